@@ -10,14 +10,13 @@ use tokio::time::Instant;
 
 use crate::git;
 use crate::log::{Line, own};
-use crate::unled::Unled;
+use crate::stamp::DirStamp;
 use crate::watch::Marks;
 
-/// The first and the longest wait before a database comes again whose lock went away during its cycle.
+/// The first and the longest wait of a database whose lock went away during its cycle.
 const RETRY: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(1000));
 
-/// The waits before one comes again whose gate was busy: so often so soon, for as long as a release takes; then as
-/// above, from the second on.
+/// The waits at a busy gate: this often this long, for as long as a release takes; then as above, from the second on.
 const GATE: (u32, Duration) = (16, Duration::from_millis(1));
 
 /// When the next cycle of a database is due, and why.
@@ -34,7 +33,7 @@ impl Due {
         Self { tick: now, change: None, retry: None, retries: 0 }
     }
 
-    /// The earliest of all reasons.
+    /// The earliest time of all reasons.
     pub(crate) fn at(&self) -> Instant {
         [self.change, self.retry].into_iter().flatten().fold(self.tick, Instant::min)
     }
@@ -50,8 +49,8 @@ impl Due {
         }
     }
 
-    /// Something happened while it was waiting. A lock that went away is due at once, and so is the next look
-    /// when its releaser still has the gate; a change when nothing more has changed for `debounce`.
+    /// Something happened while it was waiting. A lock that went away is due at once, and retried when its releaser
+    /// still has the gate; a change is due when nothing more has changed for `debounce`.
     pub(crate) fn marked(&mut self, marks: Marks, now: Instant, debounce: Duration) {
         if marks.changed {
             self.change = Some(now + debounce);
@@ -62,25 +61,25 @@ impl Due {
         }
     }
 
-    /// The next tick is not later than this: the interval has become shorter.
+    /// The interval has become shorter: the next tick is not later than this.
     pub(crate) fn come_by(&mut self, latest: Instant) {
         self.tick = self.tick.min(latest);
     }
 
-    /// A cycle begins: what was due before is served by it.
+    /// A cycle begins, and serves what was due before.
     pub(crate) fn begun(&mut self, now: Instant, interval: Duration) {
         self.leave_out_passed(now, interval);
         self.change = None;
         self.retry = None;
     }
 
-    /// A cycle ended, and what comes next will not wait for the tick but must not spin either: a lock went away
-    /// meanwhile, perhaps the cycle's own. 10, 20, 40 … 1000 ms from now.
+    /// A cycle ended, and a lock went away meanwhile, perhaps the cycle's own. The next one must not wait for the tick,
+    /// and must not spin either: 10, 20, 40 … 1000 ms from now.
     pub(crate) fn again_soon(&mut self, now: Instant, interval: Duration) {
         self.again_in(Self::growing(self.retries), now, interval);
     }
 
-    /// The gate was busy. 1 ms from now, sixteen times, then 20, 40 … 1000.
+    /// The gate was busy: 1 ms from now, sixteen times, then 20, 40 … 1000.
     pub(crate) fn again_at_the_gate(&mut self, now: Instant, interval: Duration) {
         let (often, wait) = GATE;
         let wait = if self.retries < often { wait } else { Self::growing(self.retries - often + 1) };
@@ -112,14 +111,11 @@ impl Due {
 }
 
 /// The first tick after `now` on the grid of `last`: a cycle longer than the interval leaves a gap before the next.
-/// The settings cap the interval, so that no clock overflows.
+/// No clock overflows, since the settings cap the interval.
 fn next_tick(last: Instant, now: Instant, interval: Duration) -> Instant {
     let behind = now.duration_since(last).as_nanos();
     let passed = behind / interval.as_nanos().max(1) + 1;
-    match u32::try_from(passed) {
-        Ok(passed) => last + interval * passed,
-        Err(_) => now + interval,
-    }
+    u32::try_from(passed).map_or_else(|_| now + interval, |passed| last + interval * passed)
 }
 
 /// What the log of a database has been told, so that it is not told again.
@@ -127,52 +123,45 @@ fn next_tick(last: Instant, now: Instant, interval: Duration) -> Instant {
 pub(crate) struct LoggedState {
     pub(crate) streak: Streak,
     pub(crate) git: git::history::SyncHistory,
-    /// Why there is no gate.
+    /// That there is no gate.
     pub(crate) no_gate: bool,
-    /// Why it is not served for the moment; each reason that there was since it was served.
+    /// Why it is not served; each reason since it was last served.
     pub(crate) not_serving: Vec<String>,
-    /// The directory, where it had no redirect.
-    pub(crate) unled: Option<Unled>,
+    /// The directory as it was when it had no redirect.
+    pub(crate) unredirected: Option<DirStamp>,
 }
 
-/// A streak of skipped cycles, as the log tells it.
+/// The skipped cycles in a row, as the log tells them.
 #[derive(Debug, Default)]
 pub(crate) struct Streak {
-    /// Most databases have none: what they have in common is to be small.
-    running: Option<Box<Running>>,
-    /// A lock has just gone: whoever released it may still have the gate for a moment.
+    /// In a box to be small: most databases have none.
+    running: Option<Box<SkipStreak>>,
+    /// A lock has just gone: its releaser may still have the gate for a moment.
     releasing: bool,
 }
 
 #[derive(Debug)]
-struct Running {
+struct SkipStreak {
     since: Instant,
     skips: u64,
     said_held: bool,
     said_zombie: bool,
-    /// It was warned about.
+    /// The warning that it takes long.
     said_long: bool,
-    /// The last line, when it was about something that lasts a moment.
+    /// When the last line was about a busy gate.
     busy_said: Option<Instant>,
-    /// What the audit trail knows: that it is blocked, and by which claim.
+    /// What the audit trail knows: that the database is blocked, and by which claim.
     audited: Option<Option<Record>>,
 }
 
-impl Running {
-    fn new(now: Instant) -> Self {
-        let (said_held, said_zombie, said_long) = (false, false, false);
-        Self { since: now, skips: 0, said_held, said_zombie, said_long, busy_said: None, audited: None }
-    }
-}
-
 impl Streak {
-    /// A lock went away. A gate that is busy in the very next cycle is its releaser's, and no skip.
+    /// A lock went away. A gate that is busy in the very next cycle is its releaser's, and not a skip.
     pub(crate) fn lock_gone(&mut self) {
         self.releasing = true;
     }
 
-    /// The lines for one more skipped cycle. A gate that stays busy is retried often and said once an interval. Who
-    /// holds the lock is said once, and once more when `zombie` finds that the holder has become one.
+    /// The lines for one more skipped cycle. A gate that stays busy is retried often and logged once an interval. The
+    /// holder of the lock is logged once, and once more when `zombie` finds that it has become one.
     pub(crate) fn skipped(
         &mut self,
         decision: &Decision,
@@ -184,7 +173,19 @@ impl Streak {
         if std::mem::take(&mut self.releasing) && is_busy {
             return Vec::new();
         }
-        let running = self.running.get_or_insert_with(|| Box::new(Running::new(now)));
+        let running = self.running.get_or_insert_with(|| {
+            let (said_held, said_zombie, said_long) = (false, false, false);
+            let streak = SkipStreak {
+                since: now,
+                skips: 0,
+                said_held,
+                said_zombie,
+                said_long,
+                busy_said: None,
+                audited: None,
+            };
+            Box::new(streak)
+        });
         if is_busy && running.busy_said.is_some_and(|said| now.duration_since(said) < interval) {
             return Vec::new();
         }
@@ -202,20 +203,20 @@ impl Streak {
         lines
     }
 
-    /// How long it takes, once: when that is `limit` or more.
+    /// How long the streak is, once: when that is `limit` or more.
     pub(crate) fn is_long(&mut self, now: Instant, limit: Duration) -> Option<Duration> {
         let running = self.running.as_mut()?;
         let took = now.duration_since(running.since);
         (took >= limit && !std::mem::replace(&mut running.said_long, true)).then_some(took)
     }
 
-    /// Since when there is one, and how many skips it has.
+    /// Since when there is a streak, and how many skips it has.
     pub(crate) fn running(&self) -> Option<(Instant, u64)> {
         self.running.as_ref().map(|running| (running.since, running.skips))
     }
 
-    /// Whether the audit trail is to have a line for the skip that was just counted: for the first of a streak, and for
-    /// each further claim that is met in it. A gate that is busy for less than `patience` is none.
+    /// Whether the audit trail gets a line for the skip that was just counted: for the first of a streak, and for each
+    /// further claim in it, but not for a gate that is busy for less than `patience`.
     pub(crate) fn is_news(&mut self, decision: &Decision, now: Instant, patience: Duration) -> bool {
         let Some(running) = &mut self.running else { return false };
         let is_busy = decision.reason() == Reason::GateBusy;
@@ -231,7 +232,7 @@ impl Streak {
         !is_known
     }
 
-    /// The line for the streak's end, where there was one.
+    /// Ends the streak. Returns its line, where there was one.
     pub(crate) fn resumed(&mut self, now: Instant) -> Option<Line> {
         self.releasing = false;
         let ended = self.running.take()?;

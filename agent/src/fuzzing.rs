@@ -5,9 +5,9 @@ use std::path::Path;
 
 use beadlock_checker::Decision;
 
-use crate::config::{CommandLine, Settings};
+use crate::config::{AgentSettings, CommandLine};
 use crate::log::{Line, LogFormat, Whose, named, own};
-use crate::roots::Look;
+use crate::roots::RootScan;
 use crate::{command, config};
 
 /// What `--print-config` prints for the file at `path`, without a look below its roots; or the code and the words
@@ -20,7 +20,7 @@ pub fn print_config(cwd: &Path, path: &Path) -> Result<String, (u8, String)> {
     let mut typed = CommandLine::read(args).map_err(|_| (2, "the command line".to_owned()))?;
     typed.environment.cwd = cwd.to_owned();
     typed.environment.beads_dir = None;
-    let print = || config::print(&Settings::read(&typed, &[])?, cwd, &Look::default());
+    let print = || config::print(&AgentSettings::read(&typed, &[])?, cwd, &RootScan::default());
     print().map_err(|failure| (failure.code, failure.to_string()))
 }
 

@@ -40,9 +40,9 @@ mod outside;
 mod owner;
 mod roots;
 mod scheduler;
+mod stamp;
 #[doc(hidden)]
 pub mod trust;
-mod unled;
 mod watch;
 
 use std::ffi::OsString;
@@ -54,7 +54,7 @@ use std::sync::atomic::AtomicBool;
 use nix::sys::signal::Signal;
 
 use crate::audit::AuditTrail;
-use crate::config::{CommandLine, Failure, Mode, Settings};
+use crate::config::{AgentSettings, CommandLine, ConfigFailure, RunMode};
 use crate::diagnostics::Diagnostics;
 use crate::limits::no_events;
 use crate::outside::{Door, Metrics, Questions};
@@ -80,32 +80,32 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
-fn start(typed: CommandLine) -> Result<u8, Failure> {
+fn start(typed: CommandLine) -> Result<u8, ConfigFailure> {
     // It can be ignored, so this cannot fail. It is heard as soon as there is something to reload.
     let _ = beadlock_checker::internal::sys::ignore(Signal::SIGHUP);
-    let settings = Settings::read(&typed, &[])?;
-    if typed.print_config {
+    let settings = AgentSettings::read(&typed, &[])?;
+    if typed.cli.print_config {
         return print(&typed, &settings).map(|()| 0);
     }
-    run(typed, settings).map_err(|error| Failure::new(1, format!("cannot start: {error}")))
+    run(typed, settings).map_err(|error| ConfigFailure::new(1, format!("cannot start: {error}")))
 }
 
-fn print(typed: &CommandLine, settings: &Settings) -> Result<(), Failure> {
-    let below = roots::look(&settings.ground(), &[], Vec::new(), &AtomicBool::new(false)).unwrap_or_default();
+fn print(typed: &CommandLine, settings: &AgentSettings) -> Result<(), ConfigFailure> {
+    let below = roots::look(&settings.scope(), &[], Vec::new(), &AtomicBool::new(false)).unwrap_or_default();
     let text = config::print(settings, &typed.environment.cwd, &below)?;
     match std::io::stdout().write_all(text.as_bytes()) {
         // Who reads no further wants no more.
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-            Err(Failure::new(1, format!("cannot print the configuration: {error}")))
+            Err(ConfigFailure::new(1, format!("cannot print the configuration: {error}")))
         }
         _ => Ok(()),
     }
 }
 
 /// Where the agent can be asked how it fares. Of one look nobody asks.
-fn door(settings: &Settings, metrics: &Arc<Metrics>) -> std::io::Result<Option<(Door, Questions)>> {
+fn door(settings: &AgentSettings, metrics: &Arc<Metrics>) -> std::io::Result<Option<(Door, Questions)>> {
     match &settings.agent.listen {
-        Some(address) if settings.mode != Mode::Once => {
+        Some(address) if settings.mode != RunMode::Once => {
             Door::open(address, settings.agent.listen_anywhere, Arc::clone(metrics)).map(Some)
         }
         _ => Ok(None),
@@ -113,7 +113,7 @@ fn door(settings: &Settings, metrics: &Arc<Metrics>) -> std::io::Result<Option<(
 }
 
 /// The agent's own diagnostics are on their way until the end, also of a start that fails.
-fn run(typed: CommandLine, settings: Settings) -> std::io::Result<u8> {
+fn run(typed: CommandLine, settings: AgentSettings) -> std::io::Result<u8> {
     let _diagnostics = Diagnostics::open(settings.agent.log_level)?;
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
@@ -131,7 +131,7 @@ fn run(typed: CommandLine, settings: Settings) -> std::io::Result<u8> {
     ended
 }
 
-fn serve(typed: CommandLine, settings: Settings) -> std::io::Result<u8> {
+fn serve(typed: CommandLine, settings: AgentSettings) -> std::io::Result<u8> {
     let (trail, auditing) = match &settings.agent.audit {
         Some(path) => AuditTrail::open(path).map(|(trail, worker)| (trail, Some(worker)))?,
         None => (AuditTrail::default(), None),

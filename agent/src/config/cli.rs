@@ -1,5 +1,4 @@
-//! The command line and its environment variables (docs/design.md#settings): what is said there, and nothing of what
-//! becomes of it.
+//! The command line and its environment variables (docs/design.md#settings).
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -10,8 +9,7 @@ use clap::builder::{BoolishValueParser, Resettable};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, CommandFactory, FromArgMatches, Parser};
 
-use super::given::GivenOptions;
-use super::options::{Agent, Policy};
+use super::options::{AgentOptions, GivenOptions, Policy};
 use crate::log::complain;
 
 const NAME: &str = "beadlock-agent";
@@ -19,21 +17,21 @@ const NAME: &str = "beadlock-agent";
 /// A sync daemon that asks before every cycle and leaves alone what is claimed.
 #[derive(Debug, Parser)]
 #[command(name = NAME, version, max_term_width = 100)]
-struct Cli {
+pub(crate) struct AgentCli {
     #[command(flatten)]
-    policy: Policy,
+    pub(super) policy: Policy,
     #[command(flatten)]
-    agent: Agent,
+    pub(super) agent: AgentOptions,
     /// A database: the directory that holds `.exclusive-lock`. May be given more than once, and adds to those of
     /// --config [default: without --root and others the nearest .beads up the tree]
     #[arg(long, value_name = "DIR", env = "BEADLOCK_AGENT_DB", display_order = 1)]
-    db: Vec<PathBuf>,
+    pub(super) db: Vec<PathBuf>,
     /// Databases and settings, in TOML; read again on SIGHUP. What is said here and in the environment beats it
     #[arg(long, value_name = "FILE", env = "BEADLOCK_AGENT_CONFIG", display_order = 3)]
-    config: Option<PathBuf>,
+    pub(super) config: Option<PathBuf>,
     /// Print what would hold, as a file for --config, and end
     #[arg(long, display_order = 4)]
-    print_config: bool,
+    pub(crate) print_config: bool,
     /// One cycle for each database, then end: 0 every cycle ran, 4 one is held, 5 one could not be checked,
     /// 1 a cycle failed, or there was no database to serve
     #[arg(long, value_parser = BoolishValueParser::new(), env = "BEADLOCK_AGENT_ONCE", display_order = 7)]
@@ -48,8 +46,8 @@ struct Cli {
 
 /// When cycles start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Mode {
-    /// One for each database, then the end.
+pub(crate) enum RunMode {
+    /// One cycle for each database; then the agent ends.
     Once,
     /// By the clock alone.
     Clock,
@@ -57,29 +55,21 @@ pub(crate) enum Mode {
     Watch,
 }
 
-/// What the command line and the environment say.
+/// The command line and the environment.
 #[derive(Debug)]
 pub(crate) struct CommandLine {
-    pub(crate) databases: Vec<PathBuf>,
-    pub(crate) roots: Vec<PathBuf>,
-    /// The file, and whether what would hold is to be printed only.
-    pub(crate) config: Option<PathBuf>,
-    pub(crate) print_config: bool,
-    pub(crate) mode: Mode,
-    /// Whether the first cycles of many databases are spread over the interval.
-    pub(crate) spreads: bool,
-    /// What is built in.
-    pub(super) agent: Agent,
-    pub(super) policy: Policy,
-    /// What was given.
-    pub(super) said: GivenOptions,
-    /// The audit file of the tools beside us, for where ours is named nowhere.
-    pub(crate) audit_of_all: Option<PathBuf>,
+    pub(crate) cli: AgentCli,
+    /// The built-in values.
+    pub(super) built_in: (Policy, AgentOptions),
+    /// The options that were typed or are in the environment.
+    pub(super) given: GivenOptions,
+    /// The audit file of beadlock's tools, used when the agent's own is not named anywhere.
+    pub(super) audit_of_all: Option<PathBuf>,
     pub(crate) environment: Environment,
 }
 
 impl CommandLine {
-    /// Reads them. What is wrong has been said when it returns the exit code.
+    /// Reads the command line. On a mistake it prints the message and returns the exit code.
     pub(crate) fn read(args: impl IntoIterator<Item = OsString>) -> Result<Self, ExitCode> {
         let say = |error: clap::Error| {
             let _ = error.print();
@@ -91,64 +81,68 @@ impl CommandLine {
             ExitCode::from(2)
         })
     }
-}
 
-fn typed(mut matches: ArgMatches) -> Result<Result<CommandLine, String>, clap::Error> {
-    let Cli { policy, agent, .. } = Cli::from_arg_matches(&grammar().try_get_matches_from([NAME])?)?;
-    let cli = Cli::from_arg_matches(&matches)?;
-    if let Err(message) = choose_action(&mut matches, &cli.policy) {
-        return Ok(Err(message));
+    pub(super) fn mode(&self) -> RunMode {
+        match (self.cli.once, self.cli.no_watch) {
+            (true, _) => RunMode::Once,
+            (false, true) => RunMode::Clock,
+            (false, false) => RunMode::Watch,
+        }
     }
-    let (audit_of_all, environment) = surroundings();
-    Ok(Ok(CommandLine {
-        databases: cli.db,
-        roots: cli.agent.root,
-        config: cli.config,
-        print_config: cli.print_config,
-        mode: match (cli.once, cli.no_watch) {
-            (true, _) => Mode::Once,
-            (false, true) => Mode::Clock,
-            (false, false) => Mode::Watch,
-        },
-        spreads: !(cli.once || cli.no_spread),
-        agent,
-        policy,
-        said: GivenOptions::of(matches),
-        audit_of_all,
-        environment,
-    }))
+
+    /// Whether the first cycles of many databases are spread over the interval.
+    pub(super) fn spreads(&self) -> bool {
+        !(self.cli.once || self.cli.no_spread)
+    }
+
+    /// The policy of a database: the built-in values, overridden by these places in their order, then by this one.
+    pub(super) fn policy(&self, places: &[&GivenOptions]) -> Policy {
+        self.built_in.0.clone().overridden(places.iter().copied().chain([&self.given]))
+    }
+
+    /// The options of the agent, likewise.
+    pub(super) fn agent(&self, places: &[&GivenOptions]) -> AgentOptions {
+        self.built_in.1.clone().overridden(places.iter().copied().chain([&self.given]))
+    }
 }
 
 #[expect(clippy::disallowed_methods, reason = "the environment is read where the command line is")]
-fn surroundings() -> (Option<PathBuf>, Environment) {
-    let audit = std::env::var_os("BEADLOCK_AUDIT").filter(|file| !file.is_empty()).map(PathBuf::from);
+fn typed(mut matches: ArgMatches) -> Result<Result<CommandLine, String>, clap::Error> {
+    let AgentCli { policy, agent, .. } =
+        AgentCli::from_arg_matches(&grammar().try_get_matches_from([NAME])?)?;
+    let cli = AgentCli::from_arg_matches(&matches)?;
+    if let Err(message) = choose_action(&mut matches, &cli.policy) {
+        return Ok(Err(message));
+    }
     let environment = Environment {
         target: std::env::var_os("BEADLOCK_TARGET"),
         beads_dir: std::env::var_os("BEADS_DIR"),
         cwd: std::env::current_dir().unwrap_or_default(),
     };
-    (audit, environment)
+    let audit_of_all = std::env::var_os("BEADLOCK_AUDIT").filter(|file| !file.is_empty()).map(PathBuf::from);
+    let given = GivenOptions::of(matches);
+    Ok(Ok(CommandLine { cli, built_in: (policy, agent), given, audit_of_all, environment }))
 }
 
 /// The command line's grammar, without the environment variables that are set to nothing: empty is unset.
 #[expect(clippy::disallowed_methods, reason = "the environment is read where the command line is")]
 fn command() -> clap::Command {
-    Cli::command().mut_args(|arg| {
+    AgentCli::command().mut_args(|arg| {
         let is_empty = arg.get_env().and_then(std::env::var_os).is_some_and(|value| value.is_empty());
         let arg = without_built_in(arg);
         if is_empty { arg.env(Resettable::Reset) } else { arg }
     })
 }
 
-/// Its words say already what is built in.
+/// Hides the built-in value, which the help text of each option names already.
 fn without_built_in(arg: Arg) -> Arg {
     let is_flag = matches!(arg.get_action(), ArgAction::SetTrue);
     if is_flag { arg } else { arg.hide_default_value(true) }
 }
 
-/// The grammar alone: no environment variables. Built-in values are told in the words of each option.
+/// The grammar without environment variables.
 pub(super) fn grammar() -> clap::Command {
-    Cli::command().mut_args(|arg| without_built_in(arg).env(Resettable::Reset))
+    AgentCli::command().mut_args(|arg| without_built_in(arg).env(Resettable::Reset))
 }
 
 /// `--exec` and `--action` are opposites: the command line beats the environment, and both at once are a mistake.
@@ -172,7 +166,7 @@ fn choose_action(matches: &mut ArgMatches, policy: &Policy) -> Result<(), String
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::config::options::Action;
+    use crate::config::options::CycleAction;
 
     /// What is typed says, in an empty environment.
     pub(crate) fn typed_of(args: &[&str]) -> Result<CommandLine, String> {
@@ -183,34 +177,37 @@ pub(crate) mod tests {
 
     impl CommandLine {
         /// What holds without a file.
-        pub(crate) fn alone(&self) -> (Policy, Agent) {
-            (self.policy.clone().of([&self.said]), self.agent.clone().of([&self.said]))
+        pub(crate) fn alone(&self) -> (Policy, AgentOptions) {
+            (self.policy(&[]), self.agent(&[]))
         }
     }
 
     #[test]
     fn the_grammar_is_sound() {
-        Cli::command().debug_assert();
+        AgentCli::command().debug_assert();
     }
 
     #[test]
     fn what_is_not_typed_says_nothing() {
         let typed = typed_of(&[]).unwrap();
-        assert_eq!(typed.alone(), (typed.policy.clone(), typed.agent.clone()));
+        assert_eq!(typed.alone(), typed.built_in);
         let said = typed_of(&["--allow-worktree", "--reap-proven-dead", "--allow-foreign-owner"]).unwrap();
         let (policy, agent) = said.alone();
         assert!(policy.allow_worktree && policy.reap_proven_dead && agent.allow_foreign_owner);
         let (mut below, mut whole) = (policy.clone(), agent.clone());
         (below.debounce, whole.log_keep) = (std::time::Duration::ZERO, 9);
-        assert_eq!((below.clone().of([&typed.said]), whole.clone().of([&typed.said])), (below, whole));
+        assert_eq!(
+            (below.clone().overridden([&typed.given]), whole.clone().overridden([&typed.given])),
+            (below, whole)
+        );
     }
 
     #[test]
     fn opposites_on_the_command_line_are_a_mistake() {
         let policy = |args: &[&str]| typed_of(args).map(|typed| typed.alone().0);
-        assert_eq!(policy(&["--exec", "true"]).unwrap().action(), Action::Exec("true".as_ref()));
-        assert_eq!(policy(&["--action", "none"]).unwrap().action(), Action::None);
-        assert_eq!(policy(&[]).unwrap().action(), Action::Git);
+        assert_eq!(policy(&["--exec", "true"]).unwrap().action(), CycleAction::Exec("true".as_ref()));
+        assert_eq!(policy(&["--action", "none"]).unwrap().action(), CycleAction::None);
+        assert_eq!(policy(&[]).unwrap().action(), CycleAction::Git);
         let both = policy(&["--exec", "true", "--action", "none"]).unwrap_err();
         assert!(both.contains("exclude each other"), "{both}");
         assert!(policy(&["--exec", ""]).unwrap_err().contains("no command"));

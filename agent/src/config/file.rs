@@ -1,5 +1,5 @@
-//! The file of `--config` (docs/design.md#settings): TOML whose keys are the names of the options. What stands at its
-//! top holds for the agent, or is the default of every database; a `[[database]]` names one and overrides that.
+//! The file of `--config` (docs/design.md#settings): TOML whose keys are the names of the options. The keys at its top
+//! are the agent's, or the defaults of every database; a `[[database]]` names a database and overrides these.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -8,135 +8,107 @@ use clap::Arg;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::failure::Failure;
-use super::given::{GivenOptions, options};
-use super::keys::{self, ConfigMistake, Reader, TableKeys};
-use super::options::{Agent, Policy};
-use super::page::Page;
+use super::keys::{self, ConfigMistake, OptionReader, TableKeys};
+use super::options::{AgentOptions, GivenOptions, Policy, options};
+use super::page::{ConfigFailure, ConfigPage};
 
-/// What the file says. Its paths are absolute.
+/// The content of the file. Its paths are absolute.
 #[derive(Debug, Default)]
-pub(crate) struct File {
-    /// At its top: of the agent, and the defaults of every database.
+pub(super) struct ConfigFile {
+    /// From the top of the file.
     pub(super) agent: GivenOptions,
+    /// From the top of the file: the defaults of every database.
     pub(super) policy: GivenOptions,
-    pub(crate) roots: Vec<Root>,
-    pub(crate) databases: Vec<Section>,
-    page: Page,
-}
-
-/// A directory of `root`.
-#[derive(Debug)]
-pub(crate) struct Root {
-    pub(crate) dir: PathBuf,
-    at: Range<usize>,
+    /// The directories of `root`, each with its place.
+    pub(super) roots: Vec<(PathBuf, Range<usize>)>,
+    pub(super) databases: Vec<DatabaseTable>,
+    page: ConfigPage,
 }
 
 /// A `[[database]]`.
 #[derive(Debug)]
-pub(crate) struct Section {
-    pub(crate) dir: PathBuf,
+pub(super) struct DatabaseTable {
+    pub(super) dir: PathBuf,
     pub(super) policy: GivenOptions,
     at: Range<usize>,
 }
 
-impl File {
-    /// Reads it. Its relative paths begin in the directory that it lies in.
+impl ConfigFile {
+    /// Reads the file. Its relative paths begin in the directory that it lies in.
     ///
     /// # Errors
     /// When it cannot be read (1), or is wrong (2): with line, column and what to write instead.
-    pub(crate) fn read(cwd: &Path, path: &Path) -> Result<Self, Failure> {
-        let page = Page::read(cwd, path)?;
+    pub(super) fn read(cwd: &Path, path: &Path) -> Result<Self, ConfigFailure> {
         let absolute = cwd.join(path);
-        let base = absolute.parent().unwrap_or(&absolute);
-        Self::parse(page, base)
+        Self::parse(ConfigPage::read(cwd, path)?, absolute.parent().unwrap_or(&absolute))
     }
 
-    pub(super) fn parse(page: Page, base: &Path) -> Result<Self, Failure> {
-        let tree = match DeTable::parse(&page.text) {
-            Ok(tree) => tree,
-            Err(error) => {
-                let at = error.span().unwrap_or(0..0);
-                return Err(page.wrong(2, &at, &error.message().replace('\n', "; ")));
-            }
-        };
-        let mut file = match parse(tree.get_ref(), base) {
-            Ok(file) => file,
-            Err(wrong) => return Err(page.wrong(2, &wrong.at, &wrong.what)),
-        };
-        file.page = page;
-        Ok(file)
+    pub(super) fn parse(page: ConfigPage, base: &Path) -> Result<Self, ConfigFailure> {
+        let tree = DeTable::parse(&page.text)
+            .map_err(|error| (error.span().unwrap_or(0..0), error.message().replace('\n', "; ")));
+        match tree.and_then(|tree| parse(tree.get_ref(), base)) {
+            Ok(file) => Ok(Self { page, ..file }),
+            Err((at, what)) => Err(page.wrong(2, &at, &what)),
+        }
     }
 
     /// What is wrong with a database, as a mistake in this file.
-    pub(crate) fn wrong(&self, section: &Section, code: u8, what: &str) -> Failure {
-        self.page.wrong(code, &section.at, what)
+    pub(super) fn wrong(&self, table: &DatabaseTable, code: u8, what: &str) -> ConfigFailure {
+        self.page.wrong(code, &table.at, what)
     }
 
-    /// What is wrong with a root, as a mistake in this file when it is from here.
-    pub(crate) fn wrong_root(&self, dir: &Path, code: u8, what: String) -> Failure {
-        match self.roots.iter().find(|root| root.dir == dir) {
-            Some(root) => self.page.wrong(code, &root.at, &what),
-            None => Failure::new(code, what),
+    /// What is wrong with a root; as a mistake in this file when the root is from here.
+    pub(super) fn wrong_root(&self, dir: &Path, code: u8, what: String) -> ConfigFailure {
+        match self.roots.iter().find(|(root, _)| root == dir) {
+            Some((_, at)) => self.page.wrong(code, at, &what),
+            None => ConfigFailure::new(code, what),
         }
     }
 
     /// The line of a database, counted from 1.
-    pub(crate) fn line(&self, section: &Section) -> usize {
-        self.page.line(section.at.start)
+    pub(super) fn line(&self, table: &DatabaseTable) -> usize {
+        self.page.line(table.at.start)
     }
 }
 
-fn parse(tree: &DeTable<'_>, base: &Path) -> Result<File, ConfigMistake> {
-    let mut file = File::default();
+fn parse(tree: &DeTable<'_>, base: &Path) -> Result<ConfigFile, ConfigMistake> {
+    let mut file = ConfigFile::default();
     let mut keys = TableKeys::of(tree);
-    let (of_database, mut reader) = (options::<Policy>(), Reader::new());
-    file.policy = keys.said(&of_database, &mut reader, base)?;
-    file.agent = keys.said(&options::<Agent>(), &mut reader, base)?;
-    let root = |value: &Spanned<DeValue<'_>>| match keys::path(value.get_ref(), base) {
-        Ok(dir) => Ok(Root { dir, at: value.span() }),
-        Err(what) => Err((value.span(), what)),
-    };
-    file.roots = match keys.take_spanned("root") {
-        Some(list) => {
-            keys::list("root", list, "root = [\"/srv\"]")?.iter().map(root).collect::<Result<_, _>>()
+    let (of_database, mut reader) = (options::<Policy>(), OptionReader::new());
+    file.policy = keys.given(&of_database, &mut reader, base)?;
+    file.agent = keys.given(&options::<AgentOptions>(), &mut reader, base)?;
+    if let Some(list) = keys.take_spanned("root") {
+        for value in keys::list("root", list, "root = [\"/srv\"]")? {
+            let dir = keys::path(value.get_ref(), base);
+            let dir = dir.map_err(|what| (value.span(), format!("root: {what}")))?;
+            file.roots.push((dir, value.span()));
         }
-        None => Ok(Vec::new()),
     }
-    .map_err(|(at, what)| ConfigMistake { at, what: format!("root: {what}") })?;
     if let Some(list) = keys.take_spanned("database") {
-        let tables = keys::list("database", list, "[[database]] above the keys of each")?;
-        file.databases = tables
-            .iter()
-            .map(|table| section(table, &of_database, &mut reader, base))
-            .collect::<Result<_, _>>()?;
+        for table in keys::list("database", list, "[[database]] above the keys of each")? {
+            file.databases.push(database(table, &of_database, &mut reader, base)?);
+        }
     }
-    keys.end(keys::Table::Top)?;
+    keys.end(keys::TableKind::Top)?;
     Ok(file)
 }
 
-fn section(
+fn database(
     table: &Spanned<DeValue<'_>>,
     options: &[Arg],
-    reader: &mut Reader,
+    reader: &mut OptionReader,
     base: &Path,
-) -> Result<Section, ConfigMistake> {
+) -> Result<DatabaseTable, ConfigMistake> {
     let DeValue::Table(keys) = table.get_ref() else {
-        return Err(ConfigMistake {
-            at: table.span(),
-            what: "database is a list of tables; write [[database]]".to_owned(),
-        });
+        return Err((table.span(), "database is a list of tables; write [[database]]".to_owned()));
     };
     let mut keys = TableKeys::of(keys);
-    let policy = keys.said(options, reader, base)?;
+    let policy = keys.given(options, reader, base)?;
     let at = keys.span("dir");
     let dir = keys.take("dir", |value| keys::path(value, base))?;
-    keys.end(keys::Table::Database)?;
+    keys.end(keys::TableKind::Database)?;
     match (dir, at) {
-        (Some(dir), Some(at)) => Ok(Section { dir, policy, at }),
-        _ => Err(ConfigMistake {
-            at: table.span(),
-            what: "a [[database]] without dir; write dir = \"path/.beads\"".to_owned(),
-        }),
+        (Some(dir), Some(at)) => Ok(DatabaseTable { dir, policy, at }),
+        _ => Err((table.span(), "a [[database]] without dir; write dir = \"path/.beads\"".to_owned())),
     }
 }

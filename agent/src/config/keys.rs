@@ -1,4 +1,4 @@
-//! The keys of a table, each taken once; what is left in the end nobody knows.
+//! The keys of a table. Each is taken once; one that is left in the end is unknown.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -14,22 +14,16 @@ use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue};
 
 use super::cli::grammar;
-use super::given::{GivenOptions, names};
-use super::options::{Agent, Policy};
+use super::options::{AgentOptions, GivenOptions, Policy, names};
 
-/// A name that is nearer to the one that is written is meant (as the command line has it).
+/// A known name that is at least this similar to an unknown one is suggested (as clap does).
 const NEAR: f64 = 0.7;
 
-/// A mistake, and where.
-#[derive(Debug)]
-pub(super) struct ConfigMistake {
-    pub(super) at: Range<usize>,
-    pub(super) what: String,
-}
+/// Where a mistake is, and what.
+pub(super) type ConfigMistake = (Range<usize>, String);
 
-/// Which table it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Table {
+pub(super) enum TableKind {
     Top,
     Database,
 }
@@ -45,46 +39,39 @@ impl<'a> TableKeys<'a> {
         Self { left }
     }
 
-    /// Where a key that was not taken yet is.
+    /// The place of a key that was not taken yet.
     pub(super) fn span(&self, key: &str) -> Option<Range<usize>> {
         self.left.get(key).map(|(at, _)| at.clone())
     }
 
-    /// Takes the value of a key as it is; `None` when it is not there.
+    /// Takes the value of a key; `None` when the key is not there.
     pub(super) fn take_spanned(&mut self, key: &str) -> Option<&'a Spanned<DeValue<'a>>> {
         self.left.remove(key).map(|(_, value)| value)
     }
 
-    /// Takes the value of a key, read by `read`; `None` when it is not there.
-    ///
-    /// # Errors
-    /// What `read` says is wrong, with the key.
+    /// Takes the value of a key, read by `read`; its error gets the key's name and place.
     pub(super) fn take<T>(
         &mut self,
         key: &str,
         read: impl FnOnce(&DeValue<'_>) -> Result<T, String>,
     ) -> Result<Option<T>, ConfigMistake> {
         let Some(value) = self.take_spanned(key) else { return Ok(None) };
-        let wrong = |what| ConfigMistake { at: value.span(), what: format!("{key}: {what}") };
-        read(value.get_ref()).map(Some).map_err(wrong)
+        read(value.get_ref()).map(Some).map_err(|what| (value.span(), format!("{key}: {what}")))
     }
 
-    /// Takes what the keys of these options say, as the command line would read it. Relative paths begin in `base`.
+    /// Takes the keys of these options, as the command line would read them. Relative paths begin in `base`.
     ///
     /// # Errors
     /// When one has a wrong value, or two exclude each other.
-    pub(super) fn said(
+    pub(super) fn given(
         &mut self,
         options: &[Arg],
-        reader: &mut Reader,
+        reader: &mut OptionReader,
         base: &Path,
     ) -> Result<GivenOptions, ConfigMistake> {
         if let (Some(exec), Some(action)) = (self.span("exec"), self.span("action")) {
             let at = if exec.start > action.start { exec } else { action };
-            return Err(ConfigMistake {
-                at,
-                what: "exec and action exclude each other; leave one out".to_owned(),
-            });
+            return Err((at, "exec and action exclude each other; leave one out".to_owned()));
         }
         let (mut given, mut places) = (Vec::new(), Vec::new());
         for arg in options {
@@ -97,39 +84,35 @@ impl<'a> TableKeys<'a> {
             return Ok(GivenOptions::default());
         }
         reader.read(&given).map(GivenOptions::of).map_err(|error| {
-            // Which of them it is.
+            // One by one, to find which of them is wrong.
             let wrong = given.iter().zip(places).find_map(|(given, (key, at))| {
                 let what = in_words(&key, given, &reader.read([given]).err()?);
-                Some(ConfigMistake { at, what: format!("{key}: {what}") })
+                Some((at, format!("{key}: {what}")))
             });
-            wrong.unwrap_or(ConfigMistake { at: 0..0, what: error.to_string() })
+            wrong.unwrap_or((0..0, error.to_string()))
         })
     }
 
-    /// Nothing is left.
-    ///
     /// # Errors
-    /// The first key that is, and what may be meant.
-    pub(super) fn end(self, table: Table) -> Result<(), ConfigMistake> {
-        let Some((key, (at, _))) = self.left.into_iter().min_by_key(|(_, (at, _))| at.start) else {
-            return Ok(());
-        };
-        Err(ConfigMistake { at, what: unknown(key, table) })
+    /// The first key that is left, and what may be meant.
+    pub(super) fn end(self, table: TableKind) -> Result<(), ConfigMistake> {
+        let first = self.left.into_iter().min_by_key(|(_, (at, _))| at.start);
+        first.map_or(Ok(()), |(key, (at, _))| Err((at, unknown(key, table))))
     }
 }
 
-fn unknown(key: &str, table: Table) -> String {
+fn unknown(key: &str, table: TableKind) -> String {
     let shown = escaped(key);
-    let (of_database, of_agent) = (names::<Policy>(), names::<Agent>());
-    if table == Table::Database && of_agent.iter().any(|known| known == key) {
+    let (of_database, of_agent) = (names::<Policy>(), names::<AgentOptions>());
+    if table == TableKind::Database && of_agent.iter().any(|known| known == key) {
         return format!("{shown} is the whole agent's; move it to the top, above the first [[database]]");
     }
     if key == "db" {
         return "unknown key db; did you mean [[database]] and dir?".to_owned();
     }
     let known: Vec<String> = match table {
-        Table::Top => [of_database, of_agent, vec!["database".to_owned()]].concat(),
-        Table::Database => [vec!["dir".to_owned()], of_database].concat(),
+        TableKind::Top => [of_database, of_agent, vec!["database".to_owned()]].concat(),
+        TableKind::Database => [vec!["dir".to_owned()], of_database].concat(),
     };
     let is_option =
         key == "help" || key == "version" || grammar().get_arguments().any(|arg| arg.get_long() == Some(key));
@@ -145,18 +128,16 @@ fn unknown(key: &str, table: Table) -> String {
     }
 }
 
-/// Reads values as the command line would: of one grammar, since to make it costs more than to read by it.
-pub(super) struct Reader(Command);
+/// Reads values as the command line would. One grammar serves all: making it costs more than reading by it.
+pub(super) struct OptionReader(Command);
 
-impl Reader {
-    /// Here a flag has its yes or no.
+impl OptionReader {
+    /// In the file a flag has a value: true or false.
     pub(super) fn new() -> Self {
-        let is_flag = |arg: &Arg| matches!(arg.get_action(), ArgAction::SetTrue);
-        Self(grammar().mut_args(
-            |arg| {
-                if is_flag(&arg) { arg.action(ArgAction::Set).num_args(1) } else { arg }
-            },
-        ))
+        Self(grammar().mut_args(|arg| match arg.get_action() {
+            ArgAction::SetTrue => arg.action(ArgAction::Set).num_args(1),
+            _ => arg,
+        }))
     }
 
     fn read(
@@ -168,7 +149,7 @@ impl Reader {
     }
 }
 
-/// Why the command line would not take it.
+/// Why the command line would refuse the value.
 fn in_words(key: &str, given: &OsStr, error: &clap::Error) -> String {
     let why = error.source().map_or_else(|| error.to_string(), ToString::to_string);
     if key != "jobs" {
@@ -196,16 +177,13 @@ fn argument(key: &str, arg: &Arg, value: &DeValue<'_>, base: &Path) -> Result<Os
     Ok(argument)
 }
 
-/// The items of a list.
-///
-/// # Errors
-/// When it is none: what to write.
+/// The items of a list; what to write when the value is not a list.
 pub(super) fn list<'a>(
     key: &str,
     value: &'a Spanned<DeValue<'a>>,
     example: &str,
 ) -> Result<&'a DeArray<'a>, ConfigMistake> {
-    let wrong = || ConfigMistake { at: value.span(), what: format!("{key} must be a list; write {example}") };
+    let wrong = || (value.span(), format!("{key} must be a list; write {example}"));
     value.get_ref().as_array().ok_or_else(wrong)
 }
 
@@ -227,7 +205,7 @@ fn address(value: &DeValue<'_>, base: &Path) -> Result<OsString, String> {
     })
 }
 
-/// One of the names that the command line has for it.
+/// One of the values that the command line accepts.
 fn named(arg: &Arg, value: &DeValue<'_>) -> Result<OsString, String> {
     let possible = arg.get_possible_values();
     let is_named = |text: &str| possible.iter().any(|value| value.get_name() == text);

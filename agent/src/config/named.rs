@@ -1,36 +1,36 @@
 //! The databases that are named: by the file, by the command line, or as the nearest one up the tree.
 //!
-//! One may lie on a file system that does not answer. Where there are such file systems ([`Mounts`]), each database is
-//! looked up beside the others, and one that does not answer is awaited: the agent serves the others, says which one
-//! it is, and serves it from when it answers.
+//! A database may lie on a file system that does not answer. Where there are such file systems ([`Mounts`]), the
+//! databases are looked up side by side. One that does not answer is awaited: the agent serves the others meanwhile.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::mpsc::Receiver;
 use std::thread;
 
-use beadlock_checker::internal::database::{Database, Directories, Environment, NoDatabase, Suggest};
+use beadlock_checker::internal::database::{Database, Directories, Environment, Suggest};
 use beadlock_checker::internal::mounts::Mounts;
 use beadlock_checker::internal::redirect;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use super::cli::CommandLine;
-use super::failure::Failure;
-use super::file::{File, Section};
+use super::file::{ConfigFile, DatabaseTable};
 use super::options::Policy;
+use super::page::ConfigFailure;
 use crate::beside::{self, silence};
 use crate::owner::{Owners, Refusal};
 
 /// A database that is named, and how it is served.
 #[derive(Debug, Clone)]
-pub(crate) struct Named {
+pub(crate) struct NamedDatabase {
     pub(crate) database: Database,
     pub(crate) policy: Arc<Policy>,
 }
 
-/// One whose file system does not answer.
+/// A named database whose file system does not answer.
 #[derive(Debug, Clone)]
-pub(crate) struct Awaited {
+pub(crate) struct AwaitedDatabase {
     /// As it is named, absolute.
     pub(crate) dir: PathBuf,
     /// What does not answer, and what to do.
@@ -38,64 +38,54 @@ pub(crate) struct Awaited {
     policy: Arc<Policy>,
 }
 
-/// One that has answered after all.
+/// An awaited database that has answered after all.
 #[derive(Debug)]
-pub(crate) struct Arrived {
+pub(crate) struct ArrivedDatabase {
     pub(crate) dir: PathBuf,
-    pub(crate) found: Result<Named, String>,
+    pub(crate) found: Result<NamedDatabase, String>,
 }
 
-/// All of them.
 #[derive(Debug, Default)]
-pub(crate) struct Databases {
+pub(crate) struct NamedDatabases {
     /// Each once.
-    pub(crate) named: Vec<Named>,
-    pub(crate) awaited: Vec<Awaited>,
+    pub(crate) named: Vec<NamedDatabase>,
+    pub(crate) awaited: Vec<AwaitedDatabase>,
     /// Where the awaited ones arrive.
-    pub(crate) arrivals: Option<UnboundedReceiver<Arrived>>,
+    pub(crate) arrivals: Option<UnboundedReceiver<ArrivedDatabase>>,
 }
 
-/// What is to be looked up.
-enum Name<'a> {
-    Section(&'a Section),
-    Typed(&'a Path),
-    Nearest,
+/// A name to look up.
+struct DatabaseName<'a> {
+    /// `None`: the nearest database.
+    dir: Option<&'a Path>,
+    /// Where the name is from the file.
+    table: Option<&'a DatabaseTable>,
 }
 
-/// What was found, and why each of its cycles is refused for now.
-struct LookedUp {
-    database: Database,
-    replaceable: Option<Refusal>,
-}
+/// The database, and why each of its cycles is refused for now.
+type LookUpAnswer = Result<(Database, Option<Refusal>), ConfigFailure>;
 
-/// Why there is nothing to serve.
-enum Objection {
-    NoDatabase(NoDatabase),
-    Foreign(Refusal),
-}
-
-type LookUpAnswer = Result<LookedUp, Objection>;
-
-impl Databases {
-    /// The databases of the file with their own policies, then those of the command line that the file does not name;
-    /// where none is named and none may be found below a root, the nearest one.
+impl NamedDatabases {
+    /// The databases of the file with their own policies, then those of the command line that the file does not name.
+    /// The nearest one, when none is named and there are no roots.
     ///
-    /// A database that is another user's is an error. One beside others, where another user could put something else
-    /// in its place, is not: each of its cycles is refused, and no other user keeps the agent from serving the
-    /// others.
+    /// A database that belongs to another user is an error. A database that another user could replace is only an
+    /// error when all are so: its cycles are refused, and the others are served.
     ///
     /// # Errors
     /// When one is not there, or is not to be served.
     pub(crate) fn of(
         typed: &CommandLine,
-        file: &File,
+        file: &ConfigFile,
         accepted: (Owners, Directories),
         have_roots: bool,
-    ) -> Result<Self, Failure> {
-        let mut names: Vec<Name<'_>> = file.databases.iter().map(Name::Section).collect();
-        names.extend(typed.databases.iter().map(|dir| Name::Typed(dir)));
+    ) -> Result<Self, ConfigFailure> {
+        let from_file = file.databases.iter();
+        let mut names: Vec<DatabaseName<'_>> =
+            from_file.map(|table| DatabaseName { dir: Some(&table.dir), table: Some(table) }).collect();
+        names.extend(typed.cli.db.iter().map(|dir| DatabaseName { dir: Some(dir), table: None }));
         if names.is_empty() && !have_roots {
-            names.push(Name::Nearest);
+            names.push(DatabaseName { dir: None, table: None });
         }
         let mounts = Mounts::now();
         let calls = names.iter().map(|name| name.look_up(&typed.environment, accepted));
@@ -105,38 +95,35 @@ impl Databases {
             let (answers, late) = beside::call_each(calls.collect());
             (answers, Some(late))
         };
-        let defaults = Arc::new(typed.policy.clone().of([&file.policy, &typed.said]));
+        let defaults = Arc::new(typed.policy(&[&file.policy]));
         let mut all = Self::default();
-        let (mut sections, mut refusals, mut missing) = (HashMap::new(), Vec::new(), HashMap::new());
+        let (mut tables, mut refusals, mut missing) = (HashMap::new(), Vec::new(), HashMap::new());
         for (number, (name, answer)) in names.iter().zip(answers).enumerate() {
-            let policy = match name {
-                Name::Section(section) => {
-                    Arc::new(typed.policy.clone().of([&file.policy, &section.policy, &typed.said]))
-                }
-                Name::Typed(_) | Name::Nearest => Arc::clone(&defaults),
+            let policy = match name.table {
+                Some(table) => Arc::new(typed.policy(&[&file.policy, &table.policy])),
+                None => Arc::clone(&defaults),
             };
             let Some(answer) = answer else {
-                let awaited = Awaited::of(name, &typed.environment, &mounts, policy);
+                let dir = typed.environment.cwd.join(name.dir.unwrap_or(Path::new("")));
+                let why = silence(&mounts, &dir) + "; it is served as soon as that answers";
+                let awaited = AwaitedDatabase { dir, why, policy };
                 missing.insert(number, awaited.clone());
                 all.awaited.push(awaited);
                 continue;
             };
-            let LookedUp { database, replaceable } =
-                answer.map_err(|objection| objection.failure(name, file))?;
-            match name {
-                Name::Section(section) => {
-                    if let Some(first) = sections.insert(database.inode(), *section) {
-                        let line = file.line(first);
-                        let message =
-                            format!("the same directory as the [[database]] of line {line}; leave one out");
-                        return Err(file.wrong(section, 2, &message));
-                    }
+            let (database, replaceable) = answer.map_err(|failure| name.failure(failure, file))?;
+            if let Some(table) = name.table {
+                if let Some(first) = tables.insert(database.inode(), table) {
+                    let line = file.line(first);
+                    let message =
+                        format!("the same directory as the [[database]] of line {line}; leave one out");
+                    return Err(file.wrong(table, 2, &message));
                 }
-                _ if all.named.iter().any(|known| known.database.is_same(&database)) => continue,
-                _ => {}
+            } else if all.named.iter().any(|known| known.database.is_same(&database)) {
+                continue;
             }
-            refusals.extend(replaceable.map(|refusal| Objection::Foreign(refusal).failure(name, file)));
-            all.named.push(Named { database, policy });
+            refusals.extend(replaceable.map(|refusal| name.failure(refusal.into(), file)));
+            all.named.push(NamedDatabase { database, policy });
         }
         let are_all = refusals.len() == all.named.len() && all.awaited.is_empty() && !have_roots;
         if let (true, Some(first)) = (are_all, refusals.into_iter().next()) {
@@ -151,19 +138,17 @@ impl Databases {
 
 /// Hands on late answers, for as long as the receiver is there.
 fn arrivals(
-    late: std::sync::mpsc::Receiver<(usize, LookUpAnswer)>,
-    mut missing: HashMap<usize, Awaited>,
-) -> UnboundedReceiver<Arrived> {
+    late: Receiver<(usize, LookUpAnswer)>,
+    mut missing: HashMap<usize, AwaitedDatabase>,
+) -> UnboundedReceiver<ArrivedDatabase> {
     let (sender, receiver) = unbounded_channel();
     // Without a thread they stay awaited until the configuration is read again.
     let _ = thread::Builder::new().name("arrivals".to_owned()).spawn(move || {
         for (number, answer) in late {
-            let Some(Awaited { dir, policy, .. }) = missing.remove(&number) else { continue };
-            let found = match answer {
-                Ok(LookedUp { database, .. }) => Ok(Named { database, policy }),
-                Err(objection) => Err(objection.to_string()),
-            };
-            if sender.send(Arrived { dir, found }).is_err() {
+            let Some(AwaitedDatabase { dir, policy, .. }) = missing.remove(&number) else { continue };
+            let found = answer.map(|(database, _)| NamedDatabase { database, policy });
+            let found = found.map_err(|failure| failure.message);
+            if sender.send(ArrivedDatabase { dir, found }).is_err() {
                 return;
             }
         }
@@ -171,68 +156,43 @@ fn arrivals(
     receiver
 }
 
-impl Name<'_> {
-    /// As a call that may hang.
+impl DatabaseName<'_> {
+    /// Looks the name up, in a call that may hang.
     fn look_up(
         &self,
         environment: &Environment,
         (owners, directories): (Owners, Directories),
     ) -> Box<dyn FnOnce() -> LookUpAnswer + Send> {
-        let environment = environment.clone();
-        let dir = match self {
-            Self::Section(section) => Some(section.dir.clone()),
-            Self::Typed(dir) => Some(dir.to_path_buf()),
-            Self::Nearest => None,
-        };
+        let (environment, dir) = (environment.clone(), self.dir.map(Path::to_path_buf));
         Box::new(move || {
             let found = match dir {
                 Some(dir) => Database::named(&dir, &environment),
                 None => Database::find(&environment),
             };
             let accepted = found.and_then(|found| found.accepted(directories, Suggest::Path, &environment));
-            let database = accepted.and_then(Database::to_stay_with).map_err(Objection::NoDatabase)?;
+            let database = accepted.and_then(Database::to_stay_with)?;
             let replaceable = match owners.check(&database) {
                 Ok(()) => None,
                 Err(refusal) if refusal.is_of_ancestor => Some(refusal),
-                Err(refusal) => return Err(Objection::Foreign(refusal)),
+                Err(refusal) => return Err(refusal.into()),
             };
-            // After the owners: git is asked.
-            redirect::refuse_tracked(&database).map_err(Objection::NoDatabase)?;
-            Ok(LookedUp { database, replaceable })
+            // After the owners: this runs git.
+            redirect::refuse_tracked(&database)?;
+            Ok((database, replaceable))
         })
     }
-}
 
-impl Objection {
-    fn failure(self, name: &Name<'_>, file: &File) -> Failure {
-        match (self, name) {
-            (Self::NoDatabase(error), Name::Section(section)) => {
-                file.wrong(section, error.exit_code(), &error.to_string())
-            }
-            (Self::NoDatabase(error), _) => error.into(),
-            (Self::Foreign(refusal), Name::Section(section)) => file.wrong(section, 1, &refusal.to_string()),
-            (Self::Foreign(refusal), _) => Failure::new(1, refusal.to_string()),
+    /// As a mistake in the file, where the name is from there.
+    fn failure(&self, failure: ConfigFailure, file: &ConfigFile) -> ConfigFailure {
+        match self.table {
+            Some(table) => file.wrong(table, failure.code, &failure.message),
+            None => failure,
         }
     }
 }
 
-impl std::fmt::Display for Objection {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::NoDatabase(error) => error.fmt(f),
-            Self::Foreign(refusal) => refusal.fmt(f),
-        }
-    }
-}
-
-impl Awaited {
-    fn of(name: &Name<'_>, environment: &Environment, mounts: &Mounts, policy: Arc<Policy>) -> Self {
-        let dir = match name {
-            Name::Section(section) => section.dir.clone(),
-            Name::Typed(dir) => environment.cwd.join(dir),
-            Name::Nearest => environment.cwd.clone(),
-        };
-        let why = silence(mounts, &dir) + "; it is served as soon as that answers";
-        Self { dir, why, policy }
+impl From<Refusal> for ConfigFailure {
+    fn from(refusal: Refusal) -> Self {
+        Self::new(1, refusal.to_string())
     }
 }

@@ -1,8 +1,8 @@
-//! The options: each once, with its name, its meaning, its type, its environment variable and its built-in value.
+//! The options: each once, with its name, meaning, type, environment variable and built-in value.
 //!
-//! The command line, the environment and the file are read by these ([`super::said`]), and `--print-config` prints
-//! them. A new option is one field here. Those of [`Policy`] may also stand in a `[[database]]`. The fields stand in
-//! the order of the printed configuration; `display_order` is their place in `--help`.
+//! The command line, the environment and the file are read by these, and `--print-config` prints them. A new option is
+//! one field here. The options of [`Policy`] may also stand in a `[[database]]`. The order of the fields is that of the
+//! printed configuration; `display_order` is their place in `--help`.
 
 use std::ffi::{OsStr, OsString};
 use std::num::{NonZeroUsize, ParseIntError};
@@ -14,15 +14,16 @@ use beadlock_checker::internal::address::Address;
 use beadlock_checker::internal::database::Directories;
 use beadlock_checker::internal::duration;
 use clap::builder::{BoolishValueParser, OsStringValueParser, TypedValueParser};
-use clap::{Args, ValueEnum};
+use clap::parser::ValueSource;
+use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, ValueEnum};
 use serde::Serialize;
 
-use super::text;
+use super::print;
 use crate::diagnostics::LogLevel;
 use crate::log;
 use crate::owner::Owners;
 
-/// No duration is longer: above this some clock or timer cannot count, and nobody can tell the difference.
+/// Longer durations are cut to this: above it some clock or timer overflows.
 pub(super) const LONGEST: Duration = Duration::from_secs(365 * 86_400);
 
 // How a database is served. (No documentation comment: clap would take it for the program's.)
@@ -32,31 +33,31 @@ pub(crate) struct Policy {
     /// The time between two cycles of a database [default: 5s]
     #[arg(long, value_name = "DUR", value_parser = above_zero, env = "BEADLOCK_AGENT_INTERVAL")]
     #[arg(default_value = "5s", display_order = 5)]
-    #[serde(serialize_with = "text::duration")]
+    #[serde(serialize_with = "print::duration")]
     pub(crate) interval: Duration,
     /// How long nothing more must change before a change starts a cycle [default: 500ms]
     #[arg(long, value_name = "DUR", value_parser = at_most_a_year, env = "BEADLOCK_AGENT_DEBOUNCE")]
     #[arg(default_value = "500ms", display_order = 6)]
-    #[serde(serialize_with = "text::duration")]
+    #[serde(serialize_with = "print::duration")]
     pub(crate) debounce: Duration,
     /// What a cycle does, when it is no command [default: git]
     #[arg(long, value_name = "ACTION", value_enum, env = "BEADLOCK_AGENT_ACTION")]
     #[arg(default_value = "git", display_order = 9)]
-    #[serde(serialize_with = "text::name")]
-    pub(super) action: BuiltIn,
+    #[serde(serialize_with = "print::name")]
+    pub(super) action: BuiltInAction,
     /// The command of a cycle, for `sh -c`, in the directory above the database, with BEADS_DIR set
     #[arg(long, value_name = "CMD", env = "BEADLOCK_AGENT_EXEC", display_order = 10)]
-    #[serde(serialize_with = "text::some_words", skip_serializing_if = "Option::is_none")]
+    #[serde(serialize_with = "print::some_words", skip_serializing_if = "Option::is_none")]
     pub(super) exec: Option<OsString>,
     /// When a cycle's command is ended, with its whole process group [default: 2m]
     #[arg(long, value_name = "DUR", value_parser = above_zero, env = "BEADLOCK_AGENT_CYCLE_TIMEOUT")]
     #[arg(default_value = "2m", display_order = 11)]
-    #[serde(serialize_with = "text::duration")]
+    #[serde(serialize_with = "print::duration")]
     pub(crate) cycle_timeout: Duration,
     /// A database that is skipped for longer is warned about, once until it is synced again [default: 30m]
     #[arg(long, value_name = "DUR", value_parser = above_zero, env = "BEADLOCK_AGENT_SKIP_WARN")]
     #[arg(default_value = "30m", display_order = 12)]
-    #[serde(serialize_with = "text::duration")]
+    #[serde(serialize_with = "print::duration")]
     pub(crate) skip_warn: Duration,
     /// Also remove locks whose holder is proved dead in other ways than by its PID
     #[arg(long, display_order = 21)]
@@ -70,24 +71,24 @@ pub(crate) struct Policy {
 // The agent as a whole.
 #[derive(Debug, Clone, PartialEq, Eq, Args, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) struct Agent {
+pub(crate) struct AgentOptions {
     /// How many cycles may be at work at once; no check waits for them [default: the number of processors]
     #[arg(long, value_name = "N", value_parser = jobs, env = "BEADLOCK_AGENT_JOBS")]
     #[arg(default_value_t = processors(), display_order = 8)]
     pub(crate) jobs: NonZeroUsize,
     /// One log for all databases, instead of a daemon.log in each
     #[arg(long, value_name = "PATH", env = "BEADLOCK_AGENT_LOG_FILE", display_order = 13)]
-    #[serde(serialize_with = "text::some_words", skip_serializing_if = "Option::is_none")]
+    #[serde(serialize_with = "print::some_words", skip_serializing_if = "Option::is_none")]
     pub(super) log_file: Option<PathBuf>,
     /// How the lines of the log are written [default: text]
     #[arg(long, value_name = "FORMAT", value_enum, env = "BEADLOCK_AGENT_LOG_FORMAT")]
     #[arg(default_value = "text", display_order = 14)]
-    #[serde(serialize_with = "text::name")]
+    #[serde(serialize_with = "print::name")]
     pub(super) log_format: log::LogFormat,
     /// A log that would grow above this is moved aside first: KiB, MiB, GiB or bytes [default: 10MiB]
     #[arg(long, value_name = "SIZE", value_parser = log::parse_size, env = "BEADLOCK_AGENT_LOG_SIZE")]
     #[arg(default_value = "10MiB", display_order = 15)]
-    #[serde(serialize_with = "text::size")]
+    #[serde(serialize_with = "print::size")]
     pub(super) log_size: u64,
     /// How many older logs are kept, daemon.log.1 the newest; with 0 a full log is emptied [default: 3]
     #[arg(long, value_name = "N", value_parser = log::parse_keep, env = "BEADLOCK_AGENT_LOG_KEEP")]
@@ -97,17 +98,17 @@ pub(crate) struct Agent {
     /// databases stay as they are [default: warn]
     #[arg(long, value_name = "LEVEL", value_enum, env = "BEADLOCK_AGENT_LOG_LEVEL")]
     #[arg(default_value = "warn", display_order = 17)]
-    #[serde(serialize_with = "text::name")]
+    #[serde(serialize_with = "print::name")]
     pub(crate) log_level: LogLevel,
     /// Append what kept cycles from running, and which stale locks were removed, to this file: one JSON object a line
     #[arg(long, value_name = "FILE", env = "BEADLOCK_AGENT_AUDIT", display_order = 18)]
-    #[serde(serialize_with = "text::some_words", skip_serializing_if = "Option::is_none")]
+    #[serde(serialize_with = "print::some_words", skip_serializing_if = "Option::is_none")]
     pub(crate) audit: Option<PathBuf>,
     /// Answer /metrics, /healthz and /status over HTTP at this address: IP:PORT of this machine alone, or unix:PATH,
     /// which nobody but this user may ask
     #[arg(long, value_name = "ADDR", value_parser = address(), env = "BEADLOCK_AGENT_LISTEN")]
     #[arg(display_order = 19)]
-    #[serde(serialize_with = "text::some_address", skip_serializing_if = "Option::is_none")]
+    #[serde(serialize_with = "print::some_address", skip_serializing_if = "Option::is_none")]
     pub(crate) listen: Option<Address>,
     /// Listen also at an address that other machines reach: whoever does learns which databases there are and who
     /// holds them
@@ -116,7 +117,7 @@ pub(crate) struct Agent {
     /// Every .beads below this directory is a database, for as long as it is there. May be given more than once, and
     /// adds to those of --config
     #[arg(long, value_name = "DIR", env = "BEADLOCK_AGENT_ROOT", display_order = 2)]
-    #[serde(serialize_with = "text::all_words")]
+    #[serde(serialize_with = "print::all_words")]
     pub(crate) root: Vec<PathBuf>,
     /// Serve databases too that other users own or could replace: the agent may run their commands
     #[arg(long, display_order = 22)]
@@ -130,7 +131,7 @@ pub(crate) struct Agent {
 
 /// An action by its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-pub(crate) enum BuiltIn {
+pub(crate) enum BuiltInAction {
     /// Commit, pull and push through git what changed in the database, and nothing else
     #[default]
     Git,
@@ -138,19 +139,18 @@ pub(crate) enum BuiltIn {
     None,
 }
 
-/// What a cycle does when it may.
+/// What a cycle does when the database is free.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Action<'a> {
-    /// Sync through git.
+pub(crate) enum CycleAction<'a> {
     Git,
-    /// Check, log, let go.
+    /// Check and log only.
     None,
     /// A command for `sh -c`.
     Exec(&'a OsStr),
 }
 
-impl Action<'_> {
-    /// Its word for who looks for a fault.
+impl CycleAction<'_> {
+    /// For the diagnostics.
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::Git => "git",
@@ -161,22 +161,34 @@ impl Action<'_> {
 }
 
 impl Policy {
-    /// How the check before a cycle is made.
+    /// The options of the check before a cycle.
     pub(crate) fn check(&self) -> Options {
         Options { reap_proven_dead: self.reap_proven_dead, ..Options::default() }
     }
 
     /// `--exec` and `--action` are one setting.
-    pub(crate) fn action(&self) -> Action<'_> {
+    pub(crate) fn action(&self) -> CycleAction<'_> {
         match (&self.exec, self.action) {
-            (Some(command), _) => Action::Exec(command),
-            (None, BuiltIn::Git) => Action::Git,
-            (None, BuiltIn::None) => Action::None,
+            (Some(command), _) => CycleAction::Exec(command),
+            (None, BuiltInAction::Git) => CycleAction::Git,
+            (None, BuiltInAction::None) => CycleAction::None,
         }
+    }
+
+    /// These options, overridden by each of the places in turn.
+    pub(super) fn overridden<'a>(mut self, places: impl IntoIterator<Item = &'a GivenOptions>) -> Self {
+        for given in places {
+            // They are one setting: each overrides the other of an earlier place.
+            if given.gives("exec") || given.gives("action") {
+                (self.exec, self.action) = (None, BuiltInAction::default());
+            }
+            given.override_in(&mut self);
+        }
+        self
     }
 }
 
-impl Agent {
+impl AgentOptions {
     /// Whose databases are served.
     pub(crate) fn owners(&self) -> Owners {
         Owners::of_this_user(self.allow_foreign_owner)
@@ -187,7 +199,6 @@ impl Agent {
         Directories::any(self.any_directory)
     }
 
-    /// How the log is written.
     pub(super) fn log(&self, may_become_several: bool) -> log::LogSettings {
         log::LogSettings {
             shared: self.log_file.clone(),
@@ -197,6 +208,50 @@ impl Agent {
             may_become_several,
         }
     }
+
+    /// These options, overridden by each of the places in turn.
+    pub(super) fn overridden<'a>(mut self, places: impl IntoIterator<Item = &'a GivenOptions>) -> Self {
+        places.into_iter().for_each(|given| given.override_in(&mut self));
+        self
+    }
+}
+
+/// The options that one place gives: the command line with the environment, a `[[database]]`, or the top of the file.
+#[derive(Debug, Clone, Default)]
+pub(super) struct GivenOptions(Option<ArgMatches>);
+
+impl GivenOptions {
+    /// Without the built-in values, and without the roots: those of all places add up.
+    pub(super) fn of(mut matches: ArgMatches) -> Self {
+        let names: Vec<String> = matches.ids().map(|id| id.as_str().to_owned()).collect();
+        for name in names {
+            if name == "root" || matches.value_source(&name) == Some(ValueSource::DefaultValue) {
+                let _ = matches.try_clear_id(&name);
+            }
+        }
+        Self(Some(matches))
+    }
+
+    fn gives(&self, name: &str) -> bool {
+        self.0.as_ref().is_some_and(|matches| matches.contains_id(name))
+    }
+
+    fn override_in(&self, options: &mut impl FromArgMatches) {
+        if let Some(matches) = &self.0 {
+            // This cannot fail: the same options have read the values already.
+            let _ = options.update_from_arg_matches(matches);
+        }
+    }
+}
+
+/// The options of [`Policy`] or of [`AgentOptions`], in their order.
+pub(super) fn options<T: Args>() -> Vec<Arg> {
+    T::augment_args(Command::new("options")).get_arguments().cloned().collect()
+}
+
+/// The names of these options.
+pub(super) fn names<T: Args>() -> Vec<String> {
+    options::<T>().iter().filter_map(|arg| arg.get_long().map(str::to_owned)).collect()
 }
 
 fn above_zero(text: &str) -> Result<Duration, String> {

@@ -1,42 +1,71 @@
-//! The text of a file, and where in it something is.
+//! The text of the configuration file, where in it a mistake is, and why there are no settings.
 
-use std::fmt::Write as _;
+use std::fmt;
 use std::fs::OpenOptions;
 use std::io::{self, Read};
 use std::ops::Range;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
+use beadlock_checker::internal::database::NoDatabase;
 use beadlock_checker::internal::escape::{escaped, escaped_path};
 use beadlock_checker::internal::system_words;
 use nix::fcntl::OFlag;
 
-use super::failure::Failure;
-
-/// No configuration is longer.
+/// No configuration is longer, in bytes.
 const LARGEST: usize = 1024 * 1024;
 
-/// A file that was read, and how it is called.
+/// Why there are no settings. `Display` is the message, and for a mistake in the file the line with it.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct ConfigFailure {
+    /// The exit code: 2 when the command line or the file is wrong, else 1.
+    pub(crate) code: u8,
+    /// One line: what is wrong, where, and what to do.
+    pub(crate) message: String,
+    excerpt: String,
+}
+
+impl ConfigFailure {
+    pub(crate) fn new(code: u8, message: String) -> Self {
+        Self { code, message, excerpt: String::new() }
+    }
+}
+
+impl From<NoDatabase> for ConfigFailure {
+    fn from(error: NoDatabase) -> Self {
+        // The library's advice is for claims.
+        let message =
+            error.to_string().replace("beadlock hold path/.beads -- …", "beadlock-agent --db path/.beads");
+        Self::new(error.exit_code(), message)
+    }
+}
+
+impl fmt::Display for ConfigFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.message, self.excerpt)
+    }
+}
+
+/// A file that was read, with its name for messages.
 #[derive(Debug, Default)]
-pub(super) struct Page {
+pub(super) struct ConfigPage {
     name: String,
     pub(super) text: String,
 }
 
-impl Page {
-    /// Reads a regular file of at most 1 MiB; never waits for one that is something else.
+impl ConfigPage {
+    /// Reads a regular file of at most 1 MiB; never waits for one of another kind.
     ///
     /// # Errors
-    /// 1 when it cannot be read; 2 when it is too long or no UTF-8.
-    pub(super) fn read(cwd: &Path, path: &Path) -> Result<Self, Failure> {
+    /// 1 when it cannot be read; 2 when it is too long or not UTF-8.
+    pub(super) fn read(cwd: &Path, path: &Path) -> Result<Self, ConfigFailure> {
         let name = escaped_path(path);
-        let unread = |why: &str| Failure::new(1, format!("cannot read {name}: {why}; name a TOML file"));
-        let bytes = match read(&cwd.join(path)) {
-            Ok(bytes) => bytes,
-            Err(error) => return Err(unread(&system_words(&error))),
-        };
+        let bytes = read(&cwd.join(path)).map_err(|error| {
+            let why = system_words(&error);
+            ConfigFailure::new(1, format!("cannot read {name}: {why}; name a TOML file"))
+        })?;
         if bytes.len() > LARGEST {
-            return Err(Failure::new(2, format!("{name} is longer than 1 MiB; name a TOML file")));
+            return Err(ConfigFailure::new(2, format!("{name} is longer than 1 MiB; name a TOML file")));
         }
         match String::from_utf8(bytes) {
             Ok(text) => Ok(Self { name, text }),
@@ -54,7 +83,7 @@ impl Page {
     }
 
     /// A mistake at a place: file, line, column (in characters, from 1) and what is wrong; then the line itself.
-    pub(super) fn wrong(&self, code: u8, at: &Range<usize>, what: &str) -> Failure {
+    pub(super) fn wrong(&self, code: u8, at: &Range<usize>, what: &str) -> ConfigFailure {
         let mut start = at.start.min(self.text.len());
         while !self.text.is_char_boundary(start) {
             start -= 1;
@@ -63,15 +92,14 @@ impl Page {
         let (before, line) = (before.rsplit('\n').next().unwrap_or_default(), self.line(start));
         let after = after.lines().next().unwrap_or_default();
         let column = before.chars().count() + 1;
-        // Escaped, so that the mark stands below what it marks; and a long line is cut to what is near.
+        // Escaped first, so that the mark stands below its place. A long line is cut on both sides.
         let near: String = before.chars().skip(column.saturating_sub(80)).collect();
-        let (near, rest) = (escaped(&near).to_string(), escaped(after).to_string());
-        let rest: String = rest.chars().take(80).collect();
+        let near = escaped(&near).to_string();
+        let rest: String = escaped(after).to_string().chars().take(80).collect();
         let (number, blank) = (line.to_string(), " ".repeat(near.chars().count()));
-        let mut excerpt = String::new();
-        let _ = write!(excerpt, "\n  {number} | {near}{rest}\n  {:1$} | {blank}^", "", number.len());
+        let excerpt = format!("\n  {number} | {near}{rest}\n  {:1$} | {blank}^", "", number.len());
         let message = format!("{}:{line}:{column}: {}", self.name, escaped_path(Path::new(what)));
-        Failure::new(code, message).with_excerpt(excerpt)
+        ConfigFailure { code, message, excerpt }
     }
 
     #[cfg(test)]
@@ -80,7 +108,7 @@ impl Page {
     }
 }
 
-/// A little more than there may be, when there is.
+/// At most one byte more than a configuration may have.
 fn read(path: &Path) -> io::Result<Vec<u8>> {
     let flags = OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
     let file = OpenOptions::new().read(true).custom_flags(flags.bits()).open(path)?;

@@ -6,15 +6,14 @@ use std::time::Duration;
 
 use super::cli::grammar;
 use super::cli::tests::typed_of;
-use super::file::File;
-use super::given::names;
-use super::options::Agent;
-use super::page::Page;
+use super::file::ConfigFile;
+use super::options::{AgentOptions, names};
+use super::page::ConfigPage;
 use super::*;
-use crate::roots::Look;
+use crate::roots::RootScan;
 
-fn parse_text(text: &str) -> Result<File, Failure> {
-    File::parse(Page::of(text), Path::new("/etc/beadlock"))
+fn parse_text(text: &str) -> Result<ConfigFile, ConfigFailure> {
+    ConfigFile::parse(ConfigPage::of(text), Path::new("/etc/beadlock"))
 }
 
 /// A directory with the databases `a/.beads` and `b/.beads`.
@@ -46,12 +45,12 @@ impl Scene {
         typed
     }
 
-    fn settings(&self, args: &[&str], text: &str) -> Result<Settings, Failure> {
-        Settings::read(&self.typed(args, text), &[])
+    fn settings(&self, args: &[&str], text: &str) -> Result<AgentSettings, ConfigFailure> {
+        AgentSettings::read(&self.typed(args, text), &[])
     }
 
-    fn printed(&self, args: &[&str], text: &str) -> Result<String, Failure> {
-        print(&self.settings(args, text)?, &self.dir, &Look::default())
+    fn printed(&self, args: &[&str], text: &str) -> Result<String, ConfigFailure> {
+        print(&self.settings(args, text)?, &self.dir, &RootScan::default())
     }
 }
 
@@ -63,7 +62,7 @@ fn seconds(seconds: u64) -> Duration {
 fn the_keys_are_the_options_and_nothing_is_both_or_forgotten() {
     let of_command_line =
         ["db", "config", "print-config", "once", "no-watch", "no-spread"].map(str::to_owned);
-    let mut keys = [names::<Policy>(), names::<Agent>(), of_command_line.to_vec()].concat();
+    let mut keys = [names::<Policy>(), names::<AgentOptions>(), of_command_line.to_vec()].concat();
     let options = grammar();
     let mut options: Vec<&str> = options.get_arguments().filter_map(|arg| arg.get_long()).collect();
     keys.sort_unstable();
@@ -107,16 +106,16 @@ fn every_key_is_read_and_means_what_it_does_on_the_command_line() {
     let mut args: Vec<&str> = [agent, policy].iter().flat_map(|text| text.split_whitespace()).collect();
     args.extend(["--exec", "make sync"]);
     let typed = typed_of(&args).unwrap();
-    let built_in = (typed.policy.clone(), typed.agent.clone());
-    let of_file = (built_in.0.clone().of([&file.policy]), built_in.1.of([&file.agent]));
+    let built_in = typed.built_in.clone();
+    let of_file = (built_in.0.overridden([&file.policy]), built_in.1.overridden([&file.agent]));
     assert_eq!(of_file, typed.alone());
-    let roots: Vec<&Path> = file.roots.iter().map(|root| root.dir.as_path()).collect();
+    let roots: Vec<&Path> = file.roots.iter().map(|(root, _)| root.as_path()).collect();
     assert_eq!(roots, [Path::new("/srv"), Path::new("/etc/beadlock/../home")]);
     assert_eq!(file.databases[0].dir, Path::new("/etc/beadlock/x/.beads"));
-    let own = of_file.0.clone().of([&file.databases[0].policy]);
+    let own = of_file.0.clone().overridden([&file.databases[0].policy]);
     assert_eq!((own.interval, own.debounce), (Duration::from_millis(250), of_file.0.debounce));
-    assert_eq!(own.action(), Action::None);
-    for key in [names::<Policy>(), names::<Agent>()].concat() {
+    assert_eq!(own.action(), CycleAction::None);
+    for key in [names::<Policy>(), names::<AgentOptions>()].concat() {
         assert!(key == "action" || text.contains(&format!("{key} = ")), "{key} is not in this test");
     }
 }
@@ -229,12 +228,15 @@ fn the_nearest_place_holds() {
         settings.named.iter().map(|named| named.policy.as_ref().clone()).collect()
     };
     let [a, b] = &policies(&[])[..] else { panic!() };
-    assert_eq!((a.interval, a.debounce, a.action()), (seconds(3), seconds(2), Action::None));
-    assert_eq!((b.interval, b.debounce, b.action()), (seconds(2), seconds(2), Action::Exec("top".as_ref())));
+    assert_eq!((a.interval, a.debounce, a.action()), (seconds(3), seconds(2), CycleAction::None));
+    assert_eq!(
+        (b.interval, b.debounce, b.action()),
+        (seconds(2), seconds(2), CycleAction::Exec("top".as_ref()))
+    );
     assert_eq!((a.allow_worktree, b.allow_worktree), (false, true));
     assert_eq!(a.cycle_timeout, seconds(120), "built in");
     for policy in policies(&["--interval", "9", "--exec", "typed"]) {
-        assert_eq!((policy.interval, policy.action()), (seconds(9), Action::Exec("typed".as_ref())));
+        assert_eq!((policy.interval, policy.action()), (seconds(9), CycleAction::Exec("typed".as_ref())));
     }
 }
 
@@ -281,7 +283,7 @@ fn without_a_database_the_nearest_is_found_unless_there_is_a_root() {
         let failure = scene.settings(&["--root", root], "").map(drop).unwrap_err();
         assert!(failure.message.contains(words) && failure.code == 1, "{failure}");
         let typed = scene.typed(&["--root", root], "");
-        assert!(Settings::read(&typed, &[scene.dir.join(root)]).is_ok(), "it was there at the start");
+        assert!(AgentSettings::read(&typed, &[scene.dir.join(root)]).is_ok(), "it was there at the start");
     }
 }
 
@@ -308,11 +310,11 @@ fn what_is_no_configuration_is_said_in_one_line_and_keeps_nobody_waiting() {
         ("long", 2, "long is longer than 1 MiB"),
         ("latin", 2, "latin:1:3: not UTF-8"),
     ] {
-        let failure = File::read(&scene.dir, Path::new(name)).map(drop).unwrap_err();
+        let failure = ConfigFile::read(&scene.dir, Path::new(name)).map(drop).unwrap_err();
         assert!(failure.message.starts_with(words) && failure.code == code, "{failure}");
         assert_eq!(failure.message.lines().count(), 1);
     }
-    assert!(File::read(&scene.dir, Path::new("full")).is_ok());
+    assert!(ConfigFile::read(&scene.dir, Path::new("full")).is_ok());
 }
 
 #[test]
@@ -339,12 +341,12 @@ fn what_is_printed_says_the_same_and_prints_the_same() {
         let settings = scene.settings(args, text).unwrap();
         let again = scene.settings(&[], &first).unwrap();
         assert_eq!(again.defaults, settings.defaults, "{first}");
-        let policies = |settings: &Settings| -> Vec<_> {
+        let policies = |settings: &AgentSettings| -> Vec<_> {
             settings.named.iter().map(|named| (named.database.dir.clone(), named.policy.clone())).collect()
         };
         assert_eq!(policies(&again), policies(&settings), "{first}");
         assert_eq!(scene.printed(&[], &first).unwrap(), first);
-        for key in [names::<Policy>(), names::<Agent>()].concat() {
+        for key in [names::<Policy>(), names::<AgentOptions>()].concat() {
             let is_there = first.lines().any(|line| line.starts_with(&format!("{key} = ")));
             let may_lack = ["action", "exec", "log-file", "audit", "listen"].contains(&key.as_str());
             assert!(is_there || may_lack, "{key} is not printed: {first}");
@@ -358,9 +360,9 @@ fn what_no_toml_can_say_is_not_printed() {
     let name = OsStr::from_bytes(b"\xff/.beads");
     fs::create_dir_all(scene.dir.join(name)).unwrap();
     let mut typed = scene.typed(&[], "");
-    typed.databases = vec![name.into()];
-    let settings = Settings::read(&typed, &[]).unwrap();
-    let failure = print(&settings, &scene.dir, &Look::default()).unwrap_err();
+    typed.cli.db = vec![name.into()];
+    let settings = AgentSettings::read(&typed, &[]).unwrap();
+    let failure = print(&settings, &scene.dir, &RootScan::default()).unwrap_err();
     assert!(failure.message.contains("/\u{fffd}/.beads is not UTF-8, and TOML is"), "{failure}");
     assert_eq!(failure.code, 1);
 }

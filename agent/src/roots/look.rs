@@ -1,10 +1,8 @@
-//! One look below the roots. It stays in the file system of each root, follows no links, and does not enter `.git` or
+//! One scan below the roots. It stays in the file system of each root, follows no links, and does not enter `.git` or
 //! `.beads`. A `.beads` that is a link to a directory counts. A redirect is followed once.
 //!
-//! One directory, by device and inode, is one database. The look leaves out named databases, and a database keeps the
-//! path that it was found by first.
-//!
-//! A database stays while its directory cannot be read. It is gone when its `.beads` is gone.
+//! One directory, by device and inode, is one database. The scan leaves out named databases, and a database keeps the
+//! path that it was found by first. It stays while its directory cannot be read, and is gone when its `.beads` is gone.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs;
@@ -20,8 +18,8 @@ use beadlock_checker::internal::mounts::Mounts;
 use beadlock_checker::internal::redirect::{self, Lead};
 use beadlock_checker::internal::{facts, system_words};
 
-use super::Ground;
-use super::walk::{Walk, WalkEvent};
+use super::SearchScope;
+use super::walk::{RootWalk, WalkEvent};
 use crate::beside::{self, silence};
 use crate::log::{Line, own};
 use crate::owner::Owners;
@@ -35,33 +33,26 @@ pub(crate) struct FoundDatabase {
     pub(crate) database: Database,
 }
 
-impl FoundDatabase {
-    /// It lies below a root there, and is none of those that are named.
-    pub(super) fn is_on(&self, ground: &Ground) -> bool {
-        ground.roots.contains(&self.root) && !ground.named.contains(&self.database.dir)
-    }
-}
-
-/// What a look has come upon.
+/// The result of a scan.
 #[derive(Debug, Default)]
-pub(crate) struct Look {
+pub(crate) struct RootScan {
     /// By path; each database once.
     pub(crate) found: Vec<Arc<FoundDatabase>>,
-    pub(crate) troubles: BTreeSet<Trouble>,
-    /// What it has read, for the next one.
-    pub(crate) walks: Vec<Walk>,
+    pub(crate) problems: BTreeSet<ScanProblem>,
+    /// What was read, for the next scan.
+    pub(crate) walks: Vec<RootWalk>,
 }
 
-/// What somebody should know of, and what is wrong with it.
+/// What a user should know of: the path, and what is wrong there.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Trouble {
+pub(crate) enum ScanProblem {
     /// A root or a directory cannot be read.
     Unread(PathBuf, String),
     /// A database is not served.
     NotServed(PathBuf, String),
 }
 
-impl Trouble {
+impl ScanProblem {
     /// As a line for the log.
     pub(crate) fn line(&self) -> Line {
         match self {
@@ -71,67 +62,62 @@ impl Trouble {
     }
 }
 
-/// Looks below every root; `before` is what the last look has found, `walks` what it has read. `None` when it was told
-/// to stop.
+/// Scans below every root. `before` and `walks` are from the last scan. `None` when it was stopped.
 pub(crate) fn look(
-    ground: &Ground,
+    scope: &SearchScope,
     before: &[Arc<FoundDatabase>],
-    walks: Vec<Walk>,
+    walks: Vec<RootWalk>,
     stop: &AtomicBool,
-) -> Option<Look> {
-    look_at(Duration::try_from(facts::now().0).unwrap_or_default(), ground, before, walks, stop)
+) -> Option<RootScan> {
+    look_at(Duration::try_from(facts::now().0).unwrap_or_default(), scope, before, walks, stop)
 }
 
-/// At this time, since 1970.
+/// `now` is the time since 1970.
 fn look_at(
     now: Duration,
-    ground: &Ground,
+    scope: &SearchScope,
     before: &[Arc<FoundDatabase>],
-    mut walks: Vec<Walk>,
+    mut walks: Vec<RootWalk>,
     stop: &AtomicBool,
-) -> Option<Look> {
-    let (found, unread, troubles) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
-    let (asked, accepted) = (HashMap::new(), HashMap::new());
-    let mounts = Mounts::now();
-    let mut seen = LookState {
-        owners: ground.owners,
-        mounts: &mounts,
+) -> Option<RootScan> {
+    let mut state = ScanState {
+        owners: scope.owners,
+        mounts: Mounts::now(),
         before,
-        found,
-        unread,
-        troubles,
-        asked,
-        accepted,
+        unread: BTreeSet::new(),
+        asked: HashMap::new(),
+        accepted: HashMap::new(),
+        scan: RootScan::default(),
     };
-    let mut walked = Vec::new();
-    for root in &ground.roots {
-        if seen.is_silent(root) {
+    for root in &scope.roots {
+        if state.is_silent(root) {
             continue;
         }
         match fs::canonicalize(root) {
-            Err(error) => seen.failed(root, &error),
+            Err(error) => state.failed(root, &error),
             Ok(top) => {
                 let at = walks.iter().position(|walk| walk.top == top);
-                let mut walk = at.map_or_else(|| Walk::new(top), |at| walks.swap_remove(at));
-                seen.below(root, &mut walk, now, stop)?;
-                walked.push(walk);
+                let mut walk = at.map_or_else(|| RootWalk::new(top), |at| walks.swap_remove(at));
+                state.below(root, &mut walk, now, stop)?;
+                state.scan.walks.push(walk);
             }
         }
     }
-    seen.stay();
-    let LookState { mut found, troubles, .. } = seen;
+    state.stay();
+    let ScanState { mut scan, mounts, .. } = state;
+    let found = &mut scan.found;
     let are_the_same =
         found.len() == before.len() && found.iter().zip(before).all(|(one, other)| Arc::ptr_eq(one, other));
-    if !are_the_same || !ground.named.is_empty() {
-        each_once(&mut found, ground, &mounts, before);
+    if !are_the_same || !scope.named.is_empty() {
+        each_once(found, scope, &mounts, before);
     }
-    Some(Look { found, troubles, walks: walked })
+    Some(scan)
 }
 
-/// Each directory once, by its path.
+/// Keeps each directory once, and sorts by path.
 fn each_once(
     found: &mut Vec<Arc<FoundDatabase>>,
-    ground: &Ground,
+    scope: &SearchScope,
     mounts: &Mounts,
     before: &[Arc<FoundDatabase>],
 ) {
@@ -139,43 +125,41 @@ fn each_once(
     let known: HashSet<&Path> = before.iter().map(|found| found.database.dir.as_path()).collect();
     found.sort_by_key(|found| !known.contains(found.database.dir.as_path()));
     let is_silent = |dir: &Path| mounts.on_the_way(dir).is_some_and(|mount| !beside::answers(&mount.point));
-    let asked = ground.named.iter().filter(|dir| !is_silent(dir));
-    let named = asked.filter_map(|dir| fs::metadata(dir).ok());
+    let named = scope.named.iter().filter(|dir| !is_silent(dir)).filter_map(|dir| fs::metadata(dir).ok());
     let mut inodes: HashSet<(u64, u64)> = named.map(|meta| (meta.dev(), meta.ino())).collect();
     found.retain(|found| inodes.insert(found.database.inode()));
     found.sort_by(|one, other| one.database.dir.cmp(&other.database.dir));
 }
 
-/// What is seen in one look; `'a` is the memory of the last one.
+/// A scan under way; `'a` is the result of the last one.
 #[derive(Debug)]
-struct LookState<'a> {
+struct ScanState<'a> {
     owners: Owners,
-    mounts: &'a Mounts,
-    /// What was found before, by the path of the database.
+    mounts: Mounts,
+    /// By the path of the database.
     before: &'a [Arc<FoundDatabase>],
-    /// Those that may be served, as they came.
-    found: Vec<Arc<FoundDatabase>>,
     /// Roots, directories, and a `.beads` that could not be read.
     unread: BTreeSet<PathBuf>,
-    troubles: BTreeSet<Trouble>,
-    /// What git was asked about below this root, by the last look and by this one.
+    /// What leads elsewhere below this root and was accepted by git, in the last scan and in this one.
     asked: HashMap<PathBuf, Lead>,
     accepted: HashMap<PathBuf, Lead>,
+    scan: RootScan,
 }
 
-impl LookState<'_> {
-    /// Everything below one root. `None` when it was told to stop.
-    fn below(&mut self, root: &Path, walk: &mut Walk, now: Duration, stop: &AtomicBool) -> Option<()> {
+impl ScanState<'_> {
+    /// Scans below one root. `None` when it was stopped.
+    fn below(&mut self, root: &Path, walk: &mut RootWalk, now: Duration, stop: &AtomicBool) -> Option<()> {
         let top = walk.top.clone();
         self.asked = std::mem::take(&mut walk.accepted);
-        let whole = walk.go(now, stop, self.mounts, |told| match told {
+        let mounts = self.mounts.clone();
+        let whole = walk.go(now, stop, &mounts, |event| match event {
             WalkEvent::Beads(_, Some(known)) if known.root == root => {
-                self.found.push(Arc::clone(known));
+                self.scan.found.push(Arc::clone(known));
                 None
             }
             WalkEvent::Beads(at, _) => self.open(root, at),
             WalkEvent::Unread(path, error) => {
-                // What has vanished meanwhile is no trouble, but the root itself.
+                // A directory that has vanished meanwhile is not a problem, but a root is.
                 if path == top {
                     self.failed(root, error);
                 } else if !is_absence(error) {
@@ -188,9 +172,9 @@ impl LookState<'_> {
         whole
     }
 
-    /// A root or a directory could not be read. Where there is nothing, nothing stays.
+    /// A root or a directory could not be read. What was found there stays, unless there is nothing any more.
     fn failed(&mut self, path: &Path, error: &io::Error) {
-        self.troubles.insert(Trouble::Unread(path.to_owned(), system_words(error)));
+        self.scan.problems.insert(ScanProblem::Unread(path.to_owned(), system_words(error)));
         if !is_absence(error) {
             self.unread.insert(path.to_owned());
         }
@@ -198,7 +182,7 @@ impl LookState<'_> {
 
     /// A database is not served for now.
     fn not_served(&mut self, at: &Path, why: impl ToString) {
-        self.troubles.insert(Trouble::NotServed(at.to_owned(), why.to_string()));
+        self.scan.problems.insert(ScanProblem::NotServed(at.to_owned(), why.to_string()));
     }
 
     /// The same where it could not be read: what was found there stays.
@@ -207,18 +191,17 @@ impl LookState<'_> {
         self.unread.insert(at.to_owned());
     }
 
-    /// A root or a `.beads` lies on a file system that does not answer, which is said; what was found there stays.
+    /// Whether a root or a `.beads` lies on a file system that does not answer: what was found there stays.
     fn is_silent(&mut self, path: &Path) -> bool {
-        let Some(mount) = self.mounts.on_the_way(path) else { return false };
-        let is_silent = !beside::answers(&mount.point);
+        let mount = self.mounts.on_the_way(path);
+        let is_silent = mount.is_some_and(|mount| !beside::answers(&mount.point));
         if is_silent {
-            self.stays_unread(path, silence(self.mounts, path));
+            self.stays_unread(path, silence(&self.mounts, path));
         }
         is_silent
     }
 
-    /// What a `.beads` is, when it may be served and that will hold until the change time of a directory says
-    /// otherwise.
+    /// Finds out what a `.beads` is. Returns it when that holds until a directory's change time says otherwise.
     fn open(&mut self, root: &Path, at: &Path) -> Option<Arc<FoundDatabase>> {
         if self.is_silent(at) {
             return None;
@@ -238,17 +221,16 @@ impl LookState<'_> {
             return None;
         }
         let is_itself = found.at == found.database.dir && found.database.lead().is_none();
-        let is_remembered = is_itself.then(|| Arc::clone(&found));
-        self.found.push(found);
-        is_remembered
+        self.scan.found.push(Arc::clone(&found));
+        is_itself.then_some(found)
     }
 
-    /// Git is asked about a redirect or a link once, and again when it has changed or was refused.
+    /// Asks git about a redirect or a link once, and again when it has changed or was refused.
     fn refuse_tracked(&mut self, found: &FoundDatabase) -> Result<(), NoDatabase> {
-        if found.database.lead().is_none() {
+        let lead = found.database.lead();
+        if lead.is_none() {
             return Ok(());
         }
-        let lead = found.database.lead();
         if self.asked.get(&found.at) != Some(&lead) {
             redirect::refuse_tracked(&found.database)?;
         }
@@ -264,13 +246,11 @@ impl LookState<'_> {
     fn find(&mut self, root: &Path, at: &Path) -> Option<Arc<FoundDatabase>> {
         match fs::metadata(at) {
             Ok(meta) if meta.is_dir() => {}
-            Ok(_) => return None,
-            Err(error) => {
-                if !is_absence(&error) {
-                    self.failed(at, &error);
-                }
+            Err(error) if !is_absence(&error) => {
+                self.failed(at, &error);
                 return None;
             }
+            _ => return None,
         }
         let path = at.to_owned();
         let look_up =
@@ -283,42 +263,45 @@ impl LookState<'_> {
             }
             // Most likely a redirect that leads nowhere, or may not be read, perhaps only for a moment.
             Some(Err(error)) => self.stays_unread(at, error),
-            None => self.stays_unread(at, silence(self.mounts, at)),
+            None => self.stays_unread(at, silence(&self.mounts, at)),
         }
         None
     }
 
-    /// What was found before stays where nothing could be read now.
+    /// Keeps what was found before where nothing could be read now.
     fn stay(&mut self) {
         if self.unread.is_empty() {
             return;
         }
-        let seen: HashSet<PathBuf> = self.found.iter().map(|found| found.at.clone()).collect();
-        // One that hangs has been asked already.
-        let may_hang = |found: &FoundDatabase| self.mounts.on_the_way(&found.at).is_some();
-        let stays = |found: &&Arc<FoundDatabase>| {
-            self.is_unread(found) && !seen.contains(&found.at) && (may_hang(found) || found.is_there())
-        };
-        let staying: Vec<Arc<FoundDatabase>> = self.before.iter().filter(stays).cloned().collect();
-        for found in staying {
-            let hangs = self.mounts.on_the_way(&found.at).is_some();
-            let owner = if hangs { Ok(()) } else { self.owners.check(&found.database) };
-            match owner {
-                Ok(()) => self.found.push(found),
-                Err(why) => self.not_served(&found.at, why),
+        let seen: HashSet<PathBuf> = self.scan.found.iter().map(|found| found.at.clone()).collect();
+        let before = self.before;
+        for found in before.iter().filter(|found| !seen.contains(&found.at)) {
+            let is_unread = |dir: &Path| self.unread.contains(dir);
+            if !is_unread(&found.root) && !found.at.ancestors().any(is_unread) {
+                continue;
             }
+            // One that may hang was asked already.
+            if self.mounts.on_the_way(&found.at).is_none() {
+                if !found.is_there() {
+                    continue;
+                }
+                if let Err(why) = self.owners.check(&found.database) {
+                    self.not_served(&found.at, why);
+                    continue;
+                }
+            }
+            self.scan.found.push(Arc::clone(found));
         }
-    }
-
-    /// It lies where something could not be read.
-    fn is_unread(&self, found: &FoundDatabase) -> bool {
-        let is_unread = |dir: &Path| self.unread.contains(dir);
-        is_unread(&found.root) || found.at.ancestors().any(is_unread)
     }
 }
 
 impl FoundDatabase {
-    /// It is still the same directory, no link, and no redirect leads from it.
+    /// It lies below a root of the scope, and is not named.
+    pub(super) fn is_in(&self, scope: &SearchScope) -> bool {
+        scope.roots.contains(&self.root) && !scope.named.contains(&self.database.dir)
+    }
+
+    /// It is still the same directory, not a link, and without a redirect.
     fn is_as_it_was(&self) -> bool {
         let is_the_same =
             |meta: fs::Metadata| meta.is_dir() && (meta.dev(), meta.ino()) == self.database.inode();

@@ -1,9 +1,9 @@
-//! The databases below the roots (docs/design.md#the-agent): every `.beads`, looked for again and again while the agent
+//! The databases below the roots (docs/design.md#the-agent): every `.beads`, searched again and again while the agent
 //! runs.
 //!
 //! ```text
-//! mod.rs    this page: when to look, and what of it is news
-//! look.rs   one look: redirects, owners, duplicates
+//! mod.rs    when to scan, and what of the result is new
+//! look.rs   one scan: redirects, owners, duplicates
 //! walk.rs   the directories below a root, read again where they have changed
 //! ```
 
@@ -20,73 +20,73 @@ use std::time::Duration;
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::{Instant, sleep_until};
 
-pub(crate) use self::look::{FoundDatabase, Look, Trouble, look};
-use self::walk::Walk;
+pub(crate) use self::look::{FoundDatabase, RootScan, ScanProblem, look};
+use self::walk::RootWalk;
 use crate::owner::Owners;
 
-/// A look takes its time, and then rests for this many times as long: it costs at most 2 % of a core.
+/// After a scan the search rests for this many times as long as the scan took: it costs at most 2 % of a core.
 const REST: u32 = 50;
 
-/// How many new troubles of one look are said.
+/// How many new problems of one scan are logged.
 const SAID: usize = 10;
 
-/// Where to look, and what is not to be found.
+/// Where to search, and for whose databases.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Ground {
+pub(crate) struct SearchScope {
     pub(crate) roots: Vec<PathBuf>,
-    /// The directories of the databases that are named: they are served as such.
+    /// The directories of the named databases, which are left out.
     pub(crate) named: Vec<PathBuf>,
     pub(crate) owners: Owners,
 }
 
-/// The search while the agent runs: one look at a time, in a thread of its own.
-pub(crate) struct Search {
-    ground: Arc<Ground>,
-    /// A look begins at most this often.
+/// The search while the agent runs: one scan at a time, in a thread of its own.
+pub(crate) struct RootSearch {
+    scope: Arc<SearchScope>,
+    /// A scan begins at most this often.
     interval: Duration,
     found: Arc<Vec<Arc<FoundDatabase>>>,
-    /// What the last look has read.
-    walks: Vec<Walk>,
-    job: Option<Job>,
-    /// The next look; `None`: never.
+    /// What the last scan has read.
+    walks: Vec<RootWalk>,
+    job: Option<ScanJob>,
+    /// The next scan; `None`: never.
     due: Option<Instant>,
-    /// It was asked for another look while one was under way.
+    /// Another scan was requested during the running one.
     again: bool,
-    /// Since the last look began, a cycle has found a database other than it was: each is asked.
+    /// Since the last scan began, a cycle has failed: the next scan asks each `.beads`.
     is_doubted: bool,
     has_looked: bool,
-    /// The troubles that there were at the last look.
-    said: BTreeSet<Trouble>,
+    /// The problems of the last scan.
+    said: BTreeSet<ScanProblem>,
 }
 
-/// A look under way. Dropped, it ends soon and is for nothing.
-struct Job {
-    look: JoinHandle<Option<(Look, Duration)>>,
+/// A scan under way. Dropped, it ends soon and without result.
+struct ScanJob {
+    look: JoinHandle<Option<(RootScan, Duration)>>,
     stop: Arc<AtomicBool>,
 }
 
-impl Drop for Job {
+impl Drop for ScanJob {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
     }
 }
 
-/// What a look has brought.
+/// The result of a scan.
 #[derive(Debug)]
 pub(crate) struct SearchUpdate {
     pub(crate) is_first: bool,
     /// There are other databases than before.
     pub(crate) are_others: bool,
-    /// Troubles that there were not at the look before.
-    pub(crate) troubles: Vec<Trouble>,
+    /// Problems that the scan before did not have.
+    pub(crate) problems: Vec<ScanProblem>,
 }
 
-impl Search {
-    /// The first look is due at once.
-    pub(crate) fn new(ground: Ground, interval: Duration) -> Self {
+impl RootSearch {
+    /// The first scan is due at once.
+    pub(crate) fn new(scope: SearchScope, interval: Duration) -> Self {
         Self {
-            due: (!ground.roots.is_empty()).then(Instant::now),
-            ground: Arc::new(ground),
+            due: (!scope.roots.is_empty()).then(Instant::now),
+            scope: Arc::new(scope),
             interval,
             found: Arc::default(),
             walks: Vec::new(),
@@ -98,51 +98,50 @@ impl Search {
         }
     }
 
-    /// Looks at once, and from now on on this ground. What was found on other ground is forgotten.
-    pub(crate) fn begin_again(&mut self, ground: Ground, interval: Duration) {
-        if *self.ground != ground {
+    /// Scans at once, and from now on in this scope. Databases outside it are forgotten.
+    pub(crate) fn begin_again(&mut self, scope: SearchScope, interval: Duration) {
+        if *self.scope != scope {
             self.job = None;
-            // Who may be served, and what is named, is another question there.
+            // Other databases may be served there, or named.
             self.walks = Vec::new();
-            let is_left = |found: &Arc<FoundDatabase>| found.is_on(&ground);
-            self.found = Arc::new(self.found.iter().filter(|found| is_left(found)).cloned().collect());
+            let is_left = |found: &&Arc<FoundDatabase>| found.is_in(&scope);
+            self.found = Arc::new(self.found.iter().filter(is_left).cloned().collect());
         }
         self.again = self.job.is_some();
         self.is_doubted = true;
-        self.due = (!ground.roots.is_empty()).then(Instant::now);
+        self.due = (!scope.roots.is_empty()).then(Instant::now);
         self.interval = interval;
-        self.ground = Arc::new(ground);
+        self.scope = Arc::new(scope);
     }
 
-    /// A cycle has failed, perhaps at a database that may not be served any more: the next look asks each.
+    /// A cycle has failed, perhaps at a database that may not be served any more: the next scan asks each.
     pub(crate) fn doubt(&mut self) {
         self.is_doubted = true;
     }
 
-    /// What was found by the last look, each database once.
+    /// The result of the last scan, each database once.
     pub(crate) fn found(&self) -> &[Arc<FoundDatabase>] {
         &self.found
     }
 
-    /// There is a look to come that nobody has waited for yet.
+    /// The first scan has not ended yet.
     pub(crate) fn is_awaited(&self) -> bool {
-        !self.has_looked && !self.ground.roots.is_empty()
+        !self.has_looked && !self.scope.roots.is_empty()
     }
 
-    /// Returns when a look has ended: [`Self::found`] is new. Never, without roots. Nothing is lost when the call is.
+    /// Returns when a scan has ended: [`Self::found`] is new. Never returns without roots. Cancel safe.
     pub(crate) async fn news(&mut self) -> SearchUpdate {
         loop {
             if let Some(job) = &mut self.job {
-                let ended = (&mut job.look).await;
+                // `None`: it has panicked. The next one may not.
+                let ended = (&mut job.look).await.ok().flatten();
                 self.job = None;
-                let took =
-                    ended.as_ref().ok().and_then(Option::as_ref).map_or(Duration::ZERO, |(_, took)| *took);
+                let took = ended.as_ref().map_or(Duration::ZERO, |(_, took)| *took);
+                let is_at_once = std::mem::take(&mut self.again);
                 let rest = self.interval.max(took.saturating_mul(REST));
-                let now = Instant::now();
-                self.due = Some(if std::mem::take(&mut self.again) { now } else { now + rest });
-                // Otherwise it has panicked: the next one may not.
-                if let Ok(Some((look, _))) = ended {
-                    return self.heard(look);
+                self.due = Some(Instant::now() + if is_at_once { Duration::ZERO } else { rest });
+                if let Some((scan, _)) = ended {
+                    return self.heard(scan);
                 }
             }
             match self.due {
@@ -153,26 +152,25 @@ impl Search {
         }
     }
 
-    fn begin(&mut self) -> Job {
+    fn begin(&mut self) -> ScanJob {
         let stop = Arc::<AtomicBool>::default();
-        let (ground, before, stopped) =
-            (Arc::clone(&self.ground), Arc::clone(&self.found), Arc::clone(&stop));
+        let (scope, before, stopped) = (Arc::clone(&self.scope), Arc::clone(&self.found), Arc::clone(&stop));
         let mut walks = std::mem::take(&mut self.walks);
         let are_asked = !std::mem::take(&mut self.is_doubted);
         walks.iter_mut().for_each(|walk| walk.are_asked = are_asked);
         let look = spawn_blocking(move || {
             let begun = Instant::now();
-            look(&ground, &before, walks, &stopped).map(|look| (look, begun.elapsed()))
+            look(&scope, &before, walks, &stopped).map(|scan| (scan, begun.elapsed()))
         });
-        Job { look, stop }
+        ScanJob { look, stop }
     }
 
-    fn heard(&mut self, look: Look) -> SearchUpdate {
-        let are_others = *self.found != look.found;
-        self.found = Arc::new(look.found);
-        self.walks = look.walks;
-        let troubles = look.troubles.difference(&self.said).take(SAID).cloned().collect();
-        self.said = look.troubles;
-        SearchUpdate { is_first: !std::mem::replace(&mut self.has_looked, true), are_others, troubles }
+    fn heard(&mut self, scan: RootScan) -> SearchUpdate {
+        let are_others = *self.found != scan.found;
+        self.found = Arc::new(scan.found);
+        self.walks = scan.walks;
+        let problems = scan.problems.difference(&self.said).take(SAID).cloned().collect();
+        self.said = scan.problems;
+        SearchUpdate { is_first: !std::mem::replace(&mut self.has_looked, true), are_others, problems }
     }
 }

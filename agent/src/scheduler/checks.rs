@@ -1,12 +1,11 @@
 //! The checks of all databases, beside the scheduler: a few threads take them from one queue.
 //!
-//! A check takes microseconds and many are due together, so as many threads as there are processors go through them
-//! one after the other, and wait for nobody's work. A check can also take long, for a stale lock's grace, or hang, in a
-//! file system that does not answer. For each [`PATIENCE`] that the first in the queue waits longer one more thread
-//! helps; no more rest than there are processors. So what hangs costs a thread each and nobody else's cycle; the bound
-//! is tokio's, 512 threads.
+//! A check takes microseconds and many are due together, so as many threads as there are processors make them one after
+//! the other. A check can also take long, for a stale lock's grace, or hang in a file system that does not answer. For
+//! each [`PATIENCE`] that the first in the queue waits longer, one more thread helps; no more threads rest than there
+//! are processors. So a check that hangs costs a thread and delays no other. The limit is tokio's: 512 threads.
 //!
-//! An answer may hold a gate. So few of them are on their way at once: behind them the threads wait for the scheduler.
+//! An answer may hold a gate. So few answers are on their way at once: behind them the threads wait for the scheduler.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -18,78 +17,76 @@ use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep_until};
 use tracing::debug;
 
-/// How long a check may wait before another thread helps, and in its turn keep a job from others.
+/// How long a check may wait before another thread helps, and how long it may keep a job from others in its turn.
 pub(super) const PATIENCE: Duration = Duration::from_millis(500);
 
 /// Answers on their way at once, each perhaps with an open directory.
 const ANSWERS: usize = 128;
 
-/// So many help at most while checks still end: it may be the processors that they wait for.
+/// How many threads help at most while checks still end: the checks may wait for the processors.
 const HELP: usize = 16;
 
 /// How long a thread without a call stays for the next one.
 const REST: Duration = Duration::from_secs(10);
 
-/// What is answered within this time after an answer is heard together: to wake the scheduler for each costs more than
-/// many a check.
+/// Answers within this time after one are heard together: waking the scheduler costs more than many a check.
 const TOGETHER: Duration = Duration::from_millis(1);
 
 /// Calls on their way, each under a number, and their answers.
 pub(super) struct Checks<T> {
-    shared: Arc<Shared<T>>,
-    answers: Receiver<Answer<T>>,
+    pool: Arc<CheckPool<T>>,
+    answers: Receiver<CheckAnswer<T>>,
     /// Answers that were heard together, the first last, and when answers are heard again.
-    heard: Vec<Answer<T>>,
+    heard: Vec<CheckAnswer<T>>,
     again: Instant,
-    /// Put, and not answered yet.
+    /// Calls without an answer.
     in_flight: usize,
-    /// When another thread was last called to help, and when a check has last ended.
+    /// When a thread was last called to help, and when a check has last ended.
     helped: Instant,
     ended: Instant,
 }
 
-/// Whose call it was, and what came of it; `None`: it panicked.
-type Answer<T> = (usize, Option<T>);
+/// The number of the call, and its result; `None`: it panicked.
+type CheckAnswer<T> = (usize, Option<T>);
 
-type Call<T> = Box<dyn FnOnce() -> T + Send>;
+/// The number of the call, and since when it waits.
+type CheckCall<T> = (usize, Instant, Box<dyn FnOnce() -> T + Send>);
 
-struct Shared<T> {
-    queue: Mutex<Queue<T>>,
+struct CheckPool<T> {
+    queue: Mutex<CheckQueue<T>>,
     more: Condvar,
-    /// Threads without those that help.
+    /// How many threads there may be without those that help.
     processors: usize,
-    answers: Sender<Answer<T>>,
+    answers: Sender<CheckAnswer<T>>,
 }
 
-struct Queue<T> {
-    /// Each with its number, and since when it waits.
-    calls: VecDeque<(usize, Instant, Call<T>)>,
+struct CheckQueue<T> {
+    calls: VecDeque<CheckCall<T>>,
     threads: usize,
-    /// Those of them without a call.
+    /// The threads without a call.
     resting: usize,
-    /// Those of the resting that have been woken.
+    /// The resting threads that have been woken.
     woken: usize,
-    /// Helping threads that may be there too.
+    /// How many more threads there may be.
     helping: usize,
 }
 
 impl<T: Send + 'static> Checks<T> {
-    /// Of so many threads.
     pub(super) fn new(processors: usize) -> Self {
         let (sender, answers) = channel(ANSWERS);
-        let queue = Queue { calls: VecDeque::new(), threads: 0, resting: 0, woken: 0, helping: 0 };
-        let shared =
-            Arc::new(Shared { queue: Mutex::new(queue), more: Condvar::new(), processors, answers: sender });
+        let queue = CheckQueue { calls: VecDeque::new(), threads: 0, resting: 0, woken: 0, helping: 0 };
+        let (queue, more) = (Mutex::new(queue), Condvar::new());
+        let pool = Arc::new(CheckPool { queue, more, processors, answers: sender });
         let (heard, now) = (Vec::new(), Instant::now());
-        Self { shared, answers, heard, again: now, in_flight: 0, helped: now, ended: now }
+        Self { pool, answers, heard, again: now, in_flight: 0, helped: now, ended: now }
     }
 
     /// Makes a call as soon as a thread has time for it.
     pub(super) fn put(&mut self, number: usize, call: impl FnOnce() -> T + Send + 'static) {
         self.in_flight += 1;
-        let mut queue = self.shared.lock();
+        let mut queue = self.pool.lock();
         queue.calls.push_back((number, Instant::now(), Box::new(call)));
-        self.shared.start(&mut queue);
+        self.pool.start(&mut queue);
     }
 
     /// Nothing is on its way.
@@ -97,24 +94,24 @@ impl<T: Send + 'static> Checks<T> {
         self.in_flight == 0
     }
 
-    /// Takes back what has not begun. Returns how many that are.
+    /// Takes back the calls that have not begun. Returns how many.
     pub(super) fn clear(&mut self) -> usize {
-        let calls = std::mem::take(&mut self.shared.lock().calls);
+        let calls = std::mem::take(&mut self.pool.lock().calls);
         self.in_flight -= calls.len();
         calls.len()
     }
 
     /// One more of the answers that were heard together with the last one.
-    pub(super) fn heard(&mut self) -> Option<Answer<T>> {
+    pub(super) fn heard(&mut self) -> Option<CheckAnswer<T>> {
         let answer = self.heard.pop()?;
         self.in_flight -= 1;
         Some(answer)
     }
 
-    /// The next answer; for ever away while there is none. Nothing is lost when this is.
-    pub(super) async fn answer(&mut self) -> Answer<T> {
+    /// The next answer. Cancel safe.
+    pub(super) async fn answer(&mut self) -> CheckAnswer<T> {
         loop {
-            let waiting = self.shared.lock().calls.front().map(|(_, since, _)| *since);
+            let waiting = self.pool.lock().calls.front().map(|(_, since, _)| *since);
             let help = waiting.unwrap_or(self.helped).max(self.helped) + PATIENCE;
             tokio::select! {
                 biased;
@@ -125,11 +122,11 @@ impl<T: Send + 'static> Checks<T> {
                 }
                 () = sleep_until(help), if waiting.is_some() => {
                     self.helped = Instant::now();
-                    let mut queue = self.shared.lock();
+                    let mut queue = self.pool.lock();
                     if queue.helping < HELP || self.ended.elapsed() >= PATIENCE {
                         queue.helping += 1;
                         debug!(helping = queue.helping, "a check has waited for 500 ms: one more thread helps");
-                        self.shared.start(&mut queue);
+                        self.pool.start(&mut queue);
                     }
                 }
             }
@@ -137,7 +134,7 @@ impl<T: Send + 'static> Checks<T> {
     }
 }
 
-/// The next of the answers that were heard, or that are. Nothing is lost when this is.
+/// The next of the answers that were heard, or that are. Cancel safe.
 async fn hear<A>(answers: &mut Receiver<A>, heard: &mut Vec<A>, again: &mut Instant) -> A {
     loop {
         if let Some(answer) = heard.pop() {
@@ -153,21 +150,21 @@ async fn hear<A>(answers: &mut Receiver<A>, heard: &mut Vec<A>, again: &mut Inst
 }
 
 impl<T> Drop for Checks<T> {
-    /// Nobody rests for longer.
+    /// Ends the resting threads.
     fn drop(&mut self) {
         self.answers.close();
-        self.shared.more.notify_all();
+        self.pool.more.notify_all();
     }
 }
 
-impl<T: Send + 'static> Shared<T> {
+impl<T: Send + 'static> CheckPool<T> {
     /// A poisoned queue is as good as before: no call is made under the lock.
-    fn lock(&self) -> MutexGuard<'_, Queue<T>> {
+    fn lock(&self) -> MutexGuard<'_, CheckQueue<T>> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// One more thread at it: one that rests, or a new one where there may be one.
-    fn start(self: &Arc<Self>, queue: &mut Queue<T>) {
+    /// Wakes a resting thread, or starts a new one where there may be one.
+    fn start(self: &Arc<Self>, queue: &mut CheckQueue<T>) {
         if queue.resting > 0 {
             if queue.resting > queue.woken {
                 queue.woken += 1;
@@ -175,13 +172,13 @@ impl<T: Send + 'static> Shared<T> {
             }
         } else if queue.threads < self.processors + queue.helping {
             queue.threads += 1;
-            let shared = Arc::clone(self);
-            spawn_blocking(move || shared.work());
+            let pool = Arc::clone(self);
+            spawn_blocking(move || pool.work());
         }
     }
 
-    /// The next call for a thread; none when it is to end.
-    fn next(&self) -> Option<(usize, Instant, Call<T>)> {
+    /// The next call for a thread; `None` when the thread is to end.
+    fn next(&self) -> Option<CheckCall<T>> {
         let mut queue = self.lock();
         let rest = if queue.resting < self.processors { REST } else { Duration::ZERO };
         let mut is_late = false;
@@ -198,16 +195,15 @@ impl<T: Send + 'static> Shared<T> {
             let waited = self.more.wait_timeout(queue, rest).unwrap_or_else(PoisonError::into_inner);
             (queue, is_late) = (waited.0, waited.1.timed_out());
             queue.resting -= 1;
-            // Whoever it was that was meant: to wake one too many does no harm, to wake nobody would.
+            // Perhaps another thread was meant. Waking one too many does no harm; waking none would.
             queue.woken = queue.woken.saturating_sub(1);
         }
     }
 
     fn work(&self) {
-        loop {
-            let Some((number, _, call)) = self.next() else { return };
+        while let Some((number, _, call)) = self.next() {
             let answer = catch_unwind(AssertUnwindSafe(call)).ok();
-            // It fails when nobody is there any more.
+            // It fails when the scheduler has ended.
             let _ = self.answers.blocking_send((number, answer));
         }
     }
@@ -251,7 +247,7 @@ mod tests {
         ended.sort_unstable();
         assert_eq!(ended, [0, 1, 2, 3, 4].map(|number| (number, Some(true))));
         wait_until("the end of the help", || {
-            let queue = checks.shared.lock();
+            let queue = checks.pool.lock();
             (queue.threads, queue.helping) == (2, 0)
         });
     }
@@ -270,7 +266,7 @@ mod tests {
             threads.insert(checks.answer().await.1);
         }
         assert!(threads.len() > 1, "each ends, and the last of them would wait for two seconds");
-        wait_until("the end of the help", || checks.shared.lock().threads <= 1);
+        wait_until("the end of the help", || checks.pool.lock().threads <= 1);
     }
 
     /// An answer may hold a gate, and an open directory.

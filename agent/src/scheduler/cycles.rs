@@ -10,8 +10,8 @@ use tracing::{Instrument, Span, debug, error, info};
 
 use super::checks::PATIENCE;
 use super::{CycleState, Scheduler};
-use crate::config::Mode;
-use crate::cycle::{self, Checked, Subject};
+use crate::config::RunMode;
+use crate::cycle::{self, CheckResult, Subject};
 use crate::database::LoggedState;
 use crate::diagnostics::events;
 use crate::log::{self, own};
@@ -19,7 +19,7 @@ use crate::outcome::Outcome;
 use crate::outside::EndedCycle;
 
 impl Scheduler {
-    /// Checks who is due, and gives free jobs to those whose turn it is.
+    /// Checks the databases that are due, and gives free jobs to those whose turn it is.
     pub(super) fn start_due(&mut self) {
         while let Some(number) = self.due.pop_front() {
             self.check(number);
@@ -41,7 +41,7 @@ impl Scheduler {
         self.working.len() + kept < self.settings.agent.jobs.get()
     }
 
-    /// When the next check that hangs is not waited for any more: another database has its turn, or all end.
+    /// When the scheduler stops to wait for the next check that hangs: another database has its turn, or all end.
     pub(super) fn end_of_patience(&self) -> Option<Instant> {
         let now = Instant::now();
         let turns = self.turns.values().map(|since| *since + PATIENCE);
@@ -53,7 +53,7 @@ impl Scheduler {
         if let CycleState::Waiting(Some(key)) = std::mem::replace(&mut entry.state, CycleState::Running) {
             self.timers.remove(&key);
         }
-        // What happened while it was in the queue, this cycle serves.
+        // This cycle serves what happened while the database was in the queue.
         entry.take_marks(&self.work);
         entry.begun = Instant::now();
         entry.cycles += 1;
@@ -72,41 +72,36 @@ impl Scheduler {
         self.checks.put(number, move || (span.in_scope(|| cycle::check(&work, &subject, &mut told)), told));
     }
 
-    pub(super) fn checked(&mut self, number: usize, answer: Option<(Checked, LoggedState)>) {
+    pub(super) fn checked(&mut self, number: usize, answer: Option<(CheckResult, LoggedState)>) {
         let is_its_turn = self.turns.remove(&number).is_some();
         if let Some(entry) = self.databases.get_mut(&number) {
-            entry.answered();
+            (entry.checked_since, entry.silent) = (None, None);
         }
-        let Some((checked, told)) = answer else {
-            return self.faulted(number);
-        };
-        // One that had missed its turn may find the job taken.
+        let Some((checked, told)) = answer else { return self.faulted(number) };
+        // A database that has missed its turn may find the job taken.
         let is_a_job_free = self.working.len() < self.settings.agent.jobs.get();
         let may_work = is_a_job_free && (is_its_turn || self.ready.is_empty() && self.has_a_job());
         let Some(entry) = self.databases.get_mut(&number) else { return };
         match checked {
-            Checked::Ended(outcome) => {
+            CheckResult::Ended(outcome) => {
                 entry.told = told;
                 if std::mem::take(&mut entry.is_ready) {
                     self.ready.retain(|ready| *ready != number);
                 }
                 self.ended(number, outcome);
             }
-            Checked::Redirected(database) => {
+            CheckResult::Redirected(database) => {
                 entry.told = told;
                 self.redirected(number, *database);
             }
-            Checked::Free(cycle) if may_work && !self.is_ending && !entry.is_leaving => {
+            CheckResult::Free(cycle) if may_work && !self.is_ending && !entry.is_leaving => {
                 let (work, subject) = (Arc::clone(&self.work), entry.subject.clone());
                 let mut told = told;
-                let work = async move {
-                    let outcome = cycle::run(&work, &subject, &mut told, cycle).await;
-                    (outcome, told)
-                };
+                let work = async move { (cycle::run(&work, &subject, &mut told, cycle).await, told) };
                 let task = self.working.spawn(work.instrument(entry.span.clone()));
                 self.tasks.insert(task.id(), number);
             }
-            Checked::Free(cycle) => {
+            CheckResult::Free(cycle) => {
                 debug!(parent: &entry.span, "free, but all jobs are busy: waits for its turn");
                 cycle.leave();
                 entry.told = told;
@@ -121,23 +116,16 @@ impl Scheduler {
     }
 
     pub(super) fn worked(&mut self, task: Result<(Id, (Outcome, LoggedState)), JoinError>) {
-        let (id, answer) = match task {
-            Ok((id, answer)) => (id, Some(answer)),
-            Err(error) => (error.id(), None),
-        };
+        let id = task.as_ref().map_or_else(JoinError::id, |(id, _)| *id);
         let Some(number) = self.tasks.remove(&id) else { return };
-        match answer {
-            Some((outcome, told)) => {
-                if let Some(entry) = self.databases.get_mut(&number) {
-                    entry.told = told;
-                }
-                self.ended(number, outcome);
-            }
-            None => self.faulted(number),
+        let Ok((_, (outcome, told))) = task else { return self.faulted(number) };
+        if let Some(entry) = self.databases.get_mut(&number) {
+            entry.told = told;
         }
+        self.ended(number, outcome);
     }
 
-    /// A cycle ended in a panic, which has spoken on standard error itself.
+    /// A cycle ended in a panic, whose message is on standard error already.
     fn faulted(&mut self, number: usize) {
         log::line(number, own::fault());
         if let Some(entry) = self.databases.get(&number) {
@@ -148,7 +136,7 @@ impl Scheduler {
     }
 
     pub(super) fn ended(&mut self, number: usize, outcome: Outcome) {
-        if self.settings.mode == Mode::Once {
+        if self.settings.mode == RunMode::Once {
             self.code = self.code.max(exit_code(&outcome));
         }
         let is_busy = matches!(&outcome, Outcome::Skipped(decision) if decision.reason() == Reason::GateBusy);
@@ -164,7 +152,7 @@ impl Scheduler {
             if took > interval {
                 info!(parent: &span, ?took, ?interval, "slow: it took longer than its interval");
             }
-            // A streak goes on in the log when a check failed in between; but nobody is being skipped then.
+            // In the log a streak survives a failed check; the status of that cycle does not show it.
             let is_skipped = matches!(outcome, Outcome::Skipped(_));
             let streak = entry.told.streak.running().filter(|_| is_skipped);
             entry.last = Some(Arc::new(EndedCycle { outcome, at: facts::now(), streak }));
@@ -172,7 +160,7 @@ impl Scheduler {
         self.next(number, is_busy);
     }
 
-    /// When does it come again?
+    /// Sets when the database comes again.
     pub(super) fn next(&mut self, number: usize, is_busy: bool) {
         let Some(entry) = self.databases.get_mut(&number) else { return };
         if entry.is_leaving {
@@ -183,7 +171,7 @@ impl Scheduler {
         let now = Instant::now();
         let marks = entry.take_marks(&self.work);
         let policy = &entry.subject.policy;
-        // A command that takes a lock and drops it must not make this spin.
+        // A command that takes and drops a lock must not make this spin.
         if is_busy {
             entry.due.again_at_the_gate(now, policy.interval);
         } else if marks.lock_gone {
@@ -193,7 +181,7 @@ impl Scheduler {
             entry.due.marked(marks, now, policy.debounce);
         }
         entry.state = CycleState::Waiting(None);
-        if !self.is_ending && self.settings.mode != Mode::Once {
+        if !self.is_ending && self.settings.mode != RunMode::Once {
             self.wait(number);
         }
     }

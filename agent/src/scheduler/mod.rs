@@ -35,15 +35,15 @@ use self::checks::Checks;
 use self::reload::Reload;
 pub(crate) use self::signals::Signals;
 use crate::audit::AuditTrail;
-use crate::config::{Arrived, CommandLine, Mode, Settings};
-use crate::cycle::{Checked, Common, Subject, Work};
+use crate::config::{AgentSettings, ArrivedDatabase, CommandLine, RunMode};
+use crate::cycle::{CheckResult, CycleServices, CycleSettings, Subject};
 use crate::database::{Due, LoggedState};
 use crate::log::{self, own};
 use crate::notify::{self, ServiceWatchdog};
 use crate::outcome::Outcome;
 use crate::outside::{EndedCycle, Metrics, Questions};
-use crate::roots::Search;
-use crate::watch::{Marks, Watch, WatchProblem, WatchUpdate};
+use crate::roots::RootSearch;
+use crate::watch::{DatabaseWatch, Marks, WatchProblem, WatchUpdate};
 
 /// How long checks may go on after the signal to end. They take a stale lock's grace at most; one that hangs would keep
 /// the agent for ever.
@@ -51,11 +51,11 @@ const LAST_CHECKS: Duration = Duration::from_secs(3);
 
 /// Everything that happens, in the order it happens.
 pub(crate) struct Scheduler {
-    settings: Settings,
-    common: Arc<Common>,
-    work: Arc<Work>,
+    settings: AgentSettings,
+    common: Arc<CycleSettings>,
+    work: Arc<CycleServices>,
     reload: Reload,
-    search: Search,
+    search: RootSearch,
     /// By number.
     databases: BTreeMap<usize, ServedDatabase>,
     next_number: usize,
@@ -66,7 +66,7 @@ pub(crate) struct Scheduler {
     due: VecDeque<usize>,
     /// In the order of their turns.
     ready: VecDeque<usize>,
-    checks: Checks<(Checked, LoggedState)>,
+    checks: Checks<(CheckResult, LoggedState)>,
     /// Those that are checked in their turn, and since when: for each a job is kept, unless its check hangs.
     turns: HashMap<usize, Instant>,
     /// Checks in the order in which they have begun; most have ended by now.
@@ -117,23 +117,24 @@ impl Scheduler {
     /// Everything that is named is due now; the log knows it.
     pub(crate) fn new(
         typed: Arc<CommandLine>,
-        settings: Settings,
+        settings: AgentSettings,
         trail: AuditTrail,
         metrics: Arc<Metrics>,
     ) -> Self {
         let mut said = HashSet::new();
         let watch = match settings.mode {
-            Mode::Once | Mode::Clock => Watch::none(),
-            Mode::Watch => Watch::new().unwrap_or_else(|error| {
+            RunMode::Once | RunMode::Clock => DatabaseWatch::none(),
+            RunMode::Watch => DatabaseWatch::new().unwrap_or_else(|error| {
                 say(&mut said, WatchProblem::new(None, &error));
-                Watch::none()
+                DatabaseWatch::none()
             }),
         };
-        let common = Common::of(&settings);
+        let common = CycleSettings::of(&settings);
         watch.mind(&common.own_files);
-        let work = Arc::new(Work { audits_at_once: settings.mode == Mode::Once, watch, trail, metrics });
+        let work =
+            Arc::new(CycleServices { audits_at_once: settings.mode == RunMode::Once, watch, trail, metrics });
         let mut scheduler = Self {
-            search: Search::new(settings.ground(), settings.defaults.interval),
+            search: RootSearch::new(settings.scope(), settings.defaults.interval),
             settings,
             common: Arc::new(common),
             work,
@@ -157,7 +158,7 @@ impl Scheduler {
         scheduler.serve();
         // Without a log it goes to stderr, for who waits at the start of a service; one look is no service.
         let has_log = scheduler.settings.log.shared.is_some() || scheduler.served() > 0;
-        if has_log || scheduler.settings.mode != Mode::Once {
+        if has_log || scheduler.settings.mode != RunMode::Once {
             log::line_to_all(own::started());
         }
         scheduler.say_awaited();
@@ -167,12 +168,12 @@ impl Scheduler {
     /// Runs until it is told to end, or with `--once` until every database had its cycle. Returns the exit code.
     pub(crate) async fn run(mut self, mut signals: Signals, mut questions: Questions) -> u8 {
         let mut watchdog = ServiceWatchdog::new();
-        if self.settings.mode != Mode::Once {
+        if self.settings.mode != RunMode::Once {
             notify::ready(self.served());
         }
         loop {
             self.start_due();
-            let is_done = self.settings.mode == Mode::Once && !self.search.is_awaited();
+            let is_done = self.settings.mode == RunMode::Once && !self.search.is_awaited();
             let are_over = self.end_of_checks.is_some_and(|end| end <= Instant::now());
             let is_idle = self.working.is_empty() && (self.checks.is_idle() || are_over);
             if is_idle && (self.is_ending || is_done) {
@@ -184,7 +185,7 @@ impl Scheduler {
                 biased;
                 told = signals.next(), if !self.is_ending => match told {
                     signals::SignalRequest::End(name) => self.end(name),
-                    signals::SignalRequest::Reload if self.settings.mode == Mode::Once => {}
+                    signals::SignalRequest::Reload if self.settings.mode == RunMode::Once => {}
                     signals::SignalRequest::Reload => self.reload.ask(&self.settings),
                 },
                 () = watchdog.beat() => {}
@@ -272,7 +273,7 @@ impl Scheduler {
         self.timers.clear();
         log::line_to_all(own::ending(signal, self.working.len()));
         info!(signal, running = self.working.len(), "told to end");
-        if self.settings.mode != Mode::Once {
+        if self.settings.mode != RunMode::Once {
             notify::stopping(self.working.len());
         }
     }
@@ -280,7 +281,7 @@ impl Scheduler {
     /// Nothing runs any more. With `--once` it is not 0 when nothing was there to run: a wrong `--root` looks like
     /// that.
     fn code_at_the_end(&self) -> u8 {
-        if self.settings.mode == Mode::Once && self.next_number == 0 {
+        if self.settings.mode == RunMode::Once && self.next_number == 0 {
             log::announce(own::nothing_served(&self.settings.agent.root));
             return self.code_of_no_cycle();
         }
@@ -289,13 +290,13 @@ impl Scheduler {
 
     /// With `--once` it is not 0 when a cycle did not run.
     fn code_of_no_cycle(&self) -> u8 {
-        if self.settings.mode == Mode::Once { self.code.max(1) } else { self.code }
+        if self.settings.mode == RunMode::Once { self.code.max(1) } else { self.code }
     }
 }
 
 impl ServedDatabase {
     /// What the watcher has marked since it was last asked.
-    fn take_marks(&mut self, work: &Work) -> Marks {
+    fn take_marks(&mut self, work: &CycleServices) -> Marks {
         let marks = work.watch.take(self.subject.number);
         if marks.lock_gone {
             self.told.streak.lock_gone();
@@ -305,7 +306,7 @@ impl ServedDatabase {
 }
 
 /// The next awaited database that answers after all; never, where none is awaited. Nothing is lost when the call is.
-async fn arrival(arrivals: &mut Option<UnboundedReceiver<Arrived>>) -> Arrived {
+async fn arrival(arrivals: &mut Option<UnboundedReceiver<ArrivedDatabase>>) -> ArrivedDatabase {
     if let Some(arrivals) = arrivals
         && let Some(arrived) = arrivals.recv().await
     {

@@ -10,8 +10,8 @@ use tracing::info;
 
 use super::Scheduler;
 use super::serving::Changes;
-use crate::config::{CommandLine, Failure, Settings};
-use crate::cycle::Common;
+use crate::config::{AgentSettings, CommandLine, ConfigFailure};
+use crate::cycle::CycleSettings;
 use crate::diagnostics;
 use crate::log::{self, own};
 use crate::notify;
@@ -19,14 +19,14 @@ use crate::notify;
 /// Reads the settings again, in a thread of its own, once for all who ask while it does.
 pub(super) struct Reload {
     typed: Arc<CommandLine>,
-    job: Option<JoinHandle<Result<Read, Failure>>>,
+    job: Option<JoinHandle<Result<Read, ConfigFailure>>>,
     again: bool,
 }
 
 /// Settings that hold from now on.
 pub(super) struct Read {
-    settings: Settings,
-    common: Common,
+    settings: AgentSettings,
+    common: CycleSettings,
     /// What another one is named of than is open: it stays.
     kept: Vec<&'static str>,
 }
@@ -42,7 +42,7 @@ impl Reload {
     }
 
     /// Somebody asks for it.
-    pub(super) fn ask(&mut self, now: &Settings) {
+    pub(super) fn ask(&mut self, now: &AgentSettings) {
         if self.job.is_some() {
             self.again = true;
             return;
@@ -54,11 +54,12 @@ impl Reload {
     }
 
     /// Returns when they were read; never when nobody has asked. Nothing is lost when the call is.
-    pub(super) async fn done(&mut self) -> Result<Read, Failure> {
+    pub(super) async fn done(&mut self) -> Result<Read, ConfigFailure> {
         let Some(job) = &mut self.job else { return pending().await };
         let read = job.await;
         self.job = None;
-        let fault = |_| Failure::new(1, "a fault in beadlock-agent itself; please report it".to_owned());
+        let fault =
+            |_| ConfigFailure::new(1, "a fault in beadlock-agent itself; please report it".to_owned());
         read.unwrap_or_else(|error| Err(fault(error)))
     }
 }
@@ -68,8 +69,8 @@ impl Read {
         typed: &CommandLine,
         roots: &[PathBuf],
         (audit, listen): (Option<PathBuf>, Option<Address>),
-    ) -> Result<Self, Failure> {
-        let mut settings = Settings::read(typed, roots)?;
+    ) -> Result<Self, ConfigFailure> {
+        let mut settings = AgentSettings::read(typed, roots)?;
         let kept = [
             ("audit file", settings.agent.audit != audit),
             ("address to listen at", settings.agent.listen != listen),
@@ -77,15 +78,15 @@ impl Read {
         let kept = kept.iter().filter(|(_, is_kept)| *is_kept).map(|(what, _)| *what).collect();
         (settings.agent.audit, settings.agent.listen) = (audit, listen);
         // Last: nothing fails after it.
-        log::configure(settings.log.clone()).map_err(|error| Failure::new(1, error.to_string()))?;
-        let common = Common::of(&settings);
+        log::configure(settings.log.clone()).map_err(|error| ConfigFailure::new(1, error.to_string()))?;
+        let common = CycleSettings::of(&settings);
         Ok(Self { settings, common, kept })
     }
 }
 
 impl Scheduler {
     /// The settings were read again: what did not change runs on.
-    pub(super) fn reloaded(&mut self, read: Result<Read, Failure>) {
+    pub(super) fn reloaded(&mut self, read: Result<Read, ConfigFailure>) {
         match read {
             Err(failure) => log::announce(own::not_reloaded(&failure.message)),
             Ok(Read { settings, common, kept }) => {
@@ -99,7 +100,7 @@ impl Scheduler {
                 self.work.watch.mind(&common.own_files);
                 self.common = Arc::new(common);
                 self.settings = settings;
-                self.search.begin_again(self.settings.ground(), self.settings.defaults.interval);
+                self.search.begin_again(self.settings.scope(), self.settings.defaults.interval);
                 let Changes { new, gone, changed } = self.serve();
                 let counts = [self.served(), new.len(), gone.len(), changed];
                 log::line_to_all(own::reloaded(counts, &kept));

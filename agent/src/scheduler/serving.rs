@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use tracing::{Span, debug, info};
 
 use super::{CycleState, Scheduler, ServedDatabase};
-use crate::config::{Arrived, Mode, Policy};
+use crate::config::{ArrivedDatabase, Policy, RunMode};
 use crate::cycle::{self, Subject};
 use crate::database::{Due, LoggedState};
 use crate::log::{self, own};
@@ -56,7 +56,7 @@ impl Scheduler {
             self.serve_others(news.is_first);
         }
         // In the logs of those that are served now, too.
-        for trouble in &news.troubles {
+        for trouble in &news.problems {
             log::announce(trouble.line());
         }
     }
@@ -66,7 +66,7 @@ impl Scheduler {
         let Changes { new, gone, .. } = self.serve();
         if !(new.is_empty() && gone.is_empty()
             || self.reload.is_awaited()
-            || self.settings.mode == Mode::Once)
+            || self.settings.mode == RunMode::Once)
         {
             notify::ready(self.served());
         }
@@ -138,7 +138,7 @@ impl Scheduler {
     }
 
     /// A database that was awaited has answered.
-    pub(super) fn arrived(&mut self, Arrived { dir, found }: Arrived) {
+    pub(super) fn arrived(&mut self, ArrivedDatabase { dir, found }: ArrivedDatabase) {
         let named = match found {
             Ok(named) => named,
             Err(why) => {
@@ -150,7 +150,7 @@ impl Scheduler {
         };
         self.settings.awaited.retain(|awaited| awaited.dir != dir);
         self.settings.named.push(named);
-        self.search.begin_again(self.settings.ground(), self.settings.defaults.interval);
+        self.search.begin_again(self.settings.scope(), self.settings.defaults.interval);
         let Changes { new, gone, .. } = self.serve();
         for number in new {
             if let Some(entry) = self.databases.get(&number) {
@@ -158,7 +158,7 @@ impl Scheduler {
             }
         }
         gone.into_iter().for_each(|(number, _)| log::unserve(number));
-        if self.settings.mode != Mode::Once {
+        if self.settings.mode != RunMode::Once {
             notify::ready(self.served());
         }
     }
@@ -177,10 +177,10 @@ impl Scheduler {
         let is_named = self.settings.named.iter().any(|named| named.database == *old);
         if !is_named {
             // The next look below the roots finds where it leads. Nothing runs on the old directory meanwhile.
-            self.search.begin_again(self.settings.ground(), self.settings.defaults.interval);
+            self.search.begin_again(self.settings.scope(), self.settings.defaults.interval);
             return match self.settings.mode {
-                Mode::Once => self.ended(number, Outcome::Failed),
-                Mode::Clock | Mode::Watch => self.next(number, false),
+                RunMode::Once => self.ended(number, Outcome::Failed),
+                RunMode::Clock | RunMode::Watch => self.next(number, false),
             };
         }
         let to = database.dir.clone();
@@ -189,7 +189,7 @@ impl Scheduler {
         if is_other {
             log::line(number, line.clone());
             // What is named there now is not to be found below a root; what was named before may be.
-            self.search.begin_again(self.settings.ground(), self.settings.defaults.interval);
+            self.search.begin_again(self.settings.scope(), self.settings.defaults.interval);
         }
         let Changes { gone, .. } = self.serve();
         if is_other {
@@ -201,7 +201,7 @@ impl Scheduler {
             }
         }
         gone.into_iter().for_each(|(number, _)| log::unserve(number));
-        if let Some(entry) = self.databases.get_mut(&number).filter(|_| self.settings.mode == Mode::Once) {
+        if let Some(entry) = self.databases.get_mut(&number).filter(|_| self.settings.mode == RunMode::Once) {
             entry.due.come_by(Instant::now());
         }
         self.wait(number);
@@ -265,7 +265,7 @@ impl Scheduler {
         entry.subject =
             Subject { number, database: Arc::new(database), policy, common: Arc::clone(&self.common) };
         // With `--once` it has had its cycle, or is about to.
-        if self.settings.mode != Mode::Once {
+        if self.settings.mode != RunMode::Once {
             self.wait(number);
         }
     }

@@ -1,5 +1,4 @@
-//! Checks that do not end, since the file system of their database no longer answers: named in the log and in
-//! `/status`.
+//! Checks that hang, since the file system of their database does not answer: named in the log and in `/status`.
 
 use std::time::Duration;
 
@@ -14,10 +13,10 @@ use crate::log::{self, own};
 const SILENT_AFTER: Duration = Duration::from_secs(5);
 
 impl Scheduler {
-    /// When the check that has gone on for longest counts as one that hangs.
+    /// When the longest running check counts as one that hangs.
     pub(super) fn end_of_silence(&mut self) -> Option<Instant> {
         while let Some((begun, number)) = self.checking.front() {
-            if self.databases.get(number).is_some_and(|entry| entry.is_checked_since(*begun)) {
+            if self.databases.get(number).is_some_and(|entry| entry.checked_since == Some(*begun)) {
                 return Some(*begun + SILENT_AFTER);
             }
             self.checking.pop_front();
@@ -25,8 +24,7 @@ impl Scheduler {
         None
     }
 
-    /// Names the checks that hang in a file system which may do so. Of those in one file system, the first is in the
-    /// log.
+    /// Names the checks that hang in a file system which may do so. The first in each file system is logged.
     pub(super) fn say_silent(&mut self) {
         let mounts = Mounts::now();
         while let Some((begun, number)) = self.checking.front().copied() {
@@ -34,16 +32,15 @@ impl Scheduler {
                 return;
             }
             self.checking.pop_front();
-            let Some(entry) = self.databases.get(&number).filter(|entry| entry.is_checked_since(begun))
-            else {
+            let Some(entry) = self.databases.get(&number) else { continue };
+            if entry.checked_since != Some(begun) {
                 continue;
-            };
+            }
             let database = &entry.subject.database;
             let named = [&database.named, &database.dir];
             let Some(at) = named.into_iter().find(|dir| mounts.on_the_way(dir).is_some()) else { continue };
             let why = silence(&mounts, at);
-            let is_known = self.databases.values().any(|other| other.silent.as_ref() == Some(&why));
-            if !is_known {
+            if !self.databases.values().any(|other| other.silent.as_ref() == Some(&why)) {
                 let words = format_args!("{why}; its cycles go on as soon as that answers");
                 log::announce(own::not_serving(at, words));
             }
@@ -51,17 +48,5 @@ impl Scheduler {
                 entry.silent = Some(why);
             }
         }
-    }
-}
-
-impl super::ServedDatabase {
-    fn is_checked_since(&self, begun: Instant) -> bool {
-        self.checked_since == Some(begun)
-    }
-
-    /// Its check has ended.
-    pub(super) fn answered(&mut self) {
-        self.checked_since = None;
-        self.silent = None;
     }
 }

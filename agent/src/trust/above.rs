@@ -16,38 +16,32 @@ use nix::fcntl::{AT_FDCWD, AtFlags};
 use nix::sys::stat::{FileStat, fstat, fstatat};
 
 use super::{Doubt, Sticky, Trusted};
+use crate::stamp::DirStamp;
 
-/// For how long nothing is asked again of the directories above one that has not changed. All of them were trusted, so
-/// no other user can have changed anything about them since.
+/// For how long an answer holds, while the first directory has the same stamp. All directories were trusted, so no
+/// other user can have changed anything about them since.
 const HOLDS: Duration = Duration::from_secs(1);
 
-/// So many answers are kept at most.
+/// How many answers are kept at most.
 const KEPT: usize = 4096;
 
-/// No path is as deep: there is a top somewhere.
+/// No path is as deep.
 const DEEPEST: usize = 4096;
 
-/// A directory as it was: device, inode, and when it was last changed. A new one with the number of one that has
-/// gone, or one with another mode, is another.
-type Known = (u64, u64, i64, i64);
-
-fn known(stat: &FileStat) -> Known {
-    (stat.st_dev, stat.st_ino, stat.st_ctime, stat.st_ctime_nsec)
-}
+/// By whom a directory, and those above it, were trusted, and when.
+static TRUSTED: Mutex<Option<HashMap<(Trusted, DirStamp), Instant>>> = Mutex::new(None);
 
 impl Trusted {
     /// Looks at every directory above the one above `opened`. `None`: they are trusted, or the directory may not be
     /// searched, so that there can be no work above it.
     pub fn doubts_above(self, opened: &OpenDirectory) -> io::Result<Option<(&Path, Doubt)>> {
-        /// By whom they were trusted, and when.
-        static TRUSTED: Mutex<Option<HashMap<(Trusted, Known), Instant>>> = Mutex::new(None);
         let now = Instant::now();
         let holds = |asked: &Instant| now.saturating_duration_since(*asked) < HOLDS;
         let answers = || TRUSTED.lock().unwrap_or_else(PoisonError::into_inner);
         let (from, [_, next]) = opened.ways_up();
         let first = fstatat(from, next, AtFlags::empty());
         if let Ok(first) = &first
-            && answers().as_ref().and_then(|answers| answers.get(&(self, known(first)))).is_some_and(holds)
+            && answers().as_ref().and_then(|answers| answers.get(&(self, first.into()))).is_some_and(holds)
         {
             return Ok(None);
         }
@@ -63,7 +57,7 @@ impl Trusted {
             answers.retain(|_, asked| holds(asked));
         }
         if answers.len() < KEPT {
-            answers.insert((self, known(&first)), now);
+            answers.insert((self, first), now);
         }
         Ok(None)
     }
@@ -74,8 +68,8 @@ impl Trusted {
         let mut names = path.ancestors().skip(2);
         let mut below = fstat(above)?;
         let mut dir = up(above)?;
-        // Before the questions: what changes meanwhile changes this too.
-        let first = fstat(&dir)?;
+        // Before the questions, so that a change meanwhile changes the stamp too.
+        let first = DirStamp::from(&fstat(&dir)?);
         for _ in 0..DEEPEST {
             let stat = fstat(&dir)?;
             // A directory can be mounted on one in itself, and then looks like the top from below.
@@ -93,10 +87,9 @@ impl Trusted {
     }
 }
 
-/// What has come of the way up.
 enum Climbed<'a> {
-    /// The first directory as it was before the questions.
-    Trusted(FileStat),
+    /// With the first directory as it was before the questions.
+    Trusted(DirStamp),
     Doubted(&'a Path, Doubt),
 }
 

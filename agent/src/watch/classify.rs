@@ -1,4 +1,4 @@
-//! What an event amounts to: a pure function and its table (docs/design.md#when-a-cycle-runs).
+//! What an event means for a database: a pure function and its table (docs/design.md#when-a-cycle-runs).
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -9,8 +9,8 @@ use beadlock_checker::internal::database::is_own_name;
 pub(super) const LOCK: &str = ".exclusive-lock";
 
 #[derive(Debug, PartialEq)]
-pub(super) enum What {
-    /// Something of the database's own.
+pub(super) enum ChangeKind {
+    /// The database's own content.
     Changed,
     /// The lock is no longer under its name.
     LockGone,
@@ -18,27 +18,24 @@ pub(super) enum What {
     DirectoryGone,
 }
 
-/// What an event on a path in the directory of a database amounts to: nothing, for own names and the agent's own
-/// files; of the lock and of the directory itself only the disappearance counts.
-pub(super) fn classify(database: &Path, path: &Path, is_gone: bool, own: &[PathBuf]) -> Option<What> {
+/// What an event on a path in a database means. Beadlock's own names and the agent's own files mean nothing; of the
+/// lock and of the directory itself only the disappearance counts.
+pub(super) fn classify(database: &Path, path: &Path, is_gone: bool, own: &[PathBuf]) -> Option<ChangeKind> {
     let inside = path.strip_prefix(database).ok()?;
     match inside {
-        _ if inside == Path::new("") => return is_gone.then_some(What::DirectoryGone),
-        _ if inside == Path::new(LOCK) => return is_gone.then_some(What::LockGone),
+        _ if inside == Path::new("") => return is_gone.then_some(ChangeKind::DirectoryGone),
+        _ if inside == Path::new(LOCK) => return is_gone.then_some(ChangeKind::LockGone),
         _ if own.iter().any(|own| is_own_file(path, own)) => return None,
         _ => {}
     }
     let first = inside.components().next()?;
-    (!is_own_name(first.as_os_str())).then_some(What::Changed)
+    (!is_own_name(first.as_os_str())).then_some(ChangeKind::Changed)
 }
 
-/// A file of the agent's own, or an older one of it, which has a number at its end.
+/// Whether a path is a file of the agent's own, or an older version of it, which has a number as its extension.
 pub(crate) fn is_own_file(path: &Path, own: &Path) -> bool {
+    let is_number = |text: &OsStr| text.as_encoded_bytes().iter().all(u8::is_ascii_digit);
     path == own || (path.with_extension("") == own && path.extension().is_some_and(is_number))
-}
-
-fn is_number(text: &OsStr) -> bool {
-    text.as_encoded_bytes().iter().all(u8::is_ascii_digit)
 }
 
 #[cfg(test)]
@@ -49,26 +46,26 @@ mod tests {
     fn what_counts() {
         let (write, create, here, remove, away) = (false, false, false, true, true);
         let table = [
-            ("issues.jsonl", write, Some(What::Changed)),
-            ("sub/.exclusive-lock", remove, Some(What::Changed)),
-            ("beads.db-wal", write, Some(What::Changed)),
+            ("issues.jsonl", write, Some(ChangeKind::Changed)),
+            ("sub/.exclusive-lock", remove, Some(ChangeKind::Changed)),
+            ("beads.db-wal", write, Some(ChangeKind::Changed)),
             (".exclusive-lock", create, None),
             (".exclusive-lock", write, None),
             (".exclusive-lock", here, None),
-            (".exclusive-lock", remove, Some(What::LockGone)),
-            (".exclusive-lock", away, Some(What::LockGone)),
+            (".exclusive-lock", remove, Some(ChangeKind::LockGone)),
+            (".exclusive-lock", away, Some(ChangeKind::LockGone)),
             (".exclusive-lock.aside", remove, None),
             ("daemon.log", write, None),
             ("daemon.log.1", here, None),
             ("bd.sock", create, None),
             ("logs/sync.log", write, None),
             ("logs/sync.log.1", here, None),
-            ("logs/sync.log.old", write, Some(What::Changed)),
-            ("logs/sync", write, Some(What::Changed)),
-            ("sync.log", write, Some(What::Changed)),
+            ("logs/sync.log.old", write, Some(ChangeKind::Changed)),
+            ("logs/sync", write, Some(ChangeKind::Changed)),
+            ("sync.log", write, Some(ChangeKind::Changed)),
             ("", write, None),
-            ("", away, Some(What::DirectoryGone)),
-            ("", remove, Some(What::DirectoryGone)),
+            ("", away, Some(ChangeKind::DirectoryGone)),
+            ("", remove, Some(ChangeKind::DirectoryGone)),
         ];
         for (path, is_gone, expected) in table {
             let database = Path::new("/x/.beads");

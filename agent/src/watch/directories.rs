@@ -1,8 +1,8 @@
 //! The directories that are watched, and what happens on each report of the watcher.
 //!
 //! A watcher is replaced after lost reports, and when many databases leave at once: removing one watch costs a look at
-//! all others. Neither watcher reports what happens in between. So every database counts as changed, and is watched
-//! anew before its next cycle.
+//! all others. What happens in between is not reported. So every database counts as changed, and is watched anew
+//! before its next cycle.
 //!
 //! # Lock order
 //! A call waits for its turn, and then for the watcher's thread. That thread locks only `known` and the marks, and
@@ -19,46 +19,43 @@ use std::time::{Duration, Instant};
 use beadlock_checker::internal::database::is_own_name;
 use nix::errno::Errno;
 
-use super::known::{Entered, Owner, WatchedPaths};
-use super::problem::WatchProblem;
-use super::report::{Fate, WatchReport, heard};
-use super::state::{SharedWatchState, lock};
+use super::known::{PathEntry, WatchOwner, WatchedPaths};
+use super::report::{PathFate, WatchReport, heard};
+use super::state::{SharedWatchState, WatchProblem, lock};
 use super::turns::{WatcherTurn, WatcherTurns};
-use super::watcher::Watcher;
+use super::watcher::{SystemWatcher, system};
 
-/// What happens within this time after something has happened is heard together: the agent's own logs, for one, which
-/// are written in all databases that are due.
+/// Events within this time after one are heard together: the agent's own logs, for one, are written in all databases
+/// that are due.
 const REST: Duration = Duration::from_millis(1);
-/// What the watcher tells without such a pause was read together.
+/// Events without such a pause between them were read together.
 const TOGETHER: Duration = Duration::from_micros(20);
-/// How many watches may be looked at, in all, to take some back one by one: a quarter of a second's work.
+/// How many watches may be looked at, in all, to remove some one by one: a quarter of a second's work.
 const EFFORT: usize = 2_000_000;
-/// A helper that takes longer for what has come hangs in a file system, and another one goes on.
+/// A helper that takes longer hangs in a file system, and another one goes on.
 const HANGS: Duration = Duration::from_secs(1);
 /// How often a directory is watched anew that is replaced just then.
 const TRIES: usize = 5;
 
-/// Every directory that is watched, and who has to know now.
+/// Every directory that is watched, and where its events go.
 pub(super) struct WatchedDirectories {
     turns: WatcherTurns,
     known: Mutex<WatchedPaths>,
     shared: Arc<SharedWatchState>,
     /// Reports were lost.
     are_deaf: AtomicBool,
-    arrivals: Mutex<Arrivals>,
+    arrivals: Mutex<DirectoryArrivals>,
 }
 
 /// What has come into databases and may have to be watched.
 #[derive(Default)]
-struct Arrivals {
-    waiting: Vec<(PathBuf, Owner)>,
+struct DirectoryArrivals {
+    waiting: Vec<(PathBuf, WatchOwner)>,
     /// Since when a helper is at work on some.
     helped_since: Option<Instant>,
 }
 
 impl WatchedDirectories {
-    /// Nothing is watched yet.
-    ///
     /// # Errors
     /// EMFILE at `fs.inotify.max_user_instances`.
     pub(super) fn new(shared: Arc<SharedWatchState>, patience: Duration) -> io::Result<Arc<Self>> {
@@ -74,12 +71,11 @@ impl WatchedDirectories {
         Ok(directories)
     }
 
-    /// A watcher that tells us.
-    fn another(self: &Arc<Self>) -> io::Result<Watcher> {
+    fn another(self: &Arc<Self>) -> io::Result<SystemWatcher> {
         let number = self.known().watcher;
         let directories = Arc::downgrade(self);
         let mut quiet_since = Instant::now();
-        Watcher::new(move |told| {
+        SystemWatcher::new(move |told| {
             let Some(directories) = directories.upgrade() else { return };
             let is_first = quiet_since.elapsed() > TOGETHER;
             directories.hear(number, told);
@@ -90,25 +86,22 @@ impl WatchedDirectories {
         })
     }
 
-    /// Watches a database with all its directories, none of another that was here before. Blocks for as long as it
-    /// takes to walk through them. What happens meanwhile may not be reported.
+    /// Watches a database with all its directories, and none of another that was here before. Blocks for a walk
+    /// through them. What happens meanwhile may not be reported.
     ///
     /// # Errors
     /// ENOENT when it is not there, ENOSPC at `fs.inotify.max_user_watches`. The directories that could be are watched.
     pub(super) fn watch(self: &Arc<Self>, number: usize, database: &Path) -> io::Result<()> {
-        // One by one, however many: if this brought a new watcher, the cycles of two databases that replace their
-        // directories would start each other for ever.
+        // One by one, however many: with a new watcher, two databases whose cycles replace their directories would
+        // start each other for ever.
         self.take_back(&[number], usize::MAX);
-        let owner = Owner { number, database: database.into() };
+        let owner = WatchOwner { number, database: database.into() };
         self.known().begin(&owner);
         self.add(&owner.database, &owner)
     }
 
     /// Watches a directory of a database, with all below it.
-    ///
-    /// # Errors
-    /// As [`Self::watch`].
-    fn add(self: &Arc<Self>, dir: &Path, owner: &Owner) -> io::Result<()> {
+    fn add(self: &Arc<Self>, dir: &Path, owner: &WatchOwner) -> io::Result<()> {
         self.add_one(dir.into(), owner)?;
         let mut result = Ok(());
         let mut parents = vec![dir.to_path_buf()];
@@ -118,7 +111,7 @@ impl WatchedDirectories {
                 let dir = entry.path();
                 match self.add_one(dir.as_path().into(), owner) {
                     Ok(()) => parents.push(dir),
-                    // It has gone again; what comes in its place is reported.
+                    // What comes in its place is reported.
                     Err(error) if has_gone(&error) => {}
                     Err(error) if error.raw_os_error() == Some(Errno::ENOSPC as i32) => return Err(error),
                     Err(error) => result = Err(error),
@@ -128,8 +121,8 @@ impl WatchedDirectories {
         result
     }
 
-    fn add_one(self: &Arc<Self>, dir: Arc<Path>, owner: &Owner) -> io::Result<()> {
-        // A file system that hangs does so in this thread, not in the watcher's, which all others wait for.
+    fn add_one(self: &Arc<Self>, dir: Arc<Path>, owner: &WatchOwner) -> io::Result<()> {
+        // Before the call: a file system that hangs must not hang the watcher's thread, which all others wait for.
         if !fs::symlink_metadata(&dir)?.is_dir() {
             return Err(Errno::ENOTDIR.into());
         }
@@ -144,9 +137,9 @@ impl WatchedDirectories {
                 break;
             };
             match entered {
-                Entered::New => {}
-                Entered::Again => watcher.unwatch(&dir),
-                Entered::Inner | Entered::Nobodys => break,
+                PathEntry::New => {}
+                PathEntry::Again => watcher.unwatch(&dir),
+                PathEntry::Inner | PathEntry::Unwanted => break,
             }
             let watched = watcher.watch(&dir);
             let Some(mut known) = self.known_to(number) else { break };
@@ -158,19 +151,18 @@ impl WatchedDirectories {
                 break;
             }
             drop(known);
-            // The end of an earlier directory under this name was told meanwhile: perhaps before this one was watched,
-            // perhaps after.
+            // Meanwhile an earlier directory under this name has ended: perhaps before this watch, perhaps after.
             watcher.unwatch(&dir);
         }
         Ok(())
     }
 
-    /// Watches databases no longer.
+    /// Ends the watch of databases.
     pub(super) fn unwatch(&self, numbers: &[usize]) {
         self.take_back(numbers, EFFORT);
     }
 
-    /// Takes watches back one by one, where that is no more than this effort.
+    /// Removes watches: one by one where that takes no more than this effort, else with the whole watcher.
     pub(super) fn take_back(&self, numbers: &[usize], effort: usize) {
         let mut turn = self.asked();
         let (directories, all) = {
@@ -185,7 +177,7 @@ impl WatchedDirectories {
         }
     }
 
-    /// Everything that has happened so far is marked when it returns. Blocks.
+    /// Returns when everything that has happened so far is marked. Blocks.
     pub(super) fn drain(&self) {
         let mut turn = self.asked();
         if let Some(watcher) = &mut turn.watcher {
@@ -196,7 +188,7 @@ impl WatchedDirectories {
         }
     }
 
-    /// The end of the watcher; the next one comes with the next directory.
+    /// Ends the watcher; the next one comes with the next directory.
     fn begin_anew(&self, asked: &mut WatcherTurn<'_>) {
         if !asked.unless_given_up(|| self.known().begin_anew()) {
             return;
@@ -206,7 +198,7 @@ impl WatchedDirectories {
         self.shared.resync();
     }
 
-    /// To ask the watcher something. Its thread does not rest meanwhile.
+    /// A turn to call the watcher. Its thread does not rest meanwhile.
     pub(super) fn asked(&self) -> WatcherTurn<'_> {
         let mut asked = self.turns.ask();
         if asked.was_given_up {
@@ -219,17 +211,17 @@ impl WatchedDirectories {
         lock(&self.known)
     }
 
-    /// The same, unless this watcher was given up.
+    /// The same, unless the watcher of this number was given up.
     fn known_to(&self, number: u64) -> Option<MutexGuard<'_, WatchedPaths>> {
         Some(self.known()).filter(|known| known.watcher == number)
     }
 
-    /// Marks what one of the watchers has told. In its thread.
+    /// Marks what a watcher has reported. Runs in its thread.
     pub(super) fn hear(self: &Arc<Self>, number: u64, told: notify::Result<notify::Event>) {
         let told = match told {
             Ok(event) => heard(event),
             Err(error) => {
-                self.shared.is_wrong(WatchProblem::new(None, &super::watcher::system(error)));
+                self.shared.is_wrong(WatchProblem::new(None, &system(error)));
                 Some(WatchReport::Lost)
             }
         };
@@ -243,22 +235,21 @@ impl WatchedDirectories {
         }
     }
 
-    fn happened(self: &Arc<Self>, number: u64, path: PathBuf, fate: Fate) {
+    fn happened(self: &Arc<Self>, number: u64, path: PathBuf, fate: PathFate) {
         let Some(mut known) = self.known_to(number) else { return };
-        let is_gone = matches!(fate, Fate::Gone | Fate::MovedWithItsWatch);
+        let is_gone = matches!(fate, PathFate::Gone | PathFate::MovedWithItsWatch);
         let parent = path.parent().and_then(|parent| known.owner(parent));
-        // The agent writes the log of each database that it serves, which is most of what happens in many that are
-        // idle.
+        // First: in idle databases, most events are the agent's own log writes.
         let is_own = path.file_name().is_some_and(is_own_name);
         let is_at_the_top = parent.is_some_and(|owner| path.parent() == Some(&owner.database));
-        if fate == Fate::New && is_own && is_at_the_top {
+        if fate == PathFate::New && is_own && is_at_the_top {
             return;
         }
         let parent = parent.cloned();
-        // The database of a directory that has gone hears of itself, also when it is not in another.
+        // A database whose own directory has gone is marked even when it does not lie in another one.
         let gone = match fate {
-            Fate::Gone => known.forget_all_below(&path),
-            Fate::MovedWithItsWatch => {
+            PathFate::Gone => known.forget_all_below(&path),
+            PathFate::MovedWithItsWatch => {
                 known.owner(&path).filter(|it| *it.database == *path).cloned().into_iter().collect()
             }
             _ => Vec::new(),
@@ -269,14 +260,14 @@ impl WatchedDirectories {
         }
         let Some(owner) = parent else { return };
         self.shared.mark(owner.number, &owner.database, &path, is_gone);
-        if fate == Fate::NewDirectory || (fate == Fate::Arrived && !(is_own && is_at_the_top)) {
+        if fate == PathFate::NewDirectory || (fate == PathFate::Arrived && !(is_own && is_at_the_top)) {
             self.help(Some((path, owner)));
         }
     }
 
-    /// Leaves to a thread of its own what must be asked, for a file system can hang. Without one it is done at the next
-    /// question, and what has come is watched from the next new watcher on.
-    fn help(self: &Arc<Self>, arrived: Option<(PathBuf, Owner)>) {
+    /// Leaves to a thread of its own what calls the watcher, for a file system can hang. Without a thread it is done
+    /// at the next event, and what has come is watched from the next new watcher on.
+    fn help(self: &Arc<Self>, arrived: Option<(PathBuf, WatchOwner)>) {
         let mut arrivals = lock(&self.arrivals);
         arrivals.waiting.extend(arrived);
         if arrivals.helped_since.is_some_and(|since| since.elapsed() < HANGS) {
@@ -288,7 +279,7 @@ impl WatchedDirectories {
         }
     }
 
-    /// A helper's work, until there is none.
+    /// The work of a helper thread, until none is left.
     fn attend(self: Arc<Self>) {
         loop {
             let waiting = {
@@ -318,13 +309,12 @@ impl WatchedDirectories {
     }
 }
 
-/// Nothing of this name is there, or no directory.
+/// There is nothing of this name, or it is not a directory.
 pub(super) fn has_gone(error: &io::Error) -> bool {
     matches!(error.raw_os_error().map(Errno::from_raw), Some(Errno::ENOENT | Errno::ENOTDIR))
 }
 
-/// There is no watcher just now: a limit of the process or the machine is reached that has nothing to do with a
-/// directory.
+/// There is no watcher just now: a limit of the process or the machine is reached.
 pub(super) fn is_without_watcher(error: &io::Error) -> bool {
     let error = error.raw_os_error().map(Errno::from_raw);
     matches!(error, Some(Errno::EMFILE | Errno::ENFILE | Errno::EAGAIN))

@@ -5,9 +5,9 @@ use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Whose a directory is.
+/// The database that a directory is watched for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Owner {
+pub(super) struct WatchOwner {
     pub(super) number: usize,
     /// The database's own directory.
     pub(super) database: Arc<Path>,
@@ -16,117 +16,109 @@ pub(super) struct Owner {
 /// Every directory that is watched, in the order of their paths: those below another come right after it.
 #[derive(Debug, Default)]
 pub(super) struct WatchedPaths {
-    /// Which watcher's directories these are. Earlier ones may still tell something.
+    /// The number of the watcher that has these directories. An earlier one may still report something.
     pub(super) watcher: u64,
-    directories: BTreeMap<Arc<Path>, Owner>,
-    /// The own directory of each.
+    directories: BTreeMap<Arc<Path>, WatchOwner>,
+    /// The own directory of each database.
     databases: BTreeMap<usize, Arc<Path>>,
 }
 
-/// What there is to do for a directory that somebody wants to watch.
+/// What there is to do for a directory that is to be watched.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Entered {
-    /// To watch it.
+pub(super) enum PathEntry {
+    /// Watch it.
     New,
-    /// To watch it anew: what the path leads to may be another directory than before.
+    /// Watch it anew: the path may lead to another directory than before.
     Again,
-    /// Nothing: it is also in a database that lies in this one, and so the inner one's.
+    /// Nothing: it is also in a database inside this one, and belongs to that.
     Inner,
-    /// Nothing: its database is watched no longer, and so it is not either.
-    Nobodys,
+    /// Nothing: its database is not watched any more.
+    Unwanted,
 }
 
 impl WatchedPaths {
     /// From now on directories of this database may be entered.
-    pub(super) fn begin(&mut self, owner: &Owner) {
+    pub(super) fn begin(&mut self, owner: &WatchOwner) {
         self.databases.insert(owner.number, Arc::clone(&owner.database));
     }
 
-    /// A directory in a database, or its own.
-    pub(super) fn enter(&mut self, dir: &Arc<Path>, owner: &Owner) -> Entered {
+    /// Enters a directory of a database, or the database itself.
+    pub(super) fn enter(&mut self, dir: &Arc<Path>, owner: &WatchOwner) -> PathEntry {
         if self.databases.get(&owner.number) != Some(&owner.database) {
-            return Entered::Nobodys;
+            return PathEntry::Unwanted;
         }
-        if self.owner(dir).is_some_and(|before| is_in(&before.database, &owner.database)) {
-            return Entered::Inner;
+        let is_inner = |inner: &Path| inner != &*owner.database && inner.starts_with(&owner.database);
+        if self.owner(dir).is_some_and(|before| is_inner(&before.database)) {
+            return PathEntry::Inner;
         }
         match self.directories.insert(Arc::clone(dir), owner.clone()) {
-            Some(_) => Entered::Again,
-            None => Entered::New,
+            Some(_) => PathEntry::Again,
+            None => PathEntry::New,
         }
     }
 
-    /// Whose a directory is, when it is watched.
-    pub(super) fn owner(&self, dir: &Path) -> Option<&Owner> {
+    /// The owner of a directory that is watched.
+    pub(super) fn owner(&self, dir: &Path) -> Option<&WatchOwner> {
         self.directories.get(dir)
     }
 
-    /// How many are watched.
     pub(super) fn count(&self) -> usize {
         self.directories.len()
     }
 
-    /// A directory is watched no longer.
     pub(super) fn forget(&mut self, dir: &Path) {
         self.directories.remove(dir);
     }
 
-    /// A directory and all below it are watched no longer. The databases whose own directories are among them.
-    pub(super) fn forget_all_below(&mut self, dir: &Path) -> Vec<Owner> {
+    /// Forgets a directory and all below it. Returns the databases whose own directories are among them.
+    pub(super) fn forget_all_below(&mut self, dir: &Path) -> Vec<WatchOwner> {
         let below = self.below(dir, |_| true);
         let gone = below.iter().filter_map(|dir| Some((dir, self.directories.remove(dir)?)));
         gone.filter(|(dir, owner)| **dir == owner.database).map(|(_, owner)| owner).collect()
     }
 
-    /// A database is watched no longer: its directories.
+    /// Forgets a database. Returns its directories.
     pub(super) fn end(&mut self, number: usize) -> Vec<Arc<Path>> {
         let Some(database) = self.databases.remove(&number) else { return Vec::new() };
         let directories = self.below(&database, |owner| owner.number == number);
-        for dir in &directories {
-            self.directories.remove(dir);
-        }
+        directories.iter().for_each(|dir| self.forget(dir));
         directories
     }
 
-    /// A directory and those below it that are watched.
-    fn below(&self, dir: &Path, is_wanted: impl Fn(&Owner) -> bool) -> Vec<Arc<Path>> {
+    /// The watched ones among a directory and those below it.
+    fn below(&self, dir: &Path, is_wanted: impl Fn(&WatchOwner) -> bool) -> Vec<Arc<Path>> {
         let from = (Bound::Included(dir), Bound::Unbounded);
         let below = self.directories.range::<Path, _>(from).take_while(|(path, _)| path.starts_with(dir));
         below.filter(|(_, owner)| is_wanted(owner)).map(|(path, _)| Arc::clone(path)).collect()
     }
 
-    /// Nothing is watched any more; what is entered from now on is another watcher's.
+    /// Forgets everything. What is entered from now on belongs to the next watcher.
     pub(super) fn begin_anew(&mut self) {
         *self = Self { watcher: self.watcher + 1, ..Self::default() };
     }
-}
-
-/// Whether a database lies in another one.
-fn is_in(inner: &Path, outer: &Path) -> bool {
-    inner != outer && inner.starts_with(outer)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn owner(number: usize, database: &str) -> Owner {
-        Owner { number, database: Path::new(database).into() }
+    fn owner(number: usize, database: &str) -> WatchOwner {
+        WatchOwner { number, database: Path::new(database).into() }
     }
 
     #[test]
     fn a_directory_is_the_inner_databases_and_else_the_last_ones() {
         let mut known = WatchedPaths::default();
         let (outer, inner) = (owner(0, "/x/.beads"), owner(1, "/x/.beads/sub/.beads"));
-        assert_eq!(known.enter(&outer.database, &outer), Entered::Nobodys);
+        assert_eq!(known.enter(&outer.database, &outer), PathEntry::Unwanted);
         for database in [&outer, &inner] {
             known.begin(database);
-            assert_eq!(known.enter(&database.database, database), Entered::New);
+            assert_eq!(known.enter(&database.database, database), PathEntry::New);
         }
-        assert_eq!(known.enter(&inner.database, &outer), Entered::Inner);
+        assert_eq!(known.enter(&inner.database, &outer), PathEntry::Inner);
         let again = owner(7, "/x/.beads");
         known.begin(&again);
-        assert_eq!(known.enter(&again.database, &again), Entered::Again);
+        assert_eq!(known.enter(&again.database, &again), PathEntry::Again);
         assert!(known.end(0).is_empty(), "it is another number's");
         assert_eq!(known.owner(&again.database), Some(&again));
         assert_eq!(known.end(7), [Arc::clone(&again.database)]);

@@ -1,17 +1,14 @@
 //! The watcher: which databases changed, and whose lock went away (docs/design.md#when-a-cycle-runs).
 //!
-//! Marks, not events, are kept: a database has changed or not, its lock has gone or not, however many files were
-//! written. While a cycle's command runs its database is muted: changes are taken for the command's own. A lock
-//! that goes away is marked all the same.
+//! Marks are kept, not events: a database has changed or not, its lock has gone or not. While a cycle's command runs,
+//! its database is muted: changes are taken for the command's own. A lock that goes away is marked all the same.
 //!
-//! # The end of the mute
-//! What the command wrote must have been seen before the mute ends, or it would start the next cycle. What has happened
-//! is in inotify's queue at once, so it is enough that the watcher reads the queue to its end.
+//! What the command wrote must be read before the mute ends, or it would start the next cycle. An event is in inotify's
+//! queue at once, so it is enough that the watcher reads the queue to its end.
 
 mod classify;
 mod directories;
 mod known;
-mod problem;
 mod report;
 mod state;
 mod turns;
@@ -26,51 +23,47 @@ use std::time::Duration;
 
 pub(crate) use self::classify::is_own_file;
 use self::directories::{WatchedDirectories, has_gone, is_without_watcher};
-pub(crate) use self::problem::WatchProblem;
-pub(crate) use self::state::{Marks, WatchUpdate};
+pub(crate) use self::state::{Marks, WatchProblem, WatchUpdate};
 use self::state::{NOWHERE, SharedWatchState, WatchedDatabase};
 
-/// A watcher that takes longer for an answer hangs, and is given up. It answers in microseconds; the end of thousands
-/// of watched directories may take it seconds.
+/// A watcher that takes longer for an answer hangs, and is given up. Normally it answers in microseconds; the end of
+/// thousands of watched directories may take it seconds.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Watches databases, each by its number in the settings. Without a watcher nothing is ever marked.
-pub(crate) struct Watch {
+/// Watches databases, each by its number. Without a watcher nothing is ever marked.
+pub(crate) struct DatabaseWatch {
     directories: Option<Arc<WatchedDirectories>>,
     shared: Arc<SharedWatchState>,
 }
 
-impl Watch {
-    /// No watcher: the clock alone.
+impl DatabaseWatch {
+    /// Without a watcher.
     pub(crate) fn none() -> Self {
         Self { directories: None, shared: Arc::default() }
     }
 
-    /// A watcher that watches nothing yet.
-    ///
     /// # Errors
-    /// When the system gives none, for instance at `fs.inotify.max_user_instances`.
+    /// When the system gives no watcher, for instance at `fs.inotify.max_user_instances`.
     pub(crate) fn new() -> io::Result<Self> {
         let shared = Arc::<SharedWatchState>::default();
         let directories = WatchedDirectories::new(Arc::clone(&shared), PATIENCE)?;
         Ok(Self { directories: Some(directories), shared })
     }
 
-    /// The agent's own files, without links, are never a change from now on.
+    /// From now on the agent's own files, given without links, are never a change.
     pub(crate) fn mind(&self, own: &[PathBuf]) {
         self.shared.lock().own = own.to_vec();
     }
 
-    /// Watches a database, again if the directory is another one than before. Cheap when all is as it was.
-    /// Blocks for as long as it takes to walk through the directory. Where it cannot be watched is in the news, once
-    /// for a directory; one that is not there is no error.
+    /// Watches a database, anew when its directory is another one than before. Cheap when all is as it was; else it
+    /// blocks for a walk through the directory. An error is in the news, once for a directory.
     pub(crate) fn ensure(&self, number: usize, dir: &Path) {
         if let Ok(seen) = fs::metadata(dir) {
             self.ensure_seen(number, dir, (seen.dev(), seen.ino()));
         }
     }
 
-    /// The same, when its device and inode are known.
+    /// The same, when the device and inode of the directory are known.
     pub(crate) fn ensure_seen(&self, number: usize, dir: &Path, inode: (u64, u64)) {
         let Some(directories) = &self.directories else { return };
         {
@@ -81,32 +74,28 @@ impl Watch {
                 return;
             }
         }
-        match directories.watch(number, dir) {
-            Ok(()) => {}
-            // It went away meanwhile: again at the next cycle.
-            Err(error) if has_gone(&error) => self.shared.lock().forget(number),
-            Err(error) => {
-                if is_without_watcher(&error) {
-                    self.shared.lock().forget(number);
-                }
-                self.shared.is_wrong(WatchProblem::new(Some(number), &error));
-            }
+        let Err(error) = directories.watch(number, dir) else { return };
+        if has_gone(&error) || is_without_watcher(&error) {
+            // The next cycle tries again.
+            self.shared.lock().forget(number);
+        }
+        if !has_gone(&error) {
+            self.shared.is_wrong(WatchProblem::new(Some(number), &error));
         }
     }
 
-    /// Watches databases no longer. Blocks. When they are many, all others count as changed.
+    /// Ends the watch of databases. Blocks. When they are many, all others count as changed.
     pub(crate) fn unwatch(&self, numbers: &[usize]) {
         let Some(directories) = &self.directories else { return };
-        {
-            let mut state = self.shared.lock();
-            for number in numbers {
-                state.databases.remove(number);
-            }
+        let mut state = self.shared.lock();
+        for number in numbers {
+            state.databases.remove(number);
         }
+        drop(state);
         directories.unwatch(numbers);
     }
 
-    /// From here on changes are the cycle's own. What was marked so far, the cycle is going to see.
+    /// From here on changes are the cycle's own. The cycle is going to see what was marked so far.
     pub(crate) fn mute(&self, number: usize) {
         if let Some(seen) = self.shared.lock().databases.get_mut(&number) {
             seen.is_muted = true;
@@ -114,7 +103,7 @@ impl Watch {
         }
     }
 
-    /// The cycle has itself removed a stale lock, before its work: that disappearance is no news.
+    /// The cycle itself has removed a stale lock before its work: clears that mark.
     pub(crate) fn forget_lock_gone(&self, number: usize) {
         self.drain();
         if let Some(seen) = self.shared.lock().databases.get_mut(&number) {
@@ -122,8 +111,8 @@ impl Watch {
         }
     }
 
-    /// The cycle's work has ended: hears everything it wrote, then changes count again, also those of a directory that
-    /// the cycle has put in the place of the old one. Blocks.
+    /// Ends the mute after everything that the cycle wrote was read. Watches the directory that the cycle may have put
+    /// in the place of the old one. Blocks.
     pub(crate) fn unmute(&self, number: usize, dir: &Path) {
         self.drain();
         self.ensure(number, dir);
@@ -138,20 +127,16 @@ impl Watch {
         }
     }
 
-    /// Returns when something was marked, perhaps by now taken.
+    /// Returns when something was marked; the marks may be taken by now.
     pub(crate) async fn news(&self) -> WatchUpdate {
         self.shared.wake.notified().await;
         std::mem::take(&mut self.shared.lock().news)
     }
 
-    /// The marks of a database, and clears them.
+    /// Takes the marks of a database, which clears them.
     pub(crate) fn take(&self, number: usize) -> Marks {
-        self.shared
-            .lock()
-            .databases
-            .get_mut(&number)
-            .map(|seen| std::mem::take(&mut seen.marks))
-            .unwrap_or_default()
+        let mut state = self.shared.lock();
+        state.databases.get_mut(&number).map(|seen| std::mem::take(&mut seen.marks)).unwrap_or_default()
     }
 }
 

@@ -1,4 +1,4 @@
-//! What the watcher tells, in the few words that count here: a pure function and its table.
+//! The watcher's events, reduced to what counts here: a pure function and its table.
 
 use std::path::PathBuf;
 
@@ -7,44 +7,43 @@ use notify::event::{CreateKind, EventKind, ModifyKind, RenameMode};
 
 /// What has become of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fate {
-    /// It is there, and something about it is new.
+pub(super) enum PathFate {
+    /// It is new or has changed.
     New,
     /// A directory has come under this name.
     NewDirectory,
     /// Something has come under this name; it may be a directory.
     Arrived,
-    /// What it was has no name here any more, and is watched no longer, nor is anything below.
+    /// The name is gone. Nothing there or below is watched any more.
     Gone,
-    /// It has been moved away, and is still watched under this path.
+    /// It was moved away, and is still watched under this path.
     MovedWithItsWatch,
 }
 
-/// What has happened.
 #[derive(Debug, PartialEq)]
 pub(super) enum WatchReport {
-    /// Nobody knows: reports were lost.
+    /// Events were lost.
     Lost,
-    /// Something at this path.
-    At(PathBuf, Fate),
+    At(PathBuf, PathFate),
 }
 
-/// `None`: nothing that is not told otherwise as well.
+/// `None`: another event reports the same.
 pub(super) fn heard(mut event: Event) -> Option<WatchReport> {
     if event.need_rescan() {
         return Some(WatchReport::Lost);
     }
     let fate = match event.kind {
-        EventKind::Create(CreateKind::Folder) => Fate::NewDirectory,
-        EventKind::Modify(ModifyKind::Name(RenameMode::To)) => Fate::Arrived,
-        // Of a move out of a watched directory the other half may come, by a number for both; the directory itself
-        // has none.
+        EventKind::Create(CreateKind::Folder) => PathFate::NewDirectory,
+        EventKind::Modify(ModifyKind::Name(RenameMode::To)) => PathFate::Arrived,
+        // A move out of a watched directory has a tracker that joins both halves; a move of that directory has none.
         EventKind::Modify(ModifyKind::Name(RenameMode::From)) if event.tracker().is_none() => {
-            Fate::MovedWithItsWatch
+            PathFate::MovedWithItsWatch
         }
-        EventKind::Modify(ModifyKind::Name(RenameMode::From)) | EventKind::Remove(_) => Fate::Gone,
-        EventKind::Create(_) | EventKind::Modify(ModifyKind::Data(_) | ModifyKind::Metadata(_)) => Fate::New,
-        // Both halves of a move were told one by one.
+        EventKind::Modify(ModifyKind::Name(RenameMode::From)) | EventKind::Remove(_) => PathFate::Gone,
+        EventKind::Create(_) | EventKind::Modify(ModifyKind::Data(_) | ModifyKind::Metadata(_)) => {
+            PathFate::New
+        }
+        // Both halves of a move were reported one by one.
         _ => return None,
     };
     Some(WatchReport::At(event.paths.pop()?, fate))
@@ -59,17 +58,17 @@ mod tests {
     fn what_becomes_of_a_path() {
         let moved = |mode| EventKind::Modify(ModifyKind::Name(mode));
         let table = [
-            (EventKind::Create(CreateKind::File), None, Some(Fate::New)),
-            (EventKind::Create(CreateKind::Folder), None, Some(Fate::NewDirectory)),
-            (EventKind::Modify(ModifyKind::Data(DataChange::Any)), None, Some(Fate::New)),
-            (EventKind::Modify(ModifyKind::Metadata(MetadataKind::Any)), None, Some(Fate::New)),
-            (EventKind::Remove(RemoveKind::File), None, Some(Fate::Gone)),
-            (EventKind::Remove(RemoveKind::Folder), None, Some(Fate::Gone)),
+            (EventKind::Create(CreateKind::File), None, Some(PathFate::New)),
+            (EventKind::Create(CreateKind::Folder), None, Some(PathFate::NewDirectory)),
+            (EventKind::Modify(ModifyKind::Data(DataChange::Any)), None, Some(PathFate::New)),
+            (EventKind::Modify(ModifyKind::Metadata(MetadataKind::Any)), None, Some(PathFate::New)),
+            (EventKind::Remove(RemoveKind::File), None, Some(PathFate::Gone)),
+            (EventKind::Remove(RemoveKind::Folder), None, Some(PathFate::Gone)),
             // An unmount.
-            (EventKind::Remove(RemoveKind::Other), None, Some(Fate::Gone)),
-            (moved(RenameMode::From), Some(7), Some(Fate::Gone)),
-            (moved(RenameMode::From), None, Some(Fate::MovedWithItsWatch)),
-            (moved(RenameMode::To), Some(7), Some(Fate::Arrived)),
+            (EventKind::Remove(RemoveKind::Other), None, Some(PathFate::Gone)),
+            (moved(RenameMode::From), Some(7), Some(PathFate::Gone)),
+            (moved(RenameMode::From), None, Some(PathFate::MovedWithItsWatch)),
+            (moved(RenameMode::To), Some(7), Some(PathFate::Arrived)),
             (moved(RenameMode::Both), Some(7), None),
             (EventKind::Other, None, None),
         ];

@@ -1,30 +1,57 @@
-//! What the watcher has reported so far: marks.
+//! What the watcher has reported so far: marks, and what is wrong with it.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use nix::errno::Errno;
 use tokio::sync::Notify;
 
-use super::classify::{What, classify};
-use super::problem::WatchProblem;
+use super::classify::{ChangeKind, classify};
 
-/// What became of a database since it was last asked for.
+/// What has happened to a database since its marks were last taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Marks {
     pub(crate) changed: bool,
     pub(crate) lock_gone: bool,
 }
 
-/// What there is to do after [`Watch::news`](super::Watch::news).
+/// What [`DatabaseWatch::news`](super::DatabaseWatch::news) returns.
 #[derive(Debug, Default)]
 pub(crate) struct WatchUpdate {
-    /// Databases that have marks: [`Watch::take`](super::Watch::take).
+    /// Databases that have marks, for [`DatabaseWatch::take`](super::DatabaseWatch::take).
     pub(crate) marked: Vec<usize>,
     /// What is wrong with the watcher.
     pub(crate) wrong: Vec<WatchProblem>,
     /// How often events were lost.
     pub(crate) resyncs: u64,
+}
+
+/// What is wrong with the watcher, and what to do. The scheduler logs each once.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub(crate) struct WatchProblem {
+    /// `None`: it concerns all databases.
+    pub(crate) database: Option<usize>,
+    pub(crate) why: String,
+}
+
+impl WatchProblem {
+    /// From an error that came up with a database, or with none. A limit that is reached concerns all.
+    pub(crate) fn new(database: Option<usize>, error: &io::Error) -> Self {
+        let errno = error.raw_os_error().map(Errno::from_raw);
+        let limit = match errno {
+            Some(Errno::ENOSPC) => Some("watches is reached; raise fs.inotify.max_user_watches"),
+            Some(Errno::EMFILE) => Some("instances is reached; raise fs.inotify.max_user_instances"),
+            _ => None,
+        };
+        let why = match (limit, errno) {
+            (Some(limit), _) => format!("the limit of inotify {limit}"),
+            (None, Some(errno)) => errno.desc().to_lowercase(),
+            (None, None) => error.to_string(),
+        };
+        Self { database: database.filter(|_| limit.is_none()), why }
+    }
 }
 
 #[derive(Default)]
@@ -38,7 +65,7 @@ pub(super) struct WatchState {
     /// By number.
     pub(super) databases: BTreeMap<usize, WatchedDatabase>,
     pub(super) news: WatchUpdate,
-    /// The one log of all databases and the audit trail, which may lie in one of them.
+    /// The shared log, the audit trail and the socket, which may lie in a database.
     pub(super) own: Vec<PathBuf>,
 }
 
@@ -57,20 +84,19 @@ impl SharedWatchState {
         lock(&self.state)
     }
 
-    /// Marks a database for something at this path in it.
+    /// Marks a database for an event at this path in it.
     pub(super) fn mark(&self, number: usize, database: &Path, path: &Path, is_gone: bool) {
         if self.lock().mark(number, database, path, is_gone) {
             self.wake.notify_one();
         }
     }
 
-    /// Reports were lost.
+    /// Events were lost.
     pub(super) fn resync(&self) {
         self.lock().resync();
         self.wake.notify_one();
     }
 
-    /// Something is wrong with the watcher.
     pub(super) fn is_wrong(&self, wrong: WatchProblem) {
         self.lock().news.wrong.push(wrong);
         self.wake.notify_one();
@@ -78,15 +104,20 @@ impl SharedWatchState {
 }
 
 impl WatchState {
-    /// Reports were lost, perhaps of new directories: everything may have changed, and is to be watched anew. The
-    /// muted may have lost the end of a claim, which nothing would ever repeat.
+    /// Events were lost, perhaps of new directories: everything may have changed, and is watched anew. The muted
+    /// databases are not marked as changed: the flood was most likely theirs, and they would run for ever. Their locks
+    /// are marked, since the end of a claim is not reported again.
     fn resync(&mut self) {
         self.news.resyncs += 1;
-        for seen in self.databases.values_mut() {
+        for (number, seen) in &mut self.databases {
             seen.inode = NOWHERE;
-            seen.marks.lock_gone |= seen.is_muted;
+            if seen.is_muted {
+                seen.marks.lock_gone = true;
+            } else {
+                seen.marks.changed = true;
+                self.news.marked.push(*number);
+            }
         }
-        self.mark_all();
     }
 
     /// The directory is to be watched anew.
@@ -96,26 +127,18 @@ impl WatchState {
         }
     }
 
-    /// Marks all but the muted, whose own flood it most likely was: marked they would run for ever.
-    fn mark_all(&mut self) {
-        for (number, seen) in self.databases.iter_mut().filter(|(_, seen)| !seen.is_muted) {
-            seen.marks.changed = true;
-            self.news.marked.push(*number);
-        }
-    }
-
-    /// Marks a database for something at this path in it. True when that is news.
+    /// Marks a database for an event at this path in it. True when the mark is new.
     fn mark(&mut self, number: usize, dir: &Path, path: &Path, is_gone: bool) -> bool {
-        let Some(what) = classify(dir, path, is_gone, &self.own) else { return false };
-        if what == What::DirectoryGone {
-            // Its inode number may come back with another directory.
+        let Some(kind) = classify(dir, path, is_gone, &self.own) else { return false };
+        if kind == ChangeKind::DirectoryGone {
+            // Another directory may get its inode number.
             self.forget(number);
         }
         let Some(seen) = self.databases.get_mut(&number) else { return false };
-        let mark = match what {
-            What::LockGone => &mut seen.marks.lock_gone,
-            What::Changed | What::DirectoryGone if seen.is_muted => return false,
-            What::Changed | What::DirectoryGone => &mut seen.marks.changed,
+        let mark = match kind {
+            ChangeKind::LockGone => &mut seen.marks.lock_gone,
+            ChangeKind::Changed | ChangeKind::DirectoryGone if seen.is_muted => return false,
+            ChangeKind::Changed | ChangeKind::DirectoryGone => &mut seen.marks.changed,
         };
         if std::mem::replace(mark, true) {
             return false;

@@ -12,24 +12,24 @@ const CHANGED: Marks = Marks { changed: true, lock_gone: false };
 const GONE: Marks = Marks { changed: false, lock_gone: true };
 const NOTHING: Marks = Marks { changed: false, lock_gone: false };
 
-fn scene() -> (tempfile::TempDir, PathBuf, Watch) {
+fn scene() -> (tempfile::TempDir, PathBuf, DatabaseWatch) {
     let root = tempfile::tempdir().unwrap();
     let dir = fs::canonicalize(root.path()).unwrap().join(".beads");
     fs::create_dir(&dir).unwrap();
-    let watch = Watch::new().unwrap();
+    let watch = DatabaseWatch::new().unwrap();
     watch.ensure(0, &dir);
     (root, dir, watch)
 }
 
 /// As the kernel says that its queue was full.
-fn lose(watch: &Watch) {
+fn lose(watch: &DatabaseWatch) {
     let lost = Event::new(EventKind::Other).set_flag(Flag::Rescan);
     watch.directories.as_ref().unwrap().hear(0, Ok(lost));
     watch.drain();
 }
 
 /// Everything that happened so far.
-fn marks(watch: &Watch, number: usize) -> Marks {
+fn marks(watch: &DatabaseWatch, number: usize) -> Marks {
     watch.drain();
     watch.take(number)
 }
@@ -163,7 +163,7 @@ fn a_shared_log_in_the_database_is_no_change() {
     let (_root, dir, _) = scene();
     let log = dir.join("sync.log");
     fs::write(&log, "").unwrap();
-    let watch = Watch::new().unwrap();
+    let watch = DatabaseWatch::new().unwrap();
     watch.mind(&[fs::canonicalize(&log).unwrap()]);
     watch.ensure(0, &dir);
     fs::write(&log, "line").unwrap();
@@ -202,7 +202,7 @@ fn what_was_missed_is_a_change_of_everything_that_is_not_at_work() {
 fn a_new_watcher_is_a_change_of_all_others_and_each_is_watched_again() {
     let root = tempfile::tempdir().unwrap();
     let root = fs::canonicalize(root.path()).unwrap();
-    let watch = Watch::new().unwrap();
+    let watch = DatabaseWatch::new().unwrap();
     let dirs: Vec<_> = (0..300).map(|number| root.join(number.to_string())).collect();
     for (number, dir) in dirs.iter().enumerate() {
         fs::create_dir_all(dir.join("sub")).unwrap();
@@ -282,7 +282,7 @@ fn a_name_that_is_no_text_is_as_good_as_any() {
     let odd = std::ffi::OsStr::from_bytes(b"\xff\xfe \n");
     let dir = fs::canonicalize(root.path()).unwrap().join(odd).join(".beads");
     fs::create_dir_all(dir.join(odd)).unwrap();
-    let watch = Watch::new().unwrap();
+    let watch = DatabaseWatch::new().unwrap();
     watch.ensure(0, &dir);
     fs::write(dir.join(odd).join(odd), "x").unwrap();
     assert_eq!(marks(&watch, 0), CHANGED);

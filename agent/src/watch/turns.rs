@@ -8,21 +8,21 @@ use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::state::lock;
-use super::watcher::Watcher;
+use super::watcher::SystemWatcher;
 
 pub(super) struct WatcherTurns {
     turn: Mutex<TurnState>,
     free: Condvar,
     /// How long a turn may take.
     patience: Duration,
-    /// How many threads wait for the watcher or ask it.
+    /// How many threads wait for the watcher or call it.
     asking: AtomicUsize,
 }
 
 struct TurnState {
-    /// Nobody's, where somebody has the turn.
-    watcher: Option<Watcher>,
-    /// Since when somebody has it.
+    /// `None` while a thread has the turn.
+    watcher: Option<SystemWatcher>,
+    /// Since when a thread has the turn.
     taken: Option<Instant>,
     /// How many watchers were given up.
     given_up: u64,
@@ -30,8 +30,8 @@ struct TurnState {
 
 /// The watcher, for as long as this is there. `None`: there is none yet.
 pub(super) struct WatcherTurn<'a> {
-    pub(super) watcher: Option<Watcher>,
-    /// The one before did not come back.
+    pub(super) watcher: Option<SystemWatcher>,
+    /// The previous turn did not end in time.
     pub(super) was_given_up: bool,
     given_up: u64,
     turns: &'a WatcherTurns,
@@ -43,12 +43,12 @@ impl WatcherTurns {
         Self { turn: Mutex::new(turn), free: Condvar::new(), patience, asking: AtomicUsize::new(0) }
     }
 
-    /// A thread waits for the watcher or asks it.
+    /// Whether a thread waits for the watcher or calls it.
     pub(super) fn is_asked(&self) -> bool {
         self.asking.load(Ordering::Relaxed) > 0
     }
 
-    /// Waits for its turn.
+    /// Waits for a turn.
     pub(super) fn ask(&self) -> WatcherTurn<'_> {
         self.asking.fetch_add(1, Ordering::Relaxed);
         let mut turn = lock(&self.turn);
@@ -63,7 +63,7 @@ impl WatcherTurns {
 }
 
 impl WatcherTurn<'_> {
-    /// Does something unless this one was given up meanwhile, which it is not before that is done. False: it was.
+    /// Acts, unless this turn was given up. It cannot be given up during the act. Returns whether it has acted.
     pub(super) fn unless_given_up(&self, act: impl FnOnce()) -> bool {
         let turn = lock(&self.turns.turn);
         let is_ours = turn.given_up == self.given_up;
@@ -78,11 +78,11 @@ impl Drop for WatcherTurn<'_> {
     fn drop(&mut self) {
         self.turns.asking.fetch_sub(1, Ordering::Relaxed);
         let mut turn = lock(&self.turns.turn);
+        // Otherwise it was given up, and another watcher is there.
         if turn.given_up == self.given_up {
             turn.watcher = self.watcher.take();
             turn.taken = None;
             self.turns.free.notify_one();
         }
-        // Else it was given up meanwhile: another one is there.
     }
 }

@@ -1,7 +1,7 @@
-//! The watcher of the system, by way of the `notify` package: one thread with one inotify instance.
+//! The watcher of the system, through the `notify` package: one thread with one inotify instance.
 //!
-//! It is asked for changes alone, in the kernel: opening and closing are no news, and the agent itself does so all
-//! the time. Each directory has a watch of its own, since a watch of a whole tree costs a look at all other watches.
+//! The kernel is asked for changes alone: the agent itself opens and closes files all the time. Each directory has a
+//! watch of its own, since a recursive watch costs a look at all other watches.
 
 use std::io;
 use std::mem;
@@ -15,17 +15,16 @@ use notify::{
     Watcher as _,
 };
 
-/// How long a watcher may take to end. One that takes longer hangs in a file system, and keeps its watches until that
-/// answers.
+/// How long a watcher may take to end. One that takes longer hangs in a file system, and keeps its watches meanwhile.
 const ENDING: Duration = Duration::from_secs(2);
 
-/// It ends when it is dropped, with all its watches. The order of its fields is that of its end.
-pub(super) struct Watcher {
+/// Ends when it is dropped, with all its watches: first the watcher, then the wait for its thread.
+pub(super) struct SystemWatcher {
     notify: INotifyWatcher,
     _end: ThreadEnd,
 }
 
-/// Waits for the end of the watcher's thread, so that the watches are there again for others.
+/// Waits for the end of the watcher's thread, so that its watches are free for others.
 struct ThreadEnd(Receiver<()>);
 
 impl Drop for ThreadEnd {
@@ -34,36 +33,36 @@ impl Drop for ThreadEnd {
     }
 }
 
-/// What is told by the thread of the watcher, and a sign of life of that.
-struct Teller<F> {
+/// Hands on events. Its sender is dropped with the watcher's thread.
+struct EventTeller<F> {
     tell: F,
     _until_its_end: Sender<()>,
 }
 
-impl<F: FnMut(notify::Result<Event>) + Send + 'static> EventHandler for Teller<F> {
+impl<F: FnMut(notify::Result<Event>) + Send + 'static> EventHandler for EventTeller<F> {
     fn handle_event(&mut self, told: notify::Result<Event>) {
         (self.tell)(told);
     }
 }
 
-impl Watcher {
-    /// Nothing is watched yet. `tell` is called in the watcher's own thread, so it must not wait for a call of ours.
+impl SystemWatcher {
+    /// A watcher without watches. `tell` is called in the watcher's own thread, so it must not wait for our calls.
     ///
     /// # Errors
     /// EMFILE at `fs.inotify.max_user_instances`; EAGAIN where no thread can be started.
     pub(super) fn new(tell: impl FnMut(notify::Result<Event>) + Send + 'static) -> io::Result<Self> {
         let config = Config::default().with_event_kinds(EventKindMask::CORE).with_follow_symlinks(false);
         let (_until_its_end, ended) = channel();
-        let mut notify = INotifyWatcher::new(Teller { tell, _until_its_end }, config).map_err(system)?;
+        let mut notify = INotifyWatcher::new(EventTeller { tell, _until_its_end }, config).map_err(system)?;
         if answers(&mut notify).is_err() {
-            // It does not say itself that it could not start its thread, and cannot be dropped without one.
+            // `notify` hides that it could not start its thread, and cannot be dropped without one.
             mem::forget(notify);
             return Err(Errno::EAGAIN.into());
         }
         Ok(Self { notify, _end: ThreadEnd(ended) })
     }
 
-    /// Watches a directory that is not watched yet, and none that a link leads to.
+    /// Watches a directory that is not watched yet; follows no link.
     ///
     /// # Errors
     /// ENOENT when it is not there, ENOSPC at `fs.inotify.max_user_watches`.
@@ -72,27 +71,26 @@ impl Watcher {
         self.notify.watch_with(dir, this_one).map_err(system)
     }
 
-    /// Watches a directory no longer. Takes the longer the more are watched.
+    /// Ends a watch. Takes the longer the more are watched.
     pub(super) fn unwatch(&mut self, dir: &Path) {
-        // One that has gone is not watched any more.
+        // An error means that the directory is gone, and with it the watch.
         let _ = self.notify.unwatch(dir);
     }
 
-    /// Returns when everything is told that has happened so far.
+    /// Returns when everything that has happened so far was handed on.
     pub(super) fn catch_up(&mut self) {
-        // The first question has the queue read to its end, and is answered before that is told; the second comes
-        // after it.
+        // The first call has the queue read to its end, but is answered before that is handed on; the second after.
         let _ = self.notify.update_paths(Vec::new());
         let _ = answers(&mut self.notify);
     }
 }
 
-/// The watcher has no setting that could be changed, and says so.
+/// Waits until the watcher's thread answers. It has no setting that could be changed, and so changes nothing.
 fn answers(notify: &mut INotifyWatcher) -> notify::Result<bool> {
     notify.configure(Config::default())
 }
 
-/// As the system has said it.
+/// The system's error in one of `notify`.
 pub(super) fn system(error: notify::Error) -> io::Error {
     match error.kind {
         ErrorKind::Io(error) => error,

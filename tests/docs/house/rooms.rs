@@ -82,7 +82,8 @@ const AGENT: House = House {
         &["command", "git", "roots"],
         &["audit", "diagnostics", "notify", "outside", "owner"],
         &["log"],
-        &["beside", "limits", "outcome", "trust", "unled", "watch"],
+        &["beside", "limits", "outcome", "trust", "watch"],
+        &["stamp"],
     ],
     exceptions: &[],
 };

@@ -7,7 +7,7 @@ use std::os::unix::fs::chown;
 const LATER: Duration = Duration::from_secs(1 << 40);
 
 /// One look after the other, each with what the last one has read.
-fn again(ground: &Ground, last: Look) -> Look {
+fn again(ground: &SearchScope, last: RootScan) -> RootScan {
     look_at(LATER, ground, &last.found, last.walks, &AtomicBool::new(false)).unwrap()
 }
 
@@ -29,24 +29,24 @@ fn git_is_asked_about_a_redirect_once_and_again_when_it_has_changed_or_was_refus
     let redirect = top.join("a/.beads/redirect");
     fs::write(&redirect, "../other/.beads").unwrap();
     let ground =
-        Ground { roots: vec![top.join("a")], named: Vec::new(), owners: Owners::of_this_user(false) };
-    let first = again(&ground, Look::default());
+        SearchScope { roots: vec![top.join("a")], named: Vec::new(), owners: Owners::of_this_user(false) };
+    let first = again(&ground, RootScan::default());
     assert_eq!(first.found[0].database.dir, top.join("other/.beads"));
     git(&top, &["add", "a/.beads/redirect"]);
     let second = again(&ground, first);
-    assert_eq!((second.found.len(), second.troubles.len()), (1, 0), "it has not changed");
+    assert_eq!((second.found.len(), second.problems.len()), (1, 0), "it has not changed");
     fs::write(&redirect, "# changed\n../other/.beads").unwrap();
     let third = again(&ground, second);
     assert!(third.found.is_empty(), "asked again");
-    let Some(Trouble::NotServed(at, why)) = third.troubles.first() else { panic!("{third:?}") };
+    let Some(ScanProblem::NotServed(at, why)) = third.problems.first() else { panic!("{third:?}") };
     assert!(at.ends_with("a/.beads") && why.contains("/redirect is tracked by git, so "), "{why}");
     let fourth = again(&ground, third);
-    assert_eq!((fourth.found.len(), fourth.troubles.len()), (0, 1), "said for as long as it is so");
+    assert_eq!((fourth.found.len(), fourth.problems.len()), (0, 1), "said for as long as it is so");
     git(&top, &["rm", "--quiet", "--force", "--cached", "a/.beads/redirect"]);
     assert_eq!(again(&ground, fourth).found.len(), 1, "asked again");
 }
 
-fn names(look: &Look, top: &Path) -> Vec<String> {
+fn names(look: &RootScan, top: &Path) -> Vec<String> {
     let name = |found: &Arc<FoundDatabase>| found.at.strip_prefix(top).unwrap().display().to_string();
     look.found.iter().map(name).collect()
 }
@@ -59,8 +59,8 @@ fn what_has_not_changed_is_what_it_was_and_what_has_is_looked_at() {
         fs::create_dir_all(top.join(dir)).unwrap();
     }
     let owners = Owners::of_this_user(false);
-    let ground = Ground { roots: vec![top.clone()], named: Vec::new(), owners };
-    let first = again(&ground, Look::default());
+    let ground = SearchScope { roots: vec![top.clone()], named: Vec::new(), owners };
+    let first = again(&ground, RootScan::default());
     assert_eq!(names(&first, &top), ["a/.beads", "b/.beads", "c/.beads"]);
     let known = first.found.clone();
     let second = again(&ground, first);
@@ -80,5 +80,5 @@ fn what_has_not_changed_is_what_it_was_and_what_has_is_looked_at() {
     chown(top.join("d/.beads"), Some(54_321), None).unwrap();
     let fifth = again(&ground, fourth);
     assert_eq!(names(&fifth, &top), ["a/.beads"]);
-    assert_eq!(again(&ground, fifth).troubles.len(), 2, "said for as long as it is so");
+    assert_eq!(again(&ground, fifth).problems.len(), 2, "said for as long as it is so");
 }

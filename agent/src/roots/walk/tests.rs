@@ -2,13 +2,13 @@
 
 use super::*;
 use beadlock_checker::internal::database::{Database, Environment};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
 const LATER: Duration = Duration::from_secs(1 << 40);
 const BEFORE: Duration = Duration::ZERO;
 
 /// What is told of a walk, and how many directories were read for it.
-fn go(walk: &mut Walk, now: Duration) -> Vec<String> {
+fn go(walk: &mut RootWalk, now: Duration) -> Vec<String> {
     let mut told = Vec::new();
     let top = walk.top.clone();
     let shown = |path: &Path| path.strip_prefix(&top).unwrap().display().to_string();
@@ -37,7 +37,7 @@ fn scene() -> (tempfile::TempDir, PathBuf) {
 #[test]
 fn every_one_is_told_in_order_each_time() {
     let (_root, top) = scene();
-    let mut walk = Walk::new(top.clone());
+    let mut walk = RootWalk::new(top.clone());
     for now in [BEFORE, LATER, LATER, BEFORE] {
         assert_eq!(go(&mut walk, now), ["a/x/.beads", "b/.beads", "c/.beads"], "{now:?}");
     }
@@ -55,10 +55,10 @@ fn every_one_is_told_in_order_each_time() {
 #[test]
 fn what_has_not_changed_is_not_read_again_and_what_has_just_changed_is() {
     let (_root, top) = scene();
-    let mut walk = Walk::new(top.clone());
+    let mut walk = RootWalk::new(top.clone());
     go(&mut walk, LATER);
     // Something that is remembered and was never there.
-    walk.tree.beads = Some(Beads::default());
+    walk.tree.beads = Some(BeadsEntry::default());
     let all = ["a/x/.beads", "b/.beads", "c/.beads"];
     let invented = [&[".beads"], &all[..]].concat();
     assert_eq!(go(&mut walk, LATER), invented, "remembered");
@@ -67,7 +67,7 @@ fn what_has_not_changed_is_not_read_again_and_what_has_just_changed_is() {
     let now = Duration::from_secs(fs::metadata(&top).unwrap().ctime().unsigned_abs() + 1);
     fs::write(top.join("other"), "").unwrap();
     go(&mut walk, now);
-    walk.tree.beads = Some(Beads::default());
+    walk.tree.beads = Some(BeadsEntry::default());
     assert_eq!(go(&mut walk, now), all, "it may change again within the same tick");
 }
 
@@ -78,7 +78,7 @@ fn a_beads_that_has_changed_is_told_as_such_unless_its_cycles_ask() {
     let beads = top.join("b/.beads");
     let database = Database::named(&beads, &Environment::default()).unwrap();
     let found = Arc::new(FoundDatabase { root: top.clone(), at: beads.clone(), database });
-    let mut walk = Walk::new(top);
+    let mut walk = RootWalk::new(top);
     let mut is_known = |are_asked| {
         walk.are_asked = are_asked;
         let mut is_known = false;
@@ -107,7 +107,7 @@ fn the_deepest_is_found() {
     let levels = (4_000 - top.as_os_str().len()) / 2;
     let deep: PathBuf = top.join("d/".repeat(levels));
     fs::create_dir_all(deep.join(BEADS)).unwrap();
-    let mut walk = Walk::new(top);
+    let mut walk = RootWalk::new(top);
     for _ in 0..2 {
         assert_eq!(go(&mut walk, LATER).len(), 1);
     }
