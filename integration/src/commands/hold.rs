@@ -18,7 +18,9 @@ use crate::output::answers::print_envelope;
 use crate::output::envelope::Request;
 use crate::output::files::{self, Output};
 use crate::output::talk::print;
-use crate::protocol::{self, HoldOnlyArgs, Intended, intended, refuse_report, session_claim};
+use crate::protocol::{
+    self, HoldOnlyArgs, Intended, intended, refuse_report, session_claim, target_of_claim,
+};
 use crate::run::session::{Finished, Session};
 use crate::run::steps::Steps;
 use crate::settings::arguments::ClaimArgs;
@@ -101,9 +103,11 @@ fn hold(
     let talk = &common.talk;
     let besides = typed.hold_only.given();
     let of_claim = (&typed.protocol, &typed.claim);
-    let intended =
-        intended(typed.target.as_deref(), of_claim, (typed.holder.as_ref(), &besides), environment)?;
+    let of_options = (typed.holder.as_ref(), besides.as_slice());
+    let target = target_of_claim(typed.target.as_deref(), of_claim, of_options, environment)?;
+    // Before the directory of a target is made for it.
     let command = Command::find(typed.command, environment.get("PATH"))?;
+    let intended = intended(target, &typed.protocol, environment)?;
     let Hold { claim, on_loss, kill_after } = settings;
     let (on_loss, kill_after, wait_group) = (*on_loss, *kill_after, typed.wait_group);
     let name = command.holder_name();
@@ -122,7 +126,9 @@ fn hold(
     target.prepare()?;
     target.warn(talk);
     let outer = nested::outer_claim(&target, environment);
-    let of_claim = (Some(holder.as_str()), Some(outer.as_ref().unwrap_or(&id).as_str()));
+    // A lock without a record names no holder.
+    let named = target.protocol.without_record().is_none().then_some(holder.as_str());
+    let of_claim = (named, Some(outer.as_ref().unwrap_or(&id).as_str()));
     let trail = target.trail(claim.audit.as_deref(), of_claim, request, talk)?;
     // Under an outer claim the steps are those of the outer one's work.
     let steps = (target.protocol.has_steps() && outer.is_none()).then(|| {

@@ -119,13 +119,14 @@ pub fn lock_at(path: &Path, environment: &Environment) -> Result<Target, Error> 
     Ok(lock::target(path, &environment.of_database().cwd)?)
 }
 
-/// What a command line claims: the target, else the lock of an intent, else what is found; `besides`: more options.
-pub fn intended(
+/// What a command line claims: the target, or else what is found; `None`: the lock that an intent names. `besides` are
+/// more options. Makes nothing, so that a command line that is refused leaves nothing behind.
+pub fn target_of_claim(
     named: Option<&OsStr>,
     (typed, claim): (&Args, &ClaimArgs),
     (holder, besides): (Option<&String>, &[&'static str]),
     environment: &Environment,
-) -> Result<Intended, Error> {
+) -> Result<Option<Target>, Error> {
     let directories = claim.directories();
     let mut given = [typed.given().as_slice(), besides].concat();
     given.extend(arguments::given([
@@ -140,12 +141,20 @@ pub fn intended(
         }
         answers_for_intent(environment)?;
         refuse_options(&tower::Tower, shown, &given)?;
-        return tower::fields::intended(None, &typed.tower, environment);
+        return Ok(None);
     }
     let target = resolve(named, environment, Acceptance::ToClaim(directories, Suggest::PathOrScheme))?;
     target.refuse_tracked()?;
     refuse_options(target.protocol, &target.given, &given)?;
-    folder_of(&target).intended(target, typed, environment)
+    Ok(Some(target))
+}
+
+/// What a claim of this target says. Makes the target's directory where an option asks for that.
+pub fn intended(target: Option<Target>, typed: &Args, environment: &Environment) -> Result<Intended, Error> {
+    match target {
+        Some(target) => folder_of(&target).intended(target, typed, environment),
+        None => tower::fields::intended(None, &typed.tower, environment),
+    }
 }
 
 pub fn session_claim<'a>(

@@ -42,6 +42,14 @@ fn a_directory_that_does_not_exist_is_refused_unless_it_is_to_be_created() {
 }
 
 #[test]
+fn a_command_that_is_not_found_makes_no_directory() {
+    let memory = Memory::new();
+    let ended = memory.run(&["hold", "memory:new", "--create", "--", "no-such-command"]);
+    ended.expect(127, &["no-such-command: command not found in PATH"]);
+    assert!(!memory.scene.file("new").exists());
+}
+
+#[test]
 fn the_session_comes_from_the_environment_and_the_directory_is_made() {
     let memory = Memory::new();
     let record = |target: &str, session: Option<&str>| {

@@ -63,6 +63,7 @@ fn is_of_now(site: &Site, event: &Value) {
     assert!((0..60).contains(&age), "{age} s");
     if keys(event) == EVENT {
         assert_eq!(keys(&event["by"]), ["holder", "program", "version", "pid", "uid", "user", "hostname"]);
+        assert_eq!(event["by"]["holder"].is_null(), site.protocol.holder_key.is_none(), "{event}");
         assert_eq!(event["by"]["hostname"], this_host());
         assert_eq!(event["truncated"], false);
     }

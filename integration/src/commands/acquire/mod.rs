@@ -40,7 +40,7 @@ use crate::output::envelope::Request;
 use crate::output::files::{self, Output};
 use crate::output::talk::Talk;
 use crate::output::trail::Trail;
-use crate::protocol::{self, ClaimWords, Intended, intended, refuse_report};
+use crate::protocol::{self, ClaimWords, Intended, intended, refuse_report, target_of_claim};
 use crate::run::lease_keeper::{self, LeaseKeeper};
 use crate::run::request::{KeptLease, LeaseKeeperRequest};
 use crate::settings::Claim;
@@ -136,8 +136,9 @@ fn acquire(
 ) -> Result<(), Stopped> {
     let talk = &common.talk;
     let of_claim = (&typed.protocol, &typed.claim);
-    let intended = intended(typed.target.as_deref(), of_claim, (typed.holder.as_ref(), &[]), environment)?;
-    let (target, words) = match intended {
+    let of_options = (typed.holder.as_ref(), &[][..]);
+    let target = target_of_claim(typed.target.as_deref(), of_claim, of_options, environment)?;
+    let (target, words) = match intended(target, &typed.protocol, environment)? {
         Intended::Claim(target, words) => (*target, words),
         Intended::Nothing(why) => {
             let why = why.unwrap_or("mode observe takes no lock");
