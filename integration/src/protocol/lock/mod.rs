@@ -7,16 +7,14 @@ use std::path::Path;
 use beadlock_checker::Place;
 use beadlock_checker::internal::Look;
 use beadlock_checker::internal::database::NoDatabase;
-use beadlock_checker::internal::dialect::{Record, lock};
-use beadlock_checker::internal::escape::escaped_path;
+use beadlock_checker::internal::dialect::lock;
 use beadlock_checker::internal::target::Scheme;
 
 use super::beads::Acceptance;
 use super::{Folder, Unfound, process};
 use crate::claim::explained::{Explained, Inspected};
 use crate::claim::protocol::{NotALock, Protocol, WaitOver};
-use crate::claim::target::{Target, prefixed};
-use crate::error::Error;
+use crate::claim::target::Target;
 use crate::settings::environment::Environment;
 
 /// A lock file at a path.
@@ -69,10 +67,6 @@ impl Protocol for LockAtPath {
         record.as_beads().map(|record| lock::timed_out(record, *age, wait.limit())).unwrap_or_default()
             + zombie
     }
-
-    fn not_released(&self, target: &Target, _record: &Record, error: &Error) -> String {
-        process::not_released(target, error)
-    }
 }
 
 impl Folder for LockAtPath {
@@ -95,8 +89,5 @@ impl Folder for LockAtPath {
 /// # Errors
 /// As [`Place::of_lock`].
 pub fn target(path: &Path, cwd: &Path) -> Result<Target, NoDatabase> {
-    let place = Place::of_lock(path, cwd)?;
-    let given = format!("{}{}", LockAtPath.prefix(), escaped_path(path));
-    let exported = prefixed(LockAtPath.prefix(), place.path());
-    Ok(Target { place, given, typed: path.to_owned(), exported, database: None, protocol: &LockAtPath })
+    Ok(Target::at_path(&LockAtPath, Place::of_lock(path, cwd)?, path))
 }

@@ -20,7 +20,7 @@ use std::time::Duration;
 use beadlock_checker::internal::database::NoDatabase;
 use beadlock_checker::internal::dialect::facts::Facts;
 use beadlock_checker::internal::dialect::{Record, memory};
-use beadlock_checker::internal::escape::{escaped, escaped_path};
+use beadlock_checker::internal::escape::escaped;
 use beadlock_checker::internal::take::Held;
 use beadlock_checker::internal::target::Scheme;
 use beadlock_checker::internal::{Look, shared_file_system};
@@ -191,8 +191,5 @@ impl Folder for Memory {
 /// # Errors
 /// As [`Place::of_memory`].
 pub fn target(dir: &Path, cwd: &Path) -> Result<Target, NoDatabase> {
-    let place = Place::of_memory(dir, cwd)?;
-    let given = format!("{}{}", Memory.prefix(), escaped_path(dir));
-    let exported = prefixed(Memory.prefix(), place.dir());
-    Ok(Target { place, given, typed: dir.to_owned(), exported, database: None, protocol: &Memory })
+    Ok(Target::at_path(&Memory, Place::of_memory(dir, cwd)?, dir))
 }

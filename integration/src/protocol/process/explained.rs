@@ -31,8 +31,8 @@ type Words = (&'static str, String, NextCommand);
 
 /// Of a lock that was read.
 pub fn explain(seen: &Inspected<'_>) -> Option<Explained> {
-    let record = seen.record.as_beads()?;
-    let inquiry = Inquiry::of(seen, record);
+    let record = seen.record.process()?;
+    let inquiry = Inquiry::of(seen, &record);
     let (situation, why, next) = match inquiry.situation {
         Situation::Renamed(here) => inquiry.of_renamed(here),
         Situation::Container(inside) => inquiry.of_container(inside),
