@@ -12,14 +12,15 @@ PREFIX ?= /usr/local
 UNITDIR ?= $(PREFIX)/lib/systemd
 DESTDIR ?=
 
-.PHONY: help demo test python protocol-check bench proofs model house rows stress syscalls fuzz soak lint tools install uninstall
+.PHONY: help demo test python protocol-check tutorial bench proofs model house rows stress syscalls fuzz soak lint tools install uninstall
 
 help:
 	@echo 'make demo   build, and watch an agent skip a claimed database and resume'
 	@echo 'make test   every test, of the long proofs a part that SEED=… repeats; installs what they need where it may'
-	@echo 'make proofs   the long proofs whole, one after the other: model rows stress syscalls soak'
+	@echo 'make proofs   the long proofs whole, one after the other: model tutorial rows stress syscalls soak'
 	@echo 'make python   the Python half of make test'
 	@echo 'make protocol-check   each row of docs/protocols, and whether its test passes; PROTOCOL=… names pages'
+	@echo 'make tutorial   the code of docs/adding-a-protocol.md, compiled and tested in a copy'
 	@echo 'make bench  what it costs, beside bare system calls and beside flock, jq and filelock; BENCH=… names parts'
 	@echo 'make model  the protocol as a state machine, with more at once than in make test'
 	@echo 'make rows   every row of the tables of which make test tries one in three'
@@ -41,7 +42,7 @@ test: tools
 	@CARGO="$(CARGO)" scripts/test.sh
 
 # What make test tries in part. More than an hour on two cores.
-proofs: model rows stress syscalls soak
+proofs: model tutorial rows stress syscalls soak
 
 # Every row of the tables of the git action, and every square of the races. Some five minutes on two cores.
 rows: export ROWS_STRIDE ?= 1
@@ -57,6 +58,11 @@ python: tools
 protocol-check: export PROTOCOL ?=
 protocol-check: tools
 	@$(CARGO) run --locked --quiet --package xtask -- protocol-check $(PROTOCOL)
+
+# Adds the toy protocol of docs/adding-a-protocol.md to a copy of the tracked files, and runs its tests. The copy and its build
+# stay below the target directory for the next run.
+tutorial: tools
+	@CARGO="$(CARGO)" scripts/tutorial.sh
 
 # Prints one table, and writes its rows to limits.json in the target directory. `make bench BENCH='calls programs'`.
 # `make bench BENCH_DOCS=docs` also puts the run and its plots into docs/performance.md.

@@ -23,7 +23,7 @@ impl Place {
 
     /// A lock file called `name` in `dir`. `None`: a file cannot be called so.
     pub fn named(dir: impl Into<PathBuf>, name: &OsStr) -> Option<Self> {
-        Some(Self { dir: dir.into(), names: Names::of(name)? })
+        Some(Self { dir: dir.into(), names: Names::of(Dialect::Beads, name)? })
     }
 
     /// The lock called `name` in the lock directory `dir`.

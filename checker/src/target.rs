@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use crate::dialect::Names;
+use crate::dialect::{Dialect, Names};
 use crate::directory;
 use crate::escape::{escaped, escaped_path};
 use crate::no_database::NoDatabase;
@@ -146,14 +146,27 @@ impl Place {
     /// directory's (`run/`), ends like a side file's or an unfinished lock's of another lock, or is longer than
     /// [`Names::LIMIT`] (exit 2). A directory that lies where the lock would is unreadable, as in a database.
     pub fn of_lock(path: &Path, cwd: &Path) -> Result<Self, NoDatabase> {
-        let shown = Scheme::Lock.shown(path);
-        let no_name =
-            || NoDatabase::usage(format!("{shown} names no file; name one, such as lock:path/build.lock"));
+        Self::at_path((Scheme::Lock, Dialect::Beads), path, cwd)
+    }
+
+    /// The place of a lock file at a path, by the rules of `dialect`: else as [`Place::of_lock`].
+    ///
+    /// # Errors
+    /// As [`Place::of_lock`].
+    #[doc(hidden)]
+    pub fn at_path(
+        (scheme, dialect): (Scheme, Dialect),
+        path: &Path,
+        cwd: &Path,
+    ) -> Result<Self, NoDatabase> {
+        let shown = scheme.shown(path);
+        let example = scheme.shown(Path::new("path/build.lock"));
+        let no_name = || NoDatabase::usage(format!("{shown} names no file; name one, such as {example}"));
         let bytes = path.as_os_str().as_bytes();
         let names_a_directory = bytes.ends_with(b"/") || bytes.ends_with(b"/.");
         let name = path.file_name().filter(|_| !names_a_directory).ok_or_else(no_name)?;
         if let Some(owner) = Names::belongs_to(name) {
-            let owner = Scheme::Lock.shown(&path.with_file_name(owner));
+            let owner = scheme.shown(&path.with_file_name(owner));
             let what = format!("{shown} is what {owner} calls a file beside it; name another");
             return Err(NoDatabase::usage(what));
         }
@@ -166,7 +179,7 @@ impl Place {
         }
         let parent = cwd.join(path.parent().unwrap_or(Path::new("")));
         let dir = directory::of_lock(&parent, &escaped_path(path), &shown)?;
-        Self::named(dir, name).ok_or_else(no_name)
+        Names::of(dialect, name).map(|names| Self::new(dir, names)).ok_or_else(no_name)
     }
 
     /// The place of `memory:DIR`, with `path` relative to `cwd`: the directory without links; it need not be there.

@@ -8,7 +8,7 @@ use crate::protocol::{
     Protocol, Refusal, Takeover, Unwritable,
 };
 
-const LOCK: Protocol = Protocol {
+pub const LOCK: Protocol = Protocol {
     target: "lock:run/work.lock",
     shown: "lock:run/work.lock",
     directory: "run",

@@ -5,6 +5,7 @@ mod citations;
 mod performance;
 mod protocols;
 mod sessions;
+mod tutorial;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

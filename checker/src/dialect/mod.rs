@@ -126,6 +126,22 @@ struct Properties {
     of_malformed: Option<fn() -> Record>,
 }
 
+impl Properties {
+    /// Of a protocol whose locks are valid for as long as their process lives, and that reads a record so.
+    const fn of_process(parse: fn(&[u8], &CStr) -> Result<Record, Rejected>) -> Self {
+        Self {
+            // A daemon of another user must be able to read the lock.
+            file_mode: 0o644,
+            parse,
+            rewrite: |_, _| None,
+            is_judged_by_time: false,
+            may_be_reaped: true,
+            stale_goes_by_itself: true,
+            of_malformed: None,
+        }
+    }
+}
+
 /// What a protocol's record answers. The defaults are those of a lock without heartbeats.
 pub(crate) trait LockRecord {
     /// What each record says, whatever it calls that.
@@ -291,11 +307,17 @@ impl Record {
         if let Self::Memory(record) = self { Some(record) } else { None }
     }
 
+    /// The process that it is judged by, as a database's record has one; `None`: no process decides.
+    #[doc(hidden)]
+    pub fn process(&self) -> Option<Cow<'_, ProcessRecord>> {
+        match self.lock().wanted_facts(Depth::Proof) {
+            WantedFacts::Process(process, _) => Some(process),
+            WantedFacts::TimeAndHost | WantedFacts::Time => None,
+        }
+    }
+
     /// The process whose proved death makes the lock stale; `None` where `--reap-proven-dead` means nothing.
     pub(crate) fn reapable(&self) -> Option<Cow<'_, ProcessRecord>> {
-        match self.lock().wanted_facts(Depth::Proof) {
-            WantedFacts::Process(process, _) if self.dialect().properties().may_be_reaped => Some(process),
-            _ => None,
-        }
+        self.process().filter(|_| self.dialect().properties().may_be_reaped)
     }
 }

@@ -36,12 +36,12 @@ impl Names {
         Self { dialect, lock: named(b""), aside: named(b".aside") }
     }
 
-    /// Of a lock file by the beads rule called `name`. `None`: a file cannot be called so.
-    pub(crate) fn of(name: &OsStr) -> Option<Self> {
+    /// Of a lock file of this dialect called `name`. `None`: a file cannot be called so.
+    pub(crate) fn of(dialect: Dialect, name: &OsStr) -> Option<Self> {
         let bytes = name.as_bytes();
         let is_unfit =
             ["", ".", ".."].map(OsStr::new).contains(&name) || bytes.iter().any(|byte| b"/\0".contains(byte));
-        (!is_unfit).then(|| Self::called(Dialect::Beads, bytes))
+        (!is_unfit).then(|| Self::called(dialect, bytes))
     }
 
     /// A file of this name is a lock, whatever is in it: any other lock file may be somebody's data.
@@ -130,7 +130,7 @@ mod tests {
         let draft = Names::BEADS.draft(77, "ab120934");
         assert_eq!(draft.as_c_str(), c".exclusive-lock.tmp-77-ab120934");
         assert_eq!(Names::BEADS.process_of_draft(&draft), Some(77));
-        let names = Names::of(OsStr::new("x.tmp-7-01234567")).unwrap();
+        let names = Names::of(Dialect::Beads, OsStr::new("x.tmp-7-01234567")).unwrap();
         assert_eq!(names.process_of_draft(c"x.tmp-7-01234567.tmp-4294967295-01234567"), Some(4_294_967_295));
         for other in ["x.tmp-7-01234567", ".exclusive-lock", ".exclusive-lock.tmp-7-01234567.tmp-7-01234567"]
         {
@@ -174,7 +174,7 @@ mod tests {
         let names = [1, 2, 11].map(|number| Names::BEADS.broken(time, number).into_string().unwrap());
         let tails = ["", "-2", "-11"];
         assert_eq!(names, tails.map(|tail| format!(".exclusive-lock.broken-20261121T051327Z{tail}.json")));
-        let longest = Names::of(OsStr::new(&"x".repeat(Names::LIMIT))).unwrap();
+        let longest = Names::of(Dialect::Beads, OsStr::new(&"x".repeat(Names::LIMIT))).unwrap();
         assert_eq!(longest.broken(time, 99).count_bytes(), 255);
         assert!(longest.draft(u32::MAX, "0123abcd").count_bytes() <= 255);
     }

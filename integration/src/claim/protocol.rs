@@ -10,6 +10,7 @@ use std::time::Duration;
 use beadlock_checker::internal::Look;
 use beadlock_checker::internal::dialect::Record;
 use beadlock_checker::internal::dialect::facts::Facts;
+use beadlock_checker::internal::duration::shown;
 use beadlock_checker::internal::escape::escaped;
 use beadlock_checker::internal::take::Held;
 use beadlock_checker::{Options, Removed, Verdict};
@@ -168,7 +169,11 @@ pub trait Protocol: fmt::Debug + Sync {
     }
 
     /// What a claim says whose wait for the holder ran out; `status` is the command that shows more.
-    fn timed_out(&self, waited: &WaitOver<'_>) -> String;
+    fn timed_out(&self, waited: &WaitOver<'_>) -> String {
+        let WaitOver { path, holder, age, wait, zombie, status, .. } = waited;
+        let age = shown(*age);
+        format!("{path} is held by {holder} for {age}; {wait}{zombie}; who and why: {status}")
+    }
 
     /// What the protocol's document answers where the lock is held.
     fn answer_held(&self, _record: &Record) -> Option<Value> {
@@ -205,7 +210,10 @@ pub trait Protocol: fmt::Debug + Sync {
     }
 
     /// What becomes of a lock that was not released, and what to type.
-    fn not_released(&self, target: &Target, record: &Record, error: &Error) -> String;
+    fn not_released(&self, target: &Target, _record: &Record, error: &Error) -> String {
+        let check = to_type("beadlock check {}", &[target.part()]);
+        format!("{error}; once this has ended, type: {check}")
+    }
 
     /// What follows where the lock goes stale by itself.
     fn then_stale(&self) -> &'static str {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use beadlock_checker::Place;
 use beadlock_checker::internal::database::{Database, NoDatabase};
-use beadlock_checker::internal::escape::escaped;
+use beadlock_checker::internal::escape::{escaped, escaped_path};
 use beadlock_checker::internal::{Look, process, redirect};
 
 use super::protocol::Protocol;
@@ -35,6 +35,14 @@ pub struct Target {
 }
 
 impl Target {
+    /// The target that `path` names on a command line, with its lock at `place`.
+    pub fn at_path(protocol: &'static dyn Protocol, place: Place, path: &Path) -> Self {
+        let given = format!("{}{}", protocol.prefix(), escaped_path(path));
+        let (typed, exported) = (path.to_owned(), OsString::new());
+        let target = Self { place, given, typed, exported, database: None, protocol };
+        Self { exported: target.absolute(), ..target }
+    }
+
     /// Refuses a database that a redirect or a link leads to which git tracks: others would choose what is claimed.
     ///
     /// # Errors

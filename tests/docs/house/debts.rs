@@ -36,7 +36,7 @@ fn the_enums_of_the_protocols_are_those_that_are_known() {
 fn no_more_places_name_a_protocol() {
     let places = seam::places(&Workspace::read());
     let mut wrong = Vec::new();
-    for protocol in seam::PROTOCOLS {
+    for protocol in seam::protocols() {
         let files = places.get(protocol);
         let count = files.map_or(0, |files| files.values().map(BTreeSet::len).sum());
         let known = PLACES.iter().find(|(name, _)| *name == protocol).map_or(0, |(_, places)| *places);

@@ -3,11 +3,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use beadlock_checker::internal::target::Scheme;
+
 use super::lexer::{Kind, Lexeme, Source, end_of_item};
 use super::workspace::{File, Workspace};
 
-/// The protocols, as their modules are called.
-pub const PROTOCOLS: [&str; 5] = ["beads", "lock", "tower", "memory", "file"];
+/// The protocols, as their modules are called: the product's own list.
+pub fn protocols() -> impl Iterator<Item = &'static str> {
+    Scheme::ALL.into_iter().map(|scheme| scheme.prefix().trim_end_matches(':'))
+}
 
 /// Rooms that are a protocol's folder, or delegate to them.
 const FOLDERS: [&str; 2] = ["checker/dialect", "integration/protocol"];
@@ -52,8 +56,8 @@ fn enums_of(source: &Source) -> Vec<String> {
         let name = all.get(at + 1).and_then(Lexeme::word);
         let (Some("enum"), Some(name)) = (all[at].word(), name) else { continue };
         let variants = variants(&all[at..=end_of_item(all, at)]);
-        let is_protocol = |protocol: &&&str| variants.contains(variant(protocol).as_str());
-        if PROTOCOLS.iter().filter(is_protocol).count() >= 2 {
+        let is_protocol = |protocol: &&str| variants.contains(variant(protocol).as_str());
+        if protocols().filter(is_protocol).count() >= 2 {
             found.push(name.to_owned());
         }
     }
@@ -109,7 +113,7 @@ fn named(source: &Source, enums: &BTreeSet<String>) -> Vec<(&'static str, usize)
     let imported = imported(all);
     let owns_an_enum = !enums_of(source).is_empty();
     let mut found = Vec::new();
-    for protocol in PROTOCOLS {
+    for protocol in protocols() {
         let variant = variant(protocol);
         for (at, lexeme) in all.iter().enumerate() {
             let before = |back: usize| at.checked_sub(back).and_then(|at| all.get(at));
@@ -178,7 +182,7 @@ fn imported(all: &[Lexeme]) -> BTreeSet<&'static str> {
         });
         by_path || in_groups(all, protocol).next().is_some()
     };
-    PROTOCOLS.into_iter().filter(is_imported).collect()
+    protocols().filter(is_imported).collect()
 }
 
 #[test]

@@ -23,16 +23,8 @@ pub(super) use parse::mark as parse_mark;
 /// What the lock of a database and the file beside it are called.
 pub(super) const NAMES: Names = Names::fixed(Dialect::Beads, c".exclusive-lock", c".exclusive-lock.aside");
 
-pub(super) const PROPERTIES: Properties = Properties {
-    // A daemon of another user must be able to read the lock.
-    file_mode: 0o644,
-    parse: |bytes, _| Record::parse(bytes).map(super::Record::Beads),
-    rewrite: |_, _| None,
-    is_judged_by_time: false,
-    may_be_reaped: true,
-    stale_goes_by_itself: true,
-    of_malformed: None,
-};
+pub(super) const PROPERTIES: Properties =
+    Properties::of_process(|bytes, _| Record::parse(bytes).map(super::Record::Beads));
 
 /// Characters that the name of a holder of ours may have.
 const HOLDER_LIMIT: usize = 128;

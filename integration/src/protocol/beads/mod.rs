@@ -4,13 +4,13 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use beadlock_checker::Place;
+use beadlock_checker::internal::Look;
 use beadlock_checker::internal::database::{self, Database, Directories, NoDatabase, Suggest};
 use beadlock_checker::internal::target::{Scheme, Target as Parsed};
-use beadlock_checker::internal::{Look, dialect::Record};
 
 use super::{Folder, Found, process};
 use crate::claim::explained::{Explained, Inspected};
-use crate::claim::protocol::{Protocol, WaitOver};
+use crate::claim::protocol::Protocol;
 use crate::claim::target::{Target, prefixed};
 use crate::{error::Error, output::talk::Talk, settings::environment::Environment, words::Part};
 
@@ -60,16 +60,6 @@ impl Protocol for Beads {
 
     fn explain(&self, seen: &Inspected<'_>) -> Option<Explained> {
         process::explain(seen)
-    }
-
-    fn timed_out(&self, waited: &WaitOver<'_>) -> String {
-        let WaitOver { path, holder, age, wait, zombie, status, .. } = waited;
-        let age = beadlock_checker::internal::duration::shown(*age);
-        format!("{path} is held by {holder} for {age}; {wait}{zombie}; who and why: {status}")
-    }
-
-    fn not_released(&self, target: &Target, _record: &Record, error: &Error) -> String {
-        process::not_released(target, error)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use beadlock_checker::internal::dialect::{Record, lock};
+use beadlock_checker::internal::dialect::lock;
 use beadlock_checker::internal::{
     FileKind, Look, database::NoDatabase, dialect::beads::Content, escape::escaped_path, target::Scheme,
 };
@@ -12,7 +12,7 @@ use super::{Folder, Found, beads::Acceptance, process};
 use crate::claim::explained::{Explained, Inspected};
 use crate::claim::protocol::{LONGEST_LOCK_FILE, NotALock, Protocol, WaitOver};
 use crate::claim::target::{Target, prefixed};
-use crate::{error::Error, settings::environment::Environment, words::quoted};
+use crate::{settings::environment::Environment, words::quoted};
 
 #[derive(Debug)]
 pub struct LockAtPath;
@@ -63,10 +63,6 @@ impl Protocol for LockAtPath {
         record.as_beads().map(|record| lock::timed_out(record, *age, wait.limit())).unwrap_or_default()
             + zombie
     }
-
-    fn not_released(&self, target: &Target, _record: &Record, error: &Error) -> String {
-        process::not_released(target, error)
-    }
 }
 
 impl Folder for LockAtPath {
@@ -80,10 +76,7 @@ impl Folder for LockAtPath {
 }
 
 pub fn target(path: &Path, cwd: &Path) -> Result<Target, NoDatabase> {
-    let place = Place::of_lock(path, cwd)?;
-    let given = format!("{}{}", LockAtPath.prefix(), escaped_path(path));
-    let exported = prefixed(LockAtPath.prefix(), place.path());
-    Ok(Target { place, given, typed: path.to_owned(), exported, database: None, protocol: &LockAtPath })
+    Ok(Target::at_path(&LockAtPath, Place::of_lock(path, cwd)?, path))
 }
 
 fn not_a_lock(path: &Path, look: &Look) -> Option<NotALock> {

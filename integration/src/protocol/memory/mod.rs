@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::{ffi::OsString, time::Duration};
 
 use beadlock_checker::internal::dialect::{Record, memory};
-use beadlock_checker::internal::escape::{escaped, escaped_path};
+use beadlock_checker::internal::escape::escaped;
 use beadlock_checker::internal::{
     Look, database::NoDatabase, dialect::facts::Facts, shared_file_system, take::Held, target::Scheme,
 };
@@ -163,8 +163,5 @@ impl Folder for Memory {
 
 /// The lock of the directory `dir`, which need not exist.
 pub fn target(dir: &Path, cwd: &Path) -> Result<Target, NoDatabase> {
-    let place = Place::of_memory(dir, cwd)?;
-    let given = format!("{}{}", Memory.prefix(), escaped_path(dir));
-    let exported = prefixed(Memory.prefix(), place.dir());
-    Ok(Target { place, given, typed: dir.to_owned(), exported, database: None, protocol: &Memory })
+    Ok(Target::at_path(&Memory, Place::of_memory(dir, cwd)?, dir))
 }

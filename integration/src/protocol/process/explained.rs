@@ -26,8 +26,8 @@ const CONTAINER: &str = "it was claimed in a container of this machine";
 type Words = (&'static str, String, NextCommand);
 
 pub fn explain(seen: &Inspected<'_>) -> Option<Explained> {
-    let record = seen.record.as_beads()?;
-    let inquiry = Inquiry::of(seen, record);
+    let record = seen.record.process()?;
+    let inquiry = Inquiry::of(seen, &record);
     let (situation, why, next) = match inquiry.situation {
         Situation::Renamed(here) => inquiry.of_renamed(here),
         Situation::Container(inside) => inquiry.of_container(inside),

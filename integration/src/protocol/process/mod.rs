@@ -1,4 +1,11 @@
-//! What `beads` and `lock` share: a lock that is valid for as long as its process lives.
+//! What protocols share whose locks name a process: a lock that is valid for as long as its process lives.
+//!
+//! ```text
+//! mod.rs        this page: the words of a claim, and whether a process has the lock
+//! situation.rs  which situation such a lock is in: one pure judgement
+//! explained.rs  what `status` explains of it, and what to type next
+//! facts.rs      what speaks for that
+//! ```
 
 mod explained;
 mod facts;
@@ -7,27 +14,33 @@ mod situation;
 mod tests;
 
 use beadlock_checker::Verdict;
-use beadlock_checker::internal::dialect::{Rejected, beads};
-use beadlock_checker::internal::{Look, facts::Facts};
-
-use super::ClaimWords;
-use crate::error::{Code, Error};
-use crate::{claim::target::Target, words::to_type};
+use beadlock_checker::internal::Look;
+use beadlock_checker::internal::dialect::{Record, Rejected, beads};
+use beadlock_checker::internal::facts::Facts;
 
 pub use explained::explain;
 
+use super::ClaimWords;
+use crate::error::{Code, Error};
+
+/// The words of a claim whose record names a process.
 pub fn claim_words() -> ClaimWords {
-    ClaimWords::new(|holder: &str, id: &str, pid: u32| {
+    claim_words_of(Record::from)
+}
+
+/// The words of a claim whose record is made from that of its process.
+pub fn claim_words_of(record: impl Fn(beads::Record) -> Record + 'static) -> ClaimWords {
+    ClaimWords::new(move |holder: &str, id: &str, pid: u32| {
         let made = beads::Record::for_process(pid, holder, env!("CARGO_PKG_VERSION"));
-        let mut record = made.map_err(|rejected| match rejected {
+        let mut process = made.map_err(|rejected| match rejected {
             Rejected::Invalid(why) | Rejected::Malformed(why) => {
                 Error::new(Code::Io, format!("no record can be made: {why}"))
             }
         })?;
-        if let Some(mark) = record.beadlock.as_mut() {
+        if let Some(mark) = process.beadlock.as_mut() {
             id.clone_into(&mut mark.id);
         }
-        Ok(record.into())
+        Ok(record(process))
     })
 }
 
@@ -39,7 +52,7 @@ pub fn is_held_by(there: &Look, pid: i32) -> bool {
     let (Verdict::Held(_), Some(record), Some(facts)) = (there.verdict, &there.record, &there.facts) else {
         return false;
     };
-    record.as_beads().is_some_and(|record| record.pid == i64::from(pid) && is_same_process(record, facts))
+    record.process().is_some_and(|record| record.pid == i64::from(pid) && is_same_process(&record, facts))
 }
 
 fn is_same_process(record: &beads::Record, facts: &Facts) -> bool {
@@ -50,10 +63,4 @@ fn is_same_process(record: &beads::Record, facts: &Facts) -> bool {
         && facts.other_boot(record) == Some(false)
         && record.pid_ns().is_some_and(|theirs| facts.ids.pid_ns.as_deref() == Some(theirs))
         && recorded.zip(now).is_some_and(|(then, now)| then.abs_diff(now) <= TICK)
-}
-
-/// What follows a release that has failed.
-pub fn not_released(target: &Target, error: &Error) -> String {
-    let check = to_type("beadlock check {}", &[target.part()]);
-    format!("{error}; once this has ended, type: {check}")
 }
