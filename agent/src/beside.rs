@@ -29,8 +29,7 @@ pub(crate) fn call_each<T: Send + 'static>(
 ) -> (Vec<Option<T>>, Receiver<(usize, T)>) {
     let mut answers: Vec<Option<T>> = calls.iter().map(|_| None).collect();
     let mut missing = answers.len();
-    let queue: Arc<Mutex<VecDeque<Numbered<T>>>> =
-        Arc::new(Mutex::new(calls.into_iter().enumerate().collect()));
+    let queue: Arc<Mutex<VecDeque<Numbered<T>>>> = Arc::new(Mutex::new(calls.into_iter().enumerate().collect()));
     let (sender, receiver) = channel();
     let has_more = || !queue.lock().unwrap_or_else(PoisonError::into_inner).is_empty();
     start(&queue, &sender);
@@ -102,9 +101,7 @@ pub(crate) fn silence(mounts: &Mounts, path: &Path) -> String {
         Some(mount) => {
             let (kind, point) = (escaped(&mount.kind), escaped_path(&mount.point));
             let detach = to_type("umount -l {}", &[Part::Path(&mount.point)]);
-            format!(
-                "the file system {kind} at {point} does not answer; look at its server, or type: {detach}"
-            )
+            format!("the file system {kind} at {point} does not answer; look at its server, or type: {detach}")
         }
         None => "a file system that it leads to does not answer; look at its redirect and links".to_owned(),
     }

@@ -216,8 +216,7 @@ fn at_work(runner: i32, dir: &Path) -> Vec<i32> {
     let parent = |pid: &i32| Stat::read(*pid).map(|stat| stat.ppid);
     let ancestors: Vec<i32> = iter::successors(Some(std::process::id().cast_signed()), parent).collect();
     let is_at_work = |stat: &Stat| {
-        let is_of_cycle =
-            || stat.start_ticks >= begun && has_cycle(stat.pid) && !ancestors.contains(&stat.pid);
+        let is_of_cycle = || stat.start_ticks >= begun && has_cycle(stat.pid) && !ancestors.contains(&stat.pid);
         stat.pid != runner && !stat.is_zombie() && (stat.session == runner || is_of_cycle())
     };
     process::all().into_iter().filter(is_at_work).map(|stat| stat.pid).collect()
@@ -286,20 +285,14 @@ mod tests {
         let table = [
             (End::Complete, "Sync cycle complete"),
             (End::Failed { how: Ended::Exit(3), took }, "Sync cycle failed: exit code 3 after 1.2s"),
-            (
-                End::Failed { how: Ended::Signal(9), took },
-                "Sync cycle failed: killed by signal 9 SIGKILL after 1.2s",
-            ),
+            (End::Failed { how: Ended::Signal(9), took }, "Sync cycle failed: killed by signal 9 SIGKILL after 1.2s"),
             (
                 End::Failed { how: Ended::GateLost(GateLoss::Replaced), took },
                 "Sync cycle failed: the database's directory was replaced by another one within 1.2s, as by `git \
                  switch`, mv or rm; claims no longer wait for this cycle, so it was ended; look at what its command \
                  changed; to switch between cycles: beadlock hold -- git switch BRANCH",
             ),
-            (
-                End::TimedOut { after: Duration::from_secs(120) },
-                "Sync cycle timed out after 2m; command ended",
-            ),
+            (End::TimedOut { after: Duration::from_secs(120) }, "Sync cycle timed out after 2m; command ended"),
         ];
         for (end, words) in table {
             assert_eq!(end.to_string(), words);

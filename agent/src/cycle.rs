@@ -97,8 +97,7 @@ pub(crate) fn check(services: &CycleServices, subject: &Subject, told: &mut Logg
     };
     // A directory that is led to elsewhere is not touched: its redirect may have been changed because it hangs.
     let itself = database.is_itself().then(open);
-    let is_as_before =
-        matches!(&itself, Some(Ok(Ok(dir))) if stamp::has_no_redirect(dir, &mut told.unredirected));
+    let is_as_before = matches!(&itself, Some(Ok(Ok(dir))) if stamp::has_no_redirect(dir, &mut told.unredirected));
     // Claims follow a redirect as it is now, and so does each cycle, or it would run beside them.
     if !is_as_before && let Some(again) = database.led_elsewhere() {
         let accepted = again.map_err(|error| error.to_string()).and_then(|again| {

@@ -175,15 +175,8 @@ impl Streak {
         }
         let running = self.running.get_or_insert_with(|| {
             let (said_held, said_zombie, said_long) = (false, false, false);
-            let streak = SkipStreak {
-                since: now,
-                skips: 0,
-                said_held,
-                said_zombie,
-                said_long,
-                busy_said: None,
-                audited: None,
-            };
+            let streak =
+                SkipStreak { since: now, skips: 0, said_held, said_zombie, said_long, busy_said: None, audited: None };
             Box::new(streak)
         });
         if is_busy && running.busy_said.is_some_and(|said| now.duration_since(said) < interval) {
@@ -224,8 +217,7 @@ impl Streak {
             return false;
         }
         let record = decision.record();
-        let is_known =
-            running.audited.as_ref().is_some_and(|known| record.is_none() || known.as_ref() == record);
+        let is_known = running.audited.as_ref().is_some_and(|known| record.is_none() || known.as_ref() == record);
         if !is_known {
             running.audited = Some(record.cloned());
         }

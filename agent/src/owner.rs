@@ -171,9 +171,7 @@ impl Refusal {
         };
         let remedy = remedy.as_deref().unwrap_or("run it as that user");
         let danger = match position {
-            Position::AtWork if geteuid().is_root() => {
-                "as root the agent would run commands there".to_owned()
-            }
+            Position::AtWork if geteuid().is_root() => "as root the agent would run commands there".to_owned(),
             Position::AtWork => format!("the agent would run commands there as {}", user(geteuid().as_raw())),
             Position::Above(below) => {
                 format!("another directory could be put in the place of {}", shown(below))
@@ -186,9 +184,7 @@ impl Refusal {
     /// A symbolic link has come since the path of the database was found.
     fn of_link(error: &Error) -> Self {
         let link = shown(error.path());
-        let words = format!(
-            "{link} is a symbolic link now; to follow it, send SIGHUP to the agent, or start it again"
-        );
+        let words = format!("{link} is a symbolic link now; to follow it, send SIGHUP to the agent, or start it again");
         Self { is_of_ancestor: true, words }
     }
 }

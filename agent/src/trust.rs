@@ -108,8 +108,7 @@ impl Trusted {
 
     /// By what the directory that has this name in `from` is like.
     fn judge(self, stat: &FileStat, sticky: Sticky, from: BorrowedFd<'_>, name: &str) -> Option<Doubt> {
-        let is_own_group =
-            || is_own_group(Uid::from_raw(stat.st_uid), Gid::from_raw(stat.st_gid), from, name);
+        let is_own_group = || is_own_group(Uid::from_raw(stat.st_uid), Gid::from_raw(stat.st_gid), from, name);
         self.owner(stat).or_else(|| writers(stat, sticky, is_own_group))
     }
 
@@ -242,13 +241,9 @@ mod tests {
         assert_eq!(is_own_group(owners.0, owners.1, dir.as_fd(), "."), is_alone);
         let doubted = Trusted::this_user().doubts(&dir, Sticky::IsEnough).unwrap();
         assert_eq!(doubted.is_none(), is_alone);
-        let listed =
-            std::process::Command::new("setfacl").args(["-m", "u:54321:rwx"]).arg(root.path()).status();
+        let listed = std::process::Command::new("setfacl").args(["-m", "u:54321:rwx"]).arg(root.path()).status();
         if listed.is_ok_and(|status| status.success()) {
-            assert!(
-                !is_own_group(owners.0, owners.1, dir.as_fd(), "."),
-                "the group bits are the list's mask"
-            );
+            assert!(!is_own_group(owners.0, owners.1, dir.as_fd(), "."), "the group bits are the list's mask");
             assert!(Trusted::this_user().doubts(&dir, Sticky::IsEnough).unwrap().is_some());
         } else {
             eprintln!("skipped: it needs setfacl and a file system with ACLs");
@@ -257,8 +252,7 @@ mod tests {
 
     #[test]
     fn another_account_with_the_same_first_group_is_in_it() {
-        let accounts =
-            "root:x:0:0:root:/root:/bin/sh\nsync:x:5:0:sync:/sbin:/bin/sync\nann:x:7:7::/:/bin/sh\n";
+        let accounts = "root:x:0:0:root:/root:/bin/sh\nsync:x:5:0:sync:/sbin:/bin/sync\nann:x:7:7::/:/bin/sh\n";
         let is_another = |user, gid| is_first_group_of_another(accounts, user, Gid::from_raw(gid));
         assert!(is_another("root", 0), "sync has it too");
         assert!(!is_another("ann", 7));

@@ -122,8 +122,7 @@ mod tests {
 
     #[test]
     fn refuses_the_rest_with_examples() {
-        for text in ["", "x", "9187", ":9187", "127.0.0.1", "example.org:80", "localhost:", "localhost:99999"]
-        {
+        for text in ["", "x", "9187", ":9187", "127.0.0.1", "example.org:80", "localhost:", "localhost:99999"] {
             assert!(parsed(text).unwrap_err().contains("examples: 127.0.0.1:9187"), "{text}");
         }
         assert!(Address::parse(OsStr::from_bytes(b"\xff")).unwrap_err().contains("examples"));

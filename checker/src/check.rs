@@ -116,9 +116,7 @@ fn plain(dir: Where<'_>, names: &Names, options: &Options) -> Plain {
                 Plain::Decided(Decision::Proceed(Proceed::WouldRemoveStale(dead.record, dead.reason)))
             }
             Ok(dead) => Plain::NeedsGate(Some(dead.record)),
-            Err(Skip::CheckFailed { reason: Reason::Malformed | Reason::Invalid, .. })
-                if side_file() == Ok(true) =>
-            {
+            Err(Skip::CheckFailed { reason: Reason::Malformed | Reason::Invalid, .. }) if side_file() == Ok(true) => {
                 Plain::NeedsGate(None)
             }
             Err(skip) => Plain::Decided(skip.into()),

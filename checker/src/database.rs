@@ -71,15 +71,7 @@ impl Database {
         let lead = lead.and_redirect(&named);
         let dir = redirected(&absolute, dir, environment)?;
         let meta = fs::metadata(&dir).map_err(|error| directory::unreachable(&dir, &shown, &error))?;
-        Ok(Self {
-            inode: (meta.dev(), meta.ino()),
-            dir,
-            given: shown,
-            named,
-            at,
-            lead,
-            typed: path.to_owned(),
-        })
+        Ok(Self { inode: (meta.dev(), meta.ino()), dir, given: shown, named, at, lead, typed: path.to_owned() })
     }
 
     /// The database that the same name leads to now, where a link or a redirect on the way is not what it was.
@@ -136,8 +128,7 @@ impl Database {
                     true => PathBuf::from(BEADS),
                     false => dir.clone(),
                 };
-                return Self::named(&dir, environment)
-                    .map(|found| Self { given: escaped_path(&shown), ..found });
+                return Self::named(&dir, environment).map(|found| Self { given: escaped_path(&shown), ..found });
             }
         }
         Err(NoDatabase::not_there(format!(
@@ -151,9 +142,7 @@ impl Database {
     pub fn to_stay_with(self) -> Result<Self, NoDatabase> {
         let redirect = self.named.join(REDIRECT);
         match fs::symlink_metadata(&redirect) {
-            Err(error) if is_denied(&error) => {
-                Err(directory::unreachable(&redirect, &escaped_path(&redirect), &error))
-            }
+            Err(error) if is_denied(&error) => Err(directory::unreachable(&redirect, &escaped_path(&redirect), &error)),
             _ => Ok(self),
         }
     }
@@ -174,17 +163,14 @@ impl Database {
 fn is_meant(dir: &Path) -> Result<bool, NoDatabase> {
     let shown = escaped_path(dir);
     let leads_nowhere = |error: io::Error| {
-        let message =
-            format!("{shown} is a link that leads nowhere ({}); mend it, or name another", words(&error));
+        let message = format!("{shown} is a link that leads nowhere ({}); mend it, or name another", words(&error));
         NoDatabase::io(message)
     };
     match fs::symlink_metadata(dir) {
         Ok(meta) if meta.is_symlink() => Ok(fs::metadata(dir).map_err(leads_nowhere)?.is_dir()),
         Ok(meta) => Ok(meta.is_dir()),
         Err(error) => match error.kind() {
-            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory | io::ErrorKind::PermissionDenied => {
-                Ok(false)
-            }
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory | io::ErrorKind::PermissionDenied => Ok(false),
             _ => Err(directory::unreachable(dir, &shown, &error)),
         },
     }
@@ -213,8 +199,7 @@ fn is_beads_dir(dir: &Path, environment: &Environment) -> bool {
 fn redirected(named: &Path, dir: PathBuf, environment: &Environment) -> Result<PathBuf, NoDatabase> {
     let file = dir.join(REDIRECT);
     let shown = escaped_path(&named.join(REDIRECT));
-    let refused =
-        |words: String| NoDatabase::io(format!("cannot follow {shown}: {words}; mend or remove it"));
+    let refused = |words: String| NoDatabase::io(format!("cannot follow {shown}: {words}; mend or remove it"));
     let content = match read::open_path(file.as_path()) {
         Sight::Absent => return Ok(dir),
         Sight::Unreadable(_) if is_shut(&dir) => return Ok(dir),

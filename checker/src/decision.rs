@@ -106,12 +106,12 @@ impl Decision {
     pub fn reason(&self) -> Reason {
         match self {
             Self::Proceed(Proceed::NoLock) => Reason::NoLock,
-            Self::Proceed(
-                Proceed::RemovedStale(Removed { reason, .. }) | Proceed::WouldRemoveStale(_, reason),
-            ) => *reason,
-            Self::Skip(
-                Skip::Locked(_, reason) | Skip::Stale { reason, .. } | Skip::CheckFailed { reason, .. },
-            ) => *reason,
+            Self::Proceed(Proceed::RemovedStale(Removed { reason, .. }) | Proceed::WouldRemoveStale(_, reason)) => {
+                *reason
+            }
+            Self::Skip(Skip::Locked(_, reason) | Skip::Stale { reason, .. } | Skip::CheckFailed { reason, .. }) => {
+                *reason
+            }
             Self::Skip(Skip::InProgress) => Reason::GateBusy,
         }
     }
@@ -120,9 +120,9 @@ impl Decision {
     pub fn record(&self) -> Option<&Record> {
         match self {
             Self::Proceed(_) if self.reason() == Reason::Malformed => None,
-            Self::Proceed(
-                Proceed::RemovedStale(Removed { record, .. }) | Proceed::WouldRemoveStale(record, _),
-            ) => Some(record),
+            Self::Proceed(Proceed::RemovedStale(Removed { record, .. }) | Proceed::WouldRemoveStale(record, _)) => {
+                Some(record)
+            }
             Self::Skip(Skip::Locked(record, _) | Skip::Stale { record, .. }) => Some(record),
             Self::Skip(Skip::CheckFailed { record, .. }) => record.as_deref(),
             Self::Proceed(Proceed::NoLock) | Self::Skip(Skip::InProgress) => None,
@@ -191,10 +191,7 @@ impl fmt::Display for Decision {
             }
             Self::Skip(Skip::Stale { record, age, .. }) => {
                 let (holder, seconds) = (escaped(record.holder()), age.as_secs());
-                write!(
-                    f,
-                    "Skipping (stale lock of {holder}, no heartbeat for {seconds}s; --force-lock takes it)"
-                )
+                write!(f, "Skipping (stale lock of {holder}, no heartbeat for {seconds}s; --force-lock takes it)")
             }
             Self::Skip(Skip::InProgress) => {
                 write!(f, "{}a sync cycle or a claim is in progress)", Event::Skipped.beginning())

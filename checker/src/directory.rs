@@ -47,9 +47,9 @@ pub(crate) fn of_database(absolute: &Path, shown: &str) -> Result<PathBuf, NoDat
         LeadsTo::Nothing => {
             format!("{shown} does not exist; name the directory of a beads database, such as path/.beads")
         }
-        LeadsTo::SomethingElse => format!(
-            "{shown} is not a directory; name the directory that holds .exclusive-lock, such as path/.beads"
-        ),
+        LeadsTo::SomethingElse => {
+            format!("{shown} is not a directory; name the directory that holds .exclusive-lock, such as path/.beads")
+        }
     };
     Err(NoDatabase::not_there(message))
 }
@@ -72,7 +72,7 @@ fn lead(absolute: &Path, shown: &str) -> Result<LeadsTo, NoDatabase> {
 
 /// Nobody can tell what is at `path`.
 pub(crate) fn unreachable(path: &Path, shown: &str, error: &io::Error) -> NoDatabase {
-    let why = closed::directory_above(path)
-        .unwrap_or_else(|| "check the permissions of the directories above it".to_owned());
+    let why =
+        closed::directory_above(path).unwrap_or_else(|| "check the permissions of the directories above it".to_owned());
     NoDatabase::io(format!("cannot reach {shown}: {}; {why}", words(error)))
 }

@@ -66,21 +66,9 @@ mod tests {
 
     #[test]
     fn refuses_the_rest_with_examples() {
-        for text in [
-            "",
-            "s",
-            "-1",
-            "-1s",
-            "+1s",
-            "1s ago",
-            "soon",
-            "1d",
-            "10 s x",
-            "1e3",
-            ".",
-            "1..2",
-            "99999999999999999999",
-        ] {
+        for text in
+            ["", "s", "-1", "-1s", "+1s", "1s ago", "soon", "1d", "10 s x", "1e3", ".", "1..2", "99999999999999999999"]
+        {
             let error = parse(text).unwrap_err();
             assert!(error.contains("is no duration; examples: 10s, 500ms, 1h30m"), "{text}: {error}");
         }

@@ -24,14 +24,8 @@ impl Ids {
     pub fn current() -> Arc<Self> {
         static CURRENT: OnceLock<Arc<Ids>> = OnceLock::new();
         Arc::clone(CURRENT.get_or_init(|| {
-            let link =
-                |name: &str| Some(fs::read_link(format!("/proc/self/ns/{name}")).ok()?.to_str()?.to_owned());
-            Arc::new(Self {
-                machine_id: machine_id(),
-                boot_id: boot_id(),
-                pid_ns: link("pid"),
-                time_ns: link("time"),
-            })
+            let link = |name: &str| Some(fs::read_link(format!("/proc/self/ns/{name}")).ok()?.to_str()?.to_owned());
+            Arc::new(Self { machine_id: machine_id(), boot_id: boot_id(), pid_ns: link("pid"), time_ns: link("time") })
         }))
     }
 }
@@ -102,9 +96,7 @@ fn fit(name: &[u8]) -> Option<&str> {
 pub fn now() -> StartedAt {
     let since = match SystemTime::now().duration_since(SystemTime::UNIX_EPOCH) {
         Ok(after) => jiff::SignedDuration::try_from(after).unwrap_or(jiff::SignedDuration::MAX),
-        Err(before) => {
-            -jiff::SignedDuration::try_from(before.duration()).unwrap_or(jiff::SignedDuration::MAX)
-        }
+        Err(before) => -jiff::SignedDuration::try_from(before.duration()).unwrap_or(jiff::SignedDuration::MAX),
     };
     StartedAt(since)
 }

@@ -42,10 +42,7 @@ impl Gate {
     }
 
     /// The same for a directory that is open for reading already. It comes back where there can be no gate.
-    pub(crate) fn try_take_opened(
-        dir: OwnedFd,
-        path: PathBuf,
-    ) -> std::result::Result<Option<Self>, (Error, OwnedFd)> {
+    pub(crate) fn try_take_opened(dir: OwnedFd, path: PathBuf) -> std::result::Result<Option<Self>, (Error, OwnedFd)> {
         match try_lock(&dir, &path) {
             Ok(taken) => Ok(taken.then(|| Self::taken(dir, path))),
             Err(error) => Err((error, dir)),

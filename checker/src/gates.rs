@@ -205,9 +205,7 @@ enum OpenGate {
 
 impl StandIn {
     fn of(pid: i32) -> Option<Self> {
-        if let Some(GateKeeper::Watchdog { parent, command, at_end: OpenGate::OpenGate }) =
-            beside::request_of(pid)
-        {
+        if let Some(GateKeeper::Watchdog { parent, command, at_end: OpenGate::OpenGate }) = beside::request_of(pid) {
             return Some(Self { daemon: parent, work: Some(command.pid), group: command.leads });
         }
         let line = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
@@ -283,8 +281,7 @@ impl ListedFlock {
             let text = fs::read_to_string("/proc/locks").unwrap_or_default();
             for line in text.lines() {
                 // What comes before the colon counts the lines.
-                let is_new =
-                    line.split_once(':').is_some_and(|(_, lock)| seen.insert(lock.trim_start().to_owned()));
+                let is_new = line.split_once(':').is_some_and(|(_, lock)| seen.insert(lock.trim_start().to_owned()));
                 lines.extend(Self::parse(line).filter(|_| is_new));
             }
             let numbers: HashSet<u64> = lines.iter().filter_map(Self::number).collect();
@@ -378,10 +375,7 @@ mod tests {
     fn a_line_tells_who_has_it_from_who_waits() {
         let line = |waits, mode| Some(ListedFlock { waits, mode, pid: 4242, inode: "fe:00:131".to_owned() });
         let (writes, reads) = (FlockMode::Exclusive, FlockMode::Shared);
-        assert_eq!(
-            ListedFlock::parse("3:  -> FLOCK  ADVISORY  WRITE 4242 fe:00:131 0 EOF"),
-            line(true, writes)
-        );
+        assert_eq!(ListedFlock::parse("3:  -> FLOCK  ADVISORY  WRITE 4242 fe:00:131 0 EOF"), line(true, writes));
         assert_eq!(ListedFlock::parse("3: FLOCK  ADVISORY  WRITE 4242 fe:00:131 0 EOF"), line(false, writes));
         assert_eq!(ListedFlock::parse("3: FLOCK  ADVISORY  READ  4242 fe:00:131 0 EOF"), line(false, reads));
         for other in ["3: -> POSIX ADVISORY WRITE 4242 fe:00:131 0 EOF", "3: FLOCK ADVISORY WRITE 0 x", ""] {

@@ -99,15 +99,7 @@ fn question(dir: &Path, path: &Path) -> Command {
     command.env("GIT_DISCOVERY_ACROSS_FILESYSTEM", "1");
     let mut spec = OsString::from(":(icase,literal)");
     spec.push(path);
-    command.args([
-        "-c",
-        "core.fsmonitor=false",
-        "-c",
-        "safe.bareRepository=explicit",
-        "ls-files",
-        "-z",
-        "--",
-    ]);
+    command.args(["-c", "core.fsmonitor=false", "-c", "safe.bareRepository=explicit", "ls-files", "-z", "--"]);
     command.arg(spec).current_dir(dir);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
     sys::end_with_this_thread(&mut command);
@@ -155,8 +147,7 @@ fn hear(child: &mut Child, patience: Duration) -> Result<Answer, String> {
         let read = |all: bool, stream: &mut Stream| stream.read_what_is_there() && all;
         let is_at_end = streams.iter_mut().flatten().fold(true, read);
         if let Some(status) = ended {
-            let [stdout, stderr] =
-                streams.map(|stream| stream.map(|stream| stream.bytes).unwrap_or_default());
+            let [stdout, stderr] = streams.map(|stream| stream.map(|stream| stream.bytes).unwrap_or_default());
             return Ok(Answer { status, stdout, stderr });
         }
         if begun.elapsed() >= patience {
@@ -167,8 +158,7 @@ fn hear(child: &mut Child, patience: Duration) -> Result<Answer, String> {
             continue;
         }
         let open = streams.iter().flatten().filter(|stream| !stream.is_at_end);
-        let mut open: Vec<_> =
-            open.map(|stream| PollFd::new(stream.file.as_fd(), PollFlags::POLLIN)).collect();
+        let mut open: Vec<_> = open.map(|stream| PollFd::new(stream.file.as_fd(), PollFlags::POLLIN)).collect();
         let _ = poll(&mut open, PollTimeout::from(20_u8));
     }
 }

@@ -102,8 +102,7 @@ impl Event {
     pub fn parse(message: &str) -> (Self, &str) {
         let first = message.as_bytes().first();
         let known = LINES.iter().filter(|(.., beginning)| beginning.as_bytes().first() == first);
-        let parse =
-            |(event, .., beginning): &(Event, _, _, &str)| Some((*event, message.strip_prefix(beginning)?));
+        let parse = |(event, .., beginning): &(Event, _, _, &str)| Some((*event, message.strip_prefix(beginning)?));
         known.filter_map(parse).next().unwrap_or((Self::Output, message))
     }
 
@@ -144,9 +143,7 @@ mod tests {
 
     #[test]
     fn a_message_that_only_looks_like_a_line_is_output() {
-        for message in
-            ["", "x", " Sync cycle complete", "sync cycle complete", "Skipping database", "é", MARK]
-        {
+        for message in ["", "x", " Sync cycle complete", "sync cycle complete", "Skipping database", "é", MARK] {
             assert_eq!(Event::parse(message), (Event::Output, message));
         }
     }

@@ -143,13 +143,7 @@ pub(crate) struct Judged {
 
 impl Judged {
     /// Reads and judges an open lock file that lies on the same file system as `dir`.
-    pub(crate) fn of(
-        file: &LockFile,
-        names: &Names,
-        dir: impl AsFd,
-        depth: Depth,
-        options: &Options,
-    ) -> Self {
+    pub(crate) fn of(file: &LockFile, names: &Names, dir: impl AsFd, depth: Depth, options: &Options) -> Self {
         let judged = file.see(|bytes| Self::of_bytes(bytes, Some(file), names, dir, depth, options));
         judged.unwrap_or_else(Self::unreadable)
     }
@@ -179,14 +173,7 @@ impl Judged {
                 let detail = rejected.to_string();
                 if let Some(record) = of_malformed().filter(|_| reason == Reason::Malformed) {
                     let verdict = Verdict::Stale(reason);
-                    return Self {
-                        verdict,
-                        record: Some(record),
-                        detail,
-                        content: None,
-                        id: None,
-                        facts: None,
-                    };
+                    return Self { verdict, record: Some(record), detail, content: None, id: None, facts: None };
                 }
                 let (verdict, content) = (Verdict::Unreadable(reason), Some(content(bytes, names)));
                 let id = (depth != Depth::Protocol).then(|| digest_id(bytes));
@@ -197,8 +184,7 @@ impl Judged {
 
     /// It is stale, and what is stale of this dialect may go.
     pub(crate) fn may_go(&self, options: &Options) -> bool {
-        let goes_by_itself =
-            self.record.as_ref().is_some_and(|record| record.dialect().stale_goes_by_itself());
+        let goes_by_itself = self.record.as_ref().is_some_and(|record| record.dialect().stale_goes_by_itself());
         matches!(self.verdict, Verdict::Stale(_)) && (goes_by_itself || options.force_lock)
     }
 

@@ -181,9 +181,7 @@ mod tests {
         let text: String = lines
             .iter()
             .enumerate()
-            .map(|(number, (point, kind))| {
-                format!("{number} 1 0:1 / {point} rw shared:1 - {kind} source rw\n")
-            })
+            .map(|(number, (point, kind))| format!("{number} 1 0:1 / {point} rw shared:1 - {kind} source rw\n"))
             .collect();
         Mounts::parse(text.as_bytes())
     }
@@ -237,8 +235,7 @@ mod tests {
         let point = top.join("mnt");
         fs::create_dir_all(point.join("repo/.beads")).unwrap();
         fs::create_dir(top.join("dir")).unwrap();
-        for (target, link) in
-            [("../mnt/repo", "dir/link"), ("dir/link/.beads", "far"), ("loop", "loop"), ("/", "root")]
+        for (target, link) in [("../mnt/repo", "dir/link"), ("dir/link/.beads", "far"), ("loop", "loop"), ("/", "root")]
         {
             std::os::unix::fs::symlink(target, top.join(link)).unwrap();
         }

@@ -63,8 +63,7 @@ pub(crate) fn those_gone<'a>(names: impl IntoIterator<Item = &'a str>) -> HashSe
 fn has_sys_ptrace() -> bool {
     const SYS_PTRACE: u64 = 1 << 19;
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let effective =
-        status.lines().find_map(|line| u64::from_str_radix(line.strip_prefix("CapEff:")?.trim(), 16).ok());
+    let effective = status.lines().find_map(|line| u64::from_str_radix(line.strip_prefix("CapEff:")?.trim(), 16).ok());
     effective.is_some_and(|set| set & SYS_PTRACE != 0)
 }
 

@@ -16,12 +16,10 @@ use nix::sys::stat::{FileStat, Mode, SFlag, fstat, fstatat};
 use crate::error::{Error, Result};
 
 /// A directory, open for reading: its gate can be taken.
-const READ: OFlag =
-    OFlag::O_RDONLY.union(OFlag::O_DIRECTORY).union(OFlag::O_NOFOLLOW).union(OFlag::O_CLOEXEC);
+const READ: OFlag = OFlag::O_RDONLY.union(OFlag::O_DIRECTORY).union(OFlag::O_NOFOLLOW).union(OFlag::O_CLOEXEC);
 
 /// A directory, open for look-ups alone.
-const SEARCHED: OFlag =
-    OFlag::O_PATH.union(OFlag::O_DIRECTORY).union(OFlag::O_NOFOLLOW).union(OFlag::O_CLOEXEC);
+const SEARCHED: OFlag = OFlag::O_PATH.union(OFlag::O_DIRECTORY).union(OFlag::O_NOFOLLOW).union(OFlag::O_CLOEXEC);
 
 /// The open directory of a database, and the open directory above it.
 #[derive(Debug)]
@@ -248,10 +246,7 @@ mod tests {
     fn the_top_is_above_itself() {
         for open in [OpenDirectory::open, OpenDirectory::open_by_names] {
             let opened = open(Path::new("/")).unwrap();
-            assert_eq!(
-                (opened.inode().unwrap(), inode_above(&opened)),
-                (inode(Path::new("/")), inode(Path::new("/")))
-            );
+            assert_eq!((opened.inode().unwrap(), inode_above(&opened)), (inode(Path::new("/")), inode(Path::new("/"))));
         }
     }
 }

@@ -105,9 +105,7 @@ mod tests {
         for name in ["build.lock.aside", "build.lock.tmp-77-ab120934", "build.lock.broken-2.json"] {
             assert_eq!(taken(&format!("other/{name}")), Some(Taken::ByTarget), "{name}");
         }
-        for name in
-            ["audit.jsonl", "build.lock", "dir/build.lock.json", "dir/x", "loop", "nowhere/build.lock"]
-        {
+        for name in ["audit.jsonl", "build.lock", "dir/build.lock.json", "dir/x", "loop", "nowhere/build.lock"] {
             assert_eq!(taken(name), None, "{name}");
         }
         fs::remove_file(&lock).unwrap();

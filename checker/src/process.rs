@@ -84,8 +84,7 @@ pub fn group_is_gone(group: i32) -> bool {
             return true;
         }
         let mut members = all().into_iter().filter(|stat| stat.pgrp == group).peekable();
-        members.peek().is_some()
-            && members.all(|stat| stat.is_zombie() && is_dead_zombie(stat.pid) != Some(false))
+        members.peek().is_some() && members.all(|stat| stat.is_zombie() && is_dead_zombie(stat.pid) != Some(false))
     };
     is_gone() && is_gone()
 }

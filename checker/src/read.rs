@@ -87,9 +87,7 @@ fn open_for(access: OFlag, dir: impl AsFd, name: &(impl nix::NixPath + ?Sized)) 
             Ok(fd) => LockFile::opened(File::from(fd)),
             Err(Errno::ENOENT) => Sight::Absent,
             Err(Errno::EINTR) => continue,
-            Err(Errno::EAGAIN)
-                if Instant::now() < *deadline.get_or_insert_with(|| Instant::now() + LEASE_PATIENCE) =>
-            {
+            Err(Errno::EAGAIN) if Instant::now() < *deadline.get_or_insert_with(|| Instant::now() + LEASE_PATIENCE) => {
                 sleep(Duration::from_millis(5));
                 continue;
             }

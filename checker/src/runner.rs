@@ -277,8 +277,7 @@ fn relay(mut output: PipeReader, stop: &PipeReader, mut stdout: File) {
     let mut buffer = vec![0; 64 * 1024];
     let mut stopped: Option<Instant> = None;
     loop {
-        let mut ready =
-            [PollFd::new(output.as_fd(), PollFlags::POLLIN), PollFd::new(stop.as_fd(), PollFlags::POLLIN)];
+        let mut ready = [PollFd::new(output.as_fd(), PollFlags::POLLIN), PollFd::new(stop.as_fd(), PollFlags::POLLIN)];
         match poll(&mut ready, PollTimeout::NONE) {
             Ok(_) => {}
             Err(Errno::EINTR) => continue,
@@ -309,10 +308,9 @@ mod tests {
     #[test]
     fn the_line_says_how_it_ended() {
         let why = "no such file or directory".to_owned();
-        for ended in
-            [Ended::Exit(0), Ended::Exit(255), Ended::Signal(9), Ended::TimedOut, Ended::NotStarted(why)]
-                .into_iter()
-                .chain([GateLoss::Replaced, GateLoss::Vanished].map(Ended::GateLost))
+        for ended in [Ended::Exit(0), Ended::Exit(255), Ended::Signal(9), Ended::TimedOut, Ended::NotStarted(why)]
+            .into_iter()
+            .chain([GateLoss::Replaced, GateLoss::Vanished].map(Ended::GateLost))
         {
             assert_eq!(Ended::parse(&format!("{ended}\n")), Some(ended));
         }
@@ -323,11 +321,8 @@ mod tests {
 
     #[test]
     fn the_order_survives_the_command_line() {
-        let order = Order {
-            dir: "/x y/.beads".into(),
-            command: for_shell("a 'b'"),
-            timeout: Duration::from_millis(1500),
-        };
+        let order =
+            Order { dir: "/x y/.beads".into(), command: for_shell("a 'b'"), timeout: Duration::from_millis(1500) };
         let runner = order.runner(None, File::open("/").unwrap().into());
         let args: Vec<OsString> = runner.get_args().map(Into::into).collect();
         assert_eq!(args[0], ARGUMENT);

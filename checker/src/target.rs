@@ -46,9 +46,7 @@ impl Scheme {
             Self::Beads => ["beads:", "DIR", "the target is empty; name a directory, such as path/.beads"],
             Self::Lock => ["lock:", "PATH", "the target is empty; name a file, such as lock:path/build.lock"],
             Self::Tower => ["tower:", "NAME", "tower: names no lock; name one, such as tower:app-production"],
-            Self::Memory => {
-                ["memory:", "DIR", "the target is empty; name a directory, such as memory:path/memory"]
-            }
+            Self::Memory => ["memory:", "DIR", "the target is empty; name a directory, such as memory:path/memory"],
             Self::File => ["file:", "PATH", "the target is empty; name a file, such as file:path/todo.json"],
         }
     }
@@ -104,8 +102,7 @@ impl Target {
 
     /// Typed as it is, the path is the directory of a database: it does not read as a scheme.
     pub(crate) fn is_plain(path: &Path) -> bool {
-        Self::parse(path.as_os_str())
-            .is_ok_and(|target| target.scheme == Scheme::Beads && target.rest == path)
+        Self::parse(path.as_os_str()).is_ok_and(|target| target.scheme == Scheme::Beads && target.rest == path)
     }
 
     /// What to type for the lock that any directory can have.
@@ -154,11 +151,7 @@ impl Place {
     /// # Errors
     /// As [`Place::of_lock`].
     #[doc(hidden)]
-    pub fn at_path(
-        (scheme, dialect): (Scheme, Dialect),
-        path: &Path,
-        cwd: &Path,
-    ) -> Result<Self, NoDatabase> {
+    pub fn at_path((scheme, dialect): (Scheme, Dialect), path: &Path, cwd: &Path) -> Result<Self, NoDatabase> {
         let shown = scheme.shown(path);
         let example = scheme.shown(Path::new("path/build.lock"));
         let no_name = || NoDatabase::usage(format!("{shown} names no file; name one, such as {example}"));
@@ -251,9 +244,7 @@ mod tests {
         assert_eq!(place("x").unwrap().dir(), top);
         assert_eq!(place("link").unwrap().path(), top.join("link"));
         assert_eq!(place("run").unwrap().path(), top.join("run"));
-        for wrong in
-            ["run/", "run/.", "run/new/", "run/new/.", ".", "run/..", "/", "x.aside", "run/x.tmp-5-0123abcd"]
-        {
+        for wrong in ["run/", "run/.", "run/new/", "run/new/.", ".", "run/..", "/", "x.aside", "run/x.tmp-5-0123abcd"] {
             let error = place(wrong).unwrap_err();
             assert_eq!(error.exit_code(), 2, "{wrong}: {error}");
         }

@@ -54,8 +54,7 @@ fn the_lines_of_many_processes_never_mix() {
         assert!(child.wait().unwrap().success());
     }
     let text = fs::read_to_string(&path).unwrap();
-    let lines: Vec<serde_json::Value> =
-        text.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
+    let lines: Vec<serde_json::Value> = text.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
     assert_eq!(lines.len(), pids.len() * LINES);
     for pid in pids {
         assert_eq!(lines.iter().filter(|line| line["by"]["pid"] == pid).count(), LINES);

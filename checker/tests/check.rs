@@ -19,8 +19,7 @@ use beadlock_testkit::{this_host, write_program};
 
 fn write_lock(dir: &Path, pid: u32) {
     let host = this_host();
-    let record =
-        format!(r#"{{"holder":"t","pid":{pid},"hostname":"{host}","started_at":"2025-10-25T12:00:00Z"}}"#);
+    let record = format!(r#"{{"holder":"t","pid":{pid},"hostname":"{host}","started_at":"2025-10-25T12:00:00Z"}}"#);
     fs::write(dir.join(".exclusive-lock"), record).unwrap();
 }
 
@@ -50,10 +49,7 @@ fn a_life_from_its_claim_to_its_removal() {
     let mut child = Living(sleeper().spawn().unwrap());
     write_lock(dir.path(), child.0.id());
     let alive = should_skip_database(dir.path());
-    assert_eq!(
-        (alive.to_string().as_str(), alive.reason()),
-        ("Skipping database (locked by t)", Reason::PidAlive)
-    );
+    assert_eq!((alive.to_string().as_str(), alive.reason()), ("Skipping database (locked by t)", Reason::PidAlive));
     assert!(is_process_alive(child.0.id().into(), &this_host().to_uppercase()));
 
     child.0.kill().unwrap();
@@ -83,8 +79,7 @@ fn a_life_from_its_claim_to_its_removal() {
 /// The part of the next test that runs as another user; by itself it does nothing.
 #[test]
 fn as_nobody() {
-    let Some(dir) =
-        std::env::args().find_map(|argument| argument.strip_prefix("as_nobody_in=").map(str::to_owned))
+    let Some(dir) = std::env::args().find_map(|argument| argument.strip_prefix("as_nobody_in=").map(str::to_owned))
     else {
         return;
     };
@@ -213,11 +208,7 @@ fn a_cycle_holds_the_gate() {
     child.wait().unwrap();
     write_lock(dir.path(), child.id());
     let busy = should_skip_database(dir.path());
-    assert_eq!(
-        (busy.reason(), busy.is_skip()),
-        (Reason::GateBusy, true),
-        "nothing is removed without the gate"
-    );
+    assert_eq!((busy.reason(), busy.is_skip()), (Reason::GateBusy, true), "nothing is removed without the gate");
     cycle.leave();
     let Entered::Cycle(cycle) = Cycle::enter(dir.path()) else { panic!("its holder is dead") };
     assert_eq!(cycle.decision().to_string(), "Removed stale lock (t), proceeding with sync");

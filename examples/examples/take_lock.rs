@@ -14,8 +14,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let claim = Hold::on(&dir).holder("importer").wait(Wait::UpTo(Duration::from_secs(30))).claim()?;
     println!("claimed: {}", beadlock_checker::should_skip_database(&dir));
 
-    let mut issues =
-        std::fs::File::options().append(true).create(true).open(claim.dir().join("issues.jsonl"))?;
+    let mut issues = std::fs::File::options().append(true).create(true).open(claim.dir().join("issues.jsonl"))?;
     writeln!(issues, "{{\"id\":\"bd-100\",\"title\":\"imported\"}}")?;
 
     claim.release()?;

@@ -28,9 +28,7 @@ impl Ground {
             let (path, why) = (escaped_path(target.dir()), system_words(&error));
             Error::new(
                 Code::NoTarget,
-                format!(
-                    "{path} is not there any more ({why}): it was removed or renamed meanwhile; name it anew"
-                ),
+                format!("{path} is not there any more ({why}): it was removed or renamed meanwhile; name it anew"),
             )
         })
     }

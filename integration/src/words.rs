@@ -28,9 +28,7 @@ pub fn millis(duration: Duration) -> u64 {
 
 /// True when the holder's process is of this machine and was found alive.
 pub fn is_local_and_alive(look: &Look) -> bool {
-    look.facts
-        .as_ref()
-        .is_some_and(|facts| matches!(facts.liveness, Liveness::Alive | Liveness::NotPermitted))
+    look.facts.as_ref().is_some_and(|facts| matches!(facts.liveness, Liveness::Alive | Liveness::NotPermitted))
 }
 
 /// Who has the gate of `dir`: `PID 33 (beadlock-agent --db .beads)`; other users' processes may not be seen.

@@ -90,11 +90,7 @@ fn what_is_not_a_schema_is_refused_before_anything() {
         (&["--schema", "none.json"][..], 2, "no JSON Schema"),
         (&["--schema", "nowhere.json"], 1, "failed to read the schema nowhere.json"),
         (&["--schema", "none.json", "--format", "any"], 2, "--schema is for JSON"),
-        (
-            &["--schema", "/dev/zero"],
-            2,
-            "/dev/zero is no JSON Schema that could be used: it has more than 16 MiB",
-        ),
+        (&["--schema", "/dev/zero"], 2, "/dev/zero is no JSON Schema that could be used: it has more than 16 MiB"),
     ] {
         let (code, said) = beadlock(dir.path(), &[&["write", "file:x.json"], options].concat(), "{}");
         assert_eq!(code, Some(expected), "{said}");

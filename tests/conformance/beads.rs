@@ -3,8 +3,8 @@
 use beadlock_tests::{lock_text, this_host};
 
 use crate::protocol::{
-    Audit, Breaking, Dead, DefaultWait, Doubtful, EVENT, ForProcess, Garbage, HOLDER, Leaves, NEIGHBOUR,
-    Neighbour, Orphan, Protocol, Refusal, Takeover, Unwritable,
+    Audit, Breaking, Dead, DefaultWait, Doubtful, EVENT, ForProcess, Garbage, HOLDER, Leaves, NEIGHBOUR, Neighbour,
+    Orphan, Protocol, Refusal, Takeover, Unwritable,
 };
 
 const BEADS: Protocol = Protocol {

@@ -51,22 +51,10 @@ const REASONS: &[&str] = &[
 
 const VERDICTS: &[&str] = &["free", "held", "stale", "unreadable"];
 
-pub const CHECKED: &[&str] =
-    &["target", "path", "decision", "verdict", "removed", "holder", "id", "reason", "message"];
+pub const CHECKED: &[&str] = &["target", "path", "decision", "verdict", "removed", "holder", "id", "reason", "message"];
 
-pub const SHOWN: &[&str] = &[
-    "target",
-    "path",
-    "verdict",
-    "holder",
-    "id",
-    "reason",
-    "message",
-    "record",
-    "age_ms",
-    "witnesses",
-    "next",
-];
+pub const SHOWN: &[&str] =
+    &["target", "path", "verdict", "holder", "id", "reason", "message", "record", "age_ms", "witnesses", "next"];
 
 /// The keys of an object, in order.
 #[track_caller]

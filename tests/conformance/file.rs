@@ -3,8 +3,8 @@
 use beadlock_tests::{Running, until};
 
 use crate::protocol::{
-    Audit, Breaking, DefaultWait, EVENT, ForProcess, Garbage, Leaves, Neighbour, Orphan, Protocol, Refusal,
-    Takeover, Unwritable,
+    Audit, Breaking, DefaultWait, EVENT, ForProcess, Garbage, Leaves, Neighbour, Orphan, Protocol, Refusal, Takeover,
+    Unwritable,
 };
 use crate::site::Site;
 

@@ -4,8 +4,8 @@ use beadlock_tests::{lock_text, this_host};
 
 use crate::beads::{DEAD, DOUBTFUL, RECORD};
 use crate::protocol::{
-    Audit, Breaking, DefaultWait, EVENT, ForProcess, Garbage, HOLDER, Leaves, NEIGHBOUR, Neighbour, Orphan,
-    Protocol, Refusal, Takeover, Unwritable,
+    Audit, Breaking, DefaultWait, EVENT, ForProcess, Garbage, HOLDER, Leaves, NEIGHBOUR, Neighbour, Orphan, Protocol,
+    Refusal, Takeover, Unwritable,
 };
 
 pub const LOCK: Protocol = Protocol {

@@ -4,8 +4,8 @@ use beadlock_tests::this_host;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::protocol::{
-    Audit, Breaking, Dead, DefaultWait, Doubtful, EVENT, ForProcess, Garbage, HOLDER, Leaves, NEIGHBOUR,
-    Neighbour, Orphan, Protocol, Refusal, Takeover, Unwritable,
+    Audit, Breaking, Dead, DefaultWait, Doubtful, EVENT, ForProcess, Garbage, HOLDER, Leaves, NEIGHBOUR, Neighbour,
+    Orphan, Protocol, Refusal, Takeover, Unwritable,
 };
 
 const MEMORY: Protocol = Protocol {

@@ -3,8 +3,8 @@
 use jiff::{SignedDuration, Timestamp};
 
 use crate::protocol::{
-    Audit, Breaking, Dead, DefaultWait, Doubtful, ForProcess, Garbage, HOLDER, Leaves, NEIGHBOUR, Neighbour,
-    Orphan, Protocol, Refusal, Takeover, Unwritable,
+    Audit, Breaking, Dead, DefaultWait, Doubtful, ForProcess, Garbage, HOLDER, Leaves, NEIGHBOUR, Neighbour, Orphan,
+    Protocol, Refusal, Takeover, Unwritable,
 };
 
 const TOWER: Protocol = Protocol {

@@ -34,8 +34,7 @@ const LAST: usize = 3;
 /// How long a shard of a command may take; every call of the longest takes a few minutes.
 const BOUND: Duration = Duration::from_secs(1800);
 
-const AGENT: Case =
-    Case { program: binaries::agent, words: |_, _| words(&["--once", "--exec", "sleep 0.1"]), ..CHECK };
+const AGENT: Case = Case { program: binaries::agent, words: |_, _| words(&["--once", "--exec", "sleep 0.1"]), ..CHECK };
 
 /// The shell recipe: it writes its lock in place, and works.
 const RECIPE: Case = Case {
@@ -189,8 +188,7 @@ impl Case {
         for line in said.lines().filter(|line| line.starts_with("skipped: ")).collect::<BTreeSet<_>>() {
             eprintln!("{line}");
         }
-        let row_of =
-            |ended: &Ended| ended.out.lines().find_map(|line| Row::parse(line.split_once("row ")?.1));
+        let row_of = |ended: &Ended| ended.out.lines().find_map(|line| Row::parse(line.split_once("row ")?.1));
         let Some(rows) = ended.iter().map(row_of).collect::<Option<Vec<Row>>>() else {
             assert!(said.contains("skipped: "), "{said}");
             return None;

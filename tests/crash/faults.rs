@@ -163,8 +163,7 @@ impl Case {
         }
         let of = |call: &str| {
             let counts = last.iter().filter(|((name, _), _)| *name == call);
-            first.get(call).map_or(1, |before| before + 1)
-                ..=counts.map(|(_, count)| *count).max().unwrap_or(0)
+            first.get(call).map_or(1, |before| before + 1)..=counts.map(|(_, count)| *count).max().unwrap_or(0)
         };
         let errors = FAULTS.iter().flat_map(|(call, errors)| errors.iter().map(move |error| (*call, *error)));
         errors.flat_map(|(call, error)| of(call).map(move |at| Fault { call, error, at })).collect()
@@ -222,10 +221,7 @@ impl Case {
             assert_eq!(kind.text(&scene), lock, "{what}: it touched a live lock");
         }
         if !self.claims && ended.code == 0 {
-            assert!(
-                !kind.lock(&scene).exists(),
-                "{what}: it said that the way is free, and the lock is there"
-            );
+            assert!(!kind.lock(&scene).exists(), "{what}: it said that the way is free, and the lock is there");
         }
         // The others live until here: a release that lied has left a live lock.
         self.recovers(&scene, others, &what);

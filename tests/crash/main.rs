@@ -184,20 +184,16 @@ const ACQUIRE: Case = Case {
     words: |_, script| words(&["acquire", "-q", "--for", &script[0].pid().to_string()]),
     ..HOLD
 };
-const DETACH: Case =
-    Case { before: stale, words: |_, _| words(&["acquire", "-q", "--detach"]), keeper: true, ..HOLD };
+const DETACH: Case = Case { before: stale, words: |_, _| words(&["acquire", "-q", "--detach"]), keeper: true, ..HOLD };
 const CHECK: Case = Case { before: stale, words: |_, _| words(&["check", "-q"]), claims: false, ..HOLD };
 const CYCLE: Case = Case { words: |_, _| words(&["cycle", "-q", "--", COMMAND, "0.1"]), ..CHECK };
-const RELEASE: Case =
-    Case { before: acquired, words: |scene, _| release(scene), again: Some(release), ..CHECK };
-const BREAK: Case =
-    Case { before: elsewhere, words: |scene, _| break_it(scene), again: Some(break_it), ..CHECK };
+const RELEASE: Case = Case { before: acquired, words: |scene, _| release(scene), again: Some(release), ..CHECK };
+const BREAK: Case = Case { before: elsewhere, words: |scene, _| break_it(scene), again: Some(break_it), ..CHECK };
 
 const MEMORY_HOLD: Case =
     Case { words: |_, _| words(&["hold", MEMORY, "-q", "--", COMMAND, "0.1"]), kind: Kind::Memory, ..HOLD };
 const MEMORY_STALE: Case = Case { before: stale_memory, ..MEMORY_HOLD };
-const MEMORY_CHECK: Case =
-    Case { words: |_, _| words(&["check", MEMORY, "-q"]), claims: false, ..MEMORY_STALE };
+const MEMORY_CHECK: Case = Case { words: |_, _| words(&["check", MEMORY, "-q"]), claims: false, ..MEMORY_STALE };
 const MEMORY_REFUSED: Case = Case {
     before: written_memory,
     words: |_, _| words(&["hold", MEMORY, "-q", "--no-wait", "--", COMMAND, "0.1"]),
@@ -223,12 +219,8 @@ const MEMORY_RELEASE: Case = Case {
     again: Some(release_memory),
     ..MEMORY_CHECK
 };
-const MEMORY_BREAK: Case = Case {
-    before: elsewhere_memory,
-    words: |scene, _| break_memory(scene),
-    again: Some(break_memory),
-    ..MEMORY_CHECK
-};
+const MEMORY_BREAK: Case =
+    Case { before: elsewhere_memory, words: |scene, _| break_memory(scene), again: Some(break_memory), ..MEMORY_CHECK };
 
 const CHECK_REFUSED: Case = Case { before: acquired, code: 4, ..CHECK };
 const CYCLE_REFUSED: Case = Case { words: CYCLE.words, ..CHECK_REFUSED };
@@ -376,8 +368,7 @@ impl Case {
         // An error: it has ended already.
         victim.signal(Signal::SIGKILL);
         while all_of_it && {
-            let left: Vec<_> =
-                marked_by(&scene).into_iter().filter(|pid| !spared.contains(&pid.as_raw())).collect();
+            let left: Vec<_> = marked_by(&scene).into_iter().filter(|pid| !spared.contains(&pid.as_raw())).collect();
             for pid in &left {
                 let _ = kill(*pid, Signal::SIGKILL);
             }

@@ -55,9 +55,8 @@ fn broken_link(calls: &[(&str, String)], link: usize) -> Option<String> {
         let is_one = |call: &str| starts.iter().any(|start| call.starts_with(start));
         before.clone().find(|(_, (_, call))| is_one(call)).map(|(at, _)| at)
     };
-    let made = before
-        .clone()
-        .find(|(_, (_, call))| call.starts_with("openat(") && call.ends_with(&format!("= {file}")));
+    let made =
+        before.clone().find(|(_, (_, call))| call.starts_with("openat(") && call.ends_with(&format!("= {file}")));
     let written = last(&[format!("write({file}, "), format!("pwrite64({file}, ")]);
     let synced = last(&[format!("fdatasync({file})"), format!("fsync({file})")]);
     match (made, written, synced) {
@@ -104,8 +103,7 @@ fn a_wrong_order_is_seen() {
     let link = "7 linkat(6, \"\", 5, \".exclusive-lock\", AT_EMPTY_PATH) = 0";
     let right = [made, write, sync, link];
     assert_eq!(broken_order(&right.join("\n")), None);
-    let halves =
-        ["7 fdatasync(6 <unfinished ...>", "8 write(1, \"\", 1) = 1", "7 <... fdatasync resumed>) = 0"];
+    let halves = ["7 fdatasync(6 <unfinished ...>", "8 write(1, \"\", 1) = 1", "7 <... fdatasync resumed>) = 0"];
     assert_eq!(broken_order(&[&[made, write], &halves[..], &[link]].concat().join("\n")), None);
     let other_sync = "8 fdatasync(6) = 0";
     let failed = "7 fdatasync(6) = -1 EIO (Input/output error)";

@@ -75,20 +75,14 @@ fn no_committed_file_cites_a_page_outside_the_repository() {
 
 #[test]
 fn what_cites_a_page_outside_is_seen() {
-    for line in [
-        "(DES?IGN 6.3)",
-        "// MOD?EL V5",
-        "as the s?eed has it",
-        "The s?eed's words",
-        "| DES?IGN 7 | states |",
-    ] {
+    for line in ["(DES?IGN 6.3)", "// MOD?EL V5", "as the s?eed has it", "The s?eed's words", "| DES?IGN 7 | states |"]
+    {
         assert!(cites_outside(Path::new("x.rs"), &line.replace('?', "")), "{line}");
     }
     let folder = format!("in {FOLDER}/x");
     assert!(cites_outside(Path::new("x.rs"), &folder));
     assert!(!cites_outside(Path::new("CONTRIBUTING.md"), &folder));
-    for line in ["DESIGNED", "a model", "docs/design.md#the-gate", "of_the_seed()", "the seedling", "a seed"]
-    {
+    for line in ["DESIGNED", "a model", "docs/design.md#the-gate", "of_the_seed()", "the seedling", "a seed"] {
         assert!(!cites_outside(Path::new("x.rs"), line), "{line}");
     }
 }
@@ -103,8 +97,7 @@ struct Link {
 impl Link {
     /// `text` is what follows `docs/` in the line, or stands between the brackets of a link in a page.
     fn parse(folder: &Path, text: &str) -> Option<Self> {
-        let end =
-            text.find(|c: char| !(c.is_ascii_alphanumeric() || "/._-".contains(c))).unwrap_or(text.len());
+        let end = text.find(|c: char| !(c.is_ascii_alphanumeric() || "/._-".contains(c))).unwrap_or(text.len());
         let (path, rest) = text.split_at(end);
         // A full stop behind it ends a sentence.
         let path = path.trim_end_matches('.');
@@ -182,8 +175,7 @@ fn every_link_into_the_docs_leads_to_a_heading() {
         for link in links(name, text) {
             let headings = pages.get(link.page.as_path());
             with_heading += usize::from(link.heading.is_some());
-            let is_there =
-                headings.is_some_and(|all| link.heading.as_ref().is_none_or(|one| all.contains(one)));
+            let is_there = headings.is_some_and(|all| link.heading.as_ref().is_none_or(|one| all.contains(one)));
             if !is_there {
                 let heading = link.heading.map(|heading| format!("#{heading}")).unwrap_or_default();
                 let _ = writeln!(wrong, "{} links to {}{heading}", name.display(), link.page.display());
@@ -197,8 +189,7 @@ fn every_link_into_the_docs_leads_to_a_heading() {
 #[test]
 fn links_and_headings_are_read_as_they_are_written() {
     let found = |name: &str, text: &str| links(Path::new(name), text).into_iter().collect::<Vec<_>>();
-    let link =
-        |page: &str, heading: Option<&str>| Link { page: page.into(), heading: heading.map(str::to_owned) };
+    let link = |page: &str, heading: Option<&str>| Link { page: page.into(), heading: heading.map(str::to_owned) };
     let gate = link("docs/design.md", Some("the-gate"));
     assert_eq!(found("x.rs", "//! The gate (docs/design.md#the-gate)."), [gate]);
     assert_eq!(found("x.rs", "see docs/protocols/file.md."), [link("docs/protocols/file.md", None)]);

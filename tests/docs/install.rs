@@ -166,14 +166,11 @@ fn stopping_waits_longer_than_a_cycle_may_take() {
         help
     }));
     let cycle = help.out.split("--cycle-timeout <DUR>").nth(1).expect("the option");
-    let cycle =
-        cycle.split("[default: ").nth(1).and_then(|rest| rest.split(']').next()).expect("its default");
+    let cycle = cycle.split("[default: ").nth(1).and_then(|rest| rest.split(']').next()).expect("its default");
     let cycle = beadlock_checker::internal::duration::parse(cycle).expect("a duration");
     for unit in ["beadlock-agent@.service", "user/beadlock-agent.service"] {
-        let text =
-            fs::read_to_string(checkout().join("integration/systemd").join(unit)).expect("read the unit");
-        let stop =
-            text.lines().find_map(|line| line.strip_prefix("TimeoutStopSec=")).expect("TimeoutStopSec");
+        let text = fs::read_to_string(checkout().join("integration/systemd").join(unit)).expect("read the unit");
+        let stop = text.lines().find_map(|line| line.strip_prefix("TimeoutStopSec=")).expect("TimeoutStopSec");
         let stop = beadlock_checker::internal::duration::parse(stop).expect("a duration");
         assert!(stop > cycle + beadlock_checker::internal::runner::GRACE, "{unit}: {stop:?}, {cycle:?}");
     }

@@ -33,15 +33,11 @@ fn path_with_programs() -> String {
 fn typed(text: &str, program: &str) -> Vec<String> {
     let mut commands = Vec::new();
     for (block, part) in text.split("```").enumerate() {
-        let pieces: Vec<&str> = if block % 2 == 1 {
-            part.lines().collect()
-        } else {
-            part.split('`').skip(1).step_by(2).collect()
-        };
+        let pieces: Vec<&str> =
+            if block % 2 == 1 { part.lines().collect() } else { part.split('`').skip(1).step_by(2).collect() };
         for piece in pieces {
             let line = piece.trim_start_matches("$ ").trim();
-            let words =
-                line.split_whitespace().take_while(|word| !["--", "#", "|", "&&", "&"].contains(word));
+            let words = line.split_whitespace().take_while(|word| !["--", "#", "|", "&&", "&"].contains(word));
             let words: Vec<_> = words.collect();
             if words.first() == Some(&program) {
                 commands.push(words.join(" "));
@@ -66,8 +62,8 @@ fn options(command: &str) -> impl Iterator<Item = &str> {
 }
 
 const COMMANDS: [&str; 14] = [
-    "hold", "acquire", "release", "cycle", "check", "status", "list", "wait", "write", "update", "append",
-    "break", "doctor", "log",
+    "hold", "acquire", "release", "cycle", "check", "status", "list", "wait", "write", "update", "append", "break",
+    "doctor", "log",
 ];
 
 #[test]
@@ -186,11 +182,7 @@ fn the_python_cycle_skips_a_claim_and_a_busy_gate() {
     snippet(&scene);
     let hold = scene.hold(&["--", "sleep", "30"]);
     let skipped = Ended::from(run(python(&scene, &interpreter, "touch ran")));
-    assert_eq!(
-        (skipped.code, skipped.out.as_str()),
-        (1, "Skipping database (locked by sleep)\n"),
-        "{skipped:?}"
-    );
+    assert_eq!((skipped.code, skipped.out.as_str()), (1, "Skipping database (locked by sleep)\n"), "{skipped:?}");
     assert_eq!(cycle_alone(&scene, &interpreter), "True", "a lock is there");
     drop(hold);
     let _ = fs::remove_file(scene.lock());
@@ -226,10 +218,7 @@ fn a_claim_waits_for_the_python_cycle() {
             cycle.wait(PATIENCE);
         }
         let claim = scene.run(&["hold", "--", "test", "-e", "ended"]);
-        assert_eq!(
-            claim.code, 0,
-            "killed: {kill}; the command began before the cycle's work had ended: {claim:?}"
-        );
+        assert_eq!(claim.code, 0, "killed: {kill}; the command began before the cycle's work had ended: {claim:?}");
     }
 }
 
@@ -298,8 +287,7 @@ fn the_demo_tells_a_claim_from_none() {
 }
 
 fn assert_nothing_left(scene: &Scene) {
-    let left: Vec<_> =
-        fs::read_dir(scene.path()).expect("list").flatten().map(|entry| entry.file_name()).collect();
+    let left: Vec<_> = fs::read_dir(scene.path()).expect("list").flatten().map(|entry| entry.file_name()).collect();
     assert_eq!(left, [".beads"], "the demo's directory is gone");
     assert!(beadlock_tests::process::marked_by(scene).is_empty(), "no process is left");
 }
@@ -344,8 +332,7 @@ fn what_was_tried_can_be_tried_again() {
                 || text.lines().any(|line| line.trim_start().starts_with("fn ") && line.contains(part))
         };
         let begun = words.iter().position(|word| *word == "-p").expect("a package");
-        let is_filter =
-            |word: &&str| !word.starts_with('-') && Some(*word) != name && word.parse::<u8>().is_err();
+        let is_filter = |word: &&str| !word.starts_with('-') && Some(*word) != name && word.parse::<u8>().is_err();
         for filter in words[begun + 2..].iter().copied().filter(is_filter) {
             for part in filter.split("::").filter(|part| !part.is_empty()) {
                 assert!(files.iter().any(|path| has_it(path, part)), "{command}: {part}");

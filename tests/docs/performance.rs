@@ -29,12 +29,7 @@ const FIGURES: [(&str, usize, &str, &str); 25] = [
     ("agent, 10000 idle databases, CPU of a core", 1, "0.550 %", "CPU_PERCENT: f64 = 0.55;"),
     ("agent, 10000 idle databases, memory", 1, "60.0 MiB", "MEMORY: f64 = 60.0 * 1024.0 * 1024.0;"),
     ("agent, 10000 idle databases, threads", 1, "", "THREADS: usize = 4;"),
-    (
-        "agent, 10000 databases, start to the first cycle of the last",
-        1,
-        "2.00 s",
-        "START_SECONDS: f64 = 2.0;",
-    ),
+    ("agent, 10000 databases, start to the first cycle of the last", 1, "2.00 s", "START_SECONDS: f64 = 2.0;"),
     ("agent, 10000 databases, 1000 moved away at once", 1, "5.00 s", "REMOVAL_SECONDS: f64 = 5.0;"),
     ("agent, 10000 databases, 1000 deleted at once", 1, "5.00 s", "REMOVAL_SECONDS: f64 = 5.0;"),
     ("growth, 1000 to 100000", 4, "1.200 ×", "LINEAR: f64 = 1.2;"),

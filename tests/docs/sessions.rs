@@ -80,10 +80,7 @@ fn type_again(name: &str, turns: &[Turn]) {
     fs::copy(functions, scene.path().join("file-ops.sh")).expect("copy what scripts source");
     let home = fs::canonicalize(scene.path()).expect("its path");
     let mut command = scene.shell(&script(turns));
-    command
-        .env("PATH", path_with_programs())
-        .env("BEADLOCK_LOCK_DIR", home.join("locks"))
-        .env("ACTOR", "ann");
+    command.env("PATH", path_with_programs()).env("BEADLOCK_LOCK_DIR", home.join("locks")).env("ACTOR", "ann");
     let ended = Ended::from(run(command));
     let said_now = |at: usize| {
         let text = fs::read_to_string(scene.path().join(format!("out.{at}"))).unwrap_or_default();

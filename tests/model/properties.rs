@@ -62,15 +62,12 @@ fn sometimes(name: &'static str, condition: Condition) -> Property<System> {
 
 pub fn all() -> Vec<Property<System>> {
     vec![
-        always(NO_CYCLE_BESIDE, |_, state| {
-            !(state.drained_commands() > 0 && state.has(|actor| actor.is_cycle()))
-        }),
+        always(NO_CYCLE_BESIDE, |_, state| !(state.drained_commands() > 0 && state.has(|actor| actor.is_cycle()))),
         always(NO_OVERLAP, |_, state| state.drained_commands() < 2),
         always(NO_CLAIM_BESIDE, |_, state| state.world.wrong != Some(Wrong::Claim)),
         always(NO_LOSS, |_, state| {
             let files = &state.world.files;
-            let has_name =
-                |who| files.iter().any(|file| file.name.is_some() && file.content == Content::Of(who));
+            let has_name = |who| files.iter().any(|file| file.name.is_some() && file.content == Content::Of(who));
             state.world.standing().members().all(has_name)
         }),
         always(CYCLE_SKIPS, |_, state| state.world.wrong != Some(Wrong::Cycle)),
@@ -79,15 +76,10 @@ pub fn all() -> Vec<Property<System>> {
         sometimes(CYCLE_RUNS, |_, state| state.has(|actor| matches!(actor, Actor::Agent(Agent::Working)))),
         sometimes(COMMAND_RUNS, |_, state| state.drained_commands() > 0),
         sometimes(CLAIM_DRAINS, |_, state| {
-            state.has(|actor| matches!(actor, Actor::Claimer(Claimer::Waiting)))
-                && state.has(|actor| actor.is_cycle())
+            state.has(|actor| matches!(actor, Actor::Claimer(Claimer::Waiting))) && state.has(|actor| actor.is_cycle())
         }),
-        sometimes(WORK_OUTLIVES_AGENT, |_, state| {
-            state.has(|actor| matches!(actor, Actor::Agent(Agent::Orphaned)))
-        }),
-        sometimes(WORK_OUTLIVES_RUNNER, |_, state| {
-            state.has(|actor| matches!(actor, Actor::Agent(Agent::Left)))
-        }),
+        sometimes(WORK_OUTLIVES_AGENT, |_, state| state.has(|actor| matches!(actor, Actor::Agent(Agent::Orphaned)))),
+        sometimes(WORK_OUTLIVES_RUNNER, |_, state| state.has(|actor| matches!(actor, Actor::Agent(Agent::Left)))),
         sometimes(COMMAND_OUTLIVES_CLAIMER, |_, state| {
             state.has(|actor| matches!(actor, Actor::Claimer(Claimer::Orphaned { runs: true })))
         }),
@@ -116,21 +108,18 @@ pub fn all() -> Vec<Property<System>> {
         sometimes(LEASE_BROKEN, |_, state| state.world.files.iter().any(|file| !file.broken.is_empty())),
         sometimes(LEASE_REFUSED, |_, state| {
             let refused = |(who, actor): (Who, &Actor)| {
-                actor.site().is_some_and(|site| site.next == Next::Lease)
-                    && !state.world.read(who).writers().is_empty()
+                actor.site().is_some_and(|site| site.next == Next::Lease) && !state.world.read(who).writers().is_empty()
             };
             (0..).zip(&state.actors).any(refused)
         }),
         sometimes(LEASE_TAKEN, |_, state| {
             let taken = |(who, actor): (Who, &Actor)| {
-                actor.site().is_some_and(|site| site.next == Next::WatchAside)
-                    && !state.world.read(who).is_leased()
+                actor.site().is_some_and(|site| site.next == Next::WatchAside) && !state.world.read(who).is_leased()
             };
             (0..).zip(&state.actors).any(taken)
         }),
         sometimes(LINK_FINDS_LOCK, |_, state| {
-            state.has(|actor| matches!(actor, Actor::Claimer(Claimer::Linking)))
-                && state.world.at(Name::Lock).is_some()
+            state.has(|actor| matches!(actor, Actor::Claimer(Claimer::Linking))) && state.world.at(Name::Lock).is_some()
         }),
     ]
 }

@@ -122,9 +122,7 @@ impl Site {
             Next::LookAtLock => match world.look(Name::Lock) {
                 None => self.to(Next::PutSideBack),
                 Some(Verdict::Stale) => self.to(Next::Exchange),
-                Some(_) if self.wanted == Wanted::Mine && self.is_at_lock(who, world) => {
-                    self.to(Next::Exchange)
-                }
+                Some(_) if self.wanted == Wanted::Mine && self.is_at_lock(who, world) => self.to(Next::Exchange),
                 Some(Verdict::Held | Verdict::Malformed) => self.give_up(who, world),
             },
             Next::PutSideBack => {

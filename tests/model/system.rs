@@ -32,15 +32,8 @@ pub struct System {
 
 impl System {
     /// Nobody, by the rules that are built.
-    pub const NOBODY: Self = Self {
-        protocol: Protocol::BUILT,
-        claimers: 0,
-        agents: 0,
-        checks: 0,
-        in_place: 0,
-        by_rename: 0,
-        crashes: 0,
-    };
+    pub const NOBODY: Self =
+        Self { protocol: Protocol::BUILT, claimers: 0, agents: 0, checks: 0, in_place: 0, by_rename: 0, crashes: 0 };
 
     fn actors(&self) -> Vec<Actor> {
         let kinds = [
@@ -66,9 +59,8 @@ impl fmt::Display for System {
             (usize::from(self.crashes), ["crash", "crashes"]),
         ];
         let shown = counts.iter().filter(|(count, _)| *count > 0);
-        let shown: Vec<_> = shown
-            .map(|(count, [one, more])| format!("{count} {}", if *count == 1 { one } else { more }))
-            .collect();
+        let shown: Vec<_> =
+            shown.map(|(count, [one, more])| format!("{count} {}", if *count == 1 { one } else { more })).collect();
         f.write_str(&shown.join(", "))?;
         if self.protocol.watch == Watch::Comparison { f.write_str(", no leases") } else { Ok(()) }
     }

@@ -88,10 +88,7 @@ fn a_directory_that_may_not_be_read() {
         let ended = Ended::from(run(command));
         chmod(&scene.beads(), 0o755);
         assert!([1, code].contains(&ended.code), "{args:?}: {ended:?}");
-        assert!(
-            format!("{}{}", ended.out, ended.err).to_lowercase().contains("permission denied"),
-            "{ended:?}"
-        );
+        assert!(format!("{}{}", ended.out, ended.err).to_lowercase().contains("permission denied"), "{ended:?}");
         assert_eq!(scene.names(), ["issues.jsonl"]);
     }
 }
@@ -106,10 +103,7 @@ fn a_directory_that_may_not_be_written() {
     let ended = Ended::from(run(command));
     chmod(&scene.beads(), 0o755);
     assert_eq!(ended.code, 1, "{ended:?}");
-    assert!(
-        ended.err.contains(".beads") && ended.err.to_lowercase().contains("permission denied"),
-        "{ended:?}"
-    );
+    assert!(ended.err.contains(".beads") && ended.err.to_lowercase().contains("permission denied"), "{ended:?}");
     assert_eq!(scene.names(), ["issues.jsonl"]);
 }
 
@@ -210,10 +204,7 @@ fn a_stale_lock_on_a_read_only_file_system() {
     let Some(ended) = on_a_file_system(&scene, "size=64k", script) else { return };
     assert_eq!(section(&ended.out, "code").trim(), "5", "{ended:?}");
     let line = ended.out.lines().next().unwrap_or_default();
-    assert!(
-        line.starts_with("Skipping database (lock check failed: failed to remove stale lock: "),
-        "{ended:?}"
-    );
+    assert!(line.starts_with("Skipping database (lock check failed: failed to remove stale lock: "), "{ended:?}");
     assert_eq!(section(&ended.out, "left").trim(), ".exclusive-lock");
     assert_eq!(section(&ended.out, "lock").trim(), stale.trim());
 }
@@ -257,10 +248,7 @@ fn a_holder_name_in_a_file_forges_no_line() {
         assert_eq!(agent.code, 4, "{agent:?}");
         for text in [&check.out, &check.err, &hold.err, &status.out, &status.err, &agent.err, &scene.log()] {
             assert!(!text.contains('\u{1b}') && !text.contains('\u{202e}'), "{text:?}");
-            assert!(
-                !text.lines().any(|line| line.starts_with("[2026-01-01 00:00:00]")),
-                "a forged line: {text:?}"
-            );
+            assert!(!text.lines().any(|line| line.starts_with("[2026-01-01 00:00:00]")), "a forged line: {text:?}");
             assert!(!text.contains(&"y".repeat(201)), "not cut: {} bytes", text.len());
         }
         let (_, envelope) = scene.json(&["check"]);
@@ -282,8 +270,7 @@ fn a_command_with_a_strange_name() {
     assert_eq!(scene.names(), ["issues.jsonl"]);
     match ended.code {
         0 => {
-            let seen: serde_json::Value =
-                serde_json::from_str(&ended.out).expect("the command saw a whole lock");
+            let seen: serde_json::Value = serde_json::from_str(&ended.out).expect("the command saw a whole lock");
             let holder = seen["holder"].as_str().expect("a holder");
             assert!(!holder.is_empty() && !holder.chars().any(char::is_control), "{holder:?}");
         }

@@ -14,29 +14,17 @@ const CONTRACT: &[(&str, &str)] = &[
     ("reason pid_alive", "end_to_end/rows.rs::pid_alive"),
     ("reason pid_not_permitted", "end_to_end/rows.rs::pid_not_permitted"),
     ("reason pid_gone", "end_to_end/rows.rs::pid_gone"),
-    (
-        "reason heartbeat_fresh",
-        "/integration/tests/program/tower_look.rs::a_fresh_one_is_active_whoever_lives",
-    ),
-    (
-        "reason heartbeat_expired",
-        "/integration/tests/program/tower_look.rs::a_stale_one_says_what_takes_it_and_stays",
-    ),
+    ("reason heartbeat_fresh", "/integration/tests/program/tower_look.rs::a_fresh_one_is_active_whoever_lives"),
+    ("reason heartbeat_expired", "/integration/tests/program/tower_look.rs::a_stale_one_says_what_takes_it_and_stays"),
     (
         "reason heartbeat_in_future",
         "/integration/tests/program/tower_look.rs::one_beat_in_the_future_is_active_and_reported",
     ),
     ("reason age_fresh", "/integration/tests/memory/check.rs::a_fresh_one_is_skipped"),
     ("reason age_exceeded", "/integration/tests/memory/check.rs::one_that_is_too_old_is_logged_and_removed"),
-    (
-        "list tower: exit 0",
-        "/integration/tests/program/tower_look.rs::list_shows_every_lock_of_the_directory",
-    ),
+    ("list tower: exit 0", "/integration/tests/program/tower_look.rs::list_shows_every_lock_of_the_directory"),
     ("reason flock_held", "file_lock/look.rs::flock_held"),
-    (
-        "exit 8 E_LOCK_FAILED",
-        "file_lock/hold.rs::a_wait_that_ran_out_is_exit_8_and_says_what_the_document_says",
-    ),
+    ("exit 8 E_LOCK_FAILED", "file_lock/hold.rs::a_wait_that_ran_out_is_exit_8_and_says_what_the_document_says"),
     (
         "exit 9 of a file, noticed within a second",
         "file_lock/lost.rs::a_lock_file_that_is_deleted_is_a_loss_within_a_second_and_ends_the_command",
@@ -76,14 +64,8 @@ const CONTRACT: &[(&str, &str)] = &[
     ("exit 127", "end_to_end/exit_codes.rs::exit_127_not_found"),
     ("exit 128+N", "end_to_end/exit_codes.rs::exit_128_and_the_signal"),
     ("--own-exit-code, --conflict-exit-code", "end_to_end/exit_codes.rs::exit_own_and_conflict_codes"),
-    (
-        "acquire exit 0",
-        "/integration/tests/program/acquire.rs::a_script_is_meant_however_deep_in_it_the_call_is",
-    ),
-    (
-        "acquire exit 1",
-        "/integration/tests/program/acquire/printed.rs::what_cannot_be_printed_is_not_claimed",
-    ),
+    ("acquire exit 0", "/integration/tests/program/acquire.rs::a_script_is_meant_however_deep_in_it_the_call_is"),
+    ("acquire exit 1", "/integration/tests/program/acquire/printed.rs::what_cannot_be_printed_is_not_claimed"),
     (
         "acquire exit 2",
         "/integration/tests/program/acquire/not_claimed.rs::every_wrong_word_is_exit_2_and_nothing_is_claimed",
@@ -93,10 +75,7 @@ const CONTRACT: &[(&str, &str)] = &[
         "/integration/tests/program/acquire/not_claimed.rs::a_claim_that_cannot_be_had_says_why_and_touches_nothing",
     ),
     ("acquire exit 128+N", "/integration/tests/program/acquire/not_claimed.rs::a_signal_ends_the_wait"),
-    (
-        "release exit 0",
-        "/integration/tests/program/release.rs::it_is_found_by_every_name_and_from_everywhere",
-    ),
+    ("release exit 0", "/integration/tests/program/release.rs::it_is_found_by_every_name_and_from_everywhere"),
     ("release exit 2", "/integration/tests/program/release.rs::without_an_id_nothing_is_released"),
     ("release exit 5", "/integration/tests/program/release.rs::what_cannot_be_read_stays_as_it_is"),
     ("release exit 9 LOCK_LOST", "/integration/tests/program/release.rs::another_ones_lock_stays_as_it_is"),
@@ -113,10 +92,7 @@ const CONTRACT: &[(&str, &str)] = &[
         "/integration/tests/program/cycle.rs::what_is_wrong_is_said_before_anything_is_touched",
     ),
     ("cycle exit 4 LOCK_HELD", "/integration/tests/program/cycle.rs::a_claimed_database_is_skipped"),
-    (
-        "cycle exit 4 gate_busy",
-        "/integration/tests/program/cycle.rs::a_busy_gate_and_a_second_cycle_are_skips",
-    ),
+    ("cycle exit 4 gate_busy", "/integration/tests/program/cycle.rs::a_busy_gate_and_a_second_cycle_are_skips"),
     ("cycle exit 5", "/integration/tests/program/cycle.rs::what_could_not_be_checked_or_removed_is_5"),
     (
         "cycle exit 9 LOCK_LOST",
@@ -128,23 +104,11 @@ const CONTRACT: &[(&str, &str)] = &[
         "/integration/tests/program/cycle.rs::a_signal_is_passed_on_and_the_gate_shut_until_the_tree_has_ended",
     ),
     ("wait exit 0", "/integration/tests/program/wait.rs::what_is_free_is_said_at_once_and_without_a_word"),
-    (
-        "wait exit 1, 2",
-        "/integration/tests/program/wait.rs::what_is_wrong_is_exit_2_and_what_is_not_there_is_exit_1",
-    ),
-    (
-        "wait exit 4",
-        "/integration/tests/program/wait.rs::a_wait_that_runs_out_is_exit_4_and_names_everything",
-    ),
-    (
-        "wait exit 5",
-        "/integration/tests/program/wait.rs::what_cannot_be_understood_for_two_seconds_is_exit_5",
-    ),
+    ("wait exit 1, 2", "/integration/tests/program/wait.rs::what_is_wrong_is_exit_2_and_what_is_not_there_is_exit_1"),
+    ("wait exit 4", "/integration/tests/program/wait.rs::a_wait_that_runs_out_is_exit_4_and_names_everything"),
+    ("wait exit 5", "/integration/tests/program/wait.rs::what_cannot_be_understood_for_two_seconds_is_exit_5"),
     ("wait exit 128+N", "/integration/tests/program/wait.rs::signals_end_it"),
-    (
-        "break exit 0",
-        "/integration/tests/program/break_lock.rs::a_stale_lock_is_broken_by_id_and_by_holder_and_kept",
-    ),
+    ("break exit 0", "/integration/tests/program/break_lock.rs::a_stale_lock_is_broken_by_id_and_by_holder_and_kept"),
     (
         "break exit 1",
         "/integration/tests/program/break_lock/hindered.rs::without_a_gate_or_a_permission_nothing_is_changed",
@@ -171,10 +135,7 @@ const CONTRACT: &[(&str, &str)] = &[
         "/integration/tests/program/doctor.rs::a_directory_that_may_not_be_written_or_read_is_no_place_for_locks",
     ),
     ("log exit 0", "/integration/tests/program/log/week.rs::a_recorded_week_is_summed_up"),
-    (
-        "log exit 1",
-        "/integration/tests/program/log/input.rs::a_log_that_cannot_be_read_is_named_and_stops_no_other",
-    ),
+    ("log exit 1", "/integration/tests/program/log/input.rs::a_log_that_cannot_be_read_is_named_and_stops_no_other"),
     ("log exit 2", "/integration/tests/program/log.rs::a_wrong_command_line_is_exit_2"),
     ("beadlock-agent --once", "end_to_end/exit_codes.rs::exit_of_an_agent_once"),
     ("beadlock-agent: SIGTERM, SIGINT", "end_to_end/exit_codes.rs::exit_of_an_agent_after_its_cycle"),

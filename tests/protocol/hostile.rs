@@ -9,10 +9,7 @@ use proptest::test_runner::{Config, TestRunner};
 
 /// A document that means something, with up to six places of it replaced by pieces that mean something there, by
 /// characters or by bytes.
-fn documents(
-    whole: &'static [&'static str],
-    pieces: &'static [&'static str],
-) -> impl Strategy<Value = Vec<u8>> {
+fn documents(whole: &'static [&'static str], pieces: &'static [&'static str]) -> impl Strategy<Value = Vec<u8>> {
     let piece = prop_oneof![
         6 => select(pieces).prop_map(|piece| piece.as_bytes().to_vec()),
         1 => any::<char>().prop_map(|c| c.to_string().into_bytes()),

@@ -114,10 +114,7 @@ impl Place {
     fn check(&self, bytes: &[u8]) -> Answer {
         fs::write(self.lock(), bytes).expect("write the lock");
         let answer = Answer::of(&self.beads());
-        assert!(
-            answer.file_after == "gone" || fs::read(self.lock()).expect("read the lock") == bytes,
-            "changed"
-        );
+        assert!(answer.file_after == "gone" || fs::read(self.lock()).expect("read the lock") == bytes, "changed");
         answer
     }
 
@@ -128,16 +125,12 @@ impl Place {
         }
         // The magic link leads to this very program wherever it lies, also where nobody may not go by path.
         let mut command = Command::new("/proc/self/exe");
-        command
-            .args(["checked_by_nobody", "--exact", "--nocapture"])
-            .env_clear()
-            .env(BY_NOBODY, self.beads());
+        command.args(["checked_by_nobody", "--exact", "--nocapture"]).env_clear().env(BY_NOBODY, self.beads());
         command.current_dir("/").uid(NOBODY).gid(NOBODY);
         let output = run(command);
         let text = String::from_utf8_lossy(&output.stdout);
         let answer = text.lines().find_map(|line| line.strip_prefix("answer\t"));
-        let fields: Vec<&str> =
-            answer.unwrap_or_else(|| panic!("no answer: {output:?}")).split('\t').collect();
+        let fields: Vec<&str> = answer.unwrap_or_else(|| panic!("no answer: {output:?}")).split('\t').collect();
         let [class, holder, file_after] = fields[..] else { panic!("no answer: {output:?}") };
         Answer::new(class, holder, file_after)
     }
@@ -190,9 +183,7 @@ fn filled(template: &str, zombie: &Zombie) -> String {
 fn stale_lock() -> String {
     let host = this_host();
     let dead = dead_pid();
-    format!(
-        r#"{{"holder":"vc-executor","pid":{dead},"hostname":"{host}","started_at":"2025-10-25T12:00:00Z"}}"#
-    )
+    format!(r#"{{"holder":"vc-executor","pid":{dead},"hostname":"{host}","started_at":"2025-10-25T12:00:00Z"}}"#)
 }
 
 fn remote_lock() -> &'static str {
@@ -310,9 +301,7 @@ fn unescaped(cell: &str) -> String {
 /// What the vectors expect, where it hangs on the machine that they were made on.
 fn expected_here(case: &str, recorded: Answer) -> Answer {
     match case {
-        "samehost-pid-999999" if Path::new("/proc/999999").exists() => {
-            Answer::new("locked", "vc-executor", "kept")
-        }
+        "samehost-pid-999999" if Path::new("/proc/999999").exists() => Answer::new("locked", "vc-executor", "kept"),
         "host-localhost-dead" if this_host().eq_ignore_ascii_case("localhost") => {
             Answer::new("proceed", "vc-executor", "gone")
         }
@@ -358,8 +347,7 @@ fn every_case_is_answered_as_recorded_or_deviates_on_purpose() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     println!("{checked} cases checked, {skipped} skipped, {} deviate on purpose", deviating.len());
     assert_eq!(checked + skipped, CASES);
-    let unused: Vec<&str> =
-        DEVIATIONS.iter().map(|row| row.0).filter(|case| !deviating.contains(case)).collect();
+    let unused: Vec<&str> = DEVIATIONS.iter().map(|row| row.0).filter(|case| !deviating.contains(case)).collect();
     assert!(unused.is_empty() || skipped > 0, "rows without a deviation: {unused:?}");
 }
 

@@ -37,13 +37,8 @@ pub struct Round<'a> {
     pub is_killed: bool,
 }
 
-const MALFORMED: [&str; 5] = [
-    "",
-    "{",
-    "{\"holder\":\"half\",\"pid\":12",
-    "not a lock\n",
-    "{\"holder\":\"\",\"pid\":0,\"hostname\":\"\"}",
-];
+const MALFORMED: [&str; 5] =
+    ["", "{", "{\"holder\":\"half\",\"pid\":12", "not a lock\n", "{\"holder\":\"\",\"pid\":0,\"hostname\":\"\"}"];
 
 impl Round<'_> {
     pub fn play(&self, kind: Kind, recipe: &Recipe, dice: &mut Dice) {
@@ -127,8 +122,7 @@ impl Round<'_> {
 
     fn acquire(&self, dice: &mut Dice) {
         let mut witness = self.witness("acquire", false);
-        let mut acquire =
-            Actor::start(self.beadlock(&["acquire", "-q", "--for", &witness.pid().to_string()]));
+        let mut acquire = Actor::start(self.beadlock(&["acquire", "-q", "--for", &witness.pid().to_string()]));
         let moment = if self.is_killed { dice.below(3) } else { 3 };
         if moment == 0 {
             std::thread::sleep(Duration::from_millis(dice.below(25)));
@@ -137,9 +131,7 @@ impl Round<'_> {
             self.site.count("kills: acquire, alone");
             return;
         }
-        let id = (0..3)
-            .map(|_| acquire.line())
-            .find_map(|line| Some(line.strip_prefix("BEADLOCK_ID=")?.to_owned()));
+        let id = (0..3).map(|_| acquire.line()).find_map(|line| Some(line.strip_prefix("BEADLOCK_ID=")?.to_owned()));
         self.expect_success("acquire", &mut acquire);
         let Some(id) = id else { return self.site.wrong("acquire said no id") };
         let id = id.trim_matches('\'');

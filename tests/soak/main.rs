@@ -64,15 +64,8 @@ fn two_hundred_databases_among_holders_of_every_kind() {
 
 /// From the first start to the last end. Returns the names of the databases that are not synced, and how the
 /// steady agent was at its start, at a third of the time and at its end.
-fn play(
-    site: &Site,
-    steady: &Agent,
-    mortal: &Agent,
-    recipe: &Recipe,
-    end: Instant,
-) -> (Vec<String>, [Pulse; 3]) {
-    let are_synced =
-        |agent: &Agent| site.databases.iter().all(|it| !agent.serves(it) || it.is_synced(&site.ground()));
+fn play(site: &Site, steady: &Agent, mortal: &Agent, recipe: &Recipe, end: Instant) -> (Vec<String>, [Pulse; 3]) {
+    let are_synced = |agent: &Agent| site.databases.iter().all(|it| !agent.serves(it) || it.is_synced(&site.ground()));
     let all_are_synced = || are_synced(steady) && are_synced(mortal);
     for agent in [steady, mortal] {
         agent.start(site);
@@ -118,14 +111,7 @@ fn play(
     (unsynced, pulses)
 }
 
-fn judge(
-    site: &Site,
-    report: &Report,
-    unsynced: &[String],
-    pulses: [Pulse; 3],
-    left: &[String],
-    table: &str,
-) {
+fn judge(site: &Site, report: &Report, unsynced: &[String], pulses: [Pulse; 3], left: &[String], table: &str) {
     let [start, warm, end] = pulses;
     let talk = std::fs::read_to_string(site.ground().join("talk")).unwrap_or_default();
     let wrongs = site.wrongs();

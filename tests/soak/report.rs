@@ -42,10 +42,8 @@ impl Report {
             }
         }
         let in_control = format!(" in {of_control}");
-        let (naive, ours) =
-            read("overlaps").lines().map(str::to_owned).partition(|line| line.contains(&in_control));
-        let logs =
-            || site.databases.iter().flat_map(|database| fs::read_dir(&database.beads)).flatten().flatten();
+        let (naive, ours) = read("overlaps").lines().map(str::to_owned).partition(|line| line.contains(&in_control));
+        let logs = || site.databases.iter().flat_map(|database| fs::read_dir(&database.beads)).flatten().flatten();
         let (mut skips, mut removed) = (0, 0);
         for log in logs().filter(|entry| entry.file_name().to_string_lossy().starts_with("daemon.log")) {
             let text = fs::read_to_string(log.path()).unwrap_or_default();

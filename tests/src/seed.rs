@@ -26,17 +26,14 @@ impl Recipe {
         let block = text.split("```bash\n").nth(1).and_then(|rest| rest.split("```").next());
         let block = block.expect("the document has a bash block");
         let end = block.find("\nEOF\n").expect("the recipe has a here-document") + "\nEOF\n".len();
-        let release =
-            block[end..].lines().find(|line| line.starts_with("rm ")).expect("the recipe removes its lock");
+        let release = block[end..].lines().find(|line| line.starts_with("rm ")).expect("the recipe removes its lock");
         Some(Self { create: block[..end].to_owned(), release: format!("{release}\n") })
     }
 
     /// The document's recipe, else one of ours that does the same: for a control that must run in every checkout.
     pub fn any() -> Self {
-        Self::of_the_seed().unwrap_or_else(|| Self {
-            create: OURS.to_owned(),
-            release: "rm .beads/.exclusive-lock\n".to_owned(),
-        })
+        Self::of_the_seed()
+            .unwrap_or_else(|| Self { create: OURS.to_owned(), release: "rm .beads/.exclusive-lock\n".to_owned() })
     }
 
     /// A script that claims, does the work, and releases.

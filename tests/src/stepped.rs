@@ -306,8 +306,7 @@ fn traced_by(tracer: Pid) -> Vec<Pid> {
         entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok()).collect::<Vec<_>>()
     };
     let line = format!("TracerPid:\t{tracer}");
-    let threads_of =
-        |pid| numbers(&format!("/proc/{pid}/task")).into_iter().map(move |thread| (thread == pid, thread));
+    let threads_of = |pid| numbers(&format!("/proc/{pid}/task")).into_iter().map(move |thread| (thread == pid, thread));
     let is_traced = |(_, thread): &(bool, i32)| {
         let status = fs::read_to_string(format!("/proc/{thread}/status")).unwrap_or_default();
         status.lines().any(|text| text == line)

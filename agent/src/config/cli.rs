@@ -108,8 +108,7 @@ impl CommandLine {
 
 #[expect(clippy::disallowed_methods, reason = "the environment is read where the command line is")]
 fn typed(mut matches: ArgMatches) -> Result<Result<CommandLine, String>, clap::Error> {
-    let AgentCli { policy, agent, .. } =
-        AgentCli::from_arg_matches(&grammar().try_get_matches_from([NAME])?)?;
+    let AgentCli { policy, agent, .. } = AgentCli::from_arg_matches(&grammar().try_get_matches_from([NAME])?)?;
     let cli = AgentCli::from_arg_matches(&matches)?;
     if let Err(message) = choose_action(&mut matches, &cli.policy) {
         return Ok(Err(message));

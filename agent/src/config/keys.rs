@@ -140,10 +140,7 @@ impl OptionReader {
         }))
     }
 
-    fn read(
-        &mut self,
-        given: impl IntoIterator<Item = impl AsRef<OsStr>>,
-    ) -> Result<ArgMatches, clap::Error> {
+    fn read(&mut self, given: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Result<ArgMatches, clap::Error> {
         let args = given.into_iter().map(|given| given.as_ref().to_owned());
         self.0.try_get_matches_from_mut(std::iter::once(OsString::new()).chain(args))
     }
@@ -163,9 +160,7 @@ fn in_words(key: &str, given: &OsStr, error: &clap::Error) -> String {
 fn argument(key: &str, arg: &Arg, value: &DeValue<'_>, base: &Path) -> Result<OsString, String> {
     let value = match arg.get_action() {
         ArgAction::SetTrue => value.as_bool().ok_or("must be true or false")?.to_string().into(),
-        _ if key == "action" => {
-            named(arg, value).map_err(|what| format!("{what}; a command goes into exec"))?
-        }
+        _ if key == "action" => named(arg, value).map_err(|what| format!("{what}; a command goes into exec"))?,
         _ if !arg.get_possible_values().is_empty() => named(arg, value)?,
         _ if arg.get_value_hint() == ValueHint::AnyPath => path(value, base)?.into(),
         _ if key == "listen" => address(value, base)?,

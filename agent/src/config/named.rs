@@ -115,8 +115,7 @@ impl NamedDatabases {
             if let Some(table) = name.table {
                 if let Some(first) = tables.insert(database.inode(), table) {
                     let line = file.line(first);
-                    let message =
-                        format!("the same directory as the [[database]] of line {line}; leave one out");
+                    let message = format!("the same directory as the [[database]] of line {line}; leave one out");
                     return Err(file.wrong(table, 2, &message));
                 }
             } else if all.named.iter().any(|known| known.database.is_same(&database)) {

@@ -34,8 +34,7 @@ impl ConfigFailure {
 impl From<NoDatabase> for ConfigFailure {
     fn from(error: NoDatabase) -> Self {
         // The library's advice is for claims.
-        let message =
-            error.to_string().replace("beadlock hold path/.beads -- …", "beadlock-agent --db path/.beads");
+        let message = error.to_string().replace("beadlock hold path/.beads -- …", "beadlock-agent --db path/.beads");
         Self::new(error.exit_code(), message)
     }
 }

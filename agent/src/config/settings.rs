@@ -90,8 +90,7 @@ impl AgentSettings {
 
 /// An audit trail or a log that is one of the locks would make that lock malformed.
 fn refuse_lock(option: &str, file: Option<&Path>, named: &[NamedDatabase]) -> Result<(), ConfigFailure> {
-    let locks: Vec<PathBuf> =
-        named.iter().map(|named| Place::beads(named.database.dir.as_path()).path()).collect();
+    let locks: Vec<PathBuf> = named.iter().map(|named| Place::beads(named.database.dir.as_path()).path()).collect();
     let locks: Vec<&Path> = locks.iter().map(PathBuf::as_path).collect();
     let refused = file.and_then(|file| Some((file, Taken::of(file, &locks)?)));
     refused.map_or(Ok(()), |(file, taken)| {

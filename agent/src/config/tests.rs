@@ -60,8 +60,7 @@ fn seconds(seconds: u64) -> Duration {
 
 #[test]
 fn the_keys_are_the_options_and_nothing_is_both_or_forgotten() {
-    let of_command_line =
-        ["db", "config", "print-config", "once", "no-watch", "no-spread"].map(str::to_owned);
+    let of_command_line = ["db", "config", "print-config", "once", "no-watch", "no-spread"].map(str::to_owned);
     let mut keys = [names::<Policy>(), names::<AgentOptions>(), of_command_line.to_vec()].concat();
     let options = grammar();
     let mut options: Vec<&str> = options.get_arguments().filter_map(|arg| arg.get_long()).collect();
@@ -138,10 +137,7 @@ fn a_mistake_is_said_with_its_place_and_what_to_write() {
         ("[[database]]\ndir = 'x'\n\n  intervall = 1", "4:3: unknown key intervall; did you mean interval?"),
         ("[[database]]\ndir = 'x'\ndirr = 1", "3:1: unknown key dirr; did you mean dir?"),
         ("[[database]]\ndir = 'x'\n[database.interval]\nx = 1", "3:"),
-        (
-            "[[database]]\ndir = 'x'\njobs = 3",
-            "3:1: jobs is the whole agent's; move it to the top, above the first",
-        ),
+        ("[[database]]\ndir = 'x'\njobs = 3", "3:1: jobs is the whole agent's; move it to the top, above the first"),
         ("[[database]]\ninterval = 3", "1:1: a [[database]] without dir; write dir = \"path/.beads\""),
         ("db = ['x']", "1:1: unknown key db; did you mean [[database]] and dir?"),
         ("once = true", "1:1: once is for the command line only"),
@@ -210,8 +206,7 @@ fn the_mark_stands_below_what_it_marks() {
 #[test]
 fn nothing_that_is_written_is_a_trap() {
     let deep = [&"a = ".to_owned()[..], &"[".repeat(100_000)].concat();
-    for text in [deep.as_str(), "a = \"\"\"", "\0", "= = =", "[[database]]\n[[database]]", "a.b.c = {d = {}}"]
-    {
+    for text in [deep.as_str(), "a = \"\"\"", "\0", "= = =", "[[database]]\n[[database]]", "a.b.c = {d = {}}"] {
         assert!(parse_text(text).is_err(), "{}", &text[..20.min(text.len())]);
     }
 }
@@ -229,10 +224,7 @@ fn the_nearest_place_holds() {
     };
     let [a, b] = &policies(&[])[..] else { panic!() };
     assert_eq!((a.interval, a.debounce, a.action()), (seconds(3), seconds(2), CycleAction::None));
-    assert_eq!(
-        (b.interval, b.debounce, b.action()),
-        (seconds(2), seconds(2), CycleAction::Exec("top".as_ref()))
-    );
+    assert_eq!((b.interval, b.debounce, b.action()), (seconds(2), seconds(2), CycleAction::Exec("top".as_ref())));
     assert_eq!((a.allow_worktree, b.allow_worktree), (false, true));
     assert_eq!(a.cycle_timeout, seconds(120), "built in");
     for policy in policies(&["--interval", "9", "--exec", "typed"]) {
@@ -277,9 +269,7 @@ fn without_a_database_the_nearest_is_found_unless_there_is_a_root() {
     let both = scene.settings(&["--root", "a", "--root", "b"], "root = ['a', 'b/..']").unwrap();
     assert_eq!(both.agent.root, ["a", "b", "b/.."].map(|root| scene.dir.join(root)));
     fs::write(scene.dir.join("file"), "").unwrap();
-    for (root, words) in
-        [("nowhere", "cannot be reached: no such file"), ("file", "is not a directory; name")]
-    {
+    for (root, words) in [("nowhere", "cannot be reached: no such file"), ("file", "is not a directory; name")] {
         let failure = scene.settings(&["--root", root], "").map(drop).unwrap_err();
         assert!(failure.message.contains(words) && failure.code == 1, "{failure}");
         let typed = scene.typed(&["--root", root], "");

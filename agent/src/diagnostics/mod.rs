@@ -65,8 +65,7 @@ impl Diagnostics {
     pub(crate) fn open(level: LogLevel) -> io::Result<Self> {
         let (filter, handle) = reload::Layer::new(LevelFilter::from(level));
         let (out, diagnostics) = Self::start(Stderr::open()?)?;
-        let lines =
-            fmt::layer().with_writer(out).with_ansi(false).with_target(false).log_internal_errors(false);
+        let lines = fmt::layer().with_writer(out).with_ansi(false).with_target(false).log_internal_errors(false);
         let subscriber = tracing_subscriber::registry().with(filter).with(lines);
         let set = tracing::subscriber::set_global_default(subscriber);
         set.map_err(|_| io::Error::other("this process has diagnostics already"))?;

@@ -92,8 +92,7 @@ fn lost_lines_are_counted_where_they_are_missing() {
     drop(diagnostics);
     drop(out);
     let text = reading.join().unwrap();
-    let numbers: Vec<usize> =
-        text.lines().filter_map(|line| line.strip_prefix("line ")?.parse().ok()).collect();
+    let numbers: Vec<usize> = text.lines().filter_map(|line| line.strip_prefix("line ")?.parse().ok()).collect();
     assert!(numbers.is_sorted(), "{numbers:?}");
     assert_eq!(numbers.len(), 20_010 - lost, "each line is written or counted");
     let words = format!("  WARN standard error was not read in time: {lost} lines of diagnostics are lost\n");

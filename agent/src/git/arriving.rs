@@ -8,8 +8,7 @@ use std::path::{Path, PathBuf};
 use beadlock_checker::internal::database::REDIRECT;
 
 use super::{
-    Git, Move, Repository, Stop, TreeEntry, Upstream, as_path, blobs, embedded, entries, sqlite, to_type,
-    typed_all,
+    Git, Move, Repository, Stop, TreeEntry, Upstream, as_path, blobs, embedded, entries, sqlite, to_type, typed_all,
 };
 
 /// Refuses what the new commit has and the old one has not, or has otherwise.
@@ -50,10 +49,7 @@ pub(super) fn refuse(repository: &Repository, upstream: &Upstream, way: &Move) -
     refuse_these(&databases, what, "git --literal-pathspecs rm --cached -- {}")
 }
 
-pub(super) fn databases<'a>(
-    git: &Git,
-    entries: impl Iterator<Item = &'a TreeEntry>,
-) -> Result<Vec<&'a [u8]>, Stop> {
+pub(super) fn databases<'a>(git: &Git, entries: impl Iterator<Item = &'a TreeEntry>) -> Result<Vec<&'a [u8]>, Stop> {
     let files: Vec<_> = entries.filter(|entry| entry.is_file()).collect();
     let beginnings = blobs::beginnings(git, files.iter().map(|entry| entry.id.as_str()))?;
     let of_sqlite = files.iter().zip(beginnings).filter(|(_, beginning)| sqlite::begins(beginning));
@@ -64,10 +60,8 @@ pub(super) fn databases<'a>(
 fn in_the_place<'a>(repository: &Repository, entries: &'a [TreeEntry]) -> Vec<&'a [u8]> {
     let is_in_the_place = |entry: &&TreeEntry| {
         let path = entry.path();
-        let is_database =
-            path.file_name() == Some(OsStr::new(".beads")) || repository.prefix.starts_with(path);
-        (entry.leads_elsewhere() && is_database)
-            || (entry.is_submodule() && repository.has_anywhere(&entry.path))
+        let is_database = path.file_name() == Some(OsStr::new(".beads")) || repository.prefix.starts_with(path);
+        (entry.leads_elsewhere() && is_database) || (entry.is_submodule() && repository.has_anywhere(&entry.path))
     };
     entries.iter().filter(is_in_the_place).map(|entry| entry.path.as_slice()).collect()
 }

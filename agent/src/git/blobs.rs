@@ -59,8 +59,7 @@ impl Beginnings {
             bytes = rest;
             if let Some(head) = self.head.strip_suffix(b"\n") {
                 // `ID blob SIZE`, or `ID missing`.
-                let size =
-                    std::str::from_utf8(head).ok().and_then(|head| head.split(' ').nth(2)?.parse().ok());
+                let size = std::str::from_utf8(head).ok().and_then(|head| head.split(' ').nth(2)?.parse().ok());
                 let length = size.map_or(0, |size: u64| size.min(BEGINNING as u64) as u8);
                 kept.push(length);
                 self.blob = size.map(|size| (usize::from(length), size.saturating_add(1)));
@@ -77,19 +76,14 @@ mod tests {
     #[test]
     fn beginnings_are_kept_wherever_the_pieces_end() {
         let long = vec![b'\n'; 100];
-        let printed =
-            [&b"a1 blob 100\n"[..], &long, b"\nb2 missing\nc3 blob 0\n\nd4 blob 3\nx\ny\n"].concat();
+        let printed = [&b"a1 blob 100\n"[..], &long, b"\nb2 missing\nc3 blob 0\n\nd4 blob 3\nx\ny\n"].concat();
         for piece in 1..printed.len() {
             let (mut shortened, mut kept) = (Beginnings::default(), Vec::new());
             for part in printed.chunks(piece) {
                 shortened.take(part, &mut kept);
             }
             let beginnings = parse(&kept);
-            assert_eq!(
-                beginnings,
-                [vec![b'\n'; BEGINNING], Vec::new(), Vec::new(), b"x\ny".to_vec()],
-                "{piece}"
-            );
+            assert_eq!(beginnings, [vec![b'\n'; BEGINNING], Vec::new(), Vec::new(), b"x\ny".to_vec()], "{piece}");
         }
     }
 }

@@ -73,8 +73,7 @@ impl DatabaseChanges {
     pub(super) fn stage(&self, git: &Git, index: &Path) -> Result<(), Stop> {
         let update = |how: &[&str], paths: &[Vec<u8>]| -> Result<(), Stop> {
             if !paths.is_empty() {
-                let paths: Vec<u8> =
-                    paths.iter().flat_map(|path| [path.as_slice(), b"\0"].concat()).collect();
+                let paths: Vec<u8> = paths.iter().flat_map(|path| [path.as_slice(), b"\0"].concat()).collect();
                 let args = ["update-index"].iter().chain(how).chain(&["-z", "--stdin"]);
                 git.call(args).index(index).stdin(paths).done()?;
             }
@@ -94,9 +93,7 @@ mod tests {
     fn entries_are_sorted_by_what_becomes_of_them() {
         let names = ExcludedNames { prefix: ".beads".into(), own: Vec::new() };
         let hash = "0123456789012345678901234567890123456789";
-        let one = |xy: &str, path: &str| {
-            format!("1 {xy} N... 100644 100644 100644 {hash} {hash} {path}").into_bytes()
-        };
+        let one = |xy: &str, path: &str| format!("1 {xy} N... 100644 100644 100644 {hash} {hash} {path}").into_bytes();
         let status = [
             one(".M", ".beads/a b"),
             one("A.", ".beads/staged"),
@@ -119,8 +116,7 @@ mod tests {
         };
         assert_eq!(changes, expected);
         assert_eq!(changes.count(), 5);
-        let unmerged =
-            format!("u UU N... 100644 100644 100644 100644 {hash} {hash} {hash} .beads/x y").into_bytes();
+        let unmerged = format!("u UU N... 100644 100644 100644 100644 {hash} {hash} {hash} .beads/x y").into_bytes();
         assert_eq!(DatabaseChanges::parse(&[unmerged], &names), Err(paths(&[b".beads/x y"])));
     }
 }

@@ -11,8 +11,8 @@ use std::fs;
 use std::path::Path;
 
 use super::{
-    BranchHead, DatabaseChanges, Event, IndexLock, Move, Repository, Stop, SyncMessage, arriving, begin,
-    counted, entries, hooks, index, move_branch, replay, say, short, turn,
+    BranchHead, DatabaseChanges, Event, IndexLock, Move, Repository, Stop, SyncMessage, arriving, begin, counted,
+    entries, hooks, index, move_branch, replay, say, short, turn,
 };
 
 /// Commits what changed. Returns where the branch is then.
@@ -61,11 +61,7 @@ fn as_committed(repository: &Repository, commit: &str, index: &Path) -> Result<(
 }
 
 /// Makes the next commit, on no branch yet; `None` when it would have the tree of the last.
-fn make(
-    repository: &Repository,
-    changes: &DatabaseChanges,
-    head: &BranchHead,
-) -> Result<Option<String>, Stop> {
+fn make(repository: &Repository, changes: &DatabaseChanges, head: &BranchHead) -> Result<Option<String>, Stop> {
     let git = &repository.git;
     let (index, message) = (index::scratch(repository), turn::own(repository, "message"));
     git.call(["read-tree", &head.commit]).index(&index).done()?;

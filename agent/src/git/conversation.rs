@@ -88,11 +88,7 @@ pub(super) fn converse(
     }
     let mut streams = [
         child.stdout.take().map(|stream| OutputStream::new(stream.into(), kept)).transpose()?,
-        child
-            .stderr
-            .take()
-            .map(|stream| OutputStream::new(stream.into(), KeptOutput::BothEnds))
-            .transpose()?,
+        child.stderr.take().map(|stream| OutputStream::new(stream.into(), KeptOutput::BothEnds)).transpose()?,
     ];
     let pidfd = sys::pidfd_open(child.id().cast_signed()).ok();
     let begun = Instant::now();

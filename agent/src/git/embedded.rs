@@ -63,9 +63,7 @@ mod tests {
         let of = |names: &[&str]| parts(|name| names.contains(&name));
         assert_eq!(of(&["HEAD", "config", "objects", "refs"]), ["HEAD", "objects", "refs"]);
         assert_eq!(of(&["HEAD", "commondir"]), ["HEAD", "commondir"]);
-        for names in
-            [&["HEAD", "config", "objects"][..], &["objects", "refs", "commondir"], &["HEAD", "refs"]]
-        {
+        for names in [&["HEAD", "config", "objects"][..], &["objects", "refs", "commondir"], &["HEAD", "refs"]] {
             assert!(of(names).is_empty(), "{names:?}");
         }
     }

@@ -116,16 +116,9 @@ mod tests {
             assert_eq!(history.network(now), Network::UseQuietly);
             assert!(history.hear(Network::UseQuietly, &out, now).is_empty());
         }
-        assert_eq!(
-            history.hear(Network::UseQuietly, &[SyncMessage::Reached], now),
-            ["Reached it again after 15m 10s"]
-        );
+        assert_eq!(history.hear(Network::UseQuietly, &[SyncMessage::Reached], now), ["Reached it again after 15m 10s"]);
         assert_eq!(history.network(now), Network::Use);
-        assert_eq!(
-            history.hear(Network::Use, &[SyncMessage::Reached, out[0].clone()], now),
-            [line],
-            "a refused push"
-        );
+        assert_eq!(history.hear(Network::Use, &[SyncMessage::Reached, out[0].clone()], now), [line], "a refused push");
         assert_eq!(history.network(now), Network::Leave);
     }
 }

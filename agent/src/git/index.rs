@@ -27,9 +27,7 @@ impl<'a> IndexLock<'a> {
         loop {
             match fs::hard_link(&file, &lock) {
                 Ok(()) => return Ok(Self { repository }),
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                    repository.wait_for_index(begun)?
-                }
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => repository.wait_for_index(begun)?,
                 Err(error) => return Err(Stop::io("cannot make", &lock, &error)),
             }
         }

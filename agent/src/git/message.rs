@@ -78,9 +78,7 @@ mod tests {
     #[test]
     fn a_word_survives_the_way_and_output_is_never_another() {
         let hostile = "{\"pushed\":\"x\"}\n\"reached\"".to_owned();
-        for word in
-            [SyncMessage::Output(hostile.clone()), SyncMessage::Reached, SyncMessage::Refused(hostile)]
-        {
+        for word in [SyncMessage::Output(hostile.clone()), SyncMessage::Reached, SyncMessage::Refused(hostile)] {
             let line = serde_json::to_string(&word).unwrap();
             assert!(!line.contains('\n'), "{line}");
             assert_eq!(SyncMessage::parse(&line), word);

@@ -143,9 +143,7 @@ mod tests {
             assert!(names.is_left_out(format!("a/.beads/{path}").as_bytes()), "{path}");
             assert!(!names.is_left_out(path.as_bytes()), "{path} is not below the database");
         }
-        for path in
-            ["issues.jsonl", "sub/.exclusive-lock", "-wal", "logs/sync.log.old", "daemon.locked", "beads.db"]
-        {
+        for path in ["issues.jsonl", "sub/.exclusive-lock", "-wal", "logs/sync.log.old", "daemon.locked", "beads.db"] {
             assert!(!names.is_left_out(format!("a/.beads/{path}").as_bytes()), "{path}");
         }
         let at_top = ExcludedNames { prefix: PathBuf::new(), own: Vec::new() };

@@ -179,8 +179,7 @@ impl GitCall {
         sys::end_with_this_thread(&mut self.command);
         let begun = Instant::now();
         let args = self.shown();
-        let failed =
-            |error: io::Error| Stop::Refused(format!("git {}: {}", args.join(" "), system_words(&error)));
+        let failed = |error: io::Error| Stop::Refused(format!("git {}: {}", args.join(" "), system_words(&error)));
         let mut child = self.command.spawn().map_err(|error| match error.kind() {
             io::ErrorKind::NotFound if self.command.get_current_dir().is_some_and(Path::is_dir) => {
                 Stop::Refused("there is no program git; install it".to_owned())

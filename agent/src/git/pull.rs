@@ -4,16 +4,12 @@
 use std::ffi::OsStr;
 
 use super::{
-    BranchHead, Distance, Event, Move, Repository, Stop, SyncMessage, SyncTurn, Upstream, arriving, counted,
-    hooks, replay, say, short, travel,
+    BranchHead, Distance, Event, Move, Repository, Stop, SyncMessage, SyncTurn, Upstream, arriving, counted, hooks,
+    replay, say, short, travel,
 };
 
 /// Puts the branch on top of the upstream's commit. Returns where it is then.
-pub(super) fn pull(
-    turn: &mut SyncTurn<'_>,
-    upstream: &Upstream,
-    distance: &Distance,
-) -> Result<BranchHead, Stop> {
+pub(super) fn pull(turn: &mut SyncTurn<'_>, upstream: &Upstream, distance: &Distance) -> Result<BranchHead, Stop> {
     let (repository, head) = (turn.repository, &distance.head);
     refuse_uncommitted(repository)?;
     let to = replay::replay(repository, &head.commit, distance.commit(), upstream.name())?;
@@ -58,11 +54,7 @@ fn refuse_uncommitted(repository: &Repository) -> Result<(), Stop> {
 
 /// Refuses when the upstream has lost commits that this branch was built on: to put them back may be as wrong as to
 /// drop them.
-pub(super) fn refuse_rewritten(
-    repository: &Repository,
-    upstream: &Upstream,
-    distance: &Distance,
-) -> Result<(), Stop> {
+pub(super) fn refuse_rewritten(repository: &Repository, upstream: &Upstream, distance: &Distance) -> Result<(), Stop> {
     let head = &distance.head;
     let (git, name) = (&repository.git, upstream.name());
     let Some(base) = git.call(["merge-base", distance.commit(), &head.commit]).run()?.ok_text() else {

@@ -16,12 +16,7 @@ struct Commit {
 }
 
 /// Makes the commits of `upstream..head` anew on top of `upstream`. Returns the last of them.
-pub(super) fn replay(
-    repository: &Repository,
-    head: &str,
-    upstream: &str,
-    name: &str,
-) -> Result<String, Stop> {
+pub(super) fn replay(repository: &Repository, head: &str, upstream: &str, name: &str) -> Result<String, Stop> {
     let git = &repository.git;
     let range = format!("{upstream}..{head}");
     let ahead = git.text(["rev-list", "--reverse", "--topo-order", &range])?;
@@ -131,15 +126,13 @@ mod tests {
 
     #[test]
     fn all_of_a_commit_but_tree_parent_and_committer_stays() {
-        let object =
-            b"tree 1\nparent 2\nauthor A \xe9 <a@b> 1 +0200\ncommitter C <c@d> 2 +0000\nencoding latin1\n\
+        let object = b"tree 1\nparent 2\nauthor A \xe9 <a@b> 1 +0200\ncommitter C <c@d> 2 +0000\nencoding latin1\n\
             \nbetreff\n\ntree x\n\n";
         let commit = Commit::parse(object);
         assert_eq!(commit.committed, b" 2 +0000");
         assert_eq!((commit.tree.as_str(), commit.parents.as_slice()), ("1", &["2".to_owned()][..]));
         assert!(!commit.is_signed);
-        let expected =
-            b"tree 3\nparent 4\nauthor A \xe9 <a@b> 1 +0200\ncommitter D <> 3 +0000\nencoding latin1\n\
+        let expected = b"tree 3\nparent 4\nauthor A \xe9 <a@b> 1 +0200\ncommitter D <> 3 +0000\nencoding latin1\n\
             \nbetreff\n\ntree x\n\n";
         assert_eq!(commit.anew("3", "4", b"D <> 3 +0000"), expected);
     }

@@ -12,9 +12,7 @@ use beadlock_checker::internal::duration::shown;
 use beadlock_checker::internal::facts;
 use nix::libc::{O_CLOEXEC, O_DIRECTORY};
 
-use super::{
-    Event, ExcludedNames, Git, Part, Stop, SyncRequest, as_path, embedded, escaped, escaped_path, to_type,
-};
+use super::{Event, ExcludedNames, Git, Part, Stop, SyncRequest, as_path, embedded, escaped, escaped_path, to_type};
 use crate::owner::Owners;
 
 /// A repository with a branch that can be committed to.

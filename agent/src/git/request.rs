@@ -57,12 +57,7 @@ impl SyncRequest {
         let mut args = args.into_iter();
         let request: Self = serde_json::from_str(args.next()?.to_str()?).ok()?;
         let dir = args.next()?.into();
-        Some(Self {
-            dir,
-            own_files: args.map(PathBuf::from).collect(),
-            begun: Some(Instant::now()),
-            ..request
-        })
+        Some(Self { dir, own_files: args.map(PathBuf::from).collect(), begun: Some(Instant::now()), ..request })
     }
 
     /// How long one talk with the remote may take: the rest is for what comes after it.

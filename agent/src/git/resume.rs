@@ -70,8 +70,7 @@ fn resume(turn: &mut SyncTurn<'_>, way: &Move) -> Result<(), Stop> {
             return Err(stop);
         }
     } else {
-        let elsewhere: BTreeSet<_> =
-            repository.differing(&way.from, &head.commit, None)?.into_iter().collect();
+        let elsewhere: BTreeSet<_> = repository.differing(&way.from, &head.commit, None)?.into_iter().collect();
         let kept: Vec<_> = states.into_iter().filter(|(path, _)| !elsewhere.contains(path)).collect();
         let paths: Vec<_> = kept.iter().map(|(path, _)| path.clone()).collect();
         go(&lock, BACK, &head.commit, &kept, &paths)?;
@@ -133,8 +132,7 @@ fn look(lock: &IndexLock<'_>, way: &Move, all: &[Vec<u8>]) -> Result<FileStates,
     let scratch = lock.copy()?;
     // First to the old state: nothing in the index may be where a file is now.
     index::set(&repository.git, &scratch, &way.from, all)?;
-    DatabaseChanges { present: there.clone(), ..DatabaseChanges::default() }
-        .stage(&repository.git, &scratch)?;
+    DatabaseChanges { present: there.clone(), ..DatabaseChanges::default() }.stage(&repository.git, &scratch)?;
     let differ = |commit: &str| -> Result<BTreeSet<Vec<u8>>, Stop> {
         let args = ["diff-index", "--cached", "--name-only", "--no-renames", "-z", commit];
         Ok(repository.git.call(args).index(&scratch).words()?.into_iter().collect())
@@ -169,9 +167,7 @@ fn judge(now: &[u8], old: Option<&[u8]>, new: Option<&[u8]>) -> FileState {
         (_, Some(new)) if new.len() >= now.len() && begins_as_new == now.len() => FileState::CutOff,
         (_, Some(new)) if !new.is_empty() && begins_as_new == new.len() => FileState::NewAndMore,
         // Were it cut off and then added to, it would be as the new one for whole pages beyond the old.
-        (Some(old), _)
-            if !old.is_empty() && now.starts_with(old) && begins_as_new / PAGE <= old.len() / PAGE =>
-        {
+        (Some(old), _) if !old.is_empty() && now.starts_with(old) && begins_as_new / PAGE <= old.len() / PAGE => {
             FileState::OldAndMore
         }
         _ => FileState::Unknown,
@@ -197,8 +193,7 @@ fn here(repository: &Repository, path: &[u8]) -> PathBuf {
 
 /// A link has taken the place of a directory above it, so another file is there.
 fn is_beyond_a_link(repository: &Repository, path: &[u8]) -> bool {
-    let is_link =
-        |dir: &Path| fs::symlink_metadata(repository.git.dir.join(dir)).is_ok_and(|meta| meta.is_symlink());
+    let is_link = |dir: &Path| fs::symlink_metadata(repository.git.dir.join(dir)).is_ok_and(|meta| meta.is_symlink());
     as_path(path).ancestors().skip(1).filter(|dir| !dir.as_os_str().is_empty()).any(is_link)
 }
 

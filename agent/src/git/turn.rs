@@ -55,8 +55,7 @@ impl<'a> SyncTurn<'a> {
 
     fn clear_up(&self) {
         let lock = self.repository.index_lock();
-        let is_ours =
-            |lock: fs::Metadata| self.file.metadata().is_ok_and(|ours| inode(&ours) == inode(&lock));
+        let is_ours = |lock: fs::Metadata| self.file.metadata().is_ok_and(|ours| inode(&ours) == inode(&lock));
         if fs::symlink_metadata(&lock).is_ok_and(is_ours) {
             remove(&lock);
         }

@@ -1,8 +1,6 @@
 //! The branch of a remote that this one follows.
 
-use super::{
-    BranchHead, Event, Git, Network, Part, Repository, Stop, SyncMessage, SyncRequest, escaped, say, to_type,
-};
+use super::{BranchHead, Event, Git, Network, Part, Repository, Stop, SyncMessage, SyncRequest, escaped, say, to_type};
 
 /// The upstream, as `git branch --set-upstream-to` has set it.
 pub(super) struct Upstream {
@@ -62,8 +60,7 @@ impl Upstream {
     /// Brings the tracking branch up to date. Returns its commit; `None` when the remote has no such branch.
     pub(super) fn fetch(&self, git: &Git, request: &SyncRequest) -> Result<Option<String>, Stop> {
         let bound = request.for_the_network();
-        let mut args =
-            vec!["fetch", "--quiet", "--no-tags", "--no-recurse-submodules", "--no-auto-maintenance"];
+        let mut args = vec!["fetch", "--quiet", "--no-tags", "--no-recurse-submodules", "--no-auto-maintenance"];
         let both = format!("+{}:{}", self.branch, self.tracking);
         args.extend(["--no-write-fetch-head", "--no-prune", &self.remote, &both]);
         let answer = git.call(args).within(bound).run()?;
@@ -85,12 +82,7 @@ impl Upstream {
     }
 
     /// How far the branch is from the upstream's commit.
-    pub(super) fn distance(
-        &self,
-        git: &Git,
-        head: BranchHead,
-        upstream: Option<String>,
-    ) -> Result<Distance, Stop> {
+    pub(super) fn distance(&self, git: &Git, head: BranchHead, upstream: Option<String>) -> Result<Distance, Stop> {
         let count = |range: &str| Ok(git.text(["rev-list", "--count", range])?.parse().unwrap_or(0));
         let here = &head.commit;
         let (ahead, behind) = match &upstream {

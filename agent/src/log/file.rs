@@ -72,12 +72,7 @@ impl LogFile {
         self.open.is_some()
     }
 
-    fn append(
-        &mut self,
-        line: &str,
-        header: impl FnOnce() -> String,
-        complaints: &mut Vec<String>,
-    ) -> io::Result<()> {
+    fn append(&mut self, line: &str, header: impl FnOnce() -> String, complaints: &mut Vec<String>) -> io::Result<()> {
         let mut size = self.ready()?;
         if self.limits.are_reached(size, line.len()) {
             complaints.extend(self.make_room(line.len()));

@@ -138,8 +138,7 @@ mod tests {
     use super::*;
     use beadlock_checker::internal::dialect::beads;
 
-    const HOSTILE: &str =
-        "x\r\n[2026-01-01 00:00:00] Sync cycle complete\u{2028}\u{202e}\u{1b}[1A\u{9b}\ty\u{e0041}";
+    const HOSTILE: &str = "x\r\n[2026-01-01 00:00:00] Sync cycle complete\u{2028}\u{202e}\u{1b}[1A\u{9b}\ty\u{e0041}";
 
     fn output(message: &str) -> Line {
         Line::new(Event::Output, message.to_owned())
@@ -172,18 +171,13 @@ mod tests {
             )
         );
         let record = beads::Record { holder: HOSTILE.to_owned(), ..beads::Record::new("x", "1").unwrap() };
-        let line = Line { message: HOSTILE.to_owned(), ..line }
-            .about(&Record::from(&record))
-            .because(Reason::PidAlive);
+        let line = Line { message: HOSTILE.to_owned(), ..line }.about(&Record::from(&record)).because(Reason::PidAlive);
         let json = line.json(0, Some(HOSTILE));
         assert!(json.trim_end_matches('\n').chars().all(is_harmless), "{json}");
         let read: serde_json::Value = serde_json::from_str(&json).unwrap();
         assert_eq!((&read["holder"], &read["db"]), (&HOSTILE.into(), &HOSTILE.into()), "raw");
         assert_eq!((&read["pid"], &read["host"]), (&record.pid.into(), &record.hostname.as_str().into()));
-        assert_eq!(
-            (&read["since"], &read["reason"]),
-            (&record.started_at.to_string().into(), &"pid_alive".into())
-        );
+        assert_eq!((&read["since"], &read["reason"]), (&record.started_at.to_string().into(), &"pid_alive".into()));
         let text = line.text(0, None);
         assert_eq!(read["message"], text["[1970-01-01 00:00:00] ".len()..text.len() - 1], "as in the text");
     }

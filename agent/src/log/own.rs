@@ -103,8 +103,7 @@ pub(crate) fn cannot_watch(why: impl Display) -> Line {
 
 /// How many databases are served, are new, have gone, have another policy; and what changes only at the next start.
 pub(crate) fn reloaded([all, new, gone, changed]: [usize; 4], kept: &[&str]) -> Line {
-    let kept: String =
-        kept.iter().map(|what| format!("; another {what} is opened at the next start")).collect();
+    let kept: String = kept.iter().map(|what| format!("; another {what} is opened at the next start")).collect();
     let counts = format_args!("{all} databases, {new} new, {gone} gone, {changed} changed{kept}");
     said(Event::ConfigurationReloaded, counts)
 }

@@ -9,9 +9,7 @@ use std::sync::mpsc::{Receiver, Sender};
 use std::thread::sleep;
 use std::time::Duration;
 
-use super::{
-    Line, LogFormat, LogMounts, LogOutput, LogSettings, Served, Whose, complain, named, own, terminal,
-};
+use super::{Line, LogFormat, LogMounts, LogOutput, LogSettings, Served, Whose, complain, named, own, terminal};
 
 /// How many files are kept open at once.
 const OPEN: usize = 32;

@@ -80,8 +80,7 @@ mod tests {
 
     #[test]
     fn reads_what_the_contract_names() {
-        let cases =
-            [("10MiB", 10 << 20), ("64KiB", 64 << 10), ("1GiB", 1 << 30), ("4096", 4096), ("4KiB", 4096)];
+        let cases = [("10MiB", 10 << 20), ("64KiB", 64 << 10), ("1GiB", 1 << 30), ("4096", 4096), ("4KiB", 4096)];
         for (text, size) in cases {
             assert_eq!(parse_size(text), Ok(size), "{text}");
         }
@@ -91,20 +90,9 @@ mod tests {
 
     #[test]
     fn refuses_the_rest_with_examples() {
-        for text in [
-            "",
-            "x",
-            "MiB",
-            "+5MiB",
-            "-1",
-            "1.5MiB",
-            "10MB",
-            "10mib",
-            "10 MiB",
-            "10M",
-            "é",
-            "99999999999999999999",
-        ] {
+        for text in
+            ["", "x", "MiB", "+5MiB", "-1", "1.5MiB", "10MB", "10mib", "10 MiB", "10M", "é", "99999999999999999999"]
+        {
             assert!(parse_size(text).unwrap_err().contains("examples: 10MiB"), "{text}");
         }
         for text in ["0", "4095", "3KiB"] {

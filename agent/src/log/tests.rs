@@ -61,8 +61,7 @@ fn every_line_of_every_thread_is_there_once_and_in_order() {
         let lines = lines(dir, settings.keep);
         for writer in 0..4 {
             let front = format!("{writer} ");
-            let numbers: Vec<usize> =
-                lines.iter().filter_map(|line| line.strip_prefix(&front)?.parse().ok()).collect();
+            let numbers: Vec<usize> = lines.iter().filter_map(|line| line.strip_prefix(&front)?.parse().ok()).collect();
             assert_eq!(numbers, (database..EACH).step_by(2).collect::<Vec<_>>(), "of {writer} in {database}");
         }
         assert_eq!(lines.len(), 4 * EACH / 2, "and nothing else");
@@ -119,10 +118,7 @@ fn settings_that_cannot_be_are_refused_and_change_nothing() {
     let dir = scene.serve(0);
     let settings = LogSettings { shared: Some(dir.join("gone/all.log")), ..LogSettings::default() };
     let error = scene.log.desk.configure(settings.clone()).unwrap_err().to_string();
-    assert!(
-        error.contains("gone/all.log cannot be written: no such file or directory; name a regular"),
-        "{error}"
-    );
+    assert!(error.contains("gone/all.log cannot be written: no such file or directory; name a regular"), "{error}");
     scene.log.desk.output(0, "x");
     scene.log.close();
     assert_eq!(lines(&dir, 0), ["x"]);

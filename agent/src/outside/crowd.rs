@@ -64,9 +64,8 @@ impl Crowd {
             return true;
         }
         let CrowdLimits { asking, answering, .. } = self.limits;
-        let is_silent = |member: &Connection| {
-            !member.has_asked.load(Ordering::Relaxed) && member.since.elapsed() >= asking
-        };
+        let is_silent =
+            |member: &Connection| !member.has_asked.load(Ordering::Relaxed) && member.since.elapsed() >= asking;
         let silent = self.open.iter().position(is_silent);
         let slow = || (self.open.front()?.since.elapsed() >= answering).then_some(0);
         let Some(member) = silent.or_else(slow).and_then(|at| self.open.remove(at)) else { return false };

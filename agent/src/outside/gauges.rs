@@ -29,9 +29,8 @@ pub(super) fn of(mut snapshot: Snapshot, now: Instant) -> Registry {
     snapshot.databases.retain(|seen| seen.why.is_none());
     let skipping = ConstGauge::new(number(snapshot.skipping() as u64));
     registry.register("skipping_databases", "Databases whose last cycle was skipped", skipping);
-    let age = |seen: &DatabaseSnapshot| {
-        seen.streak().map(|(since, _)| now.saturating_duration_since(since).as_secs_f64())
-    };
+    let age =
+        |seen: &DatabaseSnapshot| seen.streak().map(|(since, _)| now.saturating_duration_since(since).as_secs_f64());
     let longest = snapshot.databases.first().and_then(age).unwrap_or(0.0);
     let help = "For how long the database is skipped that is skipped for longest";
     registry.register_with_unit("longest_skip_streak", help, Unit::Seconds, ConstGauge::new(longest));

@@ -41,11 +41,7 @@ pub(crate) struct Door {
 
 impl Door {
     /// Listens, and answers from now on with what the scheduler says to the questions.
-    pub(crate) fn open(
-        address: &Address,
-        is_anywhere: bool,
-        metrics: Arc<Metrics>,
-    ) -> io::Result<(Self, Questions)> {
+    pub(crate) fn open(address: &Address, is_anywhere: bool, metrics: Arc<Metrics>) -> io::Result<(Self, Questions)> {
         let thread = Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let thread = thread.map_err(crate::limits::no_events)?;
         let (listener, socket) = thread.block_on(Listener::bind(address))?;

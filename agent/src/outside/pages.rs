@@ -105,13 +105,11 @@ mod tests {
 
     #[test]
     fn who_calls_this_machine_by_another_name_is_another_pages() {
-        let is_let_in =
-            |host: &str| is_this_machine(&Request::builder().header(HOST, host).body(()).unwrap());
+        let is_let_in = |host: &str| is_this_machine(&Request::builder().header(HOST, host).body(()).unwrap());
         for host in ["127.0.0.1", "127.0.0.1:9187", "[::1]:80", "[::1]", "localhost:1", "LOCALHOST", ""] {
             assert!(is_let_in(host), "{host}");
         }
-        for host in ["evil.example", "evil.example:80", "127.0.0.1.evil.example", "localhost.evil.example:1"]
-        {
+        for host in ["evil.example", "evil.example:80", "127.0.0.1.evil.example", "localhost.evil.example:1"] {
             assert!(!is_let_in(host), "{host}");
         }
         assert!(is_this_machine(&Request::new(())), "HTTP/1.0 names nobody");

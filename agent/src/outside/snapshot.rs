@@ -162,10 +162,9 @@ impl StatusRow {
                 reason: decision.map(|decision| decision.reason().as_str()),
                 message: decision.map(Decision::to_string),
             }),
-            streak: seen.streak().map(|(since, skips)| StreakRow {
-                skips,
-                age_ms: millis(now.saturating_duration_since(since)),
-            }),
+            streak: seen
+                .streak()
+                .map(|(since, skips)| StreakRow { skips, age_ms: millis(now.saturating_duration_since(since)) }),
             lock: decision.and_then(Decision::record).map(|record| LockRow {
                 holder: cut(record.holder()),
                 pid: record.pid(),

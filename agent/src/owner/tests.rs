@@ -98,10 +98,7 @@ fn others_may_write_neither_here_nor_above_unless_it_is_sticky_above() {
     for (dir, is_above) in [(&scene.dir, false), (&scene.repo, false), (&scene.home, true)] {
         let refusal = scene.refusal_with(dir, 0o757).unwrap();
         let words = refusal.to_string();
-        assert!(
-            words.starts_with(&format!("everybody may write to {} (mode 0757), and ", shown(dir))),
-            "{words}"
-        );
+        assert!(words.starts_with(&format!("everybody may write to {} (mode 0757), and ", shown(dir))), "{words}");
         let typed = format!(
             "; type: chmod o-w {}, or give --allow-foreign-owner",
             beadlock_checker::internal::shell::quoted_path(dir)
@@ -145,10 +142,7 @@ fn the_directory_of_a_redirect_is_asked_too_and_those_above_it() {
     {
         chown(&dir, Some(SOMEBODY), None).unwrap();
         let refusal = ours().check(&database).unwrap_err();
-        assert!(
-            refusal.to_string().starts_with(&format!("{} belongs to uid 54321, ", shown(&dir))),
-            "{refusal}"
-        );
+        assert!(refusal.to_string().starts_with(&format!("{} belongs to uid 54321, ", shown(&dir))), "{refusal}");
         assert_eq!(refusal.is_of_ancestor, is_above);
         chown(&dir, Some(0), None).unwrap();
     }

@@ -115,12 +115,7 @@ fn look_at(
 }
 
 /// Keeps each directory once, and sorts by path.
-fn each_once(
-    found: &mut Vec<Arc<FoundDatabase>>,
-    scope: &SearchScope,
-    mounts: &Mounts,
-    before: &[Arc<FoundDatabase>],
-) {
+fn each_once(found: &mut Vec<Arc<FoundDatabase>>, scope: &SearchScope, mounts: &Mounts, before: &[Arc<FoundDatabase>]) {
     found.sort_by(|one, other| one.at.cmp(&other.at));
     let known: HashSet<&Path> = before.iter().map(|found| found.database.dir.as_path()).collect();
     found.sort_by_key(|found| !known.contains(found.database.dir.as_path()));
@@ -253,8 +248,7 @@ impl ScanState<'_> {
             _ => return None,
         }
         let path = at.to_owned();
-        let look_up =
-            move || Database::named(&path, &Environment::default()).and_then(Database::to_stay_with);
+        let look_up = move || Database::named(&path, &Environment::default()).and_then(Database::to_stay_with);
         // Its redirect may lead to a file system that does not answer.
         let answer = if self.mounts.are_local() { Some(look_up()) } else { beside::call(at, look_up) };
         match answer {
@@ -303,8 +297,7 @@ impl FoundDatabase {
 
     /// It is still the same directory, not a link, and without a redirect.
     fn is_as_it_was(&self) -> bool {
-        let is_the_same =
-            |meta: fs::Metadata| meta.is_dir() && (meta.dev(), meta.ino()) == self.database.inode();
+        let is_the_same = |meta: fs::Metadata| meta.is_dir() && (meta.dev(), meta.ino()) == self.database.inode();
         self.at == self.database.dir
             && fs::symlink_metadata(&self.at).is_ok_and(is_the_same)
             && fs::symlink_metadata(self.at.join(REDIRECT)).is_err_and(|error| is_absence(&error))

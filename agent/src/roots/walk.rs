@@ -80,8 +80,7 @@ impl RootWalk {
     ) -> Option<()> {
         let mut path = self.top.clone();
         let settled = File::open(&path).is_ok_and(is_local).then(|| now.saturating_sub(SETTLED));
-        let mut steps =
-            WalkSteps { device: None, settled, are_asked: self.are_asked, mounts, entered: 0, tell };
+        let mut steps = WalkSteps { device: None, settled, are_asked: self.are_asked, mounts, entered: 0, tell };
         let mut top = mem::take(&mut self.tree);
         if !steps.enter(&mut top, &mut path) {
             return Some(());

@@ -131,8 +131,7 @@ impl Scheduler {
         };
         let common = CycleSettings::of(&settings);
         watch.mind(&common.own_files);
-        let work =
-            Arc::new(CycleServices { audits_at_once: settings.mode == RunMode::Once, watch, trail, metrics });
+        let work = Arc::new(CycleServices { audits_at_once: settings.mode == RunMode::Once, watch, trail, metrics });
         let mut scheduler = Self {
             search: RootSearch::new(settings.scope(), settings.defaults.interval),
             settings,

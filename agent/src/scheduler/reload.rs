@@ -58,8 +58,7 @@ impl Reload {
         let Some(job) = &mut self.job else { return pending().await };
         let read = job.await;
         self.job = None;
-        let fault =
-            |_| ConfigFailure::new(1, "a fault in beadlock-agent itself; please report it".to_owned());
+        let fault = |_| ConfigFailure::new(1, "a fault in beadlock-agent itself; please report it".to_owned());
         read.unwrap_or_else(|error| Err(fault(error)))
     }
 }
@@ -71,10 +70,8 @@ impl Read {
         (audit, listen): (Option<PathBuf>, Option<Address>),
     ) -> Result<Self, ConfigFailure> {
         let mut settings = AgentSettings::read(typed, roots)?;
-        let kept = [
-            ("audit file", settings.agent.audit != audit),
-            ("address to listen at", settings.agent.listen != listen),
-        ];
+        let kept =
+            [("audit file", settings.agent.audit != audit), ("address to listen at", settings.agent.listen != listen)];
         let kept = kept.iter().filter(|(_, is_kept)| *is_kept).map(|(what, _)| *what).collect();
         (settings.agent.audit, settings.agent.listen) = (audit, listen);
         // Last: nothing fails after it.

@@ -64,10 +64,7 @@ impl Scheduler {
     /// There are other databases below the roots than before.
     fn serve_others(&mut self, is_first_look: bool) {
         let Changes { new, gone, .. } = self.serve();
-        if !(new.is_empty() && gone.is_empty()
-            || self.reload.is_awaited()
-            || self.settings.mode == RunMode::Once)
-        {
+        if !(new.is_empty() && gone.is_empty() || self.reload.is_awaited() || self.settings.mode == RunMode::Once) {
             notify::ready(self.served());
         }
         // Before the lines: most likely their logs are gone with them.
@@ -212,8 +209,7 @@ impl Scheduler {
         self.next_number += 1;
         log::serve(number, &database.dir);
         debug!(db = ?database.dir, "database comes");
-        let subject =
-            Subject { number, database: Arc::new(database), policy, common: Arc::clone(&self.common) };
+        let subject = Subject { number, database: Arc::new(database), policy, common: Arc::clone(&self.common) };
         let entry = ServedDatabase {
             subject,
             due: Due::new(Instant::now()),
@@ -262,8 +258,7 @@ impl Scheduler {
             changes.changed += 1;
         }
         entry.due.come_by(Instant::now() + policy.interval);
-        entry.subject =
-            Subject { number, database: Arc::new(database), policy, common: Arc::clone(&self.common) };
+        entry.subject = Subject { number, database: Arc::new(database), policy, common: Arc::clone(&self.common) };
         // With `--once` it has had its cycle, or is about to.
         if self.settings.mode != RunMode::Once {
             self.wait(number);
@@ -323,8 +318,7 @@ mod tests {
     #[test]
     fn many_are_spread_evenly_over_the_interval() {
         let minute = Duration::from_secs(60);
-        let places: Vec<u128> =
-            (0..10_000).map(|place| place_in(minute, place, 10_000).as_millis()).collect();
+        let places: Vec<u128> = (0..10_000).map(|place| place_in(minute, place, 10_000).as_millis()).collect();
         assert_eq!((places[0], places[9_999]), (0, 57_000));
         assert!(places.is_sorted());
         for gathered in places.chunk_by(|one, next| one == next) {

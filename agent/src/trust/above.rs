@@ -124,10 +124,7 @@ mod tests {
         for dir in ["a", "a/b"] {
             let (named, doubt) = doubted(&top, dir, 0o757).unwrap();
             assert_eq!(named, top.join(dir));
-            assert!(
-                matches!(doubt, Doubt::Writers { mode: 0o757, group: None, everybody: true }),
-                "{doubt:?}"
-            );
+            assert!(matches!(doubt, Doubt::Writers { mode: 0o757, group: None, everybody: true }), "{doubt:?}");
             assert_eq!(doubted(&top, dir, 0o1757), None, "the sticky bit is enough");
         }
         assert_eq!(doubted(&top, "a/b/c", 0o757), None, "asked by others");

@@ -40,9 +40,7 @@ pub(super) fn heard(mut event: Event) -> Option<WatchReport> {
             PathFate::MovedWithItsWatch
         }
         EventKind::Modify(ModifyKind::Name(RenameMode::From)) | EventKind::Remove(_) => PathFate::Gone,
-        EventKind::Create(_) | EventKind::Modify(ModifyKind::Data(_) | ModifyKind::Metadata(_)) => {
-            PathFate::New
-        }
+        EventKind::Create(_) | EventKind::Modify(ModifyKind::Data(_) | ModifyKind::Metadata(_)) => PathFate::New,
         // Both halves of a move were reported one by one.
         _ => return None,
     };
@@ -78,11 +76,7 @@ mod tests {
             if let Some(tracker) = tracker {
                 event = event.set_tracker(tracker);
             }
-            assert_eq!(
-                heard(event),
-                expected.map(|fate| WatchReport::At(path, fate)),
-                "{kind:?} {tracker:?}"
-            );
+            assert_eq!(heard(event), expected.map(|fate| WatchReport::At(path, fate)), "{kind:?} {tracker:?}");
         }
         assert_eq!(heard(Event::new(EventKind::Other).set_flag(Flag::Rescan)), Some(WatchReport::Lost));
         assert_eq!(heard(Event::new(EventKind::Create(CreateKind::File))), None, "nowhere");

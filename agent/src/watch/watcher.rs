@@ -11,8 +11,7 @@ use std::time::Duration;
 
 use nix::errno::Errno;
 use notify::{
-    Config, ErrorKind, Event, EventHandler, EventKindMask, INotifyWatcher, RecursiveMode, WatchPathConfig,
-    Watcher as _,
+    Config, ErrorKind, Event, EventHandler, EventKindMask, INotifyWatcher, RecursiveMode, WatchPathConfig, Watcher as _,
 };
 
 /// How long a watcher may take to end. One that takes longer hangs in a file system, and keeps its watches meanwhile.

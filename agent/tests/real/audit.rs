@@ -70,10 +70,7 @@ fn a_stale_lock_that_was_removed_is_one_line_with_what_it_said() {
     assert_eq!(lines.len(), 1, "{lines:?}");
     let line = &lines[0];
     assert_eq!((&line["event"], &line["reason"]), (&"lock_stale_removed".into(), &"pid_gone".into()));
-    assert_eq!(
-        (&line["previous_lock"]["holder"], &line["previous_lock"]["pid"]),
-        (&"dead".into(), &pid.into())
-    );
+    assert_eq!((&line["previous_lock"]["holder"], &line["previous_lock"]["pid"]), (&"dead".into(), &pid.into()));
     assert!(["lease", "comparison"].map(Value::from).contains(&line["watched"]), "{line}");
     assert_eq!(line["lock"], Value::Null);
 }
@@ -86,10 +83,7 @@ fn a_lock_that_cannot_be_read_has_the_words_instead_of_a_record() {
     let lines = trail(&scene.file("audit.jsonl"));
     assert_eq!(lines.len(), 1, "{lines:?}");
     assert_eq!((&lines[0]["event"], &lines[0]["reason"]), (&"lock_blocked".into(), &"malformed".into()));
-    assert_eq!(
-        (&lines[0]["detail"], &lines[0]["lock"]),
-        (&"malformed lock file: unexpected EOF".into(), &Value::Null)
-    );
+    assert_eq!((&lines[0]["detail"], &lines[0]["lock"]), (&"malformed lock file: unexpected EOF".into(), &Value::Null));
 }
 
 #[test]
@@ -148,8 +142,7 @@ fn an_unfit_file_at_the_start_is_an_error_before_any_cycle() {
         let (code, stderr) = scene.once(&["--audit", path, "--exec", "touch ran"]);
         assert_eq!(code, 1, "{path}: {stderr}");
         assert_eq!(stderr.lines().count(), 1, "{stderr}");
-        let said =
-            format!("cannot start: the audit file {path} cannot be opened: {words}; name a regular file");
+        let said = format!("cannot start: the audit file {path} cannot be opened: {words}; name a regular file");
         assert!(stderr.contains(&said), "{stderr}");
     }
     assert!(!scene.file("ran").exists());
@@ -171,8 +164,7 @@ fn a_lock_file_is_neither_a_trail_nor_a_log() {
         assert!(said.contains(words) && said.contains("name another file"), "{args:?}: {said}");
         assert_eq!((scene.lock_text(), scene.lines()), (lock.clone(), vec![]), "{args:?}");
     };
-    for file in [".beads/.exclusive-lock", ".beads/.exclusive-lock.aside", ".exclusive-lock", "hard", "soft"]
-    {
+    for file in [".beads/.exclusive-lock", ".beads/.exclusive-lock.aside", ".exclusive-lock", "hard", "soft"] {
         refused(&["--audit", file], &[], &format!("audit: {file} "));
         refused(&["--log-file", file], &[], &format!("log-file: {file} "));
         refused(&[], &[("BEADLOCK_AUDIT", file)], &format!("audit: {file} "));

@@ -102,11 +102,7 @@ fn what_is_wrong_is_said_before_anything_is_started() {
     scene.write("nowhere.toml", "[[database]]\ndir = 'nowhere/.beads'\n");
     scene.write("root.toml", "root = ['nowhere']\n");
     for (file, code, words) in [
-        (
-            "typo.toml",
-            2,
-            "typo.toml:3:1: unknown key intervall; did you mean interval?\n  3 | intervall = 3\n",
-        ),
+        ("typo.toml", 2, "typo.toml:3:1: unknown key intervall; did you mean interval?\n  3 | intervall = 3\n"),
         ("nowhere.toml", 1, "nowhere.toml:2:1: "),
         ("root.toml", 1, "nowhere cannot be reached: no such file or directory; name a directory"),
         ("none.toml", 1, "cannot read none.toml: no such file or directory; name a TOML file\n"),
@@ -126,8 +122,7 @@ fn what_is_wrong_is_said_before_anything_is_started() {
 #[test]
 fn the_example_of_the_documentation_is_a_configuration() {
     let manual = read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/configuration.md"));
-    let examples: Vec<&str> =
-        manual.split("```toml\n").skip(1).filter_map(|part| part.split("```").next()).collect();
+    let examples: Vec<&str> = manual.split("```toml\n").skip(1).filter_map(|part| part.split("```").next()).collect();
     assert!(!examples.is_empty());
     for example in examples {
         let scene = fresh_scene();
@@ -162,8 +157,7 @@ fn the_example_beside_the_units_is_a_configuration() {
         };
         let lines: Vec<String> = example.lines().map(in_force).collect();
         let here = scene.path().display().to_string();
-        let text =
-            lines.join("\n").replace("/home/ann", &here).replace("/var/log/…", &format!("{here}/log/x"));
+        let text = lines.join("\n").replace("/home/ann", &here).replace("/var/log/…", &format!("{here}/log/x"));
         scene.write("agent.toml", &text);
         let (code, printed, stderr) = run(&scene, &["--config", "agent.toml", "--print-config"], &[]);
         assert_eq!((code, stderr.as_str()), (Some(0), ""), "{text}");

@@ -148,8 +148,7 @@ fn a_busy_gate_is_tried_again_soon_and_said_once() {
 fn a_signal_waits_for_the_running_cycle() {
     for signal in [Signal::SIGTERM, Signal::SIGINT] {
         let scene = fresh_scene();
-        let mut agent =
-            scene.start(&with("echo begun > begun; while ! test -e go; do sleep 0.02; done; echo done"));
+        let mut agent = scene.start(&with("echo begun > begun; while ! test -e go; do sleep 0.02; done; echo done"));
         until("the command", || scene.file("begun").exists());
         agent.signal(signal);
         until("the word", || scene.count(&format!("Ending on {signal} after 1 running cycles")) == 1);
@@ -235,9 +234,7 @@ fn a_lock_that_goes_while_its_database_is_in_the_queue_is_one_cycle() {
     let dbs = ["--db", ".beads", "--db", "other/.beads", "--jobs", "1"];
     let agent = scene.start(&[&with(exec)[..], &dbs].concat());
     let ran = |file: &str| scene.read(file).lines().count();
-    until("the first cycles", || {
-        [&scene.beads(), &other].iter().all(|dir| count_in(dir, "Sync cycle complete") == 1)
-    });
+    until("the first cycles", || [&scene.beads(), &other].iter().all(|dir| count_in(dir, "Sync cycle complete") == 1));
     fs::write(scene.file("wait"), "").unwrap();
     fs::write(scene.beads().join("issues.jsonl"), "x").unwrap();
     until("the one that takes long", || ran("ran") == 2);

@@ -133,8 +133,7 @@ fn what_is_on_its_way_is_written_at_the_end() {
         agent.signal(signal);
         let Ended { code, err: stderr, .. } = agent.end();
         assert_eq!(code, 0);
-        let (cycles, ended) =
-            (scene.count("Sync cycle complete"), stderr.matches(": ended outcome=").count());
+        let (cycles, ended) = (scene.count("Sync cycle complete"), stderr.matches(": ended outcome=").count());
         assert_eq!(cycles, ended, "{stderr}");
         let last = stderr.lines().last().unwrap();
         assert!(last.ends_with(" INFO agent stops code=0"), "{last}");
@@ -153,10 +152,7 @@ fn a_start_that_fails_has_its_lines_before_the_reason() {
     let stderr = String::from_utf8(output.stderr).unwrap();
     let lines: Vec<&str> = stderr.lines().collect();
     assert_eq!((output.status.code(), output.stdout.as_slice(), lines.len()), (Some(1), &[][..], 3));
-    assert!(
-        lines[0].contains(" INFO agent starts version=")
-            && lines[1].contains(" INFO agent cannot start error=")
-    );
+    assert!(lines[0].contains(" INFO agent starts version=") && lines[1].contains(" INFO agent cannot start error="));
     assert!(lines[2].starts_with("beadlock-agent: cannot start: "), "{stderr}");
 }
 
@@ -180,8 +176,7 @@ const MANY: usize = 50;
 const DATABASES: usize = 40;
 
 fn many_cycles(scene: &Scene, stderr: OwnedFd, level: &str) -> (Duration, Running) {
-    let mut agent =
-        scene.agent(&["--interval", "5ms", "--action", "none", "--log-level", level, "--db", ".beads"]);
+    let mut agent = scene.agent(&["--interval", "5ms", "--action", "none", "--log-level", level, "--db", ".beads"]);
     for number in 1..DATABASES {
         agent.arg("--db").arg(scene.database(&number.to_string()));
     }
@@ -315,11 +310,7 @@ fn a_reload_changes_the_level() {
     level("debug");
     agent.signal(Signal::SIGHUP);
     until("diagnostics", || said(&scene).contains(": ended outcome="));
-    assert!(
-        said(&scene).lines().next().unwrap().contains(" INFO reloaded databases=1 roots=0 "),
-        "{}",
-        said(&scene)
-    );
+    assert!(said(&scene).lines().next().unwrap().contains(" INFO reloaded databases=1 roots=0 "), "{}", said(&scene));
     level("off");
     agent.signal(Signal::SIGHUP);
     let reloads = "Configuration reloaded: 1 databases, 0 new, 0 gone, 0 changed";

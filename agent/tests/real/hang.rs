@@ -22,8 +22,7 @@ impl Mirror {
         let mut command = Command::new(tool("bindfs")?);
         command.arg("-f").args([source, point]);
         let mut bindfs = Running::start(command);
-        let is_mounted =
-            || read(Path::new("/proc/self/mounts")).contains(&format!(" {} fuse", point.display()));
+        let is_mounted = || read(Path::new("/proc/self/mounts")).contains(&format!(" {} fuse", point.display()));
         until("a mount, or none", || is_mounted() || bindfs.has_ended());
         if is_mounted() {
             return Some(Self { bindfs, point: point.to_owned() });
@@ -97,19 +96,15 @@ fn awaits(scene: &Scene, mirror: &Mirror, args: &[&str]) {
     until("a cycle of the other", || count_in(served, "Sync cycle complete") > 0);
     let took = begun.elapsed();
     let hung = mirror.point.join(".beads");
-    let words = format!(
-        "Not serving {}: the file system fuse at {} does not answer",
-        hung.display(),
-        mirror.point.display()
-    );
+    let words =
+        format!("Not serving {}: the file system fuse at {} does not answer", hung.display(), mirror.point.display());
     let is_said = || log_of(served).iter().any(|line| line.starts_with(&words));
     until("which one does not answer", is_said);
     // It is less than a second on a machine with nothing else to do; before, there was no first cycle at all.
     println!("the other had its first cycle after {took:?}");
     if !args.contains(&"--root") {
         let status = crate::outside::get(scene, "/status").1;
-        let row =
-            format!(r#"{{"dir":"{}","state":"not_serving","why":"the file system fuse at "#, hung.display());
+        let row = format!(r#"{{"dir":"{}","state":"not_serving","why":"the file system fuse at "#, hung.display());
         assert!(status.contains(&row), "{status}");
     }
     mirror.signal(Signal::SIGCONT);

@@ -8,8 +8,7 @@ use serde_json::Value;
 
 use crate::agent::{OfAgent, fresh_scene};
 
-const KEYS: [&str; 10] =
-    ["time", "level", "db", "event", "message", "holder", "pid", "host", "since", "reason"];
+const KEYS: [&str; 10] = ["time", "level", "db", "event", "message", "holder", "pid", "host", "since", "reason"];
 
 /// The objects of a log, each a line with exactly the keys in their order.
 fn objects(log: &str) -> Vec<Value> {
@@ -167,8 +166,7 @@ fn a_full_disk_tears_one_line_and_no_other() {
     let text = scene.read("seen");
     let is_whole = |line: &&str| line.len() > 22 && line.starts_with("[20") && line.get(20..22) == Some("] ");
     let torn = text.lines().filter(|line| !is_whole(line)).count();
-    let last =
-        text.lines().filter_map(|line| line.split_once("] b")?.1.parse::<u32>().ok()).next_back().unwrap();
+    let last = text.lines().filter_map(|line| line.split_once("] b")?.1.parse::<u32>().ok()).next_back().unwrap();
     assert!(last > 10 && last < 300, "it was full: {last}");
     assert!(torn <= 1 && !text.contains("\n\n"), "{text}");
     assert_eq!(text.lines().filter(|line| line.split_once("] c").is_some()).count(), 5, "{text}");

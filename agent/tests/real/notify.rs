@@ -145,13 +145,8 @@ fn the_commands_of_cycles_know_nothing_of_the_manager() {
     until("the cycle", || scene.count("Sync cycle complete") == 1);
     assert_eq!(agent.stop(), Some(0));
     let log = scene.lines();
-    assert_eq!(
-        log.iter().filter(|line| *line == "OTHER=stays").count(),
-        2,
-        "the command and its runner: {log:?}"
-    );
-    let told: Vec<_> =
-        log.iter().filter(|line| line.contains("NOTIFY_") || line.contains("WATCHDOG_")).collect();
+    assert_eq!(log.iter().filter(|line| *line == "OTHER=stays").count(), 2, "the command and its runner: {log:?}");
+    let told: Vec<_> = log.iter().filter(|line| line.contains("NOTIFY_") || line.contains("WATCHDOG_")).collect();
     assert!(told.is_empty(), "{told:?}");
 }
 

@@ -61,10 +61,7 @@ fn a_held_database_is_4() {
     let log = scene.lines();
     assert_eq!(log[2], "Skipping database (locked by vc-executor)");
     let host = this_host();
-    assert_eq!(
-        log[3],
-        format!("Held since 2025-10-25T12:00:00Z by PID {} on {host} (pid_alive)", holder.pid())
-    );
+    assert_eq!(log[3], format!("Held since 2025-10-25T12:00:00Z by PID {} on {host} (pid_alive)", holder.pid()));
     assert!(!scene.file("ran").exists());
     assert_eq!(scene.lock_text(), before);
 }
@@ -83,10 +80,7 @@ fn a_lock_that_cannot_be_checked_is_5() {
     let scene = fresh_scene();
     fs::write(scene.lock(), "{").unwrap();
     assert_eq!(scene.once(&["--exec", "touch ran"]).0, 5);
-    assert_eq!(
-        scene.lines()[2],
-        "Skipping database (lock check failed: malformed lock file: unexpected EOF)"
-    );
+    assert_eq!(scene.lines()[2], "Skipping database (lock check failed: malformed lock file: unexpected EOF)");
     assert!(!scene.file("ran").exists());
 }
 
@@ -129,18 +123,7 @@ fn of_several_databases_the_highest_counts_and_one_log_names_each() {
     symlink(&other, scene.file("link")).unwrap();
     let holder = sleeper();
     scene.claim("t", holder.pid());
-    let args = [
-        "--db",
-        ".beads",
-        "--db",
-        "other/.beads",
-        "--db",
-        "link",
-        "--log-file",
-        "all.log",
-        "--exec",
-        "echo hi",
-    ];
+    let args = ["--db", ".beads", "--db", "other/.beads", "--db", "link", "--log-file", "all.log", "--exec", "echo hi"];
     assert_eq!(scene.once(&args), (4, String::new()));
     let log = scene.read("all.log");
     let has = |line: &str| log.lines().filter(|logged| logged.ends_with(line)).count();
@@ -157,10 +140,7 @@ fn what_the_command_prints_cannot_forge_a_line() {
     assert_eq!(scene.once(&["--exec", exec]).0, 0);
     let log = scene.lines();
     assert_eq!(log[3], r"a\u{1b}[2Jb\rc");
-    assert_eq!(
-        log[4..].iter().filter(|line| line.starts_with("xxx")).map(String::len).sum::<usize>() / 1000,
-        100
-    );
+    assert_eq!(log[4..].iter().filter(|line| line.starts_with("xxx")).map(String::len).sum::<usize>() / 1000, 100);
 }
 
 #[test]
@@ -179,8 +159,7 @@ fn what_the_command_prints_is_told_from_what_the_agent_says() {
     fs::write(scene.file("out"), [&forged[..], &plain].concat().join("\n")).unwrap();
     assert_eq!(scene.once(&["--exec", "cat out; exit 3"]).0, 1);
     let log = scene.lines();
-    let expected: Vec<String> =
-        forged.iter().map(|line| format!("| {line}")).chain(plain.map(String::from)).collect();
+    let expected: Vec<String> = forged.iter().map(|line| format!("| {line}")).chain(plain.map(String::from)).collect();
     assert_eq!(log[3..log.len() - 2], expected);
     assert_eq!(scene.count("Sync cycle complete"), 0);
 }
@@ -301,7 +280,8 @@ fn who_has_had_a_cycle_has_no_other_when_more_databases_are_found() {
         fs::create_dir_all(scene.file(&format!("root/{number}"))).unwrap();
     }
     let found = scene.database("root/found");
-    let text = "interval = '50ms'\nroot = ['root']\nexec = 'sleep 0.5'\n[[database]]\ndir = '.beads'\naction = 'none'\n";
+    let text =
+        "interval = '50ms'\nroot = ['root']\nexec = 'sleep 0.5'\n[[database]]\ndir = '.beads'\naction = 'none'\n";
     scene.write("conf.toml", text);
     assert_eq!(scene.once(&["--config", "conf.toml"]).0, 0);
     let [named, found] = [&scene.beads(), &found].map(|dir| count_in(dir, "Sync cycle complete"));

@@ -132,9 +132,8 @@ fn who_has_gone_is_not_being_skipped() {
 fn the_pages_are_these_and_are_read_only() {
     let scene = fresh_scene();
     let agent = scene.start(&[&QUIET[..], &["--listen", "127.0.0.1:0"]].concat());
-    let address = || {
-        log_of(&scene.beads()).iter().find_map(|line| Some(line.strip_prefix("Listening at ")?.to_owned()))
-    };
+    let address =
+        || log_of(&scene.beads()).iter().find_map(|line| Some(line.strip_prefix("Listening at ")?.to_owned()));
     until("its port", || address().is_some());
     let ask = |head: &str| exchange(TcpStream::connect(address().unwrap()).unwrap(), head);
     assert_eq!(ask("GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"), (200, "ok\n".to_owned()));
@@ -242,9 +241,7 @@ fn who_does_not_read_the_answer_delays_nobody() {
 fn who_asks_badly_is_cut_off_and_delays_no_cycle() {
     let scene = fresh_scene();
     let agent = start(&scene, &["--interval", "20ms", "--action", "none", "--no-watch"]);
-    for bad in
-        ["\0\u{1b}[2J\r\n\r\n".to_owned(), format!("GET / HTTP/1.1\r\nX: {}\r\n\r\n", "x".repeat(1 << 20))]
-    {
+    for bad in ["\0\u{1b}[2J\r\n\r\n".to_owned(), format!("GET / HTTP/1.1\r\nX: {}\r\n\r\n", "x".repeat(1 << 20))] {
         let mut stream = connect(&scene).unwrap();
         // It may be cut off before it has said all.
         let _ = stream.write_all(bad.as_bytes());

@@ -103,11 +103,7 @@ fn it_is_asked_again_before_each_cycle() {
     let not_serving = format!("Not serving {}: {}", scene.beads().display(), words(&scene.beads()));
     until("the word", || scene.count(&not_serving) == 1);
     std::thread::sleep(std::time::Duration::from_millis(300));
-    assert_eq!(
-        (scene.count(&not_serving), scene.count("Starting sync cycle...")),
-        (1, 0),
-        "once, and no cycle"
-    );
+    assert_eq!((scene.count(&not_serving), scene.count("Starting sync cycle...")), (1, 0), "once, and no cycle");
     let reloaded = format!("Configuration not reloaded: {}; the old one stays", words(&scene.beads()));
     agent.signal(Signal::SIGHUP);
     until("no reload", || scene.count(&reloaded) == 1);

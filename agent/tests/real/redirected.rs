@@ -40,9 +40,7 @@ fn a_claim_where_a_new_redirect_leads_is_kept_from_the_next_cycle_on() {
     claim(&other);
     redirect(&scene.beads(), "other/.beads");
     let moved = line(&scene.beads(), &other, &scene.beads());
-    until("the redirect in both logs", || {
-        count_in(&scene.beads(), &moved) == 1 && count_in(&other, &moved) == 1
-    });
+    until("the redirect in both logs", || count_in(&scene.beads(), &moved) == 1 && count_in(&other, &moved) == 1);
     let before = ran(&scene.beads());
     let skipped = || count_in(&other, "Skipping database (locked by vc)");
     until("skips", || skipped() > 10);

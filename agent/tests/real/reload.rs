@@ -39,21 +39,11 @@ fn databases_come_and_go_and_a_streak_of_skips_goes_on() {
     scene.claim("vc", holder.pid());
     let skipping = "Skipping database (locked by vc)";
     until("three skips", || scene.count(skipping) >= 3);
-    reload(
-        &scene,
-        &agent,
-        &conf(top, &[HERE, OTHER]),
-        "Configuration reloaded: 2 databases, 1 new, 0 gone, 0 changed",
-    );
+    reload(&scene, &agent, &conf(top, &[HERE, OTHER]), "Configuration reloaded: 2 databases, 1 new, 0 gone, 0 changed");
     until("a cycle of the new one", || count_in(&other, "Sync cycle complete") > 0);
     let skips = scene.count(skipping);
     until("more skips", || scene.count(skipping) >= skips + 2);
-    reload(
-        &scene,
-        &agent,
-        &conf(top, &[HERE]),
-        "Configuration reloaded: 1 databases, 0 new, 1 gone, 0 changed",
-    );
+    reload(&scene, &agent, &conf(top, &[HERE]), "Configuration reloaded: 1 databases, 0 new, 1 gone, 0 changed");
     let last = "Configuration reloaded: 1 databases, 0 new, 1 gone, 0 changed";
     until("its last word", || count_in(&other, last) == 1);
     let skips = scene.count(skipping);
@@ -72,18 +62,12 @@ fn databases_come_and_go_and_a_streak_of_skips_goes_on() {
 fn a_running_cycle_ends_under_its_old_settings_and_one_that_has_gone_has_no_other() {
     let scene = fresh_scene();
     let other = scene.database("other");
-    let exec =
-        "interval = '100ms'\nexec = 'echo $$ >> ran; while ! test -e go; do sleep 0.01; done; echo old'";
+    let exec = "interval = '100ms'\nexec = 'echo $$ >> ran; while ! test -e go; do sleep 0.01; done; echo old'";
     let agent = start(&scene, &conf(exec, &[HERE, OTHER]));
     let runs = |name: &str| scene.read(name).lines().count();
     until("the commands", || runs("ran") == 1 && runs("other/ran") == 1);
     let new = "interval = '100ms'\ncycle-timeout = 1\nexec = 'echo new'";
-    reload(
-        &scene,
-        &agent,
-        &conf(new, &[HERE]),
-        "Configuration reloaded: 1 databases, 0 new, 1 gone, 1 changed",
-    );
+    reload(&scene, &agent, &conf(new, &[HERE]), "Configuration reloaded: 1 databases, 0 new, 1 gone, 1 changed");
     // Neither its new time-out nor its going does anything to it.
     std::thread::sleep(Duration::from_millis(1_500));
     assert_eq!((scene.count("new"), scene.count("Sync cycle complete")), (0, 0));
@@ -129,12 +113,7 @@ fn one_that_comes_back_while_its_last_cycle_runs_goes_on() {
     let agent = start(&scene, &conf(exec, &[HERE, OTHER]));
     let runs = || scene.read("other/ran").lines().count();
     until("the command", || runs() == 1);
-    reload(
-        &scene,
-        &agent,
-        &conf(exec, &[HERE]),
-        "Configuration reloaded: 1 databases, 0 new, 1 gone, 0 changed",
-    );
+    reload(&scene, &agent, &conf(exec, &[HERE]), "Configuration reloaded: 1 databases, 0 new, 1 gone, 0 changed");
     reload(
         &scene,
         &agent,
@@ -200,10 +179,7 @@ fn a_broken_file_keeps_the_old_configuration_whole() {
     let missing = "[[database]]\ndir = 'nowhere/.beads'\n";
     for (text, words) in [
         (format!("{new}intervall = 1\n"), "conf.toml:3:1: unknown key intervall; did you mean interval?"),
-        (
-            conf(new, &[HERE, HERE]),
-            "conf.toml:7:1: the same directory as the [[database]] of line 5; leave one out",
-        ),
+        (conf(new, &[HERE, HERE]), "conf.toml:7:1: the same directory as the [[database]] of line 5; leave one out"),
         (format!("{new}root = ['plain']\n"), "is not a directory; name a directory to look below"),
         (format!("{new}log-file = 'nowhere/x.log'\n{HERE}"), "nowhere/x.log cannot be written: no such file"),
         (conf(new, &[HERE, missing]), "nowhere/.beads does not exist"),
@@ -224,12 +200,7 @@ fn a_broken_file_keeps_the_old_configuration_whole() {
     let cycles = (scene.count("old"), count_in(&other, "old"));
     until("more cycles", || scene.count("old") >= cycles.0 + 3 && count_in(&other, "old") >= cycles.1 + 3);
     assert_eq!((scene.count("new"), count_in(&other, "new")), (0, 0));
-    reload(
-        &scene,
-        &agent,
-        &conf(new, &[HERE]),
-        "Configuration reloaded: 1 databases, 0 new, 1 gone, 1 changed",
-    );
+    reload(&scene, &agent, &conf(new, &[HERE]), "Configuration reloaded: 1 databases, 0 new, 1 gone, 1 changed");
     until("the new command", || scene.count("new") > 0);
     assert_eq!(agent.stop(), Some(0));
 }
@@ -267,8 +238,7 @@ fn a_storm_of_signals_is_harmless_from_the_start_to_the_end() {
     // From the moment that it can be: before that no program could help it.
     until("a program that hears", || {
         let status = read(&std::path::PathBuf::from(format!("/proc/{}/status", agent.pid())));
-        let has_hangup =
-            |line: &str| u64::from_str_radix(line.trim(), 16).is_ok_and(|signals| signals & 1 == 1);
+        let has_hangup = |line: &str| u64::from_str_radix(line.trim(), 16).is_ok_and(|signals| signals & 1 == 1);
         ["SigIgn:", "SigCgt:"]
             .iter()
             .any(|name| status.lines().filter_map(|line| line.strip_prefix(name)).any(has_hangup))

@@ -67,13 +67,7 @@ fn a_link_that_leads_elsewhere_ends_the_cycle() {
         let new = scene.file("new");
         std::os::unix::fs::symlink(to, &new).unwrap();
         assert!(
-            std::process::Command::new("mv")
-                .arg("-T")
-                .arg(&new)
-                .arg(scene.file("link"))
-                .status()
-                .unwrap()
-                .success()
+            std::process::Command::new("mv").arg("-T").arg(&new).arg(scene.file("link")).status().unwrap().success()
         );
     };
     link("one");
@@ -87,8 +81,7 @@ fn a_link_that_leads_elsewhere_ends_the_cycle() {
     until("the command", || scene.file("link/command").exists());
     link("other");
     let mut line = String::new();
-    std::io::BufRead::read_line(&mut std::io::BufReader::new(runner.stderr.take().unwrap()), &mut line)
-        .unwrap();
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(runner.stderr.take().unwrap()), &mut line).unwrap();
     assert_eq!(line, "gate-lost replaced\n");
     runner.wait().unwrap();
 }

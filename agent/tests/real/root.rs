@@ -136,10 +136,7 @@ fn a_redirect_that_changes_changes_what_is_served() {
 fn a_root_must_be_there_at_the_start_and_may_go_and_come_back() {
     let scene = fresh_scene();
     let (code, stderr) = scene.once(&["--root", "nowhere"]);
-    assert!(
-        code == 1 && stderr.contains("nowhere cannot be reached: no such file or directory; name"),
-        "{stderr}"
-    );
+    assert!(code == 1 && stderr.contains("nowhere cannot be reached: no such file or directory; name"), "{stderr}");
     let below = scene.database("tree/below");
     let args = ["--db", ".beads", "--root", "tree", "--interval", "100ms", "--exec", "true"];
     let agent = scene.start(&args);
@@ -175,10 +172,8 @@ fn a_signal_looks_at_once() {
 fn one_run_that_serves_nothing_fails_and_says_so() {
     let scene = fresh_scene();
     fs::create_dir(scene.file("empty")).unwrap();
-    let words = format!(
-        "Not serving anything: no database to serve was found below {}; name",
-        scene.file("empty").display()
-    );
+    let words =
+        format!("Not serving anything: no database to serve was found below {}; name", scene.file("empty").display());
     let (code, stderr) = scene.once(&["--root", "empty", "--exec", "touch ran"]);
     assert!(code == 1 && stderr.contains(&words), "{code}: {stderr}");
     let (code, stderr) = scene.once(&["--root", "empty", "--exec", "touch ran", "--log-file", "all.log"]);
@@ -224,10 +219,7 @@ fn one_run_alone_finds_them_all() {
 fn a_root_of_the_file_that_is_taken_out_takes_its_databases_along() {
     let scene = fresh_scene();
     let below = scene.database("tree/below");
-    scene.write(
-        "conf.toml",
-        "interval = '100ms'\nexec = 'true'\nroot = ['tree']\n[[database]]\ndir = '.beads'\n",
-    );
+    scene.write("conf.toml", "interval = '100ms'\nexec = 'true'\nroot = ['tree']\n[[database]]\ndir = '.beads'\n");
     let agent = scene.start(&["--config", "conf.toml"]);
     until("cycles", || cycles(&below) > 0 && cycles(&scene.beads()) > 0);
     scene.write("conf.toml", "interval = '100ms'\nexec = 'echo new'\n[[database]]\ndir = '.beads'\n");
@@ -302,14 +294,10 @@ fn many_that_go_at_once_cost_those_that_stay_a_few_lines_and_no_threads() {
     until("their cycles", || many.iter().all(|dir| cycles(dir) > 0));
     let outside = tempfile::tempdir().unwrap();
     rename(&scene.file("many"), &outside.path().join("many"));
-    let lines = || {
-        log_of(&scene.beads())
-            .into_iter()
-            .filter_map(|line| Some(line.strip_prefix("Database gone: ")?.to_owned()))
-    };
+    let lines =
+        || log_of(&scene.beads()).into_iter().filter_map(|line| Some(line.strip_prefix("Database gone: ")?.to_owned()));
     let named = || lines().filter(|line| line.starts_with('/')).count();
-    let others =
-        || lines().filter_map(|line| line.strip_suffix(" others")?.parse::<usize>().ok()).sum::<usize>();
+    let others = || lines().filter_map(|line| line.strip_suffix(" others")?.parse::<usize>().ok()).sum::<usize>();
     until("their going", || named() + others() == many.len());
     // A look that was under way has seen a part of it.
     assert!(named() <= 20, "{} are named", named());

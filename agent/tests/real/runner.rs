@@ -76,8 +76,7 @@ fn the_time_out_holds_when_the_agent_is_dead() {
 #[test]
 fn a_runner_killed_takes_the_command_with_it() {
     let scene = fresh_scene();
-    let exec =
-        "echo $$ > command; sh -c 'echo $$ > grandchild; trap \"\" TERM HUP; while :; do sleep 1; done'";
+    let exec = "echo $$ > command; sh -c 'echo $$ > grandchild; trap \"\" TERM HUP; while :; do sleep 1; done'";
     let agent = scene.start(&["--interval", "10m", "--exec", exec]);
     let (command, grandchild) = (scene.pid_in("command"), scene.pid_in("grandchild"));
     kill(Pid::from_raw(runner(&agent)), Signal::SIGKILL).unwrap();

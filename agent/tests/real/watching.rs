@@ -8,8 +8,7 @@ use beadlock_testkit::until;
 /// How often the watcher's thread has waited for something.
 fn waits(agent: i32) -> u64 {
     let tasks = fs::read_dir(format!("/proc/{agent}/task")).unwrap().flatten();
-    let read =
-        |name: &str, task: &fs::DirEntry| fs::read_to_string(task.path().join(name)).unwrap_or_default();
+    let read = |name: &str, task: &fs::DirEntry| fs::read_to_string(task.path().join(name)).unwrap_or_default();
     let watchers = tasks.filter(|task| read("comm", task).starts_with("notify-rs"));
     let status: Vec<_> = watchers.map(|task| read("status", &task)).collect();
     assert_eq!(status.len(), 1, "one watcher");

@@ -145,9 +145,7 @@ impl Entry {
     /// What was in the way: why, and the record; without one, what the check says of it.
     pub fn skip(self, skip: &Skip) -> Self {
         match skip {
-            Skip::Locked(record, reason) | Skip::Stale { record, reason, .. } => {
-                self.reason(reason).lock(record)
-            }
+            Skip::Locked(record, reason) | Skip::Stale { record, reason, .. } => self.reason(reason).lock(record),
             Skip::InProgress => self.reason(Reason::GateBusy),
             Skip::CheckFailed { reason, detail, record } => {
                 let entry = self.reason(reason).detail(detail);

@@ -99,11 +99,8 @@ impl Lines {
 /// How often the file may be renamed away between two steps.
 const ROUNDS: usize = 32;
 
-const FLAGS: OFlag = OFlag::O_APPEND
-    .union(OFlag::O_CLOEXEC)
-    .union(OFlag::O_NOFOLLOW)
-    .union(OFlag::O_NONBLOCK)
-    .union(OFlag::O_NOCTTY);
+const FLAGS: OFlag =
+    OFlag::O_APPEND.union(OFlag::O_CLOEXEC).union(OFlag::O_NOFOLLOW).union(OFlag::O_NONBLOCK).union(OFlag::O_NOCTTY);
 
 /// Opens the file for appending, or makes it. Reading is for [`is_torn`]; a process that may not read
 /// it writes without.

@@ -102,9 +102,8 @@ fn unambiguous(path: PathBuf) -> PathBuf {
 }
 
 fn has_database_file(dir: &Path) -> bool {
-    let is_one = |entry: DirEntry| {
-        is_database_name(&entry.file_name()) && entry.file_type().is_ok_and(|kind| !kind.is_dir())
-    };
+    let is_one =
+        |entry: DirEntry| is_database_name(&entry.file_name()) && entry.file_type().is_ok_and(|kind| !kind.is_dir());
     match fs::read_dir(dir) {
         Ok(entries) => entries.flatten().any(is_one),
         Err(_) => true,

@@ -18,15 +18,10 @@ fn finds_the_nearest_up_the_tree() {
     environment.cwd = repo.clone();
     assert_eq!(Database::find(&environment).unwrap().given, ".beads");
     environment.beads_dir = Some("src".into());
-    assert_eq!(
-        Database::find(&environment).unwrap().dir,
-        repo.join("src"),
-        "$BEADS_DIR need not be called .beads"
-    );
+    assert_eq!(Database::find(&environment).unwrap().dir, repo.join("src"), "$BEADS_DIR need not be called .beads");
     environment.target = Some("beads:.beads".into());
     assert_eq!(Database::find(&environment).unwrap().dir, repo.join(".beads"));
-    for (target, words) in
-        [("memory:x", "memory:x is no beads database"), ("tower:x", "tower:x is no beads database")]
+    for (target, words) in [("memory:x", "memory:x is no beads database"), ("tower:x", "tower:x is no beads database")]
     {
         environment.target = Some(target.into());
         let error = Database::find(&environment).unwrap_err().to_string();
@@ -84,9 +79,7 @@ fn one_level_too_high_is_a_usage_error() {
 fn what_is_not_there_or_no_directory_is_named() {
     let (_keep, environment) = scene();
     fs::write(environment.cwd.join("file"), "").unwrap();
-    for (path, word) in
-        [("nowhere", "does not exist"), ("file", "not a directory"), ("file/x", "not a directory")]
-    {
+    for (path, word) in [("nowhere", "does not exist"), ("file", "not a directory"), ("file/x", "not a directory")] {
         let error = Database::named(Path::new(path), &environment).unwrap_err();
         assert!(error.to_string().starts_with(path), "{error}");
         assert!(error.to_string().contains(word), "{error}");
@@ -121,15 +114,9 @@ fn follows_a_redirect_once() {
 
 #[test]
 fn own_names() {
-    for name in [
-        ".exclusive-lock",
-        ".exclusive-lock.aside",
-        "daemon.log",
-        "daemon.log.1",
-        "daemon.pid",
-        "bd.sock",
-        "redirect",
-    ] {
+    for name in
+        [".exclusive-lock", ".exclusive-lock.aside", "daemon.log", "daemon.log.1", "daemon.pid", "bd.sock", "redirect"]
+    {
         assert!(is_own_name(OsStr::new(name)), "{name}");
     }
     for name in ["issues.jsonl", "exclusive-lock", "daemon.pid2", "bd.sock.old", "redirects", ""] {

@@ -93,8 +93,7 @@ pub(super) fn text(bytes: &[u8]) -> Cow<'_, str> {
 
 pub(super) fn nests_too_deeply(text: &str) -> bool {
     // A lock has one or two of them. In steps whose count fits into a byte, which a processor takes many at once.
-    let opened =
-        |part: &[u8]| part.iter().fold(0_u8, |sum, byte| sum + u8::from(matches!(byte, b'[' | b'{')));
+    let opened = |part: &[u8]| part.iter().fold(0_u8, |sum, byte| sum + u8::from(matches!(byte, b'[' | b'{')));
     if text.as_bytes().chunks(255).map(|part| usize::from(opened(part))).sum::<usize>() <= NESTING {
         return false;
     }
@@ -205,10 +204,7 @@ fn not_json(error: serde_json::Error) -> Rejected {
 }
 
 /// The JSON of a lock file: indented by two spaces, a newline at the end.
-#[expect(
-    clippy::expect_used,
-    reason = "strings, integers and JSON values under fixed names always serialize"
-)]
+#[expect(clippy::expect_used, reason = "strings, integers and JSON values under fixed names always serialize")]
 pub(super) fn pretty(record: &impl Serialize) -> String {
     serde_json::to_string_pretty(record).expect("strings, integers and JSON values under fixed names") + "\n"
 }

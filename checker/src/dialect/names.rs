@@ -132,8 +132,7 @@ mod tests {
         assert_eq!(Names::BEADS.process_of_draft(&draft), Some(77));
         let names = Names::of(Dialect::Beads, OsStr::new("x.tmp-7-01234567")).unwrap();
         assert_eq!(names.process_of_draft(c"x.tmp-7-01234567.tmp-4294967295-01234567"), Some(4_294_967_295));
-        for other in ["x.tmp-7-01234567", ".exclusive-lock", ".exclusive-lock.tmp-7-01234567.tmp-7-01234567"]
-        {
+        for other in ["x.tmp-7-01234567", ".exclusive-lock", ".exclusive-lock.tmp-7-01234567.tmp-7-01234567"] {
             assert_eq!(Names::BEADS.process_of_draft(&CString::new(other).unwrap()), None, "{other}");
         }
     }

@@ -166,11 +166,7 @@ mod tests {
             ("9999-12-31T23:59:59-24:60", "9999-12-31T23:59:59.999999999Z"),
         ];
         for (text, expected) in rows {
-            assert_eq!(
-                StartedAt::parse(text).map(|time| time.to_string()).as_deref(),
-                Some(expected),
-                "{text}"
-            );
+            assert_eq!(StartedAt::parse(text).map(|time| time.to_string()).as_deref(), Some(expected), "{text}");
         }
         assert_eq!(StartedAt::parse("0001-01-01T05:30:00+05:30"), Some(StartedAt::NEVER));
     }

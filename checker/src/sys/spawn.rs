@@ -10,9 +10,7 @@ use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, FdFlag, OFlag, fcntl};
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::{SigSet, SigmaskHow, Signal, sigprocmask};
-use nix::unistd::{
-    ForkResult, Pid, dup2_stdin, dup2_stdout, execve, fchdir, fork, getpid, getppid, pipe2, setpgid,
-};
+use nix::unistd::{ForkResult, Pid, dup2_stdin, dup2_stdout, execve, fchdir, fork, getpid, getppid, pipe2, setpgid};
 
 use super::signals::exit_at_once;
 use super::start::actions_of_the_start;

@@ -87,8 +87,7 @@ impl Seen {
             let pin = openat(AT_FDCWD, &path, flags, Mode::empty()).ok().and_then(Pin::new);
             let look = look(place, options);
             let there = read::inode_at(AT_FDCWD, &path).ok().flatten();
-            let is_one = there == pin.as_ref().map(|pin| pin.inode)
-                && pin.is_none() == (look.verdict == Verdict::Free);
+            let is_one = there == pin.as_ref().map(|pin| pin.inode) && pin.is_none() == (look.verdict == Verdict::Free);
             tries -= 1;
             if is_one || tries == 0 {
                 return Self { look, pin };
@@ -104,9 +103,8 @@ impl Seen {
     /// What is judged now is what was looked at: a record by its content; what is none by its file as well, since
     /// all empty files are alike.
     fn is(&self, judged: &Judged, stat: &FileStat) -> bool {
-        let same_words = judged.id == self.look.id
-            && judged.record == self.look.record
-            && judged.detail == self.look.detail;
+        let same_words =
+            judged.id == self.look.id && judged.record == self.look.record && judged.detail == self.look.detail;
         let same_file =
             || self.pin.as_ref().is_some_and(|pin| pin.inode == Inode::of(stat) && pin.marks == marks(stat));
         same_words
@@ -277,8 +275,7 @@ impl<H: FnMut(Step)> Site<'_, H> {
     /// Moves the lock aside; where another claim lies aside, the two change places. False: it has gone meanwhile.
     fn bring_aside(&self, side_stays: bool) -> Result<bool> {
         if side_stays {
-            let exchanged =
-                self.renames().exchange().map_err(|errno| self.lock_error("move aside", errno))?;
+            let exchanged = self.renames().exchange().map_err(|errno| self.lock_error("move aside", errno))?;
             // Somebody's claim lies aside, and this file system cannot exchange the two.
             let refused = || self.lock_error("make room for the claim aside of", Errno::EOPNOTSUPP);
             return if exchanged { Ok(true) } else { Err(refused()) };

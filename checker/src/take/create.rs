@@ -1,8 +1,5 @@
 //! Creating a lock: written whole where nobody sees it, then linked, never over anything (docs/design.md#create).
-#![expect(
-    clippy::disallowed_methods,
-    reason = "an unfinished lock gets its name, or is removed under its own"
-)]
+#![expect(clippy::disallowed_methods, reason = "an unfinished lock gets its name, or is removed under its own")]
 
 use std::ffi::{CStr, CString};
 use std::fs::File;
@@ -69,21 +66,15 @@ impl<H: FnMut(Step)> Site<'_, H> {
 
     /// The same for a lock file of this content.
     pub(super) fn draft_of(&self, json: String) -> Result<Draft> {
-        let record =
-            self.names.parse(json.as_bytes()).ok().map(Box::new).filter(|_| json.len() <= read::LIMIT);
+        let record = self.names.parse(json.as_bytes()).ok().map(Box::new).filter(|_| json.len() <= read::LIMIT);
         let Some(record) = record else {
             return Err(self.lock_error("claim with a record that nobody could read", Errno::EINVAL));
         };
         self.sweep();
         match self.unnamed()? {
-            Some((file, pin)) => self.write(Draft {
-                file,
-                name: None,
-                pin: self.numbered(pin)?,
-                dir_pin: self.pin_dir()?,
-                json,
-                record,
-            }),
+            Some((file, pin)) => {
+                self.write(Draft { file, name: None, pin: self.numbered(pin)?, dir_pin: self.pin_dir()?, json, record })
+            }
             None => self.named(json, record),
         }
     }
@@ -93,9 +84,7 @@ impl<H: FnMut(Step)> Site<'_, H> {
     }
 
     fn write(&self, mut draft: Draft) -> Result<Draft> {
-        let error = |doing, source: std::io::Error| {
-            Error::new(doing, read::join(self.path, self.names.lock()), source)
-        };
+        let error = |doing, source: std::io::Error| Error::new(doing, read::join(self.path, self.names.lock()), source);
         draft.file.write_all(draft.json.as_bytes()).map_err(|source| error("write", source))?;
         fchmod(&draft.file, self.mode()).map_err(|errno| error("set the mode of", errno.into()))?;
         fdatasync(&draft.file).map_err(|errno| error("sync", errno.into()))?;
@@ -128,8 +117,7 @@ impl<H: FnMut(Step)> Site<'_, H> {
         let flags = FLAGS | OFlag::O_CREAT | OFlag::O_EXCL;
         let fd = openat(self.dir, name.as_c_str(), flags, self.mode()).map_err(error)?;
         let named = Named { dir, name };
-        let pin =
-            openat(self.dir, named.name.as_c_str(), PIN | OFlag::O_NOFOLLOW, Mode::empty()).map_err(error)?;
+        let pin = openat(self.dir, named.name.as_c_str(), PIN | OFlag::O_NOFOLLOW, Mode::empty()).map_err(error)?;
         let pin = self.numbered(pin)?;
         self.write(Draft { file: File::from(fd), name: Some(named), pin, dir_pin, json, record })
     }
@@ -173,11 +161,10 @@ impl<H: FnMut(Step)> Site<'_, H> {
 
     /// Gives the draft the lock's name.
     pub(super) fn link(&self, draft: Draft) -> Result<Linked> {
-        let Draft { file, name: _, pin, dir_pin, json: _, record } =
-            match self.link_as(draft, self.names.lock())? {
-                Ok(linked) => linked,
-                Err(taken) => return Ok(Linked::Taken(taken)),
-            };
+        let Draft { file, name: _, pin, dir_pin, json: _, record } = match self.link_as(draft, self.names.lock())? {
+            Ok(linked) => linked,
+            Err(taken) => return Ok(Linked::Taken(taken)),
+        };
         drop(file);
         let dir = std::path::absolute(self.path).unwrap_or_else(|_| self.path.to_owned());
         Ok(Linked::Yes(Held::new(Place::new(dir, self.names.clone()), dir_pin, pin, record)))

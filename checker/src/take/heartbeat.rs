@@ -185,14 +185,13 @@ impl<H: FnMut(Step)> Site<'_, H> {
 
     /// A new file in place of the old one.
     fn by_exchange(&mut self, held: &mut Held) -> Result<Tried> {
-        let Ours { rewrite, content, now, .. } =
-            match self.find(held, read::open(self.dir, self.names.lock()))? {
-                FoundLock::Ours(ours) => ours,
-                FoundLock::Lost(whereabouts) => return lost(whereabouts),
-                FoundLock::Closed(words) => {
-                    return Err(Error::new("refresh", held.path(), std::io::Error::other(words)));
-                }
-            };
+        let Ours { rewrite, content, now, .. } = match self.find(held, read::open(self.dir, self.names.lock()))? {
+            FoundLock::Ours(ours) => ours,
+            FoundLock::Lost(whereabouts) => return lost(whereabouts),
+            FoundLock::Closed(words) => {
+                return Err(Error::new("refresh", held.path(), std::io::Error::other(words)));
+            }
+        };
         // Without the gate nobody may touch a side file.
         if !self.means.renameat2 || !self.gated {
             return Ok(None);

@@ -213,8 +213,7 @@ impl<H: FnMut(Step)> Site<'_, H> {
             Sight::Unreadable(words) => return Ok(Adopted::Unreadable(words)),
             Sight::File(file) => file,
         };
-        let parsed =
-            file.read().map(|bytes| self.names.parse(&bytes).map_err(|rejected| rejected.to_string()));
+        let parsed = file.read().map(|bytes| self.names.parse(&bytes).map_err(|rejected| rejected.to_string()));
         let record = match parsed {
             Ok(Ok(record)) => Box::new(record),
             Ok(Err(words)) | Err(words) => return Ok(Adopted::Unreadable(words)),
@@ -223,8 +222,8 @@ impl<H: FnMut(Step)> Site<'_, H> {
             return Ok(Adopted::NotOurs(Some(record)));
         }
         let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
-        let pin = openat(self.dir, self.names.lock(), flags, Mode::empty())
-            .map_err(|errno| self.lock_error("pin", errno))?;
+        let pin =
+            openat(self.dir, self.names.lock(), flags, Mode::empty()).map_err(|errno| self.lock_error("pin", errno))?;
         let inode = Inode::of_open(&pin);
         if inode != file.inode() {
             return Ok(Adopted::NotOurs(None));

@@ -233,10 +233,7 @@ impl<'a, H: FnMut(Step)> Site<'a, H> {
         Settled::Refused { skip: Skip::InProgress, removed }
     }
 
-    fn settle_once(
-        &mut self,
-        removed: &mut Option<Removed>,
-    ) -> std::result::Result<SettleRound, SettleFailure> {
+    fn settle_once(&mut self, removed: &mut Option<Removed>) -> std::result::Result<SettleRound, SettleFailure> {
         let recovered = if self.gated { self.recover(None) } else { self.side_file_must_stay() };
         match recovered.map_err(|error| SettleFailure { record: None, error: error.to_string() })? {
             Recovered::Clean => {}

@@ -71,9 +71,8 @@ impl<H: FnMut(Step)> Site<'_, H> {
             let side = side.as_ref().map(|side| self.judge(side).verdict);
             matches!((judged.verdict, side), (Verdict::Stale(_), Some(Verdict::Held(_))))
         };
-        let lock_may_go = judged.may_go(&self.options)
-            || makes_room()
-            || mine.is_some_and(|mine| self.may_go(&lock, mine).is_some());
+        let lock_may_go =
+            judged.may_go(&self.options) || makes_room() || mine.is_some_and(|mine| self.may_go(&lock, mine).is_some());
         if !lock_may_go {
             return Ok(Recovered::Left);
         }

@@ -50,10 +50,7 @@ impl<H: FnMut(Step)> Site<'_, H> {
     }
 
     /// Tries `once` again until it has an answer. `None`: somebody keeps touching the file.
-    pub(super) fn patiently<T>(
-        &mut self,
-        mut once: impl FnMut(&mut Self) -> Result<Option<T>>,
-    ) -> Result<Option<T>> {
+    pub(super) fn patiently<T>(&mut self, mut once: impl FnMut(&mut Self) -> Result<Option<T>>) -> Result<Option<T>> {
         let started = Instant::now();
         loop {
             let elapsed = started.elapsed();
@@ -111,8 +108,7 @@ impl<H: FnMut(Step)> Site<'_, H> {
 
     /// What is there cannot be read just now: ours still, or somebody else's, by its number.
     fn ours_or_not(&self, held: &Held) -> Result<Option<Release>> {
-        let there =
-            read::inode_at(self.dir, self.names.lock()).map_err(|errno| self.lock_error("look at", errno))?;
+        let there = read::inode_at(self.dir, self.names.lock()).map_err(|errno| self.lock_error("look at", errno))?;
         Ok((there != Some(held.inode)).then_some(Release::NotOurs(None)))
     }
 }

@@ -61,13 +61,7 @@ impl Renames<'_> {
         if !self.renameat2 {
             return Ok(false);
         }
-        match renameat2(
-            self.dir,
-            self.names.aside(),
-            self.dir,
-            self.names.lock(),
-            RenameFlags::RENAME_EXCHANGE,
-        ) {
+        match renameat2(self.dir, self.names.aside(), self.dir, self.names.lock(), RenameFlags::RENAME_EXCHANGE) {
             // ENOENT: one of them has gone meanwhile, so there is another situation to look at.
             Ok(()) | Err(Errno::ENOENT) => Ok(true),
             Err(Errno::EINVAL | Errno::ENOSYS | Errno::EOPNOTSUPP) => Ok(false),

@@ -71,13 +71,10 @@ fn a_lock_that_is_broken_is_kept_as_it_was() {
             let mut inodes = Vec::new();
             for _ in 0..3 {
                 fs::write(database.lock(), text(kind)).unwrap();
-                let (before, there) =
-                    (fs::read(database.lock()).unwrap(), fs::metadata(database.lock()).unwrap());
+                let (before, there) = (fs::read(database.lock()).unwrap(), fs::metadata(database.lock()).unwrap());
                 let gate = database.gate();
                 let broken = site(&gate, means).break_lock(&seen(&database), licence).unwrap();
-                let Broken::Kept { file, watched } = broken else {
-                    panic!("{kind} with {means:?}: {broken:?}")
-                };
+                let Broken::Kept { file, watched } = broken else { panic!("{kind} with {means:?}: {broken:?}") };
                 assert_eq!(watched, if means.leases { Watched::ByLease } else { Watched::ByComparison });
                 let now = fs::metadata(&file).unwrap();
                 assert_eq!((now.ino(), now.mode()), (there.ino(), there.mode()), "the file itself");
@@ -88,15 +85,11 @@ fn a_lock_that_is_broken_is_kept_as_it_was() {
             let kept = kept(&database);
             assert_eq!(kept.len(), 3, "never one over another: {kept:?}");
             for name in kept {
-                let stem =
-                    name.strip_prefix(".exclusive-lock.broken-").unwrap().strip_suffix(".json").unwrap();
+                let stem = name.strip_prefix(".exclusive-lock.broken-").unwrap().strip_suffix(".json").unwrap();
                 let (time, number) = stem.split_once('-').unwrap_or((stem, "2"));
                 let digits = time.strip_suffix('Z').unwrap().replacen('T', "", 1);
                 assert!(time.len() == 16 && digits.len() == 14, "{name}");
-                assert!(
-                    digits.bytes().all(|byte| byte.is_ascii_digit()) && number.parse::<u8>().is_ok(),
-                    "{name}"
-                );
+                assert!(digits.bytes().all(|byte| byte.is_ascii_digit()) && number.parse::<u8>().is_ok(), "{name}");
             }
         }
     }
@@ -117,12 +110,9 @@ fn a_held_lock_is_spared_unless_one_says_so() {
 #[test]
 fn nothing_but_what_was_looked_at_is_broken() {
     for means in MEANS {
-        for (old, new) in [
-            (dead("a"), dead("b")),
-            (live("a"), live("b")),
-            (String::new(), "[".into()),
-            ("[".into(), live("b")),
-        ] {
+        for (old, new) in
+            [(dead("a"), dead("b")), (live("a"), live("b")), (String::new(), "[".into()), ("[".into(), live("b"))]
+        {
             let database = Database::new();
             fs::write(database.lock(), old).unwrap();
             let seen = seen(&database);
@@ -197,10 +187,7 @@ fn a_crash_at_any_step_of_a_breaking_is_recovered() {
         let (database, seen) = locked(kind);
         let gate = database.gate();
         let crashing = site(&gate, means).with_hook(|at| crash_at(at, step));
-        assert!(
-            has_crashed(|| crashing.break_lock(&seen, licence)),
-            "{step:?} was not reached with {means:?}"
-        );
+        assert!(has_crashed(|| crashing.break_lock(&seen, licence)), "{step:?} was not reached with {means:?}");
         drop(gate);
         let decision = database.next_check();
         let scene = format!("{kind} at {step:?} with {means:?}: {decision:?}");

@@ -39,9 +39,7 @@ fn only_the_time_changes() {
         let after = fs::read_to_string(locks.path()).unwrap();
         let [then, now] = [then, now].map(|time| format!("\"last_heartbeat_at\": \"{time}\""));
         // The times of the making may be a second apart.
-        let line = |text: &str| {
-            text.lines().find(|line| line.contains("\"last_heartbeat_at\": \"")).map(str::to_owned)
-        };
+        let line = |text: &str| text.lines().find(|line| line.contains("\"last_heartbeat_at\": \"")).map(str::to_owned);
         assert_eq!(line(&after).unwrap().trim().trim_end_matches(','), now, "{then}");
         assert_eq!(after.replace(&line(&after).unwrap(), ""), noted.replace(&line(&noted).unwrap(), ""));
         assert_eq!(held.whereabouts(), Whereabouts::InPlace, "{means:?}");
@@ -100,11 +98,7 @@ fn what_is_no_longer_ours_is_lost_and_not_written() {
     let rows: [(&str, Act, Option<&str>); 6] = [
         ("stolen by rename", |_| {}, Some("req_thief")),
         ("a blind copy of ours", |_| {}, Some("req_ours")),
-        (
-            "overwritten",
-            |locks| fs::write(locks.path(), record("req_thief", 0).to_json()).unwrap(),
-            Some("req_thief"),
-        ),
+        ("overwritten", |locks| fs::write(locks.path(), record("req_thief", 0).to_json()).unwrap(), Some("req_thief")),
         ("overwritten with nothing", |locks| fs::write(locks.path(), "").unwrap(), None),
         (
             "a symbolic link",
@@ -297,20 +291,15 @@ fn a_crash_in_the_middle_leaves_our_lock() {
             let mut held = ours(&locks, means, 500);
             let gate = locks.gate();
             let _reader = fs::File::open(locks.path()).unwrap();
-            let mut site = locks
-                .site(&gate, means, &Options::default())
-                .with_hook(|at| crate::scene::crash_at(at, step));
+            let mut site =
+                locks.site(&gate, means, &Options::default()).with_hook(|at| crate::scene::crash_at(at, step));
             if !has_crashed(|| site.heartbeat(&mut held)) {
                 assert_eq!((step, means.renameat2), (Step::Exchanged, false));
                 continue;
             }
             drop(gate);
             let decision = check(&locks.place, &Options::default());
-            assert_eq!(
-                decision.record().and_then(|record| record.id()),
-                Some("req_ours"),
-                "{step:?} {means:?}"
-            );
+            assert_eq!(decision.record().and_then(|record| record.id()), Some("req_ours"), "{step:?} {means:?}");
             let rename_stale = |path: &std::path::Path| {
                 if let Ok(bytes) = fs::read(path) {
                     let read = Record::parse(&bytes, "app-prod").unwrap();

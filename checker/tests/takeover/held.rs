@@ -8,8 +8,8 @@ use beadlock_checker::internal::dialect::beads::Record;
 use beadlock_checker::internal::take::{Adopted, Held, Means, Release, Settled, Step, Whereabouts};
 
 use crate::scene::{
-    Database, MEANS, REMOVAL, Writer, claimed, crash_at, dead, has_crashed, live, locked_by, record,
-    released, site, with_claim_at,
+    Database, MEANS, REMOVAL, Writer, claimed, crash_at, dead, has_crashed, live, locked_by, record, released, site,
+    with_claim_at,
 };
 
 fn ours() -> Record {
@@ -127,9 +127,7 @@ fn a_claim_is_adopted_by_its_id_and_by_nothing_else() {
     let before = fs::read(database.lock()).unwrap();
     let gate = database.gate();
     for other in ["", "x", &id[..31], &id.to_uppercase(), "sha256:000000000000"] {
-        let Adopted::NotOurs(Some(there)) = site(&gate, Means::BEST).adopt(other).unwrap() else {
-            panic!("{other}")
-        };
+        let Adopted::NotOurs(Some(there)) = site(&gate, Means::BEST).adopt(other).unwrap() else { panic!("{other}") };
         assert_eq!(there.holder(), "ours");
         assert!(matches!(Held::adopt(&place, other), Ok(Adopted::NotOurs(Some(_)))), "{other}");
     }
@@ -149,11 +147,9 @@ fn what_has_no_id_or_cannot_be_read_is_nobodys_to_adopt() {
     let database = Database::new();
     let gate = database.gate();
     let adopt = |id: &str| site(&gate, Means::BEST).adopt(id).unwrap();
-    for content in [
-        live("naive"),
-        dead("crashed"),
-        record("remote", 1).replace("\"hostname\":\"", "\"hostname\":\"not-"),
-    ] {
+    for content in
+        [live("naive"), dead("crashed"), record("remote", 1).replace("\"hostname\":\"", "\"hostname\":\"not-")]
+    {
         fs::write(database.lock(), &content).unwrap();
         for id in ["", "x"] {
             assert!(matches!(adopt(id), Adopted::NotOurs(Some(_))), "{content}");
@@ -256,9 +252,8 @@ fn a_naive_claim_survives_an_adoption_at_any_step() {
                 let id = made(&database, means);
                 fs::rename(database.lock(), database.aside()).unwrap();
                 let gate = database.gate();
-                let adopted = with_claim_at(step, writer, &database, |hook| {
-                    site(&gate, means).with_hook(hook).adopt(&id)
-                });
+                let adopted =
+                    with_claim_at(step, writer, &database, |hook| site(&gate, means).with_hook(hook).adopt(&id));
                 assert!(!matches!(adopted, Ok(Adopted::Held(_))), "{writer:?} at {step:?} with {means:?}");
                 drop(gate);
                 let decision = beadlock_checker::should_skip_database(database.path());

@@ -49,16 +49,8 @@ fn who_waits_for_a_lease_to_write_counts_as_a_writer() {
         refused += usize::from(take_lease(&again) == Err(Errno::EAGAIN));
         go_on.send(()).unwrap();
         writer.join().unwrap();
-        assert_eq!(
-            fs::read_to_string(database.lock()).unwrap(),
-            "live",
-            "his bytes are in the file that is back"
-        );
-        assert_eq!(
-            take_lease_alone(&again),
-            Ok(()),
-            "the control: nobody writes any more, and a new lease is granted"
-        );
+        assert_eq!(fs::read_to_string(database.lock()).unwrap(), "live", "his bytes are in the file that is back");
+        assert_eq!(take_lease_alone(&again), Ok(()), "the control: nobody writes any more, and a new lease is granted");
         drop_lease(&again);
     }
     assert_eq!(refused, ROUNDS, "of {ROUNDS} new leases were refused");

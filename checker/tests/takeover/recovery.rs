@@ -148,9 +148,7 @@ fn one_writer_claims_at_the_path() -> bool {
                 fs::write(aside, live("naive")).unwrap();
             }));
         }
-        Step::SideJudged => {
-            was_aside |= fs::read_to_string(database.aside()).is_ok_and(|text| text.contains("naive"))
-        }
+        Step::SideJudged => was_aside |= fs::read_to_string(database.aside()).is_ok_and(|text| text.contains("naive")),
         _ => {}
     };
     let settled = site(&gate, Means::BEST).with_hook(hook).settle();

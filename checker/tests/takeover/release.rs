@@ -10,8 +10,8 @@ use beadlock_checker::internal::dialect::beads::Record;
 use beadlock_checker::internal::take::{Means, Release, Settled};
 
 use crate::scene::{
-    Database, MEANS, REMOVAL, Writer, claim_naively, claimed, crash_at, dead, has_crashed, live, locked_by,
-    released, site, with_claim_at,
+    Database, MEANS, REMOVAL, Writer, claim_naively, claimed, crash_at, dead, has_crashed, live, locked_by, released,
+    site, with_claim_at,
 };
 
 /// Nobody's lock but one's own is ever released: neither a later one, nor one written over it in place.

@@ -5,9 +5,7 @@ use std::fs;
 use beadlock_checker::internal::take::{Means, Settled};
 use beadlock_checker::{Reason, Removed, Skip, Watched};
 
-use crate::scene::{
-    Database, MEANS, REMOVAL, Writer, crash_at, dead, has_crashed, locked_by, site, with_claim_at,
-};
+use crate::scene::{Database, MEANS, REMOVAL, Writer, crash_at, dead, has_crashed, locked_by, site, with_claim_at};
 
 #[test]
 fn a_stale_lock_is_removed_and_nothing_is_left() {
@@ -35,9 +33,8 @@ fn a_naive_claim_survives_a_removal_at_any_step() {
                 let database = Database::new();
                 fs::write(database.lock(), dead("crashed")).unwrap();
                 let gate = database.gate();
-                let settled = with_claim_at(step, writer, &database, |hook| {
-                    site(&gate, means).with_hook(hook).settle()
-                });
+                let settled =
+                    with_claim_at(step, writer, &database, |hook| site(&gate, means).with_hook(hook).settle());
                 drop(gate);
                 let scene = format!("{writer:?} at {step:?} with {means:?}: {settled:?}");
                 assert!(!matches!(settled, Settled::Free { .. }), "proceeded beside a claim: {scene}");

@@ -13,23 +13,12 @@ use beadlock_checker::internal::take::{Attempt, Held, Means, Release, Site, Step
 use beadlock_checker::{Decision, Options, Reason, Skip, should_skip_database};
 use beadlock_testkit::{dead_pid, shell_lock_text, this_host, until};
 
-pub const MEANS: [Means; 4] = [
-    Means::BEST,
-    Means { leases: false, ..Means::BEST },
-    Means { renameat2: false, ..Means::BEST },
-    Means::PORTABLE,
-];
+pub const MEANS: [Means; 4] =
+    [Means::BEST, Means { leases: false, ..Means::BEST }, Means { renameat2: false, ..Means::BEST }, Means::PORTABLE];
 
 /// Every step of a removal.
-pub const REMOVAL: [Step; 7] = [
-    Step::Recovered,
-    Step::Judged,
-    Step::Leased,
-    Step::JudgedAgain,
-    Step::MovedAside,
-    Step::GraceOver,
-    Step::Deleted,
-];
+pub const REMOVAL: [Step; 7] =
+    [Step::Recovered, Step::Judged, Step::Leased, Step::JudgedAgain, Step::MovedAside, Step::GraceOver, Step::Deleted];
 
 pub struct Database {
     pub dir: tempfile::TempDir,
@@ -57,8 +46,7 @@ impl Database {
     }
 
     pub fn holder(&self) -> String {
-        Record::parse(&fs::read(self.lock()).unwrap_or_default())
-            .map_or_else(|no| no.to_string(), |there| there.holder)
+        Record::parse(&fs::read(self.lock()).unwrap_or_default()).map_or_else(|no| no.to_string(), |there| there.holder)
     }
 
     /// What the next check says, and that it leaves no side file behind.
@@ -69,8 +57,7 @@ impl Database {
     }
 
     pub fn names(&self) -> Vec<String> {
-        let names =
-            fs::read_dir(self.path()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let names = fs::read_dir(self.path()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
         names.collect()
     }
 }

@@ -59,8 +59,7 @@ impl Locks {
 
     pub fn names(&self) -> Vec<String> {
         let entries = fs::read_dir(self.dir.path()).unwrap();
-        let mut names: Vec<_> =
-            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
         names.sort();
         names
     }
@@ -116,10 +115,7 @@ fn a_lock_is_written_whole_and_for_its_user_alone() {
         let mode = fs::metadata(locks.path()).unwrap().permissions().mode();
         assert_eq!((mode & 0o7777, locks.names()), (0o600, vec!["app-prod.lock".to_owned()]), "{means:?}");
         assert!(matches!(check(&locks.place, &Options::default()), Decision::Skip(Skip::Locked(..))));
-        assert!(matches!(
-            held.release(Some(&locks.gate())),
-            Ok(beadlock_checker::internal::take::Release::Released)
-        ));
+        assert!(matches!(held.release(Some(&locks.gate())), Ok(beadlock_checker::internal::take::Release::Released)));
         assert!(locks.names().is_empty());
     }
 }
@@ -134,10 +130,7 @@ fn a_stale_lock_stays_until_somebody_says_otherwise() {
         let Decision::Skip(Skip::Stale { record, reason, age }) = &decision else { panic!("{decision:?}") };
         assert_eq!((record.id(), *reason), (Some("req_old"), Reason::HeartbeatExpired));
         assert!((1000..1060).contains(&age.as_secs()), "{age:?}");
-        let words = format!(
-            "Skipping (stale lock of ci, no heartbeat for {}s; --force-lock takes it)",
-            age.as_secs()
-        );
+        let words = format!("Skipping (stale lock of ci, no heartbeat for {}s; --force-lock takes it)", age.as_secs());
         assert_eq!((decision.to_string(), decision.verdict()), (words, Verdict::Stale(*reason)));
     }
     assert_eq!(look(&locks.place, &Options::default()).verdict, Verdict::Stale(Reason::HeartbeatExpired));
@@ -216,8 +209,7 @@ fn a_heartbeat_that_comes_while_it_is_stolen_wins() {
                         beating = Some(beat_naively(writer, &locks));
                     }
                 };
-                let attempt =
-                    locks.site(&gate, means, &FORCE).with_hook(hook).claim(record("req_new", 0)).unwrap();
+                let attempt = locks.site(&gate, means, &FORCE).with_hook(hook).claim(record("req_new", 0)).unwrap();
                 beating.unwrap().join().unwrap();
                 let scene = format!("{writer:?} at {step:?} with {means:?}: {attempt:?}");
                 assert!(matches!(attempt, Attempt::Refused(..)), "{scene}");

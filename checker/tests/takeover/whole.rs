@@ -55,8 +55,7 @@ fn nobody_sees_half_a_record() {
         let gate = locks.gate();
         let hook = |step| steps.push((step, fs::read_to_string(locks.path()).ok()));
         let ours = record("req_ours", 0);
-        let attempt =
-            locks.site(&gate, means, &Options::default()).with_hook(hook).claim(ours.clone()).unwrap();
+        let attempt = locks.site(&gate, means, &Options::default()).with_hook(hook).claim(ours.clone()).unwrap();
         assert!(matches!(attempt, Attempt::Claimed(..)), "{means:?}: {attempt:?}");
         let (last, before) = steps.split_last().unwrap();
         assert_eq!(last, &(Step::Linked, Some(ours.to_json())), "{means:?}");
@@ -93,11 +92,8 @@ fn a_claim_is_never_made_over_a_file() {
                 }
             };
             let gate = locks.gate();
-            let attempt = locks
-                .site(&gate, means, &Options::default())
-                .with_hook(hook)
-                .claim(record("req_ours", 0))
-                .unwrap();
+            let attempt =
+                locks.site(&gate, means, &Options::default()).with_hook(hook).claim(record("req_ours", 0)).unwrap();
             let Attempt::Refused(Skip::Locked(there, _), None) = &attempt else {
                 panic!("{step:?} with {means:?}: {attempt:?}")
             };
@@ -127,11 +123,7 @@ fn the_heartbeat_alone_decides_and_no_pid() {
         fs::write(locks.path(), there.to_json()).unwrap();
         for reap_proven_dead in [false, true] {
             let options = Options { reap_proven_dead, ..Options::default() };
-            assert_eq!(
-                look(&locks.place, &options).verdict,
-                verdict,
-                "PID {pid}, {silent} s, {reap_proven_dead}"
-            );
+            assert_eq!(look(&locks.place, &options).verdict, verdict, "PID {pid}, {silent} s, {reap_proven_dead}");
         }
     }
 }

@@ -76,13 +76,7 @@ impl FileLock {
 
     /// The same with what has to be JSON.
     #[pyo3(name = "_write_json")]
-    fn write_json(
-        &self,
-        py: Python<'_>,
-        content: &[u8],
-        schema: Option<PathBuf>,
-        backups: u32,
-    ) -> PyResult<()> {
+    fn write_json(&self, py: Python<'_>, content: &[u8], schema: Option<PathBuf>, backups: u32) -> PyResult<()> {
         self.under(py, |lock| {
             let rules = Rules::default().format(Format::Json).backups(backups);
             let rules = match &schema {

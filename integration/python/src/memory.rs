@@ -36,12 +36,11 @@ impl MemoryLock {
     ) -> PyResult<Option<Vec<String>>> {
         let stale = if break_stale { Stale::Break } else { Stale::Keep };
         let (lock, wait) = (self.lock.clone().stale(stale), waiting::wait(wait)?);
-        let guard = waiting::acquire(py, is_over.as_ref(), |is_over| {
-            match lock.acquire_unless(operation, wait, is_over) {
+        let guard =
+            waiting::acquire(py, is_over.as_ref(), |is_over| match lock.acquire_unless(operation, wait, is_over) {
                 Err(error) if wait == beadlock::Wait::No && error.code() == Code::LockHeld => Ok(None),
                 acquired => acquired,
-            }
-        })?;
+            })?;
         Ok(guard.map(|guard| {
             let broken = guard.broken().to_vec();
             self.guards.push(py, guard);

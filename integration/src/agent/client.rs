@@ -45,9 +45,8 @@ pub fn get(address: &Address, page: &'static str) -> Result<Vec<u8>, Error> {
             return Error::new(Code::NotPermitted, message);
         }
         let start = to_type("beadlock-agent --listen {}", &[address.part()]);
-        let message = format!(
-            "no agent answers at {address}: {words}; start one with {start}, or name where it listens"
-        );
+        let message =
+            format!("no agent answers at {address}: {words}; start one with {start}, or name where it listens");
         Error::new(Code::Io, message)
     };
     body(&answer.map_err(failed)?)

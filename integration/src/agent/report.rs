@@ -98,8 +98,7 @@ impl AgentStatus {
             ("reason", left, 20),
             ("next in", right, 9),
         ];
-        let mut table =
-            Table::new(columns.map(|(head, ..)| head), columns.map(|(_, side, most)| (side, most)));
+        let mut table = Table::new(columns.map(|(head, ..)| head), columns.map(|(_, side, most)| (side, most)));
         self.databases.iter().for_each(|database| table.row(database.row()));
         text.push_str(&table.text(0));
         if self.left_out > 0 {

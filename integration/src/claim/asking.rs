@@ -30,8 +30,7 @@ impl<'a> Asking<'a> {
 }
 
 fn clock() -> Option<TimerFd> {
-    let clock =
-        TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK).ok()?;
+    let clock = TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK).ok()?;
     let ticks = Expiration::Interval(TimeSpec::from(EVERY));
     clock.set(ticks, TimerSetTimeFlags::empty()).ok()?;
     Some(clock)

@@ -87,9 +87,7 @@ impl Command {
 
     /// What a record calls it when no other name was given.
     pub fn holder_name(&self) -> String {
-        holder_name(
-            self.words.first().map_or(OsStr::new(""), |word| Path::new(word).file_name().unwrap_or(word)),
-        )
+        holder_name(self.words.first().map_or(OsStr::new(""), |word| Path::new(word).file_name().unwrap_or(word)))
     }
 
     /// The first word, for lines.
@@ -101,12 +99,7 @@ impl Command {
     ///
     /// # Errors
     /// When a word has a NUL, or the system has no process to give.
-    pub fn fork(
-        &self,
-        environment: &[(OsString, OsString)],
-        own_group: bool,
-        mask: SigSet,
-    ) -> Result<Waiting, Error> {
+    pub fn fork(&self, environment: &[(OsString, OsString)], own_group: bool, mask: SigSet) -> Result<Waiting, Error> {
         self.spawn(environment, own_group, mask, Inheritance::default())
     }
 
@@ -146,9 +139,7 @@ impl Command {
         Inheritance { streams, gate }: Inheritance<'_>,
     ) -> Result<Waiting, Error> {
         let argv = self.words.iter().map(|word| c_string(word)).collect::<Result<Vec<_>, _>>()?;
-        let envp = environment
-            .iter()
-            .map(|(name, value)| c_string(&[name.as_os_str(), value].join(OsStr::new("="))));
+        let envp = environment.iter().map(|(name, value)| c_string(&[name.as_os_str(), value].join(OsStr::new("="))));
         let envp = envp.collect::<Result<Vec<_>, _>>()?;
         let program = c_string(self.program.as_os_str())?;
         let parent_death = self.parent_death;
@@ -163,10 +154,7 @@ impl Command {
             inherited: gate,
         };
         fork_waiting(&spawn).map_err(|error| {
-            Error::io(
-                format!("failed to make the command's process: {}", words::of_no_process(&error)),
-                error.kind(),
-            )
+            Error::io(format!("failed to make the command's process: {}", words::of_no_process(&error)), error.kind())
         })
     }
 
@@ -176,10 +164,8 @@ impl Command {
         match error.kind() {
             // It was there when it was looked up; what is missing is what its first line names.
             ErrorKind::NotFound => not_found(format!("{name}: {why}; is its interpreter there?")),
-            ErrorKind::BrokenPipe => {
-                Error::new(Code::Io, format!("{name}: its process ended before it could execute"))
-                    .ending(Exit::NotStarted)
-            }
+            ErrorKind::BrokenPipe => Error::new(Code::Io, format!("{name}: its process ended before it could execute"))
+                .ending(Exit::NotStarted),
             kind => Error::io(format!("{name}: cannot be executed: {why}"), kind).ending(Exit::CannotExecute),
         }
     }
@@ -212,9 +198,7 @@ pub fn holder_name(name: &OsStr) -> String {
 }
 
 fn c_string(word: &OsStr) -> Result<CString, Error> {
-    let nul = || {
-        Error::usage(format!("{:?} has a NUL byte, which no command can be given", word.to_string_lossy()))
-    };
+    let nul = || Error::usage(format!("{:?} has a NUL byte, which no command can be given", word.to_string_lossy()));
     CString::new(word.as_bytes()).map_err(|_| nul())
 }
 
@@ -229,9 +213,7 @@ fn look_at(program: &Path) -> Found {
         Ok(meta) if meta.is_dir() => Found::NotExecutable("is a directory"),
         Ok(_) if access(program, AccessFlags::X_OK).is_ok() => Found::Executable,
         Ok(_) => Found::NotExecutable("permission denied"),
-        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
-            Found::NotExecutable("permission denied")
-        }
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => Found::NotExecutable("permission denied"),
         Err(_) => Found::Nothing,
     }
 }

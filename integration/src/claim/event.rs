@@ -24,15 +24,11 @@ pub fn wait_for<const N: usize>(fds: [Option<BorrowedFd<'_>>; N], limit: Duratio
 
 /// [`wait_for`], for a list.
 pub fn wait_for_each(fds: &[Option<BorrowedFd<'_>>], limit: Duration) -> Vec<bool> {
-    let mut polled: Vec<PollFd<'_>> =
-        fds.iter().flatten().map(|fd| PollFd::new(*fd, PollFlags::POLLIN)).collect();
+    let mut polled: Vec<PollFd<'_>> = fds.iter().flatten().map(|fd| PollFd::new(*fd, PollFlags::POLLIN)).collect();
     // Rounded up, lest the last millisecond is spent spinning; cut to an hour, after which the caller comes again.
-    let millis = limit
-        .as_millis()
-        .saturating_add(u128::from(!limit.subsec_nanos().is_multiple_of(1_000_000)))
-        .min(3_600_000);
-    let timeout =
-        PollTimeout::try_from(u32::try_from(millis).unwrap_or(u32::MAX)).unwrap_or(PollTimeout::MAX);
+    let millis =
+        limit.as_millis().saturating_add(u128::from(!limit.subsec_nanos().is_multiple_of(1_000_000))).min(3_600_000);
+    let timeout = PollTimeout::try_from(u32::try_from(millis).unwrap_or(u32::MAX)).unwrap_or(PollTimeout::MAX);
     if let Err(errno) = poll(&mut polled, timeout) {
         // EINTR is no event. Anything else must not become a spin.
         if errno != Errno::EINTR {
@@ -110,8 +106,7 @@ impl Events {
     /// Waits for the end of the holder's process too, where it is one of this machine.
     pub fn watch_holder(&mut self, look: &Look) {
         let pid = look.record.as_ref().and_then(|record| i32::try_from(record.pid()).ok());
-        self.holder =
-            pid.filter(|_| words::is_local_and_alive(look)).and_then(|pid| sys::pidfd_open(pid).ok());
+        self.holder = pid.filter(|_| words::is_local_and_alive(look)).and_then(|pid| sys::pidfd_open(pid).ok());
     }
 
     /// The descriptors to wait for.

@@ -64,9 +64,7 @@ pub fn take_or_advise(
     attendant: &mut impl Attendant,
 ) -> Result<Result<Gate, CheckerError>, Stopped> {
     take(dir, dir, patience, attendant).map_err(|stopped| match stopped {
-        Stopped::Failed(error) if error.code() == Code::DrainTimeout => {
-            timed_out(dir, patience, advice).into()
-        }
+        Stopped::Failed(error) if error.code() == Code::DrainTimeout => timed_out(dir, patience, advice).into(),
         stopped => stopped,
     })
 }
@@ -127,9 +125,7 @@ mod tests {
         let held = Gate::try_take(dir.path()).unwrap().unwrap();
         let waiter = thread::spawn({
             let dir = dir.path().to_owned();
-            move || {
-                take(&dir, &dir, Duration::from_secs(30), &mut Unattended).is_ok_and(|taken| taken.is_ok())
-            }
+            move || take(&dir, &dir, Duration::from_secs(30), &mut Unattended).is_ok_and(|taken| taken.is_ok())
         });
         thread::sleep(Duration::from_millis(20));
         drop(held);

@@ -165,9 +165,9 @@ impl Guard<'_> {
             match news {
                 News::Failed { in_a_row, why } => {
                     if in_a_row == 1 {
-                        trail.talk().warn(&format!(
-                            "a heartbeat failed: {why}; the command goes on, and it is tried again"
-                        ));
+                        trail
+                            .talk()
+                            .warn(&format!("a heartbeat failed: {why}; the command goes on, and it is tried again"));
                     }
                     if in_a_row == FAILURES_IN_A_ROW {
                         trail.talk().warn(&format!("{in_a_row} heartbeats in a row have failed: {why}"));

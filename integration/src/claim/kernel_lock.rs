@@ -33,12 +33,8 @@ pub trait WithoutRecord: fmt::Debug + Sync {
     ///
     /// # Errors
     /// Where a lock would wait for itself.
-    fn outer(
-        &self,
-        target: &Target,
-        mode: LockMode,
-        environment: &Environment,
-    ) -> Result<Option<(String, i32)>, Error>;
+    fn outer(&self, target: &Target, mode: LockMode, environment: &Environment)
+    -> Result<Option<(String, i32)>, Error>;
 
     /// The id of a claim that this process is to make. The lock file is made, where it does not exist.
     ///
@@ -67,13 +63,7 @@ pub trait WithoutRecord: fmt::Debug + Sync {
     ///
     /// # Errors
     /// Exit 4 when the wait ran out.
-    fn wait(
-        &self,
-        target: &Target,
-        wait: Wait,
-        environment: &Environment,
-        talk: &Talk,
-    ) -> Result<Duration, Stopped>;
+    fn wait(&self, target: &Target, wait: Wait, environment: &Environment, talk: &Talk) -> Result<Duration, Stopped>;
 
     /// Ends the claim with this id; the answer is whether there was one to end.
     ///

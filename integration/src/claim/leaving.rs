@@ -128,9 +128,7 @@ impl Leaving<'_> {
             return;
         }
         match done {
-            Ok(Release::Released) => {
-                self.trail.released((why.reason, why.result), age, record, self.failure_step)
-            }
+            Ok(Release::Released) => self.trail.released((why.reason, why.result), age, record, self.failure_step),
             Ok(Release::Gone | Release::NotOurs(_)) => {}
             Err(failed) => {
                 let error = &failed.1;

@@ -99,9 +99,9 @@ impl Loss {
             Self::Vanished => format!(
                 "{path} vanished; `git clean -x`, `git stash -u`, rm and tools that clear up after others do that"
             ),
-            Self::Released => format!(
-                "{path} was released by somebody who gave its id, or removed by a check that took it for dead"
-            ),
+            Self::Released => {
+                format!("{path} was released by somebody who gave its id, or removed by a check that took it for dead")
+            }
             Self::Replaced => format!(
                 "the directory of {path} was replaced by another, where nobody sees the lock; it is still in the \
                  old one"
@@ -315,8 +315,7 @@ mod tests {
     fn claim(dir: &Path) -> Held {
         let gate = Gate::try_take(dir).unwrap().unwrap();
         let record = beads::Record::new("test", "1").unwrap();
-        let Attempt::Claimed(held, None) = Site::new(&gate, &Options::default()).claim(&record).unwrap()
-        else {
+        let Attempt::Claimed(held, None) = Site::new(&gate, &Options::default()).claim(&record).unwrap() else {
             panic!("not claimed")
         };
         held
@@ -347,10 +346,7 @@ mod tests {
         let loss = await_loss(&mut watch, Duration::from_secs(20)).unwrap();
         assert!(loss.cause(&held.path(), held.id(), None).contains("is vc's now (PID 1, on h)"), "{loss:?}");
         fs::remove_file(held.path()).unwrap();
-        assert_eq!(
-            await_loss(&mut Watch::over(&held, Events::Later), Duration::from_secs(20)),
-            Some(Loss::Vanished)
-        );
+        assert_eq!(await_loss(&mut Watch::over(&held, Events::Later), Duration::from_secs(20)), Some(Loss::Vanished));
     }
 
     #[test]

@@ -194,8 +194,7 @@ pub(crate) fn held(target: &Target, look: &Look, wait: Wait) -> Error {
     let holder = &target.holder(look).unwrap_or_default();
     let status = &to_type("beadlock status {}", &[target.part()]);
     let zombie = &Zombie::holder_of(record).map(|zombie| format!("; {zombie}")).unwrap_or_default();
-    let message =
-        target.protocol.timed_out(&WaitOver { target, record, path, holder, age, wait, zombie, status });
+    let message = target.protocol.timed_out(&WaitOver { target, record, path, holder, age, wait, zombie, status });
     let detail = format!("lock_file={path} holder_pid={} holder_age_ms={}", record.pid(), age.as_millis());
     Error::new(Code::LockHeld, message)
         .detailed(detail)
@@ -231,11 +230,8 @@ fn stale(target: &Target, skip: &Skip) -> Error {
         "{path} is a stale lock of {holder}, no heartbeat for {age}s; --force-lock takes it; who and why: \
          {status}"
     );
-    let detail = format!(
-        "lock_file={path} holder_pid={} holder_age_ms={}",
-        record.pid(),
-        words::age(record).as_millis()
-    );
+    let detail =
+        format!("lock_file={path} holder_pid={} holder_age_ms={}", record.pid(), words::age(record).as_millis());
     Error::new(Code::LockStale, message)
         .detailed(detail)
         .held_by(Holder::of_record(&target.path(), record))
@@ -246,8 +242,7 @@ fn stale(target: &Target, skip: &Skip) -> Error {
 fn being_changed(path: &Path, drain: Duration) -> Error {
     let path = escaped_path(path);
     let limit = shown(drain);
-    let message =
-        format!("{path} is being changed by somebody all the time; gave up after {limit}; try again");
+    let message = format!("{path} is being changed by somebody all the time; gave up after {limit}; try again");
     Error::new(Code::LockHeld, message).detailed(format!("lock_file={path}")).retry_on_a_lock_of(None)
 }
 
@@ -264,10 +259,9 @@ fn not_checked(target: &Target, reason: Reason, detail: &str) -> Error {
         return not_seen(target, obstacle, detail);
     }
     let (code, next) = match reason {
-        Reason::RemovalFailed => (
-            Code::LockStale,
-            format!("see to that, then: {}", to_type("beadlock check {}", &[target.part()])),
-        ),
+        Reason::RemovalFailed => {
+            (Code::LockStale, format!("see to that, then: {}", to_type("beadlock check {}", &[target.part()])))
+        }
         _ => (Code::LockUnreadable, format!("look at it: {}", to_look_at(reason, target))),
     };
     let message = match closed::directory_above(&target.path()) {

@@ -96,11 +96,7 @@ pub trait Protocol: fmt::Debug + Sync {
     }
 
     /// The variable, and its value, without which [`Target::exported`] does not lead to the target.
-    fn exported_besides(
-        &self,
-        _target: &Target,
-        _environment: &Environment,
-    ) -> Option<(&'static str, PathBuf)> {
+    fn exported_besides(&self, _target: &Target, _environment: &Environment) -> Option<(&'static str, PathBuf)> {
         None
     }
 

@@ -72,13 +72,7 @@ impl Report {
 }
 
 /// Says the error, and writes the file that `--report` names.
-pub fn conclude(
-    common: &Common,
-    request: &Request,
-    file: Option<&Path>,
-    report: &Report,
-    error: Option<&Error>,
-) {
+pub fn conclude(common: &Common, request: &Request, file: Option<&Path>, report: &Report, error: Option<&Error>) {
     common.talk.end_live();
     if let Some(error) = error {
         common.talk.error(&error.to_string());
@@ -101,8 +95,7 @@ pub fn conclude(
 /// What the system said.
 pub fn write(path: &Path, envelope: &str) -> std::io::Result<()> {
     let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
-    let mut file =
-        OpenOptions::new().write(true).create(true).truncate(true).custom_flags(flags.bits()).open(path)?;
+    let mut file = OpenOptions::new().write(true).create(true).truncate(true).custom_flags(flags.bits()).open(path)?;
     file.write_all(format!("{envelope}\n").as_bytes())
 }
 

@@ -287,9 +287,7 @@ impl Running {
                 came.deadline = Some(came.deadline.map_or(deadline, |other| other.sooner(Some(deadline))));
                 talk.warn(&format!("the {subject} is lost, ending the command: {cause}"));
             }
-            OnLoss::Warn => {
-                talk.warn(&format!("the {subject} is lost, the command runs on without it: {cause}"))
-            }
+            OnLoss::Warn => talk.warn(&format!("the {subject} is lost, the command runs on without it: {cause}")),
         }
     }
 
@@ -311,10 +309,7 @@ impl Running {
         let is_first = came.killed.is_none();
         if is_first && !left.is_empty() {
             let limit = shown(self.kill_after);
-            talk.warn(&format!(
-                "still running {limit} after it was asked to end, killing: {}",
-                tree::names(&left)
-            ));
+            talk.warn(&format!("still running {limit} after it was asked to end, killing: {}", tree::names(&left)));
             if self.own_group {
                 let _ = killpg(Pid::from_raw(self.pid), Signal::SIGKILL);
             }

@@ -70,8 +70,7 @@ impl Target {
     /// A lock whose directory a claim would make, and that does not exist yet: the lock is free, and nothing is made
     /// to say so. A directory that cannot be looked at may exist.
     pub fn is_nowhere(&self) -> bool {
-        let is_absent =
-            || fs::metadata(self.dir()).is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
+        let is_absent = || fs::metadata(self.dir()).is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
         self.protocol.makes_directory() && is_absent()
     }
 

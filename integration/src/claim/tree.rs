@@ -146,8 +146,7 @@ impl Tree {
         let me = std::process::id().cast_signed();
         all.retain(|stat| stat.pid != me);
         let is_root = self.is_root(&all);
-        let is_known =
-            |stat: &Stat| known.iter().any(|one| (one.pid, one.start_ticks) == (stat.pid, stat.start_ticks));
+        let is_known = |stat: &Stat| known.iter().any(|one| (one.pid, one.start_ticks) == (stat.pid, stat.start_ticks));
         let (mut tree, mut others): (Vec<Stat>, Vec<Stat>) =
             all.into_iter().partition(|stat| is_known(stat) || is_root(stat));
         let mut parents: HashSet<i32> = tree.iter().map(|stat| stat.pid).collect();
@@ -164,8 +163,7 @@ impl Tree {
 
     fn is_root<'t>(&'t self, all: &[Stat]) -> impl Fn(&Stat) -> bool + use<'t> {
         let me = std::process::id().cast_signed();
-        let is_command =
-            |stat: &Stat| matches!(&self.root, Root::Command(command, _) if command.process.is(stat));
+        let is_command = |stat: &Stat| matches!(&self.root, Root::Command(command, _) if command.process.is(stat));
         // The number of a group goes to another process only when the group is empty.
         let is_number_taken = |pid| all.iter().any(|stat| stat.pid == pid && !is_command(stat));
         let group = match &self.root {
@@ -176,9 +174,7 @@ impl Tree {
         };
         move |stat| match &self.root {
             Root::Us => stat.ppid == me,
-            Root::Command(_, token) => {
-                is_command(stat) || group == Some(stat.pgrp) || has_token(stat.pid, token)
-            }
+            Root::Command(_, token) => is_command(stat) || group == Some(stat.pgrp) || has_token(stat.pid, token),
         }
     }
 }
@@ -269,8 +265,7 @@ pub fn signal(tree: &[Stat], signal: Signal) -> Vec<Stat> {
 
 /// `PID 44 (sleep 60), PID 45 (make)`; many are counted.
 pub fn names(tree: &[Stat]) -> String {
-    let name =
-        |stat: &Stat| words::process_name(stat.pid, &process::command_line(stat.pid).unwrap_or_default());
+    let name = |stat: &Stat| words::process_name(stat.pid, &process::command_line(stat.pid).unwrap_or_default());
     let mut names: Vec<String> = tree.iter().take(5).map(name).collect();
     if tree.len() > 5 {
         names.push(format!("{} more", tree.len() - 5));

@@ -109,12 +109,7 @@ fn helper(request: Option<HelperRequest>) -> End {
 }
 
 /// Help and version are answers; the rest is a usage error, with a hint where the `--` was forgotten.
-fn not_understood(
-    error: &clap::Error,
-    words: &[OsString],
-    environment: &Environment,
-    request: &Request,
-) -> End {
+fn not_understood(error: &clap::Error, words: &[OsString], environment: &Environment, request: &Request) -> End {
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
         return match print(&error.render().to_string()) {
             Ok(()) => End::Code(Exit::Done.code()),
@@ -122,8 +117,7 @@ fn not_understood(
         };
     }
     let hint = hint::missing_dashes(words);
-    let typed: Vec<&str> =
-        words.iter().take_while(|word| *word != "--").filter_map(|word| word.to_str()).collect();
+    let typed: Vec<&str> = words.iter().take_while(|word| *word != "--").filter_map(|word| word.to_str()).collect();
     let json = typed.iter().rev().find_map(|word| match *word {
         "--json" => Some(true),
         word => boolean(word.strip_prefix("--json=")?).ok(),
@@ -136,8 +130,8 @@ fn not_understood(
     // Only of a command that has the option: 0 of a `check` must never be a usage error.
     let cli = Cli::command();
     let command = typed.iter().find_map(|word| cli.find_subcommand(word));
-    let has_own = command
-        .is_some_and(|command| command.get_arguments().any(|arg| arg.get_long() == Some("own-exit-code")));
+    let has_own =
+        command.is_some_and(|command| command.get_arguments().any(|arg| arg.get_long() == Some("own-exit-code")));
     let own = typed.iter().enumerate().filter(|_| has_own).find_map(|(at, word)| {
         let next = || (*word == "--own-exit-code").then(|| typed.get(at + 1).copied()).flatten();
         word.strip_prefix("--own-exit-code=").or_else(next)?.parse().ok()

@@ -54,9 +54,7 @@ fn width_of_option(word: &OsStr, command: &clap::Command) -> Option<usize> {
     let (name, has_value) = word.split_once('=').map_or((word, false), |(name, _)| (name, true));
     let is_it = |arg: &&clap::Arg| {
         name.strip_prefix("--").is_some_and(|long| arg.get_long() == Some(long))
-            || name
-                .strip_prefix('-')
-                .is_some_and(|short| arg.get_short().is_some_and(|c| short == c.to_string()))
+            || name.strip_prefix('-').is_some_and(|short| arg.get_short().is_some_and(|c| short == c.to_string()))
     };
     let arg = command.get_arguments().find(is_it)?;
     let takes_next = arg.get_action().takes_values() && !has_value && !arg.is_require_equals_set();

@@ -40,9 +40,7 @@ fn patience(command: Option<&Command>, environment: &Environment) -> Patience {
 fn besides(command: Option<&Command>, environment: &Environment) -> Vec<PathBuf> {
     let (audit, others): (Option<&PathBuf>, Vec<Option<&Path>>) = match command {
         Some(Command::Hold(typed)) => (typed.claim.audit.as_ref(), of_claim(&typed.claim, &typed.protocol)),
-        Some(Command::Acquire(typed)) => {
-            (typed.claim.audit.as_ref(), of_claim(&typed.claim, &typed.protocol))
-        }
+        Some(Command::Acquire(typed)) => (typed.claim.audit.as_ref(), of_claim(&typed.claim, &typed.protocol)),
         Some(Command::Release(typed)) => (typed.audit.as_ref(), Vec::new()),
         Some(Command::Break(typed)) => (typed.audit.as_ref(), Vec::new()),
         _ => (None, Vec::new()),

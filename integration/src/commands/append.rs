@@ -47,26 +47,19 @@ pub fn run(args: &AppendArgs, environment: &Environment, common: &Common, reques
     conclude(common, request, added)
 }
 
-fn append(
-    args: &AppendArgs,
-    environment: &Environment,
-    talk: &Talk,
-    request: &Request,
-) -> Result<Value, Stopped> {
+fn append(args: &AppendArgs, environment: &Environment, talk: &Talk, request: &Request) -> Result<Value, Stopped> {
     let file = args.on.find("append", environment)?;
     let path = file.target.file();
     if args.checked.format == Some(Format::Json) {
-        let message =
-            "what is added are lines: --format jsonl has a JSON value in each, --format any has any lines";
+        let message = "what is added are lines: --format jsonl has a JSON value in each, --format any has any lines";
         return Err(Error::usage(message).into());
     }
     let rules = args.checked.rules(Format::JsonLines)?;
     let lines = Lines::read(io::stdin().lock(), STDIN, path, &rules.check(path))?;
     let trail = args.on.trail(&file, request, talk)?;
     let mut signals = Signals::block()?;
-    let (added, mut answer) = file.under_lock(&mut signals, &trail, None, |lock, _| {
-        Ok(append_lines(&Entry::open(path)?, lock, &lines)?)
-    })?;
+    let (added, mut answer) =
+        file.under_lock(&mut signals, &trail, None, |lock, _| Ok(append_lines(&Entry::open(path)?, lock, &lines)?))?;
     if let Some(torn) = &added.torn {
         talk.warn(&format!("{}: {torn}", escaped_path(&added.path)));
     }

@@ -38,17 +38,14 @@ pub struct CheckArgs {
 
 /// Checks every target; one that cannot be answered does not stop the others.
 pub fn run(typed: &CheckArgs, environment: &Environment, talk: &Talk, request: &Request) -> Answers {
-    let options =
-        Options { reap_proven_dead: typed.reap_proven_dead, dry_run: typed.dry_run, ..Options::default() };
+    let options = Options { reap_proven_dead: typed.reap_proven_dead, dry_run: typed.dry_run, ..Options::default() };
     let (mut answers, is_one_of_many) = (Answers::default(), typed.targets.len() > 1);
     for target in each(&typed.targets) {
         let named = target.map(OsString::as_os_str);
         let found = resolve(named, environment, Acceptance::ToLookAt(talk));
         let checked = found.and_then(|found| {
             let options = typed.protocol.options(&found, options)?;
-            if let Some(why) =
-                found.protocol.ignores("--reap-proven-dead").filter(|_| options.reap_proven_dead)
-            {
+            if let Some(why) = found.protocol.ignores("--reap-proven-dead").filter(|_| options.reap_proven_dead) {
                 // It is for all the targets of a command line: no reason not to answer.
                 talk.note(&format!("--reap-proven-dead means nothing to {}; {why}", found.given));
             }

@@ -142,12 +142,7 @@ impl Skipped {
     }
 }
 
-fn cycle(
-    typed: CycleArgs,
-    environment: &Environment,
-    talk: &Talk,
-    request: &Request,
-) -> Result<Finished, NotRun> {
+fn cycle(typed: CycleArgs, environment: &Environment, talk: &Talk, request: &Request) -> Result<Finished, NotRun> {
     let acceptance = Acceptance::ToClaim(Directories::any(typed.any_directory), Suggest::Path);
     let target = resolve(typed.target.as_deref(), environment, acceptance)?;
     target.refuse_tracked()?;
@@ -263,8 +258,7 @@ impl SessionClaim for CycleClaim<'_> {
         })?;
         let keep = |gate: &Gate| {
             let shared = gate.share().map_err(|error| io::Error::new(error.kind(), error.to_string()))?;
-            let (command, names) =
-                (KnownCommand::of(child.pid, child.leads), (child.name, self.target.given.as_str()));
+            let (command, names) = (KnownCommand::of(child.pid, child.leads), (child.name, self.target.given.as_str()));
             Watchdog::start(command, AtEnd::OpenGate, names, Some(shared.as_fd()))
         };
         let keeper = self.gate().map(keep).transpose();

@@ -18,9 +18,7 @@ use crate::output::answers::print_envelope;
 use crate::output::envelope::Request;
 use crate::output::files::{self, Output};
 use crate::output::talk::print;
-use crate::protocol::{
-    self, HoldOnlyArgs, Intended, intended, refuse_report, session_claim, target_of_claim,
-};
+use crate::protocol::{self, HoldOnlyArgs, Intended, intended, refuse_report, session_claim, target_of_claim};
 use crate::run::session::{Finished, Session};
 use crate::run::steps::Steps;
 use crate::settings::arguments::ClaimArgs;
@@ -62,8 +60,8 @@ pub fn run(typed: HoldArgs, environment: &Environment, common: &Common, request:
     let own = typed.claim.replaced();
     let (mut report_file, raw) = (typed.claim.report.clone(), typed.protocol.raw());
     let mut report = Report::default();
-    let refused = refuse_report(report_file.as_deref(), typed.target.as_deref(), environment)
-        .inspect_err(|_| report_file = None);
+    let refused =
+        refuse_report(report_file.as_deref(), typed.target.as_deref(), environment).inspect_err(|_| report_file = None);
     let stopped = match refused.and_then(|()| settings(&typed, environment)) {
         Ok(settings) => hold(typed, &settings, environment, common, request, &mut report),
         Err(error) => Err(error.into()),

@@ -51,8 +51,7 @@ const PATIENCE: Duration = Duration::from_secs(130);
 
 /// Releases, or says why not.
 pub fn run(typed: &ReleaseCommandArgs, environment: &Environment, common: &Common, request: &Request) -> End {
-    let released =
-        release(typed, environment, common, request).map_err(|error| (End::Code(error.exit.code()), error));
+    let released = release(typed, environment, common, request).map_err(|error| (End::Code(error.exit.code()), error));
     conclude(common, request, released)
 }
 
@@ -88,8 +87,7 @@ fn release(
     let has_failed = step.is_some() || has_failed;
     let why = if has_failed { Why::RELEASED_AFTER_FAILURE } else { Why::RELEASED };
     let (age, talk) = (held.age(), releasing.talk);
-    let leaving =
-        Leaving { target: &target, patience: PATIENCE, talk, trail: &trail, failure_step: step.as_deref() };
+    let leaving = Leaving { target: &target, patience: PATIENCE, talk, trail: &trail, failure_step: step.as_deref() };
     match leaving.end(held, None, why, &mut Unattended) {
         Left::Released => Ok(releasing.answer(true, Some(age))),
         Left::Lost(error) => Err(error),
@@ -147,12 +145,9 @@ impl<'a> Releasing<'a> {
                 escaped(outer)
             ));
         } else if nested::is_of_hold(outer, target, environment) {
-            talk.say(&format!(
-                "{given} is still held by the outer claim, a hold, which ends it with its command"
-            ));
+            talk.say(&format!("{given} is still held by the outer claim, a hold, which ends it with its command"));
         } else {
-            let end =
-                to_type("beadlock release {} {}", &[target.part(), Part::Value("--id", outer.as_ref())]);
+            let end = to_type("beadlock release {} {}", &[target.part(), Part::Value("--id", outer.as_ref())]);
             talk.say(&format!("{given} is still held by the outer claim; to end that: {end}"));
         }
     }
@@ -196,12 +191,7 @@ impl<'a> Releasing<'a> {
     }
 
     /// The trail. What cannot be written down is said; the lock must not stay for that.
-    fn trail<'t>(
-        &self,
-        file: Option<&Path>,
-        record: &Record,
-        request: &'t Request,
-    ) -> Result<Trail<'t>, Error>
+    fn trail<'t>(&self, file: Option<&Path>, record: &Record, request: &'t Request) -> Result<Trail<'t>, Error>
     where
         'a: 't,
     {

@@ -94,9 +94,7 @@ pub fn run_raw(targets: &[OsString], protocol: &LookArgs, environment: &Environm
             }
             let not_read = |words| format!("{} was not read: {words}", escaped_path(&target.path()));
             if target.protocol.without_record().is_some() {
-                return Err(Error::usage(not_read(
-                    "this lock has no record, and its file no content".to_owned(),
-                )));
+                return Err(Error::usage(not_read("this lock has no record, and its file no content".to_owned())));
             }
             let bytes = raw(&target.place).map_err(|words| Error::new(Code::Io, not_read(words)))?;
             Ok(bytes.unwrap_or_default())

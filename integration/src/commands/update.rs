@@ -84,12 +84,7 @@ pub fn run(args: UpdateArgs, environment: &Environment, common: &Common, request
     conclude(common, request, updated)
 }
 
-fn update(
-    args: UpdateArgs,
-    environment: &Environment,
-    talk: &Talk,
-    request: &Request,
-) -> Result<Value, Stopped> {
+fn update(args: UpdateArgs, environment: &Environment, talk: &Talk, request: &Request) -> Result<Value, Stopped> {
     let file = args.on.find("update", environment)?;
     let path = file.target.file();
     let rules = args.checked.rules(Format::of(path))?;
@@ -123,8 +118,7 @@ fn update(
 
 fn absent(entry: &Entry) -> Error {
     let path = escaped_path(entry.path());
-    let message = format!(
-        "{path} does not exist; write it first, or say what the filter is to get instead: --initial '{{}}'"
-    );
+    let message =
+        format!("{path} does not exist; write it first, or say what the filter is to get instead: --initial '{{}}'");
     Error::new(Code::NoTarget, message)
 }

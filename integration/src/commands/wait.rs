@@ -69,12 +69,7 @@ pub fn run(typed: &WaitArgs, environment: &Environment, common: &Common, request
     conclude(common, request, waited)
 }
 
-fn wait(
-    typed: &WaitArgs,
-    environment: &Environment,
-    talk: &Talk,
-    request: &Request,
-) -> Result<Value, Stopped> {
+fn wait(typed: &WaitArgs, environment: &Environment, talk: &Talk, request: &Request) -> Result<Value, Stopped> {
     let wait = typed.policy(environment)?;
     let target = resolve(typed.target.as_deref(), environment, Acceptance::ToLookAt(talk))?;
     let options = typed.protocol.options(&target, Options::default())?;

@@ -59,12 +59,7 @@ pub fn run(args: &WriteArgs, environment: &Environment, common: &Common, request
     conclude(common, request, written)
 }
 
-fn write(
-    args: &WriteArgs,
-    environment: &Environment,
-    talk: &Talk,
-    request: &Request,
-) -> Result<Value, Stopped> {
+fn write(args: &WriteArgs, environment: &Environment, talk: &Talk, request: &Request) -> Result<Value, Stopped> {
     let file = args.on.find("write", environment)?;
     let path = file.target.file();
     let rules = args.checked.rules(Format::of(path))?;

@@ -34,8 +34,7 @@ const OLD: i64 = 3600;
 /// How long files that were open a moment ago may stay, as they do on FUSE and NFS.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-const DIRECTORY: OFlag =
-    OFlag::O_RDONLY.union(OFlag::O_DIRECTORY).union(OFlag::O_NOFOLLOW).union(OFlag::O_CLOEXEC);
+const DIRECTORY: OFlag = OFlag::O_RDONLY.union(OFlag::O_DIRECTORY).union(OFlag::O_NOFOLLOW).union(OFlag::O_CLOEXEC);
 
 /// A private directory; dropped, it is removed.
 #[derive(Debug)]
@@ -74,8 +73,7 @@ impl<'a> Bench<'a> {
 
     /// Opens what is there for reading: a file or a directory.
     pub fn open(&self, name: &CStr) -> nix::Result<File> {
-        openat(&self.dir, name, OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC, Mode::empty())
-            .map(File::from)
+        openat(&self.dir, name, OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC, Mode::empty()).map(File::from)
     }
 
     /// What a file holds.

@@ -39,9 +39,7 @@ pub fn writable(site: &TrialSite<'_>) -> TrialOutcome {
     match &site.made {
         Ok(_) => Ok("a directory was made in it".to_owned()),
         // A full disk is the answer here, not an accident on the way to another.
-        Err(errno @ (Errno::ENOSPC | Errno::EDQUOT)) => {
-            Err(TrialFailure::missing(system_words(&(*errno).into())))
-        }
+        Err(errno @ (Errno::ENOSPC | Errno::EDQUOT)) => Err(TrialFailure::missing(system_words(&(*errno).into()))),
         Err(errno) => Err((*errno).into()),
     }
 }
@@ -111,8 +109,7 @@ fn judged_space(is_limited: bool, bytes: u128, inodes: Option<u64>) -> TrialOutc
         // As a tmpfs without a limit.
         return Ok("no limit".to_owned());
     }
-    let inodes_left =
-        inodes.map_or("inodes as they are needed".to_owned(), |count| format!("{count} inodes"));
+    let inodes_left = inodes.map_or("inodes as they are needed".to_owned(), |count| format!("{count} inodes"));
     seen(bytes > 0 && inodes != Some(0), format!("{} and {inodes_left} free", size(bytes)))
 }
 
@@ -200,9 +197,7 @@ mod tests {
         for mode in [0o700, 0o755, 0o750, 0o500, 0o2755] {
             assert!(judged_mode(mode).is_ok(), "{mode:o}");
         }
-        for (mode, word) in
-            [(0o777, "its group and every user"), (0o1777, "every user"), (0o775, "its group may")]
-        {
+        for (mode, word) in [(0o777, "its group and every user"), (0o1777, "every user"), (0o775, "its group may")] {
             let failure = judged_mode(mode).unwrap_err();
             assert!(failure.ok == Some(false) && failure.detail.contains(word), "{failure:?}");
         }

@@ -9,11 +9,8 @@ use crate::ignored::{GitAnswer, IgnoreAdvice};
 const LOCK: &str = ".exclusive-lock";
 
 /// One of each kind of file that lies beside a lock: aside, an unfinished one, a record that `break` has kept.
-pub const SIDE_FILES: [&str; 3] = [
-    ".exclusive-lock.aside",
-    ".exclusive-lock.tmp-1-00000000",
-    ".exclusive-lock.broken-20260101T000000Z.json",
-];
+pub const SIDE_FILES: [&str; 3] =
+    [".exclusive-lock.aside", ".exclusive-lock.tmp-1-00000000", ".exclusive-lock.broken-20260101T000000Z.json"];
 
 /// Git ignores all files of these `names`, which are `shown` as one.
 pub fn ignores(site: &TrialSite<'_>, shown: &str, names: &[&str]) -> TrialOutcome {

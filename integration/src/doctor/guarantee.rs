@@ -105,9 +105,7 @@ fn claim(results: &TrialResults) -> Judgement {
         () if has(Key::UnnamedFile) => yes("it is written where nobody sees it, synced, then linked"),
         () if !has(Key::ExclusiveCreate) => cannot(Key::ExclusiveCreate),
         () if has(Key::HardLink) => yes("it is written under another name, synced, then linked"),
-        () if has(Key::RenameNoreplace) => {
-            yes("it is written under another name, synced, then renamed over nothing")
-        }
+        () if has(Key::RenameNoreplace) => yes("it is written under another name, synced, then renamed over nothing"),
         () => no("neither a link nor a rename puts a file in place without ever replacing one"),
     }
 }
@@ -138,9 +136,7 @@ fn drain(results: &TrialResults) -> Judgement {
     match results.ok(Key::FileSystem) {
         Some(true) => yes("a running cycle is waited for, by flock on the directory"),
         Some(false) => limited("a running cycle is waited for on this machine only"),
-        None => {
-            limited("a running cycle is waited for on this machine; whether another writes here is not known")
-        }
+        None => limited("a running cycle is waited for on this machine; whether another writes here is not known"),
     }
 }
 
@@ -153,26 +149,18 @@ fn live_lock(results: &TrialResults) -> Judgement {
         return yes("nothing can be removed");
     }
     if !has(Key::FileSystem) && !has(Key::MachineId) {
-        return limited(
-            "of two machines of one name without machine ids, one may take the other's lock for dead",
-        );
+        return limited("of two machines of one name without machine ids, one may take the other's lock for dead");
     }
     match results.ok(Key::LeaseGranted) {
         None => without(results, Key::LeaseGranted, "; by comparison at least"),
-        Some(false) if has(Key::Timestamps) => {
-            limited("by comparison: two writers at once could lose a claim")
-        }
+        Some(false) if has(Key::Timestamps) => limited("by comparison: two writers at once could lose a claim"),
         Some(false) => limited(
             "by comparison: two writers at once could lose a claim; times are coarse here, so one that writes as \
              much as there was may not show",
         ),
         Some(true) => match results.first_without(&[Key::LeaseRefused, Key::LeaseBroken]) {
             Some(key) => limited(format!("not every writer may be seen, {}", results.says(key))),
-            None => by_who_writes(
-                results,
-                "watched by lease",
-                "watched by lease, against this machine's writers only",
-            ),
+            None => by_who_writes(results, "watched by lease", "watched by lease, against this machine's writers only"),
         },
     }
 }

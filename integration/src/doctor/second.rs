@@ -96,9 +96,7 @@ impl SecondProcess {
     fn send(&mut self, request: SecondRequest) -> Result<(), TrialFailure> {
         let line = format!("{}\n", word(request));
         let sent = self.child.stdin.iter_mut().try_for_each(|pipe| pipe.write_all(line.as_bytes()));
-        sent.map_err(|error| {
-            TrialFailure::untried(format!("the second process has ended: {}", system_words(&error)))
-        })
+        sent.map_err(|error| TrialFailure::untried(format!("the second process has ended: {}", system_words(&error))))
     }
 
     /// Its next reply; `None`: none within `limit`. Fails when the system refused it, and when it has ended.
@@ -165,10 +163,9 @@ pub fn serve() -> u8 {
     let mut files = OpenFiles::default();
     for line in io::stdin().lock().lines().map_while(Result::ok) {
         let Ok(request) = SecondRequest::from_str(&line, false) else { return 2 };
-        let reply = files.obey(request).map_or_else(
-            |error| error.raw_os_error().unwrap_or(Errno::UnknownErrno as i32).to_string(),
-            word,
-        );
+        let reply = files
+            .obey(request)
+            .map_or_else(|error| error.raw_os_error().unwrap_or(Errno::UnknownErrno as i32).to_string(), word);
         if say(&reply).is_err() {
             break;
         }

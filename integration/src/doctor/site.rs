@@ -39,8 +39,7 @@ impl ExaminedDirectory {
             (Err(error), Some(dir)) if error.code() == Code::Usage => {
                 // Whatever is wrong with the name itself is as wrong with this one.
                 let below = Path::new(dir).join(".beads");
-                let found =
-                    resolve(Some(below.as_os_str()), environment, Acceptance::Any).map_err(|_| error)?;
+                let found = resolve(Some(below.as_os_str()), environment, Acceptance::Any).map_err(|_| error)?;
                 (found, Some(escaped_path(Path::new(dir))))
             }
             (found, _) => (found?, None),

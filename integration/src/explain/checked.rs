@@ -77,8 +77,7 @@ impl Checked {
         if explain {
             let (verdict, reason) = (self.decision.verdict(), self.decision.reason());
             let path = escaped_path(&self.target.path());
-            let holder =
-                self.decision.record().map(|record| format!(", holder {}", escaped(record.holder())));
+            let holder = self.decision.record().map(|record| format!(", holder {}", escaped(record.holder())));
             let holder = holder.unwrap_or_default();
             text.push_str(&format!("  {path}: {} ({reason}){holder}\n", verdict.as_str()));
             for line in self.explain(&self.before).lines() {

@@ -31,15 +31,13 @@ pub struct Orphaned<'a> {
 impl Orphaned<'_> {
     /// The daemon, in words.
     pub fn daemon(self) -> String {
-        self.daemon
-            .map_or_else(|| "a daemon that was killed".to_owned(), |pid| format!("PID {pid}, which is gone,"))
+        self.daemon.map_or_else(|| "a daemon that was killed".to_owned(), |pid| format!("PID {pid}, which is gone,"))
     }
 
     /// What ends it: with all its group where it leads one.
     pub fn to_end_it(self) -> String {
         let group = |pid: i32| Stat::read(pid).map_or(pid, |stat| stat.pgrp);
-        let groups: Vec<i32> =
-            self.work.iter().map(|work| work.pid).filter(|pid| group(*pid) == *pid).collect();
+        let groups: Vec<i32> = self.work.iter().map(|work| work.pid).filter(|pid| group(*pid) == *pid).collect();
         let others = self.work.iter().map(|work| work.pid).filter(|pid| !groups.contains(&group(*pid)));
         let words = groups.iter().map(|pid| format!("-{pid}")).chain(others.map(|pid| pid.to_string()));
         to_type("kill -- {}", &[Part::Words(words.map(OsString::from).collect())])
@@ -81,9 +79,7 @@ impl Shut {
             Role::Runner { daemon } => {
                 format!("PID {} (for PID {daemon})", holder.pid)
             }
-            Role::Orphan { .. } | Role::Left | Role::Other => {
-                words::process_name(holder.pid, &holder.command)
-            }
+            Role::Orphan { .. } | Role::Left | Role::Other => words::process_name(holder.pid, &holder.command),
         };
         self.holders.iter().map(name).collect::<Vec<_>>().join(", ")
     }

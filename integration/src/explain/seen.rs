@@ -77,8 +77,7 @@ impl Seen {
     }
 
     fn of_silent(&self, silence: Duration, talk: &Talk) -> (String, String) {
-        let (reason, holder) =
-            (self.look.verdict.reason(), self.target.holder(&self.look).unwrap_or_default());
+        let (reason, holder) = (self.look.verdict.reason(), self.target.holder(&self.look).unwrap_or_default());
         let silence = format!("heartbeat {} ago", shown(silence));
         match self.look.verdict {
             Verdict::Stale(_) => {

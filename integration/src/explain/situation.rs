@@ -103,10 +103,7 @@ pub fn explain(
                 false => "a crash has left it there",
             };
             let check = to_type("beadlock check {}", &[target.part()]);
-            (
-                format!("no lock, but one is aside: {by}"),
-                (check, "puts right what a crash has left".to_owned()),
-            )
+            (format!("no lock, but one is aside: {by}"), (check, "puts right what a crash has left".to_owned()))
         }
         (Situation::Data | Situation::TooLarge, Some(data)) => of_data(data, target),
         (Situation::Empty { .. } | Situation::Malformed { .. } | Situation::Invalid, _) => {
@@ -129,10 +126,9 @@ fn of_free(target: &Target, gate: &Shut) -> (String, NextCommand) {
             let comment = format!("what is left running; a claim waits for it; to end it: {end}");
             (why, (to_type("ps -fp {}", &[Part::Word(pids.join(",").as_ref())]), comment))
         }
-        None if gate.is_shut() => (
-            "no lock; a claim waits for the gate".to_owned(),
-            (hold, "waits until the gate is open".to_owned()),
-        ),
+        None if gate.is_shut() => {
+            ("no lock; a claim waits for the gate".to_owned(), (hold, "waits until the gate is open".to_owned()))
+        }
         None => ("no lock".to_owned(), (hold, String::new())),
     }
 }
@@ -146,10 +142,7 @@ fn of_data(data: NotALock, target: &Target) -> (String, NextCommand) {
 }
 
 /// A file that was read, and is not a record.
-fn of_content(
-    situation: Situation,
-    (look, target, now): (&Look, &Target, StartedAt),
-) -> (String, NextCommand) {
+fn of_content(situation: Situation, (look, target, now): (&Look, &Target, StartedAt)) -> (String, NextCommand) {
     let of_target = |template| to_type(template, &[target.part()]);
     let malformed = of_target("beadlock break {} --malformed");
     let age = look.on_disk.and_then(|file| Duration::try_from(file.modified.age(now)).ok());
@@ -193,8 +186,7 @@ fn of_unread(situation: Situation, target: &Target) -> (String, NextCommand) {
         Situation::NotAFile(kind) => {
             let list = if kind == FileKind::Directory { "ls -la {}" } else { "ls -ld {}" };
             let there = kind_words(kind);
-            let why =
-                format!("there is {there} where a lock is a regular file; it is neither opened nor followed");
+            let why = format!("there is {there} where a lock is a regular file; it is neither opened nor followed");
             (why, (of_lock(list), malformed()))
         }
         Situation::TooLarge => {

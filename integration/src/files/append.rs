@@ -166,14 +166,10 @@ impl Short {
         };
         let stays = if !is_ours_alone() {
             let added = self.added;
-            format!(
-                "{added} bytes of it are there, for somebody without the lock has added to it at the same time"
-            )
+            format!("{added} bytes of it are there, for somebody without the lock has added to it at the same time")
         } else if let Err(error) = file.set_len(before) {
             let why = system_words(&error);
-            format!(
-                "it could not be cut back to its {before} bytes: {why}; cut it: truncate -s {before} {path}"
-            )
+            format!("it could not be cut back to its {before} bytes: {why}; cut it: truncate -s {before} {path}")
         } else if created && entry.remove(Beside::Itself).is_ok() {
             "there is no such file still".to_owned()
         } else {
@@ -232,9 +228,7 @@ mod tests {
     #[test]
     fn a_torn_line_is_kept_apart_and_told() {
         let long = "x".repeat(200_000);
-        for (before, offset) in
-            [("1\n{\"half", 2), ("half", 0), (&format!("1\n22\n{long}"), 5), ("1\n\0\0", 2)]
-        {
+        for (before, offset) in [("1\n{\"half", 2), ("half", 0), (&format!("1\n22\n{long}"), 5), ("1\n\0\0", 2)] {
             let log = log(before);
             let added = log.append("3\n");
             let length = before.len() as u64 - offset;

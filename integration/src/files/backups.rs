@@ -59,9 +59,9 @@ pub fn keep<'e>(entry: &'e Entry, original: Option<&FileStat>, count: u32) -> Re
     match entry.link_to(Beside::Waiting) {
         Ok(()) => {}
         // No hard links here, or not of this file. Where no other can take its place either, a copy is for nothing.
-        Err(
-            Errno::EPERM | Errno::EACCES | Errno::EMLINK | Errno::EOPNOTSUPP | Errno::ENOSYS | Errno::EXDEV,
-        ) => entry.obstacle().map_or_else(|| copy(entry), Err)?,
+        Err(Errno::EPERM | Errno::EACCES | Errno::EMLINK | Errno::EOPNOTSUPP | Errno::ENOSYS | Errno::EXDEV) => {
+            entry.obstacle().map_or_else(|| copy(entry), Err)?
+        }
         Err(errno) => return Err(entry.failed("link", Beside::Waiting, errno)),
     }
     Ok(kept(Newest::Waiting { last }))
@@ -116,8 +116,7 @@ pub fn finish(entry: &Entry, count: u32) -> Result<(), Error> {
 fn remove_needless(entry: &Entry) -> Result<bool, Error> {
     let Some(waiting) = entry.look(Beside::Waiting)? else { return Ok(true) };
     let newest = entry.look(Beside::Backup(1))?;
-    let is_needless =
-        newest.is_some_and(|newest| is_same(&newest, &waiting)) || is_what_the_file_is(entry, &waiting)?;
+    let is_needless = newest.is_some_and(|newest| is_same(&newest, &waiting)) || is_what_the_file_is(entry, &waiting)?;
     if is_needless {
         entry.remove(Beside::Waiting)?;
     }

@@ -42,8 +42,7 @@ pub struct Entry {
 }
 
 /// For files that may be anything: never follows a link, never waits for a FIFO's other end.
-const CAREFULLY: OFlag =
-    OFlag::O_CLOEXEC.union(OFlag::O_NOFOLLOW).union(OFlag::O_NONBLOCK).union(OFlag::O_NOCTTY);
+const CAREFULLY: OFlag = OFlag::O_CLOEXEC.union(OFlag::O_NOFOLLOW).union(OFlag::O_NONBLOCK).union(OFlag::O_NOCTTY);
 
 impl Entry {
     /// Of a path whose last component is no symbolic link.
@@ -172,8 +171,7 @@ impl Entry {
         let error = self.failed("create", which, errno);
         match errno {
             Errno::EACCES | Errno::EROFS => {
-                let message =
-                    format!("{error}; its directory must be writable, for a write makes a new file");
+                let message = format!("{error}; its directory must be writable, for a write makes a new file");
                 Error { message, ..error }
             }
             _ => error,

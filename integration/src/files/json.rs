@@ -203,9 +203,8 @@ impl<R: Read, W: Write> Tee<R, W> {
             if self.count == 0 && piece.starts_with(BYTE_ORDER_MARK) {
                 return Err(marked());
             }
-            text.hear(piece).map_err(|(what, at)| {
-                Spilled::Invalid(format!("{what} near byte {}", self.count + at as u64))
-            })?;
+            text.hear(piece)
+                .map_err(|(what, at)| Spilled::Invalid(format!("{what} near byte {}", self.count + at as u64)))?;
         }
         self.to.write_all(piece).map_err(Spilled::Write)?;
         self.count += count as u64;

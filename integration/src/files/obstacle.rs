@@ -45,9 +45,7 @@ impl fmt::Display for Obstacle {
     /// What the file is, and what to do: `is a mount point of its own (…); …`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::MountPoint => {
-                "is a mount point of its own (docker -v file:file); mount its directory instead"
-            }
+            Self::MountPoint => "is a mount point of its own (docker -v file:file); mount its directory instead",
             Self::Immutable => "is immutable (chattr +i); chattr -i lets it be written again",
             Self::AppendOnly => "is append-only (chattr +a); beadlock append adds lines to it",
         })

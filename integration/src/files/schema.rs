@@ -28,9 +28,8 @@ impl Schema {
             let why = system_words(&error);
             Error::io(format!("failed to read the schema {name}: {why}"), error.kind())
         })?;
-        let no_schema = |why: &str| {
-            Error::usage(format!("{name} is no JSON Schema that could be used: {}", escaped(why)))
-        };
+        let no_schema =
+            |why: &str| Error::usage(format!("{name} is no JSON Schema that could be used: {}", escaped(why)));
         if read as u64 > LIMIT {
             return Err(no_schema("it has more than 16 MiB"));
         }

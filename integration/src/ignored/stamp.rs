@@ -37,14 +37,11 @@ impl ReminderStamp {
         let mut options = OpenOptions::new();
         options.write(true).custom_flags(flags.bits()).mode(0o644);
         let (opened, is_new) = match options.open(&self.file) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                (options.create_new(true).open(&self.file), true)
-            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => (options.create_new(true).open(&self.file), true),
             opened => (opened, false),
         };
         // Of two at once one has it locked, or comes after the other's time.
-        let Some(Ok(file)) = opened.ok().map(|file| Flock::lock(file, FlockArg::LockExclusiveNonblock))
-        else {
+        let Some(Ok(file)) = opened.ok().map(|file| Flock::lock(file, FlockArg::LockExclusiveNonblock)) else {
             return false;
         };
         let is_old = is_new || file.metadata().is_ok_and(|meta| !is_fresh(&meta));

@@ -74,10 +74,7 @@ mod tests {
         assert_eq!(WorkTree::around(&beads), None, "a .git without a HEAD is nothing");
         fs::write(top.join("repo/.git/HEAD"), "ref: refs/heads/main\n").unwrap();
         let found = WorkTree::around(&beads).unwrap();
-        assert_eq!(
-            (found.top.as_path(), found.common.as_path()),
-            (&*top.join("repo"), &*top.join("repo/.git"))
-        );
+        assert_eq!((found.top.as_path(), found.common.as_path()), (&*top.join("repo"), &*top.join("repo/.git")));
         assert!(found.is_ours());
         fs::write(top.join("side/.git"), "gitdir: ../repo/.git/worktrees/side\n").unwrap();
         fs::write(top.join("repo/.git/worktrees/side/commondir"), "../..\n").unwrap();

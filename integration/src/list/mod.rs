@@ -151,10 +151,8 @@ struct Root {
 impl Root {
     fn named(root: &OsStr, environment: &Environment) -> Result<Self, Error> {
         let one = |what: &str| {
-            let (given, look) = (
-                escaped_path(Path::new(root)),
-                to_type("beadlock status {}", &[Part::of_path(root.as_ref())]),
-            );
+            let (given, look) =
+                (escaped_path(Path::new(root)), to_type("beadlock status {}", &[Part::of_path(root.as_ref())]));
             Err(Error::usage(format!("{given} is one {what}; look at it: {look}")))
         };
         let shown = match protocol::root(root)? {

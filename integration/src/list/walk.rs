@@ -169,12 +169,7 @@ impl Walk {
 
 impl fmt::Display for Walk {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{} directories seen, {} locks found",
-            self.directories(),
-            self.locks.load(Ordering::Relaxed)
-        )
+        write!(f, "{} directories seen, {} locks found", self.directories(), self.locks.load(Ordering::Relaxed))
     }
 }
 

@@ -114,8 +114,7 @@ fn found(environment: &Environment) -> Result<LogInput, Error> {
     protocol::answers_for(None, environment).map_err(|error| error.of_code(Code::Io))?;
     let database = Database::find(&environment.of_database()).map_err(|error| not_found(&error))?;
     // The user's words for it, where they are the path itself and no redirect leads to another place.
-    let is_itself =
-        database.named == database.dir && !database.given.contains(['\\', char::REPLACEMENT_CHARACTER]);
+    let is_itself = database.named == database.dir && !database.given.contains(['\\', char::REPLACEMENT_CHARACTER]);
     let dir = if is_itself { PathBuf::from(&database.given) } else { database.dir.clone() };
     match LogSource::with_older(&dir.join("daemon.log")) {
         Ok(source) => Ok((source, Some(protocol::of_database(database).part()))),

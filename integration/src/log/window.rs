@@ -65,9 +65,7 @@ pub fn parse_until(text: &str) -> Result<WindowEnd, String> {
     const DAY: i64 = 24 * 60 * 60 * 1000;
     let is_date = !text.trim().contains(['T', 't', ' ', ':']);
     parse_since(text).map(|end| match end {
-        WindowEnd::At(LogTime(midnight)) if is_date => {
-            WindowEnd::At(LogTime(midnight.saturating_add(DAY - 1)))
-        }
+        WindowEnd::At(LogTime(midnight)) if is_date => WindowEnd::At(LogTime(midnight.saturating_add(DAY - 1))),
         end => end,
     })
 }

@@ -48,10 +48,7 @@ impl Request {
     }
 
     fn meta(&self) -> Map<String, Value> {
-        fields([
-            ("duration_ms", millis(self.begun.elapsed()).into()),
-            ("request_id", self.id.as_str().into()),
-        ])
+        fields([("duration_ms", millis(self.begun.elapsed()).into()), ("request_id", self.id.as_str().into())])
     }
 }
 
@@ -251,8 +248,7 @@ mod tests {
 
     #[test]
     fn has_every_field_of_the_contract() {
-        let error =
-            Error::new(Code::LockHeld, "held").detailed("lock_file=x").retry_after(Duration::from_secs(2));
+        let error = Error::new(Code::LockHeld, "held").detailed("lock_file=x").retry_after(Duration::from_secs(2));
         let text = Request::begin().envelope(Value::Null, Some(&error), &["w".to_owned()]);
         assert!(text.starts_with(r#"{"ok":false,"data":null,"error":{"#), "{text}");
         let value: Value = serde_json::from_str(&text).unwrap();
@@ -268,21 +264,16 @@ mod tests {
     #[test]
     fn an_answer_is_ok() {
         let value: Value = serde_json::from_str(&Request::begin().envelope(json!([]), None, &[])).unwrap();
-        assert_eq!(
-            (&value["ok"], &value["error"], &value["warnings"]),
-            (&json!(true), &Value::Null, &json!([]))
-        );
+        assert_eq!((&value["ok"], &value["error"], &value["warnings"]), (&json!(true), &Value::Null, &json!([])));
     }
 
     /// The document's example, byte for byte but for the duration, which is measured.
     #[test]
     fn it_is_the_documents_in_the_documents_order() {
-        let error = Error::new(
-            Code::LockHeld,
-            "Resource lock held by PID 9001 (age: 12s) — acquisition timed out after 10s",
-        )
-        .detailed("lock_file=/tmp/mytool/locks/deploy.lock holder_pid=9001 holder_age_ms=12048")
-        .retry_after(Duration::from_secs(3));
+        let error =
+            Error::new(Code::LockHeld, "Resource lock held by PID 9001 (age: 12s) — acquisition timed out after 10s")
+                .detailed("lock_file=/tmp/mytool/locks/deploy.lock holder_pid=9001 holder_age_ms=12048")
+                .retry_after(Duration::from_secs(3));
         let text = Envelope::of(&Request::called("req_01HZ"), &error).to_string();
         let (before, after) = text.split_once("\"duration_ms\":").unwrap();
         let after = after.trim_start_matches(|c: char| c.is_ascii_digit());

@@ -31,11 +31,10 @@ impl<const COLUMNS: usize> Table<COLUMNS> {
         let widths: Vec<usize> = (0..COLUMNS).map(width).collect();
         let mut text = String::new();
         for row in &rows {
-            let cells =
-                row.iter().zip(&self.columns).zip(&widths).map(|((cell, (side, _)), width)| match side {
-                    Side::Left => format!("{cell:<width$}"),
-                    Side::Right => format!("{cell:>width$}"),
-                });
+            let cells = row.iter().zip(&self.columns).zip(&widths).map(|((cell, (side, _)), width)| match side {
+                Side::Left => format!("{cell:<width$}"),
+                Side::Right => format!("{cell:>width$}"),
+            });
             let line = cells.collect::<Vec<_>>().join("  ");
             text.push_str(&" ".repeat(indent));
             text.push_str(line.trim_end());

@@ -143,9 +143,9 @@ impl<'a> Trail<'a> {
     ) {
         match &self.lines {
             Lines::Document(events) => events.released(held, result, step),
-            _ => self.write(Event::LockReleased, |entry| {
-                entry.reason(reason).held_for(held).result(result).lock(record)
-            }),
+            _ => {
+                self.write(Event::LockReleased, |entry| entry.reason(reason).held_for(held).result(result).lock(record))
+            }
         }
     }
 

@@ -47,11 +47,7 @@ pub fn in_directory(typed: &Path, around: &database::Environment) -> Result<Targ
 
 /// The file whose lock file is `lock`, where a process of this PID namespace has that locked now: none is tried, which
 /// would keep others out for a moment. `typed` is how the file's directory is typed.
-pub fn held_file(
-    lock: &Path,
-    typed: impl Fn(&Path) -> PathBuf,
-    gates: &Gates,
-) -> Option<(Target, Observation)> {
+pub fn held_file(lock: &Path, typed: impl Fn(&Path) -> PathBuf, gates: &Gates) -> Option<(Target, Observation)> {
     let file = locked_by(lock).filter(|_| !gates.holders(lock).is_empty())?;
     let (dir, name) = (file.parent()?, file.file_name()?);
     let named = typed(dir).join(name);

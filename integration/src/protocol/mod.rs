@@ -33,8 +33,7 @@ use crate::claim::target::{Target, prefixed};
 use crate::output::files::{Output, refuse};
 use crate::{
     claim::kernel_claim::KernelClaim, claim::nested, claim::session_claim::SessionClaim, error::Error,
-    output::trail::Trail, settings::Claim, settings::arguments::ClaimArgs,
-    settings::environment::Environment,
+    output::trail::Trail, settings::Claim, settings::arguments::ClaimArgs, settings::environment::Environment,
 };
 
 pub use arguments::{Args, HoldOnlyArgs, LookArgs, ReleaseArgs};
@@ -169,8 +168,7 @@ pub fn session_claim<'a>(
     if let Some(kernel) = target.protocol.without_record() {
         return Ok(Box::new(KernelClaim::new((target, kernel), words.mode, wait, trail, environment)?));
     }
-    nested::refuse_inside_a_cycle(&target, environment)
-        .inspect_err(|error| trail.blocked(error, &target.place))?;
+    nested::refuse_inside_a_cycle(&target, environment).inspect_err(|error| trail.blocked(error, &target.place))?;
     let says = words.of(holder.clone(), id.clone());
     let options = settings.options;
     let order = ClaimOrder { target, holder, id, says, wait, drain, options, trail, environment };
@@ -183,9 +181,7 @@ pub fn refuse_options(protocol: &dyn Protocol, target: &str, given: &[&'static s
         let mut folders = Scheme::ALL.into_iter().map(folder);
         if let Some(owner) = folders.find(|folder| folder.options().contains(option)) {
             let kind = owner.kind();
-            return Err(Error::usage(format!(
-                "{option} is for {kind}, and the target is {target}; leave it out"
-            )));
+            return Err(Error::usage(format!("{option} is for {kind}, and the target is {target}; leave it out")));
         }
         if let Some(why) = protocol.ignores(option) {
             return Err(Error::usage(format!("{option} means nothing to {}; {why}", protocol.kind())));
@@ -195,11 +191,7 @@ pub fn refuse_options(protocol: &dyn Protocol, target: &str, given: &[&'static s
 }
 
 /// Refuses a report that is the lock of the target. A target that is not found has no lock: that is said elsewhere.
-pub fn refuse_report(
-    file: Option<&Path>,
-    target: Option<&OsStr>,
-    environment: &Environment,
-) -> Result<(), Error> {
+pub fn refuse_report(file: Option<&Path>, target: Option<&OsStr>, environment: &Environment) -> Result<(), Error> {
     let Some(path) = file else { return Ok(()) };
     let locks: Vec<PathBuf> = match resolve(target, environment, Acceptance::Any) {
         // Its file system does not answer: that is said elsewhere, too.

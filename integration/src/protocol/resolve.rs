@@ -25,11 +25,7 @@ impl From<NoDatabase> for Error {
 }
 
 /// The target named on the command line; without a name `$BEADLOCK_TARGET`, `$BEADS_DIR`, else the nearest `.beads`.
-pub fn resolve(
-    named: Option<&OsStr>,
-    environment: &Environment,
-    acceptance: Acceptance<'_>,
-) -> Result<Target, Error> {
+pub fn resolve(named: Option<&OsStr>, environment: &Environment, acceptance: Acceptance<'_>) -> Result<Target, Error> {
     answers_for(named, environment)?;
     let around = environment.of_database();
     let Some(text) = named.map(OsStr::to_owned).or_else(|| around.target.clone()) else {

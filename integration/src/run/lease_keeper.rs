@@ -124,9 +124,8 @@ impl LeaseKeeper {
         let go = |waiting: Waiting| waiting.go().and_then(sys::Starting::result);
         let begun = self.waiting.take().map_or(Ok(()), go);
         let started = begun.and_then(|()| self.ready.take().map_or(Ok(()), has_said_so));
-        started.map_err(|error| {
-            Error::new(Code::Io, format!("the keeper could not be started: {}", system_words(&error)))
-        })
+        started
+            .map_err(|error| Error::new(Code::Io, format!("the keeper could not be started: {}", system_words(&error))))
     }
 
     /// The claim has been told: from here on it is the keeper's alone. Returns once the keeper has let the pipe go, and

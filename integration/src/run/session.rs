@@ -65,12 +65,7 @@ impl Session<'_> {
     ///
     /// # Errors
     /// Why the command has not run. No claim stands then.
-    pub fn run(
-        self,
-        claims: &mut Claims<'_>,
-        signals: &mut Signals,
-        report: &mut Report,
-    ) -> Result<Finished, Stopped> {
+    pub fn run(self, claims: &mut Claims<'_>, signals: &mut Signals, report: &mut Report) -> Result<Finished, Stopped> {
         describe(claims, report);
         let token = random_id();
         let ends_with_us = claims.iter().any(|claim| claim.ends_with_us());
@@ -145,8 +140,7 @@ impl Stage<'_, '_> {
         let begun = Instant::now();
         for index in 0..self.claims.len() {
             let mut attending = Attending::wait_of(self.signals, self.talk, Some(running.pid));
-            let obtained =
-                self.claims.get_mut(index).map_or(Ok(()), |claim| claim.obtain(child, &mut attending));
+            let obtained = self.claims.get_mut(index).map_or(Ok(()), |claim| claim.obtain(child, &mut attending));
             let stopped = match obtained {
                 Ok(()) => {
                     let stopped = attending.stopped();
@@ -242,8 +236,7 @@ impl Stage<'_, '_> {
         step: Option<&str>,
     ) -> Option<(usize, Loss)> {
         let talk = self.talk;
-        let failed =
-            |why: &str| talk.warn(&format!("the rollback failed: {why}; the lock is released all the same"));
+        let failed = |why: &str| talk.warn(&format!("the rollback failed: {why}; the lock is released all the same"));
         if !steps.has_rollback() {
             return None;
         }
@@ -313,8 +306,7 @@ fn start_watchdog(
     let shared = watched.iter().find_map(|(_, watched)| watched.shares);
     let failed = |error: io::Error| {
         let why = words::of_no_process(&error);
-        let message =
-            format!("failed to start the watchdog that ends the command when this is killed: {why}");
+        let message = format!("failed to start the watchdog that ends the command when this is killed: {why}");
         Error::io(message, error.kind())
     };
     let given = watched.first().map(|(claim, _)| claim.target().given.as_str()).unwrap_or_default();

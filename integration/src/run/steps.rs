@@ -55,11 +55,7 @@ impl Steps {
     ///
     /// # Errors
     /// What the system said.
-    pub fn start_rollback(
-        &self,
-        variables: &[(OsString, OsString)],
-        step: Option<&str>,
-    ) -> Option<io::Result<i32>> {
+    pub fn start_rollback(&self, variables: &[(OsString, OsString)], step: Option<&str>) -> Option<io::Result<i32>> {
         let words = for_shell(self.rollback.as_deref()?);
         let (program, args) = words.split_first()?;
         let mut shell = Command::new(program);

@@ -66,11 +66,7 @@ impl Environment {
     ///
     /// # Errors
     /// Exit 2, naming the variable.
-    pub fn parsed<T>(
-        &self,
-        name: &str,
-        parse: impl Fn(&str) -> Result<T, String>,
-    ) -> Result<Option<T>, Error> {
+    pub fn parsed<T>(&self, name: &str, parse: impl Fn(&str) -> Result<T, String>) -> Result<Option<T>, Error> {
         let Some(value) = self.get(name) else { return Ok(None) };
         let Some(text) = value.to_str() else { return Err(Error::usage(format!("${name} is not UTF-8"))) };
         parse(text).map(Some).map_err(|why| Error::usage(format!("${name}: {why}")))
@@ -146,9 +142,8 @@ fn unescaped(mut rest: &[u8]) -> Option<Vec<u8>> {
             (b'\\', [quoted @ (b'\'' | b'\\'), tail @ ..]) => (*quoted, tail),
             (b'\\', tail) => {
                 let (digits, tail) = tail.split_at_checked(3)?;
-                let digits = std::str::from_utf8(digits)
-                    .ok()
-                    .filter(|text| text.bytes().all(|b| b.is_ascii_digit()))?;
+                let digits =
+                    std::str::from_utf8(digits).ok().filter(|text| text.bytes().all(|b| b.is_ascii_digit()))?;
                 (u8::from_str_radix(digits, 8).ok()?, tail)
             }
             (byte, tail) => (*byte, tail),
@@ -193,8 +188,7 @@ mod tests {
 
     #[test]
     fn a_wrong_value_names_its_variable() {
-        let error =
-            Environment::of(&[("BEADLOCK_JSON", "maybe")]).parsed("BEADLOCK_JSON", boolean).unwrap_err();
+        let error = Environment::of(&[("BEADLOCK_JSON", "maybe")]).parsed("BEADLOCK_JSON", boolean).unwrap_err();
         assert_eq!(error.to_string(), r#"$BEADLOCK_JSON: "maybe" is neither of 1, 0, true, false, yes, no"#);
     }
 
@@ -219,8 +213,8 @@ mod tests {
     #[test]
     fn what_is_not_quoted_as_a_whole_is_as_it_is() {
         for plain in [
-            ".beads", "'", "$'", "'a", "a'", "'a'b'", "'a' 'b'", r"'a\'b'", "$'a'b'", r"$'\'", r"$'\1'",
-            r"$'\x41'", r"$'\777'", r"$'\+12'", r#""a""#, "./'a'", "$a", "",
+            ".beads", "'", "$'", "'a", "a'", "'a'b'", "'a' 'b'", r"'a\'b'", "$'a'b'", r"$'\'", r"$'\1'", r"$'\x41'",
+            r"$'\777'", r"$'\+12'", r#""a""#, "./'a'", "$a", "",
         ] {
             assert_eq!(unquoted(OsStr::new(plain)), plain, "{plain}");
         }
@@ -233,9 +227,6 @@ mod tests {
     #[test]
     fn a_command_gets_each_name_once() {
         let environment = Environment::of(&[("A", "1"), ("B", "2")]);
-        assert_eq!(
-            environment.with(&[("A", "3".into())]),
-            [("B".into(), "2".into()), ("A".into(), "3".into())]
-        );
+        assert_eq!(environment.with(&[("A", "3".into())]), [("B".into(), "2".into()), ("A".into(), "3".into())]);
     }
 }

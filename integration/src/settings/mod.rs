@@ -28,8 +28,7 @@ use wait::Wait;
 /// # Errors
 /// Exit 2, naming the variable that is wrong.
 pub fn common(typed: &CommonArgs, environment: &Environment) -> Result<Common, Error> {
-    let json =
-        typed.json.map_or_else(|| environment.parsed("BEADLOCK_JSON", boolean), |json| Ok(Some(json)))?;
+    let json = typed.json.map_or_else(|| environment.parsed("BEADLOCK_JSON", boolean), |json| Ok(Some(json)))?;
     let quiet = match typed.quiet {
         Some(quiet) => quiet,
         None if typed.verbose => false,
@@ -69,11 +68,7 @@ pub struct Claim {
 ///
 /// # Errors
 /// Exit 2, naming the variable.
-pub fn either(
-    typed: Option<Duration>,
-    name: &str,
-    environment: &Environment,
-) -> Result<Option<Duration>, Error> {
+pub fn either(typed: Option<Duration>, name: &str, environment: &Environment) -> Result<Option<Duration>, Error> {
     match typed {
         Some(duration) => Ok(Some(duration)),
         None => environment.parsed(name, duration::parse),
@@ -181,9 +176,7 @@ pub fn check_holder(name: &str) -> Result<(), Error> {
         return Ok(());
     }
     let (shown, count) = (escaped(name), name.chars().count());
-    Err(Error::usage(format!(
-        "a holder's name is 1 to 128 printable characters; this one has {count}: \"{shown}\""
-    )))
+    Err(Error::usage(format!("a holder's name is 1 to 128 printable characters; this one has {count}: \"{shown}\"")))
 }
 
 #[cfg(test)]
@@ -194,14 +187,11 @@ mod tests {
 
     fn hold(args: &[&str], variables: &[(&str, &str)]) -> Result<Hold, Error> {
         let words = ["beadlock", "hold"].iter().chain(args).chain(&["--", "true"]);
-        let cli::Cli { command: Some(cli::Command::Hold(typed)), .. } =
-            cli::Cli::try_parse_from(words).unwrap()
-        else {
+        let cli::Cli { command: Some(cli::Command::Hold(typed)), .. } = cli::Cli::try_parse_from(words).unwrap() else {
             panic!("not hold")
         };
         let environment = Environment::of(variables);
-        let claim =
-            Claim::resolve(&typed.claim, typed.protocol.options(), typed.holder.as_ref(), &environment)?;
+        let claim = Claim::resolve(&typed.claim, typed.protocol.options(), typed.holder.as_ref(), &environment)?;
         Hold::resolve(claim, typed.on_loss, typed.kill_after, &environment)
     }
 
@@ -215,10 +205,7 @@ mod tests {
         let seconds = |seconds| Wait::UpTo(Duration::from_secs(seconds));
         assert_eq!(hold(&[], &[]).unwrap().claim.patience(Wait::DEFAULT).0, seconds(10));
         assert_eq!(hold(&[], &[("BEADLOCK_WAIT", "3")]).unwrap().claim.patience(Wait::DEFAULT).0, seconds(3));
-        assert_eq!(
-            hold(&["--no-wait"], &[("BEADLOCK_WAIT", "3")]).unwrap().claim.patience(Wait::DEFAULT).0,
-            Wait::No
-        );
+        assert_eq!(hold(&["--no-wait"], &[("BEADLOCK_WAIT", "3")]).unwrap().claim.patience(Wait::DEFAULT).0, Wait::No);
         assert_eq!(
             hold(&["--no-wait"], &[("BEADLOCK_WAIT", "nonsense")]).unwrap().claim.patience(Wait::DEFAULT).0,
             Wait::No
@@ -244,10 +231,7 @@ mod tests {
     #[test]
     fn the_drain_is_short_without_a_wait_unless_it_is_given() {
         assert_eq!(hold(&[], &[]).unwrap().claim.patience(Wait::DEFAULT).1, Duration::from_secs(130));
-        assert_eq!(
-            hold(&["--no-wait"], &[]).unwrap().claim.patience(Wait::DEFAULT).1,
-            Duration::from_secs(1)
-        );
+        assert_eq!(hold(&["--no-wait"], &[]).unwrap().claim.patience(Wait::DEFAULT).1, Duration::from_secs(1));
         assert_eq!(
             hold(&["--no-wait", "--drain", "5"], &[]).unwrap().claim.patience(Wait::DEFAULT).1,
             Duration::from_secs(5)

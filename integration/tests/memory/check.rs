@@ -36,9 +36,8 @@ fn a_dead_process_is_logged_and_removed() {
 fn that_an_option_does_nothing_is_said() {
     let memory = Memory::new();
     memory.write(0);
-    let said = format!(
-        "--reap-proven-dead means nothing to {TARGET}; what is not refreshed is stale after 30s by itself"
-    );
+    let said =
+        format!("--reap-proven-dead means nothing to {TARGET}; what is not refreshed is stale after 30s by itself");
     let ended = memory.run(&["check", "--reap-proven-dead", TARGET]).expect(4, &[&said]);
     assert_eq!(ended.err.lines().count(), 1, "{ended:?}");
     assert_eq!(memory.run(&["check", "--reap-proven-dead", "-q", TARGET]).expect(4, &[]).err, "");
@@ -82,9 +81,7 @@ fn how_old_it_may_be_can_be_said() {
     memory.write(2000);
     memory.run(&["check", TARGET, "--stale-after", "1.5"]).says(4, &["locked by main"]);
     memory.put(&format!(r#"{{"session_id": "main", "acquired_at": "{}"}}"#, millis_ago(20_000)));
-    memory
-        .run(&["check", TARGET, "--stale-after", "1.5", "--dry-run"])
-        .says(0, &["Stale lock (main) would be"]);
+    memory.run(&["check", TARGET, "--stale-after", "1.5", "--dry-run"]).says(0, &["Stale lock (main) would be"]);
     memory.run(&["check", TARGET, "--stale-after", "1.5"]).says(0, &["lock is 2", "s old (>1.5s)"]);
     memory.write(40_000);
     memory.run(&["check", TARGET, "--stale-after", "1m"]).says(4, &[]);

@@ -67,8 +67,7 @@ fn the_session_comes_from_the_environment_and_the_directory_is_made() {
 #[test]
 fn who_comes_second_is_told_in_the_documents_words() {
     let memory = Memory::new();
-    let _first =
-        memory.holding(&["--session-id", "main", "--operation", "write:tasks.json"], "exec sleep 60");
+    let _first = memory.holding(&["--session-id", "main", "--operation", "write:tasks.json"], "exec sleep 60");
     let held = "Held by session 'main' for operation 'write:tasks.json'";
     let words = format!("Could not acquire lock within 0.5s. {held}");
     let second = memory.hold(&["--wait", "0.5"], "true").expect(4, &[&words]);
@@ -84,8 +83,7 @@ fn the_wait_is_5_s_and_ends_with_the_lock() {
     let first = memory.holding(&[], "while test ! -e go; do sleep 0.05; done");
     let second = Running::apart(memory.command(&["hold", TARGET, "--", "echo", "mine"]));
     until("it waits", || second.err().contains("s left"));
-    let left =
-        second.err().rsplit_once("; ").and_then(|(_, rest)| rest.split_once("s left")?.0.parse::<f64>().ok());
+    let left = second.err().rsplit_once("; ").and_then(|(_, rest)| rest.split_once("s left")?.0.parse::<f64>().ok());
     assert!(left.is_some_and(|left| left <= 5.0), "5 s: {}", second.err());
     std::fs::write(memory.scene.file("go"), "").unwrap();
     first.end().expect(0, &[]);
@@ -97,9 +95,7 @@ fn a_stale_one_is_broken_and_that_is_logged() {
     let memory = Memory::new();
     let pid = i64::from(dead_pid());
     memory.write_as(pid, 0, &this_host());
-    memory
-        .hold(&[], "true")
-        .expect(0, &[&format!("[LOCK] Breaking stale lock: process {pid} is dead"), "claimed"]);
+    memory.hold(&[], "true").expect(0, &[&format!("[LOCK] Breaking stale lock: process {pid} is dead"), "claimed"]);
     memory.write(31_000);
     memory.hold(&[], "true").expect(0, &["[LOCK] Breaking stale lock: lock is 3", "s old (>30s)"]);
     memory.write_as(1, 11_000, "H");
@@ -115,9 +111,7 @@ fn a_live_one_is_never_broken_and_a_stale_one_not_with_no_break_stale() {
     assert_eq!(memory.record(), before);
     memory.write(40_000);
     let before = memory.record();
-    memory
-        .hold(&["--no-break-stale", "--wait", "0.3"], "true")
-        .expect(4, &["within 0.3s. Held by session 'main'"]);
+    memory.hold(&["--no-break-stale", "--wait", "0.3"], "true").expect(4, &["within 0.3s. Held by session 'main'"]);
     assert_eq!(memory.record(), before);
     memory.put("no lock");
     memory.hold(&["--no-break-stale"], "true").expect(0, &["claimed"]);
@@ -135,8 +129,7 @@ fn one_that_becomes_too_old_meanwhile_is_broken() {
 fn a_hold_in_a_hold_is_nested() {
     let memory = Memory::new();
     let beadlock = env!("CARGO_BIN_EXE_beadlock");
-    let ended =
-        memory.hold(&[], &format!("{beadlock} hold memory:memory --no-wait -- echo inner; cat memory/.lock"));
+    let ended = memory.hold(&[], &format!("{beadlock} hold memory:memory --no-wait -- echo inner; cat memory/.lock"));
     assert!(ended.expect(0, &[]).out.starts_with("inner\n{"), "and it is still held");
 }
 
@@ -148,12 +141,9 @@ fn what_means_nothing_is_refused() {
     memory.hold(&["--force-lock"], "true").expect(2, &["--force-lock is for named locks"]);
     memory.hold(&["--shared"], "true").expect(2, &["--shared is for files"]);
     for target in [".beads", "lock:x", "file:x"] {
-        for option in [
-            &["--session-id", "x"][..],
-            &["--operation", "x"],
-            &["--no-break-stale"],
-            &["--stale-after", "1s"],
-        ] {
+        for option in
+            [&["--session-id", "x"][..], &["--operation", "x"], &["--no-break-stale"], &["--stale-after", "1s"]]
+        {
             let args = [&["hold", target][..], option, &["--", "true"]].concat();
             memory.run(&args).expect(2, &["is for directories with one lock (memory:DIR)"]);
         }

@@ -45,8 +45,7 @@ impl Clock {
         let memory = Memory::new();
         let (source, shim) = (memory.scene.file("clock.c"), memory.scene.file("clock.so"));
         fs::write(&source, STEPPED).unwrap();
-        let made =
-            Command::new("cc").args(["-shared", "-fPIC", "-o"]).args([&shim, &source]).arg("-ldl").status();
+        let made = Command::new("cc").args(["-shared", "-fPIC", "-o"]).args([&shim, &source]).arg("-ldl").status();
         assert!(made.unwrap().success());
         let clock = Self { memory, shim };
         clock.set_to(0);
@@ -86,11 +85,7 @@ fn a_living_holder_keeps_its_lock_when_the_clock_is_set_forward() {
     let Some(clock) = Clock::new() else { return };
     let holder = clock.holder();
     clock.set_to(40);
-    assert_eq!(
-        clock.situation(),
-        "old_by_the_clock",
-        "the step makes the lock too old, or this test shows nothing"
-    );
+    assert_eq!(clock.situation(), "old_by_the_clock", "the step makes the lock too old, or this test shows nothing");
     clock.start(&["hold", TARGET, "--no-wait", "--", "true"]).end().expect(4, &["Held by session 'main'"]);
     clock.start(&["check", TARGET]).end().says(4, &["Skipping database (locked by main)"]);
     let waiting = [

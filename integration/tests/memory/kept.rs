@@ -68,8 +68,6 @@ fn the_command_ends_with_beadlock_and_the_next_one_breaks_the_lock() {
     holder.end();
     until("the command has ended", || !lives(pid));
     beadlock_testkit::process_is_gone(pid);
-    memory
-        .hold(&[], "true")
-        .expect(0, &[&format!("[LOCK] Breaking stale lock: process {pid} is dead"), "claimed"]);
+    memory.hold(&[], "true").expect(0, &[&format!("[LOCK] Breaking stale lock: process {pid} is dead"), "claimed"]);
     assert!(memory.names().is_empty());
 }

@@ -8,9 +8,7 @@ use crate::scene::Memory;
 fn a_lock_is_listed_and_what_is_only_called_so_is_not() {
     let memory = Memory::new();
     memory.write(1000);
-    for (dir, content) in
-        [("a", ""), ("b", "not json"), ("c", r#"{"pid": 7}"#), ("d", r#"{"name": "package"}"#)]
-    {
+    for (dir, content) in [("a", ""), ("b", "not json"), ("c", r#"{"pid": 7}"#), ("d", r#"{"name": "package"}"#)] {
         fs::create_dir(memory.scene.file(dir)).unwrap();
         fs::write(memory.scene.file(dir).join(".lock"), content).unwrap();
     }

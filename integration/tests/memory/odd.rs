@@ -13,9 +13,7 @@ fn what_is_no_json_object_is_no_lock() {
     let memory = Memory::new();
     for none in ["", "not json", "[1]", "null", r#"{"pid": 1"#] {
         memory.put(none);
-        memory
-            .run(&["status", TARGET])
-            .says(0, &["free (no_lock); what lies there is no lock: malformed lock file"]);
+        memory.run(&["status", TARGET]).says(0, &["free (no_lock); what lies there is no lock: malformed lock file"]);
         assert_eq!(memory.run(&["status", TARGET, "--raw"]).says(0, &[]).out, "{\n  \"locked\": false\n}\n");
         assert_eq!(memory.run(&["check", TARGET, "--dry-run"]).says(0, &[]).out, "", "{none:?}");
         memory.run(&["break", TARGET, "--malformed"]).expect(0, &["nothing to break"]);
@@ -56,10 +54,9 @@ fn a_missing_or_odd_field_is_no_reason() {
 fn what_to_type_of_a_process_that_is_not_known_is_to_look_at_the_lock() {
     let memory = Memory::new();
     memory.put(r#"{"pid": -1, "acquired_at": "soon"}"#);
-    memory.run(&["status", TARGET]).says(
-        0,
-        &["next: beadlock status --raw memory:memory   # shows it; when nobody works: beadlock break"],
-    );
+    memory
+        .run(&["status", TARGET])
+        .says(0, &["next: beadlock status --raw memory:memory   # shows it; when nobody works: beadlock break"]);
     memory.put(r#"{"pid": 77, "hostname": "H"}"#);
     memory.run(&["status", TARGET]).says(0, &["next: ssh -- H ps -p 77   # once it is gone: beadlock break"]);
 }

@@ -15,9 +15,8 @@ fn a_claim_over_several_commands_is_released_by_its_owner() {
     let memory = Memory::new();
     let mut process = Command::new("sleep").arg("60").spawn().unwrap();
     let pid = process.id().to_string();
-    let acquired = memory
-        .run(&["acquire", TARGET, "--for", &pid, "--session-id", "main"])
-        .expect(0, &["for as long as"]);
+    let acquired =
+        memory.run(&["acquire", TARGET, "--for", &pid, "--session-id", "main"]).expect(0, &["for as long as"]);
     assert_eq!(memory.record()["pid"].to_string(), pid);
     let id = id(&acquired.out);
     memory.run(&["release", TARGET, "--id", "another"]).expect(9, &["We don't hold the lock. "]);

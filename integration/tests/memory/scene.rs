@@ -33,8 +33,7 @@ impl Memory {
     /// The names in the directory.
     pub fn names(&self) -> Vec<String> {
         let entries = fs::read_dir(self.dir()).unwrap();
-        let mut names: Vec<String> =
-            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        let mut names: Vec<String> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
         names.sort();
         names
     }

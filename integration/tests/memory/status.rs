@@ -11,8 +11,7 @@ fn raw_is_the_documents_object() {
     let memory = Memory::new();
     memory.write(0);
     let holder = memory.record();
-    let raw =
-        |args: &[&str]| memory.run(&[&["status", TARGET, "--raw"][..], args].concat()).expect(0, &[]).out;
+    let raw = |args: &[&str]| memory.run(&[&["status", TARGET, "--raw"][..], args].concat()).expect(0, &[]).out;
     let fresh = raw(&[]);
     assert_eq!(
         parsed(&fresh),
@@ -47,10 +46,7 @@ fn every_field_is_shown_as_it_was_read() {
     let text = r#"{"pid": "odd", "operation": 5, "more": {"a": [1]}, "u64": 18446744073709551615}"#;
     memory.put(text);
     let status = memory.run(&["status", TARGET, "--json"]).expect(0, &[]).json();
-    assert_eq!(
-        status["data"][0]["record"],
-        json!({"pid": "odd", "operation": 5, "more": {"a": [1]}, "u64": u64::MAX})
-    );
+    assert_eq!(status["data"][0]["record"], json!({"pid": "odd", "operation": 5, "more": {"a": [1]}, "u64": u64::MAX}));
     assert_eq!(status["data"][0]["witnesses"]["situation"], "ageless");
     // More than 64 bits: the nearest double, and nothing happens to the file.
     let text = text.replace("18446744073709551615", "100000000000000000000000001");
@@ -65,9 +61,8 @@ fn a_live_one_is_broken_only_when_that_is_said() {
     let memory = Memory::new();
     memory.write(0);
     memory.run(&["break", TARGET, "--holder", "main"]).expect(4, &["it is not too old (age_fresh)"]);
-    let broken = memory
-        .run(&["break", TARGET, "--holder", "main", "--even-if-live"])
-        .expect(0, &["broke the lock of main"]);
+    let broken =
+        memory.run(&["break", TARGET, "--holder", "main", "--even-if-live"]).expect(0, &["broke the lock of main"]);
     assert!(broken.err.contains("memory/.lock.broken-"), "{broken:?}");
     memory.run(&["break", TARGET, "--holder", "main"]).expect(0, &["nothing to break"]);
 }

@@ -128,8 +128,7 @@ fn for_a_program_that_is_no_shell_it_is_exactly_the_parent() {
 #[test]
 fn a_killed_script_leaves_a_lock_that_is_stale_at_once() {
     let scene = crate::a_scene();
-    let script =
-        "eval \"$(\"$BEADLOCK\" acquire -q --holder deploy)\"; echo > ready; while :; do sleep 0.01; done";
+    let script = "eval \"$(\"$BEADLOCK\" acquire -q --holder deploy)\"; echo > ready; while :; do sleep 0.01; done";
     for next in [&["hold", "--wait", "1h", "--", "touch", "ran"][..], &["check"]] {
         let holding = Running::apart(scene.shell(script));
         until("it is claimed", || scene.file("ready").exists());
@@ -161,15 +160,11 @@ fn a_process_that_is_named_is_the_one_that_the_claim_is_for() {
     let scene = crate::a_scene();
     let sleeper = Sleeper::start();
     let ended = scene.run(&["acquire", "--for", &sleeper.pid()]);
-    let words =
-        format!("claimed .beads for sleep (PID {}), for as long as that process lives\n", sleeper.pid());
+    let words = format!("claimed .beads for sleep (PID {}), for as long as that process lives\n", sleeper.pid());
     let printed = Printed::of(&ended.expect(0, &[&words]));
     let record: serde_json::Value = serde_json::from_slice(&fs::read(scene.lock()).unwrap()).unwrap();
     assert_eq!(record["pid"], printed.pid);
-    assert_eq!(
-        (&record["holder"], &record["beadlock"]["id"]),
-        (&"sleep".into(), &printed.id.as_str().into())
-    );
+    assert_eq!((&record["holder"], &record["beadlock"]["id"]), (&"sleep".into(), &printed.id.as_str().into()));
     assert_eq!(scene.run(&["check"]).expect(4, &[]).out, "Skipping database (locked by sleep)\n");
     drop(sleeper);
     let ended = scene.run(&["check"]).expect(0, &[]);
@@ -218,9 +213,8 @@ fn a_caller_that_is_not_to_be_seen_must_be_named() {
         eprintln!("skipped: no PID namespace for us");
         return;
     }
-    Running::apart(unshare("\"$BEADLOCK\" acquire")).end().expect(
-        2,
-        &["the process that called is not of this PID namespace; name the one", "--for PID, or --detach"],
-    );
+    Running::apart(unshare("\"$BEADLOCK\" acquire"))
+        .end()
+        .expect(2, &["the process that called is not of this PID namespace; name the one", "--for PID, or --detach"]);
     assert!(scene.names().is_empty());
 }

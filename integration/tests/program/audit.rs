@@ -24,28 +24,14 @@ fn lines(scene: &Scene, file: &str) -> Vec<Value> {
 }
 
 fn words(lines: &[Value]) -> Vec<(&str, &str)> {
-    lines
-        .iter()
-        .map(|line| (line["event"].as_str().unwrap(), line["reason"].as_str().unwrap_or("-")))
-        .collect()
+    lines.iter().map(|line| (line["event"].as_str().unwrap(), line["reason"].as_str().unwrap_or("-"))).collect()
 }
 
 #[test]
 fn a_hold_is_two_lines_of_one_request() {
     let scene = crate::a_scene();
-    let words_of_hold = [
-        "hold",
-        "--audit",
-        "audit",
-        "--report",
-        "report",
-        "--holder",
-        "release job",
-        "--",
-        "sh",
-        "-c",
-        "exit 3",
-    ];
+    let words_of_hold =
+        ["hold", "--audit", "audit", "--report", "report", "--holder", "release job", "--", "sh", "-c", "exit 3"];
     scene.run(&words_of_hold).expect(3, &[]);
     let lines = lines(&scene, "audit");
     assert_eq!(words(&lines), [("lock_acquired", "-"), ("lock_released", "command_ended")]);
@@ -60,18 +46,12 @@ fn a_hold_is_two_lines_of_one_request() {
             (&"release job".into(), &"beadlock".into(), &this_host().into())
         );
         assert!(by["pid"].as_i64().unwrap() > 0 && by["uid"].is_u64(), "{by}");
-        assert_eq!(
-            (&line["lock"]["holder"], &line["lock"]["pid"]),
-            (&"release job".into(), &report["data"]["pid"])
-        );
+        assert_eq!((&line["lock"]["holder"], &line["lock"]["pid"]), (&"release job".into(), &report["data"]["pid"]));
         assert_eq!(line["lock"]["beadlock"]["id"], report["data"]["id"]);
         let stamp = line["timestamp"].as_str().unwrap();
         assert!(stamp.len() == 20 && stamp.ends_with('Z'), "{stamp}");
     }
-    assert_eq!(
-        (&lines[0]["held_duration_seconds"], &lines[1]["held_duration_seconds"]),
-        (&Value::Null, &0.into())
-    );
+    assert_eq!((&lines[0]["held_duration_seconds"], &lines[1]["held_duration_seconds"]), (&Value::Null, &0.into()));
     let mode = fs::metadata(scene.file("audit")).unwrap().permissions().mode();
     assert_eq!(mode & 0o7777, 0o600);
 }
@@ -96,10 +76,7 @@ fn what_is_in_the_way_is_written_down_with_its_record() {
     assert_eq!(words(&lines), reasons.map(|reason| ("lock_blocked", reason)));
     let holders: Vec<&Value> = lines.iter().map(|line| &line["lock"]["holder"]).collect();
     assert_eq!(holders[..3], [&Value::from("vc"), &"vc".into(), &"remote".into()]);
-    assert!(
-        lines.iter().all(|line| line["error"].as_str().is_some_and(|error| !error.is_empty())),
-        "{lines:?}"
-    );
+    assert!(lines.iter().all(|line| line["error"].as_str().is_some_and(|error| !error.is_empty())), "{lines:?}");
 }
 
 #[test]
@@ -196,8 +173,7 @@ fn a_limit_for_files_is_a_line_that_is_missing_and_no_more() {
     let scene = crate::a_scene();
     let full = "x".repeat(100_000) + "\n";
     fs::write(scene.file("audit"), &full).unwrap();
-    let hold =
-        "\"$BEADLOCK\" hold --audit audit -- sh -c 'grep ^SigIgn: /proc/self/status > ignored; exit 7'";
+    let hold = "\"$BEADLOCK\" hold --audit audit -- sh -c 'grep ^SigIgn: /proc/self/status > ignored; exit 7'";
     let is_ignored = || {
         let line = scene.read("ignored");
         let bits = u64::from_str_radix(line.trim_start_matches("SigIgn:").trim(), 16).unwrap();
@@ -291,9 +267,7 @@ fn lines_of_many_at_once_never_mix() {
     let holds: Vec<Running> = (0..20)
         .map(|number| {
             let target = format!("lock:lock {number}");
-            Running::apart(
-                scene.beadlock(&["hold", &target, "-q", "--audit", "audit", "--", "sh", "-c", script]),
-            )
+            Running::apart(scene.beadlock(&["hold", &target, "-q", "--audit", "audit", "--", "sh", "-c", script]))
         })
         .collect();
     until("all are claimed", || scene.read("audit").lines().count() == 20);

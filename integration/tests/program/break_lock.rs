@@ -41,12 +41,10 @@ fn a_stale_lock_is_broken_by_id_and_by_holder_and_kept() {
         let text = shell_lock_text("old-tool", i64::from(dead_pid()), &this_host());
         fs::write(scene.lock(), &text).unwrap();
         let args = if by_id { ["break", "--id", &id(&scene)] } else { ["break", "--holder", "old-tool"] };
-        let ended =
-            scene.run(&args).expect(0, &["beadlock: broke the lock of old-tool (PID ", ", held for "]);
+        let ended = scene.run(&args).expect(0, &["beadlock: broke the lock of old-tool (PID ", ", held for "]);
         let kept = kept(&scene);
         let [file] = kept.as_slice() else { panic!("{kept:?}") };
-        let tail =
-            format!(") on .beads; its record is kept in {}\n", fs::canonicalize(file).unwrap().display());
+        let tail = format!(") on .beads; its record is kept in {}\n", fs::canonicalize(file).unwrap().display());
         assert!(ended.err.ends_with(&tail) && ended.out.is_empty(), "{ended:?}");
         assert_eq!(fs::read_to_string(file).unwrap(), text);
         assert_eq!(scene.names().len(), 1, "{:?}", scene.names());
@@ -62,8 +60,7 @@ fn json_has_the_record_and_where_it_is_kept() {
     assert_eq!((&json["ok"], &json["error"]), (&json!(true), &Value::Null));
     let data = json["data"].as_object().unwrap();
     let keys: Vec<&str> = data.keys().map(String::as_str).collect();
-    let mut expected =
-        ["target", "path", "holder", "id", "record", "kept", "reason_given", "was"].map(String::from);
+    let mut expected = ["target", "path", "holder", "id", "record", "kept", "reason_given", "was"].map(String::from);
     expected.sort();
     let mut sorted = keys.clone();
     sorted.sort_unstable();
@@ -84,12 +81,7 @@ fn a_held_lock_is_refused_and_the_words_are_the_command_to_type() {
     let before = fs::read(scene.lock()).unwrap();
     let ended = scene.run(&["break", "--holder", "nightly's", "--json"]).expect(
         4,
-        &[
-            "is held by nightly's (PID ",
-            ": sleep 300, on ",
-            "its process lives (pid_alive)",
-            "was not touched",
-        ],
+        &["is held by nightly's (PID ", ": sleep 300, on ", "its process lives (pid_alive)", "was not touched"],
     );
     let json = ended.json();
     assert_eq!((&json["error"]["code"], &json["data"]), (&json!("LOCK_HELD"), &Value::Null));
@@ -98,8 +90,7 @@ fn a_held_lock_is_refused_and_the_words_are_the_command_to_type() {
     assert!(command.contains(" --even-if-live"), "{command}");
     let script = command.trim().replacen("beadlock", "\"$BEADLOCK\"", 1);
     let ended = Running::apart(scene.shell(&script)).end();
-    let ended =
-        ended.expect(0, &["broke the lock of nightly's (PID ", "warning: PID ", "(sleep 300) still runs"]);
+    let ended = ended.expect(0, &["broke the lock of nightly's (PID ", "warning: PID ", "(sleep 300) still runs"]);
     assert_eq!(kept(&scene).len(), 1, "{ended:?}");
     assert_eq!(fs::read(&kept(&scene)[0]).unwrap(), before);
     // Whoever held it learns of it.
@@ -127,21 +118,9 @@ fn nothing_but_what_is_meant_is_touched() {
             "is another host's, and cannot be asked for from here (other_host)",
         ),
         (&stale, &["--id", "nope"], 1, "LOCK_STALE", "left by vc (PID "),
-        (
-            &stale,
-            &["--holder", "vc2"],
-            1,
-            "LOCK_STALE",
-            "to break that one: beadlock break .beads --id sha256:",
-        ),
+        (&stale, &["--holder", "vc2"], 1, "LOCK_STALE", "to break that one: beadlock break .beads --id sha256:"),
         (&stale, &["--malformed"], 1, "LOCK_STALE", "is not unreadable: it is stale"),
-        (
-            &torn,
-            &["--id", "nope"],
-            5,
-            "LOCK_UNREADABLE",
-            "malformed lock file: unexpected EOF (malformed), id sha256:",
-        ),
+        (&torn, &["--id", "nope"], 5, "LOCK_UNREADABLE", "malformed lock file: unexpected EOF (malformed), id sha256:"),
         (&torn, &["--holder", "vc"], 5, "LOCK_UNREADABLE", "to break it: beadlock break .beads --malformed"),
         (&torn, &["--holder", "vc", "--even-if-live"], 5, "LOCK_UNREADABLE", "was not touched"),
     ];
@@ -164,13 +143,10 @@ fn what_cannot_be_understood_is_broken_by_its_word_or_its_id() {
         for by_id in [false, true] {
             let scene = crate::a_scene();
             write_long_ago(&scene, text);
-            let args =
-                if by_id { vec!["--id".to_owned(), id(&scene)] } else { vec!["--malformed".to_owned()] };
+            let args = if by_id { vec!["--id".to_owned(), id(&scene)] } else { vec!["--malformed".to_owned()] };
             let args: Vec<&str> = ["break"].into_iter().chain(args.iter().map(String::as_str)).collect();
             let begun = Instant::now();
-            scene
-                .run(&args)
-                .expect(0, &["broke the unreadable lock on .beads (", " lock file: ", "it is kept in "]);
+            scene.run(&args).expect(0, &["broke the unreadable lock on .beads (", " lock file: ", "it is kept in "]);
             took.push(begun.elapsed());
             assert_eq!(fs::read_to_string(&kept(&scene)[0]).unwrap(), text);
             assert!(!scene.lock().exists());
@@ -273,10 +249,7 @@ fn a_hostile_lock_forges_no_line() {
     for args in [&["--holder", "y"][..], &["--holder", name], &["--holder", name, "--even-if-live"]] {
         fs::write(scene.lock(), &text).unwrap();
         let ended = scene.run(&[&["break"], args].concat());
-        assert!(
-            ended.err.contains(r"x)\n[2026-01-01 00:00:00] Sync cycle complete\u{1b}[2J\u{202e}"),
-            "{ended:?}"
-        );
+        assert!(ended.err.contains(r"x)\n[2026-01-01 00:00:00] Sync cycle complete\u{1b}[2J\u{202e}"), "{ended:?}");
         assert!(!ended.err.contains(['\u{1b}', '\u{202e}']) && !ended.err.contains("\n[2026"), "{ended:?}");
     }
     assert_eq!(kept(&scene).len(), 1);
@@ -323,9 +296,7 @@ fn the_audit_trail_says_who_and_why() {
 fn a_lock_at_any_path_is_kept_beside_it() {
     let scene = crate::a_scene();
     fs::write(scene.file("x.lock"), shell_lock_text("deploy", 7, "elsewhere")).unwrap();
-    scene
-        .run(&["break", "lock:x.lock", "--holder", "deploy"])
-        .expect(4, &["beadlock break lock:x.lock --id sha256:"]);
+    scene.run(&["break", "lock:x.lock", "--holder", "deploy"]).expect(4, &["beadlock break lock:x.lock --id sha256:"]);
     let json = scene
         .run(&["break", "lock:x.lock", "--holder", "deploy", "--even-if-live", "--json"])
         .expect(0, &["broke the lock of deploy (PID 7, held for ", ") on lock:x.lock; "])

@@ -19,20 +19,8 @@ fn every_decision_has_its_line_and_its_code() {
     let cases = [
         (None, 0, "", "free", "no_lock"),
         (Some(shell_lock_text("vc", me, &host)), 4, "Skipping database (locked by vc)", "held", "pid_alive"),
-        (
-            Some(shell_lock_text("vc", me, "elsewhere")),
-            4,
-            "Skipping database (locked by vc)",
-            "held",
-            "other_host",
-        ),
-        (
-            Some(shell_lock_text("vc", 1 << 40, &host)),
-            4,
-            "Skipping database (locked by vc)",
-            "held",
-            "pid_unknown",
-        ),
+        (Some(shell_lock_text("vc", me, "elsewhere")), 4, "Skipping database (locked by vc)", "held", "other_host"),
+        (Some(shell_lock_text("vc", 1 << 40, &host)), 4, "Skipping database (locked by vc)", "held", "pid_unknown"),
         (
             Some(shell_lock_text("vc", i64::from(dead_pid()), &host)),
             0,
@@ -77,10 +65,7 @@ fn every_decision_has_its_line_and_its_code() {
             (&verdict.into(), &reason.into(), &line.into())
         );
         assert_eq!(data["removed"], is_stale);
-        assert_eq!(
-            data["holder"],
-            if ["held", "stale"].contains(&verdict) { json!("vc") } else { Value::Null }
-        );
+        assert_eq!(data["holder"], if ["held", "stale"].contains(&verdict) { json!("vc") } else { Value::Null });
         assert_eq!(data["id"].is_null(), verdict == "free", "{data}");
     }
 }
@@ -117,15 +102,9 @@ fn a_removal_that_fails_is_exit_5() {
         return;
     }
     let json = Running::apart(command).end().expect(5, &[]).json();
-    assert_eq!(
-        (&json["data"][0]["reason"], &json["data"][0]["verdict"]),
-        (&"removal_failed".into(), &"stale".into())
-    );
+    assert_eq!((&json["data"][0]["reason"], &json["data"][0]["verdict"]), (&"removal_failed".into(), &"stale".into()));
     let message = json["data"][0]["message"].as_str().unwrap();
-    assert!(
-        message.starts_with("Skipping database (lock check failed: failed to remove stale lock: "),
-        "{message}"
-    );
+    assert!(message.starts_with("Skipping database (lock check failed: failed to remove stale lock: "), "{message}");
     assert!(scene.lock().exists());
 }
 
@@ -156,10 +135,7 @@ fn several_targets_are_all_answered_and_the_highest_code_wins() {
     assert_eq!(ended.out, "held/.beads: Skipping database (locked by vc)\n");
     let ended = scene.run(&["check", bad, held, "nowhere", free]).expect(5, &["nowhere does not exist"]);
     assert_eq!(ended.out.lines().count(), 2, "{ended:?}");
-    assert!(
-        ended.out.starts_with("bad/.beads: Skipping database (lock check failed: malformed"),
-        "{ended:?}"
-    );
+    assert!(ended.out.starts_with("bad/.beads: Skipping database (lock check failed: malformed"), "{ended:?}");
     scene.run(&["check", free, "nowhere"]).expect(1, &["nowhere does not exist"]);
     let json = scene.run(&["check", "--json", free, held]).expect(4, &[]).json();
     assert_eq!((json["data"].as_array().unwrap().len(), &json["ok"]), (2, &true.into()));
@@ -210,9 +186,7 @@ fn a_zombie_is_held_until_one_asks_for_its_proof() {
     scene.write_shell_lock("vc", i64::from(pid), &this_host());
     let text = scene.run(&["check", "--explain"]).expect(4, &[]).out;
     assert!(
-        text.contains(
-            "next: beadlock check --reap-proven-dead .beads   # a zombie: it has ended, its parent (PID "
-        ),
+        text.contains("next: beadlock check --reap-proven-dead .beads   # a zombie: it has ended, its parent (PID "),
         "{text}"
     );
     let json = scene.run(&["check", "--reap-proven-dead", "--json"]).expect(0, &[]).json();

@@ -38,8 +38,7 @@ impl<'s> Job<'s> {
     }
 }
 
-const ACQUIRE: &str =
-    r#""$BEADLOCK" acquire --detach --max-hold 1h --wait 100ms --holder "ci $JOB" >> "$GITHUB_ENV""#;
+const ACQUIRE: &str = r#""$BEADLOCK" acquire --detach --max-hold 1h --wait 100ms --holder "ci $JOB" >> "$GITHUB_ENV""#;
 const RELEASE: &str = r#"cd /; "$BEADLOCK" release"#;
 
 fn scene() -> (Scene, std::path::PathBuf) {

@@ -55,8 +55,7 @@ fn a_wait_is_said_once_and_ends_when_the_holder_does() {
 /// How long a wait of three seconds goes on when the holder has released.
 fn after_a_long_wait() -> Duration {
     let scene = crate::a_scene();
-    let first =
-        Running::apart(scene.beadlock(&["hold", "--", "sh", "-c", "until test -e go; do sleep 0.01; done"]));
+    let first = Running::apart(scene.beadlock(&["hold", "--", "sh", "-c", "until test -e go; do sleep 0.01; done"]));
     until("it is claimed", || first.err().contains("claimed"));
     let second = Running::apart(scene.beadlock(&["hold", "--wait", "1h", "--", "touch", "ran"]));
     until("it waits", || second.err().contains("waiting"));
@@ -111,16 +110,10 @@ fn what_cannot_be_understood_is_looked_at_for_two_seconds_and_never_overwritten(
     let begun = Instant::now();
     let json = scene
         .run(&["hold", "--json", "--", "true"])
-        .expect(
-            5,
-            &["malformed lock file", "beadlock status --raw .beads", "beadlock break .beads --malformed"],
-        )
+        .expect(5, &["malformed lock file", "beadlock status --raw .beads", "beadlock break .beads --malformed"])
         .json();
     assert!(begun.elapsed() >= Duration::from_secs(2), "{:?}", begun.elapsed());
-    assert_eq!(
-        (&json["error"]["code"], &json["error"]["retryable"]),
-        (&"LOCK_UNREADABLE".into(), &false.into())
-    );
+    assert_eq!((&json["error"]["code"], &json["error"]["retryable"]), (&"LOCK_UNREADABLE".into(), &false.into()));
     assert_eq!(fs::read_to_string(scene.lock()).unwrap(), "{\"holder\":");
     // Anew: what has not changed for two seconds is not waited for. Once in time is enough.
     let is_read_late = |_| {
@@ -143,10 +136,7 @@ fn a_gate_that_stays_shut_is_a_drain_time_out() {
         let begun = Instant::now();
         let args = [&["hold", "--json"], args, &["--", "touch", "ran"]].concat();
         let json = scene.run(&args).expect(4, &[&me, "the gate did not open within"]).json();
-        assert_eq!(
-            (&json["error"]["code"], &json["error"]["retryable"]),
-            (&"DRAIN_TIMEOUT".into(), &true.into())
-        );
+        assert_eq!((&json["error"]["code"], &json["error"]["retryable"]), (&"DRAIN_TIMEOUT".into(), &true.into()));
         assert!(begun.elapsed() < Duration::from_secs(20), "{args:?}: {:?}", begun.elapsed());
     }
     scene.run(&["hold", "--drain", "0", "--conflict-exit-code", "75", "--", "true"]).expect(75, &[]);
@@ -233,16 +223,12 @@ fn where_there_is_no_gate_it_is_said_once_and_nothing_is_removed() {
         as_nobody(&mut command).then(|| Running::apart(command).end())
     };
     let Some(ended) = nobody(&["hold", "--", "true"]) else { return };
-    let ended = ended.expect(
-        0,
-        &["there is no gate here", "no dead lock is removed", "permission denied", "claimed", "released"],
-    );
+    let ended = ended
+        .expect(0, &["there is no gate here", "no dead lock is removed", "permission denied", "claimed", "released"]);
     assert_eq!(ended.err.matches("no gate").count(), 1, "{ended:?}");
     scene.write_shell_lock("crashed", i64::from(dead_pid()), &this_host());
-    let json = nobody(&["hold", "--json", "--", "true"])
-        .unwrap()
-        .expect(5, &["failed to remove stale lock: no gate"])
-        .json();
+    let json =
+        nobody(&["hold", "--json", "--", "true"]).unwrap().expect(5, &["failed to remove stale lock: no gate"]).json();
     assert_eq!(json["error"]["code"], "LOCK_STALE");
     let line = "Skipping database (lock check failed: failed to remove stale lock: no gate)\n";
     assert_eq!(nobody(&["check", ".beads"]).unwrap().expect(5, &[]).out, line);

@@ -13,8 +13,7 @@ use beadlock_checker::internal::Gate;
 use beadlock_checker::internal::process::{Stat, command_line};
 use beadlock_testkit::write_program;
 use beadlock_testkit::{
-    Ended, Running, Scene, as_nobody, children, dead_pid, lives, process_is_gone, shell_lock_text, this_host,
-    until,
+    Ended, Running, Scene, as_nobody, children, dead_pid, lives, process_is_gone, shell_lock_text, this_host, until,
 };
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -36,8 +35,7 @@ fn start(scene: &Scene) -> (Running, i32, i32) {
 }
 
 fn guardians(parent: i32) -> Vec<i32> {
-    let guards =
-        |pid: &i32| command_line(*pid).is_some_and(|line| line.starts_with("beadlock: keeps the gate of "));
+    let guards = |pid: &i32| command_line(*pid).is_some_and(|line| line.starts_with("beadlock: keeps the gate of "));
     children(parent).into_iter().filter(guards).collect()
 }
 
@@ -53,11 +51,7 @@ fn the_command_runs_where_we_are_and_its_code_is_ours() {
     scene.run(&["cycle", ".beads", "--", "true"]).expect(0, &[]);
     scene.run(&["cycle", "--", "sh", "-c", "kill -KILL $$"]).expect(137, &[]);
     let stopped = scene.run(&["cycle", "--", "sh", "-c", "kill -INT $PPID; exec sleep 300"]);
-    assert_eq!(
-        stopped.expect(130, &[]).signal,
-        Some(Signal::SIGINT as i32),
-        "so that a script around it stops"
-    );
+    assert_eq!(stopped.expect(130, &[]).signal, Some(Signal::SIGINT as i32), "so that a script around it stops");
     assert!(gate_is_free(&scene) && scene.names().is_empty());
 }
 
@@ -126,10 +120,7 @@ fn a_busy_gate_and_a_second_cycle_are_skips() {
     running.end().expect(7, &[]);
     let gate = Gate::try_take(&scene.beads()).unwrap().unwrap();
     let json = scene.run(&["cycle", "--json", "--", "touch", "ran"]).expect(4, &[line.trim_end()]).json();
-    assert_eq!(
-        (&json["error"]["code"], &json["data"]["reason"]),
-        (&"DRAIN_TIMEOUT".into(), &"gate_busy".into())
-    );
+    assert_eq!((&json["error"]["code"], &json["data"]["reason"]), (&"DRAIN_TIMEOUT".into(), &"gate_busy".into()));
     drop(gate);
     assert!(!scene.file("ran").exists());
 }
@@ -140,10 +131,7 @@ fn what_could_not_be_checked_or_removed_is_5() {
     fs::write(scene.lock(), "{").unwrap();
     let json = scene.run(&["cycle", "--json", "--", "touch", "ran"]);
     let json = json.expect(5, &["Skipping database (lock check failed: malformed lock file: "]).json();
-    assert_eq!(
-        (&json["error"]["code"], &json["data"]["reason"]),
-        (&"LOCK_UNREADABLE".into(), &"malformed".into())
-    );
+    assert_eq!((&json["error"]["code"], &json["data"]["reason"]), (&"LOCK_UNREADABLE".into(), &"malformed".into()));
     fs::write(scene.lock(), shell_lock_text("dead", i64::from(dead_pid()), &this_host())).unwrap();
     for (path, mode) in [(scene.path(), 0o777), (&scene.beads(), 0o555)] {
         fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
@@ -152,10 +140,7 @@ fn what_could_not_be_checked_or_removed_is_5() {
     if as_nobody(&mut command) {
         let json = Running::apart(command).end();
         let json = json.expect(5, &["lock check failed: failed to remove stale lock: "]).json();
-        assert_eq!(
-            (&json["error"]["code"], &json["data"]["reason"]),
-            (&"LOCK_STALE".into(), &"removal_failed".into())
-        );
+        assert_eq!((&json["error"]["code"], &json["data"]["reason"]), (&"LOCK_STALE".into(), &"removal_failed".into()));
     }
     fs::set_permissions(scene.beads(), fs::Permissions::from_mode(0o755)).unwrap();
     assert!(!scene.file("ran").exists());
@@ -296,7 +281,8 @@ fn what_is_left_behind_is_named_and_keeps_nothing() {
 #[test]
 fn a_cycle_inside_itself_is_refused_and_one_that_has_ended_is_no_obstacle() {
     let scene = crate::a_scene();
-    let script = "\"$BEADLOCK\" cycle -q -- touch ran; echo $? > cycle; \"$BEADLOCK\" hold -- touch ran; echo $? > hold";
+    let script =
+        "\"$BEADLOCK\" cycle -q -- touch ran; echo $? > cycle; \"$BEADLOCK\" hold -- touch ran; echo $? > hold";
     scene
         .run(&["cycle", "--", "sh", "-c", script])
         .expect(0, &["which has the gate: a cycle inside it would skip for ever", "would wait for itself"]);

@@ -115,8 +115,7 @@ fn has_a_line_for_each_trial_and_each_promise() {
         assert!(!is_steady || has(before_the_time), "{trial} in {text}");
     }
     for guarantee in json["data"]["guarantees"].as_array().unwrap() {
-        let line =
-            format!("{}: {}", guarantee["promise"].as_str().unwrap(), guarantee["how"].as_str().unwrap());
+        let line = format!("{}: {}", guarantee["promise"].as_str().unwrap(), guarantee["how"].as_str().unwrap());
         assert!(text.contains(&line), "{line} in {text}");
     }
     assert!(!text.contains('\u{1b}'));
@@ -129,11 +128,7 @@ fn finds_its_directory_as_every_command_and_takes_a_plain_one() {
     let first = |args: &[&str]| scene.run(args).out.lines().next().unwrap_or_default().to_owned();
     assert!(first(&["doctor"]).starts_with(".beads: "));
     assert!(first(&["doctor", ".beads"]).starts_with(".beads: "));
-    assert!(
-        first(&["doctor", "."]).starts_with("./.beads (the database in .): "),
-        "{}",
-        first(&["doctor", "."])
-    );
+    assert!(first(&["doctor", "."]).starts_with("./.beads (the database in .): "), "{}", first(&["doctor", "."]));
     fs::create_dir(scene.file("plain")).unwrap();
     let json = scene.run(&["doctor", "plain", "--json"]).json();
     let plain = fs::canonicalize(scene.file("plain")).unwrap();
@@ -210,11 +205,7 @@ fn a_signal_ends_it_and_nothing_is_left() {
         running.signal(signal);
         running.signal(Signal::SIGCONT);
         let ended = running.end().expect(code, &[]);
-        assert_eq!(
-            ended.signal.is_some(),
-            signal == Signal::SIGINT,
-            "so that the script around it stops: {ended:?}"
-        );
+        assert_eq!(ended.signal.is_some(), signal == Signal::SIGINT, "so that the script around it stops: {ended:?}");
         assert_eq!(ended.out, "");
         assert!(scene.names().is_empty(), "{:?}", scene.names());
     }
@@ -271,8 +262,7 @@ fn the_second_process_works_on_a_bench_only() {
     command.env("LC_ALL", "C");
     Running::apart(command).end().expect(2, &[]);
     assert_eq!(scene.read("file"), "mine");
-    let help =
-        Command::new(env!("CARGO_BIN_EXE_beadlock")).args(["doctor", "--help"]).env_clear().output().unwrap();
+    let help = Command::new(env!("CARGO_BIN_EXE_beadlock")).args(["doctor", "--help"]).env_clear().output().unwrap();
     assert!(!String::from_utf8_lossy(&help.stdout).contains("second"), "it is nobody's to type");
 }
 

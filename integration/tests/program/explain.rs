@@ -56,10 +56,7 @@ impl Seen {
         assert_eq!(data["next"], next);
         let explained = scene.run(&["check", "--dry-run", "--explain"]).out;
         assert_eq!(line(&explained, "next: "), next, "check --explain says the same");
-        assert_eq!(
-            line(&explained, "why: ").split(" old:").count(),
-            line(&text, "why: ").split(" old:").count()
-        );
+        assert_eq!(line(&explained, "why: ").split(" old:").count(), line(&text, "why: ").split(" old:").count());
         let pasted = Command::new("sh").args(["-n", "-c", &next]).status().unwrap();
         assert!(pasted.success(), "a shell reads {next}");
         Self { text, data, next }
@@ -167,9 +164,7 @@ fn a_zombie() {
         .says(&[".beads: held by a zombie, vc (PID ", " (pid_alive)\n", &format!("why: {zombie}\n")])
         .next("beadlock check --reap-proven-dead .beads", &zombie)
         .witness("zombie", true);
-    scene
-        .run(&["hold", "--no-wait", "--", "true"])
-        .expect(4, &[&format!("; did not wait; {zombie}; who and why")]);
+    scene.run(&["hold", "--no-wait", "--", "true"]).expect(4, &[&format!("; did not wait; {zombie}; who and why")]);
     scene.run(&["break", "--holder", "vc"]).expect(4, &[&format!("{zombie} (pid_alive)")]);
     assert_eq!(scene.run(&["check"]).expect(4, &[]).out, "Skipping database (locked by vc)\n", "as ever");
     child.wait().unwrap();
@@ -215,9 +210,7 @@ fn a_boot_since_on_a_file_system_that_is_not_known_to_be_local() {
     fs::copy(scene.lock(), scene.file("lock")).unwrap();
     let Some(command) = scene.in_namespaces(&["--mount"], script) else { return };
     let text = Running::apart(command).end().expect(0, &[]).out;
-    for words in
-        ["not known to lie on a file system", "file system: other machines may write it", "next: ps -fp "]
-    {
+    for words in ["not known to lie on a file system", "file system: other machines may write it", "next: ps -fp "] {
         assert!(text.contains(words), "{words:?} in {text}");
     }
 }
@@ -241,11 +234,7 @@ fn a_start_in_the_future() {
     mine(&scene, |record| record["started_at"] = "2999-01-01T00:00:00Z".into());
     let seen = Seen::of(&scene, "alive").says(&["in the future: a clock is wrong, here or on "]);
     assert!(!seen.text.contains(" for "), "no age is made up: {}", seen.text);
-    assert!(
-        seen.data["witnesses"]["starts_in_ms"].as_i64() > Some(0) && seen.data["age_ms"] == 0,
-        "{}",
-        seen.data
-    );
+    assert!(seen.data["witnesses"]["starts_in_ms"].as_i64() > Some(0) && seen.data["age_ms"] == 0, "{}", seen.data);
 }
 
 #[test]
@@ -253,10 +242,9 @@ fn a_lock_that_is_aside() {
     let scene = crate::a_scene();
     fs::write(scene.beads().join(".exclusive-lock.aside"), "x").unwrap();
     let text = scene.run(&["status"]).expect(0, &[]).out;
-    for words in [
-        "why: no lock, but one is aside: a crash has left it there",
-        "side file: .exclusive-lock.aside is there",
-    ] {
+    for words in
+        ["why: no lock, but one is aside: a crash has left it there", "side file: .exclusive-lock.aside is there"]
+    {
         assert!(text.contains(words), "{words:?} in {text}");
     }
     assert!(text.contains("next: beadlock check .beads   # puts right what a crash has left"), "{text}");
@@ -281,8 +269,7 @@ fn a_gate_that_an_orphan_keeps_shut() {
     cycle.signal(Signal::SIGKILL);
     drop(cycle);
     until("it is gone", || !lives(daemon));
-    let left =
-        format!("gate: shut by what PID {daemon}, which is gone, has left running: PID {work} (sleep 300)");
+    let left = format!("gate: shut by what PID {daemon}, which is gone, has left running: PID {work} (sleep 300)");
     until("it is an orphan", || scene.run(&["status"]).out.contains(&left));
     let seen = Seen::of(&scene, "free")
         .says(&["why: no lock; a claim waits for the gate, which a cycle of", "waiting for the gate: PID "])

@@ -203,13 +203,7 @@ fn json_says_it_as_of_an_unreadable_lock() {
     let [hung, other] = &check["data"].as_array().unwrap()[..] else { panic!("{check}") };
     assert_eq!(
         (&hung["decision"], &hung["verdict"], &hung["reason"], &hung["removed"], &hung["target"]),
-        (
-            &"skip".into(),
-            &"unreadable".into(),
-            &"unreadable".into(),
-            &false.into(),
-            &"beads:mirror/.beads".into()
-        )
+        (&"skip".into(), &"unreadable".into(), &"unreadable".into(), &false.into(), &"beads:mirror/.beads".into())
     );
     assert!(hung["path"].as_str().unwrap().ends_with("/mirror/.beads/.exclusive-lock"), "{hung}");
     assert_eq!((&other["decision"], &other["verdict"]), (&"proceed".into(), &"free".into()));
@@ -263,8 +257,7 @@ fn a_target_that_leads_there_in_another_way_hangs_no_command() {
     assert_eq!(timed(command, SECOND * 2).code, 5);
     // The working directory itself lies there.
     mirror.signal(Signal::SIGCONT);
-    let script =
-        "cd mirror && touch ../there && while ! test -e ../go; do sleep 0.01; done; exec $BEADLOCK check";
+    let script = "cd mirror && touch ../there && while ! test -e ../go; do sleep 0.01; done; exec $BEADLOCK check";
     let running = Running::apart(scene.shell(script));
     until("it is there", || scene.file("there").exists());
     mirror.stop();
@@ -327,11 +320,7 @@ fn a_helper_that_cannot_be_killed_is_left_behind() {
     for name in ["fd/0", "fd/2"] {
         assert_eq!(link(name), Path::new("/dev/null"));
     }
-    assert_eq!(
-        nix::unistd::getsid(Some(Pid::from_raw(left))).unwrap().as_raw(),
-        left,
-        "a session of its own"
-    );
+    assert_eq!(nix::unistd::getsid(Some(Pid::from_raw(left))).unwrap().as_raw(), left, "a session of its own");
     inner.signal(Signal::SIGCONT);
     beadlock_testkit::process_is_gone(left);
     scene.run(&["hold", "outer/.beads", "--", "true"]).expect(0, &["released"]);

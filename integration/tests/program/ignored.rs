@@ -80,8 +80,8 @@ fn a_hold_says_it_once_a_repository_and_day_and_the_line_helps() {
 fn of_several_at_once_one_says_it() {
     let Some(scene) = repository() else { return };
     for round in ["new", "old"] {
-        let holds = [0, 1, 2, 3, 4, 5]
-            .map(|n| Running::apart(scene.beadlock(&["hold", &format!("lock:x{n}"), "--", "true"])));
+        let holds =
+            [0, 1, 2, 3, 4, 5].map(|n| Running::apart(scene.beadlock(&["hold", &format!("lock:x{n}"), "--", "true"])));
         let said = holds.map(|hold| hold.end().expect(0, &[]).err.matches("git does not ignore").count());
         assert_eq!(said.iter().sum::<usize>(), 1, "{round}: {said:?}");
         spoken_of(&scene, 25);
@@ -98,14 +98,9 @@ fn acquire_says_it_and_the_envelope_has_it() {
     git(&scene, &["init", "-q"]);
     let warned = |json: &serde_json::Value| json["warnings"][0].as_str().unwrap_or_default().to_owned();
     let json = scene.run(&["acquire", "lock:x.lock", "--for", &pid, "--json"]).expect(0, &[]).json();
-    assert!(
-        warned(&json).starts_with("git does not ignore x.lock, and git add -A would commit it"),
-        "{json}"
-    );
+    assert!(warned(&json).starts_with("git does not ignore x.lock, and git add -A would commit it"), "{json}");
     spoken_of(&scene, 25);
-    scene
-        .run(&["hold", "lock:y.lock", "--report", "report", "--", "true"])
-        .expect(0, &["'/y.lock*' >> .gitignore"]);
+    scene.run(&["hold", "lock:y.lock", "--report", "report", "--", "true"]).expect(0, &["'/y.lock*' >> .gitignore"]);
     let report = serde_json::from_str(&scene.read("report")).unwrap();
     assert!(warned(&report).starts_with("git does not ignore y.lock"), "{report}");
 }
@@ -122,11 +117,9 @@ fn nothing_is_said_where_there_is_nothing_to_say() {
     silent(&["hold", "memory:memory", "--", "true"]);
     silent(&["hold", "file:todo.json", "--", "true"]);
     silent(&["hold", "lock:.git/x.lock", "--", "true"]);
-    for (file, pattern) in [
-        (".gitignore", ".beads/\n"),
-        (".git/info/exclude", "*.lock\n.exclusive-lock\n"),
-        (".gitignore", "*lock\n"),
-    ] {
+    for (file, pattern) in
+        [(".gitignore", ".beads/\n"), (".git/info/exclude", "*.lock\n.exclusive-lock\n"), (".gitignore", "*lock\n")]
+    {
         fs::write(scene.file(file), pattern).unwrap();
         silent(&["hold", "--", "true"]);
         fs::write(scene.file(file), "").unwrap();
@@ -140,22 +133,8 @@ fn nothing_is_said_where_there_is_nothing_to_say() {
 #[test]
 fn the_line_helps_with_every_name() {
     let Some(scene) = repository() else { return };
-    for name in [
-        "a b",
-        "it's",
-        "*",
-        "x*y?",
-        "[z]",
-        r"b\ck",
-        "#h",
-        "!n",
-        " s",
-        "t ",
-        "é",
-        "-d",
-        "$(touch PWN)",
-        "n\nl",
-    ] {
+    for name in ["a b", "it's", "*", "x*y?", "[z]", r"b\ck", "#h", "!n", " s", "t ", "é", "-d", "$(touch PWN)", "n\nl"]
+    {
         let dir = scene.file("dir");
         fs::create_dir_all(&dir).unwrap();
         // Without its last line break.
@@ -228,8 +207,7 @@ fn the_doctor_has_a_row_for_the_lock_and_one_for_the_files_beside_it() {
     let command = "printf '%s\\n' '.exclusive-lock*' >> .beads/.gitignore";
     assert_eq!(row("records_ignored")["next"], command);
     let doctor = scene.run(&["doctor"]);
-    let lines: Vec<&str> =
-        doctor.out.lines().filter(|line| line.ends_with(&format!("; type: {command}"))).collect();
+    let lines: Vec<&str> = doctor.out.lines().filter(|line| line.ends_with(&format!("; type: {command}"))).collect();
     assert_eq!(lines.len(), 2, "nothing is pasted along: {doctor:?}");
     ignore(".exclusive-lock\n");
     assert_eq!((ok("ignored_by_git"), ok("records_ignored")), (true.into(), false.into()));
@@ -247,11 +225,7 @@ fn the_record_that_break_keeps_is_covered_by_the_pattern() {
     scene.write_shell_lock("gone", i64::from(dead_pid()), &this_host());
     scene.run(&["break", ".beads", "--holder", "gone"]).expect(0, &[]);
     assert_eq!(status(&scene), "");
-    assert!(
-        scene.names().iter().any(|name| name.starts_with(".exclusive-lock.broken-")),
-        "{:?}",
-        scene.names()
-    );
+    assert!(scene.names().iter().any(|name| name.starts_with(".exclusive-lock.broken-")), "{:?}", scene.names());
     fs::write(scene.file(".gitignore"), "/.gitignore\n/build.lock*\n").unwrap();
     fs::write(scene.file("build.lock"), "").unwrap();
     scene.run(&["break", "lock:build.lock", "--malformed"]).expect(0, &[]);

@@ -90,10 +90,9 @@ fn orphans_are_reaped_while_the_command_runs() {
 
 #[test]
 fn a_term_from_outside_is_passed_on_and_ends_the_container() {
-    for (script, code) in [
-        ("echo > ready; exec sleep 300", 143),
-        ("trap 'exit 9' TERM; echo > ready; while :; do sleep 0.01; done", 9),
-    ] {
+    for (script, code) in
+        [("echo > ready; exec sleep 300", 143), ("trap 'exit 9' TERM; echo > ready; while :; do sleep 0.01; done", 9)]
+    {
         let scene = crate::a_scene();
         let Some(container) = container(&scene, &["hold", "--", "sh", "-c", script]) else { return };
         until("it runs", || scene.file("ready").exists());
@@ -193,15 +192,7 @@ fn on_a_terminal_ctrl_c_ends_the_container() {
     let scene = crate::a_scene();
     let words = [
         &UNSHARE[..],
-        &[
-            BEADLOCK,
-            "hold",
-            "-q",
-            "--",
-            "sh",
-            "-c",
-            "trap 'exit 5' INT; echo > ready; while :; do sleep 0.01; done",
-        ],
+        &[BEADLOCK, "hold", "-q", "--", "sh", "-c", "trap 'exit 5' INT; echo > ready; while :; do sleep 0.01; done"],
     ]
     .concat();
     let mut terminal = Terminal::start(&scene, &words);

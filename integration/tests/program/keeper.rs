@@ -33,12 +33,8 @@ pub fn on_pty(scene: &Scene, script: &str) -> (Child, PtyMaster) {
     grantpt(&master).unwrap();
     unlockpt(&master).unwrap();
     let mut slave = fs::File::options();
-    let slave = slave
-        .read(true)
-        .write(true)
-        .custom_flags(OFlag::O_NOCTTY.bits())
-        .open(ptsname_r(&master).unwrap())
-        .unwrap();
+    let slave =
+        slave.read(true).write(true).custom_flags(OFlag::O_NOCTTY.bits()).open(ptsname_r(&master).unwrap()).unwrap();
     let stream = || slave.try_clone().unwrap();
     let mut command = Command::new("setsid");
     command.args(["--ctty", "sh", "-c", script]).env_clear().current_dir(scene.path());
@@ -66,11 +62,7 @@ fn it_has_nothing_of_its_callers() {
     let stat = of("stat");
     let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_ascii_whitespace().collect();
     let me = printed.pid.to_string();
-    assert_eq!(
-        (fields[2], fields[3], fields[4]),
-        (me.as_str(), me.as_str(), "0"),
-        "group, session, no terminal"
-    );
+    assert_eq!((fields[2], fields[3], fields[4]), (me.as_str(), me.as_str(), "0"), "group, session, no terminal");
     assert_eq!((of("comm").as_str(), link("cwd").as_path()), ("beadlock-keep\n", Path::new("/")));
     let status = of("status");
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap().trim();
@@ -82,8 +74,7 @@ fn it_has_nothing_of_its_callers() {
         let path = entry.unwrap().path();
         let (number, file) = (path.file_name().unwrap().to_str().unwrap(), fs::read_link(&path).unwrap());
         let is_own = file.starts_with(&beads) || file.to_str().unwrap().starts_with("anon_inode:");
-        let expected =
-            if ["0", "1", "2"].contains(&number) { file == Path::new("/dev/null") } else { is_own };
+        let expected = if ["0", "1", "2"].contains(&number) { file == Path::new("/dev/null") } else { is_own };
         assert!(expected, "{number} is {file:?}");
     }
     scene.run(&["check"]).expect(4, &[]);
@@ -98,11 +89,7 @@ fn it_does_not_keep_its_callers_pipes_open() {
     let begun = Instant::now();
     let mut command = scene.shell("\"$BEADLOCK\" acquire --detach --max-hold 20s; echo end");
     let output = Ended::of(&command.output().unwrap()).expect(0, &["kept for at most 20s"]);
-    assert!(
-        output.out.ends_with("end\n") && begun.elapsed() < Duration::from_secs(15),
-        "{:?}",
-        begun.elapsed()
-    );
+    assert!(output.out.ends_with("end\n") && begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
     let [keeper] = keepers(&scene)[..] else { panic!("it is there") };
     assert!(scene.lock().exists());
     kill(Pid::from_raw(keeper), Signal::SIGTERM).unwrap();
@@ -156,8 +143,7 @@ fn a_signal_that_ends_it_releases_and_a_kill_leaves_a_stale_lock() {
         assert!(scene.names().is_empty(), "{signal}");
         assert_eq!(last_event(&scene)["reason"], "signal");
     }
-    for next in [&["hold", "--no-wait", "--", "true"][..], &["check"], &["acquire", "--no-wait", "--detach"]]
-    {
+    for next in [&["hold", "--no-wait", "--", "true"][..], &["check"], &["acquire", "--no-wait", "--detach"]] {
         let printed = detached(&scene, &["--holder", "job"]);
         kill(Pid::from_raw(printed.pid), Signal::SIGKILL).unwrap();
         beadlock_testkit::process_is_gone(printed.pid);
@@ -177,8 +163,7 @@ fn a_release_by_its_id_is_no_loss() {
     for target in [".beads", "memory:."] {
         let scene = crate::a_scene();
         for _ in 0..5 {
-            let claimed =
-                scene.run(&["acquire", "--detach", "-q", "--audit", "audit", target]).expect(0, &[]);
+            let claimed = scene.run(&["acquire", "--detach", "-q", "--audit", "audit", target]).expect(0, &[]);
             let printed = Printed::of(&claimed);
             scene.run(&["release", "--id", &printed.id, "--audit", "audit", target]).expect(0, &[]);
             gone(printed.pid);
@@ -219,11 +204,7 @@ fn it_goes_when_the_lock_does() {
             let event = last_event(&scene);
             match reason {
                 Some(reason) => {
-                    assert_eq!(
-                        (&event["event"], &event["reason"]),
-                        (&"lock_lost".into(), &reason.into()),
-                        "{name}"
-                    );
+                    assert_eq!((&event["event"], &event["reason"]), (&"lock_lost".into(), &reason.into()), "{name}");
                 }
                 None => assert_eq!(event["event"], "lock_acquired", "{name}: whoever broke it says so"),
             }

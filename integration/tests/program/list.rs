@@ -55,10 +55,7 @@ fn finds_every_lock_wherever_it_is() {
     ];
     assert_eq!(targets(&ended), expected);
     let columns: Vec<&str> = ended.out.lines().map(|line| &line[line.find("  ").unwrap()..]).collect();
-    assert!(
-        columns[0].contains("held") && columns[0].contains("vc") && columns[0].ends_with("pid_alive"),
-        "{ended:?}"
-    );
+    assert!(columns[0].contains("held") && columns[0].contains("vc") && columns[0].ends_with("pid_alive"), "{ended:?}");
     assert!(columns[2].contains(r"a holder's \u{1b}[2J name") && !ended.out.contains('\u{1b}'), "{ended:?}");
     let verdicts: Vec<Option<usize>> = ended.out.lines().map(|line| line.find("pid_alive")).collect();
     assert_eq!(verdicts[0], verdicts[1], "in columns: {}", ended.out);
@@ -70,8 +67,7 @@ fn finds_every_lock_wherever_it_is() {
 #[test]
 fn what_it_shows_can_be_typed() {
     let scene = crate::a_scene();
-    for dir in ["a:b/.beads", "-dash", "sp ace/.beads", "above/.beads", "above", "moved/.beads", "new\nline"]
-    {
+    for dir in ["a:b/.beads", "-dash", "sp ace/.beads", "above/.beads", "above", "moved/.beads", "new\nline"] {
         lock(&scene, dir, dir, me());
     }
     fs::write(scene.file("moved/.beads/redirect"), "../above/.beads\n").unwrap();
@@ -124,8 +120,7 @@ fn what_may_not_be_read_is_a_warning() {
     lock(&scene, "open/.beads", "vc", 1);
     for number in 0..13 {
         fs::create_dir(scene.file(&format!("shut{number:02}"))).unwrap();
-        fs::set_permissions(scene.file(&format!("shut{number:02}")), fs::Permissions::from_mode(0o000))
-            .unwrap();
+        fs::set_permissions(scene.file(&format!("shut{number:02}")), fs::Permissions::from_mode(0o000)).unwrap();
     }
     fs::set_permissions(scene.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let mut command = scene.beadlock(&["list", "--json"]);

@@ -19,8 +19,7 @@ fn scene() -> (Scene, PathBuf) {
 /// What is in the lock's directory.
 fn names(scene: &Scene) -> Vec<String> {
     let entries = fs::read_dir(scene.file("run")).unwrap();
-    let mut names: Vec<String> =
-        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    let mut names: Vec<String> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     names.sort();
     names
 }
@@ -71,9 +70,7 @@ fn a_wait_that_ran_out_has_the_documents_words() {
     let sleeper = Sleeper::start();
     let pid = sleeper.pid();
     fs::write(&lock, shell_lock_text("deploy", pid.parse().unwrap(), &this_host())).unwrap();
-    for (words, limit) in
-        [(&["--wait", "200ms"][..], "200ms"), (&["--wait", "1s"], "1s"), (&["--no-wait"], "0ms")]
-    {
+    for (words, limit) in [(&["--wait", "200ms"][..], "200ms"), (&["--wait", "1s"], "1s"), (&["--no-wait"], "0ms")] {
         for command in [&["hold", TARGET, "--json"][..], &["acquire", TARGET, "--json"]] {
             let tail = if command[0] == "hold" { &["--", "true"][..] } else { &[] };
             let ended = scene.run(&[command, words, tail].concat()).expect(4, &[]);
@@ -90,9 +87,8 @@ fn a_wait_that_ran_out_has_the_documents_words() {
             let start = format!("lock_file={} holder_pid={pid} holder_age_ms=", lock.display());
             let age: u64 = detail.strip_prefix(&start).unwrap_or_else(|| panic!("{detail}")).parse().unwrap();
             let seconds = age / 1000;
-            let message = format!(
-                "Resource lock held by PID {pid} (age: {seconds}s) — acquisition timed out after {limit}"
-            );
+            let message =
+                format!("Resource lock held by PID {pid} (age: {seconds}s) — acquisition timed out after {limit}");
             assert_eq!(error["message"], message.as_str());
             assert!(ended.err.ends_with(&format!("error: {message}\n")), "{ended:?}");
             assert!(json["meta"]["duration_ms"].is_u64() && json["meta"]["request_id"].is_string());
@@ -107,9 +103,7 @@ fn the_environment_says_for_how_long_it_waits() {
     let sleeper = Sleeper::start();
     fs::write(&lock, shell_lock_text("deploy", sleeper.pid().parse().unwrap(), &this_host())).unwrap();
     for (words, limit) in [(&[][..], "200ms"), (&["--wait", "300ms"], "300ms")] {
-        for command in
-            [&["hold", TARGET, "--json"][..], &["acquire", TARGET, "--json"], &["wait", TARGET, "--json"]]
-        {
+        for command in [&["hold", TARGET, "--json"][..], &["acquire", TARGET, "--json"], &["wait", TARGET, "--json"]] {
             let tail = if command[0] == "hold" { &["--", "true"][..] } else { &[] };
             let mut command = scene.beadlock(&[command, words, tail].concat());
             command.env("BEADLOCK_WAIT", "200ms");
@@ -208,11 +202,7 @@ fn a_name_that_is_no_locks_is_refused() {
     let target = format!("lock:run/{long}");
     scene.run(&["break", &target, "--holder", "deploy", "--even-if-live"]).expect(0, &[]);
     scene.run(&["hold", &target, "--", "true"]).expect(0, &[]);
-    assert!(
-        names(&scene).iter().any(|name| name.len() == 252 && name.starts_with(&long)),
-        "{:?}",
-        names(&scene)
-    );
+    assert!(names(&scene).iter().any(|name| name.len() == 252 && name.starts_with(&long)), "{:?}", names(&scene));
 }
 
 /// As in a database: no lock, and nothing that a claim or a check may touch.
@@ -229,14 +219,9 @@ fn a_directory_in_the_locks_place_is_unreadable() {
         scene.run(&["status", target]).expect(0, &[]);
         scene.run(&["release", target, "--id", "x"]).expect(5, &["was not touched"]);
     }
-    assert_eq!(
-        (names(&scene), scene.file("ran").exists()),
-        (vec!["deploy.lock".into(), "link".into()], false)
-    );
+    assert_eq!((names(&scene), scene.file("ran").exists()), (vec!["deploy.lock".into(), "link".into()], false));
     scene.run(&["break", TARGET, "--malformed"]).expect(5, &["deploy.lock is not a lock file (", "--yes"]);
-    scene
-        .run(&["break", TARGET, "--malformed", "--yes"])
-        .expect(0, &["broke a directory in place of the lock"]);
+    scene.run(&["break", TARGET, "--malformed", "--yes"]).expect(0, &["broke a directory in place of the lock"]);
     assert!(!lock.exists());
 }
 
@@ -248,11 +233,7 @@ fn raw_bytes_that_cannot_be_written_are_one_failure() {
     let full = fs::File::options().write(true).open("/dev/full").unwrap();
     let ended = scene.beadlock(&["status", TARGET, "--raw"]).stdout(full).output().unwrap();
     let said = String::from_utf8(ended.stderr).unwrap();
-    assert_eq!(
-        (ended.status.code(), said.matches("failed to write to stdout").count()),
-        (Some(1), 1),
-        "{said}"
-    );
+    assert_eq!((ended.status.code(), said.matches("failed to write to stdout").count()), (Some(1), 1), "{said}");
 }
 
 /// `build.tmp-PID-notes.txt` is somebody's file, and no unfinished lock of `build`.
@@ -280,9 +261,8 @@ fn neighbours_are_not_each_other() {
     let inner = "\"$BEADLOCK\" hold lock:run/other.lock --no-wait -- cp run/other.lock seen || exit 3; \
                  \"$BEADLOCK\" release lock:run/other.lock --id \"$BEADLOCK_HELD_ID\"; echo $? > code; \
                  test -e run/deploy.lock";
-    let ended = scene
-        .run(&["hold", TARGET, "--", "sh", "-c", inner])
-        .expect(0, &["claimed lock:run/other.lock for cp"]);
+    let ended =
+        scene.run(&["hold", TARGET, "--", "sh", "-c", inner]).expect(0, &["claimed lock:run/other.lock for cp"]);
     assert_eq!(
         (ended.err.matches("beadlock: released lock:").count(), scene.read("code").as_str()),
         (2, "0\n"),
@@ -317,18 +297,10 @@ fn a_hold_within_a_hold_of_another_target_knows_its_outer_claim() {
     let (inner, middle) = (scene.read("inner"), scene.read("middle"));
     let (inner, middle): (Vec<&str>, Vec<&str>) = (inner.split(' ').collect(), middle.split(' ').collect());
     let [outer, first, second] = inner[..] else { panic!("{inner:?}") };
-    assert_eq!(
-        (outer, format!("{outer} {}\n", middle[0])),
-        (first, format!("{first} {second}")),
-        "{inner:?}"
-    );
+    assert_eq!((outer, format!("{outer} {}\n", middle[0])), (first, format!("{first} {second}")), "{inner:?}");
     assert_eq!(middle[1..], inner[1..]);
     assert!(scene.read("seen").contains(outer));
-    assert!(
-        scene.read("said").contains("is still held by the outer claim, a hold"),
-        "{}",
-        scene.read("said")
-    );
+    assert!(scene.read("said").contains("is still held by the outer claim, a hold"), "{}", scene.read("said"));
     assert!(names(&scene).is_empty() && scene.names().is_empty());
 }
 
@@ -338,8 +310,7 @@ fn the_loss_of_an_outer_hold_is_said_once() {
     let (scene, _) = scene();
     let script = "exec \"$BEADLOCK\" hold \"$0\" -q -- \"$BEADLOCK\" hold --no-wait -q -- \
                   sh -c 'rm .beads/.exclusive-lock; exec sleep 300'";
-    let ended =
-        scene.run(&["hold", "--", "sh", "-c", script, TARGET]).expect(9, &["lost the lock of .beads"]);
+    let ended = scene.run(&["hold", "--", "sh", "-c", script, TARGET]).expect(9, &["lost the lock of .beads"]);
     assert_eq!(ended.err.matches("the lock is lost").count(), 1, "{ended:?}");
     assert!(names(&scene).is_empty() && scene.names().is_empty());
 }
@@ -348,8 +319,7 @@ fn the_loss_of_an_outer_hold_is_said_once() {
 fn its_loss_is_one_too() {
     let (scene, lock) = scene();
     let ended = scene.run(&["hold", TARGET, "--", "sh", "-c", "rm run/deploy.lock; exec sleep 300"]);
-    ended
-        .expect(9, &["lost the lock of lock:run/deploy.lock after ", "beadlock status lock:run/deploy.lock"]);
+    ended.expect(9, &["lost the lock of lock:run/deploy.lock after ", "beadlock status lock:run/deploy.lock"]);
     let ended = scene.run(&[
         "hold",
         TARGET,

@@ -24,9 +24,7 @@ fn database(ended: &Ended) -> Value {
 fn a_wrong_command_line_is_exit_2() {
     let scene = crate::a_scene();
     fs::write(scene.beads().join("daemon.log"), "").unwrap();
-    scene
-        .run(&["log", "--since", "yesterday"])
-        .expect(2, &["yesterday", "neither a time nor a duration", "2h, 3d"]);
+    scene.run(&["log", "--since", "yesterday"]).expect(2, &["yesterday", "neither a time nor a duration", "2h, 3d"]);
     scene.run(&["log", "--until", ""]).expect(2, &["neither a time nor a duration"]);
     scene.run(&["log", "--since", "2026-02-02", "--until", "2026-02-01"]).expect(2, &["is after --until"]);
     let ended = scene.run(&["log", "--json", "--since", "1h", "--until", "2h"]).expect(2, &[]);
@@ -66,11 +64,7 @@ fn what_a_cycles_command_prints_is_no_word_of_the_daemon() {
     assert_eq!(ended.json()["data"][0]["lines"]["other"], 8);
     // In the log of several databases the mark comes after the name.
     let shared = log.replace("] ", "] /a/.beads: ").replace("/a/.beads: beadlock-agent", "beadlock-agent");
-    fs::write(
-        scene.file("all.log"),
-        shared.replace("/srv/other/.beads: Skipping database (locked by c", "x"),
-    )
-    .unwrap();
+    fs::write(scene.file("all.log"), shared.replace("/srv/other/.beads: Skipping database (locked by c", "x")).unwrap();
     let until = ["log", "all.log", "--until", "2026-02-01 10:00:03", "--json"];
     let database = self::database(&scene.run(&until).expect(0, &[]));
     assert_eq!((&database["database"], &database["holders"]), (&json!("/a/.beads"), &json!([])));
@@ -98,15 +92,15 @@ fn a_log_that_ends_where_cycles_go_on_does_not_say_that_nothing_syncs() {
     let log = agents(&["Skipping database (locked by make)", "Resumed after 1 skips in 2s"]);
     fs::write(scene.file("x.log"), log).unwrap();
     let text = scene.run(&["log", "x.log", "--until", "2026-02-01 10:00:03"]).expect(0, &[]).out;
-    let first = "x.log: Syncing: the cycles run again since 2026-02-01 10:00:00 UTC (3s ago), and none is complete yet\n";
+    let first =
+        "x.log: Syncing: the cycles run again since 2026-02-01 10:00:00 UTC (3s ago), and none is complete yet\n";
     assert!(text.starts_with(first), "{text}");
 }
 
 #[test]
 fn a_name_that_is_cut_off_is_not_to_be_typed() {
     let scene = crate::a_scene();
-    fs::write(scene.beads().join("daemon.log"), agents(&["Skipping database (locked by a), proceeding"]))
-        .unwrap();
+    fs::write(scene.beads().join("daemon.log"), agents(&["Skipping database (locked by a), proceeding"])).unwrap();
     let text = scene.run(&["log", "--until", "2026-02-01 10:00:03"]).expect(0, &[]).out;
     assert!(text.contains("beadlock break .beads --id ID --even-if-live"), "{text}");
     assert!(!text.contains("--holder"), "{text}");
@@ -196,14 +190,8 @@ time=2026-02-01T12:10:05.836+03:00 level=INFO msg=\"Skipping %s (lock check fail
     );
     assert_eq!(row["ended"]["removed_stale"], 1);
     let cycles = &database["cycles"];
-    assert_eq!(
-        (&cycles["complete"], &cycles["failed"], &cycles["unfinished"]),
-        (&json!(2), &json!(1), &json!(0))
-    );
-    assert_eq!(
-        database["failures"][0]["message"],
-        "Pull failed: git pull failed: exit status 128\nfatal: no"
-    );
+    assert_eq!((&cycles["complete"], &cycles["failed"], &cycles["unfinished"]), (&json!(2), &json!(1), &json!(0)));
+    assert_eq!(database["failures"][0]["message"], "Pull failed: git pull failed: exit status 128\nfatal: no");
     let answer = &database["answer"];
     assert_eq!((&answer["state"], &answer["since"]), (&json!("unreadable"), &json!("2026-02-01T09:00:17Z")));
     assert_eq!(answer["detail"], "malformed lock file: unexpected EOF");
@@ -236,8 +224,7 @@ fn several_logs_and_several_databases_are_told_apart() {
     ] {
         assert!(text.contains(words), "{words:?} in {text}");
     }
-    let json =
-        scene.run(&[&["log", "--json", "all.log", "one.log"][..], &until].concat()).expect(0, &[]).json();
+    let json = scene.run(&[&["log", "--json", "all.log", "one.log"][..], &until].concat()).expect(0, &[]).json();
     let names: Vec<&Value> =
         json["data"][0]["databases"].as_array().unwrap().iter().map(|one| &one["database"]).collect();
     assert_eq!(names, [&json!("/a/.beads"), &json!("/b/.beads")]);

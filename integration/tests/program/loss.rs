@@ -61,11 +61,7 @@ fn it_is_noticed_within_a_second_and_the_cause_is_named() {
             changed,
         ),
         ("overwritten", &|scene| fs::write(scene.lock(), foreign()).unwrap(), changed),
-        (
-            "truncated",
-            &|scene| fs::write(scene.lock(), "").unwrap(),
-            "was overwritten with something that is no lock",
-        ),
+        ("truncated", &|scene| fs::write(scene.lock(), "").unwrap(), "was overwritten with something that is no lock"),
         ("the directory", &|scene| fs::remove_dir_all(scene.beads()).unwrap(), vanished),
         (
             "broken",
@@ -120,8 +116,7 @@ fn git_that_clears_up_is_noticed() {
         }
         let outside = tempfile::tempdir().unwrap();
         let (asked, ready) = (outside.path().join("asked"), outside.path().join("ready"));
-        let script =
-            "trap 'echo > \"$0/asked\"; exit 0' TERM; echo > \"$0/ready\"; while :; do sleep 0.01; done";
+        let script = "trap 'echo > \"$0/asked\"; exit 0' TERM; echo > \"$0/ready\"; while :; do sleep 0.01; done";
         let outside = outside.path().to_str().unwrap();
         let running = Running::apart(scene.beadlock(&["hold", "--", "sh", "-c", script, outside]));
         until("the command runs", || ready.exists());
@@ -136,8 +131,7 @@ fn git_that_clears_up_is_noticed() {
 #[test]
 fn with_warn_the_command_runs_to_its_end() {
     let script = "echo > ready; until test -e go; do sleep 0.01; done; echo done > done; exit 3";
-    for (words, variable) in
-        [(&["--on-loss", "warn"][..], "kill"), (&[], "warn"), (&["--own-exit-code", "77"], "WARN")]
+    for (words, variable) in [(&["--on-loss", "warn"][..], "kill"), (&[], "warn"), (&["--own-exit-code", "77"], "WARN")]
     {
         let scene = crate::a_scene();
         let words = [&["hold", "--report", "report"], words, &["--", "sh", "-c", script]].concat();
@@ -146,16 +140,11 @@ fn with_warn_the_command_runs_to_its_end() {
         let running = Running::apart(command);
         until("the command runs", || scene.file("ready").exists());
         fs::write(scene.lock(), foreign()).unwrap();
-        until("it is said", || {
-            running.err().contains("warning: the lock is lost, the command runs on without it: ")
-        });
+        until("it is said", || running.err().contains("warning: the lock is lost, the command runs on without it: "));
         fs::write(scene.file("go"), "").unwrap();
         let code = if words.contains(&"77") { 77 } else { 9 };
         running.end().expect(code, &[LOST, "is vc's now"]);
-        assert_eq!(
-            (scene.read("done").as_str(), fs::read_to_string(scene.lock()).unwrap()),
-            ("done\n", foreign())
-        );
+        assert_eq!((scene.read("done").as_str(), fs::read_to_string(scene.lock()).unwrap()), ("done\n", foreign()));
         let report: serde_json::Value = serde_json::from_str(&scene.read("report")).unwrap();
         let (error, data) = (&report["error"], &report["data"]);
         assert_eq!((&error["code"], &error["retryable"]), (&"LOCK_LOST".into(), &false.into()));
@@ -214,14 +203,10 @@ fn under_an_outer_hold_the_loss_is_the_outer_ones() {
 fn where_nothing_wakes_it_the_clock_does() {
     let scene = crate::a_scene();
     // As many watches as a user may have: none. In a user namespace of its own, where that can be said.
-    let script =
-        "echo 0 > /proc/sys/user/max_inotify_instances && exec \"$BEADLOCK\" hold -- sh -c \"$OBEDIENT\"";
+    let script = "echo 0 > /proc/sys/user/max_inotify_instances && exec \"$BEADLOCK\" hold -- sh -c \"$OBEDIENT\"";
     let mut command = Command::new("unshare");
     command.args(["--user", "--map-root-user", "sh", "-c", script]).env_clear().current_dir(scene.path());
-    command
-        .env("PATH", "/usr/bin:/bin")
-        .env(beadlock_testkit::scene::MARK, scene.path())
-        .env("OBEDIENT", OBEDIENT);
+    command.env("PATH", "/usr/bin:/bin").env(beadlock_testkit::scene::MARK, scene.path()).env("OBEDIENT", OBEDIENT);
     command.env("BEADLOCK", env!("CARGO_BIN_EXE_beadlock")).stdin(Stdio::null());
     let mut running = Running::apart(command);
     until("the command runs", || scene.file("ready").exists() || running.has_ended());

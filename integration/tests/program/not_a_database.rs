@@ -159,8 +159,7 @@ fn a_claim_of_beads_reads_no_directory() {
     }
     let scene = scene_with("shop");
     let calls = |dir: &str| {
-        let script =
-            format!("strace -f -e trace=getdents64 -o calls $BEADLOCK hold --any-directory {dir} -- true");
+        let script = format!("strace -f -e trace=getdents64 -o calls $BEADLOCK hold --any-directory {dir} -- true");
         Running::apart(scene.shell(&script)).end().expect(0, &[]);
         scene.read("calls").lines().filter(|line| line.contains("getdents64")).count()
     };

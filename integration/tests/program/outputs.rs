@@ -53,8 +53,7 @@ const OF_DATABASE: [&str; 7] = [
     "soft",
 ];
 
-const OF_LOCK: [&str; 5] =
-    ["build.lock", "link/../build.lock", "build.lock.aside", "hard2", ".exclusive-lock"];
+const OF_LOCK: [&str; 5] = ["build.lock", "link/../build.lock", "build.lock.aside", "hard2", ".exclusive-lock"];
 
 #[test]
 fn a_report_or_a_trail_in_a_lock_files_place_is_a_wrong_command_line() {

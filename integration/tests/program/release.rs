@@ -88,8 +88,7 @@ fn it_is_found_by_every_name_and_from_everywhere() {
 fn the_answer_in_json_and_in_words() {
     let scene = crate::a_scene();
     let id = acquired(&scene, &["--holder", "deploy"]).id;
-    let ended =
-        released(&scene, &["--id", &id, "--json"], &[]).expect(0, &["beadlock: released .beads after "]);
+    let ended = released(&scene, &["--id", &id, "--json"], &[]).expect(0, &["beadlock: released .beads after "]);
     let data = &ended.json()["data"];
     assert_eq!((&data["target"], &data["id"]), (&"beads:.beads".into(), &id.as_str().into()));
     assert!(data["released"] == true && data["held_ms"].is_u64(), "{data}");
@@ -123,10 +122,7 @@ fn another_ones_lock_stays_as_it_is() {
         let ended = released(&scene, &["--id", &id, "--json"], &[]);
         let ended = ended.expect(9, &["now and was not touched", &id, "beadlock status "]);
         assert!(!ended.err.contains('\u{1b}'), "{ended:?}");
-        assert_eq!(
-            (&ended.json()["error"]["code"], &ended.json()["data"]),
-            (&"LOCK_LOST".into(), &().into())
-        );
+        assert_eq!((&ended.json()["error"]["code"], &ended.json()["data"]), (&"LOCK_LOST".into(), &().into()));
         assert_eq!(state(&scene.lock()), before);
     }
     fs::remove_file(scene.lock()).unwrap();
@@ -147,8 +143,7 @@ fn what_cannot_be_read_stays_as_it_is() {
     let scene = crate::a_scene();
     let id = acquired(&scene, &[]).id;
     fs::remove_file(scene.lock()).unwrap();
-    for content in ["", "{\"holder\":", &format!("{{\"beadlock\":{{\"id\":\"{id}\"}}}}"), &"x".repeat(70_000)]
-    {
+    for content in ["", "{\"holder\":", &format!("{{\"beadlock\":{{\"id\":\"{id}\"}}}}"), &"x".repeat(70_000)] {
         fs::write(scene.lock(), content).unwrap();
         let before = state(&scene.lock());
         let ended = released(&scene, &["--id", &id, "--json"], &[]).expect(5, &["was not touched: "]);
@@ -230,8 +225,7 @@ fn ones_own_lock_is_not_released_within_a_cycle() {
     let gate = Gate::try_take(&scene.beads()).unwrap().unwrap();
     let cycle = scene.beads().display().to_string();
     let ended = released(&scene, &["--id", &id, "--json"], &[("BEADLOCK_CYCLE", &cycle)]);
-    let ended = ended
-        .expect(4, &["inside a sync cycle of", "which a release would wait for", "leave the release out"]);
+    let ended = ended.expect(4, &["inside a sync cycle of", "which a release would wait for", "leave the release out"]);
     assert_eq!(ended.json()["error"]["code"], "DRAIN_TIMEOUT");
     assert!(scene.lock().exists());
     drop(gate);
@@ -247,8 +241,7 @@ fn the_release_of_a_nested_claim_says_what_stands() {
     command.env("BEADLOCK_ID", &outer);
     let nested = Printed::of(&Running::apart(command).end().expect(0, &[])).id;
     assert_eq!(nested, format!("nested:{outer}"));
-    let words =
-        format!("is still held by the outer claim; to end that: beadlock release .beads --id {outer}");
+    let words = format!("is still held by the outer claim; to end that: beadlock release .beads --id {outer}");
     let before = state(&scene.lock());
     let ended = released(&scene, &["--id", &nested, "--json"], &[]).expect(0, &[&words]);
     assert_eq!((&ended.json()["data"]["released"], &ended.json()["ok"]), (&false.into(), &true.into()));
@@ -266,10 +259,7 @@ fn the_release_of_a_nested_claim_says_what_stands() {
     scene.run(&["hold", "--on-loss", "warn", "--", "sh", "-c", script]).expect(9, &[]);
     let said = scene.read("said");
     let [first, second] = said.lines().collect::<Vec<_>>()[..] else { panic!("{said}") };
-    assert!(
-        first.ends_with("is still held by the outer claim, a hold, which ends it with its command"),
-        "{said}"
-    );
+    assert!(first.ends_with("is still held by the outer claim, a hold, which ends it with its command"), "{said}");
     assert!(second.contains("is not there any more"), "{said}");
 }
 

@@ -4,17 +4,16 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use beadlock_testkit::write_program;
-use beadlock_testkit::{
-    Running, as_nobody, children, dead_pid, has_program, lives, process_is_gone, this_host, until,
-};
+use beadlock_testkit::{Running, as_nobody, children, dead_pid, has_program, lives, process_is_gone, this_host, until};
 
 #[test]
 fn the_command_runs_under_its_own_lock_and_its_code_is_ours() {
     let scene = crate::a_scene();
-    let script = "cp .beads/.exclusive-lock seen; echo $$ > pid; echo \"$BEADLOCK_HELD_TARGET $BEADLOCK_HELD_ID\" > env; exit 7";
+    let script =
+        "cp .beads/.exclusive-lock seen; echo $$ > pid; echo \"$BEADLOCK_HELD_TARGET $BEADLOCK_HELD_ID\" > env; exit 7";
     let ended = scene.run(&["hold", "--holder", "release job", "--", "sh", "-c", script]);
-    let ended = ended
-        .expect(7, &["beadlock: claimed .beads for release job (PID ", "beadlock: released .beads after "]);
+    let ended =
+        ended.expect(7, &["beadlock: claimed .beads for release job (PID ", "beadlock: released .beads after "]);
     assert_eq!((ended.err.lines().count(), ended.out.as_str()), (2, ""), "{ended:?}");
     let record: serde_json::Value = serde_json::from_str(&scene.read("seen")).unwrap();
     assert_eq!(record["pid"].to_string(), scene.read("pid").trim(), "the record names the command's process");
@@ -31,11 +30,7 @@ fn the_command_runs_under_its_own_lock_and_its_code_is_ours() {
 fn the_holder_is_the_commands_base_name_unless_the_environment_names_one() {
     let scene = crate::a_scene();
     scene.run(&["hold", "--", "/bin/sh", "-c", "cp .beads/.exclusive-lock seen"]).expect(0, &["for sh (PID"]);
-    assert!(
-        scene.read("seen").starts_with("{\n  \"holder\": \"sh\",\n  \"pid\": "),
-        "{}",
-        scene.read("seen")
-    );
+    assert!(scene.read("seen").starts_with("{\n  \"holder\": \"sh\",\n  \"pid\": "), "{}", scene.read("seen"));
     let mut command = scene.beadlock(&["hold", "--", "true"]);
     command.env("BEADLOCK_HOLDER", "ci").env("BEADLOCK_TARGET", "beads:.beads").env("BEADLOCK_QUIET", "");
     Running::apart(command).end().expect(0, &["claimed .beads for ci (PID"]);
@@ -177,9 +172,7 @@ fn killed_before_the_start_the_command_never_runs() {
 fn killed_later_the_lock_stays_as_long_as_the_command_lives() {
     let scene = crate::a_scene();
     let running = Running::apart(scene.beadlock(&["hold", "--", "sleep", "300"]));
-    until("it is claimed and runs", || {
-        running.err().contains("claimed") && !children(running.pid()).is_empty()
-    });
+    until("it is claimed and runs", || running.err().contains("claimed") && !children(running.pid()).is_empty());
     let [child] = children(running.pid())[..] else { panic!("one child") };
     until("it has executed", || fs::read_to_string(format!("/proc/{child}/comm")).unwrap() == "sleep\n");
     running.signal(nix::sys::signal::Signal::SIGKILL);
@@ -187,10 +180,7 @@ fn killed_later_the_lock_stays_as_long_as_the_command_lives() {
     assert_eq!(scene.run(&["check"]).expect(4, &[]).out, "Skipping database (locked by sleep)\n");
     nix::sys::signal::kill(nix::unistd::Pid::from_raw(child), nix::sys::signal::Signal::SIGKILL).unwrap();
     process_is_gone(child);
-    assert_eq!(
-        scene.run(&["check"]).expect(0, &[]).out,
-        "Removed stale lock (sleep), proceeding with sync\n"
-    );
+    assert_eq!(scene.run(&["check"]).expect(0, &[]).out, "Removed stale lock (sleep), proceeding with sync\n");
 }
 
 #[test]
@@ -213,8 +203,7 @@ fn a_release_that_fails_is_a_warning_that_says_what_to_type() {
     for path in [scene.path(), &scene.beads()] {
         fs::set_permissions(path, fs::Permissions::from_mode(0o777)).unwrap();
     }
-    let mut command =
-        scene.beadlock(&["hold", "--", "sh", "-c", "until test -e go; do sleep 0.01; done; exit 7"]);
+    let mut command = scene.beadlock(&["hold", "--", "sh", "-c", "until test -e go; do sleep 0.01; done; exit 7"]);
     if !as_nobody(&mut command) {
         return;
     }
@@ -222,10 +211,9 @@ fn a_release_that_fails_is_a_warning_that_says_what_to_type() {
     until("it is claimed", || running.err().contains("claimed"));
     fs::set_permissions(scene.beads(), fs::Permissions::from_mode(0o555)).unwrap();
     fs::write(scene.file("go"), "").unwrap();
-    running.end().expect(
-        7,
-        &["warning: the lock was not released", "permission denied", "type: beadlock check .beads"],
-    );
+    running
+        .end()
+        .expect(7, &["warning: the lock was not released", "permission denied", "type: beadlock check .beads"]);
     fs::set_permissions(scene.beads(), fs::Permissions::from_mode(0o755)).unwrap();
     scene.run(&["check"]).expect(0, &[]);
 }
@@ -233,9 +221,8 @@ fn a_release_that_fails_is_a_warning_that_says_what_to_type() {
 #[test]
 fn a_report_says_what_became_of_it() {
     let scene = crate::a_scene();
-    let ended = scene
-        .run(&["hold", "--json", "--report", "report", "--", "sh", "-c", "echo mine; exit 7"])
-        .expect(7, &[]);
+    let ended =
+        scene.run(&["hold", "--json", "--report", "report", "--", "sh", "-c", "echo mine; exit 7"]).expect(7, &[]);
     assert_eq!(ended.out, "mine\n", "stdout is the command's alone");
     let report: serde_json::Value = serde_json::from_str(&scene.read("report")).unwrap();
     assert_eq!((&report["ok"], &report["error"]), (&true.into(), &serde_json::Value::Null));
@@ -251,9 +238,7 @@ fn a_report_says_what_became_of_it() {
     assert_eq!((&report["ok"], &report["error"]["code"]), (&false.into(), &"LOCK_HELD".into()));
     assert_eq!(report["data"], serde_json::Value::Null, "a claim that never stood");
     std::os::unix::fs::symlink("target", scene.file("link")).unwrap();
-    scene
-        .run(&["hold", "--no-wait", "--report", "link", "--", "true"])
-        .expect(4, &["failed to write the report link"]);
+    scene.run(&["hold", "--no-wait", "--report", "link", "--", "true"]).expect(4, &["failed to write the report link"]);
     assert!(!scene.file("target").exists());
 }
 
@@ -275,10 +260,7 @@ fn who_lost_only_its_main_thread_lives() {
     let left: i32 = scene.read("left").trim().parse().unwrap();
     nix::sys::signal::kill(nix::unistd::Pid::from_raw(left), nix::sys::signal::Signal::SIGKILL).unwrap();
     process_is_gone(left);
-    ended.expect(
-        0,
-        &[&format!("the command left processes behind, and the lock is released now: PID {left}")],
-    );
+    ended.expect(0, &[&format!("the command left processes behind, and the lock is released now: PID {left}")]);
 }
 
 #[test]
@@ -300,9 +282,7 @@ fn a_release_that_waits_for_the_gate_says_so_and_hears_a_signal() {
     let words = format!("waiting for the gate of {} ", dir.display());
     until("it says whom it waits for", || running.err().contains(&words));
     running.signal(nix::sys::signal::Signal::SIGTERM);
-    running
-        .end()
-        .expect(7, &["the lock was not released: stopped by SIGTERM", "type: beadlock check .beads"]);
+    running.end().expect(7, &["the lock was not released: stopped by SIGTERM", "type: beadlock check .beads"]);
     drop(gate);
     scene.run(&["check"]).expect(0, &[]);
 }

@@ -13,8 +13,7 @@ fn a_signal_reaches_the_command_whose_code_counts() {
     for signal in [Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT, Signal::SIGINT] {
         let scene = crate::a_scene();
         let name = signal.as_str().trim_start_matches("SIG");
-        let script =
-            format!("trap 'echo {name} >> got; exit 3' {name}; echo $$ > pid; while :; do sleep 0.01; done");
+        let script = format!("trap 'echo {name} >> got; exit 3' {name}; echo $$ > pid; while :; do sleep 0.01; done");
         let running = Running::apart(scene.beadlock(&["hold", "--", "sh", "-c", &script]));
         scene.pid_in("pid");
         running.signal(signal);
@@ -33,8 +32,7 @@ fn a_command_killed_by_a_signal_is_128_and_its_number() {
     assert_eq!(alone.signal, None, "nobody interrupted us");
     let pipe = scene.run(&["hold", "--", "sh", "-c", "kill -PIPE $$"]).expect(141, &["released"]);
     assert_eq!(pipe.signal, None);
-    let both =
-        scene.run(&["hold", "--", "sh", "-c", "kill -INT $PPID; exec sleep 300"]).expect(130, &["released"]);
+    let both = scene.run(&["hold", "--", "sh", "-c", "kill -INT $PPID; exec sleep 300"]).expect(130, &["released"]);
     assert_eq!(both.signal, Some(Signal::SIGINT as i32), "so that a script around it stops");
 }
 
@@ -43,8 +41,7 @@ fn a_stopped_command_goes_on_to_hear_a_signal() {
     for signal in [Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT, Signal::SIGINT] {
         let scene = crate::a_scene();
         let script = "echo $$ > pid; kill -STOP $$";
-        let running =
-            Running::apart(scene.beadlock(&["hold", "--kill-after", "60s", "--", "sh", "-c", script]));
+        let running = Running::apart(scene.beadlock(&["hold", "--kill-after", "60s", "--", "sh", "-c", script]));
         let pid = scene.pid_in("pid");
         until("it is stopped", || state(pid) == 'T');
         running.signal(signal);
@@ -70,19 +67,14 @@ fn what_ignores_the_signal_is_killed_and_only_then_the_lock_released() {
     let scene = crate::a_scene();
     // In a session of its own, so that the group's signal does not reach it.
     let script = "setsid sh -c 'trap \"\" TERM; echo $$ > below; while :; do sleep 0.01; done' & sleep 300";
-    let running =
-        Running::apart(scene.beadlock(&["hold", "--kill-after", "500ms", "--", "sh", "-c", script]));
+    let running = Running::apart(scene.beadlock(&["hold", "--kill-after", "500ms", "--", "sh", "-c", script]));
     let below = scene.pid_in("below");
     running.signal(Signal::SIGTERM);
     until("the lock goes", || !scene.lock().exists());
     assert!(!lives(below), "the lock was released while the tree lived");
     running.end().expect(
         143,
-        &[
-            "the command has ended; waiting for PID ",
-            "500ms after it was asked to end, killing: PID ",
-            "released",
-        ],
+        &["the command has ended; waiting for PID ", "500ms after it was asked to end, killing: PID ", "released"],
     );
 }
 
@@ -174,9 +166,7 @@ fn a_signal_between_the_claim_and_the_start_is_heard() {
         until("it waits", || running.err().contains("waiting"));
         let [child] = children(running.pid())[..] else { panic!("one child") };
         nix::sys::signal::kill(nix::unistd::Pid::from_raw(child), Signal::SIGSTOP).unwrap();
-        until("it is stopped", || {
-            fs::read_to_string(format!("/proc/{child}/stat")).unwrap().contains(") T ")
-        });
+        until("it is stopped", || fs::read_to_string(format!("/proc/{child}/stat")).unwrap().contains(") T "));
         drop(gate);
         until("it is claimed", || running.err().contains("claimed"));
         running.signal(signal);

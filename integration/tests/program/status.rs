@@ -38,19 +38,8 @@ fn says_who_since_when_why_and_what_next() {
     let data = &json["data"][0];
     let mut keys: Vec<&str> = data.as_object().unwrap().keys().map(String::as_str).collect();
     keys.sort_unstable();
-    let expected = [
-        "age_ms",
-        "holder",
-        "id",
-        "message",
-        "next",
-        "path",
-        "reason",
-        "record",
-        "target",
-        "verdict",
-        "witnesses",
-    ];
+    let expected =
+        ["age_ms", "holder", "id", "message", "next", "path", "reason", "record", "target", "verdict", "witnesses"];
     assert_eq!(keys, expected);
     assert_eq!((&data["verdict"], &data["holder"]), (&"held".into(), &"nightly".into()));
     assert_eq!(data["message"], "Skipping database (locked by nightly)");
@@ -65,17 +54,11 @@ fn changes_nothing_whatever_it_sees() {
     let scene = crate::a_scene();
     scene.write_shell_lock("vc", i64::from(dead_pid()), &this_host());
     let text = scene.run(&["status"]).expect(0, &[]).out;
-    assert!(
-        text.contains(".beads: stale, left by vc (PID ") && text.contains("next: beadlock check .beads"),
-        "{text}"
-    );
+    assert!(text.contains(".beads: stale, left by vc (PID ") && text.contains("next: beadlock check .beads"), "{text}");
     assert!(scene.lock().exists());
     fs::write(scene.lock(), "[1").unwrap();
     let text = scene.run(&["status"]).expect(0, &[]).out;
-    assert!(
-        text.contains(".beads: unreadable: malformed lock file: ") && text.contains("id: sha256:"),
-        "{text}"
-    );
+    assert!(text.contains(".beads: unreadable: malformed lock file: ") && text.contains("id: sha256:"), "{text}");
     assert_eq!(fs::read_to_string(scene.lock()).unwrap(), "[1");
 }
 
@@ -109,10 +92,7 @@ fn colours_come_when_asked_for() {
     assert!(scene.run(&["status", "--color", "always"]).out.contains("\u{1b}[32mfree\u{1b}[0m"));
     let mut command = scene.beadlock(&["status"]);
     command.env("BEADLOCK_COLOR", "always").env("NO_COLOR", "1");
-    assert!(
-        Running::apart(command).end().out.contains('\u{1b}'),
-        "what was asked for by name beats NO_COLOR"
-    );
+    assert!(Running::apart(command).end().out.contains('\u{1b}'), "what was asked for by name beats NO_COLOR");
 }
 
 #[test]
@@ -140,26 +120,18 @@ fn raw_is_the_files_own_bytes() {
     fs::create_dir_all(&other).unwrap();
     fs::write(scene.lock(), b"{ \"a\":\t1}\x1b[2J").unwrap();
     fs::write(other.join(".exclusive-lock"), b"\xff\0no newline").unwrap();
-    let mut command =
-        scene.beadlock(&["status", "--raw", ".beads", "other/.beads", "lock:.beads/.exclusive-lock"]);
+    let mut command = scene.beadlock(&["status", "--raw", ".beads", "other/.beads", "lock:.beads/.exclusive-lock"]);
     let output = command.output().unwrap();
     assert_eq!(output.stdout, b"{ \"a\":\t1}\x1b[2J\xff\0no newline{ \"a\":\t1}\x1b[2J");
     assert_eq!((output.status.code(), output.stderr.as_slice()), (Some(0), &b""[..]));
     let mut command = scene.beadlock(&["status", "--raw"]);
     command.env("BEADLOCK_JSON", "1");
-    assert_eq!(
-        command.output().unwrap().stdout,
-        b"{ \"a\":\t1}\x1b[2J",
-        "what was typed beats the environment"
-    );
+    assert_eq!(command.output().unwrap().stdout, b"{ \"a\":\t1}\x1b[2J", "what was typed beats the environment");
     scene.run(&["status", "--raw", "--json"]).expect(2, &["--raw"]);
     fs::remove_dir_all(scene.beads()).unwrap();
     fs::create_dir(scene.beads()).unwrap();
     std::os::unix::fs::symlink("/etc/passwd", scene.lock()).unwrap();
-    let ended =
-        scene.run(&["status", "--raw"]).expect(1, &[".exclusive-lock was not read: it is a symbolic link"]);
+    let ended = scene.run(&["status", "--raw"]).expect(1, &[".exclusive-lock was not read: it is a symbolic link"]);
     assert_eq!(ended.out, "");
-    scene
-        .run(&["status", "--raw", "nowhere", ".beads"])
-        .expect(1, &["nowhere does not exist", "symbolic link"]);
+    scene.run(&["status", "--raw", "nowhere", ".beads"]).expect(1, &["nowhere does not exist", "symbolic link"]);
 }

@@ -33,10 +33,7 @@ pub fn on_terminal(scene: &Scene, program: &[&str]) -> (Child, File) {
     let stream = open.unwrap();
     let mut command = Command::new("setsid");
     command.arg("--ctty").args(program).env_clear().current_dir(scene.path());
-    command
-        .env("PATH", "/usr/bin:/bin")
-        .env(beadlock_testkit::scene::MARK, scene.path())
-        .env("BEADLOCK", BEADLOCK);
+    command.env("PATH", "/usr/bin:/bin").env(beadlock_testkit::scene::MARK, scene.path()).env("BEADLOCK", BEADLOCK);
     command.stdin(stream.try_clone().unwrap()).stdout(stream.try_clone().unwrap()).stderr(stream);
     (command.spawn().unwrap(), File::from(OwnedFd::from(master)))
 }

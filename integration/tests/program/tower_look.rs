@@ -34,9 +34,8 @@ impl Tower {
     /// What is in the lock directory, by name, with its bytes.
     fn content(&self) -> Vec<(String, Vec<u8>)> {
         let entries = fs::read_dir(self.dir()).unwrap().map(Result::unwrap);
-        let mut content: Vec<_> = entries
-            .map(|entry| (entry.file_name().into_string().unwrap(), fs::read(entry.path()).unwrap()))
-            .collect();
+        let mut content: Vec<_> =
+            entries.map(|entry| (entry.file_name().into_string().unwrap(), fs::read(entry.path()).unwrap())).collect();
         content.sort();
         content
     }
@@ -121,9 +120,7 @@ fn a_fresh_one_is_active_whoever_lives() {
     assert_eq!(checked.out, "Skipping database (locked by claude-code)\n");
     let status = tower.run(&["status", TARGET]).expect(0, &[]).out;
     assert!(status.starts_with("active tower:app-prod: held by claude-code (PID "), "{status}");
-    for words in
-        ["(heartbeat_fresh)\n", "heartbeat: ", "stale after 900s", "id: req_abc", "beadlock wait --wait 10m"]
-    {
+    for words in ["(heartbeat_fresh)\n", "heartbeat: ", "stale after 900s", "id: req_abc", "beadlock wait --wait 10m"] {
         assert!(status.contains(words), "{words}: {status}");
     }
     // The PID is this test's own, which lives here: it is told, and nothing of its process is.
@@ -147,9 +144,7 @@ fn a_stale_one_says_what_takes_it_and_stays() {
     let tower = Tower::new();
     tower.write("app-prod", 1800);
     let before = tower.content();
-    for args in
-        [&["check", TARGET][..], &["check", "--dry-run", TARGET], &["check", "--reap-proven-dead", TARGET]]
-    {
+    for args in [&["check", TARGET][..], &["check", "--dry-run", TARGET], &["check", "--reap-proven-dead", TARGET]] {
         let line = tower.run(args).expect(4, &[]).out;
         let age = line
             .strip_prefix("Skipping (stale lock of claude-code, no heartbeat for ")
@@ -157,7 +152,8 @@ fn a_stale_one_says_what_takes_it_and_stays() {
         let age: u64 = age.unwrap_or_else(|| panic!("{line}")).parse().unwrap();
         assert!((1800..1900).contains(&age), "{line}");
     }
-    let said = "beadlock: --reap-proven-dead means nothing to tower:app-prod; its PID is never asked, only its heartbeat\n";
+    let said =
+        "beadlock: --reap-proven-dead means nothing to tower:app-prod; its PID is never asked, only its heartbeat\n";
     tower.run(&["check", "--reap-proven-dead", TARGET]).expect(4, &[said]);
     let ended = tower.run(&["check", TARGET, "--json", "--explain"]).expect(4, &[]);
     let data = &ended.json()["data"][0];
@@ -185,10 +181,7 @@ fn one_beat_in_the_future_is_active_and_reported() {
     tower.write("app-prod", -3600);
     tower.run(&["check", TARGET]).expect(4, &[]);
     let status = tower.run(&["status", TARGET]).expect(0, &[]).out;
-    assert!(
-        status.starts_with("active tower:app-prod: ") && status.contains("(heartbeat_in_future)"),
-        "{status}"
-    );
+    assert!(status.starts_with("active tower:app-prod: ") && status.contains("(heartbeat_in_future)"), "{status}");
     assert!(status.contains("a clock is wrong"), "{status}");
 }
 
@@ -201,10 +194,7 @@ fn what_cannot_be_understood_blocks_and_says_why() {
         (stale[..40].to_owned(), "malformed lock file: unexpected EOF"),
         (record("other", 1800), "invalid lock file: lock_name must be app-prod (got other)"),
         (stale.replace("req_abc", "req abc"), "invalid lock file: request_id must be"),
-        (
-            stale.replace("\"ttl_seconds\":900", "\"ttl_seconds\":0"),
-            "invalid lock file: ttl_seconds must be positive",
-        ),
+        (stale.replace("\"ttl_seconds\":900", "\"ttl_seconds\":0"), "invalid lock file: ttl_seconds must be positive"),
         (
             stale.replace("last_heartbeat_at\":\"2", "last_heartbeat_at\":\"x"),
             "last_heartbeat_at must be an ISO 8601 time",
@@ -216,12 +206,8 @@ fn what_cannot_be_understood_blocks_and_says_why() {
         assert!(line.starts_with("Skipping database (lock check failed: ") && line.contains(words), "{line}");
         assert_eq!(tower.run(&["status", "--raw", TARGET]).expect(0, &[]).out, bytes);
         let status = tower.run(&["status", TARGET]).expect(0, &[]).out;
-        assert!(
-            status.starts_with("tower:app-prod: unreadable: ") && status.contains("it is never taken"),
-            "{status}"
-        );
-        let why =
-            if words.starts_with("malformed") { "why: it is no lock record" } else { "missing or wrong" };
+        assert!(status.starts_with("tower:app-prod: unreadable: ") && status.contains("it is never taken"), "{status}");
+        let why = if words.starts_with("malformed") { "why: it is no lock record" } else { "missing or wrong" };
         assert!(bytes.is_empty() || status.contains(why), "{status}");
         assert_eq!(fs::read_to_string(tower.lock("app-prod")).unwrap(), bytes);
     }
@@ -288,9 +274,8 @@ fn break_by_its_id_keeps_the_record() {
     tower.write("app-prod", 1800);
     tower.run(&["break", TARGET, "--id", "req_other"]).expect(1, &["--id req_abc"]);
     let before = fs::read(tower.lock("app-prod")).unwrap();
-    let ended = tower
-        .run(&["break", TARGET, "--id", "req_abc", "--json"])
-        .expect(0, &["broke the lock of claude-code"]);
+    let ended =
+        tower.run(&["break", TARGET, "--id", "req_abc", "--json"]).expect(0, &["broke the lock of claude-code"]);
     let kept = PathBuf::from(ended.json()["data"]["kept"].as_str().unwrap());
     assert_eq!(fs::read(&kept).unwrap(), before);
     assert!(kept.starts_with(tower.dir()) && !tower.lock("app-prod").exists());
@@ -329,8 +314,7 @@ fn a_directory_that_others_may_write_is_warned_about_once() {
         &["wait", TARGET],
         &["break", TARGET, "--id", "x"],
     ] {
-        let ended =
-            tower.run(args).expect(0, &["others may write the lock directory", "mode 777", "chmod 700 "]);
+        let ended = tower.run(args).expect(0, &["others may write the lock directory", "mode 777", "chmod 700 "]);
         assert_eq!(ended.err.matches("others may write").count(), 1, "{args:?}: {}", ended.err);
     }
     let json = tower.run(&["check", TARGET, "--json"]).expect(0, &[]).json();

@@ -53,8 +53,7 @@ fn every_wrong_word_is_exit_2_and_says_why() {
     // An option that a command has not: never its 0.
     scene.run(&["check", "--own-exit-code", "0"]).expect(2, &["--own-exit-code"]);
     scene.run(&["cycle", "--own-exit-code", "99", "--wait", "1", "--", "true"]).expect(99, &["--wait"]);
-    for (name, value) in [("BEADLOCK_WAIT", "soon"), ("BEADLOCK_JSON", "maybe"), ("BEADLOCK_COLOR", "mauve")]
-    {
+    for (name, value) in [("BEADLOCK_WAIT", "soon"), ("BEADLOCK_JSON", "maybe"), ("BEADLOCK_COLOR", "mauve")] {
         let mut command = scene.beadlock(&["hold", "--", "true"]);
         command.env(name, value);
         Running::apart(command).end().expect(2, &[&format!("${name}: ")]);
@@ -120,16 +119,9 @@ fn help_and_version_are_answers() {
     let scene = crate::a_scene();
     assert!(scene.run(&["--help"]).expect(0, &[]).out.contains("hold"));
     let help = scene.run(&["hold", "--help"]).expect(0, &[]).out;
-    for word in [
-        "--holder",
-        "--wait",
-        "--no-wait",
-        "--drain",
-        "--kill-after",
-        "--wait-group",
-        "--report",
-        "BEADLOCK_WAIT",
-    ] {
+    for word in
+        ["--holder", "--wait", "--no-wait", "--drain", "--kill-after", "--wait-group", "--report", "BEADLOCK_WAIT"]
+    {
         assert!(help.contains(word), "{word} in {help}");
     }
     assert!(scene.run(&["--version"]).expect(0, &[]).out.starts_with("beadlock "));
@@ -139,8 +131,7 @@ fn help_and_version_are_answers() {
 fn a_reader_that_has_gone_is_no_error() {
     let scene = crate::a_scene();
     scene.write_shell_lock("live", i64::from(std::process::id()), "elsewhere");
-    for (args, code) in [(&["status"][..], 0), (&["check"], 4), (&["--help"], 0), (&["status", "--json"], 0)]
-    {
+    for (args, code) in [(&["status"][..], 0), (&["check"], 4), (&["--help"], 0), (&["status", "--json"], 0)] {
         let (reader, writer) = nix::unistd::pipe().unwrap();
         drop(reader);
         let mut command = scene.beadlock(args);
@@ -156,8 +147,7 @@ fn an_answer_that_cannot_be_written_is_an_error() {
         let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
         let mut command = scene.beadlock(args);
         command.stdout(full).stderr(Stdio::piped());
-        Ended::of(&command.output().unwrap())
-            .expect(code, &["failed to write to stdout: no space left on device"]);
+        Ended::of(&command.output().unwrap()).expect(code, &["failed to write to stdout: no space left on device"]);
     };
     for args in [
         &["--help"][..],

@@ -69,8 +69,7 @@ fn it_ends_by_event_when_the_holder_does_and_says_once_for_whom_it_waits() {
 /// How long a wait of three seconds goes on when its holder has released.
 fn after_a_long_wait() -> Duration {
     let scene = crate::a_scene();
-    let holding =
-        Running::apart(scene.beadlock(&["hold", "--", "sh", "-c", "until test -e go; do sleep 0.01; done"]));
+    let holding = Running::apart(scene.beadlock(&["hold", "--", "sh", "-c", "until test -e go; do sleep 0.01; done"]));
     until("it is claimed", || holding.err().contains("claimed"));
     let mut waiting = Running::apart(scene.beadlock(&["wait", "--wait", "1h", "--json"]));
     until("it waits", || waiting.err().contains("waiting"));
@@ -145,10 +144,7 @@ fn a_shut_gate_before_a_stale_lock_is_waited_for() {
     let held_by = format!("it is held by PID {} (", me());
     let words = [held_by.as_str(), "wait longer with --wait DUR"];
     let json = scene.run(&["wait", "--wait", "300ms", "--json"]).expect(4, &words).json();
-    assert_eq!(
-        (&json["error"]["code"], &json["error"]["retryable"]),
-        (&json!("DRAIN_TIMEOUT"), &json!(true))
-    );
+    assert_eq!((&json["error"]["code"], &json["error"]["retryable"]), (&json!("DRAIN_TIMEOUT"), &json!(true)));
     scene.run(&["wait", "--wait", "0"]).expect(4, &words);
     let waiting = Running::apart(scene.beadlock(&["wait", "--wait", "1h"]));
     until("it waits", || waiting.err().contains("waiting for the gate of "));
@@ -188,11 +184,7 @@ fn a_database_that_vanishes_meanwhile_is_exit_1() {
                 fs::rename(&dir, &moved).unwrap();
             }
             let json = waiting.end().expect(1, &[words]).json();
-            assert_eq!(
-                (&json["ok"], &json["error"]["code"]),
-                (&json!(false), &json!("NO_TARGET")),
-                "{target}"
-            );
+            assert_eq!((&json["ok"], &json["error"]["code"]), (&json!(false), &json!("NO_TARGET")), "{target}");
             fs::remove_dir_all(&moved).unwrap();
             fs::create_dir_all(&dir).unwrap();
         }
@@ -201,8 +193,7 @@ fn a_database_that_vanishes_meanwhile_is_exit_1() {
 
 #[test]
 fn signals_end_it() {
-    let table =
-        [(Signal::SIGTERM, 143), (Signal::SIGHUP, 129), (Signal::SIGQUIT, 131), (Signal::SIGINT, 130)];
+    let table = [(Signal::SIGTERM, 143), (Signal::SIGHUP, 129), (Signal::SIGQUIT, 131), (Signal::SIGINT, 130)];
     for (signal, code) in table {
         let scene = crate::a_scene();
         scene.write_shell_lock("vc", me(), &this_host());

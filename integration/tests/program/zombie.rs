@@ -50,9 +50,7 @@ fn status_says_who_has_not_collected_it_and_what_to_type() {
 
 #[test]
 fn a_refusal_says_it_for_a_database_and_for_a_lock_file() {
-    for (target, before) in
-        [(".beads", "; did not wait; "), ("lock:.beads/.exclusive-lock", "timed out after 0ms; ")]
-    {
+    for (target, before) in [(".beads", "; did not wait; "), ("lock:.beads/.exclusive-lock", "timed out after 0ms; ")] {
         let scene = crate::a_scene();
         let work = format!(r#""$BEADLOCK" hold {target} --no-wait -- touch ran"#);
         let Some(said) = in_a_container(&scene, "make", &work) else { return };

@@ -10,8 +10,7 @@ use crate::scene::{INTENT, TARGET, Tower, keys, parsed};
 #[test]
 fn the_lock_file_has_the_twelve_fields() {
     let tower = Tower::new();
-    let ended =
-        tower.hold(&[], "cat $LOCK; stat -c %a $LOCK >mode").expect(0, &["claimed tower:app-prod for"]);
+    let ended = tower.hold(&[], "cat $LOCK; stat -c %a $LOCK >mode").expect(0, &["claimed tower:app-prod for"]);
     let record = parsed(&ended.out);
     assert_eq!(
         keys(&record),

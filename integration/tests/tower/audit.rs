@@ -18,10 +18,7 @@ fn lock_acquired_is_the_documents_event() {
     let event = tower.event("lock_acquired");
     assert_eq!(keys(&event), ["event", "request_id", "timestamp", "lock_name", "lock_path", "ttl_seconds"]);
     assert_eq!((&event["request_id"], &event["lock_name"]), (&"req_1".into(), &"app-prod".into()));
-    assert_eq!(
-        (&event["lock_path"], &event["ttl_seconds"]),
-        (&tower.lock().to_str().unwrap().into(), &77.into())
-    );
+    assert_eq!((&event["lock_path"], &event["ttl_seconds"]), (&tower.lock().to_str().unwrap().into(), &77.into()));
     is_of_now(&event["timestamp"]);
     let file = tower.scene.file("audit.jsonl");
     assert_eq!(fs::metadata(file).unwrap().permissions().mode() & 0o7777, 0o600);
@@ -47,10 +44,7 @@ fn lock_released_is_the_documents_event() {
     let tower = Tower::new();
     tower.hold(&["--request-id", "req_1"], "sleep 1").expect(0, &[]);
     let event = tower.event("lock_released");
-    assert_eq!(
-        keys(&event),
-        ["event", "request_id", "timestamp", "lock_name", "held_duration_seconds", "result"]
-    );
+    assert_eq!(keys(&event), ["event", "request_id", "timestamp", "lock_name", "held_duration_seconds", "result"]);
     assert!(event["held_duration_seconds"].as_u64().is_some_and(|held| (1..60).contains(&held)), "{event}");
     assert_eq!((&event["request_id"], &event["result"]), (&"req_1".into(), &"success".into()));
 }
@@ -70,10 +64,7 @@ fn lock_release_failed_is_the_documents_event() {
     let Some(ended) = crate::release::stuck(&tower) else { return };
     assert_eq!(ended.code, 3, "{ended:?}");
     let event = tower.event("lock_release_failed");
-    assert_eq!(
-        keys(&event),
-        ["event", "request_id", "timestamp", "lock_name", "lock_path", "error", "action"]
-    );
+    assert_eq!(keys(&event), ["event", "request_id", "timestamp", "lock_name", "lock_path", "error", "action"]);
     assert_eq!(event["error"], "EACCES: permission denied");
     assert_eq!(
         (&event["action"], &event["lock_path"]),

@@ -123,12 +123,7 @@ fn a_record_of_another_name_blocks() {
     let tower = Tower::new();
     for silent in [30, 1000] {
         fs::write(tower.lock(), record("other", silent)).unwrap();
-        is_blocked(
-            &tower,
-            &["--force-lock"],
-            5,
-            &["lock_name must be app-prod (got other)", "was not touched"],
-        );
+        is_blocked(&tower, &["--force-lock"], 5, &["lock_name must be app-prod (got other)", "was not touched"]);
     }
 }
 

@@ -34,11 +34,7 @@ fn it_is_made_with_mode_0700() {
     let words = [&["hold", TARGET, "--lock-dir", "a/b/locks"][..], &INTENT, &["--", "true"]].concat();
     tower.run(&words).expect(0, &[]);
     for made in ["a", "a/b", "a/b/locks"] {
-        assert_eq!(
-            fs::metadata(tower.scene.file(made)).unwrap().permissions().mode() & 0o7777,
-            0o700,
-            "{made}"
-        );
+        assert_eq!(fs::metadata(tower.scene.file(made)).unwrap().permissions().mode() & 0o7777, 0o700, "{made}");
     }
     assert!(tower.scene.file("a/b/audit.jsonl").exists());
 }

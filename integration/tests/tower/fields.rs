@@ -8,12 +8,7 @@ use crate::scene::{TARGET, Tower, parsed, seconds_ago};
 fn a_request_id_is_made_where_none_is_given() {
     let tower = Tower::new();
     let ids: Vec<String> = (0..2)
-        .map(|_| {
-            parsed(&tower.hold(&[], "cat $LOCK").expect(0, &[]).out)["request_id"]
-                .as_str()
-                .unwrap()
-                .to_owned()
-        })
+        .map(|_| parsed(&tower.hold(&[], "cat $LOCK").expect(0, &[]).out)["request_id"].as_str().unwrap().to_owned())
         .collect();
     for id in &ids {
         assert!(id.strip_prefix("req_").is_some_and(|rest| rest.len() == 12), "{id}");
@@ -48,13 +43,9 @@ fn what_is_typed_is_what_is_written() {
     ];
     let ended = tower.run(&words).expect(0, &["R.1_x-", "claimed tower:app-prod for a b"]);
     let record = parsed(&ended.out);
-    for (key, value) in [
-        ("request_id", "R.1_x-"),
-        ("actor", "a b"),
-        ("intent", "i n"),
-        ("intent_version", "v 1"),
-        ("host_id", "h"),
-    ] {
+    for (key, value) in
+        [("request_id", "R.1_x-"), ("actor", "a b"), ("intent", "i n"), ("intent_version", "v 1"), ("host_id", "h")]
+    {
         assert_eq!(record[key], value);
     }
     assert_eq!(
@@ -93,9 +84,7 @@ fn both_times_are_the_second_of_the_claim_in_utc() {
 #[test]
 fn the_ttl_is_900_unless_said() {
     let tower = Tower::new();
-    let ttl = |options: &[&str]| {
-        parsed(&tower.hold(options, "cat $LOCK").expect(0, &[]).out)["ttl_seconds"].clone()
-    };
+    let ttl = |options: &[&str]| parsed(&tower.hold(options, "cat $LOCK").expect(0, &[]).out)["ttl_seconds"].clone();
     assert_eq!((ttl(&[]), ttl(&["--ttl", "5"])), (900.into(), 5.into()));
     tower.hold(&["--ttl", "0"], "true").expect(2, &["whole seconds, above 0"]);
 }
@@ -116,10 +105,6 @@ fn what_means_nothing_here_is_refused() {
     let tower = Tower::new();
     tower.hold(&["--holder", "x"], "true").expect(2, &["--actor NAME"]);
     tower.hold(&["--reap-proven-dead"], "true").expect(2, &["never asked"]);
-    tower
-        .run(&["hold", ".beads", "--ttl", "5", "--", "true"])
-        .expect(2, &["--ttl is for named locks (tower:NAME)"]);
-    tower
-        .run(&["hold", ".beads", "--rollback", "x", "--", "true"])
-        .expect(2, &["--rollback is for named locks"]);
+    tower.run(&["hold", ".beads", "--ttl", "5", "--", "true"]).expect(2, &["--ttl is for named locks (tower:NAME)"]);
+    tower.run(&["hold", ".beads", "--rollback", "x", "--", "true"]).expect(2, &["--rollback is for named locks"]);
 }

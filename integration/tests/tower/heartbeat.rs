@@ -130,8 +130,7 @@ fn the_third_failure_in_a_row_is_an_event() {
     let has_event = |tower: &Tower| tower.event_names().contains(&"heartbeat_failed".to_owned());
     let round = || {
         let tower = Tower::new();
-        let holder =
-            tower.holding(&["--ttl", "6", "--request-id", "req_1", "--on-loss", "warn"], "exec sleep 60");
+        let holder = tower.holding(&["--ttl", "6", "--request-id", "req_1", "--on-loss", "warn"], "exec sleep 60");
         let gate = gate(&tower);
         until("the event, or the loss", || has_event(&tower) || holder.err().contains("the lock is lost"));
         drop(gate);
@@ -150,10 +149,7 @@ fn the_third_failure_in_a_row_is_an_event() {
 /// One round in time is enough: the machine may be busy for as long as the rest of the TTL.
 #[test]
 fn who_cannot_refresh_it_is_ended_before_it_is_stale() {
-    assert!(
-        (0..5).any(|_| one_is_ended_before_it_is_stale()),
-        "its command works on until the lock is stale"
-    );
+    assert!((0..5).any(|_| one_is_ended_before_it_is_stale()), "its command works on until the lock is stale");
 }
 
 fn one_is_ended_before_it_is_stale() -> bool {

@@ -20,8 +20,7 @@ fn it_is_kept_up_until_its_process_ends() {
     let tower = Tower::new();
     let mut process = sleeper();
     let pid = process.id().to_string();
-    let ended = acquire(&tower, &["--for", &pid, "--ttl", "6", "--request-id", "req_1"])
-        .expect(0, &["for as long as"]);
+    let ended = acquire(&tower, &["--for", &pid, "--ttl", "6", "--request-id", "req_1"]).expect(0, &["for as long as"]);
     assert_eq!(ended.out, format!("BEADLOCK_TARGET=tower:app-prod\nBEADLOCK_ID=req_1\nBEADLOCK_PID={pid}\n"));
     let first = tower.record();
     assert_eq!(first["pid"].to_string(), pid);
@@ -92,9 +91,7 @@ fn a_release_may_say_that_the_work_has_failed() {
         let event = tower.event("lock_released");
         assert_eq!((event["result"].as_str(), event["failure_step"].as_str()), (Some(result), step));
     }
-    tower
-        .run(&["release", TARGET, "--id", "x", "--result", "success", "--failure-step", "s"])
-        .expect(2, &["which"]);
+    tower.run(&["release", TARGET, "--id", "x", "--result", "success", "--failure-step", "s"]).expect(2, &["which"]);
     tower.run(&["release", ".beads", "--id", "x", "--failure-step", "s"]).expect(2, &["is for named locks"]);
 }
 

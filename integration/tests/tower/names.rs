@@ -37,8 +37,7 @@ fn no_name_leads_out_of_the_lock_directory() {
     .unwrap();
     let words = ["hold", "--intent", "i.yaml", "--param", "x=../x", "--", "true"];
     tower.run(&words).expect(2, &["i.yaml:3", "../x"]);
-    let mut top: Vec<_> =
-        std::fs::read_dir(tower.scene.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
+    let mut top: Vec<_> = std::fs::read_dir(tower.scene.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
     top.sort();
     assert_eq!(top, [".beads", "i.yaml", "locks"]);
 }

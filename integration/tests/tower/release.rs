@@ -90,19 +90,14 @@ pub fn stuck(tower: &Tower) -> Option<Ended> {
 fn a_lock_that_cannot_be_removed_is_said() {
     let tower = Tower::new();
     let Some(ended) = stuck(&tower) else { return };
-    ended.expect(
-        3,
-        &["the lock was not released", "EACCES: permission denied", "beadlock break tower:app-prod"],
-    );
+    ended.expect(3, &["the lock was not released", "EACCES: permission denied", "beadlock break tower:app-prod"]);
     assert!(tower.lock().exists());
 }
 
 #[test]
 fn a_missing_lock_is_a_warning_and_0() {
     let tower = Tower::new();
-    tower
-        .run(&["release", TARGET, "--id", "req_1"])
-        .expect(0, &["warning:", "app-prod.lock is not there any more"]);
+    tower.run(&["release", TARGET, "--id", "req_1"]).expect(0, &["warning:", "app-prod.lock is not there any more"]);
     fs::remove_dir(tower.dir()).unwrap();
     tower.run(&["release", TARGET, "--id", "req_1"]).expect(0, &["is not there any more"]);
     assert!(!tower.dir().exists());

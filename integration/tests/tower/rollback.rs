@@ -8,10 +8,8 @@ use crate::scene::Tower;
 fn it_runs_under_the_lock_after_a_failure() {
     let tower = Tower::new();
     let undo = "test -e $LOCK && echo undo $BEADLOCK_FAILURE_STEP; cat $LOCK >during";
-    let ended = tower.hold(
-        &["--ttl", "30", "--rollback", undo],
-        "cat $LOCK >before; echo two >$BEADLOCK_RESULT_FILE; exit 7",
-    );
+    let ended =
+        tower.hold(&["--ttl", "30", "--rollback", undo], "cat $LOCK >before; echo two >$BEADLOCK_RESULT_FILE; exit 7");
     let ended = ended.expect(7, &["rolling back", "the rollback has ended", "released"]);
     assert_eq!(ended.out, "undo two\n");
     let id = |file: &str| crate::scene::parsed(&tower.scene.read(file))["request_id"].clone();

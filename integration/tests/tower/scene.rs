@@ -46,8 +46,7 @@ impl Tower {
     /// The names in the lock directory.
     pub fn names(&self) -> Vec<String> {
         let entries = fs::read_dir(self.dir()).unwrap();
-        let mut names: Vec<String> =
-            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        let mut names: Vec<String> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
         names.sort();
         names
     }

@@ -72,8 +72,7 @@ fn nobody_is_signalled() {
     let tower = Tower::new();
     let mut bystander = std::process::Command::new("sleep").arg("60").spawn().unwrap();
     let pid = bystander.id();
-    let text = record("app-prod", 1000)
-        .replace(&format!("\"pid\":{}", std::process::id()), &format!("\"pid\":{pid}"));
+    let text = record("app-prod", 1000).replace(&format!("\"pid\":{}", std::process::id()), &format!("\"pid\":{pid}"));
     assert!(text.contains(&format!("\"pid\":{pid}")));
     fs::write(tower.lock(), text).unwrap();
     tower.hold(&["--force-lock"], "true").expect(0, &[]);

@@ -222,8 +222,7 @@ impl Bench {
     pub fn snapshot(&self) -> Snapshot {
         let entries = ["ls-files", "--stage", "-v", "--debug", "--", ":!.beads"];
         let outside = self.try_git(&self.here, &entries).out;
-        let remote =
-            if self.remote().exists() { self.git(self.remote(), &["for-each-ref"]) } else { String::new() };
+        let remote = if self.remote().exists() { self.git(self.remote(), &["for-each-ref"]) } else { String::new() };
         // One line an entry: the debug lines of git follow it, indented.
         let outside = outside.replace("\n  ", " ");
         Snapshot::take(&self.here, outside, remote)
@@ -281,10 +280,8 @@ impl Bench {
             return;
         }
         let log = self.log();
-        let status = self.git(
-            &self.here,
-            &["status", "--porcelain", "--untracked-files=all", "--", ".beads", ":!*daemon.log*"],
-        );
+        let status =
+            self.git(&self.here, &["status", "--porcelain", "--untracked-files=all", "--", ".beads", ":!*daemon.log*"]);
         let is_own = |line: &&str| OWN.iter().chain(&["/redirect"]).any(|name| line.ends_with(name));
         let left: Vec<_> = status.lines().filter(|line| !is_own(line)).collect();
         assert!(left.is_empty(), "{case}: not committed: {left:?}; log:\n{log}");
@@ -320,11 +317,7 @@ impl Bench {
 impl Told {
     #[track_caller]
     pub fn says(&self, line: &str, case: &str) {
-        assert!(
-            is_naive() || self.log.contains(line),
-            "{case}: the log does not say {line:?}:\n{}",
-            self.log
-        );
+        assert!(is_naive() || self.log.contains(line), "{case}: the log does not say {line:?}:\n{}", self.log);
     }
 
     #[track_caller]
@@ -335,12 +328,7 @@ impl Told {
 
     #[track_caller]
     pub fn ends_with(&self, code: i32, case: &str) {
-        assert!(
-            is_naive() || self.code == code,
-            "{case}: exit code {}, not {code}:\n{}",
-            self.code,
-            self.log
-        );
+        assert!(is_naive() || self.code == code, "{case}: exit code {}, not {code}:\n{}", self.code, self.log);
     }
 
     /// The command that the log says to type: from its first word to the end of the line.
@@ -379,8 +367,7 @@ pub fn each<T>(rows: &[T], name: impl Fn(&T) -> String, case: impl Fn(&T)) {
     for row in &rows {
         let name = name(row);
         if let Err(why) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| case(row))) {
-            let why =
-                why.downcast_ref::<String>().cloned().or(why.downcast_ref::<&str>().map(|s| (*s).to_owned()));
+            let why = why.downcast_ref::<String>().cloned().or(why.downcast_ref::<&str>().map(|s| (*s).to_owned()));
             failed.push(format!("== {name}\n{}", why.unwrap_or_default()));
         }
     }

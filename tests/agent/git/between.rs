@@ -106,9 +106,7 @@ fn a_person_switches_away() {
         |(switch, step)| {
             let bench = Bench::new();
             let here = bench.here();
-            bench.shell(
-                "git switch -qc feature; echo f >src/y.rs; git commit -qam feature; git switch -q main",
-            );
+            bench.shell("git switch -qc feature; echo f >src/y.rs; git commit -qam feature; git switch -q main");
             let feature = bench.git(here, &["rev-parse", "feature"]);
             let switch = format!("{switch} && git rev-parse HEAD >../switched");
             for (n, (words, nth)) in MOMENTS.iter().enumerate().step_by(*step) {

@@ -25,7 +25,9 @@ fn many_tracked_logs() {
 #[test]
 fn a_conflict_makes_no_objects_again() {
     let bench = Bench::new();
-    bench.shell("for i in 1 2 3 4; do echo $i >>src/y.rs; git commit -qam $i; done; echo 5 >src/x.rs; git commit -qam 5");
+    bench.shell(
+        "for i in 1 2 3 4; do echo $i >>src/y.rs; git commit -qam $i; done; echo 5 >src/x.rs; git commit -qam 5",
+    );
     bench.pushed_there(&[("src/x.rs", "theirs\n")]);
     bench.once().says("conflict with origin/main in src/x.rs", "a conflict");
     let objects = || count(&bench.here().join(".git/objects"));

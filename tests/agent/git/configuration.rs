@@ -27,11 +27,7 @@ const SETTINGS: &[(&str, &[(&str, &str)])] = &[
     ("push matching", &[("push.default", "matching"), ("push.autoSetupRemote", "true")]),
     (
         "push signed",
-        &[
-            ("push.gpgSign", "if-asked"),
-            ("push.recurseSubmodules", "check"),
-            ("push.useForceIfIncludes", "true"),
-        ],
+        &[("push.gpgSign", "if-asked"), ("push.recurseSubmodules", "check"), ("push.useForceIfIncludes", "true")],
     ),
     (
         "words",
@@ -145,11 +141,7 @@ const SETTINGS: &[(&str, &[(&str, &str)])] = &[
     ),
     (
         "refs",
-        &[
-            ("core.logAllRefUpdates", "false"),
-            ("core.preferSymlinkRefs", "false"),
-            ("core.warnAmbiguousRefs", "true"),
-        ],
+        &[("core.logAllRefUpdates", "false"), ("core.preferSymlinkRefs", "false"), ("core.warnAmbiguousRefs", "true")],
     ),
     (
         "merge",
@@ -227,10 +219,7 @@ fn the_environment_does_not_mislead() {
         ("another index", &[("GIT_INDEX_FILE", "ELSEWHERE/.git/index")]),
         (
             "other objects",
-            &[
-                ("GIT_OBJECT_DIRECTORY", "ELSEWHERE/.git/objects"),
-                ("GIT_ALTERNATE_OBJECT_DIRECTORIES", "ELSEWHERE"),
-            ],
+            &[("GIT_OBJECT_DIRECTORY", "ELSEWHERE/.git/objects"), ("GIT_ALTERNATE_OBJECT_DIRECTORIES", "ELSEWHERE")],
         ),
         ("a common directory", &[("GIT_COMMON_DIR", "ELSEWHERE/.git"), ("GIT_NAMESPACE", "x")]),
         ("a prefix", &[("GIT_PREFIX", "src/"), ("GIT_INTERNAL_SUPER_PREFIX", "x/")]),
@@ -252,27 +241,14 @@ fn the_environment_does_not_mislead() {
         ),
         (
             "configuration",
-            &[
-                ("GIT_CONFIG_COUNT", "1"),
-                ("GIT_CONFIG_KEY_0", "core.worktree"),
-                ("GIT_CONFIG_VALUE_0", "ELSEWHERE"),
-            ],
+            &[("GIT_CONFIG_COUNT", "1"), ("GIT_CONFIG_KEY_0", "core.worktree"), ("GIT_CONFIG_VALUE_0", "ELSEWHERE")],
         ),
         ("parameters", &[("GIT_CONFIG_PARAMETERS", "'core.bare=true'")]),
-        (
-            "talk",
-            &[("GIT_TRACE", "1"), ("GIT_TRACE_SETUP", "1"), ("GIT_CURL_VERBOSE", "1"), ("GIT_FLUSH", "1")],
-        ),
+        ("talk", &[("GIT_TRACE", "1"), ("GIT_TRACE_SETUP", "1"), ("GIT_CURL_VERBOSE", "1"), ("GIT_FLUSH", "1")]),
         ("ceilings", &[("GIT_CEILING_DIRECTORIES", "TOP")]),
         ("a language", &[("LANG", "de_DE.UTF-8"), ("LC_ALL", "de_DE.UTF-8"), ("LANGUAGE", "de")]),
-        (
-            "quarantine",
-            &[("GIT_QUARANTINE_PATH", "x"), ("GIT_NO_REPLACE_OBJECTS", "1"), ("GIT_REFLOG_ACTION", "x")],
-        ),
-        (
-            "dates",
-            &[("GIT_AUTHOR_DATE", "2001-01-01T00:00:00Z"), ("GIT_COMMITTER_DATE", "2001-01-01T00:00:00Z")],
-        ),
+        ("quarantine", &[("GIT_QUARANTINE_PATH", "x"), ("GIT_NO_REPLACE_OBJECTS", "1"), ("GIT_REFLOG_ACTION", "x")]),
+        ("dates", &[("GIT_AUTHOR_DATE", "2001-01-01T00:00:00Z"), ("GIT_COMMITTER_DATE", "2001-01-01T00:00:00Z")]),
     ];
     each(
         ROWS,
@@ -323,8 +299,7 @@ fn no_name_to_commit_under() {
     for only in ["false", "true"] {
         let bench = Bench::new();
         bench.tempt();
-        std::fs::write(bench.path().join(".gitconfig"), format!("[user]\n\tuseConfigOnly = {only}\n"))
-            .expect("write");
+        std::fs::write(bench.path().join(".gitconfig"), format!("[user]\n\tuseConfigOnly = {only}\n")).expect("write");
         let before = bench.snapshot();
         let told = bench.once();
         let allowed = if told.code == 0 { Allowed::Sync } else { Allowed::Fetch };

@@ -144,20 +144,10 @@ fn a_conflict_is_given_up_whole() {
 }
 
 fn nothing_half_done(bench: &Bench) {
-    for name in [
-        "rebase-merge",
-        "rebase-apply",
-        "MERGE_HEAD",
-        "REBASE_HEAD",
-        "AUTO_MERGE",
-        "index.lock",
-        "CHERRY_PICK_HEAD",
-    ] {
-        assert!(
-            !bench.here().join(".git").join(name).exists(),
-            "harm: left behind .git/{name}\n{}",
-            bench.log()
-        );
+    for name in
+        ["rebase-merge", "rebase-apply", "MERGE_HEAD", "REBASE_HEAD", "AUTO_MERGE", "index.lock", "CHERRY_PICK_HEAD"]
+    {
+        assert!(!bench.here().join(".git").join(name).exists(), "harm: left behind .git/{name}\n{}", bench.log());
     }
     assert_eq!(bench.git(bench.here(), &["ls-files", "--unmerged"]), "", "harm: unmerged paths");
     assert_eq!(bench.git(bench.here(), &["stash", "list"]), "", "harm: a stash");

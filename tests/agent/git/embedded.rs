@@ -67,9 +67,7 @@ fn an_embedded_repository_is_not_pulled() {
             bench.git(bench.there(), &["commit", "--quiet", "--message", "mended"]);
             bench.git(bench.there(), &["push", "--quiet"]);
             bench.syncs("mended");
-            assert!(
-                bench.remote_has(".beads/mine.jsonl") && bench.here().join(".beads/theirs.jsonl").exists()
-            );
+            assert!(bench.remote_has(".beads/mine.jsonl") && bench.here().join(".beads/theirs.jsonl").exists());
         },
     );
 }

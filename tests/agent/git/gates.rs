@@ -30,11 +30,7 @@ fn a_pull_that_changes_every_file_leaves_the_directory_in_its_place() {
     bench.pushed_there(&[(".beads/other.jsonl", "")]);
     once();
     assert_eq!(inode(), before, "another directory: {}", log());
-    assert!(
-        fs::read_dir(&beads).expect("the database").next().is_none() && !log().contains("failed"),
-        "{}",
-        log()
-    );
+    assert!(fs::read_dir(&beads).expect("the database").next().is_none() && !log().contains("failed"), "{}", log());
     bench.is_whole("emptied");
 }
 
@@ -53,11 +49,7 @@ fn each_git_of_a_pull_has_the_gates() {
     let fds = fs::read_to_string(bench.path().join("fds")).unwrap_or_default();
     for database in [".beads", "sub/.beads"] {
         let dir = fs::canonicalize(bench.here().join(database)).expect("a database");
-        assert!(
-            fds.lines().any(|fd| fd == dir.to_string_lossy()),
-            "{database} is not in {fds}\n{}",
-            told.log
-        );
+        assert!(fds.lines().any(|fd| fd == dir.to_string_lossy()), "{database} is not in {fds}\n{}", told.log);
     }
     told.ends_with(0, "pulled");
 }

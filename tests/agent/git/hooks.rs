@@ -46,11 +46,7 @@ fn a_hook_that_refuses_a_push() {
     assert_eq!(bench.git(bench.remote(), &["for-each-ref"]), remote, "harm: pushed past the hook");
     told.says("not on my watch", "the hook's words");
     told.ends_with(1, "pre-push");
-    assert!(
-        is_naive() || bench.here().join(".beads/theirs.jsonl").exists(),
-        "pulled all the same: {}",
-        told.log
-    );
+    assert!(is_naive() || bench.here().join(".beads/theirs.jsonl").exists(), "pulled all the same: {}", told.log);
     without(&bench, "pre-push");
     bench.syncs("without the hook");
 }
@@ -69,11 +65,7 @@ fn a_hook_that_refuses_a_rebase() {
     }
     let subjects = bench.subjects();
     assert!(subjects.contains(&"mine".to_owned()), "harm: {subjects:?}");
-    assert!(
-        told.log.contains("pre-rebase") || subjects.contains(&"theirs".to_owned()),
-        "{before} {}",
-        told.log
-    );
+    assert!(told.log.contains("pre-rebase") || subjects.contains(&"theirs".to_owned()), "{before} {}", told.log);
 }
 
 #[test]

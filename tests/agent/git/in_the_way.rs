@@ -14,12 +14,7 @@ struct Row {
 }
 
 const ROWS: &[Row] = &[
-    Row {
-        name: "the database becomes a file",
-        first: ":",
-        here: ":",
-        there: "git rm -qr .beads; echo x >.beads",
-    },
+    Row { name: "the database becomes a file", first: ":", here: ":", there: "git rm -qr .beads; echo x >.beads" },
     Row {
         name: "another database becomes a file",
         first: "mkdir -p sub/.beads; echo 1 >sub/.beads/issues.jsonl; echo '*.db' >sub/.beads/.gitignore",
@@ -72,10 +67,8 @@ fn what_git_does_not_track_is_never_in_the_way_of_a_pull() {
         |row| row.name.to_owned(),
         |row| {
             let bench = Bench::new();
-            bench
-                .shell(&format!("{}; git add .; git commit -qm first; git push -q; {}", row.first, row.here));
-            let script =
-                format!("git pull -q; {}; git add -A; git commit -qm theirs; git push -q", row.there);
+            bench.shell(&format!("{}; git add .; git commit -qm first; git push -q; {}", row.first, row.here));
+            let script = format!("git pull -q; {}; git add -A; git commit -qm theirs; git push -q", row.there);
             let mut there = bench.scene().shell(&script);
             there.current_dir(bench.there());
             assert!(beadlock_tests::run(there).status.success());

@@ -44,13 +44,8 @@ fn uncommitted_changes_outside_stop_the_pull_and_not_the_commit() {
             told.ends_with(0, name);
             bench.cycles(2).says_once("Not pulling: uncommitted changes outside .beads (src/", name);
             bench.untouched_since(&before, Allowed::Sync, name);
-            assert_eq!(
-                bench.git(bench.here(), &["diff", "--cached", "--binary", "--", ":!.beads"]),
-                cached,
-                "harm"
-            );
-            let committed =
-                bench.git(bench.here(), &["log", "--format=", "--name-only", "origin/main~1..HEAD"]);
+            assert_eq!(bench.git(bench.here(), &["diff", "--cached", "--binary", "--", ":!.beads"]), cached, "harm");
+            let committed = bench.git(bench.here(), &["log", "--format=", "--name-only", "origin/main~1..HEAD"]);
             assert_eq!(committed, ".beads/mine.jsonl", "harm: committed more than .beads, or not that");
             // The person commits: syncing goes on.
             bench.shell("git reset -q --hard; git clean -fdq src");
@@ -101,11 +96,7 @@ fn a_commit_leaves_the_index_outside_as_it_is() {
             bench.write(".beads/mine.jsonl", "{\"id\":\"mine\"}\n{\"id\":\"more\"}\n");
             bench.cycles(2);
             bench.untouched_since(&before, Allowed::Sync, name);
-            assert_eq!(
-                bench.git(bench.here(), &["diff", "--cached", "--binary", "--", ":!.beads"]),
-                cached,
-                "harm"
-            );
+            assert_eq!(bench.git(bench.here(), &["diff", "--cached", "--binary", "--", ":!.beads"]), cached, "harm");
             let committed = bench.git(bench.here(), &["log", "--format=", "--name-only", "HEAD"]);
             assert!(
                 !committed.lines().take_while(|path| *path != "README").any(|path| path.starts_with("src")),
@@ -135,10 +126,7 @@ fn what_is_written_meanwhile_is_not_staged() {
     crate::bench::script(&bench.here().join(".git/hooks/reference-transaction"), write);
     bench.shell("echo before >>.beads/issues.jsonl; echo staged >>src/x.rs; git add src/x.rs");
     bench.once();
-    assert!(
-        bench.read(".beads/issues.jsonl").contains("meanwhile"),
-        "nothing was written: the test shows nothing"
-    );
+    assert!(bench.read(".beads/issues.jsonl").contains("meanwhile"), "nothing was written: the test shows nothing");
     let staged = bench.git(bench.here(), &["diff", "--cached", "--name-only"]);
     assert_eq!(staged, "src/x.rs", "harm: more is staged than the person has");
 }

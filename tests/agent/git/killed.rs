@@ -90,10 +90,7 @@ fn killed(count: usize, rows: &[At]) {
                 }
                 At::Git(words) => bench.once_before(words, KILL_ALL),
                 At::Moved => {
-                    script(
-                        &hook,
-                        &format!("[ $1 = committed ] && grep -q refs/heads/main$ || exit 0; {KILL_ALL}"),
-                    );
+                    script(&hook, &format!("[ $1 = committed ] && grep -q refs/heads/main$ || exit 0; {KILL_ALL}"));
                     let told = bench.once();
                     fs::remove_file(&hook).expect("remove the hook");
                     told
@@ -118,12 +115,8 @@ fn what_a_person_has_changed_since_is_theirs() {
     if is_naive() {
         return;
     }
-    let (typed, by_hand) = (
-        None,
-        Some(
-            "git show origin/main:./src/x.rs >src/x.rs; git show \"origin/main:./it's here\" >\"it's here\"",
-        ),
-    );
+    let (typed, by_hand) =
+        (None, Some("git show origin/main:./src/x.rs >src/x.rs; git show \"origin/main:./it's here\" >\"it's here\""));
     each(
         &[typed, by_hand],
         |way| format!("{way:?}"),
@@ -140,10 +133,7 @@ fn what_a_person_has_changed_since_is_theirs() {
             let told = bench.once();
             bench.untouched_since(&before, Allowed::Nothing, "changed since");
             told.ends_with(1, "changed since");
-            told.says(
-                "a pull has stopped in the middle, and it's here, src/x.rs is neither as in ",
-                "changed since",
-            );
+            told.says("a pull has stopped in the middle, and it's here, src/x.rs is neither as in ", "changed since");
             match way {
                 None => assert_eq!(bench.shell(told.command("git -C ")).code, 0, "{}", told.log),
                 Some(by_hand) => assert_eq!(bench.shell(by_hand).code, 0),
@@ -182,11 +172,7 @@ fn a_disk_that_is_full_in_the_middle_of_a_pull() {
     }
     let bench = Bench::new();
     let long = "long\n".repeat(60_000);
-    bench.pushed_there(&[
-        (".beads/a.jsonl", &long),
-        (".beads/issues.jsonl", "theirs\n"),
-        ("src/x.rs", &long),
-    ]);
+    bench.pushed_there(&[(".beads/a.jsonl", &long), (".beads/issues.jsonl", "theirs\n"), ("src/x.rs", &long)]);
     // Where the repository is, is a small disk; what the objects need has room, the files have not.
     let here = bench.here().to_string_lossy().into_owned();
     let script = format!(
@@ -248,8 +234,7 @@ fn a_filter_that_hangs_does_not_keep_the_index() {
 }
 
 /// Kills the whole sync when its branch is about to move, which is after the working tree has.
-const KILL_BEFORE_THE_BRANCH: &str =
-    "[ \"$1\" = prepared ] && [ \"$BEADLOCK_CYCLE\" ] && [ -e ../kill ] || exit 0
+const KILL_BEFORE_THE_BRANCH: &str = "[ \"$1\" = prepared ] && [ \"$BEADLOCK_CYCLE\" ] && [ -e ../kill ] || exit 0
 cmp -s src/x.rs ../there/src/x.rs || exit 0
 rm ../kill
 kill -9 0";
@@ -268,11 +253,7 @@ fn a_pull_that_was_killed_is_finished() {
         |row| row.0.to_owned(),
         |(name, script_between)| {
             let bench = Bench::new();
-            bench.pushed_there(&[
-                ("src/x.rs", "theirs\n"),
-                (".beads/theirs.jsonl", "{}\n"),
-                ("new/file", "new\n"),
-            ]);
+            bench.pushed_there(&[("src/x.rs", "theirs\n"), (".beads/theirs.jsonl", "{}\n"), ("new/file", "new\n")]);
             script(&bench.here().join(".git/hooks/reference-transaction"), KILL_BEFORE_THE_BRANCH);
             std::fs::write(bench.path().join("kill"), "").expect("write");
             let told = bench.once();
@@ -287,10 +268,7 @@ fn a_pull_that_was_killed_is_finished() {
             let subjects = bench.subjects();
             bench.once();
             let told = bench.once();
-            assert!(
-                subjects.iter().all(|subject| bench.subjects().contains(subject)),
-                "harm: a commit is lost"
-            );
+            assert!(subjects.iter().all(|subject| bench.subjects().contains(subject)), "harm: a commit is lost");
             let status = bench.git(bench.here(), &["status", "--porcelain", "-uno"]);
             let expected = if *name == "a change" { " M src/y.rs" } else { "" };
             assert_eq!(status, expected, "{name}: half-done\n{}", told.log);

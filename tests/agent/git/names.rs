@@ -57,11 +57,7 @@ fn names_are_names() {
     let listed = listed.output().expect("git runs").stdout;
     for name in NAMES {
         let path = [b".beads/", *name].concat();
-        assert!(
-            listed.split(|byte| *byte == 0).any(|one| one == path),
-            "not pushed: {}",
-            path.escape_ascii()
-        );
+        assert!(listed.split(|byte| *byte == 0).any(|one| one == path), "not pushed: {}", path.escape_ascii());
     }
     assert!(!bench.here().join("harm").exists() && !beads.join("harm").exists(), "harm: a name was executed");
     // Gone again, they are gone there.
@@ -105,11 +101,8 @@ fn what_is_no_file() {
     if is_naive() {
         return;
     }
-    let tree = bench
-        .git(bench.remote(), &["ls-tree", "-r", "--format=%(objectmode) %(path)", "main", "--", ".beads/"]);
-    for line in
-        ["120000 .beads/link", "120000 .beads/dangling", "120000 .beads/up", "100644 .beads/mine.jsonl"]
-    {
+    let tree = bench.git(bench.remote(), &["ls-tree", "-r", "--format=%(objectmode) %(path)", "main", "--", ".beads/"]);
+    for line in ["120000 .beads/link", "120000 .beads/dangling", "120000 .beads/up", "100644 .beads/mine.jsonl"] {
         assert!(tree.lines().any(|one| one == line), "{line} is not in {tree}\n{}", bench.log());
     }
     assert!(!tree.contains("fifo") && !tree.contains("socket"), "{tree}");

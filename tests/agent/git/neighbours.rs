@@ -51,8 +51,7 @@ fn the_other_ones_sync_finishes_a_move() {
             bench.write("sub/.beads/mine.jsonl", words);
             bench.once_before(words, KILL_ALL).ends_with(1, "killed");
             assert!(bench.here().join(".git/index.lock").exists(), "nothing is left to be finished");
-            let ended =
-                beadlock_tests::Ended::from(beadlock_tests::run(agent(&bench, &[OTHER], &["--once"])));
+            let ended = beadlock_tests::Ended::from(beadlock_tests::run(agent(&bench, &[OTHER], &["--once"])));
             let logs = logs(&bench);
             assert_eq!(ended.code, 0, "{logs}");
             assert!(logs.contains("Pulled what a sync that was killed had begun"), "{logs}");
@@ -77,9 +76,7 @@ fn both_commit_at_the_same_time() {
         bench.write(".beads/mine.jsonl", &text);
         bench.write("sub/.beads/mine.jsonl", &text);
         let has = |path: &str| bench.try_git(bench.remote(), &["show", path]).out == text;
-        wait_until(PATIENCE, "both are pushed", || {
-            has("main:.beads/mine.jsonl") && has("main:sub/.beads/mine.jsonl")
-        });
+        wait_until(PATIENCE, "both are pushed", || has("main:.beads/mine.jsonl") && has("main:sub/.beads/mine.jsonl"));
     }
     daemon.signal(Signal::SIGTERM);
     daemon.finish(PATIENCE);
@@ -120,8 +117,5 @@ fn a_lock_of_the_other_is_not_pulled() {
     let before = bench.snapshot();
     bench.once().ends_with(1, "a lock upstream");
     bench.untouched_since(&before, Allowed::Fetch, "a lock upstream");
-    bench.refuses(
-        "origin/main has sub/.beads/.exclusive-lock, and a pull would put it over",
-        "a lock upstream",
-    );
+    bench.refuses("origin/main has sub/.beads/.exclusive-lock, and a pull would put it over", "a lock upstream");
 }

@@ -72,12 +72,7 @@ impl Trapped {
     fn is_refused(&self, dir: &Path, case: &str) {
         let before = self.bench.called("trap");
         let ended = self.once(&["--allow-worktree"]);
-        assert_eq!(
-            self.bench.called("trap"),
-            before,
-            "harm, {case}: root ran another user's program\n{}",
-            ended.err
-        );
+        assert_eq!(self.bench.called("trap"), before, "harm, {case}: root ran another user's program\n{}", ended.err);
         assert_eq!(ended.code, 1, "{case}: {ended:?}");
         // Of the top, which is above the database, the agent says it before the sync can.
         let line = format!("{} belongs to uid {STRANGER}, and ", dir.display());
@@ -87,11 +82,11 @@ impl Trapped {
     }
 }
 
-const TRUSTING: &str = "[user]\n\tname = Ann\n\temail = ann@example.org\n[init]\n\tdefaultBranch = main\n[safe]\n\tdirectory = *\n";
+const TRUSTING: &str =
+    "[user]\n\tname = Ann\n\temail = ann@example.org\n[init]\n\tdefaultBranch = main\n[safe]\n\tdirectory = *\n";
 
 fn give(path: &Path, to: u32) {
-    std::os::unix::fs::chown(path, Some(to), None)
-        .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    std::os::unix::fs::chown(path, Some(to), None).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
 }
 
 #[test]
@@ -111,10 +106,7 @@ fn root_runs_nothing_in_a_repository_of_another_user() {
     trapped.is_refused(&here, "both");
     let ended = trapped.once(&["--allow-foreign-owner"]);
     assert_eq!(ended.code, 0, "waived: {ended:?}");
-    assert!(
-        trapped.bench.called("trap") >= HOOKS.len() / 2,
-        "the control: these are programs that a sync starts"
-    );
+    assert!(trapped.bench.called("trap") >= HOOKS.len() / 2, "the control: these are programs that a sync starts");
     assert!(trapped.bench.remote_has("pkg/.beads/mine.jsonl"), "{}", ended.err);
 }
 

@@ -49,10 +49,7 @@ fn without_an_upstream_it_only_commits() {
             bench.notes(line, Allowed::Sync, name);
             assert_eq!(bench.git(bench.remote(), &["for-each-ref"]), remote, "harm: pushed");
             assert!(!bench.here().join(".beads/theirs.jsonl").exists(), "harm: pulled");
-            assert_eq!(
-                bench.git(bench.here(), &["show", "--format=", "--name-only", "HEAD"]),
-                ".beads/mine.jsonl"
-            );
+            assert_eq!(bench.git(bench.here(), &["show", "--format=", "--name-only", "HEAD"]), ".beads/mine.jsonl");
         },
     );
 }
@@ -67,9 +64,7 @@ fn an_upstream_that_is_gone() {
     bench.cycles(3);
     bench.untouched_since(&before, Allowed::Sync, "upstream gone");
     assert!(!bench.remote_has(".beads/mine.jsonl"), "harm: pushed to another branch");
-    assert!(
-        bench.git(bench.here(), &["show", "--format=", "--name-only", "HEAD"]).contains(".beads/mine.jsonl")
-    );
+    assert!(bench.git(bench.here(), &["show", "--format=", "--name-only", "HEAD"]).contains(".beads/mine.jsonl"));
 }
 
 /// The branch comes from one of another name, or from a branch of this repository.
@@ -81,11 +76,7 @@ fn an_upstream_of_another_name() {
     let told = bench.once();
     if !is_naive() {
         told.ends_with(0, "another name");
-        assert_eq!(
-            bench.git(bench.remote(), &["for-each-ref", "--format=%(refname)"]),
-            "refs/heads/main",
-            "harm"
-        );
+        assert_eq!(bench.git(bench.remote(), &["for-each-ref", "--format=%(refname)"]), "refs/heads/main", "harm");
         assert!(bench.remote_has(".beads/mine.jsonl"), "{}", told.log);
     }
     let bench = Bench::new();
@@ -107,8 +98,7 @@ fn a_linked_worktree_needs_to_be_allowed() {
     bench.git(bench.here(), &["push", "--quiet", "--set-upstream", "origin", "side"]);
     bench.write(".beads/mine.jsonl", "{}\n");
     let git = main.join(".git");
-    let snapshot =
-        |bench: &Bench| crate::snapshot::Snapshot::take(&git, String::new(), bench.snapshot().remote);
+    let snapshot = |bench: &Bench| crate::snapshot::Snapshot::take(&git, String::new(), bench.snapshot().remote);
     let before = snapshot(&bench);
     bench.refuses("is a linked worktree", "not allowed");
     let differences = before.differences(&snapshot(&bench), Allowed::Nothing);
@@ -121,11 +111,7 @@ fn a_linked_worktree_needs_to_be_allowed() {
         return;
     }
     told.ends_with(0, "allowed");
-    assert!(
-        bench.try_git(bench.remote(), &["cat-file", "-e", "side:.beads/mine.jsonl"]).code == 0,
-        "{}",
-        told.log
-    );
+    assert!(bench.try_git(bench.remote(), &["cat-file", "-e", "side:.beads/mine.jsonl"]).code == 0, "{}", told.log);
     assert_eq!(bench.git(&main, &["status", "--porcelain"]), before, "harm: the other working tree");
 }
 
@@ -243,8 +229,7 @@ fn a_submodule_is_left_alone() {
         "harm"
     );
     assert!(
-        is_naive()
-            || bench.git(bench.here(), &["status", "--porcelain", "--", ".beads/mine.jsonl"]).is_empty(),
+        is_naive() || bench.git(bench.here(), &["status", "--porcelain", "--", ".beads/mine.jsonl"]).is_empty(),
         "{}",
         bench.log()
     );
@@ -253,11 +238,7 @@ fn a_submodule_is_left_alone() {
     bench.git(bench.here().join("libs"), &["commit", "--quiet", "--all", "--message", "mine"]);
     let head = bench.git(bench.here().join("libs"), &["rev-parse", "HEAD"]);
     bench.cycles(2);
-    assert_eq!(
-        bench.git(bench.here().join("libs"), &["rev-parse", "HEAD"]),
-        head,
-        "harm: the submodule moved"
-    );
+    assert_eq!(bench.git(bench.here().join("libs"), &["rev-parse", "HEAD"]), head, "harm: the submodule moved");
 }
 
 /// The database in a submodule: the submodule's repository is synced, the outer one is not.
@@ -279,10 +260,7 @@ fn inside_a_submodule() {
     assert_eq!(bench.git(bench.here(), &["rev-parse", "HEAD"]), outer, "harm: the outer repository");
     assert_eq!(bench.git(bench.here(), &["diff", "--cached", "--name-only"]), "", "harm: the outer index");
     let library = bench.path().join("library.git");
-    assert_eq!(
-        bench.git(library, &["ls-tree", "-r", "--name-only", "main", ".beads"]),
-        ".beads/issues.jsonl"
-    );
+    assert_eq!(bench.git(library, &["ls-tree", "-r", "--name-only", "main", ".beads"]), ".beads/issues.jsonl");
 }
 
 fn submodule(bench: &Bench, name: &str) {
@@ -293,10 +271,7 @@ fn submodule(bench: &Bench, name: &str) {
     let mut shell = bench.scene().shell(drop);
     shell.current_dir(bench.path().join("library"));
     assert!(run(shell).status.success());
-    bench.git(
-        bench.here(),
-        &["-c", "protocol.file.allow=always", "submodule", "--quiet", "add", &library, name],
-    );
+    bench.git(bench.here(), &["-c", "protocol.file.allow=always", "submodule", "--quiet", "add", &library, name]);
     bench.git(bench.here(), &["commit", "--quiet", "--message", "submodule"]);
     bench.git(bench.here(), &["push", "--quiet"]);
 }
@@ -322,8 +297,7 @@ fn two_databases_in_one_repository() {
     for _ in 0..3 {
         run(agent(&["--once"]));
     }
-    let logs =
-        || bench.log() + &fs::read_to_string(bench.here().join("b/.beads/daemon.log")).unwrap_or_default();
+    let logs = || bench.log() + &fs::read_to_string(bench.here().join("b/.beads/daemon.log")).unwrap_or_default();
     assert!(bench.remote_has(".beads/one.jsonl"), "the first is not pushed\n{}", logs());
     assert!(bench.remote_has("b/.beads/two.jsonl"), "the second is not pushed\n{}", logs());
     assert_eq!(bench.read("src/x.rs"), "theirs\n", "not pulled\n{}", logs());
@@ -348,9 +322,5 @@ fn two_databases_in_one_repository() {
         run(agent(&["--once"]));
     }
     assert_eq!(bench.read("b/.beads/issues.jsonl"), "theirs\n", "not pulled after the claim\n{}", logs());
-    assert!(
-        bench.git(bench.remote(), &["show", "main:b/.beads/two.jsonl"]).contains("half-way"),
-        "{}",
-        logs()
-    );
+    assert!(bench.git(bench.remote(), &["show", "main:b/.beads/two.jsonl"]).contains("half-way"), "{}", logs());
 }

@@ -42,12 +42,7 @@ const ROWS: &[Row] = &[
         begin: "GIT_SEQUENCE_EDITOR='sed -i s/^pick/edit/' git rebase -q -i HEAD~1",
         end: "git rebase --abort",
     },
-    Row {
-        name: "cherry-pick",
-        line: "cherry-pick",
-        begin: "git cherry-pick side",
-        end: "git cherry-pick --abort",
-    },
+    Row { name: "cherry-pick", line: "cherry-pick", begin: "git cherry-pick side", end: "git cherry-pick --abort" },
     Row {
         name: "cherry-pick of several",
         line: "cherry-pick",
@@ -61,12 +56,7 @@ const ROWS: &[Row] = &[
         end: "git revert --abort",
     },
     Row { name: "bisect", line: "bisect", begin: "git bisect start -q HEAD HEAD~1", end: "git bisect reset" },
-    Row {
-        name: "bisect, on the branch",
-        line: "bisect",
-        begin: "git bisect start -q",
-        end: "git bisect reset",
-    },
+    Row { name: "bisect, on the branch", line: "bisect", begin: "git bisect start -q", end: "git bisect reset" },
     Row {
         name: "am",
         line: "in progress",

@@ -133,11 +133,7 @@ fn a_remote_that_refuses() {
     let head = bench.git(bench.here(), &["rev-parse", "HEAD"]);
     bench.cycles(12);
     let asked = bench.called("refuse") - once;
-    assert!(
-        is_naive() || asked <= 6,
-        "asked {asked} times in 12 cycles of 20 ms: that is hammering\n{}",
-        bench.log()
-    );
+    assert!(is_naive() || asked <= 6, "asked {asked} times in 12 cycles of 20 ms: that is hammering\n{}", bench.log());
     assert_eq!(bench.git(bench.remote(), &["for-each-ref"]), remote);
     assert_eq!(bench.git(bench.here(), &["rev-parse", "HEAD"]), head, "nothing new to commit");
     assert_eq!(bench.git(bench.here(), &["status", "--porcelain", "--", "src", ".beads/mine.jsonl"]), "");
@@ -177,9 +173,6 @@ fn a_remote_that_was_rewritten() {
     bench.git(bench.there(), &["push", "--quiet", "--force"]);
     bench.write(".beads/mine.jsonl", "{}\n");
     bench.cycles(2);
-    assert!(
-        bench.git(bench.remote(), &["log", "--format=%s", "main"]).contains("rewritten"),
-        "harm: overwritten"
-    );
+    assert!(bench.git(bench.remote(), &["log", "--format=%s", "main"]).contains("rewritten"), "harm: overwritten");
     assert_eq!(bench.read(".beads/mine.jsonl"), "{}\n");
 }

@@ -59,10 +59,7 @@ fn a_redirect_is_not_pulled() {
     let bench = Bench::new();
     private(&bench);
     bench.write(".beads/mine.jsonl", "{}\n");
-    bench.pushed_there(&[
-        (".beads/redirect", "../private/.beads\n"),
-        ("x/.beads/redirect", "../../private/.beads\n"),
-    ]);
+    bench.pushed_there(&[(".beads/redirect", "../private/.beads\n"), ("x/.beads/redirect", "../../private/.beads\n")]);
     for _ in 0..2 {
         let ended = below_root(&bench, &[]);
         is_untouched(&bench, "pulled");
@@ -87,10 +84,7 @@ fn a_tracked_redirect_is_not_followed_by_an_agent() {
     let bench = Bench::new();
     private(&bench);
     write(&bench.here().join("pkg/.beads/issues.jsonl"), "{}\n");
-    write(
-        &bench.here().join("pkg/.beads/redirect"),
-        bench.path().join("private/.beads").to_string_lossy().as_bytes(),
-    );
+    write(&bench.here().join("pkg/.beads/redirect"), bench.path().join("private/.beads").to_string_lossy().as_bytes());
     bench.shell("git add -f pkg; git commit -qm redirect; git push -q");
     let line = line(&bench, "pkg");
     let ended = below_root(&bench, &[]);
@@ -131,9 +125,7 @@ fn an_agent_below_a_root_serves_it_again_when_it_is_mended() {
     agent.arg(bench.here()).arg("--log-file").arg(&log);
     let agent = beadlock_tests::Running::start(agent);
     let read = || fs::read_to_string(&log).unwrap_or_default();
-    beadlock_tests::wait_until(beadlock_tests::wait::PATIENCE, "the line", || {
-        read().contains("is tracked by git")
-    });
+    beadlock_tests::wait_until(beadlock_tests::wait::PATIENCE, "the line", || read().contains("is tracked by git"));
     assert!(!read().contains("elsewhere/.beads: Sync cycle"), "harm: served\n{}", read());
     bench.git(bench.here(), &["rm", "--quiet", "--cached", "pkg/.beads/redirect"]);
     // The agent looks below its roots again when something changes there.
@@ -218,11 +210,7 @@ fn a_git_that_does_not_say_no_opens_nothing() {
             "mkdir .beads/.git; echo x >.beads/.git/HEAD; echo '[x' >.git/config",
             "does not say whether it tracks it",
         ),
-        (
-            "its .git leads nowhere",
-            "rm -r .git; echo 'gitdir: /nowhere' >.git",
-            "does not say whether it tracks it",
-        ),
+        ("its .git leads nowhere", "rm -r .git; echo 'gitdir: /nowhere' >.git", "does not say whether it tracks it"),
         (
             "another user's",
             "git add -f .beads/redirect; chown 54321 .git; chown 54321 .",
@@ -315,9 +303,5 @@ fn a_tracked_link_is_not_followed() {
     bench.git(bench.here(), &["add", "pkg"]);
     let ended = below_root(&bench, &[]);
     is_untouched(&bench, "a link");
-    assert!(
-        ended.err.contains("/pkg/.beads is a link that git tracks, so everybody who may push"),
-        "{}",
-        ended.err
-    );
+    assert!(ended.err.contains("/pkg/.beads is a link that git tracks, so everybody who may push"), "{}", ended.err);
 }

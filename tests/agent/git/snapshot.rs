@@ -71,10 +71,7 @@ impl Found {
     fn read(path: &Path, metadata: &Metadata, is_git: bool) -> Self {
         let kind = metadata.file_type();
         let (kind, bytes) = if kind.is_symlink() {
-            (
-                "link",
-                fs::read_link(path).map(|to| to.into_os_string().into_encoded_bytes()).unwrap_or_default(),
-            )
+            ("link", fs::read_link(path).map(|to| to.into_os_string().into_encoded_bytes()).unwrap_or_default())
         } else if kind.is_dir() {
             ("directory", Vec::new())
         } else if kind.is_fifo() || kind.is_socket() {
@@ -100,10 +97,7 @@ impl Found {
 /// Objects are never removed or changed, so only new ones are beside the point.
 fn may_appear(path: &str, allowed: Allowed) -> bool {
     let is_scratch = allowed == Allowed::Sync && path.starts_with(".git/beadlock-");
-    may_differ(path, allowed)
-        || is_scratch
-        || path.contains(".git/objects/")
-        || path.contains(".git/modules/")
+    may_differ(path, allowed) || is_scratch || path.contains(".git/objects/") || path.contains(".git/modules/")
 }
 
 fn may_differ(path: &str, allowed: Allowed) -> bool {
@@ -154,9 +148,7 @@ fn a_snapshot_sees_what_was_done() {
     for dir in [".git/objects/aa", ".git/refs/remotes/origin", ".beads", "src"] {
         fs::create_dir_all(at(dir)).expect("create");
     }
-    for name in
-        [".git/index", ".git/HEAD", ".git/objects/aa/1", ".beads/daemon.log", "src/x", "src/y", "src/z"]
-    {
+    for name in [".git/index", ".git/HEAD", ".git/objects/aa/1", ".beads/daemon.log", "src/x", "src/y", "src/z"] {
         fs::write(at(name), "one").expect("write");
     }
     let take = |index: &str| Snapshot::take(top.path(), index.to_owned(), "main 1\n".to_owned());

@@ -89,8 +89,7 @@ fn a_tracked_database_stops_everything() {
             assert_eq!(left.len(), database().len() + 4096, "harm: {command}");
             bench.syncs("mended");
             assert!(bench.remote_has(".beads/mine.jsonl") && here.join(".beads/theirs.jsonl").exists());
-            let listed =
-                bench.git(here, &["ls-files", "--others", "--exclude-standard", "-z", "--", ".beads"]);
+            let listed = bench.git(here, &["ls-files", "--others", "--exclude-standard", "-z", "--", ".beads"]);
             assert!(
                 !listed.split('\0').any(|other| other == path),
                 "the line of .gitignore does not name it: {listed:?}"
@@ -162,10 +161,7 @@ fn an_unchanged_file_is_not_read_in_every_cycle() {
     }
     let bench = Bench::new();
     for number in 0..50 {
-        bench.write(
-            &format!(".beads/issue-{number}.json"),
-            format!("{{\"id\":\"an issue, number {number}\"}}\n"),
-        );
+        bench.write(&format!(".beads/issue-{number}.json"), format!("{{\"id\":\"an issue, number {number}\"}}\n"));
     }
     bench.syncs("fifty files");
     let trace = bench.path().join("trace");
@@ -179,10 +175,7 @@ fn an_unchanged_file_is_not_read_in_every_cycle() {
         bench.log().matches("Sync cycle complete").count() >= before + 4
     });
     let log = bench.log();
-    let pid = log
-        .rsplit("Agent started: beadlock-agent 0.1.0, PID ")
-        .next()
-        .and_then(|rest| rest.split(',').next());
+    let pid = log.rsplit("Agent started: beadlock-agent 0.1.0, PID ").next().and_then(|rest| rest.split(',').next());
     let pid = pid.and_then(|pid| pid.parse().ok()).expect("the agent says its PID");
     let agent = nix::unistd::Pid::from_raw(pid);
     nix::sys::signal::kill(agent, nix::sys::signal::Signal::SIGTERM).expect("the agent is there");

@@ -111,10 +111,8 @@ fn remotes_that_never_answer() {
     // They mostly wait.
     std::thread::scope(|threads| {
         let case = &case;
-        let running: Vec<_> = urls
-            .chunks(4)
-            .map(|rows| threads.spawn(move || each(rows, |row| row.0.to_owned(), case)))
-            .collect();
+        let running: Vec<_> =
+            urls.chunks(4).map(|rows| threads.spawn(move || each(rows, |row| row.0.to_owned(), case))).collect();
         for thread in running {
             if let Err(why) = thread.join() {
                 std::panic::resume_unwind(why);

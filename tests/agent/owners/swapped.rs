@@ -142,8 +142,7 @@ fn an_agent_refuses_the_database_once_and_serves_the_other_in_its_rhythm() {
     let refused = format!("Not serving {}: ", home.clone().display());
     let log = home.scene.log();
     let lines: Vec<&str> = log.lines().filter(|line| line.contains(&refused)).collect();
-    let why =
-        format!("{} belongs to uid {SOMEBODY}, and another directory", home.top().join("home").display());
+    let why = format!("{} belongs to uid {SOMEBODY}, and another directory", home.top().join("home").display());
     assert!(lines.len() == 1 && lines[0].contains(&why), "{lines:#?}");
     eprintln!("{beside} cycles beside the exchanges, {alone} without them");
 }

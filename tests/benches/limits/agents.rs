@@ -212,9 +212,7 @@ fn start(table: &mut Table, ground: &Ground) {
 fn removal(table: &mut Table, ground: &Ground) {
     let runs = if table.is_short { 1 } else { REMOVALS };
     let [all, gone] = [ground.dirs().len(), ground.dirs().len() / OF];
-    for (how, remove) in
-        [("moved away", Ground::move_away as fn(&Ground, usize)), ("deleted", Ground::delete)]
-    {
+    for (how, remove) in [("moved away", Ground::move_away as fn(&Ground, usize)), ("deleted", Ground::delete)] {
         let seconds = Spread::of((0..runs).map(|_| {
             let agent = ground.serve(INTERVAL, &["--no-spread"]);
             agent.cycles_each(1);

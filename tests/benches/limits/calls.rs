@@ -20,11 +20,8 @@ use super::ratio::Clock;
 use super::table::{Table, Unit};
 
 /// As a lock file has to be opened: never blocking, never following a link.
-const FLAGS: OFlag = OFlag::O_RDONLY
-    .union(OFlag::O_NOFOLLOW)
-    .union(OFlag::O_NONBLOCK)
-    .union(OFlag::O_NOCTTY)
-    .union(OFlag::O_CLOEXEC);
+const FLAGS: OFlag =
+    OFlag::O_RDONLY.union(OFlag::O_NOFOLLOW).union(OFlag::O_NONBLOCK).union(OFlag::O_NOCTTY).union(OFlag::O_CLOEXEC);
 
 /// Databases in a sweep.
 const SWEEP: usize = 100_000;
@@ -141,8 +138,7 @@ pub fn measure(table: &mut Table) {
 /// One after the other, each once in a batch.
 fn sweeps(table: &mut Table, root: &Path, lock: &Record, pid: i32) {
     let (few, many) = if table.is_short { (100, 1000) } else { (SMALL_SWEEP, SWEEP) };
-    let dirs: Vec<PathBuf> =
-        (0..many).map(|number| root.join(format!("{}/{number}", number % 100))).collect();
+    let dirs: Vec<PathBuf> = (0..many).map(|number| root.join(format!("{}/{number}", number % 100))).collect();
     dirs.iter().for_each(|dir| fs::create_dir_all(dir).expect("a directory"));
     let bare: Vec<Bare> = dirs.iter().map(|dir| Bare::of(dir)).collect();
     let sweep = |dirs: &[PathBuf]| dirs.iter().filter(|dir| should_skip_database(dir).is_skip()).count();

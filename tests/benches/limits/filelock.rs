@@ -26,8 +26,7 @@ pub fn measure(table: &mut Table) {
     let root = tempfile::tempdir().expect("a temporary directory");
     let dir = root.path().join(".beads");
     fs::create_dir(&dir).expect("a database");
-    let (cycle, check) =
-        ("Cycle::enter and leave, no lock", "should_skip_database, a live lock of five fields");
+    let (cycle, check) = ("Cycle::enter and leave, no lock", "should_skip_database, a live lock of five fields");
     let python = match installed() {
         Ok(python) => python,
         Err(why) => {
@@ -53,12 +52,7 @@ pub fn measure(table: &mut Table) {
 /// The package beside it, in two interpreters.
 fn in_python(table: &mut Table, python: &Path, dir: &Path) {
     let figures = [
-        (
-            "Python: should_skip_database, a live lock of five fields",
-            "our-check",
-            "json.load, os.kill",
-            "check",
-        ),
+        ("Python: should_skip_database, a live lock of five fields", "our-check", "json.load, os.kill", "check"),
         ("Python: Cycle.enter and leave, no lock", "our-cycle", "filelock, timeout=0", "cycle"),
         ("Python: FileLock.acquire and release", "our-lock", "filelock, timeout=0", "cycle"),
     ];
@@ -82,15 +76,7 @@ fn in_python(table: &mut Table, python: &Path, dir: &Path) {
 fn install_ours(python: &Path) -> Result<(), String> {
     let package = concat!(env!("CARGO_MANIFEST_DIR"), "/../integration/python");
     let mut pip = Command::new(python);
-    pip.args([
-        "-m",
-        "pip",
-        "install",
-        "--quiet",
-        "--disable-pip-version-check",
-        "--force-reinstall",
-        "--no-deps",
-    ]);
+    pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--force-reinstall", "--no-deps"]);
     run(pip.arg(package).env("CARGO_TARGET_DIR", target_dir()))
 }
 
@@ -101,8 +87,7 @@ fn installed() -> Result<PathBuf, String> {
     if !python.exists() {
         run(Command::new("python3").args(["-m", "venv"]).arg(&environment))?;
     }
-    let options =
-        ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes", "-r"];
+    let options = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes", "-r"];
     run(Command::new(&python).args(options).arg(PINNED))?;
     Ok(python)
 }

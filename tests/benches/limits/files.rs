@@ -32,14 +32,9 @@ pub fn measure(table: &mut Table) {
     // Made when it is missing; from then on it is there.
     let acquire = || drop(locking.acquire().expect("a free lock"));
     acquire();
-    table.ratio(
-        "FileLock, acquire and drop",
-        "open, flock, close",
-        Some(1.5),
-        Clock::Thread,
-        acquire,
-        || drop(bare_lock(&lock)),
-    );
+    table.ratio("FileLock, acquire and drop", "open, flock, close", Some(1.5), Clock::Thread, acquire, || {
+        drop(bare_lock(&lock))
+    });
     table.ratio(
         "FileLock, acquire and drop, proved",
         "open, fstat, flock, lstat, unlock, close",
@@ -101,11 +96,8 @@ impl Bare {
     fn write(&self, content: &[u8]) {
         let _: &RawValue = serde_json::from_slice(content).expect("JSON");
         let flags = OFlag::O_TMPFILE | OFlag::O_CLOEXEC;
-        let mut file = File::options()
-            .write(true)
-            .custom_flags(flags.bits())
-            .open(&self.dir)
-            .expect("a file without a name");
+        let mut file =
+            File::options().write(true).custom_flags(flags.bits()).open(&self.dir).expect("a file without a name");
         file.write_all(content).expect("written");
         file.sync_all().expect("synced");
         let stage = self.path.with_extension("json.tmp");

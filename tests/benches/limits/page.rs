@@ -42,8 +42,8 @@ fn machine(parts: &[String]) -> String {
         let line = text.lines().find(|line| line.starts_with(key)).unwrap_or_default().to_owned();
         line.split_once(':').map(|(_, value)| value.trim().to_owned()).unwrap_or_default()
     };
-    let gibibytes = after(&read("/proc/meminfo"), "MemTotal").trim_end_matches(" kB").parse().unwrap_or(0.0)
-        / f64::from(1 << 20);
+    let gibibytes =
+        after(&read("/proc/meminfo"), "MemTotal").trim_end_matches(" kB").parse().unwrap_or(0.0) / f64::from(1 << 20);
     let date = jiff::Timestamp::now().strftime("%Y-%m-%d");
     let place = std::env::var("TMPDIR").map_or(String::new(), |place| format!("TMPDIR={place} "));
     let parts = if parts.is_empty() { String::new() } else { format!(" BENCH='{}'", parts.join(" ")) };
@@ -73,9 +73,10 @@ fn file_system(place: &Path) -> String {
 
 /// The points of the plots as a table.
 fn growth(points: &[Value]) -> String {
-    let mut text = "| databases | memory | CPU of a sweep | bare calls of it | start | library's sweep | bare calls of it |\n\
+    let mut text =
+        "| databases | memory | CPU of a sweep | bare calls of it | start | library's sweep | bare calls of it |\n\
                     |--:|--:|--:|--:|--:|--:|--:|\n"
-        .to_owned();
+            .to_owned();
     for point in points {
         let number = |key: &str| point[key].as_f64().unwrap_or_default();
         text += &format!(

@@ -42,10 +42,7 @@ const DRAWINGS: [Drawing; 4] = [
         heading: "One thread checks every database",
         axis: "seconds of CPU",
         unit: 1.0,
-        lines: &[
-            ("should_skip_database", "library_cpu_seconds"),
-            ("bare system calls", "library_bare_cpu_seconds"),
-        ],
+        lines: &[("should_skip_database", "library_cpu_seconds"), ("bare system calls", "library_bare_cpu_seconds")],
     },
 ];
 
@@ -94,8 +91,7 @@ impl Drawing {
             .draw()?;
         for ((name, key), colour) in self.lines.iter().zip(COLOURS) {
             let points = line(key);
-            let linear =
-                points.last().map(|(databases, cost)| [few, many].map(|at| (at, cost * at / databases)));
+            let linear = points.last().map(|(databases, cost)| [few, many].map(|at| (at, cost * at / databases)));
             let grey = RGBColor(150, 150, 150);
             let within = linear.into_iter().flatten().map(|(at, cost)| (at, cost.max(least / 2.0)));
             chart.draw_series(DashedLineSeries::new(within, 4, 5, grey.stroke_width(1)))?;
@@ -123,7 +119,6 @@ fn in_words(number: f64) -> String {
         return format!("{number:.digits$}");
     }
     let digits = format!("{number:.0}");
-    let groups: Vec<&str> =
-        digits.as_bytes().rchunks(3).rev().filter_map(|group| str::from_utf8(group).ok()).collect();
+    let groups: Vec<&str> = digits.as_bytes().rchunks(3).rev().filter_map(|group| str::from_utf8(group).ok()).collect();
     groups.join(",")
 }

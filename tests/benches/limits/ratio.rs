@@ -67,12 +67,7 @@ impl Ratios {
     /// Of so many runs of two that measure themselves. In each, both go on in turn in so many batches, and the quickest
     /// batch of each counts: what disturbs the machine for a moment disturbs neither. Who goes first changes, since the
     /// second finds warm what both need.
-    pub fn between(
-        runs: usize,
-        batches: u32,
-        mut ours: impl FnMut() -> f64,
-        mut theirs: impl FnMut() -> f64,
-    ) -> Self {
+    pub fn between(runs: usize, batches: u32, mut ours: impl FnMut() -> f64, mut theirs: impl FnMut() -> f64) -> Self {
         let (mut ratios, mut all) = (Vec::new(), [f64::MAX; 2]);
         for run in 0..runs as u32 {
             let mut quickest = [f64::MAX; 2];

@@ -38,14 +38,8 @@ impl Table {
             "{:<66} {:<34} {:>9} {:>19} {:>9}  {:>9} {:>9}",
             "figure", "beside", "found", "spread", "at most", "ours", "other"
         );
-        let mut table = Self {
-            is_short,
-            text: String::new(),
-            part: "",
-            rows: Vec::new(),
-            more: Map::new(),
-            beyond: Vec::new(),
-        };
+        let mut table =
+            Self { is_short, text: String::new(), part: "", rows: Vec::new(), more: Map::new(), beyond: Vec::new() };
         table.say(&head);
         table
     }
@@ -103,9 +97,8 @@ impl Table {
         at_most: Option<f64>,
         row: &mut Value,
     ) {
-        let spread = of.map_or_else(String::new, |of| {
-            format!("{}..{}", unit.show(of.least()), unit.show(of.greatest()))
-        });
+        let spread =
+            of.map_or_else(String::new, |of| format!("{}..{}", unit.show(of.least()), unit.show(of.greatest())));
         let limit = at_most.map_or_else(String::new, |limit| unit.show(limit));
         self.say(&format!(
             "{figure:<66} {beside:<34} {:>9} {spread:>19} {limit:>9}  {ours:>9} {theirs:>9}",

@@ -100,11 +100,7 @@ fn a_loss_is_an_event(site: &Site) {
 
 fn a_stale_lock_that_is_taken_is_an_event(site: &Site) {
     let taken = site.protocol.audit.taken;
-    assert_eq!(
-        taken.is_none(),
-        site.protocol.dead.is_empty(),
-        "the event is there for locks that can be stale"
-    );
+    assert_eq!(taken.is_none(), site.protocol.dead.is_empty(), "the event is there for locks that can be stale");
     for dead in site.protocol.dead {
         let pid = site.gone();
         site.put(&(dead.text)(pid));

@@ -117,8 +117,7 @@ fn the_next_claim_is_granted(site: &Site) {
 #[track_caller]
 fn until_gone(session: i32) {
     until("all that it has started has ended", || {
-        let left =
-            beadlock_tests::process::pids().into_iter().filter(|pid| session_of(*pid) == Some(session));
+        let left = beadlock_tests::process::pids().into_iter().filter(|pid| session_of(*pid) == Some(session));
         let left: Vec<i32> = left.collect();
         for pid in &left {
             let _ = waitpid(Pid::from_raw(*pid), Some(WaitPidFlag::WNOHANG));

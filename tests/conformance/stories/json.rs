@@ -18,10 +18,7 @@ pub fn tell(site: &Site) {
 fn a_free_lock(site: &Site) {
     let (code, envelope) = site.json("check", &[]);
     let answer = checked(&envelope);
-    assert_eq!(
-        (code, &answer["target"], &answer["path"]),
-        (0, &site.protocol.shown.into(), &site.lock_path().into())
-    );
+    assert_eq!((code, &answer["target"], &answer["path"]), (0, &site.protocol.shown.into(), &site.lock_path().into()));
     let words = [&answer["decision"], &answer["verdict"], &answer["reason"], &answer["message"]];
     assert_eq!(words, [&Value::from("proceed"), &"free".into(), &"no_lock".into(), &"".into()]);
     assert!(answer["holder"].is_null() && answer["id"].is_null() && answer["removed"] == false, "{answer}");

@@ -85,8 +85,7 @@ fn is_lost(site: &Site, holding: Holding, child: i32, cause: &str) {
 }
 
 fn with_warn_the_command_runs_on(site: &Site) {
-    let holding =
-        site.holding(&["--on-loss", "warn"], "until test -e go; do sleep 0.02; done; echo worked on");
+    let holding = site.holding(&["--on-loss", "warn"], "until test -e go; do sleep 0.02; done; echo worked on");
     fs::remove_file(site.lock()).expect("it is there");
     until("the loss is noticed", || holding.beadlock.err().contains("the lock is lost"));
     assert!(lives(holding.command));

@@ -50,8 +50,7 @@ fn a_shut_gate_refuses_claims(site: &Site) {
     let gate = site.shut_gate();
     let before = site.names();
     let (exit_code, error_code) = site.protocol.refusal.gate_shut;
-    let (code, envelope) =
-        site.json("hold", &[site.protocol.claim, &["--no-wait", "--", "touch", "ran"]].concat());
+    let (code, envelope) = site.json("hold", &[site.protocol.claim, &["--no-wait", "--", "touch", "ran"]].concat());
     assert_eq!(code, exit_code, "{envelope}");
     let error = is_error(&envelope, error_code, &[]);
     let message = error["message"].as_str().unwrap_or_default();

@@ -27,8 +27,7 @@ impl Case {
             let Some(strace) = self.count_of_strace() else { return Some((counted, 0)) };
             ours.push(counted);
             theirs.push(strace);
-            let agrees =
-                |ours: &&Counted| theirs.contains(&ours.returned) || self.part == Part::FromTheCommandOn;
+            let agrees = |ours: &&Counted| theirs.contains(&ours.returned) || self.part == Part::FromTheCommandOn;
             if let Some(both) = ours.iter().find(agrees) {
                 return Some((*both, both.returned));
             }
@@ -56,11 +55,8 @@ impl Case {
         let scene = Scene::new();
         let others = (self.before)(&scene);
         let mut command = scene.command(strace);
-        let options = if self.keeper {
-            &["-f", "-o", "counts"][..]
-        } else {
-            &["-f", "-c", "-U", "calls,name", "-o", "counts"]
-        };
+        let options =
+            if self.keeper { &["-f", "-o", "counts"][..] } else { &["-f", "-c", "-U", "calls,name", "-o", "counts"] };
         command.args(options).arg((self.program)()).args((self.words)(&scene, &others));
         // A shell looks where it is, and ours has been told.
         command.env("PWD", scene.path());
@@ -69,8 +65,7 @@ impl Case {
         }
         let ended = Ended::from(run(command));
         assert_eq!(ended.code, self.code, "{ended:?}");
-        let total =
-            counts(&scene).lines().find(|line| line.ends_with("total")).map(str::to_owned).expect("a total");
+        let total = counts(&scene).lines().find(|line| line.ends_with("total")).map(str::to_owned).expect("a total");
         total.split_whitespace().next().and_then(|word| word.parse().ok())
     }
 
@@ -78,8 +73,7 @@ impl Case {
     /// back before the end of the program count.
     fn count_beside_a_keeper(&self, scene: &Scene, others: &[Running], strace: Running) -> usize {
         let end = format!(" +++ exited with {} +++", self.code);
-        let is_over =
-            |text: &str| text.lines().any(|line| thread(line) == thread(text) && line.ends_with(&end));
+        let is_over = |text: &str| text.lines().any(|line| thread(line) == thread(text) && line.ends_with(&end));
         wait_until(PATIENCE, "the end of the program", || is_over(&counts(scene)));
         let spared: Vec<i32> = others.iter().map(Running::pid).chain([strace.pid()]).collect();
         for pid in marked_by(scene).into_iter().filter(|pid| !spared.contains(&pid.as_raw())) {

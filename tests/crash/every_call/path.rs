@@ -84,13 +84,9 @@ const TOOL: Case = Case {
 };
 const TOOL_STALE: Case = Case { before: stale, ..TOOL };
 const TOOL_REFUSED: Case = Case { before: PATH_REFUSED.before, code: 4, claims: false, ..TOOL };
-const TOOL_ASYNC: Case = Case {
-    before: stale,
-    words: |_, _| words(&[".beads", "--timeout", "0s", "--async", "one", "spawned"]),
-    ..TOOL
-};
-const TOOL_ENDED: Case =
-    Case { words: |_, _| words(&[".beads", "--timeout", "0s", "raise"]), code: 143, ..TOOL };
+const TOOL_ASYNC: Case =
+    Case { before: stale, words: |_, _| words(&[".beads", "--timeout", "0s", "--async", "one", "spawned"]), ..TOOL };
+const TOOL_ENDED: Case = Case { words: |_, _| words(&[".beads", "--timeout", "0s", "raise"]), code: 143, ..TOOL };
 
 #[test]
 fn hold() {

@@ -51,11 +51,9 @@ fn no_more_places_name_a_protocol() {
 fn no_function_no_file_and_no_line_grows_too_long() {
     let workspace = Workspace::read();
     // Without its length: a known one may still change.
-    let functions: Vec<String> =
-        sizes::long_functions(&workspace).iter().map(|found| without_length(found)).collect();
+    let functions: Vec<String> = sizes::long_functions(&workspace).iter().map(|found| without_length(found)).collect();
     assert_eq!(functions, FUNCTIONS, "see FUNCTIONS in tests/docs/house/debts.rs");
-    let files: Vec<String> =
-        sizes::long_files(&workspace).iter().map(|found| without_length(found)).collect();
+    let files: Vec<String> = sizes::long_files(&workspace).iter().map(|found| without_length(found)).collect();
     assert_eq!(files, FILES, "see FILES in tests/docs/house/debts.rs");
     assert_eq!(sizes::wide_lines(&workspace), WIDE_LINES, "see WIDE_LINES in tests/docs/house/debts.rs");
 }

@@ -133,10 +133,7 @@ fn the_checker_shows_one_page_of_names() {
 #[test]
 fn what_only_beadlock_uses_says_that_it_promises_nothing() {
     let text = source("internal");
-    assert!(
-        text.lines().next().is_some_and(|line| line.contains("It carries no stability promise")),
-        "{text}"
-    );
+    assert!(text.lines().next().is_some_and(|line| line.contains("It carries no stability promise")), "{text}");
     assert!(source("lib").contains("#[doc(hidden)]\npub mod internal;"));
 }
 

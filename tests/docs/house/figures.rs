@@ -39,11 +39,8 @@ pub fn print() {
                 house.exceptions.len()
             ),
         );
-        let mut inside: Vec<(usize, &String)> = read
-            .inside
-            .iter()
-            .filter_map(|(room, arrows)| Some((circles(arrows).first()?.len(), room)))
-            .collect();
+        let mut inside: Vec<(usize, &String)> =
+            read.inside.iter().filter_map(|(room, arrows)| Some((circles(arrows).first()?.len(), room))).collect();
         inside.sort_by_key(|(files, _)| Reverse(*files));
         let inside: Vec<String> = inside.iter().map(|(files, room)| format!("{room} {files}")).collect();
         row("  files of a room that import each other in a circle", &inside.join(", "));
@@ -73,10 +70,7 @@ fn print_sizes(workspace: &Workspace) {
         &format!("functions above {} lines (to reach: 0)", sizes::LONGEST_FUNCTION),
         &counted(&sizes::long_functions(workspace)),
     );
-    row(
-        &format!("files above {} lines (to reach: 0)", sizes::LONGEST_FILE),
-        &counted(&sizes::long_files(workspace)),
-    );
+    row(&format!("files above {} lines (to reach: 0)", sizes::LONGEST_FILE), &counted(&sizes::long_files(workspace)));
     row(
         &format!("lines above {} columns (to reach: 0)", sizes::WIDEST_LINE),
         &sizes::wide_lines(workspace).to_string(),
@@ -84,10 +78,7 @@ fn print_sizes(workspace: &Workspace) {
     let lines = sizes::lines(workspace);
     let each: Vec<String> = lines.iter().map(|(name, lines)| format!("{name} {lines}")).collect();
     let all: usize = lines.iter().map(|(_, lines)| lines).sum();
-    row(
-        "lines in src without unit tests (to reach: 41000, checker 8700)",
-        &format!("{all}: {}", each.join(", ")),
-    );
+    row("lines in src without unit tests (to reach: 41000, checker 8700)", &format!("{all}: {}", each.join(", ")));
     row("types", &type_names(workspace));
 }
 
@@ -99,12 +90,7 @@ fn type_names(workspace: &Workspace) -> String {
     shared.sort_by_key(|(_, types)| Reverse(**types));
     let sharing: usize = shared.iter().map(|(_, types)| **types).sum();
     let most: Vec<String> = shared.iter().take(5).map(|(name, types)| format!("{name} {types}")).collect();
-    format!(
-        "{types} with {} names; {sharing} share {} of these: {}",
-        names.len(),
-        shared.len(),
-        most.join(", ")
-    )
+    format!("{types} with {} names; {sharing} share {} of these: {}", names.len(), shared.len(), most.join(", "))
 }
 
 fn counted(all: &[String]) -> String {
@@ -133,9 +119,7 @@ fn committed() -> Vec<(PathBuf, String)> {
 /// Lines that send the reader to a page that the repository does not have.
 fn citations(files: &[(PathBuf, String)]) -> usize {
     let cites = |line: &&str| {
-        [concat!("DES", "IGN "), concat!("MOD", "EL "), concat!("the s", "eed")]
-            .iter()
-            .any(|page| line.contains(page))
+        [concat!("DES", "IGN "), concat!("MOD", "EL "), concat!("the s", "eed")].iter().any(|page| line.contains(page))
     };
     let is_source = |path: &&(PathBuf, String)| path.0.extension().is_some_and(|kind| kind == "rs");
     let comments = files.iter().filter(is_source).flat_map(|(_, text)| text.lines());

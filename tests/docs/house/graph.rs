@@ -13,11 +13,8 @@ pub fn circles(arrows: &Arrows) -> Vec<Vec<String>> {
     let leads = |from: &String, to: &String| reached.get(from).is_some_and(|all| all.contains(to));
     let mut circles = BTreeSet::new();
     for room in &rooms {
-        let around: Vec<String> = rooms
-            .iter()
-            .filter(|other| leads(room, other) && leads(other, room))
-            .map(ToString::to_string)
-            .collect();
+        let around: Vec<String> =
+            rooms.iter().filter(|other| leads(room, other) && leads(other, room)).map(ToString::to_string).collect();
         if around.len() > 1 {
             circles.insert(around);
         }
@@ -29,8 +26,7 @@ pub fn circles(arrows: &Arrows) -> Vec<Vec<String>> {
 
 /// The pairs that import from each other directly.
 pub fn pairs(arrows: &Arrows) -> usize {
-    let is_returned =
-        |(from, to): &&(String, String)| from < to && arrows.contains_key(&(to.clone(), from.clone()));
+    let is_returned = |(from, to): &&(String, String)| from < to && arrows.contains_key(&(to.clone(), from.clone()));
     arrows.keys().filter(is_returned).count()
 }
 

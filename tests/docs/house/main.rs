@@ -65,10 +65,7 @@ fn a_forbidden_import_is_found_with_its_file() {
     assert_eq!(house.problems(&of(&upwards)), ["lower -> upper points up: lower.rs has upper::Thing"]);
 
     let sideways = [lib, beside, ("upper/mod.rs", "fn f() { super::beside::run() }"), ("lower.rs", excused)];
-    assert_eq!(
-        house.problems(&of(&sideways)),
-        ["upper -> beside points sideways: upper/mod.rs has beside::run"]
-    );
+    assert_eq!(house.problems(&of(&sideways)), ["upper -> beside points sideways: upper/mod.rs has beside::run"]);
 
     let cut = [lib, beside, ("upper.rs", ""), ("lower.rs", "")];
     assert_eq!(house.problems(&of(&cut)), ["lower -> beside is cut: take it off the list of exceptions"]);

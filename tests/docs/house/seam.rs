@@ -176,9 +176,7 @@ fn groups(all: &[Lexeme]) -> impl Iterator<Item = &[Lexeme]> {
 fn imported(all: &[Lexeme]) -> BTreeSet<&'static str> {
     let is_imported = |protocol: &&'static str| {
         let by_path = all.windows(3).any(|three| {
-            three[0].word().is_some_and(is_folder)
-                && three[1].kind == Kind::Path
-                && three[2].word() == Some(*protocol)
+            three[0].word().is_some_and(is_folder) && three[1].kind == Kind::Path && three[2].word() == Some(*protocol)
         });
         by_path || in_groups(all, protocol).next().is_some()
     };

@@ -43,8 +43,7 @@ impl Crate {
             let below = children.map(|facade| module.names_of(&facade.children)).unwrap_or_default();
             for to in module.paths().into_iter().chain(below) {
                 let Some(first) = to.first() else { continue };
-                let (target, place) =
-                    (root.leads_to(first, "lib"), format!("{} has {}", module.file, to.join("::")));
+                let (target, place) = (root.leads_to(first, "lib"), format!("{} has {}", module.file, to.join("::")));
                 if from != target {
                     read.arrows.entry((from.clone(), target)).or_default().push(place);
                 } else if let Some(facade) = facades.get(&from) {
@@ -109,8 +108,7 @@ impl Module {
             if token.is("use") {
                 // The word that follows is the only one that may be a child's.
                 let named = tree(&mut self.tokens[at + 1..].iter().peekable(), &[]);
-                let is_child =
-                    |path: &&Vec<String>| path.first().is_some_and(|first| children.contains(first));
+                let is_child = |path: &&Vec<String>| path.first().is_some_and(|first| children.contains(first));
                 found.extend(named.iter().filter(is_child).map(|path| [self.path.as_slice(), path].concat()));
                 at += self.tokens[at..].iter().take_while(|token| **token != Token::Sign(';')).count();
             }
@@ -163,8 +161,7 @@ fn collect(src: &Path, dir: &Path, files: &mut Vec<(PathBuf, String)>) {
         if path.is_dir() && name != "tests" {
             collect(src, &path, files);
         } else if name.ends_with(".rs") && name != "tests.rs" {
-            let text =
-                fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+            let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
             files.push((path.strip_prefix(src).unwrap().to_path_buf(), text));
         }
     }
@@ -186,8 +183,7 @@ pub fn code(text: &str) -> String {
                 at += 1;
             }
             at += 2;
-        } else if c == 'r' && !after_word && (starts(at, "r\"") || starts(at, "r#\"") || starts(at, "r##\""))
-        {
+        } else if c == 'r' && !after_word && (starts(at, "r\"") || starts(at, "r#\"") || starts(at, "r##\"")) {
             let hashes = chars[at + 1..].iter().take_while(|c| **c == '#').count();
             let end = format!("\"{}", "#".repeat(hashes));
             at += 2 + hashes;
@@ -323,10 +319,7 @@ fn absolute(path: &[String], module: &[String]) -> Option<Vec<String>> {
 }
 
 /// The paths of a `use`, which is read to its end.
-fn tree<'t>(
-    tokens: &mut std::iter::Peekable<impl Iterator<Item = &'t Token>>,
-    before: &[String],
-) -> Vec<Vec<String>> {
+fn tree<'t>(tokens: &mut std::iter::Peekable<impl Iterator<Item = &'t Token>>, before: &[String]) -> Vec<Vec<String>> {
     let (mut found, mut path) = (Vec::new(), before.to_vec());
     let mut is_whole = false;
     while let Some(token) = tokens.peek() {
@@ -374,17 +367,8 @@ fn every_kind_of_path_is_seen_and_nothing_else() {
         pub(super) fn last() { self::child::Y; self.field }
     "##;
     let module = ["room".to_owned(), "file".to_owned()];
-    let found: Vec<String> =
-        paths(&tokens(&code(text)), &module).iter().map(|path| path.join("::")).collect();
-    let expected = [
-        "plain::Thing",
-        "one",
-        "two",
-        "two::Three",
-        "glob",
-        "called::run",
-        "room::above::X",
-        "room::file::child::Y",
-    ];
+    let found: Vec<String> = paths(&tokens(&code(text)), &module).iter().map(|path| path.join("::")).collect();
+    let expected =
+        ["plain::Thing", "one", "two", "two::Three", "glob", "called::run", "room::above::X", "room::file::child::Y"];
     assert_eq!(found, expected);
 }

@@ -25,9 +25,8 @@ fn unsafe_code_is_in_the_module_of_the_system_calls_alone() {
     for name in ["checker", "integration", "agent"] {
         sources(&checkout().join(name).join("src"), &mut files);
     }
-    let is_unsafe = |text: &str| {
-        code(text).split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == "unsafe")
-    };
+    let is_unsafe =
+        |text: &str| code(text).split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == "unsafe");
     let found: Vec<_> = files.iter().filter(|(_, text)| is_unsafe(text)).map(|(path, _)| path).collect();
     let module = checkout().join("checker/src/sys");
     assert!(found.len() > 3, "the search finds little: {found:?}");

@@ -47,8 +47,7 @@ fn collect(name: &str, src: &Path, directory: &Path, files: &mut Vec<File>) {
         if path.is_dir() && last != "tests" {
             collect(name, src, &path, files);
         } else if last.ends_with(".rs") && last != "tests.rs" {
-            let text =
-                fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+            let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
             let below = path.strip_prefix(src).unwrap().display();
             files.push(File { path: format!("{name}/{below}"), source: Source::read(&text) });
         }

@@ -72,9 +72,7 @@ impl Claimer {
                 world.claims.remove(who);
                 Self::Ended
             }
-            Self::Ended => {
-                world.take_gate(who, protocol).then_some(Self::Releasing(Site::new(Wanted::Mine)))?
-            }
+            Self::Ended => world.take_gate(who, protocol).then_some(Self::Releasing(Site::new(Wanted::Mine)))?,
             Self::Releasing(site) => Self::released(site.step(who, world, protocol)?),
             Self::Leaving => {
                 world.let_gate_go(who);

@@ -22,10 +22,7 @@ fn ended_with_a_slow_child(option: &[&str]) -> String {
     died_of(Signal::SIGTERM, &running.finish(AT_ONCE));
     bench.is_clean();
     // The tool waits for it in either order.
-    std::fs::read_to_string(bench.file("seen"))
-        .expect("the child has ended before the tool")
-        .trim()
-        .to_owned()
+    std::fs::read_to_string(bench.file("seen")).expect("the child has ended before the tool").trim().to_owned()
 }
 
 #[test]

@@ -117,7 +117,8 @@ fn a_tool_written_from_the_documentation_has_all_of_it() {
     let inside = binaries::example("embed_lock").display().to_string();
     assert_eq!(run(&[&inside, "true"]).1, 0, "under its own lock");
 
-    let script = "trap 'sleep 0.3; test -e \"$0\" && echo there > seen; exit' TERM; echo > begun; while :; do sleep 0.02; done";
+    let script =
+        "trap 'sleep 0.3; test -e \"$0\" && echo there > seen; exit' TERM; echo > begun; while :; do sleep 0.02; done";
     let words = ["sh", "-c", script, &lock.display().to_string()];
     let holder = Running::start(example(&scene, "embed_lock", &words));
     wait_until(PATIENCE, "the command", || scene.path().join("begun").exists());

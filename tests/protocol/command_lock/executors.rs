@@ -37,10 +37,7 @@ fn a_signal_releases_beside_handlers_of_the_tools_own() {
             running.signal(Signal::SIGTERM);
             let output = running.finish(AT_ONCE);
             died_of(Signal::SIGTERM, &output);
-            assert!(
-                !String::from_utf8_lossy(&output.stderr).contains("went on"),
-                "{kind}, {work}: {output:?}"
-            );
+            assert!(!String::from_utf8_lossy(&output.stderr).contains("went on"), "{kind}, {work}: {output:?}");
             bench.is_clean();
         }
     }

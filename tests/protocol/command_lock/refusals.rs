@@ -36,7 +36,8 @@ fn a_directory_in_the_place_of_the_lock_file_is_said() {
     let (json, code) = answer(&bench.run(&["return"]));
     assert_eq!((code, &json["error"]["code"]), (5, &json!("LOCK_UNREADABLE")));
     let message = json["error"]["message"].as_str().expect("a message");
-    let words = "work.lock is in the way and was not touched: failed to read lock file: it is a directory; look at it: ls -la";
+    let words =
+        "work.lock is in the way and was not touched: failed to read lock file: it is a directory; look at it: ls -la";
     assert!(message.contains(words), "{message}");
     assert!(bench.lock().is_dir());
 }

@@ -15,13 +15,7 @@ use crate::{AT_ONCE, Bench, died_of};
 /// Starts the tool so that these calls come back late, sends it SIGTERM as soon as it is `seen`, and answers how it ended.
 /// `None`, which is said, where there is no strace.
 #[track_caller]
-fn ended_in(
-    bench: &Bench,
-    calls: &str,
-    words: &[&str],
-    what: &str,
-    seen: impl Fn(Pid) -> bool,
-) -> Option<Output> {
+fn ended_in(bench: &Bench, calls: &str, words: &[&str], what: &str, seen: impl Fn(Pid) -> bool) -> Option<Output> {
     let strace = skip::tool("strace")?;
     let mut command: Command = bench.0.command(strace);
     command.args(["-f", "-qq", "-o", "/dev/null", "-e", &format!("trace={calls}")]);

@@ -36,9 +36,7 @@ fn what_the_terminal_sent_is_not_sent_again() {
     command.stdin(stream.try_clone().expect("it")).stdout(stream.try_clone().expect("it")).stderr(stream);
     let mut tool = command.spawn().expect("it starts");
     bench.wait_for(i32::try_from(tool.id()).expect("a PID"));
-    wait_until(PATIENCE, "both", || {
-        ["near", "away"].iter().all(|name| bench.file(&format!("begun-{name}")).exists())
-    });
+    wait_until(PATIENCE, "both", || ["near", "away"].iter().all(|name| bench.file(&format!("begun-{name}")).exists()));
     let mut keyboard = File::from(OwnedFd::from(master));
     keyboard.write_all(&[3]).expect("Ctrl-C");
     let mut status = None;

@@ -47,8 +47,7 @@ fn a_signal_ends_the_wait_with_nothing_claimed() {
     let holder = bench.start(&["sleep"]);
     for signal in [Signal::SIGTERM, Signal::SIGINT] {
         for executor in [&[][..], &["--async", "one"]] {
-            let waiter =
-                Running::start(bench.command(&[&["--timeout", LONG], executor, &["sleep"]].concat()));
+            let waiter = Running::start(bench.command(&[&["--timeout", LONG], executor, &["sleep"]].concat()));
             is_waiting(&waiter);
             waiter.signal(signal);
             // One that goes on to wait takes much longer.

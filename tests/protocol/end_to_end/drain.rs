@@ -71,8 +71,7 @@ fn claims_at_fifty_random_moments_overlap_no_cycle() {
                 for _ in 0..10 {
                     random_moment();
                     note(scene, "claims");
-                    let ended =
-                        run(scene.beadlock(&["hold", "-q", "--", "sh", "-c", &work("commands", 0.05)]));
+                    let ended = run(scene.beadlock(&["hold", "-q", "--", "sh", "-c", &work("commands", 0.05)]));
                     assert!(ended.status.success(), "{ended:?}");
                 }
             });
@@ -84,8 +83,7 @@ fn claims_at_fifty_random_moments_overlap_no_cycle() {
         assert_eq!(overlaps(scene), []);
         let cycles = spans(&scene.path().join("cycles"));
         let claims = spans(&scene.path().join("claims"));
-        drained +=
-            claims.iter().filter(|claim| cycles.iter().any(|c| c.0 < claim.0 && claim.0 < c.1)).count();
+        drained += claims.iter().filter(|claim| cycles.iter().any(|c| c.0 < claim.0 && claim.0 < c.1)).count();
     }
     assert!(drained >= 10, "{drained} of 50 claims were made during a cycle: that shows little");
 }
@@ -116,17 +114,12 @@ fn a_claim_waits_for_the_orphan_of_a_killed_agent() {
             threads.spawn(move || {
                 let cycles = scene.path().join("cycles");
                 let exec = work("cycles", 2.0);
-                let mut agent =
-                    Running::start(scene.agent(&["--db", ".beads", "--interval", "1s", "--exec", &exec]));
+                let mut agent = Running::start(scene.agent(&["--db", ".beads", "--interval", "1s", "--exec", &exec]));
                 wait_until(PATIENCE, "a cycle", || !spans(&cycles).is_empty());
                 agent.signal(Signal::SIGKILL);
                 agent.wait(PATIENCE);
                 let hold = scene.start(&["hold", "--", "sh", "-c", &work("commands", 0.05)]);
-                assert_eq!(
-                    spans(&cycles)[0].1,
-                    u64::MAX,
-                    "the orphan is still at work when the claim begins"
-                );
+                assert_eq!(spans(&cycles)[0].1, u64::MAX, "the orphan is still at work when the claim begins");
                 let ended = hold.finish(PATIENCE);
                 assert!(ended.status.success(), "{ended:?}");
                 assert_eq!(spans(&scene.path().join("commands")).len(), 1);

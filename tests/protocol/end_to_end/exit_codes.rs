@@ -111,9 +111,7 @@ fn exit_125_not_started() {
 fn children_of(pid: i32) -> Vec<i32> {
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     let lists = tasks.filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
-    lists
-        .flat_map(|list| list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<_>>())
-        .collect()
+    lists.flat_map(|list| list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<_>>()).collect()
 }
 
 #[test]
@@ -154,9 +152,7 @@ fn exit_128_and_the_signal() {
 fn exit_own_and_conflict_codes() {
     let scene = Scene::new();
     scene.write_lock(live_lock());
-    let code = |args: &[&str]| {
-        scene.run(&[&["hold", "--no-wait"], args, &["--", "sh", "-c", "exit 3"]].concat()).code
-    };
+    let code = |args: &[&str]| scene.run(&[&["hold", "--no-wait"], args, &["--", "sh", "-c", "exit 3"]].concat()).code;
     assert_eq!(code(&["--own-exit-code", "77"]), 77);
     assert_eq!(code(&["--conflict-exit-code", "75"]), 75);
     fs::remove_file(scene.lock()).expect("release");

@@ -83,15 +83,9 @@ fn too_few_descriptors_have_a_code_of_the_list_and_may_be_tried_again() {
     let ended = held.run(Some(5), "wait .beads --wait 1s --json");
     let answer: Value = serde_json::from_str(&ended.out).unwrap_or_else(|error| panic!("{error}: {ended:?}"));
     let error = &answer["error"];
-    assert_eq!(
-        (&error["code"], &error["retryable"], ended.code),
-        (&"LOCK_UNREADABLE".into(), &true.into(), 5)
-    );
+    assert_eq!((&error["code"], &error["retryable"], ended.code), (&"LOCK_UNREADABLE".into(), &true.into(), 5));
     let message = error["message"].as_str().expect("a message");
-    assert!(
-        message.ends_with("the lock may be alive; raise the limit of this process and try again"),
-        "{message}"
-    );
+    assert!(message.ends_with("the lock may be alive; raise the limit of this process and try again"), "{message}");
 }
 
 #[test]

@@ -55,10 +55,7 @@ fn a_hold_is_told_while_it_goes_on_and_when_it_is_over() {
         "what the cycles print is nobody's claim: {database}"
     );
     let row = &database["holders"][0];
-    assert_eq!(
-        (&row["holder"], &row["claims"], &row["ended"]["released"]),
-        (&json!("nightly"), &json!(1), &json!(1))
-    );
+    assert_eq!((&row["holder"], &row["claims"], &row["ended"]["released"]), (&json!("nightly"), &json!(1), &json!(1)));
     let skips = row["skips"].as_u64().and_then(|skips| usize::try_from(skips).ok()).expect("a count");
     // Whoever claims or releases has the gate for a moment: such a skip may come before the first one, or within.
     let (locked, busy) = (
@@ -120,10 +117,7 @@ fn what_a_cycle_prints_changes_nothing_in_the_report() {
     };
     assert_eq!(end(&report(&scene, &[]), Value::Null), 1);
     let log = scene.log();
-    assert!(
-        FORGED.lines().any(|line| log.contains(&format!("] {line}\n"))),
-        "only what looks like ours is marked"
-    );
+    assert!(FORGED.lines().any(|line| log.contains(&format!("] {line}\n"))), "only what looks like ours is marked");
     let both = ["--db", ".beads", "--db", "other/.beads", "--log-file", "all.log"];
     std::fs::write(scene.path().join("other/forged"), FORGED).expect("write what is printed");
     let mut agent = beadlock_tests::Running::start(scene.agent(&[&both[..], &exec].concat()));
@@ -161,18 +155,8 @@ fn one_log_of_two_databases_is_told_apart() {
     let other = scene.path().join("other/.beads");
     std::fs::create_dir_all(&other).expect("create the other database");
     scene.write_lock("[1");
-    let args = [
-        "--db",
-        ".beads",
-        "--db",
-        "other/.beads",
-        "--interval",
-        "100ms",
-        "--action",
-        "none",
-        "--log-file",
-        "all.log",
-    ];
+    let args =
+        ["--db", ".beads", "--db", "other/.beads", "--interval", "100ms", "--action", "none", "--log-file", "all.log"];
     let agent = beadlock_tests::Running::start(scene.agent(&args));
     let all = || std::fs::read_to_string(scene.path().join("all.log")).unwrap_or_default();
     wait_until(PATIENCE, "a cycle and two skips", || {

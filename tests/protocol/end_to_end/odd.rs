@@ -7,9 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 use beadlock_tests::wait::PATIENCE;
-use beadlock_tests::{
-    Ended, OverAtLast, Scene, dead_pid, lock_text, may_be_root, root, run, skip, this_host, tool,
-};
+use beadlock_tests::{Ended, OverAtLast, Scene, dead_pid, lock_text, may_be_root, root, run, skip, this_host, tool};
 use nix::sys::stat::{Mode, SFlag, mknod};
 
 /// The same for all five: the reason of the verdict, and the exit code of what would have gone on.
@@ -176,8 +174,7 @@ fn a_lock_that_changes_while_it_is_read() {
             }
         });
         let _done = OverAtLast(&done);
-        let lanes =
-            scenes.each_ref().map(|scene| threads.spawn(|| (0..5).flat_map(|_| looks(scene)).collect()));
+        let lanes = scenes.each_ref().map(|scene| threads.spawn(|| (0..5).flat_map(|_| looks(scene)).collect()));
         lanes.into_iter().flat_map(|lane| -> Vec<i32> { lane.join().expect("it looks") }).collect()
     });
     assert_eq!(ended.len(), 60);

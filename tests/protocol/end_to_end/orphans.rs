@@ -50,9 +50,7 @@ fn the_whole_tree_ends_when_its_owner_is_killed() {
         assert!(is_told_apart && lives(cleared), "its environment does not tell whose it is");
         owner.signal(Signal::SIGKILL);
         // Within a second on a machine that has nothing else to do.
-        wait_until(PATIENCE, &format!("{group}: nobody is left"), || {
-            marked_by(&scene).is_empty() && !lives(cleared)
-        });
+        wait_until(PATIENCE, &format!("{group}: nobody is left"), || marked_by(&scene).is_empty() && !lives(cleared));
     }
 }
 
@@ -84,8 +82,7 @@ fn what_a_command_leaves_behind_lives_on_when_it_ends_by_itself() {
 #[test]
 fn without_its_watchdog_the_kernel_tells_the_command() {
     let scene = Scene::new();
-    let script =
-        "trap 'echo > asked; exit' TERM; echo $PPID > owner; echo > ready; while :; do sleep 0.02; done";
+    let script = "trap 'echo > asked; exit' TERM; echo $PPID > owner; echo > ready; while :; do sleep 0.02; done";
     let owner = warded(&scene, "own", NO_END, script);
     let stats = beadlock_checker::internal::process::all();
     let is_watchdog = |stat: &&beadlock_checker::internal::process::Stat| {

@@ -24,11 +24,7 @@ fn answer(check: Command, decision: &str, reason: &str, code: i32) -> String {
     let ended = Ended::from(run(check));
     let envelope: Value = serde_json::from_str(&ended.out).unwrap_or_else(|e| panic!("{e}: {ended:?}"));
     let data = &envelope["data"][0];
-    assert_eq!(
-        (data["decision"].as_str(), data["reason"].as_str()),
-        (Some(decision), Some(reason)),
-        "{ended:?}"
-    );
+    assert_eq!((data["decision"].as_str(), data["reason"].as_str()), (Some(decision), Some(reason)), "{ended:?}");
     assert_eq!((envelope["ok"].as_bool(), ended.code), (Some(true), code), "{ended:?}");
     data["message"].as_str().expect("a message").to_owned()
 }
@@ -223,9 +219,7 @@ fn other_pid_namespace_from_inside() {
 #[test]
 fn malformed() {
     let prefix = "Skipping database (lock check failed: malformed lock file: ";
-    for text in
-        ["{\"holder\":", "not json", "[]", "{\"holder\":1,\"pid\":1,\"hostname\":\"h\"}", "\u{0}\u{0}"]
-    {
+    for text in ["{\"holder\":", "not json", "[]", "{\"holder\":1,\"pid\":1,\"hostname\":\"h\"}", "\u{0}\u{0}"] {
         let scene = Scene::new();
         scene.write_lock(text);
         skips(&scene, "malformed", prefix, 5);
@@ -236,12 +230,7 @@ fn malformed() {
 fn malformed_empty() {
     let scene = Scene::new();
     scene.write_lock("");
-    skips(
-        &scene,
-        "malformed",
-        "Skipping database (lock check failed: malformed lock file: unexpected EOF)",
-        5,
-    );
+    skips(&scene, "malformed", "Skipping database (lock check failed: malformed lock file: unexpected EOF)", 5);
 }
 
 #[test]
@@ -318,11 +307,9 @@ fn unreadable_in_a_shut_directory() {
         let message = answer(check, "skip", "unreadable", 5);
         assert!(message.contains("failed to read lock file: permission denied"), "{message}");
     }
-    for (args, code) in [
-        (&["hold", "--no-wait", "--", "echo", "ran"][..], 5),
-        (&["cycle", "--", "echo", "ran"], 5),
-        (&["status"], 0),
-    ] {
+    for (args, code) in
+        [(&["hold", "--no-wait", "--", "echo", "ran"][..], 5), (&["cycle", "--", "echo", "ran"], 5), (&["status"], 0)]
+    {
         let Some(command) = outside(args) else { return };
         let ended = Ended::from(run(command));
         assert_eq!(ended.code, code, "{args:?}: {ended:?}");
@@ -341,8 +328,7 @@ fn a_side_file_is_recovered() {
     assert_eq!(scene.names(), [".exclusive-lock", "issues.jsonl"], "a live one is moved back");
 
     let scene = Scene::new();
-    fs::write(side(&scene), lock_text("vc-executor", dead_pid().into(), &this_host()))
-        .expect("write the side file");
+    fs::write(side(&scene), lock_text("vc-executor", dead_pid().into(), &this_host())).expect("write the side file");
     assert_eq!(answer(scene.beadlock(&["check", "--json"]), "proceed", "pid_gone", 0), REMOVED);
     assert_eq!(scene.names(), ["issues.jsonl"], "a dead one is deleted");
 }
@@ -353,8 +339,7 @@ fn several_targets() {
     let (free, held, broken) = (Scene::new(), Scene::new(), Scene::new());
     held.write_lock(lock_text("vc-executor", live_pid(), &this_host()));
     broken.write_lock("{");
-    let dirs: Vec<_> =
-        [&free, &held, &broken].iter().map(|scene| scene.beads().display().to_string()).collect();
+    let dirs: Vec<_> = [&free, &held, &broken].iter().map(|scene| scene.beads().display().to_string()).collect();
     let mut check = free.beadlock(&["check"]);
     check.args(&dirs).stdin(Stdio::null());
     let ended = Ended::from(run(check));

@@ -25,9 +25,7 @@ fn testing_your_integration_works_word_for_word() {
     scene.wait_for_log("the skip", |log| log.contains(SKIPPING));
     std::fs::write(scene.path().join("go"), "").expect("let it go on");
     assert!(claimer.finish(beadlock_tests::wait::PATIENCE).status.success(), "the recipe ends well");
-    scene.wait_for_log("a cycle after the release", |log| {
-        log.rfind("Starting sync cycle...") > log.rfind(SKIPPING)
-    });
+    scene.wait_for_log("a cycle after the release", |log| log.rfind("Starting sync cycle...") > log.rfind(SKIPPING));
     assert!(!scene.lock().exists(), "the agent puts no lock back");
 }
 

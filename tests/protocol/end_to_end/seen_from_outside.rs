@@ -12,8 +12,7 @@ use serde_json::{Value, json};
 /// Longer than anything here takes.
 const BOUND: Duration = Duration::from_secs(30);
 
-const ARGS: [&str; 8] =
-    ["--interval", "10m", "--action", "none", "--db", ".beads", "--listen", "unix:agent.sock"];
+const ARGS: [&str; 8] = ["--interval", "10m", "--action", "none", "--db", ".beads", "--listen", "unix:agent.sock"];
 
 /// Reads what is to be exposed, strictly, and prints it: name, type, unit, and each sample.
 const READER: &str = "
@@ -134,9 +133,7 @@ fn who_cannot_be_reached_is_1_and_what_is_no_address_is_2() {
     let scene = Scene::new();
     let gone = scene.run(&["status", "--agent", "unix:nobody.sock"]);
     assert_eq!(gone.code, 1, "{gone:?}");
-    assert!(
-        gone.err.contains("no agent answers at unix:nobody.sock: no such file or directory; start one with")
-    );
+    assert!(gone.err.contains("no agent answers at unix:nobody.sock: no such file or directory; start one with"));
     for (args, words) in [
         (&["status", "--agent", "nonsense"][..], "is no address; examples: 127.0.0.1:9187"),
         (&["status", "--agent", "unix:x", ".beads"], "cannot be used with"),
@@ -160,9 +157,7 @@ fn who_cannot_be_reached_is_1_and_what_is_no_address_is_2() {
             }
         }
     });
-    for words in
-        ["is no beadlock-agent: missing field", "not as an agent: it says", "does not answer within 5s"]
-    {
+    for words in ["is no beadlock-agent: missing field", "not as an agent: it says", "does not answer within 5s"] {
         let ended = scene.run(&["status", "--agent", &address]);
         assert_eq!(ended.code, 1, "{ended:?}");
         assert!(ended.err.contains(words) && !ended.err.contains('\u{1b}'), "{words}: {ended:?}");

@@ -62,10 +62,7 @@ fn no_name_of_a_stranger_is_shown_for_a_holder() {
     let Some((said, pid)) = said(&WITHOUT_PROC, SCRIPT) else { return };
     assert!(said.contains(&format!("PID {pid}")), "the holder is not named at all: {said}");
     assert!(!said.contains(STRANGER), "{said}");
-    assert!(
-        !said.contains(HOLDER) && !said.contains("flock .beads"),
-        "not even by its number outside: {said}"
-    );
+    assert!(!said.contains(HOLDER) && !said.contains("flock .beads"), "not even by its number outside: {said}");
     let Some((said, _)) = self::said(&WITH_PROC, SCRIPT) else { return };
     assert!(said.contains(HOLDER) && !said.contains(STRANGER), "where /proc is its own: {said}");
 }

@@ -41,8 +41,7 @@ fn give(path: &Path, name: &str) -> bool {
 /// The mode, and the list.
 fn rights(path: &Path) -> (u32, Option<Vec<u8>>) {
     let mut list = [0; 200];
-    let list =
-        getxattr(path, ACCESS, &mut list).ok().and_then(|length| list.get(..length).map(<[u8]>::to_vec));
+    let list = getxattr(path, ACCESS, &mut list).ok().and_then(|length| list.get(..length).map(<[u8]>::to_vec));
     (fs::metadata(path).expect("it is there").mode() & 0o777, list)
 }
 

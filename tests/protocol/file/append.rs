@@ -28,9 +28,7 @@ fn lines_are_added_whole() {
 #[test]
 fn what_is_no_line_of_json_is_refused_as_a_whole() {
     let scene = Scene::new();
-    for (lines, words) in
-        [("{}\nx\n", "line 2: expected value"), ("\n", "line 1: it is empty"), ("{\n}\n", "line 1")]
-    {
+    for (lines, words) in [("{}\nx\n", "line 2: expected value"), ("\n", "line 1: it is empty"), ("{\n}\n", "line 1")] {
         let ended = scene.given(lines, &["append", "file:log.jsonl"]);
         assert_eq!(ended.code, 1, "{ended:?}");
         assert!(ended.err.contains(words), "{ended:?}");
@@ -61,10 +59,7 @@ fn fifty_at_once_never_into_each_other() {
     let started: Vec<Running> = (0..50)
         .map(|writer| {
             let line = |number| {
-                format!(
-                    "{{\"writer\":{writer},\"number\":{number},\"x\":\"{}\"}}\n",
-                    "x".repeat(writer * 200)
-                )
+                format!("{{\"writer\":{writer},\"number\":{number},\"x\":\"{}\"}}\n", "x".repeat(writer * 200))
             };
             scene.put(&format!("new-{writer}"), (0..4).map(line).collect::<String>());
             let mut command = scene.beadlock(&["append", "-q", "file:log.jsonl", "--wait", "60s"]);

@@ -112,11 +112,7 @@ impl Case {
         assert!(strange.is_empty(), "{at}: left behind: {strange:?}");
         self.backups(scene, is_done, at);
         if !is_done {
-            assert_eq!(
-                scene.text("data.5"),
-                "\"backup 5\"\n",
-                "{at}: it was not written, and a backup has moved"
-            );
+            assert_eq!(scene.text("data.5"), "\"backup 5\"\n", "{at}: it was not written, and a backup has moved");
         }
         is_done
     }
@@ -211,8 +207,7 @@ impl Case {
         let mut faults = Vec::new();
         for (call, errors) in FAULTS {
             let (before, all) = count.get(call).copied().unwrap_or_default();
-            faults
-                .extend(errors.iter().flat_map(|error| (before + 1..=all).map(move |at| (call, *error, at))));
+            faults.extend(errors.iter().flat_map(|error| (before + 1..=all).map(move |at| (call, *error, at))));
         }
         let stride = if all_is_asked_for() { 1 } else { faults.len() / FEW + 1 };
         let first = std::process::id() as usize % stride;
@@ -255,8 +250,7 @@ fn an_append_with_failures_at_every_call() {
 }
 
 /// Calls that change something, before each of which it is killed where strace does it.
-const STEPS: [&str; 8] =
-    ["write", "fchmod", "fsync", "linkat", "renameat", "unlinkat", "newfstatat", "close"];
+const STEPS: [&str; 8] = ["write", "fchmod", "fsync", "linkat", "renameat", "unlinkat", "newfstatat", "close"];
 
 /// Where a file system has no files without a name, or no hard links, another way is taken: killed there too.
 fn killed_where(refused: &str, only: impl Fn(usize, &str) -> bool) {
@@ -266,11 +260,8 @@ fn killed_where(refused: &str, only: impl Fn(usize, &str) -> bool) {
     }
     let (_, trace) = WRITE.traced(&Case::scene(), &[]);
     let is_it = |line: &&str| line.starts_with(&format!("{refused}("));
-    let at: Vec<usize> = (1..)
-        .zip(trace.lines().filter(is_it))
-        .filter(|(at, line)| only(*at, line))
-        .map(|(at, _)| at)
-        .collect();
+    let at: Vec<usize> =
+        (1..).zip(trace.lines().filter(is_it)).filter(|(at, line)| only(*at, line)).map(|(at, _)| at).collect();
     let (Some(first), Some(last)) = (at.first(), at.last()) else { panic!("no such {refused}: {trace}") };
     let refuse = format!("inject={refused}:error=EOPNOTSUPP:when={first}..{last}");
     let (ended, trace) = WRITE.traced(&Case::scene(), &["-e", &refuse]);

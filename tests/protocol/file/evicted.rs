@@ -100,9 +100,7 @@ impl Drop for Attribute<'_> {
 
 #[test]
 fn six_writes_of_a_file_that_may_not_change_move_no_backup() {
-    for (letter, said) in
-        [('i', "todo.json is immutable (chattr +i)"), ('a', "todo.json is append-only (chattr +a)")]
-    {
+    for (letter, said) in [('i', "todo.json is immutable (chattr +i)"), ('a', "todo.json is append-only (chattr +a)")] {
         for (name, way) in WAYS {
             let kept = Kept::new();
             let Some(attribute) = Attribute::set(&kept.scene, letter) else { return };
@@ -146,10 +144,6 @@ fn six_writes_that_succeed_move_all_of_them() {
         let script = again_and_again(way).replace("= 1", "= 0");
         let ended = kept.with_library(kept.scene.shell(&script));
         assert_eq!(ended.code, 0, "{name}: {ended:?}");
-        assert_eq!(
-            fs::read_to_string(kept.scene.path().join("todo.json.5")).expect("five"),
-            "\"new\"\n",
-            "{name}"
-        );
+        assert_eq!(fs::read_to_string(kept.scene.path().join("todo.json.5")).expect("five"), "\"new\"\n", "{name}");
     }
 }

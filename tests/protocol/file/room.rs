@@ -5,8 +5,7 @@ use beadlock_tests::{Ended, Scene, run};
 /// A file system of 64 KiB at `small`, and what the script does there; `fill` takes all of it but so many KiB.
 fn on_small(script: &str) -> Option<Ended> {
     let scene = Scene::new();
-    let before =
-        "set -u; mkdir small && mount -t tmpfs -o size=64k,nr_inodes=40 tmpfs small && cd small || exit 99
+    let before = "set -u; mkdir small && mount -t tmpfs -o size=64k,nr_inodes=40 tmpfs small && cd small || exit 99
         fill() { dd if=/dev/zero of=filler bs=1024 count=200 2>/dev/null; truncate -s -\"${1}k\" filler; }
         long() { printf '[\"'; head -c \"$1\" /dev/zero | tr '\\0' x; printf '\"]\\n'; }\n";
     let ended = Ended::from(run(scene.in_namespaces(&["--mount"], &format!("{before}{script}"))?));

@@ -41,12 +41,8 @@ fn reads_changes_writes() {
     let ended = scene.run(&["update", "file:todo.json", "--", "sed", "s/0/1/"]);
     assert_eq!(ended.code, 0, "{ended:?}");
     assert!(ended.err.starts_with("beadlock: wrote ") && ended.out.is_empty(), "{ended:?}");
-    assert_eq!(
-        (scene.text("todo.json"), scene.text("todo.json.1")),
-        ("{\"n\":1}\n".into(), "{\"n\":0}\n".into())
-    );
-    let (code, envelope) =
-        scene.json(&["update", "file:todo.json", "--backups", "0", "--", "sed", "s/1/22/"]);
+    assert_eq!((scene.text("todo.json"), scene.text("todo.json.1")), ("{\"n\":1}\n".into(), "{\"n\":0}\n".into()));
+    let (code, envelope) = scene.json(&["update", "file:todo.json", "--backups", "0", "--", "sed", "s/1/22/"]);
     assert_eq!((code, &envelope["data"]["bytes"], &envelope["data"]["backup"]), (0, &9.into(), &Value::Null));
     assert_eq!(scene.text("todo.json"), "{\"n\":22}\n");
 }
@@ -104,10 +100,7 @@ fn a_filter_that_takes_too_long_is_ended_with_all_it_has_started() {
         let options = ["update", "file:todo.json", "--filter-timeout", "200ms", "--kill-after", "300ms"];
         let ended = scene.run(&[&options[..], &["--", "sh", "-c", script]].concat());
         assert_eq!(ended.code, 124, "{script}: {ended:?}");
-        assert!(
-            ended.err.contains(&format!("{words} 200ms")) && ended.err.contains("--filter-timeout"),
-            "{ended:?}"
-        );
+        assert!(ended.err.contains(&format!("{words} 200ms")) && ended.err.contains("--filter-timeout"), "{ended:?}");
         // Half a second on a machine that has nothing else to do; the default of --kill-after alone is 10 s.
         assert!(begun.elapsed() < Duration::from_secs(10), "{script}: {:?}", begun.elapsed());
         wait_until(PATIENCE, "nothing is left", || marked_by(&scene).is_empty());
@@ -133,10 +126,7 @@ fn a_filter_whose_lock_is_lost() -> Duration {
     assert_eq!(ended.code, 9, "{ended:?}");
     assert!(ended.err.contains("todo.json.lock vanished; `git clean -x`"), "{ended:?}");
     wait_until(PATIENCE, "nothing is left", || marked_by(&scene).is_empty());
-    assert_eq!(
-        (scene.text("todo.json").as_str(), scene.files()),
-        ("{\"n\":0}\n", vec!["todo.json".to_owned()])
-    );
+    assert_eq!((scene.text("todo.json").as_str(), scene.files()), ("{\"n\":0}\n", vec!["todo.json".to_owned()]));
     took
 }
 
@@ -166,10 +156,7 @@ fn a_signal_is_passed_on_and_nothing_is_changed() {
         let ended = Ended::from(running.finish(PATIENCE));
         assert_eq!(ended.code, 128 + signal as i32, "{ended:?}");
         assert!(ended.err.contains("before the file was changed"), "{ended:?}");
-        assert_eq!(
-            (scene.text("told").as_str(), scene.text("todo.json").as_str()),
-            ("told\n", "{\"n\":0}\n")
-        );
+        assert_eq!((scene.text("told").as_str(), scene.text("todo.json").as_str()), ("told\n", "{\"n\":0}\n"));
     }
 }
 
@@ -220,12 +207,8 @@ fn a_hundred_adds_at_once_make_a_hundred_ids() {
         assert_eq!(ended.code, 0, "{ended:?}");
     }
     let value: Value = serde_json::from_str(&scene.text("todo.json")).expect("JSON");
-    let ids: BTreeSet<u64> = value["tasks"]
-        .as_array()
-        .expect("a list")
-        .iter()
-        .map(|task| task["id"].as_u64().expect("an id"))
-        .collect();
+    let ids: BTreeSet<u64> =
+        value["tasks"].as_array().expect("a list").iter().map(|task| task["id"].as_u64().expect("an id")).collect();
     assert_eq!(ids, (1..=100).collect());
 }
 

@@ -104,10 +104,7 @@ fn without_the_feature_a_schema_is_refused_before_anything() {
         assert_eq!((scene.text("x.json").as_str(), scene.files().len()), ("1", 2));
     }
     for command in ["write", "update", "append"] {
-        assert!(
-            scene.given("", &[command, "--help"]).out.contains("--features validate-schema"),
-            "{command}"
-        );
+        assert!(scene.given("", &[command, "--help"]).out.contains("--features validate-schema"), "{command}");
     }
 }
 
@@ -235,10 +232,7 @@ fn a_directory_that_may_not_be_written_is_named_as_the_reason() {
     fs::set_permissions(scene.path(), fs::Permissions::from_mode(0o555)).expect("chmod");
     let ended = with_input(command, b"2");
     assert_eq!((ended.code, scene.text("todo.json").as_str()), (1, "1"), "{ended:?}");
-    assert!(
-        ended.err.contains("todo.json.tmp: permission denied; its directory must be writable"),
-        "{ended:?}"
-    );
+    assert!(ended.err.contains("todo.json.tmp: permission denied; its directory must be writable"), "{ended:?}");
     fs::set_permissions(scene.path(), fs::Permissions::from_mode(0o755)).expect("chmod");
 }
 
@@ -253,10 +247,7 @@ fn a_file_system_that_may_not_be_written_is_named_as_the_reason() {
     let Some(command) = scene.in_namespaces(&["--mount"], script) else { return };
     let ended = beadlock_tests::Ended::from(beadlock_tests::run(command));
     assert_eq!(ended.out, "1\n1\n1\n", "{ended:?}");
-    assert!(
-        ended.err.contains("todo.json.tmp: read-only file system; its directory must be writable"),
-        "{ended:?}"
-    );
+    assert!(ended.err.contains("todo.json.tmp: read-only file system; its directory must be writable"), "{ended:?}");
     assert!(ended.err.contains("failed to open") && ended.err.contains("todo.json: read-only"), "{ended:?}");
 }
 
@@ -286,8 +277,7 @@ fn usage() {
 fn waits_for_the_lock_without_what_it_reads() {
     let scene = Scene::new();
     let lock_file = fs::File::create(scene.path().join("todo.json.lock")).expect("a lock file");
-    let held =
-        Flock::lock(lock_file, FlockArg::LockExclusiveNonblock).map_err(|(_, errno)| errno).expect("free");
+    let held = Flock::lock(lock_file, FlockArg::LockExclusiveNonblock).map_err(|(_, errno)| errno).expect("free");
     for (wait, words) in [
         (&["--wait", "200ms"][..], "Failed to acquire lock (timeout after 0.2s)"),
         (&["--no-wait"], "Cannot acquire lock on todo.json (another process may be active)"),
@@ -349,8 +339,7 @@ fn fifty_at_once_and_each_reader_sees_whole_json() {
     let mut seen = 0;
     for mut writer in writers {
         while writer.is_running() {
-            let value: serde_json::Value =
-                serde_json::from_str(&scene.text("todo.json")).expect("whole JSON");
+            let value: serde_json::Value = serde_json::from_str(&scene.text("todo.json")).expect("whole JSON");
             assert!(value["n"].is_u64());
             seen += 1;
         }
@@ -363,13 +352,11 @@ fn fifty_at_once_and_each_reader_sees_whole_json() {
 #[test]
 fn the_audit_has_what_happened_to_the_lock() {
     let scene = Scene::new();
-    let audited =
-        |input: &str, args: &[&str]| scene.given(input, &[args, &["--audit", "audit.jsonl"]].concat()).code;
+    let audited = |input: &str, args: &[&str]| scene.given(input, &[args, &["--audit", "audit.jsonl"]].concat()).code;
     assert_eq!(audited("1", &["write", "-q", "file:todo.json"]), 0);
     assert_eq!(audited("1", &["append", "-q", "file:todo.json"]), 0);
     let events = || {
-        let event =
-            |line: &str| serde_json::from_str::<serde_json::Value>(line).expect("JSON")["event"].to_string();
+        let event = |line: &str| serde_json::from_str::<serde_json::Value>(line).expect("JSON")["event"].to_string();
         scene.text("audit.jsonl").lines().map(event).collect::<Vec<_>>()
     };
     let (acquired, released) = ("\"lock_acquired\"", "\"lock_released\"");

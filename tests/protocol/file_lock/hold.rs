@@ -47,17 +47,11 @@ fn a_wait_that_ran_out_is_exit_8_and_says_what_the_document_says() {
     let (code, envelope) = files.scene.json(&["hold", TARGET, "--wait", "1s", "--", "touch", "ran"]);
     assert!(begun.elapsed() >= Duration::from_secs(1));
     let error = &envelope["error"];
-    assert_eq!(
-        (code, error["code"].as_str(), error["retryable"].as_bool()),
-        (8, Some("E_LOCK_FAILED"), Some(true))
-    );
+    assert_eq!((code, error["code"].as_str(), error["retryable"].as_bool()), (8, Some("E_LOCK_FAILED"), Some(true)));
     assert!(error["retry_after_ms"].as_u64().is_some_and(|pause| (1000..=30_000).contains(&pause)));
     let message = error["message"].as_str().expect("a message");
     assert!(message.starts_with("Failed to acquire lock (timeout after 1s): "), "{message}");
-    assert!(
-        message.contains(&format!("todo.json is locked by PID {} (sleep 600)", somebody.pid())),
-        "{message}"
-    );
+    assert!(message.contains(&format!("todo.json is locked by PID {} (sleep 600)", somebody.pid())), "{message}");
     assert!(message.contains("raise the timeout (--wait DUR)"), "{message}");
     assert!(message.contains("look for stuck processes: lsof +D /"), "{message}");
     let detail = error["detail"].as_str().expect("a detail");
@@ -169,10 +163,7 @@ fn a_lock_file_that_cannot_be_had_is_exit_8_and_names_it() {
     open(0o555);
     let ended = Ended::from(run(command));
     assert_eq!(ended.code, 8, "{ended:?}");
-    assert!(
-        ended.err.contains("cannot be made: permission denied; its directory must be writable"),
-        "{ended:?}"
-    );
+    assert!(ended.err.contains("cannot be made: permission denied; its directory must be writable"), "{ended:?}");
     // Where it is there it need not be written.
     open(0o755);
     std::fs::write(files.lock(), "").expect("a lock file");

@@ -42,10 +42,7 @@ fn an_exclusive_lock_inside_a_shared_hold_is_refused_and_a_shared_one_is_not() {
     {
         let ended = inside(&files, &["--shared"], &format!("echo 1 | $BEADLOCK {exclusive}"));
         assert_eq!((ended.code, ended.out.as_str()), (8, ""), "{ended:?}");
-        assert!(
-            ended.err.contains("but shared with others: an exclusive lock would wait for itself"),
-            "{ended:?}"
-        );
+        assert!(ended.err.contains("but shared with others: an exclusive lock would wait for itself"), "{ended:?}");
     }
 }
 
@@ -54,9 +51,7 @@ fn an_exclusive_lock_inside_a_shared_hold_is_refused_and_a_shared_one_is_not() {
 fn who_is_not_below_the_hold_is_not_in_it() {
     let files = Files::new();
     let holding = files.holding(&[], "env >env.new; mv env.new env; exec sleep 60");
-    beadlock_tests::wait_until(beadlock_tests::wait::PATIENCE, "its environment", || {
-        files.path("env").exists()
-    });
+    beadlock_tests::wait_until(beadlock_tests::wait::PATIENCE, "its environment", || files.path("env").exists());
     let mut command = files.scene.beadlock(&["hold", "--no-wait", TARGET, "--", "true"]);
     for line in files.read("env").lines().filter(|line| line.starts_with("BEADLOCK_HELD")) {
         let (name, value) = line.split_once('=').expect("a variable");

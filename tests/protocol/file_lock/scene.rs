@@ -64,8 +64,7 @@ impl Files {
     #[track_caller]
     pub fn holding(&self, options: &[&str], script: &str) -> Running {
         let script = format!("echo $$ >ready; {script}");
-        let running =
-            self.scene.start(&[&["hold", TARGET], options, &["--", "sh", "-c", script.as_str()]].concat());
+        let running = self.scene.start(&[&["hold", TARGET], options, &["--", "sh", "-c", script.as_str()]].concat());
         self.wait_for("ready");
         running
     }

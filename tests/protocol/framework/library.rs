@@ -32,8 +32,8 @@ fn a_refusal_says_every_pause_of_the_rule_and_no_other() {
             let ((least, most), (_, at_first)) = (told(age, begun.elapsed()), told(age, Duration::ZERO));
             let fifth = (at_first - least) / 5;
             let in_range = said.iter().all(|said| (least..=most).contains(said));
-            let is_spread = said.iter().any(|said| *said <= least + fifth)
-                && said.iter().any(|said| *said >= at_first - fifth);
+            let is_spread =
+                said.iter().any(|said| *said <= least + fifth) && said.iter().any(|said| *said >= at_first - fifth);
             assert!(in_range && is_spread, "{target} at {age} s, of {least} to {most}: {said:?}");
         }
     }

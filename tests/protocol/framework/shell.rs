@@ -110,8 +110,7 @@ fn a_killed_holder_is_taken_over_at_once() {
     let scene = Scene::new();
     let mut killed = scene.start(&["hold", TARGET, "--", "sleep", "1000"]);
     let command = holder(&scene);
-    let script =
-        format!("exec '{}' hold {TARGET} --wait 1h -- sleep 1000 2>said", binaries::beadlock().display());
+    let script = format!("exec '{}' hold {TARGET} --wait 1h -- sleep 1000 2>said", binaries::beadlock().display());
     let mut waiting = Running::start(scene.shell(&script));
     let said = || fs::read_to_string(scene.path().join("said")).unwrap_or_default();
     wait_until(PATIENCE, "it waits", || said().contains("waiting"));
@@ -163,8 +162,7 @@ fn a_killed_holder_that_is_reaped_late_is_taken_over_when_it_is() {
 fn the_lock_goes_with_the_command_however_that_ends() {
     let scene = Scene::new();
     for (script, code) in [("exit 0", 0), ("exit 3", 3), ("kill -KILL $$", 137)] {
-        let ended =
-            scene.run(&["hold", TARGET, "--", "sh", "-c", &format!("test -e deploy.lock && {script}")]);
+        let ended = scene.run(&["hold", TARGET, "--", "sh", "-c", &format!("test -e deploy.lock && {script}")]);
         assert_eq!((ended.code, lock(&scene).exists()), (code, false), "{script}: {ended:?}");
     }
     for (signal, code) in [(Signal::SIGTERM, 143), (Signal::SIGINT, 130), (Signal::SIGHUP, 129)] {

@@ -63,8 +63,7 @@ impl Workspace {
     /// Starts ours, and returns once its command is at work.
     fn holder(&self, options: &[&str]) -> Running {
         let _ = fs::remove_file(self.scene.path().join("at-work"));
-        let hold =
-            [&["hold", TARGET, "--session-id", "ours", "--operation", "write:tasks.json"][..], options];
+        let hold = [&["hold", TARGET, "--session-id", "ours", "--operation", "write:tasks.json"][..], options];
         let work = ["--", "sh", "-c", "echo >at-work; exec sleep 60"];
         let running = Running::start(self.scene.beadlock(&[&hold.concat()[..], &work].concat()));
         wait_until(PATIENCE, "our command", || self.scene.path().join("at-work").exists());
@@ -73,8 +72,7 @@ impl Workspace {
 
     /// Starts its, and returns once it has the lock.
     fn its_holder(&self) -> Running {
-        let running =
-            Running::start(self.python("lock.acquire_blocking('write:state.json')\ntime.sleep(60)"));
+        let running = Running::start(self.python("lock.acquire_blocking('write:state.json')\ntime.sleep(60)"));
         wait_until(PATIENCE, "its lock", || self.record()["session_id"] == "old");
         running
     }
@@ -82,11 +80,7 @@ impl Workspace {
     /// What both say of the lock that is there: one status, seen from outside.
     fn status(&self) -> Value {
         let (its, ours) = self.both();
-        assert_eq!(
-            (&its["is_stale"], &its["we_hold_it"]),
-            (&ours["is_stale"], &ours["we_hold_it"]),
-            "{its} {ours}"
-        );
+        assert_eq!((&its["is_stale"], &its["we_hold_it"]), (&ours["is_stale"], &ours["we_hold_it"]), "{its} {ours}");
         its
     }
 
@@ -98,8 +92,7 @@ impl Workspace {
         };
         let its = parsed(self.it("print(json.dumps(lock.status()))"));
         let ours = parsed(self.ours(&["status", TARGET, "--raw"]));
-        let keys =
-            |status: &Value| status.as_object().map(|status| status.keys().cloned().collect::<Vec<_>>());
+        let keys = |status: &Value| status.as_object().map(|status| status.keys().cloned().collect::<Vec<_>>());
         assert_eq!((&its["holder"], keys(&its)), (&ours["holder"], keys(&ours)));
         (its, ours)
     }
@@ -113,10 +106,9 @@ fn it_waits_for_ours_and_names_it() {
     let status = workspace.status();
     assert_eq!((&status["locked"], &status["is_stale"]), (&true.into(), &false.into()));
     assert_eq!(workspace.it("print(lock.acquire_nowait('x'))").out, "False\n");
-    let refused = workspace
-        .it("try: lock.acquire_blocking('x', max_wait=0.3)\nexcept LockError as error: print(error)");
-    let words =
-        "Could not acquire lock within 0.3s. Held by session 'ours' for operation 'write:tasks.json'\n";
+    let refused =
+        workspace.it("try: lock.acquire_blocking('x', max_wait=0.3)\nexcept LockError as error: print(error)");
+    let words = "Could not acquire lock within 0.3s. Held by session 'ours' for operation 'write:tasks.json'\n";
     assert_eq!((refused.code, &*refused.out), (0, words), "{refused:?}");
     holder.signal(Signal::SIGTERM);
     holder.wait(PATIENCE);
@@ -152,19 +144,14 @@ fn each_breaks_what_the_other_has_left_dead_in_the_same_words() {
     holder.signal(Signal::SIGKILL);
     drop(holder);
     let words = format!("[LOCK] Breaking stale lock: process {pid} is dead\n");
-    wait_until(PATIENCE, "the end of our command", || {
-        workspace.it("print(lock.status()['is_stale'])").out == "True\n"
-    });
+    wait_until(PATIENCE, "the end of our command", || workspace.it("print(lock.status()['is_stale'])").out == "True\n");
     assert_eq!(workspace.status()["is_stale"], true);
     let taken = workspace.it("lock.acquire_blocking('x')");
     assert_eq!((taken.code, &*taken.err), (0, &*words));
     let pid = workspace.record()["pid"].to_string();
     assert_eq!(workspace.status()["stale_reason"], format!("process {pid} is dead"));
     let check = workspace.ours(&["check", TARGET]);
-    assert_eq!(
-        (check.code, &*check.out),
-        (0, &*format!("[LOCK] Breaking stale lock: process {pid} is dead\n"))
-    );
+    assert_eq!((check.code, &*check.out), (0, &*format!("[LOCK] Breaking stale lock: process {pid} is dead\n")));
     assert!(!workspace.lock().exists());
 }
 
@@ -188,8 +175,7 @@ fn each_calls_the_others_too_old_in_the_same_words() {
         let reason = status["stale_reason"].as_str().unwrap_or_default();
         assert!(reason.starts_with(start) && reason.ends_with(end), "{reason}");
         let broken = workspace.ours(&["hold", TARGET, "--", "true"]);
-        let line =
-            broken.err.lines().find(|line| line.contains("[LOCK] Breaking stale lock: ")).unwrap_or_default();
+        let line = broken.err.lines().find(|line| line.contains("[LOCK] Breaking stale lock: ")).unwrap_or_default();
         assert!(line.contains(start) && line.ends_with(end), "{broken:?}");
     }
 }
@@ -214,8 +200,7 @@ fn a_living_hold_is_never_too_old_for_it() {
 fn its_break_of_ours_is_a_loss_and_its_lock_stays() {
     let Some(workspace) = Workspace::new() else { return };
     let holder = workspace.holder(&["--kill-after", "1s"]);
-    let broken =
-        workspace.it("lock_manager.MemoryLock.STALE_TIMEOUT_SECONDS = -1\nlock.acquire_blocking('x')");
+    let broken = workspace.it("lock_manager.MemoryLock.STALE_TIMEOUT_SECONDS = -1\nlock.acquire_blocking('x')");
     assert!(broken.code == 0 && broken.err.contains("[LOCK] Breaking stale lock: lock is "), "{broken:?}");
     let text = workspace.text();
     let ended = Ended::from(holder.finish(PATIENCE));

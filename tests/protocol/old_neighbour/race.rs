@@ -21,8 +21,7 @@ const WORK: &str = "import json, os, signal, sys, time\n\
         count = int(open('counter').read() or 0)\n    time.sleep(0.02)\n    open('counter', 'w').write(str(count + 1))\n    say('end', who)\n";
 
 /// One of ours, under `beadlock hold`: told to end, it says when it did.
-const OURS: &str =
-    "signal.signal(signal.SIGTERM, lambda *_: (say('end', 'ours'), os._exit(1)))\nwork('ours')\n";
+const OURS: &str = "signal.signal(signal.SIGTERM, lambda *_: (say('end', 'ours'), os._exit(1)))\nwork('ours')\n";
 
 /// One of theirs. What its own race with another of theirs makes of it (their new locks have one name before they are
 /// renamed) is an end like any other. It looks often, or it would never find the lock free beside four who are woken.
@@ -50,8 +49,7 @@ fn turns(log: &str) -> Vec<Turn> {
     for line in log.lines() {
         let words: Vec<&str> = line.split(' ').collect();
         let [time, process, what, who, rest @ ..] = &*words else { panic!("{line}") };
-        let (time, process): (u64, u32) =
-            (time.parse().expect("a time"), process.parse().expect("a process"));
+        let (time, process): (u64, u32) = (time.parse().expect("a time"), process.parse().expect("a process"));
         match *what {
             "wrote" => {
                 wrote.insert(process, time);
@@ -85,8 +83,7 @@ fn two_of_ours_are_never_at_work_at_once_and_one_of_theirs_only_by_its_own_race(
     let limit = Duration::from_secs(seconds.unwrap_or(3));
     // A process has one turn: by the document it would have the lock again while its PID is in it.
     let ours = || {
-        let hold =
-            ["hold", "memory:memory", "--wait", "30", "--kill-after", "1s", "--", "python3", "ours.py"];
+        let hold = ["hold", "memory:memory", "--wait", "30", "--kill-after", "1s", "--", "python3", "ours.py"];
         Running::start(workspace.scene.beadlock(&hold))
     };
     let theirs = || Running::start(workspace.python(&format!("{WORK}{THEIRS}")));

@@ -28,11 +28,7 @@ fn it_sees_ours_as_held() {
     assert_eq!(refused.code, 1, "{refused:?}");
     assert_eq!(refused.err, format!("ERROR: Lock is held by active process.\n{text}"));
     let refused = street.it(&format!("{ITS_CLAIM} true"));
-    assert_eq!(
-        refused.err,
-        format!("ERROR: Lock is held by active process.\n{text}"),
-        "force is for stale ones"
-    );
+    assert_eq!(refused.err, format!("ERROR: Lock is held by active process.\n{text}"), "force is for stale ones");
     let refused = street.it(&format!("release_lock {NAME} old-1"));
     assert_eq!((refused.code, &*refused.err), (1, "ERROR: Lock held by different request: ours-1\n"));
     assert_eq!(street.text(), text);
@@ -45,9 +41,7 @@ fn it_sees_ours_as_stale() {
     let holder = street.holder(&["--ttl", "5"]);
     assert_eq!(street.it("is_lock_stale \"$LOCK\"").code, 1, "active");
     holder.signal(Signal::SIGKILL);
-    wait_until(PATIENCE, "its judgement that ours is stale", || {
-        street.it("is_lock_stale \"$LOCK\"").code == 0
-    });
+    wait_until(PATIENCE, "its judgement that ours is stale", || street.it("is_lock_stale \"$LOCK\"").code == 0);
     let text = street.text();
     let refused = street.it(ITS_CLAIM);
     assert_eq!(refused.code, 1, "{refused:?}");
@@ -82,11 +76,7 @@ fn ours_sees_its_as_held() {
     assert_eq!(street.it(ITS_CLAIM).code, 0);
     let text = street.text();
     let check = street.ours(&["check", TARGET]);
-    assert_eq!(
-        (check.code, check.out.trim_end()),
-        (4, "Skipping database (locked by old-tool)"),
-        "{check:?}"
-    );
+    assert_eq!((check.code, check.out.trim_end()), (4, "Skipping database (locked by old-tool)"), "{check:?}");
     let status = street.ours(&["status", TARGET]);
     assert!(status.code == 0 && status.out.starts_with("active "), "{status:?}");
     assert!(status.out.contains("intent: deploy-app, version 1.2.0"), "{status:?}");
@@ -215,12 +205,11 @@ fn its_heartbeat_is_respected_by_our_steal() {
     // The program: the move as soon as the old file is aside, or at the latest over our lock.
     fs::remove_file(street.lock()).expect("remove its lock");
     street.its_stale_lock();
-    let it = Running::start(street.bash(
-        "mv() { until [[ -e $LOCK.aside ]]; do :; done; command mv \"$@\"; }; update_heartbeat \"$LOCK\"",
-    ));
+    let it = Running::start(
+        street.bash("mv() { until [[ -e $LOCK.aside ]]; do :; done; command mv \"$@\"; }; update_heartbeat \"$LOCK\""),
+    );
     wait_until(PATIENCE, "its copy", || {
-        fs::read_to_string(street.dir().join(format!("{NAME}.lock.heartbeat.tmp")))
-            .is_ok_and(|text| text.contains('}'))
+        fs::read_to_string(street.dir().join(format!("{NAME}.lock.heartbeat.tmp"))).is_ok_and(|text| text.contains('}'))
     });
     let ours = Ended::from(run(street.hold(&["--force-lock"], "echo >at-work; exec sleep 60")));
     assert!(matches!(ours.code, 4 | 9), "{ours:?}");
@@ -233,10 +222,9 @@ fn its_heartbeat_is_respected_by_our_steal() {
 fn its_move_over_ours_is_noticed_as_a_loss() {
     let Some(street) = Street::new() else { return };
     let copy = "jq '.request_id = \"old-1\"' \"$LOCK\" >copy; mv copy \"$LOCK\"";
-    for (move_over, its, words) in [
-        ("update_heartbeat \"$LOCK\"", "ours-1", "was replaced by a copy of itself"),
-        (copy, "old-1", "is ours's now"),
-    ] {
+    for (move_over, its, words) in
+        [("update_heartbeat \"$LOCK\"", "ours-1", "was replaced by a copy of itself"), (copy, "old-1", "is ours's now")]
+    {
         let _ = fs::remove_file(street.lock());
         let _ = fs::remove_file(street.scene.path().join("at-work"));
         let holder = street.holder(&["--kill-after", "1s"]);

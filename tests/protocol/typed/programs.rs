@@ -100,8 +100,7 @@ fn what_beadlock_says_about_a_claim_leads_to_its_directory() {
         let held = beadlock(&["hold", "--no-wait"], &["--", "true"]);
         let line = after(&held.err, "look at it: ").replace("when nobody needs it: ", "");
         let raw: Vec<_> = [words("beadlock status --raw"), vec![dir.as_os_str()]].concat();
-        let malformed: Vec<_> =
-            [words("beadlock break"), vec![dir.as_os_str()], words("--malformed")].concat();
+        let malformed: Vec<_> = [words("beadlock break"), vec![dir.as_os_str()], words("--malformed")].concat();
         pastes(&recorder, &line, &[&raw, &malformed]);
     }
 }
@@ -158,8 +157,7 @@ fn what_beadlock_log_says_about_a_hostile_host_and_holder_is_harmless() {
         let name = OsStr::new(name);
         let ssh = [words("ssh --"), vec![name], words("ps -fp 77")].concat();
         pastes(&recorder, &command(1), &[&ssh]);
-        let mut holder =
-            OsString::from(if name.as_bytes().starts_with(b"-") { "--holder=" } else { "--holder" });
+        let mut holder = OsString::from(if name.as_bytes().starts_with(b"-") { "--holder=" } else { "--holder" });
         let mut by_holder = words("beadlock break .beads");
         if name.as_bytes().starts_with(b"-") {
             holder.push(name);
@@ -212,8 +210,7 @@ fn what_the_agent_says_about_a_repository_leads_to_it() {
         let tracked = ".beads/x;touch PWN-wal";
         fs::write(top.join(tracked), "").expect("write it");
         git(&["add", "-f", tracked]);
-        let remove =
-            [words("git -C"), vec![top.as_os_str()], words("rm --cached --"), vec![OsStr::new(tracked)]];
+        let remove = [words("git -C"), vec![top.as_os_str()], words("rm --cached --"), vec![OsStr::new(tracked)]];
         pastes(&recorder, &once("an open database; type: "), &[&remove.concat()]);
         git(&["rm", "-q", "--cached", tracked]);
         git(&["checkout", "-q", "--detach"]);

@@ -92,12 +92,7 @@ impl Recorder {
         command.env("PATH", self.top.path().join("bin")).env("RECORD", self.record());
         let output = run(command);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(
-            (said.as_str(), output.stdout.as_slice()),
-            ("", &b""[..]),
-            "{shell}:\n{}",
-            lines.join("\n")
-        );
+        assert_eq!((said.as_str(), output.stdout.as_slice()), ("", &b""[..]), "{shell}:\n{}", lines.join("\n"));
         let left: Vec<_> = fs::read_dir(&here).expect("list here").flatten().map(|it| it.path()).collect();
         assert_eq!(left, [""; 0].map(PathBuf::from), "something else has run:\n{}", lines.join("\n"));
         read(&self.record())

@@ -83,17 +83,16 @@ fn read(text: &str) -> (String, usize) {
 /// It begins with a program and has a place for a name.
 pub fn is_template(literal: &Literal) -> bool {
     let first = literal.text.split(' ').next().unwrap_or_default();
-    let is_made_otherwise =
-        ["format!(", "format_args!("].iter().any(|name| literal.before.trim_end().ends_with(name));
+    let is_made_otherwise = ["format!(", "format_args!("].iter().any(|name| literal.before.trim_end().ends_with(name));
     literal.text.contains("{}") && PROGRAMS.contains(&first) && !is_made_otherwise
 }
 
 /// It has a command with a name in it, and is not a template: the name would not be quoted.
 pub fn is_made_elsewhere(literal: &Literal) -> bool {
     let is_begun = |at: usize| literal.text[..at].ends_with([' ', '(', '`']) || at == 0;
-    let commands = COMMANDS.iter().flat_map(|command| {
-        literal.text.match_indices(command).filter(|(at, _)| is_begun(*at)).map(|(at, _)| at)
-    });
+    let commands = COMMANDS
+        .iter()
+        .flat_map(|command| literal.text.match_indices(command).filter(|(at, _)| is_begun(*at)).map(|(at, _)| at));
     // Up to the end of the command a name is put in.
     let mut names = commands.filter(|at| {
         let command = literal.text[*at..].split([';', ',', '`', '|']).next().unwrap_or_default();

@@ -92,9 +92,7 @@ fn meant(template: &str, words: &[Argv]) -> Vec<Argv> {
     let of_command = |command: &str| {
         let parts = command.split(' ').filter(|word| !word.is_empty());
         parts
-            .flat_map(
-                |word| if word == "{}" { words.next().expect("a part").clone() } else { vec![word.into()] },
-            )
+            .flat_map(|word| if word == "{}" { words.next().expect("a part").clone() } else { vec![word.into()] })
             .collect()
     };
     template.split(['|', ';']).map(of_command).collect()
@@ -139,8 +137,7 @@ fn every_template_runs_what_it_means_and_nothing_else() {
                 names.by_ref().take(count).map(|(name, kind)| part(name, *kind)).unzip();
             let line = to_type(template, &parts);
             if line.starts_with("# no command to paste: ") {
-                let is_dashed =
-                    |part: &Part<'_>| matches!(part, Part::Word(word) if word.as_bytes().starts_with(b"-"));
+                let is_dashed = |part: &Part<'_>| matches!(part, Part::Word(word) if word.as_bytes().starts_with(b"-"));
                 let ends_so = words.iter().flatten().any(|word| word.as_bytes().ends_with(b"\n"));
                 prop_assert!(parts.iter().any(is_dashed) || ends_so, "{parts:?}");
                 refused.set(refused.get() + 1);

@@ -26,8 +26,7 @@ impl Actor {
     pub fn start(scene: &Scene, operation: Operation, means: &str, kind: Kind) -> Self {
         let mut command = scene.command(env!("CARGO_BIN_EXE_stepwise"));
         command.arg(format!("{operation:?}")).arg(means).arg(format!("{kind:?}")).arg(scene.beads());
-        let mut child =
-            command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("stepwise starts");
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("stepwise starts");
         let stdout = BufReader::new(child.stdout.take().expect("its stdout"));
         let (sender, lines) = channel();
         std::thread::spawn(move || {

@@ -108,11 +108,7 @@ fn a_claim_that_is_killed_in_its_drain_leaves_nothing() {
     end_cycle(&scene);
     assert_eq!(Ended::from(cycle.finish(PATIENCE)).code, 0, "the cycle has noticed nothing");
     assert_eq!(standing(&scene, Kind::Beads, Checker::Program), Vec::<String>::new());
-    assert_eq!(
-        scene.run(&["hold", "-q", "--no-wait", "--", "true"]).code,
-        0,
-        "the next claim finds the gate open"
-    );
+    assert_eq!(scene.run(&["hold", "-q", "--no-wait", "--", "true"]).code, 0, "the next claim finds the gate open");
     assert_eq!(
         (ran(scene.path()), scene.names()),
         (vec!["cycle".into(), "cycled".into()], vec!["issues.jsonl".into()])
@@ -126,11 +122,7 @@ fn a_claim_waits_for_the_work_of_a_cycle_that_was_killed() {
     cycle.signal(Signal::SIGKILL);
     cycle.wait(PATIENCE);
     assert!(Gate::try_take(&scene.beads()).expect("a gate").is_none(), "its work keeps the gate");
-    assert_eq!(
-        (ran(scene.path()), waiters(&scene.beads())),
-        (vec!["cycle".to_owned()], 1),
-        "the claim still waits"
-    );
+    assert_eq!((ran(scene.path()), waiters(&scene.beads())), (vec!["cycle".to_owned()], 1), "the claim still waits");
     end_cycle(&scene);
     assert_eq!(Ended::from(hold.finish(PATIENCE)).code, 0);
     assert_eq!(ran(scene.path()), ["cycle", "cycled", "hold", "held"], "the command runs after the work");
@@ -141,9 +133,8 @@ fn a_claim_waits_for_the_work_of_a_cycle_that_was_killed() {
 fn a_claim_by_the_lock_file_alone_runs_beside_the_cycle() {
     let scene = Scene::new();
     let cycle = start_cycle(&scene);
-    let script = format!(
-        "[ -e .beads/.exclusive-lock ] && exit 4; printf %s \"$0\" >.beads/.exclusive-lock; {COMMAND}"
-    );
+    let script =
+        format!("[ -e .beads/.exclusive-lock ] && exit 4; printf %s \"$0\" >.beads/.exclusive-lock; {COMMAND}");
     let mut command = scene.shell(&script);
     command.arg(live(Kind::Beads, "ours"));
     assert_eq!(Ended::from(beadlock_tests::run(command)).code, 0);

@@ -112,19 +112,7 @@ fn expected(point: Point, intruder: Intruder) -> Expected {
 fn command(scene: &Scene) -> Command {
     let mut command = scene.shell("kill -STOP $$; exec \"$@\" 2>said");
     command.arg("sh").arg(binaries::beadlock());
-    command.args([
-        "hold",
-        "-q",
-        "--no-wait",
-        "--drain",
-        "60s",
-        "--holder",
-        "ours",
-        "--",
-        "sh",
-        "-c",
-        COMMAND,
-    ]);
+    command.args(["hold", "-q", "--no-wait", "--drain", "60s", "--holder", "ours", "--", "sh", "-c", COMMAND]);
     command
 }
 
@@ -136,12 +124,8 @@ fn children(pid: i32) -> Vec<i32> {
 /// It is where its name says.
 fn assert_is_at(point: Point, scene: &Scene, pid: i32) {
     let is_shut = Gate::try_take(&scene.beads()).expect("it has a gate").is_none();
-    let found = (
-        children(pid).len(),
-        is_shut,
-        Kind::Beads.holder(scene).as_deref() == Some("ours"),
-        ran(scene.path()).len(),
-    );
+    let found =
+        (children(pid).len(), is_shut, Kind::Beads.holder(scene).as_deref() == Some("ours"), ran(scene.path()).len());
     let expected = match point {
         Point::Fork => (0, false, false, 0),
         Point::Gate => (1, false, false, 0),
@@ -245,8 +229,7 @@ fn loses_by_script(intruder: Intruder) -> bool {
     use nix::sys::wait::{WaitPidFlag, waitpid};
     let scene = Scene::new();
     let record = crate::operation::live(Kind::Beads, "ours");
-    let script =
-        "[ -e .beads/.exclusive-lock ] && exit 4; kill -STOP $$; printf %s \"$0\" >.beads/.exclusive-lock";
+    let script = "[ -e .beads/.exclusive-lock ] && exit 4; kill -STOP $$; printf %s \"$0\" >.beads/.exclusive-lock";
     let mut command = scene.shell(script);
     let mut child = command.arg(record).spawn().expect("sh starts");
     let pid = nix::unistd::Pid::from_raw(child.id().cast_signed());
@@ -254,8 +237,7 @@ fn loses_by_script(intruder: Intruder) -> bool {
     let mut visit = Visit::of(intruder, Kind::Beads, &scene);
     visit.ends(&scene);
     let has_claimed = Kind::Beads.holder(&scene);
-    kill(pid, if intruder == Intruder::Crash { Signal::SIGKILL } else { Signal::SIGCONT })
-        .expect("it is ours");
+    kill(pid, if intruder == Intruder::Crash { Signal::SIGKILL } else { Signal::SIGCONT }).expect("it is ours");
     child.wait().expect("it ends");
     let stands = standing(&scene, Kind::Beads, Checker::Library);
     has_claimed.is_some_and(|holder| !stands.contains(&holder))

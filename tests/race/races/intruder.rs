@@ -29,14 +29,8 @@ pub enum Intruder {
 }
 
 impl Intruder {
-    pub const ALL: [Self; 6] = [
-        Self::WriterInPlace,
-        Self::WriterByRename,
-        Self::Crash,
-        Self::SecondRemover,
-        Self::Claimer,
-        Self::Cycle,
-    ];
+    pub const ALL: [Self; 6] =
+        [Self::WriterInPlace, Self::WriterByRename, Self::Crash, Self::SecondRemover, Self::Claimer, Self::Cycle];
     /// Those to whom it makes a difference by which means a lock is moved.
     const OF_THE_MEANS: [Self; 3] = [Self::WriterInPlace, Self::WriterByRename, Self::Crash];
 

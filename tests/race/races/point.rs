@@ -69,8 +69,7 @@ impl Stopped {
         let child = command.stdout(Stdio::null()).spawn().expect("sh starts");
         let mut stopped = Self { traced: pid_of(&child), child, is_reaped: false };
         stopped.next_status(WaitPidFlag::WUNTRACED, point);
-        let mut options =
-            Options::PTRACE_O_TRACESYSGOOD | Options::PTRACE_O_TRACEEXEC | Options::PTRACE_O_EXITKILL;
+        let mut options = Options::PTRACE_O_TRACESYSGOOD | Options::PTRACE_O_TRACEEXEC | Options::PTRACE_O_EXITKILL;
         if point == Point::Execute {
             options |= Options::PTRACE_O_TRACEFORK | Options::PTRACE_O_TRACECLONE;
         }
@@ -102,8 +101,7 @@ impl Stopped {
                 }
                 WaitStatus::PtraceSyscall(pid) if executed => {
                     inside = !inside;
-                    let is_it =
-                        inside && call_of(pid).is_some_and(|(number, words)| point.is(number, &words));
+                    let is_it = inside && call_of(pid).is_some_and(|(number, words)| point.is(number, &words));
                     seen += usize::from(is_it);
                     if seen == point.count() {
                         return;

@@ -17,12 +17,7 @@ pub const CLAIMS: [&str; 6] = [
 ];
 
 /// The first sentence that is not true of this course. `alone` is the course that the operation takes by itself.
-pub fn broken_rule(
-    operation: Operation,
-    visit: &Visit,
-    alone: &Course,
-    course: &Course,
-) -> Option<&'static str> {
+pub fn broken_rule(operation: Operation, visit: &Visit, alone: &Course, course: &Course) -> Option<&'static str> {
     let rules = match visit.intruder {
         Intruder::WriterInPlace | Intruder::WriterByRename => of_a_writer(operation, visit, course),
         Intruder::SecondRemover => of_a_remover(visit, alone, course),
@@ -44,18 +39,13 @@ fn of_a_writer(operation: Operation, visit: &Visit, course: &Course) -> Rules {
     let stands = |holder: &str| course.standing.iter().any(|there| there == holder);
     let is_written_over = |holder: &str| visit.over.as_deref() == Some(holder);
     let is_ended = |holder: &str| {
-        ends(operation).is_some_and(|(ended, _)| ended == holder)
-            && ["Released", "Kept"].contains(&course.answer())
+        ends(operation).is_some_and(|(ended, _)| ended == holder) && ["Released", "Kept"].contains(&course.answer())
     };
     let mut claims = standing_before(operation).to_vec();
     claims.extend((course.answer() == "Claimed").then_some("ours"));
     let is_spared = claims.iter().all(|claim| stands(claim) || is_written_over(claim) || is_ended(claim));
     let is_told = ["Free", "Claimed"].contains(&course.answer());
-    vec![
-        (CLAIMS[0], stands("naive")),
-        (CLAIMS[1], is_spared),
-        (CLAIMS[2], !is_told || course.came_at == "Linked"),
-    ]
+    vec![(CLAIMS[0], stands("naive")), (CLAIMS[1], is_spared), (CLAIMS[2], !is_told || course.came_at == "Linked")]
 }
 
 fn of_a_remover(visit: &Visit, alone: &Course, course: &Course) -> Rules {
@@ -85,13 +75,9 @@ fn of_a_claimer(visit: &Visit, alone: &Course, course: &Course) -> Rules {
 
 fn of_a_crash(operation: Operation, course: &Course) -> Rules {
     let is_ended = |holder: &&str| {
-        ends(operation)
-            .is_some_and(|(ended, step)| ended == *holder && course.steps.iter().any(|at| at == step))
+        ends(operation).is_some_and(|(ended, step)| ended == *holder && course.steps.iter().any(|at| at == step))
     };
     let mut standing = standing_before(operation).to_vec();
     standing.retain(|holder| !is_ended(holder));
-    vec![
-        (CLAIMS[5], course.standing == standing),
-        ("the next claim needs nobody's help", course.next_claim == Some(0)),
-    ]
+    vec![(CLAIMS[5], course.standing == standing), ("the next claim needs nobody's help", course.next_claim == Some(0))]
 }

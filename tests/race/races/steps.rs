@@ -87,12 +87,7 @@ fn play_some(operations: &[Operation], means: &[&'static str], kind: Kind, strid
 }
 
 /// The squares of an operation that takes this course when it is alone.
-fn squares<'a>(
-    operation: Operation,
-    means: &'static str,
-    kind: Kind,
-    alone: &'a Course,
-) -> Vec<(Square, &'a Course)> {
+fn squares<'a>(operation: Operation, means: &'static str, kind: Kind, alone: &'a Course) -> Vec<(Square, &'a Course)> {
     // Until somebody comes, a removal that gives way is any other.
     let met = alone.steps.iter().position(|step| step == "JudgedAgain");
     let first = met.filter(|_| operation == Operation::RemovalThatGivesWay).map_or(0, |at| at + 1);
@@ -112,9 +107,9 @@ fn play_square(square: &Square, alone: &Course) -> Option<Broken> {
     // A child of another lane has this lane's files open for writing until it executes: a lease may be refused for that.
     let tries = || (0..TRIES).map(|_| play(operation, means, kind, Some((at, intruder))));
     let goes_the_same_way = |course: &Course| course.steps.get(..=at) == alone.steps.get(..=at);
-    let (course, visit) = tries().find(|(course, _)| goes_the_same_way(course)).unwrap_or_else(|| {
-        panic!("{square:?} was not reached in {TRIES} tries by the steps {:?}", alone.steps)
-    });
+    let (course, visit) = tries()
+        .find(|(course, _)| goes_the_same_way(course))
+        .unwrap_or_else(|| panic!("{square:?} was not reached in {TRIES} tries by the steps {:?}", alone.steps));
     let visit = visit.unwrap_or_else(|| panic!("{square:?} was not reached: {course:?}"));
     let sentence = broken_rule(operation, &visit, alone, &course)?;
     Some(Broken { square: square.clone(), sentence, course })

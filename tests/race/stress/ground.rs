@@ -77,8 +77,7 @@ fn tmpfs(top: &Path) -> Result<PathBuf, String> {
 fn overlayfs(top: &Path) -> Result<PathBuf, String> {
     let base = tmpfs(top)?;
     let [lower, upper, work] = ["lower", "upper", "work"].map(|name| subdirectory(&base, name));
-    let layers =
-        format!("lowerdir={},upperdir={},workdir={}", lower?.display(), upper?.display(), work?.display());
+    let layers = format!("lowerdir={},upperdir={},workdir={}", lower?.display(), upper?.display(), work?.display());
     let overlay = subdirectory(top, "overlay")?;
     mount_at("overlay", &overlay, Some(&layers))?;
     Ok(overlay)

@@ -44,11 +44,7 @@ fn rounds() -> usize {
 
 /// Plays each way on each file system and prints the table. The last way is the control: it must lose claims in 0.5 %
 /// of its rounds. The others lose nothing, let no two work at once, and leave nothing behind.
-fn compare<W: Copy + Send + Sync>(
-    ways: &[(&str, W)],
-    rounds: usize,
-    play: impl Fn(&Path, W, usize) -> Shown + Sync,
-) {
+fn compare<W: Copy + Send + Sync>(ways: &[(&str, W)], rounds: usize, play: impl Fn(&Path, W, usize) -> Shown + Sync) {
     let each = rounds.div_ceil(2 * ground::ALL.len());
     let mut wrong = Vec::new();
     print_head();

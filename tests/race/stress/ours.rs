@@ -44,10 +44,7 @@ fn hold(dir: &Path, means: Means, held: Held, witness: &Witness<'_>, dice: &mut 
     let gate = Gate::take_blocking(dir).expect("a gate");
     let released = site(&gate, means).with_hook(|_| hesitate(dice)).release(&held);
     let released = released.expect("a release");
-    assert!(
-        released == Release::Released || is_excused(witness),
-        "a lock that nobody overwrote is {released:?}"
-    );
+    assert!(released == Release::Released || is_excused(witness), "a lock that nobody overwrote is {released:?}");
 }
 
 /// A cycle of an agent.

@@ -10,9 +10,7 @@ use std::time::{Duration, Instant};
 use beadlock_checker::internal::process::Stat;
 use beadlock_tests::process::marked_by;
 use beadlock_tests::wait::PATIENCE;
-use beadlock_tests::{
-    Dice, Ended, OverAtLast, Running, Scene, binaries, lock_text, run, this_host, wait_until,
-};
+use beadlock_tests::{Dice, Ended, OverAtLast, Running, Scene, binaries, lock_text, run, this_host, wait_until};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::Pid;
@@ -161,9 +159,7 @@ impl Round<'_> {
     fn program(&self, name: &str) -> Vec<String> {
         let program = binaries::directory().join(name).to_string_lossy().into_owned();
         match self.troupe {
-            Troupe::WithoutLeases => {
-                ["setpriv", "--bounding-set", "-lease", "--", &program].map(str::to_owned).into()
-            }
+            Troupe::WithoutLeases => ["setpriv", "--bounding-set", "-lease", "--", &program].map(str::to_owned).into(),
             _ => vec![program],
         }
     }
@@ -246,8 +242,7 @@ impl Round<'_> {
             self.reap_holder();
             marked_by(self.scene).is_empty()
         });
-        let lines =
-            |name: &str| fs::read_to_string(self.scene.path().join(name)).unwrap_or_default().lines().count();
+        let lines = |name: &str| fs::read_to_string(self.scene.path().join(name)).unwrap_or_default().lines().count();
         counts.claims.fetch_add(lines("claims"), SeqCst);
         counts.doubles.fetch_add(lines("doubles"), SeqCst);
         counts.beside.fetch_add(lines("beside"), SeqCst);

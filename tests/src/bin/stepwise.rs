@@ -12,9 +12,7 @@ use std::path::Path;
 
 use beadlock_checker::internal::dialect::{Record, beads, memory};
 use beadlock_checker::internal::facts::{hostname, now, random_id};
-use beadlock_checker::internal::take::{
-    Attempt, Broken, Held, Licence, Means, Release, Seen, Settled, Site, Step,
-};
+use beadlock_checker::internal::take::{Attempt, Broken, Held, Licence, Means, Release, Seen, Settled, Site, Step};
 use beadlock_checker::internal::{Gate, look};
 use beadlock_checker::{Decision, Options, Place, Verdict};
 use beadlock_tests::Kind;
@@ -60,12 +58,7 @@ fn record(kind: Kind, pid: u32) -> Result<Record, Box<dyn Error>> {
     })
 }
 
-fn by_the_protocol(
-    operation: Operation,
-    means: Means,
-    kind: Kind,
-    place: &Place,
-) -> Result<String, Box<dyn Error>> {
+fn by_the_protocol(operation: Operation, means: Means, kind: Kind, place: &Place) -> Result<String, Box<dyn Error>> {
     let gate = Gate::take_blocking(place.dir())?;
     let site = || Site::new(&gate, &Options::default()).with_names(place.names()).with_means(means);
     let stopping = || site().with_hook(stop);

@@ -89,8 +89,8 @@ fn by_path(dir: &Path, command: &[OsString]) -> Cycled {
 fn by_descriptors(dir: &Path, command: &[OsString]) -> Cycled {
     let opened = OpenDirectory::open(dir)?;
     let trusted = Trusted::this_user();
-    let is_doubted = trusted.doubts(&opened, Sticky::IsNot)?.is_some()
-        || trusted.doubts(opened.above()?, Sticky::IsNot)?.is_some();
+    let is_doubted =
+        trusted.doubts(&opened, Sticky::IsNot)?.is_some() || trusted.doubts(opened.above()?, Sticky::IsNot)?.is_some();
     if is_doubted {
         return Ok(false);
     }

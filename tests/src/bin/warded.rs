@@ -43,8 +43,7 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     let program = argv.first().ok_or("no command")?;
     let parent_death = Some(Signal::SIGTERM);
     let streams = None;
-    let spawn =
-        Spawn { program, argv: &argv, envp: &envp, own_group, mask, parent_death, streams, inherited: None };
+    let spawn = Spawn { program, argv: &argv, envp: &envp, own_group, mask, parent_death, streams, inherited: None };
     let waiting = fork_waiting(&spawn)?;
     let pid = waiting.pid();
     let at_end = AtEnd::EndTree { token, grace, silence: None };

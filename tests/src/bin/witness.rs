@@ -72,10 +72,7 @@ fn enter(role: &str, ground: &Path, name: &str) -> io::Result<Option<Flock<File>
         }
         Err((_, nix::errno::Errno::EWOULDBLOCK)) => {
             let other = fs::read_to_string(&path).unwrap_or_default();
-            append(
-                &ground.join("overlaps"),
-                &format!("{role} {} met {other} in {name}", std::process::id()),
-            )?;
+            append(&ground.join("overlaps"), &format!("{role} {} met {other} in {name}", std::process::id()))?;
             Ok(None)
         }
         Err((_, errno)) => Err(errno.into()),

@@ -60,8 +60,7 @@ pub fn memory(bytes: &[u8]) {
     };
     let again = Record::parse(&refreshed).expect("a record stays one");
     assert_eq!(again.acquired_at, Some(now));
-    let rest = |record: &Record| {
-        (record.pid, record.session_id.clone(), record.operation.clone(), record.beadlock.clone())
-    };
+    let rest =
+        |record: &Record| (record.pid, record.session_id.clone(), record.operation.clone(), record.beadlock.clone());
     assert_eq!(rest(&again), rest(&record));
 }

@@ -121,9 +121,7 @@ impl Scene {
     #[track_caller]
     pub fn take_gate(&self) -> Flock<File> {
         let dir = File::open(self.beads()).expect("open .beads");
-        Flock::lock(dir, FlockArg::LockExclusiveNonblock)
-            .map_err(|(_, errno)| errno)
-            .expect("the gate is free")
+        Flock::lock(dir, FlockArg::LockExclusiveNonblock).map_err(|(_, errno)| errno).expect("the gate is free")
     }
 
     /// True when nobody has the gate.
@@ -135,8 +133,7 @@ impl Scene {
     /// The files of `.beads` by name, sorted: a leftover shows here.
     pub fn names(&self) -> Vec<String> {
         let entries = fs::read_dir(self.beads()).expect("list .beads");
-        let mut names: Vec<_> =
-            entries.flatten().map(|e| e.file_name().to_string_lossy().into_owned()).collect();
+        let mut names: Vec<_> = entries.flatten().map(|e| e.file_name().to_string_lossy().into_owned()).collect();
         names.sort();
         names
     }
@@ -215,8 +212,7 @@ impl Scene {
         let at = args.iter().position(|arg| *arg == "--").unwrap_or(args.len());
         let command = self.beadlock(&[&args[..at], &["--json"], &args[at..]].concat());
         let ended = Ended::from(run(command));
-        let envelope =
-            serde_json::from_str(&ended.out).unwrap_or_else(|e| panic!("no envelope ({e}): {ended:?}"));
+        let envelope = serde_json::from_str(&ended.out).unwrap_or_else(|e| panic!("no envelope ({e}): {ended:?}"));
         (ended.code, envelope)
     }
 
@@ -240,9 +236,7 @@ impl Scene {
     #[track_caller]
     pub fn start_agent(&self, args: &[&str]) -> Running {
         let running = Running::start(self.agent(args));
-        self.wait_for_log("a first cycle", |log| {
-            log.contains("Starting sync cycle...") || log.contains("Skipping")
-        });
+        self.wait_for_log("a first cycle", |log| log.contains("Starting sync cycle...") || log.contains("Skipping"));
         running
     }
 

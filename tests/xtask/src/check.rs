@@ -16,10 +16,8 @@ pub fn protocols(wanted: &[String]) -> ExitCode {
     if let Some(name) = wanted.iter().find(|name| !pages.iter().any(|page| page.name == **name)) {
         return fail(&format!("there is no docs/protocols/{name}.md"));
     }
-    let pages: Vec<Page> =
-        pages.into_iter().filter(|page| wanted.is_empty() || wanted.contains(&page.name)).collect();
-    let tests: BTreeSet<Named> =
-        pages.iter().flat_map(|page| &page.rows).flat_map(|row| row.tests.clone()).collect();
+    let pages: Vec<Page> = pages.into_iter().filter(|page| wanted.is_empty() || wanted.contains(&page.name)).collect();
+    let tests: BTreeSet<Named> = pages.iter().flat_map(|page| &page.rows).flat_map(|row| row.tests.clone()).collect();
     println!("protocol-check: {} tests", tests.len());
     let answers = run(&tests);
 

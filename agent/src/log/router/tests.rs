@@ -26,11 +26,7 @@ fn shared(path: &Path) -> LogSettings {
 
 impl Router {
     fn say(&mut self, database: usize, text: &str) {
-        self.take(LogMessage::Lines {
-            to: Recipients::One(database),
-            seconds: 0,
-            lines: vec![own::output(text)],
-        });
+        self.take(LogMessage::Lines { to: Recipients::One(database), seconds: 0, lines: vec![own::output(text)] });
     }
 
     fn say_to_all(&mut self, text: &str) {
@@ -143,11 +139,8 @@ fn settings_hold_for_the_lines_after_them() {
     let all = fs::read_to_string(path).unwrap();
     let all = objects(&all.lines().collect::<Vec<_>>());
     let header = (own::header().message, "header".into(), Value::Null);
-    let expected = [
-        header,
-        ("shared".to_owned(), "output".into(), db),
-        ("for all".to_owned(), "output".into(), Value::Null),
-    ];
+    let expected =
+        [header, ("shared".to_owned(), "output".into(), db), ("for all".to_owned(), "output".into(), Value::Null)];
     assert_eq!(all, expected, "in JSON the database is no part of the message");
 }
 
@@ -178,8 +171,7 @@ fn the_end_comes_after_everything() {
     router.say(0, "last");
     assert!(has_ended.try_recv().is_err());
     let (out, messages) = mpsc::sync_channel(4);
-    let lines =
-        |text| LogMessage::Lines { to: Recipients::One(0), seconds: 0, lines: vec![own::output(text)] };
+    let lines = |text| LogMessage::Lines { to: Recipients::One(0), seconds: 0, lines: vec![own::output(text)] };
     for message in [lines("in the queue"), LogMessage::End, lines("after the end")] {
         out.send(message).unwrap();
     }
@@ -204,8 +196,7 @@ fn a_terminal_that_does_not_read_stops_nothing() {
 
 #[test]
 fn a_terminal_gets_text() {
-    let (_root, dirs, mut router) =
-        scene(2, LogSettings { format: LogFormat::Json, ..LogSettings::default() });
+    let (_root, dirs, mut router) = scene(2, LogSettings { format: LogFormat::Json, ..LogSettings::default() });
     let pty = nix::pty::openpty(None, None).unwrap();
     router.terminal = Some(File::from(pty.slave));
     router.say(1, "x");

@@ -28,8 +28,7 @@ fn git_is_asked_about_a_redirect_once_and_again_when_it_has_changed_or_was_refus
     git(&top, &["init", "--quiet"]);
     let redirect = top.join("a/.beads/redirect");
     fs::write(&redirect, "../other/.beads").unwrap();
-    let ground =
-        SearchScope { roots: vec![top.join("a")], named: Vec::new(), owners: Owners::of_this_user(false) };
+    let ground = SearchScope { roots: vec![top.join("a")], named: Vec::new(), owners: Owners::of_this_user(false) };
     let first = again(&ground, RootScan::default());
     assert_eq!(first.found[0].database.dir, top.join("other/.beads"));
     git(&top, &["add", "a/.beads/redirect"]);

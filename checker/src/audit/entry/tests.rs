@@ -112,13 +112,8 @@ fn the_words_of_the_events_are_the_contracts() {
 #[test]
 fn a_removal_has_its_proof_its_watch_and_its_record() {
     for (watched, word) in [(Watched::ByLease, "lease"), (Watched::ByComparison, "comparison")] {
-        let removed = Removed {
-            record: boxed("dead"),
-            reason: Reason::PidGone,
-            why: String::new(),
-            watched,
-            bytes: Vec::new(),
-        };
+        let removed =
+            Removed { record: boxed("dead"), reason: Reason::PidGone, why: String::new(), watched, bytes: Vec::new() };
         let line = line(&entry(Event::LockStaleRemoved).removed(&removed));
         let value: Value = serde_json::from_str(&line).unwrap();
         assert_eq!(

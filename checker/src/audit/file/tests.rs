@@ -171,10 +171,7 @@ fn who_rotates_it_tells_nobody() {
     audit.write(&entry("a")).unwrap();
     fs::rename(&path, root.path().join("audit.1")).unwrap();
     audit.write(&entry("b")).unwrap();
-    assert_eq!(
-        (requests(&root.path().join("audit.1")), requests(&path)),
-        (vec!["a".into()], vec!["b".into()])
-    );
+    assert_eq!((requests(&root.path().join("audit.1")), requests(&path)), (vec!["a".into()], vec!["b".into()]));
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o7777, 0o600);
 }
 

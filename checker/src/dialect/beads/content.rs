@@ -79,8 +79,7 @@ mod tests {
 
     #[test]
     fn a_record_that_is_cut_off_anywhere_is_a_record() {
-        let whole =
-            br#"{ "holder": "x", "pid": 77, "hostname": "box", "started_at": "2026-02-01T10:11:12Z" }"#;
+        let whole = br#"{ "holder": "x", "pid": 77, "hostname": "box", "started_at": "2026-02-01T10:11:12Z" }"#;
         for end in 1..whole.len() {
             let text = String::from_utf8_lossy(&whole[..end]);
             assert_eq!(Content::of(&whole[..end]), Content::Record, "{text}");

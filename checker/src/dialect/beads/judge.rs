@@ -51,8 +51,7 @@ fn proven_dead(record: &Record, facts: &Facts, proof: &Proof) -> Option<Reason> 
             let same_pid_ns = facts.differs(record, |ids| &ids.pid_ns, |mark| &mark.pid_ns) == Some(false);
             let same_time_ns = facts.differs(record, |ids| &ids.time_ns, |mark| &mark.time_ns) == Some(false);
             let recorded = record.beadlock.as_ref().and_then(|mark| mark.start_ticks);
-            if let (true, true, Some(then), Some(now)) =
-                (same_pid_ns, same_time_ns, recorded, proof.start_ticks)
+            if let (true, true, Some(then), Some(now)) = (same_pid_ns, same_time_ns, recorded, proof.start_ticks)
                 && then.abs_diff(now) > TICK
             {
                 return Some(Reason::PidReused);
@@ -75,14 +74,7 @@ mod tests {
     fn record(hostname: &str, mark: Option<Mark>) -> Record {
         let started_at = StartedAt(jiff::SignedDuration::from_secs(1_761_393_600));
         let holder = "vc-executor".to_owned();
-        Record {
-            holder,
-            pid: 12345,
-            hostname: hostname.to_owned(),
-            started_at,
-            version: String::new(),
-            beadlock: mark,
-        }
+        Record { holder, pid: 12345, hostname: hostname.to_owned(), started_at, version: String::new(), beadlock: mark }
     }
 
     fn mark() -> Mark {
@@ -98,12 +90,8 @@ mod tests {
 
     fn facts(liveness: Liveness) -> Facts {
         let mark = mark();
-        let ids = Ids {
-            machine_id: mark.machine_id,
-            boot_id: mark.boot_id,
-            pid_ns: mark.pid_ns,
-            time_ns: mark.time_ns,
-        };
+        let ids =
+            Ids { machine_id: mark.machine_id, boot_id: mark.boot_id, pid_ns: mark.pid_ns, time_ns: mark.time_ns };
         let now = StartedAt(jiff::SignedDuration::from_secs(1_761_393_700));
         Facts {
             now,
@@ -172,10 +160,7 @@ mod tests {
             let facts = Facts { proof: Some(proof), ..facts(liveness) };
             let record = record("dev-machine", Some(mark));
             let without = judge(&record, &facts, false);
-            assert!(
-                liveness == Gone || matches!(without, Verdict::Held(_)),
-                "a proof counted unasked: {without:?}"
-            );
+            assert!(liveness == Gone || matches!(without, Verdict::Held(_)), "a proof counted unasked: {without:?}");
             judge(&record, &facts, true)
         };
         let other_boot = |mark: &mut Mark| mark.boot_id = Some("another".to_owned());

@@ -189,8 +189,7 @@ mod tests {
     fn names_of_ours_are_1_to_128_printable_characters() {
         assert!(holder_name_is_fit("vc executor é"));
         assert!(holder_name_is_fit(&"é".repeat(128)));
-        for unfit in [String::new(), "a".repeat(129), "a\nb".into(), "\u{1b}[2J".into(), "a\u{202e}b".into()]
-        {
+        for unfit in [String::new(), "a".repeat(129), "a\nb".into(), "\u{1b}[2J".into(), "a\u{202e}b".into()] {
             assert!(!holder_name_is_fit(&unfit), "{unfit:?}");
         }
     }

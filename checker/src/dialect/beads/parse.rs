@@ -43,8 +43,7 @@ impl Record {
             }
             (Field::StartedAt, Kind::String) => {
                 let literal = value.get(1..value.len() - 1).unwrap_or_default();
-                let no_time =
-                    || malformed(format!("started_at must be an RFC 3339 time, not {}", shown(value)));
+                let no_time = || malformed(format!("started_at must be an RFC 3339 time, not {}", shown(value)));
                 self.started_at = StartedAt::parse(literal).ok_or_else(no_time)?;
             }
             (Field::Pid, kind) => return Err(malformed(format!("pid must be an integer, not {kind}"))),

@@ -89,8 +89,7 @@ mod tests {
 
     #[test]
     fn the_words_are_the_documents() {
-        for (millis, shown) in [(30_000, "30s"), (500, "0.5s"), (0, "0s"), (1_250, "1.25s"), (90_000, "90s")]
-        {
+        for (millis, shown) in [(30_000, "30s"), (500, "0.5s"), (0, "0s"), (1_250, "1.25s"), (90_000, "90s")] {
             let words = timed_out(Duration::from_millis(millis));
             assert_eq!(words, format!("Failed to acquire lock (timeout after {shown})"));
         }
@@ -110,9 +109,7 @@ mod tests {
         let id = LockId { device: 64512, inode: u64::MAX, pid: 4242 };
         assert_eq!(id.to_string(), "64512:18446744073709551615:4242");
         assert_eq!(id.to_string().parse(), Ok(id));
-        for wrong in
-            ["", "1:2", "1:2:3:4", "1:2:0", "1:2:-3", "+1:2:3", "1:2:4294967296", "1::3", "a:b:c", "1:2:3 "]
-        {
+        for wrong in ["", "1:2", "1:2:3:4", "1:2:0", "1:2:-3", "+1:2:3", "1:2:4294967296", "1::3", "a:b:c", "1:2:3 "] {
             assert_eq!(wrong.parse::<LockId>(), Err(NoLockId), "{wrong}");
         }
     }

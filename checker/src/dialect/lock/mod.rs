@@ -8,11 +8,7 @@ use super::beads::Record;
 /// What is said when a wait of `limit` for a lock of this record and age ran out.
 pub fn timed_out(record: &Record, age: Duration, limit: Duration) -> String {
     let limit = crate::duration::shown(limit);
-    format!(
-        "Resource lock held by PID {} (age: {}s) — acquisition timed out after {limit}",
-        record.pid,
-        age.as_secs()
-    )
+    format!("Resource lock held by PID {} (age: {}s) — acquisition timed out after {limit}", record.pid, age.as_secs())
 }
 
 #[cfg(test)]

@@ -22,9 +22,7 @@ use super::facts::{Depth, Facts};
 use super::json::pretty;
 pub use super::rejected::Rejected;
 pub use super::time::StartedAt;
-use super::{
-    Common, Dialect, LockRecord, Names, Properties, RefreshSign, Rewrite, Rules, Verdict, WantedFacts,
-};
+use super::{Common, Dialect, LockRecord, Names, Properties, RefreshSign, Rewrite, Rules, Verdict, WantedFacts};
 pub use judge::{Evidence, evidence, fresh_for, is_old, judge};
 
 use crate::escape::escaped;
@@ -82,9 +80,7 @@ pub fn rewrite(bytes: &[u8], now: StartedAt) -> Option<Rewrite> {
 pub fn timed_out(record: &Record, limit: Duration) -> String {
     let (session, operation) = (escaped(record.session()), escaped(record.operation()));
     let limit = limit.as_secs_f64();
-    format!(
-        "Could not acquire lock within {limit:?}s. Held by session '{session}' for operation '{operation}'"
-    )
+    format!("Could not acquire lock within {limit:?}s. Held by session '{session}' for operation '{operation}'")
 }
 
 /// The lock file's content, as read: plain data, no I/O. Serialized it has every field as it was read.
@@ -158,8 +154,7 @@ impl Record {
 
     /// Has the fields that tell a lock of this kind from another JSON file called `.lock`.
     pub fn is_typical(&self) -> bool {
-        self.pid.is_some()
-            && (self.session_id.is_some() || self.acquired_at.is_some() || self.operation.is_some())
+        self.pid.is_some() && (self.session_id.is_some() || self.acquired_at.is_some() || self.operation.is_some())
     }
 
     /// The lock file that beadlock writes: the fields in the document's order, then `beadlock`, indented by two

@@ -73,10 +73,7 @@ fn without_infinities(text: &str) -> Option<String> {
 }
 
 fn string(value: &str) -> Option<String> {
-    Some(value)
-        .filter(|value| Kind::of(value) == Kind::String)
-        .and_then(|value| unquoted(value).ok())
-        .map(Into::into)
+    Some(value).filter(|value| Kind::of(value) == Kind::String).and_then(|value| unquoted(value).ok()).map(Into::into)
 }
 
 fn process(value: &str) -> Option<i64> {

@@ -86,8 +86,7 @@ fn an_age_counts_at_once_where_its_process_is_not_the_one_that_has_the_pid() {
         ))
     };
     let some = |word: &str| Some(word.to_owned());
-    let ids =
-        Ids { machine_id: some("m"), boot_id: some("b"), pid_ns: some("pid:[1]"), time_ns: some("time:[1]") };
+    let ids = Ids { machine_id: some("m"), boot_id: some("b"), pid_ns: some("pid:[1]"), time_ns: some("time:[1]") };
     let proof = Proof { start_ticks: Some(1000), local_file_system: true, ..Proof::default() };
     let here = Facts { ids: Arc::new(ids), proof: Some(proof.clone()), ..facts(Liveness::Alive) };
     let judged = |record: &Record, facts: &Facts| judge(record, facts, &Limits::default());
@@ -111,11 +110,7 @@ fn an_age_counts_at_once_where_its_process_is_not_the_one_that_has_the_pid() {
 fn the_words_are_the_documents() {
     assert_eq!(words(&aged(0, "Here"), Liveness::Gone), "process 12345 is dead");
     assert_eq!(words(&aged(45_200, "Here"), Liveness::Alive), "lock is 45.2s old (>30s)");
-    assert_eq!(
-        words(&aged(45_200, "there"), Liveness::NotAsked),
-        "lock is 45.2s old (>30s)",
-        "before the host"
-    );
+    assert_eq!(words(&aged(45_200, "there"), Liveness::NotAsked), "lock is 45.2s old (>30s)", "before the host");
     assert_eq!(words(&aged(12_000, "there"), Liveness::NotAsked), "cross-machine lock from there, 12.0s old");
     assert_eq!(words(&aged(1000, "there"), Liveness::NotAsked), "");
     let limits = Limits { age: Duration::from_millis(1500), ..Limits::default() };
@@ -135,18 +130,11 @@ fn what_is_missing_or_odd_is_no_reason() {
         (r#"{"pid":-5,"hostname":7}"#, Reason::PidUnknown),
         (r#"{"pid":0,"acquired_at":"yesterday"}"#, Reason::PidUnknown),
         (r#"{"pid":true,"acquired_at":"2020-01-01T00:00:00"}"#, Reason::PidUnknown),
-        (
-            r#"{"pid":null,"session_id":null,"acquired_at":null,"hostname":null,"operation":null}"#,
-            Reason::PidUnknown,
-        ),
+        (r#"{"pid":null,"session_id":null,"acquired_at":null,"hostname":null,"operation":null}"#, Reason::PidUnknown),
         (r#"{"pid":5,"hostname":"there"}"#, Reason::OtherHost),
     ] {
         let record = parsed(json);
-        assert_eq!(
-            judge(&record, &facts(Liveness::NotAsked), &Limits::default()),
-            Verdict::Held(reason),
-            "{json}"
-        );
+        assert_eq!(judge(&record, &facts(Liveness::NotAsked), &Limits::default()), Verdict::Held(reason), "{json}");
         assert_eq!((record.session(), record.operation()), ("unknown", "unknown"));
         assert!(!record.is_typical());
     }
@@ -200,10 +188,7 @@ fn what_is_no_object_is_no_lock() {
         assert!(matches!(rejected, Rejected::Malformed(_)), "{none}: {rejected}");
     }
     let deep = format!(r#"{{"pid":7,"x":{}1{}}}"#, "[".repeat(200), "]".repeat(200));
-    assert!(
-        matches!(Record::parse(deep.as_bytes()), Err(Rejected::Invalid(_))),
-        "an object, and not to be read"
-    );
+    assert!(matches!(Record::parse(deep.as_bytes()), Err(Rejected::Invalid(_))), "an object, and not to be read");
     let bytes = b"{\"pid\":7,\"session_id\":\"\xff\"}";
     assert_eq!(Record::parse(bytes).unwrap().session(), "\u{fffd}");
 }

@@ -60,8 +60,7 @@ pub struct WasHeldBy {
 impl Answer {
     /// Answers a claim on a lock that is not stale.
     pub fn blocked(record: &Record) -> Self {
-        let Record { lock_name, request_id, actor, intent, created_at, last_heartbeat_at, .. } =
-            record.clone();
+        let Record { lock_name, request_id, actor, intent, created_at, last_heartbeat_at, .. } = record.clone();
         Self::Blocked {
             lock_name,
             held_by: HeldBy { request_id, actor, intent, created_at, last_heartbeat_at },

@@ -23,9 +23,7 @@ mod tests {
 
     fn applied(bytes: &str) -> String {
         match rewrite(bytes.as_bytes(), now()).unwrap() {
-            Rewrite::InPlace { offset, time } => {
-                [&bytes[..offset], &time, &bytes[offset + time.len()..]].concat()
-            }
+            Rewrite::InPlace { offset, time } => [&bytes[..offset], &time, &bytes[offset + time.len()..]].concat(),
             Rewrite::Whole(whole) => whole,
         }
     }

@@ -27,9 +27,7 @@ pub fn silence(record: &Record, now: StartedAt) -> Duration {
 pub fn fresh_for(record: &Record, now: StartedAt) -> Duration {
     let second = record.last_heartbeat_at.in_whole_seconds().0;
     let ttl = SignedDuration::try_from(Duration::from_secs(record.ttl_seconds));
-    let stale = second
-        .saturating_add(ttl.unwrap_or(SignedDuration::MAX))
-        .saturating_add(SignedDuration::from_secs(1));
+    let stale = second.saturating_add(ttl.unwrap_or(SignedDuration::MAX)).saturating_add(SignedDuration::from_secs(1));
     stale.saturating_sub(now.0).try_into().unwrap_or_default()
 }
 

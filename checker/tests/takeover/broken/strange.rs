@@ -41,10 +41,7 @@ fn what_is_no_readable_file_is_kept_the_same_way() {
             let broken = site(&gate, means).break_lock(&seen, Licence::UnlessHeld);
             if kind == "directory" && !means.renameat2 {
                 let error = broken.unwrap_err().to_string();
-                assert!(
-                    error.starts_with("failed to move aside /"),
-                    "a directory has no second link: {error}"
-                );
+                assert!(error.starts_with("failed to move aside /"), "a directory has no second link: {error}");
                 assert_eq!(database.names(), [".exclusive-lock"]);
                 continue;
             }

@@ -96,8 +96,7 @@ impl Children {
     pub fn names(&self) -> String {
         match self.are_unseen {
             true => {
-                "children that cannot be seen without a /proc of our own, and have not heard of the signal"
-                    .to_owned()
+                "children that cannot be seen without a /proc of our own, and have not heard of the signal".to_owned()
             }
             false => tree::names(&self.known),
         }

@@ -165,7 +165,6 @@ impl CommandLock {
 const SHORTEST_DRAIN: Duration = Duration::from_secs(1);
 
 fn is_part_of_a_path(text: &str) -> bool {
-    let is_one =
-        Path::new(text).components().count() == 1 && !text.contains('/') && ![".", ".."].contains(&text);
+    let is_one = Path::new(text).components().count() == 1 && !text.contains('/') && ![".", ".."].contains(&text);
     is_one && holder_name_is_fit(text)
 }

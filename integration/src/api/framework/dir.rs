@@ -209,9 +209,7 @@ mod tests {
         symlink(top.path().join("other"), top.path().join("link")).unwrap();
         fs::write(top.path().join("file"), "").unwrap();
         assert!(refused("open").contains(&format!("(mode 770); chmod 700 {}/open", top.path().display())));
-        assert!(
-            refused("inside").contains("inside/locks is not to be trusted: others may write it (mode 702)")
-        );
+        assert!(refused("inside").contains("inside/locks is not to be trusted: others may write it (mode 702)"));
         assert!(refused("link").contains("it is a link"));
         assert!(refused("file").contains("it is not a directory"));
         mode(&top.path().join("all"), 0o777);

@@ -11,9 +11,7 @@ use signal_hook::{iterator::backend::SignalDelivery, iterator::exfiltrator::raw:
 use super::children::Children;
 use super::locks::{self, Ending, ReleaseOrder};
 use crate::error::{Code, Error};
-use crate::{
-    claim::event::wait_for, claim::signals::Received, settings::wait::Deadline, words::of_no_process,
-};
+use crate::{claim::event::wait_for, claim::signals::Received, settings::wait::Deadline, words::of_no_process};
 
 /// What ends the process with its locks released, unless it was ignored when the first lock was wanted.
 const HEARD: [Signal; 3] = [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP];
@@ -92,9 +90,7 @@ impl Inbox {
 
     fn read(&mut self) -> Vec<Received> {
         let pending = self.0.pending();
-        pending
-            .filter_map(|info| Some(Received::of(Signal::try_from(info.si_signo).ok()?, info.si_code)))
-            .collect()
+        pending.filter_map(|info| Some(Received::of(Signal::try_from(info.si_signo).ok()?, info.si_code))).collect()
     }
 
     /// Until the first comes, which is the end.

@@ -173,8 +173,7 @@ mod tests {
 
     #[test]
     fn beadlocks_own_error_keeps_its_code_and_exit_code() {
-        let error =
-            Error::new(Code::LockLost, "lost").detailed("lock_file=x").retry_after(Duration::from_secs(2));
+        let error = Error::new(Code::LockLost, "lost").detailed("lock_file=x").retry_after(Duration::from_secs(2));
         let failure = Failure::from(error);
         assert_eq!(failure.exit_code(), 9);
         let value: Value = serde_json::from_str(&failure.envelope(&Request::begin()).to_string()).unwrap();

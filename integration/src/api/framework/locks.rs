@@ -156,8 +156,7 @@ pub struct PendingLock {
 pub fn want(path: &Path, terms: Terms, bell: &Arc<Bell>) -> Result<PendingLock, Error> {
     // A wait that was given up just now is over in a moment.
     let is_going = |lock: &Lock| matches!(lock.phase, Phase::Claiming) && lock.bell.is_withdrawn();
-    let mut state =
-        wait_until(SHORTLY, |state| !state.locks.iter().any(|lock| lock.path == path && is_going(lock)));
+    let mut state = wait_until(SHORTLY, |state| !state.locks.iter().any(|lock| lock.path == path && is_going(lock)));
     if let Some(lock) = state.locks.iter().find(|lock| lock.path == path) {
         return Err(ours_already(lock));
     }
@@ -180,8 +179,7 @@ fn ours_already(lock: &Lock) -> Error {
         Phase::Claiming => "waits for it already",
         Phase::Standing(_) | Phase::Returned(_) | Phase::Leaving => "holds it already",
     };
-    let message =
-        format!("{path}: this process (PID {pid}) {has}, and would wait for itself; release it first");
+    let message = format!("{path}: this process (PID {pid}) {has}, and would wait for itself; release it first");
     Error::new(Code::LockHeld, message).detailed(format!("lock_file={path} holder_pid={pid}"))
 }
 

@@ -84,10 +84,7 @@ pub fn enter(target: &Target, wait: Wait, attendant: &mut impl Attendant) -> Res
             match here.iter().find(|entry| entry.process == process && entry.dir == dir) {
                 None => {
                     here.push(HeldDirectory { process, dir: dir.to_owned(), standing: Weak::new() });
-                    return Ok(DirectoryEntry::First(DirectoryTurn {
-                        dir: dir.to_owned(),
-                        has_stood: false,
-                    }));
+                    return Ok(DirectoryEntry::First(DirectoryTurn { dir: dir.to_owned(), has_stood: false }));
                 }
                 Some(entry) => {
                     if let Some(standing) = entry.standing.upgrade() {
@@ -174,13 +171,12 @@ impl Standing {
         let released = match keeper {
             Keeper::Outer => Ok(()),
             Keeper::Ours(keeping) => match keeping.end() {
-                Some(held) => release(held, self.target.dir(), PATIENCE, &mut Unattended)
-                    .map(|_| ())
-                    .map_err(|failed| failed.1),
-                None => Err(Error::new(
-                    Code::Io,
-                    format!("{} does not answer; it goes stale by itself", self.target.given),
-                )),
+                Some(held) => {
+                    release(held, self.target.dir(), PATIENCE, &mut Unattended).map(|_| ()).map_err(|failed| failed.1)
+                }
+                None => {
+                    Err(Error::new(Code::Io, format!("{} does not answer; it goes stale by itself", self.target.given)))
+                }
             },
         };
         leave(self.target.dir());

@@ -13,9 +13,9 @@ use crate::claim::target::Target;
 use crate::error::{Code, Error};
 use crate::protocol::memory::claim::{make, words};
 use crate::{
-    claim::asking::Asking, claim::claiming::Claiming, claim::keeping::Keeping, claim::loss::Events,
-    claim::nested, claim::release::release, protocol::memory, protocol::memory::status::Status,
-    settings::environment::Environment, settings::wait::Wait,
+    claim::asking::Asking, claim::claiming::Claiming, claim::keeping::Keeping, claim::loss::Events, claim::nested,
+    claim::release::release, protocol::memory, protocol::memory::status::Status, settings::environment::Environment,
+    settings::wait::Wait,
 };
 
 /// For how long the directory's flock is waited for, which others have for moments only.
@@ -123,8 +123,7 @@ impl MemoryLock {
         if let Verdict::Unreadable(_) = look.verdict {
             return Err(Error::new(Code::LockUnreadable, look.detail));
         }
-        let is_ours =
-            look.record.as_ref().is_some_and(|record| record.pid() == i64::from(std::process::id()));
+        let is_ours = look.record.as_ref().is_some_and(|record| record.pid() == i64::from(std::process::id()));
         let we_hold_it = is_ours || nested::outer_claim(&target, &environment).is_some();
         Ok(Status::of(&look, &self.limits, we_hold_it))
     }
@@ -176,8 +175,7 @@ impl MemoryLock {
         (target, environment): (&Target, &Environment),
         attendant: &mut impl Attendant,
     ) -> Result<(Held, Vec<String>), Stopped> {
-        let named =
-            || environment.get("CLAWDBOT_SESSION_ID").and_then(|name| name.to_str()).map(str::to_owned);
+        let named = || environment.get("CLAWDBOT_SESSION_ID").and_then(|name| name.to_str()).map(str::to_owned);
         let session = self.session.clone().or_else(named).filter(|name| !name.is_empty());
         let session = session.unwrap_or_else(|| UNKNOWN.to_owned());
         let id = random_id();
@@ -185,8 +183,7 @@ impl MemoryLock {
         let (drain, options) = (wait.drain(None).min(PATIENCE), self.options());
         let claiming = Claiming { target, pid: std::process::id(), says, wait, drain, options };
         let broken = std::cell::RefCell::new(Vec::new());
-        let held = claiming
-            .claim(attendant, |removed| broken.borrow_mut().extend(target.protocol.removed(removed)))?;
+        let held = claiming.claim(attendant, |removed| broken.borrow_mut().extend(target.protocol.removed(removed)))?;
         Ok((held, broken.into_inner()))
     }
 }

@@ -113,8 +113,7 @@ impl Heartbeats {
             let shared = Arc::clone(&shared);
             move || {
                 if let Ok(held) = guard.recv() {
-                    Beating { held, eye, shared, timer, limits, wall: wall(), failures: 0 }
-                        .until_stopped(&sender);
+                    Beating { held, eye, shared, timer, limits, wall: wall(), failures: 0 }.until_stopped(&sender);
                 }
             }
         };
@@ -198,8 +197,7 @@ impl Shared {
             EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)
                 .map_err(|errno| of_no_descriptor(errno.into()))
         };
-        let state =
-            State { news: Vec::new(), last: boottime(), under_way: None, pulse: None, was_late: None };
+        let state = State { news: Vec::new(), last: boottime(), under_way: None, pulse: None, was_late: None };
         Ok(Self { state: Mutex::new(state), bell: bell()?, stop: bell()? })
     }
 }

@@ -48,9 +48,7 @@ mod tests {
 
     #[test]
     fn the_interval_is_a_third_of_the_ttl_and_at_most_30_s() {
-        for (ttl, millis) in
-            [(1, 333), (3, 1000), (30, 10_000), (90, 30_000), (900, 30_000), (86_400, 30_000)]
-        {
+        for (ttl, millis) in [(1, 333), (3, 1000), (30, 10_000), (90, 30_000), (900, 30_000), (86_400, 30_000)] {
             assert_eq!(interval(Duration::from_secs(ttl)).as_millis(), millis, "{ttl}");
         }
     }

@@ -94,15 +94,11 @@ pub fn run(typed: &AcquireArgs, environment: &Environment, common: &Common, requ
     let replaced = typed.claim.replaced();
     let mut report = Report::default();
     let mut report_file = typed.claim.report.as_deref();
-    let refused =
-        refuse_report(report_file, typed.target.as_deref(), environment).inspect_err(|_| report_file = None);
+    let refused = refuse_report(report_file, typed.target.as_deref(), environment).inspect_err(|_| report_file = None);
     let settings = refused
-        .and_then(|()| {
-            Claim::resolve(&typed.claim, typed.protocol.options(), typed.holder.as_ref(), environment)
-        })
+        .and_then(|()| Claim::resolve(&typed.claim, typed.protocol.options(), typed.holder.as_ref(), environment))
         .map_err(Stopped::from);
-    let done =
-        settings.and_then(|settings| acquire(typed, &settings, environment, (common, request), &mut report));
+    let done = settings.and_then(|settings| acquire(typed, &settings, environment, (common, request), &mut report));
     let (end, error) = match done {
         Ok(()) => (End::Code(Exit::Done.code()), None),
         Err(stopped) => {
@@ -163,8 +159,7 @@ fn acquire(
     let trail = target.trail(audit, (Some(&holder), Some(&id)), request, talk)?;
     let trail = &trail;
     let says = words.of(holder.clone(), id.clone());
-    let acquiring =
-        Acquiring { typed, settings, environment, common, request, target, holder, id, subject, trail };
+    let acquiring = Acquiring { typed, settings, environment, common, request, target, holder, id, subject, trail };
     if acquiring.is_nested(report)? {
         return Ok(());
     }
@@ -205,9 +200,7 @@ impl Acquiring<'_> {
         let id = nested::name_of(&outer);
         report.id = Some(id.clone());
         let given = &target.given;
-        trail
-            .talk()
-            .say_more(&format!("{given} is held by an outer claim ({outer}); this one releases nothing"));
+        trail.talk().say_more(&format!("{given} is held by an outer claim ({outer}); this one releases nothing"));
         self.tell(report, &id, subject.unwrap_or_else(subject::parent))?;
         Ok(true)
     }
@@ -282,8 +275,7 @@ impl Acquiring<'_> {
         }
         report.waited = Some(begun.elapsed());
         report.pid = Some(pid);
-        Reminder::of(&self.target, self.environment.of_database().cwd, self.trail.talk())
-            .finish(self.trail.talk());
+        Reminder::of(&self.target, self.environment.of_database().cwd, self.trail.talk()).finish(self.trail.talk());
         self.tell(report, &self.id, pid)?;
         Ok(keeper.take().map_or(Ok(()), LeaseKeeper::leave)?)
     }

@@ -15,9 +15,8 @@ use crate::error::{Code, Error};
 const SHELLS: [&str; 9] = ["sh", "ash", "bash", "busybox", "dash", "ksh", "ksh93", "mksh", "zsh"];
 
 /// Programs that only start others, and end with them.
-const WRAPPERS: [&str; 12] = [
-    "timeout", "sudo", "xargs", "env", "nice", "nohup", "setsid", "stdbuf", "ionice", "chrt", "doas", "time",
-];
+const WRAPPERS: [&str; 12] =
+    ["timeout", "sudo", "xargs", "env", "nice", "nohup", "setsid", "stdbuf", "ionice", "chrt", "doas", "time"];
 
 /// Programs that are several others, by the name that they are called by.
 const SEVERAL: [&str; 3] = ["busybox", "coreutils", "toybox"];

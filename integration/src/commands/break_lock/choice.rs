@@ -80,10 +80,9 @@ impl Choice {
                 };
                 (Code::LockUnreadable, next)
             }
-            Verdict::Stale(_) | Verdict::Free => (
-                Code::LockStale,
-                format!("to break that one: {}", command(look, target, Licence::UnlessHeld)),
-            ),
+            Verdict::Stale(_) | Verdict::Free => {
+                (Code::LockStale, format!("to break that one: {}", command(look, target, Licence::UnlessHeld)))
+            }
         };
         let message = format!("{path} is not {wanted}: it {there}; it was not touched; {next}");
         let error = Error::new(code, message).detailed(format!("lock_file={path}"));
@@ -96,8 +95,7 @@ pub fn held(look: &Look, target: &Target) -> Error {
     let (path, there) = (escaped_path(&target.path()), is_there(look, target));
     let command = command(look, target, Licence::EvenIfLive);
     let witness = witness(look);
-    let message =
-        format!("{path} {there}; {witness}; it was not touched; to break it all the same: {command}");
+    let message = format!("{path} {there}; {witness}; it was not touched; to break it all the same: {command}");
     Error::new(Code::LockHeld, message).detailed(format!("lock_file={path}"))
 }
 
@@ -144,9 +142,7 @@ fn witness(look: &Look) -> String {
         Reason::PidAlive => "its process lives",
         Reason::PidNotPermitted => "its process lives, and belongs to another user",
         Reason::OtherHost => "its process is another host's, and cannot be asked for from here",
-        Reason::OtherMachine => {
-            "its process is another machine's of this name, and cannot be asked for from here"
-        }
+        Reason::OtherMachine => "its process is another machine's of this name, and cannot be asked for from here",
         Reason::OtherPidNamespace => "its process is in another PID namespace, such as a container's",
         Reason::HostUnknown => "this machine has no host name to compare with",
         Reason::AgeFresh => "it is not too old",

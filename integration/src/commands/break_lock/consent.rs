@@ -39,13 +39,7 @@ impl Consent {
     ///
     /// # Errors
     /// It may not, or a signal.
-    pub fn to(
-        self,
-        look: &Look,
-        target: &Target,
-        talk: &Talk,
-        attendant: &mut impl Attendant,
-    ) -> Result<(), Stopped> {
+    pub fn to(self, look: &Look, target: &Target, talk: &Talk, attendant: &mut impl Attendant) -> Result<(), Stopped> {
         match self {
             Self::Given => Ok(()),
             Self::Missing if !target.protocol.may_be_data(look) => Ok(()),

@@ -78,12 +78,7 @@ impl Outcome {
 ///
 /// # Errors
 /// Exit 1, 2, 4 or 5, or a signal. Nothing was changed then.
-pub fn run(
-    typed: &BreakArgs,
-    environment: &Environment,
-    common: &Common,
-    request: &Request,
-) -> Result<Value, Stopped> {
+pub fn run(typed: &BreakArgs, environment: &Environment, common: &Common, request: &Request) -> Result<Value, Stopped> {
     let talk = &common.talk;
     let target = resolve(typed.target.as_deref(), environment, Acceptance::Any)?;
     if let Some(kernel) = target.protocol.without_record() {
@@ -123,12 +118,7 @@ pub fn run(
 }
 
 /// A lock that the kernel keeps cannot be broken: that much is said.
-fn of_kernel(
-    target: &Target,
-    kernel: &dyn WithoutRecord,
-    typed: &BreakArgs,
-    talk: &Talk,
-) -> Result<Value, Error> {
+fn of_kernel(target: &Target, kernel: &dyn WithoutRecord, typed: &BreakArgs, talk: &Talk) -> Result<Value, Error> {
     refuse_options(target.protocol, &target.given, &typed.given())?;
     let seen = kernel.look(target, &Gates::now());
     if seen.verdict != Verdict::Free {

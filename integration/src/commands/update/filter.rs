@@ -150,8 +150,7 @@ impl Filter {
             End::Ran(ending) => Err(failed(&name, ending).into()),
             End::TooLong => Err(too_long(&format!("the filter {name} has not ended"), limit).into()),
             End::LeftOpen => {
-                let still =
-                    format!("the filter {name} has ended, but what it has started has not closed its output");
+                let still = format!("the filter {name} has ended, but what it has started has not closed its output");
                 Err(too_long(&still, limit).into())
             }
             End::Lost(loss) => Err(lock.lost(&loss).into()),

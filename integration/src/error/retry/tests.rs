@@ -117,9 +117,7 @@ fn fifty_who_obey_it_are_a_crowd_only_at_a_young_lock_that_refuses_all_of_them_a
         for (age, spread, allowed) in rows {
             threads.spawn(move || {
                 let (crowded, most) = crowds(secs(age), secs(spread));
-                println!(
-                    "{age} s old, refused within {spread} s: {crowded} of 1000 crowded, {most} tries at most"
-                );
+                println!("{age} s old, refused within {spread} s: {crowded} of 1000 crowded, {most} tries at most");
                 assert!(allowed.contains(&crowded), "{age} s, {spread} s: {crowded} of 1000, {most} at most");
             });
         }

@@ -50,8 +50,7 @@ fn of_what_cannot_be_understood() {
         let look = Look { verdict: Verdict::Unreadable(reason), on_disk, ..nothing() };
         assert_eq!(of(&look, None), expected, "{reason} {on_disk:?}");
     }
-    let look =
-        Look { verdict: Verdict::Unreadable(Reason::Malformed), on_disk: file(File, 9, 10), ..nothing() };
+    let look = Look { verdict: Verdict::Unreadable(Reason::Malformed), on_disk: file(File, 9, 10), ..nothing() };
     let data = NotALock { words: String::new(), meant: Default::default() };
     assert_eq!(of(&look, Some(&data)), Situation::Data, "however young it is");
     assert_eq!(of(&nothing(), None), Situation::Free);

@@ -125,9 +125,7 @@ fn of_agent(message: &str) -> Option<DaemonEvent<'_>> {
         Line::Header => agent(message.strip_suffix(", times in UTC")?).map(DaemonEvent::Header),
         Line::AgentStarted => agent(rest).map(DaemonEvent::Started),
         Line::AgentStopped => agent(rest).map(|agent| DaemonEvent::Stopped(Some(agent))),
-        Line::Ending => {
-            rest.starts_with("SIG").then(|| DaemonEvent::Ending(rest.split(' ').next().unwrap_or(rest)))
-        }
+        Line::Ending => rest.starts_with("SIG").then(|| DaemonEvent::Ending(rest.split(' ').next().unwrap_or(rest))),
         Line::SkipNotAudited | Line::RemovalNotAudited | Line::Output => None,
         _ => Some(DaemonEvent::Notice),
     }

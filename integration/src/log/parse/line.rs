@@ -136,15 +136,9 @@ mod tests {
             "{\"time\":\"2026-02-01T10:11:12Z\",\"msg\":\"Sync cycle complete\"}",
             "{\"time\":\"2026-02-01T10:11:12Z\",\"message\":\"Sync cycle complete\"}",
         ] {
-            assert_eq!(
-                parse(line.as_bytes()),
-                ("2026-02-01 10:11:12".into(), "Sync cycle complete".into()),
-                "{line}"
-            );
+            assert_eq!(parse(line.as_bytes()), ("2026-02-01 10:11:12".into(), "Sync cycle complete".into()), "{line}");
         }
-        for line in
-            ["2026/02/01 10:11:12 Sync cycle complete", "[daemon] 2026/02/01 10:11:12 Sync cycle complete"]
-        {
+        for line in ["2026/02/01 10:11:12 Sync cycle complete", "[daemon] 2026/02/01 10:11:12 Sync cycle complete"] {
             let (at, message) = parse(line.as_bytes());
             assert_eq!((at.len(), message.as_str()), (19, "Sync cycle complete"), "{line}");
         }

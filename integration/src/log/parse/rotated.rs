@@ -58,6 +58,5 @@ fn age(name: &OsStr, other: &OsStr) -> Option<Age> {
     // 2006-01-02T15-04-05.000
     let shape = b"dddd-dd-ddTdd-dd-dd.ddd";
     let fits = |(byte, shape): (&u8, &u8)| if *shape == b'd' { byte.is_ascii_digit() } else { byte == shape };
-    (stamp.len() == shape.len() && stamp.iter().zip(shape).all(fits))
-        .then(|| Age::Dated(Reverse(other.to_owned())))
+    (stamp.len() == shape.len() && stamp.iter().zip(shape).all(fits)).then(|| Age::Dated(Reverse(other.to_owned())))
 }

@@ -190,10 +190,7 @@ mod tests {
                 r#"msg="Skipping database (locked by %s)" !BADKEY=vc-executor"#,
                 "Skipping database (locked by vc-executor)",
             ),
-            (
-                r#"msg="Skipping %s (locked by %s)" export=vc-executor"#,
-                "Skipping export (locked by vc-executor)",
-            ),
+            (r#"msg="Skipping %s (locked by %s)" export=vc-executor"#, "Skipping export (locked by vc-executor)"),
             (
                 r#"msg="Removed stale lock (%s), proceeding with %s" vc-executor="sync cycle""#,
                 "Removed stale lock (vc-executor), proceeding with sync cycle",
@@ -202,10 +199,7 @@ mod tests {
                 r#"msg="Skipping database (lock check failed: %v)" !BADKEY="malformed lock file: unexpected EOF""#,
                 "Skipping database (lock check failed: malformed lock file: unexpected EOF)",
             ),
-            (
-                r#"msg="Pull failed: %v" !BADKEY="a\nb\t\"c\"\x00\u202e""#,
-                "Pull failed: a\nb\t\"c\"\u{fffd}\u{202e}",
-            ),
+            (r#"msg="Pull failed: %v" !BADKEY="a\nb\t\"c\"\x00\u202e""#, "Pull failed: a\nb\t\"c\"\u{fffd}\u{202e}"),
             (r#"msg="100% of %s" !BADKEY=x"#, "100% of x"),
             (r#"msg="%s and %s" !BADKEY=x"#, "x and %s"),
         ];
@@ -236,10 +230,7 @@ mod tests {
     fn reads_json_of_both_daemons() {
         let line = r#"{"time":"2026-02-01T10:11:12Z","level":"info","db":"/r/.beads","event":"skip","message":"Skipping database (locked by vc)","holder":"vc","pid":77,"host":"ci-3","since":"2026-02-01T10:00:00Z","reason":"pid_alive"}"#;
         let read = json(line).unwrap();
-        assert_eq!(
-            (&*read.message, read.database.as_deref()),
-            ("Skipping database (locked by vc)", Some("/r/.beads"))
-        );
+        assert_eq!((&*read.message, read.database.as_deref()), ("Skipping database (locked by vc)", Some("/r/.beads")));
         assert_eq!(
             (read.lock.pid, read.lock.host.as_deref(), read.lock.reason.as_deref()),
             (Some(77), Some("ci-3"), Some("pid_alive"))

@@ -123,8 +123,7 @@ impl LogSource {
     pub fn read(self, mut take: impl FnMut(LogBytes<'_>)) -> Result<(), Error> {
         if self.path.is_none() {
             let stdin = io::stdin().lock();
-            return lines(stdin, None, &mut take)
-                .map_err(|error| failed(Path::new("standard input"), &error));
+            return lines(stdin, None, &mut take).map_err(|error| failed(Path::new("standard input"), &error));
         }
         for OpenedLog { path, file, .. } in self.files {
             lines(file, Some(&path), &mut take).map_err(|error| failed(&path, &error))?;
@@ -175,12 +174,8 @@ fn lines(input: impl Read, path: Option<&Path>, take: &mut impl FnMut(LogBytes<'
 
 /// The program that unpacks a file with this beginning.
 fn decompressor(head: &[u8]) -> Option<&'static str> {
-    let magic: [(&[u8], &str); 4] = [
-        (b"\x1f\x8b", "zcat"),
-        (b"\x28\xb5\x2f\xfd", "zstdcat"),
-        (b"\xfd7zXZ\0", "xzcat"),
-        (b"BZh", "bzcat"),
-    ];
+    let magic: [(&[u8], &str); 4] =
+        [(b"\x1f\x8b", "zcat"), (b"\x28\xb5\x2f\xfd", "zstdcat"), (b"\xfd7zXZ\0", "xzcat"), (b"BZh", "bzcat")];
     magic.iter().find(|(magic, _)| head.starts_with(magic)).map(|(_, tool)| *tool)
 }
 

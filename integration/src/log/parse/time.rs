@@ -172,9 +172,8 @@ mod tests {
     fn an_hour_that_comes_twice_is_no_trap() {
         let Ok(zone) = TimeZone::get("Europe/Berlin") else { return };
         let mut clock = LogClock::in_zone(zone);
-        let read = |clock: &mut LogClock, text: &[u8]| {
-            clock.read(text, b'/', LogZone::Local).map(|(at, _)| at.to_string())
-        };
+        let read =
+            |clock: &mut LogClock, text: &[u8]| clock.read(text, b'/', LogZone::Local).map(|(at, _)| at.to_string());
         assert_eq!(read(&mut clock, b"2026/10/25 02:30:00").as_deref(), Some("2026-10-25 00:30:00"));
         assert_eq!(read(&mut clock, b"2026/03/29 02:30:00").as_deref(), Some("2026-03-29 01:30:00"));
     }

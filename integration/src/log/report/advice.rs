@@ -77,10 +77,7 @@ impl AnswerContext<'_> {
         let is_whole = name.chars().all(|c| is_harmless(c) && c != '\\') && !name.ends_with('…');
         let (which, why) = match is_whole {
             true => (Part::Value("--holder", OsStr::new(name)), "once you know that it is gone"),
-            false => (
-                Part::Words(vec!["--id".into(), "ID".into()]),
-                "with the id that status shows, once it is gone",
-            ),
+            false => (Part::Words(vec!["--id".into(), "ID".into()]), "with the id that status shows, once it is gone"),
         };
         let target = self.target().unwrap_or(Part::Words(Vec::new()));
         NextCommand { command: to_type("beadlock break {} {} --even-if-live", &[target, which]), why }

@@ -195,8 +195,8 @@ impl<'a> AnswerContext<'a> {
         let reason = streak.lock.reason.as_deref().map(explained);
         let claimed = streak.lock.since.as_deref().map(escaped);
         let is_later = self.timeline.outages.current.is_some_and(|outage| outage.since < streak.since);
-        let before = is_later
-            .then(|| format!("this has gone on since {}; before it there was something else", streak.since));
+        let before =
+            is_later.then(|| format!("this has gone on since {}; before it there was something else", streak.since));
         let detail = match &streak.cause {
             SkipCause::Unreadable(why) => Some(escaped(why).to_string()),
             _ => None,
@@ -225,8 +225,7 @@ impl<'a> AnswerContext<'a> {
     fn started(&self, at: LogTime) -> LogAnswer {
         let daemon = self.daemon();
         if self.timeline.outages.current.is_some() {
-            return self
-                .not_syncing("started", &format!("the daemon{daemon} started at {at}, no cycle since"));
+            return self.not_syncing("started", &format!("the daemon{daemon} started at {at}, no cycle since"));
         }
         let message = format!("The daemon{daemon} started at {at} UTC; no cycle since");
         LogAnswer::new("started", None, message)

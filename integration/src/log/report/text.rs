@@ -23,12 +23,10 @@ const ROWS: usize = 12;
 const RECENT: usize = 5;
 
 /// The words for the ends of a claim.
-const CLAIM_ENDS: StreakEnds<&str> =
-    ["released", "removed stale", "taken over", "agent stopped", "still held"];
+const CLAIM_ENDS: StreakEnds<&str> = ["released", "removed stale", "taken over", "agent stopped", "still held"];
 
 /// The words for the ends of an unreadable lock.
-const UNREADABLE_ENDS: StreakEnds<&str> =
-    ["gone or mended", "removed stale", "held", "agent stopped", "still so"];
+const UNREADABLE_ENDS: StreakEnds<&str> = ["gone or mended", "removed stale", "held", "agent stopped", "still so"];
 
 impl LogReport {
     /// A database or a log has its name in front where there are several.
@@ -91,19 +89,13 @@ impl LogReport {
         if runs.is_empty() {
             return String::new();
         }
-        let mut text =
-            format!("\nagents: {}, {}", plural(agents.starts, "start"), plural(agents.stops, "stop"));
+        let mut text = format!("\nagents: {}, {}", plural(agents.starts, "start"), plural(agents.stops, "stop"));
         if agents.lost > 0 {
             text += &format!(", {} without a stop: killed or crashed", agents.lost);
         }
         text.push('\n');
-        let columns = [
-            ("started", Left, 19),
-            ("ended", Left, 34),
-            ("PID", Right, 10),
-            ("host", Left, 24),
-            ("program", Left, 20),
-        ];
+        let columns =
+            [("started", Left, 19), ("ended", Left, 34), ("PID", Right, 10), ("host", Left, 24), ("program", Left, 20)];
         let lost = (0..runs.len()).rev().filter(|number| runs[*number].end == AgentEnd::Lost);
         let lost: Vec<usize> = lost.take(RECENT).collect();
         let is_shown = |number: &usize| number + RECENT >= runs.len() || lost.contains(number);
@@ -195,13 +187,8 @@ fn holders(rows: &[&HolderRow]) -> String {
 }
 
 fn unreadable(timeline: &DatabaseTimeline) -> String {
-    let columns = [
-        ("lock unreadable", Left, 19),
-        ("for", Right, 8),
-        ("skips", Right, 9),
-        ("then", Left, 14),
-        ("why", Left, 46),
-    ];
+    let columns =
+        [("lock unreadable", Left, 19), ("for", Right, 8), ("skips", Right, 9), ("then", Left, 14), ("why", Left, 46)];
     let row = |PastStreak { streak, until, end }: &PastStreak| {
         let why = match &streak.cause {
             SkipCause::Unreadable(why) => escaped(why).to_string(),
@@ -234,8 +221,7 @@ fn gaps(timeline: &DatabaseTimeline) -> String {
     if gaps.is_empty() {
         return String::new();
     }
-    let columns =
-        [("no line after", Left, 19), ("until", Left, 19), ("for", Right, 8), ("what it was at", Left, 50)];
+    let columns = [("no line after", Left, 19), ("until", Left, 19), ("for", Right, 8), ("what it was at", Left, 50)];
     let rows = gaps.iter().rev().take(RECENT).map(|gap| {
         let what = match gap.kind {
             GapKind::Silent => "between cycles: hung, or the machine slept",
@@ -244,8 +230,7 @@ fn gaps(timeline: &DatabaseTimeline) -> String {
         };
         [gap.from.to_string(), gap.to.to_string(), shown(gap.to.since(gap.from)), what.to_owned()]
     });
-    let rule =
-        format!("gaps are longer than {limit} (5 times the usual, at least a minute); stops are none\n");
+    let rule = format!("gaps are longer than {limit} (5 times the usual, at least a minute); stops are none\n");
     section(columns, rows, gaps.len()) + &rule
 }
 
@@ -267,10 +252,7 @@ fn agent_row(run: &AgentRun) -> [String; 5] {
 /// Each column has a head, a side and the most characters that it shows.
 type Columns<'a, const COUNT: usize> = [(&'a str, Side, usize); COUNT];
 
-fn table<const COUNT: usize>(
-    columns: Columns<'_, COUNT>,
-    rows: impl Iterator<Item = [String; COUNT]>,
-) -> Table<COUNT> {
+fn table<const COUNT: usize>(columns: Columns<'_, COUNT>, rows: impl Iterator<Item = [String; COUNT]>) -> Table<COUNT> {
     let heads = columns.map(|(head, ..)| head);
     let mut table = Table::new(heads, columns.map(|(_, side, most)| (side, most)));
     rows.for_each(|row| table.row(row));

@@ -199,10 +199,7 @@ mod tests {
         agents.stopped(Some(&agent(1)), LogTime(5));
         agents.stopped(Some(&agent(9)), LogTime(6));
         agents.stopped(None, LogTime(7));
-        assert_eq!(
-            agents.sorted().iter().map(|run| run.id.pid).collect::<Vec<_>>(),
-            [Some(1), Some(9), None]
-        );
+        assert_eq!(agents.sorted().iter().map(|run| run.id.pid).collect::<Vec<_>>(), [Some(1), Some(9), None]);
         assert!(agents.sorted().iter().all(|run| run.started.is_none()));
     }
 

@@ -263,8 +263,7 @@ impl DatabaseTimeline {
         if let Some(streak) = &mut self.streak {
             // A process that releases or changes the lock has the gate for a moment.
             let is_same = streak.cause == cause || cause == SkipCause::Busy;
-            let is_reworded =
-                matches!((&streak.cause, &cause), (SkipCause::Unreadable(_), SkipCause::Unreadable(_)));
+            let is_reworded = matches!((&streak.cause, &cause), (SkipCause::Unreadable(_), SkipCause::Unreadable(_)));
             if is_same || is_reworded {
                 streak.skips += 1;
                 if is_same {

@@ -86,9 +86,7 @@ impl HolderRows {
     /// The holders with the longest claims first.
     pub fn sorted(&self) -> Vec<&HolderRow> {
         let mut rows: Vec<&HolderRow> = self.rows.values().collect();
-        rows.sort_by(|a, b| {
-            (b.total(), b.claims()).cmp(&(a.total(), a.claims())).then_with(|| a.name.cmp(&b.name))
-        });
+        rows.sort_by(|a, b| (b.total(), b.claims()).cmp(&(a.total(), a.claims())).then_with(|| a.name.cmp(&b.name)));
         rows
     }
 
@@ -119,18 +117,11 @@ mod tests {
         assert_eq!(rows.iter().map(|row| row.name.as_str()).collect::<Vec<_>>(), ["vc", "make", "gone"]);
         let make = rows[1];
         assert_eq!((make.claims(), make.skips, make.ends), (3, 66, [1, 1, 0, 0, 1]));
-        assert_eq!(
-            (make.median(), make.longest()),
-            (Some(Duration::from_secs(20)), Some(Duration::from_secs(300)))
-        );
+        assert_eq!((make.median(), make.longest()), (Some(Duration::from_secs(20)), Some(Duration::from_secs(300))));
         assert_eq!((make.longest_since, make.total()), (Some(at(100)), Duration::from_secs(330)));
         assert_eq!((rows[2].claims(), rows[2].median(), rows[2].ends), (0, None, [0, 1, 0, 0, 0]));
         holders.held("vc", at(2000), at(2200), 1, StreakEnd::AgentStopped);
-        assert_eq!(
-            holders.sorted()[0].median(),
-            Some(Duration::from_secs(300)),
-            "between the two in the middle"
-        );
+        assert_eq!(holders.sorted()[0].median(), Some(Duration::from_secs(300)), "between the two in the middle");
     }
 
     #[test]

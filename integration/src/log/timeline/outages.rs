@@ -37,8 +37,7 @@ impl SyncOutages {
 
     /// The length of all outages up to `end`.
     pub fn total(&self, end: LogTime) -> Duration {
-        let current =
-            self.current.map(|outage| end.since(outage.since.max(self.from.unwrap_or(outage.since))));
+        let current = self.current.map(|outage| end.since(outage.since.max(self.from.unwrap_or(outage.since))));
         self.past.saturating_add(current.unwrap_or_default())
     }
 }

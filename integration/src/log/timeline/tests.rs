@@ -76,10 +76,7 @@ fn a_hold_goes_from_the_first_skip_to_the_next_cycle() {
     );
     assert_eq!(rows(&timeline), ["make 1 3 10s 10s [1, 0, 0, 0, 0]"]);
     assert_eq!(timeline.counts, CycleCounts { complete: 2, skips: 3, ..CycleCounts::default() });
-    assert_eq!(
-        (timeline.state.clone(), timeline.outages.current),
-        (SyncState::Complete(at("10:00:16")), None)
-    );
+    assert_eq!((timeline.state.clone(), timeline.outages.current), (SyncState::Complete(at("10:00:16")), None));
     assert_eq!(
         timeline.outages.total(at("10:00:18")),
         Duration::from_secs(11),
@@ -210,15 +207,9 @@ fn a_log_of_several_databases_has_a_timeline_for_each() {
     let databases = finished(&mut log, "10:00:04");
     let names: Vec<_> = databases.iter().map(|timeline| timeline.name.as_deref().unwrap()).collect();
     assert_eq!(names, [r"/r/a:\u{20}Resumed after 3 skips in 1s/.beads", "/r/c/.beads"]);
-    assert_eq!(
-        (databases[0].counts.complete, databases[0].counts.failed, databases[1].counts.skips),
-        (1, 0, 1)
-    );
+    assert_eq!((databases[0].counts.complete, databases[0].counts.failed, databases[1].counts.skips), (1, 0, 1));
     assert_eq!(rows(&databases[1]), ["make: x 1 1 3s 3s [0, 0, 0, 1, 0]"]);
-    assert!(
-        databases.iter().all(|timeline| matches!(timeline.state, SyncState::Stopped(_))),
-        "the stop is everyone's"
-    );
+    assert!(databases.iter().all(|timeline| matches!(timeline.state, SyncState::Stopped(_))), "the stop is everyone's");
     assert_eq!((log.agents.stops, log.lines.all, log.lines.other), (1, 8, 2));
 }
 
@@ -231,10 +222,7 @@ fn structured_lines_name_their_database_and_holder() {
     let databases = finished(&mut log, "10:00:04");
     assert_eq!((databases.len(), databases[0].name.as_deref()), (1, Some("/r/.beads")));
     let lock = &databases[0].streak.as_ref().unwrap().lock;
-    assert_eq!(
-        (lock.pid, lock.host.as_deref(), lock.reason.as_deref()),
-        (Some(99), Some("ci-4"), Some("other_host"))
-    );
+    assert_eq!((lock.pid, lock.host.as_deref(), lock.reason.as_deref()), (Some(99), Some("ci-4"), Some("other_host")));
 }
 
 #[test]

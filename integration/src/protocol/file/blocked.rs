@@ -57,9 +57,8 @@ pub struct Blocked(Arc<Slot>);
 impl Blocked {
     /// Begins, or goes on with one that has been waiting for this all along; the lock file is `inode` now.
     pub fn on(target: &FileTarget, what: WaitTarget, inode: Inode) -> Result<Self, Error> {
-        let is_it = |slot: &Arc<Slot>| {
-            slot.what == what && slot.target.lock() == target.lock() && slot.state().inode == inode
-        };
+        let is_it =
+            |slot: &Arc<Slot>| slot.what == what && slot.target.lock() == target.lock() && slot.state().inode == inode;
         let late = LATE.with(|late| {
             late.retain(|slot| !slot.state().has_ended);
             late.iter().position(is_it).map(|at| late.swap_remove(at))

@@ -19,9 +19,9 @@ use crate::files::write::{Rules, Written};
 use crate::settings::{audit, either};
 use crate::words::{Part, millis, to_type};
 use crate::{
-    claim::leaving::Why, claim::signals::Signals, files::Schema, files::json::Format,
-    output::envelope::Request, output::talk::Talk, output::trail::Trail, protocol::answers_for,
-    settings::environment::Environment, settings::wait::Wait,
+    claim::leaving::Why, claim::signals::Signals, files::Schema, files::json::Format, output::envelope::Request,
+    output::talk::Talk, output::trail::Trail, protocol::answers_for, settings::environment::Environment,
+    settings::wait::Wait,
 };
 
 #[derive(Debug, Args)]
@@ -69,12 +69,7 @@ impl OnFile {
     }
 
     /// Where what happens to the lock is written down. Nothing is locked without the trail that was asked for.
-    pub fn trail<'a>(
-        &self,
-        file: &OneFile<'_>,
-        request: &'a Request,
-        talk: &'a Talk,
-    ) -> Result<Trail<'a>, Error> {
+    pub fn trail<'a>(&self, file: &OneFile<'_>, request: &'a Request, talk: &'a Talk) -> Result<Trail<'a>, Error> {
         let audit = audit(self.audit.as_deref(), file.environment);
         file.target.to_target().trail(audit.as_deref(), (None, None), request, talk)
     }

@@ -104,12 +104,7 @@ fn try_it(target: &FileTarget) -> Result<Verdict, Error> {
 }
 
 /// Waits; the answer is how long that took.
-pub fn wait(
-    target: &FileTarget,
-    wait: Wait,
-    environment: &Environment,
-    talk: &Talk,
-) -> Result<Duration, Stopped> {
+pub fn wait(target: &FileTarget, wait: Wait, environment: &Environment, talk: &Talk) -> Result<Duration, Stopped> {
     let begun = Instant::now();
     if LockFile::find(target)?.is_some() {
         let mut signals = Signals::block()?;
@@ -119,9 +114,8 @@ pub fn wait(
         let lock = lock.map_err(nothing_was_claimed)?;
         if lock.is_nested() {
             let (shown, pid) = (target.shown(), lock.id().pid);
-            let message = format!(
-                "{shown} is held by the hold that this runs in (PID {pid}): it would wait for itself"
-            );
+            let message =
+                format!("{shown} is held by the hold that this runs in (PID {pid}): it would wait for itself");
             return Err(Error::new(Code::LockHeld, message).into());
         }
     }

@@ -93,9 +93,7 @@ impl Protocol for File {
 
     fn not_for_a_guard(&self, target: &Target) -> Option<String> {
         let given = &target.given;
-        Some(format!(
-            "{given} has no database, no record and no cycles: lock it with what is for it in `file`"
-        ))
+        Some(format!("{given} has no database, no record and no cycles: lock it with what is for it in `file`"))
     }
 
     fn timed_out(&self, waited: &WaitOver<'_>) -> String {
@@ -137,12 +135,7 @@ impl WithoutRecord for File {
         said::note(&FileTarget::of_target(target), talk);
     }
 
-    fn outer(
-        &self,
-        target: &Target,
-        mode: Mode,
-        environment: &Environment,
-    ) -> Result<Option<(String, i32)>, Error> {
+    fn outer(&self, target: &Target, mode: Mode, environment: &Environment) -> Result<Option<(String, i32)>, Error> {
         let target = FileTarget::of_target(target);
         let inode = LockFile::open(&target)?.inode();
         let outer = nested::outer(&target, inode, mode, environment)?;
@@ -173,13 +166,7 @@ impl WithoutRecord for File {
         Some(Box::new(lock))
     }
 
-    fn wait(
-        &self,
-        target: &Target,
-        wait: Wait,
-        environment: &Environment,
-        talk: &Talk,
-    ) -> Result<Duration, Stopped> {
+    fn wait(&self, target: &Target, wait: Wait, environment: &Environment, talk: &Talk) -> Result<Duration, Stopped> {
         look::wait(&FileTarget::of_target(target), wait, environment, talk)
     }
 

@@ -25,8 +25,7 @@ pub fn outer(
     if let Some(pid) = update(target, inode, environment) {
         return Err(refused::inside_update(target, pid));
     }
-    let holds =
-        nested::holds(environment).filter_map(|id| id.parse().ok()).filter(|id: &LockId| is_above(id.pid));
+    let holds = nested::holds(environment).filter_map(|id| id.parse().ok()).filter(|id: &LockId| is_above(id.pid));
     // Where the lock file was replaced while the hold waited for it, the command's environment was made before.
     let holds = holds.map(|LockId { pid, .. }| LockId { device: inode.0, inode: inode.1, pid });
     let acquired = environment.get("BEADLOCK_ID").and_then(|id| id.to_str());

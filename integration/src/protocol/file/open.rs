@@ -31,8 +31,7 @@ pub struct LockFile {
 
 impl LockFile {
     pub fn open(target: &FileTarget) -> Result<Self, Error> {
-        Self::open_or(target, true)
-            .and_then(|found| found.ok_or_else(|| failed(target, &Errno::ENOENT.into())))
+        Self::open_or(target, true).and_then(|found| found.ok_or_else(|| failed(target, &Errno::ENOENT.into())))
     }
 
     /// The same where it is there; `None`: it is not.
@@ -45,16 +44,14 @@ impl LockFile {
             let (file, is_writable) = match open(target, OFlag::O_RDWR) {
                 Ok(file) => (file, true),
                 // Made by itself: an open that would make it is refused in /tmp where it is somebody else's.
-                Err(Errno::ENOENT) if makes => {
-                    match open(target, OFlag::O_RDWR | OFlag::O_CREAT | OFlag::O_EXCL) {
-                        Ok(file) => (file, true),
-                        Err(Errno::EEXIST) => continue,
-                        Err(errno @ (Errno::ENOENT | Errno::ENOTDIR)) => {
-                            return Err(no_directory(target.file(), &errno.into()));
-                        }
-                        Err(errno) => return Err(not_made(target, &errno.into())),
+                Err(Errno::ENOENT) if makes => match open(target, OFlag::O_RDWR | OFlag::O_CREAT | OFlag::O_EXCL) {
+                    Ok(file) => (file, true),
+                    Err(Errno::EEXIST) => continue,
+                    Err(errno @ (Errno::ENOENT | Errno::ENOTDIR)) => {
+                        return Err(no_directory(target.file(), &errno.into()));
                     }
-                }
+                    Err(errno) => return Err(not_made(target, &errno.into())),
+                },
                 Err(Errno::ENOENT) => return Ok(None),
                 // An flock needs no more than a descriptor.
                 Err(Errno::EACCES | Errno::EPERM | Errno::EROFS) => match open(target, OFlag::O_RDONLY) {
@@ -198,9 +195,7 @@ pub fn failed(target: &FileTarget, error: &io::Error) -> Error {
 
 fn not_made(target: &FileTarget, error: &io::Error) -> Error {
     let then = match errno(error) {
-        Errno::EACCES | Errno::EPERM | Errno::EROFS => {
-            "its directory must be writable for that, or the file be there"
-        }
+        Errno::EACCES | Errno::EPERM | Errno::EROFS => "its directory must be writable for that, or the file be there",
         Errno::ENOSPC | Errno::EDQUOT => "make room, then try again",
         _ => "see to that, then try again",
     };
@@ -218,8 +213,7 @@ fn too_long(target: &FileTarget) -> String {
             "the file's name has {name} bytes, and with a lock file beside it at most {most}; give it a shorter one"
         )
     } else {
-        "the whole path is too long for the system; keep the file in a directory with a shorter one"
-            .to_owned()
+        "the whole path is too long for the system; keep the file in a directory with a shorter one".to_owned()
     }
 }
 

@@ -90,10 +90,7 @@ pub fn append(path: impl AsRef<Path>, lines: impl AsRef<[u8]>) -> Result<Appende
 }
 
 /// One operation under a lock of its own.
-fn under_lock<T>(
-    path: impl AsRef<Path>,
-    work: impl FnOnce(&Entry, &FileLock) -> Result<T, Error>,
-) -> Result<T, Error> {
+fn under_lock<T>(path: impl AsRef<Path>, work: impl FnOnce(&Entry, &FileLock) -> Result<T, Error>) -> Result<T, Error> {
     let lock = FileLock::exclusive(path)?;
     let entry = Entry::open(lock.path())?;
     let done = lock.alone(|| work(&entry, &lock))?;
@@ -104,8 +101,7 @@ fn under_lock<T>(
 impl WriteLock for FileLock {
     fn guards(&self, entry: &Entry) -> Result<(), Error> {
         let LockId { device, inode, .. } = self.id();
-        let is_here =
-            entry.look(Beside::Lock)?.is_some_and(|stat| (stat.st_dev, stat.st_ino) == (device, inode));
+        let is_here = entry.look(Beside::Lock)?.is_some_and(|stat| (stat.st_dev, stat.st_ino) == (device, inode));
         if is_here && !self.is_nested() {
             return Ok(());
         }

@@ -3,17 +3,13 @@
 use std::{os::fd::AsFd, time::Duration};
 
 use beadlock_checker::Verdict;
-use beadlock_checker::internal::{
-    Gates, dialect::file::LockId, escape::escaped, sys::pidfd_open, system_words,
-};
+use beadlock_checker::internal::{Gates, dialect::file::LockId, escape::escaped, sys::pidfd_open, system_words};
 use nix::sys::signal::{Signal, kill};
 use nix::{errno::Errno, unistd::Pid};
 
 use super::{look, nested, refused::names, target::FileTarget};
 use crate::error::{Code, Error};
-use crate::{
-    claim::event::wait_for, claim::known_process::HelperKind, claim::nested::NESTED, output::talk::Talk,
-};
+use crate::{claim::event::wait_for, claim::known_process::HelperKind, claim::nested::NESTED, output::talk::Talk};
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -34,9 +30,7 @@ pub fn release(target: &FileTarget, id: &str, talk: &Talk) -> Result<bool, Error
         return Ok(false);
     };
     if id.starts_with(NESTED) || !is_keeper(known.pid) {
-        talk.say(&format!(
-            "{given} is still held by the outer claim ({known}), which ends it with its own end"
-        ));
+        talk.say(&format!("{given} is still held by the outer claim ({known}), which ends it with its own end"));
         return Ok(false);
     }
     end(target, known)?;
@@ -66,9 +60,5 @@ fn end(target: &FileTarget, id: LockId) -> Result<(), Error> {
         }
     }
     let has_ended = ended.is_ok_and(|ended| wait_for([Some(ended.as_fd())], PATIENCE) == [true]);
-    if has_ended || nested::standing(target, id).is_none() {
-        Ok(())
-    } else {
-        Err(failed("does not end; try again"))
-    }
+    if has_ended || nested::standing(target, id).is_none() { Ok(()) } else { Err(failed("does not end; try again")) }
 }

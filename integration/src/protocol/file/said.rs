@@ -7,8 +7,7 @@ use serde_json::{Value, json};
 use super::{lock::FileLock, target::FileTarget};
 use crate::error::{Error, Exit};
 use crate::{
-    claim::attendant::Stopped, claim::leaving::Why, claim::loss::Loss, output::talk::Talk,
-    output::trail::Trail,
+    claim::attendant::Stopped, claim::leaving::Why, claim::loss::Loss, output::talk::Talk, output::trail::Trail,
 };
 
 /// Says once how far an flock reaches there.

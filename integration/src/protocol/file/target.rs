@@ -33,14 +33,10 @@ impl FileTarget {
         let shown = || escaped_path(path);
         let bytes = path.as_os_str().as_bytes();
         if path.file_name().is_none() || bytes.ends_with(b"/") || bytes.ends_with(b"/.") {
-            return Err(Error::usage(format!(
-                "file:{} names no file; name one, such as file:path/todo.json",
-                shown()
-            )));
+            return Err(Error::usage(format!("file:{} names no file; name one, such as file:path/todo.json", shown())));
         }
-        let absolute = std::path::absolute(path).map_err(|error| {
-            Error::io(format!("cannot find {}: {}", shown(), system_words(&error)), error.kind())
-        })?;
+        let absolute = std::path::absolute(path)
+            .map_err(|error| Error::io(format!("cannot find {}: {}", shown(), system_words(&error)), error.kind()))?;
         let file = without_links(absolute, shown)?;
         if let Some(data) = locked_by(&file)
             && fs::symlink_metadata(&data).is_ok_and(|meta| meta.is_file())
@@ -183,9 +179,7 @@ mod tests {
             assert_eq!(of(path).lock(), top.join("real/todo.json.lock"), "{path}");
         }
         symlink("loop", top.join("loop")).unwrap();
-        assert!(
-            FileTarget::of(&top.join("loop")).unwrap_err().to_string().contains("too many symbolic links")
-        );
+        assert!(FileTarget::of(&top.join("loop")).unwrap_err().to_string().contains("too many symbolic links"));
     }
 
     #[test]

@@ -97,8 +97,7 @@ mod tests {
     #[test]
     fn a_lock_file_that_is_deleted_is_noticed_within_a_second_and_a_touched_one_is_no_loss() {
         // A machine that stands still for a moment spoils one round; a fault spoils all of them.
-        let took: Vec<Duration> =
-            (0..5).map(|_| one_that_is_deleted()).take_while(|took| took.as_secs() > 0).collect();
+        let took: Vec<Duration> = (0..5).map(|_| one_that_is_deleted()).take_while(|took| took.as_secs() > 0).collect();
         assert!(took.len() < 5, "{took:?}");
     }
 

@@ -60,8 +60,7 @@ impl Protocol for LockAtPath {
 
     fn timed_out(&self, waited: &WaitOver<'_>) -> String {
         let WaitOver { record, age, wait, zombie, .. } = waited;
-        record.as_beads().map(|record| lock::timed_out(record, *age, wait.limit())).unwrap_or_default()
-            + zombie
+        record.as_beads().map(|record| lock::timed_out(record, *age, wait.limit())).unwrap_or_default() + zombie
     }
 }
 
@@ -80,8 +79,7 @@ pub fn target(path: &Path, cwd: &Path) -> Result<Target, NoDatabase> {
 }
 
 fn not_a_lock(path: &Path, look: &Look) -> Option<NotALock> {
-    let is_large =
-        || look.on_disk.is_some_and(|file| file.kind == FileKind::File && file.size > LONGEST_LOCK_FILE);
+    let is_large = || look.on_disk.is_some_and(|file| file.kind == FileKind::File && file.size > LONGEST_LOCK_FILE);
     let is_data = look.content == Some(Content::Data) || is_large();
     if !is_data || !matches!(look.verdict, Verdict::Unreadable(_)) {
         return None;

@@ -33,8 +33,7 @@ pub fn words(session: String, operation: String) -> ClaimWords {
 }
 
 fn nowhere(target: &Target) -> Error {
-    let message =
-        format!("the directory of {} does not exist; name another, or make it: --create", target.given);
+    let message = format!("the directory of {} does not exist; name another, or make it: --create", target.given);
     Error::new(Code::NoTarget, message)
 }
 
@@ -49,11 +48,8 @@ pub fn make(target: &Target) -> Result<(), Error> {
 pub fn of_same_process(target: &Target, pid: i32, options: &Options) -> Option<String> {
     let there = look(&target.place, options);
     let record = there.record.as_ref().filter(|_| matches!(there.verdict, Verdict::Held(_)))?.as_memory()?;
-    let is_here = record
-        .hostname
-        .as_deref()
-        .zip(hostname())
-        .is_some_and(|(host, here)| host.eq_ignore_ascii_case(&here));
+    let is_here =
+        record.hostname.as_deref().zip(hostname()).is_some_and(|(host, here)| host.eq_ignore_ascii_case(&here));
     there.id.filter(|_| is_here && record.pid == Some(pid.into()))
 }
 
@@ -81,10 +77,7 @@ pub struct Ages {
 impl Ages {
     pub fn limits(&self) -> Limits {
         let Limits { age, remote_age } = Limits::default();
-        Limits {
-            age: self.stale_after.unwrap_or(age),
-            remote_age: self.stale_after_remote.unwrap_or(remote_age),
-        }
+        Limits { age: self.stale_after.unwrap_or(age), remote_age: self.stale_after_remote.unwrap_or(remote_age) }
     }
 
     pub fn given(&self) -> Vec<&'static str> {

@@ -19,9 +19,7 @@ use crate::claim::explained::{Explained, Inspected};
 use crate::claim::protocol::{Protocol, WaitOver};
 use crate::claim::target::{Target, prefixed};
 use crate::words::{Part, to_type};
-use crate::{
-    claim::lease::limits::Limits, error::Error, settings::environment::Environment, settings::wait::Wait,
-};
+use crate::{claim::lease::limits::Limits, error::Error, settings::environment::Environment, settings::wait::Wait};
 
 /// How long a claim waits for the holder where nobody says so: the document's 5 seconds.
 pub const WAIT: Wait = Wait::UpTo(Duration::from_secs(5));
@@ -136,9 +134,7 @@ impl Protocol for Memory {
     fn not_released(&self, target: &Target, record: &Record, error: &Error) -> String {
         let parts = [target.part(), Part::Value("--id", record.id().unwrap_or_default().as_ref())];
         let by_hand = to_type("beadlock break {} {} --even-if-live", &parts);
-        format!(
-            "{error}; it is stale 30 s after its last refresh, and goes by itself then; by hand: {by_hand}"
-        )
+        format!("{error}; it is stale 30 s after its last refresh, and goes by itself then; by hand: {by_hand}")
     }
 }
 

@@ -52,10 +52,7 @@ pub fn document(target: &Target, options: &Options, environment: &Environment) -
     let look = look(&target.place, options);
     if let Verdict::Unreadable(_) = look.verdict {
         let path = escaped_path(&target.path());
-        return Err(Error::new(
-            Code::LockUnreadable,
-            format!("{path} cannot be understood: {}", look.detail),
-        ));
+        return Err(Error::new(Code::LockUnreadable, format!("{path} cannot be understood: {}", look.detail)));
     }
     let we_hold_it = nested::outer_claim(target, environment).is_some();
     let status = Status::of(&look, &options.limits, we_hold_it);

@@ -31,10 +31,9 @@ pub fn explain(seen: &Inspected<'_>) -> Option<Explained> {
     let (situation, why, next) = match inquiry.situation {
         Situation::Renamed(here) => inquiry.of_renamed(here),
         Situation::Container(inside) => inquiry.of_container(inside),
-        Situation::ContainerGone { .. }
-        | Situation::Remote { .. }
-        | Situation::Namesake
-        | Situation::Nameless => inquiry.of_another_place(),
+        Situation::ContainerGone { .. } | Situation::Remote { .. } | Situation::Namesake | Situation::Nameless => {
+            inquiry.of_another_place()
+        }
         _ => inquiry.of_this_place(),
     };
     let holder_is = if inquiry.zombie.is_some() { "a zombie, " } else { "" };
@@ -77,15 +76,12 @@ impl<'a> Inquiry<'a> {
     /// Its process can be looked up here.
     fn of_this_place(&self) -> Words {
         let (seen, pid, now) = (self.seen, self.record.pid, self.now_is());
-        let reap =
-            |comment: &str| (seen.of_target("beadlock check --reap-proven-dead {}"), comment.to_owned());
+        let reap = |comment: &str| (seen.of_target("beadlock check --reap-proven-dead {}"), comment.to_owned());
         match self.situation {
             Situation::Alive => {
                 let why = match self.recorded_start_is_known() {
                     true => "its process lives here, and started when the record says".to_owned(),
-                    false => format!(
-                        "PID {pid} lives here; whether it is still the one that claimed is not recorded"
-                    ),
+                    false => format!("PID {pid} lives here; whether it is still the one that claimed is not recorded"),
                 };
                 ("alive", why, self.wait())
             }
@@ -94,8 +90,7 @@ impl<'a> Inquiry<'a> {
             }
             Situation::Zombie => {
                 let zombie = self.zombie.as_ref().map(|zombie| (zombie.to_string(), zombie.clone()));
-                let (why, zombie) =
-                    zombie.map(|(why, it)| (why, it.in_plain_text().to_string())).unwrap_or_default();
+                let (why, zombie) = zombie.map(|(why, it)| (why, it.in_plain_text().to_string())).unwrap_or_default();
                 ("zombie", why, reap(&zombie))
             }
             Situation::Recycled => {
@@ -150,19 +145,15 @@ impl<'a> Inquiry<'a> {
                         (format!(", {nobody}"), (reap, "removes it: namespace_gone".to_owned()))
                     }
                     false => (
-                        format!(
-                            " called {host}, {nobody}; by its name it is another host's, so no check removes it"
-                        ),
+                        format!(" called {host}, {nobody}; by its name it is another host's, so no check removes it"),
                         (seen.by_hand(), "nobody lives in its container any more".to_owned()),
                     ),
                 };
                 ("container_gone", format!("{CONTAINER}{of_host}"), next)
             }
             Situation::Namesake => {
-                let why =
-                    format!("it was claimed on another machine that is called {host} too; {only_there}");
-                let comment =
-                    format!("by an address that leads to the other machine of this name; {once_gone}");
+                let why = format!("it was claimed on another machine that is called {host} too; {only_there}");
+                let comment = format!("by an address that leads to the other machine of this name; {once_gone}");
                 ("namesake", why, (seen.see_on_its_host(), comment))
             }
             Situation::Nameless => {
@@ -187,10 +178,9 @@ impl<'a> Inquiry<'a> {
         let (host, pid) = (escaped(&self.record.hostname).to_string(), self.record.pid);
         let name = self.facts.hostname.as_deref().unwrap_or_default();
         let what = match name.eq_ignore_ascii_case(&host) {
-            false => format!(
-                "this machine was renamed: it was {host} when this was claimed, and is {} now",
-                escaped(name)
-            ),
+            false => {
+                format!("this machine was renamed: it was {host} when this was claimed, and is {} now", escaped(name))
+            }
             true => "this machine's id has changed since this was claimed".to_owned(),
         };
         let other = || self.not_its_holder("it is not its holder");
@@ -198,10 +188,9 @@ impl<'a> Inquiry<'a> {
             Here::Lives => (format!("it lives{}", self.now_is()), self.wait()),
             Here::Recycled => (format!("it is another process now{}", self.now_is()), other()),
             Here::Gone => ("it is gone".to_owned(), other()),
-            Here::Unknown => (
-                "the system gives no answer about it".to_owned(),
-                (self.seen.see_process(), self.seen.once_gone()),
-            ),
+            Here::Unknown => {
+                ("the system gives no answer about it".to_owned(), (self.seen.see_process(), self.seen.once_gone()))
+            }
         };
         ("renamed", format!("{what}, on the same boot; so PID {pid} can be looked up here: {now}"), next)
     }

@@ -50,8 +50,7 @@ impl Inquiry<'_> {
         if liveness != Liveness::NotAsked {
             lines.push(Fact::text("that PID here", format!("kill({pid}, 0) {}", kill_words(liveness).1)));
         }
-        if let Situation::Recycled | Situation::Rebooted { .. } | Situation::Renamed(Here::Recycled) =
-            self.situation
+        if let Situation::Recycled | Situation::Rebooted { .. } | Situation::Renamed(Here::Recycled) = self.situation
             && let Some(command) = &self.command_now
         {
             lines.push(Fact::text("that PID now", escaped(command).to_string()));
@@ -71,10 +70,8 @@ impl Inquiry<'_> {
         let mark = record.beadlock.as_ref();
         let (pid_ns, time_ns) = (record.pid_ns(), mark.and_then(|mark| mark.time_ns.as_deref()));
         let ours = (facts.ids.pid_ns.as_deref(), facts.ids.time_ns.as_deref());
-        let (start, now) = (
-            mark.and_then(|mark| mark.start_ticks),
-            facts.proof.as_ref().and_then(|proof| proof.start_ticks),
-        );
+        let (start, now) =
+            (mark.and_then(|mark| mark.start_ticks), facts.proof.as_ref().and_then(|proof| proof.start_ticks));
         let members = self.asked.members.iter();
         let members: Value =
             members.map(|member| json!({ "pid": member.pid, "pid_there": member.pid_there })).collect();

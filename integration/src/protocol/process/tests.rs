@@ -20,8 +20,7 @@ fn seen(change: impl Fn(&mut Record, &mut Facts)) -> Seen {
         {"id":"i","machine_id":"m","boot_id":"b","pid_ns":"pid:[1]","time_ns":"time:[1]","start_ticks":1000}}"#;
     let mut record = Record::parse(json).unwrap();
     let some = |word: &str| Some(word.to_owned());
-    let ids =
-        Ids { machine_id: some("m"), boot_id: some("b"), pid_ns: some("pid:[1]"), time_ns: some("time:[1]") };
+    let ids = Ids { machine_id: some("m"), boot_id: some("b"), pid_ns: some("pid:[1]"), time_ns: some("time:[1]") };
     let proof = Proof { local_file_system: true, start_ticks: Some(1000), ..Proof::default() };
     let mut facts = Facts {
         now: now(),
@@ -92,11 +91,7 @@ fn of_a_lock_of_this_host() {
         ),
         ("no answer", |_, f| f.liveness = Liveness::Unknown, Situation::Unanswered),
         ("no own name", |_, f| f.hostname = None, Situation::Nameless),
-        (
-            "container",
-            |_, f| ids(f).pid_ns = Some("pid:[2]".to_owned()),
-            Situation::Container(Inside::Nothing),
-        ),
+        ("container", |_, f| ids(f).pid_ns = Some("pid:[2]".to_owned()), Situation::Container(Inside::Nothing)),
         (
             "container gone",
             |_, f| {
@@ -114,11 +109,7 @@ fn of_a_lock_of_this_host() {
 #[test]
 fn of_a_lock_of_another_name() {
     let table: [(&str, Change, Situation); 7] = [
-        (
-            "its own boot",
-            |r, _| mark(r).boot_id = Some("c".to_owned()),
-            Situation::Remote { same_machine: true },
-        ),
+        ("its own boot", |r, _| mark(r).boot_id = Some("c".to_owned()), Situation::Remote { same_machine: true }),
         ("not ours", |r, _| r.beadlock = None, Situation::Remote { same_machine: false }),
         (
             "its own machine and boot",
@@ -130,11 +121,7 @@ fn of_a_lock_of_another_name() {
         ),
         ("this boot, PIDs unknown", |r, _| mark(r).pid_ns = None, Situation::Remote { same_machine: true }),
         ("this boot and these PIDs", |_, _| {}, Situation::Renamed(Here::Unknown)),
-        (
-            "a container",
-            |r, _| mark(r).pid_ns = Some("pid:[2]".to_owned()),
-            Situation::Container(Inside::Nothing),
-        ),
+        ("a container", |r, _| mark(r).pid_ns = Some("pid:[2]".to_owned()), Situation::Container(Inside::Nothing)),
         (
             "a container that is gone",
             |r, f| {

@@ -154,9 +154,8 @@ mod tests {
         audit.released(Duration::ZERO, Outcome::Failure, None);
         audit.release_failed(&nix::errno::Errno::EACCES.into());
         audit.heartbeat_failed(3, "why");
-        let head = |event: &str| {
-            format!(r#"{{"event":"{event}","request_id":"req_1","timestamp":"T","lock_name":"a-b","#)
-        };
+        let head =
+            |event: &str| format!(r#"{{"event":"{event}","request_id":"req_1","timestamp":"T","lock_name":"a-b","#);
         let path = r#""lock_path":"/locks/a-b.lock","#;
         let expected = [
             format!(r#"{}{path}"ttl_seconds":900}}"#, head("lock_acquired")),

@@ -159,9 +159,7 @@ fn fit(what: &str, option: &str, name: String) -> Result<String, Error> {
 }
 
 fn metadata(text: &str) -> Result<Map<String, Value>, Error> {
-    let wrong = |why: String| {
-        Error::usage(format!("--metadata: {why}; wanted: a JSON object, as '{{\"ticket\": 7}}'"))
-    };
+    let wrong = |why: String| Error::usage(format!("--metadata: {why}; wanted: a JSON object, as '{{\"ticket\": 7}}'"));
     let what = match serde_json::from_str(text).map_err(|error| wrong(format!("no JSON ({error})")))? {
         Value::Object(map) => return fitting(map),
         Value::Null => "null",
@@ -201,11 +199,7 @@ fn depth(value: &Value) -> usize {
 }
 
 /// The claim of the named lock `target`, or of the lock that the intent names.
-pub fn intended(
-    target: Option<Target>,
-    typed: &TowerArgs,
-    environment: &Environment,
-) -> Result<Intended, Error> {
+pub fn intended(target: Option<Target>, typed: &TowerArgs, environment: &Environment) -> Result<Intended, Error> {
     let wanted = IntentClaim::resolve(typed, environment)?;
     let named = target.as_ref().and_then(name_of);
     let name = match wanted.locking(named.as_ref())? {

@@ -132,9 +132,7 @@ pub fn resolve(template: &str, params: &Params) -> Result<String, String> {
         };
         match params.get(param).map(String::as_str) {
             None => {
-                return Err(format!(
-                    "the lock needs ${{params.{param}}}, which is not set: --param {param}=…"
-                ));
+                return Err(format!("the lock needs ${{params.{param}}}, which is not set: --param {param}=…"));
             }
             Some("") => {
                 return Err(format!("the lock needs ${{params.{param}}}, which is empty: --param {param}=…"));

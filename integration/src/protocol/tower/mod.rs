@@ -15,8 +15,8 @@ use std::{os::unix::ffi::OsStrExt, time::Duration};
 
 use beadlock_checker::internal::dialect::tower::{self, Answer, LockName};
 use beadlock_checker::internal::{
-    Look, database::NoDatabase, dialect::Record, dialect::facts::Facts, escape::escaped_path, facts,
-    take::Held, target::Scheme,
+    Look, database::NoDatabase, dialect::Record, dialect::facts::Facts, escape::escaped_path, facts, take::Held,
+    target::Scheme,
 };
 use beadlock_checker::{Options, Place, Reason};
 use serde_json::Value;
@@ -28,8 +28,7 @@ use crate::output::trail::{DocumentEvents, errno_words};
 use crate::settings::environment::{Environment, LOCK_DIR};
 use crate::words::{Part, to_type};
 use crate::{
-    claim::lease::limits::Limits, claim::target::Target, error::Error, output::talk::Talk,
-    settings::wait::Wait,
+    claim::lease::limits::Limits, claim::target::Target, error::Error, output::talk::Talk, settings::wait::Wait,
 };
 
 pub const PREFIX: &str = "tower:";
@@ -84,11 +83,7 @@ impl Protocol for Tower {
         lock_dir::warnings(target.dir())
     }
 
-    fn exported_besides(
-        &self,
-        target: &Target,
-        environment: &Environment,
-    ) -> Option<(&'static str, PathBuf)> {
+    fn exported_besides(&self, target: &Target, environment: &Environment) -> Option<(&'static str, PathBuf)> {
         // The target does not say where, and what was typed is in no environment.
         environment.typed_lock_dir().map(|_| (LOCK_DIR, target.dir().to_owned()))
     }
@@ -115,10 +110,9 @@ impl Protocol for Tower {
         let Some(record) = waited.record.as_tower() else { return String::new() };
         let now = facts::now();
         let last = match tower::judge(record, now).reason() {
-            Reason::HeartbeatInFuture => format!(
-                "its last heartbeat, {}, lies in the future: a clock is wrong",
-                record.last_heartbeat_at
-            ),
+            Reason::HeartbeatInFuture => {
+                format!("its last heartbeat, {}, lies in the future: a clock is wrong", record.last_heartbeat_at)
+            }
             _ => format!("last heartbeat {}s ago", tower::silence(record, now).as_secs()),
         };
         format!(
@@ -194,9 +188,8 @@ impl Protocol for Tower {
 
 impl Folder for Tower {
     fn find(&self, rest: &Path, environment: &Environment, _: Acceptance<'_>) -> Found {
-        let name = LockName::parse(&rest.to_string_lossy()).map_err(|error| {
-            NoDatabase::usage(format!("{}{}: {error}", self.prefix(), escaped_path(rest)))
-        })?;
+        let name = LockName::parse(&rest.to_string_lossy())
+            .map_err(|error| NoDatabase::usage(format!("{}{}: {error}", self.prefix(), escaped_path(rest))))?;
         Ok(in_environment(&name, environment))
     }
 

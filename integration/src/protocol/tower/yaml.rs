@@ -53,9 +53,8 @@ pub fn entries(text: &str) -> Result<Vec<YamlEntry>, Wrong> {
     let mut entries = Vec::new();
     let mut documents = 0;
     while let Some(next) = parser.next_event() {
-        let (event, span) = next.map_err(|error| {
-            Wrong::new(error.marker().line().max(1), format!("no YAML: {}", error.info()))
-        })?;
+        let (event, span) =
+            next.map_err(|error| Wrong::new(error.marker().line().max(1), format!("no YAML: {}", error.info())))?;
         let line = span.start.line().max(1);
         let value = match event {
             Event::StreamEnd => break,
@@ -73,9 +72,7 @@ pub fn entries(text: &str) -> Result<Vec<YamlEntry>, Wrong> {
                 continue;
             }
             Event::Alias(_) => YamlValue::Alias,
-            Event::Scalar(text, style, _, _) if style == ScalarStyle::Plain && is_null(&text) => {
-                YamlValue::Null
-            }
+            Event::Scalar(text, style, _, _) if style == ScalarStyle::Plain && is_null(&text) => YamlValue::Null,
             Event::Scalar(text, ..) => YamlValue::Scalar(text.into_owned()),
             Event::SequenceStart(..) => YamlValue::List,
             Event::MappingStart(..) => YamlValue::Mapping,
@@ -124,10 +121,7 @@ mod tests {
 
     fn shown(text: &str) -> Vec<String> {
         let entries = entries(text).unwrap();
-        entries
-            .iter()
-            .map(|entry| format!("{} {:?} {}", entry.keys.join("."), entry.value, entry.line))
-            .collect()
+        entries.iter().map(|entry| format!("{} {:?} {}", entry.keys.join("."), entry.value, entry.line)).collect()
     }
 
     #[test]
@@ -158,8 +152,7 @@ mod tests {
         for text in [&deep("["), &deep("{a: "), &deep("- "), &deep("? "), &deep("[{")] {
             assert_eq!(entries(text).unwrap_err().line, 2, "{}", &text[..20]);
         }
-        for (text, line) in
-            [("a: 1\n---\nb: 2\n", 2), ("a: 1\nb: *x\n", 2), ("b: 1\na: \"x\n", 2), ("a\n\tb: :\n", 2)]
+        for (text, line) in [("a: 1\n---\nb: 2\n", 2), ("a: 1\nb: *x\n", 2), ("b: 1\na: \"x\n", 2), ("a\n\tb: :\n", 2)]
         {
             let wrong = entries(text).unwrap_err();
             assert_eq!(wrong.line, line, "{text:?}: {wrong:?}");
@@ -178,8 +171,7 @@ mod tests {
 
     #[test]
     fn no_input_makes_it_panic_or_hang() {
-        let whole =
-            "a: &x [1, {b: 'c'}]\n? k\n: |\n  t\n<<: *x\n--- !t\n- \"\\u00e9\"\n# c\n%YAML 1.2\n...\n";
+        let whole = "a: &x [1, {b: 'c'}]\n? k\n: |\n  t\n<<: *x\n--- !t\n- \"\\u00e9\"\n# c\n%YAML 1.2\n...\n";
         let mut seed = 1_u32;
         let mut next = |below: usize| {
             seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
@@ -202,8 +194,8 @@ mod tests {
         }
         // What a scanner may go through again and again.
         for unit in [
-            "a: ", "- ", "? ", "[", "{", "&a ", "*a ", "!a ", "\"", "'", "#", "|\n", ">\n", "%", ": ", ",",
-            "\t", "\u{feff}", "a\n",
+            "a: ", "- ", "? ", "[", "{", "&a ", "*a ", "!a ", "\"", "'", "#", "|\n", ">\n", "%", ": ", ",", "\t",
+            "\u{feff}", "a\n",
         ] {
             let begun = std::time::Instant::now();
             let _ = entries(&unit.repeat(64 * 1024 / unit.len()));

@@ -13,15 +13,7 @@ fn watchdog(at_end: AtEnd) -> WatchdogRequest {
 fn lease(given: &str, lease: KeptLease) -> LeaseKeeperRequest {
     let (given, request_id) = (given.to_owned(), "r\0\n".to_owned());
     let target = OsString::from_vec(b"/x y/\xff\n'\"".to_vec());
-    LeaseKeeperRequest {
-        lease,
-        target,
-        given,
-        max_hold: Duration::MAX,
-        subject: None,
-        request_id,
-        audit: None,
-    }
+    LeaseKeeperRequest { lease, target, given, max_hold: Duration::MAX, subject: None, request_id, audit: None }
 }
 
 #[test]
@@ -67,9 +59,7 @@ fn only_whole_requests_of_processes_are_decoded() {
         assert_eq!(HelperRequest::of(&words), Some(None), "{words:?}");
     }
     let of = |words: &[&str]| HelperRequest::of(&words.iter().map(OsString::from).collect::<Vec<_>>());
-    for wrong in
-        [&["b", HELPER][..], &["b", HELPER, "x"], &["b", HELPER, "{}"], &["b", HELPER, r#"{"Other":1}"#]]
-    {
+    for wrong in [&["b", HELPER][..], &["b", HELPER, "x"], &["b", HELPER, "{}"], &["b", HELPER, r#"{"Other":1}"#]] {
         assert_eq!(of(wrong), Some(None), "{wrong:?}");
     }
     let more = [gate_keeper(1), vec!["x".into()]].concat();

@@ -86,11 +86,7 @@ impl Remote {
     ///
     /// # Errors
     /// [`Code::LockUnreadable`] when a file system on the way did not answer in time.
-    pub fn answers_to(
-        &self,
-        lookups: impl IntoIterator<Item = (Lookup, String)>,
-        wait: Wait,
-    ) -> Result<(), Error> {
+    pub fn answers_to(&self, lookups: impl IntoIterator<Item = (Lookup, String)>, wait: Wait) -> Result<(), Error> {
         let Some((guard, mounts)) = self.guard() else { return Ok(()) };
         let lookups = lookups.into_iter().chain(guard.besides(mounts));
         guard.ask(mounts, lookups, guard.patience.limit(wait), Code::LockUnreadable)
@@ -126,16 +122,13 @@ impl Remote {
         let is_below = |point: &&Path| roots.iter().any(|root| point.starts_with(root) && point != root);
         let mut closed = Vec::new();
         let points: Vec<&Path> = mounts.remote_points().filter(is_below).collect();
-        let (asked, unasked): (Vec<&Path>, Vec<&Path>) =
-            points.into_iter().partition(|point| is_entered(point));
+        let (asked, unasked): (Vec<&Path>, Vec<&Path>) = points.into_iter().partition(|point| is_entered(point));
         closed.extend(unasked.into_iter().map(|point| (point.to_owned(), None)));
         for some in asked.chunks(SIDE_BY_SIDE) {
             let begun = Instant::now();
             let limit = guard.patience.of_a_look();
-            let helpers: Vec<_> = some
-                .iter()
-                .map(|point| (point, helper::Helper::start(&Lookup::Path(point.to_path_buf()))))
-                .collect();
+            let helpers: Vec<_> =
+                some.iter().map(|point| (point, helper::Helper::start(&Lookup::Path(point.to_path_buf())))).collect();
             for (point, helper) in helpers {
                 if !helper.is_none_or(|helper| helper.answers(limit.saturating_sub(begun.elapsed()))) {
                     closed.push((point.to_path_buf(), Some(what_is_silent(mounts, point, limit))));
@@ -192,9 +185,7 @@ impl Guard {
                  redirect and links",
                 shown(waited)
             );
-            return Error::new(code, message)
-                .detailed(format!("waited_ms={millis}"))
-                .retry_on_a_lock_of(None);
+            return Error::new(code, message).detailed(format!("waited_ms={millis}")).retry_on_a_lock_of(None);
         };
         self.silent.lock().unwrap_or_else(PoisonError::into_inner).push(mount.point.clone());
         let (kind, point) = (escaped(&mount.kind), escaped_path(&mount.point));

@@ -26,9 +26,7 @@ impl Patience {
         let limit = match self {
             Self::Look => return LOOK,
             Self::Waits { wait: Some(wait), .. } => wait.limit(),
-            Self::Waits { wait: None, drain } => {
-                drain.map_or(default.limit(), |drain| drain.min(default.limit()))
-            }
+            Self::Waits { wait: None, drain } => drain.map_or(default.limit(), |drain| drain.min(default.limit())),
         };
         limit.max(SHORTEST)
     }

@@ -40,8 +40,7 @@ fn odd_names_survive_a_shell_and_a_file_of_variables() {
         b"a\nb\tc\x1b[2J\x7f",
     ];
     for name in names {
-        let (name, shown) =
-            (OsStr::from_bytes(name), String::from_utf8_lossy(name).escape_debug().to_string());
+        let (name, shown) = (OsStr::from_bytes(name), String::from_utf8_lossy(name).escape_debug().to_string());
         let has_control = name.as_bytes().iter().any(u8::is_ascii_control);
         let dir = scene.path().join(name).join(".beads");
         fs::create_dir_all(&dir).unwrap();
@@ -50,8 +49,7 @@ fn odd_names_survive_a_shell_and_a_file_of_variables() {
             let output = command.arg(&dir).output().unwrap();
             assert_eq!(output.status.code(), Some(0), "{shown}: {output:?}");
             fs::write(scene.file("out"), &output.stdout).unwrap();
-            let lines: Vec<Vec<u8>> =
-                output.stdout.split(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect();
+            let lines: Vec<Vec<u8>> = output.stdout.split(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect();
             assert_eq!(lines.len(), 4, "{shown}");
             let value = |at: usize, name: &str| lines[at].strip_prefix(name.as_bytes()).unwrap().to_vec();
             (OsString::from_vec(value(0, "BEADLOCK_TARGET=")), OsString::from_vec(value(1, "BEADLOCK_ID=")))
@@ -60,7 +58,8 @@ fn odd_names_survive_a_shell_and_a_file_of_variables() {
         let shell = if has_control { "/bin/bash" } else { "/bin/sh" };
         if Path::new(shell).exists() {
             claim();
-            let script = "eval \"$(cat out)\"; export BEADLOCK_TARGET BEADLOCK_ID; cd / && exec \"$BEADLOCK\" release -q";
+            let script =
+                "eval \"$(cat out)\"; export BEADLOCK_TARGET BEADLOCK_ID; cd / && exec \"$BEADLOCK\" release -q";
             fs::write(scene.file("script"), script).unwrap();
             let ended = Running::apart(scene.shell(&format!("exec {shell} ./script"))).end();
             assert_eq!((ended.code, ended.err.as_str()), (0, ""), "{shown}: {ended:?}");
@@ -101,21 +100,17 @@ fn a_redirect_is_followed_and_the_name_leads_there_again() {
 #[test]
 fn json_and_the_report_have_the_claim() {
     let scene = crate::a_scene();
-    let ended =
-        scene.run(&["acquire", "--json", "--holder", "ci", "--report", "report"]).expect(0, &["claimed"]);
+    let ended = scene.run(&["acquire", "--json", "--holder", "ci", "--report", "report"]).expect(0, &["claimed"]);
     let json = ended.json();
     assert_eq!(ended.out.lines().count(), 1);
     let record: serde_json::Value = serde_json::from_slice(&fs::read(scene.lock()).unwrap()).unwrap();
-    let (data, written) =
-        (&json["data"], &serde_json::from_str::<serde_json::Value>(&scene.read("report")).unwrap());
+    let (data, written) = (&json["data"], &serde_json::from_str::<serde_json::Value>(&scene.read("report")).unwrap());
     assert_eq!((&json["ok"], &json["error"]), (&true.into(), &serde_json::Value::Null));
     assert_eq!((&data["target"], &data["holder"]), (&"beads:.beads".into(), &"ci".into()));
     assert_eq!((&data["id"], &data["pid"]), (&record["beadlock"]["id"], &record["pid"]));
     assert_eq!((&data["nested"], &data["released"], data), (&false.into(), &false.into(), &written["data"]));
-    let ended =
-        scene.run(&["acquire", "--json", "--no-wait", "--report", "report"]).expect(4, &["is held by ci"]);
-    let (json, written) =
-        (ended.json(), serde_json::from_str::<serde_json::Value>(&scene.read("report")).unwrap());
+    let ended = scene.run(&["acquire", "--json", "--no-wait", "--report", "report"]).expect(4, &["is held by ci"]);
+    let (json, written) = (ended.json(), serde_json::from_str::<serde_json::Value>(&scene.read("report")).unwrap());
     assert_eq!((&json["ok"], &json["data"]), (&false.into(), &serde_json::Value::Null));
     assert_eq!((&json["error"]["code"], &json["error"]), (&"LOCK_HELD".into(), &written["error"]));
 }
@@ -150,8 +145,7 @@ fn what_cannot_be_printed_is_not_claimed() {
 fn a_report_or_an_audit_that_cannot_be_is_said() {
     let scene = crate::a_scene();
     std::os::unix::fs::symlink("elsewhere", scene.file("link")).unwrap();
-    let ended =
-        scene.run(&["acquire", "--audit", "link"]).expect(1, &["the audit file", "is a symbolic link"]);
+    let ended = scene.run(&["acquire", "--audit", "link"]).expect(1, &["the audit file", "is a symbolic link"]);
     assert_eq!((ended.out.as_str(), scene.names().len()), ("", 0));
     let ended = scene.run(&["acquire", "--report", "link"]).expect(0, &["failed to write the report link"]);
     Printed::of(&ended);

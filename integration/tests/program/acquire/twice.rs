@@ -64,8 +64,7 @@ fn another_process_waits_as_ever() {
     let (first, second) = (Sleeper::start(), Sleeper::start());
     scene.run(&["acquire", "--for", &first.pid()]).expect(0, &[]);
     let again = |pid: &str| scene.run(&["acquire", "--wait", "100ms", "--for", pid]);
-    again(&first.pid())
-        .expect(4, &[&format!("this process holds it already: export BEADLOCK_ID={}", id(&scene))]);
+    again(&first.pid()).expect(4, &[&format!("this process holds it already: export BEADLOCK_ID={}", id(&scene))]);
     again(&second.pid()).expect(4, &["gave up after 100ms"]);
     scene.run(&["acquire", "--wait", "100ms", "--detach"]).expect(4, &["gave up after 100ms"]);
     let written = fs::read_to_string(scene.lock()).unwrap();
@@ -81,9 +80,7 @@ fn another_process_waits_as_ever() {
 fn the_same_pid_of_another_namespace_is_another_process() {
     let scene = crate::a_scene();
     let inside = r#""$BEADLOCK" acquire -q --for 1 --no-wait >one 2>&1; echo "exit $?""#;
-    let Some(first) =
-        scene.in_namespaces(&["--pid", "--fork", "--mount-proc"], &format!("{inside}; sleep 300"))
-    else {
+    let Some(first) = scene.in_namespaces(&["--pid", "--fork", "--mount-proc"], &format!("{inside}; sleep 300")) else {
         return;
     };
     let _first = Running::apart(first);
@@ -114,9 +111,8 @@ fn a_wrapper_is_named_as_what_the_claim_stands_for() {
         for (target, more) in [(".beads", ""), ("memory:memory", ""), ("file:data.json", "")] {
             let ended = script(&scene, &format!(r#"{words} "$BEADLOCK" acquire {target} {more}"#));
             let warning = format!("warning: the claim stands for {name} (PID ");
-            let advice = format!(
-                ") and ends with it; to claim for the script that calls {name}: beadlock acquire --for $$\n"
-            );
+            let advice =
+                format!(") and ends with it; to claim for the script that calls {name}: beadlock acquire --for $$\n");
             assert!(
                 ended.code == 0 && ended.err.contains(&warning) && ended.err.contains(&advice),
                 "{words}: {ended:?}"
@@ -129,8 +125,7 @@ fn a_wrapper_is_named_as_what_the_claim_stands_for() {
 #[test]
 fn what_is_no_wrapper_any_more_is_not_warned_of() {
     let scene = crate::a_scene();
-    let acquire =
-        r#"exec "$BEADLOCK" release -q --id "$("$BEADLOCK" acquire -q | sed -n s/BEADLOCK_ID=//p)""#;
+    let acquire = r#"exec "$BEADLOCK" release -q --id "$("$BEADLOCK" acquire -q | sed -n s/BEADLOCK_ID=//p)""#;
     write_program(&scene.file("timeout"), format!("#!/bin/sh\n{acquire}\n").as_bytes());
     fs::write(scene.file("script"), acquire).unwrap();
     for words in ["./timeout", "nice sh script", "env sh script", "nohup sh script", "timeout 60 sh script"] {

@@ -45,13 +45,9 @@ fn on_a_terminal_the_lock_is_shown_and_its_id_is_typed() {
 
 #[test]
 fn on_a_terminal_anything_but_the_id_touches_nothing() {
-    for (keys, code, signal) in [
-        ("nonsense\n", 1, None),
-        ("\n", 1, None),
-        ("yes\n", 1, None),
-        ("\u{4}", 1, None),
-        ("half\u{3}", 130, Some(2)),
-    ] {
+    for (keys, code, signal) in
+        [("nonsense\n", 1, None), ("\n", 1, None), ("yes\n", 1, None), ("\u{4}", 1, None), ("half\u{3}", 130, Some(2))]
+    {
         let scene = crate::a_scene();
         scene.write_shell_lock("vc", i64::from(dead_pid()), &this_host());
         let (ended, shown) = asked(&scene, &[], keys);

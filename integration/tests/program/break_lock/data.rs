@@ -19,8 +19,7 @@ const DATA: [&str; 7] = [
     "{\"version\": \"1.0.0\", \"packages\": {\"holder\": {}}}",
 ];
 /// Content of a lock that went wrong.
-const LOCKS: [&str; 5] =
-    ["", "{\"holder\": \"x\", \"pi", "{", "{\"holder\": \"\", \"pid\": 1}", "{\"PID\": \"x\"}"];
+const LOCKS: [&str; 5] = ["", "{\"holder\": \"x\", \"pi", "{", "{\"holder\": \"\", \"pid\": 1}", "{\"PID\": \"x\"}"];
 
 const MEANT: &str = "todo.json is not a lock file; did you mean file:todo.json or lock:todo.json.lock?";
 
@@ -34,9 +33,8 @@ fn put(scene: &Scene, name: &str, text: &str) {
 /// What was kept of it, by its content.
 fn kept(scene: &Scene, name: &str) -> Vec<String> {
     let entries = fs::read_dir(scene.path()).unwrap().flatten().map(|entry| entry.path());
-    let is_kept = |path: &std::path::PathBuf| {
-        path.file_name().unwrap().to_str().unwrap().starts_with(&format!("{name}.broken-"))
-    };
+    let is_kept =
+        |path: &std::path::PathBuf| path.file_name().unwrap().to_str().unwrap().starts_with(&format!("{name}.broken-"));
     entries.filter(is_kept).map(|path| fs::read_to_string(path).unwrap()).collect()
 }
 
@@ -54,10 +52,7 @@ fn data_is_called_what_it_is() {
             assert_eq!(ended.err, format!("beadlock: error: {MEANT}\n"), "{args:?} of {text:?}");
         }
         let json = scene.run(&["hold", "lock:todo.json", "--json", "--", "true"]).expect(5, &[]).json();
-        assert_eq!(
-            (&json["error"]["code"], &json["error"]["message"]),
-            (&"LOCK_UNREADABLE".into(), &MEANT.into())
-        );
+        assert_eq!((&json["error"]["code"], &json["error"]["message"]), (&"LOCK_UNREADABLE".into(), &MEANT.into()));
         let text_of = scene.run(&["status", "lock:todo.json"]).expect(0, &[]).out;
         assert!(text_of.contains(&format!("why: {MEANT}\n")), "{text_of}");
         assert!(text_of.contains("next: beadlock hold file:todo.json -- CMD   # "), "{text_of}");
@@ -75,9 +70,7 @@ fn what_is_meant_is_said_as_it_can_be_pasted() {
     let said = "a b/x.json is not a lock file; did you mean 'file:a b/x.json' or 'lock:a b/x.json.lock'?";
     assert_eq!(ended.err, format!("beadlock: error: {said}\n"));
     put(&scene, "large.json", &"x".repeat(70_000));
-    scene
-        .run(&["hold", "lock:large.json", "--", "true"])
-        .expect(5, &["large.json is not a lock file; did you mean"]);
+    scene.run(&["hold", "lock:large.json", "--", "true"]).expect(5, &["large.json is not a lock file; did you mean"]);
     scene.run(&["break", "lock:large.json", "--malformed"]).expect(5, &["--malformed --yes"]);
 }
 
@@ -90,10 +83,7 @@ fn a_lock_that_went_wrong_is_no_data() {
         assert!(!ended.err.contains("did you mean"), "{text:?}: {ended:?}");
         assert!(ended.err.contains("beadlock break lock:build.lock --malformed"), "{text:?}: {ended:?}");
         scene.run(&["break", "lock:build.lock", "--malformed"]).expect(0, &["broke the unreadable lock on "]);
-        assert_eq!(
-            (kept(&scene, "build.lock"), scene.file("build.lock").exists()),
-            (vec![text.to_owned()], false)
-        );
+        assert_eq!((kept(&scene, "build.lock"), scene.file("build.lock").exists()), (vec![text.to_owned()], false));
     }
 }
 
@@ -106,10 +96,7 @@ fn an_empty_file_is_said_to_be_perhaps_another_tools_lock() {
                 it: beadlock break lock:build.lock --malformed";
     assert_eq!(ended.err, format!("beadlock: error: {said}\n"));
     let text = scene.run(&["status", "lock:build.lock"]).out;
-    assert!(
-        text.contains("next: beadlock break lock:build.lock --malformed   # if nobody uses it\n"),
-        "{text}"
-    );
+    assert!(text.contains("next: beadlock break lock:build.lock --malformed   # if nobody uses it\n"), "{text}");
 }
 
 #[test]
@@ -124,10 +111,7 @@ fn without_a_terminal_data_stays_unless_yes_was_typed() {
         assert_eq!(json["error"]["code"], "LOCK_UNREADABLE");
         assert_eq!((scene.read("todo.json").as_str(), kept(&scene, "todo.json").len()), (text, 0));
         scene.run(&["break", "lock:todo.json", "--malformed", "--yes"]).expect(0, &["it is kept in "]);
-        assert_eq!(
-            (kept(&scene, "todo.json"), scene.file("todo.json").exists()),
-            (vec![text.to_owned()], false)
-        );
+        assert_eq!((kept(&scene, "todo.json"), scene.file("todo.json").exists()), (vec![text.to_owned()], false));
     }
 }
 
@@ -160,16 +144,11 @@ fn the_answer_comes_at_once_with_no_wait_and_where_nothing_has_changed_for_two_s
         let path = if target == ".beads" { scene.lock() } else { scene.file("x.lock") };
         let mut took = [Vec::new(), Vec::new(), Vec::new()];
         for _ in 0..3 {
-            for (at, (age, args)) in
-                [(60, &[][..]), (0, &["--no-wait"]), (-3600, &[])].into_iter().enumerate()
-            {
+            for (at, (age, args)) in [(60, &[][..]), (0, &["--no-wait"]), (-3600, &[])].into_iter().enumerate() {
                 fs::write(&path, "{\"holder\": \"x\", \"pi").unwrap();
                 let time = SystemTime::now();
-                let time = if age < 0 {
-                    time + Duration::from_secs(3600)
-                } else {
-                    time - Duration::from_secs(age as u64)
-                };
+                let time =
+                    if age < 0 { time + Duration::from_secs(3600) } else { time - Duration::from_secs(age as u64) };
                 File::options().append(true).open(&path).unwrap().set_modified(time).unwrap();
                 let begun = Instant::now();
                 scene.run(&[&["hold", target], args, &["--", "true"]].concat()).expect(5, &["malformed"]);
@@ -201,9 +180,7 @@ fn on_a_terminal_its_first_200_bytes_are_shown_and_yes_moves_it() {
     let ended = asked(&scene, "lock:todo.json", "yes\n");
     assert_eq!(ended.code, 0, "{ended:?}");
     let first = format!("its first 200 of {} bytes: ", text.len());
-    for word in
-        [MEANT, &first, r#"{"tasks": ["te\u{1b}[2Ja\nxxx"#, "broke the unreadable lock on lock:todo.json"]
-    {
+    for word in [MEANT, &first, r#"{"tasks": ["te\u{1b}[2Ja\nxxx"#, "broke the unreadable lock on lock:todo.json"] {
         assert!(ended.out.contains(word), "{word:?} in {ended:?}");
     }
     assert!(ended.out.contains("xEND"), "{ended:?}");
@@ -220,11 +197,7 @@ fn on_a_terminal_anything_but_yes_touches_nothing() {
         put(&scene, "todo.json", "[]");
         let ended = asked(&scene, "lock:todo.json", keys);
         assert_eq!((ended.code, ended.signal), (code, signal), "{keys:?}: {ended:?}");
-        assert_eq!(
-            (scene.read("todo.json").as_str(), kept(&scene, "todo.json").len()),
-            ("[]", 0),
-            "{keys:?}"
-        );
+        assert_eq!((scene.read("todo.json").as_str(), kept(&scene, "todo.json").len()), ("[]", 0), "{keys:?}");
     }
 }
 

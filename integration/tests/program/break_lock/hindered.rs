@@ -63,10 +63,7 @@ fn a_gate_that_stays_shut_is_a_drain_time_out() {
         .run(&["break", "--holder", "vc", "--json"])
         .expect(4, &[&held_by, "try again when that has ended", "waiting for the gate of "])
         .json();
-    assert_eq!(
-        (&json["error"]["code"], &json["error"]["retryable"]),
-        (&json!("DRAIN_TIMEOUT"), &json!(true))
-    );
+    assert_eq!((&json["error"]["code"], &json["error"]["retryable"]), (&json!("DRAIN_TIMEOUT"), &json!(true)));
     drop(gate);
     assert_eq!(scene.names(), [".exclusive-lock"]);
 }
@@ -142,8 +139,7 @@ fn a_break_that_is_ended_in_the_middle_loses_nothing() {
         let ended = (0..50).find_map(|_| {
             Running::apart(scene.shell("rm -f .beads/.exclusive-lock*")).end().expect(0, &[]);
             scene.write_shell_lock("old", me(), &this_host());
-            let mut breaking =
-                Running::apart(scene.beadlock(&["break", "--holder", "old", "--even-if-live"]));
+            let mut breaking = Running::apart(scene.beadlock(&["break", "--holder", "old", "--even-if-live"]));
             until("it is aside, or has been", || aside.exists() || breaking.has_ended());
             if breaking.has_ended() {
                 return None;

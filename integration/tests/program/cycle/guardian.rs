@@ -81,9 +81,7 @@ fn killed_it_leaves_the_gate_shut_until_the_commands_group_has_ended() {
         if ends_first {
             running.signal(Signal::SIGTERM);
             until("the command has ended", || !lives(command));
-            until("it waits for the rest", || {
-                running.err().contains("the command has ended; waiting for PID ")
-            });
+            until("it waits for the rest", || running.err().contains("the command has ended; waiting for PID "));
             assert!(lives(guardian), "as long as the cycle has not ended");
             running.signal(Signal::SIGKILL);
             running.end().expect(137, &[]);
@@ -117,10 +115,8 @@ fn killed_at_any_moment_no_command_runs_beside_an_open_gate() {
         let parent = running.pid();
         running.end();
         let guards = || {
-            let is_ours =
-                |request| matches!(request, HelperRequest::Watchdog(watchdog) if watchdog.parent == parent);
-            let guards =
-                |stat: Stat| HelperRequest::of_process(stat.pid).is_some_and(is_ours) && lives(stat.pid);
+            let is_ours = |request| matches!(request, HelperRequest::Watchdog(watchdog) if watchdog.parent == parent);
+            let guards = |stat: Stat| HelperRequest::of_process(stat.pid).is_some_and(is_ours) && lives(stat.pid);
             process::all().into_iter().any(guards)
         };
         // It is there for as long as there is a process that may become the command, or is it.

@@ -28,10 +28,7 @@ fn a_directory_renamed_and_made_anew_is_a_loss() {
     let dir = fs::canonicalize(scene.path()).unwrap().join(".beads");
     let ended = running.end();
     let words = [
-        &*format!(
-            "the gate is lost, ending the command: {} is another directory now; {CAUSE}",
-            dir.display()
-        ),
+        &*format!("the gate is lost, ending the command: {} is another directory now; {CAUSE}", dir.display()),
         "lost the gate of .beads after ",
         "what was done since is not protected: look at it, then beadlock status .beads",
         "to switch branches between cycles: beadlock hold .beads -- git switch BRANCH",
@@ -45,8 +42,7 @@ fn a_directory_renamed_and_made_anew_is_a_loss() {
 #[test]
 fn a_directory_that_is_gone_is_a_loss_and_the_own_exit_code_is_heard() {
     let scene = crate::a_scene();
-    let running =
-        Running::apart(scene.beadlock(&["cycle", "--own-exit-code", "42", "--json", "--", "sh", "-c", WORK]));
+    let running = Running::apart(scene.beadlock(&["cycle", "--own-exit-code", "42", "--json", "--", "sh", "-c", WORK]));
     scene.pid_in("pid");
     fs::remove_dir_all(scene.beads()).unwrap();
     let ended = running.end().expect(42, &["/.beads is gone; ", CAUSE]);
@@ -96,9 +92,7 @@ fn git_switch_away_and_back_is_a_loss() {
     };
     fs::write(scene.beads().join("issues.jsonl"), "{}\n").unwrap();
     fs::write(scene.file("README"), "x").unwrap();
-    git(
-        "init -q && git add README && git -c user.name=t -c user.email=t@t commit -qm one && git branch without",
-    );
+    git("init -q && git add README && git -c user.name=t -c user.email=t@t commit -qm one && git branch without");
     git("add .beads && git -c user.name=t -c user.email=t@t commit -qm two");
     let running = Running::apart(scene.beadlock(&["cycle", "--", "sh", "-c", WORK]));
     let command = scene.pid_in("pid");
@@ -115,8 +109,7 @@ fn git_switch_away_and_back_is_a_loss() {
     ]));
     until("the claim has the new gate", || scene.file("claimed").exists());
     let ended = running.end().expect(9, &["; `git switch` "]);
-    let is_named =
-        [" is another directory now; ", " is gone; "].iter().any(|words| ended.err.contains(words));
+    let is_named = [" is another directory now; ", " is gone; "].iter().any(|words| ended.err.contains(words));
     assert!(is_named, "as it was at that moment: {ended:?}");
     assert!(!lives(command), "the cycle has ended, and the claim goes on alone");
     fs::write(scene.file("go"), "").unwrap();

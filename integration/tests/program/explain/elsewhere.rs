@@ -17,10 +17,8 @@ fn a_machine_that_was_renamed() {
         return eprintln!("skipped: this machine has no machine id");
     }
     let me = &record["pid"];
-    let words = format!(
-        "why: this machine was renamed: it was before when this was claimed, and is {} now",
-        this_host()
-    );
+    let words =
+        format!("why: this machine was renamed: it was before when this was claimed, and is {} now", this_host());
     Seen::of(&scene, "renamed")
         .says(&[&words, &format!("so PID {me} can be looked up here: it lives"), "that PID here: kill("])
         .next("beadlock wait --wait 10m .beads", &format!("ps -fp {me}"))
@@ -30,9 +28,7 @@ fn a_machine_that_was_renamed() {
         renamed(record);
         record["beadlock"]["start_ticks"] = 1.into();
     });
-    Seen::of(&scene, "renamed")
-        .says(&["it is another process now ("])
-        .next(&format!("ps -fp {me}"), &by_hand(&record));
+    Seen::of(&scene, "renamed").says(&["it is another process now ("]).next(&format!("ps -fp {me}"), &by_hand(&record));
     let record = mine(&scene, |record| {
         renamed(record);
         record["pid"] = dead_pid().into();
@@ -63,8 +59,7 @@ fn another_host_and_another_machine_of_this_name() {
     record["hostname"] = "elsewhere".into();
     record["beadlock"]["boot_id"] = "another".into();
     put(&scene, &record);
-    Seen::of(&scene, "remote")
-        .says(&["with the machine id of this one", "or elsewhere is a copy of its disk"]);
+    Seen::of(&scene, "remote").says(&["with the machine id of this one", "or elsewhere is a copy of its disk"]);
     record["hostname"] = this_host().into();
     record["beadlock"]["machine_id"] = "another".into();
     put(&scene, &record);
@@ -83,8 +78,7 @@ fn container(scene: &Scene, more: &[&str], before: &str, look: impl FnOnce(&Valu
     until("it is claimed", || scene.file("up").exists());
     let record: Value = serde_json::from_slice(&fs::read(scene.lock()).unwrap()).unwrap();
     look(&record);
-    let members =
-        scene.run(&["status", "--json"]).json()["data"][0]["witnesses"]["pid_namespace"]["processes"].clone();
+    let members = scene.run(&["status", "--json"]).json()["data"][0]["witnesses"]["pid_namespace"]["processes"].clone();
     drop(running);
     for member in members.as_array().unwrap() {
         let pid = i32::try_from(member["pid"].as_i64().unwrap()).unwrap();
@@ -111,8 +105,7 @@ fn a_container_that_lives_and_one_that_is_gone() {
         let those = seen.data["witnesses"]["pid_namespace"]["processes"].as_array().unwrap().clone();
         let here = those.iter().find(|member| member["pid_there"] == pid).unwrap()["pid"].as_i64().unwrap();
         namespace = fs::File::open(format!("/proc/{here}/ns/pid")).ok();
-        seen.says(&[&format!("PID {here} (sleep 300) here")])
-            .next(&format!("ps -fp {here}"), &by_hand(record));
+        seen.says(&[&format!("PID {here} (sleep 300) here")]).next(&format!("ps -fp {here}"), &by_hand(record));
         let mut other = record.clone();
         other["pid"] = 30_000.into();
         let text = fs::read(scene.lock()).unwrap();
@@ -164,11 +157,9 @@ fn from_inside_of_a_container() {
     mine(&scene, |_| {});
     let Some(command) = scene.in_namespaces(&CONTAINER, "exec $BEADLOCK status") else { return };
     let text = Running::apart(command).end().expect(0, &[]).out;
-    for words in [
-        "only root outside of every container sees",
-        "nobody that we can see",
-        "next: sudo beadlock status .beads",
-    ] {
+    for words in
+        ["only root outside of every container sees", "nobody that we can see", "next: sudo beadlock status .beads"]
+    {
         assert!(text.contains(words), "{words:?} in {text}");
     }
 }

@@ -25,10 +25,7 @@ fn an_empty_file_by_its_age() {
     );
     age(2);
     Seen::of(&scene, "empty")
-        .says(&[
-            "why: the file is empty: who made it died before the first byte, or the disk is full",
-            "file: 0 bytes",
-        ])
+        .says(&["why: the file is empty: who made it died before the first byte, or the disk is full", "file: 0 bytes"])
         .next("beadlock break .beads --malformed", "df -h");
     let witnesses = scene.run(&["status", "--json"]).json()["data"][0]["witnesses"]["file"].clone();
     assert_eq!((&witnesses["kind"], &witnesses["size"]), (&json!("file"), &json!(0)));
@@ -44,8 +41,7 @@ fn now() -> SystemTime {
 #[test]
 fn what_cannot_be_understood() {
     let scene = crate::a_scene();
-    for (content, situation) in
-        [("{\"holder\":", "malformed"), ("[1]", "malformed"), ("{\"holder\":\"x\"}", "invalid")]
+    for (content, situation) in [("{\"holder\":", "malformed"), ("[1]", "malformed"), ("{\"holder\":\"x\"}", "invalid")]
     {
         fs::write(scene.lock(), content).unwrap();
         let file = fs::File::options().append(true).open(scene.lock()).unwrap();

@@ -53,10 +53,7 @@ fn what_is_compressed_is_said_and_read_through_a_pipe() {
     assert!(text.contains("not read, because compressed: 1 older file, such as daemon.log.1.gz"), "{text}");
     let piped = Running::apart(scene.shell("gzip -dc daemon.log.1.gz | \"$BEADLOCK\" log - --json")).end();
     let json = piped.expect(0, &[]).json();
-    assert_eq!(
-        (&json["data"][0]["log"], &json["data"][0]["databases"][0]["skips"]),
-        (&Value::Null, &json!(1))
-    );
+    assert_eq!((&json["data"][0]["log"], &json["data"][0]["databases"][0]["skips"]), (&Value::Null, &json!(1)));
 }
 
 #[test]
@@ -97,10 +94,7 @@ fn no_line_is_too_long_too_wild_or_too_torn() {
     ];
     fs::write(scene.file("x.log"), log.concat()).unwrap();
     let ended = scene.run(&["log", "x.log", "--until", "2026-02-01 10:00:10"]).expect(0, &[]);
-    assert!(
-        ended.out.chars().all(|c| c == '\n' || beadlock_checker::internal::escape::is_harmless(c)),
-        "{ended:?}"
-    );
+    assert!(ended.out.chars().all(|c| c == '\n' || beadlock_checker::internal::escape::is_harmless(c)), "{ended:?}");
     let first = ended.out.lines().next().unwrap();
     assert!(first.ends_with(r"held by a\u{1b}[2J\u{202e}b, 2 cycles skipped"), "{first}");
     let raw = scene.run(&["log", "x.log", "--json"]).expect(0, &[]);

@@ -141,9 +141,8 @@ fn a_recorded_week_is_summed_up() {
     let holders = database["holders"].as_array().unwrap();
     for name in ["make", "vc-executor", "nightly"] {
         let row = holders.iter().find(|row| row["holder"] == name).unwrap();
-        let sum = |of: &[(&str, u64)]| {
-            of.iter().filter(|(holder, _)| *holder == name).map(|(_, count)| count).sum::<u64>()
-        };
+        let sum =
+            |of: &[(&str, u64)]| of.iter().filter(|(holder, _)| *holder == name).map(|(_, count)| count).sum::<u64>();
         let holds = week.holds.iter().filter(|(holder, _)| *holder == name);
         assert_eq!(row["claims"], holds.clone().count(), "{row}");
         assert_eq!(row["skips"], sum(&week.skips), "{row}");
@@ -177,10 +176,7 @@ fn a_recorded_week_is_summed_up() {
     );
     assert_eq!(kinds[kinds.len() - 2..], ["in_cycle", "gone"]);
     let answer = &database["answer"];
-    assert_eq!(
-        (&answer["state"], &answer["holder"], &answer["pid"]),
-        (&json!("held"), &json!("make"), &json!(3000))
-    );
+    assert_eq!((&answer["state"], &answer["holder"], &answer["pid"]), (&json!("held"), &json!("make"), &json!(3000)));
     assert_eq!((&answer["syncing"], &answer["for_ms"]), (&json!(false), &json!(1597 * 5 * 1000)));
 }
 
@@ -198,10 +194,7 @@ fn the_answer_comes_first_and_fits_a_terminal() {
             ".beads/daemon.log: Not syncing since {since} UTC (2h 13m): held by make (PID 3000 on ci-3), 1597 cycles skipped"
         )
     );
-    assert_eq!(
-        lines[1],
-        "  type: beadlock status .beads   (whether the lock is still there, and its holder alive)"
-    );
+    assert_eq!(lines[1], "  type: beadlock status .beads   (whether the lock is still there, and its holder alive)");
     assert!(lines[1..].iter().all(|line| line.chars().count() <= 110), "{text}");
     assert_eq!(text.matches("UTC").count(), 1, "{text}");
     for words in [
@@ -231,9 +224,7 @@ fn only_what_was_in_the_time_that_is_asked_for() {
     let scene = crate::a_scene();
     let week = Week::recorded();
     week.write(&scene.beads());
-    let day = scene
-        .run(&["log", "--since", "2026-02-02", "--until", "2026-02-02 23:59:59", "--json"])
-        .expect(0, &[]);
+    let day = scene.run(&["log", "--since", "2026-02-02", "--until", "2026-02-02 23:59:59", "--json"]).expect(0, &[]);
     let json = day.json();
     assert_eq!(
         (&json["data"][0]["since"], &json["data"][0]["agents"]["starts"]),

@@ -13,8 +13,7 @@ use crate::keeper::on_pty;
 #[test]
 fn what_ignores_the_end_is_killed() {
     let scene = crate::a_scene();
-    let stubborn =
-        |name: &str| format!("sh -c 'trap \"\" TERM; echo $$ > {name}; while :; do sleep 0.01; done'");
+    let stubborn = |name: &str| format!("sh -c 'trap \"\" TERM; echo $$ > {name}; while :; do sleep 0.01; done'");
     let (near, far) = (stubborn("near"), stubborn("far"));
     let script = format!(
         "trap '' TERM; {near} & setsid {far} & until test -s near -a -s far; do sleep 0.01; done; echo $$ > main; \

@@ -149,8 +149,7 @@ fn ctrl_c_is_a_cycles_to_deal_with_too() {
     assert_eq!((ended.code, ended.signal, scene.read("log").as_str()), (5, None, "got\n"), "{ended:?}");
     assert!(is_open());
 
-    let mut terminal =
-        Terminal::start(&scene, &[BEADLOCK, "cycle", "--", "sh", "-c", "echo $$ > pid; exec sleep 300"]);
+    let mut terminal = Terminal::start(&scene, &[BEADLOCK, "cycle", "--", "sh", "-c", "echo $$ > pid; exec sleep 300"]);
     let pid = pid_in(&terminal, &scene, "pid");
     terminal.until("it runs", || program(pid) == "sleep");
     terminal.type_in("\x03");

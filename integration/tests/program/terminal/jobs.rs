@@ -36,7 +36,8 @@ fn at_the_prompt(terminal: &mut Terminal, scene: &Scene) {
 #[test]
 fn an_interactive_command_reads_the_terminal() {
     let scene = crate::a_scene();
-    let script = "stty -echo < /dev/tty; echo > ready; read -r line < /dev/tty; stty echo; echo \"$line\" > line; exit 5";
+    let script =
+        "stty -echo < /dev/tty; echo > ready; read -r line < /dev/tty; stty echo; echo \"$line\" > line; exit 5";
     let mut terminal = Terminal::start(&scene, &[BEADLOCK, "hold", "-q", "--", "sh", "-c", script]);
     terminal.until("it asks", || scene.file("ready").exists());
     terminal.type_in("a secret\n");
@@ -173,10 +174,8 @@ fn a_command_that_stops_itself_gives_the_terminal_back() {
 fn a_command_that_stops_itself_instead_of_ending_is_killed() {
     let scene = crate::a_scene();
     let mut terminal = Terminal::shell(&scene);
-    let script =
-        "trap \"kill -STOP \\$\\$\" TERM; echo $PPID > us; echo $$ > pid; while :; do sleep 0.01; done";
-    terminal
-        .type_in(&format!("\"$BEADLOCK\" hold -q --kill-after 500ms -- sh -c '{script}'; echo $? > code\n"));
+    let script = "trap \"kill -STOP \\$\\$\" TERM; echo $PPID > us; echo $$ > pid; while :; do sleep 0.01; done";
+    terminal.type_in(&format!("\"$BEADLOCK\" hold -q --kill-after 500ms -- sh -c '{script}'; echo $? > code\n"));
     let (us, pid) = (pid_in(&terminal, &scene, "us"), pid_in(&terminal, &scene, "pid"));
     let (us, signal) = (nix::unistd::Pid::from_raw(us), nix::sys::signal::Signal::SIGTERM);
     nix::sys::signal::kill(us, signal).unwrap();
@@ -254,8 +253,7 @@ fn in_the_background_it_stops_where_it_may_not_write_or_read() {
 #[test]
 fn a_window_that_changes_its_size_is_the_commands_to_hear() {
     let scene = crate::a_scene();
-    let script =
-        "trap 'stty size > size' WINCH; echo > ready; until test -s size; do sleep 0.01; done; exit 5";
+    let script = "trap 'stty size > size' WINCH; echo > ready; until test -s size; do sleep 0.01; done; exit 5";
     let terminal = Terminal::start(&scene, &[BEADLOCK, "hold", "-q", "--", "sh", "-c", script]);
     terminal.until("the command runs", || scene.file("ready").exists());
     terminal.resize(123);

@@ -93,9 +93,7 @@ fn in_the_background_it_leaves_the_line_that_is_typed_alone() {
 fn after_ctrl_z_and_fg_it_goes_on() {
     let scene = held_scene();
     let mut terminal = Terminal::shell(&scene);
-    terminal.type_in(
-        "sh -c 'echo $$ > us; exec \"$BEADLOCK\" hold --wait 1h -- sh -c \"exit 5\"'; echo $? > code\n",
-    );
+    terminal.type_in("sh -c 'echo $$ > us; exec \"$BEADLOCK\" hold --wait 1h -- sh -c \"exit 5\"'; echo $? > code\n");
     let us = pid_in(&terminal, &scene, "us");
     terminal.until("it waits", || terminal.seen().contains("waiting"));
     terminal.type_in("\x1a");

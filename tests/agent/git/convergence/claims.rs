@@ -97,16 +97,8 @@ impl From<Ended> for Claim {
 }
 
 fn by_hold(world: &World, clone: char, line: &str, millis: u64) -> Claim {
-    let mut hold = world.bench.scene().beadlock(&[
-        "hold",
-        "-q",
-        "--drain",
-        DRAIN,
-        "--",
-        "sh",
-        "-c",
-        &work(line, millis),
-    ]);
+    let mut hold =
+        world.bench.scene().beadlock(&["hold", "-q", "--drain", DRAIN, "--", "sh", "-c", &work(line, millis)]);
     hold.current_dir(world.clone_of(clone));
     Ended::from(run(hold)).into()
 }

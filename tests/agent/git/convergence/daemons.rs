@@ -67,8 +67,7 @@ impl Daemon {
         let clone = bench.path().join(self.clone.to_string());
         let mut command: Command = match self.kind {
             Kind::Git => {
-                let mut agent =
-                    bench.scene().agent(&["--action", "git", "--interval", "300ms", "--debounce", "50ms"]);
+                let mut agent = bench.scene().agent(&["--action", "git", "--interval", "300ms", "--debounce", "50ms"]);
                 agent.arg("--db").arg(clone.join(".beads")).arg("--log-file").arg(self.log(bench));
                 agent
             }
@@ -115,11 +114,7 @@ impl Daemon {
                 self.kill_tree(world);
             }
             drop(self.running.lock().expect("the daemon").take());
-            world.ledger().count(format!(
-                "killed {}{}",
-                self.clone,
-                if whole { ", with its tree" } else { "" }
-            ));
+            world.ledger().count(format!("killed {}{}", self.clone, if whole { ", with its tree" } else { "" }));
             self.start(&world.bench);
             self.clear_locks(world);
         }

@@ -54,10 +54,7 @@ fn a_naive_daemon_is_found_out() {
         wrong.iter().take(8).collect::<Vec<_>>()
     );
     let in_claims = wrong.iter().filter(|what| what.contains("in a time of claim")).count();
-    assert!(
-        in_claims > 0,
-        "the naive daemon never worked in a time of claim: the check shows nothing\n{wrong:#?}"
-    );
+    assert!(in_claims > 0, "the naive daemon never worked in a time of claim: the check shows nothing\n{wrong:#?}");
 }
 
 /// A claim that is lost, by what takes its lock away or puts another there, is in the verdict, whoever has made it.

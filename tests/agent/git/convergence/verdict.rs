@@ -31,10 +31,7 @@ pub fn wrong(world: &World, settled: bool) -> Vec<String> {
                 wrong.push(format!("commit {subject:?} is {} times in {clone}", count(&subjects)));
             }
             if number < pushed && count(&remote) != 1 {
-                wrong.push(format!(
-                    "commit {subject:?} was pushed, and is {} times in the remote",
-                    count(&remote)
-                ));
+                wrong.push(format!("commit {subject:?} was pushed, and is {} times in the remote", count(&remote)));
             }
         }
     }
@@ -73,9 +70,7 @@ fn lines_wrong(world: &World, clone: char, path: &str, lines: &[String]) -> Vec<
     for line in lines {
         match found.remove(line.as_str()) {
             Some(1) => {}
-            count => {
-                wrong.push(format!("line {line} is {} times in {clone}/{path}", count.unwrap_or_default()))
-            }
+            count => wrong.push(format!("line {line} is {} times in {clone}/{path}", count.unwrap_or_default())),
         }
     }
     wrong.extend(found.keys().map(|line| format!("line {line:?} of nobody in {clone}/{path}")));
@@ -92,9 +87,7 @@ fn in_claims(world: &World) -> Vec<String> {
             for (change, what) in &changes {
                 if change.0 < claim.1 && claim.0 < change.1 {
                     let after = (change.0.max(claim.0) - claim.0) / 1_000_000;
-                    wrong.push(format!(
-                        "git {what} in {clone} in a time of claim ({kind}), {after} ms after it began"
-                    ));
+                    wrong.push(format!("git {what} in {clone} in a time of claim ({kind}), {after} ms after it began"));
                 }
             }
         }
@@ -104,8 +97,7 @@ fn in_claims(world: &World) -> Vec<String> {
 
 /// An agent's commit has nothing but the database in it, and a commit by hand in `a` or `b` nothing of it.
 fn mixed(world: &World) -> Vec<String> {
-    let log =
-        world.bench.try_git(world.bench.remote(), &["log", "--format=%x01%s", "--name-only", "main"]).out;
+    let log = world.bench.try_git(world.bench.remote(), &["log", "--format=%x01%s", "--name-only", "main"]).out;
     let mut wrong = Vec::new();
     for commit in log.split('\u{1}').skip(1) {
         let mut lines = commit.lines().filter(|line| !line.is_empty());
@@ -128,22 +120,14 @@ fn said(world: &World) -> BTreeMap<String, usize> {
         let log = fs::read_to_string(daemon.log(&world.bench)).unwrap_or_default();
         for line in log.lines() {
             let line = line.split_once("] ").map_or(line, |(_, rest)| rest);
-            let what = [
-                "Committed",
-                "Pulled",
-                "Pushed",
-                "Skipping",
-                "Not pulling",
-                "Not pushing",
-                "conflict",
-                "Starting",
-            ]
-            .into_iter()
-            .find(|what| line.starts_with(what))
-            .map(str::to_owned)
-            .or_else(|| {
-                line.strip_prefix("Sync cycle failed: ").map(|why| format!("failed: {}", without_digits(why)))
-            });
+            let what =
+                ["Committed", "Pulled", "Pushed", "Skipping", "Not pulling", "Not pushing", "conflict", "Starting"]
+                    .into_iter()
+                    .find(|what| line.starts_with(what))
+                    .map(str::to_owned)
+                    .or_else(|| {
+                        line.strip_prefix("Sync cycle failed: ").map(|why| format!("failed: {}", without_digits(why)))
+                    });
             if let Some(what) = what {
                 *said.entry(format!("{clone}: {what}")).or_default() += 1;
             }

@@ -108,8 +108,8 @@ impl World {
         let main = self.bench.try_git(self.bench.remote(), &["rev-parse", "main"]).out;
         ALL.into_iter().all(|clone| {
             let head = self.git(clone, &["rev-parse", "HEAD"]).out;
-            let status = self
-                .git(clone, &["status", "--porcelain", "--", ".beads", "src", ":!*daemon.log*", ":!*.note"]);
+            let status =
+                self.git(clone, &["status", "--porcelain", "--", ".beads", "src", ":!*daemon.log*", ":!*.note"]);
             head == main && status.out.is_empty()
         })
     }

@@ -57,8 +57,7 @@ impl Street {
 
     pub fn names(&self) -> Vec<String> {
         let entries = fs::read_dir(self.dir()).expect("list the lock directory").flatten();
-        let mut names: Vec<_> =
-            entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+        let mut names: Vec<_> = entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
         names.sort();
         names
     }
@@ -86,8 +85,7 @@ impl Street {
 
     /// `beadlock hold TARGET OPTIONS -- sh -c WORK`, as request ours-1.
     pub fn hold(&self, options: &[&str], work: &str) -> Command {
-        let fields =
-            ["--request-id", "ours-1", "--actor", "ours", "--intent-name", "i", "--intent-version", "1"];
+        let fields = ["--request-id", "ours-1", "--actor", "ours", "--intent-name", "i", "--intent-version", "1"];
         self.beadlock(&[&["hold", TARGET][..], &fields, options, &["--", "sh", "-c", work]].concat())
     }
 

@@ -31,8 +31,7 @@ pub enum Work {
 }
 
 /// The commands' own log, and their own witness: a file that each locks for its life, and that its children inherit.
-pub const BEGINS: &str =
-    r#"exec 9>>inside; flock -n 9 || echo "overlap $1 $$" >>log; echo "begin $1 $$" >>log"#;
+pub const BEGINS: &str = r#"exec 9>>inside; flock -n 9 || echo "overlap $1 $$" >>log; echo "begin $1 $$" >>log"#;
 pub const ENDS: &str = r#"echo "end $1 $$" >>log"#;
 
 impl Work {

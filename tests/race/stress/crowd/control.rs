@@ -45,8 +45,7 @@ pub fn play(dialect: Dialect, rounds: usize, way: Way) -> Seen {
             Running::start(match way {
                 Way::Ours => place.hold(&id, Work::Short),
                 Way::AsDocumented => {
-                    let script =
-                        dialect.script().replace("WORK", &format!("{BEGINS}; sleep 0.02; {ENDS}; exec 9>&-"));
+                    let script = dialect.script().replace("WORK", &format!("{BEGINS}; sleep 0.02; {ENDS}; exec 9>&-"));
                     let mut command = scene.command("bash");
                     command.args(["-c", &script, "bash", &id]);
                     command

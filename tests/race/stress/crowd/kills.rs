@@ -78,8 +78,7 @@ impl Urn {
             self.left = Kind::of(dialect).to_vec();
         }
         let dice = &mut self.dice;
-        let kind =
-            self.left.swap_remove(usize::try_from(dice.below(self.left.len() as u64)).expect("an index"));
+        let kind = self.left.swap_remove(usize::try_from(dice.below(self.left.len() as u64)).expect("an index"));
         let moment = *dice.one_of(&[Moment::Claimed, Moment::AtWork, Moment::AtWork, Moment::Heartbeat]);
         let mut up_to = |micros| Duration::from_micros(dice.below(micros));
         let pause = match moment {

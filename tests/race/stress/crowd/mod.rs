@@ -59,17 +59,12 @@ pub fn never_overlaps(dialect: Dialect) {
     let took = begun.elapsed();
     let killed = crowd.killed();
     // The command of a beadlock that was killed works on where the lock is its own, and says its end.
-    let ended: Vec<_> = killed
-        .iter()
-        .filter(|kill| !(dialect.is_the_commands() && kill.kind == Kind::Beadlock))
-        .cloned()
-        .collect();
+    let ended: Vec<_> =
+        killed.iter().filter(|kill| !(dialect.is_the_commands() && kill.kind == Kind::Beadlock)).cloned().collect();
     let log = Log::read(&place.log(), &ended);
     let taken = match dialect {
         // Whoever was killed at work has left a stale lock, and others have been at work after it.
-        Dialect::Tool => {
-            killed.iter().filter(|kill| place.has_begun(&kill.id)).map(|kill| kill.id.clone()).collect()
-        }
+        Dialect::Tool => killed.iter().filter(|kill| place.has_begun(&kill.id)).map(|kill| kill.id.clone()).collect(),
         _ => place.taken(),
     };
     let of = |kind: Kind| killed.iter().filter(|kill| kill.kind == kind).count();
@@ -91,11 +86,7 @@ pub fn never_overlaps(dialect: Dialect) {
         log.overlaps.len(),
         crowd.lost(),
     );
-    assert!(
-        log.overlaps.is_empty(),
-        "two at work at once: {:#?}",
-        log.overlaps.iter().take(9).collect::<Vec<_>>()
-    );
+    assert!(log.overlaps.is_empty(), "two at work at once: {:#?}", log.overlaps.iter().take(9).collect::<Vec<_>>());
     assert_eq!(crowd.broken(), [""; 0], "every other acquisition ends well");
     assert_eq!(crowd.lost(), 0, "a live lock was taken");
     for id in &taken {

@@ -38,12 +38,10 @@ impl FromStr for Named {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || {
-            format!("{text:?} is no test (`PACKAGE lib PATH`, `PACKAGE tests/NAME PATH`, `FILE.bats: NAME`)")
-        };
+        let wrong =
+            || format!("{text:?} is no test (`PACKAGE lib PATH`, `PACKAGE tests/NAME PATH`, `FILE.bats: NAME`)");
         if let Some((file, name)) = text.split_once(".bats: ") {
-            let is_inside =
-                !file.starts_with('/') && file.split('/').all(|part| !matches!(part, "" | "." | ".."));
+            let is_inside = !file.starts_with('/') && file.split('/').all(|part| !matches!(part, "" | "." | ".."));
             let name = name.trim();
             if !is_inside || name.is_empty() {
                 return Err(wrong());

@@ -64,11 +64,8 @@ fn root(folder: &Path, target: &Target) -> Result<PathBuf, String> {
     let named = format!("[[test]]\nname = \"{name}\"\npath = \"");
     let said = manifest.split_once(&named).and_then(|(_, rest)| rest.split('"').next());
     let usual = folder.join("tests").join(name).join("main.rs");
-    let files = [
-        said.map(|path| folder.join(path)),
-        Some(folder.join(format!("tests/{name}.rs"))),
-        Some(usual.clone()),
-    ];
+    let files =
+        [said.map(|path| folder.join(path)), Some(folder.join(format!("tests/{name}.rs"))), Some(usual.clone())];
     let found = files.into_iter().flatten().find(|file| file.is_file());
     found.ok_or(format!("there is no {}", usual.display()))
 }
@@ -82,8 +79,7 @@ fn file_of(root: PathBuf, modules: &[&str]) -> Result<PathBuf, String> {
         let text = read(&file)?;
         let declares = |end: &str| {
             let line = format!("mod {module}{end}");
-            let seen =
-                |prefix: &str| text.lines().any(|found| found.trim().strip_prefix(prefix) == Some(&line));
+            let seen = |prefix: &str| text.lines().any(|found| found.trim().strip_prefix(prefix) == Some(&line));
             ["", "pub ", "pub(crate) "].into_iter().any(seen)
         };
         if declares(";") {
@@ -116,10 +112,7 @@ mod tests {
             ("checker/src/lib.rs", "pub mod dialect;\n".to_owned()),
             ("checker/src/dialect/mod.rs", "pub mod tower;\n".to_owned()),
             ("checker/src/dialect/tower/mod.rs", "mod judge;\nmod name;\n".to_owned()),
-            (
-                "checker/src/dialect/tower/judge.rs",
-                format!("#[cfg(test)]\nmod tests {{\n{}}}\n", test("fresh")),
-            ),
+            ("checker/src/dialect/tower/judge.rs", format!("#[cfg(test)]\nmod tests {{\n{}}}\n", test("fresh"))),
             ("checker/src/dialect/tower/name.rs", "#[cfg(test)]\nmod tests;\n".to_owned()),
             ("checker/src/dialect/tower/name/tests.rs", test("short")),
             ("checker/src/dialect/tower/loose.rs", test("compiled_by_nobody")),

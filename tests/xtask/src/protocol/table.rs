@@ -50,9 +50,7 @@ impl Page {
         let mut ids = BTreeSet::new();
         for line in rows_of(text) {
             match Row::parse(&cells(line)) {
-                Ok(row) if !ids.insert(row.id.clone()) => {
-                    wrong.push(format!("{name}: {} is there twice", row.id))
-                }
+                Ok(row) if !ids.insert(row.id.clone()) => wrong.push(format!("{name}: {} is there twice", row.id)),
                 Ok(row) => rows.push(row),
                 Err(why) => wrong.push(format!("{name}: {why}: {line}")),
             }
@@ -61,8 +59,7 @@ impl Page {
         match at_least {
             None => wrong.push(format!("{name}: no line `<!-- protocol-check: at least N rows -->`")),
             Some(least) if rows.len() < least => {
-                wrong
-                    .push(format!("{name}: {} rows, and at least {least} are meant to be there", rows.len()));
+                wrong.push(format!("{name}: {} rows, and at least {least} are meant to be there", rows.len()));
             }
             Some(_) => {}
         }
@@ -85,8 +82,7 @@ impl Row {
             return Err(format!("{says:?} is none of {}", SAYS.join(", ")));
         }
         // What stands between backticks.
-        let tests: Vec<Named> =
-            tests.split('`').skip(1).step_by(2).map(str::parse).collect::<Result<_, _>>()?;
+        let tests: Vec<Named> = tests.split('`').skip(1).step_by(2).map(str::parse).collect::<Result<_, _>>()?;
         if tests.is_empty() {
             return Err("names no test".to_owned());
         }

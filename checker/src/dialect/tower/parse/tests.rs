@@ -35,11 +35,7 @@ fn every_field_is_checked() {
     let rows = [
         ("lock_version", r#""v2""#, "invalid lock file: lock_version must be v1 (got v2)"),
         ("lock_version", "1", "malformed lock file: lock_version must be a string, not a number"),
-        (
-            "lock_name",
-            r#""other""#,
-            "invalid lock file: lock_name must be money-tracker-production (got other)",
-        ),
+        ("lock_name", r#""other""#, "invalid lock file: lock_name must be money-tracker-production (got other)"),
         ("lock_name", "null", "malformed lock file: lock_name must be a string, not null"),
         ("request_id", r#""a b""#, "'.', '_' and '-' (got a b)"),
         ("request_id", r#""""#, "invalid lock file: request_id must be 1 to 128 characters"),
@@ -57,11 +53,7 @@ fn every_field_is_checked() {
             "invalid lock file: created_at must be an ISO 8601 time in UTC (got yesterday)",
         ),
         ("last_heartbeat_at", r#""null""#, "last_heartbeat_at must be an ISO 8601 time in UTC (got null)"),
-        (
-            "last_heartbeat_at",
-            r#""2025-12-18 10:30:40""#,
-            "last_heartbeat_at must be an ISO 8601 time in UTC",
-        ),
+        ("last_heartbeat_at", r#""2025-12-18 10:30:40""#, "last_heartbeat_at must be an ISO 8601 time in UTC"),
         ("last_heartbeat_at", "1766053840", "last_heartbeat_at must be a string, not a number"),
         ("ttl_seconds", "0", "invalid lock file: ttl_seconds must be positive (got 0)"),
         ("ttl_seconds", "-900", "invalid lock file: ttl_seconds must be positive (got -900)"),
@@ -104,16 +96,12 @@ fn what_is_no_record_at_all_says_so() {
 /// Keys are matched as they are written: a reader with `jq` sees no other.
 #[test]
 fn a_key_in_another_case_is_another_key() {
-    assert_eq!(
-        says(with("PID", Some("1")).and_then(|_| with("pid", None))),
-        "invalid lock file: pid must be set"
-    );
+    assert_eq!(says(with("PID", Some("1")).and_then(|_| with("pid", None))), "invalid lock file: pid must be set");
     assert_eq!(with("PID", Some("1")).unwrap().pid, 12345);
 }
 
 #[test]
 fn the_last_duplicate_wins() {
-    let json =
-        record().to_json().replace("\"ttl_seconds\": 900", "\"ttl_seconds\": \"x\", \"ttl_seconds\": 5");
+    let json = record().to_json().replace("\"ttl_seconds\": 900", "\"ttl_seconds\": \"x\", \"ttl_seconds\": 5");
     assert_eq!(Record::parse(json.as_bytes(), NAME).unwrap().ttl_seconds, 5);
 }

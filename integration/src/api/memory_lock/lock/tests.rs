@@ -13,10 +13,8 @@ fn directory() -> (tempfile::TempDir, PathBuf) {
 
 fn write(dir: &Path, pid: u32, age: i64) {
     let now = beadlock_checker::internal::facts::now().0 - jiff::SignedDuration::from_secs(age);
-    let (time, host) = (
-        beadlock_checker::internal::dialect::StartedAt(now),
-        beadlock_checker::internal::facts::hostname().unwrap(),
-    );
+    let (time, host) =
+        (beadlock_checker::internal::dialect::StartedAt(now), beadlock_checker::internal::facts::hostname().unwrap());
     let json = format!(
         r#"{{"pid":{pid},"session_id":"main","acquired_at":"{time}","hostname":"{host}","operation":"write:tasks.json"}}"#
     );
@@ -30,9 +28,7 @@ fn it_is_held_until_the_last_guard_is_released() {
     let first = lock.acquire("write:tasks.json", WAIT).unwrap();
     let second = MemoryLock::in_dir(&dir).try_acquire("again").unwrap().unwrap();
     assert_eq!(first.id(), second.id());
-    let Status::Locked { holder, is_stale, we_hold_it, .. } = lock.status().unwrap() else {
-        panic!("it is held")
-    };
+    let Status::Locked { holder, is_stale, we_hold_it, .. } = lock.status().unwrap() else { panic!("it is held") };
     assert_eq!((holder.session(), holder.operation()), ("main", "write:tasks.json"));
     assert!(we_hold_it && !is_stale && holder.pid == Some(std::process::id().into()));
     first.release().unwrap();

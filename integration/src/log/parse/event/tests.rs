@@ -2,11 +2,7 @@ use super::*;
 
 #[test]
 fn the_lines_of_the_agent() {
-    let me = || DaemonId {
-        program: "beadlock-agent 0.1.0".to_owned(),
-        pid: Some(77),
-        host: Some("ci-3".to_owned()),
-    };
+    let me = || DaemonId { program: "beadlock-agent 0.1.0".to_owned(), pid: Some(77), host: Some("ci-3".to_owned()) };
     let held = |host: &str, reason: &str| {
         DaemonEvent::Held(LockDetails {
             pid: Some(77),
@@ -92,10 +88,7 @@ fn the_lines_of_the_original_daemon() {
         ("Skipping export (locked by vc)", "Locked(\"vc\")"),
         ("Skipping local export (lock check failed: x)", "Unreadable(\"x\")"),
         ("Skipping auto-import: JSONL content unchanged", "Complete"),
-        (
-            "Skipping sync cycle: sync-branch 'x' is your current branch. Use a dedicated sync branch.",
-            "Notice",
-        ),
+        ("Skipping sync cycle: sync-branch 'x' is your current branch. Use a dedicated sync branch.", "Notice"),
         ("Removed stale lock (vc), proceeding", "Removed(\"vc\")"),
         ("Removed stale lock (vc), proceeding with sync cycle", "Removed(\"vc\")"),
         ("Local local sync cycle complete", "Complete"),

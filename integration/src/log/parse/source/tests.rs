@@ -105,8 +105,7 @@ fn lines_are_lines_whatever_is_in_them() {
 
 #[test]
 fn what_is_compressed_is_said_with_what_to_type() {
-    for (head, tool) in [(&b"\x1f\x8b\x08"[..], "zcat"), (b"\x28\xb5\x2f\xfd", "zstdcat"), (b"BZh9", "bzcat")]
-    {
+    for (head, tool) in [(&b"\x1f\x8b\x08"[..], "zcat"), (b"\x28\xb5\x2f\xfd", "zstdcat"), (b"BZh9", "bzcat")] {
         let error = lines(head, Some(Path::new("FILE")), &mut |_| ()).unwrap_err().to_string();
         assert_eq!(error, format!("it is compressed; type: {tool} FILE | beadlock log -"));
     }

@@ -93,10 +93,8 @@ fn it_is_held_elsewhere_since_before_the_log() {
 #[test]
 fn a_name_that_is_not_what_the_lock_says_is_not_typed() {
     let of = |name: &str| {
-        let answer = after_cycles(
-            &[&format!("[2026-02-01 10:00:10] Skipping database (locked by {name})")],
-            "10:00:12",
-        );
+        let answer =
+            after_cycles(&[&format!("[2026-02-01 10:00:10] Skipping database (locked by {name})")], "10:00:12");
         assert!(answer.message.chars().all(is_harmless), "{answer:?}");
         commands(&answer).last().unwrap().to_string()
     };
@@ -113,14 +111,12 @@ fn a_name_that_is_not_what_the_lock_says_is_not_typed() {
 
 #[test]
 fn the_lock_cannot_be_checked() {
-    let line =
-        "[2026-02-01 10:00:10] Skipping database (lock check failed: malformed lock file: unexpected EOF)";
+    let line = "[2026-02-01 10:00:10] Skipping database (lock check failed: malformed lock file: unexpected EOF)";
     let answer = after_cycles(&[line], "10:00:12");
     assert!(answer.message.ends_with("(2s): the lock cannot be checked, 1 cycle skipped"), "{answer:?}");
     assert_eq!(answer.more[0], "malformed lock file: unexpected EOF");
     assert_eq!(commands(&answer), ["beadlock status .beads", "beadlock break .beads --malformed"]);
-    let line =
-        "[2026-02-01 10:00:10] Skipping database (lock check failed: failed to remove stale lock: no gate)";
+    let line = "[2026-02-01 10:00:10] Skipping database (lock check failed: failed to remove stale lock: no gate)";
     assert_eq!(commands(&after_cycles(&[line], "10:00:12")), ["beadlock check .beads --explain"]);
     let line = "[2026-02-01 10:00:10] Skipping database (a sync cycle or a claim is in progress)";
     assert_eq!(after_cycles(&[line], "10:00:12").state, "busy");
@@ -135,10 +131,7 @@ fn cycles_fail() {
         "[2026-02-01 10:00:16] Sync cycle failed: exit code 3 after 1.1s",
     ];
     let answer = after_cycles(&lines, "10:00:17");
-    assert_eq!(
-        answer.message,
-        "Not syncing since 2026-02-01 10:00:10 UTC (7s): the last 2 cycles failed: exit code 3"
-    );
+    assert_eq!(answer.message, "Not syncing since 2026-02-01 10:00:10 UTC (7s): the last 2 cycles failed: exit code 3");
     assert_eq!(commands(&answer), ["tail -n 50 .beads/daemon.log"]);
 }
 
@@ -164,9 +157,9 @@ fn the_daemon_was_stopped_or_just_starts() {
 fn nothing_is_written_any_more() {
     let answer = after_cycles(&[], "12:00:06");
     assert!(
-        answer.message.starts_with(
-            "Silent since 2026-02-01 10:00:06 UTC (2h): the daemon (PID 7 on ci-3) was killed, hangs"
-        ),
+        answer
+            .message
+            .starts_with("Silent since 2026-02-01 10:00:06 UTC (2h): the daemon (PID 7 on ci-3) was killed, hangs"),
         "{answer:?}"
     );
     assert_eq!((answer.state, answer.syncing), ("silent", None));
@@ -212,9 +205,7 @@ fn a_line_from_the_future_says_nothing() {
 #[test]
 fn what_is_no_log_of_a_daemon_says_so() {
     assert!(answer_to(&["hello"], "10:00:00").message.starts_with("No line of a daemon in this log"));
-    assert!(
-        answer_to(&["[2026-02-01 10:00:00] hello"], "10:00:00").message.starts_with("No cycle in this log")
-    );
+    assert!(answer_to(&["[2026-02-01 10:00:00] hello"], "10:00:00").message.starts_with("No cycle in this log"));
 }
 
 #[test]

@@ -63,17 +63,15 @@ fn the_defaults() {
 fn made_request_ids_differ_and_use_every_character() {
     let ids: std::collections::BTreeSet<String> = (0..500).map(|_| new_request_id()).collect();
     assert_eq!(ids.len(), 500);
-    let used: std::collections::BTreeSet<char> =
-        ids.iter().flat_map(|id| id["req_".len()..].chars()).collect();
+    let used: std::collections::BTreeSet<char> = ids.iter().flat_map(|id| id["req_".len()..].chars()).collect();
     assert_eq!(used.len(), 36);
 }
 
 #[test]
 fn the_actor_is_typed_or_in_the_environment_or_the_user() {
     let whose = ["--intent-name", "i", "--intent-version", "1"];
-    let actor = |words: &[&str], variables: &[(&str, &str)]| {
-        fields_in(&[&whose, words].concat(), variables).unwrap().actor
-    };
+    let actor =
+        |words: &[&str], variables: &[(&str, &str)]| fields_in(&[&whose, words].concat(), variables).unwrap().actor;
     assert_eq!(actor(&["--actor", "bob"], &[("ACTOR", "ann")]), "bob");
     assert_eq!(actor(&[], &[("ACTOR", "ann")]), "ann");
     let user = nix::unistd::User::from_uid(nix::unistd::getuid()).unwrap().map(|user| user.name);
@@ -96,8 +94,7 @@ fn without_an_intent_file_its_name_and_version_are_to_be_typed() {
     }
     let file = file("metadata: {name: deploy}\n");
     let error = fields_in(&["--intent", &file.path], &[]).unwrap_err().to_string();
-    let wanted =
-        format!("{} has no metadata.version: write it there, or type --intent-version VERSION", file.path);
+    let wanted = format!("{} has no metadata.version: write it there, or type --intent-version VERSION", file.path);
     assert_eq!(error, wanted);
 }
 
@@ -110,8 +107,7 @@ fn what_cannot_be_is_refused() {
         assert_eq!(fields(&["--request-id", id]).unwrap().request_id, id);
     }
     assert!(
-        said(&["--actor", "a\u{1b}b"])
-            .starts_with(r#"the actor is 1 to 128 printable characters, and "a\u{1b}b""#)
+        said(&["--actor", "a\u{1b}b"]).starts_with(r#"the actor is 1 to 128 printable characters, and "a\u{1b}b""#)
     );
     assert!(said(&["--host-id", ""]).contains("--host-id NAME"));
     assert!(said(&["--actor", &"x".repeat(129)]).contains("(129 characters)"));
@@ -126,10 +122,7 @@ fn what_cannot_be_is_refused() {
         ("", "no JSON (EOF while"),
     ] {
         let said = said(&["--metadata", text]);
-        assert!(
-            said.starts_with(&format!("--metadata: {why}")) && said.contains("wanted: a JSON object"),
-            "{said}"
-        );
+        assert!(said.starts_with(&format!("--metadata: {why}")) && said.contains("wanted: a JSON object"), "{said}");
     }
     // `{`, a line of the key and its value, `}`, and two more columns for each.
     let long = format!("{{\"a\":\"{}\"}}", "x".repeat(48 * 1024 - 19));

@@ -32,8 +32,7 @@ fn a_whole_intent() {
     let name = intent.lock_name(&params(&[("app", "money-tracker"), ("environment", "production")]));
     assert_eq!(name.unwrap().unwrap().as_str(), "money-tracker-production");
     let error = intent.lock_name(&params(&[("app", "Shop"), ("environment", "x")])).unwrap_err().to_string();
-    let words =
-        "i.yaml:9: the lock would be \"Shop-x\": a lock's name has only a-z, 0-9, '_' and '-', not 'S'";
+    let words = "i.yaml:9: the lock would be \"Shop-x\": a lock's name has only a-z, 0-9, '_' and '-', not 'S'";
     assert_eq!(error, words);
     let error = intent.lock_name(&params(&[("app", "x")])).unwrap_err();
     let words = "i.yaml:9: the lock needs ${params.environment}, which is not set: --param environment=…";
@@ -62,34 +61,19 @@ fn what_is_wrong_is_named_with_its_line_and_what_is_wanted() {
         ("", "i.yaml:1: the file is empty; wanted: an intent"),
         ("- a", "i.yaml:1: an intent is a list; wanted: keys and values"),
         ("a: 1\nmode: Observe", "i.yaml:2: mode is \"Observe\"; wanted: observe, mutate or reconcile"),
-        (
-            "spec:\n  mode: [observe]",
-            "i.yaml:2: spec.mode is a list; wanted: a plain value, or leave the key out",
-        ),
+        ("spec:\n  mode: [observe]", "i.yaml:2: spec.mode is a list; wanted: a plain value, or leave the key out"),
         ("spec:\n  controls:\n    lock:\n", "i.yaml:3: spec.controls.lock is empty; wanted: a plain value"),
         ("spec:\n  controls:\n    lock: {a: b}", "i.yaml:3: spec.controls.lock is a mapping; wanted"),
-        (
-            "spec:\n  timeouts: {lock_ttl: 30m}",
-            "i.yaml:2: lock_ttl is \"30m\"; wanted: whole seconds, above 0",
-        ),
+        ("spec:\n  timeouts: {lock_ttl: 30m}", "i.yaml:2: lock_ttl is \"30m\"; wanted: whole seconds, above 0"),
         ("spec:\n  timeouts: {lock_ttl: 0}", "i.yaml:2: lock_ttl is \"0\""),
         ("spec:\n  timeouts: {lock_ttl: -1}", "i.yaml:2: lock_ttl is \"-1\""),
         ("spec:\n  timeouts: {lock_ttl: 9223372036854775808}", "i.yaml:2: lock_ttl is"),
         ("name: a\nmetadata:\n  name: b", "i.yaml:3: name is given a second time here (first in line 1)"),
         ("name: a\nname: b", "i.yaml:2: name is given a second time here (first in line 1)"),
         ("spec: {}\nspec: {}", "i.yaml:2: spec is given a second time here (first in line 1)"),
-        (
-            "a: &x {lock: l}\nspec:\n  controls: *x",
-            "i.yaml:3: spec.controls is an alias, which is not followed",
-        ),
-        (
-            "a: &x {lock: l}\nspec:\n  controls:\n    <<: *x",
-            "i.yaml:4: spec.controls merges other keys in (<<)",
-        ),
-        (
-            "a: &x l\nspec: {controls: {lock: *x}}",
-            "i.yaml:2: spec.controls.lock is an alias, which is not followed",
-        ),
+        ("a: &x {lock: l}\nspec:\n  controls: *x", "i.yaml:3: spec.controls is an alias, which is not followed"),
+        ("a: &x {lock: l}\nspec:\n  controls:\n    <<: *x", "i.yaml:4: spec.controls merges other keys in (<<)"),
+        ("a: &x l\nspec: {controls: {lock: *x}}", "i.yaml:2: spec.controls.lock is an alias, which is not followed"),
         ("a: \"\u{1b}[2J\nmode: x", "i.yaml:"),
     ] {
         let said = said(text);
@@ -133,10 +117,7 @@ fn only_a_regular_file_of_a_bounded_size_is_read() {
         ("latin", "it is not UTF-8"),
     ] {
         let said = said(name);
-        assert!(
-            said.starts_with("the intent file /") && said.ends_with(&format!("cannot be read: {why}")),
-            "{said}"
-        );
+        assert!(said.starts_with("the intent file /") && said.ends_with(&format!("cannot be read: {why}")), "{said}");
     }
     assert_eq!(Intent::read(&top.path().join("fits")).unwrap().name.as_deref(), Some("n"));
 }

@@ -148,8 +148,7 @@ mod tests {
 
     #[test]
     fn the_worst_answer_is_a_rows_answer() {
-        let (passed, skip, fail) =
-            (Answer::Passed, Answer::Skipped("s".to_owned()), Answer::Failed("f".to_owned()));
+        let (passed, skip, fail) = (Answer::Passed, Answer::Skipped("s".to_owned()), Answer::Failed("f".to_owned()));
         let both = |a: &Answer, b: &Answer| (a.clone().and(b.clone()), b.clone().and(a.clone()));
         assert_eq!(both(&passed, &passed), (passed.clone(), passed.clone()));
         assert_eq!(both(&passed, &skip), (skip.clone(), skip.clone()));
