@@ -58,6 +58,31 @@ impl End {
     }
 }
 
+impl End {
+    /// One word for metrics.
+    pub(crate) fn reason(&self) -> &'static str {
+        match self {
+            Self::Complete => "",
+            Self::Refused(_) => "refused",
+            Self::TimedOut { .. } | Self::Failed { how: Ended::TimedOut, .. } => "timed_out",
+            Self::RunnerLost { .. } => "runner_lost",
+            Self::Failed { how: Ended::Exit(_), .. } => "exit_code",
+            Self::Failed { how: Ended::Signal(_), .. } => "killed",
+            Self::Failed { how: Ended::NotStarted(_), .. } => "not_started",
+            Self::Failed { how: Ended::GateLost(_), .. } => "gate_lost",
+        }
+    }
+
+    /// Why it failed: what its line says, without the beginning.
+    pub(crate) fn why(&self) -> String {
+        let line = self.to_string();
+        match line.strip_prefix(Event::CycleFailed.beginning()) {
+            Some(why) => why.trim_start_matches(": ").to_owned(),
+            None => line.replacen(Event::CycleTimedOut.beginning(), "timed out", 1),
+        }
+    }
+}
+
 impl Display for End {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.event().beginning())?;

@@ -22,9 +22,10 @@ use crate::command::{self, End};
 use crate::config::{AgentSettings, CycleAction, Policy};
 use crate::database::LoggedState;
 use crate::diagnostics::events;
+use crate::git::report::SyncReport;
 use crate::git::{self, SyncMessage};
 use crate::log::{self, Line, own};
-use crate::outcome::Outcome;
+use crate::outcome::{CycleFailure, Outcome};
 use crate::outside::Metrics;
 use crate::owner::Owners;
 use crate::stamp;
@@ -107,13 +108,16 @@ pub(crate) fn check(services: &CycleServices, subject: &Subject, told: &mut Logg
             Ok(again)
         });
         return match served(accepted, database, told) {
-            Some(again) => CheckResult::Redirected(Box::new(again)),
-            None => CheckResult::Ended(Outcome::Failed),
+            Ok(again) => CheckResult::Redirected(Box::new(again)),
+            Err(why) => CheckResult::Ended(not_served("redirect", why)),
         };
     }
     // Opened anew in each cycle, since another directory may lie there now. All that follows goes by its descriptors.
     let opened = itself.unwrap_or_else(open).map_err(|refusal| refusal.to_string());
-    let Some(opened) = served(opened, database, told) else { return CheckResult::Ended(Outcome::Failed) };
+    let opened = match served(opened, database, told) {
+        Ok(opened) => opened,
+        Err(why) => return CheckResult::Ended(not_served("wrong_owner", why)),
+    };
     told.not_serving.clear();
     // Before the check, so that what happens after it is seen.
     if let Ok(opened) = &opened
@@ -138,7 +142,8 @@ pub(crate) fn check(services: &CycleServices, subject: &Subject, told: &mut Logg
     if let Some(error) = cycle.no_gate() {
         if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) {
             log::line(number, own::no_database(error));
-            return CheckResult::Ended(Outcome::Failed);
+            let why = format!("there is no database any more: {error}");
+            return CheckResult::Ended(not_served("gone", why));
         }
         if !std::mem::replace(&mut told.no_gate, true) {
             log::line(number, own::no_gate(error));
@@ -157,7 +162,11 @@ pub(crate) fn check(services: &CycleServices, subject: &Subject, told: &mut Logg
     lines.push((&End::Complete).into());
     log::lines(number, lines);
     cycle.leave();
-    CheckResult::Ended(Outcome::Complete)
+    CheckResult::Ended(Outcome::Ran)
+}
+
+fn not_served(reason: &'static str, why: String) -> Outcome {
+    Outcome::NotServed(CycleFailure::new(reason, why))
 }
 
 /// Logs and counts a skipped cycle.
@@ -178,14 +187,13 @@ fn skipped(services: &CycleServices, subject: &Subject, told: &mut LoggedState, 
 }
 
 /// Logs once why a database is not served.
-fn served<T>(found: Result<T, String>, database: &Database, told: &mut LoggedState) -> Option<T> {
-    let log = |why: String| {
-        if told.not_serving.len() < REASONS_SAID && !told.not_serving.contains(&why) {
-            log::announce(own::not_serving(&database.dir, &why));
-            told.not_serving.push(why);
+fn served<T>(found: Result<T, String>, database: &Database, told: &mut LoggedState) -> Result<T, String> {
+    found.inspect_err(|why| {
+        if told.not_serving.len() < REASONS_SAID && !told.not_serving.contains(why) {
+            log::announce(own::not_serving(&database.dir, why));
+            told.not_serving.push(why.clone());
         }
-    };
-    found.map_err(log).ok()
+    })
 }
 
 /// Watches a database before its first cycle. Blocks, as [`check`].
@@ -209,7 +217,7 @@ pub(crate) async fn run(
     let number = subject.number;
     log::lines(number, begin(told));
     let begun = Instant::now();
-    let CycleWork { end, runner, is_whole } = match subject.policy.action() {
+    let CycleWork { end, runner, report } = match subject.policy.action() {
         CycleAction::None => CycleWork::without_runner(End::Complete),
         CycleAction::Exec(command) => {
             let on_line = |line: &str| log::output(number, line);
@@ -225,7 +233,11 @@ pub(crate) async fn run(
     if let Some(runner) = runner {
         runner.end().await;
     }
-    if end == End::Complete && is_whole { Outcome::Complete } else { Outcome::Failed }
+    match (end, report) {
+        (_, Some(report)) => Outcome::Synced(report),
+        (End::Complete, None) => Outcome::Ran,
+        (end, None) => Outcome::Failed(CycleFailure::new(end.reason(), end.why())),
+    }
 }
 
 /// The result of a cycle's work.
@@ -233,13 +245,13 @@ struct CycleWork {
     end: End,
     /// It still shares the gate.
     runner: Option<command::Runner>,
-    /// False when the remote could not be reached.
-    is_whole: bool,
+    /// What a sync that ran to its end has found.
+    report: Option<SyncReport>,
 }
 
 impl CycleWork {
     fn without_runner(end: End) -> Self {
-        Self { end, runner: None, is_whole: true }
+        Self { end, runner: None, report: None }
     }
 }
 
@@ -292,8 +304,18 @@ async fn sync(
         }
         end => refused.filter(|_| end == End::Complete).unwrap_or(end),
     };
-    let is_out = messages.iter().any(|message| matches!(message, SyncMessage::Unreachable(_)));
-    CycleWork { end, runner, is_whole: !is_out }
+    let unreachable = messages.iter().find_map(|message| match message {
+        SyncMessage::Unreachable(why) => Some(why.clone()),
+        _ => None,
+    });
+    let hindrance = unreachable.map(|why| git::report::Hindrance {
+        kind: git::report::HindranceKind::Unreachable,
+        reason: "remote_unreachable".into(),
+        why,
+        next: None,
+    });
+    let report = (end == End::Complete).then(|| SyncReport { hindrance, ..SyncReport::default() });
+    CycleWork { end, runner, report }
 }
 
 async fn execute(
@@ -315,7 +337,7 @@ async fn execute(
     let (services, number, database) = (Arc::clone(services), subject.number, Arc::clone(&subject.database));
     // An error is a panic there: then the database stays muted until the next work.
     let _ = spawn_blocking(move || services.watch.unmute(number, &database.dir)).await;
-    CycleWork { end, runner, is_whole: true }
+    CycleWork { end, runner, report: None }
 }
 
 fn place<'a>(subject: &'a Subject, cycle: &Cycle) -> Result<command::Place<'a>, String> {

@@ -38,6 +38,7 @@ mod owner;
 mod roots;
 mod scheduler;
 mod stamp;
+mod state;
 #[doc(hidden)]
 pub mod trust;
 mod watch;

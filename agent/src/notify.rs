@@ -4,6 +4,7 @@
 //! full; the runners of cycles have their own clocks.
 
 use std::process::Command;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use sd_notify::NotifyState::{self, Ready, Reloading, Status, Stopping};
@@ -14,13 +15,21 @@ use crate::log::complain;
 /// The shortest time between two beats: the loop has other work.
 const SHORTEST: Duration = Duration::from_millis(1);
 
-/// The agent serves so many databases: after the start, and after [`reloading`].
-pub(crate) fn ready(databases: usize) {
-    let status = match databases {
-        1 => "serving 1 database".to_owned(),
-        databases => format!("serving {databases} databases"),
-    };
-    tell(&[Ready, Status(&status)]);
+/// The agent serves its databases, and how they are: after the start, and after [`reloading`].
+pub(crate) fn ready(summary: &str) {
+    tell(&[Ready, Status(summary)]);
+}
+
+/// How the databases are now.
+pub(crate) fn status(summary: &str) {
+    tell(&[Status(summary)]);
+}
+
+/// A service manager wants to be told.
+#[expect(clippy::disallowed_methods, reason = "the variable by which a service manager asks")]
+pub(crate) fn is_asked_for() -> bool {
+    static IS_SET: LazyLock<bool> = LazyLock::new(|| std::env::var_os("NOTIFY_SOCKET").is_some());
+    *IS_SET
 }
 
 /// It reads its configuration again; [`ready`] comes next, also when it keeps the old one.

@@ -1,25 +1,66 @@
-//! How a cycle ended, for the scheduler and for who asks how the agent fares.
+//! How a cycle ended, for the scheduler and for those who ask how the agent fares.
+
+use std::borrow::Cow;
 
 use beadlock_checker::Decision;
+
+use crate::git::report::{HindranceKind, SyncReport};
 
 /// How a cycle ended. The log has said it.
 #[derive(Debug)]
 pub(crate) enum Outcome {
-    /// It ran and did its work.
-    Complete,
-    /// It ran, and failed, or could not run at all.
-    Failed,
+    /// It ran, and had no sync to do: `--action none`, or a command that has exited with 0.
+    Ran,
+    /// A sync through git ran to its end.
+    Synced(SyncReport),
+    /// It ran and failed.
+    Failed(CycleFailure),
+    /// The database could not be served.
+    NotServed(CycleFailure),
     /// It left the database alone.
     Skipped(Decision),
 }
 
+/// Why a cycle failed, or could not run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct CycleFailure {
+    /// One word of a short list, for metrics and for comparing.
+    pub(crate) reason: Cow<'static, str>,
+    /// One sentence without its full stop.
+    pub(crate) why: String,
+}
+
+impl CycleFailure {
+    pub(crate) fn new(reason: &'static str, why: impl Into<String>) -> Self {
+        Self { reason: Cow::Borrowed(reason), why: why.into() }
+    }
+}
+
 impl Outcome {
-    /// Its word in metrics and in `/status`.
+    /// Its word in metrics and in `/status`: one of [`Self::WORDS`].
     pub(crate) fn as_str(&self) -> &'static str {
         match self {
-            Self::Complete => "complete",
-            Self::Failed => "failed",
+            Self::Ran => "complete",
+            Self::Synced(report) => match &report.hindrance {
+                None => "complete",
+                Some(hindrance) if hindrance.kind == HindranceKind::Failed => "failed",
+                Some(_) => "incomplete",
+            },
+            Self::Failed(_) | Self::NotServed(_) => "failed",
             Self::Skipped(_) => "skipped",
+        }
+    }
+
+    pub(crate) const WORDS: [&str; 4] = ["complete", "incomplete", "failed", "skipped"];
+
+    /// The reason of a cycle that failed.
+    pub(crate) fn failure(&self) -> Option<&Cow<'static, str>> {
+        match self {
+            Self::Failed(failure) | Self::NotServed(failure) => Some(&failure.reason),
+            Self::Synced(SyncReport { hindrance: Some(hindrance), .. }) if hindrance.kind == HindranceKind::Failed => {
+                Some(&hindrance.reason)
+            }
+            _ => None,
         }
     }
 }

@@ -104,12 +104,17 @@ pub(crate) struct AgentOptions {
     #[arg(long, value_name = "FILE", env = "BEADLOCK_AGENT_AUDIT", display_order = 18)]
     #[serde(serialize_with = "print::some_words", skip_serializing_if = "Option::is_none")]
     pub(crate) audit: Option<PathBuf>,
-    /// Answer /metrics, /healthz and /status over HTTP at this address: IP:PORT of this machine alone, or unix:PATH,
+    /// Answer /metrics, /healthz, /readyz and /status over HTTP at this address: IP:PORT of this machine alone, or unix:PATH,
     /// which nobody but this user may ask
     #[arg(long, value_name = "ADDR", value_parser = address(), env = "BEADLOCK_AGENT_LISTEN")]
     #[arg(display_order = 19)]
     #[serde(serialize_with = "print::some_address", skip_serializing_if = "Option::is_none")]
     pub(crate) listen: Option<Address>,
+    /// How long a database may be local_only, behind, failed or not_serving before /readyz says 503 [default: 15m]
+    #[arg(long, value_name = "DUR", value_parser = above_zero, env = "BEADLOCK_AGENT_STALE_AFTER")]
+    #[arg(default_value = "15m", display_order = 19)]
+    #[serde(serialize_with = "print::duration")]
+    pub(crate) stale_after: Duration,
     /// Listen also at an address that other machines reach: whoever does learns which databases there are and who
     /// holds them
     #[arg(long, display_order = 20)]

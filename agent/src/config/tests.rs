@@ -88,6 +88,7 @@ fn every_key_is_read_and_means_what_it_does_on_the_command_line() {
         audit = "/var/audit"
         listen = "unix:../agent.sock"
         listen-anywhere = true
+        stale-after = "20m"
         root = ["/srv", "../home"]
         allow-foreign-owner = true
         any-directory = true
@@ -99,7 +100,8 @@ fn every_key_is_read_and_means_what_it_does_on_the_command_line() {
     let file = parse_text(text).unwrap();
     let agent = "--jobs 16 --log-file /etc/beadlock/logs/all.log --log-format json --log-size 1048576 --log-keep 7 \
                  --log-level debug \
-                 --audit /var/audit --listen /etc/beadlock/../agent.sock --listen-anywhere --allow-foreign-owner \
+                 --audit /var/audit --listen /etc/beadlock/../agent.sock --listen-anywhere --stale-after 20m \
+                 --allow-foreign-owner \
                  --any-directory";
     let policy = "--interval 3 --debounce 1.5 --cycle-timeout 1h30m --skip-warn 2h --reap-proven-dead --allow-worktree";
     let mut args: Vec<&str> = [agent, policy].iter().flat_map(|text| text.split_whitespace()).collect();

@@ -33,6 +33,7 @@ mod program;
 mod pull;
 mod push;
 mod replay;
+pub(crate) mod report;
 mod repository;
 mod request;
 mod resume;

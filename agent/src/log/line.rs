@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use beadlock_checker::Reason;
 use beadlock_checker::internal::dialect::Record;
+use beadlock_checker::internal::dialect::beads::StartedAt;
 use beadlock_checker::internal::escape::is_harmless;
 use beadlock_checker::internal::log_line::{Event, Level};
 use clap::ValueEnum;
@@ -31,7 +32,7 @@ pub(crate) struct LockFields {
     pub(super) holder: Option<String>,
     pub(super) pid: Option<i64>,
     pub(super) host: Option<String>,
-    /// When the lock was acquired, RFC 3339.
+    /// When the lock was acquired, or the state began, RFC 3339.
     pub(super) since: Option<String>,
     /// A word of the closed list.
     pub(super) reason: Option<&'static str>,
@@ -48,6 +49,12 @@ impl Line {
         self.lock.pid = Some(record.pid());
         self.lock.host = Some(record.hostname().to_owned());
         self.lock.since = record.started_at().map(|time| time.to_string());
+        self
+    }
+
+    /// Since when that is so, in whole seconds.
+    pub(crate) fn since(mut self, at: StartedAt) -> Self {
+        self.lock.since = Some(StartedAt::from_unix(at.0.as_secs(), 0).to_string());
         self
     }
 

@@ -11,6 +11,7 @@ use beadlock_checker::internal::Zombie;
 use beadlock_checker::internal::address::Address;
 use beadlock_checker::internal::database::Database;
 use beadlock_checker::internal::dialect::Record;
+use beadlock_checker::internal::dialect::beads::StartedAt;
 use beadlock_checker::internal::duration::shown;
 use beadlock_checker::internal::escape::{escaped, escaped_path};
 use beadlock_checker::internal::log_line::{Event, MARK, ORIGINAL_START};
@@ -70,6 +71,11 @@ pub(crate) fn still_skipping(decision: &Decision, took: Duration, dir: &Path) ->
     let command = to_type("beadlock status {}", &[Part::Path(dir)]);
     let rest = format!("{took}: {why}{witness} ({reason}); {command} says what to do");
     about(decision, said(Event::StillSkipping, rest))
+}
+
+/// The state of a database, since when it holds; `words` follow its word.
+pub(crate) fn state(event: Event, since: StartedAt, words: impl Display) -> Line {
+    said(event, words).since(since)
 }
 
 /// Where the agent can be asked how it fares.

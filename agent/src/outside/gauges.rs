@@ -1,50 +1,92 @@
 //! The gauges of `/metrics`, as they are when they are asked for.
 //!
-//! A label names a database only while it is being skipped, and only the [`NAMED`] that are skipped for longest: with
-//! series for each of 10,000 databases nobody could find those that matter.
+//! A label names a database only while it is in trouble, and only the [`NAMED`] worst: with series for each of 10,000
+//! databases nobody could find those that matter.
 
 use std::sync::atomic::AtomicU64;
 
+use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::registry::{Registry, Unit};
 use tokio::time::Instant;
 
+use super::snapshot::PHASES;
 use super::{DatabaseSnapshot, PREFIX, Snapshot};
+use crate::state::StateWord;
 
 /// How many databases have a label.
 const NAMED: usize = 50;
+
+type OfDatabase<M> = Family<[(&'static str, String); 1], M>;
 
 /// The gauges of a snapshot at the moment `now`.
 pub(super) fn of(mut snapshot: Snapshot, now: Instant) -> Registry {
     snapshot.sort();
     let mut registry = Registry::with_prefix(PREFIX);
-    let states = Family::<[(&'static str, &'static str); 1], Gauge>::default();
-    let number = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
-    for state in ["waiting", "ready", "running", "not_serving"] {
-        let count = snapshot.databases.iter().filter(|seen| seen.state == state).count();
-        states.get_or_create(&[("state", state)]).set(number(count as u64));
+    let phases = Family::<[(&'static str, &'static str); 1], Gauge>::default();
+    for phase in PHASES {
+        let count = snapshot.databases.iter().filter(|seen| seen.phase == phase).count();
+        phases.get_or_create(&[("phase", phase)]).set(number(count));
     }
-    registry.register("databases", "Databases by what they do", states);
-    snapshot.databases.retain(|seen| seen.why.is_none());
-    let skipping = ConstGauge::new(number(snapshot.skipping() as u64));
+    registry.register("databases", "Databases by what the agent does with them", phases);
+    let states = Family::<[(&'static str, &'static str); 1], Gauge>::default();
+    for (word, count) in snapshot.counts() {
+        states.get_or_create(&[("state", word.as_str())]).set(number(count));
+    }
+    registry.register("sync_state", "Databases by their state", states);
+    of_streaks(&mut registry, &snapshot, now);
+    let is_named = |seen: &&DatabaseSnapshot| !matches!(seen.state.word, StateWord::Synced | StateWord::Idle);
+    of_the_worst(&mut registry, snapshot.databases.iter().filter(is_named).take(NAMED));
+    registry
+}
+
+/// The databases that are being skipped.
+fn of_streaks(registry: &mut Registry, snapshot: &Snapshot, now: Instant) {
+    let mut streaks: Vec<_> =
+        snapshot.databases.iter().filter_map(|seen| seen.streak().map(|(since, count)| (since, count, seen))).collect();
+    streaks.sort_by_key(|(since, ..)| *since);
+    let skipping = ConstGauge::new(number(streaks.len()));
     registry.register("skipping_databases", "Databases whose last cycle was skipped", skipping);
-    let age =
-        |seen: &DatabaseSnapshot| seen.streak().map(|(since, _)| now.saturating_duration_since(since).as_secs_f64());
-    let longest = snapshot.databases.first().and_then(age).unwrap_or(0.0);
+    let age = |since: Instant| now.saturating_duration_since(since).as_secs_f64();
+    let longest = streaks.first().map_or(0.0, |(since, ..)| age(*since));
     let help = "For how long the database is skipped that is skipped for longest";
     registry.register_with_unit("longest_skip_streak", help, Unit::Seconds, ConstGauge::new(longest));
-    let ages = Family::<[(&'static str, String); 1], Gauge<f64, AtomicU64>>::default();
-    let skips = Family::<[(&'static str, String); 1], Gauge>::default();
-    for seen in snapshot.databases.iter().take(NAMED) {
-        let (Some(age), Some((_, count))) = (age(seen), seen.streak()) else { break };
+    let (ages, skips) = (OfDatabase::<Gauge<f64, AtomicU64>>::default(), OfDatabase::<Gauge>::default());
+    for (since, count, seen) in streaks.into_iter().take(NAMED) {
         let label = [("db", seen.dir())];
-        ages.get_or_create(&label).set(age);
+        ages.get_or_create(&label).set(age(since));
         skips.get_or_create(&label).set(number(count));
     }
     let help = "Cycles skipped one after the other, of the databases that are skipped for longest";
     registry.register("skip_streak", help, skips);
-    let help = "For how long they are skipped";
-    registry.register_with_unit("skip_streak_age", help, Unit::Seconds, ages);
-    registry
+    registry.register_with_unit("skip_streak_age", "For how long they are skipped", Unit::Seconds, ages);
+}
+
+/// The databases in the worst states.
+fn of_the_worst<'a>(registry: &mut Registry, worst: impl Iterator<Item = &'a DatabaseSnapshot>) {
+    let states = Family::<[(&'static str, String); 2], Gauge>::default();
+    let failures = Family::<[(&'static str, String); 2], Counter>::default();
+    let (unpushed, pushes) = (OfDatabase::<Gauge>::default(), OfDatabase::<Gauge>::default());
+    for seen in worst {
+        let db = ("db", seen.dir());
+        states.get_or_create(&[db.clone(), ("state", seen.state.word.as_str().to_owned())]).set(1);
+        let commits = seen.state.details.as_ref().map_or(0, |details| details.unpushed.commits);
+        unpushed.get_or_create(&[db.clone()]).set(number(commits));
+        if let Some(at) = seen.last_push {
+            pushes.get_or_create(&[db.clone()]).set(at);
+        }
+        for (reason, count) in seen.failures.iter().flat_map(|failures| failures.iter()) {
+            failures.get_or_create(&[db.clone(), ("reason", reason.to_string())]).inc_by(*count);
+        }
+    }
+    registry.register("database_state", "The state of each database in the worst states", states);
+    registry.register("unpushed_commits", "Commits of them that wait to be pushed, as far as is known", unpushed);
+    let help = "When the agent has last pushed for them, since 1970";
+    registry.register_with_unit("last_push_timestamp", help, Unit::Seconds, pushes);
+    registry.register("failures", "Cycles of them that failed, by why", failures);
+}
+
+fn number(count: impl TryInto<i64>) -> i64 {
+    count.try_into().unwrap_or(i64::MAX)
 }

@@ -71,8 +71,7 @@ impl Metrics {
             registry.register(name, help, family.clone());
             family
         };
-        let outcomes = ["complete", "failed", "skipped"];
-        let cycles = family("cycles", "Cycles that have ended, by how", "outcome", &outcomes);
+        let cycles = family("cycles", "Cycles that have ended, by how", "outcome", &Outcome::WORDS);
         let help = "Cycles that left their database alone, by why";
         let skips = family("skips", help, "reason", &OF_SKIPS.map(|reason| reason.as_str()));
         let help = "Locks removed, by what proved their holder dead";

@@ -46,8 +46,9 @@ impl Pages {
                 Some(()) => page(StatusCode::OK, TEXT, "ok\n"),
                 None => stands_still(),
             },
+            "/readyz" => self.ready().await,
             "/status" => self.status().await,
-            _ => page(StatusCode::NOT_FOUND, TEXT, "there are /metrics, /healthz and /status\n"),
+            _ => page(StatusCode::NOT_FOUND, TEXT, "there are /metrics, /healthz, /readyz and /status\n"),
         }
     }
 
@@ -62,6 +63,17 @@ impl Pages {
         match written {
             Ok(()) => page(StatusCode::OK, OPENMETRICS, text),
             Err(error) => page(StatusCode::INTERNAL_SERVER_ERROR, TEXT, format!("{error}\n")),
+        }
+    }
+
+    /// Whether every database fares well, or has been in trouble for less than `--stale-after`.
+    async fn ready(&self) -> Response<String> {
+        let Some(mut snapshot) = self.asks.ask(Question::Status).await else { return stands_still() };
+        snapshot.sort();
+        match snapshot.stale(Instant::now()) {
+            _ if snapshot.is_ending => page(StatusCode::SERVICE_UNAVAILABLE, TEXT, "the agent is ending\n"),
+            lines if lines.is_empty() => page(StatusCode::OK, TEXT, "ready\n"),
+            lines => page(StatusCode::SERVICE_UNAVAILABLE, TEXT, lines.concat()),
         }
     }
 

@@ -1,38 +1,54 @@
 //! The state of each database at one moment, as the scheduler knows it, and its form for `/status`.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use beadlock_checker::Decision;
 use beadlock_checker::internal::dialect::beads::StartedAt;
+use beadlock_checker::internal::escape::{escaped, escaped_path};
+use beadlock_checker::internal::{duration, facts};
 use jiff::SignedDuration;
 use serde::Serialize;
 use tokio::time::Instant;
 
+use crate::git::report::Unpushed;
 use crate::outcome::Outcome;
+use crate::state::{DatabaseState, FailureCounts, StateWord};
 
 /// How many databases are listed at most; those that are skipped for longest come first.
 pub(super) const LISTED: usize = 10_000;
 /// The longest text of a lock file that is shown, in characters.
 const LONGEST: usize = 200;
+/// How many databases `/readyz` lists.
+const STALE_LISTED: usize = 100;
+/// What the scheduler may be doing with a database.
+pub(super) const PHASES: [&str; 4] = ["waiting", "ready", "running", "not_serving"];
 
 #[derive(Debug)]
 pub(crate) struct Snapshot {
     /// It was told to end.
     pub(crate) is_ending: bool,
     pub(crate) databases: Vec<DatabaseSnapshot>,
+    /// For how long a database may be in trouble before the agent is not ready (`--stale-after`).
+    pub(crate) stale_after: Duration,
 }
 
 #[derive(Debug)]
 pub(crate) struct DatabaseSnapshot {
     pub(crate) dir: PathBuf,
-    /// `waiting`, `ready`, `running` or `not_serving`.
-    pub(crate) state: &'static str,
+    /// What the scheduler does with it: one of [`PHASES`].
+    pub(crate) phase: &'static str,
+    pub(crate) state: Arc<DatabaseState>,
+    /// Since when it is in that state.
+    pub(crate) since: (Instant, StartedAt),
+    /// When the agent has last pushed, in Unix seconds.
+    pub(crate) last_push: Option<i64>,
+    pub(crate) failures: Option<Arc<FailureCounts>>,
     /// When its next cycle is due; `None`: it has none to come.
     pub(crate) due: Option<Instant>,
     pub(crate) last: Option<Arc<EndedCycle>>,
-    /// Why it is not served.
-    pub(crate) why: Option<String>,
 }
 
 /// The last cycle of a database that has ended.
@@ -45,13 +61,26 @@ pub(crate) struct EndedCycle {
 }
 
 impl Snapshot {
-    /// Those that are not served come first, then those that are being skipped, the longest first.
+    /// The worst state comes first; of those in one state, the one that is in it for longest.
     pub(super) fn sort(&mut self) {
-        self.databases.sort_by_key(|seen| match seen.streak() {
-            _ if seen.why.is_some() => (0, None),
-            Some((since, _)) => (1, Some(since)),
-            None => (2, None),
-        });
+        self.databases.sort_by_key(|seen| (seen.state.word, seen.since.0));
+    }
+
+    /// How many databases are in each state.
+    pub(super) fn counts(&self) -> [(StateWord, usize); 8] {
+        StateWord::ALL.map(|word| (word, self.databases.iter().filter(|seen| seen.state.word == word).count()))
+    }
+
+    /// The databases that have been in trouble for too long, and their lines.
+    pub(super) fn stale(&self, now: Instant) -> Vec<String> {
+        let age = |seen: &DatabaseSnapshot| now.saturating_duration_since(seen.since.0);
+        let is_stale = |seen: &&DatabaseSnapshot| seen.state.word.can_be_stale() && age(seen) > self.stale_after;
+        let line = |seen: &DatabaseSnapshot| {
+            let (dir, word, age) = (escaped_path(&seen.dir), seen.state.word.as_str(), duration::shown(age(seen)));
+            let why = seen.state.details.as_ref().map(|details| format!(": {}", escaped(&details.why)));
+            format!("{dir}: {word} for {age}{}\n", why.unwrap_or_default())
+        };
+        self.databases.iter().filter(is_stale).take(STALE_LISTED).map(line).collect()
     }
 
     pub(super) fn skipping(&self) -> usize {
@@ -81,6 +110,8 @@ pub(super) struct StatusPage {
     served: usize,
     not_served: usize,
     skipping: usize,
+    /// How many databases are in each state.
+    states: BTreeMap<&'static str, usize>,
     left_out: usize,
     databases: Vec<StatusRow>,
 }
@@ -88,10 +119,20 @@ pub(super) struct StatusPage {
 #[derive(Debug, Serialize)]
 struct StatusRow {
     dir: String,
+    /// One of eight words.
     state: &'static str,
-    /// Why it is not served, and what to do.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    phase: &'static str,
+    /// Since when it is in that state.
+    since: String,
+    age_ms: u64,
+    /// One word for the cause of the state.
+    reason: Option<String>,
+    /// The cause in one sentence.
     why: Option<String>,
+    /// The command to type.
+    next: Option<String>,
+    unpushed: Option<UnpushedRow>,
+    last_push: Option<String>,
     last: Option<LastRow>,
     streak: Option<StreakRow>,
     lock: Option<LockRow>,
@@ -99,9 +140,17 @@ struct StatusRow {
     next_due_ms: Option<u64>,
 }
 
+/// Commits that wait to be pushed.
+#[derive(Debug, Serialize)]
+struct UnpushedRow {
+    commits: u64,
+    oldest: Option<String>,
+    oldest_age_ms: Option<u64>,
+}
+
 #[derive(Debug, Serialize)]
 struct LastRow {
-    /// `complete`, `failed` or `skipped`.
+    /// `complete`, `incomplete`, `failed` or `skipped`.
     outcome: &'static str,
     at: String,
     /// Why it was skipped: a word of the closed list, and the line of the log.
@@ -129,16 +178,18 @@ impl StatusPage {
     pub(super) fn of(mut snapshot: Snapshot, since: StartedAt, now: Instant) -> Self {
         snapshot.sort();
         let all = snapshot.databases.len();
-        let not_served = snapshot.databases.iter().filter(|seen| seen.why.is_some()).count();
+        let counts = snapshot.counts();
+        let not_served = counts[0].1;
         Self {
             version: env!("CARGO_PKG_VERSION"),
             pid: std::process::id(),
-            host: beadlock_checker::internal::facts::hostname().map(|name| name.to_string()),
+            host: facts::hostname().map(|name| name.to_string()),
             since: shown(since),
             ending: snapshot.is_ending,
             served: all - not_served,
             not_served,
             skipping: snapshot.skipping(),
+            states: counts.into_iter().map(|(word, count)| (word.as_str(), count)).collect(),
             left_out: all.saturating_sub(LISTED),
             databases: snapshot.databases.iter().take(LISTED).map(|seen| StatusRow::of(seen, now)).collect(),
         }
@@ -147,15 +198,30 @@ impl StatusPage {
 
 impl StatusRow {
     fn of(seen: &DatabaseSnapshot, now: Instant) -> Self {
-        let due = seen.due.filter(|_| seen.state != "running");
+        let due = seen.due.filter(|_| seen.phase != "running");
+        let details = seen.state.details.as_deref();
+        let unpushed = details.map(|details| details.unpushed).filter(|unpushed| unpushed.commits > 0);
+        let unix = |seconds| shown(StartedAt::from_unix(seconds, 0));
+        let age = |seconds: i64| u64::try_from(facts::now().0.as_millis() - i128::from(seconds) * 1000).unwrap_or(0);
         let decision = match seen.last.as_deref() {
             Some(EndedCycle { outcome: Outcome::Skipped(decision), .. }) => Some(decision),
             _ => None,
         };
         Self {
             dir: seen.dir(),
-            state: seen.state,
-            why: seen.why.clone(),
+            state: seen.state.word.as_str(),
+            phase: seen.phase,
+            since: shown(seen.since.1),
+            age_ms: millis(now.saturating_duration_since(seen.since.0)),
+            reason: details.map(|details| details.reason.to_string()),
+            why: details.map(|details| details.why.clone()),
+            next: details.and_then(|details| details.next.clone()),
+            unpushed: unpushed.map(|Unpushed { commits, oldest }| UnpushedRow {
+                commits,
+                oldest: oldest.map(unix),
+                oldest_age_ms: oldest.map(age),
+            }),
+            last_push: seen.last_push.map(unix),
             last: seen.last.as_ref().map(|last| LastRow {
                 outcome: last.outcome.as_str(),
                 at: shown(last.at),
@@ -181,7 +247,7 @@ fn shown(at: StartedAt) -> String {
     StartedAt(SignedDuration::from_secs(at.0.as_secs())).to_string()
 }
 
-fn millis(duration: std::time::Duration) -> u64 {
+fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use beadlock_checker::Reason;
 use beadlock_checker::internal::facts;
-use beadlock_checker::{Reason, Verdict};
 use tokio::task::{Id, JoinError};
 use tokio::time::Instant;
 use tracing::{Instrument, Span, debug, error, info};
@@ -15,7 +15,7 @@ use crate::cycle::{self, CheckResult, Subject};
 use crate::database::LoggedState;
 use crate::diagnostics::events;
 use crate::log::{self, own};
-use crate::outcome::Outcome;
+use crate::outcome::{CycleFailure, Outcome};
 use crate::outside::EndedCycle;
 
 impl Scheduler {
@@ -106,7 +106,7 @@ impl Scheduler {
                 cycle.leave();
                 entry.told = told;
                 if self.is_ending {
-                    self.code = self.code_of_no_cycle();
+                    self.has_missed = true;
                 } else if !std::mem::replace(&mut entry.is_ready, true) {
                     self.ready.push_back(number);
                 }
@@ -132,15 +132,13 @@ impl Scheduler {
             let db = &entry.subject.database.dir;
             error!(parent: &entry.span, ?db, "a fault in beadlock-agent itself; please report it");
         }
-        self.ended(number, Outcome::Failed);
+        let why = "a fault in beadlock-agent itself; please report it";
+        self.ended(number, Outcome::Failed(CycleFailure::new("fault", why)));
     }
 
     pub(super) fn ended(&mut self, number: usize, outcome: Outcome) {
-        if self.settings.mode == RunMode::Once {
-            self.code = self.code.max(exit_code(&outcome));
-        }
         let is_busy = matches!(&outcome, Outcome::Skipped(decision) if decision.reason() == Reason::GateBusy);
-        if matches!(outcome, Outcome::Failed) {
+        if matches!(outcome, Outcome::Failed(_) | Outcome::NotServed(_)) {
             self.search.doubt();
         }
         if let Some(entry) = self.databases.get_mut(&number) {
@@ -155,7 +153,7 @@ impl Scheduler {
             // In the log a streak survives a failed check; the status of that cycle does not show it.
             let is_skipped = matches!(outcome, Outcome::Skipped(_));
             let streak = entry.told.streak.running().filter(|_| is_skipped);
-            entry.last = Some(Arc::new(EndedCycle { outcome, at: facts::now(), streak }));
+            self.follow(number, EndedCycle { outcome, at: facts::now(), streak });
         }
         self.next(number, is_busy);
     }
@@ -184,17 +182,5 @@ impl Scheduler {
         if !self.is_ending && self.settings.mode != RunMode::Once {
             self.wait(number);
         }
-    }
-}
-
-/// As `beadlock check`: 4 held, 5 not to be checked or removed; 1 a cycle failed (docs/design.md#exit-codes).
-fn exit_code(outcome: &Outcome) -> u8 {
-    match outcome {
-        Outcome::Complete => 0,
-        Outcome::Failed => 1,
-        Outcome::Skipped(decision) => match decision.verdict() {
-            Verdict::Held(_) => 4,
-            _ => 5,
-        },
     }
 }

@@ -14,6 +14,7 @@ mod reload;
 mod serving;
 mod signals;
 mod silence;
+mod states;
 mod status;
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
@@ -24,6 +25,8 @@ use std::task::Poll;
 use std::thread::available_parallelism;
 use std::time::Duration;
 
+use beadlock_checker::internal::dialect::beads::StartedAt;
+use beadlock_checker::internal::facts;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::{Id, JoinSet};
 use tokio::time::{Instant, sleep_until};
@@ -34,6 +37,7 @@ use tracing::{Span, debug, info, trace};
 use self::checks::Checks;
 use self::reload::Reload;
 pub(crate) use self::signals::Signals;
+use self::states::StateTimers;
 use crate::audit::AuditTrail;
 use crate::config::{AgentSettings, ArrivedDatabase, CommandLine, RunMode};
 use crate::cycle::{CheckResult, CycleServices, CycleSettings, Subject};
@@ -43,6 +47,7 @@ use crate::notify::{self, ServiceWatchdog};
 use crate::outcome::Outcome;
 use crate::outside::{EndedCycle, Metrics, Questions};
 use crate::roots::RootSearch;
+use crate::state::StateHistory;
 use crate::watch::{DatabaseWatch, Marks, WatchProblem, WatchUpdate};
 
 /// How long checks may go on after the signal to end. They take a stale lock's grace at most; one that hangs would keep
@@ -79,8 +84,11 @@ pub(crate) struct Scheduler {
     end_of_checks: Option<Instant>,
     /// What went wrong with the watcher: each is said once.
     said: HashSet<WatchProblem>,
-    /// 0 but with `--once`: the highest of all outcomes.
-    code: u8,
+    timers_of_states: StateTimers,
+    /// When this agent has started.
+    begun: (Instant, StartedAt),
+    /// With `--once`: some database had no cycle.
+    has_missed: bool,
 }
 
 struct ServedDatabase {
@@ -92,6 +100,8 @@ struct ServedDatabase {
     is_ready: bool,
     /// When it was last due to be checked.
     begun: Instant,
+    /// Its state, and since when.
+    history: StateHistory,
     /// Its last cycle, for who asks.
     last: Option<Arc<EndedCycle>>,
     /// When the check began that is under way.
@@ -152,7 +162,9 @@ impl Scheduler {
             is_ending: false,
             end_of_checks: None,
             said,
-            code: 0,
+            timers_of_states: StateTimers::default(),
+            begun: (Instant::now(), facts::now()),
+            has_missed: false,
         };
         scheduler.serve();
         // Without a log it goes to stderr, for who waits at the start of a service; one look is no service.
@@ -168,7 +180,7 @@ impl Scheduler {
     pub(crate) async fn run(mut self, mut signals: Signals, mut questions: Questions) -> u8 {
         let mut watchdog = ServiceWatchdog::new();
         if self.settings.mode != RunMode::Once {
-            notify::ready(self.served());
+            notify::ready(&self.summary());
         }
         loop {
             self.start_due();
@@ -180,6 +192,7 @@ impl Scheduler {
             }
             let patience = self.end_of_patience();
             let silence = self.end_of_silence();
+            let states = self.timers_of_states.next();
             tokio::select! {
                 biased;
                 told = signals.next(), if !self.is_ending => match told {
@@ -210,6 +223,7 @@ impl Scheduler {
                 }
                 () = sleep_until(patience.unwrap_or_else(Instant::now)), if patience.is_some() => {}
                 () = sleep_until(silence.unwrap_or_else(Instant::now)), if silence.is_some() => self.say_silent(),
+                () = sleep_until(states.unwrap_or_else(Instant::now)), if states.is_some() => self.act_for_states(),
                 () = pending() => {}
             }
         }
@@ -262,9 +276,7 @@ impl Scheduler {
     fn end(&mut self, signal: &str) {
         self.is_ending = true;
         let left = self.due.len() + self.ready.len() + self.checks.clear();
-        if left > 0 {
-            self.code = self.code_of_no_cycle();
-        }
+        self.has_missed |= left > 0;
         self.end_of_checks = Some(Instant::now() + LAST_CHECKS);
         self.due.clear();
         self.ready.clear();
@@ -277,19 +289,21 @@ impl Scheduler {
         }
     }
 
-    /// Nothing runs any more. With `--once` it is not 0 when nothing was there to run: a wrong `--root` looks like
-    /// that.
+    /// Nothing runs any more. With `--once` it is the code of the worst state, and never 0 when a cycle did not run: a
+    /// wrong `--root` looks like that.
     fn code_at_the_end(&self) -> u8 {
-        if self.settings.mode == RunMode::Once && self.next_number == 0 {
-            log::announce(own::nothing_served(&self.settings.agent.root));
-            return self.code_of_no_cycle();
+        if self.settings.mode != RunMode::Once {
+            return 0;
         }
-        if self.checks.is_idle() { self.code } else { self.code_of_no_cycle() }
-    }
-
-    /// With `--once` it is not 0 when a cycle did not run.
-    fn code_of_no_cycle(&self) -> u8 {
-        if self.settings.mode == RunMode::Once { self.code.max(1) } else { self.code }
+        let is_empty = self.next_number == 0;
+        if is_empty {
+            log::announce(own::nothing_served(&self.settings.agent.root));
+        }
+        if !self.settings.awaited.is_empty() {
+            return 1; // Of all states the worst: not served.
+        }
+        let has_missed = is_empty || self.has_missed || !self.checks.is_idle();
+        self.code_of_states().max(u8::from(has_missed))
     }
 }
 

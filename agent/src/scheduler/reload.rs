@@ -105,7 +105,7 @@ impl Scheduler {
                 self.say_awaited();
             }
         }
-        notify::ready(self.served());
+        notify::ready(&self.summary());
         if std::mem::take(&mut self.reload.again) {
             self.reload.ask(&self.settings);
         }

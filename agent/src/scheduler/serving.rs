@@ -7,6 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use beadlock_checker::internal::database::Database;
+use beadlock_checker::internal::escape::escaped_path;
+use beadlock_checker::internal::facts;
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 use tracing::{Span, debug, info};
@@ -17,8 +19,9 @@ use crate::cycle::{self, Subject};
 use crate::database::{Due, LoggedState};
 use crate::log::{self, own};
 use crate::notify;
-use crate::outcome::Outcome;
+use crate::outcome::{CycleFailure, Outcome};
 use crate::roots::SearchUpdate;
+use crate::state::StateHistory;
 
 /// How many of those that go at once are named in the logs of those that stay.
 const GONE_SAID: usize = 10;
@@ -65,7 +68,7 @@ impl Scheduler {
     fn serve_others(&mut self, is_first_look: bool) {
         let Changes { new, gone, .. } = self.serve();
         if !(new.is_empty() && gone.is_empty() || self.reload.is_awaited() || self.settings.mode == RunMode::Once) {
-            notify::ready(self.served());
+            notify::ready(&self.summary());
         }
         // Before the lines: most likely their logs are gone with them.
         gone.iter().for_each(|(number, _)| log::unserve(*number));
@@ -129,9 +132,6 @@ impl Scheduler {
         for awaited in &self.settings.awaited {
             log::announce(own::not_serving(&awaited.dir, &awaited.why));
         }
-        if !self.settings.awaited.is_empty() {
-            self.code = self.code_of_no_cycle();
-        }
     }
 
     /// A database that was awaited has answered.
@@ -156,14 +156,14 @@ impl Scheduler {
         }
         gone.into_iter().for_each(|(number, _)| log::unserve(number));
         if self.settings.mode != RunMode::Once {
-            notify::ready(self.served());
+            notify::ready(&self.summary());
         }
     }
 
     /// The name of a database leads to another directory now. That one is served in its place, with its own log.
     pub(super) fn redirected(&mut self, number: usize, database: Database) {
         if self.is_ending {
-            self.code = self.code_of_no_cycle();
+            self.has_missed = true;
             return self.next(number, false);
         }
         let Some(entry) = self.databases.get_mut(&number) else { return };
@@ -176,7 +176,11 @@ impl Scheduler {
             // The next look below the roots finds where it leads. Nothing runs on the old directory meanwhile.
             self.search.begin_again(self.settings.scope(), self.settings.defaults.interval);
             return match self.settings.mode {
-                RunMode::Once => self.ended(number, Outcome::Failed),
+                RunMode::Once => {
+                    let why =
+                        format!("its redirect leads to {} now, which no root has yet", escaped_path(&database.dir));
+                    self.ended(number, Outcome::NotServed(CycleFailure::new("redirected", why)));
+                }
                 RunMode::Clock | RunMode::Watch => self.next(number, false),
             };
         }
@@ -217,6 +221,7 @@ impl Scheduler {
             told: LoggedState::default(),
             is_ready: false,
             begun: Instant::now(),
+            history: StateHistory::new(Instant::now(), facts::now()),
             last: None,
             checked_since: None,
             silent: None,

@@ -44,6 +44,7 @@ impl Scheduler {
                 let words = format_args!("{why}; its cycles go on as soon as that answers");
                 log::announce(own::not_serving(at, words));
             }
+            self.silenced(number, &why);
             if let Some(entry) = self.databases.get_mut(&number) {
                 entry.silent = Some(why);
             }

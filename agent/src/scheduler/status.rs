@@ -1,25 +1,34 @@
-//! How the databases fare, for who asks from outside.
+//! How the databases fare, for those who ask from outside.
+
+use std::borrow::Cow;
+use std::sync::Arc;
 
 use super::{CycleState, Scheduler, ServedDatabase};
 use crate::outside::{DatabaseSnapshot, Question, Snapshot};
+use crate::state::DatabaseState;
 
 impl Scheduler {
-    /// Answers at once; who asks does the rest. One who has gone meanwhile gets nothing.
+    /// Answers at once; the asker does the rest. One that has gone meanwhile gets nothing.
     pub(super) fn answer(&self, question: Question) {
         match question {
             Question::Turning(answer) => {
                 let _ = answer.send(());
             }
             Question::Status(answer) => {
+                let no_answer = Cow::Borrowed("no_answer");
                 let awaited = self.settings.awaited.iter().map(|awaited| DatabaseSnapshot {
                     dir: awaited.dir.clone(),
-                    state: "not_serving",
+                    phase: "not_serving",
+                    state: Arc::new(DatabaseState::not_serving(&no_answer, &awaited.why)),
+                    since: self.begun,
+                    last_push: None,
+                    failures: None,
                     due: None,
                     last: None,
-                    why: Some(awaited.why.clone()),
                 });
                 let databases = self.databases.values().map(ServedDatabase::seen).chain(awaited).collect();
-                let _ = answer.send(Snapshot { is_ending: self.is_ending, databases });
+                let stale_after = self.settings.agent.stale_after;
+                let _ = answer.send(Snapshot { is_ending: self.is_ending, databases, stale_after });
             }
         }
     }
@@ -27,14 +36,21 @@ impl Scheduler {
 
 impl ServedDatabase {
     fn seen(&self) -> DatabaseSnapshot {
-        let state = match self.state {
+        let phase = match self.state {
             _ if self.silent.is_some() => "not_serving",
             CycleState::Running => "running",
             CycleState::Waiting(_) | CycleState::Due if self.is_ready => "ready",
             CycleState::Waiting(_) | CycleState::Due => "waiting",
         };
-        let dir = self.subject.database.dir.clone();
-        let due = self.silent.is_none().then(|| self.due.at());
-        DatabaseSnapshot { dir, state, due, last: self.last.clone(), why: self.silent.clone() }
+        DatabaseSnapshot {
+            dir: self.subject.database.dir.clone(),
+            phase,
+            state: Arc::clone(&self.history.state),
+            since: (self.history.since, self.history.since_wall),
+            last_push: self.history.last_push,
+            failures: self.history.failures.clone(),
+            due: self.silent.is_none().then(|| self.due.at()),
+            last: self.last.clone(),
+        }
     }
 }

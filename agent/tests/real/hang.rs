@@ -73,7 +73,7 @@ fn a_check_that_hangs_keeps_no_job_and_not_the_agents_end() {
     for (number, dir) in [&source, &other].into_iter().enumerate() {
         #[expect(clippy::disallowed_methods, reason = "the test is the holder of the lock")]
         std::fs::remove_file(lock_of(dir)).unwrap();
-        let ready = format!("beadlock_agent_databases{{state=\"ready\"}} {}\n", number + 1);
+        let ready = format!("beadlock_agent_databases{{phase=\"ready\"}} {}\n", number + 1);
         until(&ready, || crate::outside::get(&scene, "/metrics").1.contains(&ready));
     }
     mirror.signal(Signal::SIGSTOP);
@@ -104,13 +104,13 @@ fn awaits(scene: &Scene, mirror: &Mirror, args: &[&str]) {
     println!("the other had its first cycle after {took:?}");
     if !args.contains(&"--root") {
         let status = crate::outside::get(scene, "/status").1;
-        let row = format!(r#"{{"dir":"{}","state":"not_serving","why":"the file system fuse at "#, hung.display());
+        let row = format!(r#"{{"dir":"{}","state":"not_serving","phase":"not_serving","#, hung.display());
         assert!(status.contains(&row), "{status}");
     }
     mirror.signal(Signal::SIGCONT);
     until("the one that answers now", || count_in(&hung, "Sync cycle complete") > 0);
     let status = crate::outside::get(scene, "/status").1;
-    assert!(!status.contains("not_serving"), "{status}");
+    assert!(!status.contains(r#""state":"not_serving""#), "{status}");
     assert_eq!(agent.stop(), Some(0));
 }
 

@@ -43,7 +43,7 @@ fn one_that_hangs_later_is_named_and_costs_the_others_neither_a_cycle_nor_a_line
     let said = || log_of(&other).iter().filter(|line| line.starts_with(&words)).count();
     until("the word", || said() == 1);
     let status = crate::outside::get(&scene, "/status").1;
-    let row = format!(r#"{{"dir":"{}","state":"not_serving","why":"the file system fuse at "#, hung.display());
+    let row = format!(r#"{{"dir":"{}","state":"not_serving","phase":"not_serving","#, hung.display());
     assert!(status.contains(&row), "{status}");
     // That word, as all that is said to all, is in the queue of the log that hangs.
     let before = cycles(&other);
@@ -53,7 +53,7 @@ fn one_that_hangs_later_is_named_and_costs_the_others_neither_a_cycle_nor_a_line
     until("cycles of both", || cycles(&source) > before + 2);
     assert_eq!(log_of(&source).iter().filter(|line| line.starts_with(&words)).count(), 1, "its log has it now");
     let status = crate::outside::get(&scene, "/status").1;
-    assert!(!status.contains("not_serving"), "{status}");
+    assert!(!status.contains(r#""state":"not_serving""#), "{status}");
     both.mirror.signal(Signal::SIGSTOP);
     let before = cycles(&other);
     until("cycles", || cycles(&other) > before + 5);

@@ -38,21 +38,21 @@ fn json_says_what_text_says_and_whose_lock_it_is() {
         .map(|line| format!("{} {}", line["level"].as_str().unwrap(), line["event"].as_str().unwrap()))
         .collect();
     let first = ["info header", "info agent_started", "warn removed_stale", "info cycle_started"];
-    let rest = ["info output", "info output", "error cycle_failed", "info agent_stopped"];
-    let second = ["info agent_started", "info skipped", "info held", "info agent_stopped"];
-    assert_eq!(told, [first, rest, second].concat(), "{log}");
+    let rest = ["info output", "info output", "error cycle_failed", "error state", "info agent_stopped"];
+    let second = ["info agent_started", "info skipped", "info held", "info state", "info agent_stopped"];
+    assert_eq!(told, [&first[..], &rest, &second].concat(), "{log}");
     let messages: Vec<_> = lines.iter().map(|line| line["message"].as_str().unwrap()).collect();
     assert!(messages[0].ends_with(", times in UTC"), "{}", messages[0]);
     assert_eq!(messages[2], "Removed stale lock (dead), proceeding with sync");
     assert_eq!(messages[4..6], [r"a\u{1b}[2J", "| Sync cycle complete"]);
-    assert_eq!(messages[9], r"Skipping database (locked by a\u{202e}b)");
-    for (line, reason) in [(&lines[9], "pid_alive"), (&lines[10], "pid_alive"), (&lines[2], "pid_gone")] {
+    assert_eq!(messages[10], r"Skipping database (locked by a\u{202e}b)");
+    for (line, reason) in [(&lines[10], "pid_alive"), (&lines[11], "pid_alive"), (&lines[2], "pid_gone")] {
         assert_eq!((&line["since"], &line["reason"]), (&"2025-10-25T12:00:00Z".into(), &reason.into()));
     }
-    assert_eq!((&lines[9]["holder"], &lines[9]["pid"]), (&"a\u{202e}b".into(), &holder.pid().into()), "raw");
+    assert_eq!((&lines[10]["holder"], &lines[10]["pid"]), (&"a\u{202e}b".into(), &holder.pid().into()), "raw");
     assert!(log.contains(r#""holder":"a\u202eb""#), "and no terminal is turned around by it: {log}");
     let host = this_host();
-    assert_eq!(lines[9]["host"], *host);
+    assert_eq!(lines[10]["host"], *host);
     for (line, event) in lines.iter().zip(&told) {
         let is_of_all = event.contains("agent_") || event.contains("header");
         let db = if is_of_all { Value::Null } else { scene.beads().to_str().unwrap().into() };

@@ -160,7 +160,7 @@ fn what_the_command_prints_is_told_from_what_the_agent_says() {
     assert_eq!(scene.once(&["--exec", "cat out; exit 3"]).0, 1);
     let log = scene.lines();
     let expected: Vec<String> = forged.iter().map(|line| format!("| {line}")).chain(plain.map(String::from)).collect();
-    assert_eq!(log[3..log.len() - 2], expected);
+    assert_eq!(log[3..log.len() - 3], expected);
     assert_eq!(scene.count("Sync cycle complete"), 0);
 }
 

@@ -86,7 +86,7 @@ fn the_counters_say_what_has_happened() {
         ("stale_removals_total{reason=\"pid_gone\"}", 1.0),
         ("check_duration_seconds_count", 4.0),
         ("cycle_duration_seconds_count", 3.0),
-        ("databases{state=\"waiting\"}", 4.0),
+        ("databases{phase=\"waiting\"}", 4.0),
         ("skipping_databases", 1.0),
         ("skip_warnings_total", 0.0),
         ("watcher_resyncs_total", 0.0),
@@ -95,11 +95,26 @@ fn the_counters_say_what_has_happened() {
         assert_eq!(value(&scene, series), Some(expected), "{series}");
     }
     let (_, text) = get(&scene, "/metrics");
-    assert_eq!(text.matches("db=\"").count(), 2, "only who is skipped has a name: {text}");
+    let failing_db = scene.file("failing/.beads").display().to_string();
+    for series in [
+        format!("sync_state{{state=\"failed\"}} 1"),
+        format!("sync_state{{state=\"skipped\"}} 1"),
+        format!("sync_state{{state=\"idle\"}} 2"),
+        format!("database_state{{db=\"{failing_db}\",state=\"failed\"}} 1"),
+        format!("database_state{{db=\"{db}\",state=\"skipped\"}} 1"),
+        format!("failures_total{{db=\"{failing_db}\",reason=\"exit_code\"}} 1"),
+        format!("unpushed_commits{{db=\"{failing_db}\"}} 0"),
+    ] {
+        assert!(text.contains(&format!("beadlock_agent_{series}\n")), "{series} in {text}");
+    }
+    let named = text.lines().filter(|line| line.contains("db=\""));
+    let of_others = named.filter(|line| !line.contains(&db) && !line.contains(&failing_db));
+    assert_eq!(of_others.count(), 0, "a database that is fine has no name: {text}");
     let (code, text) = get(&scene, "/status");
     let status: serde_json::Value = serde_json::from_str(&text).unwrap();
     assert_eq!((code, &status["pid"], &status["served"]), (200, &agent.pid().into(), &4.into()));
-    let first = &status["databases"][0];
+    let first = &status["databases"][1];
+    assert_eq!((&status["databases"][0]["state"], &first["state"]), (&"failed".into(), &"skipped".into()));
     assert_eq!((&first["dir"], &first["last"]["reason"]), (&db.into(), &"pid_alive".into()), "{text}");
     assert_eq!((&first["lock"]["holder"], &first["lock"]["pid"]), (&"v\u{1b}c".into(), &holder.pid().into()));
     assert_eq!(first["streak"]["skips"], 1);

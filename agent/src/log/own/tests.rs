@@ -1,6 +1,7 @@
 use super::*;
 use crate::command::End;
 use crate::database::Streak;
+use crate::state::StateWord;
 use beadlock_checker::internal::audit::{Audit, Author, Entry, Event as AuditEvent};
 use beadlock_checker::internal::database::Environment;
 use beadlock_checker::internal::dialect::beads;
@@ -78,6 +79,9 @@ fn all() -> Vec<Line> {
         "Reached it again after 3m",
     ];
     lines.extend(git.map(worded));
+    lines.push(worded("Sync cycle incomplete: origin cannot be reached: x; 3 commits wait"));
+    let at = StartedAt::from_unix(0, 0);
+    lines.extend(StateWord::ALL.map(|word| state(word.event(), at, " since 1970-01-01 00:00:00")));
     lines
 }
 

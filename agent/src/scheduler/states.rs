@@ -1,0 +1,127 @@
+//! The states of the databases ([`crate::state`]): told to the log and to the service manager when they change, and the
+//! exit code of `--once`.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use beadlock_checker::internal::facts;
+use tokio::time::Instant;
+
+use super::{Scheduler, ServedDatabase};
+use crate::config::RunMode;
+use crate::log::{self, own};
+use crate::notify;
+use crate::outcome::Outcome;
+use crate::outside::EndedCycle;
+use crate::state::{DatabaseState, StateWord};
+
+/// How often the scheduler looks for states that the log has to be told again.
+const REMINDERS: Duration = Duration::from_secs(60);
+
+/// The service manager is told of several changes together.
+const TOGETHER: Duration = Duration::from_secs(1);
+
+/// When the scheduler acts for the states next; `None`: there is nothing to do.
+#[derive(Debug, Default)]
+pub(super) struct StateTimers {
+    remind: Option<Instant>,
+    tell: Option<Instant>,
+}
+
+impl StateTimers {
+    pub(super) fn next(&self) -> Option<Instant> {
+        [self.remind, self.tell].into_iter().flatten().min()
+    }
+}
+
+impl Scheduler {
+    /// A cycle has ended so.
+    pub(super) fn follow(&mut self, number: usize, ended: EndedCycle) {
+        let Some(entry) = self.databases.get_mut(&number) else { return };
+        entry.history.count(&ended.outcome, ended.at);
+        // A gate that was busy while a lock was being released is not a skip, and changes no state.
+        let is_counted = !matches!(ended.outcome, Outcome::Skipped(_)) || ended.streak.is_some();
+        let state = is_counted.then(|| DatabaseState::of(&ended.outcome, &entry.subject.database.dir));
+        entry.last = Some(ended.into());
+        if let Some(state) = state {
+            self.turn(number, state);
+        }
+    }
+
+    /// The file system of a database does not answer.
+    pub(super) fn silenced(&mut self, number: usize, why: &str) {
+        self.turn(number, DatabaseState::not_serving(&Cow::Borrowed("no_answer"), why));
+    }
+
+    fn turn(&mut self, number: usize, state: DatabaseState) {
+        let Some(entry) = self.databases.get_mut(&number) else { return };
+        let now = Instant::now();
+        // Only a change reads the wall clock: 10,000 idle databases have none.
+        if *entry.history.state == state {
+            return;
+        }
+        let is_news = entry.history.turn(state, now, facts::now());
+        if is_news {
+            log::line(number, entry.state_line());
+        }
+        self.timers_of_states.remind.get_or_insert(now + REMINDERS);
+        if notify::is_asked_for() {
+            self.timers_of_states.tell.get_or_insert(now + TOGETHER);
+        }
+    }
+
+    /// Tells the log what is still in trouble after an hour, and the service manager what has changed.
+    pub(super) fn act_for_states(&mut self) {
+        let now = Instant::now();
+        if self.timers_of_states.remind.is_some_and(|at| at <= now) {
+            let mut are_troubled = false;
+            for (number, entry) in &mut self.databases {
+                are_troubled |= entry.history.word().is_trouble();
+                if entry.history.is_to_be_said_again(now) {
+                    log::line(*number, entry.state_line());
+                }
+            }
+            self.timers_of_states.remind = are_troubled.then_some(now + REMINDERS);
+        }
+        if self.timers_of_states.tell.is_some_and(|at| at <= now) {
+            self.timers_of_states.tell = None;
+            if !self.is_ending && self.settings.mode != RunMode::Once {
+                notify::status(&self.summary());
+            }
+        }
+    }
+
+    /// `serving 50 databases: 3 failed, 47 synced`.
+    pub(super) fn summary(&self) -> String {
+        let served = match self.served() {
+            1 => "serving 1 database".to_owned(),
+            count => format!("serving {count} databases"),
+        };
+        let awaited = self.settings.awaited.len();
+        let count = |word: StateWord| {
+            let here = self.databases.values().filter(|entry| entry.history.word() == word).count();
+            if word == StateWord::NotServing { here + awaited } else { here }
+        };
+        let counts = StateWord::ALL.map(|word| (count(word), word.as_str()));
+        let counts: Vec<String> =
+            counts.iter().filter(|(n, _)| *n > 0).map(|(n, word)| format!("{n} {word}")).collect();
+        // At the start there is nothing to tell about them.
+        let is_starting = self.databases.values().all(|entry| entry.history.word() == StateWord::Starting);
+        if is_starting && awaited == 0 { served } else { format!("{served}: {}", counts.join(", ")) }
+    }
+
+    /// The exit code of `--once`: that of the worst state.
+    pub(super) fn code_of_states(&self) -> u8 {
+        let Some(worst) = self.databases.values().map(|entry| entry.history.word()).min() else { return 0 };
+        let those = self.databases.values().filter(|entry| entry.history.word() == worst);
+        let code =
+            |entry: &ServedDatabase| DatabaseState::exit_code(worst, entry.last.as_ref().map(|last| &last.outcome));
+        those.map(code).max().unwrap_or(0)
+    }
+}
+
+impl ServedDatabase {
+    fn state_line(&self) -> log::Line {
+        own::state(self.history.word().event(), self.history.since_wall, self.history.words())
+    }
+}

@@ -1,0 +1,96 @@
+//! Since when a database is in its state, and what the log knows of that. Pure: the time comes in from outside.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use beadlock_checker::internal::dialect::beads::StartedAt;
+use tokio::time::Instant;
+
+use super::{DatabaseState, StateWord, log_time};
+use crate::outcome::Outcome;
+
+/// A state of trouble is logged again after this time.
+const AGAIN: Duration = Duration::from_secs(60 * 60);
+
+/// The state of one database, since when it holds, and what it has done so far.
+#[derive(Debug)]
+pub(crate) struct StateHistory {
+    pub(crate) state: Arc<DatabaseState>,
+    /// Since when the state has this word.
+    pub(crate) since: Instant,
+    pub(crate) since_wall: StartedAt,
+    /// When the log was last told.
+    said: Instant,
+    /// When the agent has last pushed, in Unix seconds.
+    pub(crate) last_push: Option<i64>,
+    /// How many cycles failed, by their reason. `None`: none did.
+    pub(crate) failures: Option<Arc<FailureCounts>>,
+}
+
+/// How many cycles failed, by their reason.
+pub(crate) type FailureCounts = BTreeMap<Cow<'static, str>, u64>;
+
+/// How many reasons are counted for a database; further ones are `other`.
+const REASONS: usize = 16;
+
+impl StateHistory {
+    /// A database that had no cycle yet.
+    pub(crate) fn new(now: Instant, wall: StartedAt) -> Self {
+        let state = Arc::new(DatabaseState::STARTING);
+        Self { state, since: now, since_wall: wall, said: now, last_push: None, failures: None }
+    }
+
+    /// Counts what a cycle has brought: a push, or a failure.
+    pub(crate) fn count(&mut self, outcome: &Outcome, wall: StartedAt) {
+        if matches!(outcome, Outcome::Synced(report) if report.has_pushed) {
+            self.last_push = Some(wall.0.as_secs());
+        }
+        if let Some(reason) = outcome.failure() {
+            let failures = Arc::make_mut(self.failures.get_or_insert_default());
+            let is_known = failures.contains_key(reason) || failures.len() < REASONS;
+            let reason = if is_known { reason.clone() } else { Cow::Borrowed("other") };
+            *failures.entry(reason).or_default() += 1;
+        }
+    }
+
+    /// The database is in this state now. Returns whether the log has to be told: the word or the reason is another.
+    /// That a database without a sync had its first cycle is not news.
+    pub(crate) fn turn(&mut self, state: DatabaseState, now: Instant, wall: StartedAt) -> bool {
+        let is_other_word = self.state.word != state.word;
+        let is_first_cycle = (self.state.word, state.word) == (StateWord::Starting, StateWord::Idle);
+        let is_news = !is_first_cycle && (is_other_word || self.state.reason() != state.reason());
+        if is_other_word {
+            (self.since, self.since_wall) = (now, wall);
+        }
+        if is_news {
+            self.said = now;
+        }
+        if *self.state != state {
+            self.state = Arc::new(state);
+        }
+        is_news
+    }
+
+    /// Whether the log has to be told again, since the trouble has lasted for another hour.
+    pub(crate) fn is_to_be_said_again(&mut self, now: Instant) -> bool {
+        let is_due = self.state.word.is_trouble() && now.saturating_duration_since(self.said) >= AGAIN;
+        if is_due {
+            self.said = now;
+        }
+        is_due
+    }
+
+    /// What follows the word in the log: since when, why, and what to type.
+    pub(crate) fn words(&self) -> String {
+        let since = log_time(self.since_wall);
+        let Some(details) = &self.state.details else { return format!(" since {since}") };
+        let next = details.next.as_ref().map(|next| format!("; type: {next}")).unwrap_or_default();
+        format!(" since {since}: {}{next}", details.why)
+    }
+
+    pub(crate) fn word(&self) -> StateWord {
+        self.state.word
+    }
+}
