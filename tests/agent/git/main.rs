@@ -26,6 +26,7 @@ mod repositories;
 mod secrets;
 mod snapshot;
 mod sqlite;
+mod states;
 mod tracked;
 mod unreachable;
 mod wrapper;
