@@ -40,7 +40,7 @@ const FILE: Protocol = Protocol {
     released: "released ",
     breaking: Breaking::Impossible,
     leaves: Leaves::AnEmptyLockFile,
-    listed_below: Some("."),
+    listed_below: None,
     audit: Audit {
         lock_name: "file:data/todo.json",
         acquired: EVENT,

@@ -40,7 +40,7 @@ pub const LOCK: Protocol = Protocol {
     breaking: Breaking::ById,
     leaves: Leaves::Nothing,
     // Any file may be such a lock.
-    listed_below: None,
+    listed_below: Some("."),
     audit: Audit {
         lock_name: "lock:run/work.lock",
         acquired: EVENT,

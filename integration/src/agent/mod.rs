@@ -27,7 +27,8 @@ pub fn run(address: &Address, common: &Common, request: &Request) -> End {
 fn look(address: &Address) -> Result<(AgentStatus, Value), Error> {
     let body = client::get(address, "/status")?;
     let no_agent = |why: serde_json::Error| {
-        let message = format!("what answers at {address} is no beadlock-agent: {why}; is the address right?");
+        let message =
+            format!("what answers at {address} is not a beadlock-agent of this version: {why}; is the address right?");
         Error::new(Code::Io, message)
     };
     let said: Value = serde_json::from_slice(&body).map_err(no_agent)?;

@@ -1,5 +1,6 @@
-//! What an agent says, as a table. Nothing in it is trusted.
+//! What an agent says, for people. Nothing in it is trusted.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
@@ -7,13 +8,11 @@ use beadlock_checker::internal::duration::shown;
 use beadlock_checker::internal::escape::{escaped, escaped_path};
 use serde::Deserialize;
 
-use crate::output::table::{Side, Table};
+use crate::output::table::{Side, Table, common_directory, terminal_width};
 use crate::output::talk::Talk;
+use crate::words::counted;
 
-/// No column is wider.
-const WIDEST: usize = 60;
-
-/// Its `/status`, as far as the table goes.
+/// Its `/status`, as far as the report goes.
 #[derive(Debug, Deserialize)]
 pub struct AgentStatus {
     version: String,
@@ -26,9 +25,11 @@ pub struct AgentStatus {
     served: u64,
     #[serde(default)]
     not_served: u64,
-    skipping: u64,
+    /// How many databases are in each state.
+    states: BTreeMap<String, u64>,
     #[serde(default)]
     left_out: u64,
+    /// The worst first.
     databases: Vec<DatabaseStatus>,
 }
 
@@ -36,9 +37,11 @@ pub struct AgentStatus {
 struct DatabaseStatus {
     dir: String,
     state: String,
-    /// Why it is not served.
-    #[serde(default)]
+    age_ms: u64,
+    /// The cause of the state.
     why: Option<String>,
+    /// The command to type.
+    next: Option<String>,
     last: Option<LastCycle>,
     streak: Option<CurrentStreak>,
     lock: Option<LockSummary>,
@@ -48,14 +51,12 @@ struct DatabaseStatus {
 #[derive(Debug, Deserialize)]
 struct LastCycle {
     outcome: String,
-    at: String,
     reason: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
 struct CurrentStreak {
     skips: u64,
-    age_ms: u64,
 }
 
 #[derive(Debug, Deserialize)]
@@ -65,97 +66,139 @@ struct LockSummary {
     host: String,
 }
 
+/// The states in which a database needs a line of its own.
+const TROUBLE: [&str; 5] = ["not_serving", "failed", "skipped", "local_only", "behind"];
+
 impl AgentStatus {
-    /// A line about the agent, and one for each database; those that are skipped for longest come first.
+    /// A line about the agent, one for each database in trouble, the worst first, and one for all others.
     pub fn text(&self, talk: &Talk) -> String {
+        self.text_in(terminal_width(), talk.is_verbose())
+    }
+
+    fn text_in(&self, room: Option<usize>, is_verbose: bool) -> String {
         let host = self.host.as_deref().unwrap_or("unknown");
         let ending = if self.ending { ", ending" } else { "" };
-        let not_served = match self.not_served {
-            0 => String::new(),
-            count => format!(", {count} not served"),
-        };
+        let all = counted(self.served + self.not_served, "database", "databases");
         let mut text = format!(
-            "beadlock-agent {}, PID {}, host {}, since {}{ending}: {} databases, {} skipping{not_served}\n",
+            "beadlock-agent {}, PID {}, host {}, since {}{ending}: {all}\n",
             escaped(&self.version),
             self.pid,
             escaped(host),
             escaped(&self.since),
-            self.served,
-            self.skipping,
         );
-        if self.databases.is_empty() {
-            return text;
+        let is_listed = |database: &&DatabaseStatus| is_verbose || TROUBLE.contains(&database.state.as_str());
+        let listed: Vec<&DatabaseStatus> = self.databases.iter().filter(is_listed).collect();
+        if !listed.is_empty() {
+            text += &table(&listed, room);
         }
-        let (left, right) = (Side::Left, Side::Right);
-        let columns = [
-            ("database", left, WIDEST),
-            ("state", left, 11),
-            ("last", left, 8),
-            ("at", left, 20),
-            ("skips", right, 9),
-            ("for", right, 9),
-            ("held by", left, WIDEST),
-            ("reason", left, 20),
-            ("next in", right, 9),
-        ];
-        let mut table = Table::new(columns.map(|(head, ..)| head), columns.map(|(_, side, most)| (side, most)));
-        self.databases.iter().for_each(|database| table.row(database.row()));
-        text.push_str(&table.text(0));
+        let others = self.states.iter().filter(|(word, count)| **count > 0 && !TROUBLE.contains(&word.as_str()));
+        let others: Vec<String> = others.map(|(word, count)| format!("{count} {}", escaped(word))).collect();
+        if !others.is_empty() && !is_verbose {
+            text += &format!("{}\n", others.join(", "));
+        }
         if self.left_out > 0 {
-            text.push_str(&format!("and {} more\n", self.left_out));
+            text += &format!("and {} more\n", self.left_out);
         }
-        for DatabaseStatus { dir, why, .. } in &self.databases {
-            let dir = escaped_path(Path::new(dir));
-            text.extend(why.iter().map(|why| format!("{dir} is not served: {}\n", escaped(why))));
+        let mut commands = listed.iter().filter_map(|database| database.next.as_ref()).peekable();
+        if commands.peek().is_some() {
+            text += "to type:\n";
         }
-        if self.skipping > 0 {
-            talk.say("who holds a lock, and what to do: beadlock status DIR");
-        }
+        text.extend(commands.take(10).map(|next| format!("  {}\n", escaped(next))));
         text
     }
 }
 
+/// On a terminal the directory that all paths have in common is named once.
+fn table(listed: &[&DatabaseStatus], room: Option<usize>) -> String {
+    let dirs: Vec<String> = listed.iter().map(|database| escaped_path(Path::new(&database.dir)).to_string()).collect();
+    let common = room.and_then(|_| common_directory(dirs.iter().map(String::as_str)));
+    let (left, right) = (Side::Left, Side::Right);
+    let mut table = Table::new([
+        ("state", left, 0),
+        ("for", right, 0),
+        ("database", left, 0),
+        ("last", left, 5),
+        ("skips", right, 4),
+        ("held by", left, 2),
+        ("reason", left, 3),
+        ("next in", right, 6),
+        ("why", left, 0),
+    ]);
+    for (database, dir) in listed.iter().zip(&dirs) {
+        let dir = common.and_then(|common| dir.strip_prefix(common)).unwrap_or(dir);
+        table.row(database.row(dir));
+    }
+    let below = common.map(|common| format!("below {common}\n")).unwrap_or_default();
+    below + &table.text(room)
+}
+
 impl DatabaseStatus {
-    fn row(&self) -> [String; 9] {
+    fn row(&self, dir: &str) -> [String; 9] {
         let millis = |millis| shown(Duration::from_millis(millis));
-        let (last, streak, lock) = (self.last.as_ref(), self.streak.as_ref(), self.lock.as_ref());
+        let (last, lock) = (self.last.as_ref(), self.lock.as_ref());
         let held_by = |LockSummary { holder, pid, host }: &LockSummary| {
             format!("{} (PID {pid}, on {})", escaped(holder), escaped(host))
         };
         [
-            Some(end_of(&escaped_path(Path::new(&self.dir)))),
             Some(escaped(&self.state).to_string()),
+            Some(millis(self.age_ms)),
+            Some(dir.to_owned()),
             last.map(|last| escaped(&last.outcome).to_string()),
-            last.map(|last| escaped(&last.at).to_string()),
-            streak.map(|streak| streak.skips.to_string()),
-            streak.map(|streak| millis(streak.age_ms)),
+            self.streak.as_ref().map(|streak| streak.skips.to_string()),
             lock.map(held_by),
             last.and_then(|last| last.reason.as_ref()).map(|reason| escaped(reason).to_string()),
             self.next_due_ms.map(millis),
+            self.why.as_ref().map(|why| escaped(why).to_string()),
         ]
         .map(|cell| cell.unwrap_or_else(|| "-".to_owned()))
-    }
-}
-
-/// A path as far as there is room for it: its end is what tells it from others.
-fn end_of(path: &str) -> String {
-    match path.char_indices().rev().nth(WIDEST - 1) {
-        Some((at, first)) if at > 0 => format!("…{}", &path[at + first.len_utf8()..]),
-        _ => path.to_owned(),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
+
+    fn status() -> AgentStatus {
+        let row = |dir: &str, state: &str, why: Option<&str>| {
+            json!({"dir": dir, "state": state, "age_ms": 2_700_000, "why": why, "next": null, "last": null,
+                "streak": null, "lock": null, "next_due_ms": 81})
+        };
+        let said = json!({
+            "version": "0.1.0", "pid": 7, "host": "vm", "since": "2026-11-25T07:00:00Z", "served": 50,
+            "states": {"failed": 1, "local_only": 1, "synced": 48},
+            "databases": [
+                row("/srv/teams/one/.beads", "failed", Some("a rebase is in progress in /srv/teams/one; finish or abort it")),
+                row("/srv/teams/two/.beads", "local_only", Some("origin cannot be reached; 3 commits wait")),
+                row("/srv/teams/three/.beads", "synced", None),
+            ],
+        });
+        serde_json::from_value(said).unwrap()
+    }
 
     #[test]
-    fn of_a_long_path_the_end_is_shown() {
-        for (length, shown) in [(1, 1), (WIDEST, WIDEST), (WIDEST + 1, WIDEST), (500, WIDEST)] {
-            let path = "é".repeat(length - 1) + "z";
-            let end = end_of(&path);
-            assert_eq!((end.chars().count(), end.ends_with('z')), (shown, true), "{length}");
-            assert_eq!(end.starts_with('…'), length > WIDEST, "{length}");
+    fn the_worst_come_first_and_those_that_are_fine_are_one_line() {
+        let text = status().text_in(None, false);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[0], "beadlock-agent 0.1.0, PID 7, host vm, since 2026-11-25T07:00:00Z: 50 databases");
+        assert!(lines[2].starts_with("failed      45m  /srv/teams/one/.beads "), "{text}");
+        assert!(lines[3].starts_with("local_only  45m  /srv/teams/two/.beads "), "{text}");
+        assert_eq!(lines[4..], ["48 synced"]);
+        assert_eq!(status().text_in(None, true).matches("synced").count(), 1, "its own line instead");
+    }
+
+    #[test]
+    fn on_a_terminal_it_fits_and_no_word_is_torn() {
+        let whole = status().text_in(None, false);
+        for width in [60, 80, 120] {
+            let text = status().text_in(Some(width), false);
+            assert!(text.contains("\nbelow /srv/teams/\n"), "{text}");
+            for line in text.lines().skip(1) {
+                assert!(line.chars().count() <= width, "{width}: {line}");
+            }
+            for word in text.split_whitespace().filter(|word| !["below", "/srv/teams/"].contains(word)) {
+                assert!(whole.contains(word), "{word} is torn: {text}");
+            }
         }
     }
 }

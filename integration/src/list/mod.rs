@@ -9,7 +9,7 @@
 mod table;
 mod walk;
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
@@ -21,14 +21,13 @@ use std::sync::Arc;
 use beadlock_checker::Options;
 use beadlock_checker::internal::database;
 use beadlock_checker::internal::escape::escaped_path;
-use beadlock_checker::internal::{Gates, look_all, system_words};
+use beadlock_checker::internal::{look_all, system_words};
 use clap::Args;
 
 use crate::claim::explained::Machine;
 use crate::claim::target::Target;
 use crate::error::{Code, Error, Exit};
 use crate::explain::explanation::Explanation;
-use crate::explain::observed::Observed;
 use crate::explain::seen::Seen;
 use crate::output::Common;
 use crate::output::answers::{Answers, not_written};
@@ -41,6 +40,9 @@ use walk::Walk;
 
 /// `beadlock list [ROOT…]`
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Locks of lock:PATH are found by their records, in files called lock, *.lock, *-lock or *_lock. Locks of file:PATH have
+no record and are not listed; `beadlock status file:PATH` looks at one.")]
 pub struct List {
     /// The directories to look below; tower: is the lock directory [default: the working directory]
     #[arg(value_name = "ROOT")]
@@ -91,17 +93,15 @@ pub fn run(typed: &List, environment: &Environment, common: &Common) -> Answers 
     let looks = look_all(targets.iter().map(|target| &target.place), &Options::default());
     let seen = targets.into_iter().zip(looks).map(|(target, look)| Seen { target, look });
     // One that has vanished since is no lock any more.
-    let seen: Vec<Seen> = seen.filter(is_there).collect();
-    let files = held_files(&walk, &roots);
+    let mut seen: Vec<Seen> = seen.filter(is_there).collect();
+    seen.extend(at_paths(&walk, &roots, &around, &common.talk));
     let machine = Machine::default();
     if common.json {
-        let files = files.iter().map(Observed::json);
-        answers.data = seen.iter().map(|seen| seen.json(&explain(seen, &machine))).chain(files).collect();
+        answers.data = seen.iter().map(|seen| seen.json(&explain(seen, &machine))).collect();
     }
     let talk = &common.talk;
     let row = |seen: &Seen| Row::of(seen, talk, || seen.below(&explain(seen, &machine)));
-    let rows = seen.iter().map(row).chain(files.iter().map(|look| Row::of_observed(look, talk)));
-    let rows: Vec<Row> = rows.collect();
+    let rows: Vec<Row> = seen.iter().map(row).collect();
     if !common.json {
         // Now, and not with the answers: the count comes after it.
         if let Err(error) = print(&table::of(&rows)) {
@@ -124,19 +124,20 @@ fn is_there(Seen { target, look }: &Seen) -> bool {
     target.protocol.is_its_lock(look) || look.side_file
 }
 
-/// The files that a process has locked, of those that the walk has come upon, by path.
-fn held_files(walk: &Walk, roots: &[Root]) -> Vec<Observed> {
-    let candidates = walk.lock_files();
-    if candidates.is_empty() {
-        return Vec::new();
+/// The locks at paths, each once: many a file has such a name, and only a record makes it a lock.
+fn at_paths(walk: &Walk, roots: &[Root], around: &database::Environment, talk: &Talk) -> Vec<Seen> {
+    let mut targets = BTreeMap::new();
+    for (path, root) in walk.lock_files() {
+        let (Some(dir), Some(root)) = (path.parent(), roots.get(root)) else { continue };
+        match listing::at_path(&path, &root.typed(dir), around) {
+            Ok(target) => drop(targets.insert(target.place.path(), target)),
+            Err(error) => talk.warn(&error.to_string()),
+        }
     }
-    let gates = Gates::now();
-    let observed = |(lock, root): &(PathBuf, usize)| {
-        let typed = |dir: &Path| roots.get(*root).map_or_else(|| dir.to_owned(), |root| root.typed(dir));
-        let (target, seen) = listing::held_file(lock, typed, &gates)?;
-        Some(Observed { target, seen })
-    };
-    candidates.iter().filter_map(observed).collect()
+    let targets: Vec<Target> = targets.into_values().collect();
+    let looks = look_all(targets.iter().map(|target| &target.place), &Options::default());
+    let seen = targets.into_iter().zip(looks).map(|(target, look)| Seen { target, look });
+    seen.filter(|seen| listing::is_lock_at_path(&seen.look)).collect()
 }
 
 /// A directory to look below.

@@ -7,13 +7,10 @@ use beadlock_checker::internal::duration::shown;
 use beadlock_checker::internal::escape::escaped;
 use beadlock_checker::internal::facts;
 
-use crate::explain::observed::Observed;
-use crate::explain::seen::{Seen, color};
+use crate::explain::seen::Seen;
+use crate::output::table::{Side, Table, common_directory, terminal_width};
 use crate::output::talk::Talk;
 use crate::words::counted;
-
-/// No column makes room for more than so many characters: one that is longer pushes only its own line.
-const WIDEST: usize = 60;
 
 /// What is said of one lock.
 #[derive(Debug)]
@@ -33,43 +30,22 @@ impl Row {
         let below = if talk.is_verbose() { below() } else { String::new() };
         Self { cells: cells(seen), word: seen.word(talk), verdict: seen.look.verdict, below }
     }
-
-    /// Of a lock without a record that a process has.
-    pub fn of_observed(observed: &Observed, talk: &Talk) -> Self {
-        let seen = &observed.seen;
-        let word = seen.verdict.as_str().to_owned();
-        let pids: Vec<String> = seen.holders.iter().map(|holder| format!("PID {}", holder.pid)).collect();
-        let (given, reason) = (observed.target.given.clone(), seen.verdict.reason().to_string());
-        Self {
-            cells: [given, word.clone(), pids.join(", "), "-".to_owned(), reason],
-            word: talk.painted_data(&word, color(seen.verdict)),
-            verdict: seen.verdict,
-            below: if talk.is_verbose() { observed.below() } else { String::new() },
-        }
-    }
 }
 
-/// The lines, in columns.
+/// The lines, in columns. On a terminal the directory that all targets have in common is named once.
 pub fn of(rows: &[Row]) -> String {
-    let width = |column: usize| {
-        let wide = rows.iter().map(|row| row.cells[column].chars().count());
-        wide.filter(|wide| *wide <= WIDEST).max().unwrap_or_default()
-    };
-    let widths: [usize; 5] = std::array::from_fn(width);
-    let mut text = String::new();
+    let room = terminal_width();
+    let common = room.and_then(|_| common_directory(rows.iter().map(|row| row.cells[0].as_str())));
+    let left = Side::Left;
+    let mut table = Table::headless([("", left, 0), ("", left, 0), ("", left, 1), ("", left, 2), ("", left, 3)]);
     for row in rows {
-        let last = row.cells.len() - 1;
-        for (column, (cell, width)) in row.cells.iter().zip(widths).enumerate() {
-            let room = width.saturating_sub(cell.chars().count());
-            text.push_str(if column == 1 { &row.word } else { cell });
-            if column < last {
-                text.push_str(&" ".repeat(room + 2));
-            }
+        let mut cells = row.cells.clone();
+        if let Some(short) = common.and_then(|common| cells[0].strip_prefix(common)) {
+            cells[0] = short.to_owned();
         }
-        text.push('\n');
-        text.push_str(&row.below);
+        table.painted_row(cells, (1, row.word.clone()), row.below.clone());
     }
-    text
+    common.map(|common| format!("below {common}\n")).unwrap_or_default() + &table.text(room)
 }
 
 fn cells(seen: &Seen) -> [String; 5] {

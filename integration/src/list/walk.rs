@@ -13,7 +13,7 @@ use beadlock_checker::internal::system_words;
 use ignore::{DirEntry, WalkBuilder, WalkState};
 
 use super::{Root, has_vanished, not_read};
-use crate::protocol::listing::{is_lock_of_database, is_lock_of_directory, may_be_flock};
+use crate::protocol::listing::{is_lock_of_database, is_lock_of_directory, may_be_lock_at_path};
 
 /// How often somebody is told how far it is.
 const TICK: Duration = Duration::from_millis(100);
@@ -28,7 +28,7 @@ pub struct Walk {
     locks: AtomicU64,
     /// Directories that hold a lock or a side file, with the first root that led there.
     found: Mutex<BTreeMap<PathBuf, usize>>,
-    /// Files that are called like the lock file of another, with the same.
+    /// Files that are called as a lock at a path may be, with the same.
     lock_files: Mutex<BTreeMap<PathBuf, usize>>,
     /// Directories with a file that is called as the lock of a directory is; many a file is.
     maybe: Mutex<BTreeMap<PathBuf, usize>>,
@@ -104,7 +104,7 @@ impl Walk {
             }
             return WalkState::Skip;
         }
-        if entry.file_type().is_some_and(|kind| kind.is_file()) && may_be_flock(entry.path()) {
+        if entry.file_type().is_some_and(|kind| kind.is_file()) && may_be_lock_at_path(entry.file_name()) {
             locked(&self.lock_files).entry(entry.path().to_owned()).or_insert(root);
         }
         if entry.depth() > 0
@@ -145,7 +145,7 @@ impl Walk {
         locked(&self.found).clone()
     }
 
-    /// The files that are called like the lock file of another, by path, with the number of the root that led there.
+    /// The files that are called as a lock at a path may be, by path, with the number of the root that led there.
     pub fn lock_files(&self) -> Vec<(PathBuf, usize)> {
         locked(&self.lock_files).clone().into_iter().collect()
     }

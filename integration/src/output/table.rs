@@ -1,4 +1,10 @@
-//! A table for a terminal: columns as wide as what is in them, two spaces between.
+//! A table for people. On a terminal it fits the width: less important columns go, then the last column is wrapped
+//! between words. Without a terminal nothing is left out, since a script may read it.
+
+use std::io::{self, IsTerminal};
+
+use terminal_size::terminal_size_of;
+use unicode_width::UnicodeWidthStr;
 
 /// How a column stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -7,65 +13,219 @@ pub enum Side {
     Right,
 }
 
-/// A head and rows; what a column has no room for is cut.
+/// A column by its head, its side, and its rank: where there is no room, the column of the highest rank goes first.
+/// Rank 0 stays.
+pub type Column<'a> = (&'a str, Side, u8);
+
+/// The least room that a wrapped column has; with less the terminal wraps the line itself.
+const NARROW: usize = 16;
+
+/// The space between two columns.
+const GAP: usize = 2;
+
+/// A head and rows.
 #[derive(Debug)]
-pub struct Table<const COLUMNS: usize> {
-    rows: Vec<[String; COLUMNS]>,
-    columns: [(Side, usize); COLUMNS],
+pub struct Table<'a, const COLUMNS: usize> {
+    columns: [Column<'a>; COLUMNS],
+    has_head: bool,
+    rows: Vec<Row<COLUMNS>>,
 }
 
-impl<const COLUMNS: usize> Table<COLUMNS> {
-    /// With the words over its columns, and for each its side and how wide it may be.
-    pub fn new(head: [&str; COLUMNS], columns: [(Side, usize); COLUMNS]) -> Self {
-        Self { rows: vec![head.map(str::to_owned)], columns }
+#[derive(Debug)]
+struct Row<const COLUMNS: usize> {
+    cells: [String; COLUMNS],
+    /// A column whose text is coloured, and how it is printed.
+    painted: Option<(usize, String)>,
+    /// Whole lines after the row.
+    below: String,
+}
+
+/// The width of the terminal that stdout is, in columns; `None` where it is not a terminal.
+pub fn terminal_width() -> Option<usize> {
+    let stdout = io::stdout();
+    if !stdout.is_terminal() {
+        return None;
+    }
+    terminal_size_of(stdout).map(|(width, _)| usize::from(width.0)).filter(|width| *width > 0)
+}
+
+impl<'a, const COLUMNS: usize> Table<'a, COLUMNS> {
+    /// With a line of heads.
+    pub fn new(columns: [Column<'a>; COLUMNS]) -> Self {
+        Self { columns, has_head: true, rows: Vec::new() }
     }
 
-    pub fn row(&mut self, row: [String; COLUMNS]) {
-        self.rows.push(row);
+    /// Without a line of heads.
+    pub fn headless(columns: [Column<'a>; COLUMNS]) -> Self {
+        Self { has_head: false, ..Self::new(columns) }
     }
 
-    /// The lines, each after `indent` spaces.
-    pub fn text(&self, indent: usize) -> String {
-        let rows: Vec<Vec<String>> = self.rows.iter().map(|row| self.cut(row)).collect();
-        let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-        let widths: Vec<usize> = (0..COLUMNS).map(width).collect();
+    pub fn row(&mut self, cells: [String; COLUMNS]) {
+        self.rows.push(Row { cells, painted: None, below: String::new() });
+    }
+
+    /// A row in which one cell is printed as `painted`, which looks as wide as the cell; `below` has lines after it.
+    pub fn painted_row(&mut self, cells: [String; COLUMNS], painted: (usize, String), below: String) {
+        self.rows.push(Row { cells, painted: Some(painted), below });
+    }
+
+    /// The lines, in so many columns of a terminal; `None`: as long as they are.
+    pub fn text(&self, room: Option<usize>) -> String {
+        let width = |column: usize| {
+            let head = if self.has_head { self.columns[column].0.width() } else { 0 };
+            self.rows.iter().map(|row| row.cells[column].width()).fold(head, usize::max)
+        };
+        let mut widths: [usize; COLUMNS] = std::array::from_fn(width);
+        let shown = self.shown(&mut widths, room);
         let mut text = String::new();
-        for row in &rows {
-            let cells = row.iter().zip(&self.columns).zip(&widths).map(|((cell, (side, _)), width)| match side {
-                Side::Left => format!("{cell:<width$}"),
-                Side::Right => format!("{cell:>width$}"),
-            });
-            let line = cells.collect::<Vec<_>>().join("  ");
-            text.push_str(&" ".repeat(indent));
-            text.push_str(line.trim_end());
-            text.push('\n');
+        if self.has_head {
+            let head = self.columns.map(|(head, ..)| head.to_owned());
+            self.put(&mut text, &Row { cells: head, painted: None, below: String::new() }, &shown, &widths);
         }
+        self.rows.iter().for_each(|row| self.put(&mut text, row, &shown, &widths));
         text
     }
 
-    fn cut(&self, row: &[String; COLUMNS]) -> Vec<String> {
-        row.iter().zip(&self.columns).map(|(cell, (_, most))| shortened(cell, *most)).collect()
+    /// The columns for which there is room. The last of them is made narrower where it is still too wide.
+    fn shown(&self, widths: &mut [usize; COLUMNS], room: Option<usize>) -> Vec<usize> {
+        let mut shown: Vec<usize> = (0..COLUMNS).collect();
+        let Some(room) = room else { return shown };
+        let taken = |shown: &[usize], widths: &[usize; COLUMNS]| {
+            shown.iter().map(|column| widths[*column] + GAP).sum::<usize>().saturating_sub(GAP)
+        };
+        // A column whose text can be wrapped needs little.
+        let needed = |shown: &[usize], widths: &[usize; COLUMNS]| {
+            let last = shown.last().map_or(0, |last| widths[*last].saturating_sub(2 * NARROW));
+            taken(shown, widths) - last
+        };
+        while needed(&shown, widths) > room {
+            let rank = |column: &usize| self.columns[*column].2;
+            let Some(worst) = shown.iter().copied().max_by_key(rank).filter(|worst| rank(worst) > 0) else { break };
+            shown.retain(|column| *column != worst);
+        }
+        if let Some(last) = shown.last() {
+            let others = taken(&shown, widths) - widths[*last];
+            widths[*last] = widths[*last].min(room.saturating_sub(others).max(NARROW));
+        }
+        shown
+    }
+
+    fn put(&self, text: &mut String, row: &Row<COLUMNS>, shown: &[usize], widths: &[usize; COLUMNS]) {
+        let mut line = String::new();
+        let mut at = 0;
+        for (place, column) in shown.iter().enumerate() {
+            let (cell, width) = (&row.cells[*column], widths[*column]);
+            let is_last = place + 1 == shown.len();
+            let room = width.saturating_sub(cell.width());
+            let printed = row.painted.as_ref().filter(|(painted, _)| painted == column).map_or(cell, |(_, text)| text);
+            match self.columns[*column].1 {
+                Side::Right => line += &format!("{}{printed}", " ".repeat(room)),
+                Side::Left if is_last && cell.width() > width => {
+                    let lines = wrapped(cell, width);
+                    line += &lines.join(&format!("\n{}", " ".repeat(at)));
+                }
+                Side::Left => line += &format!("{printed}{}", " ".repeat(room)),
+            }
+            if !is_last {
+                line += &" ".repeat(GAP);
+            }
+            at += width + GAP;
+        }
+        text.push_str(line.trim_end());
+        text.push('\n');
+        text.push_str(&row.below);
     }
 }
 
-/// At most so many characters, the last one `…` when there were more.
-pub fn shortened(text: &str, most: usize) -> String {
-    if text.chars().count() <= most {
-        return text.to_owned();
+/// The text in lines of at most so many columns. A word that is wider stays whole.
+pub fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        let line = lines.last_mut().map(|line| (line.width(), line));
+        match line {
+            Some((taken, line)) if taken > 0 && taken + 1 + word.width() <= width => *line += &format!(" {word}"),
+            Some((0, line)) => *line += word,
+            _ => lines.push(word.to_owned()),
+        }
     }
-    text.chars().take(most.saturating_sub(1)).chain(['…']).collect()
+    lines
+}
+
+/// The directory that all of these paths have in common, with a slash at its end; `None` for less than two paths, and
+/// where it would save little.
+pub fn common_directory<'a>(paths: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let mut paths = paths.into_iter();
+    let first = paths.next()?;
+    let mut common = &first[..=first.rfind('/')?];
+    let mut are_several = false;
+    for path in paths {
+        are_several = true;
+        while !path.starts_with(common) {
+            let end = common[..common.len() - 1].rfind('/')?;
+            common = &common[..=end];
+        }
+    }
+    Some(common).filter(|common| are_several && common.len() > 4)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use Side::{Left, Right};
+
+    fn table() -> Table<'static, 4> {
+        let mut table = Table::new([("state", Left, 0), ("for", Right, 1), ("skips", Right, 2), ("why", Left, 0)]);
+        table.row(["failed".into(), "3h".into(), "7".into(), "a rebase is in progress; finish or abort it".into()]);
+        table.row(["ö".into(), "12m".into(), "1234".into(), "界界".into()]);
+        table
+    }
 
     #[test]
-    fn columns_are_as_wide_as_what_is_in_them() {
-        let mut table = Table::new(["name", "n"], [(Side::Left, 6), (Side::Right, 9)]);
-        table.row(["make".into(), "7".into()]);
-        table.row(["very long".into(), "1234".into()]);
-        table.row(["ö".into(), String::new()]);
-        assert_eq!(table.text(2), "  name       n\n  make       7\n  very …  1234\n  ö\n");
+    fn without_a_terminal_every_column_is_whole() {
+        let expected = "state   for  skips  why\n\
+                        failed   3h      7  a rebase is in progress; finish or abort it\n\
+                        ö       12m   1234  界界\n";
+        assert_eq!(table().text(None), expected);
+    }
+
+    #[test]
+    fn a_narrow_terminal_loses_columns_by_rank_and_wraps_the_last_one_between_words() {
+        let wide = table().text(Some(60));
+        assert!(wide.contains("skips") && wide.contains("finish or abort\n                    it\n"), "{wide}");
+        let narrow = table().text(Some(48));
+        assert!(!narrow.contains("skips") && narrow.contains("for"), "{narrow}");
+        let least = table().text(Some(30));
+        assert!(!least.contains("for"), "{least}");
+        for (width, text) in [(60, wide), (48, narrow), (30, least)] {
+            for line in text.lines() {
+                assert!(line.width() <= width, "{width}: {line}");
+            }
+            let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+            let whole = words(&table().text(None));
+            assert!(words(&text).iter().all(|word| whole.contains(word)), "torn: {text}");
+        }
+    }
+
+    #[test]
+    fn a_coloured_cell_is_as_wide_as_it_looks() {
+        let mut table = Table::headless([("", Left, 0), ("", Left, 0)]);
+        table.painted_row(["held".into(), "x".into()], (0, "\x1b[33mheld\x1b[0m".into()), "  below\n".into());
+        table.row(["unreadable".into(), "y".into()]);
+        assert_eq!(table.text(None), "\x1b[33mheld\x1b[0m        x\n  below\nunreadable  y\n");
+    }
+
+    #[test]
+    fn a_word_wider_than_the_column_stays_whole() {
+        assert_eq!(wrapped("a bb /very/long/path c", 5), ["a bb", "/very/long/path", "c"]);
+        assert_eq!(wrapped("", 5), [""]);
+    }
+
+    #[test]
+    fn paths_have_a_directory_in_common() {
+        assert_eq!(common_directory(["/srv/app/a/.beads", "/srv/app/b/.beads"]), Some("/srv/app/"));
+        assert_eq!(common_directory(["/srv/app/a/.beads", "/srv/apple/.beads"]), Some("/srv/"));
+        for few in [&["/srv/app/.beads"][..], &[], &["/a/x", "/b/y"], &["x", "y"]] {
+            assert_eq!(common_directory(few.iter().copied()), None, "{few:?}");
+        }
     }
 }

@@ -1,15 +1,14 @@
 //! What `list` finds: which names its search looks for, and the locks behind them.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
 
 use beadlock_checker::Place;
-use beadlock_checker::internal::database::{self, Database, is_own_name};
-use beadlock_checker::internal::{Gates, Names, dialect::file::locked_by};
+use beadlock_checker::internal::database::{self, Database};
+use beadlock_checker::internal::{Look, Names};
 
 use super::{beads, lock, memory};
-use crate::claim::target::Target;
-use crate::{claim::kernel_lock::Observation, error::Error, protocol::file::FileTarget};
+use crate::{claim::target::Target, error::Error};
 
 pub use super::tower::lock_dir::{is_root_of_names, of_names};
 
@@ -26,8 +25,13 @@ fn is_one_of(names: &Names, name: &OsStr) -> bool {
     [names.lock(), names.aside()].iter().any(|ours| ours.to_bytes() == name.as_bytes())
 }
 
-pub fn may_be_flock(path: &Path) -> bool {
-    locked_by(path).is_some() && path.file_name().is_some_and(|name| !is_own_name(name))
+/// A lock at a path may have any name. The search opens files that are called `lock`, or `….lock`, `…-lock`, `…_lock`, and
+/// their side files.
+pub fn may_be_lock_at_path(name: &OsStr) -> bool {
+    let name = name.as_bytes();
+    let name = name.strip_suffix(b".aside").unwrap_or(name);
+    let Some(before) = name.strip_suffix(b"lock") else { return false };
+    !is_lock_of_database(OsStr::from_bytes(name)) && before.last().is_none_or(|last| b".-_".contains(last))
 }
 
 /// The lock in `dir`: by the database's name where that leads there, else by the lock file's own.
@@ -45,14 +49,15 @@ pub fn in_directory(typed: &Path, around: &database::Environment) -> Result<Targ
     Ok(memory::target(typed, &around.cwd)?)
 }
 
-/// The file whose lock file is `lock`, where a process of this PID namespace has that locked now: none is tried, which
-/// would keep others out for a moment. `typed` is how the file's directory is typed.
-pub fn held_file(lock: &Path, typed: impl Fn(&Path) -> PathBuf, gates: &Gates) -> Option<(Target, Observation)> {
-    let file = locked_by(lock).filter(|_| !gates.holders(lock).is_empty())?;
-    let (dir, name) = (file.parent()?, file.file_name()?);
-    let named = typed(dir).join(name);
-    let named = named.strip_prefix(".").map(Path::to_owned).unwrap_or(named);
-    let target = FileTarget::exact(file.clone(), named)?.to_target();
-    let seen = target.protocol.without_record()?.look(&target, gates);
-    Some((target, seen))
+/// The lock at a path that the search has come upon, by the path of its file or of its side file; `typed` is how its
+/// directory is typed.
+pub fn at_path(path: &Path, typed: &Path, around: &database::Environment) -> Result<Target, Error> {
+    let name = path.file_name().unwrap_or_default().as_bytes();
+    let name = OsStr::from_bytes(name.strip_suffix(b".aside").unwrap_or(name));
+    Ok(lock::target(&typed.strip_prefix(".").unwrap_or(typed).join(name), &around.cwd)?)
+}
+
+/// A record lies there, or was set aside from there: many a file has such a name.
+pub fn is_lock_at_path(look: &Look) -> bool {
+    look.record.is_some() || look.side_file
 }

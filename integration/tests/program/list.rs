@@ -63,6 +63,32 @@ fn finds_every_lock_wherever_it_is() {
     assert_eq!(scene.run(&["list", "."]).out, ended.out);
 }
 
+/// A lock at a path is known by its record, whatever else has such a name.
+#[test]
+fn a_lock_at_a_path_is_listed_by_its_record() {
+    let scene = crate::a_scene();
+    fs::create_dir_all(scene.file("ci")).unwrap();
+    let record = |holder: &str, pid| shell_lock_text(holder, pid, &this_host());
+    fs::write(scene.file("ci/build.lock"), record("make", me())).unwrap();
+    fs::write(scene.file("ci/deploy-lock"), record("gone", i64::from(dead_pid()))).unwrap();
+    fs::write(scene.file("set-aside.lock.aside"), record("make", me())).unwrap();
+    for (name, text) in [
+        ("Cargo.lock", "version = 4\n"),
+        ("package-lock.json", "{\"lockfileVersion\": 3}"),
+        ("clock", &record("make", me())),
+        ("empty.lock", ""),
+        ("data.lock", "{\"pid\": 7}"),
+    ] {
+        fs::write(scene.file(name), text).unwrap();
+    }
+    let ended = scene.run(&["list"]).expect(0, &["3 locks in ", "1 held, 1 stale"]);
+    assert_eq!(targets(&ended), ["lock:ci/build.lock", "lock:ci/deploy-lock", "lock:set-aside.lock"]);
+    let json = scene.run(&["list", "--json", "ci"]).expect(0, &[]).json();
+    assert_eq!((&json["data"][0]["target"], &json["data"][0]["holder"]), (&"lock:ci/build.lock".into(), &"make".into()));
+    let status = scene.run(&["status", "--json", "lock:ci/build.lock"]).expect(0, &[]).json();
+    assert_eq!(status["data"][0]["id"], json["data"][0]["id"]);
+}
+
 /// A name that `list` shows leads to that lock, whatever the directory is called and holds.
 #[test]
 fn what_it_shows_can_be_typed() {

@@ -73,6 +73,9 @@ fn the_metrics_are_read_by_the_reference_reader() {
         ("check_duration_seconds", "histogram", "seconds"),
         ("cycle_duration_seconds", "histogram", "seconds"),
         ("databases", "gauge", ""),
+        ("sync_state", "gauge", ""),
+        ("database_state", "gauge", ""),
+        ("unpushed_commits", "gauge", ""),
         ("skipping_databases", "gauge", ""),
         ("longest_skip_streak_seconds", "gauge", "seconds"),
         ("skip_streak", "gauge", ""),
@@ -82,7 +85,7 @@ fn the_metrics_are_read_by_the_reference_reader() {
         assert_eq!((&family[1], &family[2]), (&json!(kind), &json!(unit)), "{name}");
         assert!(family[3].as_str().is_some_and(|help| help.ends_with('.')), "{family}");
     }
-    assert_eq!(families.len(), 14, "each is named above");
+    assert_eq!(families.len(), 17, "each is named above; without a push and a failure these two have no series");
     let sample = |name: &str, label: &str, value: &str| {
         let family = family(name);
         let samples = family[4].as_array().expect("samples").clone();
@@ -114,14 +117,15 @@ fn status_asks_it_and_shows_a_table() {
     assert_eq!(ended.code, 0, "{ended:?}");
     let lines: Vec<&str> = ended.out.lines().collect();
     let head = format!("beadlock-agent {}, PID {}, host ", env!("CARGO_PKG_VERSION"), agent.pid());
-    assert!(lines[0].starts_with(&head) && lines[0].ends_with(": 2 databases, 1 skipping"), "{ended:?}");
-    assert!(lines[1].starts_with("database ") && lines[1].contains(" held by "), "{ended:?}");
+    assert!(lines[0].starts_with(&head) && lines[0].ends_with(": 2 databases"), "{ended:?}");
+    assert!(lines[1].starts_with("state ") && lines[1].contains(" held by "), "{ended:?}");
     assert!(
         lines[2].contains(r"\nd/.beads") && lines[2].contains(r"vc\u{1b}[2J (PID "),
         "who is skipped first: {ended:?}"
     );
-    assert!(lines[2].contains(" pid_alive ") && lines[3].contains(" complete "), "{ended:?}");
-    assert_eq!(lines.len(), 4, "{ended:?}");
+    assert!(lines[2].starts_with("skipped ") && lines[2].contains(" pid_alive "), "{ended:?}");
+    assert_eq!(lines[3..5], ["1 idle", "to type:"], "the healthy one has no line of its own");
+    assert!(lines[5].starts_with("  beadlock status ") && lines.len() == 6, "{ended:?}");
     assert!(!ended.out.contains('\u{1b}'), "{ended:?}");
     let (code, envelope) = scene.json(&["status", "--agent", "unix:agent.sock"]);
     assert_eq!((code, &envelope["ok"], &envelope["data"]["pid"]), (0, &json!(true), &json!(agent.pid())));
@@ -157,7 +161,7 @@ fn who_cannot_be_reached_is_1_and_what_is_no_address_is_2() {
             }
         }
     });
-    for words in ["is no beadlock-agent: missing field", "not as an agent: it says", "does not answer within 5s"] {
+    for words in ["is not a beadlock-agent of this version: missing field", "not as an agent: it says", "does not answer within 5s"] {
         let ended = scene.run(&["status", "--agent", &address]);
         assert_eq!(ended.code, 1, "{ended:?}");
         assert!(ended.err.contains(words) && !ended.err.contains('\u{1b}'), "{words}: {ended:?}");

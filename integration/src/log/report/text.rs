@@ -12,8 +12,8 @@ use crate::log::timeline::holders::HolderRow;
 use crate::log::timeline::repeats::RepeatedMessage;
 use crate::log::timeline::rhythm::GapKind;
 use crate::log::timeline::streak::{PastStreak, SkipCause, StreakEnds};
-use crate::output::table::Side::{self, Left, Right};
-use crate::output::table::Table;
+use crate::output::table::Side::{Left, Right};
+use crate::output::table::{Column, Table, terminal_width};
 use crate::output::talk::Talk;
 
 /// As many holders are shown; the JSON report has them all.
@@ -95,12 +95,12 @@ impl LogReport {
         }
         text.push('\n');
         let columns =
-            [("started", Left, 19), ("ended", Left, 34), ("PID", Right, 10), ("host", Left, 24), ("program", Left, 20)];
+            [("started", Left, 0), ("ended", Left, 1), ("PID", Right, 2), ("host", Left, 3), ("program", Left, 4)];
         let lost = (0..runs.len()).rev().filter(|number| runs[*number].end == AgentEnd::Lost);
         let lost: Vec<usize> = lost.take(RECENT).collect();
         let is_shown = |number: &usize| number + RECENT >= runs.len() || lost.contains(number);
         let rows = (0..runs.len()).filter(is_shown).map(|number| agent_row(runs[number]));
-        text + &table(columns, rows).text(2)
+        text + &table(columns, rows)
     }
 
     fn notes(&self) -> String {
@@ -164,12 +164,12 @@ fn cycles(timeline: &DatabaseTimeline, end: LogTime) -> String {
 
 fn holders(rows: &[&HolderRow]) -> String {
     let columns = [
-        ("held by", Left, 36),
-        ("claims", Right, 9),
-        ("skips", Right, 9),
-        ("median", Right, 8),
-        ("longest", Right, 8),
-        ("how they ended", Left, 60),
+        ("held by", Left, 0),
+        ("claims", Right, 1),
+        ("skips", Right, 3),
+        ("median", Right, 4),
+        ("longest", Right, 2),
+        ("how they ended", Left, 0),
     ];
     let row = |row: &&HolderRow| {
         let ends = CLAIM_ENDS.iter().zip(row.ends).filter(|(_, count)| *count > 0);
@@ -188,7 +188,7 @@ fn holders(rows: &[&HolderRow]) -> String {
 
 fn unreadable(timeline: &DatabaseTimeline) -> String {
     let columns =
-        [("lock unreadable", Left, 19), ("for", Right, 8), ("skips", Right, 9), ("then", Left, 14), ("why", Left, 46)];
+        [("lock unreadable", Left, 0), ("for", Right, 1), ("skips", Right, 3), ("then", Left, 2), ("why", Left, 0)];
     let row = |PastStreak { streak, until, end }: &PastStreak| {
         let why = match &streak.cause {
             SkipCause::Unreadable(why) => escaped(why).to_string(),
@@ -208,7 +208,7 @@ fn unreadable(timeline: &DatabaseTimeline) -> String {
 }
 
 fn repeated([last, times, what]: [&str; 3], messages: &[&RepeatedMessage]) -> String {
-    let columns = [(last, Left, 19), (times, Right, 7), (what, Left, 72)];
+    let columns = [(last, Left, 1), (times, Right, 2), (what, Left, 0)];
     let row = |repeated: &&RepeatedMessage| {
         let message = escaped(&repeated.message).to_string();
         [repeated.last.to_string(), repeated.count.to_string(), message]
@@ -221,7 +221,7 @@ fn gaps(timeline: &DatabaseTimeline) -> String {
     if gaps.is_empty() {
         return String::new();
     }
-    let columns = [("no line after", Left, 19), ("until", Left, 19), ("for", Right, 8), ("what it was at", Left, 50)];
+    let columns = [("no line after", Left, 0), ("until", Left, 1), ("for", Right, 0), ("what it was at", Left, 0)];
     let rows = gaps.iter().rev().take(RECENT).map(|gap| {
         let what = match gap.kind {
             GapKind::Silent => "between cycles: hung, or the machine slept",
@@ -249,19 +249,15 @@ fn agent_row(run: &AgentRun) -> [String; 5] {
     ]
 }
 
-/// Each column has a head, a side and the most characters that it shows.
-type Columns<'a, const COUNT: usize> = [(&'a str, Side, usize); COUNT];
-
-fn table<const COUNT: usize>(columns: Columns<'_, COUNT>, rows: impl Iterator<Item = [String; COUNT]>) -> Table<COUNT> {
-    let heads = columns.map(|(head, ..)| head);
-    let mut table = Table::new(heads, columns.map(|(_, side, most)| (side, most)));
+fn table<const COUNT: usize>(columns: [Column<'_>; COUNT], rows: impl Iterator<Item = [String; COUNT]>) -> String {
+    let mut table = Table::new(columns);
     rows.for_each(|row| table.row(row));
-    table
+    table.text(terminal_width())
 }
 
 /// A blank line, a table, and how many of `all` rows it leaves out. Nothing without a row.
 fn section<const COUNT: usize>(
-    columns: Columns<'_, COUNT>,
+    columns: [Column<'_>; COUNT],
     rows: impl ExactSizeIterator<Item = [String; COUNT]>,
     all: usize,
 ) -> String {
@@ -269,5 +265,5 @@ fn section<const COUNT: usize>(
         0 => String::new(),
         left => format!("and {left} more; all with --json\n"),
     };
-    if rows.len() == 0 { String::new() } else { format!("\n{}{rest}", table(columns, rows).text(0)) }
+    if rows.len() == 0 { String::new() } else { format!("\n{}{rest}", table(columns, rows)) }
 }
