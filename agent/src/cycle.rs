@@ -22,7 +22,7 @@ use crate::command::{self, End};
 use crate::config::{AgentSettings, CycleAction, Policy};
 use crate::database::LoggedState;
 use crate::diagnostics::events;
-use crate::git::{self, SyncMessage};
+use crate::git::{self, HindranceKind, SyncMessage, SyncReport};
 use crate::log::{self, Line, own};
 use crate::outcome::Outcome;
 use crate::outside::Metrics;
@@ -209,7 +209,7 @@ pub(crate) async fn run(
     let number = subject.number;
     log::lines(number, begin(told));
     let begun = Instant::now();
-    let CycleWork { end, runner, is_whole } = match subject.policy.action() {
+    let CycleWork { end, runner, is_whole, report } = match subject.policy.action() {
         CycleAction::None => CycleWork::without_runner(End::Complete),
         CycleAction::Exec(command) => {
             let on_line = |line: &str| log::output(number, line);
@@ -219,13 +219,13 @@ pub(crate) async fn run(
     };
     // Before the gate is let go. The log has a writer of its own, so the line may still come later.
     log::line(number, &end);
-    tracing::debug!(end = end.to_string(), took = ?begun.elapsed(), "work ended");
+    tracing::debug!(end = end.to_string(), took = ?begun.elapsed(), ?report, "work ended");
     cycle.leave();
     // Last: if this process is killed before, the runner lets the gate go.
     if let Some(runner) = runner {
         runner.end().await;
     }
-    if end == End::Complete && is_whole { Outcome::Complete } else { Outcome::Failed }
+    if matches!(end, End::Complete | End::Incomplete(_)) && is_whole { Outcome::Complete } else { Outcome::Failed }
 }
 
 /// The result of a cycle's work.
@@ -233,13 +233,15 @@ struct CycleWork {
     end: End,
     /// It still shares the gate.
     runner: Option<command::Runner>,
-    /// False when the remote could not be reached.
+    /// False when the remote could not be reached, or something was refused.
     is_whole: bool,
+    /// What a sync has found out.
+    report: Option<SyncReport>,
 }
 
 impl CycleWork {
     fn without_runner(end: End) -> Self {
-        Self { end, runner: None, is_whole: true }
+        Self { end, runner: None, is_whole: true, report: None }
     }
 }
 
@@ -282,18 +284,44 @@ async fn sync(
     for line in told.hear(network, &messages, Instant::now()) {
         log::line(*number, own::worded(line));
     }
-    let refused = messages.iter().find_map(|message| match message {
-        SyncMessage::Refused(why) => Some(End::Refused(why.clone())),
-        _ => None,
-    });
-    let end = match end {
-        End::Complete if !messages.contains(&SyncMessage::Done) => {
-            End::Refused("it ended without a last word; what it said is above".to_owned())
+    let is_whole =
+        !messages.iter().any(|message| matches!(message, SyncMessage::Unreachable(_) | SyncMessage::Refused(_)));
+    let is_done = messages.contains(&SyncMessage::Done);
+    let (mut refused, mut report) = (None, None);
+    for message in messages {
+        match message {
+            SyncMessage::Refused(line) => refused = Some(line),
+            SyncMessage::Report(found) => report = Some(told.complete(network, found)),
+            _ => {}
         }
-        end => refused.filter(|_| end == End::Complete).unwrap_or(end),
+    }
+    let end = match (end, &report) {
+        (End::Complete, Some(report)) if is_done => end_of(report, refused),
+        (End::Complete, _) => End::Refused("it ended without a last word; what it said is above".to_owned()),
+        (end, _) => end,
     };
-    let is_out = messages.iter().any(|message| matches!(message, SyncMessage::Unreachable(_)));
-    CycleWork { end, runner, is_whole: !is_out }
+    CycleWork { end, runner, is_whole, report }
+}
+
+/// How a sync with this report has ended; `refused` is its own line, where it must not, or could not, go on.
+fn end_of(report: &SyncReport, refused: Option<String>) -> End {
+    let Some(hindrance) = &report.hindrance else { return End::Complete };
+    if hindrance.kind == HindranceKind::Failed {
+        let next = || hindrance.next.as_ref().map(|next| format!("; type: {next}")).unwrap_or_default();
+        return End::Refused(refused.unwrap_or_else(|| format!("{}{}", hindrance.why, next())));
+    }
+    // A command to type ends the sync's own line.
+    let Some(line) = refused else { return End::Incomplete(waiting(report, &hindrance.why)) };
+    End::Incomplete(line)
+}
+
+/// A reason, and how many commits wait for it to end.
+fn waiting(report: &SyncReport, why: &str) -> String {
+    match report.unpushed.commits {
+        0 => why.to_owned(),
+        1 => format!("{why}; 1 commit waits"),
+        commits => format!("{why}; {commits} commits wait"),
+    }
 }
 
 async fn execute(
@@ -315,7 +343,7 @@ async fn execute(
     let (services, number, database) = (Arc::clone(services), subject.number, Arc::clone(&subject.database));
     // An error is a panic there: then the database stays muted until the next work.
     let _ = spawn_blocking(move || services.watch.unmute(number, &database.dir)).await;
-    CycleWork { end, runner, is_whole: true }
+    CycleWork { end, runner, is_whole: true, report: None }
 }
 
 fn place<'a>(subject: &'a Subject, cycle: &Cycle) -> Result<command::Place<'a>, String> {
@@ -323,4 +351,30 @@ fn place<'a>(subject: &'a Subject, cycle: &Cycle) -> Result<command::Place<'a>, 
     let above = cycle.above().ok_or("the directory above the database cannot be opened")?;
     let above = above.try_clone_to_owned().map_err(|error| system_words(&error))?;
     Ok(command::Place { dir: &subject.database.dir, above, gate })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::git::{Hindrance, Unpushed};
+
+    #[test]
+    fn only_a_sync_without_a_hindrance_is_complete() {
+        let report = |kind: HindranceKind, commits: u64, next: Option<&str>| {
+            let (reason, why, next) = ("x".into(), "why".to_owned(), next.map(str::to_owned));
+            let hindrance = Some(Hindrance { kind, reason, why, next });
+            SyncReport { unpushed: Unpushed { commits, oldest: None }, hindrance, ..SyncReport::default() }
+        };
+        let end = |report: SyncReport, refused: Option<&str>| end_of(&report, refused.map(str::to_owned)).to_string();
+        assert_eq!(end_of(&SyncReport::default(), None), End::Complete);
+        for kind in [HindranceKind::NotPushing, HindranceKind::NotPulling, HindranceKind::Unreachable] {
+            assert_eq!(end(report(kind, 0, Some("x")), None), "Sync cycle incomplete: why");
+            assert_eq!(end(report(kind, 1, None), None), "Sync cycle incomplete: why; 1 commit waits");
+            assert_eq!(end(report(kind, 3, None), Some("line")), "Sync cycle incomplete: line");
+        }
+        let failed = |next| report(HindranceKind::Failed, 3, next);
+        assert_eq!(end(failed(None), None), "Sync cycle failed: why");
+        assert_eq!(end(failed(Some("git pull")), None), "Sync cycle failed: why; type: git pull");
+        assert_eq!(end(failed(Some("git pull")), Some("line")), "Sync cycle failed: line");
+    }
 }

@@ -27,5 +27,6 @@ mod secrets;
 mod snapshot;
 mod sqlite;
 mod tracked;
+mod truth;
 mod unreachable;
 mod wrapper;
