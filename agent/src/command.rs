@@ -37,6 +37,8 @@ pub(crate) enum End {
         how: Ended,
         took: Duration,
     },
+    /// The action ran, and could not do all of it: why.
+    Incomplete(String),
     /// The action must not, or could not: why, and what to do.
     Refused(String),
     TimedOut {
@@ -52,6 +54,7 @@ impl End {
     fn event(&self) -> Event {
         match self {
             Self::Complete => Event::CycleComplete,
+            Self::Incomplete(_) => Event::CycleIncomplete,
             Self::Failed { how: Ended::TimedOut, .. } | Self::TimedOut { .. } => Event::CycleTimedOut,
             Self::Refused(_) | Self::Failed { .. } | Self::RunnerLost { .. } => Event::CycleFailed,
         }
@@ -63,6 +66,7 @@ impl End {
     pub(crate) fn reason(&self) -> &'static str {
         match self {
             Self::Complete => "",
+            Self::Incomplete(_) => "incomplete",
             Self::Refused(_) => "refused",
             Self::TimedOut { .. } | Self::Failed { how: Ended::TimedOut, .. } => "timed_out",
             Self::RunnerLost { .. } => "runner_lost",
@@ -88,7 +92,7 @@ impl Display for End {
         f.write_str(self.event().beginning())?;
         match self {
             Self::Complete => Ok(()),
-            Self::Refused(why) => write!(f, ": {why}"),
+            Self::Incomplete(why) | Self::Refused(why) => write!(f, ": {why}"),
             Self::Failed { how: Ended::Exit(code), took } => {
                 write!(f, ": exit code {code} after {}", shown(*took))
             }
@@ -309,6 +313,7 @@ mod tests {
         let took = Duration::from_millis(1_250);
         let table = [
             (End::Complete, "Sync cycle complete"),
+            (End::Incomplete("no upstream".to_owned()), "Sync cycle incomplete: no upstream"),
             (End::Failed { how: Ended::Exit(3), took }, "Sync cycle failed: exit code 3 after 1.2s"),
             (End::Failed { how: Ended::Signal(9), took }, "Sync cycle failed: killed by signal 9 SIGKILL after 1.2s"),
             (

@@ -22,8 +22,7 @@ use crate::command::{self, End};
 use crate::config::{AgentSettings, CycleAction, Policy};
 use crate::database::LoggedState;
 use crate::diagnostics::events;
-use crate::git::report::SyncReport;
-use crate::git::{self, SyncMessage};
+use crate::git::{self, HindranceKind, SyncMessage, SyncReport};
 use crate::log::{self, Line, own};
 use crate::outcome::{CycleFailure, Outcome};
 use crate::outside::Metrics;
@@ -227,16 +226,16 @@ pub(crate) async fn run(
     };
     // Before the gate is let go. The log has a writer of its own, so the line may still come later.
     log::line(number, &end);
-    tracing::debug!(end = end.to_string(), took = ?begun.elapsed(), "work ended");
+    tracing::debug!(end = end.to_string(), took = ?begun.elapsed(), ?report, "work ended");
     cycle.leave();
     // Last: if this process is killed before, the runner lets the gate go.
     if let Some(runner) = runner {
         runner.end().await;
     }
     match (end, report) {
-        (_, Some(report)) => Outcome::Synced(report),
         (End::Complete, None) => Outcome::Ran,
-        (end, None) => Outcome::Failed(CycleFailure::new(end.reason(), end.why())),
+        (End::Complete | End::Incomplete(_) | End::Refused(_), Some(report)) => Outcome::Synced(report),
+        (end, _) => Outcome::Failed(CycleFailure::new(end.reason(), end.why())),
     }
 }
 
@@ -294,28 +293,42 @@ async fn sync(
     for line in told.hear(network, &messages, Instant::now()) {
         log::line(*number, own::worded(line));
     }
-    let refused = messages.iter().find_map(|message| match message {
-        SyncMessage::Refused(why) => Some(End::Refused(why.clone())),
-        _ => None,
-    });
-    let end = match end {
-        End::Complete if !messages.contains(&SyncMessage::Done) => {
-            End::Refused("it ended without a last word; what it said is above".to_owned())
+    let is_done = messages.contains(&SyncMessage::Done);
+    let (mut refused, mut report) = (None, None);
+    for message in messages {
+        match message {
+            SyncMessage::Refused(line) => refused = Some(line),
+            SyncMessage::Report(found) if is_done => report = Some(told.complete(network, found)),
+            _ => {}
         }
-        end => refused.filter(|_| end == End::Complete).unwrap_or(end),
+    }
+    let end = match (end, &report) {
+        (End::Complete, Some(report)) => end_of(report, refused),
+        (End::Complete, _) => End::Refused("it ended without a last word; what it said is above".to_owned()),
+        (end, _) => end,
     };
-    let unreachable = messages.iter().find_map(|message| match message {
-        SyncMessage::Unreachable(why) => Some(why.clone()),
-        _ => None,
-    });
-    let hindrance = unreachable.map(|why| git::report::Hindrance {
-        kind: git::report::HindranceKind::Unreachable,
-        reason: "remote_unreachable".into(),
-        why,
-        next: None,
-    });
-    let report = (end == End::Complete).then(|| SyncReport { hindrance, ..SyncReport::default() });
     CycleWork { end, runner, report }
+}
+
+/// How a sync with this report has ended; `refused` is its own line, where it must not, or could not, go on.
+fn end_of(report: &SyncReport, refused: Option<String>) -> End {
+    let Some(hindrance) = &report.hindrance else { return End::Complete };
+    if hindrance.kind == HindranceKind::Failed {
+        let next = || hindrance.next.as_ref().map(|next| format!("; type: {next}")).unwrap_or_default();
+        return End::Refused(refused.unwrap_or_else(|| format!("{}{}", hindrance.why, next())));
+    }
+    // A command to type ends the sync's own line.
+    let Some(line) = refused else { return End::Incomplete(waiting(report, &hindrance.why)) };
+    End::Incomplete(line)
+}
+
+/// A reason, and how many commits wait for it to end.
+fn waiting(report: &SyncReport, why: &str) -> String {
+    match report.unpushed.commits {
+        0 => why.to_owned(),
+        1 => format!("{why}; 1 commit waits"),
+        commits => format!("{why}; {commits} commits wait"),
+    }
 }
 
 async fn execute(
@@ -345,4 +358,30 @@ fn place<'a>(subject: &'a Subject, cycle: &Cycle) -> Result<command::Place<'a>, 
     let above = cycle.above().ok_or("the directory above the database cannot be opened")?;
     let above = above.try_clone_to_owned().map_err(|error| system_words(&error))?;
     Ok(command::Place { dir: &subject.database.dir, above, gate })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::git::{Hindrance, Unpushed};
+
+    #[test]
+    fn only_a_sync_without_a_hindrance_is_complete() {
+        let report = |kind: HindranceKind, commits: u64, next: Option<&str>| {
+            let (reason, why, next) = ("x".into(), "why".to_owned(), next.map(str::to_owned));
+            let hindrance = Some(Hindrance { kind, reason, why, next });
+            SyncReport { unpushed: Unpushed { commits, oldest: None }, hindrance, ..SyncReport::default() }
+        };
+        let end = |report: SyncReport, refused: Option<&str>| end_of(&report, refused.map(str::to_owned)).to_string();
+        assert_eq!(end_of(&SyncReport::default(), None), End::Complete);
+        for kind in [HindranceKind::NotPushing, HindranceKind::NotPulling, HindranceKind::Unreachable] {
+            assert_eq!(end(report(kind, 0, Some("x")), None), "Sync cycle incomplete: why");
+            assert_eq!(end(report(kind, 1, None), None), "Sync cycle incomplete: why; 1 commit waits");
+            assert_eq!(end(report(kind, 3, None), Some("line")), "Sync cycle incomplete: line");
+        }
+        let failed = |next| report(HindranceKind::Failed, 3, next);
+        assert_eq!(end(failed(None), None), "Sync cycle failed: why");
+        assert_eq!(end(failed(Some("git pull")), None), "Sync cycle failed: why; type: git pull");
+        assert_eq!(end(failed(Some("git pull")), Some("line")), "Sync cycle failed: line");
+    }
 }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use beadlock_checker::Decision;
 
-use crate::git::report::{HindranceKind, SyncReport};
+use crate::git::{HindranceKind, SyncReport};
 
 /// How a cycle ended. The log has said it.
 #[derive(Debug)]

@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use beadlock_checker::internal::database::REDIRECT;
 
 use super::{
-    Git, Move, Repository, Stop, TreeEntry, Upstream, as_path, blobs, embedded, entries, sqlite, to_type, typed_all,
+    Git, HindranceKind, Move, Repository, Stop, TreeEntry, Upstream, as_path, blobs, embedded, entries, sqlite,
+    to_type, typed_all,
 };
 
 /// Refuses what the new commit has and the old one has not, or has otherwise.
@@ -18,12 +19,9 @@ pub(super) fn refuse(repository: &Repository, upstream: &Upstream, way: &Move) -
         if paths.is_empty() {
             return Ok(());
         }
-        Err(Stop::Refused(format!(
-            "{} has {}{what}; where that was committed, type: {}",
-            upstream.name(),
-            repository.shown_all(paths),
-            to_type(command, &[typed_all(paths)])
-        )))
+        let why = format!("{} has {}{what}", upstream.name(), repository.shown_all(paths));
+        let stop = Stop::refused(HindranceKind::NotPulling, "refused_content", why);
+        Err(stop.next_at("; where that was committed, type: ", to_type(command, &[typed_all(paths)])))
     };
     let (redirects, live): (Vec<&[u8]>, Vec<&[u8]>) = entries
         .iter()

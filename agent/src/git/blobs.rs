@@ -14,7 +14,7 @@ pub(super) fn beginnings<'a>(git: &Git, ids: impl Iterator<Item = &'a str>) -> R
     let answer = git.call(["cat-file", "--batch", "--buffer"]).stdin(asked.as_bytes()).beginnings().done()?;
     let beginnings = parse(&answer.stdout);
     if beginnings.len() != asked.lines().count() {
-        return Err(Stop::Refused("git cat-file has not shown every file that was asked for".to_owned()));
+        return Err(Stop::failed("git_failed", "git cat-file has not shown every file that was asked for"));
     }
     Ok(beginnings)
 }

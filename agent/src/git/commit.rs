@@ -92,9 +92,9 @@ fn refuse_strange(repository: &Repository, before: &str, tree: &str) -> Result<(
     let strange: Vec<_> = entries.iter().map(|entry| entry.path.as_slice()).filter(is_strange).collect();
     if !strange.is_empty() {
         let paths = repository.shown_all(strange);
-        return Err(Stop::Refused(format!(
-            "the hook pre-commit has added {paths}, which is not the agent's to commit; commit that by hand"
-        )));
+        let why =
+            format!("the hook pre-commit has added {paths}, which is not the agent's to commit; commit that by hand");
+        return Err(Stop::failed("hook", why));
     }
     let databases = arriving::databases(&repository.git, entries.iter())?;
     let have = match databases.len() {
@@ -103,5 +103,5 @@ fn refuse_strange(repository: &Repository, before: &str, tree: &str) -> Result<(
         _ => "have become SQLite databases",
     };
     let paths = repository.shown_all(databases);
-    Err(Stop::Refused(format!("{paths} {have} meanwhile; the next cycle leaves that out")))
+    Err(Stop::failed("tracked", format!("{paths} {have} meanwhile; the next cycle leaves that out")))
 }

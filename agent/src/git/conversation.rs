@@ -57,7 +57,8 @@ impl GitOutput {
     /// Ends a sync that cannot do without this call.
     pub(super) fn refused(&self, what: &str) -> Stop {
         self.show();
-        Stop::Refused(format!("{what}: {}", self.last_line()))
+        let reason = if self.timed_out { "timed_out" } else { "git_failed" };
+        Stop::failed(reason, format!("{what}: {}", self.last_line()))
     }
 
     pub(super) fn last_line(&self) -> String {

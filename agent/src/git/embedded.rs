@@ -27,31 +27,33 @@ pub(super) fn refuse(database: &Path) -> Result<(), Stop> {
     let shown = escaped_path(database);
     if is_in(database, ".git") {
         let aside = database.parent().unwrap_or(database).join("beads.git");
-        return Err(Stop::Refused(format!(
+        let why = format!(
             "{shown} has a git repository of its own (.git), which is never used: the agent syncs the one around it; \
-             sync that one with --exec, or move it away; type: {}",
-            to_type("mv {} {}", &[Part::Path(&database.join(".git")), Part::Path(&aside)])
-        )));
+             sync that one with --exec, or move it away"
+        );
+        let command = to_type("mv {} {}", &[Part::Path(&database.join(".git")), Part::Path(&aside)]);
+        return Err(Stop::failed("embedded", why).next(command));
     }
     let parts = parts(|name| is_in(database, name));
     if parts.is_empty() {
         return Ok(());
     }
-    Err(Stop::Refused(format!(
-        "{shown} has the files of a git repository in it ({}), and git started there would use that one; type: {}",
-        parts.join(", "),
-        to_type("mv {} {}", &[Part::Path(&database.join("HEAD")), Part::Path(&database.join("HEAD.aside"))])
-    )))
+    let parts = parts.join(", ");
+    let why =
+        format!("{shown} has the files of a git repository in it ({parts}), and git started there would use that one");
+    let (head, aside) = (database.join("HEAD"), database.join("HEAD.aside"));
+    Err(Stop::failed("embedded", why).next(to_type("mv {} {}", &[Part::Path(&head), Part::Path(&aside)])))
 }
 
 /// The directory above the database looks like a repository itself, and hides the real one.
 pub(super) fn around(dir: &Path) -> Stop {
     let parts = parts(|name| is_in(dir, name)).join(", ");
-    Stop::Refused(format!(
-        "{} has the files of a git repository in it ({parts}): git takes it for a bare one; move these files, or the \
-         database, elsewhere",
-        escaped_path(dir)
-    ))
+    let dir = escaped_path(dir);
+    let why = format!(
+        "{dir} has the files of a git repository in it ({parts}): git takes it for a bare one; move these files, or \
+         the database, elsewhere"
+    );
+    Stop::failed("embedded", why)
 }
 
 #[cfg(test)]

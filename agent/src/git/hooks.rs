@@ -24,7 +24,8 @@ pub(super) fn ask(git: &Git, hook: &str, args: &[&OsStr], index: Option<&Path>) 
     if status.success() {
         return Ok(());
     }
-    Err(Stop::Refused(format!("the hook {hook} has failed ({status}); what it says is above")))
+    let why = format!("the hook {hook} has failed ({status}); what it says is above");
+    Err(Stop::failed("hook", why))
 }
 
 /// Runs a hook whose exit code no longer matters.

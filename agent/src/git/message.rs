@@ -5,6 +5,7 @@ use std::io::{self, Write};
 
 use serde::{Deserialize, Serialize};
 
+use super::SyncReport;
 use super::secrets::masked;
 
 /// An event of a sync, with its text for the log.
@@ -29,6 +30,8 @@ pub(crate) enum SyncMessage {
     },
     /// The sync must not, or could not, go on.
     Refused(String),
+    /// What the sync has found out, however it ended.
+    Report(SyncReport),
     /// The last message. Without it the sync was killed, or has a fault.
     Done,
 }
@@ -49,12 +52,21 @@ pub(super) fn say(message: &SyncMessage) {
     if let Committed(text) | Pulled(text) | Pushed(text) | Notice(text) | Unreachable(text) | Refused(text) =
         &mut message
     {
-        *text = masked(text);
-        if let Some((at, _)) = text.char_indices().nth(LONGEST) {
-            text.replace_range(at.., "…");
-        }
+        cut(text);
+    }
+    if let SyncMessage::Report(SyncReport { hindrance: Some(hindrance), .. }) = &mut message {
+        cut(&mut hindrance.why);
+        // A part of a command must not be typed.
+        hindrance.next = hindrance.next.take().map(|next| masked(&next)).filter(|next| next.len() <= LONGEST);
     }
     put(&message);
+}
+
+fn cut(text: &mut String) {
+    *text = masked(text);
+    if let Some((at, _)) = text.char_indices().nth(LONGEST) {
+        text.replace_range(at.., "…");
+    }
 }
 
 fn put(message: &SyncMessage) {
@@ -73,12 +85,27 @@ impl SyncMessage {
 
 #[cfg(test)]
 mod tests {
+    use super::super::{Hindrance, HindranceKind, Unpushed};
     use super::*;
 
     #[test]
     fn a_word_survives_the_way_and_output_is_never_another() {
         let hostile = "{\"pushed\":\"x\"}\n\"reached\"".to_owned();
-        for word in [SyncMessage::Output(hostile.clone()), SyncMessage::Reached, SyncMessage::Refused(hostile)] {
+        let hindrance = Hindrance {
+            kind: HindranceKind::NotPulling,
+            reason: "in_the_way".into(),
+            why: hostile.clone(),
+            next: Some(hostile.clone()),
+        };
+        let unpushed = Unpushed { commits: 2, oldest: Some(-1) };
+        let report = SyncReport { unpushed, behind: 1, has_pushed: true, hindrance: Some(hindrance) };
+        for word in [
+            SyncMessage::Output(hostile.clone()),
+            SyncMessage::Reached,
+            SyncMessage::Refused(hostile),
+            SyncMessage::Report(report),
+            SyncMessage::Report(SyncReport::default()),
+        ] {
             let line = serde_json::to_string(&word).unwrap();
             assert!(!line.contains('\n'), "{line}");
             assert_eq!(SyncMessage::parse(&line), word);

@@ -33,7 +33,7 @@ mod program;
 mod pull;
 mod push;
 mod replay;
-pub(crate) mod report;
+mod report;
 mod repository;
 mod request;
 mod resume;
@@ -61,6 +61,7 @@ use self::message::say;
 use self::names::{ExcludedNames, refuse_databases};
 use self::program::{Git, as_path, nul_separated};
 use self::push::Pushed;
+pub(crate) use self::report::{Hindrance, HindranceKind, SyncReport, Unpushed};
 use self::repository::{BranchHead, Repository};
 pub use self::request::ARGUMENT;
 pub(crate) use self::request::{Network, SyncRequest};
@@ -70,6 +71,14 @@ use self::travel::{Move, move_branch, short};
 use self::turn::{SyncTurn, remove};
 use self::upstream::{Distance, Upstream, foreign};
 
+/// How a sync that nothing has hindered has ended.
+#[derive(Debug, PartialEq)]
+enum Ended {
+    Pushed,
+    /// There was nothing to push, or the network was left alone.
+    Unchanged,
+}
+
 /// The sync's `main`, with the arguments after [`ARGUMENT`].
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let Some(request) = SyncRequest::parse(args) else {
@@ -77,32 +86,49 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         return ExitCode::from(2);
     };
     program::prepare(request.is_timed);
-    let once_more = |stop| if matches!(stop, Stop::Moved(_)) { sync(&request) } else { Err(stop) };
-    match sync(&request).or_else(once_more) {
-        Ok(()) => {}
-        Err(Stop::Nothing(why)) => say(&SyncMessage::Notice(why)),
-        Err(Stop::Unreachable(why)) => say(&SyncMessage::Unreachable(why)),
-        Err(Stop::Refused(why) | Stop::Moved(why)) => say(&SyncMessage::Refused(why)),
+    let mut report = SyncReport::default();
+    let mut ended = sync(&request, &mut report);
+    if ended.as_ref().is_err_and(Stop::is_moved) {
+        ended = sync(&request, &mut report);
     }
+    report.hindrance = ended.err().map(Stop::say);
+    say(&SyncMessage::Report(report));
     say(&SyncMessage::Done);
     ExitCode::SUCCESS
 }
 
-fn sync(request: &SyncRequest) -> Result<(), Stop> {
+/// One sync. `report` gets what it finds out on the way.
+fn sync(request: &SyncRequest, report: &mut SyncReport) -> Result<(), Stop> {
     let repository = Repository::find(request)?;
-    if turn::is_left(&repository) {
-        drop(begin(&repository)?);
+    let mut is_measured = false;
+    let ended = sync_found(&repository, |distance| {
+        is_measured = true;
+        (report.unpushed, report.behind) = (distance.unpushed(), distance.behind);
+    });
+    match &ended {
+        Ok(Ended::Pushed) => (report.unpushed, report.has_pushed) = (Unpushed::default(), true),
+        // It has ended before it came to that.
+        _ if !is_measured => (report.unpushed, report.behind) = upstream::waiting(&repository),
+        _ => {}
+    }
+    ended.map(|_| ())
+}
+
+fn sync_found(repository: &Repository, mut on_distance: impl FnMut(&Distance)) -> Result<Ended, Stop> {
+    let request = &repository.request;
+    if turn::is_left(repository) {
+        drop(begin(repository)?);
     }
     repository.check_quiet()?;
     let head = repository.head()?;
     repository.check_index()?;
-    if let Some(index) = names::refuse_tracked(&repository, request.looked.as_deref())? {
+    if let Some(index) = names::refuse_tracked(repository, request.looked.as_deref())? {
         say(&SyncMessage::Looked(index));
     }
-    let mut head = commit::commit(&repository, head)?;
-    let upstream = Upstream::of(&repository, &head)?;
+    let mut head = commit::commit(repository, head)?;
+    let upstream = Upstream::of(repository, &head)?;
     if request.network == Network::Leave {
-        return Ok(());
+        return Ok(Ended::Unchanged);
     }
     let network = repository.git.clone().with_batch_ssh()?;
     // The upstream's commit at the rejected push, and the reason.
@@ -112,30 +138,35 @@ fn sync(request: &SyncRequest) -> Result<(), Stop> {
         if let Some((known, why)) = &rejected
             && *known == commit
         {
-            return Err(push::refused(&upstream, why));
+            return Err(upstream.stop(Event::PushRefused, why));
         }
-        let measure = |head: BranchHead| upstream.distance(&repository.git, head, commit.clone());
+        let mut measure = |head: BranchHead| {
+            let distance = upstream.distance(&repository.git, head, commit.clone())?;
+            on_distance(&distance);
+            Ok::<_, Stop>(distance)
+        };
         let mut distance = measure(head)?;
         if distance.ahead > 0 && commit.is_some() {
-            pull::refuse_rewritten(&repository, &upstream, &distance)?;
+            pull::refuse_rewritten(repository, &upstream, &distance)?;
         }
         if distance.behind > 0 {
-            let mut turn = begin(&repository)?;
+            let mut turn = begin(repository)?;
             // Another database's sync may have had its turn meanwhile.
             distance = measure(repository.head_of(&distance.head.branch)?)?;
             if distance.behind > 0 {
                 distance = measure(pull::pull(&mut turn, &upstream, &distance)?)?;
             }
         }
-        match push::push(&repository, &network, &upstream, &distance)? {
-            Pushed::Done => return Ok(()),
+        match push::push(repository, &network, &upstream, &distance)? {
+            Pushed::NothingToPush => return Ok(Ended::Unchanged),
+            Pushed::Done => return Ok(Ended::Pushed),
             Pushed::Rejected(why) if rejected.is_none() => {
                 rejected = Some((distance.upstream, why));
                 head = distance.head;
             }
             Pushed::Rejected(_) => {
                 let why = format_args!("others were faster at {}, twice", upstream.name());
-                return Err(Stop::nothing(Event::NotPushing, why));
+                return Err(Stop::notice(Event::NotPushing, HindranceKind::NotPushing, "raced", why));
             }
         }
     }

@@ -70,11 +70,9 @@ fn refuse_names(repository: &Repository, tracked: &[Vec<u8>]) -> Result<(), Stop
         (true, false) => (redirects, "everybody who may push would decide where the database is"),
         (true, true) => return Ok(()),
     };
-    Err(Stop::Refused(format!(
-        "{} tracked by git, and {why}; type: {}",
-        is_or_are(repository, &paths),
-        to_type("git -C {} rm --cached -- {}", &[Part::Path(&repository.git.dir), typed_all(&paths)])
-    )))
+    let command = to_type("git -C {} rm --cached -- {}", &[Part::Path(&repository.git.dir), typed_all(&paths)]);
+    let why = format!("{} tracked by git, and {why}", is_or_are(repository, &paths));
+    Err(Stop::failed("tracked", why).next(command))
 }
 
 /// Refuses where git tracks SQLite databases. The command has `-f`, because a live one differs from its staged copy.
@@ -93,11 +91,11 @@ pub(super) fn refuse_databases(repository: &Repository, paths: &[&[u8]]) -> Resu
         "git -C {} --literal-pathspecs rm --cached -f -- {} && printf '\\n%s\\n' {} >>{}",
         &[top, typed_all(paths), typed_all(&lines), Part::Path(&ignore)],
     );
-    Err(Stop::Refused(format!(
-        "{} tracked by git, and {begins}: a commit would tear what is open, and a pull would replace it; \
-         type: {command}",
+    let why = format!(
+        "{} tracked by git, and {begins}: a commit would tear what is open, and a pull would replace it",
         is_or_are(repository, paths),
-    )))
+    );
+    Err(Stop::failed("tracked", why).next(command))
 }
 
 /// How the index is known: a changed one has another inode or other times.

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use beadlock_checker::internal::{Gate, PassedOn};
 use beadlock_checker::{Cycle, Entered};
 
-use super::{Event, Repository, Stop, as_path, escaped_path};
+use super::{Event, HindranceKind, Repository, Stop, as_path, escaped_path};
 
 /// The cycle of another database, which is dropped first, and the copy of its gate for the gits.
 type NeighbourCycle = (Cycle, Option<PassedOn>);
@@ -26,11 +26,11 @@ pub(super) fn enter(repository: &Repository, paths: &[Vec<u8>]) -> Result<Vec<Ne
     let enter = |dir: PathBuf| match Cycle::enter(&dir) {
         Entered::Cycle(cycle) => {
             let inherited = cycle.gate().map(Gate::pass_on).transpose();
-            Ok((cycle, inherited.map_err(|error| Stop::Refused(error.to_string()))?))
+            Ok((cycle, inherited.map_err(|error| Stop::failed("io", error.to_string()))?))
         }
         Entered::Skipped(decision) => {
             let why = format_args!("it would change {}: {decision}", escaped_path(&dir));
-            Err(Stop::nothing(Event::NotPulling, why))
+            Err(Stop::notice(Event::NotPulling, HindranceKind::NotPulling, "neighbour", why))
         }
     };
     dirs.into_iter().map(enter).collect()

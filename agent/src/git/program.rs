@@ -172,17 +172,18 @@ impl GitCall {
     /// Its result, also when it fails. An error means that it could not be run.
     pub(super) fn run(mut self) -> Result<GitOutput, Stop> {
         if ENDING.get().is_some_and(|ending| ending.load(Ordering::Relaxed)) {
-            return Err(Stop::Refused("it was told to end".to_owned()));
+            return Err(Stop::failed("killed", "it was told to end"));
         }
         self.command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         // A git that outlived its sync would work without the gate.
         sys::end_with_this_thread(&mut self.command);
         let begun = Instant::now();
         let args = self.shown();
-        let failed = |error: io::Error| Stop::Refused(format!("git {}: {}", args.join(" "), system_words(&error)));
+        let failed =
+            |error: io::Error| Stop::failed("git_failed", format!("git {}: {}", args.join(" "), system_words(&error)));
         let mut child = self.command.spawn().map_err(|error| match error.kind() {
             io::ErrorKind::NotFound if self.command.get_current_dir().is_some_and(Path::is_dir) => {
-                Stop::Refused("there is no program git; install it".to_owned())
+                Stop::failed("git_failed", "there is no program git; install it")
             }
             _ => failed(error),
         })?;

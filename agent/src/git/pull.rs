@@ -4,8 +4,8 @@
 use std::ffi::OsStr;
 
 use super::{
-    BranchHead, Distance, Event, Move, Repository, Stop, SyncMessage, SyncTurn, Upstream, arriving, counted, hooks,
-    replay, say, short, travel,
+    BranchHead, Distance, Event, HindranceKind, Move, Repository, Stop, SyncMessage, SyncTurn, Upstream, arriving,
+    counted, hooks, replay, say, short, travel,
 };
 
 /// Puts the branch on top of the upstream's commit. Returns where it is then.
@@ -49,7 +49,8 @@ fn refuse_uncommitted(repository: &Repository) -> Result<(), Stop> {
         return Ok(());
     }
     let paths = repository.shown_all(changed);
-    Err(Stop::nothing(Event::NotPulling, format_args!("uncommitted changes outside .beads ({paths})")))
+    let why = format!("uncommitted changes outside .beads ({paths})");
+    Err(Stop::notice(Event::NotPulling, HindranceKind::NotPulling, "dirty_tree", why))
 }
 
 /// Refuses when the upstream has lost commits that this branch was built on: to put them back may be as wrong as to
@@ -58,11 +59,17 @@ pub(super) fn refuse_rewritten(repository: &Repository, upstream: &Upstream, dis
     let head = &distance.head;
     let (git, name) = (&repository.git, upstream.name());
     let Some(base) = git.call(["merge-base", distance.commit(), &head.commit]).run()?.ok_text() else {
-        return Err(repository.by_hand(&format!("{} and {name} have no commit in common", head.branch)));
+        return Err(repository.by_hand(
+            HindranceKind::Failed,
+            "unrelated",
+            &format!("{} and {name} have no commit in common", head.branch),
+        ));
     };
     let fork = git.call(["merge-base", "--fork-point", &upstream.tracking, &head.commit]).run()?.ok_text();
     match fork {
-        Some(fork) if fork != base => Err(repository.by_hand(&format!("{name} was rewritten"))),
+        Some(fork) if fork != base => {
+            Err(repository.by_hand(HindranceKind::Failed, "rewritten", &format!("{name} was rewritten")))
+        }
         _ => Ok(()),
     }
 }

@@ -1,10 +1,13 @@
 //! What is ahead goes to the upstream, when all of it is ours to push.
 
-use super::{Distance, Event, Git, Repository, Stop, SyncMessage, Upstream, counted, foreign, say, short};
+use super::{
+    Distance, Event, Git, HindranceKind, Repository, Stop, SyncMessage, Upstream, counted, foreign, say, short,
+};
 
 #[derive(Debug, PartialEq)]
 pub(super) enum Pushed {
-    /// The remote has it all, or is not to have it.
+    NothingToPush,
+    /// The remote has it all.
     Done,
     /// Somebody else has pushed meanwhile, as far as the remote's words say.
     Rejected(String),
@@ -18,16 +21,17 @@ pub(super) fn push(
     distance: &Distance,
 ) -> Result<Pushed, Stop> {
     if distance.ahead == 0 {
-        return Ok(Pushed::Done);
+        return Ok(Pushed::NothingToPush);
     }
     let (known, commit) = (distance.upstream.as_deref(), &distance.head.commit);
     let range = known.map_or_else(|| commit.clone(), |known| format!("{known}..{commit}"));
     let commits = foreign(repository, &range)?;
     if commits > 0 {
         // The words are the contract's (docs/design.md#the-log).
-        let line = Event::NotPushing.line(format_args!("{commits} commits that are not ours"));
-        say(&SyncMessage::Notice(line));
-        return Ok(Pushed::Done);
+        let words = format_args!("{commits} commits that are not ours");
+        let stop = Stop::notice(Event::NotPushing, HindranceKind::NotPushing, "foreign_commits", words);
+        let (commits, are) = (counted(commits, "commit"), if commits == 1 { "is" } else { "are" });
+        return Err(stop.because(format!("the branch has {commits} that {are} not ours")));
     }
     // This very commit: what comes onto the branch now was not looked at.
     let what = format!("{commit}:{}", upstream.branch);
@@ -48,15 +52,9 @@ pub(super) fn push(
     }
     answer.show();
     if let Some(why) = why {
-        return Err(refused(upstream, why));
+        return Err(upstream.stop(Event::PushRefused, why));
     }
-    let why = format!("{}: {}", upstream.remote, answer.last_line());
-    Err(Stop::Unreachable(Event::CannotPush.line(why)))
-}
-
-/// The remote does not take it.
-pub(super) fn refused(upstream: &Upstream, why: &str) -> Stop {
-    Stop::Unreachable(Event::PushRefused.line(format_args!("{}: {why}", upstream.remote)))
+    Err(upstream.stop(Event::CannotPush, &answer.last_line()))
 }
 
 /// What a remote says whose branch has moved while it took the commits in. It says the same when it cannot write.

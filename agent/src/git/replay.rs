@@ -1,6 +1,7 @@
 //! A rebase that touches nothing: the commits that are ahead are made anew on top of the upstream, in the object store
 //! alone. So a conflict is found before anything has changed.
 
+use super::HindranceKind::NotPulling;
 use super::{Git, Part, Repository, Stop, nul_separated, short, to_type};
 
 struct Commit {
@@ -27,16 +28,15 @@ pub(super) fn replay(repository: &Repository, head: &str, upstream: &str, name: 
         let commit = Commit::parse(&git.call(["cat-file", "commit", id]).done()?.stdout);
         let short = short(id);
         let [parent] = commit.parents.as_slice() else {
-            return Err(repository.by_hand(&format!("{short} is a merge, ahead of {name}")));
+            return Err(repository.by_hand(NotPulling, "merge_ahead", &format!("{short} is a merge, ahead of {name}")));
         };
         let tree = match merge(git, parent, &onto, id)? {
             Ok(tree) => tree,
             Err(conflicts) => {
-                return Err(Stop::Refused(format!(
-                    "conflict with {name} in {}; nothing was changed; type: {}",
-                    repository.shown_all(conflicts),
-                    to_type("git -C {} pull --rebase", &[Part::Path(&git.dir)])
-                )));
+                let paths = repository.shown_all(conflicts);
+                let why = format!("conflict with {name} in {paths}; nothing was changed");
+                let command = to_type("git -C {} pull --rebase", &[Part::Path(&git.dir)]);
+                return Err(Stop::failed("conflict", why).next(command));
             }
         };
         // The upstream has this change already, unless the commit was empty from the start.
@@ -44,7 +44,11 @@ pub(super) fn replay(repository: &Repository, head: &str, upstream: &str, name: 
             continue;
         }
         if commit.is_signed {
-            return Err(repository.by_hand(&format!("{short}, ahead of {name}, is signed")));
+            return Err(repository.by_hand(
+                NotPulling,
+                "signed_ahead",
+                &format!("{short}, ahead of {name}, is signed"),
+            ));
         }
         // With the time as before it is the same object in every cycle, until it can be pulled.
         let committer = [committer.as_bytes(), commit.committed.as_slice()].concat();

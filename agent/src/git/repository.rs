@@ -12,7 +12,10 @@ use beadlock_checker::internal::duration::shown;
 use beadlock_checker::internal::facts;
 use nix::libc::{O_CLOEXEC, O_DIRECTORY};
 
-use super::{Event, ExcludedNames, Git, Part, Stop, SyncRequest, as_path, embedded, escaped, escaped_path, to_type};
+use super::{
+    Event, ExcludedNames, Git, HindranceKind, Part, Stop, SyncRequest, as_path, embedded, escaped, escaped_path,
+    to_type,
+};
 use crate::owner::Owners;
 
 /// A repository with a branch that can be committed to.
@@ -64,11 +67,11 @@ impl Repository {
         // Before git could start a program of the repository's, or one that its configuration names.
         let open = owned(request, &top, &path)?;
         let Ok(prefix) = request.dir.strip_prefix(&path) else {
-            return Err(Stop::Refused(format!("{dir} is not below {shown}, where git sees it")));
+            return Err(Stop::failed("worktree", format!("{dir} is not below {shown}, where git sees it")));
         };
         // With core.worktree it may be any directory, and git started in there finds another repository, or none.
         if fs::symlink_metadata(path.join(".git")).is_err() {
-            return Err(Stop::Refused(format!("{shown} is a working tree without .git (core.worktree)")));
+            return Err(Stop::failed("worktree", format!("{shown} is a working tree without .git (core.worktree)")));
         }
         let git = Git::in_open(open, path.clone());
         let options = ["rev-parse", "--absolute-git-dir", "--path-format=absolute", "--git-common-dir"];
@@ -76,16 +79,20 @@ impl Repository {
         let lines = answer.stdout.trim_ascii_end().split(|byte| *byte == b'\n');
         let real = |path: &[u8]| fs::canonicalize(as_path(path)).unwrap_or_else(|_| as_path(path).to_owned());
         let Ok([git_dir, common_dir]) = <[PathBuf; 2]>::try_from(lines.map(real).collect::<Vec<_>>()) else {
-            return Err(Stop::Refused(format!("the path of the repository of {dir} has a line break in it")));
+            return Err(Stop::failed(
+                "worktree",
+                format!("the path of the repository of {dir} has a line break in it"),
+            ));
         };
         for dir in [&git_dir, &common_dir] {
             owned(request, dir, dir)?;
         }
         if git_dir != common_dir && !request.allow_worktree {
-            return Err(Stop::Refused(format!(
+            let why = format!(
                 "{shown} is a linked worktree: what is committed goes to the branch that is checked out here, and \
                  other worktrees have databases of their own; run the agent on the main one, or give --allow-worktree"
-            )));
+            );
+            return Err(Stop::failed("worktree", why));
         }
         let names = ExcludedNames::of(request, &path, prefix);
         let (prefix, request) = (prefix.to_owned(), request.clone());
@@ -105,7 +112,7 @@ impl Repository {
         }
         if let Some((_, what)) = found {
             let top = self.top();
-            return Err(Stop::Refused(format!("{what} is in progress in {top}; finish or abort it")));
+            return Err(Stop::failed("in_progress", format!("{what} is in progress in {top}; finish or abort it")));
         }
         let begun = Instant::now();
         while fs::symlink_metadata(self.index_lock()).is_ok() {
@@ -127,7 +134,7 @@ impl Repository {
         let age = now.saturating_sub(since.unwrap_or(now));
         let advice = if age >= OLD { "; if none is, remove that file" } else { "" };
         let (lock, age) = (escaped_path(&lock), shown(age));
-        Err(Stop::Refused(format!("{lock} has been there for {age}: another git is at work{advice}")))
+        Err(Stop::failed("index_locked", format!("{lock} has been there for {age}: another git is at work{advice}")))
     }
 
     /// Refuses without an index, because then everything looks deleted, and while any paths are unmerged.
@@ -143,19 +150,17 @@ impl Repository {
     pub(super) fn head(&self) -> Result<BranchHead, Stop> {
         let (top, dir) = (self.top(), Part::Path(&self.git.dir));
         let Some(name) = self.git.call(["symbolic-ref", "-q", "HEAD"]).run()?.ok_text() else {
-            return Err(Stop::Refused(format!(
-                "HEAD is detached in {top}, so a commit would be on no branch; type: {}",
-                to_type("git -C {} switch BRANCH", &[dir])
-            )));
+            let why = format!("HEAD is detached in {top}, so a commit would be on no branch");
+            return Err(Stop::failed("detached_head", why).next(to_type("git -C {} switch BRANCH", &[dir])));
         };
         let branch = name.strip_prefix("refs/heads/").unwrap_or(&name).to_owned();
         match self.git.call(["rev-parse", "-q", "--verify", "HEAD^{commit}"]).run()?.ok_text() {
             Some(commit) => Ok(BranchHead { branch, commit }),
-            None => Err(Stop::Refused(format!(
-                "the branch {} in {top} has no commit yet; make the first one: {}",
-                escaped(&branch),
-                to_type("git -C {} commit", &[dir])
-            ))),
+            None => {
+                let why = format!("the branch {} in {top} has no commit yet", escaped(&branch));
+                let command = to_type("git -C {} commit", &[dir]);
+                Err(Stop::failed("no_commit", why).next_at("; make the first one: ", command))
+            }
         }
     }
 
@@ -166,13 +171,13 @@ impl Repository {
             return Ok(now);
         }
         let (from, to) = (escaped(branch), escaped(&now.branch));
-        Err(Stop::Refused(format!("somebody has switched from {from} to {to} meanwhile")))
+        Err(Stop::failed("raced", format!("somebody has switched from {from} to {to} meanwhile")))
     }
 
     /// Refuses when it is another branch now, or the branch has another commit.
     pub(super) fn check_at(&self, branch: &str, commit: &str) -> Result<(), Stop> {
         if self.head_of(branch)?.commit != commit {
-            return Err(Stop::Moved(format!("somebody else has moved {} meanwhile", escaped(branch))));
+            return Err(Stop::moved(format!("somebody else has moved {} meanwhile", escaped(branch))));
         }
         Ok(())
     }
@@ -190,7 +195,7 @@ impl Repository {
 
     pub(super) fn unmerged(&self, paths: impl IntoIterator<Item = impl AsRef<[u8]>>) -> Stop {
         let paths = self.shown_all(paths);
-        Stop::Refused(format!("a merge has left conflicts in {paths}; resolve them, then git add"))
+        Stop::failed("unmerged", format!("a merge has left conflicts in {paths}; resolve them, then git add"))
     }
 
     /// Refuses when a lock has come meanwhile, from a tool that does not ask for the gate.
@@ -200,13 +205,13 @@ impl Repository {
             return Ok(());
         }
         let lock = escaped_path(&lock);
-        Err(Stop::Refused(format!("{lock} has come meanwhile; the next cycle looks at it")))
+        Err(Stop::failed("claimed", format!("{lock} has come meanwhile; the next cycle looks at it")))
     }
 
     /// What only a person can do.
-    pub(super) fn by_hand(&self, why: &str) -> Stop {
+    pub(super) fn by_hand(&self, kind: HindranceKind, reason: &'static str, why: &str) -> Stop {
         let command = to_type("git -C {} pull", &[Part::Path(&self.git.dir)]);
-        Stop::nothing(Event::NotPulling, format_args!("{why}; type: {command}"))
+        Stop::notice(Event::NotPulling, kind, reason, why).next(command)
     }
 
     pub(super) fn has(&self, path: &[u8]) -> bool {
@@ -274,7 +279,7 @@ fn top(request: &SyncRequest) -> Result<PathBuf, Stop> {
     if !answer.status.success() {
         let why = answer.last_line();
         if why.starts_with("not a git repository") {
-            return Err(Stop::nothing(Event::NothingToSync, format_args!("{dir} is in no git repository")));
+            return Err(no_repository(format!("{dir} is in no git repository")));
         }
         if why.starts_with("cannot use bare repository") {
             return Err(embedded::around(request.dir.parent().unwrap_or(&request.dir)));
@@ -282,10 +287,13 @@ fn top(request: &SyncRequest) -> Result<PathBuf, Stop> {
         return Err(answer.refused(&format!("git does not work in {dir}")));
     }
     let Some(up) = answer.stdout.strip_prefix(b"false\nfalse\ntrue\n") else {
-        let why = format_args!("{dir} is in no working tree of a git repository");
-        return Err(Stop::nothing(Event::NothingToSync, why));
+        return Err(no_repository(format!("{dir} is in no working tree of a git repository")));
     };
     Ok(Path::new(".").join(as_path(up.trim_ascii_end())))
+}
+
+fn no_repository(why: String) -> Stop {
+    Stop::notice(Event::NothingToSync, HindranceKind::Failed, "no_repository", why)
 }
 
 /// Opens a directory, and refuses another user's as the database's; `path` is for lines.
@@ -293,6 +301,6 @@ fn owned(request: &SyncRequest, dir: &Path, path: &Path) -> Result<File, Stop> {
     let opened = OpenOptions::new().read(true).custom_flags(O_DIRECTORY | O_CLOEXEC).open(dir);
     let opened = opened.map_err(|error| Stop::io("cannot open", path, &error))?;
     let owners = Owners::of_this_user(request.any_owner);
-    owners.check_open(&opened, path).map_err(Stop::Refused)?;
+    owners.check_open(&opened, path).map_err(|why| Stop::failed("wrong_owner", why))?;
     Ok(opened)
 }

@@ -74,7 +74,7 @@ impl SyncRequest {
         if self.left() >= TIME_FOR_A_MOVE.min(self.timeout / 2) {
             return Ok(());
         }
-        Err(Stop::Refused("too little of --cycle-timeout was left for the working tree".to_owned()))
+        Err(Stop::failed("timed_out", "too little of --cycle-timeout was left for the working tree"))
     }
 }
 

@@ -179,12 +179,12 @@ fn unknown(repository: &Repository, way: &Move, states: &[(Vec<u8>, FileState)])
     let paths: Vec<_> = unknown.map(|(path, _)| path).collect();
     let (from, to) = (short(&way.from), short(&way.to));
     let parts = [Part::Path(&repository.git.dir), Part::Word(OsStr::new(to)), typed_all(&paths)];
-    Stop::Refused(format!(
-        "a pull has stopped in the middle, and {} is neither as in {from} nor as in {to}; \
-         keep what it is now elsewhere, then type: {}",
-        repository.shown_all(&paths),
-        to_type("git -C {} checkout {} -- {}", &parts)
-    ))
+    let why = format!(
+        "a pull has stopped in the middle, and {} is neither as in {from} nor as in {to}",
+        repository.shown_all(&paths)
+    );
+    let command = to_type("git -C {} checkout {} -- {}", &parts);
+    Stop::failed("in_progress", why).next_at("; keep what it is now elsewhere, then type: ", command)
 }
 
 fn here(repository: &Repository, path: &[u8]) -> PathBuf {

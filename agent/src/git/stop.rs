@@ -6,29 +6,101 @@ use std::path::Path;
 
 use beadlock_checker::internal::system_words;
 
-use super::{Event, Part, as_path, escaped_path};
+use super::{Event, Hindrance, HindranceKind, Part, SyncMessage, as_path, escaped_path, say};
 
-/// Why a sync ends early, as a text for the log.
+/// Why a sync ends early: for the log as a line, for the state of the database as a hindrance.
 #[derive(Debug, PartialEq)]
-pub(super) enum Stop {
-    /// There is nothing more to do, which is logged once.
-    Nothing(String),
+pub(super) struct Stop {
+    ending: Ending,
+    line: String,
+    hindrance: Hindrance,
+}
+
+/// How the agent takes the end of a sync.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Ending {
+    /// There is nothing more to do. The line is logged once.
+    Notice,
     /// The remote does not answer, or refuses: to be tried again later.
-    Unreachable(String),
-    /// It must not, or could not: the cycle has failed.
-    Refused(String),
+    Unreachable,
+    /// The sync must not, or could not, go on.
+    Refused,
     /// Somebody else has moved the branch meanwhile: once more from the start.
-    Moved(String),
+    Moved,
 }
 
 impl Stop {
+    fn new(ending: Ending, kind: HindranceKind, reason: &'static str, why: String) -> Self {
+        let hindrance = Hindrance { kind, reason: reason.into(), why: why.clone(), next: None };
+        Self { ending, line: why, hindrance }
+    }
+
+    /// The cycle has failed.
+    pub(super) fn failed(reason: &'static str, why: impl Into<String>) -> Self {
+        Self::refused(HindranceKind::Failed, reason, why.into())
+    }
+
+    /// The sync must not go on.
+    pub(super) fn refused(kind: HindranceKind, reason: &'static str, why: String) -> Self {
+        Self::new(Ending::Refused, kind, reason, why)
+    }
+
     /// There is nothing more to do: the line of `event` says why.
-    pub(super) fn nothing(event: Event, why: impl Display) -> Self {
-        Self::Nothing(event.line(why))
+    pub(super) fn notice(event: Event, kind: HindranceKind, reason: &'static str, why: impl Display) -> Self {
+        let why = why.to_string();
+        Self { line: event.line(&why), ..Self::new(Ending::Notice, kind, reason, why) }
+    }
+
+    /// The remote cannot be used now; `said` is how the line of `event` ends.
+    pub(super) fn unreachable(
+        event: Event,
+        kind: HindranceKind,
+        reason: &'static str,
+        said: impl Display,
+        why: String,
+    ) -> Self {
+        Self { line: event.line(said), ..Self::new(Ending::Unreachable, kind, reason, why) }
+    }
+
+    /// Somebody else has moved the branch meanwhile.
+    pub(super) fn moved(why: String) -> Self {
+        Self::new(Ending::Moved, HindranceKind::Failed, "raced", why)
     }
 
     pub(super) fn io(what: &str, path: &Path, error: &io::Error) -> Self {
-        Self::Refused(format!("{what} {}: {}", escaped_path(path), system_words(error)))
+        Self::failed("io", format!("{what} {}: {}", escaped_path(path), system_words(error)))
+    }
+
+    /// The command to type: at the end of the line, and apart from the reason.
+    pub(super) fn next(self, command: String) -> Self {
+        self.next_at("; type: ", command)
+    }
+
+    /// As [`Self::next`], with other words in the line before the command.
+    pub(super) fn next_at(mut self, before: &str, command: String) -> Self {
+        self.line = format!("{}{before}{command}", self.line);
+        self.hindrance.next = Some(command);
+        self
+    }
+
+    /// Another reason, in a sentence that can stand alone.
+    pub(super) fn because(mut self, why: String) -> Self {
+        self.hindrance.why = why;
+        self
+    }
+
+    pub(super) fn is_moved(&self) -> bool {
+        self.ending == Ending::Moved
+    }
+
+    /// Tells the agent. Returns what the report says.
+    pub(super) fn say(self) -> Hindrance {
+        say(&match self.ending {
+            Ending::Notice => SyncMessage::Notice(self.line),
+            Ending::Unreachable => SyncMessage::Unreachable(self.line),
+            Ending::Refused | Ending::Moved => SyncMessage::Refused(self.line),
+        });
+        self.hindrance
     }
 }
 

@@ -8,7 +8,7 @@
 use std::fs;
 use std::path::Path;
 
-use super::{Event, GitOutput, IndexLock, Repository, Stop, SyncTurn, as_path, neighbours};
+use super::{Event, GitOutput, HindranceKind, IndexLock, Repository, Stop, SyncTurn, as_path, neighbours};
 
 const UNFINISHED: &str = "a pull has stopped in the middle, the next cycle goes on";
 
@@ -52,7 +52,7 @@ pub(super) fn travel(turn: &mut SyncTurn<'_>, way: &Move) -> Result<(), Stop> {
     repository.git.call(["update-index", "-q", "--refresh"]).index(&scratch).run()?;
     let could = read_tree(repository, &scratch, &["-n", &way.from, &way.to])?;
     if !could.status.success() {
-        return Err(Stop::nothing(Event::NotPulling, could.last_line()));
+        return Err(Stop::notice(Event::NotPulling, HindranceKind::NotPulling, "in_the_way", could.last_line()));
     }
     try_branch(repository, way)?;
     turn.note(way)?;
@@ -116,5 +116,6 @@ fn refuse_in_the_way(repository: &Repository, way: &Move) -> Result<(), Stop> {
         return Ok(());
     }
     let paths = repository.shown_all(hindered);
-    Err(repository.by_hand(&format!("{paths} would be overwritten, and git does not track it here")))
+    let why = format!("{paths} would be overwritten, and git does not track it here");
+    Err(repository.by_hand(HindranceKind::NotPulling, "in_the_way", &why))
 }

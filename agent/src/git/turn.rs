@@ -46,7 +46,7 @@ impl<'a> SyncTurn<'a> {
                 }
             } else if begun.elapsed() >= PATIENCE {
                 let why = format!("another sync of {} takes its time", repository.top());
-                return Err(Stop::Refused(why));
+                return Err(Stop::failed("index_locked", why));
             } else {
                 thread::sleep(Duration::from_millis(20));
             }

@@ -1,6 +1,12 @@
 //! The branch of a remote that this one follows.
 
-use super::{BranchHead, Event, Git, Network, Part, Repository, Stop, SyncMessage, SyncRequest, escaped, say, to_type};
+use super::HindranceKind::{NotPushing, Unreachable};
+use super::{
+    BranchHead, Event, Git, Network, Part, Repository, Stop, SyncMessage, SyncRequest, Unpushed, escaped, say, to_type,
+};
+
+/// Stands between the remote and what git says, in the reason of a remote that does not answer.
+pub(super) const UNREACHABLE: &str = " cannot be reached: ";
 
 /// The upstream, as `git branch --set-upstream-to` has set it.
 pub(super) struct Upstream {
@@ -18,11 +24,17 @@ pub(super) struct Distance {
     /// Commits that only the branch has; all, without an upstream commit.
     pub(super) ahead: u64,
     pub(super) behind: u64,
+    /// When the oldest of those ahead was committed.
+    oldest: Option<i64>,
 }
 
 impl Distance {
     pub(super) fn commit(&self) -> &str {
         self.upstream.as_deref().unwrap_or_default()
+    }
+
+    pub(super) fn unpushed(&self) -> Unpushed {
+        Unpushed { commits: self.ahead, oldest: self.oldest }
     }
 }
 
@@ -37,8 +49,8 @@ impl Upstream {
                 Ok(Self { remote, branch, tracking })
             }
             _ if repository.git.text(["remote"])?.is_empty() => {
-                let why = "there is no remote; type: git remote add origin URL";
-                Err(Stop::nothing(Event::OnlyCommitting, why))
+                let stop = Stop::notice(Event::OnlyCommitting, NotPushing, "no_remote", "there is no remote");
+                Err(stop.next("git remote add origin URL".to_owned()))
             }
             _ => {
                 let branch = escaped(&head.branch);
@@ -46,8 +58,8 @@ impl Upstream {
                 let is_odd = head.branch.starts_with(['-', '+']);
                 let word = if is_odd { &name } else { &head.branch };
                 let command = to_type("git push -u REMOTE {}", &[Part::Word(word.as_ref())]);
-                let why = format_args!("the branch {branch} has no upstream; type: {command}");
-                Err(Stop::nothing(Event::OnlyCommitting, why))
+                let why = format_args!("the branch {branch} has no upstream");
+                Err(Stop::notice(Event::OnlyCommitting, NotPushing, "no_upstream", why).next(command))
             }
         }
     }
@@ -77,20 +89,55 @@ impl Upstream {
         if request.network != Network::UseQuietly {
             answer.show();
         }
-        let why = format!("{}: {}", self.remote, answer.last_line());
-        Err(Stop::Unreachable(Event::CannotReach.line(why)))
+        Err(self.stop(Event::CannotReach, &answer.last_line()))
+    }
+
+    /// The remote cannot be used now: the line of `event`, in the words of git or of the remote.
+    pub(super) fn stop(&self, event: Event, words: &str) -> Stop {
+        let remote = &self.remote;
+        let (kind, reason, why) = match event {
+            Event::PushRefused => (NotPushing, "push_refused", format!("{remote} refuses the push: {words}")),
+            Event::CannotPush => (Unreachable, "cannot_push", format!("{remote} cannot be pushed to: {words}")),
+            _ => (Unreachable, "remote_unreachable", format!("{remote}{UNREACHABLE}{words}")),
+        };
+        Stop::unreachable(event, kind, reason, format_args!("{remote}: {words}"), why)
     }
 
     /// How far the branch is from the upstream's commit.
     pub(super) fn distance(&self, git: &Git, head: BranchHead, upstream: Option<String>) -> Result<Distance, Stop> {
-        let count = |range: &str| Ok(git.text(["rev-list", "--count", range])?.parse().unwrap_or(0));
-        let here = &head.commit;
-        let (ahead, behind) = match &upstream {
-            Some(there) => (count(&format!("{there}..{here}"))?, count(&format!("{here}..{there}"))?),
-            None => (count(here)?, 0),
-        };
-        Ok(Distance { head, upstream, ahead, behind })
+        if upstream.as_ref() == Some(&head.commit) {
+            return Ok(Distance { head, upstream, ahead: 0, behind: 0, oldest: None });
+        }
+        let range = upstream.as_ref().map_or_else(|| head.commit.clone(), |there| format!("{there}...{}", head.commit));
+        let args = ["rev-list", "--timestamp", "--left-right", &range];
+        let (unpushed, behind) = both_sides(&git.call(args).done()?.stdout);
+        Ok(Distance { head, upstream, ahead: unpushed.commits, behind, oldest: unpushed.oldest })
     }
+}
+
+/// What is known here of the commits that wait, in whatever state the repository is: those of the upstream's tracking
+/// branch count, or of all remotes where there is none.
+pub(super) fn waiting(repository: &Repository) -> (Unpushed, u64) {
+    let ask = |args: &[&str]| {
+        let answer = repository.git.call([&["rev-list", "--timestamp", "--left-right"], args].concat()).run().ok()?;
+        answer.status.success().then(|| both_sides(&answer.stdout))
+    };
+    ask(&["@{upstream}...HEAD", "--"]).or_else(|| ask(&["HEAD", "--not", "--remotes", "--"])).unwrap_or_default()
+}
+
+/// Reads `rev-list --timestamp --left-right`: what only the right side has, and how many commits only the left has.
+fn both_sides(printed: &[u8]) -> (Unpushed, u64) {
+    let (mut right, mut left) = (Unpushed::default(), 0);
+    for line in String::from_utf8_lossy(printed).lines() {
+        let Some((time, commit)) = line.split_once(' ') else { continue };
+        if commit.starts_with('<') {
+            left += 1;
+            continue;
+        }
+        right.commits += 1;
+        right.oldest = right.oldest.into_iter().chain(time.parse().ok()).min();
+    }
+    (right, left)
 }
 
 /// How many commits of a range change something outside databases, or are merges.
@@ -100,4 +147,17 @@ pub(super) fn foreign(repository: &Repository, range: &str) -> Result<u64, Stop>
     let Some(outside) = repository.outside() else { return Ok(merges) };
     let others = git.call(["rev-list", "--count", "--no-merges", "--full-history", range, "--"]);
     Ok(merges.saturating_add(others.paths(outside).text()?.parse().unwrap_or(u64::MAX)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_of_the_right_side_is_told() {
+        let printed = b"300 >aa\n100 >bb\n50 <cc\n200 >dd\n";
+        assert_eq!(both_sides(printed), (Unpushed { commits: 3, oldest: Some(100) }, 1));
+        assert_eq!(both_sides(b"7 aa\n"), (Unpushed { commits: 1, oldest: Some(7) }, 0), "without a left side");
+        assert_eq!(both_sides(b""), (Unpushed::default(), 0));
+    }
 }

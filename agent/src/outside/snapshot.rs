@@ -13,7 +13,7 @@ use jiff::SignedDuration;
 use serde::Serialize;
 use tokio::time::Instant;
 
-use crate::git::report::Unpushed;
+use crate::git::Unpushed;
 use crate::outcome::Outcome;
 use crate::state::{DatabaseState, FailureCounts, StateWord};
 

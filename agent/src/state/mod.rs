@@ -15,7 +15,7 @@ use beadlock_checker::internal::shell::{Part, to_type};
 use beadlock_checker::{Decision, Verdict};
 
 pub(crate) use self::history::{FailureCounts, StateHistory};
-use crate::git::report::{Hindrance, HindranceKind, SyncReport, Unpushed};
+use crate::git::{Hindrance, HindranceKind, SyncReport, Unpushed};
 use crate::outcome::Outcome;
 
 /// The states, the worst first: of those that apply, the first one counts.

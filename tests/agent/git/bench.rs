@@ -249,17 +249,21 @@ impl Bench {
         told.says(line, case);
     }
 
-    /// The agent says this line once in several cycles, and a cycle of its own is complete.
+    /// The agent says this line once in several cycles. Each of them says that it did not do all there is to do: it is
+    /// incomplete, or has failed with this code.
     #[track_caller]
-    pub fn notes(&self, line: &str, allowed: Allowed, case: &str) {
+    pub fn notes(&self, line: &str, code: i32, allowed: Allowed, case: &str) {
         let before = self.snapshot();
         let told = self.once();
         self.untouched_since(&before, allowed, case);
         told.says(line, case);
-        told.ends_with(0, case);
+        told.ends_with(code, case);
+        told.says(if code == 0 { "Sync cycle incomplete: " } else { "Sync cycle failed: " }, case);
+        told.never_says("Sync cycle complete", case);
         let told = self.cycles(2);
         self.untouched_since(&before, allowed, case);
         told.says_once(line, case);
+        told.never_says("Sync cycle complete", case);
     }
 
     /// A cycle brings both sides together: nothing of `.beads` is uncommitted, and the remote has all of it.
@@ -318,6 +322,11 @@ impl Told {
     #[track_caller]
     pub fn says(&self, line: &str, case: &str) {
         assert!(is_naive() || self.log.contains(line), "{case}: the log does not say {line:?}:\n{}", self.log);
+    }
+
+    #[track_caller]
+    pub fn never_says(&self, line: &str, case: &str) {
+        assert!(is_naive() || !self.log.contains(line), "{case}: the log says {line:?}:\n{}", self.log);
     }
 
     #[track_caller]

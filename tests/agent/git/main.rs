@@ -28,5 +28,6 @@ mod snapshot;
 mod sqlite;
 mod states;
 mod tracked;
+mod truth;
 mod unreachable;
 mod wrapper;

@@ -46,7 +46,7 @@ fn without_an_upstream_it_only_commits() {
             bench.shell(script);
             bench.tempt();
             let remote = bench.git(bench.remote(), &["for-each-ref"]);
-            bench.notes(line, Allowed::Sync, name);
+            bench.notes(line, 0, Allowed::Sync, name);
             assert_eq!(bench.git(bench.remote(), &["for-each-ref"]), remote, "harm: pushed");
             assert!(!bench.here().join(".beads/theirs.jsonl").exists(), "harm: pulled");
             assert_eq!(bench.git(bench.here(), &["show", "--format=", "--name-only", "HEAD"]), ".beads/mine.jsonl");
@@ -120,7 +120,7 @@ fn a_linked_worktree_needs_to_be_allowed() {
 fn outside_of_any_repository() {
     let bench = Bench::without_repository("here");
     bench.write(".beads/issues.jsonl", "{}\n");
-    bench.notes("Nothing to sync", Allowed::Nothing, "no repository");
+    bench.notes("Nothing to sync", 1, Allowed::Nothing, "no repository");
     bench.once().says("is in no git repository", "no repository");
 }
 
