@@ -3,24 +3,20 @@
 //! Requests come in on its stdin and replies go out on its stdout, a word a line. It ends when its stdin does.
 #![expect(clippy::disallowed_methods, reason = "it removes a file on the bench, as another process would")]
 
-use std::ffi::{CStr, OsStr};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Write};
-use std::os::unix::ffi::OsStrExt;
 use std::process::{Child, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::thread::Builder;
-use std::time::Duration;
+use std::{thread::Builder, time::Duration};
 
-use beadlock_checker::internal::beside::helper;
 use beadlock_checker::internal::sys::{Flock, flock};
-use beadlock_checker::internal::system_words;
+use beadlock_checker::internal::{beside::helper, system_words};
 use clap::ValueEnum;
 use nix::errno::Errno;
 
 use super::bench::{Bench, FILE, GATE, is_bench};
-use super::outcome::TrialFailure;
-use crate::run::request::HelperRequest;
+use super::results::TrialFailure;
+use crate::{run::request::HelperRequest, words::of_no_process};
 
 /// How long a reply may take.
 pub const LIMIT: Duration = Duration::from_secs(2);
@@ -30,9 +26,8 @@ pub const LIMIT: Duration = Duration::from_secs(2);
 pub enum SecondRequest {
     /// Try to take the flock on the gate.
     TryFlock,
-    /// Take it, blocked for as long as it takes; `Begun` comes first.
+    /// Take the flock, blocked for as long as it takes; `Begun` comes first.
     WaitFlock,
-    /// Let it go.
     Unlock,
     /// Create the file, which must not be there.
     Create,
@@ -45,7 +40,6 @@ pub enum SecondRequest {
 /// What it replies, unless the system refused: then it replies with the number of the error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum SecondReply {
-    /// It is done.
     Done,
     /// Another process has it, or has made it.
     Busy,
@@ -69,9 +63,7 @@ pub struct SecondProcess {
 impl SecondProcess {
     /// Starts one on `bench`. Trials that need one that cannot be started cannot be tried.
     pub fn start(bench: &Bench<'_>) -> Result<Self, TrialFailure> {
-        let failed = |error: io::Error| {
-            TrialFailure::untried(format!("no second process: {}", crate::words::of_no_process(&error)))
-        };
+        let failed = |error: io::Error| TrialFailure::untried(format!("no second process: {}", of_no_process(&error)));
         let title = "beadlock: answers the trials of a doctor";
         let mut command = helper(title, &HelperRequest::DoctorTrials).map_err(failed)?;
         command.current_dir(bench.path());
@@ -88,7 +80,6 @@ impl SecondProcess {
         Ok(second)
     }
 
-    /// Its PID.
     pub fn pid(&self) -> i32 {
         self.child.id().cast_signed()
     }
@@ -179,10 +170,6 @@ fn say(reply: &str) -> io::Result<()> {
     stdout.flush()
 }
 
-fn name(name: &CStr) -> &OsStr {
-    OsStr::from_bytes(name.to_bytes())
-}
-
 /// What the second process has open.
 #[derive(Default)]
 struct OpenFiles {
@@ -205,25 +192,22 @@ impl OpenFiles {
             SecondRequest::Unlock => {
                 flock(self.gate()?, Flock::Unlock)?;
             }
-            SecondRequest::Create => match OpenOptions::new().write(true).create_new(true).open(name(FILE)) {
+            SecondRequest::Create => match OpenOptions::new().write(true).create_new(true).open(FILE) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(SecondReply::Busy),
                 created => drop(created?),
             },
             SecondRequest::Write => {
                 say(&word(SecondReply::Begun))?;
-                self.file = Some(OpenOptions::new().write(true).open(name(FILE))?);
+                self.file = Some(OpenOptions::new().write(true).open(FILE)?);
             }
-            SecondRequest::Remove => fs::remove_file(name(FILE))?,
+            SecondRequest::Remove => fs::remove_file(FILE)?,
         }
         Ok(SecondReply::Done)
     }
 
     fn gate(&mut self) -> io::Result<&File> {
-        let gate = match self.gate.take() {
-            Some(gate) => gate,
-            None => File::open(name(GATE))?,
-        };
-        Ok(self.gate.insert(gate))
+        let opened = self.gate.take().map_or_else(|| File::open(GATE), Ok)?;
+        Ok(self.gate.insert(opened))
     }
 }
 
