@@ -6,13 +6,11 @@ use std::{ffi::OsStr, sync::Arc, time::Duration};
 use beadlock_checker::Options;
 use beadlock_checker::internal::{dialect::beads::holder_name_is_fit, escape::escaped};
 
-use super::guard::{CommandGuard, Running};
 use super::locks::{self, Bell, Ending, LockAttendant, ReleaseOrder, Terms};
-use super::{dir::Directory, ending, waiting};
-use crate::{
-    api::hold::Wish, claim::attendant::Stopped, claim::command::holder_name, error::Error, protocol::lock_at,
-    settings::environment::Environment, settings::wait::Wait,
-};
+use super::{dir::Directory, ending, guard::CommandGuard, waiting::Acquiring};
+use crate::claim::{attendant::Stopped, command::holder_name};
+use crate::settings::{environment::Environment, wait::Wait};
+use crate::{api::hold::Hold, error::Error, protocol::lock_at};
 
 /// The lock of a command: of which tool, under which name, how patiently, and what happens at its end.
 ///
@@ -105,7 +103,7 @@ impl CommandLock {
     /// ready, the future claims nothing, or releases what it has just claimed; the same lock can be wanted again at
     /// once. Fails as [`acquire`](Self::acquire).
     pub async fn acquire_async(self) -> Result<CommandGuard, Error> {
-        waiting::Acquiring::start(self)?.await
+        Acquiring::start(self)?.await
     }
 
     pub(super) fn acquire_heeding(self, bell: &Arc<Bell>) -> Result<CommandGuard, Error> {
@@ -116,13 +114,15 @@ impl CommandLock {
         let target = lock_at(&path, &environment)?;
         ending::watch()?;
         let wanted = locks::want(&target.path(), self.terms, bell)?;
-        let wait = if self.timeout.is_zero() { Wait::No } else { Wait::UpTo(self.timeout) };
-        let holder = holder_name(OsStr::new(&format!("{} {}", self.tool, self.name)));
-        let drain = self.timeout.max(SHORTEST_DRAIN);
-        // A crashed holder counts as dead, be it a zombie or a PID that is another's by now.
-        let options = Options { reap_proven_dead: true, ..Options::default() };
-        let wish = Wish { target: target.clone(), holder: &holder, wait, drain, options };
-        let claim = match wish.claim(&environment, &mut LockAttendant(bell)) {
+        let hold = Hold {
+            target: None,
+            holder: holder_name(OsStr::new(&format!("{} {}", self.tool, self.name))),
+            wait: if self.timeout.is_zero() { Wait::No } else { Wait::UpTo(self.timeout) },
+            drain: Some(self.timeout.max(SHORTEST_DRAIN)),
+            // A crashed holder counts as dead, be it a zombie or a PID that is another's by now.
+            options: Options { reap_proven_dead: true, ..Options::default() },
+        };
+        let claim = match hold.claim_on(target.clone(), &environment, &mut LockAttendant(bell)) {
             Ok(claim) => claim,
             Err(Stopped::Failed(error)) => return Err(error),
             Err(Stopped::Signalled(_)) => {
@@ -132,7 +132,7 @@ impl CommandLock {
         };
         let id = claim.id().to_owned();
         match wanted.stands(claim) {
-            Ok(number) => Ok(CommandGuard::new(number, Running::under(number, &id, target))),
+            Ok(number) => Ok(CommandGuard::new(number, id, target)),
             // It may be this very thread that ends it, in an exit handler of the tool's.
             Err(Ending::Exit) => Err(locks::too_late()),
             // Until the process is gone.

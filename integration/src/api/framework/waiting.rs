@@ -1,6 +1,6 @@
 //! A lock that is waited for by a thread, for a task of whichever executor.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::{future::Future, pin::Pin, thread};
 
@@ -21,7 +21,10 @@ pub struct Acquiring {
 struct Parcel {
     come: Option<Result<CommandGuard, Error>>,
     waker: Option<Waker>,
-    is_refused: bool,
+}
+
+fn open(parcel: &Mutex<Parcel>) -> MutexGuard<'_, Parcel> {
+    parcel.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Acquiring {
@@ -29,7 +32,16 @@ impl Acquiring {
     pub fn start(lock: CommandLock) -> Result<Self, Error> {
         let this = Self { process: process_id(), bell: Bell::new()?, parcel: Arc::default() };
         let (bell, parcel) = (Arc::clone(&this.bell), Arc::clone(&this.parcel));
-        let work = move || deliver(&parcel, lock.acquire_heeding(&bell));
+        let work = move || {
+            let acquired = lock.acquire_heeding(&bell);
+            let waker = {
+                let mut parcel = open(&parcel);
+                parcel.come = Some(acquired);
+                parcel.waker.take()
+            };
+            waker.into_iter().for_each(Waker::wake);
+            // Where the wait was given up meanwhile, the parcel ends here, and releases the lock.
+        };
         let spawned = thread::Builder::new().name("command-lock-wait".to_owned()).spawn(work);
         spawned.map_err(|error| {
             let why = of_no_process(&error);
@@ -39,31 +51,16 @@ impl Acquiring {
     }
 }
 
-fn deliver(parcel: &Mutex<Parcel>, acquired: Result<CommandGuard, Error>) {
-    let waker = {
-        let mut parcel = parcel.lock().unwrap_or_else(PoisonError::into_inner);
-        if !parcel.is_refused {
-            parcel.come = Some(acquired);
-        }
-        parcel.waker.take()
-    };
-    if let Some(waker) = waker {
-        waker.wake();
-    }
-}
-
 impl Future for Acquiring {
     type Output = Result<CommandGuard, Error>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let mut parcel = self.parcel.lock().unwrap_or_else(PoisonError::into_inner);
-        match parcel.come.take() {
-            Some(acquired) => Poll::Ready(acquired),
-            None => {
-                parcel.waker = Some(context.waker().clone());
-                Poll::Pending
-            }
+        let mut parcel = open(&self.parcel);
+        if let Some(acquired) = parcel.come.take() {
+            return Poll::Ready(acquired);
         }
+        parcel.waker = Some(context.waker().clone());
+        Poll::Pending
     }
 }
 
@@ -72,12 +69,8 @@ impl Drop for Acquiring {
         if self.process != process_id() {
             return;
         }
-        let come = {
-            let mut parcel = self.parcel.lock().unwrap_or_else(PoisonError::into_inner);
-            parcel.is_refused = true;
-            parcel.come.take()
-        };
         self.bell.withdraw();
+        let come = open(&self.parcel).come.take();
         // Claimed just before: released.
         drop(come);
     }
