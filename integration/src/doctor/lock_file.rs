@@ -138,28 +138,23 @@ pub fn timestamps(bench: &Bench<'_>) -> TrialOutcome {
     let file = bench.create(FILE)?;
     let (mut mtimes, mut ctimes) = (Vec::new(), Vec::new());
     let begun = Instant::now();
-    let mut byte = 0_u8;
-    loop {
-        byte = byte.wrapping_add(1);
+    for byte in (0..=u8::MAX).cycle() {
         file.write_at(&[byte], 0)?;
         let stat = fstat(&file)?;
-        note(&mut mtimes, stat.st_mtime, stat.st_mtime_nsec);
-        note(&mut ctimes, stat.st_ctime, stat.st_ctime_nsec);
+        let nanos = |seconds: i64, nanos: i64| seconds.saturating_mul(1_000_000_000).saturating_add(nanos);
+        mtimes.push(nanos(stat.st_mtime, stat.st_mtime_nsec));
+        ctimes.push(nanos(stat.st_ctime, stat.st_ctime_nsec));
+        mtimes.dedup();
+        ctimes.dedup();
         let have = |count| mtimes.len() > count && ctimes.len() > count;
         // Of coarse times one step tells all.
         let is_late = begun.elapsed() > LONGEST_STEP / 2 && have(1);
         if have(STEPS) || is_late || begun.elapsed() > LONGEST_STEP {
-            return judged_steps(smallest(&mtimes), smallest(&ctimes));
+            break;
         }
         sleep(Duration::from_micros(200));
     }
-}
-
-fn note(times: &mut Vec<i64>, seconds: i64, nanos: i64) {
-    let time = seconds.saturating_mul(1_000_000_000).saturating_add(nanos);
-    if times.last() != Some(&time) {
-        times.push(time);
-    }
+    judged_steps(smallest(&mtimes), smallest(&ctimes))
 }
 
 /// The smallest step forward; `None`: there was none.

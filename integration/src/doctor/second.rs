@@ -5,9 +5,8 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Write};
-use std::process::{Child, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::{thread::Builder, time::Duration};
+use std::process::{Child, ChildStdout, Stdio};
+use std::{os::fd::AsFd, time::Duration};
 
 use beadlock_checker::internal::sys::{Flock, flock};
 use beadlock_checker::internal::{beside::helper, system_words};
@@ -16,7 +15,7 @@ use nix::errno::Errno;
 
 use super::bench::{Bench, FILE, GATE, is_bench};
 use super::results::TrialFailure;
-use crate::{run::request::HelperRequest, words::of_no_process};
+use crate::{claim::event::wait_for, run::request::HelperRequest, words::of_no_process};
 
 /// How long a reply may take.
 pub const LIMIT: Duration = Duration::from_secs(2);
@@ -56,8 +55,7 @@ fn word(value: impl ValueEnum) -> String {
 #[derive(Debug)]
 pub struct SecondProcess {
     child: Child,
-    /// The lines that it has written so far.
-    replies: Receiver<String>,
+    replies: BufReader<ChildStdout>,
 }
 
 impl SecondProcess {
@@ -69,15 +67,8 @@ impl SecondProcess {
         command.current_dir(bench.path());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().map_err(failed)?;
-        let (sender, replies) = channel();
-        let stdout = child.stdout.take();
-        let second = Self { child, replies };
-        let lines = move || {
-            let lines = stdout.into_iter().flat_map(|stdout| BufReader::new(stdout).lines());
-            lines.map_while(Result::ok).try_for_each(|line| sender.send(line))
-        };
-        Builder::new().spawn(lines).map_err(failed)?;
-        Ok(second)
+        let stdout = child.stdout.take().ok_or_else(has_ended)?;
+        Ok(Self { child, replies: BufReader::new(stdout) })
     }
 
     pub fn pid(&self) -> i32 {
@@ -92,10 +83,13 @@ impl SecondProcess {
 
     /// Its next reply; `None`: none within `limit`. Fails when the system refused it, and when it has ended.
     pub fn reply(&mut self, limit: Duration) -> Result<Option<SecondReply>, TrialFailure> {
-        match self.replies.recv_timeout(limit) {
-            Ok(line) => parsed(&line).map(Some),
-            Err(RecvTimeoutError::Timeout) => Ok(None),
-            Err(RecvTimeoutError::Disconnected) => Err(TrialFailure::untried("the second process has ended")),
+        if self.replies.buffer().is_empty() && wait_for([Some(self.replies.get_ref().as_fd())], limit) == [false] {
+            return Ok(None);
+        }
+        let mut line = String::new();
+        match self.replies.read_line(&mut line) {
+            Ok(1..) => parsed(line.trim_end()).map(Some),
+            _ => Err(has_ended()),
         }
     }
 
@@ -136,6 +130,10 @@ impl Drop for SecondProcess {
         self.kill();
         let _ = self.child.wait();
     }
+}
+
+fn has_ended() -> TrialFailure {
+    TrialFailure::untried("the second process has ended")
 }
 
 fn parsed(line: &str) -> Result<SecondReply, TrialFailure> {

@@ -1,7 +1,6 @@
 //! The lock that a command declares.
 
-use std::path::{Path, PathBuf};
-use std::{ffi::OsStr, sync::Arc, time::Duration};
+use std::{ffi::OsStr, path::PathBuf, sync::Arc, time::Duration};
 
 use beadlock_checker::Options;
 use beadlock_checker::internal::{dialect::beads::holder_name_is_fit, escape::escaped};
@@ -150,10 +149,8 @@ impl CommandLock {
                 )));
             }
         }
-        Ok(match &self.directory {
-            Some(dir) => Directory::Given(dir.clone()),
-            None => Directory::of(&self.tool, environment),
-        })
+        let given = self.directory.clone().map(Directory::Given);
+        Ok(given.unwrap_or_else(|| Directory::of(&self.tool, environment)))
     }
 
     fn file(&self) -> String {
@@ -165,6 +162,5 @@ impl CommandLock {
 const SHORTEST_DRAIN: Duration = Duration::from_secs(1);
 
 fn is_part_of_a_path(text: &str) -> bool {
-    let is_one = Path::new(text).components().count() == 1 && !text.contains('/') && ![".", ".."].contains(&text);
-    is_one && holder_name_is_fit(text)
+    !text.contains('/') && ![".", ".."].contains(&text) && holder_name_is_fit(text)
 }

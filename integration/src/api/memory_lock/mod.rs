@@ -1,13 +1,15 @@
 //! The one lock of a directory, `memory:DIR`: judged by its process and by its age, as the clawdbot document has it.
 //!
-//! ```no_run
+//! ```
 //! use beadlock::memory::{MemoryLock, WAIT};
 //!
 //! # fn main() -> Result<(), beadlock::Error> {
-//! let lock = MemoryLock::in_dir("memory").session("main");
+//! # let dir = std::env::temp_dir().join(format!("beadlock-doc-{}", std::process::id()));
+//! let lock = MemoryLock::in_dir(&dir).session("main");
 //! let guard = lock.acquire("write:tasks.json", WAIT)?;
 //! // Nobody else who asks writes here, and the lock is refreshed every 3 s.
 //! guard.release()?;
+//! # std::fs::remove_dir(&dir).ok();
 //! # Ok(())
 //! # }
 //! ```
@@ -30,7 +32,7 @@ use std::path::{Path, PathBuf};
 use std::{cell::RefCell, ffi::OsStr, sync::Arc, time::Duration};
 
 use beadlock_checker::internal::dialect::memory::UNKNOWN;
-use beadlock_checker::internal::{facts::random_id, look, take::Held};
+use beadlock_checker::internal::{facts::random_id, look};
 use beadlock_checker::{Options, Verdict};
 
 use crate::claim::attendant::{Attendant, Stopped, Unattended};
@@ -92,26 +94,12 @@ impl MemoryLock {
     /// Acquires it for the current process, waiting for whoever holds it. Where this process has it already it has it
     /// once more: it is released with the last guard.
     ///
-    /// ```
-    /// # let dir = std::env::temp_dir().join(format!("beadlock-doc-{}", std::process::id()));
-    /// use beadlock::memory::{MemoryLock, WAIT};
-    ///
-    /// # fn main() -> Result<(), beadlock::Error> {
-    /// # let dir = std::env::temp_dir().join(format!("beadlock-doc-{}", std::process::id()));
-    /// let guard = MemoryLock::in_dir(&dir).acquire("write:tasks.json", WAIT)?;
-    /// // Nobody else writes here.
-    /// guard.release()?;
-    /// # std::fs::remove_dir(&dir).ok();
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
     /// # Errors
     /// [`Code::LockHeld`] when the wait ran out, in the document's words; [`Code::LockUnreadable`] and
     /// [`Code::LockStale`] for a lock file that could not be dealt with; and what the system refused. Nothing is held
     /// then.
     pub fn acquire(&self, operation: &str, wait: Wait) -> Result<Guard, Error> {
-        Ok(self.acquire_in(operation, wait, &Environment::read(), &mut Unattended)?)
+        Ok(self.acquire_in(operation, wait, &mut Unattended)?)
     }
 
     /// [`MemoryLock::acquire`], and every 50 ms of a wait `is_over` is asked whether that is over. `None`: it said so,
@@ -122,8 +110,7 @@ impl MemoryLock {
         wait: Wait,
         mut is_over: impl FnMut() -> bool,
     ) -> Result<Option<Guard>, Error> {
-        let mut asking = Asking::whether(&mut is_over);
-        match self.acquire_in(operation, wait, &Environment::read(), &mut asking) {
+        match self.acquire_in(operation, wait, &mut Asking::whether(&mut is_over)) {
             Ok(guard) => Ok(Some(guard)),
             Err(Stopped::Signalled(_)) => Ok(None),
             Err(Stopped::Failed(error)) => Err(error),
@@ -162,52 +149,34 @@ impl MemoryLock {
         Ok(memory::target(&self.dir, &environment.of_database().cwd)?)
     }
 
-    fn acquire_in(
-        &self,
-        operation: &str,
-        wait: Wait,
-        environment: &Environment,
-        attendant: &mut impl Attendant,
-    ) -> Result<Guard, Stopped> {
-        make(&self.target(environment)?)?;
+    fn acquire_in(&self, operation: &str, wait: Wait, attendant: &mut impl Attendant) -> Result<Guard, Stopped> {
+        let environment = Environment::read();
+        make(&self.target(&environment)?)?;
         // Once more: now its directory is there, and has a path without links.
-        let target = self.target(environment)?;
-        nested::refuse_inside_a_cycle(&target, environment)?;
+        let target = self.target(&environment)?;
+        nested::refuse_inside_a_cycle(&target, &environment)?;
         let turn = match here::enter(&target, wait, attendant)? {
             DirectoryEntry::Again(standing) => return Ok(Guard { standing, broken: Vec::new() }),
             DirectoryEntry::First(turn) => turn,
         };
-        if let Some(id) = nested::outer_claim(&target, environment) {
+        if let Some(id) = nested::outer_claim(&target, &environment) {
             return Ok(Guard { standing: turn.stands(None, id, target), broken: Vec::new() });
         }
-        let (held, broken) = self.claim(operation, wait, (&target, environment), attendant)?;
-        let id = held.id().to_owned();
-        let lease = target.protocol.lease(&held);
+        let named = || environment.get("CLAWDBOT_SESSION_ID").and_then(OsStr::to_str);
+        let session = self.session.as_deref().or_else(named).filter(|name| !name.is_empty()).unwrap_or(UNKNOWN);
+        let says = &words(session.to_owned(), operation.to_owned()).of(session.to_owned(), random_id());
+        let (drain, options) = (wait.drain(None).min(PATIENCE), self.options());
+        let claiming = Claiming { target: &target, pid: std::process::id(), says, wait, drain, options };
+        let broken = RefCell::new(Vec::new());
+        let held = claiming.claim(attendant, |removed| broken.borrow_mut().extend(target.protocol.removed(removed)))?;
+        let (id, lease) = (held.id().to_owned(), target.protocol.lease(&held));
         let keeping = Keeping::begin(held, lease, Events::Later).map_err(|failed| {
             let (held, error) = *failed;
             // It is stale by itself before long.
             let _ = release(held, target.dir(), PATIENCE, &mut Unattended);
             error
         })?;
-        Ok(Guard { standing: turn.stands(Some(keeping), id, target), broken })
-    }
-
-    /// One that is held, and what was logged of those that were in its place.
-    fn claim(
-        &self,
-        operation: &str,
-        wait: Wait,
-        (target, environment): (&Target, &Environment),
-        attendant: &mut impl Attendant,
-    ) -> Result<(Held, Vec<String>), Stopped> {
-        let named = || environment.get("CLAWDBOT_SESSION_ID").and_then(OsStr::to_str);
-        let session = self.session.as_deref().or_else(named).filter(|name| !name.is_empty()).unwrap_or(UNKNOWN);
-        let says = &words(session.to_owned(), operation.to_owned()).of(session.to_owned(), random_id());
-        let (drain, options) = (wait.drain(None).min(PATIENCE), self.options());
-        let claiming = Claiming { target, pid: std::process::id(), says, wait, drain, options };
-        let broken = RefCell::new(Vec::new());
-        let held = claiming.claim(attendant, |removed| broken.borrow_mut().extend(target.protocol.removed(removed)))?;
-        Ok((held, broken.into_inner()))
+        Ok(Guard { standing: turn.stands(Some(keeping), id, target), broken: broken.into_inner() })
     }
 }
 
@@ -245,10 +214,7 @@ impl Guard {
     /// Releases it, where this is the last guard. Someone else's lock in its place is left untouched, and that is no
     /// error. Fails when it could not be removed: it is stale 30 seconds later.
     pub fn release(self) -> Result<(), Error> {
-        match Arc::into_inner(self.standing) {
-            Some(mut last) => last.release(),
-            None => Ok(()),
-        }
+        Arc::into_inner(self.standing).map_or(Ok(()), |mut last| last.release())
     }
 }
 
