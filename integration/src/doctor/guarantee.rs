@@ -51,39 +51,34 @@ fn by_who_writes(results: &TrialResults, full: &str, so_far: &str) -> Judgement 
     if results.has(Key::FileSystem) { yes(full) } else { limited(so_far) }
 }
 
-/// What is promised where the trials ended so.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Guarantees(pub Vec<Guarantee>);
-
 const CLAIM: &str = "claim";
 const DRAIN: &str = "drain";
 
-impl Guarantees {
-    pub fn of(results: &TrialResults) -> Self {
-        type Judge = fn(&TrialResults) -> Judgement;
-        let all: [(&str, &str, Judge); 7] = [
-            (CLAIM, "a lock can be claimed, and is whole from the moment it can be seen", claim),
-            (DRAIN, "no cycle runs beside a claim, not even one that began before", drain),
-            ("live_lock", "a lock that may belong to somebody alive is never removed", live_lock),
-            ("stale_lock", "a lock whose process is gone needs no person to remove it", stale_lock),
-            ("wake", "who waits goes on at once", wake),
-            ("proof", "a death that a PID cannot show can be proved (--reap-proven-dead)", proof),
-            ("privacy", "other users can neither remove nor replace a lock", privacy),
-        ];
-        let judged = all.into_iter().map(|(name, promise, judge)| {
-            let (holds, how) = judge(results);
-            Guarantee { name, holds, promise, how }
-        });
-        Self(judged.collect())
-    }
+/// What is promised where the trials ended so.
+pub fn guarantees(results: &TrialResults) -> Vec<Guarantee> {
+    type Judge = fn(&TrialResults) -> Judgement;
+    let all: [(&str, &str, Judge); 7] = [
+        (CLAIM, "a lock can be claimed, and is whole from the moment it can be seen", claim),
+        (DRAIN, "no cycle runs beside a claim, not even one that began before", drain),
+        ("live_lock", "a lock that may belong to somebody alive is never removed", live_lock),
+        ("stale_lock", "a lock whose process is gone needs no person to remove it", stale_lock),
+        ("wake", "who waits goes on at once", wake),
+        ("proof", "a death that a PID cannot show can be proved (--reap-proven-dead)", proof),
+        ("privacy", "other users can neither remove nor replace a lock", privacy),
+    ];
+    let judged = all.into_iter().map(|(name, promise, judge)| {
+        let (holds, how) = judge(results);
+        Guarantee { name, holds, promise, how }
+    });
+    judged.collect()
+}
 
-    /// Why no lock is worth anything here, in a sentence; `None`: they are. Without a gate a claim does not keep out
-    /// the cycle that is running, which is the first thing that a lock is for.
-    pub fn cannot_lock(&self) -> Option<String> {
-        let fails = |name| self.0.iter().find(|one| one.name == name && one.holds == Holds::No);
-        let claim = fails(CLAIM).map(|one| format!("nothing can be locked here: {}", one.how));
-        claim.or_else(|| fails(DRAIN).map(|one| format!("no lock can be relied on here: {}", one.how)))
-    }
+/// Why no lock is worth anything here, in a sentence; `None`: they are. Without a gate a claim does not keep out
+/// the cycle that is running, which is the first thing that a lock is for.
+pub fn cannot_lock(guarantees: &[Guarantee]) -> Option<String> {
+    let fails = |name| guarantees.iter().find(|one| one.name == name && one.holds == Holds::No);
+    let claim = fails(CLAIM).map(|one| format!("nothing can be locked here: {}", one.how));
+    claim.or_else(|| fails(DRAIN).map(|one| format!("no lock can be relied on here: {}", one.how)))
 }
 
 fn claim(results: &TrialResults) -> Judgement {
@@ -216,7 +211,7 @@ mod tests {
     use super::*;
 
     /// Everything is there but `missing` and `unknown`.
-    fn judged(missing: &[Key], unknown: &[Key]) -> Guarantees {
+    fn judged(missing: &[Key], unknown: &[Key]) -> Vec<Guarantee> {
         let result = |trial: &Trial| {
             let outcome = match &trial.key {
                 key if missing.contains(key) => Err(TrialFailure::missing("refused")),
@@ -225,11 +220,11 @@ mod tests {
             };
             TrialResult::of(trial, outcome)
         };
-        Guarantees::of(&TrialResults(TRIALS.iter().map(result).collect()))
+        guarantees(&TrialResults(TRIALS.iter().map(result).collect()))
     }
 
-    fn holds(guarantees: &Guarantees) -> Vec<Holds> {
-        guarantees.0.iter().map(|guarantee| guarantee.holds).collect()
+    fn holds(guarantees: &[Guarantee]) -> Vec<Holds> {
+        guarantees.iter().map(|guarantee| guarantee.holds).collect()
     }
 
     #[test]
@@ -259,7 +254,7 @@ mod tests {
             let guarantees = judged(missing, &[]);
             assert_eq!(holds(&guarantees), expected, "without {missing:?}: {guarantees:#?}");
             let cannot = [expected[0], expected[1]].contains(&N);
-            assert_eq!(guarantees.cannot_lock().is_some(), cannot, "without {missing:?}");
+            assert_eq!(cannot_lock(&guarantees).is_some(), cannot, "without {missing:?}");
         }
     }
 
@@ -286,18 +281,18 @@ mod tests {
 
     #[test]
     fn the_words_say_how_and_why() {
-        let how = |missing: &[Key], at: usize| judged(missing, &[]).0[at].how.clone();
+        let how = |missing: &[Key], at: usize| judged(missing, &[])[at].how.clone();
         assert_eq!(how(&[Key::FileSystem], 1), "a running cycle is waited for on this machine only");
         assert_eq!(how(&[], 2), "watched by lease");
         let by_comparison = how(&[Key::LeaseGranted, Key::LeaseRefused, Key::LeaseBroken], 2);
         assert_eq!(by_comparison, "by comparison: two writers at once could lose a claim");
         assert_eq!(how(&[Key::Notify], 4), "by polling, up to every 2 s");
-        let cannot = |missing| judged(&[missing], &[]).cannot_lock();
+        let cannot = |missing| cannot_lock(&judged(&[missing], &[]));
         let words = "no lock can be relied on here: there is no gate, flock processes: refused";
         assert_eq!(cannot(Key::FlockProcesses).as_deref(), Some(words));
         let words = "nothing can be locked here: no lock file can be made: refused";
         assert_eq!(cannot(Key::Writable).as_deref(), Some(words));
-        let unknown = &judged(&[], &[Key::FlockProcesses]).0[1];
+        let unknown = &judged(&[], &[Key::FlockProcesses])[1];
         assert_eq!(
             (unknown.holds, unknown.how.as_str()),
             (Holds::Unknown, "flock processes: could not be tried: no way")

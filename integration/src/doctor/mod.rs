@@ -39,7 +39,7 @@ use crate::settings::environment::Environment;
 use crate::words::{Part, to_type};
 
 use bench::{ExaminedDirectory, TrialSite};
-use guarantee::{Guarantees, Holds};
+use guarantee::{Guarantee, Holds, cannot_lock, guarantees};
 use results::{TrialResult, TrialResults};
 use table::{NOT_KNOWN, TRIALS};
 
@@ -69,7 +69,7 @@ pub fn run(typed: &Doctor, environment: &Environment, common: &Common, request: 
         Err(Signal::SIGINT) => return End::Interrupted,
         Err(signal) => return End::Code(Exit::Signal(signal as i32).code()),
     };
-    let report = DoctorReport { guarantees: Guarantees::of(&results), results, directory: &directory };
+    let report = DoctorReport { guarantees: guarantees(&results), results, directory: &directory };
     let is_printed = print_answer(common, request, report.json(), None, || report.text(&common.talk));
     ended(is_printed, report.conclusion().0.code())
 }
@@ -98,14 +98,14 @@ fn make_all(site: TrialSite<'_>, signals: &mut Signals, talk: &Talk) -> Result<T
 struct DoctorReport<'a> {
     directory: &'a ExaminedDirectory,
     results: TrialResults,
-    guarantees: Guarantees,
+    guarantees: Vec<Guarantee>,
 }
 
 impl DoctorReport<'_> {
     /// How the program ends, the colour of that, and a sentence. 5: no lock is worth anything here; 1: something is
     /// missing, or not known; 0: all is there.
     fn conclusion(&self) -> (Exit, &'static str, String) {
-        if let Some(why) = self.guarantees.cannot_lock() {
+        if let Some(why) = cannot_lock(&self.guarantees) {
             return (Exit::Unreadable, RED, format!("NO, {why}"));
         }
         let missing = self.results.0.iter().filter(|result| result.ok != Some(true));
@@ -138,7 +138,7 @@ impl DoctorReport<'_> {
             text.push_str(&line(word, parts.join("; ")));
         }
         text.push_str("What is promised here:\n");
-        for guarantee in &self.guarantees.0 {
+        for guarantee in &self.guarantees {
             let word = match guarantee.holds {
                 Holds::Yes => ("yes", GREEN),
                 Holds::Limited => ("limited", YELLOW),
@@ -154,7 +154,7 @@ impl DoctorReport<'_> {
     fn json(&self) -> Value {
         json!({
             "path": self.directory.path.to_string_lossy(),
-            "can_lock": self.guarantees.cannot_lock().is_none(),
+            "can_lock": cannot_lock(&self.guarantees).is_none(),
             "message": self.conclusion().2,
             "trials": self.results,
             "guarantees": self.guarantees,

@@ -3,6 +3,7 @@
 use std::{fmt::Display, io, ops::Index, time::Duration};
 
 use beadlock_checker::internal::{duration::shown, system_words};
+use clap::ValueEnum;
 use nix::errno::Errno;
 use serde::Serialize;
 
@@ -71,6 +72,11 @@ pub fn after(took: Duration) -> String {
     if took < Duration::from_millis(5) { "at once".to_owned() } else { format!("after {}", shown(took)) }
 }
 
+/// What a value is called in JSON and on the pipe: `flock_wakes`. Each has a name: none is hidden.
+pub fn word(value: impl ValueEnum) -> String {
+    value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+}
+
 /// The result of a trial, as JSON has it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct TrialResult {
@@ -98,7 +104,7 @@ impl TrialResult {
             Some(false) => trial.missing,
             None => trial.unknown,
         };
-        Self { name: trial.key.name(), ok, detail, means, to_type }
+        Self { name: word(trial.key), ok, detail, means, to_type }
     }
 
     /// The trial's name for people: `flock wakes`.

@@ -14,7 +14,7 @@ use clap::ValueEnum;
 use nix::errno::Errno;
 
 use super::bench::{Bench, FILE, GATE, is_bench};
-use super::results::TrialFailure;
+use super::results::{TrialFailure, word};
 use crate::{claim::event::wait_for, run::request::HelperRequest, words::of_no_process};
 
 /// How long a reply may take.
@@ -44,11 +44,6 @@ pub enum SecondReply {
     Busy,
     /// It is about to make a call that may block.
     Begun,
-}
-
-/// The word on the pipe.
-fn word(value: impl ValueEnum) -> String {
-    value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
 }
 
 /// A second process, as the first one has it; dropped, it is killed.

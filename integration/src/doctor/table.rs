@@ -43,13 +43,6 @@ macro_rules! trials {
     };
 }
 
-impl TrialKey {
-    /// As JSON has it: `flock_wakes`. Each has a name: none is hidden from [`ValueEnum`].
-    pub fn name(self) -> String {
-        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
-    }
-}
-
 trials! {
     FileSystem: directory::file_system,
         there: "only this machine writes it, so the gate covers everyone",

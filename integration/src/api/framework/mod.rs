@@ -86,7 +86,6 @@ mod failure;
 mod guard;
 mod locks;
 mod run;
-mod waiting;
 
 pub use declaration::CommandLock;
 pub use failure::Failure;
