@@ -79,51 +79,44 @@ pub fn flock_death(bench: &Bench<'_>) -> TrialOutcome {
     Ok("free again when its holder was killed".to_owned())
 }
 
-/// A lease; given up when this is dropped, before the file is closed.
-struct ReadLease<'f>(&'f File);
-
-impl<'f> ReadLease<'f> {
-    fn take(file: &'f File) -> Result<Self, TrialFailure> {
-        let begun = Instant::now();
-        loop {
-            match take_lease(file) {
-                Ok(()) => return Ok(Self(file)),
-                Err(Errno::EAGAIN) if begun.elapsed() < LEASE_PATIENCE => sleep(Duration::from_millis(2)),
-                Err(Errno::EAGAIN) => return Err(TrialFailure::missing("refused although nobody writes")),
-                Err(errno) => return Err(errno.into()),
-            }
-        }
-    }
-
-    /// Without a lease nothing more can be said of leases.
-    fn needed(file: &'f File) -> Result<Self, TrialFailure> {
-        Self::take(file).map_err(|_| TrialFailure::untried("no lease is granted here"))
-    }
-}
-
-impl Drop for ReadLease<'_> {
-    fn drop(&mut self) {
-        drop_lease(self.0);
-    }
-}
-
+/// A new file that nobody has open for writing.
 fn new_file(bench: &Bench<'_>) -> Result<File, TrialFailure> {
     drop(bench.create(FILE)?);
     Ok(bench.open(FILE)?)
 }
 
+/// Takes a lease, which ends when the file is closed at the latest.
+fn lease(file: &File) -> Result<(), TrialFailure> {
+    let begun = Instant::now();
+    loop {
+        match take_lease(file) {
+            Ok(()) => return Ok(()),
+            Err(Errno::EAGAIN) if begun.elapsed() < LEASE_PATIENCE => sleep(Duration::from_millis(2)),
+            Err(Errno::EAGAIN) => return Err(TrialFailure::missing("refused although nobody writes")),
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+}
+
+/// A new file with a lease. Without a lease nothing more can be said of leases.
+fn leased_file(bench: &Bench<'_>) -> Result<File, TrialFailure> {
+    let file = new_file(bench)?;
+    lease(&file).map_err(|_| TrialFailure::untried("no lease is granted here"))?;
+    Ok(file)
+}
+
 /// A lease is granted on a file that nobody has open for writing.
 pub fn lease_granted(bench: &Bench<'_>) -> TrialOutcome {
     let file = new_file(bench)?;
-    let _lease = ReadLease::take(&file)?;
+    lease(&file)?;
     ensure(lease_unbroken(&file), "it was granted, and there was none")?;
     Ok("a read lease was granted".to_owned())
 }
 
 /// A lease is refused while another process has the file open for writing.
 pub fn lease_refused(bench: &Bench<'_>) -> TrialOutcome {
-    let file = new_file(bench)?;
-    drop(ReadLease::needed(&file)?);
+    let file = leased_file(bench)?;
+    drop_lease(&file);
     let mut second = SecondProcess::start(bench)?;
     second.begin(SecondRequest::Write)?;
     if second.reply(LIMIT) != Ok(Some(SecondReply::Done)) {
@@ -132,17 +125,13 @@ pub fn lease_refused(bench: &Bench<'_>) -> TrialOutcome {
     match take_lease(&file) {
         Err(Errno::EAGAIN) => Ok("refused while another process had the file open for writing".to_owned()),
         Err(errno) => Err(errno.into()),
-        Ok(()) => {
-            drop_lease(&file);
-            Err(TrialFailure::missing("granted while another process had the file open for writing"))
-        }
+        Ok(()) => Err(TrialFailure::missing("granted while another process had the file open for writing")),
     }
 }
 
 /// A lease is broken when another process opens the file for writing, and that process goes on when it is given up.
 pub fn lease_broken(bench: &Bench<'_>) -> TrialOutcome {
-    let file = new_file(bench)?;
-    let lease = ReadLease::needed(&file)?;
+    let file = leased_file(bench)?;
     let mut second = SecondProcess::start(bench)?;
     second.begin(SecondRequest::Write)?;
     let begun = Instant::now();
@@ -155,7 +144,7 @@ pub fn lease_broken(bench: &Bench<'_>) -> TrialOutcome {
         ensure(!is_over, "another process opens the file for writing, and the lease stays")?;
     }
     let took = begun.elapsed();
-    drop(lease);
+    drop_lease(&file);
     let goes_on = early.is_some() || second.reply(LIMIT)?.is_some();
     ensure(goes_on, "broken, but the writer did not go on within 2 s")?;
     Ok(format!("broken {} when another process opened the file for writing", after(took)))

@@ -147,9 +147,8 @@ pub fn serve() -> u8 {
     let mut files = OpenFiles::default();
     for line in io::stdin().lock().lines().map_while(Result::ok) {
         let Ok(request) = SecondRequest::from_str(&line, false) else { return 2 };
-        let reply = files
-            .obey(request)
-            .map_or_else(|error| error.raw_os_error().unwrap_or(Errno::UnknownErrno as i32).to_string(), word);
+        let number = |error: io::Error| error.raw_os_error().unwrap_or(Errno::UnknownErrno as i32);
+        let reply = files.obey(request).map_or_else(|error| number(error).to_string(), word);
         if say(&reply).is_err() {
             break;
         }
@@ -157,10 +156,9 @@ pub fn serve() -> u8 {
     0
 }
 
+/// Stdout is flushed at the end of a line.
 fn say(reply: &str) -> io::Result<()> {
-    let mut stdout = io::stdout().lock();
-    stdout.write_all(format!("{reply}\n").as_bytes())?;
-    stdout.flush()
+    writeln!(io::stdout(), "{reply}")
 }
 
 /// What the second process has open.
@@ -185,7 +183,7 @@ impl OpenFiles {
             SecondRequest::Unlock => {
                 flock(self.gate()?, Flock::Unlock)?;
             }
-            SecondRequest::Create => match OpenOptions::new().write(true).create_new(true).open(FILE) {
+            SecondRequest::Create => match File::create_new(FILE) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(SecondReply::Busy),
                 created => drop(created?),
             },
