@@ -1,6 +1,6 @@
 //! The directory that a tool's locks lie in (REQ-F-033, REQ-F-032): one user's own.
 
-use std::fs::{self, DirBuilder, Metadata};
+use std::fs::{self, DirBuilder};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::{io, path::Path, path::PathBuf};
 
@@ -60,13 +60,31 @@ impl Directory {
     }
 }
 
+/// Makes one that only this user may write. The advice never names another directory: a process that follows it and one
+/// that does not would take two locks that do not exclude each other.
 fn make_own(dir: &Path) -> Result<(), Error> {
     let made = DirBuilder::new().mode(0o700).create(dir);
     if let Some(error) = made.err().filter(|error| error.kind() != io::ErrorKind::AlreadyExists) {
         return Err(failed(dir, &error));
     }
     let meta = fs::symlink_metadata(dir).map_err(|error| failed(dir, &error))?;
-    let Some(why) = mistrust(&meta, dir) else { return Ok(()) };
+    let (owner, us, mode) = (meta.uid(), geteuid().as_raw(), meta.mode() & 0o777);
+    let command = |template| to_type(template, &[Part::Path(dir)]);
+    let why = if meta.is_symlink() {
+        format!("it is a link; to see what it leads to: {}", command("ls -ld {}"))
+    } else if !meta.is_dir() {
+        format!("it is not a directory; to see what it is: {}", command("ls -ld {}"))
+    } else if owner != us {
+        let remove = command("sudo rm -r -- {}");
+        format!(
+            "it belongs to user {owner}, and this is user {us}. While it is there, nothing takes this lock. If nobody \
+             needs it, remove it as root: {remove}"
+        )
+    } else if mode & 0o022 != 0 {
+        format!("others may write it (mode {mode:03o}); {}", command("chmod 700 {}"))
+    } else {
+        return Ok(());
+    };
     let shown = escaped_path(dir);
     Err(refused(&shown, format!("the lock directory {shown} is not to be trusted: {why}")))
 }
@@ -105,29 +123,6 @@ fn check_above(dir: &Path) -> Result<(), Error> {
     };
     let shown = escaped_path(dir);
     Err(refused(&shown, format!("no lock directory can be trusted in {shown}: {why}")))
-}
-
-/// Why others could take the locks in `dir`, and what to do about it. The advice never names another directory: a
-/// process that follows it and one that does not would take two locks that do not exclude each other.
-fn mistrust(meta: &Metadata, dir: &Path) -> Option<String> {
-    let us = geteuid().as_raw();
-    let command = |template| to_type(template, &[Part::Path(dir)]);
-    if meta.is_symlink() {
-        Some(format!("it is a link; to see what it leads to: {}", command("ls -ld {}")))
-    } else if !meta.is_dir() {
-        Some(format!("it is not a directory; to see what it is: {}", command("ls -ld {}")))
-    } else if meta.uid() != us {
-        Some(format!(
-            "it belongs to user {}, and this is user {us}. While it is there, nothing takes this lock. If nobody needs \
-             it, remove it as root: {}",
-            meta.uid(),
-            command("sudo rm -r -- {}")
-        ))
-    } else if meta.mode() & 0o022 != 0 {
-        Some(format!("others may write it (mode {:03o}); {}", meta.mode() & 0o777, command("chmod 700 {}")))
-    } else {
-        None
-    }
 }
 
 fn refused(shown: &str, message: String) -> Error {

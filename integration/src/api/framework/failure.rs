@@ -5,8 +5,8 @@ use std::{any::Any, error::Error as StdError, fmt, iter::successors, time::Durat
 use crate::{Envelope, Request, error::Error};
 
 /// Why a command failed: what its envelope and its exit code say. `?` makes one of any error: [`Failure::CODE`], exit
-/// code 1, the words of the error and of its sources. Of beadlock's own [`Error`] it takes everything. An error that is not a
-/// [`std::error::Error`], such as `anyhow`'s, is given as words: `Failure::new(format!("{error:#}"))`.
+/// code 1, the words of the error and of its sources. Of beadlock's own [`Error`] it takes everything. An error that is
+/// not a [`std::error::Error`], such as `anyhow`'s, is given as words: `Failure::new(format!("{error:#}"))`.
 ///
 /// ```
 /// use beadlock::framework::Failure;
