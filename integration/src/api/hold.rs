@@ -9,25 +9,25 @@ use beadlock_checker::internal::{facts::random_id, sys::process_id};
 
 use crate::claim::attendant::{Attendant, Stopped, Unattended};
 use crate::claim::loss::{self, Loss};
+use crate::claim::{
+    asking::Asking, claiming::Claiming, command::holder_name, nested, release::release, target::Target,
+};
 #[cfg(any(doc, test))]
 use crate::error::Code;
+use crate::error::Error;
 use crate::protocol::{Acceptance, directory, process_words, resolve};
-use crate::{
-    claim::asking::Asking, claim::claiming::Claiming, claim::command::holder_name, claim::nested,
-    claim::release::release, claim::target::Target,
-};
-use crate::{error::Error, settings::check_holder, settings::environment::Environment, settings::wait::Wait};
+use crate::settings::{check_holder, environment::Environment, wait::Wait};
 
 /// A claim to be made: on what, under which name, how patiently.
 #[derive(Debug, Clone)]
 #[must_use = "nothing is claimed before `claim`"]
 pub struct Hold {
     /// As a command line names it; without a name what it finds.
-    target: Option<OsString>,
-    holder: String,
-    wait: Wait,
-    drain: Option<Duration>,
-    options: Options,
+    pub(super) target: Option<OsString>,
+    pub(super) holder: String,
+    pub(super) wait: Wait,
+    pub(super) drain: Option<Duration>,
+    pub(super) options: Options,
 }
 
 impl Hold {
@@ -102,43 +102,33 @@ impl Hold {
     }
 
     fn claim_in(self, environment: &Environment, attendant: &mut impl Attendant) -> Result<Claim, Stopped> {
-        let Self { target, holder, wait, drain, options } = self;
-        check_holder(&holder)?;
-        let target = resolve(target.as_deref(), environment, Acceptance::Any)?;
+        check_holder(&self.holder)?;
+        let target = resolve(self.target.as_deref(), environment, Acceptance::Any)?;
         if let Some(why) = target.protocol.not_for_a_guard(&target) {
             return Err(Error::usage(why).into());
         }
         target.refuse_tracked()?;
-        let wish = Wish { target, holder: &holder, wait, drain: wait.drain(drain), options };
-        wish.claim(environment, attendant)
+        self.claim_on(target, environment, attendant)
     }
-}
 
-#[derive(Debug)]
-pub(crate) struct Wish<'a> {
-    pub target: Target,
-    /// A name that is fit for a holder's.
-    pub holder: &'a str,
-    /// For how long a holder is waited for.
-    pub wait: Wait,
-    pub drain: Duration,
-    pub options: Options,
-}
-
-impl Wish<'_> {
-    /// Claims it, or stands under the outer claim that this process runs under.
-    pub fn claim(self, environment: &Environment, attendant: &mut impl Attendant) -> Result<Claim, Stopped> {
-        let Self { target, holder, wait, drain, options } = self;
+    /// Claims this target, or stands under the outer claim that this process runs under.
+    pub(super) fn claim_on(
+        self,
+        target: Target,
+        environment: &Environment,
+        attendant: &mut impl Attendant,
+    ) -> Result<Claim, Stopped> {
+        let Self { holder, wait, options, .. } = self;
+        let (process, drain) = (process_id(), wait.drain(self.drain));
         nested::refuse_inside_a_cycle(&target, environment)?;
         if let Some(id) = nested::outer_claim(&target, environment) {
-            return Ok(Claim { held: None, process: process_id(), id, target, patience: drain });
+            return Ok(Claim { held: None, process, id, target, patience: drain });
         }
         let id = random_id();
-        let pid = process_id();
-        let says = &process_words().of(holder.to_owned(), id.clone());
-        let claiming = Claiming { target: &target, pid, says, wait, drain, options };
+        let says = &process_words().of(holder, id.clone());
+        let claiming = Claiming { target: &target, pid: process, says, wait, drain, options };
         let held = claiming.claim(attendant, |_| ())?;
-        Ok(Claim { held: Some(held), process: pid, id, target, patience: drain })
+        Ok(Claim { held: Some(held), process, id, target, patience: drain })
     }
 }
 

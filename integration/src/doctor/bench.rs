@@ -1,40 +1,109 @@
-//! The bench: a private directory inside the one that is examined, where everything is tried. It is empty again and
-//! gone at the end; what a crash leaves is swept by the next one, once its process is dead.
+//! Where the trials are made: the directory that is examined, and the bench, a private directory inside it. The bench
+//! is gone at the end; what a crash leaves of one is swept by the next doctor, once its process is dead.
 #![expect(
     clippy::disallowed_methods,
     reason = "it removes the files and directories that it has made, by their own names"
 )]
 
-use std::ffi::{CStr, OsStr};
-use std::fs::File;
+use std::ffi::OsStr;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::thread::sleep;
 use std::time::{Duration, Instant};
+use std::{fs::File, io, thread::sleep};
 
 use beadlock_checker::internal::facts::{Ids, Liveness, hostname, random_id};
-use beadlock_checker::internal::process;
+use beadlock_checker::internal::{escape::escaped_path, process, system_words};
 use nix::dir::Dir;
 use nix::errno::Errno;
-use nix::fcntl::{AtFlags, OFlag, openat};
+use nix::fcntl::{AtFlags, OFlag, open, openat};
 use nix::sys::stat::{FileStat, Mode, SFlag, fstat, fstatat, mkdirat};
+use nix::sys::statvfs::{Statvfs, fstatvfs};
 use nix::unistd::{UnlinkatFlags, geteuid, unlinkat};
 
+use super::results::TrialFailure;
+use crate::error::{Code, Error};
+use crate::protocol::{Acceptance, resolve};
+use crate::settings::environment::Environment;
+
 /// Agents and git ignore what is called so, as they do the lock file itself.
-pub const PREFIX: &str = ".exclusive-lock.doctor-";
-/// A directory on it: the stand-in for the one that a gate is taken on.
-pub const GATE: &CStr = c"gate";
-/// The file on it that two processes share.
-pub const FILE: &CStr = c"file";
+const PREFIX: &str = ".exclusive-lock.doctor-";
+/// A directory on the bench: the stand-in for the one that a gate is taken on.
+pub const GATE: &str = "gate";
+/// The file on the bench that two processes share.
+pub const FILE: &str = "file";
 /// After so many seconds nobody can be at it any more, whatever a PID means there.
 const OLD: i64 = 3600;
 /// How long files that were open a moment ago may stay, as they do on FUSE and NFS.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-const DIRECTORY: OFlag = OFlag::O_RDONLY.union(OFlag::O_DIRECTORY).union(OFlag::O_NOFOLLOW).union(OFlag::O_CLOEXEC);
+const DIRECTORY: OFlag = OFlag::O_RDONLY.union(OFlag::O_DIRECTORY).union(OFlag::O_CLOEXEC);
+const OUR_DIRECTORY: OFlag = DIRECTORY.union(OFlag::O_NOFOLLOW);
+
+#[derive(Debug)]
+pub struct ExaminedDirectory {
+    /// Open for as long as it is examined, but neither for reading nor for the gate.
+    pub dir: OwnedFd,
+    /// Without links and redirects.
+    pub path: PathBuf,
+    /// How it was named or found, for lines.
+    pub given: String,
+    /// The directory that was named, where that is only the one above the database.
+    pub above: Option<String>,
+}
+
+impl ExaminedDirectory {
+    /// The directory that was named. Without a name the database that is found; for a directory that is not a
+    /// database and holds one, `.beads`, that one. A plain directory is examined as it is.
+    ///
+    /// # Errors
+    /// As everywhere: exit 1 when it is not there, 2 when the command line is wrong.
+    pub fn resolve(named: Option<&OsStr>, environment: &Environment) -> Result<Self, Error> {
+        let (found, above) = match (resolve(named, environment, Acceptance::Any), named) {
+            (Err(error), Some(dir)) if error.code() == Code::Usage => {
+                // Whatever is wrong with the name itself is as wrong with this one.
+                let below = Path::new(dir).join(".beads");
+                let found = resolve(Some(below.as_os_str()), environment, Acceptance::Any).map_err(|_| error)?;
+                (found, Some(escaped_path(Path::new(dir))))
+            }
+            (found, _) => (found?, None),
+        };
+        let path = found.dir().to_owned();
+        let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+        let dir = open(&path, flags, Mode::empty()).map_err(|errno| {
+            let (shown, error) = (escaped_path(&path), io::Error::from(errno));
+            Error::io(format!("failed to open {shown}: {}", system_words(&error)), error.kind())
+        })?;
+        Ok(Self { dir, path, given: found.given, above })
+    }
+}
+
+/// What a trial is given.
+#[derive(Debug)]
+pub struct TrialSite<'a> {
+    pub directory: &'a ExaminedDirectory,
+    /// The working directory, for what is to be typed.
+    pub cwd: &'a Path,
+    /// What is free on the file system, asked before the bench takes its part.
+    pub free: nix::Result<Statvfs>,
+    pub made: nix::Result<Bench<'a>>,
+}
+
+impl<'a> TrialSite<'a> {
+    /// Makes the bench.
+    pub fn prepare(directory: &'a ExaminedDirectory, cwd: &'a Path) -> Self {
+        let free = fstatvfs(&directory.dir);
+        Self { directory, cwd, free, made: Bench::make(directory) }
+    }
+
+    /// The bench, empty but for the gate. Fails when none could be made.
+    pub fn bench(&self) -> Result<&Bench<'a>, TrialFailure> {
+        let bench = self.made.as_ref().map_err(|_| TrialFailure::untried("nothing can be made here"))?;
+        let _ = empty(bench.above, &bench.name, &[GATE]);
+        Ok(bench)
+    }
+}
 
 /// A private directory; dropped, it is removed.
 #[derive(Debug)]
@@ -46,55 +115,48 @@ pub struct Bench<'a> {
 }
 
 impl<'a> Bench<'a> {
-    /// Makes one in `above`, whose path is `path`, and sweeps there what dead ones have left.
-    pub fn make(above: BorrowedFd<'a>, path: &Path) -> nix::Result<Self> {
+    /// Makes one in the directory, and sweeps there what dead ones have left.
+    fn make(directory: &'a ExaminedDirectory) -> nix::Result<Self> {
+        let above = directory.dir.as_fd();
         let name = format!("{PREFIX}{}-{}{}", std::process::id(), here(), &random_id()[..8]);
         mkdirat(above, name.as_str(), Mode::S_IRWXU)?;
-        let opened = openat(above, name.as_str(), DIRECTORY, Mode::empty());
+        let opened = openat(above, name.as_str(), OUR_DIRECTORY, Mode::empty());
         let dir = opened.inspect_err(|_| {
             let _ = unlinkat(above, name.as_str(), UnlinkatFlags::RemoveDir);
         })?;
-        let bench = Self { above, path: path.join(&name), name, dir };
+        let bench = Self { above, path: directory.path.join(&name), name, dir };
         mkdirat(&bench.dir, GATE, Mode::S_IRWXU)?;
         bench.sweep();
         Ok(bench)
     }
 
-    /// Its path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
     /// Creates a file that is not there yet, for reading and writing.
-    pub fn create(&self, name: &CStr) -> nix::Result<File> {
+    pub fn create(&self, name: &str) -> nix::Result<File> {
         let flags = OFlag::O_RDWR | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_CLOEXEC;
         openat(&self.dir, name, flags, Mode::from_bits_truncate(0o644)).map(File::from)
     }
 
     /// Opens what is there for reading: a file or a directory.
-    pub fn open(&self, name: &CStr) -> nix::Result<File> {
+    pub fn open(&self, name: &str) -> nix::Result<File> {
         openat(&self.dir, name, OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC, Mode::empty()).map(File::from)
     }
 
     /// What a file holds.
-    pub fn read(&self, name: &CStr) -> std::io::Result<String> {
-        let mut text = String::new();
-        self.open(name)?.read_to_string(&mut text)?;
-        Ok(text)
-    }
-
-    /// Removes what a trial has left, so that the next one begins with an empty bench.
-    pub fn tidy(&self) {
-        let _ = empty(self.above, &self.name, &[GATE]);
+    pub fn read(&self, name: &str) -> io::Result<String> {
+        io::read_to_string(self.open(name)?)
     }
 
     /// Removes all of it, patiently; fails as the last attempt did.
     pub fn clear(&self) -> nix::Result<()> {
-        let deadline = Instant::now() + PATIENCE;
+        let begun = Instant::now();
         loop {
             match remove(self.above, &self.name) {
                 Ok(()) | Err(Errno::ENOENT) => return Ok(()),
-                Err(errno) if Instant::now() >= deadline => return Err(errno),
+                Err(errno) if begun.elapsed() >= PATIENCE => return Err(errno),
                 Err(_) => sleep(Duration::from_millis(10)),
             }
         }
@@ -102,8 +164,7 @@ impl<'a> Bench<'a> {
 
     /// Removes what dead processes of this machine have left, and what is an hour older than this one.
     fn sweep(&self) {
-        let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
-        let Ok(mut above) = Dir::openat(self.above, c".", flags, Mode::empty()) else { return };
+        let Ok(mut above) = Dir::openat(self.above, c".", DIRECTORY, Mode::empty()) else { return };
         let Ok(now) = fstat(&self.dir) else { return };
         // An error is not passed by reading on.
         for entry in above.iter().map_while(Result::ok) {
@@ -155,13 +216,13 @@ fn remove(above: BorrowedFd<'_>, name: &str) -> nix::Result<()> {
 }
 
 /// Removes what lies in the directory, but for what is to be `kept`.
-fn empty(above: BorrowedFd<'_>, name: &str, kept: &[&CStr]) -> nix::Result<()> {
-    let mut dir = Dir::openat(above, name, DIRECTORY, Mode::empty())?;
+fn empty(above: BorrowedFd<'_>, name: &str, kept: &[&str]) -> nix::Result<()> {
+    let mut dir = Dir::openat(above, name, OUR_DIRECTORY, Mode::empty())?;
     let names: Vec<_> = dir.iter().map_while(Result::ok).map(|entry| entry.file_name().to_owned()).collect();
-    let is_gone = |name: &CStr| !kept.contains(&name) && !matches!(name.to_bytes(), b"." | b"..");
-    for name in names.iter().map(|name| name.as_c_str()).filter(|name| is_gone(name)) {
-        if unlinkat(&dir, name, UnlinkatFlags::NoRemoveDir).is_err() {
-            let _ = unlinkat(&dir, name, UnlinkatFlags::RemoveDir);
+    let stays = |name: &[u8]| [".", ".."].iter().chain(kept).any(|kept| kept.as_bytes() == name);
+    for name in names.iter().filter(|name| !stays(name.to_bytes())) {
+        if unlinkat(&dir, name.as_c_str(), UnlinkatFlags::NoRemoveDir).is_err() {
+            let _ = unlinkat(&dir, name.as_c_str(), UnlinkatFlags::RemoveDir);
         }
     }
     Ok(())
@@ -169,5 +230,5 @@ fn empty(above: BorrowedFd<'_>, name: &str, kept: &[&CStr]) -> nix::Result<()> {
 
 /// True in a bench: where the second process may work.
 pub fn is_bench(path: &Path) -> bool {
-    path.file_name().is_some_and(|name| OsStr::as_bytes(name).starts_with(PREFIX.as_bytes()))
+    path.file_name().is_some_and(|name| name.as_bytes().starts_with(PREFIX.as_bytes()))
 }

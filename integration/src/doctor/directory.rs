@@ -1,25 +1,30 @@
-//! The directory itself and the file system that it is on.
+//! Trials of the directory and its file system, of git there, and of the machine.
 
-use std::fs;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::{ffi::OsStr, fs};
 
-use beadlock_checker::internal::escape::escaped;
-use beadlock_checker::internal::{FileSystem, Reach, system_words};
+use beadlock_checker::internal::facts::{Ids, hostname};
+use beadlock_checker::internal::{FileSystem, Reach, escape::escaped, system_words};
 use nix::errno::Errno;
 use nix::fcntl::{OFlag, openat};
 use nix::sys::stat::{Mode, fstat};
+use nix::sys::statfs::{PROC_SUPER_MAGIC, statfs};
 use nix::unistd::geteuid;
 
-use super::outcome::{TrialFailure, TrialOutcome, ensure, seen};
-use super::site::TrialSite;
+use super::bench::TrialSite;
+use super::results::{TrialFailure, TrialOutcome, ensure, seen};
+use crate::ignored::{GitAnswer, IgnoreAdvice};
+
+/// One of each kind of file that lies beside a lock: aside, an unfinished one, a record that `break` has kept.
+pub const SIDE_FILES: [&str; 3] =
+    [".exclusive-lock.aside", ".exclusive-lock.tmp-1-00000000", ".exclusive-lock.broken-20260101T000000Z.json"];
 
 /// What is known of the file system, and where it is mounted.
 pub fn file_system(site: &TrialSite<'_>) -> TrialOutcome {
-    let found = FileSystem::of(site.directory).map_err(of_statfs)?;
-    let mount = mount_of(site.directory.as_fd());
-    let name = name_of(found.name, mount.as_ref().map(|mount| mount.kind.as_str()), found.magic);
-    let at = mount.map(|mount| format!(", mounted at {}", escaped(&mount.point))).unwrap_or_default();
-    let detail = name + &at;
+    let found = FileSystem::of(&site.directory.dir).map_err(of_statfs)?;
+    let (kind, point) = mount_of(site.directory.dir.as_fd()).unzip();
+    let at = point.map(|point| format!(", mounted at {}", escaped(&point))).unwrap_or_default();
+    let detail = name_of(found.name, kind.as_deref(), found.magic) + &at;
     match found.reach {
         Reach::Local | Reach::Shared => seen(found.reach == Reach::Local, detail),
         Reach::Unknown => {
@@ -58,41 +63,26 @@ fn name_of(ours: Option<&str>, kind: Option<&str>, magic: i64) -> String {
     }
 }
 
-/// What the kernel says of a mount; untrusted.
-#[derive(Debug, PartialEq, Eq)]
-struct MountLine {
-    kind: String,
-    point: String,
-}
-
-/// `None` where it is not to be seen, as in a chroot.
-fn mount_of(dir: BorrowedFd<'_>) -> Option<MountLine> {
+/// The type and the place of the mount that `dir` is on, both untrusted. `None` where it is not to be seen, as in a
+/// chroot.
+fn mount_of(dir: BorrowedFd<'_>) -> Option<(String, String)> {
     let info = fs::read_to_string(format!("/proc/self/fdinfo/{}", dir.as_raw_fd())).ok()?;
     let id = info.lines().find_map(|line| line.strip_prefix("mnt_id:"))?.trim();
     let mounts = fs::read("/proc/self/mountinfo").ok()?;
     let mounts = String::from_utf8_lossy(&mounts);
-    mounts.lines().find(|line| line.split(' ').next() == Some(id)).and_then(MountLine::parse)
+    mounts.lines().find(|line| line.split(' ').next() == Some(id)).and_then(kind_and_point)
 }
 
-impl MountLine {
-    /// `36 35 98:0 /root /mnt\040x rw,noatime master:1 - fuse.bindfs src rw`
-    fn parse(line: &str) -> Option<Self> {
-        let (before, after) = line.split_once(" - ")?;
-        Some(Self { kind: unescaped(after.split(' ').next()?), point: unescaped(before.split(' ').nth(4)?) })
-    }
+/// Of `36 35 98:0 /root /mnt\040x rw,noatime master:1 - fuse.bindfs src rw`.
+fn kind_and_point(line: &str) -> Option<(String, String)> {
+    let (before, after) = line.split_once(" - ")?;
+    Some((unescaped(after.split(' ').next()?), unescaped(before.split(' ').nth(4)?)))
 }
 
-/// Blanks and the like are octal there: `\040`.
+/// The kernel escapes these alone. The backslash comes last, for every escape begins with one.
 fn unescaped(word: &str) -> String {
-    let mut bytes = Vec::new();
-    let mut rest = word.as_bytes();
-    while let [first, after @ ..] = rest {
-        let octal = after.get(..3).and_then(|digits| std::str::from_utf8(digits).ok());
-        let byte = octal.and_then(|digits| u8::from_str_radix(digits, 8).ok()).filter(|_| *first == b'\\');
-        bytes.push(byte.unwrap_or(*first));
-        rest = if byte.is_some() { &after[3..] } else { after };
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
+    let escapes = [(r"\040", " "), (r"\011", "\t"), (r"\012", "\n"), (r"\043", "#"), (r"\134", r"\")];
+    escapes.into_iter().fold(word.to_owned(), |word, (escape, meant)| word.replace(escape, meant))
 }
 
 /// Whether there are a block and an inode left for this user.
@@ -128,13 +118,13 @@ fn size(bytes: u128) -> String {
 
 /// Whether the directory can be opened for reading. It is not locked: that would be the gate.
 pub fn gate_opens(site: &TrialSite<'_>) -> TrialOutcome {
-    openat(site.directory, c".", OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC, Mode::empty())?;
+    openat(&site.directory.dir, ".", OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC, Mode::empty())?;
     Ok("the directory can be opened for reading".to_owned())
 }
 
 /// Whose it is.
 pub fn owner(site: &TrialSite<'_>) -> TrialOutcome {
-    judged_owner(fstat(site.directory)?.st_uid, geteuid().as_raw())
+    judged_owner(fstat(&site.directory.dir)?.st_uid, geteuid().as_raw())
 }
 
 fn judged_owner(owner: u32, user: u32) -> TrialOutcome {
@@ -144,7 +134,7 @@ fn judged_owner(owner: u32, user: u32) -> TrialOutcome {
 
 /// Which other users may write.
 pub fn private(site: &TrialSite<'_>) -> TrialOutcome {
-    judged_mode(fstat(site.directory)?.st_mode & 0o7777)
+    judged_mode(fstat(&site.directory.dir)?.st_mode & 0o7777)
 }
 
 fn judged_mode(mode: u32) -> TrialOutcome {
@@ -158,6 +148,48 @@ fn judged_mode(mode: u32) -> TrialOutcome {
     seen(mode & 0o022 == 0, format!("mode {mode:04o}{note}"))
 }
 
+/// `/proc` is the kernel's own, and shows the processes of this PID namespace.
+pub fn proc() -> TrialOutcome {
+    ensure(statfs("/proc")?.filesystem_type() == PROC_SUPER_MAGIC, "/proc is not the kernel's")?;
+    let me = std::process::id().to_string();
+    ensure(fs::read_link("/proc/self")?.as_os_str() == me.as_str(), "/proc is of another PID namespace")?;
+    Ok("/proc is of this PID namespace".to_owned())
+}
+
+/// The host name, which a lock file names.
+pub fn host_name() -> TrialOutcome {
+    let name = hostname().ok_or_else(|| TrialFailure::missing("none, or it cannot be read"))?;
+    Ok(escaped(&name).to_string())
+}
+
+/// The machine id, which is not shown.
+pub fn machine_id() -> TrialOutcome {
+    ensure(Ids::current().machine_id.is_some(), "no /etc/machine-id, or an empty one")?;
+    Ok("known".to_owned())
+}
+
+/// The kernel's boot id.
+pub fn boot_id() -> TrialOutcome {
+    let is_known = Ids::current().boot_id.is_some();
+    ensure(is_known, "none from the kernel itself; containers often have another")?;
+    Ok("known".to_owned())
+}
+
+/// Git ignores all files of these `names`, which are `shown` as one.
+pub fn ignored_by_git(site: &TrialSite<'_>, shown: &str, names: &[&str]) -> TrialOutcome {
+    match GitAnswer::about(&site.directory.path, names) {
+        GitAnswer::NoWorkTree => Ok("it is not in a git work tree".to_owned()),
+        GitAnswer::Ignored => Ok(format!("git ignores {shown}")),
+        GitAnswer::NotIgnored(name) => {
+            let such = if name == shown { String::new() } else { format!(", such as {name}") };
+            let advice = IgnoreAdvice { dir: &site.directory.path, name: OsStr::new(".exclusive-lock"), cwd: site.cwd };
+            let failure = TrialFailure::missing(format!("git does not ignore {shown}{such}"));
+            Err(TrialFailure { to_type: Some(advice.to_type()), ..failure })
+        }
+        GitAnswer::Unknown(why) => Err(TrialFailure::untried(why)),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -165,9 +197,9 @@ mod tests {
     #[test]
     fn a_mount_is_read_whatever_it_is_called() {
         let line = r"36 35 98:0 / /mnt\040a\134b rw,noatime master:1 shared:2 - fuse.bindfs /src rw";
-        let expected = MountLine { kind: "fuse.bindfs".to_owned(), point: r"/mnt a\b".to_owned() };
-        assert_eq!(MountLine::parse(line), Some(expected));
-        assert_eq!(MountLine::parse("36 35 98:0 /"), None);
+        assert_eq!(kind_and_point(line), Some(("fuse.bindfs".to_owned(), r"/mnt a\b".to_owned())));
+        assert_eq!(kind_and_point("36 35 98:0 /"), None);
+        assert_eq!(unescaped(r"a\134040"), r"a\040", "a backslash before digits");
         assert_eq!(unescaped(r"a\04"), r"a\04", "not whole");
         assert_eq!(unescaped(r"\777\999"), r"\777\999", "no byte");
     }

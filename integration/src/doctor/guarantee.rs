@@ -2,31 +2,25 @@
 
 use serde::Serialize;
 
-use super::results::TrialResults;
-use super::table::TrialKey as Key;
+use super::{results::TrialResult, results::TrialResults, table::TrialKey as Key};
 
 /// Whether a promise holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Holds {
-    /// Whole.
     Yes,
     /// In part, or in a weaker way.
     Limited,
     /// What it rests on could not be tried.
     Unknown,
-    /// Not here.
     No,
 }
 
 /// A promise, and what becomes of it here; as JSON has it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Guarantee {
-    /// The name.
     pub name: &'static str,
-    /// Whether it holds.
     pub holds: Holds,
-    /// What is promised.
     pub promise: &'static str,
     /// How, how far, or why not.
     pub how: String,
@@ -47,9 +41,9 @@ fn no(why: impl Into<String>) -> Judgement {
 }
 
 /// By a trial that is needed: not there, or not known.
-fn without(results: &TrialResults, key: Key, then: &str) -> Judgement {
-    let holds = if results.misses(key) { Holds::No } else { Holds::Unknown };
-    (holds, format!("{}{then}", results.says(key)))
+fn without(needed: &TrialResult, then: &str) -> Judgement {
+    let holds = if needed.ok == Some(false) { Holds::No } else { Holds::Unknown };
+    (holds, format!("{}{then}", needed.says()))
 }
 
 /// In full where only this machine writes the file system, else so far.
@@ -57,45 +51,39 @@ fn by_who_writes(results: &TrialResults, full: &str, so_far: &str) -> Judgement 
     if results.has(Key::FileSystem) { yes(full) } else { limited(so_far) }
 }
 
-/// What is promised where the trials ended so.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Guarantees(pub Vec<Guarantee>);
-
 const CLAIM: &str = "claim";
 const DRAIN: &str = "drain";
 
-impl Guarantees {
-    /// Judges.
-    pub fn of(results: &TrialResults) -> Self {
-        type Judge = fn(&TrialResults) -> Judgement;
-        let all: [(&str, &str, Judge); 7] = [
-            (CLAIM, "a lock can be claimed, and is whole from the moment it can be seen", claim),
-            (DRAIN, "no cycle runs beside a claim, not even one that began before", drain),
-            ("live_lock", "a lock that may belong to somebody alive is never removed", live_lock),
-            ("stale_lock", "a lock whose process is gone needs no person to remove it", stale_lock),
-            ("wake", "who waits goes on at once", wake),
-            ("proof", "a death that a PID cannot show can be proved (--reap-proven-dead)", proof),
-            ("privacy", "other users can neither remove nor replace a lock", privacy),
-        ];
-        let judged = all.into_iter().map(|(name, promise, judge)| {
-            let (holds, how) = judge(results);
-            Guarantee { name, holds, promise, how }
-        });
-        Self(judged.collect())
-    }
+/// What is promised where the trials ended so.
+pub fn guarantees(results: &TrialResults) -> Vec<Guarantee> {
+    type Judge = fn(&TrialResults) -> Judgement;
+    let all: [(&str, &str, Judge); 7] = [
+        (CLAIM, "a lock can be claimed, and is whole from the moment it can be seen", claim),
+        (DRAIN, "no cycle runs beside a claim, not even one that began before", drain),
+        ("live_lock", "a lock that may belong to somebody alive is never removed", live_lock),
+        ("stale_lock", "a lock whose process is gone needs no person to remove it", stale_lock),
+        ("wake", "who waits goes on at once", wake),
+        ("proof", "a death that a PID cannot show can be proved (--reap-proven-dead)", proof),
+        ("privacy", "other users can neither remove nor replace a lock", privacy),
+    ];
+    let judged = all.into_iter().map(|(name, promise, judge)| {
+        let (holds, how) = judge(results);
+        Guarantee { name, holds, promise, how }
+    });
+    judged.collect()
+}
 
-    /// Why no lock is worth anything here, in a sentence; `None`: they are. Without a gate a claim does not keep out
-    /// the cycle that is running, which is the first thing that a lock is for.
-    pub fn cannot_lock(&self) -> Option<String> {
-        let fails = |name| self.0.iter().find(|one| one.name == name && one.holds == Holds::No);
-        let claim = fails(CLAIM).map(|one| format!("nothing can be locked here: {}", one.how));
-        claim.or_else(|| fails(DRAIN).map(|one| format!("no lock can be relied on here: {}", one.how)))
-    }
+/// Why no lock is worth anything here, in a sentence; `None`: they are. Without a gate a claim does not keep out
+/// the cycle that is running, which is the first thing that a lock is for.
+pub fn cannot_lock(guarantees: &[Guarantee]) -> Option<String> {
+    let fails = |name| guarantees.iter().find(|one| one.name == name && one.holds == Holds::No);
+    let claim = fails(CLAIM).map(|one| format!("nothing can be locked here: {}", one.how));
+    claim.or_else(|| fails(DRAIN).map(|one| format!("no lock can be relied on here: {}", one.how)))
 }
 
 fn claim(results: &TrialResults) -> Judgement {
     let has = |key| results.has(key);
-    let cannot = |key| no(format!("no lock file can be made: {}", results.why(key)));
+    let cannot = |key| no(format!("no lock file can be made: {}", results[key].why()));
     match () {
         () if !has(Key::Writable) => cannot(Key::Writable),
         () if results.misses(Key::HostName) => {
@@ -116,24 +104,24 @@ const EXCLUSION: [Key; 2] = [Key::FlockProcesses, Key::FlockDescriptors];
 /// Why there is no gate.
 fn no_gate(results: &TrialResults) -> Option<String> {
     if !results.has(Key::GateOpens) {
-        let why = results.detail(Key::GateOpens);
+        let why = &results[Key::GateOpens].detail;
         return Some(format!("there is no gate, the directory cannot be opened: {why}"));
     }
     let missing = EXCLUSION.into_iter().find(|key| results.misses(*key))?;
-    Some(format!("there is no gate, {}", results.says(missing)))
+    Some(format!("there is no gate, {}", results[missing].says()))
 }
 
 fn drain(results: &TrialResults) -> Judgement {
     if let Some(why) = no_gate(results) {
         return no(why);
     }
-    if let Some(key) = results.first_without(&EXCLUSION) {
-        return without(results, key, "");
+    if let Some(needed) = results.first_without(&EXCLUSION) {
+        return without(needed, "");
     }
-    if let Some(key) = results.first_without(&[Key::FlockWakes, Key::FlockDeath]) {
-        return limited(results.says(key));
+    if let Some(trial) = results.first_without(&[Key::FlockWakes, Key::FlockDeath]) {
+        return limited(trial.says());
     }
-    match results.ok(Key::FileSystem) {
+    match results[Key::FileSystem].ok {
         Some(true) => yes("a running cycle is waited for, by flock on the directory"),
         Some(false) => limited("a running cycle is waited for on this machine only"),
         None => limited("a running cycle is waited for on this machine; whether another writes here is not known"),
@@ -151,15 +139,15 @@ fn live_lock(results: &TrialResults) -> Judgement {
     if !has(Key::FileSystem) && !has(Key::MachineId) {
         return limited("of two machines of one name without machine ids, one may take the other's lock for dead");
     }
-    match results.ok(Key::LeaseGranted) {
-        None => without(results, Key::LeaseGranted, "; by comparison at least"),
+    match results[Key::LeaseGranted].ok {
+        None => without(&results[Key::LeaseGranted], "; by comparison at least"),
         Some(false) if has(Key::Timestamps) => limited("by comparison: two writers at once could lose a claim"),
         Some(false) => limited(
             "by comparison: two writers at once could lose a claim; times are coarse here, so one that writes as \
              much as there was may not show",
         ),
         Some(true) => match results.first_without(&[Key::LeaseRefused, Key::LeaseBroken]) {
-            Some(key) => limited(format!("not every writer may be seen, {}", results.says(key))),
+            Some(trial) => limited(format!("not every writer may be seen, {}", trial.says())),
             None => by_who_writes(results, "watched by lease", "watched by lease, against this machine's writers only"),
         },
     }
@@ -170,10 +158,10 @@ fn stale_lock(results: &TrialResults) -> Judgement {
         return no(format!("{why}; a person removes it"));
     }
     if !results.has(Key::Writable) {
-        return no(format!("nothing can be removed: {}", results.detail(Key::Writable)));
+        return no(format!("nothing can be removed: {}", results[Key::Writable].detail));
     }
     if !results.has(Key::RenameNoreplace) && !results.has(Key::HardLink) {
-        return without(results, Key::RenameNoreplace, "; else a person removes it");
+        return without(&results[Key::RenameNoreplace], "; else a person removes it");
     }
     if !results.has(Key::HostName) {
         return no("this machine has no host name, so no lock is known to be its own; a person removes it");
@@ -183,14 +171,14 @@ fn stale_lock(results: &TrialResults) -> Judgement {
 }
 
 fn wake(results: &TrialResults) -> Judgement {
-    match results.first_without(&[Key::Notify, Key::Pidfd]) {
-        Some(Key::Notify) => limited("by polling, up to every 2 s"),
-        Some(_) => limited("after a release; after a holder's death by polling, up to every 2 s"),
-        None => {
-            let here = "for what this machine does; for others by polling, up to every 2 s";
-            by_who_writes(results, "by inotify and pidfd", here)
-        }
+    if !results.has(Key::Notify) {
+        return limited("by polling, up to every 2 s");
     }
+    if !results.has(Key::Pidfd) {
+        return limited("after a release; after a holder's death by polling, up to every 2 s");
+    }
+    let here = "for what this machine does; for others by polling, up to every 2 s";
+    by_who_writes(results, "by inotify and pidfd", here)
 }
 
 fn proof(results: &TrialResults) -> Judgement {
@@ -211,20 +199,19 @@ fn proof(results: &TrialResults) -> Judgement {
 
 fn privacy(results: &TrialResults) -> Judgement {
     match results.first_without(&[Key::Private, Key::Owner]) {
-        Some(key) => no(results.detail(key)),
-        None => yes(results.detail(Key::Private)),
+        Some(trial) => no(&trial.detail),
+        None => yes(&results[Key::Private].detail),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::outcome::TrialFailure;
-    use super::super::results::TrialResult;
+    use super::super::results::TrialFailure;
     use super::super::table::{TRIALS, Trial};
     use super::*;
 
     /// Everything is there but `missing` and `unknown`.
-    fn judged(missing: &[Key], unknown: &[Key]) -> Guarantees {
+    fn judged(missing: &[Key], unknown: &[Key]) -> Vec<Guarantee> {
         let result = |trial: &Trial| {
             let outcome = match &trial.key {
                 key if missing.contains(key) => Err(TrialFailure::missing("refused")),
@@ -233,11 +220,11 @@ mod tests {
             };
             TrialResult::of(trial, outcome)
         };
-        Guarantees::of(&TrialResults(TRIALS.iter().map(result).collect()))
+        guarantees(&TrialResults(TRIALS.iter().map(result).collect()))
     }
 
-    fn holds(guarantees: &Guarantees) -> Vec<Holds> {
-        guarantees.0.iter().map(|guarantee| guarantee.holds).collect()
+    fn holds(guarantees: &[Guarantee]) -> Vec<Holds> {
+        guarantees.iter().map(|guarantee| guarantee.holds).collect()
     }
 
     #[test]
@@ -267,7 +254,7 @@ mod tests {
             let guarantees = judged(missing, &[]);
             assert_eq!(holds(&guarantees), expected, "without {missing:?}: {guarantees:#?}");
             let cannot = [expected[0], expected[1]].contains(&N);
-            assert_eq!(guarantees.cannot_lock().is_some(), cannot, "without {missing:?}");
+            assert_eq!(cannot_lock(&guarantees).is_some(), cannot, "without {missing:?}");
         }
     }
 
@@ -294,18 +281,18 @@ mod tests {
 
     #[test]
     fn the_words_say_how_and_why() {
-        let how = |missing: &[Key], at: usize| judged(missing, &[]).0[at].how.clone();
+        let how = |missing: &[Key], at: usize| judged(missing, &[])[at].how.clone();
         assert_eq!(how(&[Key::FileSystem], 1), "a running cycle is waited for on this machine only");
         assert_eq!(how(&[], 2), "watched by lease");
         let by_comparison = how(&[Key::LeaseGranted, Key::LeaseRefused, Key::LeaseBroken], 2);
         assert_eq!(by_comparison, "by comparison: two writers at once could lose a claim");
         assert_eq!(how(&[Key::Notify], 4), "by polling, up to every 2 s");
-        let cannot = |missing| judged(&[missing], &[]).cannot_lock();
+        let cannot = |missing| cannot_lock(&judged(&[missing], &[]));
         let words = "no lock can be relied on here: there is no gate, flock processes: refused";
         assert_eq!(cannot(Key::FlockProcesses).as_deref(), Some(words));
         let words = "nothing can be locked here: no lock file can be made: refused";
         assert_eq!(cannot(Key::Writable).as_deref(), Some(words));
-        let unknown = &judged(&[], &[Key::FlockProcesses]).0[1];
+        let unknown = &judged(&[], &[Key::FlockProcesses])[1];
         assert_eq!(
             (unknown.holds, unknown.how.as_str()),
             (Holds::Unknown, "flock processes: could not be tried: no way")

@@ -3,14 +3,9 @@
 //! before and after a pause can see (docs/design.md#without-leases).
 #![expect(clippy::disallowed_methods, reason = "it tries the renames, on files of its own")]
 
-use std::ffi::CStr;
-use std::fs::File;
-use std::io::Write;
-use std::os::fd::AsRawFd;
-use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
-use std::thread::sleep;
+use std::os::{fd::AsRawFd, unix::fs::FileExt};
 use std::time::{Duration, Instant};
+use std::{fs::File, io::Write, path::PathBuf, thread::sleep};
 
 use beadlock_checker::internal::duration::shown;
 use nix::errno::Errno;
@@ -19,7 +14,7 @@ use nix::sys::stat::{Mode, fchmod, fstat};
 use nix::unistd::{fdatasync, linkat};
 
 use super::bench::{Bench, FILE};
-use super::outcome::{TrialFailure, TrialOutcome, ensure, seen};
+use super::results::{TrialFailure, TrialOutcome, ensure, seen};
 use super::second::{SecondProcess, SecondReply, SecondRequest};
 
 /// As long as a lock that beadlock writes.
@@ -30,8 +25,8 @@ const GRACE: i64 = 100_000_000;
 const LONGEST_STEP: Duration = Duration::from_millis(2500);
 /// How many steps are looked at before the smallest counts.
 const STEPS: usize = 4;
-const ONE: &CStr = c"one";
-const TWO: &CStr = c"two";
+const ONE: &str = "one";
+const TWO: &str = "two";
 
 fn write(file: &mut File) -> Result<(), TrialFailure> {
     file.write_all(&RECORD)?;
@@ -41,7 +36,7 @@ fn write(file: &mut File) -> Result<(), TrialFailure> {
 }
 
 /// What was written is to be read under `name`.
-fn is_whole(bench: &Bench<'_>, name: &CStr) -> Result<(), TrialFailure> {
+fn is_whole(bench: &Bench<'_>, name: &str) -> Result<(), TrialFailure> {
     ensure(bench.read(name)?.as_bytes() == RECORD, "what was written is not what was read")
 }
 
@@ -62,11 +57,11 @@ pub fn exclusive(bench: &Bench<'_>) -> TrialOutcome {
 /// A file without a name, written, synced, then linked: as a claim does it.
 pub fn unnamed(bench: &Bench<'_>) -> TrialOutcome {
     let flags = OFlag::O_WRONLY | OFlag::O_TMPFILE | OFlag::O_CLOEXEC;
-    let mut file = openat(bench, c".", flags, Mode::from_bits_truncate(0o644)).map(File::from)?;
+    let mut file = openat(bench, ".", flags, Mode::from_bits_truncate(0o644)).map(File::from)?;
     write(&mut file)?;
     fdatasync(&file)?;
-    let name = c"linked";
-    let how = match linkat(&file, c"", bench, name, AtFlags::AT_EMPTY_PATH) {
+    let name = "linked";
+    let how = match linkat(&file, "", bench, name, AtFlags::AT_EMPTY_PATH) {
         Ok(()) => "AT_EMPTY_PATH",
         // Needs a capability before Linux 6.10.
         Err(Errno::ENOENT | Errno::EPERM | Errno::EINVAL) => {
@@ -83,15 +78,14 @@ pub fn unnamed(bench: &Bench<'_>) -> TrialOutcome {
 
 /// `link(2)` gives a file a second name, and never one that is taken.
 pub fn hard_link(bench: &Bench<'_>) -> TrialOutcome {
-    let (from, to, other) = (c"one", c"two", c"other");
-    let mut file = bench.create(from)?;
+    let mut file = bench.create(ONE)?;
     write(&mut file)?;
-    linkat(bench, from, bench, to, AtFlags::empty())?;
-    is_whole(bench, to)?;
-    let linked = bench.open(to)?;
+    linkat(bench, ONE, bench, TWO, AtFlags::empty())?;
+    is_whole(bench, TWO)?;
+    let linked = bench.open(TWO)?;
     ensure(fstat(&file)?.st_ino == fstat(&linked)?.st_ino, "the link is another file")?;
-    drop((file, linked, bench.create(other)?));
-    match linkat(bench, other, bench, to, AtFlags::empty()) {
+    drop((file, linked, bench.create(FILE)?));
+    match linkat(bench, FILE, bench, TWO, AtFlags::empty()) {
         Err(Errno::EEXIST) => Ok("linked, and not over what was there".to_owned()),
         Err(errno) => Err(errno.into()),
         Ok(()) => Err(TrialFailure::missing("it links over what is there")),
@@ -104,11 +98,10 @@ pub fn synced(bench: &Bench<'_>) -> TrialOutcome {
     write(&mut file)?;
     let begun = Instant::now();
     fdatasync(&file)?;
-    let took = begun.elapsed();
-    Ok(format!("took {:.1} ms", took.as_secs_f64() * 1000.0))
+    Ok(format!("took {:.1} ms", begun.elapsed().as_secs_f64() * 1000.0))
 }
 
-fn make(bench: &Bench<'_>, name: &CStr, text: &str) -> Result<(), TrialFailure> {
+fn make(bench: &Bench<'_>, name: &str, text: &str) -> Result<(), TrialFailure> {
     Ok(bench.create(name)?.write_all(text.as_bytes())?)
 }
 
@@ -145,28 +138,23 @@ pub fn timestamps(bench: &Bench<'_>) -> TrialOutcome {
     let file = bench.create(FILE)?;
     let (mut mtimes, mut ctimes) = (Vec::new(), Vec::new());
     let begun = Instant::now();
-    let mut byte = 0_u8;
-    loop {
-        byte = byte.wrapping_add(1);
+    for byte in (0..=u8::MAX).cycle() {
         file.write_at(&[byte], 0)?;
         let stat = fstat(&file)?;
-        note(&mut mtimes, stat.st_mtime, stat.st_mtime_nsec);
-        note(&mut ctimes, stat.st_ctime, stat.st_ctime_nsec);
+        let nanos = |seconds: i64, nanos: i64| seconds.saturating_mul(1_000_000_000).saturating_add(nanos);
+        mtimes.push(nanos(stat.st_mtime, stat.st_mtime_nsec));
+        ctimes.push(nanos(stat.st_ctime, stat.st_ctime_nsec));
+        mtimes.dedup();
+        ctimes.dedup();
         let have = |count| mtimes.len() > count && ctimes.len() > count;
         // Of coarse times one step tells all.
         let is_late = begun.elapsed() > LONGEST_STEP / 2 && have(1);
         if have(STEPS) || is_late || begun.elapsed() > LONGEST_STEP {
-            return judged_steps(smallest(&mtimes), smallest(&ctimes));
+            break;
         }
         sleep(Duration::from_micros(200));
     }
-}
-
-fn note(times: &mut Vec<i64>, seconds: i64, nanos: i64) {
-    let time = seconds.saturating_mul(1_000_000_000).saturating_add(nanos);
-    if times.last() != Some(&time) {
-        times.push(time);
-    }
+    judged_steps(smallest(&mtimes), smallest(&ctimes))
 }
 
 /// The smallest step forward; `None`: there was none.

@@ -5,56 +5,47 @@
 //! is tried in a private directory inside the one that is examined, which is gone at the end, also after a signal.
 //!
 //! ```text
-//! mod.rs         this page, and the command
-//! table.rs       the table of all trials: name, attempt, what each outcome means
-//! outcome.rs     how a trial ended; results.rs: the list of all results
-//! guarantee.rs   from the results to what is promised: pure
-//! report.rs      for people and in JSON, from the same list
-//! site.rs        the directory that is examined; bench.rs: the private directory inside it
-//! second.rs      the second process
-//! directory.rs   trials of the directory and its file system
+//! mod.rs         this page, the command, and what it prints
+//! table.rs       the table of all trials: how each is made, and what its outcome means
+//! bench.rs       the directory that is examined, and the private directory inside it
+//! directory.rs   trials of the directory, its file system, git there, and the machine
 //! lock_file.rs   … of how a lock comes into being and moves, and of its times
-//! gate.rs        … of flock; lease.rs of leases; notify.rs of what wakes a waiting process
-//! machine.rs     … of what tells processes and machines apart; git.rs of what git would commit
+//! processes.rs   … between two processes; second.rs: the second process
+//! results.rs     how the trials ended
+//! guarantee.rs   from the results to what is promised: pure
 //! ```
 
 mod bench;
 mod directory;
-mod gate;
-mod git;
 mod guarantee;
-mod lease;
 mod lock_file;
-mod machine;
-mod notify;
-mod outcome;
-mod report;
+mod processes;
 mod results;
 pub mod second;
-mod site;
 mod table;
 
 use std::ffi::OsString;
 
-use beadlock_checker::internal::escape::escaped_path;
-use beadlock_checker::internal::system_words;
+use beadlock_checker::internal::{escape::escaped_path, system_words};
 use clap::Args;
 use nix::sys::signal::Signal;
+use serde_json::{Value, json};
 
 use crate::claim::signals::Signals;
 use crate::error::{End, Exit};
-use crate::output::Common;
 use crate::output::answers::{conclude, ended, print_answer};
-use crate::output::envelope::Request;
-use crate::output::talk::Talk;
+use crate::output::{Common, envelope::Request, talk::Talk};
 use crate::settings::environment::Environment;
 use crate::words::{Part, to_type};
 
-use guarantee::Guarantees;
-use report::DoctorReport;
+use bench::{ExaminedDirectory, TrialSite};
+use guarantee::{Guarantee, Holds, cannot_lock, guarantees};
 use results::{TrialResult, TrialResults};
-use site::{ExaminedDirectory, TrialSite};
-use table::TRIALS;
+use table::{NOT_KNOWN, TRIALS};
+
+const GREEN: &str = "32";
+const YELLOW: &str = "33";
+const RED: &str = "31";
 
 /// `beadlock doctor [DIR]`
 #[derive(Debug, Args)]
@@ -78,9 +69,9 @@ pub fn run(typed: &Doctor, environment: &Environment, common: &Common, request: 
         Err(Signal::SIGINT) => return End::Interrupted,
         Err(signal) => return End::Code(Exit::Signal(signal as i32).code()),
     };
-    let report = DoctorReport { guarantees: Guarantees::of(&results), results, directory: &directory };
+    let report = DoctorReport { guarantees: guarantees(&results), results, directory: &directory };
     let is_printed = print_answer(common, request, report.json(), None, || report.text(&common.talk));
-    ended(is_printed, report.exit().code())
+    ended(is_printed, report.conclusion().0.code())
 }
 
 /// Makes all trials, or returns the signal that ended it. The bench is gone when this returns.
@@ -100,4 +91,73 @@ fn make_all(site: TrialSite<'_>, signals: &mut Signals, talk: &Talk) -> Result<T
         talk.warn(&format!("failed to remove {}: {words}; type: {remove}", escaped_path(path)));
     }
     ending().map(|()| results)
+}
+
+/// All that was found out about one directory: for people a line for each trial and each promise, and JSON.
+#[derive(Debug)]
+struct DoctorReport<'a> {
+    directory: &'a ExaminedDirectory,
+    results: TrialResults,
+    guarantees: Vec<Guarantee>,
+}
+
+impl DoctorReport<'_> {
+    /// How the program ends, the colour of that, and a sentence. 5: no lock is worth anything here; 1: something is
+    /// missing, or not known; 0: all is there.
+    fn conclusion(&self) -> (Exit, &'static str, String) {
+        if let Some(why) = cannot_lock(&self.guarantees) {
+            return (Exit::Unreadable, RED, format!("NO, {why}"));
+        }
+        let missing = self.results.0.iter().filter(|result| result.ok != Some(true));
+        let missing = missing.map(TrialResult::words).collect::<Vec<_>>().join(", ");
+        if missing.is_empty() {
+            return (Exit::Done, GREEN, "yes, locks hold here".to_owned());
+        }
+        (Exit::Failed, YELLOW, format!("locks hold here, with limits: {missing}"))
+    }
+
+    fn text(&self, talk: &Talk) -> String {
+        let ExaminedDirectory { path, given, above, .. } = self.directory;
+        let above = above.as_ref().map(|above| format!(" (the database in {above})")).unwrap_or_default();
+        let (_, color, summary) = self.conclusion();
+        let mut text = format!("{given}{above}: {}\n", talk.painted_data(&summary, color));
+        text.push_str(&format!("  directory: {}\n", escaped_path(path)));
+        let line = |(word, color): (&str, &str), rest: String| {
+            format!("  {}  {rest}\n", talk.painted_data(&format!("{word:<7}"), color))
+        };
+        for result in &self.results.0 {
+            let word = match result.ok {
+                Some(true) => ("ok", GREEN),
+                Some(false) => ("no", RED),
+                None => ("unknown", YELLOW),
+            };
+            let mut parts = vec![format!("{:<17}  {}", result.words(), result.detail)];
+            parts.extend((result.means != NOT_KNOWN).then(|| result.means.to_owned()));
+            // At the end of the line, where nothing else is pasted along.
+            parts.extend(result.to_type.iter().map(|command| format!("type: {command}")));
+            text.push_str(&line(word, parts.join("; ")));
+        }
+        text.push_str("What is promised here:\n");
+        for guarantee in &self.guarantees {
+            let word = match guarantee.holds {
+                Holds::Yes => ("yes", GREEN),
+                Holds::Limited => ("limited", YELLOW),
+                Holds::Unknown => ("unknown", YELLOW),
+                Holds::No => ("NO", RED),
+            };
+            text.push_str(&line(word, format!("{}: {}", guarantee.promise, guarantee.how)));
+        }
+        text
+    }
+
+    /// The `data` of the envelope.
+    fn json(&self) -> Value {
+        json!({
+            "path": self.directory.path.to_string_lossy(),
+            "can_lock": cannot_lock(&self.guarantees).is_none(),
+            "message": self.conclusion().2,
+            "trials": self.results,
+            "guarantees": self.guarantees,
+        })
+    }
 }

@@ -1,22 +1,92 @@
-//! The list of results that text, JSON and promises are made from.
+//! How each trial ended: the list that text, JSON and promises are made from.
 
+use std::{fmt::Display, io, ops::Index, time::Duration};
+
+use beadlock_checker::internal::{duration::shown, system_words};
+use clap::ValueEnum;
+use nix::errno::Errno;
 use serde::Serialize;
 
-use super::outcome::{TrialOutcome, UNTRIED};
 use super::table::{Trial, TrialKey};
+
+/// How the detail begins of a trial that could not be made.
+const UNTRIED: &str = "could not be tried: ";
+
+/// How a trial ended: what was seen, or why not.
+pub type TrialOutcome = Result<String, TrialFailure>;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TrialFailure {
+    /// `Some(false)`: it is missing; `None`: it could not be tried.
+    pub ok: Option<bool>,
+    /// What was seen, or why nothing was.
+    pub detail: String,
+    /// What to type to have it.
+    pub to_type: Option<String>,
+}
+
+impl TrialFailure {
+    pub fn missing(detail: impl Into<String>) -> Self {
+        Self { ok: Some(false), detail: detail.into(), to_type: None }
+    }
+
+    pub fn untried(why: impl Display) -> Self {
+        Self { ok: None, detail: format!("{UNTRIED}{why}"), to_type: None }
+    }
+}
+
+impl From<Errno> for TrialFailure {
+    /// The system refused. A passing condition, such as a full disk, says nothing about the file system.
+    fn from(errno: Errno) -> Self {
+        use Errno::{EAGAIN, EDQUOT, EEXIST, EINTR, EMFILE, ENFILE, ENOMEM, ENOSPC};
+        let detail = system_words(&errno.into());
+        match errno {
+            // EEXIST: a file of an earlier trial is still there. Trials that hope for EEXIST look for it themselves.
+            EEXIST | EMFILE | ENFILE | ENOMEM | ENOSPC | EDQUOT | EAGAIN | EINTR => Self::untried(detail),
+            _ => Self::missing(detail),
+        }
+    }
+}
+
+impl From<io::Error> for TrialFailure {
+    fn from(error: io::Error) -> Self {
+        match error.raw_os_error() {
+            Some(errno) => Errno::from_raw(errno).into(),
+            None => Self::untried(error),
+        }
+    }
+}
+
+/// `detail` is what was seen, whether that is enough or not.
+pub fn seen(is_there: bool, detail: String) -> TrialOutcome {
+    if is_there { Ok(detail) } else { Err(TrialFailure::missing(detail)) }
+}
+
+/// Goes on where `is_so`; else the thing that is tried is missing.
+pub fn ensure(is_so: bool, otherwise: &str) -> Result<(), TrialFailure> {
+    if is_so { Ok(()) } else { Err(TrialFailure::missing(otherwise)) }
+}
+
+/// How long something took that is expected to take no time: `at once`, `after 40 ms`.
+pub fn after(took: Duration) -> String {
+    if took < Duration::from_millis(5) { "at once".to_owned() } else { format!("after {}", shown(took)) }
+}
+
+/// What a value is called in JSON and on the pipe: `flock_wakes`. Each has a name: none is hidden.
+pub fn word(value: impl ValueEnum) -> String {
+    value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+}
 
 /// The result of a trial, as JSON has it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct TrialResult {
-    #[serde(skip)]
-    pub key: TrialKey,
-    /// The trial's name.
-    pub name: &'static str,
-    /// It is there; `None`: unknown.
+    /// `flock_wakes`.
+    name: String,
+    /// Whether it is there; `None`: unknown.
     pub ok: Option<bool>,
     /// What was seen.
     pub detail: String,
-    /// What it means for locks.
+    /// What that means for locks.
     pub means: &'static str,
     /// What to type where it is missing.
     #[serde(rename = "next")]
@@ -24,7 +94,6 @@ pub struct TrialResult {
 }
 
 impl TrialResult {
-    /// Of a trial that ended so.
     pub fn of(trial: &Trial, outcome: TrialOutcome) -> Self {
         let (ok, detail, to_type) = match outcome {
             Ok(detail) => (Some(true), detail, None),
@@ -35,12 +104,22 @@ impl TrialResult {
             Some(false) => trial.missing,
             None => trial.unknown,
         };
-        Self { key: trial.key, name: trial.name, ok, detail, means, to_type }
+        Self { name: word(trial.key), ok, detail, means, to_type }
     }
 
-    /// The trial's name for people.
+    /// The trial's name for people: `flock wakes`.
     pub fn words(&self) -> String {
         self.name.replace('_', " ")
+    }
+
+    /// `flock wakes: permission denied`.
+    pub fn says(&self) -> String {
+        format!("{}: {}", self.words(), self.detail)
+    }
+
+    /// The detail, for a sentence that says already that it did not work.
+    pub fn why(&self) -> &str {
+        self.detail.strip_prefix(UNTRIED).unwrap_or(&self.detail)
     }
 }
 
@@ -48,49 +127,43 @@ impl TrialResult {
 #[derive(Debug, Clone, Serialize)]
 pub struct TrialResults(pub Vec<TrialResult>);
 
+impl Index<TrialKey> for TrialResults {
+    type Output = TrialResult;
+
+    fn index(&self, key: TrialKey) -> &TrialResult {
+        &self.0[key as usize]
+    }
+}
+
 impl TrialResults {
-    fn get(&self, key: TrialKey) -> Option<&TrialResult> {
-        self.0.iter().find(|result| result.key == key)
-    }
-
-    /// Whether it is there; `None`: unknown.
-    pub fn ok(&self, key: TrialKey) -> Option<bool> {
-        self.get(key)?.ok
-    }
-
-    /// What was seen.
-    pub fn detail(&self, key: TrialKey) -> &str {
-        self.get(key).map_or("", |result| &result.detail)
-    }
-
-    /// The detail, for a sentence that says already that it did not work.
-    pub fn why(&self, key: TrialKey) -> &str {
-        let detail = self.detail(key);
-        detail.strip_prefix(UNTRIED).unwrap_or(detail)
-    }
-
-    /// `flock wakes: permission denied`.
-    pub fn says(&self, key: TrialKey) -> String {
-        self.get(key).map_or_else(String::new, |result| format!("{}: {}", result.words(), result.detail))
-    }
-
     /// It was seen to be there.
     pub fn has(&self, key: TrialKey) -> bool {
-        self.ok(key) == Some(true)
+        self[key].ok == Some(true)
     }
 
     /// It was seen to be missing.
     pub fn misses(&self, key: TrialKey) -> bool {
-        self.ok(key) == Some(false)
+        self[key].ok == Some(false)
     }
 
     /// The first of these that was not seen to be there.
-    pub fn first_without(&self, keys: &[TrialKey]) -> Option<TrialKey> {
-        keys.iter().copied().find(|key| !self.has(*key))
+    pub fn first_without(&self, keys: &[TrialKey]) -> Option<&TrialResult> {
+        keys.iter().copied().find(|key| !self.has(*key)).map(|key| &self[key])
     }
+}
 
-    /// The names of the trials that were not seen to end well.
-    pub fn not_ok(&self) -> Vec<String> {
-        self.0.iter().filter(|result| result.ok != Some(true)).map(TrialResult::words).collect()
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_may_pass_is_unknown_and_not_missing() {
+        let refused = TrialFailure::from(Errno::EPERM);
+        assert_eq!((refused.ok, refused.detail.as_str()), (Some(false), "operation not permitted"));
+        let passing = TrialFailure::from(Errno::EMFILE);
+        assert_eq!(passing.ok, None);
+        assert!(passing.detail.starts_with("could not be tried: "), "{passing:?}");
+        let ended = io::Error::new(io::ErrorKind::UnexpectedEof, "it ended");
+        assert_eq!(TrialFailure::from(ended).ok, None);
     }
 }

@@ -3,24 +3,19 @@
 //! Requests come in on its stdin and replies go out on its stdout, a word a line. It ends when its stdin does.
 #![expect(clippy::disallowed_methods, reason = "it removes a file on the bench, as another process would")]
 
-use std::ffi::{CStr, OsStr};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Write};
-use std::os::unix::ffi::OsStrExt;
-use std::process::{Child, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::thread::Builder;
-use std::time::Duration;
+use std::process::{Child, ChildStdout, Stdio};
+use std::{os::fd::AsFd, time::Duration};
 
-use beadlock_checker::internal::beside::helper;
 use beadlock_checker::internal::sys::{Flock, flock};
-use beadlock_checker::internal::system_words;
+use beadlock_checker::internal::{beside::helper, system_words};
 use clap::ValueEnum;
 use nix::errno::Errno;
 
 use super::bench::{Bench, FILE, GATE, is_bench};
-use super::outcome::TrialFailure;
-use crate::run::request::HelperRequest;
+use super::results::{TrialFailure, word};
+use crate::{claim::event::wait_for, run::request::HelperRequest, words::of_no_process};
 
 /// How long a reply may take.
 pub const LIMIT: Duration = Duration::from_secs(2);
@@ -30,9 +25,8 @@ pub const LIMIT: Duration = Duration::from_secs(2);
 pub enum SecondRequest {
     /// Try to take the flock on the gate.
     TryFlock,
-    /// Take it, blocked for as long as it takes; `Begun` comes first.
+    /// Take the flock, blocked for as long as it takes; `Begun` comes first.
     WaitFlock,
-    /// Let it go.
     Unlock,
     /// Create the file, which must not be there.
     Create,
@@ -45,7 +39,6 @@ pub enum SecondRequest {
 /// What it replies, unless the system refused: then it replies with the number of the error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum SecondReply {
-    /// It is done.
     Done,
     /// Another process has it, or has made it.
     Busy,
@@ -53,42 +46,26 @@ pub enum SecondReply {
     Begun,
 }
 
-/// The word on the pipe.
-fn word(value: impl ValueEnum) -> String {
-    value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
-}
-
 /// A second process, as the first one has it; dropped, it is killed.
 #[derive(Debug)]
 pub struct SecondProcess {
     child: Child,
-    /// The lines that it has written so far.
-    replies: Receiver<String>,
+    replies: BufReader<ChildStdout>,
 }
 
 impl SecondProcess {
     /// Starts one on `bench`. Trials that need one that cannot be started cannot be tried.
     pub fn start(bench: &Bench<'_>) -> Result<Self, TrialFailure> {
-        let failed = |error: io::Error| {
-            TrialFailure::untried(format!("no second process: {}", crate::words::of_no_process(&error)))
-        };
+        let failed = |error: io::Error| TrialFailure::untried(format!("no second process: {}", of_no_process(&error)));
         let title = "beadlock: answers the trials of a doctor";
         let mut command = helper(title, &HelperRequest::DoctorTrials).map_err(failed)?;
         command.current_dir(bench.path());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().map_err(failed)?;
-        let (sender, replies) = channel();
-        let stdout = child.stdout.take();
-        let second = Self { child, replies };
-        let lines = move || {
-            let lines = stdout.into_iter().flat_map(|stdout| BufReader::new(stdout).lines());
-            lines.map_while(Result::ok).try_for_each(|line| sender.send(line))
-        };
-        Builder::new().spawn(lines).map_err(failed)?;
-        Ok(second)
+        let stdout = child.stdout.take().ok_or_else(has_ended)?;
+        Ok(Self { child, replies: BufReader::new(stdout) })
     }
 
-    /// Its PID.
     pub fn pid(&self) -> i32 {
         self.child.id().cast_signed()
     }
@@ -101,10 +78,13 @@ impl SecondProcess {
 
     /// Its next reply; `None`: none within `limit`. Fails when the system refused it, and when it has ended.
     pub fn reply(&mut self, limit: Duration) -> Result<Option<SecondReply>, TrialFailure> {
-        match self.replies.recv_timeout(limit) {
-            Ok(line) => parsed(&line).map(Some),
-            Err(RecvTimeoutError::Timeout) => Ok(None),
-            Err(RecvTimeoutError::Disconnected) => Err(TrialFailure::untried("the second process has ended")),
+        if self.replies.buffer().is_empty() && wait_for([Some(self.replies.get_ref().as_fd())], limit) == [false] {
+            return Ok(None);
+        }
+        let mut line = String::new();
+        match self.replies.read_line(&mut line) {
+            Ok(1..) => parsed(line.trim_end()).map(Some),
+            _ => Err(has_ended()),
         }
     }
 
@@ -147,6 +127,10 @@ impl Drop for SecondProcess {
     }
 }
 
+fn has_ended() -> TrialFailure {
+    TrialFailure::untried("the second process has ended")
+}
+
 fn parsed(line: &str) -> Result<SecondReply, TrialFailure> {
     SecondReply::from_str(line, false).map_err(|_| match line.parse() {
         Ok(number) => Errno::from_raw(number).into(),
@@ -163,9 +147,8 @@ pub fn serve() -> u8 {
     let mut files = OpenFiles::default();
     for line in io::stdin().lock().lines().map_while(Result::ok) {
         let Ok(request) = SecondRequest::from_str(&line, false) else { return 2 };
-        let reply = files
-            .obey(request)
-            .map_or_else(|error| error.raw_os_error().unwrap_or(Errno::UnknownErrno as i32).to_string(), word);
+        let number = |error: io::Error| error.raw_os_error().unwrap_or(Errno::UnknownErrno as i32);
+        let reply = files.obey(request).map_or_else(|error| number(error).to_string(), word);
         if say(&reply).is_err() {
             break;
         }
@@ -173,14 +156,9 @@ pub fn serve() -> u8 {
     0
 }
 
+/// Stdout is flushed at the end of a line.
 fn say(reply: &str) -> io::Result<()> {
-    let mut stdout = io::stdout().lock();
-    stdout.write_all(format!("{reply}\n").as_bytes())?;
-    stdout.flush()
-}
-
-fn name(name: &CStr) -> &OsStr {
-    OsStr::from_bytes(name.to_bytes())
+    writeln!(io::stdout(), "{reply}")
 }
 
 /// What the second process has open.
@@ -205,25 +183,22 @@ impl OpenFiles {
             SecondRequest::Unlock => {
                 flock(self.gate()?, Flock::Unlock)?;
             }
-            SecondRequest::Create => match OpenOptions::new().write(true).create_new(true).open(name(FILE)) {
+            SecondRequest::Create => match File::create_new(FILE) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(SecondReply::Busy),
                 created => drop(created?),
             },
             SecondRequest::Write => {
                 say(&word(SecondReply::Begun))?;
-                self.file = Some(OpenOptions::new().write(true).open(name(FILE))?);
+                self.file = Some(OpenOptions::new().write(true).open(FILE)?);
             }
-            SecondRequest::Remove => fs::remove_file(name(FILE))?,
+            SecondRequest::Remove => fs::remove_file(FILE)?,
         }
         Ok(SecondReply::Done)
     }
 
     fn gate(&mut self) -> io::Result<&File> {
-        let gate = match self.gate.take() {
-            Some(gate) => gate,
-            None => File::open(name(GATE))?,
-        };
-        Ok(self.gate.insert(gate))
+        let opened = self.gate.take().map_or_else(|| File::open(GATE), Ok)?;
+        Ok(self.gate.insert(opened))
     }
 }
 

@@ -1,19 +1,17 @@
-//! The table of trials: for each its key, its name, how it is made, and what its outcome means for locks.
+//! The table of trials: for each its key, how it is made, and what its outcome means for locks.
 //!
 //! The order is the one in which trials are made and shown. A new trial is one entry here.
 
-use super::outcome::TrialOutcome;
-use super::site::TrialSite;
-use super::{directory, gate, git, lease, lock_file, machine, notify};
+use clap::ValueEnum;
+
+use super::{bench::TrialSite, results::TrialOutcome};
+use super::{directory, lock_file, processes};
 
 /// What an unknown outcome means, where nothing more can be said.
 pub const NOT_KNOWN: &str = "it is not known whether this works here";
 
-/// One trial.
 pub struct Trial {
     pub key: TrialKey,
-    /// In JSON; for people with blanks.
-    pub name: &'static str,
     /// Makes it.
     pub attempt: fn(&TrialSite<'_>) -> TrialOutcome,
     /// What it means for locks that it is there.
@@ -25,10 +23,11 @@ pub struct Trial {
 }
 
 macro_rules! trials {
-    ($($key:ident $name:literal: $attempt:expr,
+    ($($key:ident: $attempt:expr,
         there: $there:literal, missing: $missing:literal $(, unknown: $unknown:literal)?;)*) => {
-        /// Names a trial.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        /// Names a trial; as a number its place in the table.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+        #[value(rename_all = "snake_case")]
         pub enum TrialKey {
             $($key),*
         }
@@ -36,7 +35,6 @@ macro_rules! trials {
         /// All trials.
         pub static TRIALS: &[Trial] = &[$(Trial {
             key: TrialKey::$key,
-            name: $name,
             attempt: $attempt,
             there: $there,
             missing: $missing,
@@ -46,107 +44,94 @@ macro_rules! trials {
 }
 
 trials! {
-    FileSystem "file_system": directory::file_system,
+    FileSystem: directory::file_system,
         there: "only this machine writes it, so the gate covers everyone",
         missing: "others may write the same files unseen by this kernel, so the gate covers this machine only",
         unknown: "whether other machines write it is not known; the gate covers this machine";
-    Writable "writable": directory::writable,
+    Writable: directory::writable,
         there: "lock files can be made and removed",
         missing: "no lock file can be made",
         unknown: "whether lock files can be made is not known";
-    Space "space": directory::space,
+    Space: directory::space,
         there: "a lock file fits",
         missing: "a lock file does not fit",
         unknown: "whether a lock file fits is not known";
-    GateOpens "gate_opens": directory::gate_opens,
+    GateOpens: directory::gate_opens,
         there: "the gate can be taken",
         missing: "there is no gate for this user: no claim waits for a running cycle, and no stale lock is removed";
-    Owner "owner": directory::owner,
+    Owner: directory::owner,
         there: "nobody but you and root decides who may write here",
         missing: "its owner may remove or replace any lock";
-    Private "private": directory::private,
+    Private: directory::private,
         there: "other users cannot remove a lock",
         missing: "other users may remove any lock and hold up every cycle; type chmod 0700";
-    ExclusiveCreate "exclusive_create": |site| lock_file::exclusive(site.bench()?),
+    ExclusiveCreate: |site| lock_file::exclusive(site.bench()?),
         there: "a file is made once",
         missing: "two may believe that they have made one file";
-    UnnamedFile "unnamed_file": |site| lock_file::unnamed(site.bench()?),
+    UnnamedFile: |site| lock_file::unnamed(site.bench()?),
         there: "a lock is written where nobody sees it, and a crash leaves nothing",
         missing: "a lock is written under a name of its own, which a crash may leave until the next claim",
         unknown: "a lock may be written under a name of its own, which a crash may leave until the next claim";
-    HardLink "hard_link": |site| lock_file::hard_link(site.bench()?),
+    HardLink: |site| lock_file::hard_link(site.bench()?),
         there: "a whole lock appears at once, over nothing",
         missing: "locks are renamed into place instead";
-    RenameNoreplace "rename_noreplace": |site| lock_file::rename_noreplace(site.bench()?),
+    RenameNoreplace: |site| lock_file::rename_noreplace(site.bench()?),
         there: "a lock moves aside and back, over nothing",
         missing: "locks are moved by link and unlink instead";
-    RenameExchange "rename_exchange": |site| lock_file::rename_exchange(site.bench()?),
+    RenameExchange: |site| lock_file::rename_exchange(site.bench()?),
         there: "what a crash has left aside changes places with a dead lock at once",
         missing: "what a crash has left aside waits until the lock in its place is gone";
-    Fdatasync "fdatasync": |site| lock_file::synced(site.bench()?),
+    Fdatasync: |site| lock_file::synced(site.bench()?),
         there: "after a power cut a lock is whole or not there",
         missing: "no lock can be claimed: an empty one could be left by a power cut";
-    Timestamps "timestamps": |site| lock_file::timestamps(site.bench()?),
+    Timestamps: |site| lock_file::timestamps(site.bench()?),
         there: "a change within the 100 ms for which a lock is watched shows",
         missing: "a change within the 100 ms for which a lock is watched may not show";
-    FlockDescriptors "flock_descriptors": |site| gate::descriptors(site.bench()?),
+    FlockDescriptors: |site| processes::flock_descriptors(site.bench()?),
         there: "the gate excludes within one program",
         missing: "the gate excludes nobody within one program";
-    FlockProcesses "flock_processes": |site| gate::processes(site.bench()?),
+    FlockProcesses: |site| processes::flock_processes(site.bench()?),
         there: "two cycles never run at once, nor a cycle beside a claim",
         missing: "the gate excludes nobody: two cycles may run at once";
-    FlockWakes "flock_wakes": |site| gate::wakes(site.bench()?),
+    FlockWakes: |site| processes::flock_wakes(site.bench()?),
         there: "a claim goes on as soon as the running cycle has ended",
         missing: "a claim may wait for the whole --drain although the cycle has ended";
-    FlockDeath "flock_death": |site| gate::death(site.bench()?),
+    FlockDeath: |site| processes::flock_death(site.bench()?),
         there: "a program that was killed leaves no gate shut",
         missing: "a program that was killed may leave the gate shut";
-    LeaseGranted "lease_granted": |site| lease::granted(site.bench()?),
+    LeaseGranted: |site| processes::lease_granted(site.bench()?),
         there: "a lock that is taken over can be watched for writers",
         missing: "locks are compared before and after a pause instead";
-    LeaseRefused "lease_refused": |site| lease::refused(site.bench()?),
+    LeaseRefused: |site| processes::lease_refused(site.bench()?),
         there: "a lock that somebody has open for writing is left alone",
         missing: "a writer who was there first is not seen";
-    LeaseBroken "lease_broken": |site| lease::broken(site.bench()?),
+    LeaseBroken: |site| processes::lease_broken(site.bench()?),
         there: "a writer who comes is seen",
         missing: "a writer who comes is not seen";
-    Notify "notify": |site| notify::removal(site.bench()?),
+    Notify: |site| processes::notify(site.bench()?),
         there: "who waits hears at once",
         missing: "who waits looks again, up to every 2 s";
-    Pidfd "pidfd": |site| notify::end(site.bench()?),
+    Pidfd: |site| processes::pidfd(site.bench()?),
         there: "who waits hears at once of a holder's end",
         missing: "who waits looks again for a holder's end, up to every 2 s";
-    Proc "proc": |_| machine::proc(),
+    Proc: |_| directory::proc(),
         there: "processes can be told apart and named",
         missing: "holders of the gate cannot be named, and nothing but its PID can prove a holder's death";
-    HostName "host_name": |_| machine::host_name(),
+    HostName: |_| directory::host_name(),
         there: "the locks of this machine are known as such",
         missing: "nobody can claim, and no lock is ever known to be this machine's";
-    MachineId "machine_id": |_| machine::machine_id(),
+    MachineId: |_| directory::machine_id(),
         there: "a machine of the same name is told apart",
         missing: "a machine of the same name is not told apart";
-    BootId "boot_id": |_| machine::boot_id(),
+    BootId: |_| directory::boot_id(),
         there: "locks from before a reboot are known as such",
         missing: "locks from before a reboot are not known as such";
-    IgnoredByGit "ignored_by_git": |site| git::ignores(site, ".exclusive-lock", &[".exclusive-lock"]),
+    IgnoredByGit: |site| directory::ignored_by_git(site, ".exclusive-lock", &[".exclusive-lock"]),
         there: "no commit takes a lock to another clone",
         missing: "git add -A commits a lock, and no check may remove it in another clone",
         unknown: "whether git add -A commits a lock is not known";
-    RecordsIgnored "records_ignored": |site| git::ignores(site, ".exclusive-lock.*", &git::SIDE_FILES),
+    RecordsIgnored: |site| directory::ignored_by_git(site, ".exclusive-lock.*", &directory::SIDE_FILES),
         there: "no commit takes the record of a broken lock along",
         missing: "git add -A commits the record that break keeps, and what a crash leaves beside a lock",
         unknown: "whether git add -A commits the record that break keeps is not known";
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_trial_has_the_name_of_its_key_and_its_own_place() {
-        for (at, trial) in TRIALS.iter().enumerate() {
-            assert_eq!(trial.key as usize, at, "{}", trial.name);
-            assert_eq!(trial.name.replace('_', ""), format!("{:?}", trial.key).to_lowercase());
-        }
-    }
 }

@@ -1,18 +1,17 @@
-//! The lock that a command declares.
+//! The lock that a command declares, and the wait for it: by a thread where a task waits.
 
-use std::path::{Path, PathBuf};
-use std::{ffi::OsStr, sync::Arc, time::Duration};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::{ffi::OsStr, future::Future, path::PathBuf, pin::Pin, thread, time::Duration};
 
 use beadlock_checker::Options;
-use beadlock_checker::internal::{dialect::beads::holder_name_is_fit, escape::escaped};
+use beadlock_checker::internal::{dialect::beads::holder_name_is_fit, escape::escaped, sys::process_id};
 
-use super::guard::{CommandGuard, Running};
 use super::locks::{self, Bell, Ending, LockAttendant, ReleaseOrder, Terms};
-use super::{dir::Directory, ending, waiting};
-use crate::{
-    api::hold::Wish, claim::attendant::Stopped, claim::command::holder_name, error::Error, protocol::lock_at,
-    settings::environment::Environment, settings::wait::Wait,
-};
+use super::{dir::Directory, ending, guard::CommandGuard};
+use crate::claim::{attendant::Stopped, command::holder_name};
+use crate::settings::{environment::Environment, wait::Wait};
+use crate::{api::hold::Hold, error::Error, protocol::lock_at, words::of_no_process};
 
 /// The lock of a command: of which tool, under which name, how patiently, and what happens at its end.
 ///
@@ -105,10 +104,10 @@ impl CommandLock {
     /// ready, the future claims nothing, or releases what it has just claimed; the same lock can be wanted again at
     /// once. Fails as [`acquire`](Self::acquire).
     pub async fn acquire_async(self) -> Result<CommandGuard, Error> {
-        waiting::Acquiring::start(self)?.await
+        Acquiring::start(self)?.await
     }
 
-    pub(super) fn acquire_heeding(self, bell: &Arc<Bell>) -> Result<CommandGuard, Error> {
+    fn acquire_heeding(self, bell: &Arc<Bell>) -> Result<CommandGuard, Error> {
         let environment = Environment::read();
         let directory = self.where_it_lies(&environment)?;
         directory.make()?;
@@ -116,13 +115,15 @@ impl CommandLock {
         let target = lock_at(&path, &environment)?;
         ending::watch()?;
         let wanted = locks::want(&target.path(), self.terms, bell)?;
-        let wait = if self.timeout.is_zero() { Wait::No } else { Wait::UpTo(self.timeout) };
-        let holder = holder_name(OsStr::new(&format!("{} {}", self.tool, self.name)));
-        let drain = self.timeout.max(SHORTEST_DRAIN);
-        // A crashed holder counts as dead, be it a zombie or a PID that is another's by now.
-        let options = Options { reap_proven_dead: true, ..Options::default() };
-        let wish = Wish { target: target.clone(), holder: &holder, wait, drain, options };
-        let claim = match wish.claim(&environment, &mut LockAttendant(bell)) {
+        let hold = Hold {
+            target: None,
+            holder: holder_name(OsStr::new(&format!("{} {}", self.tool, self.name))),
+            wait: if self.timeout.is_zero() { Wait::No } else { Wait::UpTo(self.timeout) },
+            drain: Some(self.timeout.max(SHORTEST_DRAIN)),
+            // A crashed holder counts as dead, be it a zombie or a PID that is another's by now.
+            options: Options { reap_proven_dead: true, ..Options::default() },
+        };
+        let claim = match hold.claim_on(target.clone(), &environment, &mut LockAttendant(bell)) {
             Ok(claim) => claim,
             Err(Stopped::Failed(error)) => return Err(error),
             Err(Stopped::Signalled(_)) => {
@@ -132,7 +133,7 @@ impl CommandLock {
         };
         let id = claim.id().to_owned();
         match wanted.stands(claim) {
-            Ok(number) => Ok(CommandGuard::new(number, Running::under(number, &id, target))),
+            Ok(number) => Ok(CommandGuard::new(number, id, target)),
             // It may be this very thread that ends it, in an exit handler of the tool's.
             Err(Ending::Exit) => Err(locks::too_late()),
             // Until the process is gone.
@@ -150,10 +151,8 @@ impl CommandLock {
                 )));
             }
         }
-        Ok(match &self.directory {
-            Some(dir) => Directory::Given(dir.clone()),
-            None => Directory::of(&self.tool, environment),
-        })
+        let given = self.directory.clone().map(Directory::Given);
+        Ok(given.unwrap_or_else(|| Directory::of(&self.tool, environment)))
     }
 
     fn file(&self) -> String {
@@ -165,6 +164,89 @@ impl CommandLock {
 const SHORTEST_DRAIN: Duration = Duration::from_secs(1);
 
 fn is_part_of_a_path(text: &str) -> bool {
-    let is_one = Path::new(text).components().count() == 1 && !text.contains('/') && ![".", ".."].contains(&text);
-    is_one && holder_name_is_fit(text)
+    !text.contains('/') && ![".", ".."].contains(&text) && holder_name_is_fit(text)
+}
+
+/// The lock is on its way. Dropped, it is given up; a fork's copy gives nothing up, for the wait is its parent's.
+#[derive(Debug)]
+struct Acquiring {
+    process: u32,
+    bell: Arc<Bell>,
+    parcel: Arc<Mutex<Parcel>>,
+}
+
+#[derive(Debug, Default)]
+struct Parcel {
+    come: Option<Result<CommandGuard, Error>>,
+    waker: Option<Waker>,
+}
+
+fn open(parcel: &Mutex<Parcel>) -> MutexGuard<'_, Parcel> {
+    parcel.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Acquiring {
+    /// Starts the thread that waits.
+    fn start(lock: CommandLock) -> Result<Self, Error> {
+        let this = Self { process: process_id(), bell: Bell::new()?, parcel: Arc::default() };
+        let (bell, parcel) = (Arc::clone(&this.bell), Arc::clone(&this.parcel));
+        let work = move || {
+            let acquired = lock.acquire_heeding(&bell);
+            let waker = {
+                let mut parcel = open(&parcel);
+                parcel.come = Some(acquired);
+                parcel.waker.take()
+            };
+            waker.into_iter().for_each(Waker::wake);
+            // Where the wait was given up meanwhile, the parcel ends here, and releases the lock.
+        };
+        let spawned = thread::Builder::new().name("command-lock-wait".to_owned()).spawn(work);
+        spawned.map_err(|error| {
+            let why = of_no_process(&error);
+            Error::io(format!("failed to start the thread that waits for the lock: {why}"), error.kind())
+        })?;
+        Ok(this)
+    }
+}
+
+impl Future for Acquiring {
+    type Output = Result<CommandGuard, Error>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut parcel = open(&self.parcel);
+        if let Some(acquired) = parcel.come.take() {
+            return Poll::Ready(acquired);
+        }
+        parcel.waker = Some(context.waker().clone());
+        Poll::Pending
+    }
+}
+
+impl Drop for Acquiring {
+    fn drop(&mut self) {
+        if self.process != process_id() {
+            return;
+        }
+        self.bell.withdraw();
+        let come = open(&self.parcel).come.take();
+        // Claimed just before: released.
+        drop(come);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::claim::{attendant::Attendant, event::wait_for};
+
+    #[test]
+    fn a_fork_s_copy_of_a_wait_does_not_wake_it() {
+        let bell = Bell::new().unwrap();
+        let rings = || wait_for([LockAttendant(&bell).signals()], Duration::ZERO) == [true];
+        let wait = |process| Acquiring { process, bell: Arc::clone(&bell), parcel: Arc::default() };
+        drop(wait(process_id() + 1));
+        assert!(!rings(), "it was another process's");
+        drop(wait(process_id()));
+        assert!(rings());
+    }
 }

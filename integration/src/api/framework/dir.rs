@@ -1,9 +1,8 @@
 //! The directory that a tool's locks lie in (REQ-F-033, REQ-F-032): one user's own.
 
-use std::fs::{self, DirBuilder, Metadata};
-use std::io;
+use std::fs::{self, DirBuilder};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
-use std::path::{Path, PathBuf};
+use std::{io, path::Path, path::PathBuf};
 
 use beadlock_checker::internal::{escape::escaped_path, system_words};
 use nix::errno::Errno;
@@ -29,13 +28,10 @@ impl Directory {
         let us = geteuid().as_raw();
         let is_ours = |dir: &Path| fs::metadata(dir).is_ok_and(|meta| meta.is_dir() && meta.uid() == us);
         let named = |name| environment.get(name).map(PathBuf::from).filter(|dir| dir.is_absolute());
-        match named("XDG_RUNTIME_DIR").filter(|dir| is_ours(dir)) {
-            Some(runtime) => Self::Own(runtime.join(tool)),
-            None => {
-                let temporary = named("TMPDIR").unwrap_or_else(|| "/tmp".into());
-                Self::Own(temporary.join(format!("{tool}-{us}")))
-            }
-        }
+        Self::Own(match named("XDG_RUNTIME_DIR").filter(|dir| is_ours(dir)) {
+            Some(runtime) => runtime.join(tool),
+            None => named("TMPDIR").unwrap_or_else(|| "/tmp".into()).join(format!("{tool}-{us}")),
+        })
     }
 
     /// The directory itself.
@@ -64,19 +60,33 @@ impl Directory {
     }
 }
 
+/// Makes one that only this user may write. The advice never names another directory: a process that follows it and one
+/// that does not would take two locks that do not exclude each other.
 fn make_own(dir: &Path) -> Result<(), Error> {
     let made = DirBuilder::new().mode(0o700).create(dir);
     if let Some(error) = made.err().filter(|error| error.kind() != io::ErrorKind::AlreadyExists) {
         return Err(failed(dir, &error));
     }
     let meta = fs::symlink_metadata(dir).map_err(|error| failed(dir, &error))?;
-    match mistrust(&meta, dir) {
-        None => Ok(()),
-        Some(why) => {
-            let shown = escaped_path(dir);
-            Err(refused(&shown, format!("the lock directory {shown} is not to be trusted: {why}")))
-        }
-    }
+    let (owner, us, mode) = (meta.uid(), geteuid().as_raw(), meta.mode() & 0o777);
+    let command = |template| to_type(template, &[Part::Path(dir)]);
+    let why = if meta.is_symlink() {
+        format!("it is a link; to see what it leads to: {}", command("ls -ld {}"))
+    } else if !meta.is_dir() {
+        format!("it is not a directory; to see what it is: {}", command("ls -ld {}"))
+    } else if owner != us {
+        let remove = command("sudo rm -r -- {}");
+        format!(
+            "it belongs to user {owner}, and this is user {us}. While it is there, nothing takes this lock. If nobody \
+             needs it, remove it as root: {remove}"
+        )
+    } else if mode & 0o022 != 0 {
+        format!("others may write it (mode {mode:03o}); {}", command("chmod 700 {}"))
+    } else {
+        return Ok(());
+    };
+    let shown = escaped_path(dir);
+    Err(refused(&shown, format!("the lock directory {shown} is not to be trusted: {why}")))
 }
 
 /// Another user's tool may have made it, for itself alone.
@@ -97,53 +107,22 @@ fn check_open(dir: &Path) -> Result<(), Error> {
 /// The directory that the tool's own lies in: only its owner, root or this user, may rename what is in it.
 fn check_above(dir: &Path) -> Result<(), Error> {
     let Ok(meta) = fs::metadata(dir) else { return Ok(()) };
-    let Some(why) = mistrust_above(&meta, dir) else { return Ok(()) };
-    let shown = escaped_path(dir);
-    Err(refused(&shown, format!("no lock directory can be trusted in {shown}: {why}")))
-}
-
-/// Why others could rename what lies in `dir`, and what to do about it.
-fn mistrust_above(meta: &Metadata, dir: &Path) -> Option<String> {
     let (owner, us, mode) = (meta.uid(), geteuid().as_raw(), meta.mode() & 0o7777);
-    if owner != us && owner != 0 {
-        return Some(format!(
+    let why = if owner != us && owner != 0 {
+        format!(
             "user {owner} owns it and may rename what is in it. Leave TMPDIR out for every program that takes this \
              lock: unset TMPDIR"
-        ));
-    }
-    let writers = match (mode & 0o002 != 0, mode & 0o020 != 0) {
-        (true, _) => "everybody may",
-        (false, true) => "its group may",
-        (false, false) => return None,
-    };
-    let template = if owner == us { "chmod +t {}" } else { "sudo chmod +t {}" };
-    (mode & 0o1000 == 0).then(|| {
+        )
+    } else if mode & 0o1000 == 0 && mode & 0o022 != 0 {
+        let writers = if mode & 0o002 != 0 { "everybody" } else { "its group" };
+        let template = if owner == us { "chmod +t {}" } else { "sudo chmod +t {}" };
         let command = to_type(template, &[Part::Path(dir)]);
-        format!("{writers} rename what is in it (mode {mode:03o}); {command}")
-    })
-}
-
-/// Why others could take the locks in `dir`, and what to do about it. The advice never names another directory: a
-/// process that follows it and one that does not would take two locks that do not exclude each other.
-fn mistrust(meta: &Metadata, dir: &Path) -> Option<String> {
-    let us = geteuid().as_raw();
-    let command = |template| to_type(template, &[Part::Path(dir)]);
-    if meta.is_symlink() {
-        Some(format!("it is a link; to see what it leads to: {}", command("ls -ld {}")))
-    } else if !meta.is_dir() {
-        Some(format!("it is not a directory; to see what it is: {}", command("ls -ld {}")))
-    } else if meta.uid() != us {
-        Some(format!(
-            "it belongs to user {}, and this is user {us}. While it is there, nothing takes this lock. If nobody needs \
-             it, remove it as root: {}",
-            meta.uid(),
-            command("sudo rm -r -- {}")
-        ))
-    } else if meta.mode() & 0o022 != 0 {
-        Some(format!("others may write it (mode {:03o}); {}", meta.mode() & 0o777, command("chmod 700 {}")))
+        format!("{writers} may rename what is in it (mode {mode:03o}); {command}")
     } else {
-        None
-    }
+        return Ok(());
+    };
+    let shown = escaped_path(dir);
+    Err(refused(&shown, format!("no lock directory can be trusted in {shown}: {why}")))
 }
 
 fn refused(shown: &str, message: String) -> Error {

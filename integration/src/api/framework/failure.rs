@@ -1,12 +1,12 @@
 //! Why a body failed, for the envelope and the exit code.
 
-use std::{any::Any, error::Error as StdError, fmt, time::Duration};
+use std::{any::Any, error::Error as StdError, fmt, iter::successors, time::Duration};
 
 use crate::{Envelope, Request, error::Error};
 
 /// Why a command failed: what its envelope and its exit code say. `?` makes one of any error: [`Failure::CODE`], exit
-/// code 1, the words of the error and of its sources. Of beadlock's own [`Error`] it takes everything. What is no
-/// [`std::error::Error`], such as `anyhow`'s, is given as words: `Failure::new(format!("{error:#}"))`.
+/// code 1, the words of the error and of its sources. Of beadlock's own [`Error`] it takes everything. An error that is
+/// not a [`std::error::Error`], such as `anyhow`'s, is given as words: `Failure::new(format!("{error:#}"))`.
 ///
 /// ```
 /// use beadlock::framework::Failure;
@@ -122,14 +122,12 @@ impl<E: StdError + 'static> From<E> for Failure {
             };
         }
         let mut message = error.to_string();
-        let mut source = error.source();
-        while let Some(cause) = source {
+        for cause in successors(error.source(), |&cause| cause.source()) {
             let words = cause.to_string();
             // Many say the words of their source themselves.
             if !message.contains(&words) {
                 message = format!("{message}: {words}");
             }
-            source = cause.source();
         }
         Self::new(message)
     }

@@ -8,25 +8,25 @@ use beadlock_checker::internal::take::Release;
 
 use super::locks;
 use crate::error::{Code, Error};
-use crate::{claim::nested, claim::target::Target, settings::environment::Environment};
+use crate::{api::hold::Claim, claim::nested, claim::target::Target, settings::environment::Environment};
 
 /// A command's lock that this process holds. [`CommandGuard::release`] ends it; dropping it is the net, and a signal or
 /// `exit` releases it too.
 ///
-/// While a signal ends the process, whoever releases or drops a guard stays in that call until the process is gone.
+/// While a signal ends the process, a thread that releases or drops a guard stays in that call until the process is
+/// gone.
 #[derive(Debug)]
 #[must_use = "dropping the guard releases the lock at once"]
 pub struct CommandGuard {
-    number: u64,
-    /// The process that holds it: not a fork of it.
-    owner: u32,
     running: Running,
     is_over: bool,
 }
 
 impl CommandGuard {
-    pub(super) fn new(number: u64, running: Running) -> Self {
-        Self { number, owner: std::process::id(), running, is_over: false }
+    /// Of the lock with this number; `id` is the claim's.
+    pub(super) fn new(number: u64, id: String, target: Target) -> Self {
+        let (path, warnings) = (target.path(), Mutex::default());
+        Self { running: Running(Arc::new(Shared { number, id, target, path, warnings })), is_over: false }
     }
 
     /// What the work under the lock may want to know, for other threads.
@@ -45,16 +45,12 @@ impl CommandGuard {
         self.end().unwrap_or_else(|| locks::stay()).map(|_| ())
     }
 
-    pub(super) fn is_a_forks(&self) -> bool {
-        self.owner != std::process::id()
-    }
-
     /// Releases it, and answers what was there; of a fork nothing. `None`: a signal is ending the process.
     pub(super) fn end(&mut self) -> Option<Result<Option<Release>, Error>> {
-        if std::mem::replace(&mut self.is_over, true) || self.is_a_forks() {
+        if std::mem::replace(&mut self.is_over, true) || !locks::are_ours() {
             return Some(Ok(None));
         }
-        locks::release(self.number, PATIENCE)
+        locks::release(self.running.0.number, PATIENCE)
     }
 }
 
@@ -84,11 +80,6 @@ struct Shared {
 }
 
 impl Running {
-    pub(super) fn under(number: u64, id: &str, target: Target) -> Self {
-        let (id, path, warnings) = (id.to_owned(), target.path(), Mutex::default());
-        Self(Arc::new(Shared { number, id, target, path, warnings }))
-    }
-
     /// The lock file, absolute.
     pub fn path(&self) -> &Path {
         &self.0.path
@@ -110,16 +101,15 @@ impl Running {
     /// Whether the lock is still there and still ours: to be asked before a step that must not happen without it. Takes
     /// 100 ms when it is not: one look proves no loss. Fails with [`Code::LockLost`], with the likely cause.
     pub fn still_held(&self) -> Result<(), Error> {
-        let over = || {
+        locks::ask(self.0.number, Claim::still_held).unwrap_or_else(|| {
             let path = self.path().display();
             Err(Error::new(Code::LockLost, format!("{path} was released: the work under it is over")))
-        };
-        locks::ask(self.0.number, |claim| claim.still_held()).unwrap_or_else(over)
+        })
     }
 
     /// A line for `warnings` in the envelope of [`run`](super::CommandLock::run).
     pub fn warn(&self, line: impl Into<String>) {
-        self.warnings_mut().push(line.into());
+        self.0.warnings.lock().unwrap_or_else(PoisonError::into_inner).push(line.into());
     }
 
     /// What a child is to have in its environment (`Command::envs`) when it may want the same lock: it runs under this
@@ -134,10 +124,6 @@ impl Running {
     }
 
     pub(super) fn warnings(&self) -> Vec<String> {
-        self.warnings_mut().clone()
-    }
-
-    fn warnings_mut(&self) -> std::sync::MutexGuard<'_, Vec<String>> {
-        self.0.warnings.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.warnings.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }

@@ -1,12 +1,12 @@
 //! The command locks of this process, and whether it is ending: shared by its threads, the signal thread and `exit`.
 //!
-//! A lock is here from the wish for it until it is gone. Whoever takes a claim out of here says so first
-//! (`Phase::Leaving`), so that the process is never ended between two steps of a claim or a release.
+//! A lock is here from the wish for it until it is gone. Its claim is not here while somebody claims or releases it, so
+//! that the process is never ended between two steps of a claim or a release.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::{thread::sleep, time::Duration};
 
 use beadlock_checker::Error as CheckerError;
@@ -43,37 +43,37 @@ pub enum Ending {
 }
 
 #[derive(Debug)]
-enum Phase {
-    Claiming,
-    Standing(Claim),
-    /// It stands, and the work under it is done: the process is ending, and whoever ends it releases it.
-    Returned(Claim),
-    Leaving,
-}
-
-#[derive(Debug)]
 struct Lock {
     number: u64,
     path: PathBuf,
     terms: Terms,
     bell: Arc<Bell>,
-    phase: Phase,
+    progress: Progress,
+    /// None while it is being claimed or released.
+    claim: Option<Claim>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Progress {
+    Claiming,
+    Standing,
+    /// The work under it is done while a signal ends the process, and the signal thread releases it.
+    Returned,
 }
 
 #[derive(Debug)]
 struct State {
     locks: Vec<Lock>,
-    ending: Option<Ending>,
     /// What runs below us and not under a lock.
     tree: Option<Tree>,
     last: u64,
 }
 
-static STATE: Mutex<State> = Mutex::new(State { locks: Vec::new(), ending: None, tree: None, last: 0 });
+static STATE: Mutex<State> = Mutex::new(State { locks: Vec::new(), tree: None, last: 0 });
 static CHANGED: Condvar = Condvar::new();
 
-/// A signal is ending this process: as [`State::ending`] has it, for who must not wait, as a fork must not.
-static IS_SIGNALLED: AtomicBool = AtomicBool::new(false);
+/// Set with [`STATE`] locked, and read without it where a wait is not allowed: in a fork, say.
+static ENDING: OnceLock<Ending> = OnceLock::new();
 
 /// The PID of the process whose locks these are, 0 at first: a forked child finds them in its memory, and has none.
 pub static OWNER: AtomicU32 = AtomicU32::new(0);
@@ -87,6 +87,7 @@ fn state() -> MutexGuard<'static, State> {
     STATE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Ends the wait for a lock.
 #[derive(Debug)]
 pub struct Bell {
     fd: EventFd,
@@ -125,11 +126,11 @@ impl Attendant for LockAttendant<'_> {
     }
 
     fn stopped(&mut self) -> Option<Stopped> {
-        let failed = |why: &str| Stopped::Failed(Error::new(Code::Io, why));
         match ending() {
             Some(Ending::Signal(signal)) => Some(Stopped::Signalled(signal)),
-            Some(Ending::Exit) => Some(Stopped::Failed(too_late())),
-            None => self.0.is_withdrawn().then(|| failed("nobody waits for the lock any more")),
+            Some(Ending::Exit) => Some(too_late().into()),
+            None if self.0.is_withdrawn() => Some(Error::new(Code::Io, "nobody waits for the lock any more").into()),
+            None => None,
         }
     }
 
@@ -148,151 +149,123 @@ pub fn too_late() -> Error {
 
 /// A lock that is wanted. Dropped before it stands, it is wanted no longer.
 #[derive(Debug)]
-pub struct PendingLock {
-    number: u64,
-}
+pub struct PendingLock(u64);
 
 /// Says that this process wants the lock at `path`.
 pub fn want(path: &Path, terms: Terms, bell: &Arc<Bell>) -> Result<PendingLock, Error> {
     // A wait that was given up just now is over in a moment.
-    let is_going = |lock: &Lock| matches!(lock.phase, Phase::Claiming) && lock.bell.is_withdrawn();
+    let is_going = |lock: &Lock| lock.progress == Progress::Claiming && lock.bell.is_withdrawn();
     let mut state = wait_until(SHORTLY, |state| !state.locks.iter().any(|lock| lock.path == path && is_going(lock)));
     if let Some(lock) = state.locks.iter().find(|lock| lock.path == path) {
-        return Err(ours_already(lock));
+        let (path, pid) = (escaped_path(path), std::process::id());
+        let has = if lock.progress == Progress::Claiming { "waits for it already" } else { "holds it already" };
+        let message = format!("{path}: this process (PID {pid}) {has}, and would wait for itself; release it first");
+        return Err(Error::new(Code::LockHeld, message).detailed(format!("lock_file={path} holder_pid={pid}")));
     }
     if state.locks.is_empty() {
         state.tree = Some(Tree::from_now_on());
     }
-    if state.ending.is_some() {
+    if ending().is_some() {
         bell.ring();
     }
     state.last += 1;
     let number = state.last;
-    let (path, bell) = (path.to_owned(), Arc::clone(bell));
-    state.locks.push(Lock { number, path, terms, bell, phase: Phase::Claiming });
-    Ok(PendingLock { number })
-}
-
-fn ours_already(lock: &Lock) -> Error {
-    let (path, pid) = (escaped_path(&lock.path), std::process::id());
-    let has = match &lock.phase {
-        Phase::Claiming => "waits for it already",
-        Phase::Standing(_) | Phase::Returned(_) | Phase::Leaving => "holds it already",
-    };
-    let message = format!("{path}: this process (PID {pid}) {has}, and would wait for itself; release it first");
-    Error::new(Code::LockHeld, message).detailed(format!("lock_file={path} holder_pid={pid}"))
+    let (path, bell, progress) = (path.to_owned(), Arc::clone(bell), Progress::Claiming);
+    state.locks.push(Lock { number, path, terms, bell, progress, claim: None });
+    Ok(PendingLock(number))
 }
 
 impl PendingLock {
     /// It stands. `Err`: the process is ending, and the lock was released again.
     pub fn stands(self, claim: Claim) -> Result<u64, Ending> {
-        let number = self.number;
         let mut state = state();
-        if let Some(ending) = state.ending {
+        if let Some(ending) = ending() {
             drop(state);
             // Nothing was done under it. Until it is gone, the process does not end.
             let _ = claim.end(SHORTLY);
             return Err(ending);
         }
-        if let Some(lock) = state.lock(number) {
-            lock.phase = Phase::Standing(claim);
-        }
-        // It is no longer merely wanted.
-        std::mem::forget(self);
-        Ok(number)
+        state.stands(self.0, claim);
+        drop(state);
+        Ok(self.0)
     }
 }
 
 impl Drop for PendingLock {
     fn drop(&mut self) {
-        state().remove(self.number);
+        state().remove(|lock| lock.number == self.0 && lock.progress == Progress::Claiming);
     }
 }
 
 /// For how long a release at the end of the process waits for the gate.
-pub const SHORTLY: Duration = Duration::from_secs(1);
+const SHORTLY: Duration = Duration::from_secs(1);
 
 impl State {
     fn lock(&mut self, number: u64) -> Option<&mut Lock> {
         self.locks.iter_mut().find(|lock| lock.number == number)
     }
 
-    fn remove(&mut self, number: u64) {
-        self.locks.retain(|lock| lock.number != number);
+    fn stands(&mut self, number: u64, claim: Claim) {
+        if let Some(lock) = self.lock(number) {
+            (lock.progress, lock.claim) = (Progress::Standing, Some(claim));
+        }
         CHANGED.notify_all();
     }
 
-    fn take(&mut self, number: u64) -> Option<Claim> {
-        let lock = self.lock(number)?;
-        match std::mem::replace(&mut lock.phase, Phase::Leaving) {
-            Phase::Standing(claim) | Phase::Returned(claim) => Some(claim),
-            other => {
-                lock.phase = other;
-                None
-            }
-        }
+    fn remove(&mut self, is_gone: impl Fn(&Lock) -> bool) {
+        self.locks.retain(|lock| !is_gone(lock));
+        CHANGED.notify_all();
     }
 }
 
 pub fn ending() -> Option<Ending> {
-    state().ending
+    ENDING.get().copied()
+}
+
+pub fn is_ended_by_a_signal() -> bool {
+    matches!(ending(), Some(Ending::Signal(_)))
 }
 
 /// Releases a lock whose work is done; `Ok(None)`: it is gone. `None`: a signal ends the process, and the lock.
 pub fn release(number: u64, patience: Duration) -> Option<Result<Option<Release>, Error>> {
     let claim = {
         let mut state = state();
-        let claim = state.take(number);
-        match (state.ending, claim) {
-            (Some(Ending::Signal(_)), Some(claim)) => {
-                if let Some(lock) = state.lock(number) {
-                    lock.phase = Phase::Returned(claim);
-                }
-                return None;
-            }
-            (_, claim) => claim,
+        let lock = state.lock(number);
+        if is_ended_by_a_signal() {
+            lock.into_iter().for_each(|lock| lock.progress = Progress::Returned);
+            return None;
         }
+        lock.and_then(|lock| lock.claim.take())
     };
     let released = claim.map_or(Ok(None), |claim| end(number, claim, patience));
-    // It may have begun meanwhile.
+    // The signal may have come meanwhile.
     (!is_ended_by_a_signal()).then_some(released)
-}
-
-pub fn is_ended_by_a_signal() -> bool {
-    IS_SIGNALLED.load(Ordering::Relaxed)
 }
 
 fn end(number: u64, claim: Claim, patience: Duration) -> Result<Option<Release>, Error> {
     match claim.end(patience) {
         Ok(release) => {
-            state().remove(number);
+            state().remove(|lock| lock.number == number);
             Ok(release)
         }
         Err(failed) => {
             let error = Error::new(Code::Io, failed.to_string());
-            if let Some(lock) = state().lock(number) {
-                lock.phase = Phase::Standing(failed.into_claim());
-            }
-            CHANGED.notify_all();
+            state().stands(number, failed.into_claim());
             Err(error)
         }
     }
 }
 
+/// Asks the claim, where it stands.
 pub fn ask<T>(number: u64, question: impl FnOnce(&Claim) -> T) -> Option<T> {
-    match &state().lock(number)?.phase {
-        Phase::Standing(claim) | Phase::Returned(claim) => Some(question(claim)),
-        Phase::Claiming | Phase::Leaving => None,
-    }
+    state().lock(number)?.claim.as_ref().map(question)
 }
 
-/// The process is ending from now on: nothing is claimed, and only who ends it releases. Answers the cause before.
-pub fn begin(ending: Ending) -> Option<Ending> {
-    let mut state = state();
-    let before = state.ending;
-    if before.is_none() {
-        state.ending = Some(ending);
-        IS_SIGNALLED.store(matches!(ending, Ending::Signal(_)), Ordering::Relaxed);
+/// The process is ending from now on: nothing is claimed, and only the caller releases. Answers the cause before.
+pub fn begin(cause: Ending) -> Option<Ending> {
+    let state = state();
+    let before = ending();
+    if ENDING.set(cause).is_ok() {
         state.locks.iter().for_each(|lock| lock.bell.ring());
     }
     before
@@ -300,8 +273,7 @@ pub fn begin(ending: Ending) -> Option<Ending> {
 
 /// Waits until nobody is in the middle of a claim or a release.
 pub fn settle(limit: Duration) {
-    let is_moving = |lock: &Lock| matches!(lock.phase, Phase::Claiming | Phase::Leaving);
-    drop(wait_until(limit, |state| !state.locks.iter().any(is_moving)));
+    drop(wait_until(limit, |state| state.locks.iter().all(|lock| lock.claim.is_some())));
 }
 
 /// Waits until there are no locks any more.
@@ -319,36 +291,33 @@ fn wait_until(limit: Duration, is_so: impl Fn(&State) -> bool) -> MutexGuard<'st
     state
 }
 
-pub fn standing() -> Vec<Terms> {
+/// How long children may take to end: the longest of the locks that stand. `None`: none stands.
+pub fn kill_after() -> Option<Duration> {
     let state = state();
-    let stands = |lock: &&Lock| matches!(lock.phase, Phase::Standing(_) | Phase::Returned(_));
-    state.locks.iter().filter(stands).map(|lock| lock.terms).collect()
+    state.locks.iter().filter(|lock| lock.claim.is_some()).map(|lock| lock.terms.kill_after).max()
 }
 
 pub fn all_returned() -> bool {
-    !state().locks.iter().any(|lock| matches!(lock.phase, Phase::Standing(_)))
+    !state().locks.iter().any(|lock| lock.claim.is_some() && lock.progress == Progress::Standing)
 }
 
-/// What runs below us and not under a lock, for whoever ends the process.
+/// What runs below us and not under a lock, for the thread that ends the process.
 pub fn take_tree() -> Tree {
     state().tree.take().unwrap_or_default()
 }
 
 /// Releases the locks that stand, the last first: all, or those of this order. Answers what failed.
 pub fn release_all(order: Option<ReleaseOrder>) -> Vec<Error> {
-    let numbers: Vec<u64> = {
-        let state = state();
-        let wanted = |lock: &&Lock| order.is_none_or(|order| lock.terms.order == order);
-        state.locks.iter().rev().filter(wanted).map(|lock| lock.number).collect()
-    };
+    let is_wanted = |lock: &&Lock| order.is_none_or(|order| lock.terms.order == order);
+    let numbers: Vec<u64> = state().locks.iter().rev().filter(is_wanted).map(|lock| lock.number).collect();
     let release = |number| {
-        let claim = state().take(number)?;
+        let claim = state().lock(number)?.claim.take()?;
         end(number, claim, SHORTLY).err()
     };
     numbers.into_iter().filter_map(release).collect()
 }
 
-/// Stays until the process has ended: somebody else is ending it.
+/// Stays until the process has ended: another thread is ending it.
 pub fn stay() -> ! {
     loop {
         sleep(Duration::from_secs(3600));

@@ -79,7 +79,6 @@
 //!   --reap-proven-dead`.
 //! - One machine: a lock in a directory that several share is not taken over when its holder dies on another.
 
-mod children;
 mod declaration;
 mod dir;
 mod ending;
@@ -87,7 +86,6 @@ mod failure;
 mod guard;
 mod locks;
 mod run;
-mod waiting;
 
 pub use declaration::CommandLock;
 pub use failure::Failure;

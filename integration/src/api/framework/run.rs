@@ -24,16 +24,12 @@ impl CommandLock {
     /// Never by itself. When `body` panics the lock is released, the panic goes on, and there is no envelope.
     pub fn run<T: Serialize>(self, body: impl FnOnce(Running) -> Result<T, Failure>) -> ExitCode {
         let request = Request::begin();
-        let mut guard = match self.acquire() {
+        let guard = match self.acquire() {
             Ok(guard) => guard,
             Err(error) => return refuse(&request, &error),
         };
         let done = body(guard.running());
-        if guard.is_a_forks() {
-            return of_a_fork(done.is_ok());
-        }
-        let released = guard.end().unwrap_or_else(|| locks::stay());
-        answer(&request, &guard, done, released)
+        answer(&request, guard, done).unwrap_or_else(|| locks::stay())
     }
 
     /// The same for a `body` that is asynchronous, from any executor and without blocking it. Dropped, the future
@@ -45,24 +41,16 @@ impl CommandLock {
         W: Future<Output = Result<T, Failure>>,
     {
         let request = Request::begin();
-        let mut guard = match self.acquire_async().await {
+        let guard = match self.acquire_async().await {
             Ok(guard) => guard,
             Err(error) => return refuse(&request, &error),
         };
         let done = body(guard.running()).await;
-        if guard.is_a_forks() {
-            return of_a_fork(done.is_ok());
-        }
-        match guard.end() {
-            Some(released) => answer(&request, &guard, done, released),
+        match answer(&request, guard, done) {
+            Some(exit) => exit,
             None => pending().await,
         }
     }
-}
-
-/// A fork of the process that holds the lock: the answer is that one's to give.
-fn of_a_fork(is_done: bool) -> ExitCode {
-    if is_done { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 fn refuse(request: &Request, error: &Error) -> ExitCode {
@@ -73,12 +61,13 @@ fn refuse(request: &Request, error: &Error) -> ExitCode {
     print(&Envelope::of(request, error), error.exit.code())
 }
 
-fn answer<T: Serialize>(
-    request: &Request,
-    guard: &CommandGuard,
-    done: Result<T, Failure>,
-    released: Result<Option<Release>, Error>,
-) -> ExitCode {
+/// Releases the lock and prints what came of the work. `None`: a signal is ending the process.
+fn answer<T: Serialize>(request: &Request, mut guard: CommandGuard, done: Result<T, Failure>) -> Option<ExitCode> {
+    if !locks::are_ours() {
+        // This is a fork of the process that holds the lock, and that process answers.
+        return Some(if done.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+    }
+    let released = guard.end()?;
     let data = done.and_then(|data| serde_json::to_value(data).map_err(Failure::from));
     let (envelope, exit) = match data {
         Ok(data) => (Envelope::ok(request, data), Exit::Done.code()),
@@ -96,7 +85,7 @@ fn answer<T: Serialize>(
         Err(error) => Some(format!("{path} could not be released, and is stale now: {error}")),
     };
     let warnings = guard.running().warnings().into_iter().chain(late);
-    print(&warnings.fold(envelope, Envelope::warning), exit)
+    Some(print(&warnings.fold(envelope, Envelope::warning), exit))
 }
 
 /// What could not be said turns a success into a failure. A reader that has gone has had what it wanted.
