@@ -32,6 +32,7 @@ mod neighbours;
 mod program;
 mod pull;
 mod push;
+mod refs;
 mod replay;
 mod report;
 mod repository;
@@ -134,7 +135,7 @@ fn sync_found(repository: &Repository, mut on_distance: impl FnMut(&Distance)) -
     // The upstream's commit at the rejected push, and the reason.
     let mut rejected: Option<(Option<String>, String)> = None;
     loop {
-        let commit = upstream.fetch(&network, request)?;
+        let commit = upstream.fetch(repository, &network)?;
         if let Some((known, why)) = &rejected
             && *known == commit
         {

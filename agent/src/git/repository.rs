@@ -12,6 +12,7 @@ use beadlock_checker::internal::duration::shown;
 use beadlock_checker::internal::facts;
 use nix::libc::{O_CLOEXEC, O_DIRECTORY};
 
+use super::refs::{self, HeadLook, RefLook};
 use super::{
     Event, ExcludedNames, Git, HindranceKind, Part, Stop, SyncRequest, as_path, embedded, escaped, escaped_path,
     to_type,
@@ -149,12 +150,17 @@ impl Repository {
 
     pub(super) fn head(&self) -> Result<BranchHead, Stop> {
         let (top, dir) = (self.top(), Part::Path(&self.git.dir));
-        let Some(name) = self.git.call(["symbolic-ref", "-q", "HEAD"]).run()?.ok_text() else {
+        let name = match refs::head(&self.git_dir) {
+            HeadLook::Branch(name) => Some(name),
+            HeadLook::Detached => None,
+            HeadLook::Unsure => self.git.call(["symbolic-ref", "-q", "HEAD"]).run()?.ok_text(),
+        };
+        let Some(name) = name else {
             let why = format!("HEAD is detached in {top}, so a commit would be on no branch");
             return Err(Stop::failed("detached_head", why).next(to_type("git -C {} switch BRANCH", &[dir])));
         };
         let branch = name.strip_prefix("refs/heads/").unwrap_or(&name).to_owned();
-        match self.git.call(["rev-parse", "-q", "--verify", "HEAD^{commit}"]).run()?.ok_text() {
+        match self.commit_of(&name)? {
             Some(commit) => Ok(BranchHead { branch, commit }),
             None => {
                 let why = format!("the branch {} in {top} has no commit yet", escaped(&branch));
@@ -162,6 +168,18 @@ impl Repository {
                 Err(Stop::failed("no_commit", why).next_at("; make the first one: ", command))
             }
         }
+    }
+
+    /// The commit that a ref names; `None` when there is no such ref.
+    pub(super) fn commit_of(&self, name: &str) -> Result<Option<String>, Stop> {
+        Ok(match refs::read(&self.common_dir, name) {
+            RefLook::Object(commit) => Some(commit),
+            RefLook::Absent => None,
+            RefLook::Unsure => {
+                let commit = format!("{name}^{{commit}}");
+                self.git.call(["rev-parse", "-q", "--verify", &commit]).run()?.ok_text()
+            }
+        })
     }
 
     /// The branch as it is now. Refuses when somebody has switched to another one: that one's turn is the next cycle.

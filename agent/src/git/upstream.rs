@@ -1,9 +1,7 @@
 //! The branch of a remote that this one follows.
 
 use super::HindranceKind::{NotPushing, Unreachable};
-use super::{
-    BranchHead, Event, Git, Network, Part, Repository, Stop, SyncMessage, SyncRequest, Unpushed, escaped, say, to_type,
-};
+use super::{BranchHead, Event, Git, Network, Part, Repository, Stop, SyncMessage, Unpushed, escaped, say, to_type};
 
 /// Stands between the remote and what git says, in the reason of a remote that does not answer.
 pub(super) const UNREACHABLE: &str = " cannot be reached: ";
@@ -70,16 +68,21 @@ impl Upstream {
     }
 
     /// Brings the tracking branch up to date. Returns its commit; `None` when the remote has no such branch.
-    pub(super) fn fetch(&self, git: &Git, request: &SyncRequest) -> Result<Option<String>, Stop> {
+    pub(super) fn fetch(&self, repository: &Repository, git: &Git) -> Result<Option<String>, Stop> {
+        let request = &repository.request;
         let bound = request.for_the_network();
         let mut args = vec!["fetch", "--quiet", "--no-tags", "--no-recurse-submodules", "--no-auto-maintenance"];
         let both = format!("+{}:{}", self.branch, self.tracking);
         args.extend(["--no-write-fetch-head", "--no-prune", &self.remote, &both]);
-        let answer = git.call(args).within(bound).run()?;
+        let before = repository.commit_of(&self.tracking)?;
+        let mut answer = git.call(&args).within(bound).run()?;
+        if !answer.status.success() && repository.commit_of(&self.tracking)? != before {
+            // Somebody has pushed from this clone meanwhile, and this fetch must not take the branch back.
+            answer = git.call(&args).within(bound).run()?;
+        }
         if answer.status.success() {
             say(&SyncMessage::Reached);
-            let commit = format!("{}^{{commit}}", self.tracking);
-            return Ok(Some(git.text(["rev-parse", "--verify", &commit])?));
+            return repository.commit_of(&self.tracking);
         }
         let ls_remote = ["ls-remote", "--exit-code", &self.remote, &self.branch];
         if !answer.timed_out && git.call(ls_remote).within(bound).run()?.status.code() == Some(2) {
