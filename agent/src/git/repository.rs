@@ -14,8 +14,8 @@ use nix::libc::{O_CLOEXEC, O_DIRECTORY};
 
 use super::refs::{self, HeadLook, RefLook};
 use super::{
-    Event, ExcludedNames, Git, HindranceKind, Part, Stop, SyncRequest, as_path, embedded, escaped, escaped_path,
-    to_type,
+    Event, ExcludedNames, Git, HindranceKind, KnownRepository, Part, Stop, SyncRequest, as_path, embedded, escaped,
+    escaped_path, to_type,
 };
 use crate::owner::Owners;
 
@@ -31,7 +31,7 @@ pub(super) struct Repository {
     pub(super) names: ExcludedNames,
     pub(super) request: SyncRequest,
     /// The git directory that all worktrees share.
-    common_dir: PathBuf,
+    pub(super) common_dir: PathBuf,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,7 +46,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// From this age on, an `index.lock` may have been left behind.
 const OLD: Duration = Duration::from_secs(60);
 /// What git leaves in its directory while something is in progress, and what that is.
-const IN_PROGRESS: [(&str, &str); 7] = [
+pub(super) const IN_PROGRESS: [(&str, &str); 7] = [
     ("rebase-merge", "a rebase"),
     ("rebase-apply", "a rebase"),
     ("MERGE_HEAD", "a merge"),
@@ -98,6 +98,23 @@ impl Repository {
         let names = ExcludedNames::of(request, &path, prefix);
         let (prefix, request) = (prefix.to_owned(), request.clone());
         Ok(Self { git, git_dir, common_dir, prefix, names, request })
+    }
+
+    /// The repository as an earlier sync has found it, when it still has the right owner. Starts nothing.
+    pub(super) fn known(request: &SyncRequest, known: &KnownRepository) -> Result<Self, Stop> {
+        let top = known.top();
+        let open = owned(request, top, top)?;
+        let (git_dir, common_dir) = (known.git_dir().to_owned(), known.common_dir().to_owned());
+        for dir in [&git_dir, &common_dir] {
+            owned(request, dir, dir)?;
+        }
+        let Ok(prefix) = request.dir.strip_prefix(top) else {
+            let (dir, top) = (escaped_path(&request.dir), escaped_path(top));
+            return Err(Stop::failed("worktree", format!("{dir} is not below {top}, where git saw it")));
+        };
+        let names = ExcludedNames::of(request, top, prefix);
+        let git = Git::in_open(open, top.to_owned());
+        Ok(Self { git, git_dir, common_dir, prefix: prefix.to_owned(), names, request: request.clone() })
     }
 
     /// Refuses while somebody else is in the middle of something.

@@ -1,7 +1,10 @@
 //! The branch of a remote that this one follows.
 
 use super::HindranceKind::{NotPushing, Unreachable};
-use super::{BranchHead, Event, Git, Network, Part, Repository, Stop, SyncMessage, Unpushed, escaped, say, to_type};
+use super::{
+    BranchHead, Event, Git, GitSettings, KnownUpstream, Network, Part, Repository, Stop, SyncMessage, Unpushed,
+    escaped, say, to_type,
+};
 
 /// Stands between the remote and what git says, in the reason of a remote that does not answer.
 pub(super) const UNREACHABLE: &str = " cannot be reached: ";
@@ -37,7 +40,10 @@ impl Distance {
 }
 
 impl Upstream {
-    pub(super) fn of(repository: &Repository, head: &BranchHead) -> Result<Self, Stop> {
+    pub(super) fn of(repository: &Repository, settings: &GitSettings, head: &BranchHead) -> Result<Self, Stop> {
+        if let Some(plain) = Self::plain(settings, &head.branch) {
+            return Ok(plain);
+        }
         let format = "--format=%(upstream)%00%(upstream:remotename)%00%(upstream:remoteref)";
         let name = format!("refs/heads/{}", head.branch);
         let fields = repository.git.text(["for-each-ref", format, &name])?;
@@ -60,6 +66,24 @@ impl Upstream {
                 Err(Stop::notice(Event::OnlyCommitting, NotPushing, "no_upstream", why).next(command))
             }
         }
+    }
+
+    pub(super) fn known(known: &KnownUpstream) -> Self {
+        let KnownUpstream { remote, branch, tracking, .. } = known.clone();
+        Self { remote, branch, tracking }
+    }
+
+    /// As `git clone` sets it; `None` for any other.
+    fn plain(settings: &GitSettings, branch: &str) -> Option<Self> {
+        let merged = settings.all(&format!("branch.{branch}.merge"));
+        let (Some(remote), [merged]) = (settings.get(&format!("branch.{branch}.remote")), merged.as_slice()) else {
+            return None;
+        };
+        let specs = settings.all(&format!("remote.{remote}.fetch"));
+        let name = merged.strip_prefix("refs/heads/")?;
+        let is_plain = specs.as_slice() == [format!("+refs/heads/*:refs/remotes/{remote}/*")];
+        let [remote, branch] = [remote, merged].map(str::to_owned);
+        is_plain.then(|| Self { tracking: format!("refs/remotes/{remote}/{name}"), remote, branch })
     }
 
     /// `origin/main`.
