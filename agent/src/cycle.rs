@@ -8,11 +8,12 @@ use std::fs;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use beadlock_checker::internal::address::Address;
 use beadlock_checker::internal::database::Database;
-use beadlock_checker::internal::{Gate, Zombie, redirect, runner, system_words};
+use beadlock_checker::internal::{Gate, Zombie, facts, redirect, runner, system_words};
 use beadlock_checker::{Cycle, Decision, Entered};
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
@@ -22,7 +23,10 @@ use crate::command::{self, End};
 use crate::config::{AgentSettings, CycleAction, Policy};
 use crate::database::LoggedState;
 use crate::diagnostics::events;
-use crate::git::{self, HindranceKind, SyncMessage, SyncReport};
+use crate::git::history::{SyncHistory, SyncPlan, SyncResult};
+use crate::git::{
+    self, FetchCrowd, FetchPace, FetchTurn, HindranceKind, Network, Snapshot, Subjects, SyncMessage, SyncReport,
+};
 use crate::log::{self, Line, own};
 use crate::outcome::{CycleFailure, Outcome};
 use crate::outside::Metrics;
@@ -41,6 +45,9 @@ pub(crate) struct CycleServices {
     pub(crate) watch: DatabaseWatch,
     pub(crate) trail: AuditTrail,
     pub(crate) metrics: Arc<Metrics>,
+    pub(crate) fetches: Arc<FetchCrowd>,
+    /// How often all databases were to be fetched at once.
+    pub(crate) fetch_requests: AtomicU64,
 }
 
 /// What all cycles share until the next reload.
@@ -49,6 +56,8 @@ pub(crate) struct CycleSettings {
     pub(crate) owners: Owners,
     /// The log, the audit trail and the socket, without links: never committed.
     pub(crate) own_files: Vec<PathBuf>,
+    /// How many fetches there may be at once.
+    pub(crate) fetch_jobs: usize,
 }
 
 impl CycleSettings {
@@ -62,6 +71,7 @@ impl CycleSettings {
         Self {
             owners: settings.agent.owners(),
             own_files: files.filter_map(|file| fs::canonicalize(file).ok()).collect(),
+            fetch_jobs: settings.agent.fetch_jobs.get(),
         }
     }
 }
@@ -154,18 +164,40 @@ pub(crate) fn check(services: &CycleServices, subject: &Subject, told: &mut Logg
         services.metrics.removed_stale(removed.reason);
         services.watch.forget_lock_gone(number);
     }
-    if policy.action() != CycleAction::None {
-        return CheckResult::Free(cycle);
-    }
+    let (end, outcome) = match policy.action() {
+        CycleAction::None => (End::Complete, Outcome::Ran),
+        CycleAction::Git if cycle.no_gate().is_none() => match plan(services, subject, told) {
+            SyncPlan::Rest(result) => (end_of(&result), Outcome::Synced(result.report)),
+            _ => return CheckResult::Free(cycle),
+        },
+        CycleAction::Git | CycleAction::Exec(_) => return CheckResult::Free(cycle),
+    };
     let mut lines = begin(told);
-    lines.push((&End::Complete).into());
+    lines.push((&end).into());
     log::lines(number, lines);
     cycle.leave();
-    CheckResult::Ended(Outcome::Ran)
+    CheckResult::Ended(outcome)
 }
 
 fn not_served(reason: &'static str, why: String) -> Outcome {
     Outcome::NotServed(CycleFailure::new(reason, why))
+}
+
+/// What a sync has to do, as far as that can be told without git.
+fn plan(services: &CycleServices, subject: &Subject, told: &mut LoggedState) -> SyncPlan {
+    let Subject { database, policy, common, .. } = subject;
+    let now = Instant::now();
+    told.git.heed(services.fetch_requests.load(Ordering::Relaxed), now);
+    if told.streak.running().is_some() {
+        told.git.hurry();
+    }
+    let time = Duration::try_from(facts::now().0).unwrap_or_default();
+    let seen = told.git.known().and_then(|repository| {
+        let (database, own_files) = (database.dir.as_path(), common.own_files.as_slice());
+        let settings = [policy.allow_worktree, common.owners == Owners::All];
+        Snapshot::take(&Subjects { database, own_files, repository, settings }, time)
+    });
+    told.git.plan(seen, now)
 }
 
 /// Logs and counts a skipped cycle.
@@ -244,29 +276,41 @@ struct CycleWork {
     end: End,
     /// It still shares the gate.
     runner: Option<command::Runner>,
-    /// What a sync that ran to its end has found.
+    /// What a sync has found out.
     report: Option<SyncReport>,
 }
 
 impl CycleWork {
+    fn of(result: &SyncResult, runner: Option<command::Runner>) -> Self {
+        Self { end: end_of(result), runner, report: Some(result.report.clone()) }
+    }
+
     fn without_runner(end: End) -> Self {
         Self { end, runner: None, report: None }
     }
 }
 
 /// One sync through git.
-async fn sync(
-    services: &Arc<CycleServices>,
-    subject: &Subject,
-    told: &mut git::history::SyncHistory,
-    cycle: &Cycle,
-) -> CycleWork {
+async fn sync(services: &Arc<CycleServices>, subject: &Subject, told: &mut SyncHistory, cycle: &Cycle) -> CycleWork {
     if let Some(error) = cycle.no_gate() {
         let why = format!("without a gate two syncs could meet in one repository: {error}");
         return CycleWork::without_runner(End::Refused(why));
     }
     let Subject { number, database, policy, common } = subject;
-    let network = told.network(Instant::now());
+    let (mut network, plan) = (told.network(Instant::now()), told.plan_again(Instant::now()));
+    let turn = match network {
+        Network::Use | Network::UseQuietly => fetch_turn(services, subject, told).await,
+        Network::Push | Network::Leave => None,
+    };
+    if turn.is_none() && network == Network::Use {
+        // Others fetch from there; the next cycle tries again.
+        if let SyncPlan::Fetch(_) = plan
+            && let Some(result) = told.without_fetch()
+        {
+            return CycleWork::of(&result, None);
+        }
+        network = Network::Push;
+    }
     let request = git::SyncRequest {
         dir: database.dir.clone(),
         allow_worktree: policy.allow_worktree,
@@ -275,6 +319,10 @@ async fn sync(
         timeout: policy.cycle_timeout,
         own_files: common.own_files.clone(),
         looked: told.looked.clone(),
+        only_fetch: match plan {
+            SyncPlan::Fetch(known) => Some(*known),
+            _ => None,
+        },
         is_timed: tracing::enabled!(tracing::Level::DEBUG),
         begun: None,
     };
@@ -290,36 +338,50 @@ async fn sync(
         message => messages.push(message),
     };
     let CycleWork { end, runner, .. } = execute(services, subject, request.command(), cycle, on_line).await;
-    for line in told.hear(network, &messages, Instant::now()) {
+    drop(turn);
+    let now = Instant::now();
+    for line in told.hear(network, &messages, now) {
         log::line(*number, own::worded(line));
     }
-    let is_done = messages.contains(&SyncMessage::Done);
-    let (mut refused, mut report) = (None, None);
-    for message in messages {
-        match message {
-            SyncMessage::Refused(line) => refused = Some(line),
-            SyncMessage::Report(found) if is_done => report = Some(told.complete(network, found)),
-            _ => {}
-        }
+    if end == End::Complete && messages.contains(&SyncMessage::Done) {
+        return CycleWork::of(&told.ended(network, messages, now, pace(subject)), runner);
     }
-    let end = match (end, &report) {
-        (End::Complete, Some(report)) => end_of(report, refused),
-        (End::Complete, _) => End::Refused("it ended without a last word; what it said is above".to_owned()),
-        (end, _) => end,
+    told.lost();
+    let end = match end {
+        End::Complete => End::Refused("it ended without a last word; what it said is above".to_owned()),
+        end => end,
     };
-    CycleWork { end, runner, report }
+    CycleWork { end, runner, report: None }
 }
 
-/// How a sync with this report has ended; `refused` is its own line, where it must not, or could not, go on.
-fn end_of(report: &SyncReport, refused: Option<String>) -> End {
+/// How often the remote of a database is asked.
+fn pace(Subject { number, policy, .. }: &Subject) -> FetchPace {
+    FetchPace { interval: policy.interval, fetch_interval: policy.fetch_interval, number: *number }
+}
+
+/// A turn among those that fetch. The first fetch waits for it: until then nothing is known of the remote.
+async fn fetch_turn(services: &CycleServices, subject: &Subject, told: &SyncHistory) -> Option<FetchTurn> {
+    let Subject { database, common, .. } = subject;
+    let host = match told.known() {
+        Some(known) => known.host(),
+        None => git::guess_host(&database.dir),
+    };
+    let most = common.fetch_jobs;
+    match told.is_new() {
+        true => Some(services.fetches.enter(host.as_deref(), most).await),
+        false => services.fetches.try_enter(host.as_deref(), most),
+    }
+}
+
+/// How a sync with this result has ended.
+fn end_of(SyncResult { report, refused, .. }: &SyncResult) -> End {
     let Some(hindrance) = &report.hindrance else { return End::Complete };
     if hindrance.kind == HindranceKind::Failed {
         let next = || hindrance.next.as_ref().map(|next| format!("; type: {next}")).unwrap_or_default();
-        return End::Refused(refused.unwrap_or_else(|| format!("{}{}", hindrance.why, next())));
+        return End::Refused(refused.clone().unwrap_or_else(|| format!("{}{}", hindrance.why, next())));
     }
     // A command to type ends the sync's own line.
-    let Some(line) = refused else { return End::Incomplete(waiting(report, &hindrance.why)) };
-    End::Incomplete(line)
+    End::Incomplete(refused.clone().unwrap_or_else(|| waiting(report, &hindrance.why)))
 }
 
 /// A reason, and how many commits wait for it to end.
@@ -372,8 +434,11 @@ mod tests {
             let hindrance = Some(Hindrance { kind, reason, why, next });
             SyncReport { unpushed: Unpushed { commits, oldest: None }, hindrance, ..SyncReport::default() }
         };
-        let end = |report: SyncReport, refused: Option<&str>| end_of(&report, refused.map(str::to_owned)).to_string();
-        assert_eq!(end_of(&SyncReport::default(), None), End::Complete);
+        let end = |report: SyncReport, refused: Option<&str>| {
+            let refused = refused.map(str::to_owned);
+            end_of(&SyncResult { report, refused }).to_string()
+        };
+        assert_eq!(end_of(&SyncResult::default()), End::Complete);
         for kind in [HindranceKind::NotPushing, HindranceKind::NotPulling, HindranceKind::Unreachable] {
             assert_eq!(end(report(kind, 0, Some("x")), None), "Sync cycle incomplete: why");
             assert_eq!(end(report(kind, 1, None), None), "Sync cycle incomplete: why; 1 commit waits");

@@ -40,6 +40,11 @@ pub(crate) struct Policy {
     #[arg(default_value = "500ms", display_order = 6)]
     #[serde(serialize_with = "print::duration")]
     pub(crate) debounce: Duration,
+    /// The time between two fetches of a database through git; what is committed is pushed at once [default: 1m]
+    #[arg(long, value_name = "DUR", value_parser = above_zero, env = "BEADLOCK_AGENT_FETCH_INTERVAL")]
+    #[arg(default_value = "1m", display_order = 9)]
+    #[serde(serialize_with = "print::duration")]
+    pub(crate) fetch_interval: Duration,
     /// What a cycle does, when it is no command [default: git]
     #[arg(long, value_name = "ACTION", value_enum, env = "BEADLOCK_AGENT_ACTION")]
     #[arg(default_value = "git", display_order = 9)]
@@ -76,6 +81,10 @@ pub(crate) struct AgentOptions {
     #[arg(long, value_name = "N", value_parser = jobs, env = "BEADLOCK_AGENT_JOBS")]
     #[arg(default_value_t = processors(), display_order = 8)]
     pub(crate) jobs: NonZeroUsize,
+    /// How many fetches there may be at once; from one host it is always one at a time [default: 4]
+    #[arg(long, value_name = "N", value_parser = jobs, env = "BEADLOCK_AGENT_FETCH_JOBS")]
+    #[arg(default_value = "4", display_order = 8)]
+    pub(crate) fetch_jobs: NonZeroUsize,
     /// One log for all databases, instead of a daemon.log in each
     #[arg(long, value_name = "PATH", env = "BEADLOCK_AGENT_LOG_FILE", display_order = 13)]
     #[serde(serialize_with = "print::some_words", skip_serializing_if = "Option::is_none")]

@@ -75,11 +75,13 @@ fn every_key_is_read_and_means_what_it_does_on_the_command_line() {
         interval = 3
         debounce = "1.5"
         exec = "make sync"
+        fetch-interval = "2m"
         cycle-timeout = "1h30m"
         skip-warn = "2h"
         reap-proven-dead = true
         allow-worktree = true
         jobs = 0x10
+        fetch-jobs = 8
         log-file = "logs/all.log"
         log-format = "json"
         log-size = "1MiB"
@@ -98,12 +100,12 @@ fn every_key_is_read_and_means_what_it_does_on_the_command_line() {
         action = "none"
     "#;
     let file = parse_text(text).unwrap();
-    let agent = "--jobs 16 --log-file /etc/beadlock/logs/all.log --log-format json --log-size 1048576 --log-keep 7 \
+    let agent = "--jobs 16 --fetch-jobs 8 --log-file /etc/beadlock/logs/all.log --log-format json --log-size 1048576 --log-keep 7 \
                  --log-level debug \
                  --audit /var/audit --listen /etc/beadlock/../agent.sock --listen-anywhere --stale-after 20m \
                  --allow-foreign-owner \
                  --any-directory";
-    let policy = "--interval 3 --debounce 1.5 --cycle-timeout 1h30m --skip-warn 2h --reap-proven-dead --allow-worktree";
+    let policy = "--interval 3 --debounce 1.5 --fetch-interval 2m --cycle-timeout 1h30m --skip-warn 2h --reap-proven-dead --allow-worktree";
     let mut args: Vec<&str> = [agent, policy].iter().flat_map(|text| text.split_whitespace()).collect();
     args.extend(["--exec", "make sync"]);
     let typed = typed_of(&args).unwrap();

@@ -1,4 +1,5 @@
-//! The syncs of a database: which notices the log has, and when the remote is asked again. Pure.
+//! The syncs of a database: which notices the log has, when the remote is asked again, and when git need not be asked
+//! at all. Pure.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -6,11 +7,44 @@ use std::time::Duration;
 use beadlock_checker::internal::duration::shown;
 use tokio::time::Instant;
 
+use super::clock::FetchClock;
+use super::unchanged::Snapshot;
 use super::upstream::UNREACHABLE;
-use super::{Event, Hindrance, HindranceKind, Network, SyncMessage, SyncReport};
+use super::{Event, FetchPace, Hindrance, HindranceKind, KnownRepository, Network, SyncMessage, SyncReport};
 
 /// The first and the longest wait before a remote that did not answer is asked again.
-const RETRY: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(300));
+const RETRY: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(600));
+
+/// How long the proof is trusted that nothing has changed.
+const TRUSTED: Duration = Duration::from_secs(3600);
+
+/// Hindrances that stay as they are for as long as nothing changes here: git need not be asked in each cycle.
+const LASTING: [&str; 22] = [
+    "no_repository",
+    "detached_head",
+    "no_commit",
+    "in_progress",
+    "conflict",
+    "unmerged",
+    "rewritten",
+    "unrelated",
+    "hook",
+    "tracked",
+    "worktree",
+    "wrong_owner",
+    "embedded",
+    "foreign_commits",
+    "push_refused",
+    "dirty_tree",
+    "in_the_way",
+    "refused_content",
+    "merge_ahead",
+    "signed_ahead",
+    "remote_unreachable",
+    "cannot_push",
+];
+/// Of these, no look at the remote makes a difference.
+const WITHOUT_REMOTE: [&str; 2] = ["no_remote", "no_upstream"];
 
 #[derive(Debug, Default)]
 pub(crate) struct SyncHistory {
@@ -19,6 +53,38 @@ pub(crate) struct SyncHistory {
     outage: Option<RemoteOutage>,
     /// The index whose files were all checked: the next sync need not check it again.
     pub(crate) looked: Option<String>,
+    clock: FetchClock,
+    /// The repository, as the last sync has found it.
+    known: Option<Box<KnownRepository>>,
+    last: Option<Box<LastSync>>,
+    /// How things were before the next sync.
+    seen: Option<Snapshot>,
+}
+
+/// The last sync that ran to its end.
+#[derive(Debug)]
+struct LastSync {
+    result: SyncResult,
+    /// How things were before it, and when that was: the same now, another sync would come to the same result.
+    before: Option<(Snapshot, Instant)>,
+}
+
+/// What a sync has come to.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct SyncResult {
+    pub(crate) report: SyncReport,
+    /// Its line, where it must not, or could not, go on.
+    pub(crate) refused: Option<String>,
+}
+
+/// What a cycle has to do.
+#[derive(Debug, PartialEq)]
+pub(crate) enum SyncPlan {
+    /// Nothing has changed, and the remote is not to be asked: this is still the result.
+    Rest(SyncResult),
+    /// Nothing has changed here; the remote is to be asked.
+    Fetch(Box<KnownRepository>),
+    Sync,
 }
 
 #[derive(Debug)]
@@ -32,11 +98,71 @@ struct RemoteOutage {
 }
 
 impl SyncHistory {
+    /// The repository as the last sync has found it.
+    pub(crate) fn known(&self) -> Option<&KnownRepository> {
+        self.known.as_deref()
+    }
+
+    /// The next cycle fetches.
+    pub(crate) fn hurry(&mut self) {
+        self.clock.hurry();
+    }
+
+    /// The agent was asked so often to fetch everything at once, also from remotes that did not answer.
+    pub(crate) fn heed(&mut self, asked: u64, now: Instant) {
+        if self.clock.heed(asked)
+            && let Some(outage) = &mut self.outage
+        {
+            outage.again = now;
+        }
+    }
+
+    /// Whether the remote was never asked.
+    pub(crate) fn is_new(&self) -> bool {
+        self.clock.is_new()
+    }
+
     pub(crate) fn network(&self, now: Instant) -> Network {
         match &self.outage {
-            None => Network::Use,
+            None if self.clock.is_due(now) => Network::Use,
+            None => Network::Push,
             Some(outage) if outage.again <= now => Network::UseQuietly,
             Some(_) => Network::Leave,
+        }
+    }
+
+    /// What the next cycle has to do, with things as they are `seen` now.
+    pub(crate) fn plan(&mut self, seen: Option<Snapshot>, now: Instant) -> SyncPlan {
+        let is_due = matches!(self.network(now), Network::Use | Network::UseQuietly);
+        let plan = self.plan_by(seen.as_ref(), is_due, now);
+        self.seen = seen;
+        plan
+    }
+
+    /// As [`Self::plan`] has found it a moment ago, in the check.
+    pub(crate) fn plan_again(&self, now: Instant) -> SyncPlan {
+        let is_due = matches!(self.network(now), Network::Use | Network::UseQuietly);
+        self.plan_by(self.seen.as_ref(), is_due, now)
+    }
+
+    /// What is left to do where the remote cannot be asked just now.
+    pub(crate) fn without_fetch(&self) -> Option<SyncResult> {
+        self.last.as_ref().map(|last| last.again())
+    }
+
+    fn plan_by(&self, seen: Option<&Snapshot>, is_due: bool, now: Instant) -> SyncPlan {
+        let (Some(last), Some(known), Some(seen)) = (&self.last, &self.known, seen) else { return SyncPlan::Sync };
+        let is_same = |(before, at): &(Snapshot, Instant)| before.proves(seen) && now.duration_since(*at) < TRUSTED;
+        if !last.before.as_ref().is_some_and(is_same) {
+            return SyncPlan::Sync;
+        }
+        match last.result.report.hindrance.as_ref().map(|hindrance| &*hindrance.reason) {
+            Some(reason) if WITHOUT_REMOTE.contains(&reason) => SyncPlan::Rest(last.again()),
+            Some(reason) if !LASTING.contains(&reason) => SyncPlan::Sync,
+            Some(_) if is_due => SyncPlan::Sync,
+            None if is_due && known.upstream.is_some() => SyncPlan::Fetch(known.clone()),
+            None if is_due => SyncPlan::Sync,
+            _ => SyncPlan::Rest(last.again()),
         }
     }
 
@@ -45,6 +171,7 @@ impl SyncHistory {
         let mut lines = Vec::new();
         let mut notices = BTreeSet::new();
         let is_out = messages.iter().any(|message| matches!(message, SyncMessage::Unreachable(_)));
+        let is_look_of_all = !messages.iter().any(|message| self.is_known(message));
         for message in messages {
             match message {
                 SyncMessage::Notice(text) => {
@@ -65,7 +192,7 @@ impl SyncHistory {
         {
             lines.push(Event::Reached.line(shown(now.duration_since(outage.since))));
         }
-        if network == Network::Leave || is_out {
+        if network == Network::Leave || is_out || !is_look_of_all {
             // The notices about the remote did not come up.
             self.notices.append(&mut notices);
         } else {
@@ -74,14 +201,53 @@ impl SyncHistory {
         lines
     }
 
+    /// The sync has looked at nothing but the remote.
+    fn is_known(&self, message: &SyncMessage) -> bool {
+        matches!(message, SyncMessage::Found(found) if found.upstream.is_some() && self.known.as_deref() == Some(found))
+    }
+
     fn note_hindrance(&mut self, report: &SyncReport) {
         if let Some(outage) = &mut self.outage {
             outage.hindrance.clone_from(&report.hindrance);
         }
     }
 
-    /// The report of a sync, with what is known of a remote that this sync has left alone.
-    pub(crate) fn complete(&mut self, network: Network, mut report: SyncReport) -> SyncReport {
+    /// A sync ends without its last message: of what it has done nothing is known.
+    pub(crate) fn lost(&mut self) {
+        (self.known, self.last, self.seen) = (None, None, None);
+    }
+
+    /// A sync has run to its end. Returns its result, with what is known of a remote that it has left alone.
+    pub(crate) fn ended(
+        &mut self,
+        network: Network,
+        messages: Vec<SyncMessage>,
+        now: Instant,
+        pace: FetchPace,
+    ) -> SyncResult {
+        let has_asked = messages.contains(&SyncMessage::Reached);
+        let (mut result, mut known) = (SyncResult::default(), None);
+        for message in messages {
+            match message {
+                SyncMessage::Found(found) => known = Some(Box::new(found)),
+                SyncMessage::Report(report) => result.report = self.complete(network, report),
+                SyncMessage::Refused(line) => result.refused = Some(line),
+                _ => {}
+            }
+        }
+        if has_asked || matches!(network, Network::Use | Network::UseQuietly) {
+            let was_here = |known: &KnownRepository| known.upstream.as_ref().map(|upstream| upstream.commit.clone());
+            let has_moved = self.known.as_deref().and_then(was_here) != known.as_deref().and_then(was_here);
+            self.clock.fetched(now, pace, has_moved || result.report.has_pushed);
+        }
+        self.known = known;
+        let before = self.seen.take().map(|seen| (seen, now));
+        self.last = Some(Box::new(LastSync { result: result.clone(), before }));
+        result
+    }
+
+    /// A report, with what is known of a remote that this sync has left alone.
+    fn complete(&mut self, network: Network, mut report: SyncReport) -> SyncReport {
         if network == Network::Leave && report.hindrance.is_none() {
             let hindrance = self.outage.as_ref().and_then(|outage| outage.hindrance.clone());
             let is_over = |known: &Hindrance| known.kind == HindranceKind::NotPushing && report.unpushed.commits == 0;
@@ -110,6 +276,15 @@ impl SyncHistory {
         let (why, again, tries) = (why.to_owned(), now + pause, tries + 1);
         self.outage = Some(RemoteOutage { why: why.clone(), hindrance: None, since, again, tries });
         is_news.then(|| format!("{why}; committing only, next try in {}", shown(pause)))
+    }
+}
+
+impl LastSync {
+    /// The result of another sync that comes to the same.
+    fn again(&self) -> SyncResult {
+        let mut result = self.result.clone();
+        result.report.has_pushed = false;
+        result
     }
 }
 
@@ -143,13 +318,13 @@ mod tests {
         let mut now = begun;
         assert_eq!(history.network(now), Network::Use);
         assert_eq!(history.hear(Network::Use, &out, now), [line]);
-        for pause in [10, 20, 40, 80, 160, 300, 300] {
+        for pause in [10, 20, 40, 80, 160, 320, 600, 600] {
             assert_eq!(history.network(now + seconds(pause - 1)), Network::Leave);
             now += seconds(pause);
             assert_eq!(history.network(now), Network::UseQuietly);
             assert!(history.hear(Network::UseQuietly, &out, now).is_empty());
         }
-        assert_eq!(history.hear(Network::UseQuietly, &[SyncMessage::Reached], now), ["Reached it again after 15m 10s"]);
+        assert_eq!(history.hear(Network::UseQuietly, &[SyncMessage::Reached], now), ["Reached it again after 30m 30s"]);
         assert_eq!(history.network(now), Network::Use);
         assert_eq!(history.hear(Network::Use, &[SyncMessage::Reached, out[0].clone()], now), [line], "a refused push");
         assert_eq!(history.network(now), Network::Leave);

@@ -5,8 +5,8 @@ use std::io::{self, Write};
 
 use serde::{Deserialize, Serialize};
 
-use super::SyncReport;
 use super::secrets::masked;
+use super::{KnownRepository, SyncReport};
 
 /// An event of a sync, with its text for the log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,6 +30,8 @@ pub(crate) enum SyncMessage {
     },
     /// The sync must not, or could not, go on.
     Refused(String),
+    /// The repository, for as long as nothing changes in it.
+    Found(KnownRepository),
     /// What the sync has found out, however it ended.
     Report(SyncReport),
     /// The last message. Without it the sync was killed, or has a fault.
@@ -38,6 +40,9 @@ pub(crate) enum SyncMessage {
 
 /// The longest text of a message, in characters: its line must stay in one piece (`command::read_lines`).
 const LONGEST: usize = 1000;
+
+/// The longest line that comes in one piece (`command::read_lines`).
+const LONGEST_LINE: usize = 8000;
 
 /// Sends a message: long output in pieces, other long texts cut, the secrets in URLs masked. It does not fail: a sync
 /// goes on when its agent is gone.
@@ -71,6 +76,10 @@ fn cut(text: &mut String) {
 
 fn put(message: &SyncMessage) {
     if let Ok(mut line) = serde_json::to_vec(message) {
+        // Of longer paths the agent knows nothing, and lets the next cycle look.
+        if matches!(message, SyncMessage::Found(_)) && line.len() >= LONGEST_LINE {
+            return;
+        }
         line.push(b'\n');
         let _ = io::stdout().write_all(&line);
     }

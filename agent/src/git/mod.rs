@@ -19,29 +19,36 @@
 mod arriving;
 mod blobs;
 mod changes;
+mod clock;
 mod commit;
 mod conversation;
+mod crowd;
 mod embedded;
 mod entries;
 pub(crate) mod history;
 mod hooks;
 mod index;
+mod known;
 mod message;
 mod names;
 mod neighbours;
 mod program;
 mod pull;
 mod push;
+mod refs;
 mod replay;
 mod report;
 mod repository;
 mod request;
 mod resume;
 mod secrets;
+mod settings;
 mod sqlite;
 mod stop;
+mod sync;
 mod travel;
 mod turn;
+mod unchanged;
 mod upstream;
 
 use std::ffi::OsString;
@@ -53,9 +60,12 @@ use beadlock_checker::internal::shell::{Part, to_type};
 
 use self::blobs::Beginnings;
 use self::changes::DatabaseChanges;
+pub(crate) use self::clock::FetchPace;
 use self::conversation::{GitOutput, KeptOutput, converse};
+pub(crate) use self::crowd::{FetchCrowd, FetchTurn, guess_host};
 use self::entries::TreeEntry;
 use self::index::IndexLock;
+pub(crate) use self::known::{KnownRepository, KnownUpstream};
 pub(crate) use self::message::SyncMessage;
 use self::message::say;
 use self::names::{ExcludedNames, refuse_databases};
@@ -66,18 +76,12 @@ use self::repository::{BranchHead, Repository};
 pub use self::request::ARGUMENT;
 pub(crate) use self::request::{Network, SyncRequest};
 use self::resume::begin;
+use self::settings::GitSettings;
 use self::stop::{Stop, counted, typed_all};
 use self::travel::{Move, move_branch, short};
 use self::turn::{SyncTurn, remove};
+pub(crate) use self::unchanged::{Snapshot, Subjects};
 use self::upstream::{Distance, Upstream, foreign};
-
-/// How a sync that nothing has hindered has ended.
-#[derive(Debug, PartialEq)]
-enum Ended {
-    Pushed,
-    /// There was nothing to push, or the network was left alone.
-    Unchanged,
-}
 
 /// The sync's `main`, with the arguments after [`ARGUMENT`].
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
@@ -86,88 +90,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         return ExitCode::from(2);
     };
     program::prepare(request.is_timed);
-    let mut report = SyncReport::default();
-    let mut ended = sync(&request, &mut report);
-    if ended.as_ref().is_err_and(Stop::is_moved) {
-        ended = sync(&request, &mut report);
-    }
-    report.hindrance = ended.err().map(Stop::say);
-    say(&SyncMessage::Report(report));
+    sync::report(request);
     say(&SyncMessage::Done);
     ExitCode::SUCCESS
-}
-
-/// One sync. `report` gets what it finds out on the way.
-fn sync(request: &SyncRequest, report: &mut SyncReport) -> Result<(), Stop> {
-    let repository = Repository::find(request)?;
-    let mut is_measured = false;
-    let ended = sync_found(&repository, |distance| {
-        is_measured = true;
-        (report.unpushed, report.behind) = (distance.unpushed(), distance.behind);
-    });
-    match &ended {
-        Ok(Ended::Pushed) => (report.unpushed, report.has_pushed) = (Unpushed::default(), true),
-        // It has ended before it came to that.
-        _ if !is_measured => (report.unpushed, report.behind) = upstream::waiting(&repository),
-        _ => {}
-    }
-    ended.map(|_| ())
-}
-
-fn sync_found(repository: &Repository, mut on_distance: impl FnMut(&Distance)) -> Result<Ended, Stop> {
-    let request = &repository.request;
-    if turn::is_left(repository) {
-        drop(begin(repository)?);
-    }
-    repository.check_quiet()?;
-    let head = repository.head()?;
-    repository.check_index()?;
-    if let Some(index) = names::refuse_tracked(repository, request.looked.as_deref())? {
-        say(&SyncMessage::Looked(index));
-    }
-    let mut head = commit::commit(repository, head)?;
-    let upstream = Upstream::of(repository, &head)?;
-    if request.network == Network::Leave {
-        return Ok(Ended::Unchanged);
-    }
-    let network = repository.git.clone().with_batch_ssh()?;
-    // The upstream's commit at the rejected push, and the reason.
-    let mut rejected: Option<(Option<String>, String)> = None;
-    loop {
-        let commit = upstream.fetch(&network, request)?;
-        if let Some((known, why)) = &rejected
-            && *known == commit
-        {
-            return Err(upstream.stop(Event::PushRefused, why));
-        }
-        let mut measure = |head: BranchHead| {
-            let distance = upstream.distance(&repository.git, head, commit.clone())?;
-            on_distance(&distance);
-            Ok::<_, Stop>(distance)
-        };
-        let mut distance = measure(head)?;
-        if distance.ahead > 0 && commit.is_some() {
-            pull::refuse_rewritten(repository, &upstream, &distance)?;
-        }
-        if distance.behind > 0 {
-            let mut turn = begin(repository)?;
-            // Another database's sync may have had its turn meanwhile.
-            distance = measure(repository.head_of(&distance.head.branch)?)?;
-            if distance.behind > 0 {
-                distance = measure(pull::pull(&mut turn, &upstream, &distance)?)?;
-            }
-        }
-        match push::push(repository, &network, &upstream, &distance)? {
-            Pushed::NothingToPush => return Ok(Ended::Unchanged),
-            Pushed::Done => return Ok(Ended::Pushed),
-            Pushed::Rejected(why) if rejected.is_none() => {
-                rejected = Some((distance.upstream, why));
-                head = distance.head;
-            }
-            Pushed::Rejected(_) => {
-                let why = format_args!("others were faster at {}, twice", upstream.name());
-                return Err(Stop::notice(Event::NotPushing, HindranceKind::NotPushing, "raced", why));
-            }
-        }
-    }
 }

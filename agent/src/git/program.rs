@@ -90,22 +90,31 @@ impl Git {
         }
     }
 
+    /// The same git with a command for ssh.
+    pub(super) fn with_ssh(mut self, command: Option<OsString>) -> Self {
+        self.ssh = command;
+        self
+    }
+
+    /// The command for ssh that it was given.
+    pub(super) fn ssh(&self) -> Option<&OsStr> {
+        self.ssh.as_deref()
+    }
+
     /// The same git for the network: ssh asks nobody either, whatever command for it is configured.
-    pub(super) fn with_batch_ssh(mut self) -> Result<Self, Stop> {
-        let configured = self.call(["config", "--get", "core.sshCommand"]).run()?;
+    pub(super) fn with_batch_ssh(self, configured: Option<&str>) -> Self {
         #[expect(clippy::disallowed_methods, reason = "settings of git's, read beside its others")]
         let variable = |name| env::var_os(name).filter(|value| !value.is_empty());
-        let command = variable("GIT_SSH_COMMAND").or_else(|| configured.ok_text().map(OsString::from));
+        let command = variable("GIT_SSH_COMMAND").or_else(|| configured.map(OsString::from));
         if command.is_none() && variable("GIT_SSH").is_some() {
-            return Ok(self); // A program of the user's, without options.
+            return self; // A program of the user's, without options.
         }
         let mut command = command.unwrap_or_else(|| "ssh".into());
         let program = command.as_encoded_bytes().split(|byte| *byte == b' ').next().unwrap_or_default();
         if program == b"ssh" || program.ends_with(b"/ssh") {
             command.push(" -o BatchMode=yes -o ConnectTimeout=15 -o ServerAliveInterval=15");
         }
-        self.ssh = Some(command);
-        Ok(self)
+        self.with_ssh(Some(command))
     }
 
     pub(super) fn call<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> GitCall {

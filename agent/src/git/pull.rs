@@ -4,7 +4,7 @@
 use std::ffi::OsStr;
 
 use super::{
-    BranchHead, Distance, Event, HindranceKind, Move, Repository, Stop, SyncMessage, SyncTurn, Upstream, arriving,
+    BranchHead, Distance, Event, Git, HindranceKind, Move, Repository, Stop, SyncMessage, SyncTurn, Upstream, arriving,
     counted, hooks, replay, say, short, travel,
 };
 
@@ -67,9 +67,20 @@ pub(super) fn refuse_rewritten(repository: &Repository, upstream: &Upstream, dis
     };
     let fork = git.call(["merge-base", "--fork-point", &upstream.tracking, &head.commit]).run()?.ok_text();
     match fork {
-        Some(fork) if fork != base => {
+        Some(fork) if fork != base && !is_ancestor(git, &fork, &upstream.tracking)? => {
             Err(repository.by_hand(HindranceKind::Failed, "rewritten", &format!("{name} was rewritten")))
         }
         _ => Ok(()),
+    }
+}
+
+/// Whether the ref, as it is now, has this commit. Somebody who has pushed from this clone meanwhile has moved the
+/// tracking branch beyond the commit that was fetched.
+fn is_ancestor(git: &Git, commit: &str, of: &str) -> Result<bool, Stop> {
+    let answer = git.call(["merge-base", "--is-ancestor", commit, of]).run()?;
+    match answer.status.code() {
+        Some(0) => Ok(true),
+        Some(1) => Ok(false),
+        _ => Err(answer.refused("git merge-base failed")),
     }
 }

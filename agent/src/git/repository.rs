@@ -12,9 +12,10 @@ use beadlock_checker::internal::duration::shown;
 use beadlock_checker::internal::facts;
 use nix::libc::{O_CLOEXEC, O_DIRECTORY};
 
+use super::refs::{self, HeadLook, RefLook};
 use super::{
-    Event, ExcludedNames, Git, HindranceKind, Part, Stop, SyncRequest, as_path, embedded, escaped, escaped_path,
-    to_type,
+    Event, ExcludedNames, Git, HindranceKind, KnownRepository, Part, Stop, SyncRequest, as_path, embedded, escaped,
+    escaped_path, to_type,
 };
 use crate::owner::Owners;
 
@@ -30,7 +31,7 @@ pub(super) struct Repository {
     pub(super) names: ExcludedNames,
     pub(super) request: SyncRequest,
     /// The git directory that all worktrees share.
-    common_dir: PathBuf,
+    pub(super) common_dir: PathBuf,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,7 +46,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// From this age on, an `index.lock` may have been left behind.
 const OLD: Duration = Duration::from_secs(60);
 /// What git leaves in its directory while something is in progress, and what that is.
-const IN_PROGRESS: [(&str, &str); 7] = [
+pub(super) const IN_PROGRESS: [(&str, &str); 7] = [
     ("rebase-merge", "a rebase"),
     ("rebase-apply", "a rebase"),
     ("MERGE_HEAD", "a merge"),
@@ -99,6 +100,23 @@ impl Repository {
         Ok(Self { git, git_dir, common_dir, prefix, names, request })
     }
 
+    /// The repository as an earlier sync has found it, when it still has the right owner. Starts nothing.
+    pub(super) fn known(request: &SyncRequest, known: &KnownRepository) -> Result<Self, Stop> {
+        let top = known.top();
+        let open = owned(request, top, top)?;
+        let (git_dir, common_dir) = (known.git_dir().to_owned(), known.common_dir().to_owned());
+        for dir in [&git_dir, &common_dir] {
+            owned(request, dir, dir)?;
+        }
+        let Ok(prefix) = request.dir.strip_prefix(top) else {
+            let (dir, top) = (escaped_path(&request.dir), escaped_path(top));
+            return Err(Stop::failed("worktree", format!("{dir} is not below {top}, where git saw it")));
+        };
+        let names = ExcludedNames::of(request, top, prefix);
+        let git = Git::in_open(open, top.to_owned());
+        Ok(Self { git, git_dir, common_dir, prefix: prefix.to_owned(), names, request: request.clone() })
+    }
+
     /// Refuses while somebody else is in the middle of something.
     pub(super) fn check_quiet(&self) -> Result<(), Stop> {
         let is_there = |name: &str| fs::symlink_metadata(self.git_dir.join(name)).is_ok();
@@ -149,12 +167,17 @@ impl Repository {
 
     pub(super) fn head(&self) -> Result<BranchHead, Stop> {
         let (top, dir) = (self.top(), Part::Path(&self.git.dir));
-        let Some(name) = self.git.call(["symbolic-ref", "-q", "HEAD"]).run()?.ok_text() else {
+        let name = match refs::head(&self.git_dir) {
+            HeadLook::Branch(name) => Some(name),
+            HeadLook::Detached => None,
+            HeadLook::Unsure => self.git.call(["symbolic-ref", "-q", "HEAD"]).run()?.ok_text(),
+        };
+        let Some(name) = name else {
             let why = format!("HEAD is detached in {top}, so a commit would be on no branch");
             return Err(Stop::failed("detached_head", why).next(to_type("git -C {} switch BRANCH", &[dir])));
         };
         let branch = name.strip_prefix("refs/heads/").unwrap_or(&name).to_owned();
-        match self.git.call(["rev-parse", "-q", "--verify", "HEAD^{commit}"]).run()?.ok_text() {
+        match self.commit_of(&name)? {
             Some(commit) => Ok(BranchHead { branch, commit }),
             None => {
                 let why = format!("the branch {} in {top} has no commit yet", escaped(&branch));
@@ -162,6 +185,18 @@ impl Repository {
                 Err(Stop::failed("no_commit", why).next_at("; make the first one: ", command))
             }
         }
+    }
+
+    /// The commit that a ref names; `None` when there is no such ref.
+    pub(super) fn commit_of(&self, name: &str) -> Result<Option<String>, Stop> {
+        Ok(match refs::read(&self.common_dir, name) {
+            RefLook::Object(commit) => Some(commit),
+            RefLook::Absent => None,
+            RefLook::Unsure => {
+                let commit = format!("{name}^{{commit}}");
+                self.git.call(["rev-parse", "-q", "--verify", &commit]).run()?.ok_text()
+            }
+        })
     }
 
     /// The branch as it is now. Refuses when somebody has switched to another one: that one's turn is the next cycle.

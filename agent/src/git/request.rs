@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use beadlock_checker::internal::runner;
 use serde::{Deserialize, Serialize};
 
-use super::Stop;
+use super::{KnownRepository, Stop};
 
 /// The hidden first argument: `main.rs` hands the rest to `git::main` before it reads any command line.
 pub const ARGUMENT: &str = "__sync-git";
@@ -16,9 +16,12 @@ const TIME_FOR_A_MOVE: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Network {
+    /// A fetch is due.
     Use,
-    /// It did not answer the last time, and git's words for that were logged.
+    /// As `Use`; it did not answer the last time, and git's words for that were logged.
     UseQuietly,
+    /// No fetch is due. What is committed goes out at once.
+    Push,
     Leave,
 }
 
@@ -38,6 +41,8 @@ pub(crate) struct SyncRequest {
     pub(crate) own_files: Vec<PathBuf>,
     /// The index in which every tracked file was looked at.
     pub(crate) looked: Option<String>,
+    /// Nothing has changed here since a sync has found this: a fetch is all, unless it brings something.
+    pub(crate) only_fetch: Option<KnownRepository>,
     /// The sync says how long each call of git has taken.
     pub(crate) is_timed: bool,
     /// When the sync began; `None` in the agent.
@@ -65,6 +70,10 @@ impl SyncRequest {
         self.left().mul_f64(0.75)
     }
 
+    pub(super) fn is_fetch_due(&self) -> bool {
+        matches!(self.network, Network::Use | Network::UseQuietly)
+    }
+
     fn left(&self) -> Duration {
         self.timeout.saturating_sub(self.begun.map(|begun| begun.elapsed()).unwrap_or_default())
     }
@@ -81,10 +90,11 @@ impl SyncRequest {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::Path;
 
     #[test]
     fn an_order_survives_the_command_line() {
-        for network in [Network::Use, Network::UseQuietly, Network::Leave] {
+        for network in [Network::Use, Network::UseQuietly, Network::Push, Network::Leave] {
             let is_first = network == Network::Use;
             let request = SyncRequest {
                 dir: "/x y/.beads".into(),
@@ -94,6 +104,7 @@ mod tests {
                 timeout: Duration::from_secs(7),
                 own_files: vec!["/x y/.beads/sync.log".into()],
                 looked: is_first.then(|| "1.2.3".to_owned()),
+                only_fetch: KnownRepository::nowhere(Path::new("/x y/.beads")).filter(|_| is_first),
                 is_timed: is_first,
                 begun: None,
             };

@@ -93,6 +93,10 @@ impl Stop {
         self.ending == Ending::Moved
     }
 
+    pub(super) fn is_without_repository(&self) -> bool {
+        self.hindrance.reason == "no_repository"
+    }
+
     /// Tells the agent. Returns what the report says.
     pub(super) fn say(self) -> Hindrance {
         say(&match self.ending {

@@ -5,6 +5,7 @@
 //! index; the branch, by compare-and-swap. After a kill or a full disk in between, the next sync finds the note and
 //! [resumes](super::resume).
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
@@ -52,7 +53,7 @@ pub(super) fn travel(turn: &mut SyncTurn<'_>, way: &Move) -> Result<(), Stop> {
     repository.git.call(["update-index", "-q", "--refresh"]).index(&scratch).run()?;
     let could = read_tree(repository, &scratch, &["-n", &way.from, &way.to])?;
     if !could.status.success() {
-        return Err(Stop::notice(Event::NotPulling, HindranceKind::NotPulling, "in_the_way", could.last_line()));
+        return Err(overwritten(repository, &scratch, way)?);
     }
     try_branch(repository, way)?;
     turn.note(way)?;
@@ -70,6 +71,25 @@ pub(super) fn travel(turn: &mut SyncTurn<'_>, way: &Move) -> Result<(), Stop> {
     }
     turn.forget();
     moved
+}
+
+/// Why git will not move the working tree: what has been changed since it was looked at, or in another database.
+fn overwritten(repository: &Repository, index: &Path, way: &Move) -> Result<Stop, Stop> {
+    let git = &repository.git;
+    let list = |args: &[&str]| git.call(args).index(index).words();
+    let changed = list(&["diff-files", "-z", "--name-only"])?;
+    let staged = list(&["diff-index", "-z", "--cached", "--name-only", "--no-renames", &way.from])?;
+    let added = repository.differing(&way.from, &way.to, Some("--diff-filter=A"))?;
+    let is_there = |path: &Vec<u8>| fs::symlink_metadata(git.dir.join(as_path(path))).is_ok();
+    let in_no_commit: BTreeSet<_> =
+        changed.into_iter().chain(staged).chain(added.into_iter().filter(is_there)).collect();
+    let mut paths = repository.differing(&way.from, &way.to, None)?;
+    paths.retain(|path| in_no_commit.contains(path));
+    let why = match paths.len() {
+        0 => "files were changed while the pull looked at them; the next cycle looks again".to_owned(),
+        _ => format!("a pull would overwrite what is in no commit ({})", repository.shown_all(paths)),
+    };
+    Ok(Stop::notice(Event::NotPulling, HindranceKind::NotPulling, "in_the_way", why))
 }
 
 /// Runs `git read-tree -m`, started in the database. git removes and remakes a directory that it has emptied, but

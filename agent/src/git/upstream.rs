@@ -2,7 +2,8 @@
 
 use super::HindranceKind::{NotPushing, Unreachable};
 use super::{
-    BranchHead, Event, Git, Network, Part, Repository, Stop, SyncMessage, SyncRequest, Unpushed, escaped, say, to_type,
+    BranchHead, Event, Git, GitSettings, KnownUpstream, Network, Part, Repository, Stop, SyncMessage, Unpushed,
+    escaped, say, to_type,
 };
 
 /// Stands between the remote and what git says, in the reason of a remote that does not answer.
@@ -39,7 +40,10 @@ impl Distance {
 }
 
 impl Upstream {
-    pub(super) fn of(repository: &Repository, head: &BranchHead) -> Result<Self, Stop> {
+    pub(super) fn of(repository: &Repository, settings: &GitSettings, head: &BranchHead) -> Result<Self, Stop> {
+        if let Some(plain) = Self::plain(settings, &head.branch) {
+            return Ok(plain);
+        }
         let format = "--format=%(upstream)%00%(upstream:remotename)%00%(upstream:remoteref)";
         let name = format!("refs/heads/{}", head.branch);
         let fields = repository.git.text(["for-each-ref", format, &name])?;
@@ -64,22 +68,45 @@ impl Upstream {
         }
     }
 
+    pub(super) fn known(known: &KnownUpstream) -> Self {
+        let KnownUpstream { remote, branch, tracking, .. } = known.clone();
+        Self { remote, branch, tracking }
+    }
+
+    /// As `git clone` sets it; `None` for any other.
+    fn plain(settings: &GitSettings, branch: &str) -> Option<Self> {
+        let merged = settings.all(&format!("branch.{branch}.merge"));
+        let (Some(remote), [merged]) = (settings.get(&format!("branch.{branch}.remote")), merged.as_slice()) else {
+            return None;
+        };
+        let specs = settings.all(&format!("remote.{remote}.fetch"));
+        let name = merged.strip_prefix("refs/heads/")?;
+        let is_plain = specs.as_slice() == [format!("+refs/heads/*:refs/remotes/{remote}/*")];
+        let [remote, branch] = [remote, merged].map(str::to_owned);
+        is_plain.then(|| Self { tracking: format!("refs/remotes/{remote}/{name}"), remote, branch })
+    }
+
     /// `origin/main`.
     pub(super) fn name(&self) -> &str {
         self.tracking.strip_prefix("refs/remotes/").unwrap_or(&self.tracking)
     }
 
     /// Brings the tracking branch up to date. Returns its commit; `None` when the remote has no such branch.
-    pub(super) fn fetch(&self, git: &Git, request: &SyncRequest) -> Result<Option<String>, Stop> {
+    pub(super) fn fetch(&self, repository: &Repository, git: &Git) -> Result<Option<String>, Stop> {
+        let request = &repository.request;
         let bound = request.for_the_network();
         let mut args = vec!["fetch", "--quiet", "--no-tags", "--no-recurse-submodules", "--no-auto-maintenance"];
         let both = format!("+{}:{}", self.branch, self.tracking);
         args.extend(["--no-write-fetch-head", "--no-prune", &self.remote, &both]);
-        let answer = git.call(args).within(bound).run()?;
+        let before = repository.commit_of(&self.tracking)?;
+        let mut answer = git.call(&args).within(bound).run()?;
+        if !answer.status.success() && repository.commit_of(&self.tracking)? != before {
+            // Somebody has pushed from this clone meanwhile, and this fetch must not take the branch back.
+            answer = git.call(&args).within(bound).run()?;
+        }
         if answer.status.success() {
             say(&SyncMessage::Reached);
-            let commit = format!("{}^{{commit}}", self.tracking);
-            return Ok(Some(git.text(["rev-parse", "--verify", &commit])?));
+            return repository.commit_of(&self.tracking);
         }
         let ls_remote = ["ls-remote", "--exit-code", &self.remote, &self.branch];
         if !answer.timed_out && git.call(ls_remote).within(bound).run()?.status.code() == Some(2) {

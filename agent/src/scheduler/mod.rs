@@ -21,6 +21,7 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::future::{pending, poll_fn};
 use std::num::NonZeroUsize;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::Poll;
 use std::thread::available_parallelism;
 use std::time::Duration;
@@ -141,7 +142,10 @@ impl Scheduler {
         };
         let common = CycleSettings::of(&settings);
         watch.mind(&common.own_files);
-        let work = Arc::new(CycleServices { audits_at_once: settings.mode == RunMode::Once, watch, trail, metrics });
+        let audits_at_once = settings.mode == RunMode::Once;
+        let (fetches, fetch_requests) = Default::default();
+        let work = CycleServices { audits_at_once, watch, trail, metrics, fetches, fetch_requests };
+        let work = Arc::new(work);
         let mut scheduler = Self {
             search: RootSearch::new(settings.scope(), settings.defaults.interval),
             settings,
@@ -199,6 +203,7 @@ impl Scheduler {
                     signals::SignalRequest::End(name) => self.end(name),
                     signals::SignalRequest::Reload if self.settings.mode == RunMode::Once => {}
                     signals::SignalRequest::Reload => self.reload.ask(&self.settings),
+                    signals::SignalRequest::Fetch => self.fetch_all(),
                 },
                 () = watchdog.beat() => {}
                 question = questions.next() => self.answer(question),
@@ -269,6 +274,21 @@ impl Scheduler {
         match key {
             Some(key) => self.timers.reset_at(&key, at),
             None => entry.state = CycleState::Waiting(Some(self.timers.insert_at(number, at))),
+        }
+    }
+
+    /// Every database has a cycle now, and fetches in it.
+    fn fetch_all(&mut self) {
+        self.work.fetch_requests.fetch_add(1, Ordering::Relaxed);
+        let now = Instant::now();
+        self.databases.values_mut().for_each(|entry| entry.due.come_by(now));
+        let waiting = |(number, entry): (&usize, &ServedDatabase)| {
+            matches!(entry.state, CycleState::Waiting(_)).then_some(*number)
+        };
+        let waiting: Vec<usize> = self.databases.iter().filter_map(waiting).collect();
+        info!(databases = waiting.len(), "told to fetch");
+        if self.settings.mode != RunMode::Once {
+            waiting.into_iter().for_each(|number| self.wait(number));
         }
     }
 

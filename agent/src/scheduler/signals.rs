@@ -11,6 +11,8 @@ pub(super) enum SignalRequest {
     End(&'static str),
     /// SIGHUP.
     Reload,
+    /// SIGUSR1: a fetch of every database, now.
+    Fetch,
 }
 
 /// The signals that the agent hears, caught from the moment this is made.
@@ -18,6 +20,7 @@ pub(crate) struct Signals {
     terminate: Signal,
     interrupt: Signal,
     hangup: Signal,
+    user: Signal,
 }
 
 impl Signals {
@@ -32,6 +35,7 @@ impl Signals {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
             hangup: signal(SignalKind::hangup())?,
+            user: signal(SignalKind::user_defined1())?,
         })
     }
 
@@ -41,6 +45,7 @@ impl Signals {
             _ = self.terminate.recv() => SignalRequest::End("SIGTERM"),
             _ = self.interrupt.recv() => SignalRequest::End("SIGINT"),
             _ = self.hangup.recv() => SignalRequest::Reload,
+            _ = self.user.recv() => SignalRequest::Fetch,
         }
     }
 }

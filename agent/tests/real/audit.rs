@@ -64,8 +64,8 @@ fn a_stale_lock_that_was_removed_is_one_line_with_what_it_said() {
     let scene = fresh_scene();
     let pid = dead_pid();
     scene.claim("dead", pid);
-    assert_eq!(scene.once(&["--audit", "audit.jsonl"]), (0, String::new()));
-    assert_eq!(scene.once(&["--audit", "audit.jsonl"]), (0, String::new()), "nothing to remove");
+    assert_eq!(scene.once(&["--action", "none", "--audit", "audit.jsonl"]), (0, String::new()));
+    assert_eq!(scene.once(&["--action", "none", "--audit", "audit.jsonl"]), (0, String::new()), "nothing to remove");
     let lines = trail(&scene.file("audit.jsonl"));
     assert_eq!(lines.len(), 1, "{lines:?}");
     let line = &lines[0];
@@ -79,7 +79,7 @@ fn a_stale_lock_that_was_removed_is_one_line_with_what_it_said() {
 fn a_lock_that_cannot_be_read_has_the_words_instead_of_a_record() {
     let scene = fresh_scene();
     fs::write(scene.lock(), "{").unwrap();
-    assert_eq!(scene.once(&["--audit", "audit.jsonl"]).0, 5);
+    assert_eq!(scene.once(&["--action", "none", "--audit", "audit.jsonl"]).0, 5);
     let lines = trail(&scene.file("audit.jsonl"));
     assert_eq!(lines.len(), 1, "{lines:?}");
     assert_eq!((&lines[0]["event"], &lines[0]["reason"]), (&"lock_blocked".into(), &"malformed".into()));
@@ -90,7 +90,7 @@ fn a_lock_that_cannot_be_read_has_the_words_instead_of_a_record() {
 fn a_busy_gate_that_ends_the_only_cycle_is_a_line() {
     let scene = fresh_scene();
     let _gate = beadlock_checker::internal::Gate::try_take(&scene.beads()).unwrap().unwrap();
-    assert_eq!(scene.once(&["--audit", "audit.jsonl"]).0, 4);
+    assert_eq!(scene.once(&["--action", "none", "--audit", "audit.jsonl"]).0, 4);
     let lines = trail(&scene.file("audit.jsonl"));
     assert_eq!(lines.len(), 1, "{lines:?}");
     assert_eq!((&lines[0]["reason"], &lines[0]["lock"]), (&"gate_busy".into(), &Value::Null));
@@ -239,7 +239,7 @@ fn a_full_disk_tears_one_line_and_no_other() {
     let script = r#"
         mount -t tmpfs -o size=8k tmpfs small || exit 77
         lock() { printf '{"holder":"dead","pid":%s,"hostname":"%s","started_at":"2026-01-02T03:04:05Z"}' "$1" "$(hostname)" >.beads/.exclusive-lock; }
-        run() { lock "$1"; "$AGENT" --once --audit small/audit.jsonl; echo "$?" >>codes; }
+        run() { lock "$1"; "$AGENT" --once --action none --audit small/audit.jsonl; echo "$?" >>codes; }
         run "$DEAD"
         size=$(wc -c <small/audit.jsonl)
         head -c $((4096 - size - 100)) /dev/zero | tr '\0' '\n' >>small/audit.jsonl

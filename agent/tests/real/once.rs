@@ -130,7 +130,7 @@ fn of_several_databases_the_highest_counts_and_one_log_names_each() {
     assert_eq!(has(&format!("] {}: Skipping database (locked by t)", scene.beads().display())), 1, "{log}");
     assert_eq!(has(&format!("] {}: hi", other.display())), 1, "named twice is once: {log}");
     assert!(!scene.beads().join("daemon.log").exists());
-    assert_eq!(scene.once(&["--db", "other/.beads"]).0, 0);
+    assert_eq!(scene.once(&["--db", "other/.beads", "--action", "none"]).0, 0);
 }
 
 #[test]
@@ -231,9 +231,10 @@ fn settings_come_from_the_environment_and_the_line_beats_it() {
     assert_eq!(run(&[], &[exec, ("BEADLOCK_AGENT_ONCE", "yes")]).0, Some(1));
     assert_eq!(run(&["--once", "--exec", "true"], &[exec]).0, Some(0));
     assert_eq!(run(&["--once", "--action", "none"], &[exec]).0, Some(0), "opposites too");
-    assert_eq!(run(&["--once"], &[("BEADLOCK_AGENT_INTERVAL", ""), ("BEADLOCK_AGENT_ONCE", "")]).0, Some(0));
+    let none = ("BEADLOCK_AGENT_ACTION", "none");
+    assert_eq!(run(&["--once"], &[none, ("BEADLOCK_AGENT_INTERVAL", ""), ("BEADLOCK_AGENT_ONCE", "")]).0, Some(0));
     assert_eq!(run(&["--once"], &[("BEADLOCK_AGENT_INTERVAL", "0")]).0, Some(2));
-    assert_eq!(run(&["--once"], &[("BEADLOCK_AGENT_REAP_PROVEN_DEAD", "nonsense")]).0, Some(0), "has none");
+    assert_eq!(run(&["--once"], &[none, ("BEADLOCK_AGENT_REAP_PROVEN_DEAD", "nonsense")]).0, Some(0), "has none");
 }
 
 #[test]

@@ -194,7 +194,7 @@ fn an_index_lock_that_goes_away_is_waited_for() {
     }
     let bench = Bench::new();
     let moment = ": >.git/index.lock; (sleep 0.3; rm .git/index.lock) >/dev/null 2>&1 &";
-    for words in ["symbolic-ref", "ls-files", "commit-tree", "merge-tree", "read-tree -m -n"] {
+    for words in ["rev-parse", "ls-files", "commit-tree", "merge-tree", "read-tree -m -n"] {
         // git would refuse to make it while the sync has it.
         let moment = format!("[ -e .git/index.lock ] || {{ {moment} }}");
         bench.write(".beads/mine.jsonl", words);
@@ -280,4 +280,58 @@ fn the_index_is_never_behind_the_branch() {
             bench.is_synced(case);
         },
     );
+}
+
+/// A person commits, and pushes from this very clone while the sync is between two looks at the upstream. Nothing was
+/// rewritten, so nothing of the kind is said.
+#[test]
+fn a_person_pushes_from_the_same_clone() {
+    if is_naive() {
+        return;
+    }
+    let bench = Bench::new();
+    for (n, words) in ["merge-base", "merge-base --fork-point", "fetch"].into_iter().enumerate() {
+        bench.shell(&format!("echo {n} >>src/x.rs; git commit -qam mine"));
+        bench.write(".beads/mine.jsonl", words);
+        let told = bench.once_before(words, "git push -q");
+        told.never_says("rewritten", words);
+        told.never_says("Cannot reach", words);
+        told.never_says("failed", words);
+        bench.git(bench.here(), &["push", "--quiet"]);
+        bench.syncs(words);
+    }
+}
+
+/// A file that the pull brings is changed between the look at it and the move. The line is ours, and names the file.
+#[test]
+fn a_change_in_the_moment_of_a_pull_is_named() {
+    let bench = Bench::new();
+    bench.pushed_there(&[("src/x.rs", "theirs\n")]);
+    let told = bench.once_before("read-tree -m -n", "echo mine >>src/x.rs");
+    told.says("Not pulling: a pull would overwrite what is in no commit (src/x.rs)", "changed");
+    told.never_says("uptodate", "changed");
+    assert!(bench.read("src/x.rs").ends_with("mine\n"), "harm: overwritten\n{}", told.log);
+    bench.shell("git checkout -q src/x.rs");
+    bench.syncs("put back");
+}
+
+/// A person fetches the same while the sync's fetch is under way, so the tracking branch is not where that has seen it.
+#[test]
+fn a_person_fetches_in_the_middle_of_a_fetch() {
+    if is_naive() {
+        return;
+    }
+    let bench = Bench::new();
+    let fetch = format!(
+        "[ -e ../fetched ] || {{ : >../fetched; unset $(git rev-parse --local-env-vars); \
+         git -C '{}' fetch -q; }}; exec \"$@\"",
+        bench.here().display()
+    );
+    let hook = bench.trap("pack", &fetch.replace("../", &format!("{}/", bench.path().display())));
+    bench.git(bench.path(), &["config", "--global", "uploadpack.packObjectsHook", &hook]);
+    bench.pushed_there(&[(".beads/theirs.jsonl", "theirs\n")]);
+    let _ = std::fs::remove_file(bench.path().join("fetched"));
+    bench.syncs("fetched by both");
+    assert!(bench.path().join("fetched").exists(), "nobody has fetched meanwhile: the test shows nothing");
+    assert_eq!(bench.read(".beads/theirs.jsonl"), "theirs\n");
 }

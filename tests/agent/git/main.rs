@@ -11,6 +11,7 @@ mod convergence;
 mod embedded;
 mod gates;
 mod hooks;
+mod idle;
 mod in_the_way;
 mod index;
 mod killed;

@@ -77,6 +77,7 @@ fn all() -> Vec<Line> {
         "Cannot push to origin: x; committing only, next try in 10s",
         "Push refused by origin: x; committing only, next try in 10s",
         "Reached it again after 3m",
+        "Sync cycle incomplete: origin cannot be reached: x; 3 commits wait",
     ];
     lines.extend(git.map(worded));
     lines.push(worded("Sync cycle incomplete: origin cannot be reached: x; 3 commits wait"));

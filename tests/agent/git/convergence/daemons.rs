@@ -67,7 +67,16 @@ impl Daemon {
         let clone = bench.path().join(self.clone.to_string());
         let mut command: Command = match self.kind {
             Kind::Git => {
-                let mut agent = bench.scene().agent(&["--action", "git", "--interval", "300ms", "--debounce", "50ms"]);
+                let mut agent = bench.scene().agent(&[
+                    "--action",
+                    "git",
+                    "--interval",
+                    "300ms",
+                    "--debounce",
+                    "50ms",
+                    "--fetch-interval",
+                    "300ms",
+                ]);
                 agent.arg("--db").arg(clone.join(".beads")).arg("--log-file").arg(self.log(bench));
                 agent
             }

@@ -1,0 +1,55 @@
+//! What a repository's settings say of remotes, branches, ssh and hooks: one question to git.
+
+use super::{Git, Stop, nul_separated};
+
+/// The settings in question, as git has merged them.
+#[derive(Debug, Default)]
+pub(super) struct GitSettings(Vec<(String, String)>);
+
+const ASKED: &str = r"^(core\.(sshcommand|hookspath)|remote\..*|branch\..*|hook\..*)$";
+
+impl GitSettings {
+    pub(super) fn read(git: &Git) -> Result<Self, Stop> {
+        let answer = git.call(["config", "-z", "--get-regexp", ASKED]).run()?;
+        match answer.status.code() {
+            Some(0) => Ok(Self::parse(&answer.stdout)),
+            // There are none.
+            Some(1) => Ok(Self::default()),
+            _ => Err(answer.refused("git config failed")),
+        }
+    }
+
+    fn parse(printed: &[u8]) -> Self {
+        let pair = |word: &Vec<u8>| {
+            let text = String::from_utf8_lossy(word).into_owned();
+            // A key without a value is true.
+            let (key, value) = text.split_once('\n').unwrap_or((&text, "true"));
+            (key.to_owned(), value.to_owned())
+        };
+        Self(nul_separated(printed).iter().map(pair).collect())
+    }
+
+    /// The values of a key, of which the last one counts.
+    pub(super) fn all(&self, key: &str) -> Vec<&str> {
+        self.0.iter().filter(|(name, _)| name == key).map(|(_, value)| value.as_str()).collect()
+    }
+
+    pub(super) fn get(&self, key: &str) -> Option<&str> {
+        self.all(key).pop()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_value_counts() {
+        let printed = b"remote.a.b.url\nx\ny\0core.sshcommand\nssh -v\0core.sshcommand\nssh\0remote.o.mirror\0";
+        let settings = GitSettings::parse(printed);
+        assert_eq!(settings.get("core.sshcommand"), Some("ssh"));
+        assert_eq!(settings.all("core.sshcommand").len(), 2);
+        assert_eq!(settings.get("remote.a.b.url"), Some("x\ny"));
+        assert_eq!((settings.get("remote.o.mirror"), settings.get("none")), (Some("true"), None));
+    }
+}

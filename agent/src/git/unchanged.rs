@@ -1,0 +1,161 @@
+//! The proof that nothing has changed since git was last asked, found without git.
+//!
+//! A [`Snapshot`] has the stamps (`lstat`) of everything by which git's answer could become another: each file of the
+//! database, and what [`KnownRepository`] names. Two equal snapshots prove that nothing changed between them, when no
+//! stamp of the first was racy: a file that changes twice within one tick of the clock may keep its stamp, as git
+//! knows it of its index. So a stamp that is not older than the snapshot by a margin proves nothing. Where it cannot
+//! be sure there is no snapshot, and git is asked.
+//!
+//! # Limits
+//! - A configuration that is included, and what a filter makes of a file, have no stamp. So a proof is good for an hour.
+//! - Other machines may write on a network file system without this one seeing it: there git is asked each time.
+
+use std::fs::{self, File, Metadata};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use beadlock_checker::internal::{FileSystem, Reach};
+
+use super::known::KnownRepository;
+use super::names::ExcludedNames;
+
+/// With more entries, git is asked.
+const MANY: usize = 10_000;
+/// A stamp must be older than the snapshot by more than a tick of the kernel's clock (at most 10 ms).
+const MARGIN: Duration = Duration::from_millis(100);
+/// The same on file systems that count whole seconds.
+const COARSE: Duration = Duration::from_secs(2);
+
+/// The stamps of all that counts, at one moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Snapshot {
+    digest: u64,
+    /// None of the stamps is racy.
+    is_settled: bool,
+}
+
+/// What a snapshot is taken of.
+pub(crate) struct Subjects<'a> {
+    /// The database's directory.
+    pub(crate) database: &'a Path,
+    /// The agent's own files, which may lie in the database.
+    pub(crate) own_files: &'a [PathBuf],
+    pub(crate) repository: &'a KnownRepository,
+    /// What else another sync would depend on: the settings.
+    pub(crate) settings: [bool; 2],
+}
+
+impl Snapshot {
+    /// `now` is the time since 1970, read before. `None` where only git can tell.
+    pub(crate) fn take(subjects: &Subjects<'_>, now: Duration) -> Option<Self> {
+        let dirs = [subjects.database, subjects.repository.common_dir()];
+        if !dirs.iter().all(|dir| is_of_this_machine(dir)) {
+            return None;
+        }
+        Self::stamps(subjects, now).ok()
+    }
+
+    /// Whether the later one shows that nothing has changed.
+    pub(crate) fn proves(&self, later: &Self) -> bool {
+        self.is_settled && self.digest == later.digest
+    }
+
+    fn stamps(subjects: &Subjects<'_>, now: Duration) -> io::Result<Self> {
+        let mut stamps = Stamps { now, digest: 0, is_settled: true, entries: 0 };
+        stamps.add(&(subjects.settings, subjects.own_files));
+        let names = ExcludedNames { prefix: subjects.database.to_owned(), own: subjects.own_files.to_vec() };
+        let mut dirs = vec![subjects.database.to_owned()];
+        stamps.owner(subjects.database)?;
+        while let Some(dir) = dirs.pop() {
+            for entry in fs::read_dir(&dir)? {
+                let entry = entry?;
+                let path = entry.path();
+                if names.is_left_out(path.as_os_str().as_encoded_bytes()) {
+                    continue;
+                }
+                stamps.entries += 1;
+                if stamps.entries > MANY {
+                    return Err(io::ErrorKind::FileTooLarge.into());
+                }
+                let meta = entry.metadata()?;
+                if meta.is_dir() {
+                    // Its names are read; its times change with what is left out.
+                    stamps.add(&(&path, owner(&meta)));
+                    dirs.push(path);
+                } else {
+                    stamps.file(&path, &meta);
+                }
+            }
+        }
+        for path in subjects.repository.watched() {
+            match fs::symlink_metadata(&path) {
+                // A directory is watched for being there.
+                Ok(meta) if meta.is_dir() => stamps.add(&(&path, owner(&meta))),
+                Ok(meta) => stamps.file(&path, &meta),
+                Err(error) if is_absent(&error) => stamps.add(&(&path, "absent")),
+                Err(error) => return Err(error),
+            }
+        }
+        for path in subjects.repository.owned() {
+            stamps.owner(path)?;
+        }
+        Ok(Self { digest: stamps.digest, is_settled: stamps.is_settled })
+    }
+}
+
+struct Stamps {
+    now: Duration,
+    /// The sum of the digests of the entries, whose order says nothing.
+    digest: u64,
+    is_settled: bool,
+    entries: usize,
+}
+
+impl Stamps {
+    fn add(&mut self, entry: &impl Hash) {
+        let mut hasher = DefaultHasher::new();
+        entry.hash(&mut hasher);
+        self.digest = self.digest.wrapping_add(hasher.finish());
+    }
+
+    fn owner(&mut self, dir: &Path) -> io::Result<()> {
+        let meta = fs::symlink_metadata(dir)?;
+        self.add(&(dir, owner(&meta)));
+        Ok(())
+    }
+
+    fn file(&mut self, path: &Path, meta: &Metadata) {
+        let times = [(meta.mtime(), meta.mtime_nsec()), (meta.ctime(), meta.ctime_nsec())];
+        self.is_settled &= times.iter().all(|time| is_old(*time, self.now));
+        self.add(&(path, owner(meta), meta.size(), times));
+    }
+}
+
+/// Device, inode, mode, user and group.
+fn owner(meta: &Metadata) -> (u64, u64, u32, u32, u32) {
+    (meta.dev(), meta.ino(), meta.mode(), meta.uid(), meta.gid())
+}
+
+/// Whether a file with this time could not have been changed again without another time.
+fn is_old((seconds, nanos): (i64, i64), now: Duration) -> bool {
+    let margin = if nanos == 0 { COARSE } else { MARGIN };
+    let time = Duration::new(u64::try_from(seconds).unwrap_or_default(), u32::try_from(nanos).unwrap_or_default());
+    time.checked_add(margin).is_some_and(|time| time < now)
+}
+
+fn is_absent(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+/// A local file system, or a container's own.
+fn is_of_this_machine(dir: &Path) -> bool {
+    let file_system = File::open(dir).map(FileSystem::of);
+    matches!(file_system, Ok(Ok(found)) if found.reach == Reach::Local || found.name == Some("overlayfs"))
+}
+
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "the tests change what they have made")]
+mod tests;
