@@ -4,22 +4,12 @@
 //! The command line of a helper of `beadlock` has three words: what it does, for `ps`; [`HELPER`]; and its request as
 //! one JSON value, an object whose only key is the kind of the helper.
 
-use std::ffi::CStr;
-use std::fs::{self, File};
-use std::io::{self, PipeReader, Read, Write};
-use std::os::fd::{AsFd, RawFd};
-use std::os::unix::process::CommandExt;
-use std::path::Path;
-use std::process::Command;
-use std::time::{Duration, Instant};
+use std::{ffi::CStr, fs, fs::File, io, io::PipeReader, io::Read, io::Write, os::fd::AsFd, os::fd::RawFd};
+use std::{os::unix::process::CommandExt, path::Path, process::Command, time::Duration, time::Instant};
 
-use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::prctl::set_name;
-use nix::sys::signal::SigSet;
-use nix::unistd::{chdir, close, dup2_stdout, setsid};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use nix::{errno::Errno, poll::PollFd, poll::PollFlags, poll::PollTimeout, poll::poll, sys::prctl::set_name};
+use nix::{sys::signal::SigSet, unistd::chdir, unistd::close, unistd::dup2_stdout, unistd::setsid};
+use serde::{Serialize, de::DeserializeOwned};
 
 /// The hidden first argument of the runner of a cycle's command.
 pub const RUNNER: &str = "__run-cycle";

@@ -1,23 +1,11 @@
 //! The check at the start of a cycle, for daemons without cycles of their own (docs/design.md#the-beads-rule), and
 //! [`Cycle`] (docs/design.md#the-gate).
 
-use std::io::ErrorKind;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::Path;
-use std::time::Duration;
+use std::{io::ErrorKind, os::fd::AsFd, os::fd::BorrowedFd, os::fd::OwnedFd, path::Path, time::Duration};
 
-use crate::decision::{Decision, Proceed, Skip};
-use crate::dialect::Record;
-use crate::error::Error;
-use crate::gate::Gate;
-use crate::gate_loss::GateLoss;
-use crate::look::Judged;
-use crate::opened::OpenDirectory;
-use crate::options::Options;
-use crate::place::{Names, Place};
-use crate::read::{self, Sight};
-use crate::take::{Settled, Site, failed_to};
-use crate::verdict::Reason;
+use crate::{decision::Decision, decision::Proceed, decision::Skip, dialect::Record, error::Error, gate::Gate};
+use crate::{gate_loss::GateLoss, look::Judged, opened::OpenDirectory, options::Options, place::Names, place::Place};
+use crate::{read, read::Sight, take::Settled, take::Site, take::failed_to, verdict::Reason};
 
 /// For how long a check that must change a lock file waits for the gate.
 const GATE_PATIENCE: Duration = Duration::from_millis(50);

@@ -1,15 +1,10 @@
 //! What EACCES may mean beside the file's own permissions: a directory above it that this process may not search.
 
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
-use nix::errno::Errno;
-use nix::fcntl::{AT_FDCWD, AtFlags};
-use nix::unistd::{AccessFlags, faccessat};
+use nix::{errno::Errno, fcntl::AT_FDCWD, fcntl::AtFlags, unistd::AccessFlags, unistd::faccessat};
 
-use crate::escape::escaped_path;
-use crate::shell::{Part, to_type};
+use crate::{escape::escaped_path, shell::Part, shell::to_type};
 
 /// Which directory above `path` keeps this process from even looking at it, and what its owner may type. `None`: none
 /// of them does.

@@ -1,21 +1,10 @@
 //! Which database is meant: by name, by the environment, or the nearest `.beads` up the tree (docs/design.md#targets).
 
-use std::ffi::{OsStr, OsString};
-use std::fs;
-use std::io;
-use std::os::fd::AsFd;
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::{ffi::OsStr, ffi::OsString, fs, io, os::fd::AsFd, os::unix::fs::MetadataExt, path::Path, path::PathBuf};
 
-use crate::directory;
-use crate::error::words;
-use crate::escape::escaped_path;
-use crate::lead::Lead;
-pub use crate::lead::REDIRECT;
-pub use crate::no_database::NoDatabase;
-use crate::read::{self, Sight};
 use crate::shell::{Part, to_type};
-use crate::target::Target;
+use crate::{directory, error::words, escape::escaped_path, lead::Lead, read, read::Sight, target::Target};
+pub use crate::{lead::REDIRECT, no_database::NoDatabase};
 
 mod likeness;
 

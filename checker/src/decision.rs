@@ -1,13 +1,9 @@
 //! What a daemon does about a lock file (docs/design.md#the-beads-rule). The `Display` of a [`Decision`] is the log
 //! line, to the letter.
 
-use std::fmt;
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
-use crate::dialect::{Answer, Record};
-use crate::escape::escaped;
-use crate::log_line::Event;
-use crate::verdict::{Reason, Verdict};
+use crate::{dialect::Answer, dialect::Record, escape::escaped, log_line::Event, verdict::Reason, verdict::Verdict};
 
 /// What a daemon does about a database now. `Display` is the exact log line, empty where there is none.
 #[derive(Debug, Clone, PartialEq)]

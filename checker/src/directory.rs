@@ -1,12 +1,8 @@
 //! The directory that is meant by a path, without links.
 
-use std::fs;
-use std::io;
-use std::path::{Path, PathBuf};
+use std::{fs, io, path::Path, path::PathBuf};
 
-use crate::closed;
-use crate::error::words;
-use crate::no_database::NoDatabase;
+use crate::{closed, error::words, no_database::NoDatabase};
 
 /// What a path leads to.
 enum LeadsTo {

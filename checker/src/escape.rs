@@ -1,8 +1,7 @@
 //! Names that come out of files are untrusted: what a line may show of them (docs/design.md#untrusted-names). How they
 //! are typed is [`shell`](crate::shell).
 
-use std::fmt;
-use std::path::Path;
+use std::{fmt, path::Path};
 
 /// Characters of an untrusted name that a line shows.
 const SHOWN: usize = 200;

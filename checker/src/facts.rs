@@ -1,11 +1,7 @@
 //! Gathers the facts that a judgement is passed (docs/design.md#pure-rules). The only clock of the project.
 
-use std::ffi::OsString;
-use std::os::fd::AsFd;
-use std::os::unix::ffi::OsStrExt;
 use std::sync::{Arc, LazyLock, Mutex, OnceLock};
-use std::time::{Duration, SystemTime};
-use std::{fs, io, iter};
+use std::{ffi::OsString, fs, io, iter, os::fd::AsFd, os::unix::ffi::OsStrExt, time::Duration, time::SystemTime};
 
 use sha2::{Digest, Sha256};
 

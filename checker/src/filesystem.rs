@@ -1,7 +1,6 @@
 //! Which file system a directory is on, and so how far its gate reaches (docs/design.md#its-reach).
 
-use std::os::fd::AsFd;
-use std::path::Path;
+use std::{os::fd::AsFd, path::Path};
 
 use nix::sys::statfs::{Statfs, fstatfs, statfs};
 

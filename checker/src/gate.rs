@@ -7,17 +7,12 @@
 //! of the gate is not kept out by it; it obeys the lock file. Reach: one kernel and one mount view.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::{Path, PathBuf};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::{path::Path, path::PathBuf, thread::sleep, time::Duration, time::Instant};
 
-use nix::fcntl::{OFlag, open};
-use nix::sys::stat::Mode;
+use nix::{fcntl::OFlag, fcntl::open, sys::stat::Mode};
 
-use crate::error::{Error, Result};
-use crate::gate_loss::{self, GateLoss};
-use crate::gates::{GateHolder, Gates};
 use crate::sys::{self, Flock, flock, process_id};
+use crate::{error::Error, error::Result, gate_loss, gate_loss::GateLoss, gates::GateHolder, gates::Gates};
 
 /// The gate of one database, held until this is dropped. A process that is forked meanwhile has a copy of it, which
 /// opens nothing.

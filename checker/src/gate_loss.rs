@@ -8,17 +8,12 @@
 //! does. An error other than "there is nothing" proves nothing either. The looks are made in a thread of their own: a
 //! file system that does not answer must not keep the cycle from its end.
 
-use std::fmt;
-use std::io::{self, PipeReader, PipeWriter, Read, Write};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::{Path, PathBuf};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::{fmt, io, io::PipeReader, io::PipeWriter, io::Read, io::Write, os::fd::AsFd, os::fd::BorrowedFd};
+use std::{os::fd::OwnedFd, path::Path, path::PathBuf, sync::mpsc, sync::mpsc::Receiver, sync::mpsc::RecvTimeoutError};
+use std::{sync::mpsc::Sender, thread, time::Duration, time::Instant};
 
-use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::stat::{FileStat, fstat, stat};
+use nix::{errno::Errno, sys::stat::FileStat, sys::stat::fstat, sys::stat::stat};
 
 use crate::escape::escaped_path;
 

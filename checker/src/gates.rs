@@ -1,20 +1,12 @@
 //! Who has a gate, or any other flock, and who waits for it, as far as `/proc` shows (Linux).
 
-use std::collections::{HashMap, HashSet};
-use std::fs;
-use std::iter;
-use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::{collections::HashMap, collections::HashSet, fs, iter, os::fd::AsRawFd, os::fd::OwnedFd};
+use std::{os::unix::ffi::OsStrExt, os::unix::fs::MetadataExt, path::Path};
 
-use nix::fcntl::{OFlag, open};
-use nix::sys::stat;
+use nix::{fcntl::OFlag, fcntl::open, sys::stat};
 use serde::Deserialize;
 
-use crate::process::{self, Stat};
-use crate::sys::FlockMode;
-use crate::{beside, namespace};
+use crate::{beside, namespace, process, process::Stat, sys::FlockMode};
 
 /// Every flock of this machine at one moment: one look at every process, however many gates are asked about.
 #[derive(Debug, Default)]

@@ -4,26 +4,14 @@
 //! hook. A directory that merely looks like a repository is not taken for one. A git that does not answer in
 //! 5 s is ended, and a git that fails has not said no.
 
-use std::ffi::OsString;
-use std::fs::File;
-use std::io::{self, Read};
-use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::process::CommandExt;
-use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::{ffi::OsString, fs::File, io, io::Read, os::fd::AsFd, os::fd::OwnedFd, os::unix::ffi::OsStrExt};
+use std::{os::unix::process::CommandExt, path::Path, thread, time::Duration, time::Instant};
 
-use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::{fcntl::FcntlArg, fcntl::OFlag, fcntl::fcntl, sys::signal::Signal, sys::signal::kill, unistd::Pid};
 
-use crate::duration::shown;
-use crate::error::words;
-use crate::escape::escaped;
-use crate::sys;
+use crate::{duration::shown, error::words, escape::escaped, sys};
 
 /// Variables that make git work on another repository, index or working tree than those of its working directory.
 pub const MISLEADING: [&str; 17] = [

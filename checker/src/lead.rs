@@ -1,8 +1,6 @@
 //! What leads from the name of a database to its directory: a link in its place, and a redirect in it.
 
-use std::fs::{self, Metadata};
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::{fs, fs::Metadata, os::unix::fs::MetadataExt, path::Path};
 
 /// The file in a database that says that it is elsewhere.
 pub const REDIRECT: &str = "redirect";

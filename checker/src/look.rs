@@ -1,20 +1,10 @@
 //! Looking at a lock file without changing anything: its bytes, its record, the verdict.
 
-use std::collections::HashSet;
-use std::os::fd::AsFd;
-use std::time::{Duration, Instant};
+use std::{collections::HashSet, os::fd::AsFd, time::Duration, time::Instant};
 
-use crate::decision::Skip;
-use crate::dialect::{Content, Record};
-use crate::digest::sha256;
-use crate::facts::{Depth, Facts};
-use crate::namespace;
-use crate::on_disk::OnDisk;
-use crate::options::Options;
-use crate::place::{Names, Place};
-use crate::read::{self, LockFile, Sight};
-use crate::refresh::{RefreshMark, RefreshWatch};
-use crate::verdict::{Reason, Verdict};
+use crate::{decision::Skip, dialect::Content, dialect::Record, digest::sha256, facts::Depth, facts::Facts, namespace};
+use crate::{on_disk::OnDisk, options::Options, place::Names, place::Place, read, read::LockFile, read::Sight};
+use crate::{refresh::RefreshMark, refresh::RefreshWatch, verdict::Reason, verdict::Verdict};
 
 /// What a look at a lock has shown.
 #[derive(Debug, Clone)]

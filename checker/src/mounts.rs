@@ -4,11 +4,8 @@
 //! question is answered by the kernel's list of mounts and by the letters of the path alone; the file system is never
 //! asked.
 
-use std::ffi::{OsStr, OsString};
-use std::fs::{self, File};
-use std::io::Read;
-use std::os::unix::ffi::OsStringExt;
 use std::path::{Component, Path, PathBuf};
+use std::{ffi::OsStr, ffi::OsString, fs, fs::File, io::Read, os::unix::ffi::OsStringExt};
 
 /// File systems that another machine or a process serves, as `/proc/self/mountinfo` names them. `fuse` has subtypes,
 /// such as `fuse.sshfs`.

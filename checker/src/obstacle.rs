@@ -3,8 +3,7 @@
 
 use nix::errno::Errno;
 
-use crate::error::words;
-use crate::read;
+use crate::{error::words, read};
 
 /// Why a lock file could not be read just now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

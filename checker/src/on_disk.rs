@@ -1,7 +1,6 @@
 //! What lies at a lock's path, whatever it is: told by `stat`, never opened, no link followed.
 
-use std::os::fd::AsFd;
-use std::path::Path;
+use std::{os::fd::AsFd, path::Path};
 
 use nix::fcntl::{AT_FDCWD, AtFlags};
 use nix::sys::stat::{FileStat, SFlag, fstat, fstatat};

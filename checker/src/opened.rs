@@ -4,10 +4,8 @@
 //! Its path is one without symbolic links. One that has come into it since is not followed: another user may have put
 //! it there to lead the look-up somewhere else.
 
-use std::cell::OnceCell;
-use std::ffi::OsStr;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::{Component, Path, PathBuf};
+use std::path::PathBuf;
+use std::{cell::OnceCell, ffi::OsStr, os::fd::AsFd, os::fd::BorrowedFd, os::fd::OwnedFd, path::Component, path::Path};
 
 use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, AtFlags, OFlag, OpenHow, ResolveFlag, openat, openat2};

@@ -1,11 +1,7 @@
 //! A file that a user names for our output must not be a lock file: a report would write over it, and an audit trail
 //! would make it malformed.
 
-use std::ffi::OsStr;
-use std::fs;
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::{ffi::OsStr, fs, os::unix::ffi::OsStrExt, os::unix::fs::MetadataExt, path::Path, path::PathBuf};
 
 use crate::place::Names;
 

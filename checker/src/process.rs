@@ -5,12 +5,9 @@
 
 use std::fs;
 
-use nix::errno::Errno;
-use nix::sys::signal::{kill, killpg};
-use nix::unistd::Pid;
+use nix::{errno::Errno, sys::signal::kill, sys::signal::killpg, unistd::Pid};
 
-use crate::beside;
-use crate::liveness::Liveness;
+use crate::{beside, liveness::Liveness};
 
 /// Whether the process `pid` lives on this machine, in this PID namespace. A PID that no kernel can have
 /// (not 1 to 2^31-1) is never asked: [`Liveness::Unknown`].

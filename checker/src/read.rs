@@ -1,21 +1,12 @@
 //! The only way a lock file is read: bounded, never blocking, never following a link (docs/design.md#reading).
 
-use std::ffi::CStr;
-use std::fs::File;
-use std::io;
-use std::os::fd::AsFd;
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::FileExt;
-use std::path::Path;
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::{ffi::CStr, fs::File, io, os::fd::AsFd, os::unix::ffi::OsStrExt, os::unix::fs::FileExt, path::Path};
+use std::{thread::sleep, time::Duration, time::Instant};
 
-use nix::errno::Errno;
-use nix::fcntl::{OFlag, openat};
 use nix::sys::stat::{FileStat, Mode, SFlag, fstat};
+use nix::{errno::Errno, fcntl::OFlag, fcntl::openat};
 
-use crate::dialect::StartedAt;
-use crate::error::words;
+use crate::{dialect::StartedAt, error::words};
 
 /// The longest lock file that is read.
 pub(crate) const LIMIT: usize = 64 * 1024;

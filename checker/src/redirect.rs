@@ -1,15 +1,11 @@
 //! LeadKind leads a database elsewhere. A `redirect` in it, or a link in its place, belongs to the user of the clone.
 //! When git tracks it, everybody with permission to push decides which directory is claimed, checked and synced.
 
-use std::fs;
-use std::path::Path;
+use std::{fs, path::Path};
 
-use crate::database::{Database, NoDatabase};
-use crate::escape::escaped_path;
-use crate::git::{Tracked, tracks};
 pub use crate::lead::Lead;
-use crate::lead::REDIRECT;
-use crate::shell::{Part, to_type};
+use crate::{database::Database, database::NoDatabase, escape::escaped_path, git::Tracked, git::tracks};
+use crate::{lead::REDIRECT, shell::Part, shell::to_type};
 
 /// Refuses a database that a redirect or a link leads to which git tracks. Git is asked only where there is one.
 ///

@@ -7,8 +7,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::dialect::{REFRESH, Record, RefreshSign};
-use crate::on_disk::OnDisk;
+use crate::{dialect::REFRESH, dialect::Record, dialect::RefreshSign, on_disk::OnDisk};
 
 /// Two looks further apart than this prove nothing: this process stood still in between, and perhaps the holder did
 /// too, as in a container that was paused.

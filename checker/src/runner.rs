@@ -28,35 +28,21 @@
 
 mod waiting;
 
-use std::ffi::OsString;
-use std::fs::File;
-use std::io::{self, PipeReader, Read, Write};
-use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::PathBuf;
 use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
-use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, mpsc};
-use std::time::{Duration, Instant};
-use std::{fmt, thread};
+use std::{ffi::OsString, fmt, fs::File, io, io::PipeReader, io::Read, io::Write, os::fd::AsFd, os::fd::OwnedFd};
+use std::{os::unix::process::CommandExt, os::unix::process::ExitStatusExt, path::PathBuf, sync::atomic::AtomicBool};
+use std::{sync::Arc, sync::mpsc, thread, time::Duration, time::Instant};
 
-use nix::errno::Errno;
-use nix::libc;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::prctl::set_name;
-use nix::sys::signal::{Signal, kill};
-use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
-use nix::unistd::{Pid, close, setsid};
+use nix::{errno::Errno, libc, poll::PollFd, poll::PollFlags, poll::PollTimeout, poll::poll, sys::prctl::set_name};
+use nix::{sys::signal::Signal, sys::signal::kill, sys::wait::Id, sys::wait::WaitPidFlag, sys::wait::waitid};
+use nix::{sys::wait::WaitStatus, unistd::Pid, unistd::close, unistd::setsid};
 
-use crate::error::words;
-use crate::gate::Gate;
-use crate::gate_loss::{GateLoss, GateWatch};
-use crate::{process, sys};
+use crate::{error::words, gate::Gate, gate_loss::GateLoss, gate_loss::GateWatch, process, sys};
 use waiting::{WaitEnd, has_gate, wait_for, wait_for_reader};
 
 use crate::beside::this_program;
 /// The hidden first argument: `main` hands the rest to [`main`] before it reads any command line.
-pub use crate::beside::{RUNNER as ARGUMENT, THIS};
+pub use crate::{beside::RUNNER as ARGUMENT, beside::THIS};
 
 /// The command of a user, for a shell.
 pub fn for_shell(command: impl Into<OsString>) -> Vec<OsString> {

@@ -7,10 +7,7 @@
 //! # Limits
 //! A shell drops line breaks at the end of `"$(printf …)"`. [`to_type`] gives no command for a name that ends so.
 
-use std::borrow::Cow;
-use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::{borrow::Cow, ffi::OsStr, ffi::OsString, os::unix::ffi::OsStrExt, path::Path};
 
 use crate::escape::is_harmless;
 

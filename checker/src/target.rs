@@ -1,16 +1,10 @@
 //! Targets: what is locked, as it is written on a command line, `[beads:]DIR`, `lock:PATH`, `tower:NAME`,
 //! `memory:DIR` or `file:PATH` (docs/design.md#targets); and the places of those that are paths.
 
-use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::{ffi::OsStr, ffi::OsString, os::unix::ffi::OsStrExt, path::Path, path::PathBuf};
 
-use crate::dialect::{Dialect, Names};
-use crate::directory;
-use crate::escape::{escaped, escaped_path};
-use crate::no_database::NoDatabase;
-use crate::place::Place;
-use crate::shell::{Part, to_type};
+use crate::{dialect::Dialect, dialect::Names, directory, escape::escaped, escape::escaped_path};
+use crate::{no_database::NoDatabase, place::Place, shell::Part, shell::to_type};
 
 /// A parsed target: a scheme, and what stands behind its colon.
 #[derive(Debug, Clone, PartialEq, Eq)]

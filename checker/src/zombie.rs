@@ -5,12 +5,8 @@
 
 use std::fmt;
 
-use crate::dialect::{AgeLimits, Record, Rules};
-use crate::escape::escaped;
-use crate::facts::Facts;
-use crate::process::{self, Stat};
-use crate::shell::is_plain_word;
-use crate::verdict::{Reason, Verdict};
+use crate::{dialect::AgeLimits, dialect::Record, dialect::Rules, escape::escaped, facts::Facts, process};
+use crate::{process::Stat, shell::is_plain_word, verdict::Reason, verdict::Verdict};
 
 /// A process that has ended and is still there. `Display` is the whole sentence; the parent's name in it is escaped.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,17 +1,12 @@
 //! One line of the audit trail: its fields in their order, from whatever happened.
 
-use std::fmt::Display;
-use std::path::Path;
-use std::time::Duration;
+use std::{fmt::Display, path::Path, time::Duration};
 
 use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::{Author, bounded};
-use crate::decision::{Removed, Skip, Watched};
-use crate::dialect::StartedAt;
-use crate::facts;
-use crate::verdict::Reason;
+use crate::{decision::Removed, decision::Skip, decision::Watched, dialect::StartedAt, facts, verdict::Reason};
 
 /// The longest line, its line break included.
 const LONGEST: usize = 128 * 1024;

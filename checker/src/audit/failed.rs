@@ -1,13 +1,10 @@
 //! What goes wrong with the file, in words.
 
-use std::fmt;
-use std::io;
-use std::path::{Path, PathBuf};
+use std::{fmt, io, path::Path, path::PathBuf};
 
 use nix::errno::Errno;
 
-use crate::error::words;
-use crate::escape::escaped_path;
+use crate::{error::words, escape::escaped_path};
 
 /// Why there is no audit trail, or a line is not in it. `Display` says what, which file, why, and what to do.
 #[derive(Debug)]

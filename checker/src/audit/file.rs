@@ -1,20 +1,12 @@
 //! The file: opened for every line without following a link, appended to by one write.
 
-use std::fs::{self, File, Metadata};
-use std::io;
-use std::os::unix::fs::{FileExt, FileTypeExt};
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Instant;
+use std::{fs, fs::File, fs::Metadata, io, os::unix::fs::FileExt, os::unix::fs::FileTypeExt, path::Path};
+use std::{path::PathBuf, sync::atomic::AtomicBool, sync::atomic::Ordering, thread::sleep, time::Duration};
 
-use nix::errno::Errno;
-use nix::fcntl::{OFlag, open};
-use nix::sys::stat::{Mode, fchmod};
-use nix::unistd::write;
+use nix::{errno::Errno, fcntl::OFlag, fcntl::open, sys::stat::Mode, sys::stat::fchmod, unistd::write};
 
-use super::failed::{AuditAct, Failed};
-use super::{Author, Entry};
+use super::{Author, Entry, failed::AuditAct, failed::Failed};
 use crate::sys::{Flock, flock};
 
 /// For how long others may be writing before a line goes in beside theirs.

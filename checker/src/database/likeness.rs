@@ -1,15 +1,10 @@
 //! Whether a directory that was named looks like a database. A claim of any other directory protects nothing, and
 //! still exits with 0. Only command lines ask: a program that calls the library has chosen its directory.
 
-use std::ffi::OsStr;
-use std::fs::{self, DirEntry};
-use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::{ffi::OsStr, fs, fs::DirEntry, os::unix::ffi::OsStrExt, path::Path, path::PathBuf};
 
 use super::{BEADS, Database, Environment, NoDatabase, is_beads_dir};
-use crate::lead::REDIRECT;
-use crate::shell::{quoted, quoted_path};
-use crate::target::Target;
+use crate::{lead::REDIRECT, shell::quoted, shell::quoted_path, target::Target};
 
 /// Which directories are taken for databases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

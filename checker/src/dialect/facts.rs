@@ -1,10 +1,8 @@
 //! All that a judgement may know, as values: no rule gathers any of it (docs/design.md#pure-rules).
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-use super::beads::{Mark, Record};
-use super::time::StartedAt;
+use super::{beads::Mark, beads::Record, time::StartedAt};
 pub use crate::liveness::Liveness;
 
 /// What tells this boot of this machine, and this process's namespaces, from others. Each may be unknown.

@@ -1,11 +1,9 @@
 //! Reading JSON member by member: the last duplicate wins, unknown keys may hold anything, nothing nests deeper than
 //! 128. Which keys there are, and what they may hold, is each dialect's.
 
-use std::borrow::Cow;
-use std::fmt;
+use std::{borrow::Cow, fmt};
 
-use serde::Serialize;
-use serde::de::{Deserializer, Error, MapAccess, Visitor};
+use serde::{Serialize, de::Deserializer, de::Error, de::MapAccess, de::Visitor};
 use serde_json::value::RawValue;
 
 use super::Rejected;

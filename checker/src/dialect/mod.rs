@@ -16,16 +16,13 @@ mod rewrite;
 mod time;
 pub mod tower;
 
-use std::borrow::Cow;
-use std::ffi::CStr;
-use std::time::Duration;
+use std::{borrow::Cow, ffi::CStr, time::Duration};
 
 use serde::Serialize;
 
 use self::facts::{Depth, Facts};
 use crate::verdict::Verdict;
-pub use beads::holder_name_is_fit;
-pub use beads::{Content, Mark, Record as ProcessRecord};
+pub use beads::{Content, Mark, Record as ProcessRecord, holder_name_is_fit};
 pub use file::Mode as LockMode;
 pub use memory::{Limits as AgeLimits, REFRESH};
 pub use names::Names;

@@ -1,8 +1,6 @@
 //! What a lock file and the files beside it are called (docs/design.md#changing-a-lock-file).
 
-use std::borrow::Cow;
-use std::ffi::{CStr, CString, OsStr};
-use std::os::unix::ffi::OsStrExt;
+use std::{borrow::Cow, ffi::CStr, ffi::CString, ffi::OsStr, os::unix::ffi::OsStrExt};
 
 use super::{Dialect, Record, Rejected, StartedAt, beads, memory};
 

@@ -1,11 +1,9 @@
 //! The time of a record: RFC 3339 as Go's `time.Time.UnmarshalJSON` reads it (Go 1.20 and later, whose strict
 //! check is switched off), and the instant that comes of it.
 
-use std::fmt;
-use std::time::SystemTime;
+use std::{fmt, time::SystemTime};
 
-use jiff::SignedDuration;
-use jiff::civil::{DateTime, date};
+use jiff::{SignedDuration, civil::DateTime, civil::date};
 use serde::{Serialize, Serializer};
 
 const EPOCH: DateTime = date(1970, 1, 1).at(0, 0, 0, 0);

@@ -1,17 +1,12 @@
 //! What a runner waits for: the end of the command, the loss of the gate, and the daemon's leave.
 
-use std::io;
-use std::os::fd::AsFd;
-use std::time::{Duration, Instant};
+use std::{io, os::fd::AsFd, time::Duration, time::Instant};
 
-use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::stat::{SFlag, fstat};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
-use nix::unistd::Pid;
+use nix::{errno::Errno, sys::stat::SFlag, sys::stat::fstat, unistd::Pid};
 
-use crate::gate_loss::GateWatch;
-use crate::sys;
+use crate::{gate_loss::GateWatch, sys};
 
 /// The runner's stdin is a directory where there is a gate.
 pub(super) fn has_gate() -> bool {

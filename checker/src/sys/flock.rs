@@ -1,10 +1,8 @@
 //! Locks on open files, which the descriptor keeps.
 
-use std::io;
-use std::os::fd::{AsFd, AsRawFd};
+use std::{io, os::fd::AsFd, os::fd::AsRawFd};
 
-use nix::errno::Errno;
-use nix::fcntl::{FcntlArg, fcntl};
+use nix::{errno::Errno, fcntl::FcntlArg, fcntl::fcntl};
 
 words! {
     /// How a file is locked.

@@ -1,10 +1,7 @@
 //! The PID of this process, its children, and the ends of others.
 
-use std::io;
-use std::mem::MaybeUninit;
-use std::os::fd::{FromRawFd, OwnedFd};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::{io, mem::MaybeUninit, os::fd::FromRawFd, os::fd::OwnedFd, sync::atomic::AtomicU32, sync::atomic::Ordering};
 
 use nix::errno::Errno;
 

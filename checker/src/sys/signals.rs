@@ -1,11 +1,9 @@
 //! Signals of this process, and its end.
 
-use std::io;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::{io, sync::atomic::AtomicU32, sync::atomic::Ordering};
 
-use nix::errno::Errno;
 use nix::sys::signal::{SigHandler, SigSet, SigmaskHow, Signal, signal, sigprocmask};
-use nix::unistd::getpid;
+use nix::{errno::Errno, unistd::getpid};
 
 /// Gives signals their default action again. SIGCHLD: ended children stay as zombies until they are waited for.
 pub fn default_actions(signals: &[Signal]) -> io::Result<()> {

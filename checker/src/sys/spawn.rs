@@ -1,19 +1,14 @@
 //! A command whose process is there before it may begin; and what a program has from the one that starts it.
 
-use std::ffi::{CStr, CString};
-use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
-use std::os::unix::process::CommandExt;
-use std::process::Command;
+use std::{ffi::CStr, ffi::CString, io, io::Read, io::Write, os::unix::process::CommandExt, process::Command};
 
-use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, FdFlag, OFlag, fcntl};
-use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::{SigSet, SigmaskHow, Signal, sigprocmask};
 use nix::unistd::{ForkResult, Pid, dup2_stdin, dup2_stdout, execve, fchdir, fork, getpid, getppid, pipe2, setpgid};
+use nix::{errno::Errno, sys::prctl::set_pdeathsig};
 
-use super::signals::exit_at_once;
-use super::start::actions_of_the_start;
+use super::{signals::exit_at_once, start::actions_of_the_start};
 
 /// A command that is ready to execute, all of it prepared before the fork.
 #[derive(Debug)]

@@ -1,9 +1,7 @@
 //! How this program was started, and how it starts others: with the signal actions that it was given itself.
 
-use std::mem::MaybeUninit;
-use std::os::unix::process::CommandExt;
-use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::{mem::MaybeUninit, os::unix::process::CommandExt, process::Command};
 
 use nix::sys::signal::{SigHandler, Signal, signal};
 

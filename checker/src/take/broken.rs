@@ -5,29 +5,16 @@
 //! which the next one with the gate puts back. A file that cannot be read is known by
 //! its inode, which the look keeps from being used again, and by what `lstat` says of it.
 
-use std::io;
-use std::os::fd::OwnedFd;
-use std::path::PathBuf;
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::{io, os::fd::OwnedFd, path::PathBuf, thread::sleep, time::Duration, time::Instant};
 
-use nix::errno::Errno;
-use nix::fcntl::{AT_FDCWD, AtFlags, OFlag, openat};
-use nix::sys::stat::{FileStat, Mode, fstat, fstatat};
+use nix::{errno::Errno, fcntl::AT_FDCWD, fcntl::AtFlags, fcntl::OFlag, fcntl::openat, sys::stat::fstat};
+use nix::{sys::stat::FileStat, sys::stat::Mode, sys::stat::fstatat};
 
 use super::lease::{GLANCE, Leased, Watch, watch};
-use super::recover::Recovered;
-use super::rename::Moved;
-use super::{GRACE, Site, Step};
-use crate::decision::Watched;
-use crate::error::{Error, Result};
-use crate::facts::{Depth, now};
-use crate::look::{Judged, Look, look};
-use crate::obstacle::Obstacle;
-use crate::options::Options;
-use crate::place::Place;
-use crate::read::{self, Inode, LockFile, Sight};
-use crate::verdict::Verdict;
+use super::{GRACE, Site, Step, recover::Recovered, rename::Moved};
+use crate::{decision::Watched, error::Error, error::Result, facts::Depth, facts::now, look::Judged, look::look};
+use crate::{look::Look, obstacle::Obstacle, options::Options, place::Place, read, read::Inode, read::LockFile};
+use crate::{read::Sight, verdict::Verdict};
 
 /// How often a look is taken again when the lock was changed during it.
 const LOOKS: usize = 32;

@@ -1,26 +1,15 @@
 //! Creating a lock: written whole where nobody sees it, then linked, never over anything (docs/design.md#create).
 #![expect(clippy::disallowed_methods, reason = "an unfinished lock gets its name, or is removed under its own")]
 
-use std::ffi::{CStr, CString};
-use std::fs::File;
-use std::io::Write;
-use std::os::fd::{AsRawFd, OwnedFd};
-use std::path::PathBuf;
+use std::{ffi::CStr, ffi::CString, fs::File, io::Write, os::fd::AsRawFd, os::fd::OwnedFd, path::PathBuf};
 
-use nix::dir::Dir;
-use nix::errno::Errno;
-use nix::fcntl::{AT_FDCWD, AtFlags, OFlag, RenameFlags, openat, renameat2};
-use nix::sys::stat::{Mode, SFlag, fchmod, fstat, fstatat};
-use nix::unistd::{UnlinkatFlags, fdatasync, linkat, unlinkat};
+use nix::{dir::Dir, errno::Errno, fcntl::AtFlags, fcntl::OFlag, fcntl::RenameFlags, fcntl::openat, fcntl::renameat2};
+use nix::{fcntl::AT_FDCWD, sys::stat::Mode, sys::stat::fchmod, sys::stat::fstat, sys::stat::fstatat};
+use nix::{sys::stat::SFlag, unistd::UnlinkatFlags, unistd::fdatasync, unistd::linkat, unistd::unlinkat};
 
-use super::held::Held;
-use super::{Site, Step};
-use crate::dialect::Record;
-use crate::error::{Error, Result};
-use crate::facts::{Liveness, random_id};
-use crate::place::Place;
-use crate::process;
-use crate::read::{self, Inode};
+use super::{Site, Step, held::Held};
+use crate::{dialect::Record, error::Error, error::Result, facts::Liveness, facts::random_id, place::Place, process};
+use crate::{read, read::Inode};
 
 /// A lock that is written and synced, and has no name yet, or one that nobody looks at.
 pub(super) struct Draft {

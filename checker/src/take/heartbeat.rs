@@ -9,22 +9,13 @@
 //! Limits: without leases and without such an exchange, or room for a second file, the write goes in place all the
 //! same, right after a look; a writer in place that comes in between finds the time of ours in its record.
 
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::{thread::sleep, time::Duration, time::Instant};
 
 use nix::errno::Errno;
 
-use super::held::{Held, Whereabouts};
-use super::lease::{Leased, watch};
-use super::recover::Recovered;
-use super::{Site, Step};
-use crate::dialect::{Record, Rewrite, StartedAt};
-use crate::error::{Error, Result};
-use crate::facts;
-use crate::gate::Gate;
-use crate::options::Options;
-use crate::read::{self, Inode, LockFile, Sight};
-use crate::sys;
+use super::{Site, Step, held::Held, held::Whereabouts, lease::Leased, lease::watch, recover::Recovered};
+use crate::{dialect::Record, dialect::Rewrite, dialect::StartedAt, error::Error, error::Result, facts, gate::Gate};
+use crate::{options::Options, read, read::Inode, read::LockFile, read::Sight, sys};
 
 /// For how long a lease is asked for again.
 const LEASE_PATIENCE: Duration = Duration::from_millis(50);

@@ -1,22 +1,13 @@
 //! A lock that stands: the guard of a claim, and where its lock file has got to (docs/design.md#loss).
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::{path::PathBuf, time::Duration, time::Instant};
 
-use nix::dir::Dir;
-use nix::fcntl::{OFlag, openat};
-use nix::sys::stat::{Mode, SFlag, fstat};
+use nix::{dir::Dir, fcntl::OFlag, fcntl::openat, sys::stat::Mode, sys::stat::SFlag, sys::stat::fstat};
 
-use super::recover::Recovered;
-use super::{Release, Site, Step, open_searchable};
-use crate::dialect::Record;
-use crate::error::{Error, Result};
-use crate::filesystem;
-use crate::gate::Gate;
-use crate::options::Options;
-use crate::place::Place;
+use super::{Release, Site, Step, open_searchable, recover::Recovered};
 use crate::read::{self, Inode, LockFile, Sight};
+use crate::{dialect::Record, error::Error, error::Result, filesystem, gate::Gate, options::Options, place::Place};
 
 /// A lock that stands. It ends with [`Held::release`]; dropping it leaves the lock to its recorded process.
 #[derive(Debug)]

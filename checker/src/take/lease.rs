@@ -1,14 +1,11 @@
 //! Watching a file that was moved aside: a lease where there is one, else what can be compared (docs/design.md#lease,
 //! docs/design.md#without-leases).
 
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::{thread::sleep, time::Duration, time::Instant};
 
 use nix::errno::Errno;
 
-use crate::decision::Watched;
-use crate::read::LockFile;
-use crate::{filesystem, sys};
+use crate::{decision::Watched, filesystem, read::LockFile, sys};
 
 /// How often a lease is looked at during a grace.
 pub(super) const GLANCE: Duration = Duration::from_millis(5);

@@ -24,22 +24,13 @@ mod rename;
 mod step;
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::Path;
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::{path::Path, thread::sleep, time::Duration, time::Instant};
 
-use nix::fcntl::{OFlag, open};
-use nix::sys::stat::Mode;
+use nix::{fcntl::OFlag, fcntl::open, sys::stat::Mode};
 
-use crate::decision::{Removed, Skip};
-use crate::dialect::Record;
-use crate::error::{Error, Result};
-use crate::gate::Gate;
-use crate::look::{Dead, Judged};
-use crate::options::Options;
-use crate::place::{Names, Place};
-use crate::read::{self, LockFile, Sight};
 use crate::verdict::Reason;
+use crate::{decision::Removed, decision::Skip, dialect::Record, error::Error, error::Result, gate::Gate, look::Dead};
+use crate::{look::Judged, options::Options, place::Names, place::Place, read, read::LockFile, read::Sight};
 
 use create::Linked;
 use recover::Recovered;

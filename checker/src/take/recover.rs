@@ -1,13 +1,8 @@
 //! Recovering what a crash has left aside (docs/design.md#recover).
 
-use super::lease::{Leased, watch};
-use super::remove::Wanted;
-use super::{GRACE, Site, Step};
+use super::{GRACE, Site, Step, lease::Leased, lease::watch, remove::Wanted};
 use crate::decision::{Decision, Proceed, Removed, Watched};
-use crate::error::Result;
-use crate::look::{Dead, Judged};
-use crate::read::{self, LockFile, Sight};
-use crate::verdict::Verdict;
+use crate::{error::Result, look::Dead, look::Judged, read, read::LockFile, read::Sight, verdict::Verdict};
 
 /// How a recovery ended.
 #[derive(Debug)]

@@ -2,12 +2,8 @@
 
 use std::time::Duration;
 
-use super::lease::{Leased, watch};
-use super::rename::{Moved, Renames};
-use super::{GRACE, Site, Step};
-use crate::decision::Watched;
-use crate::error::Result;
-use crate::read::{self, Inode, LockFile};
+use super::{GRACE, Site, Step, lease::Leased, lease::watch, rename::Moved, rename::Renames};
+use crate::{decision::Watched, error::Result, read, read::Inode, read::LockFile};
 
 /// Which lock may go.
 pub(super) enum Wanted<'m> {

@@ -1,12 +1,10 @@
 //! The moves between the lock's name and the side name: never over anything (docs/design.md#move-aside).
 #![expect(clippy::disallowed_methods, reason = "the one place where lock files are moved")]
 
-use std::ffi::CStr;
-use std::os::fd::BorrowedFd;
+use std::{ffi::CStr, os::fd::BorrowedFd};
 
-use nix::errno::Errno;
 use nix::fcntl::{AtFlags, RenameFlags, renameat, renameat2};
-use nix::unistd::{UnlinkatFlags, linkat, unlinkat};
+use nix::{errno::Errno, unistd::UnlinkatFlags, unistd::linkat, unistd::unlinkat};
 
 use crate::place::Names;
 

@@ -4,8 +4,7 @@ use serde_json::Value;
 
 use super::super::Author;
 use super::*;
-use crate::dialect;
-use crate::dialect::beads::{Mark, Record};
+use crate::{dialect, dialect::beads::Mark, dialect::beads::Record};
 
 const FIELDS: [&str; 15] = [
     "event",

@@ -2,8 +2,7 @@
 
 use std::fmt;
 
-use serde::Deserializer as _;
-use serde::de::{IgnoredAny, MapAccess, Visitor};
+use serde::{Deserializer as _, de::IgnoredAny, de::MapAccess, de::Visitor};
 
 use super::super::json::text;
 use super::parse::is_field;

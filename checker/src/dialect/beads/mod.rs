@@ -12,10 +12,8 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 
 use super::facts::{Depth, Facts};
-use super::json::pretty;
-pub use super::rejected::Rejected;
-pub use super::time::StartedAt;
-use super::{Common, Dialect, LockRecord, Names, Properties, Rules, Verdict, WantedFacts};
+use super::{Common, Dialect, LockRecord, Names, Properties, Rules, Verdict, WantedFacts, json::pretty};
+pub use super::{rejected::Rejected, time::StartedAt};
 pub use content::Content;
 pub use judge::judge;
 pub(super) use parse::mark as parse_mark;

@@ -1,12 +1,8 @@
 //! The file dialect: an exclusive or shared `flock` on `PATH.lock`, which is never deleted and never written. It has
 //! no record: the process with the flock holds the lock. Here are its names, its id and the words of its document.
 
-use std::ffi::OsString;
-use std::fmt;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::{Path, PathBuf};
-use std::str::FromStr;
-use std::time::Duration;
+use std::{ffi::OsString, fmt, os::unix::ffi::OsStrExt, os::unix::ffi::OsStringExt, path::Path, path::PathBuf};
+use std::{str::FromStr, time::Duration};
 
 pub use crate::sys::FlockMode as Mode;
 

@@ -6,15 +6,12 @@
 //! So where its process may live on this host, its age counts only after it has been seen to stay unrefreshed for
 //! [`UNREFRESHED`].
 
-use std::fmt;
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
 use jiff::SignedDuration;
 
 use super::{Limits, Record, UNREFRESHED};
-use crate::dialect::beads;
-use crate::dialect::facts::{Facts, Liveness};
-use crate::verdict::{Reason, Verdict};
+use crate::{dialect::beads, dialect::facts::Facts, dialect::facts::Liveness, verdict::Reason, verdict::Verdict};
 
 /// What makes a lock stale. `Display` are the document's words for it; the host's name in them is untrusted.
 #[derive(Debug, Clone, PartialEq)]

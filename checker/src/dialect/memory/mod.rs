@@ -10,19 +10,14 @@ mod parse;
 #[cfg(test)]
 mod tests;
 
-use std::borrow::Cow;
-use std::time::Duration;
+use std::{borrow::Cow, time::Duration};
 
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
-use super::beads;
-pub use super::beads::Mark;
-use super::facts::{Depth, Facts};
-use super::json::pretty;
-pub use super::rejected::Rejected;
-pub use super::time::StartedAt;
-use super::{Common, Dialect, LockRecord, Names, Properties, RefreshSign, Rewrite, Rules, Verdict, WantedFacts};
+use super::{Common, Dialect, LockRecord, Names, Properties, beads, facts::Depth, facts::Facts, json::pretty};
+use super::{RefreshSign, Rewrite, Rules, Verdict, WantedFacts};
+pub use super::{beads::Mark, rejected::Rejected, time::StartedAt};
 pub use judge::{Evidence, evidence, fresh_for, is_old, judge};
 
 use crate::escape::escaped;

@@ -1,11 +1,9 @@
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use jiff::SignedDuration;
 
 use super::*;
-use crate::facts::{Facts, Ids, Liveness, Proof};
-use crate::verdict::{Reason, Verdict};
+use crate::{facts::Facts, facts::Ids, facts::Liveness, facts::Proof, verdict::Reason, verdict::Verdict};
 
 const NOW: &str = "2026-01-29T15:30:00.000Z";
 

@@ -16,10 +16,8 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::facts::{Depth, Facts};
-use super::json::pretty;
-pub use super::rejected::Rejected;
-pub use super::time::StartedAt;
-use super::{Common, Dialect, LockRecord, Names, Properties, Rules, Verdict, WantedFacts};
+use super::{Common, Dialect, LockRecord, Names, Properties, Rules, Verdict, WantedFacts, json::pretty};
+pub use super::{rejected::Rejected, time::StartedAt};
 pub use answer::Answer;
 pub use heartbeat::rewrite;
 pub use judge::{fresh_for, judge, silence};
