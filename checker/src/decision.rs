@@ -3,7 +3,7 @@
 
 use std::{fmt, time::Duration};
 
-use crate::{dialect::Answer, dialect::Record, escape::escaped, log_line::Event, verdict::Reason, verdict::Verdict};
+use crate::{dialect::Record, escape::escaped, log_line::Event, verdict::Reason, verdict::Verdict};
 
 /// What a daemon does about a database now. `Display` is the exact log line, empty where there is none.
 #[derive(Debug, Clone, PartialEq)]
@@ -77,19 +77,6 @@ pub enum Skip {
         /// The stale record that could not be removed.
         record: Option<Box<Record>>,
     },
-}
-
-impl Skip {
-    /// What a claim that is refused so answers by the document of named locks; `None` for every other lock, and for one
-    /// that could not be checked.
-    #[doc(hidden)]
-    pub fn answer(&self) -> Option<Answer> {
-        match self {
-            Self::Locked(record, _) => record.lock().answer(None),
-            Self::Stale { record, age, .. } => record.lock().answer(Some(*age)),
-            Self::InProgress | Self::CheckFailed { .. } => None,
-        }
-    }
 }
 
 impl Decision {

@@ -1,8 +1,7 @@
 //! Whether the directory of a gate is still the one at its path.
 //!
-//! The gate is on a directory, and a claim finds that by its path. `git switch` to a branch without `.beads` and
-//! back, a rename or `rm -r` put another directory there: a claim then takes another gate, and does not wait for the
-//! cycle.
+//! The gate is on a directory, and a claim finds that by its path. `git switch` to a branch without `.beads` and back,
+//! a rename or `rm -r` put another directory there: a claim then takes another gate, and does not wait for the cycle.
 //!
 //! One look proves nothing, since a tool may rename the directory and put it back. A second look, [`CONFIRM`] later,
 //! does. An error other than "there is nothing" proves nothing either. The looks are made in a thread of their own: a

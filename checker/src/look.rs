@@ -147,7 +147,6 @@ impl Judged {
         depth: Depth,
         options: &Options,
     ) -> Self {
-        let of_malformed = || names.dialect().of_malformed();
         match names.parse(bytes) {
             Ok(record) => {
                 let mut facts = Facts::about(&record, dir, depth);
@@ -161,9 +160,9 @@ impl Judged {
             Err(rejected) => {
                 let reason = rejected.reason();
                 let detail = rejected.to_string();
-                if let Some(record) = of_malformed().filter(|_| reason == Reason::Malformed) {
-                    let verdict = Verdict::Stale(reason);
-                    return Self { verdict, record: Some(record), detail, content: None, id: None, facts: None };
+                if let (Reason::Malformed, Some(of_malformed)) = (reason, names.dialect().properties().of_malformed) {
+                    let (verdict, record) = (Verdict::Stale(reason), Some(of_malformed()));
+                    return Self { verdict, record, detail, content: None, id: None, facts: None };
                 }
                 let (verdict, content) = (Verdict::Unreadable(reason), Some(content(bytes, names)));
                 let id = (depth != Depth::Protocol).then(|| digest_id(bytes));
@@ -174,7 +173,8 @@ impl Judged {
 
     /// It is stale, and what is stale of this dialect may go.
     pub(crate) fn may_go(&self, options: &Options) -> bool {
-        let goes_by_itself = self.record.as_ref().is_some_and(|record| record.dialect().stale_goes_by_itself());
+        let goes_by_itself =
+            self.record.as_ref().is_some_and(|record| record.dialect().properties().stale_goes_by_itself);
         matches!(self.verdict, Verdict::Stale(_)) && (goes_by_itself || options.force_lock)
     }
 
@@ -196,7 +196,7 @@ impl Judged {
             (Verdict::Stale(reason), Some(record)) => {
                 let record = Box::new(record);
                 match facts {
-                    Some(facts) if !record.dialect().stale_goes_by_itself() && !options.force_lock => {
+                    Some(facts) if !record.dialect().properties().stale_goes_by_itself && !options.force_lock => {
                         let age = record.lock().silence(facts.now);
                         Err(Skip::Stale { record, reason, age })
                     }

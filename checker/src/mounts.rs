@@ -1,8 +1,7 @@
 //! Which paths lie on a file system that may stop answering: one of a network, or one that a process serves (FUSE).
 //!
-//! A call that looks at such a path can take for ever once the server is gone, `stat` and `statfs` too. So the
-//! question is answered by the kernel's list of mounts and by the letters of the path alone; the file system is never
-//! asked.
+//! A call that looks at such a path can take for ever once the server is gone, `stat` and `statfs` too. So the question
+//! is answered by the kernel's list of mounts and by the letters of the path alone; the file system is never asked.
 
 use std::path::{Component, Path, PathBuf};
 use std::{ffi::OsStr, ffi::OsString, fs, fs::File, io::Read, os::unix::ffi::OsStringExt};

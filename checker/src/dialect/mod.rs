@@ -11,8 +11,6 @@ mod json;
 pub mod lock;
 pub mod memory;
 mod names;
-mod rejected;
-mod rewrite;
 mod time;
 pub mod tower;
 
@@ -24,12 +22,11 @@ use self::facts::{Depth, Facts};
 use crate::verdict::Verdict;
 pub use beads::{Content, Mark, Record as ProcessRecord, holder_name_is_fit};
 pub use file::Mode as LockMode;
+pub use json::{Rejected, Rewrite};
 pub use memory::{Limits as AgeLimits, REFRESH};
 pub use names::Names;
-pub use rejected::Rejected;
-pub use rewrite::Rewrite;
 pub use time::StartedAt;
-pub use tower::{Answer, LockName};
+pub use tower::LockName;
 
 macro_rules! protocols {
     ($($(#[$doc:meta])* $Protocol:ident in $folder:ident,)*) => {
@@ -47,7 +44,7 @@ macro_rules! protocols {
         }
 
         impl Dialect {
-            fn properties(self) -> &'static Properties {
+            pub(crate) fn properties(self) -> &'static Properties {
                 match self {
                     $(Self::$Protocol => &$folder::PROPERTIES,)*
                 }
@@ -106,9 +103,9 @@ protocols! {
 }
 
 /// What holds for every lock of a protocol, whatever its record says.
-struct Properties {
+pub(crate) struct Properties {
     /// The permissions of a new lock file, whatever the umask.
-    file_mode: u32,
+    pub file_mode: u32,
     /// The record in the bytes of the lock file of this name.
     parse: fn(&[u8], &CStr) -> Result<Record, Rejected>,
     /// The edit that makes these bytes say that the holder lives at that time.
@@ -118,9 +115,9 @@ struct Properties {
     /// `--reap-proven-dead` counts.
     may_be_reaped: bool,
     /// A stale lock may go although nobody has typed `--force-lock`.
-    stale_goes_by_itself: bool,
-    /// What stands for a file that is not JSON, where that is not a lock.
-    of_malformed: Option<fn() -> Record>,
+    pub stale_goes_by_itself: bool,
+    /// The record that stands for a file that is not JSON. `None`: such a file is an unreadable lock.
+    pub of_malformed: Option<fn() -> Record>,
 }
 
 impl Properties {
@@ -170,12 +167,6 @@ pub(crate) trait LockRecord {
     fn removed_words(&self, _facts: &Facts, _limits: &AgeLimits) -> String {
         String::new()
     }
-
-    /// The object that a refused claim prints by the document of this lock. `silence`: the lock is stale, and has been
-    /// without a heartbeat for so long.
-    fn answer(&self, _silence: Option<Duration>) -> Option<Answer> {
-        None
-    }
 }
 
 /// See the methods of [`Record`] of the same names.
@@ -223,21 +214,6 @@ impl Dialect {
     /// A lock is valid only for as long as its holder keeps it up.
     pub fn is_judged_by_time(self) -> bool {
         self.properties().is_judged_by_time
-    }
-
-    /// A stale lock of it is removed although nobody has typed `--force-lock`.
-    pub(crate) fn stale_goes_by_itself(self) -> bool {
-        self.properties().stale_goes_by_itself
-    }
-
-    /// The permissions of its lock files, whatever the umask.
-    pub(crate) fn file_mode(self) -> u32 {
-        self.properties().file_mode
-    }
-
-    /// The record that stands for a file that is not JSON. `None`: such a file is an unreadable lock.
-    pub(crate) fn of_malformed(self) -> Option<Record> {
-        self.properties().of_malformed.map(|of_malformed| of_malformed())
     }
 }
 

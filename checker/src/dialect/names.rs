@@ -75,9 +75,7 @@ impl Names {
     /// What an unfinished lock of `process` is called where there are no unnamed files; `random` is 8 lower-case hex
     /// digits.
     pub(crate) fn draft(&self, process: u32, random: &str) -> CString {
-        let tail = format!(".tmp-{process}-{random}");
-        // Neither half has a NUL.
-        CString::new([self.lock.to_bytes(), tail.as_bytes()].concat()).unwrap_or_default()
+        self.with(&format!(".tmp-{process}-{random}"))
     }
 
     /// What a lock that is broken at `time` is kept as; the `number`th of that second.
@@ -85,8 +83,11 @@ impl Names {
         let time = time.to_string();
         let second = time.split(['.', 'Z']).next().unwrap_or_default().replace(['-', ':'], "");
         let number = if number > 1 { format!("-{number}") } else { String::new() };
-        let tail = format!(".broken-{second}Z{number}.json");
-        // Neither half has a NUL.
+        self.with(&format!(".broken-{second}Z{number}.json"))
+    }
+
+    /// The lock's name and this tail; neither half has a NUL.
+    fn with(&self, tail: &str) -> CString {
         CString::new([self.lock.to_bytes(), tail.as_bytes()].concat()).unwrap_or_default()
     }
 

@@ -69,7 +69,7 @@ impl<H: FnMut(Step)> Site<'_, H> {
     }
 
     fn mode(&self) -> Mode {
-        Mode::from_bits_truncate(self.names.dialect().file_mode())
+        Mode::from_bits_truncate(self.names.dialect().properties().file_mode)
     }
 
     fn write(&self, mut draft: Draft) -> Result<Draft> {

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::facts::{Depth, Facts};
 use super::{Common, Dialect, LockRecord, Names, Properties, Rules, Verdict, WantedFacts, json::pretty};
-pub use super::{rejected::Rejected, time::StartedAt};
+pub use super::{json::Rejected, time::StartedAt};
 pub use content::Content;
 pub use judge::judge;
 pub(super) use parse::mark as parse_mark;

@@ -30,10 +30,7 @@ pub fn locked_by(path: &Path) -> Option<PathBuf> {
 
 /// What is said when a wait of `limit` ran out (section 7.2 in docs/protocols/file.md).
 pub fn timed_out(limit: Duration) -> String {
-    let fraction = format!("{:09}", limit.subsec_nanos());
-    let fraction = fraction.trim_end_matches('0');
-    let dot = if fraction.is_empty() { "" } else { "." };
-    format!("Failed to acquire lock (timeout after {}{dot}{fraction}s)", limit.as_secs())
+    format!("Failed to acquire lock (timeout after {}s)", limit.as_secs_f64())
 }
 
 /// What is said where somebody has the lock, and nobody waits for it (section 7.2 in docs/protocols/file.md). `file` is
@@ -60,22 +57,18 @@ impl fmt::Display for LockId {
     }
 }
 
-/// The text is not `DEV:INODE:PID`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct NoLockId;
-
 impl FromStr for LockId {
-    type Err = NoLockId;
+    type Err = ();
 
-    fn from_str(text: &str) -> Result<Self, NoLockId> {
+    fn from_str(text: &str) -> Result<Self, ()> {
         let mut numbers = text.split(':').map(|digits| {
             let is_number = digits.bytes().all(|byte| byte.is_ascii_digit());
             digits.parse::<u64>().ok().filter(|_| is_number)
         });
-        let mut next = || numbers.next().flatten().ok_or(NoLockId);
+        let mut next = || numbers.next().flatten().ok_or(());
         let (device, inode, pid) = (next()?, next()?, next()?);
-        let pid = i32::try_from(pid).ok().filter(|pid| *pid > 0).ok_or(NoLockId)?;
-        if numbers.next().is_some() { Err(NoLockId) } else { Ok(Self { device, inode, pid }) }
+        let pid = i32::try_from(pid).ok().filter(|pid| *pid > 0).ok_or(())?;
+        if numbers.next().is_some() { Err(()) } else { Ok(Self { device, inode, pid }) }
     }
 }
 
@@ -106,7 +99,7 @@ mod tests {
         assert_eq!(id.to_string(), "64512:18446744073709551615:4242");
         assert_eq!(id.to_string().parse(), Ok(id));
         for wrong in ["", "1:2", "1:2:3:4", "1:2:0", "1:2:-3", "+1:2:3", "1:2:4294967296", "1::3", "a:b:c", "1:2:3 "] {
-            assert_eq!(wrong.parse::<LockId>(), Err(NoLockId), "{wrong}");
+            assert_eq!(wrong.parse::<LockId>(), Err(()), "{wrong}");
         }
     }
 }

@@ -13,11 +13,11 @@ mod tests;
 use std::{borrow::Cow, time::Duration};
 
 use serde::{Serialize, Serializer};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::{Common, Dialect, LockRecord, Names, Properties, beads, facts::Depth, facts::Facts, json::pretty};
 use super::{RefreshSign, Rewrite, Rules, Verdict, WantedFacts};
-pub use super::{beads::Mark, rejected::Rejected, time::StartedAt};
+pub use super::{beads::Mark, json::Rejected, time::StartedAt};
 pub use judge::{Evidence, evidence, fresh_for, is_old, judge};
 
 use crate::escape::escaped;
@@ -119,7 +119,8 @@ impl Record {
         }
     }
 
-    /// The record of a claim that the process `pid` of the host `hostname` has made at `now`.
+    /// The record of a claim that the process `pid` of the host `hostname` has made at `now`: the fields in the document's
+    /// order, the time in milliseconds. What is not known is left out.
     pub fn of_claim(
         (pid, mark): (u32, Mark),
         (session, operation): (&str, &str),
@@ -127,14 +128,19 @@ impl Record {
         hostname: Option<String>,
     ) -> Self {
         let mut record = Self::of_nobody();
-        record.pid = Some(pid.into());
-        record.session_id = Some(session.to_owned());
-        record.acquired_at = Some(now);
-        record.hostname = hostname;
-        record.operation = Some(operation.to_owned());
-        record.beadlock = Some(mark);
-        // As a reader sees it.
-        Self::parse(record.to_json().as_bytes()).unwrap_or(record)
+        let fields = [
+            ("pid", Some(json!(pid))),
+            ("session_id", Some(json!(session))),
+            ("acquired_at", Some(json!(now.to_millis()))),
+            ("hostname", hostname.map(Value::from)),
+            ("operation", Some(json!(operation))),
+            ("beadlock", Some(json!(mark))),
+        ];
+        for (key, value) in fields {
+            // As a reader sees it.
+            value.inspect(|value| record.set(key, &value.to_string()));
+        }
+        record
     }
 
     /// The session that holds it, or `unknown`.
@@ -152,17 +158,9 @@ impl Record {
         self.pid.is_some() && (self.session_id.is_some() || self.acquired_at.is_some() || self.operation.is_some())
     }
 
-    /// The lock file that beadlock writes: the fields in the document's order, then `beadlock`, indented by two
-    /// spaces, the time in milliseconds, a newline at the end. What is not known is left out.
+    /// The lock file that beadlock writes: every field, indented by two spaces, a newline at the end.
     pub fn to_json(&self) -> String {
-        pretty(&Written {
-            pid: self.pid,
-            session_id: self.session_id.as_deref(),
-            acquired_at: self.acquired_at.map(StartedAt::to_millis),
-            hostname: self.hostname.as_deref(),
-            operation: self.operation.as_deref(),
-            beadlock: self.beadlock.as_ref(),
-        })
+        pretty(&self.fields)
     }
 
     /// Its process as the beads dialect knows one, to be asked by the same rules; `None`: it names none, or not its
@@ -228,21 +226,4 @@ impl Serialize for Record {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.fields.serialize(serializer)
     }
-}
-
-/// The fields in the order of the document.
-#[derive(Serialize)]
-struct Written<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pid: Option<i64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    session_id: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    acquired_at: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    hostname: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    operation: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    beadlock: Option<&'a Mark>,
 }

@@ -37,7 +37,7 @@ impl Record {
         Ok(record)
     }
 
-    fn set(&mut self, key: &str, value: &str) {
+    pub(super) fn set(&mut self, key: &str, value: &str) {
         match key {
             "pid" => self.pid = process(value),
             "session_id" => self.session_id = string(value),

@@ -194,7 +194,7 @@ fn what_is_no_object_is_no_lock() {
 #[test]
 fn it_is_written_in_the_documents_order_and_read_back() {
     let mut record = aged(0, "Here");
-    record.acquired_at = Some(StartedAt(now().0 + SignedDuration::from_micros(1999)));
+    record.has_been_refreshed(StartedAt(now().0 + SignedDuration::from_micros(1999)));
     let json = record.to_json();
     assert_eq!(
         json,

@@ -5,7 +5,6 @@
 //! (`judge`); a PID in it is for people.
 
 mod answer;
-mod heartbeat;
 mod judge;
 mod name;
 mod parse;
@@ -16,10 +15,9 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::facts::{Depth, Facts};
-use super::{Common, Dialect, LockRecord, Names, Properties, Rules, Verdict, WantedFacts, json::pretty};
-pub use super::{rejected::Rejected, time::StartedAt};
-pub use answer::Answer;
-pub use heartbeat::rewrite;
+use super::{Common, Dialect, LockRecord, Names, Properties, Rewrite, Rules, Verdict, WantedFacts, json::pretty};
+pub use super::{json::Rejected, time::StartedAt};
+pub use answer::{answer_blocked, answer_stale};
 pub use judge::{fresh_for, judge, silence};
 pub use name::{LockName, NameError};
 
@@ -136,13 +134,6 @@ impl LockRecord for Record {
     fn silence(&self, now: StartedAt) -> Duration {
         silence(self, now)
     }
-
-    fn answer(&self, silence: Option<Duration>) -> Option<Answer> {
-        Some(match silence {
-            Some(age) => Answer::stale(self, age),
-            None => Answer::blocked(self),
-        })
-    }
 }
 
 impl LockName {
@@ -150,6 +141,12 @@ impl LockName {
     pub(crate) fn names(&self) -> Names {
         Names::called(Dialect::Tower, &[self.as_str().as_bytes(), SUFFIX].concat())
     }
+}
+
+/// What makes the record in `bytes` say that its last heartbeat was at `now`, in whole seconds; `None` when there is none
+/// to be found.
+pub fn rewrite(bytes: &[u8], now: StartedAt) -> Option<Rewrite> {
+    Rewrite::of(bytes, "last_heartbeat_at", now.in_whole_seconds().to_string())
 }
 
 /// Whether a text is a request id: 1 to 128 characters of `[A-Za-z0-9._-]`.
