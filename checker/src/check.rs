@@ -5,7 +5,7 @@ use std::{io::ErrorKind, os::fd::AsFd, os::fd::BorrowedFd, os::fd::OwnedFd, path
 
 use crate::{decision::Decision, decision::Proceed, decision::Skip, dialect::Record, error::Error, gate::Gate};
 use crate::{gate_loss::GateLoss, look::Judged, opened::OpenDirectory, options::Options, place::Names, place::Place};
-use crate::{read, read::Sight, take::Settled, take::Site, take::failed_to, verdict::Reason};
+use crate::{read, read::Sight, take::Settled, take::Site, take::not_removed, verdict::Reason};
 
 /// For how long a check that must change a lock file waits for the gate.
 const GATE_PATIENCE: Duration = Duration::from_millis(50);
@@ -115,8 +115,7 @@ fn plain(dir: Where<'_>, names: &Names, options: &Options) -> Plain {
 /// Without the gate nothing is removed.
 fn no_gate(names: &Names, record: Option<Box<Record>>, error: &Error) -> Decision {
     let why = if error.means_no_gate() { "no gate".to_owned() } else { error.to_string() };
-    let detail = failed_to(record.is_some(), names, &why);
-    Decision::Skip(Skip::CheckFailed { reason: Reason::RemovalFailed, detail, record })
+    Decision::Skip(not_removed(record, names, why))
 }
 
 #[doc(hidden)]

@@ -10,7 +10,7 @@ use std::{io, os::fd::OwnedFd, path::PathBuf, thread::sleep, time::Duration, tim
 use nix::{errno::Errno, fcntl::AT_FDCWD, fcntl::AtFlags, fcntl::OFlag, fcntl::openat, sys::stat::fstat};
 use nix::{sys::stat::FileStat, sys::stat::Mode, sys::stat::fstatat};
 
-use super::lease::{GLANCE, Leased, Watch, watch};
+use super::lease::{GLANCE, Watch, watch};
 use super::{GRACE, Site, Step, recover::Recovered, rename::Moved};
 use crate::{decision::Watched, error::Error, error::Result, facts::Depth, facts::now, look::Judged, look::look};
 use crate::{look::Look, obstacle::Obstacle, options::Options, place::Place, read, read::Inode, read::LockFile};
@@ -145,13 +145,8 @@ fn marks(stat: &FileStat) -> [i64; 4] {
     [i64::from(stat.st_mode), stat.st_size, stat.st_mtime, stat.st_mtime_nsec]
 }
 
-/// What is at the lock's path.
-enum There {
-    /// A regular file that can be opened.
-    File(LockFile),
-    /// Anything else, and why it is not read.
-    Strange(String),
-}
+/// A regular file at the lock's path, open for reading; else why what is there is not read.
+type There = std::result::Result<LockFile, String>;
 
 /// A lock that may be broken.
 struct Approved {
@@ -191,19 +186,19 @@ impl<H: FnMut(Step)> Site<'_, H> {
                 let path = read::join(self.path, self.names.lock());
                 return Err(Error::new("read", path, io::Error::other(words)));
             }
-            Sight::Unreadable(words) => There::Strange(words),
-            Sight::File(file) => There::File(file),
+            Sight::Unreadable(words) => Err(words),
+            Sight::File(file) => Ok(file),
         };
         if self.approved(&there, seen, licence)?.is_none() {
             return Ok(Some(Broken::Changed));
         }
         self.at(Step::Judged);
         let watching = match &there {
-            There::File(file) => match watch(file, self.means.leases) {
-                Leased::Watched(watch) => Some(watch),
-                Leased::Refused => return Ok(None),
+            Ok(file) => match watch(file, self.means.leases) {
+                None => return Ok(None),
+                watch => watch,
             },
-            There::Strange(_) => None,
+            Err(_) => None,
         };
         self.at(Step::Leased);
         let Some(approved) = self.approved(&there, seen, licence)? else {
@@ -215,9 +210,9 @@ impl<H: FnMut(Step)> Site<'_, H> {
         }
         self.at(Step::MovedAside);
         let mut refused = None;
-        if self.inode_is_aside(approved.inode)?
+        if self.is_aside(approved.inode)?
             && seen.is_unbroken(watching.as_ref(), &approved)
-            && self.inode_is_aside(approved.inode)?
+            && self.is_aside(approved.inode)?
         {
             self.at(Step::GraceOver);
             match self.keep_aside() {
@@ -239,8 +234,8 @@ impl<H: FnMut(Step)> Site<'_, H> {
     /// What is there now, if it is what was looked at and may go.
     fn approved(&self, there: &There, seen: &Seen, licence: Licence) -> Result<Option<Approved>> {
         let (content, stat) = match there {
-            There::File(file) => (file.read(), file.stat_now()),
-            There::Strange(words) => {
+            Ok(file) => (file.read(), file.stat_now()),
+            Err(words) => {
                 let stat = fstatat(self.dir, self.names.lock(), AtFlags::AT_SYMLINK_NOFOLLOW);
                 (Err(words.clone()), stat)
             }
@@ -262,12 +257,12 @@ impl<H: FnMut(Step)> Site<'_, H> {
     /// Moves the lock aside; where another claim lies aside, the two change places. False: it has gone meanwhile.
     fn bring_aside(&self, side_stays: bool) -> Result<bool> {
         if side_stays {
-            let exchanged = self.renames().exchange().map_err(|errno| self.lock_error("move aside", errno))?;
+            let exchanged = self.exchange().map_err(|errno| self.lock_error("move aside", errno))?;
             // Somebody's claim lies aside, and this file system cannot exchange the two.
             let refused = || self.lock_error("make room for the claim aside of", Errno::EOPNOTSUPP);
             return if exchanged { Ok(true) } else { Err(refused()) };
         }
-        let moved = self.renames().move_aside().map_err(|errno| self.lock_error("move aside", errno))?;
+        let moved = self.move_aside().map_err(|errno| self.lock_error("move aside", errno))?;
         Ok(moved == Moved::Yes)
     }
 
@@ -275,9 +270,9 @@ impl<H: FnMut(Step)> Site<'_, H> {
     fn bring_back(&self, side_stays: bool, inode: Inode) -> Result<()> {
         let error = |errno| self.aside_error("move back", errno);
         if !side_stays {
-            self.renames().move_back().map_err(error)?;
-        } else if self.inode_is_aside(inode)? {
-            self.renames().exchange().map_err(error)?;
+            self.move_back().map_err(error)?;
+        } else if self.is_aside(inode)? {
+            self.exchange().map_err(error)?;
         }
         Ok(())
     }
@@ -287,7 +282,7 @@ impl<H: FnMut(Step)> Site<'_, H> {
         let time = now();
         for number in 1..=KEPT {
             let name = self.names.broken(time, number);
-            match self.renames().keep(&name).map_err(|errno| self.aside_error("keep", errno))? {
+            match self.rename_aside(&name).map_err(|errno| self.aside_error("keep", errno))? {
                 Moved::Yes => return Ok(Some(read::join(self.path, &name))),
                 Moved::Vanished => return Ok(None),
                 Moved::Taken => {}

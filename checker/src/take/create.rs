@@ -25,13 +25,6 @@ pub(super) struct Draft {
     pub(super) record: Box<Record>,
 }
 
-/// How an attempt to link a draft ended.
-pub(super) enum Linked {
-    Yes(Held),
-    /// There is a lock.
-    Taken(Draft),
-}
-
 struct Named {
     dir: OwnedFd,
     name: CString,
@@ -148,22 +141,20 @@ impl<H: FnMut(Step)> Site<'_, H> {
         })
     }
 
-    /// Gives the draft the lock's name.
-    pub(super) fn link(&self, draft: Draft) -> Result<Linked> {
-        let Draft { file, name: _, pin, dir_pin, json: _, record } = match self.link_as(draft, self.names.lock())? {
-            Ok(linked) => linked,
-            Err(taken) => return Ok(Linked::Taken(taken)),
-        };
-        drop(file);
-        let dir = std::path::absolute(self.path).unwrap_or_else(|_| self.path.to_owned());
-        Ok(Linked::Yes(Held::new(Place::new(dir, self.names.clone()), dir_pin, pin, record)))
+    /// Gives the draft the lock's name. `Err` within: there is a lock, and the draft comes back.
+    pub(super) fn link(&self, draft: Draft) -> Result<std::result::Result<Held, Draft>> {
+        Ok(self.link_as(draft, self.names.lock())?.map(|Draft { file, name, pin, dir_pin, record, .. }| {
+            drop((name, file));
+            let dir = std::path::absolute(self.path).unwrap_or_else(|_| self.path.to_owned());
+            Held::new(Place::new(dir, self.names.clone()), dir_pin, pin, record)
+        }))
     }
 
     /// Gives the draft a name that nothing has. `Err` within: something has it, and the draft comes back.
     pub(super) fn link_as(&self, mut draft: Draft, to: &CStr) -> Result<std::result::Result<Draft, Draft>> {
         let linked = match &draft.name {
             None => self.link_unnamed(&draft.file, to),
-            Some(named) => self.link_named(named, to),
+            Some(named) => linkat(self.dir, named.name.as_c_str(), self.dir, to, AtFlags::empty()),
         };
         match linked {
             Ok(()) => {}
@@ -187,10 +178,6 @@ impl<H: FnMut(Step)> Site<'_, H> {
             Err(errno) => return Err(self.lock_error("create", errno)),
         }
         Ok(Ok(draft))
-    }
-
-    fn link_named(&self, named: &Named, to: &CStr) -> nix::Result<()> {
-        linkat(self.dir, named.name.as_c_str(), self.dir, to, AtFlags::empty())
     }
 
     fn link_unnamed(&self, file: &File, to: &CStr) -> nix::Result<()> {
