@@ -2,9 +2,9 @@
 
 use std::{ffi::OsStr, ffi::OsString, fs, io, os::fd::AsFd, os::unix::fs::MetadataExt, path::Path, path::PathBuf};
 
+pub use crate::directory::NoDatabase;
 use crate::shell::{Part, to_type};
-use crate::{directory, error::words, escape::escaped_path, lead::Lead, read, read::Sight, target::Target};
-pub use crate::{lead::REDIRECT, no_database::NoDatabase};
+use crate::{directory, error::words, escape::escaped_path, read, read::Sight, target::Target};
 
 mod likeness;
 
@@ -12,6 +12,9 @@ pub use likeness::{Directories, Suggest};
 
 /// What the directory of a database is called.
 const BEADS: &str = ".beads";
+
+/// The file in a database that says that it is elsewhere.
+pub const REDIRECT: &str = "redirect";
 
 /// What the environment says of it; gathered where the command line is read.
 #[derive(Debug, Clone, Default)]
@@ -221,6 +224,41 @@ pub fn is_own_name(name: &OsStr) -> bool {
     bytes.starts_with(b".exclusive-lock")
         || bytes.starts_with(b"daemon.log")
         || [&b"daemon.lock"[..], b"daemon.pid", b"bd.sock", REDIRECT.as_bytes()].contains(&bytes)
+}
+
+/// What leads from a database's name to its directory, as it is now. Where two are the same, nothing has changed, and
+/// git need not be asked again.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Lead {
+    pub(crate) link: Option<Stamp>,
+    pub(crate) redirect: Option<Stamp>,
+}
+
+/// Device, inode, size, and the times of the last change of content and of anything.
+type Stamp = (u64, u64, u64, (i64, i64), (i64, i64));
+
+impl Lead {
+    /// What a link in the place of a database is like, before it is followed: `at` is its name as it was typed.
+    pub(crate) fn of_link(at: &Path) -> Self {
+        let link = fs::symlink_metadata(at).ok().filter(fs::Metadata::is_symlink);
+        Self { link: link.as_ref().map(stamp), redirect: None }
+    }
+
+    /// And the redirect in the directory `named`, before that is read.
+    pub(crate) fn and_redirect(self, named: &Path) -> Self {
+        let redirect = fs::symlink_metadata(named.join(REDIRECT)).ok();
+        Self { redirect: redirect.as_ref().map(stamp), ..self }
+    }
+
+    /// Nothing leads anywhere: the database is where its name says.
+    pub fn is_none(&self) -> bool {
+        self.link.is_none() && self.redirect.is_none()
+    }
+}
+
+fn stamp(meta: &fs::Metadata) -> Stamp {
+    let times = ((meta.mtime(), meta.mtime_nsec()), (meta.ctime(), meta.ctime_nsec()));
+    (meta.dev(), meta.ino(), meta.size(), times.0, times.1)
 }
 
 #[cfg(test)]

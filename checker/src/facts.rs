@@ -44,7 +44,12 @@ fn machine_id() -> Option<String> {
     is_id.then(|| hex(&Sha256::new().chain_update("beadlock machine\n").chain_update(id).finalize()[..16]))
 }
 
-pub(crate) fn hex(bytes: &[u8]) -> String {
+/// `sha256:` and 64 hex digits: the name of bytes that have no name of their own.
+pub fn sha256(bytes: &[u8]) -> String {
+    format!("sha256:{}", hex(&Sha256::digest(bytes)))
+}
+
+fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write;
     bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
         let _ = write!(text, "{byte:02x}");
@@ -55,32 +60,21 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 /// This machine's host name; `None` when it cannot be read, is empty or is not UTF-8.
 pub fn hostname() -> Option<Arc<str>> {
     /// Since it may change, the system is asked for it each time, without allocating; it is copied only when it has.
-    static LAST: Mutex<Option<HostName>> = Mutex::new(None);
+    static LAST: Mutex<Option<(OsString, Option<Arc<str>>)>> = Mutex::new(None);
     let mut buffer = [0; HOST_NAME_MAX + 1];
     let current = sys::host_name(&mut buffer).ok()?;
     // Not waited for: a thread that has it may be forked away from it.
     let Ok(mut last) = LAST.try_lock() else { return fit(current).map(Arc::from) };
-    if last.as_ref().is_none_or(|last| last.bytes.as_bytes() != current) {
-        *last = Some(HostName::new(hostname::get().ok()?));
+    if last.as_ref().is_none_or(|(bytes, _)| bytes.as_bytes() != current) {
+        let bytes = hostname::get().ok()?;
+        let name = fit(bytes.as_bytes()).map(Arc::from);
+        *last = Some((bytes, name));
     }
-    last.as_ref()?.fit.clone()
+    last.as_ref()?.1.clone()
 }
 
 /// The longest host name that POSIX knows.
 const HOST_NAME_MAX: usize = 255;
-
-/// A host name as the system has it, and as a record may have it.
-struct HostName {
-    bytes: OsString,
-    fit: Option<Arc<str>>,
-}
-
-impl HostName {
-    fn new(bytes: OsString) -> Self {
-        let fit = fit(bytes.as_bytes()).map(Arc::from);
-        Self { bytes, fit }
-    }
-}
 
 /// The name, where a record may have it.
 fn fit(name: &[u8]) -> Option<&str> {

@@ -7,9 +7,10 @@
 //! does. An error other than "there is nothing" proves nothing either. The looks are made in a thread of their own: a
 //! file system that does not answer must not keep the cycle from its end.
 
-use std::{fmt, io, io::PipeReader, io::PipeWriter, io::Read, io::Write, os::fd::AsFd, os::fd::BorrowedFd};
-use std::{os::fd::OwnedFd, path::Path, path::PathBuf, sync::mpsc, sync::mpsc::Receiver, sync::mpsc::RecvTimeoutError};
-use std::{sync::mpsc::Sender, thread, time::Duration, time::Instant};
+use std::io::{self, BufRead, BufReader, PipeReader, PipeWriter, Write};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::{fmt, os::fd::AsFd, os::fd::BorrowedFd, os::fd::OwnedFd, path::Path, path::PathBuf, thread};
+use std::{time::Duration, time::Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::{errno::Errno, sys::stat::FileStat, sys::stat::fstat, sys::stat::stat};
@@ -111,13 +112,9 @@ impl GateWatch {
 
     /// How the gate was lost, once the descriptor is readable; blocks before.
     pub fn loss(&self) -> Option<GateLoss> {
-        let mut word = [0];
-        (&self.loss).read_exact(&mut word).ok()?;
-        match word {
-            [b'r'] => Some(GateLoss::Replaced),
-            [b'v'] => Some(GateLoss::Vanished),
-            _ => None,
-        }
+        let mut word = String::new();
+        BufReader::new(&self.loss).read_line(&mut word).ok()?;
+        GateLoss::parse(word.trim_end())
     }
 
     /// Ends the watch with one more look. A directory that does not answer within a second counts as not lost.
@@ -159,15 +156,13 @@ impl Watching {
                 Err(RecvTimeoutError::Timeout) => false,
                 Err(RecvTimeoutError::Disconnected) => return,
             };
-            let word = match twice(&self.gate, &self.path) {
-                Some(GateLoss::Replaced) => b'r',
-                Some(GateLoss::Vanished) => b'v',
-                None if is_last => b'-',
-                None => continue,
-            };
-            // An error: the watch was dropped meanwhile.
-            let _ = self.told.write_all(&[word]);
-            return;
+            let loss = twice(&self.gate, &self.path);
+            if is_last || loss.is_some() {
+                let word = loss.map_or("none", GateLoss::as_str);
+                // An error: the watch was dropped meanwhile.
+                let _ = self.told.write_all(format!("{word}\n").as_bytes());
+                return;
+            }
         }
     }
 }

@@ -5,8 +5,11 @@
 pub use crate::gates::{GateHolder, Gates, Role, flock_of};
 pub use crate::look::{Look, first_bytes, look, look_all, raw};
 pub use crate::{error::Result, error::words as system_words, facts::is_process_alive, filesystem::shared_file_system};
-pub use crate::{filesystem::FileSystem, filesystem::Reach, gate::Gate, gate::PassedOn, gate_loss::GateLossCause};
-pub use crate::{gate_loss::GateWatch, namespace::Member, namespace::Namespaces, on_disk::FileKind, on_disk::OnDisk};
+pub use crate::{
+    filesystem::FileKind, filesystem::FileSystem, filesystem::Reach, gate::Gate, gate::PassedOn,
+    gate_loss::GateLossCause,
+};
+pub use crate::{gate_loss::GateWatch, namespace::Member, namespace::Namespaces, on_disk::OnDisk};
 pub use crate::{opened::OpenDirectory, opened::up, place::Names, refresh::RefreshWatch, zombie::Zombie};
 
 macro_rules! shown {
@@ -18,6 +21,6 @@ macro_rules! shown {
 }
 
 shown! {
-    address audit beside closed database dialect digest duration escape facts git log_line mounts obstacle
+    address audit beside closed database dialect duration escape facts git log_line mounts obstacle
     outputs process redirect runner shell sys take target
 }

@@ -2,7 +2,7 @@
 
 use std::{collections::HashSet, os::fd::AsFd, time::Duration, time::Instant};
 
-use crate::{decision::Skip, dialect::Content, dialect::Record, digest::sha256, facts::Depth, facts::Facts, namespace};
+use crate::{decision::Skip, dialect::Content, dialect::Record, facts::Depth, facts::Facts, facts::sha256, namespace};
 use crate::{on_disk::OnDisk, options::Options, place::Names, place::Place, read, read::LockFile, read::Sight};
 use crate::{refresh::RefreshMark, refresh::RefreshWatch, verdict::Reason, verdict::Verdict};
 

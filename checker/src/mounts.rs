@@ -148,23 +148,15 @@ fn components(path: &Path) -> Vec<OsString> {
 
 /// The kernel writes blanks, line ends and backslashes of a path as `\` and three octal digits.
 fn unescaped(field: &[u8]) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(field.len());
-    let mut rest = field;
-    while let Some((first, after)) = rest.split_first() {
-        let octal = |digits: &[u8]| {
-            let text = std::str::from_utf8(digits).ok()?;
-            u8::from_str_radix(text, 8).ok()
-        };
-        match after.get(..3).and_then(octal) {
-            Some(byte) if *first == b'\\' => {
-                bytes.push(byte);
-                rest = &after[3..];
-            }
-            _ => {
-                bytes.push(*first);
-                rest = after;
-            }
+    let mut parts = field.split(|byte| *byte == b'\\');
+    let mut bytes = parts.next().unwrap_or_default().to_vec();
+    for part in parts {
+        let (digits, rest) = part.split_at_checked(3).unwrap_or((b"", part));
+        match str::from_utf8(digits).ok().and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
+            Some(byte) => bytes.push(byte),
+            None => bytes.extend([b"\\", digits].concat()),
         }
+        bytes.extend(rest);
     }
     bytes
 }

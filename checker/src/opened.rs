@@ -9,9 +9,9 @@ use std::{cell::OnceCell, ffi::OsStr, os::fd::AsFd, os::fd::BorrowedFd, os::fd::
 
 use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, AtFlags, OFlag, OpenHow, ResolveFlag, openat, openat2};
-use nix::sys::stat::{FileStat, Mode, SFlag, fstat, fstatat};
+use nix::sys::stat::{FileStat, Mode, fstat, fstatat};
 
-use crate::error::{Error, Result};
+use crate::{error::Error, error::Result, filesystem::FileKind};
 
 /// A directory, open for reading: its gate can be taken.
 const READ: OFlag = OFlag::O_RDONLY.union(OFlag::O_DIRECTORY).union(OFlag::O_NOFOLLOW).union(OFlag::O_CLOEXEC);
@@ -168,7 +168,7 @@ fn search(above: Option<&OwnedFd>, name: &OsStr) -> nix::Result<OwnedFd> {
 fn or_is_link(above: Option<&OwnedFd>, name: &OsStr, errno: Errno) -> Errno {
     let is_link = || {
         let stat = fstatat(at(above), name, AtFlags::AT_SYMLINK_NOFOLLOW);
-        stat.is_ok_and(|stat| stat.st_mode & SFlag::S_IFMT.bits() == SFlag::S_IFLNK.bits())
+        stat.is_ok_and(|stat| FileKind::of(&stat) == FileKind::Symlink)
     };
     if errno == Errno::ENOTDIR && is_link() { Errno::ELOOP } else { errno }
 }

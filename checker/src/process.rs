@@ -7,7 +7,7 @@ use std::fs;
 
 use nix::{errno::Errno, sys::signal::kill, sys::signal::killpg, unistd::Pid};
 
-use crate::{beside, liveness::Liveness};
+use crate::{beside, verdict::Liveness};
 
 /// Whether the process `pid` lives on this machine, in this PID namespace. A PID that no kernel can have
 /// (not 1 to 2^31-1) is never asked: [`Liveness::Unknown`].

@@ -3,10 +3,10 @@
 use std::{ffi::CStr, fs::File, io, os::fd::AsFd, os::unix::ffi::OsStrExt, os::unix::fs::FileExt, path::Path};
 use std::{thread::sleep, time::Duration, time::Instant};
 
-use nix::sys::stat::{FileStat, Mode, SFlag, fstat};
+use nix::sys::stat::{FileStat, Mode, fstat};
 use nix::{errno::Errno, fcntl::OFlag, fcntl::openat};
 
-use crate::{dialect::StartedAt, error::words};
+use crate::{dialect::StartedAt, error::words, filesystem::FileKind};
 
 /// The longest lock file that is read.
 pub(crate) const LIMIT: usize = 64 * 1024;
@@ -148,10 +148,10 @@ impl LockFile {
             Ok(stat) => stat,
             Err(errno) => return Sight::Unreadable(words(&errno.into())),
         };
-        match SFlag::from_bits_truncate(stat.st_mode & SFlag::S_IFMT.bits()) {
-            SFlag::S_IFREG => Sight::File(Self { file, stat }),
-            SFlag::S_IFDIR => Sight::Unreadable("it is a directory".to_owned()),
-            SFlag::S_IFIFO => Sight::Unreadable("it is a FIFO".to_owned()),
+        match FileKind::of(&stat) {
+            FileKind::File => Sight::File(Self { file, stat }),
+            FileKind::Directory => Sight::Unreadable("it is a directory".to_owned()),
+            FileKind::Fifo => Sight::Unreadable("it is a FIFO".to_owned()),
             _ => Sight::Unreadable("it is not a regular file".to_owned()),
         }
     }

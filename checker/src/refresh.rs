@@ -84,7 +84,7 @@ impl RefreshWatch {
 mod tests {
     use super::*;
     use crate::dialect::StartedAt;
-    use crate::on_disk::FileKind;
+    use crate::filesystem::FileKind;
 
     fn mark(acquired: i64, modified: i64, inode: u64) -> RefreshMark {
         let (kind, modified) = (FileKind::File, StartedAt::from_unix(modified, 0));

@@ -26,8 +26,6 @@
 //!
 //! The runner also watches over the gate's directory ([`GateWatch`]): a command whose gate is lost is ended.
 
-mod waiting;
-
 use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
 use std::{ffi::OsString, fmt, fs::File, io, io::PipeReader, io::Read, io::Write, os::fd::AsFd, os::fd::OwnedFd};
 use std::{os::unix::process::CommandExt, os::unix::process::ExitStatusExt, path::PathBuf, sync::atomic::AtomicBool};
@@ -35,10 +33,9 @@ use std::{sync::Arc, sync::mpsc, thread, time::Duration, time::Instant};
 
 use nix::{errno::Errno, libc, poll::PollFd, poll::PollFlags, poll::PollTimeout, poll::poll, sys::prctl::set_name};
 use nix::{sys::signal::Signal, sys::signal::kill, sys::wait::Id, sys::wait::WaitPidFlag, sys::wait::waitid};
-use nix::{sys::wait::WaitStatus, unistd::Pid, unistd::close, unistd::setsid};
+use nix::{sys::stat::fstat, sys::wait::WaitStatus, unistd::Pid, unistd::close, unistd::setsid};
 
-use crate::{error::words, gate::Gate, gate_loss::GateLoss, gate_loss::GateWatch, process, sys};
-use waiting::{WaitEnd, has_gate, wait_for, wait_for_reader};
+use crate::{error::words, filesystem::FileKind, gate::Gate, gate_loss::GateLoss, gate_loss::GateWatch, process, sys};
 
 use crate::beside::this_program;
 /// The hidden first argument: `main` hands the rest to [`main`] before it reads any command line.
@@ -283,6 +280,65 @@ fn relay(mut output: PipeReader, stop: &PipeReader, mut stdout: File) {
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(_) => return,
+        }
+    }
+}
+
+/// The runner's stdin is a directory where there is a gate.
+fn has_gate() -> bool {
+    fstat(io::stdin()).is_ok_and(|stat| FileKind::of(&stat) == FileKind::Directory)
+}
+
+/// What a wait for the command has come to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum WaitEnd {
+    /// It has ended, and is not reaped yet.
+    Ended,
+    /// The time is over.
+    TimedOut,
+    /// The gate is lost.
+    GateLost,
+}
+
+/// Waits for a child's end without reaping it, so that its PID stays the name of its group.
+fn wait_for(pid: Pid, bound: Duration, mut watch: Option<&GateWatch>) -> WaitEnd {
+    let begun = Instant::now();
+    let pidfd = sys::pidfd_open(pid.as_raw());
+    loop {
+        let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
+        match waitid(Id::Pid(pid), flags) {
+            Ok(WaitStatus::StillAlive) | Err(Errno::EINTR) => {}
+            _ => return WaitEnd::Ended,
+        }
+        let left = bound.saturating_sub(begun.elapsed());
+        if left.is_zero() {
+            return WaitEnd::TimedOut;
+        }
+        // Without a pidfd only the clock tells of the end.
+        let pause = if pidfd.is_ok() { left } else { left.min(Duration::from_millis(10)) };
+        let millis = i32::try_from(pause.as_millis().max(1)).unwrap_or(i32::MAX);
+        let timeout = PollTimeout::try_from(millis).unwrap_or(PollTimeout::MAX);
+        let readable = |fd| PollFd::new(fd, PollFlags::POLLIN);
+        let mut ready: Vec<PollFd<'_>> = watch.iter().map(|watch| readable(watch.as_fd())).collect();
+        ready.extend(pidfd.iter().map(|pidfd| readable(pidfd.as_fd())));
+        if poll(&mut ready, timeout).is_ok() && watch.is_some() {
+            match ready[0].revents() {
+                Some(events) if events.contains(PollFlags::POLLIN) => return WaitEnd::GateLost,
+                Some(events) if !events.is_empty() => watch = None, // Its thread is gone.
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Returns once nobody has the other end of the pipe on descriptor 2: the daemon has left the cycle, or was killed.
+fn wait_for_reader() {
+    loop {
+        let stderr = io::stderr();
+        // A pipe without a reader tells POLLERR, which needs not be asked for.
+        match poll(&mut [PollFd::new(stderr.as_fd(), PollFlags::empty())], PollTimeout::NONE) {
+            Err(Errno::EINTR) => {}
+            _ => return,
         }
     }
 }

@@ -4,7 +4,7 @@
 use std::{ffi::OsStr, ffi::OsString, os::unix::ffi::OsStrExt, path::Path, path::PathBuf};
 
 use crate::{dialect::Dialect, dialect::Names, directory, escape::escaped, escape::escaped_path};
-use crate::{no_database::NoDatabase, place::Place, shell::Part, shell::to_type};
+use crate::{directory::NoDatabase, place::Place, shell::Part, shell::to_type};
 
 /// A parsed target: a scheme, and what stands behind its colon.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -38,15 +38,11 @@
 //! # Limits
 //! A disk that hangs makes a write hang. On NFS appending is not atomic. Lines are not synced to the disk.
 
-mod bounded;
 mod entry;
-mod failed;
 mod file;
 
-pub use bounded::cut;
-pub use entry::{Entry, Event, Outcome};
-pub use failed::Failed;
-pub use file::{Audit, Lines};
+pub use entry::{Entry, Event, Outcome, cut};
+pub use file::{Audit, Failed, Lines};
 
 use serde::Serialize;
 

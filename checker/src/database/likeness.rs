@@ -3,8 +3,8 @@
 
 use std::{ffi::OsStr, fs, fs::DirEntry, os::unix::ffi::OsStrExt, path::Path, path::PathBuf};
 
-use super::{BEADS, Database, Environment, NoDatabase, is_beads_dir};
-use crate::{lead::REDIRECT, shell::quoted, shell::quoted_path, target::Target};
+use super::{BEADS, Database, Environment, NoDatabase, REDIRECT, is_beads_dir};
+use crate::{shell::quoted, shell::quoted_path, target::Target};
 
 /// Which directories are taken for databases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -5,11 +5,11 @@ use std::{ffi::CStr, ffi::CString, fs::File, io::Write, os::fd::AsRawFd, os::fd:
 
 use nix::{dir::Dir, errno::Errno, fcntl::AtFlags, fcntl::OFlag, fcntl::RenameFlags, fcntl::openat, fcntl::renameat2};
 use nix::{fcntl::AT_FDCWD, sys::stat::Mode, sys::stat::fchmod, sys::stat::fstat, sys::stat::fstatat};
-use nix::{sys::stat::SFlag, unistd::UnlinkatFlags, unistd::fdatasync, unistd::linkat, unistd::unlinkat};
+use nix::{unistd::UnlinkatFlags, unistd::fdatasync, unistd::linkat, unistd::unlinkat};
 
 use super::{Site, Step, held::Held};
 use crate::{dialect::Record, error::Error, error::Result, facts::Liveness, facts::random_id, place::Place, process};
-use crate::{read, read::Inode};
+use crate::{filesystem::FileKind, read, read::Inode};
 
 /// A lock that is written and synced, and has no name yet, or one that nobody looks at.
 pub(super) struct Draft {
@@ -136,8 +136,7 @@ impl<H: FnMut(Step)> Site<'_, H> {
     /// A regular file that is no longer than a lock can be.
     fn may_be_a_draft(&self, name: &CStr) -> bool {
         fstatat(self.dir, name, AtFlags::AT_SYMLINK_NOFOLLOW).is_ok_and(|stat| {
-            let kind = SFlag::from_bits_truncate(stat.st_mode & SFlag::S_IFMT.bits());
-            kind == SFlag::S_IFREG && usize::try_from(stat.st_size).is_ok_and(|size| size <= read::LIMIT)
+            FileKind::of(&stat) == FileKind::File && usize::try_from(stat.st_size).is_ok_and(|size| size <= read::LIMIT)
         })
     }
 

@@ -3,11 +3,14 @@
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::{path::PathBuf, time::Duration, time::Instant};
 
-use nix::{dir::Dir, fcntl::OFlag, fcntl::openat, sys::stat::Mode, sys::stat::SFlag, sys::stat::fstat};
+use nix::{dir::Dir, fcntl::OFlag, fcntl::openat, sys::stat::Mode, sys::stat::fstat};
 
 use super::{Release, Site, Step, open_searchable, recover::Recovered};
+use crate::place::Place;
 use crate::read::{self, Inode, LockFile, Sight};
-use crate::{dialect::Record, error::Error, error::Result, filesystem, gate::Gate, options::Options, place::Place};
+use crate::{
+    dialect::Record, error::Error, error::Result, filesystem, filesystem::FileKind, gate::Gate, options::Options,
+};
 
 /// A lock that stands. It ends with [`Held::release`]; dropping it leaves the lock to its recorded process.
 #[derive(Debug)]
@@ -137,10 +140,7 @@ impl Held {
     /// replacement: the directory may have been renamed.
     pub(super) fn is_replaced(&self) -> bool {
         let there = nix::sys::stat::stat(self.place.dir());
-        there.is_ok_and(|stat| {
-            SFlag::from_bits_truncate(stat.st_mode & SFlag::S_IFMT.bits()) == SFlag::S_IFDIR
-                && Inode::of(&stat) != self.dir_inode()
-        })
+        there.is_ok_and(|stat| FileKind::of(&stat) == FileKind::Directory && Inode::of(&stat) != self.dir_inode())
     }
 
     /// The lock file is deleted: it has no name any more, here or elsewhere.

@@ -4,7 +4,6 @@
 //! writer has put beside them. Its [last heartbeat](Record::last_heartbeat_at) alone decides whether it is stale
 //! (`judge`); a PID in it is for people.
 
-mod answer;
 mod judge;
 mod name;
 mod parse;
@@ -12,12 +11,11 @@ mod parse;
 use std::time::Duration;
 
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::facts::{Depth, Facts};
 use super::{Common, Dialect, LockRecord, Names, Properties, Rewrite, Rules, Verdict, WantedFacts, json::pretty};
 pub use super::{json::Rejected, time::StartedAt};
-pub use answer::{answer_blocked, answer_stale};
 pub use judge::{fresh_for, judge, silence};
 pub use name::{LockName, NameError};
 
@@ -141,6 +139,34 @@ impl LockName {
     pub(crate) fn names(&self) -> Names {
         Names::called(Dialect::Tower, &[self.as_str().as_bytes(), SUFFIX].concat())
     }
+}
+
+/// Answers a claim on a lock that is not stale.
+pub fn answer_blocked(record: &Record) -> Value {
+    let Record { lock_name, request_id, actor, intent, created_at, last_heartbeat_at, .. } = record;
+    json!({
+        "error": "lock_blocked",
+        "lock_name": lock_name,
+        "held_by": {
+            "request_id": request_id, "actor": actor, "intent": intent,
+            "created_at": created_at, "last_heartbeat_at": last_heartbeat_at,
+        },
+        "suggestion": "Wait for completion or use --force-lock if stale",
+    })
+}
+
+/// Answers a claim without `--force-lock` on a lock that has been without a heartbeat for `age`.
+pub fn answer_stale(record: &Record, age: Duration) -> Value {
+    let Record { lock_name, request_id, actor, host_id, pid, last_heartbeat_at, ttl_seconds, .. } = record;
+    json!({
+        "error": "lock_stale",
+        "lock_name": lock_name,
+        "stale_since": last_heartbeat_at,
+        "age_seconds": age.as_secs(),
+        "ttl_seconds": ttl_seconds,
+        "held_by": { "request_id": request_id, "actor": actor, "host_id": host_id, "pid": pid },
+        "suggestion": "Use --force-lock to acquire (stale lock will be logged)",
+    })
 }
 
 /// What makes the record in `bytes` say that its last heartbeat was at `now`, in whole seconds; `None` when there is none

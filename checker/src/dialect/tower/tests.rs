@@ -102,3 +102,19 @@ fn where_there_is_no_time_there_is_no_rewrite() {
     }
     assert_eq!(rewrite(b"{\"last_heartbeat_at\":\"\xff\"}", now()), None);
 }
+
+#[test]
+fn blocked_is_the_documents_object_in_its_order() {
+    assert_eq!(
+        answer_blocked(&record()).to_string(),
+        r#"{"error":"lock_blocked","lock_name":"money-tracker-production","held_by":{"request_id":"req_abc123def456","actor":"claude-code","intent":"deploy-app","created_at":"2025-12-18T10:30:10Z","last_heartbeat_at":"2025-12-18T10:30:40Z"},"suggestion":"Wait for completion or use --force-lock if stale"}"#
+    );
+}
+
+#[test]
+fn stale_is_the_documents_object_in_its_order() {
+    assert_eq!(
+        answer_stale(&record(), Duration::from_secs(1800)).to_string(),
+        r#"{"error":"lock_stale","lock_name":"money-tracker-production","stale_since":"2025-12-18T10:30:40Z","age_seconds":1800,"ttl_seconds":900,"held_by":{"request_id":"req_abc123def456","actor":"claude-code","host_id":"tower-01","pid":12345},"suggestion":"Use --force-lock to acquire (stale lock will be logged)"}"#
+    );
+}
