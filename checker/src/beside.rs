@@ -20,21 +20,14 @@ pub const HELPER: &str = "__helper";
 /// The running binary, for itself and for its children until they execute another.
 pub const THIS: &str = "/proc/self/exe";
 
-/// How long one may take until it is at work.
 const START: Duration = Duration::from_secs(10);
 
-/// The command line of a helper: what it does, [`HELPER`] and its request.
-///
-/// # Errors
-/// When the request has no form in JSON.
+/// The command line of a helper: what it does, [`HELPER`] and its request. Fails when the request has no form in JSON.
 pub fn helper_words(title: &str, request: &impl Serialize) -> io::Result<[String; 3]> {
     Ok([title.to_owned(), HELPER.to_owned(), serde_json::to_string(request)?])
 }
 
-/// A helper, ready to be started.
-///
-/// # Errors
-/// When the running binary cannot be found, and as [`helper_words`].
+/// A helper, ready to be started. Fails when the running binary cannot be found, and as [`helper_words`].
 pub fn helper(title: &str, request: &impl Serialize) -> io::Result<Command> {
     let [title, first, request] = helper_words(title, request)?;
     let mut command = this_program()?;
@@ -42,10 +35,7 @@ pub fn helper(title: &str, request: &impl Serialize) -> io::Result<Command> {
     Ok(command)
 }
 
-/// The running binary, to be started again.
-///
-/// # Errors
-/// When it cannot be found.
+/// The running binary, to be started again. Fails when it cannot be found.
 pub fn this_program() -> io::Result<Command> {
     let this = Path::new(THIS);
     // Where there is no /proc; the first finds the binary also after it was replaced.
@@ -63,18 +53,13 @@ pub fn request_of<R: DeserializeOwned>(pid: i32) -> Option<R> {
     serde_json::from_slice(words.next()?).ok()
 }
 
-/// Waits for the one byte, for 10 s at most.
-///
-/// # Errors
-/// When it has ended without it, or the time is over.
+/// Waits for the one byte, for 10 s at most. Fails when it has ended without it, or the time is over.
 pub fn has_said_so(ready: PipeReader) -> io::Result<()> {
     has_said_so_within(ready, START)
 }
 
 /// The same, for `limit` at most.
-///
-/// # Errors
-/// [`io::ErrorKind::TimedOut`] when the time is over; another when it has ended without the byte.
+/// Errors: [`io::ErrorKind::TimedOut`] when the time is over; another when it has ended without the byte.
 pub fn has_said_so_within(mut ready: PipeReader, limit: Duration) -> io::Result<()> {
     let begun = Instant::now();
     loop {

@@ -44,7 +44,6 @@ fn decide(dir: &Path, names: &Names, options: &Options) -> Decision {
     }
 }
 
-/// Where a look without the gate looks.
 #[derive(Clone, Copy)]
 enum Where<'a> {
     /// At a path: one call for each look.

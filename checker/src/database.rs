@@ -10,7 +10,6 @@ mod likeness;
 
 pub use likeness::{Directories, Suggest};
 
-/// What the directory of a database is called.
 const BEADS: &str = ".beads";
 
 /// The file in a database that says that it is elsewhere.
@@ -38,18 +37,14 @@ pub struct Database {
     pub named: PathBuf,
     /// The same as it was typed, absolute; a link in its place leads to `named`.
     pub(crate) at: PathBuf,
-    /// What led from `at` to `dir`.
     lead: Lead,
-    /// The path that was named.
     typed: PathBuf,
     inode: (u64, u64),
 }
 
 impl Database {
     /// The database in the directory `path`, a redirect followed once.
-    ///
-    /// # Errors
-    /// When it does not exist, is no directory, cannot be reached, or is the directory above a database.
+    /// Fails when it does not exist, is no directory, cannot be reached, or is the directory above a database.
     pub fn named(path: &Path, environment: &Environment) -> Result<Self, NoDatabase> {
         let shown = escaped_path(path);
         let absolute = environment.cwd.join(path);
@@ -179,7 +174,6 @@ fn not_above_one(dir: &Path, path: &Path, environment: &Environment) -> Result<(
     Err(NoDatabase::usage(format!("{shown} is not a beads database; did you mean {meant}?")))
 }
 
-/// `dir`, without links, is `$BEADS_DIR`.
 fn is_beads_dir(dir: &Path, environment: &Environment) -> bool {
     let named = environment.beads_dir.as_ref().filter(|named| !named.is_empty());
     named.is_some_and(|named| fs::canonicalize(environment.cwd.join(named)).is_ok_and(|named| named == dir))

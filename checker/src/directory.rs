@@ -4,7 +4,6 @@ use std::{fmt, fs, io, path::Path, path::PathBuf};
 
 use crate::{closed, error::words};
 
-/// What a path leads to.
 enum LeadsTo {
     /// A directory, by its path without links.
     Directory(PathBuf),
@@ -36,7 +35,6 @@ pub(crate) fn with_lock(absolute: &Path, shown: &str, target: &str) -> Result<Pa
     }
 }
 
-/// The directory at `absolute` without links.
 pub(crate) fn of_database(absolute: &Path, shown: &str) -> Result<PathBuf, NoDatabase> {
     let message = match lead(absolute, shown)? {
         LeadsTo::Directory(dir) => return Ok(dir),
@@ -100,7 +98,6 @@ impl NoDatabase {
         Self { message: format!("${name}: {}", self.message), ..self }
     }
 
-    /// The same, saying more.
     pub(crate) fn with(self, more: &str) -> Self {
         Self { message: self.message + more, ..self }
     }

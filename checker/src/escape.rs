@@ -3,7 +3,6 @@
 
 use std::{fmt, path::Path};
 
-/// Characters of an untrusted name that a line shows.
 const SHOWN: usize = 200;
 
 /// `name` with control characters, line separators and bidi marks escaped, cut at 200 characters.

@@ -10,7 +10,6 @@ use crate::dialect::{Mark, ProcessRecord, Record, Rejected, StartedAt, WantedFac
 use crate::{filesystem, namespace, process, sys};
 
 impl Ids {
-    /// None of them.
     fn not_asked() -> Arc<Self> {
         static NOT_ASKED: LazyLock<Arc<Ids>> = LazyLock::new(Arc::default);
         Arc::clone(&NOT_ASKED)
@@ -76,7 +75,6 @@ pub fn hostname() -> Option<Arc<str>> {
 /// The longest host name that POSIX knows.
 const HOST_NAME_MAX: usize = 255;
 
-/// The name, where a record may have it.
 fn fit(name: &[u8]) -> Option<&str> {
     str::from_utf8(name).ok().filter(|name| !name.is_empty())
 }
@@ -116,7 +114,6 @@ impl Facts {
         }
     }
 
-    /// No process is asked.
     fn about_nobody(hostname: Option<Arc<str>>) -> Self {
         let (ids, liveness) = (Ids::not_asked(), Liveness::NotAsked);
         Self { now: now(), hostname, ids, liveness, proof: None, unrefreshed: Duration::ZERO }
@@ -139,7 +136,6 @@ impl Facts {
         facts
     }
 
-    /// What `kill(pid, 0)` says, where it may be asked.
     fn asked(record: &ProcessRecord, depth: Depth) -> Self {
         let hostname = hostname();
         let ids = match (&record.beadlock, depth) {
@@ -169,9 +165,7 @@ impl Proof {
 }
 
 impl ProcessRecord {
-    /// A record for the current process, as Go's `NewExclusiveLock` makes it (docs/protocol.md#the-lock-file).
-    ///
-    /// # Errors
+    /// A record for the current process, as Go's `NewExclusiveLock` makes it (docs/protocol.md#the-lock-file). Errors:
     /// [`Rejected::Invalid`] when the holder's name is not 1 to 128 printable characters or the host has no name.
     pub fn new(holder: &str, version: &str) -> Result<Self, Rejected> {
         Self::for_process(std::process::id(), holder, version)

@@ -1,5 +1,5 @@
-//! Which file system a directory is on, and so how far its gate reaches (docs/design.md#its-reach); and what kind of thing
-//! a directory entry is.
+//! Which file system a directory is on, and so how far its gate reaches (docs/design.md#its-reach); and what kind of
+//! thing a directory entry is.
 
 use std::{os::fd::AsFd, path::Path};
 

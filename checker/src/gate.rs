@@ -27,9 +27,7 @@ pub struct Gate {
 
 impl Gate {
     /// Takes the gate of the database in `dir`, without waiting. `Ok(None)`: somebody has it.
-    ///
-    /// # Errors
-    /// When the directory cannot be opened for reading, or its file system knows no flock: there is no gate then.
+    /// Fails when the directory cannot be opened for reading, or its file system knows no flock: there is no gate then.
     pub fn try_take(dir: &Path) -> Result<Option<Self>> {
         let fd = open_dir(dir)?;
         let taken = try_lock(&fd, dir)?;
@@ -51,7 +49,6 @@ impl Gate {
         Ok(Self::taken(fd, dir.to_owned()))
     }
 
-    /// Of a directory that this process has just locked.
     fn taken(dir: OwnedFd, path: PathBuf) -> Self {
         Self { dir, path, process: process_id() }
     }

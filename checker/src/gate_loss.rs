@@ -19,9 +19,7 @@ use crate::escape::escaped_path;
 
 /// The pause between two looks. With the second look a loss is seen well within a second.
 const EVERY: Duration = Duration::from_millis(300);
-/// The pause before the look that confirms a loss.
 const CONFIRM: Duration = Duration::from_millis(100);
-/// How long the last look may take.
 const LAST_LOOK: Duration = Duration::from_secs(1);
 
 words! {

@@ -86,7 +86,6 @@ impl Gates {
 #[derive(Debug, Clone, Copy)]
 struct Sharer {
     pid: i32,
-    /// It has taken the flock itself.
     took: bool,
 }
 
@@ -169,7 +168,6 @@ impl GateHolder {
 
 /// What the arguments of a cycle's runner say, and of a gate keeper.
 struct StandIn {
-    /// The process that started it.
     daemon: i32,
     /// The command's process; `None`: its child.
     work: Option<i32>,
@@ -284,7 +282,6 @@ impl ListedFlock {
         lines
     }
 
-    /// Of its inode.
     fn number(&self) -> Option<u64> {
         self.inode.rsplit(':').next()?.parse().ok()
     }

@@ -40,7 +40,6 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// What is kept of each stream; the rest is read and thrown away.
 const KEPT: usize = 64 * 1024;
 
-/// Whether git tracks a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Tracked {
     /// It does not, or there is no repository, or no git.
@@ -94,7 +93,6 @@ fn question(dir: &Path, path: &Path) -> Command {
     command
 }
 
-/// What git has said.
 struct Answer {
     status: ExitStatus,
     stdout: Vec<u8>,
@@ -164,7 +162,6 @@ impl Stream {
         Self { file: File::from(stream), bytes: Vec::new(), is_at_end }
     }
 
-    /// True at its end.
     fn read_what_is_there(&mut self) -> bool {
         let mut buffer = [0; 4096];
         while !self.is_at_end {

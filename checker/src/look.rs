@@ -67,9 +67,7 @@ pub fn look_all<'a>(places: impl IntoIterator<Item = &'a Place>, options: &Optio
 }
 
 /// The lock file's own bytes; `None` when there is none.
-///
-/// # Errors
-/// Why it cannot be read, in words. Only a regular file of at most 64 KiB is read.
+/// The error is why it cannot be read, in words. Only a regular file of at most 64 KiB is read.
 pub fn raw(place: &Place) -> Result<Option<Vec<u8>>, String> {
     match read::open_path(&place.path()) {
         Sight::Absent => Ok(None),
@@ -110,7 +108,6 @@ fn look_with(place: &Place, options: &Options, depth: Depth) -> Look {
     Look { verdict, record, detail, content, id, facts, side_file, on_disk }
 }
 
-/// A stale lock that may go.
 pub(crate) struct Dead {
     pub record: Box<Record>,
     pub reason: Reason,
@@ -178,13 +175,11 @@ impl Judged {
         matches!(self.verdict, Verdict::Stale(_)) && (goes_by_itself || options.force_lock)
     }
 
-    /// Something that could not be read at all.
     pub(crate) fn unreadable(words: impl std::fmt::Display) -> Self {
         let verdict = Verdict::Unreadable(Reason::Unreadable);
         Self { verdict, record: None, detail: not_read(words), content: None, id: None, facts: None }
     }
 
-    /// The file at the lock's path is not a lock.
     fn is_no_lock(&self) -> bool {
         self.verdict == Verdict::Stale(Reason::Malformed)
     }
@@ -214,7 +209,6 @@ impl Judged {
 }
 
 impl Skip {
-    /// Something is there that could not be read at all.
     pub(crate) fn unreadable(words: impl std::fmt::Display) -> Self {
         Self::CheckFailed { reason: Reason::Unreadable, detail: not_read(words), record: None }
     }
@@ -224,7 +218,6 @@ fn not_read(words: impl std::fmt::Display) -> String {
     format!("failed to read lock file: {words}")
 }
 
-/// For how long the lock has been seen to stay as it is now.
 fn unrefreshed(record: &Record, file: Option<&LockFile>, options: &Options) -> Duration {
     if options.refreshes.is_none() || record.lock().refresh_sign().is_none() {
         return Duration::ZERO;
@@ -241,7 +234,6 @@ fn content(bytes: &[u8], names: &Names) -> Content {
     }
 }
 
-/// A name for a lock file that has no id of its own.
 fn digest_id(bytes: &[u8]) -> String {
     let mut id = sha256(bytes);
     id.truncate("sha256:".len() + 12);

@@ -20,7 +20,6 @@ const LINKS: usize = 40;
 /// The mounts that this process sees.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Mounts {
-    /// In the order in which they were mounted.
     all: Vec<Mount>,
 }
 
@@ -42,7 +41,6 @@ impl Mounts {
         read.map(|_| Self::parse(&text)).unwrap_or_default()
     }
 
-    /// Of the text of `/proc/self/mountinfo`.
     fn parse(text: &[u8]) -> Self {
         let lines = text.split(|byte| *byte == b'\n');
         let mut all: Vec<Mount> = lines.filter_map(Mount::parse).collect();
@@ -126,7 +124,6 @@ impl Mount {
         Some(Self { point, kind: String::from_utf8_lossy(kind).into_owned() })
     }
 
-    /// It may stop answering.
     fn is_remote(&self) -> bool {
         let kind = self.kind.split('.').next().unwrap_or_default();
         // That of containers is as local as /proc, whose files it serves.

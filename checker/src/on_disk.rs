@@ -28,7 +28,6 @@ impl OnDisk {
         fstatat(AT_FDCWD, path, AtFlags::AT_SYMLINK_NOFOLLOW).ok().map(|stat| Self::of(&stat))
     }
 
-    /// Behind a descriptor.
     pub(crate) fn of_open(fd: impl AsFd) -> Option<Self> {
         fstat(fd).ok().map(|stat| Self::of(&stat))
     }

@@ -33,11 +33,8 @@ pub struct OpenDirectory {
 }
 
 impl OpenDirectory {
-    /// Opens the directory at `path`, which is absolute and has neither `..` nor symbolic links in it.
-    ///
-    /// # Errors
-    /// When it is not there, may not be reached, or is not a directory. ELOOP: a symbolic link is on the way; the error
-    /// names it.
+    /// Opens the directory at `path`, which is absolute and has neither `..` nor symbolic links in it. Fails when it is
+    /// not there, may not be reached, or is not a directory. ELOOP: a symbolic link is on the way; the error names it.
     pub fn open(path: &Path) -> Result<Self> {
         let opened = Self::open_alone(path)?;
         // Now: it may have been moved when its work begins.
@@ -45,11 +42,8 @@ impl OpenDirectory {
         Ok(opened)
     }
 
-    /// The same where nothing is to be done in the directory above: that is looked at, and opened only when it is
-    /// asked for.
-    ///
-    /// # Errors
-    /// As [`Self::open`].
+    /// The same where nothing is to be done in the directory above: that is looked at, and opened only when it is asked
+    /// for. Errors as [`Self::open`].
     pub fn open_alone(path: &Path) -> Result<Self> {
         let is_up = |name| matches!(name, Component::ParentDir);
         if !path.is_absolute() || path.components().any(is_up) {
@@ -97,9 +91,7 @@ impl OpenDirectory {
     }
 
     /// The open directory above it, as it was found when it was opened, or at the first question.
-    ///
-    /// # Errors
-    /// When the directory may not be searched, so that nothing is known of the one above.
+    /// Fails when the directory may not be searched, so that nothing is known of the one above.
     pub fn above(&self) -> Result<BorrowedFd<'_>> {
         match self.above.get_or_init(|| up(&self.dir)) {
             Ok(above) => Ok(above.as_fd()),

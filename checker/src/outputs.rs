@@ -38,7 +38,6 @@ impl Taken {
     }
 }
 
-/// What a symbolic link leads to, also where that is not there yet.
 fn resolved(path: &Path) -> Option<PathBuf> {
     let mut path = path.to_owned();
     for _ in 0..40 {

@@ -86,7 +86,6 @@ pub fn group_is_gone(group: i32) -> bool {
     is_gone() && is_gone()
 }
 
-/// The PIDs that `/proc` shows.
 pub(crate) fn pids() -> impl Iterator<Item = i32> {
     let entries = fs::read_dir("/proc").into_iter().flatten();
     entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())

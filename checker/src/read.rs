@@ -8,7 +8,6 @@ use nix::{errno::Errno, fcntl::OFlag, fcntl::openat};
 
 use crate::{dialect::StartedAt, error::words, filesystem::FileKind};
 
-/// The longest lock file that is read.
 pub(crate) const LIMIT: usize = 64 * 1024;
 
 /// A record of ours has some 500 bytes; what is shorter than this is read onto the stack.
@@ -41,10 +40,8 @@ impl Inode {
     }
 }
 
-/// What is at a lock file's path.
 #[derive(Debug)]
 pub(crate) enum Sight {
-    /// Nothing.
     Absent,
     /// A regular file, open for reading.
     File(LockFile),
@@ -56,7 +53,6 @@ pub(crate) enum Sight {
 #[derive(Debug)]
 pub(crate) struct LockFile {
     file: File,
-    /// As it was when it was opened.
     stat: FileStat,
 }
 
@@ -65,7 +61,6 @@ pub(crate) fn open(dir: impl AsFd, name: &(impl nix::NixPath + ?Sized)) -> Sight
     open_for(OFlag::O_RDONLY, dir, name)
 }
 
-/// The same for a file that is to be written in place.
 pub(crate) fn open_to_change(dir: impl AsFd, name: &CStr) -> Sight {
     open_for(OFlag::O_RDWR, dir, name)
 }
@@ -123,7 +118,6 @@ pub(crate) fn exists_in(dir: &Path, name: &CStr) -> nix::Result<bool> {
     with_path(dir, name, |path| exists_at(nix::fcntl::AT_FDCWD, path))?
 }
 
-/// Opens the lock file at `path`.
 pub(crate) fn open_path(path: &(impl nix::NixPath + ?Sized)) -> Sight {
     open(nix::fcntl::AT_FDCWD, path)
 }
@@ -157,9 +151,7 @@ impl LockFile {
     }
 
     /// Shows `see` the whole content as it is now. A record of the usual size is not copied to the heap.
-    ///
-    /// # Errors
-    /// Words: what reading said, or that it is larger than 64 KiB.
+    /// The error is words: what reading said, or that it is larger than 64 KiB.
     pub(crate) fn see<T>(&self, see: impl FnOnce(&[u8]) -> T) -> Result<T, String> {
         let mut usual = [0; USUAL];
         match self.fill(&mut usual, 0)? {
@@ -173,12 +165,10 @@ impl LockFile {
         usize::try_from(self.stat.st_size).is_ok_and(|size| size > LIMIT)
     }
 
-    /// The whole content as it is now.
     pub(crate) fn read(&self) -> Result<Vec<u8>, String> {
         self.see(<[u8]>::to_vec)
     }
 
-    /// The first bytes of the content, at most `count`.
     pub(crate) fn first(&self, count: usize) -> Result<Vec<u8>, String> {
         let mut bytes = vec![0; count];
         let filled = self.fill(&mut bytes, 0)?;
@@ -223,7 +213,6 @@ impl LockFile {
         if written == bytes.len() { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
     }
 
-    /// Which file it is.
     pub(crate) fn inode(&self) -> Inode {
         Inode::of(&self.stat)
     }
@@ -235,7 +224,6 @@ impl LockFile {
         StartedAt::from_unix(self.stat.st_ctime, nanos)
     }
 
-    /// As it is now.
     pub(crate) fn stat_now(&self) -> nix::Result<FileStat> {
         fstat(&self.file)
     }
@@ -247,7 +235,6 @@ impl AsFd for LockFile {
     }
 }
 
-/// `dir/name` for [`open_path`].
 pub(crate) fn join(dir: &Path, name: &CStr) -> std::path::PathBuf {
     dir.join(std::ffi::OsStr::from_bytes(name.to_bytes()))
 }

@@ -8,9 +8,7 @@ use crate::{database::Database, database::NoDatabase, escape::escaped_path, git:
 use crate::{database::REDIRECT, shell::Part, shell::to_type};
 
 /// Refuses a database that a redirect or a link leads to which git tracks. Git is asked only where there is one.
-///
-/// # Errors
-/// What to type; also when there is a git that does not say whether it tracks it.
+/// The error is what to type; also when there is a git that does not say whether it tracks it.
 pub fn refuse_tracked(database: &Database) -> Result<(), NoDatabase> {
     let lead = database.lead();
     if lead.link.is_some()

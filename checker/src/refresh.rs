@@ -29,7 +29,6 @@ const FARTHEST: Duration = REFRESH;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RefreshWatch(Option<UnchangedLock>);
 
-/// A lock file, and since when it has been seen like this.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct UnchangedLock {
     mark: RefreshMark,
@@ -69,7 +68,6 @@ impl RefreshWatch {
         self.since(mark, now).map_or(Duration::ZERO, |since| now.saturating_duration_since(since))
     }
 
-    /// Nothing has been seen so far.
     pub(crate) fn is_none(&self) -> bool {
         self.0.is_none()
     }

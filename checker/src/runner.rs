@@ -284,12 +284,10 @@ fn relay(mut output: PipeReader, stop: &PipeReader, mut stdout: File) {
     }
 }
 
-/// The runner's stdin is a directory where there is a gate.
 fn has_gate() -> bool {
     fstat(io::stdin()).is_ok_and(|stat| FileKind::of(&stat) == FileKind::Directory)
 }
 
-/// What a wait for the command has come to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum WaitEnd {
     /// It has ended, and is not reaped yet.

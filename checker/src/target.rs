@@ -51,7 +51,6 @@ impl Scheme {
         prefix
     }
 
-    /// A target of this scheme, for a line.
     fn shown(self, path: &Path) -> String {
         format!("{}{}", self.prefix(), escaped_path(path))
     }
@@ -73,11 +72,8 @@ impl Scheme {
 }
 
 impl Target {
-    /// Parses `SCHEME:REST` or a path. A scheme is letters up to the first colon, with no slash before it; a path
-    /// that looks so is written `./a:b`.
-    ///
-    /// # Errors
-    /// An unknown scheme, or nothing at all: the command line is wrong (exit 2).
+    /// Parses `SCHEME:REST` or a path. A scheme is letters up to the first colon, with no slash before it; a path that
+    /// looks so is written `./a:b`. Errors: an unknown scheme, or nothing at all: the command line is wrong (exit 2).
     pub fn parse(text: &OsStr) -> Result<Self, NoDatabase> {
         let bytes = text.as_bytes();
         let (scheme, rest) = match Scheme::split(bytes) {
@@ -106,7 +102,6 @@ impl Target {
         target
     }
 
-    /// The directory, where this is a database.
     pub(crate) fn into_database(self) -> Result<PathBuf, NoDatabase> {
         let Self { scheme, rest } = self;
         let shown = match scheme {
@@ -131,19 +126,15 @@ fn unknown_scheme(text: &OsStr, scheme: &[u8]) -> NoDatabase {
 
 impl Place {
     /// The place of `lock:PATH`, with `path` relative to `cwd`: its directory without links, the file's name as it is.
-    ///
-    /// # Errors
-    /// When the directory is not there or cannot be reached, and for a name that is no lock's: one that can only be a
-    /// directory's (`run/`), ends like a side file's or an unfinished lock's of another lock, or is longer than
+    /// Fails when the directory is not there or cannot be reached, and for a name that is no lock's: one that can only
+    /// be a directory's (`run/`), ends like a side file's or an unfinished lock's of another lock, or is longer than
     /// [`Names::LIMIT`] (exit 2). A directory that lies where the lock would is unreadable, as in a database.
     pub fn of_lock(path: &Path, cwd: &Path) -> Result<Self, NoDatabase> {
         Self::at_path((Scheme::Lock, Dialect::Beads), path, cwd)
     }
 
     /// The place of a lock file at a path, by the rules of `dialect`: else as [`Place::of_lock`].
-    ///
-    /// # Errors
-    /// As [`Place::of_lock`].
+    /// Errors as [`Place::of_lock`].
     #[doc(hidden)]
     pub fn at_path((scheme, dialect): (Scheme, Dialect), path: &Path, cwd: &Path) -> Result<Self, NoDatabase> {
         let shown = scheme.shown(path);

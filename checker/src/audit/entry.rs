@@ -8,7 +8,6 @@ use serde_json::value::RawValue;
 use super::Author;
 use crate::{decision::Removed, decision::Skip, decision::Watched, dialect::StartedAt, facts, verdict::Reason};
 
-/// The longest line, its line break included.
 const LONGEST: usize = 128 * 1024;
 
 words! {
@@ -157,7 +156,6 @@ impl Entry {
         self.event
     }
 
-    /// The lock file.
     pub(super) fn lock_path(&self) -> &Path {
         Path::new(&self.lock_path)
     }
@@ -190,7 +188,6 @@ impl Entry {
     }
 }
 
-/// Characters of one string.
 const LONGEST_STRING: usize = 1024;
 
 /// The text, cut at 1024 characters with a `…` at its end, and whether it was cut.

@@ -35,7 +35,6 @@ impl Audit {
 #[derive(Debug)]
 pub struct Lines {
     path: PathBuf,
-    /// The last line could not be written.
     failing: AtomicBool,
 }
 
@@ -49,11 +48,9 @@ impl Lines {
         Ok(Self { path, failing: AtomicBool::new(false) })
     }
 
-    /// Appends `line`, which ends in its only line break. `event` and `lock` are for the error.
-    ///
-    /// # Errors
-    /// When it could not be written, or only in part. Nothing that is done to a lock depends on it: say it when it
-    /// [is news](Failed::is_news), and go on.
+    /// Appends `line`, which ends in its only line break. `event` and `lock` are for the error. Fails when it could not
+    /// be written, or only in part. Nothing that is done to a lock depends on it: say it when it [is
+    /// news](Failed::is_news), and go on.
     pub fn append(&self, line: String, event: &'static str, lock: &Path) -> Result<(), Failed> {
         let appended = self.write(line);
         let was_failing = self.failing.swap(appended.is_err(), Ordering::Relaxed);
@@ -152,7 +149,6 @@ fn wait_to_be_alone(file: &File) -> bool {
     }
 }
 
-/// The last line of the file has no end.
 fn is_torn(file: &File) -> bool {
     let mut last = [b'\n'];
     if let Ok(meta) = file.metadata()
@@ -174,7 +170,6 @@ pub struct Failed {
     is_news: bool,
 }
 
-/// What was tried.
 #[derive(Debug)]
 enum AuditAct {
     Open,

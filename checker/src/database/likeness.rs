@@ -91,7 +91,6 @@ impl Database {
     }
 }
 
-/// A path with a colon reads as a scheme.
 fn unambiguous(path: PathBuf) -> PathBuf {
     if Target::is_plain(&path) { path } else { Path::new(".").join(path) }
 }
@@ -105,7 +104,6 @@ fn has_database_file(dir: &Path) -> bool {
     }
 }
 
-/// `*.db`, `*.sqlite*`, `*.jsonl`, `redirect`.
 fn is_database_name(name: &OsStr) -> bool {
     let bytes = name.as_bytes();
     let has_sqlite = || bytes.windows(b".sqlite".len()).any(|part| part == b".sqlite");

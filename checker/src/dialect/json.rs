@@ -8,13 +8,10 @@ use serde_json::value::RawValue;
 
 use crate::{escape::escaped, verdict::Reason};
 
-/// How deep arrays and objects may nest.
 const NESTING: usize = 128;
 
-/// Characters of a value that a message shows.
 const SHOWN: usize = 40;
 
-/// What a JSON value is, by its first character.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Null,
@@ -52,9 +49,7 @@ impl fmt::Display for Kind {
 }
 
 /// Shows `set` the members of the object that the text is, as [`members`]. `null` is an object without any.
-///
-/// # Errors
-/// [`Rejected::Malformed`] for what is no JSON, or none of these; else what `set` has rejected.
+/// Errors: [`Rejected::Malformed`] for what is no JSON, or none of these; else what `set` has rejected.
 pub(super) fn object<'t>(
     text: &'t str,
     set: impl FnMut(&str, &'t str) -> Result<(), Rejected>,
@@ -117,7 +112,6 @@ fn syntax_of(text: &str) -> serde_json::Result<&RawValue> {
     serde_json::from_str(text)
 }
 
-/// Why a text is no JSON.
 fn no_json(text: &str, error: &serde_json::Error) -> Rejected {
     // Once more as a whole: where the fault lies does not depend on what was wanted of it.
     let whole = syntax_of(text).err();
@@ -202,7 +196,6 @@ pub(super) fn pretty(record: &impl Serialize) -> String {
     serde_json::to_string_pretty(record).expect("strings, integers and JSON values under fixed names") + "\n"
 }
 
-/// A value for a message: escaped, and short.
 pub(super) fn shown(value: &str) -> String {
     let short: String = value.chars().take(SHOWN).collect();
     let more = if short.len() < value.len() { "…" } else { "" };
@@ -219,7 +212,6 @@ pub enum Rejected {
 }
 
 impl Rejected {
-    /// The word of the contract.
     pub(crate) fn reason(&self) -> Reason {
         match self {
             Self::Malformed(_) => Reason::Malformed,

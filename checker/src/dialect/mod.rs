@@ -60,14 +60,12 @@ macro_rules! protocols {
                 }
             }
 
-            /// What its protocol says about it.
             pub(crate) fn lock(&self) -> &dyn LockRecord {
                 match self {
                     $(Self::$Protocol(record) => record,)*
                 }
             }
 
-            /// The holder has just said in the lock file that it lives.
             pub(crate) fn has_been_refreshed(&mut self, now: StartedAt) {
                 match self {
                     $(Self::$Protocol(record) => record.has_been_refreshed(now),)*
@@ -112,7 +110,6 @@ pub(crate) struct Properties {
     rewrite: fn(&[u8], StartedAt) -> Option<Rewrite>,
     /// A lock is valid only for as long as its holder keeps it up.
     is_judged_by_time: bool,
-    /// `--reap-proven-dead` counts.
     may_be_reaped: bool,
     /// A stale lock may go although nobody has typed `--force-lock`.
     pub stale_goes_by_itself: bool,
@@ -138,10 +135,8 @@ impl Properties {
 
 /// What a protocol's record answers. The defaults are those of a lock without heartbeats.
 pub(crate) trait LockRecord {
-    /// What each record says, whatever it calls that.
     fn common(&self) -> Common<'_>;
 
-    /// The lock file that beadlock writes.
     fn json(&self) -> String;
 
     /// Judges the lock by those of the rules that concern the protocol.
@@ -150,7 +145,6 @@ pub(crate) trait LockRecord {
     /// Which facts its judgement needs, where evidence of this depth was asked for.
     fn wanted_facts(&self, depth: Depth) -> WantedFacts<'_>;
 
-    /// The holder has just said in the lock file that it lives.
     fn has_been_refreshed(&mut self, _now: StartedAt) {}
 
     /// By what a refresh is noticed; `None` for a lock whose age is not judged.
@@ -158,7 +152,6 @@ pub(crate) trait LockRecord {
         None
     }
 
-    /// For how long there has been no heartbeat.
     fn silence(&self, _now: StartedAt) -> Duration {
         Duration::ZERO
     }
@@ -169,7 +162,6 @@ pub(crate) trait LockRecord {
     }
 }
 
-/// See the methods of [`Record`] of the same names.
 pub(crate) struct Common<'r> {
     holder: &'r str,
     pid: i64,
@@ -179,7 +171,6 @@ pub(crate) struct Common<'r> {
     mark: Option<&'r Mark>,
 }
 
-/// Which facts a judgement needs.
 #[expect(clippy::large_enum_variant, reason = "it is gone once the question is put")]
 pub(crate) enum WantedFacts<'r> {
     /// What became of this process, with evidence of this depth.

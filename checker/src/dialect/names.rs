@@ -67,7 +67,6 @@ impl Names {
         &self.aside
     }
 
-    /// The side name, for words.
     pub(crate) fn aside_shown(&self) -> String {
         crate::escape::escaped(&self.aside.to_string_lossy()).to_string()
     }
@@ -91,7 +90,6 @@ impl Names {
         CString::new([self.lock.to_bytes(), tail.as_bytes()].concat()).unwrap_or_default()
     }
 
-    /// The process whose unfinished lock a file called `name` is.
     pub(crate) fn process_of_draft(&self, name: &CStr) -> Option<i64> {
         draft(name.to_bytes()).and_then(|(lock, process)| (lock == self.lock.to_bytes()).then_some(process))
     }

@@ -42,7 +42,6 @@ impl StartedAt {
         now.0.saturating_sub(self.0)
     }
 
-    /// The second that it lies in.
     pub(crate) fn in_whole_seconds(self) -> Self {
         let cut = i64::from(self.0.subsec_nanos() < 0);
         Self(SignedDuration::from_secs(self.0.as_secs().saturating_sub(cut)))
@@ -87,7 +86,6 @@ impl Serialize for StartedAt {
     }
 }
 
-/// What is left to read of a time.
 struct Rest<'a>(&'a [u8]);
 
 impl Rest<'_> {

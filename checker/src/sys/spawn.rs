@@ -43,11 +43,9 @@ pub struct Waiting {
     failure: OwnedFd,
 }
 
-/// Forks the process of a command that is to start later, under the same PID (docs/design.md#start).
-///
-/// # Errors
-/// What pipe or fork said; EDEADLK when this process already has more than one thread, since only a process of
-/// one thread may do in the child what is done here.
+/// Forks the process of a command that is to start later, under the same PID (docs/design.md#start). The error is what
+/// pipe or fork said; EDEADLK when this process already has more than one thread, since only a process of one thread
+/// may do in the child what is done here.
 pub fn fork_waiting(spawn: &Spawn<'_>) -> io::Result<Waiting> {
     if std::fs::read_dir("/proc/self/task").is_ok_and(|tasks| tasks.flatten().count() > 1) {
         return Err(Errno::EDEADLK.into());
@@ -116,10 +114,7 @@ impl Waiting {
         self.pid
     }
 
-    /// Lets it execute. That may still take its time, or fail.
-    ///
-    /// # Errors
-    /// EPIPE when the process has ended meanwhile.
+    /// Lets it execute. That may still take its time, or fail. Errors: EPIPE when the process has ended meanwhile.
     pub fn go(self) -> io::Result<Starting> {
         std::fs::File::from(self.go).write_all(&[1])?;
         Ok(Starting { failure: self.failure })
@@ -135,9 +130,7 @@ pub struct Starting {
 
 impl Starting {
     /// How the execution went; blocks until this is readable.
-    ///
-    /// # Errors
-    /// What `execve` said; the process ends then, with 127 for ENOENT and 126 otherwise, and is unreaped.
+    /// The error is what `execve` said; the process ends then, with 127 for ENOENT and 126 otherwise, and is unreaped.
     pub fn result(self) -> io::Result<()> {
         let mut errno = [0; 4];
         match std::fs::File::from(self.failure).read_exact(&mut errno) {

@@ -16,9 +16,7 @@ use crate::{decision::Watched, error::Error, error::Result, facts::Depth, facts:
 use crate::{look::Look, obstacle::Obstacle, options::Options, place::Place, read, read::Inode, read::LockFile};
 use crate::{read::Sight, verdict::Verdict};
 
-/// How often a look is taken again when the lock was changed during it.
 const LOOKS: usize = 32;
-/// How many locks may be broken within one second.
 const KEPT: usize = 10_000;
 
 /// A lock as it was looked at. While this lives no other file gets the number of its inode.
@@ -140,7 +138,6 @@ impl Pin {
     }
 }
 
-/// Type and mode, size and mtime.
 fn marks(stat: &FileStat) -> [i64; 4] {
     [i64::from(stat.st_mode), stat.st_size, stat.st_mtime, stat.st_mtime_nsec]
 }
@@ -148,7 +145,6 @@ fn marks(stat: &FileStat) -> [i64; 4] {
 /// A regular file at the lock's path, open for reading; else why what is there is not read.
 type There = std::result::Result<LockFile, String>;
 
-/// A lock that may be broken.
 struct Approved {
     inode: Inode,
     /// What it says; `None` where it cannot be read.
@@ -156,11 +152,9 @@ struct Approved {
 }
 
 impl<H: FnMut(Step)> Site<'_, H> {
-    /// Moves the lock that was looked at out of the way, and keeps it beside its place as
-    /// `LOCK.broken-TIME.json`. A claim that comes in between gets its lock back.
-    ///
-    /// # Errors
-    /// What the system refused; the lock is where it was then, or under the side name when it could not go back.
+    /// Moves the lock that was looked at out of the way, and keeps it beside its place as `LOCK.broken-TIME.json`. A
+    /// claim that comes in between gets its lock back. The error is what the system refused; the lock is where it was
+    /// then, or under the side name when it could not go back.
     pub fn break_lock(mut self, seen: &Seen, licence: Licence) -> Result<Broken> {
         let broken = self.patiently(|site| site.break_once(seen, licence))?;
         Ok(broken.unwrap_or(Broken::Contended))

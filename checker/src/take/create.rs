@@ -73,7 +73,6 @@ impl<H: FnMut(Step)> Site<'_, H> {
         Ok(draft)
     }
 
-    /// A file without a name, and its pin; `None` where the system has no such files, or cannot pin them.
     fn unnamed(&self) -> Result<Option<(File, OwnedFd)>> {
         if !self.means.unnamed_files {
             return Ok(None);
@@ -133,7 +132,6 @@ impl<H: FnMut(Step)> Site<'_, H> {
         }
     }
 
-    /// A regular file that is no longer than a lock can be.
     fn may_be_a_draft(&self, name: &CStr) -> bool {
         fstatat(self.dir, name, AtFlags::AT_SYMLINK_NOFOLLOW).is_ok_and(|stat| {
             FileKind::of(&stat) == FileKind::File && usize::try_from(stat.st_size).is_ok_and(|size| size <= read::LIMIT)

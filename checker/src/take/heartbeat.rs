@@ -17,7 +17,6 @@ use super::{Site, Step, held::Held, held::Whereabouts, lease::Lease, lease::watc
 use crate::{dialect::Record, dialect::Rewrite, dialect::StartedAt, error::Error, error::Result, facts, gate::Gate};
 use crate::{options::Options, read, read::Inode, read::LockFile, read::Sight};
 
-/// For how long a lease is asked for again.
 const LEASE_PATIENCE: Duration = Duration::from_millis(50);
 /// How often a foreign move may come in between before the heartbeat has failed.
 const ROUNDS: usize = 8;
@@ -66,7 +65,6 @@ fn lost(whereabouts: Whereabouts) -> Result<Tried> {
     Ok(Some(Heartbeat::Lost(whereabouts)))
 }
 
-/// The lock, found to be ours.
 struct Ours {
     file: LockFile,
     rewrite: Rewrite,
@@ -74,7 +72,6 @@ struct Ours {
     content: Vec<u8>,
 }
 
-/// What is at the lock's path.
 enum FoundLock {
     Ours(Ours),
     Lost(Whereabouts),
@@ -172,7 +169,6 @@ impl<H: FnMut(Step)> Site<'_, H> {
         })
     }
 
-    /// A new file in place of the old one.
     fn by_exchange(&mut self, held: &mut Held) -> Result<Tried> {
         let Ours { rewrite, content, now, .. } = match self.find(held, read::open(self.dir, self.names.lock()))? {
             FoundLock::Ours(ours) => ours,
@@ -233,7 +229,6 @@ impl<H: FnMut(Step)> Site<'_, H> {
         Ok(held.is(&old, &bytes) && watch.unbroken_for(Duration::ZERO, &bytes) && self.is_aside(old.inode())?)
     }
 
-    /// Deletes our new file, if it is what lies aside.
     fn drop_new(&self, inode: Inode) -> Result<()> {
         if self.is_aside(inode)? {
             self.delete_aside().map_err(|errno| self.aside_error("delete", errno))?;

@@ -22,7 +22,6 @@ pub struct Held {
     /// Keeps the inode's number from being used again.
     pub(super) pin: OwnedFd,
     pub(super) inode: Inode,
-    /// Since when it is held.
     since: Instant,
     /// Since when this guards it, or the lock file of a claim that another process has made was not touched: what the
     /// grace of a release is counted from.
@@ -95,9 +94,7 @@ impl Held {
     }
 
     /// Ends the claim. With no gate to be had (`None`) the steps are the same, without its protection.
-    ///
-    /// # Errors
-    /// When the lock could not be removed; the guard comes back with the error.
+    /// Fails when the lock could not be removed; the guard comes back with the error.
     pub fn release(self, gate: Option<&Gate>) -> std::result::Result<Release, (Self, Error)> {
         let options = Options::default();
         let released = match gate {
@@ -172,7 +169,6 @@ impl Held {
         Site::without_gate(&dir, place, &options).adopted(id)
     }
 
-    /// The directory's number, whatever it is called by now.
     pub(super) fn dir_inode(&self) -> Inode {
         Inode::of_open(&self.dir_pin)
     }

@@ -29,7 +29,6 @@ impl Drop for Lease<'_> {
     }
 }
 
-/// A file under watch.
 pub(super) struct Watch<'f> {
     file: &'f LockFile,
     lease: Option<Lease<'f>>,
@@ -74,12 +73,10 @@ impl Watch<'_> {
         before.is_some() && before == self.appearance()
     }
 
-    /// How.
     pub(super) fn how(&self) -> Watched {
         if self.lease.is_some() { Watched::ByLease } else { Watched::ByComparison }
     }
 
-    /// Size, mtime and ctime: what a writer changes.
     fn appearance(&self) -> Option<[i64; 5]> {
         let stat = self.file.stat_now().ok()?;
         Some([stat.st_size, stat.st_mtime, stat.st_mtime_nsec, stat.st_ctime, stat.st_ctime_nsec])

@@ -141,7 +141,6 @@ pub fn claim_without_gate(place: &Place, record: impl Into<Record>, options: &Op
     Site::without_gate(&dir, place, options).claim(record)
 }
 
-/// Opens a directory that may be searched but perhaps not read.
 fn open_searchable(dir: &Path) -> Result<OwnedFd> {
     let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
     open(dir, flags, Mode::empty()).map_err(|errno| Error::new("open the directory", dir, errno))
@@ -263,11 +262,8 @@ impl<'a, H: FnMut(Step)> Site<'a, H> {
         }
     }
 
-    /// Settles, and links `record` whole when there is no lock.
-    ///
-    /// # Errors
-    /// When the record cannot be written or linked (full disk, read-only, no permission), or is none that a reader
-    /// would accept. Nothing is left then.
+    /// Settles, and links `record` whole when there is no lock. Fails when the record cannot be written or linked (full
+    /// disk, read-only, no permission), or is none that a reader would accept. Nothing is left then.
     pub fn claim(mut self, record: impl Into<Record>) -> Result<Attempt> {
         let record = record.into();
         let (mut draft, mut removed) = (None, None);

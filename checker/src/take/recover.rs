@@ -4,7 +4,6 @@ use super::{GRACE, Site, Step, lease::watch, remove::Wanted};
 use crate::decision::{Decision, Proceed, Removed, Watched};
 use crate::{error::Result, look::Dead, look::Judged, read, read::LockFile, read::Sight, verdict::Verdict};
 
-/// How a recovery ended.
 #[derive(Debug)]
 pub(super) enum Recovered {
     /// There is no side file.

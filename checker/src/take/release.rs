@@ -27,10 +27,7 @@ pub enum Release {
 }
 
 impl<H: FnMut(Step)> Site<'_, H> {
-    /// [`Held::release`], with hooks.
-    ///
-    /// # Errors
-    /// When the lock could not be removed, or this is another lock's site.
+    /// [`Held::release`], with hooks. Fails when the lock could not be removed, or this is another lock's site.
     pub fn release(&mut self, held: &Held) -> Result<Release> {
         if Inode::of_open(self.dir) != held.dir_inode() || self.names != *held.place.names() {
             return Err(Error::new("release with the gate of another directory", held.path(), Errno::EINVAL));

@@ -5,7 +5,6 @@ use std::time::Duration;
 use super::{GRACE, Site, Step, lease::watch, rename::Moved};
 use crate::{decision::Watched, error::Result, read, read::Inode, read::LockFile};
 
-/// Which lock may go.
 pub(super) enum Wanted<'m> {
     /// One whose holder is proved dead.
     Dead,
@@ -13,7 +12,6 @@ pub(super) enum Wanted<'m> {
     Mine(&'m dyn Fn(&LockFile, &[u8]) -> bool, Duration),
 }
 
-/// How a removal ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Removal {
     /// It is deleted; what it said.
@@ -64,7 +62,6 @@ impl<H: FnMut(Step)> Site<'_, H> {
         Ok(Removal::Contended)
     }
 
-    /// This file lies aside.
     pub(super) fn is_aside(&self, inode: Inode) -> Result<bool> {
         let there = read::inode_at(self.dir, self.names.aside());
         Ok(there.map_err(|errno| self.aside_error("look at", errno))? == Some(inode))

@@ -8,7 +8,6 @@ use nix::{errno::Errno, unistd::UnlinkatFlags, unistd::linkat, unistd::unlinkat}
 
 use super::{Site, Step};
 
-/// How a move ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Moved {
     Yes,
@@ -19,7 +18,6 @@ pub(super) enum Moved {
 }
 
 impl<H: FnMut(Step)> Site<'_, H> {
-    /// The lock to the side name.
     pub(super) fn move_aside(&self) -> nix::Result<Moved> {
         let (lock, aside) = (self.names.lock(), self.names.aside());
         if let Some(moved) = self.no_replace(lock, aside)? {
@@ -36,7 +34,6 @@ impl<H: FnMut(Step)> Site<'_, H> {
         moved(renameat(self.dir, lock, self.dir, aside))
     }
 
-    /// What is aside to the lock's name.
     pub(super) fn move_back(&self) -> nix::Result<Moved> {
         self.rename_aside(self.names.lock())
     }
@@ -54,7 +51,6 @@ impl<H: FnMut(Step)> Site<'_, H> {
         }
     }
 
-    /// Deletes what is aside, if there is anything.
     pub(super) fn delete_aside(&self) -> nix::Result<()> {
         match unlinkat(self.dir, self.names.aside(), UnlinkatFlags::NoRemoveDir) {
             Err(Errno::ENOENT) => Ok(()),
@@ -62,7 +58,6 @@ impl<H: FnMut(Step)> Site<'_, H> {
         }
     }
 
-    /// What is aside to this name.
     pub(super) fn rename_aside(&self, name: &CStr) -> nix::Result<Moved> {
         if let Some(moved) = self.no_replace(self.names.aside(), name)? {
             return Ok(moved);

@@ -44,7 +44,6 @@ fn has_field(text: &str) -> bool {
     found
 }
 
-/// Looks at each key, and at no value.
 struct Keys<'f>(&'f mut bool);
 
 impl<'de> Visitor<'de> for Keys<'_> {

@@ -18,13 +18,11 @@ pub use content::Content;
 pub use judge::judge;
 pub(super) use parse::mark as parse_mark;
 
-/// What the lock of a database and the file beside it are called.
 pub(super) const NAMES: Names = Names::fixed(Dialect::Beads, c".exclusive-lock", c".exclusive-lock.aside");
 
 pub(super) const PROPERTIES: Properties =
     Properties::of_process(|bytes, _| Record::parse(bytes).map(super::Record::Beads));
 
-/// Characters that the name of a holder of ours may have.
 const HOLDER_LIMIT: usize = 128;
 
 /// The lock file's content, as read: plain data, no I/O.
@@ -80,9 +78,7 @@ pub struct Mark {
 
 impl Record {
     /// Whether it has every needed value: holder, a positive PID, hostname, a time.
-    ///
-    /// # Errors
-    /// [`Rejected::Invalid`] with the first that is missing, in the order of the document.
+    /// Errors: [`Rejected::Invalid`] with the first that is missing, in the order of the document.
     pub fn validate(&self) -> Result<(), Rejected> {
         let words = if self.holder.is_empty() {
             "holder must not be empty".to_owned()

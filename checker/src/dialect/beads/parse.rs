@@ -7,9 +7,7 @@ use super::{Mark, Record, Rejected, StartedAt};
 
 impl Record {
     /// The record that the bytes of a lock file are, validated.
-    ///
-    /// # Errors
-    /// [`Rejected::Malformed`] for what is no JSON object or has a known key of another type, in any of its
+    /// Errors: [`Rejected::Malformed`] for what is no JSON object or has a known key of another type, in any of its
     /// occurrences; [`Rejected::Invalid`] as [`Record::validate`].
     pub fn parse(bytes: &[u8]) -> Result<Self, Rejected> {
         let text = text(bytes);

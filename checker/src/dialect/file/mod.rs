@@ -6,7 +6,6 @@ use std::{str::FromStr, time::Duration};
 
 pub use crate::sys::FlockMode as Mode;
 
-/// What follows a file's name in its lock file's.
 const SUFFIX: &[u8] = b".lock";
 
 /// How long a claim waits for a holder where nobody says so (section 3.1 in docs/protocols/file.md).

@@ -22,7 +22,6 @@ pub use judge::{Evidence, evidence, fresh_for, is_old, judge};
 
 use crate::escape::escaped;
 
-/// What the lock and the file beside it are called.
 pub(super) const NAMES: Names = Names::fixed(Dialect::Memory, c".lock", c".lock.aside");
 
 pub(super) const PROPERTIES: Properties = Properties {
@@ -119,8 +118,8 @@ impl Record {
         }
     }
 
-    /// The record of a claim that the process `pid` of the host `hostname` has made at `now`: the fields in the document's
-    /// order, the time in milliseconds. What is not known is left out.
+    /// The record of a claim that the process `pid` of the host `hostname` has made at `now`: the fields in the
+    /// document's order, the time in milliseconds. What is not known is left out.
     pub fn of_claim(
         (pid, mark): (u32, Mark),
         (session, operation): (&str, &str),

@@ -33,7 +33,6 @@ pub(super) const PROPERTIES: Properties = Properties {
     of_malformed: None,
 };
 
-/// What follows a lock's name in its file's.
 const SUFFIX: &[u8] = b".lock";
 
 /// The `lock_version` of every record.
@@ -45,7 +44,6 @@ pub const DEFAULT_DIR: &str = "/root/tower-fleet/logs/locks";
 /// Seconds between heartbeats before a lock is stale, where nothing else is said.
 pub const DEFAULT_TTL: u64 = 900;
 
-/// Characters that a request id may have.
 const REQUEST_ID_LIMIT: usize = 128;
 
 /// The lock file's content, as read: plain data, no I/O.
@@ -135,7 +133,6 @@ impl LockRecord for Record {
 }
 
 impl LockName {
-    /// What its lock file and the files beside it are called.
     pub(crate) fn names(&self) -> Names {
         Names::called(Dialect::Tower, &[self.as_str().as_bytes(), SUFFIX].concat())
     }
@@ -169,8 +166,8 @@ pub fn answer_stale(record: &Record, age: Duration) -> Value {
     })
 }
 
-/// What makes the record in `bytes` say that its last heartbeat was at `now`, in whole seconds; `None` when there is none
-/// to be found.
+/// What makes the record in `bytes` say that its last heartbeat was at `now`, in whole seconds; `None` when there is
+/// none to be found.
 pub fn rewrite(bytes: &[u8], now: StartedAt) -> Option<Rewrite> {
     Rewrite::of(bytes, "last_heartbeat_at", now.in_whole_seconds().to_string())
 }

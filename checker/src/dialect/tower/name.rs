@@ -7,7 +7,6 @@ use serde::Serialize;
 
 use crate::escape::escaped;
 
-/// Characters that a name may have.
 const LIMIT: usize = 128;
 
 /// A lock's name that may be a file's.
