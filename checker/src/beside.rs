@@ -47,10 +47,15 @@ pub fn this_program() -> io::Result<Command> {
 
 /// The request of the helper process `pid`. `None`: it is not a helper of this kind. Untrusted.
 pub fn request_of<R: DeserializeOwned>(pid: i32) -> Option<R> {
+    serde_json::from_slice(&argument_of(pid, HELPER)?).ok()
+}
+
+/// What follows the hidden first argument `first` on the command line of the process `pid`. `None`: it has another.
+pub(crate) fn argument_of(pid: i32, first: &str) -> Option<Vec<u8>> {
     let line = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
     let mut words = line.split(|byte| *byte == 0).skip(1);
-    words.next().filter(|first| *first == HELPER.as_bytes())?;
-    serde_json::from_slice(words.next()?).ok()
+    words.next().filter(|word| *word == first.as_bytes())?;
+    words.next().map(<[u8]>::to_vec)
 }
 
 /// Waits for the one byte, for 10 s at most. Fails when it has ended without it, or the time is over.

@@ -150,18 +150,6 @@ pub struct Cycle {
 
 impl Cycle {
     /// Takes the gate without waiting, recovers what a crash left, checks. `dir` is taken as it is.
-    ///
-    /// ```
-    /// # let dir = std::env::temp_dir();
-    /// use beadlock_checker::{Cycle, Entered};
-    /// match Cycle::enter(&dir) {
-    ///     Entered::Cycle(cycle) => {
-    ///         // … sync …
-    ///         cycle.leave();
-    ///     }
-    ///     Entered::Skipped(decision) => println!("{decision}"),
-    /// }
-    /// ```
     pub fn enter(dir: impl AsRef<Path>) -> Entered {
         Self::enter_with(dir.as_ref(), &Options::default())
     }

@@ -82,11 +82,8 @@ fn fit(name: &[u8]) -> Option<&str> {
 /// The wall clock. It may jump; nothing but ages for people and the time-judged dialects hang on it.
 #[expect(clippy::disallowed_methods, reason = "the one place where the clock is read")]
 pub fn now() -> StartedAt {
-    let since = match SystemTime::now().duration_since(SystemTime::UNIX_EPOCH) {
-        Ok(after) => jiff::SignedDuration::try_from(after).unwrap_or(jiff::SignedDuration::MAX),
-        Err(before) => -jiff::SignedDuration::try_from(before.duration()).unwrap_or(jiff::SignedDuration::MAX),
-    };
-    StartedAt(since)
+    let since = jiff::SignedDuration::system_until(SystemTime::UNIX_EPOCH, SystemTime::now());
+    StartedAt(since.unwrap_or(jiff::SignedDuration::MAX))
 }
 
 /// The time since boot, by a clock that goes on while the machine sleeps and that nobody sets; zero where there is
@@ -121,10 +118,8 @@ impl Facts {
 
     /// The facts about a process that may have ended, from `/proc` alone: nothing of the lock's file system is known.
     pub(crate) fn about_ended(record: &ProcessRecord) -> Self {
-        let pid = i32::try_from(record.pid).ok().filter(|_| process::proc_is_ours());
-        let zombie = pid.and_then(process::is_dead_zombie) == Some(true);
         let start_ticks = process::start_ticks(record.pid);
-        let proof = Some(Proof { start_ticks, zombie, ..Proof::default() });
+        let proof = Some(Proof { start_ticks, zombie: is_zombie(record), ..Proof::default() });
         Self { proof, ..Self::asked(record, Depth::Protocol) }
     }
 
@@ -151,14 +146,17 @@ impl Facts {
     }
 }
 
+fn is_zombie(record: &ProcessRecord) -> bool {
+    i32::try_from(record.pid).ok().and_then(process::is_dead_zombie) == Some(true)
+}
+
 impl Proof {
     fn gather(record: &ProcessRecord, dir: impl AsFd, depth: Depth) -> Self {
-        let pid = i32::try_from(record.pid).ok().filter(|_| process::proc_is_ours());
         let namespace = record.pid_ns().filter(|_| depth == Depth::Proof);
         Self {
             local_file_system: filesystem::is_local(dir),
             start_ticks: process::start_ticks(record.pid),
-            zombie: pid.and_then(process::is_dead_zombie) == Some(true),
+            zombie: is_zombie(record),
             namespace_gone: !namespace::those_gone(namespace).is_empty(),
         }
     }

@@ -3,8 +3,7 @@
 
 use std::{os::fd::AsFd, path::Path};
 
-use nix::sys::stat::{FileStat, SFlag};
-use nix::sys::statfs::{Statfs, fstatfs, statfs};
+use nix::{sys::stat::FileStat, sys::stat::SFlag, sys::statfs::Statfs, sys::statfs::fstatfs, sys::statfs::statfs};
 
 /// Every file system that is known: its magic number, its name, and how far a gate on it reaches.
 const KNOWN: [(i64, &str, Reach); 15] = [

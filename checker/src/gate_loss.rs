@@ -7,10 +7,9 @@
 //! does. An error other than "there is nothing" proves nothing either. The looks are made in a thread of their own: a
 //! file system that does not answer must not keep the cycle from its end.
 
-use std::io::{self, BufRead, BufReader, PipeReader, PipeWriter, Write};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
-use std::{fmt, os::fd::AsFd, os::fd::BorrowedFd, os::fd::OwnedFd, path::Path, path::PathBuf, thread};
-use std::{time::Duration, time::Instant};
+use std::{fmt, io, io::BufRead, io::BufReader, io::PipeReader, io::PipeWriter, io::Write, os::fd::AsFd};
+use std::{os::fd::BorrowedFd, os::fd::OwnedFd, path::Path, path::PathBuf, sync::mpsc, sync::mpsc::Receiver};
+use std::{sync::mpsc::RecvTimeoutError, sync::mpsc::Sender, thread, time::Duration, time::Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::{errno::Errno, sys::stat::FileStat, sys::stat::fstat, sys::stat::stat};

@@ -1,6 +1,8 @@
 //! Who has a gate, or any other flock, and who waits for it, as far as `/proc` shows (Linux).
 
-use std::{collections::HashMap, collections::HashSet, fs, iter, os::fd::AsRawFd, os::fd::OwnedFd};
+use std::{
+    collections::BTreeMap, collections::HashMap, collections::HashSet, fs, iter, os::fd::AsRawFd, os::fd::OwnedFd,
+};
 use std::{os::unix::ffi::OsStrExt, os::unix::fs::MetadataExt, path::Path};
 
 use nix::{fcntl::OFlag, fcntl::open, sys::stat};
@@ -11,8 +13,9 @@ use crate::{beside, namespace, process, process::Stat, sys::FlockMode};
 /// Every flock of this machine at one moment: one look at every process, however many gates are asked about.
 #[derive(Debug, Default)]
 pub struct Gates {
-    /// By device and inode, from `/proc/PID/fdinfo`: whoever shares the open file.
-    holders: HashMap<(u64, u64), Vec<Sharer>>,
+    /// By device and inode, from `/proc/PID/fdinfo`: each process that shares the open file, and whether it has taken the
+    /// flock itself.
+    holders: HashMap<(u64, u64), BTreeMap<i32, bool>>,
     /// From `/proc/locks`, which also shows other users' processes and who waits.
     lines: Vec<ListedFlock>,
 }
@@ -23,17 +26,13 @@ impl Gates {
         if !process::proc_is_ours() {
             return Self::default();
         }
-        let mut holders: HashMap<(u64, u64), Vec<Sharer>> = HashMap::new();
+        let mut holders: HashMap<_, BTreeMap<i32, bool>> = HashMap::new();
         for pid in process::pids() {
             for (shown, inode) in flocks(pid) {
-                let (those, took) = (holders.entry(inode).or_default(), shown.taker == pid);
-                match those.iter_mut().find(|sharer| sharer.pid == pid) {
-                    Some(sharer) => sharer.took |= took,
-                    None => those.push(Sharer { pid, took }),
-                }
+                *holders.entry(inode).or_default().entry(pid).or_default() |= shown.pid == pid;
             }
         }
-        let lines = ListedFlock::all_with(holders.keys().map(|(_, inode)| *inode));
+        let lines = ListedFlock::all_with(holders.keys().map(|(_, inode): &(u64, u64)| *inode));
         Self { holders, lines }
     }
 
@@ -41,12 +40,9 @@ impl Gates {
     /// gate keeper beside that; only where none of them lives, the processes that have inherited it.
     pub fn holders(&self, dir: &Path) -> Vec<GateHolder> {
         let Ok(meta) = fs::metadata(dir) else { return Vec::new() };
-        let Some(sharers) = self.holders.get(&(meta.dev(), meta.ino())) else {
-            return self.in_locks(dir, false);
-        };
-        let all_count = !meta.is_dir() || !sharers.iter().any(Sharer::answers);
-        let mut pids: Vec<i32> =
-            sharers.iter().filter(|sharer| all_count || sharer.answers()).map(|sharer| sharer.pid).collect();
+        let Some(sharers) = self.holders.get(&(meta.dev(), meta.ino())) else { return self.in_locks(dir, false) };
+        let all_count = !meta.is_dir() || !sharers.iter().any(answers);
+        let mut pids: Vec<i32> = sharers.iter().filter(|one| all_count || answers(*one)).map(|(pid, _)| *pid).collect();
         // A process loses its command line and its environment before its descriptors. Then nothing tells it from a
         // stranger.
         if pids.iter().any(|pid| !is_ending(*pid)) {
@@ -59,13 +55,10 @@ impl Gates {
     /// had it was killed. Whether a process is of a cycle is told by its environment.
     pub fn left(&self, dir: &Path) -> Vec<GateHolder> {
         let Ok(meta) = fs::metadata(dir) else { return Vec::new() };
-        let sharers = self.holders.get(&(meta.dev(), meta.ino())).map_or(&[][..], Vec::as_slice);
-        if sharers.iter().any(Sharer::answers) {
-            return Vec::new();
-        }
+        let sharers = self.holders.get(&(meta.dev(), meta.ino()));
+        let Some(sharers) = sharers.filter(|sharers| !sharers.iter().any(answers)) else { return Vec::new() };
         let resolved = fs::canonicalize(dir).unwrap_or_else(|_| dir.to_owned());
-        let left = sharers.iter().filter(|sharer| is_of_cycle(sharer.pid, &resolved));
-        left.map(|sharer| GateHolder::of(sharer.pid)).collect()
+        sharers.keys().filter(|pid| is_of_cycle(**pid, &resolved)).map(|pid| GateHolder::of(*pid)).collect()
     }
 
     /// Who waited for the gate of `dir`, or the flock on that file, blocked in flock(2).
@@ -82,18 +75,9 @@ impl Gates {
     }
 }
 
-/// A process that shares an open file with a flock.
-#[derive(Debug, Clone, Copy)]
-struct Sharer {
-    pid: i32,
-    took: bool,
-}
-
-impl Sharer {
-    /// It has not merely inherited the gate.
-    fn answers(&self) -> bool {
-        self.took || StandIn::of(self.pid).is_some()
-    }
+/// The process has not merely inherited the gate.
+fn answers((pid, took): (&i32, &bool)) -> bool {
+    *took || StandIn::of(*pid).is_some()
 }
 
 /// It has no command line any more, or is gone.
@@ -198,10 +182,7 @@ impl StandIn {
         if let Some(GateKeeper::Watchdog { parent, command, at_end: OpenGate::OpenGate }) = beside::request_of(pid) {
             return Some(Self { daemon: parent, work: Some(command.pid), group: command.leads });
         }
-        let line = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
-        let mut words = line.split(|byte| *byte == 0).skip(1);
-        words.next().filter(|first| *first == beside::RUNNER.as_bytes())?;
-        let daemon = std::str::from_utf8(words.next()?).ok()?.parse().ok()?;
+        let daemon = str::from_utf8(&beside::argument_of(pid, beside::RUNNER)?).ok()?.parse().ok()?;
         Some(Self { daemon, work: None, group: false })
     }
 }
@@ -221,38 +202,22 @@ pub fn flock_of(pid: i32, path: &Path, inode: (u64, u64)) -> Option<FlockMode> {
 
 /// `/proc/PID/fdinfo` shows a flock through a descriptor; then which inode it is of. In this order: a `stat` of
 /// whatever else is open there might never answer.
-fn flocks(pid: i32) -> impl Iterator<Item = (FlockLine, (u64, u64))> {
+fn flocks(pid: i32) -> impl Iterator<Item = (ListedFlock, (u64, u64))> {
     let infos = fs::read_dir(format!("/proc/{pid}/fdinfo")).into_iter().flatten().flatten();
     infos.filter_map(move |info| {
         let text = fs::read_to_string(info.path()).ok()?;
-        let shown = text.lines().find_map(|line| FlockLine::parse(line.strip_prefix("lock")?))?;
+        let shown = text.lines().find_map(|line| ListedFlock::parse(line.strip_prefix("lock:")?))?;
         let meta = fs::metadata(format!("/proc/{pid}/fd/{}", info.file_name().to_string_lossy())).ok()?;
         Some((shown, (meta.dev(), meta.ino())))
     })
 }
 
-/// A flock as a line of `/proc` shows it.
-#[derive(Debug, Clone, Copy)]
-struct FlockLine {
-    mode: FlockMode,
-    /// The process that took it; 0 where that has ended, or is of another PID namespace.
-    taker: i32,
-}
-
-impl FlockLine {
-    /// Of a line's part from its number on, as `1: FLOCK  ADVISORY  WRITE 4242 …`; `None`: it is no flock.
-    fn parse(line: &str) -> Option<Self> {
-        let mut fields = line.split_ascii_whitespace().skip_while(|field| *field != "FLOCK").skip(2);
-        let mode = if fields.next()? == "READ" { FlockMode::Shared } else { FlockMode::Exclusive };
-        Some(Self { mode, taker: fields.next().and_then(|pid| pid.parse().ok()).unwrap_or(0) })
-    }
-}
-
-/// A flock of `/proc/locks`, such as `3: -> FLOCK  ADVISORY  WRITE 4242 fe:00:131 0 EOF`.
+/// A flock of `/proc/locks` or of a descriptor, such as `3: -> FLOCK  ADVISORY  WRITE 4242 fe:00:131 0 EOF`.
 #[derive(Debug, PartialEq, Eq)]
 struct ListedFlock {
     waits: bool,
     mode: FlockMode,
+    /// The process that took it; 0 where that has ended, or is of another PID namespace.
     pid: i32,
     /// `MAJOR:MINOR:INODE`.
     inode: String,
@@ -272,7 +237,7 @@ impl ListedFlock {
             for line in text.lines() {
                 // What comes before the colon counts the lines.
                 let is_new = line.split_once(':').is_some_and(|(_, lock)| seen.insert(lock.trim_start().to_owned()));
-                lines.extend(Self::parse(line).filter(|_| is_new));
+                lines.extend(Self::parse(line).filter(|lock| is_new && lock.pid > 0));
             }
             let numbers: HashSet<u64> = lines.iter().filter_map(Self::number).collect();
             if known.clone().all(|inode| numbers.contains(&inode)) {
@@ -288,13 +253,13 @@ impl ListedFlock {
 
     fn parse(line: &str) -> Option<Self> {
         let fields: Vec<&str> = line.split_ascii_whitespace().collect();
-        let (waits, pid, inode) = match fields[..] {
-            [_, "->", "FLOCK", _, _, pid, inode, ..] => (true, pid, inode),
-            [_, "FLOCK", _, _, pid, inode, ..] => (false, pid, inode),
+        let (waits, kind, pid, inode) = match fields[..] {
+            [_, "->", "FLOCK", _, kind, pid, inode, ..] => (true, kind, pid, inode),
+            [_, "FLOCK", _, kind, pid, inode, ..] => (false, kind, pid, inode),
             _ => return None,
         };
-        let pid = pid.parse().ok().filter(|pid| *pid > 0)?;
-        Some(Self { waits, mode: FlockLine::parse(line)?.mode, pid, inode: inode.to_owned() })
+        let mode = if kind == "READ" { FlockMode::Shared } else { FlockMode::Exclusive };
+        Some(Self { waits, mode, pid: pid.parse().ok()?, inode: inode.to_owned() })
     }
 }
 
@@ -367,7 +332,7 @@ mod tests {
         assert_eq!(ListedFlock::parse("3:  -> FLOCK  ADVISORY  WRITE 4242 fe:00:131 0 EOF"), line(true, writes));
         assert_eq!(ListedFlock::parse("3: FLOCK  ADVISORY  WRITE 4242 fe:00:131 0 EOF"), line(false, writes));
         assert_eq!(ListedFlock::parse("3: FLOCK  ADVISORY  READ  4242 fe:00:131 0 EOF"), line(false, reads));
-        for other in ["3: -> POSIX ADVISORY WRITE 4242 fe:00:131 0 EOF", "3: FLOCK ADVISORY WRITE 0 x", ""] {
+        for other in ["3: -> POSIX ADVISORY WRITE 4242 fe:00:131 0 EOF", "3: FLOCK ADVISORY WRITE x 0", ""] {
             assert_eq!(ListedFlock::parse(other), None, "{other}");
         }
     }

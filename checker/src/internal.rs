@@ -2,15 +2,12 @@
 //!
 //! Each module here shows what is public in the one of its name.
 
-pub use crate::gates::{GateHolder, Gates, Role, flock_of};
-pub use crate::look::{Look, first_bytes, look, look_all, raw};
 pub use crate::{error::Result, error::words as system_words, facts::is_process_alive, filesystem::shared_file_system};
-pub use crate::{
-    filesystem::FileKind, filesystem::FileSystem, filesystem::Reach, gate::Gate, gate::PassedOn,
-    gate_loss::GateLossCause,
-};
-pub use crate::{gate_loss::GateWatch, namespace::Member, namespace::Namespaces, on_disk::OnDisk};
-pub use crate::{opened::OpenDirectory, opened::up, place::Names, refresh::RefreshWatch, zombie::Zombie};
+pub use crate::{filesystem::FileKind, filesystem::FileSystem, filesystem::Reach, gate::Gate, gate::PassedOn};
+pub use crate::{gate_loss::GateLossCause, gate_loss::GateWatch, gates::GateHolder, gates::Gates, gates::flock_of};
+pub use crate::{gates::Role, look::Look, look::first_bytes, look::look, look::look_all, look::raw, namespace::Member};
+pub use crate::{namespace::Namespaces, on_disk::OnDisk, opened::OpenDirectory, opened::up, place::Names};
+pub use crate::{refresh::RefreshWatch, zombie::Zombie};
 
 macro_rules! shown {
     ($($module:ident)*) => {

@@ -2,8 +2,7 @@
 
 use std::{os::fd::AsFd, path::Path};
 
-use nix::fcntl::{AT_FDCWD, AtFlags};
-use nix::sys::stat::{FileStat, fstat, fstatat};
+use nix::{fcntl::AT_FDCWD, fcntl::AtFlags, sys::stat::FileStat, sys::stat::fstat, sys::stat::fstatat};
 
 use crate::{dialect::StartedAt, filesystem::FileKind};
 

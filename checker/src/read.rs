@@ -3,8 +3,7 @@
 use std::{ffi::CStr, fs::File, io, os::fd::AsFd, os::unix::ffi::OsStrExt, os::unix::fs::FileExt, path::Path};
 use std::{thread::sleep, time::Duration, time::Instant};
 
-use nix::sys::stat::{FileStat, Mode, fstat};
-use nix::{errno::Errno, fcntl::OFlag, fcntl::openat};
+use nix::{errno::Errno, fcntl::OFlag, fcntl::openat, sys::stat::FileStat, sys::stat::Mode, sys::stat::fstat};
 
 use crate::{dialect::StartedAt, error::words, filesystem::FileKind};
 

@@ -4,8 +4,8 @@
 use std::{fs, path::Path};
 
 pub use crate::database::Lead;
-use crate::{database::Database, database::NoDatabase, escape::escaped_path, git::Tracked, git::tracks};
-use crate::{database::REDIRECT, shell::Part, shell::to_type};
+use crate::database::{Database, NoDatabase, REDIRECT};
+use crate::{escape::escaped_path, git::Tracked, git::tracks, shell::Part, shell::to_type};
 
 /// Refuses a database that a redirect or a link leads to which git tracks. Git is asked only where there is one.
 /// The error is what to type; also when there is a git that does not say whether it tracks it.

@@ -32,8 +32,8 @@ use std::{os::unix::process::CommandExt, os::unix::process::ExitStatusExt, path:
 use std::{sync::Arc, sync::mpsc, thread, time::Duration, time::Instant};
 
 use nix::{errno::Errno, libc, poll::PollFd, poll::PollFlags, poll::PollTimeout, poll::poll, sys::prctl::set_name};
-use nix::{sys::signal::Signal, sys::signal::kill, sys::wait::Id, sys::wait::WaitPidFlag, sys::wait::waitid};
-use nix::{sys::stat::fstat, sys::wait::WaitStatus, unistd::Pid, unistd::close, unistd::setsid};
+use nix::{sys::signal::Signal, sys::signal::kill, sys::stat::fstat, sys::wait::Id, sys::wait::waitid};
+use nix::{sys::wait::WaitPidFlag, sys::wait::WaitStatus, unistd::Pid, unistd::close, unistd::setsid};
 
 use crate::{error::words, filesystem::FileKind, gate::Gate, gate_loss::GateLoss, gate_loss::GateWatch, process, sys};
 
@@ -138,10 +138,9 @@ impl Ended {
 
     /// The gate may have been lost shortly before the end: that counts more than how the command ended.
     fn of_work(status: io::Result<ExitStatus>, watch: Option<GateWatch>) -> Self {
-        watch.and_then(GateWatch::last_look).map_or_else(|| Self::from_status(status), Self::GateLost)
-    }
-
-    fn from_status(status: io::Result<ExitStatus>) -> Self {
+        if let Some(loss) = watch.and_then(GateWatch::last_look) {
+            return Self::GateLost(loss);
+        }
         match status {
             Ok(status) => match (status.code(), status.signal()) {
                 (Some(code), _) => Self::Exit(code),
@@ -212,16 +211,9 @@ fn run(order: &Order) -> io::Result<Ended> {
             let _ = end_group(&mut child, group);
             Ended::TimedOut
         }
-        WaitEnd::GateLost => {
-            let ended = end_group(&mut child, group);
-            Ended::of_work(ended, watch)
-        }
         // What it has started would work on, and its gate would be gone.
-        WaitEnd::Ended if was_killed(group) => {
-            let ended = end_group(&mut child, group);
-            Ended::of_work(ended, watch)
-        }
-        WaitEnd::Ended => Ended::of_work(child.wait(), watch),
+        end if end == WaitEnd::GateLost || was_killed(group) => Ended::of_work(end_group(&mut child, group), watch),
+        _ => Ended::of_work(child.wait(), watch),
     };
     drop(stopper);
     // Never a message, only its end. A write that still blocks then ends with this process.

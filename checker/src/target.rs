@@ -3,8 +3,8 @@
 
 use std::{ffi::OsStr, ffi::OsString, os::unix::ffi::OsStrExt, path::Path, path::PathBuf};
 
-use crate::{dialect::Dialect, dialect::Names, directory, escape::escaped, escape::escaped_path};
-use crate::{directory::NoDatabase, place::Place, shell::Part, shell::to_type};
+use crate::{dialect::Dialect, dialect::Names, directory, directory::NoDatabase, escape::escaped};
+use crate::{escape::escaped_path, place::Place, shell::Part, shell::to_type};
 
 /// A parsed target: a scheme, and what stands behind its colon.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! The file: opened for every line without following a link, appended to by one write.
 
-use std::{fmt, time::Instant};
-use std::{fs, fs::File, fs::Metadata, io, os::unix::fs::FileExt, os::unix::fs::FileTypeExt, path::Path};
+use std::time::Instant;
+use std::{fmt, fs, fs::File, fs::Metadata, io, os::unix::fs::FileExt, os::unix::fs::FileTypeExt, path::Path};
 use std::{path::PathBuf, sync::atomic::AtomicBool, sync::atomic::Ordering, thread::sleep, time::Duration};
 
 use nix::{errno::Errno, fcntl::OFlag, fcntl::open, sys::stat::Mode, sys::stat::fchmod, unistd::write};

@@ -10,8 +10,7 @@ use std::{io, os::fd::OwnedFd, path::PathBuf, thread::sleep, time::Duration, tim
 use nix::{errno::Errno, fcntl::AT_FDCWD, fcntl::AtFlags, fcntl::OFlag, fcntl::openat, sys::stat::fstat};
 use nix::{sys::stat::FileStat, sys::stat::Mode, sys::stat::fstatat};
 
-use super::lease::{GLANCE, Watch, watch};
-use super::{GRACE, Site, Step, recover::Recovered, rename::Moved};
+use super::{GRACE, Site, Step, lease::GLANCE, lease::Watch, lease::watch, recover::Recovered, rename::Moved};
 use crate::{decision::Watched, error::Error, error::Result, facts::Depth, facts::now, look::Judged, look::look};
 use crate::{look::Look, obstacle::Obstacle, options::Options, place::Place, read, read::Inode, read::LockFile};
 use crate::{read::Sight, verdict::Verdict};

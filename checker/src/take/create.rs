@@ -8,8 +8,8 @@ use nix::{fcntl::AT_FDCWD, sys::stat::Mode, sys::stat::fchmod, sys::stat::fstat,
 use nix::{unistd::UnlinkatFlags, unistd::fdatasync, unistd::linkat, unistd::unlinkat};
 
 use super::{Site, Step, held::Held};
-use crate::{dialect::Record, error::Error, error::Result, facts::Liveness, facts::random_id, place::Place, process};
-use crate::{filesystem::FileKind, read, read::Inode};
+use crate::{dialect::Record, error::Error, error::Result, facts::Liveness, facts::random_id, filesystem::FileKind};
+use crate::{place::Place, process, read, read::Inode};
 
 /// A lock that is written and synced, and has no name yet, or one that nobody looks at.
 pub(super) struct Draft {

@@ -6,11 +6,8 @@ use std::{path::PathBuf, time::Duration, time::Instant};
 use nix::{dir::Dir, fcntl::OFlag, fcntl::openat, sys::stat::Mode, sys::stat::fstat};
 
 use super::{Release, Site, Step, open_searchable, recover::Recovered};
-use crate::place::Place;
-use crate::read::{self, Inode, LockFile, Sight};
-use crate::{
-    dialect::Record, error::Error, error::Result, filesystem, filesystem::FileKind, gate::Gate, options::Options,
-};
+use crate::{dialect::Record, error::Error, error::Result, filesystem, filesystem::FileKind, gate::Gate};
+use crate::{options::Options, place::Place, read, read::Inode, read::LockFile, read::Sight};
 
 /// A lock that stands. It ends with [`Held::release`]; dropping it leaves the lock to its recorded process.
 #[derive(Debug)]

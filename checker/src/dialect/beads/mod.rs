@@ -29,14 +29,6 @@ const HOLDER_LIMIT: usize = 128;
 ///
 /// Serialized it has the fields as read, `started_at` in UTC with what fraction there is; the lock file's own
 /// form is [`Record::to_json`].
-///
-/// ```
-/// use beadlock_checker::internal::dialect::beads::Record;
-/// let bytes = br#"{"holder":"ci","pid":7,"hostname":"box","started_at":"2026-02-01T10:11:12Z"}"#;
-/// let record = Record::parse(bytes).unwrap();
-/// assert_eq!((record.holder.as_str(), record.pid), ("ci", 7));
-/// assert_eq!(record.started_at.to_string(), "2026-02-01T10:11:12Z");
-/// ```
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Record {
     /// The tool that holds the lock; untrusted when it comes out of a file.

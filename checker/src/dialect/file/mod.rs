@@ -12,11 +12,6 @@ const SUFFIX: &[u8] = b".lock";
 pub const WAIT: Duration = Duration::from_secs(30);
 
 /// The lock file of the file at `path`: `PATH.lock` (section 2.2 in docs/protocols/file.md).
-///
-/// ```
-/// use beadlock_checker::internal::dialect::file::lock_of;
-/// assert_eq!(lock_of("todo.json".as_ref()), std::path::Path::new("todo.json.lock"));
-/// ```
 pub fn lock_of(path: &Path) -> PathBuf {
     OsString::from_vec([path.as_os_str().as_bytes(), SUFFIX].concat()).into()
 }

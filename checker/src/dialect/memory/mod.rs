@@ -78,14 +78,6 @@ pub fn timed_out(record: &Record, limit: Duration) -> String {
 }
 
 /// The lock file's content, as read: plain data, no I/O. Serialized it has every field as it was read.
-///
-/// ```
-/// use beadlock_checker::internal::dialect::memory::Record;
-/// let bytes = br#"{"pid": 12345, "session_id": "main", "acquired_at": "2026-01-29T15:30:00.000Z",
-///     "hostname": "DESKTOP-O6IL62J", "operation": "write:tasks.json"}"#;
-/// let record = Record::parse(bytes).unwrap();
-/// assert_eq!((record.pid, record.session()), (Some(12345), "main"));
-/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Record {
     /// The holder's process; above 0.

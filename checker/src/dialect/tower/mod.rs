@@ -47,15 +47,6 @@ pub const DEFAULT_TTL: u64 = 900;
 const REQUEST_ID_LIMIT: usize = 128;
 
 /// The lock file's content, as read: plain data, no I/O.
-///
-/// ```
-/// use beadlock_checker::internal::dialect::tower::Record;
-/// let bytes = br#"{"lock_version":"v1","lock_name":"app-prod","request_id":"req_1","actor":"ci","intent":"deploy",
-///     "intent_version":"1.2.0","host_id":"box","pid":7,"created_at":"2026-02-01T10:11:12Z",
-///     "last_heartbeat_at":"2026-02-01T10:11:42Z","ttl_seconds":900}"#;
-/// let record = Record::parse(bytes, "app-prod").unwrap();
-/// assert_eq!((record.actor.as_str(), record.ttl_seconds), ("ci", 900));
-/// ```
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "lock_version", rename = "v1")]
 pub struct Record {
