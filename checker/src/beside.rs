@@ -63,8 +63,7 @@ pub fn has_said_so(ready: PipeReader) -> io::Result<()> {
     has_said_so_within(ready, START)
 }
 
-/// The same, for `limit` at most.
-/// Errors: [`io::ErrorKind::TimedOut`] when the time is over; another when it has ended without the byte.
+/// The same, for `limit` at most. `TimedOut` when the time is over; another error when it has ended without the byte.
 pub fn has_said_so_within(mut ready: PipeReader, limit: Duration) -> io::Result<()> {
     let begun = Instant::now();
     loop {

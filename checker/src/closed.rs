@@ -6,8 +6,7 @@ use nix::{errno::Errno, fcntl::AT_FDCWD, fcntl::AtFlags, unistd::AccessFlags, un
 
 use crate::{escape::escaped_path, shell::Part, shell::to_type};
 
-/// Which directory above `path` keeps this process from even looking at it, and what its owner may type. `None`: none
-/// of them does.
+/// Which directory above `path`, if any, keeps this process from looking at it, and what its owner may type.
 pub fn directory_above(path: &Path) -> Option<String> {
     let may_search =
         |dir: &Path| faccessat(AT_FDCWD, dir, AccessFlags::X_OK, AtFlags::AT_EACCESS) != Err(Errno::EACCES);

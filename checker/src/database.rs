@@ -96,8 +96,7 @@ impl Database {
         self.lead
     }
 
-    /// The database that is meant when none is named: `$BEADLOCK_TARGET`, `$BEADS_DIR`, else the nearest `.beads`
-    /// in the working directory or above.
+    /// The database when none is named: `$BEADLOCK_TARGET`, `$BEADS_DIR`, else the nearest `.beads` here or above.
     pub fn find(environment: &Environment) -> Result<Self, NoDatabase> {
         if let Some(target) = environment.target.as_ref().filter(|target| !target.is_empty()) {
             let dir = Target::parse(target).and_then(Target::into_database);
@@ -163,8 +162,7 @@ fn is_meant(dir: &Path) -> Result<bool, NoDatabase> {
     }
 }
 
-/// `dir`, named `path`, is no directory above a database: neither called `.beads` nor `$BEADS_DIR`, with a `.beads`
-/// in it.
+/// Refuses a directory above a database: one with a `.beads` in it that is neither called `.beads` nor `$BEADS_DIR`.
 fn not_above_one(dir: &Path, path: &Path, environment: &Environment) -> Result<(), NoDatabase> {
     let is_named_beads = [dir, path].iter().any(|path| path.file_name() == Some(OsStr::new(BEADS)));
     if is_beads_dir(dir, environment) || is_named_beads || !dir.join(BEADS).is_dir() {
@@ -220,8 +218,7 @@ pub fn is_own_name(name: &OsStr) -> bool {
         || [&b"daemon.lock"[..], b"daemon.pid", b"bd.sock", REDIRECT.as_bytes()].contains(&bytes)
 }
 
-/// What leads from a database's name to its directory, as it is now. Where two are the same, nothing has changed, and
-/// git need not be asked again.
+/// What leads from a database's name to its directory. Where two are the same, git need not be asked again.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Lead {
     pub(crate) link: Option<Stamp>,

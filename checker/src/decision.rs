@@ -33,8 +33,7 @@ pub struct Removed {
     pub record: Box<Record>,
     /// What proved its holder dead.
     pub reason: Reason,
-    /// The same in the document's words, of a lock that is judged by its age: `process 12345 is dead`. Untrusted;
-    /// else empty.
+    /// The same in its document's words, untrusted, for a lock that is judged by its age; else empty.
     pub why: String,
     /// How it was made sure that nobody was just taking it over.
     pub watched: Watched,
@@ -47,8 +46,7 @@ pub struct Removed {
 pub enum Watched {
     /// By a lease: an open for writing is noticed.
     ByLease,
-    /// By comparing it before and after, where no lease was to be had: two writers into the same stale file at once
-    /// can lose a claim.
+    /// By comparing it before and after, without a lease: two writers into one stale file at once can lose a claim.
     ByComparison,
 }
 
@@ -138,8 +136,7 @@ impl Decision {
 }
 
 impl Removed {
-    /// What the document of locks that are judged by their age logs of it; empty for every other, and for what was no
-    /// lock.
+    /// What the document of locks that are judged by their age logs of it; empty for every other, and what was no lock.
     pub fn breaking(&self) -> String {
         if self.why.is_empty() {
             return String::new();

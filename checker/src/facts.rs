@@ -30,8 +30,7 @@ fn first_line(path: &str, is_fit: fn(&fs::File) -> bool) -> Option<String> {
     Some(text.trim().to_owned()).filter(|line| !line.is_empty())
 }
 
-/// Only from the kernel itself: container managers mount a file of their own over it, which tells nothing about
-/// this boot.
+/// Only from the kernel itself: a file that a container manager mounts over it tells nothing about this boot.
 fn boot_id() -> Option<String> {
     first_line("/proc/sys/kernel/random/boot_id", filesystem::is_proc)
 }
@@ -86,8 +85,7 @@ pub fn now() -> StartedAt {
     StartedAt(since.unwrap_or(jiff::SignedDuration::MAX))
 }
 
-/// The time since boot, by a clock that goes on while the machine sleeps and that nobody sets; zero where there is
-/// none.
+/// The time since boot, by a clock that counts sleep and that nobody sets; zero where there is none.
 pub fn boottime() -> Duration {
     let now = nix::time::clock_gettime(nix::time::ClockId::CLOCK_BOOTTIME);
     now.map(Duration::from).unwrap_or_default()

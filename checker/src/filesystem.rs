@@ -35,8 +35,7 @@ pub(crate) fn is_proc(file: &impl AsFd) -> bool {
     FileSystem::of(file).is_ok_and(|found| found.magic == PROC)
 }
 
-/// A file system that answers the wish for a lease with EAGAIN also when nobody writes: its server has none to
-/// give just then.
+/// A file system that may refuse a lease with EAGAIN although nobody writes: its server has none to give just then.
 pub(crate) fn leases_are_its_servers(file: &impl AsFd) -> bool {
     FileSystem::of(file).is_ok_and(|found| matches!(found.name, Some("NFS" | "SMB")))
 }

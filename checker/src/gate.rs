@@ -14,8 +14,7 @@ use nix::{fcntl::OFlag, fcntl::open, sys::stat::Mode};
 use crate::sys::{self, Flock, flock, process_id};
 use crate::{error::Error, error::Result, gate_loss, gate_loss::GateLoss, gates::GateHolder, gates::Gates};
 
-/// The gate of one database, held until this is dropped. A process that is forked meanwhile has a copy of it, which
-/// opens nothing.
+/// The gate of one database, held until this is dropped. A forked process has a copy of it, which opens nothing.
 #[derive(Debug)]
 #[must_use = "dropping the gate lets it go at once"]
 pub struct Gate {
@@ -67,8 +66,7 @@ impl Gate {
         }
     }
 
-    /// Another descriptor of the same open gate: who holds it keeps the gate shut, also when this process is
-    /// gone, until either side lets go. For the runner of a cycle's command.
+    /// Another descriptor of the same open gate, for a runner: it keeps the gate shut until either side lets go.
     pub fn share(&self) -> Result<OwnedFd> {
         self.dir.try_clone().map_err(|error| Error::new("share the gate of", &self.path, error))
     }

@@ -87,8 +87,7 @@ pub(crate) fn twice(gate: impl AsFd, path: &Path) -> Option<GateLoss> {
     look(&gate, path)
 }
 
-/// Watches over the directory of a gate until it is dropped. Its descriptor is readable once the gate is lost; then
-/// [`GateWatch::loss`] says how.
+/// Watches over a gate's directory until it is dropped. Readable once the gate is lost; [`Self::loss`] says how.
 #[derive(Debug)]
 #[must_use = "dropping it ends the watch"]
 pub struct GateWatch {

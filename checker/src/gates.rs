@@ -1,9 +1,7 @@
 //! Who has a gate, or any other flock, and who waits for it, as far as `/proc` shows (Linux).
 
-use std::{
-    collections::BTreeMap, collections::HashMap, collections::HashSet, fs, iter, os::fd::AsRawFd, os::fd::OwnedFd,
-};
-use std::{os::unix::ffi::OsStrExt, os::unix::fs::MetadataExt, path::Path};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::{fs, iter, os::fd::AsRawFd, os::fd::OwnedFd, os::unix::ffi::OsStrExt, os::unix::fs::MetadataExt, path::Path};
 
 use nix::{fcntl::OFlag, fcntl::open, sys::stat};
 use serde::Deserialize;
@@ -13,8 +11,7 @@ use crate::{beside, namespace, process, process::Stat, sys::FlockMode};
 /// Every flock of this machine at one moment: one look at every process, however many gates are asked about.
 #[derive(Debug, Default)]
 pub struct Gates {
-    /// By device and inode, from `/proc/PID/fdinfo`: each process that shares the open file, and whether it has taken the
-    /// flock itself.
+    /// By device and inode, from `/proc/PID/fdinfo`: each process that shares the file, and whether it took the flock.
     holders: HashMap<(u64, u64), BTreeMap<i32, bool>>,
     /// From `/proc/locks`, which also shows other users' processes and who waits.
     lines: Vec<ListedFlock>,
@@ -109,16 +106,14 @@ pub enum Role {
         /// The daemon.
         daemon: i32,
     },
-    /// The runner or the gate keeper of a cycle's command whose daemon is gone: the gate stays shut until the command
-    /// has ended.
+    /// The same, and its daemon is gone: the gate stays shut until the command has ended.
     Orphan {
         /// The daemon that is gone.
         daemon: i32,
         /// The command.
         work: Vec<GateHolder>,
     },
-    /// A process of a cycle's command, and every process of beadlock's that had the gate is gone: it stays shut until
-    /// all such processes have ended.
+    /// A process of a cycle's command, where all of beadlock's are gone: the gate is shut until all such have ended.
     Left,
     /// Anything else: a daemon, a claim, a tool of somebody's own.
     Other,
@@ -187,8 +182,7 @@ impl StandIn {
     }
 }
 
-/// How the process `pid` has the flock on the file at `path`, which is the one with this device and inode; `None`: it
-/// has not, or that is not to be seen.
+/// How the process `pid` has the flock on the file at `path`, of this device and inode; `None`: not, or unseen.
 pub fn flock_of(pid: i32, path: &Path, inode: (u64, u64)) -> Option<FlockMode> {
     let seen = flocks(pid).find_map(|(shown, file)| (file == inode).then_some(shown.mode));
     let in_locks = || {

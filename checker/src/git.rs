@@ -50,8 +50,7 @@ pub(crate) enum Tracked {
     Unknown(String),
 }
 
-/// Whether git, started in `dir`, tracks the file `path`, which is relative to it. Upper and lower case are the same: a
-/// file system may see it so.
+/// Whether git tracks the file `path`, relative to `dir`, in upper or lower case: a file system may see both as one.
 pub(crate) fn tracks(dir: &Path, path: &Path) -> Tracked {
     tracks_within(PATIENCE, dir, path)
 }
@@ -120,8 +119,7 @@ impl Answer {
     }
 }
 
-/// Reads both streams to the end of the child. Without a thread: `hold` forks next, and a process of several threads
-/// must not.
+/// Reads both streams to the end of the child. Without a thread: `hold` forks next, and threads must not be there then.
 fn hear(child: &mut Child, patience: Duration) -> Result<Answer, String> {
     let failed = |error: io::Error| words(&error);
     let streams = [child.stdout.take().map(OwnedFd::from), child.stderr.take().map(OwnedFd::from)];

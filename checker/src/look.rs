@@ -15,11 +15,9 @@ pub struct Look {
     pub record: Option<Record>,
     /// For an unreadable lock, what a log line says of it after `lock check failed: `; else empty.
     pub detail: String,
-    /// What a file without a valid record is; `None` where the record is valid, or nothing was read. A lock by its
-    /// name, as that of a database, is never somebody's data.
+    /// What a file without a valid record is; `None` where the record is valid, or nothing was read.
     pub content: Option<Content>,
-    /// `beadlock.id` or the request id of the record, else `sha256:` and 12 digits of the bytes; `None` when nothing
-    /// could be read.
+    /// `beadlock.id`, the request id, or `sha256:` and 12 digits of the bytes; `None` when nothing could be read.
     pub id: Option<String>,
     /// The facts that the verdict rests on.
     pub facts: Option<Facts>,
@@ -30,8 +28,7 @@ pub struct Look {
 }
 
 impl RefreshWatch {
-    /// Takes note of a look. One that shows another lock, a refresh, or none that is judged by its age begins anew;
-    /// so does one that comes too long after the last.
+    /// Takes note of a look. Another lock, a refresh, no lock of this kind, or a long pause begins anew.
     pub fn see(&mut self, look: &Look) {
         let mark = look.record.as_ref().zip(look.on_disk);
         let mark = mark.and_then(|(record, file)| RefreshMark::of(record, file));
@@ -66,8 +63,7 @@ pub fn look_all<'a>(places: impl IntoIterator<Item = &'a Place>, options: &Optio
     looks
 }
 
-/// The lock file's own bytes; `None` when there is none.
-/// The error is why it cannot be read, in words. Only a regular file of at most 64 KiB is read.
+/// The bytes of the lock file, a regular one of at most 64 KiB; `None`: there is none. The error says why it is unread.
 pub fn raw(place: &Place) -> Result<Option<Vec<u8>>, String> {
     match read::open_path(&place.path()) {
         Sight::Absent => Ok(None),

@@ -6,8 +6,7 @@
 use std::path::{Component, Path, PathBuf};
 use std::{ffi::OsStr, ffi::OsString, fs, fs::File, io::Read, os::unix::ffi::OsStringExt};
 
-/// File systems that another machine or a process serves, as `/proc/self/mountinfo` names them. `fuse` has subtypes,
-/// such as `fuse.sshfs`.
+/// File systems that another machine or a process serves, by their names in `/proc`; of `fuse.sshfs` the first part.
 const REMOTE: &str = "9p afs beegfs ceph cifs coda davfs fuse fuseblk gfs2 glusterfs gpfs lustre ncpfs nfs nfs4 ocfs2 \
                       orangefs pvfs2 smb3 smbfs sshfs virtiofs vboxsf";
 

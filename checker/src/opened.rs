@@ -42,8 +42,7 @@ impl OpenDirectory {
         Ok(opened)
     }
 
-    /// The same where nothing is to be done in the directory above: that is looked at, and opened only when it is asked
-    /// for. Errors as [`Self::open`].
+    /// [`Self::open`], but the directory above is opened only when it is asked for.
     pub fn open_alone(path: &Path) -> Result<Self> {
         let is_up = |name| matches!(name, Component::ParentDir);
         if !path.is_absolute() || path.components().any(is_up) {
@@ -90,8 +89,7 @@ impl OpenDirectory {
         Self { dir, unread, stat, above: OnceCell::new(), path: path.to_owned() }
     }
 
-    /// The open directory above it, as it was found when it was opened, or at the first question.
-    /// Fails when the directory may not be searched, so that nothing is known of the one above.
+    /// The directory above, opened with it or at the first question. Fails when the directory may not be searched.
     pub fn above(&self) -> Result<BorrowedFd<'_>> {
         match self.above.get_or_init(|| up(&self.dir)) {
             Ok(above) => Ok(above.as_fd()),

@@ -15,8 +15,7 @@ pub enum Taken {
 }
 
 impl Taken {
-    /// Whether output to `path` would go to one of `locks`, or to any database's lock. Symbolic links are followed and
-    /// hard links are noticed.
+    /// Whether output to `path` would go, also by a link, to one of `locks` or to any database's lock.
     pub fn of(path: &Path, locks: &[&Path]) -> Option<Self> {
         // What it leads to may be made only later: each link of the last part counts by its name.
         let resolved = resolved(path);

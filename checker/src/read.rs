@@ -149,8 +149,7 @@ impl LockFile {
         }
     }
 
-    /// Shows `see` the whole content as it is now. A record of the usual size is not copied to the heap.
-    /// The error is words: what reading said, or that it is larger than 64 KiB.
+    /// Shows `see` the whole content as it is now, one of the usual size without the heap; else why not, in words.
     pub(crate) fn see<T>(&self, see: impl FnOnce(&[u8]) -> T) -> Result<T, String> {
         let mut usual = [0; USUAL];
         match self.fill(&mut usual, 0)? {

@@ -7,8 +7,7 @@ pub use crate::database::Lead;
 use crate::database::{Database, NoDatabase, REDIRECT};
 use crate::{escape::escaped_path, git::Tracked, git::tracks, shell::Part, shell::to_type};
 
-/// Refuses a database that a redirect or a link leads to which git tracks. Git is asked only where there is one.
-/// The error is what to type; also when there is a git that does not say whether it tracks it.
+/// Refuses a database that a redirect or a link leads to which git tracks, or may track. Git is asked only then.
 pub fn refuse_tracked(database: &Database) -> Result<(), NoDatabase> {
     let lead = database.lead();
     if lead.link.is_some()

@@ -49,12 +49,10 @@ pub fn for_shell(command: impl Into<OsString>) -> Vec<OsString> {
 /// How long a command that was asked to end may take before it is killed.
 pub const GRACE: Duration = Duration::from_secs(10);
 
-/// How long output that is still coming is read after the command has ended: a process that it left behind may
-/// have the pipe for ever.
+/// How long output is read after the command has ended: a process that it left behind may have the pipe for ever.
 const LAST_WORDS: Duration = Duration::from_millis(100);
 
-/// How long whoever reads the output may take over the end of it. The gate does not stay shut for a reader that has
-/// stopped.
+/// How long a reader may take over the end of the output. The gate does not stay shut for one that has stopped.
 const LAST_RELAY: Duration = Duration::from_secs(5);
 
 /// What to run under the gate.

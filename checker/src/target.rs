@@ -133,8 +133,7 @@ impl Place {
         Self::at_path((Scheme::Lock, Dialect::Beads), path, cwd)
     }
 
-    /// The place of a lock file at a path, by the rules of `dialect`: else as [`Place::of_lock`].
-    /// Errors as [`Place::of_lock`].
+    /// [`Place::of_lock`] by the rules of `dialect`.
     #[doc(hidden)]
     pub fn at_path((scheme, dialect): (Scheme, Dialect), path: &Path, cwd: &Path) -> Result<Self, NoDatabase> {
         let shown = scheme.shown(path);

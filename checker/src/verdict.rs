@@ -34,8 +34,7 @@ impl Verdict {
 }
 
 words! {
-    /// Why a verdict or a decision is what it is. The words are a closed list that scripts rely on
-    /// (docs/design.md#commands).
+    /// Why a verdict or a decision is what it is: a closed list that scripts rely on (docs/design.md#commands).
     pub enum Reason {
         /// No lock file.
         NoLock = "no_lock",

@@ -41,8 +41,7 @@ pub enum Outcome {
     Failure,
 }
 
-/// One line to be: an event, made at the moment it happens. What is not set is null. The fields are in the order of the
-/// document.
+/// One line to be: an event of this moment, its fields in the order of the document. What is not set is null.
 #[derive(Debug, Clone, Serialize)]
 #[must_use = "an event that is not written has not been audited"]
 pub struct Entry {

@@ -91,8 +91,7 @@ const ROUNDS: usize = 32;
 const FLAGS: OFlag =
     OFlag::O_APPEND.union(OFlag::O_CLOEXEC).union(OFlag::O_NOFOLLOW).union(OFlag::O_NONBLOCK).union(OFlag::O_NOCTTY);
 
-/// Opens the file for appending, or makes it. Reading is for [`is_torn`]; a process that may not read
-/// it writes without.
+/// Opens the file for appending, or makes it; also for reading, where that is allowed, for [`is_torn`].
 fn open_file(path: &Path) -> io::Result<File> {
     for _ in 0..ROUNDS {
         // To open a FIFO or a device is to do something to it already.

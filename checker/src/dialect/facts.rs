@@ -31,8 +31,7 @@ pub struct Facts {
     pub liveness: Liveness,
     /// What proves more; `None` unless asked for.
     pub proof: Option<Proof>,
-    /// For how long the lock has been seen to stay unrefreshed, by a clock that nobody sets; zero unless earlier
-    /// looks are known.
+    /// For how long the lock was seen to stay unrefreshed, by a clock that nobody sets; zero without earlier looks.
     pub unrefreshed: Duration,
 }
 
@@ -54,8 +53,7 @@ pub struct Proof {
 pub enum Depth {
     /// What the protocol asks for: host, machine, boot, namespace, `kill(pid, 0)`.
     Protocol,
-    /// Also what proves a death that ESRCH cannot show, but for `namespace_gone`; several reads of `/proc` and one
-    /// statfs, however many processes there are.
+    /// Also what proves a death that ESRCH cannot show, but for `namespace_gone`: some reads of `/proc` and one statfs.
     Witnesses,
     /// Also `namespace_gone`, which asks every process.
     Proof,

@@ -214,8 +214,7 @@ impl Record {
         self.lock().common().holder
     }
 
-    /// The recorded process; 0 where there is none. That of a named lock is shown to people, and never asked or
-    /// signalled.
+    /// The recorded process; 0 where there is none. That of a named lock is for people: never asked, never signalled.
     pub fn pid(&self) -> i64 {
         self.lock().common().pid
     }
@@ -225,8 +224,7 @@ impl Record {
         self.lock().common().hostname
     }
 
-    /// When the lock was acquired: `started_at`, `created_at`, or `acquired_at`, which every refresh changes. `None`:
-    /// it does not say.
+    /// When the lock was acquired: `started_at`, `created_at`, or `acquired_at`, which each refresh changes.
     pub fn started_at(&self) -> Option<StartedAt> {
         self.lock().common().started_at
     }

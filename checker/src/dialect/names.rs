@@ -71,8 +71,7 @@ impl Names {
         crate::escape::escaped(&self.aside.to_string_lossy()).to_string()
     }
 
-    /// What an unfinished lock of `process` is called where there are no unnamed files; `random` is 8 lower-case hex
-    /// digits.
+    /// The name of an unfinished lock of `process`, where it needs one; `random` is 8 lower-case hex digits.
     pub(crate) fn draft(&self, process: u32, random: &str) -> CString {
         self.with(&format!(".tmp-{process}-{random}"))
     }
@@ -94,8 +93,7 @@ impl Names {
         draft(name.to_bytes()).and_then(|(lock, process)| (lock == self.lock.to_bytes()).then_some(process))
     }
 
-    /// The lock whose side file or unfinished lock a file called `name` would be taken for. A lock must not have such a
-    /// name.
+    /// The lock whose side file or unfinished lock a file of this name would be; so no lock may be called so.
     pub fn belongs_to(name: &OsStr) -> Option<&OsStr> {
         let bytes = name.as_bytes();
         let of_aside = bytes.strip_suffix(b".aside");
@@ -104,8 +102,7 @@ impl Names {
     }
 }
 
-/// Reads `LOCK.tmp-PID-` and 8 lower-case hex digits, as [`Names::draft`] writes it and nothing else: what looks only
-/// like it may be somebody's.
+/// Reads what [`Names::draft`] writes, and nothing else: what only looks like it may be somebody's file.
 fn draft(name: &[u8]) -> Option<(&[u8], i64)> {
     const TMP: &[u8] = b".tmp-";
     let (rest, random) = name.split_at_checked(name.len().checked_sub(8)?)?;

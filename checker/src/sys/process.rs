@@ -5,8 +5,7 @@ use std::{io, mem::MaybeUninit, os::fd::FromRawFd, os::fd::OwnedFd, sync::atomic
 
 use nix::errno::Errno;
 
-/// A descriptor that becomes readable when the process ends (`pidfd_open(2)`, Linux 5.3).
-/// Errors: ESRCH when there is no such process, ENOSYS on older kernels.
+/// A descriptor that becomes readable when the process ends (`pidfd_open(2)`, Linux 5.3); ESRCH, ENOSYS before that.
 pub fn pidfd_open(pid: i32) -> io::Result<OwnedFd> {
     // SAFETY: pidfd_open takes two integers.
     let fd = Errno::result(unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) })?;
@@ -24,8 +23,7 @@ pub enum ChildEnd {
     Killed(i32),
 }
 
-/// The child `pid`, or any child, that has ended, and how; it stays unreaped. `Ok(None)`: none has.
-/// Errors: ECHILD when there is no such child, ended or not.
+/// The child `pid`, or any child, that has ended, and how; it stays unreaped. ECHILD: there is no such child.
 pub fn ended_child(pid: Option<i32>) -> nix::Result<Option<(i32, ChildEnd)>> {
     let (kind, id) = pid.map_or((libc::P_ALL, 0), |pid| (libc::P_PID, pid.unsigned_abs()));
     let flags = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;

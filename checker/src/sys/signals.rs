@@ -36,8 +36,7 @@ pub fn exit_at_once(code: i32) -> ! {
     unsafe { libc::_exit(code) }
 }
 
-/// Runs `callback` when this process ends by `exit` or by the end of `main`: in whichever thread that is, beside the
-/// others, which run on. A forked child inherits it.
+/// Runs `callback` at `exit` or the end of `main`, while other threads run on. A forked child inherits it.
 pub fn at_exit(callback: extern "C" fn()) -> io::Result<()> {
     // SAFETY: `callback` is a function of this program, and a panic in it cannot unwind out of it.
     match unsafe { libc::atexit(callback) } {

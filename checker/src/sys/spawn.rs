@@ -147,8 +147,7 @@ impl AsFd for Starting {
     }
 }
 
-/// What `command` starts begins in this directory, wherever its path leads by now. The descriptor may be one for
-/// look-ups alone.
+/// What `command` starts begins in this directory, whose descriptor may be one for look-ups alone.
 pub fn start_in(command: &mut Command, dir: OwnedFd) {
     let enter = move || Ok(fchdir(&dir)?);
     // SAFETY: between fork and exec it calls only fchdir(2), which may be called there, on a descriptor that the

@@ -84,8 +84,7 @@ impl Seen {
         &self.look
     }
 
-    /// What is judged now is what was looked at: a record by its content; what is none by its file as well, since
-    /// all empty files are alike.
+    /// What is judged now is what was looked at: by its content, and without a record by its file as well.
     fn is(&self, judged: &Judged, stat: &FileStat) -> bool {
         let same_words =
             judged.id == self.look.id && judged.record == self.look.record && judged.detail == self.look.detail;
@@ -99,8 +98,7 @@ impl Seen {
             }
     }
 
-    /// Watches what lies aside to the end of the grace. True: nobody has opened it for writing, or it looks as it was
-    /// approved, from the start to the end.
+    /// Watches what lies aside for the grace. True: nobody has opened it for writing, or it looks as it was approved.
     fn is_unbroken(&self, watching: Option<&Watch<'_>>, approved: &Approved) -> bool {
         match (watching, &approved.content, &self.pin) {
             (Some(watch), Some(content), _) => watch.unbroken_for(GRACE, content),

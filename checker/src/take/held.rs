@@ -130,8 +130,7 @@ impl Held {
         }
     }
 
-    /// The path leads to another directory. A path that leads nowhere, or to a file, shows no
-    /// replacement: the directory may have been renamed.
+    /// The path leads to another directory. One that leads nowhere shows none: the directory may have been renamed.
     pub(super) fn is_replaced(&self) -> bool {
         let there = nix::sys::stat::stat(self.place.dir());
         there.is_ok_and(|stat| FileKind::of(&stat) == FileKind::Directory && Inode::of(&stat) != self.dir_inode())
@@ -179,8 +178,7 @@ impl Held {
 }
 
 impl<H: FnMut(Step)> Site<'_, H> {
-    /// Becomes the guard of the claim with this id, which another process has made: to release it. A lock that a
-    /// crash has left aside is put back first.
+    /// Becomes the guard of another process's claim with this id. A lock that a crash has left aside is put back first.
     pub fn adopt(&mut self, id: &str) -> Result<Adopted> {
         for _ in 0..super::ROUNDS {
             match self.recover(None)? {
@@ -221,8 +219,7 @@ impl<H: FnMut(Step)> Site<'_, H> {
         Ok(Adopted::Held(held))
     }
 
-    /// For how long at least the lock file has been as it is: since its link, or since its last
-    /// change. By this machine's clock; none where another one writes the times.
+    /// For how long the lock file has been as it is, at least; zero where another machine's clock writes the times.
     fn untouched_for(&self, file: &LockFile) -> Duration {
         /// The kernel's times are of its last tick, at least 100 of which make a second.
         const TICK: Duration = Duration::from_millis(10);

@@ -34,8 +34,7 @@ pub(super) struct Watch<'f> {
     lease: Option<Lease<'f>>,
 }
 
-/// Puts `file` under watch: by a lease if `leases` allows and the kernel grants one. `None`: somebody has the file open
-/// for writing.
+/// Puts `file` under watch, with a lease if allowed and granted. `None`: somebody has the file open for writing.
 pub(super) fn watch(file: &LockFile, leases: bool) -> Option<Watch<'_>> {
     let lease = match leases.then(|| Lease::to_read(file)) {
         Some(Ok(lease)) => Some(lease),
@@ -47,8 +46,7 @@ pub(super) fn watch(file: &LockFile, leases: bool) -> Option<Watch<'_>> {
 }
 
 impl Watch<'_> {
-    /// Watches the file, whose content is `content`, for `grace`. True: nobody has opened it for writing (with a
-    /// lease), or it looks the same as at the start (without).
+    /// Watches the file for `grace`. True: under a lease nobody has opened it for writing, else it looks the same.
     pub(super) fn unbroken_for(&self, grace: Duration, content: &[u8]) -> bool {
         self.unchanged_for(grace) && (self.lease.is_some() || self.file.read().is_ok_and(|now| now == content))
     }

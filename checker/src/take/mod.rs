@@ -39,16 +39,14 @@ pub use heartbeat::Heartbeat;
 pub use held::{Adopted, Held, Whereabouts};
 pub use release::Release;
 
-/// For how long a lock that moved aside is watched: longer than a throttled container stands still inside one
-/// `open` whose path lookup came before the move.
+/// For how long a lock is watched aside: longer than a throttled container stands still inside one `open`.
 const GRACE: Duration = Duration::from_millis(100);
 /// For how long a lock that somebody else is just changing is looked at again before the answer is "in progress".
 const CONTENTION: Duration = Duration::from_millis(50);
 /// How often somebody may put another dead lock in the way before the answer is "in progress".
 const ROUNDS: usize = 32;
 
-/// Which mechanisms may be used. Whatever a kernel or file system refuses falls back by itself; tests take the
-/// portable ones on purpose.
+/// Which mechanisms may be used; what the system refuses falls back by itself. Tests take the portable ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Means {
     /// File leases; else contents and times are compared.
@@ -116,8 +114,7 @@ pub(crate) fn not_removed(record: Option<Box<Record>>, names: &Names, why: impl 
 }
 
 impl<'a> Site<'a> {
-    /// Where the gate is held. Of the options, `dry_run` is not heeded: a check and
-    /// [`look`](crate::look::look) are what changes nothing.
+    /// Where the gate is held. `dry_run` is not heeded: a check and [`look`](crate::look::look) change nothing.
     pub fn new(gate: &'a Gate, options: &Options) -> Self {
         let (dir, path, names, options) = (gate.as_fd(), gate.path(), Names::BEADS, *options);
         Self { dir, path, names, gated: true, options, means: Means::BEST, hook: |_| {} }
@@ -298,8 +295,7 @@ enum SettleRound {
     Contended,
 }
 
-/// The points between the steps, for tests that make a bad interleaving happen every time
-/// (docs/design.md#changing-a-lock-file).
+/// The points between the steps, where tests interleave (docs/design.md#changing-a-lock-file).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Step {

@@ -12,8 +12,7 @@ use super::parse::is_field;
 pub enum Content {
     /// Nothing is in it.
     Empty,
-    /// A record that is cut off, or in which something is wrong; or nothing but blanks and NULs, which a crash of the
-    /// machine leaves.
+    /// A record that is cut off or wrong; or only blanks and NULs, which a crash of the machine leaves.
     Record,
     /// Anything else: somebody's data.
     Data,

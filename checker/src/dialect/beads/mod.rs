@@ -86,8 +86,7 @@ impl Record {
         Err(Rejected::Invalid(words))
     }
 
-    /// The lock file that beadlock writes: the document's five fields in its order, then `beadlock`, indented by
-    /// two spaces, the time in whole seconds, a newline at the end.
+    /// The lock file that beadlock writes: the document's fields in its order, then `beadlock`; whole seconds.
     pub fn to_json(&self) -> String {
         pretty(&Self { started_at: self.started_at.in_whole_seconds(), ..self.clone() })
     }

@@ -27,14 +27,12 @@ pub fn timed_out(limit: Duration) -> String {
     format!("Failed to acquire lock (timeout after {}s)", limit.as_secs_f64())
 }
 
-/// What is said where somebody has the lock, and nobody waits for it (section 7.2 in docs/protocols/file.md). `file` is
-/// as it was named, fit for a line.
+/// What is said of a lock that somebody has (section 7.2 in docs/protocols/file.md); `file` is fit for a line.
 pub fn held(file: &str) -> String {
     format!("Cannot acquire lock on {file} (another process may be active)")
 }
 
-/// What names a claim, there being no record: the lock file's device and inode, and the process that holds its flock.
-/// `Display` and `FromStr` have it as `DEV:INODE:PID`.
+/// The name of a claim without a record, as `DEV:INODE:PID`: of the lock file, and of the process that has its flock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct LockId {
     /// The device that the lock file is on.

@@ -18,7 +18,7 @@ use serde_json::{Map, Value, json};
 use super::{Common, Dialect, LockRecord, Names, Properties, beads, facts::Depth, facts::Facts, json::pretty};
 use super::{RefreshSign, Rewrite, Rules, Verdict, WantedFacts};
 pub use super::{beads::Mark, json::Rejected, time::StartedAt};
-pub use judge::{Evidence, evidence, fresh_for, is_old, judge};
+pub use judge::{evidence, fresh_for, is_old, judge};
 
 use crate::escape::escaped;
 
@@ -209,7 +209,7 @@ impl LockRecord for Record {
     }
 
     fn removed_words(&self, facts: &Facts, limits: &Limits) -> String {
-        evidence(self, facts, limits).map(|evidence| evidence.to_string()).unwrap_or_default()
+        evidence(self, facts, limits).map(|(_, words)| words).unwrap_or_default()
     }
 }
 

@@ -17,7 +17,7 @@ use super::facts::{Depth, Facts};
 use super::{Common, Dialect, LockRecord, Names, Properties, Rewrite, Rules, Verdict, WantedFacts, json::pretty};
 pub use super::{json::Rejected, time::StartedAt};
 pub use judge::{fresh_for, judge, silence};
-pub use name::{LockName, NameError};
+pub use name::LockName;
 
 pub(super) const PROPERTIES: Properties = Properties {
     // A named lock is its user's alone.
@@ -79,8 +79,7 @@ pub struct Record {
 }
 
 impl Record {
-    /// The lock file that beadlock writes: the fields in the document's order, indented by two spaces, times in whole
-    /// seconds, a newline at the end.
+    /// The lock file that beadlock writes: the fields in the document's order, times in whole seconds.
     pub fn to_json(&self) -> String {
         pretty(&Self {
             created_at: self.created_at.in_whole_seconds(),
@@ -157,8 +156,7 @@ pub fn answer_stale(record: &Record, age: Duration) -> Value {
     })
 }
 
-/// What makes the record in `bytes` say that its last heartbeat was at `now`, in whole seconds; `None` when there is
-/// none to be found.
+/// What makes the record in `bytes` say that its last heartbeat was `now`; `None` when it says none.
 pub fn rewrite(bytes: &[u8], now: StartedAt) -> Option<Rewrite> {
     Rewrite::of(bytes, "last_heartbeat_at", now.in_whole_seconds().to_string())
 }

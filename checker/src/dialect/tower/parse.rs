@@ -38,7 +38,7 @@ impl Record {
         if lock_name != name {
             return Err(invalid(format!("lock_name must be {} (got {})", escaped(name), shown(&lock_name))));
         }
-        let lock_name = LockName::parse(&lock_name).map_err(|error| invalid(error.to_string()))?;
+        let lock_name = LockName::parse(&lock_name).map_err(invalid)?;
         let request_id = found.string("request_id")?;
         if !request_id_is_fit(&request_id) {
             let rule = "request_id must be 1 to 128 characters of A-Z, a-z, 0-9, '.', '_' and '-'";
