@@ -200,7 +200,7 @@ fn flocks(pid: i32) -> impl Iterator<Item = (ListedFlock, (u64, u64))> {
     let infos = fs::read_dir(format!("/proc/{pid}/fdinfo")).into_iter().flatten().flatten();
     infos.filter_map(move |info| {
         let text = fs::read_to_string(info.path()).ok()?;
-        let shown = text.lines().find_map(|line| ListedFlock::parse(line.strip_prefix("lock:")?))?;
+        let shown = text.lines().find_map(|line| ListedFlock::parse(line.strip_prefix("lock")?.strip_prefix(':')?))?;
         let meta = fs::metadata(format!("/proc/{pid}/fd/{}", info.file_name().to_string_lossy())).ok()?;
         Some((shown, (meta.dev(), meta.ino())))
     })

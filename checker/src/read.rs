@@ -1,6 +1,6 @@
 //! The only way a lock file is read: bounded, never blocking, never following a link (docs/design.md#reading).
 
-use std::{ffi::CStr, fs::File, io, os::fd::AsFd, os::unix::ffi::OsStrExt, os::unix::fs::FileExt, path::Path};
+use std::{ffi::CStr, fs::File, io, iter, os::fd::AsFd, os::unix::ffi::OsStrExt, os::unix::fs::FileExt, path::Path};
 use std::{thread::sleep, time::Duration, time::Instant};
 
 use nix::{errno::Errno, fcntl::OFlag, fcntl::openat, sys::stat::FileStat, sys::stat::Mode, sys::stat::fstat};
@@ -92,17 +92,15 @@ pub(crate) fn with_path<T>(dir: &Path, name: &CStr, call: impl FnOnce(&CStr) -> 
     let length = dir.len() + slash.len() + name.len();
     let mut usual = [0; USUAL_PATH];
     let mut long = Vec::new();
-    let path = if let Some(path) = usual.get_mut(..length) {
-        let mut rest = &mut *path;
-        for part in parts {
-            let (mine, others) = rest.split_at_mut(part.len());
-            mine.copy_from_slice(part);
-            rest = others;
+    let path = match usual.get_mut(..length) {
+        Some(path) => {
+            iter::zip(path.iter_mut(), parts.into_iter().flatten()).for_each(|(to, byte)| *to = *byte);
+            &*path
         }
-        &*path
-    } else {
-        long.extend(parts.into_iter().flatten());
-        &long
+        None => {
+            long.extend(parts.into_iter().flatten());
+            &long
+        }
     };
     CStr::from_bytes_with_nul(path).map(call).map_err(|_| Errno::EINVAL)
 }

@@ -47,8 +47,7 @@ impl Scheme {
 
     /// With its colon: `memory:`.
     pub fn prefix(self) -> &'static str {
-        let [prefix, ..] = self.words();
-        prefix
+        self.words()[0]
     }
 
     fn shown(self, path: &Path) -> String {
@@ -63,11 +62,7 @@ impl Scheme {
 
     /// `beads:DIR, lock:PATH, …`: the whole list, for a message.
     fn list() -> String {
-        let one = |scheme: Self| {
-            let [prefix, rest, _] = scheme.words();
-            format!("{prefix}{rest}")
-        };
-        Self::ALL.map(one).join(", ")
+        Self::ALL.map(|scheme| scheme.words()[..2].concat()).join(", ")
     }
 }
 
@@ -84,8 +79,7 @@ impl Target {
             },
         };
         if rest.is_empty() {
-            let [.., example] = scheme.words();
-            return Err(NoDatabase::usage(example.to_owned()));
+            return Err(NoDatabase::usage(scheme.words()[2].to_owned()));
         }
         Ok(Self { scheme, rest: PathBuf::from(OsStr::from_bytes(rest)) })
     }
@@ -126,7 +120,9 @@ fn unknown_scheme(text: &OsStr, scheme: &[u8]) -> NoDatabase {
 
 impl Place {
     /// The place of `lock:PATH`, with `path` relative to `cwd`: its directory without links, the file's name as it is.
-    /// Fails when the directory is not there or cannot be reached, and for a name that is no lock's: one that can only
+    ///
+    /// # Errors
+    /// When the directory is not there or cannot be reached, and for a name that is no lock's: one that can only
     /// be a directory's (`run/`), ends like a side file's or an unfinished lock's of another lock, or is longer than
     /// [`Names::LIMIT`] (exit 2). A directory that lies where the lock would is unreadable, as in a database.
     pub fn of_lock(path: &Path, cwd: &Path) -> Result<Self, NoDatabase> {

@@ -53,9 +53,7 @@ impl Database {
         let path = quoted_path(&unambiguous(self.nearest(environment)));
         let meant = match suggest {
             Suggest::Path => path,
-            Suggest::PathOrScheme => {
-                format!("{}, or {path}", quoted(&Target::lock_of_directory(&self.typed)))
-            }
+            Suggest::PathOrScheme => format!("{}, or {path}", quoted(&Target::lock_of_directory(&self.typed))),
         };
         Some(NoDatabase::usage(format!(
             "{} is not a beads database (it has no *.db, *.sqlite*, *.jsonl or redirect); did you mean {meant}?",
@@ -70,13 +68,12 @@ impl Database {
         suggest: Suggest,
         environment: &Environment,
     ) -> Result<Self, NoDatabase> {
-        match directories {
-            Directories::Any => Ok(self),
-            Directories::LikeOne => match self.doubt(suggest, environment) {
-                Some(doubt) => Err(doubt.with(" --any-directory insists")),
-                None => Ok(self),
-            },
+        if directories == Directories::LikeOne
+            && let Some(doubt) = self.doubt(suggest, environment)
+        {
+            return Err(doubt.with(" --any-directory insists"));
         }
+        Ok(self)
     }
 
     /// The `.beads` that lies nearest above the directory, as it is typed from here; else the one that could lie in it.

@@ -2,7 +2,7 @@
 
 use std::{io, sync::atomic::AtomicU32, sync::atomic::Ordering};
 
-use nix::sys::signal::{SigHandler, SigSet, SigmaskHow, Signal, signal, sigprocmask};
+use nix::sys::signal::{SigHandler, SigSet, Signal, signal};
 use nix::{errno::Errno, unistd::getpid};
 
 /// Gives signals their default action again. SIGCHLD: ended children stay as zombies until they are waited for.
@@ -24,9 +24,7 @@ pub fn ignore(ignored: Signal) -> io::Result<()> {
 /// Ends this process by `signal` with its default action, so that a shell sees what happened.
 pub fn die_of(dying: Signal) {
     let _ = default_actions(&[dying]);
-    let mut set = SigSet::empty();
-    set.add(dying);
-    let _ = sigprocmask(SigmaskHow::SIG_UNBLOCK, Some(&set), None);
+    let _ = SigSet::from(dying).thread_unblock();
     let _ = nix::sys::signal::raise(dying);
 }
 
