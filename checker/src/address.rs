@@ -1,13 +1,9 @@
 //! Where an agent is asked how it fares: a TCP address or a Unix socket, as `--listen` and `status --agent` take it.
 
-use std::ffi::{OsStr, OsString};
-use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::{ffi::OsStr, ffi::OsString, fmt, os::unix::ffi::OsStrExt, path::Path, path::PathBuf};
 
-use crate::escape::escaped_path;
-use crate::shell::Part;
+use crate::{escape::escaped_path, shell::Part};
 
 /// The most bytes of a socket's path that the kernel takes.
 const LONGEST: usize = 107;

@@ -4,22 +4,12 @@
 //! The command line of a helper of `beadlock` has three words: what it does, for `ps`; [`HELPER`]; and its request as
 //! one JSON value, an object whose only key is the kind of the helper.
 
-use std::ffi::CStr;
-use std::fs::{self, File};
-use std::io::{self, PipeReader, Read, Write};
-use std::os::fd::{AsFd, RawFd};
-use std::os::unix::process::CommandExt;
-use std::path::Path;
-use std::process::Command;
-use std::time::{Duration, Instant};
+use std::{ffi::CStr, fs, fs::File, io, io::PipeReader, io::Read, io::Write, os::fd::AsFd, os::fd::RawFd};
+use std::{os::unix::process::CommandExt, path::Path, process::Command, time::Duration, time::Instant};
 
-use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::prctl::set_name;
-use nix::sys::signal::SigSet;
-use nix::unistd::{chdir, close, dup2_stdout, setsid};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use nix::{errno::Errno, poll::PollFd, poll::PollFlags, poll::PollTimeout, poll::poll, sys::prctl::set_name};
+use nix::{sys::signal::SigSet, unistd::chdir, unistd::close, unistd::dup2_stdout, unistd::setsid};
+use serde::{Serialize, de::DeserializeOwned};
 
 /// The hidden first argument of the runner of a cycle's command.
 pub const RUNNER: &str = "__run-cycle";
@@ -30,21 +20,14 @@ pub const HELPER: &str = "__helper";
 /// The running binary, for itself and for its children until they execute another.
 pub const THIS: &str = "/proc/self/exe";
 
-/// How long one may take until it is at work.
 const START: Duration = Duration::from_secs(10);
 
-/// The command line of a helper: what it does, [`HELPER`] and its request.
-///
-/// # Errors
-/// When the request has no form in JSON.
+/// The command line of a helper: what it does, [`HELPER`] and its request. Fails when the request has no form in JSON.
 pub fn helper_words(title: &str, request: &impl Serialize) -> io::Result<[String; 3]> {
     Ok([title.to_owned(), HELPER.to_owned(), serde_json::to_string(request)?])
 }
 
-/// A helper, ready to be started.
-///
-/// # Errors
-/// When the running binary cannot be found, and as [`helper_words`].
+/// A helper, ready to be started. Fails when the running binary cannot be found, and as [`helper_words`].
 pub fn helper(title: &str, request: &impl Serialize) -> io::Result<Command> {
     let [title, first, request] = helper_words(title, request)?;
     let mut command = this_program()?;
@@ -52,10 +35,7 @@ pub fn helper(title: &str, request: &impl Serialize) -> io::Result<Command> {
     Ok(command)
 }
 
-/// The running binary, to be started again.
-///
-/// # Errors
-/// When it cannot be found.
+/// The running binary, to be started again. Fails when it cannot be found.
 pub fn this_program() -> io::Result<Command> {
     let this = Path::new(THIS);
     // Where there is no /proc; the first finds the binary also after it was replaced.
@@ -67,24 +47,23 @@ pub fn this_program() -> io::Result<Command> {
 
 /// The request of the helper process `pid`. `None`: it is not a helper of this kind. Untrusted.
 pub fn request_of<R: DeserializeOwned>(pid: i32) -> Option<R> {
-    let line = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
-    let mut words = line.split(|byte| *byte == 0).skip(1);
-    words.next().filter(|first| *first == HELPER.as_bytes())?;
-    serde_json::from_slice(words.next()?).ok()
+    serde_json::from_slice(&argument_of(pid, HELPER)?).ok()
 }
 
-/// Waits for the one byte, for 10 s at most.
-///
-/// # Errors
-/// When it has ended without it, or the time is over.
+/// What follows the hidden first argument `first` on the command line of the process `pid`. `None`: it has another.
+pub(crate) fn argument_of(pid: i32, first: &str) -> Option<Vec<u8>> {
+    let line = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+    let mut words = line.split(|byte| *byte == 0).skip(1);
+    words.next().filter(|word| *word == first.as_bytes())?;
+    words.next().map(<[u8]>::to_vec)
+}
+
+/// Waits for the one byte, for 10 s at most. Fails when it has ended without it, or the time is over.
 pub fn has_said_so(ready: PipeReader) -> io::Result<()> {
     has_said_so_within(ready, START)
 }
 
-/// The same, for `limit` at most.
-///
-/// # Errors
-/// [`io::ErrorKind::TimedOut`] when the time is over; another when it has ended without the byte.
+/// The same, for `limit` at most. `TimedOut` when the time is over; another error when it has ended without the byte.
 pub fn has_said_so_within(mut ready: PipeReader, limit: Duration) -> io::Result<()> {
     let begun = Instant::now();
     loop {

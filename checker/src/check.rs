@@ -1,23 +1,11 @@
 //! The check at the start of a cycle, for daemons without cycles of their own (docs/design.md#the-beads-rule), and
 //! [`Cycle`] (docs/design.md#the-gate).
 
-use std::io::ErrorKind;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::Path;
-use std::time::Duration;
+use std::{io::ErrorKind, os::fd::AsFd, os::fd::BorrowedFd, os::fd::OwnedFd, path::Path, time::Duration};
 
-use crate::decision::{Decision, Proceed, Skip};
-use crate::dialect::Record;
-use crate::error::Error;
-use crate::gate::Gate;
-use crate::gate_loss::GateLoss;
-use crate::look::Judged;
-use crate::opened::OpenDirectory;
-use crate::options::Options;
-use crate::place::{Names, Place};
-use crate::read::{self, Sight};
-use crate::take::{Settled, Site, failed_to};
-use crate::verdict::Reason;
+use crate::{decision::Decision, decision::Proceed, decision::Skip, dialect::Record, error::Error, gate::Gate};
+use crate::{gate_loss::GateLoss, look::Judged, opened::OpenDirectory, options::Options, place::Names, place::Place};
+use crate::{read, read::Sight, take::Settled, take::Site, take::not_removed, verdict::Reason};
 
 /// For how long a check that must change a lock file waits for the gate.
 const GATE_PATIENCE: Duration = Duration::from_millis(50);
@@ -56,7 +44,6 @@ fn decide(dir: &Path, names: &Names, options: &Options) -> Decision {
     }
 }
 
-/// Where a look without the gate looks.
 #[derive(Clone, Copy)]
 enum Where<'a> {
     /// At a path: one call for each look.
@@ -127,8 +114,7 @@ fn plain(dir: Where<'_>, names: &Names, options: &Options) -> Plain {
 /// Without the gate nothing is removed.
 fn no_gate(names: &Names, record: Option<Box<Record>>, error: &Error) -> Decision {
     let why = if error.means_no_gate() { "no gate".to_owned() } else { error.to_string() };
-    let detail = failed_to(record.is_some(), names, &why);
-    Decision::Skip(Skip::CheckFailed { reason: Reason::RemovalFailed, detail, record })
+    Decision::Skip(not_removed(record, names, why))
 }
 
 #[doc(hidden)]
@@ -164,18 +150,6 @@ pub struct Cycle {
 
 impl Cycle {
     /// Takes the gate without waiting, recovers what a crash left, checks. `dir` is taken as it is.
-    ///
-    /// ```
-    /// # let dir = std::env::temp_dir();
-    /// use beadlock_checker::{Cycle, Entered};
-    /// match Cycle::enter(&dir) {
-    ///     Entered::Cycle(cycle) => {
-    ///         // … sync …
-    ///         cycle.leave();
-    ///     }
-    ///     Entered::Skipped(decision) => println!("{decision}"),
-    /// }
-    /// ```
     pub fn enter(dir: impl AsRef<Path>) -> Entered {
         Self::enter_with(dir.as_ref(), &Options::default())
     }

@@ -1,18 +1,12 @@
 //! What EACCES may mean beside the file's own permissions: a directory above it that this process may not search.
 
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
-use nix::errno::Errno;
-use nix::fcntl::{AT_FDCWD, AtFlags};
-use nix::unistd::{AccessFlags, faccessat};
+use nix::{errno::Errno, fcntl::AT_FDCWD, fcntl::AtFlags, unistd::AccessFlags, unistd::faccessat};
 
-use crate::escape::escaped_path;
-use crate::shell::{Part, to_type};
+use crate::{escape::escaped_path, shell::Part, shell::to_type};
 
-/// Which directory above `path` keeps this process from even looking at it, and what its owner may type. `None`: none
-/// of them does.
+/// Which directory above `path`, if any, keeps this process from looking at it, and what its owner may type.
 pub fn directory_above(path: &Path) -> Option<String> {
     let may_search =
         |dir: &Path| faccessat(AT_FDCWD, dir, AccessFlags::X_OK, AtFlags::AT_EACCESS) != Err(Errno::EACCES);

@@ -1,28 +1,19 @@
 //! Which database is meant: by name, by the environment, or the nearest `.beads` up the tree (docs/design.md#targets).
 
-use std::ffi::{OsStr, OsString};
-use std::fs;
-use std::io;
-use std::os::fd::AsFd;
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::{ffi::OsStr, ffi::OsString, fs, io, os::fd::AsFd, os::unix::fs::MetadataExt, path::Path, path::PathBuf};
 
-use crate::directory;
-use crate::error::words;
-use crate::escape::escaped_path;
-use crate::lead::Lead;
-pub use crate::lead::REDIRECT;
-pub use crate::no_database::NoDatabase;
-use crate::read::{self, Sight};
+pub use crate::directory::NoDatabase;
 use crate::shell::{Part, to_type};
-use crate::target::Target;
+use crate::{directory, error::words, escape::escaped_path, read, read::Sight, target::Target};
 
 mod likeness;
 
 pub use likeness::{Directories, Suggest};
 
-/// What the directory of a database is called.
 const BEADS: &str = ".beads";
+
+/// The file in a database that says that it is elsewhere.
+pub const REDIRECT: &str = "redirect";
 
 /// What the environment says of it; gathered where the command line is read.
 #[derive(Debug, Clone, Default)]
@@ -46,18 +37,14 @@ pub struct Database {
     pub named: PathBuf,
     /// The same as it was typed, absolute; a link in its place leads to `named`.
     pub(crate) at: PathBuf,
-    /// What led from `at` to `dir`.
     lead: Lead,
-    /// The path that was named.
     typed: PathBuf,
     inode: (u64, u64),
 }
 
 impl Database {
     /// The database in the directory `path`, a redirect followed once.
-    ///
-    /// # Errors
-    /// When it does not exist, is no directory, cannot be reached, or is the directory above a database.
+    /// Fails when it does not exist, is no directory, cannot be reached, or is the directory above a database.
     pub fn named(path: &Path, environment: &Environment) -> Result<Self, NoDatabase> {
         let shown = escaped_path(path);
         let absolute = environment.cwd.join(path);
@@ -109,8 +96,7 @@ impl Database {
         self.lead
     }
 
-    /// The database that is meant when none is named: `$BEADLOCK_TARGET`, `$BEADS_DIR`, else the nearest `.beads`
-    /// in the working directory or above.
+    /// The database when none is named: `$BEADLOCK_TARGET`, `$BEADS_DIR`, else the nearest `.beads` here or above.
     pub fn find(environment: &Environment) -> Result<Self, NoDatabase> {
         if let Some(target) = environment.target.as_ref().filter(|target| !target.is_empty()) {
             let dir = Target::parse(target).and_then(Target::into_database);
@@ -176,8 +162,7 @@ fn is_meant(dir: &Path) -> Result<bool, NoDatabase> {
     }
 }
 
-/// `dir`, named `path`, is no directory above a database: neither called `.beads` nor `$BEADS_DIR`, with a `.beads`
-/// in it.
+/// Refuses a directory above a database: one with a `.beads` in it that is neither called `.beads` nor `$BEADS_DIR`.
 fn not_above_one(dir: &Path, path: &Path, environment: &Environment) -> Result<(), NoDatabase> {
     let is_named_beads = [dir, path].iter().any(|path| path.file_name() == Some(OsStr::new(BEADS)));
     if is_beads_dir(dir, environment) || is_named_beads || !dir.join(BEADS).is_dir() {
@@ -187,7 +172,6 @@ fn not_above_one(dir: &Path, path: &Path, environment: &Environment) -> Result<(
     Err(NoDatabase::usage(format!("{shown} is not a beads database; did you mean {meant}?")))
 }
 
-/// `dir`, without links, is `$BEADS_DIR`.
 fn is_beads_dir(dir: &Path, environment: &Environment) -> bool {
     let named = environment.beads_dir.as_ref().filter(|named| !named.is_empty());
     named.is_some_and(|named| fs::canonicalize(environment.cwd.join(named)).is_ok_and(|named| named == dir))
@@ -232,6 +216,40 @@ pub fn is_own_name(name: &OsStr) -> bool {
     bytes.starts_with(b".exclusive-lock")
         || bytes.starts_with(b"daemon.log")
         || [&b"daemon.lock"[..], b"daemon.pid", b"bd.sock", REDIRECT.as_bytes()].contains(&bytes)
+}
+
+/// What leads from a database's name to its directory. Where two are the same, git need not be asked again.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Lead {
+    pub(crate) link: Option<Stamp>,
+    pub(crate) redirect: Option<Stamp>,
+}
+
+/// Device, inode, size, and the times of the last change of content and of anything.
+type Stamp = (u64, u64, u64, (i64, i64), (i64, i64));
+
+impl Lead {
+    /// What a link in the place of a database is like, before it is followed: `at` is its name as it was typed.
+    pub(crate) fn of_link(at: &Path) -> Self {
+        let link = fs::symlink_metadata(at).ok().filter(fs::Metadata::is_symlink);
+        Self { link: link.as_ref().map(stamp), redirect: None }
+    }
+
+    /// And the redirect in the directory `named`, before that is read.
+    pub(crate) fn and_redirect(self, named: &Path) -> Self {
+        let redirect = fs::symlink_metadata(named.join(REDIRECT)).ok();
+        Self { redirect: redirect.as_ref().map(stamp), ..self }
+    }
+
+    /// Nothing leads anywhere: the database is where its name says.
+    pub fn is_none(&self) -> bool {
+        self.link.is_none() && self.redirect.is_none()
+    }
+}
+
+fn stamp(meta: &fs::Metadata) -> Stamp {
+    let times = ((meta.mtime(), meta.mtime_nsec()), (meta.ctime(), meta.ctime_nsec()));
+    (meta.dev(), meta.ino(), meta.size(), times.0, times.1)
 }
 
 #[cfg(test)]

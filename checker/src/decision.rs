@@ -1,13 +1,9 @@
 //! What a daemon does about a lock file (docs/design.md#the-beads-rule). The `Display` of a [`Decision`] is the log
 //! line, to the letter.
 
-use std::fmt;
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
-use crate::dialect::{Answer, Record};
-use crate::escape::escaped;
-use crate::log_line::Event;
-use crate::verdict::{Reason, Verdict};
+use crate::{dialect::Record, escape::escaped, log_line::Event, verdict::Reason, verdict::Verdict};
 
 /// What a daemon does about a database now. `Display` is the exact log line, empty where there is none.
 #[derive(Debug, Clone, PartialEq)]
@@ -37,8 +33,7 @@ pub struct Removed {
     pub record: Box<Record>,
     /// What proved its holder dead.
     pub reason: Reason,
-    /// The same in the document's words, of a lock that is judged by its age: `process 12345 is dead`. Untrusted;
-    /// else empty.
+    /// The same in its document's words, untrusted, for a lock that is judged by its age; else empty.
     pub why: String,
     /// How it was made sure that nobody was just taking it over.
     pub watched: Watched,
@@ -51,8 +46,7 @@ pub struct Removed {
 pub enum Watched {
     /// By a lease: an open for writing is noticed.
     ByLease,
-    /// By comparing it before and after, where no lease was to be had: two writers into the same stale file at once
-    /// can lose a claim.
+    /// By comparing it before and after, without a lease: two writers into one stale file at once can lose a claim.
     ByComparison,
 }
 
@@ -81,19 +75,6 @@ pub enum Skip {
         /// The stale record that could not be removed.
         record: Option<Box<Record>>,
     },
-}
-
-impl Skip {
-    /// What a claim that is refused so answers by the document of named locks; `None` for every other lock, and for one
-    /// that could not be checked.
-    #[doc(hidden)]
-    pub fn answer(&self) -> Option<Answer> {
-        match self {
-            Self::Locked(record, _) => record.lock().answer(None),
-            Self::Stale { record, age, .. } => record.lock().answer(Some(*age)),
-            Self::InProgress | Self::CheckFailed { .. } => None,
-        }
-    }
 }
 
 impl Decision {
@@ -155,8 +136,7 @@ impl Decision {
 }
 
 impl Removed {
-    /// What the document of locks that are judged by their age logs of it; empty for every other, and for what was no
-    /// lock.
+    /// What the document of locks that are judged by their age logs of it; empty for every other, and what was no lock.
     pub fn breaking(&self) -> String {
         if self.why.is_empty() {
             return String::new();

@@ -1,14 +1,9 @@
-//! The directory that is meant by a path, without links.
+//! The directory that is meant by a path, without links; and why there is none.
 
-use std::fs;
-use std::io;
-use std::path::{Path, PathBuf};
+use std::{fmt, fs, io, path::Path, path::PathBuf};
 
-use crate::closed;
-use crate::error::words;
-use crate::no_database::NoDatabase;
+use crate::{closed, error::words};
 
-/// What a path leads to.
 enum LeadsTo {
     /// A directory, by its path without links.
     Directory(PathBuf),
@@ -40,7 +35,6 @@ pub(crate) fn with_lock(absolute: &Path, shown: &str, target: &str) -> Result<Pa
     }
 }
 
-/// The directory at `absolute` without links.
 pub(crate) fn of_database(absolute: &Path, shown: &str) -> Result<PathBuf, NoDatabase> {
     let message = match lead(absolute, shown)? {
         LeadsTo::Directory(dir) => return Ok(dir),
@@ -76,3 +70,53 @@ pub(crate) fn unreachable(path: &Path, shown: &str, error: &io::Error) -> NoData
         closed::directory_above(path).unwrap_or_else(|| "check the permissions of the directories above it".to_owned());
     NoDatabase::io(format!("cannot reach {shown}: {}; {why}", words(error)))
 }
+
+/// Why there is no database. `Display` says what to type next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NoDatabase {
+    /// `NO_TARGET`, `USAGE` or `IO`.
+    code: &'static str,
+    message: String,
+}
+
+impl NoDatabase {
+    pub(crate) fn not_there(message: String) -> Self {
+        Self { code: "NO_TARGET", message }
+    }
+
+    pub(crate) fn io(message: String) -> Self {
+        Self { code: "IO", message }
+    }
+
+    /// A mistake of the command line.
+    pub fn usage(message: String) -> Self {
+        Self { code: "USAGE", message }
+    }
+
+    /// The same, naming the variable that the target came from.
+    pub fn of_variable(self, name: &str) -> Self {
+        Self { message: format!("${name}: {}", self.message), ..self }
+    }
+
+    pub(crate) fn with(self, more: &str) -> Self {
+        Self { message: self.message + more, ..self }
+    }
+
+    /// 2 when the command line is wrong, else 1 (docs/design.md#exit-codes).
+    pub fn exit_code(&self) -> u8 {
+        if self.code == "USAGE" { 2 } else { 1 }
+    }
+
+    /// `NO_TARGET`, `USAGE` or `IO`.
+    pub fn code(&self) -> &'static str {
+        self.code
+    }
+}
+
+impl fmt::Display for NoDatabase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for NoDatabase {}

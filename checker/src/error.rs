@@ -1,8 +1,6 @@
 //! What went wrong, with the file it went wrong on. Busy, held and stale are answers, not errors.
 
-use std::fmt;
-use std::io;
-use std::path::{Path, PathBuf};
+use std::{fmt, io, path::Path, path::PathBuf};
 
 use nix::errno::Errno;
 

@@ -1,10 +1,8 @@
 //! Names that come out of files are untrusted: what a line may show of them (docs/design.md#untrusted-names). How they
 //! are typed is [`shell`](crate::shell).
 
-use std::fmt;
-use std::path::Path;
+use std::{fmt, path::Path};
 
-/// Characters of an untrusted name that a line shows.
 const SHOWN: usize = 200;
 
 /// `name` with control characters, line separators and bidi marks escaped, cut at 200 characters.
@@ -35,22 +33,9 @@ impl fmt::Display for Escaped<'_> {
             if shown == self.limit {
                 return f.write_char('…');
             }
-            if is_harmless(c) { f.write_char(c)? } else { write!(f, "{}", EscapedChar(c))? }
+            if is_harmless(c) { f.write_char(c)? } else { write!(f, "{}", c.escape_default())? }
         }
         Ok(())
-    }
-}
-
-struct EscapedChar(char);
-
-impl fmt::Display for EscapedChar {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            '\n' => f.write_str("\\n"),
-            '\r' => f.write_str("\\r"),
-            '\t' => f.write_str("\\t"),
-            c => write!(f, "\\u{{{:x}}}", c as u32),
-        }
     }
 }
 

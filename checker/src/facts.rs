@@ -1,11 +1,7 @@
 //! Gathers the facts that a judgement is passed (docs/design.md#pure-rules). The only clock of the project.
 
-use std::ffi::OsString;
-use std::os::fd::AsFd;
-use std::os::unix::ffi::OsStrExt;
 use std::sync::{Arc, LazyLock, Mutex, OnceLock};
-use std::time::{Duration, SystemTime};
-use std::{fs, io, iter};
+use std::{ffi::OsString, fs, io, iter, os::fd::AsFd, os::unix::ffi::OsStrExt, time::Duration, time::SystemTime};
 
 use sha2::{Digest, Sha256};
 
@@ -14,7 +10,6 @@ use crate::dialect::{Mark, ProcessRecord, Record, Rejected, StartedAt, WantedFac
 use crate::{filesystem, namespace, process, sys};
 
 impl Ids {
-    /// None of them.
     fn not_asked() -> Arc<Self> {
         static NOT_ASKED: LazyLock<Arc<Ids>> = LazyLock::new(Arc::default);
         Arc::clone(&NOT_ASKED)
@@ -35,8 +30,7 @@ fn first_line(path: &str, is_fit: fn(&fs::File) -> bool) -> Option<String> {
     Some(text.trim().to_owned()).filter(|line| !line.is_empty())
 }
 
-/// Only from the kernel itself: container managers mount a file of their own over it, which tells nothing about
-/// this boot.
+/// Only from the kernel itself: a file that a container manager mounts over it tells nothing about this boot.
 fn boot_id() -> Option<String> {
     first_line("/proc/sys/kernel/random/boot_id", filesystem::is_proc)
 }
@@ -48,7 +42,12 @@ fn machine_id() -> Option<String> {
     is_id.then(|| hex(&Sha256::new().chain_update("beadlock machine\n").chain_update(id).finalize()[..16]))
 }
 
-pub(crate) fn hex(bytes: &[u8]) -> String {
+/// `sha256:` and 64 hex digits: the name of bytes that have no name of their own.
+pub fn sha256(bytes: &[u8]) -> String {
+    format!("sha256:{}", hex(&Sha256::digest(bytes)))
+}
+
+fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write;
     bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
         let _ = write!(text, "{byte:02x}");
@@ -59,34 +58,22 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 /// This machine's host name; `None` when it cannot be read, is empty or is not UTF-8.
 pub fn hostname() -> Option<Arc<str>> {
     /// Since it may change, the system is asked for it each time, without allocating; it is copied only when it has.
-    static LAST: Mutex<Option<HostName>> = Mutex::new(None);
+    static LAST: Mutex<Option<(OsString, Option<Arc<str>>)>> = Mutex::new(None);
     let mut buffer = [0; HOST_NAME_MAX + 1];
     let current = sys::host_name(&mut buffer).ok()?;
     // Not waited for: a thread that has it may be forked away from it.
     let Ok(mut last) = LAST.try_lock() else { return fit(current).map(Arc::from) };
-    if last.as_ref().is_none_or(|last| last.bytes.as_bytes() != current) {
-        *last = Some(HostName::new(hostname::get().ok()?));
+    if last.as_ref().is_none_or(|(bytes, _)| bytes.as_bytes() != current) {
+        let bytes = hostname::get().ok()?;
+        let name = fit(bytes.as_bytes()).map(Arc::from);
+        *last = Some((bytes, name));
     }
-    last.as_ref()?.fit.clone()
+    last.as_ref()?.1.clone()
 }
 
 /// The longest host name that POSIX knows.
 const HOST_NAME_MAX: usize = 255;
 
-/// A host name as the system has it, and as a record may have it.
-struct HostName {
-    bytes: OsString,
-    fit: Option<Arc<str>>,
-}
-
-impl HostName {
-    fn new(bytes: OsString) -> Self {
-        let fit = fit(bytes.as_bytes()).map(Arc::from);
-        Self { bytes, fit }
-    }
-}
-
-/// The name, where a record may have it.
 fn fit(name: &[u8]) -> Option<&str> {
     str::from_utf8(name).ok().filter(|name| !name.is_empty())
 }
@@ -94,15 +81,11 @@ fn fit(name: &[u8]) -> Option<&str> {
 /// The wall clock. It may jump; nothing but ages for people and the time-judged dialects hang on it.
 #[expect(clippy::disallowed_methods, reason = "the one place where the clock is read")]
 pub fn now() -> StartedAt {
-    let since = match SystemTime::now().duration_since(SystemTime::UNIX_EPOCH) {
-        Ok(after) => jiff::SignedDuration::try_from(after).unwrap_or(jiff::SignedDuration::MAX),
-        Err(before) => -jiff::SignedDuration::try_from(before.duration()).unwrap_or(jiff::SignedDuration::MAX),
-    };
-    StartedAt(since)
+    let since = jiff::SignedDuration::system_until(SystemTime::UNIX_EPOCH, SystemTime::now());
+    StartedAt(since.unwrap_or(jiff::SignedDuration::MAX))
 }
 
-/// The time since boot, by a clock that goes on while the machine sleeps and that nobody sets; zero where there is
-/// none.
+/// The time since boot, by a clock that counts sleep and that nobody sets; zero where there is none.
 pub fn boottime() -> Duration {
     let now = nix::time::clock_gettime(nix::time::ClockId::CLOCK_BOOTTIME);
     now.map(Duration::from).unwrap_or_default()
@@ -126,7 +109,6 @@ impl Facts {
         }
     }
 
-    /// No process is asked.
     fn about_nobody(hostname: Option<Arc<str>>) -> Self {
         let (ids, liveness) = (Ids::not_asked(), Liveness::NotAsked);
         Self { now: now(), hostname, ids, liveness, proof: None, unrefreshed: Duration::ZERO }
@@ -134,10 +116,8 @@ impl Facts {
 
     /// The facts about a process that may have ended, from `/proc` alone: nothing of the lock's file system is known.
     pub(crate) fn about_ended(record: &ProcessRecord) -> Self {
-        let pid = i32::try_from(record.pid).ok().filter(|_| process::proc_is_ours());
-        let zombie = pid.and_then(process::is_dead_zombie) == Some(true);
         let start_ticks = process::start_ticks(record.pid);
-        let proof = Some(Proof { start_ticks, zombie, ..Proof::default() });
+        let proof = Some(Proof { start_ticks, zombie: is_zombie(record), ..Proof::default() });
         Self { proof, ..Self::asked(record, Depth::Protocol) }
     }
 
@@ -149,7 +129,6 @@ impl Facts {
         facts
     }
 
-    /// What `kill(pid, 0)` says, where it may be asked.
     fn asked(record: &ProcessRecord, depth: Depth) -> Self {
         let hostname = hostname();
         let ids = match (&record.beadlock, depth) {
@@ -165,23 +144,24 @@ impl Facts {
     }
 }
 
+fn is_zombie(record: &ProcessRecord) -> bool {
+    i32::try_from(record.pid).ok().and_then(process::is_dead_zombie) == Some(true)
+}
+
 impl Proof {
     fn gather(record: &ProcessRecord, dir: impl AsFd, depth: Depth) -> Self {
-        let pid = i32::try_from(record.pid).ok().filter(|_| process::proc_is_ours());
         let namespace = record.pid_ns().filter(|_| depth == Depth::Proof);
         Self {
             local_file_system: filesystem::is_local(dir),
             start_ticks: process::start_ticks(record.pid),
-            zombie: pid.and_then(process::is_dead_zombie) == Some(true),
+            zombie: is_zombie(record),
             namespace_gone: !namespace::those_gone(namespace).is_empty(),
         }
     }
 }
 
 impl ProcessRecord {
-    /// A record for the current process, as Go's `NewExclusiveLock` makes it (docs/protocol.md#the-lock-file).
-    ///
-    /// # Errors
+    /// A record for the current process, as Go's `NewExclusiveLock` makes it (docs/protocol.md#the-lock-file). Errors:
     /// [`Rejected::Invalid`] when the holder's name is not 1 to 128 printable characters or the host has no name.
     pub fn new(holder: &str, version: &str) -> Result<Self, Rejected> {
         Self::for_process(std::process::id(), holder, version)

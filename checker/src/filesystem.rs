@@ -1,68 +1,49 @@
-//! Which file system a directory is on, and so how far its gate reaches (docs/design.md#its-reach).
+//! Which file system a directory is on, and so how far its gate reaches (docs/design.md#its-reach); and what kind of
+//! thing a directory entry is.
 
-use std::os::fd::AsFd;
-use std::path::Path;
+use std::{os::fd::AsFd, path::Path};
 
-use nix::sys::statfs::{Statfs, fstatfs, statfs};
+use nix::{sys::stat::FileStat, sys::stat::SFlag, sys::statfs::Statfs, sys::statfs::fstatfs, sys::statfs::statfs};
 
-/// File systems that only this machine writes.
-const LOCAL: [(i64, &str); 6] = [
-    (0xEF53, "ext4"),
-    (0x5846_5342, "XFS"),
-    (0x9123_683E, "Btrfs"),
-    (0xF2F5_2010, "F2FS"),
-    (0x0102_1994, "tmpfs"),
-    (0x2FC1_2FC1, "ZFS"),
+/// Every file system that is known: its magic number, its name, and how far a gate on it reaches.
+const KNOWN: [(i64, &str, Reach); 15] = [
+    (0xEF53, "ext4", Reach::Local),
+    (0x5846_5342, "XFS", Reach::Local),
+    (0x9123_683E, "Btrfs", Reach::Local),
+    (0xF2F5_2010, "F2FS", Reach::Local),
+    (0x0102_1994, "tmpfs", Reach::Local),
+    (0x2FC1_2FC1, "ZFS", Reach::Local),
+    (0x6969, "NFS", Reach::Shared),
+    (0x517B, "SMB", Reach::Shared),
+    (0xFF53_4D42, "SMB", Reach::Shared),
+    (0xFE53_4D42, "SMB", Reach::Shared),
+    (0x6573_5546, "FUSE", Reach::Shared),
+    (0x6A65_6A63, "virtiofs", Reach::Shared),
+    (0x0102_1997, "9p", Reach::Shared),
+    (0x00C3_6400, "ceph", Reach::Shared),
+    (0x794C_7630, "overlayfs", Reach::Shared),
 ];
-
-/// File systems whose gate covers this machine, or this mount, only.
-const SHARED: [(i64, &str); 9] = [
-    (0x6969, "NFS"),
-    (0x517B, "SMB"),
-    (0xFF53_4D42, "SMB"),
-    (0xFE53_4D42, "SMB"),
-    (0x6573_5546, "FUSE"),
-    (0x6A65_6A63, "virtiofs"),
-    (0x0102_1997, "9p"),
-    (0x00C3_6400, "ceph"),
-    (0x794C_7630, "overlayfs"),
-];
-
-#[expect(clippy::unnecessary_cast, reason = "the width of f_type differs between platforms")]
-fn magic(stat: &Statfs) -> i64 {
-    // Some platforms sign-extend a 32-bit magic number.
-    (stat.filesystem_type().0 as i64) & 0xFFFF_FFFF
-}
 
 /// True on a file system that only this machine writes; false when that is not known.
 pub(crate) fn is_local(dir: impl AsFd) -> bool {
-    fstatfs(dir).is_ok_and(|stat| local(&stat).is_some())
+    FileSystem::of(dir).is_ok_and(|found| found.reach == Reach::Local)
 }
 
 /// A file of the kernel's own `/proc`, and not one that somebody has mounted over it.
 pub(crate) fn is_proc(file: &impl AsFd) -> bool {
     const PROC: i64 = 0x9FA0;
-    fstatfs(file).is_ok_and(|stat| magic(&stat) == PROC)
+    FileSystem::of(file).is_ok_and(|found| found.magic == PROC)
 }
 
-/// A file system that answers the wish for a lease with EAGAIN also when nobody writes: its server has none to
-/// give just then.
+/// A file system that may refuse a lease with EAGAIN although nobody writes: its server has none to give just then.
 pub(crate) fn leases_are_its_servers(file: &impl AsFd) -> bool {
-    let name = fstatfs(file).ok().and_then(|stat| shared(&stat));
-    matches!(name, Some("NFS" | "SMB"))
+    FileSystem::of(file).is_ok_and(|found| matches!(found.name, Some("NFS" | "SMB")))
 }
 
 /// The name of the file system when its gate covers this machine only, e.g. `NFS`; `None` on others.
 pub fn shared_file_system(dir: &Path) -> Option<&'static str> {
-    shared(&statfs(dir).ok()?)
-}
-
-fn shared(stat: &Statfs) -> Option<&'static str> {
-    SHARED.iter().find(|(number, _)| *number == magic(stat)).map(|(_, name)| *name)
-}
-
-fn local(stat: &Statfs) -> Option<&'static str> {
-    LOCAL.iter().find(|(number, _)| *number == magic(stat)).map(|(_, name)| *name)
+    let found = FileSystem::known(&statfs(dir).ok()?);
+    found.name.filter(|_| found.reach == Reach::Shared)
 }
 
 /// Who may write a file system beside this machine, and so how far a gate on it reaches.
@@ -90,12 +71,47 @@ pub struct FileSystem {
 impl FileSystem {
     /// Of the file system that `dir` is on.
     pub fn of(dir: impl AsFd) -> nix::Result<Self> {
-        let stat = fstatfs(dir)?;
-        let (name, reach) = match (local(&stat), shared(&stat)) {
-            (Some(name), _) => (Some(name), Reach::Local),
-            (None, Some(name)) => (Some(name), Reach::Shared),
-            (None, None) => (None, Reach::Unknown),
-        };
-        Ok(Self { name, reach, magic: magic(&stat) })
+        fstatfs(dir).map(|stat| Self::known(&stat))
+    }
+
+    #[expect(clippy::unnecessary_cast, reason = "the width of f_type differs between platforms")]
+    fn known(stat: &Statfs) -> Self {
+        // Some platforms sign-extend a 32-bit magic number.
+        let magic = (stat.filesystem_type().0 as i64) & 0xFFFF_FFFF;
+        match KNOWN.iter().find(|(number, ..)| *number == magic) {
+            Some((_, name, reach)) => Self { name: Some(*name), reach: *reach, magic },
+            None => Self { name: None, reach: Reach::Unknown, magic },
+        }
+    }
+}
+
+words! {
+    /// Kinds of directory entries.
+    pub enum FileKind {
+        /// A regular file.
+        File = "file",
+        /// A directory.
+        Directory = "directory",
+        /// A symbolic link.
+        Symlink = "symlink",
+        /// A FIFO.
+        Fifo = "fifo",
+        /// A socket.
+        Socket = "socket",
+        /// A device.
+        Device = "device",
+    }
+}
+
+impl FileKind {
+    pub(crate) fn of(stat: &FileStat) -> Self {
+        match SFlag::from_bits_truncate(stat.st_mode & SFlag::S_IFMT.bits()) {
+            SFlag::S_IFREG => Self::File,
+            SFlag::S_IFDIR => Self::Directory,
+            SFlag::S_IFLNK => Self::Symlink,
+            SFlag::S_IFIFO => Self::Fifo,
+            SFlag::S_IFSOCK => Self::Socket,
+            _ => Self::Device,
+        }
     }
 }

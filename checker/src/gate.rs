@@ -7,20 +7,14 @@
 //! of the gate is not kept out by it; it obeys the lock file. Reach: one kernel and one mount view.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::{Path, PathBuf};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::{path::Path, path::PathBuf, thread::sleep, time::Duration, time::Instant};
 
-use nix::fcntl::{OFlag, open};
-use nix::sys::stat::Mode;
+use nix::{fcntl::OFlag, fcntl::open, sys::stat::Mode};
 
-use crate::error::{Error, Result};
-use crate::gate_loss::{self, GateLoss};
-use crate::gates::{GateHolder, Gates};
 use crate::sys::{self, Flock, flock, process_id};
+use crate::{error::Error, error::Result, gate_loss, gate_loss::GateLoss, gates::GateHolder, gates::Gates};
 
-/// The gate of one database, held until this is dropped. A process that is forked meanwhile has a copy of it, which
-/// opens nothing.
+/// The gate of one database, held until this is dropped. A forked process has a copy of it, which opens nothing.
 #[derive(Debug)]
 #[must_use = "dropping the gate lets it go at once"]
 pub struct Gate {
@@ -32,9 +26,7 @@ pub struct Gate {
 
 impl Gate {
     /// Takes the gate of the database in `dir`, without waiting. `Ok(None)`: somebody has it.
-    ///
-    /// # Errors
-    /// When the directory cannot be opened for reading, or its file system knows no flock: there is no gate then.
+    /// Fails when the directory cannot be opened for reading, or its file system knows no flock: there is no gate then.
     pub fn try_take(dir: &Path) -> Result<Option<Self>> {
         let fd = open_dir(dir)?;
         let taken = try_lock(&fd, dir)?;
@@ -56,7 +48,6 @@ impl Gate {
         Ok(Self::taken(fd, dir.to_owned()))
     }
 
-    /// Of a directory that this process has just locked.
     fn taken(dir: OwnedFd, path: PathBuf) -> Self {
         Self { dir, path, process: process_id() }
     }
@@ -75,8 +66,7 @@ impl Gate {
         }
     }
 
-    /// Another descriptor of the same open gate: who holds it keeps the gate shut, also when this process is
-    /// gone, until either side lets go. For the runner of a cycle's command.
+    /// Another descriptor of the same open gate, for a runner: it keeps the gate shut until either side lets go.
     pub fn share(&self) -> Result<OwnedFd> {
         self.dir.try_clone().map_err(|error| Error::new("share the gate of", &self.path, error))
     }

@@ -1,32 +1,24 @@
 //! Whether the directory of a gate is still the one at its path.
 //!
-//! The gate is on a directory, and a claim finds that by its path. `git switch` to a branch without `.beads` and
-//! back, a rename or `rm -r` put another directory there: a claim then takes another gate, and does not wait for the
-//! cycle.
+//! The gate is on a directory, and a claim finds that by its path. `git switch` to a branch without `.beads` and back,
+//! a rename or `rm -r` put another directory there: a claim then takes another gate, and does not wait for the cycle.
 //!
 //! One look proves nothing, since a tool may rename the directory and put it back. A second look, [`CONFIRM`] later,
 //! does. An error other than "there is nothing" proves nothing either. The looks are made in a thread of their own: a
 //! file system that does not answer must not keep the cycle from its end.
 
-use std::fmt;
-use std::io::{self, PipeReader, PipeWriter, Read, Write};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::{Path, PathBuf};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::{fmt, io, io::BufRead, io::BufReader, io::PipeReader, io::PipeWriter, io::Write, os::fd::AsFd};
+use std::{os::fd::BorrowedFd, os::fd::OwnedFd, path::Path, path::PathBuf, sync::mpsc, sync::mpsc::Receiver};
+use std::{sync::mpsc::RecvTimeoutError, sync::mpsc::Sender, thread, time::Duration, time::Instant};
 
-use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::stat::{FileStat, fstat, stat};
+use nix::{errno::Errno, sys::stat::FileStat, sys::stat::fstat, sys::stat::stat};
 
 use crate::escape::escaped_path;
 
 /// The pause between two looks. With the second look a loss is seen well within a second.
 const EVERY: Duration = Duration::from_millis(300);
-/// The pause before the look that confirms a loss.
 const CONFIRM: Duration = Duration::from_millis(100);
-/// How long the last look may take.
 const LAST_LOOK: Duration = Duration::from_secs(1);
 
 words! {
@@ -95,8 +87,7 @@ pub(crate) fn twice(gate: impl AsFd, path: &Path) -> Option<GateLoss> {
     look(&gate, path)
 }
 
-/// Watches over the directory of a gate until it is dropped. Its descriptor is readable once the gate is lost; then
-/// [`GateWatch::loss`] says how.
+/// Watches over a gate's directory until it is dropped. Readable once the gate is lost; [`Self::loss`] says how.
 #[derive(Debug)]
 #[must_use = "dropping it ends the watch"]
 pub struct GateWatch {
@@ -117,13 +108,9 @@ impl GateWatch {
 
     /// How the gate was lost, once the descriptor is readable; blocks before.
     pub fn loss(&self) -> Option<GateLoss> {
-        let mut word = [0];
-        (&self.loss).read_exact(&mut word).ok()?;
-        match word {
-            [b'r'] => Some(GateLoss::Replaced),
-            [b'v'] => Some(GateLoss::Vanished),
-            _ => None,
-        }
+        let mut word = String::new();
+        BufReader::new(&self.loss).read_line(&mut word).ok()?;
+        GateLoss::parse(word.trim_end())
     }
 
     /// Ends the watch with one more look. A directory that does not answer within a second counts as not lost.
@@ -165,15 +152,13 @@ impl Watching {
                 Err(RecvTimeoutError::Timeout) => false,
                 Err(RecvTimeoutError::Disconnected) => return,
             };
-            let word = match twice(&self.gate, &self.path) {
-                Some(GateLoss::Replaced) => b'r',
-                Some(GateLoss::Vanished) => b'v',
-                None if is_last => b'-',
-                None => continue,
-            };
-            // An error: the watch was dropped meanwhile.
-            let _ = self.told.write_all(&[word]);
-            return;
+            let loss = twice(&self.gate, &self.path);
+            if is_last || loss.is_some() {
+                let word = loss.map_or("none", GateLoss::as_str);
+                // An error: the watch was dropped meanwhile.
+                let _ = self.told.write_all(format!("{word}\n").as_bytes());
+                return;
+            }
         }
     }
 }

@@ -1,26 +1,18 @@
 //! Who has a gate, or any other flock, and who waits for it, as far as `/proc` shows (Linux).
 
-use std::collections::{HashMap, HashSet};
-use std::fs;
-use std::iter;
-use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::{fs, iter, os::fd::AsRawFd, os::fd::OwnedFd, os::unix::ffi::OsStrExt, os::unix::fs::MetadataExt, path::Path};
 
-use nix::fcntl::{OFlag, open};
-use nix::sys::stat;
+use nix::{fcntl::OFlag, fcntl::open, sys::stat};
 use serde::Deserialize;
 
-use crate::process::{self, Stat};
-use crate::sys::FlockMode;
-use crate::{beside, namespace};
+use crate::{beside, namespace, process, process::Stat, sys::FlockMode};
 
 /// Every flock of this machine at one moment: one look at every process, however many gates are asked about.
 #[derive(Debug, Default)]
 pub struct Gates {
-    /// By device and inode, from `/proc/PID/fdinfo`: whoever shares the open file.
-    holders: HashMap<(u64, u64), Vec<Sharer>>,
+    /// By device and inode, from `/proc/PID/fdinfo`: each process that shares the file, and whether it took the flock.
+    holders: HashMap<(u64, u64), BTreeMap<i32, bool>>,
     /// From `/proc/locks`, which also shows other users' processes and who waits.
     lines: Vec<ListedFlock>,
 }
@@ -31,17 +23,13 @@ impl Gates {
         if !process::proc_is_ours() {
             return Self::default();
         }
-        let mut holders: HashMap<(u64, u64), Vec<Sharer>> = HashMap::new();
+        let mut holders: HashMap<_, BTreeMap<i32, bool>> = HashMap::new();
         for pid in process::pids() {
             for (shown, inode) in flocks(pid) {
-                let (those, took) = (holders.entry(inode).or_default(), shown.taker == pid);
-                match those.iter_mut().find(|sharer| sharer.pid == pid) {
-                    Some(sharer) => sharer.took |= took,
-                    None => those.push(Sharer { pid, took }),
-                }
+                *holders.entry(inode).or_default().entry(pid).or_default() |= shown.pid == pid;
             }
         }
-        let lines = ListedFlock::all_with(holders.keys().map(|(_, inode)| *inode));
+        let lines = ListedFlock::all_with(holders.keys().map(|(_, inode): &(u64, u64)| *inode));
         Self { holders, lines }
     }
 
@@ -49,12 +37,9 @@ impl Gates {
     /// gate keeper beside that; only where none of them lives, the processes that have inherited it.
     pub fn holders(&self, dir: &Path) -> Vec<GateHolder> {
         let Ok(meta) = fs::metadata(dir) else { return Vec::new() };
-        let Some(sharers) = self.holders.get(&(meta.dev(), meta.ino())) else {
-            return self.in_locks(dir, false);
-        };
-        let all_count = !meta.is_dir() || !sharers.iter().any(Sharer::answers);
-        let mut pids: Vec<i32> =
-            sharers.iter().filter(|sharer| all_count || sharer.answers()).map(|sharer| sharer.pid).collect();
+        let Some(sharers) = self.holders.get(&(meta.dev(), meta.ino())) else { return self.in_locks(dir, false) };
+        let all_count = !meta.is_dir() || !sharers.iter().any(answers);
+        let mut pids: Vec<i32> = sharers.iter().filter(|one| all_count || answers(*one)).map(|(pid, _)| *pid).collect();
         // A process loses its command line and its environment before its descriptors. Then nothing tells it from a
         // stranger.
         if pids.iter().any(|pid| !is_ending(*pid)) {
@@ -67,13 +52,10 @@ impl Gates {
     /// had it was killed. Whether a process is of a cycle is told by its environment.
     pub fn left(&self, dir: &Path) -> Vec<GateHolder> {
         let Ok(meta) = fs::metadata(dir) else { return Vec::new() };
-        let sharers = self.holders.get(&(meta.dev(), meta.ino())).map_or(&[][..], Vec::as_slice);
-        if sharers.iter().any(Sharer::answers) {
-            return Vec::new();
-        }
+        let sharers = self.holders.get(&(meta.dev(), meta.ino()));
+        let Some(sharers) = sharers.filter(|sharers| !sharers.iter().any(answers)) else { return Vec::new() };
         let resolved = fs::canonicalize(dir).unwrap_or_else(|_| dir.to_owned());
-        let left = sharers.iter().filter(|sharer| is_of_cycle(sharer.pid, &resolved));
-        left.map(|sharer| GateHolder::of(sharer.pid)).collect()
+        sharers.keys().filter(|pid| is_of_cycle(**pid, &resolved)).map(|pid| GateHolder::of(*pid)).collect()
     }
 
     /// Who waited for the gate of `dir`, or the flock on that file, blocked in flock(2).
@@ -90,19 +72,9 @@ impl Gates {
     }
 }
 
-/// A process that shares an open file with a flock.
-#[derive(Debug, Clone, Copy)]
-struct Sharer {
-    pid: i32,
-    /// It has taken the flock itself.
-    took: bool,
-}
-
-impl Sharer {
-    /// It has not merely inherited the gate.
-    fn answers(&self) -> bool {
-        self.took || StandIn::of(self.pid).is_some()
-    }
+/// The process has not merely inherited the gate.
+fn answers((pid, took): (&i32, &bool)) -> bool {
+    *took || StandIn::of(*pid).is_some()
 }
 
 /// It has no command line any more, or is gone.
@@ -134,16 +106,14 @@ pub enum Role {
         /// The daemon.
         daemon: i32,
     },
-    /// The runner or the gate keeper of a cycle's command whose daemon is gone: the gate stays shut until the command
-    /// has ended.
+    /// The same, and its daemon is gone: the gate stays shut until the command has ended.
     Orphan {
         /// The daemon that is gone.
         daemon: i32,
         /// The command.
         work: Vec<GateHolder>,
     },
-    /// A process of a cycle's command, and every process of beadlock's that had the gate is gone: it stays shut until
-    /// all such processes have ended.
+    /// A process of a cycle's command, where all of beadlock's are gone: the gate is shut until all such have ended.
     Left,
     /// Anything else: a daemon, a claim, a tool of somebody's own.
     Other,
@@ -177,7 +147,6 @@ impl GateHolder {
 
 /// What the arguments of a cycle's runner say, and of a gate keeper.
 struct StandIn {
-    /// The process that started it.
     daemon: i32,
     /// The command's process; `None`: its child.
     work: Option<i32>,
@@ -208,16 +177,12 @@ impl StandIn {
         if let Some(GateKeeper::Watchdog { parent, command, at_end: OpenGate::OpenGate }) = beside::request_of(pid) {
             return Some(Self { daemon: parent, work: Some(command.pid), group: command.leads });
         }
-        let line = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
-        let mut words = line.split(|byte| *byte == 0).skip(1);
-        words.next().filter(|first| *first == beside::RUNNER.as_bytes())?;
-        let daemon = std::str::from_utf8(words.next()?).ok()?.parse().ok()?;
+        let daemon = str::from_utf8(&beside::argument_of(pid, beside::RUNNER)?).ok()?.parse().ok()?;
         Some(Self { daemon, work: None, group: false })
     }
 }
 
-/// How the process `pid` has the flock on the file at `path`, which is the one with this device and inode; `None`: it
-/// has not, or that is not to be seen.
+/// How the process `pid` has the flock on the file at `path`, of this device and inode; `None`: not, or unseen.
 pub fn flock_of(pid: i32, path: &Path, inode: (u64, u64)) -> Option<FlockMode> {
     let seen = flocks(pid).find_map(|(shown, file)| (file == inode).then_some(shown.mode));
     let in_locks = || {
@@ -231,38 +196,22 @@ pub fn flock_of(pid: i32, path: &Path, inode: (u64, u64)) -> Option<FlockMode> {
 
 /// `/proc/PID/fdinfo` shows a flock through a descriptor; then which inode it is of. In this order: a `stat` of
 /// whatever else is open there might never answer.
-fn flocks(pid: i32) -> impl Iterator<Item = (FlockLine, (u64, u64))> {
+fn flocks(pid: i32) -> impl Iterator<Item = (ListedFlock, (u64, u64))> {
     let infos = fs::read_dir(format!("/proc/{pid}/fdinfo")).into_iter().flatten().flatten();
     infos.filter_map(move |info| {
         let text = fs::read_to_string(info.path()).ok()?;
-        let shown = text.lines().find_map(|line| FlockLine::parse(line.strip_prefix("lock")?))?;
+        let shown = text.lines().find_map(|line| ListedFlock::parse(line.strip_prefix("lock")?.strip_prefix(':')?))?;
         let meta = fs::metadata(format!("/proc/{pid}/fd/{}", info.file_name().to_string_lossy())).ok()?;
         Some((shown, (meta.dev(), meta.ino())))
     })
 }
 
-/// A flock as a line of `/proc` shows it.
-#[derive(Debug, Clone, Copy)]
-struct FlockLine {
-    mode: FlockMode,
-    /// The process that took it; 0 where that has ended, or is of another PID namespace.
-    taker: i32,
-}
-
-impl FlockLine {
-    /// Of a line's part from its number on, as `1: FLOCK  ADVISORY  WRITE 4242 …`; `None`: it is no flock.
-    fn parse(line: &str) -> Option<Self> {
-        let mut fields = line.split_ascii_whitespace().skip_while(|field| *field != "FLOCK").skip(2);
-        let mode = if fields.next()? == "READ" { FlockMode::Shared } else { FlockMode::Exclusive };
-        Some(Self { mode, taker: fields.next().and_then(|pid| pid.parse().ok()).unwrap_or(0) })
-    }
-}
-
-/// A flock of `/proc/locks`, such as `3: -> FLOCK  ADVISORY  WRITE 4242 fe:00:131 0 EOF`.
+/// A flock of `/proc/locks` or of a descriptor, such as `3: -> FLOCK  ADVISORY  WRITE 4242 fe:00:131 0 EOF`.
 #[derive(Debug, PartialEq, Eq)]
 struct ListedFlock {
     waits: bool,
     mode: FlockMode,
+    /// The process that took it; 0 where that has ended, or is of another PID namespace.
     pid: i32,
     /// `MAJOR:MINOR:INODE`.
     inode: String,
@@ -282,7 +231,7 @@ impl ListedFlock {
             for line in text.lines() {
                 // What comes before the colon counts the lines.
                 let is_new = line.split_once(':').is_some_and(|(_, lock)| seen.insert(lock.trim_start().to_owned()));
-                lines.extend(Self::parse(line).filter(|_| is_new));
+                lines.extend(Self::parse(line).filter(|lock| is_new && lock.pid > 0));
             }
             let numbers: HashSet<u64> = lines.iter().filter_map(Self::number).collect();
             if known.clone().all(|inode| numbers.contains(&inode)) {
@@ -292,20 +241,19 @@ impl ListedFlock {
         lines
     }
 
-    /// Of its inode.
     fn number(&self) -> Option<u64> {
         self.inode.rsplit(':').next()?.parse().ok()
     }
 
     fn parse(line: &str) -> Option<Self> {
         let fields: Vec<&str> = line.split_ascii_whitespace().collect();
-        let (waits, pid, inode) = match fields[..] {
-            [_, "->", "FLOCK", _, _, pid, inode, ..] => (true, pid, inode),
-            [_, "FLOCK", _, _, pid, inode, ..] => (false, pid, inode),
+        let (waits, kind, pid, inode) = match fields[..] {
+            [_, "->", "FLOCK", _, kind, pid, inode, ..] => (true, kind, pid, inode),
+            [_, "FLOCK", _, kind, pid, inode, ..] => (false, kind, pid, inode),
             _ => return None,
         };
-        let pid = pid.parse().ok().filter(|pid| *pid > 0)?;
-        Some(Self { waits, mode: FlockLine::parse(line)?.mode, pid, inode: inode.to_owned() })
+        let mode = if kind == "READ" { FlockMode::Shared } else { FlockMode::Exclusive };
+        Some(Self { waits, mode, pid: pid.parse().ok()?, inode: inode.to_owned() })
     }
 }
 
@@ -378,7 +326,7 @@ mod tests {
         assert_eq!(ListedFlock::parse("3:  -> FLOCK  ADVISORY  WRITE 4242 fe:00:131 0 EOF"), line(true, writes));
         assert_eq!(ListedFlock::parse("3: FLOCK  ADVISORY  WRITE 4242 fe:00:131 0 EOF"), line(false, writes));
         assert_eq!(ListedFlock::parse("3: FLOCK  ADVISORY  READ  4242 fe:00:131 0 EOF"), line(false, reads));
-        for other in ["3: -> POSIX ADVISORY WRITE 4242 fe:00:131 0 EOF", "3: FLOCK ADVISORY WRITE 0 x", ""] {
+        for other in ["3: -> POSIX ADVISORY WRITE 4242 fe:00:131 0 EOF", "3: FLOCK ADVISORY WRITE x 0", ""] {
             assert_eq!(ListedFlock::parse(other), None, "{other}");
         }
     }

@@ -4,26 +4,14 @@
 //! hook. A directory that merely looks like a repository is not taken for one. A git that does not answer in
 //! 5 s is ended, and a git that fails has not said no.
 
-use std::ffi::OsString;
-use std::fs::File;
-use std::io::{self, Read};
-use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::process::CommandExt;
-use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::{ffi::OsString, fs::File, io, io::Read, os::fd::AsFd, os::fd::OwnedFd, os::unix::ffi::OsStrExt};
+use std::{os::unix::process::CommandExt, path::Path, thread, time::Duration, time::Instant};
 
-use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::{fcntl::FcntlArg, fcntl::OFlag, fcntl::fcntl, sys::signal::Signal, sys::signal::kill, unistd::Pid};
 
-use crate::duration::shown;
-use crate::error::words;
-use crate::escape::escaped;
-use crate::sys;
+use crate::{duration::shown, error::words, escape::escaped, sys};
 
 /// Variables that make git work on another repository, index or working tree than those of its working directory.
 pub const MISLEADING: [&str; 17] = [
@@ -52,7 +40,6 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// What is kept of each stream; the rest is read and thrown away.
 const KEPT: usize = 64 * 1024;
 
-/// Whether git tracks a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Tracked {
     /// It does not, or there is no repository, or no git.
@@ -63,8 +50,7 @@ pub(crate) enum Tracked {
     Unknown(String),
 }
 
-/// Whether git, started in `dir`, tracks the file `path`, which is relative to it. Upper and lower case are the same: a
-/// file system may see it so.
+/// Whether git tracks the file `path`, relative to `dir`, in upper or lower case: a file system may see both as one.
 pub(crate) fn tracks(dir: &Path, path: &Path) -> Tracked {
     tracks_within(PATIENCE, dir, path)
 }
@@ -106,7 +92,6 @@ fn question(dir: &Path, path: &Path) -> Command {
     command
 }
 
-/// What git has said.
 struct Answer {
     status: ExitStatus,
     stdout: Vec<u8>,
@@ -134,8 +119,7 @@ impl Answer {
     }
 }
 
-/// Reads both streams to the end of the child. Without a thread: `hold` forks next, and a process of several threads
-/// must not.
+/// Reads both streams to the end of the child. Without a thread: `hold` forks next, and threads must not be there then.
 fn hear(child: &mut Child, patience: Duration) -> Result<Answer, String> {
     let failed = |error: io::Error| words(&error);
     let streams = [child.stdout.take().map(OwnedFd::from), child.stderr.take().map(OwnedFd::from)];
@@ -176,7 +160,6 @@ impl Stream {
         Self { file: File::from(stream), bytes: Vec::new(), is_at_end }
     }
 
-    /// True at its end.
     fn read_what_is_there(&mut self) -> bool {
         let mut buffer = [0; 4096];
         while !self.is_at_end {

@@ -2,19 +2,12 @@
 //!
 //! Each module here shows what is public in the one of its name.
 
-pub use crate::error::{Result, words as system_words};
-pub use crate::facts::is_process_alive;
-pub use crate::filesystem::{FileSystem, Reach, shared_file_system};
-pub use crate::gate::{Gate, PassedOn};
-pub use crate::gate_loss::{GateLossCause, GateWatch};
-pub use crate::gates::{GateHolder, Gates, Role, flock_of};
-pub use crate::look::{Look, first_bytes, look, look_all, raw};
-pub use crate::namespace::{Member, Namespaces};
-pub use crate::on_disk::{FileKind, OnDisk};
-pub use crate::opened::{OpenDirectory, up};
-pub use crate::place::Names;
-pub use crate::refresh::RefreshWatch;
-pub use crate::zombie::Zombie;
+pub use crate::{error::Result, error::words as system_words, facts::is_process_alive, filesystem::shared_file_system};
+pub use crate::{filesystem::FileKind, filesystem::FileSystem, filesystem::Reach, gate::Gate, gate::PassedOn};
+pub use crate::{gate_loss::GateLossCause, gate_loss::GateWatch, gates::GateHolder, gates::Gates, gates::flock_of};
+pub use crate::{gates::Role, look::Look, look::first_bytes, look::look, look::look_all, look::raw, namespace::Member};
+pub use crate::{namespace::Namespaces, on_disk::OnDisk, opened::OpenDirectory, opened::up, place::Names};
+pub use crate::{refresh::RefreshWatch, zombie::Zombie};
 
 macro_rules! shown {
     ($($module:ident)*) => {
@@ -25,6 +18,6 @@ macro_rules! shown {
 }
 
 shown! {
-    address audit beside closed database dialect digest duration escape facts git log_line mounts obstacle
+    address audit beside closed database dialect duration escape facts git log_line mounts obstacle
     outputs process redirect runner shell sys take target
 }

@@ -106,8 +106,7 @@ impl Event {
         LINES.iter().map(|(event, ..)| *event)
     }
 
-    /// What a message is about, and what follows its beginning. All that begins like none of the agent's lines is
-    /// output.
+    /// What a message is about, and what follows its beginning. What begins like none of the agent's lines is output.
     pub fn parse(message: &str) -> (Self, &str) {
         let first = message.as_bytes().first();
         let known = LINES.iter().filter(|(.., beginning)| beginning.as_bytes().first() == first);

@@ -1,20 +1,10 @@
 //! Looking at a lock file without changing anything: its bytes, its record, the verdict.
 
-use std::collections::HashSet;
-use std::os::fd::AsFd;
-use std::time::{Duration, Instant};
+use std::{collections::HashSet, os::fd::AsFd, time::Duration, time::Instant};
 
-use crate::decision::Skip;
-use crate::dialect::{Content, Record};
-use crate::digest::sha256;
-use crate::facts::{Depth, Facts};
-use crate::namespace;
-use crate::on_disk::OnDisk;
-use crate::options::Options;
-use crate::place::{Names, Place};
-use crate::read::{self, LockFile, Sight};
-use crate::refresh::{RefreshMark, RefreshWatch};
-use crate::verdict::{Reason, Verdict};
+use crate::{decision::Skip, dialect::Content, dialect::Record, facts::Depth, facts::Facts, facts::sha256, namespace};
+use crate::{on_disk::OnDisk, options::Options, place::Names, place::Place, read, read::LockFile, read::Sight};
+use crate::{refresh::RefreshMark, refresh::RefreshWatch, verdict::Reason, verdict::Verdict};
 
 /// What a look at a lock has shown.
 #[derive(Debug, Clone)]
@@ -25,11 +15,9 @@ pub struct Look {
     pub record: Option<Record>,
     /// For an unreadable lock, what a log line says of it after `lock check failed: `; else empty.
     pub detail: String,
-    /// What a file without a valid record is; `None` where the record is valid, or nothing was read. A lock by its
-    /// name, as that of a database, is never somebody's data.
+    /// What a file without a valid record is; `None` where the record is valid, or nothing was read.
     pub content: Option<Content>,
-    /// `beadlock.id` or the request id of the record, else `sha256:` and 12 digits of the bytes; `None` when nothing
-    /// could be read.
+    /// `beadlock.id`, the request id, or `sha256:` and 12 digits of the bytes; `None` when nothing could be read.
     pub id: Option<String>,
     /// The facts that the verdict rests on.
     pub facts: Option<Facts>,
@@ -40,8 +28,7 @@ pub struct Look {
 }
 
 impl RefreshWatch {
-    /// Takes note of a look. One that shows another lock, a refresh, or none that is judged by its age begins anew;
-    /// so does one that comes too long after the last.
+    /// Takes note of a look. Another lock, a refresh, no lock of this kind, or a long pause begins anew.
     pub fn see(&mut self, look: &Look) {
         let mark = look.record.as_ref().zip(look.on_disk);
         let mark = mark.and_then(|(record, file)| RefreshMark::of(record, file));
@@ -76,10 +63,7 @@ pub fn look_all<'a>(places: impl IntoIterator<Item = &'a Place>, options: &Optio
     looks
 }
 
-/// The lock file's own bytes; `None` when there is none.
-///
-/// # Errors
-/// Why it cannot be read, in words. Only a regular file of at most 64 KiB is read.
+/// The bytes of the lock file, a regular one of at most 64 KiB; `None`: there is none. The error says why it is unread.
 pub fn raw(place: &Place) -> Result<Option<Vec<u8>>, String> {
     match read::open_path(&place.path()) {
         Sight::Absent => Ok(None),
@@ -120,7 +104,6 @@ fn look_with(place: &Place, options: &Options, depth: Depth) -> Look {
     Look { verdict, record, detail, content, id, facts, side_file, on_disk }
 }
 
-/// A stale lock that may go.
 pub(crate) struct Dead {
     pub record: Box<Record>,
     pub reason: Reason,
@@ -157,7 +140,6 @@ impl Judged {
         depth: Depth,
         options: &Options,
     ) -> Self {
-        let of_malformed = || names.dialect().of_malformed();
         match names.parse(bytes) {
             Ok(record) => {
                 let mut facts = Facts::about(&record, dir, depth);
@@ -171,9 +153,9 @@ impl Judged {
             Err(rejected) => {
                 let reason = rejected.reason();
                 let detail = rejected.to_string();
-                if let Some(record) = of_malformed().filter(|_| reason == Reason::Malformed) {
-                    let verdict = Verdict::Stale(reason);
-                    return Self { verdict, record: Some(record), detail, content: None, id: None, facts: None };
+                if let (Reason::Malformed, Some(of_malformed)) = (reason, names.dialect().properties().of_malformed) {
+                    let (verdict, record) = (Verdict::Stale(reason), Some(of_malformed()));
+                    return Self { verdict, record, detail, content: None, id: None, facts: None };
                 }
                 let (verdict, content) = (Verdict::Unreadable(reason), Some(content(bytes, names)));
                 let id = (depth != Depth::Protocol).then(|| digest_id(bytes));
@@ -184,17 +166,16 @@ impl Judged {
 
     /// It is stale, and what is stale of this dialect may go.
     pub(crate) fn may_go(&self, options: &Options) -> bool {
-        let goes_by_itself = self.record.as_ref().is_some_and(|record| record.dialect().stale_goes_by_itself());
+        let goes_by_itself =
+            self.record.as_ref().is_some_and(|record| record.dialect().properties().stale_goes_by_itself);
         matches!(self.verdict, Verdict::Stale(_)) && (goes_by_itself || options.force_lock)
     }
 
-    /// Something that could not be read at all.
     pub(crate) fn unreadable(words: impl std::fmt::Display) -> Self {
         let verdict = Verdict::Unreadable(Reason::Unreadable);
         Self { verdict, record: None, detail: not_read(words), content: None, id: None, facts: None }
     }
 
-    /// The file at the lock's path is not a lock.
     fn is_no_lock(&self) -> bool {
         self.verdict == Verdict::Stale(Reason::Malformed)
     }
@@ -206,7 +187,7 @@ impl Judged {
             (Verdict::Stale(reason), Some(record)) => {
                 let record = Box::new(record);
                 match facts {
-                    Some(facts) if !record.dialect().stale_goes_by_itself() && !options.force_lock => {
+                    Some(facts) if !record.dialect().properties().stale_goes_by_itself && !options.force_lock => {
                         let age = record.lock().silence(facts.now);
                         Err(Skip::Stale { record, reason, age })
                     }
@@ -224,7 +205,6 @@ impl Judged {
 }
 
 impl Skip {
-    /// Something is there that could not be read at all.
     pub(crate) fn unreadable(words: impl std::fmt::Display) -> Self {
         Self::CheckFailed { reason: Reason::Unreadable, detail: not_read(words), record: None }
     }
@@ -234,7 +214,6 @@ fn not_read(words: impl std::fmt::Display) -> String {
     format!("failed to read lock file: {words}")
 }
 
-/// For how long the lock has been seen to stay as it is now.
 fn unrefreshed(record: &Record, file: Option<&LockFile>, options: &Options) -> Duration {
     if options.refreshes.is_none() || record.lock().refresh_sign().is_none() {
         return Duration::ZERO;
@@ -251,7 +230,6 @@ fn content(bytes: &[u8], names: &Names) -> Content {
     }
 }
 
-/// A name for a lock file that has no id of its own.
 fn digest_id(bytes: &[u8]) -> String {
     let mut id = sha256(bytes);
     id.truncate("sha256:".len() + 12);

@@ -1,17 +1,12 @@
 //! Which paths lie on a file system that may stop answering: one of a network, or one that a process serves (FUSE).
 //!
-//! A call that looks at such a path can take for ever once the server is gone, `stat` and `statfs` too. So the
-//! question is answered by the kernel's list of mounts and by the letters of the path alone; the file system is never
-//! asked.
+//! A call that looks at such a path can take for ever once the server is gone, `stat` and `statfs` too. So the question
+//! is answered by the kernel's list of mounts and by the letters of the path alone; the file system is never asked.
 
-use std::ffi::{OsStr, OsString};
-use std::fs::{self, File};
-use std::io::Read;
-use std::os::unix::ffi::OsStringExt;
 use std::path::{Component, Path, PathBuf};
+use std::{ffi::OsStr, ffi::OsString, fs, fs::File, io::Read, os::unix::ffi::OsStringExt};
 
-/// File systems that another machine or a process serves, as `/proc/self/mountinfo` names them. `fuse` has subtypes,
-/// such as `fuse.sshfs`.
+/// File systems that another machine or a process serves, by their names in `/proc`; of `fuse.sshfs` the first part.
 const REMOTE: &str = "9p afs beegfs ceph cifs coda davfs fuse fuseblk gfs2 glusterfs gpfs lustre ncpfs nfs nfs4 ocfs2 \
                       orangefs pvfs2 smb3 smbfs sshfs virtiofs vboxsf";
 
@@ -24,7 +19,6 @@ const LINKS: usize = 40;
 /// The mounts that this process sees.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Mounts {
-    /// In the order in which they were mounted.
     all: Vec<Mount>,
 }
 
@@ -46,7 +40,6 @@ impl Mounts {
         read.map(|_| Self::parse(&text)).unwrap_or_default()
     }
 
-    /// Of the text of `/proc/self/mountinfo`.
     fn parse(text: &[u8]) -> Self {
         let lines = text.split(|byte| *byte == b'\n');
         let mut all: Vec<Mount> = lines.filter_map(Mount::parse).collect();
@@ -130,7 +123,6 @@ impl Mount {
         Some(Self { point, kind: String::from_utf8_lossy(kind).into_owned() })
     }
 
-    /// It may stop answering.
     fn is_remote(&self) -> bool {
         let kind = self.kind.split('.').next().unwrap_or_default();
         // That of containers is as local as /proc, whose files it serves.
@@ -152,23 +144,15 @@ fn components(path: &Path) -> Vec<OsString> {
 
 /// The kernel writes blanks, line ends and backslashes of a path as `\` and three octal digits.
 fn unescaped(field: &[u8]) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(field.len());
-    let mut rest = field;
-    while let Some((first, after)) = rest.split_first() {
-        let octal = |digits: &[u8]| {
-            let text = std::str::from_utf8(digits).ok()?;
-            u8::from_str_radix(text, 8).ok()
-        };
-        match after.get(..3).and_then(octal) {
-            Some(byte) if *first == b'\\' => {
-                bytes.push(byte);
-                rest = &after[3..];
-            }
-            _ => {
-                bytes.push(*first);
-                rest = after;
-            }
+    let mut parts = field.split(|byte| *byte == b'\\');
+    let mut bytes = parts.next().unwrap_or_default().to_vec();
+    for part in parts {
+        let (digits, rest) = part.split_at_checked(3).unwrap_or((b"", part));
+        match str::from_utf8(digits).ok().and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
+            Some(byte) => bytes.push(byte),
+            None => bytes.extend([b"\\", digits].concat()),
         }
+        bytes.extend(rest);
     }
     bytes
 }

@@ -1,9 +1,8 @@
 //! PID namespaces, the walls of containers: which processes live in which, as far as `/proc` shows (Linux).
 
-use std::collections::{HashMap, HashSet};
-use std::fs;
+use std::{collections::HashMap, collections::HashSet, fs};
 
-use crate::process::{self, proc_is_ours};
+use crate::{process, process::proc_is_ours};
 
 /// The processes of the namespaces below ours, as `/proc` showed them at one moment.
 #[derive(Debug, Default)]

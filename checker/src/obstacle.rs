@@ -3,8 +3,7 @@
 
 use nix::errno::Errno;
 
-use crate::error::words;
-use crate::read;
+use crate::{error::words, read};
 
 /// Why a lock file could not be read just now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,14 +19,11 @@ pub enum Obstacle {
 impl Obstacle {
     /// What the words for an unreadable lock file are about; `None`: something is wrong with the file.
     pub fn of(detail: &str) -> Option<Self> {
-        let of_system = |errno: Errno| words(&errno.into());
-        let says = |words: &str| detail.ends_with(words);
-        if says(&of_system(Errno::EMFILE)) {
-            Some(Self::Descriptors)
-        } else if says(&of_system(Errno::ENFILE)) {
-            Some(Self::FileTable)
-        } else {
-            says(read::LEASED).then_some(Self::Lease)
+        let says = |errno: Errno| detail.ends_with(&words(&errno.into()));
+        match () {
+            () if says(Errno::EMFILE) => Some(Self::Descriptors),
+            () if says(Errno::ENFILE) => Some(Self::FileTable),
+            () => detail.ends_with(read::LEASED).then_some(Self::Lease),
         }
     }
 

@@ -1,12 +1,10 @@
 //! What lies at a lock's path, whatever it is: told by `stat`, never opened, no link followed.
 
-use std::os::fd::AsFd;
-use std::path::Path;
+use std::{os::fd::AsFd, path::Path};
 
-use nix::fcntl::{AT_FDCWD, AtFlags};
-use nix::sys::stat::{FileStat, SFlag, fstat, fstatat};
+use nix::{fcntl::AT_FDCWD, fcntl::AtFlags, sys::stat::FileStat, sys::stat::fstat, sys::stat::fstatat};
 
-use crate::dialect::StartedAt;
+use crate::{dialect::StartedAt, filesystem::FileKind};
 
 /// A directory entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,48 +21,21 @@ pub struct OnDisk {
     pub inode: (u64, u64),
 }
 
-words! {
-    /// Kinds of directory entries.
-    pub enum FileKind {
-        /// A regular file.
-        File = "file",
-        /// A directory.
-        Directory = "directory",
-        /// A symbolic link.
-        Symlink = "symlink",
-        /// A FIFO.
-        Fifo = "fifo",
-        /// A socket.
-        Socket = "socket",
-        /// A device.
-        Device = "device",
-    }
-}
-
 impl OnDisk {
     /// At `path`; `None` when nothing is there, or nothing that can be seen.
     pub(crate) fn at(path: &Path) -> Option<Self> {
         fstatat(AT_FDCWD, path, AtFlags::AT_SYMLINK_NOFOLLOW).ok().map(|stat| Self::of(&stat))
     }
 
-    /// Behind a descriptor.
     pub(crate) fn of_open(fd: impl AsFd) -> Option<Self> {
         fstat(fd).ok().map(|stat| Self::of(&stat))
     }
 
     #[expect(clippy::unnecessary_cast, reason = "the width of st_mtime_nsec differs between platforms")]
     fn of(stat: &FileStat) -> Self {
-        let kind = match SFlag::from_bits_truncate(stat.st_mode & SFlag::S_IFMT.bits()) {
-            SFlag::S_IFREG => FileKind::File,
-            SFlag::S_IFDIR => FileKind::Directory,
-            SFlag::S_IFLNK => FileKind::Symlink,
-            SFlag::S_IFIFO => FileKind::Fifo,
-            SFlag::S_IFSOCK => FileKind::Socket,
-            _ => FileKind::Device,
-        };
         let nanos = u32::try_from(stat.st_mtime_nsec as i64).unwrap_or_default();
         let modified = StartedAt::from_unix(stat.st_mtime as i64, nanos);
         let (size, inode) = (u64::try_from(stat.st_size).unwrap_or_default(), (stat.st_dev, stat.st_ino));
-        Self { kind, size, modified, owner: stat.st_uid, inode }
+        Self { kind: FileKind::of(stat), size, modified, owner: stat.st_uid, inode }
     }
 }

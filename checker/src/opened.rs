@@ -4,16 +4,14 @@
 //! Its path is one without symbolic links. One that has come into it since is not followed: another user may have put
 //! it there to lead the look-up somewhere else.
 
-use std::cell::OnceCell;
-use std::ffi::OsStr;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::{Component, Path, PathBuf};
+use std::path::PathBuf;
+use std::{cell::OnceCell, ffi::OsStr, os::fd::AsFd, os::fd::BorrowedFd, os::fd::OwnedFd, path::Component, path::Path};
 
 use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, AtFlags, OFlag, OpenHow, ResolveFlag, openat, openat2};
-use nix::sys::stat::{FileStat, Mode, SFlag, fstat, fstatat};
+use nix::sys::stat::{FileStat, Mode, fstat, fstatat};
 
-use crate::error::{Error, Result};
+use crate::{error::Error, error::Result, filesystem::FileKind};
 
 /// A directory, open for reading: its gate can be taken.
 const READ: OFlag = OFlag::O_RDONLY.union(OFlag::O_DIRECTORY).union(OFlag::O_NOFOLLOW).union(OFlag::O_CLOEXEC);
@@ -35,11 +33,8 @@ pub struct OpenDirectory {
 }
 
 impl OpenDirectory {
-    /// Opens the directory at `path`, which is absolute and has neither `..` nor symbolic links in it.
-    ///
-    /// # Errors
-    /// When it is not there, may not be reached, or is not a directory. ELOOP: a symbolic link is on the way; the error
-    /// names it.
+    /// Opens the directory at `path`, which is absolute and has neither `..` nor symbolic links in it. Fails when it is
+    /// not there, may not be reached, or is not a directory. ELOOP: a symbolic link is on the way; the error names it.
     pub fn open(path: &Path) -> Result<Self> {
         let opened = Self::open_alone(path)?;
         // Now: it may have been moved when its work begins.
@@ -47,11 +42,7 @@ impl OpenDirectory {
         Ok(opened)
     }
 
-    /// The same where nothing is to be done in the directory above: that is looked at, and opened only when it is
-    /// asked for.
-    ///
-    /// # Errors
-    /// As [`Self::open`].
+    /// [`Self::open`], but the directory above is opened only when it is asked for.
     pub fn open_alone(path: &Path) -> Result<Self> {
         let is_up = |name| matches!(name, Component::ParentDir);
         if !path.is_absolute() || path.components().any(is_up) {
@@ -98,10 +89,7 @@ impl OpenDirectory {
         Self { dir, unread, stat, above: OnceCell::new(), path: path.to_owned() }
     }
 
-    /// The open directory above it, as it was found when it was opened, or at the first question.
-    ///
-    /// # Errors
-    /// When the directory may not be searched, so that nothing is known of the one above.
+    /// The directory above, opened with it or at the first question. Fails when the directory may not be searched.
     pub fn above(&self) -> Result<BorrowedFd<'_>> {
         match self.above.get_or_init(|| up(&self.dir)) {
             Ok(above) => Ok(above.as_fd()),
@@ -170,7 +158,7 @@ fn search(above: Option<&OwnedFd>, name: &OsStr) -> nix::Result<OwnedFd> {
 fn or_is_link(above: Option<&OwnedFd>, name: &OsStr, errno: Errno) -> Errno {
     let is_link = || {
         let stat = fstatat(at(above), name, AtFlags::AT_SYMLINK_NOFOLLOW);
-        stat.is_ok_and(|stat| stat.st_mode & SFlag::S_IFMT.bits() == SFlag::S_IFLNK.bits())
+        stat.is_ok_and(|stat| FileKind::of(&stat) == FileKind::Symlink)
     };
     if errno == Errno::ENOTDIR && is_link() { Errno::ELOOP } else { errno }
 }

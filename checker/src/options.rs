@@ -1,8 +1,6 @@
 //! What a check may do beyond the protocol.
 
-use crate::dialect::{AgeLimits, Rules};
-use crate::facts::Depth;
-use crate::refresh::RefreshWatch;
+use crate::{dialect::AgeLimits, dialect::Rules, facts::Depth, refresh::RefreshWatch};
 
 /// What a check may do beyond the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -1,11 +1,7 @@
 //! A file that a user names for our output must not be a lock file: a report would write over it, and an audit trail
 //! would make it malformed.
 
-use std::ffi::OsStr;
-use std::fs;
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::{ffi::OsStr, fs, os::unix::ffi::OsStrExt, os::unix::fs::MetadataExt, path::Path, path::PathBuf};
 
 use crate::place::Names;
 
@@ -19,8 +15,7 @@ pub enum Taken {
 }
 
 impl Taken {
-    /// Whether output to `path` would go to one of `locks`, or to any database's lock. Symbolic links are followed and
-    /// hard links are noticed.
+    /// Whether output to `path` would go, also by a link, to one of `locks` or to any database's lock.
     pub fn of(path: &Path, locks: &[&Path]) -> Option<Self> {
         // What it leads to may be made only later: each link of the last part counts by its name.
         let resolved = resolved(path);
@@ -42,7 +37,6 @@ impl Taken {
     }
 }
 
-/// What a symbolic link leads to, also where that is not there yet.
 fn resolved(path: &Path) -> Option<PathBuf> {
     let mut path = path.to_owned();
     for _ in 0..40 {

@@ -1,12 +1,10 @@
 //! Where a lock file lies: a directory, the file's name in it, and the one side name
 //! (docs/design.md#changing-a-lock-file).
 
-use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
+use std::{ffi::OsStr, path::Path, path::PathBuf};
 
 pub use crate::dialect::Names;
-use crate::dialect::{Dialect, LockName};
-use crate::read::join;
+use crate::{dialect::Dialect, dialect::LockName, read::join};
 
 /// A place for one lock file.
 #[derive(Debug, Clone, PartialEq, Eq)]

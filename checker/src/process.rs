@@ -5,15 +5,11 @@
 
 use std::fs;
 
-use nix::errno::Errno;
-use nix::sys::signal::{kill, killpg};
-use nix::unistd::Pid;
+use nix::{errno::Errno, sys::signal::kill, sys::signal::killpg, unistd::Pid};
 
-use crate::beside;
-use crate::liveness::Liveness;
+use crate::{beside, verdict::Liveness};
 
-/// Whether the process `pid` lives on this machine, in this PID namespace. A PID that no kernel can have
-/// (not 1 to 2^31-1) is never asked: [`Liveness::Unknown`].
+/// Whether the process lives in this PID namespace. A PID outside 1 to 2^31-1 is not asked: [`Liveness::Unknown`].
 pub fn probe(pid: i64) -> Liveness {
     let Ok(pid @ 1..) = i32::try_from(pid) else { return Liveness::Unknown };
     match kill(Pid::from_raw(pid), None) {
@@ -89,7 +85,6 @@ pub fn group_is_gone(group: i32) -> bool {
     is_gone() && is_gone()
 }
 
-/// The PIDs that `/proc` shows.
 pub(crate) fn pids() -> impl Iterator<Item = i32> {
     let entries = fs::read_dir("/proc").into_iter().flatten();
     entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
@@ -122,8 +117,7 @@ pub fn proc_is_ours() -> bool {
     fs::read_link("/proc/self").is_ok_and(|link| link.as_os_str() == std::process::id().to_string().as_str())
 }
 
-/// When the process that has this PID started, in clock ticks after boot; `None` also when `/proc` is another
-/// namespace's, where the number is somebody else's.
+/// When the process started, in clock ticks after boot; `None` also when `/proc` is another namespace's.
 pub fn start_ticks(pid: i64) -> Option<u64> {
     let pid = i32::try_from(pid).ok().filter(|_| proc_is_ours())?;
     Stat::read(pid).map(|stat| stat.start_ticks)

@@ -1,23 +1,12 @@
 //! The only way a lock file is read: bounded, never blocking, never following a link (docs/design.md#reading).
 
-use std::ffi::CStr;
-use std::fs::File;
-use std::io;
-use std::os::fd::AsFd;
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::FileExt;
-use std::path::Path;
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::{ffi::CStr, fs::File, io, iter, os::fd::AsFd, os::unix::ffi::OsStrExt, os::unix::fs::FileExt, path::Path};
+use std::{thread::sleep, time::Duration, time::Instant};
 
-use nix::errno::Errno;
-use nix::fcntl::{OFlag, openat};
-use nix::sys::stat::{FileStat, Mode, SFlag, fstat};
+use nix::{errno::Errno, fcntl::OFlag, fcntl::openat, sys::stat::FileStat, sys::stat::Mode, sys::stat::fstat};
 
-use crate::dialect::StartedAt;
-use crate::error::words;
+use crate::{dialect::StartedAt, error::words, filesystem::FileKind};
 
-/// The longest lock file that is read.
 pub(crate) const LIMIT: usize = 64 * 1024;
 
 /// A record of ours has some 500 bytes; what is shorter than this is read onto the stack.
@@ -50,10 +39,8 @@ impl Inode {
     }
 }
 
-/// What is at a lock file's path.
 #[derive(Debug)]
 pub(crate) enum Sight {
-    /// Nothing.
     Absent,
     /// A regular file, open for reading.
     File(LockFile),
@@ -65,7 +52,6 @@ pub(crate) enum Sight {
 #[derive(Debug)]
 pub(crate) struct LockFile {
     file: File,
-    /// As it was when it was opened.
     stat: FileStat,
 }
 
@@ -74,7 +60,6 @@ pub(crate) fn open(dir: impl AsFd, name: &(impl nix::NixPath + ?Sized)) -> Sight
     open_for(OFlag::O_RDONLY, dir, name)
 }
 
-/// The same for a file that is to be written in place.
 pub(crate) fn open_to_change(dir: impl AsFd, name: &CStr) -> Sight {
     open_for(OFlag::O_RDWR, dir, name)
 }
@@ -107,17 +92,15 @@ pub(crate) fn with_path<T>(dir: &Path, name: &CStr, call: impl FnOnce(&CStr) -> 
     let length = dir.len() + slash.len() + name.len();
     let mut usual = [0; USUAL_PATH];
     let mut long = Vec::new();
-    let path = if let Some(path) = usual.get_mut(..length) {
-        let mut rest = &mut *path;
-        for part in parts {
-            let (mine, others) = rest.split_at_mut(part.len());
-            mine.copy_from_slice(part);
-            rest = others;
+    let path = match usual.get_mut(..length) {
+        Some(path) => {
+            iter::zip(path.iter_mut(), parts.into_iter().flatten()).for_each(|(to, byte)| *to = *byte);
+            &*path
         }
-        &*path
-    } else {
-        long.extend(parts.into_iter().flatten());
-        &long
+        None => {
+            long.extend(parts.into_iter().flatten());
+            &long
+        }
     };
     CStr::from_bytes_with_nul(path).map(call).map_err(|_| Errno::EINVAL)
 }
@@ -132,7 +115,6 @@ pub(crate) fn exists_in(dir: &Path, name: &CStr) -> nix::Result<bool> {
     with_path(dir, name, |path| exists_at(nix::fcntl::AT_FDCWD, path))?
 }
 
-/// Opens the lock file at `path`.
 pub(crate) fn open_path(path: &(impl nix::NixPath + ?Sized)) -> Sight {
     open(nix::fcntl::AT_FDCWD, path)
 }
@@ -157,18 +139,15 @@ impl LockFile {
             Ok(stat) => stat,
             Err(errno) => return Sight::Unreadable(words(&errno.into())),
         };
-        match SFlag::from_bits_truncate(stat.st_mode & SFlag::S_IFMT.bits()) {
-            SFlag::S_IFREG => Sight::File(Self { file, stat }),
-            SFlag::S_IFDIR => Sight::Unreadable("it is a directory".to_owned()),
-            SFlag::S_IFIFO => Sight::Unreadable("it is a FIFO".to_owned()),
+        match FileKind::of(&stat) {
+            FileKind::File => Sight::File(Self { file, stat }),
+            FileKind::Directory => Sight::Unreadable("it is a directory".to_owned()),
+            FileKind::Fifo => Sight::Unreadable("it is a FIFO".to_owned()),
             _ => Sight::Unreadable("it is not a regular file".to_owned()),
         }
     }
 
-    /// Shows `see` the whole content as it is now. A record of the usual size is not copied to the heap.
-    ///
-    /// # Errors
-    /// Words: what reading said, or that it is larger than 64 KiB.
+    /// Shows `see` the whole content as it is now, one of the usual size without the heap; else why not, in words.
     pub(crate) fn see<T>(&self, see: impl FnOnce(&[u8]) -> T) -> Result<T, String> {
         let mut usual = [0; USUAL];
         match self.fill(&mut usual, 0)? {
@@ -182,12 +161,10 @@ impl LockFile {
         usize::try_from(self.stat.st_size).is_ok_and(|size| size > LIMIT)
     }
 
-    /// The whole content as it is now.
     pub(crate) fn read(&self) -> Result<Vec<u8>, String> {
         self.see(<[u8]>::to_vec)
     }
 
-    /// The first bytes of the content, at most `count`.
     pub(crate) fn first(&self, count: usize) -> Result<Vec<u8>, String> {
         let mut bytes = vec![0; count];
         let filled = self.fill(&mut bytes, 0)?;
@@ -232,7 +209,6 @@ impl LockFile {
         if written == bytes.len() { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
     }
 
-    /// Which file it is.
     pub(crate) fn inode(&self) -> Inode {
         Inode::of(&self.stat)
     }
@@ -244,7 +220,6 @@ impl LockFile {
         StartedAt::from_unix(self.stat.st_ctime, nanos)
     }
 
-    /// As it is now.
     pub(crate) fn stat_now(&self) -> nix::Result<FileStat> {
         fstat(&self.file)
     }
@@ -256,7 +231,6 @@ impl AsFd for LockFile {
     }
 }
 
-/// `dir/name` for [`open_path`].
 pub(crate) fn join(dir: &Path, name: &CStr) -> std::path::PathBuf {
     dir.join(std::ffi::OsStr::from_bytes(name.to_bytes()))
 }

@@ -1,60 +1,41 @@
-//! LeadKind leads a database elsewhere. A `redirect` in it, or a link in its place, belongs to the user of the clone.
+//! What leads a database elsewhere. A `redirect` in it, or a link in its place, belongs to the user of the clone.
 //! When git tracks it, everybody with permission to push decides which directory is claimed, checked and synced.
 
-use std::fs;
-use std::path::Path;
+use std::{fs, path::Path};
 
-use crate::database::{Database, NoDatabase};
-use crate::escape::escaped_path;
-use crate::git::{Tracked, tracks};
-pub use crate::lead::Lead;
-use crate::lead::REDIRECT;
-use crate::shell::{Part, to_type};
+pub use crate::database::Lead;
+use crate::database::{Database, NoDatabase, REDIRECT};
+use crate::{escape::escaped_path, git::Tracked, git::tracks, shell::Part, shell::to_type};
 
-/// Refuses a database that a redirect or a link leads to which git tracks. Git is asked only where there is one.
-///
-/// # Errors
-/// LeadKind to type; also when there is a git that does not say whether it tracks it.
+/// Refuses a database that a redirect or a link leads to which git tracks, or may track. Git is asked only then.
 pub fn refuse_tracked(database: &Database) -> Result<(), NoDatabase> {
     let lead = database.lead();
     if lead.link.is_some()
         && let (Some(above), Some(name)) = (database.at.parent(), database.at.file_name())
     {
-        refuse(LeadKind::Link, above, Path::new(name))?;
+        refuse("is a link that git tracks", above, Path::new(name))?;
     }
     if lead.redirect.is_some() {
         let named = database.named.as_path();
         if let (Some(above), Some(name)) = (named.parent(), named.file_name()) {
-            refuse(LeadKind::Redirect, above, &Path::new(name).join(REDIRECT))?;
+            refuse("is tracked by git", above, &Path::new(name).join(REDIRECT))?;
         }
         // A repository of its own is not seen from above.
         if fs::symlink_metadata(named.join(".git")).is_ok() {
-            refuse(LeadKind::Redirect, named, Path::new(REDIRECT))?;
+            refuse("is tracked by git", named, Path::new(REDIRECT))?;
         }
     }
     Ok(())
 }
 
-#[derive(Debug, Clone, Copy)]
-enum LeadKind {
-    Link,
-    Redirect,
-}
-
-fn refuse(what: LeadKind, dir: &Path, path: &Path) -> Result<(), NoDatabase> {
+fn refuse(is_tracked: &str, dir: &Path, path: &Path) -> Result<(), NoDatabase> {
     let shown = escaped_path(&dir.join(path));
     match tracks(dir, path) {
         Tracked::No => Ok(()),
-        Tracked::Yes => {
-            let is_tracked = match what {
-                LeadKind::Link => "is a link that git tracks",
-                LeadKind::Redirect => "is tracked by git",
-            };
-            Err(NoDatabase::io(format!(
-                "{shown} {is_tracked}, so everybody who may push decides where it leads; type: {}",
-                to_type("git -C {} rm --cached -- {}", &[Part::Path(dir), Part::Path(path)])
-            )))
-        }
+        Tracked::Yes => Err(NoDatabase::io(format!(
+            "{shown} {is_tracked}, so everybody who may push decides where it leads; type: {}",
+            to_type("git -C {} rm --cached -- {}", &[Part::Path(dir), Part::Path(path)])
+        ))),
         Tracked::Unknown(why) => Err(NoDatabase::io(format!(
             "cannot follow {shown}: git does not say whether it tracks it ({why}); make git work there, or name the \
              directory that it leads to"

@@ -7,8 +7,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::dialect::{REFRESH, Record, RefreshSign};
-use crate::on_disk::OnDisk;
+use crate::{dialect::REFRESH, dialect::Record, dialect::RefreshSign, on_disk::OnDisk};
 
 /// Two looks further apart than this prove nothing: this process stood still in between, and perhaps the holder did
 /// too, as in a container that was paused.
@@ -30,7 +29,6 @@ const FARTHEST: Duration = REFRESH;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RefreshWatch(Option<UnchangedLock>);
 
-/// A lock file, and since when it has been seen like this.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct UnchangedLock {
     mark: RefreshMark,
@@ -70,7 +68,6 @@ impl RefreshWatch {
         self.since(mark, now).map_or(Duration::ZERO, |since| now.saturating_duration_since(since))
     }
 
-    /// Nothing has been seen so far.
     pub(crate) fn is_none(&self) -> bool {
         self.0.is_none()
     }
@@ -85,7 +82,7 @@ impl RefreshWatch {
 mod tests {
     use super::*;
     use crate::dialect::StartedAt;
-    use crate::on_disk::FileKind;
+    use crate::filesystem::FileKind;
 
     fn mark(acquired: i64, modified: i64, inode: u64) -> RefreshMark {
         let (kind, modified) = (FileKind::File, StartedAt::from_unix(modified, 0));

@@ -26,37 +26,20 @@
 //!
 //! The runner also watches over the gate's directory ([`GateWatch`]): a command whose gate is lost is ended.
 
-mod waiting;
-
-use std::ffi::OsString;
-use std::fs::File;
-use std::io::{self, PipeReader, Read, Write};
-use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::PathBuf;
 use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
-use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, mpsc};
-use std::time::{Duration, Instant};
-use std::{fmt, thread};
+use std::{ffi::OsString, fmt, fs::File, io, io::PipeReader, io::Read, io::Write, os::fd::AsFd, os::fd::OwnedFd};
+use std::{os::unix::process::CommandExt, os::unix::process::ExitStatusExt, path::PathBuf, sync::atomic::AtomicBool};
+use std::{sync::Arc, sync::mpsc, thread, time::Duration, time::Instant};
 
-use nix::errno::Errno;
-use nix::libc;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::prctl::set_name;
-use nix::sys::signal::{Signal, kill};
-use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
-use nix::unistd::{Pid, close, setsid};
+use nix::{errno::Errno, libc, poll::PollFd, poll::PollFlags, poll::PollTimeout, poll::poll, sys::prctl::set_name};
+use nix::{sys::signal::Signal, sys::signal::kill, sys::stat::fstat, sys::wait::Id, sys::wait::waitid};
+use nix::{sys::wait::WaitPidFlag, sys::wait::WaitStatus, unistd::Pid, unistd::close, unistd::setsid};
 
-use crate::error::words;
-use crate::gate::Gate;
-use crate::gate_loss::{GateLoss, GateWatch};
-use crate::{process, sys};
-use waiting::{WaitEnd, has_gate, wait_for, wait_for_reader};
+use crate::{error::words, filesystem::FileKind, gate::Gate, gate_loss::GateLoss, gate_loss::GateWatch, process, sys};
 
 use crate::beside::this_program;
 /// The hidden first argument: `main` hands the rest to [`main`] before it reads any command line.
-pub use crate::beside::{RUNNER as ARGUMENT, THIS};
+pub use crate::{beside::RUNNER as ARGUMENT, beside::THIS};
 
 /// The command of a user, for a shell.
 pub fn for_shell(command: impl Into<OsString>) -> Vec<OsString> {
@@ -66,12 +49,10 @@ pub fn for_shell(command: impl Into<OsString>) -> Vec<OsString> {
 /// How long a command that was asked to end may take before it is killed.
 pub const GRACE: Duration = Duration::from_secs(10);
 
-/// How long output that is still coming is read after the command has ended: a process that it left behind may
-/// have the pipe for ever.
+/// How long output is read after the command has ended: a process that it left behind may have the pipe for ever.
 const LAST_WORDS: Duration = Duration::from_millis(100);
 
-/// How long whoever reads the output may take over the end of it. The gate does not stay shut for a reader that has
-/// stopped.
+/// How long a reader may take over the end of the output. The gate does not stay shut for one that has stopped.
 const LAST_RELAY: Duration = Duration::from_secs(5);
 
 /// What to run under the gate.
@@ -155,10 +136,9 @@ impl Ended {
 
     /// The gate may have been lost shortly before the end: that counts more than how the command ended.
     fn of_work(status: io::Result<ExitStatus>, watch: Option<GateWatch>) -> Self {
-        watch.and_then(GateWatch::last_look).map_or_else(|| Self::from_status(status), Self::GateLost)
-    }
-
-    fn from_status(status: io::Result<ExitStatus>) -> Self {
+        if let Some(loss) = watch.and_then(GateWatch::last_look) {
+            return Self::GateLost(loss);
+        }
         match status {
             Ok(status) => match (status.code(), status.signal()) {
                 (Some(code), _) => Self::Exit(code),
@@ -229,16 +209,9 @@ fn run(order: &Order) -> io::Result<Ended> {
             let _ = end_group(&mut child, group);
             Ended::TimedOut
         }
-        WaitEnd::GateLost => {
-            let ended = end_group(&mut child, group);
-            Ended::of_work(ended, watch)
-        }
         // What it has started would work on, and its gate would be gone.
-        WaitEnd::Ended if was_killed(group) => {
-            let ended = end_group(&mut child, group);
-            Ended::of_work(ended, watch)
-        }
-        WaitEnd::Ended => Ended::of_work(child.wait(), watch),
+        end if end == WaitEnd::GateLost || was_killed(group) => Ended::of_work(end_group(&mut child, group), watch),
+        _ => Ended::of_work(child.wait(), watch),
     };
     drop(stopper);
     // Never a message, only its end. A write that still blocks then ends with this process.
@@ -297,6 +270,63 @@ fn relay(mut output: PipeReader, stop: &PipeReader, mut stdout: File) {
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(_) => return,
+        }
+    }
+}
+
+fn has_gate() -> bool {
+    fstat(io::stdin()).is_ok_and(|stat| FileKind::of(&stat) == FileKind::Directory)
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum WaitEnd {
+    /// It has ended, and is not reaped yet.
+    Ended,
+    /// The time is over.
+    TimedOut,
+    /// The gate is lost.
+    GateLost,
+}
+
+/// Waits for a child's end without reaping it, so that its PID stays the name of its group.
+fn wait_for(pid: Pid, bound: Duration, mut watch: Option<&GateWatch>) -> WaitEnd {
+    let begun = Instant::now();
+    let pidfd = sys::pidfd_open(pid.as_raw());
+    loop {
+        let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
+        match waitid(Id::Pid(pid), flags) {
+            Ok(WaitStatus::StillAlive) | Err(Errno::EINTR) => {}
+            _ => return WaitEnd::Ended,
+        }
+        let left = bound.saturating_sub(begun.elapsed());
+        if left.is_zero() {
+            return WaitEnd::TimedOut;
+        }
+        // Without a pidfd only the clock tells of the end.
+        let pause = if pidfd.is_ok() { left } else { left.min(Duration::from_millis(10)) };
+        let millis = i32::try_from(pause.as_millis().max(1)).unwrap_or(i32::MAX);
+        let timeout = PollTimeout::try_from(millis).unwrap_or(PollTimeout::MAX);
+        let readable = |fd| PollFd::new(fd, PollFlags::POLLIN);
+        let mut ready: Vec<PollFd<'_>> = watch.iter().map(|watch| readable(watch.as_fd())).collect();
+        ready.extend(pidfd.iter().map(|pidfd| readable(pidfd.as_fd())));
+        if poll(&mut ready, timeout).is_ok() && watch.is_some() {
+            match ready[0].revents() {
+                Some(events) if events.contains(PollFlags::POLLIN) => return WaitEnd::GateLost,
+                Some(events) if !events.is_empty() => watch = None, // Its thread is gone.
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Returns once nobody has the other end of the pipe on descriptor 2: the daemon has left the cycle, or was killed.
+fn wait_for_reader() {
+    loop {
+        let stderr = io::stderr();
+        // A pipe without a reader tells POLLERR, which needs not be asked for.
+        match poll(&mut [PollFd::new(stderr.as_fd(), PollFlags::empty())], PollTimeout::NONE) {
+            Err(Errno::EINTR) => {}
+            _ => return,
         }
     }
 }

@@ -7,10 +7,7 @@
 //! # Limits
 //! A shell drops line breaks at the end of `"$(printf …)"`. [`to_type`] gives no command for a name that ends so.
 
-use std::borrow::Cow;
-use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::{borrow::Cow, ffi::OsStr, ffi::OsString, os::unix::ffi::OsStrExt, path::Path};
 
 use crate::escape::is_harmless;
 
@@ -117,11 +114,11 @@ pub fn quoted(word: &OsStr) -> String {
         Some(text) if is_bare => text.to_owned(),
         Some(text) if text.chars().all(is_harmless) => format!("'{}'", text.replace('\'', r"'\''")),
         _ if bytes.ends_with(b"\n") => format!("$'{}'", octal(bytes)),
-        // The first argument of printf is a format.
-        _ if bytes.first() == Some(&b'-') => {
-            format!("\"$(printf -- '{}')\"", octal(bytes).replace('%', "%%"))
+        _ => {
+            // The first argument of printf is a format.
+            let end_of_options = if is_dashed(word) { "-- " } else { "" };
+            format!("\"$(printf {end_of_options}'{}')\"", octal(bytes).replace('%', "%%"))
         }
-        _ => format!("\"$(printf '{}')\"", octal(bytes).replace('%', "%%")),
     }
 }
 

@@ -1,16 +1,10 @@
 //! Targets: what is locked, as it is written on a command line, `[beads:]DIR`, `lock:PATH`, `tower:NAME`,
 //! `memory:DIR` or `file:PATH` (docs/design.md#targets); and the places of those that are paths.
 
-use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::{ffi::OsStr, ffi::OsString, os::unix::ffi::OsStrExt, path::Path, path::PathBuf};
 
-use crate::dialect::{Dialect, Names};
-use crate::directory;
-use crate::escape::{escaped, escaped_path};
-use crate::no_database::NoDatabase;
-use crate::place::Place;
-use crate::shell::{Part, to_type};
+use crate::{dialect::Dialect, dialect::Names, directory, directory::NoDatabase, escape::escaped};
+use crate::{escape::escaped_path, place::Place, shell::Part, shell::to_type};
 
 /// A parsed target: a scheme, and what stands behind its colon.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,11 +47,9 @@ impl Scheme {
 
     /// With its colon: `memory:`.
     pub fn prefix(self) -> &'static str {
-        let [prefix, ..] = self.words();
-        prefix
+        self.words()[0]
     }
 
-    /// A target of this scheme, for a line.
     fn shown(self, path: &Path) -> String {
         format!("{}{}", self.prefix(), escaped_path(path))
     }
@@ -70,20 +62,13 @@ impl Scheme {
 
     /// `beads:DIR, lock:PATH, …`: the whole list, for a message.
     fn list() -> String {
-        let one = |scheme: Self| {
-            let [prefix, rest, _] = scheme.words();
-            format!("{prefix}{rest}")
-        };
-        Self::ALL.map(one).join(", ")
+        Self::ALL.map(|scheme| scheme.words()[..2].concat()).join(", ")
     }
 }
 
 impl Target {
-    /// Parses `SCHEME:REST` or a path. A scheme is letters up to the first colon, with no slash before it; a path
-    /// that looks so is written `./a:b`.
-    ///
-    /// # Errors
-    /// An unknown scheme, or nothing at all: the command line is wrong (exit 2).
+    /// Parses `SCHEME:REST` or a path. A scheme is letters up to the first colon, with no slash before it; a path that
+    /// looks so is written `./a:b`. Errors: an unknown scheme, or nothing at all: the command line is wrong (exit 2).
     pub fn parse(text: &OsStr) -> Result<Self, NoDatabase> {
         let bytes = text.as_bytes();
         let (scheme, rest) = match Scheme::split(bytes) {
@@ -94,8 +79,7 @@ impl Target {
             },
         };
         if rest.is_empty() {
-            let [.., example] = scheme.words();
-            return Err(NoDatabase::usage(example.to_owned()));
+            return Err(NoDatabase::usage(scheme.words()[2].to_owned()));
         }
         Ok(Self { scheme, rest: PathBuf::from(OsStr::from_bytes(rest)) })
     }
@@ -112,7 +96,6 @@ impl Target {
         target
     }
 
-    /// The directory, where this is a database.
     pub(crate) fn into_database(self) -> Result<PathBuf, NoDatabase> {
         let Self { scheme, rest } = self;
         let shown = match scheme {
@@ -139,17 +122,14 @@ impl Place {
     /// The place of `lock:PATH`, with `path` relative to `cwd`: its directory without links, the file's name as it is.
     ///
     /// # Errors
-    /// When the directory is not there or cannot be reached, and for a name that is no lock's: one that can only be a
-    /// directory's (`run/`), ends like a side file's or an unfinished lock's of another lock, or is longer than
+    /// When the directory is not there or cannot be reached, and for a name that is no lock's: one that can only
+    /// be a directory's (`run/`), ends like a side file's or an unfinished lock's of another lock, or is longer than
     /// [`Names::LIMIT`] (exit 2). A directory that lies where the lock would is unreadable, as in a database.
     pub fn of_lock(path: &Path, cwd: &Path) -> Result<Self, NoDatabase> {
         Self::at_path((Scheme::Lock, Dialect::Beads), path, cwd)
     }
 
-    /// The place of a lock file at a path, by the rules of `dialect`: else as [`Place::of_lock`].
-    ///
-    /// # Errors
-    /// As [`Place::of_lock`].
+    /// [`Place::of_lock`] by the rules of `dialect`.
     #[doc(hidden)]
     pub fn at_path((scheme, dialect): (Scheme, Dialect), path: &Path, cwd: &Path) -> Result<Self, NoDatabase> {
         let shown = scheme.shown(path);

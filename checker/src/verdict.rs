@@ -34,8 +34,7 @@ impl Verdict {
 }
 
 words! {
-    /// Why a verdict or a decision is what it is. The words are a closed list that scripts rely on
-    /// (docs/design.md#commands).
+    /// Why a verdict or a decision is what it is: a closed list that scripts rely on (docs/design.md#commands).
     pub enum Reason {
         /// No lock file.
         NoLock = "no_lock",
@@ -86,4 +85,19 @@ words! {
         /// A lock that is judged by its age is too old.
         AgeExceeded = "age_exceeded",
     }
+}
+
+/// Whether a process lives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Liveness {
+    /// `kill(pid, 0)` succeeded.
+    Alive,
+    /// EPERM: it lives, and belongs to someone else.
+    NotPermitted,
+    /// ESRCH: there is no such process.
+    Gone,
+    /// Any other answer, or a PID that cannot be asked; counts as alive.
+    Unknown,
+    /// Another host's process, or another namespace's.
+    NotAsked,
 }

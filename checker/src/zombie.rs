@@ -5,24 +5,14 @@
 
 use std::fmt;
 
-use crate::dialect::{AgeLimits, Record, Rules};
-use crate::escape::escaped;
-use crate::facts::Facts;
-use crate::process::{self, Stat};
-use crate::shell::is_plain_word;
-use crate::verdict::{Reason, Verdict};
+use crate::{dialect::AgeLimits, dialect::Record, dialect::Rules, escape::escaped, facts::Facts, process};
+use crate::{process::Stat, shell::is_plain_word, verdict::Reason, verdict::Verdict};
 
 /// A process that has ended and is still there. `Display` is the whole sentence; the parent's name in it is escaped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Zombie {
-    parent: Option<Parent>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Parent {
-    pid: i32,
-    /// Untrusted.
-    name: Option<String>,
+    /// Its parent's PID and, untrusted, name.
+    parent: Option<(i32, Option<String>)>,
 }
 
 impl Zombie {
@@ -45,13 +35,13 @@ impl Zombie {
         // 0: the parent is of another PID namespace.
         let parent = Stat::read(pid).map(|stat| stat.ppid).filter(|parent| *parent > 0);
         let name = |pid| process::name(pid).filter(|name| !name.is_empty());
-        Self { parent: parent.map(|pid| Parent { pid, name: name(pid) }) }
+        Self { parent: parent.map(|pid| (pid, name(pid))) }
     }
 
     /// The same without a name that a shell may not read as plain text: for a line that is to be pasted.
     pub fn in_plain_text(mut self) -> Self {
-        if let Some(parent) = &mut self.parent {
-            parent.name.take_if(|name| !is_plain_word(name));
+        if let Some((_, name)) = &mut self.parent {
+            name.take_if(|name| !is_plain_word(name));
         }
         self
     }
@@ -61,8 +51,8 @@ impl fmt::Display for Zombie {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a zombie: it has ended, its parent ")?;
         match &self.parent {
-            Some(Parent { pid, name: Some(name) }) => write!(f, "(PID {pid}, {}) ", escaped(name))?,
-            Some(Parent { pid, name: None }) => write!(f, "(PID {pid}) ")?,
+            Some((pid, Some(name))) => write!(f, "(PID {pid}, {}) ", escaped(name))?,
+            Some((pid, None)) => write!(f, "(PID {pid}) ")?,
             None => {}
         }
         f.write_str("has not collected it; --reap-proven-dead may remove the lock")
@@ -75,7 +65,7 @@ mod tests {
     use crate::dialect::ProcessRecord;
 
     fn zombie(name: Option<&str>) -> Zombie {
-        Zombie { parent: Some(Parent { pid: 7, name: name.map(str::to_owned) }) }
+        Zombie { parent: Some((7, name.map(str::to_owned))) }
     }
 
     #[test]

@@ -1,19 +1,13 @@
 //! One line of the audit trail: its fields in their order, from whatever happened.
 
-use std::fmt::Display;
-use std::path::Path;
-use std::time::Duration;
+use std::{fmt::Display, path::Path, time::Duration};
 
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::{Author, bounded};
-use crate::decision::{Removed, Skip, Watched};
-use crate::dialect::StartedAt;
-use crate::facts;
-use crate::verdict::Reason;
+use super::Author;
+use crate::{decision::Removed, decision::Skip, decision::Watched, dialect::StartedAt, facts, verdict::Reason};
 
-/// The longest line, its line break included.
 const LONGEST: usize = 128 * 1024;
 
 words! {
@@ -47,8 +41,7 @@ pub enum Outcome {
     Failure,
 }
 
-/// One line to be: an event, made at the moment it happens. What is not set is null. The fields are in the order of the
-/// document.
+/// One line to be: an event of this moment, its fields in the order of the document. What is not set is null.
 #[derive(Debug, Clone, Serialize)]
 #[must_use = "an event that is not written has not been audited"]
 pub struct Entry {
@@ -162,19 +155,18 @@ impl Entry {
         self.event
     }
 
-    /// The lock file.
     pub(super) fn lock_path(&self) -> &Path {
         Path::new(&self.lock_path)
     }
 
     fn short(&mut self, text: impl Display) -> String {
-        let (short, cut) = bounded::text(&text.to_string());
+        let (short, cut) = cut_text(&text.to_string());
         self.truncated |= cut;
         short
     }
 
     fn raw(&mut self, record: &impl Serialize) -> Option<Box<RawValue>> {
-        let (short, cut) = bounded::json(&serde_json::to_string(record).ok()?);
+        let (short, cut) = cut_json(&serde_json::to_string(record).ok()?);
         self.truncated |= cut;
         RawValue::from_string(short).ok()
     }
@@ -193,6 +185,54 @@ impl Entry {
     fn json(&self) -> String {
         serde_json::to_string(self).expect("strings and integers under fixed names") + "\n"
     }
+}
+
+const LONGEST_STRING: usize = 1024;
+
+/// The text, cut at 1024 characters with a `…` at its end, and whether it was cut.
+fn cut_text(text: &str) -> (String, bool) {
+    match text.char_indices().nth(LONGEST_STRING) {
+        Some((end, _)) => (format!("{}…", &text[..end]), true),
+        None => (text.to_owned(), false),
+    }
+}
+
+/// The text as an audit line may show it: cut at 1024 characters, with a `…` at its end then.
+pub fn cut(long: &str) -> String {
+    cut_text(long).0
+}
+
+/// Compact JSON with every string in it cut at 1024 characters, an escape being one, and whether one was cut.
+/// Everything else stays as it is, the order of the fields too.
+fn cut_json(json: &str) -> (String, bool) {
+    let mut short = String::with_capacity(json.len().min(4096));
+    let mut cut = false;
+    // Characters of the string that this is in.
+    let mut inside: Option<usize> = None;
+    let mut rest = json;
+    while let Some(first) = rest.chars().next() {
+        let length = match (inside, rest.as_bytes()) {
+            (Some(_), [b'\\', b'u', ..]) => 6,
+            (Some(_), [b'\\', ..]) => 2,
+            _ => first.len_utf8(),
+        };
+        let (unit, after) = rest.split_at_checked(length).unwrap_or((rest, ""));
+        rest = after;
+        inside = match inside {
+            None => (unit == "\"").then_some(0),
+            Some(_) if unit == "\"" => None,
+            Some(LONGEST_STRING) => {
+                short.push('…');
+                cut = true;
+                Some(LONGEST_STRING + 1)
+            }
+            Some(count) => Some(count + 1),
+        };
+        if inside.is_none_or(|count| count <= LONGEST_STRING) {
+            short.push_str(unit);
+        }
+    }
+    (short, cut)
 }
 
 #[cfg(test)]

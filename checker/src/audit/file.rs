@@ -1,21 +1,13 @@
 //! The file: opened for every line without following a link, appended to by one write.
 
-use std::fs::{self, File, Metadata};
-use std::io;
-use std::os::unix::fs::{FileExt, FileTypeExt};
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Instant;
+use std::{fmt, fs, fs::File, fs::Metadata, io, os::unix::fs::FileExt, os::unix::fs::FileTypeExt, path::Path};
+use std::{path::PathBuf, sync::atomic::AtomicBool, sync::atomic::Ordering, thread::sleep, time::Duration};
 
-use nix::errno::Errno;
-use nix::fcntl::{OFlag, open};
-use nix::sys::stat::{Mode, fchmod};
-use nix::unistd::write;
+use nix::{errno::Errno, fcntl::OFlag, fcntl::open, sys::stat::Mode, sys::stat::fchmod, unistd::write};
 
-use super::failed::{AuditAct, Failed};
 use super::{Author, Entry};
-use crate::sys::{Flock, flock};
+use crate::{error::words, escape::escaped_path, sys::Flock, sys::flock};
 
 /// For how long others may be writing before a line goes in beside theirs.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -43,7 +35,6 @@ impl Audit {
 #[derive(Debug)]
 pub struct Lines {
     path: PathBuf,
-    /// The last line could not be written.
     failing: AtomicBool,
 }
 
@@ -57,11 +48,9 @@ impl Lines {
         Ok(Self { path, failing: AtomicBool::new(false) })
     }
 
-    /// Appends `line`, which ends in its only line break. `event` and `lock` are for the error.
-    ///
-    /// # Errors
-    /// When it could not be written, or only in part. Nothing that is done to a lock depends on it: say it when it
-    /// [is news](Failed::is_news), and go on.
+    /// Appends `line`, which ends in its only line break. `event` and `lock` are for the error. Fails when it could not
+    /// be written, or only in part. Nothing that is done to a lock depends on it: say it when it [is
+    /// news](Failed::is_news), and go on.
     pub fn append(&self, line: String, event: &'static str, lock: &Path) -> Result<(), Failed> {
         let appended = self.write(line);
         let was_failing = self.failing.swap(appended.is_err(), Ordering::Relaxed);
@@ -102,8 +91,7 @@ const ROUNDS: usize = 32;
 const FLAGS: OFlag =
     OFlag::O_APPEND.union(OFlag::O_CLOEXEC).union(OFlag::O_NOFOLLOW).union(OFlag::O_NONBLOCK).union(OFlag::O_NOCTTY);
 
-/// Opens the file for appending, or makes it. Reading is for [`is_torn`]; a process that may not read
-/// it writes without.
+/// Opens the file for appending, or makes it; also for reading, where that is allowed, for [`is_torn`].
 fn open_file(path: &Path) -> io::Result<File> {
     for _ in 0..ROUNDS {
         // To open a FIFO or a device is to do something to it already.
@@ -160,7 +148,6 @@ fn wait_to_be_alone(file: &File) -> bool {
     }
 }
 
-/// The last line of the file has no end.
 fn is_torn(file: &File) -> bool {
     let mut last = [b'\n'];
     if let Ok(meta) = file.metadata()
@@ -170,6 +157,71 @@ fn is_torn(file: &File) -> bool {
     }
     last != [b'\n']
 }
+
+/// Why there is no audit trail, or a line is not in it. `Display` says what, which file, why, and what to do.
+#[derive(Debug)]
+pub struct Failed {
+    path: PathBuf,
+    act: AuditAct,
+    why: String,
+    todo: &'static str,
+    kind: io::ErrorKind,
+    is_news: bool,
+}
+
+#[derive(Debug)]
+enum AuditAct {
+    Open,
+    Write { event: &'static str, lock: PathBuf },
+}
+
+impl Failed {
+    fn new(path: &Path, act: AuditAct, error: &io::Error, is_news: bool) -> Self {
+        let errno = error.raw_os_error().map(Errno::from_raw);
+        let why = match errno {
+            Some(Errno::ELOOP) => "it is a symbolic link".to_owned(),
+            _ => words(error),
+        };
+        let todo = match (error.kind(), errno) {
+            (io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded, _) => "make room there",
+            (io::ErrorKind::FileTooLarge, _) => "raise the limit for files (ulimit -f), or name another",
+            (io::ErrorKind::PermissionDenied, _) => "name one that this user may write",
+            (io::ErrorKind::ReadOnlyFilesystem, _) => "name one elsewhere",
+            (_, Some(Errno::EMFILE | Errno::ENFILE | Errno::EIO)) => "see to that",
+            _ => "name a regular file in a directory that is there",
+        };
+        Self { path: path.to_owned(), act, why, todo, kind: error.kind(), is_news }
+    }
+
+    /// False for a line after another that could not be written either: it has been said.
+    pub fn is_news(&self) -> bool {
+        self.is_news
+    }
+
+    /// What the system said.
+    pub fn kind(&self) -> io::ErrorKind {
+        self.kind
+    }
+}
+
+impl fmt::Display for Failed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { act, why, todo, .. } = self;
+        let path = escaped_path(&self.path);
+        match act {
+            AuditAct::Open => write!(f, "the audit file {path} cannot be opened: {why}; {todo}"),
+            AuditAct::Write { event, lock } => {
+                let lock = escaped_path(lock);
+                write!(
+                    f,
+                    "{event} of {lock} is not in the audit file {path}: {why}; {todo}; the work goes on without it"
+                )
+            }
+        }
+    }
+}
+
+impl std::error::Error for Failed {}
 
 #[cfg(test)]
 #[expect(clippy::disallowed_methods, reason = "the tests move and remove what they have made")]

@@ -22,10 +22,9 @@
 //! | `previous_lock` | the record that was removed or broken |
 //! | `truncated` | true when anything in this line was cut or left out to keep it short |
 //!
-//! The words are those of the tower audit events where the thing is the same, so that one reader reads both.
-//! Strings are as they were read, with JSON's escapes. One of more than 1024 characters out of a lock file, or in
-//! `reason`, `detail` or `error`, is cut and ends in `…`; a line that would be longer than 128 KiB leaves out the
-//! records.
+//! The words are those of the tower audit events where the thing is the same, so that one reader reads both. Strings
+//! are as they were read, with JSON's escapes. One of more than 1024 characters out of a lock file, or in `reason`,
+//! `detail` or `error`, is cut and ends in `…`; a line that would be longer than 128 KiB leaves out the records.
 //!
 //! # Promises
 //! - One `write(2)` a line, in append mode: lines of many processes never mix on a local file system.
@@ -39,15 +38,11 @@
 //! # Limits
 //! A disk that hangs makes a write hang. On NFS appending is not atomic. Lines are not synced to the disk.
 
-mod bounded;
 mod entry;
-mod failed;
 mod file;
 
-pub use bounded::cut;
-pub use entry::{Entry, Event, Outcome};
-pub use failed::Failed;
-pub use file::{Audit, Lines};
+pub use entry::{Entry, Event, Outcome, cut};
+pub use file::{Audit, Failed, Lines};
 
 use serde::Serialize;
 

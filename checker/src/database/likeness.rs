@@ -1,15 +1,10 @@
 //! Whether a directory that was named looks like a database. A claim of any other directory protects nothing, and
 //! still exits with 0. Only command lines ask: a program that calls the library has chosen its directory.
 
-use std::ffi::OsStr;
-use std::fs::{self, DirEntry};
-use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::{ffi::OsStr, fs, fs::DirEntry, os::unix::ffi::OsStrExt, path::Path, path::PathBuf};
 
-use super::{BEADS, Database, Environment, NoDatabase, is_beads_dir};
-use crate::lead::REDIRECT;
-use crate::shell::{quoted, quoted_path};
-use crate::target::Target;
+use super::{BEADS, Database, Environment, NoDatabase, REDIRECT, is_beads_dir};
+use crate::{shell::quoted, shell::quoted_path, target::Target};
 
 /// Which directories are taken for databases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -58,9 +53,7 @@ impl Database {
         let path = quoted_path(&unambiguous(self.nearest(environment)));
         let meant = match suggest {
             Suggest::Path => path,
-            Suggest::PathOrScheme => {
-                format!("{}, or {path}", quoted(&Target::lock_of_directory(&self.typed)))
-            }
+            Suggest::PathOrScheme => format!("{}, or {path}", quoted(&Target::lock_of_directory(&self.typed))),
         };
         Some(NoDatabase::usage(format!(
             "{} is not a beads database (it has no *.db, *.sqlite*, *.jsonl or redirect); did you mean {meant}?",
@@ -75,13 +68,12 @@ impl Database {
         suggest: Suggest,
         environment: &Environment,
     ) -> Result<Self, NoDatabase> {
-        match directories {
-            Directories::Any => Ok(self),
-            Directories::LikeOne => match self.doubt(suggest, environment) {
-                Some(doubt) => Err(doubt.with(" --any-directory insists")),
-                None => Ok(self),
-            },
+        if directories == Directories::LikeOne
+            && let Some(doubt) = self.doubt(suggest, environment)
+        {
+            return Err(doubt.with(" --any-directory insists"));
         }
+        Ok(self)
     }
 
     /// The `.beads` that lies nearest above the directory, as it is typed from here; else the one that could lie in it.
@@ -96,7 +88,6 @@ impl Database {
     }
 }
 
-/// A path with a colon reads as a scheme.
 fn unambiguous(path: PathBuf) -> PathBuf {
     if Target::is_plain(&path) { path } else { Path::new(".").join(path) }
 }
@@ -110,7 +101,6 @@ fn has_database_file(dir: &Path) -> bool {
     }
 }
 
-/// `*.db`, `*.sqlite*`, `*.jsonl`, `redirect`.
 fn is_database_name(name: &OsStr) -> bool {
     let bytes = name.as_bytes();
     let has_sqlite = || bytes.windows(b".sqlite".len()).any(|part| part == b".sqlite");

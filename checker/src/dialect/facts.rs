@@ -1,11 +1,9 @@
 //! All that a judgement may know, as values: no rule gathers any of it (docs/design.md#pure-rules).
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-use super::beads::{Mark, Record};
-use super::time::StartedAt;
-pub use crate::liveness::Liveness;
+use super::{beads::Mark, beads::Record, time::StartedAt};
+pub use crate::verdict::Liveness;
 
 /// What tells this boot of this machine, and this process's namespaces, from others. Each may be unknown.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -33,8 +31,7 @@ pub struct Facts {
     pub liveness: Liveness,
     /// What proves more; `None` unless asked for.
     pub proof: Option<Proof>,
-    /// For how long the lock has been seen to stay unrefreshed, by a clock that nobody sets; zero unless earlier
-    /// looks are known.
+    /// For how long the lock was seen to stay unrefreshed, by a clock that nobody sets; zero without earlier looks.
     pub unrefreshed: Duration,
 }
 
@@ -56,8 +53,7 @@ pub struct Proof {
 pub enum Depth {
     /// What the protocol asks for: host, machine, boot, namespace, `kill(pid, 0)`.
     Protocol,
-    /// Also what proves a death that ESRCH cannot show, but for `namespace_gone`; several reads of `/proc` and one
-    /// statfs, however many processes there are.
+    /// Also what proves a death that ESRCH cannot show, but for `namespace_gone`: some reads of `/proc` and one statfs.
     Witnesses,
     /// Also `namespace_gone`, which asks every process.
     Proof,

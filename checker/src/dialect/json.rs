@@ -1,23 +1,17 @@
 //! Reading JSON member by member: the last duplicate wins, unknown keys may hold anything, nothing nests deeper than
 //! 128. Which keys there are, and what they may hold, is each dialect's.
 
-use std::borrow::Cow;
-use std::fmt;
+use std::{borrow::Cow, fmt, ops::Range};
 
-use serde::Serialize;
-use serde::de::{Deserializer, Error, MapAccess, Visitor};
+use serde::{Serialize, de::Deserializer, de::Error, de::MapAccess, de::Visitor};
 use serde_json::value::RawValue;
 
-use super::Rejected;
-use crate::escape::escaped;
+use crate::{escape::escaped, verdict::Reason};
 
-/// How deep arrays and objects may nest.
 const NESTING: usize = 128;
 
-/// Characters of a value that a message shows.
 const SHOWN: usize = 40;
 
-/// What a JSON value is, by its first character.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Null,
@@ -55,9 +49,7 @@ impl fmt::Display for Kind {
 }
 
 /// Shows `set` the members of the object that the text is, as [`members`]. `null` is an object without any.
-///
-/// # Errors
-/// [`Rejected::Malformed`] for what is no JSON, or none of these; else what `set` has rejected.
+/// Errors: [`Rejected::Malformed`] for what is no JSON, or none of these; else what `set` has rejected.
 pub(super) fn object<'t>(
     text: &'t str,
     set: impl FnMut(&str, &'t str) -> Result<(), Rejected>,
@@ -120,7 +112,6 @@ fn syntax_of(text: &str) -> serde_json::Result<&RawValue> {
     serde_json::from_str(text)
 }
 
-/// Why a text is no JSON.
 fn no_json(text: &str, error: &serde_json::Error) -> Rejected {
     // Once more as a whole: where the fault lies does not depend on what was wanted of it.
     let whole = syntax_of(text).err();
@@ -191,16 +182,12 @@ pub(super) fn unquoted(literal: &str) -> Result<Cow<'_, str>, Rejected> {
     if let Some(plain) = literal.get(1..literal.len() - 1).filter(|inner| !inner.contains('\\')) {
         return Ok(Cow::Borrowed(plain));
     }
-    let text = serde_json::Deserializer::from_str(literal).deserialize_bytes(Lenient).map_err(not_json)?;
-    Ok(Cow::Owned(text))
+    let text = serde_json::Deserializer::from_str(literal).deserialize_bytes(Lenient);
+    text.map(Cow::Owned).map_err(|error| malformed(format!("not JSON: {error}")))
 }
 
 pub(super) fn malformed(words: impl Into<String>) -> Rejected {
     Rejected::Malformed(words.into())
-}
-
-fn not_json(error: serde_json::Error) -> Rejected {
-    malformed(format!("not JSON: {error}"))
 }
 
 /// The JSON of a lock file: indented by two spaces, a newline at the end.
@@ -209,9 +196,79 @@ pub(super) fn pretty(record: &impl Serialize) -> String {
     serde_json::to_string_pretty(record).expect("strings, integers and JSON values under fixed names") + "\n"
 }
 
-/// A value for a message: escaped, and short.
 pub(super) fn shown(value: &str) -> String {
     let short: String = value.chars().take(SHOWN).collect();
     let more = if short.len() < value.len() { "…" } else { "" };
     format!("{}{more}", escaped(&short))
+}
+
+/// Why bytes are no record. `Display` is what the log line says after `lock check failed: `.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Rejected {
+    /// Not JSON, or of the wrong types; what was found, in words.
+    Malformed(String),
+    /// JSON of the right types without a needed value; which, in words.
+    Invalid(String),
+}
+
+impl Rejected {
+    pub(crate) fn reason(&self) -> Reason {
+        match self {
+            Self::Malformed(_) => Reason::Malformed,
+            Self::Invalid(_) => Reason::Invalid,
+        }
+    }
+}
+
+impl fmt::Display for Rejected {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Malformed(words) => write!(f, "malformed lock file: {words}"),
+            Self::Invalid(words) => write!(f, "invalid lock file: {words}"),
+        }
+    }
+}
+
+impl std::error::Error for Rejected {}
+
+/// How a lock file is brought to say another time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Rewrite {
+    /// By these bytes at this place: they are as many as there are.
+    InPlace {
+        /// Where, from the start of the file.
+        offset: usize,
+        /// The time, without its quotes.
+        time: String,
+    },
+    /// By this whole content: the time there is written at another length.
+    Whole(String),
+}
+
+impl Rewrite {
+    /// What makes the object in `bytes` say `time` under `key`; `None` when it says no time there.
+    pub(super) fn of(bytes: &[u8], key: &str, time: String) -> Option<Self> {
+        let text = std::str::from_utf8(bytes).ok()?;
+        let Range { start, end } = string(text, key)?;
+        if end - start == time.len() {
+            return Some(Self::InPlace { offset: start, time });
+        }
+        Some(Self::Whole([&text[..start], &time, &text[end..]].concat()))
+    }
+}
+
+/// Where the string is written, without its quotes. Of several the last one counts, as it does for readers.
+fn string(text: &str, wanted: &str) -> Option<Range<usize>> {
+    let mut found = None;
+    let read = object(text, |key, value| {
+        if key == wanted {
+            found = Some(value);
+        }
+        Ok(())
+    });
+    let value: &str = found.filter(|value: &&str| read.is_ok() && value.starts_with('"'))?;
+    // The value is a part of the text.
+    let start = value.as_ptr().addr().checked_sub(text.as_ptr().addr())? + 1;
+    let range = start..start + value.len().checked_sub(2)?;
+    text.get(range.clone()).is_some().then_some(range)
 }

@@ -11,28 +11,22 @@ mod json;
 pub mod lock;
 pub mod memory;
 mod names;
-mod rejected;
-mod rewrite;
 mod time;
 pub mod tower;
 
-use std::borrow::Cow;
-use std::ffi::CStr;
-use std::time::Duration;
+use std::{borrow::Cow, ffi::CStr, time::Duration};
 
 use serde::Serialize;
 
 use self::facts::{Depth, Facts};
 use crate::verdict::Verdict;
-pub use beads::holder_name_is_fit;
-pub use beads::{Content, Mark, Record as ProcessRecord};
+pub use beads::{Content, Mark, Record as ProcessRecord, holder_name_is_fit};
 pub use file::Mode as LockMode;
+pub use json::{Rejected, Rewrite};
 pub use memory::{Limits as AgeLimits, REFRESH};
 pub use names::Names;
-pub use rejected::Rejected;
-pub use rewrite::Rewrite;
 pub use time::StartedAt;
-pub use tower::{Answer, LockName};
+pub use tower::LockName;
 
 macro_rules! protocols {
     ($($(#[$doc:meta])* $Protocol:ident in $folder:ident,)*) => {
@@ -50,7 +44,7 @@ macro_rules! protocols {
         }
 
         impl Dialect {
-            fn properties(self) -> &'static Properties {
+            pub(crate) fn properties(self) -> &'static Properties {
                 match self {
                     $(Self::$Protocol => &$folder::PROPERTIES,)*
                 }
@@ -66,14 +60,12 @@ macro_rules! protocols {
                 }
             }
 
-            /// What its protocol says about it.
             pub(crate) fn lock(&self) -> &dyn LockRecord {
                 match self {
                     $(Self::$Protocol(record) => record,)*
                 }
             }
 
-            /// The holder has just said in the lock file that it lives.
             pub(crate) fn has_been_refreshed(&mut self, now: StartedAt) {
                 match self {
                     $(Self::$Protocol(record) => record.has_been_refreshed(now),)*
@@ -109,21 +101,20 @@ protocols! {
 }
 
 /// What holds for every lock of a protocol, whatever its record says.
-struct Properties {
+pub(crate) struct Properties {
     /// The permissions of a new lock file, whatever the umask.
-    file_mode: u32,
+    pub file_mode: u32,
     /// The record in the bytes of the lock file of this name.
     parse: fn(&[u8], &CStr) -> Result<Record, Rejected>,
     /// The edit that makes these bytes say that the holder lives at that time.
     rewrite: fn(&[u8], StartedAt) -> Option<Rewrite>,
     /// A lock is valid only for as long as its holder keeps it up.
     is_judged_by_time: bool,
-    /// `--reap-proven-dead` counts.
     may_be_reaped: bool,
     /// A stale lock may go although nobody has typed `--force-lock`.
-    stale_goes_by_itself: bool,
-    /// What stands for a file that is not JSON, where that is not a lock.
-    of_malformed: Option<fn() -> Record>,
+    pub stale_goes_by_itself: bool,
+    /// The record that stands for a file that is not JSON. `None`: such a file is an unreadable lock.
+    pub of_malformed: Option<fn() -> Record>,
 }
 
 impl Properties {
@@ -144,10 +135,8 @@ impl Properties {
 
 /// What a protocol's record answers. The defaults are those of a lock without heartbeats.
 pub(crate) trait LockRecord {
-    /// What each record says, whatever it calls that.
     fn common(&self) -> Common<'_>;
 
-    /// The lock file that beadlock writes.
     fn json(&self) -> String;
 
     /// Judges the lock by those of the rules that concern the protocol.
@@ -156,7 +145,6 @@ pub(crate) trait LockRecord {
     /// Which facts its judgement needs, where evidence of this depth was asked for.
     fn wanted_facts(&self, depth: Depth) -> WantedFacts<'_>;
 
-    /// The holder has just said in the lock file that it lives.
     fn has_been_refreshed(&mut self, _now: StartedAt) {}
 
     /// By what a refresh is noticed; `None` for a lock whose age is not judged.
@@ -164,7 +152,6 @@ pub(crate) trait LockRecord {
         None
     }
 
-    /// For how long there has been no heartbeat.
     fn silence(&self, _now: StartedAt) -> Duration {
         Duration::ZERO
     }
@@ -173,15 +160,8 @@ pub(crate) trait LockRecord {
     fn removed_words(&self, _facts: &Facts, _limits: &AgeLimits) -> String {
         String::new()
     }
-
-    /// The object that a refused claim prints by the document of this lock. `silence`: the lock is stale, and has been
-    /// without a heartbeat for so long.
-    fn answer(&self, _silence: Option<Duration>) -> Option<Answer> {
-        None
-    }
 }
 
-/// See the methods of [`Record`] of the same names.
 pub(crate) struct Common<'r> {
     holder: &'r str,
     pid: i64,
@@ -191,7 +171,6 @@ pub(crate) struct Common<'r> {
     mark: Option<&'r Mark>,
 }
 
-/// Which facts a judgement needs.
 #[expect(clippy::large_enum_variant, reason = "it is gone once the question is put")]
 pub(crate) enum WantedFacts<'r> {
     /// What became of this process, with evidence of this depth.
@@ -227,21 +206,6 @@ impl Dialect {
     pub fn is_judged_by_time(self) -> bool {
         self.properties().is_judged_by_time
     }
-
-    /// A stale lock of it is removed although nobody has typed `--force-lock`.
-    pub(crate) fn stale_goes_by_itself(self) -> bool {
-        self.properties().stale_goes_by_itself
-    }
-
-    /// The permissions of its lock files, whatever the umask.
-    pub(crate) fn file_mode(self) -> u32 {
-        self.properties().file_mode
-    }
-
-    /// The record that stands for a file that is not JSON. `None`: such a file is an unreadable lock.
-    pub(crate) fn of_malformed(self) -> Option<Record> {
-        self.properties().of_malformed.map(|of_malformed| of_malformed())
-    }
 }
 
 impl Record {
@@ -250,8 +214,7 @@ impl Record {
         self.lock().common().holder
     }
 
-    /// The recorded process; 0 where there is none. That of a named lock is shown to people, and never asked or
-    /// signalled.
+    /// The recorded process; 0 where there is none. That of a named lock is for people: never asked, never signalled.
     pub fn pid(&self) -> i64 {
         self.lock().common().pid
     }
@@ -261,8 +224,7 @@ impl Record {
         self.lock().common().hostname
     }
 
-    /// When the lock was acquired: `started_at`, `created_at`, or `acquired_at`, which every refresh changes. `None`:
-    /// it does not say.
+    /// When the lock was acquired: `started_at`, `created_at`, or `acquired_at`, which each refresh changes.
     pub fn started_at(&self) -> Option<StartedAt> {
         self.lock().common().started_at
     }

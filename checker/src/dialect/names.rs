@@ -1,8 +1,6 @@
 //! What a lock file and the files beside it are called (docs/design.md#changing-a-lock-file).
 
-use std::borrow::Cow;
-use std::ffi::{CStr, CString, OsStr};
-use std::os::unix::ffi::OsStrExt;
+use std::{borrow::Cow, ffi::CStr, ffi::CString, ffi::OsStr, os::unix::ffi::OsStrExt};
 
 use super::{Dialect, Record, Rejected, StartedAt, beads, memory};
 
@@ -69,17 +67,13 @@ impl Names {
         &self.aside
     }
 
-    /// The side name, for words.
     pub(crate) fn aside_shown(&self) -> String {
         crate::escape::escaped(&self.aside.to_string_lossy()).to_string()
     }
 
-    /// What an unfinished lock of `process` is called where there are no unnamed files; `random` is 8 lower-case hex
-    /// digits.
+    /// The name of an unfinished lock of `process`, where it needs one; `random` is 8 lower-case hex digits.
     pub(crate) fn draft(&self, process: u32, random: &str) -> CString {
-        let tail = format!(".tmp-{process}-{random}");
-        // Neither half has a NUL.
-        CString::new([self.lock.to_bytes(), tail.as_bytes()].concat()).unwrap_or_default()
+        self.with(&format!(".tmp-{process}-{random}"))
     }
 
     /// What a lock that is broken at `time` is kept as; the `number`th of that second.
@@ -87,18 +81,19 @@ impl Names {
         let time = time.to_string();
         let second = time.split(['.', 'Z']).next().unwrap_or_default().replace(['-', ':'], "");
         let number = if number > 1 { format!("-{number}") } else { String::new() };
-        let tail = format!(".broken-{second}Z{number}.json");
-        // Neither half has a NUL.
+        self.with(&format!(".broken-{second}Z{number}.json"))
+    }
+
+    /// The lock's name and this tail; neither half has a NUL.
+    fn with(&self, tail: &str) -> CString {
         CString::new([self.lock.to_bytes(), tail.as_bytes()].concat()).unwrap_or_default()
     }
 
-    /// The process whose unfinished lock a file called `name` is.
     pub(crate) fn process_of_draft(&self, name: &CStr) -> Option<i64> {
         draft(name.to_bytes()).and_then(|(lock, process)| (lock == self.lock.to_bytes()).then_some(process))
     }
 
-    /// The lock whose side file or unfinished lock a file called `name` would be taken for. A lock must not have such a
-    /// name.
+    /// The lock whose side file or unfinished lock a file of this name would be; so no lock may be called so.
     pub fn belongs_to(name: &OsStr) -> Option<&OsStr> {
         let bytes = name.as_bytes();
         let of_aside = bytes.strip_suffix(b".aside");
@@ -107,8 +102,7 @@ impl Names {
     }
 }
 
-/// Reads `LOCK.tmp-PID-` and 8 lower-case hex digits, as [`Names::draft`] writes it and nothing else: what looks only
-/// like it may be somebody's.
+/// Reads what [`Names::draft`] writes, and nothing else: what only looks like it may be somebody's file.
 fn draft(name: &[u8]) -> Option<(&[u8], i64)> {
     const TMP: &[u8] = b".tmp-";
     let (rest, random) = name.split_at_checked(name.len().checked_sub(8)?)?;

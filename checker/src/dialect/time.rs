@@ -1,11 +1,9 @@
 //! The time of a record: RFC 3339 as Go's `time.Time.UnmarshalJSON` reads it (Go 1.20 and later, whose strict
 //! check is switched off), and the instant that comes of it.
 
-use std::fmt;
-use std::time::SystemTime;
+use std::{fmt, time::SystemTime};
 
-use jiff::SignedDuration;
-use jiff::civil::{DateTime, date};
+use jiff::{SignedDuration, civil::DateTime, civil::date};
 use serde::{Serialize, Serializer};
 
 const EPOCH: DateTime = date(1970, 1, 1).at(0, 0, 0, 0);
@@ -44,7 +42,6 @@ impl StartedAt {
         now.0.saturating_sub(self.0)
     }
 
-    /// The second that it lies in.
     pub(crate) fn in_whole_seconds(self) -> Self {
         let cut = i64::from(self.0.subsec_nanos() < 0);
         Self(SignedDuration::from_secs(self.0.as_secs().saturating_sub(cut)))
@@ -89,7 +86,6 @@ impl Serialize for StartedAt {
     }
 }
 
-/// What is left to read of a time.
 struct Rest<'a>(&'a [u8]);
 
 impl Rest<'_> {

@@ -1,10 +1,8 @@
 //! Locks on open files, which the descriptor keeps.
 
-use std::io;
-use std::os::fd::{AsFd, AsRawFd};
+use std::{io, os::fd::AsFd, os::fd::AsRawFd};
 
-use nix::errno::Errno;
-use nix::fcntl::{FcntlArg, fcntl};
+use nix::{errno::Errno, fcntl::FcntlArg, fcntl::fcntl};
 
 words! {
     /// How a file is locked.
@@ -33,10 +31,7 @@ pub enum Flock {
 }
 
 /// `flock(2)`. `Ok(false)` is busy; only [`Flock::Try`] and [`Flock::TryShared`] say so. A signal does not interrupt
-/// it.
-///
-/// # Errors
-/// ENOLCK, EOPNOTSUPP, ENOSYS and the like where the file system knows no flock.
+/// it. Errors: ENOLCK, EOPNOTSUPP, ENOSYS and the like where the file system knows no flock.
 pub fn flock(fd: impl AsFd, how: Flock) -> io::Result<bool> {
     let operation = match how {
         Flock::Try => libc::LOCK_EX | libc::LOCK_NB,
@@ -58,9 +53,7 @@ pub fn flock(fd: impl AsFd, how: Flock) -> io::Result<bool> {
 
 /// A lock on all bytes of a file that belongs to the open file, not to the process (`F_OFD_SETLK`, Linux 3.15): it
 /// knows nothing of flocks, nor they of it. Asked for as a [`flock`].
-///
-/// # Errors
-/// EBADF where the file is not open for writing, or to share it for reading.
+/// Errors: EBADF where the file is not open for writing, or to share it for reading.
 pub fn range_lock(fd: impl AsFd, how: Flock) -> io::Result<bool> {
     let kind = match how {
         Flock::Try | Flock::Wait => libc::F_WRLCK,

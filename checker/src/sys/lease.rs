@@ -12,21 +12,15 @@ fn fcntl_int(fd: &impl AsFd, command: libc::c_int, argument: libc::c_int) -> nix
     Errno::result(unsafe { libc::fcntl(fd.as_fd().as_raw_fd(), command, argument) })
 }
 
-/// Takes a read lease: granted only when nobody has the file open for writing, broken by an open for writing.
-/// No signal is ever sent; ask [`lease_unbroken`].
-///
-/// # Errors
-/// EAGAIN when somebody has the file open for writing, EACCES when it is another user's, EINVAL where there are no
-/// leases.
+/// Takes a read lease: granted only when nobody has the file open for writing, broken by an open for writing. No signal
+/// is ever sent; ask [`lease_unbroken`]. Errors: EAGAIN when somebody has the file open for writing, EACCES when it is
+/// another user's, EINVAL where there are no leases.
 pub fn take_lease(fd: &impl AsFd) -> nix::Result<()> {
     take(fd, libc::F_RDLCK)
 }
 
 /// Takes a write lease: granted only when nobody else has the file open at all; an open then waits until
-/// [`drop_lease`]. No signal is ever sent.
-///
-/// # Errors
-/// As [`take_lease`]; EAGAIN also when somebody reads it.
+/// [`drop_lease`]. No signal is ever sent. Errors as [`take_lease`]; EAGAIN also when somebody reads it.
 pub fn take_write_lease(fd: &impl AsFd) -> nix::Result<()> {
     take(fd, libc::F_WRLCK)
 }

@@ -28,10 +28,7 @@ pub(crate) fn host_name(buffer: &mut [u8]) -> nix::Result<&[u8]> {
     Ok(&buffer[..end.unwrap_or(buffer.len())])
 }
 
-/// Whether an open file has a POSIX ACL beyond its mode (Linux). False too where its file system knows none.
-///
-/// # Errors
-/// What the system said; EBADF for a descriptor for look-ups alone.
+/// Whether an open file has a POSIX ACL beyond its mode (Linux). Fails with EBADF for a descriptor for look-ups alone.
 pub fn has_access_list(fd: impl AsFd) -> nix::Result<bool> {
     let name = c"system.posix_acl_access";
     // SAFETY: the descriptor is open for as long as it is borrowed, the name ends with a NUL, and with a length of zero

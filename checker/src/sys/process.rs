@@ -1,17 +1,11 @@
 //! The PID of this process, its children, and the ends of others.
 
-use std::io;
-use std::mem::MaybeUninit;
-use std::os::fd::{FromRawFd, OwnedFd};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::{io, mem::MaybeUninit, os::fd::FromRawFd, os::fd::OwnedFd, sync::atomic::AtomicU32, sync::atomic::Ordering};
 
 use nix::errno::Errno;
 
-/// A descriptor that becomes readable when the process ends (`pidfd_open(2)`, Linux 5.3).
-///
-/// # Errors
-/// ESRCH when there is no such process, ENOSYS on older kernels.
+/// A descriptor that becomes readable when the process ends (`pidfd_open(2)`, Linux 5.3); ESRCH, ENOSYS before that.
 pub fn pidfd_open(pid: i32) -> io::Result<OwnedFd> {
     // SAFETY: pidfd_open takes two integers.
     let fd = Errno::result(unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) })?;
@@ -29,10 +23,7 @@ pub enum ChildEnd {
     Killed(i32),
 }
 
-/// The child `pid`, or any child, that has ended, and how; it stays unreaped. `Ok(None)`: none has.
-///
-/// # Errors
-/// ECHILD when there is no such child, ended or not.
+/// The child `pid`, or any child, that has ended, and how; it stays unreaped. ECHILD: there is no such child.
 pub fn ended_child(pid: Option<i32>) -> nix::Result<Option<(i32, ChildEnd)>> {
     let (kind, id) = pid.map_or((libc::P_ALL, 0), |pid| (libc::P_PID, pid.unsigned_abs()));
     let flags = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;

@@ -1,11 +1,9 @@
 //! Signals of this process, and its end.
 
-use std::io;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::{io, sync::atomic::AtomicU32, sync::atomic::Ordering};
 
-use nix::errno::Errno;
-use nix::sys::signal::{SigHandler, SigSet, SigmaskHow, Signal, signal, sigprocmask};
-use nix::unistd::getpid;
+use nix::sys::signal::{SigHandler, SigSet, Signal, signal};
+use nix::{errno::Errno, unistd::getpid};
 
 /// Gives signals their default action again. SIGCHLD: ended children stay as zombies until they are waited for.
 pub fn default_actions(signals: &[Signal]) -> io::Result<()> {
@@ -26,9 +24,7 @@ pub fn ignore(ignored: Signal) -> io::Result<()> {
 /// Ends this process by `signal` with its default action, so that a shell sees what happened.
 pub fn die_of(dying: Signal) {
     let _ = default_actions(&[dying]);
-    let mut set = SigSet::empty();
-    set.add(dying);
-    let _ = sigprocmask(SigmaskHow::SIG_UNBLOCK, Some(&set), None);
+    let _ = SigSet::from(dying).thread_unblock();
     let _ = nix::sys::signal::raise(dying);
 }
 
@@ -38,8 +34,7 @@ pub fn exit_at_once(code: i32) -> ! {
     unsafe { libc::_exit(code) }
 }
 
-/// Runs `callback` when this process ends by `exit` or by the end of `main`: in whichever thread that is, beside the
-/// others, which run on. A forked child inherits it.
+/// Runs `callback` at `exit` or the end of `main`, while other threads run on. A forked child inherits it.
 pub fn at_exit(callback: extern "C" fn()) -> io::Result<()> {
     // SAFETY: `callback` is a function of this program, and a panic in it cannot unwind out of it.
     match unsafe { libc::atexit(callback) } {

@@ -1,19 +1,14 @@
 //! A command whose process is there before it may begin; and what a program has from the one that starts it.
 
-use std::ffi::{CStr, CString};
-use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
-use std::os::unix::process::CommandExt;
-use std::process::Command;
+use std::{ffi::CStr, ffi::CString, io, io::Read, io::Write, os::unix::process::CommandExt, process::Command};
 
-use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, FdFlag, OFlag, fcntl};
-use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::{SigSet, SigmaskHow, Signal, sigprocmask};
 use nix::unistd::{ForkResult, Pid, dup2_stdin, dup2_stdout, execve, fchdir, fork, getpid, getppid, pipe2, setpgid};
+use nix::{errno::Errno, sys::prctl::set_pdeathsig};
 
-use super::signals::exit_at_once;
-use super::start::actions_of_the_start;
+use super::{signals::exit_at_once, start::actions_of_the_start};
 
 /// A command that is ready to execute, all of it prepared before the fork.
 #[derive(Debug)]
@@ -48,11 +43,9 @@ pub struct Waiting {
     failure: OwnedFd,
 }
 
-/// Forks the process of a command that is to start later, under the same PID (docs/design.md#start).
-///
-/// # Errors
-/// What pipe or fork said; EDEADLK when this process already has more than one thread, since only a process of
-/// one thread may do in the child what is done here.
+/// Forks the process of a command that is to start later, under the same PID (docs/design.md#start). The error is what
+/// pipe or fork said; EDEADLK when this process already has more than one thread, since only a process of one thread
+/// may do in the child what is done here.
 pub fn fork_waiting(spawn: &Spawn<'_>) -> io::Result<Waiting> {
     if std::fs::read_dir("/proc/self/task").is_ok_and(|tasks| tasks.flatten().count() > 1) {
         return Err(Errno::EDEADLK.into());
@@ -121,10 +114,7 @@ impl Waiting {
         self.pid
     }
 
-    /// Lets it execute. That may still take its time, or fail.
-    ///
-    /// # Errors
-    /// EPIPE when the process has ended meanwhile.
+    /// Lets it execute. That may still take its time, or fail. Errors: EPIPE when the process has ended meanwhile.
     pub fn go(self) -> io::Result<Starting> {
         std::fs::File::from(self.go).write_all(&[1])?;
         Ok(Starting { failure: self.failure })
@@ -140,9 +130,7 @@ pub struct Starting {
 
 impl Starting {
     /// How the execution went; blocks until this is readable.
-    ///
-    /// # Errors
-    /// What `execve` said; the process ends then, with 127 for ENOENT and 126 otherwise, and is unreaped.
+    /// The error is what `execve` said; the process ends then, with 127 for ENOENT and 126 otherwise, and is unreaped.
     pub fn result(self) -> io::Result<()> {
         let mut errno = [0; 4];
         match std::fs::File::from(self.failure).read_exact(&mut errno) {
@@ -159,8 +147,7 @@ impl AsFd for Starting {
     }
 }
 
-/// What `command` starts begins in this directory, wherever its path leads by now. The descriptor may be one for
-/// look-ups alone.
+/// What `command` starts begins in this directory, whose descriptor may be one for look-ups alone.
 pub fn start_in(command: &mut Command, dir: OwnedFd) {
     let enter = move || Ok(fchdir(&dir)?);
     // SAFETY: between fork and exec it calls only fchdir(2), which may be called there, on a descriptor that the

@@ -1,9 +1,7 @@
 //! How this program was started, and how it starts others: with the signal actions that it was given itself.
 
-use std::mem::MaybeUninit;
-use std::os::unix::process::CommandExt;
-use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::{mem::MaybeUninit, os::unix::process::CommandExt, process::Command};
 
 use nix::sys::signal::{SigHandler, Signal, signal};
 
@@ -51,8 +49,7 @@ pub fn is_ignored(signal: Signal) -> bool {
 #[unsafe(link_section = ".init_array")]
 static REMEMBER_START: extern "C" fn() = remember_start;
 
-/// Rust's runtime ignores SIGPIPE, [`ignore_size_limit`] SIGXFSZ. A command inherits that only where this
-/// program did.
+/// Rust's runtime ignores SIGPIPE, [`ignore_size_limit`] SIGXFSZ. A command inherits that only where this program did.
 pub(super) fn actions_of_the_start() {
     for (one, was_ignored) in [(Signal::SIGPIPE, &SIGPIPE_WAS_IGNORED), (Signal::SIGXFSZ, &SIGXFSZ_WAS_IGNORED)] {
         if !was_ignored.load(Ordering::Relaxed) {

@@ -5,33 +5,17 @@
 //! which the next one with the gate puts back. A file that cannot be read is known by
 //! its inode, which the look keeps from being used again, and by what `lstat` says of it.
 
-use std::io;
-use std::os::fd::OwnedFd;
-use std::path::PathBuf;
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::{io, os::fd::OwnedFd, path::PathBuf, thread::sleep, time::Duration, time::Instant};
 
-use nix::errno::Errno;
-use nix::fcntl::{AT_FDCWD, AtFlags, OFlag, openat};
-use nix::sys::stat::{FileStat, Mode, fstat, fstatat};
+use nix::{errno::Errno, fcntl::AT_FDCWD, fcntl::AtFlags, fcntl::OFlag, fcntl::openat, sys::stat::fstat};
+use nix::{sys::stat::FileStat, sys::stat::Mode, sys::stat::fstatat};
 
-use super::lease::{GLANCE, Leased, Watch, watch};
-use super::recover::Recovered;
-use super::rename::Moved;
-use super::{GRACE, Site, Step};
-use crate::decision::Watched;
-use crate::error::{Error, Result};
-use crate::facts::{Depth, now};
-use crate::look::{Judged, Look, look};
-use crate::obstacle::Obstacle;
-use crate::options::Options;
-use crate::place::Place;
-use crate::read::{self, Inode, LockFile, Sight};
-use crate::verdict::Verdict;
+use super::{GRACE, Site, Step, lease::GLANCE, lease::Watch, lease::watch, recover::Recovered, rename::Moved};
+use crate::{decision::Watched, error::Error, error::Result, facts::Depth, facts::now, look::Judged, look::look};
+use crate::{look::Look, obstacle::Obstacle, options::Options, place::Place, read, read::Inode, read::LockFile};
+use crate::{read::Sight, verdict::Verdict};
 
-/// How often a look is taken again when the lock was changed during it.
 const LOOKS: usize = 32;
-/// How many locks may be broken within one second.
 const KEPT: usize = 10_000;
 
 /// A lock as it was looked at. While this lives no other file gets the number of its inode.
@@ -100,8 +84,7 @@ impl Seen {
         &self.look
     }
 
-    /// What is judged now is what was looked at: a record by its content; what is none by its file as well, since
-    /// all empty files are alike.
+    /// What is judged now is what was looked at: by its content, and without a record by its file as well.
     fn is(&self, judged: &Judged, stat: &FileStat) -> bool {
         let same_words =
             judged.id == self.look.id && judged.record == self.look.record && judged.detail == self.look.detail;
@@ -115,8 +98,7 @@ impl Seen {
             }
     }
 
-    /// Watches what lies aside to the end of the grace. True: nobody has opened it for writing, or it looks as it was
-    /// approved, from the start to the end.
+    /// Watches what lies aside for the grace. True: nobody has opened it for writing, or it looks as it was approved.
     fn is_unbroken(&self, watching: Option<&Watch<'_>>, approved: &Approved) -> bool {
         match (watching, &approved.content, &self.pin) {
             (Some(watch), Some(content), _) => watch.unbroken_for(GRACE, content),
@@ -153,20 +135,13 @@ impl Pin {
     }
 }
 
-/// Type and mode, size and mtime.
 fn marks(stat: &FileStat) -> [i64; 4] {
     [i64::from(stat.st_mode), stat.st_size, stat.st_mtime, stat.st_mtime_nsec]
 }
 
-/// What is at the lock's path.
-enum There {
-    /// A regular file that can be opened.
-    File(LockFile),
-    /// Anything else, and why it is not read.
-    Strange(String),
-}
+/// A regular file at the lock's path, open for reading; else why what is there is not read.
+type There = std::result::Result<LockFile, String>;
 
-/// A lock that may be broken.
 struct Approved {
     inode: Inode,
     /// What it says; `None` where it cannot be read.
@@ -174,11 +149,9 @@ struct Approved {
 }
 
 impl<H: FnMut(Step)> Site<'_, H> {
-    /// Moves the lock that was looked at out of the way, and keeps it beside its place as
-    /// `LOCK.broken-TIME.json`. A claim that comes in between gets its lock back.
-    ///
-    /// # Errors
-    /// What the system refused; the lock is where it was then, or under the side name when it could not go back.
+    /// Moves the lock that was looked at out of the way, and keeps it beside its place as `LOCK.broken-TIME.json`. A
+    /// claim that comes in between gets its lock back. The error is what the system refused; the lock is where it was
+    /// then, or under the side name when it could not go back.
     pub fn break_lock(mut self, seen: &Seen, licence: Licence) -> Result<Broken> {
         let broken = self.patiently(|site| site.break_once(seen, licence))?;
         Ok(broken.unwrap_or(Broken::Contended))
@@ -204,19 +177,19 @@ impl<H: FnMut(Step)> Site<'_, H> {
                 let path = read::join(self.path, self.names.lock());
                 return Err(Error::new("read", path, io::Error::other(words)));
             }
-            Sight::Unreadable(words) => There::Strange(words),
-            Sight::File(file) => There::File(file),
+            Sight::Unreadable(words) => Err(words),
+            Sight::File(file) => Ok(file),
         };
         if self.approved(&there, seen, licence)?.is_none() {
             return Ok(Some(Broken::Changed));
         }
         self.at(Step::Judged);
         let watching = match &there {
-            There::File(file) => match watch(file, self.means.leases) {
-                Leased::Watched(watch) => Some(watch),
-                Leased::Refused => return Ok(None),
+            Ok(file) => match watch(file, self.means.leases) {
+                None => return Ok(None),
+                watch => watch,
             },
-            There::Strange(_) => None,
+            Err(_) => None,
         };
         self.at(Step::Leased);
         let Some(approved) = self.approved(&there, seen, licence)? else {
@@ -228,9 +201,9 @@ impl<H: FnMut(Step)> Site<'_, H> {
         }
         self.at(Step::MovedAside);
         let mut refused = None;
-        if self.inode_is_aside(approved.inode)?
+        if self.is_aside(approved.inode)?
             && seen.is_unbroken(watching.as_ref(), &approved)
-            && self.inode_is_aside(approved.inode)?
+            && self.is_aside(approved.inode)?
         {
             self.at(Step::GraceOver);
             match self.keep_aside() {
@@ -252,8 +225,8 @@ impl<H: FnMut(Step)> Site<'_, H> {
     /// What is there now, if it is what was looked at and may go.
     fn approved(&self, there: &There, seen: &Seen, licence: Licence) -> Result<Option<Approved>> {
         let (content, stat) = match there {
-            There::File(file) => (file.read(), file.stat_now()),
-            There::Strange(words) => {
+            Ok(file) => (file.read(), file.stat_now()),
+            Err(words) => {
                 let stat = fstatat(self.dir, self.names.lock(), AtFlags::AT_SYMLINK_NOFOLLOW);
                 (Err(words.clone()), stat)
             }
@@ -275,12 +248,12 @@ impl<H: FnMut(Step)> Site<'_, H> {
     /// Moves the lock aside; where another claim lies aside, the two change places. False: it has gone meanwhile.
     fn bring_aside(&self, side_stays: bool) -> Result<bool> {
         if side_stays {
-            let exchanged = self.renames().exchange().map_err(|errno| self.lock_error("move aside", errno))?;
+            let exchanged = self.exchange().map_err(|errno| self.lock_error("move aside", errno))?;
             // Somebody's claim lies aside, and this file system cannot exchange the two.
             let refused = || self.lock_error("make room for the claim aside of", Errno::EOPNOTSUPP);
             return if exchanged { Ok(true) } else { Err(refused()) };
         }
-        let moved = self.renames().move_aside().map_err(|errno| self.lock_error("move aside", errno))?;
+        let moved = self.move_aside().map_err(|errno| self.lock_error("move aside", errno))?;
         Ok(moved == Moved::Yes)
     }
 
@@ -288,9 +261,9 @@ impl<H: FnMut(Step)> Site<'_, H> {
     fn bring_back(&self, side_stays: bool, inode: Inode) -> Result<()> {
         let error = |errno| self.aside_error("move back", errno);
         if !side_stays {
-            self.renames().move_back().map_err(error)?;
-        } else if self.inode_is_aside(inode)? {
-            self.renames().exchange().map_err(error)?;
+            self.move_back().map_err(error)?;
+        } else if self.is_aside(inode)? {
+            self.exchange().map_err(error)?;
         }
         Ok(())
     }
@@ -300,7 +273,7 @@ impl<H: FnMut(Step)> Site<'_, H> {
         let time = now();
         for number in 1..=KEPT {
             let name = self.names.broken(time, number);
-            match self.renames().keep(&name).map_err(|errno| self.aside_error("keep", errno))? {
+            match self.rename_aside(&name).map_err(|errno| self.aside_error("keep", errno))? {
                 Moved::Yes => return Ok(Some(read::join(self.path, &name))),
                 Moved::Vanished => return Ok(None),
                 Moved::Taken => {}

@@ -1,26 +1,15 @@
 //! Creating a lock: written whole where nobody sees it, then linked, never over anything (docs/design.md#create).
 #![expect(clippy::disallowed_methods, reason = "an unfinished lock gets its name, or is removed under its own")]
 
-use std::ffi::{CStr, CString};
-use std::fs::File;
-use std::io::Write;
-use std::os::fd::{AsRawFd, OwnedFd};
-use std::path::PathBuf;
+use std::{ffi::CStr, ffi::CString, fs::File, io::Write, os::fd::AsRawFd, os::fd::OwnedFd, path::PathBuf};
 
-use nix::dir::Dir;
-use nix::errno::Errno;
-use nix::fcntl::{AT_FDCWD, AtFlags, OFlag, RenameFlags, openat, renameat2};
-use nix::sys::stat::{Mode, SFlag, fchmod, fstat, fstatat};
-use nix::unistd::{UnlinkatFlags, fdatasync, linkat, unlinkat};
+use nix::{dir::Dir, errno::Errno, fcntl::AtFlags, fcntl::OFlag, fcntl::RenameFlags, fcntl::openat, fcntl::renameat2};
+use nix::{fcntl::AT_FDCWD, sys::stat::Mode, sys::stat::fchmod, sys::stat::fstat, sys::stat::fstatat};
+use nix::{unistd::UnlinkatFlags, unistd::fdatasync, unistd::linkat, unistd::unlinkat};
 
-use super::held::Held;
-use super::{Site, Step};
-use crate::dialect::Record;
-use crate::error::{Error, Result};
-use crate::facts::{Liveness, random_id};
-use crate::place::Place;
-use crate::process;
-use crate::read::{self, Inode};
+use super::{Site, Step, held::Held};
+use crate::{dialect::Record, error::Error, error::Result, facts::Liveness, facts::random_id, filesystem::FileKind};
+use crate::{place::Place, process, read, read::Inode};
 
 /// A lock that is written and synced, and has no name yet, or one that nobody looks at.
 pub(super) struct Draft {
@@ -34,13 +23,6 @@ pub(super) struct Draft {
     json: String,
     /// As a reader sees it.
     pub(super) record: Box<Record>,
-}
-
-/// How an attempt to link a draft ended.
-pub(super) enum Linked {
-    Yes(Held),
-    /// There is a lock.
-    Taken(Draft),
 }
 
 struct Named {
@@ -80,7 +62,7 @@ impl<H: FnMut(Step)> Site<'_, H> {
     }
 
     fn mode(&self) -> Mode {
-        Mode::from_bits_truncate(self.names.dialect().file_mode())
+        Mode::from_bits_truncate(self.names.dialect().properties().file_mode)
     }
 
     fn write(&self, mut draft: Draft) -> Result<Draft> {
@@ -91,7 +73,6 @@ impl<H: FnMut(Step)> Site<'_, H> {
         Ok(draft)
     }
 
-    /// A file without a name, and its pin; `None` where the system has no such files, or cannot pin them.
     fn unnamed(&self) -> Result<Option<(File, OwnedFd)>> {
         if !self.means.unnamed_files {
             return Ok(None);
@@ -151,30 +132,26 @@ impl<H: FnMut(Step)> Site<'_, H> {
         }
     }
 
-    /// A regular file that is no longer than a lock can be.
     fn may_be_a_draft(&self, name: &CStr) -> bool {
         fstatat(self.dir, name, AtFlags::AT_SYMLINK_NOFOLLOW).is_ok_and(|stat| {
-            let kind = SFlag::from_bits_truncate(stat.st_mode & SFlag::S_IFMT.bits());
-            kind == SFlag::S_IFREG && usize::try_from(stat.st_size).is_ok_and(|size| size <= read::LIMIT)
+            FileKind::of(&stat) == FileKind::File && usize::try_from(stat.st_size).is_ok_and(|size| size <= read::LIMIT)
         })
     }
 
-    /// Gives the draft the lock's name.
-    pub(super) fn link(&self, draft: Draft) -> Result<Linked> {
-        let Draft { file, name: _, pin, dir_pin, json: _, record } = match self.link_as(draft, self.names.lock())? {
-            Ok(linked) => linked,
-            Err(taken) => return Ok(Linked::Taken(taken)),
-        };
-        drop(file);
-        let dir = std::path::absolute(self.path).unwrap_or_else(|_| self.path.to_owned());
-        Ok(Linked::Yes(Held::new(Place::new(dir, self.names.clone()), dir_pin, pin, record)))
+    /// Gives the draft the lock's name. `Err` within: there is a lock, and the draft comes back.
+    pub(super) fn link(&self, draft: Draft) -> Result<std::result::Result<Held, Draft>> {
+        Ok(self.link_as(draft, self.names.lock())?.map(|Draft { file, name, pin, dir_pin, record, .. }| {
+            drop((name, file));
+            let dir = std::path::absolute(self.path).unwrap_or_else(|_| self.path.to_owned());
+            Held::new(Place::new(dir, self.names.clone()), dir_pin, pin, record)
+        }))
     }
 
     /// Gives the draft a name that nothing has. `Err` within: something has it, and the draft comes back.
     pub(super) fn link_as(&self, mut draft: Draft, to: &CStr) -> Result<std::result::Result<Draft, Draft>> {
         let linked = match &draft.name {
             None => self.link_unnamed(&draft.file, to),
-            Some(named) => self.link_named(named, to),
+            Some(named) => linkat(self.dir, named.name.as_c_str(), self.dir, to, AtFlags::empty()),
         };
         match linked {
             Ok(()) => {}
@@ -198,10 +175,6 @@ impl<H: FnMut(Step)> Site<'_, H> {
             Err(errno) => return Err(self.lock_error("create", errno)),
         }
         Ok(Ok(draft))
-    }
-
-    fn link_named(&self, named: &Named, to: &CStr) -> nix::Result<()> {
-        linkat(self.dir, named.name.as_c_str(), self.dir, to, AtFlags::empty())
     }
 
     fn link_unnamed(&self, file: &File, to: &CStr) -> nix::Result<()> {

@@ -9,24 +9,14 @@
 //! Limits: without leases and without such an exchange, or room for a second file, the write goes in place all the
 //! same, right after a look; a writer in place that comes in between finds the time of ours in its record.
 
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::{thread::sleep, time::Duration, time::Instant};
 
 use nix::errno::Errno;
 
-use super::held::{Held, Whereabouts};
-use super::lease::{Leased, watch};
-use super::recover::Recovered;
-use super::{Site, Step};
-use crate::dialect::{Record, Rewrite, StartedAt};
-use crate::error::{Error, Result};
-use crate::facts;
-use crate::gate::Gate;
-use crate::options::Options;
-use crate::read::{self, Inode, LockFile, Sight};
-use crate::sys;
+use super::{Site, Step, held::Held, held::Whereabouts, lease::Lease, lease::watch, recover::Recovered};
+use crate::{dialect::Record, dialect::Rewrite, dialect::StartedAt, error::Error, error::Result, facts, gate::Gate};
+use crate::{options::Options, read, read::Inode, read::LockFile, read::Sight};
 
-/// For how long a lease is asked for again.
 const LEASE_PATIENCE: Duration = Duration::from_millis(50);
 /// How often a foreign move may come in between before the heartbeat has failed.
 const ROUNDS: usize = 8;
@@ -75,7 +65,6 @@ fn lost(whereabouts: Whereabouts) -> Result<Tried> {
     Ok(Some(Heartbeat::Lost(whereabouts)))
 }
 
-/// The lock, found to be ours.
 struct Ours {
     file: LockFile,
     rewrite: Rewrite,
@@ -83,7 +72,6 @@ struct Ours {
     content: Vec<u8>,
 }
 
-/// What is at the lock's path.
 enum FoundLock {
     Ours(Ours),
     Lost(Whereabouts),
@@ -94,13 +82,12 @@ enum FoundLock {
 impl<H: FnMut(Step)> Site<'_, H> {
     /// [`Held::heartbeat`], with hooks.
     pub fn heartbeat(&mut self, held: &mut Held) -> Heartbeat {
+        let refused = |doing| Heartbeat::Failed(Error::new(doing, held.path(), Errno::EINVAL));
         if Inode::of_open(self.dir) != held.dir_inode() || self.names != *held.place.names() {
-            let error = Error::new("refresh with the gate of another directory", held.path(), Errno::EINVAL);
-            return Heartbeat::Failed(error);
+            return refused("refresh with the gate of another directory");
         }
         if !self.names.dialect().is_judged_by_time() {
-            let error = Error::new("refresh what has no heartbeat,", held.path(), Errno::EINVAL);
-            return Heartbeat::Failed(error);
+            return refused("refresh what has no heartbeat,");
         }
         if held.is_replaced() {
             return Heartbeat::Lost(Whereabouts::Replaced);
@@ -142,18 +129,11 @@ impl<H: FnMut(Step)> Site<'_, H> {
                 FoundLock::Closed(_) => return Ok(None),
             };
         self.at(Step::Judged);
-        let _lease = if leased {
-            match Lease::take(&file) {
-                Ok(lease) => Some(lease),
-                Err(Errno::EAGAIN) => return Ok(None),
-                Err(_) => {
-                    self.means.leases = false;
-                    return Ok(None);
-                }
-            }
-        } else {
-            None
-        };
+        let lease = leased.then(|| Lease::to_write(&file)).transpose();
+        if let Err(errno) = lease {
+            self.means.leases = errno == Errno::EAGAIN;
+            return Ok(None);
+        }
         // Nobody has it open any more; so what it says now is what it will say.
         let Ok(bytes) = file.read() else { return Ok(None) };
         if !held.is(&file, &bytes) {
@@ -172,18 +152,23 @@ impl<H: FnMut(Step)> Site<'_, H> {
 
     /// It is written; unless it was renamed over meanwhile, and what was written is in a file without a name.
     fn refreshed(&self, held: &mut Held, now: StartedAt) -> Result<Tried> {
-        let there = read::inode_at(self.dir, self.names.lock());
-        match there.map_err(|errno| self.lock_error("look at", errno))? {
-            Some(inode) if inode == held.inode => {
-                held.record.has_been_refreshed(now);
-                Ok(Some(Heartbeat::Refreshed))
-            }
-            Some(_) => lost(Whereabouts::Changed(self.record_there())),
-            None => lost(Whereabouts::Vanished),
+        if let Some(whereabouts) = self.loss(held)? {
+            return lost(whereabouts);
         }
+        held.record.has_been_refreshed(now);
+        Ok(Some(Heartbeat::Refreshed))
     }
 
-    /// A new file in place of the old one.
+    /// What is in the lock's place, by its number; `None` while that is ours.
+    fn loss(&self, held: &Held) -> Result<Option<Whereabouts>> {
+        let there = read::inode_at(self.dir, self.names.lock());
+        Ok(match there.map_err(|errno| self.lock_error("look at", errno))? {
+            Some(inode) if inode == held.inode => None,
+            Some(_) => Some(Whereabouts::Changed(self.record_there())),
+            None => Some(Whereabouts::Vanished),
+        })
+    }
+
     fn by_exchange(&mut self, held: &mut Held) -> Result<Tried> {
         let Ours { rewrite, content, now, .. } = match self.find(held, read::open(self.dir, self.names.lock()))? {
             FoundLock::Ours(ours) => ours,
@@ -207,34 +192,28 @@ impl<H: FnMut(Step)> Site<'_, H> {
         let draft = self.draft_of(new)?;
         let Ok(draft) = self.link_as(draft, self.names.aside())? else { return Ok(None) };
         self.at(Step::Ours);
-        let exchanged = self.renames().exchange();
+        let exchanged = self.exchange();
         self.at(Step::Exchanged);
-        match exchanged {
-            Ok(true) => {}
-            Ok(false) => {
-                self.means.renameat2 = false;
-                self.drop_new(draft.pin.1)?;
-                return Ok(None);
-            }
-            Err(errno) => {
-                self.drop_new(draft.pin.1)?;
-                return Err(self.aside_error("exchange", errno));
-            }
+        if exchanged != Ok(true) {
+            self.drop_new(draft.pin.1)?;
+            exchanged.map_err(|errno| self.aside_error("exchange", errno))?;
+            self.means.renameat2 = false;
+            return Ok(None);
         }
-        if self.inode_is_aside(draft.pin.1)? {
+        if self.is_aside(draft.pin.1)? {
             // There was nothing to change places with.
             self.drop_new(draft.pin.1)?;
             return lost(Whereabouts::Vanished);
         }
         if self.old_one_may_go(held)? {
-            self.renames().delete_aside().map_err(|errno| self.aside_error("delete", errno))?;
+            self.delete_aside().map_err(|errno| self.aside_error("delete", errno))?;
             (held.pin, held.inode) = draft.pin;
             *held.record = *draft.record;
             return self.refreshed(held, now);
         }
         // Somebody's claim: it goes back to where it was.
         self.at(Step::MovingBack);
-        self.renames().exchange().map_err(|errno| self.aside_error("move back", errno))?;
+        self.exchange().map_err(|errno| self.aside_error("move back", errno))?;
         self.drop_new(draft.pin.1)?;
         match self.find(held, read::open(self.dir, self.names.lock()))? {
             FoundLock::Lost(whereabouts) => lost(whereabouts),
@@ -245,15 +224,14 @@ impl<H: FnMut(Step)> Site<'_, H> {
     /// What came out is our old file, and nobody is writing to it.
     fn old_one_may_go(&self, held: &Held) -> Result<bool> {
         let Sight::File(old) = read::open(self.dir, self.names.aside()) else { return Ok(false) };
-        let Leased::Watched(watch) = watch(&old, self.means.leases) else { return Ok(false) };
+        let Some(watch) = watch(&old, self.means.leases) else { return Ok(false) };
         let Ok(bytes) = old.read() else { return Ok(false) };
-        Ok(held.is(&old, &bytes) && watch.unbroken_for(Duration::ZERO, &bytes) && self.is_aside(&old)?)
+        Ok(held.is(&old, &bytes) && watch.unbroken_for(Duration::ZERO, &bytes) && self.is_aside(old.inode())?)
     }
 
-    /// Deletes our new file, if it is what lies aside.
     fn drop_new(&self, inode: Inode) -> Result<()> {
-        if self.inode_is_aside(inode)? {
-            self.renames().delete_aside().map_err(|errno| self.aside_error("delete", errno))?;
+        if self.is_aside(inode)? {
+            self.delete_aside().map_err(|errno| self.aside_error("delete", errno))?;
         }
         Ok(())
     }
@@ -264,12 +242,7 @@ impl<H: FnMut(Step)> Site<'_, H> {
             Sight::File(file) => file,
             Sight::Absent => return Ok(FoundLock::Lost(Whereabouts::Vanished)),
             Sight::Unreadable(words) => {
-                let there = read::inode_at(self.dir, self.names.lock());
-                return Ok(match there.map_err(|errno| self.lock_error("look at", errno))? {
-                    Some(inode) if inode == held.inode => FoundLock::Closed(words),
-                    Some(_) => FoundLock::Lost(Whereabouts::Changed(self.record_there())),
-                    None => FoundLock::Lost(Whereabouts::Vanished),
-                });
+                return Ok(self.loss(held)?.map_or(FoundLock::Closed(words), FoundLock::Lost));
             }
         };
         let content = match file.read() {
@@ -298,19 +271,4 @@ impl<H: FnMut(Step)> Site<'_, H> {
 
 fn is_full(error: &Error) -> bool {
     matches!(error.kind(), std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded)
-}
-
-/// A write lease, given up before the file is closed.
-struct Lease<'f>(&'f LockFile);
-
-impl<'f> Lease<'f> {
-    fn take(file: &'f LockFile) -> nix::Result<Self> {
-        sys::take_write_lease(file).map(|()| Self(file))
-    }
-}
-
-impl Drop for Lease<'_> {
-    fn drop(&mut self) {
-        sys::drop_lease(self.0);
-    }
 }

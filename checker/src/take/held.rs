@@ -1,22 +1,13 @@
 //! A lock that stands: the guard of a claim, and where its lock file has got to (docs/design.md#loss).
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::{path::PathBuf, time::Duration, time::Instant};
 
-use nix::dir::Dir;
-use nix::fcntl::{OFlag, openat};
-use nix::sys::stat::{Mode, SFlag, fstat};
+use nix::{dir::Dir, fcntl::OFlag, fcntl::openat, sys::stat::Mode, sys::stat::fstat};
 
-use super::recover::Recovered;
-use super::{Release, Site, Step, open_searchable};
-use crate::dialect::Record;
-use crate::error::{Error, Result};
-use crate::filesystem;
-use crate::gate::Gate;
-use crate::options::Options;
-use crate::place::Place;
-use crate::read::{self, Inode, LockFile, Sight};
+use super::{Release, Site, Step, open_searchable, recover::Recovered};
+use crate::{dialect::Record, error::Error, error::Result, filesystem, filesystem::FileKind, gate::Gate};
+use crate::{options::Options, place::Place, read, read::Inode, read::LockFile, read::Sight};
 
 /// A lock that stands. It ends with [`Held::release`]; dropping it leaves the lock to its recorded process.
 #[derive(Debug)]
@@ -28,7 +19,6 @@ pub struct Held {
     /// Keeps the inode's number from being used again.
     pub(super) pin: OwnedFd,
     pub(super) inode: Inode,
-    /// Since when it is held.
     since: Instant,
     /// Since when this guards it, or the lock file of a claim that another process has made was not touched: what the
     /// grace of a release is counted from.
@@ -101,9 +91,7 @@ impl Held {
     }
 
     /// Ends the claim. With no gate to be had (`None`) the steps are the same, without its protection.
-    ///
-    /// # Errors
-    /// When the lock could not be removed; the guard comes back with the error.
+    /// Fails when the lock could not be removed; the guard comes back with the error.
     pub fn release(self, gate: Option<&Gate>) -> std::result::Result<Release, (Self, Error)> {
         let options = Options::default();
         let released = match gate {
@@ -142,14 +130,10 @@ impl Held {
         }
     }
 
-    /// The path leads to another directory. A path that leads nowhere, or to a file, shows no
-    /// replacement: the directory may have been renamed.
+    /// The path leads to another directory. One that leads nowhere shows none: the directory may have been renamed.
     pub(super) fn is_replaced(&self) -> bool {
         let there = nix::sys::stat::stat(self.place.dir());
-        there.is_ok_and(|stat| {
-            SFlag::from_bits_truncate(stat.st_mode & SFlag::S_IFMT.bits()) == SFlag::S_IFDIR
-                && Inode::of(&stat) != self.dir_inode()
-        })
+        there.is_ok_and(|stat| FileKind::of(&stat) == FileKind::Directory && Inode::of(&stat) != self.dir_inode())
     }
 
     /// The lock file is deleted: it has no name any more, here or elsewhere.
@@ -181,7 +165,6 @@ impl Held {
         Site::without_gate(&dir, place, &options).adopted(id)
     }
 
-    /// The directory's number, whatever it is called by now.
     pub(super) fn dir_inode(&self) -> Inode {
         Inode::of_open(&self.dir_pin)
     }
@@ -195,8 +178,7 @@ impl Held {
 }
 
 impl<H: FnMut(Step)> Site<'_, H> {
-    /// Becomes the guard of the claim with this id, which another process has made: to release it. A lock that a
-    /// crash has left aside is put back first.
+    /// Becomes the guard of another process's claim with this id. A lock that a crash has left aside is put back first.
     pub fn adopt(&mut self, id: &str) -> Result<Adopted> {
         for _ in 0..super::ROUNDS {
             match self.recover(None)? {
@@ -237,8 +219,7 @@ impl<H: FnMut(Step)> Site<'_, H> {
         Ok(Adopted::Held(held))
     }
 
-    /// For how long at least the lock file has been as it is: since its link, or since its last
-    /// change. By this machine's clock; none where another one writes the times.
+    /// For how long the lock file has been as it is, at least; zero where another machine's clock writes the times.
     fn untouched_for(&self, file: &LockFile) -> Duration {
         /// The kernel's times are of its last tick, at least 100 of which make a second.
         const TICK: Duration = Duration::from_millis(10);

@@ -1,50 +1,54 @@
 //! Watching a file that was moved aside: a lease where there is one, else what can be compared (docs/design.md#lease,
 //! docs/design.md#without-leases).
 
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::{thread::sleep, time::Duration, time::Instant};
 
 use nix::errno::Errno;
 
-use crate::decision::Watched;
-use crate::read::LockFile;
-use crate::{filesystem, sys};
+use crate::{decision::Watched, filesystem, read::LockFile, sys};
 
 /// How often a lease is looked at during a grace.
 pub(super) const GLANCE: Duration = Duration::from_millis(5);
 
-/// An answer to the wish for a lease.
-pub(super) enum Leased<'f> {
-    /// Watched from now on.
-    Watched(Watch<'f>),
-    /// Somebody has the file open for writing.
-    Refused,
+/// A lease, given up when this is dropped, before the file is closed.
+pub(super) struct Lease<'f>(&'f LockFile);
+
+impl<'f> Lease<'f> {
+    fn to_read(file: &'f LockFile) -> nix::Result<Self> {
+        sys::take_lease(file).map(|()| Self(file))
+    }
+
+    pub(super) fn to_write(file: &'f LockFile) -> nix::Result<Self> {
+        sys::take_write_lease(file).map(|()| Self(file))
+    }
 }
 
-/// A file under watch; the lease, if there is one, is given up when this is dropped, before the file is closed.
+impl Drop for Lease<'_> {
+    fn drop(&mut self) {
+        sys::drop_lease(self.0);
+    }
+}
+
 pub(super) struct Watch<'f> {
     file: &'f LockFile,
-    lease: bool,
+    lease: Option<Lease<'f>>,
 }
 
-/// Puts `file` under watch: by a lease if `leases` allows and the kernel grants one.
-pub(super) fn watch(file: &LockFile, leases: bool) -> Leased<'_> {
-    if !leases {
-        return Leased::Watched(Watch { file, lease: false });
-    }
-    match sys::take_lease(file) {
-        Ok(()) => Leased::Watched(Watch { file, lease: true }),
-        Err(Errno::EAGAIN) if !filesystem::leases_are_its_servers(file) => Leased::Refused,
+/// Puts `file` under watch, with a lease if allowed and granted. `None`: somebody has the file open for writing.
+pub(super) fn watch(file: &LockFile, leases: bool) -> Option<Watch<'_>> {
+    let lease = match leases.then(|| Lease::to_read(file)) {
+        Some(Ok(lease)) => Some(lease),
+        Some(Err(Errno::EAGAIN)) if !filesystem::leases_are_its_servers(file) => return None,
         // By errno, per call: another owner's file (EACCES), a file system or kernel without leases (EINVAL …).
-        Err(_) => Leased::Watched(Watch { file, lease: false }),
-    }
+        Some(Err(_)) | None => None,
+    };
+    Some(Watch { file, lease })
 }
 
 impl Watch<'_> {
-    /// Watches the file, whose content is `content`, for `grace`. True: nobody has opened it for writing (with a
-    /// lease), or it looks the same as at the start (without).
+    /// Watches the file for `grace`. True: under a lease nobody has opened it for writing, else it looks the same.
     pub(super) fn unbroken_for(&self, grace: Duration, content: &[u8]) -> bool {
-        self.unchanged_for(grace) && (self.lease || self.file.read().is_ok_and(|now| now == content))
+        self.unchanged_for(grace) && (self.lease.is_some() || self.file.read().is_ok_and(|now| now == content))
     }
 
     /// The same without a look at the content.
@@ -52,7 +56,7 @@ impl Watch<'_> {
         let before = self.appearance();
         let deadline = Instant::now() + grace;
         loop {
-            if self.lease && !sys::lease_unbroken(self.file) {
+            if self.lease.is_some() && !sys::lease_unbroken(self.file) {
                 return false;
             }
             let left = deadline.saturating_duration_since(Instant::now());
@@ -61,28 +65,18 @@ impl Watch<'_> {
             }
             sleep(left.min(GLANCE));
         }
-        if self.lease {
+        if self.lease.is_some() {
             return sys::lease_unbroken(self.file);
         }
         before.is_some() && before == self.appearance()
     }
 
-    /// How.
     pub(super) fn how(&self) -> Watched {
-        if self.lease { Watched::ByLease } else { Watched::ByComparison }
+        if self.lease.is_some() { Watched::ByLease } else { Watched::ByComparison }
     }
 
-    /// Size, mtime and ctime: what a writer changes.
     fn appearance(&self) -> Option<[i64; 5]> {
         let stat = self.file.stat_now().ok()?;
         Some([stat.st_size, stat.st_mtime, stat.st_mtime_nsec, stat.st_ctime, stat.st_ctime_nsec])
-    }
-}
-
-impl Drop for Watch<'_> {
-    fn drop(&mut self) {
-        if self.lease {
-            sys::drop_lease(self.file);
-        }
     }
 }

@@ -21,27 +21,16 @@ mod recover;
 mod release;
 mod remove;
 mod rename;
-mod step;
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::Path;
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::{fmt::Display, path::Path, thread::sleep, time::Duration, time::Instant};
 
-use nix::fcntl::{OFlag, open};
-use nix::sys::stat::Mode;
+use nix::{fcntl::OFlag, fcntl::open, sys::stat::Mode};
 
-use crate::decision::{Removed, Skip};
-use crate::dialect::Record;
-use crate::error::{Error, Result};
-use crate::gate::Gate;
-use crate::look::{Dead, Judged};
-use crate::options::Options;
-use crate::place::{Names, Place};
-use crate::read::{self, LockFile, Sight};
 use crate::verdict::Reason;
+use crate::{decision::Removed, decision::Skip, dialect::Record, error::Error, error::Result, gate::Gate, look::Dead};
+use crate::{look::Judged, options::Options, place::Names, place::Place, read, read::LockFile, read::Sight};
 
-use create::Linked;
 use recover::Recovered;
 use remove::Removal;
 
@@ -49,18 +38,15 @@ pub use broken::{Broken, Licence, Seen};
 pub use heartbeat::Heartbeat;
 pub use held::{Adopted, Held, Whereabouts};
 pub use release::Release;
-pub use step::Step;
 
-/// For how long a lock that moved aside is watched: longer than a throttled container stands still inside one
-/// `open` whose path lookup came before the move.
+/// For how long a lock is watched aside: longer than a throttled container stands still inside one `open`.
 const GRACE: Duration = Duration::from_millis(100);
 /// For how long a lock that somebody else is just changing is looked at again before the answer is "in progress".
 const CONTENTION: Duration = Duration::from_millis(50);
 /// How often somebody may put another dead lock in the way before the answer is "in progress".
 const ROUNDS: usize = 32;
 
-/// Which mechanisms may be used. Whatever a kernel or file system refuses falls back by itself; tests take the
-/// portable ones on purpose.
+/// Which mechanisms may be used; what the system refuses falls back by itself. Tests take the portable ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Means {
     /// File leases; else contents and times are compared.
@@ -118,30 +104,20 @@ pub enum Attempt {
     Refused(Skip, Option<Removed>),
 }
 
-fn no_hook(_: Step) {}
-
-/// What a log line says after `lock check failed: ` of a removal, or else of a recovery.
-pub(crate) fn failed_to(remove: bool, names: &Names, why: &str) -> String {
-    match remove {
-        true => format!("failed to remove stale lock: {why}"),
-        false => format!("failed to recover {}: {why}", names.aside_shown()),
-    }
+/// Why a stale lock (`record`) could not be removed, or without one a side file not recovered.
+pub(crate) fn not_removed(record: Option<Box<Record>>, names: &Names, why: impl Display) -> Skip {
+    let detail = match record {
+        Some(_) => format!("failed to remove stale lock: {why}"),
+        None => format!("failed to recover {}: {why}", names.aside_shown()),
+    };
+    Skip::CheckFailed { reason: Reason::RemovalFailed, detail, record }
 }
 
 impl<'a> Site<'a> {
-    /// Where the gate is held. Of the options, `dry_run` is not heeded: a check and
-    /// [`look`](crate::look::look) are what changes nothing.
+    /// Where the gate is held. `dry_run` is not heeded: a check and [`look`](crate::look::look) change nothing.
     pub fn new(gate: &'a Gate, options: &Options) -> Self {
-        let hook: fn(Step) = no_hook;
-        Self {
-            dir: gate.as_fd(),
-            path: gate.path(),
-            names: Names::BEADS,
-            gated: true,
-            options: *options,
-            means: Means::BEST,
-            hook,
-        }
+        let (dir, path, names, options) = (gate.as_fd(), gate.path(), Names::BEADS, *options);
+        Self { dir, path, names, gated: true, options, means: Means::BEST, hook: |_| {} }
     }
 
     /// For a lock of ours, wherever its directory's path leads by now.
@@ -151,9 +127,8 @@ impl<'a> Site<'a> {
 
     /// For a lock whose directory, open as `dir`, has no gate.
     fn without_gate(dir: &'a OwnedFd, place: &'a Place, options: &Options) -> Self {
-        let (names, hook): (_, fn(Step)) = (place.names().clone(), no_hook);
-        let (dir, path, options) = (dir.as_fd(), place.dir(), *options);
-        Self { dir, path, names, gated: false, options, means: Means::BEST, hook }
+        let (dir, path, names, options) = (dir.as_fd(), place.dir(), place.names().clone(), *options);
+        Self { dir, path, names, gated: false, options, means: Means::BEST, hook: |_| {} }
     }
 }
 
@@ -163,7 +138,6 @@ pub fn claim_without_gate(place: &Place, record: impl Into<Record>, options: &Op
     Site::without_gate(&dir, place, options).claim(record)
 }
 
-/// Opens a directory that may be searched but perhaps not read.
 fn open_searchable(dir: &Path) -> Result<OwnedFd> {
     let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
     open(dir, flags, Mode::empty()).map_err(|errno| Error::new("open the directory", dir, errno))
@@ -214,7 +188,6 @@ impl<'a, H: FnMut(Step)> Site<'a, H> {
         for _ in 0..ROUNDS {
             match self.settle_once(&mut removed) {
                 Ok(SettleRound::Free) => return Settled::Free { removed },
-                Ok(SettleRound::Refused(skip)) => return Settled::Refused { skip, removed },
                 Ok(SettleRound::Again) => {}
                 Ok(SettleRound::Contended) => {
                     let since = *contention.get_or_insert_with(Instant::now);
@@ -223,19 +196,15 @@ impl<'a, H: FnMut(Step)> Site<'a, H> {
                     }
                     sleep(Duration::from_millis(5));
                 }
-                Err(SettleFailure { record, error }) => {
-                    let detail = failed_to(record.is_some(), &self.names, &error);
-                    let skip = Skip::CheckFailed { reason: Reason::RemovalFailed, detail, record };
-                    return Settled::Refused { skip, removed };
-                }
+                Err(skip) => return Settled::Refused { skip, removed },
             }
         }
         Settled::Refused { skip: Skip::InProgress, removed }
     }
 
-    fn settle_once(&mut self, removed: &mut Option<Removed>) -> std::result::Result<SettleRound, SettleFailure> {
+    fn settle_once(&mut self, removed: &mut Option<Removed>) -> std::result::Result<SettleRound, Skip> {
         let recovered = if self.gated { self.recover(None) } else { self.side_file_must_stay() };
-        match recovered.map_err(|error| SettleFailure { record: None, error: error.to_string() })? {
+        match recovered.map_err(|error| not_removed(None, &self.names, error))? {
             Recovered::Clean => {}
             Recovered::Removed(dead) => {
                 *removed = Some(dead);
@@ -243,21 +212,18 @@ impl<'a, H: FnMut(Step)> Site<'a, H> {
             }
             Recovered::Again | Recovered::Released => return Ok(SettleRound::Again),
             Recovered::Exchanged => return Ok(SettleRound::Contended),
-            Recovered::Left => return Ok(SettleRound::Refused(self.beside_a_side_file())),
+            Recovered::Left => return Err(self.beside_a_side_file()),
         }
         self.at(Step::Recovered);
         let file = match read::open(self.dir, self.names.lock()) {
             Sight::Absent => return Ok(SettleRound::Free),
-            Sight::Unreadable(words) => return Ok(SettleRound::Refused(Skip::unreadable(words))),
+            Sight::Unreadable(words) => return Err(Skip::unreadable(words)),
             Sight::File(file) => file,
         };
-        let Dead { record, reason, why } = match self.judge(&file).stale(&self.options) {
-            Ok(stale) => stale,
-            Err(skip) => return Ok(SettleRound::Refused(skip)),
-        };
+        let Dead { record, reason, why } = self.judge(&file).stale(&self.options)?;
         self.at(Step::Judged);
         if !self.gated {
-            return Err(SettleFailure { record: Some(record), error: "no gate".to_owned() });
+            return Err(not_removed(Some(record), &self.names, "no gate"));
         }
         match self.remove(&file, &remove::Wanted::Dead) {
             Ok(Removal::Removed(watched, bytes)) => {
@@ -268,7 +234,7 @@ impl<'a, H: FnMut(Step)> Site<'a, H> {
             }
             Ok(Removal::Changed) => Ok(SettleRound::Again),
             Ok(Removal::Contended) => Ok(SettleRound::Contended),
-            Err(error) => Err(SettleFailure { record: Some(record), error: error.to_string() }),
+            Err(error) => Err(not_removed(Some(record), &self.names, error)),
         }
     }
 
@@ -276,19 +242,12 @@ impl<'a, H: FnMut(Step)> Site<'a, H> {
     fn beside_a_side_file(&self) -> Skip {
         let judged = match read::open(self.dir, self.names.lock()) {
             Sight::Absent if self.gated => return Skip::InProgress,
-            Sight::Absent => {
-                let detail = failed_to(false, &self.names, "no gate");
-                let reason = Reason::RemovalFailed;
-                return Skip::CheckFailed { reason, detail, record: None };
-            }
+            Sight::Absent => return not_removed(None, &self.names, "no gate"),
             Sight::Unreadable(words) => return Skip::unreadable(words),
             Sight::File(file) => self.judge(&file),
         };
-        match judged.stale(&self.options) {
-            // It died just now; the next check will see to both.
-            Ok(_) => Skip::InProgress,
-            Err(skip) => skip,
-        }
+        // What died just now is for the next check, which will see to both.
+        judged.stale(&self.options).err().unwrap_or(Skip::InProgress)
     }
 
     /// Where there is no gate nobody may touch a side file.
@@ -300,20 +259,15 @@ impl<'a, H: FnMut(Step)> Site<'a, H> {
         }
     }
 
-    /// Settles, and links `record` whole when there is no lock.
-    ///
-    /// # Errors
-    /// When the record cannot be written or linked (full disk, read-only, no permission), or is none that a reader
-    /// would accept. Nothing is left then.
+    /// Settles, and links `record` whole when there is no lock. Fails when the record cannot be written or linked (full
+    /// disk, read-only, no permission), or is none that a reader would accept. Nothing is left then.
     pub fn claim(mut self, record: impl Into<Record>) -> Result<Attempt> {
         let record = record.into();
         let (mut draft, mut removed) = (None, None);
         for _ in 0..ROUNDS {
             match self.settle() {
                 Settled::Free { removed: dead } => removed = dead.or(removed),
-                Settled::Refused { skip, removed: dead } => {
-                    return Ok(Attempt::Refused(skip, dead.or(removed)));
-                }
+                Settled::Refused { skip, removed: dead } => return Ok(Attempt::Refused(skip, dead.or(removed))),
             }
             self.at(Step::Absent);
             let unlinked = match draft.take() {
@@ -322,11 +276,11 @@ impl<'a, H: FnMut(Step)> Site<'a, H> {
             };
             self.at(Step::Synced);
             match self.link(unlinked)? {
-                Linked::Yes(held) => {
+                Ok(held) => {
                     self.at(Step::Linked);
                     return Ok(Attempt::Claimed(held, removed));
                 }
-                Linked::Taken(unlinked) => draft = Some(unlinked),
+                Err(unlinked) => draft = Some(unlinked),
             }
         }
         Ok(Attempt::Refused(Skip::InProgress, removed))
@@ -336,14 +290,67 @@ impl<'a, H: FnMut(Step)> Site<'a, H> {
 /// One round of [`Site::settle`].
 enum SettleRound {
     Free,
-    Refused(Skip),
     Again,
     /// Somebody has the stale lock open for writing, or was just changing it.
     Contended,
 }
 
-/// A removal or a recovery that the system refused.
-struct SettleFailure {
-    record: Option<Box<Record>>,
-    error: String,
+/// The points between the steps, where tests interleave (docs/design.md#changing-a-lock-file).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Step {
+    /// A side file was found.
+    SideFound,
+    /// The side file has been judged; it is about to be deleted, put back or exchanged.
+    SideJudged,
+    /// There is no side file, or one that must stay.
+    Recovered,
+    /// The lock has been read and judged for the first time: it may go.
+    Judged,
+    /// The lease is held, or cannot be had.
+    Leased,
+    /// The lock has been judged again, and is about to be moved aside.
+    JudgedAgain,
+    /// It is aside.
+    MovedAside,
+    /// Its grace has ended unbroken; it is about to be deleted.
+    GraceOver,
+    /// It is deleted.
+    Deleted,
+    /// It is kept under the name of a broken lock.
+    Kept,
+    /// It was somebody's after all, and is about to be moved back.
+    MovingBack,
+    /// A heartbeat has found the lock to be its own, and is about to write.
+    Ours,
+    /// A heartbeat's new file and the lock have changed places.
+    Exchanged,
+    /// There is no lock, and a claim is about to be written.
+    Absent,
+    /// The complete record is on disk, without a name.
+    Synced,
+    /// The lock is linked. This stays the last one: [`Step::ALL`] counts up to it.
+    Linked,
+}
+
+impl Step {
+    /// Every one.
+    pub const ALL: [Self; Self::Linked as usize + 1] = [
+        Self::SideFound,
+        Self::SideJudged,
+        Self::Recovered,
+        Self::Judged,
+        Self::Leased,
+        Self::JudgedAgain,
+        Self::MovedAside,
+        Self::GraceOver,
+        Self::Deleted,
+        Self::Kept,
+        Self::MovingBack,
+        Self::Ours,
+        Self::Exchanged,
+        Self::Absent,
+        Self::Synced,
+        Self::Linked,
+    ];
 }

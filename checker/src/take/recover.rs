@@ -1,15 +1,9 @@
 //! Recovering what a crash has left aside (docs/design.md#recover).
 
-use super::lease::{Leased, watch};
-use super::remove::Wanted;
-use super::{GRACE, Site, Step};
+use super::{GRACE, Site, Step, lease::watch, remove::Wanted};
 use crate::decision::{Decision, Proceed, Removed, Watched};
-use crate::error::Result;
-use crate::look::{Dead, Judged};
-use crate::read::{self, LockFile, Sight};
-use crate::verdict::Verdict;
+use crate::{error::Result, look::Dead, look::Judged, read, read::LockFile, read::Sight, verdict::Verdict};
 
-/// How a recovery ended.
 #[derive(Debug)]
 pub(super) enum Recovered {
     /// There is no side file.
@@ -41,20 +35,20 @@ impl<H: FnMut(Step)> Site<'_, H> {
         self.at(Step::SideFound);
         // Kept to the end: a writer that waits for the lease must not go on before the file is in its place.
         let watched = side.as_ref().map(|side| (side, watch(side, self.means.leases)));
-        if let Some((side, Leased::Watched(watch))) = &watched
+        if let Some((side, Some(watch))) = &watched
             && let Some((content, recovered)) = self.side_may_go(side, watch.how(), mine)
             && watch.unbroken_for(GRACE, &content)
-            && self.is_aside(side)?
+            && self.is_aside(side.inode())?
         {
             self.at(Step::SideJudged);
-            self.renames().delete_aside().map_err(|errno| self.aside_error("delete", errno))?;
+            self.delete_aside().map_err(|errno| self.aside_error("delete", errno))?;
             return Ok(recovered);
         }
         // Anything else is somebody's claim.
         let lock = match read::open(self.dir, self.names.lock()) {
             Sight::Absent => {
                 self.at(Step::SideJudged);
-                self.renames().move_back().map_err(|errno| self.aside_error("move back", errno))?;
+                self.move_back().map_err(|errno| self.aside_error("move back", errno))?;
                 return Ok(Recovered::Again);
             }
             Sight::Unreadable(_) => return Ok(Recovered::Left),
@@ -62,7 +56,7 @@ impl<H: FnMut(Step)> Site<'_, H> {
         };
         if side.as_ref().is_some_and(|side| side.inode() == lock.inode()) {
             // One file under both names: a move without renameat2 was cut short.
-            self.renames().delete_aside().map_err(|errno| self.aside_error("delete", errno))?;
+            self.delete_aside().map_err(|errno| self.aside_error("delete", errno))?;
             return Ok(Recovered::Again);
         }
         // One that is stale and must stay all the same makes room for a living one, and for nothing else.
@@ -77,7 +71,7 @@ impl<H: FnMut(Step)> Site<'_, H> {
             return Ok(Recovered::Left);
         }
         self.at(Step::SideJudged);
-        let exchanged = self.renames().exchange().map_err(|errno| self.aside_error("exchange", errno))?;
+        let exchanged = self.exchange().map_err(|errno| self.aside_error("exchange", errno))?;
         Ok(if exchanged { Recovered::Exchanged } else { Recovered::Left })
     }
 

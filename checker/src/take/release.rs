@@ -1,17 +1,11 @@
 //! Releasing one's own lock: the steps of a removal with "mine" in place of "dead" (docs/design.md#release).
 
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::{thread::sleep, time::Duration, time::Instant};
 
 use nix::errno::Errno;
 
-use super::held::Held;
-use super::recover::Recovered;
-use super::remove::{Removal, Wanted};
-use super::{Site, Step};
-use crate::dialect::Record;
-use crate::error::{Error, Result};
-use crate::read::{self, Inode, LockFile, Sight};
+use super::{Site, Step, held::Held, recover::Recovered, remove::Removal, remove::Wanted};
+use crate::{dialect::Record, error::Error, error::Result, read, read::Inode, read::LockFile, read::Sight};
 
 /// The whole grace of a lock that is released at once; a claim older than that pays none.
 const GRACE: Duration = Duration::from_millis(10);
@@ -33,10 +27,7 @@ pub enum Release {
 }
 
 impl<H: FnMut(Step)> Site<'_, H> {
-    /// [`Held::release`], with hooks.
-    ///
-    /// # Errors
-    /// When the lock could not be removed, or this is another lock's site.
+    /// [`Held::release`], with hooks. Fails when the lock could not be removed, or this is another lock's site.
     pub fn release(&mut self, held: &Held) -> Result<Release> {
         if Inode::of_open(self.dir) != held.dir_inode() || self.names != *held.place.names() {
             return Err(Error::new("release with the gate of another directory", held.path(), Errno::EINVAL));

@@ -2,32 +2,16 @@
 
 use std::time::Duration;
 
-use super::lease::{Leased, watch};
-use super::rename::{Moved, Renames};
-use super::{GRACE, Site, Step};
-use crate::decision::Watched;
-use crate::error::Result;
-use crate::read::{self, Inode, LockFile};
+use super::{GRACE, Site, Step, lease::watch, rename::Moved};
+use crate::{decision::Watched, error::Result, read, read::Inode, read::LockFile};
 
-/// Which lock may go.
 pub(super) enum Wanted<'m> {
     /// One whose holder is proved dead.
     Dead,
-    /// The holder's own, or in a recovery a dead one as well.
+    /// The holder's own, or in a recovery a dead one as well; and for how long it is watched once it is aside.
     Mine(&'m dyn Fn(&LockFile, &[u8]) -> bool, Duration),
 }
 
-impl Wanted<'_> {
-    /// For how long it is watched once it is aside.
-    fn grace(&self) -> Duration {
-        match self {
-            Self::Dead => GRACE,
-            Self::Mine(_, grace) => *grace,
-        }
-    }
-}
-
-/// How a removal ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Removal {
     /// It is deleted; what it said.
@@ -39,10 +23,6 @@ pub(super) enum Removal {
 }
 
 impl<H: FnMut(Step)> Site<'_, H> {
-    pub(super) fn renames(&self) -> Renames<'_> {
-        Renames { dir: self.dir, names: &self.names, renameat2: self.means.renameat2 }
-    }
-
     /// The content of `file` now, if by it the file may go.
     pub(super) fn may_go(&self, file: &LockFile, wanted: &Wanted<'_>) -> Option<Vec<u8>> {
         let bytes = file.read().ok()?;
@@ -55,18 +35,22 @@ impl<H: FnMut(Step)> Site<'_, H> {
 
     /// Removes the lock that is open as `file`, if it is still there and may still go.
     pub(super) fn remove(&mut self, file: &LockFile, wanted: &Wanted<'_>) -> Result<Removal> {
-        let Leased::Watched(watch) = watch(file, self.means.leases) else { return Ok(Removal::Contended) };
+        let Some(watch) = watch(file, self.means.leases) else { return Ok(Removal::Contended) };
         self.at(Step::Leased);
         let Some(content) = self.may_go(file, wanted) else { return Ok(Removal::Changed) };
         self.at(Step::JudgedAgain);
-        let moved = self.renames().move_aside().map_err(|errno| self.lock_error("move aside", errno))?;
+        let moved = self.move_aside().map_err(|errno| self.lock_error("move aside", errno))?;
         if moved != Moved::Yes {
             return Ok(Removal::Changed);
         }
         self.at(Step::MovedAside);
-        if self.is_aside(file)? && watch.unbroken_for(wanted.grace(), &content) && self.is_aside(file)? {
+        let grace = match wanted {
+            Wanted::Dead => GRACE,
+            Wanted::Mine(_, grace) => *grace,
+        };
+        if self.is_aside(file.inode())? && watch.unbroken_for(grace, &content) && self.is_aside(file.inode())? {
             self.at(Step::GraceOver);
-            self.renames().delete_aside().map_err(|errno| self.aside_error("delete", errno))?;
+            self.delete_aside().map_err(|errno| self.aside_error("delete", errno))?;
             self.at(Step::Deleted);
             return Ok(Removal::Removed(watch.how(), content));
         }
@@ -74,16 +58,11 @@ impl<H: FnMut(Step)> Site<'_, H> {
         // move is waiting in `open`. It goes back before the lease does; taken meanwhile: it stays aside, and
         // the next one with the gate finds it.
         self.at(Step::MovingBack);
-        self.renames().move_back().map_err(|errno| self.aside_error("move back", errno))?;
+        self.move_back().map_err(|errno| self.aside_error("move back", errno))?;
         Ok(Removal::Contended)
     }
 
-    /// What lies aside is the inode that we hold open.
-    pub(super) fn is_aside(&self, file: &LockFile) -> Result<bool> {
-        self.inode_is_aside(file.inode())
-    }
-
-    pub(super) fn inode_is_aside(&self, inode: Inode) -> Result<bool> {
+    pub(super) fn is_aside(&self, inode: Inode) -> Result<bool> {
         let there = read::inode_at(self.dir, self.names.aside());
         Ok(there.map_err(|errno| self.aside_error("look at", errno))? == Some(inode))
     }

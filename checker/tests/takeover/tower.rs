@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 use beadlock_checker::internal::dialect::memory::Limits;
-use beadlock_checker::internal::dialect::tower::{LockName, Record, StartedAt};
+use beadlock_checker::internal::dialect::tower::{self, LockName, Record, StartedAt};
 use beadlock_checker::internal::take::{Attempt, Held, Means, Settled, Site, Step};
 use beadlock_checker::internal::{Gate, RefreshWatch, facts, look};
 use beadlock_checker::{Decision, Options, Place, Reason, Skip, Verdict, check};
@@ -136,8 +136,8 @@ fn a_stale_lock_stays_until_somebody_says_otherwise() {
     assert_eq!(look(&locks.place, &Options::default()).verdict, Verdict::Stale(Reason::HeartbeatExpired));
     let gate = locks.gate();
     let refused = locks.site(&gate, Means::BEST, &Options::default()).claim(record("req_new", 0)).unwrap();
-    let Attempt::Refused(skip @ Skip::Stale { .. }, None) = refused else { panic!("{refused:?}") };
-    let answer = skip.answer().unwrap().to_json();
+    let Attempt::Refused(Skip::Stale { record, age, .. }, None) = refused else { panic!("{refused:?}") };
+    let answer = tower::answer_stale(record.as_tower().unwrap(), age).to_string();
     assert!(answer.starts_with(r#"{"error":"lock_stale","lock_name":"app-prod","stale_since":"#), "{answer}");
     assert_eq!(fs::read(locks.path()).unwrap(), before);
     assert_eq!(locks.names(), ["app-prod.lock"]);

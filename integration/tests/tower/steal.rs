@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use beadlock_checker::internal::digest::sha256;
+use beadlock_checker::internal::facts::sha256;
 use beadlock_checker::{Reason, Verdict};
 use beadlock_testkit::{lives, until};
 use nix::sys::signal::Signal;

@@ -1,5 +1,5 @@
 use beadlock_checker::internal::dialect::Rewrite;
-use beadlock_checker::internal::dialect::tower::{Record, Rejected, StartedAt, judge, rewrite, silence};
+use beadlock_checker::internal::dialect::tower::{Record, Rejected, StartedAt, answer_stale, judge, rewrite, silence};
 use beadlock_checker::{Decision, Reason, Skip, Verdict};
 
 use super::is_fit_to_be_said;
@@ -36,7 +36,7 @@ pub fn named(bytes: &[u8]) {
     let now = StartedAt::from_unix(1_795_238_007, 0);
     let age = silence(&record, now);
     let skip = Skip::Stale { record: Box::new(record.clone().into()), reason: Reason::HeartbeatExpired, age };
-    assert!(skip.answer().is_some_and(|answer| answer.to_json().starts_with(r#"{"error":"lock_stale","#)));
+    assert!(answer_stale(&record, age).to_string().starts_with(r#"{"error":"lock_stale","#));
     is_fit_to_be_said(&Decision::Skip(skip).to_string());
     let beaten = match rewrite(bytes, now).expect("a record that was read has a time") {
         Rewrite::Whole(whole) => whole.into_bytes(),

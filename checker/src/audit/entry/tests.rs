@@ -4,8 +4,7 @@ use serde_json::Value;
 
 use super::super::Author;
 use super::*;
-use crate::dialect;
-use crate::dialect::beads::{Mark, Record};
+use crate::{dialect, dialect::beads::Mark, dialect::beads::Record};
 
 const FIELDS: [&str; 15] = [
     "event",
@@ -172,4 +171,28 @@ fn however_long_the_values_the_line_is_not() {
     assert!(value["lock"].is_null() && value["previous_lock"].is_null() && value["truncated"] == true);
     assert!(value["lock_path"] == path, "a path is never cut");
     assert!(one.len() <= LONGEST && worst.len() <= LONGEST, "{} {}", one.len(), worst.len());
+}
+
+#[test]
+fn what_is_short_stays_as_it_is() {
+    let same = r#"{"b":"x\"\\\u0000é\n","a":[1,null,"",{"c":true}]}"#;
+    assert_eq!(cut_json(same), (same.to_owned(), false));
+    assert_eq!(cut_text("é\n"), ("é\n".to_owned(), false));
+    let full = "é".repeat(LONGEST_STRING);
+    assert_eq!(cut_text(&full), (full.clone(), false));
+    let full = serde_json::to_string(&full).unwrap();
+    assert_eq!(cut_json(&full), (full.clone(), false));
+}
+
+#[test]
+fn every_long_string_is_cut_at_the_same_character_and_stays_json() {
+    for unit in ["a", "é", "\u{0}", "\"", "\\", "\u{2028}", "\u{10ffff}", "\n"] {
+        let value = [unit.repeat(LONGEST_STRING + 1), unit.repeat(3), unit.repeat(5 * LONGEST_STRING)];
+        let (short, cut) = cut_json(&serde_json::to_string(&value).unwrap());
+        assert!(cut);
+        let expected = unit.repeat(LONGEST_STRING) + "…";
+        let read: [String; 3] = serde_json::from_str(&short).unwrap();
+        assert_eq!(read, [expected.clone(), unit.repeat(3), expected.clone()], "{unit:?}");
+        assert_eq!(cut_text(&value[0]), (expected, true));
+    }
 }

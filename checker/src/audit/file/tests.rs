@@ -1,7 +1,6 @@
 //! What is no regular file is left alone, and whatever happens to the file every line is whole.
 
-use std::io::Write;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::{io::Write, os::unix::fs::PermissionsExt, os::unix::fs::symlink};
 
 use serde_json::Value;
 

@@ -2,8 +2,7 @@
 
 use std::fmt;
 
-use serde::Deserializer as _;
-use serde::de::{IgnoredAny, MapAccess, Visitor};
+use serde::{Deserializer as _, de::IgnoredAny, de::MapAccess, de::Visitor};
 
 use super::super::json::text;
 use super::parse::is_field;
@@ -13,8 +12,7 @@ use super::parse::is_field;
 pub enum Content {
     /// Nothing is in it.
     Empty,
-    /// A record that is cut off, or in which something is wrong; or nothing but blanks and NULs, which a crash of the
-    /// machine leaves.
+    /// A record that is cut off or wrong; or only blanks and NULs, which a crash of the machine leaves.
     Record,
     /// Anything else: somebody's data.
     Data,
@@ -45,7 +43,6 @@ fn has_field(text: &str) -> bool {
     found
 }
 
-/// Looks at each key, and at no value.
 struct Keys<'f>(&'f mut bool);
 
 impl<'de> Visitor<'de> for Keys<'_> {

@@ -1,10 +1,9 @@
 //! The rule of the beads dialect as a pure function: what a record amounts to, given the facts
 //! (docs/design.md#the-beads-rule).
 //!
-//! Only ESRCH on the same host ever makes a lock stale. With `reap_proven_dead` four more proofs count, each
-//! whole or not at all: a boot that is over, a PID that is another process now, a PID namespace that is gone, a
-//! zombie without threads. Anything unknown is alive. Machine ids and namespaces by themselves only ever make
-//! a check more careful.
+//! Only ESRCH on the same host ever makes a lock stale. With `reap_proven_dead` four more proofs count, each whole or
+//! not at all: a boot that is over, a PID that is another process now, a PID namespace that is gone, a zombie without
+//! threads. Anything unknown is alive. Machine ids and namespaces by themselves only ever make a check more careful.
 
 use super::Record;
 use crate::dialect::facts::{Facts, Liveness, Proof};

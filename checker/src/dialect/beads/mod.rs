@@ -12,35 +12,23 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 
 use super::facts::{Depth, Facts};
-use super::json::pretty;
-pub use super::rejected::Rejected;
-pub use super::time::StartedAt;
-use super::{Common, Dialect, LockRecord, Names, Properties, Rules, Verdict, WantedFacts};
+use super::{Common, Dialect, LockRecord, Names, Properties, Rules, Verdict, WantedFacts, json::pretty};
+pub use super::{json::Rejected, time::StartedAt};
 pub use content::Content;
 pub use judge::judge;
 pub(super) use parse::mark as parse_mark;
 
-/// What the lock of a database and the file beside it are called.
 pub(super) const NAMES: Names = Names::fixed(Dialect::Beads, c".exclusive-lock", c".exclusive-lock.aside");
 
 pub(super) const PROPERTIES: Properties =
     Properties::of_process(|bytes, _| Record::parse(bytes).map(super::Record::Beads));
 
-/// Characters that the name of a holder of ours may have.
 const HOLDER_LIMIT: usize = 128;
 
 /// The lock file's content, as read: plain data, no I/O.
 ///
 /// Serialized it has the fields as read, `started_at` in UTC with what fraction there is; the lock file's own
 /// form is [`Record::to_json`].
-///
-/// ```
-/// use beadlock_checker::internal::dialect::beads::Record;
-/// let bytes = br#"{"holder":"ci","pid":7,"hostname":"box","started_at":"2026-02-01T10:11:12Z"}"#;
-/// let record = Record::parse(bytes).unwrap();
-/// assert_eq!((record.holder.as_str(), record.pid), ("ci", 7));
-/// assert_eq!(record.started_at.to_string(), "2026-02-01T10:11:12Z");
-/// ```
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Record {
     /// The tool that holds the lock; untrusted when it comes out of a file.
@@ -82,9 +70,7 @@ pub struct Mark {
 
 impl Record {
     /// Whether it has every needed value: holder, a positive PID, hostname, a time.
-    ///
-    /// # Errors
-    /// [`Rejected::Invalid`] with the first that is missing, in the order of the document.
+    /// Errors: [`Rejected::Invalid`] with the first that is missing, in the order of the document.
     pub fn validate(&self) -> Result<(), Rejected> {
         let words = if self.holder.is_empty() {
             "holder must not be empty".to_owned()
@@ -100,8 +86,7 @@ impl Record {
         Err(Rejected::Invalid(words))
     }
 
-    /// The lock file that beadlock writes: the document's five fields in its order, then `beadlock`, indented by
-    /// two spaces, the time in whole seconds, a newline at the end.
+    /// The lock file that beadlock writes: the document's fields in its order, then `beadlock`; whole seconds.
     pub fn to_json(&self) -> String {
         pretty(&Self { started_at: self.started_at.in_whole_seconds(), ..self.clone() })
     }

@@ -7,9 +7,7 @@ use super::{Mark, Record, Rejected, StartedAt};
 
 impl Record {
     /// The record that the bytes of a lock file are, validated.
-    ///
-    /// # Errors
-    /// [`Rejected::Malformed`] for what is no JSON object or has a known key of another type, in any of its
+    /// Errors: [`Rejected::Malformed`] for what is no JSON object or has a known key of another type, in any of its
     /// occurrences; [`Rejected::Invalid`] as [`Record::validate`].
     pub fn parse(bytes: &[u8]) -> Result<Self, Rejected> {
         let text = text(bytes);
@@ -31,66 +29,43 @@ impl Record {
             self.beadlock = mark(value);
             return Ok(());
         }
-        let Some(field) = Field::named(key) else { return Ok(()) };
+        let Some(field) = field(key) else { return Ok(()) };
         match (field, Kind::of(value)) {
             (_, Kind::Null) => {}
-            (Field::Holder, Kind::String) => self.holder = unquoted(value)?.into_owned(),
-            (Field::Hostname, Kind::String) => self.hostname = unquoted(value)?.into_owned(),
-            (Field::Version, Kind::String) => self.version = unquoted(value)?.into_owned(),
-            (Field::Pid, Kind::Number) => {
+            ("holder", Kind::String) => self.holder = unquoted(value)?.into_owned(),
+            ("hostname", Kind::String) => self.hostname = unquoted(value)?.into_owned(),
+            ("version", Kind::String) => self.version = unquoted(value)?.into_owned(),
+            ("pid", Kind::Number) => {
                 let no_integer = |_| malformed(format!("pid must be an integer, not {}", shown(value)));
                 self.pid = value.parse().map_err(no_integer)?;
             }
-            (Field::StartedAt, Kind::String) => {
+            ("started_at", Kind::String) => {
                 let literal = value.get(1..value.len() - 1).unwrap_or_default();
                 let no_time = || malformed(format!("started_at must be an RFC 3339 time, not {}", shown(value)));
                 self.started_at = StartedAt::parse(literal).ok_or_else(no_time)?;
             }
-            (Field::Pid, kind) => return Err(malformed(format!("pid must be an integer, not {kind}"))),
-            (field, kind) => return Err(malformed(format!("{} must be a string, not {kind}", field.name()))),
+            ("pid", kind) => return Err(malformed(format!("pid must be an integer, not {kind}"))),
+            (field, kind) => return Err(malformed(format!("{field} must be a string, not {kind}"))),
         }
         Ok(())
     }
 }
 
-/// The fields of the document.
-#[derive(Clone, Copy)]
-enum Field {
-    Holder,
-    Pid,
-    Hostname,
-    StartedAt,
-    Version,
-}
-
-impl Field {
-    const ALL: [Self; 5] = [Self::Holder, Self::Pid, Self::Hostname, Self::StartedAt, Self::Version];
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Holder => "holder",
-            Self::Pid => "pid",
-            Self::Hostname => "hostname",
-            Self::StartedAt => "started_at",
-            Self::Version => "version",
-        }
-    }
-
-    /// Go compares keys by simple case folding: two characters beyond ASCII are an `s` and a `k` there.
-    fn named(key: &str) -> Option<Self> {
-        let folded = |c: char| match c {
-            '\u{17f}' => 's',
-            '\u{212a}' => 'k',
-            c => c.to_ascii_lowercase(),
-        };
-        let exact = Self::ALL.into_iter().find(|field| key == field.name());
-        exact.or_else(|| Self::ALL.into_iter().find(|field| key.chars().map(folded).eq(field.name().chars())))
-    }
+/// The field of the document that a key names. Go compares keys by simple case folding: two characters beyond ASCII are
+/// an `s` and a `k` there.
+fn field(key: &str) -> Option<&'static str> {
+    const FIELDS: [&str; 5] = ["holder", "pid", "hostname", "started_at", "version"];
+    let folded = |c: char| match c {
+        '\u{17f}' => 's',
+        '\u{212a}' => 'k',
+        c => c.to_ascii_lowercase(),
+    };
+    FIELDS.into_iter().find(|field| key.chars().map(folded).eq(field.chars()))
 }
 
 /// A key that a lock has and hardly anything else: every field but `version`, and what beadlock adds.
 pub(super) fn is_field(key: &str) -> bool {
-    key == "beadlock" || Field::named(key).is_some_and(|field| !matches!(field, Field::Version))
+    key == "beadlock" || field(key).is_some_and(|field| field != "version")
 }
 
 /// What beadlock wrote about its own claim. It is only ever used to be more careful, so a wrong shape is none.

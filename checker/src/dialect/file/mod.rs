@@ -1,27 +1,17 @@
 //! The file dialect: an exclusive or shared `flock` on `PATH.lock`, which is never deleted and never written. It has
 //! no record: the process with the flock holds the lock. Here are its names, its id and the words of its document.
 
-use std::ffi::OsString;
-use std::fmt;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::{Path, PathBuf};
-use std::str::FromStr;
-use std::time::Duration;
+use std::{ffi::OsString, fmt, os::unix::ffi::OsStrExt, os::unix::ffi::OsStringExt, path::Path, path::PathBuf};
+use std::{str::FromStr, time::Duration};
 
 pub use crate::sys::FlockMode as Mode;
 
-/// What follows a file's name in its lock file's.
 const SUFFIX: &[u8] = b".lock";
 
 /// How long a claim waits for a holder where nobody says so (section 3.1 in docs/protocols/file.md).
 pub const WAIT: Duration = Duration::from_secs(30);
 
 /// The lock file of the file at `path`: `PATH.lock` (section 2.2 in docs/protocols/file.md).
-///
-/// ```
-/// use beadlock_checker::internal::dialect::file::lock_of;
-/// assert_eq!(lock_of("todo.json".as_ref()), std::path::Path::new("todo.json.lock"));
-/// ```
 pub fn lock_of(path: &Path) -> PathBuf {
     OsString::from_vec([path.as_os_str().as_bytes(), SUFFIX].concat()).into()
 }
@@ -34,20 +24,15 @@ pub fn locked_by(path: &Path) -> Option<PathBuf> {
 
 /// What is said when a wait of `limit` ran out (section 7.2 in docs/protocols/file.md).
 pub fn timed_out(limit: Duration) -> String {
-    let fraction = format!("{:09}", limit.subsec_nanos());
-    let fraction = fraction.trim_end_matches('0');
-    let dot = if fraction.is_empty() { "" } else { "." };
-    format!("Failed to acquire lock (timeout after {}{dot}{fraction}s)", limit.as_secs())
+    format!("Failed to acquire lock (timeout after {}s)", limit.as_secs_f64())
 }
 
-/// What is said where somebody has the lock, and nobody waits for it (section 7.2 in docs/protocols/file.md). `file` is
-/// as it was named, fit for a line.
+/// What is said of a lock that somebody has (section 7.2 in docs/protocols/file.md); `file` is fit for a line.
 pub fn held(file: &str) -> String {
     format!("Cannot acquire lock on {file} (another process may be active)")
 }
 
-/// What names a claim, there being no record: the lock file's device and inode, and the process that holds its flock.
-/// `Display` and `FromStr` have it as `DEV:INODE:PID`.
+/// The name of a claim without a record, as `DEV:INODE:PID`: of the lock file, and of the process that has its flock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct LockId {
     /// The device that the lock file is on.
@@ -64,22 +49,18 @@ impl fmt::Display for LockId {
     }
 }
 
-/// The text is not `DEV:INODE:PID`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct NoLockId;
-
 impl FromStr for LockId {
-    type Err = NoLockId;
+    type Err = ();
 
-    fn from_str(text: &str) -> Result<Self, NoLockId> {
+    fn from_str(text: &str) -> Result<Self, ()> {
         let mut numbers = text.split(':').map(|digits| {
             let is_number = digits.bytes().all(|byte| byte.is_ascii_digit());
             digits.parse::<u64>().ok().filter(|_| is_number)
         });
-        let mut next = || numbers.next().flatten().ok_or(NoLockId);
+        let mut next = || numbers.next().flatten().ok_or(());
         let (device, inode, pid) = (next()?, next()?, next()?);
-        let pid = i32::try_from(pid).ok().filter(|pid| *pid > 0).ok_or(NoLockId)?;
-        if numbers.next().is_some() { Err(NoLockId) } else { Ok(Self { device, inode, pid }) }
+        let pid = i32::try_from(pid).ok().filter(|pid| *pid > 0).ok_or(())?;
+        if numbers.next().is_some() { Err(()) } else { Ok(Self { device, inode, pid }) }
     }
 }
 
@@ -110,7 +91,7 @@ mod tests {
         assert_eq!(id.to_string(), "64512:18446744073709551615:4242");
         assert_eq!(id.to_string().parse(), Ok(id));
         for wrong in ["", "1:2", "1:2:3:4", "1:2:0", "1:2:-3", "+1:2:3", "1:2:4294967296", "1::3", "a:b:c", "1:2:3 "] {
-            assert_eq!(wrong.parse::<LockId>(), Err(NoLockId), "{wrong}");
+            assert_eq!(wrong.parse::<LockId>(), Err(()), "{wrong}");
         }
     }
 }

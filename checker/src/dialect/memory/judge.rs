@@ -6,79 +6,34 @@
 //! So where its process may live on this host, its age counts only after it has been seen to stay unrefreshed for
 //! [`UNREFRESHED`].
 
-use std::fmt;
 use std::time::Duration;
 
 use jiff::SignedDuration;
 
 use super::{Limits, Record, UNREFRESHED};
-use crate::dialect::beads;
-use crate::dialect::facts::{Facts, Liveness};
-use crate::verdict::{Reason, Verdict};
+use crate::{dialect::beads, dialect::facts::Facts, dialect::facts::Liveness, verdict::Reason, verdict::Verdict};
 
-/// What makes a lock stale. `Display` are the document's words for it; the host's name in them is untrusted.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Evidence {
-    /// Its process is gone.
-    Dead(i64),
-    /// It is older than anybody's may be.
-    Old {
-        /// How old.
-        age: SignedDuration,
-        /// How old it may be.
-        limit: Duration,
-    },
-    /// It is older than another host's may be.
-    OldElsewhere {
-        /// Whose.
-        hostname: String,
-        /// How old.
-        age: SignedDuration,
-    },
-}
-
-impl Evidence {
-    /// The word of the contract.
-    pub fn reason(&self) -> Reason {
-        match self {
-            Self::Dead(_) => Reason::PidGone,
-            Self::Old { .. } | Self::OldElsewhere { .. } => Reason::AgeExceeded,
-        }
-    }
-}
-
-impl fmt::Display for Evidence {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Dead(pid) => write!(f, "process {pid} is dead"),
-            Self::Old { age, limit } => {
-                write!(f, "lock is {:.1}s old (>{}s)", age.as_secs_f64(), limit.as_secs_f64())
-            }
-            Self::OldElsewhere { hostname, age } => {
-                write!(f, "cross-machine lock from {hostname}, {:.1}s old", age.as_secs_f64())
-            }
-        }
-    }
-}
-
-/// What makes the lock stale, if anything does: in the document's order.
-pub fn evidence(record: &Record, facts: &Facts, limits: &Limits) -> Option<Evidence> {
+/// What makes the lock stale, if anything does, in the document's order: the word of the contract, and the document's
+/// words. The host's name in them is untrusted.
+pub fn evidence(record: &Record, facts: &Facts, limits: &Limits) -> Option<(Reason, String)> {
     if let (Some(pid), Liveness::Gone) = (record.pid, facts.liveness) {
-        return Some(Evidence::Dead(pid));
+        return Some((Reason::PidGone, format!("process {pid} is dead")));
     }
     let age = record.acquired_at?.age(facts.now);
+    let seconds = age.as_secs_f64();
     if is_over(age, limits.age) {
         let is_believed = facts.unrefreshed >= UNREFRESHED || may_live_here(record, facts).is_none();
-        return is_believed.then_some(Evidence::Old { age, limit: limits.age });
+        let words = || format!("lock is {seconds:.1}s old (>{}s)", limits.age.as_secs_f64());
+        return is_believed.then(|| (Reason::AgeExceeded, words()));
     }
     let hostname = other_host(record, facts).filter(|_| is_over(age, limits.remote_age))?;
-    Some(Evidence::OldElsewhere { hostname: hostname.to_owned(), age })
+    Some((Reason::AgeExceeded, format!("cross-machine lock from {hostname}, {seconds:.1}s old")))
 }
 
 /// Judges a record.
 pub fn judge(record: &Record, facts: &Facts, limits: &Limits) -> Verdict {
-    if let Some(evidence) = evidence(record, facts, limits) {
-        return Verdict::Stale(evidence.reason());
+    if let Some((reason, _)) = evidence(record, facts, limits) {
+        return Verdict::Stale(reason);
     }
     if let Some(reason) = may_live_here(record, facts).filter(|_| is_old(record, facts, limits)) {
         return Verdict::Held(reason);

@@ -10,24 +10,18 @@ mod parse;
 #[cfg(test)]
 mod tests;
 
-use std::borrow::Cow;
-use std::time::Duration;
+use std::{borrow::Cow, time::Duration};
 
 use serde::{Serialize, Serializer};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
-use super::beads;
-pub use super::beads::Mark;
-use super::facts::{Depth, Facts};
-use super::json::pretty;
-pub use super::rejected::Rejected;
-pub use super::time::StartedAt;
-use super::{Common, Dialect, LockRecord, Names, Properties, RefreshSign, Rewrite, Rules, Verdict, WantedFacts};
-pub use judge::{Evidence, evidence, fresh_for, is_old, judge};
+use super::{Common, Dialect, LockRecord, Names, Properties, beads, facts::Depth, facts::Facts, json::pretty};
+use super::{RefreshSign, Rewrite, Rules, Verdict, WantedFacts};
+pub use super::{beads::Mark, json::Rejected, time::StartedAt};
+pub use judge::{evidence, fresh_for, is_old, judge};
 
 use crate::escape::escaped;
 
-/// What the lock and the file beside it are called.
 pub(super) const NAMES: Names = Names::fixed(Dialect::Memory, c".lock", c".lock.aside");
 
 pub(super) const PROPERTIES: Properties = Properties {
@@ -84,14 +78,6 @@ pub fn timed_out(record: &Record, limit: Duration) -> String {
 }
 
 /// The lock file's content, as read: plain data, no I/O. Serialized it has every field as it was read.
-///
-/// ```
-/// use beadlock_checker::internal::dialect::memory::Record;
-/// let bytes = br#"{"pid": 12345, "session_id": "main", "acquired_at": "2026-01-29T15:30:00.000Z",
-///     "hostname": "DESKTOP-O6IL62J", "operation": "write:tasks.json"}"#;
-/// let record = Record::parse(bytes).unwrap();
-/// assert_eq!((record.pid, record.session()), (Some(12345), "main"));
-/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Record {
     /// The holder's process; above 0.
@@ -124,7 +110,8 @@ impl Record {
         }
     }
 
-    /// The record of a claim that the process `pid` of the host `hostname` has made at `now`.
+    /// The record of a claim that the process `pid` of the host `hostname` has made at `now`: the fields in the
+    /// document's order, the time in milliseconds. What is not known is left out.
     pub fn of_claim(
         (pid, mark): (u32, Mark),
         (session, operation): (&str, &str),
@@ -132,14 +119,19 @@ impl Record {
         hostname: Option<String>,
     ) -> Self {
         let mut record = Self::of_nobody();
-        record.pid = Some(pid.into());
-        record.session_id = Some(session.to_owned());
-        record.acquired_at = Some(now);
-        record.hostname = hostname;
-        record.operation = Some(operation.to_owned());
-        record.beadlock = Some(mark);
-        // As a reader sees it.
-        Self::parse(record.to_json().as_bytes()).unwrap_or(record)
+        let fields = [
+            ("pid", Some(json!(pid))),
+            ("session_id", Some(json!(session))),
+            ("acquired_at", Some(json!(now.to_millis()))),
+            ("hostname", hostname.map(Value::from)),
+            ("operation", Some(json!(operation))),
+            ("beadlock", Some(json!(mark))),
+        ];
+        for (key, value) in fields {
+            // As a reader sees it.
+            value.inspect(|value| record.set(key, &value.to_string()));
+        }
+        record
     }
 
     /// The session that holds it, or `unknown`.
@@ -157,17 +149,9 @@ impl Record {
         self.pid.is_some() && (self.session_id.is_some() || self.acquired_at.is_some() || self.operation.is_some())
     }
 
-    /// The lock file that beadlock writes: the fields in the document's order, then `beadlock`, indented by two
-    /// spaces, the time in milliseconds, a newline at the end. What is not known is left out.
+    /// The lock file that beadlock writes: every field, indented by two spaces, a newline at the end.
     pub fn to_json(&self) -> String {
-        pretty(&Written {
-            pid: self.pid,
-            session_id: self.session_id.as_deref(),
-            acquired_at: self.acquired_at.map(StartedAt::to_millis),
-            hostname: self.hostname.as_deref(),
-            operation: self.operation.as_deref(),
-            beadlock: self.beadlock.as_ref(),
-        })
+        pretty(&self.fields)
     }
 
     /// Its process as the beads dialect knows one, to be asked by the same rules; `None`: it names none, or not its
@@ -225,7 +209,7 @@ impl LockRecord for Record {
     }
 
     fn removed_words(&self, facts: &Facts, limits: &Limits) -> String {
-        evidence(self, facts, limits).map(|evidence| evidence.to_string()).unwrap_or_default()
+        evidence(self, facts, limits).map(|(_, words)| words).unwrap_or_default()
     }
 }
 
@@ -233,21 +217,4 @@ impl Serialize for Record {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.fields.serialize(serializer)
     }
-}
-
-/// The fields in the order of the document.
-#[derive(Serialize)]
-struct Written<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pid: Option<i64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    session_id: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    acquired_at: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    hostname: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    operation: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    beadlock: Option<&'a Mark>,
 }

@@ -1,11 +1,9 @@
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use jiff::SignedDuration;
 
 use super::*;
-use crate::facts::{Facts, Ids, Liveness, Proof};
-use crate::verdict::{Reason, Verdict};
+use crate::{facts::Facts, facts::Ids, facts::Liveness, facts::Proof, verdict::Reason, verdict::Verdict};
 
 const NOW: &str = "2026-01-29T15:30:00.000Z";
 
@@ -32,7 +30,7 @@ fn facts(liveness: Liveness) -> Facts {
 
 fn words(record: &Record, liveness: Liveness) -> String {
     let facts = Facts { unrefreshed: UNREFRESHED, ..facts(liveness) };
-    evidence(record, &facts, &Limits::default()).map(|found| found.to_string()).unwrap_or_default()
+    evidence(record, &facts, &Limits::default()).map(|(_, words)| words).unwrap_or_default()
 }
 
 #[test]
@@ -115,8 +113,8 @@ fn the_words_are_the_documents() {
     assert_eq!(words(&aged(1000, "there"), Liveness::NotAsked), "");
     let limits = Limits { age: Duration::from_millis(1500), ..Limits::default() };
     let seen = Facts { unrefreshed: UNREFRESHED, ..facts(Liveness::Alive) };
-    let found = evidence(&aged(2000, "Here"), &seen, &limits).unwrap();
-    assert_eq!(found.to_string(), "lock is 2.0s old (>1.5s)");
+    let (_, found) = evidence(&aged(2000, "Here"), &seen, &limits).unwrap();
+    assert_eq!(found, "lock is 2.0s old (>1.5s)");
 }
 
 /// A missing or an odd field is no evidence, and never a reason.
@@ -196,7 +194,7 @@ fn what_is_no_object_is_no_lock() {
 #[test]
 fn it_is_written_in_the_documents_order_and_read_back() {
     let mut record = aged(0, "Here");
-    record.acquired_at = Some(StartedAt(now().0 + SignedDuration::from_micros(1999)));
+    record.has_been_refreshed(StartedAt(now().0 + SignedDuration::from_micros(1999)));
     let json = record.to_json();
     assert_eq!(
         json,

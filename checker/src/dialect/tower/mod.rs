@@ -4,8 +4,6 @@
 //! writer has put beside them. Its [last heartbeat](Record::last_heartbeat_at) alone decides whether it is stale
 //! (`judge`); a PID in it is for people.
 
-mod answer;
-mod heartbeat;
 mod judge;
 mod name;
 mod parse;
@@ -13,17 +11,13 @@ mod parse;
 use std::time::Duration;
 
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::facts::{Depth, Facts};
-use super::json::pretty;
-pub use super::rejected::Rejected;
-pub use super::time::StartedAt;
-use super::{Common, Dialect, LockRecord, Names, Properties, Rules, Verdict, WantedFacts};
-pub use answer::Answer;
-pub use heartbeat::rewrite;
+use super::{Common, Dialect, LockRecord, Names, Properties, Rewrite, Rules, Verdict, WantedFacts, json::pretty};
+pub use super::{json::Rejected, time::StartedAt};
 pub use judge::{fresh_for, judge, silence};
-pub use name::{LockName, NameError};
+pub use name::LockName;
 
 pub(super) const PROPERTIES: Properties = Properties {
     // A named lock is its user's alone.
@@ -39,7 +33,6 @@ pub(super) const PROPERTIES: Properties = Properties {
     of_malformed: None,
 };
 
-/// What follows a lock's name in its file's.
 const SUFFIX: &[u8] = b".lock";
 
 /// The `lock_version` of every record.
@@ -51,19 +44,9 @@ pub const DEFAULT_DIR: &str = "/root/tower-fleet/logs/locks";
 /// Seconds between heartbeats before a lock is stale, where nothing else is said.
 pub const DEFAULT_TTL: u64 = 900;
 
-/// Characters that a request id may have.
 const REQUEST_ID_LIMIT: usize = 128;
 
 /// The lock file's content, as read: plain data, no I/O.
-///
-/// ```
-/// use beadlock_checker::internal::dialect::tower::Record;
-/// let bytes = br#"{"lock_version":"v1","lock_name":"app-prod","request_id":"req_1","actor":"ci","intent":"deploy",
-///     "intent_version":"1.2.0","host_id":"box","pid":7,"created_at":"2026-02-01T10:11:12Z",
-///     "last_heartbeat_at":"2026-02-01T10:11:42Z","ttl_seconds":900}"#;
-/// let record = Record::parse(bytes, "app-prod").unwrap();
-/// assert_eq!((record.actor.as_str(), record.ttl_seconds), ("ci", 900));
-/// ```
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "lock_version", rename = "v1")]
 pub struct Record {
@@ -96,8 +79,7 @@ pub struct Record {
 }
 
 impl Record {
-    /// The lock file that beadlock writes: the fields in the document's order, indented by two spaces, times in whole
-    /// seconds, a newline at the end.
+    /// The lock file that beadlock writes: the fields in the document's order, times in whole seconds.
     pub fn to_json(&self) -> String {
         pretty(&Self {
             created_at: self.created_at.in_whole_seconds(),
@@ -138,20 +120,45 @@ impl LockRecord for Record {
     fn silence(&self, now: StartedAt) -> Duration {
         silence(self, now)
     }
-
-    fn answer(&self, silence: Option<Duration>) -> Option<Answer> {
-        Some(match silence {
-            Some(age) => Answer::stale(self, age),
-            None => Answer::blocked(self),
-        })
-    }
 }
 
 impl LockName {
-    /// What its lock file and the files beside it are called.
     pub(crate) fn names(&self) -> Names {
         Names::called(Dialect::Tower, &[self.as_str().as_bytes(), SUFFIX].concat())
     }
+}
+
+/// Answers a claim on a lock that is not stale.
+pub fn answer_blocked(record: &Record) -> Value {
+    let Record { lock_name, request_id, actor, intent, created_at, last_heartbeat_at, .. } = record;
+    json!({
+        "error": "lock_blocked",
+        "lock_name": lock_name,
+        "held_by": {
+            "request_id": request_id, "actor": actor, "intent": intent,
+            "created_at": created_at, "last_heartbeat_at": last_heartbeat_at,
+        },
+        "suggestion": "Wait for completion or use --force-lock if stale",
+    })
+}
+
+/// Answers a claim without `--force-lock` on a lock that has been without a heartbeat for `age`.
+pub fn answer_stale(record: &Record, age: Duration) -> Value {
+    let Record { lock_name, request_id, actor, host_id, pid, last_heartbeat_at, ttl_seconds, .. } = record;
+    json!({
+        "error": "lock_stale",
+        "lock_name": lock_name,
+        "stale_since": last_heartbeat_at,
+        "age_seconds": age.as_secs(),
+        "ttl_seconds": ttl_seconds,
+        "held_by": { "request_id": request_id, "actor": actor, "host_id": host_id, "pid": pid },
+        "suggestion": "Use --force-lock to acquire (stale lock will be logged)",
+    })
+}
+
+/// What makes the record in `bytes` say that its last heartbeat was `now`; `None` when it says none.
+pub fn rewrite(bytes: &[u8], now: StartedAt) -> Option<Rewrite> {
+    Rewrite::of(bytes, "last_heartbeat_at", now.in_whole_seconds().to_string())
 }
 
 /// Whether a text is a request id: 1 to 128 characters of `[A-Za-z0-9._-]`.

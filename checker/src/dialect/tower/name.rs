@@ -7,7 +7,6 @@ use serde::Serialize;
 
 use crate::escape::escaped;
 
-/// Characters that a name may have.
 const LIMIT: usize = 128;
 
 /// A lock's name that may be a file's.
@@ -15,35 +14,22 @@ const LIMIT: usize = 128;
 #[serde(transparent)]
 pub struct LockName(Box<str>);
 
-/// Why a text cannot be the name of a lock. `Display` names the offending character.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum NameError {
-    /// Nothing at all.
-    Empty,
-    /// More than 128 characters: this many.
-    TooLong(usize),
-    /// A character that no name has.
-    Character(char),
-    /// It starts with this.
-    Starts(char),
-    /// It ends with this.
-    Ends(char),
-}
-
 impl LockName {
-    /// The name that this text is.
-    pub fn parse(text: &str) -> Result<Self, NameError> {
+    /// The name that this text is; else why it cannot be one, with the offending character.
+    pub fn parse(text: &str) -> Result<Self, String> {
         let is_edge = |c: &char| matches!(c, '-' | '_');
         let is_known = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || is_edge(&c);
         if let Some(unknown) = text.chars().find(|c| !is_known(*c)) {
-            return Err(NameError::Character(unknown));
+            let unknown = unknown.to_string();
+            return Err(format!("a lock's name has only a-z, 0-9, '_' and '-', not '{}'", escaped(&unknown)));
         }
         // All of them are ASCII from here on.
+        let length = text.len();
         match (text.chars().next(), text.chars().next_back()) {
-            (None, _) => Err(NameError::Empty),
-            _ if text.len() > LIMIT => Err(NameError::TooLong(text.len())),
-            (Some(first), _) if is_edge(&first) => Err(NameError::Starts(first)),
-            (_, Some(last)) if is_edge(&last) => Err(NameError::Ends(last)),
+            (None, _) => Err("a lock's name must not be empty".to_owned()),
+            _ if length > LIMIT => Err(format!("a lock's name has at most {LIMIT} characters, this one has {length}")),
+            (Some(first), _) if is_edge(&first) => Err(format!("a lock's name must not start with '{first}'")),
+            (_, Some(last)) if is_edge(&last) => Err(format!("a lock's name must not end with '{last}'")),
             _ => Ok(Self(text.into())),
         }
     }
@@ -59,25 +45,6 @@ impl fmt::Display for LockName {
         f.write_str(&self.0)
     }
 }
-
-impl fmt::Display for NameError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Empty => f.write_str("a lock's name must not be empty"),
-            Self::TooLong(length) => {
-                write!(f, "a lock's name has at most {LIMIT} characters, this one has {length}")
-            }
-            Self::Character(unknown) => {
-                let unknown = unknown.to_string();
-                write!(f, "a lock's name has only a-z, 0-9, '_' and '-', not '{}'", escaped(&unknown))
-            }
-            Self::Starts(first) => write!(f, "a lock's name must not start with '{first}'"),
-            Self::Ends(last) => write!(f, "a lock's name must not end with '{last}'"),
-        }
-    }
-}
-
-impl std::error::Error for NameError {}
 
 #[cfg(test)]
 mod tests {

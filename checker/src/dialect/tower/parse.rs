@@ -7,7 +7,6 @@ use super::super::json::{Kind, malformed, object, shown, unquoted};
 use super::{LockName, Record, Rejected, StartedAt, VERSION, request_id_is_fit};
 use crate::escape::escaped;
 
-/// The fields of the document, in its order.
 const FIELDS: [&str; 12] = [
     "lock_version",
     "lock_name",
@@ -25,9 +24,7 @@ const FIELDS: [&str; 12] = [
 
 impl Record {
     /// The record that the bytes of the lock file `NAME.lock` are, with every field checked.
-    ///
-    /// # Errors
-    /// [`Rejected::Malformed`] for what is no JSON object or has a known key of another type;
+    /// Errors: [`Rejected::Malformed`] for what is no JSON object or has a known key of another type;
     /// [`Rejected::Invalid`] for what lacks a field, or has a value that none may have.
     pub fn parse(bytes: &[u8], name: &str) -> Result<Self, Rejected> {
         let text = std::str::from_utf8(bytes).map_err(|_| malformed("not UTF-8"))?;
@@ -41,7 +38,7 @@ impl Record {
         if lock_name != name {
             return Err(invalid(format!("lock_name must be {} (got {})", escaped(name), shown(&lock_name))));
         }
-        let lock_name = LockName::parse(&lock_name).map_err(|error| invalid(error.to_string()))?;
+        let lock_name = LockName::parse(&lock_name).map_err(invalid)?;
         let request_id = found.string("request_id")?;
         if !request_id_is_fit(&request_id) {
             let rule = "request_id must be 1 to 128 characters of A-Z, a-z, 0-9, '.', '_' and '-'";
@@ -64,7 +61,6 @@ impl Record {
     }
 }
 
-/// The values of the fields, as they are written.
 struct RawFields<'t> {
     known: [Option<&'t str>; FIELDS.len()],
     others: Map<String, Value>,

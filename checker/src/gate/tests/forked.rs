@@ -1,12 +1,8 @@
 //! A program that uses this library may fork in the middle of a cycle: the copy of a gate in the child opens nothing.
 
-use std::path::Path;
-use std::process::Command;
-use std::thread;
+use std::{path::Path, process::Command, thread};
 
-use crate::gate::Gate;
-use crate::sys::in_a_fork;
-use crate::{Cycle, Entered};
+use crate::{Cycle, Entered, gate::Gate, sys::in_a_fork};
 
 /// Asked of another process, flock(1).
 fn is_shut(dir: &Path) -> bool {

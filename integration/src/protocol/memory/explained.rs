@@ -42,8 +42,8 @@ fn ask_holder(seen: &Inspected<'_>, reason: Reason) -> NextCommand {
 
 fn why(seen: &Inspected<'_>, record: &Record) -> String {
     let (facts, limits) = (seen.facts, &seen.options.limits);
-    if let Some(evidence) = memory::evidence(record, facts, limits) {
-        return escaped(&evidence.to_string()).to_string();
+    if let Some((_, words)) = memory::evidence(record, facts, limits) {
+        return escaped(&words).to_string();
     }
     let process = match facts.liveness {
         Liveness::Alive | Liveness::NotPermitted => "its process lives",

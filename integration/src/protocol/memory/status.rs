@@ -37,8 +37,7 @@ impl Status {
     pub fn of(look: &Look, limits: &Limits, we_hold_it: bool) -> Self {
         match (look.record.as_ref().and_then(|record| record.as_memory()), &look.facts) {
             (Some(record), Some(facts)) => {
-                let evidence = memory::evidence(record, facts, limits);
-                let stale_reason = evidence.map(|evidence| evidence.to_string());
+                let stale_reason = memory::evidence(record, facts, limits).map(|(_, words)| words);
                 let (holder, is_stale) = (Box::new(record.clone()), stale_reason.is_some());
                 Self::Locked { locked: true, holder, is_stale, stale_reason, we_hold_it }
             }

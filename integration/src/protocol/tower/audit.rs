@@ -11,7 +11,7 @@ use std::{io, time::Duration};
 use beadlock_checker::Removed;
 use beadlock_checker::internal::audit::{Lines, Outcome, cut};
 use beadlock_checker::internal::dialect::tower::{Record, StartedAt};
-use beadlock_checker::internal::{dialect::Record as LockRecord, digest::sha256, facts};
+use beadlock_checker::internal::{dialect::Record as LockRecord, facts};
 use serde_json::{Value, json};
 
 use crate::output::talk::Talk;
@@ -51,7 +51,7 @@ impl<'a> TowerAudit<'a> {
             "host_id": cut(&previous.host_id),
             "pid": previous.pid,
         });
-        let (hash, reason) = (sha256(bytes), "stale_lock_forced");
+        let (hash, reason) = (facts::sha256(bytes), "stale_lock_forced");
         let fields = json!({ "previous_lock": previous_lock, "previous_lock_hash": hash, "reason": reason });
         self.write("lock_stolen", fields);
     }

@@ -13,7 +13,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::{os::unix::ffi::OsStrExt, time::Duration};
 
-use beadlock_checker::internal::dialect::tower::{self, Answer, LockName};
+use beadlock_checker::internal::dialect::tower::{self, LockName};
 use beadlock_checker::internal::{
     Look, database::NoDatabase, dialect::Record, dialect::facts::Facts, escape::escaped_path, facts, take::Held,
     target::Scheme,
@@ -123,11 +123,11 @@ impl Protocol for Tower {
     }
 
     fn answer_held(&self, record: &Record) -> Option<Value> {
-        record.as_tower().and_then(|record| serde_json::to_value(Answer::blocked(record)).ok())
+        record.as_tower().map(tower::answer_blocked)
     }
 
     fn answer_stale(&self, record: &Record, age: Duration) -> Option<Value> {
-        record.as_tower().and_then(|record| serde_json::to_value(Answer::stale(record, age)).ok())
+        record.as_tower().map(|record| tower::answer_stale(record, age))
     }
 
     fn not_released(&self, target: &Target, record: &Record, error: &Error) -> String {
