@@ -1,14 +1,11 @@
 //! A wait that asks, again and again, whether it is to go on: for who has no descriptor that would tell.
 
-use std::cell::OnceCell;
-use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::time::Duration;
+use std::{cell::OnceCell, fmt, time::Duration};
 
 use beadlock_checker::Error as CheckerError;
-use nix::sys::signal::Signal;
-use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
+use nix::{sys::signal::Signal, sys::time::TimeSpec};
 
 use super::attendant::{Attendant, Stopped, Waited};
 

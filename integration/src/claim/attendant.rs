@@ -1,22 +1,15 @@
 //! Who looks after a wait, what a wait is for, and how it is stopped.
 
-use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::path::Path;
-use std::time::Duration;
+use std::{fmt, path::Path, time::Duration};
 
 use beadlock_checker::Error as CheckerError;
-use beadlock_checker::internal::Look;
-use beadlock_checker::internal::duration::shown;
-use beadlock_checker::internal::escape::escaped_path;
+use beadlock_checker::internal::{Look, duration::shown, escape::escaped_path};
 use nix::sys::signal::Signal;
 
-use super::signals::Signals;
-use super::target::Target;
-use super::tree;
+use super::{signals::Signals, target::Target, tree};
 use crate::error::{Code, End, Error, Exit, Replaced};
-use crate::output::talk::Talk;
-use crate::words;
+use crate::{output::talk::Talk, words};
 
 /// After this long a wait says whom it waits for.
 pub const NOTICE_AFTER: Duration = Duration::from_millis(400);

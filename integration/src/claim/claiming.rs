@@ -3,20 +3,13 @@
 
 use std::time::Duration;
 
-use beadlock_checker::internal::Gate;
-use beadlock_checker::internal::dialect::Record;
 use beadlock_checker::internal::take::{self, Attempt, Held, Site};
+use beadlock_checker::internal::{Gate, dialect::Record};
 use beadlock_checker::{Options, Removed};
 
 use super::attendant::{Attendant, Stopped};
-use super::gate;
-use super::patience::Patience;
-use super::protocol::MakeRecord;
-use super::target::Target;
-use crate::error::Error;
-use crate::output::talk::Talk;
-use crate::output::trail::Trail;
-use crate::settings::wait::Wait;
+use super::{gate, patience::Patience, protocol::MakeRecord, target::Target};
+use crate::{error::Error, output::talk::Talk, output::trail::Trail, settings::wait::Wait};
 
 /// One claim, and how patient it is.
 pub struct Claiming<'a> {

@@ -4,10 +4,8 @@
 use std::ffi::{CString, OsStr, OsString};
 use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind};
-use std::os::fd::BorrowedFd;
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::{os::fd::BorrowedFd, os::unix::ffi::OsStrExt, os::unix::fs::OpenOptionsExt};
 
 use beadlock_checker::internal::escape::{escaped, is_harmless};
 use beadlock_checker::internal::sys::{Spawn, Waiting, fork_waiting};

@@ -2,10 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
-use std::thread::sleep;
-use std::time::Duration;
+use std::{os::unix::ffi::OsStrExt, path::PathBuf, thread::sleep, time::Duration};
 
 use beadlock_checker::Place;
 use beadlock_checker::internal::{Look, sys};

@@ -5,9 +5,8 @@ use std::cell::OnceCell;
 
 use beadlock_checker::Options;
 use beadlock_checker::internal::dialect::{Record, StartedAt};
-use beadlock_checker::internal::duration::shown;
 use beadlock_checker::internal::facts::{Facts, Liveness};
-use beadlock_checker::internal::{Gates, Look, Member, Namespaces};
+use beadlock_checker::internal::{Gates, Look, Member, Namespaces, duration::shown};
 use jiff::SignedDuration;
 
 use super::target::Target;

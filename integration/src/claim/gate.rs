@@ -3,12 +3,9 @@
 //! The wait is spent blocked in flock(2), in a thread with its own open of the directory. Beside an agent that
 //! comes again at once, who polls may never see the gate free. A helper that gets it too late lets it go at once.
 
-use std::os::fd::AsFd;
-use std::path::Path;
-use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver};
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{os::fd::AsFd, path::Path, sync::Arc, thread};
 
 use beadlock_checker::Error as CheckerError;
 use beadlock_checker::internal::Gate;
@@ -17,8 +14,7 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 use super::attendant::{Attendant, NOTICE_AFTER, Stopped, TICK, Waited};
 use super::event::wait_for;
 use crate::error::{Code, Error, Holder};
-use crate::settings::wait::Deadline;
-use crate::words;
+use crate::{settings::wait::Deadline, words};
 
 /// Takes the gate of `dir`, waiting at most `drain` for a cycle that is running; `reach` is a path that leads there.
 /// `Ok(Err(why))`: there can be no gate here.

@@ -5,17 +5,13 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use beadlock_checker::internal::GateWatch;
-use beadlock_checker::internal::take::Held;
+use beadlock_checker::internal::{GateWatch, take::Held};
 
-use super::lease::FAILURES_IN_A_ROW;
-use super::lease::HearHeartbeats;
 use super::lease::heartbeat::{Heartbeats, News};
-use super::lease::limits::Limits;
+use super::lease::{FAILURES_IN_A_ROW, HearHeartbeats};
 use super::loss::{Events, Loss, Watch};
-use super::protocol::WatchLock;
-use crate::error::Error;
-use crate::output::trail::Trail;
+use super::{lease::limits::Limits, protocol::WatchLock};
+use crate::{error::Error, output::trail::Trail};
 
 /// A lock, and who looks after it.
 #[derive(Debug)]

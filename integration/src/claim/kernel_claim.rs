@@ -7,18 +7,10 @@ use std::ffi::OsString;
 use beadlock_checker::internal::dialect::LockMode;
 
 use super::attendant::{Attending, Stopped};
-use super::keeping::Guard;
 use super::kernel_lock::{KernelLock, WithoutRecord};
-use super::leaving::Why;
-use super::loss::Loss;
-use super::nested::ids_with;
 use super::session_claim::{CommandProcess, End, SessionClaim, Watchfulness};
-use super::signals::Signals;
-use super::target::Target;
-use crate::error::Error;
-use crate::output::trail::Trail;
-use crate::settings::environment::Environment;
-use crate::settings::wait::Wait;
+use super::{keeping::Guard, leaving::Why, loss::Loss, nested::ids_with, signals::Signals, target::Target};
+use crate::{error::Error, output::trail::Trail, settings::environment::Environment, settings::wait::Wait};
 
 /// A claim whose lock is kept by the kernel.
 #[derive(Debug)]

@@ -1,25 +1,16 @@
 //! Locks that the kernel keeps: they have no record, and nothing goes stale. What a protocol of such locks must offer.
 
-use std::fmt;
-use std::fs::File;
-use std::os::fd::BorrowedFd;
-use std::time::Duration;
+use std::{fmt, fs::File, os::fd::BorrowedFd, time::Duration};
 
 use beadlock_checker::Verdict;
-use beadlock_checker::internal::dialect::LockMode;
-use beadlock_checker::internal::{GateHolder, Gates};
+use beadlock_checker::internal::{GateHolder, Gates, dialect::LockMode};
 
 use super::attendant::{Attending, Stopped};
-use super::keeping::Guard;
-use super::leaving::Why;
-use super::loss::Loss;
-use super::target::Target;
-use crate::error::Error;
-use crate::output::Fact;
-use crate::output::talk::Talk;
-use crate::output::trail::Trail;
-use crate::settings::environment::Environment;
-use crate::settings::wait::Wait;
+use super::{keeping::Guard, leaving::Why, loss::Loss, target::Target};
+use crate::{
+    error::Error, output::Fact, output::talk::Talk, output::trail::Trail, settings::environment::Environment,
+    settings::wait::Wait,
+};
 
 /// A lock that the kernel keeps: nothing is written, and so nothing goes stale.
 pub trait WithoutRecord: fmt::Debug + Sync {

@@ -3,9 +3,8 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
-use beadlock_checker::internal::beside::request_of;
-use beadlock_checker::internal::facts::Liveness;
 use beadlock_checker::internal::process::{self, Stat};
+use beadlock_checker::internal::{beside::request_of, facts::Liveness};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 

@@ -2,21 +2,11 @@
 
 use std::time::Duration;
 
-use beadlock_checker::internal::audit::Outcome;
-use beadlock_checker::internal::dialect::Record;
-use beadlock_checker::internal::duration::shown;
-use beadlock_checker::internal::escape::escaped_path;
 use beadlock_checker::internal::take::{Held, Release, Whereabouts};
+use beadlock_checker::internal::{audit::Outcome, dialect::Record, duration::shown, escape::escaped_path};
 
-use super::attendant::Attendant;
-
-use super::loss::Loss;
-use super::release::release;
-use super::target::Target;
-use super::tree::Ending;
-use crate::error::Error;
-use crate::output::talk::Talk;
-use crate::output::trail::Trail;
+use super::{attendant::Attendant, loss::Loss, release::release, target::Target, tree::Ending};
+use crate::{error::Error, output::talk::Talk, output::trail::Trail};
 
 /// Ends claims on one target.
 pub struct Leaving<'a> {

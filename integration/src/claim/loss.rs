@@ -5,21 +5,17 @@
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::path::{Path, PathBuf};
-use std::thread::sleep;
-use std::time::Duration;
+use std::{thread::sleep, time::Duration};
 
 use beadlock_checker::GateLoss;
-use beadlock_checker::internal::dialect::Record;
-use beadlock_checker::internal::duration::shown;
 use beadlock_checker::internal::escape::{escaped, escaped_path};
 use beadlock_checker::internal::take::{Held, Whereabouts};
+use beadlock_checker::internal::{dialect::Record, duration::shown};
 use nix::sys::inotify::AddWatchFlags;
 
-use super::event::Watcher;
-use super::target::Target;
+use super::{event::Watcher, target::Target};
 use crate::error::{Code, Error};
-use crate::settings::wait::Deadline;
-use crate::words::to_type;
+use crate::{settings::wait::Deadline, words::to_type};
 
 /// The pause between the two looks.
 pub const CONFIRM: Duration = Duration::from_millis(100);

@@ -1,18 +1,12 @@
 //! Inside another hold, or inside a cycle (docs/design.md#nesting, docs/design.md#the-drain).
 
-use std::ffi::OsStr;
-use std::fs;
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
-use std::thread::sleep;
+use std::{ffi::OsStr, fs, os::unix::fs::MetadataExt, path::Path, thread::sleep};
 
-use beadlock_checker::internal::escape::escaped_path;
 use beadlock_checker::internal::take::{Adopted, Held};
-use beadlock_checker::internal::{Gate, look};
+use beadlock_checker::internal::{Gate, escape::escaped_path, look};
 use beadlock_checker::{Options, Verdict};
 
-use super::loss::CONFIRM;
-use super::target::Target;
+use super::{loss::CONFIRM, target::Target};
 use crate::error::{Code, Error};
 use crate::settings::environment::Environment;
 

@@ -6,18 +6,13 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use beadlock_checker::internal::closed;
-use beadlock_checker::internal::duration::shown;
 use beadlock_checker::internal::escape::{escaped, escaped_path};
-use beadlock_checker::internal::obstacle::Obstacle;
-use beadlock_checker::internal::{Look, Zombie, look};
+use beadlock_checker::internal::{Look, Zombie, closed, duration::shown, look, obstacle::Obstacle};
 use beadlock_checker::{Options, Reason, Skip, Verdict};
 
 use super::attendant::{Attendant, NOTICE_AFTER, Stopped, TICK, Waited};
 use super::event::{Events, wait_for};
-use super::protocol::WaitOver;
-use super::settling::Settling;
-use super::target::Target;
+use super::{protocol::WaitOver, settling::Settling, target::Target};
 use crate::error::{Code, Error, Exit, Holder};
 use crate::settings::wait::{Backoff, Deadline, Wait};
 use crate::words;

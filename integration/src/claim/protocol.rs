@@ -1,32 +1,23 @@
 //! What a claim needs of the protocol of its lock. The engine knows no protocol by name: it asks this trait, which
 //! each folder of `protocol` implements.
 
-use std::ffi::OsString;
-use std::fmt;
-use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::{ffi::OsString, fmt, os::fd::BorrowedFd, time::Duration};
 
-use beadlock_checker::internal::Look;
-use beadlock_checker::internal::dialect::Record;
-use beadlock_checker::internal::dialect::facts::Facts;
-use beadlock_checker::internal::duration::shown;
-use beadlock_checker::internal::escape::escaped;
-use beadlock_checker::internal::take::Held;
+use beadlock_checker::internal::{
+    Look, dialect::Record, dialect::facts::Facts, duration::shown, escape::escaped, take::Held,
+};
 use beadlock_checker::{Options, Removed, Verdict};
 use serde_json::Value;
 
 use super::explained::{Explained, Inspected};
-use super::kernel_lock::WithoutRecord;
-use super::lease::limits::Limits;
-use super::loss::Loss;
 use super::target::{Target, prefixed};
-use crate::error::Error;
-use crate::output::talk::Talk;
-use crate::output::trail::DocumentEvents;
-use crate::settings::environment::Environment;
-use crate::settings::wait::Wait;
+use super::{kernel_lock::WithoutRecord, lease::limits::Limits, loss::Loss};
 use crate::words::{Part, to_type};
+use crate::{
+    error::Error, output::talk::Talk, output::trail::DocumentEvents, settings::environment::Environment,
+    settings::wait::Wait,
+};
 
 /// The rules and the words of one protocol. The defaults are those of a lock that is valid for as long as its process
 /// lives.

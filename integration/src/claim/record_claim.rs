@@ -1,29 +1,19 @@
 //! The claim of a session on a lock with a record.
 
-use std::ffi::OsString;
-use std::fmt;
-use std::time::Duration;
+use std::{ffi::OsString, fmt, time::Duration};
 
 use beadlock_checker::Options;
-use beadlock_checker::internal::escape::escaped;
-use beadlock_checker::internal::shared_file_system;
-use beadlock_checker::internal::take::Held;
+use beadlock_checker::internal::{escape::escaped, shared_file_system, take::Held};
 
 use super::attendant::{Attending, Stopped};
-use super::claiming::Claiming;
 use super::keeping::{Guard, Keeping};
-use super::lease::HearHeartbeats;
 use super::leaving::{Leaving, Left, Why};
 use super::loss::{Events, Loss, Watch};
-use super::nested;
-use super::protocol::MakeRecord;
 use super::session_claim::{CommandProcess, End, SessionClaim, Watchfulness};
-use super::signals::Signals;
-use super::target::Target;
-use crate::error::Error;
-use crate::output::trail::Trail;
-use crate::settings::environment::Environment;
-use crate::settings::wait::Wait;
+use super::{
+    claiming::Claiming, lease::HearHeartbeats, nested, protocol::MakeRecord, signals::Signals, target::Target,
+};
+use crate::{error::Error, output::trail::Trail, settings::environment::Environment, settings::wait::Wait};
 
 /// What is to be claimed, and how patiently.
 pub struct ClaimOrder<'a> {

@@ -1,22 +1,14 @@
 //! What became of a hold: the `data` of its envelope, and the file that `--report` names.
 
-use std::fs::OpenOptions;
-use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::{fs::OpenOptions, io::Write, os::unix::fs::OpenOptionsExt, time::Duration};
 
-use beadlock_checker::internal::escape::escaped_path;
-use beadlock_checker::internal::outputs::Taken;
-use beadlock_checker::internal::system_words;
+use beadlock_checker::internal::{escape::escaped_path, outputs::Taken, system_words};
 use nix::fcntl::OFlag;
 use serde_json::{Value, json};
 
 use super::tree::Ending;
-use crate::error::Error;
-use crate::output::Common;
-use crate::output::envelope::Request;
-use crate::words::millis;
+use crate::{error::Error, output::Common, output::envelope::Request, words::millis};
 
 /// What is known so far; null is what never came to pass.
 #[derive(Debug, Default)]

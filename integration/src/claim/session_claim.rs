@@ -1,18 +1,12 @@
 //! A claim that a command runs under: what is done for it before the command starts, while it runs, and at its end.
 
-use std::ffi::OsString;
-use std::fmt;
-use std::os::fd::BorrowedFd;
-use std::time::Duration;
+use std::{ffi::OsString, fmt, os::fd::BorrowedFd, time::Duration};
 
 use super::attendant::{Attending, Stopped};
-use super::keeping::Guard;
-use super::lease::HearHeartbeats;
-use super::lease::limits::Limits;
-use super::leaving::Why;
-use super::loss::Loss;
-use super::signals::Signals;
-use super::target::Target;
+use super::{
+    keeping::Guard, lease::HearHeartbeats, lease::limits::Limits, leaving::Why, loss::Loss, signals::Signals,
+    target::Target,
+};
 use crate::error::Error;
 
 /// One claim of a session. The session calls these in the order in which they stand here.

@@ -3,27 +3,21 @@
 //! Promises: the command is not reaped here, so its PID answers until the lock is gone. After a signal this
 //! returns only when the whole tree has ended. Without one, what the command left behind is reported.
 
-use std::io;
-use std::os::fd::AsFd;
-use std::thread::sleep;
 use std::time::{Duration, Instant};
+use std::{io, os::fd::AsFd, thread::sleep};
 
 use beadlock_checker::internal::process::{self, Stat};
-use beadlock_checker::internal::sys::Starting;
+use beadlock_checker::internal::{duration::shown, sys::Starting};
 use nix::sys::signal::{Signal, kill, killpg, raise};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::{Pid, getpgid, getpgrp, getppid, getsid};
 
-use super::event::wait_for_each;
 use super::keeping::{Guard, Told};
-use super::loss::Loss;
 use super::signals::{Received, Signals};
 use super::tree::{self, Ending, Tree};
+use super::{event::wait_for_each, loss::Loss};
 use crate::error::{End, Exit};
-use crate::output::talk::Talk;
-use crate::settings::OnLoss;
-use crate::settings::wait::Deadline;
-use beadlock_checker::internal::duration::shown;
+use crate::{output::talk::Talk, settings::OnLoss, settings::wait::Deadline};
 
 /// How often the tree is looked at again while its end is waited for. The net only: whoever is the last of it is our
 /// child by then, and so its end reaches us as SIGCHLD.

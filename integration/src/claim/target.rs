@@ -1,9 +1,8 @@
 //! A target: what is locked, where its lock file lies, how it was named, and which protocol it goes by.
 
 use std::ffi::{OsStr, OsString};
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use beadlock_checker::Place;
 use beadlock_checker::internal::database::{Database, NoDatabase};
@@ -12,10 +11,8 @@ use beadlock_checker::internal::{Look, process, redirect};
 
 use super::protocol::Protocol;
 use crate::error::{Code, Error};
-use crate::output::envelope::Request;
-use crate::output::talk::Talk;
-use crate::output::trail::Trail;
 use crate::words::{Part, is_local_and_alive};
+use crate::{output::envelope::Request, output::talk::Talk, output::trail::Trail};
 
 /// What is locked. The folders of `protocol` make targets; everything else asks them.
 #[derive(Debug, Clone)]

@@ -9,23 +9,19 @@
 //! namespace's (`unshare --pid` without `--mount-proc`), its numbers mean others, and nothing of it is. A process that
 //! has cleared its environment and whose parents have ended is found only by a subreaper.
 
-use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
-use std::fs;
+use std::{collections::HashSet, fs};
 
 use beadlock_checker::internal::process::{self, Stat, is_dead_zombie, proc_is_ours};
 use beadlock_checker::internal::sys::{ChildEnd, ended_child};
 use beadlock_checker::internal::system_words;
-use nix::errno::Errno;
-use nix::sys::prctl::set_child_subreaper;
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
-use nix::unistd::Pid;
+use nix::{errno::Errno, sys::prctl::set_child_subreaper, unistd::Pid};
 use serde::{Deserialize, Serialize};
 
 use super::known_process::KnownProcess;
-use crate::error::Error;
-use crate::words;
+use crate::{error::Error, words};
 
 /// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,8 +6,7 @@ use beadlock_checker::{Decision, Options, Skip, Verdict, Watched};
 use serde_json::{Value, json};
 
 use super::explanation::Explanation;
-use crate::claim::target::Target;
-use crate::error::Exit;
+use crate::{claim::target::Target, error::Exit};
 
 /// A log line, with its target's name where there are several; nothing where there is none.
 pub fn message_line(message: &str, target: &str, is_one_of_many: bool) -> String {

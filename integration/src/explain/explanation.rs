@@ -4,18 +4,14 @@
 use std::time::Duration;
 
 use beadlock_checker::Options;
-use beadlock_checker::internal::dialect::StartedAt;
-use beadlock_checker::internal::duration::shown;
-use beadlock_checker::internal::escape::escaped;
-use beadlock_checker::internal::{FileKind, Look, OnDisk, facts};
+use beadlock_checker::internal::{FileKind, Look, OnDisk, dialect::StartedAt, duration::shown, escape::escaped, facts};
 use serde_json::{Map, Value, json};
 
 use super::gate::Shut;
 use super::situation::{self, Situation};
 use crate::claim::explained::{Explained, Inspected, Machine, millis};
-use crate::claim::target::Target;
-use crate::output::Fact;
 use crate::words::{counted, kind_words};
+use crate::{claim::target::Target, output::Fact};
 
 /// What is known about one lock and its gate.
 #[derive(Debug)]

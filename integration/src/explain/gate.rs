@@ -1,10 +1,8 @@
 //! What the gate of a target shows: who shuts it, and whether they are what a killed daemon left behind.
 
-use std::ffi::OsString;
-use std::path::Path;
+use std::{ffi::OsString, path::Path};
 
-use beadlock_checker::internal::process::Stat;
-use beadlock_checker::internal::{GateHolder, Gates, Role};
+use beadlock_checker::internal::{GateHolder, Gates, Role, process::Stat};
 use serde_json::{Value, json};
 
 use crate::output::Fact;

@@ -4,12 +4,9 @@ use beadlock_checker::Verdict;
 use beadlock_checker::internal::Gates;
 use serde_json::{Value, json};
 
-use super::checked::message_line;
-use super::explanation;
+use super::{checked::message_line, explanation};
 use crate::claim::kernel_lock::{Observation, WithoutRecord};
-use crate::claim::target::Target;
-use crate::error::Exit;
-use crate::output::talk::Talk;
+use crate::{claim::target::Target, error::Exit, output::talk::Talk};
 
 /// A target, and what was seen of its lock.
 #[derive(Debug)]

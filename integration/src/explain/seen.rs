@@ -2,16 +2,12 @@
 
 use std::time::Duration;
 
-use beadlock_checker::internal::duration::shown;
-use beadlock_checker::internal::escape::escaped;
-use beadlock_checker::internal::{Look, facts};
+use beadlock_checker::internal::{Look, duration::shown, escape::escaped, facts};
 use beadlock_checker::{Decision, Proceed, Skip, Verdict};
 use serde_json::{Value, json};
 
 use super::explanation::Explanation;
-use crate::claim::target::Target;
-use crate::output::talk::Talk;
-use crate::words;
+use crate::{claim::target::Target, output::talk::Talk, words};
 
 /// A target, and what lies there.
 #[derive(Debug)]

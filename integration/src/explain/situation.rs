@@ -6,19 +6,14 @@
 
 use std::time::Duration;
 
-use beadlock_checker::internal::closed;
-use beadlock_checker::internal::dialect::StartedAt;
-use beadlock_checker::internal::duration::shown;
-use beadlock_checker::internal::obstacle::Obstacle;
-use beadlock_checker::internal::{FileKind, Look};
+use beadlock_checker::internal::{FileKind, Look, closed, dialect::StartedAt, duration::shown, obstacle::Obstacle};
 use beadlock_checker::{Reason, Verdict};
 
 use super::gate::Shut;
 use crate::claim::explained::{Explained, NextCommand};
 use crate::claim::protocol::{LONGEST_LOCK_FILE, NotALock};
-use crate::claim::settling::WRITING;
-use crate::claim::target::Target;
 use crate::words::{Part, kind_words, to_type};
+use crate::{claim::settling::WRITING, claim::target::Target};
 
 /// What a person is looking at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -8,8 +8,7 @@ use beadlock_checker::internal::database::{self, Database, is_own_name};
 use beadlock_checker::internal::{Gates, Names, dialect::file::locked_by};
 
 use super::{beads, lock, memory};
-use crate::claim::target::Target;
-use crate::{claim::kernel_lock::Observation, error::Error, protocol::file::FileTarget};
+use crate::{claim::kernel_lock::Observation, claim::target::Target, error::Error, protocol::file::FileTarget};
 
 pub use super::tower::lock_dir::{is_root_of_names, of_names};
 

@@ -20,10 +20,7 @@ mod life;
 use std::ffi::{CString, OsStr, OsString};
 use std::io::{self, PipeReader, PipeWriter, Write};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::ffi::OsStringExt;
-use std::path::Path;
-use std::process::Stdio;
-use std::time::Duration;
+use std::{os::unix::ffi::OsStringExt, path::Path, process::Stdio, time::Duration};
 
 use beadlock_checker::internal::beside::{has_said_so, helper, helper_words};
 use beadlock_checker::internal::sys::{self, Spawn, Waiting, fork_waiting};
@@ -33,11 +30,8 @@ use nix::sys::signal::{SigSet, Signal, kill};
 use nix::unistd::Pid;
 
 use super::request::{HelperRequest, LeaseKeeperRequest};
-use crate::claim::tree;
 use crate::error::{Code, Error};
-use crate::settings::environment::Environment;
-use crate::settings::wait::Deadline;
-use crate::words;
+use crate::{claim::tree, settings::environment::Environment, settings::wait::Deadline, words};
 
 pub use life::main;
 

@@ -1,15 +1,12 @@
 //! The requests of the helper processes: one JSON value on the command line.
 
-use std::ffi::OsString;
-use std::time::Duration;
+use std::{ffi::OsString, time::Duration};
 
 use beadlock_checker::internal::beside::{HELPER, request_of};
 use beadlock_checker::internal::dialect::LockMode;
 use serde::{Deserialize, Serialize};
 
-use crate::claim::known_process::KnownProcess;
-use crate::claim::tree::KnownCommand;
-use crate::words::in_title;
+use crate::{claim::known_process::KnownProcess, claim::tree::KnownCommand, words::in_title};
 
 pub use crate::settings::remote::Lookup;
 

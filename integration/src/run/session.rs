@@ -9,31 +9,21 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use beadlock_checker::internal::audit::Outcome;
-use beadlock_checker::internal::facts::random_id;
-use beadlock_checker::internal::sys::Waiting;
-use beadlock_checker::internal::system_words;
+use beadlock_checker::internal::{audit::Outcome, facts::random_id, sys::Waiting, system_words};
 
-use super::request::AtEnd;
-use super::steps::Steps;
 use super::watchdog::{self, Watchdog};
+use super::{request::AtEnd, steps::Steps};
 use crate::claim::attendant::{Attendant, Attending, Stopped};
 use crate::claim::command::{Child, Command, has_terminal};
-use crate::claim::keeping::Guard;
-use crate::claim::leaving::Why;
-use crate::claim::loss::Loss;
-use crate::claim::record_claim::claimed;
-use crate::claim::report::Report;
 use crate::claim::session_claim::{CommandProcess, SessionClaim, Watchfulness};
-use crate::claim::signals::Signals;
 use crate::claim::supervise::{Ended, Running};
 use crate::claim::tree::{self, Ending, KnownCommand, Tree};
 use crate::error::{End, Error, Exit};
-use crate::ignored::Reminder;
-use crate::output::talk::Talk;
-use crate::settings::OnLoss;
-use crate::settings::environment::Environment;
-use crate::words;
+use crate::{
+    claim::keeping::Guard, claim::leaving::Why, claim::loss::Loss, claim::record_claim::claimed, claim::report::Report,
+    claim::signals::Signals, ignored::Reminder, output::talk::Talk, settings::OnLoss,
+    settings::environment::Environment, words,
+};
 
 /// What is to be run, and on which terms.
 #[derive(Debug)]

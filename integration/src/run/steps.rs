@@ -1,16 +1,14 @@
 //! Which step of the work has failed: where the command says so, and the rollback that hears of it (section 8.2 in
 //! docs/protocols/tower.md#the-requirements).
 
-use std::ffi::OsString;
 use std::fs::{self, File, Metadata};
 use std::io::{self, Read};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::{ffi::OsString, os::unix::process::CommandExt};
 
-use beadlock_checker::internal::facts::random_id;
-use beadlock_checker::internal::runner::for_shell;
+use beadlock_checker::internal::{facts::random_id, runner::for_shell};
 use nix::fcntl::OFlag;
 
 use super::watchdog;

@@ -34,20 +34,16 @@
 mod pulse;
 mod standstill;
 
-use std::collections::HashSet;
-use std::fs::File;
 use std::io::{self, PipeWriter};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::process::{Child, Stdio};
-use std::thread::sleep;
 use std::time::{Duration, Instant};
-
-use nix::sys::signal::Signal;
-use nix::unistd::dup2_stderr;
+use std::{collections::HashSet, fs::File, thread::sleep};
 
 use beadlock_checker::internal::beside::{self, has_said_so};
 use beadlock_checker::internal::process::{self, Stat};
 use beadlock_checker::internal::{Gate, sys};
+use nix::{sys::signal::Signal, unistd::dup2_stderr};
 use pulse::{Came, Heard};
 use standstill::Standstill;
 

@@ -11,11 +11,9 @@
 //! ([`Limits`]).
 
 use std::os::fd::{AsFd, BorrowedFd};
-use std::path::PathBuf;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread;
-use std::time::Duration;
+use std::{path::PathBuf, thread, time::Duration};
 
 use beadlock_checker::internal::facts::{self, boottime};
 use beadlock_checker::internal::take::{Heartbeat, Held};
@@ -23,12 +21,9 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 
-use super::HearHeartbeats;
-use super::limits::Limits;
-use crate::claim::event::wait_for;
+use super::{HearHeartbeats, limits::Limits};
 use crate::claim::loss::{self, CONFIRM, Events, Eye, Loss};
-use crate::error::Error;
-use crate::words;
+use crate::{claim::event::wait_for, error::Error, words};
 
 /// For how long the gate is waited for, at most.
 const PATIENCE: Duration = Duration::from_secs(1);

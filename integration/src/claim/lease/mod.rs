@@ -8,8 +8,7 @@
 pub mod heartbeat;
 pub mod limits;
 
-use std::fmt;
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
 /// Hears of each heartbeat, to stop the work where there is none.
 pub trait HearHeartbeats: fmt::Debug + Send {

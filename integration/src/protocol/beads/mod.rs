@@ -10,9 +10,10 @@ use beadlock_checker::internal::target::{Scheme, Target as Parsed};
 
 use super::{Folder, Found, process};
 use crate::claim::explained::{Explained, Inspected};
-use crate::claim::protocol::Protocol;
 use crate::claim::target::{Target, prefixed};
-use crate::{error::Error, output::talk::Talk, settings::environment::Environment, words::Part};
+use crate::{
+    claim::protocol::Protocol, error::Error, output::talk::Talk, settings::environment::Environment, words::Part,
+};
 
 #[derive(Debug)]
 pub struct Beads;

@@ -2,9 +2,8 @@
 
 use std::path::Path;
 
-use beadlock_checker::internal::dialect::lock;
 use beadlock_checker::internal::{
-    FileKind, Look, database::NoDatabase, dialect::beads::Content, escape::escaped_path, target::Scheme,
+    FileKind, Look, database::NoDatabase, dialect::beads::Content, dialect::lock, escape::escaped_path, target::Scheme,
 };
 use beadlock_checker::{Place, Verdict};
 

@@ -10,8 +10,8 @@ use beadlock_checker::{Options, Verdict};
 use clap::Args;
 
 use crate::error::{Code, Error};
-use crate::protocol::{ClaimWords, Intended, arguments::given};
-use crate::{claim::target::Target, settings::environment::Environment};
+use crate::protocol::{ClaimWords, Intended};
+use crate::{claim::target::Target, protocol::arguments::given, settings::environment::Environment};
 
 /// The claim of `target`. Only `--create` makes the directory: else a typing mistake would claim a new directory.
 pub fn intended(target: Target, typed: &MemoryArgs, environment: &Environment) -> Result<Intended, Error> {

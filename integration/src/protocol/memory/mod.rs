@@ -8,9 +8,8 @@ use std::path::{Path, PathBuf};
 use std::{ffi::OsString, time::Duration};
 
 use beadlock_checker::internal::dialect::{Record, memory};
-use beadlock_checker::internal::escape::escaped;
 use beadlock_checker::internal::{
-    Look, database::NoDatabase, dialect::facts::Facts, shared_file_system, take::Held, target::Scheme,
+    Look, database::NoDatabase, dialect::facts::Facts, escape::escaped, shared_file_system, take::Held, target::Scheme,
 };
 use beadlock_checker::{Options, Place, Removed};
 

@@ -14,9 +14,8 @@ mod situation;
 mod tests;
 
 use beadlock_checker::Verdict;
-use beadlock_checker::internal::Look;
 use beadlock_checker::internal::dialect::{Record, Rejected, beads};
-use beadlock_checker::internal::facts::Facts;
+use beadlock_checker::internal::{Look, facts::Facts};
 
 pub use explained::explain;
 

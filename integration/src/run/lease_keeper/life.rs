@@ -1,34 +1,25 @@
 //! The lease keeper's own life.
 
-use std::fs::File;
 use std::io::{self, ErrorKind, Write};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::path::Path;
-use std::time::Duration;
+use std::{fs::File, path::Path, time::Duration};
 
 use beadlock_checker::internal::beside::close_the_rest;
 use beadlock_checker::internal::sys::{ignore, pidfd_open};
 use beadlock_checker::internal::take::{Adopted, Held};
-use nix::errno::Errno;
-use nix::sys::signal::Signal;
 use nix::unistd::{chdir, dup2_stderr, dup2_stdin, dup2_stdout, read, setsid};
+use nix::{errno::Errno, sys::signal::Signal};
 
-use crate::claim::attendant::Attending;
-use crate::claim::event::wait_for;
 use crate::claim::keeping::{Guard, Keeping};
-use crate::claim::kernel_lock::KernelLock;
-use crate::claim::known_process::KnownProcess;
 use crate::claim::leaving::{Leaving, Left, Why};
 use crate::claim::loss::{Events, Loss};
-use crate::claim::signals::Signals;
-use crate::claim::target::Target;
 use crate::error::{End, Exit};
-use crate::output::envelope::Request;
-use crate::output::talk::Talk;
-use crate::output::trail::Trail;
-use crate::protocol::exact;
 use crate::run::request::{KeptLease, LeaseKeeperRequest};
-use crate::settings::wait::Deadline;
+use crate::{
+    claim::attendant::Attending, claim::event::wait_for, claim::kernel_lock::KernelLock,
+    claim::known_process::KnownProcess, claim::signals::Signals, claim::target::Target, output::envelope::Request,
+    output::talk::Talk, output::trail::Trail, protocol::exact, settings::wait::Deadline,
+};
 
 /// How long it waits for the gate at the end. It is dead afterwards in any case, and the lock stale.
 const LAST_PATIENCE: Duration = Duration::from_secs(130);

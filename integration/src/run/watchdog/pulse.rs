@@ -4,16 +4,12 @@ use std::io::{self, PipeWriter, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
-use nix::errno::Errno;
-use nix::fcntl::{FcntlArg, OFlag, fcntl};
-use nix::sys::time::TimeSpec;
-use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
-use nix::unistd::read;
-
 use beadlock_checker::internal::facts::boottime;
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
+use nix::{errno::Errno, sys::time::TimeSpec, unistd::read};
 
-use crate::claim::event::wait_for;
-use crate::claim::lease::HearHeartbeats;
+use crate::{claim::event::wait_for, claim::lease::HearHeartbeats};
 
 /// A message: nanoseconds since boot. One write of so few bytes is never torn.
 const LENGTH: usize = 8;

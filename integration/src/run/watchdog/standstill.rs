@@ -4,10 +4,9 @@
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
+use beadlock_checker::internal::process::Stat;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-
-use beadlock_checker::internal::process::Stat;
 
 /// How often all processes are looked at once nobody new was found: who stands still starts nobody.
 const SELDOM: Duration = Duration::from_secs(1);
