@@ -14,7 +14,6 @@ const EVERY: Duration = Duration::from_millis(50);
 
 /// Asks every 50 ms. It stops the wait as SIGINT would. Where the system has no clock to give it does not ask.
 pub struct Asking<'a> {
-    /// Made when there is a wait.
     clock: OnceCell<Option<TimerFd>>,
     is_over: &'a mut dyn FnMut() -> bool,
 }

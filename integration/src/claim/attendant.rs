@@ -16,7 +16,7 @@ pub const NOTICE_AFTER: Duration = Duration::from_millis(400);
 /// How often what is said is brought up to date.
 pub const TICK: Duration = Duration::from_secs(1);
 
-/// Who looks after a wait: hears what it waits for, and may stop it by a signal.
+/// Looks after a wait: hears what it waits for, and may stop it by a signal.
 pub trait Attendant {
     /// Readable when there is something for [`Attendant::stopped`].
     fn signals(&self) -> Option<BorrowedFd<'_>>;
@@ -32,7 +32,6 @@ pub trait Attendant {
     }
 }
 
-/// Nobody looks after it.
 pub struct Unattended;
 
 impl Attendant for Unattended {
@@ -111,9 +110,7 @@ impl Attendant for Attending<'_> {
 /// Why there is no claim.
 #[derive(Debug)]
 pub enum Stopped {
-    /// It failed, or its wait ran out.
     Failed(Error),
-    /// A signal ended the wait.
     Signalled(Signal),
 }
 
@@ -155,19 +152,34 @@ impl From<CheckerError> for Stopped {
 
 /// What a wait is for.
 pub enum Waited<'a> {
-    /// A running cycle.
-    Gate { dir: &'a Path, since: Duration, left: Duration },
-    /// Another claim.
-    Holder { target: &'a Target, look: &'a Look, since: Duration, left: Duration },
+    Gate {
+        dir: &'a Path,
+        since: Duration,
+        left: Duration,
+    },
+    Holder {
+        target: &'a Target,
+        look: &'a Look,
+        since: Duration,
+        left: Duration,
+    },
     /// A lock that cannot be understood, or that somebody is changing.
-    Unsettled { path: &'a Path, words: &'a str, left: Duration },
+    Unsettled {
+        path: &'a Path,
+        words: &'a str,
+        left: Duration,
+    },
     /// Whoever has a file locked.
     /// They are looked for only when it is said.
-    Kernel { file: &'a str, holders: &'a dyn fmt::Display, since: Duration, left: Duration },
+    Kernel {
+        file: &'a str,
+        holders: &'a dyn fmt::Display,
+        since: Duration,
+        left: Duration,
+    },
 }
 
 impl Waited<'_> {
-    /// What it is for, in a word.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Gate { .. } => "gate",

@@ -11,19 +11,15 @@ use super::attendant::{Attendant, Stopped};
 use super::{gate, patience::Patience, protocol::MakeRecord, target::Target};
 use crate::{error::Error, output::talk::Talk, output::trail::Trail, settings::wait::Wait};
 
-/// One claim, and how patient it is.
 pub struct Claiming<'a> {
-    /// The target.
     pub target: &'a Target,
     /// The process that the record names.
     pub pid: u32,
-    /// Makes its record.
     pub says: &'a MakeRecord<'a>,
     /// For how long a holder is waited for.
     pub wait: Wait,
     /// For how long the gate is waited for.
     pub drain: Duration,
-    /// What counts as dead.
     pub options: Options,
 }
 

@@ -21,7 +21,6 @@ use crate::words;
 /// Where programs are looked for when there is no PATH, as execvp does.
 const DEFAULT_PATH: &str = "/bin:/usr/bin";
 
-/// A command that was found and may be executed.
 #[derive(Debug, Clone)]
 pub struct Command {
     program: PathBuf,
@@ -37,10 +36,8 @@ struct Inheritance<'a> {
 }
 
 impl Command {
-    /// Looks up the first word: a path when it has a slash, else a name in `path`.
-    ///
-    /// # Errors
-    /// Exit 127 when there is none, 126 when what is there cannot be executed.
+    /// Looks up the first word: a path when it has a slash, else a name in `path`. Exit 127 where there is none, 126
+    /// where it cannot be executed.
     pub fn find(words: Vec<OsString>, path: Option<&OsStr>) -> Result<Self, Error> {
         let Some(name) = words.first() else {
             return Err(Error::usage("no command; type: beadlock hold -- CMD"));
@@ -88,23 +85,16 @@ impl Command {
         holder_name(self.words.first().map_or(OsStr::new(""), |word| Path::new(word).file_name().unwrap_or(word)))
     }
 
-    /// The first word, for lines.
     pub fn shown(&self) -> String {
         self.words.first().map(|word| escaped(&word.to_string_lossy()).to_string()).unwrap_or_default()
     }
 
     /// Forks its process, which waits before it executes.
-    ///
-    /// # Errors
-    /// When a word has a NUL, or the system has no process to give.
     pub fn fork(&self, environment: &[(OsString, OsString)], own_group: bool, mask: SigSet) -> Result<Waiting, Error> {
         self.spawn(environment, own_group, mask, Inheritance::default())
     }
 
-    /// The same for the command of a cycle, which inherits the gate beside its streams.
-    ///
-    /// # Errors
-    /// As [`Command::fork`].
+    /// [`Command::fork`] for the command of a cycle, which inherits the gate beside its streams.
     pub fn fork_in_cycle(
         &self,
         environment: &[(OsString, OsString)],
@@ -115,10 +105,7 @@ impl Command {
         self.spawn(environment, own_group, mask, Inheritance { streams: None, gate })
     }
 
-    /// The same with standard input and output of its own, where these are given.
-    ///
-    /// # Errors
-    /// As [`Command::fork`].
+    /// [`Command::fork`] with standard input and output of its own, where these are given.
     pub fn fork_between(
         &self,
         environment: &[(OsString, OsString)],
@@ -156,7 +143,6 @@ impl Command {
         })
     }
 
-    /// What became of an attempt to execute it.
     pub fn not_executed(&self, error: &io::Error) -> Error {
         let (name, why) = (self.shown(), system_words(error));
         match error.kind() {

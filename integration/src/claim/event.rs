@@ -52,7 +52,6 @@ impl Watcher {
         paths.iter().any(|path| inotify.add_watch(path, flags).is_ok()).then_some(watcher)
     }
 
-    /// Shows `see` every event that has come.
     pub fn read(&self, mut see: impl FnMut(&InotifyEvent)) {
         while let Some(Ok(events)) = self.0.as_ref().map(Inotify::read_events)
             && !events.is_empty()
@@ -61,7 +60,6 @@ impl Watcher {
         }
     }
 
-    /// Readable when something has happened.
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.0.as_ref().map(AsFd::as_fd)
     }
@@ -82,7 +80,6 @@ pub struct Events {
     directory: Option<Watcher>,
     /// None when the holder is not of this machine, or once it has fired.
     holder: Option<OwnedFd>,
-    /// What the lock file is called.
     lock: OsString,
 }
 
@@ -106,7 +103,6 @@ impl Events {
         self.holder = pid.filter(|_| words::is_local_and_alive(look)).and_then(|pid| sys::pidfd_open(pid).ok());
     }
 
-    /// The descriptors to wait for.
     pub fn fds(&self) -> [Option<BorrowedFd<'_>>; 2] {
         [self.directory.as_ref().and_then(Watcher::fd), self.holder.as_ref().map(AsFd::as_fd)]
     }

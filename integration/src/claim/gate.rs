@@ -52,7 +52,7 @@ pub fn take(
     }
 }
 
-/// [`take`] for who has no `--drain`: a time-out gives this advice in place of it.
+/// [`take`] where there is no `--drain`: a time-out gives this advice in its place.
 pub fn take_or_advise(
     dir: &Path,
     patience: Duration,

@@ -13,7 +13,6 @@ use super::loss::{Events, Loss, Watch};
 use super::{lease::limits::Limits, protocol::WatchLock};
 use crate::{error::Error, output::trail::Trail};
 
-/// A lock, and who looks after it.
 #[derive(Debug)]
 pub enum Keeping {
     /// It stands by itself for as long as its process lives.
@@ -23,10 +22,8 @@ pub enum Keeping {
 }
 
 impl Keeping {
-    /// Begins: with heartbeats, where the lock has a `lease`.
-    ///
-    /// # Errors
-    /// When the system has no thread to give; the guard comes back.
+    /// Begins: with heartbeats, where the lock has a `lease`. The guard comes back where the system has no thread to
+    /// give.
     pub fn begin(held: Held, lease: Option<Limits>, events: Events) -> Result<Self, Box<(Held, Error)>> {
         match lease {
             None => Ok(Self::Watched(held, events)),
@@ -34,7 +31,6 @@ impl Keeping {
         }
     }
 
-    /// The times of its heartbeats, where it has any.
     pub fn limits(&self) -> Option<Limits> {
         match self {
             Self::Watched(..) => None,
@@ -69,15 +65,11 @@ impl Keeping {
 /// Who tells of the loss of a lock.
 #[derive(Debug)]
 pub enum Guard<'k> {
-    /// By looking.
     Watch(Watch<'k>),
     /// By looking at an outer claim, which somebody else keeps up.
     Outer(Watch<'k>),
-    /// By what its protocol looks at, where it has no record.
     Other(Box<dyn WatchLock + 'k>),
-    /// By looking at the directory of a cycle's gate, at this path.
     Gate(&'k GateWatch, &'k Path),
-    /// By its heartbeats.
     Beats(&'k Heartbeats, &'k Trail<'k>),
 }
 
@@ -91,7 +83,6 @@ pub struct Told {
 }
 
 impl Told {
-    /// What has happened, and why.
     pub fn cause(&self) -> String {
         self.loss.cause(&self.path, &self.id, self.kept.as_deref())
     }
@@ -102,7 +93,6 @@ impl Told {
 }
 
 impl Guard<'_> {
-    /// Readable when something has happened.
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
         match self {
             Self::Watch(watch) | Self::Outer(watch) => watch.fd(),
@@ -112,7 +102,6 @@ impl Guard<'_> {
         }
     }
 
-    /// How long it may be left alone.
     pub fn left(&self) -> Duration {
         match self {
             Self::Watch(watch) | Self::Outer(watch) => watch.left(),

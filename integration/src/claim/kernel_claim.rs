@@ -12,7 +12,6 @@ use super::session_claim::{CommandProcess, End, SessionClaim, Watchfulness};
 use super::{keeping::Guard, leaving::Why, loss::Loss, nested::ids_with, signals::Signals, target::Target};
 use crate::{error::Error, output::trail::Trail, settings::environment::Environment, settings::wait::Wait};
 
-/// A claim whose lock is kept by the kernel.
 #[derive(Debug)]
 pub struct KernelClaim<'a> {
     target: Target,
@@ -28,10 +27,8 @@ pub struct KernelClaim<'a> {
 }
 
 impl<'a> KernelClaim<'a> {
-    /// On `target`. The lock file is made, where it does not exist: the command's environment names it.
-    ///
-    /// # Errors
-    /// When the lock file cannot be opened, and where the lock would wait for itself.
+    /// On `target`. The lock file is made where it does not exist: the command's environment names it. Fails where the
+    /// lock would wait for itself.
     pub fn new(
         (target, kernel): (Target, &'a dyn WithoutRecord),
         mode: LockMode,

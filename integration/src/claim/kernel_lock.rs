@@ -20,23 +20,15 @@ pub trait WithoutRecord: fmt::Debug + Sync {
     /// Says how far such a lock reaches there.
     fn note(&self, target: &Target, talk: &Talk);
 
-    /// The id of the claim that this process runs in already, and the process that has it.
-    ///
-    /// # Errors
-    /// Where a lock would wait for itself.
+    /// The id of the claim that this process runs in already, and the process that has it. Fails where a lock would
+    /// wait for itself.
     fn outer(&self, target: &Target, mode: LockMode, environment: &Environment)
     -> Result<Option<(String, i32)>, Error>;
 
-    /// The id of a claim that this process is to make. The lock file is made, where it does not exist.
-    ///
-    /// # Errors
-    /// When it cannot be opened.
+    /// The id of a claim that this process is to make. The lock file is made where it does not exist.
     fn id_to_be(&self, target: &Target) -> Result<String, Error>;
 
-    /// Takes the lock, waiting for its holder. Nothing of it is written down yet.
-    ///
-    /// # Errors
-    /// When the wait ran out, which is written down, or the attendant stopped it.
+    /// Takes the lock, waiting for its holder. Only a wait that ran out is written down.
     fn take(
         &self,
         target: &Target,
@@ -50,16 +42,11 @@ pub trait WithoutRecord: fmt::Debug + Sync {
     /// The lock that another process has taken and shares with this one as an open file.
     fn adopt(&self, target: &Target, mode: LockMode, shared: File) -> Option<Box<dyn KernelLock>>;
 
-    /// Returns when it is free; the answer is how long that took.
-    ///
-    /// # Errors
-    /// Exit 4 when the wait ran out.
+    /// Returns when it is free: how long that took. Exit 4 when the wait ran out.
     fn wait(&self, target: &Target, wait: Wait, environment: &Environment, talk: &Talk) -> Result<Duration, Stopped>;
 
-    /// Ends the claim with this id; the answer is whether there was one to end.
-    ///
-    /// # Errors
-    /// Exit 9 where somebody else has the lock; exit 1 where its keeper could not be ended.
+    /// Ends the claim with this id, and returns whether there was one. Exit 9 where somebody else has the lock, exit 1
+    /// where its keeper could not be ended.
     fn release(&self, target: &Target, id: &str, talk: &Talk) -> Result<bool, Error>;
 
     /// Why nobody can break it.
@@ -76,9 +63,7 @@ pub trait KernelLock: fmt::Debug {
     fn is_nested(&self) -> bool;
     /// The open file that is locked, to share it; `None`: another process has it.
     fn file(&self) -> Option<BorrowedFd<'_>>;
-    /// Tells of its loss.
     fn guard(&self) -> Guard<'_>;
-    /// For how long it has been held here.
     fn age(&self) -> Duration;
     /// Writes down that the lock stands.
     fn acquired(&self, id: &str, trail: &Trail<'_>);
@@ -102,6 +87,5 @@ pub struct Observation {
     /// What follows the verdict's word in `status`.
     pub headline: String,
     pub facts: Vec<Fact>,
-    /// The command to type, and why.
     pub next: String,
 }

@@ -22,7 +22,6 @@ pub struct KnownProcess {
 }
 
 impl KnownProcess {
-    /// The process that has this PID now.
     pub fn of(pid: i32) -> Self {
         Self { pid, start_ticks: process::start_ticks(pid.into()) }
     }
@@ -50,12 +49,10 @@ impl KnownProcess {
     }
 }
 
-/// Which helper of beadlock a process is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HelperKind {
     /// It keeps the claim that `acquire` has left behind.
     LeaseKeeper,
-    /// It watches a command.
     Watchdog,
 }
 

@@ -8,24 +8,17 @@ use beadlock_checker::internal::{audit::Outcome, dialect::Record, duration::show
 use super::{attendant::Attendant, loss::Loss, release::release, target::Target, tree::Ending};
 use crate::{error::Error, output::talk::Talk, output::trail::Trail};
 
-/// Ends claims on one target.
 pub struct Leaving<'a> {
-    /// What is claimed.
     pub target: &'a Target,
-    /// For how long the gate is waited for.
     pub patience: Duration,
-    /// Who is told.
     pub talk: &'a Talk,
-    /// What is written down.
     pub trail: &'a Trail<'a>,
     /// Which step of the work has failed, where that is known.
     pub failure_step: Option<&'a str>,
 }
 
-/// How a claim ended.
 #[derive(Debug)]
 pub enum Left {
-    /// The lock is gone, by our hand.
     Released,
     /// It was lost before; the words to end with.
     Lost(Error),
@@ -43,7 +36,6 @@ pub struct Why {
 impl Why {
     /// A signal ended it before the command was there.
     pub const SIGNAL: Self = Self { reason: "signal", result: Outcome::Failure };
-    /// The command could not be started.
     pub const NOT_STARTED: Self = Self { reason: "command_not_started", result: Outcome::Failure };
     /// Nobody has got to know of the claim.
     pub const NOT_HANDED_OVER: Self = Self { reason: "not_handed_over", result: Outcome::Failure };
@@ -55,13 +47,10 @@ impl Why {
     pub const MAX_HOLD: Self = Self { reason: "max_hold", result: Outcome::Success };
     /// The process that it was kept for has ended, and nobody has said that its work is done.
     pub const PROCESS_ENDED: Self = Self { reason: "process_ended", result: Outcome::Failure };
-    /// The keeper was told to end.
     pub const KEEPER_SIGNAL: Self = Self { reason: "signal", result: Outcome::Success };
 
-    /// The reason of a claim whose command has ended.
     pub const COMMAND_ENDED: &'static str = "command_ended";
 
-    /// The command has ended.
     pub fn ended(ending: Ending) -> Self {
         let result = if ending == Ending::Exited(0) { Outcome::Success } else { Outcome::Failure };
         Self { reason: Self::COMMAND_ENDED, result }
@@ -111,8 +100,8 @@ impl Leaving<'_> {
         Left::Lost(error)
     }
 
-    /// A lock that was given up, and that was still there to remove, where its document has no event for a loss, but
-    /// one for a release and one for a release that failed.
+    /// A lock that was lost and was still there to remove: its document may have no event for a loss, but for a
+    /// release.
     fn of_lost(&self, done: &Result<Release, Box<(Held, Error)>>, why: Why, age: Duration, record: &Record) {
         if !self.target.protocol.lost_is_released() {
             return;
@@ -138,7 +127,6 @@ impl Leaving<'_> {
         self.trail.hangs();
     }
 
-    /// Why a lock was not released, and what is to be done about it.
     fn what_now(&self, record: &Record, error: &Error) -> String {
         self.target.protocol.not_released(self.target, record, error)
     }

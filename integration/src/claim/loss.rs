@@ -19,14 +19,13 @@ use crate::{settings::wait::Deadline, words::to_type};
 
 /// The pause between the two looks.
 pub const CONFIRM: Duration = Duration::from_millis(100);
-/// Who asks for events [`Events::Later`] does so after this.
+/// A watch that asks for events [`Events::Later`] does so after this.
 pub const SHORT: Duration = Duration::from_millis(20);
 /// How often it looks by the clock; with the second look well within a second.
 pub const NET: Duration = Duration::from_millis(750);
 /// The same where nothing wakes it.
 pub const NET_ALONE: Duration = Duration::from_millis(250);
 
-/// When a watch asks for events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Events {
     /// Before anything: somebody may release the claim at once, which is to be told from a loss.
@@ -35,12 +34,10 @@ pub enum Events {
     Later,
 }
 
-/// How a lock was lost.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Loss {
-    /// It is gone.
     Vanished,
-    /// It was moved aside and deleted, as a release by its id does, or a removal by who took it for dead.
+    /// It was moved aside and deleted, by a release with its id or by a check that took it for dead.
     Released,
     /// Its directory's path leads to another directory.
     Replaced,
@@ -53,11 +50,13 @@ pub enum Loss {
     /// The claim of a file that this one stands under has ended.
     OuterEnded,
     /// It could not be refreshed for almost as long as it is valid without that; why, and for how long it still is.
-    Overdue { why: String, left: Duration },
+    Overdue {
+        why: String,
+        left: Duration,
+    },
 }
 
 impl Loss {
-    /// In a word, for the audit.
     pub fn as_str(&self) -> &'static str {
         match self {
             Self::Vanished => "vanished",
@@ -172,7 +171,6 @@ pub fn loss_of(whereabouts: Whereabouts) -> Option<Loss> {
     }
 }
 
-/// The watch over one lock.
 #[derive(Debug)]
 pub struct Watch<'h> {
     held: &'h Held,
@@ -185,52 +183,41 @@ pub struct Eye {
     /// None before they are asked for, and where it cannot be watched.
     events: Option<Watcher>,
     looks: Looks,
-    /// When to look again.
     again: Deadline,
-    /// It was not there at the last look.
     suspected: bool,
-    /// The file was given another name since this began.
     moved: bool,
 }
 
-/// How far the watch has come.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Looks {
     None,
     One,
-    /// Events were asked for.
     Watched,
 }
 
 impl<'h> Watch<'h> {
-    /// Begins now.
     pub fn over(held: &'h Held, events: Events) -> Self {
         Self { held, eye: Eye::new(held, events) }
     }
 
-    /// The lock that is watched.
     pub fn held(&self) -> &'h Held {
         self.held
     }
 
-    /// As [`Eye::fd`].
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.eye.fd()
     }
 
-    /// As [`Eye::left`].
     pub fn left(&self) -> Duration {
         self.eye.left()
     }
 
-    /// As [`Eye::look`].
     pub fn look(&mut self, woken: bool) -> Option<Loss> {
         self.eye.look(self.held, woken)
     }
 }
 
 impl Eye {
-    /// Begins now.
     pub fn new(held: &Held, events: Events) -> Self {
         let (again, looks) = (Deadline::after(Duration::ZERO), Looks::None);
         let mut eye = Self { events: None, looks, again, suspected: false, moved: false };
@@ -255,7 +242,6 @@ impl Eye {
         self.events.as_ref().and_then(Watcher::fd)
     }
 
-    /// How long it may be left alone.
     pub fn left(&self) -> Duration {
         self.again.left()
     }

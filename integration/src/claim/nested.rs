@@ -15,18 +15,12 @@ pub fn is_inside_a_cycle(target: &Target, environment: &Environment) -> bool {
     environment.get("BEADLOCK_CYCLE").is_some_and(|cycle| is_directory(Path::new(cycle), target.dir()))
 }
 
-/// A cycle that claimed its own target would wait for itself.
-///
-/// # Errors
-/// At once, inside a cycle of this target.
+/// A cycle that claimed its own target would wait for itself: it is refused at once.
 pub fn refuse_inside_a_cycle(target: &Target, environment: &Environment) -> Result<(), Error> {
     refuse_to(target, environment, "claim")
 }
 
 /// The same for a `what` of another kind.
-///
-/// # Errors
-/// At once, inside a cycle of this target.
 pub fn refuse_to(target: &Target, environment: &Environment, what: &str) -> Result<(), Error> {
     if !is_inside_a_cycle(target, environment) || !is_shut(target) {
         return Ok(());

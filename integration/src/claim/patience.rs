@@ -64,10 +64,7 @@ impl<'a> Patience<'a> {
         self.end.map_or(Duration::MAX, Deadline::left)
     }
 
-    /// Returns when it is worth while to try again.
-    ///
-    /// # Errors
-    /// When the patience is over, or the attendant stopped it.
+    /// Returns when it is worth trying again. Fails when the patience is over, or the attendant stopped it.
     pub fn after(&mut self, skip: Skip, attendant: &mut impl Attendant) -> Result<(), Stopped> {
         let path = self.target.path();
         match skip {

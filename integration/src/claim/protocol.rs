@@ -63,7 +63,6 @@ pub trait Protocol: fmt::Debug + Sync {
         Part::Words(vec![prefixed(self.prefix(), &target.typed)])
     }
 
-    /// The lock file.
     fn lock_file(&self, target: &Target) -> PathBuf {
         target.place.path()
     }
@@ -74,9 +73,6 @@ pub trait Protocol: fmt::Debug + Sync {
     }
 
     /// Makes what a claim needs to exist.
-    ///
-    /// # Errors
-    /// When it cannot be made.
     fn prepare(&self, _target: &Target) -> Result<(), Error> {
         Ok(())
     }
@@ -269,15 +265,12 @@ pub trait Protocol: fmt::Debug + Sync {
 pub struct WaitOver<'a> {
     pub target: &'a Target,
     pub record: &'a Record,
-    /// The lock file's path, for lines.
     pub path: &'a str,
-    /// Who holds it.
     pub holder: &'a str,
     pub age: Duration,
     pub wait: Wait,
     /// What is said of a holder that is a zombie.
     pub zombie: &'a str,
-    /// The command that shows more.
     pub status: &'a str,
 }
 
@@ -298,12 +291,9 @@ pub type MakeRecord<'a> = Box<dyn Fn(u32) -> Result<Record, Error> + 'a>;
 
 /// Watches over a lock that has no record.
 pub trait WatchLock: fmt::Debug {
-    /// Readable when something has happened to the lock.
     fn fd(&self) -> Option<BorrowedFd<'_>>;
-    /// How long it may be left alone.
     fn left(&self) -> Duration;
     /// Looks, when it is time or when it was woken. A loss is told when it was seen twice.
     fn look(&mut self, woken: bool) -> Option<Loss>;
-    /// The lock file.
     fn path(&self) -> &Path;
 }

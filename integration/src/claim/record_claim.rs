@@ -15,12 +15,10 @@ use super::{
 };
 use crate::{error::Error, output::trail::Trail, settings::environment::Environment, settings::wait::Wait};
 
-/// What is to be claimed, and how patiently.
 pub struct ClaimOrder<'a> {
     pub target: Target,
     pub holder: String,
     pub id: String,
-    /// Makes the record.
     pub says: MakeRecord<'a>,
     pub wait: Wait,
     pub drain: Duration,
@@ -29,15 +27,12 @@ pub struct ClaimOrder<'a> {
     pub environment: &'a Environment,
 }
 
-/// A claim whose lock has a record.
 pub struct RecordClaim<'a> {
     order: ClaimOrder<'a>,
-    /// The id of the claim that this process runs in already.
     outer: Option<String>,
     state: State,
 }
 
-/// How far a claim has come.
 enum State {
     Wanted,
     Held(Held),

@@ -15,7 +15,6 @@ use crate::{error::Error, output::Common, output::envelope::Request, words::mill
 pub struct Report {
     /// The target with its scheme, and its lock file.
     pub target: Option<(String, PathBuf)>,
-    /// The name in the record.
     pub holder: Option<String>,
     /// The claim's id; the outer one's when nested.
     pub id: Option<String>,
@@ -23,15 +22,11 @@ pub struct Report {
     pub nested: bool,
     /// The command's process, once it has executed.
     pub pid: Option<i32>,
-    /// How the command ended.
     pub ending: Option<Ending>,
     /// How long the claim took; none before it stands.
     pub waited: Option<Duration>,
-    /// How long the lock was held.
     pub held: Option<Duration>,
-    /// The lock was released by us.
     pub released: bool,
-    /// The PIDs that the command left behind.
     pub left: Vec<i32>,
 }
 
@@ -82,9 +77,6 @@ pub fn conclude(common: &Common, request: &Request, file: Option<&Path>, report:
 }
 
 /// Writes the envelope to `path`, never through a symlink and never into something that would block.
-///
-/// # Errors
-/// What the system said.
 pub fn write(path: &Path, envelope: &str) -> std::io::Result<()> {
     let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
     let mut file = OpenOptions::new().write(true).create(true).truncate(true).custom_flags(flags.bits()).open(path)?;

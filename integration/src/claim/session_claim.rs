@@ -11,7 +11,6 @@ use crate::error::Error;
 
 /// One claim of a session. The session calls these in the order in which they stand here.
 pub trait SessionClaim: fmt::Debug {
-    /// What it claims.
     fn target(&self) -> &Target;
 
     /// It stands before the command's process is made.
@@ -41,17 +40,10 @@ pub trait SessionClaim: fmt::Debug {
         None
     }
 
-    /// Waits for the lock and takes it for the process `pid`, which is to become the command; `leads` says that it
-    /// leads a process group of its own.
-    ///
-    /// # Errors
-    /// Why there is no claim. Nothing is held then.
+    /// Waits for the lock and takes it for the process that is to become the command. Nothing is held after an error.
     fn obtain(&mut self, child: CommandProcess<'_>, attending: &mut Attending<'_>) -> Result<(), Stopped>;
 
-    /// From now on it is kept up.
-    ///
-    /// # Errors
-    /// When the system has no thread to give. The claim still stands.
+    /// From now on it is kept up. After an error the claim still stands.
     fn keep_up(&mut self) -> Result<(), Error> {
         Ok(())
     }
@@ -83,13 +75,11 @@ pub trait SessionClaim: fmt::Debug {
     fn end(&mut self, lost: Option<Loss>, why: Why, failed_step: Option<&str>, signals: &mut Signals) -> End;
 }
 
-/// The process that is to become the command.
 #[derive(Debug, Clone, Copy)]
 pub struct CommandProcess<'a> {
     pub pid: i32,
     /// It leads a process group of its own.
     pub leads: bool,
-    /// What the command is called.
     pub name: &'a str,
 }
 
@@ -102,13 +92,10 @@ pub struct Watchfulness<'a> {
     pub shares: Option<BorrowedFd<'a>>,
 }
 
-/// How a claim has ended.
 #[derive(Debug, Default)]
 pub struct End {
     /// How long it was held; `None`: it was not ours.
     pub held: Option<Duration>,
-    /// It was released by us.
     pub released: bool,
-    /// It was lost before.
     pub lost: Option<Error>,
 }

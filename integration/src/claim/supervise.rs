@@ -22,35 +22,27 @@ use crate::{output::talk::Talk, settings::OnLoss, settings::wait::Deadline};
 /// How often the tree is looked at again while its end is waited for. The net only: whoever is the last of it is our
 /// child by then, and so its end reaches us as SIGCHLD.
 const NET: Duration = Duration::from_secs(5);
-/// After KILL its end is near. Who may not be killed is asked ever more seldom, up to [`KILL_AGAIN_AT_MOST`].
+/// After KILL its end is near. A process that may not be killed is asked ever more seldom, up to
+/// [`KILL_AGAIN_AT_MOST`].
 const KILL_AGAIN: Duration = Duration::from_millis(20);
 const KILL_AGAIN_AT_MOST: Duration = Duration::from_secs(2);
 
-/// A command that runs.
 #[derive(Debug)]
 pub struct Running {
-    /// Its PID.
     pub pid: i32,
-    /// It leads a process group of its own.
     pub own_group: bool,
     /// How long what is left after a signal or a loss may take.
     pub kill_after: Duration,
-    /// What a loss of the lock means to it.
     pub on_loss: OnLoss,
-    /// Wait for all that the command started.
     pub wait_group: bool,
-    /// What it has started.
     pub tree: Tree,
 }
 
-/// What became of it.
 #[derive(Debug)]
 pub struct Ended {
-    /// How the command itself ended.
     pub ending: Ending,
     /// What it left behind and is still alive.
     pub left: Vec<Stat>,
-    /// SIGINT came.
     pub interrupted: bool,
     /// The claim that was lost meanwhile, by its place in the list, and how.
     pub lost: Option<(usize, Loss)>,
@@ -67,7 +59,6 @@ impl Ended {
     }
 }
 
-/// What has come while it runs.
 #[derive(Debug, Default)]
 pub struct Came {
     passed_on: bool,
@@ -81,15 +72,12 @@ pub struct Came {
     pub deadline: Option<Deadline>,
     /// The pause after the last KILL.
     killed: Option<Duration>,
-    /// Who was killed then.
     asked: Vec<(i32, u64)>,
 }
 
 impl Running {
     /// Waits for the command, passes signals on, watches the lock, and waits for the tree where that is asked for.
-    ///
-    /// # Errors
-    /// What `execve` said of the command, which has not run then.
+    /// Fails with what `execve` said of the command, which has not run then.
     pub fn supervise(
         &self,
         mut starting: Option<Starting>,
@@ -285,7 +273,6 @@ impl Running {
         }
     }
 
-    /// Sends these to all of it.
     pub fn end_tree(&self, signals: &[Signal]) {
         for &signal in signals {
             if self.own_group {

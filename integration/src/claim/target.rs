@@ -17,17 +17,13 @@ use crate::{output::envelope::Request, output::talk::Talk, output::trail::Trail}
 /// What is locked. The folders of `protocol` make targets; everything else asks them.
 #[derive(Debug, Clone)]
 pub struct Target {
-    /// Where its lock file lies.
     pub place: Place,
     /// How it was named or found, for lines: `.beads`, `lock:run/x.lock`.
     pub given: String,
-    /// The path as it is typed.
     pub typed: PathBuf,
     /// The same target from wherever it is resolved.
     pub exported: OsString,
-    /// The database, where one was found by its name: how.
     pub database: Option<Box<Database>>,
-    /// The protocol of its lock.
     pub protocol: &'static dyn Protocol,
 }
 
@@ -40,19 +36,13 @@ impl Target {
         Self { exported: target.absolute(), ..target }
     }
 
-    /// Refuses a database that a redirect or a link leads to which git tracks: others would choose what is claimed.
-    ///
-    /// # Errors
-    /// What to type.
+    /// Refuses a database that git tracks and that a redirect or a link leads to: others would choose what is claimed.
     pub fn refuse_tracked(&self) -> Result<(), Error> {
         let Some(database) = &self.database else { return Ok(()) };
         redirect::refuse_tracked(database).map_err(|error| not_found(&error))
     }
 
     /// Makes the directory of its lock, where a claim of its protocol does that.
-    ///
-    /// # Errors
-    /// When it cannot be made.
     pub fn prepare(&self) -> Result<(), Error> {
         self.protocol.prepare(self)
     }
@@ -82,9 +72,6 @@ impl Target {
 
     /// The trail of what happens to its lock in `file`; of a claim, which has an id, that of its document, where there
     /// is one.
-    ///
-    /// # Errors
-    /// As [`Trail::open`] and [`Trail::of_document`].
     pub fn trail<'a>(
         &self,
         file: Option<&Path>,
@@ -100,17 +87,14 @@ impl Target {
         }
     }
 
-    /// The directory that the lock file lies in.
     pub fn dir(&self) -> &Path {
         self.place.dir()
     }
 
-    /// The lock file.
     pub fn path(&self) -> PathBuf {
         self.protocol.lock_file(self)
     }
 
-    /// A sync daemon runs cycles here.
     pub fn has_cycles(&self) -> bool {
         self.protocol.has_cycles()
     }
@@ -131,7 +115,6 @@ impl Target {
         self.protocol.absolute(self)
     }
 
-    /// The word, or words, that name it in a command.
     pub fn part(&self) -> Part<'static> {
         self.protocol.part(self)
     }

@@ -23,12 +23,9 @@ use serde::{Deserialize, Serialize};
 use super::known_process::KnownProcess;
 use crate::{error::Error, words};
 
-/// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
-    /// With this exit code.
     Exited(u8),
-    /// Killed by this signal's number.
     Killed(i32),
 }
 
@@ -62,7 +59,6 @@ impl KnownCommand {
     }
 }
 
-/// All that a command has started.
 #[derive(Debug, Default)]
 pub struct Tree {
     root: Root,
@@ -70,10 +66,8 @@ pub struct Tree {
     before: HashSet<(i32, u64)>,
 }
 
-/// Where a tree begins.
 #[derive(Debug, Default)]
 enum Root {
-    /// Below this process.
     #[default]
     Us,
     /// At a command that another process has started, and at every process with this token.
@@ -86,10 +80,7 @@ impl Tree {
         Self { root: Root::Command(command, token), before: HashSet::new() }
     }
 
-    /// From now on the orphans of the command's fall to us.
-    ///
-    /// # Errors
-    /// When the system refuses that.
+    /// From now on the orphans of the command fall to us.
     pub fn as_subreaper() -> Result<Self, Error> {
         set_child_subreaper(true).map_err(|errno| {
             let error = errno.into();
@@ -99,8 +90,8 @@ impl Tree {
         Ok(Self::from_now_on())
     }
 
-    /// Whoever is our descendant by now (we may have been executed by a shell that had children) is none of the
-    /// command's. What those start later is not known: it counts once it is an orphan, and so falls to us.
+    /// Our descendants by now (a shell that had children may have executed us) do not belong to the command. What those
+    /// start later is not known: it counts once it is an orphan, and so falls to us.
     pub fn from_now_on() -> Self {
         if ended_child(None) == Err(Errno::ECHILD) {
             return Self::default();
@@ -110,18 +101,16 @@ impl Tree {
         Self { root: Root::Us, before }
     }
 
-    /// Without the child `pid`, which is ours and none of the command's.
+    /// Without the child `pid`, which does not belong to the command.
     pub fn without(mut self, pid: i32) -> Self {
         self.before.extend(Stat::read(pid).map(|stat| (stat.pid, stat.start_ticks)));
         self
     }
 
-    /// The living ones; zombies count as ended.
     pub fn living(&self) -> Vec<Stat> {
         self.living_of(process::all())
     }
 
-    /// The living ones among `all` processes.
     pub fn living_of(&self, all: Vec<Stat>) -> Vec<Stat> {
         self.living_with(all, &[])
     }

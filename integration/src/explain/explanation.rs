@@ -17,7 +17,6 @@ use crate::{claim::target::Target, output::Fact};
 #[derive(Debug)]
 pub struct Explanation {
     facts: Vec<Fact>,
-    /// The command to type, and why.
     pub next: String,
     /// What stands before the holder's name: `a zombie, `.
     pub holder_is: &'static str,
@@ -69,7 +68,6 @@ impl Explanation {
     }
 }
 
-/// What the protocol knows, where there is a record of a lock that is held or stale.
 fn by_record(
     machine: &Machine,
     (look, target, options, now): (&Look, &Target, &Options, StartedAt),
@@ -80,12 +78,10 @@ fn by_record(
     target.protocol.explain(&Inspected { look, record, facts, target, machine, options, now, is_gate_shut })
 }
 
-/// One line each, for people.
 pub fn lines(facts: &[Fact]) -> Vec<String> {
     facts.iter().filter_map(Fact::line).collect()
 }
 
-/// One object, for programs.
 pub fn json(facts: &[Fact]) -> Value {
     let fields = facts.iter().filter_map(|fact| Some((fact.name.to_owned(), fact.json.clone()?)));
     Value::Object(fields.collect::<Map<_, _>>())

@@ -8,7 +8,6 @@ use super::{checked::message_line, explanation};
 use crate::claim::kernel_lock::{Observation, WithoutRecord};
 use crate::{claim::target::Target, error::Exit, output::talk::Talk};
 
-/// A target, and what was seen of its lock.
 #[derive(Debug)]
 pub struct Observed {
     pub target: Target,
@@ -16,12 +15,10 @@ pub struct Observed {
 }
 
 impl Observed {
-    /// Looks.
     pub fn of(target: Target, kernel: &dyn WithoutRecord, gates: &Gates) -> Self {
         Self { seen: kernel.look(&target, gates), target }
     }
 
-    /// How a check ends.
     pub fn exit(&self) -> Exit {
         match self.seen.verdict {
             Verdict::Free | Verdict::Stale(_) => Exit::Done,
@@ -30,7 +27,6 @@ impl Observed {
         }
     }
 
-    /// One element of `data` of a `check`.
     pub fn checked(&self, explain: bool) -> Value {
         let Observation { verdict, message, id, next, .. } = &self.seen;
         let mut data = json!({
@@ -57,7 +53,6 @@ impl Observed {
         if explain { line + &self.below() } else { line }
     }
 
-    /// One element of `data` of `status` and `list`.
     pub fn json(&self) -> Value {
         let Observation { verdict, message, id, next, .. } = &self.seen;
         json!({
@@ -83,7 +78,6 @@ impl Observed {
         format!("{}: {word}{headline} ({})\n{}", self.target.given, verdict.reason(), self.below())
     }
 
-    /// What is known, and what to type, one line each.
     pub fn below(&self) -> String {
         let Observation { id, facts, next, .. } = &self.seen;
         let mut lines = explanation::lines(facts);

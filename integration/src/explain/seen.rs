@@ -122,7 +122,6 @@ impl Seen {
     }
 }
 
-/// The colour of a verdict.
 pub fn color(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Free => "32",

@@ -41,7 +41,6 @@ pub use beads::{Acceptance, target as of_database};
 pub use process::claim_words as process_words;
 pub use resolve::{Unfound, answers_for, answers_for_intent, exact, resolve, root, unresolved};
 
-/// A target, or why there is none.
 pub type Found = Result<Target, Unfound>;
 
 /// The folder of a protocol: its rules and words, and how its targets are found and claimed.
@@ -58,7 +57,6 @@ pub trait Folder: Protocol {
         (at.clone(), at)
     }
 
-    /// What a claim of `target` says.
     fn intended(&self, target: Target, _typed: &Args, _environment: &Environment) -> Result<Intended, Error> {
         Ok(Intended::Claim(target.into(), process::claim_words()))
     }

@@ -15,7 +15,6 @@ use crate::settings::environment::{Environment, unquoted_target};
 use crate::settings::remote::{BEADS, Lookup, of_directory};
 use crate::{error::Error, settings::wait::Wait};
 
-/// Why a folder has no target.
 pub type Unfound = Error;
 
 impl From<NoDatabase> for Error {

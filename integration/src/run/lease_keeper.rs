@@ -46,7 +46,6 @@ pub struct LeaseKeeper {
     waiting: Option<Waiting>,
     /// The pipe that is its stdout, until it has said that it keeps the claim.
     ready: Option<PipeReader>,
-    /// The pipe that is its stdin.
     known: PipeWriter,
 }
 
@@ -55,9 +54,6 @@ type Streams = (PipeReader, PipeWriter);
 
 impl LeaseKeeper {
     /// Forks one that does not execute before [`LeaseKeeper::start`].
-    ///
-    /// # Errors
-    /// When the system has no process or no pipe to give.
     pub fn fork(request: LeaseKeeperRequest, environment: &Environment, mask: SigSet) -> Result<Self, Error> {
         Self::with_pipes(|(stdin, stdout)| {
             let words = helper_words(&request.title(), &HelperRequest::LeaseKeeper(request))?;
@@ -82,9 +78,6 @@ impl LeaseKeeper {
     }
 
     /// Starts one that shares an open file.
-    ///
-    /// # Errors
-    /// As [`LeaseKeeper::fork`].
     pub fn sharing(file: BorrowedFd<'_>, request: LeaseKeeperRequest) -> Result<Self, Error> {
         Self::with_pipes(|(stdin, stdout)| {
             let mut command = helper(&request.title(), &HelperRequest::LeaseKeeper(request))?;
@@ -105,15 +98,11 @@ impl LeaseKeeper {
         })
     }
 
-    /// Its PID.
     pub fn pid(&self) -> i32 {
         self.pid
     }
 
     /// Lets it begin, and waits until it keeps the claim, and nothing that ends its caller ends it too.
-    ///
-    /// # Errors
-    /// When it did not come to that.
     pub fn start(&mut self) -> Result<(), Error> {
         let go = |waiting: Waiting| waiting.go().and_then(sys::Starting::result);
         let begun = self.waiting.take().map_or(Ok(()), go);
@@ -123,10 +112,7 @@ impl LeaseKeeper {
     }
 
     /// The claim has been told: from here on it is the keeper's alone. Returns once the keeper has let the pipe go, and
-    /// with it the last that it had of its caller.
-    ///
-    /// # Errors
-    /// When it has ended.
+    /// with it the last that it had of its caller. Fails when the keeper has ended.
     pub fn leave(mut self) -> Result<(), Error> {
         let told = self.known.write_all(&[1]);
         let deadline = Deadline::after(PATIENCE);

@@ -25,13 +25,11 @@ use crate::{
     settings::environment::Environment, words,
 };
 
-/// What is to be run, and on which terms.
 #[derive(Debug)]
 pub struct Session<'a> {
     pub command: Command,
     pub on_loss: OnLoss,
     pub kill_after: Duration,
-    /// Wait for everything that the command has started.
     pub wait_group: bool,
     /// The steps of the work, where the protocol asks which one has failed.
     pub steps: Option<Steps>,
@@ -39,10 +37,8 @@ pub struct Session<'a> {
     pub talk: &'a Talk,
 }
 
-/// A command that has run.
 #[derive(Debug)]
 pub struct Finished {
-    /// As the command ended.
     pub end: End,
     /// A claim was lost, which comes first.
     pub lost: Option<Error>,
@@ -51,10 +47,7 @@ pub struct Finished {
 type Claims<'c> = [Box<dyn SessionClaim + 'c>];
 
 impl Session<'_> {
-    /// Runs the command under these claims.
-    ///
-    /// # Errors
-    /// Why the command has not run. No claim stands then.
+    /// Runs the command under these claims. After an error the command has not run, and no claim stands.
     pub fn run(self, claims: &mut Claims<'_>, signals: &mut Signals, report: &mut Report) -> Result<Finished, Stopped> {
         describe(claims, report);
         let token = random_id();
@@ -96,7 +89,6 @@ impl Session<'_> {
     }
 }
 
-/// What is known of the claims before anything is done.
 fn describe(claims: &Claims<'_>, report: &mut Report) {
     let Some(first) = claims.first() else { return };
     report.target = Some((first.target().name(), first.target().path()));
@@ -104,7 +96,6 @@ fn describe(claims: &Claims<'_>, report: &mut Report) {
     report.nested = first.is_nested();
 }
 
-/// What a session works with from the fork to the end.
 struct Stage<'s, 'c> {
     claims: &'s mut Claims<'c>,
     command: &'s Command,
@@ -113,11 +104,9 @@ struct Stage<'s, 'c> {
     report: &'s mut Report,
 }
 
-/// What became of the command.
 struct Worked {
     ending: Ending,
     end: End,
-    /// The claim that was lost, and how.
     lost: Option<(usize, Loss)>,
     step: Option<String>,
 }

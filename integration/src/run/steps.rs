@@ -19,10 +19,9 @@ pub const RESULT_FILE: &str = "BEADLOCK_RESULT_FILE";
 /// The same step, for the rollback.
 const FAILURE_STEP: &str = "BEADLOCK_FAILURE_STEP";
 
-/// The steps of the work under one claim.
 #[derive(Debug)]
 pub struct Steps {
-    /// Which step fails, as it was typed.
+    /// The step that fails, as it was typed.
     typed: Option<String>,
     result: ResultFile,
     rollback: Option<OsString>,
@@ -34,12 +33,10 @@ impl Steps {
         Self { typed, result: ResultFile::new(environment), rollback }
     }
 
-    /// What the command's environment has besides.
     pub fn variable(&self) -> (&'static str, OsString) {
         (RESULT_FILE, self.result.path.clone().into())
     }
 
-    /// There is something to undo the work.
     pub fn has_rollback(&self) -> bool {
         self.rollback.is_some()
     }
@@ -50,9 +47,6 @@ impl Steps {
     }
 
     /// Starts the rollback, where there is one, in a group of its own and with the command's environment.
-    ///
-    /// # Errors
-    /// What the system said.
     pub fn start_rollback(&self, variables: &[(OsString, OsString)], step: Option<&str>) -> Option<io::Result<i32>> {
         let words = for_shell(self.rollback.as_deref()?);
         let (program, args) = words.split_first()?;
@@ -66,8 +60,7 @@ impl Steps {
     }
 }
 
-/// Which step failed: what was typed, else the first line of the file `result` (the one that `$BEADLOCK_RESULT_FILE`
-/// names for the command); `None` when neither says. Of the file 1024 bytes are read, and only of a regular one.
+/// Which step failed: what was typed, else the first line of the regular file `result`, of which 1024 bytes are read.
 pub fn failure_step(typed: Option<&str>, result: Option<&Path>) -> Option<String> {
     let step = typed.map(str::to_owned).or_else(|| first_line(result?));
     step.filter(|step| !step.is_empty())
@@ -115,7 +108,6 @@ impl ResultFile {
         Self { path: absolute(top).join(format!("beadlock-result-{}", random_id())), callers: None }
     }
 
-    /// The file, when the command has written it.
     fn written(&self) -> Option<&Path> {
         let is_as_before = self.callers.is_some_and(|before| before == version(&self.path));
         (!is_as_before).then_some(&self.path)

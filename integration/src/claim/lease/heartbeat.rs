@@ -34,18 +34,17 @@ const RECENTLY: Duration = Duration::from_secs(2);
 /// For how long the end of a heartbeat that is under way is waited for.
 const LAST_BEAT: Duration = Duration::from_secs(10);
 
-/// What there is to be told.
 #[derive(Debug, Clone, PartialEq)]
 pub enum News {
-    /// It failed, so many times in a row, and why.
-    Failed { in_a_row: u32, why: String },
-    /// It works again.
+    Failed {
+        in_a_row: u32,
+        why: String,
+    },
     Recovered,
     /// The lock is lost; what `break` has made of it.
     Lost(Loss, Option<PathBuf>),
 }
 
-/// A lock that is kept up.
 #[derive(Debug)]
 pub struct Heartbeats {
     shared: Arc<Shared>,
@@ -58,7 +57,6 @@ pub struct Heartbeats {
 #[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
-    /// Rings for who has the other end: there is news.
     bell: EventFd,
     /// Rings for the thread: it is to end.
     stop: EventFd,
@@ -69,9 +67,7 @@ struct State {
     news: Vec<News>,
     /// When the last one that succeeded was begun.
     last: Duration,
-    /// Since when one is under way.
     under_way: Option<Duration>,
-    /// Who is told of each.
     pulse: Option<Box<dyn HearHeartbeats>>,
     /// When the last one that came too late had succeeded.
     was_late: Option<Duration>,
@@ -89,10 +85,8 @@ impl Shared {
 }
 
 impl Heartbeats {
-    /// Begins with the lock that was just acquired.
-    ///
-    /// # Errors
-    /// When the system has no thread or descriptor to give; the guard comes back.
+    /// Begins with the lock that was just acquired. The guard comes back where the system has no thread or descriptor
+    /// to give.
     pub fn of(held: Held, limits: Limits, events: Events) -> Result<Self, Box<(Held, Error)>> {
         let made = Shared::new().and_then(|shared| Ok((shared, Timer::new()?)));
         let (shared, timer) = match made {
@@ -137,22 +131,18 @@ impl Heartbeats {
         was_late || now.saturating_sub(state.last) >= self.limits.give_up
     }
 
-    /// Its times.
     pub fn limits(&self) -> Limits {
         self.limits
     }
 
-    /// The lock file.
     pub fn path(&self) -> &PathBuf {
         &self.path
     }
 
-    /// The claim.
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// Readable when there is news.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.shared.bell.as_fd()
     }
@@ -219,7 +209,6 @@ impl Timer {
     }
 }
 
-/// The thread.
 struct Beating {
     held: Held,
     eye: Eye,
@@ -325,7 +314,6 @@ impl Beating {
     }
 }
 
-/// The wall clock, since 1970.
 fn wall() -> Duration {
     let now = facts::now().0;
     Duration::try_from(now).unwrap_or_default()

@@ -5,12 +5,10 @@ use std::time::Duration;
 /// There is a heartbeat at least this often, whatever the TTL.
 const SELDOM: Duration = Duration::from_secs(30);
 
-/// How often there is one, in normal times.
 pub fn interval(ttl: Duration) -> Duration {
     (ttl / 3).min(SELDOM)
 }
 
-/// The times that follow from a TTL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     pub interval: Duration,
@@ -28,7 +26,6 @@ impl Limits {
         (self.give_up + self.rest).saturating_sub(silent)
     }
 
-    /// Of a lock with this TTL.
     pub fn of(ttl_seconds: u64) -> Self {
         let ttl = Duration::from_secs(ttl_seconds);
         let rest = (ttl / 4).min(Duration::from_secs(10));

@@ -129,7 +129,6 @@ impl Acceptance<'_> {
     }
 }
 
-/// `--any-directory` was typed for a target that is not a database.
 pub fn any_directory_is_for_databases(given: &str) -> Error {
     Error::usage(format!("--any-directory is for the directory of a database, and the target is {given}"))
 }

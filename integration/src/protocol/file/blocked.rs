@@ -19,7 +19,6 @@ use crate::{error::Error, words};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WaitTarget {
-    /// The flock on whatever file has the name.
     Lock(Mode),
     /// The turn on this one.
     Turn(Inode),
@@ -44,7 +43,6 @@ struct Slot {
 
 #[derive(Debug)]
 struct SlotState {
-    /// The lock file that it is blocked on.
     inode: Inode,
     is_awaited: bool,
     has_ended: bool,
@@ -98,7 +96,6 @@ impl Blocked {
         self.0.state().got.take()
     }
 
-    /// Which lock file it is blocked on.
     pub fn inode(&self) -> Inode {
         self.0.state().inode
     }

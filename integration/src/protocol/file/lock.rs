@@ -177,7 +177,7 @@ impl FileLock {
         Some(Self { target, mode, held, wait, since, turns: Mutex::new(()) })
     }
 
-    /// Leaves it to whoever shares the open file.
+    /// Leaves it to the process that shares the open file.
     pub fn leave(self) {
         if let Held::Here(_, flocked) = self.held {
             flocked.leave();

@@ -20,7 +20,6 @@ use crate::{
     settings::environment::Environment, settings::wait::Wait,
 };
 
-/// The lock of `target`, as it is seen among all flocks of this machine.
 pub fn at(target: &FileTarget, gates: &Gates) -> Observation {
     let holders = as_they_are_known(gates.holders(target.lock()));
     let waiters = gates.waiters(target.lock());

@@ -27,7 +27,6 @@ const LAST_PATIENCE: Duration = Duration::from_secs(130);
 /// How often it is asked whether a process has ended that does not tell.
 const NO_PIDFD: Duration = Duration::from_millis(500);
 
-/// Keeps the claim to its end.
 pub fn main(request: LeaseKeeperRequest) -> End {
     End::Code(live(request).unwrap_or(Exit::Failed).code())
 }
@@ -54,7 +53,6 @@ fn live(request: LeaseKeeperRequest) -> Option<Exit> {
     }
 }
 
-/// What is kept.
 enum Lease {
     Record(Box<Held>),
     Kernel(Box<dyn KernelLock>),
@@ -118,11 +116,8 @@ fn keep_kernel(mut vigil: Vigil, lock: Box<dyn KernelLock>, trail: &Trail<'_>) -
     if lock.end(lost, why, trail).is_some() { Exit::Lost } else { Exit::Done }
 }
 
-/// Why there is nothing to keep any more.
 enum Kept {
-    /// The claim is to end, for this reason.
     Until(Why),
-    /// It was lost.
     Lost(Loss),
 }
 

@@ -22,9 +22,6 @@ pub struct Pulse(PipeWriter);
 
 impl Pulse {
     /// On a pipe that will not block.
-    ///
-    /// # Errors
-    /// What the system said.
     pub(super) fn on(pipe: PipeWriter) -> io::Result<Self> {
         fcntl(&pipe, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
         Ok(Self(pipe))
@@ -39,17 +36,14 @@ impl HearHeartbeats for Pulse {
         let _ = self.0.write(&nanos.to_ne_bytes());
     }
 
-    /// The lock is lost: nobody is to be stopped for its sake from now on. Who stands still by then is left so, for
-    /// whoever ends it.
+    /// The lock is lost: no process is stopped for its sake from now on. One that is stopped by then stays so.
     fn over(&mut self) {
         let _ = self.0.write(&OVER.to_ne_bytes());
     }
 }
 
-/// What a watchdog knows of the heartbeats.
 #[derive(Debug)]
 pub(super) struct Heard {
-    /// When the last one was begun.
     last: Duration,
     /// For how long there may be none; `None`: for ever.
     silence: Option<Duration>,
@@ -59,29 +53,23 @@ pub(super) struct Heard {
     failures: u32,
 }
 
-/// What has come of a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Came {
-    /// Time, or a heartbeat.
     Time,
-    /// The parent has ended.
     End,
 }
 
 impl Heard {
-    /// From now on.
     pub fn new(silence: Option<Duration>) -> Self {
         let flags = TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK;
         let timer = silence.and_then(|_| TimerFd::new(ClockId::CLOCK_BOOTTIME, flags).ok());
         Self { last: boottime(), silence, timer, failures: 0 }
     }
 
-    /// There was none for too long.
     pub fn is_late(&self) -> bool {
         self.silence.is_some_and(|silence| boottime().saturating_sub(self.last) >= silence)
     }
 
-    /// Nobody waits for one any more.
     pub fn is_over(&self) -> bool {
         self.silence.is_none()
     }
