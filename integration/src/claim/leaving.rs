@@ -79,7 +79,7 @@ impl Leaving<'_> {
                     let age_shown = || format!("released {} after {}", self.target.given, shown(age));
                     // The age of the claim is not in every lock; the words are its document's then.
                     let is_by_id = why.reason == Why::RELEASED.reason;
-                    match self.target.protocol.released().filter(|_| is_by_id) {
+                    match self.target.protocol.rules().released.filter(|_| is_by_id) {
                         Some(words) => self.talk.say(words),
                         None => self.talk.say(&age_shown()),
                     }
@@ -103,7 +103,7 @@ impl Leaving<'_> {
     /// A lock that was lost and was still there to remove: its document may have no event for a loss, but for a
     /// release.
     fn of_lost(&self, done: &Result<Release, Box<(Held, Error)>>, why: Why, age: Duration, record: &Record) {
-        if !self.target.protocol.lost_is_released() {
+        if !self.target.protocol.rules().lost_is_released {
             return;
         }
         match done {
@@ -119,7 +119,7 @@ impl Leaving<'_> {
 
     /// The guard of the claim is not to be had: whatever it does with the lock's file hangs.
     pub fn hangs(&self) {
-        let then = self.target.protocol.then_stale();
+        let then = self.target.protocol.rules().then_stale;
         self.talk.warn(&format!(
             "the lock was not released: {} does not answer; it goes stale by itself{then}",
             escaped_path(&self.target.path())

@@ -51,8 +51,9 @@ pub fn outer_claim(target: &Target, environment: &Environment) -> Option<String>
     let record = there.record.filter(|_| matches!(there.verdict, Verdict::Held(_)))?;
     let id = record.id()?.to_owned();
     let is_its_id = |known: &OsStr| known == id.as_str() || known == name_of(&id).as_str();
-    let is_its_target =
-        || !target.protocol.shares_ids() || environment.of_database().target.as_deref() == Some(target.exported());
+    let is_its_target = || {
+        !target.protocol.rules().shares_ids || environment.of_database().target.as_deref() == Some(target.exported())
+    };
     let is_acquired = || environment.get("BEADLOCK_ID").is_some_and(is_its_id) && is_its_target();
     let is_known = is_of_hold(&id, target, environment) || is_acquired();
     is_known.then_some(id)

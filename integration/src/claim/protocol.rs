@@ -19,43 +19,74 @@ use crate::{
     settings::wait::Wait,
 };
 
+/// What is fixed about one protocol.
+#[derive(Debug, Clone, Copy)]
+pub struct ProtocolRules {
+    /// The scheme of its targets, with the colon.
+    pub prefix: &'static str,
+    /// What its locks are called in messages: `named locks (tower:NAME)`.
+    pub kind: &'static str,
+    /// The options that it understands beside those of every claim.
+    pub options: &'static [&'static str],
+    /// How long a claim waits for a holder where nobody says so.
+    pub default_wait: Wait,
+    /// A sync daemon runs cycles on its targets.
+    pub has_cycles: bool,
+    /// Its lock lies in a work tree of git for as long as it is held, and does harm in another clone.
+    pub may_be_committed: bool,
+    /// A claim makes the directory that its lock lies in.
+    pub makes_directory: bool,
+    /// One id may stand in several locks.
+    pub shares_ids: bool,
+    /// The work under its locks has steps, one of which may fail.
+    pub has_steps: bool,
+    /// A lock that is lost and could still be removed leaves the line of a release.
+    pub lost_is_released: bool,
+    /// What `release` says when the lock is gone, where the document has words for it.
+    pub released: Option<&'static str>,
+    /// What `release` says first of a lock that is not one's own.
+    pub not_ours: &'static str,
+    /// What follows where the lock goes stale by itself.
+    pub then_stale: &'static str,
+    /// What follows an unreadable lock.
+    pub then_unreadable: &'static str,
+}
+
+impl ProtocolRules {
+    /// The defaults are those of a lock that is valid for as long as its process lives.
+    pub fn of(prefix: &'static str, kind: &'static str) -> Self {
+        Self {
+            prefix,
+            kind,
+            options: &[],
+            default_wait: Wait::DEFAULT,
+            has_cycles: false,
+            may_be_committed: false,
+            makes_directory: false,
+            shares_ids: false,
+            has_steps: false,
+            lost_is_released: false,
+            released: None,
+            not_ours: "",
+            then_stale: "",
+            then_unreadable: "it is never taken",
+        }
+    }
+}
+
 /// The rules and the words of one protocol. The defaults are those of a lock that is valid for as long as its process
 /// lives.
 pub trait Protocol: fmt::Debug + Sync {
+    fn rules(&self) -> ProtocolRules;
+
     /// The scheme of its targets, with the colon.
-    fn prefix(&self) -> &'static str;
-
-    /// What its locks are called in messages: `named locks (tower:NAME)`.
-    fn kind(&self) -> &'static str;
-
-    /// The options that it understands beside those of every claim.
-    fn options(&self) -> &'static [&'static str] {
-        &[]
+    fn prefix(&self) -> &'static str {
+        self.rules().prefix
     }
 
     /// Why an option of every claim does nothing here; `None`: it does what it says.
     fn ignores(&self, _option: &str) -> Option<&'static str> {
         None
-    }
-
-    /// How long a claim waits for a holder where nobody says so.
-    fn default_wait(&self) -> Wait {
-        Wait::DEFAULT
-    }
-
-    /// A sync daemon runs cycles on its targets.
-    fn has_cycles(&self) -> bool {
-        false
-    }
-
-    /// Its lock lies in a work tree of git for as long as it is held, and does harm in another clone.
-    fn may_be_committed(&self) -> bool {
-        false
-    }
-
-    /// A claim makes the directory that its lock lies in.
-    fn makes_directory(&self) -> bool {
-        false
     }
 
     /// The words that name the target in a command.
@@ -90,11 +121,6 @@ pub trait Protocol: fmt::Debug + Sync {
     /// What the claim `id` is called in the list of the claims that a process runs in.
     fn name_of_claim(&self, id: &str, _target: &Target) -> String {
         id.to_owned()
-    }
-
-    /// One id may stand in several locks.
-    fn shares_ids(&self) -> bool {
-        false
     }
 
     /// The files that a report or an audit trail must not be written to.
@@ -182,30 +208,10 @@ pub trait Protocol: fmt::Debug + Sync {
         Some(format!("removed stale lock of {name} (PID {}, {reason})", record.pid()))
     }
 
-    /// What `release` says when the lock is gone, where the document has words for it.
-    fn released(&self) -> Option<&'static str> {
-        None
-    }
-
-    /// What `release` says first of a lock that is not one's own.
-    fn not_ours(&self) -> &'static str {
-        ""
-    }
-
     /// What becomes of a lock that was not released, and what to type.
     fn not_released(&self, target: &Target, _record: &Record, error: &Error) -> String {
         let check = to_type("beadlock check {}", &[target.part()]);
         format!("{error}; once this has ended, type: {check}")
-    }
-
-    /// What follows where the lock goes stale by itself.
-    fn then_stale(&self) -> &'static str {
-        ""
-    }
-
-    /// A lock that is lost and could still be removed leaves the line of a release.
-    fn lost_is_released(&self) -> bool {
-        false
     }
 
     /// The events that its document wants written down for the claim `id`, in `file` or where the document says.
@@ -217,16 +223,6 @@ pub trait Protocol: fmt::Debug + Sync {
         _talk: &'a Talk,
     ) -> Option<Box<dyn DocumentEvents + 'a>> {
         None
-    }
-
-    /// The work under its locks has steps, one of which may fail.
-    fn has_steps(&self) -> bool {
-        false
-    }
-
-    /// What follows an unreadable lock.
-    fn then_unreadable(&self) -> &'static str {
-        "it is never taken"
     }
 
     /// The options that a claim must have besides, as `status` says them.

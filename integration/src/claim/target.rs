@@ -58,7 +58,7 @@ impl Target {
     /// to say so. A directory that cannot be looked at may exist.
     pub fn is_nowhere(&self) -> bool {
         let is_absent = || fs::metadata(self.dir()).is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
-        self.protocol.makes_directory() && is_absent()
+        self.protocol.rules().makes_directory && is_absent()
     }
 
     /// Who holds the lock: `make (PID 77: make release, on ci-3)`; the command only where the process is of this
@@ -96,7 +96,7 @@ impl Target {
     }
 
     pub fn has_cycles(&self) -> bool {
-        self.protocol.has_cycles()
+        self.protocol.rules().has_cycles
     }
 
     /// The target with its scheme, as JSON has it: `beads:.beads`.

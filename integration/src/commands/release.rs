@@ -159,7 +159,7 @@ impl<'a> Releasing<'a> {
             true => Adopted::Gone,
             false => find(target, id, environment, PATIENCE)?,
         };
-        let (not_ours, path) = (target.protocol.not_ours(), escaped_path(&target.path()));
+        let (not_ours, path) = (target.protocol.rules().not_ours, escaped_path(&target.path()));
         let look = || to_type("beadlock status {}", &[target.part()]);
         let failed = |code, message| Err(Error::new(code, message).detailed(format!("lock_file={path}")));
         match found {

@@ -95,7 +95,7 @@ impl Seen {
             }
             (Verdict::Stale(_), Some(holder)) => format!("{word}, left by {holder} ({reason})"),
             (Verdict::Unreadable(_), _) => {
-                let then = self.target.protocol.then_unreadable();
+                let then = self.target.protocol.rules().then_unreadable;
                 format!("{word}: {} ({reason}); {then}", self.look.detail)
             }
             (Verdict::Free, _) if !self.look.detail.is_empty() => {

@@ -162,7 +162,7 @@ pub fn session_claim<'a>(
     trail: &'a Trail<'a>,
     environment: &'a Environment,
 ) -> Result<Box<dyn SessionClaim + 'a>, Error> {
-    let (wait, drain) = settings.patience(target.protocol.default_wait());
+    let (wait, drain) = settings.patience(target.protocol.rules().default_wait);
     if let Some(kernel) = target.protocol.without_record() {
         return Ok(Box::new(KernelClaim::new((target, kernel), words.mode, wait, trail, environment)?));
     }
@@ -175,14 +175,14 @@ pub fn session_claim<'a>(
 
 /// Refuses what was typed and does nothing for this protocol: whoever types an option relies on it.
 pub fn refuse_options(protocol: &dyn Protocol, target: &str, given: &[&'static str]) -> Result<(), Error> {
-    for option in given.iter().filter(|option| !protocol.options().contains(option)) {
+    for option in given.iter().filter(|option| !protocol.rules().options.contains(option)) {
         let mut folders = Scheme::ALL.into_iter().map(folder);
-        if let Some(owner) = folders.find(|folder| folder.options().contains(option)) {
-            let kind = owner.kind();
+        if let Some(owner) = folders.find(|folder| folder.rules().options.contains(option)) {
+            let kind = owner.rules().kind;
             return Err(Error::usage(format!("{option} is for {kind}, and the target is {target}; leave it out")));
         }
         if let Some(why) = protocol.ignores(option) {
-            return Err(Error::usage(format!("{option} means nothing to {}; {why}", protocol.kind())));
+            return Err(Error::usage(format!("{option} means nothing to {}; {why}", protocol.rules().kind)));
         }
     }
     Ok(())
@@ -207,13 +207,13 @@ mod tests {
     #[test]
     fn every_option_of_a_protocol_is_refused_with_the_others() {
         for owner in Scheme::ALL.map(folder) {
-            for option in owner.options() {
+            for option in owner.rules().options {
                 for other in Scheme::ALL.map(folder) {
                     let refused = refuse_options(other, "x", &[option]);
-                    let understands = other.options().contains(option);
+                    let understands = other.rules().options.contains(option);
                     assert_eq!(refused.is_ok(), understands, "{option} {other:?}");
                     let words = refused.map_err(|error| error.to_string()).err().unwrap_or_default();
-                    let wanted = format!("{option} is for {}, and the target is x", owner.kind());
+                    let wanted = format!("{option} is for {}, and the target is x", owner.rules().kind);
                     assert!(understands || words.starts_with(&wanted), "{words}");
                 }
             }

@@ -93,7 +93,7 @@ impl Unresolved {
         let (lock, at) = protocol.by_letters(&rest, environment);
         let given = format!("{}{}", protocol.prefix(), escaped_path(&rest));
         let lookups = mounts.on_the_way(&at).map(|_| Lookup::Path(at.clone())).into_iter().collect();
-        Self { name: given.clone(), given, path: lock, lookups, wait: protocol.default_wait() }
+        Self { name: given.clone(), given, path: lock, lookups, wait: protocol.rules().default_wait }
     }
 
     fn of_beads(dir: &Path, environment: &Environment, mounts: &Mounts) -> Self {

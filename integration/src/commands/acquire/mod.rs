@@ -232,7 +232,7 @@ impl Acquiring<'_> {
         let begun = Instant::now();
         let child = keeper.as_ref().map(LeaseKeeper::pid);
         let mut attending = Attending::wait_of(&mut signals, talk, child).of_the_keeper();
-        let ((wait, drain), options) = (settings.patience(target.protocol.default_wait()), settings.options);
+        let ((wait, drain), options) = (settings.patience(target.protocol.rules().default_wait), settings.options);
         let claiming = Claiming { target, pid: pid.unsigned_abs(), says, wait, drain, options };
         let held = claiming.claim_and_tell(&mut attending, talk, trail)?;
         match self.hand_over(pid, &mut keeper, &mut attending, begun, report) {

@@ -12,27 +12,22 @@ use super::{Folder, Found, process};
 use crate::claim::explained::{Explained, Inspected};
 use crate::claim::target::{Target, prefixed};
 use crate::{
-    claim::protocol::Protocol, error::Error, output::talk::Talk, settings::environment::Environment, words::Part,
+    claim::protocol::Protocol, claim::protocol::ProtocolRules, error::Error, output::talk::Talk,
+    settings::environment::Environment, words::Part,
 };
 
 #[derive(Debug)]
 pub struct Beads;
 
 impl Protocol for Beads {
-    fn prefix(&self) -> &'static str {
-        Scheme::Beads.prefix()
-    }
-
-    fn kind(&self) -> &'static str {
-        "the directory of a database"
-    }
-
-    fn options(&self) -> &'static [&'static str] {
-        &["--any-directory"]
-    }
-
-    fn has_cycles(&self) -> bool {
-        true
+    fn rules(&self) -> ProtocolRules {
+        ProtocolRules {
+            options: &["--any-directory"],
+            has_cycles: true,
+            may_be_committed: true,
+            then_unreadable: "every daemon skips",
+            ..ProtocolRules::of(Scheme::Beads.prefix(), "the directory of a database")
+        }
     }
 
     fn is_held_by(&self, look: &Look, pid: i32) -> bool {
@@ -41,14 +36,6 @@ impl Protocol for Beads {
 
     fn not_for_a_guard(&self, _target: &Target) -> Option<String> {
         None
-    }
-
-    fn then_unreadable(&self) -> &'static str {
-        "every daemon skips"
-    }
-
-    fn may_be_committed(&self) -> bool {
-        true
     }
 
     fn part(&self, target: &Target) -> Part<'static> {

@@ -27,7 +27,7 @@ use beadlock_checker::internal::{Gates, dialect::Record, target::Scheme};
 use super::{Args, Folder, Found, Intended, beads::Acceptance};
 use crate::claim::attendant::{Attending, Stopped};
 use crate::claim::kernel_lock::{KernelLock, Observation, WithoutRecord};
-use crate::claim::protocol::{Protocol, WaitOver};
+use crate::claim::protocol::{Protocol, ProtocolRules, WaitOver};
 use crate::claim::target::{Target, prefixed};
 use crate::error::{Code, Error};
 use crate::{
@@ -49,16 +49,12 @@ pub use watch::Watch;
 pub struct File;
 
 impl Protocol for File {
-    fn prefix(&self) -> &'static str {
-        Scheme::File.prefix()
-    }
-
-    fn kind(&self) -> &'static str {
-        "files (file:PATH)"
-    }
-
-    fn options(&self) -> &'static [&'static str] {
-        &["--shared"]
+    fn rules(&self) -> ProtocolRules {
+        ProtocolRules {
+            options: &["--shared"],
+            default_wait: Wait::UpTo(WAIT),
+            ..ProtocolRules::of(Scheme::File.prefix(), "files (file:PATH)")
+        }
     }
 
     fn ignores(&self, option: &str) -> Option<&'static str> {
@@ -72,10 +68,6 @@ impl Protocol for File {
             }
             _ => None,
         }
-    }
-
-    fn default_wait(&self) -> Wait {
-        Wait::UpTo(WAIT)
     }
 
     fn lock_file(&self, target: &Target) -> PathBuf {

@@ -9,7 +9,7 @@ use beadlock_checker::{Place, Verdict};
 
 use super::{Folder, Found, beads::Acceptance, process};
 use crate::claim::explained::{Explained, Inspected};
-use crate::claim::protocol::{LONGEST_LOCK_FILE, NotALock, Protocol, WaitOver};
+use crate::claim::protocol::{LONGEST_LOCK_FILE, NotALock, Protocol, ProtocolRules, WaitOver};
 use crate::claim::target::{Target, prefixed};
 use crate::{settings::environment::Environment, words::quoted};
 
@@ -17,12 +17,12 @@ use crate::{settings::environment::Environment, words::quoted};
 pub struct LockAtPath;
 
 impl Protocol for LockAtPath {
-    fn prefix(&self) -> &'static str {
-        Scheme::Lock.prefix()
-    }
-
-    fn kind(&self) -> &'static str {
-        "lock files (lock:PATH)"
+    fn rules(&self) -> ProtocolRules {
+        ProtocolRules {
+            may_be_committed: true,
+            then_unreadable: "every daemon skips",
+            ..ProtocolRules::of(Scheme::Lock.prefix(), "lock files (lock:PATH)")
+        }
     }
 
     fn is_held_by(&self, look: &Look, pid: i32) -> bool {
@@ -31,14 +31,6 @@ impl Protocol for LockAtPath {
 
     fn not_for_a_guard(&self, _target: &Target) -> Option<String> {
         None
-    }
-
-    fn then_unreadable(&self) -> &'static str {
-        "every daemon skips"
-    }
-
-    fn may_be_committed(&self) -> bool {
-        true
     }
 
     fn not_a_lock(&self, look: &Look, target: &Target) -> Option<NotALock> {
