@@ -3,11 +3,10 @@
 use std::os::fd::{AsFd, BorrowedFd};
 use std::{cell::OnceCell, fmt, time::Duration};
 
-use beadlock_checker::Error as CheckerError;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 use nix::{sys::signal::Signal, sys::time::TimeSpec};
 
-use super::attendant::{Attendant, Stopped, Waited};
+use super::attendant::{Attendant, Stopped};
 
 /// How often it asks.
 const EVERY: Duration = Duration::from_millis(50);
@@ -44,10 +43,6 @@ impl Attendant for Asking<'_> {
         }
         (self.is_over)().then_some(Stopped::Signalled(Signal::SIGINT))
     }
-
-    fn waiting(&mut self, _: &Waited<'_>) {}
-
-    fn no_gate(&mut self, _: &CheckerError) {}
 }
 
 impl fmt::Debug for Asking<'_> {

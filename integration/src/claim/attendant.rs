@@ -19,13 +19,17 @@ pub const TICK: Duration = Duration::from_secs(1);
 /// Looks after a wait: hears what it waits for, and may stop it by a signal.
 pub trait Attendant {
     /// Readable when there is something for [`Attendant::stopped`].
-    fn signals(&self) -> Option<BorrowedFd<'_>>;
+    fn signals(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
     /// What has arrived, when it ends the wait.
-    fn stopped(&mut self) -> Option<Stopped>;
+    fn stopped(&mut self) -> Option<Stopped> {
+        None
+    }
     /// The wait has lasted a while; called again every second.
-    fn waiting(&mut self, waited: &Waited<'_>);
+    fn waiting(&mut self, _waited: &Waited<'_>) {}
     /// There can be no gate here: this claim does not wait for a running cycle.
-    fn no_gate(&mut self, why: &CheckerError);
+    fn no_gate(&mut self, _why: &CheckerError) {}
     /// What to do when the gate did not open in time, beside seeing to whoever has it.
     fn advice(&self) -> &'static str {
         "wait longer with --drain DUR"
@@ -34,16 +38,7 @@ pub trait Attendant {
 
 pub struct Unattended;
 
-impl Attendant for Unattended {
-    fn signals(&self) -> Option<BorrowedFd<'_>> {
-        None
-    }
-    fn stopped(&mut self) -> Option<Stopped> {
-        None
-    }
-    fn waiting(&mut self, _: &Waited<'_>) {}
-    fn no_gate(&mut self, _: &CheckerError) {}
-}
+impl Attendant for Unattended {}
 
 /// Looks after the wait: tells the user, hears signals, and notices the end of the process that is to be.
 #[derive(Debug)]

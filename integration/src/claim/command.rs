@@ -14,9 +14,8 @@ use nix::fcntl::OFlag;
 use nix::sys::signal::{SigSet, Signal, kill};
 use nix::unistd::{AccessFlags, Pid, access};
 
-use super::tree;
+use super::{event::failed_to, tree};
 use crate::error::{Code, Error, Exit};
-use crate::words;
 
 /// Where programs are looked for when there is no PATH, as execvp does.
 const DEFAULT_PATH: &str = "/bin:/usr/bin";
@@ -138,9 +137,7 @@ impl Command {
             streams,
             inherited: gate,
         };
-        fork_waiting(&spawn).map_err(|error| {
-            Error::io(format!("failed to make the command's process: {}", words::of_no_process(&error)), error.kind())
-        })
+        fork_waiting(&spawn).map_err(|error| failed_to("make the command's process", &error))
     }
 
     pub fn not_executed(&self, error: &io::Error) -> Error {

@@ -2,15 +2,16 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::{os::unix::ffi::OsStrExt, path::PathBuf, thread::sleep, time::Duration};
+use std::{io, os::unix::ffi::OsStrExt, path::PathBuf, thread::sleep, time::Duration};
 
 use beadlock_checker::Place;
 use beadlock_checker::internal::{Look, sys};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify, InotifyEvent};
 
-use crate::words;
+use crate::{error::Error, words};
 
 /// Waits until one of the descriptors is readable, or for `limit`; a signal's handler ends it too. Answers which
 /// are readable.
@@ -35,6 +36,17 @@ pub fn wait_for_each(fds: &[Option<BorrowedFd<'_>>], limit: Duration) -> Vec<boo
     }
     let mut answers = polled.iter().map(|fd| fd.any().unwrap_or(true));
     fds.iter().map(|fd| fd.is_some() && answers.next().unwrap_or(false)).collect()
+}
+
+/// The error of a process, thread or descriptor that the system does not give.
+pub fn failed_to(what: &str, error: &io::Error) -> Error {
+    Error::io(format!("failed to {what}: {}", words::of_no_process(error)), error.kind())
+}
+
+/// Readable once another thread has written to it; `what` is said where there is none.
+pub fn bell(what: &str) -> Result<EventFd, Error> {
+    let bell = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK);
+    bell.map_err(|errno| failed_to(what, &errno.into()))
 }
 
 /// What the kernel watches for us.

@@ -7,16 +7,16 @@ use std::time::Duration;
 
 use beadlock_checker::internal::{GateWatch, take::Held};
 
-use super::lease::heartbeat::{Heartbeats, News};
+use super::lease::heartbeat::{HeartbeatEvent, Heartbeats};
+use super::lease::limits::Limits;
 use super::lease::{FAILURES_IN_A_ROW, HearHeartbeats};
-use super::loss::{Events, Loss, Watch};
-use super::{lease::limits::Limits, protocol::WatchLock};
+use super::loss::{Loss, Watch, WatchStart};
 use crate::{error::Error, output::trail::Trail};
 
 #[derive(Debug)]
 pub enum Keeping {
     /// It stands by itself for as long as its process lives.
-    Watched(Held, Events),
+    Watched(Held, WatchStart),
     /// It stands for as long as there are heartbeats.
     Beating(Heartbeats),
 }
@@ -24,7 +24,7 @@ pub enum Keeping {
 impl Keeping {
     /// Begins: with heartbeats, where the lock has a `lease`. The guard comes back where the system has no thread to
     /// give.
-    pub fn begin(held: Held, lease: Option<Limits>, events: Events) -> Result<Self, Box<(Held, Error)>> {
+    pub fn begin(held: Held, lease: Option<Limits>, events: WatchStart) -> Result<Self, Box<(Held, Error)>> {
         match lease {
             None => Ok(Self::Watched(held, events)),
             Some(limits) => Heartbeats::of(held, limits, events).map(Self::Beating),
@@ -68,21 +68,20 @@ pub enum Guard<'k> {
     Watch(Watch<'k>),
     /// By looking at an outer claim, which somebody else keeps up.
     Outer(Watch<'k>),
-    Other(Box<dyn WatchLock + 'k>),
     Gate(&'k GateWatch, &'k Path),
     Beats(&'k Heartbeats, &'k Trail<'k>),
 }
 
 /// A loss, and what is to be said of it.
 #[derive(Debug)]
-pub struct Told {
+pub struct LossReport {
     pub loss: Loss,
     pub path: PathBuf,
     pub id: String,
     pub kept: Option<PathBuf>,
 }
 
-impl Told {
+impl LossReport {
     pub fn cause(&self) -> String {
         self.loss.cause(&self.path, &self.id, self.kept.as_deref())
     }
@@ -96,7 +95,6 @@ impl Guard<'_> {
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
         match self {
             Self::Watch(watch) | Self::Outer(watch) => watch.fd(),
-            Self::Other(watch) => watch.fd(),
             Self::Gate(watch, _) => Some(watch.as_fd()),
             Self::Beats(beats, _) => Some(beats.fd()),
         }
@@ -105,7 +103,6 @@ impl Guard<'_> {
     pub fn left(&self) -> Duration {
         match self {
             Self::Watch(watch) | Self::Outer(watch) => watch.left(),
-            Self::Other(watch) => watch.left(),
             Self::Gate(..) => Duration::MAX,
             Self::Beats(beats, _) => beats.left(),
         }
@@ -114,41 +111,37 @@ impl Guard<'_> {
     /// The command may have been stopped, and not by itself: it is not known just now whether the lock is still there.
     pub fn is_late(&self) -> bool {
         match self {
-            Self::Watch(_) | Self::Outer(_) | Self::Other(_) | Self::Gate(..) => false,
+            Self::Watch(_) | Self::Outer(_) | Self::Gate(..) => false,
             Self::Beats(beats, _) => beats.are_late(),
         }
     }
 
     /// Looks, when it is time or when it was woken. What is not a loss yet is said here.
-    pub fn look(&mut self, woken: bool) -> Option<Told> {
+    pub fn look(&mut self, woken: bool) -> Option<LossReport> {
         let is_outer = matches!(self, Self::Outer(_));
         let (beats, trail) = match self {
             Self::Watch(watch) | Self::Outer(watch) => {
                 let loss = watch.look(woken)?;
-                let held = watch.held();
+                let lock = watch.lock;
                 // A heartbeat may put a new file in the old one's place.
                 if let (Loss::Changed(Some(record)), true) = (&loss, is_outer)
                     && record.dialect().is_judged_by_time()
-                    && record.id() == Some(held.id())
+                    && record.id() == Some(lock.id())
                 {
                     return None;
                 }
-                return Some(Told::of(loss, &held.path(), held.id(), held.broken_as()));
-            }
-            Self::Other(watch) => {
-                let loss = watch.look(woken)?;
-                return Some(Told::of(loss, watch.path(), "", None));
+                return Some(LossReport::of(loss, &lock.path(), lock.id(), lock.broken_as()));
             }
             Self::Gate(watch, dir) => {
                 let loss = woken.then(|| watch.loss()).flatten()?;
-                return Some(Told::of(Loss::Gate(loss), dir, "", None));
+                return Some(LossReport::of(Loss::Gate(loss), dir, "", None));
             }
             Self::Beats(beats, trail) => (*beats, *trail),
         };
         let mut told = None;
         for news in beats.news() {
             match news {
-                News::Failed { in_a_row, why } => {
+                HeartbeatEvent::Failed { in_a_row, why } => {
                     if in_a_row == 1 {
                         trail
                             .talk()
@@ -159,8 +152,8 @@ impl Guard<'_> {
                         trail.heartbeat_failed(in_a_row, &why);
                     }
                 }
-                News::Recovered => trail.talk().say("heartbeats succeed again"),
-                News::Lost(loss, kept) => told = Some(Told::of(loss, beats.path(), beats.id(), kept)),
+                HeartbeatEvent::Recovered => trail.talk().say("heartbeats succeed again"),
+                HeartbeatEvent::Lost(loss, kept) => told = Some(LossReport::of(loss, beats.path(), beats.id(), kept)),
             }
         }
         told

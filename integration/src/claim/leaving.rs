@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use beadlock_checker::internal::take::{Held, Release, Whereabouts};
-use beadlock_checker::internal::{audit::Outcome, dialect::Record, duration::shown, escape::escaped_path};
+use beadlock_checker::internal::{audit::Outcome, duration::shown, escape::escaped_path};
 
 use super::{attendant::Attendant, loss::Loss, release::release, target::Target, tree::Ending};
 use crate::{error::Error, output::talk::Talk, output::trail::Trail};
@@ -65,56 +65,44 @@ impl Leaving<'_> {
         let (age, record, id) = (held.age(), held.record().clone(), held.id().to_owned());
         let is_in_place = known.is_none() && held.whereabouts() == Whereabouts::InPlace;
         let kept = (!is_in_place).then(|| held.broken_as()).flatten();
-        let loss = match known {
-            Some(loss) if !loss.may_be_ours() => loss,
-            known => match (release(held, self.target.dir(), self.patience, attendant), known) {
-                (done, Some(loss)) => {
-                    self.of_lost(&done, why, age, &record);
-                    loss
-                }
-                (Ok(Release::Gone), None) => Loss::Vanished,
-                (Ok(Release::NotOurs(now)), None) => Loss::Changed(now),
-                (Ok(Release::Released), None) => {
+        let done = match &known {
+            Some(loss) if !loss.may_be_ours() => Ok(Release::Gone),
+            _ => release(held, self.target.dir(), self.patience, attendant),
+        };
+        // Where the document has no event for a loss, it has one for what was lost and could still be removed.
+        let rules = self.target.protocol.rules();
+        match &done {
+            _ if known.is_some() && !rules.lost_is_released => {}
+            Ok(Release::Released) => {
+                if known.is_none() {
                     self.talk.end_live();
-                    let age_shown = || format!("released {} after {}", self.target.given, shown(age));
                     // The age of the claim is not in every lock; the words are its document's then.
-                    let is_by_id = why.reason == Why::RELEASED.reason;
-                    match self.target.protocol.rules().released.filter(|_| is_by_id) {
+                    match rules.released.filter(|_| why.reason == Why::RELEASED.reason) {
                         Some(words) => self.talk.say(words),
-                        None => self.talk.say(&age_shown()),
+                        None => self.talk.say(&format!("released {} after {}", self.target.given, shown(age))),
                     }
-                    self.trail.released((why.reason, why.result), age, &record, self.failure_step);
-                    return Left::Released;
                 }
-                (Err(failed), None) => {
-                    let (_, error) = *failed;
-                    self.talk.warn(&format!("the lock was not released: {}", self.what_now(&record, &error)));
-                    self.trail.not_released(why.reason, age, &record, &error);
-                    return Left::Stuck;
-                }
-            },
+                self.trail.released((why.reason, why.result), age, &record, self.failure_step);
+            }
+            Ok(Release::Gone | Release::NotOurs(_)) => {}
+            Err(failed) => {
+                let error = &failed.1;
+                let then = self.target.protocol.not_released(self.target, &record, error);
+                self.talk.warn(&format!("the lock was not released: {then}"));
+                self.trail.not_released(why.reason, age, &record, error);
+            }
+        }
+        let loss = match (known, done) {
+            (Some(loss), _) => loss,
+            (None, Ok(Release::Gone)) => Loss::Vanished,
+            (None, Ok(Release::NotOurs(now))) => Loss::Changed(now),
+            (None, Ok(Release::Released)) => return Left::Released,
+            (None, Err(_)) => return Left::Stuck,
         };
         self.talk.end_live();
         let error = loss.error(&id, kept.as_deref(), age, self.target);
         self.trail.lost(loss.as_str(), age, &record, &error);
         Left::Lost(error)
-    }
-
-    /// A lock that was lost and was still there to remove: its document may have no event for a loss, but for a
-    /// release.
-    fn of_lost(&self, done: &Result<Release, Box<(Held, Error)>>, why: Why, age: Duration, record: &Record) {
-        if !self.target.protocol.rules().lost_is_released {
-            return;
-        }
-        match done {
-            Ok(Release::Released) => self.trail.released((why.reason, why.result), age, record, self.failure_step),
-            Ok(Release::Gone | Release::NotOurs(_)) => {}
-            Err(failed) => {
-                let error = &failed.1;
-                self.talk.warn(&format!("the lock was not released: {}", self.what_now(record, error)));
-                self.trail.not_released(why.reason, age, record, error);
-            }
-        }
     }
 
     /// The guard of the claim is not to be had: whatever it does with the lock's file hangs.
@@ -125,9 +113,5 @@ impl Leaving<'_> {
             escaped_path(&self.target.path())
         ));
         self.trail.hangs();
-    }
-
-    fn what_now(&self, record: &Record, error: &Error) -> String {
-        self.target.protocol.not_released(self.target, record, error)
     }
 }

@@ -5,7 +5,7 @@
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::path::{Path, PathBuf};
-use std::{thread::sleep, time::Duration};
+use std::{fmt, thread::sleep, time::Duration};
 
 use beadlock_checker::GateLoss;
 use beadlock_checker::internal::escape::{escaped, escaped_path};
@@ -19,7 +19,7 @@ use crate::{settings::wait::Deadline, words::to_type};
 
 /// The pause between the two looks.
 pub const CONFIRM: Duration = Duration::from_millis(100);
-/// A watch that asks for events [`Events::Later`] does so after this.
+/// A watch that asks for events [`WatchStart::Later`] does so after this.
 pub const SHORT: Duration = Duration::from_millis(20);
 /// How often it looks by the clock; with the second look well within a second.
 pub const NET: Duration = Duration::from_millis(750);
@@ -27,9 +27,11 @@ pub const NET: Duration = Duration::from_millis(750);
 pub const NET_ALONE: Duration = Duration::from_millis(250);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Events {
+pub enum WatchStart {
     /// Before anything: somebody may release the claim at once, which is to be told from a loss.
     AtOnce,
+    /// At the first look, which comes soon.
+    FirstLook,
     /// At the second look: of a command that ends at once they are not worth what it costs to end them.
     Later,
 }
@@ -150,15 +152,69 @@ impl Loss {
     }
 }
 
-/// Whether it is lost now, seen twice.
-pub fn now(held: &Held) -> Option<Loss> {
-    seen(held)?;
-    sleep(CONFIRM);
-    seen(held)
+/// What one look at a lock shows.
+#[derive(Debug, PartialEq)]
+pub enum Sight {
+    InPlace,
+    /// It is aside for the moment, or that is not known.
+    Elsewhere,
+    Lost(Loss),
 }
 
-fn seen(held: &Held) -> Option<Loss> {
-    loss_of(held.whereabouts())
+/// A lock that is held, as a watch looks at it.
+pub trait Watched: fmt::Debug {
+    fn look(&self) -> Sight;
+    /// The lock file.
+    fn path(&self) -> PathBuf;
+    /// The lock file by its open descriptor, where this process has one.
+    fn pin(&self) -> Option<BorrowedFd<'_>>;
+    /// The id of the claim, where the lock has a record.
+    fn id(&self) -> &str {
+        ""
+    }
+    /// Where somebody who broke it keeps its record.
+    fn broken_as(&self) -> Option<PathBuf> {
+        None
+    }
+    /// Its file has no name any more, as after a release.
+    fn is_deleted(&self) -> bool {
+        false
+    }
+}
+
+impl Watched for Held {
+    fn look(&self) -> Sight {
+        match self.whereabouts() {
+            Whereabouts::InPlace => Sight::InPlace,
+            whereabouts => loss_of(whereabouts).map_or(Sight::Elsewhere, Sight::Lost),
+        }
+    }
+    fn path(&self) -> PathBuf {
+        Self::path(self)
+    }
+    fn pin(&self) -> Option<BorrowedFd<'_>> {
+        Some(Self::pin(self))
+    }
+    fn id(&self) -> &str {
+        Self::id(self)
+    }
+    fn broken_as(&self) -> Option<PathBuf> {
+        Self::broken_as(self)
+    }
+    fn is_deleted(&self) -> bool {
+        Self::is_deleted(self)
+    }
+}
+
+/// Whether it is lost now, seen twice.
+pub fn now(lock: &dyn Watched) -> Option<Loss> {
+    let seen = || match lock.look() {
+        Sight::Lost(loss) => Some(loss),
+        Sight::InPlace | Sight::Elsewhere => None,
+    };
+    seen()?;
+    sleep(CONFIRM);
+    seen()
 }
 
 /// What it means where it has got to.
@@ -171,70 +227,67 @@ pub fn loss_of(whereabouts: Whereabouts) -> Option<Loss> {
     }
 }
 
+/// The watch over one lock.
 #[derive(Debug)]
 pub struct Watch<'h> {
-    held: &'h Held,
-    eye: Eye,
+    pub lock: &'h dyn Watched,
+    state: WatchState,
+}
+
+impl<'h> Watch<'h> {
+    pub fn over(lock: &'h dyn Watched, events: WatchStart) -> Self {
+        Self { lock, state: WatchState::new(lock, events) }
+    }
+
+    pub fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.state.fd()
+    }
+
+    pub fn left(&self) -> Duration {
+        self.state.left()
+    }
+
+    pub fn look(&mut self, woken: bool) -> Option<Loss> {
+        self.state.look(self.lock, woken)
+    }
 }
 
 /// What a watch has seen so far.
 #[derive(Debug)]
-pub struct Eye {
+pub struct WatchState {
     /// None before they are asked for, and where it cannot be watched.
     events: Option<Watcher>,
-    looks: Looks,
+    /// How many looks there are until events are asked for; `None`: they were.
+    looks_before: Option<u32>,
     again: Deadline,
     suspected: bool,
     moved: bool,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Looks {
-    None,
-    One,
-    Watched,
-}
-
-impl<'h> Watch<'h> {
-    pub fn over(held: &'h Held, events: Events) -> Self {
-        Self { held, eye: Eye::new(held, events) }
-    }
-
-    pub fn held(&self) -> &'h Held {
-        self.held
-    }
-
-    pub fn fd(&self) -> Option<BorrowedFd<'_>> {
-        self.eye.fd()
-    }
-
-    pub fn left(&self) -> Duration {
-        self.eye.left()
-    }
-
-    pub fn look(&mut self, woken: bool) -> Option<Loss> {
-        self.eye.look(self.held, woken)
-    }
-}
-
-impl Eye {
-    pub fn new(held: &Held, events: Events) -> Self {
-        let (again, looks) = (Deadline::after(Duration::ZERO), Looks::None);
-        let mut eye = Self { events: None, looks, again, suspected: false, moved: false };
-        if events == Events::AtOnce {
-            eye.ask_for_events(held);
+impl WatchState {
+    pub fn new(lock: &dyn Watched, events: WatchStart) -> Self {
+        let (looks_before, first) = match events {
+            WatchStart::AtOnce => (None, Duration::ZERO),
+            WatchStart::FirstLook => (Some(0), SHORT),
+            WatchStart::Later => (Some(1), Duration::ZERO),
+        };
+        let again = Deadline::after(first);
+        let mut state = Self { events: None, looks_before, again, suspected: false, moved: false };
+        if looks_before.is_none() {
+            state.ask_for_events(lock);
         }
-        eye
+        state
     }
 
-    fn ask_for_events(&mut self, held: &Held) {
+    fn ask_for_events(&mut self, lock: &dyn Watched) {
         let flags = AddWatchFlags::IN_ATTRIB
             | AddWatchFlags::IN_MODIFY
             | AddWatchFlags::IN_MOVE_SELF
             | AddWatchFlags::IN_DELETE_SELF;
-        let by_number = PathBuf::from(format!("/proc/self/fd/{}", held.pin().as_raw_fd()));
-        self.events = Watcher::over(&[by_number, held.path()], flags);
-        self.looks = Looks::Watched;
+        let by_number = lock.pin().map(|pin| PathBuf::from(format!("/proc/self/fd/{}", pin.as_raw_fd())));
+        let paths: Vec<PathBuf> = by_number.into_iter().chain([lock.path()]).collect();
+        self.events = Watcher::over(&paths, flags);
+        self.looks_before = None;
     }
 
     /// Readable when something has happened to the lock.
@@ -242,12 +295,13 @@ impl Eye {
         self.events.as_ref().and_then(Watcher::fd)
     }
 
+    /// How long it may be left alone.
     pub fn left(&self) -> Duration {
         self.again.left()
     }
 
     /// Looks, when it is time or when it was woken. A loss is told when it was seen twice.
-    pub fn look(&mut self, held: &Held, woken: bool) -> Option<Loss> {
+    pub fn look(&mut self, lock: &dyn Watched, woken: bool) -> Option<Loss> {
         let is_time = self.again.is_over();
         if woken && let Some(events) = &self.events {
             events.read(|event| self.moved |= event.mask.contains(AddWatchFlags::IN_MOVE_SELF));
@@ -255,22 +309,22 @@ impl Eye {
         if !is_time && (!woken || self.suspected) {
             return None;
         }
-        match self.looks {
-            Looks::None => self.looks = Looks::One,
-            Looks::One => self.ask_for_events(held),
-            Looks::Watched => {}
+        match self.looks_before {
+            Some(0) => self.ask_for_events(lock),
+            looks => self.looks_before = looks.map(|looks| looks - 1),
         }
-        let net = match (self.looks, &self.events) {
-            (Looks::Watched, Some(_)) => NET,
-            (Looks::Watched, None) => NET_ALONE,
-            (Looks::None | Looks::One, _) => SHORT,
+        let net = match (self.looks_before, &self.events) {
+            (Some(_), _) => SHORT,
+            (None, Some(_)) => NET,
+            (None, None) => NET_ALONE,
         };
-        let whereabouts = held.whereabouts();
-        let is_in_place = whereabouts == Whereabouts::InPlace;
-        let lost = match loss_of(whereabouts) {
+        let sight = lock.look();
+        let is_in_place = sight == Sight::InPlace;
+        let lost = match sight {
             // Not known where nothing wakes the watch: then by what a release leaves, and rm does too.
-            Some(Loss::Vanished) if self.was_moved() && held.is_deleted() => Some(Loss::Released),
-            lost => lost,
+            Sight::Lost(Loss::Vanished) if self.was_moved() && lock.is_deleted() => Some(Loss::Released),
+            Sight::Lost(loss) => Some(loss),
+            Sight::InPlace | Sight::Elsewhere => None,
         };
         self.moved &= !is_in_place;
         self.again = Deadline::after(if is_in_place { net } else { CONFIRM });
@@ -320,7 +374,7 @@ mod tests {
     fn a_lock_that_vanishes_or_changes_is_lost_and_one_that_is_read_is_not() {
         let dir = tempfile::tempdir().unwrap();
         let held = claim(dir.path());
-        let mut watch = Watch::over(&held, Events::Later);
+        let mut watch = Watch::over(&held, WatchStart::Later);
         fs::read(held.path()).unwrap();
         assert_eq!(await_loss(&mut watch, Duration::from_millis(300)), None);
         let foreign = r#"{"holder":"vc","pid":1,"hostname":"h","started_at":"2026-02-01T10:11:12Z"}"#;
@@ -328,15 +382,18 @@ mod tests {
         let loss = await_loss(&mut watch, Duration::from_secs(20)).unwrap();
         assert!(loss.cause(&held.path(), held.id(), None).contains("is vc's now (PID 1, on h)"), "{loss:?}");
         fs::remove_file(held.path()).unwrap();
-        assert_eq!(await_loss(&mut Watch::over(&held, Events::Later), Duration::from_secs(20)), Some(Loss::Vanished));
+        assert_eq!(
+            await_loss(&mut Watch::over(&held, WatchStart::Later), Duration::from_secs(20)),
+            Some(Loss::Vanished)
+        );
     }
 
     #[test]
     fn a_lock_that_is_put_back_at_once_is_not_lost() {
         let dir = tempfile::tempdir().unwrap();
         let held = claim(dir.path());
-        let mut eye = Eye { suspected: true, ..Eye::new(&held, Events::Later) };
-        assert_eq!(eye.look(&held, true), None);
-        assert!(!eye.suspected);
+        let mut state = WatchState { suspected: true, ..WatchState::new(&held, WatchStart::Later) };
+        assert_eq!(state.look(&held, true), None);
+        assert!(!state.suspected);
     }
 }

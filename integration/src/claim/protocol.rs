@@ -2,7 +2,7 @@
 //! each folder of `protocol` implements.
 
 use std::path::{Path, PathBuf};
-use std::{ffi::OsString, fmt, os::fd::BorrowedFd, time::Duration};
+use std::{ffi::OsString, fmt, time::Duration};
 
 use beadlock_checker::internal::{
     Look, dialect::Record, dialect::facts::Facts, duration::shown, escape::escaped, take::Held,
@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::explained::{Explained, Inspected};
 use super::target::{Target, prefixed};
-use super::{kernel_lock::WithoutRecord, lease::limits::Limits, loss::Loss};
+use super::{kernel_lock::WithoutRecord, lease::limits::Limits};
 use crate::words::{Part, to_type};
 use crate::{
     error::Error, output::talk::Talk, output::trail::DocumentEvents, settings::environment::Environment,
@@ -284,12 +284,3 @@ pub const LONGEST_LOCK_FILE: u64 = 64 * 1024;
 
 /// Makes the record of a claim, for a process, as of now. It fails when what it says is not fit for a record.
 pub type MakeRecord<'a> = Box<dyn Fn(u32) -> Result<Record, Error> + 'a>;
-
-/// Watches over a lock that has no record.
-pub trait WatchLock: fmt::Debug {
-    fn fd(&self) -> Option<BorrowedFd<'_>>;
-    fn left(&self) -> Duration;
-    /// Looks, when it is time or when it was woken. A loss is told when it was seen twice.
-    fn look(&mut self, woken: bool) -> Option<Loss>;
-    fn path(&self) -> &Path;
-}

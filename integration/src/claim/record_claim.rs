@@ -8,7 +8,7 @@ use beadlock_checker::internal::{escape::escaped, shared_file_system, take::Held
 use super::attendant::{Attending, Stopped};
 use super::keeping::{Guard, Keeping};
 use super::leaving::{Leaving, Left, Why};
-use super::loss::{Events, Loss, Watch};
+use super::loss::{Loss, Watch, WatchStart};
 use super::session_claim::{CommandProcess, End, SessionClaim, Watchfulness};
 use super::{
     claiming::Claiming, lease::HearHeartbeats, nested, protocol::MakeRecord, signals::Signals, target::Target,
@@ -118,7 +118,7 @@ impl SessionClaim for RecordClaim<'_> {
         match std::mem::replace(&mut self.state, State::Ended) {
             State::Held(held) => {
                 let lease = target.protocol.lease(&held);
-                match Keeping::begin(held, lease, Events::Later) {
+                match Keeping::begin(held, lease, WatchStart::Later) {
                     Ok(keeping) => self.state = State::Kept(keeping),
                     Err(failed) => {
                         let (held, error) = *failed;
@@ -149,7 +149,7 @@ impl SessionClaim for RecordClaim<'_> {
     fn guard(&self) -> Option<Guard<'_>> {
         match &self.state {
             State::Kept(keeping) => Some(keeping.guard(self.order.trail)),
-            State::Nested(Some(outer)) => Some(Guard::Outer(Watch::over(outer, Events::Later))),
+            State::Nested(Some(outer)) => Some(Guard::Outer(Watch::over(outer, WatchStart::Later))),
             _ => None,
         }
     }

@@ -12,7 +12,7 @@ use nix::sys::signal::{Signal, kill, killpg, raise};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::{Pid, getpgid, getpgrp, getppid, getsid};
 
-use super::keeping::{Guard, Told};
+use super::keeping::{Guard, LossReport};
 use super::signals::{Received, Signals};
 use super::tree::{self, Ending, Tree};
 use super::{event::wait_for_each, loss::Loss};
@@ -243,7 +243,7 @@ impl Running {
     }
 
     /// The lock is lost: nobody is kept away any more.
-    fn lose(&self, claim: usize, told: Told, is_late: bool, came: &mut Came, talk: &Talk) {
+    fn lose(&self, claim: usize, told: LossReport, is_late: bool, came: &mut Came, talk: &Talk) {
         let (cause, subject) = (told.cause(), told.loss.subject());
         let grace = match &told.loss {
             // Before somebody else may have the lock.

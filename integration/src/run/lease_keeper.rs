@@ -31,7 +31,7 @@ use nix::unistd::Pid;
 
 use super::request::{HelperRequest, LeaseKeeperRequest};
 use crate::error::{Code, Error};
-use crate::{claim::tree, settings::environment::Environment, settings::wait::Deadline, words};
+use crate::{claim::event::failed_to, claim::tree, settings::environment::Environment, settings::wait::Deadline};
 
 pub use life::main;
 
@@ -93,9 +93,7 @@ impl LeaseKeeper {
             let (pid, waiting) = begin((stdin, stdout))?;
             Ok(Self { pid, waiting, ready: Some(ready), known })
         };
-        make().map_err(|error: io::Error| {
-            Error::io(format!("failed to make the keeper: {}", words::of_no_process(&error)), error.kind())
-        })
+        make().map_err(|error: io::Error| failed_to("make the keeper", &error))
     }
 
     pub fn pid(&self) -> i32 {

@@ -20,9 +20,9 @@ use crate::claim::supervise::{Ended, Running};
 use crate::claim::tree::{self, Ending, KnownCommand, Tree};
 use crate::error::{End, Error, Exit};
 use crate::{
-    claim::keeping::Guard, claim::leaving::Why, claim::loss::Loss, claim::record_claim::claimed, claim::report::Report,
-    claim::signals::Signals, ignored::Reminder, output::talk::Talk, settings::OnLoss,
-    settings::environment::Environment, words,
+    claim::event::failed_to, claim::keeping::Guard, claim::leaving::Why, claim::loss::Loss,
+    claim::record_claim::claimed, claim::report::Report, claim::signals::Signals, ignored::Reminder,
+    output::talk::Talk, settings::OnLoss, settings::environment::Environment,
 };
 
 #[derive(Debug)]
@@ -283,11 +283,7 @@ fn start_watchdog(
     let silence = silence.filter(|_| running.on_loss == OnLoss::Kill);
     let at_end = AtEnd::EndTree { token: token.to_owned(), grace, silence };
     let shared = watched.iter().find_map(|(_, watched)| watched.shares);
-    let failed = |error: io::Error| {
-        let why = words::of_no_process(&error);
-        let message = format!("failed to start the watchdog that ends the command when this is killed: {why}");
-        Error::io(message, error.kind())
-    };
+    let failed = |error: io::Error| failed_to("start the watchdog that ends the command when this is killed", &error);
     let given = watched.first().map(|(claim, _)| claim.target().given.as_str()).unwrap_or_default();
     let process = KnownCommand::of(running.pid, running.own_group);
     let watchdog = Watchdog::start(process, at_end, (&command.holder_name(), given), shared);

@@ -12,7 +12,7 @@ use crate::claim::{nested, patience};
 use crate::error::{Code, Error};
 use crate::settings::wait::{Deadline, Wait};
 use crate::{
-    claim::event::wait_for, claim::keeping::Keeping, claim::lease::heartbeat::News, claim::loss::Loss,
+    claim::event::wait_for, claim::keeping::Keeping, claim::lease::heartbeat::HeartbeatEvent, claim::loss::Loss,
     claim::release::release, claim::target::Target,
 };
 
@@ -140,7 +140,7 @@ impl Standing {
         match &*locked(&self.keeper) {
             Some(Keeper::Ours(Keeping::Beating(beats))) => {
                 for news in beats.news() {
-                    if let News::Lost(loss, _) = news {
+                    if let HeartbeatEvent::Lost(loss, _) = news {
                         *lost = Some(loss);
                     }
                 }

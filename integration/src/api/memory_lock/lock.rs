@@ -13,7 +13,7 @@ use crate::claim::target::Target;
 use crate::error::{Code, Error};
 use crate::protocol::memory::claim::{make, words};
 use crate::{
-    claim::asking::Asking, claim::claiming::Claiming, claim::keeping::Keeping, claim::loss::Events, claim::nested,
+    claim::asking::Asking, claim::claiming::Claiming, claim::keeping::Keeping, claim::loss::WatchStart, claim::nested,
     claim::release::release, protocol::memory, protocol::memory::status::Status, settings::environment::Environment,
     settings::wait::Wait,
 };
@@ -158,7 +158,7 @@ impl MemoryLock {
         let (held, broken) = self.claim(operation, wait, (&target, environment), attendant)?;
         let id = held.id().to_owned();
         let lease = target.protocol.lease(&held);
-        let keeping = Keeping::begin(held, lease, Events::Later).map_err(|failed| {
+        let keeping = Keeping::begin(held, lease, WatchStart::Later).map_err(|failed| {
             let (held, error) = *failed;
             // It is stale by itself before long.
             let _ = release(held, target.dir(), PATIENCE, &mut Unattended);

@@ -17,14 +17,15 @@ use std::{path::PathBuf, thread, time::Duration};
 
 use beadlock_checker::internal::facts::{self, boottime};
 use beadlock_checker::internal::take::{Heartbeat, Held};
-use nix::sys::eventfd::{EfdFlags, EventFd};
-use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
+use nix::{sys::eventfd::EventFd, sys::time::TimeSpec};
 
 use super::{HearHeartbeats, limits::Limits};
-use crate::claim::loss::{self, CONFIRM, Events, Eye, Loss};
-use crate::{claim::event::wait_for, error::Error, words};
+use crate::claim::event::{bell, failed_to, wait_for};
+use crate::claim::loss::{self, CONFIRM, Loss, WatchStart, WatchState};
+use crate::{error::Error, words};
 
+const PREPARE: &str = "prepare the heartbeats";
 /// For how long the gate is waited for, at most.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// And at least.
@@ -35,7 +36,7 @@ const RECENTLY: Duration = Duration::from_secs(2);
 const LAST_BEAT: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Clone, PartialEq)]
-pub enum News {
+pub enum HeartbeatEvent {
     Failed {
         in_a_row: u32,
         why: String,
@@ -64,7 +65,7 @@ struct Shared {
 
 #[derive(Debug)]
 struct State {
-    news: Vec<News>,
+    news: Vec<HeartbeatEvent>,
     /// When the last one that succeeded was begun.
     last: Duration,
     under_way: Option<Duration>,
@@ -78,7 +79,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn tell(&self, news: News) {
+    fn tell(&self, news: HeartbeatEvent) {
         self.state().news.push(news);
         let _ = self.bell.write(1);
     }
@@ -87,7 +88,7 @@ impl Shared {
 impl Heartbeats {
     /// Begins with the lock that was just acquired. The guard comes back where the system has no thread or descriptor
     /// to give.
-    pub fn of(held: Held, limits: Limits, events: Events) -> Result<Self, Box<(Held, Error)>> {
+    pub fn of(held: Held, limits: Limits, events: WatchStart) -> Result<Self, Box<(Held, Error)>> {
         let made = Shared::new().and_then(|shared| Ok((shared, Timer::new()?)));
         let (shared, timer) = match made {
             Ok(made) => made,
@@ -96,19 +97,18 @@ impl Heartbeats {
         let shared = Arc::new(shared);
         let (sender, ended) = mpsc::channel();
         let (path, id) = (held.path(), held.id().to_owned());
-        let eye = Eye::new(&held, events);
+        let watch = WatchState::new(&held, events);
         let (guards, guard) = mpsc::channel();
         let work = {
             let shared = Arc::clone(&shared);
             move || {
                 if let Ok(held) = guard.recv() {
-                    Beating { held, eye, shared, timer, limits, wall: wall(), failures: 0 }.until_stopped(&sender);
+                    Beating { held, watch, shared, timer, limits, wall: wall(), failures: 0 }.until_stopped(&sender);
                 }
             }
         };
         if let Err(error) = thread::Builder::new().name("heartbeat".to_owned()).spawn(work) {
-            let words = format!("failed to start the heartbeats: {}", words::of_no_process(&error));
-            return Err(Box::new((held, Error::io(words, error.kind()))));
+            return Err(Box::new((held, failed_to("start the heartbeats", &error))));
         }
         // It waits for that.
         let _ = guards.send(held);
@@ -154,7 +154,7 @@ impl Heartbeats {
     }
 
     /// What has happened since this was last asked.
-    pub fn news(&self) -> Vec<News> {
+    pub fn news(&self) -> Vec<HeartbeatEvent> {
         let _ = self.shared.bell.read();
         let mut state = self.shared.state();
         let mut news = std::mem::take(&mut state.news);
@@ -162,9 +162,9 @@ impl Heartbeats {
         let silent = now.saturating_sub(state.last);
         // After a suspend the first attempt has its time; one that began before hangs.
         let hangs = state.under_way.is_some_and(|since| now.saturating_sub(since) >= self.limits.again);
-        if hangs && silent >= self.limits.give_up && !news.iter().any(|news| matches!(news, News::Lost(..))) {
+        if hangs && silent >= self.limits.give_up && !news.iter().any(|news| matches!(news, HeartbeatEvent::Lost(..))) {
             let why = format!("a heartbeat hangs; the last one was {} s ago", silent.as_secs());
-            news.push(News::Lost(Loss::Overdue { why, left: self.limits.left(silent) }, None));
+            news.push(HeartbeatEvent::Lost(Loss::Overdue { why, left: self.limits.left(silent) }, None));
         }
         news
     }
@@ -178,17 +178,9 @@ impl Heartbeats {
 
 impl Shared {
     fn new() -> Result<Self, Error> {
-        let bell = || {
-            EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)
-                .map_err(|errno| of_no_descriptor(errno.into()))
-        };
         let state = State { news: Vec::new(), last: boottime(), under_way: None, pulse: None, was_late: None };
-        Ok(Self { state: Mutex::new(state), bell: bell()?, stop: bell()? })
+        Ok(Self { state: Mutex::new(state), bell: bell(PREPARE)?, stop: bell(PREPARE)? })
     }
-}
-
-fn of_no_descriptor(error: std::io::Error) -> Error {
-    Error::io(format!("failed to prepare the heartbeats: {}", words::of_no_process(&error)), error.kind())
 }
 
 /// Fires at a time of the clock that counts a suspend too.
@@ -198,7 +190,7 @@ struct Timer(TimerFd);
 impl Timer {
     fn new() -> Result<Self, Error> {
         let timer = TimerFd::new(ClockId::CLOCK_BOOTTIME, TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK);
-        timer.map(Self).map_err(|errno| of_no_descriptor(errno.into()))
+        timer.map(Self).map_err(|errno| failed_to(PREPARE, &errno.into()))
     }
 
     fn fire_at(&self, time: Duration) {
@@ -211,7 +203,7 @@ impl Timer {
 
 struct Beating {
     held: Held,
-    eye: Eye,
+    watch: WatchState,
     shared: Arc<Shared>,
     timer: Timer,
     limits: Limits,
@@ -238,15 +230,15 @@ impl Beating {
                     }
                 }
             }
-            let limit = if is_lost { Duration::MAX } else { self.eye.left() };
+            let limit = if is_lost { Duration::MAX } else { self.watch.left() };
             self.timer.fire_at(due);
             let timer = (!is_lost).then(|| self.timer.0.as_fd());
-            let watched = if is_lost { None } else { self.eye.fd() };
+            let watched = if is_lost { None } else { self.watch.fd() };
             let [stopped, _, woken] = wait_for([Some(self.shared.stop.as_fd()), timer, watched], limit);
             if stopped {
                 break;
             }
-            if !is_lost && let Some(loss) = self.eye.look(&self.held, woken) {
+            if !is_lost && let Some(loss) = self.watch.look(&self.held, woken) {
                 is_lost = true;
                 self.lose(loss, true);
             }
@@ -260,7 +252,7 @@ impl Beating {
             self.shared.state().pulse.iter_mut().for_each(|pulse| pulse.over());
         }
         let kept = self.held.broken_as();
-        self.shared.tell(News::Lost(loss, kept));
+        self.shared.tell(HeartbeatEvent::Lost(loss, kept));
     }
 
     /// One heartbeat: how long the next one has time, or a loss, and whether that is the last word.
@@ -289,7 +281,7 @@ impl Beating {
                 state.pulse.iter_mut().for_each(|pulse| pulse.beat(begun));
                 drop(state);
                 if std::mem::take(&mut self.failures) > 0 {
-                    self.shared.tell(News::Recovered);
+                    self.shared.tell(HeartbeatEvent::Recovered);
                 }
                 Ok(self.limits.interval)
             }
@@ -301,7 +293,7 @@ impl Beating {
             Heartbeat::Failed(error) => {
                 self.failures += 1;
                 let why = error.to_string();
-                self.shared.tell(News::Failed { in_a_row: self.failures, why: why.clone() });
+                self.shared.tell(HeartbeatEvent::Failed { in_a_row: self.failures, why: why.clone() });
                 let now = boottime();
                 let silent = now.saturating_sub(self.shared.state().last);
                 if silent >= give_up {

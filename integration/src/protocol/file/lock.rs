@@ -10,10 +10,10 @@ use beadlock_checker::internal::sys::process_id;
 use super::blocked::{Blocked, Got, WaitTarget};
 use super::open::{Flocked, Inode, LockFile, Patience, failed, named_inode};
 use super::turn::{self, InTurn, Turn};
-use super::{locking::Locking, nested, own::Registered, refused, target::FileTarget, watch};
+use super::{locking::Locking, nested, own::Registered, refused, target::FileTarget};
 use crate::claim::attendant::{Attendant, NOTICE_AFTER, Stopped, TICK, Waited};
 use crate::settings::wait::{Deadline, Wait};
-use crate::{claim::event::wait_for, claim::loss::Loss, error::Error, settings::environment::Environment};
+use crate::{claim::event::wait_for, claim::loss, claim::loss::Loss, error::Error, settings::environment::Environment};
 
 #[cfg(doc)]
 use crate::error::Code;
@@ -108,12 +108,12 @@ impl FileLock {
 
     /// How it was lost, if it was.
     pub fn loss(&self) -> Option<Loss> {
-        watch::now(&self.target, self.inode(), self.outer())
+        loss::now(self)
     }
 
     /// The error of a loss.
     pub fn lost(&self, loss: &Loss) -> Error {
-        refused::lost(&self.target, loss, self.age())
+        loss.error("", None, self.age(), &self.target.to_target())
     }
 
     /// The claim that this one stands under.

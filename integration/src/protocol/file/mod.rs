@@ -27,12 +27,13 @@ use beadlock_checker::internal::{Gates, dialect::Record, target::Scheme};
 use super::{Args, Folder, Found, Intended, beads::Acceptance};
 use crate::claim::attendant::{Attending, Stopped};
 use crate::claim::kernel_lock::{KernelLock, Observation, WithoutRecord};
+use crate::claim::loss::{Loss, Watch, WatchStart};
 use crate::claim::protocol::{Protocol, ProtocolRules, WaitOver};
 use crate::claim::target::{Target, prefixed};
 use crate::error::{Code, Error};
 use crate::{
-    claim::keeping::Guard, claim::leaving::Why, claim::loss::Loss, output::talk::Talk, output::trail::Trail,
-    protocol::ClaimWords, settings::environment::Environment, settings::wait::Wait,
+    claim::keeping::Guard, claim::leaving::Why, output::talk::Talk, output::trail::Trail, protocol::ClaimWords,
+    settings::environment::Environment, settings::wait::Wait,
 };
 
 pub use beadlock_checker::internal::dialect::file::{LockId, Mode, WAIT};
@@ -43,7 +44,6 @@ pub use open::LockFile;
 pub use operations::{append, atomic_write, save_json, update_json};
 pub use target::FileTarget;
 pub use turn::Turn;
-pub use watch::Watch;
 
 #[derive(Debug)]
 pub struct File;
@@ -189,7 +189,7 @@ impl KernelLock for FileLock {
     }
 
     fn guard(&self) -> Guard<'_> {
-        Guard::Other(Box::new(Watch::over(self)))
+        Guard::Watch(Watch::over(self, WatchStart::FirstLook))
     }
 
     fn age(&self) -> Duration {

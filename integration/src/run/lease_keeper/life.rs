@@ -12,7 +12,7 @@ use nix::{errno::Errno, sys::signal::Signal};
 
 use crate::claim::keeping::{Guard, Keeping};
 use crate::claim::leaving::{Leaving, Left, Why};
-use crate::claim::loss::{Events, Loss};
+use crate::claim::loss::{Loss, WatchStart};
 use crate::error::{End, Exit};
 use crate::run::request::{KeptLease, LeaseKeeperRequest};
 use crate::{
@@ -96,7 +96,7 @@ fn adopt_record(target: &Target, id: &str) -> Option<Held> {
 /// `None`: it could not begin, or its end is not to be had.
 fn keep_record(mut vigil: Vigil, held: Held, target: &Target, trail: &Trail<'_>) -> Option<Exit> {
     let lease = target.protocol.lease(&held);
-    let keeping = Keeping::begin(held, lease, Events::AtOnce).ok()?;
+    let keeping = Keeping::begin(held, lease, WatchStart::AtOnce).ok()?;
     let kept = vigil.keep(keeping.guard(trail));
     let held = keeping.end()?;
     // The process that released or broke it has written that down.
