@@ -29,9 +29,11 @@ pub struct Command {
 
 /// The descriptors of ours that a command has.
 #[derive(Debug, Default)]
-struct Inheritance<'a> {
-    streams: Option<[BorrowedFd<'a>; 2]>,
-    gate: Option<BorrowedFd<'a>>,
+pub struct Inheritance<'a> {
+    /// Its standard input and output, where these are not ours.
+    pub streams: Option<[BorrowedFd<'a>; 2]>,
+    /// The gate of a cycle.
+    pub gate: Option<BorrowedFd<'a>>,
 }
 
 impl Command {
@@ -89,33 +91,7 @@ impl Command {
     }
 
     /// Forks its process, which waits before it executes.
-    pub fn fork(&self, environment: &[(OsString, OsString)], own_group: bool, mask: SigSet) -> Result<Waiting, Error> {
-        self.spawn(environment, own_group, mask, Inheritance::default())
-    }
-
-    /// [`Command::fork`] for the command of a cycle, which inherits the gate beside its streams.
-    pub fn fork_in_cycle(
-        &self,
-        environment: &[(OsString, OsString)],
-        own_group: bool,
-        mask: SigSet,
-        gate: Option<BorrowedFd<'_>>,
-    ) -> Result<Waiting, Error> {
-        self.spawn(environment, own_group, mask, Inheritance { streams: None, gate })
-    }
-
-    /// [`Command::fork`] with standard input and output of its own, where these are given.
-    pub fn fork_between(
-        &self,
-        environment: &[(OsString, OsString)],
-        own_group: bool,
-        mask: SigSet,
-        streams: Option<[BorrowedFd<'_>; 2]>,
-    ) -> Result<Waiting, Error> {
-        self.spawn(environment, own_group, mask, Inheritance { streams, gate: None })
-    }
-
-    fn spawn(
+    pub fn fork(
         &self,
         environment: &[(OsString, OsString)],
         own_group: bool,

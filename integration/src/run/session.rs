@@ -14,7 +14,7 @@ use beadlock_checker::internal::{audit::Outcome, facts::random_id, sys::Waiting,
 use super::watchdog::{self, Watchdog};
 use super::{request::AtEnd, steps::Steps};
 use crate::claim::attendant::{Attendant, Attending, Stopped};
-use crate::claim::command::{Child, Command, has_terminal};
+use crate::claim::command::{Child, Command, Inheritance, has_terminal};
 use crate::claim::session_claim::{CommandProcess, SessionClaim, Watchfulness};
 use crate::claim::supervise::{Ended, Running};
 use crate::claim::tree::{self, Ending, KnownCommand, Tree};
@@ -66,8 +66,8 @@ impl Session<'_> {
         let of_start = |error: Error| if stands { error.ending(Exit::NotStarted) } else { error };
         let tree = Tree::as_subreaper().map_err(of_start)?;
         let own_group = !has_terminal();
-        let inherited = claims.iter().find_map(|claim| claim.inherited());
-        let waiting = command.fork_in_cycle(&variables, own_group, signals.mask_before(), inherited);
+        let gate = claims.iter().find_map(|claim| claim.inherited());
+        let waiting = command.fork(&variables, own_group, signals.mask_before(), Inheritance { streams: None, gate });
         let waiting = waiting.map_err(of_start)?;
         let pid = waiting.pid();
         let Self { on_loss, kill_after, wait_group, .. } = self;

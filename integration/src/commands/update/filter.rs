@@ -23,7 +23,7 @@ use beadlock_checker::internal::system_words;
 use nix::sys::signal::Signal;
 
 use crate::claim::attendant::Stopped;
-use crate::claim::command::{Child, Command, has_terminal};
+use crate::claim::command::{Child, Command, Inheritance, has_terminal};
 use crate::claim::event::wait_for;
 use crate::claim::loss::{Loss, Watch, WatchStart};
 use crate::claim::signals::Signals;
@@ -89,8 +89,8 @@ impl Filter {
         let (stdin, input) = io::pipe().map_err(no_pipe)?;
         let (output, stdout) = io::pipe().map_err(no_pipe)?;
         let command = command.ending_with_us();
-        let streams = Some([stdin.as_fd(), stdout.as_fd()]);
-        let waiting = command.fork_between(&variables, own_group, signals.mask_before(), streams)?;
+        let inherited = Inheritance { streams: Some([stdin.as_fd(), stdout.as_fd()]), gate: None };
+        let waiting = command.fork(&variables, own_group, signals.mask_before(), inherited)?;
         drop((stdin, stdout));
         let pid = waiting.pid();
         let child = Child(pid);
