@@ -8,8 +8,7 @@ use std::time::Duration;
 use beadlock_checker::internal::{GateWatch, take::Held};
 
 use super::lease::heartbeat::{HeartbeatEvent, Heartbeats};
-use super::lease::limits::Limits;
-use super::lease::{FAILURES_IN_A_ROW, HearHeartbeats};
+use super::lease::{FAILURES_IN_A_ROW, HearHeartbeats, Limits};
 use super::loss::{Loss, Watch, WatchStart};
 use crate::{error::Error, output::trail::Trail};
 

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::explained::{Explained, Inspected};
 use super::target::{Target, prefixed};
-use super::{kernel_lock::WithoutRecord, lease::limits::Limits};
+use super::{kernel_lock::WithoutRecord, lease::Limits};
 use crate::words::{Part, to_type};
 use crate::{
     error::Error, output::talk::Talk, output::trail::DocumentEvents, settings::environment::Environment,

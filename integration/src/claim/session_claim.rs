@@ -3,10 +3,8 @@
 use std::{ffi::OsString, fmt, os::fd::BorrowedFd, time::Duration};
 
 use super::attendant::{Attending, Stopped};
-use super::{
-    keeping::Guard, lease::HearHeartbeats, lease::limits::Limits, leaving::Why, loss::Loss, signals::Signals,
-    target::Target,
-};
+use super::lease::{HearHeartbeats, Limits};
+use super::{keeping::Guard, leaving::Why, loss::Loss, signals::Signals, target::Target};
 use crate::error::Error;
 
 /// One claim of a session. The session calls these in the order in which they stand here.

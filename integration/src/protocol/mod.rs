@@ -1,14 +1,5 @@
 //! The protocols: everything that differs between the kinds of lock, one folder each. This page is the only place that
 //! lists them; it delegates to the folders.
-//!
-//! ```text
-//! mod.rs         this page: the list, the options, what a command line means
-//! arguments.rs   the options that mean something to one protocol
-//! resolve.rs     from the words of a command line to a target; by its letters alone, for file systems that may hang
-//! listing.rs     what `list` finds
-//! process/       what the two protocols share whose locks name a process
-//! beads/ lock/ tower/ memory/ file/
-//! ```
 
 mod arguments;
 pub mod beads;

@@ -20,7 +20,7 @@ use beadlock_checker::internal::take::{Heartbeat, Held};
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 use nix::{sys::eventfd::EventFd, sys::time::TimeSpec};
 
-use super::{HearHeartbeats, limits::Limits};
+use super::{HearHeartbeats, Limits};
 use crate::claim::event::{bell, failed_to, wait_for};
 use crate::claim::loss::{self, CONFIRM, Loss, WatchStart, WatchState};
 use crate::{error::Error, words};

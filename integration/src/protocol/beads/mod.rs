@@ -10,11 +10,9 @@ use beadlock_checker::internal::target::{Scheme, Target as Parsed};
 
 use super::{Folder, Found, process};
 use crate::claim::explained::{Explained, Inspected};
+use crate::claim::protocol::{Protocol, ProtocolRules};
 use crate::claim::target::{Target, prefixed};
-use crate::{
-    claim::protocol::Protocol, claim::protocol::ProtocolRules, error::Error, output::talk::Talk,
-    settings::environment::Environment, words::Part,
-};
+use crate::{error::Error, output::talk::Talk, settings::environment::Environment, words::Part};
 
 #[derive(Debug)]
 pub struct Beads;

@@ -5,7 +5,6 @@ mod blocked;
 pub mod command;
 mod kernel;
 pub mod lock;
-mod locking;
 mod look;
 pub mod nested;
 pub mod open;
@@ -33,8 +32,7 @@ use crate::{
 
 pub use beadlock_checker::internal::dialect::file::{LockId, Mode, WAIT};
 
-pub use lock::{FileLock, take};
-pub use locking::Locking;
+pub use lock::{FileLock, Locking, take};
 pub use open::LockFile;
 pub use operations::{append, atomic_write, save_json, update_json};
 pub use target::FileTarget;

@@ -18,7 +18,7 @@ use crate::claim::explained::{Explained, Inspected};
 use crate::claim::protocol::{Protocol, ProtocolRules, WaitOver};
 use crate::claim::target::{Target, prefixed};
 use crate::words::{Part, to_type};
-use crate::{claim::lease::limits::Limits, error::Error, settings::environment::Environment, settings::wait::Wait};
+use crate::{claim::lease::Limits, error::Error, settings::environment::Environment, settings::wait::Wait};
 
 /// How long a claim waits for the holder where nobody says so: the document's 5 seconds.
 pub const WAIT: Wait = Wait::UpTo(Duration::from_secs(5));

@@ -27,9 +27,7 @@ use crate::claim::protocol::{Protocol, ProtocolRules, WaitOver};
 use crate::output::trail::{DocumentEvents, errno_words};
 use crate::settings::environment::{Environment, LOCK_DIR};
 use crate::words::{Part, to_type};
-use crate::{
-    claim::lease::limits::Limits, claim::target::Target, error::Error, output::talk::Talk, settings::wait::Wait,
-};
+use crate::{claim::lease::Limits, claim::target::Target, error::Error, output::talk::Talk, settings::wait::Wait};
 
 pub const PREFIX: &str = "tower:";
 
