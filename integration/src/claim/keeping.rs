@@ -33,7 +33,7 @@ impl Keeping {
     pub fn limits(&self) -> Option<Limits> {
         match self {
             Self::Watched(..) => None,
-            Self::Beating(beats) => Some(beats.limits()),
+            Self::Beating(beats) => Some(beats.limits),
         }
     }
 
@@ -152,7 +152,7 @@ impl Guard<'_> {
                     }
                 }
                 HeartbeatEvent::Recovered => trail.talk().say("heartbeats succeed again"),
-                HeartbeatEvent::Lost(loss, kept) => told = Some(LossReport::of(loss, beats.path(), beats.id(), kept)),
+                HeartbeatEvent::Lost(loss, kept) => told = Some(LossReport::of(loss, &beats.path, &beats.id, kept)),
             }
         }
         told

@@ -12,7 +12,9 @@ use crate::settings::environment::Environment;
 
 /// `$BEADLOCK_CYCLE` names this target: whoever started this is a cycle of it.
 pub fn is_inside_a_cycle(target: &Target, environment: &Environment) -> bool {
-    environment.get("BEADLOCK_CYCLE").is_some_and(|cycle| is_directory(Path::new(cycle), target.dir()))
+    let number = |path: &Path| fs::metadata(path).map(|meta| (meta.dev(), meta.ino())).ok();
+    let cycle = environment.get("BEADLOCK_CYCLE").and_then(|cycle| number(Path::new(cycle)));
+    cycle.is_some() && cycle == number(target.dir())
 }
 
 /// A cycle that claimed its own target would wait for itself: it is refused at once.
@@ -52,7 +54,8 @@ pub fn outer_claim(target: &Target, environment: &Environment) -> Option<String>
     let id = record.id()?.to_owned();
     let is_its_id = |known: &OsStr| known == id.as_str() || known == name_of(&id).as_str();
     let is_its_target = || {
-        !target.protocol.rules().shares_ids || environment.of_database().target.as_deref() == Some(target.exported())
+        !target.protocol.rules().shares_ids
+            || environment.of_database().target.as_deref() == Some(target.exported.as_os_str())
     };
     let is_acquired = || environment.get("BEADLOCK_ID").is_some_and(is_its_id) && is_its_target();
     let is_known = is_of_hold(&id, target, environment) || is_acquired();
@@ -110,18 +113,13 @@ pub fn holds(environment: &Environment) -> impl Iterator<Item = &str> {
 
 /// The id is of a `hold` of this target that this runs in. Ids of ours are random; those of requests need not be.
 pub fn is_of_hold(id: &str, target: &Target, environment: &Environment) -> bool {
-    let known = known_as(id, target);
+    let known = target.protocol.name_of_claim(id, target);
     holds(environment).any(|held| held == known)
-}
-
-/// What a claim is called in the list of all holds.
-fn known_as(id: &str, target: &Target) -> String {
-    target.protocol.name_of_claim(id, target)
 }
 
 /// `$BEADLOCK_HELD_IDS` for what runs in a `hold` of this target with this id.
 pub fn ids_inside(id: &str, target: &Target, environment: &Environment) -> String {
-    ids_with(&known_as(id, target), environment)
+    ids_with(&target.protocol.name_of_claim(id, target), environment)
 }
 
 /// The same for a claim that is called so in the list.
@@ -133,12 +131,6 @@ pub fn ids_with(known: &str, environment: &Environment) -> String {
         }
     }
     ids.join(" ")
-}
-
-fn is_directory(path: &Path, dir: &Path) -> bool {
-    let number = |path: &Path| fs::metadata(path).map(|meta| (meta.dev(), meta.ino())).ok();
-    let asked = number(path);
-    asked.is_some() && asked == number(dir)
 }
 
 #[cfg(test)]

@@ -113,7 +113,7 @@ pub trait Protocol: fmt::Debug + Sync {
         Vec::new()
     }
 
-    /// The variable, and its value, without which [`Target::exported`] does not lead to the target.
+    /// The variable, and its value, without which `Target::exported` does not lead to the target.
     fn exported_besides(&self, _target: &Target, _environment: &Environment) -> Option<(&'static str, PathBuf)> {
         None
     }

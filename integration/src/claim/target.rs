@@ -21,7 +21,7 @@ pub struct Target {
     /// How it was named or found, for lines: `.beads`, `lock:run/x.lock`.
     pub given: String,
     pub typed: PathBuf,
-    /// The same target from wherever it is resolved.
+    /// What finds this target from anywhere, for an environment: `beads:/home/ann/shop/.beads`.
     pub exported: OsString,
     pub database: Option<Box<Database>>,
     pub protocol: &'static dyn Protocol,
@@ -103,11 +103,6 @@ impl Target {
     pub fn name(&self) -> String {
         let prefix = self.protocol.prefix();
         if self.given.starts_with(prefix) { self.given.clone() } else { format!("{prefix}{}", self.given) }
-    }
-
-    /// What finds this target from anywhere, for an environment: `beads:/home/ann/shop/.beads`.
-    pub fn exported(&self) -> &OsStr {
-        &self.exported
     }
 
     /// Where the lock itself lies, with its scheme: `beads:/home/ann/shop/.beads`.

@@ -216,7 +216,7 @@ impl Stage<'_, '_> {
     ) -> Option<(usize, Loss)> {
         let talk = self.talk;
         let failed = |why: &str| talk.warn(&format!("the rollback failed: {why}; the lock is released all the same"));
-        if !steps.has_rollback() {
+        if steps.rollback.is_none() {
             return None;
         }
         let given = self.claims.first().map(|claim| claim.target().given.clone()).unwrap_or_default();

@@ -24,7 +24,8 @@ pub struct Steps {
     /// The step that fails, as it was typed.
     typed: Option<String>,
     result: ResultFile,
-    rollback: Option<OsString>,
+    /// What undoes the work.
+    pub rollback: Option<OsString>,
 }
 
 impl Steps {
@@ -35,10 +36,6 @@ impl Steps {
 
     pub fn variable(&self) -> (&'static str, OsString) {
         (RESULT_FILE, self.result.path.clone().into())
-    }
-
-    pub fn has_rollback(&self) -> bool {
-        self.rollback.is_some()
     }
 
     /// Which step has failed: what was typed, else what the command has written.

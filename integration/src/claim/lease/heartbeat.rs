@@ -50,9 +50,9 @@ pub enum HeartbeatEvent {
 pub struct Heartbeats {
     shared: Arc<Shared>,
     ended: Receiver<Held>,
-    path: PathBuf,
-    id: String,
-    limits: Limits,
+    pub path: PathBuf,
+    pub id: String,
+    pub limits: Limits,
 }
 
 #[derive(Debug)]
@@ -75,6 +75,11 @@ struct State {
 }
 
 impl Shared {
+    fn new() -> Result<Self, Error> {
+        let state = State { news: Vec::new(), last: boottime(), under_way: None, pulse: None, was_late: None };
+        Ok(Self { state: Mutex::new(state), bell: bell(PREPARE)?, stop: bell(PREPARE)? })
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -131,18 +136,6 @@ impl Heartbeats {
         was_late || now.saturating_sub(state.last) >= self.limits.give_up
     }
 
-    pub fn limits(&self) -> Limits {
-        self.limits
-    }
-
-    pub fn path(&self) -> &PathBuf {
-        &self.path
-    }
-
-    pub fn id(&self) -> &str {
-        &self.id
-    }
-
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.shared.bell.as_fd()
     }
@@ -173,13 +166,6 @@ impl Heartbeats {
     pub fn end(self) -> Option<Held> {
         let _ = self.shared.stop.write(1);
         self.ended.recv_timeout(LAST_BEAT).ok()
-    }
-}
-
-impl Shared {
-    fn new() -> Result<Self, Error> {
-        let state = State { news: Vec::new(), last: boottime(), under_way: None, pulse: None, was_late: None };
-        Ok(Self { state: Mutex::new(state), bell: bell(PREPARE)?, stop: bell(PREPARE)? })
     }
 }
 

@@ -352,7 +352,7 @@ fn tell(
         lines.extend(format!("{envelope}\n").into_bytes());
     } else {
         lines.extend(b"BEADLOCK_TARGET=");
-        lines.extend(assigned(target.exported()));
+        lines.extend(assigned(&target.exported));
         if let Some((variable, path)) = besides {
             lines.extend(format!("\n{variable}=").into_bytes());
             lines.extend(assigned(path.as_os_str()));
