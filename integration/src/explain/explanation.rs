@@ -3,14 +3,15 @@
 
 use std::time::Duration;
 
-use beadlock_checker::Options;
-use beadlock_checker::internal::{FileKind, Look, OnDisk, dialect::StartedAt, duration::shown, escape::escaped, facts};
+use beadlock_checker::internal::dialect::{Record, StartedAt};
+use beadlock_checker::internal::{FileKind, Look, OnDisk, duration::shown, escape::escaped, facts};
+use beadlock_checker::{Options, Verdict};
 use serde_json::{Map, Value, json};
 
 use super::gate::Shut;
 use super::situation::{self, Situation};
 use crate::claim::explained::{Explained, Inspected, Machine, millis};
-use crate::words::{counted, kind_words};
+use crate::words::{self, counted, kind_words};
 use crate::{claim::target::Target, output::Fact};
 
 /// What is known about one lock and its gate.
@@ -85,6 +86,35 @@ pub fn lines(facts: &[Fact]) -> Vec<String> {
 pub fn json(facts: &[Fact]) -> Value {
     let fields = facts.iter().filter_map(|fact| Some((fact.name.to_owned(), fact.json.clone()?)));
     Value::Object(fields.collect::<Map<_, _>>())
+}
+
+/// What is known, its id, and what to type, one line each.
+pub fn below(mut lines: Vec<String>, id: Option<&str>, next: &str) -> String {
+    lines.extend(id.map(|id| format!("id: {}", escaped(id))));
+    lines.push(format!("next: {next}"));
+    lines.iter().map(|line| format!("  {line}\n")).collect()
+}
+
+/// One element of `data` of `status` and `list`.
+pub fn row(
+    target: &Target,
+    (verdict, message, id): (Verdict, &str, Option<&str>),
+    record: Option<&Record>,
+    (witnesses, next): (Value, &str),
+) -> Value {
+    json!({
+        "target": target.name(),
+        "path": target.path().to_string_lossy(),
+        "verdict": verdict.as_str(),
+        "holder": record.map(|record| record.holder()),
+        "id": id,
+        "reason": verdict.reason().as_str(),
+        "message": message,
+        "record": record.and_then(|record| serde_json::to_value(record).ok()),
+        "age_ms": record.map(|record| words::millis(words::age(record))),
+        "witnesses": witnesses,
+        "next": next,
+    })
 }
 
 fn file_json(file: &OnDisk, now: StartedAt) -> Value {

@@ -54,20 +54,8 @@ impl Observed {
     }
 
     pub fn json(&self) -> Value {
-        let Observation { verdict, message, id, next, .. } = &self.seen;
-        json!({
-            "target": self.target.name(),
-            "path": self.target.path().to_string_lossy(),
-            "verdict": verdict.as_str(),
-            "holder": null,
-            "id": id,
-            "reason": verdict.reason().as_str(),
-            "message": message,
-            "record": null,
-            "age_ms": null,
-            "witnesses": explanation::json(&self.seen.facts),
-            "next": next,
-        })
+        let Observation { verdict, message, id, facts, next, .. } = &self.seen;
+        explanation::row(&self.target, (*verdict, message, id.as_deref()), None, (explanation::json(facts), next))
     }
 
     /// All that `status` says of it.
@@ -80,9 +68,6 @@ impl Observed {
 
     pub fn below(&self) -> String {
         let Observation { id, facts, next, .. } = &self.seen;
-        let mut lines = explanation::lines(facts);
-        lines.extend(id.as_ref().map(|id| format!("id: {id}")));
-        lines.push(format!("next: {next}"));
-        lines.iter().map(|line| format!("  {line}\n")).collect()
+        explanation::below(explanation::lines(facts), id.as_deref(), next)
     }
 }
