@@ -9,7 +9,7 @@ use beadlock_checker::{Options, Removed};
 
 use super::attendant::{Attendant, Stopped};
 use super::{gate, patience::Patience, protocol::MakeRecord, target::Target};
-use crate::{error::Error, output::talk::Talk, output::trail::Trail, settings::wait::Wait};
+use crate::{error::Error, output::trail::Trail, settings::wait::Wait};
 
 pub struct Claiming<'a> {
     pub target: &'a Target,
@@ -53,12 +53,8 @@ impl Claiming<'_> {
     }
 
     /// The same, and says and writes down what came of it.
-    pub fn claim_and_tell(
-        &self,
-        attendant: &mut impl Attendant,
-        talk: &Talk,
-        trail: &Trail<'_>,
-    ) -> Result<Held, Stopped> {
+    pub fn claim_and_tell(&self, attendant: &mut impl Attendant, trail: &Trail<'_>) -> Result<Held, Stopped> {
+        let talk = trail.talk();
         let claimed = self.claim(attendant, |removed| {
             self.target.protocol.removed(removed).iter().for_each(|words| talk.say(words));
             trail.removed(removed);

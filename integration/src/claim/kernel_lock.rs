@@ -16,18 +16,14 @@ use crate::{
 pub trait WithoutRecord: fmt::Debug + Sync {
     /// Whether somebody has it, and who. Changes nothing.
     fn look(&self, target: &Target, gates: &Gates) -> Observation;
-
     /// Says how far such a lock reaches there.
     fn note(&self, target: &Target, talk: &Talk);
-
     /// The id of the claim that this process runs in already, and the process that has it. Fails where a lock would
     /// wait for itself.
     fn outer(&self, target: &Target, mode: LockMode, environment: &Environment)
     -> Result<Option<(String, i32)>, Error>;
-
     /// The id of a claim that this process is to make. The lock file is made where it does not exist.
     fn id_to_be(&self, target: &Target) -> Result<String, Error>;
-
     /// Takes the lock, waiting for its holder. Only a wait that ran out is written down.
     fn take(
         &self,
@@ -38,17 +34,13 @@ pub trait WithoutRecord: fmt::Debug + Sync {
         attending: &mut Attending<'_>,
         trail: &Trail<'_>,
     ) -> Result<Box<dyn KernelLock>, Stopped>;
-
     /// The lock that another process has taken and shares with this one as an open file.
     fn adopt(&self, target: &Target, mode: LockMode, shared: File) -> Option<Box<dyn KernelLock>>;
-
     /// Returns when it is free: how long that took. Exit 4 when the wait ran out.
     fn wait(&self, target: &Target, wait: Wait, environment: &Environment, talk: &Talk) -> Result<Duration, Stopped>;
-
     /// Ends the claim with this id, and returns whether there was one. Exit 9 where somebody else has the lock, exit 1
     /// where its keeper could not be ended.
     fn release(&self, target: &Target, id: &str, talk: &Talk) -> Result<bool, Error>;
-
     /// Why nobody can break it.
     fn not_to_break(&self, target: &Target, seen: &Observation) -> Error;
 }

@@ -6,12 +6,11 @@ use beadlock_checker::internal::take::{Held, Release, Whereabouts};
 use beadlock_checker::internal::{audit::Outcome, duration::shown, escape::escaped_path};
 
 use super::{attendant::Attendant, loss::Loss, release::release, target::Target, tree::Ending};
-use crate::{error::Error, output::talk::Talk, output::trail::Trail};
+use crate::{error::Error, output::trail::Trail};
 
 pub struct Leaving<'a> {
     pub target: &'a Target,
     pub patience: Duration,
-    pub talk: &'a Talk,
     pub trail: &'a Trail<'a>,
     /// Which step of the work has failed, where that is known.
     pub failure_step: Option<&'a str>,
@@ -75,11 +74,11 @@ impl Leaving<'_> {
             _ if known.is_some() && !rules.lost_is_released => {}
             Ok(Release::Released) => {
                 if known.is_none() {
-                    self.talk.end_live();
+                    self.trail.talk().end_live();
                     // The age of the claim is not in every lock; the words are its document's then.
                     match rules.released.filter(|_| why.reason == Why::RELEASED.reason) {
-                        Some(words) => self.talk.say(words),
-                        None => self.talk.say(&format!("released {} after {}", self.target.given, shown(age))),
+                        Some(words) => self.trail.talk().say(words),
+                        None => self.trail.talk().say(&format!("released {} after {}", self.target.given, shown(age))),
                     }
                 }
                 self.trail.released((why.reason, why.result), age, &record, self.failure_step);
@@ -88,7 +87,7 @@ impl Leaving<'_> {
             Err(failed) => {
                 let error = &failed.1;
                 let then = self.target.protocol.not_released(self.target, &record, error);
-                self.talk.warn(&format!("the lock was not released: {then}"));
+                self.trail.talk().warn(&format!("the lock was not released: {then}"));
                 self.trail.not_released(why.reason, age, &record, error);
             }
         }
@@ -99,7 +98,7 @@ impl Leaving<'_> {
             (None, Ok(Release::Released)) => return Left::Released,
             (None, Err(_)) => return Left::Stuck,
         };
-        self.talk.end_live();
+        self.trail.talk().end_live();
         let error = loss.error(&id, kept.as_deref(), age, self.target);
         self.trail.lost(loss.as_str(), age, &record, &error);
         Left::Lost(error)
@@ -108,7 +107,7 @@ impl Leaving<'_> {
     /// The guard of the claim is not to be had: whatever it does with the lock's file hangs.
     pub fn hangs(&self) {
         let then = self.target.protocol.rules().then_stale;
-        self.talk.warn(&format!(
+        self.trail.talk().warn(&format!(
             "the lock was not released: {} does not answer; it goes stale by itself{then}",
             escaped_path(&self.target.path())
         ));

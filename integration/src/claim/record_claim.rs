@@ -61,7 +61,7 @@ impl<'a> RecordClaim<'a> {
     fn leaving<'l>(&'l self, failure_step: Option<&'l str>) -> Leaving<'l> {
         let ClaimOrder { target, drain, trail, .. } = &self.order;
         let patience = (*drain).max(Duration::from_secs(10));
-        Leaving { target, patience, talk: trail.talk(), trail, failure_step }
+        Leaving { target, patience, trail, failure_step }
     }
 }
 
@@ -109,7 +109,7 @@ impl SessionClaim for RecordClaim<'_> {
         }
         let (wait, drain, options) = (*wait, *drain, *options);
         let claiming = Claiming { target, pid: child.pid.unsigned_abs(), says, wait, drain, options };
-        self.state = State::Held(claiming.claim_and_tell(attending, talk, trail)?);
+        self.state = State::Held(claiming.claim_and_tell(attending, trail)?);
         Ok(())
     }
 
@@ -175,7 +175,7 @@ impl SessionClaim for RecordClaim<'_> {
         };
         let age = held.age();
         let leaving = self.leaving(failed_step);
-        let mut attending = Attending::wait_of(signals, leaving.talk, None);
+        let mut attending = Attending::wait_of(signals, self.order.trail.talk(), None);
         match leaving.end(held, lost, why, &mut attending) {
             Left::Released => End { held: Some(age), released: true, lost: None },
             Left::Stuck => End { held: Some(age), released: false, lost: None },

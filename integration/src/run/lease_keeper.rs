@@ -230,7 +230,7 @@ fn keep_record(mut vigil: Vigil, held: Held, target: &Target, trail: &Trail<'_>)
         return Some(Exit::Done);
     }
     let (talk, (lost, why)) = (trail.talk(), kept.end());
-    let leaving = Leaving { target, patience: LAST_PATIENCE, talk, trail, failure_step: None };
+    let leaving = Leaving { target, patience: LAST_PATIENCE, trail, failure_step: None };
     match leaving.end(held, lost, why, &mut Attending::wait_of(&mut vigil.signals, talk, None)) {
         Left::Lost(_) => Some(Exit::Lost),
         Left::Released | Left::Stuck => Some(Exit::Done),

@@ -17,11 +17,10 @@ use std::{path::PathBuf, thread, time::Duration};
 
 use beadlock_checker::internal::facts::{self, boottime};
 use beadlock_checker::internal::take::{Heartbeat, Held};
-use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
-use nix::{sys::eventfd::EventFd, sys::time::TimeSpec};
+use nix::sys::eventfd::EventFd;
 
 use super::{HearHeartbeats, Limits};
-use crate::claim::event::{bell, failed_to, wait_for};
+use crate::claim::event::{BootTimer, bell, failed_to, wait_for};
 use crate::claim::loss::{self, CONFIRM, Loss, WatchStart, WatchState};
 use crate::{error::Error, words};
 
@@ -94,7 +93,8 @@ impl Heartbeats {
     /// Begins with the lock that was just acquired. The guard comes back where the system has no thread or descriptor
     /// to give.
     pub fn of(held: Held, limits: Limits, events: WatchStart) -> Result<Self, Box<(Held, Error)>> {
-        let made = Shared::new().and_then(|shared| Ok((shared, Timer::new()?)));
+        let made = Shared::new()
+            .and_then(|shared| Ok((shared, BootTimer::new().map_err(|errno| failed_to(PREPARE, &errno.into()))?)));
         let (shared, timer) = match made {
             Ok(made) => made,
             Err(error) => return Err(Box::new((held, error))),
@@ -169,29 +169,11 @@ impl Heartbeats {
     }
 }
 
-/// Fires at a time of the clock that counts a suspend too.
-#[derive(Debug)]
-struct Timer(TimerFd);
-
-impl Timer {
-    fn new() -> Result<Self, Error> {
-        let timer = TimerFd::new(ClockId::CLOCK_BOOTTIME, TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK);
-        timer.map(Self).map_err(|errno| failed_to(PREPARE, &errno.into()))
-    }
-
-    fn fire_at(&self, time: Duration) {
-        // Zero would disarm it.
-        let time = time.max(Duration::from_nanos(1));
-        let at = Expiration::OneShot(TimeSpec::from_duration(time));
-        let _ = self.0.set(at, TimerSetTimeFlags::TFD_TIMER_ABSTIME);
-    }
-}
-
 struct Beating {
     held: Held,
     watch: WatchState,
     shared: Arc<Shared>,
-    timer: Timer,
+    timer: BootTimer,
     limits: Limits,
     /// The wall clock at the last attempt.
     wall: Duration,
@@ -217,8 +199,8 @@ impl Beating {
                 }
             }
             let limit = if is_lost { Duration::MAX } else { self.watch.left() };
-            self.timer.fire_at(due);
-            let timer = (!is_lost).then(|| self.timer.0.as_fd());
+            let _ = self.timer.fire_at(due);
+            let timer = (!is_lost).then(|| self.timer.as_fd());
             let watched = if is_lost { None } else { self.watch.fd() };
             let [stopped, _, woken] = wait_for([Some(self.shared.stop.as_fd()), timer, watched], limit);
             if stopped {

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use beadlock_checker::internal::facts::boottime;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
-use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
-use nix::{errno::Errno, sys::time::TimeSpec, unistd::read};
+use nix::{errno::Errno, unistd::read};
 
-use crate::{claim::event::wait_for, claim::lease::HearHeartbeats};
+use crate::claim::event::{BootTimer, wait_for};
+use crate::claim::lease::HearHeartbeats;
 
 /// A message: nanoseconds since boot. One write of so few bytes is never torn.
 const LENGTH: usize = 8;
@@ -48,7 +48,7 @@ pub(super) struct Heard {
     /// For how long there may be none; `None`: for ever.
     silence: Option<Duration>,
     /// Where there is none to be had the waits are short.
-    timer: Option<TimerFd>,
+    timer: Option<BootTimer>,
     /// So many reads in a row have failed.
     failures: u32,
 }
@@ -61,8 +61,7 @@ pub(super) enum Came {
 
 impl Heard {
     pub fn new(silence: Option<Duration>) -> Self {
-        let flags = TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK;
-        let timer = silence.and_then(|_| TimerFd::new(ClockId::CLOCK_BOOTTIME, flags).ok());
+        let timer = silence.and_then(|_| BootTimer::new().ok());
         Self { last: boottime(), silence, timer, failures: 0 }
     }
 
@@ -78,8 +77,7 @@ impl Heard {
     pub fn wait(&mut self, pipe: BorrowedFd<'_>, limit: Option<Duration>) -> Came {
         let mut limit = limit;
         if let Some(silence) = self.silence.filter(|_| !self.is_late()) {
-            let at = Expiration::OneShot(TimeSpec::from_duration(self.last + silence));
-            let set = |timer: &TimerFd| timer.set(at, TimerSetTimeFlags::TFD_TIMER_ABSTIME).is_ok();
+            let set = |timer: &BootTimer| timer.fire_at(self.last + silence).is_ok();
             if !self.timer.as_ref().is_some_and(set) {
                 limit = Some(limit.unwrap_or(SHORT).min(SHORT));
             }
