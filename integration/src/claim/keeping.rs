@@ -2,8 +2,7 @@
 //! time it is kept up too.
 
 use std::os::fd::{AsFd, BorrowedFd};
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
 use beadlock_checker::internal::{GateWatch, take::Held};
 
@@ -71,22 +70,16 @@ pub enum Guard<'k> {
     Beats(&'k Heartbeats, &'k Trail<'k>),
 }
 
-/// A loss, and what is to be said of it.
+/// A loss, what has happened, and why.
 #[derive(Debug)]
 pub struct LossReport {
     pub loss: Loss,
-    pub path: PathBuf,
-    pub id: String,
-    pub kept: Option<PathBuf>,
+    pub cause: String,
 }
 
 impl LossReport {
-    pub fn cause(&self) -> String {
-        self.loss.cause(&self.path, &self.id, self.kept.as_deref())
-    }
-
-    fn of(loss: Loss, path: &Path, id: &str, kept: Option<PathBuf>) -> Self {
-        Self { loss, path: path.to_owned(), id: id.to_owned(), kept }
+    fn of(loss: Loss, path: &Path, id: &str, kept: Option<&Path>) -> Self {
+        Self { cause: loss.cause(path, id, kept), loss }
     }
 }
 
@@ -129,7 +122,7 @@ impl Guard<'_> {
                 {
                     return None;
                 }
-                return Some(LossReport::of(loss, &lock.path(), lock.id(), lock.broken_as()));
+                return Some(LossReport::of(loss, &lock.path(), lock.id(), lock.broken_as().as_deref()));
             }
             Self::Gate(watch, dir) => {
                 let loss = woken.then(|| watch.loss()).flatten()?;
@@ -152,7 +145,9 @@ impl Guard<'_> {
                     }
                 }
                 HeartbeatEvent::Recovered => trail.talk().say("heartbeats succeed again"),
-                HeartbeatEvent::Lost(loss, kept) => told = Some(LossReport::of(loss, &beats.path, &beats.id, kept)),
+                HeartbeatEvent::Lost(loss, kept) => {
+                    told = Some(LossReport::of(loss, &beats.path, &beats.id, kept.as_deref()));
+                }
             }
         }
         told

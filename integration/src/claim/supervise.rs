@@ -244,7 +244,7 @@ impl Running {
 
     /// The lock is lost: nobody is kept away any more.
     fn lose(&self, claim: usize, told: LossReport, is_late: bool, came: &mut Came, talk: &Talk) {
-        let (cause, subject) = (told.cause(), told.loss.subject());
+        let (cause, subject) = (&told.cause, told.loss.subject());
         let grace = match &told.loss {
             // Before somebody else may have the lock.
             Loss::Overdue { left, .. } => self.kill_after.min(*left),

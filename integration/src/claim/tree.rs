@@ -162,20 +162,7 @@ impl Tree {
             Root::Command(_, token) => is_command(stat) || group == Some(stat.pgrp) || has_token(stat.pid, token),
         }
     }
-}
 
-fn has_token(pid: i32, token: &str) -> bool {
-    fs::read(format!("/proc/{pid}/environ")).is_ok_and(|environment| is_marked(&environment, token))
-}
-
-fn is_marked(environment: &[u8], token: &str) -> bool {
-    let tokens = environment
-        .split(|byte| *byte == 0)
-        .find_map(|entry| entry.strip_prefix(VARIABLE.as_bytes())?.strip_prefix(b"="));
-    tokens.is_some_and(|tokens| tokens.split(|byte| *byte == b':').any(|one| one == token.as_bytes()))
-}
-
-impl Tree {
     /// The living ones among our own children but the command `main`; those that have ended are reaped. `None` where
     /// the kernel does not list children.
     ///
@@ -217,6 +204,17 @@ impl Tree {
             }
         }
     }
+}
+
+fn has_token(pid: i32, token: &str) -> bool {
+    fs::read(format!("/proc/{pid}/environ")).is_ok_and(|environment| is_marked(&environment, token))
+}
+
+fn is_marked(environment: &[u8], token: &str) -> bool {
+    let tokens = environment
+        .split(|byte| *byte == 0)
+        .find_map(|entry| entry.strip_prefix(VARIABLE.as_bytes())?.strip_prefix(b"="));
+    tokens.is_some_and(|tokens| tokens.split(|byte| *byte == b':').any(|one| one == token.as_bytes()))
 }
 
 /// How often children that come anew are killed before there is a pause.

@@ -216,9 +216,7 @@ impl Stage<'_, '_> {
     ) -> Option<(usize, Loss)> {
         let talk = self.talk;
         let failed = |why: &str| talk.warn(&format!("the rollback failed: {why}; the lock is released all the same"));
-        if steps.rollback.is_none() {
-            return None;
-        }
+        steps.rollback.as_ref()?;
         let given = self.claims.first().map(|claim| claim.target().given.clone()).unwrap_or_default();
         talk.say(&format!("the command has failed, rolling back under the lock of {given}"));
         let pid = match steps.start_rollback(variables, step)? {
