@@ -1,4 +1,4 @@
-//! A wait that asks, again and again, whether it is to go on: for who has no descriptor that would tell.
+//! A wait that asks, again and again, whether it is to go on: for callers without a descriptor that would tell.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::{cell::OnceCell, fmt, time::Duration};

@@ -1,4 +1,4 @@
-//! Who looks after a wait, what a wait is for, and how it is stopped.
+//! What looks after a wait, what a wait is for, and how it is stopped.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::{fmt, path::Path, time::Duration};
@@ -30,7 +30,7 @@ pub trait Attendant {
     fn waiting(&mut self, _waited: &Waited<'_>) {}
     /// There can be no gate here: this claim does not wait for a running cycle.
     fn no_gate(&mut self, _why: &CheckerError) {}
-    /// What to do when the gate did not open in time, beside seeing to whoever has it.
+    /// What to do when the gate did not open in time, beside seeing to its holder.
     fn advice(&self) -> &'static str {
         "wait longer with --drain DUR"
     }
@@ -164,8 +164,7 @@ pub enum Waited<'a> {
         words: &'a str,
         left: Duration,
     },
-    /// Whoever has a file locked.
-    /// They are looked for only when it is said.
+    /// A process that has a file locked. The holders are looked for only when it is said.
     Kernel {
         file: &'a str,
         holders: &'a dyn fmt::Display,

@@ -1,5 +1,5 @@
-//! The loop of a claim: the gate, one attempt under it, and the wait for whoever is in the way
-//! (docs/design.md#the-drain, docs/design.md#waiting).
+//! The loop of a claim: the gate, one attempt under it, and the wait for the holder (docs/design.md#the-drain,
+//! docs/design.md#waiting).
 
 use std::time::Duration;
 

@@ -29,7 +29,7 @@ pub fn wait_for_each(fds: &[Option<BorrowedFd<'_>>], limit: Duration) -> Vec<boo
         limit.as_millis().saturating_add(u128::from(!limit.subsec_nanos().is_multiple_of(1_000_000))).min(3_600_000);
     let timeout = PollTimeout::try_from(u32::try_from(millis).unwrap_or(u32::MAX)).unwrap_or(PollTimeout::MAX);
     if let Err(errno) = poll(&mut polled, timeout) {
-        // EINTR is no event. Anything else must not become a spin.
+        // EINTR is not an event. Anything else must not become a spin.
         if errno != Errno::EINTR {
             sleep(limit.min(Duration::from_millis(50)));
         }

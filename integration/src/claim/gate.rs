@@ -1,7 +1,7 @@
 //! The gate with a bounded wait: the drain (docs/design.md#the-drain).
 //!
-//! The wait is spent blocked in flock(2), in a thread with its own open of the directory. Beside an agent that
-//! comes again at once, who polls may never see the gate free. A helper that gets it too late lets it go at once.
+//! The wait is spent blocked in flock(2), in a thread with its own open of the directory. Beside an agent that comes
+//! again at once, a poll may never see the gate free. A helper that gets it too late lets it go at once.
 
 use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
@@ -91,7 +91,7 @@ impl Helper {
     }
 }
 
-/// The gate did not open in time; `advice` is what to do beside seeing to whoever has it.
+/// The gate did not open in time; `advice` is what to do beside seeing to its holder.
 fn timed_out(dir: &Path, drain: Duration, advice: &str) -> Error {
     let path = escaped_path(dir);
     let limit = shown(drain);

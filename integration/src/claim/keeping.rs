@@ -36,7 +36,7 @@ impl Keeping {
         }
     }
 
-    /// Who tells of a loss.
+    /// What tells of a loss.
     pub fn guard<'k>(&'k self, trail: &'k Trail<'k>) -> Guard<'k> {
         match self {
             Self::Watched(held, events) => Guard::Watch(Watch::over(held, *events)),
@@ -60,7 +60,7 @@ impl Keeping {
     }
 }
 
-/// Who tells of the loss of a lock.
+/// What tells of the loss of a lock.
 #[derive(Debug)]
 pub enum Guard<'k> {
     Watch(Watch<'k>),

@@ -10,7 +10,7 @@ use super::{loss::CONFIRM, target::Target};
 use crate::error::{Code, Error};
 use crate::settings::environment::Environment;
 
-/// `$BEADLOCK_CYCLE` names this target: whoever started this is a cycle of it.
+/// `$BEADLOCK_CYCLE` names this target: this runs in a cycle of it.
 pub fn is_inside_a_cycle(target: &Target, environment: &Environment) -> bool {
     let number = |path: &Path| fs::metadata(path).map(|meta| (meta.dev(), meta.ino())).ok();
     let cycle = environment.get("BEADLOCK_CYCLE").and_then(|cycle| number(Path::new(cycle)));
@@ -101,7 +101,7 @@ pub fn outer_of<'i>(id: &'i str, target: &Target, environment: &Environment) -> 
 }
 
 /// The ids of all the `hold`s that this runs in. Without the innermost one's, or with another in its place, the list of
-/// them is not heeded: who takes that away wants to be outside.
+/// them is not heeded: a process that takes that away wants to be outside.
 pub fn holds(environment: &Environment) -> impl Iterator<Item = &str> {
     let value = |name| environment.get(name).and_then(OsStr::to_str).unwrap_or_default();
     let (all, innermost) = (value("BEADLOCK_HELD_IDS"), value("BEADLOCK_HELD_ID"));

@@ -40,14 +40,14 @@ pub struct Patience<'a> {
 }
 
 impl<'a> Patience<'a> {
-    /// With `wait` for a holder, and `drain` for whoever changes the lock.
+    /// With `wait` for a holder, and `drain` for others that change the lock.
     pub fn new(target: &'a Target, wait: Wait, drain: Duration, options: Options) -> Self {
         let (begun, end) = (Instant::now(), None);
         let (holder, unreadable, changing) = (None, None, None);
         Self { target, wait, drain, options, begun, end, holder, unreadable, changing }
     }
 
-    /// Of somebody who wants to see it free and claims nothing: one clock for everything, from now on.
+    /// Of a command that waits until it is free and claims nothing: one clock for everything, from now on.
     pub fn to_see_it_free(target: &'a Target, wait: Wait, options: Options) -> Self {
         let limit = wait.limit();
         Self { end: Some(Deadline::after(limit)), ..Self::new(target, wait, limit, options) }
@@ -255,8 +255,8 @@ fn not_checked(target: &Target, reason: Reason, detail: &str) -> Error {
     of_lock(code, message, target)
 }
 
-/// How to look at a lock that cannot be understood, and how to be rid of it. What cannot be read may block whoever
-/// tries, as a FIFO does.
+/// How to look at a lock that cannot be understood, and how to be rid of it. What cannot be read may block the reader,
+/// as a FIFO does.
 fn to_look_at(reason: Reason, target: &Target) -> String {
     let look = match reason {
         Reason::Unreadable => to_type("ls -la {}", &[Part::Path(&target.path())]),

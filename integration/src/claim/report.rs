@@ -31,7 +31,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// As the envelope's `data`; null where no claim came to stand, lest its holder be taken for who holds the lock.
+    /// As the envelope's `data`; null where no claim came to stand, lest its holder be taken for the lock's.
     pub fn json(&self) -> Value {
         let Some((target, path)) = self.target.as_ref().filter(|_| self.waited.is_some()) else {
             return Value::Null;

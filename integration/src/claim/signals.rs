@@ -1,4 +1,4 @@
-//! Signals, as they come: read from a descriptor, with who sent them (docs/design.md#signals).
+//! Signals, as they come: read from a descriptor, with their senders (docs/design.md#signals).
 
 use std::fs;
 use std::os::fd::{AsFd, BorrowedFd};

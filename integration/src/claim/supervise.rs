@@ -19,8 +19,8 @@ use super::{event::wait_for_each, loss::Loss};
 use crate::error::{End, Exit};
 use crate::{output::talk::Talk, settings::OnLoss, settings::wait::Deadline};
 
-/// How often the tree is looked at again while its end is waited for. The net only: whoever is the last of it is our
-/// child by then, and so its end reaches us as SIGCHLD.
+/// How often the tree is looked at again while its end is waited for. The net only: the last process of the tree is our
+/// child by then, and its end reaches us as SIGCHLD.
 const NET: Duration = Duration::from_secs(5);
 /// After KILL its end is near. A process that may not be killed is asked ever more seldom, up to
 /// [`KILL_AGAIN_AT_MOST`].
@@ -151,7 +151,7 @@ impl Running {
 
     /// A signal of the terminal has ended the command unless it has lived on for `--kill-after` since: then it has
     /// survived it, as a shell or an interpreter does, and ends later for reasons of its own. Its exit code tells
-    /// nothing: who tidies up after a Ctrl-C may well end with 0.
+    /// nothing: a command that tidies up after a Ctrl-C may well end with 0.
     fn was_ended_by_a_signal(&self, came: &mut Came) -> bool {
         let ended = *came.ended.get_or_insert_with(Instant::now);
         let is_near = |signal: Instant| ended.saturating_duration_since(signal) <= self.kill_after;
@@ -179,7 +179,7 @@ impl Running {
     pub fn receive(&self, received: Received, has_ended: bool, is_late: bool, came: &mut Came) {
         let Received { signal, from_terminal } = received;
         if signal == Signal::SIGCHLD {
-            // Who is to end within a grace must not take us with it: nobody would see the grace's end.
+            // A command that is to end within a grace must not stop us: nobody would see the grace's end.
             if !is_late && came.deadline.is_none() {
                 self.stop_with_the_command();
             }
@@ -201,7 +201,7 @@ impl Running {
     }
 
     /// A command that stops itself alone, without the terminal: the shell whose job we are would never see it, and keep
-    /// the terminal with us. Only where there is such a shell: who is not its job would be made to go on by nobody.
+    /// the terminal with us. Only where there is such a shell: without one nobody would continue us.
     fn stop_with_the_command(&self) {
         let is_stopped_alone = || {
             // Time for a Ctrl-Z to stop us too, and for an `fg` to make the command go on too.
@@ -212,7 +212,7 @@ impl Running {
         };
         if is_a_shells_job() && self.is_in_our_session() && is_stopped_alone() {
             let _ = raise(Signal::SIGSTOP);
-            // Who made us go on means the command too, whether or not the whole group has heard it.
+            // The process that continued us means the command too, whether or not the whole group has heard it.
             let _ = kill(Pid::from_raw(self.pid), Signal::SIGCONT);
         }
     }
@@ -256,13 +256,13 @@ impl Running {
         match self.on_loss {
             OnLoss::Kill => {
                 came.passed_on = true;
-                // First: who reads the words may have stopped reading.
+                // First: the reader of the words may have stopped reading.
                 let deadline = if grace.is_zero() {
                     self.end_tree(&[Signal::SIGKILL]);
                     came.killed = Some(KILL_AGAIN);
                     Deadline::after(KILL_AGAIN)
                 } else {
-                    // Who stands still has to go on to end.
+                    // A stopped process must go on to end.
                     self.end_tree(&[Signal::SIGTERM, Signal::SIGCONT]);
                     Deadline::after(grace)
                 };
@@ -303,7 +303,7 @@ impl Running {
         if tree::ending(self.pid).is_some() {
             self.tree.kill_orphans(self.pid);
         }
-        // Who is killed for the first time ends soon; who is asked again and again may not be killed at all.
+        // What is killed for the first time ends soon; what is asked again and again may not be killed at all.
         let numbers: Vec<(i32, u64)> = left.iter().map(|stat| (stat.pid, stat.start_ticks)).collect();
         let is_the_same = std::mem::replace(&mut came.asked, numbers.clone()) == numbers;
         let longer = |pause: Duration| (pause * 2).min(KILL_AGAIN_AT_MOST);
@@ -313,8 +313,8 @@ impl Running {
     }
 }
 
-/// Whoever started us is a shell with job control, which gives each of its jobs a group: whether we lead ours or are in
-/// the middle of a pipe.
+/// Our parent is a shell with job control, which gives each of its jobs a group: whether we lead ours or are in the
+/// middle of a pipe.
 fn is_a_shells_job() -> bool {
     let parent = Some(getppid());
     getsid(parent) == getsid(None) && getpgid(parent).is_ok_and(|group| group != getpgrp())

@@ -115,7 +115,8 @@ impl Tree {
         self.living_with(all, &[])
     }
 
-    /// The same, and those of `known` that live and what they have started: orphans do not fall to who is no subreaper.
+    /// The same, and those of `known` that live and what they have started: orphans do not fall to a process that is
+    /// not a subreaper.
     pub fn living_with(&self, mut all: Vec<Stat>, known: &[Stat]) -> Vec<Stat> {
         if !proc_is_ours() {
             return Vec::new();
@@ -167,7 +168,7 @@ impl Tree {
     /// the kernel does not list children.
     ///
     /// None of them means that nothing of the tree lives, also when its members end and are born faster than one scan
-    /// of all processes takes: whoever lives is our child or below one, and a child that has ended stays in the list,
+    /// of all processes takes: each that lives is our child or below one, and a child that has ended stays in the list,
     /// in front of the children that fell to us by its end, until it is reaped here.
     pub fn orphans(&self, main: i32) -> Option<Vec<Stat>> {
         loop {
@@ -239,7 +240,8 @@ fn has_ended(pid: i32) -> bool {
     is_dead_zombie(pid).unwrap_or_else(|| Stat::read(pid).is_none())
 }
 
-/// Sends a signal to each, unless its PID is another process by now. Answers whom we were not permitted to signal.
+/// Sends a signal to each, unless its PID is another process by now. Answers those that we were not permitted to
+/// signal.
 pub fn signal(tree: &[Stat], signal: Signal) -> Vec<Stat> {
     let is_still = |stat: &&Stat| Stat::read(stat.pid).is_some_and(|now| now.start_ticks == stat.start_ticks);
     let refused = |stat: &&Stat| kill(Pid::from_raw(stat.pid), signal) == Err(Errno::EPERM);

@@ -74,7 +74,8 @@ fn first_line(path: &Path) -> Option<String> {
 }
 
 /// Where the command says which step has failed: the file that the caller has named, which stays; else one that is not
-/// there, by a name that nobody can guess, which only who has something to say makes. Dropped, that one is removed.
+/// there, by a name that nobody can guess, which only a command that has something to say makes. Dropped, that one is
+/// removed.
 #[derive(Debug)]
 struct ResultFile {
     path: PathBuf,

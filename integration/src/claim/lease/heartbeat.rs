@@ -7,7 +7,7 @@
 //! which the others judge, has the same effect.
 //!
 //! What fails is tried again after an eighth of the TTL, or an interval where that is less, so that the third failure
-//! in a row comes before the lock is stale; who can refresh it no more has lost it a little before it is
+//! in a row comes before the lock is stale; a holder that cannot refresh it any more has lost it a little before that
 //! ([`Limits`]).
 
 use std::os::fd::{AsFd, BorrowedFd};
@@ -216,7 +216,7 @@ impl Beating {
 
     fn lose(&self, loss: Loss, is_final: bool) {
         if is_final {
-            // Who is asked to end must be able to.
+            // What is asked to end must be able to.
             self.shared.state().pulse.iter_mut().for_each(|pulse| pulse.over());
         }
         let kept = self.held.broken_as();

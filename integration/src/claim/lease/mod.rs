@@ -34,7 +34,8 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// What is left until it is stale after so long without one: none, where whoever should have begun one was stopped.
+    /// What is left until it is stale after so long without one: none, where the process that should have begun one was
+    /// stopped.
     pub fn left(&self, silent: Duration) -> Duration {
         (self.give_up + self.rest).saturating_sub(silent)
     }

@@ -142,7 +142,7 @@ impl FileLock {
         if !file.is_writable() {
             return match self.held {
                 Held::There(_) => Err(turn::not_writable(&self.target)),
-                // Nobody who is nested here can take turns either.
+                // What is nested here cannot take turns either.
                 Held::Here(..) => Ok(Turn { _file: None, _thread: thread }),
             };
         }
@@ -211,8 +211,8 @@ fn id((device, inode): Inode, pid: i32) -> LockId {
     LockId { device, inode, pid }
 }
 
-/// Takes the lock, waiting for whoever has it; `environment` tells of an outer hold, `None`: that of this process.
-/// Fails as [`Locking::acquire`]; or the attendant has stopped it.
+/// Takes the lock, waiting for its holder; `environment` tells of an outer hold, `None`: that of this process. Fails as
+/// [`Locking::acquire`]; or the attendant has stopped it.
 pub fn take(
     target: &FileTarget,
     mode: Mode,

@@ -31,7 +31,7 @@ impl Standstill {
         }
         let mut is_complete = true;
         for stat in tree() {
-            // Who stands still by itself is none of ours until it goes on.
+            // A process that others have stopped is theirs until it goes on.
             if !stands_still(&stat) && self.stopped.insert((stat.pid, stat.start_ticks)) {
                 let _ = kill(Pid::from_raw(stat.pid), Signal::SIGSTOP);
                 is_complete = false;
