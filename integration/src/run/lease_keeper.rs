@@ -223,13 +223,13 @@ fn adopt_record(target: &Target, id: &str) -> Option<Held> {
 fn keep_record(mut vigil: Vigil, held: Held, target: &Target, trail: &Trail<'_>) -> Option<Exit> {
     let lease = target.protocol.lease(&held);
     let keeping = Keeping::begin(held, lease, WatchStart::AtOnce).ok()?;
-    let kept = vigil.keep(keeping.guard(trail));
+    let (lost, why) = vigil.keep(keeping.guard(trail));
     let held = keeping.end()?;
     // The process that released or broke it has written that down.
-    if matches!(kept, Kept::Lost(Loss::Released)) || held.broken_as().is_some() {
+    if matches!(lost, Some(Loss::Released)) || held.broken_as().is_some() {
         return Some(Exit::Done);
     }
-    let (talk, (lost, why)) = (trail.talk(), kept.end());
+    let talk = trail.talk();
     let leaving = Leaving { target, patience: LAST_PATIENCE, trail, failure_step: None };
     match leaving.end(held, lost, why, &mut Attending::wait_of(&mut vigil.signals, talk, None)) {
         Left::Lost(_) => Some(Exit::Lost),
@@ -238,22 +238,8 @@ fn keep_record(mut vigil: Vigil, held: Held, target: &Target, trail: &Trail<'_>)
 }
 
 fn keep_kernel(mut vigil: Vigil, lock: Box<dyn KernelLock>, trail: &Trail<'_>) -> Exit {
-    let (lost, why) = vigil.keep(lock.guard()).end();
+    let (lost, why) = vigil.keep(lock.guard());
     if lock.end(lost, why, trail).is_some() { Exit::Lost } else { Exit::Done }
-}
-
-enum Kept {
-    Until(Why),
-    Lost(Loss),
-}
-
-impl Kept {
-    fn end(self) -> (Option<Loss>, Why) {
-        match self {
-            Self::Until(why) => (None, why),
-            Self::Lost(loss) => (Some(loss), Why::KEEPER_SIGNAL),
-        }
-    }
 }
 
 /// What a keeper waits for beside a loss.
@@ -267,7 +253,7 @@ struct Vigil {
 
 impl Vigil {
     /// Says that the claim is kept, and keeps it until there is a reason to end it, or it has ended.
-    fn keep(&mut self, mut guard: Guard<'_>) -> Kept {
+    fn keep(&mut self, mut guard: Guard<'_>) -> (Option<Loss>, Why) {
         // Our caller is waiting for this: by now nothing is missed, and what ends it does not end us. An error: it has
         // ended, which the other pipe says as well.
         let _ = self.ready.take().map(|mut ready| ready.write_all(b"."));
@@ -280,26 +266,26 @@ impl Vigil {
             if let Some(told) = guard.look(woken)
                 && !matches!(told.loss, Loss::Overdue { .. })
             {
-                return Kept::Lost(told.loss);
+                return (Some(told.loss), Why::KEEPER_SIGNAL);
             }
             // Also by another look: the process may have ended before its end could be waited for.
             if ended || self.subject.is_some_and(KnownProcess::has_ended) {
-                return Kept::Until(Why::PROCESS_ENDED);
+                return (None, Why::PROCESS_ENDED);
             }
             while let Some(received) = self.signals.next() {
                 if matches!(received.signal, Signal::SIGTERM | Signal::SIGINT | Signal::SIGQUIT) {
-                    return Kept::Until(Why::KEEPER_SIGNAL);
+                    return (None, Why::KEEPER_SIGNAL);
                 }
             }
             if told {
                 match read(&stdin, &mut [0]) {
                     Ok(1) if let_stdin_go().is_ok() => is_known = true,
                     Err(Errno::EINTR) => {}
-                    _ => return Kept::Until(Why::NOT_HANDED_OVER),
+                    _ => return (None, Why::NOT_HANDED_OVER),
                 }
             }
             if self.deadline.is_over() {
-                return Kept::Until(Why::MAX_HOLD);
+                return (None, Why::MAX_HOLD);
             }
             let net = if self.subject.is_some() && end.is_none() { NO_PIDFD } else { Duration::MAX };
             let limit = guard.left().min(self.deadline.left()).min(net);

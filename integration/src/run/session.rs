@@ -77,15 +77,14 @@ impl Session<'_> {
         stage.obtain(&running)?;
         let watchdog = stage.begin(&mut running, &token)?;
         let reminders = stage.announce(pid, self.environment);
-        let ended = stage.supervise(&mut running, waiting, self.steps.as_ref(), &variables)?;
-        let (lost, step) = (ended.lost, ended.step);
-        let why = Why::ended(ended.ending);
-        let lost = stage.end(lost, why, step.as_deref());
+        let (ended, step) = stage.supervise(&mut running, waiting, self.steps.as_ref(), &variables)?;
+        let (end, why) = (ended.end(), Why::ended(ended.ending));
+        let lost = stage.end(ended.lost, why, step.as_deref());
         // The command's tree was to be ended with us for as long as a claim stood.
         drop(watchdog);
         drop(child);
         reminders.into_iter().for_each(|reminder| reminder.finish(self.talk));
-        Ok(Finished { end: ended.end, lost })
+        Ok(Finished { end, lost })
     }
 }
 
@@ -102,13 +101,6 @@ struct Stage<'s, 'c> {
     talk: &'s Talk,
     signals: &'s mut Signals,
     report: &'s mut Report,
-}
-
-struct Worked {
-    ending: Ending,
-    end: End,
-    lost: Option<(usize, Loss)>,
-    step: Option<String>,
 }
 
 impl Stage<'_, '_> {
@@ -173,14 +165,15 @@ impl Stage<'_, '_> {
         reminders
     }
 
-    /// From the command's start to the end of all that has to end with it, and of the rollback after a failure.
+    /// From the command's start to the end of all that has to end with it, and of the rollback after a failure. Returns
+    /// the failed step as well.
     fn supervise(
         &mut self,
         running: &mut Running,
         waiting: Waiting,
         steps: Option<&Steps>,
         variables: &[(std::ffi::OsString, std::ffi::OsString)],
-    ) -> Result<Worked, Stopped> {
+    ) -> Result<(Ended, Option<String>), Stopped> {
         let guards = guards(self.claims);
         let started = waiting.go();
         let supervised =
@@ -202,8 +195,7 @@ impl Stage<'_, '_> {
         if let (false, Some(claim)) = (ended.left.is_empty(), self.claims.first()) {
             self.talk.warn(&claim.left_behind(&tree::names(&ended.left)));
         }
-        let (end, Ended { ending, lost, .. }) = (ended.end(), ended);
-        Ok(Worked { ending, end, lost, step })
+        Ok((ended, step))
     }
 
     /// Runs the rollback, still under the claims; its failure is a warning. The answer is a loss meanwhile.

@@ -34,15 +34,27 @@ impl Protocol for LockAtPath {
     }
 
     fn not_a_lock(&self, look: &Look, target: &Target) -> Option<NotALock> {
-        not_a_lock(&target.typed, look)
+        let is_large = || look.on_disk.is_some_and(|file| file.kind == FileKind::File && file.size > LONGEST_LOCK_FILE);
+        let is_data = look.content == Some(Content::Data) || is_large();
+        if !is_data || !matches!(look.verdict, Verdict::Unreadable(_)) {
+            return None;
+        }
+        let mut beside = prefixed(Scheme::Lock.prefix(), &target.typed);
+        beside.push(".lock");
+        let meant = [prefixed(Scheme::File.prefix(), &target.typed), beside];
+        let [file, lock] = meant.each_ref().map(|name| quoted(name));
+        let words = format!("{} is not a lock file; did you mean {file} or {lock}?", escaped_path(&target.typed));
+        Some(NotALock { words, meant })
     }
 
     fn why_empty(&self, look: &Look) -> Option<&'static str> {
-        why_empty(look)
+        let why = "flock(1) leaves such files, and so do tools that lock by creating a file";
+        (look.content == Some(Content::Empty)).then_some(why)
     }
 
+    /// Neither its name nor its content says that it is a lock.
     fn may_be_data(&self, look: &Look) -> bool {
-        may_be_data(look)
+        !matches!(look.content, Some(Content::Empty | Content::Record))
     }
 
     fn explain(&self, seen: &Inspected<'_>) -> Option<Explained> {
@@ -67,28 +79,4 @@ impl Folder for LockAtPath {
 
 pub fn target(path: &Path, cwd: &Path) -> Result<Target, NoDatabase> {
     Ok(Target::at_path(&LockAtPath, Place::of_lock(path, cwd)?, path))
-}
-
-fn not_a_lock(path: &Path, look: &Look) -> Option<NotALock> {
-    let is_large = || look.on_disk.is_some_and(|file| file.kind == FileKind::File && file.size > LONGEST_LOCK_FILE);
-    let is_data = look.content == Some(Content::Data) || is_large();
-    if !is_data || !matches!(look.verdict, Verdict::Unreadable(_)) {
-        return None;
-    }
-    let mut beside = prefixed(Scheme::Lock.prefix(), path);
-    beside.push(".lock");
-    let meant = [prefixed(Scheme::File.prefix(), path), beside];
-    let [file, lock] = meant.each_ref().map(|name| quoted(name));
-    let words = format!("{} is not a lock file; did you mean {file} or {lock}?", escaped_path(path));
-    Some(NotALock { words, meant })
-}
-
-fn why_empty(look: &Look) -> Option<&'static str> {
-    let why = "flock(1) leaves such files, and so do tools that lock by creating a file";
-    (look.content == Some(Content::Empty)).then_some(why)
-}
-
-/// Neither its name nor its content says that it is a lock.
-fn may_be_data(look: &Look) -> bool {
-    !matches!(look.content, Some(Content::Empty | Content::Record))
 }

@@ -18,7 +18,11 @@ pub fn intended(target: Target, typed: &MemoryArgs, environment: &Environment) -
     let (session, operation) = (typed.session(environment)?, typed.operation().to_owned());
     match typed.create {
         true => make(&target)?,
-        false if target.is_nowhere() => return Err(nowhere(&target)),
+        false if target.is_nowhere() => {
+            let given = &target.given;
+            let message = format!("the directory of {given} does not exist; name another, or make it: --create");
+            return Err(Error::new(Code::NoTarget, message));
+        }
         false => {}
     }
     Ok(Intended::Claim(target.into(), words(session, operation)))
@@ -30,11 +34,6 @@ pub fn words(session: String, operation: String) -> ClaimWords {
         Ok(memory::Record::of_claim((pid, mark), (session, &operation), now(), host).into())
     });
     ClaimWords { holder: Some(session), ..words }
-}
-
-fn nowhere(target: &Target) -> Error {
-    let message = format!("the directory of {} does not exist; name another, or make it: --create", target.given);
-    Error::new(Code::NoTarget, message)
 }
 
 pub fn make(target: &Target) -> Result<(), Error> {

@@ -17,8 +17,7 @@ use crate::{claim::target::Target, error::Error, output::talk::Talk};
 
 /// `--lock-dir`, else `$BEADLOCK_LOCK_DIR`, else the document's. Absolute, and without links where it is there.
 pub fn of(environment: &Environment) -> PathBuf {
-    let named = environment.get(LOCK_DIR).map_or(Path::new(DEFAULT_DIR), Path::new);
-    let absolute = environment.of_database().cwd.join(named);
+    let absolute = unresolved(environment);
     fs::canonicalize(&absolute).unwrap_or(absolute)
 }
 
