@@ -187,17 +187,13 @@ impl Running {
         }
         came.interrupted |= signal == Signal::SIGINT;
         // A command that has left our group, as by setsid, does not have what the terminal sent to the group.
-        if from_terminal && self.is_in_our_group() {
+        if from_terminal && getpgid(Some(Pid::from_raw(self.pid))) == Ok(getpgrp()) {
             came.from_terminal = Some(Instant::now());
         } else {
             came.passed_on = true;
             self.pass_on(signal, has_ended);
             came.deadline.get_or_insert_with(|| Deadline::after(self.kill_after));
         }
-    }
-
-    fn is_in_our_group(&self) -> bool {
-        getpgid(Some(Pid::from_raw(self.pid))) == Ok(getpgrp())
     }
 
     /// A command that stops itself alone, without the terminal: the shell whose job we are would never see it, and keep
@@ -210,16 +206,13 @@ impl Running {
                 self.is_stopped()
             }
         };
-        if is_a_shells_job() && self.is_in_our_session() && is_stopped_alone() {
+        // An interactive shell as the command has a group of its own there.
+        let is_in_our_session = getsid(Some(Pid::from_raw(self.pid))) == getsid(None);
+        if is_a_shells_job() && is_in_our_session && is_stopped_alone() {
             let _ = raise(Signal::SIGSTOP);
             // The process that continued us means the command too, whether or not the whole group has heard it.
             let _ = kill(Pid::from_raw(self.pid), Signal::SIGCONT);
         }
-    }
-
-    /// An interactive shell as the command has a group of its own there.
-    fn is_in_our_session(&self) -> bool {
-        getsid(Some(Pid::from_raw(self.pid))) == getsid(None)
     }
 
     fn is_stopped(&self) -> bool {

@@ -33,7 +33,10 @@ impl Explanation {
     pub fn on(machine: &Machine, look: &Look, target: &Target, options: &Options) -> Self {
         let now = facts::now();
         let gate = Shut::of(machine.gates(), target.dir());
-        let explained = by_record(machine, (look, target, options, now), &gate);
+        let explained = look.record.as_ref().zip(look.facts.as_ref()).and_then(|(record, facts)| {
+            let is_gate_shut = gate.is_shut();
+            target.protocol.explain(&Inspected { look, record, facts, target, machine, options, now, is_gate_shut })
+        });
         let Explained { situation, why, next, facts, holder_is } = explained.unwrap_or_else(|| {
             let data = target.protocol.not_a_lock(look, target);
             let situation = Situation::of(look, data.as_ref(), now);
@@ -67,16 +70,6 @@ impl Explanation {
     pub fn json(&self) -> Value {
         json(&self.facts)
     }
-}
-
-fn by_record(
-    machine: &Machine,
-    (look, target, options, now): (&Look, &Target, &Options, StartedAt),
-    gate: &Shut,
-) -> Option<Explained> {
-    let (record, facts) = look.record.as_ref().zip(look.facts.as_ref())?;
-    let is_gate_shut = gate.is_shut();
-    target.protocol.explain(&Inspected { look, record, facts, target, machine, options, now, is_gate_shut })
 }
 
 pub fn lines(facts: &[Fact]) -> Vec<String> {

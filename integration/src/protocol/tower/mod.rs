@@ -29,8 +29,6 @@ use crate::settings::environment::{Environment, LOCK_DIR};
 use crate::words::{Part, to_type};
 use crate::{claim::lease::Limits, claim::target::Target, error::Error, output::talk::Talk, settings::wait::Wait};
 
-pub const PREFIX: &str = "tower:";
-
 #[derive(Debug)]
 pub struct Tower;
 
