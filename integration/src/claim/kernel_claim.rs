@@ -53,11 +53,11 @@ impl SessionClaim for KernelClaim<'_> {
     }
 
     fn id(&self) -> Option<String> {
-        Some(self.lock.as_ref().map_or_else(|| self.id.clone(), |lock| lock.id()))
+        Some(self.id.clone())
     }
 
     fn is_nested(&self) -> bool {
-        self.lock.as_ref().map_or(self.is_nested, |lock| lock.is_nested())
+        self.is_nested
     }
 
     fn variables(&self) -> Vec<(&'static str, OsString)> {
@@ -75,11 +75,12 @@ impl SessionClaim for KernelClaim<'_> {
     fn obtain(&mut self, _child: CommandProcess<'_>, attending: &mut Attending<'_>) -> Result<(), Stopped> {
         let Self { target, kernel, mode, wait, trail, environment, .. } = self;
         let lock = kernel.take(target, *mode, *wait, environment, attending, trail)?;
-        let (given, id) = (&target.given, lock.id());
-        if lock.is_nested() {
+        (self.id, self.is_nested) = (lock.id(), lock.is_nested());
+        if self.is_nested {
+            let (given, id) = (&target.given, &self.id);
             trail.talk().say_more(&format!("{given} is held by an outer claim ({id}); running under it"));
         } else {
-            lock.acquired(&id, trail);
+            lock.acquired(&self.id, trail);
         }
         self.lock = Some(lock);
         Ok(())
