@@ -1,23 +1,18 @@
-//! A wait that asks, again and again, whether it is to go on: for who has no descriptor that would tell.
+//! A wait that asks, again and again, whether it is to go on: for callers without a descriptor that would tell.
 
-use std::cell::OnceCell;
-use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::time::Duration;
+use std::{cell::OnceCell, fmt, time::Duration};
 
-use beadlock_checker::Error as CheckerError;
-use nix::sys::signal::Signal;
-use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
+use nix::{sys::signal::Signal, sys::time::TimeSpec};
 
-use super::attendant::{Attendant, Stopped, Waited};
+use super::attendant::{Attendant, Stopped};
 
 /// How often it asks.
 const EVERY: Duration = Duration::from_millis(50);
 
 /// Asks every 50 ms. It stops the wait as SIGINT would. Where the system has no clock to give it does not ask.
 pub struct Asking<'a> {
-    /// Made when there is a wait.
     clock: OnceCell<Option<TimerFd>>,
     is_over: &'a mut dyn FnMut() -> bool,
 }
@@ -48,10 +43,6 @@ impl Attendant for Asking<'_> {
         }
         (self.is_over)().then_some(Stopped::Signalled(Signal::SIGINT))
     }
-
-    fn waiting(&mut self, _: &Waited<'_>) {}
-
-    fn no_gate(&mut self, _: &CheckerError) {}
 }
 
 impl fmt::Debug for Asking<'_> {

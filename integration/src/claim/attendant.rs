@@ -1,57 +1,44 @@
-//! Who looks after a wait, what a wait is for, and how it is stopped.
+//! What looks after a wait, what a wait is for, and how it is stopped.
 
-use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::path::Path;
-use std::time::Duration;
+use std::{fmt, path::Path, time::Duration};
 
 use beadlock_checker::Error as CheckerError;
-use beadlock_checker::internal::Look;
-use beadlock_checker::internal::duration::shown;
-use beadlock_checker::internal::escape::escaped_path;
+use beadlock_checker::internal::{Look, duration::shown, escape::escaped_path};
 use nix::sys::signal::Signal;
 
-use super::signals::Signals;
-use super::target::Target;
-use super::tree;
+use super::{signals::Signals, target::Target, tree};
 use crate::error::{Code, End, Error, Exit, Replaced};
-use crate::output::talk::Talk;
-use crate::words;
+use crate::{output::talk::Talk, words};
 
 /// After this long a wait says whom it waits for.
 pub const NOTICE_AFTER: Duration = Duration::from_millis(400);
 /// How often what is said is brought up to date.
 pub const TICK: Duration = Duration::from_secs(1);
 
-/// Who looks after a wait: hears what it waits for, and may stop it by a signal.
+/// Looks after a wait: hears what it waits for, and may stop it by a signal.
 pub trait Attendant {
     /// Readable when there is something for [`Attendant::stopped`].
-    fn signals(&self) -> Option<BorrowedFd<'_>>;
+    fn signals(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
     /// What has arrived, when it ends the wait.
-    fn stopped(&mut self) -> Option<Stopped>;
+    fn stopped(&mut self) -> Option<Stopped> {
+        None
+    }
     /// The wait has lasted a while; called again every second.
-    fn waiting(&mut self, waited: &Waited<'_>);
+    fn waiting(&mut self, _waited: &Waited<'_>) {}
     /// There can be no gate here: this claim does not wait for a running cycle.
-    fn no_gate(&mut self, why: &CheckerError);
-    /// What to do when the gate did not open in time, beside seeing to whoever has it.
+    fn no_gate(&mut self, _why: &CheckerError) {}
+    /// What to do when the gate did not open in time, beside seeing to its holder.
     fn advice(&self) -> &'static str {
         "wait longer with --drain DUR"
     }
 }
 
-/// Nobody looks after it.
 pub struct Unattended;
 
-impl Attendant for Unattended {
-    fn signals(&self) -> Option<BorrowedFd<'_>> {
-        None
-    }
-    fn stopped(&mut self) -> Option<Stopped> {
-        None
-    }
-    fn waiting(&mut self, _: &Waited<'_>) {}
-    fn no_gate(&mut self, _: &CheckerError) {}
-}
+impl Attendant for Unattended {}
 
 /// Looks after the wait: tells the user, hears signals, and notices the end of the process that is to be.
 #[derive(Debug)]
@@ -118,9 +105,7 @@ impl Attendant for Attending<'_> {
 /// Why there is no claim.
 #[derive(Debug)]
 pub enum Stopped {
-    /// It failed, or its wait ran out.
     Failed(Error),
-    /// A signal ended the wait.
     Signalled(Signal),
 }
 
@@ -162,19 +147,33 @@ impl From<CheckerError> for Stopped {
 
 /// What a wait is for.
 pub enum Waited<'a> {
-    /// A running cycle.
-    Gate { dir: &'a Path, since: Duration, left: Duration },
-    /// Another claim.
-    Holder { target: &'a Target, look: &'a Look, since: Duration, left: Duration },
+    Gate {
+        dir: &'a Path,
+        since: Duration,
+        left: Duration,
+    },
+    Holder {
+        target: &'a Target,
+        look: &'a Look,
+        since: Duration,
+        left: Duration,
+    },
     /// A lock that cannot be understood, or that somebody is changing.
-    Unsettled { path: &'a Path, words: &'a str, left: Duration },
-    /// Whoever has a file locked.
-    /// They are looked for only when it is said.
-    Kernel { file: &'a str, holders: &'a dyn fmt::Display, since: Duration, left: Duration },
+    Unsettled {
+        path: &'a Path,
+        words: &'a str,
+        left: Duration,
+    },
+    /// A process that has a file locked. The holders are looked for only when it is said.
+    Kernel {
+        file: &'a str,
+        holders: &'a dyn fmt::Display,
+        since: Duration,
+        left: Duration,
+    },
 }
 
 impl Waited<'_> {
-    /// What it is for, in a word.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Gate { .. } => "gate",

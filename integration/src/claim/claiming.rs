@@ -1,36 +1,25 @@
-//! The loop of a claim: the gate, one attempt under it, and the wait for whoever is in the way
-//! (docs/design.md#the-drain, docs/design.md#waiting).
+//! The loop of a claim: the gate, one attempt under it, and the wait for the holder (docs/design.md#the-drain,
+//! docs/design.md#waiting).
 
 use std::time::Duration;
 
-use beadlock_checker::internal::Gate;
-use beadlock_checker::internal::dialect::Record;
 use beadlock_checker::internal::take::{self, Attempt, Held, Site};
+use beadlock_checker::internal::{Gate, dialect::Record};
 use beadlock_checker::{Options, Removed};
 
 use super::attendant::{Attendant, Stopped};
-use super::gate;
-use super::patience::Patience;
-use super::protocol::MakeRecord;
-use super::target::Target;
-use crate::error::Error;
-use crate::output::talk::Talk;
-use crate::output::trail::Trail;
-use crate::settings::wait::Wait;
+use super::{gate, patience::Patience, protocol::MakeRecord, target::Target};
+use crate::{error::Error, output::trail::Trail, settings::wait::Wait};
 
-/// One claim, and how patient it is.
 pub struct Claiming<'a> {
-    /// The target.
     pub target: &'a Target,
     /// The process that the record names.
     pub pid: u32,
-    /// Makes its record.
     pub says: &'a MakeRecord<'a>,
     /// For how long a holder is waited for.
     pub wait: Wait,
     /// For how long the gate is waited for.
     pub drain: Duration,
-    /// What counts as dead.
     pub options: Options,
 }
 
@@ -64,12 +53,8 @@ impl Claiming<'_> {
     }
 
     /// The same, and says and writes down what came of it.
-    pub fn claim_and_tell(
-        &self,
-        attendant: &mut impl Attendant,
-        talk: &Talk,
-        trail: &Trail<'_>,
-    ) -> Result<Held, Stopped> {
+    pub fn claim_and_tell(&self, attendant: &mut impl Attendant, trail: &Trail<'_>) -> Result<Held, Stopped> {
+        let talk = trail.talk();
         let claimed = self.claim(attendant, |removed| {
             self.target.protocol.removed(removed).iter().for_each(|words| talk.say(words));
             trail.removed(removed);

@@ -4,10 +4,8 @@
 use std::ffi::{CString, OsStr, OsString};
 use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind};
-use std::os::fd::BorrowedFd;
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::{os::fd::BorrowedFd, os::unix::ffi::OsStrExt, os::unix::fs::OpenOptionsExt};
 
 use beadlock_checker::internal::escape::{escaped, is_harmless};
 use beadlock_checker::internal::sys::{Spawn, Waiting, fork_waiting};
@@ -16,14 +14,12 @@ use nix::fcntl::OFlag;
 use nix::sys::signal::{SigSet, Signal, kill};
 use nix::unistd::{AccessFlags, Pid, access};
 
-use super::tree;
+use super::{event::failed_to, tree};
 use crate::error::{Code, Error, Exit};
-use crate::words;
 
 /// Where programs are looked for when there is no PATH, as execvp does.
 const DEFAULT_PATH: &str = "/bin:/usr/bin";
 
-/// A command that was found and may be executed.
 #[derive(Debug, Clone)]
 pub struct Command {
     program: PathBuf,
@@ -33,16 +29,16 @@ pub struct Command {
 
 /// The descriptors of ours that a command has.
 #[derive(Debug, Default)]
-struct Inheritance<'a> {
-    streams: Option<[BorrowedFd<'a>; 2]>,
-    gate: Option<BorrowedFd<'a>>,
+pub struct Inheritance<'a> {
+    /// Its standard input and output, where these are not ours.
+    pub streams: Option<[BorrowedFd<'a>; 2]>,
+    /// The gate of a cycle.
+    pub gate: Option<BorrowedFd<'a>>,
 }
 
 impl Command {
-    /// Looks up the first word: a path when it has a slash, else a name in `path`.
-    ///
-    /// # Errors
-    /// Exit 127 when there is none, 126 when what is there cannot be executed.
+    /// Looks up the first word: a path when it has a slash, else a name in `path`. Exit 127 where there is none, 126
+    /// where it cannot be executed.
     pub fn find(words: Vec<OsString>, path: Option<&OsStr>) -> Result<Self, Error> {
         let Some(name) = words.first() else {
             return Err(Error::usage("no command; type: beadlock hold -- CMD"));
@@ -90,48 +86,12 @@ impl Command {
         holder_name(self.words.first().map_or(OsStr::new(""), |word| Path::new(word).file_name().unwrap_or(word)))
     }
 
-    /// The first word, for lines.
     pub fn shown(&self) -> String {
         self.words.first().map(|word| escaped(&word.to_string_lossy()).to_string()).unwrap_or_default()
     }
 
     /// Forks its process, which waits before it executes.
-    ///
-    /// # Errors
-    /// When a word has a NUL, or the system has no process to give.
-    pub fn fork(&self, environment: &[(OsString, OsString)], own_group: bool, mask: SigSet) -> Result<Waiting, Error> {
-        self.spawn(environment, own_group, mask, Inheritance::default())
-    }
-
-    /// The same for the command of a cycle, which inherits the gate beside its streams.
-    ///
-    /// # Errors
-    /// As [`Command::fork`].
-    pub fn fork_in_cycle(
-        &self,
-        environment: &[(OsString, OsString)],
-        own_group: bool,
-        mask: SigSet,
-        gate: Option<BorrowedFd<'_>>,
-    ) -> Result<Waiting, Error> {
-        self.spawn(environment, own_group, mask, Inheritance { streams: None, gate })
-    }
-
-    /// The same with standard input and output of its own, where these are given.
-    ///
-    /// # Errors
-    /// As [`Command::fork`].
-    pub fn fork_between(
-        &self,
-        environment: &[(OsString, OsString)],
-        own_group: bool,
-        mask: SigSet,
-        streams: Option<[BorrowedFd<'_>; 2]>,
-    ) -> Result<Waiting, Error> {
-        self.spawn(environment, own_group, mask, Inheritance { streams, gate: None })
-    }
-
-    fn spawn(
+    pub fn fork(
         &self,
         environment: &[(OsString, OsString)],
         own_group: bool,
@@ -153,12 +113,9 @@ impl Command {
             streams,
             inherited: gate,
         };
-        fork_waiting(&spawn).map_err(|error| {
-            Error::io(format!("failed to make the command's process: {}", words::of_no_process(&error)), error.kind())
-        })
+        fork_waiting(&spawn).map_err(|error| failed_to("make the command's process", &error))
     }
 
-    /// What became of an attempt to execute it.
     pub fn not_executed(&self, error: &io::Error) -> Error {
         let (name, why) = (self.shown(), system_words(error));
         match error.kind() {

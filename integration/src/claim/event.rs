@@ -2,18 +2,17 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
-use std::thread::sleep;
-use std::time::Duration;
+use std::{io, os::unix::ffi::OsStrExt, path::PathBuf, thread::sleep, time::Duration};
 
 use beadlock_checker::Place;
 use beadlock_checker::internal::{Look, sys};
-use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify, InotifyEvent};
+use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
+use nix::{errno::Errno, sys::time::TimeSpec};
 
-use crate::words;
+use crate::{error::Error, words};
 
 /// Waits until one of the descriptors is readable, or for `limit`; a signal's handler ends it too. Answers which
 /// are readable.
@@ -30,7 +29,7 @@ pub fn wait_for_each(fds: &[Option<BorrowedFd<'_>>], limit: Duration) -> Vec<boo
         limit.as_millis().saturating_add(u128::from(!limit.subsec_nanos().is_multiple_of(1_000_000))).min(3_600_000);
     let timeout = PollTimeout::try_from(u32::try_from(millis).unwrap_or(u32::MAX)).unwrap_or(PollTimeout::MAX);
     if let Err(errno) = poll(&mut polled, timeout) {
-        // EINTR is no event. Anything else must not become a spin.
+        // EINTR is not an event. Anything else must not become a spin.
         if errno != Errno::EINTR {
             sleep(limit.min(Duration::from_millis(50)));
         }
@@ -38,6 +37,39 @@ pub fn wait_for_each(fds: &[Option<BorrowedFd<'_>>], limit: Duration) -> Vec<boo
     }
     let mut answers = polled.iter().map(|fd| fd.any().unwrap_or(true));
     fds.iter().map(|fd| fd.is_some() && answers.next().unwrap_or(false)).collect()
+}
+
+/// The error of a process, thread or descriptor that the system does not give.
+pub fn failed_to(what: &str, error: &io::Error) -> Error {
+    Error::io(format!("failed to {what}: {}", words::of_no_process(error)), error.kind())
+}
+
+/// Readable once another thread has written to it; `what` is said where there is none.
+pub fn bell(what: &str) -> Result<EventFd, Error> {
+    let bell = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK);
+    bell.map_err(|errno| failed_to(what, &errno.into()))
+}
+
+/// Fires at a time of the clock that runs on while the machine sleeps (`CLOCK_BOOTTIME`).
+#[derive(Debug)]
+pub struct BootTimer(TimerFd);
+
+impl BootTimer {
+    pub fn new() -> nix::Result<Self> {
+        TimerFd::new(ClockId::CLOCK_BOOTTIME, TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK).map(Self)
+    }
+
+    pub fn fire_at(&self, time: Duration) -> nix::Result<()> {
+        // Zero would disarm it.
+        let at = Expiration::OneShot(TimeSpec::from_duration(time.max(Duration::from_nanos(1))));
+        self.0.set(at, TimerSetTimeFlags::TFD_TIMER_ABSTIME)
+    }
+}
+
+impl AsFd for BootTimer {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
 }
 
 /// What the kernel watches for us.
@@ -55,7 +87,6 @@ impl Watcher {
         paths.iter().any(|path| inotify.add_watch(path, flags).is_ok()).then_some(watcher)
     }
 
-    /// Shows `see` every event that has come.
     pub fn read(&self, mut see: impl FnMut(&InotifyEvent)) {
         while let Some(Ok(events)) = self.0.as_ref().map(Inotify::read_events)
             && !events.is_empty()
@@ -64,7 +95,6 @@ impl Watcher {
         }
     }
 
-    /// Readable when something has happened.
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.0.as_ref().map(AsFd::as_fd)
     }
@@ -85,7 +115,6 @@ pub struct Events {
     directory: Option<Watcher>,
     /// None when the holder is not of this machine, or once it has fired.
     holder: Option<OwnedFd>,
-    /// What the lock file is called.
     lock: OsString,
 }
 
@@ -109,7 +138,6 @@ impl Events {
         self.holder = pid.filter(|_| words::is_local_and_alive(look)).and_then(|pid| sys::pidfd_open(pid).ok());
     }
 
-    /// The descriptors to wait for.
     pub fn fds(&self) -> [Option<BorrowedFd<'_>>; 2] {
         [self.directory.as_ref().and_then(Watcher::fd), self.holder.as_ref().map(AsFd::as_fd)]
     }

@@ -5,9 +5,8 @@ use std::cell::OnceCell;
 
 use beadlock_checker::Options;
 use beadlock_checker::internal::dialect::{Record, StartedAt};
-use beadlock_checker::internal::duration::shown;
 use beadlock_checker::internal::facts::{Facts, Liveness};
-use beadlock_checker::internal::{Gates, Look, Member, Namespaces};
+use beadlock_checker::internal::{Gates, Look, Member, Namespaces, duration::shown};
 use jiff::SignedDuration;
 
 use super::target::Target;
@@ -22,12 +21,10 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Who has which gate.
     pub fn gates(&self) -> &Gates {
         self.gates.get_or_init(Gates::now)
     }
 
-    /// Who lives in this PID namespace.
     pub fn members(&self, namespace: &str) -> &[Member] {
         self.namespaces.get_or_init(Namespaces::scan).members(namespace)
     }
@@ -36,16 +33,12 @@ impl Machine {
 /// The command to type, and why; without a reason there is none to give.
 pub type NextCommand = (String, String);
 
-/// What a lock amounts to.
 #[derive(Debug)]
 pub struct Explained {
     /// A word for its situation, for JSON: `container_gone`.
     pub situation: &'static str,
-    /// Why the lock counts as what it counts as, in a sentence.
     pub why: String,
-    /// What to type.
     pub next: NextCommand,
-    /// What speaks for it, in the order in which it is shown.
     pub facts: Vec<Fact>,
     /// What stands before the holder's name: `a zombie, `.
     pub holder_is: &'static str,
@@ -61,19 +54,15 @@ pub struct Inspected<'a> {
     pub machine: &'a Machine,
     /// The rules that it was judged by.
     pub options: &'a Options,
-    /// The wall clock.
     pub now: StartedAt,
-    /// A process has the gate.
     pub is_gate_shut: bool,
 }
 
 impl Inspected<'_> {
-    /// A command about the target.
     pub fn of_target(&self, template: &'static str) -> String {
         to_type(template, &[self.target.part()])
     }
 
-    /// Waits for its end.
     pub fn wait(&self, comment: &str) -> NextCommand {
         (self.of_target("beadlock wait --wait 10m {}"), comment.to_owned())
     }
@@ -84,18 +73,15 @@ impl Inspected<'_> {
         (self.of_target("beadlock check {}"), when.to_owned())
     }
 
-    /// Shows the recorded process.
     pub fn see_process(&self) -> String {
         see(self.record.pid())
     }
 
-    /// Shows it on its host.
     pub fn see_on_its_host(&self) -> String {
         let host = Part::Word(self.record.hostname().as_ref());
         to_type("ssh -- {} ps -p {}", &[host, Part::Pid(self.record.pid())])
     }
 
-    /// Its id as an option of `break`.
     pub fn id(&self) -> Part<'_> {
         Part::Value("--id", self.look.id.as_deref().unwrap_or_default().as_ref())
     }
@@ -111,7 +97,6 @@ impl Inspected<'_> {
     }
 }
 
-/// Shows a process.
 pub fn see(pid: i64) -> String {
     to_type("ps -fp {}", &[Part::Pid(pid)])
 }
@@ -122,7 +107,6 @@ pub fn since(age: SignedDuration) -> String {
     format!("{} {when}", shown(age.unsigned_abs()))
 }
 
-/// In whole milliseconds, as JSON has it.
 pub fn millis(age: SignedDuration) -> i64 {
     i64::try_from(age.as_millis()).unwrap_or(i64::MAX)
 }

@@ -1,24 +1,20 @@
 //! The gate with a bounded wait: the drain (docs/design.md#the-drain).
 //!
-//! The wait is spent blocked in flock(2), in a thread with its own open of the directory. Beside an agent that
-//! comes again at once, who polls may never see the gate free. A helper that gets it too late lets it go at once.
+//! The wait is spent blocked in flock(2), in a thread with its own open of the directory. Beside an agent that comes
+//! again at once, a poll may never see the gate free. A helper that gets it too late lets it go at once.
 
-use std::os::fd::AsFd;
-use std::path::Path;
-use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver};
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{os::fd::AsFd, path::Path, sync::Arc, thread};
 
 use beadlock_checker::Error as CheckerError;
-use beadlock_checker::internal::Gate;
-use nix::sys::eventfd::{EfdFlags, EventFd};
+use beadlock_checker::internal::{Gate, duration::shown, escape::escaped_path};
+use nix::sys::eventfd::EventFd;
 
 use super::attendant::{Attendant, NOTICE_AFTER, Stopped, TICK, Waited};
-use super::event::wait_for;
+use super::event::{bell, failed_to, wait_for};
 use crate::error::{Code, Error, Holder};
-use crate::settings::wait::Deadline;
-use crate::words;
+use crate::{settings::wait::Deadline, words};
 
 /// Takes the gate of `dir`, waiting at most `drain` for a cycle that is running; `reach` is a path that leads there.
 /// `Ok(Err(why))`: there can be no gate here.
@@ -56,7 +52,7 @@ pub fn take(
     }
 }
 
-/// [`take`] for who has no `--drain`: a time-out gives this advice in place of it.
+/// [`take`] where there is no `--drain`: a time-out gives this advice in its place.
 pub fn take_or_advise(
     dir: &Path,
     patience: Duration,
@@ -81,11 +77,7 @@ struct Helper {
 
 impl Helper {
     fn start(dir: &Path) -> Result<Self, Error> {
-        let failed = |what: &str, error: std::io::Error| {
-            Error::io(format!("failed to {what}: {}", words::of_no_process(&error)), error.kind())
-        };
-        let bell = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK);
-        let bell = Arc::new(bell.map_err(|errno| failed("make an eventfd for the gate", errno.into()))?);
+        let bell = Arc::new(bell("make an eventfd for the gate")?);
         let (sender, taken) = mpsc::channel();
         let (ring, dir) = (Arc::clone(&bell), dir.to_owned());
         let work = move || {
@@ -94,15 +86,15 @@ impl Helper {
             let _ = ring.write(1);
         };
         let spawned = thread::Builder::new().name("gate".to_owned()).spawn(work);
-        spawned.map_err(|error| failed("start the thread that waits for the gate", error))?;
+        spawned.map_err(|error| failed_to("start the thread that waits for the gate", &error))?;
         Ok(Self { taken, bell })
     }
 }
 
-/// The gate did not open in time; `advice` is what to do beside seeing to whoever has it.
+/// The gate did not open in time; `advice` is what to do beside seeing to its holder.
 fn timed_out(dir: &Path, drain: Duration, advice: &str) -> Error {
-    let path = beadlock_checker::internal::escape::escaped_path(dir);
-    let limit = beadlock_checker::internal::duration::shown(drain);
+    let path = escaped_path(dir);
+    let limit = shown(drain);
     let message = format!(
         "{path} is busy: the gate did not open within {limit}; it is held by {}; {advice}, or see to \
          that process",

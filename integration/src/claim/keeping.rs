@@ -2,51 +2,41 @@
 //! time it is kept up too.
 
 use std::os::fd::{AsFd, BorrowedFd};
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
-use beadlock_checker::internal::GateWatch;
-use beadlock_checker::internal::take::Held;
+use beadlock_checker::internal::{GateWatch, take::Held};
 
-use super::lease::FAILURES_IN_A_ROW;
-use super::lease::HearHeartbeats;
-use super::lease::heartbeat::{Heartbeats, News};
-use super::lease::limits::Limits;
-use super::loss::{Events, Loss, Watch};
-use super::protocol::WatchLock;
-use crate::error::Error;
-use crate::output::trail::Trail;
+use super::lease::heartbeat::{HeartbeatEvent, Heartbeats};
+use super::lease::{FAILURES_IN_A_ROW, HearHeartbeats, Limits};
+use super::loss::{Loss, Watch, WatchStart};
+use crate::{error::Error, output::trail::Trail};
 
-/// A lock, and who looks after it.
 #[derive(Debug)]
 pub enum Keeping {
     /// It stands by itself for as long as its process lives.
-    Watched(Held, Events),
+    Watched(Held, WatchStart),
     /// It stands for as long as there are heartbeats.
     Beating(Heartbeats),
 }
 
 impl Keeping {
-    /// Begins: with heartbeats, where the lock has a `lease`.
-    ///
-    /// # Errors
-    /// When the system has no thread to give; the guard comes back.
-    pub fn begin(held: Held, lease: Option<Limits>, events: Events) -> Result<Self, Box<(Held, Error)>> {
+    /// Begins: with heartbeats, where the lock has a `lease`. The guard comes back where the system has no thread to
+    /// give.
+    pub fn begin(held: Held, lease: Option<Limits>, events: WatchStart) -> Result<Self, Box<(Held, Error)>> {
         match lease {
             None => Ok(Self::Watched(held, events)),
             Some(limits) => Heartbeats::of(held, limits, events).map(Self::Beating),
         }
     }
 
-    /// The times of its heartbeats, where it has any.
     pub fn limits(&self) -> Option<Limits> {
         match self {
             Self::Watched(..) => None,
-            Self::Beating(beats) => Some(beats.limits()),
+            Self::Beating(beats) => Some(beats.limits),
         }
     }
 
-    /// Who tells of a loss.
+    /// What tells of a loss.
     pub fn guard<'k>(&'k self, trail: &'k Trail<'k>) -> Guard<'k> {
         match self {
             Self::Watched(held, events) => Guard::Watch(Watch::over(held, *events)),
@@ -70,57 +60,41 @@ impl Keeping {
     }
 }
 
-/// Who tells of the loss of a lock.
+/// What tells of the loss of a lock.
 #[derive(Debug)]
 pub enum Guard<'k> {
-    /// By looking.
     Watch(Watch<'k>),
     /// By looking at an outer claim, which somebody else keeps up.
     Outer(Watch<'k>),
-    /// By what its protocol looks at, where it has no record.
-    Other(Box<dyn WatchLock + 'k>),
-    /// By looking at the directory of a cycle's gate, at this path.
     Gate(&'k GateWatch, &'k Path),
-    /// By its heartbeats.
     Beats(&'k Heartbeats, &'k Trail<'k>),
 }
 
-/// A loss, and what is to be said of it.
+/// A loss, what has happened, and why.
 #[derive(Debug)]
-pub struct Told {
+pub struct LossReport {
     pub loss: Loss,
-    pub path: PathBuf,
-    pub id: String,
-    pub kept: Option<PathBuf>,
+    pub cause: String,
 }
 
-impl Told {
-    /// What has happened, and why.
-    pub fn cause(&self) -> String {
-        self.loss.cause(&self.path, &self.id, self.kept.as_deref())
-    }
-
-    fn of(loss: Loss, path: &Path, id: &str, kept: Option<PathBuf>) -> Self {
-        Self { loss, path: path.to_owned(), id: id.to_owned(), kept }
+impl LossReport {
+    fn of(loss: Loss, path: &Path, id: &str, kept: Option<&Path>) -> Self {
+        Self { cause: loss.cause(path, id, kept), loss }
     }
 }
 
 impl Guard<'_> {
-    /// Readable when something has happened.
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
         match self {
             Self::Watch(watch) | Self::Outer(watch) => watch.fd(),
-            Self::Other(watch) => watch.fd(),
             Self::Gate(watch, _) => Some(watch.as_fd()),
             Self::Beats(beats, _) => Some(beats.fd()),
         }
     }
 
-    /// How long it may be left alone.
     pub fn left(&self) -> Duration {
         match self {
             Self::Watch(watch) | Self::Outer(watch) => watch.left(),
-            Self::Other(watch) => watch.left(),
             Self::Gate(..) => Duration::MAX,
             Self::Beats(beats, _) => beats.left(),
         }
@@ -129,41 +103,37 @@ impl Guard<'_> {
     /// The command may have been stopped, and not by itself: it is not known just now whether the lock is still there.
     pub fn is_late(&self) -> bool {
         match self {
-            Self::Watch(_) | Self::Outer(_) | Self::Other(_) | Self::Gate(..) => false,
+            Self::Watch(_) | Self::Outer(_) | Self::Gate(..) => false,
             Self::Beats(beats, _) => beats.are_late(),
         }
     }
 
     /// Looks, when it is time or when it was woken. What is not a loss yet is said here.
-    pub fn look(&mut self, woken: bool) -> Option<Told> {
+    pub fn look(&mut self, woken: bool) -> Option<LossReport> {
         let is_outer = matches!(self, Self::Outer(_));
         let (beats, trail) = match self {
             Self::Watch(watch) | Self::Outer(watch) => {
                 let loss = watch.look(woken)?;
-                let held = watch.held();
+                let lock = watch.lock;
                 // A heartbeat may put a new file in the old one's place.
                 if let (Loss::Changed(Some(record)), true) = (&loss, is_outer)
                     && record.dialect().is_judged_by_time()
-                    && record.id() == Some(held.id())
+                    && record.id() == Some(lock.id())
                 {
                     return None;
                 }
-                return Some(Told::of(loss, &held.path(), held.id(), held.broken_as()));
-            }
-            Self::Other(watch) => {
-                let loss = watch.look(woken)?;
-                return Some(Told::of(loss, watch.path(), "", None));
+                return Some(LossReport::of(loss, &lock.path(), lock.id(), lock.broken_as().as_deref()));
             }
             Self::Gate(watch, dir) => {
                 let loss = woken.then(|| watch.loss()).flatten()?;
-                return Some(Told::of(Loss::Gate(loss), dir, "", None));
+                return Some(LossReport::of(Loss::Gate(loss), dir, "", None));
             }
             Self::Beats(beats, trail) => (*beats, *trail),
         };
         let mut told = None;
         for news in beats.news() {
             match news {
-                News::Failed { in_a_row, why } => {
+                HeartbeatEvent::Failed { in_a_row, why } => {
                     if in_a_row == 1 {
                         trail
                             .talk()
@@ -174,8 +144,10 @@ impl Guard<'_> {
                         trail.heartbeat_failed(in_a_row, &why);
                     }
                 }
-                News::Recovered => trail.talk().say("heartbeats succeed again"),
-                News::Lost(loss, kept) => told = Some(Told::of(loss, beats.path(), beats.id(), kept)),
+                HeartbeatEvent::Recovered => trail.talk().say("heartbeats succeed again"),
+                HeartbeatEvent::Lost(loss, kept) => {
+                    told = Some(LossReport::of(loss, &beats.path, &beats.id, kept.as_deref()));
+                }
             }
         }
         told

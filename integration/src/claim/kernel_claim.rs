@@ -7,20 +7,11 @@ use std::ffi::OsString;
 use beadlock_checker::internal::dialect::LockMode;
 
 use super::attendant::{Attending, Stopped};
-use super::keeping::Guard;
 use super::kernel_lock::{KernelLock, WithoutRecord};
-use super::leaving::Why;
-use super::loss::Loss;
-use super::nested::ids_with;
 use super::session_claim::{CommandProcess, End, SessionClaim, Watchfulness};
-use super::signals::Signals;
-use super::target::Target;
-use crate::error::Error;
-use crate::output::trail::Trail;
-use crate::settings::environment::Environment;
-use crate::settings::wait::Wait;
+use super::{keeping::Guard, leaving::Why, loss::Loss, nested::ids_with, signals::Signals, target::Target};
+use crate::{error::Error, output::trail::Trail, settings::environment::Environment, settings::wait::Wait};
 
-/// A claim whose lock is kept by the kernel.
 #[derive(Debug)]
 pub struct KernelClaim<'a> {
     target: Target,
@@ -36,10 +27,8 @@ pub struct KernelClaim<'a> {
 }
 
 impl<'a> KernelClaim<'a> {
-    /// On `target`. The lock file is made, where it does not exist: the command's environment names it.
-    ///
-    /// # Errors
-    /// When the lock file cannot be opened, and where the lock would wait for itself.
+    /// On `target`. The lock file is made where it does not exist: the command's environment names it. Fails where the
+    /// lock would wait for itself.
     pub fn new(
         (target, kernel): (Target, &'a dyn WithoutRecord),
         mode: LockMode,
@@ -64,11 +53,11 @@ impl SessionClaim for KernelClaim<'_> {
     }
 
     fn id(&self) -> Option<String> {
-        Some(self.lock.as_ref().map_or_else(|| self.id.clone(), |lock| lock.id()))
+        Some(self.id.clone())
     }
 
     fn is_nested(&self) -> bool {
-        self.lock.as_ref().map_or(self.is_nested, |lock| lock.is_nested())
+        self.is_nested
     }
 
     fn variables(&self) -> Vec<(&'static str, OsString)> {
@@ -86,11 +75,12 @@ impl SessionClaim for KernelClaim<'_> {
     fn obtain(&mut self, _child: CommandProcess<'_>, attending: &mut Attending<'_>) -> Result<(), Stopped> {
         let Self { target, kernel, mode, wait, trail, environment, .. } = self;
         let lock = kernel.take(target, *mode, *wait, environment, attending, trail)?;
-        let (given, id) = (&target.given, lock.id());
-        if lock.is_nested() {
+        (self.id, self.is_nested) = (lock.id(), lock.is_nested());
+        if self.is_nested {
+            let (given, id) = (&target.given, &self.id);
             trail.talk().say_more(&format!("{given} is held by an outer claim ({id}); running under it"));
         } else {
-            lock.acquired(&id, trail);
+            lock.acquired(&self.id, trail);
         }
         self.lock = Some(lock);
         Ok(())

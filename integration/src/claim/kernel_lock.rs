@@ -1,51 +1,30 @@
 //! Locks that the kernel keeps: they have no record, and nothing goes stale. What a protocol of such locks must offer.
 
-use std::fmt;
-use std::fs::File;
-use std::os::fd::BorrowedFd;
-use std::time::Duration;
+use std::{fmt, fs::File, os::fd::BorrowedFd, time::Duration};
 
 use beadlock_checker::Verdict;
-use beadlock_checker::internal::dialect::LockMode;
-use beadlock_checker::internal::{GateHolder, Gates};
+use beadlock_checker::internal::{GateHolder, Gates, dialect::LockMode};
 
 use super::attendant::{Attending, Stopped};
-use super::keeping::Guard;
-use super::leaving::Why;
-use super::loss::Loss;
-use super::target::Target;
-use crate::error::Error;
-use crate::output::Fact;
-use crate::output::talk::Talk;
-use crate::output::trail::Trail;
-use crate::settings::environment::Environment;
-use crate::settings::wait::Wait;
+use super::{keeping::Guard, leaving::Why, loss::Loss, target::Target};
+use crate::{
+    error::Error, output::Fact, output::talk::Talk, output::trail::Trail, settings::environment::Environment,
+    settings::wait::Wait,
+};
 
 /// A lock that the kernel keeps: nothing is written, and so nothing goes stale.
 pub trait WithoutRecord: fmt::Debug + Sync {
     /// Whether somebody has it, and who. Changes nothing.
     fn look(&self, target: &Target, gates: &Gates) -> Observation;
-
     /// Says how far such a lock reaches there.
     fn note(&self, target: &Target, talk: &Talk);
-
-    /// The id of the claim that this process runs in already, and the process that has it.
-    ///
-    /// # Errors
-    /// Where a lock would wait for itself.
+    /// The id of the claim that this process runs in already, and the process that has it. Fails where a lock would
+    /// wait for itself.
     fn outer(&self, target: &Target, mode: LockMode, environment: &Environment)
     -> Result<Option<(String, i32)>, Error>;
-
-    /// The id of a claim that this process is to make. The lock file is made, where it does not exist.
-    ///
-    /// # Errors
-    /// When it cannot be opened.
+    /// The id of a claim that this process is to make. The lock file is made where it does not exist.
     fn id_to_be(&self, target: &Target) -> Result<String, Error>;
-
-    /// Takes the lock, waiting for its holder. Nothing of it is written down yet.
-    ///
-    /// # Errors
-    /// When the wait ran out, which is written down, or the attendant stopped it.
+    /// Takes the lock, waiting for its holder. Only a wait that ran out is written down.
     fn take(
         &self,
         target: &Target,
@@ -55,22 +34,13 @@ pub trait WithoutRecord: fmt::Debug + Sync {
         attending: &mut Attending<'_>,
         trail: &Trail<'_>,
     ) -> Result<Box<dyn KernelLock>, Stopped>;
-
     /// The lock that another process has taken and shares with this one as an open file.
     fn adopt(&self, target: &Target, mode: LockMode, shared: File) -> Option<Box<dyn KernelLock>>;
-
-    /// Returns when it is free; the answer is how long that took.
-    ///
-    /// # Errors
-    /// Exit 4 when the wait ran out.
+    /// Returns when it is free: how long that took. Exit 4 when the wait ran out.
     fn wait(&self, target: &Target, wait: Wait, environment: &Environment, talk: &Talk) -> Result<Duration, Stopped>;
-
-    /// Ends the claim with this id; the answer is whether there was one to end.
-    ///
-    /// # Errors
-    /// Exit 9 where somebody else has the lock; exit 1 where its keeper could not be ended.
+    /// Ends the claim with this id, and returns whether there was one. Exit 9 where somebody else has the lock, exit 1
+    /// where its keeper could not be ended.
     fn release(&self, target: &Target, id: &str, talk: &Talk) -> Result<bool, Error>;
-
     /// Why nobody can break it.
     fn not_to_break(&self, target: &Target, seen: &Observation) -> Error;
 }
@@ -85,9 +55,7 @@ pub trait KernelLock: fmt::Debug {
     fn is_nested(&self) -> bool;
     /// The open file that is locked, to share it; `None`: another process has it.
     fn file(&self) -> Option<BorrowedFd<'_>>;
-    /// Tells of its loss.
     fn guard(&self) -> Guard<'_>;
-    /// For how long it has been held here.
     fn age(&self) -> Duration;
     /// Writes down that the lock stands.
     fn acquired(&self, id: &str, trail: &Trail<'_>);
@@ -111,6 +79,5 @@ pub struct Observation {
     /// What follows the verdict's word in `status`.
     pub headline: String,
     pub facts: Vec<Fact>,
-    /// The command to type, and why.
     pub next: String,
 }

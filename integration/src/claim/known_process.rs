@@ -3,9 +3,8 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
-use beadlock_checker::internal::beside::request_of;
-use beadlock_checker::internal::facts::Liveness;
 use beadlock_checker::internal::process::{self, Stat};
+use beadlock_checker::internal::{beside::request_of, facts::Liveness};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -23,7 +22,6 @@ pub struct KnownProcess {
 }
 
 impl KnownProcess {
-    /// The process that has this PID now.
     pub fn of(pid: i32) -> Self {
         Self { pid, start_ticks: process::start_ticks(pid.into()) }
     }
@@ -51,12 +49,10 @@ impl KnownProcess {
     }
 }
 
-/// Which helper of beadlock a process is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HelperKind {
     /// It keeps the claim that `acquire` has left behind.
     LeaseKeeper,
-    /// It watches a command.
     Watchdog,
 }
 

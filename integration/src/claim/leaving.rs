@@ -2,40 +2,22 @@
 
 use std::time::Duration;
 
-use beadlock_checker::internal::audit::Outcome;
-use beadlock_checker::internal::dialect::Record;
-use beadlock_checker::internal::duration::shown;
-use beadlock_checker::internal::escape::escaped_path;
 use beadlock_checker::internal::take::{Held, Release, Whereabouts};
+use beadlock_checker::internal::{audit::Outcome, duration::shown, escape::escaped_path};
 
-use super::attendant::Attendant;
+use super::{attendant::Attendant, loss::Loss, release::release, target::Target, tree::Ending};
+use crate::{error::Error, output::trail::Trail};
 
-use super::loss::Loss;
-use super::release::release;
-use super::target::Target;
-use super::tree::Ending;
-use crate::error::Error;
-use crate::output::talk::Talk;
-use crate::output::trail::Trail;
-
-/// Ends claims on one target.
 pub struct Leaving<'a> {
-    /// What is claimed.
     pub target: &'a Target,
-    /// For how long the gate is waited for.
     pub patience: Duration,
-    /// Who is told.
-    pub talk: &'a Talk,
-    /// What is written down.
     pub trail: &'a Trail<'a>,
     /// Which step of the work has failed, where that is known.
     pub failure_step: Option<&'a str>,
 }
 
-/// How a claim ended.
 #[derive(Debug)]
 pub enum Left {
-    /// The lock is gone, by our hand.
     Released,
     /// It was lost before; the words to end with.
     Lost(Error),
@@ -53,7 +35,6 @@ pub struct Why {
 impl Why {
     /// A signal ended it before the command was there.
     pub const SIGNAL: Self = Self { reason: "signal", result: Outcome::Failure };
-    /// The command could not be started.
     pub const NOT_STARTED: Self = Self { reason: "command_not_started", result: Outcome::Failure };
     /// Nobody has got to know of the claim.
     pub const NOT_HANDED_OVER: Self = Self { reason: "not_handed_over", result: Outcome::Failure };
@@ -65,13 +46,10 @@ impl Why {
     pub const MAX_HOLD: Self = Self { reason: "max_hold", result: Outcome::Success };
     /// The process that it was kept for has ended, and nobody has said that its work is done.
     pub const PROCESS_ENDED: Self = Self { reason: "process_ended", result: Outcome::Failure };
-    /// The keeper was told to end.
     pub const KEEPER_SIGNAL: Self = Self { reason: "signal", result: Outcome::Success };
 
-    /// The reason of a claim whose command has ended.
     pub const COMMAND_ENDED: &'static str = "command_ended";
 
-    /// The command has ended.
     pub fn ended(ending: Ending) -> Self {
         let result = if ending == Ending::Exited(0) { Outcome::Success } else { Outcome::Failure };
         Self { reason: Self::COMMAND_ENDED, result }
@@ -86,70 +64,53 @@ impl Leaving<'_> {
         let (age, record, id) = (held.age(), held.record().clone(), held.id().to_owned());
         let is_in_place = known.is_none() && held.whereabouts() == Whereabouts::InPlace;
         let kept = (!is_in_place).then(|| held.broken_as()).flatten();
-        let loss = match known {
-            Some(loss) if !loss.may_be_ours() => loss,
-            known => match (release(held, self.target.dir(), self.patience, attendant), known) {
-                (done, Some(loss)) => {
-                    self.of_lost(&done, why, age, &record);
-                    loss
-                }
-                (Ok(Release::Gone), None) => Loss::Vanished,
-                (Ok(Release::NotOurs(now)), None) => Loss::Changed(now),
-                (Ok(Release::Released), None) => {
-                    self.talk.end_live();
-                    let age_shown = || format!("released {} after {}", self.target.given, shown(age));
-                    // The age of the claim is not in every lock; the words are its document's then.
-                    let is_by_id = why.reason == Why::RELEASED.reason;
-                    match self.target.protocol.released().filter(|_| is_by_id) {
-                        Some(words) => self.talk.say(words),
-                        None => self.talk.say(&age_shown()),
-                    }
-                    self.trail.released((why.reason, why.result), age, &record, self.failure_step);
-                    return Left::Released;
-                }
-                (Err(failed), None) => {
-                    let (_, error) = *failed;
-                    self.talk.warn(&format!("the lock was not released: {}", self.what_now(&record, &error)));
-                    self.trail.not_released(why.reason, age, &record, &error);
-                    return Left::Stuck;
-                }
-            },
+        let done = match &known {
+            Some(loss) if !loss.may_be_ours() => Ok(Release::Gone),
+            _ => release(held, self.target.dir(), self.patience, attendant),
         };
-        self.talk.end_live();
+        // Where the document has no event for a loss, it has one for what was lost and could still be removed.
+        let rules = self.target.protocol.rules();
+        match &done {
+            _ if known.is_some() && !rules.lost_is_released => {}
+            Ok(Release::Released) => {
+                if known.is_none() {
+                    self.trail.talk().end_live();
+                    // The age of the claim is not in every lock; the words are its document's then.
+                    match rules.released.filter(|_| why.reason == Why::RELEASED.reason) {
+                        Some(words) => self.trail.talk().say(words),
+                        None => self.trail.talk().say(&format!("released {} after {}", self.target.given, shown(age))),
+                    }
+                }
+                self.trail.released((why.reason, why.result), age, &record, self.failure_step);
+            }
+            Ok(Release::Gone | Release::NotOurs(_)) => {}
+            Err(failed) => {
+                let error = &failed.1;
+                let then = self.target.protocol.not_released(self.target, &record, error);
+                self.trail.talk().warn(&format!("the lock was not released: {then}"));
+                self.trail.not_released(why.reason, age, &record, error);
+            }
+        }
+        let loss = match (known, done) {
+            (Some(loss), _) => loss,
+            (None, Ok(Release::Gone)) => Loss::Vanished,
+            (None, Ok(Release::NotOurs(now))) => Loss::Changed(now),
+            (None, Ok(Release::Released)) => return Left::Released,
+            (None, Err(_)) => return Left::Stuck,
+        };
+        self.trail.talk().end_live();
         let error = loss.error(&id, kept.as_deref(), age, self.target);
         self.trail.lost(loss.as_str(), age, &record, &error);
         Left::Lost(error)
     }
 
-    /// A lock that was given up, and that was still there to remove, where its document has no event for a loss, but
-    /// one for a release and one for a release that failed.
-    fn of_lost(&self, done: &Result<Release, Box<(Held, Error)>>, why: Why, age: Duration, record: &Record) {
-        if !self.target.protocol.lost_is_released() {
-            return;
-        }
-        match done {
-            Ok(Release::Released) => self.trail.released((why.reason, why.result), age, record, self.failure_step),
-            Ok(Release::Gone | Release::NotOurs(_)) => {}
-            Err(failed) => {
-                let error = &failed.1;
-                self.talk.warn(&format!("the lock was not released: {}", self.what_now(record, error)));
-                self.trail.not_released(why.reason, age, record, error);
-            }
-        }
-    }
-
     /// The guard of the claim is not to be had: whatever it does with the lock's file hangs.
     pub fn hangs(&self) {
-        let then = self.target.protocol.then_stale();
-        self.talk.warn(&format!(
+        let then = self.target.protocol.rules().then_stale;
+        self.trail.talk().warn(&format!(
             "the lock was not released: {} does not answer; it goes stale by itself{then}",
             escaped_path(&self.target.path())
         ));
         self.trail.hangs();
-    }
-
-    /// Why a lock was not released, and what is to be done about it.
-    fn what_now(&self, record: &Record, error: &Error) -> String {
-        self.target.protocol.not_released(self.target, record, error)
     }
 }

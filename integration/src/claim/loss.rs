@@ -5,46 +5,41 @@
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::path::{Path, PathBuf};
-use std::thread::sleep;
-use std::time::Duration;
+use std::{fmt, thread::sleep, time::Duration};
 
 use beadlock_checker::GateLoss;
-use beadlock_checker::internal::dialect::Record;
-use beadlock_checker::internal::duration::shown;
 use beadlock_checker::internal::escape::{escaped, escaped_path};
 use beadlock_checker::internal::take::{Held, Whereabouts};
+use beadlock_checker::internal::{dialect::Record, duration::shown};
 use nix::sys::inotify::AddWatchFlags;
 
-use super::event::Watcher;
-use super::target::Target;
+use super::{event::Watcher, target::Target};
 use crate::error::{Code, Error};
-use crate::settings::wait::Deadline;
-use crate::words::to_type;
+use crate::{settings::wait::Deadline, words::to_type};
 
 /// The pause between the two looks.
 pub const CONFIRM: Duration = Duration::from_millis(100);
-/// Who asks for events [`Events::Later`] does so after this.
+/// A watch that asks for events [`WatchStart::Later`] does so after this.
 pub const SHORT: Duration = Duration::from_millis(20);
 /// How often it looks by the clock; with the second look well within a second.
 pub const NET: Duration = Duration::from_millis(750);
 /// The same where nothing wakes it.
 pub const NET_ALONE: Duration = Duration::from_millis(250);
 
-/// When a watch asks for events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Events {
+pub enum WatchStart {
     /// Before anything: somebody may release the claim at once, which is to be told from a loss.
     AtOnce,
+    /// At the first look, which comes soon.
+    FirstLook,
     /// At the second look: of a command that ends at once they are not worth what it costs to end them.
     Later,
 }
 
-/// How a lock was lost.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Loss {
-    /// It is gone.
     Vanished,
-    /// It was moved aside and deleted, as a release by its id does, or a removal by who took it for dead.
+    /// It was moved aside and deleted, by a release with its id or by a check that took it for dead.
     Released,
     /// Its directory's path leads to another directory.
     Replaced,
@@ -57,11 +52,13 @@ pub enum Loss {
     /// The claim of a file that this one stands under has ended.
     OuterEnded,
     /// It could not be refreshed for almost as long as it is valid without that; why, and for how long it still is.
-    Overdue { why: String, left: Duration },
+    Overdue {
+        why: String,
+        left: Duration,
+    },
 }
 
 impl Loss {
-    /// In a word, for the audit.
     pub fn as_str(&self) -> &'static str {
         match self {
             Self::Vanished => "vanished",
@@ -155,15 +152,69 @@ impl Loss {
     }
 }
 
-/// Whether it is lost now, seen twice.
-pub fn now(held: &Held) -> Option<Loss> {
-    seen(held)?;
-    sleep(CONFIRM);
-    seen(held)
+/// What one look at a lock shows.
+#[derive(Debug, PartialEq)]
+pub enum Sight {
+    InPlace,
+    /// It is aside for the moment, or that is not known.
+    Elsewhere,
+    Lost(Loss),
 }
 
-fn seen(held: &Held) -> Option<Loss> {
-    loss_of(held.whereabouts())
+/// A lock that is held, as a watch looks at it.
+pub trait Watched: fmt::Debug {
+    fn look(&self) -> Sight;
+    /// The lock file.
+    fn path(&self) -> PathBuf;
+    /// The lock file by its open descriptor, where this process has one.
+    fn pin(&self) -> Option<BorrowedFd<'_>>;
+    /// The id of the claim, where the lock has a record.
+    fn id(&self) -> &str {
+        ""
+    }
+    /// Where somebody who broke it keeps its record.
+    fn broken_as(&self) -> Option<PathBuf> {
+        None
+    }
+    /// Its file has no name any more, as after a release.
+    fn is_deleted(&self) -> bool {
+        false
+    }
+}
+
+impl Watched for Held {
+    fn look(&self) -> Sight {
+        match self.whereabouts() {
+            Whereabouts::InPlace => Sight::InPlace,
+            whereabouts => loss_of(whereabouts).map_or(Sight::Elsewhere, Sight::Lost),
+        }
+    }
+    fn path(&self) -> PathBuf {
+        Self::path(self)
+    }
+    fn pin(&self) -> Option<BorrowedFd<'_>> {
+        Some(Self::pin(self))
+    }
+    fn id(&self) -> &str {
+        Self::id(self)
+    }
+    fn broken_as(&self) -> Option<PathBuf> {
+        Self::broken_as(self)
+    }
+    fn is_deleted(&self) -> bool {
+        Self::is_deleted(self)
+    }
+}
+
+/// Whether it is lost now, seen twice.
+pub fn now(lock: &dyn Watched) -> Option<Loss> {
+    let seen = || match lock.look() {
+        Sight::Lost(loss) => Some(loss),
+        Sight::InPlace | Sight::Elsewhere => None,
+    };
+    seen()?;
+    sleep(CONFIRM);
+    seen()
 }
 
 /// What it means where it has got to.
@@ -179,79 +230,64 @@ pub fn loss_of(whereabouts: Whereabouts) -> Option<Loss> {
 /// The watch over one lock.
 #[derive(Debug)]
 pub struct Watch<'h> {
-    held: &'h Held,
-    eye: Eye,
+    pub lock: &'h dyn Watched,
+    state: WatchState,
+}
+
+impl<'h> Watch<'h> {
+    pub fn over(lock: &'h dyn Watched, events: WatchStart) -> Self {
+        Self { lock, state: WatchState::new(lock, events) }
+    }
+
+    pub fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.state.fd()
+    }
+
+    pub fn left(&self) -> Duration {
+        self.state.left()
+    }
+
+    pub fn look(&mut self, woken: bool) -> Option<Loss> {
+        self.state.look(self.lock, woken)
+    }
 }
 
 /// What a watch has seen so far.
 #[derive(Debug)]
-pub struct Eye {
+pub struct WatchState {
     /// None before they are asked for, and where it cannot be watched.
     events: Option<Watcher>,
-    looks: Looks,
-    /// When to look again.
+    /// How many looks there are until events are asked for; `None`: they were.
+    looks_before: Option<u32>,
     again: Deadline,
-    /// It was not there at the last look.
     suspected: bool,
-    /// The file was given another name since this began.
     moved: bool,
 }
 
-/// How far the watch has come.
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Looks {
-    None,
-    One,
-    /// Events were asked for.
-    Watched,
-}
-
-impl<'h> Watch<'h> {
-    /// Begins now.
-    pub fn over(held: &'h Held, events: Events) -> Self {
-        Self { held, eye: Eye::new(held, events) }
-    }
-
-    /// The lock that is watched.
-    pub fn held(&self) -> &'h Held {
-        self.held
-    }
-
-    /// As [`Eye::fd`].
-    pub fn fd(&self) -> Option<BorrowedFd<'_>> {
-        self.eye.fd()
-    }
-
-    /// As [`Eye::left`].
-    pub fn left(&self) -> Duration {
-        self.eye.left()
-    }
-
-    /// As [`Eye::look`].
-    pub fn look(&mut self, woken: bool) -> Option<Loss> {
-        self.eye.look(self.held, woken)
-    }
-}
-
-impl Eye {
-    /// Begins now.
-    pub fn new(held: &Held, events: Events) -> Self {
-        let (again, looks) = (Deadline::after(Duration::ZERO), Looks::None);
-        let mut eye = Self { events: None, looks, again, suspected: false, moved: false };
-        if events == Events::AtOnce {
-            eye.ask_for_events(held);
+impl WatchState {
+    pub fn new(lock: &dyn Watched, events: WatchStart) -> Self {
+        let (looks_before, first) = match events {
+            WatchStart::AtOnce => (None, Duration::ZERO),
+            WatchStart::FirstLook => (Some(0), SHORT),
+            WatchStart::Later => (Some(1), Duration::ZERO),
+        };
+        let again = Deadline::after(first);
+        let mut state = Self { events: None, looks_before, again, suspected: false, moved: false };
+        if looks_before.is_none() {
+            state.ask_for_events(lock);
         }
-        eye
+        state
     }
 
-    fn ask_for_events(&mut self, held: &Held) {
+    fn ask_for_events(&mut self, lock: &dyn Watched) {
         let flags = AddWatchFlags::IN_ATTRIB
             | AddWatchFlags::IN_MODIFY
             | AddWatchFlags::IN_MOVE_SELF
             | AddWatchFlags::IN_DELETE_SELF;
-        let by_number = PathBuf::from(format!("/proc/self/fd/{}", held.pin().as_raw_fd()));
-        self.events = Watcher::over(&[by_number, held.path()], flags);
-        self.looks = Looks::Watched;
+        let by_number = lock.pin().map(|pin| PathBuf::from(format!("/proc/self/fd/{}", pin.as_raw_fd())));
+        let paths: Vec<PathBuf> = by_number.into_iter().chain([lock.path()]).collect();
+        self.events = Watcher::over(&paths, flags);
+        self.looks_before = None;
     }
 
     /// Readable when something has happened to the lock.
@@ -265,7 +301,7 @@ impl Eye {
     }
 
     /// Looks, when it is time or when it was woken. A loss is told when it was seen twice.
-    pub fn look(&mut self, held: &Held, woken: bool) -> Option<Loss> {
+    pub fn look(&mut self, lock: &dyn Watched, woken: bool) -> Option<Loss> {
         let is_time = self.again.is_over();
         if woken && let Some(events) = &self.events {
             events.read(|event| self.moved |= event.mask.contains(AddWatchFlags::IN_MOVE_SELF));
@@ -273,22 +309,22 @@ impl Eye {
         if !is_time && (!woken || self.suspected) {
             return None;
         }
-        match self.looks {
-            Looks::None => self.looks = Looks::One,
-            Looks::One => self.ask_for_events(held),
-            Looks::Watched => {}
+        match self.looks_before {
+            Some(0) => self.ask_for_events(lock),
+            looks => self.looks_before = looks.map(|looks| looks - 1),
         }
-        let net = match (self.looks, &self.events) {
-            (Looks::Watched, Some(_)) => NET,
-            (Looks::Watched, None) => NET_ALONE,
-            (Looks::None | Looks::One, _) => SHORT,
+        let net = match (self.looks_before, &self.events) {
+            (Some(_), _) => SHORT,
+            (None, Some(_)) => NET,
+            (None, None) => NET_ALONE,
         };
-        let whereabouts = held.whereabouts();
-        let is_in_place = whereabouts == Whereabouts::InPlace;
-        let lost = match loss_of(whereabouts) {
+        let sight = lock.look();
+        let is_in_place = sight == Sight::InPlace;
+        let lost = match sight {
             // Not known where nothing wakes the watch: then by what a release leaves, and rm does too.
-            Some(Loss::Vanished) if self.was_moved() && held.is_deleted() => Some(Loss::Released),
-            lost => lost,
+            Sight::Lost(Loss::Vanished) if self.was_moved() && lock.is_deleted() => Some(Loss::Released),
+            Sight::Lost(loss) => Some(loss),
+            Sight::InPlace | Sight::Elsewhere => None,
         };
         self.moved &= !is_in_place;
         self.again = Deadline::after(if is_in_place { net } else { CONFIRM });
@@ -338,7 +374,7 @@ mod tests {
     fn a_lock_that_vanishes_or_changes_is_lost_and_one_that_is_read_is_not() {
         let dir = tempfile::tempdir().unwrap();
         let held = claim(dir.path());
-        let mut watch = Watch::over(&held, Events::Later);
+        let mut watch = Watch::over(&held, WatchStart::Later);
         fs::read(held.path()).unwrap();
         assert_eq!(await_loss(&mut watch, Duration::from_millis(300)), None);
         let foreign = r#"{"holder":"vc","pid":1,"hostname":"h","started_at":"2026-02-01T10:11:12Z"}"#;
@@ -346,15 +382,18 @@ mod tests {
         let loss = await_loss(&mut watch, Duration::from_secs(20)).unwrap();
         assert!(loss.cause(&held.path(), held.id(), None).contains("is vc's now (PID 1, on h)"), "{loss:?}");
         fs::remove_file(held.path()).unwrap();
-        assert_eq!(await_loss(&mut Watch::over(&held, Events::Later), Duration::from_secs(20)), Some(Loss::Vanished));
+        assert_eq!(
+            await_loss(&mut Watch::over(&held, WatchStart::Later), Duration::from_secs(20)),
+            Some(Loss::Vanished)
+        );
     }
 
     #[test]
     fn a_lock_that_is_put_back_at_once_is_not_lost() {
         let dir = tempfile::tempdir().unwrap();
         let held = claim(dir.path());
-        let mut eye = Eye { suspected: true, ..Eye::new(&held, Events::Later) };
-        assert_eq!(eye.look(&held, true), None);
-        assert!(!eye.suspected);
+        let mut state = WatchState { suspected: true, ..WatchState::new(&held, WatchStart::Later) };
+        assert_eq!(state.look(&held, true), None);
+        assert!(!state.suspected);
     }
 }

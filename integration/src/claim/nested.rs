@@ -1,38 +1,28 @@
 //! Inside another hold, or inside a cycle (docs/design.md#nesting, docs/design.md#the-drain).
 
-use std::ffi::OsStr;
-use std::fs;
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
-use std::thread::sleep;
+use std::{ffi::OsStr, fs, os::unix::fs::MetadataExt, path::Path, thread::sleep};
 
-use beadlock_checker::internal::escape::escaped_path;
 use beadlock_checker::internal::take::{Adopted, Held};
-use beadlock_checker::internal::{Gate, look};
+use beadlock_checker::internal::{Gate, escape::escaped_path, look};
 use beadlock_checker::{Options, Verdict};
 
-use super::loss::CONFIRM;
-use super::target::Target;
+use super::{loss::CONFIRM, target::Target};
 use crate::error::{Code, Error};
 use crate::settings::environment::Environment;
 
-/// `$BEADLOCK_CYCLE` names this target: whoever started this is a cycle of it.
+/// `$BEADLOCK_CYCLE` names this target: this runs in a cycle of it.
 pub fn is_inside_a_cycle(target: &Target, environment: &Environment) -> bool {
-    environment.get("BEADLOCK_CYCLE").is_some_and(|cycle| is_directory(Path::new(cycle), target.dir()))
+    let number = |path: &Path| fs::metadata(path).map(|meta| (meta.dev(), meta.ino())).ok();
+    let cycle = environment.get("BEADLOCK_CYCLE").and_then(|cycle| number(Path::new(cycle)));
+    cycle.is_some() && cycle == number(target.dir())
 }
 
-/// A cycle that claimed its own target would wait for itself.
-///
-/// # Errors
-/// At once, inside a cycle of this target.
+/// A cycle that claimed its own target would wait for itself: it is refused at once.
 pub fn refuse_inside_a_cycle(target: &Target, environment: &Environment) -> Result<(), Error> {
     refuse_to(target, environment, "claim")
 }
 
 /// The same for a `what` of another kind.
-///
-/// # Errors
-/// At once, inside a cycle of this target.
 pub fn refuse_to(target: &Target, environment: &Environment, what: &str) -> Result<(), Error> {
     if !is_inside_a_cycle(target, environment) || !is_shut(target) {
         return Ok(());
@@ -63,8 +53,10 @@ pub fn outer_claim(target: &Target, environment: &Environment) -> Option<String>
     let record = there.record.filter(|_| matches!(there.verdict, Verdict::Held(_)))?;
     let id = record.id()?.to_owned();
     let is_its_id = |known: &OsStr| known == id.as_str() || known == name_of(&id).as_str();
-    let is_its_target =
-        || !target.protocol.shares_ids() || environment.of_database().target.as_deref() == Some(target.exported());
+    let is_its_target = || {
+        !target.protocol.rules().shares_ids
+            || environment.of_database().target.as_deref() == Some(target.exported.as_os_str())
+    };
     let is_acquired = || environment.get("BEADLOCK_ID").is_some_and(is_its_id) && is_its_target();
     let is_known = is_of_hold(&id, target, environment) || is_acquired();
     is_known.then_some(id)
@@ -109,7 +101,7 @@ pub fn outer_of<'i>(id: &'i str, target: &Target, environment: &Environment) -> 
 }
 
 /// The ids of all the `hold`s that this runs in. Without the innermost one's, or with another in its place, the list of
-/// them is not heeded: who takes that away wants to be outside.
+/// them is not heeded: a process that takes that away wants to be outside.
 pub fn holds(environment: &Environment) -> impl Iterator<Item = &str> {
     let value = |name| environment.get(name).and_then(OsStr::to_str).unwrap_or_default();
     let (all, innermost) = (value("BEADLOCK_HELD_IDS"), value("BEADLOCK_HELD_ID"));
@@ -121,18 +113,13 @@ pub fn holds(environment: &Environment) -> impl Iterator<Item = &str> {
 
 /// The id is of a `hold` of this target that this runs in. Ids of ours are random; those of requests need not be.
 pub fn is_of_hold(id: &str, target: &Target, environment: &Environment) -> bool {
-    let known = known_as(id, target);
+    let known = target.protocol.name_of_claim(id, target);
     holds(environment).any(|held| held == known)
-}
-
-/// What a claim is called in the list of all holds.
-fn known_as(id: &str, target: &Target) -> String {
-    target.protocol.name_of_claim(id, target)
 }
 
 /// `$BEADLOCK_HELD_IDS` for what runs in a `hold` of this target with this id.
 pub fn ids_inside(id: &str, target: &Target, environment: &Environment) -> String {
-    ids_with(&known_as(id, target), environment)
+    ids_with(&target.protocol.name_of_claim(id, target), environment)
 }
 
 /// The same for a claim that is called so in the list.
@@ -144,12 +131,6 @@ pub fn ids_with(known: &str, environment: &Environment) -> String {
         }
     }
     ids.join(" ")
-}
-
-fn is_directory(path: &Path, dir: &Path) -> bool {
-    let number = |path: &Path| fs::metadata(path).map(|meta| (meta.dev(), meta.ino())).ok();
-    let asked = number(path);
-    asked.is_some() && asked == number(dir)
 }
 
 #[cfg(test)]

@@ -3,21 +3,15 @@
 //! The holder is waited for without the gate. Only what can be seen from outside, that the lock is no longer
 //! held, makes the loop ask for the gate again, so that a claim that waits never disturbs a cycle.
 
-use std::path::Path;
 use std::time::{Duration, Instant};
 
-use beadlock_checker::internal::closed;
-use beadlock_checker::internal::duration::shown;
 use beadlock_checker::internal::escape::{escaped, escaped_path};
-use beadlock_checker::internal::obstacle::Obstacle;
-use beadlock_checker::internal::{Look, Zombie, look};
+use beadlock_checker::internal::{Look, Zombie, closed, dialect::Record, duration::shown, look, obstacle::Obstacle};
 use beadlock_checker::{Options, Reason, Skip, Verdict};
 
 use super::attendant::{Attendant, NOTICE_AFTER, Stopped, TICK, Waited};
 use super::event::{Events, wait_for};
-use super::protocol::WaitOver;
-use super::settling::Settling;
-use super::target::Target;
+use super::{protocol::WaitOver, settling::Settling, target::Target};
 use crate::error::{Code, Error, Exit, Holder};
 use crate::settings::wait::{Backoff, Deadline, Wait};
 use crate::words;
@@ -46,14 +40,14 @@ pub struct Patience<'a> {
 }
 
 impl<'a> Patience<'a> {
-    /// With `wait` for a holder, and `drain` for whoever changes the lock.
+    /// With `wait` for a holder, and `drain` for others that change the lock.
     pub fn new(target: &'a Target, wait: Wait, drain: Duration, options: Options) -> Self {
         let (begun, end) = (Instant::now(), None);
         let (holder, unreadable, changing) = (None, None, None);
         Self { target, wait, drain, options, begun, end, holder, unreadable, changing }
     }
 
-    /// Of somebody who wants to see it free and claims nothing: one clock for everything, from now on.
+    /// Of a command that waits until it is free and claims nothing: one clock for everything, from now on.
     pub fn to_see_it_free(target: &'a Target, wait: Wait, options: Options) -> Self {
         let limit = wait.limit();
         Self { end: Some(Deadline::after(limit)), ..Self::new(target, wait, limit, options) }
@@ -69,23 +63,19 @@ impl<'a> Patience<'a> {
         self.end.map_or(Duration::MAX, Deadline::left)
     }
 
-    /// Returns when it is worth while to try again.
-    ///
-    /// # Errors
-    /// When the patience is over, or the attendant stopped it.
+    /// Returns when it is worth trying again. Fails when the patience is over, or the attendant stopped it.
     pub fn after(&mut self, skip: Skip, attendant: &mut impl Attendant) -> Result<(), Stopped> {
-        let path = self.target.path();
         match skip {
             Skip::Locked(..) => {
                 (self.unreadable, self.changing) = (None, None);
                 self.wait_for_the_holder(attendant)
             }
-            Skip::Stale { .. } => Err(stale(self.target, &skip).into()),
+            Skip::Stale { record, age, .. } => Err(stale(self.target, &record, age).into()),
             Skip::InProgress => {
                 let first = || Deadline::after(self.drain);
                 let deadline = self.end.unwrap_or(*self.changing.get_or_insert_with(first));
                 if deadline.is_over() {
-                    return Err(being_changed(&path, self.drain).into());
+                    return Err(being_changed(self.target, self.drain).into());
                 }
                 self.pause("somebody is changing it", deadline, attendant)
             }
@@ -126,7 +116,6 @@ impl<'a> Patience<'a> {
         let Self { target, wait, .. } = *self;
         let first = || Deadline::after(wait.limit());
         let deadline = self.end.unwrap_or(*self.holder.get_or_insert_with(first));
-        let _path = target.path();
         let mut events = Events::watch(&target.place);
         let mut backoff = Backoff::default();
         let mut watched = None;
@@ -186,19 +175,14 @@ fn fresh_for(target: &Target, look: &Look, options: &Options) -> Duration {
 pub(crate) fn held(target: &Target, look: &Look, wait: Wait) -> Error {
     let path = &escaped_path(&target.path());
     let Some(record) = &look.record else {
-        return Error::new(Code::LockHeld, format!("{path} is held; {wait}"))
-            .detailed(format!("lock_file={path}"))
-            .retry_on_a_lock_of(None);
+        return of_lock(Code::LockHeld, format!("{path} is held; {wait}"), target).retry_on_a_lock_of(None);
     };
     let age = words::age(record);
     let holder = &target.holder(look).unwrap_or_default();
     let status = &to_type("beadlock status {}", &[target.part()]);
     let zombie = &Zombie::holder_of(record).map(|zombie| format!("; {zombie}")).unwrap_or_default();
     let message = target.protocol.timed_out(&WaitOver { target, record, path, holder, age, wait, zombie, status });
-    let detail = format!("lock_file={path} holder_pid={} holder_age_ms={}", record.pid(), age.as_millis());
-    Error::new(Code::LockHeld, message)
-        .detailed(detail)
-        .held_by(Holder::of_record(&target.path(), record))
+    of_record(Code::LockHeld, message, target, record)
         .retry_on_a_lock_of(words::known_age(record))
         .answering(target.protocol.answer_held(record))
 }
@@ -214,47 +198,46 @@ fn not_a_lock(look: &Look, target: &Target) -> Option<Error> {
         ),
         (None, None) => return None,
     };
-    let detail = format!("lock_file={}", escaped_path(&target.path()));
-    Some(Error::new(Code::LockUnreadable, message).detailed(detail))
+    Some(of_lock(Code::LockUnreadable, message, target))
 }
 
 /// A stale lock that goes only when somebody says so. Waiting does not change that.
-fn stale(target: &Target, skip: &Skip) -> Error {
+fn stale(target: &Target, record: &Record, age: Duration) -> Error {
     let (path, status) = (escaped_path(&target.path()), to_type("beadlock status {}", &[target.part()]));
-    let Skip::Stale { record, age, .. } = skip else {
-        return Error::new(Code::LockStale, format!("{path} is stale")).ending(Exit::Conflict);
-    };
-    let answer = target.protocol.answer_stale(record, *age);
-    let (holder, age) = (escaped(record.holder()), age.as_secs());
+    let (holder, seconds) = (escaped(record.holder()), age.as_secs());
     let message = format!(
-        "{path} is a stale lock of {holder}, no heartbeat for {age}s; --force-lock takes it; who and why: \
-         {status}"
+        "{path} is a stale lock of {holder}, no heartbeat for {seconds}s; --force-lock takes it; who and why: {status}"
     );
-    let detail =
-        format!("lock_file={path} holder_pid={} holder_age_ms={}", record.pid(), words::age(record).as_millis());
-    Error::new(Code::LockStale, message)
-        .detailed(detail)
-        .held_by(Holder::of_record(&target.path(), record))
+    of_record(Code::LockStale, message, target, record)
         .ending(Exit::Conflict)
-        .answering(answer)
+        .answering(target.protocol.answer_stale(record, age))
 }
 
-fn being_changed(path: &Path, drain: Duration) -> Error {
-    let path = escaped_path(path);
-    let limit = shown(drain);
+fn of_lock(code: Code, message: String, target: &Target) -> Error {
+    Error::new(code, message).detailed(format!("lock_file={}", escaped_path(&target.path())))
+}
+
+fn of_record(code: Code, message: String, target: &Target, record: &Record) -> Error {
+    let (path, age) = (escaped_path(&target.path()), words::age(record).as_millis());
+    Error::new(code, message)
+        .detailed(format!("lock_file={path} holder_pid={} holder_age_ms={age}", record.pid()))
+        .held_by(Holder::of_record(&target.path(), record))
+}
+
+fn being_changed(target: &Target, drain: Duration) -> Error {
+    let (path, limit) = (escaped_path(&target.path()), shown(drain));
     let message = format!("{path} is being changed by somebody all the time; gave up after {limit}; try again");
-    Error::new(Code::LockHeld, message).detailed(format!("lock_file={path}")).retry_on_a_lock_of(None)
+    of_lock(Code::LockHeld, message, target).retry_on_a_lock_of(None)
 }
 
 /// Nothing is known to be wrong with the lock: it was not seen.
 pub(crate) fn not_seen(target: &Target, obstacle: Obstacle, detail: &str) -> Error {
-    let shown = escaped_path(&target.path());
-    let message = format!("{shown} was not touched: {detail}; {}", obstacle.advice());
-    Error::new(Code::LockUnreadable, message).detailed(format!("lock_file={shown}")).retry_after(RETRY)
+    let path = escaped_path(&target.path());
+    let message = format!("{path} was not touched: {detail}; {}", obstacle.advice());
+    of_lock(Code::LockUnreadable, message, target).retry_after(RETRY)
 }
 
 fn not_checked(target: &Target, reason: Reason, detail: &str) -> Error {
-    let shown = escaped_path(&target.path());
     if let Some(obstacle) = Obstacle::of(detail).filter(|_| reason == Reason::Unreadable) {
         return not_seen(target, obstacle, detail);
     }
@@ -264,15 +247,16 @@ fn not_checked(target: &Target, reason: Reason, detail: &str) -> Error {
         }
         _ => (Code::LockUnreadable, format!("look at it: {}", to_look_at(reason, target))),
     };
+    let shown = escaped_path(&target.path());
     let message = match closed::directory_above(&target.path()) {
         Some(why) => format!("{shown} cannot be looked at: {detail}; {why}"),
         None => format!("{shown} is in the way and was not touched: {detail}; {next}"),
     };
-    Error::new(code, message).detailed(format!("lock_file={shown}"))
+    of_lock(code, message, target)
 }
 
-/// How to look at a lock that cannot be understood, and how to be rid of it. What cannot be read may block whoever
-/// tries, as a FIFO does.
+/// How to look at a lock that cannot be understood, and how to be rid of it. What cannot be read may block the reader,
+/// as a FIFO does.
 fn to_look_at(reason: Reason, target: &Target) -> String {
     let look = match reason {
         Reason::Unreadable => to_type("ls -la {}", &[Part::Path(&target.path())]),

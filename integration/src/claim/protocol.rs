@@ -1,45 +1,87 @@
 //! What a claim needs of the protocol of its lock. The engine knows no protocol by name: it asks this trait, which
 //! each folder of `protocol` implements.
 
-use std::ffi::OsString;
-use std::fmt;
-use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::{ffi::OsString, fmt, time::Duration};
 
-use beadlock_checker::internal::Look;
-use beadlock_checker::internal::dialect::Record;
-use beadlock_checker::internal::dialect::facts::Facts;
-use beadlock_checker::internal::duration::shown;
-use beadlock_checker::internal::escape::escaped;
-use beadlock_checker::internal::take::Held;
+use beadlock_checker::internal::{
+    Look, dialect::Record, dialect::facts::Facts, duration::shown, escape::escaped, take::Held,
+};
 use beadlock_checker::{Options, Removed, Verdict};
 use serde_json::Value;
 
 use super::explained::{Explained, Inspected};
-use super::kernel_lock::WithoutRecord;
-use super::lease::limits::Limits;
-use super::loss::Loss;
 use super::target::{Target, prefixed};
-use crate::error::Error;
-use crate::output::talk::Talk;
-use crate::output::trail::DocumentEvents;
-use crate::settings::environment::Environment;
-use crate::settings::wait::Wait;
+use super::{kernel_lock::WithoutRecord, lease::Limits};
 use crate::words::{Part, to_type};
+use crate::{
+    error::Error, output::talk::Talk, output::trail::DocumentEvents, settings::environment::Environment,
+    settings::wait::Wait,
+};
+
+/// What is fixed about one protocol.
+#[derive(Debug, Clone, Copy)]
+pub struct ProtocolRules {
+    /// The scheme of its targets, with the colon.
+    pub prefix: &'static str,
+    /// What its locks are called in messages: `named locks (tower:NAME)`.
+    pub kind: &'static str,
+    /// The options that it understands beside those of every claim.
+    pub options: &'static [&'static str],
+    /// How long a claim waits for a holder where nobody says so.
+    pub default_wait: Wait,
+    /// A sync daemon runs cycles on its targets.
+    pub has_cycles: bool,
+    /// Its lock lies in a work tree of git for as long as it is held, and does harm in another clone.
+    pub may_be_committed: bool,
+    /// A claim makes the directory that its lock lies in.
+    pub makes_directory: bool,
+    /// One id may stand in several locks.
+    pub shares_ids: bool,
+    /// The work under its locks has steps, one of which may fail.
+    pub has_steps: bool,
+    /// A lock that is lost and could still be removed leaves the line of a release.
+    pub lost_is_released: bool,
+    /// What `release` says when the lock is gone, where the document has words for it.
+    pub released: Option<&'static str>,
+    /// What `release` says first of a lock that is not one's own.
+    pub not_ours: &'static str,
+    /// What follows where the lock goes stale by itself.
+    pub then_stale: &'static str,
+    /// What follows an unreadable lock.
+    pub then_unreadable: &'static str,
+}
+
+impl ProtocolRules {
+    /// The defaults are those of a lock that is valid for as long as its process lives.
+    pub fn of(prefix: &'static str, kind: &'static str) -> Self {
+        Self {
+            prefix,
+            kind,
+            options: &[],
+            default_wait: Wait::DEFAULT,
+            has_cycles: false,
+            may_be_committed: false,
+            makes_directory: false,
+            shares_ids: false,
+            has_steps: false,
+            lost_is_released: false,
+            released: None,
+            not_ours: "",
+            then_stale: "",
+            then_unreadable: "it is never taken",
+        }
+    }
+}
 
 /// The rules and the words of one protocol. The defaults are those of a lock that is valid for as long as its process
 /// lives.
 pub trait Protocol: fmt::Debug + Sync {
+    fn rules(&self) -> ProtocolRules;
+
     /// The scheme of its targets, with the colon.
-    fn prefix(&self) -> &'static str;
-
-    /// What its locks are called in messages: `named locks (tower:NAME)`.
-    fn kind(&self) -> &'static str;
-
-    /// The options that it understands beside those of every claim.
-    fn options(&self) -> &'static [&'static str] {
-        &[]
+    fn prefix(&self) -> &'static str {
+        self.rules().prefix
     }
 
     /// Why an option of every claim does nothing here; `None`: it does what it says.
@@ -47,32 +89,11 @@ pub trait Protocol: fmt::Debug + Sync {
         None
     }
 
-    /// How long a claim waits for a holder where nobody says so.
-    fn default_wait(&self) -> Wait {
-        Wait::DEFAULT
-    }
-
-    /// A sync daemon runs cycles on its targets.
-    fn has_cycles(&self) -> bool {
-        false
-    }
-
-    /// Its lock lies in a work tree of git for as long as it is held, and does harm in another clone.
-    fn may_be_committed(&self) -> bool {
-        false
-    }
-
-    /// A claim makes the directory that its lock lies in.
-    fn makes_directory(&self) -> bool {
-        false
-    }
-
     /// The words that name the target in a command.
     fn part(&self, target: &Target) -> Part<'static> {
         Part::Words(vec![prefixed(self.prefix(), &target.typed)])
     }
 
-    /// The lock file.
     fn lock_file(&self, target: &Target) -> PathBuf {
         target.place.path()
     }
@@ -83,9 +104,6 @@ pub trait Protocol: fmt::Debug + Sync {
     }
 
     /// Makes what a claim needs to exist.
-    ///
-    /// # Errors
-    /// When it cannot be made.
     fn prepare(&self, _target: &Target) -> Result<(), Error> {
         Ok(())
     }
@@ -95,7 +113,7 @@ pub trait Protocol: fmt::Debug + Sync {
         Vec::new()
     }
 
-    /// The variable, and its value, without which [`Target::exported`] does not lead to the target.
+    /// The variable, and its value, without which `Target::exported` does not lead to the target.
     fn exported_besides(&self, _target: &Target, _environment: &Environment) -> Option<(&'static str, PathBuf)> {
         None
     }
@@ -103,11 +121,6 @@ pub trait Protocol: fmt::Debug + Sync {
     /// What the claim `id` is called in the list of the claims that a process runs in.
     fn name_of_claim(&self, id: &str, _target: &Target) -> String {
         id.to_owned()
-    }
-
-    /// One id may stand in several locks.
-    fn shares_ids(&self) -> bool {
-        false
     }
 
     /// The files that a report or an audit trail must not be written to.
@@ -195,30 +208,10 @@ pub trait Protocol: fmt::Debug + Sync {
         Some(format!("removed stale lock of {name} (PID {}, {reason})", record.pid()))
     }
 
-    /// What `release` says when the lock is gone, where the document has words for it.
-    fn released(&self) -> Option<&'static str> {
-        None
-    }
-
-    /// What `release` says first of a lock that is not one's own.
-    fn not_ours(&self) -> &'static str {
-        ""
-    }
-
     /// What becomes of a lock that was not released, and what to type.
     fn not_released(&self, target: &Target, _record: &Record, error: &Error) -> String {
         let check = to_type("beadlock check {}", &[target.part()]);
         format!("{error}; once this has ended, type: {check}")
-    }
-
-    /// What follows where the lock goes stale by itself.
-    fn then_stale(&self) -> &'static str {
-        ""
-    }
-
-    /// A lock that is lost and could still be removed leaves the line of a release.
-    fn lost_is_released(&self) -> bool {
-        false
     }
 
     /// The events that its document wants written down for the claim `id`, in `file` or where the document says.
@@ -230,16 +223,6 @@ pub trait Protocol: fmt::Debug + Sync {
         _talk: &'a Talk,
     ) -> Option<Box<dyn DocumentEvents + 'a>> {
         None
-    }
-
-    /// The work under its locks has steps, one of which may fail.
-    fn has_steps(&self) -> bool {
-        false
-    }
-
-    /// What follows an unreadable lock.
-    fn then_unreadable(&self) -> &'static str {
-        "it is never taken"
     }
 
     /// The options that a claim must have besides, as `status` says them.
@@ -278,15 +261,12 @@ pub trait Protocol: fmt::Debug + Sync {
 pub struct WaitOver<'a> {
     pub target: &'a Target,
     pub record: &'a Record,
-    /// The lock file's path, for lines.
     pub path: &'a str,
-    /// Who holds it.
     pub holder: &'a str,
     pub age: Duration,
     pub wait: Wait,
     /// What is said of a holder that is a zombie.
     pub zombie: &'a str,
-    /// The command that shows more.
     pub status: &'a str,
 }
 
@@ -304,15 +284,3 @@ pub const LONGEST_LOCK_FILE: u64 = 64 * 1024;
 
 /// Makes the record of a claim, for a process, as of now. It fails when what it says is not fit for a record.
 pub type MakeRecord<'a> = Box<dyn Fn(u32) -> Result<Record, Error> + 'a>;
-
-/// Watches over a lock that has no record.
-pub trait WatchLock: fmt::Debug {
-    /// Readable when something has happened to the lock.
-    fn fd(&self) -> Option<BorrowedFd<'_>>;
-    /// How long it may be left alone.
-    fn left(&self) -> Duration;
-    /// Looks, when it is time or when it was woken. A loss is told when it was seen twice.
-    fn look(&mut self, woken: bool) -> Option<Loss>;
-    /// The lock file.
-    fn path(&self) -> &Path;
-}

@@ -1,36 +1,24 @@
 //! The claim of a session on a lock with a record.
 
-use std::ffi::OsString;
-use std::fmt;
-use std::time::Duration;
+use std::{ffi::OsString, fmt, time::Duration};
 
 use beadlock_checker::Options;
-use beadlock_checker::internal::escape::escaped;
-use beadlock_checker::internal::shared_file_system;
-use beadlock_checker::internal::take::Held;
+use beadlock_checker::internal::{escape::escaped, shared_file_system, take::Held};
 
 use super::attendant::{Attending, Stopped};
-use super::claiming::Claiming;
 use super::keeping::{Guard, Keeping};
-use super::lease::HearHeartbeats;
 use super::leaving::{Leaving, Left, Why};
-use super::loss::{Events, Loss, Watch};
-use super::nested;
-use super::protocol::MakeRecord;
+use super::loss::{Loss, Watch, WatchStart};
 use super::session_claim::{CommandProcess, End, SessionClaim, Watchfulness};
-use super::signals::Signals;
-use super::target::Target;
-use crate::error::Error;
-use crate::output::trail::Trail;
-use crate::settings::environment::Environment;
-use crate::settings::wait::Wait;
+use super::{
+    claiming::Claiming, lease::HearHeartbeats, nested, protocol::MakeRecord, signals::Signals, target::Target,
+};
+use crate::{error::Error, output::trail::Trail, settings::environment::Environment, settings::wait::Wait};
 
-/// What is to be claimed, and how patiently.
 pub struct ClaimOrder<'a> {
     pub target: Target,
     pub holder: String,
     pub id: String,
-    /// Makes the record.
     pub says: MakeRecord<'a>,
     pub wait: Wait,
     pub drain: Duration,
@@ -39,15 +27,12 @@ pub struct ClaimOrder<'a> {
     pub environment: &'a Environment,
 }
 
-/// A claim whose lock has a record.
 pub struct RecordClaim<'a> {
     order: ClaimOrder<'a>,
-    /// The id of the claim that this process runs in already.
     outer: Option<String>,
     state: State,
 }
 
-/// How far a claim has come.
 enum State {
     Wanted,
     Held(Held),
@@ -76,7 +61,7 @@ impl<'a> RecordClaim<'a> {
     fn leaving<'l>(&'l self, failure_step: Option<&'l str>) -> Leaving<'l> {
         let ClaimOrder { target, drain, trail, .. } = &self.order;
         let patience = (*drain).max(Duration::from_secs(10));
-        Leaving { target, patience, talk: trail.talk(), trail, failure_step }
+        Leaving { target, patience, trail, failure_step }
     }
 }
 
@@ -124,7 +109,7 @@ impl SessionClaim for RecordClaim<'_> {
         }
         let (wait, drain, options) = (*wait, *drain, *options);
         let claiming = Claiming { target, pid: child.pid.unsigned_abs(), says, wait, drain, options };
-        self.state = State::Held(claiming.claim_and_tell(attending, talk, trail)?);
+        self.state = State::Held(claiming.claim_and_tell(attending, trail)?);
         Ok(())
     }
 
@@ -133,7 +118,7 @@ impl SessionClaim for RecordClaim<'_> {
         match std::mem::replace(&mut self.state, State::Ended) {
             State::Held(held) => {
                 let lease = target.protocol.lease(&held);
-                match Keeping::begin(held, lease, Events::Later) {
+                match Keeping::begin(held, lease, WatchStart::Later) {
                     Ok(keeping) => self.state = State::Kept(keeping),
                     Err(failed) => {
                         let (held, error) = *failed;
@@ -164,7 +149,7 @@ impl SessionClaim for RecordClaim<'_> {
     fn guard(&self) -> Option<Guard<'_>> {
         match &self.state {
             State::Kept(keeping) => Some(keeping.guard(self.order.trail)),
-            State::Nested(Some(outer)) => Some(Guard::Outer(Watch::over(outer, Events::Later))),
+            State::Nested(Some(outer)) => Some(Guard::Outer(Watch::over(outer, WatchStart::Later))),
             _ => None,
         }
     }
@@ -190,7 +175,7 @@ impl SessionClaim for RecordClaim<'_> {
         };
         let age = held.age();
         let leaving = self.leaving(failed_step);
-        let mut attending = Attending::wait_of(signals, leaving.talk, None);
+        let mut attending = Attending::wait_of(signals, self.order.trail.talk(), None);
         match leaving.end(held, lost, why, &mut attending) {
             Left::Released => End { held: Some(age), released: true, lost: None },
             Left::Stuck => End { held: Some(age), released: false, lost: None },

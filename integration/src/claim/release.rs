@@ -1,18 +1,14 @@
 //! The release of a claim, with the gate held.
 
-use std::path::Path;
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
 use beadlock_checker::internal::take::{Held, Release};
 
-use super::attendant::Attendant;
-use super::gate;
+use super::{attendant::Attendant, gate};
 use crate::error::Error;
 
-/// Ends a claim with the gate held, waiting for it at most `patience`, and no longer than until a signal.
-///
-/// # Errors
-/// The guard, and why the lock is still there.
+/// Ends a claim with the gate held, waiting for it at most `patience`, and no longer than until a signal. The guard
+/// comes back with an error.
 pub(crate) fn release(
     held: Held,
     dir: &Path,

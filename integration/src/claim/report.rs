@@ -1,29 +1,20 @@
 //! What became of a hold: the `data` of its envelope, and the file that `--report` names.
 
-use std::fs::OpenOptions;
-use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::{fs::OpenOptions, io::Write, os::unix::fs::OpenOptionsExt, time::Duration};
 
-use beadlock_checker::internal::escape::escaped_path;
-use beadlock_checker::internal::outputs::Taken;
-use beadlock_checker::internal::system_words;
+use beadlock_checker::internal::{escape::escaped_path, outputs::Taken, system_words};
 use nix::fcntl::OFlag;
 use serde_json::{Value, json};
 
 use super::tree::Ending;
-use crate::error::Error;
-use crate::output::Common;
-use crate::output::envelope::Request;
-use crate::words::millis;
+use crate::{error::Error, output::Common, output::envelope::Request, words::millis};
 
 /// What is known so far; null is what never came to pass.
 #[derive(Debug, Default)]
 pub struct Report {
     /// The target with its scheme, and its lock file.
     pub target: Option<(String, PathBuf)>,
-    /// The name in the record.
     pub holder: Option<String>,
     /// The claim's id; the outer one's when nested.
     pub id: Option<String>,
@@ -31,20 +22,16 @@ pub struct Report {
     pub nested: bool,
     /// The command's process, once it has executed.
     pub pid: Option<i32>,
-    /// How the command ended.
     pub ending: Option<Ending>,
     /// How long the claim took; none before it stands.
     pub waited: Option<Duration>,
-    /// How long the lock was held.
     pub held: Option<Duration>,
-    /// The lock was released by us.
     pub released: bool,
-    /// The PIDs that the command left behind.
     pub left: Vec<i32>,
 }
 
 impl Report {
-    /// As the envelope's `data`; null where no claim came to stand, lest its holder be taken for who holds the lock.
+    /// As the envelope's `data`; null where no claim came to stand, lest its holder be taken for the lock's.
     pub fn json(&self) -> Value {
         let Some((target, path)) = self.target.as_ref().filter(|_| self.waited.is_some()) else {
             return Value::Null;
@@ -90,9 +77,6 @@ pub fn conclude(common: &Common, request: &Request, file: Option<&Path>, report:
 }
 
 /// Writes the envelope to `path`, never through a symlink and never into something that would block.
-///
-/// # Errors
-/// What the system said.
 pub fn write(path: &Path, envelope: &str) -> std::io::Result<()> {
     let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
     let mut file = OpenOptions::new().write(true).create(true).truncate(true).custom_flags(flags.bits()).open(path)?;

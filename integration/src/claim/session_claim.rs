@@ -1,101 +1,68 @@
 //! A claim that a command runs under: what is done for it before the command starts, while it runs, and at its end.
 
-use std::ffi::OsString;
-use std::fmt;
-use std::os::fd::BorrowedFd;
-use std::time::Duration;
+use std::{ffi::OsString, fmt, os::fd::BorrowedFd, time::Duration};
 
 use super::attendant::{Attending, Stopped};
-use super::keeping::Guard;
-use super::lease::HearHeartbeats;
-use super::lease::limits::Limits;
-use super::leaving::Why;
-use super::loss::Loss;
-use super::signals::Signals;
-use super::target::Target;
+use super::lease::{HearHeartbeats, Limits};
+use super::{keeping::Guard, leaving::Why, loss::Loss, signals::Signals, target::Target};
 use crate::error::Error;
 
 /// One claim of a session. The session calls these in the order in which they stand here.
 pub trait SessionClaim: fmt::Debug {
-    /// What it claims.
     fn target(&self) -> &Target;
-
     /// It stands before the command's process is made.
     fn stands(&self) -> bool {
         false
     }
-
     /// The id of the claim; the outer claim's where it is nested.
     fn id(&self) -> Option<String>;
-
     /// The name of the holder in the record.
     fn holder(&self) -> Option<String> {
         None
     }
-
     /// It is a part of a claim that this process runs in already.
     fn is_nested(&self) -> bool;
-
     /// What the command's environment has besides.
     fn variables(&self) -> Vec<(&'static str, OsString)>;
-
     /// There must be no work without beadlock: the command ends when this process dies.
     fn ends_with_us(&self) -> bool;
-
     /// What the command inherits beside its streams.
     fn inherited(&self) -> Option<BorrowedFd<'_>> {
         None
     }
-
-    /// Waits for the lock and takes it for the process `pid`, which is to become the command; `leads` says that it
-    /// leads a process group of its own.
-    ///
-    /// # Errors
-    /// Why there is no claim. Nothing is held then.
+    /// Waits for the lock and takes it for the process that is to become the command. Nothing is held after an error.
     fn obtain(&mut self, child: CommandProcess<'_>, attending: &mut Attending<'_>) -> Result<(), Stopped>;
-
-    /// From now on it is kept up.
-    ///
-    /// # Errors
-    /// When the system has no thread to give. The claim still stands.
+    /// From now on it is kept up. After an error the claim still stands.
     fn keep_up(&mut self) -> Result<(), Error> {
         Ok(())
     }
-
     /// What the watchdog needs to know; `None`: the command needs no watchdog.
     fn watched_by(&self) -> Option<Watchfulness<'_>> {
         None
     }
-
     /// The watchdog hears of each heartbeat.
     fn tell(&self, _pulse: Box<dyn HearHeartbeats>) {}
-
     /// A process of the claim itself, which does not belong to the command's tree.
     fn helper(&self) -> Option<i32> {
         None
     }
-
     /// Tells of a loss while the command runs.
     fn guard(&self) -> Option<Guard<'_>>;
-
     /// What is said of processes that the command has left behind.
     fn left_behind(&self, names: &str) -> String {
         format!(
             "the command left processes behind, and the lock is released now: {names}; to wait for them: --wait-group"
         )
     }
-
     /// Ends it; `lost` is a loss that was seen before, and `failed_step` what of the work has failed.
     fn end(&mut self, lost: Option<Loss>, why: Why, failed_step: Option<&str>, signals: &mut Signals) -> End;
 }
 
-/// The process that is to become the command.
 #[derive(Debug, Clone, Copy)]
 pub struct CommandProcess<'a> {
     pub pid: i32,
     /// It leads a process group of its own.
     pub leads: bool,
-    /// What the command is called.
     pub name: &'a str,
 }
 
@@ -108,13 +75,10 @@ pub struct Watchfulness<'a> {
     pub shares: Option<BorrowedFd<'a>>,
 }
 
-/// How a claim has ended.
 #[derive(Debug, Default)]
 pub struct End {
     /// How long it was held; `None`: it was not ours.
     pub held: Option<Duration>,
-    /// It was released by us.
     pub released: bool,
-    /// It was lost before.
     pub lost: Option<Error>,
 }

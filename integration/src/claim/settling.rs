@@ -3,8 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use beadlock_checker::internal::dialect::StartedAt;
-use beadlock_checker::internal::{OnDisk, facts};
+use beadlock_checker::internal::{OnDisk, dialect::StartedAt, facts};
 
 use crate::settings::wait::Deadline;
 

@@ -1,4 +1,4 @@
-//! Signals, as they come: read from a descriptor, with who sent them (docs/design.md#signals).
+//! Signals, as they come: read from a descriptor, with their senders (docs/design.md#signals).
 
 use std::fs;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -10,13 +10,10 @@ use nix::unistd::{getpid, getsid};
 
 use crate::error::Error;
 
-/// What is passed on to a command.
 const PASSED_ON: [Signal; 4] = [Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT, Signal::SIGINT];
 
-/// A signal that came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Received {
-    /// Which.
     pub signal: Signal,
     /// The kernel sent it for the terminal, to the whole foreground group: the command has it already.
     pub from_terminal: bool,
@@ -41,9 +38,6 @@ pub struct Signals {
 
 impl Signals {
     /// Blocks them; from here on nothing is lost. Before the first fork and the first thread.
-    ///
-    /// # Errors
-    /// When the system has no descriptor to give.
     pub fn block() -> Result<Self, Error> {
         let failed = |error: std::io::Error| {
             Error::io(format!("failed to prepare for signals: {}", system_words(&error)), error.kind())
@@ -61,7 +55,6 @@ impl Signals {
         Ok(Self { fd: fd.map_err(|errno| failed(errno.into()))?, before })
     }
 
-    /// The mask from before, which the command starts with.
     pub fn mask_before(&self) -> SigSet {
         self.before
     }

@@ -3,60 +3,46 @@
 //! Promises: the command is not reaped here, so its PID answers until the lock is gone. After a signal this
 //! returns only when the whole tree has ended. Without one, what the command left behind is reported.
 
-use std::io;
-use std::os::fd::AsFd;
-use std::thread::sleep;
 use std::time::{Duration, Instant};
+use std::{io, os::fd::AsFd, thread::sleep};
 
 use beadlock_checker::internal::process::{self, Stat};
-use beadlock_checker::internal::sys::Starting;
+use beadlock_checker::internal::{duration::shown, sys::Starting};
 use nix::sys::signal::{Signal, kill, killpg, raise};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::{Pid, getpgid, getpgrp, getppid, getsid};
 
-use super::event::wait_for_each;
-use super::keeping::{Guard, Told};
-use super::loss::Loss;
+use super::keeping::{Guard, LossReport};
 use super::signals::{Received, Signals};
 use super::tree::{self, Ending, Tree};
+use super::{event::wait_for_each, loss::Loss};
 use crate::error::{End, Exit};
-use crate::output::talk::Talk;
-use crate::settings::OnLoss;
-use crate::settings::wait::Deadline;
-use beadlock_checker::internal::duration::shown;
+use crate::{output::talk::Talk, settings::OnLoss, settings::wait::Deadline};
 
-/// How often the tree is looked at again while its end is waited for. The net only: whoever is the last of it is our
-/// child by then, and so its end reaches us as SIGCHLD.
+/// How often the tree is looked at again while its end is waited for. The net only: the last process of the tree is our
+/// child by then, and its end reaches us as SIGCHLD.
 const NET: Duration = Duration::from_secs(5);
-/// After KILL its end is near. Who may not be killed is asked ever more seldom, up to [`KILL_AGAIN_AT_MOST`].
+/// After KILL its end is near. A process that may not be killed is asked ever more seldom, up to
+/// [`KILL_AGAIN_AT_MOST`].
 const KILL_AGAIN: Duration = Duration::from_millis(20);
 const KILL_AGAIN_AT_MOST: Duration = Duration::from_secs(2);
 
-/// A command that runs.
 #[derive(Debug)]
 pub struct Running {
-    /// Its PID.
     pub pid: i32,
-    /// It leads a process group of its own.
     pub own_group: bool,
     /// How long what is left after a signal or a loss may take.
     pub kill_after: Duration,
-    /// What a loss of the lock means to it.
     pub on_loss: OnLoss,
-    /// Wait for all that the command started.
     pub wait_group: bool,
-    /// What it has started.
     pub tree: Tree,
 }
 
-/// What became of it.
 #[derive(Debug)]
 pub struct Ended {
-    /// How the command itself ended.
     pub ending: Ending,
     /// What it left behind and is still alive.
     pub left: Vec<Stat>,
-    /// SIGINT came.
     pub interrupted: bool,
     /// The claim that was lost meanwhile, by its place in the list, and how.
     pub lost: Option<(usize, Loss)>,
@@ -73,7 +59,6 @@ impl Ended {
     }
 }
 
-/// What has come while it runs.
 #[derive(Debug, Default)]
 pub struct Came {
     passed_on: bool,
@@ -87,15 +72,12 @@ pub struct Came {
     pub deadline: Option<Deadline>,
     /// The pause after the last KILL.
     killed: Option<Duration>,
-    /// Who was killed then.
     asked: Vec<(i32, u64)>,
 }
 
 impl Running {
     /// Waits for the command, passes signals on, watches the lock, and waits for the tree where that is asked for.
-    ///
-    /// # Errors
-    /// What `execve` said of the command, which has not run then.
+    /// Fails with what `execve` said of the command, which has not run then.
     pub fn supervise(
         &self,
         mut starting: Option<Starting>,
@@ -169,7 +151,7 @@ impl Running {
 
     /// A signal of the terminal has ended the command unless it has lived on for `--kill-after` since: then it has
     /// survived it, as a shell or an interpreter does, and ends later for reasons of its own. Its exit code tells
-    /// nothing: who tidies up after a Ctrl-C may well end with 0.
+    /// nothing: a command that tidies up after a Ctrl-C may well end with 0.
     fn was_ended_by_a_signal(&self, came: &mut Came) -> bool {
         let ended = *came.ended.get_or_insert_with(Instant::now);
         let is_near = |signal: Instant| ended.saturating_duration_since(signal) <= self.kill_after;
@@ -197,7 +179,7 @@ impl Running {
     pub fn receive(&self, received: Received, has_ended: bool, is_late: bool, came: &mut Came) {
         let Received { signal, from_terminal } = received;
         if signal == Signal::SIGCHLD {
-            // Who is to end within a grace must not take us with it: nobody would see the grace's end.
+            // A command that is to end within a grace must not stop us: nobody would see the grace's end.
             if !is_late && came.deadline.is_none() {
                 self.stop_with_the_command();
             }
@@ -205,7 +187,7 @@ impl Running {
         }
         came.interrupted |= signal == Signal::SIGINT;
         // A command that has left our group, as by setsid, does not have what the terminal sent to the group.
-        if from_terminal && self.is_in_our_group() {
+        if from_terminal && getpgid(Some(Pid::from_raw(self.pid))) == Ok(getpgrp()) {
             came.from_terminal = Some(Instant::now());
         } else {
             came.passed_on = true;
@@ -214,12 +196,8 @@ impl Running {
         }
     }
 
-    fn is_in_our_group(&self) -> bool {
-        getpgid(Some(Pid::from_raw(self.pid))) == Ok(getpgrp())
-    }
-
     /// A command that stops itself alone, without the terminal: the shell whose job we are would never see it, and keep
-    /// the terminal with us. Only where there is such a shell: who is not its job would be made to go on by nobody.
+    /// the terminal with us. Only where there is such a shell: without one nobody would continue us.
     fn stop_with_the_command(&self) {
         let is_stopped_alone = || {
             // Time for a Ctrl-Z to stop us too, and for an `fg` to make the command go on too.
@@ -228,16 +206,13 @@ impl Running {
                 self.is_stopped()
             }
         };
-        if is_a_shells_job() && self.is_in_our_session() && is_stopped_alone() {
+        // An interactive shell as the command has a group of its own there.
+        let is_in_our_session = getsid(Some(Pid::from_raw(self.pid))) == getsid(None);
+        if is_a_shells_job() && is_in_our_session && is_stopped_alone() {
             let _ = raise(Signal::SIGSTOP);
-            // Who made us go on means the command too, whether or not the whole group has heard it.
+            // The process that continued us means the command too, whether or not the whole group has heard it.
             let _ = kill(Pid::from_raw(self.pid), Signal::SIGCONT);
         }
-    }
-
-    /// An interactive shell as the command has a group of its own there.
-    fn is_in_our_session(&self) -> bool {
-        getsid(Some(Pid::from_raw(self.pid))) == getsid(None)
     }
 
     fn is_stopped(&self) -> bool {
@@ -261,8 +236,8 @@ impl Running {
     }
 
     /// The lock is lost: nobody is kept away any more.
-    fn lose(&self, claim: usize, told: Told, is_late: bool, came: &mut Came, talk: &Talk) {
-        let (cause, subject) = (told.cause(), told.loss.subject());
+    fn lose(&self, claim: usize, told: LossReport, is_late: bool, came: &mut Came, talk: &Talk) {
+        let (cause, subject) = (&told.cause, told.loss.subject());
         let grace = match &told.loss {
             // Before somebody else may have the lock.
             Loss::Overdue { left, .. } => self.kill_after.min(*left),
@@ -274,13 +249,13 @@ impl Running {
         match self.on_loss {
             OnLoss::Kill => {
                 came.passed_on = true;
-                // First: who reads the words may have stopped reading.
+                // First: the reader of the words may have stopped reading.
                 let deadline = if grace.is_zero() {
                     self.end_tree(&[Signal::SIGKILL]);
                     came.killed = Some(KILL_AGAIN);
                     Deadline::after(KILL_AGAIN)
                 } else {
-                    // Who stands still has to go on to end.
+                    // A stopped process must go on to end.
                     self.end_tree(&[Signal::SIGTERM, Signal::SIGCONT]);
                     Deadline::after(grace)
                 };
@@ -291,7 +266,6 @@ impl Running {
         }
     }
 
-    /// Sends these to all of it.
     pub fn end_tree(&self, signals: &[Signal]) {
         for &signal in signals {
             if self.own_group {
@@ -322,7 +296,7 @@ impl Running {
         if tree::ending(self.pid).is_some() {
             self.tree.kill_orphans(self.pid);
         }
-        // Who is killed for the first time ends soon; who is asked again and again may not be killed at all.
+        // What is killed for the first time ends soon; what is asked again and again may not be killed at all.
         let numbers: Vec<(i32, u64)> = left.iter().map(|stat| (stat.pid, stat.start_ticks)).collect();
         let is_the_same = std::mem::replace(&mut came.asked, numbers.clone()) == numbers;
         let longer = |pause: Duration| (pause * 2).min(KILL_AGAIN_AT_MOST);
@@ -332,8 +306,8 @@ impl Running {
     }
 }
 
-/// Whoever started us is a shell with job control, which gives each of its jobs a group: whether we lead ours or are in
-/// the middle of a pipe.
+/// Our parent is a shell with job control, which gives each of its jobs a group: whether we lead ours or are in the
+/// middle of a pipe.
 fn is_a_shells_job() -> bool {
     let parent = Some(getppid());
     getsid(parent) == getsid(None) && getpgid(parent).is_ok_and(|group| group != getpgrp())

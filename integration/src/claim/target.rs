@@ -1,9 +1,8 @@
 //! A target: what is locked, where its lock file lies, how it was named, and which protocol it goes by.
 
 use std::ffi::{OsStr, OsString};
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use beadlock_checker::Place;
 use beadlock_checker::internal::database::{Database, NoDatabase};
@@ -12,25 +11,19 @@ use beadlock_checker::internal::{Look, process, redirect};
 
 use super::protocol::Protocol;
 use crate::error::{Code, Error};
-use crate::output::envelope::Request;
-use crate::output::talk::Talk;
-use crate::output::trail::Trail;
 use crate::words::{Part, is_local_and_alive};
+use crate::{output::envelope::Request, output::talk::Talk, output::trail::Trail};
 
 /// What is locked. The folders of `protocol` make targets; everything else asks them.
 #[derive(Debug, Clone)]
 pub struct Target {
-    /// Where its lock file lies.
     pub place: Place,
     /// How it was named or found, for lines: `.beads`, `lock:run/x.lock`.
     pub given: String,
-    /// The path as it is typed.
     pub typed: PathBuf,
-    /// The same target from wherever it is resolved.
+    /// What finds this target from anywhere, for an environment: `beads:/home/ann/shop/.beads`.
     pub exported: OsString,
-    /// The database, where one was found by its name: how.
     pub database: Option<Box<Database>>,
-    /// The protocol of its lock.
     pub protocol: &'static dyn Protocol,
 }
 
@@ -43,19 +36,13 @@ impl Target {
         Self { exported: target.absolute(), ..target }
     }
 
-    /// Refuses a database that a redirect or a link leads to which git tracks: others would choose what is claimed.
-    ///
-    /// # Errors
-    /// What to type.
+    /// Refuses a database that git tracks and that a redirect or a link leads to: others would choose what is claimed.
     pub fn refuse_tracked(&self) -> Result<(), Error> {
         let Some(database) = &self.database else { return Ok(()) };
         redirect::refuse_tracked(database).map_err(|error| not_found(&error))
     }
 
     /// Makes the directory of its lock, where a claim of its protocol does that.
-    ///
-    /// # Errors
-    /// When it cannot be made.
     pub fn prepare(&self) -> Result<(), Error> {
         self.protocol.prepare(self)
     }
@@ -71,7 +58,7 @@ impl Target {
     /// to say so. A directory that cannot be looked at may exist.
     pub fn is_nowhere(&self) -> bool {
         let is_absent = || fs::metadata(self.dir()).is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
-        self.protocol.makes_directory() && is_absent()
+        self.protocol.rules().makes_directory && is_absent()
     }
 
     /// Who holds the lock: `make (PID 77: make release, on ci-3)`; the command only where the process is of this
@@ -85,9 +72,6 @@ impl Target {
 
     /// The trail of what happens to its lock in `file`; of a claim, which has an id, that of its document, where there
     /// is one.
-    ///
-    /// # Errors
-    /// As [`Trail::open`] and [`Trail::of_document`].
     pub fn trail<'a>(
         &self,
         file: Option<&Path>,
@@ -103,19 +87,16 @@ impl Target {
         }
     }
 
-    /// The directory that the lock file lies in.
     pub fn dir(&self) -> &Path {
         self.place.dir()
     }
 
-    /// The lock file.
     pub fn path(&self) -> PathBuf {
         self.protocol.lock_file(self)
     }
 
-    /// A sync daemon runs cycles here.
     pub fn has_cycles(&self) -> bool {
-        self.protocol.has_cycles()
+        self.protocol.rules().has_cycles
     }
 
     /// The target with its scheme, as JSON has it: `beads:.beads`.
@@ -124,17 +105,11 @@ impl Target {
         if self.given.starts_with(prefix) { self.given.clone() } else { format!("{prefix}{}", self.given) }
     }
 
-    /// What finds this target from anywhere, for an environment: `beads:/home/ann/shop/.beads`.
-    pub fn exported(&self) -> &OsStr {
-        &self.exported
-    }
-
     /// Where the lock itself lies, with its scheme: `beads:/home/ann/shop/.beads`.
     pub fn absolute(&self) -> OsString {
         self.protocol.absolute(self)
     }
 
-    /// The word, or words, that name it in a command.
     pub fn part(&self) -> Part<'static> {
         self.protocol.part(self)
     }

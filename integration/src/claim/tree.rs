@@ -9,30 +9,23 @@
 //! namespace's (`unshare --pid` without `--mount-proc`), its numbers mean others, and nothing of it is. A process that
 //! has cleared its environment and whose parents have ended is found only by a subreaper.
 
-use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
-use std::fs;
+use std::{collections::HashSet, fs};
 
 use beadlock_checker::internal::process::{self, Stat, is_dead_zombie, proc_is_ours};
 use beadlock_checker::internal::sys::{ChildEnd, ended_child};
 use beadlock_checker::internal::system_words;
-use nix::errno::Errno;
-use nix::sys::prctl::set_child_subreaper;
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
-use nix::unistd::Pid;
+use nix::{errno::Errno, sys::prctl::set_child_subreaper, unistd::Pid};
 use serde::{Deserialize, Serialize};
 
 use super::known_process::KnownProcess;
-use crate::error::Error;
-use crate::words;
+use crate::{error::Error, words};
 
-/// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
-    /// With this exit code.
     Exited(u8),
-    /// Killed by this signal's number.
     Killed(i32),
 }
 
@@ -66,7 +59,6 @@ impl KnownCommand {
     }
 }
 
-/// All that a command has started.
 #[derive(Debug, Default)]
 pub struct Tree {
     root: Root,
@@ -74,10 +66,8 @@ pub struct Tree {
     before: HashSet<(i32, u64)>,
 }
 
-/// Where a tree begins.
 #[derive(Debug, Default)]
 enum Root {
-    /// Below this process.
     #[default]
     Us,
     /// At a command that another process has started, and at every process with this token.
@@ -90,10 +80,7 @@ impl Tree {
         Self { root: Root::Command(command, token), before: HashSet::new() }
     }
 
-    /// From now on the orphans of the command's fall to us.
-    ///
-    /// # Errors
-    /// When the system refuses that.
+    /// From now on the orphans of the command fall to us.
     pub fn as_subreaper() -> Result<Self, Error> {
         set_child_subreaper(true).map_err(|errno| {
             let error = errno.into();
@@ -103,8 +90,8 @@ impl Tree {
         Ok(Self::from_now_on())
     }
 
-    /// Whoever is our descendant by now (we may have been executed by a shell that had children) is none of the
-    /// command's. What those start later is not known: it counts once it is an orphan, and so falls to us.
+    /// Our descendants by now (a shell that had children may have executed us) do not belong to the command. What those
+    /// start later is not known: it counts once it is an orphan, and so falls to us.
     pub fn from_now_on() -> Self {
         if ended_child(None) == Err(Errno::ECHILD) {
             return Self::default();
@@ -114,23 +101,22 @@ impl Tree {
         Self { root: Root::Us, before }
     }
 
-    /// Without the child `pid`, which is ours and none of the command's.
+    /// Without the child `pid`, which does not belong to the command.
     pub fn without(mut self, pid: i32) -> Self {
         self.before.extend(Stat::read(pid).map(|stat| (stat.pid, stat.start_ticks)));
         self
     }
 
-    /// The living ones; zombies count as ended.
     pub fn living(&self) -> Vec<Stat> {
         self.living_of(process::all())
     }
 
-    /// The living ones among `all` processes.
     pub fn living_of(&self, all: Vec<Stat>) -> Vec<Stat> {
         self.living_with(all, &[])
     }
 
-    /// The same, and those of `known` that live and what they have started: orphans do not fall to who is no subreaper.
+    /// The same, and those of `known` that live and what they have started: orphans do not fall to a process that is
+    /// not a subreaper.
     pub fn living_with(&self, mut all: Vec<Stat>, known: &[Stat]) -> Vec<Stat> {
         if !proc_is_ours() {
             return Vec::new();
@@ -177,25 +163,12 @@ impl Tree {
             Root::Command(_, token) => is_command(stat) || group == Some(stat.pgrp) || has_token(stat.pid, token),
         }
     }
-}
 
-fn has_token(pid: i32, token: &str) -> bool {
-    fs::read(format!("/proc/{pid}/environ")).is_ok_and(|environment| is_marked(&environment, token))
-}
-
-fn is_marked(environment: &[u8], token: &str) -> bool {
-    let tokens = environment
-        .split(|byte| *byte == 0)
-        .find_map(|entry| entry.strip_prefix(VARIABLE.as_bytes())?.strip_prefix(b"="));
-    tokens.is_some_and(|tokens| tokens.split(|byte| *byte == b':').any(|one| one == token.as_bytes()))
-}
-
-impl Tree {
     /// The living ones among our own children but the command `main`; those that have ended are reaped. `None` where
     /// the kernel does not list children.
     ///
     /// None of them means that nothing of the tree lives, also when its members end and are born faster than one scan
-    /// of all processes takes: whoever lives is our child or below one, and a child that has ended stays in the list,
+    /// of all processes takes: each that lives is our child or below one, and a child that has ended stays in the list,
     /// in front of the children that fell to us by its end, until it is reaped here.
     pub fn orphans(&self, main: i32) -> Option<Vec<Stat>> {
         loop {
@@ -234,6 +207,17 @@ impl Tree {
     }
 }
 
+fn has_token(pid: i32, token: &str) -> bool {
+    fs::read(format!("/proc/{pid}/environ")).is_ok_and(|environment| is_marked(&environment, token))
+}
+
+fn is_marked(environment: &[u8], token: &str) -> bool {
+    let tokens = environment
+        .split(|byte| *byte == 0)
+        .find_map(|entry| entry.strip_prefix(VARIABLE.as_bytes())?.strip_prefix(b"="));
+    tokens.is_some_and(|tokens| tokens.split(|byte| *byte == b':').any(|one| one == token.as_bytes()))
+}
+
 /// How often children that come anew are killed before there is a pause.
 const KILL_ROUNDS: usize = 200;
 
@@ -256,7 +240,8 @@ fn has_ended(pid: i32) -> bool {
     is_dead_zombie(pid).unwrap_or_else(|| Stat::read(pid).is_none())
 }
 
-/// Sends a signal to each, unless its PID is another process by now. Answers whom we were not permitted to signal.
+/// Sends a signal to each, unless its PID is another process by now. Answers those that we were not permitted to
+/// signal.
 pub fn signal(tree: &[Stat], signal: Signal) -> Vec<Stat> {
     let is_still = |stat: &&Stat| Stat::read(stat.pid).is_some_and(|now| now.start_ticks == stat.start_ticks);
     let refused = |stat: &&Stat| kill(Pid::from_raw(stat.pid), signal) == Err(Errno::EPERM);

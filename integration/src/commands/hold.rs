@@ -129,7 +129,7 @@ fn hold(
     let of_claim = (named, Some(outer.as_ref().unwrap_or(&id).as_str()));
     let trail = target.trail(claim.audit.as_deref(), of_claim, request, talk)?;
     // Under an outer claim the steps are those of the outer one's work.
-    let steps = (target.protocol.has_steps() && outer.is_none()).then(|| {
+    let steps = (target.protocol.rules().has_steps && outer.is_none()).then(|| {
         let (step, rollback) = typed.hold_only.steps();
         Steps::new(step, rollback, environment)
     });

@@ -86,8 +86,8 @@ fn release(
     });
     let has_failed = step.is_some() || has_failed;
     let why = if has_failed { Why::RELEASED_AFTER_FAILURE } else { Why::RELEASED };
-    let (age, talk) = (held.age(), releasing.talk);
-    let leaving = Leaving { target: &target, patience: PATIENCE, talk, trail: &trail, failure_step: step.as_deref() };
+    let age = held.age();
+    let leaving = Leaving { target: &target, patience: PATIENCE, trail: &trail, failure_step: step.as_deref() };
     match leaving.end(held, None, why, &mut Unattended) {
         Left::Released => Ok(releasing.answer(true, Some(age))),
         Left::Lost(error) => Err(error),
@@ -159,7 +159,7 @@ impl<'a> Releasing<'a> {
             true => Adopted::Gone,
             false => find(target, id, environment, PATIENCE)?,
         };
-        let (not_ours, path) = (target.protocol.not_ours(), escaped_path(&target.path()));
+        let (not_ours, path) = (target.protocol.rules().not_ours, escaped_path(&target.path()));
         let look = || to_type("beadlock status {}", &[target.part()]);
         let failed = |code, message| Err(Error::new(code, message).detailed(format!("lock_file={path}")));
         match found {

@@ -73,7 +73,7 @@ fn wait(typed: &WaitArgs, environment: &Environment, talk: &Talk, request: &Requ
     let wait = typed.policy(environment)?;
     let target = resolve(typed.target.as_deref(), environment, Acceptance::ToLookAt(talk))?;
     let options = typed.protocol.options(&target, Options::default())?;
-    let wait = wait.unwrap_or_else(|| target.protocol.default_wait());
+    let wait = wait.unwrap_or_else(|| target.protocol.rules().default_wait);
     if let Some(kernel) = target.protocol.without_record() {
         let waited = kernel.wait(&target, wait, environment, talk)?;
         talk.say_more(&format!("{} is free after {}", target.given, shown(waited)));

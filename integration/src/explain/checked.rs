@@ -6,8 +6,7 @@ use beadlock_checker::{Decision, Options, Skip, Verdict, Watched};
 use serde_json::{Value, json};
 
 use super::explanation::Explanation;
-use crate::claim::target::Target;
-use crate::error::Exit;
+use crate::{claim::target::Target, error::Exit};
 
 /// A log line, with its target's name where there are several; nothing where there is none.
 pub fn message_line(message: &str, target: &str, is_one_of_many: bool) -> String {
@@ -18,13 +17,11 @@ pub fn message_line(message: &str, target: &str, is_one_of_many: bool) -> String
     }
 }
 
-/// A target and what a daemon does about it.
 pub struct Checked {
     pub target: Target,
     /// What was to be seen before: the check itself may have removed it.
     pub before: Look,
     pub decision: Decision,
-    /// The rules that it was judged by.
     pub options: Options,
 }
 
@@ -37,7 +34,6 @@ impl Checked {
         }
     }
 
-    /// The id of the lock that the decision is about.
     fn id(&self) -> Option<String> {
         let record = self.decision.record();
         if let Some(id) = record.and_then(|record| record.id()) {
@@ -51,7 +47,6 @@ impl Checked {
         of_it(&self.before).or_else(|| of_it(&look(&self.target.place, &Options::default())))
     }
 
-    /// The fields of the contract.
     pub fn json(&self, explain: bool) -> Value {
         let mut data = json!({
             "target": self.target.name(),

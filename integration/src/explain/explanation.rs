@@ -3,25 +3,21 @@
 
 use std::time::Duration;
 
-use beadlock_checker::Options;
-use beadlock_checker::internal::dialect::StartedAt;
-use beadlock_checker::internal::duration::shown;
-use beadlock_checker::internal::escape::escaped;
-use beadlock_checker::internal::{FileKind, Look, OnDisk, facts};
+use beadlock_checker::internal::dialect::{Record, StartedAt};
+use beadlock_checker::internal::{FileKind, Look, OnDisk, duration::shown, escape::escaped, facts};
+use beadlock_checker::{Options, Verdict};
 use serde_json::{Map, Value, json};
 
 use super::gate::Shut;
 use super::situation::{self, Situation};
 use crate::claim::explained::{Explained, Inspected, Machine, millis};
-use crate::claim::target::Target;
-use crate::output::Fact;
-use crate::words::{counted, kind_words};
+use crate::words::{self, counted, kind_words};
+use crate::{claim::target::Target, output::Fact};
 
 /// What is known about one lock and its gate.
 #[derive(Debug)]
 pub struct Explanation {
     facts: Vec<Fact>,
-    /// The command to type, and why.
     pub next: String,
     /// What stands before the holder's name: `a zombie, `.
     pub holder_is: &'static str,
@@ -37,7 +33,10 @@ impl Explanation {
     pub fn on(machine: &Machine, look: &Look, target: &Target, options: &Options) -> Self {
         let now = facts::now();
         let gate = Shut::of(machine.gates(), target.dir());
-        let explained = by_record(machine, (look, target, options, now), &gate);
+        let explained = look.record.as_ref().zip(look.facts.as_ref()).and_then(|(record, facts)| {
+            let is_gate_shut = gate.is_shut();
+            target.protocol.explain(&Inspected { look, record, facts, target, machine, options, now, is_gate_shut })
+        });
         let Explained { situation, why, next, facts, holder_is } = explained.unwrap_or_else(|| {
             let data = target.protocol.not_a_lock(look, target);
             let situation = Situation::of(look, data.as_ref(), now);
@@ -73,26 +72,42 @@ impl Explanation {
     }
 }
 
-/// What the protocol knows, where there is a record of a lock that is held or stale.
-fn by_record(
-    machine: &Machine,
-    (look, target, options, now): (&Look, &Target, &Options, StartedAt),
-    gate: &Shut,
-) -> Option<Explained> {
-    let (record, facts) = look.record.as_ref().zip(look.facts.as_ref())?;
-    let is_gate_shut = gate.is_shut();
-    target.protocol.explain(&Inspected { look, record, facts, target, machine, options, now, is_gate_shut })
-}
-
-/// One line each, for people.
 pub fn lines(facts: &[Fact]) -> Vec<String> {
     facts.iter().filter_map(Fact::line).collect()
 }
 
-/// One object, for programs.
 pub fn json(facts: &[Fact]) -> Value {
     let fields = facts.iter().filter_map(|fact| Some((fact.name.to_owned(), fact.json.clone()?)));
     Value::Object(fields.collect::<Map<_, _>>())
+}
+
+/// What is known, its id, and what to type, one line each.
+pub fn below(mut lines: Vec<String>, id: Option<&str>, next: &str) -> String {
+    lines.extend(id.map(|id| format!("id: {}", escaped(id))));
+    lines.push(format!("next: {next}"));
+    lines.iter().map(|line| format!("  {line}\n")).collect()
+}
+
+/// One element of `data` of `status` and `list`.
+pub fn row(
+    target: &Target,
+    (verdict, message, id): (Verdict, &str, Option<&str>),
+    record: Option<&Record>,
+    (witnesses, next): (Value, &str),
+) -> Value {
+    json!({
+        "target": target.name(),
+        "path": target.path().to_string_lossy(),
+        "verdict": verdict.as_str(),
+        "holder": record.map(|record| record.holder()),
+        "id": id,
+        "reason": verdict.reason().as_str(),
+        "message": message,
+        "record": record.and_then(|record| serde_json::to_value(record).ok()),
+        "age_ms": record.map(|record| words::millis(words::age(record))),
+        "witnesses": witnesses,
+        "next": next,
+    })
 }
 
 fn file_json(file: &OnDisk, now: StartedAt) -> Value {

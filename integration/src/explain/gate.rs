@@ -1,10 +1,8 @@
 //! What the gate of a target shows: who shuts it, and whether they are what a killed daemon left behind.
 
-use std::ffi::OsString;
-use std::path::Path;
+use std::{ffi::OsString, path::Path};
 
-use beadlock_checker::internal::process::Stat;
-use beadlock_checker::internal::{GateHolder, Gates, Role};
+use beadlock_checker::internal::{GateHolder, Gates, Role, process::Stat};
 use serde_json::{Value, json};
 
 use crate::output::Fact;
@@ -19,17 +17,14 @@ pub struct Shut {
     waiters: Vec<GateHolder>,
 }
 
-/// What a killed daemon has left running.
 #[derive(Debug, Clone, Copy)]
 pub struct Orphaned<'a> {
-    /// The daemon that is gone, where it is known.
     pub daemon: Option<i32>,
     /// The command that still runs; for the moment before it starts and after it ends the runner itself.
     pub work: &'a [GateHolder],
 }
 
 impl Orphaned<'_> {
-    /// The daemon, in words.
     pub fn daemon(self) -> String {
         self.daemon.map_or_else(|| "a daemon that was killed".to_owned(), |pid| format!("PID {pid}, which is gone,"))
     }
@@ -45,7 +40,6 @@ impl Orphaned<'_> {
 }
 
 impl Shut {
-    /// The gate of `dir`.
     pub fn of(gates: &Gates, dir: &Path) -> Self {
         let left = gates.left(dir);
         let with_role = |holder: GateHolder| {
@@ -56,7 +50,6 @@ impl Shut {
         Self { holders, left, waiters: gates.waiters(dir) }
     }
 
-    /// Somebody has it.
     pub fn is_shut(&self) -> bool {
         !self.holders.is_empty()
     }

@@ -4,14 +4,10 @@ use beadlock_checker::Verdict;
 use beadlock_checker::internal::Gates;
 use serde_json::{Value, json};
 
-use super::checked::message_line;
-use super::explanation;
+use super::{checked::message_line, explanation};
 use crate::claim::kernel_lock::{Observation, WithoutRecord};
-use crate::claim::target::Target;
-use crate::error::Exit;
-use crate::output::talk::Talk;
+use crate::{claim::target::Target, error::Exit, output::talk::Talk};
 
-/// A target, and what was seen of its lock.
 #[derive(Debug)]
 pub struct Observed {
     pub target: Target,
@@ -19,12 +15,10 @@ pub struct Observed {
 }
 
 impl Observed {
-    /// Looks.
     pub fn of(target: Target, kernel: &dyn WithoutRecord, gates: &Gates) -> Self {
         Self { seen: kernel.look(&target, gates), target }
     }
 
-    /// How a check ends.
     pub fn exit(&self) -> Exit {
         match self.seen.verdict {
             Verdict::Free | Verdict::Stale(_) => Exit::Done,
@@ -33,7 +27,6 @@ impl Observed {
         }
     }
 
-    /// One element of `data` of a `check`.
     pub fn checked(&self, explain: bool) -> Value {
         let Observation { verdict, message, id, next, .. } = &self.seen;
         let mut data = json!({
@@ -60,22 +53,9 @@ impl Observed {
         if explain { line + &self.below() } else { line }
     }
 
-    /// One element of `data` of `status` and `list`.
     pub fn json(&self) -> Value {
-        let Observation { verdict, message, id, next, .. } = &self.seen;
-        json!({
-            "target": self.target.name(),
-            "path": self.target.path().to_string_lossy(),
-            "verdict": verdict.as_str(),
-            "holder": null,
-            "id": id,
-            "reason": verdict.reason().as_str(),
-            "message": message,
-            "record": null,
-            "age_ms": null,
-            "witnesses": explanation::json(&self.seen.facts),
-            "next": next,
-        })
+        let Observation { verdict, message, id, facts, next, .. } = &self.seen;
+        explanation::row(&self.target, (*verdict, message, id.as_deref()), None, (explanation::json(facts), next))
     }
 
     /// All that `status` says of it.
@@ -86,12 +66,8 @@ impl Observed {
         format!("{}: {word}{headline} ({})\n{}", self.target.given, verdict.reason(), self.below())
     }
 
-    /// What is known, and what to type, one line each.
     pub fn below(&self) -> String {
         let Observation { id, facts, next, .. } = &self.seen;
-        let mut lines = explanation::lines(facts);
-        lines.extend(id.as_ref().map(|id| format!("id: {id}")));
-        lines.push(format!("next: {next}"));
-        lines.iter().map(|line| format!("  {line}\n")).collect()
+        explanation::below(explanation::lines(facts), id.as_deref(), next)
     }
 }

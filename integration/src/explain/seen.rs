@@ -2,16 +2,12 @@
 
 use std::time::Duration;
 
-use beadlock_checker::internal::duration::shown;
-use beadlock_checker::internal::escape::escaped;
-use beadlock_checker::internal::{Look, facts};
+use beadlock_checker::internal::{Look, duration::shown, facts};
 use beadlock_checker::{Decision, Proceed, Skip, Verdict};
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::explanation::Explanation;
-use crate::claim::target::Target;
-use crate::output::talk::Talk;
-use crate::words;
+use super::explanation::{self, Explanation};
+use crate::{claim::target::Target, output::talk::Talk};
 
 /// A target, and what lies there.
 #[derive(Debug)]
@@ -45,21 +41,10 @@ impl Seen {
 
     /// One element of `data` in the JSON contract.
     pub fn json(&self, explanation: &Explanation) -> Value {
-        let record = self.look.record.as_ref();
-        let age = record.map(|record| words::millis(words::age(record)));
-        json!({
-            "target": self.target.name(),
-            "path": self.target.path().to_string_lossy(),
-            "verdict": self.look.verdict.as_str(),
-            "holder": record.map(|record| record.holder()),
-            "id": self.look.id,
-            "reason": self.look.verdict.reason().as_str(),
-            "message": self.decision().to_string(),
-            "record": record.and_then(|record| serde_json::to_value(record).ok()),
-            "age_ms": age,
-            "witnesses": explanation.json(),
-            "next": explanation.next,
-        })
+        let Look { verdict, id, record, .. } = &self.look;
+        let message = self.decision().to_string();
+        let explained = (explanation.json(), explanation.next.as_str());
+        explanation::row(&self.target, (*verdict, &message, id.as_deref()), record.as_ref(), explained)
     }
 
     /// The verdict's word, in its colour.
@@ -99,7 +84,7 @@ impl Seen {
             }
             (Verdict::Stale(_), Some(holder)) => format!("{word}, left by {holder} ({reason})"),
             (Verdict::Unreadable(_), _) => {
-                let then = self.target.protocol.then_unreadable();
+                let then = self.target.protocol.rules().then_unreadable;
                 format!("{word}: {} ({reason}); {then}", self.look.detail)
             }
             (Verdict::Free, _) if !self.look.detail.is_empty() => {
@@ -119,14 +104,10 @@ impl Seen {
 
     /// What is known, and what to type, one line each.
     pub fn below(&self, explanation: &Explanation) -> String {
-        let mut lines = explanation.lines();
-        lines.extend(self.look.id.as_ref().map(|id| format!("id: {}", escaped(id))));
-        lines.push(format!("next: {}", explanation.next));
-        lines.iter().map(|line| format!("  {line}\n")).collect()
+        explanation::below(explanation.lines(), self.look.id.as_deref(), &explanation.next)
     }
 }
 
-/// The colour of a verdict.
 pub fn color(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Free => "32",

@@ -6,28 +6,20 @@
 
 use std::time::Duration;
 
-use beadlock_checker::internal::closed;
-use beadlock_checker::internal::dialect::StartedAt;
-use beadlock_checker::internal::duration::shown;
-use beadlock_checker::internal::obstacle::Obstacle;
-use beadlock_checker::internal::{FileKind, Look};
+use beadlock_checker::internal::{FileKind, Look, closed, dialect::StartedAt, duration::shown, obstacle::Obstacle};
 use beadlock_checker::{Reason, Verdict};
 
 use super::gate::Shut;
 use crate::claim::explained::{Explained, NextCommand};
 use crate::claim::protocol::{LONGEST_LOCK_FILE, NotALock};
-use crate::claim::settling::WRITING;
-use crate::claim::target::Target;
 use crate::words::{Part, kind_words, to_type};
+use crate::{claim::settling::WRITING, claim::target::Target};
 
-/// What a person is looking at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Situation {
-    /// There is no lock.
     Free,
     /// There is no lock but one that was set aside: by a removal that goes on, or that has crashed.
     SetAside,
-    /// An empty file.
     Empty {
         /// Written a moment ago: the rest may come.
         fresh: bool,
@@ -41,9 +33,7 @@ pub enum Situation {
     Invalid,
     /// No lock at all, but somebody's data.
     Data,
-    /// Not a regular file.
     NotAFile(FileKind),
-    /// Larger than any lock.
     TooLarge,
     /// A regular file that the system does not let us read.
     Unread,
@@ -133,7 +123,6 @@ fn of_free(target: &Target, gate: &Shut) -> (String, NextCommand) {
     }
 }
 
-/// Somebody's data.
 fn of_data(data: NotALock, target: &Target) -> (String, NextCommand) {
     let [file, lock] = data.meant.map(|name| Part::Words(vec![name]));
     let comment = format!("locks the file itself; for a lock file beside it: {}", to_type("{}", &[lock]));
@@ -141,7 +130,6 @@ fn of_data(data: NotALock, target: &Target) -> (String, NextCommand) {
     (data.words, (to_type("beadlock hold {} {} -- CMD", &[file, claim]), comment))
 }
 
-/// A file that was read, and is not a record.
 fn of_content(situation: Situation, (look, target, now): (&Look, &Target, StartedAt)) -> (String, NextCommand) {
     let of_target = |template| to_type(template, &[target.part()]);
     let malformed = of_target("beadlock break {} --malformed");
@@ -175,7 +163,6 @@ fn of_content(situation: Situation, (look, target, now): (&Look, &Target, Starte
     }
 }
 
-/// What was not read.
 fn of_unread(situation: Situation, target: &Target) -> (String, NextCommand) {
     let path = target.path();
     let of_target = |template| to_type(template, &[target.part()]);

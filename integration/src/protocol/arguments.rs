@@ -57,18 +57,19 @@ impl Args {
 pub struct HoldOnlyArgs {
     #[command(flatten)]
     failure: tower::options::FailureStep,
-    #[command(flatten)]
-    rollback: tower::options::Rollback,
+    /// Run CMD by sh, still under the lock, when the command has failed
+    #[arg(long, value_name = "CMD", help_heading = tower::options::HEADING)]
+    rollback: Option<OsString>,
 }
 
 impl HoldOnlyArgs {
     pub fn given(&self) -> Vec<&'static str> {
-        let (step, rollback) = (&self.failure.failure_step, &self.rollback.rollback);
-        given([("--failure-step", step.is_some()), ("--rollback", rollback.is_some())])
+        let step = &self.failure.failure_step;
+        given([("--failure-step", step.is_some()), ("--rollback", self.rollback.is_some())])
     }
 
     pub fn steps(self) -> (Option<String>, Option<OsString>) {
-        (self.failure.failure_step, self.rollback.rollback)
+        (self.failure.failure_step, self.rollback)
     }
 }
 

@@ -1,14 +1,5 @@
 //! The protocols: everything that differs between the kinds of lock, one folder each. This page is the only place that
 //! lists them; it delegates to the folders.
-//!
-//! ```text
-//! mod.rs         this page: the list, the options, what a command line means
-//! arguments.rs   the options that mean something to one protocol
-//! resolve.rs     from the words of a command line to a target; by its letters alone, for file systems that may hang
-//! listing.rs     what `list` finds
-//! process/       what the two protocols share whose locks name a process
-//! beads/ lock/ tower/ memory/ file/
-//! ```
 
 mod arguments;
 pub mod beads;
@@ -41,7 +32,6 @@ pub use beads::{Acceptance, target as of_database};
 pub use process::claim_words as process_words;
 pub use resolve::{Unfound, answers_for, answers_for_intent, exact, resolve, root, unresolved};
 
-/// A target, or why there is none.
 pub type Found = Result<Target, Unfound>;
 
 /// The folder of a protocol: its rules and words, and how its targets are found and claimed.
@@ -58,7 +48,6 @@ pub trait Folder: Protocol {
         (at.clone(), at)
     }
 
-    /// What a claim of `target` says.
     fn intended(&self, target: Target, _typed: &Args, _environment: &Environment) -> Result<Intended, Error> {
         Ok(Intended::Claim(target.into(), process::claim_words()))
     }
@@ -164,7 +153,7 @@ pub fn session_claim<'a>(
     trail: &'a Trail<'a>,
     environment: &'a Environment,
 ) -> Result<Box<dyn SessionClaim + 'a>, Error> {
-    let (wait, drain) = settings.patience(target.protocol.default_wait());
+    let (wait, drain) = settings.patience(target.protocol.rules().default_wait);
     if let Some(kernel) = target.protocol.without_record() {
         return Ok(Box::new(KernelClaim::new((target, kernel), words.mode, wait, trail, environment)?));
     }
@@ -177,14 +166,14 @@ pub fn session_claim<'a>(
 
 /// Refuses what was typed and does nothing for this protocol: whoever types an option relies on it.
 pub fn refuse_options(protocol: &dyn Protocol, target: &str, given: &[&'static str]) -> Result<(), Error> {
-    for option in given.iter().filter(|option| !protocol.options().contains(option)) {
+    for option in given.iter().filter(|option| !protocol.rules().options.contains(option)) {
         let mut folders = Scheme::ALL.into_iter().map(folder);
-        if let Some(owner) = folders.find(|folder| folder.options().contains(option)) {
-            let kind = owner.kind();
+        if let Some(owner) = folders.find(|folder| folder.rules().options.contains(option)) {
+            let kind = owner.rules().kind;
             return Err(Error::usage(format!("{option} is for {kind}, and the target is {target}; leave it out")));
         }
         if let Some(why) = protocol.ignores(option) {
-            return Err(Error::usage(format!("{option} means nothing to {}; {why}", protocol.kind())));
+            return Err(Error::usage(format!("{option} means nothing to {}; {why}", protocol.rules().kind)));
         }
     }
     Ok(())
@@ -209,13 +198,13 @@ mod tests {
     #[test]
     fn every_option_of_a_protocol_is_refused_with_the_others() {
         for owner in Scheme::ALL.map(folder) {
-            for option in owner.options() {
+            for option in owner.rules().options {
                 for other in Scheme::ALL.map(folder) {
                     let refused = refuse_options(other, "x", &[option]);
-                    let understands = other.options().contains(option);
+                    let understands = other.rules().options.contains(option);
                     assert_eq!(refused.is_ok(), understands, "{option} {other:?}");
                     let words = refused.map_err(|error| error.to_string()).err().unwrap_or_default();
-                    let wanted = format!("{option} is for {}, and the target is x", owner.kind());
+                    let wanted = format!("{option} is for {}, and the target is x", owner.rules().kind);
                     assert!(understands || words.starts_with(&wanted), "{words}");
                 }
             }

@@ -15,7 +15,6 @@ use crate::settings::environment::{Environment, unquoted_target};
 use crate::settings::remote::{BEADS, Lookup, of_directory};
 use crate::{error::Error, settings::wait::Wait};
 
-/// Why a folder has no target.
 pub type Unfound = Error;
 
 impl From<NoDatabase> for Error {
@@ -94,7 +93,7 @@ impl Unresolved {
         let (lock, at) = protocol.by_letters(&rest, environment);
         let given = format!("{}{}", protocol.prefix(), escaped_path(&rest));
         let lookups = mounts.on_the_way(&at).map(|_| Lookup::Path(at.clone())).into_iter().collect();
-        Self { name: given.clone(), given, path: lock, lookups, wait: protocol.default_wait() }
+        Self { name: given.clone(), given, path: lock, lookups, wait: protocol.rules().default_wait }
     }
 
     fn of_beads(dir: &Path, environment: &Environment, mounts: &Mounts) -> Self {
@@ -104,16 +103,18 @@ impl Unresolved {
         // Whatever is named is compared with it.
         let variable = around.beads_dir.map(|dir: OsString| around.cwd.join(dir)).filter(|dir| *dir != at);
         lookups.extend(variable.and_then(|dir| of_directory(&dir, mounts)));
+        Self::in_database(shown, &at, lookups)
+    }
+
+    fn in_database(shown: String, dir: &Path, lookups: Vec<Lookup>) -> Self {
         let (name, given) = (format!("beads:{shown}"), beads::given_as(shown));
-        Self { name, given, path: at.join(".exclusive-lock"), lookups, wait: Wait::DEFAULT }
+        Self { name, given, path: dir.join(".exclusive-lock"), lookups, wait: Wait::DEFAULT }
     }
 
     /// The search up the tree, as far as it can be followed without a look at what may hang.
     fn nearest(cwd: &Path, mounts: &Mounts) -> Self {
         let found = |dir: PathBuf, lookup: Option<Lookup>| {
-            let (name, given) = (format!("beads:{BEADS}"), BEADS.to_owned());
-            let (path, lookups) = (dir.join(".exclusive-lock"), lookup.into_iter().collect());
-            Self { name, given, path, lookups, wait: Wait::DEFAULT }
+            Self::in_database(BEADS.to_owned(), &dir, lookup.into_iter().collect())
         };
         for above in cwd.ancestors() {
             let dir = above.join(BEADS);

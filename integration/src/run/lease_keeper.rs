@@ -15,31 +15,31 @@
 //! has left its caller; by another it hears that the caller has printed the claim. Without that byte (`acquire` was
 //! killed) nobody knows the id, and the keeper ends the claim again.
 
-mod life;
-
 use std::ffi::{CString, OsStr, OsString};
-use std::io::{self, PipeReader, PipeWriter, Write};
+use std::io::{self, ErrorKind, PipeReader, PipeWriter, Write};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::ffi::OsStringExt;
-use std::path::Path;
-use std::process::Stdio;
-use std::time::Duration;
+use std::{fs::File, os::unix::ffi::OsStringExt, path::Path, process::Stdio, time::Duration};
 
-use beadlock_checker::internal::beside::{has_said_so, helper, helper_words};
-use beadlock_checker::internal::sys::{self, Spawn, Waiting, fork_waiting};
+use beadlock_checker::internal::beside::{close_the_rest, has_said_so, helper, helper_words};
+use beadlock_checker::internal::sys::{self, Spawn, Waiting, fork_waiting, ignore, pidfd_open};
 use beadlock_checker::internal::system_words;
+use beadlock_checker::internal::take::{Adopted, Held};
+use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal, kill};
-use nix::unistd::Pid;
+use nix::unistd::{Pid, chdir, dup2_stderr, dup2_stdin, dup2_stdout, read, setsid};
 
-use super::request::{HelperRequest, LeaseKeeperRequest};
-use crate::claim::tree;
-use crate::error::{Code, Error};
-use crate::settings::environment::Environment;
-use crate::settings::wait::Deadline;
-use crate::words;
-
-pub use life::main;
+use super::request::{HelperRequest, KeptLease, LeaseKeeperRequest};
+use crate::claim::event::{failed_to, wait_for};
+use crate::claim::keeping::{Guard, Keeping};
+use crate::claim::leaving::{Leaving, Left, Why};
+use crate::claim::loss::{Loss, WatchStart};
+use crate::error::{Code, End, Error, Exit};
+use crate::{
+    claim::attendant::Attending, claim::kernel_lock::KernelLock, claim::known_process::KnownProcess,
+    claim::signals::Signals, claim::target::Target, claim::tree, output::envelope::Request, output::talk::Talk,
+    output::trail::Trail, protocol::exact, settings::environment::Environment, settings::wait::Deadline,
+};
 
 /// How long a keeper may take to let its caller go.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -52,7 +52,6 @@ pub struct LeaseKeeper {
     waiting: Option<Waiting>,
     /// The pipe that is its stdout, until it has said that it keeps the claim.
     ready: Option<PipeReader>,
-    /// The pipe that is its stdin.
     known: PipeWriter,
 }
 
@@ -61,9 +60,6 @@ type Streams = (PipeReader, PipeWriter);
 
 impl LeaseKeeper {
     /// Forks one that does not execute before [`LeaseKeeper::start`].
-    ///
-    /// # Errors
-    /// When the system has no process or no pipe to give.
     pub fn fork(request: LeaseKeeperRequest, environment: &Environment, mask: SigSet) -> Result<Self, Error> {
         Self::with_pipes(|(stdin, stdout)| {
             let words = helper_words(&request.title(), &HelperRequest::LeaseKeeper(request))?;
@@ -88,9 +84,6 @@ impl LeaseKeeper {
     }
 
     /// Starts one that shares an open file.
-    ///
-    /// # Errors
-    /// As [`LeaseKeeper::fork`].
     pub fn sharing(file: BorrowedFd<'_>, request: LeaseKeeperRequest) -> Result<Self, Error> {
         Self::with_pipes(|(stdin, stdout)| {
             let mut command = helper(&request.title(), &HelperRequest::LeaseKeeper(request))?;
@@ -106,20 +99,14 @@ impl LeaseKeeper {
             let (pid, waiting) = begin((stdin, stdout))?;
             Ok(Self { pid, waiting, ready: Some(ready), known })
         };
-        make().map_err(|error: io::Error| {
-            Error::io(format!("failed to make the keeper: {}", words::of_no_process(&error)), error.kind())
-        })
+        make().map_err(|error: io::Error| failed_to("make the keeper", &error))
     }
 
-    /// Its PID.
     pub fn pid(&self) -> i32 {
         self.pid
     }
 
     /// Lets it begin, and waits until it keeps the claim, and nothing that ends its caller ends it too.
-    ///
-    /// # Errors
-    /// When it did not come to that.
     pub fn start(&mut self) -> Result<(), Error> {
         let go = |waiting: Waiting| waiting.go().and_then(sys::Starting::result);
         let begun = self.waiting.take().map_or(Ok(()), go);
@@ -129,10 +116,7 @@ impl LeaseKeeper {
     }
 
     /// The claim has been told: from here on it is the keeper's alone. Returns once the keeper has let the pipe go, and
-    /// with it the last that it had of its caller.
-    ///
-    /// # Errors
-    /// When it has ended.
+    /// with it the last that it had of its caller. Fails when the keeper has ended.
     pub fn leave(mut self) -> Result<(), Error> {
         let told = self.known.write_all(&[1]);
         let deadline = Deadline::after(PATIENCE);
@@ -161,4 +145,176 @@ impl Drop for LeaseKeeper {
 /// The audit file for a process in another directory.
 pub fn absolute(audit: Option<&Path>) -> Option<OsString> {
     audit.map(|path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned()).into_os_string())
+}
+
+/// How long it waits for the gate at the end. It is dead afterwards in any case, and the lock stale.
+const LAST_PATIENCE: Duration = Duration::from_secs(130);
+
+/// How often it is asked whether a process has ended that does not tell.
+const NO_PIDFD: Duration = Duration::from_millis(500);
+
+pub fn main(request: LeaseKeeperRequest) -> End {
+    End::Code(live(request).unwrap_or(Exit::Failed).code())
+}
+
+/// `None`: it could not begin.
+fn live(request: LeaseKeeperRequest) -> Option<Exit> {
+    let LeaseKeeperRequest { lease: kept, target, given, max_hold, subject, request_id, audit } = request;
+    let deadline = Deadline::after(max_hold);
+    close_the_rest();
+    let target = exact(&target, &given).ok()?;
+    let ready = File::from(io::stdout().as_fd().try_clone_to_owned().ok()?);
+    let signals = Signals::block().ok()?;
+    let lease = Lease::adopt(&kept, &target)?;
+    get_away().ok()?;
+    let (talk, request) = (Talk::silent(), Request::called(&request_id));
+    let audit = audit.as_deref().map(Path::new);
+    // An audit file that cannot be had is no reason to end a claim.
+    let open = |audit| target.trail(audit, of_claim(&kept), &request, &talk);
+    let trail = open(audit).or_else(|_| open(None)).ok()?;
+    let vigil = Vigil { ready: Some(ready), deadline, subject, signals };
+    match lease {
+        Lease::Record(held) => keep_record(vigil, *held, &target, &trail),
+        Lease::Kernel(lock) => Some(keep_kernel(vigil, lock, &trail)),
+    }
+}
+
+enum Lease {
+    Record(Box<Held>),
+    Kernel(Box<dyn KernelLock>),
+}
+
+impl Lease {
+    fn adopt(lease: &KeptLease, target: &Target) -> Option<Self> {
+        match lease {
+            KeptLease::Record { id, .. } => Some(Self::Record(Box::new(adopt_record(target, id)?))),
+            KeptLease::Kernel { mode } => {
+                let shared = io::stderr().as_fd().try_clone_to_owned().ok()?;
+                let kernel = target.protocol.without_record()?;
+                kernel.adopt(target, *mode, File::from(shared)).map(Self::Kernel)
+            }
+        }
+    }
+}
+
+/// Whose claim it is, for the audit file: its holder and its id.
+fn of_claim(lease: &KeptLease) -> (Option<&str>, Option<&str>) {
+    match lease {
+        KeptLease::Record { id, holder } => (Some(holder), Some(id)),
+        KeptLease::Kernel { .. } => (None, None),
+    }
+}
+
+/// The lock that was just claimed may be aside for a moment: another process is looking at it.
+fn adopt_record(target: &Target, id: &str) -> Option<Held> {
+    let deadline = Deadline::after(Duration::from_secs(2));
+    loop {
+        if let Ok(Adopted::Held(held)) = Held::adopt(&target.place, id) {
+            return Some(held);
+        }
+        if deadline.is_over() {
+            return None;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// `None`: it could not begin, or its end is not to be had.
+fn keep_record(mut vigil: Vigil, held: Held, target: &Target, trail: &Trail<'_>) -> Option<Exit> {
+    let lease = target.protocol.lease(&held);
+    let keeping = Keeping::begin(held, lease, WatchStart::AtOnce).ok()?;
+    let (lost, why) = vigil.keep(keeping.guard(trail));
+    let held = keeping.end()?;
+    // The process that released or broke it has written that down.
+    if matches!(lost, Some(Loss::Released)) || held.broken_as().is_some() {
+        return Some(Exit::Done);
+    }
+    let talk = trail.talk();
+    let leaving = Leaving { target, patience: LAST_PATIENCE, trail, failure_step: None };
+    match leaving.end(held, lost, why, &mut Attending::wait_of(&mut vigil.signals, talk, None)) {
+        Left::Lost(_) => Some(Exit::Lost),
+        Left::Released | Left::Stuck => Some(Exit::Done),
+    }
+}
+
+fn keep_kernel(mut vigil: Vigil, lock: Box<dyn KernelLock>, trail: &Trail<'_>) -> Exit {
+    let (lost, why) = vigil.keep(lock.guard());
+    if lock.end(lost, why, trail).is_some() { Exit::Lost } else { Exit::Done }
+}
+
+/// What a keeper waits for beside a loss.
+struct Vigil {
+    /// Where it says that it keeps the claim.
+    ready: Option<File>,
+    deadline: Deadline,
+    subject: Option<KnownProcess>,
+    signals: Signals,
+}
+
+impl Vigil {
+    /// Says that the claim is kept, and keeps it until there is a reason to end it, or it has ended.
+    fn keep(&mut self, mut guard: Guard<'_>) -> (Option<Loss>, Why) {
+        // Our caller is waiting for this: by now nothing is missed, and what ends it does not end us. An error: it has
+        // ended, which the other pipe says as well.
+        let _ = self.ready.take().map(|mut ready| ready.write_all(b"."));
+        let stdin = io::stdin();
+        let mut is_known = false;
+        let end = self.subject.and_then(|subject| pidfd_open(subject.pid).ok());
+        let [mut told, mut woken, mut ended] = [false; 3];
+        loop {
+            // What cannot be refreshed just now is tried again: there is no work here that could be ended.
+            if let Some(told) = guard.look(woken)
+                && !matches!(told.loss, Loss::Overdue { .. })
+            {
+                return (Some(told.loss), Why::KEEPER_SIGNAL);
+            }
+            // Also by another look: the process may have ended before its end could be waited for.
+            if ended || self.subject.is_some_and(KnownProcess::has_ended) {
+                return (None, Why::PROCESS_ENDED);
+            }
+            while let Some(received) = self.signals.next() {
+                if matches!(received.signal, Signal::SIGTERM | Signal::SIGINT | Signal::SIGQUIT) {
+                    return (None, Why::KEEPER_SIGNAL);
+                }
+            }
+            if told {
+                match read(&stdin, &mut [0]) {
+                    Ok(1) if let_stdin_go().is_ok() => is_known = true,
+                    Err(Errno::EINTR) => {}
+                    _ => return (None, Why::NOT_HANDED_OVER),
+                }
+            }
+            if self.deadline.is_over() {
+                return (None, Why::MAX_HOLD);
+            }
+            let net = if self.subject.is_some() && end.is_none() { NO_PIDFD } else { Duration::MAX };
+            let limit = guard.left().min(self.deadline.left()).min(net);
+            let stdin: Option<BorrowedFd<'_>> = (!is_known).then(|| stdin.as_fd());
+            let fds = [Some(self.signals.as_fd()), guard.fd(), stdin, end.as_ref().map(AsFd::as_fd)];
+            [_, woken, told, ended] = wait_for(fds, limit);
+        }
+    }
+}
+
+/// Leaves the process that has started this: its session, its streams but stdin, which is the pipe, its directory.
+fn get_away() -> io::Result<()> {
+    ignore(Signal::SIGHUP)?;
+    let null = null()?;
+    dup2_stdout(&null)?;
+    dup2_stderr(&null)?;
+    chdir("/")?;
+    let _ = nix::sys::prctl::set_name(c"beadlock-keep"); // Started by way of /proc it is "exe".
+    setsid()?;
+    Ok(())
+}
+
+fn let_stdin_go() -> io::Result<()> {
+    Ok(dup2_stdin(null()?)?)
+}
+
+fn null() -> io::Result<File> {
+    match File::options().read(true).write(true).open("/dev/null") {
+        Err(error) if error.kind() == ErrorKind::NotFound => File::open("/"),
+        null => null,
+    }
 }

@@ -1,15 +1,12 @@
 //! The requests of the helper processes: one JSON value on the command line.
 
-use std::ffi::OsString;
-use std::time::Duration;
+use std::{ffi::OsString, time::Duration};
 
 use beadlock_checker::internal::beside::{HELPER, request_of};
 use beadlock_checker::internal::dialect::LockMode;
 use serde::{Deserialize, Serialize};
 
-use crate::claim::known_process::KnownProcess;
-use crate::claim::tree::KnownCommand;
-use crate::words::in_title;
+use crate::{claim::known_process::KnownProcess, claim::tree::KnownCommand, words::in_title};
 
 pub use crate::settings::remote::Lookup;
 
@@ -18,7 +15,6 @@ pub use crate::settings::remote::Lookup;
 pub enum HelperRequest {
     /// To keep a claim that spans several commands.
     LeaseKeeper(LeaseKeeperRequest),
-    /// To watch a command.
     Watchdog(WatchdogRequest),
     /// To look first at a file system that may not answer.
     Lookup(Lookup),
@@ -32,9 +28,7 @@ pub struct LeaseKeeperRequest {
     pub lease: KeptLease,
     /// The target, absolute.
     pub target: OsString,
-    /// The same for lines.
     pub given: String,
-    /// The time after which the claim ends.
     pub max_hold: Duration,
     /// The process whose end ends the claim.
     pub subject: Option<KnownProcess>,
@@ -44,7 +38,6 @@ pub struct LeaseKeeperRequest {
     pub audit: Option<OsString>,
 }
 
-/// What the kept claim has claimed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum KeptLease {
     /// The record with this id.
@@ -53,13 +46,10 @@ pub enum KeptLease {
     Kernel { mode: LockMode },
 }
 
-/// A command that is to be watched.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WatchdogRequest {
-    /// The process that asks.
     pub parent: i32,
     pub command: KnownCommand,
-    /// What is to be done at the end of the parent.
     pub at_end: AtEnd,
 }
 

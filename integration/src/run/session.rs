@@ -9,39 +9,27 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use beadlock_checker::internal::audit::Outcome;
-use beadlock_checker::internal::facts::random_id;
-use beadlock_checker::internal::sys::Waiting;
-use beadlock_checker::internal::system_words;
+use beadlock_checker::internal::{audit::Outcome, facts::random_id, sys::Waiting, system_words};
 
-use super::request::AtEnd;
-use super::steps::Steps;
 use super::watchdog::{self, Watchdog};
+use super::{request::AtEnd, steps::Steps};
 use crate::claim::attendant::{Attendant, Attending, Stopped};
-use crate::claim::command::{Child, Command, has_terminal};
-use crate::claim::keeping::Guard;
-use crate::claim::leaving::Why;
-use crate::claim::loss::Loss;
-use crate::claim::record_claim::claimed;
-use crate::claim::report::Report;
+use crate::claim::command::{Child, Command, Inheritance, has_terminal};
 use crate::claim::session_claim::{CommandProcess, SessionClaim, Watchfulness};
-use crate::claim::signals::Signals;
 use crate::claim::supervise::{Ended, Running};
 use crate::claim::tree::{self, Ending, KnownCommand, Tree};
 use crate::error::{End, Error, Exit};
-use crate::ignored::Reminder;
-use crate::output::talk::Talk;
-use crate::settings::OnLoss;
-use crate::settings::environment::Environment;
-use crate::words;
+use crate::{
+    claim::event::failed_to, claim::keeping::Guard, claim::leaving::Why, claim::loss::Loss,
+    claim::record_claim::claimed, claim::report::Report, claim::signals::Signals, ignored::Reminder,
+    output::talk::Talk, settings::OnLoss, settings::environment::Environment,
+};
 
-/// What is to be run, and on which terms.
 #[derive(Debug)]
 pub struct Session<'a> {
     pub command: Command,
     pub on_loss: OnLoss,
     pub kill_after: Duration,
-    /// Wait for everything that the command has started.
     pub wait_group: bool,
     /// The steps of the work, where the protocol asks which one has failed.
     pub steps: Option<Steps>,
@@ -49,10 +37,8 @@ pub struct Session<'a> {
     pub talk: &'a Talk,
 }
 
-/// A command that has run.
 #[derive(Debug)]
 pub struct Finished {
-    /// As the command ended.
     pub end: End,
     /// A claim was lost, which comes first.
     pub lost: Option<Error>,
@@ -61,10 +47,7 @@ pub struct Finished {
 type Claims<'c> = [Box<dyn SessionClaim + 'c>];
 
 impl Session<'_> {
-    /// Runs the command under these claims.
-    ///
-    /// # Errors
-    /// Why the command has not run. No claim stands then.
+    /// Runs the command under these claims. After an error the command has not run, and no claim stands.
     pub fn run(self, claims: &mut Claims<'_>, signals: &mut Signals, report: &mut Report) -> Result<Finished, Stopped> {
         describe(claims, report);
         let token = random_id();
@@ -83,8 +66,8 @@ impl Session<'_> {
         let of_start = |error: Error| if stands { error.ending(Exit::NotStarted) } else { error };
         let tree = Tree::as_subreaper().map_err(of_start)?;
         let own_group = !has_terminal();
-        let inherited = claims.iter().find_map(|claim| claim.inherited());
-        let waiting = command.fork_in_cycle(&variables, own_group, signals.mask_before(), inherited);
+        let gate = claims.iter().find_map(|claim| claim.inherited());
+        let waiting = command.fork(&variables, own_group, signals.mask_before(), Inheritance { streams: None, gate });
         let waiting = waiting.map_err(of_start)?;
         let pid = waiting.pid();
         let Self { on_loss, kill_after, wait_group, .. } = self;
@@ -94,19 +77,17 @@ impl Session<'_> {
         stage.obtain(&running)?;
         let watchdog = stage.begin(&mut running, &token)?;
         let reminders = stage.announce(pid, self.environment);
-        let ended = stage.supervise(&mut running, waiting, self.steps.as_ref(), &variables)?;
-        let (lost, step) = (ended.lost, ended.step);
-        let why = Why::ended(ended.ending);
-        let lost = stage.end(lost, why, step.as_deref());
+        let (ended, step) = stage.supervise(&mut running, waiting, self.steps.as_ref(), &variables)?;
+        let (end, why) = (ended.end(), Why::ended(ended.ending));
+        let lost = stage.end(ended.lost, why, step.as_deref());
         // The command's tree was to be ended with us for as long as a claim stood.
         drop(watchdog);
         drop(child);
         reminders.into_iter().for_each(|reminder| reminder.finish(self.talk));
-        Ok(Finished { end: ended.end, lost })
+        Ok(Finished { end, lost })
     }
 }
 
-/// What is known of the claims before anything is done.
 fn describe(claims: &Claims<'_>, report: &mut Report) {
     let Some(first) = claims.first() else { return };
     report.target = Some((first.target().name(), first.target().path()));
@@ -114,22 +95,12 @@ fn describe(claims: &Claims<'_>, report: &mut Report) {
     report.nested = first.is_nested();
 }
 
-/// What a session works with from the fork to the end.
 struct Stage<'s, 'c> {
     claims: &'s mut Claims<'c>,
     command: &'s Command,
     talk: &'s Talk,
     signals: &'s mut Signals,
     report: &'s mut Report,
-}
-
-/// What became of the command.
-struct Worked {
-    ending: Ending,
-    end: End,
-    /// The claim that was lost, and how.
-    lost: Option<(usize, Loss)>,
-    step: Option<String>,
 }
 
 impl Stage<'_, '_> {
@@ -194,14 +165,15 @@ impl Stage<'_, '_> {
         reminders
     }
 
-    /// From the command's start to the end of all that has to end with it, and of the rollback after a failure.
+    /// From the command's start to the end of all that has to end with it, and of the rollback after a failure. Returns
+    /// the failed step as well.
     fn supervise(
         &mut self,
         running: &mut Running,
         waiting: Waiting,
         steps: Option<&Steps>,
         variables: &[(std::ffi::OsString, std::ffi::OsString)],
-    ) -> Result<Worked, Stopped> {
+    ) -> Result<(Ended, Option<String>), Stopped> {
         let guards = guards(self.claims);
         let started = waiting.go();
         let supervised =
@@ -223,8 +195,7 @@ impl Stage<'_, '_> {
         if let (false, Some(claim)) = (ended.left.is_empty(), self.claims.first()) {
             self.talk.warn(&claim.left_behind(&tree::names(&ended.left)));
         }
-        let (end, Ended { ending, lost, .. }) = (ended.end(), ended);
-        Ok(Worked { ending, end, lost, step })
+        Ok((ended, step))
     }
 
     /// Runs the rollback, still under the claims; its failure is a warning. The answer is a loss meanwhile.
@@ -237,9 +208,7 @@ impl Stage<'_, '_> {
     ) -> Option<(usize, Loss)> {
         let talk = self.talk;
         let failed = |why: &str| talk.warn(&format!("the rollback failed: {why}; the lock is released all the same"));
-        if !steps.has_rollback() {
-            return None;
-        }
+        steps.rollback.as_ref()?;
         let given = self.claims.first().map(|claim| claim.target().given.clone()).unwrap_or_default();
         talk.say(&format!("the command has failed, rolling back under the lock of {given}"));
         let pid = match steps.start_rollback(variables, step)? {
@@ -304,11 +273,7 @@ fn start_watchdog(
     let silence = silence.filter(|_| running.on_loss == OnLoss::Kill);
     let at_end = AtEnd::EndTree { token: token.to_owned(), grace, silence };
     let shared = watched.iter().find_map(|(_, watched)| watched.shares);
-    let failed = |error: io::Error| {
-        let why = words::of_no_process(&error);
-        let message = format!("failed to start the watchdog that ends the command when this is killed: {why}");
-        Error::io(message, error.kind())
-    };
+    let failed = |error: io::Error| failed_to("start the watchdog that ends the command when this is killed", &error);
     let given = watched.first().map(|(claim, _)| claim.target().given.as_str()).unwrap_or_default();
     let process = KnownCommand::of(running.pid, running.own_group);
     let watchdog = Watchdog::start(process, at_end, (&command.holder_name(), given), shared);

@@ -1,16 +1,14 @@
 //! Which step of the work has failed: where the command says so, and the rollback that hears of it (section 8.2 in
 //! docs/protocols/tower.md#the-requirements).
 
-use std::ffi::OsString;
 use std::fs::{self, File, Metadata};
 use std::io::{self, Read};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::{ffi::OsString, os::unix::process::CommandExt};
 
-use beadlock_checker::internal::facts::random_id;
-use beadlock_checker::internal::runner::for_shell;
+use beadlock_checker::internal::{facts::random_id, runner::for_shell};
 use nix::fcntl::OFlag;
 
 use super::watchdog;
@@ -21,13 +19,13 @@ pub const RESULT_FILE: &str = "BEADLOCK_RESULT_FILE";
 /// The same step, for the rollback.
 const FAILURE_STEP: &str = "BEADLOCK_FAILURE_STEP";
 
-/// The steps of the work under one claim.
 #[derive(Debug)]
 pub struct Steps {
-    /// Which step fails, as it was typed.
+    /// The step that fails, as it was typed.
     typed: Option<String>,
     result: ResultFile,
-    rollback: Option<OsString>,
+    /// What undoes the work.
+    pub rollback: Option<OsString>,
 }
 
 impl Steps {
@@ -36,14 +34,8 @@ impl Steps {
         Self { typed, result: ResultFile::new(environment), rollback }
     }
 
-    /// What the command's environment has besides.
     pub fn variable(&self) -> (&'static str, OsString) {
         (RESULT_FILE, self.result.path.clone().into())
-    }
-
-    /// There is something to undo the work.
-    pub fn has_rollback(&self) -> bool {
-        self.rollback.is_some()
     }
 
     /// Which step has failed: what was typed, else what the command has written.
@@ -52,9 +44,6 @@ impl Steps {
     }
 
     /// Starts the rollback, where there is one, in a group of its own and with the command's environment.
-    ///
-    /// # Errors
-    /// What the system said.
     pub fn start_rollback(&self, variables: &[(OsString, OsString)], step: Option<&str>) -> Option<io::Result<i32>> {
         let words = for_shell(self.rollback.as_deref()?);
         let (program, args) = words.split_first()?;
@@ -68,8 +57,7 @@ impl Steps {
     }
 }
 
-/// Which step failed: what was typed, else the first line of the file `result` (the one that `$BEADLOCK_RESULT_FILE`
-/// names for the command); `None` when neither says. Of the file 1024 bytes are read, and only of a regular one.
+/// Which step failed: what was typed, else the first line of the regular file `result`, of which 1024 bytes are read.
 pub fn failure_step(typed: Option<&str>, result: Option<&Path>) -> Option<String> {
     let step = typed.map(str::to_owned).or_else(|| first_line(result?));
     step.filter(|step| !step.is_empty())
@@ -86,7 +74,8 @@ fn first_line(path: &Path) -> Option<String> {
 }
 
 /// Where the command says which step has failed: the file that the caller has named, which stays; else one that is not
-/// there, by a name that nobody can guess, which only who has something to say makes. Dropped, that one is removed.
+/// there, by a name that nobody can guess, which only a command that has something to say makes. Dropped, that one is
+/// removed.
 #[derive(Debug)]
 struct ResultFile {
     path: PathBuf,
@@ -117,7 +106,6 @@ impl ResultFile {
         Self { path: absolute(top).join(format!("beadlock-result-{}", random_id())), callers: None }
     }
 
-    /// The file, when the command has written it.
     fn written(&self) -> Option<&Path> {
         let is_as_before = self.callers.is_some_and(|before| before == version(&self.path));
         (!is_as_before).then_some(&self.path)

@@ -34,20 +34,16 @@
 mod pulse;
 mod standstill;
 
-use std::collections::HashSet;
-use std::fs::File;
 use std::io::{self, PipeWriter};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::process::{Child, Stdio};
-use std::thread::sleep;
 use std::time::{Duration, Instant};
-
-use nix::sys::signal::Signal;
-use nix::unistd::dup2_stderr;
+use std::{collections::HashSet, fs::File, thread::sleep};
 
 use beadlock_checker::internal::beside::{self, has_said_so};
 use beadlock_checker::internal::process::{self, Stat};
 use beadlock_checker::internal::{Gate, sys};
+use nix::{sys::signal::Signal, unistd::dup2_stderr};
 use pulse::{Came, Heard};
 use standstill::Standstill;
 
@@ -81,9 +77,6 @@ pub struct Watchdog {
 impl Watchdog {
     /// Starts one for `command`, and returns once it watches. `shared` is the open file that it keeps locked when its
     /// parent is killed. The names of the command and of the target are for `ps`.
-    ///
-    /// # Errors
-    /// What the system said; nothing is left behind then.
     pub fn start(
         command: KnownCommand,
         at_end: AtEnd,
@@ -104,15 +97,11 @@ impl Watchdog {
         Ok(watchdog)
     }
 
-    /// Its PID.
     pub fn pid(&self) -> i32 {
         self.child.id().cast_signed()
     }
 
     /// Where heartbeats are told.
-    ///
-    /// # Errors
-    /// When there are no more descriptors.
     pub fn pulse(&self) -> io::Result<Pulse> {
         Pulse::on(self.alive.try_clone()?)
     }
@@ -134,7 +123,6 @@ impl Drop for Watchdog {
     }
 }
 
-/// The watchdog's own life.
 pub fn main(request: WatchdogRequest) {
     let WatchdogRequest { command, at_end, .. } = request;
     beside::stand_apart(match at_end {

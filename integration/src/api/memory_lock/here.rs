@@ -9,7 +9,7 @@ use beadlock_checker::Options;
 use beadlock_checker::internal::look;
 
 use crate::claim::attendant::{Attendant, Stopped, Unattended};
-use crate::claim::{event::wait_for, keeping::Keeping, lease::heartbeat::News, loss::Loss, nested, patience};
+use crate::claim::{event::wait_for, keeping::Keeping, lease::heartbeat::HeartbeatEvent, loss::Loss, nested, patience};
 use crate::claim::{release::release, target::Target};
 use crate::error::{Code, Error};
 use crate::settings::wait::{Deadline, Wait};
@@ -105,7 +105,7 @@ impl Standing {
         let mut lost = locked(&self.lost);
         if let Some(Keeping::Beating(beats)) = &*locked(&self.keeping) {
             for news in beats.news() {
-                if let News::Lost(loss, _) = news {
+                if let HeartbeatEvent::Lost(loss, _) = news {
                     *lost = Some(loss);
                 }
             }

@@ -36,7 +36,7 @@ use beadlock_checker::internal::{facts::random_id, look};
 use beadlock_checker::{Options, Verdict};
 
 use crate::claim::attendant::{Attendant, Stopped, Unattended};
-use crate::claim::{asking::Asking, claiming::Claiming, keeping::Keeping, loss::Events, nested};
+use crate::claim::{asking::Asking, claiming::Claiming, keeping::Keeping, loss::WatchStart, nested};
 use crate::claim::{release::release, target::Target};
 use crate::error::{Code, Error};
 use crate::protocol::memory::{self, claim::make, claim::words};
@@ -170,7 +170,7 @@ impl MemoryLock {
         let broken = RefCell::new(Vec::new());
         let held = claiming.claim(attendant, |removed| broken.borrow_mut().extend(target.protocol.removed(removed)))?;
         let (id, lease) = (held.id().to_owned(), target.protocol.lease(&held));
-        let keeping = Keeping::begin(held, lease, Events::Later).map_err(|failed| {
+        let keeping = Keeping::begin(held, lease, WatchStart::Later).map_err(|failed| {
             let (held, error) = *failed;
             // It is stale by itself before long.
             let _ = release(held, target.dir(), PATIENCE, &mut Unattended);

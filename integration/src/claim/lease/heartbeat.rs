@@ -7,29 +7,24 @@
 //! which the others judge, has the same effect.
 //!
 //! What fails is tried again after an eighth of the TTL, or an interval where that is less, so that the third failure
-//! in a row comes before the lock is stale; who can refresh it no more has lost it a little before it is
+//! in a row comes before the lock is stale; a holder that cannot refresh it any more has lost it a little before that
 //! ([`Limits`]).
 
 use std::os::fd::{AsFd, BorrowedFd};
-use std::path::PathBuf;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread;
-use std::time::Duration;
+use std::{path::PathBuf, thread, time::Duration};
 
 use beadlock_checker::internal::facts::{self, boottime};
 use beadlock_checker::internal::take::{Heartbeat, Held};
-use nix::sys::eventfd::{EfdFlags, EventFd};
-use nix::sys::time::TimeSpec;
-use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
+use nix::sys::eventfd::EventFd;
 
-use super::HearHeartbeats;
-use super::limits::Limits;
-use crate::claim::event::wait_for;
-use crate::claim::loss::{self, CONFIRM, Events, Eye, Loss};
-use crate::error::Error;
-use crate::words;
+use super::{HearHeartbeats, Limits};
+use crate::claim::event::{BootTimer, bell, failed_to, wait_for};
+use crate::claim::loss::{self, CONFIRM, Loss, WatchStart, WatchState};
+use crate::{error::Error, words};
 
+const PREPARE: &str = "prepare the heartbeats";
 /// For how long the gate is waited for, at most.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// And at least.
@@ -39,31 +34,29 @@ const RECENTLY: Duration = Duration::from_secs(2);
 /// For how long the end of a heartbeat that is under way is waited for.
 const LAST_BEAT: Duration = Duration::from_secs(10);
 
-/// What there is to be told.
 #[derive(Debug, Clone, PartialEq)]
-pub enum News {
-    /// It failed, so many times in a row, and why.
-    Failed { in_a_row: u32, why: String },
-    /// It works again.
+pub enum HeartbeatEvent {
+    Failed {
+        in_a_row: u32,
+        why: String,
+    },
     Recovered,
     /// The lock is lost; what `break` has made of it.
     Lost(Loss, Option<PathBuf>),
 }
 
-/// A lock that is kept up.
 #[derive(Debug)]
 pub struct Heartbeats {
     shared: Arc<Shared>,
     ended: Receiver<Held>,
-    path: PathBuf,
-    id: String,
-    limits: Limits,
+    pub path: PathBuf,
+    pub id: String,
+    pub limits: Limits,
 }
 
 #[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
-    /// Rings for who has the other end: there is news.
     bell: EventFd,
     /// Rings for the thread: it is to end.
     stop: EventFd,
@@ -71,35 +64,37 @@ struct Shared {
 
 #[derive(Debug)]
 struct State {
-    news: Vec<News>,
+    news: Vec<HeartbeatEvent>,
     /// When the last one that succeeded was begun.
     last: Duration,
-    /// Since when one is under way.
     under_way: Option<Duration>,
-    /// Who is told of each.
     pulse: Option<Box<dyn HearHeartbeats>>,
     /// When the last one that came too late had succeeded.
     was_late: Option<Duration>,
 }
 
 impl Shared {
+    fn new() -> Result<Self, Error> {
+        let state = State { news: Vec::new(), last: boottime(), under_way: None, pulse: None, was_late: None };
+        Ok(Self { state: Mutex::new(state), bell: bell(PREPARE)?, stop: bell(PREPARE)? })
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn tell(&self, news: News) {
+    fn tell(&self, news: HeartbeatEvent) {
         self.state().news.push(news);
         let _ = self.bell.write(1);
     }
 }
 
 impl Heartbeats {
-    /// Begins with the lock that was just acquired.
-    ///
-    /// # Errors
-    /// When the system has no thread or descriptor to give; the guard comes back.
-    pub fn of(held: Held, limits: Limits, events: Events) -> Result<Self, Box<(Held, Error)>> {
-        let made = Shared::new().and_then(|shared| Ok((shared, Timer::new()?)));
+    /// Begins with the lock that was just acquired. The guard comes back where the system has no thread or descriptor
+    /// to give.
+    pub fn of(held: Held, limits: Limits, events: WatchStart) -> Result<Self, Box<(Held, Error)>> {
+        let made = Shared::new()
+            .and_then(|shared| Ok((shared, BootTimer::new().map_err(|errno| failed_to(PREPARE, &errno.into()))?)));
         let (shared, timer) = match made {
             Ok(made) => made,
             Err(error) => return Err(Box::new((held, error))),
@@ -107,19 +102,18 @@ impl Heartbeats {
         let shared = Arc::new(shared);
         let (sender, ended) = mpsc::channel();
         let (path, id) = (held.path(), held.id().to_owned());
-        let eye = Eye::new(&held, events);
+        let watch = WatchState::new(&held, events);
         let (guards, guard) = mpsc::channel();
         let work = {
             let shared = Arc::clone(&shared);
             move || {
                 if let Ok(held) = guard.recv() {
-                    Beating { held, eye, shared, timer, limits, wall: wall(), failures: 0 }.until_stopped(&sender);
+                    Beating { held, watch, shared, timer, limits, wall: wall(), failures: 0 }.until_stopped(&sender);
                 }
             }
         };
         if let Err(error) = thread::Builder::new().name("heartbeat".to_owned()).spawn(work) {
-            let words = format!("failed to start the heartbeats: {}", words::of_no_process(&error));
-            return Err(Box::new((held, Error::io(words, error.kind()))));
+            return Err(Box::new((held, failed_to("start the heartbeats", &error))));
         }
         // It waits for that.
         let _ = guards.send(held);
@@ -142,22 +136,6 @@ impl Heartbeats {
         was_late || now.saturating_sub(state.last) >= self.limits.give_up
     }
 
-    /// Its times.
-    pub fn limits(&self) -> Limits {
-        self.limits
-    }
-
-    /// The lock file.
-    pub fn path(&self) -> &PathBuf {
-        &self.path
-    }
-
-    /// The claim.
-    pub fn id(&self) -> &str {
-        &self.id
-    }
-
-    /// Readable when there is news.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.shared.bell.as_fd()
     }
@@ -169,7 +147,7 @@ impl Heartbeats {
     }
 
     /// What has happened since this was last asked.
-    pub fn news(&self) -> Vec<News> {
+    pub fn news(&self) -> Vec<HeartbeatEvent> {
         let _ = self.shared.bell.read();
         let mut state = self.shared.state();
         let mut news = std::mem::take(&mut state.news);
@@ -177,9 +155,9 @@ impl Heartbeats {
         let silent = now.saturating_sub(state.last);
         // After a suspend the first attempt has its time; one that began before hangs.
         let hangs = state.under_way.is_some_and(|since| now.saturating_sub(since) >= self.limits.again);
-        if hangs && silent >= self.limits.give_up && !news.iter().any(|news| matches!(news, News::Lost(..))) {
+        if hangs && silent >= self.limits.give_up && !news.iter().any(|news| matches!(news, HeartbeatEvent::Lost(..))) {
             let why = format!("a heartbeat hangs; the last one was {} s ago", silent.as_secs());
-            news.push(News::Lost(Loss::Overdue { why, left: self.limits.left(silent) }, None));
+            news.push(HeartbeatEvent::Lost(Loss::Overdue { why, left: self.limits.left(silent) }, None));
         }
         news
     }
@@ -191,45 +169,11 @@ impl Heartbeats {
     }
 }
 
-impl Shared {
-    fn new() -> Result<Self, Error> {
-        let bell = || {
-            EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)
-                .map_err(|errno| of_no_descriptor(errno.into()))
-        };
-        let state = State { news: Vec::new(), last: boottime(), under_way: None, pulse: None, was_late: None };
-        Ok(Self { state: Mutex::new(state), bell: bell()?, stop: bell()? })
-    }
-}
-
-fn of_no_descriptor(error: std::io::Error) -> Error {
-    Error::io(format!("failed to prepare the heartbeats: {}", words::of_no_process(&error)), error.kind())
-}
-
-/// Fires at a time of the clock that counts a suspend too.
-#[derive(Debug)]
-struct Timer(TimerFd);
-
-impl Timer {
-    fn new() -> Result<Self, Error> {
-        let timer = TimerFd::new(ClockId::CLOCK_BOOTTIME, TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK);
-        timer.map(Self).map_err(|errno| of_no_descriptor(errno.into()))
-    }
-
-    fn fire_at(&self, time: Duration) {
-        // Zero would disarm it.
-        let time = time.max(Duration::from_nanos(1));
-        let at = Expiration::OneShot(TimeSpec::from_duration(time));
-        let _ = self.0.set(at, TimerSetTimeFlags::TFD_TIMER_ABSTIME);
-    }
-}
-
-/// The thread.
 struct Beating {
     held: Held,
-    eye: Eye,
+    watch: WatchState,
     shared: Arc<Shared>,
-    timer: Timer,
+    timer: BootTimer,
     limits: Limits,
     /// The wall clock at the last attempt.
     wall: Duration,
@@ -254,15 +198,15 @@ impl Beating {
                     }
                 }
             }
-            let limit = if is_lost { Duration::MAX } else { self.eye.left() };
-            self.timer.fire_at(due);
-            let timer = (!is_lost).then(|| self.timer.0.as_fd());
-            let watched = if is_lost { None } else { self.eye.fd() };
+            let limit = if is_lost { Duration::MAX } else { self.watch.left() };
+            let _ = self.timer.fire_at(due);
+            let timer = (!is_lost).then(|| self.timer.as_fd());
+            let watched = if is_lost { None } else { self.watch.fd() };
             let [stopped, _, woken] = wait_for([Some(self.shared.stop.as_fd()), timer, watched], limit);
             if stopped {
                 break;
             }
-            if !is_lost && let Some(loss) = self.eye.look(&self.held, woken) {
+            if !is_lost && let Some(loss) = self.watch.look(&self.held, woken) {
                 is_lost = true;
                 self.lose(loss, true);
             }
@@ -272,11 +216,11 @@ impl Beating {
 
     fn lose(&self, loss: Loss, is_final: bool) {
         if is_final {
-            // Who is asked to end must be able to.
+            // What is asked to end must be able to.
             self.shared.state().pulse.iter_mut().for_each(|pulse| pulse.over());
         }
         let kept = self.held.broken_as();
-        self.shared.tell(News::Lost(loss, kept));
+        self.shared.tell(HeartbeatEvent::Lost(loss, kept));
     }
 
     /// One heartbeat: how long the next one has time, or a loss, and whether that is the last word.
@@ -305,7 +249,7 @@ impl Beating {
                 state.pulse.iter_mut().for_each(|pulse| pulse.beat(begun));
                 drop(state);
                 if std::mem::take(&mut self.failures) > 0 {
-                    self.shared.tell(News::Recovered);
+                    self.shared.tell(HeartbeatEvent::Recovered);
                 }
                 Ok(self.limits.interval)
             }
@@ -317,7 +261,7 @@ impl Beating {
             Heartbeat::Failed(error) => {
                 self.failures += 1;
                 let why = error.to_string();
-                self.shared.tell(News::Failed { in_a_row: self.failures, why: why.clone() });
+                self.shared.tell(HeartbeatEvent::Failed { in_a_row: self.failures, why: why.clone() });
                 let now = boottime();
                 let silent = now.saturating_sub(self.shared.state().last);
                 if silent >= give_up {
@@ -330,7 +274,6 @@ impl Beating {
     }
 }
 
-/// The wall clock, since 1970.
 fn wall() -> Duration {
     let now = facts::now().0;
     Duration::try_from(now).unwrap_or_default()

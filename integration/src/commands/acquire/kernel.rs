@@ -57,7 +57,7 @@ impl KernelClaim<'_> {
             talk.say_more(&format!("{given} is held by an outer claim ({outer}); this one releases nothing"));
             return Ok(tell(report, &id, pid)?);
         }
-        let (wait, _) = settings.patience(target.protocol.default_wait());
+        let (wait, _) = settings.patience(target.protocol.rules().default_wait);
         let lock = kernel.take(target, mode, wait, environment, &mut attending, trail)?;
         report.waited = Some(begun.elapsed());
         let keeper = self.keeper(&*lock)?;

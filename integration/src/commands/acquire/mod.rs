@@ -232,9 +232,9 @@ impl Acquiring<'_> {
         let begun = Instant::now();
         let child = keeper.as_ref().map(LeaseKeeper::pid);
         let mut attending = Attending::wait_of(&mut signals, talk, child).of_the_keeper();
-        let ((wait, drain), options) = (settings.patience(target.protocol.default_wait()), settings.options);
+        let ((wait, drain), options) = (settings.patience(target.protocol.rules().default_wait), settings.options);
         let claiming = Claiming { target, pid: pid.unsigned_abs(), says, wait, drain, options };
-        let held = claiming.claim_and_tell(&mut attending, talk, trail)?;
+        let held = claiming.claim_and_tell(&mut attending, trail)?;
         match self.hand_over(pid, &mut keeper, &mut attending, begun, report) {
             Ok(()) => {
                 let until = match typed.detach {
@@ -246,7 +246,7 @@ impl Acquiring<'_> {
                 Ok(())
             }
             Err(stopped) => {
-                let leaving = Leaving { target, patience: drain, talk, trail, failure_step: None };
+                let leaving = Leaving { target, patience: drain, trail, failure_step: None };
                 let _ = leaving.end(held, None, Why::NOT_HANDED_OVER, &mut attending);
                 Err(stopped)
             }
@@ -352,7 +352,7 @@ fn tell(
         lines.extend(format!("{envelope}\n").into_bytes());
     } else {
         lines.extend(b"BEADLOCK_TARGET=");
-        lines.extend(assigned(target.exported()));
+        lines.extend(assigned(&target.exported));
         if let Some((variable, path)) = besides {
             lines.extend(format!("\n{variable}=").into_bytes());
             lines.extend(assigned(path.as_os_str()));

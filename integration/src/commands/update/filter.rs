@@ -23,17 +23,16 @@ use beadlock_checker::internal::system_words;
 use nix::sys::signal::Signal;
 
 use crate::claim::attendant::Stopped;
-use crate::claim::command::{Child, Command, has_terminal};
+use crate::claim::command::{Child, Command, Inheritance, has_terminal};
 use crate::claim::event::wait_for;
-use crate::claim::loss::Loss;
-use crate::claim::protocol::WatchLock;
+use crate::claim::loss::{Loss, Watch, WatchStart};
 use crate::claim::signals::Signals;
 use crate::claim::supervise::{Came, Running};
 use crate::claim::tree::{self, Ending, KnownCommand, Tree};
 use crate::error::{Code, Error, Exit};
 use crate::files::json::{Check, Spilled};
 use crate::output::talk::Talk;
-use crate::protocol::file::{FileLock, Watch, nested};
+use crate::protocol::file::{FileLock, nested};
 use crate::settings::OnLoss;
 use crate::settings::environment::Environment;
 use crate::settings::wait::Deadline;
@@ -90,8 +89,8 @@ impl Filter {
         let (stdin, input) = io::pipe().map_err(no_pipe)?;
         let (output, stdout) = io::pipe().map_err(no_pipe)?;
         let command = command.ending_with_us();
-        let streams = Some([stdin.as_fd(), stdout.as_fd()]);
-        let waiting = command.fork_between(&variables, own_group, signals.mask_before(), streams)?;
+        let inherited = Inheritance { streams: Some([stdin.as_fd(), stdout.as_fd()]), gate: None };
+        let waiting = command.fork(&variables, own_group, signals.mask_before(), inherited)?;
         drop((stdin, stdout));
         let pid = waiting.pid();
         let child = Child(pid);
@@ -136,7 +135,7 @@ impl Filter {
                 drop(bell);
             })?;
             let course = Course { running: &running, limit, ended, told };
-            course.run(waiting, Watch::over(lock), signals, talk)
+            course.run(waiting, Watch::over(lock, WatchStart::FirstLook), signals, talk)
         });
         // Nobody is to be ended any more, and the filter is reaped last.
         drop(watchdog);

@@ -10,7 +10,7 @@ use beadlock_checker::internal::target::{Scheme, Target as Parsed};
 
 use super::{Folder, Found, process};
 use crate::claim::explained::{Explained, Inspected};
-use crate::claim::protocol::Protocol;
+use crate::claim::protocol::{Protocol, ProtocolRules};
 use crate::claim::target::{Target, prefixed};
 use crate::{error::Error, output::talk::Talk, settings::environment::Environment, words::Part};
 
@@ -18,20 +18,14 @@ use crate::{error::Error, output::talk::Talk, settings::environment::Environment
 pub struct Beads;
 
 impl Protocol for Beads {
-    fn prefix(&self) -> &'static str {
-        Scheme::Beads.prefix()
-    }
-
-    fn kind(&self) -> &'static str {
-        "the directory of a database"
-    }
-
-    fn options(&self) -> &'static [&'static str] {
-        &["--any-directory"]
-    }
-
-    fn has_cycles(&self) -> bool {
-        true
+    fn rules(&self) -> ProtocolRules {
+        ProtocolRules {
+            options: &["--any-directory"],
+            has_cycles: true,
+            may_be_committed: true,
+            then_unreadable: "every daemon skips",
+            ..ProtocolRules::of(Scheme::Beads.prefix(), "the directory of a database")
+        }
     }
 
     fn is_held_by(&self, look: &Look, pid: i32) -> bool {
@@ -40,14 +34,6 @@ impl Protocol for Beads {
 
     fn not_for_a_guard(&self, _target: &Target) -> Option<String> {
         None
-    }
-
-    fn then_unreadable(&self) -> &'static str {
-        "every daemon skips"
-    }
-
-    fn may_be_committed(&self) -> bool {
-        true
     }
 
     fn part(&self, target: &Target) -> Part<'static> {
@@ -128,7 +114,6 @@ impl Acceptance<'_> {
     }
 }
 
-/// `--any-directory` was typed for a target that is not a database.
 pub fn any_directory_is_for_databases(given: &str) -> Error {
     Error::usage(format!("--any-directory is for the directory of a database, and the target is {given}"))
 }

@@ -9,17 +9,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::{io, thread};
 
 use beadlock_checker::internal::dialect::file::Mode;
-use nix::errno::Errno;
-use nix::sys::eventfd::{EfdFlags, EventFd};
+use nix::{errno::Errno, sys::eventfd::EventFd};
 
 use super::open::{Flocked, Inode, LockFile, Patience, failed};
 use super::turn::{InTurn, lost_meanwhile};
 use super::{own::Own, target::FileTarget};
-use crate::{error::Error, words};
+use crate::claim::event::{bell, failed_to};
+use crate::error::Error;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WaitTarget {
-    /// The flock on whatever file has the name.
     Lock(Mode),
     /// The turn on this one.
     Turn(Inode),
@@ -44,7 +43,6 @@ struct Slot {
 
 #[derive(Debug)]
 struct SlotState {
-    /// The lock file that it is blocked on.
     inode: Inode,
     is_awaited: bool,
     has_ended: bool,
@@ -75,17 +73,13 @@ impl Blocked {
     }
 
     fn start(target: &FileTarget, what: WaitTarget, inode: Inode) -> Result<Self, Error> {
-        let cannot = |what: &str, error: io::Error| {
-            Error::io(format!("failed to {what}: {}", words::of_no_process(&error)), error.kind())
-        };
-        let bell = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK);
-        let bell = bell.map_err(|errno| cannot("make an eventfd for the lock", errno.into()))?;
+        let bell = bell("make an eventfd for the lock")?;
         let state = SlotState { inode, is_awaited: true, has_ended: false, got: None };
         let slot = Arc::new(Slot { target: target.clone(), what, bell, state: Mutex::new(state) });
         let blocked = Arc::clone(&slot);
         let builder = thread::Builder::new().name("file lock".to_owned()).stack_size(64 * 1024);
         let spawned = builder.spawn(move || blocked.wait());
-        spawned.map_err(|error| cannot("start the thread that waits for the lock", error))?;
+        spawned.map_err(|error| failed_to("start the thread that waits for the lock", &error))?;
         Ok(Self(slot))
     }
 
@@ -98,7 +92,6 @@ impl Blocked {
         self.0.state().got.take()
     }
 
-    /// Which lock file it is blocked on.
     pub fn inode(&self) -> Inode {
         self.0.state().inode
     }

@@ -10,8 +10,8 @@ use beadlock_checker::internal::{audit::Event, duration, escape::escaped_path};
 use clap::Args;
 use serde_json::{Value, json};
 
+use super::kernel::{blocked, note, record};
 use super::lock::{FileLock, take};
-use super::said::{acquired, blocked, note, record};
 use super::target::FileTarget;
 use crate::claim::attendant::{Attending, Stopped};
 use crate::error::{Code, Error};
@@ -19,9 +19,9 @@ use crate::files::write::{Rules, Written};
 use crate::settings::{audit, either};
 use crate::words::{Part, millis, to_type};
 use crate::{
-    claim::leaving::Why, claim::signals::Signals, files::Schema, files::json::Format, output::envelope::Request,
-    output::talk::Talk, output::trail::Trail, protocol::answers_for, settings::environment::Environment,
-    settings::wait::Wait,
+    claim::kernel_lock::KernelLock, claim::leaving::Why, claim::signals::Signals, files::Schema, files::json::Format,
+    output::envelope::Request, output::talk::Talk, output::trail::Trail, protocol::answers_for,
+    settings::environment::Environment, settings::wait::Wait,
 };
 
 #[derive(Debug, Args)]
@@ -148,7 +148,7 @@ impl OneFile<'_> {
         let lock = lock.inspect_err(|stopped| blocked(stopped, trail))?;
         let id = lock.id().to_string();
         if !lock.is_nested() {
-            acquired(&lock, &id, trail);
+            KernelLock::acquired(&lock, &id, trail);
         }
         let waited = begun.elapsed();
         let done = lock.alone(|| work(&lock, signals));

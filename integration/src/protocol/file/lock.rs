@@ -4,16 +4,19 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use std::{fs::File, path::Path};
 
-use beadlock_checker::internal::dialect::file::{LockId, Mode};
+use beadlock_checker::internal::dialect::file::{LockId, Mode, WAIT};
 use beadlock_checker::internal::sys::process_id;
 
 use super::blocked::{Blocked, Got, WaitTarget};
 use super::open::{Flocked, Inode, LockFile, Patience, failed, named_inode};
 use super::turn::{self, InTurn, Turn};
-use super::{locking::Locking, nested, own::Registered, refused, target::FileTarget, watch};
-use crate::claim::attendant::{Attendant, NOTICE_AFTER, Stopped, TICK, Waited};
+use super::{nested, own::Registered, refused, target::FileTarget};
+use crate::claim::attendant::{Attendant, NOTICE_AFTER, Stopped, TICK, Unattended, Waited};
 use crate::settings::wait::{Deadline, Wait};
-use crate::{claim::event::wait_for, claim::loss::Loss, error::Error, settings::environment::Environment};
+use crate::{
+    claim::asking::Asking, claim::event::wait_for, claim::loss, claim::loss::Loss, error::Error,
+    settings::environment::Environment,
+};
 
 #[cfg(doc)]
 use crate::error::Code;
@@ -108,12 +111,12 @@ impl FileLock {
 
     /// How it was lost, if it was.
     pub fn loss(&self) -> Option<Loss> {
-        watch::now(&self.target, self.inode(), self.outer())
+        loss::now(self)
     }
 
     /// The error of a loss.
     pub fn lost(&self, loss: &Loss) -> Error {
-        refused::lost(&self.target, loss, self.age())
+        loss.error("", None, self.age(), &self.target.to_target())
     }
 
     /// The claim that this one stands under.
@@ -139,7 +142,7 @@ impl FileLock {
         if !file.is_writable() {
             return match self.held {
                 Held::There(_) => Err(turn::not_writable(&self.target)),
-                // Nobody who is nested here can take turns either.
+                // What is nested here cannot take turns either.
                 Held::Here(..) => Ok(Turn { _file: None, _thread: thread }),
             };
         }
@@ -177,7 +180,7 @@ impl FileLock {
         Some(Self { target, mode, held, wait, since, turns: Mutex::new(()) })
     }
 
-    /// Leaves it to whoever shares the open file.
+    /// Leaves it to the process that shares the open file.
     pub fn leave(self) {
         if let Held::Here(_, flocked) = self.held {
             flocked.leave();
@@ -208,8 +211,8 @@ fn id((device, inode): Inode, pid: i32) -> LockId {
     LockId { device, inode, pid }
 }
 
-/// Takes the lock, waiting for whoever has it; `environment` tells of an outer hold, `None`: that of this process.
-/// Fails as [`Locking::acquire`]; or the attendant has stopped it.
+/// Takes the lock, waiting for its holder; `environment` tells of an outer hold, `None`: that of this process. Fails as
+/// [`Locking::acquire`]; or the attendant has stopped it.
 pub fn take(
     target: &FileTarget,
     mode: Mode,
@@ -290,6 +293,59 @@ fn wait_for_lock(
         if signalled && let Some(stopped) = attendant.stopped() {
             return Err(stopped);
         }
+    }
+}
+
+/// A lock to be taken: on which file, how, and how patiently. 30 seconds and [`Mode::Exclusive`] unless told otherwise.
+/// It can be taken any number of times, one after the other.
+#[derive(Debug, Clone)]
+#[must_use = "nothing is locked before `acquire`"]
+pub struct Locking {
+    /// Found once, so that nothing but the lock itself is left to be done each time.
+    target: Result<FileTarget, Error>,
+    mode: Mode,
+    wait: Wait,
+}
+
+impl Locking {
+    pub(super) fn of(path: &Path) -> Self {
+        Self { target: FileTarget::of(path), mode: Mode::Exclusive, wait: Wait::UpTo(WAIT) }
+    }
+
+    /// For how long a holder is waited for.
+    pub fn wait(mut self, wait: Wait) -> Self {
+        self.wait = wait;
+        self
+    }
+
+    /// Together with others who share it; for readers.
+    pub fn shared(mut self) -> Self {
+        self.mode = Mode::Shared;
+        self
+    }
+
+    /// Takes the lock for this process. Inside a `beadlock hold` of the same file that one's lock is used, and nothing
+    /// is released by this guard.
+    ///
+    /// # Errors
+    /// [`Code::LockFailed`] when the wait ran out, when the lock file cannot be opened, or when this process has the
+    /// file locked already; [`Code::NoTarget`] where there is no directory, [`Code::Usage`] for what is no file.
+    pub fn acquire(&self) -> Result<FileLock, Error> {
+        Ok(take(self.target()?, self.mode, self.wait, None, &mut Unattended)?)
+    }
+
+    /// [`Locking::acquire`], and every 50 ms of a wait `is_over` is asked whether that is over. `None`: it said so, and
+    /// nothing is locked. Fails as [`Locking::acquire`].
+    pub fn acquire_unless(&self, mut is_over: impl FnMut() -> bool) -> Result<Option<FileLock>, Error> {
+        match take(self.target()?, self.mode, self.wait, None, &mut Asking::whether(&mut is_over)) {
+            Ok(lock) => Ok(Some(lock)),
+            Err(Stopped::Signalled(_)) => Ok(None),
+            Err(Stopped::Failed(error)) => Err(error),
+        }
+    }
+
+    fn target(&self) -> Result<&FileTarget, Error> {
+        self.target.as_ref().map_err(Clone::clone)
     }
 }
 

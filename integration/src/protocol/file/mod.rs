@@ -3,8 +3,8 @@
 
 mod blocked;
 pub mod command;
+mod kernel;
 pub mod lock;
-mod locking;
 mod look;
 pub mod nested;
 pub mod open;
@@ -12,53 +12,42 @@ mod operations;
 mod own;
 pub mod refused;
 pub mod release;
-pub mod said;
 mod target;
 mod turn;
 mod watch;
 
-use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
-use std::{ffi::OsString, fs, os::unix::ffi::OsStrExt, time::Duration};
+use std::{ffi::OsString, os::unix::ffi::OsStrExt};
 
 use beadlock_checker::Place;
-use beadlock_checker::internal::{Gates, dialect::Record, target::Scheme};
+use beadlock_checker::internal::{dialect::Record, target::Scheme};
 
 use super::{Args, Folder, Found, Intended, beads::Acceptance};
-use crate::claim::attendant::{Attending, Stopped};
-use crate::claim::kernel_lock::{KernelLock, Observation, WithoutRecord};
-use crate::claim::protocol::{Protocol, WaitOver};
+use crate::claim::protocol::{Protocol, ProtocolRules, WaitOver};
 use crate::claim::target::{Target, prefixed};
 use crate::error::{Code, Error};
 use crate::{
-    claim::keeping::Guard, claim::leaving::Why, claim::loss::Loss, output::talk::Talk, output::trail::Trail,
-    protocol::ClaimWords, settings::environment::Environment, settings::wait::Wait,
+    claim::kernel_lock::WithoutRecord, protocol::ClaimWords, settings::environment::Environment, settings::wait::Wait,
 };
 
 pub use beadlock_checker::internal::dialect::file::{LockId, Mode, WAIT};
 
-pub use lock::{FileLock, take};
-pub use locking::Locking;
+pub use lock::{FileLock, Locking, take};
 pub use open::LockFile;
 pub use operations::{append, atomic_write, save_json, update_json};
 pub use target::FileTarget;
 pub use turn::Turn;
-pub use watch::Watch;
 
 #[derive(Debug)]
 pub struct File;
 
 impl Protocol for File {
-    fn prefix(&self) -> &'static str {
-        Scheme::File.prefix()
-    }
-
-    fn kind(&self) -> &'static str {
-        "files (file:PATH)"
-    }
-
-    fn options(&self) -> &'static [&'static str] {
-        &["--shared"]
+    fn rules(&self) -> ProtocolRules {
+        ProtocolRules {
+            options: &["--shared"],
+            default_wait: Wait::UpTo(WAIT),
+            ..ProtocolRules::of(Scheme::File.prefix(), "files (file:PATH)")
+        }
     }
 
     fn ignores(&self, option: &str) -> Option<&'static str> {
@@ -72,10 +61,6 @@ impl Protocol for File {
             }
             _ => None,
         }
-    }
-
-    fn default_wait(&self) -> Wait {
-        Wait::UpTo(WAIT)
     }
 
     fn lock_file(&self, target: &Target) -> PathBuf {
@@ -123,97 +108,6 @@ impl Folder for File {
 
     fn intended(&self, target: Target, typed: &Args, _environment: &Environment) -> Result<Intended, Error> {
         Ok(Intended::Claim(target.into(), claim_words(typed.file.mode())))
-    }
-}
-
-impl WithoutRecord for File {
-    fn look(&self, target: &Target, gates: &Gates) -> Observation {
-        look::at(&FileTarget::of_target(target), gates)
-    }
-
-    fn note(&self, target: &Target, talk: &Talk) {
-        said::note(&FileTarget::of_target(target), talk);
-    }
-
-    fn outer(&self, target: &Target, mode: Mode, environment: &Environment) -> Result<Option<(String, i32)>, Error> {
-        let target = FileTarget::of_target(target);
-        let inode = LockFile::open(&target)?.inode();
-        let outer = nested::outer(&target, inode, mode, environment)?;
-        Ok(outer.map(|outer| (outer.to_string(), outer.pid)))
-    }
-
-    fn id_to_be(&self, target: &Target) -> Result<String, Error> {
-        let (device, inode) = LockFile::open(&FileTarget::of_target(target))?.inode();
-        Ok(LockId { device, inode, pid: std::process::id().cast_signed() }.to_string())
-    }
-
-    fn take(
-        &self,
-        target: &Target,
-        mode: Mode,
-        wait: Wait,
-        environment: &Environment,
-        attending: &mut Attending<'_>,
-        trail: &Trail<'_>,
-    ) -> Result<Box<dyn KernelLock>, Stopped> {
-        let taken = take(&FileTarget::of_target(target), mode, wait, Some(environment), attending);
-        trail.talk().end_live();
-        Ok(Box::new(taken.inspect_err(|stopped| said::blocked(stopped, trail))?))
-    }
-
-    fn adopt(&self, target: &Target, mode: Mode, shared: fs::File) -> Option<Box<dyn KernelLock>> {
-        let lock = FileLock::adopt(FileTarget::of_target(target), mode, shared)?;
-        Some(Box::new(lock))
-    }
-
-    fn wait(&self, target: &Target, wait: Wait, environment: &Environment, talk: &Talk) -> Result<Duration, Stopped> {
-        look::wait(&FileTarget::of_target(target), wait, environment, talk)
-    }
-
-    fn release(&self, target: &Target, id: &str, talk: &Talk) -> Result<bool, Error> {
-        release::release(&FileTarget::of_target(target), id, talk)
-    }
-
-    fn not_to_break(&self, target: &Target, seen: &Observation) -> Error {
-        look::not_to_break(&FileTarget::of_target(target), seen)
-    }
-}
-
-impl KernelLock for FileLock {
-    fn id(&self) -> String {
-        Self::id(self).to_string()
-    }
-
-    fn id_of(&self, pid: i32) -> String {
-        LockId { pid, ..Self::id(self) }.to_string()
-    }
-
-    fn is_nested(&self) -> bool {
-        Self::is_nested(self)
-    }
-
-    fn file(&self) -> Option<BorrowedFd<'_>> {
-        Self::file(self).map(AsFd::as_fd)
-    }
-
-    fn guard(&self) -> Guard<'_> {
-        Guard::Other(Box::new(Watch::over(self)))
-    }
-
-    fn age(&self) -> Duration {
-        Self::age(self)
-    }
-
-    fn acquired(&self, id: &str, trail: &Trail<'_>) {
-        said::acquired(self, id, trail);
-    }
-
-    fn leave(self: Box<Self>) {
-        Self::leave(*self);
-    }
-
-    fn end(self: Box<Self>, known: Option<Loss>, why: Why, trail: &Trail<'_>) -> Option<Error> {
-        said::end(*self, known, why, trail)
     }
 }
 

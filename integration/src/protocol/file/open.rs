@@ -141,7 +141,7 @@ impl Flocked {
         Self { file, process: process_id() }
     }
 
-    /// Closes it here; whoever else has the same open file keeps the lock.
+    /// Closes it here; another process with the same open file keeps the lock.
     pub fn leave(mut self) {
         self.process = 0;
     }

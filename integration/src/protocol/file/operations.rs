@@ -89,7 +89,6 @@ pub fn append(path: impl AsRef<Path>, lines: impl AsRef<[u8]>) -> Result<Appende
     under_lock(path, |entry, lock| append_lines(entry, lock, &lines))
 }
 
-/// One operation under a lock of its own.
 fn under_lock<T>(path: impl AsRef<Path>, work: impl FnOnce(&Entry, &FileLock) -> Result<T, Error>) -> Result<T, Error> {
     let lock = FileLock::exclusive(path)?;
     let entry = Entry::open(lock.path())?;

@@ -1,13 +1,13 @@
 //! The words of a lock that was not obtained: the document's, for how long, who has it, and what to do.
 
-use std::{fmt, time::Duration};
+use std::fmt;
 
-use beadlock_checker::internal::{GateHolder, Gates, dialect::file, duration::shown, escape::escaped_path};
+use beadlock_checker::internal::{GateHolder, Gates, dialect::file, escape::escaped_path};
 
 use super::target::FileTarget;
 use crate::error::{Code, Error, Exit, Holder};
 use crate::words::{self, Part, to_type};
-use crate::{claim::known_process::HelperKind, claim::loss::Loss, settings::wait::Wait};
+use crate::{claim::known_process::HelperKind, settings::wait::Wait};
 
 /// Who has the flock, as far as `/proc` shows. A fork shares what its parent has locked, and does not wait for itself.
 pub fn holders(target: &FileTarget) -> Vec<GateHolder> {
@@ -89,16 +89,6 @@ pub fn inside_update(target: &FileTarget, update: i32) -> Error {
 fn for_itself(target: &FileTarget, pid: i32, words: &str) -> Error {
     let detail = format!("lock_file={} holder_pid={pid}", escaped_path(target.lock()));
     Error::new(Code::LockFailed, format!("{} {words}", target.shown())).detailed(detail)
-}
-
-pub fn lost(target: &FileTarget, loss: &Loss, age: Duration) -> Error {
-    let (name, age, lock) = (target.given(), shown(age), target.lock());
-    let cause = loss.cause(lock, "", None);
-    let look = to_type("beadlock status {}", &[target.part()]);
-    let message = format!(
-        "lost the lock of {name} after {age}: {cause}; what was done since is not protected: look at it, then {look}"
-    );
-    Error::new(Code::LockLost, message).detailed(format!("lock_file={}", escaped_path(lock)))
 }
 
 /// The same of whoever has the flock when it is said: that takes a look at every process.

@@ -1,6 +1,6 @@
 //! From a path to the file that is meant, and its lock file.
 
-use std::ffi::{CStr, CString, OsStr, OsString};
+use std::ffi::{CStr, CString, OsStr};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::{fs, io::ErrorKind, sync::Arc};
@@ -9,6 +9,7 @@ use beadlock_checker::internal::dialect::file::{lock_of, locked_by};
 use beadlock_checker::internal::{closed, escape::escaped_path, system_words};
 use nix::sys::stat::{SFlag, lstat};
 
+use crate::claim::target::prefixed;
 use crate::error::{Code, Error};
 use crate::words::{Part, to_type};
 
@@ -101,19 +102,8 @@ impl FileTarget {
     }
 
     pub fn part(&self) -> Part<'static> {
-        Part::Words(vec![prefixed(self.named())])
+        Part::Words(vec![prefixed("file:", self.named())])
     }
-
-    /// By what it is found from anywhere: `file:/home/ann/todo.json`.
-    pub fn exported(&self) -> OsString {
-        prefixed(self.file())
-    }
-}
-
-fn prefixed(path: &Path) -> OsString {
-    let mut name = OsString::from("file:");
-    name.push(path);
-    name
 }
 
 /// Follows the symbolic links that the last part of the path is.

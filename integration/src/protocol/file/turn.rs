@@ -6,7 +6,7 @@ use std::{io, sync::MutexGuard, time::Duration};
 use beadlock_checker::internal::sys::{Flock, process_id, range_lock};
 
 use super::open::{LockFile, Patience, failed};
-use super::{refused, target::FileTarget};
+use super::target::FileTarget;
 use crate::claim::loss::Loss;
 use crate::error::{Code, Error};
 
@@ -48,7 +48,7 @@ impl Drop for InTurn {
 }
 
 pub fn lost_meanwhile(target: &FileTarget) -> Error {
-    refused::lost(target, &Loss::OtherFile, Duration::ZERO)
+    Loss::OtherFile.error("", None, Duration::ZERO, &target.to_target())
 }
 
 /// Nobody takes turns where the lock file may not be written.

@@ -1,89 +1,30 @@
-//! The watch over a file's lock: its lock file was deleted or replaced, or the outer claim has ended
+//! What a watch over a file's lock looks at: its lock file was deleted or replaced, or the outer claim has ended
 //! (docs/design.md#loss).
-//!
-//! Events of the lock file wake it, and so does the clock. One look proves nothing; the second, 100 ms later, does.
 
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
-use std::path::{Path, PathBuf};
-use std::{thread::sleep, time::Duration};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::PathBuf;
 
-use beadlock_checker::internal::dialect::file::LockId;
-use nix::sys::inotify::AddWatchFlags;
+use super::{lock::FileLock, nested, open::named_inode};
+use crate::claim::loss::{Loss, Sight, Watched};
 
-use super::open::{Inode, LockFile, named_inode};
-use super::{lock::FileLock, nested, target::FileTarget};
-use crate::claim::loss::{CONFIRM, Loss, NET, NET_ALONE, SHORT};
-use crate::{claim::event::Watcher, claim::protocol::WatchLock, settings::wait::Deadline};
-
-pub fn now(target: &FileTarget, inode: Inode, outer: Option<LockId>) -> Option<Loss> {
-    seen(target, inode, outer)?;
-    sleep(CONFIRM);
-    seen(target, inode, outer)
-}
-
-fn seen(target: &FileTarget, inode: Inode, outer: Option<LockId>) -> Option<Loss> {
-    match named_inode(target) {
-        None => Some(Loss::Vanished),
-        Some(there) if there != inode => Some(Loss::OtherFile),
-        Some(_) => outer.filter(|id| nested::standing(target, *id).is_none()).map(|_| Loss::OuterEnded),
-    }
-}
-
-#[derive(Debug)]
-pub struct Watch<'l> {
-    lock: &'l FileLock,
-    /// None at first: a command that ends at once is not worth the cost of ending them.
-    events: Option<Watcher>,
-    has_begun: bool,
-    again: Deadline,
-    is_suspected: bool,
-}
-
-impl<'l> Watch<'l> {
-    /// Begins now: with a look, and soon with events.
-    pub fn over(lock: &'l FileLock) -> Self {
-        let again = Deadline::after(SHORT);
-        Self { lock, events: None, has_begun: false, again, is_suspected: false }
-    }
-
-    /// Asks for events, by the open file where it is ours.
-    fn begin(&mut self) {
-        let flags = AddWatchFlags::IN_ATTRIB | AddWatchFlags::IN_MOVE_SELF | AddWatchFlags::IN_DELETE_SELF;
-        let number = |file: &LockFile| PathBuf::from(format!("/proc/self/fd/{}", file.as_fd().as_raw_fd()));
-        let paths: Vec<PathBuf> =
-            self.lock.file().map(number).into_iter().chain([self.lock.lock_path().to_owned()]).collect();
-        self.events = Watcher::over(&paths, flags);
-    }
-}
-
-impl WatchLock for Watch<'_> {
-    fn fd(&self) -> Option<BorrowedFd<'_>> {
-        self.events.as_ref().and_then(Watcher::fd)
-    }
-
-    fn left(&self) -> Duration {
-        self.again.left()
-    }
-
-    fn look(&mut self, woken: bool) -> Option<Loss> {
-        if woken && let Some(events) = &self.events {
-            events.read(|_| ());
+impl Watched for FileLock {
+    fn look(&self) -> Sight {
+        match named_inode(self.target()) {
+            None => Sight::Lost(Loss::Vanished),
+            Some(there) if there != self.inode() => Sight::Lost(Loss::OtherFile),
+            Some(_) if self.outer().is_some_and(|id| nested::standing(self.target(), id).is_none()) => {
+                Sight::Lost(Loss::OuterEnded)
+            }
+            Some(_) => Sight::InPlace,
         }
-        if !self.again.is_over() && (!woken || self.is_suspected) {
-            return None;
-        }
-        if !std::mem::replace(&mut self.has_begun, true) {
-            self.begin();
-        }
-        let loss = seen(self.lock.target(), self.lock.inode(), self.lock.outer());
-        let net = if self.events.is_some() { NET } else { NET_ALONE };
-        self.again = Deadline::after(if loss.is_some() { CONFIRM } else { net });
-        let was_suspected = std::mem::replace(&mut self.is_suspected, loss.is_some());
-        loss.filter(|_| was_suspected)
     }
 
-    fn path(&self) -> &Path {
-        self.lock.target().lock()
+    fn path(&self) -> PathBuf {
+        self.lock_path().to_owned()
+    }
+
+    fn pin(&self) -> Option<BorrowedFd<'_>> {
+        self.file().map(AsFd::as_fd)
     }
 }
 
@@ -91,8 +32,9 @@ impl WatchLock for Watch<'_> {
 mod tests {
     use super::*;
     use crate::claim::event::wait_for;
+    use crate::claim::loss::{Watch, WatchStart};
     use std::process::Command;
-    use std::time::Instant;
+    use std::time::{Duration, Instant};
 
     #[test]
     fn a_lock_file_that_is_deleted_is_noticed_within_a_second_and_a_touched_one_is_no_loss() {
@@ -105,7 +47,7 @@ mod tests {
     fn one_that_is_deleted() -> Duration {
         let top = tempfile::tempdir().unwrap();
         let lock = FileLock::exclusive(top.path().join("todo.json")).unwrap();
-        let mut watch = Watch::over(&lock);
+        let mut watch = Watch::over(&lock, WatchStart::FirstLook);
         let mut look = |limit: Duration| {
             let end = Instant::now() + limit;
             let mut woken = false;

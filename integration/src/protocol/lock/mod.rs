@@ -2,15 +2,14 @@
 
 use std::path::Path;
 
-use beadlock_checker::internal::dialect::lock;
 use beadlock_checker::internal::{
-    FileKind, Look, database::NoDatabase, dialect::beads::Content, escape::escaped_path, target::Scheme,
+    FileKind, Look, database::NoDatabase, dialect::beads::Content, dialect::lock, escape::escaped_path, target::Scheme,
 };
 use beadlock_checker::{Place, Verdict};
 
 use super::{Folder, Found, beads::Acceptance, process};
 use crate::claim::explained::{Explained, Inspected};
-use crate::claim::protocol::{LONGEST_LOCK_FILE, NotALock, Protocol, WaitOver};
+use crate::claim::protocol::{LONGEST_LOCK_FILE, NotALock, Protocol, ProtocolRules, WaitOver};
 use crate::claim::target::{Target, prefixed};
 use crate::{settings::environment::Environment, words::quoted};
 
@@ -18,12 +17,12 @@ use crate::{settings::environment::Environment, words::quoted};
 pub struct LockAtPath;
 
 impl Protocol for LockAtPath {
-    fn prefix(&self) -> &'static str {
-        Scheme::Lock.prefix()
-    }
-
-    fn kind(&self) -> &'static str {
-        "lock files (lock:PATH)"
+    fn rules(&self) -> ProtocolRules {
+        ProtocolRules {
+            may_be_committed: true,
+            then_unreadable: "every daemon skips",
+            ..ProtocolRules::of(Scheme::Lock.prefix(), "lock files (lock:PATH)")
+        }
     }
 
     fn is_held_by(&self, look: &Look, pid: i32) -> bool {
@@ -34,24 +33,28 @@ impl Protocol for LockAtPath {
         None
     }
 
-    fn then_unreadable(&self) -> &'static str {
-        "every daemon skips"
-    }
-
-    fn may_be_committed(&self) -> bool {
-        true
-    }
-
     fn not_a_lock(&self, look: &Look, target: &Target) -> Option<NotALock> {
-        not_a_lock(&target.typed, look)
+        let is_large = || look.on_disk.is_some_and(|file| file.kind == FileKind::File && file.size > LONGEST_LOCK_FILE);
+        let is_data = look.content == Some(Content::Data) || is_large();
+        if !is_data || !matches!(look.verdict, Verdict::Unreadable(_)) {
+            return None;
+        }
+        let mut beside = prefixed(Scheme::Lock.prefix(), &target.typed);
+        beside.push(".lock");
+        let meant = [prefixed(Scheme::File.prefix(), &target.typed), beside];
+        let [file, lock] = meant.each_ref().map(|name| quoted(name));
+        let words = format!("{} is not a lock file; did you mean {file} or {lock}?", escaped_path(&target.typed));
+        Some(NotALock { words, meant })
     }
 
     fn why_empty(&self, look: &Look) -> Option<&'static str> {
-        why_empty(look)
+        let why = "flock(1) leaves such files, and so do tools that lock by creating a file";
+        (look.content == Some(Content::Empty)).then_some(why)
     }
 
+    /// Neither its name nor its content says that it is a lock.
     fn may_be_data(&self, look: &Look) -> bool {
-        may_be_data(look)
+        !matches!(look.content, Some(Content::Empty | Content::Record))
     }
 
     fn explain(&self, seen: &Inspected<'_>) -> Option<Explained> {
@@ -76,28 +79,4 @@ impl Folder for LockAtPath {
 
 pub fn target(path: &Path, cwd: &Path) -> Result<Target, NoDatabase> {
     Ok(Target::at_path(&LockAtPath, Place::of_lock(path, cwd)?, path))
-}
-
-fn not_a_lock(path: &Path, look: &Look) -> Option<NotALock> {
-    let is_large = || look.on_disk.is_some_and(|file| file.kind == FileKind::File && file.size > LONGEST_LOCK_FILE);
-    let is_data = look.content == Some(Content::Data) || is_large();
-    if !is_data || !matches!(look.verdict, Verdict::Unreadable(_)) {
-        return None;
-    }
-    let mut beside = prefixed(Scheme::Lock.prefix(), path);
-    beside.push(".lock");
-    let meant = [prefixed(Scheme::File.prefix(), path), beside];
-    let [file, lock] = meant.each_ref().map(|name| quoted(name));
-    let words = format!("{} is not a lock file; did you mean {file} or {lock}?", escaped_path(path));
-    Some(NotALock { words, meant })
-}
-
-fn why_empty(look: &Look) -> Option<&'static str> {
-    let why = "flock(1) leaves such files, and so do tools that lock by creating a file";
-    (look.content == Some(Content::Empty)).then_some(why)
-}
-
-/// Neither its name nor its content says that it is a lock.
-fn may_be_data(look: &Look) -> bool {
-    !matches!(look.content, Some(Content::Empty | Content::Record))
 }

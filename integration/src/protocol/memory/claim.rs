@@ -10,15 +10,19 @@ use beadlock_checker::{Options, Verdict};
 use clap::Args;
 
 use crate::error::{Code, Error};
-use crate::protocol::{ClaimWords, Intended, arguments::given};
-use crate::{claim::target::Target, settings::environment::Environment};
+use crate::protocol::{ClaimWords, Intended};
+use crate::{claim::target::Target, protocol::arguments::given, settings::environment::Environment};
 
 /// The claim of `target`. Only `--create` makes the directory: else a typing mistake would claim a new directory.
 pub fn intended(target: Target, typed: &MemoryArgs, environment: &Environment) -> Result<Intended, Error> {
     let (session, operation) = (typed.session(environment)?, typed.operation().to_owned());
     match typed.create {
         true => make(&target)?,
-        false if target.is_nowhere() => return Err(nowhere(&target)),
+        false if target.is_nowhere() => {
+            let given = &target.given;
+            let message = format!("the directory of {given} does not exist; name another, or make it: --create");
+            return Err(Error::new(Code::NoTarget, message));
+        }
         false => {}
     }
     Ok(Intended::Claim(target.into(), words(session, operation)))
@@ -30,11 +34,6 @@ pub fn words(session: String, operation: String) -> ClaimWords {
         Ok(memory::Record::of_claim((pid, mark), (session, &operation), now(), host).into())
     });
     ClaimWords { holder: Some(session), ..words }
-}
-
-fn nowhere(target: &Target) -> Error {
-    let message = format!("the directory of {} does not exist; name another, or make it: --create", target.given);
-    Error::new(Code::NoTarget, message)
 }
 
 pub fn make(target: &Target) -> Result<(), Error> {

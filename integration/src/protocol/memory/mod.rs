@@ -8,18 +8,17 @@ use std::path::{Path, PathBuf};
 use std::{ffi::OsString, time::Duration};
 
 use beadlock_checker::internal::dialect::{Record, memory};
-use beadlock_checker::internal::escape::escaped;
 use beadlock_checker::internal::{
-    Look, database::NoDatabase, dialect::facts::Facts, shared_file_system, take::Held, target::Scheme,
+    Look, database::NoDatabase, dialect::facts::Facts, escape::escaped, shared_file_system, take::Held, target::Scheme,
 };
 use beadlock_checker::{Options, Place, Removed};
 
 use super::{Args, Folder, Found, Intended, beads::Acceptance};
 use crate::claim::explained::{Explained, Inspected};
-use crate::claim::protocol::{Protocol, WaitOver};
+use crate::claim::protocol::{Protocol, ProtocolRules, WaitOver};
 use crate::claim::target::{Target, prefixed};
 use crate::words::{Part, to_type};
-use crate::{claim::lease::limits::Limits, error::Error, settings::environment::Environment, settings::wait::Wait};
+use crate::{claim::lease::Limits, error::Error, settings::environment::Environment, settings::wait::Wait};
 
 /// How long a claim waits for the holder where nobody says so: the document's 5 seconds.
 pub const WAIT: Wait = Wait::UpTo(Duration::from_secs(5));
@@ -28,16 +27,15 @@ pub const WAIT: Wait = Wait::UpTo(Duration::from_secs(5));
 pub struct Memory;
 
 impl Protocol for Memory {
-    fn prefix(&self) -> &'static str {
-        Scheme::Memory.prefix()
-    }
-
-    fn kind(&self) -> &'static str {
-        "directories with one lock (memory:DIR)"
-    }
-
-    fn options(&self) -> &'static [&'static str] {
-        claim::ALL
+    fn rules(&self) -> ProtocolRules {
+        ProtocolRules {
+            options: claim::ALL,
+            default_wait: WAIT,
+            makes_directory: true,
+            released: Some("Lock released."),
+            not_ours: "We don't hold the lock. ",
+            ..ProtocolRules::of(Scheme::Memory.prefix(), "directories with one lock (memory:DIR)")
+        }
     }
 
     fn ignores(&self, option: &str) -> Option<&'static str> {
@@ -46,14 +44,6 @@ impl Protocol for Memory {
             "--reap-proven-dead" => Some("what is not refreshed is stale after 30s by itself"),
             _ => None,
         }
-    }
-
-    fn default_wait(&self) -> Wait {
-        WAIT
-    }
-
-    fn makes_directory(&self) -> bool {
-        true
     }
 
     fn absolute(&self, target: &Target) -> OsString {
@@ -121,14 +111,6 @@ impl Protocol for Memory {
         environment: &Environment,
     ) -> Option<Result<Vec<u8>, Error>> {
         Some(status::document(target, options, environment))
-    }
-
-    fn released(&self) -> Option<&'static str> {
-        Some("Lock released.")
-    }
-
-    fn not_ours(&self) -> &'static str {
-        "We don't hold the lock. "
     }
 
     fn not_released(&self, target: &Target, record: &Record, error: &Error) -> String {

@@ -16,7 +16,6 @@ pub(super) struct Inquiry<'a> {
     pub situation: Situation,
     /// The command of the process that has the recorded PID on this machine now; untrusted.
     pub command_now: Option<String>,
-    inside: String,
     zombie: Option<Zombie>,
 }
 
@@ -63,14 +62,8 @@ impl<'a> Inquiry<'a> {
         let lives = |liveness| matches!(liveness, Liveness::Alive | Liveness::NotPermitted);
         let command_now = pid.filter(|_| lives(facts.liveness) || lives(asked.liveness));
         let zombie = pid.filter(|_| situation == Situation::Zombie).map(Zombie::of);
-        let inside = match situation {
-            Situation::Container(Inside::Process(here)) => {
-                process_name(here, &process::command_line(here).unwrap_or_default())
-            }
-            _ => String::new(),
-        };
         let command_now = command_now.and_then(process::command_line);
-        Self { seen, record, facts, asked, situation, command_now, inside, zombie }
+        Self { seen, record, facts, asked, situation, command_now, zombie }
     }
 
     /// Its process can be looked up here.
@@ -198,11 +191,11 @@ impl<'a> Inquiry<'a> {
     fn of_container(&self, inside: Inside) -> Words {
         let pid = self.record.pid;
         let (why, command, comment) = match inside {
-            Inside::Process(here) => (
-                format!(", and its process lives: {} here", self.inside),
-                see(here.into()),
-                "its process, as it is seen from here",
-            ),
+            Inside::Process(here) => {
+                let name = process_name(here, &process::command_line(here).unwrap_or_default());
+                let why = format!(", and its process lives: {name} here");
+                (why, see(here.into()), "its process, as it is seen from here")
+            }
             Inside::Others(other) => (
                 format!(", which lives; nobody that we can see there is PID {pid}"),
                 to_type("nsenter -t {} -p -m ps -p {}", &[Part::Pid(other.into()), Part::Pid(pid)]),

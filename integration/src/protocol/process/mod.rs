@@ -1,11 +1,4 @@
 //! What protocols share whose locks name a process: a lock that is valid for as long as its process lives.
-//!
-//! ```text
-//! mod.rs        this page: the words of a claim, and whether a process has the lock
-//! situation.rs  which situation such a lock is in: one pure judgement
-//! explained.rs  what `status` explains of it, and what to type next
-//! facts.rs      what speaks for that
-//! ```
 
 mod explained;
 mod facts;
@@ -14,9 +7,8 @@ mod situation;
 mod tests;
 
 use beadlock_checker::Verdict;
-use beadlock_checker::internal::Look;
 use beadlock_checker::internal::dialect::{Record, Rejected, beads};
-use beadlock_checker::internal::facts::Facts;
+use beadlock_checker::internal::{Look, facts::Facts};
 
 pub use explained::explain;
 

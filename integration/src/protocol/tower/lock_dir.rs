@@ -8,17 +8,16 @@ use std::{collections::BTreeSet, ffi::OsStr, io, os::unix::ffi::OsStrExt};
 
 use beadlock_checker::internal::dialect::tower::{DEFAULT_DIR, LockName};
 use beadlock_checker::internal::escape::{escaped, escaped_path};
-use beadlock_checker::internal::system_words;
+use beadlock_checker::internal::{system_words, target::Scheme};
 
-use super::{PREFIX, target};
+use super::target;
 use crate::settings::environment::{Environment, LOCK_DIR};
 use crate::words::{Part, to_type};
 use crate::{claim::target::Target, error::Error, output::talk::Talk};
 
 /// `--lock-dir`, else `$BEADLOCK_LOCK_DIR`, else the document's. Absolute, and without links where it is there.
 pub fn of(environment: &Environment) -> PathBuf {
-    let named = environment.get(LOCK_DIR).map_or(Path::new(DEFAULT_DIR), Path::new);
-    let absolute = environment.of_database().cwd.join(named);
+    let absolute = unresolved(environment);
     fs::canonicalize(&absolute).unwrap_or(absolute)
 }
 
@@ -61,7 +60,7 @@ pub fn make(dir: &Path) -> Result<(), Error> {
 
 /// The root of a list that stands for the lock directory.
 pub fn is_root_of_names(root: &OsStr) -> bool {
-    root == PREFIX
+    root == Scheme::Tower.prefix()
 }
 
 /// Its locks by name, and how many directories that took: none when it is not there.

@@ -23,30 +23,29 @@ use serde_json::Value;
 
 use super::{Args, Folder, Found, Intended, beads::Acceptance};
 use crate::claim::explained::{Explained, Inspected};
-use crate::claim::protocol::{Protocol, WaitOver};
+use crate::claim::protocol::{Protocol, ProtocolRules, WaitOver};
 use crate::output::trail::{DocumentEvents, errno_words};
 use crate::settings::environment::{Environment, LOCK_DIR};
 use crate::words::{Part, to_type};
-use crate::{
-    claim::lease::limits::Limits, claim::target::Target, error::Error, output::talk::Talk, settings::wait::Wait,
-};
-
-pub const PREFIX: &str = "tower:";
+use crate::{claim::lease::Limits, claim::target::Target, error::Error, output::talk::Talk, settings::wait::Wait};
 
 #[derive(Debug)]
 pub struct Tower;
 
 impl Protocol for Tower {
-    fn prefix(&self) -> &'static str {
-        Scheme::Tower.prefix()
-    }
-
-    fn kind(&self) -> &'static str {
-        "named locks (tower:NAME)"
-    }
-
-    fn options(&self) -> &'static [&'static str] {
-        options::ALL
+    fn rules(&self) -> ProtocolRules {
+        ProtocolRules {
+            options: options::ALL,
+            default_wait: Wait::No,
+            makes_directory: true,
+            // A request may have acquired several named locks.
+            shares_ids: true,
+            has_steps: true,
+            // The document has no event for a loss, but one for a release and one for a release that failed.
+            lost_is_released: true,
+            then_stale: ", and --force-lock takes it then",
+            ..ProtocolRules::of(Scheme::Tower.prefix(), "named locks (tower:NAME)")
+        }
     }
 
     fn ignores(&self, option: &str) -> Option<&'static str> {
@@ -55,15 +54,6 @@ impl Protocol for Tower {
             "--reap-proven-dead" => Some("its PID is never asked, only its heartbeat"),
             _ => None,
         }
-    }
-
-    /// Not at all.
-    fn default_wait(&self) -> Wait {
-        Wait::No
-    }
-
-    fn makes_directory(&self) -> bool {
-        true
     }
 
     fn part(&self, target: &Target) -> Part<'static> {
@@ -90,11 +80,6 @@ impl Protocol for Tower {
 
     fn name_of_claim(&self, id: &str, target: &Target) -> String {
         name_of(target).map_or_else(|| id.to_owned(), |name| format!("{id}@{name}"))
-    }
-
-    /// A request may have acquired several named locks.
-    fn shares_ids(&self) -> bool {
-        true
     }
 
     fn lease(&self, held: &Held) -> Option<Limits> {
@@ -139,19 +124,6 @@ impl Protocol for Tower {
              away by hand: {by_hand}",
             errno_words(&error.system())
         )
-    }
-
-    fn then_stale(&self) -> &'static str {
-        ", and --force-lock takes it then"
-    }
-
-    /// The document has no event for a loss, but one for a release and one for a release that failed.
-    fn lost_is_released(&self) -> bool {
-        true
-    }
-
-    fn has_steps(&self) -> bool {
-        true
     }
 
     fn explain(&self, seen: &Inspected<'_>) -> Option<Explained> {

@@ -1,6 +1,6 @@
 //! The options that mean something to `tower:NAME` alone.
 
-use std::{ffi::OsString, path::PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 
@@ -72,14 +72,6 @@ pub struct FailureStep {
     /// Which step failed, for the audit [default: what the command wrote into the file $BEADLOCK_RESULT_FILE]
     #[arg(long, value_name = "STEP", help_heading = HEADING)]
     pub failure_step: Option<String>,
-}
-
-/// What `hold` alone takes for a named lock.
-#[derive(Debug, Clone, Default, Args)]
-pub struct Rollback {
-    /// Run CMD by sh, still under the lock, when the command has failed
-    #[arg(long, value_name = "CMD", help_heading = HEADING)]
-    pub rollback: Option<OsString>,
 }
 
 impl TowerArgs {

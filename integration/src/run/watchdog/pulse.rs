@@ -4,15 +4,11 @@ use std::io::{self, PipeWriter, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
-use nix::errno::Errno;
-use nix::fcntl::{FcntlArg, OFlag, fcntl};
-use nix::sys::time::TimeSpec;
-use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
-use nix::unistd::read;
-
 use beadlock_checker::internal::facts::boottime;
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::{errno::Errno, unistd::read};
 
-use crate::claim::event::wait_for;
+use crate::claim::event::{BootTimer, wait_for};
 use crate::claim::lease::HearHeartbeats;
 
 /// A message: nanoseconds since boot. One write of so few bytes is never torn.
@@ -26,9 +22,6 @@ pub struct Pulse(PipeWriter);
 
 impl Pulse {
     /// On a pipe that will not block.
-    ///
-    /// # Errors
-    /// What the system said.
     pub(super) fn on(pipe: PipeWriter) -> io::Result<Self> {
         fcntl(&pipe, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
         Ok(Self(pipe))
@@ -43,49 +36,39 @@ impl HearHeartbeats for Pulse {
         let _ = self.0.write(&nanos.to_ne_bytes());
     }
 
-    /// The lock is lost: nobody is to be stopped for its sake from now on. Who stands still by then is left so, for
-    /// whoever ends it.
+    /// The lock is lost: no process is stopped for its sake from now on. One that is stopped by then stays so.
     fn over(&mut self) {
         let _ = self.0.write(&OVER.to_ne_bytes());
     }
 }
 
-/// What a watchdog knows of the heartbeats.
 #[derive(Debug)]
 pub(super) struct Heard {
-    /// When the last one was begun.
     last: Duration,
     /// For how long there may be none; `None`: for ever.
     silence: Option<Duration>,
     /// Where there is none to be had the waits are short.
-    timer: Option<TimerFd>,
+    timer: Option<BootTimer>,
     /// So many reads in a row have failed.
     failures: u32,
 }
 
-/// What has come of a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Came {
-    /// Time, or a heartbeat.
     Time,
-    /// The parent has ended.
     End,
 }
 
 impl Heard {
-    /// From now on.
     pub fn new(silence: Option<Duration>) -> Self {
-        let flags = TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK;
-        let timer = silence.and_then(|_| TimerFd::new(ClockId::CLOCK_BOOTTIME, flags).ok());
+        let timer = silence.and_then(|_| BootTimer::new().ok());
         Self { last: boottime(), silence, timer, failures: 0 }
     }
 
-    /// There was none for too long.
     pub fn is_late(&self) -> bool {
         self.silence.is_some_and(|silence| boottime().saturating_sub(self.last) >= silence)
     }
 
-    /// Nobody waits for one any more.
     pub fn is_over(&self) -> bool {
         self.silence.is_none()
     }
@@ -94,8 +77,7 @@ impl Heard {
     pub fn wait(&mut self, pipe: BorrowedFd<'_>, limit: Option<Duration>) -> Came {
         let mut limit = limit;
         if let Some(silence) = self.silence.filter(|_| !self.is_late()) {
-            let at = Expiration::OneShot(TimeSpec::from_duration(self.last + silence));
-            let set = |timer: &TimerFd| timer.set(at, TimerSetTimeFlags::TFD_TIMER_ABSTIME).is_ok();
+            let set = |timer: &BootTimer| timer.fire_at(self.last + silence).is_ok();
             if !self.timer.as_ref().is_some_and(set) {
                 limit = Some(limit.unwrap_or(SHORT).min(SHORT));
             }

@@ -4,24 +4,22 @@
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
+use beadlock_checker::internal::process::Stat;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use beadlock_checker::internal::process::Stat;
-
-/// How often all processes are looked at once nobody new was found: who stands still starts nobody.
+/// How often all processes are looked at once no new one was found: a stopped process starts none.
 const SELDOM: Duration = Duration::from_secs(1);
 
-/// Who was stopped, by PID and start.
+/// The stopped processes, by PID and start.
 #[derive(Debug, Default)]
 pub(super) struct Standstill {
     stopped: HashSet<(i32, u64)>,
-    /// When nobody new was found.
     complete: Option<Instant>,
 }
 
 impl Standstill {
-    /// Stops whoever of the tree runs, also whom somebody else has made go on; to be called again and again.
+    /// Stops each running process of the tree, also one that somebody else has continued; to be called again and again.
     pub fn keep(&mut self, tree: impl FnOnce() -> Vec<Stat>) {
         for (pid, start) in &self.stopped {
             if Stat::read(*pid).is_some_and(|stat| stat.start_ticks == *start && !stands_still(&stat)) {
@@ -33,7 +31,7 @@ impl Standstill {
         }
         let mut is_complete = true;
         for stat in tree() {
-            // Who stands still by itself is none of ours until it goes on.
+            // A process that others have stopped is theirs until it goes on.
             if !stands_still(&stat) && self.stopped.insert((stat.pid, stat.start_ticks)) {
                 let _ = kill(Pid::from_raw(stat.pid), Signal::SIGSTOP);
                 is_complete = false;
@@ -42,7 +40,7 @@ impl Standstill {
         self.complete = is_complete.then(Instant::now);
     }
 
-    /// Lets go on whoever was stopped here.
+    /// Continues each process that was stopped here.
     pub fn end(&mut self) {
         self.complete = None;
         for (pid, start) in self.stopped.drain() {

@@ -1,0 +1,186 @@
+//! The lock of a file as the claim engine asks for it: how it is taken, awaited and ended, and what is said and written
+//! down of that.
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{Duration, Instant};
+use std::{ffi::OsString, fs};
+
+use beadlock_checker::Verdict;
+use beadlock_checker::internal::audit::{Event, Outcome};
+use beadlock_checker::internal::{Gates, duration::shown, shared_file_system};
+use serde_json::{Value, json};
+
+use super::{File, FileLock, FileTarget, LockFile, LockId, Mode, look, nested, refused::names, release, take};
+use crate::claim::attendant::{Attending, Stopped};
+use crate::claim::kernel_lock::{KernelLock, Observation, WithoutRecord};
+use crate::claim::loss::{Loss, Watch, WatchStart};
+use crate::error::{Code, Error, Exit};
+use crate::words::{Part, to_type};
+use crate::{
+    claim::keeping::Guard, claim::leaving::Why, claim::signals::Signals, claim::target::Target, output::talk::Talk,
+    output::trail::Trail, settings::environment::Environment, settings::wait::Wait,
+};
+
+impl WithoutRecord for File {
+    fn look(&self, target: &Target, gates: &Gates) -> Observation {
+        look::at(&FileTarget::of_target(target), gates)
+    }
+
+    fn note(&self, target: &Target, talk: &Talk) {
+        note(&FileTarget::of_target(target), talk);
+    }
+
+    fn outer(&self, target: &Target, mode: Mode, environment: &Environment) -> Result<Option<(String, i32)>, Error> {
+        let target = FileTarget::of_target(target);
+        let inode = LockFile::open(&target)?.inode();
+        let outer = nested::outer(&target, inode, mode, environment)?;
+        Ok(outer.map(|outer| (outer.to_string(), outer.pid)))
+    }
+
+    fn id_to_be(&self, target: &Target) -> Result<String, Error> {
+        let (device, inode) = LockFile::open(&FileTarget::of_target(target))?.inode();
+        Ok(LockId { device, inode, pid: std::process::id().cast_signed() }.to_string())
+    }
+
+    fn take(
+        &self,
+        target: &Target,
+        mode: Mode,
+        wait: Wait,
+        environment: &Environment,
+        attending: &mut Attending<'_>,
+        trail: &Trail<'_>,
+    ) -> Result<Box<dyn KernelLock>, Stopped> {
+        let taken = take(&FileTarget::of_target(target), mode, wait, Some(environment), attending);
+        trail.talk().end_live();
+        Ok(Box::new(taken.inspect_err(|stopped| blocked(stopped, trail))?))
+    }
+
+    fn adopt(&self, target: &Target, mode: Mode, shared: fs::File) -> Option<Box<dyn KernelLock>> {
+        Some(Box::new(FileLock::adopt(FileTarget::of_target(target), mode, shared)?))
+    }
+
+    fn wait(&self, target: &Target, wait: Wait, environment: &Environment, talk: &Talk) -> Result<Duration, Stopped> {
+        let (target, begun) = (FileTarget::of_target(target), Instant::now());
+        if LockFile::find(&target)?.is_some() {
+            let mut signals = Signals::block()?;
+            let mut attending = Attending::wait_of(&mut signals, talk, None);
+            let lock = take(&target, Mode::Exclusive, wait, Some(environment), &mut attending);
+            talk.end_live();
+            // The same words, and the code of a wait: nothing was to be claimed.
+            let lock = lock.map_err(|stopped| match stopped {
+                Stopped::Failed(error) if error.exit == Exit::FileHeld => {
+                    Error { code: Code::LockHeld, exit: Exit::Conflict, ..error }.into()
+                }
+                stopped => stopped,
+            })?;
+            if lock.is_nested() {
+                let (shown, pid) = (target.shown(), FileLock::id(&lock).pid);
+                let message =
+                    format!("{shown} is held by the hold that this runs in (PID {pid}): it would wait for itself");
+                return Err(Error::new(Code::LockHeld, message).into());
+            }
+        }
+        Ok(begun.elapsed())
+    }
+
+    fn release(&self, target: &Target, id: &str, talk: &Talk) -> Result<bool, Error> {
+        release::release(&FileTarget::of_target(target), id, talk)
+    }
+
+    /// An flock cannot be taken from the process that has it: the answer says which process to end.
+    fn not_to_break(&self, target: &Target, seen: &Observation) -> Error {
+        if !matches!(seen.verdict, Verdict::Held(_)) {
+            return Error::new(Code::LockFailed, seen.detail.clone());
+        }
+        let (given, names) = (&target.given, names(&seen.holders));
+        let pids: Vec<OsString> = seen.holders.iter().map(|holder| holder.pid.to_string().into()).collect();
+        let end = match pids.is_empty() {
+            true => "root sees whose it is: sudo beadlock status".to_owned(),
+            false => format!("when it is to end: {}", to_type("kill {}", &[Part::Words(pids)])),
+        };
+        let message = format!(
+            "{given} is locked by {names}, and an flock cannot be taken away: it is gone when its process has ended; \
+             {end}; or wait: {}",
+            to_type("beadlock wait {}", &[target.part()])
+        );
+        Error::new(Code::LockHeld, message).retry_on_a_lock_of(None)
+    }
+}
+
+impl KernelLock for FileLock {
+    fn id(&self) -> String {
+        Self::id(self).to_string()
+    }
+
+    fn id_of(&self, pid: i32) -> String {
+        LockId { pid, ..Self::id(self) }.to_string()
+    }
+
+    fn is_nested(&self) -> bool {
+        Self::is_nested(self)
+    }
+
+    fn file(&self) -> Option<BorrowedFd<'_>> {
+        Self::file(self).map(AsFd::as_fd)
+    }
+
+    fn guard(&self) -> Guard<'_> {
+        Guard::Watch(Watch::over(self, WatchStart::FirstLook))
+    }
+
+    fn age(&self) -> Duration {
+        Self::age(self)
+    }
+
+    fn acquired(&self, id: &str, trail: &Trail<'_>) {
+        trail.write(Event::LockAcquired, |entry| entry.lock(&record(self, id)));
+    }
+
+    fn leave(self: Box<Self>) {
+        Self::leave(*self);
+    }
+
+    fn end(self: Box<Self>, known: Option<Loss>, why: Why, trail: &Trail<'_>) -> Option<Error> {
+        if FileLock::is_nested(&self) {
+            return known.map(|loss| self.lost(&loss));
+        }
+        let (age, given) = (FileLock::age(&self), self.target().given());
+        let written = record(&self, &FileLock::id(&self).to_string());
+        let lost = known.or_else(|| self.loss()).map(|loss| (self.lost(&loss), loss));
+        drop(self);
+        let Some((error, loss)) = lost else {
+            trail.talk().say(&format!("released {given} after {}", shown(age)));
+            trail.write(Event::LockReleased, |entry| {
+                entry.reason(why.reason).held_for(age).result(why.result).lock(&written)
+            });
+            return None;
+        };
+        trail.write(Event::LockLost, |entry| {
+            let entry = entry.reason(loss.as_str()).detail(&error).held_for(age).lock(&written);
+            entry.result(Outcome::Failure)
+        });
+        Some(error)
+    }
+}
+
+/// Says once how far an flock reaches there.
+pub fn note(target: &FileTarget, talk: &Talk) {
+    if let Some(name) = shared_file_system(target.dir()) {
+        let given = target.given();
+        talk.note(&format!("{given} is on {name}: its lock may keep out this machine, or this mount, only"));
+    }
+}
+
+pub fn blocked(stopped: &Stopped, trail: &Trail<'_>) {
+    if let Stopped::Failed(error) = stopped
+        && error.exit == Exit::FileHeld
+    {
+        trail.write(Event::LockBlocked, |entry| entry.reason("flock_held").error(error));
+    }
+}
+
+/// What the audit trail has in place of a record.
+pub fn record(lock: &FileLock, id: &str) -> Value {
+    json!({ "id": id, "mode": lock.mode().as_str() })
+}
