@@ -1,12 +1,9 @@
 //! The directory of a target over the time of a command. Without it there is no lock either: "free" would be said of
 //! what is not there.
 
-use std::io;
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::{io, os::unix::fs::MetadataExt, path::Path};
 
-use beadlock_checker::internal::escape::escaped_path;
-use beadlock_checker::internal::system_words;
+use beadlock_checker::internal::{escape::escaped_path, system_words};
 
 use crate::claim::target::Target;
 use crate::error::{Code, Error};

@@ -1,14 +1,10 @@
 //! Words for people: who holds a lock and for how long, and what can be pasted into a shell.
 
-use std::io;
-use std::path::Path;
-use std::time::Duration;
+use std::{io, path::Path, time::Duration};
 
-use beadlock_checker::internal::dialect::Record;
-use beadlock_checker::internal::escape::escaped;
-use beadlock_checker::internal::facts::Liveness;
 pub use beadlock_checker::internal::shell::{Part, quoted, to_type};
 use beadlock_checker::internal::{FileKind, Gate, GateHolder, Look, facts, system_words};
+use beadlock_checker::internal::{dialect::Record, escape::escaped, facts::Liveness};
 use nix::errno::Errno;
 
 /// How long ago the lock was acquired, by the wall clock; a time in the future is no age at all.

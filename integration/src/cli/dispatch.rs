@@ -4,22 +4,15 @@ use std::ffi::OsString;
 use std::io::{self, Write};
 
 use beadlock_checker::internal::sys;
-use clap::error::ErrorKind;
-use clap::{CommandFactory, Parser};
+use clap::{CommandFactory, Parser, error::ErrorKind};
 
 use super::{Cli, Command, hint, patience};
-use crate::commands::{acquire, break_lock, check, cycle, hold, release, status, wait};
+use crate::commands::{self, acquire, break_lock, check, cycle, hold, release, status, wait};
 use crate::error::{End, Error, Exit, Replaced};
-use crate::output::Common;
-use crate::output::answers::{conclude, not_printed};
-use crate::output::envelope::Request;
-use crate::output::talk::print;
-use crate::protocol::LookArgs;
-use crate::run::request::HelperRequest;
-use crate::run::{lease_keeper, watchdog};
-use crate::settings::environment::{Environment, boolean};
-use crate::settings::{self, common_unresolved, remote};
-use crate::{agent, commands, doctor, list, log};
+use crate::output::{Common, answers::conclude, answers::not_printed, envelope::Request, talk::print};
+use crate::run::{lease_keeper, request::HelperRequest, watchdog};
+use crate::settings::{self, common_unresolved, environment::Environment, environment::boolean, remote};
+use crate::{agent, doctor, list, log, protocol::LookArgs};
 
 /// Reads the command line and the environment, does what they say, and answers how the program is to end.
 pub fn run() -> End {

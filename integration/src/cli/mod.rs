@@ -2,11 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::commands;
-use crate::doctor;
-use crate::list;
-use crate::log;
-use crate::settings::arguments::CommonArgs;
+use crate::{commands, doctor, list, log, settings::arguments::CommonArgs};
 
 pub mod dispatch;
 mod hint;

@@ -6,10 +6,7 @@ use beadlock_checker::internal::duration;
 
 use super::Command;
 use crate::protocol;
-use crate::settings::arguments::ClaimArgs;
-use crate::settings::environment::Environment;
-use crate::settings::remote::{Patience, Remote};
-use crate::settings::wait::Wait;
+use crate::settings::{arguments::ClaimArgs, environment::Environment, remote::Patience, remote::Remote, wait::Wait};
 
 /// The guard of a command, whose wait bounds how long an answer is waited for.
 pub fn guard(command: Option<&Command>, environment: &Environment) -> Remote {

@@ -7,16 +7,10 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::write::STDIN;
-use crate::claim::attendant::Stopped;
-use crate::claim::signals::Signals;
+use crate::claim::{attendant::Stopped, signals::Signals};
 use crate::error::{End, Error, Replaced};
-use crate::files::append::{Lines, append as append_lines};
-use crate::files::entry::Entry;
-use crate::files::json::Format;
-use crate::output::Common;
-use crate::output::answers::conclude;
-use crate::output::envelope::Request;
-use crate::output::talk::Talk;
+use crate::files::{append::Lines, append::append as append_lines, entry::Entry, json::Format};
+use crate::output::{Common, answers::conclude, envelope::Request, talk::Talk};
 use crate::protocol::file::command::{Checked, OnFile};
 use crate::settings::environment::Environment;
 

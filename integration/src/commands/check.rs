@@ -9,14 +9,10 @@ use serde_json::json;
 
 use crate::claim::target::Target;
 use crate::error::{Code, Error, Exit};
-use crate::explain::checked::{Checked, message_line};
-use crate::explain::observed::Observed;
-use crate::output::answers::{Answers, each};
-use crate::output::envelope::Request;
-use crate::output::talk::Talk;
+use crate::explain::{checked::Checked, checked::message_line, observed::Observed};
+use crate::output::{answers::Answers, answers::each, envelope::Request, talk::Talk};
 use crate::protocol::{Acceptance, LookArgs, resolve, unresolved};
-use crate::settings::audit;
-use crate::settings::environment::Environment;
+use crate::settings::{audit, environment::Environment};
 
 /// `beadlock check [TARGET…]`
 #[derive(Debug, Args)]

@@ -6,44 +6,28 @@
 //! The command inherits the gate as well, so that a kill of both leaves it shut for as long as the command works. At a
 //! regular end the gate is let go for every copy: what the command leaves behind keeps nothing.
 
-use std::ffi::OsString;
-use std::fmt;
-use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
+use std::{ffi::OsString, fmt, io};
 
-use beadlock_checker::internal::audit::Event;
-use beadlock_checker::internal::database::{Directories, Suggest};
-use beadlock_checker::internal::escape::escaped_path;
-use beadlock_checker::internal::{Gate, GateWatch, look};
+use beadlock_checker::internal::{
+    Gate, GateWatch, audit::Event, database::Directories, database::Suggest, escape::escaped_path, look,
+};
 use beadlock_checker::{Cycle, Decision, Entered, GateLoss, Options, Reason, Verdict};
 use clap::Args;
 use serde_json::Value;
 
-use crate::claim::attendant::{Attending, Stopped};
-use crate::claim::command::Command;
-use crate::claim::keeping::Guard;
-use crate::claim::leaving::Why;
-use crate::claim::loss::Loss;
-use crate::claim::nested;
-use crate::claim::report::Report;
 use crate::claim::session_claim::{CommandProcess, End as ClaimEnd, SessionClaim};
-use crate::claim::signals::Signals;
-use crate::claim::target::Target;
-use crate::claim::tree::KnownCommand;
+use crate::claim::{
+    attendant::Attending, attendant::Stopped, command::Command, keeping::Guard, leaving::Why, loss::Loss, nested,
+    report::Report, signals::Signals, target::Target, tree::KnownCommand,
+};
 use crate::error::{Code, End, Error, Exit, Replaced};
 use crate::explain::checked::Checked;
-use crate::output::Common;
-use crate::output::answers::print_envelope;
-use crate::output::envelope::Request;
-use crate::output::talk::Talk;
-use crate::output::trail::Trail;
+use crate::output::{Common, answers::print_envelope, envelope::Request, talk::Talk, trail::Trail};
 use crate::protocol::{Acceptance, resolve};
-use crate::run::request::AtEnd;
-use crate::run::session::{Finished, Session};
-use crate::run::watchdog::Watchdog;
-use crate::settings::environment::Environment;
-use crate::settings::{self, OnLoss};
+use crate::run::{request::AtEnd, session::Finished, session::Session, watchdog::Watchdog};
+use crate::settings::{self, OnLoss, environment::Environment};
 use crate::words::{self, to_type};
 
 /// `beadlock cycle [TARGET] -- CMD [ARG…]`

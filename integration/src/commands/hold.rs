@@ -1,29 +1,16 @@
 //! `beadlock hold [TARGET] -- CMD`: claim, run, release (docs/design.md#holding).
 
-use std::ffi::OsString;
-use std::time::Duration;
+use std::{ffi::OsString, time::Duration};
 
-use beadlock_checker::internal::duration;
-use beadlock_checker::internal::facts::random_id;
+use beadlock_checker::internal::{duration, facts::random_id};
 use clap::Args;
 
-use crate::claim::attendant::Stopped;
-use crate::claim::command::Command;
-use crate::claim::nested;
-use crate::claim::report::{self, Report};
-use crate::claim::signals::Signals;
+use crate::claim::{attendant::Stopped, command::Command, nested, report, report::Report, signals::Signals};
 use crate::error::{End, Error};
-use crate::output::Common;
-use crate::output::answers::print_envelope;
-use crate::output::envelope::Request;
-use crate::output::files::{self, Output};
-use crate::output::talk::print;
+use crate::output::{Common, answers::print_envelope, envelope::Request, files, files::Output, talk::print};
 use crate::protocol::{self, HoldOnlyArgs, Intended, intended, refuse_report, session_claim, target_of_claim};
-use crate::run::session::{Finished, Session};
-use crate::run::steps::Steps;
-use crate::settings::arguments::ClaimArgs;
-use crate::settings::environment::Environment;
-use crate::settings::{Claim, Hold, OnLoss};
+use crate::run::{session::Finished, session::Session, steps::Steps};
+use crate::settings::{Claim, Hold, OnLoss, arguments::ClaimArgs, environment::Environment};
 
 /// `beadlock hold [TARGET] -- CMD [ARG…]`
 #[derive(Debug, Args)]

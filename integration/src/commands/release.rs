@@ -1,33 +1,21 @@
 //! `beadlock release`: ends a claim that `acquire` has made; only one's own (docs/design.md#claims-that-last).
 
-use std::ffi::OsString;
-use std::fs;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::{ffi::OsString, fs, io::ErrorKind, time::Duration};
 
 use beadlock_checker::Options;
-use beadlock_checker::internal::dialect::Record;
-use beadlock_checker::internal::escape::{escaped, escaped_path};
 use beadlock_checker::internal::take::{Adopted, Held, Site};
+use beadlock_checker::internal::{dialect::Record, escape::escaped, escape::escaped_path};
 use clap::Args;
 use serde_json::{Value, json};
 
-use crate::claim::attendant::Unattended;
 use crate::claim::leaving::{Leaving, Left, Why};
-use crate::claim::target::Target;
-use crate::claim::{gate, nested};
+use crate::claim::{attendant::Unattended, gate, nested, target::Target};
 use crate::error::{Code, End, Error};
-use crate::output::Common;
-use crate::output::answers::conclude;
-use crate::output::envelope::Request;
-use crate::output::files::{self, Output};
-use crate::output::talk::Talk;
-use crate::output::trail::Trail;
+use crate::output::{Common, answers::conclude, envelope::Request, files, files::Output, talk::Talk, trail::Trail};
 use crate::protocol::{Acceptance, ReleaseArgs, refuse_options, resolve};
 use crate::run::steps::{RESULT_FILE, failure_step};
-use crate::settings;
-use crate::settings::environment::Environment;
+use crate::settings::{self, environment::Environment};
 use crate::words::{Part, millis, to_type};
 
 /// `beadlock release [TARGET] [--id ID]`

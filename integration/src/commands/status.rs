@@ -4,19 +4,14 @@
 use std::ffi::OsString;
 
 use beadlock_checker::Options;
-use beadlock_checker::internal::address::Address;
-use beadlock_checker::internal::escape::escaped_path;
-use beadlock_checker::internal::{Gates, look, raw};
-use clap::Args;
-use clap::builder::{OsStringValueParser, TypedValueParser};
+use beadlock_checker::internal::{Gates, address::Address, escape::escaped_path, look, raw};
+use clap::{Args, builder::OsStringValueParser, builder::TypedValueParser};
 use serde_json::Value;
 
 use crate::error::{Code, Error, Exit};
-use crate::explain::explanation::Explanation;
-use crate::explain::observed::Observed;
-use crate::explain::seen::Seen;
+use crate::explain::{explanation::Explanation, observed::Observed, seen::Seen};
 use crate::output::answers::{Answers, each, not_written};
-use crate::output::talk::{Talk, print_bytes};
+use crate::output::{talk::Talk, talk::print_bytes};
 use crate::protocol::{Acceptance, LookArgs, resolve};
 use crate::settings::environment::Environment;
 

@@ -2,32 +2,19 @@
 
 mod filter;
 
-use std::ffi::OsString;
-use std::time::Duration;
+use std::{ffi::OsString, time::Duration};
 
-use beadlock_checker::internal::dialect::file::LockId;
-use beadlock_checker::internal::duration;
-use beadlock_checker::internal::escape::escaped_path;
+use beadlock_checker::internal::{dialect::file::LockId, duration, escape::escaped_path};
 use clap::Args;
 use serde_json::Value;
 
-use crate::claim::attendant::Stopped;
-use crate::claim::command::Command;
-use crate::claim::signals::Signals;
+use crate::claim::{attendant::Stopped, command::Command, signals::Signals};
 use crate::error::{Code, End, Error, Replaced};
-use crate::files::entry::{Beside, Entry};
-use crate::files::json::Format;
-use crate::files::stage::Stage;
-use crate::files::write::{Draft, tidy};
-use crate::output::Common;
-use crate::output::answers::conclude;
-use crate::output::envelope::Request;
-use crate::output::talk::Talk;
+use crate::files::{entry::Beside, entry::Entry, json::Format, stage::Stage, write::Draft, write::tidy};
+use crate::output::{Common, answers::conclude, envelope::Request, talk::Talk};
 use crate::protocol::file::command::{Backups, Checked, OnFile, tell};
-use crate::protocol::file::nested;
-use crate::protocol::file::open::LockFile;
-use crate::settings::environment::Environment;
-use crate::settings::{self, either};
+use crate::protocol::{file::nested, file::open::LockFile};
+use crate::settings::{self, either, environment::Environment};
 use filter::{Filter, Input};
 
 /// How long a filter may take where nobody says so.

@@ -4,29 +4,18 @@
 use std::ffi::OsString;
 use std::time::{Duration, Instant};
 
-use beadlock_checker::internal::Gate;
-use beadlock_checker::internal::duration::{self, shown};
-use beadlock_checker::internal::take::Site;
+use beadlock_checker::internal::{Gate, duration, duration::shown, take::Site};
 use beadlock_checker::{Decision, Options, Removed, Skip, check};
 use clap::Args;
 use serde_json::{Value, json};
 
 use crate::claim::attendant::{Attendant, Attending, Stopped};
-use crate::claim::gate;
-use crate::claim::patience::Patience;
-use crate::claim::signals::Signals;
-use crate::claim::target::Target;
+use crate::claim::{gate, patience::Patience, signals::Signals, target::Target};
 use crate::error::{End, Error, Replaced};
-use crate::ground::Ground;
-use crate::output::Common;
-use crate::output::answers::conclude;
-use crate::output::envelope::Request;
-use crate::output::talk::Talk;
+use crate::output::{Common, answers::conclude, envelope::Request, talk::Talk};
 use crate::protocol::{Acceptance, LookArgs, resolve};
-use crate::settings::environment::Environment;
-use crate::settings::wait::Wait;
-use crate::settings::{audit, either};
-use crate::words;
+use crate::settings::{audit, either, environment::Environment, wait::Wait};
+use crate::{ground::Ground, words};
 
 /// What the help says after the options.
 const HELP: &str = "\

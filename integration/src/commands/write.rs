@@ -1,25 +1,16 @@
 //! `beadlock write file:PATH`: standard input becomes the file, all of it or none.
 
 use std::io::{self, Read};
-use std::os::fd::AsFd;
-use std::time::Duration;
+use std::{os::fd::AsFd, time::Duration};
 
 use clap::Args;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-use crate::claim::attendant::Stopped;
-use crate::claim::event::wait_for;
-use crate::claim::signals::Signals;
+use crate::claim::{attendant::Stopped, event::wait_for, signals::Signals};
 use crate::error::{End, Replaced};
-use crate::files::entry::Entry;
-use crate::files::json::Format;
-use crate::files::stage::Stage;
-use crate::files::write::{Draft, tidy};
-use crate::output::Common;
-use crate::output::answers::conclude;
-use crate::output::envelope::Request;
-use crate::output::talk::Talk;
+use crate::files::{entry::Entry, json::Format, stage::Stage, write::Draft, write::tidy};
+use crate::output::{Common, answers::conclude, envelope::Request, talk::Talk};
 use crate::protocol::file::command::{Backups, Checked, OnFile, tell};
 use crate::settings::environment::Environment;
 

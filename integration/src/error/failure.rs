@@ -1,10 +1,7 @@
 //! What went wrong, as the contract has it: a code of a closed list, words, and whether to try again
 //! (docs/design.md#json).
 
-use std::fmt;
-use std::io;
-use std::process::ExitCode;
-use std::time::Duration;
+use std::{fmt, io, process::ExitCode, time::Duration};
 
 use serde_json::Value;
 

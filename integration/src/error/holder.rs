@@ -3,8 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use beadlock_checker::internal::dialect::{Record, StartedAt};
-use beadlock_checker::internal::{Gate, GateHolder};
+use beadlock_checker::internal::{Gate, GateHolder, dialect::Record, dialect::StartedAt};
 
 use crate::words;
 

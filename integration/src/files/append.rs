@@ -12,9 +12,7 @@ use std::{fmt, fs::File, os::unix::fs::FileExt};
 use beadlock_checker::internal::{escape::escaped_path, system_words};
 use nix::sys::stat::FileStat;
 
-use super::entry::{Beside, Entry};
-use super::json::{Check, Spilled};
-use super::{backups, write::tidy};
+use super::{backups, entry::Beside, entry::Entry, json::Check, json::Spilled, write::tidy};
 use crate::{error::Error, files::WriteLock};
 
 const LIMIT: u64 = 1 << 30;

@@ -15,8 +15,7 @@ use nix::errno::Errno;
 use nix::sys::stat::{FileStat, Mode, fchmod};
 use nix::unistd::{Gid, Uid, fchown};
 
-use super::acl;
-use super::entry::{Beside, Entry};
+use super::{acl, entry::Beside, entry::Entry};
 use crate::error::Error;
 
 /// How many are kept where nobody says so.

@@ -5,8 +5,7 @@
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::{ffi::OsStr, fmt, path::Path};
 
-use beadlock_checker::internal::escape::{escaped, escaped_path};
-use beadlock_checker::internal::system_words;
+use beadlock_checker::internal::{escape::escaped, escape::escaped_path, system_words};
 use serde::{Deserialize, de::IgnoredAny};
 use serde_json::{Deserializer, Value};
 

@@ -2,8 +2,7 @@
 
 use std::{fmt, fs::File, io::Read, path::Path};
 
-use beadlock_checker::internal::escape::{escaped, escaped_path};
-use beadlock_checker::internal::system_words;
+use beadlock_checker::internal::{escape::escaped, escape::escaped_path, system_words};
 use jsonschema::Validator;
 use serde_json::Value;
 

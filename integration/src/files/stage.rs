@@ -10,8 +10,7 @@ use nix::errno::Errno;
 use nix::sys::stat::{FileStat, Mode, fchmod};
 use nix::unistd::{Gid, Uid, fchown};
 
-use super::acl::{self, Acl};
-use super::entry::{Beside, Entry};
+use super::{acl, acl::Acl, entry::Beside, entry::Entry};
 use crate::error::{Code, Error};
 
 const PERMISSIONS: u32 = 0o7777;

@@ -19,10 +19,7 @@ use std::{fmt, io::Read};
 
 use beadlock_checker::internal::escape::escaped_path;
 
-use super::backups::{self, Kept};
-use super::entry::{Beside, Entry};
-use super::json::{Check, Format};
-use super::{Schema, stage::Stage};
+use super::{Schema, backups, backups::Kept, entry::Beside, entry::Entry, json::Check, json::Format, stage::Stage};
 use crate::{error::Error, files::WriteLock};
 
 /// What content is called that no command line has named.

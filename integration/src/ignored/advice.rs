@@ -1,14 +1,12 @@
 //! What to say of a lock that git does not ignore, and the line to type.
 
 use std::ffi::{OsStr, OsString};
-use std::fs;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::Path;
+use std::{fs, path::Path};
 
-use beadlock_checker::internal::escape::{escaped_path, is_harmless};
+use beadlock_checker::internal::{escape::escaped_path, escape::is_harmless, shell, shell::Part};
 
 use super::patterns::{GITIGNORE, Links, read};
-use beadlock_checker::internal::shell::{self, Part};
 
 /// The name that needs no anchor: it is nowhere else another file's.
 const BEADS: &[u8] = b".exclusive-lock";

@@ -1,19 +1,11 @@
 //! The reminder of `hold` and `acquire`: one line, once a repository and day. The files are read by a thread, so that
 //! a home directory that hangs holds up neither the command nor the release.
 
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, channel};
-use std::thread;
-use std::time::Duration;
+use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::PathBuf, thread, time::Duration};
 
-use super::IgnoreAdvice;
-use super::patterns::Patterns;
-use super::stamp::ReminderStamp;
-use super::work_tree::WorkTree;
-use crate::claim::target::Target;
-use crate::output::talk::Talk;
+use super::{IgnoreAdvice, patterns::Patterns, stamp::ReminderStamp, work_tree::WorkTree};
+use crate::{claim::target::Target, output::talk::Talk};
 
 /// How long the end of a claim waits for an answer that usually takes a millisecond.
 const PATIENCE: Duration = Duration::from_secs(1);

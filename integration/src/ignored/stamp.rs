@@ -5,11 +5,9 @@ use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use beadlock_checker::internal::dialect::StartedAt;
-use beadlock_checker::internal::facts;
+use beadlock_checker::internal::{dialect::StartedAt, facts};
 use nix::fcntl::{Flock, FlockArg, OFlag};
-use nix::sys::stat::futimens;
-use nix::sys::time::TimeSpec;
+use nix::{sys::stat::futimens, sys::time::TimeSpec};
 
 /// How long a repository is not spoken of again, in seconds.
 const DAY: u64 = 24 * 60 * 60;

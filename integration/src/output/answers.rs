@@ -1,16 +1,13 @@
 //! How a command answers: data on stdout, as text or in the envelope, the rest as talk, and how it ends
 //! (docs/design.md#json).
 
-use std::ffi::OsString;
-use std::io;
+use std::{ffi::OsString, io};
 
 use beadlock_checker::internal::system_words;
 use serde_json::Value;
 
 use crate::error::{End, Error, Exit};
-use crate::output::Common;
-use crate::output::envelope::Request;
-use crate::output::talk::print;
+use crate::output::{Common, envelope::Request, talk::print};
 
 /// The targets that were named, else the one that is found.
 pub fn each(targets: &[OsString]) -> impl Iterator<Item = Option<&OsString>> {

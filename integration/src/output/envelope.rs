@@ -1,17 +1,14 @@
 //! The JSON envelope: one object for every answer, of our programs (docs/design.md#json) and of tools that embed a
 //! lock.
 
-use std::fmt;
-use std::io;
 use std::time::{Duration, Instant};
+use std::{fmt, io};
 
 use beadlock_checker::internal::facts::random_id;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
-use crate::error::Error;
-use crate::output::talk;
-use crate::words::millis;
+use crate::{error::Error, output::talk, words::millis};
 
 /// When a piece of work began and what it is called: the `meta` of its [`Envelope`].
 #[derive(Debug, Clone)]

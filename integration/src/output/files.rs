@@ -2,8 +2,7 @@
 
 use std::path::Path;
 
-use beadlock_checker::internal::escape::escaped_path;
-use beadlock_checker::internal::outputs::Taken;
+use beadlock_checker::internal::{escape::escaped_path, outputs::Taken};
 
 use crate::error::Error;
 

@@ -3,22 +3,16 @@
 //!
 //! A protocol whose document has audit events of its own writes those instead ([`DocumentEvents`]).
 
-use std::fmt;
-use std::io;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::{fmt, io, time::Duration};
 
 use beadlock_checker::internal::audit::{Audit, Author, Entry, Event, Outcome};
-use beadlock_checker::internal::dialect::Record;
-use beadlock_checker::internal::take::Held;
-use beadlock_checker::internal::{look, system_words};
+use beadlock_checker::internal::{dialect::Record, look, system_words, take::Held};
 use beadlock_checker::{Options, Place, Removed};
 use nix::errno::Errno;
 
 use crate::error::{Code, Error};
-use crate::output::envelope::Request;
-use crate::output::files::{self, Output};
-use crate::output::talk::Talk;
+use crate::output::{envelope::Request, files, files::Output, talk::Talk};
 
 /// Where what happens to one target's lock is written down, if anywhere.
 #[derive(Debug)]

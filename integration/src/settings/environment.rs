@@ -1,13 +1,10 @@
 //! The environment, read once: what is empty counts as unset, and the command line beats it (docs/design.md#settings).
 
-use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::PathBuf;
+use std::{borrow::Cow, path::PathBuf};
 
-use crate::error::Error;
-use crate::output::talk::Terminal;
-use crate::settings::remote::Remote;
+use crate::{error::Error, output::talk::Terminal, settings::remote::Remote};
 
 /// The variable that names the directory of named locks.
 pub const LOCK_DIR: &str = "BEADLOCK_LOCK_DIR";

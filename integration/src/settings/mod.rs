@@ -5,14 +5,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use beadlock_checker::Options;
-use beadlock_checker::internal::dialect::holder_name_is_fit;
-use beadlock_checker::internal::duration;
-use beadlock_checker::internal::escape::escaped;
+use beadlock_checker::internal::{dialect::holder_name_is_fit, duration, escape::escaped};
 use clap::ValueEnum;
 
 use crate::error::Error;
-use crate::output::Common;
-use crate::output::talk::{Color, Talk};
+use crate::output::{Common, talk::Color, talk::Talk};
 
 pub mod arguments;
 pub mod environment;

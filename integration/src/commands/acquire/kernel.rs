@@ -6,18 +6,14 @@ use std::time::{Duration, Instant};
 use beadlock_checker::internal::dialect::LockMode;
 
 use crate::claim::attendant::{Attendant, Attending, Stopped};
-use crate::claim::kernel_lock::KernelLock;
-use crate::claim::known_process::KnownProcess;
-use crate::claim::nested::name_of;
-use crate::claim::report::Report;
-use crate::claim::signals::Signals;
-use crate::claim::target::Target;
+use crate::claim::{
+    kernel_lock::KernelLock, known_process::KnownProcess, nested::name_of, report::Report, signals::Signals,
+    target::Target,
+};
 use crate::error::{Code, Error};
 use crate::output::trail::Trail;
-use crate::run::lease_keeper::{self, LeaseKeeper};
-use crate::run::request::{KeptLease, LeaseKeeperRequest};
-use crate::settings::Claim;
-use crate::settings::environment::Environment;
+use crate::run::{lease_keeper, lease_keeper::LeaseKeeper, request::KeptLease, request::LeaseKeeperRequest};
+use crate::settings::{Claim, environment::Environment};
 
 /// What is to be kept, and for which process.
 #[derive(Debug)]

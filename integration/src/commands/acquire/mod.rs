@@ -10,43 +10,26 @@ mod subject;
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
-use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
+use std::{os::unix::ffi::OsStrExt, path::PathBuf};
 
-use beadlock_checker::internal::duration::{self, shown};
-use beadlock_checker::internal::facts::{Liveness, random_id};
-use beadlock_checker::internal::process;
-use beadlock_checker::internal::sys::stdout_was_closed;
-use beadlock_checker::internal::system_words;
-use beadlock_checker::internal::take::Held;
+use beadlock_checker::internal::{
+    duration, duration::shown, facts::Liveness, facts::random_id, process, sys::stdout_was_closed, system_words,
+    take::Held,
+};
 use clap::Args;
 
 use crate::claim::attendant::{Attendant, Attending, Stopped};
-use crate::claim::claiming::Claiming;
-use crate::claim::command;
-use crate::claim::known_process::KnownProcess;
-use crate::claim::leaving::{Leaving, Why};
-use crate::claim::nested;
-use crate::claim::protocol::MakeRecord;
-use crate::claim::record_claim::claimed;
-use crate::claim::report::{self, Report};
-use crate::claim::signals::Signals;
-use crate::claim::target::Target;
+use crate::claim::{
+    claiming::Claiming, command, known_process::KnownProcess, leaving::Leaving, leaving::Why, nested,
+    protocol::MakeRecord, record_claim::claimed, report, report::Report, signals::Signals, target::Target,
+};
 use crate::error::{End, Error, Exit};
-use crate::ignored::Reminder;
-use crate::output::Common;
-use crate::output::envelope::Request;
-use crate::output::files::{self, Output};
-use crate::output::talk::Talk;
-use crate::output::trail::Trail;
+use crate::output::{Common, envelope::Request, files, files::Output, talk::Talk, trail::Trail};
 use crate::protocol::{self, ClaimWords, Intended, intended, refuse_report, target_of_claim};
-use crate::run::lease_keeper::{self, LeaseKeeper};
-use crate::run::request::{KeptLease, LeaseKeeperRequest};
-use crate::settings::Claim;
-use crate::settings::arguments::ClaimArgs;
-use crate::settings::environment::Environment;
-use crate::words::quoted;
+use crate::run::{lease_keeper, lease_keeper::LeaseKeeper, request::KeptLease, request::LeaseKeeperRequest};
+use crate::settings::{Claim, arguments::ClaimArgs, environment::Environment};
+use crate::{ignored::Reminder, words::quoted};
 
 /// `beadlock acquire [TARGET]`
 #[derive(Debug, Args)]

@@ -1,9 +1,7 @@
 //! A claim that the process of this `acquire` has made already. It would wait for itself.
 
 use beadlock_checker::Options;
-use beadlock_checker::internal::duration::shown;
-use beadlock_checker::internal::escape::escaped_path;
-use beadlock_checker::internal::{Look, look};
+use beadlock_checker::internal::{Look, duration::shown, escape::escaped_path, look};
 
 use crate::claim::target::Target;
 use crate::error::{Code, Error, Holder};

@@ -1,11 +1,8 @@
 //! The process that a claim is for: its end ends the claim.
 
-use std::ffi::OsStr;
-use std::fs;
-use std::path::Path;
+use std::{ffi::OsStr, fs, path::Path};
 
-use beadlock_checker::internal::facts::Liveness;
-use beadlock_checker::internal::process::{self, Stat};
+use beadlock_checker::internal::{facts::Liveness, process, process::Stat};
 use nix::unistd::getppid;
 
 use crate::claim::command;

@@ -1,13 +1,11 @@
 //! The question, on a terminal: the lock is shown, and its id is to be typed.
 
 use std::io::{self, IsTerminal};
-use std::os::fd::AsFd;
-use std::time::Duration;
+use std::{os::fd::AsFd, time::Duration};
 
 use nix::errno::Errno;
 
-use crate::claim::attendant::{Attendant, Stopped};
-use crate::claim::event::wait_for;
+use crate::claim::{attendant::Attendant, attendant::Stopped, event::wait_for};
 use crate::output::talk::Talk;
 
 /// More than any id that is asked for.

@@ -1,9 +1,6 @@
 //! Which lock is meant, and the words when another one is there.
 
-use beadlock_checker::internal::duration::shown;
-use beadlock_checker::internal::escape::{escaped, escaped_path};
-use beadlock_checker::internal::take::Licence;
-use beadlock_checker::internal::{Look, Zombie};
+use beadlock_checker::internal::{Look, Zombie, duration::shown, escape::escaped, escape::escaped_path, take::Licence};
 use beadlock_checker::{Reason, Verdict};
 
 use super::BreakArgs;

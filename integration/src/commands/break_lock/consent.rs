@@ -1,12 +1,10 @@
 //! Whether a file that cannot be understood may go: it may be somebody's data. On a terminal that is asked; where
 //! nobody can be asked, only a lock goes.
 
-use beadlock_checker::internal::escape::{escaped, escaped_path};
-use beadlock_checker::internal::{FileKind, Look, first_bytes};
+use beadlock_checker::internal::{FileKind, Look, escape::escaped, escape::escaped_path, first_bytes};
 
 use super::ask;
-use crate::claim::attendant::{Attendant, Stopped};
-use crate::claim::target::Target;
+use crate::claim::{attendant::Attendant, attendant::Stopped, target::Target};
 use crate::error::{Code, Error};
 use crate::output::talk::Talk;
 use crate::words::{kind_words, to_type};

@@ -14,16 +14,13 @@ mod choice;
 mod consent;
 mod steps;
 
-use std::ffi::OsString;
-use std::path::PathBuf;
+use std::{ffi::OsString, path::PathBuf};
 
 use beadlock_checker::internal::escape::is_harmless;
 use clap::Args;
 
 use crate::error::{End, Replaced};
-use crate::output::Common;
-use crate::output::answers::conclude;
-use crate::output::envelope::Request;
+use crate::output::{Common, answers::conclude, envelope::Request};
 use crate::settings::environment::Environment;
 
 /// What the help says after the options.

@@ -3,39 +3,26 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use beadlock_checker::internal::audit::Event;
-use beadlock_checker::internal::dialect::StartedAt;
-use beadlock_checker::internal::duration::shown;
-use beadlock_checker::internal::escape::{escaped, escaped_path};
-use beadlock_checker::internal::obstacle::Obstacle;
 use beadlock_checker::internal::take::{Broken, Licence, Seen, Site};
-use beadlock_checker::internal::{FileKind, Gate, Gates, Look, OnDisk, facts, look, process};
+use beadlock_checker::internal::{
+    FileKind, Gate, Gates, Look, OnDisk, audit::Event, dialect::StartedAt, duration::shown, escape::escaped,
+    escape::escaped_path, facts, look, obstacle::Obstacle, process,
+};
 use beadlock_checker::{Options, Reason, Verdict};
 use serde_json::{Value, json};
 
-use super::choice::{self, Choice};
-use super::consent::Consent;
-use super::{BreakArgs, ask};
+use super::{BreakArgs, ask, choice, choice::Choice, consent::Consent};
 use crate::claim::attendant::{Attendant, Attending, Stopped, Waited};
-use crate::claim::event::wait_for;
-use crate::claim::kernel_lock::WithoutRecord;
-use crate::claim::patience::not_seen;
-use crate::claim::settling::WRITING;
-use crate::claim::signals::Signals;
-use crate::claim::target::Target;
-use crate::claim::{gate, nested};
+use crate::claim::{
+    event::wait_for, gate, kernel_lock::WithoutRecord, nested, patience::not_seen, settling::WRITING, signals::Signals,
+    target::Target,
+};
 use crate::error::{Code, Error};
-use crate::explain::explanation::Explanation;
-use crate::explain::seen::Seen as Shown;
+use crate::explain::{explanation::Explanation, seen::Seen as Shown};
 use crate::ground::Ground;
-use crate::output::Common;
-use crate::output::envelope::Request;
-use crate::output::talk::Talk;
-use crate::output::trail::Trail;
+use crate::output::{Common, envelope::Request, talk::Talk, trail::Trail};
 use crate::protocol::{Acceptance, refuse_options, resolve};
-use crate::settings;
-use crate::settings::environment::Environment;
-use crate::settings::wait::Deadline;
+use crate::settings::{self, environment::Environment, wait::Deadline};
 use crate::words::{self, Part, kind_words, to_type};
 
 /// For how long the gate is waited for, and a lock that is being written.

@@ -6,38 +6,25 @@
 //! not outlive this program: the kernel and a watchdog end it, and all that it has started, when this is killed. Nor
 //! does it the lock: who has lost that does not change the file, and whatever the filter still does is for nothing.
 
-use std::ffi::OsString;
-use std::fs::File;
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
-use std::os::fd::AsFd;
 use std::sync::mpsc::{Receiver, channel};
-use std::thread;
-use std::time::Duration;
+use std::{ffi::OsString, fs::File, os::fd::AsFd, thread, time::Duration};
 
-use crate::run::request::AtEnd;
-use crate::run::watchdog::{self, Watchdog};
-use beadlock_checker::internal::duration::shown;
-use beadlock_checker::internal::facts::random_id;
-use beadlock_checker::internal::sys::Waiting;
-use beadlock_checker::internal::system_words;
+use beadlock_checker::internal::{duration::shown, facts::random_id, sys::Waiting, system_words};
 use nix::sys::signal::Signal;
 
-use crate::claim::attendant::Stopped;
 use crate::claim::command::{Child, Command, has_terminal};
-use crate::claim::event::wait_for;
-use crate::claim::loss::Loss;
-use crate::claim::protocol::WatchLock;
-use crate::claim::signals::Signals;
-use crate::claim::supervise::{Came, Running};
 use crate::claim::tree::{self, Ending, KnownCommand, Tree};
+use crate::claim::{
+    attendant::Stopped, event::wait_for, loss::Loss, protocol::WatchLock, signals::Signals, supervise::Came,
+    supervise::Running,
+};
 use crate::error::{Code, Error, Exit};
 use crate::files::json::{Check, Spilled};
-use crate::output::talk::Talk;
 use crate::protocol::file::{FileLock, Watch, nested};
-use crate::settings::OnLoss;
-use crate::settings::environment::Environment;
-use crate::settings::wait::Deadline;
-use crate::words;
+use crate::run::{request::AtEnd, watchdog, watchdog::Watchdog};
+use crate::settings::{OnLoss, environment::Environment, wait::Deadline};
+use crate::{output::talk::Talk, words};
 
 /// How long it looks away at most while it waits for the end of what should end.
 const NET: Duration = Duration::from_secs(5);

@@ -4,21 +4,16 @@
 //! It changes nothing and takes neither a lock nor the gate, so it may be left behind: it hangs until the file system
 //! answers or is unmounted, and is gone then.
 
-use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, PipeReader, Read};
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
+use std::{ffi::OsStr, os::unix::ffi::OsStrExt, os::unix::fs::OpenOptionsExt, path::Path};
 
 use beadlock_checker::internal::beside::{has_said_so_within, helper, say_so, stand_apart};
 use beadlock_checker::internal::database::{Database, Environment, REDIRECT};
 use beadlock_checker::internal::{Names, shared_file_system};
-use nix::fcntl::OFlag;
-use nix::sys::prctl::set_pdeathsig;
-use nix::sys::signal::Signal;
+use nix::{fcntl::OFlag, sys::prctl::set_pdeathsig, sys::signal::Signal};
 
 use super::Lookup;
 use crate::words::in_title;

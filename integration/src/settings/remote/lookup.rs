@@ -1,12 +1,9 @@
 //! What a helper looks at.
 
-use std::collections::BTreeMap;
-use std::ffi::OsString;
-use std::fs;
 use std::path::{Path, PathBuf};
+use std::{collections::BTreeMap, ffi::OsString, fs};
 
-use beadlock_checker::internal::database::REDIRECT;
-use beadlock_checker::internal::mounts::Mounts;
+use beadlock_checker::internal::{database::REDIRECT, mounts::Mounts};
 use serde::{Deserialize, Serialize};
 
 /// What databases are called.

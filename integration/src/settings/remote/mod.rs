@@ -29,11 +29,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use beadlock_checker::internal::database::REDIRECT;
-use beadlock_checker::internal::duration::shown;
-use beadlock_checker::internal::escape::{escaped, escaped_path};
-use beadlock_checker::internal::mounts::Mounts;
-use beadlock_checker::internal::shell::{Part, to_type};
+use beadlock_checker::internal::{
+    database::REDIRECT, duration::shown, escape::escaped, escape::escaped_path, mounts::Mounts, shell::Part,
+    shell::to_type,
+};
 
 use crate::error::{Code, Error};
 use crate::settings::wait::Wait;
