@@ -65,6 +65,16 @@ impl Command {
             _ => None,
         }
     }
+
+    /// What was typed before the `--`, where the command to run is missing.
+    fn lacks_its_command(&self) -> Option<&'static str> {
+        match self {
+            Self::Hold(typed) if typed.command.is_empty() => Some("hold"),
+            Self::Cycle(typed) if typed.command.is_empty() => Some("cycle"),
+            Self::Update(typed) if typed.command.is_empty() => Some("update file:PATH"),
+            _ => None,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::claim::leaving::{Leaving, Left, Why};
 use crate::claim::{attendant::Unattended, gate, nested, target::Target};
 use crate::error::{Code, End, Error};
-use crate::output::{Common, answers::conclude, envelope::Request, files, files::Output, talk::Talk, trail::Trail};
+use crate::output::{Common, answers::conclude, files, files::Output, trail::Trail};
 use crate::protocol::{Acceptance, ReleaseArgs, refuse_options, resolve};
 use crate::run::steps::{RESULT_FILE, failure_step};
 use crate::settings::{self, environment::Environment};
@@ -34,31 +34,25 @@ pub struct ReleaseCommandArgs {
     pub protocol: ReleaseArgs,
 }
 
-/// For how long the gate is waited for: while the lock stands, a daemon has it for moments only.
+/// How long to wait for the gate. While the lock stands, a daemon has it for moments only.
 const PATIENCE: Duration = Duration::from_secs(130);
 
-/// Releases, or says why not.
-pub fn run(typed: &ReleaseCommandArgs, environment: &Environment, common: &Common, request: &Request) -> End {
-    let released = release(typed, environment, common, request).map_err(|error| (End::Code(error.exit.code()), error));
-    conclude(common, request, released)
+pub fn run(typed: &ReleaseCommandArgs, environment: &Environment, common: &Common) -> End {
+    let released = release(typed, environment, common).map_err(|error| (End::Code(error.exit.code()), error));
+    conclude(common, released)
 }
 
-fn release(
-    typed: &ReleaseCommandArgs,
-    environment: &Environment,
-    common: &Common,
-    request: &Request,
-) -> Result<Value, Error> {
+fn release(typed: &ReleaseCommandArgs, environment: &Environment, common: &Common) -> Result<Value, Error> {
     let id = id_of(typed, environment)?;
     let target = resolve(typed.target.as_deref(), environment, Acceptance::Any)?;
-    let protocol = target.protocol;
     let mut given = typed.protocol.given();
     given.extend(typed.audit.as_ref().map(|_| "--audit of release"));
-    refuse_options(protocol, &target.given, &given)?;
+    refuse_options(target.protocol, &target.given, &given)?;
     let (step, has_failed) = typed.protocol.outcome()?;
-    let releasing = Releasing { target: &target, id: &id, environment, talk: &common.talk };
-    if let Some(kernel) = protocol.without_record() {
-        return Ok(releasing.answer(kernel.release(&target, &id, releasing.talk)?, None));
+    let releasing = Releasing { target: &target, id: &id, environment, common };
+    let talk = &common.talk;
+    if let Some(kernel) = target.protocol.without_record() {
+        return Ok(releasing.answer(kernel.release(&target, &id, talk)?, None));
     }
     if let Some(outer) = nested::outer_of(&id, &target, environment) {
         releasing.say_outer(outer);
@@ -67,32 +61,28 @@ fn release(
     let audit = settings::audit(typed.audit.as_deref(), environment);
     files::refuse(Output::Audit, audit.as_deref(), &[&target.path()])?;
     let Some(held) = releasing.find()? else { return Ok(releasing.answer(false, None)) };
-    let trail = releasing.trail(audit.as_deref(), held.record(), request)?;
+    let trail = releasing.trail(audit.as_deref(), held.record())?;
     let step = step.map(str::to_owned).or_else(|| {
         let file = environment.get(RESULT_FILE).filter(|_| has_failed);
         failure_step(None, file.map(Path::new))
     });
     let has_failed = step.is_some() || has_failed;
     let why = if has_failed { Why::RELEASED_AFTER_FAILURE } else { Why::RELEASED };
-    let (age, talk) = (held.age(), releasing.talk);
+    let age = held.age();
     let leaving = Leaving { target: &target, patience: PATIENCE, talk, trail: &trail, failure_step: step.as_deref() };
     match leaving.end(held, None, why, &mut Unattended) {
         Left::Released => Ok(releasing.answer(true, Some(age))),
         Left::Lost(error) => Err(error),
-        Left::Stuck => Err(Error::new(
-            Code::Io,
-            format!("{} was not released; try again, or end its process", escaped_path(&target.path())),
-        )),
+        Left::Stuck => {
+            let path = escaped_path(&target.path());
+            Err(Error::new(Code::Io, format!("{path} was not released; try again, or end its process")))
+        }
     }
 }
 
-/// The id that was typed, else that of the environment.
 fn id_of(typed: &ReleaseCommandArgs, environment: &Environment) -> Result<String, Error> {
-    let id = match typed.id.as_ref().filter(|id| !id.is_empty()) {
-        Some(id) => Some(id.clone()),
-        None => environment.parsed("BEADLOCK_ID", |id| Ok(id.to_owned()))?,
-    };
-    id.ok_or_else(|| {
+    let id = typed.id.clone().filter(|id| !id.is_empty());
+    environment.unless(id, "BEADLOCK_ID", |id| Ok(id.to_owned()))?.ok_or_else(|| {
         Error::usage(
             "no id: nothing was acquired here, so there is nothing to release; with the id that acquire has printed: \
              beadlock release --id ID, or BEADLOCK_ID in the environment (after eval it must be exported: set -a; eval \
@@ -106,7 +96,7 @@ struct Releasing<'a> {
     target: &'a Target,
     id: &'a str,
     environment: &'a Environment,
-    talk: &'a Talk,
+    common: &'a Common,
 }
 
 impl<'a> Releasing<'a> {
@@ -123,13 +113,12 @@ impl<'a> Releasing<'a> {
 
     /// The id names an outer claim, which is not ended from here.
     fn say_outer(&self, outer: &str) {
-        let Self { target, environment, talk, .. } = self;
+        let Self { target, environment, common: Common { talk, .. }, .. } = self;
         let (given, path) = (&target.given, escaped_path(&target.path()));
         if !nested::stands(outer, target) {
             talk.warn(&format!(
                 "the outer claim {} of {path} is not there any more: it was released, its time or its process was \
-                 over, \
-                 or somebody removed it",
+                 over, or somebody removed it",
                 escaped(outer)
             ));
         } else if nested::is_of_hold(outer, target, environment) {
@@ -142,7 +131,7 @@ impl<'a> Releasing<'a> {
 
     /// The claim's lock; `None`: it is gone, which is said.
     fn find(&self) -> Result<Option<Held>, Error> {
-        let Self { target, id, environment, talk } = self;
+        let Self { target, id, environment, common } = self;
         let found = match target.is_nowhere() {
             true => Adopted::Gone,
             false => find(target, id, environment, PATIENCE)?,
@@ -153,17 +142,19 @@ impl<'a> Releasing<'a> {
         match found {
             Adopted::Held(held) => Ok(Some(held)),
             Adopted::Gone => {
-                talk.warn(&format!(
+                common.talk.warn(&format!(
                     "{not_ours}{path} is not there any more: it was released, its time was over, or somebody removed it"
                 ));
                 Ok(None)
             }
             Adopted::NotOurs(record) => {
-                let of = |record: Box<Record>| {
-                    let (holder, host) = (escaped(record.holder()), escaped(record.hostname()));
-                    format!("{holder}'s (PID {}, on {host})", record.pid())
+                let whose = match record {
+                    None => "somebody else's".to_owned(),
+                    Some(record) => {
+                        let (holder, host) = (escaped(record.holder()), escaped(record.hostname()));
+                        format!("{holder}'s (PID {}, on {host})", record.pid())
+                    }
                 };
-                let whose = record.map_or_else(|| "somebody else's".to_owned(), of);
                 let message = format!(
                     "{not_ours}{path} is {whose} now and was not touched: the claim {} was lost; who and why: {}",
                     escaped(id),
@@ -178,15 +169,13 @@ impl<'a> Releasing<'a> {
         }
     }
 
-    /// The trail. What cannot be written down is said; the lock must not stay for that.
-    fn trail<'t>(&self, file: Option<&Path>, record: &Record, request: &'t Request) -> Result<Trail<'t>, Error>
-    where
-        'a: 't,
-    {
+    /// The trail. A file that cannot be opened is warned of: the lock must not stay for that.
+    fn trail(&self, file: Option<&Path>, record: &Record) -> Result<Trail<'a>, Error> {
         let of = (Some(record.holder()), Some(self.id));
-        self.target.trail(file, of, request, self.talk).or_else(|error| {
-            self.talk.warn(&error.to_string());
-            self.target.trail(None, of, request, self.talk)
+        let Common { talk, request, .. } = self.common;
+        self.target.trail(file, of, request, talk).or_else(|error| {
+            talk.warn(&error.to_string());
+            self.target.trail(None, of, request, talk)
         })
     }
 }

@@ -40,11 +40,7 @@ pub fn run(targets: &[OsString], protocol: &LookArgs, environment: &Environment,
     let mut answers = Answers::default();
     for target in each(targets) {
         match seen(target, protocol, environment, talk) {
-            Ok((data, text)) => {
-                answers.exits.push(Exit::Done);
-                answers.data.push(data);
-                answers.text.push_str(&text);
-            }
+            Ok((data, text)) => answers.add(Exit::Done, data, &text),
             Err(error) => answers.failed(error),
         }
     }

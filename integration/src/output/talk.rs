@@ -9,22 +9,21 @@ use nix::unistd::{getpgrp, tcgetpgrp};
 use terminal_size::terminal_size_of;
 
 /// When to use colours.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub enum Color {
     /// On a terminal, unless `NO_COLOR` is set.
+    #[default]
     Auto,
-    /// Always.
     Always,
-    /// Never.
     Never,
 }
 
 /// What the environment says of the terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Terminal {
-    /// It cannot rewrite a line.
+    /// Whether it cannot rewrite a line.
     pub is_dumb: bool,
-    /// `NO_COLOR` is set.
+    /// Whether `NO_COLOR` is set.
     pub no_color: bool,
 }
 
@@ -39,23 +38,14 @@ pub struct Talk {
     live: bool,
     /// There is a line on it to be overwritten.
     is_dirty: Cell<bool>,
-    /// What was warned of, for the envelope.
+    /// The warnings so far, for the envelope.
     warnings: RefCell<Vec<String>>,
 }
 
 impl Talk {
-    /// As the user wants it.
-    pub fn new(quiet: bool, verbose: bool, color: Color, terminal: Terminal) -> Self {
-        let Terminal { is_dumb, no_color } = terminal;
-        Self {
-            quiet,
-            verbose,
-            color,
-            no_color,
-            live: io::stderr().is_terminal() && !is_dumb,
-            is_dirty: Cell::new(false),
-            warnings: RefCell::default(),
-        }
+    pub fn new(quiet: bool, verbose: bool, color: Color, Terminal { is_dumb, no_color }: Terminal) -> Self {
+        let live = io::stderr().is_terminal() && !is_dumb;
+        Self { quiet, verbose, color, no_color, live, is_dirty: Cell::new(false), warnings: RefCell::default() }
     }
 
     /// For a process that nobody watches: it only warns, and without colours.
@@ -77,7 +67,6 @@ impl Talk {
         }
     }
 
-    /// More is wanted.
     pub fn is_verbose(&self) -> bool {
         self.verbose
     }
@@ -105,27 +94,27 @@ impl Talk {
         self.write(text);
     }
 
-    /// Takes the live line away. In the background the line is somebody else's by now.
+    /// Takes the live line away. In the background another program uses the line by now.
     pub fn end_live(&self) {
         if self.is_dirty.replace(false) && is_in_foreground() {
             self.write("\r\x1b[K");
         }
     }
 
-    /// A limit that is to be known, once: a warning of the envelope, not said with `-q`.
+    /// A warning of the envelope that `-q` does not print: a limit that the user should know.
     pub fn note(&self, line: &str) {
         self.warnings.borrow_mut().push(line.to_owned());
         self.say(line);
     }
 
-    /// Something that is not as it should be; said with `-q` too.
+    /// A warning, printed with `-q` too.
     pub fn warn(&self, line: &str) {
         self.warnings.borrow_mut().push(line.to_owned());
         self.line(&format!("{}{line}", self.before_warning()));
     }
 
     fn before_warning(&self) -> String {
-        format!("beadlock: {} ", self.painted("warning:", "33"))
+        format!("beadlock: {} ", self.painted_on(io::stderr(), "warning:", "33"))
     }
 
     /// Prints a warning from another thread; `None` with `-q`.
@@ -137,23 +126,18 @@ impl Talk {
         (!self.quiet).then_some(warn)
     }
 
-    /// Another thread has warned of this.
+    /// Records a warning that another thread has printed.
     pub fn has_warned(&self, line: String) {
         self.warnings.borrow_mut().push(line);
     }
 
-    /// All that was warned of so far.
     pub fn warnings(&self) -> Vec<String> {
         self.warnings.borrow().clone()
     }
 
-    /// Why it failed; said with `-q` too.
+    /// Why it failed, printed with `-q` too.
     pub fn error(&self, line: &str) {
-        self.line(&format!("beadlock: {} {line}", self.painted("error:", "31")));
-    }
-
-    fn painted(&self, word: &str, code: &str) -> String {
-        self.painted_on(io::stderr(), word, code)
+        self.line(&format!("beadlock: {} {line}", self.painted_on(io::stderr(), "error:", "31")));
     }
 
     /// `word` in the colour of `code` on stdout, where colours are wanted.
@@ -175,7 +159,7 @@ impl Talk {
         self.write(&format!("{line}\n"));
     }
 
-    /// In one write, so that lines of several processes do not mix. A stderr that is gone hears nothing.
+    /// In one write, so that lines of several processes do not mix. A closed stderr is not an error.
     fn write(&self, text: &str) {
         let _ = io::stderr().lock().write_all(text.as_bytes());
     }
@@ -203,18 +187,12 @@ fn cut_to(room: usize, line: String) -> String {
     line.chars().take(begin).chain(['…']).chain(line.chars().skip(length - end)).collect()
 }
 
-/// Prints data. A reader that has gone (EPIPE) has had what it wanted.
-///
-/// # Errors
-/// Any other failure, such as a full disk.
+/// Prints data. A reader that has gone (EPIPE) is not an error; any other failure is, such as a full disk.
 pub fn print(text: &str) -> io::Result<()> {
     print_bytes(text.as_bytes())
 }
 
-/// [`print`] for what may be anything.
-///
-/// # Errors
-/// As [`print`].
+/// [`print`] for data that need not be UTF-8.
 pub fn print_bytes(bytes: &[u8]) -> io::Result<()> {
     if bytes.is_empty() {
         return Ok(());

@@ -20,7 +20,7 @@ use beadlock_checker::internal::escape::is_harmless;
 use clap::Args;
 
 use crate::error::{End, Replaced};
-use crate::output::{Common, answers::conclude, envelope::Request};
+use crate::output::{Common, answers::conclude};
 use crate::settings::environment::Environment;
 
 /// What the help says after the options.
@@ -77,10 +77,10 @@ fn reason(text: &str) -> Result<String, String> {
 }
 
 /// Breaks the lock, and says how the program is to end.
-pub fn run(typed: &BreakArgs, environment: &Environment, common: &Common, request: &Request) -> End {
-    let broken = steps::run(typed, environment, common, request)
+pub fn run(typed: &BreakArgs, environment: &Environment, common: &Common) -> End {
+    let broken = steps::run(typed, environment, common)
         .map_err(|stopped| stopped.end(" before anything was changed", Replaced::default()));
-    conclude(common, request, broken)
+    conclude(common, broken)
 }
 
 impl BreakArgs {

@@ -20,7 +20,7 @@ use crate::claim::{
 use crate::error::{Code, Error};
 use crate::explain::{explanation::Explanation, seen::Seen as Shown};
 use crate::ground::Ground;
-use crate::output::{Common, envelope::Request, talk::Talk, trail::Trail};
+use crate::output::{Common, talk::Talk, trail::Trail};
 use crate::protocol::{Acceptance, refuse_options, resolve};
 use crate::settings::{self, environment::Environment, wait::Deadline};
 use crate::words::{self, Part, kind_words, to_type};
@@ -65,7 +65,7 @@ impl Outcome {
 ///
 /// # Errors
 /// Exit 1, 2, 4 or 5, or a signal. Nothing was changed then.
-pub fn run(typed: &BreakArgs, environment: &Environment, common: &Common, request: &Request) -> Result<Value, Stopped> {
+pub fn run(typed: &BreakArgs, environment: &Environment, common: &Common) -> Result<Value, Stopped> {
     let talk = &common.talk;
     let target = resolve(typed.target.as_deref(), environment, Acceptance::Any)?;
     if let Some(kernel) = target.protocol.without_record() {
@@ -86,7 +86,7 @@ pub fn run(typed: &BreakArgs, environment: &Environment, common: &Common, reques
     nested::refuse_to(&target, environment, "break")?;
     let ground = Ground::of(&target)?;
     let audit = settings::audit(typed.audit.as_deref(), environment);
-    let trail = target.trail(audit.as_deref(), (None, None), request, talk)?;
+    let trail = target.trail(audit.as_deref(), (None, None), &common.request, talk)?;
     let mut signals = Signals::block()?;
     let mut attending = Attending::wait_of(&mut signals, talk, None);
     let how = choice.as_ref().map_or("broken_on_terminal", Choice::as_str);
