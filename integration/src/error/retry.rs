@@ -7,11 +7,9 @@ use std::time::Duration;
 
 use crate::words::millis;
 
-/// Never sooner.
 const LEAST_MS: u64 = 1000;
-/// Never later.
 const MOST_MS: u64 = 30_000;
-/// Where nobody knows since when the lock is held.
+/// Where the holder's age is not known.
 const UNKNOWN_MS: u64 = 3000;
 
 /// A quarter of the holder's age, at least 1 and at most 30 seconds, 3 seconds when it is unknown; give or take up to a
