@@ -7,7 +7,7 @@ use clap::Args;
 
 use crate::claim::{attendant::Stopped, command::Command, nested, report, report::Report, signals::Signals};
 use crate::error::{End, Error};
-use crate::output::{Common, answers::print_envelope, files, files::Output, talk::print};
+use crate::output::{Common, answers::print_envelope, refuse_lock_file, talk::print};
 use crate::protocol::{self, HoldOnlyArgs, Intended, intended, refuse_report, session_claim, target_of_claim};
 use crate::run::{session::Finished, session::Session, steps::Steps};
 use crate::settings::{Claim, Hold, OnLoss, arguments::ClaimArgs, environment::Environment};
@@ -103,7 +103,7 @@ fn hold(
         Intended::Claim(target, words) => (target, words),
     };
     report.target = Some((target.name(), target.path()));
-    files::refuse(Output::Report, typed.claim.report.as_deref(), &[&target.path()])?;
+    refuse_lock_file("--report", typed.claim.report.as_deref(), &[&target.path()])?;
     let holder = words.holder.clone().or_else(|| claim.holder.clone()).unwrap_or(name);
     let id = words.id.clone().unwrap_or_else(random_id);
     target.prepare()?;

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::claim::leaving::{Leaving, Left, Why};
 use crate::claim::{attendant::Unattended, gate, nested, target::Target};
 use crate::error::{Code, End, Error};
-use crate::output::{Common, answers::conclude, files, files::Output, trail::Trail};
+use crate::output::{Common, answers::conclude, refuse_lock_file, trail::Trail};
 use crate::protocol::{Acceptance, ReleaseArgs, refuse_options, resolve};
 use crate::run::steps::{RESULT_FILE, failure_step};
 use crate::settings::{self, environment::Environment};
@@ -59,7 +59,7 @@ fn release(typed: &ReleaseCommandArgs, environment: &Environment, common: &Commo
         return Ok(releasing.answer(false, None));
     }
     let audit = settings::audit(typed.audit.as_deref(), environment);
-    files::refuse(Output::Audit, audit.as_deref(), &[&target.path()])?;
+    refuse_lock_file("--audit", audit.as_deref(), &[&target.path()])?;
     let Some(held) = releasing.find()? else { return Ok(releasing.answer(false, None)) };
     let trail = releasing.trail(audit.as_deref(), held.record())?;
     let step = step.map(str::to_owned).or_else(|| {

@@ -1,21 +1,19 @@
 //! A file by its name in a directory that is open, and the files beside it that are called by it. The one place where
 //! they are linked, renamed and removed, all of it relative to that directory.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "a data file's stage and its backups are called by its name; no lock file ever is"
-)]
+#![expect(clippy::disallowed_methods, reason = "a data file's stage and backups are called by its name; no lock is")]
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
-use std::{fs::File, io, os::fd::AsRawFd, os::unix::fs::OpenOptionsExt};
+use std::{fmt, fs::File, io, os::fd::AsRawFd, os::unix::fs::OpenOptionsExt};
 
 use beadlock_checker::internal::{escape::escaped_path, system_words};
 use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, AtFlags, OFlag, openat, renameat};
 use nix::sys::stat::{FileStat, Mode, SFlag, fstat, fstatat};
 use nix::unistd::{UnlinkatFlags, linkat, unlinkat};
+use rustix::fs::{StatxAttributes, StatxFlags, statx};
 
-use super::{acl::Acl, obstacle::Obstacle};
+use super::acl::Acl;
 use crate::error::Error;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,7 +76,6 @@ impl Entry {
         name
     }
 
-    /// A failed call, with the path it failed on.
     pub fn failed(&self, doing: &str, which: Beside, error: impl Into<io::Error>) -> Error {
         failed(doing, &self.path_of(which), &error.into())
     }
@@ -246,4 +243,77 @@ impl Entry {
 fn failed(doing: &str, path: &Path, error: &io::Error) -> Error {
     let message = format!("failed to {doing} {}: {}", escaped_path(path), system_words(error));
     Error::io(message, error.kind())
+}
+
+/// Why no other file can take this one's name, as its own attributes tell. The system's error for the rename says
+/// nothing of the cause.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Obstacle {
+    /// Something is mounted on the file itself.
+    MountPoint,
+    /// `chattr +i`
+    Immutable,
+    /// `chattr +a`
+    AppendOnly,
+}
+
+impl Obstacle {
+    /// Of the file of this name in an open directory. `None`: there is none, or this system does not tell.
+    fn of(dir: &File, name: &OsStr) -> Option<Self> {
+        let stat = statx(dir, name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW, StatxFlags::TYPE).ok()?;
+        Self::among(stat.stx_attributes & stat.stx_attributes_mask)
+    }
+
+    fn among(attributes: StatxAttributes) -> Option<Self> {
+        [
+            (StatxAttributes::MOUNT_ROOT, Self::MountPoint),
+            (StatxAttributes::IMMUTABLE, Self::Immutable),
+            (StatxAttributes::APPEND, Self::AppendOnly),
+        ]
+        .into_iter()
+        .find_map(|(attribute, obstacle)| attributes.contains(attribute).then_some(obstacle))
+    }
+
+    fn kind(self) -> io::ErrorKind {
+        match self {
+            Self::MountPoint => io::ErrorKind::ResourceBusy,
+            Self::Immutable | Self::AppendOnly => io::ErrorKind::PermissionDenied,
+        }
+    }
+}
+
+impl fmt::Display for Obstacle {
+    /// What the file is, and what to do: `is a mount point of its own (…); …`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::MountPoint => "is a mount point of its own (docker -v file:file); mount its directory instead",
+            Self::Immutable => "is immutable (chattr +i); chattr -i lets it be written again",
+            Self::AppendOnly => "is append-only (chattr +a); beadlock append adds lines to it",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_attribute_is_an_obstacle_and_none_is_none() {
+        let none = StatxAttributes::empty();
+        assert_eq!(Obstacle::among(none), None);
+        assert_eq!(Obstacle::among(StatxAttributes::COMPRESSED), None);
+        assert_eq!(Obstacle::among(StatxAttributes::IMMUTABLE), Some(Obstacle::Immutable));
+        assert_eq!(Obstacle::among(StatxAttributes::APPEND), Some(Obstacle::AppendOnly));
+        let both = StatxAttributes::IMMUTABLE | StatxAttributes::MOUNT_ROOT;
+        assert_eq!(Obstacle::among(both), Some(Obstacle::MountPoint));
+    }
+
+    #[test]
+    fn a_plain_file_and_no_file_have_none() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("x"), "").unwrap();
+        let open = File::open(dir.path()).unwrap();
+        assert_eq!(Obstacle::of(&open, OsStr::new("x")), None);
+        assert_eq!(Obstacle::of(&open, OsStr::new("y")), None);
+    }
 }

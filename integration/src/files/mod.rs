@@ -8,7 +8,6 @@ pub mod entry;
 pub mod json;
 #[cfg(not(feature = "validate-schema"))]
 mod no_schema;
-mod obstacle;
 #[cfg(feature = "validate-schema")]
 mod schema;
 pub mod stage;

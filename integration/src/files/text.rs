@@ -1,7 +1,6 @@
-//! What serde_json does not check of a text when it builds no value. The text is heard in pieces, which may end in the
-//! middle of a character.
+//! What serde_json does not check when it builds no value: invalid UTF-8, and nesting too deep to be read again. The text
+//! comes in pieces, which may end in the middle of a character.
 
-/// What serde_json does not check when it builds no value: invalid UTF-8, and nesting too deep to be read again.
 #[derive(Debug, Default)]
 pub struct Text {
     utf8: Utf8,
@@ -9,46 +8,33 @@ pub struct Text {
 }
 
 impl Text {
-    /// `Err`: what the piece is, and where.
+    /// `Err`: what is wrong with the piece, and where.
     pub fn hear(&mut self, piece: &[u8]) -> Result<(), (String, usize)> {
         self.utf8.hear(piece).map_err(|at| ("not UTF-8".to_owned(), at))?;
         self.nesting.hear(piece).map_err(|at| (format!("nested more than {DEEPEST} levels deep"), at))
     }
 }
 
-/// UTF-8 that comes in pieces.
 #[derive(Debug, Default)]
 struct Utf8 {
-    /// The beginning of a character whose rest is to come: up to three bytes.
+    /// The beginning of a character whose rest is to come, and the piece that is read just now.
     begun: Vec<u8>,
 }
 
 impl Utf8 {
-    /// `Err`: where in the piece it is none.
-    pub fn hear(&mut self, piece: &[u8]) -> Result<(), usize> {
-        let mut at = 0;
-        while !self.begun.is_empty()
-            && let Some(byte) = piece.get(at)
-        {
-            self.begun.push(*byte);
-            at += 1;
-            match std::str::from_utf8(&self.begun) {
-                Ok(_) => self.begun.clear(),
-                Err(error) if error.error_len().is_none() => {}
-                Err(_) => return Err(at - 1),
-            }
+    /// `Err`: where in the piece it is not UTF-8.
+    fn hear(&mut self, piece: &[u8]) -> Result<(), usize> {
+        let before = self.begun.len();
+        self.begun.extend(piece);
+        match std::str::from_utf8(&self.begun) {
+            Ok(_) => self.begun.clear(),
+            Err(error) if error.error_len().is_none() => drop(self.begun.drain(..error.valid_up_to())),
+            Err(error) => return Err(error.valid_up_to().saturating_sub(before)),
         }
-        let rest = piece.get(at..).unwrap_or_default();
-        match std::str::from_utf8(rest) {
-            Ok(_) => Ok(()),
-            Err(error) if error.error_len().is_none() => {
-                self.begun.extend(rest.get(error.valid_up_to()..).unwrap_or_default());
-                Ok(())
-            }
-            Err(error) => Err(at + error.valid_up_to()),
-        }
+        Ok(())
     }
 }
+
 /// The deepest value that serde_json reads. So every value that is written can be read again.
 const DEEPEST: u32 = 127;
 
@@ -63,7 +49,7 @@ struct Nesting {
 
 impl Nesting {
     /// `Err`: where in the piece it is deeper than [`DEEPEST`].
-    pub fn hear(&mut self, piece: &[u8]) -> Result<(), usize> {
+    fn hear(&mut self, piece: &[u8]) -> Result<(), usize> {
         for (at, byte) in piece.iter().enumerate() {
             let is_escaped = std::mem::take(&mut self.is_escaped);
             match byte {
@@ -98,19 +84,13 @@ mod tests {
         let mut utf8 = Utf8::default();
         assert_eq!((utf8.hear(b"\xe2\x82"), utf8.hear(b"x")), (Ok(()), Err(0)));
     }
-}
-
-#[cfg(test)]
-mod nesting_tests {
-    use super::*;
-    use serde_json::Value;
 
     #[test]
     fn it_is_as_deep_as_serde_json_reads() {
         for (open, close) in [("[", "]"), ("{\"[\\\"[\":", "}")] {
             for (depth, is_fine) in [(127, true), (128, false), (100_000, false)] {
                 let json = format!("[0, {}0{}, 0]", open.repeat(depth - 1), close.repeat(depth - 1));
-                assert_eq!(serde_json::from_str::<Value>(&json).is_ok(), is_fine, "{depth}");
+                assert_eq!(serde_json::from_str::<serde_json::Value>(&json).is_ok(), is_fine, "{depth}");
                 for size in [1, 7, json.len()] {
                     let mut nesting = Nesting::default();
                     let heard = json.as_bytes().chunks(size).try_for_each(|piece| nesting.hear(piece));

@@ -30,12 +30,12 @@ impl Request {
         Self { begun: Instant::now(), id: id.to_owned() }
     }
 
-    /// Its id.
+    /// The id of the request.
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// The envelope of a command's answer in one line. Without an error `ok` is true, whatever the answer.
+    /// The envelope of a command's answer in one line.
     pub(crate) fn envelope(&self, data: Value, error: Option<&Error>, warnings: &[String]) -> String {
         let envelope = match error {
             None => Envelope::ok(self, data),

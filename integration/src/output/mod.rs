@@ -6,16 +6,17 @@
 //! answers.rs   how a command answers for its targets, and how it ends
 //! table.rs     a table for a terminal
 //! trail.rs     the audit trail of one target
-//! files.rs     the files for output that a command line names: none may be a lock file
 //! ```
 
 pub mod answers;
 pub mod envelope;
-pub mod files;
 pub mod table;
 pub mod talk;
 pub mod trail;
 
+use std::path::Path;
+
+use beadlock_checker::internal::{escape::escaped_path, outputs::Taken};
 use serde_json::Value;
 
 use crate::error::Error;
@@ -36,6 +37,13 @@ impl Common {
     pub fn envelope(&self, data: Value, error: Option<&Error>) -> String {
         format!("{}\n", self.request.envelope(data, error, &self.talk.warnings()))
     }
+}
+
+/// Refuses, with exit 2, a file for output that is one of these lock files, or a database's. `option` has named it.
+pub fn refuse_lock_file(option: &str, file: Option<&Path>, locks: &[impl AsRef<Path>]) -> Result<(), Error> {
+    let locks: Vec<&Path> = locks.iter().map(AsRef::as_ref).collect();
+    let Some((file, taken)) = file.and_then(|file| Some((file, Taken::of(file, &locks)?))) else { return Ok(()) };
+    Err(Error::usage(format!("{option}: {} {}", escaped_path(file), taken.words())))
 }
 
 /// One thing that is known of a target, for people and for programs.

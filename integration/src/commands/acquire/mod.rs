@@ -23,7 +23,7 @@ use crate::claim::{
     protocol::MakeRecord, record_claim::claimed, report, report::Report, signals::Signals, target::Target,
 };
 use crate::error::{End, Error, Exit};
-use crate::output::{Common, files, files::Output, trail::Trail};
+use crate::output::{Common, refuse_lock_file, trail::Trail};
 use crate::protocol::{self, Intended, intended, refuse_report, target_of_claim};
 use crate::run::{lease_keeper, lease_keeper::LeaseKeeper, request::KeptLease, request::LeaseKeeperRequest};
 use crate::settings::{Claim, arguments::ClaimArgs, environment::Environment};
@@ -128,7 +128,7 @@ impl Acquiring<'_> {
             return self.without_record(&target, kernel, words.mode, report);
         }
         report.target = Some((target.name(), target.path()));
-        files::refuse(Output::Report, typed.claim.report.as_deref(), &[&target.path()])?;
+        refuse_lock_file("--report", typed.claim.report.as_deref(), &[&target.path()])?;
         let subject = self.subject()?;
         let name = || subject::name(subject.unwrap_or_else(subject::parent));
         let holder = words.holder.clone().or_else(|| settings.holder.clone()).or_else(name);
