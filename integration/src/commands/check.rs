@@ -35,7 +35,6 @@ pub struct CheckArgs {
 pub fn run(typed: &CheckArgs, environment: &Environment, common: &Common) -> Answers {
     let mut answers = Answers::default();
     for target in each(&typed.targets) {
-        let target = target.map(OsString::as_os_str);
         let answer =
             answer(target, typed, environment, common).or_else(|error| unanswered(error, target, typed, environment));
         match answer {

@@ -37,10 +37,7 @@ impl Schema {
         Ok(Self { name, validator })
     }
 
-    /// Whether the value is as it says.
-    ///
-    /// # Errors
-    /// What is not, and where, in words.
+    /// Whether the value conforms. The error says what does not, and where.
     pub fn check(&self, value: &Value) -> Result<(), String> {
         let Some(error) = self.validator.iter_errors(value).next() else { return Ok(()) };
         let place = error.instance_path().to_string();

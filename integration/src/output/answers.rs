@@ -1,7 +1,8 @@
 //! How a command answers: data on stdout, as text or in the envelope, the rest as talk, and how it ends
 //! (docs/design.md#json).
 
-use std::{ffi::OsString, io};
+use std::ffi::{OsStr, OsString};
+use std::io;
 
 use beadlock_checker::internal::system_words;
 use serde_json::Value;
@@ -10,8 +11,8 @@ use crate::error::{End, Error, Exit};
 use crate::output::{Common, talk::print};
 
 /// The targets that were named, else the one that is found.
-pub fn each(targets: &[OsString]) -> impl Iterator<Item = Option<&OsString>> {
-    targets.iter().map(Some).chain(targets.is_empty().then_some(None))
+pub fn each(targets: &[OsString]) -> impl Iterator<Item = Option<&OsStr>> {
+    targets.iter().map(|target| Some(target.as_os_str())).chain(targets.is_empty().then_some(None))
 }
 
 /// What a command has to say of its targets, in their order.

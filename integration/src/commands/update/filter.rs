@@ -1,10 +1,10 @@
 //! The filter under `beadlock update`: the file's content on its standard input, its standard output is the new
 //! content.
 //!
-//! Its process is made before the lock is waited for, and executes once the lock is there. What it has written counts
-//! when it has ended with 0 and everybody has closed its standard output: who still has it might still write. It does
-//! not outlive this program: the kernel and a watchdog end it, and all that it has started, when this is killed. Nor
-//! does it the lock: who has lost that does not change the file, and whatever the filter still does is for nothing.
+//! Its process is made before the lock is waited for, and executes once the lock is there. Its output counts when it has
+//! ended with 0 and every process has closed that output: one that has it open might still write. The filter does not
+//! outlive this program: the kernel and a watchdog end it, and all that it has started, when beadlock is killed. Nor does
+//! it outlive the lock: after a loss the file is not changed.
 
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::sync::mpsc::{Receiver, channel};
@@ -26,7 +26,7 @@ use crate::run::{request::AtEnd, watchdog, watchdog::Watchdog};
 use crate::settings::{OnLoss, environment::Environment, wait::Deadline};
 use crate::{output::talk::Talk, words};
 
-/// How long it looks away at most while it waits for the end of what should end.
+/// The longest pause between two looks.
 const NET: Duration = Duration::from_secs(5);
 
 /// A filter whose process waits to execute. Dropped, it ends without having run.
@@ -41,7 +41,6 @@ pub struct Filter {
     limit: Duration,
 }
 
-/// What the filter gets.
 #[derive(Debug)]
 pub enum Input {
     /// The content of the file.
@@ -50,15 +49,12 @@ pub enum Input {
     Text(Vec<u8>),
 }
 
-/// How its output arrived.
+/// How many bytes of its output arrived.
 type Poured = Result<u64, Spilled>;
 
 impl Filter {
     /// Makes its process, which finds `updates` in its environment ([`nested::UPDATES`]). Before any lock, and before
     /// any thread.
-    ///
-    /// # Errors
-    /// When the system has no process or no pipe to give.
     pub fn fork(
         command: Command,
         environment: &Environment,
@@ -94,16 +90,12 @@ impl Filter {
         Ok(Self { command, running, waiting, child, watchdog, input, output, limit })
     }
 
-    /// Its PID.
     pub fn pid(&self) -> i32 {
         self.running.pid
     }
 
-    /// Runs it from `input` to `stage` under the lock, and returns how many bytes there are when all of it is there
-    /// and as `check` wants it.
-    ///
-    /// # Errors
-    /// What was not as it should be; the loss of the lock, within a second; a signal that came.
+    /// Runs it from `input` to `stage` under the lock. Returns how many bytes there are when all of it is there and as
+    /// `check` wants it. A loss of the lock is noticed within a second.
     pub fn run(
         self,
         input: Input,
@@ -125,7 +117,7 @@ impl Filter {
             let course = Course { running: &running, limit, ended, told };
             course.run(waiting, Watch::over(lock), signals, talk)
         });
-        // Nobody is to be ended any more, and the filter is reaped last.
+        // Nothing is to be ended any more, and the filter is reaped last.
         drop(watchdog);
         drop(child);
         let (end, poured) = ran.map_err(|error| command.not_executed(&error))?;
@@ -146,17 +138,15 @@ impl Filter {
     }
 }
 
-/// How it went on from its start.
+/// A filter that runs.
 struct Course<'a> {
     running: &'a Running,
     limit: Duration,
     /// Readable when its output has ended.
     ended: PipeReader,
-    /// What arrived of it.
     told: Receiver<Poured>,
 }
 
-/// How it ended.
 enum End {
     Ran(Ending),
     TooLong,
@@ -273,9 +263,7 @@ fn failed(name: &str, ending: Ending) -> Error {
 }
 
 fn too_long(what: &str, limit: Duration) -> Error {
-    let limit = shown(limit);
-    let message = format!(
-        "{what} within {limit}, and was ended; the file stays as it was; give it more with --filter-timeout DUR"
-    );
+    let advice = "the file stays as it was; give it more with --filter-timeout DUR";
+    let message = format!("{what} within {}, and was ended; {advice}", shown(limit));
     Error::new(Code::Io, message).ending(Exit::TimedOut)
 }
