@@ -95,7 +95,7 @@ fn helper(request: Option<HelperRequest>) -> End {
 /// Help and version are answers; the rest is a usage error, with a hint where the `--` was forgotten.
 fn not_understood(error: &clap::Error, words: &[OsString], environment: &Environment, request: Request) -> End {
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
-        return match print(&error.render().to_string()) {
+        return match print(error.render().to_string()) {
             Ok(()) => End::Code(Exit::Done.code()),
             Err(why) => misused(not_written(&why), None, &common_unresolved(false, environment, request)),
         };

@@ -65,7 +65,7 @@ pub fn run(typed: HoldArgs, environment: &Environment, common: &Common) -> End {
     report::conclude(common, report_file.as_deref(), &report, error.as_ref());
     if raw && let Some(lock) = error.as_ref().and_then(|error| error.lock.as_deref()) {
         // A reader that is gone has the exit code.
-        let _ = print(&format!("{lock:#}\n"));
+        let _ = print(format!("{lock:#}\n"));
     } else if error.is_some() && report.pid.is_none() {
         print_envelope(common, report.json(), error.as_ref());
     }

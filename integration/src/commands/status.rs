@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::error::{Code, Error, Exit};
 use crate::explain::{explanation::Explanation, observed::Observed, seen::Seen};
 use crate::output::answers::{Answers, each, not_written};
-use crate::output::{talk::Talk, talk::print_bytes};
+use crate::output::{talk::Talk, talk::print};
 use crate::protocol::{Acceptance, LookArgs, resolve};
 use crate::settings::environment::Environment;
 
@@ -69,9 +69,9 @@ fn seen(
     Ok((seen.json(&explanation), seen.text(&explanation, talk)))
 }
 
-/// `status --raw`: the bytes of every target's lock file, one after the other; none for a lock that is not there. A file
-/// that cannot be read is a failure: a copy of it must not be empty. Where the protocol's document has a status object,
-/// this prints that.
+/// `status --raw`: the bytes of every target's lock file, one after the other; none for a lock that is not there. A
+/// file that cannot be read is a failure: a copy of it must not be empty. Where the protocol's document has a status
+/// object, this prints that.
 pub fn run_raw(targets: &[OsString], protocol: &LookArgs, environment: &Environment, talk: &Talk) -> Answers {
     let mut answers = Answers::default();
     for target in each(targets) {
@@ -89,7 +89,7 @@ pub fn run_raw(targets: &[OsString], protocol: &LookArgs, environment: &Environm
             let bytes = raw(&target.place).map_err(|words| Error::new(Code::Io, not_read(&words)))?;
             Ok(bytes.unwrap_or_default())
         });
-        match bytes.and_then(|bytes| print_bytes(&bytes).map_err(|error| not_written(&error))) {
+        match bytes.and_then(|bytes| print(&bytes).map_err(|error| not_written(&error))) {
             Ok(()) => answers.exits.push(Exit::Done),
             Err(error) => answers.failed(error),
         }

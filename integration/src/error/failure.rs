@@ -8,7 +8,7 @@ use beadlock_checker::internal::dialect::{Record, StartedAt};
 use beadlock_checker::internal::{Gate, GateHolder};
 use serde_json::Value;
 
-use super::{Exit, retry};
+use super::Exit;
 use crate::words;
 
 /// The error codes that scripts rely on.
@@ -127,7 +127,7 @@ impl Error {
         let mut random = [0; 8];
         // Without randomness all processes get the same pause.
         let _ = getrandom::fill(&mut random);
-        self.retry_after(retry::after(age, u64::from_ne_bytes(random)))
+        self.retry_after(retry_after(age, u64::from_ne_bytes(random)))
     }
 
     pub(crate) fn answering(mut self, lock: Option<Value>) -> Self {
@@ -232,3 +232,25 @@ impl Holder {
         Self::of_flock(dir, &Gate::holders(dir))
     }
 }
+
+const LEAST_MS: u64 = 1000;
+const MOST_MS: u64 = 30_000;
+/// Where the holder's age is not known.
+const UNKNOWN_MS: u64 = 3000;
+
+/// When to come back to a lock that was refused: the `retry_after_ms` of every `LOCK_HELD` (REQ-F-033). A lock that has
+/// been held for long is likely to be held for longer. Each process gets a slightly different pause, so that they do
+/// not come back together.
+///
+/// A quarter of the holder's age, at least 1 and at most 30 seconds, 3 seconds when it is unknown; give or take up to a
+/// fifth of that, by `random`, without leaving the bounds. Every value in reach is as likely as the others.
+fn retry_after(age: Option<Duration>, random: u64) -> Duration {
+    let base = age.map_or(UNKNOWN_MS, |age| (words::millis(age) / 4).clamp(LEAST_MS, MOST_MS));
+    let least = (base - base / 5).max(LEAST_MS);
+    let most = (base + base / 5).min(MOST_MS);
+    let room = u128::from(most - least + 1);
+    Duration::from_millis(least + ((room * u128::from(random)) >> 64) as u64)
+}
+
+#[cfg(test)]
+mod tests;

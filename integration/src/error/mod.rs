@@ -2,7 +2,6 @@
 
 mod exit;
 mod failure;
-mod retry;
 
 pub use exit::{End, Exit, Replaced};
 pub use failure::{Code, Error, Holder};

@@ -4,7 +4,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
-use std::{fmt, fs::File, io, os::fd::AsRawFd, os::unix::fs::OpenOptionsExt};
+use std::{fs::File, io, os::fd::AsRawFd, os::unix::fs::OpenOptionsExt};
 
 use beadlock_checker::internal::{escape::escaped_path, system_words};
 use nix::errno::Errno;
@@ -211,9 +211,9 @@ impl Entry {
 
     /// What keeps anybody from putting another file in this one's place, as far as the file itself can tell.
     pub fn obstacle(&self) -> Option<Error> {
-        let obstacle = Obstacle::of(&self.dir, &self.name)?;
-        let message = format!("{} {obstacle}; it stays as it was", escaped_path(&self.path));
-        Some(Error::io(message, obstacle.kind()))
+        let stat = statx(&self.dir, &self.name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW, StatxFlags::TYPE).ok()?;
+        let (kind, words) = obstacle_among(stat.stx_attributes & stat.stx_attributes_mask)?;
+        Some(Error::io(format!("{} {words}; it stays as it was", escaped_path(&self.path)), kind))
     }
 
     pub fn remove(&self, which: Beside) -> Result<bool, Error> {
@@ -245,52 +245,29 @@ fn failed(doing: &str, path: &Path, error: &io::Error) -> Error {
     Error::io(message, error.kind())
 }
 
-/// Why no other file can take this one's name, as its own attributes tell. The system's error for the rename says
-/// nothing of the cause.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Obstacle {
-    /// Something is mounted on the file itself.
-    MountPoint,
-    /// `chattr +i`
-    Immutable,
-    /// `chattr +a`
-    AppendOnly,
-}
+/// Attributes that keep every other file from taking this one's name: what the file is then, and what to do. The
+/// system's error for the rename says nothing of the cause.
+const OBSTACLES: [(StatxAttributes, io::ErrorKind, &str); 3] = [
+    (
+        StatxAttributes::MOUNT_ROOT,
+        io::ErrorKind::ResourceBusy,
+        "is a mount point of its own (docker -v file:file); mount its directory instead",
+    ),
+    (
+        StatxAttributes::IMMUTABLE,
+        io::ErrorKind::PermissionDenied,
+        "is immutable (chattr +i); chattr -i lets it be written again",
+    ),
+    (
+        StatxAttributes::APPEND,
+        io::ErrorKind::PermissionDenied,
+        "is append-only (chattr +a); beadlock append adds lines to it",
+    ),
+];
 
-impl Obstacle {
-    /// Of the file of this name in an open directory. `None`: there is none, or this system does not tell.
-    fn of(dir: &File, name: &OsStr) -> Option<Self> {
-        let stat = statx(dir, name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW, StatxFlags::TYPE).ok()?;
-        Self::among(stat.stx_attributes & stat.stx_attributes_mask)
-    }
-
-    fn among(attributes: StatxAttributes) -> Option<Self> {
-        [
-            (StatxAttributes::MOUNT_ROOT, Self::MountPoint),
-            (StatxAttributes::IMMUTABLE, Self::Immutable),
-            (StatxAttributes::APPEND, Self::AppendOnly),
-        ]
-        .into_iter()
-        .find_map(|(attribute, obstacle)| attributes.contains(attribute).then_some(obstacle))
-    }
-
-    fn kind(self) -> io::ErrorKind {
-        match self {
-            Self::MountPoint => io::ErrorKind::ResourceBusy,
-            Self::Immutable | Self::AppendOnly => io::ErrorKind::PermissionDenied,
-        }
-    }
-}
-
-impl fmt::Display for Obstacle {
-    /// What the file is, and what to do: `is a mount point of its own (…); …`.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::MountPoint => "is a mount point of its own (docker -v file:file); mount its directory instead",
-            Self::Immutable => "is immutable (chattr +i); chattr -i lets it be written again",
-            Self::AppendOnly => "is append-only (chattr +a); beadlock append adds lines to it",
-        })
-    }
+fn obstacle_among(attributes: StatxAttributes) -> Option<(io::ErrorKind, &'static str)> {
+    let found = OBSTACLES.into_iter().find(|(attribute, ..)| attributes.contains(*attribute));
+    found.map(|(_, kind, words)| (kind, words))
 }
 
 #[cfg(test)]
@@ -299,21 +276,19 @@ mod tests {
 
     #[test]
     fn an_attribute_is_an_obstacle_and_none_is_none() {
-        let none = StatxAttributes::empty();
-        assert_eq!(Obstacle::among(none), None);
-        assert_eq!(Obstacle::among(StatxAttributes::COMPRESSED), None);
-        assert_eq!(Obstacle::among(StatxAttributes::IMMUTABLE), Some(Obstacle::Immutable));
-        assert_eq!(Obstacle::among(StatxAttributes::APPEND), Some(Obstacle::AppendOnly));
+        let words = |attributes| obstacle_among(attributes).map(|(_, words)| words.split(' ').nth(1).unwrap());
+        assert_eq!(words(StatxAttributes::empty()), None);
+        assert_eq!(words(StatxAttributes::COMPRESSED), None);
+        assert_eq!(words(StatxAttributes::IMMUTABLE), Some("immutable"));
+        assert_eq!(words(StatxAttributes::APPEND), Some("append-only"));
         let both = StatxAttributes::IMMUTABLE | StatxAttributes::MOUNT_ROOT;
-        assert_eq!(Obstacle::among(both), Some(Obstacle::MountPoint));
+        assert_eq!(obstacle_among(both).unwrap().0, io::ErrorKind::ResourceBusy);
     }
 
     #[test]
     fn a_plain_file_and_no_file_have_none() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("x"), "").unwrap();
-        let open = File::open(dir.path()).unwrap();
-        assert_eq!(Obstacle::of(&open, OsStr::new("x")), None);
-        assert_eq!(Obstacle::of(&open, OsStr::new("y")), None);
+        assert!(["x", "y"].iter().all(|name| Entry::open(&dir.path().join(name)).unwrap().obstacle().is_none()));
     }
 }

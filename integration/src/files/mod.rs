@@ -11,7 +11,6 @@ mod no_schema;
 #[cfg(feature = "validate-schema")]
 mod schema;
 pub mod stage;
-mod text;
 pub mod write;
 
 #[cfg(not(feature = "validate-schema"))]

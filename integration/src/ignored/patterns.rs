@@ -9,7 +9,7 @@ use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder, gitconfig_excludes_path};
 use nix::{fcntl::OFlag, libc};
 
-use super::work_tree::WorkTree;
+use super::WorkTree;
 
 /// The longest ignore file that is read.
 const LIMIT: u64 = 256 * 1024;

@@ -11,7 +11,7 @@ use beadlock_checker::internal::{dialect::StartedAt, facts};
 use nix::fcntl::{Flock, FlockArg, OFlag};
 use nix::sys::{stat::futimens, time::TimeSpec};
 
-use super::{IgnoreAdvice, patterns::Patterns, work_tree::WorkTree};
+use super::{IgnoreAdvice, WorkTree, patterns::Patterns};
 use crate::{claim::target::Target, output::talk::Talk};
 
 /// How long the end of a claim waits for an answer that usually takes a millisecond.
@@ -24,8 +24,8 @@ pub struct Reminder(Option<Receiver<String>>);
 
 impl Reminder {
     /// Asks about the lock of a database, or of `lock:PATH`. A lock that is judged by time does no harm in another
-    /// clone: it goes stale there. Nothing is asked with `-q`, nor about a repository that had its reminder today or that
-    /// belongs to another user.
+    /// clone: it goes stale there. Nothing is asked with `-q`, nor about a repository that had its reminder today or
+    /// that belongs to another user.
     pub fn of(target: &Target, cwd: PathBuf, talk: &Talk) -> Self {
         Self(Self::begin(target, cwd, talk))
     }
@@ -68,7 +68,8 @@ impl Reminder {
 /// How long there is no other reminder for a repository, in seconds.
 const DAY: u64 = 24 * 60 * 60;
 
-/// When there was a reminder for a repository: the time of an empty file in its git directory, which no commit contains.
+/// When there was a reminder for a repository: the time of an empty file in its git directory, which no commit
+/// contains.
 #[derive(Debug, Clone)]
 struct ReminderStamp {
     file: PathBuf,

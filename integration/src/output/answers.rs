@@ -48,8 +48,8 @@ impl Answers {
 /// Prints an answer, in the envelope or as text. False: it could not be printed, and an error was logged.
 pub fn print_answer(common: &Common, data: Value, error: Option<&Error>, text: impl FnOnce() -> String) -> bool {
     let printed = match common.json {
-        true => print(&common.envelope(data, error)),
-        false => print(&text()),
+        true => print(common.envelope(data, error)),
+        false => print(text()),
     };
     printed.inspect_err(|why| common.talk.error(&not_written(why).message)).is_ok()
 }

@@ -193,7 +193,7 @@ impl Envelope {
     /// # Errors
     /// Any other failure of stdout, such as a full disk.
     pub fn print(&self) -> io::Result<()> {
-        talk::print(&format!("{self}\n"))
+        talk::print(format!("{self}\n"))
     }
 
     fn set_in_error(mut self, name: &str, value: Value) -> Self {

@@ -26,25 +26,21 @@ impl<const COLUMNS: usize> Table<COLUMNS> {
 
     /// The lines, each after `indent` spaces.
     pub fn text(&self, indent: usize) -> String {
-        let rows: Vec<Vec<String>> = self.rows.iter().map(|row| self.cut(row)).collect();
+        let cut = |row: &[String; COLUMNS]| -> Vec<String> {
+            row.iter().zip(&self.columns).map(|(cell, (_, most))| shortened(cell, *most)).collect()
+        };
+        let rows: Vec<Vec<String>> = self.rows.iter().map(cut).collect();
         let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
         let widths: Vec<usize> = (0..COLUMNS).map(width).collect();
-        let mut text = String::new();
-        for row in &rows {
+        let line = |row: &Vec<String>| {
             let cells = row.iter().zip(&self.columns).zip(&widths).map(|((cell, (side, _)), width)| match side {
                 Side::Left => format!("{cell:<width$}"),
                 Side::Right => format!("{cell:>width$}"),
             });
             let line = cells.collect::<Vec<_>>().join("  ");
-            text.push_str(&" ".repeat(indent));
-            text.push_str(line.trim_end());
-            text.push('\n');
-        }
-        text
-    }
-
-    fn cut(&self, row: &[String; COLUMNS]) -> Vec<String> {
-        row.iter().zip(&self.columns).map(|(cell, (_, most))| shortened(cell, *most)).collect()
+            format!("{:indent$}{}\n", "", line.trim_end())
+        };
+        rows.iter().map(line).collect()
     }
 }
 

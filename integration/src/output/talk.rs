@@ -188,12 +188,8 @@ fn cut_to(room: usize, line: String) -> String {
 }
 
 /// Prints data. A reader that has gone (EPIPE) is not an error; any other failure is, such as a full disk.
-pub fn print(text: &str) -> io::Result<()> {
-    print_bytes(text.as_bytes())
-}
-
-/// [`print`] for data that need not be UTF-8.
-pub fn print_bytes(bytes: &[u8]) -> io::Result<()> {
+pub fn print(data: impl AsRef<[u8]>) -> io::Result<()> {
+    let bytes = data.as_ref();
     if bytes.is_empty() {
         return Ok(());
     }

@@ -56,8 +56,7 @@ pub struct ClaimArgs {
     #[arg(long)]
     pub reap_proven_dead: bool,
     /// Claim DIR also when it does not look like a database: it is not called .beads, is not $BEADS_DIR, and has no
-    /// *.db,
-    /// *.sqlite*, *.jsonl or redirect in it
+    /// *.db, *.sqlite*, *.jsonl or redirect in it
     #[arg(long)]
     pub any_directory: bool,
     /// Write what became of it to FILE, as JSON

@@ -137,8 +137,8 @@ struct Breaking<'a> {
 }
 
 impl Breaking<'_> {
-    /// Looks, lets the lock be chosen, and breaks it; again from the start where something came in between. Returns what
-    /// was there, and the file in which the lock is kept; `None`: there was no lock.
+    /// Looks, lets the lock be chosen, and breaks it; again from the start where something came in between. Returns
+    /// what was there, and the file in which the lock is kept; `None`: there was no lock.
     fn until_done(
         &self,
         mut choice: Option<Choice>,

@@ -1,10 +1,10 @@
 //! The filter under `beadlock update`: the file's content on its standard input, its standard output is the new
 //! content.
 //!
-//! Its process is made before the lock is waited for, and executes once the lock is there. Its output counts when it has
-//! ended with 0 and every process has closed that output: one that has it open might still write. The filter does not
-//! outlive this program: the kernel and a watchdog end it, and all that it has started, when beadlock is killed. Nor does
-//! it outlive the lock: after a loss the file is not changed.
+//! Its process is made before the lock is waited for, and executes once the lock is there. Its output counts when it
+//! has ended with 0 and every process has closed that output: one that has it open might still write. The filter does
+//! not outlive this program: the kernel and a watchdog end it, and all that it has started, when beadlock is killed.
+//! Nor does it outlive the lock: after a loss the file is not changed.
 
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::sync::mpsc::{Receiver, channel};

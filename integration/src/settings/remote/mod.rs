@@ -141,8 +141,8 @@ impl Remote {
         guard.ask(mounts, lookups, guard.patience.limit(wait), Code::LockUnreadable)
     }
 
-    /// Returns when `path` can be looked at, and the directory that a redirect in it leads to; an error with `code` when
-    /// a file system on the way did not answer in time.
+    /// Returns when `path` can be looked at, and the directory that a redirect in it leads to; an error with `code`
+    /// when a file system on the way did not answer in time.
     pub fn answers_at(&self, path: &Path, given: &str, code: Code) -> Result<(), Error> {
         let Some((guard, mounts)) = self.guard() else { return Ok(()) };
         let lookup = of_directory(path, mounts).map(|lookup| (lookup, given.to_owned()));
