@@ -23,7 +23,6 @@ is. No backup is made.
 Exit 0: added. Else the file is as it was, unless it is said to be added, and 1: a line is not what it has to be, \
 or there is no room. 2: usage. 8: the lock was not obtained. 9: it was lost.";
 
-/// `beadlock append file:PATH`
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub struct AppendArgs {

@@ -13,7 +13,6 @@ use crate::output::{Common, answers::Answers, answers::each};
 use crate::protocol::{Acceptance, LookArgs, resolve, unresolved};
 use crate::settings::{audit, environment::Environment};
 
-/// `beadlock check [TARGET…]`
 #[derive(Debug, Args)]
 pub struct CheckArgs {
     /// The databases' directories, [beads:]DIR, lock:PATH, tower:NAME, memory:DIR, or file:PATH

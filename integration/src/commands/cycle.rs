@@ -30,7 +30,6 @@ use crate::run::{request::AtEnd, session::Finished, session::Session, watchdog::
 use crate::settings::{self, OnLoss, environment::Environment};
 use crate::words::{self, to_type};
 
-/// `beadlock cycle [TARGET] -- CMD [ARG…]`
 #[derive(Debug, Args)]
 pub struct CycleArgs {
     /// The database's directory, [beads:]DIR [env: BEADLOCK_TARGET] [default: the nearest .beads up the tree]
@@ -209,23 +208,20 @@ impl SessionClaim for CycleClaim<'_> {
     fn obtain(&mut self, child: CommandProcess<'_>, _: &mut Attending<'_>) -> Result<(), Stopped> {
         // The command's process has it.
         self.inherited = None;
+        let failed = |doing: &str, error: io::Error| {
+            let why = words::of_no_process(&error);
+            Error::io(format!("failed to {doing}: {why}"), error.kind()).ending(Exit::NotStarted)
+        };
         let watch = self.gate().map(|gate| GateWatch::start(gate, self.target.dir())).transpose();
-        let watch = watch.map_err(|error| {
-            let (path, why) = (escaped_path(self.target.dir()), words::of_no_process(&error));
-            let message = format!("failed to watch over the gate of {path}: {why}");
-            Error::io(message, error.kind()).ending(Exit::NotStarted)
-        })?;
+        let watch = watch
+            .map_err(|error| failed(&format!("watch over the gate of {}", escaped_path(self.target.dir())), error))?;
         let keep = |gate: &Gate| {
             let shared = gate.share().map_err(|error| io::Error::new(error.kind(), error.to_string()))?;
             let (command, names) = (KnownCommand::of(child.pid, child.leads), (child.name, self.target.given.as_str()));
             Watchdog::start(command, AtEnd::OpenGate, names, Some(shared.as_fd()))
         };
         let keeper = self.gate().map(keep).transpose();
-        let keeper = keeper.map_err(|error| {
-            let why = words::of_no_process(&error);
-            let message = format!("failed to make the process that keeps the gate with us: {why}");
-            Error::io(message, error.kind()).ending(Exit::NotStarted)
-        })?;
+        let keeper = keeper.map_err(|error| failed("make the process that keeps the gate with us", error))?;
         (self.watch, self.gate_keeper) = (watch, keeper);
         Ok(())
     }

@@ -12,7 +12,6 @@ use crate::protocol::{self, HoldOnlyArgs, Intended, intended, refuse_report, ses
 use crate::run::{session::Finished, session::Session, steps::Steps};
 use crate::settings::{Claim, Hold, OnLoss, arguments::ClaimArgs, environment::Environment};
 
-/// `beadlock hold [TARGET] -- CMD [ARG…]`
 #[derive(Debug, Args)]
 pub struct HoldArgs {
     /// The database's directory, [beads:]DIR, lock:PATH, tower:NAME, memory:DIR, or file:PATH [env: BEADLOCK_TARGET]

@@ -18,7 +18,6 @@ use crate::run::steps::{RESULT_FILE, failure_step};
 use crate::settings::{self, environment::Environment};
 use crate::words::{Part, millis, to_type};
 
-/// `beadlock release [TARGET] [--id ID]`
 #[derive(Debug, Args)]
 pub struct ReleaseCommandArgs {
     /// The database's directory, [beads:]DIR, lock:PATH, tower:NAME, memory:DIR, or file:PATH [env: BEADLOCK_TARGET]

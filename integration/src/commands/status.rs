@@ -15,7 +15,6 @@ use crate::output::{talk::Talk, talk::print};
 use crate::protocol::{Acceptance, LookArgs, resolve};
 use crate::settings::environment::Environment;
 
-/// `beadlock status [TARGET…]`
 #[derive(Debug, Args)]
 pub struct StatusArgs {
     /// The databases' directories, [beads:]DIR, lock:PATH, tower:NAME, memory:DIR, or file:PATH

@@ -31,7 +31,6 @@ Exit 0: written. Else the file is as it was, unless it is said to be written, an
 output is not what the file has to be, there is no room, or there is no file; 2: usage; 8: the lock was not \
 obtained; 9: it was lost.";
 
-/// `beadlock update file:PATH -- CMD [ARG…]`
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub struct UpdateArgs {

@@ -24,7 +24,6 @@ it removes a lock whose holder is proved dead.
 Exit 0: it was free. 1: its directory is gone, or was replaced. 4: held, or its gate was busy, to the end of the \
 wait. 5: it could not be checked for 2s.";
 
-/// `beadlock wait [TARGET]`
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub struct WaitArgs {

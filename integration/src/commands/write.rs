@@ -30,7 +30,6 @@ written. Other extended attributes are not kept. Other hard links keep the old c
 Exit 0: written. Else the file is as it was, unless it is said to be written, and 1: the content is not what it \
 has to be, or there is no room. 2: usage. 8: the lock was not obtained. 9: it was lost.";
 
-/// `beadlock write file:PATH`
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub struct WriteArgs {

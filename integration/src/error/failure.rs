@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::{fmt, io, process::ExitCode, time::Duration};
 
 use beadlock_checker::internal::dialect::{Record, StartedAt};
-use beadlock_checker::internal::{Gate, GateHolder};
+use beadlock_checker::internal::{Gate, GateHolder, system_words};
 use serde_json::Value;
 
 use super::Exit;
@@ -103,23 +103,25 @@ impl Error {
         Self::new(if refused { Code::NotPermitted } else { Code::Io }, message)
     }
 
+    /// `failed to DOING: what the system said`.
+    pub(crate) fn failed(doing: impl fmt::Display, error: &io::Error) -> Self {
+        Self::io(format!("failed to {doing}: {}", system_words(error)), error.kind())
+    }
+
     pub(crate) fn of_code(self, code: Code) -> Self {
         Self { code, exit: code.exit(), ..self }
     }
 
-    pub(crate) fn ending(mut self, exit: Exit) -> Self {
-        self.exit = exit;
-        self
+    pub(crate) fn ending(self, exit: Exit) -> Self {
+        Self { exit, ..self }
     }
 
-    pub(crate) fn detailed(mut self, detail: impl Into<String>) -> Self {
-        self.detail = Some(detail.into());
-        self
+    pub(crate) fn detailed(self, detail: impl Into<String>) -> Self {
+        Self { detail: Some(detail.into()), ..self }
     }
 
-    pub(crate) fn retry_after(mut self, pause: Duration) -> Self {
-        self.retry_after = Some(pause);
-        self
+    pub(crate) fn retry_after(self, pause: Duration) -> Self {
+        Self { retry_after: Some(pause), ..self }
     }
 
     /// Says when to try again for a lock of this age; `None`: its age is not known.
@@ -130,14 +132,12 @@ impl Error {
         self.retry_after(retry_after(age, u64::from_ne_bytes(random)))
     }
 
-    pub(crate) fn answering(mut self, lock: Option<Value>) -> Self {
-        self.lock = lock.map(Box::new);
-        self
+    pub(crate) fn answering(self, lock: Option<Value>) -> Self {
+        Self { lock: lock.map(Box::new), ..self }
     }
 
-    pub(crate) fn held_by(mut self, holder: Holder) -> Self {
-        self.holder = Some(Box::new(holder));
-        self
+    pub(crate) fn held_by(self, holder: Holder) -> Self {
+        Self { holder: Some(Box::new(holder)), ..self }
     }
 
     /// The system's error, where it is known.

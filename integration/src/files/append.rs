@@ -149,7 +149,7 @@ impl Short {
     /// Cuts off again what was added of the lines, and says why.
     fn undone(self, entry: &Entry, file: &File, before: u64, created: bool) -> Error {
         let path = escaped_path(entry.path());
-        let message = format!("failed to add to {path}: {}", system_words(&self.error));
+        let failed = Error::failed(format_args!("add to {path}"), &self.error);
         let is_ours_alone = entry.stat(file).is_ok_and(|now| size(&now) == before + self.added as u64);
         let stays = if !is_ours_alone {
             let added = self.added;
@@ -162,7 +162,7 @@ impl Short {
         } else {
             "it stays as it was".to_owned()
         };
-        Error::io(format!("{message}; {stays}"), self.error.kind())
+        Error { message: format!("{failed}; {stays}"), ..failed }
     }
 }
 

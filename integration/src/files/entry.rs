@@ -6,7 +6,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::{fs::File, io, os::fd::AsRawFd, os::unix::fs::OpenOptionsExt};
 
-use beadlock_checker::internal::{escape::escaped_path, system_words};
+use beadlock_checker::internal::escape::escaped_path;
 use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, AtFlags, OFlag, openat, renameat};
 use nix::sys::stat::{FileStat, Mode, SFlag, fstat, fstatat};
@@ -45,12 +45,10 @@ const CAREFULLY: OFlag = OFlag::O_CLOEXEC.union(OFlag::O_NOFOLLOW).union(OFlag::
 impl Entry {
     /// Of a path whose last component is no symbolic link.
     pub fn open(path: &Path) -> Result<Self, Error> {
-        let failed = |doing, path: &Path, error: io::Error| failed(doing, path, &error);
-        let name = path.file_name().ok_or_else(|| failed("write", path, Errno::EISDIR.into()))?;
+        let name = path.file_name().ok_or_else(|| failed("write", path, &Errno::EISDIR.into()))?;
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let flags = OFlag::O_DIRECTORY.bits();
-        let dir = File::options().read(true).custom_flags(flags).open(parent);
-        let dir = dir.map_err(|error| failed("open", parent, error))?;
+        let dir = File::options().read(true).custom_flags(OFlag::O_DIRECTORY.bits()).open(parent);
+        let dir = dir.map_err(|error| failed("open", parent, &error))?;
         Ok(Self { dir, path: path.to_owned(), name: name.to_owned() })
     }
 
@@ -241,8 +239,7 @@ impl Entry {
 
 /// `failed to DOING PATH: what the system said`.
 fn failed(doing: &str, path: &Path, error: &io::Error) -> Error {
-    let message = format!("failed to {doing} {}: {}", escaped_path(path), system_words(error));
-    Error::io(message, error.kind())
+    Error::failed(format_args!("{doing} {}", escaped_path(path)), error)
 }
 
 /// Attributes that keep every other file from taking this one's name: what the file is then, and what to do. The

@@ -5,7 +5,7 @@
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::{ffi::OsStr, fmt, path::Path};
 
-use beadlock_checker::internal::{escape::escaped, escape::escaped_path, system_words};
+use beadlock_checker::internal::{escape::escaped, escape::escaped_path};
 use serde::{Deserialize, de::IgnoredAny};
 use serde_json::{Deserializer, Value};
 
@@ -70,13 +70,11 @@ impl Spilled {
     /// For content of the file at `path`, which came from `source`.
     pub fn error(self, path: &Path, source: &str) -> Error {
         let path = escaped_path(path);
-        let failed = |doing: &str, error: io::Error, which: &str| {
-            let why = system_words(&error);
-            Error::io(format!("failed to {doing}: {why}; {which} stays as it was"), error.kind())
-        };
+        let stays =
+            |failed: Error, which: &str| Error { message: format!("{failed}; {which} stays as it was"), ..failed };
         match self {
-            Self::Read(error) => failed(&format!("read {source}"), error, &path.to_string()),
-            Self::Write(error) => failed(&format!("write the new content of {path}"), error, "it"),
+            Self::Read(error) => stays(Error::failed(format_args!("read {source}"), &error), &path),
+            Self::Write(error) => stays(Error::failed(format_args!("write the new content of {path}"), &error), "it"),
             Self::Invalid(why) => {
                 let message = format!("{source} is {why}; {path} stays as it was");
                 Error::io(message, io::ErrorKind::InvalidData).detailed("invalid_content")

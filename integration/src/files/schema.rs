@@ -2,7 +2,7 @@
 
 use std::{fmt, fs::File, io::Read, path::Path};
 
-use beadlock_checker::internal::{escape::escaped, escape::escaped_path, system_words};
+use beadlock_checker::internal::escape::{escaped, escaped_path};
 use jsonschema::Validator;
 use serde_json::Value;
 
@@ -23,10 +23,7 @@ impl Schema {
         let name = escaped_path(path);
         let mut bytes = Vec::new();
         let read = File::open(path).and_then(|file| file.take(LIMIT + 1).read_to_end(&mut bytes));
-        let read = read.map_err(|error| {
-            let why = system_words(&error);
-            Error::io(format!("failed to read the schema {name}: {why}"), error.kind())
-        })?;
+        let read = read.map_err(|error| Error::failed(format_args!("read the schema {name}"), &error))?;
         let no_schema =
             |why: &str| Error::usage(format!("{name} is no JSON Schema that could be used: {}", escaped(why)));
         if read as u64 > LIMIT {

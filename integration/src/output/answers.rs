@@ -4,7 +4,6 @@
 use std::ffi::{OsStr, OsString};
 use std::io;
 
-use beadlock_checker::internal::system_words;
 use serde_json::Value;
 
 use crate::error::{End, Error, Exit};
@@ -79,5 +78,5 @@ pub fn conclude(common: &Common, answer: Result<Value, (End, Error)>) -> End {
 
 /// The error for an answer that could not be printed.
 pub fn not_written(error: &io::Error) -> Error {
-    Error::io(format!("failed to write to stdout: {}", system_words(error)), error.kind())
+    Error::failed("write to stdout", error)
 }

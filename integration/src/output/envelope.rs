@@ -116,23 +116,15 @@ impl Envelope {
 
     /// A failure of beadlock's, with all that it says.
     pub fn of(request: &Request, error: &Error) -> Self {
-        let mut envelope = Self::failed(request, error.code.as_str(), error.message.as_str());
-        if let Some(detail) = &error.detail {
-            envelope = envelope.detail(detail);
-        }
-        if let Some(pause) = error.retry_after {
-            envelope = envelope.retry_after(pause);
-        }
-        match &error.lock {
-            Some(lock) => envelope.with_in_error("lock", Value::clone(lock)),
-            None => envelope,
-        }
+        let envelope = Self::failed(request, error.code.as_str(), error.message.as_str());
+        let envelope = error.detail.iter().fold(envelope, Self::detail);
+        let envelope = error.retry_after.into_iter().fold(envelope, Self::retry_after);
+        error.lock.iter().fold(envelope, |envelope, lock| envelope.with_in_error("lock", Value::clone(lock)))
     }
 
     /// What there is to answer beside an error.
-    pub fn data(mut self, data: impl Into<Value>) -> Self {
-        self.data = data.into();
-        self
+    pub fn data(self, data: impl Into<Value>) -> Self {
+        Self { data: data.into(), ..self }
     }
 
     /// `error.detail`: what happened, for programs and bug reports. Nothing on an answer without an error, and so with

@@ -13,7 +13,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::time::{Duration, Instant};
 
 use beadlock_checker::internal::{
-    duration, duration::shown, facts::Liveness, facts::random_id, process, sys::stdout_was_closed, system_words,
+    duration, duration::shown, facts::Liveness, facts::random_id, process, sys::stdout_was_closed,
 };
 use clap::Args;
 
@@ -29,7 +29,6 @@ use crate::run::{lease_keeper, lease_keeper::LeaseKeeper, request::KeptLease, re
 use crate::settings::{Claim, arguments::ClaimArgs, environment::Environment};
 use crate::{ignored::Reminder, words::quoted};
 
-/// `beadlock acquire [TARGET]`
 #[derive(Debug, Args)]
 pub struct AcquireArgs {
     /// The database's directory, [beads:]DIR, lock:PATH, tower:NAME, memory:DIR, or file:PATH [env: BEADLOCK_TARGET]
@@ -287,20 +286,16 @@ impl Acquiring<'_> {
     fn tell(&self, report: &Report, target: &Target, id: &str, pid: i32) -> Result<(), Error> {
         let mut lines = Vec::new();
         if self.common.json {
-            lines.extend(self.common.envelope(report.json(), None).into_bytes());
+            lines = self.common.envelope(report.json(), None).into_bytes();
         } else {
-            lines.extend(b"BEADLOCK_TARGET=");
-            lines.extend(assigned(target.exported()));
+            lines.extend([b"BEADLOCK_TARGET=", assigned(target.exported()).as_slice()].concat());
             if let Some((variable, path)) = target.protocol.exported_besides(target, self.environment) {
                 lines.extend(format!("\n{variable}=").into_bytes());
                 lines.extend(assigned(path.as_os_str()));
             }
             lines.extend(format!("\nBEADLOCK_ID={id}\nBEADLOCK_PID={pid}\n").as_bytes());
         }
-        print_all(&lines).map_err(|error| {
-            let message = format!("failed to write to stdout, so nothing is claimed: {}", system_words(&error));
-            Error::io(message, error.kind())
-        })
+        print_all(&lines).map_err(|error| Error::failed("write to stdout, so nothing is claimed", &error))
     }
 }
 

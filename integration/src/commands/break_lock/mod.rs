@@ -32,7 +32,6 @@ Exit 0: broken, or there was none. 1: another, stale lock is there, or it failed
 gate is busy. 5: another lock is there, and it cannot be understood. The lock of a file (file:PATH) cannot be taken \
 from its process: it is said which one that is.";
 
-/// `beadlock break [TARGET]`
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub struct BreakArgs {

@@ -10,7 +10,7 @@ use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::sync::mpsc::{Receiver, channel};
 use std::{ffi::OsString, fs::File, os::fd::AsFd, thread, time::Duration};
 
-use beadlock_checker::internal::{duration::shown, facts::random_id, sys::Waiting, system_words};
+use beadlock_checker::internal::{duration::shown, facts::random_id, sys::Waiting};
 use nix::sys::signal::Signal;
 
 use crate::claim::command::{Child, Command, has_terminal};
@@ -43,9 +43,8 @@ pub struct Filter {
 
 #[derive(Debug)]
 pub enum Input {
-    /// The content of the file.
     File(File),
-    /// This, for there is no file.
+    /// There is no file.
     Text(Vec<u8>),
 }
 
@@ -63,13 +62,10 @@ impl Filter {
         kill_after: Duration,
         limit: Duration,
     ) -> Result<Self, Error> {
-        let no_pipe = |error: io::Error| {
-            Error::io(format!("failed to make a pipe to the filter: {}", system_words(&error)), error.kind())
-        };
+        let no_pipe = |error: io::Error| Error::failed("make a pipe to the filter", &error);
         let (tree, own_group, token) = (Tree::as_subreaper()?, !has_terminal(), random_id());
         let wards = watchdog::variable(&token, environment.get(watchdog::VARIABLE));
-        let variables: Vec<(OsString, OsString)> =
-            environment.with(&[(watchdog::VARIABLE, wards), (nested::UPDATES, updates)]);
+        let variables = environment.with(&[(watchdog::VARIABLE, wards), (nested::UPDATES, updates)]);
         let (stdin, input) = io::pipe().map_err(no_pipe)?;
         let (output, stdout) = io::pipe().map_err(no_pipe)?;
         let command = command.ending_with_us();
@@ -85,8 +81,7 @@ impl Filter {
             Error::io(format!("failed to start who ends the filter when this is killed: {why}"), error.kind())
         })?;
         let tree = tree.without(watchdog.pid());
-        let on_loss = OnLoss::default();
-        let running = Running { pid, own_group, kill_after, on_loss, wait_group: false, tree };
+        let running = Running { pid, own_group, kill_after, on_loss: OnLoss::default(), wait_group: false, tree };
         Ok(Self { command, running, waiting, child, watchdog, input, output, limit })
     }
 
@@ -114,8 +109,7 @@ impl Filter {
                 let _ = tell.send(collect(output, stage, check));
                 drop(bell);
             })?;
-            let course = Course { running: &running, limit, ended, told };
-            course.run(waiting, Watch::over(lock), signals, talk)
+            Course { running: &running, limit, ended, told }.run(waiting, Watch::over(lock), signals, talk)
         });
         // Nothing is to be ended any more, and the filter is reaped last.
         drop(watchdog);
@@ -167,10 +161,8 @@ impl Course<'_> {
         let Self { running, limit, ended, told } = self;
         let mut starting = Some(waiting.go()?);
         let limit = Deadline::after(*limit);
-        let mut came = Came::default();
-        let mut poured: Option<Poured> = None;
-        let mut stop: Option<End> = None;
-        let mut has_happened = false;
+        let (mut came, mut has_happened) = (Came::default(), false);
+        let (mut poured, mut stop): (Option<Poured>, Option<End>) = (None, None);
         loop {
             let ending = tree::ending(running.pid);
             let mut has_received = false;
