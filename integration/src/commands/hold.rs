@@ -6,7 +6,7 @@ use beadlock_checker::internal::{duration, facts::random_id};
 use clap::Args;
 
 use crate::claim::{attendant::Stopped, command::Command, nested, report, report::Report, signals::Signals};
-use crate::error::{End, Error};
+use crate::error::End;
 use crate::output::{Common, answers::print_envelope, refuse_lock_file, talk::print};
 use crate::protocol::{self, HoldOnlyArgs, Intended, intended, refuse_report, session_claim, target_of_claim};
 use crate::run::{session::Finished, session::Session, steps::Steps};
@@ -49,7 +49,8 @@ pub fn run(typed: HoldArgs, environment: &Environment, common: &Common) -> End {
     let refused =
         refuse_report(report_file.as_deref(), typed.target.as_deref(), environment).inspect_err(|_| report_file = None);
     let stopped = refused
-        .and_then(|()| settings(&typed, environment))
+        .and_then(|()| Claim::resolve(&typed.claim, typed.protocol.options(), typed.holder.as_ref(), environment))
+        .and_then(|claim| Hold::resolve(claim, typed.on_loss, typed.kill_after, environment))
         .map_err(Stopped::from)
         .and_then(|settings| hold(typed, &settings, environment, common, &mut report));
     let (end, error) = match stopped {
@@ -69,11 +70,6 @@ pub fn run(typed: HoldArgs, environment: &Environment, common: &Common) -> End {
         print_envelope(common, report.json(), error.as_ref());
     }
     end
-}
-
-fn settings(typed: &HoldArgs, environment: &Environment) -> Result<Hold, Error> {
-    let claim = Claim::resolve(&typed.claim, typed.protocol.options(), typed.holder.as_ref(), environment)?;
-    Hold::resolve(claim, typed.on_loss, typed.kill_after, environment)
 }
 
 fn hold(

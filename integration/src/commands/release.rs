@@ -179,13 +179,11 @@ impl<'a> Releasing<'a> {
     }
 }
 
-/// Whose lock is there now. Only one's own lock has to be changed, and only one that a crash has left aside to be put
-/// back: for anything else no cycle is waited for. Gone is what is absent, not aside, and absent still.
+/// Whose lock is there now. Only one's own lock is changed, and only a lock that a crash has left aside is put back: for
+/// anything else no cycle is waited for. A lock is gone when it is absent, not aside, and still absent.
 fn find(target: &Target, id: &str, environment: &Environment, patience: Duration) -> Result<Adopted, Error> {
-    let is_aside = || {
-        let there = fs::symlink_metadata(target.place.aside());
-        !there.is_err_and(|error| error.kind() == ErrorKind::NotFound)
-    };
+    let is_aside =
+        || !fs::symlink_metadata(target.place.aside()).is_err_and(|error| error.kind() == ErrorKind::NotFound);
     let is_not_ours = || !matches!(Held::adopt(&target.place, id), Ok(Adopted::Held(_)) | Err(_));
     if is_not_ours() && !is_aside() {
         match Held::adopt(&target.place, id)? {

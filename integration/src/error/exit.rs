@@ -19,7 +19,6 @@ pub enum Exit {
     FileHeld,
     /// A file could not be locked.
     LockFailed,
-    /// The lock was lost.
     Lost,
     /// The filter did not end in time.
     TimedOut,

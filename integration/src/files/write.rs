@@ -149,10 +149,7 @@ impl<'e> Draft<'e> {
             bytes: self.bytes,
             created: original.is_none(),
             backup: kept.is_any().then(|| entry.path_of(Beside::Backup(1))),
-            // Neither the file's own name nor its newest backup.
-            other_links: original.as_ref().map_or(0, |original| {
-                u64::from(original.st_nlink).saturating_sub(if kept.was_there() { 2 } else { 1 })
-            }),
+            other_links: original.as_ref().map_or(0, |original| other_links(original.st_nlink, kept.was_there())),
         };
         let rotated = kept.rotate();
         entry.sync().map_err(|error| {
@@ -162,6 +159,11 @@ impl<'e> Draft<'e> {
         })?;
         rotated.map(|()| written)
     }
+}
+
+/// How many of the hard links are neither the file's own name nor its newest backup. Their type differs by platform.
+fn other_links(links: impl Into<u64>, has_backup: bool) -> u64 {
+    links.into().saturating_sub(if has_backup { 2 } else { 1 })
 }
 
 /// Writes `from` to the file of `entry`. Only under its lock.

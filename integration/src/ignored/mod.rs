@@ -23,7 +23,6 @@ pub use reminder::Reminder;
 /// What git makes of some files of one directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum GitAnswer {
-    /// They do not lie in a git work tree.
     NoWorkTree,
     /// It ignores all of them.
     Ignored,
@@ -40,13 +39,12 @@ impl GitAnswer {
         if !tree.is_ours() {
             return Self::Unknown("the repository belongs to another user".to_owned());
         }
-        match Patterns::around(dir, names, &tree) {
-            Ok(patterns) => match names.iter().find(|name| !patterns.ignore(&dir.join(name))) {
-                Some(name) => Self::NotIgnored((*name).to_owned()),
-                None => Self::Ignored,
-            },
-            Err(why) => Self::Unknown(why),
-        }
+        let patterns = match Patterns::around(dir, names, &tree) {
+            Ok(patterns) => patterns,
+            Err(why) => return Self::Unknown(why),
+        };
+        let named = names.iter().find(|name| !patterns.ignore(&dir.join(name)));
+        named.map_or(Self::Ignored, |name| Self::NotIgnored((*name).to_owned()))
     }
 }
 
@@ -111,7 +109,6 @@ fn pattern(name: &OsStr) -> OsString {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct WorkTree {
-    /// Its topmost directory.
     pub top: PathBuf,
     /// The git directory that all work trees of the repository share.
     pub common: PathBuf,

@@ -27,16 +27,15 @@ pub struct Terminal {
     pub no_color: bool,
 }
 
-/// How much is said, and how.
 #[derive(Debug)]
 pub struct Talk {
     quiet: bool,
     verbose: bool,
     color: Color,
     no_color: bool,
-    /// stderr is a terminal that can rewrite a line.
+    /// Whether stderr is a terminal that can rewrite a line.
     live: bool,
-    /// There is a line on it to be overwritten.
+    /// Whether there is a line on it to be overwritten.
     is_dirty: Cell<bool>,
     /// The warnings so far, for the envelope.
     warnings: RefCell<Vec<String>>,
@@ -48,12 +47,12 @@ impl Talk {
         Self { quiet, verbose, color, no_color, live, is_dirty: Cell::new(false), warnings: RefCell::default() }
     }
 
-    /// For a process that nobody watches: it only warns, and without colours.
+    /// For a helper process: only warnings, without colours.
     pub fn silent() -> Self {
         Self::new(true, false, Color::Never, Terminal { is_dumb: true, no_color: false })
     }
 
-    /// One line, unless `-q`.
+    /// Prints one line, unless `-q`.
     pub fn say(&self, line: &str) {
         if !self.quiet {
             self.line(&format!("beadlock: {line}"));
@@ -71,8 +70,8 @@ impl Talk {
         self.verbose
     }
 
-    /// A line that the next one overwrites, where stderr is a terminal; else said once, the first time. Formatted only
-    /// when it is said: that may take a look at every process.
+    /// A line that the next one overwrites, where stderr is a terminal; elsewhere only the first one is printed. It is
+    /// formatted only when it is printed, for that may look at every process.
     pub fn say_live(&self, line: &impl fmt::Display, is_first: bool) {
         if self.quiet {
             return;
@@ -88,7 +87,7 @@ impl Talk {
         }
     }
 
-    /// What a question is about, and the question: as they are, and with `-q` too.
+    /// Prints a question as it is, with `-q` too.
     pub fn ask(&self, text: &str) {
         self.end_live();
         self.write(text);
@@ -165,18 +164,18 @@ impl Talk {
     }
 }
 
-/// Unless a shell has put us into the background of this terminal, where its user types into a line of his own.
+/// False where a shell has put this process into the background of its terminal: the user types there.
 fn is_in_foreground() -> bool {
     tcgetpgrp(io::stderr()).is_ok_and(|group| group == getpgrp())
 }
 
-/// A line as far as one row of the terminal has room for it, and for the `^C` that it may echo.
+/// A line cut to one row of the terminal, with room for the `^C` that it may echo.
 fn cut(line: String) -> String {
     let columns = terminal_size_of(io::stderr()).map_or(usize::MAX, |(width, _)| usize::from(width.0));
     cut_to(columns.saturating_sub(3), line)
 }
 
-/// Cut in the middle: who it is stands at the beginning, for how long and what is left at the end.
+/// Cuts in the middle: the holder is at the beginning, the times are at the end.
 fn cut_to(room: usize, line: String) -> String {
     let length = line.chars().count();
     if length <= room {

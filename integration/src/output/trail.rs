@@ -35,15 +35,12 @@ enum Lines<'a> {
 
 /// The audit events of a protocol's document.
 pub trait DocumentEvents: fmt::Debug {
-    /// The lock was created with this record.
     fn acquired(&self, record: &Record);
     /// A stale lock was taken.
     fn stolen(&self, removed: &Removed);
     /// The lock was released, `held` after it was created; of a failure `step` is what failed.
     fn released(&self, held: Duration, result: Outcome, step: Option<&str>);
-    /// The lock could not be removed.
     fn release_failed(&self, error: &io::Error);
-    /// So many heartbeats have failed in a row.
     fn heartbeat_failed(&self, in_a_row: u32, error: &str);
 }
 
@@ -94,9 +91,7 @@ impl<'a> Trail<'a> {
     pub fn write(&self, event: Event, with: impl FnOnce(Entry) -> Entry) {
         let Lines::Own(audit) = &self.lines else { return };
         let entry = with(Entry::new(event, self.request.id(), &self.name, &self.path));
-        if let Err(failed) = audit.write(&entry)
-            && failed.is_news()
-        {
+        if let Some(failed) = audit.write(&entry).err().filter(|failed| failed.is_news()) {
             self.talk.warn(&failed.to_string());
         }
     }
@@ -130,8 +125,7 @@ impl<'a> Trail<'a> {
         match &self.lines {
             Lines::Document(events) => events.release_failed(&error.system()),
             _ => self.write(Event::LockReleased, |entry| {
-                let entry = entry.reason(reason).held_for(held).lock(record);
-                entry.result(Outcome::Failure).error(error)
+                entry.reason(reason).held_for(held).lock(record).result(Outcome::Failure).error(error)
             }),
         }
     }
@@ -167,11 +161,7 @@ impl<'a> Trail<'a> {
             _ => return,
         };
         self.write(Event::LockBlocked, |entry| {
-            let entry = entry.reason(reason).error(error);
-            match &look.record {
-                Some(record) => entry.lock(record),
-                None => entry,
-            }
+            look.record.iter().fold(entry.reason(reason).error(error), |entry, record| entry.lock(record))
         });
     }
 }

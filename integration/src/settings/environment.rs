@@ -11,7 +11,6 @@ use crate::{error::Error, output::talk::Terminal, settings::remote::Remote};
 /// The variable that names the directory of named locks.
 pub const LOCK_DIR: &str = "BEADLOCK_LOCK_DIR";
 
-/// The variables that mean something to us.
 #[derive(Debug, Clone, Default)]
 pub struct Environment {
     variables: Vec<(OsString, OsString)>,
@@ -74,7 +73,6 @@ impl Environment {
         parse(text).map(Some).map_err(|why| Error::usage(format!("${name}: {why}")))
     }
 
-    /// What says which database is meant.
     pub fn of_database(&self) -> database::Environment {
         database::Environment {
             target: self.get("BEADLOCK_TARGET").map(unquoted),

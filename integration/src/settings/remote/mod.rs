@@ -54,8 +54,8 @@ pub enum Patience {
 }
 
 impl Patience {
-    /// Where a claim of the target waits for `default` unless told otherwise. A drain counts where it alone is given,
-    /// and is the shorter one.
+    /// A claim of the target waits for `default` unless told otherwise. A drain counts where it alone is given and is
+    /// shorter.
     fn limit(self, default: Wait) -> Duration {
         let limit = match self {
             Self::Look => return LOOK,
@@ -113,8 +113,7 @@ struct Guard {
 }
 
 impl Remote {
-    /// For a command in the directory `cwd`, whose `patience` bounds how long an answer is waited for. `besides` is
-    /// what it reads or writes beside its targets.
+    /// For a command in the directory `cwd`. `besides` is what it reads or writes beside its targets.
     pub fn of(patience: Patience, besides: Vec<PathBuf>, cwd: PathBuf) -> Self {
         let (mounts, silent) = (OnceLock::new(), Mutex::default());
         Self(Some(Arc::new(Guard { patience, besides, cwd, mounts, silent })))
