@@ -179,8 +179,8 @@ impl<'a> Releasing<'a> {
     }
 }
 
-/// Whose lock is there now. Only one's own lock is changed, and only a lock that a crash has left aside is put back: for
-/// anything else no cycle is waited for. A lock is gone when it is absent, not aside, and still absent.
+/// Whose lock is there now. Only one's own lock is changed, and only a lock that a crash has left aside is put back:
+/// for anything else no cycle is waited for. A lock is gone when it is absent, not aside, and still absent.
 fn find(target: &Target, id: &str, environment: &Environment, patience: Duration) -> Result<Adopted, Error> {
     let is_aside =
         || !fs::symlink_metadata(target.place.aside()).is_err_and(|error| error.kind() == ErrorKind::NotFound);

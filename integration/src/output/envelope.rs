@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use std::{fmt, io};
 
 use beadlock_checker::internal::facts::random_id;
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::{error::Error, output::talk, words::millis};
@@ -79,13 +79,15 @@ impl Request {
 /// assert_eq!(value["schema"], 2);
 /// # Ok::<(), serde_json::Error>(())
 /// ```
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize)]
 #[must_use = "an envelope that nobody prints tells nobody"]
 pub struct Envelope {
+    ok: bool,
     data: Value,
     error: Option<Map<String, Value>>,
     warnings: Vec<String>,
     meta: Map<String, Value>,
+    #[serde(flatten)]
     more: Map<String, Value>,
 }
 
@@ -98,7 +100,7 @@ impl Envelope {
     /// What was asked for: `ok` is true. `meta.duration_ms` is measured now.
     pub fn ok(request: &Request, data: impl Into<Value>) -> Self {
         let (error, warnings, more) = (None, Vec::new(), Map::new());
-        Self { data: data.into(), error, warnings, meta: request.meta(), more }
+        Self { ok: true, data: data.into(), error, warnings, meta: request.meta(), more }
     }
 
     /// A failure of the tool's own: `ok` is false and `data` null. Not retryable, without a `detail`, until told
@@ -111,7 +113,7 @@ impl Envelope {
             ("retry_after_ms", Value::Null),
             ("detail", Value::Null),
         ]);
-        Self { error: Some(error), ..Self::ok(request, Value::Null) }
+        Self { ok: false, error: Some(error), ..Self::ok(request, Value::Null) }
     }
 
     /// A failure of beadlock's, with all that it says.
@@ -202,24 +204,6 @@ impl Envelope {
 
 fn fields<const N: usize>(fields: [(&str, Value); N]) -> Map<String, Value> {
     fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
-}
-
-impl Serialize for Envelope {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        /// In the order of the contract.
-        #[derive(Serialize)]
-        struct Ordered<'a> {
-            ok: bool,
-            data: &'a Value,
-            error: &'a Option<Map<String, Value>>,
-            warnings: &'a [String],
-            meta: &'a Map<String, Value>,
-            #[serde(flatten)]
-            more: &'a Map<String, Value>,
-        }
-        let Self { data, error, warnings, meta, more } = self;
-        Ordered { ok: error.is_none(), data, error, warnings, meta, more }.serialize(serializer)
-    }
 }
 
 impl fmt::Display for Envelope {
