@@ -5,8 +5,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::log::{self, LogArgs};
-use crate::output::talk::Talk;
-use crate::settings::environment::Environment;
+use crate::{output::talk::Talk, settings::environment::Environment};
 
 /// The file at `path` as `beadlock log` sums it up: for people without colours, in JSON, and what was wrong with it.
 pub fn log(path: &Path) -> (String, Vec<Value>, Vec<String>) {

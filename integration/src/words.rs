@@ -1,27 +1,22 @@
 //! Words for people: who holds a lock and for how long, and what can be pasted into a shell.
 
-use std::io;
-use std::path::Path;
-use std::time::Duration;
+use std::{io, path::Path, time::Duration};
 
-use beadlock_checker::internal::dialect::Record;
-use beadlock_checker::internal::escape::escaped;
-use beadlock_checker::internal::facts::Liveness;
 pub use beadlock_checker::internal::shell::{Part, quoted, to_type};
 use beadlock_checker::internal::{FileKind, Gate, GateHolder, Look, facts, system_words};
+use beadlock_checker::internal::{dialect::Record, escape::escaped, facts::Liveness};
 use nix::errno::Errno;
 
-/// How long ago the lock was acquired, by the wall clock; a time in the future is no age at all.
+/// How long ago the lock was acquired, by the wall clock; zero for a time in the future.
 pub fn age(record: &Record) -> Duration {
     known_age(record).unwrap_or_default()
 }
 
-/// [`age`], where it is one: `None` for a time in the future, and where there is none.
+/// [`age`]; `None` for a time in the future, and where the record has no time.
 pub fn known_age(record: &Record) -> Option<Duration> {
     Duration::try_from(record.started_at()?.age(facts::now())).ok()
 }
 
-/// In whole milliseconds, as JSON has it.
 pub fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
@@ -31,7 +26,8 @@ pub fn is_local_and_alive(look: &Look) -> bool {
     look.facts.as_ref().is_some_and(|facts| matches!(facts.liveness, Liveness::Alive | Liveness::NotPermitted))
 }
 
-/// Who has the gate of `dir`: `PID 33 (beadlock-agent --db .beads)`; other users' processes may not be seen.
+/// The processes that have the gate of `dir`: `PID 33 (beadlock-agent --db .beads)`. Those of other users may be
+/// hidden.
 pub fn gate_holders(dir: &Path) -> String {
     match Gate::holders(dir).as_slice() {
         [] => "a process that /proc does not show us".to_owned(),
@@ -45,7 +41,6 @@ pub fn names(processes: &[GateHolder]) -> String {
     processes.iter().map(name).collect::<Vec<_>>().join(", ")
 }
 
-/// `PID 33 (sleep 60)`.
 pub fn process_name(pid: i32, command: &str) -> String {
     if command.is_empty() { format!("PID {pid}") } else { format!("PID {pid} ({})", escaped(command)) }
 }
@@ -66,7 +61,6 @@ pub fn counted(count: impl TryInto<u64>, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
 }
 
-/// `a symbolic link`.
 pub fn kind_words(kind: FileKind) -> &'static str {
     match kind {
         FileKind::File => "a file",

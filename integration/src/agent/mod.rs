@@ -10,17 +10,14 @@ use serde_json::Value;
 use crate::error::{Code, End, Error, Exit};
 use crate::output::Common;
 use crate::output::answers::{conclude, ended, print_answer};
-use crate::output::envelope::Request;
 
 use self::report::AgentStatus;
 
 /// Asks the agent that listens at this address, and prints what it says: a table, or the envelope with its own JSON.
-pub fn run(address: &Address, common: &Common, request: &Request) -> End {
+pub fn run(address: &Address, common: &Common) -> End {
     match look(address) {
-        Ok((status, said)) => {
-            ended(print_answer(common, request, said, None, || status.text(&common.talk)), Exit::Done.code())
-        }
-        Err(error) => conclude(common, request, Err((End::Code(Exit::Failed.code()), error))),
+        Ok((status, said)) => ended(print_answer(common, said, None, || status.text(&common.talk)), Exit::Done.code()),
+        Err(error) => conclude(common, Err((End::Code(Exit::Failed.code()), error))),
     }
 }
 

@@ -8,7 +8,9 @@ use nix::fcntl::OFlag;
 use serde_json::{Value, json};
 
 use super::tree::Ending;
-use crate::{error::Error, output::Common, output::envelope::Request, words::millis};
+use crate::error::Error;
+use crate::output::Common;
+use crate::words::millis;
 
 /// What is known so far; null is what never came to pass.
 #[derive(Debug, Default)]
@@ -59,7 +61,7 @@ impl Report {
 }
 
 /// Says the error, and writes the file that `--report` names.
-pub fn conclude(common: &Common, request: &Request, file: Option<&Path>, report: &Report, error: Option<&Error>) {
+pub fn conclude(common: &Common, file: Option<&Path>, report: &Report, error: Option<&Error>) {
     common.talk.end_live();
     if let Some(error) = error {
         common.talk.error(&error.to_string());
@@ -68,7 +70,7 @@ pub fn conclude(common: &Common, request: &Request, file: Option<&Path>, report:
     let lock = report.target.as_ref().map(|(_, path)| path.as_path());
     let locks = lock.as_slice();
     if let Some(path) = file.filter(|path| Taken::of(path, locks).is_none()) {
-        let envelope = request.envelope(report.json(), error, &common.talk.warnings());
+        let envelope = common.envelope(report.json(), error);
         if let Err(why) = write(path, &envelope) {
             let (path, why) = (escaped_path(path), system_words(&why));
             common.talk.warn(&format!("failed to write the report {path}: {why}"));
@@ -80,7 +82,7 @@ pub fn conclude(common: &Common, request: &Request, file: Option<&Path>, report:
 pub fn write(path: &Path, envelope: &str) -> std::io::Result<()> {
     let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
     let mut file = OpenOptions::new().write(true).create(true).truncate(true).custom_flags(flags.bits()).open(path)?;
-    file.write_all(format!("{envelope}\n").as_bytes())
+    file.write_all(envelope.as_bytes())
 }
 
 #[cfg(test)]
@@ -91,8 +93,8 @@ mod tests {
     fn a_report_goes_through_no_symlink() {
         let dir = tempfile::tempdir().unwrap();
         let (file, link) = (dir.path().join("file"), dir.path().join("link"));
-        write(&file, "old and longer").unwrap();
-        write(&file, "new").unwrap();
+        write(&file, "old and longer\n").unwrap();
+        write(&file, "new\n").unwrap();
         assert_eq!(std::fs::read_to_string(&file).unwrap(), "new\n");
         std::os::unix::fs::symlink(&file, &link).unwrap();
         write(&link, "other").unwrap_err();

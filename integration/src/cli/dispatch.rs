@@ -4,22 +4,15 @@ use std::ffi::OsString;
 use std::io::{self, Write};
 
 use beadlock_checker::internal::sys;
-use clap::error::ErrorKind;
-use clap::{CommandFactory, Parser};
+use clap::{CommandFactory, Parser, error::ErrorKind};
 
 use super::{Cli, Command, hint, patience};
-use crate::commands::{acquire, break_lock, check, cycle, hold, release, status, wait};
+use crate::commands::{acquire, append, break_lock, check, cycle, hold, release, status, update, wait, write};
 use crate::error::{End, Error, Exit, Replaced};
-use crate::output::Common;
-use crate::output::answers::{conclude, not_printed};
-use crate::output::envelope::Request;
-use crate::output::talk::print;
-use crate::protocol::LookArgs;
-use crate::run::request::HelperRequest;
-use crate::run::{lease_keeper, watchdog};
-use crate::settings::environment::{Environment, boolean};
-use crate::settings::{self, common_unresolved, remote};
-use crate::{agent, commands, doctor, list, log};
+use crate::output::{Common, answers::conclude, answers::not_written, envelope::Request, talk::print};
+use crate::run::{lease_keeper, request::HelperRequest, watchdog};
+use crate::settings::{self, common_unresolved, environment::Environment, environment::boolean, remote};
+use crate::{agent, doctor, list, log, protocol::LookArgs};
 
 /// Reads the command line and the environment, does what they say, and answers how the program is to end.
 pub fn run() -> End {
@@ -32,59 +25,50 @@ pub fn run() -> End {
     }
     let cli = match Cli::try_parse_from(&words) {
         Ok(cli) => cli,
-        Err(error) => {
-            return not_understood(&error, words.get(1..).unwrap_or_default(), &environment, &request);
-        }
+        Err(error) => return not_understood(&error, words.get(1..).unwrap_or_default(), &environment, request),
     };
     let environment = environment.with_lock_dir(cli.common.lock_dir.as_deref());
     let own = cli.command.as_ref().and_then(Command::own_exit_code);
-    let common = match settings::common(&cli.common, &environment) {
+    let common = match settings::common(&cli.common, &environment, request.clone()) {
         Ok(common) => common,
         Err(error) => {
             let json = cli.common.json.unwrap_or_else(|| wants_json(&environment));
-            return misused(error, own, &common_unresolved(json, &environment), &request);
+            return misused(error, own, &common_unresolved(json, &environment, request));
         }
     };
+    if let Some(name) = cli.command.as_ref().and_then(Command::lacks_its_command) {
+        let hint = hint::missing_dashes(words.get(1..).unwrap_or_default());
+        let message = hint.unwrap_or_else(|| format!("no command; type: beadlock {name} -- CMD [ARG…]"));
+        return misused(Error::usage(message), own, &common);
+    }
     let remote = patience::guard(cli.command.as_ref(), &environment);
-    let environment = environment.with_remote(remote);
-    match cli.command {
-        Some(Command::Hold(typed)) if typed.command.is_empty() => {
-            misused(no_command("hold", &words), own, &common, &request)
-        }
-        Some(Command::Hold(typed)) => hold::run(typed, &environment, &common, &request),
-        Some(Command::Acquire(typed)) => acquire::run(&typed, &environment, &common, &request),
-        Some(Command::Release(typed)) => release::run(&typed, &environment, &common, &request),
-        Some(Command::Cycle(typed)) if typed.command.is_empty() => {
-            misused(no_command("cycle", &words), own, &common, &request)
-        }
-        Some(Command::Cycle(typed)) => cycle::run(typed, &environment, &common, &request),
-        Some(Command::Check(typed)) => {
-            check::run(&typed, &environment, &common.talk, &request).print(&common, &request)
-        }
+    dispatch(cli.command, &environment.with_remote(remote), common)
+}
+
+fn dispatch(command: Option<Command>, environment: &Environment, common: Common) -> End {
+    let talk = &common.talk;
+    match command {
+        Some(Command::Hold(typed)) => hold::run(typed, environment, &common),
+        Some(Command::Acquire(typed)) => acquire::run(&typed, environment, &common),
+        Some(Command::Release(typed)) => release::run(&typed, environment, &common),
+        Some(Command::Cycle(typed)) => cycle::run(typed, environment, &common),
+        Some(Command::Check(typed)) => check::run(&typed, environment, &common).print(&common),
         Some(Command::Status(typed)) if typed.raw => {
-            let answers = status::run_raw(&typed.targets, &typed.protocol, &environment, &common.talk);
-            answers.print(&Common { json: false, ..common }, &request)
+            let answers = status::run_raw(&typed.targets, &typed.protocol, environment, talk);
+            answers.print(&Common { json: false, ..common })
         }
-        Some(Command::Status(status::StatusArgs { agent: Some(address), .. })) => {
-            agent::run(&address, &common, &request)
-        }
-        Some(Command::Status(typed)) => {
-            status::run(&typed.targets, &typed.protocol, &environment, &common.talk).print(&common, &request)
-        }
-        Some(Command::List(typed)) => list::run(&typed, &environment, &common).print(&common, &request),
-        Some(Command::Log(typed)) => log::run(&typed, &environment, &common.talk).print(&common, &request),
-        Some(Command::Wait(typed)) => wait::run(&typed, &environment, &common, &request),
-        Some(Command::Write(typed)) => commands::write::run(&typed, &environment, &common, &request),
-        Some(Command::Update(typed)) if typed.command.is_empty() => {
-            misused(no_command("update file:PATH", &words), own, &common, &request)
-        }
-        Some(Command::Update(typed)) => commands::update::run(typed, &environment, &common, &request),
-        Some(Command::Append(typed)) => commands::append::run(&typed, &environment, &common, &request),
-        Some(Command::Break(typed)) => break_lock::run(&typed, &environment, &common, &request),
-        Some(Command::Doctor(typed)) => doctor::run(&typed, &environment, &common, &request),
+        Some(Command::Status(status::StatusArgs { agent: Some(address), .. })) => agent::run(&address, &common),
+        Some(Command::Status(typed)) => status::run(&typed.targets, &typed.protocol, environment, talk).print(&common),
+        Some(Command::List(typed)) => list::run(&typed, environment, &common).print(&common),
+        Some(Command::Log(typed)) => log::run(&typed, environment, talk).print(&common),
+        Some(Command::Wait(typed)) => wait::run(&typed, environment, &common),
+        Some(Command::Write(typed)) => write::run(&typed, environment, &common),
+        Some(Command::Update(typed)) => update::run(typed, environment, &common),
+        Some(Command::Append(typed)) => append::run(&typed, environment, &common),
+        Some(Command::Break(typed)) => break_lock::run(&typed, environment, &common),
+        Some(Command::Doctor(typed)) => doctor::run(&typed, environment, &common),
         None => {
-            let protocol = LookArgs::default();
-            let end = status::run(&[], &protocol, &environment, &common.talk).print(&common, &request);
+            let end = status::run(&[], &LookArgs::default(), environment, talk).print(&common);
             if end == End::Code(Exit::Done.code()) {
                 common.talk.say("claim it: beadlock hold -- CMD; everything else: beadlock --help");
             }
@@ -109,11 +93,11 @@ fn helper(request: Option<HelperRequest>) -> End {
 }
 
 /// Help and version are answers; the rest is a usage error, with a hint where the `--` was forgotten.
-fn not_understood(error: &clap::Error, words: &[OsString], environment: &Environment, request: &Request) -> End {
+fn not_understood(error: &clap::Error, words: &[OsString], environment: &Environment, request: Request) -> End {
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
-        return match print(&error.render().to_string()) {
+        return match print(error.render().to_string()) {
             Ok(()) => End::Code(Exit::Done.code()),
-            Err(why) => not_printed(&common_unresolved(false, environment), &why),
+            Err(why) => misused(not_written(&why), None, &common_unresolved(false, environment, request)),
         };
     }
     let hint = hint::missing_dashes(words);
@@ -122,7 +106,7 @@ fn not_understood(error: &clap::Error, words: &[OsString], environment: &Environ
         "--json" => Some(true),
         word => boolean(word.strip_prefix("--json=")?).ok(),
     });
-    let common = common_unresolved(json.unwrap_or_else(|| wants_json(environment)), environment);
+    let common = common_unresolved(json.unwrap_or_else(|| wants_json(environment)), environment, request);
     let message = hint.unwrap_or_else(|| {
         let rendered = error.render().to_string();
         rendered.trim_start_matches("error: ").trim_end().to_owned()
@@ -136,7 +120,7 @@ fn not_understood(error: &clap::Error, words: &[OsString], environment: &Environ
         let next = || (*word == "--own-exit-code").then(|| typed.get(at + 1).copied()).flatten();
         word.strip_prefix("--own-exit-code=").or_else(next)?.parse().ok()
     });
-    misused(Error::usage(message), own, &common, request)
+    misused(Error::usage(message), own, &common)
 }
 
 /// By the environment; a value that is wrong is said elsewhere.
@@ -144,14 +128,8 @@ fn wants_json(environment: &Environment) -> bool {
     environment.parsed("BEADLOCK_JSON", boolean).ok().flatten().unwrap_or(false)
 }
 
-/// The command that `hold` or `cycle` is for is missing, or only the `--` before it.
-fn no_command(name: &str, words: &[OsString]) -> Error {
-    let hint = hint::missing_dashes(words.get(1..).unwrap_or_default());
-    Error::usage(hint.unwrap_or_else(|| format!("no command; type: beadlock {name} -- CMD [ARG…]")))
-}
-
 /// Ends what was not understood: with `own`, where `--own-exit-code` is given.
-fn misused(error: Error, own: Option<u8>, common: &Common, request: &Request) -> End {
+fn misused(error: Error, own: Option<u8>, common: &Common) -> End {
     let end = End::Code(Replaced { conflict: None, own }.code(error.exit));
-    conclude(common, request, Err((end, error)))
+    conclude(common, Err((end, error)))
 }

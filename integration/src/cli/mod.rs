@@ -2,11 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::commands;
-use crate::doctor;
-use crate::list;
-use crate::log;
-use crate::settings::arguments::CommonArgs;
+use crate::{commands, doctor, list, log, settings::arguments::CommonArgs};
 
 pub mod dispatch;
 mod hint;
@@ -66,6 +62,16 @@ impl Command {
             Self::Acquire(typed) => typed.claim.own_exit_code,
             Self::Cycle(typed) => typed.own_exit_code,
             Self::Update(typed) => typed.own_exit_code,
+            _ => None,
+        }
+    }
+
+    /// What was typed before the `--`, where the command to run is missing.
+    fn lacks_its_command(&self) -> Option<&'static str> {
+        match self {
+            Self::Hold(typed) if typed.command.is_empty() => Some("hold"),
+            Self::Cycle(typed) if typed.command.is_empty() => Some("cycle"),
+            Self::Update(typed) if typed.command.is_empty() => Some("update file:PATH"),
             _ => None,
         }
     }

@@ -7,20 +7,13 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::write::STDIN;
-use crate::claim::attendant::Stopped;
-use crate::claim::signals::Signals;
+use crate::claim::{attendant::Stopped, signals::Signals};
 use crate::error::{End, Error, Replaced};
-use crate::files::append::{Lines, append as append_lines};
-use crate::files::entry::Entry;
-use crate::files::json::Format;
-use crate::output::Common;
-use crate::output::answers::conclude;
-use crate::output::envelope::Request;
-use crate::output::talk::Talk;
+use crate::files::{append::Lines, append::append as append_lines, entry::Entry, json::Format};
+use crate::output::{Common, answers::conclude};
 use crate::protocol::file::command::{Checked, OnFile};
 use crate::settings::environment::Environment;
 
-/// What the help says after the options.
 const HELP: &str = "\
 The lines are read to their end and checked before the lock is waited for; the default format is jsonl, whatever \
 the file is called. They are added in one write and synced; where there is no room for all of them, none of them \
@@ -30,7 +23,6 @@ is. No backup is made.
 Exit 0: added. Else the file is as it was, unless it is said to be added, and 1: a line is not what it has to be, \
 or there is no room. 2: usage. 8: the lock was not obtained. 9: it was lost.";
 
-/// `beadlock append file:PATH`
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub struct AppendArgs {
@@ -40,14 +32,14 @@ pub struct AppendArgs {
     pub checked: Checked,
 }
 
-/// Appends, and says how the program is to end.
-pub fn run(args: &AppendArgs, environment: &Environment, common: &Common, request: &Request) -> End {
-    let added = append(args, environment, &common.talk, request)
+pub fn run(args: &AppendArgs, environment: &Environment, common: &Common) -> End {
+    let added = append(args, environment, common)
         .map_err(|stopped| stopped.end(" before anything was added", Replaced::default()));
-    conclude(common, request, added)
+    conclude(common, added)
 }
 
-fn append(args: &AppendArgs, environment: &Environment, talk: &Talk, request: &Request) -> Result<Value, Stopped> {
+fn append(args: &AppendArgs, environment: &Environment, common: &Common) -> Result<Value, Stopped> {
+    let talk = &common.talk;
     let file = args.on.find("append", environment)?;
     let path = file.target.file();
     if args.checked.format == Some(Format::Json) {
@@ -56,7 +48,7 @@ fn append(args: &AppendArgs, environment: &Environment, talk: &Talk, request: &R
     }
     let rules = args.checked.rules(Format::JsonLines)?;
     let lines = Lines::read(io::stdin().lock(), STDIN, path, &rules.check(path))?;
-    let trail = args.on.trail(&file, request, talk)?;
+    let trail = args.on.trail(&file, &common.request, talk)?;
     let mut signals = Signals::block()?;
     let (added, mut answer) =
         file.under_lock(&mut signals, &trail, None, |lock, _| Ok(append_lines(&Entry::open(path)?, lock, &lines)?))?;

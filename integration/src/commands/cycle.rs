@@ -6,47 +6,30 @@
 //! The command inherits the gate as well, so that a kill of both leaves it shut for as long as the command works. At a
 //! regular end the gate is let go for every copy: what the command leaves behind keeps nothing.
 
-use std::ffi::OsString;
-use std::fmt;
-use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
+use std::{ffi::OsString, fmt, io};
 
-use beadlock_checker::internal::audit::Event;
-use beadlock_checker::internal::database::{Directories, Suggest};
-use beadlock_checker::internal::escape::escaped_path;
-use beadlock_checker::internal::{Gate, GateWatch, look};
-use beadlock_checker::{Cycle, Decision, Entered, GateLoss, Options, Reason, Verdict};
+use beadlock_checker::internal::{
+    Gate, GateWatch, audit::Event, database::Directories, database::Suggest, escape::escaped_path, look,
+};
+use beadlock_checker::{Cycle, Decision, Entered, Options, Reason, Verdict};
 use clap::Args;
 use serde_json::Value;
 
-use crate::claim::attendant::{Attending, Stopped};
-use crate::claim::command::Command;
-use crate::claim::keeping::Guard;
-use crate::claim::leaving::Why;
-use crate::claim::loss::Loss;
-use crate::claim::nested;
-use crate::claim::report::Report;
 use crate::claim::session_claim::{CommandProcess, End as ClaimEnd, SessionClaim};
-use crate::claim::signals::Signals;
-use crate::claim::target::Target;
-use crate::claim::tree::KnownCommand;
+use crate::claim::{
+    attendant::Attending, attendant::Stopped, command::Command, keeping::Guard, leaving::Why, loss::Loss, nested,
+    report::Report, signals::Signals, target::Target, tree::KnownCommand,
+};
 use crate::error::{Code, End, Error, Exit, Replaced};
 use crate::explain::checked::Checked;
-use crate::output::Common;
-use crate::output::answers::print_envelope;
-use crate::output::envelope::Request;
-use crate::output::talk::Talk;
-use crate::output::trail::Trail;
+use crate::output::{Common, answers::print_envelope, trail::Trail};
 use crate::protocol::{Acceptance, resolve};
-use crate::run::request::AtEnd;
-use crate::run::session::{Finished, Session};
-use crate::run::watchdog::Watchdog;
-use crate::settings::environment::Environment;
-use crate::settings::{self, OnLoss};
+use crate::run::{request::AtEnd, session::Finished, session::Session, watchdog::Watchdog};
+use crate::settings::{self, OnLoss, environment::Environment};
 use crate::words::{self, to_type};
 
-/// `beadlock cycle [TARGET] -- CMD [ARG…]`
 #[derive(Debug, Args)]
 pub struct CycleArgs {
     /// The database's directory, [beads:]DIR [env: BEADLOCK_TARGET] [default: the nearest .beads up the tree]
@@ -54,9 +37,8 @@ pub struct CycleArgs {
     /// Remove a lock also when its holder is proved dead by more than its PID
     #[arg(long)]
     pub reap_proven_dead: bool,
-    /// Run it in DIR also when that does not look like a database: it is not called .beads, is not $BEADS_DIR, and
-    /// has no *.db,
-    /// *.sqlite*, *.jsonl or redirect in it
+    /// Run it in DIR also when that does not look like a database: it is not called .beads, is not $BEADS_DIR, and has
+    /// no *.db, *.sqlite*, *.jsonl or redirect in it
     #[arg(long)]
     pub any_directory: bool,
     /// Exit with N instead of any code that is not the command's
@@ -67,82 +49,58 @@ pub struct CycleArgs {
     pub command: Vec<OsString>,
 }
 
-/// Runs the command as a cycle, and says how the program is to end.
-pub fn run(typed: CycleArgs, environment: &Environment, common: &Common, request: &Request) -> End {
+pub fn run(typed: CycleArgs, environment: &Environment, common: &Common) -> End {
     let replaced = Replaced { conflict: None, own: typed.own_exit_code };
-    let (end, error, data) = match cycle(typed, environment, &common.talk, request) {
-        Ok(Finished { end, lost: None }) => return end,
+    let (end, error, data) = match cycle(typed, environment, common) {
+        Ok(CycleOutcome::Ran(Finished { end, lost: None })) => return end,
         // The command has run: stdout was its own, and gets no envelope.
-        Ok(Finished { lost: Some(error), .. }) => {
+        Ok(CycleOutcome::Ran(Finished { lost: Some(error), .. })) => {
             common.talk.error(&error.to_string());
             return End::Code(replaced.code(error.exit));
         }
-        Err(NotRun::Skipped(skipped)) => {
-            let error = skipped.error();
+        Ok(CycleOutcome::Skipped(target, decision)) => {
+            let error = skipped(&decision);
             common.talk.say(&error.to_string());
-            let data = if common.json { skipped.json() } else { Value::Null };
-            (End::Code(replaced.code(error.exit)), error, data)
+            let options = Options::default();
+            // As `check` has it.
+            let row =
+                || Checked { before: look(&target.place, &options), target: *target, decision, options }.json(false);
+            (End::Code(replaced.code(error.exit)), error, if common.json { row() } else { Value::Null })
         }
-        Err(NotRun::Stopped(stopped)) => {
+        Err(stopped) => {
             let (end, error) = stopped.end(" before the command was started", replaced);
             common.talk.error(&error.to_string());
             (end, error, Value::Null)
         }
     };
-    print_envelope(common, request, data, Some(&error));
+    print_envelope(common, data, Some(&error));
     end
 }
 
-/// Why the command has not run.
-enum NotRun {
+enum CycleOutcome {
+    /// The command has run.
+    Ran(Finished),
     /// The database is to be left alone this time.
-    Skipped(Box<Skipped>),
-    /// It failed, or a signal came.
-    Stopped(Stopped),
+    Skipped(Box<Target>, Decision),
 }
 
-impl From<Stopped> for NotRun {
-    fn from(stopped: Stopped) -> Self {
-        Self::Stopped(stopped)
+/// The log line, under the code that says what kind of skip it is.
+fn skipped(decision: &Decision) -> Error {
+    let code = match (decision.reason(), decision.verdict()) {
+        (Reason::GateBusy, _) => Code::DrainTimeout,
+        (_, Verdict::Held(_)) => Code::LockHeld,
+        (Reason::RemovalFailed, _) => Code::LockStale,
+        _ => Code::LockUnreadable,
+    };
+    let error = Error::new(code, decision.to_string());
+    match code {
+        Code::LockHeld => error.retry_on_a_lock_of(decision.record().and_then(words::known_age)),
+        _ => error.retry_after(Duration::from_secs(5)),
     }
 }
 
-impl From<Error> for NotRun {
-    fn from(error: Error) -> Self {
-        Self::Stopped(error.into())
-    }
-}
-
-struct Skipped {
-    target: Target,
-    decision: Decision,
-}
-
-impl Skipped {
-    /// The log line, under the code that says what kind of skip it is.
-    fn error(&self) -> Error {
-        let code = match (self.decision.reason(), self.decision.verdict()) {
-            (Reason::GateBusy, _) => Code::DrainTimeout,
-            (_, Verdict::Held(_)) => Code::LockHeld,
-            (Reason::RemovalFailed, _) => Code::LockStale,
-            _ => Code::LockUnreadable,
-        };
-        let error = Error::new(code, self.decision.to_string());
-        match code {
-            Code::LockHeld => error.retry_on_a_lock_of(self.decision.record().and_then(words::known_age)),
-            _ => error.retry_after(Duration::from_secs(5)),
-        }
-    }
-
-    /// As `check` has it.
-    fn json(self) -> Value {
-        let before = look(&self.target.place, &Options::default());
-        let options = Options::default();
-        Checked { target: self.target, before, decision: self.decision, options }.json(false)
-    }
-}
-
-fn cycle(typed: CycleArgs, environment: &Environment, talk: &Talk, request: &Request) -> Result<Finished, NotRun> {
+fn cycle(typed: CycleArgs, environment: &Environment, common: &Common) -> Result<CycleOutcome, Stopped> {
+    let talk = &common.talk;
     let acceptance = Acceptance::ToClaim(Directories::any(typed.any_directory), Suggest::Path);
     let target = resolve(typed.target.as_deref(), environment, acceptance)?;
     target.refuse_tracked()?;
@@ -157,7 +115,7 @@ fn cycle(typed: CycleArgs, environment: &Environment, talk: &Talk, request: &Req
     let kill_after = settings::kill_after(None, environment)?;
     let command = Command::find(typed.command, environment.get("PATH"))?;
     let audit = settings::audit(None, environment);
-    let trail = target.trail(audit.as_deref(), (None, None), request, talk)?;
+    let trail = target.trail(audit.as_deref(), (None, None), &common.request, talk)?;
     let mut signals = Signals::block()?;
     let options = Options { reap_proven_dead: typed.reap_proven_dead, ..Options::default() };
     let cycle = match Cycle::enter_with(target.dir(), &options) {
@@ -169,7 +127,7 @@ fn cycle(typed: CycleArgs, environment: &Environment, talk: &Talk, request: &Req
             if let Decision::Skip(skip) = &decision {
                 trail.write(Event::LockBlocked, |entry| entry.skip(skip));
             }
-            return Err(NotRun::Skipped(Box::new(Skipped { target, decision })));
+            return Ok(CycleOutcome::Skipped(Box::new(target), decision));
         }
     };
     if let Some(removed) = cycle.decision().removed() {
@@ -183,7 +141,7 @@ fn cycle(typed: CycleArgs, environment: &Environment, talk: &Talk, request: &Req
     let mut claim: Box<dyn SessionClaim> = Box::new(CycleClaim::new(target, cycle, &trail)?);
     let (on_loss, wait_group, steps) = (OnLoss::default(), false, None);
     let session = Session { command, on_loss, kill_after, wait_group, steps, environment, talk };
-    Ok(session.run(std::slice::from_mut(&mut claim), &mut signals, &mut Report::default())?)
+    session.run(std::slice::from_mut(&mut claim), &mut signals, &mut Report::default()).map(CycleOutcome::Ran)
 }
 
 /// The gate of a cycle, for as long as its command works.
@@ -208,8 +166,8 @@ impl<'a> CycleClaim<'a> {
     fn new(target: Target, cycle: Cycle, trail: &'a Trail<'a>) -> Result<Self, Error> {
         let inherited = cycle.gate().map(Gate::for_command).transpose();
         let inherited = inherited.map_err(|error| Error::from(error).ending(Exit::NotStarted))?;
-        let (watch, gate_keeper, begun) = (None, None, Instant::now());
-        Ok(Self { target, cycle: Some(cycle), trail, inherited, watch, gate_keeper, begun })
+        let (cycle, begun) = (Some(cycle), Instant::now());
+        Ok(Self { target, cycle, trail, inherited, watch: None, gate_keeper: None, begun })
     }
 
     fn gate(&self) -> Option<&Gate> {
@@ -250,23 +208,20 @@ impl SessionClaim for CycleClaim<'_> {
     fn obtain(&mut self, child: CommandProcess<'_>, _: &mut Attending<'_>) -> Result<(), Stopped> {
         // The command's process has it.
         self.inherited = None;
+        let failed = |doing: &str, error: io::Error| {
+            let why = words::of_no_process(&error);
+            Error::io(format!("failed to {doing}: {why}"), error.kind()).ending(Exit::NotStarted)
+        };
         let watch = self.gate().map(|gate| GateWatch::start(gate, self.target.dir())).transpose();
-        let watch = watch.map_err(|error| {
-            let (path, why) = (escaped_path(self.target.dir()), words::of_no_process(&error));
-            let message = format!("failed to watch over the gate of {path}: {why}");
-            Error::io(message, error.kind()).ending(Exit::NotStarted)
-        })?;
+        let watch = watch
+            .map_err(|error| failed(&format!("watch over the gate of {}", escaped_path(self.target.dir())), error))?;
         let keep = |gate: &Gate| {
             let shared = gate.share().map_err(|error| io::Error::new(error.kind(), error.to_string()))?;
             let (command, names) = (KnownCommand::of(child.pid, child.leads), (child.name, self.target.given.as_str()));
             Watchdog::start(command, AtEnd::OpenGate, names, Some(shared.as_fd()))
         };
         let keeper = self.gate().map(keep).transpose();
-        let keeper = keeper.map_err(|error| {
-            let why = words::of_no_process(&error);
-            let message = format!("failed to make the process that keeps the gate with us: {why}");
-            Error::io(message, error.kind()).ending(Exit::NotStarted)
-        })?;
+        let keeper = keeper.map_err(|error| failed("make the process that keeps the gate with us", error))?;
         (self.watch, self.gate_keeper) = (watch, keeper);
         Ok(())
     }
@@ -296,15 +251,14 @@ impl SessionClaim for CycleClaim<'_> {
         if let Some(gate_keeper) = self.gate_keeper.take() {
             gate_keeper.end();
         }
-        let lost = loss.map(|loss| lost_gate(loss, self.begun.elapsed(), &self.target, self.trail));
+        let lost = loss.map(|loss| {
+            let age = self.begun.elapsed();
+            let error = Loss::of_gate(loss, age, &self.target);
+            self.trail.write(Event::LockLost, |entry| entry.reason(loss.as_str()).detail(&error).held_for(age));
+            error
+        });
         ClaimEnd { lost, ..ClaimEnd::default() }
     }
-}
-
-fn lost_gate(loss: GateLoss, age: Duration, target: &Target, trail: &Trail<'_>) -> Error {
-    let error = Loss::of_gate(loss, age, target);
-    trail.write(Event::LockLost, |entry| entry.reason(loss.as_str()).detail(&error).held_for(age));
-    error
 }
 
 fn inside_itself(target: &Target) -> Error {

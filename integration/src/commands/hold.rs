@@ -1,31 +1,17 @@
 //! `beadlock hold [TARGET] -- CMD`: claim, run, release (docs/design.md#holding).
 
-use std::ffi::OsString;
-use std::time::Duration;
+use std::{ffi::OsString, time::Duration};
 
-use beadlock_checker::internal::duration;
-use beadlock_checker::internal::facts::random_id;
+use beadlock_checker::internal::{duration, facts::random_id};
 use clap::Args;
 
-use crate::claim::attendant::Stopped;
-use crate::claim::command::Command;
-use crate::claim::nested;
-use crate::claim::report::{self, Report};
-use crate::claim::signals::Signals;
-use crate::error::{End, Error};
-use crate::output::Common;
-use crate::output::answers::print_envelope;
-use crate::output::envelope::Request;
-use crate::output::files::{self, Output};
-use crate::output::talk::print;
+use crate::claim::{attendant::Stopped, command::Command, nested, report, report::Report, signals::Signals};
+use crate::error::End;
+use crate::output::{Common, answers::print_envelope, refuse_lock_file, talk::print};
 use crate::protocol::{self, HoldOnlyArgs, Intended, intended, refuse_report, session_claim, target_of_claim};
-use crate::run::session::{Finished, Session};
-use crate::run::steps::Steps;
-use crate::settings::arguments::ClaimArgs;
-use crate::settings::environment::Environment;
-use crate::settings::{Claim, Hold, OnLoss};
+use crate::run::{session::Finished, session::Session, steps::Steps};
+use crate::settings::{Claim, Hold, OnLoss, arguments::ClaimArgs, environment::Environment};
 
-/// `beadlock hold [TARGET] -- CMD [ARG…]`
 #[derive(Debug, Args)]
 pub struct HoldArgs {
     /// The database's directory, [beads:]DIR, lock:PATH, tower:NAME, memory:DIR, or file:PATH [env: BEADLOCK_TARGET]
@@ -56,16 +42,17 @@ pub struct HoldArgs {
 }
 
 /// Runs the command under the lock, and says how the program is to end.
-pub fn run(typed: HoldArgs, environment: &Environment, common: &Common, request: &Request) -> End {
+pub fn run(typed: HoldArgs, environment: &Environment, common: &Common) -> End {
     let own = typed.claim.replaced();
     let (mut report_file, raw) = (typed.claim.report.clone(), typed.protocol.raw());
     let mut report = Report::default();
     let refused =
         refuse_report(report_file.as_deref(), typed.target.as_deref(), environment).inspect_err(|_| report_file = None);
-    let stopped = match refused.and_then(|()| settings(&typed, environment)) {
-        Ok(settings) => hold(typed, &settings, environment, common, request, &mut report),
-        Err(error) => Err(error.into()),
-    };
+    let stopped = refused
+        .and_then(|()| Claim::resolve(&typed.claim, typed.protocol.options(), typed.holder.as_ref(), environment))
+        .and_then(|claim| Hold::resolve(claim, typed.on_loss, typed.kill_after, environment))
+        .map_err(Stopped::from)
+        .and_then(|settings| hold(typed, &settings, environment, common, &mut report));
     let (end, error) = match stopped {
         Ok(Finished { end, lost: None }) => (end, None),
         Ok(Finished { lost: Some(error), .. }) => (End::Code(own.code(error.exit)), Some(error)),
@@ -75,27 +62,21 @@ pub fn run(typed: HoldArgs, environment: &Environment, common: &Common, request:
         }
     };
     let report_file = report_file.filter(|file| environment.remote().may_touch(file));
-    report::conclude(common, request, report_file.as_deref(), &report, error.as_ref());
+    report::conclude(common, report_file.as_deref(), &report, error.as_ref());
     if raw && let Some(lock) = error.as_ref().and_then(|error| error.lock.as_deref()) {
         // A reader that is gone has the exit code.
-        let _ = print(&format!("{lock:#}\n"));
+        let _ = print(format!("{lock:#}\n"));
     } else if error.is_some() && report.pid.is_none() {
-        print_envelope(common, request, report.json(), error.as_ref());
+        print_envelope(common, report.json(), error.as_ref());
     }
     end
 }
 
-fn settings(typed: &HoldArgs, environment: &Environment) -> Result<Hold, Error> {
-    let claim = Claim::resolve(&typed.claim, typed.protocol.options(), typed.holder.as_ref(), environment)?;
-    Hold::resolve(claim, typed.on_loss, typed.kill_after, environment)
-}
-
 fn hold(
     typed: HoldArgs,
-    settings: &Hold,
+    Hold { claim, on_loss, kill_after }: &Hold,
     environment: &Environment,
     common: &Common,
-    request: &Request,
     report: &mut Report,
 ) -> Result<Finished, Stopped> {
     let talk = &common.talk;
@@ -106,7 +87,6 @@ fn hold(
     // Before the directory of a target is made for it.
     let command = Command::find(typed.command, environment.get("PATH"))?;
     let intended = intended(target, &typed.protocol, environment)?;
-    let Hold { claim, on_loss, kill_after } = settings;
     let (on_loss, kill_after, wait_group) = (*on_loss, *kill_after, typed.wait_group);
     let name = command.holder_name();
     let session = Session { command, on_loss, kill_after, wait_group, steps: None, environment, talk };
@@ -118,7 +98,7 @@ fn hold(
         Intended::Claim(target, words) => (target, words),
     };
     report.target = Some((target.name(), target.path()));
-    files::refuse(Output::Report, typed.claim.report.as_deref(), &[&target.path()])?;
+    refuse_lock_file("--report", typed.claim.report.as_deref(), &[&target.path()])?;
     let holder = words.holder.clone().or_else(|| claim.holder.clone()).unwrap_or(name);
     let id = words.id.clone().unwrap_or_else(random_id);
     target.prepare()?;
@@ -127,7 +107,7 @@ fn hold(
     // A lock without a record names no holder.
     let named = target.protocol.without_record().is_none().then_some(holder.as_str());
     let of_claim = (named, Some(outer.as_ref().unwrap_or(&id).as_str()));
-    let trail = target.trail(claim.audit.as_deref(), of_claim, request, talk)?;
+    let trail = target.trail(claim.audit.as_deref(), of_claim, &common.request, talk)?;
     // Under an outer claim the steps are those of the outer one's work.
     let steps = (target.protocol.rules().has_steps && outer.is_none()).then(|| {
         let (step, rollback) = typed.hold_only.steps();

@@ -1,36 +1,23 @@
 //! `beadlock release`: ends a claim that `acquire` has made; only one's own (docs/design.md#claims-that-last).
 
-use std::ffi::OsString;
-use std::fs;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::{ffi::OsString, fs, io::ErrorKind, time::Duration};
 
 use beadlock_checker::Options;
-use beadlock_checker::internal::dialect::Record;
-use beadlock_checker::internal::escape::{escaped, escaped_path};
 use beadlock_checker::internal::take::{Adopted, Held, Site};
+use beadlock_checker::internal::{dialect::Record, escape::escaped, escape::escaped_path};
 use clap::Args;
 use serde_json::{Value, json};
 
-use crate::claim::attendant::Unattended;
 use crate::claim::leaving::{Leaving, Left, Why};
-use crate::claim::target::Target;
-use crate::claim::{gate, nested};
+use crate::claim::{attendant::Unattended, gate, nested, target::Target};
 use crate::error::{Code, End, Error};
-use crate::output::Common;
-use crate::output::answers::conclude;
-use crate::output::envelope::Request;
-use crate::output::files::{self, Output};
-use crate::output::talk::Talk;
-use crate::output::trail::Trail;
+use crate::output::{Common, answers::conclude, refuse_lock_file, trail::Trail};
 use crate::protocol::{Acceptance, ReleaseArgs, refuse_options, resolve};
 use crate::run::steps::{RESULT_FILE, failure_step};
-use crate::settings;
-use crate::settings::environment::Environment;
+use crate::settings::{self, environment::Environment};
 use crate::words::{Part, millis, to_type};
 
-/// `beadlock release [TARGET] [--id ID]`
 #[derive(Debug, Args)]
 pub struct ReleaseCommandArgs {
     /// The database's directory, [beads:]DIR, lock:PATH, tower:NAME, memory:DIR, or file:PATH [env: BEADLOCK_TARGET]
@@ -46,40 +33,34 @@ pub struct ReleaseCommandArgs {
     pub protocol: ReleaseArgs,
 }
 
-/// For how long the gate is waited for: while the lock stands, a daemon has it for moments only.
+/// How long to wait for the gate. While the lock stands, a daemon has it for moments only.
 const PATIENCE: Duration = Duration::from_secs(130);
 
-/// Releases, or says why not.
-pub fn run(typed: &ReleaseCommandArgs, environment: &Environment, common: &Common, request: &Request) -> End {
-    let released = release(typed, environment, common, request).map_err(|error| (End::Code(error.exit.code()), error));
-    conclude(common, request, released)
+pub fn run(typed: &ReleaseCommandArgs, environment: &Environment, common: &Common) -> End {
+    let released = release(typed, environment, common).map_err(|error| (End::Code(error.exit.code()), error));
+    conclude(common, released)
 }
 
-fn release(
-    typed: &ReleaseCommandArgs,
-    environment: &Environment,
-    common: &Common,
-    request: &Request,
-) -> Result<Value, Error> {
+fn release(typed: &ReleaseCommandArgs, environment: &Environment, common: &Common) -> Result<Value, Error> {
     let id = id_of(typed, environment)?;
     let target = resolve(typed.target.as_deref(), environment, Acceptance::Any)?;
-    let protocol = target.protocol;
     let mut given = typed.protocol.given();
     given.extend(typed.audit.as_ref().map(|_| "--audit of release"));
-    refuse_options(protocol, &target.given, &given)?;
+    refuse_options(target.protocol, &target.given, &given)?;
     let (step, has_failed) = typed.protocol.outcome()?;
-    let releasing = Releasing { target: &target, id: &id, environment, talk: &common.talk };
-    if let Some(kernel) = protocol.without_record() {
-        return Ok(releasing.answer(kernel.release(&target, &id, releasing.talk)?, None));
+    let releasing = Releasing { target: &target, id: &id, environment, common };
+    let talk = &common.talk;
+    if let Some(kernel) = target.protocol.without_record() {
+        return Ok(releasing.answer(kernel.release(&target, &id, talk)?, None));
     }
     if let Some(outer) = nested::outer_of(&id, &target, environment) {
         releasing.say_outer(outer);
         return Ok(releasing.answer(false, None));
     }
     let audit = settings::audit(typed.audit.as_deref(), environment);
-    files::refuse(Output::Audit, audit.as_deref(), &[&target.path()])?;
+    refuse_lock_file("--audit", audit.as_deref(), &[&target.path()])?;
     let Some(held) = releasing.find()? else { return Ok(releasing.answer(false, None)) };
-    let trail = releasing.trail(audit.as_deref(), held.record(), request)?;
+    let trail = releasing.trail(audit.as_deref(), held.record())?;
     let step = step.map(str::to_owned).or_else(|| {
         let file = environment.get(RESULT_FILE).filter(|_| has_failed);
         failure_step(None, file.map(Path::new))
@@ -91,20 +72,16 @@ fn release(
     match leaving.end(held, None, why, &mut Unattended) {
         Left::Released => Ok(releasing.answer(true, Some(age))),
         Left::Lost(error) => Err(error),
-        Left::Stuck => Err(Error::new(
-            Code::Io,
-            format!("{} was not released; try again, or end its process", escaped_path(&target.path())),
-        )),
+        Left::Stuck => {
+            let path = escaped_path(&target.path());
+            Err(Error::new(Code::Io, format!("{path} was not released; try again, or end its process")))
+        }
     }
 }
 
-/// The id that was typed, else that of the environment.
 fn id_of(typed: &ReleaseCommandArgs, environment: &Environment) -> Result<String, Error> {
-    let id = match typed.id.as_ref().filter(|id| !id.is_empty()) {
-        Some(id) => Some(id.clone()),
-        None => environment.parsed("BEADLOCK_ID", |id| Ok(id.to_owned()))?,
-    };
-    id.ok_or_else(|| {
+    let id = typed.id.clone().filter(|id| !id.is_empty());
+    environment.unless(id, "BEADLOCK_ID", |id| Ok(id.to_owned()))?.ok_or_else(|| {
         Error::usage(
             "no id: nothing was acquired here, so there is nothing to release; with the id that acquire has printed: \
              beadlock release --id ID, or BEADLOCK_ID in the environment (after eval it must be exported: set -a; eval \
@@ -118,7 +95,7 @@ struct Releasing<'a> {
     target: &'a Target,
     id: &'a str,
     environment: &'a Environment,
-    talk: &'a Talk,
+    common: &'a Common,
 }
 
 impl<'a> Releasing<'a> {
@@ -135,13 +112,12 @@ impl<'a> Releasing<'a> {
 
     /// The id names an outer claim, which is not ended from here.
     fn say_outer(&self, outer: &str) {
-        let Self { target, environment, talk, .. } = self;
+        let Self { target, environment, common: Common { talk, .. }, .. } = self;
         let (given, path) = (&target.given, escaped_path(&target.path()));
         if !nested::stands(outer, target) {
             talk.warn(&format!(
                 "the outer claim {} of {path} is not there any more: it was released, its time or its process was \
-                 over, \
-                 or somebody removed it",
+                 over, or somebody removed it",
                 escaped(outer)
             ));
         } else if nested::is_of_hold(outer, target, environment) {
@@ -154,7 +130,7 @@ impl<'a> Releasing<'a> {
 
     /// The claim's lock; `None`: it is gone, which is said.
     fn find(&self) -> Result<Option<Held>, Error> {
-        let Self { target, id, environment, talk } = self;
+        let Self { target, id, environment, common } = self;
         let found = match target.is_nowhere() {
             true => Adopted::Gone,
             false => find(target, id, environment, PATIENCE)?,
@@ -165,17 +141,19 @@ impl<'a> Releasing<'a> {
         match found {
             Adopted::Held(held) => Ok(Some(held)),
             Adopted::Gone => {
-                talk.warn(&format!(
+                common.talk.warn(&format!(
                     "{not_ours}{path} is not there any more: it was released, its time was over, or somebody removed it"
                 ));
                 Ok(None)
             }
             Adopted::NotOurs(record) => {
-                let of = |record: Box<Record>| {
-                    let (holder, host) = (escaped(record.holder()), escaped(record.hostname()));
-                    format!("{holder}'s (PID {}, on {host})", record.pid())
+                let whose = match record {
+                    None => "somebody else's".to_owned(),
+                    Some(record) => {
+                        let (holder, host) = (escaped(record.holder()), escaped(record.hostname()));
+                        format!("{holder}'s (PID {}, on {host})", record.pid())
+                    }
                 };
-                let whose = record.map_or_else(|| "somebody else's".to_owned(), of);
                 let message = format!(
                     "{not_ours}{path} is {whose} now and was not touched: the claim {} was lost; who and why: {}",
                     escaped(id),
@@ -190,26 +168,22 @@ impl<'a> Releasing<'a> {
         }
     }
 
-    /// The trail. What cannot be written down is said; the lock must not stay for that.
-    fn trail<'t>(&self, file: Option<&Path>, record: &Record, request: &'t Request) -> Result<Trail<'t>, Error>
-    where
-        'a: 't,
-    {
+    /// The trail. A file that cannot be opened is warned of: the lock must not stay for that.
+    fn trail(&self, file: Option<&Path>, record: &Record) -> Result<Trail<'a>, Error> {
         let of = (Some(record.holder()), Some(self.id));
-        self.target.trail(file, of, request, self.talk).or_else(|error| {
-            self.talk.warn(&error.to_string());
-            self.target.trail(None, of, request, self.talk)
+        let Common { talk, request, .. } = self.common;
+        self.target.trail(file, of, request, talk).or_else(|error| {
+            talk.warn(&error.to_string());
+            self.target.trail(None, of, request, talk)
         })
     }
 }
 
-/// Whose lock is there now. Only one's own lock has to be changed, and only one that a crash has left aside to be put
-/// back: for anything else no cycle is waited for. Gone is what is absent, not aside, and absent still.
+/// Whose lock is there now. Only one's own lock is changed, and only a lock that a crash has left aside is put back:
+/// for anything else no cycle is waited for. A lock is gone when it is absent, not aside, and still absent.
 fn find(target: &Target, id: &str, environment: &Environment, patience: Duration) -> Result<Adopted, Error> {
-    let is_aside = || {
-        let there = fs::symlink_metadata(target.place.aside());
-        !there.is_err_and(|error| error.kind() == ErrorKind::NotFound)
-    };
+    let is_aside =
+        || !fs::symlink_metadata(target.place.aside()).is_err_and(|error| error.kind() == ErrorKind::NotFound);
     let is_not_ours = || !matches!(Held::adopt(&target.place, id), Ok(Adopted::Held(_)) | Err(_));
     if is_not_ours() && !is_aside() {
         match Held::adopt(&target.place, id)? {

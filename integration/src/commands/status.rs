@@ -1,26 +1,20 @@
 //! `beadlock status`: who, since when, valid or not and why, what to type next. Never changes anything
 //! (docs/design.md#looking).
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 
 use beadlock_checker::Options;
-use beadlock_checker::internal::address::Address;
-use beadlock_checker::internal::escape::escaped_path;
-use beadlock_checker::internal::{Gates, look, raw};
-use clap::Args;
-use clap::builder::{OsStringValueParser, TypedValueParser};
+use beadlock_checker::internal::{Gates, address::Address, escape::escaped_path, look, raw};
+use clap::{Args, builder::OsStringValueParser, builder::TypedValueParser};
 use serde_json::Value;
 
 use crate::error::{Code, Error, Exit};
-use crate::explain::explanation::Explanation;
-use crate::explain::observed::Observed;
-use crate::explain::seen::Seen;
+use crate::explain::{explanation::Explanation, observed::Observed, seen::Seen};
 use crate::output::answers::{Answers, each, not_written};
-use crate::output::talk::{Talk, print_bytes};
+use crate::output::{talk::Talk, talk::print};
 use crate::protocol::{Acceptance, LookArgs, resolve};
 use crate::settings::environment::Environment;
 
-/// `beadlock status [TARGET…]`
 #[derive(Debug, Args)]
 pub struct StatusArgs {
     /// The databases' directories, [beads:]DIR, lock:PATH, tower:NAME, memory:DIR, or file:PATH
@@ -45,11 +39,7 @@ pub fn run(targets: &[OsString], protocol: &LookArgs, environment: &Environment,
     let mut answers = Answers::default();
     for target in each(targets) {
         match seen(target, protocol, environment, talk) {
-            Ok((data, text)) => {
-                answers.exits.push(Exit::Done);
-                answers.data.push(data);
-                answers.text.push_str(&text);
-            }
+            Ok((data, text)) => answers.add(Exit::Done, data, &text),
             Err(error) => answers.failed(error),
         }
     }
@@ -57,20 +47,19 @@ pub fn run(targets: &[OsString], protocol: &LookArgs, environment: &Environment,
 }
 
 fn seen(
-    target: Option<&OsString>,
+    target: Option<&OsStr>,
     protocol: &LookArgs,
     environment: &Environment,
     talk: &Talk,
 ) -> Result<(Value, String), Error> {
-    let named = target.map(OsString::as_os_str);
-    let target = resolve(named, environment, Acceptance::ToLookAt(talk))?;
+    let target = resolve(target, environment, Acceptance::ToLookAt(talk))?;
     let options = protocol.options(&target, Options::default())?;
     if let Some(kernel) = target.protocol.without_record() {
         let observed = Observed::of(target, kernel, &Gates::now());
         return Ok((observed.json(), observed.text(talk)));
     }
     target.warn(talk);
-    // The one is what stops every claim; the other is still what is there.
+    // A tracked lock stops every claim; status still shows what is there.
     if let Err(error) = target.refuse_tracked() {
         talk.warn(&error.to_string());
     }
@@ -79,27 +68,27 @@ fn seen(
     Ok((seen.json(&explanation), seen.text(&explanation, talk)))
 }
 
-/// `status --raw`: the bytes of every target's lock file, one after the other, as they are; of one that is not there
-/// none. What cannot be read is a failure: whoever keeps a copy must not take an empty one for it. Where the protocol's
-/// document has a status object, it is that.
+/// `status --raw`: the bytes of every target's lock file, one after the other; none for a lock that is not there. A
+/// file that cannot be read is a failure: a copy of it must not be empty. Where the protocol's document has a status
+/// object, this prints that.
 pub fn run_raw(targets: &[OsString], protocol: &LookArgs, environment: &Environment, talk: &Talk) -> Answers {
     let mut answers = Answers::default();
     for target in each(targets) {
-        let found = resolve(target.map(OsString::as_os_str), environment, Acceptance::ToLookAt(talk));
+        let found = resolve(target, environment, Acceptance::ToLookAt(talk));
         let bytes = found.and_then(|target| {
             target.warn(talk);
             let options = protocol.options(&target, Options::default())?;
             if let Some(document) = target.protocol.document_status(&target, &options, environment) {
                 return document;
             }
-            let not_read = |words| format!("{} was not read: {words}", escaped_path(&target.path()));
+            let not_read = |words: &str| format!("{} was not read: {words}", escaped_path(&target.path()));
             if target.protocol.without_record().is_some() {
-                return Err(Error::usage(not_read("this lock has no record, and its file no content".to_owned())));
+                return Err(Error::usage(not_read("this lock has no record, and its file no content")));
             }
-            let bytes = raw(&target.place).map_err(|words| Error::new(Code::Io, not_read(words)))?;
+            let bytes = raw(&target.place).map_err(|words| Error::new(Code::Io, not_read(&words)))?;
             Ok(bytes.unwrap_or_default())
         });
-        match bytes.and_then(|bytes| print_bytes(&bytes).map_err(|error| not_written(&error))) {
+        match bytes.and_then(|bytes| print(&bytes).map_err(|error| not_written(&error))) {
             Ok(()) => answers.exits.push(Exit::Done),
             Err(error) => answers.failed(error),
         }

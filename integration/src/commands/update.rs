@@ -2,38 +2,24 @@
 
 mod filter;
 
-use std::ffi::OsString;
-use std::time::Duration;
+use std::{ffi::OsString, path::Path, time::Duration};
 
-use beadlock_checker::internal::dialect::file::LockId;
-use beadlock_checker::internal::duration;
-use beadlock_checker::internal::escape::escaped_path;
+use beadlock_checker::internal::{dialect::file::LockId, duration, escape::escaped_path};
 use clap::Args;
 use serde_json::Value;
 
-use crate::claim::attendant::Stopped;
-use crate::claim::command::Command;
-use crate::claim::signals::Signals;
+use crate::claim::{attendant::Stopped, command::Command, signals::Signals};
 use crate::error::{Code, End, Error, Replaced};
-use crate::files::entry::{Beside, Entry};
-use crate::files::json::Format;
-use crate::files::stage::Stage;
-use crate::files::write::{Draft, tidy};
-use crate::output::Common;
-use crate::output::answers::conclude;
-use crate::output::envelope::Request;
-use crate::output::talk::Talk;
+use crate::files::{entry::Beside, entry::Entry, json::Format, stage::Stage, write::Draft, write::tidy};
+use crate::output::{Common, answers::conclude};
 use crate::protocol::file::command::{Backups, Checked, OnFile, tell};
-use crate::protocol::file::nested;
-use crate::protocol::file::open::LockFile;
-use crate::settings::environment::Environment;
-use crate::settings::{self, either};
+use crate::protocol::{file::nested, file::open::LockFile};
+use crate::settings::{self, either, environment::Environment};
 use filter::{Filter, Input};
 
-/// How long a filter may take where nobody says so.
+/// The default of `--filter-timeout`.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// What the help says after the options.
 const HELP: &str = "\
 The filter gets the file on its standard input; its standard output becomes the file, as beadlock write writes \
 it, when the filter has ended with 0 and all that it has started has closed that output. Else nothing is changed. \
@@ -45,7 +31,6 @@ Exit 0: written. Else the file is as it was, unless it is said to be written, an
 output is not what the file has to be, there is no room, or there is no file; 2: usage; 8: the lock was not \
 obtained; 9: it was lost.";
 
-/// `beadlock update file:PATH -- CMD [ARG…]`
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub struct UpdateArgs {
@@ -76,15 +61,14 @@ pub struct UpdateArgs {
     pub command: Vec<OsString>,
 }
 
-/// Updates, and says how the program is to end.
-pub fn run(args: UpdateArgs, environment: &Environment, common: &Common, request: &Request) -> End {
+pub fn run(args: UpdateArgs, environment: &Environment, common: &Common) -> End {
     let own = Replaced { conflict: args.conflict_exit_code, own: args.own_exit_code };
-    let updated = update(args, environment, &common.talk, request)
-        .map_err(|stopped| stopped.end(" before the file was changed", own));
-    conclude(common, request, updated)
+    let updated = update(args, environment, common).map_err(|stopped| stopped.end(" before the file was changed", own));
+    conclude(common, updated)
 }
 
-fn update(args: UpdateArgs, environment: &Environment, talk: &Talk, request: &Request) -> Result<Value, Stopped> {
+fn update(args: UpdateArgs, environment: &Environment, common: &Common) -> Result<Value, Stopped> {
+    let talk = &common.talk;
     let file = args.on.find("update", environment)?;
     let path = file.target.file();
     let rules = args.checked.rules(Format::of(path))?;
@@ -92,7 +76,7 @@ fn update(args: UpdateArgs, environment: &Environment, talk: &Talk, request: &Re
     let limit = either(args.filter_timeout, "BEADLOCK_FILTER_TIMEOUT", environment)?.unwrap_or(LIMIT);
     let kill_after = settings::kill_after(args.kill_after, environment)?;
     let command = Command::find(args.command, environment.get("PATH"))?;
-    let trail = args.on.trail(&file, request, talk)?;
+    let trail = args.on.trail(&file, &common.request, talk)?;
     let mut signals = Signals::block()?;
     let (device, inode) = LockFile::open(&file.target)?.inode();
     let id = LockId { device, inode, pid: std::process::id().cast_signed() };
@@ -105,7 +89,7 @@ fn update(args: UpdateArgs, environment: &Environment, talk: &Talk, request: &Re
         let input = match (entry.read(Beside::Itself)?, args.initial) {
             (Some(file), _) => Input::File(file),
             (None, Some(text)) => Input::Text(text.into_encoded_bytes()),
-            (None, None) => return Err(absent(&entry).into()),
+            (None, None) => return Err(absent(entry.path()).into()),
         };
         let stage = Stage::new(&entry)?;
         let check = rules.check(entry.path());
@@ -116,9 +100,7 @@ fn update(args: UpdateArgs, environment: &Environment, talk: &Talk, request: &Re
     Ok(tell(&written, answer, talk))
 }
 
-fn absent(entry: &Entry) -> Error {
-    let path = escaped_path(entry.path());
-    let message =
-        format!("{path} does not exist; write it first, or say what the filter is to get instead: --initial '{{}}'");
-    Error::new(Code::NoTarget, message)
+fn absent(path: &Path) -> Error {
+    let words = "does not exist; write it first, or say what the filter is to get instead: --initial '{}'";
+    Error::new(Code::NoTarget, format!("{} {words}", escaped_path(path)))
 }

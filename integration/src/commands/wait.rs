@@ -4,40 +4,26 @@
 use std::ffi::OsString;
 use std::time::{Duration, Instant};
 
-use beadlock_checker::internal::Gate;
-use beadlock_checker::internal::duration::{self, shown};
-use beadlock_checker::internal::take::Site;
+use beadlock_checker::internal::{Gate, duration, duration::shown, take::Site};
 use beadlock_checker::{Decision, Options, Removed, Skip, check};
 use clap::Args;
 use serde_json::{Value, json};
 
 use crate::claim::attendant::{Attendant, Attending, Stopped};
-use crate::claim::gate;
-use crate::claim::patience::Patience;
-use crate::claim::signals::Signals;
-use crate::claim::target::Target;
-use crate::error::{End, Error, Replaced};
-use crate::ground::Ground;
-use crate::output::Common;
-use crate::output::answers::conclude;
-use crate::output::envelope::Request;
-use crate::output::talk::Talk;
+use crate::claim::{gate, patience::Patience, signals::Signals, target::Target};
+use crate::error::{End, Replaced};
+use crate::output::{Common, answers::conclude};
 use crate::protocol::{Acceptance, LookArgs, resolve};
-use crate::settings::environment::Environment;
-use crate::settings::wait::Wait;
-use crate::settings::{audit, either};
-use crate::words;
+use crate::settings::{audit, either, environment::Environment, wait::Wait};
+use crate::{ground::Ground, words};
 
-/// What the help says after the options.
 const HELP: &str = "\
-That it is free promises nothing about the moment after: to have it for yourself use beadlock hold. As a check \
-does, it \
-removes a lock whose holder is proved dead.
+That it is free promises nothing about the moment after: to have it for yourself use beadlock hold. As a check does, \
+it removes a lock whose holder is proved dead.
 
 Exit 0: it was free. 1: its directory is gone, or was replaced. 4: held, or its gate was busy, to the end of the \
 wait. 5: it could not be checked for 2s.";
 
-/// `beadlock wait [TARGET]`
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub struct WaitArgs {
@@ -52,28 +38,22 @@ pub struct WaitArgs {
     pub protocol: LookArgs,
 }
 
-impl WaitArgs {
-    /// `None`: nobody says how long.
-    fn policy(&self, environment: &Environment) -> Result<Option<Wait>, Error> {
-        Ok(either(self.wait, "BEADLOCK_WAIT", environment)?.map(|limit| match limit {
-            Duration::ZERO => Wait::No,
-            limit => Wait::UpTo(limit),
-        }))
-    }
+pub fn run(typed: &WaitArgs, environment: &Environment, common: &Common) -> End {
+    let waited =
+        wait(typed, environment, common).map_err(|stopped| stopped.end(" before it was free", Replaced::default()));
+    conclude(common, waited)
 }
 
-/// Waits, and says how the program is to end.
-pub fn run(typed: &WaitArgs, environment: &Environment, common: &Common, request: &Request) -> End {
-    let waited = wait(typed, environment, &common.talk, request)
-        .map_err(|stopped| stopped.end(" before it was free", Replaced::default()));
-    conclude(common, request, waited)
-}
-
-fn wait(typed: &WaitArgs, environment: &Environment, talk: &Talk, request: &Request) -> Result<Value, Stopped> {
-    let wait = typed.policy(environment)?;
+fn wait(typed: &WaitArgs, environment: &Environment, common: &Common) -> Result<Value, Stopped> {
+    let talk = &common.talk;
+    let limit = either(typed.wait, "BEADLOCK_WAIT", environment)?;
     let target = resolve(typed.target.as_deref(), environment, Acceptance::ToLookAt(talk))?;
     let options = typed.protocol.options(&target, Options::default())?;
-    let wait = wait.unwrap_or_else(|| target.protocol.rules().default_wait);
+    let wait = match limit {
+        Some(Duration::ZERO) => Wait::No,
+        Some(limit) => Wait::UpTo(limit),
+        None => target.protocol.rules().default_wait,
+    };
     if let Some(kernel) = target.protocol.without_record() {
         let waited = kernel.wait(&target, wait, environment, talk)?;
         talk.say_more(&format!("{} is free after {}", target.given, shown(waited)));
@@ -86,7 +66,7 @@ fn wait(typed: &WaitArgs, environment: &Environment, talk: &Talk, request: &Requ
         return Ok(answer(&target, Duration::ZERO, false));
     }
     let ground = Ground::of(&target)?;
-    let trail = target.trail(audit(None, environment).as_deref(), (None, None), request, talk)?;
+    let trail = target.trail(audit(None, environment).as_deref(), (None, None), &common.request, talk)?;
     let mut signals = Signals::block()?;
     let mut attending = Attending::wait_of(&mut signals, talk, None);
     let begun = Instant::now();
@@ -112,7 +92,7 @@ fn answer(target: &Target, waited: Duration, removed: bool) -> Value {
     })
 }
 
-/// Checks until nothing is in the way; the answer is the stale lock that a check removed.
+/// Checks until nothing is in the way; returns the stale lock that a check removed.
 fn until_free(
     target: &Target,
     wait: Wait,
@@ -129,7 +109,7 @@ fn until_free(
     }
 }
 
-/// A check; where it finds the gate shut, once more with the gate, however long that takes within the patience.
+/// A check. Where it finds the gate shut, it waits for the gate, at most for `patience`, and checks again.
 fn check_patiently(
     target: &Target,
     options: &Options,

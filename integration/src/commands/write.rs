@@ -1,35 +1,25 @@
 //! `beadlock write file:PATH`: standard input becomes the file, all of it or none.
 
 use std::io::{self, Read};
-use std::os::fd::AsFd;
-use std::time::Duration;
+use std::{os::fd::AsFd, time::Duration};
 
 use clap::Args;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-use crate::claim::attendant::Stopped;
-use crate::claim::event::wait_for;
-use crate::claim::signals::Signals;
+use crate::claim::{attendant::Stopped, event::wait_for, signals::Signals};
 use crate::error::{End, Replaced};
-use crate::files::entry::Entry;
-use crate::files::json::Format;
-use crate::files::stage::Stage;
-use crate::files::write::{Draft, tidy};
-use crate::output::Common;
-use crate::output::answers::conclude;
-use crate::output::envelope::Request;
-use crate::output::talk::Talk;
+use crate::files::{entry::Entry, json::Format, stage::Stage, write::Draft, write::tidy};
+use crate::output::{Common, answers::conclude};
 use crate::protocol::file::command::{Backups, Checked, OnFile, tell};
 use crate::settings::environment::Environment;
 
-/// How long it looks away at most while it reads.
+/// The longest pause between two looks for signals while it reads.
 const NET: Duration = Duration::from_secs(5);
 
-/// What standard input is called in what is said of it.
+/// What messages call standard input.
 pub const STDIN: &str = "standard input";
 
-/// What the help says after the options.
 const HELP: &str = "\
 The content is read to its end, checked and put on the disk before the lock is waited for, where the file system \
 has files without a name. Then, under the lock, it is renamed over the file, what the file was becomes PATH.1, \
@@ -40,7 +30,6 @@ written. Other extended attributes are not kept. Other hard links keep the old c
 Exit 0: written. Else the file is as it was, unless it is said to be written, and 1: the content is not what it \
 has to be, or there is no room. 2: usage. 8: the lock was not obtained. 9: it was lost.";
 
-/// `beadlock write file:PATH`
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub struct WriteArgs {
@@ -52,26 +41,23 @@ pub struct WriteArgs {
     pub backups: Backups,
 }
 
-/// Writes, and says how the program is to end.
-pub fn run(args: &WriteArgs, environment: &Environment, common: &Common, request: &Request) -> End {
-    let written = write(args, environment, &common.talk, request)
+pub fn run(args: &WriteArgs, environment: &Environment, common: &Common) -> End {
+    let written = write(args, environment, common)
         .map_err(|stopped| stopped.end(" before the file was written", Replaced::default()));
-    conclude(common, request, written)
+    conclude(common, written)
 }
 
-fn write(args: &WriteArgs, environment: &Environment, talk: &Talk, request: &Request) -> Result<Value, Stopped> {
+fn write(args: &WriteArgs, environment: &Environment, common: &Common) -> Result<Value, Stopped> {
     let file = args.on.find("write", environment)?;
     let path = file.target.file();
     let rules = args.checked.rules(Format::of(path))?;
     let rules = args.backups.of(rules, environment)?;
-    let trail = args.on.trail(&file, request, talk)?;
+    let trail = args.on.trail(&file, &common.request, &common.talk)?;
     let entry = Entry::open(path)?;
     let fill = |stage, from: &mut dyn Read| Draft::fill(stage, from, STDIN, &rules.check(entry.path()));
     // A signal may end this here as it ends any program: nothing has a name yet.
-    let draft = match Stage::unnamed(&entry)? {
-        Some(stage) => Some(fill(stage, &mut io::stdin().lock())?.prepare()?),
-        None => None,
-    };
+    let unnamed = Stage::unnamed(&entry)?;
+    let draft = unnamed.map(|stage| fill(stage, &mut io::stdin().lock())?.prepare()).transpose()?;
     let mut signals = Signals::block()?;
     let (written, answer) = file.under_lock(&mut signals, &trail, None, |lock, signals| {
         tidy(&entry, rules.kept())?;
@@ -85,7 +71,7 @@ fn write(args: &WriteArgs, environment: &Environment, talk: &Talk, request: &Req
         };
         Ok(draft.commit(lock, &rules)?)
     })?;
-    Ok(tell(&written, answer, talk))
+    Ok(tell(&written, answer, &common.talk))
 }
 
 /// Standard input while signals do not end this program: one of them ends the reading.

@@ -34,7 +34,7 @@ use serde_json::{Value, json};
 use crate::claim::signals::Signals;
 use crate::error::{End, Exit};
 use crate::output::answers::{conclude, ended, print_answer};
-use crate::output::{Common, envelope::Request, talk::Talk};
+use crate::output::{Common, talk::Talk};
 use crate::settings::environment::Environment;
 use crate::words::{Part, to_type};
 
@@ -55,12 +55,12 @@ pub struct Doctor {
 }
 
 /// Examines, and prints what was found.
-pub fn run(typed: &Doctor, environment: &Environment, common: &Common, request: &Request) -> End {
+pub fn run(typed: &Doctor, environment: &Environment, common: &Common) -> End {
     let examined = ExaminedDirectory::resolve(typed.dir.as_deref(), environment)
         .and_then(|directory| Signals::block().map(|signals| (directory, signals)));
     let (directory, mut signals) = match examined {
         Ok(examined) => examined,
-        Err(error) => return conclude(common, request, Err((End::Code(error.exit.code()), error))),
+        Err(error) => return conclude(common, Err((End::Code(error.exit.code()), error))),
     };
     let cwd = environment.of_database().cwd;
     let site = TrialSite::prepare(&directory, &cwd);
@@ -70,7 +70,7 @@ pub fn run(typed: &Doctor, environment: &Environment, common: &Common, request: 
         Err(signal) => return End::Code(Exit::Signal(signal as i32).code()),
     };
     let report = DoctorReport { guarantees: guarantees(&results), results, directory: &directory };
-    let is_printed = print_answer(common, request, report.json(), None, || report.text(&common.talk));
+    let is_printed = print_answer(common, report.json(), None, || report.text(&common.talk));
     ended(is_printed, report.conclusion().0.code())
 }
 

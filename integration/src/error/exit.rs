@@ -8,25 +8,22 @@ use nix::sys::signal::Signal;
 pub enum Exit {
     /// Done, or free.
     Done,
-    /// It failed: I/O, permission, no such target.
+    /// I/O, permission, or no such target.
     Failed,
-    /// The command line is wrong.
     Usage,
-    /// Held by someone, or the gate is busy.
+    /// The lock is held, or the gate is busy.
     Conflict,
     /// The lock could not be checked, or a stale one could not be removed.
     Unreadable,
-    /// A file is locked by someone, and the wait for it ran out.
+    /// The wait for a file that is locked ran out.
     FileHeld,
     /// A file could not be locked.
     LockFailed,
-    /// The lock was lost.
     Lost,
-    /// The filter has not ended in time.
+    /// The filter did not end in time.
     TimedOut,
     /// Failed between the claim and the command's start.
     NotStarted,
-    /// The command cannot be executed.
     CannotExecute,
     /// There is no such command.
     NotFound,
@@ -37,7 +34,7 @@ pub enum Exit {
 }
 
 impl Exit {
-    /// The number. A signal is 128 and its number.
+    /// The number. A signal is 128 plus its number.
     pub fn code(self) -> u8 {
         match self {
             Self::Done => 0,
@@ -55,27 +52,27 @@ impl Exit {
             Self::Signal(signal) => u8::try_from(128 + signal).unwrap_or(u8::MAX),
         }
     }
-
-    /// True for what `--own-exit-code` replaces: an end that is neither a success, nor the command's, nor a signal's.
-    fn is_our_own(self) -> bool {
-        !matches!(self, Self::Done | Self::Command(_) | Self::Signal(_))
-    }
 }
 
-/// The codes that the user wants in place of ours.
+/// The codes that the user wants in place of beadlock's.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Replaced {
     /// `--conflict-exit-code`: in place of 4, and of 8 where a wait ran out.
     pub conflict: Option<u8>,
-    /// `--own-exit-code`: in place of every code of our own, unless `conflict` says otherwise.
+    /// `--own-exit-code`: in place of every code that is not a success, the command's or a signal's, unless `conflict`
+    /// says otherwise.
     pub own: Option<u8>,
 }
 
 impl Replaced {
     /// The code that the program ends with.
     pub fn code(self, exit: Exit) -> u8 {
-        let conflict = self.conflict.filter(|_| matches!(exit, Exit::Conflict | Exit::FileHeld));
-        conflict.or(self.own.filter(|_| exit.is_our_own())).unwrap_or(exit.code())
+        let replaced = match exit {
+            Exit::Done | Exit::Command(_) | Exit::Signal(_) => None,
+            Exit::Conflict | Exit::FileHeld => self.conflict.or(self.own),
+            _ => self.own,
+        };
+        replaced.unwrap_or(exit.code())
     }
 }
 

@@ -1,15 +1,15 @@
 //! What went wrong, as the contract has it: a code of a closed list, words, and whether to try again
 //! (docs/design.md#json).
 
-use std::fmt;
-use std::io;
-use std::process::ExitCode;
-use std::time::Duration;
+use std::path::{Path, PathBuf};
+use std::{fmt, io, process::ExitCode, time::Duration};
 
+use beadlock_checker::internal::dialect::{Record, StartedAt};
+use beadlock_checker::internal::{Gate, GateHolder, system_words};
 use serde_json::Value;
 
-use super::retry;
-use crate::error::{Exit, Holder};
+use super::Exit;
+use crate::words;
 
 /// The error codes that scripts rely on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -82,7 +82,7 @@ pub struct Error {
     pub(crate) message: String,
     pub(crate) detail: Option<String>,
     pub(crate) retry_after: Option<Duration>,
-    /// What the document of the protocol answers, where it has an answer.
+    /// The answer that the protocol's document asks for, where it has one.
     pub(crate) lock: Option<Box<Value>>,
     pub(crate) errno: Option<i32>,
     pub(crate) holder: Option<Box<Holder>>,
@@ -103,45 +103,44 @@ impl Error {
         Self::new(if refused { Code::NotPermitted } else { Code::Io }, message)
     }
 
-    /// The same under another code of the closed list.
+    /// `failed to DOING: what the system said`.
+    pub(crate) fn failed(doing: impl fmt::Display, error: &io::Error) -> Self {
+        Self::io(format!("failed to {doing}: {}", system_words(error)), error.kind())
+    }
+
     pub(crate) fn of_code(self, code: Code) -> Self {
         Self { code, exit: code.exit(), ..self }
     }
 
-    pub(crate) fn ending(mut self, exit: Exit) -> Self {
-        self.exit = exit;
-        self
+    pub(crate) fn ending(self, exit: Exit) -> Self {
+        Self { exit, ..self }
     }
 
-    pub(crate) fn detailed(mut self, detail: impl Into<String>) -> Self {
-        self.detail = Some(detail.into());
-        self
+    pub(crate) fn detailed(self, detail: impl Into<String>) -> Self {
+        Self { detail: Some(detail.into()), ..self }
     }
 
-    pub(crate) fn retry_after(mut self, pause: Duration) -> Self {
-        self.retry_after = Some(pause);
-        self
+    pub(crate) fn retry_after(self, pause: Duration) -> Self {
+        Self { retry_after: Some(pause), ..self }
     }
 
-    /// To be tried again when a lock of this age is worth it; `None`: nobody knows its age.
+    /// Says when to try again for a lock of this age; `None`: its age is not known.
     pub(crate) fn retry_on_a_lock_of(self, age: Option<Duration>) -> Self {
         let mut random = [0; 8];
-        // Without randomness everybody is told the same.
+        // Without randomness all processes get the same pause.
         let _ = getrandom::fill(&mut random);
-        self.retry_after(retry::after(age, u64::from_ne_bytes(random)))
+        self.retry_after(retry_after(age, u64::from_ne_bytes(random)))
     }
 
-    pub(crate) fn answering(mut self, lock: Option<Value>) -> Self {
-        self.lock = lock.map(Box::new);
-        self
+    pub(crate) fn answering(self, lock: Option<Value>) -> Self {
+        Self { lock: lock.map(Box::new), ..self }
     }
 
-    pub(crate) fn held_by(mut self, holder: Holder) -> Self {
-        self.holder = Some(Box::new(holder));
-        self
+    pub(crate) fn held_by(self, holder: Holder) -> Self {
+        Self { holder: Some(Box::new(holder)), ..self }
     }
 
-    /// What the system said, where it is known.
+    /// The system's error, where it is known.
     pub(crate) fn system(&self) -> io::Error {
         self.errno.map_or_else(|| io::Error::other(self.message.clone()), io::Error::from_raw_os_error)
     }
@@ -162,12 +161,12 @@ impl Error {
         self.retry_after.is_some()
     }
 
-    /// When to come back, where the same call may succeed later.
+    /// When to try again, where the same call may succeed later.
     pub fn retry_in(&self) -> Option<Duration> {
         self.retry_after
     }
 
-    /// Who was in the way, where somebody was.
+    /// The holder that was in the way, where there was one.
     pub fn holder(&self) -> Option<&Holder> {
         self.holder.as_deref()
     }
@@ -191,3 +190,67 @@ impl From<beadlock_checker::Error> for Error {
         Self { errno: error.raw_os_error(), ..Self::io(error.to_string(), error.kind()) }
     }
 }
+
+/// The holder that was in the way of a claim, as far as it is known. The fields of a lock file are untrusted, and not
+/// escaped here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Holder {
+    /// The lock file; of a gate the directory.
+    pub path: PathBuf,
+    /// The name in the lock file. A gate and the lock of a file have none.
+    pub name: Option<String>,
+    /// The process, as the lock file has it, or `/proc` where there is nothing to read.
+    pub pid: Option<i64>,
+    /// The host in the lock file.
+    pub hostname: Option<String>,
+    /// Since when, by the lock file.
+    pub since: Option<StartedAt>,
+    /// How long ago that was; `None` for a time in the future.
+    pub age: Option<Duration>,
+}
+
+impl Holder {
+    pub(crate) fn of_record(path: &Path, record: &Record) -> Self {
+        Self {
+            path: path.to_owned(),
+            name: Some(record.holder().to_owned()),
+            pid: Some(record.pid()),
+            hostname: Some(record.hostname().to_owned()),
+            since: record.started_at(),
+            age: words::known_age(record),
+        }
+    }
+
+    /// The first of those who have an flock on `path`.
+    pub(crate) fn of_flock(path: &Path, holders: &[GateHolder]) -> Self {
+        let pid = holders.first().map(|holder| i64::from(holder.pid));
+        Self { path: path.to_owned(), name: None, pid, hostname: None, since: None, age: None }
+    }
+
+    pub(crate) fn of_gate(dir: &Path) -> Self {
+        Self::of_flock(dir, &Gate::holders(dir))
+    }
+}
+
+const LEAST_MS: u64 = 1000;
+const MOST_MS: u64 = 30_000;
+/// Where the holder's age is not known.
+const UNKNOWN_MS: u64 = 3000;
+
+/// When to come back to a lock that was refused: the `retry_after_ms` of every `LOCK_HELD` (REQ-F-033). A lock that has
+/// been held for long is likely to be held for longer. Each process gets a slightly different pause, so that they do
+/// not come back together.
+///
+/// A quarter of the holder's age, at least 1 and at most 30 seconds, 3 seconds when it is unknown; give or take up to a
+/// fifth of that, by `random`, without leaving the bounds. Every value in reach is as likely as the others.
+fn retry_after(age: Option<Duration>, random: u64) -> Duration {
+    let base = age.map_or(UNKNOWN_MS, |age| (words::millis(age) / 4).clamp(LEAST_MS, MOST_MS));
+    let least = (base - base / 5).max(LEAST_MS);
+    let most = (base + base / 5).min(MOST_MS);
+    let room = u128::from(most - least + 1);
+    Duration::from_millis(least + ((room * u128::from(random)) >> 64) as u64)
+}
+
+#[cfg(test)]
+mod tests;

@@ -12,10 +12,8 @@ use std::{fmt, fs::File, os::unix::fs::FileExt};
 use beadlock_checker::internal::{escape::escaped_path, system_words};
 use nix::sys::stat::FileStat;
 
-use super::entry::{Beside, Entry};
-use super::json::{Check, Spilled};
-use super::{backups, write::tidy};
-use crate::{error::Error, files::WriteLock};
+use super::{backups, entry::Beside, entry::Entry, json::Check, json::Spilled, write::tidy};
+use crate::{error::Error, files::WriteLock, words::counted};
 
 const LIMIT: u64 = 1 << 30;
 
@@ -70,11 +68,8 @@ impl fmt::Display for Torn {
     /// `the last line (34 bytes from 1024) had no end: …`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { offset, length } = self;
-        write!(
-            f,
-            "the last line, {length} bytes from offset {offset}, had no end: whoever wrote it was cut off; it is kept, \
-             and the new lines begin after it"
-        )
+        write!(f, "the last line, {length} bytes from offset {offset}, had no end: whoever wrote it was cut off; ")?;
+        f.write_str("it is kept, and the new lines begin after it")
     }
 }
 
@@ -82,8 +77,8 @@ impl fmt::Display for Appended {
     /// `added 2 lines to PATH (57 bytes at 1024)`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { path, lines, bytes, offset, .. } = self;
-        let unit = if *lines == 1 { "line" } else { "lines" };
-        write!(f, "added {lines} {unit} to {} ({bytes} bytes at {offset})", escaped_path(path))
+        let (lines, path) = (counted(*lines, "line", "lines"), escaped_path(path));
+        write!(f, "added {lines} to {path} ({bytes} bytes at {offset})")
     }
 }
 
@@ -91,8 +86,7 @@ impl fmt::Display for Appended {
 pub fn append(entry: &Entry, lock: &impl WriteLock, lines: &Lines) -> Result<Appended, Error> {
     tidy(entry, backups::DEFAULT)?;
     lock.guards(entry)?;
-    let path = entry.path().to_owned();
-    let (count, length) = (lines.count, lines.bytes.len() as u64);
+    let (path, count, length) = (entry.path().to_owned(), lines.count, lines.bytes.len() as u64);
     if lines.bytes.is_empty() {
         let offset = entry.look(Beside::Itself)?.as_ref().map_or(0, size);
         return Ok(Appended { path, lines: 0, bytes: 0, offset, created: false, torn: None });
@@ -136,17 +130,13 @@ fn add(mut file: &File, bytes: &[u8]) -> Result<(), Short> {
 }
 
 fn torn_end(file: &File, size: u64) -> io::Result<Option<Torn>> {
-    let mut piece = vec![0; 64 * 1024];
-    let mut end = size;
+    let (mut piece, mut end) = (Vec::new(), size);
     while end > 0 {
         // The last byte alone tells it mostly.
-        let length = if end == size { 1 } else { end.min(piece.len() as u64) };
-        let Some(piece) = usize::try_from(length).ok().and_then(|length| piece.get_mut(..length)) else {
-            break;
-        };
-        file.read_exact_at(piece, end - length)?;
-        let found = piece.iter().rposition(|byte| *byte == b'\n');
-        if let Some(at) = found {
+        let length = if end == size { 1 } else { end.min(64 * 1024) };
+        piece.resize(length as usize, 0);
+        file.read_exact_at(&mut piece, end - length)?;
+        if let Some(at) = piece.iter().rposition(|byte| *byte == b'\n') {
             let offset = end - length + at as u64 + 1;
             return Ok((offset < size).then_some(Torn { offset, length: size - offset }));
         }
@@ -159,12 +149,9 @@ impl Short {
     /// Cuts off again what was added of the lines, and says why.
     fn undone(self, entry: &Entry, file: &File, before: u64, created: bool) -> Error {
         let path = escaped_path(entry.path());
-        let message = format!("failed to add to {path}: {}", system_words(&self.error));
-        let is_ours_alone = || {
-            let now = entry.stat(file).map(|stat| size(&stat));
-            now.is_ok_and(|now| now == before + self.added as u64)
-        };
-        let stays = if !is_ours_alone() {
+        let failed = Error::failed(format_args!("add to {path}"), &self.error);
+        let is_ours_alone = entry.stat(file).is_ok_and(|now| size(&now) == before + self.added as u64);
+        let stays = if !is_ours_alone {
             let added = self.added;
             format!("{added} bytes of it are there, for somebody without the lock has added to it at the same time")
         } else if let Err(error) = file.set_len(before) {
@@ -175,7 +162,7 @@ impl Short {
         } else {
             "it stays as it was".to_owned()
         };
-        Error::io(format!("{message}; {stays}"), self.error.kind())
+        Error { message: format!("{failed}; {stays}"), ..failed }
     }
 }
 

@@ -15,8 +15,7 @@ use nix::errno::Errno;
 use nix::sys::stat::{FileStat, Mode, fchmod};
 use nix::unistd::{Gid, Uid, fchown};
 
-use super::acl;
-use super::entry::{Beside, Entry};
+use super::{acl, entry::Beside, entry::Entry};
 use crate::error::Error;
 
 /// How many are kept where nobody says so.
@@ -78,9 +77,7 @@ impl Kept<'_> {
 
     /// What the file was becomes its newest backup, and the others move by one. After an error the next write goes on.
     pub fn rotate(mut self) -> Result<(), Error> {
-        let Newest::Waiting { last } = std::mem::replace(&mut self.newest, Newest::None) else {
-            return Ok(());
-        };
+        let Newest::Waiting { last } = std::mem::replace(&mut self.newest, Newest::None) else { return Ok(()) };
         rotate(self.entry, last).map_err(|error| {
             let message = format!("{error}; the file is new, and the next write moves its backups");
             Error { message, ..error }
@@ -178,12 +175,10 @@ fn copy(entry: &Entry) -> Result<(), Error> {
         }
         copy.sync_all()
     })();
-    let moved = copied
+    copied
         .map_err(|error: io::Error| entry.failed("copy what is to be kept to", Beside::Copy, error))
-        .and_then(|()| entry.rename(Beside::Copy, Beside::Waiting));
-    moved.inspect_err(|_| {
-        let _ = entry.remove(Beside::Copy);
-    })
+        .and_then(|()| entry.rename(Beside::Copy, Beside::Waiting))
+        .inspect_err(|_| drop(entry.remove(Beside::Copy)))
 }
 
 #[cfg(test)]

@@ -1,21 +1,19 @@
 //! A file by its name in a directory that is open, and the files beside it that are called by it. The one place where
 //! they are linked, renamed and removed, all of it relative to that directory.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "a data file's stage and its backups are called by its name; no lock file ever is"
-)]
+#![expect(clippy::disallowed_methods, reason = "a data file's stage and backups are called by its name; no lock is")]
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::{fs::File, io, os::fd::AsRawFd, os::unix::fs::OpenOptionsExt};
 
-use beadlock_checker::internal::{escape::escaped_path, system_words};
+use beadlock_checker::internal::escape::escaped_path;
 use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, AtFlags, OFlag, openat, renameat};
 use nix::sys::stat::{FileStat, Mode, SFlag, fstat, fstatat};
 use nix::unistd::{UnlinkatFlags, linkat, unlinkat};
+use rustix::fs::{StatxAttributes, StatxFlags, statx};
 
-use super::{acl::Acl, obstacle::Obstacle};
+use super::acl::Acl;
 use crate::error::Error;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,12 +45,10 @@ const CAREFULLY: OFlag = OFlag::O_CLOEXEC.union(OFlag::O_NOFOLLOW).union(OFlag::
 impl Entry {
     /// Of a path whose last component is no symbolic link.
     pub fn open(path: &Path) -> Result<Self, Error> {
-        let failed = |doing, path: &Path, error: io::Error| failed(doing, path, &error);
-        let name = path.file_name().ok_or_else(|| failed("write", path, Errno::EISDIR.into()))?;
+        let name = path.file_name().ok_or_else(|| failed("write", path, &Errno::EISDIR.into()))?;
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let flags = OFlag::O_DIRECTORY.bits();
-        let dir = File::options().read(true).custom_flags(flags).open(parent);
-        let dir = dir.map_err(|error| failed("open", parent, error))?;
+        let dir = File::options().read(true).custom_flags(OFlag::O_DIRECTORY.bits()).open(parent);
+        let dir = dir.map_err(|error| failed("open", parent, &error))?;
         Ok(Self { dir, path: path.to_owned(), name: name.to_owned() })
     }
 
@@ -78,7 +74,6 @@ impl Entry {
         name
     }
 
-    /// A failed call, with the path it failed on.
     pub fn failed(&self, doing: &str, which: Beside, error: impl Into<io::Error>) -> Error {
         failed(doing, &self.path_of(which), &error.into())
     }
@@ -214,9 +209,9 @@ impl Entry {
 
     /// What keeps anybody from putting another file in this one's place, as far as the file itself can tell.
     pub fn obstacle(&self) -> Option<Error> {
-        let obstacle = Obstacle::of(&self.dir, &self.name)?;
-        let message = format!("{} {obstacle}; it stays as it was", escaped_path(&self.path));
-        Some(Error::io(message, obstacle.kind()))
+        let stat = statx(&self.dir, &self.name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW, StatxFlags::TYPE).ok()?;
+        let (kind, words) = obstacle_among(stat.stx_attributes & stat.stx_attributes_mask)?;
+        Some(Error::io(format!("{} {words}; it stays as it was", escaped_path(&self.path)), kind))
     }
 
     pub fn remove(&self, which: Beside) -> Result<bool, Error> {
@@ -244,6 +239,53 @@ impl Entry {
 
 /// `failed to DOING PATH: what the system said`.
 fn failed(doing: &str, path: &Path, error: &io::Error) -> Error {
-    let message = format!("failed to {doing} {}: {}", escaped_path(path), system_words(error));
-    Error::io(message, error.kind())
+    Error::failed(format_args!("{doing} {}", escaped_path(path)), error)
+}
+
+/// Attributes that keep every other file from taking this one's name: what the file is then, and what to do. The
+/// system's error for the rename says nothing of the cause.
+const OBSTACLES: [(StatxAttributes, io::ErrorKind, &str); 3] = [
+    (
+        StatxAttributes::MOUNT_ROOT,
+        io::ErrorKind::ResourceBusy,
+        "is a mount point of its own (docker -v file:file); mount its directory instead",
+    ),
+    (
+        StatxAttributes::IMMUTABLE,
+        io::ErrorKind::PermissionDenied,
+        "is immutable (chattr +i); chattr -i lets it be written again",
+    ),
+    (
+        StatxAttributes::APPEND,
+        io::ErrorKind::PermissionDenied,
+        "is append-only (chattr +a); beadlock append adds lines to it",
+    ),
+];
+
+fn obstacle_among(attributes: StatxAttributes) -> Option<(io::ErrorKind, &'static str)> {
+    let found = OBSTACLES.into_iter().find(|(attribute, ..)| attributes.contains(*attribute));
+    found.map(|(_, kind, words)| (kind, words))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_attribute_is_an_obstacle_and_none_is_none() {
+        let words = |attributes| obstacle_among(attributes).map(|(_, words)| words.split(' ').nth(1).unwrap());
+        assert_eq!(words(StatxAttributes::empty()), None);
+        assert_eq!(words(StatxAttributes::COMPRESSED), None);
+        assert_eq!(words(StatxAttributes::IMMUTABLE), Some("immutable"));
+        assert_eq!(words(StatxAttributes::APPEND), Some("append-only"));
+        let both = StatxAttributes::IMMUTABLE | StatxAttributes::MOUNT_ROOT;
+        assert_eq!(obstacle_among(both).unwrap().0, io::ErrorKind::ResourceBusy);
+    }
+
+    #[test]
+    fn a_plain_file_and_no_file_have_none() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("x"), "").unwrap();
+        assert!(["x", "y"].iter().all(|name| Entry::open(&dir.path().join(name)).unwrap().obstacle().is_none()));
+    }
 }

@@ -8,11 +8,9 @@ pub mod entry;
 pub mod json;
 #[cfg(not(feature = "validate-schema"))]
 mod no_schema;
-mod obstacle;
 #[cfg(feature = "validate-schema")]
 mod schema;
 pub mod stage;
-mod text;
 pub mod write;
 
 #[cfg(not(feature = "validate-schema"))]

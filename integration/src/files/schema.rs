@@ -3,7 +3,6 @@
 use std::{fmt, fs::File, io::Read, path::Path};
 
 use beadlock_checker::internal::escape::{escaped, escaped_path};
-use beadlock_checker::internal::system_words;
 use jsonschema::Validator;
 use serde_json::Value;
 
@@ -24,10 +23,7 @@ impl Schema {
         let name = escaped_path(path);
         let mut bytes = Vec::new();
         let read = File::open(path).and_then(|file| file.take(LIMIT + 1).read_to_end(&mut bytes));
-        let read = read.map_err(|error| {
-            let why = system_words(&error);
-            Error::io(format!("failed to read the schema {name}: {why}"), error.kind())
-        })?;
+        let read = read.map_err(|error| Error::failed(format_args!("read the schema {name}"), &error))?;
         let no_schema =
             |why: &str| Error::usage(format!("{name} is no JSON Schema that could be used: {}", escaped(why)));
         if read as u64 > LIMIT {
@@ -38,10 +34,7 @@ impl Schema {
         Ok(Self { name, validator })
     }
 
-    /// Whether the value is as it says.
-    ///
-    /// # Errors
-    /// What is not, and where, in words.
+    /// Whether the value conforms. The error says what does not, and where.
     pub fn check(&self, value: &Value) -> Result<(), String> {
         let Some(error) = self.validator.iter_errors(value).next() else { return Ok(()) };
         let place = error.instance_path().to_string();

@@ -10,12 +10,12 @@ use nix::errno::Errno;
 use nix::sys::stat::{FileStat, Mode, fchmod};
 use nix::unistd::{Gid, Uid, fchown};
 
-use super::acl::{self, Acl};
-use super::entry::{Beside, Entry};
+use super::{acl, acl::Acl, entry::Beside, entry::Entry};
 use crate::error::{Code, Error};
 
 const PERMISSIONS: u32 = 0o7777;
 
+/// What the stage has got from the file already.
 #[derive(Debug, PartialEq, Eq)]
 struct Given {
     mode: u32,
@@ -40,26 +40,23 @@ impl<'e> Stage<'e> {
         Self { entry, file, has_name, is_synced: false, given: None, process: process_id() }
     }
 
-    /// One without a name, which needs no lock; `None` where there are none.
+    /// A stage without a name, which needs no lock; `None` where there are none.
     pub fn unnamed(entry: &'e Entry) -> Result<Option<Self>, Error> {
         let file = entry.create_unnamed()?;
         Ok(file.map(|file| Self::of(entry, file, false)))
     }
 
-    /// One called `PATH.tmp`. Only under the lock.
+    /// A stage called `PATH.tmp`. Only under the lock.
     pub fn named(entry: &'e Entry) -> Result<Self, Error> {
-        // Nobody is to read in it what the file's own mode keeps to itself.
+        // The stage is as private as the file until it gets the file's mode.
         let mode = entry.look(Beside::Itself)?.map_or(0o666, |_| 0o600);
         let file = entry.create(Beside::Stage, mode)?;
         Ok(Self::of(entry, file, true))
     }
 
-    /// The best that there is. Only under the lock.
+    /// A stage without a name, else one that has a name. Only under the lock.
     pub fn new(entry: &'e Entry) -> Result<Self, Error> {
-        match Self::unnamed(entry)? {
-            Some(stage) => Ok(stage),
-            None => Self::named(entry),
-        }
+        Self::unnamed(entry)?.map_or_else(|| Self::named(entry), Ok)
     }
 
     pub fn entry(&self) -> &'e Entry {
@@ -76,9 +73,8 @@ impl<'e> Stage<'e> {
             self.resemble(original)?;
         }
         if !self.is_synced {
-            self.file
-                .sync_all()
-                .map_err(|error| self.entry.failed("sync the new content of", Beside::Itself, error))?;
+            let synced = self.file.sync_all();
+            synced.map_err(|error| self.entry.failed("sync the new content of", Beside::Itself, error))?;
             self.is_synced = true;
         }
         Ok(())
@@ -122,18 +118,15 @@ impl<'e> Stage<'e> {
 
     /// Gives it the name `PATH.tmp`. Only under the lock, where what a crash has left there is gone.
     pub fn name(mut self) -> Result<Self, Error> {
-        if self.has_name {
-            return Ok(self);
-        }
-        match self.entry.name_unnamed(&self.file, Beside::Stage) {
-            Ok(()) => {
-                self.has_name = true;
-                Ok(self)
+        if !self.has_name {
+            match self.entry.name_unnamed(&self.file, Beside::Stage) {
+                Ok(()) => self.has_name = true,
+                // Files without a name, and no way to give them one: no /proc, or no hard links.
+                Err(Errno::ENOENT | Errno::EPERM | Errno::EOPNOTSUPP | Errno::EXDEV) => return self.copied(),
+                Err(errno) => return Err(self.entry.failed("create", Beside::Stage, errno)),
             }
-            // Files without a name, and no way to give them one: no /proc, or no hard links.
-            Err(Errno::ENOENT | Errno::EPERM | Errno::EOPNOTSUPP | Errno::EXDEV) => self.copied(),
-            Err(errno) => Err(self.entry.failed("create", Beside::Stage, errno)),
         }
+        Ok(self)
     }
 
     /// The same content under a name from the beginning.

@@ -19,13 +19,10 @@ use std::{fmt, io::Read};
 
 use beadlock_checker::internal::escape::escaped_path;
 
-use super::backups::{self, Kept};
-use super::entry::{Beside, Entry};
-use super::json::{Check, Format};
-use super::{Schema, stage::Stage};
-use crate::{error::Error, files::WriteLock};
+use super::{Schema, backups, entry::Beside, entry::Entry, json::Check, json::Format, stage::Stage};
+use crate::{error::Error, files::WriteLock, words::counted};
 
-/// What content is called that no command line has named.
+/// What messages call content that no command line has named.
 pub const CONTENT: &str = "the content";
 
 /// What a write checks and keeps.
@@ -91,9 +88,8 @@ impl fmt::Display for Written {
     /// `wrote PATH (12 bytes; what it was before is in PATH.1)`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { path, bytes, created, backup, .. } = self;
-        let unit = if *bytes == 1 { "byte" } else { "bytes" };
         let verb = if *created { "created" } else { "wrote" };
-        write!(f, "{verb} {} ({bytes} {unit}", escaped_path(path))?;
+        write!(f, "{verb} {} ({}", escaped_path(path), counted(*bytes, "byte", "bytes"))?;
         match backup {
             Some(backup) => write!(f, "; what it was before is in {})", escaped_path(backup)),
             None => f.write_str(")"),
@@ -153,7 +149,7 @@ impl<'e> Draft<'e> {
             bytes: self.bytes,
             created: original.is_none(),
             backup: kept.is_any().then(|| entry.path_of(Beside::Backup(1))),
-            other_links: original.as_ref().map_or(0, |original| other_links(original.st_nlink, &kept)),
+            other_links: original.as_ref().map_or(0, |original| other_links(original.st_nlink, kept.was_there())),
         };
         let rotated = kept.rotate();
         entry.sync().map_err(|error| {
@@ -165,9 +161,9 @@ impl<'e> Draft<'e> {
     }
 }
 
-/// How many of the hard links are neither the file's own name nor its newest backup.
-fn other_links(links: impl Into<u64>, kept: &Kept<'_>) -> u64 {
-    links.into().saturating_sub(if kept.was_there() { 2 } else { 1 })
+/// How many of the hard links are neither the file's own name nor its newest backup. Their type differs by platform.
+fn other_links(links: impl Into<u64>, has_backup: bool) -> u64 {
+    links.into().saturating_sub(if has_backup { 2 } else { 1 })
 }
 
 /// Writes `from` to the file of `entry`. Only under its lock.

@@ -1,20 +1,15 @@
 //! The ignore files that have a say about the files of one directory, nearest first.
 
-use std::borrow::Cow;
-use std::ffi::OsStr;
-use std::fs::OpenOptions;
 use std::io::{self, Read};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::{borrow::Cow, ffi::OsStr, fs::OpenOptions, os::unix::fs::OpenOptionsExt};
 
-use beadlock_checker::internal::escape::escaped_path;
-use beadlock_checker::internal::system_words;
+use beadlock_checker::internal::{escape::escaped_path, system_words};
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder, gitconfig_excludes_path};
-use nix::fcntl::OFlag;
-use nix::libc;
+use nix::{fcntl::OFlag, libc};
 
-use super::work_tree::WorkTree;
+use super::WorkTree;
 
 /// The longest ignore file that is read.
 const LIMIT: u64 = 256 * 1024;

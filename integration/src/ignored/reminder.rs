@@ -1,32 +1,31 @@
 //! The reminder of `hold` and `acquire`: one line, once a repository and day. The files are read by a thread, so that
 //! a home directory that hangs holds up neither the command nor the release.
 
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::fs::{self, Metadata, OpenOptions};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, channel};
-use std::thread;
-use std::time::Duration;
+use std::{ffi::OsStr, io, os::unix::ffi::OsStrExt, thread, time::Duration};
 
-use super::IgnoreAdvice;
-use super::patterns::Patterns;
-use super::stamp::ReminderStamp;
-use super::work_tree::WorkTree;
-use crate::claim::target::Target;
-use crate::output::talk::Talk;
+use beadlock_checker::internal::{dialect::StartedAt, facts};
+use nix::fcntl::{Flock, FlockArg, OFlag};
+use nix::sys::{stat::futimens, time::TimeSpec};
+
+use super::{IgnoreAdvice, WorkTree, patterns::Patterns};
+use crate::{claim::target::Target, output::talk::Talk};
 
 /// How long the end of a claim waits for an answer that usually takes a millisecond.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// A question that is being answered.
+/// A question that a thread answers.
 #[derive(Debug)]
 #[must_use = "the envelope needs the answer: `finish`"]
 pub struct Reminder(Option<Receiver<String>>);
 
 impl Reminder {
     /// Asks about the lock of a database, or of `lock:PATH`. A lock that is judged by time does no harm in another
-    /// clone: it goes stale there. Nothing is asked of a repository that was spoken of today, that belongs to another
-    /// user, or with `-q`.
+    /// clone: it goes stale there. Nothing is asked with `-q`, nor about a repository that had its reminder today or
+    /// that belongs to another user.
     pub fn of(target: &Target, cwd: PathBuf, talk: &Talk) -> Self {
         Self(Self::begin(target, cwd, talk))
     }
@@ -58,10 +57,86 @@ impl Reminder {
         Some(receiver)
     }
 
-    /// Puts what was said among the warnings of the envelope.
+    /// Puts the reminder among the warnings of the envelope.
     pub fn finish(self, talk: &Talk) {
         if let Some(sentence) = self.0.and_then(|answer| answer.recv_timeout(PATIENCE).ok()) {
             talk.has_warned(sentence);
         }
+    }
+}
+
+/// How long there is no other reminder for a repository, in seconds.
+const DAY: u64 = 24 * 60 * 60;
+
+/// When there was a reminder for a repository: the time of an empty file in its git directory, which no commit
+/// contains.
+#[derive(Debug, Clone)]
+struct ReminderStamp {
+    file: PathBuf,
+}
+
+impl ReminderStamp {
+    fn of(git: &Path) -> Self {
+        Self { file: git.join("beadlock.reminded") }
+    }
+
+    /// It is less than a day old, or so far in the future: a clock that was set back does not silence it for ever.
+    fn is_fresh(&self) -> bool {
+        fs::symlink_metadata(&self.file).is_ok_and(|meta| is_fresh(&meta))
+    }
+
+    /// Makes it as old as now. False: it cannot be written, or another process has just made it so.
+    fn renew(&self) -> bool {
+        let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
+        let mut options = OpenOptions::new();
+        options.write(true).custom_flags(flags.bits()).mode(0o644);
+        let (opened, is_new) = match options.open(&self.file) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => (options.create_new(true).open(&self.file), true),
+            opened => (opened, false),
+        };
+        // Of two at once one has it locked, or comes after the other's time.
+        let Some(Ok(file)) = opened.ok().map(|file| Flock::lock(file, FlockArg::LockExclusiveNonblock)) else {
+            return false;
+        };
+        let is_old = is_new || file.metadata().is_ok_and(|meta| !is_fresh(&meta));
+        is_old && futimens(&*file, &TimeSpec::UTIME_NOW, &TimeSpec::UTIME_NOW).is_ok()
+    }
+}
+
+fn is_fresh(meta: &Metadata) -> bool {
+    let StartedAt(now) = facts::now();
+    now.as_secs().abs_diff(meta.mtime()) < DAY
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_day_is_24_hours_in_both_directions() {
+        let dir = tempfile::tempdir().unwrap();
+        let stamp = ReminderStamp::of(dir.path());
+        assert!(!stamp.is_fresh());
+        assert!(stamp.renew() && stamp.is_fresh());
+        let set = |hours: i64| {
+            let time = TimeSpec::new(facts::now().0.as_secs() + hours * 60 * 60, 0);
+            futimens(fs::File::open(&stamp.file).unwrap(), &time, &time).unwrap();
+        };
+        for (hours, is_fresh) in [(-23, true), (-25, false), (23, true), (25, false), (0, true)] {
+            set(hours);
+            assert_eq!(stamp.is_fresh(), is_fresh, "{hours}");
+        }
+        set(-25);
+        assert!(stamp.renew() && stamp.is_fresh());
+        assert!(!stamp.renew(), "another one was faster");
+    }
+
+    #[test]
+    fn what_is_no_file_of_ours_is_not_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let stamp = ReminderStamp::of(dir.path());
+        std::os::unix::fs::symlink("elsewhere", &stamp.file).unwrap();
+        assert!(!stamp.renew() && !dir.path().join("elsewhere").exists());
+        assert!(!ReminderStamp::of(&dir.path().join("nowhere")).renew());
     }
 }

@@ -104,7 +104,7 @@ pub fn run(typed: &List, environment: &Environment, common: &Common) -> Answers 
     let rows: Vec<Row> = seen.iter().map(row).collect();
     if !common.json {
         // Now, and not with the answers: the count comes after it.
-        if let Err(error) = print(&table::of(&rows)) {
+        if let Err(error) = print(table::of(&rows)) {
             answers.failed(not_written(&error));
             return answers;
         }

@@ -1,17 +1,14 @@
 //! The JSON envelope: one object for every answer, of our programs (docs/design.md#json) and of tools that embed a
 //! lock.
 
-use std::fmt;
-use std::io;
 use std::time::{Duration, Instant};
+use std::{fmt, io};
 
 use beadlock_checker::internal::facts::random_id;
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::error::Error;
-use crate::output::talk;
-use crate::words::millis;
+use crate::{error::Error, output::talk, words::millis};
 
 /// When a piece of work began and what it is called: the `meta` of its [`Envelope`].
 #[derive(Debug, Clone)]
@@ -33,12 +30,12 @@ impl Request {
         Self { begun: Instant::now(), id: id.to_owned() }
     }
 
-    /// Its id.
+    /// The id of the request.
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// The envelope of a command's answer in one line. Without an error `ok` is true, whatever the answer.
+    /// The envelope of a command's answer in one line.
     pub(crate) fn envelope(&self, data: Value, error: Option<&Error>, warnings: &[String]) -> String {
         let envelope = match error {
             None => Envelope::ok(self, data),
@@ -82,13 +79,15 @@ impl Request {
 /// assert_eq!(value["schema"], 2);
 /// # Ok::<(), serde_json::Error>(())
 /// ```
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize)]
 #[must_use = "an envelope that nobody prints tells nobody"]
 pub struct Envelope {
+    ok: bool,
     data: Value,
     error: Option<Map<String, Value>>,
     warnings: Vec<String>,
     meta: Map<String, Value>,
+    #[serde(flatten)]
     more: Map<String, Value>,
 }
 
@@ -101,7 +100,7 @@ impl Envelope {
     /// What was asked for: `ok` is true. `meta.duration_ms` is measured now.
     pub fn ok(request: &Request, data: impl Into<Value>) -> Self {
         let (error, warnings, more) = (None, Vec::new(), Map::new());
-        Self { data: data.into(), error, warnings, meta: request.meta(), more }
+        Self { ok: true, data: data.into(), error, warnings, meta: request.meta(), more }
     }
 
     /// A failure of the tool's own: `ok` is false and `data` null. Not retryable, without a `detail`, until told
@@ -114,28 +113,20 @@ impl Envelope {
             ("retry_after_ms", Value::Null),
             ("detail", Value::Null),
         ]);
-        Self { error: Some(error), ..Self::ok(request, Value::Null) }
+        Self { ok: false, error: Some(error), ..Self::ok(request, Value::Null) }
     }
 
     /// A failure of beadlock's, with all that it says.
     pub fn of(request: &Request, error: &Error) -> Self {
-        let mut envelope = Self::failed(request, error.code.as_str(), error.message.as_str());
-        if let Some(detail) = &error.detail {
-            envelope = envelope.detail(detail);
-        }
-        if let Some(pause) = error.retry_after {
-            envelope = envelope.retry_after(pause);
-        }
-        match &error.lock {
-            Some(lock) => envelope.with_in_error("lock", Value::clone(lock)),
-            None => envelope,
-        }
+        let envelope = Self::failed(request, error.code.as_str(), error.message.as_str());
+        let envelope = error.detail.iter().fold(envelope, Self::detail);
+        let envelope = error.retry_after.into_iter().fold(envelope, Self::retry_after);
+        error.lock.iter().fold(envelope, |envelope, lock| envelope.with_in_error("lock", Value::clone(lock)))
     }
 
     /// What there is to answer beside an error.
-    pub fn data(mut self, data: impl Into<Value>) -> Self {
-        self.data = data.into();
-        self
+    pub fn data(self, data: impl Into<Value>) -> Self {
+        Self { data: data.into(), ..self }
     }
 
     /// `error.detail`: what happened, for programs and bug reports. Nothing on an answer without an error, and so with
@@ -196,7 +187,7 @@ impl Envelope {
     /// # Errors
     /// Any other failure of stdout, such as a full disk.
     pub fn print(&self) -> io::Result<()> {
-        talk::print(&format!("{self}\n"))
+        talk::print(format!("{self}\n"))
     }
 
     fn set_in_error(mut self, name: &str, value: Value) -> Self {
@@ -213,24 +204,6 @@ impl Envelope {
 
 fn fields<const N: usize>(fields: [(&str, Value); N]) -> Map<String, Value> {
     fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
-}
-
-impl Serialize for Envelope {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        /// In the order of the contract.
-        #[derive(Serialize)]
-        struct Ordered<'a> {
-            ok: bool,
-            data: &'a Value,
-            error: &'a Option<Map<String, Value>>,
-            warnings: &'a [String],
-            meta: &'a Map<String, Value>,
-            #[serde(flatten)]
-            more: &'a Map<String, Value>,
-        }
-        let Self { data, error, warnings, meta, more } = self;
-        Ordered { ok: error.is_none(), data, error, warnings, meta, more }.serialize(serializer)
-    }
 }
 
 impl fmt::Display for Envelope {

@@ -9,61 +9,50 @@ use nix::unistd::{getpgrp, tcgetpgrp};
 use terminal_size::terminal_size_of;
 
 /// When to use colours.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub enum Color {
     /// On a terminal, unless `NO_COLOR` is set.
+    #[default]
     Auto,
-    /// Always.
     Always,
-    /// Never.
     Never,
 }
 
 /// What the environment says of the terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Terminal {
-    /// It cannot rewrite a line.
+    /// Whether it cannot rewrite a line.
     pub is_dumb: bool,
-    /// `NO_COLOR` is set.
+    /// Whether `NO_COLOR` is set.
     pub no_color: bool,
 }
 
-/// How much is said, and how.
 #[derive(Debug)]
 pub struct Talk {
     quiet: bool,
     verbose: bool,
     color: Color,
     no_color: bool,
-    /// stderr is a terminal that can rewrite a line.
+    /// Whether stderr is a terminal that can rewrite a line.
     live: bool,
-    /// There is a line on it to be overwritten.
+    /// Whether there is a line on it to be overwritten.
     is_dirty: Cell<bool>,
-    /// What was warned of, for the envelope.
+    /// The warnings so far, for the envelope.
     warnings: RefCell<Vec<String>>,
 }
 
 impl Talk {
-    /// As the user wants it.
-    pub fn new(quiet: bool, verbose: bool, color: Color, terminal: Terminal) -> Self {
-        let Terminal { is_dumb, no_color } = terminal;
-        Self {
-            quiet,
-            verbose,
-            color,
-            no_color,
-            live: io::stderr().is_terminal() && !is_dumb,
-            is_dirty: Cell::new(false),
-            warnings: RefCell::default(),
-        }
+    pub fn new(quiet: bool, verbose: bool, color: Color, Terminal { is_dumb, no_color }: Terminal) -> Self {
+        let live = io::stderr().is_terminal() && !is_dumb;
+        Self { quiet, verbose, color, no_color, live, is_dirty: Cell::new(false), warnings: RefCell::default() }
     }
 
-    /// For a process that nobody watches: it only warns, and without colours.
+    /// For a helper process: only warnings, without colours.
     pub fn silent() -> Self {
         Self::new(true, false, Color::Never, Terminal { is_dumb: true, no_color: false })
     }
 
-    /// One line, unless `-q`.
+    /// Prints one line, unless `-q`.
     pub fn say(&self, line: &str) {
         if !self.quiet {
             self.line(&format!("beadlock: {line}"));
@@ -77,13 +66,12 @@ impl Talk {
         }
     }
 
-    /// More is wanted.
     pub fn is_verbose(&self) -> bool {
         self.verbose
     }
 
-    /// A line that the next one overwrites, where stderr is a terminal; else said once, the first time. Formatted only
-    /// when it is said: that may take a look at every process.
+    /// A line that the next one overwrites, where stderr is a terminal; elsewhere only the first one is printed. It is
+    /// formatted only when it is printed, for that may look at every process.
     pub fn say_live(&self, line: &impl fmt::Display, is_first: bool) {
         if self.quiet {
             return;
@@ -99,33 +87,33 @@ impl Talk {
         }
     }
 
-    /// What a question is about, and the question: as they are, and with `-q` too.
+    /// Prints a question as it is, with `-q` too.
     pub fn ask(&self, text: &str) {
         self.end_live();
         self.write(text);
     }
 
-    /// Takes the live line away. In the background the line is somebody else's by now.
+    /// Takes the live line away. In the background another program uses the line by now.
     pub fn end_live(&self) {
         if self.is_dirty.replace(false) && is_in_foreground() {
             self.write("\r\x1b[K");
         }
     }
 
-    /// A limit that is to be known, once: a warning of the envelope, not said with `-q`.
+    /// A warning of the envelope that `-q` does not print: a limit that the user should know.
     pub fn note(&self, line: &str) {
         self.warnings.borrow_mut().push(line.to_owned());
         self.say(line);
     }
 
-    /// Something that is not as it should be; said with `-q` too.
+    /// A warning, printed with `-q` too.
     pub fn warn(&self, line: &str) {
         self.warnings.borrow_mut().push(line.to_owned());
         self.line(&format!("{}{line}", self.before_warning()));
     }
 
     fn before_warning(&self) -> String {
-        format!("beadlock: {} ", self.painted("warning:", "33"))
+        format!("beadlock: {} ", self.painted_on(io::stderr(), "warning:", "33"))
     }
 
     /// Prints a warning from another thread; `None` with `-q`.
@@ -137,23 +125,18 @@ impl Talk {
         (!self.quiet).then_some(warn)
     }
 
-    /// Another thread has warned of this.
+    /// Records a warning that another thread has printed.
     pub fn has_warned(&self, line: String) {
         self.warnings.borrow_mut().push(line);
     }
 
-    /// All that was warned of so far.
     pub fn warnings(&self) -> Vec<String> {
         self.warnings.borrow().clone()
     }
 
-    /// Why it failed; said with `-q` too.
+    /// Why it failed, printed with `-q` too.
     pub fn error(&self, line: &str) {
-        self.line(&format!("beadlock: {} {line}", self.painted("error:", "31")));
-    }
-
-    fn painted(&self, word: &str, code: &str) -> String {
-        self.painted_on(io::stderr(), word, code)
+        self.line(&format!("beadlock: {} {line}", self.painted_on(io::stderr(), "error:", "31")));
     }
 
     /// `word` in the colour of `code` on stdout, where colours are wanted.
@@ -175,24 +158,24 @@ impl Talk {
         self.write(&format!("{line}\n"));
     }
 
-    /// In one write, so that lines of several processes do not mix. A stderr that is gone hears nothing.
+    /// In one write, so that lines of several processes do not mix. A closed stderr is not an error.
     fn write(&self, text: &str) {
         let _ = io::stderr().lock().write_all(text.as_bytes());
     }
 }
 
-/// Unless a shell has put us into the background of this terminal, where its user types into a line of his own.
+/// False where a shell has put this process into the background of its terminal: the user types there.
 fn is_in_foreground() -> bool {
     tcgetpgrp(io::stderr()).is_ok_and(|group| group == getpgrp())
 }
 
-/// A line as far as one row of the terminal has room for it, and for the `^C` that it may echo.
+/// A line cut to one row of the terminal, with room for the `^C` that it may echo.
 fn cut(line: String) -> String {
     let columns = terminal_size_of(io::stderr()).map_or(usize::MAX, |(width, _)| usize::from(width.0));
     cut_to(columns.saturating_sub(3), line)
 }
 
-/// Cut in the middle: who it is stands at the beginning, for how long and what is left at the end.
+/// Cuts in the middle: the holder is at the beginning, the times are at the end.
 fn cut_to(room: usize, line: String) -> String {
     let length = line.chars().count();
     if length <= room {
@@ -203,19 +186,9 @@ fn cut_to(room: usize, line: String) -> String {
     line.chars().take(begin).chain(['…']).chain(line.chars().skip(length - end)).collect()
 }
 
-/// Prints data. A reader that has gone (EPIPE) has had what it wanted.
-///
-/// # Errors
-/// Any other failure, such as a full disk.
-pub fn print(text: &str) -> io::Result<()> {
-    print_bytes(text.as_bytes())
-}
-
-/// [`print`] for what may be anything.
-///
-/// # Errors
-/// As [`print`].
-pub fn print_bytes(bytes: &[u8]) -> io::Result<()> {
+/// Prints data. A reader that has gone (EPIPE) is not an error; any other failure is, such as a full disk.
+pub fn print(data: impl AsRef<[u8]>) -> io::Result<()> {
+    let bytes = data.as_ref();
     if bytes.is_empty() {
         return Ok(());
     }

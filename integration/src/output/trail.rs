@@ -3,24 +3,18 @@
 //!
 //! A protocol whose document has audit events of its own writes those instead ([`DocumentEvents`]).
 
-use std::fmt;
-use std::io;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::{fmt, io, time::Duration};
 
 use beadlock_checker::internal::audit::{Audit, Author, Entry, Event, Outcome};
-use beadlock_checker::internal::dialect::Record;
-use beadlock_checker::internal::take::Held;
-use beadlock_checker::internal::{look, system_words};
+use beadlock_checker::internal::{dialect::Record, look, system_words, take::Held};
 use beadlock_checker::{Options, Place, Removed};
 use nix::errno::Errno;
 
 use crate::error::{Code, Error};
-use crate::output::envelope::Request;
-use crate::output::files::{self, Output};
-use crate::output::talk::Talk;
+use crate::output::{envelope::Request, refuse_lock_file, talk::Talk};
 
-/// Where what happens to one target's lock is written down, if anywhere.
+/// Writes down what happens to one target's lock.
 #[derive(Debug)]
 pub struct Trail<'a> {
     lines: Lines<'a>,
@@ -30,37 +24,30 @@ pub struct Trail<'a> {
     path: PathBuf,
 }
 
-/// Whose lines they are.
 #[derive(Debug)]
 enum Lines<'a> {
-    /// Nobody has asked for any.
     None,
-    /// Those of beadlock.
+    /// Lines in beadlock's own form.
     Own(Audit),
-    /// Those of the protocol's document.
+    /// Lines as the protocol's document has them.
     Document(Box<dyn DocumentEvents + 'a>),
 }
 
 /// The audit events of a protocol's document.
 pub trait DocumentEvents: fmt::Debug {
-    /// The lock was created with this record.
     fn acquired(&self, record: &Record);
     /// A stale lock was taken.
     fn stolen(&self, removed: &Removed);
     /// The lock was released, `held` after it was created; of a failure `step` is what failed.
     fn released(&self, held: Duration, result: Outcome, step: Option<&str>);
-    /// The lock could not be removed.
     fn release_failed(&self, error: &io::Error);
-    /// So many heartbeats have failed in a row.
     fn heartbeat_failed(&self, in_a_row: u32, error: &str);
 }
 
 impl<'a> Trail<'a> {
     /// Opens `file` before anything is done, in the name of `holder`: `name` is what the target is called, and the
-    /// first of `locks` where its lock lies; none of these may be the trail.
-    ///
-    /// # Errors
-    /// Exit 1: nothing is claimed without the trail that was asked for. Exit 2 for a lock file.
+    /// first of `locks` where its lock lies. An error has exit 1: nothing is claimed without the trail that was asked
+    /// for; or exit 2: `file` is one of `locks`.
     pub fn open(
         file: Option<&Path>,
         holder: Option<&str>,
@@ -68,27 +55,22 @@ impl<'a> Trail<'a> {
         request: &'a Request,
         talk: &'a Talk,
     ) -> Result<Self, Error> {
-        refuse(file, locks)?;
-        // It asks the system for the user's name, which may take its time.
-        let author = || {
-            let author = Author::new("beadlock", env!("CARGO_PKG_VERSION"));
-            match holder {
-                Some(holder) => author.holder(holder),
-                None => author,
+        refuse_lock_file("--audit", file, locks)?;
+        let lines = match file {
+            None => Lines::None,
+            Some(file) => {
+                // It asks the system for the user's name, which may take its time.
+                let author = Author::new("beadlock", env!("CARGO_PKG_VERSION"));
+                let author = holder.into_iter().fold(author, Author::holder);
+                let audit = Audit::open(file, author);
+                Lines::Own(audit.map_err(|failed| Error::io(failed.to_string(), failed.kind()))?)
             }
         };
-        let audit = file.map(|file| Audit::open(file, author())).transpose();
-        let audit = audit.map_err(|failed| Error::io(failed.to_string(), failed.kind()))?;
-        let lines = audit.map_or(Lines::None, Lines::Own);
         let path = locks.first().cloned().unwrap_or_default();
         Ok(Self { lines, request, talk, name, path })
     }
 
-    /// The trail of a claim whose document has events of its own. A file that cannot be opened is warned of, and stops
-    /// nothing.
-    ///
-    /// # Errors
-    /// Exit 2 for a lock file.
+    /// The trail of a claim whose document has events of its own. An error has exit 2: `file` is one of `locks`.
     pub fn of_document(
         file: Option<&Path>,
         events: Box<dyn DocumentEvents + 'a>,
@@ -96,12 +78,11 @@ impl<'a> Trail<'a> {
         request: &'a Request,
         talk: &'a Talk,
     ) -> Result<Self, Error> {
-        refuse(file, locks)?;
+        refuse_lock_file("--audit", file, locks)?;
         let path = locks.first().cloned().unwrap_or_default();
         Ok(Self { lines: Lines::Document(events), request, talk, name, path })
     }
 
-    /// Who is told what else there is to say.
     pub fn talk(&self) -> &'a Talk {
         self.talk
     }
@@ -110,14 +91,11 @@ impl<'a> Trail<'a> {
     pub fn write(&self, event: Event, with: impl FnOnce(Entry) -> Entry) {
         let Lines::Own(audit) = &self.lines else { return };
         let entry = with(Entry::new(event, self.request.id(), &self.name, &self.path));
-        if let Err(failed) = audit.write(&entry)
-            && failed.is_news()
-        {
+        if let Some(failed) = audit.write(&entry).err().filter(|failed| failed.is_news()) {
             self.talk.warn(&failed.to_string());
         }
     }
 
-    /// The claim stands.
     pub fn acquired(&self, held: &Held) {
         match &self.lines {
             Lines::Document(events) => events.acquired(held.record()),
@@ -125,7 +103,6 @@ impl<'a> Trail<'a> {
         }
     }
 
-    /// A stale lock was removed.
     pub fn removed(&self, removed: &Removed) {
         match &self.lines {
             Lines::Document(events) => events.stolen(removed),
@@ -134,13 +111,8 @@ impl<'a> Trail<'a> {
     }
 
     /// The lock `record` was released after `held`; of a failure of the work `step` is what failed.
-    pub fn released(
-        &self,
-        (reason, result): (&'static str, Outcome),
-        held: Duration,
-        record: &Record,
-        step: Option<&str>,
-    ) {
+    pub fn released(&self, why: (&'static str, Outcome), held: Duration, record: &Record, step: Option<&str>) {
+        let (reason, result) = why;
         match &self.lines {
             Lines::Document(events) => events.released(held, result, step),
             _ => {
@@ -149,37 +121,34 @@ impl<'a> Trail<'a> {
         }
     }
 
-    /// It could not be released.
     pub fn not_released(&self, reason: &'static str, held: Duration, record: &Record, error: &Error) {
         match &self.lines {
             Lines::Document(events) => events.release_failed(&error.system()),
             _ => self.write(Event::LockReleased, |entry| {
-                let entry = entry.reason(reason).held_for(held).lock(record);
-                entry.result(Outcome::Failure).error(error)
+                entry.reason(reason).held_for(held).lock(record).result(Outcome::Failure).error(error)
             }),
         }
     }
 
-    /// It could not be released, for its file does not answer.
+    /// It could not be released: its file system does not answer.
     pub fn hangs(&self) {
         if let Lines::Document(events) = &self.lines {
             events.release_failed(&Errno::ETIMEDOUT.into());
         }
     }
 
-    /// It was lost; a document of its own has no event for that.
+    /// The documents have no event for a loss.
     pub fn lost(&self, reason: &'static str, held: Duration, record: &Record, error: &Error) {
         self.write(Event::LockLost, |entry| entry.reason(reason).detail(error).held_for(held).lock(record));
     }
 
-    /// So many heartbeats have failed in a row.
     pub fn heartbeat_failed(&self, in_a_row: u32, error: &str) {
         if let Lines::Document(events) = &self.lines {
             events.heartbeat_failed(in_a_row, error);
         }
     }
 
-    /// There is no claim, for somebody's lock or a cycle was in the way.
+    /// There is no claim: a lock or a cycle was in the way.
     pub fn blocked(&self, error: &Error, place: &Place) {
         if !matches!(self.lines, Lines::Own(_)) {
             return;
@@ -192,18 +161,9 @@ impl<'a> Trail<'a> {
             _ => return,
         };
         self.write(Event::LockBlocked, |entry| {
-            let entry = entry.reason(reason).error(error);
-            match &look.record {
-                Some(record) => entry.lock(record),
-                None => entry,
-            }
+            look.record.iter().fold(entry.reason(reason).error(error), |entry, record| entry.lock(record))
         });
     }
-}
-
-fn refuse(file: Option<&Path>, locks: &[PathBuf]) -> Result<(), Error> {
-    let locks: Vec<&Path> = locks.iter().map(PathBuf::as_path).collect();
-    files::refuse(Output::Audit, file, &locks)
 }
 
 /// `EACCES: permission denied`

@@ -21,7 +21,7 @@ use beads::any_directory_is_for_databases;
 use crate::claim::protocol::{MakeRecord, Protocol};
 use crate::claim::record_claim::{ClaimOrder, RecordClaim};
 use crate::claim::target::{Target, prefixed};
-use crate::output::files::{Output, refuse};
+use crate::output::refuse_lock_file;
 use crate::{
     claim::kernel_claim::KernelClaim, claim::nested, claim::session_claim::SessionClaim, error::Error,
     output::trail::Trail, settings::Claim, settings::arguments::ClaimArgs, settings::environment::Environment,
@@ -188,7 +188,7 @@ pub fn refuse_report(file: Option<&Path>, target: Option<&OsStr>, environment: &
         Ok(found) => found.protocol.own_files(&found),
         Err(_) => Vec::new(),
     };
-    refuse(Output::Report, file, &locks.iter().map(PathBuf::as_path).collect::<Vec<_>>())
+    refuse_lock_file("--report", file, &locks)
 }
 
 #[cfg(test)]

@@ -92,7 +92,7 @@ impl Unresolved {
         let protocol = folder(scheme);
         let (lock, at) = protocol.by_letters(&rest, environment);
         let given = format!("{}{}", protocol.prefix(), escaped_path(&rest));
-        let lookups = mounts.on_the_way(&at).map(|_| Lookup::Path(at.clone())).into_iter().collect();
+        let lookups = mounts.on_the_way(&at).map(|_| Lookup::Path(at.clone().into())).into_iter().collect();
         Self { name: given.clone(), given, path: lock, lookups, wait: protocol.rules().default_wait }
     }
 
@@ -119,7 +119,7 @@ impl Unresolved {
         for above in cwd.ancestors() {
             let dir = above.join(BEADS);
             if mounts.on_the_way(&dir).is_some() {
-                return found(dir, Some(Lookup::Nearest(above.to_owned())));
+                return found(dir, Some(Lookup::Nearest(above.into())));
             }
             if fs::metadata(&dir).is_ok_and(|meta| meta.is_dir()) {
                 return found(dir.clone(), of_directory(&dir, mounts));
@@ -141,7 +141,7 @@ pub fn answers_for_intent(environment: &Environment) -> Result<(), Error> {
     let remote = environment.remote();
     let Some(mounts) = remote.mounts() else { return Ok(()) };
     let dir = lock_dir::unresolved(environment);
-    let dir = mounts.on_the_way(&dir).map(|_| (Lookup::Path(dir.clone()), escaped_path(&dir)));
+    let dir = mounts.on_the_way(&dir).map(|_| (Lookup::Path(dir.clone().into()), escaped_path(&dir)));
     remote.answers_to(dir, Wait::No)
 }
 

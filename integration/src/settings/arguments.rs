@@ -1,17 +1,11 @@
 //! What is typed for every command, and what for every claim, whatever its protocol.
 
-use std::ffi::OsString;
-use std::path::PathBuf;
-use std::time::Duration;
+use std::{ffi::OsString, path::PathBuf, time::Duration};
 
-use beadlock_checker::internal::database::Directories;
-use beadlock_checker::internal::duration;
-use clap::Args;
-use clap::builder::{OsStringValueParser, TypedValueParser};
+use beadlock_checker::internal::{database::Directories, duration};
+use clap::{Args, builder::OsStringValueParser, builder::TypedValueParser};
 
-use crate::error::Replaced;
-use crate::output::talk::Color;
-use crate::settings::environment::boolean;
+use crate::{error::Replaced, output::talk::Color, settings::environment::boolean};
 
 /// Where `--help` puts what every command takes.
 const EVERYWHERE: &str = "Everywhere";
@@ -62,8 +56,7 @@ pub struct ClaimArgs {
     #[arg(long)]
     pub reap_proven_dead: bool,
     /// Claim DIR also when it does not look like a database: it is not called .beads, is not $BEADS_DIR, and has no
-    /// *.db,
-    /// *.sqlite*, *.jsonl or redirect in it
+    /// *.db, *.sqlite*, *.jsonl or redirect in it
     #[arg(long)]
     pub any_directory: bool,
     /// Write what became of it to FILE, as JSON

@@ -1,28 +1,25 @@
 //! The environment, read once: what is empty counts as unset, and the command line beats it (docs/design.md#settings).
 
-use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::PathBuf;
+use std::{borrow::Cow, path::PathBuf};
 
-use crate::error::Error;
-use crate::output::talk::Terminal;
-use crate::settings::remote::Remote;
+use beadlock_checker::internal::{database, target::Scheme};
+
+use crate::{error::Error, output::talk::Terminal, settings::remote::Remote};
 
 /// The variable that names the directory of named locks.
 pub const LOCK_DIR: &str = "BEADLOCK_LOCK_DIR";
 
-/// The variables that mean something to us.
 #[derive(Debug, Clone, Default)]
 pub struct Environment {
     variables: Vec<(OsString, OsString)>,
-    /// The lock directory as it was typed: so it is in whatever is to be typed next.
+    /// The lock directory as it was typed: messages that say what to type repeat it.
     typed_lock_dir: Option<OsString>,
     remote: Remote,
 }
 
 impl Environment {
-    /// Of this process.
     pub fn read() -> Self {
         Self { variables: std::env::vars_os().collect(), ..Self::default() }
     }
@@ -40,17 +37,14 @@ impl Environment {
         Self { remote, ..self }
     }
 
-    /// What guards against file systems that do not answer.
     pub fn remote(&self) -> &Remote {
         &self.remote
     }
 
-    /// The lock directory as it was typed.
     pub fn typed_lock_dir(&self) -> Option<&OsStr> {
         self.typed_lock_dir.as_deref()
     }
 
-    /// What it says of the terminal.
     pub fn terminal(&self) -> Terminal {
         let is_dumb = self.get("TERM").is_none_or(|term| term == "dumb");
         Terminal { is_dumb, no_color: self.get("NO_COLOR").is_some() }
@@ -62,19 +56,25 @@ impl Environment {
         found.map(|(_, value)| value.as_os_str()).filter(|value| !value.is_empty())
     }
 
-    /// The variable as `parse` reads it.
-    ///
-    /// # Errors
-    /// Exit 2, naming the variable.
+    /// What was typed, else the variable as `parse` reads it. An error has exit 2, and names the variable.
+    pub fn unless<T>(
+        &self,
+        typed: Option<T>,
+        name: &str,
+        parse: impl Fn(&str) -> Result<T, String>,
+    ) -> Result<Option<T>, Error> {
+        if typed.is_some() { Ok(typed) } else { self.parsed(name, parse) }
+    }
+
+    /// The variable as `parse` reads it. An error has exit 2, and names the variable.
     pub fn parsed<T>(&self, name: &str, parse: impl Fn(&str) -> Result<T, String>) -> Result<Option<T>, Error> {
         let Some(value) = self.get(name) else { return Ok(None) };
         let Some(text) = value.to_str() else { return Err(Error::usage(format!("${name} is not UTF-8"))) };
         parse(text).map(Some).map_err(|why| Error::usage(format!("${name}: {why}")))
     }
 
-    /// What says which database is meant.
-    pub fn of_database(&self) -> beadlock_checker::internal::database::Environment {
-        beadlock_checker::internal::database::Environment {
+    pub fn of_database(&self) -> database::Environment {
+        database::Environment {
             target: self.get("BEADLOCK_TARGET").map(unquoted),
             beads_dir: self.get("BEADS_DIR").map(OsString::from),
             cwd: std::env::current_dir().unwrap_or_else(|_| PathBuf::from(".")),
@@ -100,15 +100,11 @@ impl Environment {
 pub fn unquoted_target(text: &OsStr) -> Cow<'_, OsStr> {
     let quotes = [&b"\"$(printf '"[..], b"$'", b"'"];
     let inner = quotes.iter().find_map(|quote| text.as_bytes().strip_prefix(*quote));
-    if inner.and_then(beadlock_checker::internal::target::Scheme::split).is_some() {
-        unquoted(text).into()
-    } else {
-        text.into()
-    }
+    if inner.and_then(Scheme::split).is_some() { unquoted(text).into() } else { text.into() }
 }
 
-/// The word that a shell would read `value` as, where it is quoted as a whole: as `acquire` has printed it, out of a
-/// file of environment variables that nobody unquotes. Anything else is as it is.
+/// The word that a shell would read `value` as, where it is quoted as a whole: as `acquire` has printed it, read from a
+/// file of environment variables. Anything else is returned unchanged.
 pub(crate) fn unquoted(value: &OsStr) -> OsString {
     let bytes = value.as_bytes();
     let printed = || bytes.strip_prefix(b"\"$(printf '")?.strip_suffix(b"')\"").and_then(unprinted);
@@ -142,8 +138,7 @@ fn unescaped(mut rest: &[u8]) -> Option<Vec<u8>> {
             (b'\\', [quoted @ (b'\'' | b'\\'), tail @ ..]) => (*quoted, tail),
             (b'\\', tail) => {
                 let (digits, tail) = tail.split_at_checked(3)?;
-                let digits =
-                    std::str::from_utf8(digits).ok().filter(|text| text.bytes().all(|b| b.is_ascii_digit()))?;
+                let digits = std::str::from_utf8(digits).ok().filter(|text| !text.starts_with('+'))?;
                 (u8::from_str_radix(digits, 8).ok()?, tail)
             }
             (byte, tail) => (*byte, tail),
@@ -162,10 +157,7 @@ fn unprinted(rest: &[u8]) -> Option<Vec<u8>> {
     (doubled % 2 == 0 && !single.contains('%')).then(|| unescaped(single.as_bytes())).flatten()
 }
 
-/// A boolean of the contract: 1, 0, true, false, yes, no.
-///
-/// # Errors
-/// What would be right.
+/// A boolean of the contract: 1, 0, true, false, yes, no. The error says what would be right.
 pub fn boolean(text: &str) -> Result<bool, String> {
     match text.to_ascii_lowercase().as_str() {
         "1" | "true" | "yes" => Ok(true),

@@ -5,50 +5,55 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use beadlock_checker::Options;
-use beadlock_checker::internal::dialect::holder_name_is_fit;
-use beadlock_checker::internal::duration;
-use beadlock_checker::internal::escape::escaped;
+use beadlock_checker::internal::{dialect::holder_name_is_fit, duration, escape::escaped};
 use clap::ValueEnum;
 
 use crate::error::Error;
-use crate::output::Common;
-use crate::output::talk::{Color, Talk};
+use crate::output::{Common, envelope::Request, talk::Color, talk::Talk};
+use arguments::{ClaimArgs, CommonArgs};
+use environment::{Environment, boolean};
+use wait::Wait;
 
 pub mod arguments;
 pub mod environment;
 pub mod remote;
 pub mod wait;
 
-use arguments::{ClaimArgs, CommonArgs};
-use environment::{Environment, boolean};
-use wait::Wait;
-
-/// How every command answers.
-///
-/// # Errors
-/// Exit 2, naming the variable that is wrong.
-pub fn common(typed: &CommonArgs, environment: &Environment) -> Result<Common, Error> {
-    let json = typed.json.map_or_else(|| environment.parsed("BEADLOCK_JSON", boolean), |json| Ok(Some(json)))?;
-    let quiet = match typed.quiet {
-        Some(quiet) => quiet,
-        None if typed.verbose => false,
-        None => environment.parsed("BEADLOCK_QUIET", boolean)?.unwrap_or(false),
-    };
-    let color = match typed.color {
-        Some(color) => color,
-        None => environment.parsed("BEADLOCK_COLOR", color_of)?.unwrap_or(Color::Auto),
-    };
-    let talk = Talk::new(quiet, typed.verbose, color, environment.terminal());
-    Ok(Common { json: json.unwrap_or(false), talk })
+/// How every command answers. A variable that is wrong is an error with exit 2 that names it.
+pub fn common(typed: &CommonArgs, environment: &Environment, request: Request) -> Result<Common, Error> {
+    let json = environment.unless(typed.json, "BEADLOCK_JSON", boolean)?.unwrap_or(false);
+    let quiet = typed.quiet.or(typed.verbose.then_some(false));
+    let quiet = environment.unless(quiet, "BEADLOCK_QUIET", boolean)?.unwrap_or(false);
+    let color = environment.unless(typed.color, "BEADLOCK_COLOR", one_of)?.unwrap_or_default();
+    Ok(Common { json, talk: Talk::new(quiet, typed.verbose, color, environment.terminal()), request })
 }
 
-/// The same before the command line is understood.
-pub fn common_unresolved(json: bool, environment: &Environment) -> Common {
-    Common { json, talk: Talk::new(false, false, Color::Auto, environment.terminal()) }
+/// How errors are answered before the command line is understood.
+pub fn common_unresolved(json: bool, environment: &Environment, request: Request) -> Common {
+    Common { json, talk: Talk::new(false, false, Color::Auto, environment.terminal()), request }
 }
 
-fn color_of(text: &str) -> Result<Color, String> {
-    Color::from_str(text, true).map_err(|_| format!("{text:?} is neither of auto, always, never"))
+fn one_of<T: ValueEnum>(text: &str) -> Result<T, String> {
+    T::from_str(text, true).map_err(|_| {
+        let values = T::value_variants().iter().filter_map(ValueEnum::to_possible_value);
+        let names: Vec<String> = values.map(|value| value.get_name().to_owned()).collect();
+        format!("{text:?} is neither of {}", names.join(", "))
+    })
+}
+
+/// What was typed, else what the variable says. A variable that is wrong is an error with exit 2 that names it.
+pub fn either(typed: Option<Duration>, name: &str, environment: &Environment) -> Result<Option<Duration>, Error> {
+    environment.unless(typed, name, duration::parse)
+}
+
+/// How long what is left after a signal or a loss may take: what was typed, else `$BEADLOCK_KILL_AFTER`, else 10 s.
+pub fn kill_after(typed: Option<Duration>, environment: &Environment) -> Result<Duration, Error> {
+    Ok(either(typed, "BEADLOCK_KILL_AFTER", environment)?.unwrap_or(Duration::from_secs(10)))
+}
+
+/// The audit file that was typed, else `$BEADLOCK_AUDIT`.
+pub fn audit(typed: Option<&Path>, environment: &Environment) -> Option<PathBuf> {
+    typed.map(Path::to_owned).or_else(|| environment.get("BEADLOCK_AUDIT").map(PathBuf::from))
 }
 
 /// How a claim is made.
@@ -60,54 +65,23 @@ pub struct Claim {
     drain: Option<Duration>,
     /// What counts as dead.
     pub options: Options,
-    /// Where every event leaves a line.
+    /// The audit trail.
     pub audit: Option<PathBuf>,
 }
 
-/// What was typed, else what the variable says.
-///
-/// # Errors
-/// Exit 2, naming the variable.
-pub fn either(typed: Option<Duration>, name: &str, environment: &Environment) -> Result<Option<Duration>, Error> {
-    match typed {
-        Some(duration) => Ok(Some(duration)),
-        None => environment.parsed(name, duration::parse),
-    }
-}
-
-/// How long what is left after a signal or a loss may take: what was typed, else `$BEADLOCK_KILL_AFTER`, else 10 s.
-///
-/// # Errors
-/// Exit 2, naming the variable.
-pub fn kill_after(typed: Option<Duration>, environment: &Environment) -> Result<Duration, Error> {
-    Ok(either(typed, "BEADLOCK_KILL_AFTER", environment)?.unwrap_or(Duration::from_secs(10)))
-}
-
-/// The audit file that was typed, else `$BEADLOCK_AUDIT`.
-pub fn audit(typed: Option<&Path>, environment: &Environment) -> Option<PathBuf> {
-    typed.map(Path::to_owned).or_else(|| environment.get("BEADLOCK_AUDIT").map(PathBuf::from))
-}
-
 impl Claim {
-    /// `options` is what is typed for one protocol alone.
-    ///
-    /// # Errors
-    /// Exit 2, naming the variable or the option that is wrong.
+    /// `options` is what is typed for one protocol alone. An error has exit 2, and names the variable or the option.
     pub fn resolve(
         typed: &ClaimArgs,
         options: Options,
         holder: Option<&String>,
         environment: &Environment,
     ) -> Result<Self, Error> {
-        let wait = typed.wait.filter(|_| !typed.no_wait);
-        let wait = match either(wait, "BEADLOCK_WAIT", environment) {
-            _ if typed.no_wait => Some(Wait::No),
-            limit => limit?.map(Wait::UpTo),
+        let wait = match typed.no_wait {
+            true => Some(Wait::No),
+            false => either(typed.wait, "BEADLOCK_WAIT", environment)?.map(Wait::UpTo),
         };
-        let holder = match holder {
-            Some(name) => Some(name.clone()),
-            None => environment.parsed("BEADLOCK_HOLDER", |name| Ok(name.to_owned()))?,
-        };
+        let holder = environment.unless(holder.cloned(), "BEADLOCK_HOLDER", |name| Ok(name.to_owned()))?;
         holder.as_deref().map_or(Ok(()), check_holder)?;
         Ok(Self {
             holder,
@@ -118,7 +92,7 @@ impl Claim {
         })
     }
 
-    /// For how long a holder is waited for, `default` where nobody says so, and for how long a running cycle.
+    /// How long to wait for a holder, `default` where nothing says so, and how long for a running cycle.
     pub fn patience(&self, default: Wait) -> (Wait, Duration) {
         let wait = self.wait.unwrap_or(default);
         (wait, wait.drain(self.drain))
@@ -138,39 +112,26 @@ pub enum OnLoss {
 /// How `hold` claims, runs and ends.
 #[derive(Debug)]
 pub struct Hold {
-    /// How it claims.
     pub claim: Claim,
-    /// What a loss of the lock means to the command.
     pub on_loss: OnLoss,
     /// How long what is left after a signal or a loss may take.
     pub kill_after: Duration,
 }
 
 impl Hold {
-    /// # Errors
-    /// Exit 2, naming the variable or the option that is wrong.
+    /// An error has exit 2, and names the variable or the option.
     pub fn resolve(
         claim: Claim,
         on_loss: Option<OnLoss>,
         typed_kill_after: Option<Duration>,
         environment: &Environment,
     ) -> Result<Self, Error> {
-        let on_loss = match on_loss {
-            Some(on_loss) => on_loss,
-            None => environment.parsed("BEADLOCK_ON_LOSS", on_loss_of)?.unwrap_or_default(),
-        };
+        let on_loss = environment.unless(on_loss, "BEADLOCK_ON_LOSS", one_of)?.unwrap_or_default();
         Ok(Self { claim, on_loss, kill_after: kill_after(typed_kill_after, environment)? })
     }
 }
 
-fn on_loss_of(text: &str) -> Result<OnLoss, String> {
-    OnLoss::from_str(text, true).map_err(|_| format!("{text:?} is neither of kill, warn"))
-}
-
-/// A holder's name of ours is 1 to 128 printable characters.
-///
-/// # Errors
-/// Exit 2.
+/// Refuses a holder's name, with exit 2, that is not 1 to 128 printable characters.
 pub fn check_holder(name: &str) -> Result<(), Error> {
     if holder_name_is_fit(name) {
         return Ok(());
@@ -197,7 +158,7 @@ mod tests {
 
     fn common(args: &[&str], variables: &[(&str, &str)]) -> Common {
         let typed = cli::Cli::try_parse_from(["beadlock"].iter().chain(args)).unwrap();
-        super::common(&typed.common, &Environment::of(variables)).unwrap()
+        super::common(&typed.common, &Environment::of(variables), Request::begin()).unwrap()
     }
 
     #[test]

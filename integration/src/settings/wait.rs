@@ -15,7 +15,7 @@ pub enum Wait {
 }
 
 impl Wait {
-    /// What `hold` does unless told otherwise.
+    /// The default of `hold`.
     pub const DEFAULT: Self = Self::UpTo(Duration::from_secs(10));
 
     pub(crate) fn limit(self) -> Duration {
@@ -52,7 +52,6 @@ impl Deadline {
         Self(Instant::now().checked_add(limit))
     }
 
-    /// Whichever comes first.
     pub fn sooner(self, other: Option<Self>) -> Self {
         other.filter(|other| other.left() < self.left()).unwrap_or(self)
     }
@@ -66,8 +65,8 @@ impl Deadline {
     }
 }
 
-/// The net under the events: 0, 100, 200, 400, 800, 1600 … capped at 2000 ms, each shortened at random by up to
-/// a quarter, so that many who wait for one lock do not come at the same moment.
+/// Pauses between looks, beside the events: 0, 100, 200, 400, 800, 1600 … capped at 2000 ms. Each is shortened at
+/// random by up to a quarter, so that many waiting processes do not look at the same moment.
 #[derive(Debug, Default)]
 pub(crate) struct Backoff {
     round: u32,
@@ -84,10 +83,7 @@ impl Backoff {
     }
 
     fn next_with(&mut self, random: u8) -> Duration {
-        let full = match self.round {
-            0 => 0,
-            round => (100 << (round - 1).min(10)).min(Self::CAP),
-        };
+        let full = if self.round == 0 { 0 } else { (100 << (self.round - 1).min(10)).min(Self::CAP) };
         self.round = self.round.saturating_add(1);
         Duration::from_millis(full - full * u64::from(random) / 1024)
     }

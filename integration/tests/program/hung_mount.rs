@@ -330,5 +330,5 @@ fn runs_as_helper(pid: i32, path: &Path) -> bool {
     let Some(HelperRequest::Lookup(Lookup::Path(looked_at))) = HelperRequest::of_process(pid) else {
         return false;
     };
-    looked_at.starts_with(path)
+    Path::new(&looked_at).starts_with(path)
 }

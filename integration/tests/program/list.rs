@@ -84,7 +84,10 @@ fn a_lock_at_a_path_is_listed_by_its_record() {
     let ended = scene.run(&["list"]).expect(0, &["3 locks in ", "1 held, 1 stale"]);
     assert_eq!(targets(&ended), ["lock:ci/build.lock", "lock:ci/deploy-lock", "lock:set-aside.lock"]);
     let json = scene.run(&["list", "--json", "ci"]).expect(0, &[]).json();
-    assert_eq!((&json["data"][0]["target"], &json["data"][0]["holder"]), (&"lock:ci/build.lock".into(), &"make".into()));
+    assert_eq!(
+        (&json["data"][0]["target"], &json["data"][0]["holder"]),
+        (&"lock:ci/build.lock".into(), &"make".into())
+    );
     let status = scene.run(&["status", "--json", "lock:ci/build.lock"]).expect(0, &[]).json();
     assert_eq!(status["data"][0]["id"], json["data"][0]["id"]);
 }

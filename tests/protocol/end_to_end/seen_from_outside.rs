@@ -161,7 +161,11 @@ fn who_cannot_be_reached_is_1_and_what_is_no_address_is_2() {
             }
         }
     });
-    for words in ["is not a beadlock-agent of this version: missing field", "not as an agent: it says", "does not answer within 5s"] {
+    for words in [
+        "is not a beadlock-agent of this version: missing field",
+        "not as an agent: it says",
+        "does not answer within 5s",
+    ] {
         let ended = scene.run(&["status", "--agent", &address]);
         assert_eq!(ended.code, 1, "{ended:?}");
         assert!(ended.err.contains(words) && !ended.err.contains('\u{1b}'), "{words}: {ended:?}");

@@ -5,50 +5,30 @@
 //! that names the claim: when it cannot be printed, there is no claim.
 
 mod kernel;
-mod own;
 mod subject;
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use beadlock_checker::internal::duration::{self, shown};
-use beadlock_checker::internal::facts::{Liveness, random_id};
-use beadlock_checker::internal::process;
-use beadlock_checker::internal::sys::stdout_was_closed;
-use beadlock_checker::internal::system_words;
-use beadlock_checker::internal::take::Held;
+use beadlock_checker::internal::{
+    duration, duration::shown, facts::Liveness, facts::random_id, process, sys::stdout_was_closed,
+};
 use clap::Args;
 
 use crate::claim::attendant::{Attendant, Attending, Stopped};
-use crate::claim::claiming::Claiming;
-use crate::claim::command;
-use crate::claim::known_process::KnownProcess;
-use crate::claim::leaving::{Leaving, Why};
-use crate::claim::nested;
-use crate::claim::protocol::MakeRecord;
-use crate::claim::record_claim::claimed;
-use crate::claim::report::{self, Report};
-use crate::claim::signals::Signals;
-use crate::claim::target::Target;
+use crate::claim::{
+    claiming::Claiming, command, known_process::KnownProcess, leaving::Leaving, leaving::Why, nested,
+    protocol::MakeRecord, record_claim::claimed, report, report::Report, signals::Signals, target::Target,
+};
 use crate::error::{End, Error, Exit};
-use crate::ignored::Reminder;
-use crate::output::Common;
-use crate::output::envelope::Request;
-use crate::output::files::{self, Output};
-use crate::output::talk::Talk;
-use crate::output::trail::Trail;
-use crate::protocol::{self, ClaimWords, Intended, intended, refuse_report, target_of_claim};
-use crate::run::lease_keeper::{self, LeaseKeeper};
-use crate::run::request::{KeptLease, LeaseKeeperRequest};
-use crate::settings::Claim;
-use crate::settings::arguments::ClaimArgs;
-use crate::settings::environment::Environment;
-use crate::words::quoted;
+use crate::output::{Common, refuse_lock_file, trail::Trail};
+use crate::protocol::{self, Intended, intended, refuse_report, target_of_claim};
+use crate::run::{lease_keeper, lease_keeper::LeaseKeeper, request::KeptLease, request::LeaseKeeperRequest};
+use crate::settings::{Claim, arguments::ClaimArgs, environment::Environment};
+use crate::{ignored::Reminder, words::quoted};
 
-/// `beadlock acquire [TARGET]`
 #[derive(Debug, Args)]
 pub struct AcquireArgs {
     /// The database's directory, [beads:]DIR, lock:PATH, tower:NAME, memory:DIR, or file:PATH [env: BEADLOCK_TARGET]
@@ -76,104 +56,50 @@ pub struct AcquireArgs {
     pub protocol: protocol::Args,
 }
 
-/// For how long a keeper keeps a claim unless told otherwise.
+/// The default of `--max-hold`.
 const MAX_HOLD: Duration = Duration::from_secs(6 * 60 * 60);
 
-impl AcquireArgs {
-    /// When the keeper ends the claim of `subject` by itself.
-    fn max_hold(&self, subject: Option<i32>) -> Duration {
-        match subject {
-            Some(_) => Duration::MAX,
-            None => self.max_hold.unwrap_or(MAX_HOLD),
-        }
-    }
-}
-
 /// Claims, and prints what `release` needs.
-pub fn run(typed: &AcquireArgs, environment: &Environment, common: &Common, request: &Request) -> End {
-    let replaced = typed.claim.replaced();
+pub fn run(typed: &AcquireArgs, environment: &Environment, common: &Common) -> End {
     let mut report = Report::default();
     let mut report_file = typed.claim.report.as_deref();
     let refused = refuse_report(report_file, typed.target.as_deref(), environment).inspect_err(|_| report_file = None);
     let settings = refused
         .and_then(|()| Claim::resolve(&typed.claim, typed.protocol.options(), typed.holder.as_ref(), environment))
         .map_err(Stopped::from);
-    let done = settings.and_then(|settings| acquire(typed, &settings, environment, (common, request), &mut report));
+    let done = settings
+        .and_then(|settings| Acquiring { typed, settings: &settings, environment, common }.acquire(&mut report));
     let (end, error) = match done {
         Ok(()) => (End::Code(Exit::Done.code()), None),
         Err(stopped) => {
-            let (end, error) = stopped.end("; nothing is claimed", replaced);
+            let (end, error) = stopped.end("; nothing is claimed", typed.claim.replaced());
             (end, Some(error))
         }
     };
     let report_file = report_file.filter(|file| environment.remote().may_touch(file));
-    report::conclude(common, request, report_file, &report, error.as_ref());
-    if typed.protocol.raw()
-        && let Some(lock) = error.as_ref().and_then(|error| error.lock.as_deref())
-    {
-        let _ = print_all(format!("{lock:#}\n").as_bytes());
-    }
-    if common.json
-        && let Some(error) = &error
-    {
-        // Whoever cannot read it has the exit code.
-        let envelope = request.envelope(report.json(), Some(error), &common.talk.warnings());
-        let _ = print_all(format!("{envelope}\n").as_bytes());
+    report::conclude(common, report_file, &report, error.as_ref());
+    if let Some(error) = &error {
+        // A reader that is gone has the exit code.
+        if let Some(lock) = error.lock.as_deref().filter(|_| typed.protocol.raw()) {
+            let _ = print_all(format!("{lock:#}\n").as_bytes());
+        }
+        if common.json {
+            let _ = print_all(common.envelope(report.json(), Some(error)).as_bytes());
+        }
     }
     end
 }
 
-fn acquire(
-    typed: &AcquireArgs,
-    settings: &Claim,
-    environment: &Environment,
-    (common, request): (&Common, &Request),
-    report: &mut Report,
-) -> Result<(), Stopped> {
-    let talk = &common.talk;
-    let of_claim = (&typed.protocol, &typed.claim);
-    let of_options = (typed.holder.as_ref(), &[][..]);
-    let target = target_of_claim(typed.target.as_deref(), of_claim, of_options, environment)?;
-    let (target, words) = match intended(target, &typed.protocol, environment)? {
-        Intended::Claim(target, words) => (*target, words),
-        Intended::Nothing(why) => {
-            let why = why.unwrap_or("mode observe takes no lock");
-            let message = format!("{why}: there is nothing to acquire; run the commands without that");
-            return Err(Error::usage(message).into());
-        }
-    };
-    if target.protocol.without_record().is_some() {
-        return without_record(typed, settings, (&target, words), environment, (common, request), report);
-    }
-    report.target = Some((target.name(), target.path()));
-    files::refuse(Output::Report, typed.claim.report.as_deref(), &[&target.path()])?;
-    let subject = subject_of(typed)?;
-    let name = || subject::name(subject.unwrap_or_else(subject::parent));
-    let holder = words.holder.clone().or_else(|| settings.holder.clone()).or_else(name);
-    let holder = holder.unwrap_or_else(|| command::holder_name(OsStr::new("")));
-    report.holder = Some(holder.clone());
-    target.prepare()?;
-    target.warn(talk);
-    let id = words.id.clone().unwrap_or_else(random_id);
-    let audit = settings.audit.as_deref();
-    let trail = target.trail(audit, (Some(&holder), Some(&id)), request, talk)?;
-    let trail = &trail;
-    let says = words.of(holder.clone(), id.clone());
-    let acquiring = Acquiring { typed, settings, environment, common, request, target, holder, id, subject, trail };
-    if acquiring.is_nested(report)? {
-        return Ok(());
-    }
-    warn_of_a_wrapper(typed, subject, talk);
-    acquiring.claim(&says, report)
-}
-
-/// A claim on a lock with a record.
+#[derive(Clone, Copy)]
 struct Acquiring<'a> {
     typed: &'a AcquireArgs,
     settings: &'a Claim,
     environment: &'a Environment,
     common: &'a Common,
-    request: &'a Request,
+}
+
+/// A claim on a lock with a record.
+struct RecordClaim<'a> {
     target: Target,
     holder: String,
     id: String,
@@ -183,79 +109,154 @@ struct Acquiring<'a> {
 }
 
 impl Acquiring<'_> {
-    /// The claim stands under another one, which is told; a second claim of the same process is refused.
-    fn is_nested(&self, report: &mut Report) -> Result<bool, Stopped> {
-        let Self { target, environment, subject, trail, .. } = self;
+    fn acquire(&self, report: &mut Report) -> Result<(), Stopped> {
+        let Self { typed, settings, environment, common } = *self;
+        let talk = &common.talk;
+        let of_claim = (&typed.protocol, &typed.claim);
+        let of_options = (typed.holder.as_ref(), &[][..]);
+        let target = target_of_claim(typed.target.as_deref(), of_claim, of_options, environment)?;
+        let (target, words) = match intended(target, &typed.protocol, environment)? {
+            Intended::Claim(target, words) => (*target, words),
+            Intended::Nothing(why) => {
+                let why = why.unwrap_or("mode observe takes no lock");
+                let message = format!("{why}: there is nothing to acquire; run the commands without that");
+                return Err(Error::usage(message).into());
+            }
+        };
+        if let Some(kernel) = target.protocol.without_record() {
+            return self.without_record(&target, kernel, words.mode, report);
+        }
+        report.target = Some((target.name(), target.path()));
+        refuse_lock_file("--report", typed.claim.report.as_deref(), &[&target.path()])?;
+        let subject = self.subject()?;
+        let name = || subject::name(subject.unwrap_or_else(subject::parent));
+        let holder = words.holder.clone().or_else(|| settings.holder.clone()).or_else(name);
+        let holder = holder.unwrap_or_else(|| command::holder_name(OsStr::new("")));
+        report.holder = Some(holder.clone());
+        target.prepare()?;
+        target.warn(talk);
+        let id = words.id.clone().unwrap_or_else(random_id);
+        let trail = &target.trail(settings.audit.as_deref(), (Some(&holder), Some(&id)), &common.request, talk)?;
+        let says = words.of(holder.clone(), id.clone());
+        let claim = RecordClaim { target, holder, id, subject, trail };
+        if self.is_nested(&claim, report)? {
+            return Ok(());
+        }
+        self.warn_of_a_wrapper(subject);
+        self.claim(&claim, &says, report)
+    }
+
+    /// The process that the claim is for; `None`: for a keeper's own time.
+    fn subject(&self) -> Result<Option<i32>, Error> {
+        if self.typed.detach && std::process::id() == 1 {
+            return Err(Error::usage(
+                "--detach: this is PID 1, and nothing outlives PID 1: the keeper would end with it; acquire it for a \
+                 process (--for PID), or hold it: beadlock hold -- CMD",
+            ));
+        }
+        Ok(match (self.typed.detach, self.typed.for_process) {
+            (true, _) => None,
+            (false, Some(pid)) => Some(subject::named(pid)?),
+            (false, None) => Some(subject::caller()?),
+        })
+    }
+
+    /// When the keeper ends the claim of `subject` by itself.
+    fn max_hold(&self, subject: Option<i32>) -> Duration {
+        subject.map_or(self.typed.max_hold.unwrap_or(MAX_HOLD), |_| Duration::MAX)
+    }
+
+    /// Without `--for` the claim stands for the caller, and that may be a program that only starts others.
+    fn warn_of_a_wrapper(&self, subject: Option<i32>) {
+        let caller = subject.filter(|_| self.typed.for_process.is_none());
+        if let Some((pid, name)) = caller.and_then(|pid| Some((pid, subject::wrapper(pid)?))) {
+            self.common.talk.warn(&format!(
+                "the claim stands for {name} (PID {pid}) and ends with it; to claim for the script that calls {name}: \
+                 beadlock acquire --for $$"
+            ));
+        }
+    }
+
+    /// What the keeper of a claim on `target` is asked for.
+    fn keeper_request(&self, target: &Target, lease: KeptLease, subject: Option<i32>) -> LeaseKeeperRequest {
+        LeaseKeeperRequest {
+            lease,
+            target: target.absolute(),
+            given: target.given.clone(),
+            max_hold: self.max_hold(subject),
+            subject: subject.map(KnownProcess::of),
+            request_id: self.common.request.id().to_owned(),
+            audit: lease_keeper::absolute(self.settings.audit.as_deref()),
+        }
+    }
+
+    /// Tells of a claim that stands under `outer`. A second claim of the same process is refused.
+    fn is_nested(&self, claim: &RecordClaim<'_>, report: &mut Report) -> Result<bool, Stopped> {
+        let RecordClaim { target, subject, trail, .. } = claim;
         let blocked = |error: &Error| trail.blocked(error, &target.place);
-        nested::refuse_inside_a_cycle(target, environment).inspect_err(blocked)?;
+        nested::refuse_inside_a_cycle(target, self.environment).inspect_err(blocked)?;
         let is_in = || target.protocol.reentered(target, (*subject)?, &self.settings.options);
-        let Some(outer) = nested::outer_claim(target, environment).or_else(is_in) else {
+        let Some(outer) = nested::outer_claim(target, self.environment).or_else(is_in) else {
             if let Some(pid) = *subject {
-                own::refuse(target, pid).inspect_err(blocked)?;
+                subject::refuse_second_claim(target, pid).inspect_err(blocked)?;
             }
             return Ok(false);
         };
-        report.nested = true;
-        report.waited = Some(Duration::ZERO);
-        let id = nested::name_of(&outer);
-        report.id = Some(id.clone());
-        let given = &target.given;
-        trail.talk().say_more(&format!("{given} is held by an outer claim ({outer}); this one releases nothing"));
-        self.tell(report, &id, subject.unwrap_or_else(subject::parent))?;
+        self.tell_of_outer(target, &outer, subject.unwrap_or_else(subject::parent), report)?;
         Ok(true)
     }
 
-    fn claim(&self, says: &MakeRecord<'_>, report: &mut Report) -> Result<(), Stopped> {
-        let Self { typed, settings, environment, target, holder, id, subject, trail, .. } = self;
-        let (talk, subject) = (trail.talk(), *subject);
+    fn tell_of_outer(&self, target: &Target, outer: &str, pid: i32, report: &mut Report) -> Result<(), Error> {
+        report.nested = true;
+        report.waited = Some(Duration::ZERO);
+        let id = nested::name_of(outer);
+        report.id = Some(id.clone());
+        let given = &target.given;
+        self.common.talk.say_more(&format!("{given} is held by an outer claim ({outer}); this one releases nothing"));
+        self.tell(report, target, &id, pid)
+    }
+
+    fn claim(&self, claim: &RecordClaim<'_>, says: &MakeRecord<'_>, report: &mut Report) -> Result<(), Stopped> {
+        let RecordClaim { target, holder, id, subject, trail } = claim;
+        let (talk, subject) = (&self.common.talk, *subject);
         report.id = Some(id.clone());
         let mut signals = Signals::block()?;
-        let max_hold = typed.max_hold(subject);
         // A lock that is judged by time needs a process that keeps it up.
         let mut keeper = match subject {
             Some(_) if !target.place.dialect().is_judged_by_time() => None,
             _ => {
                 let lease = KeptLease::Record { id: id.clone(), holder: holder.clone() };
-                let request = LeaseKeeperRequest {
-                    lease,
-                    target: target.absolute(),
-                    given: target.given.clone(),
-                    max_hold,
-                    subject: subject.map(KnownProcess::of),
-                    request_id: self.request.id().to_owned(),
-                    audit: lease_keeper::absolute(settings.audit.as_deref()),
-                };
-                Some(LeaseKeeper::fork(request, environment, signals.mask_before())?)
+                let request = self.keeper_request(target, lease, subject);
+                Some(LeaseKeeper::fork(request, self.environment, signals.mask_before())?)
             }
         };
-        let pid = subject.or_else(|| keeper.as_ref().map(LeaseKeeper::pid)).unwrap_or_default();
-        let begun = Instant::now();
         let child = keeper.as_ref().map(LeaseKeeper::pid);
+        let pid = subject.or(child).unwrap_or_default();
+        let begun = Instant::now();
         let mut attending = Attending::wait_of(&mut signals, talk, child).of_the_keeper();
-        let ((wait, drain), options) = (settings.patience(target.protocol.rules().default_wait), settings.options);
+        let (wait, drain) = self.settings.patience(target.protocol.rules().default_wait);
+        let options = self.settings.options;
         let claiming = Claiming { target, pid: pid.unsigned_abs(), says, wait, drain, options };
         let held = claiming.claim_and_tell(&mut attending, trail)?;
-        match self.hand_over(pid, &mut keeper, &mut attending, begun, report) {
-            Ok(()) => {
-                let until = match typed.detach {
-                    true => format!("kept for at most {}", shown(max_hold)),
-                    false => "for as long as that process lives".to_owned(),
-                };
-                talk.say(&format!("{}, {until}", claimed(target, holder, pid)));
-                leave_it(held);
-                Ok(())
-            }
-            Err(stopped) => {
-                let leaving = Leaving { target, patience: drain, trail, failure_step: None };
-                let _ = leaving.end(held, None, Why::NOT_HANDED_OVER, &mut attending);
-                Err(stopped)
-            }
+        if let Err(stopped) = self.hand_over(claim, pid, &mut keeper, &mut attending, begun, report) {
+            let leaving = Leaving { target, patience: drain, trail, failure_step: None };
+            let _ = leaving.end(held, None, Why::NOT_HANDED_OVER, &mut attending);
+            return Err(stopped);
         }
+        let until = match self.typed.detach {
+            true => format!("kept for at most {}", shown(self.max_hold(subject))),
+            false => "for as long as that process lives".to_owned(),
+        };
+        talk.say(&format!("{}, {until}", claimed(target, holder, pid)));
+        // The lock stays: from here on its process or its keeper ends the claim.
+        drop(held);
+        Ok(())
     }
 
-    /// The claim stands: its keeper begins, and whoever asked for it is told.
+    /// The claim stands: its keeper begins, and the caller is told.
     fn hand_over(
         &self,
+        claim: &RecordClaim<'_>,
         pid: i32,
         keeper: &mut Option<LeaseKeeper>,
         attending: &mut Attending<'_>,
@@ -270,96 +271,32 @@ impl Acquiring<'_> {
             let stopped = attending.stopped().filter(|stopped| matches!(stopped, Stopped::Signalled(_)));
             return Err(stopped.unwrap_or_else(|| error.into()));
         }
-        if self.subject.is_some() && process::probe(i64::from(pid)) == Liveness::Gone {
+        if claim.subject.is_some() && process::probe(i64::from(pid)) == Liveness::Gone {
             return Err(subject::gone(pid).into());
         }
         report.waited = Some(begun.elapsed());
         report.pid = Some(pid);
-        Reminder::of(&self.target, self.environment.of_database().cwd, self.trail.talk()).finish(self.trail.talk());
-        self.tell(report, &self.id, pid)?;
+        let talk = &self.common.talk;
+        Reminder::of(&claim.target, self.environment.of_database().cwd, talk).finish(talk);
+        self.tell(report, &claim.target, &claim.id, pid)?;
         Ok(keeper.take().map_or(Ok(()), LeaseKeeper::leave)?)
     }
 
-    fn tell(&self, report: &Report, id: &str, pid: i32) -> Result<(), Error> {
-        let besides = self.target.protocol.exported_besides(&self.target, self.environment);
-        tell(self.common, self.request, report, (id, pid), (&self.target, besides))
-    }
-}
-
-/// The process that the claim is for; `None`: for a keeper's own time.
-fn subject_of(typed: &AcquireArgs) -> Result<Option<i32>, Error> {
-    if typed.detach && std::process::id() == 1 {
-        let message = "--detach: this is PID 1, and nothing outlives PID 1: the keeper would end with it; acquire \
-            it for a \
-                       process (--for PID), or hold it: beadlock hold -- CMD";
-        return Err(Error::usage(message));
-    }
-    Ok(match (typed.detach, typed.for_process) {
-        (true, _) => None,
-        (false, Some(pid)) => Some(subject::named(pid)?),
-        (false, None) => Some(subject::caller()?),
-    })
-}
-
-/// A claim that nobody has named a process for stands for the caller, and that may be a program that only starts
-/// others.
-fn warn_of_a_wrapper(typed: &AcquireArgs, subject: Option<i32>, talk: &Talk) {
-    let caller = subject.filter(|_| typed.for_process.is_none());
-    if let Some((pid, name)) = caller.and_then(|pid| Some((pid, subject::wrapper(pid)?))) {
-        talk.warn(&format!(
-            "the claim stands for {name} (PID {pid}) and ends with it; to claim for the script that calls {name}: \
-             beadlock \
-             acquire --for $$"
-        ));
-    }
-}
-
-/// A claim on a lock without a record: it is kept by a process of its own.
-fn without_record(
-    typed: &AcquireArgs,
-    settings: &Claim,
-    (target, words): (&Target, ClaimWords),
-    environment: &Environment,
-    (common, request): (&Common, &Request),
-    report: &mut Report,
-) -> Result<(), Stopped> {
-    let trail = target.trail(settings.audit.as_deref(), (None, None), request, &common.talk)?;
-    let subject = subject_of(typed)?;
-    let (mode, max_hold) = (words.mode, typed.max_hold(subject));
-    warn_of_a_wrapper(typed, subject, &common.talk);
-    let order = kernel::KernelClaim { target, mode, settings, max_hold, subject, request: request.id() };
-    order.acquire(environment, &trail, report, |report, id, pid| {
-        tell(common, request, report, (id, pid), (target, None))
-    })
-}
-
-/// The claim stands for as long as its process lives; the guard has no part in it any more.
-fn leave_it(held: Held) {
-    drop(held);
-}
-
-/// Prints what names the claim: fit for `eval`, and for a file of environment variables.
-fn tell(
-    common: &Common,
-    request: &Request,
-    report: &Report,
-    (id, pid): (&str, i32),
-    (target, besides): (&Target, Option<(&'static str, PathBuf)>),
-) -> Result<(), Error> {
-    let mut lines = Vec::new();
-    if common.json {
-        let envelope = request.envelope(report.json(), None, &common.talk.warnings());
-        lines.extend(format!("{envelope}\n").into_bytes());
-    } else {
-        lines.extend(b"BEADLOCK_TARGET=");
-        lines.extend(assigned(&target.exported));
-        if let Some((variable, path)) = besides {
-            lines.extend(format!("\n{variable}=").into_bytes());
-            lines.extend(assigned(path.as_os_str()));
+    /// Prints what names the claim: fit for `eval`, and for a file of environment variables.
+    fn tell(&self, report: &Report, target: &Target, id: &str, pid: i32) -> Result<(), Error> {
+        let mut lines = Vec::new();
+        if self.common.json {
+            lines = self.common.envelope(report.json(), None).into_bytes();
+        } else {
+            lines.extend([b"BEADLOCK_TARGET=", assigned(&target.exported).as_slice()].concat());
+            if let Some((variable, path)) = target.protocol.exported_besides(target, self.environment) {
+                lines.extend(format!("\n{variable}=").into_bytes());
+                lines.extend(assigned(path.as_os_str()));
+            }
+            lines.extend(format!("\nBEADLOCK_ID={id}\nBEADLOCK_PID={pid}\n").as_bytes());
         }
-        lines.extend(format!("\nBEADLOCK_ID={id}\nBEADLOCK_PID={pid}\n").as_bytes());
+        print_all(&lines).map_err(|error| Error::failed("write to stdout, so nothing is claimed", &error))
     }
-    print_all(&lines).map_err(|error| not_printed(&error))
 }
 
 /// A word as every shell reads it back: this is data, and so is no more escaped than the line needs. Only what would
@@ -373,7 +310,7 @@ fn assigned(word: &OsStr) -> Vec<u8> {
     [b"'", inner.as_slice(), b"'"].concat()
 }
 
-/// Whoever reads it must have it: a pipe that is closed is a failure here.
+/// The caller must have it: a pipe that is closed is a failure here.
 fn print_all(text: &[u8]) -> io::Result<()> {
     if stdout_was_closed() {
         return Err(io::Error::other("it is closed"));
@@ -381,9 +318,4 @@ fn print_all(text: &[u8]) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
     stdout.write_all(text)?;
     stdout.flush()
-}
-
-fn not_printed(error: &io::Error) -> Error {
-    let message = format!("failed to write to stdout, so nothing is claimed: {}", system_words(error));
-    Error::io(message, error.kind())
 }

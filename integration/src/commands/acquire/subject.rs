@@ -1,15 +1,16 @@
 //! The process that a claim is for: its end ends the claim.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::path::Path;
 
-use beadlock_checker::internal::facts::Liveness;
+use beadlock_checker::Options;
 use beadlock_checker::internal::process::{self, Stat};
+use beadlock_checker::internal::{dialect::Record, duration::shown, escape::escaped_path, facts::Liveness, look};
 use nix::unistd::getppid;
 
-use crate::claim::command;
-use crate::error::{Code, Error};
+use crate::claim::{command, target::Target};
+use crate::error::{Code, Error, Holder};
+use crate::words::{self, quoted};
 
 /// Shells: a copy that one of them makes of itself is a part of the same script.
 const SHELLS: [&str; 9] = ["sh", "ash", "bash", "busybox", "dash", "ksh", "ksh93", "mksh", "zsh"];
@@ -24,17 +25,14 @@ const SEVERAL: [&str; 3] = ["busybox", "coreutils", "toybox"];
 /// The name of the process, where that is a wrapper. A script that is called like one is a shell's.
 pub fn wrapper(pid: i32) -> Option<&'static str> {
     let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-    let program = fs::read_link(format!("/proc/{pid}/exe")).ok();
-    // Of a set-user-id program only the name is to be seen.
-    let program = program.as_deref().and_then(Path::file_name).and_then(OsStr::to_str);
+    let program = program(pid);
+    let program = program.as_deref().and_then(OsStr::to_str);
     let called = program.filter(|program| !SEVERAL.contains(program)).unwrap_or(name.trim_end());
     WRAPPERS.into_iter().find(|wrapper| *wrapper == called)
 }
 
-/// A process that was named on the command line.
-///
-/// # Errors
-/// Exit 2 for a number that is no process's, exit 1 for a process that is gone.
+/// A process that was named on the command line. An error has exit 2 for a number that cannot be a PID, and exit 1 for
+/// a process that is gone.
 pub fn named(pid: i32) -> Result<i32, Error> {
     if pid <= 0 {
         return Err(Error::usage(format!("--for {pid}: a PID is above 0")));
@@ -46,16 +44,12 @@ pub fn named(pid: i32) -> Result<i32, Error> {
     }
 }
 
-/// There is no such process any more.
 pub fn gone(pid: i32) -> Error {
     Error::new(Code::Io, format!("PID {pid} is gone: nothing is claimed for a process that has ended"))
 }
 
-/// Who called. A shell's copy of itself, as in `$(…)` or a pipe, ends with the line it is in: the shell it is a copy
-/// of is meant, as by `$$`.
-///
-/// # Errors
-/// Exit 2 when it is not to be seen, or never ends.
+/// The process that called. A shell's copy of itself, as in `$(…)` or a pipe, ends with its line, so this returns the
+/// shell that was copied, as `$$` does. An error has exit 2: the caller cannot be seen from here, or never ends.
 pub fn caller() -> Result<i32, Error> {
     let mut pid = parent();
     while let Some(above) = Stat::read(pid).map(|stat| stat.ppid)
@@ -73,7 +67,7 @@ pub fn caller() -> Result<i32, Error> {
     Err(Error::usage(format!("{what}; name the one that the claim is for: --for PID, or --detach")))
 }
 
-/// Who called, as the kernel has it.
+/// The process that called, as the kernel has it.
 pub fn parent() -> i32 {
     getppid().as_raw()
 }
@@ -84,6 +78,37 @@ pub fn name(pid: i32) -> Option<String> {
 }
 
 fn is_shell(pid: i32) -> bool {
-    let program = fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
-    program.file_name().and_then(OsStr::to_str).is_some_and(|name| SHELLS.contains(&name))
+    program(pid).is_some_and(|program| SHELLS.iter().any(|shell| program == *shell))
+}
+
+/// The base name of the running program; `None`: it cannot be seen, as of a set-user-id program.
+fn program(pid: i32) -> Option<OsString> {
+    let program = fs::read_link(format!("/proc/{pid}/exe")).ok()?;
+    program.file_name().map(OsStr::to_owned)
+}
+
+/// Refuses a claim for the process `pid` where the lock names this very process: it would wait for itself. Only for
+/// locks that name the process of their claim and are judged by it. The error is [`Code::LockHeld`], not to be retried,
+/// and has the id to export.
+pub fn refuse_second_claim(target: &Target, pid: i32) -> Result<(), Error> {
+    let there = look(&target.place, &Options::default());
+    if !target.protocol.is_held_by(&there, pid) {
+        return Ok(());
+    }
+    let (lock, record) = (target.path(), there.record.as_ref());
+    let path = escaped_path(&lock);
+    let id = quoted(there.id.as_deref().unwrap_or_default().as_ref());
+    let holder = target.holder(&there).unwrap_or_default();
+    let age = record.map(words::age).unwrap_or_default();
+    let message = format!(
+        "{path} is held by {holder} for {}; this process holds it already: export BEADLOCK_ID={id}",
+        shown(age)
+    );
+    let pid = record.map_or(0, Record::pid);
+    let detail = format!("lock_file={path} holder_pid={pid} holder_age_ms={}", age.as_millis());
+    let error = Error::new(Code::LockHeld, message).detailed(detail);
+    Err(match record {
+        Some(record) => error.held_by(Holder::of_record(&lock, record)),
+        None => error,
+    })
 }

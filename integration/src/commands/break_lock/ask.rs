@@ -1,27 +1,30 @@
-//! The question, on a terminal: the lock is shown, and its id is to be typed.
+//! The questions on a terminal: the id of the lock is to be typed; or whether a file may go that cannot be understood,
+//! for it may be somebody's data. Where there is no terminal, only a lock goes.
 
 use std::io::{self, IsTerminal};
-use std::os::fd::AsFd;
-use std::time::Duration;
+use std::{os::fd::AsFd, time::Duration};
 
+use beadlock_checker::internal::{FileKind, Look, escape::escaped, escape::escaped_path, first_bytes};
 use nix::errno::Errno;
 
 use crate::claim::attendant::{Attendant, Stopped};
-use crate::claim::event::wait_for;
-use crate::output::talk::Talk;
+use crate::claim::{event::wait_for, target::Target};
+use crate::error::{Code, Error};
+use crate::output::{Common, talk::Talk};
+use crate::words::{kind_words, to_type};
+
+/// How many bytes of a file are shown.
+const SHOWN: usize = 200;
 
 /// More than any id that is asked for.
 const LONGEST: usize = 4096;
 
-/// There is somebody to be asked.
-pub fn is_possible(json: bool) -> bool {
-    !json && io::stdin().is_terminal() && io::stderr().is_terminal()
+/// Whether a person can be asked.
+pub fn is_possible(common: &Common) -> bool {
+    !common.json && io::stdin().is_terminal() && io::stderr().is_terminal()
 }
 
-/// Asks for a line; `None` when there is none.
-///
-/// # Errors
-/// A signal.
+/// Asks for a line; `None` when the input ends. An error is a signal.
 pub fn line(question: &str, talk: &Talk, attendant: &mut impl Attendant) -> Result<Option<String>, Stopped> {
     talk.ask(question);
     let stdin = io::stdin();
@@ -48,4 +51,60 @@ pub fn line(question: &str, talk: &Talk, attendant: &mut impl Attendant) -> Resu
         }
     }
     Ok(Some(String::from_utf8_lossy(&typed).trim().to_owned()))
+}
+
+/// Whether the file that was looked at may go: `yes` was typed beforehand, a person says so, or it is no data.
+pub fn consent(
+    yes: bool,
+    look: &Look,
+    target: &Target,
+    common: &Common,
+    attendant: &mut impl Attendant,
+) -> Result<(), Stopped> {
+    let (talk, can_ask) = (&common.talk, is_possible(common));
+    if yes || (!can_ask && !target.protocol.may_be_data(look)) {
+        return Ok(());
+    }
+    if !can_ask {
+        return Err(refused(look, target).into());
+    }
+    talk.ask(&shown(look, target));
+    match line("Type yes to move it out of the way: ", talk, attendant)?.as_deref() {
+        Some("yes" | "y" | "YES" | "Yes" | "Y") => Ok(()),
+        _ => Err(Error::new(Code::Io, "nobody said yes; it was not touched").into()),
+    }
+}
+
+/// What it is, and how it begins.
+fn shown(look: &Look, target: &Target) -> String {
+    let path = escaped_path(&target.path());
+    let what = match target.protocol.not_a_lock(look, target) {
+        Some(data) => data.words,
+        None => format!("{path} cannot be understood: {}", escaped(&look.detail)),
+    };
+    let begin = match (look.on_disk, first_bytes(&target.place, SHOWN)) {
+        (Some(there), _) if there.kind != FileKind::File => format!("it is {}", kind_words(there.kind)),
+        (_, Err(why)) => format!("it cannot be shown: {}", escaped(&why)),
+        (_, Ok(bytes)) if bytes.is_empty() => "it is empty".to_owned(),
+        (there, Ok(bytes)) => {
+            let size = there.map_or(bytes.len() as u64, |there| there.size);
+            let text = String::from_utf8_lossy(&bytes);
+            format!("its first {} of {size} bytes: {}", bytes.len(), escaped(&text))
+        }
+    };
+    format!("{what}\n{begin}\n")
+}
+
+/// Without a question it stays.
+fn refused(look: &Look, target: &Target) -> Error {
+    let path = escaped_path(&target.path());
+    let what = match target.protocol.not_a_lock(look, target) {
+        Some(data) => data.words,
+        None => format!("{path} is not a lock file ({}).", escaped(&look.detail)),
+    };
+    let message = format!(
+        "{what} It was not touched; to move it out of the way all the same: {}",
+        to_type("beadlock break {} --malformed --yes", &[target.part()])
+    );
+    Error::new(Code::LockUnreadable, message).detailed(format!("lock_file={path}"))
 }

@@ -1,9 +1,6 @@
 //! Which lock is meant, and the words when another one is there.
 
-use beadlock_checker::internal::duration::shown;
-use beadlock_checker::internal::escape::{escaped, escaped_path};
-use beadlock_checker::internal::take::Licence;
-use beadlock_checker::internal::{Look, Zombie};
+use beadlock_checker::internal::{Look, Zombie, duration::shown, escape::escaped, escape::escaped_path, take::Licence};
 use beadlock_checker::{Reason, Verdict};
 
 use super::BreakArgs;
@@ -14,23 +11,20 @@ use crate::words::{self, Part, to_type};
 /// Which lock is meant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Choice {
-    /// The one with this id.
     Id(String),
-    /// The one of this holder.
     Holder(String),
-    /// One that cannot be understood.
+    /// A lock that cannot be understood.
     Malformed,
 }
 
 impl Choice {
-    /// As it was typed; `None`: it was not.
     pub fn typed(typed: &BreakArgs) -> Option<Self> {
         let malformed = typed.malformed.then_some(Self::Malformed);
         let id = typed.id.clone().map(Self::Id);
         id.or_else(|| typed.holder.clone().map(Self::Holder)).or(malformed)
     }
 
-    /// That is what is there.
+    /// Whether that is the lock that is there.
     pub fn is(&self, look: &Look) -> bool {
         match self {
             Self::Id(id) => look.id.as_ref() == Some(id),
@@ -64,14 +58,13 @@ impl Choice {
         }
     }
 
-    /// What is there is not what is meant.
+    /// The error for a lock that is not the one that is meant.
     pub fn not_there(&self, look: &Look, target: &Target) -> Error {
         let (path, wanted) = (escaped_path(&target.path()), self.words());
         let there = is_there(look, target);
         let (code, next) = match look.verdict {
             Verdict::Held(_) => {
-                let status = to_type("beadlock status {}", &[target.part()]);
-                (Code::LockHeld, format!("who and why: {status}"))
+                (Code::LockHeld, format!("who and why: {}", to_type("beadlock status {}", &[target.part()])))
             }
             Verdict::Unreadable(_) => {
                 let next = match target.protocol.not_a_lock(look, target) {
@@ -90,7 +83,7 @@ impl Choice {
     }
 }
 
-/// What is there may be somebody's at work.
+/// The error for a lock whose holder may be at work.
 pub fn held(look: &Look, target: &Target) -> Error {
     let (path, there) = (escaped_path(&target.path()), is_there(look, target));
     let command = command(look, target, Licence::EvenIfLive);
@@ -99,10 +92,10 @@ pub fn held(look: &Look, target: &Target) -> Error {
     Error::new(Code::LockHeld, message).detailed(format!("lock_file={path}"))
 }
 
-/// A question that has no answer: it has no id to be typed.
+/// The error for a lock that has no id to be typed.
 pub fn without_id(look: &Look, target: &Target) -> Error {
-    let (path, there, command) =
-        (escaped_path(&target.path()), is_there(look, target), command(look, target, Licence::UnlessHeld));
+    let (path, there) = (escaped_path(&target.path()), is_there(look, target));
+    let command = command(look, target, Licence::UnlessHeld);
     Error::new(Code::LockUnreadable, format!("{path} {there}; it was not touched; to break it: {command}"))
 }
 
@@ -111,9 +104,7 @@ fn is_there(look: &Look, target: &Target) -> String {
     let id = look.id.as_ref().map(|id| format!(", id {}", escaped(id))).unwrap_or_default();
     let holder = target.holder(look).unwrap_or_default();
     match (look.verdict, &look.record) {
-        (Verdict::Held(_), Some(record)) => {
-            format!("is held by {holder} for {}{id}", shown(words::age(record)))
-        }
+        (Verdict::Held(_), Some(record)) => format!("is held by {holder} for {}{id}", shown(words::age(record))),
         (Verdict::Stale(reason), _) => format!("is stale, left by {holder} ({reason}){id}"),
         (verdict, _) => format!("cannot be understood: {} ({}){id}", escaped(&look.detail), verdict.reason()),
     }

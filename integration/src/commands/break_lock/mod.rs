@@ -4,44 +4,34 @@
 //! ```text
 //! mod.rs      this page, the command line, and what is printed
 //! choice.rs   which lock is meant, and the words when another is there
-//! ask.rs      the question, on a terminal
-//! consent.rs  whether what cannot be understood may go
+//! ask.rs      the questions, on a terminal
 //! steps.rs    look, choose, gate, break
 //! ```
 
 mod ask;
 mod choice;
-mod consent;
 mod steps;
 
-use std::ffi::OsString;
-use std::path::PathBuf;
+use std::{ffi::OsString, path::PathBuf};
 
 use beadlock_checker::internal::escape::is_harmless;
 use clap::Args;
 
 use crate::error::{End, Replaced};
-use crate::output::Common;
-use crate::output::answers::conclude;
-use crate::output::envelope::Request;
+use crate::output::{Common, answers::conclude};
 use crate::settings::environment::Environment;
 
-/// What the help says after the options.
 const HELP: &str = "\
-For a lock that is left over and that no check can prove dead. It is moved to LOCK.broken-TIME.json beside it. \
-Which one \
-is meant is said by one of --id, --holder and --malformed; without any, on a terminal, the lock is shown and its \
-id asked \
-for. A lock file of --malformed is shown on a terminal, too, and asked about. Without a terminal a file at \
-lock:PATH goes only if it is empty or \
-a lock record, also one that is cut off: anything else may be somebody's data, and needs --yes.
+For a lock that is left over and that no check can prove dead. It is moved to LOCK.broken-TIME.json beside it. Which \
+one is meant is said by one of --id, --holder and --malformed; without any, on a terminal, the lock is shown and its \
+id asked for. A lock file of --malformed is shown on a terminal, too, and asked about. Without a terminal a file at \
+lock:PATH goes only if it is empty or a lock record, also one that is cut off: anything else may be somebody's data, \
+and needs --yes.
 
 Exit 0: broken, or there was none. 1: another, stale lock is there, or it failed. 4: held (see --even-if-live), or the \
-gate is busy. 5: another lock is there, and it cannot be understood. The lock of a file (file:PATH) cannot be \
-taken from its \
-process: it is said which one that is.";
+gate is busy. 5: another lock is there, and it cannot be understood. The lock of a file (file:PATH) cannot be taken \
+from its process: it is said which one that is.";
 
-/// `beadlock break [TARGET]`
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub struct BreakArgs {
@@ -79,11 +69,10 @@ fn reason(text: &str) -> Result<String, String> {
     Err(format!("a reason is 1 to 500 printable characters in one line; this one has {count}"))
 }
 
-/// Breaks the lock, and says how the program is to end.
-pub fn run(typed: &BreakArgs, environment: &Environment, common: &Common, request: &Request) -> End {
-    let broken = steps::run(typed, environment, common, request)
+pub fn run(typed: &BreakArgs, environment: &Environment, common: &Common) -> End {
+    let broken = steps::run(typed, environment, common)
         .map_err(|stopped| stopped.end(" before anything was changed", Replaced::default()));
-    conclude(common, request, broken)
+    conclude(common, broken)
 }
 
 impl BreakArgs {

@@ -1,41 +1,28 @@
 //! Look, choose, take the gate, break: and again from the start when something came in between.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use beadlock_checker::internal::audit::Event;
-use beadlock_checker::internal::dialect::StartedAt;
-use beadlock_checker::internal::duration::shown;
-use beadlock_checker::internal::escape::{escaped, escaped_path};
-use beadlock_checker::internal::obstacle::Obstacle;
 use beadlock_checker::internal::take::{Broken, Licence, Seen, Site};
-use beadlock_checker::internal::{FileKind, Gate, Gates, Look, OnDisk, facts, look, process};
+use beadlock_checker::internal::{
+    FileKind, Gate, Gates, Look, OnDisk, audit::Event, dialect::StartedAt, duration::shown, escape::escaped,
+    escape::escaped_path, facts, look, obstacle::Obstacle, process,
+};
 use beadlock_checker::{Options, Reason, Verdict};
 use serde_json::{Value, json};
 
-use super::choice::{self, Choice};
-use super::consent::Consent;
-use super::{BreakArgs, ask};
+use super::{BreakArgs, ask, choice, choice::Choice};
 use crate::claim::attendant::{Attendant, Attending, Stopped, Waited};
-use crate::claim::event::wait_for;
-use crate::claim::kernel_lock::WithoutRecord;
-use crate::claim::patience::not_seen;
-use crate::claim::settling::WRITING;
-use crate::claim::signals::Signals;
-use crate::claim::target::Target;
-use crate::claim::{gate, nested};
+use crate::claim::{
+    event::wait_for, gate, kernel_lock::WithoutRecord, nested, patience::not_seen, settling::WRITING, signals::Signals,
+    target::Target,
+};
 use crate::error::{Code, Error};
-use crate::explain::explanation::Explanation;
-use crate::explain::seen::Seen as Shown;
+use crate::explain::{explanation::Explanation, seen::Seen as Shown};
 use crate::ground::Ground;
-use crate::output::Common;
-use crate::output::envelope::Request;
-use crate::output::talk::Talk;
-use crate::output::trail::Trail;
+use crate::output::{Common, talk::Talk, trail::Trail};
 use crate::protocol::{Acceptance, refuse_options, resolve};
-use crate::settings;
-use crate::settings::environment::Environment;
-use crate::settings::wait::Deadline;
+use crate::settings::{self, environment::Environment, wait::Deadline};
 use crate::words::{self, Part, kind_words, to_type};
 
 /// For how long the gate is waited for, and a lock that is being written.
@@ -45,47 +32,35 @@ const ROUNDS: usize = 5;
 /// The pause between two looks at a lock that is being written.
 const SHORTLY: Duration = Duration::from_millis(50);
 
-/// What was broken.
-struct Outcome {
-    target: Target,
-    look: Look,
-    /// Where it is kept; `None`: there was nothing to break.
-    kept: Option<PathBuf>,
+/// The envelope's `data`; without a `look` of a lock that has no record.
+fn row(target: &Target, look: Option<&Look>, kept: Option<&Path>, typed: &BreakArgs) -> Value {
+    let record = look.and_then(|look| look.record.as_ref());
+    let verdict = look.map_or(Verdict::Free, |look| look.verdict);
+    json!({
+        "target": target.name(),
+        "path": target.path().to_string_lossy(),
+        "holder": record.map(|record| record.holder()),
+        "id": look.and_then(|look| look.id.as_ref()),
+        "record": record.and_then(|record| serde_json::to_value(record).ok()),
+        "kept": kept.map(Path::to_string_lossy),
+        "reason_given": typed.reason,
+        "was": {
+            "verdict": verdict.as_str(),
+            "reason": verdict.reason().as_str(),
+            "kind": look.and_then(|look| look.on_disk).map(|there| there.kind.as_str()),
+        },
+    })
 }
 
-impl Outcome {
-    /// As the envelope's `data`.
-    fn json(&self, reason: Option<&str>) -> Value {
-        let record = self.look.record.as_ref();
-        json!({
-            "target": self.target.name(),
-            "path": self.target.path().to_string_lossy(),
-            "holder": record.map(|record| record.holder()),
-            "id": self.look.id,
-            "record": record.and_then(|record| serde_json::to_value(record).ok()),
-            "kept": self.kept.as_ref().map(|kept| kept.to_string_lossy()),
-            "reason_given": reason,
-            "was": {
-                "verdict": self.look.verdict.as_str(),
-                "reason": self.look.verdict.reason().as_str(),
-                "kind": self.look.on_disk.map(|there| there.kind.as_str()),
-            },
-        })
-    }
-}
-
-/// Breaks the lock that is meant; the answer is the envelope's `data`.
-///
-/// # Errors
-/// Exit 1, 2, 4 or 5, or a signal. Nothing was changed then.
-pub fn run(typed: &BreakArgs, environment: &Environment, common: &Common, request: &Request) -> Result<Value, Stopped> {
+/// Breaks the lock that is meant; returns the envelope's `data`. On an error nothing was changed.
+pub fn run(typed: &BreakArgs, environment: &Environment, common: &Common) -> Result<Value, Stopped> {
     let talk = &common.talk;
     let target = resolve(typed.target.as_deref(), environment, Acceptance::Any)?;
     if let Some(kernel) = target.protocol.without_record() {
         return Ok(of_kernel(&target, kernel, typed, talk)?);
     }
     let choice = Choice::typed(typed);
-    if choice.is_none() && !ask::is_possible(common.json) {
+    if choice.is_none() && !ask::is_possible(common) {
         return Err(Error::usage(
             "which lock? say it with one of --id ID (as beadlock status shows it), --holder NAME and --malformed",
         )
@@ -93,31 +68,26 @@ pub fn run(typed: &BreakArgs, environment: &Environment, common: &Common, reques
     }
     target.warn(talk);
     if target.is_nowhere() {
-        let look = look_again(&target);
-        return Ok(nothing(target, look, talk).json(typed.reason.as_deref()));
+        return Ok(nothing(&target, &look_again(&target), typed, talk));
     }
     nested::refuse_to(&target, environment, "break")?;
     let ground = Ground::of(&target)?;
     let audit = settings::audit(typed.audit.as_deref(), environment);
-    let trail = target.trail(audit.as_deref(), (None, None), request, talk)?;
+    let trail = target.trail(audit.as_deref(), (None, None), &common.request, talk)?;
     let mut signals = Signals::block()?;
     let mut attending = Attending::wait_of(&mut signals, talk, None);
     let how = choice.as_ref().map_or("broken_on_terminal", Choice::as_str);
-    let breaking = Breaking { target: &target, talk, licence: licence(typed) };
-    let consent = Consent::of(typed.yes, common.json);
-    let (look, kept) = match breaking.until_done(choice, consent, ground, &mut attending)? {
-        Done::Broken(look, file) => {
-            talk.end_live();
-            breaking.tell(&look, &file);
-            write_down(&trail, &look, how, typed.reason.as_ref());
-            (look, Some(file))
-        }
-        Done::Nothing(look) => return Ok(nothing(target, look, talk).json(typed.reason.as_deref())),
-    };
-    Ok(Outcome { target, look, kept }.json(typed.reason.as_deref()))
+    let licence = if typed.even_if_live { Licence::EvenIfLive } else { Licence::UnlessHeld };
+    let breaking = Breaking { target: &target, common, licence, yes: typed.yes };
+    let (look, kept) = breaking.until_done(choice, ground, &mut attending)?;
+    let Some(kept) = kept else { return Ok(nothing(&target, &look, typed, talk)) };
+    talk.end_live();
+    breaking.tell(&look, &kept);
+    write_down(&trail, &look, how, typed.reason.as_ref());
+    Ok(row(&target, Some(&look), Some(&kept), typed))
 }
 
-/// A lock that the kernel keeps cannot be broken: that much is said.
+/// A lock that the kernel keeps cannot be broken: an error names its holder.
 fn of_kernel(target: &Target, kernel: &dyn WithoutRecord, typed: &BreakArgs, talk: &Talk) -> Result<Value, Error> {
     refuse_options(target.protocol, &target.given, &typed.given())?;
     let seen = kernel.look(target, &Gates::now());
@@ -125,24 +95,7 @@ fn of_kernel(target: &Target, kernel: &dyn WithoutRecord, typed: &BreakArgs, tal
         return Err(kernel.not_to_break(target, &seen));
     }
     talk.say(&format!("nobody has {} locked: there is nothing to break", target.given));
-    Ok(json!({
-        "target": target.name(),
-        "path": target.path().to_string_lossy(),
-        "holder": null,
-        "id": null,
-        "record": null,
-        "kept": null,
-        "reason_given": typed.reason,
-        "was": { "verdict": "free", "reason": "no_lock", "kind": null },
-    }))
-}
-
-/// What has come of it.
-enum Done {
-    /// The lock was broken, and is kept in this file.
-    Broken(Look, PathBuf),
-    /// There was none.
-    Nothing(Look),
+    Ok(row(target, None, None, typed))
 }
 
 fn write_down(trail: &Trail<'_>, look: &Look, how: &'static str, reason: Option<&String>) {
@@ -170,30 +123,28 @@ fn hindered(look: &Look) -> Option<Obstacle> {
     is_unread.then(|| Obstacle::of(&look.detail)).flatten()
 }
 
-fn licence(typed: &BreakArgs) -> Licence {
-    if typed.even_if_live { Licence::EvenIfLive } else { Licence::UnlessHeld }
-}
-
-fn nothing(target: Target, look: Look, talk: &Talk) -> Outcome {
+fn nothing(target: &Target, look: &Look, typed: &BreakArgs, talk: &Talk) -> Value {
     talk.warn(&format!("nothing to break: there is no lock on {}", target.given));
-    Outcome { target, look, kept: None }
+    row(target, Some(look), None, typed)
 }
 
 struct Breaking<'a> {
     target: &'a Target,
-    talk: &'a Talk,
+    common: &'a Common,
     licence: Licence,
+    /// Nothing is asked about a file that cannot be understood.
+    yes: bool,
 }
 
 impl Breaking<'_> {
-    /// Looks, lets the lock be chosen, and breaks it; again from the start where something came in between.
+    /// Looks, lets the lock be chosen, and breaks it; again from the start where something came in between. Returns
+    /// what was there, and the file in which the lock is kept; `None`: there was no lock.
     fn until_done(
         &self,
         mut choice: Option<Choice>,
-        consent: Consent,
         ground: Ground,
         attending: &mut Attending<'_>,
-    ) -> Result<Done, Stopped> {
+    ) -> Result<(Look, Option<PathBuf>), Stopped> {
         let target = self.target;
         let mut approved: Option<Look> = None;
         for _ in 0..ROUNDS {
@@ -201,7 +152,7 @@ impl Breaking<'_> {
             let look = seen.look();
             if look.verdict == Verdict::Free {
                 ground.still(target)?;
-                return Ok(Done::Nothing(look.clone()));
+                return Ok((look.clone(), None));
             }
             // What was not seen may be alive, however it is chosen.
             if let Some(obstacle) = hindered(look) {
@@ -217,22 +168,21 @@ impl Breaking<'_> {
             self.spare(look)?;
             let is_approved = approved.as_ref().is_some_and(|before| is_as_before(before, look));
             if chosen == Choice::Malformed && !is_approved {
-                consent.to(look, target, self.talk, attending)?;
+                ask::consent(self.yes, look, target, self.common, attending)?;
                 approved = Some(look.clone());
             }
             choice = Some(chosen.of(look));
-            let broken = {
-                let gate = self.gate(attending)?;
-                let site = Site::new(&gate, &Options::default()).with_names(target.place.names());
-                site.break_lock(&seen, self.licence)?
-            };
+            let gate = self.gate(attending)?;
+            let site = Site::new(&gate, &Options::default()).with_names(target.place.names());
+            let broken = site.break_lock(&seen, self.licence)?;
+            drop(gate);
             match broken {
-                Broken::Kept { file, .. } => return Ok(Done::Broken(look.clone(), file)),
+                Broken::Kept { file, .. } => return Ok((look.clone(), Some(file))),
                 Broken::Gone => {
                     let look = Seen::at(&target.place, &Options::default()).look().clone();
                     if look.verdict == Verdict::Free {
                         ground.still(target)?;
-                        return Ok(Done::Nothing(look));
+                        return Ok((look, None));
                     }
                 }
                 Broken::Changed | Broken::Contended => {}
@@ -261,9 +211,8 @@ impl Breaking<'_> {
                 (Verdict::Unreadable(_), Some(OnDisk { modified, .. })) => {
                     // By the wall clock, or, where that has jumped, by ours.
                     let age = Duration::try_from(modified.age(facts::now())).unwrap_or_default();
-                    let (_, since) = *unchanged
-                        .filter(|(before, _)| *before == modified)
-                        .get_or_insert_with(|| (modified, Instant::now()));
+                    let before = unchanged.filter(|(before, _)| *before == modified);
+                    let (_, since) = before.unwrap_or_else(|| (modified, Instant::now()));
                     unchanged = Some((modified, since));
                     WRITING.saturating_sub(age.max(since.elapsed()))
                 }
@@ -299,18 +248,16 @@ impl Breaking<'_> {
     /// Shows the lock, and lets its id be typed.
     fn ask(&self, look: &Look, attendant: &mut impl Attendant) -> Result<Choice, Stopped> {
         let shown = Shown { target: self.target.clone(), look: look.clone() };
-        self.talk.ask(&shown.text(&Explanation::of(look, self.target, &Options::default()), self.talk));
+        self.common.talk.ask(&shown.text(&Explanation::of(look, self.target, &Options::default()), &self.common.talk));
         self.spare(look)?;
         let Some(id) = &look.id else { return Err(choice::without_id(look, self.target).into()) };
-        let typed = ask::line("Type its id to break it: ", self.talk, attendant)?;
-        match typed {
-            Some(typed) if typed == *id || typed == escaped(id).to_string() => Ok(Choice::Id(id.clone())),
-            Some(typed) if !typed.is_empty() => {
-                let typed = escaped(&typed).to_string();
-                Err(Error::new(Code::Io, format!("{typed} is not its id; it was not touched")).into())
-            }
-            _ => Err(Error::new(Code::Io, "no id was typed; it was not touched").into()),
-        }
+        let typed = ask::line("Type its id to break it: ", &self.common.talk, attendant)?;
+        let refused = match typed {
+            Some(typed) if typed == *id || typed == escaped(id).to_string() => return Ok(Choice::Id(id.clone())),
+            Some(typed) if !typed.is_empty() => format!("{} is not its id; it was not touched", escaped(&typed)),
+            _ => "no id was typed; it was not touched".to_owned(),
+        };
+        Err(Error::new(Code::Io, refused).into())
     }
 
     /// The gate: without one nothing is changed.
@@ -324,44 +271,38 @@ impl Breaking<'_> {
 
     fn being_changed(&self) -> Error {
         let path = escaped_path(&self.target.path());
-        Error::new(
-            Code::LockHeld,
-            format!("{path} is being changed by somebody all the time; it was not touched; try again"),
-        )
-        .detailed(format!("lock_file={path}"))
-        .retry_on_a_lock_of(None)
+        let message = format!("{path} is being changed by somebody all the time; it was not touched; try again");
+        Error::new(Code::LockHeld, message).detailed(format!("lock_file={path}")).retry_on_a_lock_of(None)
     }
 
-    /// What was done, and what is to be known of it.
-    fn tell(&self, look: &Look, kept: &std::path::Path) {
-        let (given, kept) = (&self.target.given, escaped_path(kept));
+    /// Says what was done, and warns of a holder that still runs or that is there now.
+    fn tell(&self, look: &Look, kept: &Path) {
+        let (talk, given, kept) = (&self.common.talk, &self.target.given, escaped_path(kept));
         match &look.record {
             Some(record) => {
                 let (holder, pid, age) = (escaped(record.holder()), record.pid(), shown(words::age(record)));
-                self.talk.say(&format!(
+                talk.say(&format!(
                     "broke the lock of {holder} (PID {pid}, held for {age}) on {given}; its record is kept in {kept}"
                 ));
             }
             None => {
                 let detail = escaped(&look.detail);
                 let what = match look.on_disk.map(|there| there.kind) {
-                    Some(kind) if kind != FileKind::File => {
-                        format!("{} in place of the lock", kind_words(kind))
-                    }
+                    Some(kind) if kind != FileKind::File => format!("{} in place of the lock", kind_words(kind)),
                     _ => "the unreadable lock".to_owned(),
                 };
-                self.talk.say(&format!("broke {what} on {given} ({detail}); it is kept in {kept}"));
+                talk.say(&format!("broke {what} on {given} ({detail}); it is kept in {kept}"));
             }
         }
         let pid = look.record.as_ref().and_then(|record| i32::try_from(record.pid()).ok());
         if let Some(pid) = pid.filter(|_| words::is_local_and_alive(look)) {
             let name = words::process_name(pid, &process::command_line(pid).unwrap_or_default());
             let see = to_type("ps -fp {}", &[Part::Pid(pid.into())]);
-            self.talk.warn(&format!("{name} still runs, perhaps as if it had the lock; to see it: {see}"));
+            talk.warn(&format!("{name} still runs, perhaps as if it had the lock; to see it: {see}"));
         }
         let now = look_again(self.target);
         if let Some(holder) = self.target.holder(&now).filter(|_| matches!(now.verdict, Verdict::Held(_))) {
-            self.talk.note(&format!("{given} is held by {holder} now"));
+            talk.note(&format!("{given} is held by {holder} now"));
         }
     }
 }

@@ -1,44 +1,32 @@
 //! The filter under `beadlock update`: the file's content on its standard input, its standard output is the new
 //! content.
 //!
-//! Its process is made before the lock is waited for, and executes once the lock is there. What it has written counts
-//! when it has ended with 0 and everybody has closed its standard output: who still has it might still write. It does
-//! not outlive this program: the kernel and a watchdog end it, and all that it has started, when this is killed. Nor
-//! does it the lock: who has lost that does not change the file, and whatever the filter still does is for nothing.
+//! Its process is made before the lock is waited for, and executes once the lock is there. Its output counts when it
+//! has ended with 0 and every process has closed that output: one that has it open might still write. The filter does
+//! not outlive this program: the kernel and a watchdog end it, and all that it has started, when beadlock is killed.
+//! Nor does it outlive the lock: after a loss the file is not changed.
 
-use std::ffi::OsString;
-use std::fs::File;
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
-use std::os::fd::AsFd;
 use std::sync::mpsc::{Receiver, channel};
-use std::thread;
-use std::time::Duration;
+use std::{ffi::OsString, fs::File, os::fd::AsFd, thread, time::Duration};
 
-use crate::run::request::AtEnd;
-use crate::run::watchdog::{self, Watchdog};
-use beadlock_checker::internal::duration::shown;
-use beadlock_checker::internal::facts::random_id;
-use beadlock_checker::internal::sys::Waiting;
-use beadlock_checker::internal::system_words;
+use beadlock_checker::internal::{duration::shown, facts::random_id, sys::Waiting};
 use nix::sys::signal::Signal;
 
-use crate::claim::attendant::Stopped;
 use crate::claim::command::{Child, Command, Inheritance, has_terminal};
-use crate::claim::event::wait_for;
-use crate::claim::loss::{Loss, Watch, WatchStart};
-use crate::claim::signals::Signals;
-use crate::claim::supervise::{Came, Running};
 use crate::claim::tree::{self, Ending, KnownCommand, Tree};
+use crate::claim::{
+    attendant::Stopped, event::wait_for, loss::Loss, loss::Watch, loss::WatchStart, signals::Signals, supervise::Came,
+    supervise::Running,
+};
 use crate::error::{Code, Error, Exit};
 use crate::files::json::{Check, Spilled};
-use crate::output::talk::Talk;
 use crate::protocol::file::{FileLock, nested};
-use crate::settings::OnLoss;
-use crate::settings::environment::Environment;
-use crate::settings::wait::Deadline;
-use crate::words;
+use crate::run::{request::AtEnd, watchdog, watchdog::Watchdog};
+use crate::settings::{OnLoss, environment::Environment, wait::Deadline};
+use crate::{output::talk::Talk, words};
 
-/// How long it looks away at most while it waits for the end of what should end.
+/// The longest pause between two looks.
 const NET: Duration = Duration::from_secs(5);
 
 /// A filter whose process waits to execute. Dropped, it ends without having run.
@@ -53,24 +41,19 @@ pub struct Filter {
     limit: Duration,
 }
 
-/// What the filter gets.
 #[derive(Debug)]
 pub enum Input {
-    /// The content of the file.
     File(File),
-    /// This, for there is no file.
+    /// There is no file.
     Text(Vec<u8>),
 }
 
-/// How its output arrived.
+/// How many bytes of its output arrived.
 type Poured = Result<u64, Spilled>;
 
 impl Filter {
     /// Makes its process, which finds `updates` in its environment ([`nested::UPDATES`]). Before any lock, and before
     /// any thread.
-    ///
-    /// # Errors
-    /// When the system has no process or no pipe to give.
     pub fn fork(
         command: Command,
         environment: &Environment,
@@ -79,13 +62,10 @@ impl Filter {
         kill_after: Duration,
         limit: Duration,
     ) -> Result<Self, Error> {
-        let no_pipe = |error: io::Error| {
-            Error::io(format!("failed to make a pipe to the filter: {}", system_words(&error)), error.kind())
-        };
+        let no_pipe = |error: io::Error| Error::failed("make a pipe to the filter", &error);
         let (tree, own_group, token) = (Tree::as_subreaper()?, !has_terminal(), random_id());
         let wards = watchdog::variable(&token, environment.get(watchdog::VARIABLE));
-        let variables: Vec<(OsString, OsString)> =
-            environment.with(&[(watchdog::VARIABLE, wards), (nested::UPDATES, updates)]);
+        let variables = environment.with(&[(watchdog::VARIABLE, wards), (nested::UPDATES, updates)]);
         let (stdin, input) = io::pipe().map_err(no_pipe)?;
         let (output, stdout) = io::pipe().map_err(no_pipe)?;
         let command = command.ending_with_us();
@@ -101,21 +81,16 @@ impl Filter {
             Error::io(format!("failed to start who ends the filter when this is killed: {why}"), error.kind())
         })?;
         let tree = tree.without(watchdog.pid());
-        let on_loss = OnLoss::default();
-        let running = Running { pid, own_group, kill_after, on_loss, wait_group: false, tree };
+        let running = Running { pid, own_group, kill_after, on_loss: OnLoss::default(), wait_group: false, tree };
         Ok(Self { command, running, waiting, child, watchdog, input, output, limit })
     }
 
-    /// Its PID.
     pub fn pid(&self) -> i32 {
         self.running.pid
     }
 
-    /// Runs it from `input` to `stage` under the lock, and returns how many bytes there are when all of it is there
-    /// and as `check` wants it.
-    ///
-    /// # Errors
-    /// What was not as it should be; the loss of the lock, within a second; a signal that came.
+    /// Runs it from `input` to `stage` under the lock. Returns how many bytes there are when all of it is there and as
+    /// `check` wants it. A loss of the lock is noticed within a second.
     pub fn run(
         self,
         input: Input,
@@ -134,10 +109,14 @@ impl Filter {
                 let _ = tell.send(collect(output, stage, check));
                 drop(bell);
             })?;
-            let course = Course { running: &running, limit, ended, told };
-            course.run(waiting, Watch::over(lock, WatchStart::FirstLook), signals, talk)
+            Course { running: &running, limit, ended, told }.run(
+                waiting,
+                Watch::over(lock, WatchStart::FirstLook),
+                signals,
+                talk,
+            )
         });
-        // Nobody is to be ended any more, and the filter is reaped last.
+        // Nothing is to be ended any more, and the filter is reaped last.
         drop(watchdog);
         drop(child);
         let (end, poured) = ran.map_err(|error| command.not_executed(&error))?;
@@ -158,17 +137,15 @@ impl Filter {
     }
 }
 
-/// How it went on from its start.
+/// A filter that runs.
 struct Course<'a> {
     running: &'a Running,
     limit: Duration,
     /// Readable when its output has ended.
     ended: PipeReader,
-    /// What arrived of it.
     told: Receiver<Poured>,
 }
 
-/// How it ended.
 enum End {
     Ran(Ending),
     TooLong,
@@ -189,10 +166,8 @@ impl Course<'_> {
         let Self { running, limit, ended, told } = self;
         let mut starting = Some(waiting.go()?);
         let limit = Deadline::after(*limit);
-        let mut came = Came::default();
-        let mut poured: Option<Poured> = None;
-        let mut stop: Option<End> = None;
-        let mut has_happened = false;
+        let (mut came, mut has_happened) = (Came::default(), false);
+        let (mut poured, mut stop): (Option<Poured>, Option<End>) = (None, None);
         loop {
             let ending = tree::ending(running.pid);
             let mut has_received = false;
@@ -285,9 +260,7 @@ fn failed(name: &str, ending: Ending) -> Error {
 }
 
 fn too_long(what: &str, limit: Duration) -> Error {
-    let limit = shown(limit);
-    let message = format!(
-        "{what} within {limit}, and was ended; the file stays as it was; give it more with --filter-timeout DUR"
-    );
+    let advice = "the file stays as it was; give it more with --filter-timeout DUR";
+    let message = format!("{what} within {}, and was ended; {advice}", shown(limit));
     Error::new(Code::Io, message).ending(Exit::TimedOut)
 }

@@ -29,8 +29,8 @@ fn a_request_survives_the_command_line() {
         HelperRequest::LeaseKeeper(of_audit),
         HelperRequest::Watchdog(watchdog(end_tree)),
         HelperRequest::Watchdog(watchdog(AtEnd::OpenGate)),
-        HelperRequest::Lookup(Lookup::Path(bytes().into())),
-        HelperRequest::Lookup(Lookup::Nearest(bytes().into())),
+        HelperRequest::Lookup(Lookup::Path(bytes())),
+        HelperRequest::Lookup(Lookup::Nearest(bytes())),
     ] {
         let words = words(&request);
         assert!(words.iter().all(|word| !word.as_encoded_bytes().contains(&0)), "{words:?}");

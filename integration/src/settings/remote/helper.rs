@@ -4,21 +4,16 @@
 //! It changes nothing and takes neither a lock nor the gate, so it may be left behind: it hangs until the file system
 //! answers or is unmounted, and is gone then.
 
-use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, PipeReader, Read};
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
+use std::{ffi::OsStr, os::unix::ffi::OsStrExt, os::unix::fs::OpenOptionsExt, path::Path};
 
 use beadlock_checker::internal::beside::{has_said_so_within, helper, say_so, stand_apart};
 use beadlock_checker::internal::database::{Database, Environment, REDIRECT};
 use beadlock_checker::internal::{Names, shared_file_system};
-use nix::fcntl::OFlag;
-use nix::sys::prctl::set_pdeathsig;
-use nix::sys::signal::Signal;
+use nix::{fcntl::OFlag, sys::prctl::set_pdeathsig, sys::signal::Signal};
 
 use super::Lookup;
 use crate::words::in_title;
@@ -26,7 +21,6 @@ use crate::words::in_title;
 /// How long one that was killed may take to end, before it is left behind.
 const END: Duration = Duration::from_millis(100);
 
-/// One that looks.
 #[derive(Debug)]
 pub struct Helper {
     child: Child,
@@ -39,11 +33,9 @@ impl Helper {
         let (ready, said) = io::pipe().ok()?;
         let title = format!("beadlock: looks at {}", in_title(&lookup.path().to_string_lossy()));
         let mut command = helper(&title, &lookup.as_request()).ok()?;
-        command.env_clear();
-        command.stdin(Stdio::null()).stdout(said).stderr(Stdio::null());
-        let child = command.spawn().ok()?;
-        // With the command its copy of the writing end goes.
-        Some(Self { child, ready })
+        command.env_clear().stdin(Stdio::null()).stdout(said).stderr(Stdio::null());
+        // The writing end is closed here with `command`.
+        Some(Self { child: command.spawn().ok()?, ready })
     }
 
     /// False: not within `limit`. After one that was killed before it could say anything, the command looks itself.
@@ -71,8 +63,8 @@ pub fn main(lookup: Lookup) {
     let around = |cwd| Environment { cwd, ..Environment::default() };
     look_at(lookup.path());
     let database = match &lookup {
-        Lookup::Path(path) => Database::named(path, &around("/".into())),
-        Lookup::Nearest(path) => Database::find(&around(path.clone())),
+        Lookup::Path(path) => Database::named(Path::new(path), &around("/".into())),
+        Lookup::Nearest(path) => Database::find(&around(path.into())),
     };
     if let Ok(database) = database {
         look_at(&database.dir);
@@ -82,14 +74,11 @@ pub fn main(lookup: Lookup) {
 
 /// What is wrong with any of it is said by the command, which looks again.
 fn look_at(path: &Path) {
-    if !fs::metadata(path).is_ok_and(|meta| meta.is_dir()) {
-        read_a_byte(path);
-        if let Some(dir) = path.parent() {
-            look_in(dir);
-        }
-        return;
+    if fs::metadata(path).is_ok_and(|meta| meta.is_dir()) {
+        return look_in(path);
     }
-    look_in(path);
+    read_a_byte(path);
+    path.parent().into_iter().for_each(look_in);
 }
 
 fn look_in(dir: &Path) {

@@ -4,13 +4,6 @@
 //! So before the program itself looks there, a small process does, and the program waits for that only as long as the
 //! command line allows. When it stays silent it is killed and left behind, and the command ends with the reason.
 //!
-//! ```text
-//! mod.rs      this page: what is asked, and the words when there is no answer
-//! lookup.rs   what a helper looks at
-//! patience.rs for how long an answer is waited for
-//! helper.rs   the small process
-//! ```
-//!
 //! Where the kernel lists no such file system, this costs one read of `/proc/self/mountinfo`. The library asks nothing:
 //! an [`Environment`](crate::settings::environment::Environment) has this guard only in the program.
 //!
@@ -21,29 +14,87 @@
 //! follows. Where `list` may start no thread, its search looks at mount points before it leaves them out.
 
 mod helper;
-mod lookup;
-mod patience;
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
+use std::{collections::BTreeMap, ffi::OsString, fs};
 
-use beadlock_checker::internal::database::REDIRECT;
-use beadlock_checker::internal::duration::shown;
-use beadlock_checker::internal::escape::{escaped, escaped_path};
-use beadlock_checker::internal::mounts::Mounts;
-use beadlock_checker::internal::shell::{Part, to_type};
+use beadlock_checker::internal::{
+    database::REDIRECT, duration::shown, escape::escaped, escape::escaped_path, mounts::Mounts, shell::Part,
+    shell::to_type,
+};
+use serde::{Deserialize, Serialize};
 
 use crate::error::{Code, Error};
 use crate::settings::wait::Wait;
+use helper::Helper;
 
 pub use helper::main as helper;
-pub use lookup::{BEADS, Lookup, of_directory};
-pub use patience::Patience;
+
+/// What databases are called.
+pub const BEADS: &str = ".beads";
 
 /// How many helpers look at the same time.
 const SIDE_BY_SIDE: usize = 32;
+
+/// How long an answer may take that no claim waits for.
+const LOOK: Duration = Duration::from_secs(2);
+
+/// No command gives up sooner: a busy server is not a dead one.
+const SHORTEST: Duration = Duration::from_secs(1);
+
+/// How long an answer is waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Patience {
+    /// The command looks, and waits for no holder.
+    Look,
+    /// The command waits for a holder, this long where the command line says so, and this long for a running cycle.
+    Waits { wait: Option<Wait>, drain: Option<Duration> },
+}
+
+impl Patience {
+    /// A claim of the target waits for `default` unless told otherwise. A drain counts where it alone is given and is
+    /// shorter.
+    fn limit(self, default: Wait) -> Duration {
+        let limit = match self {
+            Self::Look => return LOOK,
+            Self::Waits { wait: Some(wait), .. } => wait.limit(),
+            Self::Waits { wait: None, drain } => drain.map_or(default.limit(), |drain| drain.min(default.limit())),
+        };
+        limit.max(SHORTEST)
+    }
+}
+
+/// What a helper looks at: an absolute path.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Lookup {
+    /// This path, and the directory that a redirect in it leads to.
+    Path(OsString),
+    /// The nearest database in this directory or above.
+    Nearest(OsString),
+}
+
+impl Lookup {
+    /// Under the name of its kind, as the requests of all helpers are.
+    pub fn as_request(&self) -> impl Serialize {
+        BTreeMap::from([("Lookup", self)])
+    }
+
+    fn path(&self) -> &Path {
+        match self {
+            Self::Path(path) | Self::Nearest(path) => Path::new(path),
+        }
+    }
+}
+
+/// Of a directory that may be a database: by its own path, by the database that may be in it, or by a redirect.
+pub fn of_directory(at: &Path, mounts: &Mounts) -> Option<Lookup> {
+    let may_hang = mounts.on_the_way(&at.join(BEADS)).is_some()
+        // What a redirect says is read by the helper.
+        || fs::symlink_metadata(at.join(REDIRECT)).is_ok();
+    may_hang.then(|| Lookup::Path(at.into()))
+}
 
 /// Asks file systems whether they answer before anything else touches them. The default asks nothing.
 #[derive(Debug, Clone, Default)]
@@ -62,8 +113,7 @@ struct Guard {
 }
 
 impl Remote {
-    /// For a command in the directory `cwd`, whose `patience` bounds how long an answer is waited for. `besides` is
-    /// what it reads or writes beside its targets.
+    /// For a command in the directory `cwd`. `besides` is what it reads or writes beside its targets.
     pub fn of(patience: Patience, besides: Vec<PathBuf>, cwd: PathBuf) -> Self {
         let (mounts, silent) = (OnceLock::new(), Mutex::default());
         Self(Some(Arc::new(Guard { patience, besides, cwd, mounts, silent })))
@@ -82,30 +132,23 @@ impl Remote {
     }
 
     /// Returns when all of these can be looked at, and what the command touches beside its targets. Where the command
-    /// line does not say how long a holder is waited for, it is `wait`.
-    ///
-    /// # Errors
-    /// [`Code::LockUnreadable`] when a file system on the way did not answer in time.
+    /// line does not say how long a holder is waited for, it is `wait`. [`Code::LockUnreadable`]: a file system on the
+    /// way did not answer in time.
     pub fn answers_to(&self, lookups: impl IntoIterator<Item = (Lookup, String)>, wait: Wait) -> Result<(), Error> {
         let Some((guard, mounts)) = self.guard() else { return Ok(()) };
         let lookups = lookups.into_iter().chain(guard.besides(mounts));
         guard.ask(mounts, lookups, guard.patience.limit(wait), Code::LockUnreadable)
     }
 
-    /// Returns when `path` can be looked at, and the directory that a redirect in it leads to.
-    ///
-    /// # Errors
-    /// `code` when a file system on the way did not answer in time.
+    /// Returns when `path` can be looked at, and the directory that a redirect in it leads to; an error with `code`
+    /// when a file system on the way did not answer in time.
     pub fn answers_at(&self, path: &Path, given: &str, code: Code) -> Result<(), Error> {
         let Some((guard, mounts)) = self.guard() else { return Ok(()) };
         let lookup = of_directory(path, mounts).map(|lookup| (lookup, given.to_owned()));
-        guard.ask(mounts, lookup, guard.patience.of_a_look(), code)
+        guard.ask(mounts, lookup, LOOK, code)
     }
 
-    /// Returns when a redirect in `dir`, which was searched already, can be followed.
-    ///
-    /// # Errors
-    /// As [`Remote::answers_at`].
+    /// As [`Remote::answers_at`], where a redirect in `dir`, which was searched already, is to be followed.
     pub fn answers_where_led(&self, dir: &Path) -> Result<(), Error> {
         let leads_on = self.guard().is_some() && fs::symlink_metadata(dir.join(REDIRECT)).is_ok();
         if leads_on { self.answers_at(dir, &escaped_path(dir), Code::Io) } else { Ok(()) }
@@ -114,24 +157,24 @@ impl Remote {
     /// Which mount points below `roots` a search must not enter, and for those that were asked the reason.
     /// `into_others`: the search enters other file systems, too.
     pub fn closed_below(&self, roots: &[&Path], into_others: bool) -> Vec<(PathBuf, Option<String>)> {
-        let Some((guard, mounts)) = self.guard() else { return Vec::new() };
-        let is_entered = |point: &Path| {
-            let mut around = roots.iter().filter(|root| point.starts_with(root) && point != **root);
-            around.any(|root| into_others || mounts.remote_of(root).is_some())
-        };
-        let is_below = |point: &&Path| roots.iter().any(|root| point.starts_with(root) && point != root);
-        let mut closed = Vec::new();
-        let points: Vec<&Path> = mounts.remote_points().filter(is_below).collect();
-        let (asked, unasked): (Vec<&Path>, Vec<&Path>) = points.into_iter().partition(|point| is_entered(point));
-        closed.extend(unasked.into_iter().map(|point| (point.to_owned(), None)));
+        let Some(mounts) = self.mounts() else { return Vec::new() };
+        let (mut asked, mut closed) = (Vec::new(), Vec::new());
+        for point in mounts.remote_points() {
+            let around: Vec<_> = roots.iter().filter(|root| point.starts_with(root) && point != **root).collect();
+            if around.iter().any(|root| into_others || mounts.remote_of(root).is_some()) {
+                asked.push(point);
+            } else if !around.is_empty() {
+                closed.push((point.to_owned(), None));
+            }
+        }
         for some in asked.chunks(SIDE_BY_SIDE) {
             let begun = Instant::now();
-            let limit = guard.patience.of_a_look();
-            let helpers: Vec<_> =
-                some.iter().map(|point| (point, helper::Helper::start(&Lookup::Path(point.to_path_buf())))).collect();
+            let start = |point: &&Path| (point.to_path_buf(), Helper::start(&Lookup::Path((*point).into())));
+            let helpers: Vec<_> = some.iter().map(start).collect();
             for (point, helper) in helpers {
-                if !helper.is_none_or(|helper| helper.answers(limit.saturating_sub(begun.elapsed()))) {
-                    closed.push((point.to_path_buf(), Some(what_is_silent(mounts, point, limit))));
+                if !helper.is_none_or(|helper| helper.answers(LOOK.saturating_sub(begun.elapsed()))) {
+                    let words = what_is_silent(mounts, &point, LOOK);
+                    closed.push((point, Some(words)));
                 }
             }
         }
@@ -152,7 +195,7 @@ impl Guard {
         self.besides.iter().filter_map(|path| {
             let absolute = self.cwd.join(path);
             mounts.on_the_way(&absolute)?;
-            Some((Lookup::Path(absolute), escaped_path(path)))
+            Some((Lookup::Path(absolute.into()), escaped_path(path)))
         })
     }
 
@@ -167,36 +210,37 @@ impl Guard {
         let begun = Instant::now();
         for (lookup, given) in lookups {
             // Where none can be started, the command goes on as it would without one.
-            let Some(helper) = helper::Helper::start(&lookup) else { continue };
+            let Some(helper) = Helper::start(&lookup) else { continue };
             if helper.answers(limit.saturating_sub(begun.elapsed())) {
                 continue;
             }
-            return Err(self.silence(mounts, &lookup.shown(), &given, limit, code));
+            let silent = match lookup {
+                Lookup::Path(path) => path.into(),
+                Lookup::Nearest(dir) => Path::new(&dir).join(BEADS),
+            };
+            return Err(self.silence(mounts, &silent, &given, limit, code));
         }
         Ok(())
     }
 
     fn silence(&self, mounts: &Mounts, path: &Path, given: &str, waited: Duration, code: Code) -> Error {
         let millis = waited.as_millis();
-        let Some(mount) = mounts.on_the_way(path) else {
-            let message = format!(
-                "a file system that {given} leads to does not answer (waited {}), so {given} cannot be looked at; \
-                 look at its \
-                 redirect and links",
-                shown(waited)
-            );
-            return Error::new(code, message).detailed(format!("waited_ms={millis}")).retry_on_a_lock_of(None);
+        let (message, detail) = match mounts.on_the_way(path) {
+            Some(mount) => {
+                self.silent.lock().unwrap_or_else(PoisonError::into_inner).push(mount.point.clone());
+                let (kind, point) = (escaped(&mount.kind), escaped_path(&mount.point));
+                let unmount = to_type("umount -l {}", &[Part::Path(&mount.point)]);
+                let silent = what_is_silent(mounts, path, waited);
+                let advice = format!("look at its server, or type: {unmount}");
+                (format!("{silent}, so {given} cannot be looked at; {advice}"), format!("mount={point} type={kind} "))
+            }
+            None => {
+                let silent = format!("a file system that {given} leads to does not answer (waited {})", shown(waited));
+                let advice = "look at its redirect and links";
+                (format!("{silent}, so {given} cannot be looked at; {advice}"), String::new())
+            }
         };
-        self.silent.lock().unwrap_or_else(PoisonError::into_inner).push(mount.point.clone());
-        let (kind, point) = (escaped(&mount.kind), escaped_path(&mount.point));
-        let message = format!(
-            "{}, so {given} cannot be looked at; look at its server, or type: {}",
-            what_is_silent(mounts, path, waited),
-            to_type("umount -l {}", &[Part::Path(&mount.point)])
-        );
-        Error::new(code, message)
-            .detailed(format!("mount={point} type={kind} waited_ms={millis}"))
-            .retry_on_a_lock_of(None)
+        Error::new(code, message).detailed(format!("{detail}waited_ms={millis}")).retry_on_a_lock_of(None)
     }
 }
 
@@ -209,5 +253,26 @@ fn what_is_silent(mounts: &Mounts, path: &Path, waited: Duration) -> String {
             format!("the file system {kind} at {point} does not answer (waited {waited})")
         }
         None => format!("a file system on the way does not answer (waited {waited})"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_wait_bounds_it_and_a_second_is_the_least() {
+        let seconds = Duration::from_secs;
+        let waits = |wait, drain| Patience::Waits { wait, drain }.limit(Wait::DEFAULT);
+        assert_eq!(Patience::Look.limit(Wait::DEFAULT), seconds(2));
+        assert_eq!(waits(None, None), seconds(10));
+        assert_eq!(waits(Some(Wait::UpTo(seconds(60))), None), seconds(60));
+        assert_eq!(waits(Some(Wait::UpTo(seconds(60))), Some(seconds(3))), seconds(60));
+        assert_eq!(waits(None, Some(seconds(3))), seconds(3));
+        assert_eq!(waits(None, Some(seconds(130))), seconds(10));
+        for least in [Wait::No, Wait::UpTo(Duration::ZERO), Wait::UpTo(Duration::from_millis(20))] {
+            assert_eq!(waits(Some(least), Some(seconds(9))), seconds(1));
+        }
+        assert_eq!(Patience::Waits { wait: None, drain: None }.limit(Wait::No), seconds(1));
     }
 }

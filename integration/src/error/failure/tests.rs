@@ -1,6 +1,7 @@
 use std::{array, thread};
 
 use super::*;
+use crate::words::millis;
 
 /// Repeatable chance (splitmix64).
 struct Dice(u64);
@@ -37,7 +38,7 @@ const RULE: [(Option<Duration>, u64, u64); 11] = [
 fn a_quarter_of_the_age_within_the_bounds_and_a_fifth_about_it() {
     let mut dice = Dice(1);
     for (age, least, most) in RULE {
-        let told = |random| millis(after(age, random));
+        let told = |random| millis(retry_after(age, random));
         assert_eq!((told(0), told(u64::MAX)), (least, most), "{age:?}");
         let base = age.map_or(3000, |age| (millis(age) / 4).clamp(1000, 30_000));
         for _ in 0..1000 {
@@ -54,7 +55,7 @@ fn every_value_in_reach_is_as_likely_as_the_others() {
     for (age, least, most) in RULE {
         let mut tenths = [0; 10];
         for _ in 0..100_000 {
-            let told = millis(after(age, dice.roll()));
+            let told = millis(retry_after(age, dice.roll()));
             tenths[((told - least) * 10 / (most - least + 1)) as usize] += 1;
         }
         // A tenth of a narrow range has up to one value in twenty more than its neighbour.
@@ -68,7 +69,7 @@ fn busiest(age: Duration, refused: [Duration; 50], dice: &mut Dice) -> usize {
     let mut tries = Vec::new();
     for mut at in refused {
         loop {
-            at += after(Some(age + at), dice.roll());
+            at += retry_after(Some(age + at), dice.roll());
             if at > secs(300) {
                 break;
             }
