@@ -35,8 +35,18 @@ macro_rules! events {
 events! {
     CycleStarted: "cycle_started", Info, "Starting sync cycle";
     CycleComplete: "cycle_complete", Info, "Sync cycle complete";
+    /// A sync ran to its end, and not everything is at the remote.
+    CycleIncomplete: "cycle_incomplete", Warn, "Sync cycle incomplete";
     CycleFailed: "cycle_failed", Error, "Sync cycle failed";
     CycleTimedOut: "cycle_timed_out", Error, "Sync cycle timed out";
+    StateNotServing: "state", Warn, "State: not_serving";
+    StateFailed: "state", Error, "State: failed";
+    StateSkipped: "state", Info, "State: skipped";
+    StateLocalOnly: "state", Warn, "State: local_only";
+    StateBehind: "state", Warn, "State: behind";
+    StateStarting: "state", Info, "State: starting";
+    StateIdle: "state", Info, "State: idle";
+    StateSynced: "state", Info, "State: synced";
     /// A cycle left the database alone, because its lock could not be checked.
     NotChecked: "skipped", Warn, "Skipping database (lock check failed: ";
     Skipped: "skipped", Info, "Skipping database (";

@@ -1,11 +1,12 @@
 //! A log's timelines for people and for programs.
 //!
 //! [`answer`] says for each database whether it syncs and why not, and [`advice`] what to type. [`text`] and [`json`]
-//! render both with the figures of the timelines.
+//! render both with the figures of the timelines, [`page`] fits the text into a terminal.
 
 mod advice;
 mod answer;
 mod json;
+mod page;
 mod text;
 
 use std::path::PathBuf;
@@ -13,10 +14,11 @@ use std::path::PathBuf;
 use beadlock_checker::internal::escape::escaped_path;
 
 use super::parse::time::LogTime;
-use super::timeline::LogTimeline;
-use super::timeline::database::DatabaseTimeline;
+use super::timeline::{LogTimeline, database::DatabaseTimeline};
 use crate::words::Part;
 use answer::LogAnswer;
+pub use page::Page;
+pub use text::text;
 
 /// One log, ready to be rendered.
 #[derive(Debug)]
@@ -41,7 +43,7 @@ impl LogReport {
         self.path.as_deref().map_or_else(|| "standard input".to_owned(), escaped_path)
     }
 
-    fn answers(&self) -> Vec<(&DatabaseTimeline, LogAnswer)> {
-        self.log.databases.iter().map(|timeline| (timeline, answer::answer(self, timeline))).collect()
+    fn answers(&self) -> impl Iterator<Item = (&DatabaseTimeline, LogAnswer)> {
+        self.log.databases.iter().map(|timeline| (timeline, answer::answer(self, timeline)))
     }
 }

@@ -4,8 +4,7 @@ use std::collections::VecDeque;
 
 use serde::Serialize;
 
-use crate::log::parse::event::DaemonId;
-use crate::log::parse::time::LogTime;
+use crate::log::parse::{event::DaemonId, line::LogWriter, time::LogTime};
 
 /// As many past runs are remembered; all are counted.
 const KEPT: usize = 1000;
@@ -25,6 +24,9 @@ pub struct AgentRun {
     pub end: AgentEnd,
     /// The signal that told it to end.
     pub signal: Option<String>,
+    /// It has shown that it lives after the start of another daemon.
+    #[serde(skip)]
+    is_beside: bool,
 }
 
 /// How a run ended.
@@ -71,8 +73,42 @@ impl AgentRuns {
         self.shadowed.extend(before.filter(|run| run.started.is_some() || run.id.pid != id.pid));
         if self.shadowed.len() > SHADOWED {
             let run = self.shadowed.remove(0);
-            self.lost(run);
+            self.without_stop(run);
         }
+    }
+
+    /// The original daemon that has just started serves this database file. It starts no second time on one database,
+    /// so another one on another database goes on.
+    pub fn serves(&mut self, path: &str) {
+        let Some(run) = self.current.as_mut().filter(|run| run.id.writer() == LogWriter::Original) else { return };
+        run.id.database = Some(path.to_owned());
+        for other in &mut self.shadowed {
+            other.is_beside |= other.id.database.as_deref().is_some_and(|database| database != path);
+        }
+    }
+
+    /// A line that only a daemon of this kind writes.
+    pub fn wrote(&mut self, writer: LogWriter, at: LogTime) {
+        if let Some(run) = self.current.as_mut().filter(|run| run.id.writer() == writer) {
+            run.last = at;
+        } else if let Some(number) = self.shadowed.iter().rposition(|run| run.id.writer() == writer) {
+            let run = &mut self.shadowed[number];
+            (run.last, run.is_beside) = (at, true);
+            if self.current.is_none() {
+                self.current = Some(self.shadowed.remove(number));
+            }
+        }
+    }
+
+    /// The daemons that may still write the log, where there are several.
+    pub fn beside(&self) -> Vec<&AgentRun> {
+        let runs: Vec<_> = self.sorted().into_iter().filter(|run| run.end == AgentEnd::Running).collect();
+        if runs.len() > 1 { runs } else { Vec::new() }
+    }
+
+    /// The kind of the daemon that started last and has not stopped.
+    pub fn running(&self) -> Option<LogWriter> {
+        self.current.as_ref().map(|run| run.id.writer())
     }
 
     /// The current daemon gets a signal to end.
@@ -116,10 +152,10 @@ impl AgentRuns {
         (self.starts, self.stops, self.lost) = (0, 0, 0);
     }
 
-    /// At the end of the log the runs without a stop are lost.
+    /// At the end of the log the runs without a stop are lost, unless they have written beside another one.
     pub fn finish(&mut self) {
         for run in std::mem::take(&mut self.shadowed) {
-            self.lost(run);
+            self.without_stop(run);
         }
     }
 
@@ -130,9 +166,10 @@ impl AgentRuns {
         runs
     }
 
-    fn lost(&mut self, run: AgentRun) {
-        self.lost += 1;
-        self.ended(AgentRun { end: AgentEnd::Lost, ..run });
+    fn without_stop(&mut self, run: AgentRun) {
+        self.lost += u64::from(!run.is_beside);
+        let end = if run.is_beside { AgentEnd::Running } else { AgentEnd::Lost };
+        self.ended(AgentRun { end, ..run });
     }
 
     fn ended(&mut self, run: AgentRun) {
@@ -145,7 +182,7 @@ impl AgentRuns {
 
 impl AgentRun {
     fn new(id: DaemonId, started: Option<LogTime>, last: LogTime) -> Self {
-        Self { id, started, last, end: AgentEnd::Running, signal: None }
+        Self { id, started, last, end: AgentEnd::Running, signal: None, is_beside: false }
     }
 }
 
@@ -155,7 +192,7 @@ mod tests {
 
     fn agent(pid: i64) -> DaemonId {
         let program = "beadlock-agent 0.1.0".to_owned();
-        DaemonId { program, pid: Some(pid), host: Some("h".to_owned()) }
+        DaemonId { program, pid: Some(pid), host: Some("h".to_owned()), database: None }
     }
 
     fn ends(agents: &mut AgentRuns) -> Vec<(i64, AgentEnd)> {
@@ -190,6 +227,26 @@ mod tests {
         agents.started(&agent(3), LogTime(20));
         agents.stopped(Some(&agent(1)), LogTime(21));
         assert_eq!(ends(&mut agents)[0], (1, AgentEnd::Stopped));
+    }
+
+    #[test]
+    fn daemons_of_two_databases_and_of_two_kinds_write_beside_each_other() {
+        let mut agents = AgentRuns::default();
+        let start = |agents: &mut AgentRuns, path: &str, at| {
+            agents.started(&DaemonId::original(), LogTime(at));
+            agents.serves(path);
+        };
+        start(&mut agents, "/a/beads.db", 0);
+        start(&mut agents, "/b/beads.db", 10);
+        agents.started(&agent(7), LogTime(20));
+        agents.wrote(LogWriter::Original, LogTime(30));
+        agents.finish();
+        assert_eq!((agents.beside().len(), agents.lost), (3, 0));
+        let mut agents = AgentRuns::default();
+        start(&mut agents, "/a/beads.db", 0);
+        start(&mut agents, "/a/beads.db", 10);
+        agents.finish();
+        assert_eq!((agents.beside().len(), agents.lost), (0, 1), "on one database the first one was killed");
     }
 
     #[test]

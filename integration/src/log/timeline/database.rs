@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use serde::Serialize;
+
 use super::holders::HolderRows;
-use super::outages::{SyncOutage, SyncOutages};
 use super::repeats::RepeatedMessages;
 use super::rhythm::{CycleRhythm, GapKind};
-use super::streak::{PastStreak, SkipCause, SkipStreak, StreakEnd};
-use crate::log::parse::event::DaemonEvent;
+use super::streak::{PastStreak, SkipCause, SkipStreak, StreakEnd, SyncOutage, SyncOutages};
+use crate::log::parse::event::{DaemonEvent, DatabaseState, StateReport};
 use crate::log::parse::line::{LockDetails, LogWriter};
 use crate::log::parse::time::LogTime;
 
@@ -18,6 +19,8 @@ const KEPT: usize = 100;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CycleCounts {
     pub complete: u64,
+    /// Cycles after which not everything was at the remote.
+    pub incomplete: u64,
     pub failed: u64,
     pub timed_out: u64,
     /// Cycles without an end in the log.
@@ -35,6 +38,8 @@ pub enum SyncState {
     Unknown,
     Started(LogTime),
     Complete(LogTime),
+    /// The last cycle left something undone, for this reason.
+    Incomplete(String),
     Failing {
         why: String,
         in_a_row: u64,
@@ -43,6 +48,35 @@ pub enum SyncState {
     /// The cause of the skips is gone, and the next cycle is about to begin.
     Resumed(LogTime),
     Stopped(LogTime),
+}
+
+/// The state that the agent reported last.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ReportedState {
+    pub state: DatabaseState,
+    pub since: LogTime,
+    pub why: Option<String>,
+    /// The command to type.
+    pub next: Option<String>,
+    /// No later line says otherwise.
+    #[serde(skip)]
+    is_current: bool,
+}
+
+impl ReportedState {
+    /// A cycle that came after this report says the same.
+    fn agrees(&self, cycle: &SyncState) -> bool {
+        use DatabaseState::{Behind, Failed, Idle, LocalOnly, Skipped, Synced};
+        match cycle {
+            SyncState::Unknown | SyncState::Started(_) => true,
+            SyncState::Complete(_) => matches!(self.state, Synced | Idle),
+            SyncState::Incomplete(_) => matches!(self.state, LocalOnly | Behind),
+            SyncState::Failing { .. } => self.state == Failed,
+            SyncState::Skipping => self.state == Skipped,
+            SyncState::Resumed(_) => self.state != Skipped,
+            SyncState::Stopped(_) => false,
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -65,13 +99,20 @@ pub struct DatabaseTimeline {
     pub notices: RepeatedMessages,
     pub rhythm: CycleRhythm,
     pub state: SyncState,
+    reported: Option<ReportedState>,
     pub streak: Option<SkipStreak>,
+    /// A claim that is over, unless the same holder is met again before a cycle runs.
+    ended: Option<PastStreak>,
     pub outages: SyncOutages,
     pub last_complete: Option<LogTime>,
     pub first: Option<LogTime>,
     pub last: Option<LogTime>,
     /// How often the clock went back, and the largest step.
     pub clock_back: (u64, Duration),
+    /// The original daemon looks only when something changes; `None`: it does not say.
+    pub event_mode: Option<bool>,
+    /// The branch to which the original daemon commits in a worktree of its own.
+    pub sync_branch: Option<String>,
     cycle: Option<OpenCycle>,
     has_cycles: bool,
 }
@@ -89,6 +130,16 @@ impl DatabaseTimeline {
     /// The start of the cycle that has not ended.
     pub fn in_cycle(&self) -> Option<LogTime> {
         self.cycle.as_ref().map(|cycle| cycle.at)
+    }
+
+    /// The state that the agent reports, unless a later line says otherwise.
+    pub fn reported(&self) -> Option<&ReportedState> {
+        self.reported.as_ref().filter(|reported| reported.is_current)
+    }
+
+    /// Silence is no sign of trouble: the daemon looks only when something changes.
+    pub fn is_event_driven(&self) -> bool {
+        self.event_mode == Some(true)
     }
 
     /// What was over before `from` does not count. A streak, a cycle or an outage that goes on still counts.
@@ -123,6 +174,12 @@ impl DatabaseTimeline {
         match event {
             DaemonEvent::Begun => self.begun(at, is_agent),
             DaemonEvent::Complete => self.complete(at),
+            DaemonEvent::Incomplete(why) => {
+                self.counts.incomplete += 1;
+                let began = self.cycle_ends(at);
+                self.outage(began);
+                self.set(SyncState::Incomplete((*why).to_owned()));
+            }
             DaemonEvent::Failed(why) => {
                 self.counts.failed += 1;
                 let began = self.cycle_ends(at);
@@ -142,8 +199,13 @@ impl DatabaseTimeline {
             DaemonEvent::Held(lock) => self.held(lock),
             DaemonEvent::Resumed => {
                 self.end_streak(at, StreakEnd::Released);
-                self.state = SyncState::Resumed(at);
+                self.set(SyncState::Resumed(at));
             }
+            DaemonEvent::State(report) => self.reports(report, lock, at),
+            DaemonEvent::EventMode(at_changes) => {
+                self.event_mode = Some(*at_changes && self.event_mode != Some(false));
+            }
+            DaemonEvent::SyncBranch(branch) => self.sync_branch = Some((*branch).to_owned()),
             DaemonEvent::Started(_) => self.started(at, before),
             DaemonEvent::Stopped(_) => self.stopped(at),
             DaemonEvent::Notice => self.notices.add(message, at),
@@ -162,7 +224,9 @@ impl DatabaseTimeline {
             self.cut_short(end.min(self.last.unwrap_or(end)));
         }
         // The log says nothing about the time after its last line, once that time is longer than usual.
-        let end = self.last.filter(|last| end.since(*last) > self.rhythm.limit()).unwrap_or(end);
+        let is_silent = |last: &LogTime| !self.is_event_driven() && end.since(*last) > self.rhythm.limit();
+        let end = self.last.filter(is_silent).unwrap_or(end);
+        self.settle();
         if let Some(streak) = self.streak.clone() {
             self.past(streak, end, StreakEnd::Open);
         }
@@ -194,6 +258,7 @@ impl DatabaseTimeline {
             (SyncState::Stopped(_), _) => return,
             (_, DaemonEvent::Started(_)) => GapKind::Gone,
             _ if self.cycle.is_some() => GapKind::InCycle,
+            _ if self.is_event_driven() => return,
             _ => GapKind::Silent,
         };
         self.rhythm.silence(last, at, kind);
@@ -204,6 +269,7 @@ impl DatabaseTimeline {
         self.cut_short(at);
         if is_agent {
             self.end_streak(at, StreakEnd::Released);
+            self.settle();
         }
         self.cycle = Some(OpenCycle { at, trouble: None, skipped: None });
     }
@@ -212,6 +278,7 @@ impl DatabaseTimeline {
     fn cut_short(&mut self, at: LogTime) {
         let Some(cycle) = self.cycle.take() else { return };
         self.end_streak(cycle.at, StreakEnd::Released);
+        self.settle();
         match cycle.trouble {
             Some(why) => {
                 self.counts.failed += 1;
@@ -225,6 +292,7 @@ impl DatabaseTimeline {
     fn cycle_ends(&mut self, at: LogTime) -> LogTime {
         let began = self.cycle.take().map_or(at, |cycle| cycle.at);
         self.end_streak(began, StreakEnd::Released);
+        self.settle();
         began
     }
 
@@ -233,7 +301,30 @@ impl DatabaseTimeline {
         self.counts.complete += 1;
         self.last_complete = Some(at);
         self.outages.end(at);
-        self.state = SyncState::Complete(at);
+        self.set(SyncState::Complete(at));
+    }
+
+    fn reports(&mut self, report: &StateReport<'_>, lock: &LockDetails, at: LogTime) {
+        let of_json = || lock.since.as_deref().and_then(LogTime::parse);
+        let since = report.since.or_else(of_json).unwrap_or(at);
+        match report.state {
+            DatabaseState::Synced | DatabaseState::Idle => self.outages.end(at),
+            DatabaseState::Starting => {}
+            _ => {
+                let outage = self.outages.current.get_or_insert(SyncOutage { since, is_first: false });
+                *outage =
+                    SyncOutage { since: since.min(outage.since), is_first: outage.is_first && outage.since < since };
+            }
+        }
+        let [why, next] = [report.why, report.next].map(|text| text.map(str::to_owned));
+        self.reported = Some(ReportedState { state: report.state, since, why, next, is_current: true });
+    }
+
+    fn set(&mut self, state: SyncState) {
+        if let Some(reported) = &mut self.reported {
+            reported.is_current = reported.agrees(&state);
+        }
+        self.state = state;
     }
 
     fn failed(&mut self, began: LogTime, why: &str, at: LogTime) {
@@ -246,7 +337,7 @@ impl DatabaseTimeline {
             SyncState::Failing { in_a_row, .. } => in_a_row + 1,
             _ => 1,
         };
-        self.state = SyncState::Failing { why: kind.to_owned(), in_a_row };
+        self.set(SyncState::Failing { why: kind.to_owned(), in_a_row });
     }
 
     fn skipped(&mut self, cause: SkipCause, lock: &LockDetails, at: LogTime) {
@@ -256,38 +347,45 @@ impl DatabaseTimeline {
             // The original daemon logs that a cycle starts before it logs the skip.
             Some(_) => self.cycle = None,
         }
-        let is_first = self.is_first();
         self.outage(at);
-        self.state = SyncState::Skipping;
+        self.set(SyncState::Skipping);
         self.counts.skips += 1;
         if let Some(streak) = &mut self.streak {
             // A process that releases or changes the lock has the gate for a moment.
-            let is_same = streak.cause == cause || cause == SkipCause::Busy;
-            let is_reworded = matches!((&streak.cause, &cause), (SkipCause::Unreadable(_), SkipCause::Unreadable(_)));
-            if is_same || is_reworded {
+            if streak.is_of(&cause, lock) || cause == SkipCause::Busy {
                 streak.skips += 1;
-                if is_same {
-                    streak.lock.complete(lock);
-                } else {
-                    streak.cause = cause;
-                }
+                streak.lock.complete(lock);
+                return;
+            }
+            if matches!((&streak.cause, &cause), (SkipCause::Unreadable(_), SkipCause::Unreadable(_))) {
+                streak.skips += 1;
+                streak.cause = cause;
                 return;
             }
         }
         self.end_streak(at, StreakEnd::TakenOver);
-        self.streak = Some(SkipStreak { cause, since: at, is_first, skips: 1, lock: lock.clone() });
+        if matches!(cause, SkipCause::Held(_)) {
+            let goes_on = |ended: &mut PastStreak| ended.end != StreakEnd::Released && ended.streak.is_of(&cause, lock);
+            if let Some(PastStreak { streak, .. }) = self.ended.take_if(goes_on) {
+                self.streak = Some(SkipStreak { skips: streak.skips + 1, ..streak });
+                return;
+            }
+            self.settle();
+        }
+        self.streak = Some(SkipStreak { cause, since: at, skips: 1, lock: lock.clone() });
     }
 
     fn removed(&mut self, holder: &str, at: LogTime) {
-        let cause = self.streak.as_ref().map(|streak| &streak.cause);
-        let is_of_streak = matches!(cause, Some(SkipCause::Held(name)) if name == holder);
-        let was_unreadable = matches!(cause, Some(SkipCause::Unreadable(_)));
-        let end = if is_of_streak || was_unreadable { StreakEnd::RemovedStale } else { StreakEnd::TakenOver };
+        let end = match self.streak.as_ref().map(|streak| &streak.cause) {
+            Some(SkipCause::Held(name)) if name != holder => StreakEnd::TakenOver,
+            _ => StreakEnd::RemovedStale,
+        };
         self.end_streak(at, end);
-        if !is_of_streak {
-            self.holders.removed_at_once(holder, at);
+        match self.ended.take_if(|ended| ended.streak.cause == SkipCause::Held(holder.to_owned())) {
+            Some(ended) => self.past(ended.streak, at, StreakEnd::RemovedStale),
+            None => self.holders.removed_at_once(holder, at),
         }
-        self.state = SyncState::Resumed(at);
+        self.set(SyncState::Resumed(at));
     }
 
     fn held(&mut self, lock: &LockDetails) {
@@ -312,6 +410,7 @@ impl DatabaseTimeline {
             self.rhythm.was_gone(at);
         }
         self.rhythm.restart();
+        (self.reported, self.event_mode, self.sync_branch) = (None, None, None);
         self.state = SyncState::Started(at);
     }
 
@@ -319,7 +418,7 @@ impl DatabaseTimeline {
         self.cut_short(at);
         self.end_streak(at, StreakEnd::AgentStopped);
         self.outage(at);
-        self.state = SyncState::Stopped(at);
+        self.set(SyncState::Stopped(at));
     }
 
     fn is_first(&self) -> bool {
@@ -331,9 +430,22 @@ impl DatabaseTimeline {
         self.outages.current.get_or_insert(SyncOutage { since, is_first });
     }
 
-    fn end_streak(&mut self, at: LogTime, end: StreakEnd) {
-        if let Some(streak) = self.streak.take() {
-            self.past(streak, at, end);
+    /// Ends the streak of skips. The end of a claim counts once it is [settled](Self::settle).
+    fn end_streak(&mut self, until: LogTime, end: StreakEnd) {
+        let Some(streak) = self.streak.take() else { return };
+        if matches!(streak.cause, SkipCause::Held(_)) {
+            self.settle();
+            self.ended = Some(PastStreak { streak, until, end });
+        } else {
+            self.past(streak, until, end);
+        }
+    }
+
+    /// The claim that has ended does not go on: a cycle runs, or another claim has come.
+    fn settle(&mut self) {
+        let from = self.outages.from;
+        if let Some(ended) = self.ended.take().filter(|ended| from.is_none_or(|from| ended.until >= from)) {
+            self.past(ended.streak, ended.until, ended.end);
         }
     }
 
@@ -352,8 +464,8 @@ impl DatabaseTimeline {
     }
 }
 
-/// The cause of a skip. A holder's name that ends with `…` is cut off.
-fn skip_cause(event: &DaemonEvent<'_>) -> Option<SkipCause> {
+/// The cause of the skip that an event reports. A holder's name that ends with `…` is cut off.
+pub fn skip_cause(event: &DaemonEvent<'_>) -> Option<SkipCause> {
     Some(match event {
         DaemonEvent::Locked(name) => SkipCause::Held((*name).to_owned()),
         DaemonEvent::CutOff(name) => SkipCause::Held(format!("{name}…")),

@@ -3,9 +3,8 @@
 //! ```text
 //! mod.rs       LogTimeline: brings each line to its database
 //! database.rs  DatabaseTimeline: cycles, skips and failures of one database
-//! streak.rs    SkipStreak: skips of one cause without a cycle in between
+//! streak.rs    SkipStreak: skips of one cause without a cycle in between; outages
 //! holders.rs   the claims of each holder
-//! outages.rs   the times in which a database did not sync
 //! rhythm.rs    the usual interval between cycles, and the gaps
 //! agents.rs    the daemons that wrote the log
 //! repeats.rs   messages that repeat
@@ -14,7 +13,6 @@
 pub mod agents;
 pub mod database;
 pub mod holders;
-pub mod outages;
 pub mod repeats;
 pub mod rhythm;
 pub mod streak;
@@ -130,6 +128,10 @@ impl LogTimeline {
         self.lines.cut += u64::from(is_cut);
         self.lines.other += u64::from(event == DaemonEvent::Other);
         self.add_to_agents(&event, at);
+        if let Some(writer) = self.only_writer(database, &event, message) {
+            self.agents.wrote(writer, at);
+            self.writer = self.agents.running().or(self.writer);
+        }
         let is_for_all = database.is_none() && !event.is_of_a_cycle() && event != DaemonEvent::Other;
         let first = database.unwrap_or(0);
         let whose = if is_for_all { 0..self.databases.len() } else { first..first + 1 };
@@ -145,14 +147,30 @@ impl LogTimeline {
                 self.agents.header(id, at);
             }
             DaemonEvent::Started(id) => {
-                let is_agent = id.pid.is_some();
-                self.writer = Some(if is_agent { LogWriter::Agent } else { LogWriter::Original });
+                self.writer = Some(id.writer());
                 self.agents.started(id, at);
             }
+            DaemonEvent::Serves(path) => self.agents.serves(path),
             DaemonEvent::Ending(signal) => self.agents.ending(signal, at),
             DaemonEvent::Stopped(id) => self.agents.stopped(id.as_ref(), at),
             event if event.is_of_a_cycle() => self.agents.alive(at),
             _ => {}
+        }
+    }
+
+    /// The daemon whose line this is, where the other kind of daemon never writes such a line.
+    fn only_writer(&self, database: Option<usize>, event: &DaemonEvent<'_>, message: &str) -> Option<LogWriter> {
+        use DaemonEvent::{EventMode, Failed, Held, Incomplete, Other, Resumed, State, SyncBranch, TimedOut};
+        match event {
+            Held(_) | Resumed | State(_) | Incomplete(_) | Failed(_) | TimedOut(_) => Some(LogWriter::Agent),
+            EventMode(_) | SyncBranch(_) => Some(LogWriter::Original),
+            Other if self.writer == Some(LogWriter::Agent) && database.is_none() => {
+                // While no cycle of the agent's runs, no command of one prints.
+                let is_originals = DaemonEvent::parse(message, Some(LogWriter::Original)).is_of_a_cycle();
+                let is_output = || self.databases.iter().any(|timeline| timeline.in_cycle().is_some());
+                (is_originals && !is_output()).then_some(LogWriter::Original)
+            }
+            _ => None,
         }
     }
 

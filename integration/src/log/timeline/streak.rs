@@ -1,7 +1,8 @@
-//! A streak of skipped cycles.
+//! Streaks of skipped cycles, and the times in which a database did not sync.
 
-use crate::log::parse::line::LockDetails;
-use crate::log::parse::time::LogTime;
+use std::time::Duration;
+
+use crate::log::parse::{line::LockDetails, time::LogTime};
 
 /// Why cycles are skipped.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,11 +20,17 @@ pub enum SkipCause {
 pub struct SkipStreak {
     pub cause: SkipCause,
     pub since: LogTime,
-    /// It begins the log, so it may have begun earlier.
-    pub is_first: bool,
     pub skips: u64,
     /// The holder, once the log has described it.
     pub lock: LockDetails,
+}
+
+impl SkipStreak {
+    /// A skip for `cause` and `lock` belongs to this claim, as far as the log tells.
+    pub fn is_of(&self, cause: &SkipCause, lock: &LockDetails) -> bool {
+        let is_other_claim = self.lock.since.is_some() && lock.since.is_some() && self.lock.since != lock.since;
+        self.cause == *cause && !is_other_claim
+    }
 }
 
 /// How a streak ended. The discriminants index [`StreakEnds`].
@@ -50,4 +57,42 @@ pub struct PastStreak {
     pub streak: SkipStreak,
     pub until: LogTime,
     pub end: StreakEnd,
+}
+
+/// A time in which a database does not sync.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SyncOutage {
+    pub since: LogTime,
+    /// It begins the log, so it may have begun earlier.
+    pub is_first: bool,
+}
+
+/// All outages of a database.
+#[derive(Debug, Default)]
+pub struct SyncOutages {
+    pub current: Option<SyncOutage>,
+    /// The length of the past ones.
+    past: Duration,
+    /// The time before this does not count.
+    pub from: Option<LogTime>,
+}
+
+impl SyncOutages {
+    /// It syncs again.
+    pub fn end(&mut self, at: LogTime) {
+        self.past = self.total(at);
+        self.current = None;
+    }
+
+    /// The time before `from` does not count.
+    pub fn forget(&mut self, from: LogTime) {
+        self.past = Duration::ZERO;
+        self.from = Some(from);
+    }
+
+    /// The length of all outages up to `end`.
+    pub fn total(&self, end: LogTime) -> Duration {
+        let current = self.current.map(|outage| end.since(outage.since.max(self.from.unwrap_or(outage.since))));
+        self.past.saturating_add(current.unwrap_or_default())
+    }
 }

@@ -112,11 +112,11 @@ fn every_way_a_hold_can_end_is_told_apart() {
     assert_eq!(
         rows(&timeline),
         [
+            "d 1 1 25s 25s [0, 1, 0, 0, 0]",
             "a 1 1 5s 5s [0, 1, 0, 0, 0]",
             "b 1 1 5s 5s [0, 0, 1, 0, 0]",
             "c 1 1 5s 5s [0, 0, 1, 0, 0]",
             "e 1 1 3s 3s [0, 0, 0, 0, 1]",
-            "d 1 1 1s 1s [0, 1, 0, 1, 0]",
         ]
     );
     let past = &timeline.unreadable[0];

@@ -64,10 +64,7 @@ fn it_is_held() {
         answer.message,
         "Not syncing since 2026-02-01 10:00:10 UTC (7s): held by make (PID 77 on ci-3), 2 cycles skipped"
     );
-    assert_eq!(
-        commands(&answer),
-        ["beadlock status .beads", "ps -fp 77", "beadlock break .beads --holder make --even-if-live"]
-    );
+    assert_eq!(commands(&answer), ["beadlock status .beads", "beadlock wait .beads", "ps -fp 77", "kill 77"]);
     assert_eq!(answer.more[0], "pid_alive: its process lives; the lock goes when it ends");
     assert_eq!(
         answer.more[1..],
