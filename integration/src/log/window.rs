@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use beadlock_checker::internal::duration;
 use jiff::civil::{DateTime, Time};
+use jiff::{Span, SpanRelativeTo};
 
 use super::parse::time::LogTime;
 use crate::words::millis;
@@ -93,34 +94,19 @@ pub fn parse_until(text: &str) -> Result<WindowEnd, String> {
 
 /// `02:00`, `2:00`, `02:00:30`.
 fn clock(text: &str) -> Option<Time> {
-    let numbers: Vec<&str> = text.split(':').collect();
-    let is_clock = matches!(numbers.len(), 2 | 3)
-        && numbers.iter().all(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
-        && matches!(numbers[0].len(), 1 | 2)
-        && numbers[1..].iter().all(|number| number.len() == 2);
-    if !is_clock {
-        return None;
-    }
-    let number = |at: usize| numbers.get(at).map_or(Some(0), |number| number.parse::<i8>().ok());
-    Time::new(number(0)?, number(1)?, number(2)?, 0).ok()
+    let is_clock = text.contains(':') && text.bytes().all(|byte| byte.is_ascii_digit() || byte == b':');
+    let padded = if text.find(':') == Some(1) { format!("0{text}") } else { text.to_owned() };
+    padded.parse().ok().filter(|_| is_clock)
 }
 
+/// `90`, `2h`, `-2h`, `2h ago`, `1w2d3h`, `1d 12h`.
 fn ago(text: &str) -> Option<Duration> {
-    let mut rest = text.strip_suffix(" ago").or_else(|| text.strip_prefix('-')).unwrap_or(text);
-    let mut whole = Duration::ZERO;
-    for (unit, hours) in [('w', 7 * 24), ('d', 24)] {
-        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
-        let (number, after) = rest.split_at(digits);
-        if let Some(after) = after.strip_prefix(unit) {
-            let seconds = number.parse::<u64>().ok()?.checked_mul(hours * 3600)?;
-            whole = whole.checked_add(Duration::from_secs(seconds))?;
-            rest = after.trim_start();
-        }
+    if let Ok(duration) = duration::parse(text) {
+        return Some(duration);
     }
-    if rest.is_empty() && whole > Duration::ZERO {
-        return Some(whole);
-    }
-    whole.checked_add(duration::parse(rest).ok()?)
+    let span: Span = text.parse().ok()?;
+    let duration = span.to_duration(SpanRelativeTo::days_are_24_hours()).ok()?.unsigned_abs();
+    (!text.starts_with('+') && !duration.is_zero()).then_some(duration)
 }
 
 #[cfg(test)]

@@ -11,9 +11,7 @@ use super::time::LogTime;
 pub enum DaemonEvent<'a> {
     /// The first line of each of the agent's files.
     Header(DaemonId),
-    /// A daemon starts.
     Started(DaemonId),
-    /// A daemon gets this signal to end.
     Ending(&'a str),
     /// A daemon ends in order. The original daemon does not name itself.
     Stopped(Option<DaemonId>),
@@ -23,19 +21,15 @@ pub enum DaemonEvent<'a> {
     Complete,
     /// A cycle ran to its end, and not everything is at the remote, for this reason.
     Incomplete(&'a str),
-    /// A cycle failed with this error.
     Failed(&'a str),
     /// A cycle made a commit, a pull or a push.
     Step,
-    /// A cycle was ended after this time because it took too long.
     TimedOut(&'a str),
     /// An error that usually ends a cycle of the original daemon.
     Trouble(&'a str),
-    /// Skipped because of the lock of this holder.
     Locked(&'a str),
     /// Skipped because of a lock; the line ends before the holder's name does.
     CutOff(&'a str),
-    /// Skipped because another process has the gate.
     Busy,
     /// Skipped because the lock could not be checked, or a stale lock could not be removed.
     Unreadable(&'a str),
@@ -43,9 +37,7 @@ pub enum DaemonEvent<'a> {
     Removed(&'a str),
     /// The holder of the lock, logged once in a streak of skips.
     Held(LockDetails),
-    /// A streak of skips has ended.
     Resumed,
-    /// The agent reports the state of a database.
     State(StateReport<'a>),
     /// The original daemon looks only when something changes, or (false) also by the clock.
     EventMode(bool),
@@ -59,28 +51,13 @@ pub enum DaemonEvent<'a> {
     Other,
 }
 
-/// The states of a database that the agent reports, the worst first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum DatabaseState {
-    NotServing,
-    Failed,
-    Skipped,
-    LocalOnly,
-    Behind,
-    Starting,
-    Idle,
-    Synced,
-}
-
 /// What a line `State: …` says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StateReport<'a> {
-    pub state: DatabaseState,
-    /// When the state began.
+    /// One of the events whose word is `state`.
+    pub state: Line,
     pub since: Option<LogTime>,
     pub why: Option<&'a str>,
-    /// The command to type.
     pub next: Option<&'a str>,
 }
 
@@ -147,10 +124,10 @@ fn starts(message: &str, fronts: &[&str]) -> bool {
     fronts.iter().any(|front| message.starts_with(front))
 }
 
-/// The event of a line of the agent.
 fn of_agent(message: &str) -> Option<DaemonEvent<'_>> {
     let (line, rest) = Line::parse(message);
     match line {
+        _ if line.word() == "state" => state(line, rest),
         Line::CycleStarted => (rest == "...").then_some(DaemonEvent::Begun),
         Line::CycleComplete => rest.is_empty().then_some(DaemonEvent::Complete),
         Line::CycleIncomplete => rest.strip_prefix(": ").map(DaemonEvent::Incomplete),
@@ -161,14 +138,6 @@ fn of_agent(message: &str) -> Option<DaemonEvent<'_>> {
         }
         Line::NotChecked | Line::Skipped => skipped(message.strip_prefix(Line::Skipped.beginning())?),
         Line::Held => held(rest).map(DaemonEvent::Held),
-        Line::StateNotServing => state(DatabaseState::NotServing, rest),
-        Line::StateFailed => state(DatabaseState::Failed, rest),
-        Line::StateSkipped => state(DatabaseState::Skipped, rest),
-        Line::StateLocalOnly => state(DatabaseState::LocalOnly, rest),
-        Line::StateBehind => state(DatabaseState::Behind, rest),
-        Line::StateStarting => state(DatabaseState::Starting, rest),
-        Line::StateIdle => state(DatabaseState::Idle, rest),
-        Line::StateSynced => state(DatabaseState::Synced, rest),
         Line::Resumed => {
             let is_resumed = rest.contains(" skips in ") || rest.starts_with("1 skip in ");
             is_resumed.then_some(DaemonEvent::Resumed)
@@ -188,7 +157,7 @@ fn of_agent(message: &str) -> Option<DaemonEvent<'_>> {
 }
 
 /// ` since YYYY-MM-DD HH:MM:SS: WHY; type: COMMAND`, of which each part may be missing.
-fn state(state: DatabaseState, rest: &str) -> Option<DaemonEvent<'_>> {
+fn state(state: Line, rest: &str) -> Option<DaemonEvent<'_>> {
     let (since, rest) = match rest.strip_prefix(" since ") {
         Some(rest) => (Some(LogTime::stamp(rest.get(..LogTime::STAMP)?)?), &rest[LogTime::STAMP..]),
         None => (None, rest),
@@ -247,7 +216,6 @@ fn agent(text: &str) -> Option<DaemonId> {
     is_agent.then(|| DaemonId { program: program.to_owned(), pid, host: Some(host.to_owned()), database: None })
 }
 
-/// The original daemon starts.
 fn of_original_start(message: &str) -> Option<DaemonEvent<'_>> {
     message.starts_with(ORIGINAL_START).then(|| DaemonEvent::Started(DaemonId::original()))
 }
@@ -320,10 +288,10 @@ fn of_original(message: &str) -> Option<DaemonEvent<'_>> {
         return Some(DaemonEvent::SyncBranch(branch.strip_suffix(" to remote").unwrap_or(branch)));
     }
     let is_like = |front: &&str| message.get(..front.len()).is_some_and(|start| start.eq_ignore_ascii_case(front));
-    if LOOKS_AT_CHANGES.iter().any(|front| is_like(&front)) {
+    if LOOKS_AT_CHANGES.iter().any(|front| is_like(front)) {
         return Some(DaemonEvent::EventMode(true));
     }
-    if LOOKS_BY_CLOCK.iter().any(|front| is_like(&front)) {
+    if LOOKS_BY_CLOCK.iter().any(|front| is_like(front)) {
         return Some(DaemonEvent::EventMode(false));
     }
     // After `Warning: …` the cycle goes on; after these it does not.

@@ -8,7 +8,6 @@ use serde::Serialize;
 use super::slog;
 use super::time::{LogClock, LogTime, LogZone};
 
-/// A line in its parts.
 #[derive(Debug, Default, PartialEq)]
 pub struct LogLine<'a> {
     /// `None`: the line has no time of its own.
@@ -26,7 +25,6 @@ pub struct LogLine<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LogWriter {
-    /// `beadlock-agent`.
     Agent,
     /// The daemon of bd, which the agent replaces.
     Original,
@@ -61,9 +59,7 @@ impl LogWriter {
 /// The holder of a lock, as far as the log describes it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LockDetails {
-    /// The holder's PID.
     pub pid: Option<i64>,
-    /// The holder's host.
     pub host: Option<String>,
     /// When the lock was acquired, RFC 3339.
     pub since: Option<String>,

@@ -21,7 +21,6 @@ impl LogTime {
     /// The length of `YYYY-MM-DD HH:MM:SS`.
     pub const STAMP: usize = 19;
 
-    /// The wall clock.
     pub fn now() -> Self {
         Self::of(facts::now().0)
     }
@@ -40,7 +39,6 @@ impl LogTime {
         civil(text.as_bytes().try_into().ok()?, b'-').map(Self::utc)
     }
 
-    /// Parses RFC 3339.
     pub fn parse(text: &str) -> Option<Self> {
         let timestamp: Timestamp = text.parse().ok()?;
         Some(Self(timestamp.as_millisecond()))
@@ -51,17 +49,14 @@ impl LogTime {
         Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }
 
-    /// Both are on one day in UTC.
     pub fn is_same_day(self, other: Self) -> bool {
         self.civil().date() == other.civil().date()
     }
 
-    /// In UTC.
     pub fn civil(self) -> DateTime {
         EPOCH.saturating_add(SignedDuration::from_millis(self.0))
     }
 
-    /// RFC 3339 in UTC.
     pub fn rfc3339(self) -> String {
         format!("{}Z", self.civil())
     }
@@ -113,7 +108,6 @@ impl LogClock {
         Self { local, last: None, used_local: false }
     }
 
-    /// The name of the local zone.
     pub fn local_name(&self) -> String {
         self.local.iana_name().unwrap_or("this machine's zone").to_owned()
     }

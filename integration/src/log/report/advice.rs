@@ -6,9 +6,9 @@ use std::path::Path;
 use beadlock_checker::internal::escape::{escaped, is_harmless};
 use beadlock_checker::internal::obstacle::Obstacle;
 
-use super::answer::{AnswerContext, NextCommand};
+use super::{NextCommand, answer::AnswerContext};
 use crate::log::parse::line::LogWriter;
-use crate::log::timeline::{database::ReportedState, streak::SkipStreak};
+use crate::log::timeline::{state::ReportedState, streak::SkipStreak};
 use crate::words::{Part, to_type};
 
 impl AnswerContext<'_> {
@@ -18,7 +18,6 @@ impl AnswerContext<'_> {
         NextCommand { command: to_type(template, &[target]), why }
     }
 
-    /// The database in a command.
     fn target(&self) -> Option<Part<'static>> {
         let name = self.timeline.name.as_ref().map(|name| Part::of_path(Path::new(name)));
         name.or_else(|| self.report.target.clone())
@@ -28,12 +27,10 @@ impl AnswerContext<'_> {
         self.report.log.writer == Some(LogWriter::Original)
     }
 
-    /// Cycles are skipped because another process has the gate.
     pub fn for_busy(&self) -> Vec<NextCommand> {
         vec![self.on_target("beadlock status {}", "names who has the gate")]
     }
 
-    /// Cycles fail, and the daemon does not say what to type.
     pub fn for_failing(&self) -> Vec<NextCommand> {
         let tail = |file| to_type("tail -n 50 {}", &[Part::Path(file)]);
         let path = self.report.path.as_deref();
@@ -56,7 +53,6 @@ impl AnswerContext<'_> {
         NextCommand { command, why }
     }
 
-    /// The log went silent.
     pub fn for_silence(&self) -> Vec<NextCommand> {
         let pid = self.agent.and_then(|run| run.id.pid);
         let look = match pid {
@@ -67,12 +63,10 @@ impl AnswerContext<'_> {
         look.into_iter().chain([self.start("when it does not")]).collect()
     }
 
-    /// A daemon of each kind writes the log.
     pub fn for_both(&self) -> NextCommand {
         bd("bd daemon --stop", "so that one daemon syncs")
     }
 
-    /// `name` holds the lock.
     pub fn for_held(&self, name: &str, streak: &SkipStreak) -> Vec<NextCommand> {
         let status = self.on_target("beadlock status {}", "whether the lock is still there, and its holder alive");
         let mut next = vec![status];
@@ -96,7 +90,6 @@ impl AnswerContext<'_> {
         next
     }
 
-    /// Shows a process of `host`.
     fn for_process(&self, pid: i64, host: &str) -> NextCommand {
         let daemons = self.agent.and_then(|run| run.id.host.as_deref()).or(self.report.host.as_deref());
         if is_same(daemons, host) {
@@ -117,7 +110,6 @@ impl AnswerContext<'_> {
         NextCommand { command: to_type("beadlock break {} {} --even-if-live", &[target, which]), why }
     }
 
-    /// The lock cannot be checked.
     pub fn for_unreadable(&self, why: &str) -> Vec<NextCommand> {
         if why.starts_with("failed to remove stale lock") {
             return vec![self.on_target("beadlock check {} --explain", "tries again, and says what stops it")];

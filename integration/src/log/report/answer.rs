@@ -5,18 +5,18 @@
 
 use std::time::Duration;
 
-use beadlock_checker::internal::duration::shown;
-use beadlock_checker::internal::escape::escaped;
-use serde::Serialize;
-
-use super::LogReport;
 use super::advice::explained;
-use crate::log::parse::event::{DatabaseState, skipped};
+use super::{LogAnswer, LogReport, NextCommand, STATES};
+use crate::log::parse::event::skipped;
 use crate::log::parse::{line::LockDetails, time::LogTime};
 use crate::log::timeline::agents::AgentRun;
-use crate::log::timeline::database::{DatabaseTimeline, ReportedState, SyncState, skip_cause};
+use crate::log::timeline::database::{DatabaseTimeline, skip_cause};
+use crate::log::timeline::state::{ReportedState, SyncState};
 use crate::log::timeline::streak::{SkipCause, SkipStreak, SyncOutage};
 use crate::words::counted;
+use beadlock_checker::internal::duration::shown;
+use beadlock_checker::internal::escape::escaped;
+use beadlock_checker::internal::log_line::Event as Line;
 
 /// A cycle may run so long without a line: the default timeout and its grace period.
 const CYCLE: Duration = Duration::from_secs(130);
@@ -26,56 +26,6 @@ const CLOCKS: Duration = Duration::from_secs(60);
 
 /// After this time without a line a daemon that looks only at changes may have been killed.
 const QUIET: Duration = Duration::from_secs(300);
-
-/// The words of [`LogAnswer::state`], the worst first, each with its heading in a table of several databases.
-pub const STATES: [(&str, &str); 15] = [
-    ("stopped", "Stopped"),
-    ("silent", "Silent"),
-    ("not_serving", "Not serving"),
-    ("failing", "Failing"),
-    ("unreadable", "Skipping"),
-    ("held", "Skipping"),
-    ("busy", "Skipping"),
-    ("incomplete", "Not syncing"),
-    ("local_only", "Not pushing"),
-    ("behind", "Not pulling"),
-    ("unknown", "Unknown"),
-    ("started", "Starting"),
-    ("in_cycle", "In a cycle"),
-    ("resumed", "Syncing"),
-    ("syncing", "Syncing"),
-];
-
-/// What the log says about a database at its end.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct LogAnswer {
-    /// A word of [`STATES`].
-    pub state: &'static str,
-    /// `None`: the log cannot say.
-    pub syncing: Option<bool>,
-    /// Since when it does not sync, or is silent.
-    pub since: Option<LogTime>,
-    /// The log begins at that time, so it may have been earlier.
-    pub is_first: bool,
-    /// The time from [`LogAnswer::since`] to [`LogAnswer::as_of`].
-    pub duration: Option<Duration>,
-    /// The log speaks for the time up to here.
-    pub as_of: Option<LogTime>,
-    /// One sentence.
-    pub message: String,
-    /// More sentences, a line each.
-    pub more: Vec<String>,
-    pub next: Vec<NextCommand>,
-    /// The time without a line, where that is too long.
-    pub silent: Option<Duration>,
-}
-
-/// A command to type, and its purpose.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct NextCommand {
-    pub command: String,
-    pub why: &'static str,
-}
 
 /// What an answer follows from.
 pub struct AnswerContext<'a> {
@@ -89,7 +39,6 @@ pub struct AnswerContext<'a> {
     silent: Option<Duration>,
 }
 
-/// The answer for one database.
 pub fn answer(report: &LogReport, timeline: &DatabaseTimeline) -> LogAnswer {
     let is_blank = timeline.is_blank() && timeline.state == SyncState::Unknown;
     let Some(last) = timeline.last.filter(|_| !is_blank) else { return unknown(report, timeline) };
@@ -121,7 +70,6 @@ pub fn answer(report: &LogReport, timeline: &DatabaseTimeline) -> LogAnswer {
     answer
 }
 
-/// The log says nothing about this database.
 fn unknown(report: &LogReport, timeline: &DatabaseTimeline) -> LogAnswer {
     let what = match timeline.last {
         _ if report.log.is_all_outside() => "No line in that time",
@@ -141,23 +89,6 @@ fn of_the_future(last: LogTime, now: LogTime) -> LogAnswer {
     );
     let date = NextCommand { command: "date -u".to_owned(), why: "what this machine's clock says" };
     LogAnswer { as_of: Some(now), next: vec![date], ..LogAnswer::new("unknown", None, message) }
-}
-
-impl LogAnswer {
-    fn new(state: &'static str, syncing: Option<bool>, message: String) -> Self {
-        Self { state, syncing, message, ..Self::default() }
-    }
-
-    /// Its place in [`STATES`]; a cycle that has not ended in time counts as silence.
-    pub fn rank(&self) -> usize {
-        let state = if self.state == "in_cycle" && self.syncing.is_none() { "silent" } else { self.state };
-        STATES.iter().position(|(word, _)| *word == state).unwrap_or(0)
-    }
-
-    /// Somebody should look.
-    pub fn is_trouble(&self) -> bool {
-        self.syncing != Some(true) && self.state != "started"
-    }
 }
 
 impl<'a> AnswerContext<'a> {
@@ -185,10 +116,10 @@ impl<'a> AnswerContext<'a> {
     }
 
     fn of_state(&self) -> LogAnswer {
-        use DatabaseState::{Idle, Skipped, Starting, Synced};
-        let in_cycle = self.timeline.in_cycle().filter(|_| {
-            self.silent.is_some() || self.reported.is_none_or(|reported| matches!(reported.state, Synced | Idle))
-        });
+        let in_cycle = self
+            .timeline
+            .in_cycle()
+            .filter(|_| self.silent.is_some() || self.reported.is_none_or(ReportedState::is_well));
         let state = &self.timeline.state;
         if let Some(at) = in_cycle.filter(|_| self.reported.is_some() || *state != SyncState::Skipping) {
             return self.in_cycle(at);
@@ -196,21 +127,34 @@ impl<'a> AnswerContext<'a> {
         match (self.reported, state) {
             (_, SyncState::Stopped(at)) => self.stopped(*at),
             (None, SyncState::Skipping) => self.skipping(),
-            (Some(reported), _) if reported.state == Skipped => self.skipping(),
-            (Some(reported), _) if reported.state == Starting => LogAnswer {
+            (Some(reported), _) if reported.state == Line::StateSkipped => self.skipping(),
+            (Some(reported), _) if reported.state == Line::StateStarting => LogAnswer {
                 since: Some(reported.since),
                 ..LogAnswer::new("started", None, self.headline("Starting", reported.since, None))
             },
-            (Some(reported), _) if !matches!(reported.state, Synced | Idle) => self.reports(reported),
-            (_, SyncState::Failing { why, in_a_row }) => self.failing(why, *in_a_row),
-            (_, SyncState::Incomplete(why)) => {
+            (Some(reported), _) if !reported.is_well() => self.reports(reported),
+            (_, SyncState::Complete(_)) if self.silent.is_none() && self.report.log.has_no_times() => {
+                LogAnswer::new("syncing", Some(true), "Syncing by the last line: a cycle was complete".to_owned())
+            }
+            (_, SyncState::Complete(at)) => {
+                self.syncing("syncing", format!("the last cycle was complete at {at} UTC ({} ago)", self.ago(*at)))
+            }
+            (_, SyncState::Resumed(at)) => {
+                let ago = self.ago(*at);
+                let because = format!("the cycles run again since {at} UTC ({ago} ago), and none is complete yet");
+                self.syncing("resumed", because)
+            }
+            (Some(reported), _) => self.syncing("syncing", format!("nothing is missing since {} UTC", reported.since)),
+            (None, SyncState::Failing { why, in_a_row }) => {
+                let cycles = if *in_a_row == 1 { "cycle".to_owned() } else { format!("{in_a_row} cycles") };
+                let because = format!("the last {cycles} failed: {}", escaped(why));
+                LogAnswer { next: self.for_failing(), ..self.not_syncing("failing", &because) }
+            }
+            (None, SyncState::Incomplete(why)) => {
                 self.not_syncing("incomplete", &format!("the last cycle was incomplete: {}", escaped(why)))
             }
-            (_, SyncState::Complete(at)) => self.complete(*at),
-            (_, SyncState::Resumed(at)) => self.resumed(*at),
-            (Some(reported), _) => self.syncing("syncing", format!("nothing is missing since {} UTC", reported.since)),
-            (_, SyncState::Started(at)) => self.started(*at),
-            (_, SyncState::Unknown) => unknown(self.report, self.timeline),
+            (None, SyncState::Started(at)) => self.started(*at),
+            (None, SyncState::Unknown) => unknown(self.report, self.timeline),
         }
     }
 
@@ -234,7 +178,6 @@ impl<'a> AnswerContext<'a> {
         }
     }
 
-    /// The time from `at` to the end of the report.
     fn ago(&self, at: LogTime) -> String {
         shown(self.report.end.since(at))
     }
@@ -252,11 +195,12 @@ impl<'a> AnswerContext<'a> {
     fn not_syncing(&self, state: &'static str, because: &str) -> LogAnswer {
         let unseen = SyncOutage { since: self.last, is_first: true };
         let mut outage = self.timeline.outages.current.unwrap_or(unseen);
-        let reported = self.reported.and_then(|reported| Some((reported.since, verdict(reported.state)?)));
-        let message = match reported {
-            Some((since, verdict)) => {
-                outage = SyncOutage { since, is_first: false };
-                self.headline(verdict, since, Some(because))
+        let message = match self.reported {
+            Some(ReportedState { since, .. }) => {
+                outage = SyncOutage { since: *since, is_first: false };
+                let verdict =
+                    STATES.iter().find(|(word, _)| *word == state).map_or("Not syncing", |(_, verdict)| verdict);
+                self.headline(verdict, *since, Some(because))
             }
             None if self.report.log.has_no_times() => format!("Not syncing: {because}"),
             None => {
@@ -285,9 +229,9 @@ impl<'a> AnswerContext<'a> {
     /// The agent reports that nothing is served, that it fails, or that it does not push or pull.
     fn reports(&self, reported: &ReportedState) -> LogAnswer {
         let state = match reported.state {
-            DatabaseState::NotServing => "not_serving",
-            DatabaseState::LocalOnly => "local_only",
-            DatabaseState::Behind => "behind",
+            Line::StateNotServing => "not_serving",
+            Line::StateLocalOnly => "local_only",
+            Line::StateBehind => "behind",
             _ => "failing",
         };
         let why = escaped(reported.why.as_deref().unwrap_or("the log does not say why")).to_string();
@@ -341,14 +285,6 @@ impl<'a> AnswerContext<'a> {
         [reason, claimed, before, detail].into_iter().flatten().collect()
     }
 
-    fn failing(&self, why: &str, in_a_row: u64) -> LogAnswer {
-        let because = match in_a_row {
-            1 => format!("the last cycle failed: {}", escaped(why)),
-            many => format!("the last {many} cycles failed: {}", escaped(why)),
-        };
-        LogAnswer { next: self.for_failing(), ..self.not_syncing("failing", &because) }
-    }
-
     fn stopped(&self, at: LogTime) -> LogAnswer {
         let signal = self.agent.and_then(|run| run.signal.as_deref());
         let by = signal.map(|signal| format!(" by {}", escaped(signal))).unwrap_or_default();
@@ -379,18 +315,6 @@ impl<'a> AnswerContext<'a> {
         let outage = self.timeline.outages.current;
         let first = outage.map(|outage| format!(", the first since {}", outage.since)).unwrap_or_default();
         self.syncing("in_cycle", format!("a cycle runs since {at} UTC ({length}){first}"))
-    }
-
-    fn complete(&self, at: LogTime) -> LogAnswer {
-        if self.silent.is_none() && self.report.log.has_no_times() {
-            return LogAnswer::new("syncing", Some(true), "Syncing by the last line: a cycle was complete".to_owned());
-        }
-        self.syncing("syncing", format!("the last cycle was complete at {at} UTC ({} ago)", self.ago(at)))
-    }
-
-    fn resumed(&self, at: LogTime) -> LogAnswer {
-        let ago = self.ago(at);
-        self.syncing("resumed", format!("the cycles run again since {at} UTC ({ago} ago), and none is complete yet"))
     }
 
     /// `Syncing: BECAUSE`, unless the log went silent.
@@ -430,18 +354,6 @@ impl<'a> AnswerContext<'a> {
         let ours = self.report.host.as_deref()?;
         (!host.eq_ignore_ascii_case(ours)).then(|| escaped(host).to_string())
     }
-}
-
-/// How the headline of a state begins that is not as it should be.
-fn verdict(state: DatabaseState) -> Option<&'static str> {
-    Some(match state {
-        DatabaseState::NotServing => "Not serving",
-        DatabaseState::Failed => "Failing",
-        DatabaseState::Skipped => "Skipping",
-        DatabaseState::LocalOnly => "Not pushing",
-        DatabaseState::Behind => "Not pulling",
-        DatabaseState::Starting | DatabaseState::Idle | DatabaseState::Synced => return None,
-    })
 }
 
 /// `origin cannot be reached: DETAIL; 3 commits wait, the oldest since …` without the detail and the time.

@@ -30,7 +30,7 @@ use std::path::PathBuf;
 
 use serde_json::{Map, Value, json};
 
-use super::{LogReport, answer::LogAnswer};
+use super::{LogAnswer, LogReport};
 use crate::log::timeline::streak::{PastStreak, SkipCause, StreakEnds};
 use crate::log::timeline::{database::DatabaseTimeline, holders::HolderRow, rhythm::LogGap};
 use crate::words::millis;
@@ -57,7 +57,7 @@ impl LogReport {
                 "starts": agents.starts,
                 "stops": agents.stops,
                 "lost": agents.lost,
-                "runs": agents.sorted(),
+                "runs": agents.all(),
             },
             "databases": databases.collect::<Vec<_>>(),
         })

@@ -22,7 +22,6 @@ pub enum LastColumn {
     Cut,
 }
 
-/// Where the text goes.
 #[derive(Debug)]
 pub struct Page<'a> {
     pub talk: &'a Talk,

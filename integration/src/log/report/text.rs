@@ -3,13 +3,17 @@
 use beadlock_checker::internal::duration::shown;
 use beadlock_checker::internal::escape::{escaped, escaped_path};
 
-use super::LogReport;
-use super::answer::{LogAnswer, STATES};
 use super::page::{Columns, LastColumn, Page};
+use super::{LogAnswer, LogReport, STATES};
 use crate::log::parse::time::LogTime;
-use crate::log::timeline::agents::{AgentEnd, AgentRun};
-use crate::log::timeline::streak::{PastStreak, SkipCause, StreakEnds};
-use crate::log::timeline::{database::DatabaseTimeline, holders::HolderRow, repeats::RepeatedMessage, rhythm::GapKind};
+use crate::log::timeline::{
+    agents::{AgentEnd, AgentRun},
+    database::DatabaseTimeline,
+    holders::HolderRow,
+    repeats::RepeatedMessage,
+    rhythm::GapKind,
+    streak::{PastStreak, SkipCause, StreakEnds},
+};
 use crate::output::table::Side::{Left, Right};
 use crate::words::counted;
 
@@ -27,10 +31,6 @@ const CLAIM_ENDS: StreakEnds<&str> = ["released", "removed stale", "taken over",
 
 /// The words for the ends of an unreadable lock.
 const UNREADABLE_ENDS: StreakEnds<&str> = ["gone or mended", "removed stale", "held", "agent stopped", "still so"];
-
-/// How messages begin that have a colour.
-const VERDICTS: [&str; 8] =
-    ["Not syncing", "Syncing", "Silent", "Not serving", "Failing", "Skipping", "Not pushing", "Not pulling"];
 
 /// One database in all: its answer, and its tables. Several: one line each, the worst first, and then the details of
 /// those that somebody should look at.
@@ -67,7 +67,6 @@ struct Database<'a> {
 }
 
 impl<'a> Database<'a> {
-    /// The worst first.
     fn all(report: &'a LogReport) -> Vec<Self> {
         let answers = report.answers();
         let named = |(timeline, answer)| Self { title: report.title(timeline), end: report.end, timeline, answer };
@@ -77,7 +76,6 @@ impl<'a> Database<'a> {
     }
 }
 
-/// One line for each database.
 fn summary(all: &[&Database<'_>], page: &Page<'_>) -> String {
     let columns = [
         ("database", Left, usize::MAX),
@@ -136,7 +134,7 @@ impl LogReport {
 
     fn agents_table(&self, page: &Page<'_>) -> String {
         let agents = &self.log.agents;
-        let runs = agents.sorted();
+        let runs = agents.all();
         if runs.is_empty() {
             return String::new();
         }
@@ -151,7 +149,7 @@ impl LogReport {
         let of_lost = (0..runs.len()).rev().filter(|number| runs[*number].end == AgentEnd::Lost);
         let of_lost: Vec<usize> = of_lost.take(RECENT).collect();
         let is_shown = |number: &usize| number + RECENT >= runs.len() || of_lost.contains(number);
-        let rows = (0..runs.len()).filter(is_shown).map(|number| agent_row(runs[number])).collect();
+        let rows = (0..runs.len()).filter(is_shown).map(|number| agent_row(&runs[number])).collect();
         let head = page.prose(0, &format!("agents: {starts}, {stops}{lost}"));
         format!("\n{head}{}", page.table(2, columns, rows, LastColumn::Wrapped))
     }
@@ -195,7 +193,7 @@ fn answer_text(Database { title, answer, .. }: &Database<'_>, page: &Page<'_>) -
         None => "33",
     };
     let mut text = page.prose(0, &format!("{title}: {}", answer.message));
-    if let Some(verdict) = VERDICTS.iter().find(|verdict| answer.message.starts_with(**verdict)) {
+    if let Some((_, verdict)) = STATES.iter().find(|(_, verdict)| answer.message.starts_with(verdict)) {
         let painted = page.talk.painted_data(verdict, color);
         text = text.replacen(&format!(": {verdict}"), &format!(": {painted}"), 1);
     }

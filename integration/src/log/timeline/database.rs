@@ -2,82 +2,18 @@
 
 use std::time::Duration;
 
-use serde::Serialize;
+use beadlock_checker::internal::log_line::Event as Line;
 
-use super::holders::HolderRows;
-use super::repeats::RepeatedMessages;
 use super::rhythm::{CycleRhythm, GapKind};
+use super::state::{CycleCounts, ReportedState, SyncState};
 use super::streak::{PastStreak, SkipCause, SkipStreak, StreakEnd, SyncOutage, SyncOutages};
-use crate::log::parse::event::{DaemonEvent, DatabaseState, StateReport};
+use super::{holders::HolderRows, repeats::RepeatedMessages};
+use crate::log::parse::event::{DaemonEvent, StateReport};
 use crate::log::parse::line::{LockDetails, LogWriter};
 use crate::log::parse::time::LogTime;
 
 /// As many unreadable streaks are remembered, the latest; all are counted.
 const KEPT: usize = 100;
-
-/// How often things happened.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct CycleCounts {
-    pub complete: u64,
-    /// Cycles after which not everything was at the remote.
-    pub incomplete: u64,
-    pub failed: u64,
-    pub timed_out: u64,
-    /// Cycles without an end in the log.
-    pub unfinished: u64,
-    pub skips: u64,
-    /// Unreadable streaks.
-    pub unreadable: u64,
-}
-
-/// What the log reported last.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub enum SyncState {
-    /// Nothing about cycles.
-    #[default]
-    Unknown,
-    Started(LogTime),
-    Complete(LogTime),
-    /// The last cycle left something undone, for this reason.
-    Incomplete(String),
-    Failing {
-        why: String,
-        in_a_row: u64,
-    },
-    Skipping,
-    /// The cause of the skips is gone, and the next cycle is about to begin.
-    Resumed(LogTime),
-    Stopped(LogTime),
-}
-
-/// The state that the agent reported last.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct ReportedState {
-    pub state: DatabaseState,
-    pub since: LogTime,
-    pub why: Option<String>,
-    /// The command to type.
-    pub next: Option<String>,
-    /// No later line says otherwise.
-    #[serde(skip)]
-    is_current: bool,
-}
-
-impl ReportedState {
-    /// A cycle that came after this report says the same.
-    fn agrees(&self, cycle: &SyncState) -> bool {
-        use DatabaseState::{Behind, Failed, Idle, LocalOnly, Skipped, Synced};
-        match cycle {
-            SyncState::Unknown | SyncState::Started(_) => true,
-            SyncState::Complete(_) => matches!(self.state, Synced | Idle),
-            SyncState::Incomplete(_) => matches!(self.state, LocalOnly | Behind),
-            SyncState::Failing { .. } => self.state == Failed,
-            SyncState::Skipping => self.state == Skipped,
-            SyncState::Resumed(_) => self.state != Skipped,
-            SyncState::Stopped(_) => false,
-        }
-    }
-}
 
 #[derive(Debug)]
 struct OpenCycle {
@@ -87,7 +23,6 @@ struct OpenCycle {
     skipped: Option<(LogTime, SkipCause)>,
 }
 
-/// One database.
 #[derive(Debug, Default)]
 pub struct DatabaseTimeline {
     /// As the log calls it; `None` when the log is about one database only.
@@ -122,7 +57,6 @@ impl DatabaseTimeline {
         Self { name, ..Self::default() }
     }
 
-    /// The log says nothing about cycles of this database.
     pub fn is_blank(&self) -> bool {
         !self.has_cycles
     }
@@ -155,7 +89,6 @@ impl DatabaseTimeline {
         self.clock_back = Default::default();
     }
 
-    /// Adds the event of one line about this database.
     pub fn add(
         &mut self,
         at: LogTime,
@@ -182,13 +115,11 @@ impl DatabaseTimeline {
             }
             DaemonEvent::Failed(why) => {
                 self.counts.failed += 1;
-                let began = self.cycle_ends(at);
-                self.failed(began, why, at);
+                self.failed(why, at);
             }
             DaemonEvent::TimedOut(after) => {
                 self.counts.timed_out += 1;
-                let began = self.cycle_ends(at);
-                self.failed(began, &format!("timed out after {after}"), at);
+                self.failed(&format!("timed out after {after}"), at);
             }
             DaemonEvent::Trouble(why) => {
                 if let Some(cycle) = &mut self.cycle {
@@ -218,7 +149,6 @@ impl DatabaseTimeline {
         self.has_cycles |= event.is_of_a_cycle();
     }
 
-    /// The end of the log or of the window.
     pub fn finish(&mut self, end: LogTime) {
         if self.cycle.as_ref().is_some_and(|cycle| cycle.trouble.is_some()) {
             self.cut_short(end.min(self.last.unwrap_or(end)));
@@ -276,15 +206,13 @@ impl DatabaseTimeline {
 
     /// The open cycle has no end in the log, or it ended with an error.
     fn cut_short(&mut self, at: LogTime) {
-        let Some(cycle) = self.cycle.take() else { return };
-        self.end_streak(cycle.at, StreakEnd::Released);
-        self.settle();
-        match cycle.trouble {
-            Some(why) => {
-                self.counts.failed += 1;
-                self.failed(cycle.at, &why, at);
-            }
-            None => self.counts.unfinished += 1,
+        let Some(cycle) = &mut self.cycle else { return };
+        if let Some(why) = cycle.trouble.take() {
+            self.counts.failed += 1;
+            self.failed(&why, at);
+        } else {
+            self.counts.unfinished += 1;
+            self.cycle_ends(at);
         }
     }
 
@@ -308,13 +236,10 @@ impl DatabaseTimeline {
         let of_json = || lock.since.as_deref().and_then(LogTime::parse);
         let since = report.since.or_else(of_json).unwrap_or(at);
         match report.state {
-            DatabaseState::Synced | DatabaseState::Idle => self.outages.end(at),
-            DatabaseState::Starting => {}
-            _ => {
-                let outage = self.outages.current.get_or_insert(SyncOutage { since, is_first: false });
-                *outage =
-                    SyncOutage { since: since.min(outage.since), is_first: outage.is_first && outage.since < since };
-            }
+            Line::StateSynced | Line::StateIdle => self.outages.end(at),
+            Line::StateStarting => {}
+            _ if self.outages.current.is_some_and(|outage| outage.since <= since) => {}
+            _ => self.outages.current = Some(SyncOutage { since, is_first: false }),
         }
         let [why, next] = [report.why, report.next].map(|text| text.map(str::to_owned));
         self.reported = Some(ReportedState { state: report.state, since, why, next, is_current: true });
@@ -327,11 +252,12 @@ impl DatabaseTimeline {
         self.state = state;
     }
 
-    fn failed(&mut self, began: LogTime, why: &str, at: LogTime) {
+    fn failed(&mut self, why: &str, at: LogTime) {
         // `exit code 3 after 1.2s` is the same failure as `exit code 3 after 1.3s`.
         let kind = why.rsplit_once(" after ").filter(|_| !why.starts_with("timed out"));
         let kind = kind.map_or(why, |(kind, _)| kind);
         self.failures.add(kind, at);
+        let began = self.cycle_ends(at);
         self.outage(began);
         let in_a_row = match self.state {
             SyncState::Failing { in_a_row, .. } => in_a_row + 1,

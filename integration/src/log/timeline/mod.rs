@@ -3,6 +3,7 @@
 //! ```text
 //! mod.rs       LogTimeline: brings each line to its database
 //! database.rs  DatabaseTimeline: cycles, skips and failures of one database
+//! state.rs     SyncState, ReportedState: what was reported last
 //! streak.rs    SkipStreak: skips of one cause without a cycle in between; outages
 //! holders.rs   the claims of each holder
 //! rhythm.rs    the usual interval between cycles, and the gaps
@@ -15,6 +16,7 @@ pub mod database;
 pub mod holders;
 pub mod repeats;
 pub mod rhythm;
+pub mod state;
 pub mod streak;
 
 use std::collections::HashMap;
@@ -35,7 +37,6 @@ const DATABASES: usize = 4096;
 /// How many lines, and of what kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct LineCounts {
-    /// All lines in the window.
     pub all: u64,
     /// Lines without an event, such as a command's output.
     pub other: u64,
@@ -45,7 +46,6 @@ pub struct LineCounts {
     pub outside: u64,
 }
 
-/// One log.
 #[derive(Debug, Default)]
 pub struct LogTimeline {
     pub agents: AgentRuns,
@@ -55,7 +55,6 @@ pub struct LogTimeline {
     /// The first one takes the lines that name no database.
     pub databases: Vec<DatabaseTimeline>,
     clock: LogClock,
-    /// The window has begun.
     is_open: bool,
     /// The log lies in its database, so every line is about that database.
     of_one: bool,
@@ -67,13 +66,11 @@ pub struct LogTimeline {
 }
 
 impl LogTimeline {
-    /// A log that is read at `now`.
     pub fn new(window: LogWindow, now: LogTime) -> Self {
         let databases = vec![DatabaseTimeline::default()];
         Self { window, databases, is_open: window.since.is_none(), now, ..Self::default() }
     }
 
-    /// A log that lies in its database.
     pub fn of_one_database(self) -> Self {
         Self { of_one: true, ..self }
     }
@@ -90,7 +87,6 @@ impl LogTimeline {
         self.no_times.get_or_insert(!head.split(|byte| *byte == b'\n').any(has_time));
     }
 
-    /// The lines have no times.
     pub fn has_no_times(&self) -> bool {
         self.no_times == Some(true)
     }
@@ -100,7 +96,6 @@ impl LogTimeline {
         self.lines.all == 0 && self.lines.outside > 0
     }
 
-    /// Adds one line without its end.
     pub fn add_line(&mut self, raw: &[u8], is_cut: bool) {
         let line = LogLine::parse(raw, &mut self.clock, self.writer);
         self.writer = line.writer.filter(|_| line.at.is_some()).or(self.writer);
@@ -130,7 +125,9 @@ impl LogTimeline {
         self.add_to_agents(&event, at);
         if let Some(writer) = self.only_writer(database, &event, message) {
             self.agents.wrote(writer, at);
-            self.writer = self.agents.running().or(self.writer);
+            // The other daemon has stopped, and this one goes on.
+            let is_latest = self.agents.latest().is_some_and(|run| run.id.writer() == writer);
+            self.writer = Some(writer).filter(|_| is_latest).or(self.writer);
         }
         let is_for_all = database.is_none() && !event.is_of_a_cycle() && event != DaemonEvent::Other;
         let first = database.unwrap_or(0);

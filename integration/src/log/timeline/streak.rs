@@ -4,14 +4,11 @@ use std::time::Duration;
 
 use crate::log::parse::{line::LockDetails, time::LogTime};
 
-/// Why cycles are skipped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SkipCause {
-    /// This holder has the lock.
     Held(String),
     /// The lock cannot be checked or removed, for this reason.
     Unreadable(String),
-    /// Another process has the gate.
     Busy,
 }
 
@@ -51,7 +48,6 @@ pub enum StreakEnd {
 /// A number or a word for each [`StreakEnd`], in the order of its variants.
 pub type StreakEnds<T> = [T; 5];
 
-/// A streak that is over.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PastStreak {
     pub streak: SkipStreak,
@@ -67,7 +63,6 @@ pub struct SyncOutage {
     pub is_first: bool,
 }
 
-/// All outages of a database.
 #[derive(Debug, Default)]
 pub struct SyncOutages {
     pub current: Option<SyncOutage>,
@@ -78,7 +73,6 @@ pub struct SyncOutages {
 }
 
 impl SyncOutages {
-    /// It syncs again.
     pub fn end(&mut self, at: LogTime) {
         self.past = self.total(at);
         self.current = None;
