@@ -288,10 +288,10 @@ fn of_original(message: &str) -> Option<DaemonEvent<'_>> {
         return Some(DaemonEvent::SyncBranch(branch.strip_suffix(" to remote").unwrap_or(branch)));
     }
     let is_like = |front: &&str| message.get(..front.len()).is_some_and(|start| start.eq_ignore_ascii_case(front));
-    if LOOKS_AT_CHANGES.iter().any(|front| is_like(front)) {
+    if LOOKS_AT_CHANGES.iter().any(&is_like) {
         return Some(DaemonEvent::EventMode(true));
     }
-    if LOOKS_BY_CLOCK.iter().any(|front| is_like(front)) {
+    if LOOKS_BY_CLOCK.iter().any(is_like) {
         return Some(DaemonEvent::EventMode(false));
     }
     // After `Warning: …` the cycle goes on; after these it does not.

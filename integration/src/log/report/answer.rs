@@ -1,7 +1,7 @@
 //! The answer: whether a database syncs, since when it does not, why, and what to type. Pure.
 //!
-//! What a daemon itself reports comes first, unless it has stopped, fell silent, or a later line says otherwise. Without
-//! such a report the answer follows from the cycles.
+//! What the agent itself reports comes first, unless it has stopped, fell silent, or a later line says otherwise.
+//! Without such a report the answer follows from the cycles.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::{LogAnswer, LogReport, NextCommand, STATES};
 use crate::log::parse::event::skipped;
 use crate::log::parse::{line::LockDetails, time::LogTime};
 use crate::log::timeline::agents::AgentRun;
-use crate::log::timeline::database::{DatabaseTimeline, skip_cause};
+use crate::log::timeline::database::DatabaseTimeline;
 use crate::log::timeline::state::{ReportedState, SyncState};
 use crate::log::timeline::streak::{SkipCause, SkipStreak, SyncOutage};
 use crate::words::counted;
@@ -161,8 +161,8 @@ impl<'a> AnswerContext<'a> {
     /// What is said besides: of other hosts, other daemons, and of a daemon that looks only at changes.
     fn add_others(&self, answer: &mut LogAnswer) {
         if self.timeline.is_event_driven() && answer.syncing == Some(false) && answer.state != "stopped" {
-            let more = "bd's daemon is in event mode: it looks again only at the next change, even if nothing is in the way \
-                        any more";
+            let more = "bd's daemon is in event mode: it looks again only at the next change, even if nothing is in \
+                        the way any more";
             answer.more.push(more.to_owned());
         }
         let beside = self.report.log.agents.beside();
@@ -338,8 +338,9 @@ impl<'a> AnswerContext<'a> {
 
     fn why_silent(&self) -> String {
         if self.timeline.is_event_driven() {
-            return "bd's daemon writes only when something changes (event mode), so either nothing has, or it was killed"
-                .to_owned();
+            let why = "bd's daemon writes only when something changes (event mode), so either nothing has, or it was \
+                       killed";
+            return why.to_owned();
         }
         format!("the daemon{} was killed, hangs, or logs elsewhere", self.daemon())
     }
@@ -370,7 +371,7 @@ fn summary(why: &str) -> String {
 /// The streak that a reported state is about, where the log has lost its skips.
 fn of_report(reported: &ReportedState) -> Option<SkipStreak> {
     let why = format!("{})", reported.why.as_deref()?);
-    let cause = skip_cause(&skipped(&why)?)?;
+    let cause = SkipCause::of(&skipped(&why)?)?;
     Some(SkipStreak { cause, since: reported.since, skips: 0, lock: LockDetails::default() })
 }
 

@@ -6,8 +6,9 @@
 //! - `writer`: `agent`, `original` or null; `local_zone`: the zone that times without one were taken in, or null.
 //! - `since`, `until`: the window, else null. All times are RFC 3339, UTC.
 //! - `lines`: `{"all","other","cut","outside"}`.
-//! - `agents`: `{"starts","stops","lost","runs":[{"program","pid","host","database","started","last","end","signal"}]}`;
-//!   `end` is `running`, `stopped` or `lost`; the last 1000 runs. `database` is the file that a daemon of bd serves.
+//! - `agents`: `{"starts","stops","lost",
+//!   "runs":[{"program","pid","host","database","started","last","end","signal"}]}`; `end` is `running`, `stopped` or
+//!   `lost`; the last 1000 runs. `database` is the file that a daemon of bd serves.
 //! - `databases`: for each
 //!   `{"database","answer","first","last","cycles","skips","not_syncing_ms","holders","unreadable",
 //!   "failures","gaps","notices","clock_went_back","event_mode","sync_branch"}`; `database` is null where the log names
@@ -15,8 +16,8 @@
 //!   worktree of its own; null where the log does not say.
 //!   - `answer`: `{"state","syncing","since","since_first_line","for_ms","as_of","message","holder","pid","host",
 //!     "held_since","reason","detail","silent_ms","more","next":[{"command","why"}],"reported"}`. `state` is `syncing`,
-//!     `held`, `unreadable`, `busy`, `failing`, `stopped`, `started`, `resumed`, `in_cycle`, `silent` or `unknown`, and,
-//!     of agents that report states, `not_serving`, `local_only`, `behind` or `incomplete`; `syncing` is null where the
+//!     `held`, `unreadable`, `busy`, `failing`, `stopped`, `started`, `resumed`, `in_cycle`, `silent` or `unknown`.
+//!     Agents that report states add `not_serving`, `local_only`, `behind` and `incomplete`. `syncing` is null where the
 //!     log cannot say. `reported` is `{"state","since","why","next"}` as the agent has reported it last, `state` in its
 //!     words; null where no such line is there, or a later line says otherwise.
 //!   - `cycles`: `{"complete","incomplete","failed","timed_out","unfinished","last_complete","usual_interval_ms"}`.

@@ -35,8 +35,9 @@ const UNREADABLE_ENDS: StreakEnds<&str> = ["gone or mended", "removed stale", "h
 /// One database in all: its answer, and its tables. Several: one line each, the worst first, and then the details of
 /// those that somebody should look at.
 pub fn text(reports: &[LogReport], page: &Page<'_>) -> String {
-    let of = |report| Database::all(report);
-    let mut logs: Vec<(&LogReport, Vec<Database<'_>>)> = reports.iter().map(|report| (report, of(report))).collect();
+    let of = |report| AnsweredDatabase::all(report);
+    let mut logs: Vec<(&LogReport, Vec<AnsweredDatabase<'_>>)> =
+        reports.iter().map(|report| (report, of(report))).collect();
     let count: usize = logs.iter().map(|(_, databases)| databases.len()).sum();
     if count <= 1 {
         return logs
@@ -44,12 +45,13 @@ pub fn text(reports: &[LogReport], page: &Page<'_>) -> String {
             .map(|(report, databases)| report.text(&databases.iter().collect::<Vec<_>>(), page))
             .collect();
     }
-    let mut all: Vec<&Database<'_>> = logs.iter().flat_map(|(_, databases)| databases).collect();
+    let mut all: Vec<&AnsweredDatabase<'_>> = logs.iter().flat_map(|(_, databases)| databases).collect();
     all.sort_by_key(|database| (database.answer.rank(), database.answer.since));
     let mut text = summary(&all, page);
     logs.sort_by_key(|(_, databases)| databases.iter().map(|database| database.answer.rank()).min());
     for (report, databases) in &logs {
-        let trouble: Vec<&Database<'_>> = databases.iter().filter(|database| database.answer.is_trouble()).collect();
+        let trouble: Vec<&AnsweredDatabase<'_>> =
+            databases.iter().filter(|database| database.answer.is_trouble()).collect();
         if !trouble.is_empty() || reports.len() == 1 {
             text += &format!("\n{}", report.text(&trouble, page));
         }
@@ -58,7 +60,7 @@ pub fn text(reports: &[LogReport], page: &Page<'_>) -> String {
 }
 
 /// A database, and what the log says about it.
-struct Database<'a> {
+struct AnsweredDatabase<'a> {
     title: String,
     /// When the report ends.
     end: LogTime,
@@ -66,7 +68,7 @@ struct Database<'a> {
     answer: LogAnswer,
 }
 
-impl<'a> Database<'a> {
+impl<'a> AnsweredDatabase<'a> {
     fn all(report: &'a LogReport) -> Vec<Self> {
         let answers = report.answers();
         let named = |(timeline, answer)| Self { title: report.title(timeline), end: report.end, timeline, answer };
@@ -76,7 +78,7 @@ impl<'a> Database<'a> {
     }
 }
 
-fn summary(all: &[&Database<'_>], page: &Page<'_>) -> String {
+fn summary(all: &[&AnsweredDatabase<'_>], page: &Page<'_>) -> String {
     let columns = [
         ("database", Left, usize::MAX),
         ("state", Left, 12),
@@ -84,7 +86,7 @@ fn summary(all: &[&Database<'_>], page: &Page<'_>) -> String {
         ("for", Right, 8),
         ("why", Left, usize::MAX),
     ];
-    let row = |Database { title, end, answer, .. }: &&Database<'_>| {
+    let row = |AnsweredDatabase { title, end, answer, .. }: &&AnsweredDatabase<'_>| {
         // The time today, else the day.
         let short =
             |since: LogTime| since.to_string().split(' ').nth(since.is_same_day(*end).into()).map(str::to_owned);
@@ -102,10 +104,10 @@ fn summary(all: &[&Database<'_>], page: &Page<'_>) -> String {
 
 impl LogReport {
     /// A database has its name in front of its tables where there are several.
-    fn text(&self, databases: &[&Database<'_>], page: &Page<'_>) -> String {
+    fn text(&self, databases: &[&AnsweredDatabase<'_>], page: &Page<'_>) -> String {
         let mut text: String = databases.iter().map(|database| format!("{}\n", answer_text(database, page))).collect();
         text += &self.about(page);
-        for Database { title, timeline, answer, .. } in databases {
+        for AnsweredDatabase { title, timeline, answer, .. } in databases {
             if self.log.databases.len() > 1 {
                 text += &format!("\n{}", page.prose(0, title));
             }
@@ -146,10 +148,10 @@ impl LogReport {
         };
         let columns =
             [("started", Left, 19), ("ended", Left, 34), ("PID", Right, 10), ("host", Left, 24), ("program", Left, 60)];
-        let of_lost = (0..runs.len()).rev().filter(|number| runs[*number].end == AgentEnd::Lost);
-        let of_lost: Vec<usize> = of_lost.take(RECENT).collect();
-        let is_shown = |number: &usize| number + RECENT >= runs.len() || of_lost.contains(number);
-        let rows = (0..runs.len()).filter(is_shown).map(|number| agent_row(&runs[number])).collect();
+        let is_recent = |number: usize| number + RECENT >= runs.len();
+        let shown = runs.iter().enumerate().filter(|(number, run)| is_recent(*number) || run.end == AgentEnd::Lost);
+        let mut rows: Vec<_> = shown.rev().take(2 * RECENT).map(|(_, run)| agent_row(run)).collect();
+        rows.reverse();
         let head = page.prose(0, &format!("agents: {starts}, {stops}{lost}"));
         format!("\n{head}{}", page.table(2, columns, rows, LastColumn::Wrapped))
     }
@@ -177,8 +179,8 @@ impl LogReport {
         if let Some(branch) = branch {
             let branch = escaped(branch);
             notes.push(format!(
-                "sync-branch mode: bd commits to {branch} in a worktree of its own; beadlock-agent --action git does not \
-                 support it, --exec 'bd sync' does"
+                "sync-branch mode: bd commits to {branch} in a worktree of its own; beadlock-agent --action git does \
+                 not support it, --exec 'bd sync' does"
             ));
         }
         let notes: String = notes.iter().map(|note| page.prose(0, note)).collect();
@@ -186,7 +188,7 @@ impl LogReport {
     }
 }
 
-fn answer_text(Database { title, answer, .. }: &Database<'_>, page: &Page<'_>) -> String {
+fn answer_text(AnsweredDatabase { title, answer, .. }: &AnsweredDatabase<'_>, page: &Page<'_>) -> String {
     let color = match answer.syncing {
         Some(true) => "32",
         Some(false) => "31",

@@ -141,7 +141,7 @@ impl DatabaseTimeline {
             DaemonEvent::Stopped(_) => self.stopped(at),
             DaemonEvent::Notice => self.notices.add(message, at),
             event => {
-                if let Some(cause) = skip_cause(event) {
+                if let Some(cause) = SkipCause::of(event) {
                     self.skipped(cause, lock, at);
                 }
             }
@@ -169,7 +169,7 @@ impl DatabaseTimeline {
         let Some(cycle) = &mut self.cycle else { return false };
         match event {
             Locked(_) | CutOff(_) => {
-                cycle.skipped = skip_cause(event).map(|cause| (at, cause));
+                cycle.skipped = SkipCause::of(event).map(|cause| (at, cause));
                 true
             }
             Held(_) => cycle.skipped.is_none(),
@@ -388,15 +388,4 @@ impl DatabaseTimeline {
             }
         }
     }
-}
-
-/// The cause of the skip that an event reports. A holder's name that ends with `…` is cut off.
-pub fn skip_cause(event: &DaemonEvent<'_>) -> Option<SkipCause> {
-    Some(match event {
-        DaemonEvent::Locked(name) => SkipCause::Held((*name).to_owned()),
-        DaemonEvent::CutOff(name) => SkipCause::Held(format!("{name}…")),
-        DaemonEvent::Unreadable(why) => SkipCause::Unreadable((*why).to_owned()),
-        DaemonEvent::Busy => SkipCause::Busy,
-        _ => return None,
-    })
 }

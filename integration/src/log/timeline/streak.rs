@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::log::parse::{line::LockDetails, time::LogTime};
+use crate::log::parse::{event::DaemonEvent, line::LockDetails, time::LogTime};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SkipCause {
@@ -10,6 +10,19 @@ pub enum SkipCause {
     /// The lock cannot be checked or removed, for this reason.
     Unreadable(String),
     Busy,
+}
+
+impl SkipCause {
+    /// The cause of the skip that an event reports. A holder's name that ends with `…` is cut off.
+    pub fn of(event: &DaemonEvent<'_>) -> Option<Self> {
+        Some(match event {
+            DaemonEvent::Locked(name) => Self::Held((*name).to_owned()),
+            DaemonEvent::CutOff(name) => Self::Held(format!("{name}…")),
+            DaemonEvent::Unreadable(why) => Self::Unreadable((*why).to_owned()),
+            DaemonEvent::Busy => Self::Busy,
+            _ => return None,
+        })
+    }
 }
 
 /// Skips of one cause without a cycle in between.
