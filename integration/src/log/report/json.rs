@@ -17,9 +17,9 @@
 //!   - `answer`: `{"state","syncing","since","since_first_line","for_ms","as_of","message","holder","pid","host",
 //!     "held_since","reason","detail","silent_ms","more","next":[{"command","why"}],"reported"}`. `state` is `syncing`,
 //!     `held`, `unreadable`, `busy`, `failing`, `stopped`, `started`, `resumed`, `in_cycle`, `silent` or `unknown`.
-//!     Agents that report states add `not_serving`, `local_only`, `behind` and `incomplete`. `syncing` is null where the
-//!     log cannot say. `reported` is `{"state","since","why","next"}` as the agent has reported it last, `state` in its
-//!     words; null where no such line is there, or a later line says otherwise.
+//!     Agents that report states add `not_serving`, `local_only`, `behind` and `incomplete`. `syncing` is null where
+//!     the log cannot say. `reported` is `{"state","since","why","next"}` as the agent has reported it last, `state` in
+//!     its words; null where no such line is there, or a later line says otherwise.
 //!   - `cycles`: `{"complete","incomplete","failed","timed_out","unfinished","last_complete","usual_interval_ms"}`.
 //!   - `holders`: `{"holder","claims","skips","median_ms","longest_ms","longest_since","total_ms","last","ended":
 //!     {"released","removed_stale","taken_over","agent_stopped","open"}}`, the longest total first.
