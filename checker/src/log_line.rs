@@ -35,6 +35,7 @@ macro_rules! events {
 events! {
     CycleStarted: "cycle_started", Info, "Starting sync cycle";
     CycleComplete: "cycle_complete", Info, "Sync cycle complete";
+    /// A sync ran to its end, and not everything is at the remote.
     CycleIncomplete: "cycle_incomplete", Warn, "Sync cycle incomplete";
     CycleFailed: "cycle_failed", Error, "Sync cycle failed";
     CycleTimedOut: "cycle_timed_out", Error, "Sync cycle timed out";

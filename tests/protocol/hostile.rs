@@ -236,7 +236,8 @@ fn what_goes_into_the_log() {
         "[2026-01-01 00:00:00] Starting sync cycle...\n{\"event\":\"cycle_complete\"}\ntime=2026-01-01T00:00:00Z msg=x",
         "/srv: Sync cycle complete\n| Sync cycle complete\nDaemon started (interval: 5s\nbeadlock-agent 0.1.0, PID 7",
     ];
-    const PIECES: [&str; 34] = [
+    const PIECES: [&str; 35] = [
+        "State: synced since 2026-01-01 00:00:00",
         "\n",
         "\r",
         "\r\n",
@@ -346,7 +347,15 @@ fn a_log() {
          database (locked by x)\",\"holder\":\"x\",\"pid\":5,\"host\":\"h\",\"since\":\"2026-02-01T09:00:00Z\"}\n",
         "2026/02/01 10:00:00 Skipping database (locked by x)\nSync cycle complete\n",
     ];
-    const PIECES: [&str; 37] = [
+    const PIECES: [&str; 45] = [
+        "State: failed since 2026-02-01 10:00:00: ",
+        "State: synced since 9999-12-31 23:59:59",
+        "State: local_only",
+        "; type: ",
+        "; 3 commits wait, the oldest since 2026-02-01 09:00:00",
+        "Sync cycle incomplete: ",
+        "Using event-driven mode",
+        "Using database: /a",
         "\n",
         "\r\n",
         "\0",

@@ -30,7 +30,7 @@ use crate::settings::environment::Environment;
 use crate::words::Part;
 use parse::source::{LogBytes, LogSource};
 use parse::time::LogTime;
-use report::LogReport;
+use report::{LogReport, Page};
 use timeline::LogTimeline;
 use window::{LogWindow, WindowEnd, parse_since, parse_until};
 
@@ -39,10 +39,11 @@ use window::{LogWindow, WindowEnd, parse_since, parse_until};
 pub struct LogArgs {
     /// The logs, each with its older files beside it; - is standard input [default: the found database's daemon.log]
     pub files: Vec<OsString>,
-    /// Only what was from T on: 2026-02-01, '2026-02-01 13:30' (UTC), RFC 3339, or 2h, 3d back from now
+    /// Only what was from T on, in UTC: 2026-02-01, '2026-02-01 13:30', RFC 3339, 02:00 (the last one that has passed),
+    /// today, yesterday, or back from now: 2h, 3d, '2h ago'
     #[arg(long, value_name = "T", value_parser = parse_since, allow_hyphen_values = true)]
     since: Option<WindowEnd>,
-    /// Only what was up to T; a date alone is all of that day
+    /// Only what was up to T, in the same forms; a date, today and yesterday mean all of that day
     #[arg(long, value_name = "T", value_parser = parse_until, allow_hyphen_values = true)]
     until: Option<WindowEnd>,
 }
@@ -73,20 +74,19 @@ pub fn run(args: &LogArgs, environment: &Environment, talk: &Talk) -> Answers {
         true => vec![found(environment)],
         false => named(&args.files, environment),
     };
+    let mut reports = Vec::new();
     for input in inputs {
         match input.and_then(|input| summed_up(input, window, now, talk)) {
             Ok((report, error)) => {
                 answers.exits.push(Exit::Done);
                 answers.data.push(report.json());
-                if !answers.text.is_empty() {
-                    answers.text.push('\n');
-                }
-                answers.text.push_str(&report.text(talk));
+                reports.push(report);
                 error.into_iter().for_each(|error| answers.failed(error));
             }
             Err(error) => answers.failed(error),
         }
     }
+    answers.text = report::text(&reports, &Page::of_stdout(talk));
     answers
 }
 

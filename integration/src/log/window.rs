@@ -3,10 +3,13 @@
 use std::time::Duration;
 
 use beadlock_checker::internal::duration;
-use jiff::civil::DateTime;
+use jiff::civil::{DateTime, Time};
+use jiff::{Span, SpanRelativeTo};
 
 use super::parse::time::LogTime;
 use crate::words::millis;
+
+const DAY: i64 = 24 * 60 * 60 * 1000;
 
 /// The time that the user asks for; both ends belong to it.
 #[derive(Debug, Clone, Copy, Default)]
@@ -21,20 +24,34 @@ pub enum WindowEnd {
     At(LogTime),
     /// This long before now.
     Ago(Duration),
+    /// The last time that a clock in UTC showed this.
+    Clock(Time),
+    /// So many days before the day of now, in UTC: its beginning, or its end.
+    Day {
+        ago: i64,
+        is_end: bool,
+    },
 }
 
 impl WindowEnd {
     /// The point in time, seen from `now`.
     pub fn at(self, now: LogTime) -> LogTime {
+        let today = LogTime::utc(now.civil().date().to_datetime(Time::midnight())).0;
         match self {
             Self::At(at) => at,
             Self::Ago(ago) => LogTime(now.0.saturating_sub_unsigned(millis(ago))),
+            Self::Clock(time) => {
+                let at = LogTime::utc(now.civil().date().to_datetime(time));
+                if at > now { LogTime(at.0.saturating_sub(DAY)) } else { at }
+            }
+            Self::Day { ago, is_end: false } => LogTime(today.saturating_sub(ago * DAY)),
+            Self::Day { ago, is_end: true } => LogTime(today.saturating_sub(ago * DAY).saturating_add(DAY - 1)),
         }
     }
 }
 
-/// Parses RFC 3339, `YYYY-MM-DD`, `YYYY-MM-DD HH:MM[:SS]` (UTC), or a duration back from now. The duration may have
-/// days and weeks, such as `3d` or `1w2d`.
+/// Parses RFC 3339, `YYYY-MM-DD`, `YYYY-MM-DD HH:MM[:SS]`, `HH:MM[:SS]`, `today`, `yesterday` (all UTC), or a duration
+/// back from now. The duration may have days and weeks, such as `3d`, `1w2d` or `2h ago`.
 ///
 /// # Errors
 /// What is wrong, with examples of what is right.
@@ -49,100 +66,111 @@ pub fn parse_since(text: &str) -> Result<WindowEnd, String> {
     {
         return Ok(WindowEnd::At(LogTime::utc(civil)));
     }
-    ago(text).map(WindowEnd::Ago).ok_or_else(|| {
+    match text.to_ascii_lowercase().as_str() {
+        "today" => return Ok(WindowEnd::Day { ago: 0, is_end: false }),
+        "yesterday" => return Ok(WindowEnd::Day { ago: 1, is_end: false }),
+        _ => {}
+    }
+    clock(text).map(WindowEnd::Clock).or_else(|| ago(text).map(WindowEnd::Ago)).ok_or_else(|| {
         format!(
-            "{text:?} is neither a time nor a duration back from now; examples: 2026-02-01, \
-             '2026-02-01 13:30' (UTC), 2026-02-01T13:30:00+01:00, 2h, 3d"
+            "{text:?} is neither a time nor a duration back from now; examples: 2026-02-01, '2026-02-01 13:30', 02:00 \
+             (the last one that has passed), yesterday, today (all UTC), 2026-02-01T13:30:00+01:00, 2h, '2h ago', 3d"
         )
     })
 }
 
-/// Parses the same forms for the end of the window. A date alone means the end of that day.
+/// Parses the same forms for the end of the window. A day means its end.
 ///
 /// # Errors
 /// As [`parse_since`].
 pub fn parse_until(text: &str) -> Result<WindowEnd, String> {
-    const DAY: i64 = 24 * 60 * 60 * 1000;
     let is_date = !text.trim().contains(['T', 't', ' ', ':']);
     parse_since(text).map(|end| match end {
         WindowEnd::At(LogTime(midnight)) if is_date => WindowEnd::At(LogTime(midnight.saturating_add(DAY - 1))),
+        WindowEnd::Day { ago, .. } => WindowEnd::Day { ago, is_end: true },
         end => end,
     })
 }
 
+/// `02:00`, `2:00`, `02:00:30`.
+fn clock(text: &str) -> Option<Time> {
+    let is_clock = text.contains(':') && text.bytes().all(|byte| byte.is_ascii_digit() || byte == b':');
+    let padded = if text.find(':') == Some(1) { format!("0{text}") } else { text.to_owned() };
+    padded.parse().ok().filter(|_| is_clock)
+}
+
+/// `90`, `2h`, `-2h`, `2h ago`, `1w2d3h`, `1d 12h`.
 fn ago(text: &str) -> Option<Duration> {
-    let mut rest = text.strip_suffix(" ago").or_else(|| text.strip_prefix('-')).unwrap_or(text);
-    let mut whole = Duration::ZERO;
-    for (unit, hours) in [('w', 7 * 24), ('d', 24)] {
-        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
-        let (number, after) = rest.split_at(digits);
-        if let Some(after) = after.strip_prefix(unit) {
-            let seconds = number.parse::<u64>().ok()?.checked_mul(hours * 3600)?;
-            whole = whole.checked_add(Duration::from_secs(seconds))?;
-            rest = after.trim_start();
-        }
+    if let Ok(duration) = duration::parse(text) {
+        return Some(duration);
     }
-    if rest.is_empty() && whole > Duration::ZERO {
-        return Some(whole);
-    }
-    whole.checked_add(duration::parse(rest).ok()?)
+    let span: Span = text.parse().ok()?;
+    let duration = span.to_duration(SpanRelativeTo::days_are_24_hours()).ok()?.unsigned_abs();
+    (!text.starts_with('+') && !duration.is_zero()).then_some(duration)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn reads_what_may_be_typed() {
-        let at = |text: &str| match parse_since(text).unwrap() {
-            WindowEnd::At(at) => at.rfc3339(),
-            WindowEnd::Ago(ago) => format!("{}s ago", ago.as_secs()),
-        };
-        let cases = [
-            ("2026-02-01", "2026-02-01T00:00:00Z"),
-            ("2026-02-01 13:30", "2026-02-01T13:30:00Z"),
-            ("2026-02-01 13:30:05", "2026-02-01T13:30:05Z"),
-            ("2026-02-01T13:30:05", "2026-02-01T13:30:05Z"),
-            ("2026-02-01T13:30:05Z", "2026-02-01T13:30:05Z"),
-            ("2026-02-01T13:30:05.5+01:00", "2026-02-01T12:30:05.5Z"),
-            ("2h", "7200s ago"),
-            ("90", "90s ago"),
-            ("3d", "259200s ago"),
-            ("1w2d3h", "788400s ago"),
-            ("1d 12h", "129600s ago"),
-            ("2h ago", "7200s ago"),
-            ("-2h", "7200s ago"),
-        ];
-        for (text, meant) in cases {
-            assert_eq!(at(text), meant, "{text}");
-        }
+    /// At a quarter past three in the night of a Sunday.
+    fn seen(end: &Result<WindowEnd, String>) -> String {
+        let now = LogTime::parse("2026-03-01T03:15:00Z").unwrap();
+        end.as_ref().unwrap().at(now).rfc3339()
     }
 
     #[test]
-    fn an_end_that_is_a_date_is_the_end_of_that_day() {
-        let at = |text: &str| match parse_until(text).unwrap() {
-            WindowEnd::At(at) => at.rfc3339(),
-            WindowEnd::Ago(ago) => format!("{}s ago", ago.as_secs()),
-        };
-        for (text, meant) in [
-            ("2026-02-01", "2026-02-01T23:59:59.999Z"),
-            (" 20260201 ", "2026-02-01T23:59:59.999Z"),
-            ("2026-02-01 00:00", "2026-02-01T00:00:00Z"),
-            ("2026-02-01T00:00:00Z", "2026-02-01T00:00:00Z"),
-            ("3d", "259200s ago"),
-        ] {
-            assert_eq!(at(text), meant, "{text}");
+    fn reads_what_may_be_typed() {
+        let cases = [
+            ("2026-02-01", "2026-02-01T00:00:00Z", "2026-02-01T23:59:59.999Z"),
+            (" 20260201 ", "2026-02-01T00:00:00Z", "2026-02-01T23:59:59.999Z"),
+            ("2026-02-01 00:00", "2026-02-01T00:00:00Z", "2026-02-01T00:00:00Z"),
+            ("2026-02-01 13:30", "2026-02-01T13:30:00Z", "2026-02-01T13:30:00Z"),
+            ("2026-02-01 13:30:05", "2026-02-01T13:30:05Z", "2026-02-01T13:30:05Z"),
+            ("2026-02-01T13:30:05", "2026-02-01T13:30:05Z", "2026-02-01T13:30:05Z"),
+            ("2026-02-01T13:30:05Z", "2026-02-01T13:30:05Z", "2026-02-01T13:30:05Z"),
+            ("2026-02-01T13:30:05.5+01:00", "2026-02-01T12:30:05.5Z", "2026-02-01T12:30:05.5Z"),
+            ("02:00", "2026-03-01T02:00:00Z", "2026-03-01T02:00:00Z"),
+            ("2:00", "2026-03-01T02:00:00Z", "2026-03-01T02:00:00Z"),
+            ("03:15", "2026-03-01T03:15:00Z", "2026-03-01T03:15:00Z"),
+            ("03:15:01", "2026-02-28T03:15:01Z", "2026-02-28T03:15:01Z"),
+            ("23:30", "2026-02-28T23:30:00Z", "2026-02-28T23:30:00Z"),
+            ("00:00", "2026-03-01T00:00:00Z", "2026-03-01T00:00:00Z"),
+            ("today", "2026-03-01T00:00:00Z", "2026-03-01T23:59:59.999Z"),
+            ("Yesterday", "2026-02-28T00:00:00Z", "2026-02-28T23:59:59.999Z"),
+            ("2h", "2026-03-01T01:15:00Z", "2026-03-01T01:15:00Z"),
+            ("2h ago", "2026-03-01T01:15:00Z", "2026-03-01T01:15:00Z"),
+            ("-2h", "2026-03-01T01:15:00Z", "2026-03-01T01:15:00Z"),
+            ("90", "2026-03-01T03:13:30Z", "2026-03-01T03:13:30Z"),
+            ("3d", "2026-02-26T03:15:00Z", "2026-02-26T03:15:00Z"),
+            ("1w2d3h", "2026-02-20T00:15:00Z", "2026-02-20T00:15:00Z"),
+            ("1d 12h", "2026-02-27T15:15:00Z", "2026-02-27T15:15:00Z"),
+        ];
+        for (text, since, until) in cases {
+            assert_eq!(
+                (seen(&parse_since(text)).as_str(), seen(&parse_until(text)).as_str()),
+                (since, until),
+                "{text}"
+            );
         }
-        assert!(parse_until("2026-02-30").is_err());
     }
 
     #[test]
     fn refuses_the_rest_with_examples() {
         for text in [
             "",
-            "yesterday",
+            "tomorrow",
+            "yesterday ago",
             "2026-02-30",
             "2026-02-01 25:00",
+            "24:00",
+            "12:60",
+            "1:2",
+            "001:00",
+            "12:",
+            ":12",
+            "12:00:00:00",
+            "+2:00",
             "--2h",
             "d",
             "w",
@@ -153,7 +181,10 @@ mod tests {
             "2026-02-01 13:30[Europe/Berlin]",
         ] {
             let error = parse_since(text).unwrap_err();
-            assert!(error.contains("examples: 2026-02-01, "), "{text}: {error}");
+            for example in ["examples: 2026-02-01, ", "02:00", "yesterday", "today", "2h ago"] {
+                assert!(error.contains(example), "{text}: {error}");
+            }
+            assert!(parse_until(text).is_err(), "{text}");
         }
     }
 }

@@ -1,11 +1,14 @@
 //! `beadlock log`: what a daemon's log says, for people and in JSON; whatever the log is.
 
 mod input;
+mod many;
+mod original;
+mod state;
 mod week;
 
 use std::fs;
 
-use beadlock_testkit::{Ended, Running};
+use beadlock_testkit::Ended;
 use serde_json::{Value, json};
 
 const ME: &str = "beadlock-agent 0.1.0, PID 77, host ci-3";
@@ -24,7 +27,14 @@ fn database(ended: &Ended) -> Value {
 fn a_wrong_command_line_is_exit_2() {
     let scene = crate::a_scene();
     fs::write(scene.beads().join("daemon.log"), "").unwrap();
-    scene.run(&["log", "--since", "yesterday"]).expect(2, &["yesterday", "neither a time nor a duration", "2h, 3d"]);
+    let forms = ["02:00", "yesterday", "today", "2h, '2h ago', 3d"];
+    scene
+        .run(&["log", "--since", "tomorrow"])
+        .expect(2, &[&["tomorrow", "neither a time nor a duration"], &forms[..]].concat());
+    let help = scene.run(&["log", "--help"]).expect(0, &[]).out;
+    for form in ["02:00", "yesterday", "today", "2h, 3d"] {
+        assert!(help.contains(form), "{form}: {help}");
+    }
     scene.run(&["log", "--until", ""]).expect(2, &["neither a time nor a duration"]);
     scene.run(&["log", "--since", "2026-02-02", "--until", "2026-02-01"]).expect(2, &["is after --until"]);
     let ended = scene.run(&["log", "--json", "--since", "1h", "--until", "2h"]).expect(2, &[]);
@@ -142,66 +152,6 @@ fn a_day_is_meant_to_its_end_and_a_time_without_a_line_is_called_so() {
     assert!(text.starts_with("y.log: No cycle in this log: "), "{text}");
 }
 
-/// What the daemon of bd wrote over its versions: local time in brackets, then slog's text, and after a rotation of its
-/// own kind.
-#[test]
-fn the_log_of_the_original_daemon() {
-    let scene = crate::a_scene();
-    let old = "\
-[2026-02-01 12:00:00] Daemon started (interval: 5s, auto-commit: true, auto-push: true)
-[2026-02-01 12:00:00] Using database: /r/.beads/beads.db
-[2026-02-01 12:00:00] Starting sync cycle...
-[2026-02-01 12:00:00] Exported to JSONL
-[2026-02-01 12:00:01] Pulled from remote
-[2026-02-01 12:00:01] Sync cycle complete
-[2026-02-01 12:00:05] Starting sync cycle...
-[2026-02-01 12:00:05] Skipping database (locked by vc-executor)
-[2026-02-01 12:00:10] Starting sync cycle...
-[2026-02-01 12:00:10] Skipping database (locked by vc-executor)
-[2026-02-01 12:00:15] Starting sync cycle...
-[2026-02-01 12:00:15] Removed stale lock (vc-executor), proceeding with sync
-[2026-02-01 12:00:16] Sync cycle complete
-[2026-02-01 12:00:17] Received signal terminated, shutting down gracefully...
-";
-    let new = "\
-time=2026-02-01T12:10:00.044+03:00 level=INFO msg=\"Daemon started (interval: %v, auto-commit: %v, auto-push: %v)\" !BADKEY=5s !BADKEY=false !BADKEY=false
-time=2026-02-01T12:10:00.063+03:00 level=WARN msg=\"failed to upgrade .gitignore\" error=\"open .beads/.gitignore: no such file or directory\"
-time=2026-02-01T12:10:00.073+03:00 level=INFO msg=\"Starting %s...\" !BADKEY=\"sync cycle\"
-time=2026-02-01T12:10:02.373+03:00 level=INFO msg=\"Pull failed: %v\" !BADKEY=\"git pull failed: exit status 128\\nfatal: no\"
-time=2026-02-01T12:10:05.835+03:00 level=INFO msg=\"Starting %s...\" !BADKEY=auto-import
-time=2026-02-01T12:10:05.836+03:00 level=INFO msg=\"Skipping %s (lock check failed: %v)\" auto-import=\"malformed lock file: unexpected EOF\"
-";
-    fs::write(scene.beads().join("daemon-2026-02-01T09-05-00.000.log"), old).unwrap();
-    fs::write(scene.beads().join("daemon.log"), new).unwrap();
-    let mut command = scene.beadlock(&["log", "--json", "--until", "2026-02-01 09:10:07"]);
-    command.env("TZ", "XXX-3");
-    let ended = Running::apart(command).end().expect(0, &[]);
-    let log = &ended.json()["data"][0];
-    assert_eq!(
-        (&log["writer"], &log["agents"]["starts"], &log["agents"]["stops"]),
-        (&json!("original"), &json!(2), &json!(1))
-    );
-    let database = database(&ended);
-    assert_eq!(database["first"], "2026-02-01T09:00:00Z", "local time, three hours ahead");
-    let row = &database["holders"][0];
-    assert_eq!(
-        (&row["holder"], &row["claims"], &row["skips"], &row["median_ms"]),
-        (&json!("vc-executor"), &json!(1), &json!(2), &json!(10_000))
-    );
-    assert_eq!(row["ended"]["removed_stale"], 1);
-    let cycles = &database["cycles"];
-    assert_eq!((&cycles["complete"], &cycles["failed"], &cycles["unfinished"]), (&json!(2), &json!(1), &json!(0)));
-    assert_eq!(database["failures"][0]["message"], "Pull failed: git pull failed: exit status 128\nfatal: no");
-    let answer = &database["answer"];
-    assert_eq!((&answer["state"], &answer["since"]), (&json!("unreadable"), &json!("2026-02-01T09:00:17Z")));
-    assert_eq!(answer["detail"], "malformed lock file: unexpected EOF");
-    let mut command = scene.beadlock(&["log", "--until", "2026-02-01 09:10:07"]);
-    command.env("TZ", "XXX-3");
-    let text = Running::apart(command).end().expect(0, &[]).out;
-    assert!(text.contains("times without a zone, as bd's daemon writes them, were taken as "), "{text}");
-    assert!(text.contains(r"exit status 128\nfatal: no"), "{text}");
-}
-
 #[test]
 fn several_logs_and_several_databases_are_told_apart() {
     let scene = crate::a_scene();
@@ -217,7 +167,8 @@ fn several_logs_and_several_databases_are_told_apart() {
     let until = ["--until", "2026-02-01 10:00:03"];
     let text = scene.run(&[&["log", "all.log", "one.log"][..], &until].concat()).expect(0, &[]).out;
     for words in [
-        "/a/.beads: Syncing: the last cycle was complete at 2026-02-01 10:00:01 UTC (2s ago)\n",
+        "database   state     since     for  why\n",
+        "/a/.beads  Syncing                  the last cycle was complete at 2026-02-01 10:00:01 UTC (2s ago)\n",
         "/b/.beads: Not syncing since 2026-02-01 10:00:00 UTC",
         "beadlock status /b/.beads ",
         "one.log: Not syncing since 2026-02-01 10:00:00 UTC or earlier (3s): held by vc, 1 cycle skipped\n",

@@ -1,17 +1,17 @@
 //! What a message means: the lines of the agent, and those of the original daemon, to the letter.
 
-use super::line::{LockDetails, LogWriter};
-use beadlock_checker::internal::log_line::{self, MARK, ORIGINAL_START};
+use beadlock_checker::internal::log_line::{Event as Line, MARK, ORIGINAL_START};
 use serde::Serialize;
+
+use super::line::{LockDetails, LogWriter};
+use super::time::LogTime;
 
 /// What a line of a log reports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DaemonEvent<'a> {
     /// The first line of each of the agent's files.
     Header(DaemonId),
-    /// A daemon starts.
     Started(DaemonId),
-    /// A daemon gets this signal to end.
     Ending(&'a str),
     /// A daemon ends in order. The original daemon does not name itself.
     Stopped(Option<DaemonId>),
@@ -19,19 +19,17 @@ pub enum DaemonEvent<'a> {
     Begun,
     /// A cycle did its work, or found nothing to do.
     Complete,
-    /// A cycle failed with this error.
+    /// A cycle ran to its end, and not everything is at the remote, for this reason.
+    Incomplete(&'a str),
     Failed(&'a str),
     /// A cycle made a commit, a pull or a push.
     Step,
-    /// A cycle was ended after this time because it took too long.
     TimedOut(&'a str),
     /// An error that usually ends a cycle of the original daemon.
     Trouble(&'a str),
-    /// Skipped because of the lock of this holder.
     Locked(&'a str),
     /// Skipped because of a lock; the line ends before the holder's name does.
     CutOff(&'a str),
-    /// Skipped because another process has the gate.
     Busy,
     /// Skipped because the lock could not be checked, or a stale lock could not be removed.
     Unreadable(&'a str),
@@ -39,12 +37,28 @@ pub enum DaemonEvent<'a> {
     Removed(&'a str),
     /// The holder of the lock, logged once in a streak of skips.
     Held(LockDetails),
-    /// A streak of skips has ended.
     Resumed,
+    State(StateReport<'a>),
+    /// The original daemon looks only when something changes, or (false) also by the clock.
+    EventMode(bool),
+    /// The original daemon commits in a worktree of this branch.
+    SyncBranch(&'a str),
+    /// The original daemon serves this database file.
+    Serves(&'a str),
     /// A warning or a limit of the daemon, its end, or a change of the configuration or the databases.
     Notice,
     /// Anything else, such as the output of a cycle's command.
     Other,
+}
+
+/// What a line `State: …` says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StateReport<'a> {
+    /// One of the events whose word is `state`.
+    pub state: Line,
+    pub since: Option<LogTime>,
+    pub why: Option<&'a str>,
+    pub next: Option<&'a str>,
 }
 
 /// One process of a daemon, as it names itself.
@@ -54,18 +68,25 @@ pub struct DaemonId {
     pub program: String,
     pub pid: Option<i64>,
     pub host: Option<String>,
+    /// The database file that the original daemon serves.
+    pub database: Option<String>,
 }
 
 impl DaemonId {
     /// The original daemon, which gives neither PID nor host.
     pub fn original() -> Self {
-        Self { program: "bd daemon".to_owned(), pid: None, host: None }
+        Self { program: "bd daemon".to_owned(), pid: None, host: None, database: None }
+    }
+
+    /// The daemon that writes as this one does.
+    pub fn writer(&self) -> LogWriter {
+        if self.pid.is_some() { LogWriter::Agent } else { LogWriter::Original }
     }
 }
 
 /// The original daemon's names for the kinds of a cycle.
-const MODES: [&str; 6] =
-    ["sync cycle", "local sync cycle", "export", "local export", "auto-import", "local auto-import"];
+const MODES: [&str; 7] =
+    ["sync cycle", "local sync cycle", "export", "local export", "auto-import", "local auto-import", "import"];
 
 const COMPLETE: [&str; 6] = [
     "Local sync cycle complete",
@@ -91,10 +112,11 @@ impl<'a> DaemonEvent<'a> {
             .unwrap_or(Self::Other)
     }
 
-    /// A cycle begins, ends or is skipped, so its daemon is alive.
+    /// A cycle begins, ends or is skipped, or a state is reported, so the daemon is alive.
     pub fn is_of_a_cycle(&self) -> bool {
-        use DaemonEvent::{Ending, Header, Notice, Other, Started, Stopped, Trouble};
-        !matches!(self, Header(_) | Started(_) | Stopped(_) | Ending(_) | Notice | Other | Trouble(_))
+        use DaemonEvent::{Ending, EventMode, Header, Notice, Other, Serves, Started, Stopped, SyncBranch, Trouble};
+        let is_of_daemon = matches!(self, Header(_) | Started(_) | Stopped(_) | Ending(_) | EventMode(_) | Serves(_));
+        !is_of_daemon && !matches!(self, Notice | Other | Trouble(_) | SyncBranch(_))
     }
 }
 
@@ -102,13 +124,13 @@ fn starts(message: &str, fronts: &[&str]) -> bool {
     fronts.iter().any(|front| message.starts_with(front))
 }
 
-/// The event of a line of the agent.
 fn of_agent(message: &str) -> Option<DaemonEvent<'_>> {
-    use log_line::Event as Line;
     let (line, rest) = Line::parse(message);
     match line {
+        _ if line.word() == "state" => state(line, rest),
         Line::CycleStarted => (rest == "...").then_some(DaemonEvent::Begun),
         Line::CycleComplete => rest.is_empty().then_some(DaemonEvent::Complete),
+        Line::CycleIncomplete => rest.strip_prefix(": ").map(DaemonEvent::Incomplete),
         Line::CycleFailed => rest.strip_prefix(": ").map(DaemonEvent::Failed),
         Line::CycleTimedOut => {
             let rest = rest.strip_prefix(" after ")?;
@@ -116,7 +138,10 @@ fn of_agent(message: &str) -> Option<DaemonEvent<'_>> {
         }
         Line::NotChecked | Line::Skipped => skipped(message.strip_prefix(Line::Skipped.beginning())?),
         Line::Held => held(rest).map(DaemonEvent::Held),
-        Line::Resumed => rest.contains(" skips in ").then_some(DaemonEvent::Resumed),
+        Line::Resumed => {
+            let is_resumed = rest.contains(" skips in ") || rest.starts_with("1 skip in ");
+            is_resumed.then_some(DaemonEvent::Resumed)
+        }
         // The last one: a name may have the words in it.
         Line::RemovedStale => rest.rfind("), proceeding").map(|end| DaemonEvent::Removed(&rest[..end])),
         Line::Committed => step(rest, &[" file ", " files "]),
@@ -131,8 +156,20 @@ fn of_agent(message: &str) -> Option<DaemonEvent<'_>> {
     }
 }
 
+/// ` since YYYY-MM-DD HH:MM:SS: WHY; type: COMMAND`, of which each part may be missing.
+fn state(state: Line, rest: &str) -> Option<DaemonEvent<'_>> {
+    let (since, rest) = match rest.strip_prefix(" since ") {
+        Some(rest) => (Some(LogTime::stamp(rest.get(..LogTime::STAMP)?)?), &rest[LogTime::STAMP..]),
+        None => (None, rest),
+    };
+    // The reason may have the words too, so the last ones are the agent's.
+    let (rest, next) = rest.rsplit_once("; type: ").map_or((rest, None), |(rest, next)| (rest, Some(next)));
+    let why = if rest.is_empty() { None } else { Some(rest.strip_prefix(": ")?) };
+    Some(DaemonEvent::State(StateReport { state, since, why, next }))
+}
+
 /// What follows the first bracket of a skip.
-fn skipped(rest: &str) -> Option<DaemonEvent<'_>> {
+pub fn skipped(rest: &str) -> Option<DaemonEvent<'_>> {
     if let Some(text) = rest.strip_prefix("locked by ") {
         // A name with a line end of its own is cut in two, and has no bracket.
         return Some(text.strip_suffix(')').map_or(DaemonEvent::CutOff(text), DaemonEvent::Locked));
@@ -174,12 +211,11 @@ fn without_zombie(rest: &str) -> &str {
 fn agent(text: &str) -> Option<DaemonId> {
     let (program, rest) = text.split_once(", PID ")?;
     let (pid, host) = rest.split_once(", host ")?;
-    let is_agent = program.starts_with(log_line::Event::Header.beginning());
+    let is_agent = program.starts_with(Line::Header.beginning());
     let pid = Some(pid.parse().ok()?);
-    is_agent.then(|| DaemonId { program: program.to_owned(), pid, host: Some(host.to_owned()) })
+    is_agent.then(|| DaemonId { program: program.to_owned(), pid, host: Some(host.to_owned()), database: None })
 }
 
-/// The original daemon starts.
 fn of_original_start(message: &str) -> Option<DaemonEvent<'_>> {
     message.starts_with(ORIGINAL_START).then(|| DaemonEvent::Started(DaemonId::original()))
 }
@@ -195,6 +231,39 @@ fn skipped_by_original(rest: &str) -> Option<DaemonEvent<'_>> {
     Some(if is_unchanged { DaemonEvent::Complete } else { DaemonEvent::Notice })
 }
 
+/// How the original daemon's lines begin by which it ends.
+const ENDS: [&str; 7] = [
+    "Context canceled, shutting down",
+    "Parent process died, shutting down",
+    "Parent process (PID ",
+    "RPC server failed: ",
+    "Daemon terminated after panic",
+    "Global daemon stopped",
+    "Daemon stopped",
+];
+
+/// How the lines begin by which it says that it looks only at a change. Newer versions begin them with a small letter.
+const LOOKS_AT_CHANGES: [&str; 4] = [
+    "Using event-driven mode",
+    "Export triggered by mutation events",
+    "Import triggered by file change",
+    "Mutation detected",
+];
+
+/// How the lines begin by which it says that it looks by the clock as well.
+const LOOKS_BY_CLOCK: [&str; 6] = [
+    "Using polling mode",
+    "Falling back to polling mode",
+    "Auto-pull enabled: ",
+    "Periodic remote sync: ",
+    "Fallback ticker: ",
+    "WARNING: File watcher unavailable",
+];
+
+/// How its lines begin that name a branch of its own.
+const SYNC_BRANCH: [&str; 4] =
+    ["Using sync branch: ", "Committed changes to sync branch ", "Pulled sync branch ", "Pushed sync branch "];
+
 /// The event of a line of the original daemon, in its older and newer wordings.
 fn of_original(message: &str) -> Option<DaemonEvent<'_>> {
     if let Some(started) = of_original_start(message) {
@@ -209,18 +278,31 @@ fn of_original(message: &str) -> Option<DaemonEvent<'_>> {
     if COMPLETE.contains(&message) {
         return Some(DaemonEvent::Complete);
     }
-    let is_end = message.starts_with("Received signal") && message.contains("shutting down")
-        || starts(message, &["Context canceled, shutting down", "Parent process died, shutting down"])
-        || matches!(message, "Global daemon stopped" | "Daemon stopped");
-    if is_end {
+    if starts(message, &ENDS) || message.starts_with("Received signal") && message.contains("shutting down") {
         return Some(DaemonEvent::Stopped(None));
+    }
+    if let Some(path) = message.strip_prefix("Using database: ") {
+        return Some(DaemonEvent::Serves(path));
+    }
+    if let Some(branch) = SYNC_BRANCH.iter().find_map(|front| message.strip_prefix(front)) {
+        return Some(DaemonEvent::SyncBranch(branch.strip_suffix(" to remote").unwrap_or(branch)));
+    }
+    let is_like = |front: &&str| message.get(..front.len()).is_some_and(|start| start.eq_ignore_ascii_case(front));
+    if LOOKS_AT_CHANGES.iter().any(&is_like) {
+        return Some(DaemonEvent::EventMode(true));
+    }
+    if LOOKS_BY_CLOCK.iter().any(is_like) {
+        return Some(DaemonEvent::EventMode(false));
     }
     // After `Warning: …` the cycle goes on; after these it does not.
     let front = message.split(": ").next()?;
     let is_trouble = message.len() > front.len()
         && (front.ends_with(" failed") && front.len() < 40 && !front.starts_with("Warning")
             || front == "Error"
-            || starts(message, &["Error checking git status: ", "Failed to count issues "]));
+            || starts(
+                message,
+                &["Error checking git status: ", "Error during 3-way merge", "Failed to count issues "],
+            ));
     is_trouble.then_some(DaemonEvent::Trouble(message))
 }
 

@@ -8,7 +8,6 @@ use serde::Serialize;
 use super::slog;
 use super::time::{LogClock, LogTime, LogZone};
 
-/// A line in its parts.
 #[derive(Debug, Default, PartialEq)]
 pub struct LogLine<'a> {
     /// `None`: the line has no time of its own.
@@ -26,7 +25,6 @@ pub struct LogLine<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LogWriter {
-    /// `beadlock-agent`.
     Agent,
     /// The daemon of bd, which the agent replaces.
     Original,
@@ -47,7 +45,7 @@ impl LogWriter {
         let head = String::from_utf8_lossy(head);
         let line = |beginning| head.find(&format!("] {beginning}"));
         let header = head.find(Event::Header.beginning());
-        let agent = [header, line(Event::Held.beginning()), line(Event::Resumed.beginning())];
+        let agent = [header, line(Event::Held.beginning()), line(Event::Resumed.beginning()), line("State: ")];
         let first = |found: &[Option<usize>]| found.iter().copied().flatten().min();
         match (first(&agent), first(&ORIGINAL.map(line))) {
             (None, None) => None,
@@ -61,9 +59,7 @@ impl LogWriter {
 /// The holder of a lock, as far as the log describes it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LockDetails {
-    /// The holder's PID.
     pub pid: Option<i64>,
-    /// The holder's host.
     pub host: Option<String>,
     /// When the lock was acquired, RFC 3339.
     pub since: Option<String>,
@@ -106,7 +102,11 @@ impl<'a> LogLine<'a> {
 
     /// `[YYYY-MM-DD HH:MM:SS] message`: in UTC from the agent, in local time from the original daemon.
     fn stamped(raw: &'a [u8], clock: &mut LogClock, writer: Option<LogWriter>) -> Option<Self> {
-        let zone = if writer == Some(LogWriter::Original) { LogZone::Local } else { LogZone::Utc };
+        // A line by which a daemon takes the log over says itself who writes it.
+        let begins = |beginning: &str| raw.get(22..).is_some_and(|rest| rest.starts_with(beginning.as_bytes()));
+        let is_agents = begins(Event::Header.beginning()) || begins(Event::AgentStarted.beginning());
+        let is_local = begins(ORIGINAL_START) || writer == Some(LogWriter::Original) && !is_agents;
+        let zone = if is_local { LogZone::Local } else { LogZone::Utc };
         let (at, rest) = clock.read(&raw[1..], b'-', zone)?;
         let rest = rest.strip_prefix(b"]")?;
         Some(Self::plain(Some(at), rest.strip_prefix(b" ").unwrap_or(rest)))

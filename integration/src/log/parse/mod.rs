@@ -5,7 +5,6 @@
 
 pub mod event;
 pub mod line;
-mod rotated;
 mod slog;
 pub mod source;
 pub mod time;

@@ -11,15 +11,16 @@ use serde::{Serialize, Serializer};
 
 const EPOCH: DateTime = date(1970, 1, 1).at(0, 0, 0, 0);
 
-/// The length of `YYYY-MM-DD HH:MM:SS`.
-const STAMP: usize = 19;
+const STAMP: usize = LogTime::STAMP;
 
 /// Milliseconds since the Unix epoch. `Display` is `YYYY-MM-DD HH:MM:SS` in UTC; JSON has RFC 3339.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LogTime(pub i64);
 
 impl LogTime {
-    /// The wall clock.
+    /// The length of `YYYY-MM-DD HH:MM:SS`.
+    pub const STAMP: usize = 19;
+
     pub fn now() -> Self {
         Self::of(facts::now().0)
     }
@@ -33,7 +34,11 @@ impl LogTime {
         Self::of(civil.duration_since(EPOCH))
     }
 
-    /// Parses RFC 3339.
+    /// Parses `YYYY-MM-DD HH:MM:SS`, UTC.
+    pub fn stamp(text: &str) -> Option<Self> {
+        civil(text.as_bytes().try_into().ok()?, b'-').map(Self::utc)
+    }
+
     pub fn parse(text: &str) -> Option<Self> {
         let timestamp: Timestamp = text.parse().ok()?;
         Some(Self(timestamp.as_millisecond()))
@@ -44,11 +49,14 @@ impl LogTime {
         Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }
 
-    fn civil(self) -> DateTime {
+    pub fn is_same_day(self, other: Self) -> bool {
+        self.civil().date() == other.civil().date()
+    }
+
+    pub fn civil(self) -> DateTime {
         EPOCH.saturating_add(SignedDuration::from_millis(self.0))
     }
 
-    /// RFC 3339 in UTC.
     pub fn rfc3339(self) -> String {
         format!("{}Z", self.civil())
     }
@@ -100,7 +108,6 @@ impl LogClock {
         Self { local, last: None, used_local: false }
     }
 
-    /// The name of the local zone.
     pub fn local_name(&self) -> String {
         self.local.iana_name().unwrap_or("this machine's zone").to_owned()
     }

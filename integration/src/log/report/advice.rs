@@ -6,66 +6,93 @@ use std::path::Path;
 use beadlock_checker::internal::escape::{escaped, is_harmless};
 use beadlock_checker::internal::obstacle::Obstacle;
 
-use super::answer::{AnswerContext, NextCommand};
+use super::{NextCommand, answer::AnswerContext};
 use crate::log::parse::line::LogWriter;
-use crate::log::timeline::streak::SkipStreak;
+use crate::log::timeline::{state::ReportedState, streak::SkipStreak};
 use crate::words::{Part, to_type};
 
 impl AnswerContext<'_> {
-    /// The database in a command.
-    fn target(&self) -> Option<Part<'static>> {
-        let name = self.timeline.name.as_ref().map(|name| Part::of_path(Path::new(name)));
-        name.or_else(|| self.report.target.clone())
-    }
-
     /// A command about the database. Its place in the template stays empty where the database is unknown.
     fn on_target(&self, template: &'static str, why: &'static str) -> NextCommand {
         let target = self.target().unwrap_or(Part::Words(Vec::new()));
         NextCommand { command: to_type(template, &[target]), why }
     }
 
-    /// Cycles are skipped because another process has the gate.
+    fn target(&self) -> Option<Part<'static>> {
+        let name = self.timeline.name.as_ref().map(|name| Part::of_path(Path::new(name)));
+        name.or_else(|| self.report.target.clone())
+    }
+
+    fn is_of_original(&self) -> bool {
+        self.report.log.writer == Some(LogWriter::Original)
+    }
+
     pub fn for_busy(&self) -> Vec<NextCommand> {
         vec![self.on_target("beadlock status {}", "names who has the gate")]
     }
 
-    /// Cycles fail.
     pub fn for_failing(&self) -> Vec<NextCommand> {
-        let Some(file) = &self.report.path else { return Vec::new() };
-        let command = to_type("tail -n 50 {}", &[Part::Path(file)]);
-        vec![NextCommand { command, why: "what the cycles' command says" }]
+        let tail = |file| to_type("tail -n 50 {}", &[Part::Path(file)]);
+        let path = self.report.path.as_deref();
+        path.map(|file| NextCommand { command: tail(file), why: "what the cycles' command says" }).into_iter().collect()
+    }
+
+    /// What the agent says to type. A command that would not be shown as it is cannot be pasted.
+    pub fn for_reported(&self, reported: &ReportedState) -> Vec<NextCommand> {
+        let command = reported.next.clone().filter(|next| next.chars().all(is_harmless));
+        command.map(|command| NextCommand { command, why: "what the daemon says to type" }).into_iter().collect()
     }
 
     /// Starts the daemon that writes this log.
     pub fn start(&self, why: &'static str) -> NextCommand {
-        let command = match (self.report.log.writer, self.target()) {
-            (Some(LogWriter::Original), _) => "bd daemon start".to_owned(),
-            (_, None) => "beadlock-agent".to_owned(),
-            (_, Some(target)) => to_type("beadlock-agent --db {}", &[target]),
+        let command = match self.target() {
+            _ if self.is_of_original() => "bd daemon --start".to_owned(),
+            None => "beadlock-agent".to_owned(),
+            Some(target) => to_type("beadlock-agent --db {}", &[target]),
         };
         NextCommand { command, why }
     }
 
-    /// The log went silent.
     pub fn for_silence(&self) -> Vec<NextCommand> {
         let pid = self.agent.and_then(|run| run.id.pid);
-        let look = pid.map(|pid| show_process(pid, "whether the daemon lives"));
+        let look = match pid {
+            Some(pid) => Some(show_process(pid, "whether the daemon lives")),
+            None if self.is_of_original() => Some(bd("bd daemon --status", "whether the daemon lives")),
+            None => None,
+        };
         look.into_iter().chain([self.start("when it does not")]).collect()
     }
 
-    /// `name` holds the lock.
-    pub fn for_held(&self, name: &str, streak: &SkipStreak) -> Vec<NextCommand> {
-        let why = "whether the lock is still there, and its holder alive";
-        let status = self.on_target("beadlock status {}", why);
-        let process = streak.lock.pid.zip(streak.lock.host.as_deref());
-        let process = process.map(|(pid, host)| self.for_process(pid, host));
-        [Some(status), process, Some(self.for_break(name))].into_iter().flatten().collect()
+    pub fn for_both(&self) -> NextCommand {
+        bd("bd daemon --stop", "so that one daemon syncs")
     }
 
-    /// Shows a process of `host`.
+    pub fn for_held(&self, name: &str, streak: &SkipStreak) -> Vec<NextCommand> {
+        let status = self.on_target("beadlock status {}", "whether the lock is still there, and its holder alive");
+        let mut next = vec![status];
+        if self.timeline.is_event_driven() {
+            next.push(bd("bd sync", "once the lock is free: syncs at once, as any edit does"));
+        }
+        let process = streak.lock.pid.zip(streak.lock.host.as_deref());
+        let is_here = process.is_some_and(|(_, host)| is_same(self.report.host.as_deref(), host));
+        match (process, streak.lock.reason.as_deref()) {
+            (Some((pid, _)), Some("pid_alive" | "pid_not_permitted")) if is_here => {
+                next.push(self.on_target("beadlock wait {}", "returns when it is free"));
+                next.push(show_process(pid, "what it is doing"));
+                let kill = to_type("kill {}", &[Part::Pid(pid)]);
+                next.push(NextCommand { command: kill, why: "ends it, and the lock goes with it" });
+                return next;
+            }
+            (Some((pid, host)), _) => next.push(self.for_process(pid, host)),
+            _ => {}
+        }
+        next.push(self.for_break(name));
+        next
+    }
+
     fn for_process(&self, pid: i64, host: &str) -> NextCommand {
         let daemons = self.agent.and_then(|run| run.id.host.as_deref()).or(self.report.host.as_deref());
-        if daemons.is_some_and(|daemons| daemons.eq_ignore_ascii_case(host)) {
+        if is_same(daemons, host) {
             return show_process(pid, "what it is doing");
         }
         let command = to_type("ssh -- {} ps -fp {}", &[Part::Word(OsStr::new(host)), Part::Pid(pid)]);
@@ -83,20 +110,25 @@ impl AnswerContext<'_> {
         NextCommand { command: to_type("beadlock break {} {} --even-if-live", &[target, which]), why }
     }
 
-    /// The lock cannot be checked.
     pub fn for_unreadable(&self, why: &str) -> Vec<NextCommand> {
         if why.starts_with("failed to remove stale lock") {
-            let why = "tries again, and says what stops it";
-            return vec![self.on_target("beadlock check {} --explain", why)];
+            return vec![self.on_target("beadlock check {} --explain", "tries again, and says what stops it")];
         }
         let mut next = vec![self.on_target("beadlock status {}", "what is wrong with it")];
         // A lock file that could not be read may be alive. Older daemons have their own words for the first obstacle.
         if !why.contains("too many open files") && Obstacle::of(why).is_none() {
-            let why = "when nobody needs it; keeps a copy";
-            next.push(self.on_target("beadlock break {} --malformed", why));
+            next.push(self.on_target("beadlock break {} --malformed", "when nobody needs it; keeps a copy"));
         }
         next
     }
+}
+
+fn is_same(host: Option<&str>, other: &str) -> bool {
+    host.is_some_and(|host| host.eq_ignore_ascii_case(other))
+}
+
+fn bd(command: &str, why: &'static str) -> NextCommand {
+    NextCommand { command: command.to_owned(), why }
 }
 
 fn show_process(pid: i64, why: &'static str) -> NextCommand {

@@ -1,18 +1,22 @@
 //! The answer: whether a database syncs, since when it does not, why, and what to type. Pure.
+//!
+//! What the agent itself reports comes first, unless it has stopped, fell silent, or a later line says otherwise.
+//! Without such a report the answer follows from the cycles.
 
 use std::time::Duration;
 
+use super::advice::explained;
+use super::{LogAnswer, LogReport, NextCommand, STATES};
+use crate::log::parse::event::skipped;
+use crate::log::parse::{line::LockDetails, time::LogTime};
+use crate::log::timeline::agents::AgentRun;
+use crate::log::timeline::database::DatabaseTimeline;
+use crate::log::timeline::state::{ReportedState, SyncState};
+use crate::log::timeline::streak::{SkipCause, SkipStreak, SyncOutage};
+use crate::words::counted;
 use beadlock_checker::internal::duration::shown;
 use beadlock_checker::internal::escape::escaped;
-use serde::Serialize;
-
-use super::LogReport;
-use super::advice::explained;
-use crate::log::parse::time::LogTime;
-use crate::log::timeline::agents::AgentRun;
-use crate::log::timeline::database::{DatabaseTimeline, SyncState};
-use crate::log::timeline::outages::SyncOutage;
-use crate::log::timeline::streak::{SkipCause, SkipStreak};
+use beadlock_checker::internal::log_line::Event as Line;
 
 /// A cycle may run so long without a line: the default timeout and its grace period.
 const CYCLE: Duration = Duration::from_secs(130);
@@ -20,37 +24,8 @@ const CYCLE: Duration = Duration::from_secs(130);
 /// A usual difference between two clocks.
 const CLOCKS: Duration = Duration::from_secs(60);
 
-/// What the log says about a database at its end.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct LogAnswer {
-    /// `syncing`, `held`, `unreadable`, `busy`, `failing`, `stopped`, `started`, `resumed`, `in_cycle`, `silent` or
-    /// `unknown`.
-    pub state: &'static str,
-    /// `None`: the log cannot say.
-    pub syncing: Option<bool>,
-    /// Since when it does not sync, or is silent.
-    pub since: Option<LogTime>,
-    /// The log begins at that time, so it may have been earlier.
-    pub is_first: bool,
-    /// The time from [`LogAnswer::since`] to [`LogAnswer::as_of`].
-    pub duration: Option<Duration>,
-    /// The log speaks for the time up to here.
-    pub as_of: Option<LogTime>,
-    /// One sentence.
-    pub message: String,
-    /// More sentences, a line each.
-    pub more: Vec<String>,
-    pub next: Vec<NextCommand>,
-    /// The time without a line, where that is too long.
-    pub silent: Option<Duration>,
-}
-
-/// A command to type, and its purpose.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct NextCommand {
-    pub command: String,
-    pub why: &'static str,
-}
+/// After this time without a line a daemon that looks only at changes may have been killed.
+const QUIET: Duration = Duration::from_secs(300);
 
 /// What an answer follows from.
 pub struct AnswerContext<'a> {
@@ -58,12 +33,12 @@ pub struct AnswerContext<'a> {
     pub timeline: &'a DatabaseTimeline,
     /// The daemon that wrote last.
     pub agent: Option<&'a AgentRun>,
+    reported: Option<&'a ReportedState>,
     last: LogTime,
     as_of: LogTime,
     silent: Option<Duration>,
 }
 
-/// The answer for one database.
 pub fn answer(report: &LogReport, timeline: &DatabaseTimeline) -> LogAnswer {
     let is_blank = timeline.is_blank() && timeline.state == SyncState::Unknown;
     let Some(last) = timeline.last.filter(|_| !is_blank) else { return unknown(report, timeline) };
@@ -71,16 +46,14 @@ pub fn answer(report: &LogReport, timeline: &DatabaseTimeline) -> LogAnswer {
         return of_the_future(last, report.end);
     }
     let context = AnswerContext::new(report, timeline, last);
-    let mut answer = match &timeline.state {
-        SyncState::Stopped(at) => context.stopped(*at),
-        SyncState::Skipping => context.skipping(),
-        _ if timeline.in_cycle().is_some() => context.in_cycle(),
-        SyncState::Failing { why, in_a_row } => context.failing(why, *in_a_row),
-        SyncState::Complete(at) => context.complete(*at),
-        SyncState::Started(at) => context.started(*at),
-        SyncState::Resumed(at) => context.resumed(*at),
-        SyncState::Unknown => unknown(report, timeline),
-    };
+    let mut answer = context.of_state();
+    if let Some(silent) = context.silent
+        && context.reported.is_some()
+        && !matches!(answer.state, "silent" | "in_cycle")
+    {
+        let before = [format!("before that: {}", answer.message)].into_iter().chain(answer.more);
+        answer = LogAnswer { more: before.collect(), ..context.fell_silent(silent) };
+    }
     answer.silent = context.silent;
     if report.log.has_no_times() {
         (answer.since, answer.duration, answer.as_of) = (None, None, None);
@@ -93,13 +66,10 @@ pub fn answer(report: &LogReport, timeline: &DatabaseTimeline) -> LogAnswer {
         answer.more.push(format!("no line for {length} since, and no stop: {why}"));
         answer.next.extend(context.for_silence());
     }
-    if let Some(host) = context.other_host().filter(|_| !answer.next.is_empty()) {
-        answer.more.push(format!("the daemon runs on {host}: type there"));
-    }
+    context.add_others(&mut answer);
     answer
 }
 
-/// The log says nothing about this database.
 fn unknown(report: &LogReport, timeline: &DatabaseTimeline) -> LogAnswer {
     let what = match timeline.last {
         _ if report.log.is_all_outside() => "No line in that time",
@@ -121,44 +91,129 @@ fn of_the_future(last: LogTime, now: LogTime) -> LogAnswer {
     LogAnswer { as_of: Some(now), next: vec![date], ..LogAnswer::new("unknown", None, message) }
 }
 
-impl LogAnswer {
-    fn new(state: &'static str, syncing: Option<bool>, message: String) -> Self {
-        Self { state, syncing, message, ..Self::default() }
-    }
-}
-
 impl<'a> AnswerContext<'a> {
     fn new(report: &'a LogReport, timeline: &'a DatabaseTimeline, last: LogTime) -> Self {
         let tail = report.end.since(last);
         let in_cycle = if timeline.in_cycle().is_some() { CYCLE } else { Duration::ZERO };
-        let has_stopped = matches!(timeline.state, SyncState::Stopped(_));
-        let silent = (tail > timeline.rhythm.limit().max(in_cycle) && !has_stopped).then_some(tail);
-        let as_of = if silent.is_some() { last } else { report.end.max(last) };
-        Self { report, timeline, agent: report.log.agents.latest(), last, as_of, silent }
+        let is_silent = match timeline.state {
+            SyncState::Stopped(_) => false,
+            // No line means that nothing has changed, and so that nothing was synced.
+            SyncState::Skipping | SyncState::Failing { .. } if timeline.is_event_driven() => false,
+            _ if timeline.is_event_driven() => tail > QUIET.max(in_cycle),
+            _ => tail > timeline.rhythm.limit().max(in_cycle),
+        };
+        let as_of = if is_silent { last } else { report.end.max(last) };
+        let reported = timeline.reported();
+        Self {
+            report,
+            timeline,
+            agent: report.log.agents.latest(),
+            reported,
+            last,
+            as_of,
+            silent: is_silent.then_some(tail),
+        }
     }
 
-    /// The time from `at` to the end of the report.
+    fn of_state(&self) -> LogAnswer {
+        let in_cycle = self
+            .timeline
+            .in_cycle()
+            .filter(|_| self.silent.is_some() || self.reported.is_none_or(ReportedState::is_well));
+        let state = &self.timeline.state;
+        if let Some(at) = in_cycle.filter(|_| self.reported.is_some() || *state != SyncState::Skipping) {
+            return self.in_cycle(at);
+        }
+        match (self.reported, state) {
+            (_, SyncState::Stopped(at)) => self.stopped(*at),
+            (None, SyncState::Skipping) => self.skipping(),
+            (Some(reported), _) if reported.state == Line::StateSkipped => self.skipping(),
+            (Some(reported), _) if reported.state == Line::StateStarting => LogAnswer {
+                since: Some(reported.since),
+                ..LogAnswer::new("started", None, self.headline("Starting", reported.since, None))
+            },
+            (Some(reported), _) if !reported.is_well() => self.reports(reported),
+            (_, SyncState::Complete(_)) if self.silent.is_none() && self.report.log.has_no_times() => {
+                LogAnswer::new("syncing", Some(true), "Syncing by the last line: a cycle was complete".to_owned())
+            }
+            (_, SyncState::Complete(at)) => {
+                self.syncing("syncing", format!("the last cycle was complete at {at} UTC ({} ago)", self.ago(*at)))
+            }
+            (_, SyncState::Resumed(at)) => {
+                let ago = self.ago(*at);
+                let because = format!("the cycles run again since {at} UTC ({ago} ago), and none is complete yet");
+                self.syncing("resumed", because)
+            }
+            (Some(reported), _) => self.syncing("syncing", format!("nothing is missing since {} UTC", reported.since)),
+            (None, SyncState::Failing { why, in_a_row }) => {
+                let cycles = if *in_a_row == 1 { "cycle".to_owned() } else { format!("{in_a_row} cycles") };
+                let because = format!("the last {cycles} failed: {}", escaped(why));
+                LogAnswer { next: self.for_failing(), ..self.not_syncing("failing", &because) }
+            }
+            (None, SyncState::Incomplete(why)) => {
+                self.not_syncing("incomplete", &format!("the last cycle was incomplete: {}", escaped(why)))
+            }
+            (None, SyncState::Started(at)) => self.started(*at),
+            (None, SyncState::Unknown) => unknown(self.report, self.timeline),
+        }
+    }
+
+    /// What is said besides: of other hosts, other daemons, and of a daemon that looks only at changes.
+    fn add_others(&self, answer: &mut LogAnswer) {
+        if self.timeline.is_event_driven() && answer.syncing == Some(false) && answer.state != "stopped" {
+            let more = "bd's daemon is in event mode: it looks again only at the next change, even if nothing is in \
+                        the way any more";
+            answer.more.push(more.to_owned());
+        }
+        let beside = self.report.log.agents.beside();
+        if !beside.is_empty() {
+            let daemons: Vec<String> = beside.iter().map(|run| named(run)).collect();
+            answer.more.push(format!("{} daemons write this log: {}", daemons.len(), daemons.join(", ")));
+            if beside.iter().any(|run| run.id.pid.is_some()) {
+                answer.next.push(self.for_both());
+            }
+        }
+        if let Some(host) = self.other_host().filter(|_| !answer.next.is_empty()) {
+            answer.more.push(format!("the daemon runs on {host}: type there"));
+        }
+    }
+
     fn ago(&self, at: LogTime) -> String {
         shown(self.report.end.since(at))
     }
 
-    /// `Not syncing since … UTC (…): BECAUSE`
+    /// `Not pushing since 15:55:57 (45m): BECAUSE`; with the date when that is not today.
+    fn headline(&self, verdict: &str, since: LogTime, because: Option<&str>) -> String {
+        let at = since.to_string();
+        let is_today = since.is_same_day(self.report.end);
+        let at = at.rsplit_once(' ').filter(|_| is_today).map_or(at.as_str(), |(_, time)| time);
+        let because = because.map(|because| format!(": {because}")).unwrap_or_default();
+        format!("{verdict} since {at} ({}){because}", shown(self.as_of.since(since)))
+    }
+
+    /// `Not syncing since … UTC (…): BECAUSE`, in the words of the state where the agent reports one.
     fn not_syncing(&self, state: &'static str, because: &str) -> LogAnswer {
         let unseen = SyncOutage { since: self.last, is_first: true };
-        let SyncOutage { since, is_first } = self.timeline.outages.current.unwrap_or(unseen);
-        let duration = self.as_of.since(since);
-        let or_earlier = if is_first { " or earlier" } else { "" };
-        let as_of = if self.silent.is_some() { " by the end of the log" } else { "" };
-        let message = match self.report.log.has_no_times() {
-            false => {
-                format!("Not syncing since {since} UTC{or_earlier} ({}{as_of}): {because}", shown(duration))
+        let mut outage = self.timeline.outages.current.unwrap_or(unseen);
+        let message = match self.reported {
+            Some(ReportedState { since, .. }) => {
+                outage = SyncOutage { since: *since, is_first: false };
+                let verdict =
+                    STATES.iter().find(|(word, _)| *word == state).map_or("Not syncing", |(_, verdict)| verdict);
+                self.headline(verdict, *since, Some(because))
             }
-            true => format!("Not syncing: {because}"),
+            None if self.report.log.has_no_times() => format!("Not syncing: {because}"),
+            None => {
+                let or_earlier = if outage.is_first { " or earlier" } else { "" };
+                let as_of = if self.silent.is_some() { " by the end of the log" } else { "" };
+                let (since, duration) = (outage.since, shown(self.as_of.since(outage.since)));
+                format!("Not syncing since {since} UTC{or_earlier} ({duration}{as_of}): {because}")
+            }
         };
         LogAnswer {
-            since: Some(since),
-            is_first,
-            duration: Some(duration),
+            since: Some(outage.since),
+            is_first: outage.is_first,
+            duration: Some(self.as_of.since(outage.since)),
             more: self.last_complete(),
             ..LogAnswer::new(state, Some(false), message)
         }
@@ -171,46 +226,63 @@ impl<'a> AnswerContext<'a> {
         }]
     }
 
+    /// The agent reports that nothing is served, that it fails, or that it does not push or pull.
+    fn reports(&self, reported: &ReportedState) -> LogAnswer {
+        let state = match reported.state {
+            Line::StateNotServing => "not_serving",
+            Line::StateLocalOnly => "local_only",
+            Line::StateBehind => "behind",
+            _ => "failing",
+        };
+        let why = escaped(reported.why.as_deref().unwrap_or("the log does not say why")).to_string();
+        let because = if state == "local_only" { summary(&why) } else { why.clone() };
+        let mut answer = self.not_syncing(state, &because);
+        if because != why {
+            answer.more.insert(0, why);
+        }
+        answer.next = self.for_reported(reported);
+        if answer.next.is_empty() && state == "failing" {
+            answer.next = self.for_failing();
+        }
+        answer
+    }
+
     fn skipping(&self) -> LogAnswer {
-        let Some(streak) = &self.timeline.streak else {
+        let Some(streak) = self.timeline.streak.clone().or_else(|| self.reported.and_then(of_report)) else {
             return self.not_syncing("busy", "a cycle was skipped");
         };
-        let skips = plural(streak.skips, "cycle");
         let (state, because, next) = match &streak.cause {
             SkipCause::Held(name) => {
                 let process = process(streak.lock.pid, streak.lock.host.as_deref());
-                ("held", format!("held by {}{process}", escaped(name)), self.for_held(name, streak))
+                ("held", format!("held by {}{process}", escaped(name)), self.for_held(name, &streak))
             }
             SkipCause::Unreadable(why) => {
                 ("unreadable", "the lock cannot be checked".to_owned(), self.for_unreadable(why))
             }
             SkipCause::Busy => ("busy", "another cycle or a claim has the gate".to_owned(), self.for_busy()),
         };
-        let mut answer = self.not_syncing(state, &format!("{because}, {skips} skipped"));
-        answer.more.splice(0..0, self.more_about(streak));
+        let skips = match (streak.skips, self.reported) {
+            (0, _) => String::new(),
+            (skips, None) => format!(", {} skipped", counted(skips, "cycle", "cycles")),
+            (skips, Some(_)) => format!(", {}", counted(skips, "skip", "skips")),
+        };
+        let mut answer = self.not_syncing(state, &format!("{because}{skips}"));
+        answer.more.splice(0..0, self.more_about(&streak));
         LogAnswer { next, ..answer }
     }
 
     fn more_about(&self, streak: &SkipStreak) -> Vec<String> {
         let reason = streak.lock.reason.as_deref().map(explained);
-        let claimed = streak.lock.since.as_deref().map(escaped);
-        let is_later = self.timeline.outages.current.is_some_and(|outage| outage.since < streak.since);
+        let claimed = streak.lock.since.as_deref().map(|since| format!("the lock says: claimed {}", escaped(since)));
+        let is_later =
+            self.reported.is_none() && self.timeline.outages.current.is_some_and(|outage| outage.since < streak.since);
         let before =
             is_later.then(|| format!("this has gone on since {}; before it there was something else", streak.since));
         let detail = match &streak.cause {
             SkipCause::Unreadable(why) => Some(escaped(why).to_string()),
             _ => None,
         };
-        let claimed = claimed.map(|since| format!("the lock says: claimed {since}"));
         [reason, claimed, before, detail].into_iter().flatten().collect()
-    }
-
-    fn failing(&self, why: &str, in_a_row: u64) -> LogAnswer {
-        let because = match in_a_row {
-            1 => format!("the last cycle failed: {}", escaped(why)),
-            many => format!("the last {many} cycles failed: {}", escaped(why)),
-        };
-        LogAnswer { next: self.for_failing(), ..self.not_syncing("failing", &because) }
     }
 
     fn stopped(&self, at: LogTime) -> LogAnswer {
@@ -227,12 +299,10 @@ impl<'a> AnswerContext<'a> {
         if self.timeline.outages.current.is_some() {
             return self.not_syncing("started", &format!("the daemon{daemon} started at {at}, no cycle since"));
         }
-        let message = format!("The daemon{daemon} started at {at} UTC; no cycle since");
-        LogAnswer::new("started", None, message)
+        LogAnswer::new("started", None, format!("The daemon{daemon} started at {at} UTC; no cycle since"))
     }
 
-    fn in_cycle(&self) -> LogAnswer {
-        let at = self.timeline.in_cycle().unwrap_or(self.last);
+    fn in_cycle(&self, at: LogTime) -> LogAnswer {
         let length = self.ago(at);
         if self.silent.is_some() {
             let message = format!("A cycle began at {at} UTC and has not ended ({length})");
@@ -247,31 +317,19 @@ impl<'a> AnswerContext<'a> {
         self.syncing("in_cycle", format!("a cycle runs since {at} UTC ({length}){first}"))
     }
 
-    fn complete(&self, at: LogTime) -> LogAnswer {
-        if self.silent.is_none() && self.report.log.has_no_times() {
-            let message = "Syncing by the last line: a cycle was complete".to_owned();
-            return LogAnswer::new("syncing", Some(true), message);
-        }
-        let ago = self.ago(at);
-        self.syncing("syncing", format!("the last cycle was complete at {at} UTC ({ago} ago)"))
-    }
-
-    fn resumed(&self, at: LogTime) -> LogAnswer {
-        let ago = self.ago(at);
-        let because = format!("the cycles run again since {at} UTC ({ago} ago), and none is complete yet");
-        self.syncing("resumed", because)
-    }
-
     /// `Syncing: BECAUSE`, unless the log went silent.
     fn syncing(&self, state: &'static str, because: String) -> LogAnswer {
-        let Some(silent) = self.silent else {
-            return LogAnswer::new(state, Some(true), format!("Syncing: {because}"));
-        };
-        let (length, why) = (shown(silent), self.why_silent());
-        let message = format!("Silent since {} UTC ({length}): {why}", self.last);
+        match self.silent {
+            Some(silent) => self.fell_silent(silent),
+            None => LogAnswer::new(state, Some(true), format!("Syncing: {because}")),
+        }
+    }
+
+    fn fell_silent(&self, silent: Duration) -> LogAnswer {
+        let message = format!("Silent since {} UTC ({}): {}", self.last, shown(silent), self.why_silent());
         LogAnswer {
             since: Some(self.last),
-            duration: self.silent,
+            duration: Some(silent),
             next: self.for_silence(),
             more: self.last_complete(),
             ..LogAnswer::new("silent", None, message)
@@ -279,6 +337,11 @@ impl<'a> AnswerContext<'a> {
     }
 
     fn why_silent(&self) -> String {
+        if self.timeline.is_event_driven() {
+            let why = "bd's daemon writes only when something changes (event mode), so either nothing has, or it was \
+                       killed";
+            return why.to_owned();
+        }
         format!("the daemon{} was killed, hangs, or logs elsewhere", self.daemon())
     }
 
@@ -294,6 +357,32 @@ impl<'a> AnswerContext<'a> {
     }
 }
 
+/// `origin cannot be reached: DETAIL; 3 commits wait, the oldest since …` without the detail and the time.
+fn summary(why: &str) -> String {
+    let waits = |tail: &str| tail.starts_with(|c: char| c.is_ascii_digit()) && tail.contains(" wait");
+    let (cause, count) = match why.rsplit_once("; ").filter(|(_, tail)| waits(tail)) {
+        Some((cause, tail)) => (cause, tail.split(',').next().map(|count| format!("; {count}"))),
+        None => (why, None),
+    };
+    let cause = cause.split_once(": ").map_or(cause, |(cause, _)| cause);
+    format!("{cause}{}", count.unwrap_or_default())
+}
+
+/// The streak that a reported state is about, where the log has lost its skips.
+fn of_report(reported: &ReportedState) -> Option<SkipStreak> {
+    let why = format!("{})", reported.why.as_deref()?);
+    let cause = SkipCause::of(&skipped(&why)?)?;
+    Some(SkipStreak { cause, since: reported.since, skips: 0, lock: LockDetails::default() })
+}
+
+/// `bd daemon since …`, `beadlock-agent 0.1.0 (PID 7 on ci-3) since …`
+fn named(run: &AgentRun) -> String {
+    let (id, process) = (&run.id, process(run.id.pid, run.id.host.as_deref()));
+    let database = id.database.as_deref().map(|path| format!(" of {}", escaped(path))).unwrap_or_default();
+    let since = run.started.map(|at| format!(" since {at}")).unwrap_or_default();
+    format!("{}{process}{database}{since}", escaped(&id.program))
+}
+
 /// ` (PID 77 on ci-3)`
 fn process(pid: Option<i64>, host: Option<&str>) -> String {
     match (pid, host) {
@@ -301,11 +390,6 @@ fn process(pid: Option<i64>, host: Option<&str>) -> String {
         (Some(pid), None) => format!(" (PID {pid})"),
         _ => String::new(),
     }
-}
-
-/// `1 cycle`, `2 cycles`.
-pub fn plural(count: u64, word: &str) -> String {
-    if count == 1 { format!("1 {word}") } else { format!("{count} {word}s") }
 }
 
 #[cfg(test)]

@@ -6,16 +6,21 @@
 //! - `writer`: `agent`, `original` or null; `local_zone`: the zone that times without one were taken in, or null.
 //! - `since`, `until`: the window, else null. All times are RFC 3339, UTC.
 //! - `lines`: `{"all","other","cut","outside"}`.
-//! - `agents`: `{"starts","stops","lost","runs":[{"program","pid","host","started","last","end","signal"}]}`; `end` is
-//!   `running`, `stopped` or `lost`; the last 1000 runs.
+//! - `agents`: `{"starts","stops","lost",
+//!   "runs":[{"program","pid","host","database","started","last","end","signal"}]}`; `end` is `running`, `stopped` or
+//!   `lost`; the last 1000 runs. `database` is the file that a daemon of bd serves.
 //! - `databases`: for each
 //!   `{"database","answer","first","last","cycles","skips","not_syncing_ms","holders","unreadable",
-//!   "failures","gaps","notices","clock_went_back"}`; `database` is null where the log names none.
+//!   "failures","gaps","notices","clock_went_back","event_mode","sync_branch"}`; `database` is null where the log names
+//!   none. The last two are of a daemon of bd: whether it looks only at changes, and the branch that it commits to in a
+//!   worktree of its own; null where the log does not say.
 //!   - `answer`: `{"state","syncing","since","since_first_line","for_ms","as_of","message","holder","pid","host",
-//!     "held_since","reason","detail","silent_ms","more","next":[{"command","why"}]}`. `state` is `syncing`, `held`,
-//!     `unreadable`, `busy`, `failing`, `stopped`, `started`, `resumed`, `in_cycle`, `silent` or `unknown`; `syncing`
-//!     is null where the log cannot say.
-//!   - `cycles`: `{"complete","failed","timed_out","unfinished","last_complete","usual_interval_ms"}`.
+//!     "held_since","reason","detail","silent_ms","more","next":[{"command","why"}],"reported"}`. `state` is `syncing`,
+//!     `held`, `unreadable`, `busy`, `failing`, `stopped`, `started`, `resumed`, `in_cycle`, `silent` or `unknown`.
+//!     Agents that report states add `not_serving`, `local_only`, `behind` and `incomplete`. `syncing` is null where
+//!     the log cannot say. `reported` is `{"state","since","why","next"}` as the agent has reported it last, `state` in
+//!     its words; null where no such line is there, or a later line says otherwise.
+//!   - `cycles`: `{"complete","incomplete","failed","timed_out","unfinished","last_complete","usual_interval_ms"}`.
 //!   - `holders`: `{"holder","claims","skips","median_ms","longest_ms","longest_since","total_ms","last","ended":
 //!     {"released","removed_stale","taken_over","agent_stopped","open"}}`, the longest total first.
 //!   - `unreadable`: `{"since","until","for_ms","skips","detail","end"}`, the last 100.
@@ -26,12 +31,9 @@ use std::path::PathBuf;
 
 use serde_json::{Map, Value, json};
 
-use super::LogReport;
-use super::answer::LogAnswer;
-use crate::log::timeline::database::DatabaseTimeline;
-use crate::log::timeline::holders::HolderRow;
-use crate::log::timeline::rhythm::LogGap;
+use super::{LogAnswer, LogReport};
 use crate::log::timeline::streak::{PastStreak, SkipCause, StreakEnds};
+use crate::log::timeline::{database::DatabaseTimeline, holders::HolderRow, rhythm::LogGap};
 use crate::words::millis;
 
 /// The words for the ends of a streak.
@@ -42,8 +44,7 @@ impl LogReport {
     pub fn json(&self) -> Value {
         let path = |path: &PathBuf| path.to_string_lossy().into_owned();
         let agents = &self.log.agents;
-        let databases = self.answers().into_iter();
-        let databases = databases.map(|(timeline, answer)| self.database_json(timeline, &answer));
+        let databases = self.answers().map(|(timeline, answer)| self.database_json(timeline, &answer));
         json!({
             "log": self.path.as_ref().map(path),
             "files": self.files.iter().map(path).collect::<Vec<_>>(),
@@ -57,7 +58,7 @@ impl LogReport {
                 "starts": agents.starts,
                 "stops": agents.stops,
                 "lost": agents.lost,
-                "runs": agents.sorted(),
+                "runs": agents.all(),
             },
             "databases": databases.collect::<Vec<_>>(),
         })
@@ -72,6 +73,7 @@ impl LogReport {
             "last": timeline.last,
             "cycles": {
                 "complete": counts.complete,
+                "incomplete": counts.incomplete,
                 "failed": counts.failed,
                 "timed_out": counts.timed_out,
                 "unfinished": counts.unfinished,
@@ -89,6 +91,8 @@ impl LogReport {
                 "list": rhythm.gaps().iter().map(gap).collect::<Vec<_>>(),
             },
             "clock_went_back": { "count": timeline.clock_back.0, "most_ms": millis(timeline.clock_back.1) },
+            "event_mode": timeline.event_mode,
+            "sync_branch": timeline.sync_branch,
         })
     }
 }
@@ -119,6 +123,7 @@ fn answer_json(timeline: &DatabaseTimeline, answer: &LogAnswer) -> Value {
         "silent_ms": answer.silent.map(millis),
         "more": answer.more,
         "next": answer.next,
+        "reported": timeline.reported(),
     })
 }
 

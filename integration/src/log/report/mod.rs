@@ -1,29 +1,31 @@
 //! A log's timelines for people and for programs.
 //!
 //! [`answer`] says for each database whether it syncs and why not, and [`advice`] what to type. [`text`] and [`json`]
-//! render both with the figures of the timelines.
+//! render both with the figures of the timelines, [`page`] fits the text into a terminal.
 
 mod advice;
 mod answer;
 mod json;
+mod page;
 mod text;
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use beadlock_checker::internal::escape::escaped_path;
+use serde::Serialize;
 
 use super::parse::time::LogTime;
-use super::timeline::LogTimeline;
-use super::timeline::database::DatabaseTimeline;
+use super::timeline::{LogTimeline, database::DatabaseTimeline};
 use crate::words::Part;
-use answer::LogAnswer;
+pub use page::Page;
+pub use text::text;
 
 /// One log, ready to be rendered.
 #[derive(Debug)]
 pub struct LogReport {
     /// `None`: standard input.
     pub path: Option<PathBuf>,
-    /// What was read, oldest first.
     pub files: Vec<PathBuf>,
     /// What was not read, because it is compressed.
     pub compressed: Vec<PathBuf>,
@@ -32,7 +34,6 @@ pub struct LogReport {
     pub end: LogTime,
     /// The database as a command names it, where the log lies in its database.
     pub target: Option<Part<'static>>,
-    /// This machine's host name.
     pub host: Option<String>,
 }
 
@@ -41,7 +42,71 @@ impl LogReport {
         self.path.as_deref().map_or_else(|| "standard input".to_owned(), escaped_path)
     }
 
-    fn answers(&self) -> Vec<(&DatabaseTimeline, LogAnswer)> {
-        self.log.databases.iter().map(|timeline| (timeline, answer::answer(self, timeline))).collect()
+    fn answers(&self) -> impl Iterator<Item = (&DatabaseTimeline, LogAnswer)> {
+        self.log.databases.iter().map(|timeline| (timeline, answer::answer(self, timeline)))
+    }
+}
+
+/// The words of [`LogAnswer::state`], the worst first, each with its heading in a table of several databases.
+pub const STATES: [(&str, &str); 15] = [
+    ("stopped", "Stopped"),
+    ("silent", "Silent"),
+    ("not_serving", "Not serving"),
+    ("failing", "Failing"),
+    ("unreadable", "Skipping"),
+    ("held", "Skipping"),
+    ("busy", "Skipping"),
+    ("incomplete", "Not syncing"),
+    ("local_only", "Not pushing"),
+    ("behind", "Not pulling"),
+    ("unknown", "Unknown"),
+    ("started", "Starting"),
+    ("in_cycle", "In a cycle"),
+    ("resumed", "Syncing"),
+    ("syncing", "Syncing"),
+];
+
+/// What the log says about a database at its end.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LogAnswer {
+    /// A word of [`STATES`].
+    pub state: &'static str,
+    /// `None`: the log cannot say.
+    pub syncing: Option<bool>,
+    /// Since when it does not sync, or is silent.
+    pub since: Option<LogTime>,
+    /// The log begins at that time, so it may have been earlier.
+    pub is_first: bool,
+    /// The time from [`LogAnswer::since`] to [`LogAnswer::as_of`].
+    pub duration: Option<Duration>,
+    /// The log speaks for the time up to here.
+    pub as_of: Option<LogTime>,
+    pub message: String,
+    pub more: Vec<String>,
+    pub next: Vec<NextCommand>,
+    /// The time without a line, where that is too long.
+    pub silent: Option<Duration>,
+}
+
+/// A command to type, and its purpose.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct NextCommand {
+    pub command: String,
+    pub why: &'static str,
+}
+
+impl LogAnswer {
+    fn new(state: &'static str, syncing: Option<bool>, message: String) -> Self {
+        Self { state, syncing, message, ..Self::default() }
+    }
+
+    /// Its place in [`STATES`]; a cycle that has not ended in time counts as silence.
+    pub fn rank(&self) -> usize {
+        let state = if self.state == "in_cycle" && self.syncing.is_none() { "silent" } else { self.state };
+        STATES.iter().position(|(word, _)| *word == state).unwrap_or(0)
+    }
+
+    pub fn is_trouble(&self) -> bool {
+        self.syncing != Some(true) && self.state != "started"
     }
 }

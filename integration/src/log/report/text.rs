@@ -1,20 +1,22 @@
-//! The report for people: the answers, then the tables. Lines fit in a hundred columns where the names allow it.
+//! The report for people: the answers, then the tables. Lines fit into a terminal where names and commands allow it.
 
 use beadlock_checker::internal::duration::shown;
 use beadlock_checker::internal::escape::{escaped, escaped_path};
 
-use super::LogReport;
-use super::answer::{LogAnswer, plural};
+use super::page::Page;
+use super::{LogAnswer, LogReport, STATES};
 use crate::log::parse::time::LogTime;
-use crate::log::timeline::agents::{AgentEnd, AgentRun};
-use crate::log::timeline::database::DatabaseTimeline;
-use crate::log::timeline::holders::HolderRow;
-use crate::log::timeline::repeats::RepeatedMessage;
-use crate::log::timeline::rhythm::GapKind;
-use crate::log::timeline::streak::{PastStreak, SkipCause, StreakEnds};
+use crate::log::timeline::{
+    agents::{AgentEnd, AgentRun},
+    database::DatabaseTimeline,
+    holders::HolderRow,
+    repeats::RepeatedMessage,
+    rhythm::GapKind,
+    streak::{PastStreak, SkipCause, StreakEnds},
+};
+use crate::output::table::Column;
 use crate::output::table::Side::{Left, Right};
-use crate::output::table::{Column, Table, terminal_width};
-use crate::output::talk::Talk;
+use crate::words::counted;
 
 /// As many holders are shown; the JSON report has them all.
 const ROWS: usize = 12;
@@ -22,88 +24,134 @@ const ROWS: usize = 12;
 /// As many rows of other tables are shown.
 const RECENT: usize = 5;
 
+/// On a terminal the name of one of several databases has so much room.
+const NAME: usize = 28;
+
 /// The words for the ends of a claim.
 const CLAIM_ENDS: StreakEnds<&str> = ["released", "removed stale", "taken over", "agent stopped", "still held"];
 
 /// The words for the ends of an unreadable lock.
 const UNREADABLE_ENDS: StreakEnds<&str> = ["gone or mended", "removed stale", "held", "agent stopped", "still so"];
 
+/// One database in all: its answer, and its tables. Several: one line each, the worst first, and then the details of
+/// those that somebody should look at.
+pub fn text(reports: &[LogReport], page: &Page<'_>) -> String {
+    let of = |report| AnsweredDatabase::all(report);
+    let mut logs: Vec<(&LogReport, Vec<AnsweredDatabase<'_>>)> =
+        reports.iter().map(|report| (report, of(report))).collect();
+    let count: usize = logs.iter().map(|(_, databases)| databases.len()).sum();
+    if count <= 1 {
+        return logs
+            .iter()
+            .map(|(report, databases)| report.text(&databases.iter().collect::<Vec<_>>(), page))
+            .collect();
+    }
+    let mut all: Vec<&AnsweredDatabase<'_>> = logs.iter().flat_map(|(_, databases)| databases).collect();
+    all.sort_by_key(|database| (database.answer.rank(), database.answer.since));
+    let mut text = summary(&all, page);
+    logs.sort_by_key(|(_, databases)| databases.iter().map(|database| database.answer.rank()).min());
+    for (report, databases) in &logs {
+        let trouble: Vec<&AnsweredDatabase<'_>> =
+            databases.iter().filter(|database| database.answer.is_trouble()).collect();
+        if !trouble.is_empty() || reports.len() == 1 {
+            text += &format!("\n{}", report.text(&trouble, page));
+        }
+    }
+    text
+}
+
+/// A database, and what the log says about it.
+struct AnsweredDatabase<'a> {
+    title: String,
+    /// When the report ends.
+    end: LogTime,
+    timeline: &'a DatabaseTimeline,
+    answer: LogAnswer,
+}
+
+impl<'a> AnsweredDatabase<'a> {
+    fn all(report: &'a LogReport) -> Vec<Self> {
+        let answers = report.answers();
+        let named = |(timeline, answer)| Self { title: report.title(timeline), end: report.end, timeline, answer };
+        let mut all: Vec<Self> = answers.map(named).collect();
+        all.sort_by_key(|database| database.answer.rank());
+        all
+    }
+}
+
+fn summary(all: &[&AnsweredDatabase<'_>], page: &Page<'_>) -> String {
+    let columns = [("database", Left, 0), ("state", Left, 0), ("since", Left, 2), ("for", Right, 1), ("why", Left, 0)];
+    let row = |AnsweredDatabase { title, end, answer, .. }: &&AnsweredDatabase<'_>| {
+        // The time today, else the day.
+        let short =
+            |since: LogTime| since.to_string().split(' ').nth(since.is_same_day(*end).into()).map(str::to_owned);
+        let why = answer.message.split_once(": ").map_or(answer.message.as_str(), |(_, why)| why);
+        [
+            page.name(title, NAME),
+            STATES[answer.rank()].1.to_owned(),
+            answer.since.and_then(short).unwrap_or_default(),
+            answer.duration.map(shown).unwrap_or_default(),
+            why.to_owned(),
+        ]
+    };
+    page.table(columns, all.iter().map(row).collect())
+}
+
 impl LogReport {
-    /// A database or a log has its name in front where there are several.
-    pub fn text(&self, talk: &Talk) -> String {
-        let answers = self.answers();
-        let mut text = String::new();
-        for (timeline, answer) in &answers {
-            text += &format!("{}\n", self.answer_text(timeline, answer, talk));
-        }
-        text += &self.about();
-        for (timeline, answer) in &answers {
-            if answers.len() > 1 {
-                text += &format!("\n{}\n", self.title(timeline));
+    /// A database has its name in front of its tables where there are several.
+    fn text(&self, databases: &[&AnsweredDatabase<'_>], page: &Page<'_>) -> String {
+        let mut text: String = databases.iter().map(|database| format!("{}\n", answer_text(database, page))).collect();
+        text += &self.about(page);
+        for AnsweredDatabase { title, timeline, answer, .. } in databases {
+            if self.log.databases.len() > 1 {
+                text += &format!("\n{}", page.prose(0, title));
             }
-            text += &database_text(timeline, answer.as_of.unwrap_or(self.end));
+            text += &database_text(timeline, answer.as_of.unwrap_or(self.end), page);
         }
-        text + &self.agents_table() + &self.notes()
+        text + &self.agents_table(page) + &self.notes(page)
     }
 
     fn title(&self, timeline: &DatabaseTimeline) -> String {
         timeline.name.as_deref().map_or_else(|| self.name(), |name| escaped(name).to_string())
     }
 
-    fn answer_text(&self, timeline: &DatabaseTimeline, answer: &LogAnswer, talk: &Talk) -> String {
-        let color = match answer.syncing {
-            Some(true) => "32",
-            Some(false) => "31",
-            None => "33",
-        };
-        let verdict = ["Not syncing", "Syncing", "Silent"].into_iter();
-        let verdict = verdict.filter(|verdict| answer.message.starts_with(verdict)).map(str::len).next();
-        let (verdict, rest) = answer.message.split_at(verdict.unwrap_or(0));
-        let mut text = format!("{}: {}{rest}\n", self.title(timeline), talk.painted_data(verdict, color));
-        for (number, next) in answer.next.iter().enumerate() {
-            let front = if number == 0 { "type:" } else { "     " };
-            text += &format!("  {front} {}   ({})\n", next.command, next.why);
-        }
-        for line in &answer.more {
-            text += &format!("  {line}\n");
-        }
-        text
-    }
-
     /// `daemon.log and 2 older files: 1234 lines, … to …`
-    fn about(&self) -> String {
+    fn about(&self, page: &Page<'_>) -> String {
         let older = match self.files.len() {
             0 | 1 => String::new(),
-            files => format!(" and {}", plural(files as u64 - 1, "older file")),
+            files => format!(" and {}", counted(files - 1, "older file", "older files")),
         };
         let databases = &self.log.databases;
         let first = databases.iter().filter_map(|timeline| timeline.first).min();
         let last = databases.iter().filter_map(|timeline| timeline.last).max();
-        let range = first.zip(last).map(|(first, last)| format!(", {first} to {last}")).unwrap_or_default();
-        format!("{}{older}: {}{range}\n", self.name(), plural(self.log.lines.all, "line"))
+        let range = first.zip(last).map(|(first, last)| format!(", {first} to {last} UTC")).unwrap_or_default();
+        let lines = counted(self.log.lines.all, "line", "lines");
+        page.prose(0, &format!("{}{older}: {lines}{range}", self.name()))
     }
 
-    fn agents_table(&self) -> String {
+    fn agents_table(&self, page: &Page<'_>) -> String {
         let agents = &self.log.agents;
-        let runs = agents.sorted();
+        let runs = agents.all();
         if runs.is_empty() {
             return String::new();
         }
-        let mut text = format!("\nagents: {}, {}", plural(agents.starts, "start"), plural(agents.stops, "stop"));
-        if agents.lost > 0 {
-            text += &format!(", {} without a stop: killed or crashed", agents.lost);
-        }
-        text.push('\n');
+        let [starts, stops] = [(agents.starts, "start", "starts"), (agents.stops, "stop", "stops")]
+            .map(|(count, one, many)| counted(count, one, many));
+        let lost = match agents.lost {
+            0 => String::new(),
+            lost => format!(", {lost} without a stop: killed or crashed"),
+        };
         let columns =
-            [("started", Left, 0), ("ended", Left, 1), ("PID", Right, 2), ("host", Left, 3), ("program", Left, 4)];
-        let lost = (0..runs.len()).rev().filter(|number| runs[*number].end == AgentEnd::Lost);
-        let lost: Vec<usize> = lost.take(RECENT).collect();
-        let is_shown = |number: &usize| number + RECENT >= runs.len() || lost.contains(number);
-        let rows = (0..runs.len()).filter(is_shown).map(|number| agent_row(runs[number]));
-        text + &table(columns, rows)
+            [("started", Left, 0), ("ended", Left, 1), ("PID", Right, 2), ("host", Left, 4), ("program", Left, 3)];
+        let is_recent = |number: usize| number + RECENT >= runs.len();
+        let shown = runs.iter().enumerate().filter(|(number, run)| is_recent(*number) || run.end == AgentEnd::Lost);
+        let mut rows: Vec<_> = shown.rev().take(2 * RECENT).map(|(_, run)| agent_row(run)).collect();
+        rows.reverse();
+        let head = page.prose(0, &format!("agents: {starts}, {stops}{lost}"));
+        format!("\n{head}{}", page.table(columns, rows))
     }
 
-    fn notes(&self) -> String {
+    fn notes(&self, page: &Page<'_>) -> String {
         let mut notes = Vec::new();
         if let Some(zone) = self.log.local_zone() {
             notes.push(format!(
@@ -112,29 +160,59 @@ impl LogReport {
         }
         let cut = self.log.lines.cut;
         if cut > 0 {
-            notes.push(format!("{} longer than 64 KiB, read up to there", plural(cut, "line")));
+            notes.push(format!("{} longer than 64 KiB, read up to there", counted(cut, "line", "lines")));
         }
         if let Some(first) = self.compressed.first() {
-            let (count, first) = (plural(self.compressed.len() as u64, "older file"), escaped_path(first));
+            let count = counted(self.compressed.len(), "older file", "older files");
+            let first = escaped_path(first);
             notes.push(format!(
                 "not read, because compressed: {count}, such as {first}; \
                  type: zcat FILE.gz | cat - FILE | beadlock log -"
             ));
         }
-        if notes.is_empty() { String::new() } else { format!("\n{}\n", notes.join("\n")) }
+        let branch = self.log.databases.iter().find_map(|timeline| timeline.sync_branch.as_deref());
+        if let Some(branch) = branch {
+            let branch = escaped(branch);
+            notes.push(format!(
+                "sync-branch mode: bd commits to {branch} in a worktree of its own; beadlock-agent --action git does \
+                 not support it, --exec 'bd sync' does"
+            ));
+        }
+        let notes: String = notes.iter().map(|note| page.prose(0, note)).collect();
+        if notes.is_empty() { notes } else { format!("\n{notes}") }
     }
 }
 
-fn database_text(timeline: &DatabaseTimeline, end: LogTime) -> String {
-    let mut text = cycles(timeline, end)
-        + &holders(&timeline.holders.sorted())
-        + &unreadable(timeline)
-        + &repeated(["last failed", "times", "why"], &timeline.failures.latest())
-        + &gaps(timeline)
-        + &repeated(["last said", "times", "notice"], &timeline.notices.latest());
+fn answer_text(AnsweredDatabase { title, answer, .. }: &AnsweredDatabase<'_>, page: &Page<'_>) -> String {
+    let color = match answer.syncing {
+        Some(true) => "32",
+        Some(false) => "31",
+        None => "33",
+    };
+    let mut text = page.prose(0, &format!("{title}: {}", answer.message));
+    if let Some((_, verdict)) = STATES.iter().find(|(_, verdict)| answer.message.starts_with(verdict)) {
+        let painted = page.talk.painted_data(verdict, color);
+        text = text.replacen(&format!(": {verdict}"), &format!(": {painted}"), 1);
+    }
+    for (number, next) in answer.next.iter().enumerate() {
+        let front = if number == 0 { "  type: " } else { "        " };
+        text += &page.command(front, &next.command, next.why);
+    }
+    answer.more.iter().for_each(|line| text += &page.prose(2, line));
+    text
+}
+
+fn database_text(timeline: &DatabaseTimeline, end: LogTime, page: &Page<'_>) -> String {
+    let mut text = page.prose(0, &cycles(timeline, end))
+        + &holders(&timeline.holders.sorted(), page)
+        + &unreadable(timeline, page)
+        + &repeated(["last failed", "times", "why"], &timeline.failures.latest(), page)
+        + &gaps(timeline, page)
+        + &repeated(["last said", "times", "notice"], &timeline.notices.latest(), page);
     if timeline.clock_back.0 > 0 {
-        let (count, most) = (plural(timeline.clock_back.0, "time"), shown(timeline.clock_back.1));
-        text += &format!("\nthe clock went back {count}, by up to {most}: lengths may be off by that\n");
+        let (count, most) = (counted(timeline.clock_back.0, "time", "times"), shown(timeline.clock_back.1));
+        let back = format!("the clock went back {count}, by up to {most}: lengths may be off by that");
+        text += &format!("\n{}", page.prose(0, &back));
     }
     text
 }
@@ -144,6 +222,7 @@ fn cycles(timeline: &DatabaseTimeline, end: LogTime) -> String {
     let mut text = format!("cycles: {} complete", counts.complete);
     for (count, what) in [
         (counts.skips, "skipped"),
+        (counts.incomplete, "incomplete"),
         (counts.failed, "failed"),
         (counts.timed_out, "timed out"),
         (counts.unfinished, "without an end"),
@@ -159,10 +238,10 @@ fn cycles(timeline: &DatabaseTimeline, end: LogTime) -> String {
     if !outages.is_zero() {
         text += &format!("; not syncing for {} in all", shown(outages));
     }
-    text + "\n"
+    text
 }
 
-fn holders(rows: &[&HolderRow]) -> String {
+fn holders(rows: &[&HolderRow], page: &Page<'_>) -> String {
     let columns = [
         ("held by", Left, 0),
         ("claims", Right, 1),
@@ -183,10 +262,10 @@ fn holders(rows: &[&HolderRow]) -> String {
             ends.join(", "),
         ]
     };
-    section(columns, rows.iter().take(ROWS).map(row), rows.len())
+    section(columns, rows.iter().take(ROWS).map(row).collect(), rows.len(), page)
 }
 
-fn unreadable(timeline: &DatabaseTimeline) -> String {
+fn unreadable(timeline: &DatabaseTimeline, page: &Page<'_>) -> String {
     let columns =
         [("lock unreadable", Left, 0), ("for", Right, 1), ("skips", Right, 3), ("then", Left, 2), ("why", Left, 0)];
     let row = |PastStreak { streak, until, end }: &PastStreak| {
@@ -204,19 +283,19 @@ fn unreadable(timeline: &DatabaseTimeline) -> String {
     };
     let all = usize::try_from(timeline.counts.unreadable).unwrap_or(usize::MAX);
     let streaks = &timeline.unreadable;
-    section(columns, streaks.iter().rev().take(RECENT).map(row), all.max(streaks.len()))
+    section(columns, streaks.iter().rev().take(RECENT).map(row).collect(), all.max(streaks.len()), page)
 }
 
-fn repeated([last, times, what]: [&str; 3], messages: &[&RepeatedMessage]) -> String {
+fn repeated([last, times, what]: [&str; 3], messages: &[&RepeatedMessage], page: &Page<'_>) -> String {
     let columns = [(last, Left, 1), (times, Right, 2), (what, Left, 0)];
     let row = |repeated: &&RepeatedMessage| {
         let message = escaped(&repeated.message).to_string();
         [repeated.last.to_string(), repeated.count.to_string(), message]
     };
-    section(columns, messages.iter().take(RECENT).map(row), messages.len())
+    section(columns, messages.iter().take(RECENT).map(row).collect(), messages.len(), page)
 }
 
-fn gaps(timeline: &DatabaseTimeline) -> String {
+fn gaps(timeline: &DatabaseTimeline, page: &Page<'_>) -> String {
     let (gaps, limit) = (timeline.rhythm.gaps(), shown(timeline.rhythm.limit()));
     if gaps.is_empty() {
         return String::new();
@@ -230,8 +309,8 @@ fn gaps(timeline: &DatabaseTimeline) -> String {
         };
         [gap.from.to_string(), gap.to.to_string(), shown(gap.to.since(gap.from)), what.to_owned()]
     });
-    let rule = format!("gaps are longer than {limit} (5 times the usual, at least a minute); stops are none\n");
-    section(columns, rows, gaps.len()) + &rule
+    let rule = format!("gaps are longer than {limit} (5 times the usual, at least a minute); stops do not count");
+    section(columns, rows.collect(), gaps.len(), page) + &page.prose(0, &rule)
 }
 
 fn agent_row(run: &AgentRun) -> [String; 5] {
@@ -245,25 +324,26 @@ fn agent_row(run: &AgentRun) -> [String; 5] {
         },
         run.id.pid.map(|pid| pid.to_string()).unwrap_or_default(),
         run.id.host.as_deref().map(|host| escaped(host).to_string()).unwrap_or_default(),
-        escaped(&run.id.program).to_string(),
+        match run.id.database.as_deref() {
+            Some(database) => format!("{} of {}", escaped(&run.id.program), escaped(database)),
+            None => escaped(&run.id.program).to_string(),
+        },
     ]
-}
-
-fn table<const COUNT: usize>(columns: [Column<'_>; COUNT], rows: impl Iterator<Item = [String; COUNT]>) -> String {
-    let mut table = Table::new(columns);
-    rows.for_each(|row| table.row(row));
-    table.text(terminal_width())
 }
 
 /// A blank line, a table, and how many of `all` rows it leaves out. Nothing without a row.
 fn section<const COUNT: usize>(
     columns: [Column<'_>; COUNT],
-    rows: impl ExactSizeIterator<Item = [String; COUNT]>,
+    rows: Vec<[String; COUNT]>,
     all: usize,
+    page: &Page<'_>,
 ) -> String {
     let rest = match all.saturating_sub(rows.len()) {
         0 => String::new(),
         left => format!("and {left} more; all with --json\n"),
     };
-    if rows.len() == 0 { String::new() } else { format!("\n{}{rest}", table(columns, rows)) }
+    if rows.is_empty() {
+        return rest;
+    }
+    format!("\n{}{rest}", page.table(columns, rows))
 }

@@ -2,48 +2,18 @@
 
 use std::time::Duration;
 
-use super::holders::HolderRows;
-use super::outages::{SyncOutage, SyncOutages};
-use super::repeats::RepeatedMessages;
+use beadlock_checker::internal::log_line::Event as Line;
+
 use super::rhythm::{CycleRhythm, GapKind};
-use super::streak::{PastStreak, SkipCause, SkipStreak, StreakEnd};
-use crate::log::parse::event::DaemonEvent;
+use super::state::{CycleCounts, ReportedState, SyncState};
+use super::streak::{PastStreak, SkipCause, SkipStreak, StreakEnd, SyncOutage, SyncOutages};
+use super::{holders::HolderRows, repeats::RepeatedMessages};
+use crate::log::parse::event::{DaemonEvent, StateReport};
 use crate::log::parse::line::{LockDetails, LogWriter};
 use crate::log::parse::time::LogTime;
 
 /// As many unreadable streaks are remembered, the latest; all are counted.
 const KEPT: usize = 100;
-
-/// How often things happened.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct CycleCounts {
-    pub complete: u64,
-    pub failed: u64,
-    pub timed_out: u64,
-    /// Cycles without an end in the log.
-    pub unfinished: u64,
-    pub skips: u64,
-    /// Unreadable streaks.
-    pub unreadable: u64,
-}
-
-/// What the log reported last.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub enum SyncState {
-    /// Nothing about cycles.
-    #[default]
-    Unknown,
-    Started(LogTime),
-    Complete(LogTime),
-    Failing {
-        why: String,
-        in_a_row: u64,
-    },
-    Skipping,
-    /// The cause of the skips is gone, and the next cycle is about to begin.
-    Resumed(LogTime),
-    Stopped(LogTime),
-}
 
 #[derive(Debug)]
 struct OpenCycle {
@@ -53,7 +23,6 @@ struct OpenCycle {
     skipped: Option<(LogTime, SkipCause)>,
 }
 
-/// One database.
 #[derive(Debug, Default)]
 pub struct DatabaseTimeline {
     /// As the log calls it; `None` when the log is about one database only.
@@ -65,13 +34,20 @@ pub struct DatabaseTimeline {
     pub notices: RepeatedMessages,
     pub rhythm: CycleRhythm,
     pub state: SyncState,
+    reported: Option<ReportedState>,
     pub streak: Option<SkipStreak>,
+    /// A claim that is over, unless the same holder is met again before a cycle runs.
+    ended: Option<PastStreak>,
     pub outages: SyncOutages,
     pub last_complete: Option<LogTime>,
     pub first: Option<LogTime>,
     pub last: Option<LogTime>,
     /// How often the clock went back, and the largest step.
     pub clock_back: (u64, Duration),
+    /// The original daemon looks only when something changes; `None`: it does not say.
+    pub event_mode: Option<bool>,
+    /// The branch to which the original daemon commits in a worktree of its own.
+    pub sync_branch: Option<String>,
     cycle: Option<OpenCycle>,
     has_cycles: bool,
 }
@@ -81,7 +57,6 @@ impl DatabaseTimeline {
         Self { name, ..Self::default() }
     }
 
-    /// The log says nothing about cycles of this database.
     pub fn is_blank(&self) -> bool {
         !self.has_cycles
     }
@@ -89,6 +64,16 @@ impl DatabaseTimeline {
     /// The start of the cycle that has not ended.
     pub fn in_cycle(&self) -> Option<LogTime> {
         self.cycle.as_ref().map(|cycle| cycle.at)
+    }
+
+    /// The state that the agent reports, unless a later line says otherwise.
+    pub fn reported(&self) -> Option<&ReportedState> {
+        self.reported.as_ref().filter(|reported| reported.is_current)
+    }
+
+    /// Silence is no sign of trouble: the daemon looks only when something changes.
+    pub fn is_event_driven(&self) -> bool {
+        self.event_mode == Some(true)
     }
 
     /// What was over before `from` does not count. A streak, a cycle or an outage that goes on still counts.
@@ -104,7 +89,6 @@ impl DatabaseTimeline {
         self.clock_back = Default::default();
     }
 
-    /// Adds the event of one line about this database.
     pub fn add(
         &mut self,
         at: LogTime,
@@ -123,15 +107,19 @@ impl DatabaseTimeline {
         match event {
             DaemonEvent::Begun => self.begun(at, is_agent),
             DaemonEvent::Complete => self.complete(at),
+            DaemonEvent::Incomplete(why) => {
+                self.counts.incomplete += 1;
+                let began = self.cycle_ends(at);
+                self.outage(began);
+                self.set(SyncState::Incomplete((*why).to_owned()));
+            }
             DaemonEvent::Failed(why) => {
                 self.counts.failed += 1;
-                let began = self.cycle_ends(at);
-                self.failed(began, why, at);
+                self.failed(why, at);
             }
             DaemonEvent::TimedOut(after) => {
                 self.counts.timed_out += 1;
-                let began = self.cycle_ends(at);
-                self.failed(began, &format!("timed out after {after}"), at);
+                self.failed(&format!("timed out after {after}"), at);
             }
             DaemonEvent::Trouble(why) => {
                 if let Some(cycle) = &mut self.cycle {
@@ -142,13 +130,18 @@ impl DatabaseTimeline {
             DaemonEvent::Held(lock) => self.held(lock),
             DaemonEvent::Resumed => {
                 self.end_streak(at, StreakEnd::Released);
-                self.state = SyncState::Resumed(at);
+                self.set(SyncState::Resumed(at));
             }
+            DaemonEvent::State(report) => self.reports(report, lock, at),
+            DaemonEvent::EventMode(at_changes) => {
+                self.event_mode = Some(*at_changes && self.event_mode != Some(false));
+            }
+            DaemonEvent::SyncBranch(branch) => self.sync_branch = Some((*branch).to_owned()),
             DaemonEvent::Started(_) => self.started(at, before),
             DaemonEvent::Stopped(_) => self.stopped(at),
             DaemonEvent::Notice => self.notices.add(message, at),
             event => {
-                if let Some(cause) = skip_cause(event) {
+                if let Some(cause) = SkipCause::of(event) {
                     self.skipped(cause, lock, at);
                 }
             }
@@ -156,13 +149,14 @@ impl DatabaseTimeline {
         self.has_cycles |= event.is_of_a_cycle();
     }
 
-    /// The end of the log or of the window.
     pub fn finish(&mut self, end: LogTime) {
         if self.cycle.as_ref().is_some_and(|cycle| cycle.trouble.is_some()) {
             self.cut_short(end.min(self.last.unwrap_or(end)));
         }
         // The log says nothing about the time after its last line, once that time is longer than usual.
-        let end = self.last.filter(|last| end.since(*last) > self.rhythm.limit()).unwrap_or(end);
+        let is_silent = |last: &LogTime| !self.is_event_driven() && end.since(*last) > self.rhythm.limit();
+        let end = self.last.filter(is_silent).unwrap_or(end);
+        self.settle();
         if let Some(streak) = self.streak.clone() {
             self.past(streak, end, StreakEnd::Open);
         }
@@ -175,7 +169,7 @@ impl DatabaseTimeline {
         let Some(cycle) = &mut self.cycle else { return false };
         match event {
             Locked(_) | CutOff(_) => {
-                cycle.skipped = skip_cause(event).map(|cause| (at, cause));
+                cycle.skipped = SkipCause::of(event).map(|cause| (at, cause));
                 true
             }
             Held(_) => cycle.skipped.is_none(),
@@ -194,6 +188,7 @@ impl DatabaseTimeline {
             (SyncState::Stopped(_), _) => return,
             (_, DaemonEvent::Started(_)) => GapKind::Gone,
             _ if self.cycle.is_some() => GapKind::InCycle,
+            _ if self.is_event_driven() => return,
             _ => GapKind::Silent,
         };
         self.rhythm.silence(last, at, kind);
@@ -204,20 +199,20 @@ impl DatabaseTimeline {
         self.cut_short(at);
         if is_agent {
             self.end_streak(at, StreakEnd::Released);
+            self.settle();
         }
         self.cycle = Some(OpenCycle { at, trouble: None, skipped: None });
     }
 
     /// The open cycle has no end in the log, or it ended with an error.
     fn cut_short(&mut self, at: LogTime) {
-        let Some(cycle) = self.cycle.take() else { return };
-        self.end_streak(cycle.at, StreakEnd::Released);
-        match cycle.trouble {
-            Some(why) => {
-                self.counts.failed += 1;
-                self.failed(cycle.at, &why, at);
-            }
-            None => self.counts.unfinished += 1,
+        let Some(cycle) = &mut self.cycle else { return };
+        if let Some(why) = cycle.trouble.take() {
+            self.counts.failed += 1;
+            self.failed(&why, at);
+        } else {
+            self.counts.unfinished += 1;
+            self.cycle_ends(at);
         }
     }
 
@@ -225,6 +220,7 @@ impl DatabaseTimeline {
     fn cycle_ends(&mut self, at: LogTime) -> LogTime {
         let began = self.cycle.take().map_or(at, |cycle| cycle.at);
         self.end_streak(began, StreakEnd::Released);
+        self.settle();
         began
     }
 
@@ -233,20 +229,41 @@ impl DatabaseTimeline {
         self.counts.complete += 1;
         self.last_complete = Some(at);
         self.outages.end(at);
-        self.state = SyncState::Complete(at);
+        self.set(SyncState::Complete(at));
     }
 
-    fn failed(&mut self, began: LogTime, why: &str, at: LogTime) {
+    fn reports(&mut self, report: &StateReport<'_>, lock: &LockDetails, at: LogTime) {
+        let of_json = || lock.since.as_deref().and_then(LogTime::parse);
+        let since = report.since.or_else(of_json).unwrap_or(at);
+        match report.state {
+            Line::StateSynced | Line::StateIdle => self.outages.end(at),
+            Line::StateStarting => {}
+            _ if self.outages.current.is_some_and(|outage| outage.since <= since) => {}
+            _ => self.outages.current = Some(SyncOutage { since, is_first: false }),
+        }
+        let [why, next] = [report.why, report.next].map(|text| text.map(str::to_owned));
+        self.reported = Some(ReportedState { state: report.state, since, why, next, is_current: true });
+    }
+
+    fn set(&mut self, state: SyncState) {
+        if let Some(reported) = &mut self.reported {
+            reported.is_current = reported.agrees(&state);
+        }
+        self.state = state;
+    }
+
+    fn failed(&mut self, why: &str, at: LogTime) {
         // `exit code 3 after 1.2s` is the same failure as `exit code 3 after 1.3s`.
         let kind = why.rsplit_once(" after ").filter(|_| !why.starts_with("timed out"));
         let kind = kind.map_or(why, |(kind, _)| kind);
         self.failures.add(kind, at);
+        let began = self.cycle_ends(at);
         self.outage(began);
         let in_a_row = match self.state {
             SyncState::Failing { in_a_row, .. } => in_a_row + 1,
             _ => 1,
         };
-        self.state = SyncState::Failing { why: kind.to_owned(), in_a_row };
+        self.set(SyncState::Failing { why: kind.to_owned(), in_a_row });
     }
 
     fn skipped(&mut self, cause: SkipCause, lock: &LockDetails, at: LogTime) {
@@ -256,38 +273,45 @@ impl DatabaseTimeline {
             // The original daemon logs that a cycle starts before it logs the skip.
             Some(_) => self.cycle = None,
         }
-        let is_first = self.is_first();
         self.outage(at);
-        self.state = SyncState::Skipping;
+        self.set(SyncState::Skipping);
         self.counts.skips += 1;
         if let Some(streak) = &mut self.streak {
             // A process that releases or changes the lock has the gate for a moment.
-            let is_same = streak.cause == cause || cause == SkipCause::Busy;
-            let is_reworded = matches!((&streak.cause, &cause), (SkipCause::Unreadable(_), SkipCause::Unreadable(_)));
-            if is_same || is_reworded {
+            if streak.is_of(&cause, lock) || cause == SkipCause::Busy {
                 streak.skips += 1;
-                if is_same {
-                    streak.lock.complete(lock);
-                } else {
-                    streak.cause = cause;
-                }
+                streak.lock.complete(lock);
+                return;
+            }
+            if matches!((&streak.cause, &cause), (SkipCause::Unreadable(_), SkipCause::Unreadable(_))) {
+                streak.skips += 1;
+                streak.cause = cause;
                 return;
             }
         }
         self.end_streak(at, StreakEnd::TakenOver);
-        self.streak = Some(SkipStreak { cause, since: at, is_first, skips: 1, lock: lock.clone() });
+        if matches!(cause, SkipCause::Held(_)) {
+            let goes_on = |ended: &mut PastStreak| ended.end != StreakEnd::Released && ended.streak.is_of(&cause, lock);
+            if let Some(PastStreak { streak, .. }) = self.ended.take_if(goes_on) {
+                self.streak = Some(SkipStreak { skips: streak.skips + 1, ..streak });
+                return;
+            }
+            self.settle();
+        }
+        self.streak = Some(SkipStreak { cause, since: at, skips: 1, lock: lock.clone() });
     }
 
     fn removed(&mut self, holder: &str, at: LogTime) {
-        let cause = self.streak.as_ref().map(|streak| &streak.cause);
-        let is_of_streak = matches!(cause, Some(SkipCause::Held(name)) if name == holder);
-        let was_unreadable = matches!(cause, Some(SkipCause::Unreadable(_)));
-        let end = if is_of_streak || was_unreadable { StreakEnd::RemovedStale } else { StreakEnd::TakenOver };
+        let end = match self.streak.as_ref().map(|streak| &streak.cause) {
+            Some(SkipCause::Held(name)) if name != holder => StreakEnd::TakenOver,
+            _ => StreakEnd::RemovedStale,
+        };
         self.end_streak(at, end);
-        if !is_of_streak {
-            self.holders.removed_at_once(holder, at);
+        match self.ended.take_if(|ended| ended.streak.cause == SkipCause::Held(holder.to_owned())) {
+            Some(ended) => self.past(ended.streak, at, StreakEnd::RemovedStale),
+            None => self.holders.removed_at_once(holder, at),
         }
-        self.state = SyncState::Resumed(at);
+        self.set(SyncState::Resumed(at));
     }
 
     fn held(&mut self, lock: &LockDetails) {
@@ -312,6 +336,7 @@ impl DatabaseTimeline {
             self.rhythm.was_gone(at);
         }
         self.rhythm.restart();
+        (self.reported, self.event_mode, self.sync_branch) = (None, None, None);
         self.state = SyncState::Started(at);
     }
 
@@ -319,7 +344,7 @@ impl DatabaseTimeline {
         self.cut_short(at);
         self.end_streak(at, StreakEnd::AgentStopped);
         self.outage(at);
-        self.state = SyncState::Stopped(at);
+        self.set(SyncState::Stopped(at));
     }
 
     fn is_first(&self) -> bool {
@@ -331,9 +356,22 @@ impl DatabaseTimeline {
         self.outages.current.get_or_insert(SyncOutage { since, is_first });
     }
 
-    fn end_streak(&mut self, at: LogTime, end: StreakEnd) {
-        if let Some(streak) = self.streak.take() {
-            self.past(streak, at, end);
+    /// Ends the streak of skips. The end of a claim counts once it is [settled](Self::settle).
+    fn end_streak(&mut self, until: LogTime, end: StreakEnd) {
+        let Some(streak) = self.streak.take() else { return };
+        if matches!(streak.cause, SkipCause::Held(_)) {
+            self.settle();
+            self.ended = Some(PastStreak { streak, until, end });
+        } else {
+            self.past(streak, until, end);
+        }
+    }
+
+    /// The claim that has ended does not go on: a cycle runs, or another claim has come.
+    fn settle(&mut self) {
+        let from = self.outages.from;
+        if let Some(ended) = self.ended.take().filter(|ended| from.is_none_or(|from| ended.until >= from)) {
+            self.past(ended.streak, ended.until, ended.end);
         }
     }
 
@@ -350,15 +388,4 @@ impl DatabaseTimeline {
             }
         }
     }
-}
-
-/// The cause of a skip. A holder's name that ends with `…` is cut off.
-fn skip_cause(event: &DaemonEvent<'_>) -> Option<SkipCause> {
-    Some(match event {
-        DaemonEvent::Locked(name) => SkipCause::Held((*name).to_owned()),
-        DaemonEvent::CutOff(name) => SkipCause::Held(format!("{name}…")),
-        DaemonEvent::Unreadable(why) => SkipCause::Unreadable((*why).to_owned()),
-        DaemonEvent::Busy => SkipCause::Busy,
-        _ => return None,
-    })
 }

@@ -15,14 +15,11 @@ const NAMES: usize = 10_000;
 /// The row of all other names.
 const OTHERS: &str = "(other names)";
 
-/// The claims of one name.
 #[derive(Debug, Default)]
 pub struct HolderRow {
-    /// As it is in the log.
     pub name: String,
     claims: Vec<Duration>,
     longest: Duration,
-    /// When the longest claim began.
     pub longest_since: Option<LogTime>,
     pub skips: u64,
     pub ends: StreakEnds<u64>,
@@ -36,7 +33,6 @@ impl HolderRow {
         self.claims.len()
     }
 
-    /// `None` without a claim.
     pub fn median(&self) -> Option<Duration> {
         let mut claims = self.claims.clone();
         claims.sort_unstable();
@@ -45,18 +41,15 @@ impl HolderRow {
         Some(Duration::from_millis(millis(lower)?.midpoint(millis(upper)?)))
     }
 
-    /// `None` without a claim.
     pub fn longest(&self) -> Option<Duration> {
         self.longest_since.map(|_| self.longest)
     }
 
-    /// The length of all claims together.
     pub fn total(&self) -> Duration {
         self.claims.iter().fold(Duration::ZERO, |total, claim| total.saturating_add(*claim))
     }
 }
 
-/// The holders by name.
 #[derive(Debug, Default)]
 pub struct HolderRows {
     rows: HashMap<String, HolderRow>,

@@ -3,9 +3,9 @@
 //! ```text
 //! mod.rs       LogTimeline: brings each line to its database
 //! database.rs  DatabaseTimeline: cycles, skips and failures of one database
-//! streak.rs    SkipStreak: skips of one cause without a cycle in between
+//! state.rs     SyncState, ReportedState: what was reported last
+//! streak.rs    SkipStreak: skips of one cause without a cycle in between; outages
 //! holders.rs   the claims of each holder
-//! outages.rs   the times in which a database did not sync
 //! rhythm.rs    the usual interval between cycles, and the gaps
 //! agents.rs    the daemons that wrote the log
 //! repeats.rs   messages that repeat
@@ -14,9 +14,9 @@
 pub mod agents;
 pub mod database;
 pub mod holders;
-pub mod outages;
 pub mod repeats;
 pub mod rhythm;
+pub mod state;
 pub mod streak;
 
 use std::collections::HashMap;
@@ -37,7 +37,6 @@ const DATABASES: usize = 4096;
 /// How many lines, and of what kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct LineCounts {
-    /// All lines in the window.
     pub all: u64,
     /// Lines without an event, such as a command's output.
     pub other: u64,
@@ -47,7 +46,6 @@ pub struct LineCounts {
     pub outside: u64,
 }
 
-/// One log.
 #[derive(Debug, Default)]
 pub struct LogTimeline {
     pub agents: AgentRuns,
@@ -57,7 +55,6 @@ pub struct LogTimeline {
     /// The first one takes the lines that name no database.
     pub databases: Vec<DatabaseTimeline>,
     clock: LogClock,
-    /// The window has begun.
     is_open: bool,
     /// The log lies in its database, so every line is about that database.
     of_one: bool,
@@ -69,13 +66,11 @@ pub struct LogTimeline {
 }
 
 impl LogTimeline {
-    /// A log that is read at `now`.
     pub fn new(window: LogWindow, now: LogTime) -> Self {
         let databases = vec![DatabaseTimeline::default()];
         Self { window, databases, is_open: window.since.is_none(), now, ..Self::default() }
     }
 
-    /// A log that lies in its database.
     pub fn of_one_database(self) -> Self {
         Self { of_one: true, ..self }
     }
@@ -92,7 +87,6 @@ impl LogTimeline {
         self.no_times.get_or_insert(!head.split(|byte| *byte == b'\n').any(has_time));
     }
 
-    /// The lines have no times.
     pub fn has_no_times(&self) -> bool {
         self.no_times == Some(true)
     }
@@ -102,7 +96,6 @@ impl LogTimeline {
         self.lines.all == 0 && self.lines.outside > 0
     }
 
-    /// Adds one line without its end.
     pub fn add_line(&mut self, raw: &[u8], is_cut: bool) {
         let line = LogLine::parse(raw, &mut self.clock, self.writer);
         self.writer = line.writer.filter(|_| line.at.is_some()).or(self.writer);
@@ -130,6 +123,12 @@ impl LogTimeline {
         self.lines.cut += u64::from(is_cut);
         self.lines.other += u64::from(event == DaemonEvent::Other);
         self.add_to_agents(&event, at);
+        if let Some(writer) = self.only_writer(database, &event, message) {
+            self.agents.wrote(writer, at);
+            // The other daemon has stopped, and this one goes on.
+            let is_latest = self.agents.latest().is_some_and(|run| run.id.writer() == writer);
+            self.writer = Some(writer).filter(|_| is_latest).or(self.writer);
+        }
         let is_for_all = database.is_none() && !event.is_of_a_cycle() && event != DaemonEvent::Other;
         let first = database.unwrap_or(0);
         let whose = if is_for_all { 0..self.databases.len() } else { first..first + 1 };
@@ -145,14 +144,30 @@ impl LogTimeline {
                 self.agents.header(id, at);
             }
             DaemonEvent::Started(id) => {
-                let is_agent = id.pid.is_some();
-                self.writer = Some(if is_agent { LogWriter::Agent } else { LogWriter::Original });
+                self.writer = Some(id.writer());
                 self.agents.started(id, at);
             }
+            DaemonEvent::Serves(path) => self.agents.serves(path),
             DaemonEvent::Ending(signal) => self.agents.ending(signal, at),
             DaemonEvent::Stopped(id) => self.agents.stopped(id.as_ref(), at),
             event if event.is_of_a_cycle() => self.agents.alive(at),
             _ => {}
+        }
+    }
+
+    /// The daemon whose line this is, where the other kind of daemon never writes such a line.
+    fn only_writer(&self, database: Option<usize>, event: &DaemonEvent<'_>, message: &str) -> Option<LogWriter> {
+        use DaemonEvent::{EventMode, Failed, Held, Incomplete, Other, Resumed, State, SyncBranch, TimedOut};
+        match event {
+            Held(_) | Resumed | State(_) | Incomplete(_) | Failed(_) | TimedOut(_) => Some(LogWriter::Agent),
+            EventMode(_) | SyncBranch(_) => Some(LogWriter::Original),
+            Other if self.writer == Some(LogWriter::Agent) && database.is_none() => {
+                // While no cycle of the agent's runs, no command of one prints.
+                let is_originals = DaemonEvent::parse(message, Some(LogWriter::Original)).is_of_a_cycle();
+                let is_output = || self.databases.iter().any(|timeline| timeline.in_cycle().is_some());
+                (is_originals && !is_output()).then_some(LogWriter::Original)
+            }
+            _ => None,
         }
     }
 

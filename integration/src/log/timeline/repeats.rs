@@ -21,7 +21,6 @@ pub struct RepeatedMessage {
 pub struct RepeatedMessages(Vec<RepeatedMessage>);
 
 impl RepeatedMessages {
-    /// Counts a message.
     pub fn add(&mut self, message: &str, at: LogTime) {
         if let Some(found) = self.0.iter_mut().find(|found| found.message == message) {
             found.count += 1;
@@ -36,7 +35,6 @@ impl RepeatedMessages {
         self.0.push(RepeatedMessage { message: message.to_owned(), count: 1, first: at, last: at });
     }
 
-    /// The latest first.
     pub fn latest(&self) -> Vec<&RepeatedMessage> {
         let mut all: Vec<&RepeatedMessage> = self.0.iter().collect();
         all.sort_by_key(|found| std::cmp::Reverse(found.last));

@@ -19,12 +19,9 @@ const UNKNOWN: Duration = Duration::from_secs(300);
 /// As many gaps are remembered, the longest.
 const KEPT: usize = 10_000;
 
-/// A long time without a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogGap {
-    /// The last line before it.
     pub from: LogTime,
-    /// The first line after it.
     pub to: LogTime,
     pub kind: GapKind,
 }
@@ -33,9 +30,7 @@ pub struct LogGap {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GapKind {
-    /// Between cycles.
     Silent,
-    /// In the middle of a cycle.
     InCycle,
     /// It was killed or crashed: the next line is a start, and no stop came before.
     Gone,
@@ -52,7 +47,6 @@ pub struct CycleRhythm {
 }
 
 impl CycleRhythm {
-    /// A cycle begins or is skipped.
     pub fn look(&mut self, at: LogTime) {
         if let Some(last) = self.last
             && at >= last
@@ -88,7 +82,6 @@ impl CycleRhythm {
         }
     }
 
-    /// Past gaps do not count.
     pub fn forget(&mut self) {
         self.gaps.clear();
     }
@@ -108,7 +101,6 @@ impl CycleRhythm {
         self.usual().map_or(UNKNOWN, |usual| (usual * 5).max(SHORTEST))
     }
 
-    /// The gaps in their order.
     pub fn gaps(&self) -> Vec<LogGap> {
         let limit = self.limit();
         self.gaps.iter().filter(|gap| gap.to.since(gap.from) > limit).copied().collect()

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::database::{CycleCounts, SyncState};
 use super::holders::HolderRow;
 use super::rhythm::GapKind;
+use super::state::{CycleCounts, SyncState};
 use super::streak::SkipCause;
 use super::*;
 
@@ -112,16 +112,58 @@ fn every_way_a_hold_can_end_is_told_apart() {
     assert_eq!(
         rows(&timeline),
         [
+            "d 1 1 25s 25s [0, 1, 0, 0, 0]",
             "a 1 1 5s 5s [0, 1, 0, 0, 0]",
             "b 1 1 5s 5s [0, 0, 1, 0, 0]",
             "c 1 1 5s 5s [0, 0, 1, 0, 0]",
             "e 1 1 3s 3s [0, 0, 0, 0, 1]",
-            "d 1 1 1s 1s [0, 1, 0, 1, 0]",
         ]
     );
     let past = &timeline.unreadable[0];
     assert_eq!((past.streak.since, past.until), (at("10:00:25"), at("10:00:35")));
     assert_eq!(past.streak.cause, SkipCause::Unreadable("malformed lock file: unexpected EOF".to_owned()));
+}
+
+/// Each claim has one ending, whatever came between its skips. A stale lock that caused no skip is an ending alone.
+#[test]
+fn one_claim_has_one_ending() {
+    let skip = "Skipping database (locked by make)";
+    let stop = "Agent stopped: beadlock-agent 0.1.0, PID 7, host ci-3";
+    let start = "Agent started: beadlock-agent 0.1.0, PID 8, host ci-3";
+    let removed = "Removed stale lock (make), proceeding with sync";
+    let not_removed = "Skipping database (lock check failed: failed to remove stale lock: read-only file system)";
+    let (begin, complete, resumed) = ("Starting sync cycle...", "Sync cycle complete", "Resumed after 1 skip in 5s");
+    let cases: [(&str, &[&str], &str); 11] = [
+        ("it goes on over a stop", &[skip, stop, start, skip, resumed, begin, complete], "1 2 [1, 0, 0, 0, 0]"),
+        ("it goes on over a kill", &[skip, start, skip], "1 2 [0, 0, 0, 0, 1]"),
+        ("it is stale after a kill", &[skip, start, removed, begin, complete], "1 1 [0, 1, 0, 0, 0]"),
+        ("it is gone after a stop", &[skip, stop, start, begin, complete], "1 1 [0, 0, 0, 1, 0]"),
+        ("the log ends with the stop", &[skip, stop], "1 1 [0, 0, 0, 1, 0]"),
+        ("released, then found stale", &[skip, resumed, removed, begin, complete], "1 1 [0, 1, 0, 0, 0]"),
+        ("released, and another one found stale", &[skip, resumed, begin, complete, removed], "1 1 [1, 1, 0, 0, 0]"),
+        ("released, and claimed again", &[skip, resumed, skip], "2 2 [1, 0, 0, 0, 1]"),
+        ("it cannot be removed at first", &[skip, not_removed, removed, begin, complete], "1 1 [0, 1, 0, 0, 0]"),
+        ("it cannot be read for a moment", &[skip, not_removed, skip, resumed, begin], "1 2 [1, 0, 0, 0, 0]"),
+        ("another one came between", &[skip, "Skipping database (locked by vc)", skip], "2 2 [0, 0, 1, 0, 1]"),
+    ];
+    for (what, lines, expected) in cases {
+        let lines: Vec<String> =
+            lines.iter().enumerate().map(|(at, line)| format!("[2026-02-01 10:00:{at:02}] {line}")).collect();
+        let lines: Vec<&str> = [HEADER, START].into_iter().chain(lines.iter().map(String::as_str)).collect();
+        let timeline = only(&lines, "10:00:10");
+        let rows = timeline.holders.sorted();
+        let make = rows.iter().find(|row| row.name == "make").unwrap();
+        assert_eq!(format!("{} {} {:?}", make.claims(), make.skips, make.ends), expected, "{what}");
+    }
+    // A lock that says that it is another claim is one.
+    let line = |second: u32, since: &str| {
+        format!(
+            r#"{{"time":"2026-02-01T10:00:0{second}Z","db":null,"message":"{skip}","since":"2026-02-01T{since}Z","pid":9}}"#
+        )
+    };
+    let lines = [line(0, "09:00:00"), line(1, "09:00:00"), line(2, "10:00:01")];
+    let timeline = only(&lines.each_ref().map(String::as_str), "10:00:03");
+    assert_eq!(rows(&timeline), ["make 2 3 1s 2s [0, 0, 1, 0, 1]"]);
 }
 
 #[test]

@@ -2,7 +2,12 @@ use super::*;
 
 #[test]
 fn the_lines_of_the_agent() {
-    let me = || DaemonId { program: "beadlock-agent 0.1.0".to_owned(), pid: Some(77), host: Some("ci-3".to_owned()) };
+    let me = || {
+        let program = "beadlock-agent 0.1.0".to_owned();
+        DaemonId { program, pid: Some(77), host: Some("ci-3".to_owned()), database: None }
+    };
+    let since = LogTime::parse("2026-11-25T15:55:57Z");
+    let state = |state, why, next| DaemonEvent::State(StateReport { state, since, why, next });
     let held = |host: &str, reason: &str| {
         DaemonEvent::Held(LockDetails {
             pid: Some(77),
@@ -21,6 +26,30 @@ fn the_lines_of_the_agent() {
         ("Sync cycle complete", DaemonEvent::Complete),
         ("Sync cycle failed: exit code 3 after 1.2s", DaemonEvent::Failed("exit code 3 after 1.2s")),
         ("Sync cycle timed out after 2m; command ended", DaemonEvent::TimedOut("2m")),
+        ("Sync cycle incomplete: x: y; 3 commits wait", DaemonEvent::Incomplete("x: y; 3 commits wait")),
+        (
+            "State: not_serving since 2026-11-25 15:55:57: it belongs to ann; type: chown a b",
+            state(Line::StateNotServing, Some("it belongs to ann"), Some("chown a b")),
+        ),
+        (
+            "State: failed since 2026-11-25 15:55:57: a; type: b; type: git pull --rebase",
+            state(Line::StateFailed, Some("a; type: b"), Some("git pull --rebase")),
+        ),
+        (
+            "State: skipped since 2026-11-25 15:55:57: locked by a: b",
+            state(Line::StateSkipped, Some("locked by a: b"), None),
+        ),
+        (
+            "State: local_only since 2026-11-25 15:55:57: x; 1 commit waits, since 2026-11-25 15:10:00",
+            state(Line::StateLocalOnly, Some("x; 1 commit waits, since 2026-11-25 15:10:00"), None),
+        ),
+        (
+            "State: behind since 2026-11-25 15:55:57: cannot fetch: origin: Connection refused",
+            state(Line::StateBehind, Some("cannot fetch: origin: Connection refused"), None),
+        ),
+        ("State: starting since 2026-11-25 15:55:57", state(Line::StateStarting, None, None)),
+        ("State: idle since 2026-11-25 15:55:57", state(Line::StateIdle, None, None)),
+        ("State: synced since 2026-11-25 15:55:57", state(Line::StateSynced, None, None)),
         ("Skipping database (locked by vc-executor)", DaemonEvent::Locked("vc-executor")),
         ("Skipping database (locked by a (b))", DaemonEvent::Locked("a (b)")),
         ("Skipping database (a sync cycle or a claim is in progress)", DaemonEvent::Busy),
@@ -40,6 +69,8 @@ fn the_lines_of_the_agent() {
             held("x (pid_alive); a zombie: y", "other_host"),
         ),
         ("Resumed after 5 skips in 4.7s", DaemonEvent::Resumed),
+        ("Resumed after 1 skip in 4.7s", DaemonEvent::Resumed),
+        ("Resumed after 1 skips in 4.7s", DaemonEvent::Resumed),
         ("Committed 3 files (1a2b3c4)", DaemonEvent::Step),
         ("Pulled 2 commits from origin/main (1a2b3c4..5d6e7f8)", DaemonEvent::Step),
         ("Pushed 1 commit to origin/main (1a2b3c4..5d6e7f8)", DaemonEvent::Step),
@@ -67,8 +98,8 @@ fn the_lines_of_the_agent() {
         ("lock_blocked of /r/.beads/.exclusive-lock is not in the audit file x", DaemonEvent::Other),
         ("lock_stale_removed of /r/.beads/.exclusive-lock is not in the audit file x", DaemonEvent::Other),
     ];
-    for line in log_line::Event::all().filter(|line| *line != log_line::Event::Output) {
-        let is_read = |(message, _): &(&str, DaemonEvent<'_>)| log_line::Event::parse(message).0 == line;
+    for line in Line::all().filter(|line| *line != Line::Output) {
+        let is_read = |(message, _): &(&str, DaemonEvent<'_>)| Line::parse(message).0 == line;
         assert!(cases.iter().any(is_read), "{line:?}");
     }
     for (message, event) in cases {
@@ -86,6 +117,8 @@ fn the_lines_of_the_original_daemon() {
         ("Starting local sync cycle...", "Begun"),
         ("Starting auto-import...", "Begun"),
         ("Skipping export (locked by vc)", "Locked(\"vc\")"),
+        ("Skipping import (locked by vc)", "Locked(\"vc\")"),
+        ("Skipping import: JSONL content unchanged", "Complete"),
         ("Skipping local export (lock check failed: x)", "Unreadable(\"x\")"),
         ("Skipping auto-import: JSONL content unchanged", "Complete"),
         ("Skipping sync cycle: sync-branch 'x' is your current branch. Use a dedicated sync branch.", "Notice"),
@@ -99,6 +132,25 @@ fn the_lines_of_the_original_daemon() {
         ("Failed to count issues before import: x", "Trouble"),
         ("Received signal terminated, shutting down gracefully...", "Stopped(None)"),
         ("Context canceled, shutting down", "Stopped(None)"),
+        ("Parent process (PID 7) died, shutting down daemon", "Stopped(None)"),
+        ("RPC server failed: x", "Stopped(None)"),
+        ("Error during 3-way merge: x", "Trouble"),
+        ("Sync branch commit failed: x", "Trouble"),
+        ("Using event-driven mode", "EventMode(true)"),
+        ("using event-driven mode", "EventMode(true)"),
+        ("Export triggered by mutation events", "EventMode(true)"),
+        ("Import triggered by file change", "EventMode(true)"),
+        ("Mutation detected: create bd-1", "EventMode(true)"),
+        ("Using polling mode (interval: 5s)", "EventMode(false)"),
+        ("Falling back to polling mode", "EventMode(false)"),
+        ("Auto-pull enabled: checking remote every 30s", "EventMode(false)"),
+        ("Periodic remote sync: checking for updates", "EventMode(false)"),
+        ("WARNING: File watcher unavailable (x), using 60s polling fallback", "EventMode(false)"),
+        ("Using sync branch: beads-sync", "SyncBranch(\"beads-sync\")"),
+        ("Committed changes to sync branch a b", "SyncBranch(\"a b\")"),
+        ("Pushed sync branch a to remote", "SyncBranch(\"a\")"),
+        ("Pulled sync branch a", "SyncBranch(\"a\")"),
+        ("Using database: /r/.beads/beads.db", "Serves(\"/r/.beads/beads.db\")"),
         ("Warning: events export failed: x", "Other"),
         ("Exported to JSONL", "Other"),
         ("Received reload signal, ignoring (daemon continues running)", "Other"),
@@ -147,6 +199,17 @@ fn what_only_looks_so_is_other() {
         "\u{feff}Starting sync cycle...",
         "é",
         "Export completely",
+        "State:",
+        "State: fine",
+        "State: failed at lunch",
+        "State: failed since yesterday",
+        "State: failed since 2026-11-25 15:55",
+        "State: failed since 2026-11-25 15:55:57 x",
+        "State: failed since 2026-11-25 15:55:5é",
+        "State: syncedness",
+        "Sync cycle incomplete",
+        "Resumed after 11 skip in 2s",
+        "using",
     ] {
         assert_eq!(DaemonEvent::parse(message, None), DaemonEvent::Other, "{message}");
     }

@@ -64,10 +64,7 @@ fn it_is_held() {
         answer.message,
         "Not syncing since 2026-02-01 10:00:10 UTC (7s): held by make (PID 77 on ci-3), 2 cycles skipped"
     );
-    assert_eq!(
-        commands(&answer),
-        ["beadlock status .beads", "ps -fp 77", "beadlock break .beads --holder make --even-if-live"]
-    );
+    assert_eq!(commands(&answer), ["beadlock status .beads", "beadlock wait .beads", "ps -fp 77", "kill 77"]);
     assert_eq!(answer.more[0], "pid_alive: its process lives; the lock goes when it ends");
     assert_eq!(
         answer.more[1..],
@@ -214,4 +211,42 @@ fn on_another_machine_it_says_where_to_type() {
     let skip = "[2026-02-01 10:00:10] Skipping database (locked by make)";
     let answer = answer_to(&[&start, skip], "10:00:12");
     assert!(answer.more.contains(&"the daemon runs on ci-9: type there".to_owned()), "{answer:?}");
+}
+
+#[test]
+fn what_waits_to_be_pushed_is_counted_in_the_headline() {
+    for (why, short) in [
+        (
+            "origin cannot be reached: Connection refused; 3 commits wait, the oldest since 2026-11-25 15:10:00",
+            "origin cannot be reached; 3 commits wait",
+        ),
+        ("there is no remote; 1 commit waits, since 2026-11-25 15:10:00", "there is no remote; 1 commit waits"),
+        ("no upstream; type git; 2 commits wait", "no upstream; type git; 2 commits wait"),
+        ("no count: here; it waits", "no count"),
+        ("", ""),
+    ] {
+        assert_eq!(summary(why), short);
+    }
+}
+
+#[test]
+fn a_reported_command_that_cannot_be_pasted_is_not_offered() {
+    let state = |next: &str| {
+        let line = format!("[2026-02-01 10:00:10] State: failed since 2026-02-01 10:00:10: conflict; type: {next}");
+        after_cycles(&[&line], "10:00:12")
+    };
+    assert_eq!(commands(&state("git -C /r pull --rebase")), ["git -C /r pull --rebase"]);
+    let answer = state("git \u{1b}[2J");
+    assert_eq!(commands(&answer), ["tail -n 50 .beads/daemon.log"]);
+    assert_eq!(answer.message, "Failing since 10:00:10 (2s): conflict");
+}
+
+#[test]
+fn the_words_of_states_are_in_one_order() {
+    let stopped =
+        after_cycles(&["[2026-02-01 10:00:10] Agent stopped: beadlock-agent 0.1.0, PID 7, host ci-3"], "10:00:12");
+    let hanging = after_cycles(&["[2026-02-01 10:00:10] Starting sync cycle..."], "12:00:10");
+    let synced = after_cycles(&[], "10:00:08");
+    assert!(stopped.rank() < hanging.rank() && hanging.rank() < synced.rank());
+    assert!(stopped.is_trouble() && hanging.is_trouble() && !synced.is_trouble());
 }
