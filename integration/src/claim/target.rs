@@ -6,12 +6,12 @@ use std::{fs, io};
 
 use beadlock_checker::Place;
 use beadlock_checker::internal::database::{Database, NoDatabase};
-use beadlock_checker::internal::escape::{escaped, escaped_path};
-use beadlock_checker::internal::{Look, process, redirect};
+use beadlock_checker::internal::escape::escaped_path;
+use beadlock_checker::internal::{Look, redirect};
 
 use super::protocol::Protocol;
 use crate::error::{Code, Error};
-use crate::words::{Part, is_local_and_alive};
+use crate::words::{Part, command_of_holder};
 use crate::{output::envelope::Request, output::talk::Talk, output::trail::Trail};
 
 /// What is locked. The folders of `protocol` make targets; everything else asks them.
@@ -65,9 +65,7 @@ impl Target {
     /// machine.
     pub fn holder(&self, look: &Look) -> Option<String> {
         let record = look.record.as_ref()?;
-        let pid = i32::try_from(record.pid()).ok().filter(|_| is_local_and_alive(look));
-        let command = pid.and_then(process::command_line).map(|line| escaped(&line).to_string());
-        Some(self.protocol.holder(record, command.as_deref()))
+        Some(self.protocol.holder(record, command_of_holder(look).as_deref()))
     }
 
     /// The trail of what happens to its lock in `file`; of a claim, which has an id, that of its document, where there

@@ -52,13 +52,17 @@ impl Seen {
         talk.painted_data(self.look.verdict.as_str(), color(self.look.verdict))
     }
 
-    /// All that is said of one lock. Of one whose holder sends heartbeats the first word is `active` or `stale`.
+    /// At most five lines about one lock, and with `-v` all that is known. Of one whose holder sends heartbeats the first word is `active` or `stale`.
     pub fn text(&self, explanation: &Explanation, talk: &Talk) -> String {
         let (head, what) = match self.silence() {
             Some(silence) => self.of_silent(silence, talk),
             None => (String::new(), self.of_any(explanation, talk)),
         };
-        format!("{head}{}: {what}\n{}", self.target.given, self.below(explanation))
+        let below = match talk.is_verbose() {
+            true => self.below(explanation),
+            false => explanation::below(explanation.brief(), None, &explanation.next),
+        };
+        format!("{head}{}: {what}\n{below}", self.target.given)
     }
 
     fn of_silent(&self, silence: Duration, talk: &Talk) -> (String, String) {
