@@ -263,7 +263,9 @@ fn seen(row: &Sabotage) {
         assert!(table.contains(row.state) && !table.contains(" synced"), "{table}");
 
         let metrics = agent.get("/metrics").1;
-        for series in [format!("sync_state{{state=\"{}\"}} 1\n", row.state), "sync_state{state=\"synced\"} 0\n".to_owned()] {
+        for series in
+            [format!("sync_state{{state=\"{}\"}} 1\n", row.state), "sync_state{state=\"synced\"} 0\n".to_owned()]
+        {
             assert!(metrics.contains(&format!("beadlock_agent_{series}")), "{series} in {metrics}");
         }
         let named = format!(".beads\",state=\"{}\"}} 1\n", row.state);
