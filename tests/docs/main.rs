@@ -2,7 +2,9 @@
 //! gate, the examples run, and the demo tells a claim from none.
 
 mod citations;
+mod foreign;
 mod performance;
+mod platforms;
 mod protocols;
 mod sessions;
 mod tutorial;
