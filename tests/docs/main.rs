@@ -80,6 +80,7 @@ fn every_option_in_the_documents_exists() {
         ("docs/troubleshooting.md", 8),
         ("docs/protocol.md", 4),
         ("docs/design.md", 8),
+        ("docs/protocols/beads.md", 4),
         ("docs/protocols/framework.md", 4),
         ("docs/protocols/file.md", 4),
     ] {

@@ -110,6 +110,7 @@ fn sessions_say_what_the_documents_show() {
     }
     for (name, at_least) in [
         ("README.md", 1),
+        ("docs/protocols/beads.md", 1),
         ("docs/protocols/file.md", 1),
         ("docs/protocols/framework.md", 1),
         ("docs/protocols/memory.md", 1),

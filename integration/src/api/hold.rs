@@ -11,12 +11,13 @@ use crate::claim::attendant::{Attendant, Stopped, Unattended};
 use crate::claim::loss::{self, Loss};
 #[cfg(any(doc, test))]
 use crate::error::Code;
+use crate::error::Error;
 use crate::protocol::{Acceptance, directory, process_words, resolve};
+use crate::settings::{check_holder, check_version, environment::Environment, wait::Wait};
 use crate::{
     claim::asking::Asking, claim::claiming::Claiming, claim::command::holder_name, claim::nested,
     claim::release::release, claim::target::Target,
 };
-use crate::{error::Error, settings::check_holder, settings::environment::Environment, settings::wait::Wait};
 
 /// A claim to be made: on what, under which name, how patiently.
 #[derive(Debug, Clone)]
@@ -25,6 +26,8 @@ pub struct Hold {
     /// As a command line names it; without a name what it finds.
     target: Option<OsString>,
     holder: String,
+    /// Empty: none.
+    version: String,
     wait: Wait,
     drain: Option<Duration>,
     options: Options,
@@ -54,6 +57,7 @@ impl Hold {
         Self {
             target,
             holder: name.unwrap_or_else(|| "beadlock".to_owned()),
+            version: String::new(),
             wait: Wait::DEFAULT,
             drain: None,
             options: Options::default(),
@@ -63,6 +67,12 @@ impl Hold {
     /// In this name, 1 to 128 printable characters: it is what the daemon's log says.
     pub fn holder(mut self, name: impl Into<String>) -> Self {
         self.holder = name.into();
+        self
+    }
+
+    /// With this version of the holder in the lock file, 1 to 128 printable characters.
+    pub fn holder_version(mut self, version: impl Into<String>) -> Self {
+        self.version = version.into();
         self
     }
 
@@ -102,14 +112,17 @@ impl Hold {
     }
 
     fn claim_in(self, environment: &Environment, attendant: &mut impl Attendant) -> Result<Claim, Stopped> {
-        let Self { target, holder, wait, drain, options } = self;
+        let Self { target, holder, version, wait, drain, options } = self;
         check_holder(&holder)?;
+        if !version.is_empty() {
+            check_version(&version)?;
+        }
         let target = resolve(target.as_deref(), environment, Acceptance::Any)?;
         if let Some(why) = target.protocol.not_for_a_guard(&target) {
             return Err(Error::usage(why).into());
         }
         target.refuse_tracked()?;
-        let wish = Wish { target, holder: &holder, wait, drain: wait.drain(drain), options };
+        let wish = Wish { target, holder: &holder, version, wait, drain: wait.drain(drain), options };
         wish.claim(environment, attendant)
     }
 }
@@ -119,6 +132,8 @@ pub(crate) struct Wish<'a> {
     pub target: Target,
     /// A name that is fit for a holder's.
     pub holder: &'a str,
+    /// The holder's; empty: none.
+    pub version: String,
     /// For how long a holder is waited for.
     pub wait: Wait,
     pub drain: Duration,
@@ -128,14 +143,14 @@ pub(crate) struct Wish<'a> {
 impl Wish<'_> {
     /// Claims it, or stands under the outer claim that this process runs under.
     pub fn claim(self, environment: &Environment, attendant: &mut impl Attendant) -> Result<Claim, Stopped> {
-        let Self { target, holder, wait, drain, options } = self;
+        let Self { target, holder, version, wait, drain, options } = self;
         nested::refuse_inside_a_cycle(&target, environment)?;
         if let Some(id) = nested::outer_claim(&target, environment) {
             return Ok(Claim { held: None, process: process_id(), id, target, patience: drain });
         }
         let id = random_id();
         let pid = process_id();
-        let says = &process_words().of(holder.to_owned(), id.clone());
+        let says = &process_words(version).of(holder.to_owned(), id.clone());
         let claiming = Claiming { target: &target, pid, says, wait, drain, options };
         let held = claiming.claim(attendant, |_| ())?;
         Ok(Claim { held: Some(held), process: pid, id, target, patience: drain })

@@ -59,8 +59,8 @@ pub trait Folder: Protocol {
     }
 
     /// What a claim of `target` says.
-    fn intended(&self, target: Target, _typed: &Args, _environment: &Environment) -> Result<Intended, Error> {
-        Ok(Intended::Claim(target.into(), process::claim_words()))
+    fn intended(&self, target: Target, typed: &Args, _environment: &Environment) -> Result<Intended, Error> {
+        Ok(Intended::Claim(target.into(), typed.process.claim_words()?))
     }
 }
 

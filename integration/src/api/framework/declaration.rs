@@ -121,7 +121,8 @@ impl CommandLock {
         let drain = self.timeout.max(SHORTEST_DRAIN);
         // A crashed holder counts as dead, be it a zombie or a PID that is another's by now.
         let options = Options { reap_proven_dead: true, ..Options::default() };
-        let wish = Wish { target: target.clone(), holder: &holder, wait, drain, options };
+        let (wished, version) = (target.clone(), String::new());
+        let wish = Wish { target: wished, holder: &holder, version, wait, drain, options };
         let claim = match wish.claim(&environment, &mut LockAttendant(bell)) {
             Ok(claim) => claim,
             Err(Stopped::Failed(error)) => return Err(error),
