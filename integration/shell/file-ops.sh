@@ -2,7 +2,7 @@
 # Locks on files, and writes that are whole or not there, for scripts in bash 4 and later. Alone with flock(1), and one with
 # `beadlock … file:PATH`: the same lock file, the same temporary file, the same backups.
 #
-#   source file-ops.sh
+#   source /usr/local/share/beadlock/shell/file-ops.sh   # where `make install` puts it
 #   save_json FILE [JSON]               # JSON, or what is on stdin, becomes FILE
 #   atomic_write FILE                   # what is on stdin becomes FILE
 #   lock_file FILE FD_VAR [SECONDS]     # the lock on FILE; its descriptor goes into FD_VAR and into LOCK_FD

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The functions of the tower-fleet lock manager, on top of `beadlock`: an old script changes one `source` line.
 #
-#   source lock-manager.sh
+#   source /usr/local/share/beadlock/shell/lock-manager.sh   # where `make install` puts it
 #   acquire_lock NAME REQUEST_ID INTENT INTENT_VERSION [true]   # true: take it also when it is stale
 #   release_lock NAME REQUEST_ID
 #   is_lock_stale LOCK_PATH                                     # 0: stale; 1: not, or not to be told

@@ -16,7 +16,7 @@ use crate::claim::{
 use crate::error::Code;
 use crate::error::Error;
 use crate::protocol::{Acceptance, directory, process_words, resolve};
-use crate::settings::{check_holder, environment::Environment, wait::Wait};
+use crate::settings::{check_holder, check_version, environment::Environment, wait::Wait};
 
 /// A claim to be made: on what, under which name, how patiently.
 #[derive(Debug, Clone)]
@@ -25,6 +25,8 @@ pub struct Hold {
     /// As a command line names it; without a name what it finds.
     pub(super) target: Option<OsString>,
     pub(super) holder: String,
+    /// Empty: none.
+    pub(super) version: String,
     pub(super) wait: Wait,
     pub(super) drain: Option<Duration>,
     pub(super) options: Options,
@@ -54,6 +56,7 @@ impl Hold {
         Self {
             target,
             holder: name.unwrap_or_else(|| "beadlock".to_owned()),
+            version: String::new(),
             wait: Wait::DEFAULT,
             drain: None,
             options: Options::default(),
@@ -63,6 +66,12 @@ impl Hold {
     /// In this name, 1 to 128 printable characters: it is what the daemon's log says.
     pub fn holder(mut self, name: impl Into<String>) -> Self {
         self.holder = name.into();
+        self
+    }
+
+    /// With this version of the holder in the lock file, 1 to 128 printable characters.
+    pub fn holder_version(mut self, version: impl Into<String>) -> Self {
+        self.version = version.into();
         self
     }
 
@@ -103,6 +112,9 @@ impl Hold {
 
     fn claim_in(self, environment: &Environment, attendant: &mut impl Attendant) -> Result<Claim, Stopped> {
         check_holder(&self.holder)?;
+        if !self.version.is_empty() {
+            check_version(&self.version)?;
+        }
         let target = resolve(self.target.as_deref(), environment, Acceptance::Any)?;
         if let Some(why) = target.protocol.not_for_a_guard(&target) {
             return Err(Error::usage(why).into());
@@ -118,14 +130,14 @@ impl Hold {
         environment: &Environment,
         attendant: &mut impl Attendant,
     ) -> Result<Claim, Stopped> {
-        let Self { holder, wait, options, .. } = self;
+        let Self { holder, version, wait, options, .. } = self;
         let (process, drain) = (process_id(), wait.drain(self.drain));
         nested::refuse_inside_a_cycle(&target, environment)?;
         if let Some(id) = nested::outer_claim(&target, environment) {
             return Ok(Claim { held: None, process, id, target, patience: drain });
         }
         let id = random_id();
-        let says = &process_words().of(holder, id.clone());
+        let says = &process_words(version).of(holder, id.clone());
         let claiming = Claiming { target: &target, pid: process, says, wait, drain, options };
         let held = claiming.claim(attendant, |_| ())?;
         Ok(Claim { held: Some(held), process, id, target, patience: drain })

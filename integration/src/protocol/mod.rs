@@ -48,8 +48,9 @@ pub trait Folder: Protocol {
         (at.clone(), at)
     }
 
-    fn intended(&self, target: Target, _typed: &Args, _environment: &Environment) -> Result<Intended, Error> {
-        Ok(Intended::Claim(target.into(), process::claim_words()))
+    /// What a claim of `target` says.
+    fn intended(&self, target: Target, typed: &Args, _environment: &Environment) -> Result<Intended, Error> {
+        Ok(Intended::Claim(target.into(), typed.process.claim_words()?))
     }
 }
 

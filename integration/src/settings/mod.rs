@@ -133,11 +133,23 @@ impl Hold {
 
 /// Refuses a holder's name, with exit 2, that is not 1 to 128 printable characters.
 pub fn check_holder(name: &str) -> Result<(), Error> {
-    if holder_name_is_fit(name) {
+    check_text("name", name)
+}
+
+/// A holder's version of ours is 1 to 128 printable characters too.
+///
+/// # Errors
+/// Exit 2.
+pub fn check_version(version: &str) -> Result<(), Error> {
+    check_text("version", version)
+}
+
+fn check_text(what: &str, text: &str) -> Result<(), Error> {
+    if holder_name_is_fit(text) {
         return Ok(());
     }
-    let (shown, count) = (escaped(name), name.chars().count());
-    Err(Error::usage(format!("a holder's name is 1 to 128 printable characters; this one has {count}: \"{shown}\"")))
+    let (shown, count) = (escaped(text), text.chars().count());
+    Err(Error::usage(format!("a holder's {what} is 1 to 128 printable characters; this one has {count}: \"{shown}\"")))
 }
 
 #[cfg(test)]

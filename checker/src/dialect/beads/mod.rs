@@ -39,7 +39,8 @@ pub struct Record {
     pub hostname: String,
     /// When the lock was acquired.
     pub started_at: StartedAt,
-    /// The holder's version; may be empty.
+    /// The holder's version; may be empty, and is not written then.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub version: String,
     /// What beadlock adds and other readers ignore.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -166,7 +167,7 @@ mod tests {
     #[test]
     fn parts_that_are_not_known_are_left_out() {
         let bare = "{\n  \"holder\": \"a\",\n  \"pid\": 1,\n  \"hostname\": \"h\",\n  \
-                    \"started_at\": \"1970-01-01T00:00:00Z\",\n  \"version\": \"\"\n}\n";
+                    \"started_at\": \"1970-01-01T00:00:00Z\"\n}\n";
         assert_eq!(record().to_json(), bare);
     }
 

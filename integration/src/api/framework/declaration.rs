@@ -118,6 +118,7 @@ impl CommandLock {
         let hold = Hold {
             target: None,
             holder: holder_name(OsStr::new(&format!("{} {}", self.tool, self.name))),
+            version: String::new(),
             wait: if self.timeout.is_zero() { Wait::No } else { Wait::UpTo(self.timeout) },
             drain: Some(self.timeout.max(SHORTEST_DRAIN)),
             // A crashed holder counts as dead, be it a zombie or a PID that is another's by now.

@@ -21,6 +21,21 @@ fn a_guard_holds_until_it_is_released() {
 }
 
 #[test]
+fn the_lock_has_the_version_that_is_given_and_else_none() {
+    let (_top, dir) = database();
+    let text = || std::fs::read_to_string(dir.join(".exclusive-lock")).unwrap();
+    let claim = Hold::on(&dir).holder_version("1.2.0").claim().unwrap();
+    assert!(text().contains("\n  \"version\": \"1.2.0\",\n"), "{}", text());
+    claim.release().unwrap();
+    let claim = Hold::on(&dir).claim().unwrap();
+    assert!(!text().contains("version"), "{}", text());
+    claim.release().unwrap();
+    let refused = Hold::on(&dir).holder_version("1\n2").claim().unwrap_err();
+    assert_eq!(refused.code(), Code::Usage);
+    assert!(!dir.join(".exclusive-lock").exists());
+}
+
+#[test]
 fn a_claim_that_was_overwritten_is_no_longer_held() {
     let (_top, dir) = database();
     let claim = Hold::on(&dir).claim().unwrap();

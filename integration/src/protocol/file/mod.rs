@@ -53,6 +53,7 @@ impl Protocol for File {
     fn ignores(&self, option: &str) -> Option<&'static str> {
         match option {
             "--holder" => Some("an flock has no name, only a process"),
+            "--holder-version" => Some("an flock has no record"),
             "--drain" => Some("it has no cycles: --wait is all the waiting there is"),
             "--reap-proven-dead" => Some("an flock ends with its process: none is ever left behind"),
             "--audit of release" => Some("the keeper writes into the file that acquire was told"),

@@ -10,20 +10,44 @@ use beadlock_checker::Verdict;
 use beadlock_checker::internal::dialect::{Record, Rejected, beads};
 use beadlock_checker::internal::{Look, facts::Facts};
 
+use clap::Args as ClapArgs;
+
 pub use explained::explain;
 
-use super::ClaimWords;
+use super::{ClaimWords, arguments::given};
 use crate::error::{Code, Error};
+use crate::settings::check_version;
 
-/// The words of a claim whose record names a process.
-pub fn claim_words() -> ClaimWords {
-    claim_words_of(Record::from)
+/// The option of a claim whose record names a process and has a version.
+#[derive(Debug, Clone, ClapArgs)]
+#[group(skip)]
+pub struct ProcessArgs {
+    /// The version of the holder, for the lock file of a database or of lock:PATH [default: none]
+    #[arg(long, value_name = "VERSION")]
+    holder_version: Option<String>,
+}
+
+impl ProcessArgs {
+    pub(super) fn given(&self) -> Vec<&'static str> {
+        given([("--holder-version", self.holder_version.is_some())])
+    }
+
+    /// The words of a claim with what was typed.
+    pub(super) fn claim_words(&self) -> Result<ClaimWords, Error> {
+        self.holder_version.as_deref().map_or(Ok(()), check_version)?;
+        Ok(claim_words(self.holder_version.clone().unwrap_or_default()))
+    }
+}
+
+/// The words of a claim whose record names a process. An empty `version` is not written.
+pub fn claim_words(version: String) -> ClaimWords {
+    claim_words_of(move |process| Record::from(beads::Record { version: version.clone(), ..process }))
 }
 
 /// The words of a claim whose record is made from that of its process.
 pub fn claim_words_of(record: impl Fn(beads::Record) -> Record + 'static) -> ClaimWords {
     ClaimWords::new(move |holder: &str, id: &str, pid: u32| {
-        let made = beads::Record::for_process(pid, holder, env!("CARGO_PKG_VERSION"));
+        let made = beads::Record::for_process(pid, holder, "");
         let mut process = made.map_err(|rejected| match rejected {
             Rejected::Invalid(why) | Rejected::Malformed(why) => {
                 Error::new(Code::Io, format!("no record can be made: {why}"))

@@ -51,6 +51,7 @@ impl Protocol for Tower {
     fn ignores(&self, option: &str) -> Option<&'static str> {
         match option {
             "--holder" => Some("it has an actor: --actor NAME"),
+            "--holder-version" => Some("it has the version of its intent: --intent-version VERSION"),
             "--reap-proven-dead" => Some("its PID is never asked, only its heartbeat"),
             _ => None,
         }
