@@ -68,6 +68,7 @@ use self::index::IndexLock;
 pub(crate) use self::known::{KnownRepository, KnownUpstream};
 pub(crate) use self::message::SyncMessage;
 use self::message::say;
+pub(crate) use self::names::LookedIndex;
 use self::names::{ExcludedNames, refuse_databases};
 use self::program::{Git, as_path, nul_separated};
 use self::push::Pushed;

@@ -66,7 +66,8 @@ fn seen(
     }
     let seen = Seen { look: look(&target.place, &options), target };
     let explanation = Explanation::of(&seen.look, &seen.target, &options);
-    Ok((seen.json(&explanation), seen.text(&explanation, talk)))
+    let text = if talk.is_verbose() { Seen::text } else { Seen::brief };
+    Ok((seen.json(&explanation), text(&seen, &explanation, talk)))
 }
 
 /// `status --raw`: the bytes of every target's lock file, one after the other; none for a lock that is not there. A

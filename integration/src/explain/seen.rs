@@ -52,17 +52,23 @@ impl Seen {
         talk.painted_data(self.look.verdict.as_str(), color(self.look.verdict))
     }
 
-    /// At most five lines about one lock, and with `-v` all that is known. Of one whose holder sends heartbeats the first word is `active` or `stale`.
-    pub fn text(&self, explanation: &Explanation, talk: &Talk) -> String {
+    /// One line. Of a lock whose holder sends heartbeats the first word is `active` or `stale`.
+    fn headline(&self, explanation: &Explanation, talk: &Talk) -> String {
         let (head, what) = match self.silence() {
             Some(silence) => self.of_silent(silence, talk),
             None => (String::new(), self.of_any(explanation, talk)),
         };
-        let below = match talk.is_verbose() {
-            true => self.below(explanation),
-            false => explanation::below(explanation.brief(), None, &explanation.next),
-        };
-        format!("{head}{}: {what}\n{below}", self.target.given)
+        format!("{head}{}: {what}\n", self.target.given)
+    }
+
+    /// The headline and at most four more lines: why, since when, what stands in the way, and what to type.
+    pub fn brief(&self, explanation: &Explanation, talk: &Talk) -> String {
+        self.headline(explanation, talk) + &explanation::below(explanation.brief(), None, &explanation.next)
+    }
+
+    /// The headline and all that is known.
+    pub fn text(&self, explanation: &Explanation, talk: &Talk) -> String {
+        self.headline(explanation, talk) + &self.below(explanation)
     }
 
     fn of_silent(&self, silence: Duration, talk: &Talk) -> (String, String) {

@@ -28,6 +28,8 @@ const GAP: usize = 2;
 pub struct Table<'a, const COLUMNS: usize> {
     columns: [Column<'a>; COLUMNS],
     has_head: bool,
+    /// What the last column has no room for is left out, so that each row is one line.
+    is_cut: bool,
     rows: Vec<Row<COLUMNS>>,
 }
 
@@ -52,7 +54,12 @@ pub fn terminal_width() -> Option<usize> {
 impl<'a, const COLUMNS: usize> Table<'a, COLUMNS> {
     /// With a line of heads.
     pub fn new(columns: [Column<'a>; COLUMNS]) -> Self {
-        Self { columns, has_head: true, rows: Vec::new() }
+        Self { columns, has_head: true, is_cut: false, rows: Vec::new() }
+    }
+
+    /// On a terminal each row is one line: of a last column that is too wide, whole words are left out.
+    pub fn cut(self) -> Self {
+        Self { is_cut: true, ..self }
     }
 
     /// Without a line of heads.
@@ -121,7 +128,10 @@ impl<'a, const COLUMNS: usize> Table<'a, COLUMNS> {
             match self.columns[*column].1 {
                 Side::Right => line += &format!("{}{printed}", " ".repeat(room)),
                 Side::Left if is_last && cell.width() > width => {
-                    let lines = wrapped(cell, width);
+                    let lines = match self.is_cut {
+                        true => vec![format!("{} …", wrapped(cell, width.saturating_sub(2)).swap_remove(0))],
+                        false => wrapped(cell, width),
+                    };
                     line += &lines.join(&format!("\n{}", " ".repeat(at)));
                 }
                 Side::Left => line += &format!("{printed}{}", " ".repeat(room)),

@@ -118,7 +118,7 @@ fn a_fresh_one_is_active_whoever_lives() {
     let before = tower.content();
     let checked = tower.run(&["check", TARGET]).expect(4, &[]);
     assert_eq!(checked.out, "Skipping database (locked by claude-code)\n");
-    let status = tower.run(&["status", TARGET]).expect(0, &[]).out;
+    let status = tower.run(&["status", "-v", TARGET]).expect(0, &[]).out;
     assert!(status.starts_with("active tower:app-prod: held by claude-code (PID "), "{status}");
     for words in ["(heartbeat_fresh)\n", "heartbeat: ", "stale after 900s", "id: req_abc", "beadlock wait --wait 10m"] {
         assert!(status.contains(words), "{words}: {status}");
