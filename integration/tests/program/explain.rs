@@ -206,7 +206,7 @@ fn not_proved(scene: &Scene, record: &Value, why: &str) {
 fn a_boot_since_on_a_file_system_that_is_not_known_to_be_local() {
     let scene = crate::a_scene();
     mine(&scene, |record| record["beadlock"]["boot_id"] = "another".into());
-    let script = "mount -t ramfs none .beads && cp lock .beads/.exclusive-lock && exec $BEADLOCK status";
+    let script = "mount -t ramfs none .beads && cp lock .beads/.exclusive-lock && exec $BEADLOCK status -v";
     fs::copy(scene.lock(), scene.file("lock")).unwrap();
     let Some(command) = scene.in_namespaces(&["--mount"], script) else { return };
     let text = Running::apart(command).end().expect(0, &[]).out;
