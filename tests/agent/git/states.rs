@@ -128,7 +128,7 @@ const SABOTAGES: &[Sabotage] = &[
         mend: UNLOCK,
         state: "skipped",
         reason: "malformed",
-        why: "lock check failed: malformed lock file",
+        why: "malformed lock file",
         code: 5,
         headline: "Skipping since ",
     },
