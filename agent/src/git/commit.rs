@@ -1,8 +1,8 @@
 //! The commit of what changed under a database. It takes nothing else from the user's index and changes nothing else
 //! there.
 //!
-//! The tree is built in an index of our own ([`Draft`]), from the last commit and the changes. Then, under `index.lock`,
-//! a copy of the real index learns of the same paths, the copy becomes the index, and the branch moves by
+//! The tree is built in an index of our own ([`Draft`]), from the last commit and the changes. Then, under
+//! `index.lock`, a copy of the real index learns of the same paths, the copy becomes the index, and the branch moves by
 //! compare-and-swap. Where nothing else was staged, and the index is still the same, the draft is that copy. When
 //! somebody else commits meanwhile, the index is put back. A crash between the last two steps leaves staged paths,
 //! which the next sync commits.
@@ -88,8 +88,8 @@ struct Draft<'a> {
     repository: &'a Repository,
     /// The tree of the last commit.
     before: String,
-    /// The user's index of which the draft is a copy: nothing is staged there that is not in the last commit. So with the
-    /// changes the draft is also the next index.
+    /// The user's index of which the draft is a copy: nothing is staged there that is not in the last commit. So with
+    /// the changes the draft is also the next index.
     of_index: Option<String>,
 }
 

@@ -324,7 +324,8 @@ impl Repository {
 
 /// Where git has found a repository.
 struct FoundDirs {
-    /// The top of the working tree, as a path from the working directory (the one above the database): `..` for each step.
+    /// The top of the working tree, as a path from the working directory (the one above the database): `..` for each
+    /// step.
     top: PathBuf,
     git_dir: PathBuf,
     common_dir: PathBuf,

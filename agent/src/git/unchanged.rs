@@ -7,7 +7,8 @@
 //! be sure there is no snapshot, and git is asked.
 //!
 //! # Limits
-//! - A configuration that is included, and what a filter makes of a file, have no stamp. So a proof is good for an hour.
+//! - A configuration that is included, and what a filter makes of a file, have no stamp. So a proof is good for one
+//!   hour.
 //! - Other machines may write on a network file system without this one seeing it: there git is asked each time.
 
 use std::fs::{self, File, Metadata};

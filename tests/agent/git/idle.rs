@@ -146,9 +146,9 @@ fn what_changes_is_seen() {
     see("a new file", "mkdir .beads/sub; echo 1 >.beads/sub/x", &|| bench.remote_has(".beads/sub/x"));
     see("a file is gone", "rm .beads/sub/x", &|| !bench.remote_has(".beads/sub/x"));
     see("ignored", "echo '*.tmp' >>.gitignore; git add .gitignore; git commit -qm ignore; git push -q", &|| true);
-    see("no longer ignored", "echo 1 >.beads/x.tmp; git reset -q --hard HEAD~1; git push -qf", &|| {
-        bench.remote_has(".beads/x.tmp")
-    });
+    // Under a claim: between the reset and the push the agent would pull what the reset has dropped.
+    let reset = "\"$BEADLOCK\" hold -q -- sh -c 'echo 1 >.beads/x.tmp; git reset -q --hard HEAD~1; git push -qf'";
+    see("no longer ignored", reset, &|| bench.remote_has(".beads/x.tmp"));
     let log = bench.log().len();
     see("another branch", "git switch -qc other", &|| bench.log()[log..].contains("the branch other has no upstream"));
     see("back", "git switch -q main", &|| bench.log().ends_with("Sync cycle complete\n"));
