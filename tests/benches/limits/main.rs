@@ -17,6 +17,7 @@ mod page;
 mod plot;
 mod programs;
 mod ratio;
+mod shell;
 mod table;
 
 use std::path::Path;
