@@ -33,7 +33,8 @@ def held(scene: Scene, *words: str) -> subprocess.Popen[str]:
     """An ``acquire`` that has the lock."""
     process = start(scene, "acquire", *words)
     assert line(process).startswith("Lock acquired for: ")
-    assert line(process) == "Press Ctrl+C to release...\n"
+    # It comes in the same write.
+    assert process.stdout is not None and process.stdout.readline() == "Press Ctrl+C to release...\n"
     return process
 
 

@@ -83,10 +83,10 @@ def _end(number: int, _frame: Optional[FrameType]) -> NoReturn:
 
 def _acquire(lock: MemoryLock, operation: str, wait: float) -> int:
     """Holds it until a signal comes."""
-    for ending in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(ending, _end)
     is_held, code = False, 0
     try:
+        for ending in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(ending, _end)
         lock.acquire_blocking(operation, max_wait=wait)
         is_held = True
         print(f"Lock acquired for: {operation}\nPress Ctrl+C to release...", flush=True)
