@@ -56,7 +56,7 @@ const MEMORY: Protocol = Protocol {
     orphan: Orphan::IsEnded,
     for_process: ForProcess::IsReleased,
     released: "Lock released.",
-    breaking: Breaking::ById,
+    breaking: Breaking::ByIdOrUnnamed,
     leaves: Leaves::Nothing,
     listed_below: Some("."),
     audit: Audit {

@@ -160,6 +160,8 @@ pub enum ForProcess {
 pub enum Breaking {
     /// By its id; a live lock with `--even-if-live` alone.
     ById,
+    /// By its id, or without any name, for there can be only one.
+    ByIdOrUnnamed,
     /// An flock cannot be taken from its process.
     Impossible,
 }

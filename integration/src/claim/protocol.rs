@@ -46,6 +46,10 @@ pub struct ProtocolRules {
     pub released: Option<&'static str>,
     /// What `release` says first of a lock that is not one's own.
     pub not_ours: &'static str,
+    /// Its place has one lock at most, so `break` needs no option that names it.
+    pub breaks_unnamed: bool,
+    /// What `break` says where there is no lock, where the document has words for it.
+    pub nothing_to_break: Option<&'static str>,
     /// What follows where the lock goes stale by itself.
     pub then_stale: &'static str,
     /// What follows an unreadable lock.
@@ -68,6 +72,8 @@ impl ProtocolRules {
             lost_is_released: false,
             released: None,
             not_ours: "",
+            breaks_unnamed: false,
+            nothing_to_break: None,
             then_stale: "",
             then_unreadable: "it is never taken",
         }
@@ -206,6 +212,11 @@ pub trait Protocol: fmt::Debug + Sync {
         let Removed { record, reason, .. } = removed;
         let name = escaped(record.holder());
         Some(format!("removed stale lock of {name} (PID {}, {reason})", record.pid()))
+    }
+
+    /// What `break` says first of a lock that it has broken, where the document has words for it.
+    fn broken(&self, _record: &Record) -> Option<String> {
+        None
     }
 
     /// What becomes of a lock that was not released, and what to type.

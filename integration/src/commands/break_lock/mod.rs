@@ -24,7 +24,7 @@ use crate::settings::environment::Environment;
 const HELP: &str = "\
 For a lock that is left over and that no check can prove dead. It is moved to LOCK.broken-TIME.json beside it. Which \
 one is meant is said by one of --id, --holder and --malformed; without any, on a terminal, the lock is shown and its \
-id asked for. A lock file of --malformed is shown on a terminal, too, and asked about. Without a terminal a file at \
+id asked for. memory:DIR has one lock, and needs none of them. A lock file of --malformed is shown on a terminal, too, and asked about. Without a terminal a file at \
 lock:PATH goes only if it is empty or a lock record, also one that is cut off: anything else may be somebody's data, \
 and needs --yes.
 

@@ -59,8 +59,9 @@ pub fn run(typed: &BreakArgs, environment: &Environment, common: &Common) -> Res
     if let Some(kernel) = target.protocol.without_record() {
         return Ok(of_kernel(&target, kernel, typed, talk)?);
     }
-    let choice = Choice::typed(typed);
-    if choice.is_none() && !ask::is_possible(common) {
+    let can_ask = ask::is_possible(common);
+    let choice = Choice::typed(typed).or_else(|| Choice::unnamed(&target).filter(|_| !can_ask));
+    if choice.is_none() && !can_ask {
         return Err(Error::usage(
             "which lock? say it with one of --id ID (as beadlock status shows it), --holder NAME and --malformed",
         )
@@ -124,7 +125,12 @@ fn hindered(look: &Look) -> Option<Obstacle> {
 }
 
 fn nothing(target: &Target, look: &Look, typed: &BreakArgs, talk: &Talk) -> Value {
-    talk.warn(&format!("nothing to break: there is no lock on {}", target.given));
+    let given = &target.given;
+    match target.protocol.rules().nothing_to_break {
+        Some(words) if target.is_nowhere() => talk.warn(&format!("{words} The directory of {given} does not exist")),
+        Some(words) => talk.note(words),
+        None => talk.warn(&format!("nothing to break: there is no lock on {given}")),
+    }
     row(target, Some(look), None, typed)
 }
 
@@ -281,9 +287,14 @@ impl Breaking<'_> {
         match &look.record {
             Some(record) => {
                 let (holder, pid, age) = (escaped(record.holder()), record.pid(), shown(words::age(record)));
-                talk.say(&format!(
-                    "broke the lock of {holder} (PID {pid}, held for {age}) on {given}; its record is kept in {kept}"
-                ));
+                let broke = match self.target.protocol.broken(record) {
+                    Some(words) => {
+                        talk.say(&words);
+                        format!("{given} was held by {} for {age}", self.target.protocol.holder(record, None))
+                    }
+                    None => format!("broke the lock of {holder} (PID {pid}, held for {age}) on {given}"),
+                };
+                talk.say(&format!("{broke}; its record is kept in {kept}"));
             }
             None => {
                 let detail = escaped(&look.detail);
