@@ -40,7 +40,7 @@ pub struct ProtocolRules {
     pub shares_ids: bool,
     /// The work under its locks has steps, one of which may fail.
     pub has_steps: bool,
-    /// A lock that is lost and could still be removed leaves the line of a release.
+    /// A lock that is lost and could still be removed leaves, after the line of the loss, that of a release.
     pub lost_is_released: bool,
     /// What `release` says when the lock is gone, where the document has words for it.
     pub released: Option<&'static str>,

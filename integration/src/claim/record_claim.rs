@@ -160,7 +160,7 @@ impl SessionClaim for RecordClaim<'_> {
             State::Kept(keeping) => match keeping.end() {
                 Some(held) => held,
                 None => {
-                    self.leaving(failed_step).hangs();
+                    self.leaving(failed_step).hangs(lost.as_ref(), self.id());
                     return End::default();
                 }
             },

@@ -41,7 +41,7 @@ impl Protocol for Tower {
             // A request may have acquired several named locks.
             shares_ids: true,
             has_steps: true,
-            // The document has no event for a loss, but one for a release and one for a release that failed.
+            // The document asks for a line whenever the file goes (8.2), and when it cannot be removed (8.3).
             lost_is_released: true,
             then_stale: ", and --force-lock takes it then",
             ..ProtocolRules::of(Scheme::Tower.prefix(), "named locks (tower:NAME)")
