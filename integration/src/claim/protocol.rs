@@ -30,6 +30,8 @@ pub struct ProtocolRules {
     pub options: &'static [&'static str],
     /// How long a claim waits for a holder where nobody says so.
     pub default_wait: Wait,
+    /// What a check says of its locks speaks of a database, as a sync daemon's log does.
+    pub speaks_of_databases: bool,
     /// A sync daemon runs cycles on its targets.
     pub has_cycles: bool,
     /// Its lock lies in a work tree of git for as long as it is held, and does harm in another clone.
@@ -60,6 +62,7 @@ impl ProtocolRules {
             kind,
             options: &[],
             default_wait: Wait::DEFAULT,
+            speaks_of_databases: true,
             has_cycles: false,
             may_be_committed: false,
             makes_directory: false,

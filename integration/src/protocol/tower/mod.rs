@@ -37,6 +37,7 @@ impl Protocol for Tower {
         ProtocolRules {
             options: options::ALL,
             default_wait: Wait::No,
+            speaks_of_databases: false,
             makes_directory: true,
             // A request may have acquired several named locks.
             shares_ids: true,
