@@ -106,9 +106,15 @@ pub trait Protocol: fmt::Debug + Sync {
         prefixed(self.prefix(), target.path())
     }
 
-    /// Makes what a claim needs to exist.
-    fn prepare(&self, _target: &Target) -> Result<(), Error> {
-        Ok(())
+    /// Makes what a claim needs to exist; returns what is to be said of that.
+    fn prepare(&self, _target: &Target, _environment: &Environment) -> Result<Option<String>, Error> {
+        Ok(None)
+    }
+
+    /// The directory that the protocol's document names, where the target lies in another one. A lock in one directory
+    /// keeps nobody out who looks in the other.
+    fn not_in(&self, _target: &Target) -> Option<&'static str> {
+        None
     }
 
     /// What is to be known of the target's directory before its lock is trusted.

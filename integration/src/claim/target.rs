@@ -12,7 +12,7 @@ use beadlock_checker::internal::{Look, process, redirect};
 use super::protocol::Protocol;
 use crate::error::{Code, Error};
 use crate::words::{Part, is_local_and_alive};
-use crate::{output::envelope::Request, output::talk::Talk, output::trail::Trail};
+use crate::{output::envelope::Request, output::talk::Talk, output::trail::Trail, settings::environment::Environment};
 
 /// What is locked. The folders of `protocol` make targets; everything else asks them.
 #[derive(Debug, Clone)]
@@ -43,8 +43,10 @@ impl Target {
     }
 
     /// Makes the directory of its lock, where a claim of its protocol does that.
-    pub fn prepare(&self) -> Result<(), Error> {
-        self.protocol.prepare(self)
+    pub fn prepare(&self, environment: &Environment, talk: &Talk) -> Result<(), Error> {
+        let made = self.protocol.prepare(self, environment)?;
+        made.into_iter().for_each(|made| talk.say(&made));
+        Ok(())
     }
 
     /// Warns of what its protocol knows of its directory: once, however many locks in it are looked at.

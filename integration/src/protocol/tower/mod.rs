@@ -66,8 +66,15 @@ impl Protocol for Tower {
         Part::Words(vec!["--lock-dir".into(), dir.into(), target.given.clone().into()])
     }
 
-    fn prepare(&self, target: &Target) -> Result<(), Error> {
-        lock_dir::make(target.dir())
+    fn prepare(&self, target: &Target, environment: &Environment) -> Result<Option<String>, Error> {
+        let dir = target.dir();
+        let is_made = lock_dir::make(dir)?;
+        let is_named = lock_dir::default(environment) != dir;
+        Ok((is_made && is_named).then(|| format!("made the lock directory {}", escaped_path(dir))))
+    }
+
+    fn not_in(&self, target: &Target) -> Option<&'static str> {
+        (!lock_dir::is_the_documents(target.dir())).then_some(tower::DEFAULT_DIR)
     }
 
     fn warnings(&self, target: &Target) -> Vec<String> {
@@ -75,8 +82,10 @@ impl Protocol for Tower {
     }
 
     fn exported_besides(&self, target: &Target, environment: &Environment) -> Option<(&'static str, PathBuf)> {
-        // The target does not say where, and what was typed is in no environment.
-        environment.typed_lock_dir().map(|_| (LOCK_DIR, target.dir().to_owned()))
+        // The target does not say where. What was typed is in no environment, and the default is another for another user.
+        let is_named = environment.typed_lock_dir().is_none() && environment.get(LOCK_DIR).is_some();
+        let is_everybodys = is_named || lock_dir::is_the_documents(target.dir());
+        (!is_everybodys).then(|| (LOCK_DIR, target.dir().to_owned()))
     }
 
     fn name_of_claim(&self, id: &str, target: &Target) -> String {
