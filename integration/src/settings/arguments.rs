@@ -31,7 +31,8 @@ pub struct CommonArgs {
     pub lock_dir: LockDirArg,
 }
 
-/// What every command takes, and `--help` shows where it may mean something.
+// Every command takes it, and `--help` shows it where it may mean something. A doc comment here would become the
+// description of the command.
 #[derive(Debug, Clone, Args)]
 #[group(skip)]
 pub struct LockDirArg {

@@ -152,6 +152,9 @@ fn its_option_stands_with_those_of_named_locks_alone() {
         }
         let wanted: &[&str] = if is_shown { &["Named locks (tower:NAME)"] } else { &[] };
         assert_eq!(headings, wanted, "{command}: {help}");
+        let short = tower.run(&["--help"]).out;
+        let about = help.lines().next().unwrap();
+        assert!(command.is_empty() || short.contains(about.get(..30).unwrap_or(about)), "{command}: {about}");
     }
     // It may stand before the command, too.
     let json = tower.run(&["--lock-dir", "a", "status", TARGET, "--json"]).expect(0, &[]).json();
