@@ -181,8 +181,8 @@ pub struct Audit {
     pub released: &'static [&'static str],
     /// The event of a claim that is refused, where there is one.
     pub blocked: Option<&'static str>,
-    /// The event of a lock that vanishes, where there is one.
-    pub lost: Option<&'static str>,
+    /// The fields of `lock_lost`, the event of a lock that vanishes.
+    pub lost: &'static [&'static str],
     /// The event of a stale lock that is taken; none where a lock is never stale.
     pub taken: Option<&'static str>,
     pub unwritable: Unwritable,

@@ -3,9 +3,10 @@
 
 use std::fmt::Write as _;
 use std::fs;
+use std::os::unix::fs::chown;
 use std::path::Path;
 
-use beadlock_tests::skip::{checkout, tool};
+use beadlock_tests::skip::{as_nobody, checkout, may_be_root, tool};
 use beadlock_tests::{Ended, Scene, run, this_host, write_program};
 
 use super::{document, path_with_programs};
@@ -68,7 +69,7 @@ fn plain(line: &str) -> String {
     plain
 }
 
-/// Types them in a directory of their own, in a shell without job control.
+/// Types them in a directory of their own, which is their home, in a shell without job control, and as an ordinary user.
 fn type_again(name: &str, turns: &[Turn]) {
     let scene = Scene::new();
     // A file that a session shows by cat exists. Its script sources our functions where this checkout has them.
@@ -83,7 +84,13 @@ fn type_again(name: &str, turns: &[Turn]) {
     write_program(&deploy, &b"#!/bin/sh\nsleep 0.1\necho deployed\n"[..]);
     let home = fs::canonicalize(scene.path()).expect("its path");
     let mut command = scene.shell(&script(turns));
-    command.env("PATH", path_with_programs()).env("BEADLOCK_LOCK_DIR", home.join("locks")).env("ACTOR", "ann");
+    command.env("PATH", path_with_programs()).env("HOME", &home).env("ACTOR", "ann");
+    if may_be_root() && as_nobody(&mut command) {
+        let files = fs::read_dir(&home).expect("list it").map(|entry| entry.expect("an entry").path());
+        for path in files.chain([home.clone()]) {
+            chown(&path, Some(65534), Some(65534)).expect("give it away");
+        }
+    }
     let ended = Ended::from(run(command));
     let said_now = |at: usize| {
         let text = fs::read_to_string(scene.path().join(format!("out.{at}"))).unwrap_or_default();

@@ -30,6 +30,8 @@ pub struct ProtocolRules {
     pub options: &'static [&'static str],
     /// How long a claim waits for a holder where nobody says so.
     pub default_wait: Wait,
+    /// What a check says of its locks speaks of a database, as a sync daemon's log does.
+    pub speaks_of_databases: bool,
     /// A sync daemon runs cycles on its targets.
     pub has_cycles: bool,
     /// Its lock lies in a work tree of git for as long as it is held, and does harm in another clone.
@@ -40,7 +42,7 @@ pub struct ProtocolRules {
     pub shares_ids: bool,
     /// The work under its locks has steps, one of which may fail.
     pub has_steps: bool,
-    /// A lock that is lost and could still be removed leaves the line of a release.
+    /// A lock that is lost and could still be removed leaves, after the line of the loss, that of a release.
     pub lost_is_released: bool,
     /// What `release` says when the lock is gone, where the document has words for it.
     pub released: Option<&'static str>,
@@ -64,6 +66,7 @@ impl ProtocolRules {
             kind,
             options: &[],
             default_wait: Wait::DEFAULT,
+            speaks_of_databases: true,
             has_cycles: false,
             may_be_committed: false,
             makes_directory: false,
@@ -109,9 +112,15 @@ pub trait Protocol: fmt::Debug + Sync {
         prefixed(self.prefix(), target.path())
     }
 
-    /// Makes what a claim needs to exist.
-    fn prepare(&self, _target: &Target) -> Result<(), Error> {
-        Ok(())
+    /// Makes what a claim needs to exist; returns what is to be said of that.
+    fn prepare(&self, _target: &Target, _environment: &Environment) -> Result<Option<String>, Error> {
+        Ok(None)
+    }
+
+    /// The directory that the protocol's document names, where the target lies in another one. A lock in one directory
+    /// keeps nobody out who looks in the other.
+    fn not_in(&self, _target: &Target) -> Option<&'static str> {
+        None
     }
 
     /// What is to be known of the target's directory before its lock is trusted.

@@ -12,7 +12,7 @@ use beadlock_checker::internal::{Look, redirect};
 use super::protocol::Protocol;
 use crate::error::{Code, Error};
 use crate::words::{Part, command_of_holder};
-use crate::{output::envelope::Request, output::talk::Talk, output::trail::Trail};
+use crate::{output::envelope::Request, output::talk::Talk, output::trail::Trail, settings::environment::Environment};
 
 /// What is locked. The folders of `protocol` make targets; everything else asks them.
 #[derive(Debug, Clone)]
@@ -43,8 +43,10 @@ impl Target {
     }
 
     /// Makes the directory of its lock, where a claim of its protocol does that.
-    pub fn prepare(&self) -> Result<(), Error> {
-        self.protocol.prepare(self)
+    pub fn prepare(&self, environment: &Environment, talk: &Talk) -> Result<(), Error> {
+        let made = self.protocol.prepare(self, environment)?;
+        made.into_iter().for_each(|made| talk.say(&made));
+        Ok(())
     }
 
     /// Warns of what its protocol knows of its directory: once, however many locks in it are looked at.
@@ -68,8 +70,8 @@ impl Target {
         Some(self.protocol.holder(record, command_of_holder(look).as_deref()))
     }
 
-    /// The trail of what happens to its lock in `file`; of a claim, which has an id, that of its document, where there
-    /// is one.
+    /// The trail of what happens to its lock in `file`. With the `id` of a claim, or of the request that breaks it, that
+    /// of its document, where there is one.
     pub fn trail<'a>(
         &self,
         file: Option<&Path>,

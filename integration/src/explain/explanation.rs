@@ -4,7 +4,9 @@
 use std::time::Duration;
 
 use beadlock_checker::internal::dialect::{Record, StartedAt};
-use beadlock_checker::internal::{FileKind, Look, OnDisk, duration::shown, escape::escaped, facts};
+use beadlock_checker::internal::{
+    FileKind, Look, OnDisk, duration::shown, escape::escaped, escape::escaped_path, facts,
+};
 use beadlock_checker::{Options, Verdict};
 use serde_json::{Map, Value, json};
 
@@ -51,6 +53,13 @@ impl Explanation {
         all.push(Fact::json("file", look.on_disk.map(|file| file_json(&file, now))));
         all.push(Fact::text("why", why));
         all.extend(facts);
+        if let Some(other) = target.protocol.not_in(target) {
+            let dir = escaped_path(target.dir());
+            all.push(Fact::text(
+                "directory",
+                format!("{dir}; a lock of this name elsewhere, as in {other}, is another"),
+            ));
+        }
         all.extend(look.on_disk.map(|file| Fact::text("file", file_text(&file, now))));
         if look.side_file {
             let name = escaped(&target.place.names().aside().to_string_lossy()).to_string();

@@ -6,7 +6,7 @@ use beadlock_checker::internal::{Look, duration::shown, facts};
 use beadlock_checker::{Decision, Proceed, Skip, Verdict};
 use serde_json::Value;
 
-use super::explanation::{self, Explanation};
+use super::{checked::message, explanation, explanation::Explanation};
 use crate::{claim::target::Target, output::talk::Talk};
 
 /// A target, and what lies there.
@@ -42,7 +42,7 @@ impl Seen {
     /// One element of `data` in the JSON contract.
     pub fn json(&self, explanation: &Explanation) -> Value {
         let Look { verdict, id, record, .. } = &self.look;
-        let message = self.decision().to_string();
+        let message = message(&self.decision(), self.target.protocol.rules().speaks_of_databases);
         let explained = (explanation.json(), explanation.next.as_str());
         explanation::row(&self.target, (*verdict, &message, id.as_deref()), record.as_ref(), explained)
     }

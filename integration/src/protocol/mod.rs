@@ -31,6 +31,7 @@ pub use arguments::{Args, HoldOnlyArgs, LookArgs, ReleaseArgs};
 pub use beads::{Acceptance, target as of_database};
 pub use process::claim_words as process_words;
 pub use resolve::{Unfound, answers_for, answers_for_intent, exact, resolve, root, unresolved};
+pub use tower::options::HEADING as NAMED_LOCKS;
 
 pub type Found = Result<Target, Unfound>;
 

@@ -76,7 +76,7 @@ fn ours_sees_its_as_held() {
     assert_eq!(street.it(ITS_CLAIM).code, 0);
     let text = street.text();
     let check = street.ours(&["check", TARGET]);
-    assert_eq!((check.code, check.out.trim_end()), (4, "Skipping database (locked by old-tool)"), "{check:?}");
+    assert_eq!((check.code, check.out.trim_end()), (4, "Skipping (locked by old-tool)"), "{check:?}");
     let status = street.ours(&["status", TARGET]);
     assert!(status.code == 0 && status.out.starts_with("active "), "{status:?}");
     assert!(status.out.contains("intent: deploy-app, version 1.2.0"), "{status:?}");

@@ -56,7 +56,8 @@ pub struct BreakArgs {
     /// Break it although its holder may be at work: that goes on, and nothing is told of it
     #[arg(long)]
     pub even_if_live: bool,
-    /// Add a JSON line to FILE for what happens to the lock [env: BEADLOCK_AUDIT]
+    /// Add a JSON line to FILE for what happens to the lock [env: BEADLOCK_AUDIT] [default for tower:NAME: audit.jsonl
+    /// beside the lock directory]
     #[arg(long, value_name = "FILE")]
     pub audit: Option<PathBuf>,
 }

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use beadlock_checker::internal::take::{Broken, Licence, Seen, Site};
 use beadlock_checker::internal::{
-    FileKind, Gate, Gates, Look, OnDisk, audit::Event, dialect::StartedAt, duration::shown, escape::escaped,
-    escape::escaped_path, facts, look, obstacle::Obstacle, process,
+    FileKind, Gate, Gates, Look, OnDisk, dialect::StartedAt, duration::shown, escape::escaped, escape::escaped_path,
+    facts, look, obstacle::Obstacle, process,
 };
 use beadlock_checker::{Options, Reason, Verdict};
 use serde_json::{Value, json};
@@ -20,7 +20,7 @@ use crate::claim::{
 use crate::error::{Code, Error};
 use crate::explain::{explanation::Explanation, seen::Seen as Shown};
 use crate::ground::Ground;
-use crate::output::{Common, talk::Talk, trail::Trail};
+use crate::output::{Common, talk::Talk, trail::Breakage};
 use crate::protocol::{Acceptance, refuse_options, resolve};
 use crate::settings::{self, environment::Environment, wait::Deadline};
 use crate::words::{self, Part, kind_words, to_type};
@@ -74,7 +74,7 @@ pub fn run(typed: &BreakArgs, environment: &Environment, common: &Common) -> Res
     nested::refuse_to(&target, environment, "break")?;
     let ground = Ground::of(&target)?;
     let audit = settings::audit(typed.audit.as_deref(), environment);
-    let trail = target.trail(audit.as_deref(), (None, None), &common.request, talk)?;
+    let trail = target.trail(audit.as_deref(), (None, Some(common.request.id())), &common.request, talk)?;
     let mut signals = Signals::block()?;
     let mut attending = Attending::wait_of(&mut signals, talk, None);
     let how = choice.as_ref().map_or("broken_on_terminal", Choice::as_str);
@@ -84,7 +84,7 @@ pub fn run(typed: &BreakArgs, environment: &Environment, common: &Common) -> Res
     let Some(kept) = kept else { return Ok(nothing(&target, &look, typed, talk)) };
     talk.end_live();
     breaking.tell(&look, &kept);
-    write_down(&trail, &look, how, typed.reason.as_ref());
+    trail.broken(&Breakage { look: &look, how, why: typed.reason.as_deref(), kept: &kept });
     Ok(row(&target, Some(&look), Some(&kept), typed))
 }
 
@@ -97,20 +97,6 @@ fn of_kernel(target: &Target, kernel: &dyn WithoutRecord, typed: &BreakArgs, tal
     }
     talk.say(&format!("nobody has {} locked: there is nothing to break", target.given));
     Ok(row(target, None, None, typed))
-}
-
-fn write_down(trail: &Trail<'_>, look: &Look, how: &'static str, reason: Option<&String>) {
-    trail.write(Event::LockBroken, |entry| {
-        let unread = Some(&look.detail).filter(|detail| !detail.is_empty());
-        let mut entry = entry.reason(how);
-        if let Some(why) = reason.or(unread) {
-            entry = entry.detail(why);
-        }
-        match &look.record {
-            Some(record) => entry.held_for(words::age(record)).previous_lock(record),
-            None => entry,
-        }
-    });
 }
 
 /// The same file, as far as it was shown: what somebody has said yes to.

@@ -31,6 +31,7 @@ impl Protocol for Memory {
         ProtocolRules {
             options: claim::ALL,
             default_wait: WAIT,
+            speaks_of_databases: false,
             makes_directory: true,
             released: Some("Lock released."),
             not_ours: "We don't hold the lock. ",

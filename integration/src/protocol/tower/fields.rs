@@ -99,15 +99,20 @@ impl<'a> IntentClaim<'a> {
         if let Some(actor) = self.environment.parsed("ACTOR", |actor| Ok(actor.to_owned()))? {
             return Ok(actor);
         }
-        let uid = nix::unistd::getuid();
-        let user = nix::unistd::User::from_uid(uid).ok().flatten();
-        Ok(user.map_or_else(|| uid.to_string(), |user| user.name))
+        Ok(user_name())
     }
 
     fn host_id(&self) -> String {
         let own = || facts::hostname().map(|name| name.to_string()).unwrap_or_default();
         self.typed.host_id.clone().unwrap_or_else(own)
     }
+}
+
+/// The name of the user who runs this, else the number.
+pub fn user_name() -> String {
+    let uid = nix::unistd::getuid();
+    let user = nix::unistd::User::from_uid(uid).ok().flatten();
+    user.map_or_else(|| uid.to_string(), |user| user.name)
 }
 
 fn missing(name: bool, version: bool, intent: Option<&Intent>) -> Error {
