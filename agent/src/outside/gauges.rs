@@ -69,12 +69,13 @@ fn of_the_worst<'a>(registry: &mut Registry, worst: impl Iterator<Item = &'a Dat
     let failures = Family::<[(&'static str, String); 2], Counter>::default();
     let (unpushed, pushes) = (OfDatabase::<Gauge>::default(), OfDatabase::<Gauge>::default());
     for seen in worst {
-        let db = ("db", seen.dir());
+        let label = [("db", seen.dir())];
+        let [db] = &label;
         states.get_or_create(&[db.clone(), ("state", seen.state.word.as_str().to_owned())]).set(1);
         let commits = seen.state.details.as_ref().map_or(0, |details| details.unpushed.commits);
-        unpushed.get_or_create(&[db.clone()]).set(number(commits));
+        unpushed.get_or_create(&label).set(number(commits));
         if let Some(at) = seen.last_push {
-            pushes.get_or_create(&[db.clone()]).set(at);
+            pushes.get_or_create(&label).set(at);
         }
         for (reason, count) in seen.failures.iter().flat_map(|failures| failures.iter()) {
             failures.get_or_create(&[db.clone(), ("reason", reason.to_string())]).inc_by(*count);

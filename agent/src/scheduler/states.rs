@@ -50,7 +50,7 @@ impl Scheduler {
 
     /// The file system of a database does not answer.
     pub(super) fn silenced(&mut self, number: usize, why: &str) {
-        self.turn(number, DatabaseState::not_serving(&Cow::Borrowed("no_answer"), why));
+        self.turn(number, DatabaseState::not_serving(Cow::Borrowed("no_answer"), why));
     }
 
     fn turn(&mut self, number: usize, state: DatabaseState) {

@@ -15,11 +15,10 @@ impl Scheduler {
                 let _ = answer.send(());
             }
             Question::Status(answer) => {
-                let no_answer = Cow::Borrowed("no_answer");
                 let awaited = self.settings.awaited.iter().map(|awaited| DatabaseSnapshot {
                     dir: awaited.dir.clone(),
                     phase: "not_serving",
-                    state: Arc::new(DatabaseState::not_serving(&no_answer, &awaited.why)),
+                    state: Arc::new(DatabaseState::not_serving(Cow::Borrowed("no_answer"), &awaited.why)),
                     since: self.begun,
                     last_push: None,
                     failures: None,

@@ -111,8 +111,8 @@ impl DatabaseState {
     }
 
     /// A database that cannot be served, and why.
-    pub(crate) fn not_serving(reason: &Cow<'static, str>, why: &str) -> Self {
-        let details = StateDetails { reason: reason.clone(), why: why.to_owned(), ..StateDetails::default() };
+    pub(crate) fn not_serving(reason: Cow<'static, str>, why: &str) -> Self {
+        let details = StateDetails { reason, why: why.to_owned(), ..StateDetails::default() };
         Self::new(StateWord::NotServing, details)
     }
 
@@ -120,7 +120,7 @@ impl DatabaseState {
     pub(crate) fn of(outcome: &Outcome, dir: &Path) -> Self {
         match outcome {
             Outcome::Ran => Self { word: StateWord::Idle, details: None },
-            Outcome::NotServed(failure) => Self::not_serving(&failure.reason, &failure.why),
+            Outcome::NotServed(failure) => Self::not_serving(failure.reason.clone(), &failure.why),
             Outcome::Failed(failure) => {
                 let (reason, why) = (failure.reason.clone(), failure.why.clone());
                 Self::new(StateWord::Failed, StateDetails { reason, why, ..StateDetails::default() })

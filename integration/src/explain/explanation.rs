@@ -96,10 +96,12 @@ pub fn brief(facts: &[Fact]) -> Vec<String> {
     let gate = text("gate").filter(|gate| gate.text.as_ref().is_some_and(|text| text.starts_with("shut")));
     let waiting = text("waiting for the gate").or(text("waiting for it"));
     let in_the_way: Vec<String> = [gate, waiting].into_iter().flatten().filter_map(Fact::line).collect();
-    let in_the_way = match in_the_way.is_empty() {
+    // A lock of this name in another directory is another lock.
+    let directory = text("directory").and_then(Fact::line);
+    let in_the_way = directory.or_else(|| match in_the_way.is_empty() {
         true => text("side file").and_then(Fact::line),
         false => Some(in_the_way.join("; ")),
-    };
+    });
     let first = ["why", "acquired"].into_iter().filter_map(|name| text(name)?.line());
     first.chain(in_the_way).collect()
 }
