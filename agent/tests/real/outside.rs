@@ -97,9 +97,9 @@ fn the_counters_say_what_has_happened() {
     let (_, text) = get(&scene, "/metrics");
     let failing_db = scene.file("failing/.beads").display().to_string();
     for series in [
-        format!("sync_state{{state=\"failed\"}} 1"),
-        format!("sync_state{{state=\"skipped\"}} 1"),
-        format!("sync_state{{state=\"idle\"}} 2"),
+        "sync_state{state=\"failed\"} 1".to_owned(),
+        "sync_state{state=\"skipped\"} 1".to_owned(),
+        "sync_state{state=\"idle\"} 2".to_owned(),
         format!("database_state{{db=\"{failing_db}\",state=\"failed\"}} 1"),
         format!("database_state{{db=\"{db}\",state=\"skipped\"}} 1"),
         format!("failures_total{{db=\"{failing_db}\",reason=\"exit_code\"}} 1"),
