@@ -24,8 +24,9 @@ pub struct HoldArgs {
     pub claim: ClaimArgs,
     #[command(flatten)]
     pub protocol: protocol::Args,
-    /// What to do when the lock is lost: end the command, or only say so [env: BEADLOCK_ON_LOSS] [default: kill]
-    #[arg(long, value_name = "kill|warn")]
+    /// What to do when the lock is lost: end the command, only say so, or say so and send the command a signal (HUP,
+    /// INT, TERM, USR1 or USR2) [env: BEADLOCK_ON_LOSS] [default: kill]
+    #[arg(long, value_name = "kill|warn|signal:NAME", value_parser = OnLoss::parse)]
     pub on_loss: Option<OnLoss>,
     /// How long what is left after a signal or a loss may take before it is killed [env: BEADLOCK_KILL_AFTER]
     /// [default: 10s]
