@@ -163,8 +163,9 @@ fn with_warn_the_command_runs_to_its_end() {
 #[test]
 fn with_a_signal_the_command_and_its_group_hear_of_the_loss_and_run_on() {
     let below = "trap 'echo > below' USR1; echo > ready; until test -e go; do sleep 0.01; done";
-    let script =
-        format!("trap 'echo >> heard' USR1; sh -c \"{below}\" & until wait $!; do :; done; echo > done; exit 3");
+    let script = format!(
+        "trap 'echo >> heard' USR1; sh -c \"{below}\" & while kill -0 $!; do wait $!; done; echo > done; exit 3"
+    );
     for (words, variable) in [(&["--on-loss", "signal:USR1"][..], "warn"), (&[], "Signal:SIGUSR1")] {
         let scene = crate::a_scene();
         let words = [&["hold"], words, &["--", "sh", "-c", &script]].concat();
