@@ -184,6 +184,27 @@ fn with_a_signal_the_command_and_its_group_hear_of_the_loss_and_run_on() {
     }
 }
 
+#[test]
+fn a_signal_tells_of_the_loss_of_a_lock_of_any_kind() {
+    let named = ["--lock-dir", "locks", "--intent-name", "deploy", "--intent-version", "1"];
+    let kinds: [(&str, &[&str], &str); 4] = [
+        ("lock:a.lock", &[], "a.lock"),
+        ("file:todo.json", &[], "todo.json.lock"),
+        ("memory:mem", &[], "mem/.lock"),
+        ("tower:app", &named, "locks/app.lock"),
+    ];
+    for (target, options, lock) in kinds {
+        let scene = crate::a_scene();
+        fs::create_dir(scene.file("mem")).unwrap();
+        let script = "trap 'echo > heard' USR1; echo > ready; until test -e heard; do sleep 0.01; done; echo > done";
+        let words = [&[target], options, &["--on-loss", "signal:USR1"]].concat();
+        let running = held(&scene, &words, script);
+        fs::remove_file(scene.file(lock)).unwrap();
+        running.end().expect(9, &["the command gets SIGUSR1 and runs on without it", "lost the lock of ", target]);
+        assert!(scene.file("done").exists(), "{target}");
+    }
+}
+
 /// A command that does not know the signal is ended by it; the loss comes first.
 #[test]
 fn a_signal_that_ends_the_command_is_still_a_loss() {
