@@ -80,14 +80,14 @@ pub fn has_said_so_within(mut ready: PipeReader, limit: Duration) -> io::Result<
     }
 }
 
-/// What one does first, called `name` for who looks at the processes.
-pub fn stand_apart(name: &CStr) {
+/// What one does first, called `name` for who looks at the processes. The descriptors `kept` stay open.
+pub fn stand_apart(name: &CStr, kept: &[RawFd]) {
     // Whatever can be blocked: it starts nothing that would inherit it.
     let _ = SigSet::all().thread_block();
     let _ = setsid();
     let _ = set_name(name); // Started by way of /proc it is "exe".
     let _ = chdir("/");
-    close_the_rest();
+    close_all_but(kept);
 }
 
 /// Says that it is at work. Its stdout is `/dev/null` from then on.
@@ -101,10 +101,14 @@ pub fn say_so() {
 
 /// Closes what the parent was started with beside its streams: a pipe of somebody else's must not stay open through us.
 pub fn close_the_rest() {
+    close_all_but(&[]);
+}
+
+fn close_all_but(kept: &[RawFd]) {
     let entries = fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
     let number = |entry: fs::DirEntry| entry.file_name().to_str()?.parse::<RawFd>().ok();
     // All first: among them is the descriptor of the listing itself, which is closed by the end of it.
-    let fds: Vec<RawFd> = entries.filter_map(number).filter(|fd| *fd > 2).collect();
+    let fds: Vec<RawFd> = entries.filter_map(number).filter(|fd| *fd > 2 && !kept.contains(fd)).collect();
     for fd in fds {
         let _ = close(fd);
     }

@@ -30,6 +30,8 @@ pub trait Attendant {
     }
     /// The wait has lasted a while; called again every second.
     fn waiting(&mut self, _waited: &Waited<'_>) {}
+    /// A holder was waited for, this long, and the lock was obtained.
+    fn waited(&mut self, _for_holder: Duration) {}
     /// There can be no gate here: this claim does not wait for a running cycle.
     fn no_gate(&mut self, _why: &CheckerError) {}
     /// What to do when the gate did not open in time, beside seeing to its holder.
@@ -53,12 +55,14 @@ pub struct Attending<'a> {
     is_keeper: bool,
     /// The kind of wait that was said.
     said: Option<&'static str>,
+    /// For how long a holder was waited for.
+    pub for_holder: Duration,
 }
 
 impl<'a> Attending<'a> {
     /// Of a claim whose command waits as the process `child`, or of a wait that no command comes after.
     pub fn wait_of(signals: &'a mut Signals, talk: &'a Talk, child: Option<i32>) -> Self {
-        Self { signals, talk, child, is_keeper: false, said: None }
+        Self { signals, talk, child, is_keeper: false, said: None, for_holder: Duration::ZERO }
     }
 
     /// The process that waits is to keep the claim.
@@ -95,6 +99,10 @@ impl Attendant for Attending<'_> {
         let kind = waited.kind();
         let is_first = self.said.replace(kind) != Some(kind);
         self.talk.say_live(waited, is_first);
+    }
+
+    fn waited(&mut self, for_holder: Duration) {
+        self.for_holder += for_holder;
     }
 
     fn no_gate(&mut self, why: &CheckerError) {

@@ -46,7 +46,10 @@ impl Claiming<'_> {
             };
             dead.iter().for_each(&removed);
             match refused {
-                Ok(held) => return Ok(held),
+                Ok(held) => {
+                    attendant.waited(patience.for_holder());
+                    return Ok(held);
+                }
                 Err(skip) => patience.after(skip, attendant)?,
             }
         }

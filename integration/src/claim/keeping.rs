@@ -8,7 +8,7 @@ use beadlock_checker::internal::{GateWatch, take::Held};
 
 use super::lease::heartbeat::{HeartbeatEvent, Heartbeats};
 use super::lease::{FAILURES_IN_A_ROW, HearHeartbeats, Limits};
-use super::loss::{Loss, Watch, WatchStart};
+use super::loss::{self, Loss, Watch, WatchStart, Watched};
 use crate::{error::Error, output::trail::Trail};
 
 #[derive(Debug)]
@@ -108,6 +108,16 @@ impl Guard<'_> {
         }
     }
 
+    /// Whether it is lost by now, seen twice.
+    pub fn lost_by_now(&mut self) -> Option<Loss> {
+        match self {
+            Self::Watch(watch) => loss::now(watch.lock),
+            Self::Outer(watch) => loss::now(watch.lock).filter(|loss| !is_a_heartbeat(loss, watch.lock)),
+            Self::Gate(..) => None,
+            Self::Beats(..) => self.look(true).map(|report| report.loss),
+        }
+    }
+
     /// Looks, when it is time or when it was woken. What is not a loss yet is said here.
     pub fn look(&mut self, woken: bool) -> Option<LossReport> {
         let is_outer = matches!(self, Self::Outer(_));
@@ -115,11 +125,7 @@ impl Guard<'_> {
             Self::Watch(watch) | Self::Outer(watch) => {
                 let loss = watch.look(woken)?;
                 let lock = watch.lock;
-                // A heartbeat may put a new file in the old one's place.
-                if let (Loss::Changed(Some(record)), true) = (&loss, is_outer)
-                    && record.dialect().is_judged_by_time()
-                    && record.id() == Some(lock.id())
-                {
+                if is_outer && is_a_heartbeat(&loss, lock) {
                     return None;
                 }
                 return Some(LossReport::of(loss, &lock.path(), lock.id(), lock.broken_as().as_deref()));
@@ -152,4 +158,10 @@ impl Guard<'_> {
         }
         told
     }
+}
+
+/// The holder of this outer lock has put a new file in the old one's place.
+fn is_a_heartbeat(loss: &Loss, lock: &dyn Watched) -> bool {
+    matches!(loss, Loss::Changed(Some(record))
+        if record.dialect().is_judged_by_time() && record.id() == Some(lock.id()))
 }

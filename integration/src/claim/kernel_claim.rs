@@ -2,14 +2,16 @@
 //! it: when beadlock is killed, the command and all that it has started are ended (docs/design.md#loss), and only then
 //! is the lock free.
 
-use std::ffi::OsString;
+use std::{ffi::OsString, time::Duration};
 
 use beadlock_checker::internal::dialect::LockMode;
 
 use super::attendant::{Attending, Stopped};
 use super::kernel_lock::{KernelLock, WithoutRecord};
 use super::session_claim::{CommandProcess, End, SessionClaim, Watchfulness};
-use super::{keeping::Guard, leaving::Why, loss::Loss, nested::ids_with, signals::Signals, target::Target};
+use super::{
+    keeping::Guard, leaving::Why, loss::Loss, nested::HELD_IDS, nested::ids_with, signals::Signals, target::Target,
+};
 use crate::{error::Error, output::trail::Trail, settings::environment::Environment, settings::wait::Wait};
 
 #[derive(Debug)]
@@ -64,12 +66,20 @@ impl SessionClaim for KernelClaim<'_> {
         vec![
             ("BEADLOCK_HELD_TARGET", self.target.exported.clone()),
             ("BEADLOCK_HELD_ID", self.id.clone().into()),
-            ("BEADLOCK_HELD_IDS", ids_with(&self.id, self.environment).into()),
+            (HELD_IDS, ids_with(&self.id, self.environment).into()),
         ]
     }
 
     fn ends_with_us(&self) -> bool {
         true
+    }
+
+    fn wait(&self) -> Wait {
+        self.wait
+    }
+
+    fn wait_at_most(&mut self, left: Duration) {
+        self.wait = self.wait.at_most(left);
     }
 
     fn obtain(&mut self, _child: CommandProcess<'_>, attending: &mut Attending<'_>) -> Result<(), Stopped> {

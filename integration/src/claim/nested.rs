@@ -104,7 +104,7 @@ pub fn outer_of<'i>(id: &'i str, target: &Target, environment: &Environment) -> 
 /// them is not heeded: a process that takes that away wants to be outside.
 pub fn holds(environment: &Environment) -> impl Iterator<Item = &str> {
     let value = |name| environment.get(name).and_then(OsStr::to_str).unwrap_or_default();
-    let (all, innermost) = (value("BEADLOCK_HELD_IDS"), value("BEADLOCK_HELD_ID"));
+    let (all, innermost) = (value(HELD_IDS), value("BEADLOCK_HELD_ID"));
     let is_innermost = |known: &str| known.split('@').next() == Some(innermost);
     let is_around = !innermost.is_empty() && all.split_ascii_whitespace().any(is_innermost);
     let ids = if is_around { all } else { innermost };
@@ -116,6 +116,9 @@ pub fn is_of_hold(id: &str, target: &Target, environment: &Environment) -> bool 
     let known = target.protocol.name_of_claim(id, target);
     holds(environment).any(|held| held == known)
 }
+
+/// The variable with the ids of all the `hold`s that a command runs in.
+pub const HELD_IDS: &str = "BEADLOCK_HELD_IDS";
 
 /// `$BEADLOCK_HELD_IDS` for what runs in a `hold` of this target with this id.
 pub fn ids_inside(id: &str, target: &Target, environment: &Environment) -> String {
@@ -131,6 +134,18 @@ pub fn ids_with(known: &str, environment: &Environment) -> String {
         }
     }
     ids.join(" ")
+}
+
+/// The ids of two such lists, each once.
+pub fn joined_ids(ids: &OsStr, more: &OsStr) -> String {
+    let lists = [ids.to_string_lossy(), more.to_string_lossy()];
+    let mut joined: Vec<&str> = Vec::new();
+    for id in lists.iter().flat_map(|list| list.split_ascii_whitespace()) {
+        if !joined.contains(&id) {
+            joined.push(id);
+        }
+    }
+    joined.join(" ")
 }
 
 #[cfg(test)]

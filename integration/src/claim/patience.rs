@@ -63,6 +63,11 @@ impl<'a> Patience<'a> {
         self.end.map_or(Duration::MAX, Deadline::left)
     }
 
+    /// For how long a holder has been waited for.
+    pub fn for_holder(&self) -> Duration {
+        self.holder.map_or(Duration::ZERO, |deadline| self.wait.limit().saturating_sub(deadline.left()))
+    }
+
     /// Returns when it is worth trying again. Fails when the patience is over, or the attendant stopped it.
     pub fn after(&mut self, skip: Skip, attendant: &mut impl Attendant) -> Result<(), Stopped> {
         match skip {

@@ -87,12 +87,20 @@ impl SessionClaim for RecordClaim<'_> {
         vec![
             ("BEADLOCK_HELD_TARGET", target.absolute()),
             ("BEADLOCK_HELD_ID", self.id().into()),
-            ("BEADLOCK_HELD_IDS", nested::ids_inside(self.id(), target, environment).into()),
+            (nested::HELD_IDS, nested::ids_inside(self.id(), target, environment).into()),
         ]
     }
 
     fn ends_with_us(&self) -> bool {
         self.order.target.place.dialect().is_judged_by_time()
+    }
+
+    fn wait(&self) -> Wait {
+        self.order.wait
+    }
+
+    fn wait_at_most(&mut self, left: Duration) {
+        self.order.wait = self.order.wait.at_most(left);
     }
 
     fn obtain(&mut self, child: CommandProcess<'_>, attending: &mut Attending<'_>) -> Result<(), Stopped> {

@@ -30,6 +30,36 @@ pub struct Report {
     pub held: Option<Duration>,
     pub released: bool,
     pub left: Vec<i32>,
+    /// What became of each claim, where there are several.
+    pub claims: Vec<ClaimOutcome>,
+    /// The lock files of all targets: no report is written into one.
+    pub locks: Vec<PathBuf>,
+}
+
+/// What became of one of several claims.
+#[derive(Debug, Default)]
+pub struct ClaimOutcome {
+    pub target: String,
+    pub path: PathBuf,
+    pub holder: Option<String>,
+    pub id: Option<String>,
+    pub nested: bool,
+    pub held: Option<Duration>,
+    pub released: bool,
+}
+
+impl ClaimOutcome {
+    fn json(&self) -> Value {
+        json!({
+            "target": self.target,
+            "path": self.path.to_string_lossy(),
+            "holder": self.holder,
+            "id": self.id,
+            "nested": self.nested,
+            "held_ms": self.held.map(millis),
+            "released": self.released,
+        })
+    }
 }
 
 impl Report {
@@ -43,7 +73,7 @@ impl Report {
             Some(Ending::Killed(signal)) => (None, Some(signal)),
             None => (None, None),
         };
-        json!({
+        let mut data = json!({
             "target": target,
             "path": path.to_string_lossy(),
             "holder": self.holder,
@@ -56,7 +86,11 @@ impl Report {
             "held_ms": self.held.map(millis),
             "released": self.released,
             "left_behind": self.left,
-        })
+        });
+        if let (Some(data), false) = (data.as_object_mut(), self.claims.is_empty()) {
+            data.insert("claims".to_owned(), self.claims.iter().map(ClaimOutcome::json).collect());
+        }
+        data
     }
 }
 
@@ -67,9 +101,9 @@ pub fn conclude(common: &Common, file: Option<&Path>, report: &Report, error: Op
         common.talk.error(&error.to_string());
     }
     // A claim that is refused for this has no report.
-    let lock = report.target.as_ref().map(|(_, path)| path.as_path());
-    let locks = lock.as_slice();
-    if let Some(path) = file.filter(|path| Taken::of(path, locks).is_none()) {
+    let lock = report.target.as_ref().map(|(_, path)| path);
+    let locks: Vec<&Path> = report.locks.iter().chain(lock).map(PathBuf::as_path).collect();
+    if let Some(path) = file.filter(|path| Taken::of(path, &locks).is_none()) {
         let envelope = common.envelope(report.json(), error);
         if let Err(why) = write(path, &envelope) {
             let (path, why) = (escaped_path(path), system_words(&why));

@@ -5,9 +5,10 @@ use std::{ffi::OsString, fmt, os::fd::BorrowedFd, time::Duration};
 use super::attendant::{Attending, Stopped};
 use super::lease::{HearHeartbeats, Limits};
 use super::{keeping::Guard, leaving::Why, loss::Loss, signals::Signals, target::Target};
-use crate::error::Error;
+use crate::{error::Error, settings::wait::Wait};
 
-/// One claim of a session. The session calls these in the order in which they stand here.
+/// One claim of a session. The session calls these in the order in which they stand here; of several claims each is kept
+/// up before the next one is obtained.
 pub trait SessionClaim: fmt::Debug {
     fn target(&self) -> &Target;
     /// It stands before the command's process is made.
@@ -26,6 +27,12 @@ pub trait SessionClaim: fmt::Debug {
     fn variables(&self) -> Vec<(&'static str, OsString)>;
     /// There must be no work without beadlock: the command ends when this process dies.
     fn ends_with_us(&self) -> bool;
+    /// For how long it waits for a holder.
+    fn wait(&self) -> Wait {
+        Wait::No
+    }
+    /// From now on it waits for a holder no longer than this: others of the same session have waited before.
+    fn wait_at_most(&mut self, _left: Duration) {}
     /// What the command inherits beside its streams.
     fn inherited(&self) -> Option<BorrowedFd<'_>> {
         None

@@ -223,15 +223,20 @@ impl Running {
     fn pass_on(&self, signal: Signal, has_ended: bool) {
         // A stopped process takes it only when it goes on.
         for signal in [signal, Signal::SIGCONT] {
-            let pid = Pid::from_raw(self.pid);
-            // An error means that nobody is left to hear it. The unreaped command keeps the group's number ours.
-            if self.own_group {
-                let _ = killpg(pid, signal);
-            } else if has_ended {
-                tree::signal(&self.tree.living(), signal);
-            } else {
-                let _ = kill(pid, signal);
-            }
+            self.send(signal, has_ended);
+        }
+    }
+
+    /// To the command's group, where it has its own; else to the command, or to what is left of it.
+    fn send(&self, signal: Signal, has_ended: bool) {
+        let pid = Pid::from_raw(self.pid);
+        // An error means that nobody is left to hear it. The unreaped command keeps the group's number ours.
+        if self.own_group {
+            let _ = killpg(pid, signal);
+        } else if has_ended {
+            tree::signal(&self.tree.living(), signal);
+        } else {
+            let _ = kill(pid, signal);
         }
     }
 
@@ -263,6 +268,11 @@ impl Running {
                 talk.warn(&format!("the {subject} is lost, ending the command: {cause}"));
             }
             OnLoss::Warn => talk.warn(&format!("the {subject} is lost, the command runs on without it: {cause}")),
+            OnLoss::Signal(signal) => {
+                // Without CONT: a command that somebody has stopped must not go on without its lock.
+                self.send(signal, tree::ending(self.pid).is_some());
+                talk.warn(&format!("the {subject} is lost, the command gets {signal} and runs on without it: {cause}"));
+            }
         }
     }
 

@@ -140,7 +140,7 @@ fn cycle(typed: CycleArgs, environment: &Environment, common: &Common) -> Result
     // From here on the gate is taken, and whatever fails has failed between that and the command's start.
     let mut claim: Box<dyn SessionClaim> = Box::new(CycleClaim::new(target, cycle, &trail)?);
     let (on_loss, wait_group, steps) = (OnLoss::default(), false, None);
-    let session = Session { command, on_loss, kill_after, wait_group, steps, environment, talk };
+    let session = Session { command, on_loss, kill_after, wait_group, steps, order: vec![0], environment, talk };
     session.run(std::slice::from_mut(&mut claim), &mut signals, &mut Report::default()).map(CycleOutcome::Ran)
 }
 
@@ -218,7 +218,7 @@ impl SessionClaim for CycleClaim<'_> {
         let keep = |gate: &Gate| {
             let shared = gate.share().map_err(|error| io::Error::new(error.kind(), error.to_string()))?;
             let (command, names) = (KnownCommand::of(child.pid, child.leads), (child.name, self.target.given.as_str()));
-            Watchdog::start(command, AtEnd::OpenGate, names, Some(shared.as_fd()))
+            Watchdog::start(command, AtEnd::OpenGate, names, &[shared.as_fd()])
         };
         let keeper = self.gate().map(keep).transpose();
         let keeper = keeper.map_err(|error| failed("make the process that keeps the gate with us", error))?;

@@ -1,22 +1,29 @@
 //! `beadlock hold [TARGET] -- CMD`: claim, run, release (docs/design.md#holding).
 
-use std::{ffi::OsString, time::Duration};
+mod wanted;
 
-use beadlock_checker::internal::{duration, facts::random_id};
+use std::{ffi::OsString, path::PathBuf, time::Duration};
+
+use beadlock_checker::internal::duration;
 use clap::Args;
 
-use crate::claim::{attendant::Stopped, command::Command, nested, report, report::Report, signals::Signals};
-use crate::error::End;
+use crate::claim::{attendant::Stopped, command::Command, report, report::Report, signals::Signals};
+use crate::error::{End, Error};
 use crate::output::{Common, answers::print_envelope, refuse_lock_file, talk::print};
-use crate::protocol::{self, HoldOnlyArgs, Intended, intended, refuse_report, session_claim, target_of_claim};
+use crate::protocol::{self, HoldOnlyArgs, refuse_report, session_claim, targets_of_claim};
 use crate::run::{session::Finished, session::Session, steps::Steps};
 use crate::settings::{Claim, Hold, OnLoss, arguments::ClaimArgs, environment::Environment};
+use wanted::{Named, Wanted};
 
 #[derive(Debug, Args)]
 pub struct HoldArgs {
     /// The database's directory, [beads:]DIR, lock:PATH, tower:NAME, memory:DIR, or file:PATH [env: BEADLOCK_TARGET]
     /// [default: what --intent names, else the nearest .beads up the tree]
     pub target: Option<OsString>,
+    /// One more target, of any kind; may be given again. All are claimed, or none. --wait counts for all together. They
+    /// are taken in one order, whatever order is typed, so that two such commands never deadlock
+    #[arg(long = "and", value_name = "TARGET")]
+    pub and: Vec<OsString>,
     /// The name in the lock file and in daemons' logs [env: BEADLOCK_HOLDER] [default: the command's base name]
     #[arg(long, value_name = "NAME")]
     pub holder: Option<String>,
@@ -24,8 +31,9 @@ pub struct HoldArgs {
     pub claim: ClaimArgs,
     #[command(flatten)]
     pub protocol: protocol::Args,
-    /// What to do when the lock is lost: end the command, or only say so [env: BEADLOCK_ON_LOSS] [default: kill]
-    #[arg(long, value_name = "kill|warn")]
+    /// What to do when the lock is lost: end the command, only say so, or say so and send the command a signal (HUP,
+    /// INT, TERM, USR1 or USR2) [env: BEADLOCK_ON_LOSS] [default: kill]
+    #[arg(long, value_name = "kill|warn|signal:NAME", value_parser = OnLoss::parse)]
     pub on_loss: Option<OnLoss>,
     /// How long what is left after a signal or a loss may take before it is killed [env: BEADLOCK_KILL_AFTER]
     /// [default: 10s]
@@ -41,13 +49,21 @@ pub struct HoldArgs {
     pub command: Vec<OsString>,
 }
 
+impl HoldArgs {
+    /// Refuses a report that is the lock of one of the targets.
+    fn refuse_report(&self, environment: &Environment) -> Result<(), Error> {
+        let targets =
+            [self.target.as_deref()].into_iter().chain(self.and.iter().map(|target| Some(target.as_os_str())));
+        targets.into_iter().try_for_each(|target| refuse_report(self.claim.report.as_deref(), target, environment))
+    }
+}
+
 /// Runs the command under the lock, and says how the program is to end.
 pub fn run(typed: HoldArgs, environment: &Environment, common: &Common) -> End {
     let own = typed.claim.replaced();
     let (mut report_file, raw) = (typed.claim.report.clone(), typed.protocol.raw());
     let mut report = Report::default();
-    let refused =
-        refuse_report(report_file.as_deref(), typed.target.as_deref(), environment).inspect_err(|_| report_file = None);
+    let refused = typed.refuse_report(environment).inspect_err(|_| report_file = None);
     let stopped = refused
         .and_then(|()| Claim::resolve(&typed.claim, typed.protocol.options(), typed.holder.as_ref(), environment))
         .and_then(|claim| Hold::resolve(claim, typed.on_loss, typed.kill_after, environment))
@@ -83,36 +99,36 @@ fn hold(
     let besides = typed.hold_only.given();
     let of_claim = (&typed.protocol, &typed.claim);
     let of_options = (typed.holder.as_ref(), besides.as_slice());
-    let target = target_of_claim(typed.target.as_deref(), of_claim, of_options, environment)?;
+    let targets = targets_of_claim(typed.target.as_deref(), &typed.and, of_claim, of_options, environment)?;
     // Before the directory of a target is made for it.
     let command = Command::find(typed.command, environment.get("PATH"))?;
-    let intended = intended(target, &typed.protocol, environment)?;
+    let wanted = wanted::all(targets, &typed.protocol, environment, talk)?;
     let (on_loss, kill_after, wait_group) = (*on_loss, *kill_after, typed.wait_group);
     let name = command.holder_name();
-    let session = Session { command, on_loss, kill_after, wait_group, steps: None, environment, talk };
-    let (target, words) = match intended {
-        Intended::Nothing(warning) => {
-            warning.into_iter().for_each(|warning| talk.warn(warning));
-            return session.run(&mut [], &mut Signals::block()?, report);
-        }
-        Intended::Claim(target, words) => (target, words),
+    let order = Vec::new();
+    let session = Session { command, on_loss, kill_after, wait_group, steps: None, order, environment, talk };
+    let Some(first) = wanted.first() else {
+        return session.run(&mut [], &mut Signals::block()?, report);
     };
-    report.target = Some((target.name(), target.path()));
-    refuse_lock_file("--report", typed.claim.report.as_deref(), &[&target.path()])?;
-    let holder = words.holder.clone().or_else(|| claim.holder.clone()).unwrap_or(name);
-    let id = words.id.clone().unwrap_or_else(random_id);
-    target.prepare(environment, talk)?;
-    target.warn(talk);
-    let outer = nested::outer_claim(&target, environment);
-    // A lock without a record names no holder.
-    let named = target.protocol.without_record().is_none().then_some(holder.as_str());
-    let of_claim = (named, Some(outer.as_ref().unwrap_or(&id).as_str()));
-    let trail = target.trail(claim.audit.as_deref(), of_claim, &common.request, talk)?;
+    report.target = Some((first.target.name(), first.target.path()));
+    report.locks = wanted.iter().map(|wanted| wanted.target.path()).collect();
+    refuse_lock_file("--report", typed.claim.report.as_deref(), &report.locks)?;
+    let own_files: Vec<PathBuf> = wanted.iter().flat_map(Wanted::own_files).collect();
+    refuse_lock_file("--audit", claim.audit.as_deref(), &own_files)?;
+    let wanted = wanted::prepared(wanted, environment, talk)?;
+    let named: Vec<Named> = wanted.into_iter().map(|wanted| wanted.named(claim, &name, environment)).collect();
+    let trail = |named: &Named| named.trail(claim.audit.as_deref(), &common.request, talk);
+    let trails = named.iter().map(trail).collect::<Result<Vec<_>, _>>()?;
     // Under an outer claim the steps are those of the outer one's work.
-    let steps = (target.protocol.rules().has_steps && outer.is_none()).then(|| {
+    let steps = named.iter().any(Named::has_steps).then(|| {
         let (step, rollback) = typed.hold_only.steps();
         Steps::new(step, rollback, environment)
     });
-    let mut claim = session_claim(*target, words, (holder, id, outer), claim, &trail, environment)?;
-    Session { steps, ..session }.run(std::slice::from_mut(&mut claim), &mut Signals::block()?, report)
+    let order = wanted::order(&named);
+    let claims = named.into_iter().zip(&trails).map(|(named, trail)| {
+        let Named { target, words, holder, id, outer } = named;
+        session_claim(target, words, (holder, id, outer), claim, trail, environment)
+    });
+    let mut claims = claims.collect::<Result<Vec<_>, _>>()?;
+    Session { steps, order, ..session }.run(&mut claims, &mut Signals::block()?, report)
 }

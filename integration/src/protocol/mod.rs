@@ -12,6 +12,7 @@ mod resolve;
 pub mod tower;
 
 use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use beadlock_checker::internal::database::{Directories, Suggest};
@@ -117,25 +118,74 @@ pub fn target_of_claim(
     (holder, besides): (Option<&String>, &[&'static str]),
     environment: &Environment,
 ) -> Result<Option<Target>, Error> {
-    let directories = claim.directories();
+    let targets = targets_of_claim(named, &[], (typed, claim), (holder, besides), environment)?;
+    Ok(targets.into_iter().next().flatten())
+}
+
+/// The same for several targets: the first, and those of `and`. What was typed must mean something to one of them.
+pub fn targets_of_claim(
+    named: Option<&OsStr>,
+    and: &[OsString],
+    (typed, claim): (&Args, &ClaimArgs),
+    (holder, besides): (Option<&String>, &[&'static str]),
+    environment: &Environment,
+) -> Result<Vec<Option<Target>>, Error> {
     let mut given = [typed.given().as_slice(), besides].concat();
     given.extend(arguments::given([
         ("--holder", holder.is_some()),
         ("--drain", claim.drain.is_some()),
         ("--reap-proven-dead", claim.reap_proven_dead),
     ]));
+    let named = [named].into_iter().chain(and.iter().map(|target| Some(target.as_os_str())));
+    // Where others are typed, too, it is for the databases among them.
+    let is_for = |named: Option<&OsStr>| {
+        let scheme = |named: &OsStr| Scheme::split(named.as_bytes()).map_or(Scheme::Beads, |(scheme, _)| scheme);
+        and.is_empty() || named.is_none_or(|named| folder(scheme(named)).rules().has_cycles)
+    };
+    let find = |named: Option<&OsStr>| {
+        let directories = if is_for(named) { claim.directories() } else { Directories::any(false) };
+        find_to_claim(named, typed, directories, environment)
+    };
+    let targets = named.clone().map(find).collect::<Result<Vec<_>, _>>()?;
+    let protocols: Vec<(&dyn Protocol, &str)> = targets
+        .iter()
+        .map(|target| match target {
+            Some(target) => (target.protocol, target.given.as_str()),
+            None => (&tower::Tower as &dyn Protocol, OF_INTENT),
+        })
+        .collect();
+    if let (Directories::Any, Some((_, shown)), false) =
+        (claim.directories(), protocols.first(), named.into_iter().any(is_for))
+    {
+        return Err(any_directory_is_for_databases(shown));
+    }
+    for option in &given {
+        let refused = protocols.iter().map(|(protocol, shown)| refuse_options(*protocol, shown, &[option]));
+        // The first one's words, where no target understands it.
+        refused.reduce(|first, next| first.or_else(|error| next.map_err(|_| error))).unwrap_or(Ok(()))?;
+    }
+    Ok(targets)
+}
+
+/// How the lock is called that an intent names.
+const OF_INTENT: &str = "that of --intent";
+
+/// `None`: the lock that an intent names.
+fn find_to_claim(
+    named: Option<&OsStr>,
+    typed: &Args,
+    directories: Directories,
+    environment: &Environment,
+) -> Result<Option<Target>, Error> {
     if named.is_none() && typed.files().is_some() {
-        let shown = "that of --intent";
         if directories == Directories::Any {
-            return Err(any_directory_is_for_databases(shown));
+            return Err(any_directory_is_for_databases(OF_INTENT));
         }
         answers_for_intent(environment)?;
-        refuse_options(&tower::Tower, shown, &given)?;
         return Ok(None);
     }
     let target = resolve(named, environment, Acceptance::ToClaim(directories, Suggest::PathOrScheme))?;
     target.refuse_tracked()?;
-    refuse_options(target.protocol, &target.given, &given)?;
     Ok(Some(target))
 }
 

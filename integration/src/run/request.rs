@@ -51,6 +51,9 @@ pub struct WatchdogRequest {
     pub parent: i32,
     pub command: KnownCommand,
     pub at_end: AtEnd,
+    /// The descriptors that stay open: the files whose flock ends with the work, beyond the first one.
+    #[serde(default)]
+    pub kept: Vec<i32>,
 }
 
 /// What a watchdog does when its parent has ended first. The checker reads this, too: it tells a gate keeper by it.

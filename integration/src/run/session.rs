@@ -1,15 +1,16 @@
 //! A command under a list of claims (docs/design.md#holding). The order of things is the contract here:
 //!
 //! 1. The command's process is made. It waits.
-//! 2. The claims are obtained, one after the other, for that process.
+//! 2. The claims are obtained, one after the other, for that process. Of several each is kept up at once, and all must
+//!    stand in the end. They share one wait: what one of them has waited for a holder, the next ones do not have.
 //! 3. They are kept up. A watchdog ends the command when this process dies, where a claim needs that.
 //! 4. The command executes. It is supervised until it has ended, with all that has to end with it.
-//! 5. The claims end, the last one first. Then the command's process is reaped.
+//! 5. The claims end, the one that was obtained last first. Then the command's process is reaped.
 
-use std::io;
 use std::time::{Duration, Instant};
+use std::{ffi::OsString, io};
 
-use beadlock_checker::internal::{audit::Outcome, facts::random_id, sys::Waiting, system_words};
+use beadlock_checker::internal::{audit::Outcome, duration::shown, facts::random_id, sys::Waiting, system_words};
 
 use super::watchdog::{self, Watchdog};
 use super::{request::AtEnd, steps::Steps};
@@ -20,9 +21,10 @@ use crate::claim::supervise::{Ended, Running};
 use crate::claim::tree::{self, Ending, KnownCommand, Tree};
 use crate::error::{End, Error, Exit};
 use crate::{
-    claim::event::failed_to, claim::keeping::Guard, claim::leaving::Why, claim::loss::Loss,
-    claim::record_claim::claimed, claim::report::Report, claim::signals::Signals, ignored::Reminder,
-    output::talk::Talk, settings::OnLoss, settings::environment::Environment,
+    claim::event::failed_to, claim::keeping::Guard, claim::leaving::Why, claim::loss::Loss, claim::nested::HELD_IDS,
+    claim::nested::joined_ids, claim::record_claim::claimed, claim::report::ClaimOutcome, claim::report::Report,
+    claim::signals::Signals, claim::target::Target, ignored::Reminder, output::talk::Talk, settings::OnLoss,
+    settings::environment::Environment,
 };
 
 #[derive(Debug)]
@@ -33,6 +35,9 @@ pub struct Session<'a> {
     pub wait_group: bool,
     /// The steps of the work, where the protocol asks which one has failed.
     pub steps: Option<Steps>,
+    /// In which order the claims are obtained, by their places in the list. The first of the list gives the command's
+    /// environment its name.
+    pub order: Vec<usize>,
     pub environment: &'a Environment,
     pub talk: &'a Talk,
 }
@@ -52,7 +57,7 @@ impl Session<'_> {
         describe(claims, report);
         let token = random_id();
         let ends_with_us = claims.iter().any(|claim| claim.ends_with_us());
-        let mut variables: Vec<_> = claims.iter().flat_map(|claim| claim.variables()).collect();
+        let mut variables = variables_of(claims);
         if claims.iter().any(|claim| claim.ends_with_us() && !claim.is_nested()) {
             let wards = watchdog::variable(&token, self.environment.get(watchdog::VARIABLE));
             variables.push((watchdog::VARIABLE, wards));
@@ -73,7 +78,7 @@ impl Session<'_> {
         let Self { on_loss, kill_after, wait_group, .. } = self;
         let mut running = Running { pid, own_group, kill_after, on_loss, wait_group, tree };
         let child = Child(pid);
-        let mut stage = Stage { claims, command: &command, talk: self.talk, signals, report };
+        let mut stage = Stage { claims, order: &self.order, command: &command, talk: self.talk, signals, report };
         stage.obtain(&running)?;
         let watchdog = stage.begin(&mut running, &token)?;
         let reminders = stage.announce(pid, self.environment);
@@ -93,10 +98,34 @@ fn describe(claims: &Claims<'_>, report: &mut Report) {
     report.target = Some((first.target().name(), first.target().path()));
     (report.id, report.holder) = (first.id(), first.holder());
     report.nested = first.is_nested();
+    if claims.len() > 1 {
+        report.claims = claims.iter().map(|claim| outcome(&**claim)).collect();
+    }
+}
+
+/// A claim as a report names it.
+fn outcome(claim: &dyn SessionClaim) -> ClaimOutcome {
+    let (target, path) = (claim.target().name(), claim.target().path());
+    let (holder, id, nested) = (claim.holder(), claim.id(), claim.is_nested());
+    ClaimOutcome { target, path, holder, id, nested, ..ClaimOutcome::default() }
+}
+
+/// What the command's environment has besides: of each variable what the first claim says, and the ids of all claims.
+fn variables_of(claims: &Claims<'_>) -> Vec<(&'static str, OsString)> {
+    let mut variables: Vec<(&'static str, OsString)> = Vec::new();
+    for (name, value) in claims.iter().flat_map(|claim| claim.variables()) {
+        match variables.iter_mut().find(|(known, _)| *known == name) {
+            None => variables.push((name, value)),
+            Some((_, ids)) if name == HELD_IDS => *ids = joined_ids(ids, &value).into(),
+            Some(_) => {}
+        }
+    }
+    variables
 }
 
 struct Stage<'s, 'c> {
     claims: &'s mut Claims<'c>,
+    order: &'s [usize],
     command: &'s Command,
     talk: &'s Talk,
     signals: &'s mut Signals,
@@ -109,26 +138,55 @@ impl Stage<'_, '_> {
         let name = self.command.holder_name();
         let child = CommandProcess { pid: running.pid, leads: running.own_group, name: &name };
         let begun = Instant::now();
-        for index in 0..self.claims.len() {
+        // One of several must not be left alone while the next one is waited for.
+        let keeps_up = self.order.len() > 1;
+        let limit = self.claims.iter().map(|claim| claim.wait().limit()).max().unwrap_or_default();
+        let mut spent = Duration::ZERO;
+        for (turn, index) in self.order.iter().enumerate() {
+            let Some(claim) = self.claims.get_mut(*index) else { continue };
+            if keeps_up {
+                claim.wait_at_most(limit.saturating_sub(spent));
+            }
             let mut attending = Attending::wait_of(self.signals, self.talk, Some(running.pid));
-            let obtained = self.claims.get_mut(index).map_or(Ok(()), |claim| claim.obtain(child, &mut attending));
+            let mut obtained = claim.obtain(child, &mut attending);
+            if keeps_up && obtained.is_ok() {
+                obtained = claim.keep_up().map_err(|error| error.ending(Exit::NotStarted).into());
+            }
+            spent += attending.for_holder;
             let stopped = match obtained {
                 Ok(()) => {
                     let stopped = attending.stopped();
-                    self.waited(begun);
+                    if turn + 1 == self.order.len() {
+                        self.waited(begun);
+                    }
                     stopped
+                }
+                Err(Stopped::Failed(error)) if keeps_up => {
+                    Some(none_is_claimed(error, claim.target(), self.order.len(), spent).into())
                 }
                 Err(stopped) => Some(stopped),
             };
             if let Some(stopped) = stopped {
-                self.end(None, Why::SIGNAL, None);
+                let is_signal = matches!(stopped, Stopped::Signalled(_)) || !keeps_up;
+                self.end(None, if is_signal { Why::SIGNAL } else { Why::NOT_STARTED }, None);
                 return Err(stopped);
             }
         }
-        Ok(())
+        if keeps_up { self.refuse_loss() } else { Ok(()) }
+    }
+
+    /// One of several claims may have been lost while the others were waited for. Then all of them end.
+    fn refuse_loss(&mut self) -> Result<(), Stopped> {
+        let lost = guards(self.claims).into_iter().find_map(|(index, mut guard)| Some((index, guard.lost_by_now()?)));
+        let Some(lost) = lost else { return Ok(()) };
+        let error = self.end(Some(lost), Why::NOT_STARTED, None);
+        error.map_or(Ok(()), |error| Err(error.into()))
     }
 
     fn waited(&mut self, begun: Instant) {
+        for (outcome, claim) in self.report.claims.iter_mut().zip(self.claims.iter()) {
+            (outcome.id, outcome.nested) = (claim.id(), claim.is_nested());
+        }
         if let Some(first) = self.claims.first() {
             self.report.waited = first.id().map(|_| begun.elapsed());
             self.report.id = first.id();
@@ -172,7 +230,7 @@ impl Stage<'_, '_> {
         running: &mut Running,
         waiting: Waiting,
         steps: Option<&Steps>,
-        variables: &[(std::ffi::OsString, std::ffi::OsString)],
+        variables: &[(OsString, OsString)],
     ) -> Result<(Ended, Option<String>), Stopped> {
         let guards = guards(self.claims);
         let started = waiting.go();
@@ -203,13 +261,15 @@ impl Stage<'_, '_> {
         &mut self,
         running: &mut Running,
         steps: &Steps,
-        variables: &[(std::ffi::OsString, std::ffi::OsString)],
+        variables: &[(OsString, OsString)],
         step: Option<&str>,
     ) -> Option<(usize, Loss)> {
         let talk = self.talk;
         let failed = |why: &str| talk.warn(&format!("the rollback failed: {why}; the lock is released all the same"));
         steps.rollback.as_ref()?;
-        let given = self.claims.first().map(|claim| claim.target().given.clone()).unwrap_or_default();
+        let targets = || self.claims.iter().map(|claim| claim.target());
+        let of_steps = targets().find(|target| target.protocol.rules().has_steps).or_else(|| targets().next());
+        let given = of_steps.map(|target| target.given.clone()).unwrap_or_default();
         talk.say(&format!("the command has failed, rolling back under the lock of {given}"));
         let pid = match steps.start_rollback(variables, step)? {
             Ok(pid) => pid,
@@ -232,20 +292,35 @@ impl Stage<'_, '_> {
         ended.lost
     }
 
-    /// Ends every claim, the last one first; the answer is the first loss.
+    /// Ends every claim, the one that was obtained last first; the answer is the loss that was seen, else the first one.
     fn end(&mut self, lost: Option<(usize, Loss)>, why: Why, step: Option<&str>) -> Option<Error> {
         let mut error = None;
         let (at, mut loss) = lost.map_or((None, None), |(at, loss)| (Some(at), Some(loss)));
-        for (index, claim) in self.claims.iter_mut().enumerate().rev() {
+        for &index in self.order.iter().rev() {
+            let Some(claim) = self.claims.get_mut(index) else { continue };
             let known = if at == Some(index) { loss.take() } else { None };
             let ended = claim.end(known, why, step, self.signals);
             if index == 0 {
                 (self.report.held, self.report.released) = (ended.held, ended.released);
             }
-            error = ended.lost.or(error);
+            if let Some(outcome) = self.report.claims.get_mut(index) {
+                (outcome.held, outcome.released) = (ended.held, ended.released);
+            }
+            let is_seen = at == Some(index);
+            error = if is_seen { ended.lost.or(error) } else { error.or(ended.lost) };
         }
         error
     }
+}
+
+/// The claim of this target, of so many that were wanted together, has failed; so long the others had waited before.
+fn none_is_claimed(error: Error, target: &Target, count: usize, spent: Duration) -> Error {
+    let waited = match spent.is_zero() {
+        true => String::new(),
+        false => format!("; the wait is for all of them together, and {} of it had passed before", shown(spent)),
+    };
+    let message = format!("{}: {}; none of the {count} targets is claimed{waited}", target.given, error.message);
+    Error { message, ..error }
 }
 
 fn guards<'g>(claims: &'g Claims<'_>) -> Vec<(usize, Guard<'g>)> {
@@ -272,11 +347,11 @@ fn start_watchdog(
     let silence = leases().map(|lease| lease.give_up + lease.rest / 2).min();
     let silence = silence.filter(|_| running.on_loss == OnLoss::Kill);
     let at_end = AtEnd::EndTree { token: token.to_owned(), grace, silence };
-    let shared = watched.iter().find_map(|(_, watched)| watched.shares);
+    let shared: Vec<_> = watched.iter().filter_map(|(_, watched)| watched.shares).collect();
     let failed = |error: io::Error| failed_to("start the watchdog that ends the command when this is killed", &error);
     let given = watched.first().map(|(claim, _)| claim.target().given.as_str()).unwrap_or_default();
     let process = KnownCommand::of(running.pid, running.own_group);
-    let watchdog = Watchdog::start(process, at_end, (&command.holder_name(), given), shared);
+    let watchdog = Watchdog::start(process, at_end, (&command.holder_name(), given), &shared);
     let watchdog = watchdog.map_err(failed)?;
     for (claim, watched) in &watched {
         if watched.lease.is_some() {

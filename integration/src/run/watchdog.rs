@@ -13,6 +13,7 @@
 //! | 0 | a pipe that its parent alone has the other end of: it ends with the parent; heartbeats are told in it |
 //! | 1 | one byte, once it watches; `/dev/null` from then on |
 //! | 2 | the gate, or the file whose flock ends with the work, shared for as long as it lives; else `/dev/null` |
+//! | more | the other files whose flock ends with the work, under a claim of several targets |
 //!
 //! Order: the command's process is there, but does not execute yet; the watchdog is started, and watches; the command
 //! executes. A parent that has seen the end of the command, or lets it go, kills the watchdog. The end of a cycle lets
@@ -35,7 +36,7 @@ mod pulse;
 mod standstill;
 
 use std::io::{self, PipeWriter};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 use std::{collections::HashSet, fs::File, thread::sleep};
@@ -43,6 +44,7 @@ use std::{collections::HashSet, fs::File, thread::sleep};
 use beadlock_checker::internal::beside::{self, has_said_so};
 use beadlock_checker::internal::process::{self, Stat};
 use beadlock_checker::internal::{Gate, sys};
+use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::{sys::signal::Signal, unistd::dup2_stderr};
 use pulse::{Came, Heard};
 use standstill::Standstill;
@@ -75,22 +77,29 @@ pub struct Watchdog {
 }
 
 impl Watchdog {
-    /// Starts one for `command`, and returns once it watches. `shared` is the open file that it keeps locked when its
+    /// Starts one for `command`, and returns once it watches. `shared` are the open files that it keeps locked when its
     /// parent is killed. The names of the command and of the target are for `ps`.
     pub fn start(
         command: KnownCommand,
         at_end: AtEnd,
         (name, target): (&str, &str),
-        shared: Option<BorrowedFd<'_>>,
+        shared: &[BorrowedFd<'_>],
     ) -> io::Result<Self> {
-        let shared = shared.map(|fd| fd.try_clone_to_owned()).transpose()?;
+        let mut shared = shared.iter().map(BorrowedFd::try_clone_to_owned).collect::<io::Result<Vec<_>>>()?.into_iter();
+        let first = shared.next();
+        let others: Vec<OwnedFd> = shared.collect();
+        for fd in &others {
+            // It inherits them by their numbers. Nothing else is started before they are closed here.
+            fcntl(fd, FcntlArg::F_SETFD(FdFlag::empty()))?;
+        }
+        let kept = others.iter().map(AsRawFd::as_raw_fd).collect();
         let (watched, alive) = io::pipe()?;
         let (ready, for_watchdog) = io::pipe()?;
-        let request = WatchdogRequest { parent: std::process::id().cast_signed(), command, at_end };
+        let request = WatchdogRequest { parent: std::process::id().cast_signed(), command, at_end, kept };
         let title = request.title(name, target);
         let mut command = beside::helper(&title, &HelperRequest::Watchdog(request))?;
         command.stdin(Stdio::from(watched)).stdout(for_watchdog);
-        command.stderr(shared.map_or_else(Stdio::null, Stdio::from));
+        command.stderr(first.map_or_else(Stdio::null, Stdio::from));
         let watchdog = Self { child: command.spawn()?, alive };
         drop(command); // It has the pipes' other ends.
         has_said_so(ready)?;
@@ -124,11 +133,12 @@ impl Drop for Watchdog {
 }
 
 pub fn main(request: WatchdogRequest) {
-    let WatchdogRequest { command, at_end, .. } = request;
-    beside::stand_apart(match at_end {
+    let WatchdogRequest { command, at_end, kept, .. } = request;
+    let name = match at_end {
         AtEnd::EndTree { .. } => c"beadlock-watch",
         AtEnd::OpenGate => c"beadlock-gate",
-    });
+    };
+    beside::stand_apart(name, &kept);
     let end = sys::pidfd_open(command.process.pid).ok();
     // It is there to be open. Nothing that is written to stderr may get into it.
     let shared = io::stderr().as_fd().try_clone_to_owned();

@@ -25,6 +25,14 @@ impl Wait {
         }
     }
 
+    /// No longer than `left`.
+    pub(crate) fn at_most(self, left: Duration) -> Self {
+        match self {
+            Self::No => Self::No,
+            Self::UpTo(limit) => Self::UpTo(limit.min(left)),
+        }
+    }
+
     /// For how long the gate is waited for: as given, else a cycle's time-out and its grace.
     pub(crate) fn drain(self, given: Option<Duration>) -> Duration {
         given.unwrap_or(match self {

@@ -159,6 +159,94 @@ fn with_warn_the_command_runs_to_its_end() {
     scene.run(&["hold", "--on-loss", "ignore", "--", "true"]).expect(2, &["ignore"]);
 }
 
+/// The command decides: it saves its work, say, and goes on or ends.
+#[test]
+fn with_a_signal_the_command_and_its_group_hear_of_the_loss_and_run_on() {
+    let below = "trap 'echo > below' USR1; echo > ready; until test -e go; do sleep 0.01; done";
+    let script = format!(
+        "trap 'echo >> heard' USR1; sh -c \"{below}\" & while kill -0 $!; do wait $!; done; echo > done; exit 3"
+    );
+    for (words, variable) in [(&["--on-loss", "signal:USR1"][..], "warn"), (&[], "Signal:SIGUSR1")] {
+        let scene = crate::a_scene();
+        let words = [&["hold"], words, &["--", "sh", "-c", &script]].concat();
+        let mut command = scene.beadlock(&words);
+        command.env("BEADLOCK_ON_LOSS", variable);
+        let running = Running::apart(command);
+        until("the command runs", || scene.file("ready").exists());
+        assert!(!scene.file("heard").exists());
+        fs::write(scene.lock(), foreign()).unwrap();
+        until("both have heard", || scene.file("heard").exists() && scene.file("below").exists());
+        fs::write(scene.file("go"), "").unwrap();
+        let said = "warning: the lock is lost, the command gets SIGUSR1 and runs on without it: ";
+        running.end().expect(9, &[said, "is vc's now", LOST]);
+        assert_eq!((scene.read("heard").as_str(), scene.read("done").as_str()), ("\n", "\n"), "once, and it went on");
+        assert_eq!(fs::read_to_string(scene.lock()).unwrap(), foreign());
+    }
+}
+
+#[test]
+fn a_signal_tells_of_the_loss_of_a_lock_of_any_kind() {
+    let named = ["--lock-dir", "locks", "--intent-name", "deploy", "--intent-version", "1"];
+    let kinds: [(&str, &[&str], &str); 4] = [
+        ("lock:a.lock", &[], "a.lock"),
+        ("file:todo.json", &[], "todo.json.lock"),
+        ("memory:mem", &[], "mem/.lock"),
+        ("tower:app", &named, "locks/app.lock"),
+    ];
+    for (target, options, lock) in kinds {
+        let scene = crate::a_scene();
+        fs::create_dir(scene.file("mem")).unwrap();
+        let script = "trap 'echo > heard' USR1; echo > ready; until test -e heard; do sleep 0.01; done; echo > done";
+        let words = [&[target], options, &["--on-loss", "signal:USR1"]].concat();
+        let running = held(&scene, &words, script);
+        fs::remove_file(scene.file(lock)).unwrap();
+        running.end().expect(9, &["the command gets SIGUSR1 and runs on without it", "lost the lock of ", target]);
+        assert!(scene.file("done").exists(), "{target}");
+    }
+}
+
+/// A command that does not know the signal is ended by it; the loss comes first.
+#[test]
+fn a_signal_that_ends_the_command_is_still_a_loss() {
+    for name in ["HUP", "INT", "TERM", "USR1", "SIGUSR2"] {
+        let scene = crate::a_scene();
+        let words = ["--on-loss", &format!("signal:{name}"), "--report", "report"];
+        let running = held(&scene, &words, "echo > ready; exec sleep 600");
+        fs::remove_file(scene.lock()).unwrap();
+        let ended = running.end().expect(9, &[LOST, "vanished"]);
+        assert_eq!(ended.signal, None, "{ended:?}");
+        let report: serde_json::Value = serde_json::from_str(&scene.read("report")).unwrap();
+        let signal: Signal = format!("SIG{}", name.trim_start_matches("SIG")).parse().unwrap();
+        assert_eq!(report["data"]["signal"], signal as i32, "{report}");
+    }
+    let scene = crate::a_scene();
+    for wrong in ["signal:KILL", "signal:", "signal:10", "USR1"] {
+        let said = "is neither of kill, warn, signal:NAME (HUP, INT, TERM, USR1, USR2)";
+        scene.run(&["hold", "--on-loss", wrong, "--", "touch", "ran"]).expect(2, &[wrong, said]);
+        let mut command = scene.beadlock(&["hold", "--", "touch", "ran"]);
+        command.env("BEADLOCK_ON_LOSS", wrong);
+        Running::apart(command).end().expect(2, &["$BEADLOCK_ON_LOSS: ", wrong, said]);
+    }
+    assert!(!scene.file("ran").exists() && scene.names().is_empty());
+}
+
+/// Whoever has stopped the command decides when it goes on.
+#[test]
+fn a_stopped_command_hears_of_the_loss_when_it_goes_on() {
+    let scene = crate::a_scene();
+    let script = "trap 'echo > heard; exit 0' USR1; echo $$ > pid; echo > ready; while :; do sleep 0.01; done";
+    let running = held(&scene, &["--on-loss", "signal:USR1"], script);
+    let pid = nix::unistd::Pid::from_raw(scene.pid_in("pid"));
+    nix::sys::signal::kill(pid, Signal::SIGSTOP).unwrap();
+    until("it is stopped", || crate::terminal::state(pid.as_raw()) == 'T');
+    fs::remove_file(scene.lock()).unwrap();
+    until("it is said", || running.err().contains("the command gets SIGUSR1 and runs on without it"));
+    assert_eq!(crate::terminal::state(pid.as_raw()), 'T');
+    nix::sys::signal::kill(pid, Signal::SIGCONT).unwrap();
+    running.end().expect(9, &[LOST]);
+    assert!(scene.file("heard").exists());
+}
+
 /// Lost in the command's last moment: seen by the release.
 #[test]
 fn a_loss_at_the_very_end_is_a_loss() {

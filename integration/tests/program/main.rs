@@ -45,6 +45,8 @@ mod release;
 #[cfg(test)]
 mod run;
 #[cfg(test)]
+mod several;
+#[cfg(test)]
 mod signal;
 #[cfg(test)]
 mod status;

@@ -47,7 +47,7 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     let waiting = fork_waiting(&spawn)?;
     let pid = waiting.pid();
     let at_end = AtEnd::EndTree { token, grace, silence: None };
-    let watchdog = Watchdog::start(KnownCommand::of(pid, own_group), at_end, ("test", "test"), None)?;
+    let watchdog = Watchdog::start(KnownCommand::of(pid, own_group), at_end, ("test", "test"), &[])?;
     println!("{}", watchdog.pid());
     waiting.go()?.result()?;
     waitpid(Pid::from_raw(pid), None)?;

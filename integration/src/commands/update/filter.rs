@@ -76,7 +76,7 @@ impl Filter {
         let child = Child(pid);
         let at_end = AtEnd::EndTree { token, grace: kill_after, silence: None };
         let (name, known) = (command.holder_name(), KnownCommand::of(pid, own_group));
-        let watchdog = Watchdog::start(known, at_end, (&name, "an update"), None).map_err(|error| {
+        let watchdog = Watchdog::start(known, at_end, (&name, "an update"), &[]).map_err(|error| {
             let why = words::of_no_process(&error);
             Error::io(format!("failed to start who ends the filter when this is killed: {why}"), error.kind())
         })?;

@@ -233,6 +233,7 @@ pub fn take(
         let pin = match file.flock(mode, Patience::Try).map_err(|error| failed(target, &error))? {
             // Else somebody has deleted or replaced it in between.
             Ok(flocked) if flocked.file().is_named_by(target) => {
+                begun.into_iter().for_each(|(at, _): (Instant, _)| attendant.waited(at.elapsed()));
                 return Ok(locked(Held::Here(registered, flocked)));
             }
             Ok(_) => continue,
@@ -249,6 +250,7 @@ pub fn take(
         // It has kept the number taken that is registered.
         drop(pin);
         if let Some(flocked) = waited {
+            attendant.waited(begun.0.elapsed());
             let here = flocked.file().inode();
             let entered = if here == inode { Some(registered) } else { Registered::enter(here) };
             let registered = entered.ok_or_else(|| refused::twice(target))?;

@@ -7,7 +7,12 @@ fn words(request: &impl Serialize) -> Vec<OsString> {
 }
 
 fn watchdog(at_end: AtEnd) -> WatchdogRequest {
-    WatchdogRequest { parent: 7, command: KnownCommand::of(std::process::id().cast_signed(), true), at_end }
+    WatchdogRequest {
+        parent: 7,
+        command: KnownCommand::of(std::process::id().cast_signed(), true),
+        at_end,
+        kept: vec![5],
+    }
 }
 
 fn lease(given: &str, lease: KeptLease) -> LeaseKeeperRequest {

@@ -59,7 +59,7 @@ impl Helper {
 pub fn main(lookup: Lookup) {
     // An interrupted command leaves none behind that can still be killed.
     let _ = set_pdeathsig(Signal::SIGKILL);
-    stand_apart(c"beadlock-look");
+    stand_apart(c"beadlock-look", &[]);
     let around = |cwd| Environment { cwd, ..Environment::default() };
     look_at(lookup.path());
     let database = match &lookup {
