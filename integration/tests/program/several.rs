@@ -57,7 +57,7 @@ fn all_kinds<'a>(more: &[&'a str]) -> Vec<&'a str> {
 
 fn scene_of_all_kinds() -> Scene {
     let scene = crate::a_scene();
-    ["run", "mem"].map(|dir| fs::create_dir(scene.file(dir)).unwrap());
+    ["run", "mem"].iter().for_each(|dir| fs::create_dir(scene.file(dir)).unwrap());
     scene
 }
 
