@@ -94,8 +94,12 @@ pub fn of_python(file: &str, name: &str, output: &Output) -> Answer {
     let begin = format!("{file}::{name}");
     let answers = out.lines().filter_map(|line| {
         let rest = line.strip_prefix(&begin)?;
-        let (parameters, answer) = rest.split_once(' ')?;
-        (parameters.is_empty() || parameters.starts_with('[')).then(|| match answer.split(' ').next() {
+        // What stands in brackets may have spaces, too.
+        let answer = match rest.strip_prefix('[') {
+            Some(parameters) => parameters.rsplit_once("] ")?.1,
+            None => rest.strip_prefix(' ')?,
+        };
+        Some(match answer.split(' ').next() {
             Some("PASSED") => Answer::Passed,
             Some("SKIPPED") => skipped(answer),
             _ => Answer::Failed(format!("FAILED\n{}", end(&out, &err))),
@@ -159,10 +163,11 @@ mod tests {
     #[test]
     fn pytests_lines_are_read() {
         let lines = "a.py::test_a PASSED [ 20%]\na.py::test_b[x y-1] PASSED [ 40%]\na.py::test_b[2] FAILED [ 60%]\n\
-                     a.py::test_c SKIPPED (needs a) [ 80%]\na.py::test_dd ERROR [100%]\nFAILED a.py::test_a - x\n";
+                     a.py::test_c SKIPPED (needs a) [ 80%]\na.py::test_dd ERROR [ 90%]\na.py::test_e[x y] PASSED [100%]\nFAILED a.py::test_a - x\n";
         let lines = output(1, lines, "");
         assert_eq!(of_python("a.py", "test_a", &lines), Answer::Passed);
         assert!(matches!(of_python("a.py", "test_b", &lines), Answer::Failed(_)), "one of its parameters");
+        assert_eq!(of_python("a.py", "test_e", &lines), Answer::Passed);
         assert_ne!(of_python("a.py", "test_c", &lines), Answer::Passed);
         assert!(matches!(of_python("a.py", "test_dd", &lines), Answer::Failed(_)));
         let Answer::Failed(why) = of_python("a.py", "test_d", &lines) else { panic!("it is not there") };
