@@ -16,6 +16,7 @@ mod page;
 mod plot;
 mod programs;
 mod ratio;
+mod shell;
 mod table;
 
 use std::path::Path;
