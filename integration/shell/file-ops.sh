@@ -49,6 +49,8 @@ if [[ "${_FILE_OPS_LOADED-}" != "$$" ]]; then
   # shellcheck disable=SC2034 # for scripts
   [[ "${E_SUCCESS-}" == 0 ]] || E_SUCCESS=0
   [[ "${E_LOCK_FAILED-}" == 8 ]] || E_LOCK_FAILED=8
+  # For all subshells at once, which then need not look for it.
+  hash flock 2>/dev/null || true
 fi
 
 lock_file() {
@@ -184,7 +186,7 @@ _file_ops_write() {
 # The lock within $1 seconds, in `held`. Under a lock of the shell around this one: that, and a turn among its other children.
 _file_ops_enter() {
   local _fo_fd
-  for ((_fo_fd = 200; _fo_fd <= 210; _fo_fd++)); do
+  for _fo_fd in "${!_FILE_OPS_PATH[@]}"; do
     if [[ "${_FILE_OPS_PATH[_fo_fd]-}" == "$_fo_path" && "$_fo_path.lock" -ef "/dev/fd/$_fo_fd" ]]; then
       # Somebody has it; and by this descriptor, which is still locked then.
       if _file_ops_has_flock "$_fo_fd" ||
@@ -213,11 +215,11 @@ _file_ops_is_own() {
   [[ -n "$_fo_held" && "${_FILE_OPS_OWNER[_fo_held]-}" == "$BASHPID" ]]
 }
 
-# The temporary file goes while the lock is there.
+# The temporary file goes while the lock is there, which ends with this subshell: it has left nothing in the background.
 _file_ops_end() {
   _file_ops_discard
-  if _file_ops_is_own; then
-    _file_ops_release "$_fo_held"
+  if _file_ops_is_own && [[ ! "$_fo_path.lock" -ef "/dev/fd/$_fo_held" ]]; then
+    _file_ops_say_lost "$_fo_path"
   fi
 }
 
@@ -527,12 +529,12 @@ _file_ops_flock() {
   local _fo_name="$1" _fo_path="$2" _fo_wait="$3" _fo_began="$SECONDS" _fo_left _fo_fd _fo_code _fo_why
   # Those of the waits whose traps this is in.
   local _fo_opened="${_fo_opened-} "
-  if [[ ! "$_fo_wait" =~ ^[0-9]{1,9}$ ]]; then
+  if [[ "$_fo_wait" != [0-9]* || "$_fo_wait" == *[!0-9]* || "${#_fo_wait}" -gt 9 ]]; then
     echo "Cannot acquire lock on $_fo_path (a timeout is whole seconds, and not $_fo_wait)" >&2
     return 8
   fi
   _fo_wait=$((10#$_fo_wait))
-  if ! type -P flock >/dev/null; then
+  if [[ ! -x "${BASH_CMDS[flock]-}" ]] && ! type -P flock >/dev/null; then
     echo "Cannot acquire lock on $_fo_path (there is no flock here; it is part of util-linux)" >&2
     return 8
   fi
@@ -660,13 +662,17 @@ _file_ops_release() {
     if [[ -n "$_fo_now" && "${_fo_now% (deleted)}" != "${_fo_path##*/}.lock" ]]; then
       return 0
     fi
-    echo "file-ops: the lock on $_fo_path was lost: $_fo_path.lock was deleted or replaced while it was held" >&2
+    _file_ops_say_lost "$_fo_path"
   fi
-  if [[ "$_fo_owner" == "$BASHPID" && "$_fo_fd" != "${_fo_held-}" ]]; then
-    # Not by closing alone: a child in the background has the descriptor too. A write has none there.
+  if [[ "$_fo_owner" == "$BASHPID" ]]; then
+    # Not by closing alone: a child in the background has the descriptor too.
     command flock -u "$_fo_fd" 2>/dev/null || true
   fi
   _file_ops_close "$_fo_fd"
+}
+
+_file_ops_say_lost() {
+  echo "file-ops: the lock on $1 was lost: $1.lock was deleted or replaced while it was held" >&2
 }
 
 _file_ops_release_all() {
