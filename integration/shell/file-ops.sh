@@ -466,9 +466,10 @@ _file_ops_is_held() {
 
 # Descriptor $1 has the flock, and /proc says so. False where that cannot be told.
 _file_ops_has_flock() {
-  local _fo_text=""
+  local _fo_text="" _fo_info="/proc/self/fdinfo/$1"
+  [[ -r "$_fo_info" ]] || return 1
   # All of it in one go, to its end, which is no NUL.
-  { IFS= read -r -d '' _fo_text <"/proc/$BASHPID/fdinfo/$1"; } 2>/dev/null
+  IFS= read -r -d '' _fo_text <"$_fo_info"
   [[ "$_fo_text" == *$'\nlock:'*FLOCK*WRITE* ]]
 }
 
@@ -545,7 +546,7 @@ _file_ops_flock() {
       _file_ops_close "$_fo_fd"
     fi
     # Whoever has opened it: somebody else's is never closed.
-    if ! { true >&"$_fo_fd"; } 2>/dev/null; then
+    if ! _file_ops_is_open "$_fo_fd"; then
       break
     fi
   done
@@ -643,6 +644,15 @@ _file_ops_open() {
   return 1
 }
 
+# Descriptor $1 is open; told by its name, where descriptors have names, and else by its use.
+_file_ops_is_open() {
+  if [[ -d /proc/self/fd ]]; then
+    [[ -L "/proc/self/fd/$1" ]]
+  else
+    { true >&"$1"; } 2>/dev/null
+  fi
+}
+
 _file_ops_close() {
   unset "_FILE_OPS_OPENED[$1]"
   eval "exec $1>&-"
@@ -652,7 +662,7 @@ _file_ops_close() {
 _file_ops_release() {
   local _fo_fd="$1" _fo_path="${_FILE_OPS_PATH[$1]}" _fo_owner="${_FILE_OPS_OWNER[$1]}" _fo_now
   unset "_FILE_OPS_PATH[$_fo_fd]" "_FILE_OPS_OWNER[$_fo_fd]"
-  if ! { true >&"$_fo_fd"; } 2>/dev/null; then
+  if ! _file_ops_is_open "$_fo_fd"; then
     return 0
   fi
   if [[ "$_fo_owner" == "$BASHPID" && ! "$_fo_path.lock" -ef "/dev/fd/$_fo_fd" ]]; then

@@ -28,8 +28,7 @@ pub fn measure(table: &mut Table) {
     let disk = tempfile::tempdir_in(DISK).expect("a directory on a disk");
     let [mut ours, mut theirs] = ["locked", "unlocked"].map(|way| Writer::start(way, disk.path()));
     let found = Ratios::between(table.runs(), 10, || ours.seconds(TIMES), || theirs.seconds(TIMES));
-    let limit = Some(1.0 + SHARE_OF_THE_LOCK);
-    table.ratios(figure, "the same without the lock, on a disk", limit, &found);
+    table.ratios(figure, "the same without the lock, on a disk", Some(1.0 + SHARE_OF_THE_LOCK), &found);
     assert!(disk.path().join("locked.json.lock").exists() && !disk.path().join("unlocked.json.lock").exists());
 }
 
