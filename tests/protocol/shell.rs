@@ -32,7 +32,7 @@ fn every_test_passes(folder: &str, at_least: usize) {
     let mut command = Command::new("bats");
     command.args(["--formatter", "tap", folder]).current_dir(checkout());
     command.env("BEADLOCK_BIN", binaries::directory());
-    let ended = Ended::from(Running::start(command).finish(Duration::from_secs(240)));
+    let ended = Ended::from(Running::start(command).finish(Duration::from_secs(540)));
     let is_root_only = |line: &str| line.ends_with("# skip needs root") || line.ends_with("# skip needs mount");
     let passed = ended.out.lines().filter(|line| line.starts_with("ok ") && !is_root_only(line));
     let (skipped, passed): (Vec<_>, Vec<_>) = passed.partition(|line| line.contains("# skip"));
