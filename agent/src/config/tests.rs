@@ -100,7 +100,8 @@ fn every_key_is_read_and_means_what_it_does_on_the_command_line() {
         action = "none"
     "#;
     let file = parse_text(text).unwrap();
-    let agent = "--jobs 16 --fetch-jobs 8 --log-file /etc/beadlock/logs/all.log --log-format json --log-size 1048576 --log-keep 7 \
+    let agent = "--jobs 16 --fetch-jobs 8 --log-file /etc/beadlock/logs/all.log --log-format json \
+                 --log-size 1048576 --log-keep 7 \
                  --log-level debug \
                  --audit /var/audit --listen /etc/beadlock/../agent.sock --listen-anywhere --stale-after 20m \
                  --allow-foreign-owner \
