@@ -51,7 +51,7 @@ const BEADS: Protocol = Protocol {
 };
 
 /// The record of a database's lock, which `lock:PATH` has too.
-pub const RECORD: &[&str] = &["holder", "pid", "hostname", "started_at", "version", "beadlock"];
+pub const RECORD: &[&str] = &["holder", "pid", "hostname", "started_at", "beadlock"];
 
 pub const DEAD: &[Dead] = &[Dead {
     what: "its process is gone",

@@ -51,12 +51,14 @@ pub struct Attending<'a> {
     is_keeper: bool,
     /// The kind of wait that was said.
     said: Option<&'static str>,
+    /// The address of the holder's work that was said.
+    said_address: Option<String>,
 }
 
 impl<'a> Attending<'a> {
     /// Of a claim whose command waits as the process `child`, or of a wait that no command comes after.
     pub fn wait_of(signals: &'a mut Signals, talk: &'a Talk, child: Option<i32>) -> Self {
-        Self { signals, talk, child, is_keeper: false, said: None }
+        Self { signals, talk, child, is_keeper: false, said: None, said_address: None }
     }
 
     /// The process that waits is to keep the claim.
@@ -92,6 +94,10 @@ impl Attendant for Attending<'_> {
         // Said again only when it waits for something else now.
         let kind = waited.kind();
         let is_first = self.said.replace(kind) != Some(kind);
+        if let Some(address) = waited.about().filter(|address| self.said_address.as_ref() != Some(address)) {
+            self.talk.say_whole(&format!("the holder is at work on {address}"));
+            self.said_address = Some(address);
+        }
         self.talk.say_live(waited, is_first);
     }
 
@@ -182,6 +188,14 @@ impl Waited<'_> {
             Self::Kernel { .. } => "file",
         }
     }
+
+    /// The address of what its holder holds it for.
+    fn about(&self) -> Option<String> {
+        match self {
+            Self::Holder { look, .. } => words::about(look.record.as_ref()?),
+            _ => None,
+        }
+    }
 }
 
 impl fmt::Display for Waited<'_> {
@@ -194,7 +208,7 @@ impl fmt::Display for Waited<'_> {
             }
             Self::Holder { target, look, since, left } => {
                 let (path, holder) = (target.path(), target.holder(look).unwrap_or_default());
-                let age = look.record.as_ref().map(|record| shown(words::age(record))).unwrap_or_default();
+                let age = look.record.as_ref().map(|_| words::shown_age(words::age(look))).unwrap_or_default();
                 let (path, since, left) = (escaped_path(&path), shown(*since), shown(*left));
                 write!(f, "waiting {since} for {holder}, who holds {path} for {age}; {left} left")
             }

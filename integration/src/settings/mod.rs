@@ -12,10 +12,12 @@ use crate::error::Error;
 use crate::output::{Common, envelope::Request, talk::Color, talk::Talk};
 use arguments::{ClaimArgs, CommonArgs};
 use environment::{Environment, boolean};
+use labels::Labels;
 use wait::Wait;
 
 pub mod arguments;
 pub mod environment;
+pub mod labels;
 pub mod remote;
 pub mod wait;
 
@@ -61,6 +63,8 @@ pub fn audit(typed: Option<&Path>, environment: &Environment) -> Option<PathBuf>
 pub struct Claim {
     /// The name in the record; `None`: the command's base name.
     pub holder: Option<String>,
+    /// What the record says besides.
+    pub labels: Labels,
     wait: Option<Wait>,
     drain: Option<Duration>,
     /// What counts as dead.
@@ -85,6 +89,7 @@ impl Claim {
         holder.as_deref().map_or(Ok(()), check_holder)?;
         Ok(Self {
             holder,
+            labels: Labels::resolve(typed, environment)?,
             wait,
             drain: either(typed.drain, "BEADLOCK_DRAIN", environment)?,
             options: Options { reap_proven_dead: typed.reap_proven_dead, ..options },

@@ -34,7 +34,7 @@ fn a_command_runs_under_it_and_the_record_is_the_beads_one() {
     ended.expect(0, &["claimed lock:run/deploy.lock for sh (PID ", "released lock:run/deploy.lock after "]);
     let record: Value = serde_json::from_str(&scene.read("seen")).unwrap();
     let keys: Vec<&String> = record.as_object().unwrap().keys().collect();
-    assert_eq!(keys, ["holder", "pid", "hostname", "started_at", "version", "beadlock"]);
+    assert_eq!(keys, ["holder", "pid", "hostname", "started_at", "beadlock"]);
     assert_eq!(scene.read("target"), format!("lock:{}\n", lock.display()));
     assert!(names(&scene).is_empty() && scene.names().is_empty());
 }

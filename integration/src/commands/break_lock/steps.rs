@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use beadlock_checker::internal::take::{Broken, Licence, Seen, Site};
 use beadlock_checker::internal::{
-    FileKind, Gate, Gates, Look, OnDisk, audit::Event, dialect::StartedAt, duration::shown, escape::escaped,
-    escape::escaped_path, facts, look, obstacle::Obstacle, process,
+    FileKind, Gate, Gates, Look, OnDisk, audit::Event, dialect::StartedAt, escape::escaped, escape::escaped_path,
+    facts, look, obstacle::Obstacle, process,
 };
 use beadlock_checker::{Options, Reason, Verdict};
 use serde_json::{Value, json};
@@ -106,7 +106,7 @@ fn write_down(trail: &Trail<'_>, look: &Look, how: &'static str, reason: Option<
             entry = entry.detail(why);
         }
         match &look.record {
-            Some(record) => entry.held_for(words::age(record)).previous_lock(record),
+            Some(record) => entry.held_for(words::age(look)).previous_lock(record),
             None => entry,
         }
     });
@@ -280,7 +280,7 @@ impl Breaking<'_> {
         let (talk, given, kept) = (&self.common.talk, &self.target.given, escaped_path(kept));
         match &look.record {
             Some(record) => {
-                let (holder, pid, age) = (escaped(record.holder()), record.pid(), shown(words::age(record)));
+                let (holder, pid, age) = (escaped(record.holder()), record.pid(), words::shown_age(words::age(look)));
                 talk.say(&format!(
                     "broke the lock of {holder} (PID {pid}, held for {age}) on {given}; its record is kept in {kept}"
                 ));

@@ -41,6 +41,7 @@ impl Protocol for Memory {
     fn ignores(&self, option: &str) -> Option<&'static str> {
         match option {
             "--holder" => Some("it has a session: --session-id NAME"),
+            "--holder-version" => Some("its record has no version"),
             "--reap-proven-dead" => Some("what is not refreshed is stale after 30s by itself"),
             _ => None,
         }

@@ -12,7 +12,7 @@ use beadlock_checker::internal::{Look, facts::Facts};
 
 pub use explained::explain;
 
-use super::ClaimWords;
+use super::{ClaimWords, Claimant};
 use crate::error::{Code, Error};
 
 /// The words of a claim whose record names a process.
@@ -22,8 +22,9 @@ pub fn claim_words() -> ClaimWords {
 
 /// The words of a claim whose record is made from that of its process.
 pub fn claim_words_of(record: impl Fn(beads::Record) -> Record + 'static) -> ClaimWords {
-    ClaimWords::new(move |holder: &str, id: &str, pid: u32| {
-        let made = beads::Record::for_process(pid, holder, env!("CARGO_PKG_VERSION"));
+    ClaimWords::new(move |claimant: &Claimant, pid: u32| {
+        let Claimant { holder, id, labels } = claimant;
+        let made = beads::Record::for_process(pid, holder, labels.version.as_deref().unwrap_or_default());
         let mut process = made.map_err(|rejected| match rejected {
             Rejected::Invalid(why) | Rejected::Malformed(why) => {
                 Error::new(Code::Io, format!("no record can be made: {why}"))
@@ -31,6 +32,7 @@ pub fn claim_words_of(record: impl Fn(beads::Record) -> Record + 'static) -> Cla
         })?;
         if let Some(mark) = process.beadlock.as_mut() {
             id.clone_into(&mut mark.id);
+            mark.about.clone_from(&labels.about);
         }
         Ok(record(process))
     })
