@@ -30,7 +30,7 @@ help:
 	@echo 'make soak   SOAK_MINUTES (5) each: two clones among people; 200 databases among holders, many killed; 10000 in one agent (10)'
 	@echo 'make fuzz   hostile input: FUZZ_SECONDS (30) a target with cargo-fuzz, else a million cases each'
 	@echo 'make lint   rustfmt, clippy and rustdoc, warnings denied; shellcheck where it is there'
-	@echo 'make install   both programs and the systemd units, below PREFIX=$(PREFIX); make uninstall'
+	@echo 'make install   the programs, systemd units, shell libraries, samples and documents, below PREFIX=$(PREFIX); make uninstall'
 
 demo:
 	@$(CARGO) build --locked --workspace --bin beadlock --bin beadlock-agent

@@ -78,8 +78,8 @@ git clone --quiet remote.git bob
 say "a remote, and two clones of it: ann and bob"
 
 for who in ann bob; do
-    say "\$ beadlock-agent --db $who/.beads --interval 1s --action git"
-    beadlock-agent --db $who/.beads --interval 1s --action git 2>/dev/null &
+    say "\$ beadlock-agent --db $who/.beads --interval 1s --fetch-interval 1s --action git"
+    beadlock-agent --db $who/.beads --interval 1s --fetch-interval 1s --action git 2>/dev/null &
     agents+=($!)
 done
 echo '{"id":"bd-2","title":"written while nobody claims"}' >>ann/.beads/issues.jsonl

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Installs both programs, the systemd units and the documents, or with `uninstall` removes exactly these.
-# `make install` says where: $PREFIX, $UNITDIR, $DESTDIR in front of both, and $BEADLOCK_BIN, the directory
-# with the programs.
+# Installs the programs, the systemd units, the shell libraries, the samples for CI and for daemons, the documents and the
+# licences. With `uninstall` it removes exactly these. `make install` says where: $PREFIX, $UNITDIR, $DESTDIR in front of
+# both, and $BEADLOCK_BIN, the directory with the programs.
 set -eu
 cd "$(dirname "$0")/.."
 act=${1:?install or uninstall}
@@ -15,26 +15,60 @@ for path in "$PREFIX" "$UNITDIR"; do
     exit 2
 done
 
+# Units and pages name the programs and the libraries where the prefix has them.
+with_prefix() {
+    sed "s|/usr/local/|$PREFIX/|g" "$1"
+}
+
+# Links between pages hold among the installed ones too. Those to the sources' folders lead to the installed samples.
+with_links() {
+    with_prefix "$1" | sed -E \
+        -e 's#\]\(((\.\./)*)integration/(shell|ci|cycle)#](\1../../beadlock/\3#g' \
+        -e 's#\]\(((\.\./)*)integration/systemd(/README\.md)?\)#](\1systemd.md)#g'
+}
+
 file() { # MODE SOURCE TARGET
     target=$DESTDIR$3
     echo "$act $target"
     [ "$act" = install ] || { rm -f "$target" && return; }
     case $2 in
-    # The units name the program where the prefix has it.
-    *.service) sed "s|/usr/local/|$PREFIX/|g" "$2" | install -D -m "$1" /dev/stdin "$target" ;;
+    *.service) with_prefix "$2" | install -D -m "$1" /dev/stdin "$target" ;;
+    *.md) with_links "$2" | install -D -m "$1" /dev/stdin "$target" ;;
     *) install -D -m "$1" "$2" "$target" ;;
     esac
 }
 
+folder() { # MODE TARGET SOURCE…: these files, into one folder
+    mode=$1 into=$2
+    shift 2
+    for source in "$@"; do
+        file "$mode" "$source" "$into/${source##*/}"
+    done
+}
+
+share=$PREFIX/share/beadlock
 doc=$PREFIX/share/doc/beadlock
 for program in beadlock beadlock-agent; do
     file 755 "${BEADLOCK_BIN-}/$program" "$PREFIX/bin/$program"
 done
 file 644 integration/systemd/beadlock-agent@.service "$UNITDIR/system/beadlock-agent@.service"
 file 644 integration/systemd/user/beadlock-agent.service "$UNITDIR/user/beadlock-agent.service"
+folder 644 "$share/shell" integration/shell/claim.sh integration/shell/file-ops.sh
+# A script may run this one as well as source it.
+folder 755 "$share/shell" integration/shell/lock-manager.sh
+folder 644 "$share/ci" integration/ci/*.yml
+folder 644 "$share/cycle" integration/cycle/*.*
 file 644 integration/systemd/agent.toml "$doc/agent.toml.example"
 file 644 integration/systemd/README.md "$doc/systemd.md"
-for text in README.md LICENSE-APACHE LICENSE-MIT; do
-    file 644 "$text" "$doc/$text"
+folder 644 "$doc" README.md ARCHITECTURE.md CHANGELOG.md CONTRIBUTING.md LICENSE-APACHE LICENSE-MIT
+folder 644 "$doc/docs" docs/*.md
+folder 644 "$doc/docs/performance" docs/performance/*.svg
+folder 644 "$doc/docs/protocols" docs/protocols/*.md
+folder 644 "$doc/examples/examples" examples/examples/*.rs
+[ "$act" = uninstall ] || exit 0
+
+# The folders that are beadlock's own, the deepest first. One with a file of somebody else's stays.
+for folder in "$share/shell" "$share/ci" "$share/cycle" "$share" "$doc/docs/performance" "$doc/docs/protocols" \
+    "$doc/docs" "$doc/examples/examples" "$doc/examples" "$doc"; do
+    [ ! -d "$DESTDIR$folder" ] || rmdir --ignore-fail-on-non-empty "$DESTDIR$folder"
 done
-[ "$act" = install ] || [ ! -d "$DESTDIR$doc" ] || rmdir --ignore-fail-on-non-empty "$DESTDIR$doc"

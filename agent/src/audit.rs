@@ -64,8 +64,8 @@ impl AuditTrail {
     fn put(&self, number: usize, database: &Database, event: Event, fill: impl FnOnce(Entry) -> Entry) {
         let Some(to) = &self.to else { return };
         let (name, path) = (format!("beads:{}", database.given), Place::beads(database.dir.as_path()).path());
-        // A cycle has one event at most, so a random id names the cycle.
-        let entry = Entry::new(event, &facts::random_id(), &name, &path);
+        // A cycle has one event at most, so a random request id names the cycle.
+        let entry = Entry::new(event, &facts::new_request_id(), &name, &path);
         // It fails when the worker is gone, and with it the trail.
         let _ = to.send((number, fill(entry)));
     }

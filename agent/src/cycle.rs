@@ -3,17 +3,19 @@
 //! The check is short and blocks; it runs in a thread of its own, however much work there is. The work is long; as many
 //! run at once as there are jobs.
 
+mod sync;
+
 use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use beadlock_checker::internal::address::Address;
 use beadlock_checker::internal::database::Database;
-use beadlock_checker::internal::{Gate, Zombie, facts, redirect, runner, system_words};
+use beadlock_checker::internal::{Gate, Zombie, redirect, runner, system_words};
 use beadlock_checker::{Cycle, Decision, Entered};
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
@@ -23,10 +25,8 @@ use crate::command::{self, End};
 use crate::config::{AgentSettings, CycleAction, Policy};
 use crate::database::LoggedState;
 use crate::diagnostics::events;
-use crate::git::history::{SyncHistory, SyncPlan, SyncResult};
-use crate::git::{
-    self, FetchCrowd, FetchPace, FetchTurn, HindranceKind, Network, Snapshot, Subjects, SyncMessage, SyncReport,
-};
+use crate::git::history::{SyncPlan, SyncResult};
+use crate::git::{FetchCrowd, SyncReport};
 use crate::log::{self, Line, own};
 use crate::outcome::{CycleFailure, Outcome};
 use crate::outside::Metrics;
@@ -166,8 +166,8 @@ pub(crate) fn check(services: &CycleServices, subject: &Subject, told: &mut Logg
     }
     let (end, outcome) = match policy.action() {
         CycleAction::None => (End::Complete, Outcome::Ran),
-        CycleAction::Git if cycle.no_gate().is_none() => match plan(services, subject, told) {
-            SyncPlan::Rest(result) => (end_of(&result), Outcome::Synced(result.report)),
+        CycleAction::Git if cycle.no_gate().is_none() => match sync::plan(services, subject, told) {
+            SyncPlan::Rest(result) => (sync::end_of(&result), Outcome::Synced(result.report)),
             _ => return CheckResult::Free(cycle),
         },
         CycleAction::Git | CycleAction::Exec(_) => return CheckResult::Free(cycle),
@@ -181,23 +181,6 @@ pub(crate) fn check(services: &CycleServices, subject: &Subject, told: &mut Logg
 
 fn not_served(reason: &'static str, why: String) -> Outcome {
     Outcome::NotServed(CycleFailure::new(reason, why))
-}
-
-/// What a sync has to do, as far as that can be told without git.
-fn plan(services: &CycleServices, subject: &Subject, told: &mut LoggedState) -> SyncPlan {
-    let Subject { database, policy, common, .. } = subject;
-    let now = Instant::now();
-    told.git.heed(services.fetch_requests.load(Ordering::Relaxed), now);
-    if told.streak.running().is_some() {
-        told.git.hurry();
-    }
-    let time = Duration::try_from(facts::now().0).unwrap_or_default();
-    let seen = told.git.known().and_then(|repository| {
-        let (database, own_files) = (database.dir.as_path(), common.own_files.as_slice());
-        let settings = [policy.allow_worktree, common.owners == Owners::All];
-        Snapshot::take(&Subjects { database, own_files, repository, settings }, time)
-    });
-    told.git.plan(seen, now)
 }
 
 /// Logs and counts a skipped cycle.
@@ -254,7 +237,7 @@ pub(crate) async fn run(
             let on_line = |line: &str| log::output(number, line);
             execute(services, subject, runner::for_shell(command), &cycle, on_line).await
         }
-        CycleAction::Git => sync(services, subject, &mut told.git, &cycle).await,
+        CycleAction::Git => sync::sync(services, subject, &mut told.git, &cycle).await,
     };
     // Before the gate is let go. The log has a writer of its own, so the line may still come later.
     log::line(number, &end);
@@ -282,114 +265,11 @@ struct CycleWork {
 
 impl CycleWork {
     fn of(result: &SyncResult, runner: Option<command::Runner>) -> Self {
-        Self { end: end_of(result), runner, report: Some(result.report.clone()) }
+        Self { end: sync::end_of(result), runner, report: Some(result.report.clone()) }
     }
 
     fn without_runner(end: End) -> Self {
         Self { end, runner: None, report: None }
-    }
-}
-
-/// One sync through git.
-async fn sync(services: &Arc<CycleServices>, subject: &Subject, told: &mut SyncHistory, cycle: &Cycle) -> CycleWork {
-    if let Some(error) = cycle.no_gate() {
-        let why = format!("without a gate two syncs could meet in one repository: {error}");
-        return CycleWork::without_runner(End::Refused(why));
-    }
-    let Subject { number, database, policy, common } = subject;
-    let (mut network, plan) = (told.network(Instant::now()), told.plan_again(Instant::now()));
-    let turn = match network {
-        Network::Use | Network::UseQuietly => fetch_turn(services, subject, told).await,
-        Network::Push | Network::Leave => None,
-    };
-    if turn.is_none() && network == Network::Use {
-        // Others fetch from there; the next cycle tries again.
-        if let SyncPlan::Fetch(_) = plan
-            && let Some(result) = told.without_fetch()
-        {
-            return CycleWork::of(&result, None);
-        }
-        network = Network::Push;
-    }
-    let request = git::SyncRequest {
-        dir: database.dir.clone(),
-        allow_worktree: policy.allow_worktree,
-        any_owner: common.owners == Owners::All,
-        network,
-        timeout: policy.cycle_timeout,
-        own_files: common.own_files.clone(),
-        looked: told.looked.clone(),
-        only_fetch: match plan {
-            SyncPlan::Fetch(known) => Some(*known),
-            _ => None,
-        },
-        is_timed: tracing::enabled!(tracing::Level::DEBUG),
-        begun: None,
-    };
-    let mut messages = Vec::new();
-    let on_line = |line: &str| match SyncMessage::parse(line) {
-        SyncMessage::Output(text) => log::output(*number, &text),
-        SyncMessage::Committed(text) | SyncMessage::Pulled(text) | SyncMessage::Pushed(text) => {
-            log::line(*number, own::worded(text));
-        }
-        SyncMessage::Step { name, millis } => {
-            tracing::debug!(step = name, took = ?Duration::from_millis(millis), "git")
-        }
-        message => messages.push(message),
-    };
-    let CycleWork { end, runner, .. } = execute(services, subject, request.command(), cycle, on_line).await;
-    drop(turn);
-    let now = Instant::now();
-    for line in told.hear(network, &messages, now) {
-        log::line(*number, own::worded(line));
-    }
-    if end == End::Complete && messages.contains(&SyncMessage::Done) {
-        return CycleWork::of(&told.ended(network, messages, now, pace(subject)), runner);
-    }
-    told.lost();
-    let end = match end {
-        End::Complete => End::Refused("it ended without a last word; what it said is above".to_owned()),
-        end => end,
-    };
-    CycleWork { end, runner, report: None }
-}
-
-/// How often the remote of a database is asked.
-fn pace(Subject { number, policy, .. }: &Subject) -> FetchPace {
-    FetchPace { interval: policy.interval, fetch_interval: policy.fetch_interval, number: *number }
-}
-
-/// A turn among those that fetch. The first fetch waits for it: until then nothing is known of the remote.
-async fn fetch_turn(services: &CycleServices, subject: &Subject, told: &SyncHistory) -> Option<FetchTurn> {
-    let Subject { database, common, .. } = subject;
-    let host = match told.known() {
-        Some(known) => known.host(),
-        None => git::guess_host(&database.dir),
-    };
-    let most = common.fetch_jobs;
-    match told.is_new() {
-        true => Some(services.fetches.enter(host.as_deref(), most).await),
-        false => services.fetches.try_enter(host.as_deref(), most),
-    }
-}
-
-/// How a sync with this result has ended.
-fn end_of(SyncResult { report, refused, .. }: &SyncResult) -> End {
-    let Some(hindrance) = &report.hindrance else { return End::Complete };
-    if hindrance.kind == HindranceKind::Failed {
-        let next = || hindrance.next.as_ref().map(|next| format!("; type: {next}")).unwrap_or_default();
-        return End::Refused(refused.clone().unwrap_or_else(|| format!("{}{}", hindrance.why, next())));
-    }
-    // A command to type ends the sync's own line.
-    End::Incomplete(refused.clone().unwrap_or_else(|| waiting(report, &hindrance.why)))
-}
-
-/// A reason, and how many commits wait for it to end.
-fn waiting(report: &SyncReport, why: &str) -> String {
-    match report.unpushed.commits {
-        0 => why.to_owned(),
-        1 => format!("{why}; 1 commit waits"),
-        commits => format!("{why}; {commits} commits wait"),
     }
 }
 
@@ -420,33 +300,4 @@ fn place<'a>(subject: &'a Subject, cycle: &Cycle) -> Result<command::Place<'a>, 
     let above = cycle.above().ok_or("the directory above the database cannot be opened")?;
     let above = above.try_clone_to_owned().map_err(|error| system_words(&error))?;
     Ok(command::Place { dir: &subject.database.dir, above, gate })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::git::{Hindrance, Unpushed};
-
-    #[test]
-    fn only_a_sync_without_a_hindrance_is_complete() {
-        let report = |kind: HindranceKind, commits: u64, next: Option<&str>| {
-            let (reason, why, next) = ("x".into(), "why".to_owned(), next.map(str::to_owned));
-            let hindrance = Some(Hindrance { kind, reason, why, next });
-            SyncReport { unpushed: Unpushed { commits, oldest: None }, hindrance, ..SyncReport::default() }
-        };
-        let end = |report: SyncReport, refused: Option<&str>| {
-            let refused = refused.map(str::to_owned);
-            end_of(&SyncResult { report, refused }).to_string()
-        };
-        assert_eq!(end_of(&SyncResult::default()), End::Complete);
-        for kind in [HindranceKind::NotPushing, HindranceKind::NotPulling, HindranceKind::Unreachable] {
-            assert_eq!(end(report(kind, 0, Some("x")), None), "Sync cycle incomplete: why");
-            assert_eq!(end(report(kind, 1, None), None), "Sync cycle incomplete: why; 1 commit waits");
-            assert_eq!(end(report(kind, 3, None), Some("line")), "Sync cycle incomplete: line");
-        }
-        let failed = |next| report(HindranceKind::Failed, 3, next);
-        assert_eq!(end(failed(None), None), "Sync cycle failed: why");
-        assert_eq!(end(failed(Some("git pull")), None), "Sync cycle failed: why; type: git pull");
-        assert_eq!(end(failed(Some("git pull")), Some("line")), "Sync cycle failed: line");
-    }
 }

@@ -227,3 +227,44 @@ pub fn random_id() -> String {
     }
     hex(&bytes)
 }
+
+/// A new request id: `req_` and 12 characters of `[a-z0-9]`, as a tower lock and the `meta` of an envelope have it.
+pub fn new_request_id() -> String {
+    const CHARACTERS: &[u8; 36] = b"abcdefghijklmnopqrstuvwxyz0123456789";
+    /// As many of a byte's values as 36 divides.
+    const FAIR: u8 = 252;
+    const LENGTH: usize = "req_".len() + 12;
+    let mut id = "req_".to_owned();
+    let mut bytes = [0; 16];
+    while id.len() < LENGTH {
+        if getrandom::fill(&mut bytes).is_err() {
+            // `random_id` has a replacement for the random source.
+            id.extend(random_id().chars().take(LENGTH - id.len()));
+            break;
+        }
+        let fair = bytes.iter().filter(|byte| **byte < FAIR).map(|byte| usize::from(byte % 36));
+        id.extend(fair.take(LENGTH - id.len()).map(|index| char::from(CHARACTERS[index])));
+    }
+    id
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn request_ids_have_the_documents_form_differ_and_use_every_character() {
+        let ids: BTreeSet<String> = (0..500).map(|_| new_request_id()).collect();
+        assert_eq!(ids.len(), 500);
+        let mut used = BTreeSet::new();
+        for id in &ids {
+            let made = id.strip_prefix("req_").expect("begins with req_");
+            assert_eq!(made.len(), 12, "{id}");
+            assert!(made.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit()), "{id}");
+            used.extend(made.chars());
+        }
+        assert_eq!(used.len(), 36);
+    }
+}

@@ -27,7 +27,8 @@
 //! - The gate (an flock on the directory) reaches as far as one kernel and one mount view.
 //! - A process that is forked in the middle of a cycle has a copy of the gate. Dropped, the copy opens nothing; it
 //!   keeps the gate shut when the process of the cycle is killed, until the fork has ended too.
-//! - Linux is tested; its leases, `renameat2`, `O_TMPFILE` and `/proc` each have a portable fallback.
+//! - Linux alone: the sources do not compile elsewhere. Where a kernel or a file system refuses leases, `renameat2`,
+//!   `O_TMPFILE` or `/proc`, a fallback takes their place.
 
 #[macro_use]
 mod words;

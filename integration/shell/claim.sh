@@ -1,9 +1,9 @@
 # shellcheck shell=sh
 # A claim over several commands of a script. Source this file; any POSIX shell will do.
 #
-#   . ./claim.sh
+#   . /usr/local/share/beadlock/shell/claim.sh   # where `make install` puts it
 #   claim .beads --wait 1m || exit   # a target, and the options of `beadlock acquire`
-#   bd sync
+#   bd import -i issues.jsonl       # bd 0.27.2
 #   ./publish.sh                     # a `beadlock hold` in here is part of this claim
 #   unclaim                          # or just end: the trap does it
 #

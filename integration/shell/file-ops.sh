@@ -2,7 +2,7 @@
 # Locks on files, and writes that are whole or not there, for scripts in bash 4 and later. Alone with flock(1), and one with
 # `beadlock … file:PATH`: the same lock file, the same temporary file, the same backups.
 #
-#   source file-ops.sh
+#   source /usr/local/share/beadlock/shell/file-ops.sh   # where `make install` puts it
 #   save_json FILE [JSON]               # JSON, or what is on stdin, becomes FILE
 #   atomic_write FILE                   # what is on stdin becomes FILE
 #   lock_file FILE FD_VAR [SECONDS]     # the lock on FILE; its descriptor goes into FD_VAR and into LOCK_FD
@@ -49,6 +49,8 @@ if [[ "${_FILE_OPS_LOADED-}" != "$$" ]]; then
   # shellcheck disable=SC2034 # for scripts
   [[ "${E_SUCCESS-}" == 0 ]] || E_SUCCESS=0
   [[ "${E_LOCK_FAILED-}" == 8 ]] || E_LOCK_FAILED=8
+  # For all subshells at once, which then need not look for it.
+  hash flock 2>/dev/null || true
 fi
 
 lock_file() {
@@ -90,16 +92,16 @@ save_json() {
   fi
   # In front of a call it would outlive the call, in the posix mode of older bash.
   local FILE_OPS_FORMAT=json
-  if [[ "$#" -eq 1 ]]; then
-    atomic_write "$1"
-  else
-    printf '%s\n' "$2" 2>/dev/null | atomic_write "$1"
-  fi
+  (_file_ops_write "$@")
 }
 
 # In a subshell: its traps and options are its own, and whatever happens in it, its lock ends with it.
 atomic_write() {
-  (_file_ops_write "$@")
+  if [[ "$#" -ne 1 ]]; then
+    echo "file-ops: usage: atomic_write FILE" >&2
+    return 2
+  fi
+  (_file_ops_write "$1")
 }
 
 without_locks() {
@@ -115,31 +117,35 @@ without_locks() {
 
 # Runs these words without the descriptors of any lock.
 _file_ops_apart() (
-  for ((_fo_fd = 200; _fo_fd <= 210; _fo_fd++)); do
-    if [[ -n "${_FILE_OPS_PATH[_fo_fd]-}" ]]; then
-      _file_ops_close "$_fo_fd"
-    fi
-  done
+  _file_ops_close_all
   if [[ "$(type -t -- "${1-}")" == file ]]; then
     exec "$@"
   fi
   "$@"
 )
 
-# --- Writing. Every step of it may end the subshell.
+# In a subshell, which then has the descriptor of no lock.
+_file_ops_close_all() {
+  local _fo_fd
+  for ((_fo_fd = 200; _fo_fd <= 210; _fo_fd++)); do
+    if [[ -n "${_FILE_OPS_PATH[_fo_fd]-}" ]]; then
+      _file_ops_close "$_fo_fd"
+    fi
+  done
+}
 
+# --- Writing. Every step of it may end the subshell. A program that is started costs about a millisecond, and so does a
+# substitution: no step uses one where bash can do the work.
+
+# What is on stdin, or the text $2 and a newline, becomes file $1.
 _file_ops_write() {
   set +e +u +f
   shopt -u nocasematch
   IFS=$' \t\n'
   trap - ERR DEBUG RETURN
-  if [[ "$#" -ne 1 ]]; then
-    echo "file-ops: usage: atomic_write FILE" >&2
-    exit 2
-  fi
   _file_ops_resolve "$1" || exit 1
-  _fo_path="$_file_ops_path" _fo_tmp="$_file_ops_path.tmp" _fo_was="$_file_ops_path.tmp1" _fo_mask=$(umask)
-  _fo_staged="" _fo_kept=""
+  _fo_path="$_file_ops_path" _fo_tmp="$_file_ops_path.tmp" _fo_was="$_file_ops_path.tmp1"
+  _fo_staged="" _fo_kept="" _fo_held=""
   [[ ! -e "$_fo_path" || -f "$_fo_path" ]] || _file_ops_fail "it is no regular file"
   _fo_backups="${FILE_OPS_BACKUPS:-5}" _fo_format="${FILE_OPS_FORMAT:-}"
   if [[ -z "$_fo_format" ]]; then
@@ -154,15 +160,14 @@ _file_ops_write() {
     exit 2
   fi
 
-  # Before that of the lock, which is put behind it: the temporary file goes while the lock is there.
-  trap _file_ops_discard EXIT
+  trap _file_ops_end EXIT
   _file_ops_enter "${FILE_OPS_TIMEOUT:-30}" || exit 8
   # On HUP bash runs the one for EXIT; not on QUIT.
   trap '_file_ops_interrupted INT' INT
   trap '_file_ops_interrupted TERM' TERM
   trap '_file_ops_interrupted QUIT' QUIT
   _file_ops_finish || _file_ops_fail "what a write that was killed has left cannot be put in its place: $_fo_was"
-  _file_ops_stage
+  _file_ops_stage "${@:2}"
   _file_ops_validate
   _file_ops_attributes
   command sync "$_fo_tmp" || _file_ops_fail "$_fo_tmp could not be synced"
@@ -181,13 +186,16 @@ _file_ops_write() {
 # The lock within $1 seconds, in `held`. Under a lock of the shell around this one: that, and a turn among its other children.
 _file_ops_enter() {
   local _fo_fd
-  for ((_fo_fd = 200; _fo_fd <= 210; _fo_fd++)); do
+  for _fo_fd in "${!_FILE_OPS_PATH[@]}"; do
     if [[ "${_FILE_OPS_PATH[_fo_fd]-}" == "$_fo_path" && "$_fo_path.lock" -ef "/dev/fd/$_fo_fd" ]]; then
       # Somebody has it; and by this descriptor, which is still locked then.
-      if ! command flock -x -n "$_fo_path.lock" true && command flock -x -n "$_fo_fd"; then
+      if _file_ops_has_flock "$_fo_fd" ||
+        { ! command flock -x -n "$_fo_path.lock" true && command flock -x -n "$_fo_fd"; }; then
         _fo_held="$_fo_fd"
+        _fo_mask=$(umask)
         umask 077
         _file_ops_flock "$_fo_tmp" "$_fo_tmp" "$1" || return 8
+        umask "$_fo_mask"
         # The turn before this one ended with the rename of that file. While its backups move, its shell has the lock on it still.
         if [[ -e "$_fo_was" && -f "$_fo_path" ]] && ! command flock -x -w "$1" "$_fo_path" true; then
           _file_ops_say_held "$_fo_path" "$_fo_path" "$1"
@@ -197,8 +205,22 @@ _file_ops_enter() {
       fi
     fi
   done
-  _file_ops_acquire "$_fo_path" "$1" || return 8
+  # No lock of this subshell's own can be there yet, and its traps are those of this write.
+  _file_ops_flock "$_fo_path.lock" "$_fo_path" "$1" || return 8
   _fo_held="$_file_ops_fd"
+}
+
+# The lock is this write's own, and not one of the shell around it.
+_file_ops_is_own() {
+  [[ -n "$_fo_held" && "${_FILE_OPS_OWNER[_fo_held]-}" == "$BASHPID" ]]
+}
+
+# The temporary file goes while the lock is there, which ends with this subshell: it has left nothing in the background.
+_file_ops_end() {
+  _file_ops_discard
+  if _file_ops_is_own && [[ ! "$_fo_path.lock" -ef "/dev/fd/$_fo_held" ]]; then
+    _file_ops_say_lost "$_fo_path"
+  fi
 }
 
 _file_ops_fail() {
@@ -227,25 +249,42 @@ _file_ops_interrupted() {
   _file_ops_signalled "$1"
 }
 
-# Standard input, whole, in the temporary file, which nobody else may read as yet.
+# Standard input, or text $1 where there is one, whole, in the temporary file, which nobody else may read as yet.
 _file_ops_stage() {
-  umask 077
-  if [[ "${_FILE_OPS_PATH[_fo_held]-}" == "$_fo_path" && "${_FILE_OPS_OWNER[_fo_held]-}" == "$BASHPID" ]]; then
+  local _fo_code=0 _fo_is_made=""
+  if ! _file_ops_is_own; then
+    # Made, or found, when it was our turn.
+    _fo_is_made=1
+    command chmod 600 "$_fo_tmp"
+    true >|"$_fo_tmp"
+  elif [[ -e "$_fo_tmp" || -L "$_fo_tmp" ]]; then
     # Left by somebody who was killed.
     command rm -f -- "$_fo_tmp"
-    set -C
-    : 2>/dev/null >"$_fo_tmp" || _file_ops_fail "$_fo_tmp cannot be made"
-    _fo_staged=1
-    set +C
-  else
-    # Made, or found, when it was our turn.
-    _fo_staged=1
-    command chmod 600 "$_fo_tmp"
-    : >|"$_fo_tmp"
   fi
-  # What it comes from may hang, or outlive us: it is not to keep the lock.
-  _file_ops_apart "$(type -P cat)" >>"$_fo_tmp" || _file_ops_fail "not all of it could be written to $_fo_tmp"
+  _fo_staged=1
+  _file_ops_fill "$@" || _fo_code="$?"
+  if [[ "$_fo_code" -eq 3 ]]; then
+    _fo_staged=""
+    _file_ops_fail "$_fo_tmp cannot be made"
+  fi
+  [[ "$_fo_code" -eq 0 ]] || _file_ops_fail "not all of it could be written to $_fo_tmp"
 }
+
+# In a subshell without the lock: what the content comes from may hang, or outlive us. Exit 3: there was no file to fill.
+_file_ops_fill() (
+  if [[ -z "$_fo_is_made" ]]; then
+    umask 077
+    set -C
+    true 2>/dev/null >"$_fo_tmp" || exit 3
+    set +C
+  fi
+  _file_ops_close_all
+  if [[ "$#" -gt 0 ]]; then
+    printf '%s\n' "$1" 2>/dev/null >>"$_fo_tmp"
+  else
+    exec cat >>"$_fo_tmp"
+  fi
+)
 
 _file_ops_validate() {
   local _fo_why
@@ -255,7 +294,11 @@ _file_ops_validate() {
       [[ -s "$_fo_tmp" ]] || _file_ops_fail "there is nothing on stdin"
       ;;
     *)
-      _fo_why=$("_file_ops_$_fo_format" 2>&1 >/dev/null) || _file_ops_fail "this is no valid ${_fo_format^^}: ${_fo_why:-not one value}"
+      if ! "_file_ops_$_fo_format" >/dev/null 2>&1; then
+        # Once more, for its words.
+        _fo_why=$("_file_ops_$_fo_format" 2>&1 >/dev/null)
+        _file_ops_fail "this is no valid ${_fo_format^^}: ${_fo_why:-not one value}"
+      fi
       ;;
   esac
 }
@@ -296,7 +339,7 @@ _file_ops_is_text() {
     echo "it begins with a byte order mark" >&2
     return 1
   fi
-  command iconv -f UTF-8 -t UTF-8 "$_fo_tmp"
+  [[ "$_fo_text" != *[![:ascii:]]* ]] || command iconv -f UTF-8 -t UTF-8 "$_fo_tmp"
 }
 
 _file_ops_python() {
@@ -315,7 +358,6 @@ except ValueError as e:
 # Mode and owner of the file that it replaces; those of any new file where there is none.
 _file_ops_attributes() {
   if [[ ! -e "$_fo_path" ]]; then
-    umask "$_fo_mask"
     # Without a who, it heeds the umask.
     command chmod =rw "$_fo_tmp" || _file_ops_fail "the mode of $_fo_tmp cannot be set"
     return 0
@@ -325,6 +367,9 @@ _file_ops_attributes() {
     command chmod "$(command stat -f %Lp "$_fo_path")" "$_fo_tmp" || _file_ops_fail "its mode cannot be kept"
   fi
   # Whoever may not give files away has made his own, and says nothing.
+  if [[ -O "$_fo_path" && -O "$_fo_tmp" && -G "$_fo_path" && -G "$_fo_tmp" ]]; then
+    return 0
+  fi
   [[ "$(_file_ops_owner "$_fo_path")" == "$(_file_ops_owner "$_fo_tmp")" ]] || _file_ops_fail "its owner and group cannot be kept"
 }
 
@@ -367,7 +412,9 @@ _file_ops_rotate() {
 # Ends what a write that was killed has left: of $_fo_was, what the file still is goes, and what it was becomes a backup.
 _file_ops_finish() {
   local _fo_count="$_fo_backups" _fo_missing
-  command rm -f -- "$_fo_path.1.tmp"
+  if [[ -e "$_fo_path.1.tmp" || -L "$_fo_path.1.tmp" ]]; then
+    command rm -f -- "$_fo_path.1.tmp"
+  fi
   [[ -e "$_fo_was" || -L "$_fo_was" ]] || return 0
   [[ -f "$_fo_was" && ! -L "$_fo_was" ]] || return 1
   if [[ "$_fo_path" -ef "$_fo_was" || "$_fo_path.1" -ef "$_fo_was" ]] || _file_ops_is_equal "$_fo_path" "$_fo_was"; then
@@ -414,16 +461,27 @@ _file_ops_obstacle() {
 
 # Descriptor $1 is still that of the file named $2, and still locked.
 _file_ops_is_held() {
-  [[ "$2" -ef "/dev/fd/$1" ]] && command flock -x -n "$1"
+  [[ "$2" -ef "/dev/fd/$1" ]] && { _file_ops_has_flock "$1" || command flock -x -n "$1"; }
+}
+
+# Descriptor $1 has the flock, and /proc says so. False where that cannot be told.
+_file_ops_has_flock() {
+  local _fo_text="" _fo_info="/proc/self/fdinfo/$1"
+  [[ -r "$_fo_info" ]] || return 1
+  # All of it in one go, to its end, which is no NUL.
+  IFS= read -r -d '' _fo_text <"$_fo_info"
+  [[ "$_fo_text" == *$'\nlock:'*FLOCK*WRITE* ]]
 }
 
 # --- The lock.
 
 # Sets _file_ops_path to the one name of file $1: absolute, without symbolic links. Its directory has to be there.
 _file_ops_resolve() {
-  # A name may end in a newline, which a substitution would cut off.
-  _file_ops_path=$(command readlink -f -- "$1" && printf x) || _file_ops_path=""
-  _file_ops_path="${_file_ops_path%$'\n'x}"
+  if ! _file_ops_is_straight "$1"; then
+    # A name may end in a newline, which a substitution would cut off.
+    _file_ops_path=$(command readlink -f -- "$1" && printf x) || _file_ops_path=""
+    _file_ops_path="${_file_ops_path%$'\n'x}"
+  fi
   if [[ -z "$_file_ops_path" || -d "$_file_ops_path" || "$1" == */ ]]; then
     echo "Cannot acquire lock on $1 (no file can be there: a directory, or there is none to put it into)" >&2
     return 1
@@ -432,6 +490,25 @@ _file_ops_resolve() {
     echo "Cannot acquire lock on $1 (it is the lock file of ${_file_ops_path%.lock}, and never has any content)" >&2
     return 1
   fi
+}
+
+# Name $1 leads through no link, `.` or `..`, so that there is nothing to resolve; it is in _file_ops_path then.
+_file_ops_is_straight() {
+  local _fo_each="$1"
+  if [[ "$1" != /* ]]; then
+    [[ "${PWD-}" == /* && "$PWD" -ef . ]] || return 1
+    _fo_each="${PWD%/}/$1"
+  fi
+  _file_ops_path="$_fo_each"
+  if [[ "$_fo_each/" == *//* || "$_fo_each/" == */./* || "$_fo_each/" == */../* || ! -d "${_fo_each%/*}/" ]]; then
+    return 1
+  fi
+  while [[ -n "$_fo_each" ]]; do
+    if [[ -L "$_fo_each" ]]; then
+      return 1
+    fi
+    _fo_each="${_fo_each%/*}"
+  done
 }
 
 # The lock on $1, a resolved name, within $2 seconds: its descriptor is in _file_ops_fd.
@@ -453,22 +530,23 @@ _file_ops_flock() {
   local _fo_name="$1" _fo_path="$2" _fo_wait="$3" _fo_began="$SECONDS" _fo_left _fo_fd _fo_code _fo_why
   # Those of the waits whose traps this is in.
   local _fo_opened="${_fo_opened-} "
-  if [[ ! "$_fo_wait" =~ ^[0-9]{1,9}$ ]]; then
+  if [[ "$_fo_wait" != [0-9]* || "$_fo_wait" == *[!0-9]* || "${#_fo_wait}" -gt 9 ]]; then
     echo "Cannot acquire lock on $_fo_path (a timeout is whole seconds, and not $_fo_wait)" >&2
     return 8
   fi
   _fo_wait=$((10#$_fo_wait))
-  if ! type -P flock >/dev/null; then
+  if [[ ! -x "${BASH_CMDS[flock]-}" ]] && ! type -P flock >/dev/null; then
     echo "Cannot acquire lock on $_fo_path (there is no flock here; it is part of util-linux)" >&2
     return 8
   fi
   for ((_fo_fd = 200; _fo_fd <= 210; _fo_fd++)); do
     # Left by Ctrl-C in an interactive shell, which ends its functions where they are.
-    if [[ "$_fo_opened" != *" $_fo_fd "* && "${_FILE_OPS_OPENED[_fo_fd]-}" -ef "/dev/fd/$_fo_fd" ]]; then
+    if [[ -n "${_FILE_OPS_OPENED[_fo_fd]-}" && "$_fo_opened" != *" $_fo_fd "* ]] &&
+      [[ "${_FILE_OPS_OPENED[_fo_fd]}" -ef "/dev/fd/$_fo_fd" ]]; then
       _file_ops_close "$_fo_fd"
     fi
     # Whoever has opened it: somebody else's is never closed.
-    if ! { true >&"$_fo_fd"; } 2>/dev/null; then
+    if ! _file_ops_is_open "$_fo_fd"; then
       break
     fi
   done
@@ -551,7 +629,7 @@ _file_ops_is_inside() {
 
 # Opens $2 as descriptor $1, for reading where it cannot be written.
 _file_ops_open() {
-  if [[ -L "$2" || ( -e "$2" && ! -f "$2" ) ]]; then
+  if [[ -L "$2" || ( ! -f "$2" && -e "$2" ) ]]; then
     echo "it is no regular file" >&2
     return 1
   fi
@@ -566,6 +644,15 @@ _file_ops_open() {
   return 1
 }
 
+# Descriptor $1 is open; told by its name, where descriptors have names, and else by its use.
+_file_ops_is_open() {
+  if [[ -d /proc/self/fd ]]; then
+    [[ -L "/proc/self/fd/$1" ]]
+  else
+    { true >&"$1"; } 2>/dev/null
+  fi
+}
+
 _file_ops_close() {
   unset "_FILE_OPS_OPENED[$1]"
   eval "exec $1>&-"
@@ -575,7 +662,7 @@ _file_ops_close() {
 _file_ops_release() {
   local _fo_fd="$1" _fo_path="${_FILE_OPS_PATH[$1]}" _fo_owner="${_FILE_OPS_OWNER[$1]}" _fo_now
   unset "_FILE_OPS_PATH[$_fo_fd]" "_FILE_OPS_OWNER[$_fo_fd]"
-  if ! { true >&"$_fo_fd"; } 2>/dev/null; then
+  if ! _file_ops_is_open "$_fo_fd"; then
     return 0
   fi
   if [[ "$_fo_owner" == "$BASHPID" && ! "$_fo_path.lock" -ef "/dev/fd/$_fo_fd" ]]; then
@@ -585,13 +672,17 @@ _file_ops_release() {
     if [[ -n "$_fo_now" && "${_fo_now% (deleted)}" != "${_fo_path##*/}.lock" ]]; then
       return 0
     fi
-    echo "file-ops: the lock on $_fo_path was lost: $_fo_path.lock was deleted or replaced while it was held" >&2
+    _file_ops_say_lost "$_fo_path"
   fi
   if [[ "$_fo_owner" == "$BASHPID" ]]; then
     # Not by closing alone: a child in the background has the descriptor too.
     command flock -u "$_fo_fd" 2>/dev/null || true
   fi
   _file_ops_close "$_fo_fd"
+}
+
+_file_ops_say_lost() {
+  echo "file-ops: the lock on $1 was lost: $1.lock was deleted or replaced while it was held" >&2
 }
 
 _file_ops_release_all() {
@@ -634,17 +725,24 @@ _file_ops_holders() {
 
 # --- Traps: the script's own stay, and run first.
 
-# Sets _file_ops_trap to what runs by a trap that `trap -p` prints as $1. False where there is none, printed as - in posix mode.
+# Sets _file_ops_trap to what runs by signal $1, of the traps that `trap -p` has printed as $2. False where there is none,
+# which is printed as - in posix mode.
 _file_ops_trap_in() {
-  eval "set -- $1"
-  _file_ops_trap="${3-}"
-  if [[ "$#" -eq 0 || "$_file_ops_trap" == - ]]; then
-    _file_ops_trap=""
-    return 1
-  fi
+  local _fo_words=() _fo_each
+  # As words, of which each trap has four: in a list, the newlines between them are blanks.
+  eval "_fo_words=($2)"
+  for ((_fo_each = 0; _fo_each < ${#_fo_words[@]}; _fo_each += 4)); do
+    if [[ "${_fo_words[_fo_each + 3]#SIG}" == "$1" && "${_fo_words[_fo_each + 2]}" != - ]]; then
+      _file_ops_trap="${_fo_words[_fo_each + 2]}"
+      return 0
+    fi
+  done
+  _file_ops_trap=""
+  return 1
 }
 
-_file_ops_trap_of() {
+# Sets _file_ops_traps to what `trap -p` prints of these signals.
+_file_ops_traps_of() {
   local _fo_err=""
   if [[ "$BASH_SUBSHELL" -gt 0 && "$-" == *E* ]]; then
     _fo_err=$(trap -p ERR)
@@ -653,7 +751,7 @@ _file_ops_trap_of() {
   trap - KILL
   # Which then has lost the one that it has from its parent, in bash 4.2 and 4.3.
   eval "$_fo_err"
-  _file_ops_trap_in "$(trap -p "$1")"
+  _file_ops_traps=$(trap -p "$@")
 }
 
 # Puts $1 behind what is in _file_ops_trap, once.
@@ -664,19 +762,20 @@ _file_ops_behind() {
 }
 
 _file_ops_trap() {
-  local _file_ops_trap _fo_signal
-  _file_ops_trap_of EXIT || true
+  local _file_ops_trap _file_ops_traps _fo_signal
+  _file_ops_traps_of EXIT INT TERM ERR
+  _file_ops_trap_in EXIT "$_file_ops_traps" || true
   _file_ops_behind _file_ops_release_all
   trap -- "$_file_ops_trap" EXIT
   # Where the script has one, it says whether the shell goes on, and then so does the lock.
   for _fo_signal in INT TERM; do
-    if ! _file_ops_trap_of "$_fo_signal"; then
+    if ! _file_ops_trap_in "$_fo_signal" "$_file_ops_traps"; then
       # shellcheck disable=SC2064 # now is when the name is known
       trap "_file_ops_signalled $_fo_signal" "$_fo_signal"
     fi
   done
   # One that the script has set after ours is seen here under errtrace. Without, nothing is, and one set here would replace it.
-  if [[ "$-" == *E* ]] && _file_ops_trap_of ERR; then
+  if [[ "$-" == *E* ]] && _file_ops_trap_in ERR "$_file_ops_traps"; then
     _file_ops_behind _file_ops_failed
     trap -- "$_file_ops_trap" ERR
   fi
@@ -684,20 +783,21 @@ _file_ops_trap() {
 
 # With the last lock of this shell, ours go.
 _file_ops_untrap() {
-  local _fo_fd _file_ops_trap _fo_signal
+  local _fo_fd _file_ops_trap _file_ops_traps _fo_signal
   for ((_fo_fd = 200; _fo_fd <= 210; _fo_fd++)); do
     if [[ "${_FILE_OPS_OWNER[_fo_fd]-}" == "$BASHPID" ]]; then
       return 0
     fi
   done
-  if _file_ops_trap_of EXIT; then
+  _file_ops_traps_of EXIT INT TERM
+  if _file_ops_trap_in EXIT "$_file_ops_traps"; then
     case "$_file_ops_trap" in
       _file_ops_release_all) trap - EXIT ;;
       *$'\n'_file_ops_release_all) trap -- "${_file_ops_trap%$'\n'_file_ops_release_all}" EXIT ;;
     esac
   fi
   for _fo_signal in INT TERM; do
-    if _file_ops_trap_of "$_fo_signal" && [[ "$_file_ops_trap" == "_file_ops_signalled $_fo_signal" ]]; then
+    if _file_ops_trap_in "$_fo_signal" "$_file_ops_traps" && [[ "$_file_ops_trap" == "_file_ops_signalled $_fo_signal" ]]; then
       trap - "$_fo_signal"
     fi
   done
@@ -726,7 +826,7 @@ _file_ops_failed() {
 if [[ "$-" == *E* ]] || ! local _fo_none 2>/dev/null; then
   trap - KILL
   # In bash 4.0 and 4.1 a script with a trap for ERR has no PIPESTATUS: there only behind one of its own.
-  if _file_ops_trap_in "$(trap -p ERR)" || [[ "${BASH_VERSINFO[0]}.${BASH_VERSINFO[1]}" != 4.[01] ]]; then
+  if _file_ops_trap_in ERR "$(trap -p ERR)" || [[ "${BASH_VERSINFO[0]}.${BASH_VERSINFO[1]}" != 4.[01] ]]; then
     _file_ops_behind _file_ops_failed
     trap -- "$_file_ops_trap" ERR
   fi

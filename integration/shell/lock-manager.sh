@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The functions of the tower-fleet lock manager, on top of `beadlock`: an old script changes one `source` line.
 #
-#   source lock-manager.sh
+#   source /usr/local/share/beadlock/shell/lock-manager.sh   # where `make install` puts it
 #   acquire_lock NAME REQUEST_ID INTENT INTENT_VERSION [true]   # true: take it also when it is stale
 #   release_lock NAME REQUEST_ID
 #   is_lock_stale LOCK_PATH                                     # 0: stale; 1: not, or not to be told
@@ -13,14 +13,26 @@
 # long as this shell lives, and ends the lock with it, so update_heartbeat has only to look; checking and taking are
 # one step; what cannot be read is held, and never stale. There is no create_lock_json: beadlock writes the record.
 #
+# LOCK_DIR is the document's directory for root; without root it is ~/.local/state/tower-fleet/locks, as for beadlock.
 # LOCK_DIR and DEFAULT_TTL are heeded at each call. HEARTBEAT_INTERVAL is kept, and as in the document without effect:
 # beadlock renews a lock at every third of its TTL, at most 30 s. BEADLOCK_BIN: the program, or its directory.
 
 # As sourcing the old script did: a script may rely on being stopped by an acquire_lock that fails.
 set -euo pipefail
 
+# Where beadlock has named locks by default: the document's directory for root, else one of the user's.
+_lock_manager_default_dir() {
+  local state="${XDG_STATE_HOME:-}"
+  [[ "$state" == /* ]] || state="${HOME:-}/.local/state"
+  if [[ "$EUID" -eq 0 || "$state" == /.local/state ]]; then
+    echo /root/tower-fleet/logs/locks
+  else
+    echo "$state/tower-fleet/locks"
+  fi
+}
+
 # Exported with the functions, which need them.
-export LOCK_DIR="${LOCK_DIR:-${BEADLOCK_LOCK_DIR:-/root/tower-fleet/logs/locks}}"
+export LOCK_DIR="${LOCK_DIR:-${BEADLOCK_LOCK_DIR:-$(_lock_manager_default_dir)}}"
 export DEFAULT_TTL="${DEFAULT_TTL:-900}"
 export HEARTBEAT_INTERVAL="${HEARTBEAT_INTERVAL:-30}"
 

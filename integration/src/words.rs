@@ -3,7 +3,7 @@
 use std::{io, path::Path, time::Duration};
 
 pub use beadlock_checker::internal::shell::{Part, quoted, to_type};
-use beadlock_checker::internal::{FileKind, Gate, GateHolder, Look, facts, system_words};
+use beadlock_checker::internal::{FileKind, Gate, GateHolder, Look, facts, process, system_words};
 use beadlock_checker::internal::{dialect::Record, dialect::StartedAt, duration::shown, facts::Liveness};
 use beadlock_checker::internal::{escape::escaped, escape::is_harmless};
 use nix::errno::Errno;
@@ -62,6 +62,12 @@ pub fn millis(duration: Duration) -> u64 {
 /// True when the holder's process is of this machine and was found alive.
 pub fn is_local_and_alive(look: &Look) -> bool {
     look.facts.as_ref().is_some_and(|facts| matches!(facts.liveness, Liveness::Alive | Liveness::NotPermitted))
+}
+
+/// The command of a holder whose process was found alive here.
+pub fn command_of_holder(look: &Look) -> Option<String> {
+    let pid = i32::try_from(look.record.as_ref()?.pid()).ok().filter(|_| is_local_and_alive(look))?;
+    process::command_line(pid).map(|line| escaped(&line).to_string())
 }
 
 /// The processes that have the gate of `dir`: `PID 33 (beadlock-agent --db .beads)`. Those of other users may be

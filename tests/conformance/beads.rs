@@ -44,7 +44,7 @@ const BEADS: Protocol = Protocol {
         acquired: EVENT,
         released: EVENT,
         blocked: Some("lock_blocked"),
-        lost: Some("lock_lost"),
+        lost: EVENT,
         taken: Some("lock_stale_removed"),
         unwritable: Unwritable::RefusesTheClaim,
     },

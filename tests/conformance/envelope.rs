@@ -1,5 +1,6 @@
 //! The envelope of `--json`, and the two closed lists in it.
 
+use beadlock_tests::is_request_id;
 use serde_json::Value;
 
 const ERROR_CODES: &[&str] = &[
@@ -80,7 +81,7 @@ pub fn is_whole(envelope: &Value) {
     assert!(warnings.iter().all(Value::is_string), "{envelope}");
     assert_eq!(keys(&envelope["meta"]), ["duration_ms", "request_id"]);
     assert!(envelope["meta"]["duration_ms"].is_u64(), "{envelope}");
-    assert!(envelope["meta"]["request_id"].as_str().is_some_and(|id| !id.is_empty()), "{envelope}");
+    assert!(is_request_id(&envelope["meta"]["request_id"]), "{envelope}");
 }
 
 /// It is an answer without an error.

@@ -46,7 +46,7 @@ const FILE: Protocol = Protocol {
         acquired: EVENT,
         released: EVENT,
         blocked: Some("lock_blocked"),
-        lost: Some("lock_lost"),
+        lost: EVENT,
         taken: None,
         unwritable: Unwritable::RefusesTheClaim,
     },

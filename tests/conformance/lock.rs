@@ -46,7 +46,7 @@ pub const LOCK: Protocol = Protocol {
         acquired: EVENT,
         released: EVENT,
         blocked: Some("lock_blocked"),
-        lost: Some("lock_lost"),
+        lost: EVENT,
         taken: Some("lock_stale_removed"),
         unwritable: Unwritable::RefusesTheClaim,
     },

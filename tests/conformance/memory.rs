@@ -56,7 +56,7 @@ const MEMORY: Protocol = Protocol {
     orphan: Orphan::IsEnded,
     for_process: ForProcess::IsReleased,
     released: "Lock released.",
-    breaking: Breaking::ById,
+    breaking: Breaking::ByIdOrUnnamed,
     leaves: Leaves::Nothing,
     listed_below: Some("."),
     audit: Audit {
@@ -64,7 +64,7 @@ const MEMORY: Protocol = Protocol {
         acquired: EVENT,
         released: EVENT,
         blocked: Some("lock_blocked"),
-        lost: Some("lock_lost"),
+        lost: EVENT,
         taken: Some("lock_stale_removed"),
         unwritable: Unwritable::RefusesTheClaim,
     },

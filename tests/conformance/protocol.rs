@@ -160,6 +160,8 @@ pub enum ForProcess {
 pub enum Breaking {
     /// By its id; a live lock with `--even-if-live` alone.
     ById,
+    /// By its id, or without any name, for there can be only one.
+    ByIdOrUnnamed,
     /// An flock cannot be taken from its process.
     Impossible,
 }
@@ -179,8 +181,8 @@ pub struct Audit {
     pub released: &'static [&'static str],
     /// The event of a claim that is refused, where there is one.
     pub blocked: Option<&'static str>,
-    /// The event of a lock that vanishes, where there is one.
-    pub lost: Option<&'static str>,
+    /// The fields of `lock_lost`, the event of a lock that vanishes.
+    pub lost: &'static [&'static str],
     /// The event of a stale lock that is taken; none where a lock is never stale.
     pub taken: Option<&'static str>,
     pub unwritable: Unwritable,

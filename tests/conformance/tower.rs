@@ -66,9 +66,18 @@ const TOWER: Protocol = Protocol {
         lock_name: "app-prod",
         acquired: &["event", "request_id", "timestamp", "lock_name", "lock_path", "ttl_seconds"],
         released: &["event", "request_id", "timestamp", "lock_name", "held_duration_seconds", "result"],
-        // Its document has four events, and none of these two.
+        // Its document has no such event.
         blocked: None,
-        lost: None,
+        lost: &[
+            "event",
+            "request_id",
+            "timestamp",
+            "lock_name",
+            "lock_path",
+            "held_duration_seconds",
+            "reason",
+            "error",
+        ],
         taken: Some("lock_stolen"),
         unwritable: Unwritable::IsAWarning,
     },

@@ -20,15 +20,22 @@ fn make(scene: &Scene, make: &Path, target: &str, variables: &[String]) -> Ended
     run(command).into()
 }
 
-/// The files below a directory with their permissions, sorted.
+/// The files below a directory with their permissions, sorted. Directories have mode 0755.
 fn files(top: &Path) -> Vec<(String, u32)> {
+    files_of(top, |folder| {
+        let mode = fs::metadata(folder).expect("look at a folder").permissions().mode() & 0o7777;
+        assert_eq!(mode, 0o755, "{}", folder.display());
+    })
+}
+
+fn files_of(top: &Path, folder_is_right: impl Fn(&Path)) -> Vec<(String, u32)> {
     let mut found = Vec::new();
     let mut folders = vec![top.to_path_buf()];
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(&folder).expect("list a directory").flatten() {
             let mode = entry.metadata().expect("look at a file").permissions().mode() & 0o7777;
             if entry.path().is_dir() {
-                assert_eq!(mode, 0o755, "{}", entry.path().display());
+                folder_is_right(&entry.path());
                 folders.push(entry.path());
             } else {
                 let name = entry.path().strip_prefix(top).expect("below it").display().to_string();
@@ -40,6 +47,45 @@ fn files(top: &Path) -> Vec<(String, u32)> {
     found
 }
 
+/// Every installed file with its mode: programs, units, shell libraries, samples, licences. The pages are those of the
+/// checkout.
+fn expected() -> Vec<(String, u32)> {
+    let mut expected = vec![
+        ("bin/beadlock".to_owned(), 0o755),
+        ("bin/beadlock-agent".to_owned(), 0o755),
+        (SYSTEM.to_owned(), 0o644),
+        (USER.to_owned(), 0o644),
+        ("share/beadlock/shell/lock-manager.sh".to_owned(), 0o755),
+    ];
+    for name in [
+        "share/beadlock/ci/github-actions.yml",
+        "share/beadlock/ci/gitlab-ci.yml",
+        "share/beadlock/cycle/README.md",
+        "share/beadlock/cycle/daemon.py",
+        "share/beadlock/cycle/go.mod",
+        "share/beadlock/cycle/main.go",
+        "share/beadlock/shell/claim.sh",
+        "share/beadlock/shell/file-ops.sh",
+        "share/doc/beadlock/ARCHITECTURE.md",
+        "share/doc/beadlock/CHANGELOG.md",
+        "share/doc/beadlock/CONTRIBUTING.md",
+        "share/doc/beadlock/LICENSE-APACHE",
+        "share/doc/beadlock/LICENSE-MIT",
+        "share/doc/beadlock/README.md",
+        "share/doc/beadlock/agent.toml.example",
+        "share/doc/beadlock/systemd.md",
+    ] {
+        expected.push((name.to_owned(), 0o644));
+    }
+    for folder in ["docs", "examples/examples"] {
+        for (name, _) in files_of(&checkout().join(folder), |_| {}) {
+            expected.push((format!("share/doc/beadlock/{folder}/{name}"), 0o644));
+        }
+    }
+    expected.sort();
+    expected
+}
+
 #[test]
 fn installs_and_removes_the_same_files() {
     let Some(program) = tool("make") else { return };
@@ -48,19 +94,8 @@ fn installs_and_removes_the_same_files() {
     let variables = [format!("DESTDIR={}", top.display())];
     let installed = make(&scene, &program, "install", &variables);
     assert_eq!(installed.code, 0, "{installed:?}");
-    let expected = [
-        ("bin/beadlock", 0o755),
-        ("bin/beadlock-agent", 0o755),
-        (SYSTEM, 0o644),
-        (USER, 0o644),
-        ("share/doc/beadlock/LICENSE-APACHE", 0o644),
-        ("share/doc/beadlock/LICENSE-MIT", 0o644),
-        ("share/doc/beadlock/README.md", 0o644),
-        ("share/doc/beadlock/agent.toml.example", 0o644),
-        ("share/doc/beadlock/systemd.md", 0o644),
-    ];
     let local = top.join("usr/local");
-    assert_eq!(files(&local), expected.map(|(name, mode)| (name.to_owned(), mode)));
+    assert_eq!(files(&local), expected());
     let mut version = scene.command(local.join("bin/beadlock-agent"));
     version.arg("--version");
     let version = run(version);
@@ -72,12 +107,77 @@ fn installs_and_removes_the_same_files() {
     let again = make(&scene, &program, "install", &variables);
     assert_eq!(again.code, 0, "over what is there: {again:?}");
 
-    fs::write(local.join("share/doc/beadlock/mine"), "").expect("write a file of one's own");
+    let mine = ["share/beadlock/shell/mine.sh", "share/doc/beadlock/mine"];
+    for file in mine {
+        fs::write(local.join(file), "").expect("write a file of one's own");
+    }
     for what in ["what is there", "what is not"] {
         let removed = make(&scene, &program, "uninstall", &variables);
         assert_eq!(removed.code, 0, "{what}: {removed:?}");
         let left: Vec<_> = files(&local).into_iter().map(|(name, _)| name).collect();
-        assert_eq!(left, ["share/doc/beadlock/mine"], "{what}");
+        assert_eq!(left, mine, "{what}");
+    }
+    let is_there = |folder: &str| local.join("share").join(folder).exists();
+    assert!(!is_there("beadlock/ci") && !is_there("doc/beadlock/docs"), "folders without a file are removed");
+    for file in mine {
+        fs::remove_file(local.join(file)).expect("remove it");
+    }
+    let removed = make(&scene, &program, "uninstall", &variables);
+    assert_eq!(removed.code, 0, "{removed:?}");
+    assert!(!is_there("beadlock") && !is_there("doc/beadlock"));
+}
+
+/// Relative links of the installed pages lead to what is installed too.
+#[test]
+fn the_links_of_installed_pages_lead_to_installed_files() {
+    let Some(program) = tool("make") else { return };
+    let scene = Scene::new();
+    let prefix = installed(&scene, &program);
+    let mut count = 0;
+    for (name, _) in files(&prefix) {
+        let page = prefix.join(&name);
+        let text = fs::read_to_string(&page).unwrap_or_default();
+        let links = text.split("](").skip(1).filter_map(|rest| rest.split([')', '#']).next());
+        for link in links.filter(|link| name.ends_with(".md") && !link.is_empty() && !link.contains("://")) {
+            // About the tests of a checkout, which are not installed.
+            if link == "tests/README.md" {
+                continue;
+            }
+            let target = page.parent().expect("a folder").join(link);
+            assert!(target.exists(), "{name} links to {link}, which is not installed");
+            count += 1;
+        }
+    }
+    assert!(count > 80, "few links, or the scan sees few: {count}");
+}
+
+/// Each page that tells a script what to source names a file that is installed, below whatever prefix.
+#[test]
+fn what_pages_tell_to_source_is_installed_there_and_works() {
+    let (Some(program), Some(bash)) = (tool("make"), tool("bash")) else { return };
+    let scene = Scene::new();
+    let prefix = installed(&scene, &program);
+    let share = format!("{}/share/beadlock/shell/", prefix.display());
+    let doc = prefix.join("share/doc/beadlock");
+    let mut named = std::collections::BTreeSet::new();
+    for page in ["README.md", "docs/protocols/tower.md", "docs/protocols/file.md"] {
+        let text = fs::read_to_string(doc.join(page)).expect("read a page");
+        assert!(!text.contains("/usr/local/share/"), "{page} names another prefix");
+        let mentions: Vec<_> = text.split(&share).skip(1).collect();
+        assert!(!mentions.is_empty(), "{page} names no path of a library");
+        for mention in mentions {
+            let file: String = mention.chars().take_while(|c| c.is_ascii_lowercase() || "-.".contains(*c)).collect();
+            if file.ends_with(".sh") {
+                named.insert(file);
+            }
+        }
+    }
+    assert_eq!(named.iter().collect::<Vec<_>>(), ["claim.sh", "file-ops.sh", "lock-manager.sh"]);
+    for (file, function) in [("claim.sh", "claim"), ("file-ops.sh", "save_json"), ("lock-manager.sh", "acquire_lock")] {
+        let mut command = scene.command(&bash);
+        command.args(["-c", "source \"$1\" && type -t \"$2\"", "sh"]).arg(format!("{share}{file}")).arg(function);
+        let ended = Ended::from(run(command));
+        assert_eq!((ended.code, ended.out.as_str()), (0, "function\n"), "{file}: {ended:?}");
     }
 }
 

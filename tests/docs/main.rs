@@ -2,7 +2,9 @@
 //! gate, the examples run, and the demo tells a claim from none.
 
 mod citations;
+mod foreign;
 mod performance;
+mod platforms;
 mod protocols;
 mod sessions;
 mod tutorial;
@@ -78,6 +80,7 @@ fn every_option_in_the_documents_exists() {
         ("docs/troubleshooting.md", 8),
         ("docs/protocol.md", 4),
         ("docs/design.md", 8),
+        ("docs/protocols/beads.md", 4),
         ("docs/protocols/framework.md", 4),
         ("docs/protocols/file.md", 4),
     ] {

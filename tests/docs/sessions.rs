@@ -3,12 +3,16 @@
 
 use std::fmt::Write as _;
 use std::fs;
+use std::os::unix::fs::chown;
 use std::path::Path;
 
-use beadlock_tests::skip::{checkout, tool};
+use beadlock_tests::skip::{as_nobody, checkout, may_be_root, tool};
 use beadlock_tests::{Ended, Scene, run, this_host, write_program};
 
 use super::{document, path_with_programs};
+
+/// Where `make install` puts the functions that scripts source.
+const INSTALLED: &str = "/usr/local/share/beadlock/shell/";
 
 /// What is typed, and the lines that come of it.
 struct Turn {
@@ -65,26 +69,32 @@ fn plain(line: &str) -> String {
     plain
 }
 
-/// Types them in a directory of their own, in a shell without job control.
+/// Types them in a directory of their own, which is their home, in a shell without job control, and as an ordinary user.
 fn type_again(name: &str, turns: &[Turn]) {
     let scene = Scene::new();
-    // What is shown by cat is there; a program for the examples to run, and functions for scripts.
+    // A file that a session shows by cat exists. Its script sources our functions where this checkout has them.
+    let here = format!("{}/", checkout().join("integration/shell").display());
     for Turn { typed, said } in turns {
         if let Some(file) = typed.strip_prefix("cat ") {
-            fs::write(scene.path().join(file), said.join("\n") + "\n").expect("write a file");
+            let text = said.join("\n") + "\n";
+            fs::write(scene.path().join(file), text.replace(INSTALLED, &here)).expect("write a file");
         }
     }
     let deploy = scene.path().join("deploy.sh");
     write_program(&deploy, &b"#!/bin/sh\nsleep 0.1\necho deployed\n"[..]);
-    let functions = checkout().join("integration/shell/file-ops.sh");
-    fs::copy(functions, scene.path().join("file-ops.sh")).expect("copy what scripts source");
     let home = fs::canonicalize(scene.path()).expect("its path");
     let mut command = scene.shell(&script(turns));
-    command.env("PATH", path_with_programs()).env("BEADLOCK_LOCK_DIR", home.join("locks")).env("ACTOR", "ann");
+    command.env("PATH", path_with_programs()).env("HOME", &home).env("ACTOR", "ann");
+    if may_be_root() && as_nobody(&mut command) {
+        let files = fs::read_dir(&home).expect("list it").map(|entry| entry.expect("an entry").path());
+        for path in files.chain([home.clone()]) {
+            chown(&path, Some(65534), Some(65534)).expect("give it away");
+        }
+    }
     let ended = Ended::from(run(command));
     let said_now = |at: usize| {
         let text = fs::read_to_string(scene.path().join(format!("out.{at}"))).unwrap_or_default();
-        here_as_there(&text, &home)
+        here_as_there(&text.replace(&here, INSTALLED), &home)
     };
     for (at, Turn { typed, said }) in turns.iter().enumerate() {
         let now = said_now(at);
@@ -107,6 +117,7 @@ fn sessions_say_what_the_documents_show() {
     }
     for (name, at_least) in [
         ("README.md", 1),
+        ("docs/protocols/beads.md", 1),
         ("docs/protocols/file.md", 1),
         ("docs/protocols/framework.md", 1),
         ("docs/protocols/memory.md", 1),

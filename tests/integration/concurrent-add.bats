@@ -40,3 +40,32 @@ ADD='lock_file todo.json fd 200 || exit
   for i in "${pids[@]}"; do wait "$i" || true; done
   [ "$(cat id.* | sort -un | wc -l)" -lt 20 ]
 }
+
+# The same in a script without `set -e` that goes on after a command that fails in the middle.
+FAILING="${ADD/save_json/false
+  save_json}"
+
+# $1 adds at once, each by the script $2 after $3; how many numbers there were is in $unique.
+adds() {
+  local i pids=()
+  for ((i = 1; i <= $1; i++)); do
+    env -i PATH="$PATH" "$BASH" -c "source \"\$0\"; $3 $2" "$LIBRARY" "$i" >"id.$i" 3>&- &
+    pids+=("$!")
+  done
+  for i in "${pids[@]}"; do wait "$i" || true; done
+  unique=$(cat id.* | sort -un | wc -l)
+}
+
+@test "without set -e a command that fails under the lock loses no add" {
+  [[ "$FAILING" == *$'\n  false\n  save_json'* ]]
+  local unique
+  adds 20 "$FAILING" ""
+  [ "$unique" -eq 20 ]
+  [ "$(jq -c '[.next, (.tasks | map(.by) | unique | length)]' todo.json)" = "[21,20]" ]
+}
+
+@test "a lock that ends with each command that fails, as the document words it, loses some" {
+  local unique
+  adds 20 "$FAILING" "trap 'unlock_file' ERR;"
+  [ "$unique" -lt 20 ]
+}

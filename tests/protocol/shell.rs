@@ -15,13 +15,13 @@ fn the_lock_manager_is_the_documents() {
 /// `file-ops.sh`: of each function by itself.
 #[test]
 fn the_file_functions_are_the_documents() {
-    every_test_passes("tests/unit", 75);
+    every_test_passes("tests/unit", 79);
 }
 
 /// `file-ops.sh`: of many at once.
 #[test]
 fn files_stay_whole_whoever_writes_them_at_once() {
-    every_test_passes("tests/integration", 7);
+    every_test_passes("tests/integration", 9);
 }
 
 /// Those of a folder, with the real program; `at_least` so many, and none skipped but for want of root.

@@ -105,7 +105,8 @@ fn every_key_is_read_and_means_what_it_does_on_the_command_line() {
                  --audit /var/audit --listen /etc/beadlock/../agent.sock --listen-anywhere --stale-after 20m \
                  --allow-foreign-owner \
                  --any-directory";
-    let policy = "--interval 3 --debounce 1.5 --fetch-interval 2m --cycle-timeout 1h30m --skip-warn 2h --reap-proven-dead --allow-worktree";
+    let policy = "--interval 3 --debounce 1.5 --fetch-interval 2m --cycle-timeout 1h30m --skip-warn 2h \
+                  --reap-proven-dead --allow-worktree";
     let mut args: Vec<&str> = [agent, policy].iter().flat_map(|text| text.split_whitespace()).collect();
     args.extend(["--exec", "make sync"]);
     let typed = typed_of(&args).unwrap();

@@ -1,8 +1,12 @@
 //! What has changed under a database since the last commit, as git sees it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
+use std::time::Duration;
 
+use beadlock_checker::internal::facts;
+
+use super::unchanged::{FileStamp, is_of_this_machine};
 use super::{ExcludedNames, Git, Repository, Stop, as_path, refuse_databases, sqlite};
 
 /// Paths from the top, without those that are never committed (but their removal from the index is here).
@@ -16,6 +20,8 @@ pub(super) struct DatabaseChanges {
     pub(super) gone: Vec<Vec<u8>>,
     /// Repositories inside the database, which are not committed.
     pub(super) repositories: Vec<Vec<u8>>,
+    /// How the present files were before they were looked into.
+    pub(super) stamps: Vec<Option<FileStamp>>,
 }
 
 impl DatabaseChanges {
@@ -25,15 +31,28 @@ impl DatabaseChanges {
         let parsed = Self::parse(&status, &repository.names);
         let mut changes = parsed.map_err(|paths| repository.unmerged(&paths))?;
         let file = |path: &[u8]| repository.git.dir.join(as_path(path));
+        let now = Duration::try_from(facts::now().0).unwrap_or_default();
+        let all = changes.present.iter().chain(&changes.new);
+        let stamps: HashMap<_, _> = all.map(|path| (path.clone(), FileStamp::settled(&file(path), now))).collect();
         let present = changes.present.iter().map(Vec::as_slice);
         refuse_databases(repository, &present.filter(|path| sqlite::is_at(&file(path))).collect::<Vec<_>>())?;
         changes.new.retain(|path| !sqlite::is_or_becomes(&file(path)));
         changes.present.append(&mut changes.new);
+        changes.stamps = changes.present.iter().map(|path| stamps.get(path).cloned().flatten()).collect();
         Ok(changes)
     }
 
     pub(super) fn is_empty(&self) -> bool {
         self.present.is_empty() && self.gone.is_empty()
+    }
+
+    /// No file has changed since it was looked into: what was staged meanwhile is what was seen.
+    pub(super) fn are_as_seen(&self, repository: &Repository) -> bool {
+        let mut seen = self.present.iter().zip(&self.stamps);
+        is_of_this_machine(&repository.git.dir)
+            && seen.all(|(path, stamp)| {
+                stamp.is_some() && *stamp == FileStamp::of(&repository.git.dir.join(as_path(path)))
+            })
     }
 
     pub(super) fn count(&self) -> usize {
@@ -113,6 +132,7 @@ mod tests {
             new: paths(&[b".beads/untracked again", b".beads/\xff"]),
             gone: paths(&[b".beads/deleted", b".beads/untracked again", b".beads/.exclusive-lock"]),
             repositories: paths(&[b".beads/nested"]),
+            stamps: Vec::new(),
         };
         assert_eq!(changes, expected);
         assert_eq!(changes.count(), 5);

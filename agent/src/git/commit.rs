@@ -1,8 +1,9 @@
 //! The commit of what changed under a database. It takes nothing else from the user's index and changes nothing else
 //! there.
 //!
-//! The tree is built in an index of our own, from the last commit and the changes. Then, under `index.lock`, a copy of
-//! the real index learns of the same paths, the copy becomes the index, and the branch moves by compare-and-swap. When
+//! The tree is built in an index of our own ([`Draft`]), from the last commit and the changes. Then, under
+//! `index.lock`, a copy of the real index learns of the same paths, the copy becomes the index, and the branch moves by
+//! compare-and-swap. Where nothing else was staged, and the index is still the same, the draft is that copy. When
 //! somebody else commits meanwhile, the index is put back. A crash between the last two steps leaves staged paths,
 //! which the next sync commits.
 
@@ -10,13 +11,25 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
 
+use super::names::{LookedIndex, index_now};
 use super::{
     BranchHead, DatabaseChanges, Event, IndexLock, Move, Repository, Stop, SyncMessage, arriving, begin, counted,
     entries, hooks, index, move_branch, replay, say, short, turn,
 };
 
-/// Commits what changed. Returns where the branch is then.
-pub(super) fn commit(repository: &Repository, head: BranchHead) -> Result<BranchHead, Stop> {
+/// The branch after a commit.
+pub(super) struct Committed {
+    pub(super) head: BranchHead,
+    /// Where the branch was before, when one commit of ours was made.
+    pub(super) parent: Option<String>,
+}
+
+/// Commits what changed; `looked` is what is known of the index.
+pub(super) fn commit(
+    repository: &Repository,
+    head: BranchHead,
+    looked: Option<&LookedIndex>,
+) -> Result<Committed, Stop> {
     let mut changes = DatabaseChanges::of(repository)?;
     if !changes.repositories.is_empty() {
         let paths = repository.shown_all(&changes.repositories);
@@ -24,7 +37,7 @@ pub(super) fn commit(repository: &Repository, head: BranchHead) -> Result<Branch
         say(&SyncMessage::Notice(line));
     }
     if changes.is_empty() {
-        return Ok(head);
+        return Ok(Committed { head, parent: None });
     }
     let turn = begin(repository)?;
     let now = repository.head_of(&head.branch)?;
@@ -33,24 +46,34 @@ pub(super) fn commit(repository: &Repository, head: BranchHead) -> Result<Branch
         changes = DatabaseChanges::of(repository)?;
     }
     let head = now;
-    let new = make(repository, &changes, &head)?;
+    let draft = Draft::begin(repository, &head, looked)?;
+    let new = draft.make(&changes, &head)?;
     let lock = IndexLock::take(&turn)?;
     repository.check_at(&head.branch, &head.commit)?;
-    let scratch = lock.copy()?;
-    changes.stage(&repository.git, &scratch)?;
-    as_committed(repository, new.as_ref().unwrap_or(&head.commit), &scratch)?;
+    let is_ready = draft.of_index.is_some() && draft.of_index == index_now(repository);
+    if !is_ready {
+        let scratch = lock.copy()?;
+        changes.stage(&repository.git, &scratch)?;
+        as_committed(repository, new.as_ref().map_or(&head.commit, |new| &new.commit), &scratch)?;
+    }
     lock.replace()?;
-    let Some(commit) = new else { return Ok(head) };
-    let way = Move { branch: head.branch.clone(), from: head.commit, to: commit.clone() };
+    let Some(NewCommit { commit, tree }) = new else { return Ok(Committed { head, parent: None }) };
+    let way = Move { branch: head.branch.clone(), from: head.commit.clone(), to: commit.clone() };
     if let Err(stop) = move_branch(repository, &way, "commit (beadlock-agent)") {
         lock.put_back()?;
         return Err(stop);
     }
+    if let Some(stamp) = index_now(repository)
+        && is_ready
+        && looked.is_some_and(|looked| draft.of_index.as_ref() == Some(&looked.stamp))
+    {
+        say(&SyncMessage::Looked(LookedIndex { stamp, copy_of: Some((commit.clone(), tree)) }));
+    }
     drop(lock);
     let files = counted(changes.count(), "file");
     say(&SyncMessage::Committed(Event::Committed.line(format_args!("{files} ({})", short(&commit)))));
-    hooks::tell(&repository.git, "post-commit", &[]);
-    Ok(BranchHead { commit, branch: head.branch })
+    hooks::tell(repository, "post-commit", &[]);
+    Ok(Committed { head: BranchHead { commit, branch: head.branch }, parent: Some(head.commit) })
 }
 
 /// Unstages what was written to a file since it was read for the commit: the next commit by hand would take it.
@@ -60,29 +83,77 @@ fn as_committed(repository: &Repository, commit: &str, index: &Path) -> Result<(
     index::set_back(&repository.git, index, &differing)
 }
 
-/// Makes the next commit, on no branch yet; `None` when it would have the tree of the last.
-fn make(repository: &Repository, changes: &DatabaseChanges, head: &BranchHead) -> Result<Option<String>, Stop> {
-    let git = &repository.git;
-    let (index, message) = (index::scratch(repository), turn::own(repository, "message"));
-    git.call(["read-tree", &head.commit]).index(&index).done()?;
-    changes.stage(git, &index)?;
-    let before = replay::tree_of(git, &head.commit)?;
-    let write_tree = || git.call(["write-tree"]).index(&index).text();
-    if write_tree()? == before {
-        return Ok(None);
+/// The next commit's tree, in an index of our own.
+struct Draft<'a> {
+    repository: &'a Repository,
+    /// The tree of the last commit.
+    before: String,
+    /// The user's index of which the draft is a copy: nothing is staged there that is not in the last commit. So with
+    /// the changes the draft is also the next index.
+    of_index: Option<String>,
+}
+
+struct NewCommit {
+    commit: String,
+    tree: String,
+}
+
+impl<'a> Draft<'a> {
+    fn begin(repository: &'a Repository, head: &BranchHead, looked: Option<&LookedIndex>) -> Result<Self, Stop> {
+        let (git, draft) = (&repository.git, index::scratch(repository));
+        let stamp = index_now(repository);
+        let known =
+            looked.filter(|looked| Some(&looked.stamp) == stamp.as_ref()).and_then(|looked| looked.copy_of.clone());
+        let known = known.filter(|(commit, _)| *commit == head.commit);
+        let is_copy = match &known {
+            Some(_) => true,
+            None => {
+                let staged = git.call(["diff-index", "--cached", "--quiet", &head.commit, "--"]).run()?;
+                staged.status.success()
+            }
+        };
+        let before = known.map_or_else(|| replay::tree_of(git, &head.commit), |(_, tree)| Ok(tree))?;
+        if is_copy {
+            index::copy(repository, &draft)?;
+            // Somebody may have staged something meanwhile.
+            if stamp.is_some() && stamp == index_now(repository) {
+                return Ok(Self { repository, before, of_index: stamp });
+            }
+        }
+        git.call(["read-tree", &head.commit]).index(&draft).done()?;
+        Ok(Self { repository, before, of_index: None })
     }
-    // The hook may refuse, and may add to the index that it is given.
-    hooks::ask(git, "pre-commit", &[], Some(&index))?;
-    let tree = write_tree()?;
-    refuse_strange(repository, &before, &tree)?;
-    let text = format!("chore: sync .beads ({})\n", counted(changes.count(), "file"));
-    fs::write(&message, text).map_err(|error| Stop::io("cannot write", &message, &error))?;
-    let file = message.as_os_str();
-    hooks::ask(git, "prepare-commit-msg", &[file, OsStr::new("message")], Some(&index))?;
-    hooks::ask(git, "commit-msg", &[file], Some(&index))?;
-    let commit_tree = git.call(["commit-tree", &tree, "-p", &head.commit, "-F"]);
-    let commit = commit_tree.paths([file.as_encoded_bytes()]).text()?;
-    Ok((tree != before).then_some(commit))
+
+    /// Makes the next commit, on no branch yet; `None` when it would have the tree of the last.
+    fn make(&self, changes: &DatabaseChanges, head: &BranchHead) -> Result<Option<NewCommit>, Stop> {
+        let Self { repository, before, .. } = self;
+        let git = &repository.git;
+        let (index, message) = (index::scratch(repository), turn::own(repository, "message"));
+        changes.stage(git, &index)?;
+        let are_as_seen = changes.are_as_seen(repository);
+        let write_tree = || git.call(["write-tree"]).index(&index).text();
+        let mut tree = write_tree()?;
+        if tree == *before {
+            return Ok(None);
+        }
+        let has_hook = hooks::may_be_there(repository, "pre-commit")?;
+        if has_hook {
+            // The hook may refuse, and may add to the index that it is given.
+            hooks::ask(repository, "pre-commit", &[], Some(&index))?;
+            tree = write_tree()?;
+        }
+        if has_hook || !are_as_seen {
+            refuse_strange(repository, before, &tree)?;
+        }
+        let text = format!("chore: sync .beads ({})\n", counted(changes.count(), "file"));
+        fs::write(&message, text).map_err(|error| Stop::io("cannot write", &message, &error))?;
+        let file = message.as_os_str();
+        hooks::ask(repository, "prepare-commit-msg", &[file, OsStr::new("message")], Some(&index))?;
+        hooks::ask(repository, "commit-msg", &[file], Some(&index))?;
+        let commit_tree = git.call(["commit-tree", &tree, "-p", &head.commit, "-F"]);
+        let commit = commit_tree.paths([file.as_encoded_bytes()]).text()?;
+        Ok((tree != *before).then_some(NewCommit { commit, tree }))
+    }
 }
 
 /// Refuses what a hook has added outside this database, and what has become an SQLite database meanwhile.

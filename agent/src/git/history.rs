@@ -10,7 +10,9 @@ use tokio::time::Instant;
 use super::clock::FetchClock;
 use super::unchanged::Snapshot;
 use super::upstream::UNREACHABLE;
-use super::{Event, FetchPace, Hindrance, HindranceKind, KnownRepository, Network, SyncMessage, SyncReport};
+use super::{
+    Event, FetchPace, Hindrance, HindranceKind, KnownRepository, LookedIndex, Network, SyncMessage, SyncReport,
+};
 
 /// The first and the longest wait before a remote that did not answer is asked again.
 const RETRY: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(600));
@@ -52,7 +54,7 @@ pub(crate) struct SyncHistory {
     notices: BTreeSet<String>,
     outage: Option<RemoteOutage>,
     /// The index whose files were all checked: the next sync need not check it again.
-    pub(crate) looked: Option<String>,
+    pub(crate) looked: Option<LookedIndex>,
     clock: FetchClock,
     /// The repository, as the last sync has found it.
     known: Option<Box<KnownRepository>>,

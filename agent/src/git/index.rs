@@ -35,24 +35,13 @@ impl<'a> IndexLock<'a> {
 
     pub(super) fn copy(&self) -> Result<PathBuf, Stop> {
         let scratch = scratch(self.repository);
-        self.copy_to(&scratch)?;
+        copy(self.repository, &scratch)?;
         Ok(scratch)
-    }
-
-    /// The copy is as old as the index: by its age git tells which files it must look into.
-    fn copy_to(&self, path: &Path) -> Result<(), Stop> {
-        let index = self.repository.index();
-        let copy = || {
-            fs::copy(&index, path)?;
-            let copy = File::options().write(true).open(path)?;
-            copy.set_modified(fs::metadata(&index)?.modified()?)
-        };
-        copy().map_err(|error| Stop::io("cannot copy", &index, &error))
     }
 
     /// The copy becomes the index. The old index is kept for as long as the lock is held.
     pub(super) fn replace(&self) -> Result<(), Stop> {
-        self.copy_to(&before(self.repository))?;
+        copy(self.repository, &before(self.repository))?;
         self.become_index(&scratch(self.repository))
     }
 
@@ -100,6 +89,17 @@ pub(super) fn set(git: &Git, index: &Path, commit: &str, paths: &[Vec<u8>]) -> R
     let differing = git.call(args).index(index).words()?;
     let of_these = differing.chunks_exact(2).filter(|entry| paths.contains(&entry[1])).flatten().cloned();
     set_back(git, index, &of_these.collect::<Vec<_>>())
+}
+
+/// The copy is as old as the index: by its age git tells which files it must look into.
+pub(super) fn copy(repository: &Repository, path: &Path) -> Result<(), Stop> {
+    let index = repository.index();
+    let copy = || {
+        fs::copy(&index, path)?;
+        let copy = File::options().write(true).open(path)?;
+        copy.set_modified(fs::metadata(&index)?.modified()?)
+    };
+    copy().map_err(|error| Stop::io("cannot copy", &index, &error))
 }
 
 /// An index of our own.

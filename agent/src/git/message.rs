@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use serde::{Deserialize, Serialize};
 
 use super::secrets::masked;
-use super::{KnownRepository, SyncReport};
+use super::{KnownRepository, LookedIndex, SyncReport};
 
 /// An event of a sync, with its text for the log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,7 +19,7 @@ pub(crate) enum SyncMessage {
     /// Why something is not done; logged once for as long as it stays so.
     Notice(String),
     /// In this index no tracked file of the database is one that must not be: the next sync need not look again.
-    Looked(String),
+    Looked(LookedIndex),
     Reached,
     /// The remote does not answer, or refuses what it is given: to be tried again later.
     Unreachable(String),

@@ -4,11 +4,15 @@
 //! also without the agent. It reports to the agent in [messages](message). The `git` program does the work
 //! ([`program`]).
 //!
-//! Order: where it is and whether anything is in progress ([`repository`]); what must not be tracked ([`names`]); the
-//! commit ([`commit`]); fetch ([`upstream`]); [`pull`], which rebases in the object store ([`replay`]), refuses what
-//! must not come in ([`arriving`]) and moves the working tree ([`travel`]); [`push`]. The [`index`] is changed as git
-//! changes it, by one sync at a time ([`turn`]). Obstacles are found before anything changes, and the next sync
-//! finishes an interrupted move ([`resume`]).
+//! The agent keeps the [`history`] of a database's syncs. It starts none while a [snapshot](unchanged) proves that
+//! nothing has changed and its [`clock`] says that no fetch is due; a fetch has its turn in a [`crowd`].
+//!
+//! Order ([`sync`]): where it is and whether anything is in progress ([`repository`]); what must not be tracked
+//! ([`names`]); the commit ([`commit`]); [`push`], when the remote is where it was. Else fetch ([`upstream`]), then
+//! [`pull`], which rebases in the object store ([`replay`]), refuses what must not come in ([`arriving`]) and moves the
+//! working tree ([`travel`]), and [`push`]. The [`index`] is changed as git changes it, by one sync at a time
+//! ([`turn`]). Obstacles are found before anything changes, and the next sync finishes an interrupted move
+//! ([`resume`]).
 //!
 //! # Limits
 //! - When the agent commits while somebody edits the message of `git commit`, git says that the branch has moved, and
@@ -68,6 +72,7 @@ use self::index::IndexLock;
 pub(crate) use self::known::{KnownRepository, KnownUpstream};
 pub(crate) use self::message::SyncMessage;
 use self::message::say;
+pub(crate) use self::names::LookedIndex;
 use self::names::{ExcludedNames, refuse_databases};
 use self::program::{Git, as_path, nul_separated};
 use self::push::Pushed;

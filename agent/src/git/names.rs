@@ -3,10 +3,13 @@
 
 use std::ffi::OsStr;
 use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use beadlock_checker::internal::database::{REDIRECT, is_own_name};
+
+use serde::{Deserialize, Serialize};
 
 use super::{Part, Repository, Stop, SyncRequest, as_path, sqlite, to_type, typed_all};
 use crate::watch::is_own_file;
@@ -46,19 +49,32 @@ impl ExcludedNames {
     }
 }
 
+/// An index in which nothing is unmerged, and nothing is tracked that must not be.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct LookedIndex {
+    pub(super) stamp: String,
+    /// A commit, and its tree, of which the index is a copy.
+    pub(super) copy_of: Option<(String, String)>,
+}
+
 /// Refuses while one of them, or an SQLite database, is in the index: git overwrites, moves and deletes what it tracks.
-/// The files are read only when the index is not `looked`, the last one. Returns how the index is known.
-pub(super) fn refuse_tracked(repository: &Repository, looked: Option<&str>) -> Result<Option<String>, Stop> {
-    let index = index_now(repository);
+/// Nothing is looked at when the index is still the last one that was `looked` at.
+pub(super) fn refuse_tracked(
+    repository: &Repository,
+    looked: Option<&LookedIndex>,
+) -> Result<Option<LookedIndex>, Stop> {
+    let stamp = index_now(repository);
+    if let Some(looked) = looked.filter(|looked| Some(&looked.stamp) == stamp.as_ref()) {
+        return Ok(Some(looked.clone()));
+    }
+    repository.check_merged()?;
     let ls_files = repository.git.call(["ls-files", "-z", "--cached", "--"]);
     let tracked = ls_files.paths([repository.inside()]).words()?;
     refuse_names(repository, &tracked)?;
-    if index.is_none() || index.as_deref() != looked {
-        let is_database = |path: &&[u8]| sqlite::is_at(&repository.git.dir.join(as_path(path)));
-        let databases: Vec<_> = tracked.iter().map(Vec::as_slice).filter(is_database).collect();
-        refuse_databases(repository, &databases)?;
-    }
-    Ok(index)
+    let is_database = |path: &&[u8]| sqlite::is_at(&repository.git.dir.join(as_path(path)));
+    let databases: Vec<_> = tracked.iter().map(Vec::as_slice).filter(is_database).collect();
+    refuse_databases(repository, &databases)?;
+    Ok(stamp.map(|stamp| LookedIndex { stamp, copy_of: None }))
 }
 
 fn refuse_names(repository: &Repository, tracked: &[Vec<u8>]) -> Result<(), Stop> {
@@ -98,12 +114,15 @@ pub(super) fn refuse_databases(repository: &Repository, paths: &[&[u8]]) -> Resu
     Err(Stop::failed("tracked", why).next(command))
 }
 
-/// How the index is known: a changed one has another inode or other times.
-fn index_now(repository: &Repository) -> Option<String> {
+/// How the index is known: a changed one has another inode or other times. With other files of its own, the agent looks
+/// at it again.
+pub(super) fn index_now(repository: &Repository) -> Option<String> {
     let meta = fs::symlink_metadata(repository.index()).ok()?;
     let (written, changed) = ((meta.mtime(), meta.mtime_nsec()), (meta.ctime(), meta.ctime_nsec()));
     let numbers = format!("{}.{}.{}", meta.dev(), meta.ino(), meta.size());
-    Some(format!("{numbers}.{}.{}.{}.{}", written.0, written.1, changed.0, changed.1))
+    let mut own = DefaultHasher::new();
+    repository.names.own.hash(&mut own);
+    Some(format!("{numbers}.{}.{}.{}.{}.{:x}", written.0, written.1, changed.0, changed.1, own.finish()))
 }
 
 fn is_or_are(repository: &Repository, paths: &[impl AsRef<[u8]>]) -> String {

@@ -18,7 +18,7 @@ pub(super) fn pull(turn: &mut SyncTurn<'_>, upstream: &Upstream, distance: &Dist
     arriving::refuse(repository, upstream, &way)?;
     if distance.ahead > 0 {
         let args = [OsStr::new(&upstream.tracking), OsStr::new(&head.branch)];
-        hooks::ask(&repository.git, "pre-rebase", &args, None)?;
+        hooks::ask(repository, "pre-rebase", &args, None)?;
     }
     repository.request.time_for_a_move()?;
     travel::travel(turn, &way)?;
@@ -26,8 +26,8 @@ pub(super) fn pull(turn: &mut SyncTurn<'_>, upstream: &Upstream, distance: &Dist
     let line = Event::Pulled.line(format_args!("{commits} from {} ({from}..{to})", upstream.name()));
     say(&SyncMessage::Pulled(line));
     match distance.ahead {
-        0 => hooks::tell(&repository.git, "post-merge", &["0"]),
-        _ => hooks::tell(&repository.git, "post-checkout", &[&way.from, &way.to, "1"]),
+        0 => hooks::tell(repository, "post-merge", &["0"]),
+        _ => hooks::tell(repository, "post-checkout", &[&way.from, &way.to, "1"]),
     }
     Ok(BranchHead { branch: way.branch, commit: way.to })
 }

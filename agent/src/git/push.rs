@@ -53,6 +53,9 @@ pub(super) fn push(
 
 /// Refuses when not all of the commits ahead are ours to push.
 pub(super) fn refuse_foreign(repository: &Repository, distance: &Distance) -> Result<(), Stop> {
+    if distance.is_ours {
+        return Ok(());
+    }
     let commit = &distance.head.commit;
     let range = distance.upstream.as_ref().map_or_else(|| commit.clone(), |known| format!("{known}..{commit}"));
     let commits = foreign(repository, &range)?;

@@ -1,5 +1,6 @@
 //! Where a database lies: its repository, the branch, and what is in progress there.
 
+use std::cell::OnceCell;
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;
@@ -14,8 +15,8 @@ use nix::libc::{O_CLOEXEC, O_DIRECTORY};
 
 use super::refs::{self, HeadLook, RefLook};
 use super::{
-    Event, ExcludedNames, Git, HindranceKind, KnownRepository, Part, Stop, SyncRequest, as_path, embedded, escaped,
-    escaped_path, to_type,
+    Event, ExcludedNames, Git, GitSettings, HindranceKind, KnownRepository, Part, Stop, SyncRequest, as_path, embedded,
+    escaped, escaped_path, to_type,
 };
 use crate::owner::Owners;
 
@@ -32,6 +33,7 @@ pub(super) struct Repository {
     pub(super) request: SyncRequest,
     /// The git directory that all worktrees share.
     pub(super) common_dir: PathBuf,
+    settings: OnceCell<GitSettings>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,7 +64,7 @@ impl Repository {
     pub(super) fn find(request: &SyncRequest) -> Result<Self, Stop> {
         embedded::refuse(&request.dir)?;
         let dir = escaped_path(&request.dir);
-        let top = top(request)?;
+        let FoundDirs { top, git_dir, common_dir } = look(request)?;
         let path = fs::canonicalize(&top).map_err(|error| Stop::io("cannot look at", &top, &error))?;
         let shown = escaped_path(&path);
         // Before git could start a program of the repository's, or one that its configuration names.
@@ -75,15 +77,12 @@ impl Repository {
             return Err(Stop::failed("worktree", format!("{shown} is a working tree without .git (core.worktree)")));
         }
         let git = Git::in_open(open, path.clone());
-        let options = ["rev-parse", "--absolute-git-dir", "--path-format=absolute", "--git-common-dir"];
-        let answer = git.call(options).done()?;
-        let lines = answer.stdout.trim_ascii_end().split(|byte| *byte == b'\n');
-        let real = |path: &[u8]| fs::canonicalize(as_path(path)).unwrap_or_else(|_| as_path(path).to_owned());
-        let Ok([git_dir, common_dir]) = <[PathBuf; 2]>::try_from(lines.map(real).collect::<Vec<_>>()) else {
-            return Err(Stop::failed(
-                "worktree",
-                format!("the path of the repository of {dir} has a line break in it"),
-            ));
+        let (git_dir, common_dir) = match plain_git_dir(&path, &git_dir, &common_dir) {
+            Some(plain) => (plain.clone(), plain),
+            // By a file that leads there: as git sees it in the directory that is open now.
+            None => git_dirs(&git)?.ok_or_else(|| {
+                Stop::failed("worktree", format!("the path of the repository of {dir} has a line break in it"))
+            })?,
         };
         for dir in [&git_dir, &common_dir] {
             owned(request, dir, dir)?;
@@ -97,7 +96,7 @@ impl Repository {
         }
         let names = ExcludedNames::of(request, &path, prefix);
         let (prefix, request) = (prefix.to_owned(), request.clone());
-        Ok(Self { git, git_dir, common_dir, prefix, names, request })
+        Ok(Self { git, git_dir, common_dir, prefix, names, request, settings: OnceCell::new() })
     }
 
     /// The repository as an earlier sync has found it, when it still has the right owner. Starts nothing.
@@ -114,7 +113,15 @@ impl Repository {
         };
         let names = ExcludedNames::of(request, top, prefix);
         let git = Git::in_open(open, top.to_owned());
-        Ok(Self { git, git_dir, common_dir, prefix: prefix.to_owned(), names, request: request.clone() })
+        Ok(Self {
+            git,
+            git_dir,
+            common_dir,
+            prefix: prefix.to_owned(),
+            names,
+            request: request.clone(),
+            settings: OnceCell::new(),
+        })
     }
 
     /// Refuses while somebody else is in the middle of something.
@@ -155,11 +162,23 @@ impl Repository {
         Err(Stop::failed("index_locked", format!("{lock} has been there for {age}: another git is at work{advice}")))
     }
 
-    /// Refuses without an index, because then everything looks deleted, and while any paths are unmerged.
-    pub(super) fn check_index(&self) -> Result<(), Stop> {
-        if let Err(error) = fs::symlink_metadata(self.index()) {
-            return Err(Stop::io("there is nothing checked out: cannot look at", &self.index(), &error));
+    /// The settings, read once.
+    pub(super) fn settings(&self) -> Result<&GitSettings, Stop> {
+        if self.settings.get().is_none() {
+            let _ = self.settings.set(GitSettings::read(&self.git)?);
         }
+        self.settings.get().ok_or_else(|| Stop::failed("git_failed", "git config was not read"))
+    }
+
+    /// Refuses without an index, because then everything looks deleted.
+    pub(super) fn check_index(&self) -> Result<(), Stop> {
+        let index = self.index();
+        let failed = |error| Stop::io("there is nothing checked out: cannot look at", &index, &error);
+        fs::symlink_metadata(&index).map_err(failed).map(|_| ())
+    }
+
+    /// Refuses while any paths are unmerged.
+    pub(super) fn check_merged(&self) -> Result<(), Stop> {
         let mut paths = self.git.call(["ls-files", "--unmerged", "-z", "--format=%(path)"]).words()?;
         paths.dedup();
         if paths.is_empty() { Ok(()) } else { Err(self.unmerged(&paths)) }
@@ -303,14 +322,23 @@ impl Repository {
     }
 }
 
-/// The top of the working tree, as a path from the working directory (the one above the database): `..` for each step.
-/// To find it git starts nothing.
-fn top(request: &SyncRequest) -> Result<PathBuf, Stop> {
+/// Where git has found a repository.
+struct FoundDirs {
+    /// The top of the working tree, as a path from the working directory (the one above the database): `..` for each
+    /// step.
+    top: PathBuf,
+    git_dir: PathBuf,
+    common_dir: PathBuf,
+}
+
+/// Looks for the repository around the database. To find it git starts nothing.
+fn look(request: &SyncRequest) -> Result<FoundDirs, Stop> {
     let dir = escaped_path(&request.dir);
     let what = ["--is-bare-repository", "--is-inside-git-dir", "--is-inside-work-tree", "--show-cdup"];
     // What merely looks like a repository does not count as one.
     let explicit = ["-c", "safe.bareRepository=explicit", "rev-parse"];
-    let answer = Git::in_dir(Path::new(".")).call([&explicit, &what[..]].concat()).in_english().run()?;
+    let args = [&explicit, &what[..], &DIRS].concat();
+    let answer = Git::in_dir(Path::new(".")).call(args).in_english().run()?;
     if !answer.status.success() {
         let why = answer.last_line();
         if why.starts_with("not a git repository") {
@@ -321,10 +349,35 @@ fn top(request: &SyncRequest) -> Result<PathBuf, Stop> {
         }
         return Err(answer.refused(&format!("git does not work in {dir}")));
     }
-    let Some(up) = answer.stdout.strip_prefix(b"false\nfalse\ntrue\n") else {
+    let Some(found) = answer.stdout.strip_prefix(b"false\nfalse\ntrue\n") else {
         return Err(no_repository(format!("{dir} is in no working tree of a git repository")));
     };
-    Ok(Path::new(".").join(as_path(up.trim_ascii_end())))
+    let mut lines = found.splitn(2, |byte| *byte == b'\n');
+    let top = Path::new(".").join(as_path(lines.next().unwrap_or_default()));
+    let (git_dir, common_dir) = two_dirs(lines.next().unwrap_or_default()).unwrap_or_default();
+    Ok(FoundDirs { top, git_dir, common_dir })
+}
+
+/// The git directory of a working tree, and the one that all working trees share.
+const DIRS: [&str; 3] = ["--absolute-git-dir", "--path-format=absolute", "--git-common-dir"];
+
+/// As git sees them where it is started; `None` when a path has a line break in it.
+fn git_dirs(git: &Git) -> Result<Option<(PathBuf, PathBuf)>, Stop> {
+    let args = ["rev-parse"].iter().chain(&DIRS);
+    Ok(two_dirs(&git.call(args).done()?.stdout))
+}
+
+fn two_dirs(printed: &[u8]) -> Option<(PathBuf, PathBuf)> {
+    let lines = printed.strip_suffix(b"\n")?.split(|byte| *byte == b'\n');
+    let real = |path: &[u8]| fs::canonicalize(as_path(path)).unwrap_or_else(|_| as_path(path).to_owned());
+    <[PathBuf; 2]>::try_from(lines.map(real).collect::<Vec<_>>()).ok().map(Into::into)
+}
+
+/// The directory `.git` in the top, when that is all there is to the repository: no file or link that leads elsewhere.
+fn plain_git_dir(top: &Path, git_dir: &Path, common_dir: &Path) -> Option<PathBuf> {
+    let plain = top.join(".git");
+    let is_plain = git_dir == plain && common_dir == plain;
+    (is_plain && fs::symlink_metadata(&plain).is_ok_and(|meta| meta.is_dir())).then_some(plain)
 }
 
 fn no_repository(why: String) -> Stop {

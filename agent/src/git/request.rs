@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use beadlock_checker::internal::runner;
 use serde::{Deserialize, Serialize};
 
-use super::{KnownRepository, Stop};
+use super::{KnownRepository, LookedIndex, Stop};
 
 /// The hidden first argument: `main.rs` hands the rest to `git::main` before it reads any command line.
 pub const ARGUMENT: &str = "__sync-git";
@@ -40,7 +40,7 @@ pub(crate) struct SyncRequest {
     #[serde(skip)]
     pub(crate) own_files: Vec<PathBuf>,
     /// The index in which every tracked file was looked at.
-    pub(crate) looked: Option<String>,
+    pub(crate) looked: Option<LookedIndex>,
     /// Nothing has changed here since a sync has found this: a fetch is all, unless it brings something.
     pub(crate) only_fetch: Option<KnownRepository>,
     /// The sync says how long each call of git has taken.
@@ -103,7 +103,7 @@ mod tests {
                 network,
                 timeout: Duration::from_secs(7),
                 own_files: vec!["/x y/.beads/sync.log".into()],
-                looked: is_first.then(|| "1.2.3".to_owned()),
+                looked: is_first.then(|| LookedIndex { stamp: "1.2.3".to_owned(), copy_of: None }),
                 only_fetch: KnownRepository::nowhere(Path::new("/x y/.beads")).filter(|_| is_first),
                 is_timed: is_first,
                 begun: None,

@@ -37,6 +37,11 @@ impl GitSettings {
     pub(super) fn get(&self, key: &str) -> Option<&str> {
         self.all(key).pop()
     }
+
+    /// Hooks may come from the settings too, from git 2.54 on.
+    pub(super) fn have_hooks(&self) -> bool {
+        self.0.iter().any(|(key, _)| key.starts_with("hook."))
+    }
 }
 
 #[cfg(test)]
@@ -51,5 +56,6 @@ mod tests {
         assert_eq!(settings.all("core.sshcommand").len(), 2);
         assert_eq!(settings.get("remote.a.b.url"), Some("x\ny"));
         assert_eq!((settings.get("remote.o.mirror"), settings.get("none")), (Some("true"), None));
+        assert!(!settings.have_hooks() && GitSettings::parse(b"hook.x.command\nmake\0").have_hooks());
     }
 }

@@ -1,9 +1,9 @@
 //! One sync: its steps, and what it finds out on the way.
 
+use super::commit::Committed;
 use super::{
-    BranchHead, Distance, Event, GitSettings, HindranceKind, KnownRepository, KnownUpstream, Network, Pushed,
-    Repository, Stop, SyncMessage, SyncReport, SyncRequest, Unpushed, Upstream, begin, commit, names, pull, push, say,
-    turn, upstream,
+    BranchHead, Distance, Event, HindranceKind, KnownRepository, KnownUpstream, Network, Pushed, Repository, Stop,
+    SyncMessage, SyncReport, SyncRequest, Unpushed, Upstream, begin, commit, names, pull, push, say, turn, upstream,
 };
 
 /// What a sync has found out so far.
@@ -13,6 +13,8 @@ struct Findings {
     is_measured: bool,
     head: Option<BranchHead>,
     upstream: Option<KnownUpstream>,
+    /// The one commit that was made, after its parent.
+    sole: Option<(String, String)>,
 }
 
 /// Syncs, and tells the agent all about it.
@@ -76,12 +78,14 @@ impl Findings {
         let head = repository.head()?;
         self.head = Some(head.clone());
         repository.check_index()?;
-        if let Some(index) = names::refuse_tracked(repository, request.looked.as_deref())? {
-            say(&SyncMessage::Looked(index));
+        let looked = names::refuse_tracked(repository, request.looked.as_ref())?;
+        if let Some(looked) = &looked {
+            say(&SyncMessage::Looked(looked.clone()));
         }
-        let head = commit::commit(repository, head)?;
-        let settings = GitSettings::read(&repository.git)?;
-        let upstream = Upstream::of(repository, &settings, &head)?;
+        let Committed { head, parent } = commit::commit(repository, head, looked.as_ref())?;
+        self.sole = parent.map(|parent| (parent, head.commit.clone()));
+        let settings = repository.settings()?;
+        let upstream = Upstream::of(repository, settings, &head)?;
         let network = repository.git.clone().with_batch_ssh(settings.get("core.sshcommand"));
         let known = repository.commit_of(&upstream.tracking)?;
         let ssh = network.ssh().map(|ssh| ssh.to_str().map(str::to_owned));
@@ -109,7 +113,11 @@ impl Findings {
         head: BranchHead,
         commit: Option<String>,
     ) -> Result<Distance, Stop> {
-        let distance = upstream.distance(&repository.git, head, commit)?;
+        let is_sole = |(parent, new): &(String, String)| commit.as_ref() == Some(parent) && head.commit == *new;
+        let distance = match self.sole.as_ref().is_some_and(is_sole) {
+            true => Distance::of_one(head, commit),
+            false => upstream.distance(&repository.git, head, commit)?,
+        };
         self.is_measured = true;
         (self.report.unpushed, self.report.behind) = (distance.unpushed(), distance.behind);
         Ok(distance)

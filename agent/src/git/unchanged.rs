@@ -7,7 +7,8 @@
 //! be sure there is no snapshot, and git is asked.
 //!
 //! # Limits
-//! - A configuration that is included, and what a filter makes of a file, have no stamp. So a proof is good for an hour.
+//! - A configuration that is included, and what a filter makes of a file, have no stamp. So a proof is good for one
+//!   hour.
 //! - Other machines may write on a network file system without this one seeing it: there git is asked each time.
 
 use std::fs::{self, File, Metadata};
@@ -128,9 +129,40 @@ impl Stamps {
     }
 
     fn file(&mut self, path: &Path, meta: &Metadata) {
+        let stamp = FileStamp::from(meta);
+        self.is_settled &= stamp.is_settled(self.now);
+        self.add(&(path, stamp));
+    }
+}
+
+/// A file, as long as nobody changes it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct FileStamp {
+    owner: (u64, u64, u32, u32, u32),
+    size: u64,
+    /// When it was modified and when it was changed, in seconds and nanoseconds.
+    times: [(i64, i64); 2],
+}
+
+impl From<&Metadata> for FileStamp {
+    fn from(meta: &Metadata) -> Self {
         let times = [(meta.mtime(), meta.mtime_nsec()), (meta.ctime(), meta.ctime_nsec())];
-        self.is_settled &= times.iter().all(|time| is_old(*time, self.now));
-        self.add(&(path, owner(meta), meta.size(), times));
+        Self { owner: owner(meta), size: meta.size(), times }
+    }
+}
+
+impl FileStamp {
+    pub(super) fn of(path: &Path) -> Option<Self> {
+        fs::symlink_metadata(path).ok().as_ref().map(Self::from)
+    }
+
+    /// `None` for a file that could change now without another stamp.
+    pub(super) fn settled(path: &Path, now: Duration) -> Option<Self> {
+        Self::of(path).filter(|stamp| stamp.is_settled(now))
+    }
+
+    fn is_settled(&self, now: Duration) -> bool {
+        self.times.iter().all(|time| is_old(*time, now))
     }
 }
 
@@ -151,7 +183,7 @@ fn is_absent(error: &io::Error) -> bool {
 }
 
 /// A local file system, or a container's own.
-fn is_of_this_machine(dir: &Path) -> bool {
+pub(super) fn is_of_this_machine(dir: &Path) -> bool {
     let file_system = File::open(dir).map(FileSystem::of);
     matches!(file_system, Ok(Ok(found)) if found.reach == Reach::Local || found.name == Some("overlayfs"))
 }

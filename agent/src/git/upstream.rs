@@ -1,5 +1,7 @@
 //! The branch of a remote that this one follows.
 
+use beadlock_checker::internal::facts;
+
 use super::HindranceKind::{NotPushing, Unreachable};
 use super::{
     BranchHead, Event, Git, GitSettings, KnownUpstream, Network, Part, Repository, Stop, SyncMessage, Unpushed,
@@ -27,11 +29,19 @@ pub(super) struct Distance {
     pub(super) behind: u64,
     /// When the oldest of those ahead was committed.
     oldest: Option<i64>,
+    /// What is ahead is one commit that this very sync has made.
+    pub(super) is_ours: bool,
 }
 
 impl Distance {
     pub(super) fn commit(&self) -> &str {
         self.upstream.as_deref().unwrap_or_default()
+    }
+
+    /// To a commit that was just made, on what the remote has.
+    pub(super) fn of_one(head: BranchHead, upstream: Option<String>) -> Self {
+        let oldest = Some(facts::now().0.as_secs());
+        Self { head, upstream, ahead: 1, behind: 0, oldest, is_ours: true }
     }
 
     pub(super) fn unpushed(&self) -> Unpushed {
@@ -133,12 +143,12 @@ impl Upstream {
     /// How far the branch is from the upstream's commit.
     pub(super) fn distance(&self, git: &Git, head: BranchHead, upstream: Option<String>) -> Result<Distance, Stop> {
         if upstream.as_ref() == Some(&head.commit) {
-            return Ok(Distance { head, upstream, ahead: 0, behind: 0, oldest: None });
+            return Ok(Distance { head, upstream, ahead: 0, behind: 0, oldest: None, is_ours: false });
         }
         let range = upstream.as_ref().map_or_else(|| head.commit.clone(), |there| format!("{there}...{}", head.commit));
         let args = ["rev-list", "--timestamp", "--left-right", &range];
         let (unpushed, behind) = both_sides(&git.call(args).done()?.stdout);
-        Ok(Distance { head, upstream, ahead: unpushed.commits, behind, oldest: unpushed.oldest })
+        Ok(Distance { head, upstream, ahead: unpushed.commits, behind, oldest: unpushed.oldest, is_ours: false })
     }
 }
 

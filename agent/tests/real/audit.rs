@@ -5,7 +5,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::time::Duration;
 
-use beadlock_testkit::{dead_pid, read, sleeper, until};
+use beadlock_testkit::{dead_pid, is_request_id, read, sleeper, until};
 use serde_json::Value;
 
 use crate::agent::{OfAgent, fresh_scene};
@@ -55,6 +55,7 @@ fn a_streak_is_one_line_and_the_next_streak_another() {
         }
         assert_eq!(line["truncated"], false);
     }
+    assert!(is_request_id(&lines[0]["request_id"]) && is_request_id(&lines[1]["request_id"]), "{lines:?}");
     assert_ne!(lines[0]["request_id"], lines[1]["request_id"]);
     assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o7777, 0o600);
 }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use beadlock::memory::{self, Guard, Stale};
+use beadlock::memory::{self, BreakLimit, Guard, Stale};
 use beadlock::{Code, Error};
 use pyo3::prelude::*;
 
@@ -56,6 +56,18 @@ impl MemoryLock {
             guard.release().map(|()| lost)
         });
         ended.map_err(|error: Error| raised::of(py, &error))
+    }
+
+    /// How the last one was lost, where it was. None too where there is none.
+    fn lost(&self, py: Python<'_>) -> Option<String> {
+        self.guards.last(py, |guard| guard.still_held().err().map(|lost| lost.to_string())).flatten()
+    }
+
+    /// Breaks the lock, whoever has it: its record in JSON, and the file in which it is kept. None: there is no lock.
+    fn break_lock(&self, py: Python<'_>, even_if_live: bool) -> PyResult<Option<(String, PathBuf)>> {
+        let limit = if even_if_live { BreakLimit::EvenIfLive } else { BreakLimit::Stale };
+        let broken = py.detach(|| self.lock.break_lock(limit)).map_err(|error| raised::of(py, &error))?;
+        Ok(broken.map(|broken| (serde_json::to_string(&broken.record).unwrap_or_default(), broken.kept)))
     }
 
     /// The document's status object, in JSON.

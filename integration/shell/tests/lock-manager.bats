@@ -231,6 +231,20 @@ differs() { [ "$(field "$1")" != "$2" ]; }
   [ "$output" = "/l 1 2" ]
 }
 
+@test "LOCK_DIR without root is a directory of the user" {
+  local as_user=()
+  if [ "$(id -u)" -eq 0 ]; then
+    command -v setpriv >/dev/null || skip "setpriv is needed"
+    as_user=(setpriv --reuid 65534 --regid 65534 --clear-groups)
+  fi
+  say() {
+    ${as_user[@]+"${as_user[@]}"} env -i PATH="$PATH" "$@" bash -c "source '$SCRIPT'; echo \"\$LOCK_DIR\""
+  }
+  [ "$(say HOME=/home/ann)" = /home/ann/.local/state/tower-fleet/locks ]
+  [ "$(say HOME=/home/ann XDG_STATE_HOME=/s)" = /s/tower-fleet/locks ]
+  [ "$(say HOME=/home/ann BEADLOCK_LOCK_DIR=/l)" = /l ]
+}
+
 @test "a child shell has the three functions" {
   sourced 'bash -c "acquire_lock shop-prod req_1 deploy 1 && ! is_lock_stale $LOCK_DIR/shop-prod.lock && release_lock shop-prod req_1"'
   [ "$status" -eq 0 ]

@@ -4,7 +4,9 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::{fmt, path::Path, time::Duration};
 
 use beadlock_checker::Error as CheckerError;
-use beadlock_checker::internal::{Look, duration::shown, escape::escaped_path};
+use beadlock_checker::Reason;
+use beadlock_checker::internal::escape::{escaped, escaped_path};
+use beadlock_checker::internal::{Look, duration::shown};
 use nix::sys::signal::Signal;
 
 use super::{signals::Signals, target::Target, tree};
@@ -161,7 +163,6 @@ pub enum Waited<'a> {
     Holder {
         target: &'a Target,
         look: &'a Look,
-        since: Duration,
         left: Duration,
     },
     /// A lock that cannot be understood, or that somebody is changing.
@@ -198,6 +199,7 @@ impl Waited<'_> {
     }
 }
 
+/// One line. The alternate form also has the command and the path, for a line that is said once.
 impl fmt::Display for Waited<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -206,11 +208,21 @@ impl fmt::Display for Waited<'_> {
                 let (path, since, left) = (escaped_path(dir), shown(*since), shown(*left));
                 write!(f, "waiting for the gate of {path} {since} now, held by {holders}; {left} left")
             }
-            Self::Holder { target, look, since, left } => {
-                let (path, holder) = (target.path(), target.holder(look).unwrap_or_default());
-                let age = look.record.as_ref().map(|_| words::shown_age(words::age(look))).unwrap_or_default();
-                let (path, since, left) = (escaped_path(&path), shown(*since), shown(*left));
-                write!(f, "waiting {since} for {holder}, who holds {path} for {age}; {left} left")
+            Self::Holder { target, look, left } => {
+                let Some(record) = &look.record else { return Ok(()) };
+                let (name, pid, left) = (escaped(record.holder()), record.pid(), shown(*left));
+                let is_here = !matches!(look.verdict.reason(), Reason::OtherHost | Reason::HostUnknown);
+                let host = if is_here { String::new() } else { format!(", on {}", escaped(record.hostname())) };
+                let age = words::shown_age(words::age(look));
+                write!(f, "waiting for {name} (PID {pid}{host}), held {age}; {left} left")?;
+                if f.alternate() {
+                    let path = target.path();
+                    match words::command_of_holder(look) {
+                        Some(command) => write!(f, " ({}, {command})", escaped_path(&path)),
+                        None => write!(f, " ({})", escaped_path(&path)),
+                    }?;
+                }
+                Ok(())
             }
             Self::Unsettled { path, words, left } => {
                 let (path, left) = (escaped_path(path), shown(*left));
@@ -218,7 +230,7 @@ impl fmt::Display for Waited<'_> {
             }
             Self::Kernel { file, holders, since, left } => {
                 let (since, left) = (shown(*since), shown(*left));
-                write!(f, "waiting {since} for {file}, locked by {holders}; {left} left")
+                write!(f, "waiting for {file}, locked by {holders}, {since} now; {left} left")
             }
         }
     }

@@ -64,11 +64,17 @@ impl Leaving<'_> {
         let (age, record, id) = (held.age(), held.record().clone(), held.id().to_owned());
         let is_in_place = known.is_none() && held.whereabouts() == Whereabouts::InPlace;
         let kept = (!is_in_place).then(|| held.broken_as()).flatten();
+        // Before a release, which may hang.
+        let lost = |loss: &Loss| {
+            let error = loss.error(&id, kept.as_deref(), age, self.target);
+            self.trail.lost(loss.as_str(), age, &record, &error);
+            error
+        };
+        let lost_before = known.as_ref().map(lost);
         let done = match &known {
             Some(loss) if !loss.may_be_ours() => Ok(Release::Gone),
             _ => release(held, self.target.dir(), self.patience, attendant),
         };
-        // Where the document has no event for a loss, it has one for what was lost and could still be removed.
         let rules = self.target.protocol.rules();
         match &done {
             _ if known.is_some() && !rules.lost_is_released => {}
@@ -81,7 +87,9 @@ impl Leaving<'_> {
                         None => self.trail.talk().say(&format!("released {} after {}", self.target.given, shown(age))),
                     }
                 }
-                self.trail.released((why.reason, why.result), age, &record, self.failure_step);
+                // Work that goes on after a loss is not a success.
+                let result = if known.is_some() { Outcome::Failure } else { why.result };
+                self.trail.released((why.reason, result), age, &record, self.failure_step);
             }
             Ok(Release::Gone | Release::NotOurs(_)) => {}
             Err(failed) => {
@@ -91,26 +99,26 @@ impl Leaving<'_> {
                 self.trail.not_released(why.reason, age, &record, error);
             }
         }
-        let loss = match (known, done) {
-            (Some(loss), _) => loss,
-            (None, Ok(Release::Gone)) => Loss::Vanished,
-            (None, Ok(Release::NotOurs(now))) => Loss::Changed(now),
+        let error = match (lost_before, done) {
+            (Some(error), _) => error,
+            (None, Ok(Release::Gone)) => lost(&Loss::Vanished),
+            (None, Ok(Release::NotOurs(now))) => lost(&Loss::Changed(now)),
             (None, Ok(Release::Released)) => return Left::Released,
             (None, Err(_)) => return Left::Stuck,
         };
         self.trail.talk().end_live();
-        let error = loss.error(&id, kept.as_deref(), age, self.target);
-        self.trail.lost(loss.as_str(), age, &record, &error);
         Left::Lost(error)
     }
 
-    /// The guard of the claim is not to be had: whatever it does with the lock's file hangs.
-    pub fn hangs(&self) {
+    /// The guard of the claim is not to be had: whatever it does with the lock's file hangs. `known` is a loss that was
+    /// seen before, of the claim `id`.
+    pub fn hangs(&self, known: Option<&Loss>, id: &str) {
         let then = self.target.protocol.rules().then_stale;
         self.trail.talk().warn(&format!(
             "the lock was not released: {} does not answer; it goes stale by itself{then}",
             escaped_path(&self.target.path())
         ));
-        self.trail.hangs();
+        let why = known.map(|loss| loss.cause(&self.target.path(), id, None)).unwrap_or_default();
+        self.trail.hangs(known.map(|loss| (loss.as_str(), why.as_str())));
     }
 }

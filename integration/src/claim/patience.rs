@@ -141,8 +141,7 @@ impl<'a> Patience<'a> {
             let again = Deadline::after(pause.min(fresh.max(SHORTLY)));
             while !again.is_over() && !deadline.is_over() {
                 if notice.is_over() {
-                    let (since, left) = (self.begun.elapsed(), deadline.left());
-                    attendant.waiting(&Waited::Holder { target, look: &look, since, left });
+                    attendant.waiting(&Waited::Holder { target, look: &look, left: deadline.left() });
                     notice = Deadline::after(TICK);
                 }
                 let limit = again.left().min(deadline.left()).min(notice.left());

@@ -28,6 +28,8 @@ pub struct ProtocolRules {
     pub options: &'static [&'static str],
     /// How long a claim waits for a holder where nobody says so.
     pub default_wait: Wait,
+    /// What a check says of its locks speaks of a database, as a sync daemon's log does.
+    pub speaks_of_databases: bool,
     /// A sync daemon runs cycles on its targets.
     pub has_cycles: bool,
     /// Its lock lies in a work tree of git for as long as it is held, and does harm in another clone.
@@ -38,12 +40,16 @@ pub struct ProtocolRules {
     pub shares_ids: bool,
     /// The work under its locks has steps, one of which may fail.
     pub has_steps: bool,
-    /// A lock that is lost and could still be removed leaves the line of a release.
+    /// A lock that is lost and could still be removed leaves, after the line of the loss, that of a release.
     pub lost_is_released: bool,
     /// What `release` says when the lock is gone, where the document has words for it.
     pub released: Option<&'static str>,
     /// What `release` says first of a lock that is not one's own.
     pub not_ours: &'static str,
+    /// Its place has one lock at most, so `break` needs no option that names it.
+    pub breaks_unnamed: bool,
+    /// What `break` says where there is no lock, where the document has words for it.
+    pub nothing_to_break: Option<&'static str>,
     /// What follows where the lock goes stale by itself.
     pub then_stale: &'static str,
     /// What follows an unreadable lock.
@@ -58,6 +64,7 @@ impl ProtocolRules {
             kind,
             options: &[],
             default_wait: Wait::DEFAULT,
+            speaks_of_databases: true,
             has_cycles: false,
             may_be_committed: false,
             makes_directory: false,
@@ -66,6 +73,8 @@ impl ProtocolRules {
             lost_is_released: false,
             released: None,
             not_ours: "",
+            breaks_unnamed: false,
+            nothing_to_break: None,
             then_stale: "",
             then_unreadable: "it is never taken",
         }
@@ -101,9 +110,15 @@ pub trait Protocol: fmt::Debug + Sync {
         prefixed(self.prefix(), target.path())
     }
 
-    /// Makes what a claim needs to exist.
-    fn prepare(&self, _target: &Target) -> Result<(), Error> {
-        Ok(())
+    /// Makes what a claim needs to exist; returns what is to be said of that.
+    fn prepare(&self, _target: &Target, _environment: &Environment) -> Result<Option<String>, Error> {
+        Ok(None)
+    }
+
+    /// The directory that the protocol's document names, where the target lies in another one. A lock in one directory
+    /// keeps nobody out who looks in the other.
+    fn not_in(&self, _target: &Target) -> Option<&'static str> {
+        None
     }
 
     /// What is to be known of the target's directory before its lock is trusted.
@@ -204,6 +219,11 @@ pub trait Protocol: fmt::Debug + Sync {
         let Removed { record, reason, .. } = removed;
         let name = escaped(record.holder());
         Some(format!("removed stale lock of {name} (PID {}, {reason})", record.pid()))
+    }
+
+    /// What `break` says first of a lock that it has broken, where the document has words for it.
+    fn broken(&self, _record: &Record) -> Option<String> {
+        None
     }
 
     /// What becomes of a lock that was not released, and what to type.

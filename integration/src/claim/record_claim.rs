@@ -3,7 +3,7 @@
 use std::{ffi::OsString, fmt, time::Duration};
 
 use beadlock_checker::Options;
-use beadlock_checker::internal::{escape::escaped, shared_file_system, take::Held};
+use beadlock_checker::internal::{escape::escaped, escape::escaped_path, shared_file_system, take::Held};
 
 use super::attendant::{Attending, Stopped};
 use super::keeping::{Guard, Keeping};
@@ -160,7 +160,7 @@ impl SessionClaim for RecordClaim<'_> {
             State::Kept(keeping) => match keeping.end() {
                 Some(held) => held,
                 None => {
-                    self.leaving(failed_step).hangs();
+                    self.leaving(failed_step).hangs(lost.as_ref(), self.id());
                     return End::default();
                 }
             },
@@ -184,7 +184,8 @@ impl SessionClaim for RecordClaim<'_> {
     }
 }
 
-/// `claimed .beads for make (PID 7)`
+/// `claimed .beads for make (PID 7)`, and in which directory where its document names another.
 pub fn claimed(target: &Target, holder: &str, pid: i32) -> String {
-    format!("claimed {} for {} (PID {pid})", target.given, escaped(holder))
+    let dir = target.protocol.not_in(target).map(|_| format!(" in {}", escaped_path(target.dir())));
+    format!("claimed {} for {} (PID {pid}){}", target.given, escaped(holder), dir.unwrap_or_default())
 }

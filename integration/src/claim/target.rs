@@ -6,13 +6,13 @@ use std::{fs, io};
 
 use beadlock_checker::Place;
 use beadlock_checker::internal::database::{Database, NoDatabase};
-use beadlock_checker::internal::escape::{escaped, escaped_path};
-use beadlock_checker::internal::{Look, process, redirect};
+use beadlock_checker::internal::escape::escaped_path;
+use beadlock_checker::internal::{Look, redirect};
 
 use super::protocol::Protocol;
 use crate::error::{Code, Error};
-use crate::words::{Part, is_local_and_alive};
-use crate::{output::envelope::Request, output::talk::Talk, output::trail::Trail};
+use crate::words::{Part, command_of_holder};
+use crate::{output::envelope::Request, output::talk::Talk, output::trail::Trail, settings::environment::Environment};
 
 /// What is locked. The folders of `protocol` make targets; everything else asks them.
 #[derive(Debug, Clone)]
@@ -43,8 +43,10 @@ impl Target {
     }
 
     /// Makes the directory of its lock, where a claim of its protocol does that.
-    pub fn prepare(&self) -> Result<(), Error> {
-        self.protocol.prepare(self)
+    pub fn prepare(&self, environment: &Environment, talk: &Talk) -> Result<(), Error> {
+        let made = self.protocol.prepare(self, environment)?;
+        made.into_iter().for_each(|made| talk.say(&made));
+        Ok(())
     }
 
     /// Warns of what its protocol knows of its directory: once, however many locks in it are looked at.
@@ -65,13 +67,11 @@ impl Target {
     /// machine.
     pub fn holder(&self, look: &Look) -> Option<String> {
         let record = look.record.as_ref()?;
-        let pid = i32::try_from(record.pid()).ok().filter(|_| is_local_and_alive(look));
-        let command = pid.and_then(process::command_line).map(|line| escaped(&line).to_string());
-        Some(self.protocol.holder(record, command.as_deref()))
+        Some(self.protocol.holder(record, command_of_holder(look).as_deref()))
     }
 
-    /// The trail of what happens to its lock in `file`; of a claim, which has an id, that of its document, where there
-    /// is one.
+    /// The trail of what happens to its lock in `file`. With the `id` of a claim, or of the request that breaks it, that
+    /// of its document, where there is one.
     pub fn trail<'a>(
         &self,
         file: Option<&Path>,

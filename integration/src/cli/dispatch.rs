@@ -27,7 +27,7 @@ pub fn run() -> End {
         Ok(cli) => cli,
         Err(error) => return not_understood(&error, words.get(1..).unwrap_or_default(), &environment, request),
     };
-    let environment = environment.with_lock_dir(cli.common.lock_dir.as_deref());
+    let environment = environment.with_lock_dir(cli.common.lock_dir.lock_dir.as_deref());
     let own = cli.command.as_ref().and_then(Command::own_exit_code);
     let common = match settings::common(&cli.common, &environment, request.clone()) {
         Ok(common) => common,

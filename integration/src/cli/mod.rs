@@ -1,8 +1,10 @@
 //! The command line. The environment comes in later, in `settings.rs`, so that it never beats what was typed.
 
-use clap::{Parser, Subcommand};
+use clap::{Args, Parser, Subcommand};
 
-use crate::{commands, doctor, list, log, settings::arguments::CommonArgs};
+use crate::protocol::NAMED_LOCKS;
+use crate::settings::arguments::{CommonArgs, LockDirArg};
+use crate::{commands, doctor, list, log};
 
 pub mod dispatch;
 mod hint;
@@ -13,11 +15,24 @@ mod patience;
 /// Without a command: the status of the database that is found from here.
 #[derive(Debug, Parser)]
 #[command(name = "beadlock", version, disable_help_subcommand = true, args_override_self = true)]
+// After its options and commands, which both of these change.
+#[command(mut_arg(LockDirArg::ID, |arg| arg.global(true).hide(true)), mut_subcommands(showing_lock_dir))]
 pub struct Cli {
     #[command(flatten)]
     pub common: CommonArgs,
     #[command(subcommand)]
     pub command: Option<Command>,
+}
+
+/// The commands whose target may be a named lock.
+const OF_NAMED_LOCKS: [&str; 8] = ["hold", "acquire", "release", "check", "status", "wait", "break", "list"];
+
+/// Shows in the help of such a command, among the options of named locks, what every command takes.
+fn showing_lock_dir(command: clap::Command) -> clap::Command {
+    if !OF_NAMED_LOCKS.contains(&command.get_name()) {
+        return command;
+    }
+    LockDirArg::augment_args(command).mut_arg(LockDirArg::ID, |arg| arg.help_heading(NAMED_LOCKS))
 }
 
 /// What to do.

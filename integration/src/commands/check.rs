@@ -8,7 +8,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use crate::error::{Code, Error, Exit};
-use crate::explain::{checked::Checked, checked::message_line, observed::Observed};
+use crate::explain::{checked::Checked, checked::message, checked::message_line, observed::Observed};
 use crate::output::{Common, answers::Answers, answers::each};
 use crate::protocol::{Acceptance, LookArgs, resolve, unresolved};
 use crate::settings::{audit, environment::Environment};
@@ -91,6 +91,7 @@ fn unanswered(
     let Some(unresolved) = unresolved(target, environment) else { return Err(error) };
     let detail = format!("failed to read lock file: {error}");
     let decision = Decision::Skip(Skip::CheckFailed { reason: Reason::Unreadable, detail, record: None });
+    let message = message(&decision, unresolved.speaks_of_databases);
     let mut row = json!({
         "target": unresolved.name,
         "path": unresolved.path.to_string_lossy(),
@@ -100,9 +101,9 @@ fn unanswered(
         "holder": null,
         "id": null,
         "reason": decision.reason().as_str(),
-        "message": decision.to_string(),
+        "message": message,
     });
-    let mut text = message_line(&decision.to_string(), &unresolved.given, typed.targets.len() > 1);
+    let mut text = message_line(&message, &unresolved.given, typed.targets.len() > 1);
     if typed.explain {
         let next = "look at the file system's server, then check again";
         row["witnesses"] = json!([]);

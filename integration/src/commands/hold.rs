@@ -101,7 +101,7 @@ fn hold(
     refuse_lock_file("--report", typed.claim.report.as_deref(), &[&target.path()])?;
     let holder = words.holder.clone().or_else(|| claim.holder.clone()).unwrap_or(name);
     let id = words.id.clone().unwrap_or_else(random_id);
-    target.prepare()?;
+    target.prepare(environment, talk)?;
     target.warn(talk);
     let outer = nested::outer_claim(&target, environment);
     // A lock without a record names no holder.

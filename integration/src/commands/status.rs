@@ -11,6 +11,7 @@ use serde_json::Value;
 use crate::error::{Code, Error, Exit};
 use crate::explain::{explanation::Explanation, observed::Observed, seen::Seen};
 use crate::output::answers::{Answers, each, not_written};
+use crate::output::table::{fitted, terminal_width};
 use crate::output::{talk::Talk, talk::print};
 use crate::protocol::{Acceptance, LookArgs, resolve};
 use crate::settings::environment::Environment;
@@ -39,7 +40,7 @@ pub fn run(targets: &[OsString], protocol: &LookArgs, environment: &Environment,
     let mut answers = Answers::default();
     for target in each(targets) {
         match seen(target, protocol, environment, talk) {
-            Ok((data, text)) => answers.add(Exit::Done, data, &text),
+            Ok((data, text)) => answers.add(Exit::Done, data, &fitted(&text, terminal_width())),
             Err(error) => answers.failed(error),
         }
     }
@@ -65,7 +66,8 @@ fn seen(
     }
     let seen = Seen { look: look(&target.place, &options), target };
     let explanation = Explanation::of(&seen.look, &seen.target, &options);
-    Ok((seen.json(&explanation), seen.text(&explanation, talk)))
+    let text = if talk.is_verbose() { Seen::text } else { Seen::brief };
+    Ok((seen.json(&explanation), text(&seen, &explanation, talk)))
 }
 
 /// `status --raw`: the bytes of every target's lock file, one after the other; none for a lock that is not there. A

@@ -24,7 +24,7 @@ use nix::unistd::{UnlinkatFlags, geteuid, unlinkat};
 
 use super::results::TrialFailure;
 use crate::error::{Code, Error};
-use crate::protocol::{Acceptance, resolve};
+use crate::protocol::{Acceptance, listing::name_of_lock, resolve};
 use crate::settings::environment::Environment;
 
 /// Agents and git ignore what is called so, as they do the lock file itself.
@@ -49,6 +49,8 @@ pub struct ExaminedDirectory {
     pub path: PathBuf,
     /// How it was named or found, for lines.
     pub given: String,
+    /// The name of its lock.
+    pub lock: String,
     /// The directory that was named, where that is only the one above the database.
     pub above: Option<String>,
 }
@@ -75,7 +77,8 @@ impl ExaminedDirectory {
             let (shown, error) = (escaped_path(&path), io::Error::from(errno));
             Error::io(format!("failed to open {shown}: {}", system_words(&error)), error.kind())
         })?;
-        Ok(Self { dir, path, given: found.given, above })
+        let lock = name_of_lock(&found, &environment.of_database());
+        Ok(Self { dir, path, given: found.given, lock, above })
     }
 }
 

@@ -15,9 +15,9 @@ use super::bench::TrialSite;
 use super::results::{TrialFailure, TrialOutcome, ensure, seen};
 use crate::ignored::{GitAnswer, IgnoreAdvice};
 
-/// One of each kind of file that lies beside a lock: aside, an unfinished one, a record that `break` has kept.
-pub const SIDE_FILES: [&str; 3] =
-    [".exclusive-lock.aside", ".exclusive-lock.tmp-1-00000000", ".exclusive-lock.broken-20260101T000000Z.json"];
+/// What follows the lock's name in one of each kind of file beside it: aside, an unfinished one, a record that `break`
+/// has kept.
+const SIDE_FILES: [&str; 3] = [".aside", ".tmp-1-00000000", ".broken-20260101T000000Z.json"];
 
 /// What is known of the file system, and where it is mounted.
 pub fn file_system(site: &TrialSite<'_>) -> TrialOutcome {
@@ -175,14 +175,28 @@ pub fn boot_id() -> TrialOutcome {
     Ok("known".to_owned())
 }
 
+/// Git ignores the lock.
+pub fn ignored_by_git(site: &TrialSite<'_>) -> TrialOutcome {
+    let lock = &site.directory.lock;
+    all_ignored(site, lock, std::slice::from_ref(lock))
+}
+
+/// Git ignores what lies beside the lock.
+pub fn records_ignored(site: &TrialSite<'_>) -> TrialOutcome {
+    let lock = &site.directory.lock;
+    all_ignored(site, &format!("{lock}.*"), &SIDE_FILES.map(|tail| format!("{lock}{tail}")))
+}
+
 /// Git ignores all files of these `names`, which are `shown` as one.
-pub fn ignored_by_git(site: &TrialSite<'_>, shown: &str, names: &[&str]) -> TrialOutcome {
-    match GitAnswer::about(&site.directory.path, names) {
+fn all_ignored(site: &TrialSite<'_>, shown: &str, names: &[String]) -> TrialOutcome {
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    match GitAnswer::about(&site.directory.path, &names) {
         GitAnswer::NoWorkTree => Ok("it is not in a git work tree".to_owned()),
         GitAnswer::Ignored => Ok(format!("git ignores {shown}")),
         GitAnswer::NotIgnored(name) => {
             let such = if name == shown { String::new() } else { format!(", such as {name}") };
-            let advice = IgnoreAdvice { dir: &site.directory.path, name: OsStr::new(".exclusive-lock"), cwd: site.cwd };
+            let name = OsStr::new(&site.directory.lock);
+            let advice = IgnoreAdvice { dir: &site.directory.path, name, cwd: site.cwd };
             let failure = TrialFailure::missing(format!("git does not ignore {shown}{such}"));
             Err(TrialFailure { to_type: Some(advice.to_type()), ..failure })
         }

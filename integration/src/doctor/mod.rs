@@ -50,7 +50,7 @@ const RED: &str = "31";
 /// `beadlock doctor [DIR]`
 #[derive(Debug, Args)]
 pub struct Doctor {
-    /// The directory to examine; a database or any other [default: the database that is found from here]
+    /// The directory to examine; a database, memory:DIR or any other [default: the database that is found from here]
     pub dir: Option<OsString>,
 }
 

@@ -126,11 +126,11 @@ trials! {
     BootId: |_| directory::boot_id(),
         there: "locks from before a reboot are known as such",
         missing: "locks from before a reboot are not known as such";
-    IgnoredByGit: |site| directory::ignored_by_git(site, ".exclusive-lock", &[".exclusive-lock"]),
+    IgnoredByGit: directory::ignored_by_git,
         there: "no commit takes a lock to another clone",
-        missing: "git add -A commits a lock, and no check may remove it in another clone",
+        missing: "git add -A commits a lock, and another clone then has it although nobody there holds it",
         unknown: "whether git add -A commits a lock is not known";
-    RecordsIgnored: |site| directory::ignored_by_git(site, ".exclusive-lock.*", &directory::SIDE_FILES),
+    RecordsIgnored: directory::records_ignored,
         there: "no commit takes the record of a broken lock along",
         missing: "git add -A commits the record that break keeps, and what a crash leaves beside a lock",
         unknown: "whether git add -A commits the record that break keeps is not known";

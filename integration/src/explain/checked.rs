@@ -1,7 +1,7 @@
 //! A target, and what a daemon does about it: what `check` shows.
 
 use beadlock_checker::internal::escape::{escaped, escaped_path};
-use beadlock_checker::internal::{Look, look};
+use beadlock_checker::internal::{Look, log_line::Event, look};
 use beadlock_checker::{Decision, Options, Skip, Verdict, Watched};
 use serde_json::{Value, json};
 
@@ -14,6 +14,17 @@ pub fn message_line(message: &str, target: &str, is_one_of_many: bool) -> String
         (true, _) => String::new(),
         (false, true) => format!("{target}: {message}\n"),
         (false, false) => format!("{message}\n"),
+    }
+}
+
+/// The line of a daemon's log for the decision; without its words `database` and `sync cycle` unless `speaks_of_databases`.
+pub fn message(decision: &Decision, speaks_of_databases: bool) -> String {
+    let line = decision.to_string();
+    match (decision, line.strip_prefix(Event::Skipped.beginning())) {
+        _ if speaks_of_databases => line,
+        (Decision::Skip(Skip::InProgress), _) => "Skipping (a claim is in progress)".to_owned(),
+        (_, Some(why)) => format!("Skipping ({why}"),
+        (_, None) => line,
     }
 }
 
@@ -47,6 +58,10 @@ impl Checked {
         of_it(&self.before).or_else(|| of_it(&look(&self.target.place, &Options::default())))
     }
 
+    fn message(&self) -> String {
+        message(&self.decision, self.target.protocol.rules().speaks_of_databases)
+    }
+
     pub fn json(&self, explain: bool) -> Value {
         let mut data = json!({
             "target": self.target.name(),
@@ -57,7 +72,7 @@ impl Checked {
             "holder": self.decision.record().map(|record| record.holder()),
             "id": self.id(),
             "reason": self.decision.reason().as_str(),
-            "message": self.decision.to_string(),
+            "message": self.message(),
         });
         if explain && let Some(fields) = data.as_object_mut() {
             fields.insert("witnesses".to_owned(), self.explain(&self.before).json());
@@ -68,7 +83,7 @@ impl Checked {
     }
 
     pub fn text(&self, explain: bool, is_one_of_many: bool) -> String {
-        let mut text = message_line(&self.decision.to_string(), &self.target.given, is_one_of_many);
+        let mut text = message_line(&self.message(), &self.target.given, is_one_of_many);
         if explain {
             let (verdict, reason) = (self.decision.verdict(), self.decision.reason());
             let path = escaped_path(&self.target.path());

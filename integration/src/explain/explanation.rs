@@ -4,7 +4,9 @@
 use std::time::Duration;
 
 use beadlock_checker::internal::dialect::{Record, StartedAt};
-use beadlock_checker::internal::{FileKind, Look, OnDisk, duration::shown, escape::escaped, facts};
+use beadlock_checker::internal::{
+    FileKind, Look, OnDisk, duration::shown, escape::escaped, escape::escaped_path, facts,
+};
 use beadlock_checker::{Options, Verdict};
 use serde_json::{Map, Value, json};
 
@@ -52,6 +54,13 @@ impl Explanation {
         all.push(Fact::text("why", why));
         all.extend(look.record.as_ref().and_then(about));
         all.extend(facts);
+        if let Some(other) = target.protocol.not_in(target) {
+            let dir = escaped_path(target.dir());
+            all.push(Fact::text(
+                "directory",
+                format!("{dir}; a lock of this name elsewhere, as in {other}, is another"),
+            ));
+        }
         all.extend(look.on_disk.map(|file| Fact::text("file", file_text(&file, now))));
         if look.side_file {
             let name = escaped(&target.place.names().aside().to_string_lossy()).to_string();
@@ -66,6 +75,11 @@ impl Explanation {
         lines(&self.facts)
     }
 
+    /// What a reader needs first: why, since when, and what stands in the way. At most three lines.
+    pub fn brief(&self) -> Vec<String> {
+        brief(&self.facts)
+    }
+
     /// The same facts for programs: the `witnesses` of the JSON contract. A fact that is not known is null; what only a
     /// record has is there only with a record.
     pub fn json(&self) -> Value {
@@ -75,6 +89,20 @@ impl Explanation {
 
 pub fn lines(facts: &[Fact]) -> Vec<String> {
     facts.iter().filter_map(Fact::line).collect()
+}
+
+/// As [`Explanation::brief`].
+pub fn brief(facts: &[Fact]) -> Vec<String> {
+    let text = |name: &str| facts.iter().find(|fact| fact.name == name && fact.text.is_some());
+    let gate = text("gate").filter(|gate| gate.text.as_ref().is_some_and(|text| text.starts_with("shut")));
+    let waiting = text("waiting for the gate").or(text("waiting for it"));
+    let in_the_way: Vec<String> = [gate, waiting].into_iter().flatten().filter_map(Fact::line).collect();
+    let in_the_way = match in_the_way.is_empty() {
+        true => text("side file").and_then(Fact::line),
+        false => Some(in_the_way.join("; ")),
+    };
+    let first = ["why", "acquired"].into_iter().filter_map(|name| text(name)?.line());
+    first.chain(in_the_way).collect()
 }
 
 pub fn json(facts: &[Fact]) -> Value {

@@ -58,12 +58,16 @@ impl Observed {
         explanation::row(&self.target, (*verdict, message, id.as_deref()), None, (explanation::json(facts), next))
     }
 
-    /// All that `status` says of it.
+    /// At most five lines, and with `-v` all that is known.
     pub fn text(&self, talk: &Talk) -> String {
         let Observation { verdict, headline, .. } = &self.seen;
         let color = super::seen::color(*verdict);
         let word = talk.painted_data(verdict.as_str(), color);
-        format!("{}: {word}{headline} ({})\n{}", self.target.given, verdict.reason(), self.below())
+        let below = match talk.is_verbose() {
+            true => self.below(),
+            false => explanation::below(explanation::brief(&self.seen.facts), None, &self.seen.next),
+        };
+        format!("{}: {word}{headline} ({})\n{below}", self.target.given, verdict.reason())
     }
 
     pub fn below(&self) -> String {

@@ -6,7 +6,7 @@ use beadlock_checker::internal::{Look, duration::shown};
 use beadlock_checker::{Decision, Proceed, Skip, Verdict};
 use serde_json::Value;
 
-use super::explanation::{self, Explanation};
+use super::{checked::message, explanation, explanation::Explanation};
 use crate::words::{self, shown_age};
 use crate::{claim::target::Target, output::talk::Talk};
 
@@ -43,7 +43,7 @@ impl Seen {
     /// One element of `data` in the JSON contract.
     pub fn json(&self, explanation: &Explanation) -> Value {
         let Look { verdict, id, record, .. } = &self.look;
-        let message = self.decision().to_string();
+        let message = message(&self.decision(), self.target.protocol.rules().speaks_of_databases);
         let explained = (explanation.json(), explanation.next.as_str());
         let held = record.as_ref().map(|record| (record, words::age(&self.look)));
         explanation::row(&self.target, (*verdict, &message, id.as_deref()), held, explained)
@@ -54,13 +54,23 @@ impl Seen {
         talk.painted_data(self.look.verdict.as_str(), color(self.look.verdict))
     }
 
-    /// All that is said of one lock. Of one whose holder sends heartbeats the first word is `active` or `stale`.
-    pub fn text(&self, explanation: &Explanation, talk: &Talk) -> String {
+    /// One line. Of a lock whose holder sends heartbeats the first word is `active` or `stale`.
+    fn headline(&self, explanation: &Explanation, talk: &Talk) -> String {
         let (head, what) = match self.silence() {
             Some(silence) => self.of_silent(silence, talk),
             None => (String::new(), self.of_any(explanation, talk)),
         };
-        format!("{head}{}: {what}\n{}", self.target.given, self.below(explanation))
+        format!("{head}{}: {what}\n", self.target.given)
+    }
+
+    /// The headline and at most four more lines: why, since when, what stands in the way, and what to type.
+    pub fn brief(&self, explanation: &Explanation, talk: &Talk) -> String {
+        self.headline(explanation, talk) + &explanation::below(explanation.brief(), None, &explanation.next)
+    }
+
+    /// The headline and all that is known.
+    pub fn text(&self, explanation: &Explanation, talk: &Talk) -> String {
+        self.headline(explanation, talk) + &self.below(explanation)
     }
 
     fn of_silent(&self, silence: Duration, talk: &Talk) -> (String, String) {

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 use std::{fmt, io};
 
-use beadlock_checker::internal::facts::random_id;
+use beadlock_checker::internal::facts::new_request_id;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -18,10 +18,10 @@ pub struct Request {
 }
 
 impl Request {
-    /// Begins now, under a random id.
+    /// Begins now, under a random id: `req_` and 12 characters of `[a-z0-9]`.
     #[must_use]
     pub fn begin() -> Self {
-        Self { begun: Instant::now(), id: random_id() }
+        Self { begun: Instant::now(), id: new_request_id() }
     }
 
     /// Begins now, under an id that somebody else has given.
@@ -231,7 +231,8 @@ mod tests {
         assert_eq!(value["error"]["detail"], "lock_file=x");
         assert_eq!(value["warnings"], json!(["w"]));
         assert!(value["meta"]["duration_ms"].is_u64());
-        assert_eq!(value["meta"]["request_id"].as_str().unwrap().len(), 32);
+        let id = value["meta"]["request_id"].as_str().and_then(|id| id.strip_prefix("req_")).unwrap();
+        assert!(id.len() == 12 && id.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit()), "{id}");
     }
 
     #[test]

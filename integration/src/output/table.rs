@@ -28,6 +28,8 @@ const GAP: usize = 2;
 pub struct Table<'a, const COLUMNS: usize> {
     columns: [Column<'a>; COLUMNS],
     has_head: bool,
+    /// What the last column has no room for is left out, so that each row is one line.
+    is_cut: bool,
     rows: Vec<Row<COLUMNS>>,
 }
 
@@ -52,7 +54,12 @@ pub fn terminal_width() -> Option<usize> {
 impl<'a, const COLUMNS: usize> Table<'a, COLUMNS> {
     /// With a line of heads.
     pub fn new(columns: [Column<'a>; COLUMNS]) -> Self {
-        Self { columns, has_head: true, rows: Vec::new() }
+        Self { columns, has_head: true, is_cut: false, rows: Vec::new() }
+    }
+
+    /// On a terminal each row is one line: of a last column that is too wide, whole words are left out.
+    pub fn cut(self) -> Self {
+        Self { is_cut: true, ..self }
     }
 
     /// Without a line of heads.
@@ -121,7 +128,10 @@ impl<'a, const COLUMNS: usize> Table<'a, COLUMNS> {
             match self.columns[*column].1 {
                 Side::Right => line += &format!("{}{printed}", " ".repeat(room)),
                 Side::Left if is_last && cell.width() > width => {
-                    let lines = wrapped(cell, width);
+                    let lines = match self.is_cut {
+                        true => vec![format!("{} …", wrapped(cell, width.saturating_sub(2)).swap_remove(0))],
+                        false => wrapped(cell, width),
+                    };
                     line += &lines.join(&format!("\n{}", " ".repeat(at)));
                 }
                 Side::Left => line += &format!("{printed}{}", " ".repeat(room)),
@@ -149,6 +159,37 @@ pub fn wrapped(text: &str, width: usize) -> Vec<String> {
         }
     }
     lines
+}
+
+/// Lines for people, in so many columns of a terminal. A longer line goes on below, two columns further in. The comment
+/// after a command, behind ` #`, goes below it, and the command stays whole: it can be pasted.
+pub fn fitted(text: &str, room: Option<usize>) -> String {
+    let Some(room) = room else { return text.to_owned() };
+    let mut fitted = String::new();
+    for line in text.lines() {
+        let indent = line.len() - line.trim_start().len() + 2;
+        let (line, comment) = match line.split_once("   # ") {
+            Some((command, comment)) if line.width() > room => (vec![command.to_owned()], Some(comment)),
+            _ if line.width() <= room => (vec![line.to_owned()], None),
+            _ => {
+                let front = " ".repeat(indent - 2);
+                (
+                    wrapped(line.trim_start(), room.saturating_sub(indent))
+                        .into_iter()
+                        .map(|l| front.clone() + &l)
+                        .collect(),
+                    None,
+                )
+            }
+        };
+        for (number, line) in line.iter().enumerate() {
+            fitted += &format!("{}{line}\n", if number == 0 { "" } else { "  " });
+        }
+        for piece in comment.into_iter().flat_map(|comment| wrapped(comment, room.saturating_sub(indent + 2))) {
+            fitted += &format!("{}# {piece}\n", " ".repeat(indent));
+        }
+    }
+    fitted
 }
 
 /// The directory that all of these paths have in common, with a slash at its end; `None` for less than two paths, and
@@ -218,6 +259,18 @@ mod tests {
     fn a_word_wider_than_the_column_stays_whole() {
         assert_eq!(wrapped("a bb /very/long/path c", 5), ["a bb", "/very/long/path", "c"]);
         assert_eq!(wrapped("", 5), [""]);
+    }
+
+    #[test]
+    fn lines_fit_and_a_command_stays_whole() {
+        let text = "  why: its process lives here, and started when the record says\n  \
+                    next: beadlock wait --wait 10m .beads   # waits until it is free\n";
+        assert_eq!(fitted(text, None), text);
+        assert_eq!(
+            fitted(text, Some(44)),
+            "  why: its process lives here, and started\n    when the record says\n  \
+             next: beadlock wait --wait 10m .beads\n    # waits until it is free\n"
+        );
     }
 
     #[test]

@@ -91,7 +91,7 @@ impl Talk {
             self.write(&format!("\x1b[?7l{line}\x1b[?7h"));
             self.is_dirty.set(true);
         } else if is_first {
-            self.say(&line.to_string());
+            self.say(&format!("{line:#}"));
         }
     }
 

@@ -7,12 +7,13 @@ use std::path::{Path, PathBuf};
 use std::{fmt, io, time::Duration};
 
 use beadlock_checker::internal::audit::{Audit, Author, Entry, Event, Outcome};
-use beadlock_checker::internal::{dialect::Record, look, system_words, take::Held};
+use beadlock_checker::internal::{Look, dialect::Record, look, system_words, take::Held};
 use beadlock_checker::{Options, Place, Removed};
 use nix::errno::Errno;
 
 use crate::error::{Code, Error};
 use crate::output::{envelope::Request, refuse_lock_file, talk::Talk};
+use crate::words;
 
 /// Writes down what happens to one target's lock.
 #[derive(Debug)]
@@ -42,6 +43,30 @@ pub trait DocumentEvents: fmt::Debug {
     fn released(&self, held: Duration, result: Outcome, step: Option<&str>);
     fn release_failed(&self, error: &io::Error);
     fn heartbeat_failed(&self, in_a_row: u32, error: &str);
+    /// The lock was lost, `held` after it was created where that is known.
+    fn lost(&self, reason: &'static str, held: Option<Duration>, why: &str);
+    /// Somebody took the lock away by hand.
+    fn broken(&self, broken: &Breakage<'_>);
+}
+
+/// A lock that somebody took away by hand.
+#[derive(Debug)]
+pub struct Breakage<'a> {
+    /// What was there.
+    pub look: &'a Look,
+    /// How the lock was chosen, in a word.
+    pub how: &'static str,
+    /// Why, in the person's own words.
+    pub why: Option<&'a str>,
+    /// The file that has the lock's record now.
+    pub kept: &'a Path,
+}
+
+impl Breakage<'_> {
+    /// Why, in a sentence: the person's own words, else what is wrong with the file.
+    pub fn detail(&self) -> Option<&str> {
+        self.why.or(Some(self.look.detail.as_str()).filter(|detail| !detail.is_empty()))
+    }
 }
 
 impl<'a> Trail<'a> {
@@ -130,16 +155,33 @@ impl<'a> Trail<'a> {
         }
     }
 
-    /// It could not be released: its file system does not answer.
-    pub fn hangs(&self) {
-        if let Lines::Document(events) = &self.lines {
-            events.release_failed(&Errno::ETIMEDOUT.into());
+    /// It could not be released: its file system does not answer. `lost` is a loss that was seen before, and why.
+    pub fn hangs(&self, lost: Option<(&'static str, &str)>) {
+        let Lines::Document(events) = &self.lines else { return };
+        if let Some((reason, why)) = lost {
+            events.lost(reason, None, why);
+        }
+        events.release_failed(&Errno::ETIMEDOUT.into());
+    }
+
+    pub fn lost(&self, reason: &'static str, held: Duration, record: &Record, error: &Error) {
+        match &self.lines {
+            Lines::Document(events) => events.lost(reason, Some(held), &error.to_string()),
+            _ => self.write(Event::LockLost, |entry| entry.reason(reason).detail(error).held_for(held).lock(record)),
         }
     }
 
-    /// The documents have no event for a loss.
-    pub fn lost(&self, reason: &'static str, held: Duration, record: &Record, error: &Error) {
-        self.write(Event::LockLost, |entry| entry.reason(reason).detail(error).held_for(held).lock(record));
+    pub fn broken(&self, broken: &Breakage<'_>) {
+        if let Lines::Document(events) = &self.lines {
+            return events.broken(broken);
+        }
+        self.write(Event::LockBroken, |entry| {
+            let entry = broken.detail().into_iter().fold(entry.reason(broken.how), |entry, why| entry.detail(why));
+            match &broken.look.record {
+                Some(record) => entry.held_for(words::age(broken.look)).previous_lock(record),
+                None => entry,
+            }
+        });
     }
 
     pub fn heartbeat_failed(&self, in_a_row: u32, error: &str) {

@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
 
-use beadlock_checker::Place;
 use beadlock_checker::internal::database::{self, Database};
-use beadlock_checker::internal::{Look, Names};
+use beadlock_checker::internal::{Look, Names, look};
+use beadlock_checker::{Options, Place};
 
 use super::{beads, lock, memory};
 use crate::{claim::target::Target, error::Error};
@@ -47,6 +47,17 @@ pub fn in_database(dir: &Path, typed: &Path, around: &database::Environment) -> 
 
 pub fn in_directory(typed: &Path, around: &database::Environment) -> Result<Target, Error> {
     Ok(memory::target(typed, &around.cwd)?)
+}
+
+/// The name of the lock in the directory of `found`: that of a database, but where a lock of the directory is named, or
+/// lies there.
+pub fn name_of_lock(found: &Target, around: &database::Environment) -> String {
+    let own = in_directory(found.dir(), around).ok();
+    let is_named = |own: &Target| found.protocol.prefix() == own.protocol.prefix();
+    let lies_there = |own: &Target| own.protocol.is_its_lock(&look(&own.place, &Options::default()));
+    let own = own.filter(|own| is_named(own) || (found.protocol.rules().has_cycles && lies_there(own)));
+    let names = own.map_or(Names::BEADS, |own| own.place.names().clone());
+    names.lock().to_string_lossy().into_owned()
 }
 
 /// The lock at a path that the search has come upon, by the path of its file or of its side file; `typed` is how its

@@ -32,6 +32,7 @@ pub use arguments::{Args, HoldOnlyArgs, LookArgs, ReleaseArgs};
 pub use beads::{Acceptance, target as of_database};
 pub use process::claim_words as process_words;
 pub use resolve::{Unfound, answers_for, answers_for_intent, exact, resolve, root, unresolved};
+pub use tower::options::HEADING as NAMED_LOCKS;
 
 pub type Found = Result<Target, Unfound>;
 
@@ -49,6 +50,7 @@ pub trait Folder: Protocol {
         (at.clone(), at)
     }
 
+    /// What a claim of `target` says.
     fn intended(&self, target: Target, _typed: &Args, _environment: &Environment) -> Result<Intended, Error> {
         Ok(Intended::Claim(target.into(), process::claim_words()))
     }

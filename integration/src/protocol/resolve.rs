@@ -10,6 +10,7 @@ use beadlock_checker::internal::{escape::escaped_path, mounts::Mounts};
 
 use super::beads::{self, Acceptance, any_directory_is_for_databases};
 use super::{folder, tower::lock_dir};
+use crate::claim::protocol::ProtocolRules;
 use crate::claim::target::{Target, not_found};
 use crate::settings::environment::{Environment, unquoted_target};
 use crate::settings::remote::{BEADS, Lookup, of_directory};
@@ -69,6 +70,7 @@ pub struct Unresolved {
     pub lookups: Vec<Lookup>,
     /// How long a claim waits for a holder where the command line does not say so.
     pub wait: Wait,
+    pub speaks_of_databases: bool,
 }
 
 impl Unresolved {
@@ -84,7 +86,8 @@ impl Unresolved {
         let Ok(Parsed { scheme, rest }) = Parsed::parse(&unquoted_target(&text)) else {
             // What is wrong with it is said without a look.
             let (given, wait) = (escaped_path(Path::new(&text)), Wait::DEFAULT);
-            return Self { name: given.clone(), given, path: PathBuf::new(), lookups: Vec::new(), wait };
+            let (path, lookups) = (PathBuf::new(), Vec::new());
+            return Self { name: given.clone(), given, path, lookups, wait, speaks_of_databases: true };
         };
         if scheme == Scheme::Beads {
             return Self::of_beads(&rest, environment, mounts);
@@ -93,7 +96,8 @@ impl Unresolved {
         let (lock, at) = protocol.by_letters(&rest, environment);
         let given = format!("{}{}", protocol.prefix(), escaped_path(&rest));
         let lookups = mounts.on_the_way(&at).map(|_| Lookup::Path(at.clone().into())).into_iter().collect();
-        Self { name: given.clone(), given, path: lock, lookups, wait: protocol.rules().default_wait }
+        let ProtocolRules { default_wait: wait, speaks_of_databases, .. } = protocol.rules();
+        Self { name: given.clone(), given, path: lock, lookups, wait, speaks_of_databases }
     }
 
     fn of_beads(dir: &Path, environment: &Environment, mounts: &Mounts) -> Self {
@@ -108,7 +112,8 @@ impl Unresolved {
 
     fn in_database(shown: String, dir: &Path, lookups: Vec<Lookup>) -> Self {
         let (name, given) = (format!("beads:{shown}"), beads::given_as(shown));
-        Self { name, given, path: dir.join(".exclusive-lock"), lookups, wait: Wait::DEFAULT }
+        let path = dir.join(".exclusive-lock");
+        Self { name, given, path, lookups, wait: Wait::DEFAULT, speaks_of_databases: true }
     }
 
     /// The search up the tree, as far as it can be followed without a look at what may hang.

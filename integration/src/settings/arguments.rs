@@ -27,9 +27,23 @@ pub struct CommonArgs {
     /// When to use colours: auto, always, never; NO_COLOR is heeded [env: BEADLOCK_COLOR] [default: auto]
     #[arg(long, global = true, help_heading = EVERYWHERE, value_name = "WHEN", hide_possible_values = true)]
     pub color: Option<Color>,
-    /// Where named locks (tower:NAME) lie [env: BEADLOCK_LOCK_DIR] [default: /root/tower-fleet/logs/locks]
-    #[arg(long, global = true, help_heading = EVERYWHERE, value_name = "DIR", value_parser = lock_dir())]
+    #[command(flatten)]
+    pub lock_dir: LockDirArg,
+}
+
+// Every command takes it, and `--help` shows it where it may mean something. A doc comment here would become the
+// description of the command.
+#[derive(Debug, Clone, Args)]
+#[group(skip)]
+pub struct LockDirArg {
+    /// Where named locks lie [env: BEADLOCK_LOCK_DIR] [default: for root /root/tower-fleet/logs/locks, else
+    /// tower-fleet/locks in $XDG_STATE_HOME or ~/.local/state]
+    #[arg(long, value_name = "DIR", value_parser = lock_dir())]
     pub lock_dir: Option<OsString>,
+}
+
+impl LockDirArg {
+    pub const ID: &str = "lock_dir";
 }
 
 /// How a claim is made: what `hold` and `acquire` share.

@@ -1,8 +1,13 @@
 //! check: what makes a lock stale, and the words that are logged of it.
 
+#![expect(clippy::disallowed_methods, reason = "what other programs do to a lock file")]
+
 use std::fs;
 
+use beadlock_checker::internal::Gate;
 use beadlock_testkit::{dead_pid, this_host};
+
+use serde_json::json;
 
 use crate::scene::{Memory, Says, TARGET, millis_ago};
 
@@ -12,7 +17,7 @@ fn a_fresh_one_is_skipped() {
     for age in [0, 25_000, -60_000] {
         memory.write(age);
         let before = fs::read(memory.lock()).unwrap();
-        assert_eq!(memory.run(&["check", TARGET]).says(4, &[]).out, "Skipping database (locked by main)\n");
+        assert_eq!(memory.run(&["check", TARGET]).says(4, &[]).out, "Skipping (locked by main)\n");
         let data = &memory.run(&["check", TARGET, "--json"]).says(4, &[]).json()["data"][0];
         let wanted = serde_json::json!(["skip", "held", "main", "age_fresh", false]);
         let said = ["decision", "verdict", "holder", "reason", "removed"].map(|key| data[key].clone());
@@ -90,6 +95,37 @@ fn how_old_it_may_be_can_be_said() {
     for args in [&["check", ".beads"][..], &["check", "file:x"], &["status", ".beads"], &["wait", "lock:x"]] {
         let args = [args, &["--stale-after", "3s"]].concat();
         memory.run(&args).expect(2, &["--stale-after is for directories with one lock (memory:DIR)"]);
+    }
+}
+
+/// It is the lock of a directory: no line of a check, its explanation or its JSON speaks of a database.
+#[test]
+fn a_check_speaks_of_the_lock_alone() {
+    let memory = Memory::new();
+    let dead = json!({
+        "pid": dead_pid(), "session_id": "main", "acquired_at": millis_ago(0), "hostname": this_host(),
+    });
+    let rows = [
+        (None, ""),
+        (Some(json!({ "session_id": "main", "acquired_at": millis_ago(0) }).to_string()), "Skipping (locked by main)"),
+        (Some("[]".to_owned()), ""),
+        (Some(dead.to_string()), "Skipping (a claim is in progress)"),
+    ];
+    let gate = Gate::try_take(&memory.dir()).unwrap().unwrap();
+    for (text, line) in rows {
+        text.iter().for_each(|text| memory.put(text));
+        for words in [&["check", TARGET][..], &["check", TARGET, "--explain"], &["check", TARGET, "--json"]] {
+            let ended = memory.run(words);
+            let said = format!("{}{}", ended.out, ended.err);
+            assert!(said.contains(line) && !said.to_lowercase().contains("database"), "{words:?}: {said}");
+        }
+    }
+    drop(gate);
+    fs::remove_file(memory.lock()).unwrap();
+    fs::create_dir(memory.lock()).unwrap();
+    for words in [&["check", TARGET][..], &["check", TARGET, "--explain"], &["check", TARGET, "--json"]] {
+        let ended = memory.run(words).says(5, &["Skipping (lock check failed: failed to read lock file: "]);
+        assert!(!ended.out.contains("database"), "{ended:?}");
     }
 }
 

@@ -83,7 +83,7 @@ fn the_wait_is_5_s_and_ends_with_the_lock() {
     let first = memory.holding(&[], "while test ! -e go; do sleep 0.05; done");
     let second = Running::apart(memory.command(&["hold", TARGET, "--", "echo", "mine"]));
     until("it waits", || second.err().contains("s left"));
-    let left = second.err().rsplit_once("; ").and_then(|(_, rest)| rest.split_once("s left")?.0.parse::<f64>().ok());
+    let left = second.err().split_once("; ").and_then(|(_, rest)| rest.split_once("s left")?.0.parse::<f64>().ok());
     assert!(left.is_some_and(|left| left <= 5.0), "5 s: {}", second.err());
     std::fs::write(memory.scene.file("go"), "").unwrap();
     first.end().expect(0, &[]);

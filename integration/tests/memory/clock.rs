@@ -87,7 +87,7 @@ fn a_living_holder_keeps_its_lock_when_the_clock_is_set_forward() {
     clock.set_to(40);
     assert_eq!(clock.situation(), "old_by_the_clock", "the step makes the lock too old, or this test shows nothing");
     clock.start(&["hold", TARGET, "--no-wait", "--", "true"]).end().expect(4, &["Held by session 'main'"]);
-    clock.start(&["check", TARGET]).end().says(4, &["Skipping database (locked by main)"]);
+    clock.start(&["check", TARGET]).end().says(4, &["Skipping (locked by main)"]);
     let waiting = [
         clock.start(&["hold", TARGET, "--", "true"]),
         clock.start(&["acquire", TARGET, "--detach"]),
@@ -142,7 +142,7 @@ fn one_look_at_an_old_lock_of_a_living_process_says_held_and_what_to_type() {
     // By the last line it may be ten seconds older.
     memory.write(40_200);
     let before = memory.record();
-    assert_eq!(memory.run(&["check", TARGET]).says(4, &[]).out, "Skipping database (locked by main)\n");
+    assert_eq!(memory.run(&["check", TARGET]).says(4, &[]).out, "Skipping (locked by main)\n");
     let data = &memory.run(&["check", TARGET, "--json"]).says(4, &[]).json()["data"][0];
     assert_eq!((&data["verdict"], &data["reason"]), (&"held".into(), &"pid_alive".into()));
     memory.hold(&["--no-wait"], "true").expect(4, &["Held by session 'main'"]);

@@ -13,6 +13,8 @@ mod list;
 #[cfg(test)]
 mod odd;
 #[cfg(test)]
+mod pauses;
+#[cfg(test)]
 mod release;
 #[cfg(test)]
 mod scene;

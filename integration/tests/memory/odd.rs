@@ -16,7 +16,7 @@ fn what_is_no_json_object_is_no_lock() {
         memory.run(&["status", TARGET]).says(0, &["free (no_lock); what lies there is no lock: malformed lock file"]);
         assert_eq!(memory.run(&["status", TARGET, "--raw"]).says(0, &[]).out, "{\n  \"locked\": false\n}\n");
         assert_eq!(memory.run(&["check", TARGET, "--dry-run"]).says(0, &[]).out, "", "{none:?}");
-        memory.run(&["break", TARGET, "--malformed"]).expect(0, &["nothing to break"]);
+        memory.run(&["break", TARGET, "--malformed"]).expect(0, &["No lock to break"]);
         assert_eq!(fs::read_to_string(memory.lock()).unwrap(), none, "nobody has touched it so far");
         let held = memory.hold(&[], "cat memory/.lock").expect(0, &["claimed memory:memory"]);
         assert!(held.out.contains("\"session_id\": \"unknown\""), "{held:?}");

@@ -57,12 +57,63 @@ fn every_field_is_shown_as_it_was_read() {
 }
 
 #[test]
-fn a_live_one_is_broken_only_when_that_is_said() {
+fn a_living_holders_lock_is_broken_only_when_that_is_said() {
     let memory = Memory::new();
     memory.write(0);
     memory.run(&["break", TARGET, "--holder", "main"]).expect(4, &["it is not too old (age_fresh)"]);
-    let broken =
-        memory.run(&["break", TARGET, "--holder", "main", "--even-if-live"]).expect(0, &["broke the lock of main"]);
-    assert!(broken.err.contains("memory/.lock.broken-"), "{broken:?}");
-    memory.run(&["break", TARGET, "--holder", "main"]).expect(0, &["nothing to break"]);
+    let refused = memory.run(&["break", TARGET]).expect(4, &["session main for operation write:tasks.json (PID "]);
+    assert!(refused.err.contains("to break it all the same: beadlock break memory:memory --id sha256:"), "{refused:?}");
+    assert!(refused.err.trim_end().ends_with(" --even-if-live"), "{refused:?}");
+    assert_eq!(memory.names(), [".lock"], "it was not touched");
+    let broken = memory.run(&["break", TARGET, "--even-if-live"]).expect(0, &[&broke(std::process::id())]);
+    assert!(broken.err.contains("memory:memory was held by session main for operation write:tasks.json (PID "));
+    assert!(
+        broken.err.contains("; its record is kept in ") && broken.err.contains("memory/.lock.broken-"),
+        "{broken:?}"
+    );
+    assert!(broken.err.contains("still runs, perhaps as if it had the lock"), "{broken:?}");
+}
+
+#[test]
+fn a_dead_holders_lock_is_broken_without_its_name() {
+    let memory = Memory::new();
+    let nothing = memory.run(&["break", TARGET]).expect(0, &["beadlock: No lock to break.\n"]);
+    assert_eq!((nothing.out.as_str(), nothing.err.lines().count()), ("", 1), "{nothing:?}");
+    let dead = dead_pid();
+    memory.write_as(dead.into(), 0, &this_host());
+    memory.run(&["break", TARGET]).expect(0, &[&broke(dead as u32)]);
+    memory.write_as(dead.into(), 0, &this_host());
+    memory.run(&["break", TARGET, "--holder", "main"]).expect(0, &[&broke(dead as u32)]);
+    memory.write_as(dead.into(), 0, &this_host());
+    let json = memory.run(&["break", TARGET, "--json", "-q"]).expect(0, &[]).json();
+    assert_eq!((&json["data"]["record"]["pid"], &json["data"]["holder"]), (&json!(dead), &json!("main")));
+    // Of another host, whose process nobody can ask for, its age alone says so.
+    memory.write_as(7, 60_000, "elsewhere");
+    memory.run(&["break", TARGET]).expect(0, &[&broke(7)]);
+    memory.write_as(7, 60_000, "elsewhere");
+    let elsewhere = ["break", TARGET, "--audit", "audit", "--reason", "ticket 7"];
+    memory.run(&elsewhere).expect(0, &[&broke(7)]);
+    let audit = memory.scene.read("audit");
+    assert!(audit.contains("broken_unnamed") && audit.contains("ticket 7"), "{audit}");
+    memory.put("no JSON");
+    memory.run(&["break", TARGET]).expect(0, &["No lock to break.\n"]);
+    let json = memory.run(&["break", TARGET, "--json"]).expect(0, &[]).json();
+    assert_eq!((&json["data"]["kept"], &json["warnings"][0]), (&json!(null), &json!("No lock to break.")));
+    let nowhere = memory.run(&["break", "memory:nowhere"]).expect(0, &[]);
+    assert!(nowhere.err.contains("No lock to break. The directory of memory:nowhere does not exist"), "{nowhere:?}");
+}
+
+#[test]
+fn what_cannot_be_understood_is_not_broken_without_a_word() {
+    let memory = Memory::new();
+    std::fs::create_dir(memory.lock()).unwrap();
+    let refused = memory.run(&["break", TARGET]).expect(5, &["it cannot be understood: "]);
+    assert!(refused.err.contains("to break it: beadlock break memory:memory --malformed"), "{refused:?}");
+    assert_eq!(memory.names(), [".lock"]);
+    memory.run(&["break", TARGET, "--malformed", "--yes"]).expect(0, &["a directory in place of the lock"]);
+}
+
+/// The document's line, and nothing else in it.
+fn broke(pid: u32) -> String {
+    format!("beadlock: Broke lock held by PID {pid}\n")
 }

@@ -60,7 +60,7 @@ fn after_a_long_wait() -> Duration {
     let second = Running::apart(scene.beadlock(&["hold", "--wait", "1h", "--", "touch", "ran"]));
     until("it waits", || second.err().contains("waiting"));
     let line = second.err();
-    for word in ["for sh (PID ", ": sh -c until test", ".exclusive-lock for ", " left"] {
+    for word in ["for sh (PID ", ", sh -c until test", ".exclusive-lock", " left"] {
         assert!(line.contains(word), "{word:?} in {line}");
     }
     // Far beyond the first rounds of the backoff, so that only an event can be quick.

@@ -45,7 +45,7 @@ struct Seen {
 impl Seen {
     #[track_caller]
     fn of(scene: &Scene, situation: &str) -> Self {
-        let text = scene.run(&["status"]).expect(0, &[]).out;
+        let text = scene.run(&["status", "-v"]).expect(0, &[]).out;
         let data = scene.run(&["status", "--json"]).expect(0, &[]).json()["data"][0].clone();
         assert_eq!(data["witnesses"]["situation"], situation, "{text}");
         let line = |text: &str, label: &str| {
@@ -103,7 +103,7 @@ fn a_process_that_lives() {
         .witness("kill", "ok");
     scene.write_shell_lock("vc", me.into(), &this_host());
     Seen::of(&scene, "alive").says(&["whether it is still the one that claimed is not recorded"]);
-    let mut command = scene.beadlock(&["status", ".beads"]);
+    let mut command = scene.beadlock(&["status", "-v", ".beads"]);
     fs::set_permissions(scene.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     if as_nobody(&mut command) {
         let text = Running::apart(command).end().expect(0, &[]).out;
@@ -126,7 +126,7 @@ fn a_process_that_is_gone() {
         .next(check, "removes it")
         .witness("boot", "other");
     let gate = Gate::try_take(&scene.beads()).unwrap().unwrap();
-    let text = scene.run(&["status"]).expect(0, &[]).out;
+    let text = scene.run(&["status", "-v"]).expect(0, &[]).out;
     assert!(text.contains("# removes it, once the gate is open"), "{text}");
     drop(gate);
 }
@@ -206,7 +206,7 @@ fn not_proved(scene: &Scene, record: &Value, why: &str) {
 fn a_boot_since_on_a_file_system_that_is_not_known_to_be_local() {
     let scene = crate::a_scene();
     mine(&scene, |record| record["beadlock"]["boot_id"] = "another".into());
-    let script = "mount -t ramfs none .beads && cp lock .beads/.exclusive-lock && exec $BEADLOCK status";
+    let script = "mount -t ramfs none .beads && cp lock .beads/.exclusive-lock && exec $BEADLOCK status -v";
     fs::copy(scene.lock(), scene.file("lock")).unwrap();
     let Some(command) = scene.in_namespaces(&["--mount"], script) else { return };
     let text = Running::apart(command).end().expect(0, &[]).out;
@@ -241,7 +241,7 @@ fn a_start_in_the_future() {
 fn a_lock_that_is_aside() {
     let scene = crate::a_scene();
     fs::write(scene.beads().join(".exclusive-lock.aside"), "x").unwrap();
-    let text = scene.run(&["status"]).expect(0, &[]).out;
+    let text = scene.run(&["status", "-v"]).expect(0, &[]).out;
     for words in
         ["why: no lock, but one is aside: a crash has left it there", "side file: .exclusive-lock.aside is there"]
     {
@@ -270,7 +270,7 @@ fn a_gate_that_an_orphan_keeps_shut() {
     drop(cycle);
     until("it is gone", || !lives(daemon));
     let left = format!("gate: shut by what PID {daemon}, which is gone, has left running: PID {work} (sleep 300)");
-    until("it is an orphan", || scene.run(&["status"]).out.contains(&left));
+    until("it is an orphan", || scene.run(&["status", "-v"]).out.contains(&left));
     let seen = Seen::of(&scene, "free")
         .says(&["why: no lock; a claim waits for the gate, which a cycle of", "waiting for the gate: PID "])
         .next(&format!("ps -fp {work}"), "to end it: kill -- ");

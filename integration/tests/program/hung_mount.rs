@@ -207,6 +207,11 @@ fn json_says_it_as_of_an_unreadable_lock() {
     );
     assert!(hung["path"].as_str().unwrap().ends_with("/mirror/.beads/.exclusive-lock"), "{hung}");
     assert_eq!((&other["decision"], &other["verdict"]), (&"proceed".into(), &"free".into()));
+    for target in ["memory:mirror/run", "file:mirror/todo.json"] {
+        let check = json(&["check", target, "--json"], 2);
+        let message = check["data"][0]["message"].as_str().unwrap();
+        assert!(message.starts_with("Skipping (lock check failed: failed to read lock file: "), "{check}");
+    }
     for args in [
         &["hold", "mirror/.beads", "--no-wait", "--json", "--", "touch", "ran"][..],
         &["acquire", "mirror/.beads", "--no-wait", "--json"],

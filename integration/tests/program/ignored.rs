@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use beadlock_testkit::{Ended, Running, Scene, as_nobody, dead_pid, has_program, this_host};
+use beadlock_testkit::{Ended, Running, Scene, as_nobody, dead_pid, has_program, this_host, until};
 
 /// What `bd init` writes into `.beads/.gitignore`, in the words that matter: everything but the lock.
 const OF_BD: &str = "*.db\n*.db?*\n*.db-journal\n*.db-wal\n*.db-shm\ndaemon.lock\ndaemon.log\ndaemon.pid\nbd.sock\n\
@@ -215,6 +215,43 @@ fn the_doctor_has_a_row_for_the_lock_and_one_for_the_files_beside_it() {
     assert_eq!((ok("ignored_by_git"), ok("records_ignored")), (true.into(), true.into()));
     fs::remove_dir_all(scene.file(".git")).unwrap();
     assert_eq!(row("ignored_by_git")["detail"], "it is not in a git work tree");
+}
+
+/// The lines for `.gitignore` in the clawdbot document name two files; its own programs make a third, and beadlock more.
+#[test]
+fn the_doctor_says_what_makes_git_ignore_the_lock_of_a_memory_directory() {
+    let Some(scene) = repository() else { return };
+    fs::create_dir(scene.file("memory")).unwrap();
+    let rows = |target: &str| {
+        let json = scene.run(&["doctor", target, "--json"]).json();
+        let trials = json["data"]["trials"].as_array().unwrap().clone();
+        let row = |name: &str| trials.iter().find(|trial| trial["name"] == name).unwrap().clone();
+        [row("ignored_by_git"), row("records_ignored")]
+    };
+    let command = "printf '%s\\n' '/.lock*' >> memory/.gitignore";
+    for row in rows("memory:memory") {
+        assert_eq!((&row["ok"], &row["next"]), (&false.into(), &command.into()), "{row}");
+    }
+    let of_database = rows("memory");
+    assert_eq!(of_database[0]["detail"], "git does not ignore .exclusive-lock", "no lock lies there");
+    let hold = Running::apart(scene.beadlock(&["hold", "memory:memory", "--", "sleep", "60"]));
+    until("it is held", || scene.file("memory/.lock").exists());
+    let held = rows("memory");
+    assert_eq!((&held[0]["detail"], &held[0]["next"]), (&"git does not ignore .lock".into(), &command.into()));
+    assert_eq!(held[1]["detail"], "git does not ignore .lock.*, such as .lock.aside");
+    // By the document's own lines the lock is ignored, and not all that lies beside it.
+    fs::write(scene.file(".gitignore"), "memory/.lock\nmemory/.lock.tmp\n").unwrap();
+    let [lock, records] = rows("memory:memory");
+    assert_eq!((&lock["ok"], &records["ok"]), (&true.into(), &false.into()));
+    fs::remove_file(scene.file(".gitignore")).unwrap();
+    assert_eq!(Running::apart(scene.shell(command)).end().code, 0);
+    for name in [".lock", ".lock.tmp", ".lock.lock.tmp", ".lock.aside", ".lock.broken-20260101T000000Z.json"] {
+        git(&scene, &["check-ignore", "-q", &format!("memory/{name}")]);
+    }
+    for row in rows("memory:memory") {
+        assert_eq!((&row["ok"], &row["next"]), (&true.into(), &serde_json::Value::Null), "{row}");
+    }
+    drop(hold);
 }
 
 #[test]

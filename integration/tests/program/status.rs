@@ -11,7 +11,14 @@ fn says_who_since_when_why_and_what_next() {
     let scene = crate::a_scene();
     let running = Running::apart(scene.beadlock(&["hold", "--holder", "nightly", "--", "sleep", "300"]));
     until("it works", || children(running.pid()).into_iter().any(|pid| runs(pid, &["sleep", "300"])));
-    let text = scene.run(&["status"]).expect(0, &[]).out;
+    let brief = scene.run(&["status"]).expect(0, &[]).out;
+    let starts =
+        [".beads: held by nightly (PID ", "  why: ", "  acquired: ", "  next: beadlock wait --wait 10m .beads"];
+    assert_eq!(brief.lines().count(), starts.len(), "{brief}");
+    for (line, start) in brief.lines().zip(starts) {
+        assert!(line.starts_with(start), "{start}: {brief}");
+    }
+    let text = scene.run(&["status", "-v"]).expect(0, &[]).out;
     let host = this_host();
     let words = [
         ".beads: held by nightly (PID ",
@@ -58,7 +65,10 @@ fn changes_nothing_whatever_it_sees() {
     assert!(scene.lock().exists());
     fs::write(scene.lock(), "[1").unwrap();
     let text = scene.run(&["status"]).expect(0, &[]).out;
-    assert!(text.contains(".beads: unreadable: malformed lock file: ") && text.contains("id: sha256:"), "{text}");
+    assert!(
+        text.contains(".beads: unreadable: malformed lock file: ") && text.contains("somebody may be writing it"),
+        "{text}"
+    );
     assert_eq!(fs::read_to_string(scene.lock()).unwrap(), "[1");
 }
 

@@ -111,14 +111,37 @@ fn without_a_lock_it_is_free_and_no_directory_is_made() {
     assert!(!tower.dir().exists());
 }
 
+/// No line of a check, its explanation or its JSON speaks of a database.
+#[test]
+fn a_check_speaks_of_the_lock_alone() {
+    let tower = Tower::new();
+    let rows = [
+        (None, 0, ""),
+        (Some(record("app-prod", 30)), 4, "Skipping (locked by claude-code)"),
+        (Some(record("app-prod", 1000)), 4, "Skipping (stale lock of claude-code, no heartbeat for 1"),
+        (Some("{".to_owned()), 5, "Skipping (lock check failed: malformed lock file: "),
+    ];
+    for (text, code, line) in rows {
+        text.iter().for_each(|text| fs::write(tower.lock("app-prod"), text).unwrap());
+        for words in [&["check", TARGET][..], &["check", TARGET, "--explain"], &["check", TARGET, "--json"]] {
+            let ended = tower.run(words).expect(code, &[]);
+            let said = format!("{}{}", ended.out, ended.err);
+            assert!(said.contains(line) && !said.to_lowercase().contains("database"), "{words:?}: {said}");
+        }
+        let status = tower.run(&["status", TARGET, "--json"]).expect(0, &[]).json();
+        let message = status["data"][0]["message"].as_str().unwrap();
+        assert!(message.starts_with(line) && !message.contains("database"), "{message}");
+    }
+}
+
 #[test]
 fn a_fresh_one_is_active_whoever_lives() {
     let tower = Tower::new();
     tower.write("app-prod", 30);
     let before = tower.content();
     let checked = tower.run(&["check", TARGET]).expect(4, &[]);
-    assert_eq!(checked.out, "Skipping database (locked by claude-code)\n");
-    let status = tower.run(&["status", TARGET]).expect(0, &[]).out;
+    assert_eq!(checked.out, "Skipping (locked by claude-code)\n");
+    let status = tower.run(&["status", "-v", TARGET]).expect(0, &[]).out;
     assert!(status.starts_with("active tower:app-prod: held by claude-code (PID "), "{status}");
     for words in ["(heartbeat_fresh)\n", "heartbeat: ", "stale after 900s", "id: req_abc", "beadlock wait --wait 10m"] {
         assert!(status.contains(words), "{words}: {status}");
@@ -203,7 +226,7 @@ fn what_cannot_be_understood_blocks_and_says_why() {
     for (bytes, words) in rows {
         fs::write(tower.lock("app-prod"), &bytes).unwrap();
         let line = tower.run(&["check", TARGET]).expect(5, &[]).out;
-        assert!(line.starts_with("Skipping database (lock check failed: ") && line.contains(words), "{line}");
+        assert!(line.starts_with("Skipping (lock check failed: ") && line.contains(words), "{line}");
         assert_eq!(tower.run(&["status", "--raw", TARGET]).expect(0, &[]).out, bytes);
         let status = tower.run(&["status", TARGET]).expect(0, &[]).out;
         assert!(status.starts_with("tower:app-prod: unreadable: ") && status.contains("it is never taken"), "{status}");

@@ -73,7 +73,7 @@ fn after_a_long_wait() -> Duration {
     until("it is claimed", || holding.err().contains("claimed"));
     let mut waiting = Running::apart(scene.beadlock(&["wait", "--wait", "1h", "--json"]));
     until("it waits", || waiting.err().contains("waiting"));
-    for word in ["for sh (PID ", ": sh -c until test", ".exclusive-lock for ", " left"] {
+    for word in ["for sh (PID ", ", sh -c until test", ".exclusive-lock", " left"] {
         assert!(waiting.err().contains(word), "{word:?} in {}", waiting.err());
     }
     // Far beyond the first rounds of the backoff, so that only an event can be quick.

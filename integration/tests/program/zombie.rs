@@ -34,7 +34,7 @@ fn sentence(parent: &str) -> String {
 #[test]
 fn status_says_who_has_not_collected_it_and_what_to_type() {
     let scene = crate::a_scene();
-    let Some(said) = in_a_container(&scene, "make", r#""$BEADLOCK" status"#) else { return };
+    let Some(said) = in_a_container(&scene, "make", r#""$BEADLOCK" status -v"#) else { return };
     let sentence = sentence("make");
     let expected = [
         ".beads: held by a zombie, vc (PID ".to_owned(),

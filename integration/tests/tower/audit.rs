@@ -3,7 +3,9 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use crate::scene::{Tower, keys};
+use beadlock_testkit::Running;
+
+use crate::scene::{TARGET, Tower, keys, parsed};
 
 fn is_of_now(time: &serde_json::Value) {
     let time: jiff::Timestamp = time.as_str().unwrap().parse().unwrap();
@@ -70,6 +72,64 @@ fn lock_release_failed_is_the_documents_event() {
         (&event["action"], &event["lock_path"]),
         (&"manual_cleanup_required".into(), &tower.lock().to_str().unwrap().into())
     );
+}
+
+/// A forced release (11.3), and what its holder writes of it.
+#[test]
+fn a_lock_that_is_broken_is_written_with_its_record_and_reason() {
+    let tower = Tower::new();
+    let holder = tower.holding(&["--request-id", "req_1", "--actor", "ann"], "exec sleep 60");
+    let record = tower.record();
+    let words = ["break", TARGET, "--id", "req_1", "--even-if-live", "--reason", "ann has left", "--json"];
+    let ended = tower.run(&words).expect(0, &[]).json();
+    holder.end().expect(9, &["was broken by somebody"]);
+    assert_eq!(tower.event_names(), ["lock_acquired", "lock_broken", "lock_lost"]);
+    let event = tower.event("lock_broken");
+    assert_eq!(keys(&event), BROKEN);
+    is_of_now(&event["timestamp"]);
+    assert_eq!((&event["request_id"], &event["lock_name"]), (&ended["meta"]["request_id"], &"app-prod".into()));
+    assert_eq!((&event["reason"], &event["detail"]), (&"broken_by_id".into(), &"ann has left".into()));
+    assert_eq!((&event["lock_path"], &event["kept"]), (&tower.lock().to_str().unwrap().into(), &ended["data"]["kept"]));
+    let previous = &event["previous_lock"];
+    assert_eq!(keys(previous), ["request_id", "actor", "intent", "created_at", "last_heartbeat_at", "host_id", "pid"]);
+    for field in ["request_id", "actor", "intent", "created_at", "host_id", "pid"] {
+        assert_eq!(previous[field], record[field], "{field}");
+    }
+    let lost = tower.event("lock_lost");
+    assert!(lost["error"].as_str().unwrap().contains(event["kept"].as_str().unwrap()), "{lost}");
+}
+
+const BROKEN: [&str; 10] = [
+    "event",
+    "request_id",
+    "timestamp",
+    "lock_name",
+    "lock_path",
+    "actor",
+    "previous_lock",
+    "kept",
+    "reason",
+    "detail",
+];
+
+#[test]
+fn audit_and_its_variable_change_the_place_of_a_broken_lock_and_not_the_line() {
+    let tower = Tower::new();
+    let broken = |audit: Option<&str>, which: &[&str]| {
+        let mut command = tower.command(&[&["break", TARGET][..], which].concat());
+        command.envs(audit.map(|file| ("BEADLOCK_AUDIT", file)));
+        Running::apart(command).end().expect(0, &[]);
+    };
+    tower.write(1000);
+    broken(None, &["--holder", "claude-code", "--audit", "typed"]);
+    fs::write(tower.lock(), "{").unwrap();
+    broken(Some("variable"), &["--malformed"]);
+    assert!(!tower.scene.file("audit.jsonl").exists());
+    let [typed, variable] = ["typed", "variable"].map(|file| parsed(&tower.scene.read(file)));
+    assert_eq!((keys(&typed), keys(&variable)), (BROKEN.to_vec(), BROKEN.to_vec()));
+    assert_eq!((&typed["reason"], &typed["detail"]), (&"broken_by_holder".into(), &serde_json::Value::Null));
+    assert_eq!((&typed["previous_lock"]["actor"], &variable["previous_lock"]), (&"claude-code".into(), &().into()));
+    assert!(variable["detail"].as_str().unwrap().starts_with("malformed lock file"), "{variable}");
 }
 
 #[test]

@@ -4,15 +4,66 @@
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
 
-use beadlock_testkit::Running;
+use beadlock_testkit::{Running, as_nobody};
 
 use crate::scene::{INTENT, TARGET, Tower};
 
 #[test]
 fn the_default_is_the_documents() {
+    if !nix::unistd::geteuid().is_root() {
+        eprintln!("skipped: the default of root");
+        return;
+    }
     let tower = Tower::new();
     let json = tower.scene.run(&["status", TARGET, "--json"]).json();
     assert_eq!(json["data"][0]["path"], "/root/tower-fleet/logs/locks/app-prod.lock");
+}
+
+/// Locks in the directory of another user's are others: so the lines say which directory it is.
+#[test]
+fn without_root_it_is_the_users_and_the_lines_name_it() {
+    let tower = Tower::new();
+    let home = fs::canonicalize(tower.scene.path()).unwrap();
+    let is_root = nix::unistd::geteuid().is_root();
+    if is_root {
+        chown(&home, Some(65534), Some(65534)).unwrap();
+    }
+    let run = |words: &[&str], state: &str| {
+        let mut command = tower.scene.beadlock(words);
+        command.env("HOME", &home).env("XDG_STATE_HOME", state);
+        assert_eq!(is_root, as_nobody(&mut command));
+        Running::apart(command).end()
+    };
+    let hold = [&["hold", TARGET][..], &INTENT, &["--", "sh", "-c"]].concat();
+    for (state, below) in [("", ".local/state"), (home.join("state").to_str().unwrap(), "state")] {
+        let dir = home.join(below).join("tower-fleet/locks");
+        let look = format!("ls -A {}; $BEADLOCK status {TARGET}", dir.display());
+        let ended = run(&[&hold[..], &[&look]].concat(), state);
+        let claimed = ended.err.lines().next().unwrap();
+        assert!(ended.code == 0 && claimed.ends_with(&format!(") in {}", dir.display())), "{ended:?}");
+        assert!(ended.out.starts_with("app-prod.lock\n"), "{ended:?}");
+        let directory = format!("  directory: {}; a lock of this name elsewhere, as in /root/", dir.display());
+        assert!(ended.out.contains(&directory), "{ended:?}");
+        assert_eq!(fs::metadata(&dir).unwrap().permissions().mode() & 0o7777, 0o700);
+        assert!(dir.parent().unwrap().join("audit.jsonl").exists());
+        assert!(run(&["status", TARGET], state).expect(0, &[]).out.contains(&directory), "free, too");
+        let acquired = run(&[&["acquire", TARGET, "--detach"][..], &INTENT].concat(), state).expect(0, &[]);
+        let id = acquired.out.lines().find_map(|line| line.strip_prefix("BEADLOCK_ID=")).unwrap();
+        assert!(acquired.out.contains(&format!("BEADLOCK_LOCK_DIR={}\n", dir.display())), "{acquired:?}");
+        run(&["release", TARGET, "--id", id], state).expect(0, &["released"]);
+    }
+    assert!(tower.names().is_empty());
+}
+
+#[test]
+fn the_documents_directory_is_named_by_no_line() {
+    let tower = Tower::new();
+    if nix::unistd::geteuid().is_root() {
+        let status = tower.scene.run(&["status", TARGET]).expect(0, &[]).out;
+        assert!(!status.contains("directory: "), "{status}");
+    }
+    let documents = ["status", TARGET, "--lock-dir", "/root/tower-fleet/logs/locks/"];
+    assert!(!tower.run(&documents).out.contains("directory: "));
 }
 
 #[test]
@@ -32,7 +83,9 @@ fn it_is_made_with_mode_0700() {
     let tower = Tower::new();
     fs::remove_dir(tower.dir()).unwrap();
     let words = [&["hold", TARGET, "--lock-dir", "a/b/locks"][..], &INTENT, &["--", "true"]].concat();
-    tower.run(&words).expect(0, &[]);
+    let made = format!("made the lock directory {}", tower.scene.path().join("a/b/locks").display());
+    tower.run(&words).expect(0, &[&made]);
+    assert!(!tower.run(&words).expect(0, &[]).err.contains("made the"), "once");
     for made in ["a", "a/b", "a/b/locks"] {
         assert_eq!(fs::metadata(tower.scene.file(made)).unwrap().permissions().mode() & 0o7777, 0o700, "{made}");
     }
@@ -64,4 +117,46 @@ fn one_that_cannot_be_made_is_said() {
     let words = [&["hold", TARGET, "--lock-dir", "file/locks"][..], &INTENT, &["--", "true"]].concat();
     tower.run(&words).expect(1, &["file/locks cannot be made: not a directory", "--lock-dir"]);
     fs::remove_file(tower.scene.file("file")).unwrap();
+}
+
+/// In every help: among the options of named locks, where the target may be one, and nowhere else.
+#[test]
+fn its_option_stands_with_those_of_named_locks_alone() {
+    let tower = Tower::new();
+    for (command, is_shown) in [
+        ("hold", true),
+        ("acquire", true),
+        ("release", true),
+        ("check", true),
+        ("status", true),
+        ("wait", true),
+        ("break", true),
+        ("list", true),
+        ("cycle", false),
+        ("write", false),
+        ("update", false),
+        ("append", false),
+        ("log", false),
+        ("doctor", false),
+        ("", false),
+    ] {
+        let words: Vec<&str> = [command, "--help"].into_iter().filter(|word| !word.is_empty()).collect();
+        let help = tower.run(&words).expect(0, &[]).out;
+        let (mut heading, mut headings) = ("", Vec::new());
+        for line in help.lines() {
+            match line.strip_suffix(':').filter(|line| !line.starts_with(' ')) {
+                Some(title) => heading = title,
+                None if line.trim_start().starts_with("--lock-dir") => headings.push(heading),
+                None => {}
+            }
+        }
+        let wanted: &[&str] = if is_shown { &["Named locks (tower:NAME)"] } else { &[] };
+        assert_eq!(headings, wanted, "{command}: {help}");
+        let short = tower.run(&["--help"]).out;
+        let about = help.lines().next().unwrap();
+        assert!(command.is_empty() || short.contains(about.get(..30).unwrap_or(about)), "{command}: {about}");
+    }
+    // It may stand before the command, too.
+    let json = tower.run(&["--lock-dir", "a", "status", TARGET, "--json"]).expect(0, &[]).json();
+    assert!(json["data"][0]["path"].as_str().unwrap().ends_with("/a/app-prod.lock"), "{json}");
 }

@@ -166,6 +166,8 @@ fn one_is_ended_before_it_is_stale() -> bool {
     holder.end().expect(9, &["the lock is lost, ending the command", "could not be refreshed in time"]);
     assert!(tower.names().is_empty(), "it was still ours to release");
     assert_eq!(tower.event("lock_released")["result"], "failure");
+    let names = tower.event_names();
+    assert_eq!(names[names.len() - 2..], ["lock_lost", "lock_released"]);
     true
 }
 

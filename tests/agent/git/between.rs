@@ -76,6 +76,7 @@ fn an_empty_commit_of_a_person_survives_a_pull() {
 
 /// Gits of a sync that has something to commit, to pull and to push, in their order.
 const MOMENTS: &[(&str, usize)] = &[
+    ("update-index", 1),
     ("write-tree", 1),
     ("write-tree", 2),
     ("diff-tree", 1),
@@ -106,6 +107,8 @@ fn a_person_switches_away() {
         |(switch, step)| {
             let bench = Bench::new();
             let here = bench.here();
+            // With a hook the tree is written twice.
+            script(&here.join(".git/hooks/pre-commit"), "");
             bench.shell("git switch -qc feature; echo f >src/y.rs; git commit -qam feature; git switch -q main");
             let feature = bench.git(here, &["rev-parse", "feature"]);
             let switch = format!("{switch} && git rev-parse HEAD >../switched");

@@ -43,7 +43,7 @@ fn commits_of_a_person_are_not_pushed() {
             assert_eq!(bench.git(bench.remote(), &["for-each-ref"]), remote, "harm: pushed\n{}", told.log);
             let line = format!("Not pushing: {count} commits that are not ours");
             told.says(&line, name);
-            told.ends_with(0, name);
+            told.ends_with(1, name);
             bench.cycles(2).says_once(&line, name);
             assert_eq!(bench.git(bench.remote(), &["for-each-ref"]), remote, "harm: pushed later");
             assert!(bench.subjects().ends_with(&subjects), "harm: {:?}", bench.subjects());

@@ -118,7 +118,7 @@ const SABOTAGES: &[Sabotage] = &[
         mend: UNLOCK,
         state: "skipped",
         reason: "other_host",
-        why: "locked by night-job",
+        why: "night-job",
         code: 4,
         headline: "Skipping since ",
     },
@@ -128,7 +128,7 @@ const SABOTAGES: &[Sabotage] = &[
         mend: UNLOCK,
         state: "skipped",
         reason: "malformed",
-        why: "lock check failed: malformed lock file",
+        why: "malformed lock file",
         code: 5,
         headline: "Skipping since ",
     },
@@ -257,7 +257,8 @@ fn seen(row: &Sabotage) {
         assert!(told.contains(&line) && told.contains(row.why), "{told}\n{log}");
 
         let headline = beadlock(&bench, &["log", ".beads/daemon.log"]);
-        assert!(headline.starts_with(row.headline) && headline.contains(row.why), "{headline}");
+        let beginning = format!(".beads/daemon.log: {}", row.headline);
+        assert!(headline.starts_with(&beginning) && headline.contains(row.why), "{headline}");
 
         let table = beadlock(&bench, &["status", "--agent", &socket(&bench).display().to_string()]);
         assert!(table.contains(row.state) && !table.contains(" synced"), "{table}");
@@ -285,7 +286,7 @@ fn seen(row: &Sabotage) {
     let back = || bench.log().lines().rev().find(|line| line.contains("] State: ")).map(str::to_owned);
     wait_until(PATIENCE, "the good news", || back().is_some_and(|line| line.contains("State: synced since ")));
     assert_eq!(is_ready(), (200, "ready\n".to_owned()));
-    assert!(beadlock(&bench, &["log", ".beads/daemon.log"]).starts_with("Syncing"));
+    assert!(beadlock(&bench, &["log", ".beads/daemon.log"]).starts_with(".beads/daemon.log: Syncing"));
     agent.told_manager("1 synced");
     agent.stop();
 

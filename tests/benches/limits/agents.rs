@@ -189,7 +189,7 @@ fn shell_cycle(ground: &Ground, dirs: &[std::path::PathBuf]) -> f64 {
 }
 
 /// What the children that have ended used, in seconds.
-fn children() -> f64 {
+pub fn children() -> f64 {
     let usage = getrusage(UsageWho::RUSAGE_CHILDREN).expect("the usage of children");
     let seconds = |time: TimeVal| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6;
     seconds(usage.user_time()) + seconds(usage.system_time())

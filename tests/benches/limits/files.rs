@@ -16,6 +16,7 @@ use nix::unistd::linkat;
 use serde_json::value::RawValue;
 
 use super::ratio::Clock;
+use super::shell;
 use super::table::{Table, Unit};
 
 /// As many as are kept unless told otherwise.
@@ -23,6 +24,9 @@ const BACKUPS: usize = 5;
 
 /// Where a sync is one: the databases of the bench may be in memory, what was built hardly ever is.
 pub const DISK: &str = env!("CARGO_TARGET_TMPDIR");
+
+/// How much of an unlocked write its lock may cost: section 8.1 of the document.
+pub const SHARE_OF_THE_LOCK: f64 = 0.05;
 
 pub fn measure(table: &mut Table) {
     let root = tempfile::tempdir().expect("a temporary directory");
@@ -66,6 +70,16 @@ pub fn measure(table: &mut Table) {
         || drop(atomic_write(&path, &content).expect("it is written")),
         || bare.write(content.as_bytes()),
     );
+    // Both are small beside a sync, whose time varies: the lock by itself is measured more exactly than a difference.
+    table.ratio(
+        "the lock of an atomic_write: by its path, acquire and release",
+        "a write without it, on a disk",
+        Some(SHARE_OF_THE_LOCK),
+        Clock::Wall,
+        || FileLock::exclusive(&path).expect("a free lock").release().expect("it stood"),
+        || bare.write(content.as_bytes()),
+    );
+    shell::measure(table);
 }
 
 /// The lock file, open and locked, which is what an flock cannot be had without. It waits: who reads `/proc/PID/fdinfo` at that

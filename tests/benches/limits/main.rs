@@ -9,6 +9,7 @@ mod agents;
 mod calls;
 mod filelock;
 mod files;
+mod git;
 mod ground;
 mod growth;
 mod latency;
@@ -16,6 +17,7 @@ mod page;
 mod plot;
 mod programs;
 mod ratio;
+mod shell;
 mod table;
 
 use std::path::Path;
@@ -26,13 +28,14 @@ use table::Table;
 type Part = fn(&mut Table);
 
 /// In the order of the table.
-const PARTS: [(&str, Part); 7] = [
+const PARTS: [(&str, Part); 8] = [
     ("calls", calls::measure),
     ("filelock", filelock::measure),
     ("files", files::measure),
     ("programs", programs::measure),
     ("latency", latency::measure),
     ("agents", agents::measure),
+    ("git", git::measure),
     ("growth", growth::measure),
 ];
 

@@ -19,12 +19,13 @@ pub fn tell(site: &Site) {
         Breaking::ById => {
             assert_eq!(ended.code, 2, "no lock was named: {ended:?}");
             let ended = site.run("break", &["--id", "anything"]);
-            assert_eq!(ended.code, 0, "there is nothing to break: {ended:?}");
             assert!(ended.err.contains("nothing to break"), "{ended:?}");
-            a_live_lock_is_broken_only_with_even_if_live(site);
-            for dead in site.protocol.dead {
-                a_dead_lock_is_broken_by_its_id(site, dead);
-            }
+            locks_are_broken_by_id(site);
+        }
+        Breaking::ByIdOrUnnamed => {
+            assert_eq!(ended.code, 0, "there is nothing to break: {ended:?}");
+            assert!(ended.err.contains("No lock to break"), "{ended:?}");
+            locks_are_broken_by_id(site);
         }
     }
 }
@@ -42,6 +43,15 @@ fn an_flock_stays_with_its_process(site: &Site) {
     site.assert_held();
     site.go();
     assert_eq!(holding.beadlock.end().code, 0);
+}
+
+fn locks_are_broken_by_id(site: &Site) {
+    let ended = site.run("break", &["--id", "anything"]);
+    assert_eq!(ended.code, 0, "there is nothing to break: {ended:?}");
+    a_live_lock_is_broken_only_with_even_if_live(site);
+    for dead in site.protocol.dead {
+        a_dead_lock_is_broken_by_its_id(site, dead);
+    }
 }
 
 fn a_live_lock_is_broken_only_with_even_if_live(site: &Site) {

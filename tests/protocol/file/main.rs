@@ -5,6 +5,7 @@ mod append;
 mod crash;
 mod evicted;
 mod nested;
+mod overhead;
 mod room;
 mod support;
 mod update;

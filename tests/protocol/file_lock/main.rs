@@ -1,6 +1,7 @@
 //! The lock of a file by the real program, beside flock(1): docs/protocols/file.md names these tests.
 
 mod acquire;
+mod default_wait;
 mod hold;
 mod killed;
 mod look;

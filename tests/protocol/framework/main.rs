@@ -2,6 +2,7 @@
 
 mod forked;
 mod library;
+mod requests;
 mod shell;
 
 use std::fs;

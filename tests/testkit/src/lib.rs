@@ -33,7 +33,7 @@ pub use process::{
     become_subreaper, children, dead_pid, is_inside, lives, process_is_gone, reap, reap_all, runs, this_host,
 };
 pub use pulse::Pulse;
-pub use record::{lock_text, shell_lock_text};
+pub use record::{is_request_id, lock_text, shell_lock_text};
 pub use running::{Running, run, sleeper};
 pub use scene::{Scene, read};
 pub use skip::{as_nobody, has_program, may_be_root, root, shared, tool};

@@ -1,4 +1,4 @@
-//! Lock files of a database as other tools write them.
+//! Lock files of a database as other tools write them, and the ids that the protocols' documents give.
 
 /// A lock file with the five fields and nothing else, started at the top of this second.
 pub fn lock_text(holder: &str, pid: i64, hostname: &str) -> String {
@@ -15,4 +15,10 @@ pub fn shell_lock_text(holder: &str, pid: i64, hostname: &str) -> String {
     format!(
         r#"{{"holder":{holder},"pid":{pid},"hostname":"{hostname}","started_at":"2025-10-25T12:00:00Z","version":"1"}}"#
     )
+}
+
+/// True for `req_` and 12 characters of `[a-z0-9]`: a request id as the tower document has it.
+pub fn is_request_id(value: &serde_json::Value) -> bool {
+    let is_part = |part: &str| part.len() == 12 && part.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
+    value.as_str().and_then(|id| id.strip_prefix("req_")).is_some_and(is_part)
 }

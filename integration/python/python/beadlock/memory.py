@@ -86,6 +86,17 @@ class MemoryLock:
         """Who has it: ``locked``, and when it is ``holder``, ``is_stale``, ``stale_reason`` and ``we_hold_it``."""
         return cast("dict[str, Any]", json.loads(self._native.status()))
 
+    def break_lock(self, even_if_live: bool = False) -> Optional[dict[str, Any]]:
+        """Takes the lock away, whoever has it, and keeps its record: its ``holder``, and the file ``kept``. None: there is no lock.
+
+        A lock whose holder may be at work is a ``LockError``, unless ``even_if_live``: that goes on, and nothing is told of it.
+        """
+        try:
+            broken = self._native.break_lock(even_if_live)
+        except BeadlockError as refused:
+            raise _lock_error(refused) from refused
+        return None if broken is None else {"holder": json.loads(broken[0]), "kept": broken[1]}
+
     def _patience(self, max_wait: Optional[float]) -> float:
         # The shortest wait is one look, which is refused in the words of a wait.
         return self.MAX_WAIT_DEFAULT if max_wait is None else max(max_wait, sys.float_info.min)
@@ -96,12 +107,16 @@ class MemoryLock:
         try:
             broken = self._native.acquire(operation, wait, break_stale, is_over)
         except BeadlockError as refused:
-            error = LockError(str(refused))
-            error.__dict__.update(refused.__dict__)
-            raise error from refused
+            raise _lock_error(refused) from refused
         for line in broken or ():
             _tell(line)
         return broken is not None
+
+
+def _lock_error(refused: BeadlockError) -> LockError:
+    error = LockError(str(refused))
+    error.__dict__.update(refused.__dict__)
+    return error
 
 
 def _tell(line: str) -> None:
@@ -146,3 +161,9 @@ def get_lock() -> MemoryLock:
 def with_lock(operation: str, max_wait: Optional[float] = None) -> Callable[[F], F]:
     """A decorator: the function has the lock of ``get_lock`` whenever it runs; ``async def`` too."""
     return lambda function: guarded(function, lambda: get_lock().acquire(operation, max_wait))
+
+
+if __name__ == "__main__":
+    from beadlock._memory_program import main
+
+    sys.exit(main())

@@ -26,6 +26,7 @@
 //! over a lock that was made between its look and its write. The holder of ours then learns that it is lost
 //! ([`Guard::still_held`]).
 
+mod broken;
 mod here;
 
 use std::path::{Path, PathBuf};
@@ -45,6 +46,7 @@ use here::{DirectoryEntry, Standing};
 
 pub use crate::protocol::memory::{WAIT, status::Status};
 pub use beadlock_checker::internal::dialect::memory::{Limits, Record};
+pub use broken::{BreakLimit, BrokenLock};
 
 /// For how long the directory's flock is waited for, which others have for moments only.
 const PATIENCE: Duration = Duration::from_secs(10);

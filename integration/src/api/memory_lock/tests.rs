@@ -104,3 +104,31 @@ fn threads_of_a_process_come_in_together_and_the_last_one_releases() {
     });
     assert!(!dir.join(".lock").exists());
 }
+
+#[test]
+fn a_stale_lock_is_broken_and_kept_and_a_living_holders_only_when_that_is_said() {
+    let (_top, dir) = directory();
+    let lock = MemoryLock::in_dir(&dir);
+    assert_eq!(lock.break_lock(BreakLimit::Stale).unwrap(), None);
+    assert!(!dir.exists(), "nothing is made for that");
+    fs::create_dir(&dir).unwrap();
+    assert_eq!(lock.break_lock(BreakLimit::EvenIfLive).unwrap(), None);
+    let mut ended = std::process::Command::new("true").spawn().unwrap();
+    let dead = ended.id();
+    ended.wait().unwrap();
+    write(&dir, dead, 0);
+    let before = fs::read(dir.join(".lock")).unwrap();
+    let broken = lock.break_lock(BreakLimit::Stale).unwrap().unwrap();
+    assert_eq!((broken.record.pid, broken.record.session()), (Some(dead.into()), "main"));
+    assert_eq!(fs::read(&broken.kept).unwrap(), before);
+    assert!(!dir.join(".lock").exists());
+    write(&dir, std::process::id(), 60);
+    let error = lock.break_lock(BreakLimit::Stale).unwrap_err();
+    assert_eq!((error.code(), error.holder().unwrap().name.as_deref()), (Code::LockHeld, Some("main")));
+    let words = error.to_string();
+    assert!(words.contains("is held by session main for operation write:tasks.json (PID "), "{words}");
+    assert!(dir.join(".lock").exists());
+    assert!(lock.break_lock(BreakLimit::EvenIfLive).unwrap().is_some());
+    fs::create_dir(dir.join(".lock")).unwrap();
+    assert_eq!(lock.break_lock(BreakLimit::EvenIfLive).unwrap_err().code(), Code::LockUnreadable);
+}

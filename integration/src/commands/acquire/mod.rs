@@ -133,7 +133,7 @@ impl Acquiring<'_> {
         let holder = words.holder.clone().or_else(|| settings.holder.clone()).or_else(name);
         let holder = holder.unwrap_or_else(|| command::holder_name(OsStr::new("")));
         report.holder = Some(holder.clone());
-        target.prepare()?;
+        target.prepare(environment, talk)?;
         target.warn(talk);
         let id = words.id.clone().unwrap_or_else(random_id);
         let trail = &target.trail(settings.audit.as_deref(), (Some(&holder), Some(&id)), &common.request, talk)?;

@@ -15,6 +15,8 @@ pub enum Choice {
     Holder(String),
     /// A lock that cannot be understood.
     Malformed,
+    /// The one lock that there can be, whoever has it.
+    Unnamed,
 }
 
 impl Choice {
@@ -24,19 +26,25 @@ impl Choice {
         id.or_else(|| typed.holder.clone().map(Self::Holder)).or(malformed)
     }
 
+    /// Where no option names the lock: there can be one lock at most.
+    pub fn unnamed(target: &Target) -> Option<Self> {
+        target.protocol.rules().breaks_unnamed.then_some(Self::Unnamed)
+    }
+
     /// Whether that is the lock that is there.
     pub fn is(&self, look: &Look) -> bool {
         match self {
             Self::Id(id) => look.id.as_ref() == Some(id),
             Self::Holder(name) => look.record.as_ref().is_some_and(|record| record.holder() == *name),
             Self::Malformed => matches!(look.verdict, Verdict::Unreadable(_)),
+            Self::Unnamed => look.record.is_some(),
         }
     }
 
     /// The same lock and no later one, now that it is known.
     pub fn of(self, look: &Look) -> Self {
         match (self, &look.id) {
-            (Self::Holder(_), Some(id)) => Self::Id(id.clone()),
+            (Self::Holder(_) | Self::Unnamed, Some(id)) => Self::Id(id.clone()),
             (choice, _) => choice,
         }
     }
@@ -47,6 +55,7 @@ impl Choice {
             Self::Id(_) => "broken_by_id",
             Self::Holder(_) => "broken_by_holder",
             Self::Malformed => "broken_malformed",
+            Self::Unnamed => "broken_unnamed",
         }
     }
 
@@ -55,6 +64,7 @@ impl Choice {
             Self::Id(id) => format!("the lock {}", escaped(id)),
             Self::Holder(name) => format!("a lock of {}", escaped(name)),
             Self::Malformed => "unreadable".to_owned(),
+            Self::Unnamed => "a lock".to_owned(),
         }
     }
 

@@ -24,7 +24,7 @@ use crate::settings::environment::Environment;
 const HELP: &str = "\
 For a lock that is left over and that no check can prove dead. It is moved to LOCK.broken-TIME.json beside it. Which \
 one is meant is said by one of --id, --holder and --malformed; without any, on a terminal, the lock is shown and its \
-id asked for. A lock file of --malformed is shown on a terminal, too, and asked about. Without a terminal a file at \
+id asked for. memory:DIR has one lock, and needs none of them. A lock file of --malformed is shown on a terminal, too, and asked about. Without a terminal a file at \
 lock:PATH goes only if it is empty or a lock record, also one that is cut off: anything else may be somebody's data, \
 and needs --yes.
 
@@ -56,7 +56,8 @@ pub struct BreakArgs {
     /// Break it although its holder may be at work: that goes on, and nothing is told of it
     #[arg(long)]
     pub even_if_live: bool,
-    /// Add a JSON line to FILE for what happens to the lock [env: BEADLOCK_AUDIT]
+    /// Add a JSON line to FILE for what happens to the lock [env: BEADLOCK_AUDIT] [default for tower:NAME: audit.jsonl
+    /// beside the lock directory]
     #[arg(long, value_name = "FILE")]
     pub audit: Option<PathBuf>,
 }

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use beadlock_checker::internal::take::{Broken, Licence, Seen, Site};
 use beadlock_checker::internal::{
-    FileKind, Gate, Gates, Look, OnDisk, audit::Event, dialect::StartedAt, escape::escaped, escape::escaped_path,
-    facts, look, obstacle::Obstacle, process,
+    FileKind, Gate, Gates, Look, OnDisk, dialect::StartedAt, escape::escaped, escape::escaped_path, facts, look,
+    obstacle::Obstacle, process,
 };
 use beadlock_checker::{Options, Reason, Verdict};
 use serde_json::{Value, json};
@@ -20,7 +20,7 @@ use crate::claim::{
 use crate::error::{Code, Error};
 use crate::explain::{explanation::Explanation, seen::Seen as Shown};
 use crate::ground::Ground;
-use crate::output::{Common, talk::Talk, trail::Trail};
+use crate::output::{Common, talk::Talk, trail::Breakage};
 use crate::protocol::{Acceptance, refuse_options, resolve};
 use crate::settings::{self, environment::Environment, wait::Deadline};
 use crate::words::{self, Part, kind_words, to_type};
@@ -59,8 +59,9 @@ pub fn run(typed: &BreakArgs, environment: &Environment, common: &Common) -> Res
     if let Some(kernel) = target.protocol.without_record() {
         return Ok(of_kernel(&target, kernel, typed, talk)?);
     }
-    let choice = Choice::typed(typed);
-    if choice.is_none() && !ask::is_possible(common) {
+    let can_ask = ask::is_possible(common);
+    let choice = Choice::typed(typed).or_else(|| Choice::unnamed(&target).filter(|_| !can_ask));
+    if choice.is_none() && !can_ask {
         return Err(Error::usage(
             "which lock? say it with one of --id ID (as beadlock status shows it), --holder NAME and --malformed",
         )
@@ -73,7 +74,7 @@ pub fn run(typed: &BreakArgs, environment: &Environment, common: &Common) -> Res
     nested::refuse_to(&target, environment, "break")?;
     let ground = Ground::of(&target)?;
     let audit = settings::audit(typed.audit.as_deref(), environment);
-    let trail = target.trail(audit.as_deref(), (None, None), &common.request, talk)?;
+    let trail = target.trail(audit.as_deref(), (None, Some(common.request.id())), &common.request, talk)?;
     let mut signals = Signals::block()?;
     let mut attending = Attending::wait_of(&mut signals, talk, None);
     let how = choice.as_ref().map_or("broken_on_terminal", Choice::as_str);
@@ -83,7 +84,7 @@ pub fn run(typed: &BreakArgs, environment: &Environment, common: &Common) -> Res
     let Some(kept) = kept else { return Ok(nothing(&target, &look, typed, talk)) };
     talk.end_live();
     breaking.tell(&look, &kept);
-    write_down(&trail, &look, how, typed.reason.as_ref());
+    trail.broken(&Breakage { look: &look, how, why: typed.reason.as_deref(), kept: &kept });
     Ok(row(&target, Some(&look), Some(&kept), typed))
 }
 
@@ -98,20 +99,6 @@ fn of_kernel(target: &Target, kernel: &dyn WithoutRecord, typed: &BreakArgs, tal
     Ok(row(target, None, None, typed))
 }
 
-fn write_down(trail: &Trail<'_>, look: &Look, how: &'static str, reason: Option<&String>) {
-    trail.write(Event::LockBroken, |entry| {
-        let unread = Some(&look.detail).filter(|detail| !detail.is_empty());
-        let mut entry = entry.reason(how);
-        if let Some(why) = reason.or(unread) {
-            entry = entry.detail(why);
-        }
-        match &look.record {
-            Some(record) => entry.held_for(words::age(look)).previous_lock(record),
-            None => entry,
-        }
-    });
-}
-
 /// The same file, as far as it was shown: what somebody has said yes to.
 fn is_as_before(before: &Look, now: &Look) -> bool {
     (&before.id, before.on_disk, &before.detail) == (&now.id, now.on_disk, &now.detail)
@@ -124,7 +111,12 @@ fn hindered(look: &Look) -> Option<Obstacle> {
 }
 
 fn nothing(target: &Target, look: &Look, typed: &BreakArgs, talk: &Talk) -> Value {
-    talk.warn(&format!("nothing to break: there is no lock on {}", target.given));
+    let given = &target.given;
+    match target.protocol.rules().nothing_to_break {
+        Some(words) if target.is_nowhere() => talk.warn(&format!("{words} The directory of {given} does not exist")),
+        Some(words) => talk.note(words),
+        None => talk.warn(&format!("nothing to break: there is no lock on {given}")),
+    }
     row(target, Some(look), None, typed)
 }
 
@@ -281,9 +273,14 @@ impl Breaking<'_> {
         match &look.record {
             Some(record) => {
                 let (holder, pid, age) = (escaped(record.holder()), record.pid(), words::shown_age(words::age(look)));
-                talk.say(&format!(
-                    "broke the lock of {holder} (PID {pid}, held for {age}) on {given}; its record is kept in {kept}"
-                ));
+                let broke = match self.target.protocol.broken(record) {
+                    Some(words) => {
+                        talk.say(&words);
+                        format!("{given} was held by {} for {age}", self.target.protocol.holder(record, None))
+                    }
+                    None => format!("broke the lock of {holder} (PID {pid}, held for {age}) on {given}"),
+                };
+                talk.say(&format!("{broke}; its record is kept in {kept}"));
             }
             None => {
                 let detail = escaped(&look.detail);

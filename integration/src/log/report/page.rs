@@ -42,6 +42,13 @@ impl<'a> Page<'a> {
         format!("…{}", end.find('/').filter(|at| at + 1 < end.len()).map_or(end, |at| &end[at..]))
     }
 
+    /// A table with one line a row on a terminal.
+    pub fn summary<const COUNT: usize>(&self, columns: [Column<'_>; COUNT], rows: Vec<[String; COUNT]>) -> String {
+        let mut table = Table::new(columns).cut();
+        rows.into_iter().for_each(|row| table.row(row));
+        table.text(self.width)
+    }
+
     /// A table that fits the terminal.
     pub fn table<const COUNT: usize>(&self, columns: [Column<'_>; COUNT], rows: Vec<[String; COUNT]>) -> String {
         let mut table = Table::new(columns);

@@ -94,7 +94,7 @@ fn summary(all: &[&AnsweredDatabase<'_>], page: &Page<'_>) -> String {
             why.to_owned(),
         ]
     };
-    page.table(columns, all.iter().map(row).collect())
+    page.summary(columns, all.iter().map(row).collect())
 }
 
 impl LogReport {

@@ -46,6 +46,7 @@ impl Protocol for File {
         ProtocolRules {
             options: &["--shared"],
             default_wait: Wait::UpTo(WAIT),
+            speaks_of_databases: false,
             ..ProtocolRules::of(Scheme::File.prefix(), "files (file:PATH)")
         }
     }

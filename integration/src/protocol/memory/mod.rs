@@ -31,9 +31,12 @@ impl Protocol for Memory {
         ProtocolRules {
             options: claim::ALL,
             default_wait: WAIT,
+            speaks_of_databases: false,
             makes_directory: true,
             released: Some("Lock released."),
             not_ours: "We don't hold the lock. ",
+            breaks_unnamed: true,
+            nothing_to_break: Some("No lock to break."),
             ..ProtocolRules::of(Scheme::Memory.prefix(), "directories with one lock (memory:DIR)")
         }
     }
@@ -99,6 +102,11 @@ impl Protocol for Memory {
 
     fn removed(&self, removed: &Removed) -> Option<String> {
         Some(removed.breaking()).filter(|words| !words.is_empty())
+    }
+
+    fn broken(&self, record: &Record) -> Option<String> {
+        let pid = record.as_memory()?.pid.map_or("unknown".to_owned(), |pid| pid.to_string());
+        Some(format!("Broke lock held by PID {pid}"))
     }
 
     fn explain(&self, seen: &Inspected<'_>) -> Option<Explained> {

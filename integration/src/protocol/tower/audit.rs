@@ -1,9 +1,12 @@
 //! The audit trail of named locks: the events of sections 4.3, 5.4, 7.2 and 8 of their document
 //! (docs/protocols/tower.md#the-requirements), one JSON object a line, keys in its order. A line that cannot be written
-//! is warned of and stops nothing. What has no event there (blocked, lost) leaves no line.
+//! is warned of and stops nothing. A claim that is blocked leaves no line.
 //!
-//! `--audit` names the file for these lines, and for those of [`crate::output::trail`] of the other protocols. Both
-//! have `event`, `request_id`, `timestamp` and `lock_name`, so that one reader can read a file with both.
+//! Two events are ours, with the same head and the document's field names: `lock_lost`, and `lock_broken` for section
+//! 11.3, which asks for an audit of a forced release.
+//!
+//! `--audit` names another file for the same lines. The lines of [`crate::output::trail`] for the other protocols have
+//! `event`, `request_id`, `timestamp` and `lock_name` too, so that one reader can read a file with both.
 
 use std::path::{Path, PathBuf};
 use std::{io, time::Duration};
@@ -14,8 +17,9 @@ use beadlock_checker::internal::dialect::tower::{Record, StartedAt};
 use beadlock_checker::internal::{dialect::Record as LockRecord, facts};
 use serde_json::{Value, json};
 
+use super::fields::user_name;
 use crate::output::talk::Talk;
-use crate::output::trail::{DocumentEvents, errno_words};
+use crate::output::trail::{Breakage, DocumentEvents, errno_words};
 
 /// Where the events go unless `--audit` says otherwise: beside the lock directory.
 pub fn default_file(lock_dir: &Path) -> PathBuf {
@@ -42,16 +46,7 @@ impl<'a> TowerAudit<'a> {
     }
 
     fn stolen_from(&self, previous: &Record, bytes: &[u8]) {
-        let previous_lock = json!({
-            "request_id": cut(&previous.request_id),
-            "actor": cut(&previous.actor),
-            "intent": cut(&previous.intent),
-            "created_at": previous.created_at,
-            "last_heartbeat_at": previous.last_heartbeat_at,
-            "host_id": cut(&previous.host_id),
-            "pid": previous.pid,
-        });
-        let (hash, reason) = (facts::sha256(bytes), "stale_lock_forced");
+        let (previous_lock, hash, reason) = (previous_lock(previous), facts::sha256(bytes), "stale_lock_forced");
         let fields = json!({ "previous_lock": previous_lock, "previous_lock_hash": hash, "reason": reason });
         self.write("lock_stolen", fields);
     }
@@ -108,6 +103,40 @@ impl DocumentEvents for TowerAudit<'_> {
         let fields = json!({ "lock_path": path, "consecutive_failures": in_a_row, "error": error });
         self.write("heartbeat_failed", fields);
     }
+
+    fn lost(&self, reason: &'static str, held: Option<Duration>, why: &str) {
+        let held = held.map(|held| held.as_secs());
+        let (path, error) = (self.path(), cut(why));
+        let fields = json!({ "lock_path": path, "held_duration_seconds": held, "reason": reason, "error": error });
+        self.write("lock_lost", fields);
+    }
+
+    /// A file that is not a lock record has no `previous_lock`.
+    fn broken(&self, broken: &Breakage<'_>) {
+        let previous = broken.look.record.as_ref().and_then(LockRecord::as_tower).map(previous_lock);
+        let fields = json!({
+            "lock_path": self.path(),
+            "actor": user_name(),
+            "previous_lock": previous,
+            "kept": broken.kept.to_string_lossy(),
+            "reason": broken.how,
+            "detail": broken.detail().map(cut),
+        });
+        self.write("lock_broken", fields);
+    }
+}
+
+/// What the trail says of a lock that was taken away: seven of its fields (7.2).
+fn previous_lock(record: &Record) -> Value {
+    json!({
+        "request_id": cut(&record.request_id),
+        "actor": cut(&record.actor),
+        "intent": cut(&record.intent),
+        "created_at": record.created_at,
+        "last_heartbeat_at": record.last_heartbeat_at,
+        "host_id": cut(&record.host_id),
+        "pid": record.pid,
+    })
 }
 
 #[cfg(test)]
@@ -154,6 +183,7 @@ mod tests {
         audit.released(Duration::ZERO, Outcome::Failure, None);
         audit.release_failed(&nix::errno::Errno::EACCES.into());
         audit.heartbeat_failed(3, "why");
+        audit.lost("vanished", Some(Duration::from_millis(2_999)), "why");
         let head =
             |event: &str| format!(r#"{{"event":"{event}","request_id":"req_1","timestamp":"T","lock_name":"a-b","#);
         let path = r#""lock_path":"/locks/a-b.lock","#;
@@ -174,6 +204,7 @@ mod tests {
                 head("lock_release_failed")
             ),
             format!(r#"{}{path}"consecutive_failures":3,"error":"why"}}"#, head("heartbeat_failed")),
+            format!(r#"{}{path}"held_duration_seconds":2,"reason":"vanished","error":"why"}}"#, head("lock_lost")),
         ];
         assert_eq!(lines(&file), expected);
         assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o7777, 0o600);

@@ -73,7 +73,7 @@ impl<'a> IntentClaim<'a> {
                     escaped(id)
                 )));
             }
-            None => new_request_id(),
+            None => facts::new_request_id(),
         };
         let now = facts::now();
         Ok(Record {
@@ -99,9 +99,7 @@ impl<'a> IntentClaim<'a> {
         if let Some(actor) = self.environment.parsed("ACTOR", |actor| Ok(actor.to_owned()))? {
             return Ok(actor);
         }
-        let uid = nix::unistd::getuid();
-        let user = nix::unistd::User::from_uid(uid).ok().flatten();
-        Ok(user.map_or_else(|| uid.to_string(), |user| user.name))
+        Ok(user_name())
     }
 
     fn host_id(&self) -> String {
@@ -110,23 +108,11 @@ impl<'a> IntentClaim<'a> {
     }
 }
 
-/// `req_` and 12 characters of `[a-z0-9]`.
-fn new_request_id() -> String {
-    const CHARACTERS: &[u8; 36] = b"abcdefghijklmnopqrstuvwxyz0123456789";
-    /// As many of a byte's values as 36 divides.
-    const FAIR: u8 = 252;
-    let mut id = "req_".to_owned();
-    let mut bytes = [0; 16];
-    while id.len() < 16 {
-        if getrandom::fill(&mut bytes).is_err() {
-            // Which has something in place of a random source.
-            id.extend(facts::random_id().chars().take(16 - id.len()));
-            break;
-        }
-        let fair = bytes.iter().filter(|byte| **byte < FAIR).map(|byte| usize::from(byte % 36));
-        id.extend(fair.take(16 - id.len()).map(|index| char::from(CHARACTERS[index])));
-    }
-    id
+/// The name of the user who runs this, else the number.
+pub fn user_name() -> String {
+    let uid = nix::unistd::getuid();
+    let user = nix::unistd::User::from_uid(uid).ok().flatten();
+    user.map_or_else(|| uid.to_string(), |user| user.name)
 }
 
 fn missing(name: bool, version: bool, intent: Option<&Intent>) -> Error {

@@ -15,7 +15,7 @@ use crate::settings::environment::{Environment, LOCK_DIR};
 use crate::words::{Part, to_type};
 use crate::{claim::target::Target, error::Error, output::talk::Talk};
 
-/// `--lock-dir`, else `$BEADLOCK_LOCK_DIR`, else the document's. Absolute, and without links where it is there.
+/// `--lock-dir`, else `$BEADLOCK_LOCK_DIR`, else the [`default`]. Absolute, and without links where it is there.
 pub fn of(environment: &Environment) -> PathBuf {
     let absolute = unresolved(environment);
     fs::canonicalize(&absolute).unwrap_or(absolute)
@@ -23,8 +23,30 @@ pub fn of(environment: &Environment) -> PathBuf {
 
 /// The same by its letters alone: nothing is looked at.
 pub fn unresolved(environment: &Environment) -> PathBuf {
-    let dir = environment.get(LOCK_DIR).map_or(Path::new(DEFAULT_DIR), Path::new);
-    environment.of_database().cwd.join(dir)
+    match environment.get(LOCK_DIR) {
+        Some(dir) => environment.of_database().cwd.join(dir),
+        None => default(environment),
+    }
+}
+
+/// Where the locks lie that nobody has named a directory for: for root the document's, else a directory of the user's.
+pub fn default(environment: &Environment) -> PathBuf {
+    let is_root = nix::unistd::geteuid().is_root();
+    let of_user = (!is_root).then(|| of_user(environment)).flatten();
+    of_user.unwrap_or_else(|| DEFAULT_DIR.into())
+}
+
+/// Where the XDG specification has what a user's programs keep. `None`: the user has no home.
+fn of_user(environment: &Environment) -> Option<PathBuf> {
+    let absolute = |name| environment.get(name).map(Path::new).filter(|dir| dir.is_absolute());
+    let state = absolute("XDG_STATE_HOME").map(Path::to_owned);
+    let state = state.or_else(|| Some(absolute("HOME")?.join(".local/state")))?;
+    Some(state.join("tower-fleet/locks"))
+}
+
+/// The document's directory, also where that is a link.
+pub fn is_the_documents(dir: &Path) -> bool {
+    dir == Path::new(DEFAULT_DIR) || fs::canonicalize(DEFAULT_DIR).is_ok_and(|documents| documents == dir)
 }
 
 /// What is to be known of a lock directory before its locks are trusted; nothing where there is none.
@@ -48,10 +70,11 @@ pub fn warnings(dir: &Path) -> Vec<String> {
     warnings
 }
 
-/// Makes the lock directory where it is not there, for this user alone; for who is about to claim.
-pub fn make(dir: &Path) -> Result<(), Error> {
+/// Makes the lock directory of a claim where it does not exist, for this user alone. Returns whether it did not.
+pub fn make(dir: &Path) -> Result<bool, Error> {
+    let is_new = fs::symlink_metadata(dir).is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
     let made = DirBuilder::new().recursive(true).mode(0o700).create(dir);
-    made.map_err(|error| {
+    made.map(|()| is_new).map_err(|error| {
         let (shown, why) = (escaped_path(dir), system_words(&error));
         let words = format!("the lock directory {shown} cannot be made: {why}; name another: --lock-dir DIR");
         Error::io(words, error.kind())
@@ -113,8 +136,8 @@ mod tests {
         let top = tempfile::tempdir().unwrap();
         let dir = top.path().join("logs/locks");
         assert!(warnings(&dir).is_empty(), "there is none");
-        make(&dir).unwrap();
-        make(&dir).unwrap();
+        assert!(make(&dir).unwrap());
+        assert!(!make(&dir).unwrap(), "it is there");
         for made in [&dir, &top.path().join("logs")] {
             assert_eq!(fs::metadata(made).unwrap().mode() & 0o777, 0o700);
         }
@@ -135,8 +158,24 @@ mod tests {
     }
 
     #[test]
-    fn the_documents_is_the_default() {
+    fn without_root_it_is_where_the_users_programs_keep_their_state() {
+        for (variables, dir) in [
+            (&[("HOME", "/home/ann")][..], Some("/home/ann/.local/state/tower-fleet/locks")),
+            (&[("HOME", "/home/ann"), ("XDG_STATE_HOME", "/s")], Some("/s/tower-fleet/locks")),
+            (&[("XDG_STATE_HOME", "/s")], Some("/s/tower-fleet/locks")),
+            (&[("HOME", "/home/ann"), ("XDG_STATE_HOME", "s")], Some("/home/ann/.local/state/tower-fleet/locks")),
+            (&[("HOME", "home")], None),
+            (&[], None),
+        ] {
+            assert_eq!(of_user(&Environment::of(variables)), dir.map(PathBuf::from), "{variables:?}");
+        }
+    }
+
+    #[test]
+    fn the_documents_is_the_default_of_root_and_where_there_is_no_home() {
         assert_eq!(of(&Environment::default()), Path::new("/root/tower-fleet/logs/locks"));
+        assert!(is_the_documents(Path::new("/root/tower-fleet/logs/locks/")));
+        assert!(!is_the_documents(Path::new("/root/tower-fleet/logs")));
         let named = Environment::of(&[(LOCK_DIR, "/nowhere/x")]);
         assert_eq!(of(&named), Path::new("/nowhere/x"));
     }

@@ -37,11 +37,12 @@ impl Protocol for Tower {
         ProtocolRules {
             options: options::ALL,
             default_wait: Wait::No,
+            speaks_of_databases: false,
             makes_directory: true,
             // A request may have acquired several named locks.
             shares_ids: true,
             has_steps: true,
-            // The document has no event for a loss, but one for a release and one for a release that failed.
+            // The document asks for a line whenever the file goes (8.2), and when it cannot be removed (8.3).
             lost_is_released: true,
             then_stale: ", and --force-lock takes it then",
             ..ProtocolRules::of(Scheme::Tower.prefix(), "named locks (tower:NAME)")
@@ -66,8 +67,15 @@ impl Protocol for Tower {
         Part::Words(vec!["--lock-dir".into(), dir.into(), target.given.clone().into()])
     }
 
-    fn prepare(&self, target: &Target) -> Result<(), Error> {
-        lock_dir::make(target.dir())
+    fn prepare(&self, target: &Target, environment: &Environment) -> Result<Option<String>, Error> {
+        let dir = target.dir();
+        let is_made = lock_dir::make(dir)?;
+        let is_named = lock_dir::default(environment) != dir;
+        Ok((is_made && is_named).then(|| format!("made the lock directory {}", escaped_path(dir))))
+    }
+
+    fn not_in(&self, target: &Target) -> Option<&'static str> {
+        (!lock_dir::is_the_documents(target.dir())).then_some(tower::DEFAULT_DIR)
     }
 
     fn warnings(&self, target: &Target) -> Vec<String> {
@@ -75,8 +83,10 @@ impl Protocol for Tower {
     }
 
     fn exported_besides(&self, target: &Target, environment: &Environment) -> Option<(&'static str, PathBuf)> {
-        // The target does not say where, and what was typed is in no environment.
-        environment.typed_lock_dir().map(|_| (LOCK_DIR, target.dir().to_owned()))
+        // The target does not say where. What was typed is in no environment, and the default is another for another user.
+        let is_named = environment.typed_lock_dir().is_none() && environment.get(LOCK_DIR).is_some();
+        let is_everybodys = is_named || lock_dir::is_the_documents(target.dir());
+        (!is_everybodys).then(|| (LOCK_DIR, target.dir().to_owned()))
     }
 
     fn name_of_claim(&self, id: &str, target: &Target) -> String {

@@ -72,6 +72,23 @@ fn on_a_terminal_a_held_lock_is_shown_and_not_asked_for() {
 }
 
 #[test]
+fn on_a_terminal_the_one_lock_of_a_directory_is_asked_for_too() {
+    let scene = crate::a_scene();
+    std::fs::create_dir(scene.file("memory")).unwrap();
+    let (dead, host) = (dead_pid(), this_host());
+    let lock = format!(r#"{{"pid": {dead}, "session_id": "main", "hostname": "{host}", "operation": "x"}}"#);
+    std::fs::write(scene.file("memory/.lock"), lock).unwrap();
+    let (ended, shown) = asked(&scene, &["memory:memory"], "no\n");
+    assert_eq!(ended.code, 1, "{shown}");
+    assert!(scene.file("memory/.lock").exists(), "{shown}");
+    let id = shown.split_once("id: ").unwrap().1.split_whitespace().next().unwrap().to_owned();
+    let (ended, shown) = asked(&scene, &["memory:memory"], &format!("{id}\n"));
+    assert_eq!(ended.code, 0, "{shown}");
+    assert!(shown.contains(&format!("beadlock: Broke lock held by PID {dead}\r\n")), "{shown}");
+    assert!(!scene.file("memory/.lock").exists(), "{shown}");
+}
+
+#[test]
 fn on_a_terminal_what_has_no_id_is_shown_with_what_to_type() {
     let scene = crate::a_scene();
     std::os::unix::fs::symlink("/nowhere", scene.lock()).unwrap();

@@ -155,7 +155,7 @@ fn a_container_with_a_name_of_its_own() {
 fn from_inside_of_a_container() {
     let scene = crate::a_scene();
     mine(&scene, |_| {});
-    let Some(command) = scene.in_namespaces(&CONTAINER, "exec $BEADLOCK status") else { return };
+    let Some(command) = scene.in_namespaces(&CONTAINER, "exec $BEADLOCK status -v") else { return };
     let text = Running::apart(command).end().expect(0, &[]).out;
     for words in
         ["only root outside of every container sees", "nobody that we can see", "next: sudo beadlock status .beads"]

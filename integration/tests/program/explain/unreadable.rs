@@ -18,7 +18,7 @@ fn an_empty_file_by_its_age() {
     // A little ahead, so that a slow machine cannot make it old.
     let age = |seconds| file.set_modified(now() - Duration::from_secs(seconds)).unwrap();
     file.set_modified(now()).unwrap();
-    let text = scene.run(&["status"]).out;
+    let text = scene.run(&["status", "-v"]).out;
     assert!(
         text.contains("somebody may be writing it") && text.contains("next: sleep 2; beadlock status .beads"),
         "{text}"
@@ -75,7 +75,7 @@ fn what_is_no_lock_file_at_all() {
     let mode = |mode| fs::set_permissions(&lock, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
     mode(0);
     fs::set_permissions(scene.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-    let mut command = scene.beadlock(&["status", ".beads"]);
+    let mut command = scene.beadlock(&["status", "-v", ".beads"]);
     if as_nobody(&mut command) {
         let text = Running::apart(command).end().expect(0, &[]).out;
         assert!(text.contains("permission denied") && text.contains("next: ls -ld "), "{text}");
@@ -111,7 +111,7 @@ fn a_directory_that_may_not_be_searched_is_named() {
         let ended = Running::apart(command).end().expect(code, &["permission denied"]);
         assert!(ended.err.ends_with(&closed), "{ended:?}");
     }
-    let mut command = scene.beadlock(&["status", "lock:half/x"]);
+    let mut command = scene.beadlock(&["status", "-v", "lock:half/x"]);
     assert!(as_nobody(&mut command));
     let ended = Running::apart(command).end().expect(0, &[]);
     assert!(ended.out.ends_with(&format!("next: namei -l {shown}/x   # {closed}")), "{ended:?}");

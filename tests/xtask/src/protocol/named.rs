@@ -18,6 +18,8 @@ pub enum Named {
     Cargo { package: &'static str, target: Target, path: String },
     /// `FILE: NAME`, the file from the checkout's top.
     Bats { file: String, name: String },
+    /// `FILE: NAME`, the file from the checkout's top, and the name of a function in it.
+    Python { file: String, name: String },
 }
 
 /// A test binary of a package.
@@ -38,15 +40,26 @@ impl FromStr for Named {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong =
-            || format!("{text:?} is no test (`PACKAGE lib PATH`, `PACKAGE tests/NAME PATH`, `FILE.bats: NAME`)");
+        let wrong = || {
+            format!(
+                "{text:?} is no test (`PACKAGE lib PATH`, `PACKAGE tests/NAME PATH`, `FILE.bats: NAME`, \
+                 `FILE.py: NAME`)"
+            )
+        };
+        let is_inside =
+            |file: &str| !file.starts_with('/') && file.split('/').all(|part| !matches!(part, "" | "." | ".."));
         if let Some((file, name)) = text.split_once(".bats: ") {
-            let is_inside = !file.starts_with('/') && file.split('/').all(|part| !matches!(part, "" | "." | ".."));
             let name = name.trim();
-            if !is_inside || name.is_empty() {
+            if !is_inside(file) || name.is_empty() {
                 return Err(wrong());
             }
             return Ok(Self::Bats { file: format!("{file}.bats"), name: name.to_owned() });
+        }
+        if let Some((file, name)) = text.split_once(".py: ") {
+            if !is_inside(file) || !is_word(name) {
+                return Err(wrong());
+            }
+            return Ok(Self::Python { file: format!("{file}.py"), name: name.to_owned() });
         }
         let words: Vec<&str> = text.split(' ').collect();
         let [package, target, path] = words[..] else { return Err(wrong()) };
@@ -75,7 +88,7 @@ impl fmt::Display for Named {
             Self::Cargo { package, target: Target::Test(name), path } => {
                 write!(f, "{package} tests/{name} {path}")
             }
-            Self::Bats { file, name } => write!(f, "{file}: {name}"),
+            Self::Bats { file, name } | Self::Python { file, name } => write!(f, "{file}: {name}"),
         }
     }
 }
@@ -91,6 +104,7 @@ mod tests {
             "beadlock tests/tower hold::a_2",
             "beadlock-tests tests/docs top_level",
             "integration/shell/tests/lock-manager.bats: release: a missing lock is a warning",
+            "integration/python/tests/test_memory.py: test_ctrl_c_ends_the_wait",
         ] {
             assert_eq!(text.parse::<Named>().map(|named| named.to_string()).as_deref(), Ok(text));
         }
@@ -113,6 +127,9 @@ mod tests {
             "a.bats: ",
             "/a.bats: b",
             "../a.bats: b",
+            "a.py: ",
+            "a.py: test_a[1]",
+            "../a.py: test_a",
         ] {
             assert!(text.parse::<Named>().is_err(), "{text:?}");
         }

@@ -26,17 +26,20 @@ const BOUND: Duration = Duration::from_secs(600);
 pub fn run(tests: &BTreeSet<Named>) -> BTreeMap<Named, Answer> {
     let mut answers = BTreeMap::new();
     let (mut cargo, mut bats) = (Vec::new(), BTreeMap::<&str, Vec<&Named>>::new());
+    let mut python = BTreeMap::<&str, Vec<&Named>>::new();
     for test in tests {
         match (look_for(&checkout(), test), test) {
             (Err(why), _) => drop(answers.insert(test.clone(), Answer::Failed(why))),
             (Ok(()), Named::Cargo { .. }) => cargo.push(test),
             (Ok(()), Named::Bats { file, .. }) => bats.entry(file).or_default().push(test),
+            (Ok(()), Named::Python { file, .. }) => python.entry(file).or_default().push(test),
         }
     }
     answers.extend(run_cargo(&cargo));
     for (file, tests) in bats {
         answers.extend(run_bats(file, &tests));
     }
+    answers.extend(run_python(&python));
     answers
 }
 
@@ -63,7 +66,7 @@ fn run_cargo(tests: &[&Named]) -> BTreeMap<Named, Answer> {
                         answer::of_cargo(path, &Running::start(command).finish(BOUND))
                     }
                 },
-                Named::Bats { .. } => continue,
+                Named::Bats { .. } | Named::Python { .. } => continue,
             };
             answers.lock().expect("nobody panics with it").insert((*test).clone(), answer);
         }
@@ -95,7 +98,22 @@ fn run_bats(file: &str, tests: &[&Named]) -> BTreeMap<Named, Answer> {
     let output = Running::start(command).finish(BOUND);
     let answer = |test: &&Named| match test {
         Named::Bats { name, .. } => Some(((*test).clone(), answer::of_bats(name, &output))),
-        Named::Cargo { .. } => None,
+        Named::Cargo { .. } | Named::Python { .. } => None,
     };
     tests.iter().filter_map(answer).collect()
+}
+
+/// One run of all the files, by the script that builds the package.
+fn run_python(files: &BTreeMap<&str, Vec<&Named>>) -> BTreeMap<Named, Answer> {
+    if files.is_empty() {
+        return BTreeMap::new();
+    }
+    let mut command = Command::new(checkout().join("scripts/python.sh"));
+    command.arg("-vvv").args(files.keys()).current_dir(checkout());
+    let output = Running::start(command).finish(BOUND);
+    let answer = |test: &Named| match test {
+        Named::Python { file, name } => Some((test.clone(), answer::of_python(file, name, &output))),
+        Named::Cargo { .. } | Named::Bats { .. } => None,
+    };
+    files.values().flatten().filter_map(|test| answer(test)).collect()
 }

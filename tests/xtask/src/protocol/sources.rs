@@ -34,6 +34,13 @@ fn look(top: &Path, named: &Named) -> Result<(), String> {
             }
             Err(format!("{file} has no line {wanted}"))
         }
+        Named::Python { file, name } => {
+            let wanted = format!("def {name}(");
+            if read(&top.join(file))?.lines().any(|line| line.starts_with(&wanted)) {
+                return Ok(());
+            }
+            Err(format!("{file} has no line {wanted}"))
+        }
     }
 }
 
@@ -126,6 +133,7 @@ mod tests {
             ("tests/tests/conformance/tower.rs", "stories!(TOWER);\n".to_owned()),
             ("tests/tests/conformance/silent.rs", "// stories!(SILENT);\n".to_owned()),
             ("integration/shell/a.bats", "@test \"a b\" {\n}\n# @test \"c\" {\n".to_owned()),
+            ("integration/python/tests/test_a.py", "def test_a(scene: Scene) -> None:\n    def test_b():\n".to_owned()),
         ] {
             let file = top.path().join(file);
             fs::create_dir_all(file.parent().expect("a folder")).expect("make it");
@@ -148,6 +156,7 @@ mod tests {
             "beadlock tests/tower hold::now",
             "beadlock-tests tests/conformance tower::stale",
             "integration/shell/a.bats: a b",
+            "integration/python/tests/test_a.py: test_a",
         ] {
             assert_eq!(look_for_text(top.path(), text), Ok(()), "{text}");
         }
@@ -168,6 +177,8 @@ mod tests {
             ("integration/shell/a.bats: a", "has no line"),
             ("integration/shell/a.bats: c", "has no line"),
             ("integration/shell/b.bats: a b", "b.bats"),
+            ("integration/python/tests/test_a.py: test", "has no line def test("),
+            ("integration/python/tests/test_a.py: test_b", "has no line"),
         ] {
             let found = look_for_text(top.path(), text).expect_err(text);
             assert!(found.contains(said), "{text}: {found}");

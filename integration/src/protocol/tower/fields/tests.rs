@@ -60,14 +60,6 @@ fn the_defaults() {
 }
 
 #[test]
-fn made_request_ids_differ_and_use_every_character() {
-    let ids: std::collections::BTreeSet<String> = (0..500).map(|_| new_request_id()).collect();
-    assert_eq!(ids.len(), 500);
-    let used: std::collections::BTreeSet<char> = ids.iter().flat_map(|id| id["req_".len()..].chars()).collect();
-    assert_eq!(used.len(), 36);
-}
-
-#[test]
 fn the_actor_is_typed_or_in_the_environment_or_the_user() {
     let whose = ["--intent-name", "i", "--intent-version", "1"];
     let actor =

@@ -88,6 +88,25 @@ pub fn of_bats(name: &str, output: &Output) -> Answer {
     Answer::Failed(format!("bats did not run it\n{}", end(&out, &err)))
 }
 
+/// The worst answer of pytest's lines for the function `name`, which may run with several parameters.
+pub fn of_python(file: &str, name: &str, output: &Output) -> Answer {
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let begin = format!("{file}::{name}");
+    let answers = out.lines().filter_map(|line| {
+        let rest = line.strip_prefix(&begin)?;
+        let (parameters, answer) = rest.split_once(' ')?;
+        (parameters.is_empty() || parameters.starts_with('[')).then(|| match answer.split(' ').next() {
+            Some("PASSED") => Answer::Passed,
+            Some("SKIPPED") => skipped(answer),
+            _ => Answer::Failed(format!("FAILED\n{}", end(&out, &err))),
+        })
+    });
+    // The script says so, where it lacks something.
+    let is_lacking = || err.lines().find_map(|line| line.strip_prefix("skipped: ")).map(skipped);
+    let none = || Answer::Failed(format!("pytest did not run it\n{}", end(&out, &err)));
+    answers.reduce(Answer::and).or_else(is_lacking).unwrap_or_else(none)
+}
+
 /// The last lines of both streams.
 fn end(out: &str, err: &str) -> String {
     let lines: Vec<_> = out.lines().chain(err.lines()).filter(|line| !line.is_empty()).collect();
@@ -135,6 +154,21 @@ mod tests {
         assert_ne!(of_bats("c", &tap), Answer::Passed);
         assert_eq!(of_bats("d # e", &tap), Answer::Passed);
         assert!(matches!(of_bats("b", &tap), Answer::Failed(_)));
+    }
+
+    #[test]
+    fn pytests_lines_are_read() {
+        let lines = "a.py::test_a PASSED [ 20%]\na.py::test_b[x y-1] PASSED [ 40%]\na.py::test_b[2] FAILED [ 60%]\n\
+                     a.py::test_c SKIPPED (needs a) [ 80%]\na.py::test_dd ERROR [100%]\nFAILED a.py::test_a - x\n";
+        let lines = output(1, lines, "");
+        assert_eq!(of_python("a.py", "test_a", &lines), Answer::Passed);
+        assert!(matches!(of_python("a.py", "test_b", &lines), Answer::Failed(_)), "one of its parameters");
+        assert_ne!(of_python("a.py", "test_c", &lines), Answer::Passed);
+        assert!(matches!(of_python("a.py", "test_dd", &lines), Answer::Failed(_)));
+        let Answer::Failed(why) = of_python("a.py", "test_d", &lines) else { panic!("it is not there") };
+        assert!(why.starts_with("pytest did not run it"), "{why}");
+        let lacking = output(0, "", "skipped: the tests of integration/python need Python\n");
+        assert_eq!(of_python("a.py", "test_a", &lacking), skipped("the tests of integration/python need Python"));
     }
 
     #[test]

@@ -15,7 +15,7 @@ pub fn tests(named: &[&Named]) -> Result<BTreeMap<(&'static str, Target), PathBu
         .iter()
         .filter_map(|test| match test {
             Named::Cargo { package, target, .. } => Some((*package, target.clone())),
-            Named::Bats { .. } => None,
+            Named::Bats { .. } | Named::Python { .. } => None,
         })
         .collect();
     if targets.is_empty() {
