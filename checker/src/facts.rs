@@ -6,7 +6,7 @@ use std::{ffi::OsString, fs, io, iter, os::fd::AsFd, os::unix::ffi::OsStrExt, ti
 use sha2::{Digest, Sha256};
 
 pub use crate::dialect::facts::{Depth, Facts, Ids, Liveness, Proof};
-use crate::dialect::{Mark, ProcessRecord, Record, Rejected, StartedAt, WantedFacts, holder_name_is_fit};
+use crate::dialect::{Clocks, Mark, ProcessRecord, Record, Rejected, StartedAt, WantedFacts, holder_name_is_fit};
 use crate::{filesystem, namespace, process, sys};
 
 impl Ids {
@@ -91,6 +91,18 @@ pub fn boottime() -> Duration {
     now.map(Duration::from).unwrap_or_default()
 }
 
+/// How long ago the lock was acquired, by this machine's clocks; `None` for a time in the future, and where the record
+/// has no time. `written` is when its file was last written. To the millisecond, or in whole seconds where no more is
+/// known (docs/design.md#ages).
+pub fn age(record: &Record, written: Option<StartedAt>) -> Option<Duration> {
+    record.age(&Clocks { wall: now(), boottime: boottime(), ids: &Ids::current() }, written)
+}
+
+/// How long ago a time was that stands in a file, by the wall clock; as [`age`].
+pub fn age_of_time(time: StartedAt, written: Option<StartedAt>) -> Option<Duration> {
+    time.known_age(now(), written)
+}
+
 /// Whether the process that a record names is to be taken for alive, as Go's `IsProcessAlive`: false only
 /// when `host` is this host's name, ignoring ASCII case, and the system says ESRCH.
 pub fn is_process_alive(pid: i64, host: &str) -> bool {
@@ -172,13 +184,14 @@ impl ProcessRecord {
         if !holder_name_is_fit(holder) {
             return Err(Rejected::Invalid("holder must be 1 to 128 printable characters".to_owned()));
         }
+        let mark = Mark::of(pid, random_id());
         let record = Self {
             holder: holder.to_owned(),
             pid: i64::from(pid),
             hostname: hostname().map(|name| name.to_string()).unwrap_or_default(),
-            started_at: now(),
+            started_at: mark.started_at.unwrap_or_else(now),
             version: version.to_owned(),
-            beadlock: Some(Mark::of(pid, random_id())),
+            beadlock: Some(mark),
         };
         record.validate()?;
         Ok(record)
@@ -186,11 +199,15 @@ impl ProcessRecord {
 }
 
 impl Mark {
-    /// Of the claim `id` for this process, which must be alive for its start to be known.
+    /// Of the claim `id`, as of now, for this process, which must be alive for its start to be known.
     pub fn of(pid: u32, id: String) -> Self {
         let ids = Ids::current();
         Self {
             id,
+            version: Some(env!("CARGO_PKG_VERSION").to_owned()),
+            started_at: Some(now()),
+            boottime_ns: u64::try_from(boottime().as_nanos()).ok().filter(|since| *since > 0),
+            about: None,
             machine_id: ids.machine_id.clone(),
             boot_id: ids.boot_id.clone(),
             pid_ns: ids.pid_ns.clone(),

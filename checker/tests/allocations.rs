@@ -35,8 +35,8 @@ fn with_a_live_lock_only_what_it_says() {
     let five_fields = of_a_check(dir.path(), Reason::PidAlive);
     assert_eq!(five_fields.count_total, 4, "holder, hostname, version, and the box that they come in");
 
-    let Mark { machine_id, boot_id, pid_ns, time_ns, .. } = record.beadlock.as_ref().unwrap();
-    let known = [machine_id, boot_id, pid_ns, time_ns].into_iter().flatten().count() as u64;
+    let Mark { version, machine_id, boot_id, pid_ns, time_ns, .. } = record.beadlock.as_ref().unwrap();
+    let known = [version, machine_id, boot_id, pid_ns, time_ns].into_iter().flatten().count() as u64;
     write(&record);
     assert_eq!(of_a_check(dir.path(), Reason::PidAlive).count_total, 4 + 1 + known, "and what is in our own key");
     assert_eq!(five_fields.count_current, 0);

@@ -67,7 +67,7 @@ fn every_file_is_read_as_the_index_says() {
     assert!(named.len() >= 40, "{} files", named.len());
 }
 
-/// 2026-03-04T05:06:07.9Z: the fraction is not written.
+/// 2026-03-04T05:06:07.9Z: the fraction is written in our own key alone.
 fn moment() -> StartedAt {
     StartedAt::from_unix(1_772_600_767, 900_000_000)
 }
@@ -76,6 +76,10 @@ fn moment() -> StartedAt {
 fn what_is_written_is_the_same_byte_for_byte() {
     let mark = Mark {
         id: "00112233445566778899aabbccddeeff".to_owned(),
+        version: Some("0.1.0".to_owned()),
+        started_at: Some(moment()),
+        boottime_ns: Some(1_234_560_000_000),
+        about: Some("https://ci.example/shop/runs/991".to_owned()),
         machine_id: Some("0123456789abcdef0123456789abcdef".to_owned()),
         boot_id: Some("3b9d1c6e-6f0e-4d0a-9a51-6f2f6b1f6c11".to_owned()),
         pid_ns: Some("pid:[4026531836]".to_owned()),
@@ -90,14 +94,7 @@ fn what_is_written_is_the_same_byte_for_byte() {
         version: "2.1.0".to_owned(),
         beadlock: Some(mark),
     };
-    let part = Mark {
-        id: "x".to_owned(),
-        machine_id: None,
-        boot_id: Some("y".to_owned()),
-        pid_ns: None,
-        time_ns: None,
-        start_ticks: None,
-    };
+    let part = Mark { id: "x".to_owned(), boot_id: Some("y".to_owned()), ..Mark::default() };
     let known_in_part = Record {
         holder: "a \"b\" é".to_owned(),
         pid: 1,

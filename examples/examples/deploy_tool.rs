@@ -35,7 +35,7 @@ enum Cli {
 
 fn main() -> ExitCode {
     let Cli::Deploy { env, length, timeout, lock_dir } = Cli::parse();
-    let mut lock = CommandLock::new("mytool", "deploy").timeout(timeout);
+    let mut lock = CommandLock::new("mytool", "deploy").version(env!("CARGO_PKG_VERSION")).timeout(timeout);
     if let Some(dir) = lock_dir {
         lock = lock.directory(dir);
     }

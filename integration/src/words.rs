@@ -4,17 +4,55 @@ use std::{io, path::Path, time::Duration};
 
 pub use beadlock_checker::internal::shell::{Part, quoted, to_type};
 use beadlock_checker::internal::{FileKind, Gate, GateHolder, Look, facts, process, system_words};
-use beadlock_checker::internal::{dialect::Record, escape::escaped, facts::Liveness};
+use beadlock_checker::internal::{dialect::Record, dialect::StartedAt, duration::shown, facts::Liveness};
+use beadlock_checker::internal::{escape::escaped, escape::is_harmless};
 use nix::errno::Errno;
 
-/// How long ago the lock was acquired, by the wall clock; zero for a time in the future.
-pub fn age(record: &Record) -> Duration {
-    known_age(record).unwrap_or_default()
+/// How long ago the lock was acquired, to the millisecond where that is known, else in whole seconds; zero for a time in
+/// the future.
+pub fn age(look: &Look) -> Duration {
+    known_age(look).unwrap_or_default()
 }
 
-/// [`age`]; `None` for a time in the future, and where the record has no time.
-pub fn known_age(record: &Record) -> Option<Duration> {
-    Duration::try_from(record.started_at()?.age(facts::now())).ok()
+/// [`age`]; `None` for a time in the future, and where there is no time.
+pub fn known_age(look: &Look) -> Option<Duration> {
+    facts::age(look.record.as_ref()?, look.on_disk.map(|file| file.modified))
+}
+
+/// The same of another time that stands in the lock file.
+pub fn age_of_time(time: StartedAt, look: &Look) -> Option<Duration> {
+    facts::age_of_time(time, look.on_disk.map(|file| file.modified))
+}
+
+/// [`known_age`] where nothing is known of the file.
+pub fn age_of_record(record: &Record) -> Option<Duration> {
+    facts::age(record, None)
+}
+
+/// The longest address that is written or shown, in characters.
+pub const LONGEST_ADDRESS: usize = 1000;
+
+/// Whether a text can be shown as an address: http or https, printable, without spaces, and without a user's name, which
+/// would hide the host or tell a password.
+pub fn is_address(text: &str) -> bool {
+    let rest = ["http://", "https://"].into_iter().find_map(|scheme| {
+        let (begin, rest) = text.split_at_checked(scheme.len())?;
+        begin.eq_ignore_ascii_case(scheme).then_some(rest)
+    });
+    let host = rest.map(|rest| rest.split(['/', '?', '#', '\\']).next().unwrap_or_default());
+    host.is_some_and(|host| !host.is_empty() && !host.contains('@'))
+        && text.chars().count() <= LONGEST_ADDRESS
+        && text.chars().all(|c| is_harmless(c) && !c.is_whitespace())
+}
+
+/// The address of what a lock is held for. What else a lock file may have in its place is not shown as one.
+pub fn about(record: &Record) -> Option<String> {
+    record.about().filter(|text| is_address(text)).map(str::to_owned)
+}
+
+/// An age for people. Of none they see no milliseconds: it may be of whole seconds.
+pub fn shown_age(age: Duration) -> String {
+    if age.is_zero() { "0s".to_owned() } else { shown(age) }
 }
 
 pub fn millis(duration: Duration) -> u64 {

@@ -4,6 +4,7 @@
 //! list below is the only one: each row becomes a variant of [`Dialect`] and of [`Record`], which ask the folder.
 //! `lock` shares the record and the rule of `beads`; the lock of `file` has no record.
 
+mod age;
 pub mod beads;
 pub mod facts;
 pub mod file;
@@ -20,6 +21,7 @@ use serde::Serialize;
 
 use self::facts::{Depth, Facts};
 use crate::verdict::Verdict;
+pub(crate) use age::Clocks;
 pub use beads::{Content, Mark, Record as ProcessRecord, holder_name_is_fit};
 pub use file::Mode as LockMode;
 pub use json::{Rejected, Rewrite};
@@ -156,6 +158,11 @@ pub(crate) trait LockRecord {
         Duration::ZERO
     }
 
+    /// The address of what the lock is held for.
+    fn about(&self) -> Option<&str> {
+        self.common().mark.and_then(|mark| mark.about.as_deref())
+    }
+
     /// What shows that the lock is stale, in the words of its document; empty where that has none. Untrusted.
     fn removed_words(&self, _facts: &Facts, _limits: &AgeLimits) -> String {
         String::new()
@@ -232,6 +239,11 @@ impl Record {
     /// What names this one claim: `beadlock.id`, or `request_id`. `None`: it has no name of its own.
     pub fn id(&self) -> Option<&str> {
         self.lock().common().id
+    }
+
+    /// The address of what the lock is held for, such as a CI run: `beadlock.about`. Untrusted, and of any kind.
+    pub fn about(&self) -> Option<&str> {
+        self.lock().about()
     }
 
     /// The lock file that beadlock writes.

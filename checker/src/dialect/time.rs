@@ -4,7 +4,7 @@
 use std::{fmt, time::SystemTime};
 
 use jiff::{SignedDuration, civil::DateTime, civil::date};
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 const EPOCH: DateTime = date(1970, 1, 1).at(0, 0, 0, 0);
 
@@ -40,6 +40,10 @@ impl StartedAt {
     #[doc(hidden)]
     pub fn age(self, now: Self) -> SignedDuration {
         now.0.saturating_sub(self.0)
+    }
+
+    pub(super) fn has_fraction(self) -> bool {
+        self.0.subsec_nanos() != 0
     }
 
     pub(crate) fn in_whole_seconds(self) -> Self {
@@ -83,6 +87,26 @@ impl fmt::Display for StartedAt {
 impl Serialize for StartedAt {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for StartedAt {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct OfText;
+
+        impl de::Visitor<'_> for OfText {
+            type Value = StartedAt;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an RFC 3339 time")
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<StartedAt, E> {
+                StartedAt::parse(text).ok_or_else(|| E::invalid_value(de::Unexpected::Str(text), &self))
+            }
+        }
+
+        deserializer.deserialize_str(OfText)
     }
 }
 

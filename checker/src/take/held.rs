@@ -6,7 +6,9 @@ use std::{path::PathBuf, time::Duration, time::Instant};
 use nix::{dir::Dir, fcntl::OFlag, fcntl::openat, sys::stat::Mode, sys::stat::fstat};
 
 use super::{Release, Site, Step, open_searchable, recover::Recovered};
-use crate::{dialect::Record, error::Error, error::Result, filesystem, filesystem::FileKind, gate::Gate};
+use crate::{
+    dialect::Record, error::Error, error::Result, filesystem, filesystem::FileKind, gate::Gate, on_disk::OnDisk,
+};
 use crate::{options::Options, place::Place, read, read::Inode, read::LockFile, read::Sight};
 
 /// A lock that stands. It ends with [`Held::release`]; dropping it leaves the lock to its recorded process.
@@ -211,8 +213,8 @@ impl<H: FnMut(Step)> Site<'_, H> {
             return Ok(Adopted::NotOurs(None));
         }
         let place = Place::new(self.path, self.names.clone());
-        let age = record.started_at().and_then(|time| time.age(crate::facts::now()).try_into().ok());
-        let age: Duration = age.unwrap_or_default();
+        let written = OnDisk::of_open(&file).map(|file| file.modified);
+        let age = crate::facts::age(&record, written).unwrap_or_default();
         let mut held = Held::new(place, self.pin_dir()?, (pin, inode), record);
         held.since = held.since.checked_sub(age).unwrap_or(held.since);
         held.guarded = held.guarded.checked_sub(self.untouched_for(&file)).unwrap_or(held.guarded);

@@ -16,7 +16,7 @@ use crate::claim::{
 use crate::error::Code;
 use crate::error::Error;
 use crate::protocol::{Acceptance, directory, process_words, resolve};
-use crate::settings::{check_holder, check_version, environment::Environment, wait::Wait};
+use crate::settings::{check_holder, environment::Environment, labels::Labels, wait::Wait};
 
 /// A claim to be made: on what, under which name, how patiently.
 #[derive(Debug, Clone)]
@@ -25,8 +25,7 @@ pub struct Hold {
     /// As a command line names it; without a name what it finds.
     pub(super) target: Option<OsString>,
     pub(super) holder: String,
-    /// Empty: none.
-    pub(super) version: String,
+    pub(super) labels: Labels,
     pub(super) wait: Wait,
     pub(super) drain: Option<Duration>,
     pub(super) options: Options,
@@ -56,7 +55,7 @@ impl Hold {
         Self {
             target,
             holder: name.unwrap_or_else(|| "beadlock".to_owned()),
-            version: String::new(),
+            labels: Labels::default(),
             wait: Wait::DEFAULT,
             drain: None,
             options: Options::default(),
@@ -69,9 +68,16 @@ impl Hold {
         self
     }
 
-    /// With this version of the holder in the lock file, 1 to 128 printable characters.
-    pub fn holder_version(mut self, version: impl Into<String>) -> Self {
-        self.version = version.into();
+    /// With this version of the holder in the lock file, 1 to 128 printable characters; none unless told otherwise. Of a
+    /// tool its own: `env!("CARGO_PKG_VERSION")`.
+    pub fn version(mut self, version: impl Into<String>) -> Self {
+        self.labels.version = Some(version.into());
+        self
+    }
+
+    /// With the address of what the lock is held for, such as a CI run: http or https. Whoever waits sees it.
+    pub fn about(mut self, address: impl Into<String>) -> Self {
+        self.labels.about = Some(address.into());
         self
     }
 
@@ -112,9 +118,7 @@ impl Hold {
 
     fn claim_in(self, environment: &Environment, attendant: &mut impl Attendant) -> Result<Claim, Stopped> {
         check_holder(&self.holder)?;
-        if !self.version.is_empty() {
-            check_version(&self.version)?;
-        }
+        self.labels.check()?;
         let target = resolve(self.target.as_deref(), environment, Acceptance::Any)?;
         if let Some(why) = target.protocol.not_for_a_guard(&target) {
             return Err(Error::usage(why).into());
@@ -130,14 +134,14 @@ impl Hold {
         environment: &Environment,
         attendant: &mut impl Attendant,
     ) -> Result<Claim, Stopped> {
-        let Self { holder, version, wait, options, .. } = self;
+        let Self { holder, labels, wait, options, .. } = self;
         let (process, drain) = (process_id(), wait.drain(self.drain));
         nested::refuse_inside_a_cycle(&target, environment)?;
         if let Some(id) = nested::outer_claim(&target, environment) {
             return Ok(Claim { held: None, process, id, target, patience: drain });
         }
         let id = random_id();
-        let says = &process_words(version).of(holder, id.clone());
+        let says = &process_words().of(holder, id.clone(), labels);
         let claiming = Claiming { target: &target, pid: process, says, wait, drain, options };
         let held = claiming.claim(attendant, |_| ())?;
         Ok(Claim { held: Some(held), process, id, target, patience: drain })

@@ -57,12 +57,15 @@ pub struct Attending<'a> {
     said: Option<&'static str>,
     /// For how long a holder was waited for.
     pub for_holder: Duration,
+    /// The address of the holder's work that was said.
+    said_address: Option<String>,
 }
 
 impl<'a> Attending<'a> {
     /// Of a claim whose command waits as the process `child`, or of a wait that no command comes after.
     pub fn wait_of(signals: &'a mut Signals, talk: &'a Talk, child: Option<i32>) -> Self {
-        Self { signals, talk, child, is_keeper: false, said: None, for_holder: Duration::ZERO }
+        let for_holder = Duration::ZERO;
+        Self { signals, talk, child, is_keeper: false, said: None, for_holder, said_address: None }
     }
 
     /// The process that waits is to keep the claim.
@@ -98,6 +101,10 @@ impl Attendant for Attending<'_> {
         // Said again only when it waits for something else now.
         let kind = waited.kind();
         let is_first = self.said.replace(kind) != Some(kind);
+        if let Some(address) = waited.about().filter(|address| self.said_address.as_ref() != Some(address)) {
+            self.talk.say_whole(&format!("the holder is at work on {address}"));
+            self.said_address = Some(address);
+        }
         self.talk.say_live(waited, is_first);
     }
 
@@ -191,6 +198,14 @@ impl Waited<'_> {
             Self::Kernel { .. } => "file",
         }
     }
+
+    /// The address of what its holder holds it for.
+    fn about(&self) -> Option<String> {
+        match self {
+            Self::Holder { look, .. } => words::about(look.record.as_ref()?),
+            _ => None,
+        }
+    }
 }
 
 /// One line. The alternate form also has the command and the path, for a line that is said once.
@@ -207,7 +222,7 @@ impl fmt::Display for Waited<'_> {
                 let (name, pid, left) = (escaped(record.holder()), record.pid(), shown(*left));
                 let is_here = !matches!(look.verdict.reason(), Reason::OtherHost | Reason::HostUnknown);
                 let host = if is_here { String::new() } else { format!(", on {}", escaped(record.hostname())) };
-                let age = shown(words::age(record));
+                let age = words::shown_age(words::age(look));
                 write!(f, "waiting for {name} (PID {pid}{host}), held {age}; {left} left")?;
                 if f.alternate() {
                     let path = target.path();

@@ -6,12 +6,12 @@ use std::cell::OnceCell;
 use beadlock_checker::Options;
 use beadlock_checker::internal::dialect::{Record, StartedAt};
 use beadlock_checker::internal::facts::{Facts, Liveness};
-use beadlock_checker::internal::{Gates, Look, Member, Namespaces, duration::shown};
+use beadlock_checker::internal::{Gates, Look, Member, Namespaces};
 use jiff::SignedDuration;
 
 use super::target::Target;
 use crate::output::Fact;
-use crate::words::{Part, to_type};
+use crate::words::{self, Part, shown_age, to_type};
 
 /// What is to be seen of this machine's processes: looked for once, when first asked, however many locks there are.
 #[derive(Debug, Default)]
@@ -59,6 +59,18 @@ pub struct Inspected<'a> {
 }
 
 impl Inspected<'_> {
+    /// [`since`] of the claim, by the clock that knows best.
+    pub fn since_claimed(&self) -> String {
+        let by_the_clock = || self.record.started_at().map(|at| at.age(self.now)).unwrap_or_default();
+        since(words::known_age(self.look).and_then(|age| age.try_into().ok()).unwrap_or_else(by_the_clock))
+    }
+
+    /// How long ago a time of the lock file was; negative when it is yet to come.
+    pub fn age_of(&self, time: StartedAt) -> SignedDuration {
+        let known = words::age_of_time(time, self.look).and_then(|age| age.try_into().ok());
+        known.unwrap_or_else(|| time.age(self.now))
+    }
+
     pub fn of_target(&self, template: &'static str) -> String {
         to_type(template, &[self.target.part()])
     }
@@ -104,7 +116,7 @@ pub fn see(pid: i64) -> String {
 /// `5m ago`, or `5m in the future`.
 pub fn since(age: SignedDuration) -> String {
     let when = if age.is_negative() { "in the future" } else { "ago" };
-    format!("{} {when}", shown(age.unsigned_abs()))
+    format!("{} {when}", shown_age(age.unsigned_abs()))
 }
 
 pub fn millis(age: SignedDuration) -> i64 {

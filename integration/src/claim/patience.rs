@@ -181,13 +181,13 @@ pub(crate) fn held(target: &Target, look: &Look, wait: Wait) -> Error {
     let Some(record) = &look.record else {
         return of_lock(Code::LockHeld, format!("{path} is held; {wait}"), target).retry_on_a_lock_of(None);
     };
-    let age = words::age(record);
+    let (age, known_age) = (words::age(look), words::known_age(look));
     let holder = &target.holder(look).unwrap_or_default();
     let status = &to_type("beadlock status {}", &[target.part()]);
     let zombie = &Zombie::holder_of(record).map(|zombie| format!("; {zombie}")).unwrap_or_default();
     let message = target.protocol.timed_out(&WaitOver { target, record, path, holder, age, wait, zombie, status });
-    of_record(Code::LockHeld, message, target, record)
-        .retry_on_a_lock_of(words::known_age(record))
+    of_record(Code::LockHeld, message, target, (record, known_age))
+        .retry_on_a_lock_of(known_age)
         .answering(target.protocol.answer_held(record))
 }
 
@@ -212,7 +212,7 @@ fn stale(target: &Target, record: &Record, age: Duration) -> Error {
     let message = format!(
         "{path} is a stale lock of {holder}, no heartbeat for {seconds}s; --force-lock takes it; who and why: {status}"
     );
-    of_record(Code::LockStale, message, target, record)
+    of_record(Code::LockStale, message, target, (record, words::age_of_record(record)))
         .ending(Exit::Conflict)
         .answering(target.protocol.answer_stale(record, age))
 }
@@ -221,11 +221,9 @@ fn of_lock(code: Code, message: String, target: &Target) -> Error {
     Error::new(code, message).detailed(format!("lock_file={}", escaped_path(&target.path())))
 }
 
-fn of_record(code: Code, message: String, target: &Target, record: &Record) -> Error {
-    let (path, age) = (escaped_path(&target.path()), words::age(record).as_millis());
-    Error::new(code, message)
-        .detailed(format!("lock_file={path} holder_pid={} holder_age_ms={age}", record.pid()))
-        .held_by(Holder::of_record(&target.path(), record))
+fn of_record(code: Code, message: String, target: &Target, (record, age): (&Record, Option<Duration>)) -> Error {
+    let holder = Holder::of_record(&target.path(), record, age);
+    Error::new(code, message).detailed(holder.detail()).held_by(holder)
 }
 
 fn being_changed(target: &Target, drain: Duration) -> Error {

@@ -4,16 +4,14 @@
 use std::path::{Path, PathBuf};
 use std::{ffi::OsString, fmt, time::Duration};
 
-use beadlock_checker::internal::{
-    Look, dialect::Record, dialect::facts::Facts, duration::shown, escape::escaped, take::Held,
-};
+use beadlock_checker::internal::{Look, dialect::Record, dialect::facts::Facts, escape::escaped, take::Held};
 use beadlock_checker::{Options, Removed, Verdict};
 use serde_json::Value;
 
 use super::explained::{Explained, Inspected};
 use super::target::{Target, prefixed};
 use super::{kernel_lock::WithoutRecord, lease::Limits};
-use crate::words::{Part, to_type};
+use crate::words::{Part, shown_age, to_type};
 use crate::{
     error::Error, output::talk::Talk, output::trail::DocumentEvents, settings::environment::Environment,
     settings::wait::Wait,
@@ -195,7 +193,7 @@ pub trait Protocol: fmt::Debug + Sync {
     /// What a claim says whose wait for the holder ran out; `status` is the command that shows more.
     fn timed_out(&self, waited: &WaitOver<'_>) -> String {
         let WaitOver { path, holder, age, wait, zombie, status, .. } = waited;
-        let age = shown(*age);
+        let age = shown_age(*age);
         format!("{path} is held by {holder} for {age}; {wait}{zombie}; who and why: {status}")
     }
 

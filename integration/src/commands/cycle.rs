@@ -94,7 +94,7 @@ fn skipped(decision: &Decision) -> Error {
     };
     let error = Error::new(code, decision.to_string());
     match code {
-        Code::LockHeld => error.retry_on_a_lock_of(decision.record().and_then(words::known_age)),
+        Code::LockHeld => error.retry_on_a_lock_of(decision.record().and_then(words::age_of_record)),
         _ => error.retry_after(Duration::from_secs(5)),
     }
 }

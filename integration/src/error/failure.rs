@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::{fmt, io, process::ExitCode, time::Duration};
 
 use beadlock_checker::internal::dialect::{Record, StartedAt};
-use beadlock_checker::internal::{Gate, GateHolder, system_words};
+use beadlock_checker::internal::{Gate, GateHolder, escape::escaped_path, system_words};
 use serde_json::Value;
 
 use super::Exit;
@@ -171,7 +171,8 @@ impl Error {
         self.holder.as_deref()
     }
 
-    /// `error.detail` of the JSON contract: `lock_file=… holder_pid=… holder_age_ms=…`.
+    /// `error.detail` of the JSON contract: `lock_file=… holder_pid=… holder_age_ms=…`, and ` about=…` of a holder that
+    /// says what it is at.
     pub fn detail(&self) -> Option<&str> {
         self.detail.as_deref()
     }
@@ -206,26 +207,37 @@ pub struct Holder {
     pub hostname: Option<String>,
     /// Since when, by the lock file.
     pub since: Option<StartedAt>,
-    /// How long ago that was; `None` for a time in the future.
+    /// How long ago that was, to the millisecond where that is known, else in whole seconds; `None` for a time in the
+    /// future.
     pub age: Option<Duration>,
+    /// The address of what the lock is held for, by the lock file: http or https, printable and without spaces.
+    pub about: Option<String>,
 }
 
 impl Holder {
-    pub(crate) fn of_record(path: &Path, record: &Record) -> Self {
+    pub(crate) fn of_record(path: &Path, record: &Record, age: Option<Duration>) -> Self {
         Self {
             path: path.to_owned(),
             name: Some(record.holder().to_owned()),
             pid: Some(record.pid()),
             hostname: Some(record.hostname().to_owned()),
             since: record.started_at(),
-            age: words::known_age(record),
+            age,
+            about: words::about(record),
         }
+    }
+
+    /// `lock_file=… holder_pid=… holder_age_ms=…`, and where it is known what the lock is held for, `about=…`.
+    pub(crate) fn detail(&self) -> String {
+        let (path, pid, age) = (escaped_path(&self.path), self.pid.unwrap_or_default(), self.age.unwrap_or_default());
+        let about = self.about.as_ref().map(|address| format!(" about={address}")).unwrap_or_default();
+        format!("lock_file={path} holder_pid={pid} holder_age_ms={}{about}", age.as_millis())
     }
 
     /// The first of those who have an flock on `path`.
     pub(crate) fn of_flock(path: &Path, holders: &[GateHolder]) -> Self {
         let pid = holders.first().map(|holder| i64::from(holder.pid));
-        Self { path: path.to_owned(), name: None, pid, hostname: None, since: None, age: None }
+        Self { path: path.to_owned(), name: None, pid, hostname: None, since: None, age: None, about: None }
     }
 
     pub(crate) fn of_gate(dir: &Path) -> Self {

@@ -52,6 +52,7 @@ impl Explanation {
         all.push(Fact::json("side_file", look.side_file));
         all.push(Fact::json("file", look.on_disk.map(|file| file_json(&file, now))));
         all.push(Fact::text("why", why));
+        all.extend(look.record.as_ref().and_then(about));
         all.extend(facts);
         if let Some(other) = target.protocol.not_in(target) {
             let dir = escaped_path(target.dir());
@@ -111,6 +112,16 @@ pub fn json(facts: &[Fact]) -> Value {
     Value::Object(fields.collect::<Map<_, _>>())
 }
 
+/// The address of what the lock is held for. What is in its place and is no such address is shown as a name is: escaped.
+fn about(record: &Record) -> Option<Fact> {
+    let given = record.about()?;
+    let text = match words::about(record) {
+        Some(address) => address,
+        None => format!("\"{}\", which is not an address of the web", escaped(given)),
+    };
+    Some(Fact::new("about", text, given))
+}
+
 /// What is known, its id, and what to type, one line each.
 pub fn below(mut lines: Vec<String>, id: Option<&str>, next: &str) -> String {
     lines.extend(id.map(|id| format!("id: {}", escaped(id))));
@@ -118,13 +129,14 @@ pub fn below(mut lines: Vec<String>, id: Option<&str>, next: &str) -> String {
     lines.iter().map(|line| format!("  {line}\n")).collect()
 }
 
-/// One element of `data` of `status` and `list`.
+/// One element of `data` of `status` and `list`; `held` is the record and its age.
 pub fn row(
     target: &Target,
     (verdict, message, id): (Verdict, &str, Option<&str>),
-    record: Option<&Record>,
+    held: Option<(&Record, Duration)>,
     (witnesses, next): (Value, &str),
 ) -> Value {
+    let record = held.map(|(record, _)| record);
     json!({
         "target": target.name(),
         "path": target.path().to_string_lossy(),
@@ -134,7 +146,7 @@ pub fn row(
         "reason": verdict.reason().as_str(),
         "message": message,
         "record": record.and_then(|record| serde_json::to_value(record).ok()),
-        "age_ms": record.map(|record| words::millis(words::age(record))),
+        "age_ms": held.map(|(_, age)| words::millis(age)),
         "witnesses": witnesses,
         "next": next,
     })

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use beadlock_checker::internal::{Look, duration::shown, facts};
+use beadlock_checker::internal::{Look, duration::shown};
 use beadlock_checker::{Decision, Proceed, Skip, Verdict};
 use serde_json::Value;
 
 use super::{checked::message, explanation, explanation::Explanation};
+use crate::words::{self, shown_age};
 use crate::{claim::target::Target, output::talk::Talk};
 
 /// A target, and what lies there.
@@ -44,7 +45,8 @@ impl Seen {
         let Look { verdict, id, record, .. } = &self.look;
         let message = message(&self.decision(), self.target.protocol.rules().speaks_of_databases);
         let explained = (explanation.json(), explanation.next.as_str());
-        explanation::row(&self.target, (*verdict, &message, id.as_deref()), record.as_ref(), explained)
+        let held = record.as_ref().map(|record| (record, words::age(&self.look)));
+        explanation::row(&self.target, (*verdict, &message, id.as_deref()), held, explained)
     }
 
     /// The verdict's word, in its colour.
@@ -106,10 +108,7 @@ impl Seen {
 
     /// ` for 3h 2m`; nothing where the clocks disagree.
     fn for_how_long(&self) -> String {
-        let since = self.look.record.as_ref().and_then(|record| record.started_at());
-        let age = since.map(|since| since.age(facts::now()));
-        let age = age.and_then(|age| Duration::try_from(age).ok());
-        age.map(|age| format!(" for {}", shown(age))).unwrap_or_default()
+        words::known_age(&self.look).map(|age| format!(" for {}", shown_age(age))).unwrap_or_default()
     }
 
     /// What is known, and what to type, one line each.

@@ -1,16 +1,12 @@
 //! The list for people: a line for each lock, in columns.
 
-use std::time::Duration;
-
 use beadlock_checker::Verdict;
-use beadlock_checker::internal::duration::shown;
 use beadlock_checker::internal::escape::escaped;
-use beadlock_checker::internal::facts;
 
 use crate::explain::seen::Seen;
 use crate::output::table::{Side, Table, common_directory, terminal_width};
 use crate::output::talk::Talk;
-use crate::words::counted;
+use crate::words::{self, counted, shown_age};
 
 /// What is said of one lock.
 #[derive(Debug)]
@@ -51,11 +47,10 @@ pub fn of(rows: &[Row]) -> String {
 fn cells(seen: &Seen) -> [String; 5] {
     let record = seen.look.record.as_ref();
     let since = record.and_then(|record| record.started_at());
-    let age = since.map(|since| Duration::try_from(since.age(facts::now())));
-    let age = match age {
-        Some(Ok(age)) => shown(age),
-        Some(Err(_)) => "in the future".to_owned(),
-        None => "-".to_owned(),
+    let age = match (since, words::known_age(&seen.look)) {
+        (None, _) => "-".to_owned(),
+        (_, Some(age)) => shown_age(age),
+        (Some(_), None) => "in the future".to_owned(),
     };
     [
         seen.target.given.clone(),

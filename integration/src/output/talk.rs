@@ -59,6 +59,14 @@ impl Talk {
         }
     }
 
+    /// Prints one line, unless `-q` or the terminal would break it.
+    pub fn say_whole(&self, line: &str) {
+        const NAME: usize = "beadlock: ".len();
+        if line.chars().count() + NAME <= columns() {
+            self.say(line);
+        }
+    }
+
     /// One more line, with `-v`.
     pub fn say_more(&self, line: &str) {
         if self.verbose {
@@ -171,8 +179,12 @@ fn is_in_foreground() -> bool {
 
 /// A line cut to one row of the terminal, with room for the `^C` that it may echo.
 fn cut(line: String) -> String {
-    let columns = terminal_size_of(io::stderr()).map_or(usize::MAX, |(width, _)| usize::from(width.0));
-    cut_to(columns.saturating_sub(3), line)
+    cut_to(columns().saturating_sub(3), line)
+}
+
+/// How wide the terminal is; without one there is room for everything.
+fn columns() -> usize {
+    terminal_size_of(io::stderr()).map_or(usize::MAX, |(width, _)| usize::from(width.0))
 }
 
 /// Cuts in the middle: the holder is at the beginning, the times are at the end.

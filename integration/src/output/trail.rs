@@ -178,7 +178,7 @@ impl<'a> Trail<'a> {
         self.write(Event::LockBroken, |entry| {
             let entry = broken.detail().into_iter().fold(entry.reason(broken.how), |entry, why| entry.detail(why));
             match &broken.look.record {
-                Some(record) => entry.held_for(words::age(record)).previous_lock(record),
+                Some(record) => entry.held_for(words::age(broken.look)).previous_lock(record),
                 None => entry,
             }
         });

@@ -5,7 +5,7 @@ use std::{ffi::OsString, path::Path};
 use beadlock_checker::Options;
 use clap::{Args as ClapArgs, ValueEnum};
 
-use super::{file, memory, process, refuse_options, tower};
+use super::{file, memory, refuse_options, tower};
 use crate::{claim::target::Target, error::Error};
 
 /// Those options of a list that were typed.
@@ -20,8 +20,6 @@ pub struct Args {
     /// Of a named lock that is held or stale print what its document answers, and nothing else
     #[arg(long, conflicts_with = "json", help_heading = tower::options::HEADING)]
     raw: bool,
-    #[command(flatten)]
-    pub(super) process: process::ProcessArgs,
     #[command(flatten)]
     pub(super) file: file::command::FileArgs,
     #[command(flatten)]
@@ -49,8 +47,7 @@ impl Args {
     }
 
     pub(super) fn given(&self) -> Vec<&'static str> {
-        let of_one = [self.process.given(), self.file.given(), self.memory.given(), self.tower.given()];
-        [of_one.concat(), given([("--raw", self.raw)])].concat()
+        [self.file.given(), self.memory.given(), self.tower.given(), given([("--raw", self.raw)])].concat()
     }
 }
 

@@ -26,6 +26,7 @@ use crate::output::refuse_lock_file;
 use crate::{
     claim::kernel_claim::KernelClaim, claim::nested, claim::session_claim::SessionClaim, error::Error,
     output::trail::Trail, settings::Claim, settings::arguments::ClaimArgs, settings::environment::Environment,
+    settings::labels::Labels,
 };
 
 pub use arguments::{Args, HoldOnlyArgs, LookArgs, ReleaseArgs};
@@ -51,8 +52,8 @@ pub trait Folder: Protocol {
     }
 
     /// What a claim of `target` says.
-    fn intended(&self, target: Target, typed: &Args, _environment: &Environment) -> Result<Intended, Error> {
-        Ok(Intended::Claim(target.into(), typed.process.claim_words()?))
+    fn intended(&self, target: Target, _typed: &Args, _environment: &Environment) -> Result<Intended, Error> {
+        Ok(Intended::Claim(target.into(), process::claim_words()))
     }
 }
 
@@ -88,15 +89,23 @@ pub struct ClaimWords {
     make: MakeWords,
 }
 
-type MakeWords = Box<dyn Fn(&str, &str, u32) -> Result<Record, Error>>;
+/// Who claims, and what the record is to say of that.
+pub struct Claimant {
+    pub holder: String,
+    pub id: String,
+    pub labels: Labels,
+}
+
+type MakeWords = Box<dyn Fn(&Claimant, u32) -> Result<Record, Error>>;
 
 impl ClaimWords {
-    pub fn new(make: impl Fn(&str, &str, u32) -> Result<Record, Error> + 'static) -> Self {
+    pub fn new(make: impl Fn(&Claimant, u32) -> Result<Record, Error> + 'static) -> Self {
         Self { holder: None, id: None, mode: file::Mode::Exclusive, make: Box::new(make) }
     }
 
-    pub fn of(self, holder: String, id: String) -> MakeRecord<'static> {
-        Box::new(move |pid| (self.make)(&holder, &id, pid))
+    pub fn of(self, holder: String, id: String, labels: Labels) -> MakeRecord<'static> {
+        let claimant = Claimant { holder, id, labels };
+        Box::new(move |pid| (self.make)(&claimant, pid))
     }
 }
 
@@ -133,6 +142,8 @@ pub fn targets_of_claim(
     let mut given = [typed.given().as_slice(), besides].concat();
     given.extend(arguments::given([
         ("--holder", holder.is_some()),
+        ("--holder-version", claim.holder_version.is_some()),
+        ("--about", claim.about.is_some()),
         ("--drain", claim.drain.is_some()),
         ("--reap-proven-dead", claim.reap_proven_dead),
     ]));
@@ -210,7 +221,7 @@ pub fn session_claim<'a>(
         return Ok(Box::new(KernelClaim::new((target, kernel), words.mode, wait, trail, environment)?));
     }
     nested::refuse_inside_a_cycle(&target, environment).inspect_err(|error| trail.blocked(error, &target.place))?;
-    let says = words.of(holder.clone(), id.clone());
+    let says = words.of(holder.clone(), id.clone(), settings.labels.clone());
     let options = settings.options;
     let order = ClaimOrder { target, holder, id, says, wait, drain, options, trail, environment };
     Ok(Box::new(RecordClaim::new(order, outer)))

@@ -50,6 +50,14 @@ impl LockDirArg {
 #[derive(Debug, Clone, Args)]
 #[group(skip)]
 pub struct ClaimArgs {
+    /// The version of the holder, in the lock file of a database or of lock:PATH [env: BEADLOCK_HOLDER_VERSION]
+    /// [default: none]
+    #[arg(long, value_name = "VERSION")]
+    pub holder_version: Option<String>,
+    /// Where to read what this is for, as the address of a CI run: http or https. Whoever waits sees it
+    /// [env: BEADLOCK_ABOUT]
+    #[arg(long, value_name = "URL")]
+    pub about: Option<String>,
     /// How long to wait for who holds the lock; after that exit 4, and with --json error.retry_after_ms says when to
     /// come back [env: BEADLOCK_WAIT] [default: 10s, for tower:NAME 0s, for memory:DIR 5s, for file:PATH 30s]
     #[arg(long, value_name = "DUR", value_parser = duration::parse, overrides_with = "no_wait")]

@@ -13,10 +13,12 @@ use crate::error::Error;
 use crate::output::{Common, envelope::Request, talk::Color, talk::Talk};
 use arguments::{ClaimArgs, CommonArgs};
 use environment::{Environment, boolean};
+use labels::Labels;
 use wait::Wait;
 
 pub mod arguments;
 pub mod environment;
+pub mod labels;
 pub mod remote;
 pub mod wait;
 
@@ -62,6 +64,8 @@ pub fn audit(typed: Option<&Path>, environment: &Environment) -> Option<PathBuf>
 pub struct Claim {
     /// The name in the record; `None`: the command's base name.
     pub holder: Option<String>,
+    /// What the record says besides.
+    pub labels: Labels,
     wait: Option<Wait>,
     drain: Option<Duration>,
     /// What counts as dead.
@@ -86,6 +90,7 @@ impl Claim {
         holder.as_deref().map_or(Ok(()), check_holder)?;
         Ok(Self {
             holder,
+            labels: Labels::resolve(typed, environment)?,
             wait,
             drain: either(typed.drain, "BEADLOCK_DRAIN", environment)?,
             options: Options { reap_proven_dead: typed.reap_proven_dead, ..options },
@@ -156,23 +161,11 @@ impl Hold {
 
 /// Refuses a holder's name, with exit 2, that is not 1 to 128 printable characters.
 pub fn check_holder(name: &str) -> Result<(), Error> {
-    check_text("name", name)
-}
-
-/// A holder's version of ours is 1 to 128 printable characters too.
-///
-/// # Errors
-/// Exit 2.
-pub fn check_version(version: &str) -> Result<(), Error> {
-    check_text("version", version)
-}
-
-fn check_text(what: &str, text: &str) -> Result<(), Error> {
-    if holder_name_is_fit(text) {
+    if holder_name_is_fit(name) {
         return Ok(());
     }
-    let (shown, count) = (escaped(text), text.chars().count());
-    Err(Error::usage(format!("a holder's {what} is 1 to 128 printable characters; this one has {count}: \"{shown}\"")))
+    let (shown, count) = (escaped(name), name.chars().count());
+    Err(Error::usage(format!("a holder's name is 1 to 128 printable characters; this one has {count}: \"{shown}\"")))
 }
 
 #[cfg(test)]

@@ -41,6 +41,8 @@ mod not_a_database;
 #[cfg(test)]
 mod outputs;
 #[cfg(test)]
+mod record;
+#[cfg(test)]
 mod release;
 #[cfg(test)]
 mod run;

@@ -106,3 +106,28 @@ fn under_a_hold_of_the_same_lock_it_is_nested() {
     assert_eq!(code, 0);
     bench.is_clean();
 }
+
+#[test]
+fn a_tool_says_its_version_and_what_it_is_at() {
+    let bench = Bench::new();
+    let (version, about) = ("3.1.4-rc.2", "https://ci.example/runs/7");
+    let holder = bench.start(&["--version", version, "--about", about, "sleep"]);
+    let record: serde_json::Value = serde_json::from_slice(&fs::read(bench.lock()).expect("the lock")).expect("JSON");
+    assert_eq!((&record["version"], &record["beadlock"]["about"]), (&version.into(), &about.into()));
+    let (refused, code) = answer(&bench.run(&["--timeout", "0s", "sleep"]));
+    assert_eq!((code, &refused["error"]["code"]), (4, &"LOCK_HELD".into()));
+    let detail = refused["error"]["detail"].as_str().expect("a detail");
+    assert!(detail.ends_with(&format!(" about={about}")), "{detail}");
+    holder.signal(Signal::SIGTERM);
+    died_of(Signal::SIGTERM, &holder.finish(AT_ONCE));
+    bench.is_clean();
+
+    for (option, value) in [("--version", "1\n2"), ("--about", "ftp://ci.example/7")] {
+        let (refused, code) = answer(&bench.run(&[option, value, "sleep"]));
+        assert_eq!((code, &refused["error"]["code"]), (2, &"USAGE".into()), "{refused}");
+    }
+    let holder = bench.start(&["sleep"]);
+    let text = fs::read_to_string(bench.lock()).expect("the lock");
+    assert!(!text.contains("\n  \"version\""), "none unless told: {text}");
+    drop(holder);
+}

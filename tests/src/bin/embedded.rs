@@ -36,6 +36,8 @@ fn main() -> ExitCode {
         match word.as_str() {
             "--timeout" => mine = mine.timeout(time()),
             "--kill-after" => mine = mine.kill_after(time()),
+            "--version" => mine = mine.version(next()),
+            "--about" => mine = mine.about(next()),
             "--release-first" => mine = mine.release_before_forwarding(),
             "--async" => executor = Some(next()),
             work => {

@@ -148,6 +148,10 @@ fn however_long_the_values_the_line_is_not() {
     let long = "\u{1}".repeat(60_000);
     let mark = Mark {
         id: long.clone(),
+        version: Some(long.clone()),
+        started_at: Some(StartedAt::from_unix(0, 1)),
+        boottime_ns: Some(u64::MAX),
+        about: Some(long.clone()),
         machine_id: Some(long.clone()),
         boot_id: Some(long.clone()),
         pid_ns: Some(long.clone()),

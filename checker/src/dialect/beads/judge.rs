@@ -84,6 +84,7 @@ mod tests {
             pid_ns: Some("pid:[1]".to_owned()),
             time_ns: Some("time:[1]".to_owned()),
             start_ticks: Some(1000),
+            ..Mark::default()
         }
     }
 

@@ -48,10 +48,22 @@ pub struct Record {
 }
 
 /// The key `beadlock` of a record that beadlock wrote. A part that was not known is left out.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mark {
     /// Random; names this one claim.
     pub id: String,
+    /// Of the beadlock that wrote it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// When the lock was acquired, by the wall clock, with its fraction of a second.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<StartedAt>,
+    /// The same by the clock that counts from boot and that nobody sets (`CLOCK_BOOTTIME`), in nanoseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub boottime_ns: Option<u64>,
+    /// The address of what the lock is held for, such as a CI run; untrusted when it comes out of a file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub about: Option<String>,
     /// The machine id, hashed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub machine_id: Option<String>,

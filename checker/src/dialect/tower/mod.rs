@@ -89,6 +89,18 @@ impl Record {
     }
 }
 
+/// The key of what beadlock adds.
+const OURS: &str = "beadlock";
+
+impl Record {
+    /// With the address of what the lock is held for: `beadlock.about`, beside the document's fields.
+    #[must_use]
+    pub fn about(mut self, address: &str) -> Self {
+        self.others.insert(OURS.to_owned(), json!({ "about": address }));
+        self
+    }
+}
+
 impl LockRecord for Record {
     fn common(&self) -> Common<'_> {
         Common {
@@ -119,6 +131,10 @@ impl LockRecord for Record {
 
     fn silence(&self, now: StartedAt) -> Duration {
         silence(self, now)
+    }
+
+    fn about(&self) -> Option<&str> {
+        self.others.get(OURS)?.get("about")?.as_str()
     }
 }
 

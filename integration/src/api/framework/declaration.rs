@@ -10,6 +10,7 @@ use beadlock_checker::internal::{dialect::beads::holder_name_is_fit, escape::esc
 use super::locks::{self, Bell, Ending, LockAttendant, ReleaseOrder, Terms};
 use super::{dir::Directory, ending, guard::CommandGuard};
 use crate::claim::{attendant::Stopped, command::holder_name};
+use crate::settings::labels::Labels;
 use crate::settings::{environment::Environment, wait::Wait};
 use crate::{api::hold::Hold, error::Error, protocol::lock_at, words::of_no_process};
 
@@ -19,7 +20,8 @@ use crate::{api::hold::Hold, error::Error, protocol::lock_at, words::of_no_proce
 /// use beadlock::framework::CommandLock;
 /// use std::time::Duration;
 ///
-/// let lock = CommandLock::new("mytool", "deploy").timeout(Duration::from_secs(30));
+/// let lock = CommandLock::new("mytool", "deploy").version(env!("CARGO_PKG_VERSION"));
+/// let lock = lock.timeout(Duration::from_secs(30));
 /// println!("{}", lock.path()?.display()); // /run/user/1000/mytool/locks/deploy.lock
 /// # Ok::<(), beadlock::Error>(())
 /// ```
@@ -29,6 +31,7 @@ pub struct CommandLock {
     tool: String,
     name: String,
     directory: Option<PathBuf>,
+    labels: Labels,
     timeout: Duration,
     terms: Terms,
 }
@@ -40,9 +43,23 @@ impl CommandLock {
             tool: tool.into(),
             name: name.into(),
             directory: None,
+            labels: Labels::default(),
             timeout: Duration::from_secs(10),
             terms: Terms { order: ReleaseOrder::ForwardFirst, kill_after: Duration::from_secs(10) },
         }
+    }
+
+    /// With this version of the tool in the lock file, 1 to 128 printable characters: its own, as
+    /// `env!("CARGO_PKG_VERSION")` has it. None unless told otherwise.
+    pub fn version(mut self, version: impl Into<String>) -> Self {
+        self.labels.version = Some(version.into());
+        self
+    }
+
+    /// With the address of what the lock is held for, such as a CI run: http or https. Whoever waits sees it.
+    pub fn about(mut self, address: impl Into<String>) -> Self {
+        self.labels.about = Some(address.into());
+        self
     }
 
     /// In this directory, in place of the user's own; a relative one is meant from the working directory. Where it is
@@ -108,6 +125,7 @@ impl CommandLock {
     }
 
     fn acquire_heeding(self, bell: &Arc<Bell>) -> Result<CommandGuard, Error> {
+        self.labels.check()?;
         let environment = Environment::read();
         let directory = self.where_it_lies(&environment)?;
         directory.make()?;
@@ -118,7 +136,7 @@ impl CommandLock {
         let hold = Hold {
             target: None,
             holder: holder_name(OsStr::new(&format!("{} {}", self.tool, self.name))),
-            version: String::new(),
+            labels: self.labels,
             wait: if self.timeout.is_zero() { Wait::No } else { Wait::UpTo(self.timeout) },
             drain: Some(self.timeout.max(SHORTEST_DRAIN)),
             // A crashed holder counts as dead, be it a zombie or a PID that is another's by now.

@@ -24,14 +24,17 @@ fn a_guard_holds_until_it_is_released() {
 fn the_lock_has_the_version_that_is_given_and_else_none() {
     let (_top, dir) = database();
     let text = || std::fs::read_to_string(dir.join(".exclusive-lock")).unwrap();
-    let claim = Hold::on(&dir).holder_version("1.2.0").claim().unwrap();
+    let claim = Hold::on(&dir).version("1.2.0").about("https://ci.example/7").claim().unwrap();
     assert!(text().contains("\n  \"version\": \"1.2.0\",\n"), "{}", text());
+    let refused = Hold::on(&dir).wait(Wait::No).claim().unwrap_err();
+    assert_eq!(refused.holder().unwrap().about.as_deref(), Some("https://ci.example/7"));
     claim.release().unwrap();
     let claim = Hold::on(&dir).claim().unwrap();
-    assert!(!text().contains("version"), "{}", text());
+    assert!(!text().contains("\n  \"version\""), "{}", text());
     claim.release().unwrap();
-    let refused = Hold::on(&dir).holder_version("1\n2").claim().unwrap_err();
-    assert_eq!(refused.code(), Code::Usage);
+    for hold in [Hold::on(&dir).version("1\n2"), Hold::on(&dir).about("ftp://ci.example/7")] {
+        assert_eq!(hold.claim().unwrap_err().code(), Code::Usage);
+    }
     assert!(!dir.join(".exclusive-lock").exists());
 }
 

@@ -9,7 +9,7 @@ use beadlock_checker::{Options, Verdict};
 use super::{MemoryLock, PATIENCE, Record};
 use crate::claim::{attendant::Unattended, gate, nested, target::Target};
 use crate::error::{Code, Error, Holder};
-use crate::settings::environment::Environment;
+use crate::{settings::environment::Environment, words};
 
 /// How often another look is taken when something came in between.
 const ROUNDS: usize = 5;
@@ -85,7 +85,11 @@ fn to_be_broken(look: &Look, licence: Licence, target: &Target) -> Result<Option
         (Verdict::Held(reason), Some(record)) if licence == Licence::UnlessHeld => {
             let holder = target.holder(look).unwrap_or_default();
             let message = format!("{path} is held by {holder} ({reason}); it was not touched");
-            Err(Error::new(Code::LockHeld, message).held_by(Holder::of_record(&target.path(), record)))
+            Err(Error::new(Code::LockHeld, message).held_by(Holder::of_record(
+                &target.path(),
+                record,
+                words::known_age(look),
+            )))
         }
         (Verdict::Held(_) | Verdict::Stale(_), Some(record)) => Ok(record.as_memory().cloned()),
         _ => {

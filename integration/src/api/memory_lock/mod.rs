@@ -41,7 +41,7 @@ use crate::claim::{asking::Asking, claiming::Claiming, keeping::Keeping, loss::W
 use crate::claim::{release::release, target::Target};
 use crate::error::{Code, Error};
 use crate::protocol::memory::{self, claim::make, claim::words};
-use crate::settings::{environment::Environment, wait::Wait};
+use crate::settings::{environment::Environment, labels::Labels, wait::Wait};
 use here::{DirectoryEntry, Standing};
 
 pub use crate::protocol::memory::{WAIT, status::Status};
@@ -166,7 +166,8 @@ impl MemoryLock {
         }
         let named = || environment.get("CLAWDBOT_SESSION_ID").and_then(OsStr::to_str);
         let session = self.session.as_deref().or_else(named).filter(|name| !name.is_empty()).unwrap_or(UNKNOWN);
-        let says = &words(session.to_owned(), operation.to_owned()).of(session.to_owned(), random_id());
+        let words = words(session.to_owned(), operation.to_owned());
+        let says = &words.of(session.to_owned(), random_id(), Labels::default());
         let (drain, options) = (wait.drain(None).min(PATIENCE), self.options());
         let claiming = Claiming { target: &target, pid: std::process::id(), says, wait, drain, options };
         let broken = RefCell::new(Vec::new());

@@ -22,7 +22,7 @@ use nix::sys::eventfd::EventFd;
 use super::{HearHeartbeats, Limits};
 use crate::claim::event::{BootTimer, bell, failed_to, wait_for};
 use crate::claim::loss::{self, CONFIRM, Loss, WatchStart, WatchState};
-use crate::{error::Error, words};
+use crate::error::Error;
 
 const PREPARE: &str = "prepare the heartbeats";
 /// For how long the gate is waited for, at most.
@@ -182,7 +182,7 @@ struct Beating {
 
 impl Beating {
     fn until_stopped(mut self, ended: &Sender<Held>) {
-        let was_long = words::age(self.held.record()) >= self.limits.interval;
+        let was_long = facts::age(self.held.record(), None).unwrap_or_default() >= self.limits.interval;
         // The claim may have taken its time.
         let mut due = if was_long { boottime() } else { boottime() + self.limits.interval };
         let mut is_lost = false;

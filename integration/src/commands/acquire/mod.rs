@@ -137,7 +137,7 @@ impl Acquiring<'_> {
         target.warn(talk);
         let id = words.id.clone().unwrap_or_else(random_id);
         let trail = &target.trail(settings.audit.as_deref(), (Some(&holder), Some(&id)), &common.request, talk)?;
-        let says = words.of(holder.clone(), id.clone());
+        let says = words.of(holder.clone(), id.clone(), settings.labels.clone());
         let claim = RecordClaim { target, holder, id, subject, trail };
         if self.is_nested(&claim, report)? {
             return Ok(());

@@ -5,12 +5,12 @@ use std::fs;
 
 use beadlock_checker::Options;
 use beadlock_checker::internal::process::{self, Stat};
-use beadlock_checker::internal::{dialect::Record, duration::shown, escape::escaped_path, facts::Liveness, look};
+use beadlock_checker::internal::{escape::escaped_path, facts::Liveness, look};
 use nix::unistd::getppid;
 
 use crate::claim::{command, target::Target};
 use crate::error::{Code, Error, Holder};
-use crate::words::{self, quoted};
+use crate::words::{self, quoted, shown_age};
 
 /// Shells: a copy that one of them makes of itself is a part of the same script.
 const SHELLS: [&str; 9] = ["sh", "ash", "bash", "busybox", "dash", "ksh", "ksh93", "mksh", "zsh"];
@@ -99,16 +99,14 @@ pub fn refuse_second_claim(target: &Target, pid: i32) -> Result<(), Error> {
     let path = escaped_path(&lock);
     let id = quoted(there.id.as_deref().unwrap_or_default().as_ref());
     let holder = target.holder(&there).unwrap_or_default();
-    let age = record.map(words::age).unwrap_or_default();
+    let age = words::known_age(&there);
     let message = format!(
         "{path} is held by {holder} for {}; this process holds it already: export BEADLOCK_ID={id}",
-        shown(age)
+        shown_age(age.unwrap_or_default())
     );
-    let pid = record.map_or(0, Record::pid);
-    let detail = format!("lock_file={path} holder_pid={pid} holder_age_ms={}", age.as_millis());
-    let error = Error::new(Code::LockHeld, message).detailed(detail);
-    Err(match record {
-        Some(record) => error.held_by(Holder::of_record(&lock, record)),
+    let error = Error::new(Code::LockHeld, message);
+    Err(match record.map(|record| Holder::of_record(&lock, record, age)) {
+        Some(holder) => error.detailed(holder.detail()).held_by(holder),
         None => error,
     })
 }

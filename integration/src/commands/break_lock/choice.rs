@@ -1,12 +1,12 @@
 //! Which lock is meant, and the words when another one is there.
 
-use beadlock_checker::internal::{Look, Zombie, duration::shown, escape::escaped, escape::escaped_path, take::Licence};
+use beadlock_checker::internal::{Look, Zombie, escape::escaped, escape::escaped_path, take::Licence};
 use beadlock_checker::{Reason, Verdict};
 
 use super::BreakArgs;
 use crate::claim::target::Target;
 use crate::error::{Code, Error, Exit};
-use crate::words::{self, Part, to_type};
+use crate::words::{self, Part, shown_age, to_type};
 
 /// Which lock is meant.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -114,7 +114,7 @@ fn is_there(look: &Look, target: &Target) -> String {
     let id = look.id.as_ref().map(|id| format!(", id {}", escaped(id))).unwrap_or_default();
     let holder = target.holder(look).unwrap_or_default();
     match (look.verdict, &look.record) {
-        (Verdict::Held(_), Some(record)) => format!("is held by {holder} for {}{id}", shown(words::age(record))),
+        (Verdict::Held(_), Some(_)) => format!("is held by {holder} for {}{id}", shown_age(words::age(look))),
         (Verdict::Stale(reason), _) => format!("is stale, left by {holder} ({reason}){id}"),
         (verdict, _) => format!("cannot be understood: {} ({}){id}", escaped(&look.detail), verdict.reason()),
     }

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use beadlock_checker::internal::take::{Broken, Licence, Seen, Site};
 use beadlock_checker::internal::{
-    FileKind, Gate, Gates, Look, OnDisk, dialect::StartedAt, duration::shown, escape::escaped, escape::escaped_path,
-    facts, look, obstacle::Obstacle, process,
+    FileKind, Gate, Gates, Look, OnDisk, dialect::StartedAt, escape::escaped, escape::escaped_path, facts, look,
+    obstacle::Obstacle, process,
 };
 use beadlock_checker::{Options, Reason, Verdict};
 use serde_json::{Value, json};
@@ -272,7 +272,7 @@ impl Breaking<'_> {
         let (talk, given, kept) = (&self.common.talk, &self.target.given, escaped_path(kept));
         match &look.record {
             Some(record) => {
-                let (holder, pid, age) = (escaped(record.holder()), record.pid(), shown(words::age(record)));
+                let (holder, pid, age) = (escaped(record.holder()), record.pid(), words::shown_age(words::age(look)));
                 let broke = match self.target.protocol.broken(record) {
                     Some(words) => {
                         talk.say(&words);

@@ -54,7 +54,7 @@ impl Protocol for File {
     fn ignores(&self, option: &str) -> Option<&'static str> {
         match option {
             "--holder" => Some("an flock has no name, only a process"),
-            "--holder-version" => Some("an flock has no record"),
+            "--holder-version" | "--about" => Some("an flock has no record that could say it"),
             "--drain" => Some("it has no cycles: --wait is all the waiting there is"),
             "--reap-proven-dead" => Some("an flock ends with its process: none is ever left behind"),
             "--audit of release" => Some("the keeper writes into the file that acquire was told"),
@@ -114,7 +114,7 @@ impl Folder for File {
 }
 
 pub fn claim_words(mode: Mode) -> ClaimWords {
-    let words = ClaimWords::new(|_, _, _| Err(Error::new(Code::Io, "the lock of a file has no record")));
+    let words = ClaimWords::new(|_, _| Err(Error::new(Code::Io, "the lock of a file has no record")));
     ClaimWords { mode, ..words }
 }
 

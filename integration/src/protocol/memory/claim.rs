@@ -10,7 +10,7 @@ use beadlock_checker::{Options, Verdict};
 use clap::Args;
 
 use crate::error::{Code, Error};
-use crate::protocol::{ClaimWords, Intended};
+use crate::protocol::{ClaimWords, Claimant, Intended};
 use crate::{claim::target::Target, protocol::arguments::given, settings::environment::Environment};
 
 /// The claim of `target`. Only `--create` makes the directory: else a typing mistake would claim a new directory.
@@ -29,9 +29,11 @@ pub fn intended(target: Target, typed: &MemoryArgs, environment: &Environment) -
 }
 
 pub fn words(session: String, operation: String) -> ClaimWords {
-    let words = ClaimWords::new(move |session, id, pid| {
-        let (mark, host) = (memory::Mark::of(pid, id.to_owned()), hostname().map(|name| name.to_string()));
-        Ok(memory::Record::of_claim((pid, mark), (session, &operation), now(), host).into())
+    let words = ClaimWords::new(move |Claimant { holder, id, labels }, pid| {
+        let about = labels.about.clone();
+        let mark = memory::Mark { about, ..memory::Mark::of(pid, id.to_owned()) };
+        let (at, host) = (mark.started_at.unwrap_or_else(now), hostname().map(|name| name.to_string()));
+        Ok(memory::Record::of_claim((pid, mark), (holder, &operation), at, host).into())
     });
     ClaimWords { holder: Some(session), ..words }
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::explained::Inquiry;
 use super::situation::{Here, Situation};
-use crate::claim::explained::{kill_words, millis, since};
+use crate::claim::explained::{kill_words, millis};
 use crate::{output::Fact, words::counted};
 
 impl Inquiry<'_> {
@@ -37,7 +37,7 @@ impl Inquiry<'_> {
             liveness => kill_words(liveness).1,
         };
         let mut lines = vec![
-            Fact::text("acquired", format!("{}, {}{wrong}", record.started_at, since(age))),
+            Fact::text("acquired", format!("{}, {}{wrong}", record.started_at, self.seen.since_claimed())),
             Fact::text("process", format!("kill({pid}, 0) {answer}")),
             Fact::json("kill", kill_words(facts.liveness).0),
             Fact::json("kill_here", kill_words(liveness).0),

@@ -10,44 +10,21 @@ use beadlock_checker::Verdict;
 use beadlock_checker::internal::dialect::{Record, Rejected, beads};
 use beadlock_checker::internal::{Look, facts::Facts};
 
-use clap::Args as ClapArgs;
-
 pub use explained::explain;
 
-use super::{ClaimWords, arguments::given};
+use super::{ClaimWords, Claimant};
 use crate::error::{Code, Error};
-use crate::settings::check_version;
 
-/// The option of a claim whose record names a process and has a version.
-#[derive(Debug, Clone, ClapArgs)]
-#[group(skip)]
-pub struct ProcessArgs {
-    /// The version of the holder, for the lock file of a database or of lock:PATH [default: none]
-    #[arg(long, value_name = "VERSION")]
-    holder_version: Option<String>,
-}
-
-impl ProcessArgs {
-    pub(super) fn given(&self) -> Vec<&'static str> {
-        given([("--holder-version", self.holder_version.is_some())])
-    }
-
-    /// The words of a claim with what was typed.
-    pub(super) fn claim_words(&self) -> Result<ClaimWords, Error> {
-        self.holder_version.as_deref().map_or(Ok(()), check_version)?;
-        Ok(claim_words(self.holder_version.clone().unwrap_or_default()))
-    }
-}
-
-/// The words of a claim whose record names a process. An empty `version` is not written.
-pub fn claim_words(version: String) -> ClaimWords {
-    claim_words_of(move |process| Record::from(beads::Record { version: version.clone(), ..process }))
+/// The words of a claim whose record names a process.
+pub fn claim_words() -> ClaimWords {
+    claim_words_of(Record::from)
 }
 
 /// The words of a claim whose record is made from that of its process.
 pub fn claim_words_of(record: impl Fn(beads::Record) -> Record + 'static) -> ClaimWords {
-    ClaimWords::new(move |holder: &str, id: &str, pid: u32| {
-        let made = beads::Record::for_process(pid, holder, "");
+    ClaimWords::new(move |claimant: &Claimant, pid: u32| {
+        let Claimant { holder, id, labels } = claimant;
+        let made = beads::Record::for_process(pid, holder, labels.version.as_deref().unwrap_or_default());
         let mut process = made.map_err(|rejected| match rejected {
             Rejected::Invalid(why) | Rejected::Malformed(why) => {
                 Error::new(Code::Io, format!("no record can be made: {why}"))
@@ -55,6 +32,7 @@ pub fn claim_words_of(record: impl Fn(beads::Record) -> Record + 'static) -> Cla
         })?;
         if let Some(mark) = process.beadlock.as_mut() {
             id.clone_into(&mut mark.id);
+            mark.about.clone_from(&labels.about);
         }
         Ok(record(process))
     })

@@ -51,7 +51,7 @@ pub fn explain(seen: &Inspected<'_>) -> Option<Explained> {
 fn facts(seen: &Inspected<'_>) -> Vec<Fact> {
     let Some(record) = seen.record.as_tower() else { return Vec::new() };
     let (ttl, beat) = (record.ttl_seconds, record.last_heartbeat_at);
-    let (acquired, silent) = (record.created_at.age(seen.facts.now), beat.age(seen.facts.now));
+    let (acquired, silent) = (seen.age_of(record.created_at), seen.age_of(beat));
     let (intent, version) = (escaped(&record.intent), escaped(&record.intent_version));
     vec![
         Fact::text("acquired", format!("{}, {}", record.created_at, since(acquired))),

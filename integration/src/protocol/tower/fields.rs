@@ -196,9 +196,14 @@ pub fn intended(target: Option<Target>, typed: &TowerArgs, environment: &Environ
     let record = wanted.record(name.clone())?;
     let target = target.unwrap_or_else(|| in_environment(&name, environment));
     let (holder, id) = (Some(record.actor.clone()), Some(record.request_id.clone()));
-    let words = ClaimWords::new(move |_, _, pid| {
-        let (pid, now) = (pid.into(), facts::now());
-        Ok(Record { pid, created_at: now, last_heartbeat_at: now, ..record.clone() }.into())
+    let words = ClaimWords::new(move |claimant, pid| {
+        let (pid, now, about) = (pid.into(), facts::now(), claimant.labels.about.as_deref());
+        let record = Record { pid, created_at: now, last_heartbeat_at: now, ..record.clone() };
+        Ok(match about {
+            Some(about) => record.about(about),
+            None => record,
+        }
+        .into())
     });
     Ok(Intended::Claim(target.into(), ClaimWords { holder, id, ..words }))
 }

@@ -26,7 +26,7 @@ use crate::claim::explained::{Explained, Inspected};
 use crate::claim::protocol::{Protocol, ProtocolRules, WaitOver};
 use crate::output::trail::{DocumentEvents, errno_words};
 use crate::settings::environment::{Environment, LOCK_DIR};
-use crate::words::{Part, to_type};
+use crate::words::{self, Part, to_type};
 use crate::{claim::lease::Limits, claim::target::Target, error::Error, output::talk::Talk, settings::wait::Wait};
 
 #[derive(Debug)]
@@ -142,7 +142,8 @@ impl Protocol for Tower {
     }
 
     fn silence(&self, look: &Look) -> Option<Duration> {
-        Some(tower::silence(look.record.as_ref()?.as_tower()?, look.facts.as_ref()?.now))
+        let beat = look.record.as_ref()?.as_tower()?.last_heartbeat_at;
+        Some(words::age_of_time(beat, look).unwrap_or_default())
     }
 
     /// Which intent, in which version.

@@ -74,9 +74,14 @@ fn keys_fold_as_in_go() {
 #[test]
 fn a_mark_of_a_wrong_shape_is_none() {
     let mark = |value: &str| with(&format!(",\"beadlock\":{value}")).expect("it is a lock").beadlock;
-    let whole = r#"{"id":"i","machine_id":"m","boot_id":"b","pid_ns":"pid:[1]","time_ns":null,"start_ticks":7,"x":0}"#;
+    let whole = r#"{"id":"i","machine_id":"m","boot_id":"b","pid_ns":"pid:[1]","time_ns":null,"start_ticks":7,"x":0,
+        "version":"2","started_at":"2026-01-02T03:04:05.5Z","boottime_ns":9,"about":"https://ci/1"}"#;
     let expected = Mark {
         id: "i".to_owned(),
+        version: Some("2".to_owned()),
+        started_at: StartedAt::parse("2026-01-02T03:04:05.5Z"),
+        boottime_ns: Some(9),
+        about: Some("https://ci/1".to_owned()),
         machine_id: Some("m".to_owned()),
         boot_id: Some("b".to_owned()),
         pid_ns: Some("pid:[1]".to_owned()),
@@ -96,6 +101,9 @@ fn a_mark_of_a_wrong_shape_is_none() {
         r#"{"ID":"i"}"#,
         r#"{"id":"i","start_ticks":-1}"#,
         r#"{"id":"i","boot_id":[]}"#,
+        r#"{"id":"i","started_at":"soon"}"#,
+        r#"{"id":"i","started_at":1}"#,
+        r#"{"id":"i","about":["https://ci/1"]}"#,
         r#"{"id":"\ud800"}"#,
     ] {
         assert_eq!(mark(wrong), None, "{wrong}");

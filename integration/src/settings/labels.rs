@@ -1,0 +1,56 @@
+//! What a claim says of its holder beside the name: a version, and the address of its work.
+
+use beadlock_checker::internal::{dialect::holder_name_is_fit, escape::escaped};
+
+use super::{arguments::ClaimArgs, environment::Environment};
+use crate::error::Error;
+use crate::words::{LONGEST_ADDRESS, is_address};
+
+/// For the record of a claim. Each may be left out.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Labels {
+    /// The holder's version.
+    pub version: Option<String>,
+    /// The address of what the lock is held for, such as a CI run.
+    pub about: Option<String>,
+}
+
+impl Labels {
+    /// What was typed, else what the variables say. An error has exit 2, and names the option or the variable.
+    pub fn resolve(typed: &ClaimArgs, environment: &Environment) -> Result<Self, Error> {
+        let labels = Self { version: typed.holder_version.clone(), about: typed.about.clone() };
+        labels.check()?;
+        Ok(Self {
+            version: environment.unless(labels.version, "BEADLOCK_HOLDER_VERSION", version)?,
+            about: environment.unless(labels.about, "BEADLOCK_ABOUT", about)?,
+        })
+    }
+
+    /// Refuses, with exit 2, what is not fit for a record.
+    pub fn check(&self) -> Result<(), Error> {
+        let fit = |text: Option<&String>, fit: fn(&str) -> Result<String, String>| {
+            text.map_or(Ok(()), |text| fit(text).map(drop))
+        };
+        fit(self.version.as_ref(), version).map_err(|why| Error::usage(format!("--holder-version: {why}")))?;
+        fit(self.about.as_ref(), about).map_err(|why| Error::usage(format!("--about: {why}")))
+    }
+}
+
+fn version(text: &str) -> Result<String, String> {
+    if holder_name_is_fit(text) {
+        return Ok(text.to_owned());
+    }
+    let (shown, count) = (escaped(text), text.chars().count());
+    Err(format!("a holder's version is 1 to 128 printable characters; this one has {count}: \"{shown}\""))
+}
+
+fn about(text: &str) -> Result<String, String> {
+    if is_address(text) {
+        return Ok(text.to_owned());
+    }
+    Err(format!(
+        "wanted is an address of at most {LONGEST_ADDRESS} characters that begins with http:// or https:// and has \
+         neither spaces nor a user's name in it, not \"{}\"",
+        escaped(text)
+    ))
+}
