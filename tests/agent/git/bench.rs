@@ -9,7 +9,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use beadlock_tests::wait::PATIENCE;
-use beadlock_tests::{Ended, Running, Scene, part, run, wait_until, write_program};
+use beadlock_tests::{Ended, Running, Scene, binaries, part, run, wait_until, write_program};
 use nix::sys::signal::Signal;
 
 use crate::snapshot::{Allowed, Snapshot};
@@ -144,7 +144,7 @@ impl Bench {
     #[track_caller]
     pub fn shell(&self, script: &str) -> Ended {
         let mut command = self.scene.shell(script);
-        command.current_dir(&self.here).env("GIT_EDITOR", "true");
+        command.current_dir(&self.here).env("GIT_EDITOR", "true").env("BEADLOCK", binaries::beadlock());
         let ended = Ended::from(run(command));
         assert!(ended.code <= 1, "{script}: {ended:?}");
         ended

@@ -218,6 +218,11 @@ fn socket(bench: &Bench) -> PathBuf {
     bench.path().join("agent.sock")
 }
 
+/// The last line of a state in the log.
+fn last_state(bench: &Bench) -> String {
+    bench.log().lines().rev().find(|line| line.contains("] State: ")).unwrap_or_default().to_owned()
+}
+
 /// What `beadlock ARGS` prints.
 fn beadlock(bench: &Bench, args: &[&str]) -> String {
     let mut command = bench.scene().beadlock(args);
@@ -252,9 +257,10 @@ fn seen(row: &Sabotage) {
         assert!(why.contains(row.why), "{why}");
 
         let line = format!("State: {} since ", row.state);
-        let log = bench.log();
-        let told = log.lines().rev().find(|line| line.contains("] State: ")).expect("a line of a state");
-        assert!(told.contains(&line) && told.contains(row.why), "{told}\n{log}");
+        wait_until(PATIENCE, &line, || {
+            let told = last_state(&bench);
+            told.contains(&line) && told.contains(row.why)
+        });
 
         let headline = beadlock(&bench, &["log", ".beads/daemon.log"]);
         let beginning = format!(".beads/daemon.log: {}", row.headline);
@@ -283,8 +289,7 @@ fn seen(row: &Sabotage) {
     agent.told_manager(&format!("1 {}", row.state));
     sh(&bench, row.mend);
     agent.waits_for("synced");
-    let back = || bench.log().lines().rev().find(|line| line.contains("] State: ")).map(str::to_owned);
-    wait_until(PATIENCE, "the good news", || back().is_some_and(|line| line.contains("State: synced since ")));
+    wait_until(PATIENCE, "the good news", || last_state(&bench).contains("State: synced since "));
     assert_eq!(is_ready(), (200, "ready\n".to_owned()));
     assert!(beadlock(&bench, &["log", ".beads/daemon.log"]).starts_with(".beads/daemon.log: Syncing"));
     agent.told_manager("1 synced");
