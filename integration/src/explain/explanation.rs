@@ -75,7 +75,8 @@ impl Explanation {
         lines(&self.facts)
     }
 
-    /// What a reader needs first: why, since when, and what stands in the way. At most three lines.
+    /// What a reader needs first: why, since when, and what stands in the way: at most three lines, and one with the
+    /// address of what it is held for.
     pub fn brief(&self) -> Vec<String> {
         brief(&self.facts)
     }
@@ -103,7 +104,7 @@ pub fn brief(facts: &[Fact]) -> Vec<String> {
         true => text("side file").and_then(Fact::line),
         false => Some(in_the_way.join("; ")),
     });
-    let first = ["why", "acquired"].into_iter().filter_map(|name| text(name)?.line());
+    let first = ["why", "acquired", "about"].into_iter().filter_map(|name| text(name)?.line());
     first.chain(in_the_way).collect()
 }
 
