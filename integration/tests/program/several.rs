@@ -57,7 +57,9 @@ fn all_kinds<'a>(more: &[&'a str]) -> Vec<&'a str> {
 
 fn scene_of_all_kinds() -> Scene {
     let scene = crate::a_scene();
-    ["run", "mem"].map(|dir| fs::create_dir(scene.file(dir)).unwrap());
+    for dir in ["run", "mem"] {
+        fs::create_dir(scene.file(dir)).unwrap();
+    }
     scene
 }
 
