@@ -237,7 +237,7 @@ pub(crate) async fn run(
             let on_line = |line: &str| log::output(number, line);
             execute(services, subject, runner::for_shell(command), &cycle, on_line).await
         }
-        CycleAction::Git => sync::sync(services, subject, &mut told.git, &cycle).await,
+        CycleAction::Git => sync::sync(services, subject, told.git(), &cycle).await,
     };
     // Before the gate is let go. The log has a writer of its own, so the line may still come later.
     log::line(number, &end);

@@ -8,7 +8,7 @@ use beadlock_checker::internal::dialect::Record;
 use beadlock_checker::{Decision, Reason};
 use tokio::time::Instant;
 
-use crate::git;
+use crate::git::history::SyncHistory;
 use crate::log::{Line, own};
 use crate::stamp::DirStamp;
 use crate::watch::Marks;
@@ -122,13 +122,21 @@ fn next_tick(last: Instant, now: Instant, interval: Duration) -> Instant {
 #[derive(Debug, Default)]
 pub(crate) struct LoggedState {
     pub(crate) streak: Streak,
-    pub(crate) git: git::history::SyncHistory,
+    /// In a box, made by the first sync: most of 10,000 databases may have none.
+    git: Option<Box<SyncHistory>>,
     /// That there is no gate.
     pub(crate) no_gate: bool,
     /// Why it is not served; each reason since it was last served.
     pub(crate) not_serving: Vec<String>,
     /// The directory as it was when it had no redirect.
     pub(crate) unredirected: Option<DirStamp>,
+}
+
+impl LoggedState {
+    /// The syncs of the database so far.
+    pub(crate) fn git(&mut self) -> &mut SyncHistory {
+        self.git.get_or_insert_default()
+    }
 }
 
 /// The skipped cycles in a row, as the log tells them.

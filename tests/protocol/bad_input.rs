@@ -244,7 +244,7 @@ fn a_holder_name_in_a_file_forges_no_line() {
         assert_eq!(hold.code, 4, "{hold:?}");
         let status = scene.run(&["status"]);
         assert_eq!(status.code, 0, "{status:?}");
-        let agent = Ended::from(run(scene.agent(&["--db", ".beads", "--once"])));
+        let agent = Ended::from(run(scene.agent(&["--db", ".beads", "--once", "--action", "none"])));
         assert_eq!(agent.code, 4, "{agent:?}");
         for text in [&check.out, &check.err, &hold.err, &status.out, &status.err, &agent.err, &scene.log()] {
             assert!(!text.contains('\u{1b}') && !text.contains('\u{202e}'), "{text:?}");

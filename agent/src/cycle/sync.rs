@@ -20,17 +20,19 @@ use crate::owner::Owners;
 pub(super) fn plan(services: &CycleServices, subject: &Subject, told: &mut LoggedState) -> SyncPlan {
     let Subject { database, policy, common, .. } = subject;
     let now = Instant::now();
-    told.git.heed(services.fetch_requests.load(Ordering::Relaxed), now);
-    if told.streak.running().is_some() {
-        told.git.hurry();
+    let is_skipped = told.streak.running().is_some();
+    let git = told.git();
+    git.heed(services.fetch_requests.load(Ordering::Relaxed), now);
+    if is_skipped {
+        git.hurry();
     }
     let time = Duration::try_from(facts::now().0).unwrap_or_default();
-    let seen = told.git.known().and_then(|repository| {
+    let seen = git.known().and_then(|repository| {
         let (database, own_files) = (database.dir.as_path(), common.own_files.as_slice());
         let settings = [policy.allow_worktree, common.owners == Owners::All];
         Snapshot::take(&Subjects { database, own_files, repository, settings }, time)
     });
-    told.git.plan(seen, now)
+    git.plan(seen, now)
 }
 
 /// One sync through git.

@@ -78,7 +78,7 @@ fn another_boot_counts_only_when_it_is_asked_for() {
     let seen = witnesses(&scene);
     assert_eq!(seen["boot"], "other", "{seen}");
     assert_eq!(scene.run(&["check", ".beads"]).code, 4, "its PID answers");
-    let agent = Ended::from(run(scene.agent(&["--db", ".beads", "--once"])));
+    let agent = Ended::from(run(scene.agent(&["--db", ".beads", "--once", "--action", "none"])));
     assert_eq!(agent.code, 4, "{agent:?}");
     assert!(scene.lock().exists());
     // What another machine can write too may be of a boot of that one.
@@ -93,9 +93,9 @@ fn a_recycled_pid_counts_only_when_it_is_asked_for() {
     let scene = Scene::new();
     written(&scene, |record| record["beadlock"]["start_ticks"] = 1.into());
     assert_eq!(scene.run(&["check", ".beads"]).code, 4, "its PID answers");
-    let agent = Ended::from(run(scene.agent(&["--db", ".beads", "--once"])));
+    let agent = Ended::from(run(scene.agent(&["--db", ".beads", "--once", "--action", "none"])));
     assert_eq!(agent.code, 4, "{agent:?}");
-    let reap = Ended::from(run(scene.agent(&["--db", ".beads", "--once", "--reap-proven-dead"])));
+    let reap = Ended::from(run(scene.agent(&["--db", ".beads", "--once", "--action", "none", "--reap-proven-dead"])));
     assert_eq!(reap.code, 0, "{reap:?}");
     assert!(!scene.lock().exists());
 }

@@ -238,7 +238,7 @@ fn hosts_that_are_not_this_one() {
         let text = lock_text("vc", dead_pid().into(), host);
         scene.write_lock(text.as_bytes());
         if host.contains('\n') {
-            let agent = Ended::from(run(scene.agent(&["--db", ".beads", "--once"])));
+            let agent = Ended::from(run(scene.agent(&["--db", ".beads", "--once", "--action", "none"])));
             assert_eq!(agent.code, 4, "{agent:?}");
             let log = scene.log();
             assert!(!log.lines().any(|line| line.starts_with("[2026-01-01 00:00:00]")), "{log}");

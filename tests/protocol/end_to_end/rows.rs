@@ -39,7 +39,7 @@ fn skips(scene: &Scene, reason: &str, line: &str, code: i32) {
     assert!(line.contains(": ") || message == line, "{message:?} is more than {line:?}");
     let text = scene.run(&["check"]);
     assert_eq!((text.out, text.code), (format!("{message}\n"), code));
-    let agent = Ended::from(run(scene.agent(&["--db", ".beads", "--once"])));
+    let agent = Ended::from(run(scene.agent(&["--db", ".beads", "--once", "--action", "none"])));
     assert_eq!(agent.code, code, "agent --once: {agent:?}");
     let log = scene.log();
     assert!(log.contains(&format!("] {message}\n")), "{message:?} is not in the log:\n{log}");
@@ -53,7 +53,7 @@ fn no_lock() {
     assert_eq!(answer(scene.beadlock(&["check", "--json"]), "proceed", "no_lock", 0), "");
     let text = scene.run(&["check"]);
     assert_eq!((text.out.as_str(), text.err.as_str(), text.code), ("", "", 0));
-    assert_eq!(run(scene.agent(&["--db", ".beads", "--once"])).status.code(), Some(0));
+    assert_eq!(run(scene.agent(&["--db", ".beads", "--once", "--action", "none"])).status.code(), Some(0));
     let log = scene.log();
     let (start, end) = (log.find("Starting sync cycle..."), log.find("Sync cycle complete"));
     assert!(start.is_some() && start < end, "{log}");
@@ -97,7 +97,7 @@ fn pid_gone() {
     assert_eq!((text.out, text.code), (format!("{REMOVED}\n"), 0));
 
     scene.write_stale_lock("vc-executor");
-    assert_eq!(run(scene.agent(&["--db", ".beads", "--once"])).status.code(), Some(0));
+    assert_eq!(run(scene.agent(&["--db", ".beads", "--once", "--action", "none"])).status.code(), Some(0));
     let log = scene.log();
     let (removed, start) = (log.find(&format!("] {REMOVED}\n")), log.find("Starting sync cycle..."));
     assert!(removed.is_some() && removed < start, "{log}");
@@ -276,7 +276,7 @@ fn unreadable() {
         let message = answer(scene.beadlock(&["check", "--json"]), "skip", "unreadable", 5);
         assert!(message.starts_with(prefix), "{what}: {message}");
         assert!(begun.elapsed() < PATIENCE / 3, "{what} takes {:?}", begun.elapsed());
-        let agent = run(scene.agent(&["--db", ".beads", "--once"]));
+        let agent = run(scene.agent(&["--db", ".beads", "--once", "--action", "none"]));
         assert_eq!(agent.status.code(), Some(5), "{what}: {agent:?}");
         assert!(fs::symlink_metadata(scene.lock()).is_ok(), "{what} is still there");
     }
