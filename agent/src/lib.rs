@@ -35,6 +35,7 @@ mod notify;
 mod outcome;
 mod outside;
 mod owner;
+mod report;
 mod roots;
 mod scheduler;
 mod stamp;

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use beadlock_checker::Decision;
 
-use crate::git::{HindranceKind, SyncReport};
+use crate::report::{HindranceKind, SyncReport};
 
 /// How a cycle ended. The log has said it.
 #[derive(Debug)]

@@ -8,8 +8,8 @@ use beadlock_checker::internal::{dialect::Record, dialect::StartedAt, duration::
 use beadlock_checker::internal::{escape::escaped, escape::is_harmless};
 use nix::errno::Errno;
 
-/// How long ago the lock was acquired, to the millisecond where that is known, else in whole seconds; zero for a time in
-/// the future.
+/// How long ago the lock was acquired, to the millisecond where that is known, else in whole seconds; zero for a time
+/// in the future.
 pub fn age(look: &Look) -> Duration {
     known_age(look).unwrap_or_default()
 }
@@ -32,8 +32,8 @@ pub fn age_of_record(record: &Record) -> Option<Duration> {
 /// The longest address that is written or shown, in characters.
 pub const LONGEST_ADDRESS: usize = 1000;
 
-/// Whether a text can be shown as an address: http or https, printable, without spaces, and without a user's name, which
-/// would hide the host or tell a password.
+/// Whether a text can be shown as an address: http or https, printable, without spaces, and without a user's name,
+/// which would hide the host or tell a password.
 pub fn is_address(text: &str) -> bool {
     let rest = ["http://", "https://"].into_iter().find_map(|scheme| {
         let (begin, rest) = text.split_at_checked(scheme.len())?;

@@ -94,6 +94,7 @@ impl Case {
         // One line that names what it failed at; those of a check or a cycle that failed are the contract's.
         let is_clear = |line: &str| {
             line.contains("Skipping database (")
+                || line.contains("Skipping (")
                 || line.contains("Sync cycle failed: ")
                 || ["beadlock: error: ", "beadlock-agent: "].iter().any(|start| line.starts_with(start))
                     && CULPRITS.iter().any(|culprit| line.contains(culprit))

@@ -113,8 +113,8 @@ pub(crate) struct AgentOptions {
     #[arg(long, value_name = "FILE", env = "BEADLOCK_AGENT_AUDIT", display_order = 18)]
     #[serde(serialize_with = "print::some_words", skip_serializing_if = "Option::is_none")]
     pub(crate) audit: Option<PathBuf>,
-    /// Answer /metrics, /healthz, /readyz and /status over HTTP at this address: IP:PORT of this machine alone, or unix:PATH,
-    /// which nobody but this user may ask
+    /// Answer /metrics, /healthz, /readyz and /status over HTTP at this address: IP:PORT of this machine alone, or
+    /// unix:PATH, which nobody but this user may ask
     #[arg(long, value_name = "ADDR", value_parser = address(), env = "BEADLOCK_AGENT_LISTEN")]
     #[arg(display_order = 19)]
     #[serde(serialize_with = "print::some_address", skip_serializing_if = "Option::is_none")]

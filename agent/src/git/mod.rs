@@ -41,7 +41,6 @@ mod pull;
 mod push;
 mod refs;
 mod replay;
-mod report;
 mod repository;
 mod request;
 mod resume;
@@ -76,7 +75,6 @@ pub(crate) use self::names::LookedIndex;
 use self::names::{ExcludedNames, refuse_databases};
 use self::program::{Git, as_path, nul_separated};
 use self::push::Pushed;
-pub(crate) use self::report::{Hindrance, HindranceKind, SyncReport, Unpushed};
 use self::repository::{BranchHead, Repository};
 pub use self::request::ARGUMENT;
 pub(crate) use self::request::{Network, SyncRequest};
@@ -87,6 +85,7 @@ use self::travel::{Move, move_branch, short};
 use self::turn::{SyncTurn, remove};
 pub(crate) use self::unchanged::{Snapshot, Subjects};
 use self::upstream::{Distance, Upstream, foreign};
+pub(crate) use crate::report::{Hindrance, HindranceKind, SyncReport, Unpushed};
 
 /// The sync's `main`, with the arguments after [`ARGUMENT`].
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {

@@ -13,8 +13,8 @@ use jiff::SignedDuration;
 use serde::Serialize;
 use tokio::time::Instant;
 
-use crate::git::Unpushed;
 use crate::outcome::Outcome;
+use crate::report::Unpushed;
 use crate::state::{DatabaseState, FailureCounts, StateWord};
 
 /// How many databases are listed at most; those that are skipped for longest come first.

@@ -15,8 +15,8 @@ use beadlock_checker::internal::shell::{Part, to_type};
 use beadlock_checker::{Decision, Verdict};
 
 pub(crate) use self::history::{FailureCounts, StateHistory};
-use crate::git::{Hindrance, HindranceKind, SyncReport, Unpushed};
 use crate::outcome::Outcome;
+use crate::report::{Hindrance, HindranceKind, SyncReport, Unpushed};
 
 /// The states, the worst first: of those that apply, the first one counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -104,7 +104,7 @@ fn several_databases_share_one_file_and_the_environment_names_it() {
     scene.claim("dead", dead_pid());
     fs::write(other.join(".exclusive-lock"), "").unwrap();
     let run = |variable: &str| {
-        let args = ["--once", "--db", ".beads", "--db", "other/.beads"];
+        let args = ["--once", "--action", "none", "--db", ".beads", "--db", "other/.beads"];
         scene.agent(&args).env("BEADLOCK_AGENT_AUDIT", variable).output().unwrap()
     };
     assert_eq!(run("audit.jsonl").status.code(), Some(5));

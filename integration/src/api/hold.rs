@@ -68,8 +68,8 @@ impl Hold {
         self
     }
 
-    /// With this version of the holder in the lock file, 1 to 128 printable characters; none unless told otherwise. Of a
-    /// tool its own: `env!("CARGO_PKG_VERSION")`.
+    /// With this version of the holder in the lock file, 1 to 128 printable characters; none unless told otherwise.
+    /// Of a tool its own: `env!("CARGO_PKG_VERSION")`.
     pub fn version(mut self, version: impl Into<String>) -> Self {
         self.labels.version = Some(version.into());
         self

@@ -7,8 +7,8 @@ use super::lease::{HearHeartbeats, Limits};
 use super::{keeping::Guard, leaving::Why, loss::Loss, signals::Signals, target::Target};
 use crate::{error::Error, settings::wait::Wait};
 
-/// One claim of a session. The session calls these in the order in which they stand here; of several claims each is kept
-/// up before the next one is obtained.
+/// One claim of a session. The session calls these in the order in which they stand here; of several claims each is
+/// kept up before the next one is obtained.
 pub trait SessionClaim: fmt::Debug {
     fn target(&self) -> &Target;
     /// It stands before the command's process is made.

@@ -70,8 +70,8 @@ impl Target {
         Some(self.protocol.holder(record, command_of_holder(look).as_deref()))
     }
 
-    /// The trail of what happens to its lock in `file`. With the `id` of a claim, or of the request that breaks it, that
-    /// of its document, where there is one.
+    /// The trail of what happens to its lock in `file`. With the `id` of a claim, or of the request that breaks it,
+    /// that of its document, where there is one.
     pub fn trail<'a>(
         &self,
         file: Option<&Path>,

@@ -17,7 +17,8 @@ pub fn message_line(message: &str, target: &str, is_one_of_many: bool) -> String
     }
 }
 
-/// The line of a daemon's log for the decision; without its words `database` and `sync cycle` unless `speaks_of_databases`.
+/// The line of a daemon's log for the decision; without its words `database` and `sync cycle` unless
+/// `speaks_of_databases`.
 pub fn message(decision: &Decision, speaks_of_databases: bool) -> String {
     let line = decision.to_string();
     match (decision, line.strip_prefix(Event::Skipped.beginning())) {

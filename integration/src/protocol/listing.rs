@@ -25,8 +25,8 @@ fn is_one_of(names: &Names, name: &OsStr) -> bool {
     [names.lock(), names.aside()].iter().any(|ours| ours.to_bytes() == name.as_bytes())
 }
 
-/// A lock at a path may have any name. The search opens files that are called `lock`, or `….lock`, `…-lock`, `…_lock`, and
-/// their side files.
+/// A lock at a path may have any name. The search opens files that are called `lock`, or `….lock`, `…-lock`,
+/// `…_lock`, and their side files.
 pub fn may_be_lock_at_path(name: &OsStr) -> bool {
     let name = name.as_bytes();
     let name = name.strip_suffix(b".aside").unwrap_or(name);

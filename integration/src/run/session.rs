@@ -292,7 +292,8 @@ impl Stage<'_, '_> {
         ended.lost
     }
 
-    /// Ends every claim, the one that was obtained last first; the answer is the loss that was seen, else the first one.
+    /// Ends every claim, the one that was obtained last first; the answer is the loss that was seen, else the first
+    /// one.
     fn end(&mut self, lost: Option<(usize, Loss)>, why: Why, step: Option<&str>) -> Option<Error> {
         let mut error = None;
         let (at, mut loss) = lost.map_or((None, None), |(at, loss)| (Some(at), Some(loss)));

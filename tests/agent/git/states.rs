@@ -250,6 +250,8 @@ fn seen(row: &Sabotage) {
     agent.told_manager("1 synced");
     (row.act)(&bench);
     agent.waits_for(row.state);
+    // A lock that is written in place is malformed for a moment.
+    wait_until(PATIENCE, row.reason, || agent.row()["reason"] == row.reason);
     let in_every_place = || {
         let status = agent.row();
         assert_eq!(status["reason"], row.reason, "{status}");

@@ -70,9 +70,9 @@ const AGENT: House = House {
         &["config", "database"],
         &["command", "git", "roots"],
         &["audit", "diagnostics", "notify", "outside", "owner"],
-        &["log"],
+        &["log", "state"],
         &["beside", "limits", "outcome", "trust", "watch"],
-        &["stamp"],
+        &["report", "stamp"],
     ],
     exceptions: &[],
 };

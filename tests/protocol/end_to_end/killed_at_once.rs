@@ -29,7 +29,7 @@ const KILLED: &str = r#"
     kill -0 "$command" && echo lives > lived
     touch go
     "$BEADLOCK" hold .beads -q --drain 60s -- test -e finished; echo $? > hold.code
-    "$BEADLOCK" status .beads > after
+    "$BEADLOCK" status -v .beads > after
 "#;
 
 /// `sh -c SCRIPT` in a PID namespace with both programs; `None` where there is none for us, which is said.

@@ -77,7 +77,7 @@ fn ours_sees_its_as_held() {
     let text = street.text();
     let check = street.ours(&["check", TARGET]);
     assert_eq!((check.code, check.out.trim_end()), (4, "Skipping (locked by old-tool)"), "{check:?}");
-    let status = street.ours(&["status", TARGET]);
+    let status = street.ours(&["status", "-v", TARGET]);
     assert!(status.code == 0 && status.out.starts_with("active "), "{status:?}");
     assert!(status.out.contains("intent: deploy-app, version 1.2.0"), "{status:?}");
     let refused = Ended::from(run(street.hold(&["--force-lock", "--raw"], "echo >at-work")));
@@ -106,7 +106,7 @@ fn ours_sees_its_as_stale() {
     });
     assert!(check.code == 4 && check.out.trim_end().ends_with("s; --force-lock takes it)"), "{check:?}");
     assert_eq!(street.it("is_lock_stale \"$LOCK\"").code, 0, "its judgement and ours are one");
-    let status = street.ours(&["status", TARGET]);
+    let status = street.ours(&["status", "-v", TARGET]);
     assert!(status.code == 0 && status.out.starts_with("stale "), "{status:?}");
     let text = street.text();
     let refused = Ended::from(run(street.hold(&["--raw"], "echo >at-work")));

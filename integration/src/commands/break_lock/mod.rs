@@ -24,9 +24,9 @@ use crate::settings::environment::Environment;
 const HELP: &str = "\
 For a lock that is left over and that no check can prove dead. It is moved to LOCK.broken-TIME.json beside it. Which \
 one is meant is said by one of --id, --holder and --malformed; without any, on a terminal, the lock is shown and its \
-id asked for. memory:DIR has one lock, and needs none of them. A lock file of --malformed is shown on a terminal, too, and asked about. Without a terminal a file at \
-lock:PATH goes only if it is empty or a lock record, also one that is cut off: anything else may be somebody's data, \
-and needs --yes.
+id asked for. memory:DIR has one lock, and needs none of them. A lock file of --malformed is shown on a terminal, too, \
+and asked about. Without a terminal a file at lock:PATH goes only if it is empty or a lock record, also one that is \
+cut off: anything else may be somebody's data, and needs --yes.
 
 Exit 0: broken, or there was none. 1: another, stale lock is there, or it failed. 4: held (see --even-if-live), or the \
 gate is busy. 5: another lock is there, and it cannot be understood. The lock of a file (file:PATH) cannot be taken \

@@ -83,7 +83,8 @@ impl Protocol for Tower {
     }
 
     fn exported_besides(&self, target: &Target, environment: &Environment) -> Option<(&'static str, PathBuf)> {
-        // The target does not say where. What was typed is in no environment, and the default is another for another user.
+        // The target does not say where. What was typed is in no environment, and the default is another for another
+        // user.
         let is_named = environment.typed_lock_dir().is_none() && environment.get(LOCK_DIR).is_some();
         let is_everybodys = is_named || lock_dir::is_the_documents(target.dir());
         (!is_everybodys).then(|| (LOCK_DIR, target.dir().to_owned()))
