@@ -235,7 +235,7 @@ fn each_sabotage_is_seen_in_every_place_and_so_is_the_way_back() {
     if is_naive() {
         return;
     }
-    each(SABOTAGES, |row| row.name.to_owned(), |row| seen(row));
+    each(SABOTAGES, |row| row.name.to_owned(), seen);
 }
 
 fn seen(row: &Sabotage) {
