@@ -1,7 +1,7 @@
 //! `beadlock log`: what a daemon's log says, for people and in JSON; whatever the log is.
 
 mod input;
-mod many;
+pub mod many;
 mod original;
 mod state;
 mod week;

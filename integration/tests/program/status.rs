@@ -3,8 +3,10 @@
 use std::fs;
 
 use beadlock_checker::internal::Gate;
-use beadlock_testkit::{Running, children, dead_pid, runs, this_host, until};
+use beadlock_testkit::{Running, children, dead_pid, runs, shell_lock_text, this_host, until};
 use serde_json::Value;
+
+use crate::log::many::on_columns;
 
 #[test]
 fn says_who_since_when_why_and_what_next() {
@@ -54,6 +56,41 @@ fn says_who_since_when_why_and_what_next() {
     assert!(data["age_ms"].is_u64() && data["next"].is_string() && data["record"]["pid"].is_u64(), "{data}");
     running.signal(nix::sys::signal::Signal::SIGTERM);
     running.end().expect(143, &[]);
+}
+
+/// At each width the lines of `status` and `list` fit, and no word is torn; a command stays whole.
+#[test]
+fn on_a_terminal_lines_end_between_words() {
+    let scene = crate::a_scene();
+    let _running = Running::apart(scene.beadlock(&["hold", "--holder", "nightly-import", "--", "sleep", "300"]));
+    until("it is claimed", || scene.lock().exists());
+    for dir in ["teams/one/.beads", "teams/two/.beads"] {
+        fs::create_dir_all(scene.file(dir)).unwrap();
+        let record = shell_lock_text("a-holder", i64::from(dead_pid()), &this_host());
+        fs::write(scene.file(dir).join(".exclusive-lock"), record).unwrap();
+    }
+    for columns in [60, 80, 120] {
+        for words in [&["status", ".beads"][..], &["list", "teams"]] {
+            let lines = on_columns(columns, &scene, words);
+            let whole = scene.run(words).expect(0, &[]).out;
+            assert!(lines.len() > 1, "{lines:#?}");
+            for line in &lines {
+                let is_command = line.trim_start().starts_with("next: ");
+                assert!(is_command || line.chars().count() <= columns, "{columns}: {line}");
+                let is_age = |word: &str| word.chars().next().is_some_and(|first| first.is_ascii_digit());
+                for word in
+                    line.split_whitespace().filter(|word| !is_age(word) && !["below", "beadlock:"].contains(word))
+                {
+                    let is_part_of_a_path = word.starts_with("teams/") || word.ends_with("/.beads");
+                    assert!(
+                        is_part_of_a_path || whole.contains(word) || line.contains("locks in "),
+                        "{word} is torn: {line}"
+                    );
+                }
+            }
+        }
+    }
+    assert_eq!(on_columns(80, &scene, &["list", "teams"])[0], "below teams/", "the common directory is named once");
 }
 
 #[test]

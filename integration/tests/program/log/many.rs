@@ -93,7 +93,12 @@ fn one_line_each_the_worst_first_and_details_of_those_in_trouble() {
 
 /// What is on a terminal of 80 columns.
 fn on_80_columns(scene: &Scene, words: &[&str]) -> Vec<String> {
-    let script = format!("stty cols 80 rows 24 && \"{BEADLOCK}\" \"$@\"");
+    on_columns(80, scene, words)
+}
+
+/// The lines that a terminal of so many columns gets, without colours.
+pub fn on_columns(columns: usize, scene: &Scene, words: &[&str]) -> Vec<String> {
+    let script = format!("stty cols {columns} rows 24 && \"{BEADLOCK}\" \"$@\"");
     let (child, mut master) = on_terminal(scene, &[&["sh", "-c", &script, "sh"], words].concat());
     let mut seen = Vec::new();
     let mut buffer = [0; 4096];
@@ -108,7 +113,7 @@ fn on_80_columns(scene: &Scene, words: &[&str]) -> Vec<String> {
     }
     end(child).expect(0, &[]);
     let text = String::from_utf8(seen).unwrap().replace("\u{1b}[0m", "");
-    let plain = ["31", "32", "33"].iter().fold(text, |text, color| text.replace(&format!("\u{1b}[{color}m"), ""));
+    let plain = ["31", "32", "33", "36"].iter().fold(text, |text, color| text.replace(&format!("\u{1b}[{color}m"), ""));
     plain.lines().map(|line| line.trim_end_matches('\r').to_owned()).collect()
 }
 
