@@ -121,20 +121,11 @@ fn ours_sees_its_as_stale() {
     assert_eq!(street.names(), [""; 0]);
 }
 
-/// Rounds whose starts fit a quiet machine, where each program takes some hundredths of a second.
-const QUIET_ROUNDS: u32 = 24;
+/// Rounds in which one has a start of up to 90 ms, where each program takes some hundredths of a second.
+const RACES: u32 = 24;
 
-/// With those for a machine where they take seconds.
-const ROUNDS: u32 = 38;
-
-/// How long one of the two has to itself: in steps of 8 ms, and then each twice as long as the one before.
-fn start_of(round: u32) -> Duration {
-    let step = Duration::from_millis(8);
-    match round.checked_sub(QUIET_ROUNDS) {
-        None => step * (round / 2),
-        Some(beyond) => step * (QUIET_ROUNDS / 2) * (1 << (beyond / 2)),
-    }
-}
+/// What is left of a busy machine, whose programs take longer: the second begins when the first has its lock.
+const ROUNDS: u32 = RACES + 2;
 
 /// Both begin at once, round after round. Where its file has truly moved, it stays, and ours does not run beside it.
 #[test]
@@ -150,8 +141,8 @@ fn ours_never_creates_beside_its() {
     let moved_in = "[[ -e $LOCK.old-1.tmp ]] || echo moved";
     let (mut its, mut ours) = (0, 0);
     for round in 0..ROUNDS {
-        // The longer starts of a busy machine, whose programs take longer: only until both have won.
-        if round >= QUIET_ROUNDS && its > 0 && ours > 0 {
+        // Only until both have won.
+        if round >= RACES && its > 0 && ours > 0 {
             break;
         }
         let _ = fs::remove_file(street.lock());
@@ -162,10 +153,13 @@ fn ours_never_creates_beside_its() {
         hold.env("LOCK", street.lock());
         let its_claim = street.bash(&format!("{ITS_CLAIM}; {moved_in}"));
         // Now one has a start, now the other.
-        let start = start_of(round);
         let (first, second) = if round % 2 == 0 { (hold, its_claim) } else { (its_claim, hold) };
-        let first = Running::start(first);
-        std::thread::sleep(start);
+        let mut first = Running::start(first);
+        if round < RACES {
+            std::thread::sleep(Duration::from_millis(8) * (round / 2));
+        } else {
+            wait_until(PATIENCE, "the first one's lock", || street.lock().exists() || !first.is_running());
+        }
         let second = Running::start(second);
         let (held, it) = if round % 2 == 0 { (first, second) } else { (second, first) };
         let held = Ended::from(held.finish(PATIENCE));
@@ -221,11 +215,13 @@ fn its_heartbeat_is_respected_by_our_steal() {
         assert_eq!(street.record()["request_id"], "old-1", "{step:?}");
         assert_eq!(street.names(), [format!("{NAME}.lock")], "{step:?}");
     }
-    // The program: the move as soon as the old file is aside, or at the latest over our lock.
+    // The program: the move as soon as the old file is aside, or at the latest over our lock, which is newer than the copy.
     fs::remove_file(street.lock()).expect("remove its lock");
     street.its_stale_lock();
     let it = Running::start(
-        street.bash("mv() { until [[ -e $LOCK.aside ]]; do :; done; command mv \"$@\"; }; update_heartbeat \"$LOCK\""),
+        street.bash(
+            "mv() { until [[ -e $LOCK.aside || $LOCK -nt $1 ]]; do :; done; command mv \"$@\"; }; update_heartbeat \"$LOCK\"",
+        ),
     );
     wait_until(PATIENCE, "its copy", || {
         fs::read_to_string(street.dir().join(format!("{NAME}.lock.heartbeat.tmp"))).is_ok_and(|text| text.contains('}'))
