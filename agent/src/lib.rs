@@ -49,6 +49,7 @@ use std::io::Write;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use nix::sys::signal::Signal;
 
@@ -136,8 +137,9 @@ fn serve(typed: CommandLine, settings: AgentSettings) -> std::io::Result<u8> {
         None => (AuditTrail::default(), None),
     };
     // One thread: what blocks is done in others ([`scheduler`]), and to wake them costs more than most cycles do.
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(no_events)?;
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    // What walked the roots is not there any more when nothing happens.
+    let runtime = runtime.enable_all().thread_keep_alive(Duration::from_secs(1)).build().map_err(no_events)?;
     // Before the first line: whoever has read it may send one.
     let signals = {
         let _context = runtime.enter();

@@ -180,7 +180,8 @@ impl<T: Send + 'static> CheckPool<T> {
     /// The next call for a thread; `None` when the thread is to end.
     fn next(&self) -> Option<CheckCall<T>> {
         let mut queue = self.lock();
-        let rest = if queue.resting < self.processors { REST } else { Duration::ZERO };
+        // One place less than there are processors is left for the walk of the roots.
+        let rest = if queue.resting < (self.processors - 1).max(1) { REST } else { Duration::ZERO };
         let mut is_late = false;
         loop {
             if let Some(next) = queue.calls.pop_front() {
