@@ -249,7 +249,7 @@ mod tests {
         assert_eq!(ended, [0, 1, 2, 3, 4].map(|number| (number, Some(true))));
         wait_until("the end of the help", || {
             let queue = checks.pool.lock();
-            (queue.threads, queue.helping) == (2, 0)
+            (queue.threads, queue.helping) == (1, 0)
         });
     }
 
