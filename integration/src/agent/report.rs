@@ -8,7 +8,7 @@ use beadlock_checker::internal::duration::shown;
 use beadlock_checker::internal::escape::{escaped, escaped_path};
 use serde::Deserialize;
 
-use crate::output::table::{Side, Table, common_directory, terminal_width};
+use crate::output::table::{Side, Table, common_directory, fitted, terminal_width};
 use crate::output::talk::Talk;
 use crate::words::counted;
 
@@ -79,13 +79,14 @@ impl AgentStatus {
         let host = self.host.as_deref().unwrap_or("unknown");
         let ending = if self.ending { ", ending" } else { "" };
         let all = counted(self.served + self.not_served, "database", "databases");
-        let mut text = format!(
+        let head = format!(
             "beadlock-agent {}, PID {}, host {}, since {}{ending}: {all}\n",
             escaped(&self.version),
             self.pid,
             escaped(host),
             escaped(&self.since),
         );
+        let mut text = fitted(&head, room);
         let is_listed = |database: &&DatabaseStatus| is_verbose || TROUBLE.contains(&database.state.as_str());
         let listed: Vec<&DatabaseStatus> = self.databases.iter().filter(is_listed).collect();
         if !listed.is_empty() {

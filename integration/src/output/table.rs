@@ -1,5 +1,5 @@
 //! A table for people. On a terminal it fits the width: less important columns go, then the last column is wrapped
-//! between words. Without a terminal nothing is left out, since a script may read it.
+//! between words, or goes below the others where there is no room beside them. Without a terminal nothing is left out, since a script may read it.
 
 use std::io::{self, IsTerminal};
 
@@ -83,14 +83,29 @@ impl<'a, const COLUMNS: usize> Table<'a, COLUMNS> {
             self.rows.iter().map(|row| row.cells[column].width()).fold(head, usize::max)
         };
         let mut widths: [usize; COLUMNS] = std::array::from_fn(width);
-        let shown = self.shown(&mut widths, room);
+        let mut shown = self.shown(&mut widths, room);
+        let below = room.and_then(|room| Some((self.goes_below(&mut shown, &widths, room)?, room)));
         let mut text = String::new();
         if self.has_head {
             let head = self.columns.map(|(head, ..)| head.to_owned());
             self.put(&mut text, &Row { cells: head, painted: None, below: String::new() }, &shown, &widths);
         }
-        self.rows.iter().for_each(|row| self.put(&mut text, row, &shown, &widths));
+        for row in &self.rows {
+            self.put(&mut text, row, &shown, &widths);
+            if let Some((column, room)) = below {
+                let lines = wrapped(&row.cells[column], room.saturating_sub(GAP));
+                text.extend(lines.iter().map(|line| format!("{}{line}\n", " ".repeat(GAP))));
+            }
+            text.push_str(&row.below);
+        }
         text
+    }
+
+    /// The last column, where it has no room beside the others: it goes below them, on lines of its own.
+    fn goes_below(&self, shown: &mut Vec<usize>, widths: &[usize; COLUMNS], room: usize) -> Option<usize> {
+        let taken: usize = shown.iter().map(|column| widths[*column] + GAP).sum();
+        let has_room = self.is_cut || shown.len() < 2 || taken.saturating_sub(GAP) <= room;
+        if has_room { None } else { shown.pop() }
     }
 
     /// The columns for which there is room. The last of them is made narrower where it is still too wide.
@@ -143,7 +158,6 @@ impl<'a, const COLUMNS: usize> Table<'a, COLUMNS> {
         }
         text.push_str(line.trim_end());
         text.push('\n');
-        text.push_str(&row.below);
     }
 }
 
@@ -245,6 +259,14 @@ mod tests {
             let whole = words(&table().text(None));
             assert!(words(&text).iter().all(|word| whole.contains(word)), "torn: {text}");
         }
+    }
+
+    #[test]
+    fn without_room_beside_the_others_the_last_column_goes_below() {
+        let expected = "state\nfailed\n  a rebase is in\n  progress; finish\n  or abort it\nö\n  界界\n";
+        assert_eq!(table().text(Some(20)), expected);
+        let one_line = table().cut().text(Some(20));
+        assert_eq!(one_line.lines().count(), 3, "{one_line}");
     }
 
     #[test]

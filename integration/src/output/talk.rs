@@ -7,6 +7,7 @@ use std::io::{self, IsTerminal, Write};
 use clap::ValueEnum;
 use nix::unistd::{getpgrp, tcgetpgrp};
 use terminal_size::terminal_size_of;
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// When to use colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
@@ -187,15 +188,35 @@ fn columns() -> usize {
     terminal_size_of(io::stderr()).map_or(usize::MAX, |(width, _)| usize::from(width.0))
 }
 
-/// Cuts in the middle: the holder is at the beginning, the times are at the end.
+/// Cuts in the middle, between words where that leaves some: the holder is at the beginning, the times are at the end.
 fn cut_to(room: usize, line: String) -> String {
-    let length = line.chars().count();
-    if length <= room {
+    if line.width() <= room {
         return line;
     }
-    let end = room * 2 / 5;
-    let begin = room.saturating_sub(end + 1);
-    line.chars().take(begin).chain(['…']).chain(line.chars().skip(length - end)).collect()
+    let of_end = room * 2 / 5;
+    let end: Vec<char> = fitting(of_end, line.chars().rev()).into_iter().rev().collect();
+    let begin: String = fitting(room.saturating_sub(of_end + 1), line.chars()).into_iter().collect();
+    let end: String = end.into_iter().collect();
+    let is_whole = |at: usize| line[..at].ends_with(' ') || line[at..].starts_with(' ');
+    let begin = match begin.rfind(' ') {
+        Some(space) if !is_whole(begin.len()) => &begin[..=space],
+        _ => &begin,
+    };
+    let end = match end.find(' ') {
+        Some(space) if !is_whole(line.len() - end.len()) => &end[space..],
+        _ => &end,
+    };
+    format!("{begin}…{end}")
+}
+
+/// The first of the characters, which take at most so many columns.
+fn fitting(room: usize, characters: impl Iterator<Item = char>) -> Vec<char> {
+    let mut taken = 0;
+    let fits = |one: &char| {
+        taken += one.width().unwrap_or_default();
+        taken <= room
+    };
+    characters.take_while(fits).collect()
 }
 
 /// Prints data. A reader that has gone (EPIPE) is not an error; any other failure is, such as a full disk.
@@ -220,7 +241,9 @@ mod tests {
         let cut = |room| cut_to(room, "waiting for é, 9s left".to_owned());
         assert_eq!(cut(22), "waiting for é, 9s left");
         assert_eq!(cut(21), "waiting for … 9s left");
-        assert_eq!(cut(10), "waiti…left");
+        assert_eq!(cut(16), "waiting … left");
+        assert_eq!(cut(10), "waiti…left", "a word that alone is too long");
+        assert_eq!(cut_to(9, "日本語日本語, 9s left".to_owned()), "日本…eft", "by what is seen, not by characters");
         assert_eq!((cut(1), cut(0)), ("…".to_owned(), "…".to_owned()));
     }
 }

@@ -159,7 +159,7 @@ pub fn main(request: LeaseKeeperRequest) -> End {
 
 /// `None`: it could not begin.
 fn live(request: LeaseKeeperRequest) -> Option<Exit> {
-    let LeaseKeeperRequest { lease: kept, target, given, max_hold, subject, request_id, audit } = request;
+    let LeaseKeeperRequest { lease: kept, target, given, max_hold, subject, request_id, audit, until: _ } = request;
     let deadline = Deadline::after(max_hold);
     close_the_rest();
     let target = exact(&target, &given).ok()?;

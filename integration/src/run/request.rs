@@ -30,6 +30,8 @@ pub struct LeaseKeeperRequest {
     pub target: OsString,
     pub given: String,
     pub max_hold: Duration,
+    /// When `max_hold` is over, by the clock, in UTC and whole seconds: for people alone. `None`: it has no end.
+    pub until: Option<String>,
     /// The process whose end ends the claim.
     pub subject: Option<KnownProcess>,
     /// The id of the command that has made the claim, for the audit file.
@@ -106,9 +108,10 @@ impl LeaseKeeperRequest {
             KeptLease::Record { holder, .. } => format!("beadlock: keeps {given} for {}", in_title(holder)),
             KeptLease::Kernel { .. } => format!("beadlock: keeps {given}"),
         };
-        match self.subject {
-            Some(subject) => format!("{keeps} while PID {} lives", subject.pid),
-            None => keeps,
+        match (self.subject, &self.until) {
+            (Some(subject), _) => format!("{keeps} while PID {} lives", subject.pid),
+            (None, Some(until)) => format!("{keeps} until {}", in_title(until)),
+            (None, None) => keeps,
         }
     }
 }

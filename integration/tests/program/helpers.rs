@@ -24,10 +24,17 @@ fn helpers(scene: &Scene) -> Vec<Vec<String>> {
 /// The one helper of this scene shows itself as `title`.
 #[track_caller]
 fn shows(scene: &Scene, title: &str) {
+    assert_eq!(shown(scene), title);
+}
+
+/// As what the one helper of this scene shows itself.
+#[track_caller]
+fn shown(scene: &Scene) -> String {
     until("there is one helper", || helpers(scene).len() == 1);
-    let helpers = helpers(scene);
-    let [words] = &helpers[..] else { panic!("{helpers:?}") };
-    assert_eq!((words[0].as_str(), words[1].as_str(), words.len()), (title, "__helper", 3), "{words:?}");
+    let mut helpers = helpers(scene);
+    let words = helpers.swap_remove(0);
+    assert_eq!((words[1].as_str(), words.len()), ("__helper", 3), "{words:?}");
+    words.into_iter().next().expect("its title")
 }
 
 fn release_all(scene: &Scene) {
@@ -40,11 +47,19 @@ fn release_all(scene: &Scene) {
 #[test]
 fn a_lease_keeper_is_shown_by_its_target_and_its_holder() {
     let scene = crate::a_scene();
-    scene.run(&["acquire", "--detach", "--holder", "release-991"]).expect(0, &[]);
-    shows(&scene, "beadlock: keeps .beads for release-991");
+    let end = |hours: i64| jiff::Timestamp::now() + jiff::SignedDuration::from_hours(hours);
+    let earliest = end(2);
+    scene.run(&["acquire", "--detach", "--max-hold", "2h", "--holder", "release-991"]).expect(0, &[]);
+    let title = shown(&scene);
+    let until = title.strip_prefix("beadlock: keeps .beads for release-991 until ").expect(&title);
+    let until: jiff::Timestamp = until.parse().expect(&title);
+    assert!(until.as_second() >= earliest.as_second() && until <= end(2), "{title}");
+    let status = scene.run(&["status"]);
+    assert!(status.out.contains(&format!(": {title}, on ")), "{status:?}");
     release_all(&scene);
     scene.run(&["acquire", "--detach", "file:todo.json"]).expect(0, &[]);
-    shows(&scene, "beadlock: keeps file:todo.json");
+    let title = shown(&scene);
+    assert!(title.starts_with("beadlock: keeps file:todo.json until 20"), "{title}");
     release_all(&scene);
     let me = std::process::id();
     scene.run(&["acquire", "--for", &me.to_string(), "memory:.", "--session-id", "s1"]).expect(0, &[]);
@@ -83,7 +98,7 @@ fn names_of_directories_reach_ps_escaped_and_short_and_the_helper_whole() {
     Running::apart(command).end().expect(0, &[]);
     let [words] = &helpers(&scene)[..] else { panic!("one keeper") };
     assert!(words[0].starts_with("beadlock: keeps a\\nb \u{fffd}\\u{1b}[2J/ddd"), "{words:?}");
-    assert!(words[0].ends_with("… for h") && words[0].chars().count() < 200, "{words:?}");
+    assert!(words[0].contains("… for h until ") && words[0].chars().count() < 200, "{words:?}");
     assert!(dir.join(".exclusive-lock").exists());
     release_all(&scene);
     assert!(!dir.join(".exclusive-lock").exists(), "it knows the directory by its bytes");

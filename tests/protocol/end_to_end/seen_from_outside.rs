@@ -6,7 +6,7 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use beadlock_tests::{Running, Scene, lock_text, skip, this_host, wait_until};
+use beadlock_tests::{Ended, Running, Scene, lock_text, run, skip, this_host, wait_until};
 use serde_json::{Value, json};
 
 /// Longer than anything here takes.
@@ -130,6 +130,38 @@ fn status_asks_it_and_shows_a_table() {
     let (code, envelope) = scene.json(&["status", "--agent", "unix:agent.sock"]);
     assert_eq!((code, &envelope["ok"], &envelope["data"]["pid"]), (0, &json!(true), &json!(agent.pid())));
     assert_eq!(envelope["data"]["databases"][0]["dir"], odd, "as it is");
+}
+
+/// `script` makes the terminal.
+#[test]
+fn its_table_fits_a_terminal_without_a_torn_word() {
+    let scene = Scene::new();
+    if skip::tool("script").is_none() {
+        return;
+    }
+    let (_agent, _odd) = agent(&scene);
+    let whole = scene.run(&["status", "--agent", "unix:agent.sock"]).out;
+    for columns in [60, 80, 120] {
+        let beadlock = scene.beadlock(&[]).get_program().to_string_lossy().into_owned();
+        let line = format!("stty cols {columns} rows 24; {beadlock} status --color never --agent unix:agent.sock");
+        let mut script = scene.command("script");
+        let seen = Ended::from(run({
+            script.args(["-q", "-e", "-c", &line, "typescript"]);
+            script
+        }));
+        assert!(seen.code == 0 && seen.out.lines().count() >= 6, "{seen:?}");
+        for line in seen.out.lines().map(|line| line.trim_end_matches('\r')) {
+            let is_command = line.starts_with("  beadlock status ");
+            assert!(is_command || line.chars().count() <= columns, "{columns}: {line}");
+            for word in line.split_whitespace().filter(|word| !word.starts_with('…')) {
+                let is_age = word.starts_with(|first: char| first.is_ascii_digit());
+                assert!(
+                    is_age || whole.split_whitespace().any(|known| known.ends_with(word)),
+                    "{word} is torn: {line}"
+                );
+            }
+        }
+    }
 }
 
 #[test]

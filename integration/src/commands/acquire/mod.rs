@@ -13,7 +13,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::time::{Duration, Instant};
 
 use beadlock_checker::internal::{
-    duration, duration::shown, facts::Liveness, facts::random_id, process, sys::stdout_was_closed,
+    dialect::StartedAt, duration, duration::shown, facts, facts::Liveness, facts::random_id, process,
+    sys::stdout_was_closed,
 };
 use clap::Args;
 
@@ -179,11 +180,14 @@ impl Acquiring<'_> {
 
     /// What the keeper of a claim on `target` is asked for.
     fn keeper_request(&self, target: &Target, lease: KeptLease, subject: Option<i32>) -> LeaseKeeperRequest {
+        let max_hold = self.max_hold(subject);
+        let end = max_hold.try_into().ok().and_then(|time| facts::now().0.checked_add(time));
         LeaseKeeperRequest {
             lease,
             target: target.absolute(),
             given: target.given.clone(),
-            max_hold: self.max_hold(subject),
+            max_hold,
+            until: end.map(|end| StartedAt::from_unix(end.as_secs(), 0).to_string()),
             subject: subject.map(KnownProcess::of),
             request_id: self.common.request.id().to_owned(),
             audit: lease_keeper::absolute(self.settings.audit.as_deref()),

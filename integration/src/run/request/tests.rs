@@ -18,7 +18,8 @@ fn watchdog(at_end: AtEnd) -> WatchdogRequest {
 fn lease(given: &str, lease: KeptLease) -> LeaseKeeperRequest {
     let (given, request_id) = (given.to_owned(), "r\0\n".to_owned());
     let target = OsString::from_vec(b"/x y/\xff\n'\"".to_vec());
-    LeaseKeeperRequest { lease, target, given, max_hold: Duration::MAX, subject: None, request_id, audit: None }
+    let until = Some("2026-11-25T21:22:58Z".to_owned());
+    LeaseKeeperRequest { lease, target, given, max_hold: Duration::MAX, until, subject: None, request_id, audit: None }
 }
 
 #[test]
@@ -77,7 +78,8 @@ fn only_whole_requests_of_processes_are_decoded() {
 #[test]
 fn a_title_says_what_is_done_and_stays_short() {
     let record = |holder: &str| KeptLease::Record { id: String::new(), holder: holder.to_owned() };
-    assert_eq!(lease(".beads", record("release-991")).title(), "beadlock: keeps .beads for release-991");
+    let kept = lease(".beads", record("release-991"));
+    assert_eq!(kept.title(), "beadlock: keeps .beads for release-991 until 2026-11-25T21:22:58Z");
     let flock = KeptLease::Kernel { mode: LockMode::Exclusive };
     let subject = Some(KnownProcess { pid: 12, start_ticks: None });
     let of_file = LeaseKeeperRequest { subject, ..lease("file:a", flock) };

@@ -121,25 +121,25 @@ pub fn on_columns(columns: usize, scene: &Scene, words: &[&str]) -> Vec<String> 
 fn on_a_terminal_lines_fit_and_end_between_words() {
     let scene = crate::a_scene();
     let logs = write(&scene);
-    let table = on_80_columns(&scene, &words(&logs, &["--color", "never"]));
-    let one = words(&logs[1..2], &[]);
+    let (all, one) = (words(&logs, &[]), words(&logs[1..2], &[]));
     let colored = words(&logs[4..5], &["--color", "always"]);
-    for (lines, words) in [
-        (&table, &words(&logs, &[])),
-        (&on_80_columns(&scene, &one), &one),
-        (&on_80_columns(&scene, &colored), &colored),
-    ] {
-        let plain = scene.run(words).expect(0, &[]).out;
-        let known: Vec<&str> = plain.split_whitespace().collect();
-        assert!(lines.len() > 5, "{lines:#?}");
-        for line in lines {
-            assert!(line.chars().count() <= 80, "{}: {line}", line.chars().count());
-            // A name that does not fit, and words that are left out.
-            for word in line.split_whitespace().filter(|word| !word.starts_with('…')) {
-                assert!(known.iter().any(|known| known.ends_with(word)), "{word:?} is torn: {line}");
+    for columns in [60, 80, 120] {
+        for words in [&all, &one, &colored] {
+            let lines = on_columns(columns, &scene, words);
+            let plain = scene.run(words).expect(0, &[]).out;
+            let known: Vec<&str> = plain.split_whitespace().collect();
+            assert!(lines.len() > 5, "{lines:#?}");
+            for line in lines {
+                let is_command = line.trim_start().starts_with("beadlock ");
+                assert!(is_command || line.chars().count() <= columns, "{columns}: {line}");
+                // A name that does not fit, and words that are left out.
+                for word in line.split_whitespace().filter(|word| !word.starts_with('…')) {
+                    assert!(known.iter().any(|known| known.ends_with(word)), "{word:?} is torn: {line}");
+                }
             }
         }
     }
+    let table = on_80_columns(&scene, &words(&logs, &["--color", "never"]));
     let row = |front: &str| table.iter().find(|line| line.starts_with(front)).unwrap_or_else(|| panic!("{table:#?}"));
     assert!(
         row("…").starts_with("…/.beads/daemon.log ") || row("…").starts_with("…/somebody/.beads/daemon.log "),
