@@ -342,7 +342,7 @@ fn look(request: &SyncRequest) -> Result<FoundDirs, Stop> {
     if !answer.status.success() {
         let why = answer.last_line();
         if why.starts_with("not a git repository") {
-            return Err(no_repository(format!("{dir} is in no git repository")));
+            return Err(no_repository(request, "is in no git repository"));
         }
         if why.starts_with("cannot use bare repository") {
             return Err(embedded::around(request.dir.parent().unwrap_or(&request.dir)));
@@ -350,7 +350,7 @@ fn look(request: &SyncRequest) -> Result<FoundDirs, Stop> {
         return Err(answer.refused(&format!("git does not work in {dir}")));
     }
     let Some(found) = answer.stdout.strip_prefix(b"false\nfalse\ntrue\n") else {
-        return Err(no_repository(format!("{dir} is in no working tree of a git repository")));
+        return Err(no_repository(request, "is in no working tree of a git repository"));
     };
     let mut lines = found.splitn(2, |byte| *byte == b'\n');
     let top = Path::new(".").join(as_path(lines.next().unwrap_or_default()));
@@ -380,8 +380,11 @@ fn plain_git_dir(top: &Path, git_dir: &Path, common_dir: &Path) -> Option<PathBu
     (is_plain && fs::symlink_metadata(&plain).is_ok_and(|meta| meta.is_dir())).then_some(plain)
 }
 
-fn no_repository(why: String) -> Stop {
-    Stop::notice(Event::NothingToSync, HindranceKind::Failed, "no_repository", why)
+fn no_repository(request: &SyncRequest, what: &str) -> Stop {
+    let why = format!("{} {what}", escaped_path(&request.dir));
+    let around = request.dir.parent().unwrap_or(&request.dir);
+    let stop = Stop::notice(Event::NothingToSync, HindranceKind::Failed, "no_repository", why);
+    stop.next(to_type("git -C {} init", &[Part::Path(around)]))
 }
 
 /// Opens a directory, and refuses another user's as the database's; `path` is for lines.
