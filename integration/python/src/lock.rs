@@ -21,12 +21,24 @@ pub struct Lock {
 #[pymethods]
 impl Lock {
     #[new]
-    fn new(target: Option<PathBuf>, holder: &str, wait: f64, drain: Option<f64>) -> PyResult<Self> {
-        let hold = target.map_or_else(Hold::found, Hold::target).holder(holder).wait(waiting::wait(wait)?);
-        let hold = match drain {
-            Some(seconds) => hold.drain(waiting::duration("drain", seconds)?),
-            None => hold,
-        };
+    fn new(
+        target: Option<PathBuf>,
+        holder: &str,
+        wait: f64,
+        drain: Option<f64>,
+        version: Option<String>,
+        about: Option<String>,
+    ) -> PyResult<Self> {
+        let mut hold = target.map_or_else(Hold::found, Hold::target).holder(holder).wait(waiting::wait(wait)?);
+        if let Some(seconds) = drain {
+            hold = hold.drain(waiting::duration("drain", seconds)?);
+        }
+        if let Some(version) = version {
+            hold = hold.version(version);
+        }
+        if let Some(about) = about {
+            hold = hold.about(about);
+        }
         Ok(Self { hold, claims: Stack::new() })
     }
 

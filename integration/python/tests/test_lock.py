@@ -87,6 +87,19 @@ def test_the_holder_is_the_program(scene: Scene) -> None:
         assert line(scene.start(sys.executable, *words)) == f"{holder}\n"
 
 
+def test_the_version_and_the_address_are_in_the_lock_file(scene: Scene) -> None:
+    with beadlock.Lock(".beads", version="2.4.0", about="https://ci.example/runs/7") as lock:
+        record = json.loads(scene.lock_file.read_text())
+        assert (record["version"], record["beadlock"]["about"]) == ("2.4.0", "https://ci.example/runs/7") and lock.held
+    with beadlock.Lock(".beads"):
+        record = json.loads(scene.lock_file.read_text())
+        assert "version" not in record and "about" not in record["beadlock"]
+    for words in ({"version": "a\nb"}, {"about": "file:///etc/passwd"}):
+        with pytest.raises(beadlock.UsageError):
+            beadlock.Lock(".beads", **words).acquire()
+    assert not scene.lock_file.exists()
+
+
 def test_who_holds_it_is_in_the_exception(scene: Scene) -> None:
     scene.other("lock:build.lock")
     with pytest.raises(beadlock.LockHeld) as refused:

@@ -62,7 +62,15 @@ class Cycle:
 
 @disjoint_base
 class Lock:
-    def __new__(cls: type[_L], target: Optional[_StrPath], holder: str, wait: float, drain: Optional[float]) -> _L: ...
+    def __new__(
+        cls: type[_L],
+        target: Optional[_StrPath],
+        holder: str,
+        wait: float,
+        drain: Optional[float],
+        version: Optional[str],
+        about: Optional[str],
+    ) -> _L: ...
     def acquire(self) -> None: ...
     def _acquire_unless(self, is_over: Optional[Callable[[], bool]]) -> bool: ...
     def release(self) -> None: ...

@@ -18,7 +18,8 @@ class Lock(_beadlock.Lock, Guard):
     ``target`` is written as for the ``beadlock`` command: ``".beads"``, ``"beads:DIR"``, ``"lock:PATH"``; without one it is
     ``$BEADLOCK_TARGET``, ``$BEADS_DIR``, else the nearest ``.beads``. ``holder`` is the name in the lock file and in daemons'
     logs: ``$BEADLOCK_HOLDER``, else the program's. ``wait`` is for how many seconds a holder is waited for, 0 for none and
-    ``math.inf`` for no end; ``drain`` the same for a running cycle (130, without a wait 1).
+    ``math.inf`` for no end; ``drain`` the same for a running cycle (130, without a wait 1). ``version`` is the holder's own, and
+    ``about`` the address (http or https) of what the lock is held for, such as a CI run: whoever waits sees it.
 
     >>> import beadlock
     >>> with Lock(".beads", holder="importer"):
@@ -48,9 +49,11 @@ class Lock(_beadlock.Lock, Guard):
         holder: Optional[str] = None,
         wait: float = 10.0,
         drain: Optional[float] = None,
+        version: Optional[str] = None,
+        about: Optional[str] = None,
     ) -> L:
         name = _program() if holder is None else holder
-        return super().__new__(cls, target, name, wait, drain)
+        return super().__new__(cls, target, name, wait, drain, version, about)
 
 
 def _program() -> str:
