@@ -29,12 +29,17 @@ help:
 	@echo 'make syscalls   every command killed at every system call, and every call to files failing'
 	@echo 'make soak   SOAK_MINUTES (5) each: two clones among people; 200 databases among holders, many killed; 10000 in one agent (10)'
 	@echo 'make fuzz   hostile input: FUZZ_SECONDS (30) a target with cargo-fuzz, else a million cases each'
+	@echo 'make site   README and docs as a site with search, by mdBook'
 	@echo 'make lint   rustfmt, clippy and rustdoc, warnings denied; shellcheck where it is there'
 	@echo 'make install   the programs, systemd units, shell libraries, samples and documents, below PREFIX=$(PREFIX); make uninstall'
 
 demo:
 	@$(CARGO) build --locked --workspace --bin beadlock --bin beadlock-agent
 	@BEADLOCK_BIN="$$(scripts/target-dir.sh)/debug" scripts/demo.sh
+
+# README and docs as a site with search.
+site:
+	@scripts/site.sh
 
 # Each suite to its end, whatever fails, and one summary. `make test SEED=…` repeats the dice of a run.
 test: export SEED ?=

@@ -1,4 +1,4 @@
-//! The documents type commands of programs that are not beadlock's. README says for each with which version it was tried,
+//! The documents type commands of programs that are not beadlock's. docs/platforms.md says for each with which version it was tried,
 //! or that it was not.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -104,9 +104,9 @@ fn programs(command: &str) -> impl Iterator<Item = (&str, &str)> {
     })
 }
 
-/// What README's table says of each program.
+/// What the table of docs/platforms.md says of each program.
 fn listed() -> BTreeMap<String, String> {
-    let text = document("README.md");
+    let text = document("docs/platforms.md");
     let (_, table) = text.split_once("| program | tried with |\n|---|---|\n").expect("the table of programs");
     let mut listed = BTreeMap::new();
     for line in table.lines().take_while(|line| line.starts_with('|')) {
@@ -119,7 +119,7 @@ fn listed() -> BTreeMap<String, String> {
 }
 
 #[test]
-fn readme_lists_every_program_of_others_that_a_document_types() {
+fn the_table_lists_every_program_of_others_that_a_document_types() {
     let listed = listed();
     let mut typed = BTreeSet::new();
     for page in pages() {
@@ -138,7 +138,7 @@ fn readme_lists_every_program_of_others_that_a_document_types() {
         }
     }
     let missing: Vec<_> = typed.iter().filter(|name| !listed.contains_key(*name)).collect();
-    assert!(missing.is_empty(), "README's table of programs does not have {missing:?}");
+    assert!(missing.is_empty(), "the table of programs in docs/platforms.md does not have {missing:?}");
     assert!(["bd", "jq", "ssh", "docker", "systemctl"].iter().all(|name| typed.contains(*name)), "{typed:?}");
     for (name, tried) in listed {
         let says =

@@ -160,7 +160,7 @@ fn what_pages_tell_to_source_is_installed_there_and_works() {
     let share = format!("{}/share/beadlock/shell/", prefix.display());
     let doc = prefix.join("share/doc/beadlock");
     let mut named = std::collections::BTreeSet::new();
-    for page in ["README.md", "docs/protocols/tower.md", "docs/protocols/file.md"] {
+    for page in ["README.md", "docs/guide/shell.md", "docs/protocols/tower.md", "docs/protocols/file.md"] {
         let text = fs::read_to_string(doc.join(page)).expect("read a page");
         assert!(!text.contains("/usr/local/share/"), "{page} names another prefix");
         let mentions: Vec<_> = text.split(&share).skip(1).collect();

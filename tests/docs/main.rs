@@ -1,4 +1,4 @@
-//! What the documents say is so: the options that README types exist, the Python of docs/protocol.md joins the
+//! What the documents say is so: the options that they type exist, the Python of docs/protocol.md joins the
 //! gate, the examples run, and the demo tells a claim from none.
 
 mod citations;
@@ -76,7 +76,13 @@ fn every_option_in_the_documents_exists() {
     let (ours, agents) = (help(&scene, "beadlock", None), help(&scene, "beadlock-agent", None));
     let any: BTreeSet<&String> = helps.values().flatten().chain(&ours).chain(&agents).collect();
     for (name, at_least) in [
-        ("README.md", 12),
+        ("docs/guide/ci.md", 12),
+        ("docs/guide/daemon.md", 0),
+        ("docs/guide/on-call.md", 4),
+        ("docs/guide/operator.md", 12),
+        ("docs/guide/shell.md", 3),
+        ("docs/coming-from/flock.md", 4),
+        ("docs/coming-from/tower.md", 6),
         ("docs/troubleshooting.md", 8),
         ("docs/protocol.md", 4),
         ("docs/design.md", 8),

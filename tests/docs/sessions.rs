@@ -115,20 +115,55 @@ fn sessions_say_what_the_documents_show() {
     if tool("jq").is_none() {
         return;
     }
-    for (name, at_least) in [
-        ("README.md", 1),
-        ("docs/protocols/beads.md", 1),
-        ("docs/protocols/file.md", 1),
-        ("docs/protocols/framework.md", 1),
-        ("docs/protocols/memory.md", 1),
-        ("docs/protocols/tower.md", 1),
-    ] {
-        let sessions = sessions(&document(name));
-        assert!(sessions.len() >= at_least, "{name} has {} sessions", sessions.len());
-        for session in &sessions {
-            type_again(name, session);
+    let mut count = 0;
+    for name in pages() {
+        for session in sessions(&document(&name)) {
+            type_again(&name, &session);
+            count += 1;
         }
     }
+    assert!(count >= 11, "few sessions, or the scan sees few: {count}");
+}
+
+/// A block of commands or of their output says whether a test types it, and if not, why.
+#[test]
+fn every_block_of_commands_is_typed_again_or_says_why_not() {
+    let mut count = 0;
+    for name in pages() {
+        let text = document(&name);
+        let mut before = "";
+        let mut is_inside = false;
+        for line in text.lines() {
+            if let Some(language) = line.trim_start().strip_prefix("```") {
+                is_inside = !is_inside;
+                if is_inside && matches!(language, "" | "sh" | "bash" | "console") {
+                    let says = before == "<!-- session -->" || before.starts_with("<!-- not run: ");
+                    assert!(says, "{name}: the block after {before:?} has neither a test nor a reason");
+                    count += 1;
+                }
+            }
+            before = line;
+        }
+    }
+    assert!(count >= 20, "few blocks, or the scan sees few: {count}");
+}
+
+/// README, and each page of docs.
+fn pages() -> Vec<String> {
+    let mut pages = vec!["README.md".to_owned()];
+    let mut folders = vec!["docs".to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(checkout().join(&folder)).expect("list the pages").flatten() {
+            let name = format!("{folder}/{}", entry.file_name().display());
+            match entry.path() {
+                path if path.is_dir() => folders.push(name),
+                path if path.extension().is_some_and(|ending| ending == "md") => pages.push(name),
+                _ => {}
+            }
+        }
+    }
+    pages.sort();
+    pages
 }
 
 #[test]

@@ -9,3 +9,12 @@ pub mod stepwise;
 
 pub use beadlock_testkit::*;
 pub use kind::Kind;
+
+/// The Rust of the guides, compiled as it is printed.
+#[cfg(doctest)]
+mod guides {
+    #[doc = include_str!("../../docs/guide/rust.md")]
+    mod rust {}
+    #[doc = include_str!("../../docs/guide/daemon.md")]
+    mod daemon {}
+}

@@ -1,4 +1,4 @@
-"""What the docstrings and docs/python.md show is so."""
+"""What the docstrings and docs/guide/python.md show is so."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 from beadlock import memory
 from conftest import Scene
 
-PAGE = pathlib.Path(__file__).parents[3] / "docs/python.md"
+PAGE = pathlib.Path(__file__).parents[3] / "docs/guide/python.md"
 MODULES = [("", 3), (".errors", 4), ("._lock", 6), ("._cycle", 3), ("._file", 8), (".memory", 8)]
 OPTIONS = doctest.ELLIPSIS
 

@@ -1,0 +1,36 @@
+#!/bin/sh
+# Builds the pages as a site with search, by mdBook, into site/book below the target directory; rustdoc of the three libraries is
+# in api/ of it. mdBook itself is built once, below the target directory. The pages load nothing from elsewhere.
+set -eu
+cd "$(dirname "$0")/.."
+mdbook=0.5.4
+target=$(scripts/target-dir.sh)
+site=$target/site
+tools=$target/tools
+
+[ "$("$tools/bin/mdbook" --version 2>/dev/null || :)" = "mdbook v$mdbook" ] ||
+    "${CARGO:-cargo}" install --quiet --locked --root "$tools" --no-default-features --features search "mdbook@$mdbook"
+
+rm -rf "$site"
+mkdir -p "$site/src/docs"
+# The pages lie there as they do here. Links to the sources are left as words, since the sources are not part of the site.
+page() {
+    mkdir -p "$site/src/$(dirname "$1")"
+    sed -E -e 's#\[([^]]*)\]\((\.\./)*(integration|examples|checker|agent|tests|scripts|LICENSE)[^)]*\)#\1#g' "$1" >"$site/src/$1"
+}
+git ls-files --cached --others --exclude-standard -- README.md ARCHITECTURE.md CONTRIBUTING.md CHANGELOG.md 'docs/*.md' |
+    grep -v '^docs/SUMMARY\.md$' | while read -r name; do page "$name"; done
+cp -r docs/performance "$site/src/docs/"
+sed -E -e 's#\]\(([^.)])#](docs/\1#' -e 's#\]\(\.\./#](#' docs/SUMMARY.md >"$site/src/SUMMARY.md"
+echo "- [The Rust libraries](rust.md)" >>"$site/src/SUMMARY.md"
+cat >"$site/src/rust.md" <<'END'
+# The Rust libraries
+
+- [beadlock_checker](api/beadlock_checker/index.html): may this database be touched now?
+- [beadlock](api/beadlock/index.html): claims, for tools
+END
+cp docs/book.toml "$site/book.toml"
+"$tools/bin/mdbook" build "$site"
+"${CARGO:-cargo}" doc --quiet --locked --no-deps -p beadlock-checker -p beadlock --lib --target-dir "$target/rustdoc"
+cp -r "$target/rustdoc/doc" "$site/book/api"
+echo "the site: $site/book/index.html"
