@@ -12,7 +12,7 @@ PREFIX ?= /usr/local
 UNITDIR ?= $(PREFIX)/lib/systemd
 DESTDIR ?=
 
-.PHONY: help demo test python protocol-check tutorial bench proofs model house rows stress syscalls fuzz soak lint tools install uninstall
+.PHONY: help demo site test python protocol-check tutorial bench proofs model house rows stress syscalls fuzz soak lint tools install uninstall
 
 help:
 	@echo 'make demo   build, and watch an agent skip a claimed database and resume'
