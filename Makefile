@@ -47,7 +47,7 @@ test: tools
 	@CARGO="$(CARGO)" scripts/test.sh
 
 # What make test tries in part. More than an hour on two cores.
-proofs: model tutorial rows stress syscalls soak
+proofs: model site tutorial rows stress syscalls soak
 
 # Every row of the tables of the git action, and every square of the races. Some five minutes on two cores.
 rows: export ROWS_STRIDE ?= 1
