@@ -7,7 +7,10 @@
 use std::{io::ErrorKind, os::fd::AsFd, os::fd::BorrowedFd, os::fd::OwnedFd, path::Path, time::Duration};
 
 use crate::{database::FLEET_MARK, decision::Decision, decision::Proceed, decision::Skip, dialect::Record};
-use crate::{error::Error, gate::Gate, gate_loss::GateLoss, look::Judged, opened::OpenDirectory, options::Options, place::Names, place::Place};
+use crate::{
+    error::Error, gate::Gate, gate_loss::GateLoss, look::Judged, opened::OpenDirectory, options::Options, place::Names,
+    place::Place,
+};
 use crate::{read, read::Sight, take::Settled, take::Site, take::not_removed, verdict::Reason};
 
 /// For how long a check that must change a lock file waits for the gate.

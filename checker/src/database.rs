@@ -1,6 +1,8 @@
 //! Which database is meant: by name, by the environment, or the nearest `.beads` up the tree (docs/design.md#targets).
 
-use std::{ffi::CStr, ffi::OsStr, ffi::OsString, fs, io, os::fd::AsFd, os::unix::fs::MetadataExt, path::Path, path::PathBuf};
+use std::{
+    ffi::CStr, ffi::OsStr, ffi::OsString, fs, io, os::fd::AsFd, os::unix::fs::MetadataExt, path::Path, path::PathBuf,
+};
 
 pub use crate::directory::NoDatabase;
 use crate::shell::{Part, to_type};

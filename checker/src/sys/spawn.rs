@@ -5,7 +5,9 @@ use std::{ffi::CStr, ffi::CString, io, io::Read, io::Write, os::unix::process::C
 
 use nix::fcntl::{FcntlArg, FdFlag, OFlag, fcntl};
 use nix::sys::signal::{SigSet, SigmaskHow, Signal, sigprocmask};
-use nix::unistd::{ForkResult, Pid, dup2_stdin, dup2_stdout, execve, fchdir, fork, getpid, getppid, pipe2, setpgid};
+use nix::unistd::{
+    ForkResult, Pid, close, dup2_stdin, dup2_stdout, execve, fchdir, fork, getpid, getppid, pipe2, setpgid,
+};
 use nix::{errno::Errno, sys::prctl::set_pdeathsig};
 
 use super::{signals::exit_at_once, start::actions_of_the_start};
@@ -180,11 +182,30 @@ pub fn inherit(command: &mut Command, fd: OwnedFd) {
     unsafe { command.pre_exec(move || pass_on(&fd)) };
 }
 
+/// Takes over the descriptor `number`, which this process was started with; what it executes does not inherit it. Fails
+/// when it is not open.
+pub fn inherited(number: RawFd) -> io::Result<OwnedFd> {
+    // SAFETY: fcntl with F_DUPFD_CLOEXEC takes two integers.
+    let fd = Errno::result(unsafe { libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 3) })?;
+    let _ = close(number);
+    // SAFETY: the kernel has just made this descriptor for us; nobody else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// What `command` starts is killed when the thread that has started it ends, however it ends (Linux).
+pub fn killed_with_this_thread(command: &mut Command) {
+    die_with_this_thread(command, Signal::SIGKILL);
+}
+
 /// What `command` starts is told to end (SIGTERM) when the thread that has started it ends, however it ends (Linux).
 pub fn end_with_this_thread(command: &mut Command) {
-    let end_with = || {
+    die_with_this_thread(command, Signal::SIGTERM);
+}
+
+fn die_with_this_thread(command: &mut Command, of: Signal) {
+    let end_with = move || {
         // It fails for no signal that there is.
-        let _ = set_pdeathsig(Signal::SIGTERM);
+        let _ = set_pdeathsig(of);
         Ok(())
     };
     // SAFETY: between fork and exec it calls only prctl(2), which may be called there.

@@ -3,6 +3,8 @@
 use std::{ffi::OsString, fmt, os::fd::BorrowedFd, time::Duration};
 
 use super::attendant::{Attending, Stopped};
+use beadlock_checker::internal::{deadline::WorkDeadline, escape::escaped, escape::escaped_path};
+
 use super::lease::{HearHeartbeats, Limits};
 use super::{keeping::Guard, leaving::Why, loss::Loss, signals::Signals, target::Target};
 use crate::{error::Error, settings::wait::Wait};
@@ -49,6 +51,21 @@ pub trait SessionClaim: fmt::Debug {
     }
     /// The watchdog hears of each heartbeat.
     fn tell(&self, _pulse: Box<dyn HearHeartbeats>) {}
+    /// The watchdog hears of each new deadline.
+    fn tell_deadlines(&mut self, _hear: Box<dyn FnMut(WorkDeadline)>) {}
+    /// The command may execute now. Asked last, when everything else is ready.
+    fn may_begin(&self) -> Result<(), Error> {
+        Ok(())
+    }
+    /// After the work it ends when all other claims have ended. Before the work, and when it is given up, the claims end
+    /// in the opposite order of their beginning.
+    fn ends_last(&self) -> bool {
+        false
+    }
+    /// What is said once it stands, of a holder with this PID.
+    fn announcement(&self, holder: &str, pid: i32) -> String {
+        claimed(self.target(), holder, pid)
+    }
     /// A process of the claim itself, which does not belong to the command's tree.
     fn helper(&self) -> Option<i32> {
         None
@@ -78,6 +95,8 @@ pub struct CommandProcess<'a> {
 pub struct Watchfulness<'a> {
     /// The times of the heartbeats; `None`: there are none.
     pub lease: Option<Limits>,
+    /// The deadline of its session in a fleet: from then on there must be no work.
+    pub deadline: Option<WorkDeadline>,
     /// The open file that the watchdog shares, whose lock ends with the work.
     pub shares: Option<BorrowedFd<'a>>,
 }
@@ -88,4 +107,10 @@ pub struct End {
     pub held: Option<Duration>,
     pub released: bool,
     pub lost: Option<Error>,
+}
+
+/// `claimed .beads for make (PID 7)`, and in which directory where its document names another.
+pub fn claimed(target: &Target, holder: &str, pid: i32) -> String {
+    let dir = target.protocol.not_in(target).map(|_| format!(" in {}", escaped_path(target.dir())));
+    format!("claimed {} for {} (PID {pid}){}", target.given, escaped(holder), dir.unwrap_or_default())
 }

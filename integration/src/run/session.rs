@@ -5,7 +5,8 @@
 //!    stand in the end. They share one wait: what one of them has waited for a holder, the next ones do not have.
 //! 3. They are kept up. A watchdog ends the command when this process dies, where a claim needs that.
 //! 4. The command executes. It is supervised until it has ended, with all that has to end with it.
-//! 5. The claims end, the one that was obtained last first. Then the command's process is reaped.
+//! 5. The claims end, the one that was obtained last first, after the work those in a fleet last. Then the command's
+//!    process is reaped.
 
 use std::time::{Duration, Instant};
 use std::{ffi::OsString, io};
@@ -22,9 +23,8 @@ use crate::claim::tree::{self, Ending, KnownCommand, Tree};
 use crate::error::{End, Error, Exit};
 use crate::{
     claim::event::failed_to, claim::keeping::Guard, claim::leaving::Why, claim::loss::Loss, claim::nested::HELD_IDS,
-    claim::nested::joined_ids, claim::record_claim::claimed, claim::report::ClaimOutcome, claim::report::Report,
-    claim::signals::Signals, claim::target::Target, ignored::Reminder, output::talk::Talk, settings::OnLoss,
-    settings::environment::Environment,
+    claim::nested::joined_ids, claim::report::ClaimOutcome, claim::report::Report, claim::signals::Signals,
+    claim::target::Target, ignored::Reminder, output::talk::Talk, settings::OnLoss, settings::environment::Environment,
 };
 
 #[derive(Debug)]
@@ -217,7 +217,7 @@ impl Stage<'_, '_> {
         let mut reminders = Vec::new();
         for claim in self.claims.iter().filter(|claim| !claim.is_nested() && !claim.stands()) {
             let holder = claim.holder().unwrap_or_else(|| self.command.holder_name());
-            self.talk.say(&claimed(claim.target(), &holder, pid));
+            self.talk.say(&claim.announcement(&holder, pid));
             reminders.push(Reminder::of(claim.target(), environment.of_database().cwd, self.talk));
         }
         reminders
@@ -232,6 +232,10 @@ impl Stage<'_, '_> {
         steps: Option<&Steps>,
         variables: &[(OsString, OsString)],
     ) -> Result<(Ended, Option<String>), Stopped> {
+        if let Some(error) = self.claims.iter().find_map(|claim| claim.may_begin().err()) {
+            self.end(None, Why::NOT_STARTED, None);
+            return Err(error.ending(Exit::NotStarted).into());
+        }
         let guards = guards(self.claims);
         let started = waiting.go();
         let supervised =
@@ -292,12 +296,15 @@ impl Stage<'_, '_> {
         ended.lost
     }
 
-    /// Ends every claim, the one that was obtained last first; the answer is the loss that was seen, else the first
-    /// one.
+    /// Ends every claim, the one that was obtained last first, after the work those last that say so; the answer is the
+    /// loss that was seen, else the first one.
     fn end(&mut self, lost: Option<(usize, Loss)>, why: Why, step: Option<&str>) -> Option<Error> {
         let mut error = None;
         let (at, mut loss) = lost.map_or((None, None), |(at, loss)| (Some(at), Some(loss)));
-        for &index in self.order.iter().rev() {
+        let has_worked = why.reason == Why::COMMAND_ENDED;
+        let ends_last = |index: &&usize| has_worked && self.claims.get(**index).is_some_and(|claim| claim.ends_last());
+        let (last, first): (Vec<usize>, Vec<usize>) = self.order.iter().rev().partition(ends_last);
+        for index in first.into_iter().chain(last) {
             let Some(claim) = self.claims.get_mut(index) else { continue };
             let known = if at == Some(index) { loss.take() } else { None };
             let ended = claim.end(known, why, step, self.signals);
@@ -332,7 +339,7 @@ fn guards<'g>(claims: &'g Claims<'_>) -> Vec<(usize, Guard<'g>)> {
 /// The watchdog that the claims need: it ends the command and all that it has started when this process is killed, and
 /// stops them while there is no heartbeat, before a lock may be taken as stale.
 fn start_watchdog(
-    claims: &Claims<'_>,
+    claims: &mut Claims<'_>,
     running: &Running,
     token: &str,
     command: &Command,
@@ -347,7 +354,8 @@ fn start_watchdog(
     // After it was given up, and before it is stale.
     let silence = leases().map(|lease| lease.give_up + lease.rest / 2).min();
     let silence = silence.filter(|_| running.on_loss == OnLoss::Kill);
-    let at_end = AtEnd::EndTree { token: token.to_owned(), grace, silence };
+    let deadlines = watched.iter().filter_map(|(_, watched)| watched.deadline).collect();
+    let at_end = AtEnd::EndTree { token: token.to_owned(), grace, silence, deadlines };
     let shared: Vec<_> = watched.iter().filter_map(|(_, watched)| watched.shares).collect();
     let failed = |error: io::Error| failed_to("start the watchdog that ends the command when this is killed", &error);
     let given = watched.first().map(|(claim, _)| claim.target().given.as_str()).unwrap_or_default();
@@ -358,6 +366,11 @@ fn start_watchdog(
         if watched.lease.is_some() {
             claim.tell(Box::new(watchdog.pulse().map_err(failed)?));
         }
+    }
+    let in_fleets = claims.iter_mut().filter(|claim| claim.watched_by().is_some_and(|by| by.deadline.is_some()));
+    for (session, claim) in in_fleets.enumerate() {
+        let mut pulse = watchdog.pulse().map_err(failed)?;
+        claim.tell_deadlines(Box::new(move |deadline| pulse.deadline(session, deadline)));
     }
     Ok(Some(watchdog))
 }

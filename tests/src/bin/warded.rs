@@ -46,7 +46,7 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     let spawn = Spawn { program, argv: &argv, envp: &envp, own_group, mask, parent_death, streams, inherited: None };
     let waiting = fork_waiting(&spawn)?;
     let pid = waiting.pid();
-    let at_end = AtEnd::EndTree { token, grace, silence: None };
+    let at_end = AtEnd::EndTree { token, grace, silence: None, deadlines: Vec::new() };
     let watchdog = Watchdog::start(KnownCommand::of(pid, own_group), at_end, ("test", "test"), &[])?;
     println!("{}", watchdog.pid());
     waiting.go()?.result()?;

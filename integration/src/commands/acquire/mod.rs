@@ -20,7 +20,7 @@ use clap::Args;
 use crate::claim::attendant::{Attendant, Attending, Stopped};
 use crate::claim::{
     claiming::Claiming, command, known_process::KnownProcess, leaving::Leaving, leaving::Why, nested,
-    protocol::MakeRecord, record_claim::claimed, report, report::Report, signals::Signals, target::Target,
+    protocol::MakeRecord, report, report::Report, session_claim::claimed, signals::Signals, target::Target,
 };
 use crate::error::{End, Error, Exit};
 use crate::output::{Common, refuse_lock_file, trail::Trail};
