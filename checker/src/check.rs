@@ -101,6 +101,13 @@ fn joined_a_fleet(dir: Where<'_>, names: &Names, options: &Options) -> Option<Sk
     }
 }
 
+/// Whether the database whose lock lies here has joined a fleet. Never of another kind of lock. Fails when that cannot
+/// be looked for: then it may have.
+pub fn has_fleet_mark(place: &Place) -> crate::error::Result<bool> {
+    let failed = |errno| Error::new("look for the mark of a fleet in", place.dir(), errno);
+    if *place.names() == Names::BEADS { Where::At(place.dir()).has_fleet_mark().map_err(failed) } else { Ok(false) }
+}
+
 /// What a check says of a database that has joined a fleet.
 const USE_CYCLE: &str = "a check cannot keep a fleet claim away; run the work under `beadlock cycle`";
 

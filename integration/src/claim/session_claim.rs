@@ -27,6 +27,10 @@ pub trait SessionClaim: fmt::Debug {
     fn is_nested(&self) -> bool;
     /// What the command's environment has besides.
     fn variables(&self) -> Vec<(&'static str, OsString)>;
+    /// What is known of that only once the claim stands.
+    fn late_variables(&self) -> Vec<(&'static str, OsString)> {
+        Vec::new()
+    }
     /// There must be no work without beadlock: the command ends when this process dies.
     fn ends_with_us(&self) -> bool;
     /// For how long it waits for a holder.
@@ -41,6 +45,14 @@ pub trait SessionClaim: fmt::Debug {
     }
     /// Waits for the lock and takes it for the process that is to become the command. Nothing is held after an error.
     fn obtain(&mut self, child: CommandProcess<'_>, attending: &mut Attending<'_>) -> Result<(), Stopped>;
+    /// What orders the second steps of a session's claims; `None`: this claim has no second step.
+    fn second_step(&self) -> Option<&str> {
+        None
+    }
+    /// Takes it, once every claim of the session stands and is kept up. After an error the claim still stands.
+    fn take_second_step(&mut self, _child: CommandProcess<'_>, _attending: &mut Attending<'_>) -> Result<(), Stopped> {
+        Ok(())
+    }
     /// From now on it is kept up. After an error the claim still stands.
     fn keep_up(&mut self) -> Result<(), Error> {
         Ok(())
@@ -57,11 +69,6 @@ pub trait SessionClaim: fmt::Debug {
     fn may_begin(&self) -> Result<(), Error> {
         Ok(())
     }
-    /// After the work it ends when all other claims have ended. Before the work, and when it is given up, the claims end
-    /// in the opposite order of their beginning.
-    fn ends_last(&self) -> bool {
-        false
-    }
     /// What is said once it stands, of a holder with this PID.
     fn announcement(&self, holder: &str, pid: i32) -> String {
         claimed(self.target(), holder, pid)
@@ -72,6 +79,10 @@ pub trait SessionClaim: fmt::Debug {
     }
     /// Tells of a loss while the command runs.
     fn guard(&self) -> Option<Guard<'_>>;
+    /// Tells of a loss of what the second step has taken.
+    fn second_guard(&self) -> Option<Guard<'_>> {
+        None
+    }
     /// What is said of processes that the command has left behind.
     fn left_behind(&self, names: &str) -> String {
         format!(

@@ -5,13 +5,14 @@
 //!    stand in the end. They share one wait: what one of them has waited for a holder, the next ones do not have.
 //! 3. They are kept up. A watchdog ends the command when this process dies, where a claim needs that.
 //! 4. The command executes. It is supervised until it has ended, with all that has to end with it.
-//! 5. The claims end, the one that was obtained last first, after the work those in a fleet last. Then the command's
-//!    process is reaped.
+//! 5. The claims end, the one that was obtained last first. Then the command's process is reaped.
 
 use std::time::{Duration, Instant};
-use std::{ffi::OsString, io};
+use std::{ffi::CString, ffi::OsString, io};
 
-use beadlock_checker::internal::{audit::Outcome, duration::shown, facts::random_id, sys::Waiting, system_words};
+use beadlock_checker::internal::{audit::Outcome, facts::random_id, sys::Waiting, system_words};
+
+mod claims;
 
 use super::watchdog::{self, Watchdog};
 use super::{request::AtEnd, steps::Steps};
@@ -22,10 +23,10 @@ use crate::claim::supervise::{Ended, Running};
 use crate::claim::tree::{self, Ending, KnownCommand, Tree};
 use crate::error::{End, Error, Exit};
 use crate::{
-    claim::event::failed_to, claim::keeping::Guard, claim::leaving::Why, claim::loss::Loss, claim::nested::HELD_IDS,
-    claim::nested::joined_ids, claim::report::ClaimOutcome, claim::report::Report, claim::signals::Signals,
-    claim::target::Target, ignored::Reminder, output::talk::Talk, settings::OnLoss, settings::environment::Environment,
+    claim::event::failed_to, claim::leaving::Why, claim::loss::Loss, claim::report::Report, claim::signals::Signals,
+    ignored::Reminder, output::talk::Talk, settings::OnLoss, settings::environment::Environment,
 };
+use claims::{describe, guards, late_variables, none_is_claimed, variables_of};
 
 #[derive(Debug)]
 pub struct Session<'a> {
@@ -93,36 +94,6 @@ impl Session<'_> {
     }
 }
 
-fn describe(claims: &Claims<'_>, report: &mut Report) {
-    let Some(first) = claims.first() else { return };
-    report.target = Some((first.target().name(), first.target().path()));
-    (report.id, report.holder) = (first.id(), first.holder());
-    report.nested = first.is_nested();
-    if claims.len() > 1 {
-        report.claims = claims.iter().map(|claim| outcome(&**claim)).collect();
-    }
-}
-
-/// A claim as a report names it.
-fn outcome(claim: &dyn SessionClaim) -> ClaimOutcome {
-    let (target, path) = (claim.target().name(), claim.target().path());
-    let (holder, id, nested) = (claim.holder(), claim.id(), claim.is_nested());
-    ClaimOutcome { target, path, holder, id, nested, ..ClaimOutcome::default() }
-}
-
-/// What the command's environment has besides: of each variable what the first claim says, and the ids of all claims.
-fn variables_of(claims: &Claims<'_>) -> Vec<(&'static str, OsString)> {
-    let mut variables: Vec<(&'static str, OsString)> = Vec::new();
-    for (name, value) in claims.iter().flat_map(|claim| claim.variables()) {
-        match variables.iter_mut().find(|(known, _)| *known == name) {
-            None => variables.push((name, value)),
-            Some((_, ids)) if name == HELD_IDS => *ids = joined_ids(ids, &value).into(),
-            Some(_) => {}
-        }
-    }
-    variables
-}
-
 struct Stage<'s, 'c> {
     claims: &'s mut Claims<'c>,
     order: &'s [usize],
@@ -172,7 +143,30 @@ impl Stage<'_, '_> {
                 return Err(stopped);
             }
         }
-        if keeps_up { self.refuse_loss() } else { Ok(()) }
+        let steps = self.take_second_steps(child, limit.saturating_sub(spent))?;
+        if keeps_up || steps > 0 { self.refuse_loss() } else { Ok(()) }
+    }
+
+    /// Takes the second steps in their order; the answer is how many there were. Where one fails, all claims end.
+    fn take_second_steps(&mut self, child: CommandProcess<'_>, left: Duration) -> Result<usize, Stopped> {
+        let mut steps: Vec<(String, usize)> = Vec::new();
+        steps.extend(self.claims.iter().enumerate().filter_map(|(at, claim)| Some((claim.second_step()?.into(), at))));
+        steps.sort();
+        let mut spent = Duration::ZERO;
+        for (_, at) in &steps {
+            let Some(claim) = self.claims.get_mut(*at) else { continue };
+            let mut attending = Attending::wait_of(self.signals, self.talk, Some(child.pid));
+            claim.wait_at_most(left.saturating_sub(spent));
+            let kept = claim.keep_up().map_err(|error| error.ending(Exit::NotStarted).into());
+            let taken = kept.and_then(|()| claim.take_second_step(child, &mut attending));
+            spent += attending.for_holder;
+            if let Some(stopped) = taken.err().or_else(|| attending.stopped()) {
+                let is_signal = matches!(stopped, Stopped::Signalled(_));
+                self.end(None, if is_signal { Why::SIGNAL } else { Why::NOT_STARTED }, None);
+                return Err(stopped);
+            }
+        }
+        Ok(steps.len())
     }
 
     /// One of several claims may have been lost while the others were waited for. Then all of them end.
@@ -236,8 +230,9 @@ impl Stage<'_, '_> {
             self.end(None, Why::NOT_STARTED, None);
             return Err(error.ending(Exit::NotStarted).into());
         }
+        let late: Vec<CString> = late_variables(self.claims);
         let guards = guards(self.claims);
-        let started = waiting.go();
+        let started = waiting.go_with(&late);
         let supervised =
             started.and_then(|starting| running.supervise(Some(starting), guards, self.signals, self.talk));
         let mut ended = match supervised {
@@ -296,15 +291,12 @@ impl Stage<'_, '_> {
         ended.lost
     }
 
-    /// Ends every claim, the one that was obtained last first, after the work those last that say so; the answer is the
-    /// loss that was seen, else the first one.
+    /// Ends every claim, the one that was obtained last first; the answer is the loss that was seen, else the first
+    /// one.
     fn end(&mut self, lost: Option<(usize, Loss)>, why: Why, step: Option<&str>) -> Option<Error> {
         let mut error = None;
         let (at, mut loss) = lost.map_or((None, None), |(at, loss)| (Some(at), Some(loss)));
-        let has_worked = why.reason == Why::COMMAND_ENDED;
-        let ends_last = |index: &&usize| has_worked && self.claims.get(**index).is_some_and(|claim| claim.ends_last());
-        let (last, first): (Vec<usize>, Vec<usize>) = self.order.iter().rev().partition(ends_last);
-        for index in first.into_iter().chain(last) {
+        for &index in self.order.iter().rev() {
             let Some(claim) = self.claims.get_mut(index) else { continue };
             let known = if at == Some(index) { loss.take() } else { None };
             let ended = claim.end(known, why, step, self.signals);
@@ -319,21 +311,6 @@ impl Stage<'_, '_> {
         }
         error
     }
-}
-
-/// The claim of this target, of so many that were wanted together, has failed; so long the others had waited before.
-fn none_is_claimed(error: Error, target: &Target, count: usize, spent: Duration) -> Error {
-    let waited = match spent.is_zero() {
-        true => String::new(),
-        false => format!("; the wait is for all of them together, and {} of it had passed before", shown(spent)),
-    };
-    let message = format!("{}: {}; none of the {count} targets is claimed{waited}", target.given, error.message);
-    Error { message, ..error }
-}
-
-fn guards<'g>(claims: &'g Claims<'_>) -> Vec<(usize, Guard<'g>)> {
-    let claims = claims.iter().enumerate();
-    claims.filter_map(|(index, claim)| Some((index, claim.guard()?))).collect()
 }
 
 /// The watchdog that the claims need: it ends the command and all that it has started when this process is killed, and

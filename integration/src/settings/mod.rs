@@ -93,7 +93,7 @@ impl Claim {
             labels: Labels::resolve(typed, environment)?,
             wait,
             drain: either(typed.drain, "BEADLOCK_DRAIN", environment)?,
-            options: Options { reap_proven_dead: typed.reap_proven_dead, ..options },
+            options: Options { reap_proven_dead: typed.reap_proven_dead, has_fleet_right: typed.no_fleet, ..options },
             audit: audit(typed.audit.as_deref(), environment),
         })
     }
