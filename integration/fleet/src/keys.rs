@@ -98,6 +98,10 @@ impl Keys {
         self.at(format_args!("broken/{lease}"))
     }
 
+    pub(crate) fn brokens(&self) -> String {
+        self.at(format_args!("broken/"))
+    }
+
     pub(crate) fn claims(&self) -> String {
         self.at(format_args!("claims/"))
     }

@@ -18,17 +18,31 @@
 //!   promise for as long as it takes to notice. The fencing token lets a receiver refuse such late work.
 //! - Linux alone: `eventfd` and `timerfd`.
 
+mod admin;
+mod claim;
 mod config;
+mod connect;
 mod deadline;
 mod error;
+mod etcd;
 mod keys;
 pub mod mark;
 mod name;
 mod record;
+mod rights;
+mod session;
+mod transactions;
+mod wait;
 
+pub use admin::{Created, Evicted, Fleet, Overview, SeenMember, SeenSession};
+pub use claim::{AgentSeen, ClaimRequest, ClaimState, FleetClaim, HeldClaim};
 pub use config::{Config, Places};
 pub use deadline::{Deadlines, T};
 pub use error::{Error, Kind};
+pub use keys::Lease;
 pub use mark::{MARK, Mark};
 pub use name::Name;
 pub use record::{BrokenValue, ClaimValue, FleetValue, MemberValue, Phase, SessionValue, Who};
+pub use rights::{AgentStatus, Change, FleetAgent, Permit, Refusal};
+pub use session::{Loss, Standing};
+pub use transactions::SeenClaim;

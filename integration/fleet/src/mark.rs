@@ -155,7 +155,7 @@ mod tests {
         let mark = mark();
         assert_eq!(write(dir.path(), &mark), Ok(true));
         assert_eq!(read_in(dir.path()), Ok(Some(mark.clone())));
-        assert_eq!(write(dir.path(), &super::tests::mark()), Ok(false), "a mark never changes by itself");
+        assert_eq!(write(dir.path(), &tests::mark()), Ok(false), "a mark never changes by itself");
         assert_eq!(read_in(dir.path()), Ok(Some(mark)));
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "no draft stays");
         assert_eq!((remove(dir.path()), remove(dir.path())), (Ok(true), Ok(false)));
