@@ -309,3 +309,6 @@ pub(crate) enum Drained {
     /// The claim has gone.
     Lost,
 }
+
+#[cfg(test)]
+mod tests;
