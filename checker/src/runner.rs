@@ -39,7 +39,7 @@ use nix::unistd::setsid;
 use nix::{errno::Errno, libc, poll::PollFd, poll::PollFlags, poll::PollTimeout, poll::poll, sys::prctl::set_name};
 use nix::{sys::prctl::set_child_subreaper, sys::signal::Signal, sys::stat::fstat, unistd::Pid, unistd::close};
 
-use crate::deadline::{DeadlineWatch, WorkDeadline};
+use crate::deadline::{DeadlineWatch, Demand, WorkDeadline};
 use crate::{error::words, filesystem::FileKind, gate::Gate, gate_loss::GateLoss, gate_loss::GateWatch, sys};
 use work::{WaitEnd, Work};
 
@@ -252,6 +252,9 @@ fn run(order: &Order, deadline: &OsStr) -> io::Result<Ended> {
         // Also what has left its group is found, and what is left when this process is killed does not work on.
         set_child_subreaper(true)?;
         sys::killed_with_this_thread(&mut command);
+    }
+    if deadline.as_mut().is_some_and(|deadline| deadline.demand() > Demand::Nothing) {
+        return Ok(Ended::FleetLost);
     }
     let child = command.spawn()?;
     drop(command); // It has the pipe's other end.

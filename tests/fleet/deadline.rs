@@ -144,7 +144,7 @@ fn a_chain_that_was_stopped_past_the_deadline_ends_when_it_goes_on() {
     let tree = stubborn(&scene);
     let RunnerAtWork { running, mut later, words } = work;
     let all: Vec<i32> = tree.into_iter().chain([running.pid()]).collect();
-    let to_all = |signal| all.iter().for_each(|pid| drop(kill(Pid::from_raw(*pid), signal)));
+    let to_all = |signal| all.iter().for_each(|pid| { let _ = kill(Pid::from_raw(*pid), signal); });
     to_all(Signal::SIGSTOP);
     until("all stand still", || all.iter().all(|pid| Stat::read(*pid).is_some_and(|stat| stat.state == 'T')));
     let told = deadline(0, 200);
