@@ -74,6 +74,7 @@ impl End {
             Self::Failed { how: Ended::Signal(_), .. } => "killed",
             Self::Failed { how: Ended::NotStarted(_), .. } => "not_started",
             Self::Failed { how: Ended::GateLost(_), .. } => "gate_lost",
+            Self::Failed { how: Ended::FleetLost, .. } => "fleet_lost",
         }
     }
 
@@ -116,6 +117,12 @@ impl Display for End {
                     shown(*took)
                 )
             }
+            Self::Failed { how: Ended::FleetLost, took } => write!(
+                f,
+                ": its right in the fleet was lost after {}, so all that its command had started was ended; look at \
+                 what it changed",
+                shown(*took)
+            ),
             Self::Failed { how: Ended::TimedOut, took: after } | Self::TimedOut { after } => {
                 write!(f, " after {}; command ended", shown(*after))
             }
@@ -170,7 +177,7 @@ pub(crate) async fn run(
     let begun = Instant::now();
     let failed = |how| End::Failed { how, took: begun.elapsed() };
     let not_started = |error: std::io::Error| failed(Ended::NotStarted(error.to_string()));
-    let mut runner = order.runner(gate, above);
+    let mut runner = order.runner(gate, above, None);
     notify::keep_from(&mut runner);
     runner.stdout(Stdio::piped()).stderr(Stdio::piped());
     // In a thread: the new process closes what the agent has open, and a hanging file system delays that.
