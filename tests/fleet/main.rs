@@ -1,9 +1,13 @@
-//! The fleet: claims across machines. First what needs no etcd, the deadlines of work in the programs that keep them; then the
-//! programs beside a real etcd.
+//! Claims across machines beside a real etcd from Debian. By the library that both programs use, machines are threads, each with a way to
+//! etcd of its own, and a witness outside etcd sees what runs when, by `CLOCK_BOOTTIME`; by the programs, machines are clones.
 
-mod agents;
+mod actors;
 mod clock;
 mod deadline;
+mod ground;
 mod hold;
+mod nodes;
+mod programs;
 mod site;
+mod story;
 mod witness;

@@ -1,73 +1,79 @@
-//! What has run when, outside of etcd, by the clock that counts sleep.
+//! Who was at work when, by the clock that nobody sets. It knows nothing of etcd.
 
-use std::fs;
-use std::path::PathBuf;
+use std::sync::Mutex;
+use std::time::Duration;
 
-use beadlock_tests::Scene;
+use beadlock_checker::internal::facts::boottime;
 
-/// A file in which cycles and claims write down when they begin and end.
-pub struct Witness {
-    file: PathBuf,
-}
-
-/// From when to when something ran, in hundredths of a second since boot; `None`: it has not ended by itself.
+/// Work of one kind, from its begin to its end.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Run {
-    pub kind: String,
-    pub id: String,
-    pub begun: u64,
-    pub ended: Option<u64>,
+pub struct Work {
+    pub whose: String,
+    pub is_claim: bool,
+    pub begun: Duration,
+    pub ended: Duration,
+    /// The fencing token of a claim.
+    pub token: u64,
 }
+
+/// Sees all work on one database.
+#[derive(Debug, Default)]
+pub struct Witness(Mutex<Vec<Work>>);
 
 impl Witness {
-    pub fn in_scene(scene: &Scene) -> Self {
-        Self { file: scene.file("witness") }
+    /// Does `work`, and writes down from when to when.
+    pub fn see(&self, whose: &str, token: Option<u64>, work: impl FnOnce()) {
+        let begun = boottime();
+        work();
+        let (is_claim, token) = (token.is_some(), token.unwrap_or_default());
+        let seen = Work { whose: whose.to_owned(), is_claim, begun, ended: boottime(), token };
+        self.0.lock().expect("no panic").push(seen);
     }
 
-    /// A script that does `work` between its two lines. `kind` is a word. One short write that appends is never torn.
-    pub fn script(&self, kind: &str, work: &str) -> String {
-        let file = self.file.display();
-        let line = |what: &str| format!("read -r up rest </proc/uptime; echo {kind} $$ {what} $up >> {file}");
-        format!("{}; {work}; {}", line("begins"), line("ends"))
+    /// All that was seen, in the order of its begin.
+    pub fn all(&self) -> Vec<Work> {
+        let mut all = self.0.lock().expect("no panic").clone();
+        all.sort_by_key(|work| work.begun);
+        all
     }
 
-    fn lines(&self) -> Vec<[String; 4]> {
-        let text = fs::read_to_string(&self.file).unwrap_or_default();
-        let words = text.lines().map(|line| line.split(' ').map(str::to_owned).collect::<Vec<_>>());
-        words.filter_map(|words| words.try_into().ok()).collect()
+    pub fn claims(&self) -> usize {
+        self.all().iter().filter(|work| work.is_claim).count()
     }
 
-    /// All that has begun.
-    pub fn runs(&self) -> Vec<Run> {
-        let mut runs: Vec<Run> = Vec::new();
-        for [kind, id, what, up] in self.lines() {
-            let hundredths = up.replace('.', "").parse().expect("a number with two places");
-            if what == "begins" {
-                runs.push(Run { kind, id, begun: hundredths, ended: None });
-            } else if let Some(run) = runs.iter_mut().rev().find(|run| run.kind == kind && run.id == id) {
-                run.ended = Some(hundredths);
-            }
-        }
-        runs
+    pub fn cycles(&self) -> usize {
+        self.all().iter().filter(|work| !work.is_claim).count()
     }
 
-    pub fn count(&self, kind: &str) -> usize {
-        self.runs().iter().filter(|run| run.kind == kind).count()
+    /// The work that ran beside a claim.
+    pub fn overlaps(&self) -> Vec<(Work, Work)> {
+        let all = self.all();
+        let claims = all.iter().enumerate().filter(|(_, work)| work.is_claim);
+        let beside = |one: &Work, other: &Work| one.begun < other.ended && other.begun < one.ended;
+        let with = |(at, claim): (usize, &Work)| {
+            let others = all.iter().enumerate().filter(|(other, _)| *other != at).map(|(_, work)| work);
+            others.filter(|work| beside(claim, work)).map(|work| (claim.clone(), work.clone())).collect::<Vec<_>>()
+        };
+        claims.flat_map(with).collect()
     }
 
-    /// Each claim beside each cycle that ran at the same time, and each pair of claims. A run without an end counts for the
-    /// moment of its beginning: what was killed wrote nothing more.
-    pub fn overlaps(&self) -> Vec<(Run, Run)> {
-        let runs = self.runs();
-        let mut overlaps = Vec::new();
-        for (at, claim) in runs.iter().enumerate().filter(|(_, run)| run.kind == "claim") {
-            let others = runs.iter().enumerate().filter(|(other, run)| run.kind != "claim" || *other > at);
-            let met = others.filter(|(_, other)| {
-                let (end, other_end) = (claim.ended.unwrap_or(claim.begun), other.ended.unwrap_or(other.begun));
-                claim.begun < other_end && other.begun < end
-            });
-            overlaps.extend(met.map(|(_, other)| (claim.clone(), other.clone())));
-        }
-        overlaps
+    /// Nothing ran beside a claim, and tokens rise.
+    #[track_caller]
+    pub fn check(&self) {
+        let overlaps = self.overlaps();
+        assert!(overlaps.is_empty(), "beside a claim: {overlaps:#?}");
+        let tokens: Vec<u64> = self.all().iter().filter(|work| work.is_claim).map(|work| work.token).collect();
+        assert!(tokens.is_sorted_by(|one, next| one < next), "tokens rise: {tokens:?}");
     }
+}
+
+#[test]
+fn a_witness_sees_what_runs_beside_a_claim() {
+    let witness = Witness::default();
+    witness.see("claim", Some(7), || witness.see("cycle", None, || std::thread::sleep(Duration::from_millis(2))));
+    assert_eq!(witness.overlaps().len(), 1);
+    let apart = Witness::default();
+    apart.see("cycle", None, || {});
+    apart.see("claim", Some(7), || {});
+    apart.check();
 }

@@ -8,11 +8,10 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use beadlock_checker::internal::deadline::{DeadlineSender, WorkDeadline};
-use beadlock_checker::internal::dialect::{Names, Record};
 use beadlock_checker::internal::runner::{GRACE, RunnerDeadline};
 use beadlock_checker::internal::{OpenDirectory, facts::boottime, system_words};
 use beadlock_checker::{Reason, Skip};
-use beadlock_fleet::{ClaimValue, Config, Deadlines, FleetAgent, Mark, Name, Permit, Places, Refusal, Standing, Who, mark};
+use beadlock_fleet::{Config, Deadlines, FleetAgent, Mark, Name, Permit, Places, Refusal, Standing, Who, mark};
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
@@ -100,7 +99,7 @@ impl Fleet {
             match comes_soon {
                 true if !self.is_one_look => return Err(NotEntered::Asking),
                 true if begun.elapsed() < ONE_LOOK => sleep(AGAIN),
-                _ => return Err(skipped(refusal)),
+                _ => return Err(NotEntered::Skip(refusal.decision())),
             }
         }
     }
@@ -247,52 +246,6 @@ fn deadline_of(permit: &Permit) -> WorkDeadline {
     }
 }
 
-fn skipped(refusal: Refusal) -> NotEntered {
-    let reason = match &refusal {
-        Refusal::Held(claim) => {
-            return match record_of(&claim.value) {
-                Some(record) => NotEntered::Skip(Skip::Locked(Box::new(record), Reason::FleetHeld).into()),
-                None => not_checked(Reason::FleetHeld, refusal.to_string()),
-            };
-        }
-        Refusal::New => Reason::FleetNew,
-        Refusal::Lost { .. } => Reason::FleetLost,
-        Refusal::Asking | Refusal::Unreachable { .. } | Refusal::Failed(_) => Reason::FleetUnreachable,
-    };
-    not_checked(reason, refusal.to_string())
-}
-
 fn not_checked(reason: Reason, detail: String) -> NotEntered {
     NotEntered::Skip(Skip::CheckFailed { reason, detail, record: None }.into())
-}
-
-/// A claim of the fleet as the record of a lock. `None`: what it says would be no lock.
-fn record_of(claim: &ClaimValue) -> Option<Record> {
-    let ClaimValue { holder, host, pid, started_at, .. } = claim;
-    let text = serde_json::json!({
-        "holder": holder, "pid": pid, "hostname": host, "started_at": started_at.to_string(),
-    });
-    Names::BEADS.parse(text.to_string().as_bytes()).ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use beadlock_checker::internal::facts;
-    use beadlock_fleet::Phase;
-
-    #[test]
-    fn a_claim_in_the_fleet_reads_as_a_lock() {
-        let claim = ClaimValue {
-            id: "i".to_owned(),
-            holder: "release-job".to_owned(),
-            host: "build-9".to_owned(),
-            pid: 77,
-            started_at: facts::now(),
-            phase: Phase::Held,
-        };
-        let record = record_of(&claim).unwrap();
-        assert_eq!((record.holder(), record.hostname(), record.pid()), ("release-job", "build-9", 77));
-        assert_eq!(record_of(&ClaimValue { holder: String::new(), ..claim }), None, "and else it is told in words");
-    }
 }

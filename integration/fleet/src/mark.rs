@@ -101,27 +101,42 @@ fn shown(dir: &Path) -> String {
 ///
 /// # Errors
 /// [`Kind::Io`], [`Kind::NotPermitted`] when it cannot be written.
-#[expect(clippy::disallowed_methods, reason = "the draft is this module's own")]
 pub fn write(dir: &Path, mark: &Mark) -> Result<bool, Error> {
     let path = dir.join(MARK);
+    match drafted(dir, mark, |draft| std::fs::hard_link(draft, &path)) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+        Err(error) => Err(Error::io("write", &path, &error)),
+    }
+}
+
+/// Writes the mark into `dir` in the place of one that is there: at each moment there is one of them.
+///
+/// # Errors
+/// As [`write`].
+#[expect(clippy::disallowed_methods, reason = "a mark is replaced here alone")]
+pub fn replace(dir: &Path, mark: &Mark) -> Result<(), Error> {
+    let path = dir.join(MARK);
+    drafted(dir, mark, |draft| std::fs::rename(draft, &path)).map_err(|error| Error::io("write", &path, &error))
+}
+
+/// Writes a draft, gives it its name, and takes away what is left of it.
+#[expect(clippy::disallowed_methods, reason = "the draft is this module's own")]
+fn drafted(dir: &Path, mark: &Mark, name_it: impl FnOnce(&Path) -> io::Result<()>) -> io::Result<()> {
     let draft = dir.join(format!("{MARK}.tmp-{}", facts::random_id()));
     let written = (|| {
         let mut file = File::options().write(true).create_new(true).mode(0o644).open(&draft)?;
         let text = serde_json::to_string(mark)? + "\n";
         file.write_all(text.as_bytes())?;
         file.sync_all()?;
-        std::fs::hard_link(&draft, &path)
+        name_it(&draft)
     })();
     let _ = std::fs::remove_file(&draft);
-    match written {
-        Ok(()) => {
-            // The name too must outlive a power cut; a file system that cannot do that has no better way.
-            let _ = File::open(dir).and_then(|dir| dir.sync_all());
-            Ok(true)
-        }
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
-        Err(error) => Err(Error::io("write", &path, &error)),
+    if written.is_ok() {
+        // The name too must outlive a power cut; a file system that cannot do that has no better way.
+        let _ = File::open(dir).and_then(|dir| dir.sync_all());
     }
+    written
 }
 
 /// Removes the mark of `dir`. False: there was none.
@@ -157,6 +172,9 @@ mod tests {
         assert_eq!(read_in(dir.path()), Ok(Some(mark.clone())));
         assert_eq!(write(dir.path(), &tests::mark()), Ok(false), "a mark never changes by itself");
         assert_eq!(read_in(dir.path()), Ok(Some(mark)));
+        let other = tests::mark();
+        replace(dir.path(), &other).unwrap();
+        assert_eq!(read_in(dir.path()), Ok(Some(other)));
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "no draft stays");
         assert_eq!((remove(dir.path()), remove(dir.path())), (Ok(true), Ok(false)));
     }

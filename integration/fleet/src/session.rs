@@ -67,8 +67,7 @@ impl fmt::Display for Loss {
 struct State {
     standing: Standing,
     deadlines: Deadlines,
-    /// The session's revision is not below this.
-    least: i64,
+    expected: Expected,
     /// When the tries began to fail, and how the last one did.
     failing: Option<(Duration, String)>,
     revision: i64,
@@ -136,7 +135,7 @@ impl Session {
         let state = State {
             standing: Standing::Live,
             deadlines: Deadlines::of(sent),
-            least: 0,
+            expected: Expected::default(),
             failing: None,
             revision: 0,
             claims: BTreeMap::new(),
@@ -200,7 +199,12 @@ impl Session {
     /// A right was put at this revision.
     pub(crate) fn has_right_of(&self, revision: i64) {
         let mut state = self.0.now();
-        state.least = state.least.max(revision);
+        state.expected.least = state.expected.least.max(revision);
+    }
+
+    /// The claim of [`Scope::One`] is this session's, and was made by this revision.
+    pub(crate) fn has_claim(&self, created: i64) {
+        self.0.now().expected.claim = Some(created);
     }
 
     /// Asks for a look at once.
@@ -271,9 +275,9 @@ impl Inner {
                 continue;
             }
             if wants_look && is_live {
-                let seen = self.client.with_any(|node| self.look_at(node));
-                if let Ok(seen) = seen {
-                    self.judge(&seen, None);
+                let expected = self.now().expected;
+                if let Ok(seen) = self.client.with_any(|node| self.look_at(node)) {
+                    self.judge(&seen, expected, None);
                 }
                 (self.ring)();
                 continue;
@@ -289,7 +293,7 @@ impl Inner {
 
     /// One try at each node, from the one that answered last. True: it counted, or there is nothing left to renew.
     fn renew(&self) -> bool {
-        let least = self.now().least;
+        let expected = self.now().expected;
         let mut is_unknown = false;
         let mut silent = Vec::new();
         for node in self.client.nodes() {
@@ -300,7 +304,7 @@ impl Inner {
                 Ok((is_alive, self.look_at(node)?))
             });
             match renewed {
-                Ok((is_alive, seen)) => return self.judge(&seen, Some((least, is_alive.then_some(sent)))),
+                Ok((is_alive, seen)) => return self.judge(&seen, expected, Some(is_alive.then_some(sent))),
                 Err(failure) => silent.push(failure.to_string()),
             }
             if self.now().is_ended {
@@ -323,15 +327,14 @@ impl Inner {
         Ok(self.known.look_answer(&self.nonce, answer))
     }
 
-    /// What a look says of the session. `renewal`: the least revision as of before it, and when the keep-alive was sent that
-    /// etcd answered. True: the renewal counted, or none will.
-    fn judge(&self, seen: &SessionLook, renewal: Option<(i64, Option<Duration>)>) -> bool {
+    /// What a look says of the session, of which this was expected when the look was sent. `renewal`: when the keep-alive was sent
+    /// that etcd answered. True: the renewal counted, or none will.
+    fn judge(&self, seen: &SessionLook, expected: Expected, renewal: Option<Option<Duration>>) -> bool {
         let mut state = self.now();
         if state.standing != Standing::Live {
             return true;
         }
-        let least = renewal.map_or(0, |(least, _)| least);
-        if let Some(standing) = found(seen, least) {
+        if let Some(standing) = found(seen, expected, self.lease, &self.scope) {
             state.standing = standing;
             return true;
         }
@@ -340,12 +343,12 @@ impl Inner {
             state.claims.clone_from(&seen.claims);
         }
         match renewal {
-            Some((_, Some(sent))) => {
+            Some(Some(sent)) => {
                 state.deadlines = Deadlines::of(sent);
                 state.failing = None;
                 true
             }
-            Some((_, None)) => {
+            Some(None) => {
                 let why = "etcd has the session, and no lease of it".to_owned();
                 let since = state.failing.as_ref().map_or_else(facts::boottime, |(since, _)| *since);
                 state.failing = Some((since, why));
@@ -356,17 +359,29 @@ impl Inner {
     }
 }
 
+/// What etcd must have of a session, as its answers have said so far. A store that was restored behind our back has less.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Expected {
+    /// The session's revision is not below this: it was put again with each right.
+    least: i64,
+    /// The revision that made its claim.
+    claim: Option<i64>,
+}
+
 /// How a look finds a session that does not stand any more.
-fn found(seen: &SessionLook, least: i64) -> Option<Standing> {
+fn found(seen: &SessionLook, expected: Expected, lease: Lease, scope: &Scope) -> Option<Standing> {
+    let gone = |why: &str| Some(Standing::Over(Loss::Gone { why: why.to_owned() }));
     if !seen.fleet_stands {
         return Some(Standing::Over(Loss::FleetGone));
     }
+    let claim = match scope {
+        Scope::One(name) => seen.claims.get(name).filter(|claim| claim.session == lease).map(|claim| claim.created),
+        Scope::All => None,
+    };
     match (seen.session, &seen.broken) {
-        (None, _) => Some(Standing::Over(Loss::Gone { why: "etcd does not know it any more".to_owned() })),
-        (Some(revision), _) if revision < least => {
-            let why = "etcd has it as it was before, as after a restore".to_owned();
-            Some(Standing::Over(Loss::Gone { why }))
-        }
+        (None, _) => gone("etcd does not know it any more"),
+        (Some(revision), _) if revision < expected.least => gone("etcd has it as it was before, as after a restore"),
+        _ if expected.claim.is_some() && claim != expected.claim => gone("etcd does not know its claim any more"),
         (Some(_), Some(broken)) => Some(Standing::Broken(broken.clone())),
         (Some(_), None) => None,
     }
@@ -395,6 +410,7 @@ mod tests {
     fn what_a_look_says_of_a_session() {
         let broken = BrokenValue { by: "ann".into(), host: "h".into(), why: "stuck".into(), at: facts::now() };
         let is_gone = |standing| matches!(standing, Some(Standing::Over(Loss::Gone { .. })));
+        let found = |seen: &SessionLook, least| found(seen, Expected { least, claim: None }, Lease(9), &Scope::All);
         assert_eq!(found(&seen(), 7), None);
         assert!(is_gone(found(&seen(), 8)), "older than its right: a restore");
         assert!(is_gone(found(&SessionLook { session: None, ..seen() }, 0)));
@@ -403,6 +419,29 @@ mod tests {
         let marked = SessionLook { broken: Some(broken.clone()), ..seen() };
         assert_eq!(found(&marked, 0), Some(Standing::Broken(broken.clone())));
         assert!(is_gone(found(&SessionLook { session: None, broken: Some(broken), ..seen() }, 0)), "gone beats broken");
+    }
+
+    /// A snapshot from before the claim has the session and the lease, and would let the command run on for ever.
+    #[test]
+    fn a_session_with_a_claim_is_gone_when_its_claim_is() {
+        let name = Name::parse("a").unwrap();
+        let claim = |created, session| {
+            let value =
+                br#"{"id":"i","holder":"h","host":"b","pid":1,"started_at":"2026-11-25T00:00:00Z","phase":"held"}"#
+                    .to_vec();
+            let (key, mod_revision) = (Vec::new(), 8);
+            let found = crate::etcd::KeyValue { key, value, create_revision: created, mod_revision, lease: session };
+            BTreeMap::from([(name.clone(), SeenClaim::of(&name, &found))])
+        };
+        let scope = Scope::One(name.clone());
+        let look =
+            |claims| found(&SessionLook { claims, ..seen() }, Expected { least: 0, claim: Some(5) }, Lease(9), &scope);
+        assert_eq!(look(claim(5, 9)), None);
+        for claims in [BTreeMap::new(), claim(6, 9), claim(5, 8)] {
+            assert!(matches!(look(claims), Some(Standing::Over(Loss::Gone { .. }))));
+        }
+        let none_yet = Expected::default();
+        assert_eq!(found(&SessionLook { claims: claim(6, 8), ..seen() }, none_yet, Lease(9), &scope), None);
     }
 
     #[test]

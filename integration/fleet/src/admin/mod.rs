@@ -3,9 +3,11 @@
 //! ```text
 //! create.rs    a fleet, and the time in which nobody may begin
 //! overview.rs  who is in it
+//! nodes.rs     what its etcd is like
 //! ```
 
 mod create;
+mod nodes;
 mod overview;
 
 use crate::connect;
@@ -16,6 +18,7 @@ use crate::transactions::{Known, SeenClaim};
 use crate::{BrokenValue, Config, Error, Kind, Mark, MemberValue, Name, SessionValue};
 
 pub use create::Created;
+pub use nodes::{EtcdReport, NodeReport, examine};
 pub use overview::{Overview, SeenMember, SeenSession};
 
 /// A fleet, to be looked at and changed.

@@ -171,7 +171,11 @@ impl Engine {
             }
             (Step::Raise, _) => {
                 let answer = client.txn(&known.raise(lease, name, &self.value(Phase::Draining)))?;
-                Ok(machine.raised(known.raise_answer(lease, name, answer)))
+                let answer = known.raise_answer(lease, name, answer);
+                if let Ok(created) = answer {
+                    session.has_claim(created);
+                }
+                Ok(machine.raised(answer))
             }
             (Step::LookForAgents, _) => {
                 if drained.members.is_none() {

@@ -245,6 +245,20 @@ impl Client {
         self.with_any(|node| self.txn_at(node, txn))
     }
 
+    /// The version of a node's etcd.
+    pub(crate) fn version_at(&self, node: Node) -> Result<String, Failure> {
+        let asked = self.agent.get(self.url(node, "/version")).call();
+        let mut answer = asked.map_err(|error| self.failure(node, &error))?;
+        let bytes = answer.body_mut().with_config().limit(LIMIT).read_to_vec();
+        let bytes = bytes.map_err(|error| self.failure(node, &error))?;
+        wire::version(&bytes).map_err(|why| self.silent(node, &escaped(&why)))
+    }
+
+    /// The token of the log-in says when it ends; `None`: nobody has logged in.
+    pub(crate) fn has_web_token(&self) -> Option<bool> {
+        self.token().text.as_ref().map(|token| wire::token_end(token).is_some())
+    }
+
     /// Grants a lease of T under our own id. One that is there already is ours: a request of ours came twice.
     pub(crate) fn grant(&self, lease: Lease) -> Result<(), Failure> {
         let body = json!({"ID": lease.0.to_string(), "TTL": T.as_secs().to_string()});

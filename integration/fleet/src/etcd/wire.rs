@@ -132,6 +132,16 @@ pub(crate) fn token(bytes: &[u8]) -> Result<String, String> {
     serde_json::from_slice(bytes).map(|answer: LoggedIn| answer.token).map_err(|error| error.to_string())
 }
 
+/// The answer to the question for a version.
+pub(crate) fn version(bytes: &[u8]) -> Result<String, String> {
+    #[derive(Deserialize)]
+    struct Version {
+        etcdserver: String,
+    }
+    let version = serde_json::from_slice(bytes).map(|answer: Version| answer.etcdserver);
+    version.map_err(|error| error.to_string())
+}
+
 /// When a token ends, in seconds since 1970: of a JSON web token. `None`: it does not say.
 pub(crate) fn token_end(token: &str) -> Option<i64> {
     #[derive(Deserialize)]

@@ -1,10 +1,12 @@
 //! The rights of an agent to run cycles, of all its databases under one session (docs/fleet.md).
 //!
 //! ```text
-//! machine.rs  the right of one name, without I/O
-//! engine.rs   the thread that asks and gives way
+//! machine.rs   the right of one name, without I/O
+//! engine.rs    the thread that asks and gives way
+//! decision.rs  what a daemon does without a permit
 //! ```
 
+mod decision;
 mod engine;
 mod machine;
 

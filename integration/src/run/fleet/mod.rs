@@ -7,23 +7,23 @@
 //! 4. After the work the lock is released, then the claim in the fleet ends. A claim that is given up ends the other way
 //!    round.
 
-mod watch;
 mod wait;
+mod watch;
 
 use std::{ffi::OsString, fmt, os::fd::BorrowedFd, time::Duration};
 
 use beadlock_checker::internal::{audit::Event, deadline::WorkDeadline, duration::shown, escape::escaped, facts};
-use beadlock_fleet::{ClaimRequest, Config, FleetClaim, Mark, Name, Places, Who, mark};
+use beadlock_fleet::{ClaimRequest, Config, FleetClaim, Mark, Name, Who, mark};
 
 use crate::claim::attendant::{Attending, Stopped};
-use crate::claim::fleet::has_joined;
 use crate::claim::event::failed_to;
+use crate::claim::fleet::has_joined;
 use crate::claim::keeping::Guard;
 use crate::claim::lease::HearHeartbeats;
 use crate::claim::session_claim::{CommandProcess, End, SessionClaim, Watchfulness};
 use crate::claim::{leaving::Why, loss::Loss, signals::Signals, target::Target};
 use crate::error::{Code, Error};
-use crate::settings::{OnLoss, environment::Environment, wait::Wait};
+use crate::settings::{OnLoss, environment::Environment, fleet::config, wait::Wait};
 use crate::{output::trail::Trail, words::to_type};
 use wait::{Patience, Standing};
 use watch::{FleetSession, FleetWatch};
@@ -48,10 +48,7 @@ impl Joined {
             return Ok(None);
         }
         let Some(mark) = mark::read_in(target.dir())? else { return Ok(None) };
-        let variable = |name| environment.get(name);
-        let cwd = environment.of_database().cwd;
-        let places = Places::of(variable("BEADLOCK_FLEET_CONFIG"), variable("XDG_CONFIG_HOME"), variable("HOME"), &cwd);
-        Ok(Some(Self { mark, config: Config::read(&places)? }))
+        Ok(Some(Self { mark, config: config(environment)? }))
     }
 
     /// Refuses a claim that would wait for itself, and one whose command would live on without it.
@@ -147,7 +144,9 @@ impl<'a> InFleet<'a> {
         let age = facts::boottime().saturating_sub(held.since);
         let over = held.watch.over().filter(|_| has_worked);
         if let Err(error) = held.watch.end() {
-            self.trail.talk().warn(&format!("the claim of {} in the fleet ends by itself within 15s: {error}", self.name()));
+            self.trail
+                .talk()
+                .warn(&format!("the claim of {} in the fleet ends by itself within 15s: {error}", self.name()));
         }
         over.map(|why| self.lost(&why, age))
     }

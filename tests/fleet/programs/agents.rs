@@ -5,7 +5,7 @@ use std::time::Duration;
 use beadlock_tests::{Ended, run, until};
 
 use crate::site::Site;
-use crate::witness::Witness;
+use crate::programs::runs::Witness;
 
 const NAME: &str = "acme/tracker";
 

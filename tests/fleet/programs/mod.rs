@@ -1,0 +1,4 @@
+//! By the programs: machines are clones.
+
+mod agents;
+mod runs;
