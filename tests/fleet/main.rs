@@ -3,6 +3,7 @@
 
 mod actors;
 mod clock;
+mod commands;
 mod deadline;
 mod ground;
 mod hold;
