@@ -10,7 +10,8 @@
 //! | 0 | the gate, the same open file as the daemon's; `/dev/null` where there is no gate |
 //! | 1 | what the command writes to its stdout and stderr; closed once that is all |
 //! | 2 | one line, at the end: [`Ended`] |
-//! | one more, by its number | of a cycle in a fleet: the deadline of the work, and each later one ([`DeadlineWatch`]) |
+//! | one more, by its number | of a cycle in a fleet: the deadline of the work, and each later one
+//! ([`DeadlineWatch`]) |
 //!
 //! Its working directory is the one above the database, by descriptor, and the command begins there.
 //!
@@ -19,14 +20,14 @@
 //! copy too. A close would not free the gate then, so each regular end of a cycle is an explicit `LOCK_UN`, which
 //! counts for every copy.
 //!
-//! `flock` belongs to the open file: letting it go here lets go of the daemon's too, and that has work to do after the
-//! command's end. So the runner says how the command has ended, and waits until the other end of descriptor 2 is
+//! `flock` belongs to the open file: letting it go here lets go of the daemon's too, and that has work to do after
+//! the command's end. So the runner says how the command has ended, and waits until the other end of descriptor 2 is
 //! closed: the daemon closes it after it has let the gate go, and the kernel does when the daemon is killed. Then the
 //! runner calls `LOCK_UN` itself, and ends. There is no moment between the two ends in which a kill leaves the gate
 //! to a copy.
 //!
-//! The runner also watches over the gate's directory ([`GateWatch`]): a command whose gate is lost is ended. So is one
-//! whose deadline in a fleet comes, on the runner's own account and with all that it has started ([`Work`]).
+//! The runner also watches over the gate's directory ([`GateWatch`]): a command whose gate is lost is ended. So is
+//! one whose deadline in a fleet comes, on the runner's own account and with all that it has started ([`Work`]).
 
 mod work;
 
@@ -39,7 +40,7 @@ use nix::unistd::setsid;
 use nix::{errno::Errno, libc, poll::PollFd, poll::PollFlags, poll::PollTimeout, poll::poll, sys::prctl::set_name};
 use nix::{sys::prctl::set_child_subreaper, sys::signal::Signal, sys::stat::fstat, unistd::Pid, unistd::close};
 
-use crate::deadline::{DeadlineWatch, WorkDeadline};
+use crate::deadline::{DeadlineWatch, Demand, WorkDeadline};
 use crate::{error::words, filesystem::FileKind, gate::Gate, gate_loss::GateLoss, gate_loss::GateWatch, sys};
 use work::{WaitEnd, Work};
 
@@ -208,7 +209,8 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     match io::stderr().write_all(format!("{ended}\n").as_bytes()) {
         Ok(()) => wait_for_reader(),
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
-        // The daemon lives, and has not been told: it takes this for a death, ends what is left, and lets the gate go.
+        // The daemon lives, and has not been told: it takes this for a death, ends what is left, and lets the gate
+        // go.
         Err(_) => return ExitCode::FAILURE,
     }
     Gate::unlock(io::stdin());
@@ -252,6 +254,9 @@ fn run(order: &Order, deadline: &OsStr) -> io::Result<Ended> {
         // Also what has left its group is found, and what is left when this process is killed does not work on.
         set_child_subreaper(true)?;
         sys::killed_with_this_thread(&mut command);
+    }
+    if deadline.as_mut().is_some_and(|deadline| deadline.demand() > Demand::Nothing) {
+        return Ok(Ended::FleetLost);
     }
     let child = command.spawn()?;
     drop(command); // It has the pipe's other end.

@@ -1,5 +1,6 @@
-//! Claims across machines beside a real etcd from Debian. By the library that both programs use, machines are threads, each with a way to
-//! etcd of its own, and a witness outside etcd sees what runs when, by `CLOCK_BOOTTIME`; by the programs, machines are clones.
+//! Claims across machines beside a real etcd from Debian. By the library that both programs use, machines are
+//! threads, each with a way to etcd of its own, and a witness outside etcd sees what runs when, by `CLOCK_BOOTTIME`;
+//! by the programs, machines are clones.
 
 mod actors;
 mod clock;
@@ -11,6 +12,7 @@ mod hostile;
 mod login;
 mod network;
 mod nodes;
+mod programs;
 mod random;
 mod site;
 mod story;
