@@ -6,6 +6,7 @@
 //! what it is good for is told to the watchdog. 4. After the work the lock is released, then the claim in the fleet
 //! ends. A claim that is given up ends the other way round.
 
+pub mod look;
 pub mod right;
 mod wait;
 mod watch;
