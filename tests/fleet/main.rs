@@ -9,6 +9,7 @@ mod deadline;
 mod ground;
 mod hold;
 mod hostile;
+mod idle;
 mod login;
 mod network;
 mod nodes;

@@ -1,4 +1,4 @@
-//! The sources of the three crates.
+//! The sources of the four crates.
 
 use std::fs;
 use std::path::Path;
