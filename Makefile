@@ -70,7 +70,7 @@ bench: export BENCH_DOCS ?=
 bench:
 	$(CARGO) bench --locked --package beadlock-tests --bench limits -- $(BENCH)
 
-# Prints each group with its states, and each counterexample. About a minute on one core.
+# Prints each group with its states, and each counterexample. About three minutes on one core.
 model:
 	$(CARGO) test --locked --package beadlock-model --test model -- --include-ignored --nocapture --test-threads 1
 

@@ -39,7 +39,8 @@ fn requests_are_late_lost_and_doubled() {
 #[test]
 fn programs_are_killed_and_stopped_and_cut_off() {
     let seen = [CYCLE_ORPHANED, COMMAND_ORPHANED, COMMAND_ENDED, LEASE_LAPSED, CLAIM_DRAINS];
-    holds(with(TWO, Faults { kills: 1, stops: 1, cuts: 1, ..NONE }), 50_000, &seen);
+    holds(with(TWO, Faults { kills: 1, stops: 1, ..NONE }), 20_000, &seen);
+    holds(with(TWO, Faults { stops: 1, cuts: 1, ..NONE }), 20_000, &[COMMAND_ENDED, LEASE_LAPSED, CLAIM_DRAINS]);
     holds(with(ONE_MACHINE, Faults { kills: 1, stops: 1, ..NONE }), 10_000, &[COMMAND_ORPHANED, LEASE_LAPSED]);
     holds(with(CLAIMERS, Faults { kills: 1, stops: 1, cuts: 1, ..NONE }), 5_000, &[COMMAND_ENDED, LEASE_LAPSED]);
 }
@@ -79,7 +80,7 @@ fn a_snapshot_is_restored_as_the_runbook_says() {
 #[test]
 fn somebody_else_revokes_a_lease() {
     holds(with(TWO, Faults { revokes: 2, ..NONE }), 6_000, &[ROLLED_BACK]);
-    holds(with(CLAIMERS, Faults { revokes: 1, stops: 1, ..NONE }), 5_000, &[ROLLED_BACK]);
+    holds(with(CLAIMERS, Faults { revokes: 1, stops: 1, ..NONE }), 4_000, &[ROLLED_BACK]);
 }
 
 #[test]
@@ -94,6 +95,12 @@ fn claims_are_broken_and_agents_evicted() {
 #[ignore = "long: make model"]
 fn two_claimers_and_two_agents() {
     always_holds_and_says(FOUR, 600_000);
+}
+
+#[test]
+#[ignore = "long: make model"]
+fn a_kill_a_stop_and_a_cut() {
+    holds(with(TWO, Faults { kills: 1, stops: 1, cuts: 1, ..NONE }), 150_000, &[CYCLE_ORPHANED, COMMAND_ORPHANED]);
 }
 
 #[test]
@@ -117,7 +124,7 @@ fn two_claimers_an_agent_and_a_fault_of_each_kind() {
 #[ignore = "long: make model"]
 fn a_restore_beside_another_fault() {
     always_holds_and_says(with(TWO, Faults { restores: 1, kills: 1, ..NONE }), 1_000_000);
-    always_holds_and_says(with(TWO, Faults { restores: 1, messages: 1, ..NONE }), 1_000_000);
+    always_holds_and_says(with(TWO, Faults { restores: 1, messages: 1, ..NONE }), 700_000);
 }
 
 fn always_holds_and_says(fleets: Fleets, least: usize) {

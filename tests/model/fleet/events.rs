@@ -12,7 +12,7 @@ pub enum Event {
     CutOff(Lease),
     /// etcd gives up a lease.
     Lapse(Lease),
-    /// A late request arrives.
+    /// A late request arrives. None does after a restore, because that ends every connection.
     Arrive(u8),
     /// T after a fleet was made.
     NewIsOver,
@@ -119,12 +119,14 @@ impl State {
             Event::Restore => {
                 faults.restores = faults.restores.checked_sub(1)?;
                 world.server = *world.snapshot.take()?;
+                world.strays.clear();
                 world.rolled_back = true;
                 self.harm(used);
             }
             Event::RestoreAsAnnounced => {
                 faults.announced = faults.announced.checked_sub(1)?;
                 world.server = *world.snapshot.take()?;
+                world.strays.clear();
                 let put_at = world.newest.put_at + 1;
                 self.create(put_at, rules);
                 self.harm(Leases::default());
