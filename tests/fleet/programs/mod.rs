@@ -1,0 +1,5 @@
+//! By the programs: machines are clones.
+
+mod agents;
+mod cycles;
+mod runs;
