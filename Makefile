@@ -12,10 +12,11 @@ PREFIX ?= /usr/local
 UNITDIR ?= $(PREFIX)/lib/systemd
 DESTDIR ?=
 
-.PHONY: help demo test python protocol-check tutorial bench proofs model house rows stress syscalls fuzz soak lint tools install uninstall
+.PHONY: help demo demo-fleet test python protocol-check tutorial bench proofs model house rows stress syscalls fuzz soak lint tools install uninstall
 
 help:
 	@echo 'make demo   build, and watch an agent skip a claimed database and resume'
+	@echo 'make demo-fleet   one claim for three machines on an etcd of three nodes, whose leader is killed in its middle'
 	@echo 'make test   every test, of the long proofs a part that SEED=… repeats; installs what they need where it may'
 	@echo 'make proofs   the long proofs whole, one after the other: model tutorial rows stress syscalls soak'
 	@echo 'make python   the Python half of make test'
@@ -35,6 +36,11 @@ help:
 demo:
 	@$(CARGO) build --locked --workspace --bin beadlock --bin beadlock-agent
 	@BEADLOCK_BIN="$$(scripts/target-dir.sh)/debug" scripts/demo.sh
+
+# Needs etcd and etcdctl; a minute.
+demo-fleet:
+	@$(CARGO) build --locked --workspace --bin beadlock --bin beadlock-agent
+	@BEADLOCK_BIN="$$(scripts/target-dir.sh)/debug" scripts/demo-fleet.sh
 
 # Each suite to its end, whatever fails, and one summary. `make test SEED=…` repeats the dice of a run.
 test: export SEED ?=
