@@ -3,11 +3,16 @@
 
 mod actors;
 mod clock;
+mod commands;
 mod deadline;
 mod ground;
 mod hold;
+mod hostile;
+mod login;
+mod network;
 mod nodes;
 mod programs;
+mod random;
 mod site;
 mod story;
 mod witness;

@@ -70,7 +70,6 @@ struct State {
     expected: Expected,
     /// When the tries began to fail, and how the last one did.
     failing: Option<(Duration, String)>,
-    revision: i64,
     claims: BTreeMap<Name, SeenClaim>,
     is_ended: bool,
     wants_look: bool,
@@ -137,7 +136,6 @@ impl Session {
             deadlines: Deadlines::of(sent),
             expected: Expected::default(),
             failing: None,
-            revision: 0,
             claims: BTreeMap::new(),
             is_ended: false,
             wants_look: true,
@@ -190,10 +188,9 @@ impl Session {
         self.0.now().failing.clone()
     }
 
-    /// The claims of the last look; the revision of that look.
-    pub(crate) fn claims(&self) -> (i64, BTreeMap<Name, SeenClaim>) {
-        let state = self.0.now();
-        (state.revision, state.claims.clone())
+    /// The claims of the last look.
+    pub(crate) fn claims(&self) -> BTreeMap<Name, SeenClaim> {
+        self.0.now().claims.clone()
     }
 
     /// A right was put at this revision.
@@ -338,10 +335,9 @@ impl Inner {
             state.standing = standing;
             return true;
         }
-        if seen.revision >= state.revision {
-            state.revision = seen.revision;
-            state.claims.clone_from(&seen.claims);
-        }
+        // One look at a time, each from a majority: the last one is the latest. Its revision says nothing, since a store that was
+        // restored counts from an earlier one.
+        state.claims.clone_from(&seen.claims);
         match renewal {
             Some(Some(sent)) => {
                 state.deadlines = Deadlines::of(sent);
@@ -403,7 +399,7 @@ mod tests {
     use super::*;
 
     fn seen() -> SessionLook {
-        SessionLook { revision: 9, fleet_stands: true, session: Some(7), broken: None, claims: BTreeMap::new() }
+        SessionLook { fleet_stands: true, session: Some(7), broken: None, claims: BTreeMap::new() }
     }
 
     #[test]

@@ -37,7 +37,18 @@ pub struct SeenClaim {
     pub session: Lease,
 }
 
+/// Which claim it is. The revision alone names one until a store is restored, which counts from an earlier one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ClaimId {
+    pub(crate) created: i64,
+    pub(crate) session: Lease,
+}
+
 impl SeenClaim {
+    pub(crate) fn id(&self) -> ClaimId {
+        ClaimId { created: self.created, session: self.session }
+    }
+
     /// A value that cannot be read is a claim all the same.
     pub(crate) fn of(name: &Name, found: &KeyValue) -> Self {
         let value = record::read(&found.value).unwrap_or_else(|why| ClaimValue {
@@ -205,10 +216,11 @@ impl Known {
         if answer.succeeded { Ok(answer.revision) } else { Err(Explanation::read(self, name, answer)) }
     }
 
-    /// Lets the right go before the claim that the revision `created` made. Once that claim has gone it does nothing.
-    pub(crate) fn give_way(&self, lease: Lease, name: &Name, created: i64) -> Txn {
+    /// Lets the right go before this claim. Once that has gone it does nothing.
+    pub(crate) fn give_way(&self, lease: Lease, name: &Name, way: ClaimId) -> Txn {
         let (claim, agent) = (self.keys.claim(name), self.keys.agent(name, lease));
-        Txn::when(&[Compare::Created(&claim, created)]).then(&[Op::Delete(&agent)])
+        Txn::when(&[Compare::Created(&claim, way.created), Compare::Lease(&claim, way.session)])
+            .then(&[Op::Delete(&agent)])
     }
 
     pub(crate) fn drained(&self, lease: Lease, name: &Name, created: i64, value: &[u8]) -> Txn {
@@ -270,7 +282,6 @@ impl Known {
         let is_mine =
             |found: &KeyValue| record::read(&found.value).is_ok_and(|value: SessionValue| value.nonce == nonce);
         SessionLook {
-            revision: answer.revision,
             fleet_stands: fleet.is_some_and(|found| found.value == self.bytes),
             session: session.filter(is_mine).map(|found| found.mod_revision),
             broken: broken.as_ref().map(broken_value),
@@ -289,7 +300,6 @@ pub(crate) enum Scope {
 /// What a look at a session has found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SessionLook {
-    pub(crate) revision: i64,
     /// `fleet` is as it is known.
     pub(crate) fleet_stands: bool,
     /// The revision of `sessions/L` with our nonce.

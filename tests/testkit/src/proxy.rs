@@ -20,6 +20,8 @@ pub enum Passing {
     Slow(Duration),
     /// Requests come through, answers do not.
     NoAnswers,
+    /// All but the answers to a watch.
+    DeadWatch,
 }
 
 /// A proxy to one server. It ends with this value.
@@ -87,13 +89,20 @@ fn serve(client: TcpStream, server: SocketAddr, passing: &Arc<Mutex<Passing>>, i
         let ends = [client.try_clone(), server.try_clone()];
         let [Ok(client_again), Ok(server_again)] = ends else { return };
         let (also, over) = (Arc::clone(&passing), Arc::clone(&is_over));
-        thread::spawn(move || pump(server_again, client_again, &also, &over, true));
-        pump(client, server, &passing, &is_over, false);
+        let is_watch = Arc::new(AtomicBool::new(false));
+        let watch = Arc::clone(&is_watch);
+        thread::spawn(move || pump(server_again, client_again, (&also, &over), (true, &watch)));
+        pump(client, server, (&passing, &is_over), (false, &is_watch));
     });
 }
 
 /// Until one end closes.
-fn pump(mut from: TcpStream, mut to: TcpStream, passing: &Mutex<Passing>, is_over: &AtomicBool, is_answer: bool) {
+fn pump(
+    mut from: TcpStream,
+    mut to: TcpStream,
+    (passing, is_over): (&Mutex<Passing>, &AtomicBool),
+    (is_answer, is_watch): (bool, &AtomicBool),
+) {
     let _ = from.set_nonblocking(false);
     let _ = from.set_read_timeout(Some(LOOK));
     let mut piece = [0; 16 * 1024];
@@ -108,8 +117,12 @@ fn pump(mut from: TcpStream, mut to: TcpStream, passing: &Mutex<Passing>, is_ove
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => continue,
             Err(_) => break,
         };
+        if !is_answer && piece[..count].starts_with(b"POST /v3/watch ") {
+            is_watch.store(true, Ordering::SeqCst);
+        }
         match *passing.lock().expect("no panic") {
             Passing::Silent => continue,
+            Passing::DeadWatch if is_answer && is_watch.load(Ordering::SeqCst) => continue,
             Passing::NoAnswers if is_answer => continue,
             Passing::Slow(by) => thread::sleep(by),
             _ => {}

@@ -12,7 +12,7 @@ use crate::deadline::THIRD;
 use crate::etcd::watch::{Watch, Watched};
 use crate::etcd::{Failure, http::random_byte};
 use crate::session::{NotBegun, Session, Standing};
-use crate::transactions::{Hindrance, Scope};
+use crate::transactions::{ClaimId, Hindrance, Scope};
 use crate::wait::Alarm;
 use crate::{Error, Kind, Name};
 
@@ -140,7 +140,7 @@ impl Engine {
 
     /// What the session's last look says of the claims.
     fn see(&self, epoch: &Epoch, claimed_since: &mut BTreeMap<Name, Duration>) {
-        let (_, claims) = epoch.session.claims();
+        let claims = epoch.session.claims();
         let wanted = locked(&self.shared.wanted).clone();
         let mut turns = Vec::new();
         {
@@ -177,7 +177,7 @@ impl Engine {
             let answered = match request {
                 None => Ok(()),
                 Some(Request::Right) => self.right(epoch, &name, claimed_since),
-                Some(Request::Yield(created)) => self.give_way(epoch, &name, created, claimed_since),
+                Some(Request::Yield(way)) => self.give_way(epoch, &name, way, claimed_since),
             };
             if answered.is_err() {
                 all_answered = false;
@@ -208,13 +208,13 @@ impl Engine {
         &self,
         epoch: &Epoch,
         name: &Name,
-        created: i64,
+        way: ClaimId,
         claimed_since: &mut BTreeMap<Name, Duration>,
     ) -> Result<(), Failure> {
         let session = &epoch.session;
-        self.shared.client.txn(&session.known().give_way(session.lease(), name, created))?;
+        self.shared.client.txn(&session.known().give_way(session.lease(), name, way))?;
         if let Some(right) = epoch.rights().get_mut(name) {
-            right.yield_answered(created);
+            right.yield_answered(way);
         }
         if let Some(since) = claimed_since.remove(name) {
             *locked(&self.shared.last_yield) = Some(facts::boottime().saturating_sub(since));

@@ -62,8 +62,9 @@ impl Ground {
         self.known.right_answer(&self.name, self.client.txn(&self.known.right(lease, &self.name, session)).unwrap())
     }
 
-    fn give_way(&self, lease: Lease, created: i64) -> bool {
-        self.client.txn(&self.known.give_way(lease, &self.name, created)).unwrap().succeeded
+    fn give_way(&self, lease: Lease, claimer: Lease, created: i64) -> bool {
+        let way = ClaimId { created, session: claimer };
+        self.client.txn(&self.known.give_way(lease, &self.name, way)).unwrap().succeeded
     }
 
     fn drain(&self, lease: Lease, created: i64) -> Drained {
@@ -138,14 +139,15 @@ fn a_right_and_a_claim_are_never_taken_at_once() {
     let created = ground.raise(claimer).unwrap();
     assert_eq!(held_by(ground.right(agent, &session)), claimer, "a right that comes late");
     assert_eq!(ground.drain(claimer, created), Drained::Agents(vec![agent], false));
-    assert!(ground.give_way(agent, created));
-    assert!(ground.give_way(agent, created), "twice");
+    assert!(!ground.give_way(agent, agent, created), "another session's claim, with a revision that came again");
+    assert!(ground.give_way(agent, claimer, created));
+    assert!(ground.give_way(agent, claimer, created), "twice");
     assert_eq!(ground.drain(claimer, created), Drained::Held);
     assert_eq!(ground.drain(claimer, created), Drained::Held, "the answer to the first was lost");
     assert_eq!(held_by(ground.right(agent, &session)), claimer);
     ground.client.revoke(claimer).unwrap();
     ground.right(agent, &session).unwrap();
-    assert!(!ground.give_way(agent, created), "late: the claim that it names has gone");
+    assert!(!ground.give_way(agent, claimer, created), "late: the claim that it names has gone");
     assert!(ground.is_there(&ground.known.keys.agent(&ground.name, agent)));
 }
 
