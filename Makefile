@@ -20,7 +20,7 @@ help:
 	@echo 'make test   every test, of the long proofs a part that SEED=… repeats; installs what they need where it may'
 	@echo 'make proofs   the long proofs whole, one after the other: model tutorial rows stress syscalls soak'
 	@echo 'make python   the Python half of make test'
-	@echo 'make protocol-check   each row of docs/protocols, and whether its test passes; PROTOCOL=… names pages'
+	@echo 'make protocol-check   each row of docs/protocols and docs/fleet.md, and whether its test passes; PROTOCOL=… names pages'
 	@echo 'make tutorial   the code of docs/adding-a-protocol.md, compiled and tested in a copy'
 	@echo 'make bench  what it costs, beside bare system calls and beside flock, jq and filelock; BENCH=… names parts'
 	@echo 'make model  the protocol as a state machine, with more at once than in make test'
