@@ -2,4 +2,5 @@
 
 mod agents;
 mod cycles;
+mod faults;
 mod runs;
