@@ -22,6 +22,7 @@ pub(crate) use absent::{Fleet, FleetUpdates, Right};
 pub(crate) use rights::{Fleet, FleetUpdates, Right};
 
 /// What says where the fleet's etcd is.
+#[cfg_attr(not(feature = "fleet"), expect(dead_code, reason = "nothing happens in a fleet then"))]
 #[derive(Debug, Clone, Default)]
 pub(crate) struct FleetVariables {
     /// `$BEADLOCK_FLEET_CONFIG`.
@@ -34,6 +35,7 @@ pub(crate) struct FleetVariables {
 }
 
 /// Why a cycle does not begin.
+#[cfg_attr(not(feature = "fleet"), expect(dead_code, reason = "nothing happens in a fleet then"))]
 #[derive(Debug)]
 pub(crate) enum NotEntered {
     /// It is skipped, and the log says why.
@@ -43,6 +45,7 @@ pub(crate) enum NotEntered {
 }
 
 /// What has happened in the fleet.
+#[cfg_attr(not(feature = "fleet"), expect(dead_code, reason = "nothing happens in a fleet then"))]
 #[derive(Debug)]
 pub(crate) enum FleetUpdate {
     /// A session has begun; where.

@@ -181,6 +181,7 @@ pub enum Waited<'a> {
         left: Duration,
     },
     /// Something in the fleet.
+    #[cfg(feature = "fleet")]
     Fleet {
         name: &'a str,
         what: &'a str,
@@ -202,6 +203,7 @@ impl Waited<'_> {
             Self::Holder { .. } => "holder",
             Self::Unsettled { .. } => "lock",
             Self::Kernel { .. } => "file",
+            #[cfg(feature = "fleet")]
             Self::Fleet { .. } => "fleet",
         }
     }
@@ -244,6 +246,7 @@ impl fmt::Display for Waited<'_> {
                 let (path, left) = (escaped_path(path), shown(*left));
                 write!(f, "waiting for {path} ({words}); {left} left")
             }
+            #[cfg(feature = "fleet")]
             Self::Fleet { name, what, left } => {
                 write!(f, "waiting for {name} in the fleet: {what}; {} left", shown(*left))
             }

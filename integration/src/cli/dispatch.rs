@@ -7,7 +7,7 @@ use beadlock_checker::internal::sys;
 use clap::{CommandFactory, Parser, error::ErrorKind};
 
 use super::{Cli, Command, hint, patience};
-use crate::commands::{self, acquire, append, break_lock, check, cycle, hold, release, status, update, wait, write};
+use crate::commands::{acquire, append, break_lock, check, cycle, hold, release, status, update, wait, write};
 use crate::error::{End, Error, Exit, Replaced};
 use crate::output::{Common, answers::conclude, answers::not_written, envelope::Request, talk::print};
 use crate::run::{lease_keeper, request::HelperRequest, watchdog};
@@ -68,7 +68,7 @@ fn dispatch(command: Option<Command>, environment: &Environment, common: Common)
         Some(Command::Break(typed)) => break_lock::run(&typed, environment, &common),
         Some(Command::Doctor(typed)) => doctor::run(&typed, environment, &common),
         #[cfg(feature = "fleet")]
-        Some(Command::Fleet(typed)) => commands::fleet::run(&typed, environment, &common),
+        Some(Command::Fleet(typed)) => crate::commands::fleet::run(&typed, environment, &common),
         None => {
             let end = status::run(&[], &LookArgs::default(), environment, talk).print(&common);
             if end == End::Code(Exit::Done.code()) {

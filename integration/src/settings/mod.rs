@@ -101,6 +101,7 @@ impl Claim {
     }
 
     /// The same for a database whose claim in its fleet comes next.
+    #[cfg(feature = "fleet")]
     pub fn with_fleet_right(self) -> Self {
         Self { options: Options { has_fleet_right: true, ..self.options }, ..self }
     }

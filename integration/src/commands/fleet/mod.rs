@@ -12,7 +12,7 @@
 
 mod create;
 mod destroy;
-mod evict;
+pub mod evict;
 mod join;
 mod leave;
 mod status;

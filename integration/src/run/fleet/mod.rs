@@ -7,6 +7,7 @@
 //! 4. After the work the lock is released, then the claim in the fleet ends. A claim that is given up ends the other way
 //!    round.
 
+pub mod look;
 pub mod right;
 mod wait;
 mod watch;
