@@ -1,5 +1,5 @@
-//! Work in a fleet is ended at its deadline by the cycle runner of an agent and by the watchdog of a claim, each on its own
-//! (docs/design.md#the-fleet).
+//! Work in a fleet is ended at its deadline by the cycle runner of an agent and by the watchdog of a claim, each on
+//! its own (docs/design.md#the-fleet).
 
 use std::io::{BufRead, BufReader, PipeReader, pipe};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -64,8 +64,8 @@ impl RunnerAtWork {
     }
 }
 
-/// A child that ignores TERM, one in a session of its own that ignores it too, and an orphan with a cleared environment.
-/// The file `all` says that they are there.
+/// A child that ignores TERM, one in a session of its own that ignores it too, and an orphan with a cleared
+/// environment. The file `all` says that they are there.
 const STUBBORN: &str = "trap '' TERM; echo $$ > command; \
      setsid sh -c 'trap \"\" TERM; echo $$ > session; while :; do sleep 0.05; done' & \
      setsid env -i /bin/sh -c 'trap \"\" TERM; (echo $$ > cleared; while :; do /bin/sleep 0.05; done) & wait' & \
@@ -144,7 +144,11 @@ fn a_chain_that_was_stopped_past_the_deadline_ends_when_it_goes_on() {
     let tree = stubborn(&scene);
     let RunnerAtWork { running, mut later, words } = work;
     let all: Vec<i32> = tree.into_iter().chain([running.pid()]).collect();
-    let to_all = |signal| all.iter().for_each(|pid| { let _ = kill(Pid::from_raw(*pid), signal); });
+    let to_all = |signal| {
+        all.iter().for_each(|pid| {
+            let _ = kill(Pid::from_raw(*pid), signal);
+        })
+    };
     to_all(Signal::SIGSTOP);
     until("all stand still", || all.iter().all(|pid| Stat::read(*pid).is_some_and(|stat| stat.state == 'T')));
     let told = deadline(0, 200);

@@ -1,8 +1,9 @@
-//! A session: a lease that is renewed, and what is known of it (docs/fleet.md). One for each claim, one for each agent.
+//! A session: a lease that is renewed, and what is known of it (docs/fleet.md). One for each claim, one for each
+//! agent.
 //!
-//! A renewal counts when the keep-alive was answered *and* a read after it, from the same node, found the session, unbroken, not
-//! older than the last right, in the fleet as it is known. It counts from when the keep-alive was sent. Once a session is over,
-//! its deadlines stay as they are, and it never comes back: who needs one begins another.
+//! A renewal counts when the keep-alive was answered *and* a read after it, from the same node, found the session,
+//! unbroken, not older than the last right, in the fleet as it is known. It counts from when the keep-alive was sent.
+//! Once a session is over, its deadlines stay as they are, and it never comes back: who needs one begins another.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,7 +17,7 @@ use crate::keys::Lease;
 use crate::record::written;
 use crate::transactions::{Hindrance, Known, Scope, SeenClaim, SessionLook};
 use crate::wait::{Alarm, Bell};
-use crate::{BrokenValue, Name, SessionValue, Who};
+use crate::{BrokenValue, Name, Phase, SessionValue, Who};
 
 /// How a session stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -204,6 +205,11 @@ impl Session {
         self.0.now().expected.claim = Some(created);
     }
 
+    /// That claim is held, and stays so.
+    pub(crate) fn claim_is_held(&self) {
+        self.0.now().expected.is_held = true;
+    }
+
     /// Asks for a look at once.
     pub(crate) fn want_look(&self) {
         self.0.now().wants_look = true;
@@ -324,8 +330,8 @@ impl Inner {
         Ok(self.known.look_answer(&self.nonce, answer))
     }
 
-    /// What a look says of the session, of which this was expected when the look was sent. `renewal`: when the keep-alive was sent
-    /// that etcd answered. True: the renewal counted, or none will.
+    /// What a look says of the session, of which this was expected when the look was sent. `renewal`: when the
+    /// keep-alive was sent that etcd answered. True: the renewal counted, or none will.
     fn judge(&self, seen: &SessionLook, expected: Expected, renewal: Option<Option<Duration>>) -> bool {
         let mut state = self.now();
         if state.standing != Standing::Live {
@@ -335,8 +341,8 @@ impl Inner {
             state.standing = standing;
             return true;
         }
-        // One look at a time, each from a majority: the last one is the latest. Its revision says nothing, since a store that was
-        // restored counts from an earlier one.
+        // One look at a time, each from a majority: the last one is the latest. Its revision says nothing, since a
+        // store that was restored counts from an earlier one.
         state.claims.clone_from(&seen.claims);
         match renewal {
             Some(Some(sent)) => {
@@ -355,13 +361,16 @@ impl Inner {
     }
 }
 
-/// What etcd must have of a session, as its answers have said so far. A store that was restored behind our back has less.
+/// What etcd must have of a session, as its answers have said so far. A store that was restored behind our back has
+/// less.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Expected {
     /// The session's revision is not below this: it was put again with each right.
     least: i64,
     /// The revision that made its claim.
     claim: Option<i64>,
+    /// That claim is held. One that drains again is another, made by a late request after a restore.
+    is_held: bool,
 }
 
 /// How a look finds a session that does not stand any more.
@@ -371,7 +380,11 @@ fn found(seen: &SessionLook, expected: Expected, lease: Lease, scope: &Scope) ->
         return Some(Standing::Over(Loss::FleetGone));
     }
     let claim = match scope {
-        Scope::One(name) => seen.claims.get(name).filter(|claim| claim.session == lease).map(|claim| claim.created),
+        Scope::One(name) => {
+            let claim = seen.claims.get(name).filter(|claim| claim.session == lease);
+            let is_as_far = |claim: &&SeenClaim| !expected.is_held || claim.value.phase == Phase::Held;
+            claim.filter(is_as_far).map(|claim| claim.created)
+        }
         Scope::All => None,
     };
     match (seen.session, &seen.broken) {
@@ -406,7 +419,8 @@ mod tests {
     fn what_a_look_says_of_a_session() {
         let broken = BrokenValue { by: "ann".into(), host: "h".into(), why: "stuck".into(), at: facts::now() };
         let is_gone = |standing| matches!(standing, Some(Standing::Over(Loss::Gone { .. })));
-        let found = |seen: &SessionLook, least| found(seen, Expected { least, claim: None }, Lease(9), &Scope::All);
+        let found =
+            |seen: &SessionLook, least| found(seen, Expected { least, ..Expected::default() }, Lease(9), &Scope::All);
         assert_eq!(found(&seen(), 7), None);
         assert!(is_gone(found(&seen(), 8)), "older than its right: a restore");
         assert!(is_gone(found(&SessionLook { session: None, ..seen() }, 0)));
@@ -430,10 +444,18 @@ mod tests {
             BTreeMap::from([(name.clone(), SeenClaim::of(&name, &found))])
         };
         let scope = Scope::One(name.clone());
-        let look =
-            |claims| found(&SessionLook { claims, ..seen() }, Expected { least: 0, claim: Some(5) }, Lease(9), &scope);
+        let look = |claims| {
+            found(
+                &SessionLook { claims, ..seen() },
+                Expected { claim: Some(5), is_held: true, ..Expected::default() },
+                Lease(9),
+                &scope,
+            )
+        };
         assert_eq!(look(claim(5, 9)), None);
-        for claims in [BTreeMap::new(), claim(6, 9), claim(5, 8)] {
+        let mut drains_again = claim(5, 9);
+        drains_again.values_mut().for_each(|claim| claim.value.phase = Phase::Draining);
+        for claims in [BTreeMap::new(), claim(6, 9), claim(5, 8), drains_again] {
             assert!(matches!(look(claims), Some(Standing::Over(Loss::Gone { .. }))));
         }
         let none_yet = Expected::default();

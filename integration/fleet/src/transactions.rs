@@ -1,5 +1,6 @@
-//! The transactions of the contract (docs/fleet.md), and what their answers mean. Each may be sent again after a time-out, arrive
-//! late or arrive twice without harm: none deletes by a name alone, and what another session does fails.
+//! The transactions of the contract (docs/fleet.md), and what their answers mean. Each may be sent again after a
+//! time-out, arrive late or arrive twice without harm: none deletes by a name alone, and what another session does
+//! fails.
 
 use std::collections::BTreeMap;
 
@@ -195,7 +196,8 @@ impl Known {
         }
     }
 
-    /// The right of an agent. It puts the session again, so that a later renewal can tell a restored store by its age.
+    /// The right of an agent. It puts the session again, so that a later renewal can tell a restored store by its
+    /// age.
     pub(crate) fn right(&self, lease: Lease, name: &Name, session: &[u8]) -> Txn {
         let why = Explanation::of(self, lease, name);
         let [fleet, new, session_key, broken, _, claim] = &why.keys;

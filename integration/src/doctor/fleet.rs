@@ -38,12 +38,14 @@ pub fn run(environment: &Environment, common: &Common) -> End {
 
 fn rows(report: &EtcdReport, config: &Config) -> Vec<Row> {
     let mut rows: Vec<Row> = report.nodes.iter().map(of_node).collect();
-    rows.extend(report.nodes.iter().filter(|node| node.may_revoke).map(|node| Row {
-        ok: None,
-        what: format!("leases at {}", node.node),
-        detail: "this version may revoke a lease that is being renewed, when the leader stands still (etcd issue 15247); \
-                 use 3.4.31, 3.5.13 or later"
-            .to_owned(),
+    rows.extend(report.nodes.iter().filter(|node| node.may_revoke).map(|node| {
+        Row {
+            ok: None,
+            what: format!("leases at {}", node.node),
+            detail: "this version may revoke a lease that is being renewed, when the leader stands still (etcd issue \
+                 15247); use 3.4.31, 3.5.13 or later"
+                .to_owned(),
+        }
     }));
     let few = Row {
         ok: None,

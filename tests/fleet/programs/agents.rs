@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use beadlock_tests::{Ended, run, until};
 
-use crate::site::Site;
 use crate::programs::runs::Witness;
+use crate::site::Site;
 
 const NAME: &str = "acme/tracker";
 

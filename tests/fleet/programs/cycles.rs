@@ -14,7 +14,8 @@ fn a_cycle_takes_the_right_for_its_one_run_and_a_claim_keeps_it_away() {
     let ran = cycle("echo $BEADLOCK_CYCLE_FLEET");
     assert_eq!((ran.code, ran.out.trim()), (0, NAME), "{}", ran.err);
     assert_eq!(cycle("exit 7").code, 7);
-    let hold = ["hold", "--holder", "release-job", "--", "sh", "-c", "touch held; while ! test -e go; do sleep 0.02; done"];
+    let hold =
+        ["hold", "--holder", "release-job", "--", "sh", "-c", "touch held; while ! test -e go; do sleep 0.02; done"];
     let holder = beadlock_tests::Running::start(site.beadlock(&clones[0], &hold));
     until("the claim", || clones[0].file("held").exists());
     let skipped = cycle("touch ran");
@@ -24,7 +25,11 @@ fn a_cycle_takes_the_right_for_its_one_run_and_a_claim_keeps_it_away() {
     let waived = ["cycle", "--no-fleet", "--", "touch", "ran"];
     let waived = Ended::of(&run(site.beadlock(&clones[1], &waived)));
     assert_eq!(waived.code, 0, "{}", waived.err);
-    assert!(waived.err.contains("has joined a fleet, and with --no-fleet only this machine keeps away"), "{}", waived.err);
+    assert!(
+        waived.err.contains("has joined a fleet, and with --no-fleet only this machine keeps away"),
+        "{}",
+        waived.err
+    );
     clones[0].write("go", "");
     let ended = Ended::of(&holder.finish(beadlock_tests::PATIENCE));
     assert_eq!(ended.code, 0, "{}", ended.err);

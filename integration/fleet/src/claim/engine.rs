@@ -16,7 +16,7 @@ use crate::etcd::{Failure, Op, Txn, http::random_byte};
 use crate::keys::Lease;
 use crate::record::{self, written};
 use crate::session::{NotBegun, Session, Standing};
-use crate::transactions::{Hindrance, Known, SHOWN_AGENTS, Scope, SeenClaim};
+use crate::transactions::{Drained, Hindrance, Known, SHOWN_AGENTS, Scope, SeenClaim};
 use crate::wait::Alarm;
 use crate::{ClaimValue, Error, Kind, MemberValue, Name, Phase, SessionValue};
 
@@ -192,7 +192,11 @@ impl Engine {
             (Step::Drain, Machine::Raised { created, .. }) => {
                 let created = *created;
                 let answer = client.txn(&known.drained(lease, name, created, &self.value(Phase::Held)))?;
-                Ok(machine.drained(known.drained_answer(name, created, answer)))
+                let drained = known.drained_answer(name, created, answer);
+                if drained == Drained::Held {
+                    session.claim_is_held();
+                }
+                Ok(machine.drained(drained))
             }
             _ => Ok(Ok(())),
         }
@@ -291,7 +295,8 @@ impl Engine {
     }
 }
 
-/// Who was there when the claim was raised; `members`: those on whose hosts there is no session; `None`: not looked yet.
+/// Who was there when the claim was raised; `members`: those on whose hosts there is no session; `None`: not looked
+/// yet.
 #[derive(Debug, Default)]
 struct Tally {
     agents: usize,
