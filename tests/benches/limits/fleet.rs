@@ -162,8 +162,7 @@ fn many(table: &mut Table, ground: &Ground, etcd: &Etcd) {
     }
     idle(table, etcd, count);
     let claims = if table.is_short { 2 } else { CLAIMS };
-    let drained: Vec<Duration> =
-        (0..claims).map(|round| ended(ground.claim(&groups[round % groups.len()]))).collect();
+    let drained: Vec<Duration> = (0..claims).map(|round| ended(ground.claim(&groups[round % groups.len()]))).collect();
     let drained = spread(&drained);
     let figure = format!("fleet of {count} agents: claim to drained, {READERS} readers, p50");
     table.value(&figure, Unit::Seconds, Some(DRAIN_SECONDS), drained.median(), Some(&drained));
