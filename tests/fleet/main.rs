@@ -15,6 +15,7 @@ mod network;
 mod nodes;
 mod programs;
 mod random;
+mod runbook;
 mod site;
 mod story;
 mod witness;
