@@ -115,6 +115,7 @@ lint:
 	$(CARGO) fmt --manifest-path integration/python/Cargo.toml --check
 	$(CARGO) clippy --locked --workspace --all-targets -- --deny warnings
 	$(CARGO) clippy --locked --workspace --features beadlock/validate-schema --lib --test schema -- --deny warnings
+	$(CARGO) check --locked --package beadlock --package beadlock-agent --no-default-features
 	CARGO_TARGET_DIR="$$(scripts/target-dir.sh)" PYO3_NO_PYTHON=1 PYO3_BUILD_EXTENSION_MODULE=1 \
 		$(CARGO) clippy --locked --manifest-path integration/python/Cargo.toml -- --deny warnings
 	@scripts/fuzz-lock.sh

@@ -7,8 +7,8 @@ pub use crate::database::Lead;
 use crate::database::{Database, FLEET_MARK, NoDatabase, REDIRECT};
 use crate::{escape::escaped_path, git::Tracked, git::tracks, shell::Part, shell::to_type};
 
-/// Refuses the mark of a fleet in the database `dir` where git tracks it, or may: then a branch takes a clone out of its
-/// fleet, or into another.
+/// Refuses the mark of a fleet in the database `dir` where git tracks it, or may: then a branch takes a clone out of
+/// its fleet, or into another.
 pub fn refuse_tracked_mark(dir: &Path) -> Result<(), NoDatabase> {
     let (Some(above), Some(name)) = (dir.parent(), dir.file_name()) else { return Ok(()) };
     let mark = Path::new(OsStr::from_bytes(FLEET_MARK.to_bytes()));

@@ -1,5 +1,5 @@
-//! A machine that sleeps cannot be produced here. A library that moves CLOCK_BOOTTIME, and the timers of that clock, by a
-//! minute shows the same: work whose deadline has passed meanwhile is ended at once.
+//! A machine that sleeps cannot be produced here. A library that moves CLOCK_BOOTTIME, and the timers of that clock,
+//! by a minute shows the same: work whose deadline has passed meanwhile is ended at once.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,8 +8,8 @@ use beadlock_tests::{Scene, lives, tool, until};
 
 use crate::deadline::{RunnerAtWork, deadline, warded};
 
-/// For `LD_PRELOAD`: from the moment on in which the file `$CLOCK_JUMP` is there, CLOCK_BOOTTIME is a minute ahead. A timer
-/// of that clock that was set before fires as it would after a sleep.
+/// For `LD_PRELOAD`: from the moment on in which the file `$CLOCK_JUMP` is there, CLOCK_BOOTTIME is a minute ahead. A
+/// timer of that clock that was set before fires as it would after a sleep.
 const SHIM: &str = r#"
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -1,5 +1,5 @@
-//! Work in a fleet is ended at its deadline by the cycle runner of an agent and by the watchdog of a claim, each on its own
-//! (docs/design.md#the-fleet).
+//! Work in a fleet is ended at its deadline by the cycle runner of an agent and by the watchdog of a claim, each on
+//! its own (docs/design.md#the-fleet).
 
 use std::fs;
 use std::io::{BufRead, BufReader, PipeReader, pipe};
@@ -68,8 +68,8 @@ impl RunnerAtWork {
     }
 }
 
-/// A child that ignores TERM, one in a session of its own that ignores it too, and an orphan with a cleared environment.
-/// The file `all` says that they are there.
+/// A child that ignores TERM, one in a session of its own that ignores it too, and an orphan with a cleared
+/// environment. The file `all` says that they are there.
 const STUBBORN: &str = "trap '' TERM; echo $$ > command; \
      setsid sh -c 'trap \"\" TERM; echo $$ > session; while :; do sleep 0.05; done' & \
      setsid env -i /bin/sh -c 'trap \"\" TERM; (echo $$ > cleared; while :; do /bin/sleep 0.05; done) & wait' & \

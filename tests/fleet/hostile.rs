@@ -10,7 +10,8 @@ use beadlock_testkit::{Etcd, until};
 use super::actors::{claim, until_state};
 use super::ground::{Ground, config_at, who};
 
-/// A server that answers whatever is asked with these bytes, in pieces that are apart so long. It ends with the test's process.
+/// A server that answers whatever is asked with these bytes, in pieces that are apart so long. It ends with the
+/// test's process.
 fn server(answer: Vec<u8>, pause: Duration) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let node = listener.local_addr().unwrap().to_string();

@@ -1,5 +1,6 @@
-//! Claims across machines beside a real etcd from Debian. By the library that both programs use, machines are threads, each with a way to
-//! etcd of its own, and a witness outside etcd sees what runs when, by `CLOCK_BOOTTIME`; by the programs, machines are clones.
+//! Claims across machines beside a real etcd from Debian. By the library that both programs use, machines are
+//! threads, each with a way to etcd of its own, and a witness outside etcd sees what runs when, by `CLOCK_BOOTTIME`;
+//! by the programs, machines are clones.
 
 mod actors;
 mod clock;
@@ -8,6 +9,7 @@ mod deadline;
 mod ground;
 mod hold;
 mod hostile;
+mod idle;
 mod login;
 mod network;
 mod nodes;

@@ -1,5 +1,5 @@
-//! Claims of three machines beside six agents whose cycles run back to back, while nodes and networks fail at random. The witness sees
-//! no work beside a claim; beside it the obvious way, which must be seen to fail.
+//! Claims of three machines beside six agents whose cycles run back to back, while nodes and networks fail at random.
+//! The witness sees no work beside a claim; beside it the obvious way, which must be seen to fail.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

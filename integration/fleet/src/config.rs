@@ -1,5 +1,5 @@
-//! Where the fleet's etcd is (docs/fleet.md): `/etc/beadlock/fleet.toml`, else `fleet.toml` in the user's configuration.
-//! Never from a repository or a database directory, and no proxy of the environment is used.
+//! Where the fleet's etcd is (docs/fleet.md): `/etc/beadlock/fleet.toml`, else `fleet.toml` in the user's
+//! configuration. Never from a repository or a database directory, and no proxy of the environment is used.
 
 use std::ffi::OsStr;
 use std::io::{self, Read};

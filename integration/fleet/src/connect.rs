@@ -44,8 +44,8 @@ pub(crate) fn fleet_of(client: &Client, mark: &Mark) -> Result<Known, Error> {
 pub(crate) fn other_fleet(client: &Client, mark: &Mark) -> Error {
     let (name, url) = (&mark.name, client.config().url());
     let words = format!(
-        "{name} has joined another fleet than the one at {url}, which was made since or is a different one; if this is the \
-         one: beadlock fleet leave, then beadlock fleet join {name}"
+        "{name} has joined another fleet than the one at {url}, which was made since or is a different one; if this is \
+         the one: beadlock fleet leave, then beadlock fleet join {name}"
     );
     Error::new(Kind::OtherFleet, words)
 }

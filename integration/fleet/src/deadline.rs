@@ -1,5 +1,5 @@
-//! Until when a session counts (docs/fleet.md). All times are points of `CLOCK_BOOTTIME`, which counts sleep and which
-//! nobody sets.
+//! Until when a session counts (docs/fleet.md). All times are points of `CLOCK_BOOTTIME`, which counts sleep and
+//! which nobody sets.
 
 use std::time::Duration;
 

@@ -1,5 +1,6 @@
-//! The mark of a database directory that has joined a fleet: `.exclusive-fleet` (docs/fleet.md). It is an own name: never
-//! committed, and never accepted by a pull, so neither a branch nor a pull takes a clone into a fleet or out of one.
+//! The mark of a database directory that has joined a fleet: `.exclusive-fleet` (docs/fleet.md). It is an own name:
+//! never committed, and never accepted by a pull, so neither a branch nor a pull takes a clone into a fleet or out of
+//! one.
 
 use std::io::{self, Read, Write};
 use std::{fs::File, os::fd::AsFd, os::unix::fs::OpenOptionsExt, path::Path};
@@ -43,8 +44,8 @@ impl Mark {
     }
 }
 
-/// The mark of the open directory `dir`; `None`: it has not joined. No link is followed, nothing blocks, and at most 4 KiB
-/// are read.
+/// The mark of the open directory `dir`; `None`: it has not joined. No link is followed, nothing blocks, and at most
+/// 4 KiB are read.
 ///
 /// # Errors
 /// [`Kind::Mark`] when there is something that is not a mark; [`Kind::Io`] when it cannot be read.

@@ -1,5 +1,5 @@
-//! The values of the keys, as JSON. Whoever may write below the prefix may have written anything: a value is bounded before
-//! it is read, unknown fields are left alone, and every string is escaped where it is shown.
+//! The values of the keys, as JSON. Whoever may write below the prefix may have written anything: a value is bounded
+//! before it is read, unknown fields are left alone, and every string is escaped where it is shown.
 
 use beadlock_checker::internal::dialect::StartedAt;
 use beadlock_checker::internal::facts;

@@ -1,8 +1,11 @@
-//! A session: a lease that is renewed, and what is known of it (docs/fleet.md). One for each claim, one for each agent.
+//! A session: a lease that is renewed, and what is known of it (docs/fleet.md). One for each claim, one for each
+//! agent.
 //!
-//! A renewal counts when the keep-alive was answered *and* a read after it, from the same node, found the session, unbroken, not
-//! older than the last right, in the fleet as it is known. It counts from when the keep-alive was sent. Once a session is over,
-//! its deadlines stay as they are, and it never comes back: who needs one begins another.
+//! A renewal counts when the keep-alive was answered *and* a read after it, from the same node, found the session,
+//! unbroken, not older than the last right, in the fleet as it is known. It counts from when the keep-alive was sent.
+//! Once a session is over, its deadlines stay as they are, and it never comes back: who needs one begins another.
+
+mod expected;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,6 +20,7 @@ use crate::record::written;
 use crate::transactions::{Hindrance, Known, Scope, SeenClaim, SessionLook};
 use crate::wait::{Alarm, Bell};
 use crate::{BrokenValue, Name, SessionValue, Who};
+use expected::{Expected, found};
 
 /// How a session stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -204,6 +208,11 @@ impl Session {
         self.0.now().expected.claim = Some(created);
     }
 
+    /// That claim is held, and stays so.
+    pub(crate) fn claim_is_held(&self) {
+        self.0.now().expected.is_held = true;
+    }
+
     /// Asks for a look at once.
     pub(crate) fn want_look(&self) {
         self.0.now().wants_look = true;
@@ -324,8 +333,8 @@ impl Inner {
         Ok(self.known.look_answer(&self.nonce, answer))
     }
 
-    /// What a look says of the session, of which this was expected when the look was sent. `renewal`: when the keep-alive was sent
-    /// that etcd answered. True: the renewal counted, or none will.
+    /// What a look says of the session, of which this was expected when the look was sent. `renewal`: when the
+    /// keep-alive was sent that etcd answered. True: the renewal counted, or none will.
     fn judge(&self, seen: &SessionLook, expected: Expected, renewal: Option<Option<Duration>>) -> bool {
         let mut state = self.now();
         if state.standing != Standing::Live {
@@ -335,8 +344,8 @@ impl Inner {
             state.standing = standing;
             return true;
         }
-        // One look at a time, each from a majority: the last one is the latest. Its revision says nothing, since a store that was
-        // restored counts from an earlier one.
+        // One look at a time, each from a majority: the last one is the latest. Its revision says nothing, since a
+        // store that was restored counts from an earlier one.
         state.claims.clone_from(&seen.claims);
         match renewal {
             Some(Some(sent)) => {
@@ -355,34 +364,6 @@ impl Inner {
     }
 }
 
-/// What etcd must have of a session, as its answers have said so far. A store that was restored behind our back has less.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Expected {
-    /// The session's revision is not below this: it was put again with each right.
-    least: i64,
-    /// The revision that made its claim.
-    claim: Option<i64>,
-}
-
-/// How a look finds a session that does not stand any more.
-fn found(seen: &SessionLook, expected: Expected, lease: Lease, scope: &Scope) -> Option<Standing> {
-    let gone = |why: &str| Some(Standing::Over(Loss::Gone { why: why.to_owned() }));
-    if !seen.fleet_stands {
-        return Some(Standing::Over(Loss::FleetGone));
-    }
-    let claim = match scope {
-        Scope::One(name) => seen.claims.get(name).filter(|claim| claim.session == lease).map(|claim| claim.created),
-        Scope::All => None,
-    };
-    match (seen.session, &seen.broken) {
-        (None, _) => gone("etcd does not know it any more"),
-        (Some(revision), _) if revision < expected.least => gone("etcd has it as it was before, as after a restore"),
-        _ if expected.claim.is_some() && claim != expected.claim => gone("etcd does not know its claim any more"),
-        (Some(_), Some(broken)) => Some(Standing::Broken(broken.clone())),
-        (Some(_), None) => None,
-    }
-}
-
 /// After every node has failed: a little, and each process its own.
 fn pause() -> Duration {
     Duration::from_millis(150 + u64::from(random_byte()))
@@ -397,48 +378,6 @@ impl fmt::Display for BrokenValue {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn seen() -> SessionLook {
-        SessionLook { fleet_stands: true, session: Some(7), broken: None, claims: BTreeMap::new() }
-    }
-
-    #[test]
-    fn what_a_look_says_of_a_session() {
-        let broken = BrokenValue { by: "ann".into(), host: "h".into(), why: "stuck".into(), at: facts::now() };
-        let is_gone = |standing| matches!(standing, Some(Standing::Over(Loss::Gone { .. })));
-        let found = |seen: &SessionLook, least| found(seen, Expected { least, claim: None }, Lease(9), &Scope::All);
-        assert_eq!(found(&seen(), 7), None);
-        assert!(is_gone(found(&seen(), 8)), "older than its right: a restore");
-        assert!(is_gone(found(&SessionLook { session: None, ..seen() }, 0)));
-        let other = SessionLook { fleet_stands: false, session: None, ..seen() };
-        assert_eq!(found(&other, 0), Some(Standing::Over(Loss::FleetGone)));
-        let marked = SessionLook { broken: Some(broken.clone()), ..seen() };
-        assert_eq!(found(&marked, 0), Some(Standing::Broken(broken.clone())));
-        assert!(is_gone(found(&SessionLook { session: None, broken: Some(broken), ..seen() }, 0)), "gone beats broken");
-    }
-
-    /// A snapshot from before the claim has the session and the lease, and would let the command run on for ever.
-    #[test]
-    fn a_session_with_a_claim_is_gone_when_its_claim_is() {
-        let name = Name::parse("a").unwrap();
-        let claim = |created, session| {
-            let value =
-                br#"{"id":"i","holder":"h","host":"b","pid":1,"started_at":"2026-11-25T00:00:00Z","phase":"held"}"#
-                    .to_vec();
-            let (key, mod_revision) = (Vec::new(), 8);
-            let found = crate::etcd::KeyValue { key, value, create_revision: created, mod_revision, lease: session };
-            BTreeMap::from([(name.clone(), SeenClaim::of(&name, &found))])
-        };
-        let scope = Scope::One(name.clone());
-        let look =
-            |claims| found(&SessionLook { claims, ..seen() }, Expected { least: 0, claim: Some(5) }, Lease(9), &scope);
-        assert_eq!(look(claim(5, 9)), None);
-        for claims in [BTreeMap::new(), claim(6, 9), claim(5, 8)] {
-            assert!(matches!(look(claims), Some(Standing::Over(Loss::Gone { .. }))));
-        }
-        let none_yet = Expected::default();
-        assert_eq!(found(&SessionLook { claims: claim(6, 8), ..seen() }, none_yet, Lease(9), &scope), None);
-    }
 
     #[test]
     fn a_silent_session_has_time_to_end_its_work_and_a_gone_one_has_none() {

@@ -1,5 +1,6 @@
-//! The transactions of the contract (docs/fleet.md), and what their answers mean. Each may be sent again after a time-out, arrive
-//! late or arrive twice without harm: none deletes by a name alone, and what another session does fails.
+//! The transactions of the contract (docs/fleet.md), and what their answers mean. Each may be sent again after a
+//! time-out, arrive late or arrive twice without harm: none deletes by a name alone, and what another session does
+//! fails.
 
 use std::collections::BTreeMap;
 
@@ -181,7 +182,15 @@ impl Known {
             Compare::Absent(claim),
         ])
         .then(&[Op::Put(claim, value, Some(lease))])
+        .then(&self.present(name).each_ref().map(Present::op))
         .otherwise(&why.ops())
+    }
+
+    /// What is read to say who is there when a claim is raised: the agents, the sessions, the clones.
+    pub(crate) fn present(&self, name: &Name) -> [Present; 3] {
+        let keys = &self.keys;
+        let [agents, sessions, members] = [keys.agents_of(name), keys.sessions(), keys.members_of(name)];
+        [Present::Keys(agents), Present::List(sessions), Present::List(members)]
     }
 
     /// The revision that made the claim.
@@ -195,7 +204,8 @@ impl Known {
         }
     }
 
-    /// The right of an agent. It puts the session again, so that a later renewal can tell a restored store by its age.
+    /// The right of an agent. It puts the session again, so that a later renewal can tell a restored store by its
+    /// age.
     pub(crate) fn right(&self, lease: Lease, name: &Name, session: &[u8]) -> Txn {
         let why = Explanation::of(self, lease, name);
         let [fleet, new, session_key, broken, _, claim] = &why.keys;
@@ -286,6 +296,25 @@ impl Known {
             session: session.filter(is_mine).map(|found| found.mod_revision),
             broken: broken.as_ref().map(broken_value),
             claims: SeenClaim::all(&self.keys, &answer.next().kvs),
+        }
+    }
+}
+
+/// Keys that are read when a claim is raised.
+#[derive(Debug, Clone)]
+pub(crate) enum Present {
+    Keys(String),
+    List(String),
+}
+
+impl Present {
+    /// How many of each kind are read.
+    const MOST: u32 = 5000;
+
+    pub(crate) fn op(&self) -> Op<'_> {
+        match self {
+            Self::Keys(folder) => Op::Keys(folder, Self::MOST),
+            Self::List(folder) => Op::List(folder, Self::MOST),
         }
     }
 }

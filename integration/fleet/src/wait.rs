@@ -4,10 +4,9 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
+use beadlock_checker::internal::deadline::BootTimer;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::eventfd::{EfdFlags, EventFd};
-use nix::sys::time::TimeSpec;
-use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 
 /// A descriptor that is readable from when it was rung until it is heard.
 #[derive(Debug)]
@@ -37,19 +36,17 @@ impl AsFd for Bell {
 /// Waits for a bell, for so long at most.
 #[derive(Debug)]
 pub(crate) struct Alarm {
-    timer: TimerFd,
+    timer: BootTimer,
 }
 
 impl Alarm {
     pub(crate) fn new() -> io::Result<Self> {
-        Ok(Self { timer: TimerFd::new(ClockId::CLOCK_BOOTTIME, TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK)? })
+        Ok(Self { timer: BootTimer::new()? })
     }
 
     /// Returns when the bell was rung, or at `point`. The bell is heard.
     pub(crate) fn wait(&self, bell: &Bell, point: Duration) {
-        // Zero would disarm it.
-        let point = Expiration::OneShot(TimeSpec::from_duration(point.max(Duration::from_nanos(1))));
-        let armed = self.timer.set(point, TimerSetTimeFlags::TFD_TIMER_ABSTIME).is_ok();
+        let armed = self.timer.fire_at(point).is_ok();
         // A timer that cannot be set must become neither a spin nor a wait for ever.
         let limit = if armed { PollTimeout::NONE } else { PollTimeout::from(100_u8) };
         let mut fds =

@@ -38,12 +38,14 @@ pub fn run(environment: &Environment, common: &Common) -> End {
 
 fn rows(report: &EtcdReport, config: &Config) -> Vec<Row> {
     let mut rows: Vec<Row> = report.nodes.iter().map(of_node).collect();
-    rows.extend(report.nodes.iter().filter(|node| node.may_revoke).map(|node| Row {
-        ok: None,
-        what: format!("leases at {}", node.node),
-        detail: "this version may revoke a lease that is being renewed, when the leader stands still (etcd issue 15247); \
-                 use 3.4.31, 3.5.13 or later"
-            .to_owned(),
+    rows.extend(report.nodes.iter().filter(|node| node.may_revoke).map(|node| {
+        Row {
+            ok: None,
+            what: format!("leases at {}", node.node),
+            detail: "this version may revoke a lease that is being renewed, when the leader stands still (etcd issue \
+                 15247); use 3.4.31, 3.5.13 or later"
+                .to_owned(),
+        }
     }));
     let few = Row {
         ok: None,
@@ -75,7 +77,7 @@ fn of_node(node: &NodeReport) -> Row {
     let version = node.version.as_ref().map(|version| format!("etcd {}", escaped(version)));
     let (ok, detail) = match (&node.answers, version) {
         (Ok(()), Ok(version)) => (true, version),
-        (Ok(()), Err(why)) => (true, format!("its version is not known: {}", escaped(&why))),
+        (Ok(()), Err(why)) => (true, format!("its version is not known: {}", escaped(why))),
         (Err(why), _) => (false, escaped(why).to_string()),
     };
     Row { ok: Some(ok), what: format!("node {}", node.node), detail }

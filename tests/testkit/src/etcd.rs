@@ -1,5 +1,5 @@
-//! A real etcd of the test's own: one node or three, on a loopback address that nobody else has, with its data in a directory that
-//! goes with it. Where `etcd` is missing the test skips.
+//! A real etcd of the test's own: one node or three, on a loopback address that nobody else has, with its data in a
+//! directory that goes with it. Where `etcd` is missing the test skips.
 
 use std::fs;
 use std::net::{SocketAddr, TcpStream};
@@ -278,7 +278,8 @@ impl Etcd {
         output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
-    /// Makes `root` and a user with a password who may read and write below a prefix, and asks for passwords from now on.
+    /// Makes `root` and a user with a password who may read and write below a prefix, and asks for passwords from now
+    /// on.
     #[track_caller]
     pub fn require_passwords(&self, user: &str, password: &str, prefix: &str) {
         for words in [

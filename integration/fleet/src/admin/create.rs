@@ -1,8 +1,9 @@
 //! A new fleet: nobody may begin anything for T, since what ran under an earlier one may still have to end.
 //!
-//! `new` is put without a lease at first, and gets one when the fleet is known to be there. A lease that was granted before might be
-//! almost over when the fleet comes into being, because the request was late; then `new` would go too early. If the process that makes
-//! the fleet ends in between, `new` stays: nobody begins anything until somebody else says `create` again.
+//! `new` is put without a lease at first, and gets one when the fleet is known to be there. A lease that was granted
+//! before might be almost over when the fleet comes into being, because the request was late; then `new` would go too
+//! early. If the process that makes the fleet ends in between, `new` stays: nobody begins anything until somebody
+//! else says `create` again.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! A claim of a database in its fleet, for a command (docs/fleet.md). The local claim comes first, and goes last but one.
+//! A claim of a database in its fleet, for a command (docs/fleet.md). The local claim comes first, and goes last but
+//! one.
 //!
 //! ```text
 //! machine.rs  what comes next, without I/O
@@ -126,7 +127,8 @@ impl Shared {
     }
 }
 
-/// A claim in the fleet, and what obtains it: a thread that waits for other claims, then for the agents. Dropped, it ends.
+/// A claim in the fleet, and what obtains it: a thread that waits for other claims, then for the agents. Dropped, it
+/// ends.
 #[must_use = "dropped, the claim ends"]
 pub struct FleetClaim {
     shared: Arc<Shared>,
@@ -137,7 +139,8 @@ impl FleetClaim {
     /// Begins to obtain it. Nothing of etcd is waited for: [`Self::state`] says how far it is.
     ///
     /// # Errors
-    /// [`Kind::Config`], [`Kind::Io`]: the certificates of the configuration cannot be read, or the system has no thread.
+    /// [`Kind::Config`], [`Kind::Io`]: the certificates of the configuration cannot be read, or the system has no
+    /// thread.
     pub fn begin(config: Config, request: ClaimRequest) -> Result<Self, Error> {
         let failed = |error: io::Error| Error::new(Kind::Io, format!("failed to begin a claim in the fleet: {error}"));
         let shared = Arc::new(Shared {
@@ -176,8 +179,8 @@ impl FleetClaim {
         session.map_or(Standing::Live, |session| session.standing())
     }
 
-    /// When the work must have ended, as of the last renewal; `None` before there is a session. They stay as they are once
-    /// the session is over.
+    /// When the work must have ended, as of the last renewal; `None` before there is a session. They stay as they are
+    /// once the session is over.
     pub fn deadlines(&self) -> Option<Deadlines> {
         let session = self.shared.session().clone();
         session.map(|session| session.deadlines())

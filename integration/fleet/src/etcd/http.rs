@@ -1,5 +1,6 @@
-//! Calls to the nodes: one second each, the next node at once, bounded answers, no proxy of the environment. The log-in is
-//! apart: it is done before a token ends, at a time of each process's own, so that a thousand agents do not log in together.
+//! Calls to the nodes: one second each, the next node at once, bounded answers, no proxy of the environment. The
+//! log-in is apart: it is done before a token ends, at a time of each process's own, so that a thousand agents do not
+//! log in together.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -55,7 +55,10 @@ pub(crate) fn after(prefix: &str) -> Vec<u8> {
 
 impl Compare<'_> {
     fn json(self) -> Value {
-        let of = |key: &str, target: &str, result: &str| json!({"key": encoded(key), "target": target, "result": result, "create_revision": "0"});
+        let of = |key: &str, target: &str, result: &str| {
+            let key = encoded(key);
+            json!({"key": key, "target": target, "result": result, "create_revision": "0"})
+        };
         let mut compared = match self {
             Self::Absent(key) | Self::NothingBelow(key) => of(key, "CREATE", "EQUAL"),
             Self::Present(key) => of(key, "CREATE", "GREATER"),

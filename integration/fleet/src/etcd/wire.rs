@@ -1,5 +1,5 @@
-//! The answers of the gateway. A number of 64 bits is a string there, and what is zero or empty is left out. Every answer is
-//! bounded where it is read.
+//! The answers of the gateway. A number of 64 bits is a string there, and what is zero or empty is left out. Every
+//! answer is bounded where it is read.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde::{Deserialize, Deserializer, de};

@@ -43,7 +43,7 @@ mod tests {
         let (holder, host) = (holder.to_owned(), "build-9".to_owned());
         let (started_at, phase) = (facts::now(), Phase::Held);
         let value = ClaimValue { id: "i".to_owned(), holder, host, pid: 77, started_at, phase };
-        Refusal::Held(SeenClaim { name: Name::parse("a").unwrap(), value, created: 5, session: Lease(9) })
+        Refusal::Held(Box::new(SeenClaim { name: Name::parse("a").unwrap(), value, created: 5, session: Lease(9) }))
     }
 
     #[test]
@@ -61,16 +61,11 @@ mod tests {
     #[test]
     fn every_refusal_has_the_reason_of_the_contract() {
         let why = || "why".to_owned();
-        for refusal in
-            [held("x"), Refusal::New, Refusal::Lost { why: why() }, Refusal::Unreachable { why: why() }]
-        {
+        for refusal in [held("x"), Refusal::New, Refusal::Lost { why: why() }, Refusal::Unreachable { why: why() }] {
             let reason = refusal.reason();
             assert_eq!(refusal.decision().reason().as_str(), reason.unwrap());
         }
         let decision = Refusal::Unreachable { why: "no node answered for 12s: x".to_owned() }.decision();
-        assert_eq!(
-            decision.to_string(),
-            "Skipping database (lock check failed: fleet: no node answered for 12s: x)"
-        );
+        assert_eq!(decision.to_string(), "Skipping database (lock check failed: fleet: no node answered for 12s: x)");
     }
 }

@@ -1,4 +1,5 @@
-//! The thread of an agent in its fleet: it keeps one session, asks for the rights that are wanted, and gives way to claims.
+//! The thread of an agent in its fleet: it keeps one session, asks for the rights that are wanted, and gives way to
+//! claims.
 
 use std::sync::{Arc, Weak};
 use std::{collections::BTreeMap, io, time::Duration};
@@ -124,6 +125,7 @@ impl Engine {
             let now = session.deadlines().renewed;
             if std::mem::replace(&mut renewed, now) != now {
                 shared.tell(Change::Renewed);
+                epoch.rights().values_mut().for_each(Right::renewed);
             }
             self.see(epoch, &mut claimed_since);
             if self.ask(epoch, &mut claimed_since) {

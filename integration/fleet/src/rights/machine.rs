@@ -1,6 +1,7 @@
-//! An agent's right to run cycles of one database under one session. No I/O, no clock: what is known goes in, the next request
-//! comes out. One request at a time is under way.
+//! An agent's right to run cycles of one database under one session. No I/O, no clock: what is known goes in, the
+//! next request comes out. One request at a time is under way.
 
+use crate::Phase;
 use crate::transactions::{ClaimId, Hindrance, SeenClaim};
 
 /// The right of one name.
@@ -91,8 +92,8 @@ impl Right {
         }
     }
 
-    /// What is to be sent now. A yield does not ask what we believe to hold: an answer may have been lost, and a request may
-    /// arrive late. From here on the right counts as gone.
+    /// What is to be sent now. A yield does not ask what we believe to hold: an answer may have been lost, and a
+    /// request may arrive late. From here on the right counts as gone.
     pub(crate) fn request(&mut self) -> Option<Request> {
         match &self.claim {
             Some(claim) if self.permits == 0 && self.yielded != Some(claim.id()) => {
@@ -101,6 +102,14 @@ impl Right {
             }
             None if !self.is_held => Some(Request::Right),
             _ => None,
+        }
+    }
+
+    /// With each renewal: as long as the claim waits for agents the yield is sent again, answered or not. A store
+    /// that was restored has the right again, and the claim would wait for it.
+    pub(crate) fn renewed(&mut self) {
+        if self.claim.as_ref().is_some_and(|claim| claim.value.phase == Phase::Draining) {
+            self.yielded = None;
         }
     }
 
@@ -127,7 +136,7 @@ impl Right {
 mod tests {
     use super::*;
     use crate::keys::Lease;
-    use crate::{ClaimValue, Name, Phase};
+    use crate::{ClaimValue, Name};
     use beadlock_checker::internal::facts;
 
     fn claim(created: i64) -> SeenClaim {
@@ -194,6 +203,23 @@ mod tests {
         assert_eq!(right.request(), Some(Request::Yield(claim(8).id())));
         right.yield_answered(claim(5).id());
         assert_eq!(right.request(), Some(Request::Yield(claim(8).id())), "a late answer to the first");
+    }
+
+    #[test]
+    fn a_claim_that_still_waits_is_given_way_again_with_each_renewal_and_a_held_one_is_not() {
+        let mut right = held();
+        right.see(Some(&claim(5)));
+        assert_eq!(right.request(), Some(Request::Yield(claim(5).id())));
+        right.yield_answered(claim(5).id());
+        assert_eq!(right.request(), None);
+        right.renewed();
+        assert_eq!(right.request(), Some(Request::Yield(claim(5).id())), "a restored store has the right again");
+        right.yield_answered(claim(5).id());
+        let mut held = claim(5);
+        held.value.phase = Phase::Held;
+        assert_eq!(right.see(Some(&held)), None, "the same claim");
+        right.renewed();
+        assert_eq!(right.request(), None, "an idle agent writes nothing");
     }
 
     /// A store that was restored counts from an earlier revision.

@@ -200,7 +200,8 @@ impl FleetAgent {
     /// Begins, without waiting for etcd.
     ///
     /// # Errors
-    /// [`Kind::Config`], [`Kind::Io`]: the certificates of the configuration cannot be read, or the system has no thread.
+    /// [`Kind::Config`], [`Kind::Io`]: the certificates of the configuration cannot be read, or the system has no
+    /// thread.
     pub fn start(config: Config, who: Who) -> Result<Self, Error> {
         let failed = |error: io::Error| Error::new(Kind::Io, format!("failed to begin in the fleet: {error}"));
         let shared = Arc::new(Shared {
@@ -231,8 +232,8 @@ impl FleetAgent {
         std::mem::take(&mut *locked(&self.shared.changes))
     }
 
-    /// A permit for one cycle of the database with this mark: its right is held, the deadline lies ahead, and no claim is known.
-    /// Makes no request. The first call for a name asks for its right beside the caller.
+    /// A permit for one cycle of the database with this mark: its right is held, the deadline lies ahead, and no
+    /// claim is known. Makes no request. The first call for a name asks for its right beside the caller.
     ///
     /// # Errors
     /// Why there is none.
@@ -313,8 +314,8 @@ fn unreachable_since(since: Duration, why: &str) -> Refusal {
     Refusal::Unreachable { why: format!("no node answered for {silent}: {}", escaped(why)) }
 }
 
-/// The permit for one cycle. While it is out no claim of this name becomes held, as long as the session stands: its work must end by
-/// the deadlines. Dropped, it is given back.
+/// The permit for one cycle. While it is out no claim of this name becomes held, as long as the session stands: its
+/// work must end by the deadlines. Dropped, it is given back.
 #[must_use = "dropped, the permit is given back"]
 pub struct Permit {
     shared: Arc<Shared>,

@@ -18,8 +18,8 @@ use crate::words::millis;
 
 #[derive(Debug, Args)]
 pub struct CreateArgs {
-    /// Where the etcd is, and the prefix of the fleet's keys: etcd://HOST:2379[,HOST:PORT…]/PREFIX, or etcds:// for TLS
-    /// [default: the url of fleet.toml]
+    /// Where the etcd is, and the prefix of the fleet's keys: etcd://HOST:2379[,HOST:PORT…]/PREFIX, or etcds:// for
+    /// TLS [default: the url of fleet.toml]
     pub url: Option<String>,
     /// Make every fencing token higher than this one: the highest of a fleet that was restored or lost
     #[arg(long, value_name = "TOKEN")]

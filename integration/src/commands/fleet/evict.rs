@@ -1,5 +1,5 @@
-//! `beadlock fleet evict SESSION`: somebody's session is to end. It is marked, never revoked: the work under it may still run, and its
-//! owner ends that first.
+//! `beadlock fleet evict SESSION`: somebody's session is to end. It is marked, never revoked: the work under it may
+//! still run, and its owner ends that first.
 
 use beadlock_checker::internal::{escape::escaped, escape::is_harmless, facts};
 use beadlock_fleet::{BrokenValue, Evicted, Fleet, Lease, SessionValue, Who};
@@ -16,8 +16,8 @@ pub struct EvictArgs {
     #[arg(value_name = "SESSION", value_parser = session)]
     pub session: Lease,
     /// Why: its owner is told
-    #[arg(long, value_name = "TEXT", default_value = "no reason given", hide_default_value = true, value_parser = reason)]
-    pub reason: String,
+    #[arg(long, value_name = "TEXT", value_parser = reason)]
+    pub reason: Option<String>,
 }
 
 fn session(text: &str) -> Result<Lease, String> {
@@ -37,7 +37,9 @@ pub fn run(typed: &EvictArgs, environment: &Environment, common: &Common) -> End
 fn evict(typed: &EvictArgs, environment: &Environment, common: &Common) -> Result<Value, Error> {
     let fleet = Fleet::open(&config(environment)?)?;
     let session = typed.session;
-    let Evicted::Marked(SessionValue { who, .. }) = fleet.evict(session, &why(&typed.reason))? else {
+    let Evicted::Marked(SessionValue { who, .. }) =
+        fleet.evict(session, &why(typed.reason.as_deref().unwrap_or("no reason given")))?
+    else {
         let message =
             format!("there is no session {session} in the fleet at {}; type: beadlock fleet status", fleet.url());
         return Err(Error::new(Code::NoTarget, message));

@@ -24,7 +24,8 @@ const DRAIN: Duration = Duration::from_secs(130);
 
 #[derive(Debug, Args)]
 pub struct JoinArgs {
-    /// What the database is called in the fleet, the same in each clone: 1 to 200 of a-z 0-9 . _ - and / between parts
+    /// What the database is called in the fleet, the same in each clone: 1 to 200 of a-z 0-9 . _ - and / between
+    /// parts
     #[arg(value_name = "NAME", value_parser = Name::parse)]
     pub name: Name,
     /// The database's directory [env: BEADLOCK_TARGET] [default: the nearest .beads up the tree]
@@ -71,9 +72,10 @@ fn join(typed: &JoinArgs, environment: &Environment, common: &Common) -> Result<
     }
     let others: Vec<Value> = others.iter().map(json_of).collect();
     let (clone, target) = (&mark.clone, target.name());
-    Ok(
-        json!({"target": target, "path": path, "name": name, "clone": clone, "fleet": mark.fleet, "url": url, "others": others}),
-    )
+    Ok(json!({
+        "target": target, "path": path, "name": name, "clone": clone, "fleet": mark.fleet, "url": url,
+        "others": others,
+    }))
 }
 
 fn joined_as(name: &Name, wanted: &Name) -> Error {

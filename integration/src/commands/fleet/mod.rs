@@ -1,5 +1,5 @@
-//! `beadlock fleet`: claims across machines (docs/fleet.md). The commands that make a fleet, take clones into it and out of it, and
-//! show it.
+//! `beadlock fleet`: claims across machines (docs/fleet.md). The commands that make a fleet, take clones into it and
+//! out of it, and show it.
 //!
 //! ```text
 //! create.rs   make the fleet, and wait until everybody may begin
