@@ -35,7 +35,6 @@ pub(crate) struct FleetVariables {
 }
 
 /// Why a cycle does not begin.
-#[cfg_attr(not(feature = "fleet"), expect(dead_code, reason = "nothing happens in a fleet then"))]
 #[derive(Debug)]
 pub(crate) enum NotEntered {
     /// It is skipped, and the log says why.
