@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use beadlock_checker::internal::address::Address;
 use beadlock_checker::internal::database::Database;
+use beadlock_checker::internal::dialect::Record;
 use beadlock_checker::internal::{Gate, OpenDirectory, Zombie, redirect, runner, system_words};
 use beadlock_checker::{Cycle, Decision, Entered, Options, Reason};
 use tokio::task::spawn_blocking;
@@ -238,7 +239,10 @@ fn not_served(reason: &'static str, why: String) -> Outcome {
 fn skipped(services: &CycleServices, subject: &Subject, told: &mut LoggedState, decision: &Decision) {
     let Subject { number, database, policy, .. } = subject;
     let now = Instant::now();
-    log::lines(*number, told.streak.skipped(decision, now, policy.interval, Zombie::holder_of));
+    // The holder of a claim in a fleet is a process of that machine, and nobody here may judge it.
+    let is_local = decision.reason() != Reason::FleetHeld;
+    let zombie = |record: &Record| if is_local { Zombie::holder_of(record) } else { None };
+    log::lines(*number, told.streak.skipped(decision, now, policy.interval, zombie));
     let patience = if services.audits_at_once { Duration::ZERO } else { policy.interval };
     if let Decision::Skip(skip) = decision
         && told.streak.is_news(decision, now, patience)
