@@ -92,7 +92,7 @@ impl Engine {
                     Without::Silent(since, _) => *since,
                     _ => facts::boottime(),
                 };
-                Without::Silent(since, error.to_string())
+                Without::Silent(since, error.nodes().to_owned())
             }
             Kind::NoFleet => Without::Lost(error.to_string()),
             _ => Without::Failed(error),
