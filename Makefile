@@ -53,7 +53,15 @@ test: tools
 	@CARGO="$(CARGO)" scripts/test.sh
 
 # What make test tries in part. More than an hour on two cores.
-proofs: model site tutorial rows stress syscalls soak
+proofs: model site tutorial rows stress syscalls soak fleet
+
+# Claims of several machines beside their agents, while processes, nodes and networks fail at random: by the library, and by
+# the programs. Of these 100 claims take two minutes on two cores.
+.PHONY: fleet
+fleet: export FLEET_ROUNDS ?= 3000
+fleet: export FLEET_CLAIMS ?= 3000
+fleet: tools
+	$(CARGO) test --locked --package beadlock-tests --test fleet -- random --nocapture
 
 # Every row of the tables of the git action, and every square of the races. Some five minutes on two cores.
 rows: export ROWS_STRIDE ?= 1

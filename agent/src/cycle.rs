@@ -145,7 +145,8 @@ pub(crate) fn check(services: &CycleServices, subject: &Subject, told: &mut Logg
     }
     let (cycle, right) = match enter(services, subject, told, opened) {
         Ok(entered) => entered,
-        Err(ended) => return ended,
+        Err(NotEntered::Asking) => return CheckResult::Asking,
+        Err(NotEntered::Skip(decision)) => return CheckResult::Ended(Outcome::Skipped(decision)),
     };
     if let Some(error) = cycle.no_gate() {
         if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) {
@@ -179,18 +180,19 @@ pub(crate) fn check(services: &CycleServices, subject: &Subject, told: &mut Logg
     CheckResult::Ended(outcome)
 }
 
-/// Takes the right in the fleet, where the database has joined one, and the gate, and checks. Without a cycle, how it has ended.
+/// Takes the right in the fleet, where the database has joined one, and the gate, and checks. Without a cycle, how it
+/// has ended.
 fn enter(
     services: &CycleServices,
     subject: &Subject,
     told: &mut LoggedState,
     opened: Result<OpenDirectory, beadlock_checker::Error>,
-) -> Result<(Cycle, Option<Right>), CheckResult> {
+) -> Result<(Cycle, Option<Right>), NotEntered> {
     let Subject { number, policy, .. } = subject;
     let number = *number;
     let begun = Instant::now();
-    // Before the gate: a claim in the fleet waits for permits, and its own lock for the gate. Most databases are in none, and the
-    // check finds the mark of one that has just joined.
+    // Before the gate: a claim in the fleet waits for permits, and its own lock for the gate. Most databases are in
+    // none, and the check finds the mark of one that has just joined.
     let has_joined = told.has_joined || services.fleet.is_one_look();
     let right =
         match opened.as_ref().map(|opened| if has_joined { services.fleet.enter(number, opened) } else { Ok(None) }) {
@@ -198,11 +200,11 @@ fn enter(
                 told.has_joined = right.is_some();
                 right
             }
-            Ok(Err(NotEntered::Asking)) => return Err(CheckResult::Asking),
+            Ok(Err(NotEntered::Asking)) => return Err(NotEntered::Asking),
             Ok(Err(NotEntered::Skip(decision))) => {
                 events::decided(&decision, begun.elapsed());
                 skipped(services, subject, told, &decision);
-                return Err(CheckResult::Ended(Outcome::Skipped(decision)));
+                return Err(NotEntered::Skip(decision));
             }
             Err(_) => None,
         };
@@ -217,16 +219,16 @@ fn enter(
         Entered::Cycle(cycle) => cycle,
         Entered::Skipped(decision) if cfg!(feature = "fleet") && decision.reason() == Reason::FleetUseCycle => {
             told.has_joined = true;
-            return Err(CheckResult::Asking);
+            return Err(NotEntered::Asking);
         }
         Entered::Skipped(decision) => {
             skipped(services, subject, told, &decision);
-            return Err(CheckResult::Ended(Outcome::Skipped(decision)));
+            return Err(NotEntered::Skip(decision));
         }
     };
     // The right is for what the mark said before the gate was taken.
     if right.as_ref().is_some_and(|right| !right.is_of(cycle.gate())) {
-        return Err(CheckResult::Asking);
+        return Err(NotEntered::Asking);
     }
     Ok((cycle, right))
 }

@@ -10,7 +10,7 @@
 //! | 0 | the gate, the same open file as the daemon's; `/dev/null` where there is no gate |
 //! | 1 | what the command writes to its stdout and stderr; closed once that is all |
 //! | 2 | one line, at the end: [`Ended`] |
-//! | one more, by its number | of a cycle in a fleet: the deadline of the work, and each later one ([`DeadlineWatch`]) |
+//! | one more, by number | of a cycle in a fleet: the deadline of the work, each later one ([`DeadlineWatch`]) |
 //!
 //! Its working directory is the one above the database, by descriptor, and the command begins there.
 //!

@@ -1,5 +1,7 @@
 //! A database that has joined a fleet: a check without a right in it always skips (docs/design.md#the-fleet).
 
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test")]
+
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -40,7 +42,8 @@ fn answers(dir: &Path) -> [Decision; 4] {
 /// Whatever lies there, and whatever is in it: only nothing at all is no mark.
 #[test]
 fn every_kind_of_mark_keeps_a_check_away() {
-    let make: [(&str, fn(&Path)); 8] = [
+    type Make = fn(&Path);
+    let make: [(&str, Make); 8] = [
         ("a mark", |at| fs::write(at, r#"{"fleet":"n","name":"acme/tracker","clone":"c"}"#).unwrap()),
         ("no JSON", |at| fs::write(at, "{").unwrap()),
         ("empty", |at| fs::write(at, "").unwrap()),

@@ -75,9 +75,14 @@ impl Site {
 
     /// Starts `beadlock-agent` for a clone, with a cycle after the other of `sh -c SCRIPT`.
     pub fn agent(&self, scene: &Scene, script: &str) -> Running {
+        Running::start(self.agent_command(scene, script))
+    }
+
+    /// The same, to be started.
+    pub fn agent_command(&self, scene: &Scene, script: &str) -> Command {
         let mut command = scene.agent(&["--interval", "20ms", "--exec", script]);
         command.env("BEADLOCK_FLEET_CONFIG", &self.file);
-        Running::start(command)
+        command
     }
 
     /// What lies below the fleet's prefix: one line a key.

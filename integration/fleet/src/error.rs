@@ -49,11 +49,24 @@ impl Kind {
 pub struct Error {
     kind: Kind,
     message: String,
+    /// What each node did, where none has answered.
+    nodes: Option<String>,
 }
 
 impl Error {
     pub(crate) fn new(kind: Kind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into() }
+        Self { kind, message: message.into(), nodes: None }
+    }
+
+    /// No node of the etcd at `url` has answered: what each did.
+    pub(crate) fn unreachable(url: &str, nodes: String) -> Self {
+        let message = format!("no node of {url} answers: {nodes}");
+        Self { nodes: Some(nodes), ..Self::new(Kind::Unreachable, message) }
+    }
+
+    /// What each node did, where none has answered; else the message.
+    pub(crate) fn nodes(&self) -> &str {
+        self.nodes.as_ref().unwrap_or(&self.message)
     }
 
     /// `failed to DOING PATH: what the system said`.

@@ -1,7 +1,7 @@
 //! Claims of a beads database across machines, through etcd (docs/fleet.md). What `beadlock` and `beadlock-agent`
 //! share; it carries no stability promise.
 //!
-//! A database directory belongs to a fleet by its [`mark`]; where the fleet's etcd is, the [`config`] says. A command
+//! A database directory belongs to a fleet by its [`mark`]; where the fleet's etcd is, the [`Config`] says. A command
 //! claims a database with [`FleetClaim`], an agent runs its cycles by [`FleetAgent`], and [`Fleet`] is what the
 //! commands of `beadlock fleet` do and see.
 //!

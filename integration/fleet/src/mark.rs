@@ -114,7 +114,7 @@ pub fn write(dir: &Path, mark: &Mark) -> Result<bool, Error> {
 /// Writes the mark into `dir` in the place of one that is there: at each moment there is one of them.
 ///
 /// # Errors
-/// As [`write`].
+/// As [`write()`].
 #[expect(clippy::disallowed_methods, reason = "a mark is replaced here alone")]
 pub fn replace(dir: &Path, mark: &Mark) -> Result<(), Error> {
     let path = dir.join(MARK);

@@ -1,8 +1,10 @@
 //! Agents of two clones, and a claim in one of them.
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::time::Duration;
 
-use beadlock_tests::{Ended, run, until};
+use beadlock_tests::{Ended, Running, Scene, run, until};
 
 use crate::programs::runs::Witness;
 use crate::site::Site;
@@ -40,4 +42,46 @@ fn no_agent_of_any_clone_runs_a_cycle_during_a_claim() {
     }
     let left = site.keys();
     assert!(!left.iter().any(|key| key.contains("/agents/") || key.contains("/sessions/")), "{left:?}");
+}
+
+/// What the agent's `/metrics` says.
+fn metrics(scene: &Scene) -> String {
+    let address = || scene.log().lines().find_map(|line| Some(line.split_once("Listening at ")?.1.to_owned()));
+    until("it listens", || address().is_some());
+    let mut stream = TcpStream::connect(address().expect("an address")).expect("it listens");
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n").expect("it reads");
+    let mut text = String::new();
+    stream.read_to_string(&mut text).expect("it answers");
+    text
+}
+
+#[test]
+fn the_metrics_have_the_session_and_the_rights() {
+    let Some(site) = Site::new() else { return };
+    let clones = [site.clone_of(NAME), site.clone_of(NAME)];
+    let mut command = site.agent_command(&clones[0], "sleep 0.02");
+    command.args(["--listen", "127.0.0.1:0"]);
+    let agent = Running::start(command);
+    until("cycles", || clones[0].log().contains("Sync cycle complete"));
+    let text = metrics(&clones[0]);
+    for line in [
+        "beadlock_agent_fleet_session{state=\"live\"} 1",
+        "beadlock_agent_fleet_session{state=\"lost\"} 0",
+        "beadlock_agent_fleet_rights{state=\"held\"} 1",
+        "beadlock_agent_fleet_rights{state=\"claimed\"} 0",
+    ] {
+        assert!(text.contains(line), "{line} in {text}");
+    }
+    let value = |name: &str, text: &str| {
+        let line = text.lines().find(|line| line.starts_with(name)).map(str::to_owned);
+        line.and_then(|line| line.rsplit_once(' ')?.1.parse::<f64>().ok())
+    };
+    let left = value("beadlock_agent_fleet_deadline_seconds ", &text).expect("a deadline");
+    assert!((5.0..13.2).contains(&left), "{left}");
+    assert_eq!(value("beadlock_agent_fleet_yield_seconds ", &text), None, "no claim has waited for it");
+    assert_eq!(run(site.beadlock(&clones[1], &["hold", "--", "true"])).status.code(), Some(0));
+    let text = metrics(&clones[0]);
+    let took = value("beadlock_agent_fleet_yield_seconds ", &text).expect("a claim has waited for it");
+    assert!((0.0..10.0).contains(&took), "{took}");
+    assert_eq!(agent.stop(), Some(0));
 }

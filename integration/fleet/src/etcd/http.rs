@@ -56,9 +56,7 @@ impl Failure {
     pub(crate) fn error(self, client: &Client) -> Error {
         let source = escaped_path(client.config.source());
         match self {
-            Self::Silent(why) => {
-                Error::new(Kind::Unreachable, format!("no node of {} answers: {why}", client.config.url()))
-            }
+            Self::Silent(why) => Error::unreachable(&client.config.url(), why),
             Self::Refused(code::INVALID | code::NO_LOGIN, why) if client.config.login().is_none() => {
                 let add = "add user = \"…\" and password-file = \"…\"";
                 Error::new(Kind::Refused, format!("etcd refuses: {}; {add} to {source}", escaped(&why)))

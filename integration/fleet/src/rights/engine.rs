@@ -12,7 +12,7 @@ use crate::connect;
 use crate::deadline::THIRD;
 use crate::etcd::watch::{Watch, Watched};
 use crate::etcd::{Failure, http::random_byte};
-use crate::session::{NotBegun, Session, Standing};
+use crate::session::{Loss, NotBegun, Session, Standing};
 use crate::transactions::{ClaimId, Hindrance, Scope};
 use crate::wait::Alarm;
 use crate::{Error, Kind, Name};
@@ -92,7 +92,7 @@ impl Engine {
                     Without::Silent(since, _) => *since,
                     _ => facts::boottime(),
                 };
-                Without::Silent(since, error.to_string())
+                Without::Silent(since, error.nodes().to_owned())
             }
             Kind::NoFleet => Without::Lost(error.to_string()),
             _ => Without::Failed(error),
@@ -114,11 +114,14 @@ impl Engine {
             match session.standing() {
                 Standing::Live => {}
                 Standing::Broken(broken) => {
-                    self.lost(&broken.to_string());
+                    *locked(&shared.without) = Without::Lost(broken.to_string());
                     return shared.tell(Change::Broken(broken));
                 }
                 Standing::Over(loss) => {
-                    self.lost(&loss.to_string());
+                    *locked(&shared.without) = match &loss {
+                        Loss::Silent { why } => epoch.silence(why),
+                        loss => Without::Lost(loss.to_string()),
+                    };
                     return shared.tell(Change::Lost(loss));
                 }
             }
@@ -134,10 +137,6 @@ impl Engine {
                 self.pause(Duration::from_millis(200));
             }
         }
-    }
-
-    fn lost(&self, why: &str) {
-        *locked(&self.shared.without) = Without::Lost(why.to_owned());
     }
 
     /// What the session's last look says of the claims.

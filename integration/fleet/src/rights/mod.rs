@@ -125,6 +125,12 @@ impl Epoch {
         self.rights.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Since when no node has answered, and how the last try failed; `why`: where that is not known.
+    fn silence(&self, why: &str) -> Without {
+        let why = self.session.failing().map_or_else(|| why.to_owned(), |(_, why)| why);
+        Without::Silent(self.session.deadlines().renewed, why)
+    }
+
     fn permits(&self) -> u32 {
         self.rights().values().map(Right::permits).sum()
     }
@@ -138,6 +144,17 @@ enum Without {
     New,
     Lost(String),
     Failed(Error),
+}
+
+impl Without {
+    fn refusal(self) -> Refusal {
+        match self {
+            Self::Silent(since, why) => unreachable_since(since, &why),
+            Self::New => Refusal::New,
+            Self::Lost(why) => Refusal::Lost { why },
+            Self::Failed(error) => Refusal::Failed(error),
+        }
+    }
 }
 
 struct Shared {
@@ -245,7 +262,7 @@ impl FleetAgent {
         let Some(epoch) = shared.epoch() else { return Err(self.without()) };
         match epoch.session.standing() {
             Standing::Live => {}
-            Standing::Over(Loss::Silent { why }) => return Err(Refusal::Unreachable { why }),
+            Standing::Over(Loss::Silent { why }) => return Err(epoch.silence(&why).refusal()),
             Standing::Over(loss) => return Err(Refusal::Lost { why: loss.to_string() }),
             Standing::Broken(broken) => return Err(Refusal::Lost { why: broken.to_string() }),
         }
@@ -264,12 +281,7 @@ impl FleetAgent {
     }
 
     fn without(&self) -> Refusal {
-        match locked(&self.shared.without).clone() {
-            Without::Silent(since, why) => unreachable_since(since, &why),
-            Without::New => Refusal::New,
-            Without::Lost(why) => Refusal::Lost { why },
-            Without::Failed(error) => Refusal::Failed(error),
-        }
+        locked(&self.shared.without).clone().refusal()
     }
 
     /// What is known of it.

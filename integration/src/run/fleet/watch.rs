@@ -15,6 +15,9 @@ use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
 use crate::claim::keeping::FleetGuard;
 use crate::claim::loss::Loss;
 
+/// Hears of each new deadline.
+type HearDeadlines = Box<dyn FnMut(WorkDeadline)>;
+
 /// What is renewed.
 pub enum FleetSession {
     /// For one claim.
@@ -61,7 +64,7 @@ pub struct FleetWatch {
     woken: Epoll,
     timer: BootTimer,
     deadlines: Cell<Deadlines>,
-    hear: RefCell<Option<Box<dyn FnMut(WorkDeadline)>>>,
+    hear: RefCell<Option<HearDeadlines>>,
 }
 
 impl fmt::Debug for FleetWatch {
@@ -89,7 +92,7 @@ impl FleetWatch {
     }
 
     /// From now on it hears of each new deadline.
-    pub fn tell(&self, mut hear: Box<dyn FnMut(WorkDeadline)>) {
+    pub fn tell(&self, mut hear: HearDeadlines) {
         hear(self.deadline());
         self.hear.replace(Some(hear));
     }

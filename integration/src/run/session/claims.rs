@@ -69,7 +69,10 @@ pub(super) fn none_is_claimed(error: Error, target: &Target, count: usize, spent
 }
 
 pub(super) fn guards<'g>(claims: &'g Claims<'_>) -> Vec<(usize, Guard<'g>)> {
-    let of = |claim: &'g Box<dyn SessionClaim + '_>| claim.guard().into_iter().chain(claim.second_guard());
-    let claims = claims.iter().enumerate();
-    claims.flat_map(|(index, claim)| of(claim).map(move |guard| (index, guard))).collect()
+    let mut guards = Vec::new();
+    for (index, claim) in claims.iter().enumerate() {
+        let of_claim = [claim.guard(), claim.second_guard()].into_iter().flatten();
+        guards.extend(of_claim.map(|guard| (index, guard)));
+    }
+    guards
 }
