@@ -80,7 +80,12 @@ impl Site {
 
     /// The same, to be started.
     pub fn agent_command(&self, scene: &Scene, script: &str) -> Command {
-        let mut command = scene.agent(&["--interval", "20ms", "--exec", script]);
+        self.agent_with(scene, &["--interval", "20ms", "--exec", script])
+    }
+
+    /// `beadlock-agent ARGS` for a clone.
+    pub fn agent_with(&self, scene: &Scene, args: &[&str]) -> Command {
+        let mut command = scene.agent(args);
         command.env("BEADLOCK_FLEET_CONFIG", &self.file);
         command
     }

@@ -85,3 +85,28 @@ fn the_metrics_have_the_session_and_the_rights() {
     assert!((0.0..10.0).contains(&took), "{took}");
     assert_eq!(agent.stop(), Some(0));
 }
+
+/// The mark is never committed, and where git tracks it, nothing is synced: a pull could take the clone out of the fleet.
+#[test]
+fn git_never_gets_the_mark_and_one_that_it_tracks_is_refused() {
+    let Some(site) = Site::new() else { return };
+    let clone = site.clone_of(NAME);
+    let git = |script: &str| {
+        let identity = "export GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@b";
+        Ended::of(&run(clone.shell(&format!("{identity}; {script}"))))
+    };
+    let made = git(
+        "git init -q -b main . && git config user.name a && git config user.email a@b && git commit -q --allow-empty -m one",
+    );
+    assert_eq!(made.code, 0, "{}", made.err);
+    let agent = || Ended::of(&run(site.agent_with(&clone, &["--once", "--action", "git"])));
+    agent();
+    let tracked = git("git ls-files .beads").out;
+    assert!(tracked.contains("issues.jsonl") && !tracked.contains(".exclusive-fleet"), "{tracked}\n{}", clone.log());
+    assert_eq!(git("git add -f .beads/.exclusive-fleet && git commit -qm mark").code, 0);
+    clone.write(".beads/issues.jsonl", "{\"id\":\"bd-2\"}\n");
+    agent();
+    let log = clone.log();
+    assert!(log.contains(".exclusive-fleet") && log.contains("git rm --cached"), "{log}");
+    assert!(git("git status --porcelain .beads/issues.jsonl").out.contains("issues.jsonl"), "nothing is committed");
+}
