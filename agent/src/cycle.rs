@@ -15,7 +15,8 @@ use std::time::Duration;
 
 use beadlock_checker::internal::address::Address;
 use beadlock_checker::internal::database::Database;
-use beadlock_checker::internal::{Gate, Zombie, redirect, runner, system_words};
+use beadlock_checker::internal::dialect::Record;
+use beadlock_checker::internal::{Gate, OpenDirectory, Zombie, redirect, runner, system_words};
 use beadlock_checker::{Cycle, Decision, Entered, Options, Reason};
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
@@ -142,40 +143,10 @@ pub(crate) fn check(services: &CycleServices, subject: &Subject, told: &mut Logg
     {
         services.watch.ensure_seen(number, &database.dir, inode);
     }
-    let begun = Instant::now();
-    // Before the gate: a claim in the fleet waits for permits, and its own lock for the gate.
-    let right = match opened.as_ref().map(|opened| services.fleet.enter(number, opened)) {
-        Ok(Ok(right)) => right,
-        Ok(Err(NotEntered::Asking)) => return CheckResult::Asking,
-        Ok(Err(NotEntered::Skip(decision))) => {
-            events::decided(&decision, begun.elapsed());
-            skipped(services, subject, told, &decision);
-            return CheckResult::Ended(Outcome::Skipped(decision));
-        }
-        Err(_) => None,
+    let (cycle, right) = match enter(services, subject, told, opened) {
+        Ok(entered) => entered,
+        Err(ended) => return ended,
     };
-    let options = Options { has_fleet_right: right.is_some(), ..policy.check() };
-    let entered = services.metrics.check(|| Cycle::enter_opened(opened, &options));
-    let decision = match &entered {
-        Entered::Cycle(cycle) => cycle.decision(),
-        Entered::Skipped(decision) => decision,
-    };
-    events::decided(decision, begun.elapsed());
-    let cycle = match entered {
-        Entered::Cycle(cycle) => cycle,
-        // It has joined a fleet a moment ago.
-        Entered::Skipped(decision) if cfg!(feature = "fleet") && decision.reason() == Reason::FleetUseCycle => {
-            return CheckResult::Asking;
-        }
-        Entered::Skipped(decision) => {
-            skipped(services, subject, told, &decision);
-            return CheckResult::Ended(Outcome::Skipped(decision));
-        }
-    };
-    // The right is for what the mark said before the gate was taken.
-    if right.as_ref().is_some_and(|right| !right.is_of(cycle.gate())) {
-        return CheckResult::Asking;
-    }
     if let Some(error) = cycle.no_gate() {
         if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) {
             log::line(number, own::no_database(error));
@@ -208,6 +179,58 @@ pub(crate) fn check(services: &CycleServices, subject: &Subject, told: &mut Logg
     CheckResult::Ended(outcome)
 }
 
+/// Takes the right in the fleet, where the database has joined one, and the gate, and checks. Without a cycle, how it has ended.
+fn enter(
+    services: &CycleServices,
+    subject: &Subject,
+    told: &mut LoggedState,
+    opened: Result<OpenDirectory, beadlock_checker::Error>,
+) -> Result<(Cycle, Option<Right>), CheckResult> {
+    let Subject { number, policy, .. } = subject;
+    let number = *number;
+    let begun = Instant::now();
+    // Before the gate: a claim in the fleet waits for permits, and its own lock for the gate. Most databases are in none, and the
+    // check finds the mark of one that has just joined.
+    let has_joined = told.has_joined || services.fleet.is_one_look();
+    let right =
+        match opened.as_ref().map(|opened| if has_joined { services.fleet.enter(number, opened) } else { Ok(None) }) {
+            Ok(Ok(right)) => {
+                told.has_joined = right.is_some();
+                right
+            }
+            Ok(Err(NotEntered::Asking)) => return Err(CheckResult::Asking),
+            Ok(Err(NotEntered::Skip(decision))) => {
+                events::decided(&decision, begun.elapsed());
+                skipped(services, subject, told, &decision);
+                return Err(CheckResult::Ended(Outcome::Skipped(decision)));
+            }
+            Err(_) => None,
+        };
+    let options = Options { has_fleet_right: right.is_some(), ..policy.check() };
+    let entered = services.metrics.check(|| Cycle::enter_opened(opened, &options));
+    let decision = match &entered {
+        Entered::Cycle(cycle) => cycle.decision(),
+        Entered::Skipped(decision) => decision,
+    };
+    events::decided(decision, begun.elapsed());
+    let cycle = match entered {
+        Entered::Cycle(cycle) => cycle,
+        Entered::Skipped(decision) if cfg!(feature = "fleet") && decision.reason() == Reason::FleetUseCycle => {
+            told.has_joined = true;
+            return Err(CheckResult::Asking);
+        }
+        Entered::Skipped(decision) => {
+            skipped(services, subject, told, &decision);
+            return Err(CheckResult::Ended(Outcome::Skipped(decision)));
+        }
+    };
+    // The right is for what the mark said before the gate was taken.
+    if right.as_ref().is_some_and(|right| !right.is_of(cycle.gate())) {
+        return Err(CheckResult::Asking);
+    }
+    Ok((cycle, right))
+}
+
 fn not_served(reason: &'static str, why: String) -> Outcome {
     Outcome::NotServed(CycleFailure::new(reason, why))
 }
@@ -216,7 +239,10 @@ fn not_served(reason: &'static str, why: String) -> Outcome {
 fn skipped(services: &CycleServices, subject: &Subject, told: &mut LoggedState, decision: &Decision) {
     let Subject { number, database, policy, .. } = subject;
     let now = Instant::now();
-    log::lines(*number, told.streak.skipped(decision, now, policy.interval, Zombie::holder_of));
+    // The holder of a claim in a fleet is a process of that machine, and nobody here may judge it.
+    let is_local = decision.reason() != Reason::FleetHeld;
+    let zombie = |record: &Record| if is_local { Zombie::holder_of(record) } else { None };
+    log::lines(*number, told.streak.skipped(decision, now, policy.interval, zombie));
     let patience = if services.audits_at_once { Duration::ZERO } else { policy.interval };
     if let Decision::Skip(skip) = decision
         && told.streak.is_news(decision, now, patience)

@@ -10,8 +10,7 @@
 //! | 0 | the gate, the same open file as the daemon's; `/dev/null` where there is no gate |
 //! | 1 | what the command writes to its stdout and stderr; closed once that is all |
 //! | 2 | one line, at the end: [`Ended`] |
-//! | one more, by its number | of a cycle in a fleet: the deadline of the work, and each later one
-//! ([`DeadlineWatch`]) |
+//! | one more, by its number | of a cycle in a fleet: the deadline of the work, and each later one ([`DeadlineWatch`]) |
 //!
 //! Its working directory is the one above the database, by descriptor, and the command begins there.
 //!
@@ -20,14 +19,14 @@
 //! copy too. A close would not free the gate then, so each regular end of a cycle is an explicit `LOCK_UN`, which
 //! counts for every copy.
 //!
-//! `flock` belongs to the open file: letting it go here lets go of the daemon's too, and that has work to do after
-//! the command's end. So the runner says how the command has ended, and waits until the other end of descriptor 2 is
+//! `flock` belongs to the open file: letting it go here lets go of the daemon's too, and that has work to do after the
+//! command's end. So the runner says how the command has ended, and waits until the other end of descriptor 2 is
 //! closed: the daemon closes it after it has let the gate go, and the kernel does when the daemon is killed. Then the
 //! runner calls `LOCK_UN` itself, and ends. There is no moment between the two ends in which a kill leaves the gate
 //! to a copy.
 //!
-//! The runner also watches over the gate's directory ([`GateWatch`]): a command whose gate is lost is ended. So is
-//! one whose deadline in a fleet comes, on the runner's own account and with all that it has started ([`Work`]).
+//! The runner also watches over the gate's directory ([`GateWatch`]): a command whose gate is lost is ended. So is one
+//! whose deadline in a fleet comes, on the runner's own account and with all that it has started ([`Work`]).
 
 mod work;
 
@@ -209,8 +208,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     match io::stderr().write_all(format!("{ended}\n").as_bytes()) {
         Ok(()) => wait_for_reader(),
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
-        // The daemon lives, and has not been told: it takes this for a death, ends what is left, and lets the gate
-        // go.
+        // The daemon lives, and has not been told: it takes this for a death, ends what is left, and lets the gate go.
         Err(_) => return ExitCode::FAILURE,
     }
     Gate::unlock(io::stdin());

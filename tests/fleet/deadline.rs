@@ -1,14 +1,18 @@
 //! Work in a fleet is ended at its deadline by the cycle runner of an agent and by the watchdog of a claim, each on
 //! its own (docs/design.md#the-fleet).
 
+use std::fs;
 use std::io::{BufRead, BufReader, PipeReader, pipe};
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
 
 use beadlock_checker::internal::deadline::{DeadlineSender, WorkDeadline};
 use beadlock_checker::internal::{facts::boottime, process::Stat, runner, sys};
-use beadlock_tests::{PATIENCE, Running, Scene, become_subreaper, binaries, lives, tool, until};
+use beadlock_tests::{PATIENCE, Running, Scene, become_subreaper, binaries, lives, root, skip, tool, until};
+use nix::mount::{MsFlags, mount};
+use nix::sched::{CloneFlags, unshare};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
@@ -160,11 +164,78 @@ fn a_chain_that_was_stopped_past_the_deadline_ends_when_it_goes_on() {
     assert_eq!(RunnerAtWork { running, later, words }.ended(), "fleet-lost");
 }
 
+/// A control group in a mount that this thread alone sees. `None`: the machine lets us have none, and the test skips.
+struct Freezer(PathBuf);
+
+impl Freezer {
+    fn new(scene: &Scene) -> Option<Self> {
+        if !root() {
+            return None;
+        }
+        let top = scene.file("groups");
+        fs::create_dir(&top).expect("a directory");
+        let none = None::<&str>;
+        let private = unshare(CloneFlags::CLONE_NEWNS)
+            .and_then(|()| mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none))
+            .and_then(|()| mount(Some("none"), &top, Some("cgroup2"), MsFlags::empty(), none));
+        let group = top.join(format!("beadlock-test-{}", std::process::id()));
+        if private.is_err() || fs::create_dir(&group).is_err() || !group.join("cgroup.freeze").exists() {
+            skip::cannot("needs a control group that freezes");
+            return None;
+        }
+        Some(Self(group))
+    }
+
+    fn take(&self, pid: i32) {
+        fs::write(self.0.join("cgroup.procs"), pid.to_string()).expect("it joins the group");
+    }
+
+    fn freeze(&self, frozen: bool) {
+        let word = if frozen { "1" } else { "0" };
+        fs::write(self.0.join("cgroup.freeze"), word).expect("it freezes");
+        let events = || fs::read_to_string(self.0.join("cgroup.events")).unwrap_or_default();
+        until("the group is told", || events().contains(&format!("frozen {word}")));
+    }
+}
+
+impl Drop for Freezer {
+    fn drop(&mut self) {
+        let _ = fs::write(self.0.join("cgroup.kill"), "1");
+        for _ in 0..100 {
+            if fs::remove_dir(&self.0).is_ok() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+/// All that belongs to the cycle stands still past the deadline, as in a machine that is paused: it ends on thaw.
+#[test]
+fn a_frozen_tree_ends_when_it_thaws() {
+    let scene = Scene::new();
+    let Some(freezer) = Freezer::new(&scene) else { return };
+    let work = RunnerAtWork::start(&scene, deadline(FAR, FAR), STUBBORN, &[], &[]);
+    let tree = stubborn(&scene);
+    let RunnerAtWork { running, mut later, words } = work;
+    tree.iter().chain([&running.pid()]).for_each(|pid| freezer.take(*pid));
+    freezer.freeze(true);
+    let told = deadline(0, 200);
+    later.tell(told);
+    until("the deadline", || boottime() > told.kill_at);
+    assert!(tree.iter().all(|pid| lives(*pid)), "they stand still");
+    freezer.freeze(false);
+    let thawed = boottime();
+    until("the end of all", || tree.iter().all(|pid| !lives(*pid)));
+    assert!(boottime() - thawed < Duration::from_secs(10));
+    assert_eq!(RunnerAtWork { running, later, words }.ended(), "fleet-lost");
+}
+
 /// Starts `sh -c SCRIPT` under a claim with this deadline, in the care of a watchdog.
-fn warded(scene: &Scene, deadline: WorkDeadline, script: &str) -> Running {
+pub fn warded(scene: &Scene, deadline: WorkDeadline, script: &str, envs: &[(&str, &str)]) -> Running {
     become_subreaper();
     let mut command = scene.command(env!("CARGO_BIN_EXE_warded"));
-    command.env("WARDED_DEADLINE", deadline.to_string());
+    command.env("WARDED_DEADLINE", deadline.to_string()).envs(envs.iter().copied());
     command.args(["own", &FAR.to_string(), "--", "/bin/sh", "-c", script]);
     Running::start(command)
 }
@@ -177,7 +248,7 @@ const IN_A_SESSION: &str = "trap '' TERM; echo $$ > command; \
 fn a_watchdog_kills_the_tree_at_the_deadline_although_its_parent_is_stopped() {
     let scene = Scene::new();
     let at = deadline(1_000, 1_500);
-    let owner = warded(&scene, at, IN_A_SESSION);
+    let owner = warded(&scene, at, IN_A_SESSION, &[]);
     let tree = ["session", "command"].map(|name| scene.pid_in(name));
     owner.signal(Signal::SIGSTOP);
     until("the end of both", || tree.iter().all(|pid| !lives(*pid)));
@@ -190,7 +261,7 @@ fn a_watchdog_kills_the_tree_at_the_deadline_although_its_parent_is_stopped() {
 fn a_watchdog_kills_the_tree_at_the_deadline_although_its_parent_was_killed() {
     let scene = Scene::new();
     let at = deadline(1_000, 1_500);
-    let owner = warded(&scene, at, IN_A_SESSION);
+    let owner = warded(&scene, at, IN_A_SESSION, &[]);
     let tree = ["session", "command"].map(|name| scene.pid_in(name));
     owner.signal(Signal::SIGKILL);
     until("the end of both", || tree.iter().all(|pid| !lives(*pid)));

@@ -137,6 +137,11 @@ const CONTRACT: &[(&str, &str)] = &[
     ("log exit 0", "/integration/tests/program/log/week.rs::a_recorded_week_is_summed_up"),
     ("log exit 1", "/integration/tests/program/log/input.rs::a_log_that_cannot_be_read_is_named_and_stops_no_other"),
     ("log exit 2", "/integration/tests/program/log.rs::a_wrong_command_line_is_exit_2"),
+    ("reason fleet_held", "/tests/fleet/programs/agents.rs::no_agent_of_any_clone_runs_a_cycle_during_a_claim"),
+    ("reason fleet_new", "/tests/fleet/programs/cycles.rs::nobody_begins_in_a_fleet_that_is_new"),
+    ("reason fleet_unreachable", "/tests/fleet/programs/faults.rs::without_etcd_cycles_go_on_until_the_deadline_and_no_claim_begins"),
+    ("reason fleet_use_cycle", "/tests/fleet/programs/cycles.rs::what_cannot_be_kept_in_a_fleet_is_refused"),
+    ("reason fleet_lost", "/tests/fleet/programs/cycles.rs::what_is_wrong_with_the_fleet_is_said_with_its_exit_code"),
     ("beadlock-agent --once", "end_to_end/exit_codes.rs::exit_of_an_agent_once"),
     ("beadlock-agent: SIGTERM, SIGINT", "end_to_end/exit_codes.rs::exit_of_an_agent_after_its_cycle"),
 ];

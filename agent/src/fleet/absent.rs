@@ -20,6 +20,10 @@ impl Fleet {
         (Self, FleetUpdates)
     }
 
+    pub(crate) fn is_one_look(&self) -> bool {
+        false
+    }
+
     pub(crate) fn enter(&self, _: usize, _: &OpenDirectory) -> Result<Option<Right>, NotEntered> {
         Ok(None)
     }

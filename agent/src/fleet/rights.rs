@@ -74,6 +74,11 @@ impl Fleet {
         (Self { variables, is_one_look, agent, running, updates }, FleetUpdates(heard))
     }
 
+    /// There is one look at each database, which has to wait for its right.
+    pub(crate) fn is_one_look(&self) -> bool {
+        self.is_one_look
+    }
+
     /// The right for one cycle of the database in this directory; `None`: it has not joined a fleet. Makes no request
     /// of etcd.
     pub(crate) fn enter(&self, number: usize, dir: &OpenDirectory) -> Result<Option<Right>, NotEntered> {

@@ -96,7 +96,7 @@ impl Scheduler {
             }
             CheckResult::Asking => {
                 entry.told = told;
-                self.has_missed |= self.is_ending;
+                self.has_missed |= self.is_ending || self.settings.mode == RunMode::Once;
                 self.next(number, true);
             }
             CheckResult::Free(cycle, right) if may_work && !self.is_ending && !entry.is_leaving => {

@@ -10,6 +10,7 @@
 
 mod checks;
 mod cycles;
+mod fleet;
 mod reload;
 mod serving;
 mod signals;
@@ -43,7 +44,7 @@ use crate::audit::AuditTrail;
 use crate::config::{AgentSettings, ArrivedDatabase, CommandLine, RunMode};
 use crate::cycle::{CheckResult, CycleServices, CycleSettings, Subject};
 use crate::database::{Due, LoggedState};
-use crate::fleet::{Fleet, FleetUpdate, FleetUpdates};
+use crate::fleet::{Fleet, FleetUpdates};
 use crate::log::{self, own};
 use crate::notify::{self, ServiceWatchdog};
 use crate::outcome::Outcome;
@@ -265,24 +266,6 @@ impl Scheduler {
                 trace!(?db, changed = marks.changed, lock_gone = marks.lock_gone, "the watcher has seen");
                 entry.due.marked(marks, now, entry.subject.policy.debounce);
                 self.wait(number);
-            }
-        }
-    }
-
-    /// Something has happened in the fleet.
-    fn of_fleet(&mut self, update: FleetUpdate) {
-        match update {
-            FleetUpdate::Joined(url) => log::line_to_all(own::joined_fleet(&url)),
-            FleetUpdate::Lost(why) => log::line_to_all(own::lost_fleet(&why)),
-            FleetUpdate::Due(_) if self.is_ending || self.settings.mode == RunMode::Once => {}
-            FleetUpdate::Due(numbers) => {
-                let (now, marks) = (Instant::now(), Marks { changed: false, lock_gone: true });
-                for number in numbers {
-                    if let Some(entry) = self.databases.get_mut(&number) {
-                        entry.due.marked(marks, now, entry.subject.policy.debounce);
-                        self.wait(number);
-                    }
-                }
             }
         }
     }

@@ -182,7 +182,15 @@ impl Known {
             Compare::Absent(claim),
         ])
         .then(&[Op::Put(claim, value, Some(lease))])
+        .then(&self.present(name).each_ref().map(Present::op))
         .otherwise(&why.ops())
+    }
+
+    /// What is read to say who is there when a claim is raised: the agents, the sessions, the clones.
+    pub(crate) fn present(&self, name: &Name) -> [Present; 3] {
+        let keys = &self.keys;
+        let [agents, sessions, members] = [keys.agents_of(name), keys.sessions(), keys.members_of(name)];
+        [Present::Keys(agents), Present::List(sessions), Present::List(members)]
     }
 
     /// The revision that made the claim.
@@ -288,6 +296,25 @@ impl Known {
             session: session.filter(is_mine).map(|found| found.mod_revision),
             broken: broken.as_ref().map(broken_value),
             claims: SeenClaim::all(&self.keys, &answer.next().kvs),
+        }
+    }
+}
+
+/// Keys that are read when a claim is raised.
+#[derive(Debug, Clone)]
+pub(crate) enum Present {
+    Keys(String),
+    List(String),
+}
+
+impl Present {
+    /// How many of each kind are read.
+    const MOST: u32 = 5000;
+
+    pub(crate) fn op(&self) -> Op<'_> {
+        match self {
+            Self::Keys(folder) => Op::Keys(folder, Self::MOST),
+            Self::List(folder) => Op::List(folder, Self::MOST),
         }
     }
 }

@@ -1,6 +1,8 @@
 //! A database that has joined a fleet (docs/design.md#the-fleet): a claim of its lock alone keeps the agents of this
 //! machine away, and no others.
 
+use std::io::ErrorKind;
+
 use beadlock_checker::internal::{audit::Event, has_fleet_mark};
 
 use super::target::Target;
@@ -20,9 +22,13 @@ pub fn refuse_joined(target: &Target) -> Result<(), Error> {
     )))
 }
 
-/// The target is a database that has joined a fleet.
+/// The target is a database that has joined a fleet. A directory that may not be searched has no claim either: that is
+/// said of its lock.
 pub fn has_joined(target: &Target) -> Result<bool, Error> {
-    has_fleet_mark(&target.place).map_err(|error| Error::from(error).of_code(Code::LockUnreadable))
+    match has_fleet_mark(&target.place) {
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => Ok(false),
+        found => found.map_err(|error| Error::from(error).of_code(Code::LockUnreadable)),
+    }
 }
 
 /// Says and writes down that the fleet of a database is left out.

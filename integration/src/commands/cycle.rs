@@ -1,9 +1,9 @@
 //! `beadlock cycle [TARGET] -- CMD`: gate, check, run, leave; a sync cycle for daemons that cannot link Rust
 //! (docs/design.md#the-gate).
 //!
-//! The gate is taken without waiting. While the command runs two processes hold it: this one, and a small [gate
-//! keeper](crate::run::watchdog) that waits for the command's end, so that a kill of either leaves it shut. The
-//! command inherits the gate as well, so that a kill of both leaves it shut for as long as the command works. At a
+//! The gate is taken without waiting. While the command runs two processes hold it: this one, and a small
+//! [gate keeper](crate::run::watchdog) that waits for the command's end, so that a kill of either leaves it shut.
+//! The command inherits the gate as well, so that a kill of both leaves it shut for as long as the command works. At a
 //! regular end the gate is let go for every copy: what the command leaves behind keeps nothing.
 
 #[cfg(feature = "fleet")]
@@ -45,12 +45,11 @@ pub struct CycleArgs {
     /// Remove a lock also when its holder is proved dead by more than its PID
     #[arg(long)]
     pub reap_proven_dead: bool,
-    /// Run it in DIR also when that does not look like a database: it is not called .beads, is not $BEADS_DIR, and
-    /// has no *.db, *.sqlite*, *.jsonl or redirect in it
+    /// Run it in DIR also when that does not look like a database: it is not called .beads, is not $BEADS_DIR, and has
+    /// no *.db, *.sqlite*, *.jsonl or redirect in it
     #[arg(long)]
     pub any_directory: bool,
-    /// Run it with this machine's lock alone, although the database has joined a fleet: it may run beside a claim
-    /// elsewhere
+    /// Run it with this machine's lock alone, although the database has joined a fleet: it may run beside a claim elsewhere
     #[arg(long)]
     pub no_fleet: bool,
     /// Exit with N instead of any code that is not the command's

@@ -77,7 +77,7 @@ fn of_node(node: &NodeReport) -> Row {
     let version = node.version.as_ref().map(|version| format!("etcd {}", escaped(version)));
     let (ok, detail) = match (&node.answers, version) {
         (Ok(()), Ok(version)) => (true, version),
-        (Ok(()), Err(why)) => (true, format!("its version is not known: {}", escaped(&why))),
+        (Ok(()), Err(why)) => (true, format!("its version is not known: {}", escaped(why))),
         (Err(why), _) => (false, escaped(why).to_string()),
     };
     Row { ok: Some(ok), what: format!("node {}", node.node), detail }

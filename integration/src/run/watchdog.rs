@@ -1,15 +1,14 @@
 //! The watchdog: the small process beside a command that does what must be done when its parent is killed.
 //!
-//! - Under a claim that ends with beadlock it ends the command's whole tree: without a heartbeat there must be no
-//!   work (docs/design.md#holding). It also hears of each heartbeat ([`Pulse`]). Where there is none for too long
-//!   (its parent was stopped, or hangs, or the machine has slept), it stops the tree until the next heartbeat. Under
-//!   a claim in a fleet it hears of each new deadline, and kills the tree when the last one passes: its parent may
-//!   have been stopped, and others may begin to work soon (docs/design.md#the-fleet).
+//! - Under a claim that ends with beadlock it ends the command's whole tree: without a heartbeat there must be no work
+//!   (docs/design.md#holding). It also hears of each heartbeat ([`Pulse`]). Where there is none for too long (its
+//!   parent was stopped, or hangs, or the machine has slept), it stops the tree until the next heartbeat. Under a claim
+//!   in a fleet it hears of each new deadline, and kills the tree when the last one passes: its parent may have been
+//!   stopped, and others may begin to work soon (docs/design.md#the-fleet).
 //! - Under `beadlock cycle` it is the gate keeper (docs/design.md#the-gate): it holds the same open gate, so that the
 //!   gate stays shut for as long as the command works. It waits until the command's process has ended and, where that
-//!   led a process group of its own, until no process lives in that group, since children that still write may be
-//!   left. Then it opens the gate. On a terminal the command is in the group of its caller, and that group says
-//!   nothing.
+//!   led a process group of its own, until no process lives in that group, since children that still write may be left.
+//!   Then it opens the gate. On a terminal the command is in the group of its caller, and that group says nothing.
 //!
 //! | descriptor | is |
 //! |---|---|
@@ -19,9 +18,9 @@
 //! | more | the other files whose flock ends with the work, under a claim of several targets |
 //!
 //! Order: the command's process is there, but does not execute yet; the watchdog is started, and watches; the command
-//! executes. A parent that has seen the end of the command, or lets it go, kills the watchdog. The end of a cycle
-//! lets the gate go first. A watchdog does not die of the signals that end a daemon, which a service manager sends to
-//! all processes at once.
+//! executes. A parent that has seen the end of the command, or lets it go, kills the watchdog. The end of a cycle lets
+//! the gate go first. A watchdog does not die of the signals that end a daemon, which a service manager sends to all
+//! processes at once.
 //!
 //! `flock` belongs to the open file: letting it go here would let go of the parent's too. As long as the parent
 //! lives, it is the one to do so; an orphaned gate keeper does it before it ends.
@@ -31,9 +30,9 @@
 //! CONT; what is left after the grace gets KILL, until two looks in a row find nothing.
 //!
 //! # Limits
-//! A stopped process that another program continues, as a shell's `fg` does, works for up to 20 ms before it is
-//! stopped again. A process that this user may not signal lives on. A watchdog that is killed itself leaves the
-//! command alone with the signal of the kernel, which a set-user-id program does not get.
+//! A stopped process that another program continues, as a shell's `fg` does, works for up to 20 ms before it is stopped
+//! again. A process that this user may not signal lives on. A watchdog that is killed itself leaves the command alone
+//! with the signal of the kernel, which a set-user-id program does not get.
 
 mod pulse;
 mod standstill;
@@ -80,8 +79,8 @@ pub struct Watchdog {
 }
 
 impl Watchdog {
-    /// Starts one for `command`, and returns once it watches. `shared` are the open files that it keeps locked when
-    /// its parent is killed. The names of the command and of the target are for `ps`.
+    /// Starts one for `command`, and returns once it watches. `shared` are the open files that it keeps locked when its
+    /// parent is killed. The names of the command and of the target are for `ps`.
     pub fn start(
         command: KnownCommand,
         at_end: AtEnd,
@@ -175,8 +174,8 @@ pub fn main(request: WatchdogRequest) {
     }
 }
 
-/// Returns at the parent's end, or past a deadline. Until then a `tree` stands still while there was no heartbeat for
-/// too long.
+/// Returns at the parent's end, or past a deadline. Until then a `tree` stands still while there was no heartbeat for too
+/// long.
 fn wait_for_parent(heard: &mut Heard, tree: impl Fn() -> Vec<Stat>) {
     let mut standstill = Standstill::default();
     let stdin = io::stdin();
@@ -191,8 +190,8 @@ fn wait_for_parent(heard: &mut Heard, tree: impl Fn() -> Vec<Stat>) {
     }
 }
 
-/// TERM to each process that is found, CONT, and after the grace or past a deadline KILL, until none is found twice
-/// in a row.
+/// TERM to each process that is found, CONT, and after the grace or past a deadline KILL, until none is found twice in a
+/// row.
 fn end_tree(tree: &Tree, grace: Duration, is_past_deadline: impl Fn() -> bool) {
     let begun = Instant::now();
     let mut asked = HashSet::new();

@@ -110,3 +110,74 @@ fn what_is_wrong_with_the_fleet_is_said_with_its_exit_code() {
     assert_eq!(json["error"]["code"], "FLEET_UNREACHABLE");
     assert_eq!(json["error"]["retryable"], true);
 }
+
+/// Work under an earlier fleet of this name may not have ended.
+#[test]
+fn nobody_begins_in_a_fleet_that_is_new() {
+    let Some(site) = Site::new() else { return };
+    let clone = site.clone_of(NAME);
+    site.etcd.ctl(&["put", &site.key("new"), ""]);
+    let of = |args: &[&str]| Ended::of(&run(site.beadlock(&clone, args)));
+    let held = of(&["hold", "--wait", "1s", "--", "touch", "ran"]);
+    assert_eq!(held.code, 5, "{}", held.err);
+    let json = of(&["--json", "cycle", "--", "touch", "ran"]);
+    assert_eq!((json.code, &json.json()["data"]["reason"]), (5, &serde_json::json!("fleet_new")), "{}", json.err);
+    assert!(!clone.file("ran").exists());
+    site.etcd.ctl(&["del", &site.key("new")]);
+    assert_eq!(of(&["cycle", "--", "touch", "ran"]).code, 0);
+}
+
+#[test]
+fn who_looks_sees_the_claim_in_the_fleet_and_break_tells_its_holder() {
+    let Some(site) = Site::new() else { return };
+    let clones = [site.clone_of(NAME), site.clone_of(NAME)];
+    let of = |clone: usize, args: &[&str]| Ended::of(&run(site.beadlock(&clones[clone], args)));
+    assert!(of(0, &["status"]).out.contains("fleet: acme/tracker is free there"));
+    let hold = ["hold", "--holder", "release-job", "--", "sh", "-c", "touch held; while :; do sleep 0.02; done"];
+    let holder = beadlock_tests::Running::start(site.beadlock(&clones[0], &hold));
+    until("the claim", || clones[0].file("held").exists());
+    let seen = of(1, &["status"]);
+    assert!(seen.out.contains("fleet: acme/tracker is claimed by release-job (PID "), "{}", seen.out);
+    let json = of(1, &["--json", "status"]).json();
+    assert_eq!(json["data"][0]["fleet"]["claim"]["holder"], "release-job", "{json}");
+    let waited = of(1, &["wait"]);
+    assert_eq!(waited.code, 0, "{}", waited.err);
+    assert!(waited.err.contains("free on this machine; it has joined a fleet, which was not asked"), "{}", waited.err);
+    let broken = of(1, &["break", "--holder", "release-job", "--reason", "the release is off"]);
+    assert_eq!(broken.code, 0, "{}", broken.err);
+    assert!(broken.err.contains("told release-job (PID "), "{}", broken.err);
+    let ended = Ended::of(&holder.finish(beadlock_tests::PATIENCE));
+    assert_eq!(ended.code, 9, "{}", ended.err);
+    assert!(ended.err.contains("the release is off"), "{}", ended.err);
+    let json = of(1, &["--json", "status"]).json();
+    assert_eq!(json["data"][0]["fleet"]["claim"], serde_json::Value::Null, "{json}");
+}
+
+/// All locks first, then the fleet in the order of names; whoever gives up releases all.
+#[test]
+fn several_databases_are_claimed_together_or_not_at_all() {
+    let Some(site) = Site::new() else { return };
+    let clones = [site.clone_of("b/two"), site.clone_of("a/one")];
+    let other = site.clone_of("a/one");
+    let second = clones[1].beads().display().to_string();
+    let both = |args: &[&str]| {
+        let words = [&["hold", "--and", &second], args].concat();
+        Ended::of(&run(site.beadlock(&clones[0], &words)))
+    };
+    let held = both(&["--", "sh", "-c", "echo $BEADLOCK_HELD_FLEET"]);
+    assert_eq!(held.code, 0, "{}", held.err);
+    assert!(held.out.starts_with("b/two:"), "that of the first: {}", held.out);
+    for name in ["a/one", "b/two"] {
+        assert!(held.err.contains(&format!("claimed {name} in the fleet for ")), "{}", held.err);
+    }
+    let hold = ["hold", "--", "sh", "-c", "touch held; while ! test -e go; do sleep 0.02; done"];
+    let holder = beadlock_tests::Running::start(site.beadlock(&other, &hold));
+    until("the claim", || other.file("held").exists());
+    let refused = both(&["--wait", "1s", "--", "touch", "ran"]);
+    assert_eq!(refused.code, 4, "{}", refused.err);
+    assert!(!clones[0].file("ran").exists() && clones.iter().all(|clone| !clone.lock().exists()));
+    let claims = || site.keys().into_iter().filter(|key| key.contains("/claims/")).count();
+    until("only the other claim", || claims() == 1);
+    other.write("go", "");
+    assert_eq!(Ended::of(&holder.finish(beadlock_tests::PATIENCE)).code, 0);
+}

@@ -3,4 +3,5 @@
 mod agents;
 mod cycles;
 mod faults;
+mod random;
 mod runs;

@@ -26,14 +26,28 @@ impl Witness {
 
     /// A script that does `work` between its two lines. `kind` is a word. One short write that appends is never torn.
     pub fn script(&self, kind: &str, work: &str) -> String {
-        let file = self.file.display();
-        let line = |what: &str| format!("read -r up rest </proc/uptime; echo {kind} $$ {what} $up >> {file}");
-        format!("{}; {work}; {}", line("begins"), line("ends"))
+        format!("{}; {work}; {}", self.line(kind, "begins"), self.line(kind, "ends"))
+    }
+
+    /// The same for work of so many steps, each of which is written down: of work that is killed, too, it is known how long
+    /// it has gone on.
+    pub fn steps(&self, kind: &str, steps: u64) -> String {
+        let works = self.line(kind, "works");
+        self.script(
+            kind,
+            &format!("step=0; while test $step -lt {steps}; do sleep 0.02; {works}; step=$((step + 1)); done"),
+        )
+    }
+
+    fn line(&self, kind: &str, what: &str) -> String {
+        format!("read -r up rest </proc/uptime; echo {kind} $$ {what} $up >> {}", self.file.display())
     }
 
     fn lines(&self) -> Vec<[String; 4]> {
         let text = fs::read_to_string(&self.file).unwrap_or_default();
-        let words = text.lines().map(|line| line.split(' ').map(str::to_owned).collect::<Vec<_>>());
+        // What is being written now may have no end yet.
+        let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
+        let words = whole.lines().map(|line| line.split(' ').map(str::to_owned).collect::<Vec<_>>());
         words.filter_map(|words| words.try_into().ok()).collect()
     }
 

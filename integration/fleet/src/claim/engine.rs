@@ -12,16 +12,13 @@ use super::{AgentSeen, ClaimState, HeldClaim, Shared};
 use crate::connect;
 use crate::deadline::{T, THIRD};
 use crate::etcd::watch::{Watch, Watched};
-use crate::etcd::{Failure, Op, Txn, http::random_byte};
+use crate::etcd::{Failure, KeyValue, Op, Txn, TxnAnswer, http::random_byte};
 use crate::keys::Lease;
 use crate::record::{self, written};
 use crate::session::{NotBegun, Session, Standing};
-use crate::transactions::{Drained, Hindrance, Known, SHOWN_AGENTS, Scope, SeenClaim};
+use crate::transactions::{Drained, Hindrance, Known, Present, SHOWN_AGENTS, Scope, SeenClaim};
 use crate::wait::Alarm;
 use crate::{ClaimValue, Error, Kind, MemberValue, Name, Phase, SessionValue};
-
-/// How many sessions and members are read to say who was drained.
-const MOST_SHOWN: u32 = 5000;
 
 /// How often the caller is told whom it waits for.
 const TELL: Duration = Duration::from_secs(1);
@@ -170,7 +167,10 @@ impl Engine {
                 Ok(Ok(()))
             }
             (Step::Raise, _) => {
-                let answer = client.txn(&known.raise(lease, name, &self.value(Phase::Draining)))?;
+                let mut answer = client.txn(&known.raise(lease, name, &self.value(Phase::Draining)))?;
+                if answer.succeeded {
+                    *drained = self.tally(known, &mut answer);
+                }
                 let answer = known.raise_answer(lease, name, answer);
                 if let Ok(created) = answer {
                     session.has_claim(created);
@@ -179,7 +179,10 @@ impl Engine {
             }
             (Step::LookForAgents, _) => {
                 if drained.members.is_none() {
-                    *drained = self.tally(known)?;
+                    // The answer to the raise was lost: those that have given way since are not counted.
+                    let present = known.present(name);
+                    let mut answer = client.txn(&Txn::look(&present.each_ref().map(Present::op)))?;
+                    *drained = self.tally(known, &mut answer);
                 }
                 let below = known.keys.agents_of(name);
                 let found = client.txn(&Txn::look(&[Op::Keys(&below, SHOWN_AGENTS)]))?.next();
@@ -244,23 +247,18 @@ impl Engine {
         written(&ClaimValue { id, holder, host, pid, started_at, phase })
     }
 
-    /// Who is there when the claim stands.
-    fn tally(&self, known: &Known) -> Result<Tally, Failure> {
-        let (name, keys) = (self.name(), &known.keys);
-        let [agents, sessions, members] = [keys.agents_of(name), keys.sessions(), keys.members_of(name)];
-        let ops = [Op::Keys(&agents, MOST_SHOWN), Op::List(&sessions, MOST_SHOWN), Op::List(&members, MOST_SHOWN)];
-        let mut answer = self.shared.client.txn(&Txn::look(&ops))?;
-        let agents: BTreeSet<Lease> = known.agents(name, &answer.next().kvs).into_iter().collect();
+    /// Who is there, by the answers to the questions of [`Known::present`].
+    fn tally(&self, known: &Known, answer: &mut TxnAnswer) -> Tally {
+        let agents: BTreeSet<Lease> = known.agents(self.name(), &answer.next().kvs).into_iter().collect();
         let sessions = answer.next().kvs;
-        let lease = |found: &crate::etcd::KeyValue| Lease(found.lease);
-        let host = |found: &crate::etcd::KeyValue| Some(record::read::<SessionValue>(&found.value).ok()?.who.host);
-        let hosts: BTreeSet<String> =
-            sessions.iter().filter(|found| agents.contains(&lease(found))).filter_map(host).collect();
+        let host = |found: &KeyValue| Some(record::read::<SessionValue>(&found.value).ok()?.who.host);
+        let of_agents = sessions.iter().filter(|found| agents.contains(&Lease(found.lease)));
+        let hosts: BTreeSet<String> = of_agents.filter_map(host).collect();
         let here = &self.shared.request.who.host;
         let alive: BTreeSet<String> = sessions.iter().filter_map(host).chain([here.clone()]).collect();
         let members = answer.next().kvs.into_iter().filter_map(|found| record::read::<MemberValue>(&found.value).ok());
         let members = members.filter(|member| !alive.contains(&member.host)).collect();
-        Ok(Tally { agents: agents.len(), hosts: hosts.len(), members: Some(members) })
+        Tally { agents: agents.len(), hosts: hosts.len(), members: Some(members) }
     }
 
     /// Tells the caller what is waited for.

@@ -38,6 +38,6 @@ pub fn waive(named: &[Named], trails: &[Trail<'_>], settings: &Claim) -> Result<
     if !settings.options.has_fleet_right {
         return Ok(());
     }
-    let mut claimed = named.iter().zip(trails).filter(|(named, _)| named.outer.is_none());
-    claimed.try_for_each(|(named, trail)| fleet::waive(&named.target, trail))
+    let claimed = named.iter().zip(trails).filter(|(named, _)| named.outer.is_none());
+    claimed.map(|(named, trail)| fleet::waive(&named.target, trail)).collect()
 }

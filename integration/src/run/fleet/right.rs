@@ -98,8 +98,8 @@ impl HeldRight {
         self.watch.over()
     }
 
-    /// Gives it back, after the gate was let go. The answer is its loss, where `lost` says that it was seen, or the
-    /// work has run and it is seen now.
+    /// Gives it back, after the gate was let go. The answer is its loss, where `lost` says that it was seen, or the work
+    /// has run and it is seen now.
     pub fn end(self, lost: Option<String>, has_worked: bool, trail: &Trail<'_>) -> Option<Error> {
         let Self { watch, mark, since } = self;
         let age = facts::boottime().saturating_sub(since);

@@ -2,14 +2,14 @@
 
 use std::{fmt, time::Duration, time::Instant};
 
-use beadlock_checker::internal::{duration::shown, escape::escaped};
+use beadlock_checker::internal::{duration::shown, escape::escaped, facts};
 use beadlock_fleet::{AgentSeen, ClaimState, ClaimValue, FleetClaim, HeldClaim, Name};
 
 use crate::claim::attendant::{Attendant, Attending, NOTICE_AFTER, Stopped, TICK, Waited};
 use crate::claim::event::wait_for;
 use crate::error::{Code, Error};
 use crate::settings::wait::{Deadline, Wait};
-use crate::words::{counted, to_type};
+use crate::words::{counted, shown_age, to_type};
 
 /// With `--no-wait` etcd has this long to answer: it is no holder that is waited for.
 const TO_ANSWER: Duration = Duration::from_secs(2);
@@ -145,7 +145,8 @@ impl fmt::Display for Standing {
         let (agents, hosts) = (counted(*agents, "agent", "agents"), counted(*hosts, "host", "hosts"));
         write!(f, "token {token}: {agents} on {hosts} drained")?;
         for member in not_seen {
-            write!(f, "; {} not seen", escaped(&member.host))?;
+            let joined = facts::age_of_time(member.since, None).map(|age| format!(" (joined {} ago)", shown_age(age)));
+            write!(f, "; {} not seen{}", escaped(&member.host), joined.unwrap_or_default())?;
         }
         Ok(())
     }

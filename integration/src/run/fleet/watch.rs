@@ -1,7 +1,7 @@
 //! The watch over a session in a fleet, while the command runs under it.
 //!
-//! The library renews the session in threads of its own, and rings a bell. What counts here is CLOCK_BOOTTIME: when
-//! the last renewal is too long ago the session is lost, also when nobody rings, because those threads stand still.
+//! The library renews the session in threads of its own, and rings a bell. What counts here is CLOCK_BOOTTIME: when the
+//! last renewal is too long ago the session is lost, also when nobody rings, because those threads stand still.
 
 use std::cell::{Cell, RefCell};
 use std::os::fd::{AsFd, BorrowedFd};

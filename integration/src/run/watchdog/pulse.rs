@@ -1,5 +1,5 @@
-//! The pulse: what a watchdog hears of the heartbeats, and of new deadlines in a fleet, through the pipe that also
-//! tells it of its parent's end.
+//! The pulse: what a watchdog hears of the heartbeats, and of new deadlines in a fleet, through the pipe that also tells
+//! it of its parent's end.
 
 use std::io::{self, PipeWriter, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -13,8 +13,7 @@ use nix::{errno::Errno, unistd::read};
 use crate::claim::event::wait_for_each;
 use crate::claim::lease::HearHeartbeats;
 
-/// A message: what it is about, and two points of [`boottime`] in nanoseconds. One write of so few bytes is never
-/// torn.
+/// A message: what it is about, and two points of [`boottime`] in nanoseconds. One write of so few bytes is never torn.
 const LENGTH: usize = 24;
 /// A heartbeat that was begun at the first point.
 const BEAT: u64 = 0;
