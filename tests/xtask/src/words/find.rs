@@ -218,7 +218,7 @@ mod tests {
             format!("- {}\n- {}", one_a_line(30), one_a_line(30)),
             format!("| {} | {} |", long(30), long(30)),
             format!("{}\n`{}`", one_a_line(30), long(15)),
-            format!("{}\n[{}](docs/a.md)", one_a_line(30), long(15)),
+            format!("{}\n[{}](a.html)", one_a_line(30), long(15)),
             format!("{}?)\n{}", one_a_line(30), one_a_line(30)),
         ] {
             assert_eq!(found(&page), [], "{page}");

@@ -36,7 +36,7 @@ impl Prose {
     pub fn of_page(text: &str) -> Self {
         let mut prose = Self::default();
         for (at, line) in text.lines().enumerate() {
-            prose.read(at + 1, line);
+            prose.read(at + 1, line, line);
         }
         prose.flush();
         prose
@@ -56,8 +56,8 @@ impl Prose {
     fn of_lines(text: &str, beginnings: &[&str]) -> Self {
         let mut prose = Self::default();
         let mut last = None;
-        for (at, line) in text.lines().enumerate() {
-            let line = line.trim_start();
+        for (at, whole) in text.lines().enumerate() {
+            let line = whole.trim_start();
             let begins = beginnings.iter().find(|beginning| line.starts_with(**beginning));
             if begins != last {
                 prose.flush();
@@ -65,14 +65,15 @@ impl Prose {
                 last = begins;
             }
             if let Some(begins) = begins {
-                prose.read(at + 1, line[begins.len()..].strip_prefix(' ').unwrap_or(&line[begins.len()..]));
+                prose.read(at + 1, whole, &line[begins.len()..]);
             }
         }
         prose.flush();
         prose
     }
 
-    fn read(&mut self, number: usize, line: &str) {
+    /// `whole` is the line in the file, `line` its prose.
+    fn read(&mut self, number: usize, whole: &str, line: &str) {
         let text = line.trim().trim_start_matches("> ");
         if text.starts_with("```") || self.is_in_code {
             self.flush();
@@ -99,7 +100,7 @@ impl Prose {
                 self.flush();
             }
             self.open.push((number, item.to_owned()));
-            if line.chars().count() > COLUMNS && words(&[(number, item.to_owned())]).len() > 1 {
+            if whole.chars().count() > COLUMNS && words(&[(number, item.to_owned())]).len() > 1 {
                 self.long_lines.push(number);
             }
             if is_heading {
@@ -222,7 +223,7 @@ mod tests {
         let words = |text: &str| Prose::of_page(text).passages[0].len();
         assert_eq!(words("type `beadlock hold -- make` now"), 3);
         assert_eq!(words("type ``a ` b`` now"), 3);
-        assert_eq!(words("see [the whole page](docs/a.md#b), and go"), 4);
+        assert_eq!(words("see [the whole page](a.html#b), and go"), 4);
         assert_eq!(words("a ` alone, a [ alone"), 6);
     }
 
@@ -245,5 +246,6 @@ mod tests {
         let text = "//! The head.\n\n/// Of the item\n/// below.\n// A remark.\nlet a = \"// none\";\n    // Inside.\n";
         assert_eq!(texts(&Prose::of_comments(text)), ["The head.", "Of the item below.", "A remark.", "Inside."]);
         assert_eq!(texts(&Prose::of_help(text)), ["Of the item below."]);
+        assert_eq!(Prose::of_comments(&format!("    /// {} {}", "y".repeat(56), "y".repeat(56))).long_lines, [1]);
     }
 }
