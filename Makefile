@@ -12,7 +12,7 @@ PREFIX ?= /usr/local
 UNITDIR ?= $(PREFIX)/lib/systemd
 DESTDIR ?=
 
-.PHONY: help demo test python protocol-check tutorial bench proofs model house rows stress syscalls fuzz soak lint tools install uninstall
+.PHONY: help demo site test python protocol-check tutorial bench proofs model house rows stress syscalls fuzz soak lint tools install uninstall
 
 help:
 	@echo 'make demo   build, and watch an agent skip a claimed database and resume'
@@ -47,7 +47,7 @@ test: tools
 	@CARGO="$(CARGO)" scripts/test.sh
 
 # What make test tries in part. More than an hour on two cores.
-proofs: model tutorial rows stress syscalls soak
+proofs: model site tutorial rows stress syscalls soak
 
 # Every row of the tables of the git action, and every square of the races. Some five minutes on two cores.
 rows: export ROWS_STRIDE ?= 1

@@ -14,14 +14,17 @@ tools=$target/tools
 rm -rf "$site"
 mkdir -p "$site/src/docs"
 # The pages lie there as they do here. Links to the sources are left as words, since the sources are not part of the site.
+# README is the first page.
 page() {
-    mkdir -p "$site/src/$(dirname "$1")"
-    sed -E -e 's#\[([^]]*)\]\((\.\./)*(integration|examples|checker|agent|tests|scripts|LICENSE)[^)]*\)#\1#g' "$1" >"$site/src/$1"
+    target=$site/src/$(echo "$1" | sed 's/^README/index/')
+    mkdir -p "$(dirname "$target")"
+    sed -E -e 's#\]\(((\.\./)*)README\.md#](\1index.md#g' \
+        -e 's#\[([^]]*)\]\((\.\./)*(integration|examples|checker|agent|tests|scripts|LICENSE)[^)]*\)#\1#g' "$1" >"$target"
 }
 git ls-files --cached --others --exclude-standard -- README.md ARCHITECTURE.md CONTRIBUTING.md CHANGELOG.md 'docs/*.md' |
     grep -v '^docs/SUMMARY\.md$' | while read -r name; do page "$name"; done
 cp -r docs/performance "$site/src/docs/"
-sed -E -e 's#\]\(([^.)])#](docs/\1#' -e 's#\]\(\.\./#](#' docs/SUMMARY.md >"$site/src/SUMMARY.md"
+sed -E -e 's#\]\(([^.)])#](docs/\1#' -e 's#\]\(\.\./#](#' -e 's#\(README#(index#' docs/SUMMARY.md >"$site/src/SUMMARY.md"
 echo "- [The Rust libraries](rust.md)" >>"$site/src/SUMMARY.md"
 cat >"$site/src/rust.md" <<'END'
 # The Rust libraries
