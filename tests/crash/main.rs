@@ -45,7 +45,8 @@ struct Case {
     words: fn(&Scene, &[Running]) -> Vec<String>,
     /// What somebody would type next, when the lock is still there and its process lives.
     again: Option<fn(&Scene) -> Vec<String>>,
-    /// How it ends when nobody disturbs it: 0, or 4 where the lock of a living process keeps it out, or by a signal of its own.
+    /// How it ends when nobody disturbs it: 0, or 4 where the lock of a living process keeps it out, or by a signal of
+    /// its own.
     code: i32,
     /// It claims, and leaves no claim behind when it fails.
     claims: bool,

@@ -22,7 +22,8 @@ pub struct Protocol {
     pub work_holds_gate: bool,
     /// The work itself inherits the gate, and keeps it shut when its agent and the runner are both gone.
     pub work_inherits_gate: bool,
-    /// A cycle's end unlocks the gate for every copy; else it closes its own, and what the work has left behind has one.
+    /// A cycle's end unlocks the gate for every copy; else it closes its own, and what the work has left behind has
+    /// one.
     pub end_unlocks: bool,
     pub watch: Watch,
     /// The lock is judged once more after the watch has begun.

@@ -1,5 +1,5 @@
-//! Which lock of the directory `.beads` a test is about: the same is tried with each of them, and nothing but its name, its
-//! record and its target differs.
+//! Which lock of the directory `.beads` a test is about: the same is tried with each of them, and nothing but its
+//! name, its record and its target differs.
 
 use std::ffi::OsStr;
 use std::fs;

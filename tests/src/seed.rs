@@ -100,7 +100,8 @@ impl MemoryManager {
     }
 }
 
-/// What a wait that ran out answers (REQ-F-033): the document's own example, or an answer of ours to be held against it.
+/// What a wait that ran out answers (REQ-F-033): the document's own example, or an answer of ours to be held against
+/// it.
 pub struct LockHeld {
     /// The whole answer.
     pub envelope: Value,

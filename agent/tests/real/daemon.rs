@@ -41,7 +41,8 @@ fn skips_while_held_and_resumes_at_once() {
     assert!(log.last().unwrap().starts_with("Agent stopped: "), "{log:?}");
 }
 
-/// The debounce, or a clock that looks now and then, would show in the median. The control is a bare command of the same kind.
+/// The debounce, or a clock that looks now and then, would show in the median. The control is a bare command of the
+/// same kind.
 #[test]
 fn a_lock_that_goes_away_starts_a_cycle_within_a_moment() {
     let scene = fresh_scene();

@@ -277,8 +277,8 @@ fn the_file_that_keeps_a_broken_lock_is_known_by_its_inode() {
     assert_eq!((held.broken_as(), held.whereabouts()), (Some(kept("2027.json")), Whereabouts::Vanished));
 }
 
-/// What is released by its id pays what is left of the grace since its claim, as its own process would: nothing, once the
-/// claim is older.
+/// What is released by its id pays what is left of the grace since its claim, as its own process would: nothing, once
+/// the claim is older.
 #[test]
 fn who_adopts_an_old_claim_waits_for_no_grace() {
     /// How long a release takes once the claim is of this age, and when it has ended, from before the claim.

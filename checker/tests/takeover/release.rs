@@ -82,8 +82,8 @@ fn a_release_brings_back_what_lies_aside() {
     assert!(locked_by("naive")(&database.next_check()));
 }
 
-/// The same while somebody has ours open for writing. A child that another thread starts has it open between its fork and its
-/// exec, and then no lease is granted on it.
+/// The same while somebody has ours open for writing. A child that another thread starts has it open between its fork
+/// and its exec, and then no lease is granted on it.
 #[test]
 fn a_release_brings_back_what_lies_aside_also_while_ours_is_open_for_writing() {
     let database = Database::new();

@@ -9,8 +9,8 @@ use pyo3::types::{PyDateTime, PyTuple};
 
 use crate::raised;
 
-/// What a daemon does about a database now. True when it must leave it alone; `str()` is the line for its log, empty where there
-/// is none.
+/// What a daemon does about a database now. True when it must leave it alone; `str()` is the line for its log, empty
+/// where there is none.
 #[pyclass(frozen, get_all, module = "beadlock")]
 pub struct Decision {
     /// The database must be left alone.
@@ -90,8 +90,8 @@ impl Decision {
     }
 }
 
-/// Whether a daemon must leave the database in this directory alone now. Removes a stale lock, as the protocol says. The answer
-/// is of this moment: Cycle holds it for a whole cycle.
+/// Whether a daemon must leave the database in this directory alone now. Removes a stale lock, as the protocol says.
+/// The answer is of this moment: Cycle holds it for a whole cycle.
 #[pyfunction]
 pub fn should_skip_database(py: Python<'_>, path: PathBuf) -> Decision {
     let decision = py.detach(|| beadlock_checker::should_skip_database(path));

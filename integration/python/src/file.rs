@@ -57,8 +57,8 @@ impl FileLock {
         Ok(read.map(|bytes| PyBytes::new(py, &bytes)))
     }
 
-    /// Gives the file this content, all of it or none. It has to be what the format says: json, jsonl (a value in each line) or
-    /// any; by default lines of JSON in a file called .jsonl or .ndjson, else JSON.
+    /// Gives the file this content, all of it or none. It has to be what the format says: json, jsonl (a value in each
+    /// line) or any; by default lines of JSON in a file called .jsonl or .ndjson, else JSON.
     #[pyo3(signature = (content, format=None))]
     fn write(&self, py: Python<'_>, content: &[u8], format: Option<&str>) -> PyResult<()> {
         let rules = match format {

@@ -24,8 +24,8 @@ impl MemoryLock {
         Self { lock: memory::MemoryLock::in_dir(dir).session(session), guards: Stack::new() }
     }
 
-    /// Acquires it, or once more, and asks `is_over` every 50 ms of a wait. What was logged of the stale locks in its place; None:
-    /// somebody holds it and it was not to be waited for, or the wait is over.
+    /// Acquires it, or once more, and asks `is_over` every 50 ms of a wait. What was logged of the stale locks in its
+    /// place; None: somebody holds it and it was not to be waited for, or the wait is over.
     fn acquire(
         &self,
         py: Python<'_>,

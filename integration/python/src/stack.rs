@@ -1,4 +1,5 @@
-//! The guards of a lock object, the last one first. A process that was forked has a copy of them, and none of their locks.
+//! The guards of a lock object, the last one first. A process that was forked has a copy of them, and none of their
+//! locks.
 
 use std::mem;
 use std::process;

@@ -1,5 +1,5 @@
-//! A live lock that cannot be read just now, for want of descriptors or for a stranger's lease: what is wrong is said, nobody
-//! is led to break it, and `break` itself does not.
+//! A live lock that cannot be read just now, for want of descriptors or for a stranger's lease: what is wrong is said,
+//! nobody is led to break it, and `break` itself does not.
 
 use std::fs::OpenOptions;
 use std::os::unix::fs::MetadataExt;

@@ -48,8 +48,8 @@ fn a_hold_and_its_command_that_are_killed_leave_a_free_lock() {
     }
 }
 
-/// Three who want it again and again, and are killed in the middle more often than not: no two commands at work at once, and
-/// nothing in the way of the next one. `FILE_ROUNDS` is how often each wants it.
+/// Three who want it again and again, and are killed in the middle more often than not: no two commands at work at
+/// once, and nothing in the way of the next one. `FILE_ROUNDS` is how often each wants it.
 #[test]
 fn rounds_with_kills_never_have_two_at_work() {
     become_subreaper();

@@ -104,7 +104,8 @@ const TRIES: usize = 3;
 
 fn play_square(square: &Square, alone: &Course) -> Option<Broken> {
     let Square { operation, means, kind, at, intruder, .. } = *square;
-    // A child of another lane has this lane's files open for writing until it executes: a lease may be refused for that.
+    // A child of another lane has this lane's files open for writing until it executes: a lease may be refused for
+    // that.
     let tries = || (0..TRIES).map(|_| play(operation, means, kind, Some((at, intruder))));
     let goes_the_same_way = |course: &Course| course.steps.get(..=at) == alone.steps.get(..=at);
     let (course, visit) = tries()

@@ -20,8 +20,8 @@ impl Spread {
         Self { sorted }
     }
 
-    /// The smallest of the values that at least `percent` in a hundred are below; where none is, the greatest. Of two in the
-    /// middle it is the greater one: rounding never makes a figure better.
+    /// The smallest of the values that at least `percent` in a hundred are below; where none is, the greatest. Of two
+    /// in the middle it is the greater one: rounding never makes a figure better.
     pub fn percentile(&self, percent: u32) -> f64 {
         let below = self.sorted.len() * percent as usize / 100;
         self.sorted[below.min(self.sorted.len() - 1)]

@@ -1,4 +1,5 @@
-//! `cargo xtask words`: finds sentences that are hard to read, in the documents and in the comments. `make lint` runs it.
+//! `cargo xtask words`: finds sentences that are hard to read, in the documents and in the comments. `make lint` runs
+//! it.
 //!
 //! It sees five patterns ([`Pattern`]). The documents and the `--help` texts must have none of them. The comments of
 //! Rust files may have [`COMMENTS_AT_MOST`] altogether.
@@ -18,7 +19,7 @@ pub use find::{Finding, Pattern, find};
 pub use prose::{Passage, Prose, Word};
 
 /// How many findings the comments of all Rust files may have. This number may only fall; lower it when they do.
-pub const COMMENTS_AT_MOST: usize = 528;
+pub const COMMENTS_AT_MOST: usize = 359;
 
 /// What the texts of one kind have.
 #[derive(Debug, Default)]
