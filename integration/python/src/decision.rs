@@ -21,7 +21,7 @@ pub struct Decision {
     verdict: Cow<'static, str>,
     /// A stale lock was removed.
     removed: bool,
-    /// Who the lock file says holds it; None where none could be read. Untrusted.
+    /// The holder that the lock file names; None where none could be read. Untrusted.
     holder: Option<String>,
     /// The process that the lock file names.
     pid: Option<i64>,
@@ -53,7 +53,7 @@ impl Decision {
 
 #[pymethods]
 impl Decision {
-    /// For `pickle`, and for whoever tests a daemon.
+    /// For `pickle`, and for the tests of a daemon.
     #[new]
     #[expect(clippy::too_many_arguments, reason = "its fields")]
     fn new(

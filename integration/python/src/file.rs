@@ -29,7 +29,7 @@ impl FileLock {
         Ok(Self { locking, locks: Stack::new() })
     }
 
-    /// Locks it, waiting for whoever has it.
+    /// Locks it, waiting for its holder.
     fn acquire(&self, py: Python<'_>) -> PyResult<()> {
         self.acquire_unless(py, None).map(|_| ())
     }

@@ -10,7 +10,7 @@ use pyo3::marker::Python;
 /// Guards, each of the process that has made it.
 pub struct Stack<G>(Mutex<Vec<Owned<G>>>);
 
-/// Whoever works under a guard may do so for long: they are waited for without the GIL.
+/// Work under a guard may take long: it is waited for without the GIL.
 impl<G: Send> Stack<G> {
     pub fn new() -> Self {
         Self(Mutex::new(Vec::new()))
