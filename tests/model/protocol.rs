@@ -36,7 +36,7 @@ pub struct Protocol {
     pub grace: bool,
     /// What cannot go back, because there is another lock by then, stays aside; else it is deleted.
     pub stays_aside: bool,
-    /// A side file is deleted only when it is proved dead; else whoever finds one deletes it.
+    /// A side file is deleted only when it is proved dead; else any actor that finds one deletes it.
     pub side_file_is_judged: bool,
     /// After a removal everything is looked at again; else the removal itself is the answer.
     pub look_again: bool,

@@ -126,7 +126,7 @@ impl LockHeld {
     ///
     /// # Panics
     ///
-    /// When that is no such answer.
+    /// When that is not such an answer.
     #[track_caller]
     pub fn parse(text: &str) -> Self {
         let envelope = serde_json::from_str(text).unwrap_or_else(|e| panic!("no envelope ({e}): {text:?}"));

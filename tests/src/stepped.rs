@@ -269,8 +269,8 @@ impl Traced {
 
     /// The threads that live on, each of them stopped, and the signal that each is about to get.
     ///
-    /// `inside` does not know them all: whoever is killed while another thread of it forks does not tell of the child,
-    /// which would stand still for as long as we live, with all that it has open. `/proc` has them.
+    /// `inside` does not know them all: a process that is killed while another thread of it forks does not tell of the
+    /// child. That would stand still for as long as we live, with all that it has open. `/proc` has them.
     fn freeze(&mut self) -> Vec<(Pid, Option<Signal>)> {
         let mut left: HashMap<Pid, Option<Signal>> = self.still.iter().map(|pid| (*pid, None)).collect();
         let mut ended: HashSet<Pid> = HashSet::new();

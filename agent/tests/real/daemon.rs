@@ -271,7 +271,7 @@ fn a_work_that_hangs_delays_no_check_of_others() {
     until("checks of another", || skips() >= before + 5);
     assert_eq!(count_in(&slow, "Sync cycle complete"), 0, "it still hangs");
     assert!(count_in(&free, "Sync cycle complete") <= 1, "there is one job");
-    // Who waits for the job does not keep the gate.
+    // A waiter for the job does not keep the gate.
     until("a claim of who waits", || Gate::try_take(&free).unwrap().is_some());
     scene.write("go", "");
     until("everybody's turn", || count_in(&free, "Sync cycle complete") >= 2);

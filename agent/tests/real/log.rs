@@ -1,4 +1,4 @@
-//! How the log is written: its formats, its limits, and whoever else writes into it.
+//! How the log is written: its formats, its limits, and other writers of it.
 
 use std::fs;
 use std::path::Path;

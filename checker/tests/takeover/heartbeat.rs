@@ -1,4 +1,4 @@
-//! Heartbeats: only the time changes, a reader is in nobody's way, and what has become somebody else's is not written.
+//! Heartbeats: only the time changes, a reader is in no one's way, and the lock of another holder is not written.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, symlink};

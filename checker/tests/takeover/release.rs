@@ -14,7 +14,7 @@ use crate::scene::{
     site, with_claim_at,
 };
 
-/// Nobody's lock but one's own is ever released: neither a later one, nor one written over it in place.
+/// Only one's own lock is ever released: neither a later one, nor one written over it in place.
 #[test]
 fn a_release_leaves_a_lock_that_is_not_ours() {
     for means in MEANS {

@@ -168,8 +168,8 @@ impl Tree {
     /// the kernel does not list children.
     ///
     /// None of them means that nothing of the tree lives, also when its members end and are born faster than one scan
-    /// of all processes takes. Each that lives is our child or below one, and a child that has ended stays in the
-    /// list, in front of the children that fell to us by its end, until it is reaped here.
+    /// of all processes takes. Each that lives is our child or below one. A child that has ended stays in the list, in
+    /// front of the children that fell to us by its end, until it is reaped here.
     pub fn orphans(&self, main: i32) -> Option<Vec<Stat>> {
         loop {
             let (mut living, mut reaped) = (Vec::new(), false);

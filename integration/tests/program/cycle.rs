@@ -1,4 +1,5 @@
-//! A cycle: gate, check, run, leave. The gate stays shut for as long as the command lives, whoever is killed.
+//! A cycle: gate, check, run, leave. The gate stays shut for as long as the command lives, whichever process is
+//! killed.
 
 mod guardian;
 mod replaced;

@@ -1,4 +1,4 @@
-//! `tower:NAME` for who looks: check, status, list, wait, break. Nothing here claims.
+//! `tower:NAME` for commands that look: check, status, list, wait, break. Nothing here claims.
 #![expect(clippy::disallowed_methods, reason = "what other tools do to a lock file")]
 
 use std::fs;

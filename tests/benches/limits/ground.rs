@@ -97,9 +97,9 @@ impl Ground {
 }
 
 impl Agent<'_> {
-    /// Waits until each database has had so many cycles and the agent is at rest. Returns how many there were in all,
-    /// and how long after the start of the process the last line was in its log, in seconds: as the file system has
-    /// it, so that nobody who looks is in the way.
+    /// Waits until each database has had so many cycles and the agent is at rest. Returns how many there were in all.
+    /// Returns also how long after the start of the process the last line was in its log, in seconds, as the file
+    /// system has it. So no observer is in the way.
     pub fn cycles_each(&self, least: usize) -> (usize, f64) {
         let mut found = (0, self.started);
         wait_until(BOUND, &format!("{least} cycles of each"), || {

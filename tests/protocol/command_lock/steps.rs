@@ -63,7 +63,7 @@ fn a_release_that_has_begun_is_finished() {
     ended.iter().for_each(|output| died_of(Signal::SIGTERM, output));
 }
 
-/// Which of the two the process then dies of is a matter of who is faster.
+/// Which of the two the process then dies of depends on which is faster.
 #[test]
 fn so_is_one_that_exit_has_begun() {
     let bench = Bench::new();

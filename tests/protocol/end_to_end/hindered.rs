@@ -38,7 +38,7 @@ impl Held {
         command.args(["-c", &format!("{limit}exec \"$BEADLOCK\" {words}")]);
         command.env("BEADLOCK", beadlock_tests::binaries::beadlock());
         let ended: Ended = run(command).into();
-        // Whoever opens a leased file waits.
+        // An open of a leased file waits.
         let inode = std::fs::metadata(self.scene.lock()).map(|meta| meta.ino()).ok();
         assert_eq!(inode, Some(self.inode), "{words}: {ended:?}");
         let said = format!("{}{}", ended.out, ended.err);

@@ -133,7 +133,7 @@ fn a_stale_lock_that_cannot_be_removed_for_good() {
     assert_eq!(scene.run(&["check", ".beads"]).code, 0, "and once it can go, it goes");
 }
 
-/// Nobody may read it; whom permissions do not stop reads it.
+/// Nobody may read it; a user that permissions do not stop reads it.
 #[test]
 fn a_lock_of_mode_000() {
     for args in [

@@ -71,7 +71,7 @@ impl Case {
         text == self.done
     }
 
-    /// The backups from the newest on, each whole, and none lost but the oldest. A gap is one that is nobody's. What
+    /// The backups from the newest on, each whole, and none lost but the oldest. A gap belongs to none of them. What
     /// it was waits as `data.tmp1` to be one, and until then the others have not lost any.
     fn backups(&self, scene: &Scene, is_done: bool, at: &str) {
         let names = ["data.tmp1", "data.1", "data.2", "data.3", "data.4", "data.5"];

@@ -1,5 +1,5 @@
 //! The tower-fleet document's own script (its sections 10.2 and 5.3), run by bash beside beadlock in one lock
-//! directory: each sees the other's locks, and nobody's is overwritten or taken by ours. What its force path calls
+//! directory: each sees the other's locks, and ours overwrites or takes none of them. What its force path calls
 //! (`steal_lock`) the document never defines.
 
 mod street;

@@ -116,7 +116,7 @@ fn play_square(square: &Square, alone: &Course) -> Option<Broken> {
     Some(Broken { square: square.clone(), sentence, course })
 }
 
-/// Steps of a heartbeat alone: who comes there is in the tests of the checker (`takeover heartbeat::`).
+/// Steps of a heartbeat alone: its intruders are in the tests of the checker (`takeover heartbeat::`).
 const OF_HEARTBEATS: [Step; 2] = [Step::Ours, Step::Exchanged];
 
 fn nothing_is_lost(kind: Kind, at_least: usize, stride: usize) {

@@ -11,7 +11,7 @@ impl Spread {
     ///
     /// # Panics
     ///
-    /// When there is none, or one that is no number: then there is nothing to say.
+    /// When there is none, or one that is not a number: then there is nothing to say.
     pub fn of(values: impl IntoIterator<Item = f64>) -> Self {
         let mut sorted: Vec<f64> = values.into_iter().collect();
         assert!(!sorted.is_empty(), "nothing was measured");

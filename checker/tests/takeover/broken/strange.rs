@@ -1,4 +1,4 @@
-//! Breaking what is no readable file: whatever it is, it is kept as a lock is.
+//! Breaking a lock that is not a readable file: whatever it is, it is kept as a lock is.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, symlink};

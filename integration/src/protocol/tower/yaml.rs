@@ -1,4 +1,4 @@
-//! The scalars of a YAML document by their keys, and nothing else of it: no type is guessed (a version of `1.10` stays
+//! The scalars of a YAML document by their keys, and nothing else of it. No type is guessed (a version of `1.10` stays
 //! `1.10`), no alias is followed (so none can grow), and what is nested deeper than 64 is refused.
 
 use saphyr_parser::{Event, Parser, ScalarStyle};

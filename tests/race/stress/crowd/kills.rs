@@ -1,4 +1,4 @@
-//! Who is killed, and when.
+//! Which process is killed, and when.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use nix::unistd::Pid;
 use super::commands::Place;
 use super::dialect::Dialect;
 
-/// Who gets SIGKILL.
+/// The process that gets SIGKILL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// beadlock alone. The command and what it has started are ended by those whom it has left behind, where somebody

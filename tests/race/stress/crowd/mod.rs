@@ -63,7 +63,7 @@ pub fn never_overlaps(dialect: Dialect) {
         killed.iter().filter(|kill| !(dialect.is_the_commands() && kill.kind == Kind::Beadlock)).cloned().collect();
     let log = Log::read(&place.log(), &ended);
     let taken = match dialect {
-        // Whoever was killed at work has left a stale lock, and others have been at work after it.
+        // A process that was killed at work has left a stale lock, and others have been at work after it.
         Dialect::Tool => killed.iter().filter(|kill| place.has_begun(&kill.id)).map(|kill| kill.id.clone()).collect(),
         _ => place.taken(),
     };

@@ -126,6 +126,7 @@ fn is_no(sentence: &[Word], at: usize) -> bool {
     let before = at.checked_sub(1).map(|before| plain(sentence, before)).unwrap_or_default();
     // `Is there no X?` has another word between.
     ["is", "are", "was", "were"].contains(&be.as_str())
+        && sentence[at].text.ends_with(char::is_alphabetic)
         && no == "no"
         && sentence[at + 1].text.eq_ignore_ascii_case("no")
         && before != "there"
@@ -191,6 +192,7 @@ mod tests {
             "Where there are no databases it ends.",
             "It is no more than a name.",
             "The answer is no.",
+            "It stays as it is: no link is followed.",
             "The answer is no, as before.",
             "`it is no code`",
         ] {
