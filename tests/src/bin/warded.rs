@@ -1,5 +1,5 @@
-//! `warded own|shared GRACE_MS -- PROGRAM [ARG…]`: runs a command as `beadlock hold` runs one whose lock is kept up by a
-//! heartbeat: told to end with this process by the kernel, and in the care of a watchdog.
+//! `warded own|shared GRACE_MS -- PROGRAM [ARG…]`: runs a command as `beadlock hold` runs one whose lock is kept up by
+//! a heartbeat: told to end with this process by the kernel, and in the care of a watchdog.
 //!
 //! It prints its watchdog's PID, and ends with the command. PROGRAM is a path.
 

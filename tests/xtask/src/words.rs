@@ -18,8 +18,9 @@ use std::process::ExitCode;
 pub use find::{Finding, Pattern, find};
 pub use prose::{Passage, Prose, Word};
 
-/// How many findings the comments of all Rust files may have. This number may only fall; lower it when they do.
-pub const COMMENTS_AT_MOST: usize = 52;
+/// How many findings the comments of all Rust files may have: a tenth of those at the first count, which were 427. This
+/// number may only fall.
+pub const COMMENTS_AT_MOST: usize = 42;
 
 /// What the texts of one kind have.
 #[derive(Debug, Default)]
