@@ -12,14 +12,15 @@ PREFIX ?= /usr/local
 UNITDIR ?= $(PREFIX)/lib/systemd
 DESTDIR ?=
 
-.PHONY: help demo site test python protocol-check tutorial bench proofs model house rows stress syscalls fuzz soak lint tools install uninstall
+.PHONY: help demo demo-fleet site test python protocol-check tutorial bench proofs model house rows stress syscalls fuzz soak lint tools install uninstall
 
 help:
 	@echo 'make demo   build, and watch an agent skip a claimed database and resume'
+	@echo 'make demo-fleet   one claim for three machines on an etcd of three nodes, whose leader is killed in its middle'
 	@echo 'make test   every test, of the long proofs a part that SEED=… repeats; installs what they need where it may'
 	@echo 'make proofs   the long proofs whole, one after the other: model tutorial rows stress syscalls soak'
 	@echo 'make python   the Python half of make test'
-	@echo 'make protocol-check   each row of docs/protocols, and whether its test passes; PROTOCOL=… names pages'
+	@echo 'make protocol-check   each row of docs/protocols and docs/fleet.md, and whether its test passes; PROTOCOL=… names pages'
 	@echo 'make tutorial   the code of docs/adding-a-protocol.md, compiled and tested in a copy'
 	@echo 'make bench  what it costs, beside bare system calls and beside flock, jq and filelock; BENCH=… names parts'
 	@echo 'make model  the protocol as a state machine, with more at once than in make test'
@@ -40,6 +41,11 @@ demo:
 # README and docs as a site with search.
 site:
 	@scripts/site.sh
+
+# Needs etcd and etcdctl; a minute.
+demo-fleet:
+	@$(CARGO) build --locked --workspace --bin beadlock --bin beadlock-agent
+	@BEADLOCK_BIN="$$(scripts/target-dir.sh)/debug" scripts/demo-fleet.sh
 
 # Each suite to its end, whatever fails, and one summary. `make test SEED=…` repeats the dice of a run.
 test: export SEED ?=
@@ -75,7 +81,7 @@ bench: export BENCH_DOCS ?=
 bench:
 	$(CARGO) bench --locked --package beadlock-tests --bench limits -- $(BENCH)
 
-# Prints each group with its states, and each counterexample. About a minute on one core.
+# Prints each group with its states, and each counterexample. About three minutes on one core.
 model:
 	$(CARGO) test --locked --package beadlock-model --test model -- --include-ignored --nocapture --test-threads 1
 
@@ -121,6 +127,7 @@ lint:
 	$(CARGO) fmt --manifest-path integration/python/Cargo.toml --check
 	$(CARGO) clippy --locked --workspace --all-targets -- --deny warnings
 	$(CARGO) clippy --locked --workspace --features beadlock/validate-schema --lib --test schema -- --deny warnings
+	$(CARGO) check --locked --package beadlock --package beadlock-agent --no-default-features
 	CARGO_TARGET_DIR="$$(scripts/target-dir.sh)" PYO3_NO_PYTHON=1 PYO3_BUILD_EXTENSION_MODULE=1 \
 		$(CARGO) clippy --locked --manifest-path integration/python/Cargo.toml -- --deny warnings
 	@scripts/fuzz-lock.sh

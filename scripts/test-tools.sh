@@ -14,12 +14,15 @@ bindfs bindfs
 bash bash
 bats bats
 chattr e2fsprogs
+etcd etcd-server
+etcdctl etcd-client
 flock util-linux
 git git
 gzip gzip
 hostname hostname
 jq jq
 mount mount
+openssl openssl
 python3 python3
 setpriv util-linux
 setsid util-linux

@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
-use std::{fs, iter};
+use std::{fs, future::pending, iter};
 
 use beadlock_checker::GateLoss;
 use beadlock_checker::internal::log_line::Event;
@@ -20,6 +20,7 @@ use tokio::process::{Child, ChildStderr};
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
+use crate::fleet::Right;
 use crate::log::{Line, own};
 use crate::notify;
 use beadlock_checker::internal::duration::shown;
@@ -74,6 +75,7 @@ impl End {
             Self::Failed { how: Ended::Signal(_), .. } => "killed",
             Self::Failed { how: Ended::NotStarted(_), .. } => "not_started",
             Self::Failed { how: Ended::GateLost(_), .. } => "gate_lost",
+            Self::Failed { how: Ended::FleetLost, .. } => "fleet_lost",
         }
     }
 
@@ -116,6 +118,12 @@ impl Display for End {
                     shown(*took)
                 )
             }
+            Self::Failed { how: Ended::FleetLost, took } => write!(
+                f,
+                ": its right in the fleet was lost after {}, so all that its command had started was ended; look at \
+                 what it changed",
+                shown(*took)
+            ),
             Self::Failed { how: Ended::TimedOut, took: after } | Self::TimedOut { after } => {
                 write!(f, " after {}; command ended", shown(*after))
             }
@@ -139,6 +147,8 @@ pub(crate) struct Place<'a> {
     /// The directory above it, open: there the command begins.
     pub(crate) above: OwnedFd,
     pub(crate) gate: Option<OwnedFd>,
+    /// The right in the fleet of the database.
+    pub(crate) right: Option<&'a Right>,
 }
 
 /// The runner of a command that has ended. It waits until the cycle has let the gate go, and does so itself when this
@@ -161,7 +171,7 @@ impl Runner {
 /// Runs a command to its end under the gate. `on_line` gets its output, line by line. The runner is to be ended after
 /// the gate was let go.
 pub(crate) async fn run(
-    Place { dir, above, gate }: Place<'_>,
+    Place { dir, above, gate, right }: Place<'_>,
     command: Vec<OsString>,
     timeout: Duration,
     on_line: impl FnMut(&str),
@@ -170,7 +180,11 @@ pub(crate) async fn run(
     let begun = Instant::now();
     let failed = |how| End::Failed { how, took: begun.elapsed() };
     let not_started = |error: std::io::Error| failed(Ended::NotStarted(error.to_string()));
-    let mut runner = order.runner(gate, above);
+    let (deadline, watch) = match right.map(Right::runner).transpose() {
+        Ok(of_right) => of_right.unzip(),
+        Err(error) => return (not_started(error), None),
+    };
+    let mut runner = order.runner(gate, above, deadline);
     notify::keep_from(&mut runner);
     runner.stdout(Stdio::piped()).stderr(Stdio::piped());
     // In a thread: the new process closes what the agent has open, and a hanging file system delays that.
@@ -189,7 +203,20 @@ pub(crate) async fn run(
         }
     };
     // Only the runner has the other ends, so both streams end with it.
-    let (how, ()) = tokio::join!(result(&mut words), output);
+    let overdue = async {
+        match &watch {
+            Some(watch) => watch.overdue().await,
+            None => pending().await,
+        }
+    };
+    let how = tokio::select! {
+        (how, ()) = async { tokio::join!(result(&mut words), output) } => how,
+        // Its runner should have ended it by now, and may have been stopped.
+        () = overdue => {
+            end_session(&mut runner, dir).await;
+            return (failed(Ended::FleetLost), None);
+        }
+    };
     let end = match how {
         Some(Ended::Exit(0)) => End::Complete,
         Some(Ended::TimedOut) => End::TimedOut { after: timeout },

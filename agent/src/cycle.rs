@@ -15,8 +15,9 @@ use std::time::Duration;
 
 use beadlock_checker::internal::address::Address;
 use beadlock_checker::internal::database::Database;
-use beadlock_checker::internal::{Gate, Zombie, redirect, runner, system_words};
-use beadlock_checker::{Cycle, Decision, Entered};
+use beadlock_checker::internal::dialect::Record;
+use beadlock_checker::internal::{Gate, OpenDirectory, Zombie, redirect, runner, system_words};
+use beadlock_checker::{Cycle, Decision, Entered, Options, Reason};
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
@@ -25,6 +26,7 @@ use crate::command::{self, End};
 use crate::config::{AgentSettings, CycleAction, Policy};
 use crate::database::LoggedState;
 use crate::diagnostics::events;
+use crate::fleet::{Fleet, NotEntered, Right};
 use crate::git::history::{SyncPlan, SyncResult};
 use crate::git::{FetchCrowd, SyncReport};
 use crate::log::{self, Line, own};
@@ -38,6 +40,9 @@ use crate::watch::DatabaseWatch;
 /// changes something back and forth cannot fill the log.
 const REASONS_SAID: usize = 8;
 
+/// A cycle in a fleet takes at most so long: less than the default of a claim's `--drain`.
+const LONGEST_IN_A_FLEET: Duration = Duration::from_secs(120);
+
 /// What all cycles share for as long as the agent runs.
 pub(crate) struct CycleServices {
     /// Whether the audit trail also has gates that are busy for less than an interval.
@@ -45,6 +50,7 @@ pub(crate) struct CycleServices {
     pub(crate) watch: DatabaseWatch,
     pub(crate) trail: AuditTrail,
     pub(crate) metrics: Arc<Metrics>,
+    pub(crate) fleet: Fleet,
     pub(crate) fetches: Arc<FetchCrowd>,
     /// How often all databases were to be fetched at once.
     pub(crate) fetch_requests: AtomicU64,
@@ -90,8 +96,11 @@ pub(crate) struct Subject {
 pub(crate) enum CheckResult {
     /// The cycle has ended.
     Ended(Outcome),
-    /// The database is free, its gate is taken, and there is work to do.
-    Free(Cycle),
+    /// The database is free, its gate is taken, and there is work to do; of one that has joined a fleet with the right
+    /// to it.
+    Free(Cycle, Option<Right>),
+    /// Its right in the fleet was asked for, and comes soon.
+    Asking,
     /// Its name leads to this directory now, which is the database from here on.
     Redirected(Box<Database>),
 }
@@ -134,19 +143,9 @@ pub(crate) fn check(services: &CycleServices, subject: &Subject, told: &mut Logg
     {
         services.watch.ensure_seen(number, &database.dir, inode);
     }
-    let begun = Instant::now();
-    let entered = services.metrics.check(|| Cycle::enter_opened(opened, &policy.check()));
-    let decision = match &entered {
-        Entered::Cycle(cycle) => cycle.decision(),
-        Entered::Skipped(decision) => decision,
-    };
-    events::decided(decision, begun.elapsed());
-    let cycle = match entered {
-        Entered::Cycle(cycle) => cycle,
-        Entered::Skipped(decision) => {
-            skipped(services, subject, told, &decision);
-            return CheckResult::Ended(Outcome::Skipped(decision));
-        }
+    let (cycle, right) = match enter(services, subject, told, opened) {
+        Ok(entered) => entered,
+        Err(ended) => return ended,
     };
     if let Some(error) = cycle.no_gate() {
         if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) {
@@ -168,15 +167,68 @@ pub(crate) fn check(services: &CycleServices, subject: &Subject, told: &mut Logg
         CycleAction::None => (End::Complete, Outcome::Ran),
         CycleAction::Git if cycle.no_gate().is_none() => match sync::plan(services, subject, told) {
             SyncPlan::Rest(result) => (sync::end_of(&result), Outcome::Synced(result.report)),
-            _ => return CheckResult::Free(cycle),
+            _ => return CheckResult::Free(cycle, right),
         },
-        CycleAction::Git | CycleAction::Exec(_) => return CheckResult::Free(cycle),
+        CycleAction::Git | CycleAction::Exec(_) => return CheckResult::Free(cycle, right),
     };
     let mut lines = begin(told);
     lines.push((&end).into());
     log::lines(number, lines);
     cycle.leave();
+    drop(right);
     CheckResult::Ended(outcome)
+}
+
+/// Takes the right in the fleet, where the database has joined one, and the gate, and checks. Without a cycle, how it has ended.
+fn enter(
+    services: &CycleServices,
+    subject: &Subject,
+    told: &mut LoggedState,
+    opened: Result<OpenDirectory, beadlock_checker::Error>,
+) -> Result<(Cycle, Option<Right>), CheckResult> {
+    let Subject { number, policy, .. } = subject;
+    let number = *number;
+    let begun = Instant::now();
+    // Before the gate: a claim in the fleet waits for permits, and its own lock for the gate. Most databases are in none, and the
+    // check finds the mark of one that has just joined.
+    let has_joined = told.has_joined || services.fleet.is_one_look();
+    let right =
+        match opened.as_ref().map(|opened| if has_joined { services.fleet.enter(number, opened) } else { Ok(None) }) {
+            Ok(Ok(right)) => {
+                told.has_joined = right.is_some();
+                right
+            }
+            Ok(Err(NotEntered::Asking)) => return Err(CheckResult::Asking),
+            Ok(Err(NotEntered::Skip(decision))) => {
+                events::decided(&decision, begun.elapsed());
+                skipped(services, subject, told, &decision);
+                return Err(CheckResult::Ended(Outcome::Skipped(decision)));
+            }
+            Err(_) => None,
+        };
+    let options = Options { has_fleet_right: right.is_some(), ..policy.check() };
+    let entered = services.metrics.check(|| Cycle::enter_opened(opened, &options));
+    let decision = match &entered {
+        Entered::Cycle(cycle) => cycle.decision(),
+        Entered::Skipped(decision) => decision,
+    };
+    events::decided(decision, begun.elapsed());
+    let cycle = match entered {
+        Entered::Cycle(cycle) => cycle,
+        Entered::Skipped(decision) if cfg!(feature = "fleet") && decision.reason() == Reason::FleetUseCycle => {
+            told.has_joined = true;
+            return Err(CheckResult::Asking);
+        }
+        Entered::Skipped(decision) => {
+            skipped(services, subject, told, &decision);
+            return Err(CheckResult::Ended(Outcome::Skipped(decision)));
+        }
+    };
+    // The right is for what the mark said before the gate was taken.
+    if right.as_ref().is_some_and(|right| !right.is_of(cycle.gate())) {
+        return Err(CheckResult::Asking);
+    }
+    Ok((cycle, right))
 }
 
 fn not_served(reason: &'static str, why: String) -> Outcome {
@@ -187,7 +239,10 @@ fn not_served(reason: &'static str, why: String) -> Outcome {
 fn skipped(services: &CycleServices, subject: &Subject, told: &mut LoggedState, decision: &Decision) {
     let Subject { number, database, policy, .. } = subject;
     let now = Instant::now();
-    log::lines(*number, told.streak.skipped(decision, now, policy.interval, Zombie::holder_of));
+    // The holder of a claim in a fleet is a process of that machine, and nobody here may judge it.
+    let is_local = decision.reason() != Reason::FleetHeld;
+    let zombie = |record: &Record| if is_local { Zombie::holder_of(record) } else { None };
+    log::lines(*number, told.streak.skipped(decision, now, policy.interval, zombie));
     let patience = if services.audits_at_once { Duration::ZERO } else { policy.interval };
     if let Decision::Skip(skip) = decision
         && told.streak.is_news(decision, now, patience)
@@ -226,7 +281,7 @@ pub(crate) async fn run(
     services: &Arc<CycleServices>,
     subject: &Subject,
     told: &mut LoggedState,
-    cycle: Cycle,
+    (cycle, right): (Cycle, Option<Right>),
 ) -> Outcome {
     let number = subject.number;
     log::lines(number, begin(told));
@@ -235,14 +290,15 @@ pub(crate) async fn run(
         CycleAction::None => CycleWork::without_runner(End::Complete),
         CycleAction::Exec(command) => {
             let on_line = |line: &str| log::output(number, line);
-            execute(services, subject, runner::for_shell(command), &cycle, on_line).await
+            execute(services, subject, runner::for_shell(command), (&cycle, right.as_ref()), on_line).await
         }
-        CycleAction::Git => sync::sync(services, subject, told.git(), &cycle).await,
+        CycleAction::Git => sync::sync(services, subject, told.git(), (&cycle, right.as_ref())).await,
     };
     // Before the gate is let go. The log has a writer of its own, so the line may still come later.
     log::line(number, &end);
     tracing::debug!(end = end.to_string(), took = ?begun.elapsed(), ?report, "work ended");
     cycle.leave();
+    drop(right);
     // Last: if this process is killed before, the runner lets the gate go.
     if let Some(runner) = runner {
         runner.end().await;
@@ -277,10 +333,10 @@ async fn execute(
     services: &Arc<CycleServices>,
     subject: &Subject,
     command: Vec<OsString>,
-    cycle: &Cycle,
+    (cycle, right): (&Cycle, Option<&Right>),
     on_line: impl FnMut(&str),
 ) -> CycleWork {
-    let place = match place(subject, cycle) {
+    let place = match place(subject, cycle, right) {
         Ok(place) => place,
         Err(why) => {
             let how = runner::Ended::NotStarted(why);
@@ -288,16 +344,22 @@ async fn execute(
         }
     };
     services.watch.mute(subject.number);
-    let (end, runner) = command::run(place, command, subject.policy.cycle_timeout, on_line).await;
+    let (end, runner) = command::run(place, command, timeout_of(subject, right), on_line).await;
     let (services, number, database) = (Arc::clone(services), subject.number, Arc::clone(&subject.database));
     // An error is a panic there: then the database stays muted until the next work.
     let _ = spawn_blocking(move || services.watch.unmute(number, &database.dir)).await;
     CycleWork { end, runner, report: None }
 }
 
-fn place<'a>(subject: &'a Subject, cycle: &Cycle) -> Result<command::Place<'a>, String> {
+/// In a fleet a claim's drain outlives the cycle.
+fn timeout_of(subject: &Subject, right: Option<&Right>) -> Duration {
+    let timeout = subject.policy.cycle_timeout;
+    if right.is_some() { timeout.min(LONGEST_IN_A_FLEET) } else { timeout }
+}
+
+fn place<'a>(subject: &'a Subject, cycle: &Cycle, right: Option<&'a Right>) -> Result<command::Place<'a>, String> {
     let gate = cycle.gate().map(Gate::share).transpose().map_err(|error| error.to_string())?;
     let above = cycle.above().ok_or("the directory above the database cannot be opened")?;
     let above = above.try_clone_to_owned().map_err(|error| system_words(&error))?;
-    Ok(command::Place { dir: &subject.database.dir, above, gate })
+    Ok(command::Place { dir: &subject.database.dir, above, gate, right })
 }

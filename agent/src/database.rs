@@ -124,6 +124,8 @@ pub(crate) struct LoggedState {
     pub(crate) streak: Streak,
     /// In a box, made by the first sync: most of 10,000 databases may have none.
     git: Option<Box<SyncHistory>>,
+    /// It has joined a fleet, as far as is known.
+    pub(crate) has_joined: bool,
     /// That there is no gate.
     pub(crate) no_gate: bool,
     /// Why it is not served; each reason since it was last served.

@@ -26,6 +26,7 @@ mod config;
 mod cycle;
 mod database;
 mod diagnostics;
+mod fleet;
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod git;

@@ -1,10 +1,16 @@
 //! The check at the start of a cycle, for daemons without cycles of their own (docs/design.md#the-beads-rule), and
 //! [`Cycle`] (docs/design.md#the-gate).
+//!
+//! A database that has joined a fleet is left alone: a look at this machine's lock cannot keep a claim of another
+//! machine away (docs/design.md#the-fleet). Whoever has a right in the fleet says so in the options.
 
 use std::{io::ErrorKind, os::fd::AsFd, os::fd::BorrowedFd, os::fd::OwnedFd, path::Path, time::Duration};
 
-use crate::{decision::Decision, decision::Proceed, decision::Skip, dialect::Record, error::Error, gate::Gate};
-use crate::{gate_loss::GateLoss, look::Judged, opened::OpenDirectory, options::Options, place::Names, place::Place};
+use crate::{database::FLEET_MARK, decision::Decision, decision::Proceed, decision::Skip, dialect::Record};
+use crate::{
+    error::Error, gate::Gate, gate_loss::GateLoss, look::Judged, opened::OpenDirectory, options::Options, place::Names,
+    place::Place,
+};
 use crate::{read, read::Sight, take::Settled, take::Site, take::not_removed, verdict::Reason};
 
 /// For how long a check that must change a lock file waits for the gate.
@@ -32,6 +38,9 @@ pub fn check(place: &Place, options: &Options) -> Decision {
 }
 
 fn decide(dir: &Path, names: &Names, options: &Options) -> Decision {
+    if let Some(skip) = joined_a_fleet(Where::At(dir), names, options) {
+        return skip.into();
+    }
     let site = |gate| Site::new(gate, options).with_names(names);
     match plain(Where::At(dir), names, options) {
         Plain::Decided(decision) => decision,
@@ -60,6 +69,13 @@ impl Where<'_> {
         }
     }
 
+    fn has_fleet_mark(self) -> nix::Result<bool> {
+        match self {
+            Self::At(path) => read::exists_in(path, FLEET_MARK),
+            Self::In(dir) => read::exists_at(dir, FLEET_MARK),
+        }
+    }
+
     fn has_side_file(self, names: &Names) -> nix::Result<bool> {
         match self {
             Self::At(path) => read::exists_in(path, names.aside()),
@@ -67,6 +83,33 @@ impl Where<'_> {
         }
     }
 }
+
+/// Why a caller without a right in the fleet must leave a database alone that has joined one. A lock of this machine
+/// comes first; a stale one stays. Any kind of file is a mark, and so is one that cannot be looked for.
+fn joined_a_fleet(dir: Where<'_>, names: &Names, options: &Options) -> Option<Skip> {
+    if options.has_fleet_right || *names != Names::BEADS {
+        return None;
+    }
+    let mark = match dir.has_fleet_mark() {
+        Ok(false) => return None,
+        Ok(true) => Skip::CheckFailed { reason: Reason::FleetUseCycle, detail: USE_CYCLE.to_owned(), record: None },
+        Err(errno) => Skip::unreadable(crate::error::words(&errno.into())),
+    };
+    match plain(dir, names, options) {
+        Plain::Decided(Decision::Skip(skip)) => Some(skip),
+        Plain::Decided(Decision::Proceed(_)) | Plain::NeedsGate(_) => Some(mark),
+    }
+}
+
+/// Whether the database whose lock lies here has joined a fleet. Never of another kind of lock. Fails when that cannot
+/// be looked for: then it may have.
+pub fn has_fleet_mark(place: &Place) -> crate::error::Result<bool> {
+    let failed = |errno| Error::new("look for the mark of a fleet in", place.dir(), errno);
+    if *place.names() == Names::BEADS { Where::At(place.dir()).has_fleet_mark().map_err(failed) } else { Ok(false) }
+}
+
+/// What a check says of a database that has joined a fleet.
+const USE_CYCLE: &str = "a check cannot keep a fleet claim away; run the work under `beadlock cycle`";
 
 /// What a look without the gate has come to.
 enum Plain {
@@ -189,6 +232,10 @@ impl Cycle {
     }
 
     fn with_gate(gate: Gate, options: &Options, above: Option<OwnedFd>) -> Entered {
+        // Under the gate: a clone joins a fleet between two cycles.
+        if let Some(skip) = joined_a_fleet(Where::In(gate.as_fd()), &Names::BEADS, options) {
+            return Entered::Skipped(skip.into());
+        }
         let decision = Site::new(&gate, options).settle().into();
         Self::decided(Ok(gate), decision, above)
     }
@@ -196,6 +243,9 @@ impl Cycle {
     fn without_gate(error: Error, dir: Where<'_>, options: &Options, above: Option<OwnedFd>) -> Entered {
         if !error.means_no_gate() {
             return Entered::Skipped(Skip::unreadable(error).into());
+        }
+        if let Some(skip) = joined_a_fleet(dir, &Names::BEADS, options) {
+            return Entered::Skipped(skip.into());
         }
         let decision = match plain(dir, &Names::BEADS, options) {
             Plain::Decided(decision) => decision,

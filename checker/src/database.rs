@@ -1,6 +1,8 @@
 //! Which database is meant: by name, by the environment, or the nearest `.beads` up the tree (docs/design.md#targets).
 
-use std::{ffi::OsStr, ffi::OsString, fs, io, os::fd::AsFd, os::unix::fs::MetadataExt, path::Path, path::PathBuf};
+use std::{
+    ffi::CStr, ffi::OsStr, ffi::OsString, fs, io, os::fd::AsFd, os::unix::fs::MetadataExt, path::Path, path::PathBuf,
+};
 
 pub use crate::directory::NoDatabase;
 use crate::shell::{Part, to_type};
@@ -14,6 +16,9 @@ const BEADS: &str = ".beads";
 
 /// The file in a database that says that it is elsewhere.
 pub const REDIRECT: &str = "redirect";
+
+/// The file in a database that says which fleet it has joined (docs/design.md#the-fleet).
+pub const FLEET_MARK: &CStr = c".exclusive-fleet";
 
 /// What the environment says of it; gathered where the command line is read.
 #[derive(Debug, Clone, Default)]
@@ -209,11 +214,12 @@ fn is_denied(error: &io::Error) -> bool {
 }
 
 /// What beadlock itself and the daemons write beside a database, and what leads away from it: never a reason for a
-/// cycle, never committed, never pulled. Any name that starts with `.exclusive-lock` or `daemon.log`, and
-/// `daemon.lock`, `daemon.pid`, `bd.sock`, [`REDIRECT`].
+/// cycle, never committed, never pulled. Any name that starts with `.exclusive-lock`, `.exclusive-fleet` or
+/// `daemon.log`, and `daemon.lock`, `daemon.pid`, `bd.sock`, [`REDIRECT`].
 pub fn is_own_name(name: &OsStr) -> bool {
     let bytes = name.as_encoded_bytes();
     bytes.starts_with(b".exclusive-lock")
+        || bytes.starts_with(FLEET_MARK.to_bytes())
         || bytes.starts_with(b"daemon.log")
         || [&b"daemon.lock"[..], b"daemon.pid", b"bd.sock", REDIRECT.as_bytes()].contains(&bytes)
 }

@@ -68,7 +68,8 @@ pub enum Skip {
     InProgress,
     /// The lock could not be checked, or a stale one could not be removed.
     CheckFailed {
-        /// `malformed`, `invalid`, `unreadable` or `removal_failed`.
+        /// `malformed`, `invalid`, `unreadable` or `removal_failed`; of a database that has joined a fleet also
+        /// `fleet_use_cycle`, `fleet_unreachable`, `fleet_new` or `fleet_lost`.
         reason: Reason,
         /// What the log line says after `lock check failed: `.
         detail: String,

@@ -2,7 +2,10 @@
 //!
 //! Each module here shows what is public in the one of its name.
 
-pub use crate::{error::Result, error::words as system_words, facts::is_process_alive, filesystem::shared_file_system};
+pub use crate::{
+    check::has_fleet_mark, error::Result, error::words as system_words, facts::is_process_alive,
+    filesystem::shared_file_system,
+};
 pub use crate::{filesystem::FileKind, filesystem::FileSystem, filesystem::Reach, gate::Gate, gate::PassedOn};
 pub use crate::{gate_loss::GateLossCause, gate_loss::GateWatch, gates::GateHolder, gates::Gates, gates::flock_of};
 pub use crate::{gates::Role, look::Look, look::first_bytes, look::look, look::look_all, look::raw, namespace::Member};
@@ -18,6 +21,6 @@ macro_rules! shown {
 }
 
 shown! {
-    address audit beside closed database dialect duration escape facts git log_line mounts obstacle
+    address audit beside closed database deadline dialect duration escape facts git log_line mounts obstacle
     outputs process redirect runner shell sys take target
 }

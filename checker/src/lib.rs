@@ -39,6 +39,7 @@ mod beside;
 mod check;
 mod closed;
 mod database;
+mod deadline;
 mod decision;
 mod dialect;
 mod directory;

@@ -79,6 +79,10 @@ events! {
     /// The address of the agent's status.
     Listening: "listening", Info, "Listening at ";
     NoGate: "no_gate", Warn, "No gate (";
+    /// A session in the fleet has begun.
+    FleetJoined: "fleet_joined", Info, "Joined the fleet ";
+    /// It has ended; running work is being ended.
+    FleetLost: "fleet_lost", Warn, "Lost the fleet: ";
     CannotWatch: "cannot_watch", Warn, "Cannot watch for changes (";
     /// A skip, or the removal of a stale lock, is missing in the audit file.
     SkipNotAudited: "audit_failed", Error, "lock_blocked of ";

@@ -19,6 +19,9 @@ pub struct Options {
     /// What earlier looks at a lock that is judged by its age have shown.
     #[doc(hidden)]
     pub refreshes: RefreshWatch,
+    /// The caller has a right in the fleet that the database has joined, or was told to do without it.
+    #[doc(hidden)]
+    pub has_fleet_right: bool,
 }
 
 impl Options {

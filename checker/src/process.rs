@@ -72,6 +72,18 @@ pub fn all() -> Vec<Stat> {
     pids().filter_map(Stat::read).collect()
 }
 
+/// The children of the process `of`, theirs, and so on. Those that have ended and are not reaped are among them.
+pub fn descendants(of: i32) -> Vec<Stat> {
+    let (mut tree, mut parents, mut others) = (Vec::new(), vec![of], all());
+    while !parents.is_empty() {
+        let (found, rest): (Vec<Stat>, Vec<Stat>) = others.into_iter().partition(|stat| parents.contains(&stat.ppid));
+        parents = found.iter().map(|stat| stat.pid).collect();
+        tree.extend(found);
+        others = rest;
+    }
+    tree
+}
+
 /// No process lives in the process group, seen twice: one scan can miss a process that is being made. Zombies have
 /// ended. A group that exists and that `/proc` does not show counts as alive.
 pub fn group_is_gone(group: i32) -> bool {

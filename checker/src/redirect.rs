@@ -1,11 +1,39 @@
 //! What leads a database elsewhere. A `redirect` in it, or a link in its place, belongs to the user of the clone.
 //! When git tracks it, everybody with permission to push decides which directory is claimed, checked and synced.
 
-use std::{fs, path::Path};
+use std::{ffi::OsStr, fs, os::unix::ffi::OsStrExt, path::Path};
 
 pub use crate::database::Lead;
-use crate::database::{Database, NoDatabase, REDIRECT};
+use crate::database::{Database, FLEET_MARK, NoDatabase, REDIRECT};
 use crate::{escape::escaped_path, git::Tracked, git::tracks, shell::Part, shell::to_type};
+
+/// Refuses the mark of a fleet in the database `dir` where git tracks it, or may: then a branch takes a clone out of
+/// its fleet, or into another.
+pub fn refuse_tracked_mark(dir: &Path) -> Result<(), NoDatabase> {
+    let (Some(above), Some(name)) = (dir.parent(), dir.file_name()) else { return Ok(()) };
+    let mark = Path::new(OsStr::from_bytes(FLEET_MARK.to_bytes()));
+    let is_repository = fs::symlink_metadata(dir.join(".git")).is_ok();
+    let asked = [(above, Path::new(name).join(mark)), (dir, mark.to_owned())];
+    for (dir, path) in asked.into_iter().take(if is_repository { 2 } else { 1 }) {
+        let shown = escaped_path(&dir.join(&path));
+        match tracks(dir, &path) {
+            Tracked::No => {}
+            Tracked::Yes => {
+                return Err(NoDatabase::io(format!(
+                    "{shown} is tracked by git, so a branch or a pull would take this clone out of its fleet or into \
+                     another; type: {}",
+                    to_type("git -C {} rm --cached -- {}", &[Part::Path(dir), Part::Path(&path)])
+                )));
+            }
+            Tracked::Unknown(why) => {
+                return Err(NoDatabase::io(format!(
+                    "git does not say whether it tracks {shown} ({why}); make git work there"
+                )));
+            }
+        }
+    }
+    Ok(())
+}
 
 /// Refuses a database that a redirect or a link leads to which git tracks, or may track. Git is asked only then.
 pub fn refuse_tracked(database: &Database) -> Result<(), NoDatabase> {

@@ -10,6 +10,7 @@
 //! | 0 | the gate, the same open file as the daemon's; `/dev/null` where there is no gate |
 //! | 1 | what the command writes to its stdout and stderr; closed once that is all |
 //! | 2 | one line, at the end: [`Ended`] |
+//! | one more, by its number | of a cycle in a fleet: the deadline of the work, and each later one ([`DeadlineWatch`]) |
 //!
 //! Its working directory is the one above the database, by descriptor, and the command begins there.
 //!
@@ -24,18 +25,23 @@
 //! runner calls `LOCK_UN` itself, and ends. There is no moment between the two ends in which a kill leaves the gate
 //! to a copy.
 //!
-//! The runner also watches over the gate's directory ([`GateWatch`]): a command whose gate is lost is ended.
+//! The runner also watches over the gate's directory ([`GateWatch`]): a command whose gate is lost is ended. So is one
+//! whose deadline in a fleet comes, on the runner's own account and with all that it has started ([`Work`]).
 
-use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
-use std::{ffi::OsString, fmt, fs::File, io, io::PipeReader, io::Read, io::Write, os::fd::AsFd, os::fd::OwnedFd};
-use std::{os::unix::process::CommandExt, os::unix::process::ExitStatusExt, path::PathBuf, sync::atomic::AtomicBool};
-use std::{sync::Arc, sync::mpsc, thread, time::Duration, time::Instant};
+mod work;
 
+use std::process::{Command, ExitCode, ExitStatus, Stdio};
+use std::{ffi::OsStr, ffi::OsString, fmt, fs::File, io, io::PipeReader, io::Read, io::Write, os::fd::AsFd};
+use std::{os::fd::AsRawFd, os::fd::OwnedFd, os::unix::process::CommandExt, os::unix::process::ExitStatusExt};
+use std::{path::PathBuf, sync::Arc, sync::atomic::AtomicBool, sync::mpsc, thread, time::Duration, time::Instant};
+
+use nix::unistd::setsid;
 use nix::{errno::Errno, libc, poll::PollFd, poll::PollFlags, poll::PollTimeout, poll::poll, sys::prctl::set_name};
-use nix::{sys::signal::Signal, sys::signal::kill, sys::stat::fstat, sys::wait::Id, sys::wait::waitid};
-use nix::{sys::wait::WaitPidFlag, sys::wait::WaitStatus, unistd::Pid, unistd::close, unistd::setsid};
+use nix::{sys::prctl::set_child_subreaper, sys::signal::Signal, sys::stat::fstat, unistd::Pid, unistd::close};
 
-use crate::{error::words, filesystem::FileKind, gate::Gate, gate_loss::GateLoss, gate_loss::GateWatch, process, sys};
+use crate::deadline::{DeadlineWatch, Demand, WorkDeadline};
+use crate::{error::words, filesystem::FileKind, gate::Gate, gate_loss::GateLoss, gate_loss::GateWatch, sys};
+use work::{WaitEnd, Work};
 
 use crate::beside::this_program;
 /// The hidden first argument: `main` hands the rest to [`main`] before it reads any command line.
@@ -66,30 +72,66 @@ pub struct Order {
     pub timeout: Duration,
 }
 
+/// The deadline of a cycle in a fleet.
+#[derive(Debug)]
+pub struct RunnerDeadline {
+    /// That of the last renewal.
+    pub first: WorkDeadline,
+    /// The end that is read of the pipe for the later ones.
+    pub later: PipeReader,
+}
+
 impl Order {
     /// The runner, ready to be started: its stdin is set, stdout and stderr are the caller's to collect. It works in
     /// `above`, the open directory above the database, and so does the command: the database's path, which may lead
     /// elsewhere by now, is not looked up again.
-    pub fn runner(&self, gate: Option<OwnedFd>, above: OwnedFd) -> Command {
+    pub fn runner(&self, gate: Option<OwnedFd>, above: OwnedFd, deadline: Option<RunnerDeadline>) -> Command {
         let mut runner = this_program().unwrap_or_else(|_| Command::new(THIS));
         runner.arg(ARGUMENT);
         let millis = u64::try_from(self.timeout.as_millis()).unwrap_or(u64::MAX);
         runner.arg(std::process::id().to_string()).arg(millis.to_string());
+        runner.arg(deadline.as_ref().map_or_else(|| NO_DEADLINE.to_owned(), RunnerDeadline::word));
         runner.arg(&self.dir).args(&self.command);
+        if let Some(RunnerDeadline { later, .. }) = deadline {
+            sys::inherit(&mut runner, later.into());
+        }
         runner.stdin(gate.map_or_else(Stdio::null, Stdio::from));
         sys::give_back_actions(&mut runner);
         sys::start_in(&mut runner, above);
         runner
     }
 
-    fn parse(args: impl IntoIterator<Item = OsString>) -> Option<(Self, Pid)> {
+    /// The order, the daemon's PID, and the word for the deadline.
+    fn parse(args: impl IntoIterator<Item = OsString>) -> Option<(Self, Pid, OsString)> {
         let mut args = args.into_iter();
         let mut number = || args.next()?.to_str()?.parse::<u64>().ok();
         let daemon = Pid::from_raw(i32::try_from(number()?).ok()?);
         let timeout = Duration::from_millis(number()?);
+        let deadline = args.next()?;
         let dir = args.next()?.into();
         let command: Vec<_> = args.collect();
-        (!command.is_empty()).then_some((Self { dir, command, timeout }, daemon))
+        (!command.is_empty()).then_some((Self { dir, command, timeout }, daemon, deadline))
+    }
+}
+
+/// The word for a cycle that is not in a fleet.
+const NO_DEADLINE: &str = "-";
+
+impl RunnerDeadline {
+    /// For the runner's command line: the number of the descriptor, and the deadline.
+    fn word(&self) -> String {
+        format!("{}:{}", self.later.as_raw_fd(), self.first)
+    }
+
+    /// The watch over the deadline of this word; `None` where the cycle is not in a fleet.
+    fn watch(word: &OsStr) -> io::Result<Option<DeadlineWatch>> {
+        if word == NO_DEADLINE {
+            return Ok(None);
+        }
+        let wrong = || io::Error::from(io::ErrorKind::InvalidInput);
+        let (fd, deadline) = word.to_str().and_then(|word| word.split_once(':')).ok_or_else(wrong)?;
+        let pipe = sys::inherited(fd.parse().map_err(|_| wrong())?)?;
+        DeadlineWatch::start(pipe, WorkDeadline::parse(deadline).ok_or_else(wrong)?).map(Some)
     }
 }
 
@@ -104,6 +146,8 @@ pub enum Ended {
     TimedOut,
     /// The gate's directory was replaced or removed while it worked; its group was ended.
     GateLost(GateLoss),
+    /// Its deadline in the fleet came; all that it had started was ended.
+    FleetLost,
     /// It never ran, and why.
     NotStarted(String),
 }
@@ -115,6 +159,7 @@ impl fmt::Display for Ended {
             Self::Signal(signal) => write!(f, "signal {signal}"),
             Self::TimedOut => f.write_str("timed-out"),
             Self::GateLost(loss) => write!(f, "gate-lost {}", loss.as_str()),
+            Self::FleetLost => f.write_str("fleet-lost"),
             Self::NotStarted(why) => write!(f, "not-started {why}"),
         }
     }
@@ -129,6 +174,7 @@ impl Ended {
             "signal" => Some(Self::Signal(rest.parse().ok()?)),
             "timed-out" => Some(Self::TimedOut),
             "gate-lost" => Some(Self::GateLost(GateLoss::parse(rest)?)),
+            "fleet-lost" => Some(Self::FleetLost),
             "not-started" => Some(Self::NotStarted(rest.to_owned())),
             _ => None,
         }
@@ -151,11 +197,11 @@ impl Ended {
 
 /// The runner's `main`, with the arguments after [`ARGUMENT`].
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let Some((order, _)) = Order::parse(args) else {
+    let Some((order, _, deadline)) = Order::parse(args) else {
         let _ = writeln!(io::stderr(), "{}", Ended::NotStarted("this is for beadlock's own use".to_owned()));
         return ExitCode::from(2);
     };
-    let ended = run(&order).unwrap_or_else(|error| Ended::NotStarted(words(&error)));
+    let ended = run(&order, &deadline).unwrap_or_else(|error| Ended::NotStarted(words(&error)));
     // The daemon reads the output to its end, and that must not need an open file to be had.
     let _ = close(libc::STDOUT_FILENO);
     // In one piece: half a word would be another one.
@@ -169,7 +215,9 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn run(order: &Order) -> io::Result<Ended> {
+fn run(order: &Order, deadline: &OsStr) -> io::Result<Ended> {
+    // First: it takes the descriptor out of what the command could inherit.
+    let mut deadline = RunnerDeadline::watch(deadline)?;
     // Handlers and not SIG_IGN or a mask: the command must not inherit them. One for SIGCHLD too, for a daemon
     // that was started with it ignored would never learn how the command ended.
     for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGQUIT, Signal::SIGCHLD] {
@@ -200,48 +248,35 @@ fn run(order: &Order) -> io::Result<Ended> {
     } else {
         None
     };
-    let mut child = command.spawn()?;
+    if deadline.is_some() {
+        // Also what has left its group is found, and what is left when this process is killed does not work on.
+        set_child_subreaper(true)?;
+        sys::killed_with_this_thread(&mut command);
+    }
+    if deadline.as_mut().is_some_and(|deadline| deadline.demand() > Demand::Nothing) {
+        return Ok(Ended::FleetLost);
+    }
+    let child = command.spawn()?;
     drop(command); // It has the pipe's other end.
 
-    let group = Pid::from_raw(child.id().cast_signed());
-    let ended = match wait_for(group, order.timeout, watch.as_ref()) {
+    let mut work = Work::new(child, deadline.take());
+    let ended = match work.wait(order.timeout, watch.as_ref()) {
         WaitEnd::TimedOut => {
-            let _ = end_group(&mut child, group);
+            let _ = work.end();
             Ended::TimedOut
         }
+        WaitEnd::Deadline => {
+            let _ = work.end();
+            Ended::FleetLost
+        }
         // What it has started would work on, and its gate would be gone.
-        end if end == WaitEnd::GateLost || was_killed(group) => Ended::of_work(end_group(&mut child, group), watch),
-        _ => Ended::of_work(child.wait(), watch),
+        end if end == WaitEnd::GateLost || work.was_killed() => Ended::of_work(work.end(), watch),
+        _ => Ended::of_work(work.reap(), watch),
     };
     drop(stopper);
     // Never a message, only its end. A write that still blocks then ends with this process.
     let _ = relayed.recv_timeout(LAST_RELAY);
     Ok(ended)
-}
-
-/// TERM, then CONT for who stands still, then KILL; returns when nobody of the group lives any more.
-fn end_group(child: &mut Child, group: Pid) -> io::Result<ExitStatus> {
-    let to_group = |signal| {
-        let _ = kill(Pid::from_raw(-group.as_raw()), signal);
-    };
-    to_group(Signal::SIGTERM);
-    to_group(Signal::SIGCONT);
-    let begun = Instant::now();
-    let mut pause = Duration::from_millis(5);
-    while !process::group_is_gone(group.as_raw()) {
-        if begun.elapsed() >= GRACE {
-            to_group(Signal::SIGKILL);
-        }
-        thread::sleep(pause);
-        pause = (pause * 2).min(Duration::from_millis(100));
-    }
-    child.wait()
-}
-
-/// A child that has ended, and is not reaped yet, was killed by a signal.
-fn was_killed(pid: Pid) -> bool {
-    let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
-    matches!(waitid(Id::Pid(pid), flags), Ok(WaitStatus::Signaled(..)))
 }
 
 /// Passes on what the command writes. Nobody may be reading any more: then it is read and thrown away, so that an
@@ -278,47 +313,6 @@ fn has_gate() -> bool {
     fstat(io::stdin()).is_ok_and(|stat| FileKind::of(&stat) == FileKind::Directory)
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum WaitEnd {
-    /// It has ended, and is not reaped yet.
-    Ended,
-    /// The time is over.
-    TimedOut,
-    /// The gate is lost.
-    GateLost,
-}
-
-/// Waits for a child's end without reaping it, so that its PID stays the name of its group.
-fn wait_for(pid: Pid, bound: Duration, mut watch: Option<&GateWatch>) -> WaitEnd {
-    let begun = Instant::now();
-    let pidfd = sys::pidfd_open(pid.as_raw());
-    loop {
-        let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
-        match waitid(Id::Pid(pid), flags) {
-            Ok(WaitStatus::StillAlive) | Err(Errno::EINTR) => {}
-            _ => return WaitEnd::Ended,
-        }
-        let left = bound.saturating_sub(begun.elapsed());
-        if left.is_zero() {
-            return WaitEnd::TimedOut;
-        }
-        // Without a pidfd only the clock tells of the end.
-        let pause = if pidfd.is_ok() { left } else { left.min(Duration::from_millis(10)) };
-        let millis = i32::try_from(pause.as_millis().max(1)).unwrap_or(i32::MAX);
-        let timeout = PollTimeout::try_from(millis).unwrap_or(PollTimeout::MAX);
-        let readable = |fd| PollFd::new(fd, PollFlags::POLLIN);
-        let mut ready: Vec<PollFd<'_>> = watch.iter().map(|watch| readable(watch.as_fd())).collect();
-        ready.extend(pidfd.iter().map(|pidfd| readable(pidfd.as_fd())));
-        if poll(&mut ready, timeout).is_ok() && watch.is_some() {
-            match ready[0].revents() {
-                Some(events) if events.contains(PollFlags::POLLIN) => return WaitEnd::GateLost,
-                Some(events) if !events.is_empty() => watch = None, // Its thread is gone.
-                _ => {}
-            }
-        }
-    }
-}
-
 /// Returns once nobody has the other end of the pipe on descriptor 2: the daemon has left the cycle, or was killed.
 fn wait_for_reader() {
     loop {
@@ -338,8 +332,10 @@ mod tests {
     #[test]
     fn the_line_says_how_it_ended() {
         let why = "no such file or directory".to_owned();
-        for ended in [Ended::Exit(0), Ended::Exit(255), Ended::Signal(9), Ended::TimedOut, Ended::NotStarted(why)]
+        let ended = [Ended::Exit(0), Ended::Exit(255), Ended::Signal(9), Ended::TimedOut, Ended::FleetLost];
+        for ended in ended
             .into_iter()
+            .chain([Ended::NotStarted(why)])
             .chain([GateLoss::Replaced, GateLoss::Vanished].map(Ended::GateLost))
         {
             assert_eq!(Ended::parse(&format!("{ended}\n")), Some(ended));
@@ -353,28 +349,19 @@ mod tests {
     fn the_order_survives_the_command_line() {
         let order =
             Order { dir: "/x y/.beads".into(), command: for_shell("a 'b'"), timeout: Duration::from_millis(1500) };
-        let runner = order.runner(None, File::open("/").unwrap().into());
+        let (later, _sender) = crate::deadline::DeadlineSender::pipe().unwrap();
+        let first = WorkDeadline { ask_at: Duration::from_secs(7), kill_at: Duration::from_secs(8) };
+        let (deadline, fd) = (RunnerDeadline { first, later }, File::open("/").unwrap());
+        let word = deadline.word();
+        let runner = order.runner(None, fd.into(), Some(deadline));
         let args: Vec<OsString> = runner.get_args().map(Into::into).collect();
         assert_eq!(args[0], ARGUMENT);
-        let (read, daemon) = Order::parse(args[1..].to_vec()).unwrap();
+        let (read, daemon, of_deadline) = Order::parse(args[1..].to_vec()).unwrap();
+        assert!(of_deadline == word.as_str() && word.ends_with(":7000000000-8000000000"), "{word}");
         assert_eq!((&read, daemon.as_raw()), (&order, std::process::id().cast_signed()));
         assert_eq!(Order::parse(["x".into()]), None);
-        let runner = Order { timeout: Duration::MAX, ..read }.runner(None, File::open("/").unwrap().into());
+        let runner = Order { timeout: Duration::MAX, ..read }.runner(None, File::open("/").unwrap().into(), None);
         let args = runner.get_args().skip(1).map(Into::into);
         assert_eq!(Order::parse(args).unwrap().0.timeout, Duration::from_millis(u64::MAX), "for ever");
-    }
-
-    #[test]
-    fn a_group_of_zombies_is_gone_and_a_living_one_is_not() {
-        let mut child = Command::new("sleep").arg("60").process_group(0).spawn().unwrap();
-        let group = Pid::from_raw(child.id().cast_signed());
-        let is_gone = || process::group_is_gone(group.as_raw());
-        assert!(!is_gone());
-        assert_eq!(wait_for(group, Duration::from_millis(20), None), WaitEnd::TimedOut);
-        child.kill().unwrap();
-        assert_eq!(wait_for(group, Duration::from_secs(10), None), WaitEnd::Ended);
-        assert!(is_gone(), "the leader is a zombie");
-        child.wait().unwrap();
-        assert!(is_gone());
     }
 }

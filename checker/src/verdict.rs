@@ -84,6 +84,16 @@ words! {
         AgeFresh = "age_fresh",
         /// A lock that is judged by its age is too old.
         AgeExceeded = "age_exceeded",
+        /// Somebody claims the database in its fleet.
+        FleetHeld = "fleet_held",
+        /// The fleet was made a moment ago: what ran under an earlier one of its name may not have ended yet.
+        FleetNew = "fleet_new",
+        /// The fleet does not answer, or does not know this database.
+        FleetUnreachable = "fleet_unreachable",
+        /// The database has joined a fleet, and this check has no right in it.
+        FleetUseCycle = "fleet_use_cycle",
+        /// The right in the fleet was lost.
+        FleetLost = "fleet_lost",
     }
 }
 

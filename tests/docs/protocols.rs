@@ -1,4 +1,4 @@
-//! The tables of docs/protocols do not rot: each row names tests that are there. That they pass is seen where they are
+//! The tables of docs/protocols and docs/fleet.md do not rot: each row names tests that are there. That they pass is seen where they are
 //! run, and row by row by `make protocol-check`.
 
 use std::collections::BTreeMap;

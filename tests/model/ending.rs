@@ -1,14 +1,9 @@
 //! That everything comes to an end: no deadlock, no side file for ever, no stale lock for ever.
-//!
-//! `stateright` has no property for this: its `eventually` looks at one path to each state, and does not see loops.
-
-use std::collections::{HashMap, VecDeque};
-
-use stateright::Model;
 
 use crate::actors::{Actor, Agent, Check, Claimer, Deed, Stage};
 use crate::file::{Content, File, Name};
 use crate::protocol::Protocol;
+use crate::search::{self, Ways};
 use crate::system::{State, System};
 use crate::world::World;
 
@@ -53,46 +48,6 @@ fn is_over(state: &State) -> bool {
 }
 
 /// Every state, and those from which no way leads to the end without another crash.
-pub struct Ways {
-    pub states: usize,
-    pub stuck: Vec<State>,
-}
-
-/// Goes through all states, then back from every end.
-pub fn ways_to_the_end(system: &System) -> Ways {
-    let mut numbers = HashMap::new();
-    let mut came_from: Vec<Vec<usize>> = Vec::new();
-    let mut pending: VecDeque<(usize, State)> = system.init_states().into_iter().enumerate().collect();
-    for (number, state) in &pending {
-        numbers.insert(state.clone(), *number);
-        came_from.push(Vec::new());
-    }
-    let mut ends = Vec::new();
-    let mut actions = Vec::new();
-    while let Some((number, state)) = pending.pop_front() {
-        if is_over(&state) {
-            ends.push(number);
-        }
-        system.actions(&state, &mut actions);
-        for (who, deed) in actions.drain(..) {
-            let Some(next) = system.next_state(&state, (who, deed)) else { continue };
-            let next_number = *numbers.entry(next).or_insert_with_key(|next| {
-                came_from.push(Vec::new());
-                pending.push_back((came_from.len() - 1, next.clone()));
-                came_from.len() - 1
-            });
-            if deed != Deed::Crash {
-                came_from[next_number].push(number);
-            }
-        }
-    }
-    let mut leads_there = vec![false; numbers.len()];
-    while let Some(number) = ends.pop() {
-        if !std::mem::replace(&mut leads_there[number], true) {
-            ends.append(&mut came_from[number]);
-        }
-    }
-    let states = numbers.len();
-    let stuck = numbers.into_iter().filter(|(_, number)| !leads_there[*number]).map(|(state, _)| state);
-    Ways { states, stuck: stuck.collect() }
+pub fn ways_to_the_end(system: &System) -> Ways<State> {
+    search::ways(system, is_over, |(_, deed)| *deed != Deed::Crash)
 }

@@ -1,13 +1,13 @@
 //! Going through a system: that it holds, or how it breaks.
 
-use std::collections::BTreeSet;
 use std::time::Instant;
 
-use stateright::{Checker, HasDiscoveries, Model};
+use stateright::{Checker, Model};
 
 use crate::ending::ways_to_the_end;
 use crate::properties::MUST_HOLD;
 use crate::protocol::Protocol;
+use crate::search::shortest;
 use crate::system::System;
 use crate::trace::Trace;
 
@@ -41,23 +41,8 @@ pub fn always_holds(system: System, seen: &[&'static str]) -> usize {
 pub fn breaks(system: System, protocol: Protocol, property: &'static str, steps: usize) {
     always_holds(system, &[]);
     let mutant = System { protocol, ..system };
-    let trace = shortest(mutant, property).unwrap_or_else(|| panic!("{mutant}: it holds: {property}"));
+    let path = shortest(mutant, property).unwrap_or_else(|| panic!("{mutant}: it holds: {property}"));
+    let trace = Trace::new(path);
     println!("{mutant}: not so, in {} steps: {property}\n{trace}", trace.steps());
     assert_eq!(trace.steps(), steps, "the shortest way there is another one now");
-}
-
-/// `stateright` keeps the last way that it has found at the time, so it is asked for shorter ones until there is none.
-fn shortest(system: System, property: &'static str) -> Option<Trace> {
-    let mut found: Option<Trace> = None;
-    loop {
-        let wanted = HasDiscoveries::AllOf(BTreeSet::from([property]));
-        let mut checker = system.checker().threads(1).finish_when(wanted);
-        if let Some(trace) = &found {
-            checker = checker.target_max_depth(trace.steps() + 1);
-        }
-        match checker.spawn_bfs().join().discovery(property) {
-            Some(path) => found = Some(Trace::new(path)),
-            None => return found,
-        }
-    }
 }

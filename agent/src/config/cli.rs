@@ -10,6 +10,7 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, CommandFactory, FromArgMatches, Parser};
 
 use super::options::{AgentOptions, GivenOptions, Policy};
+use crate::fleet::FleetVariables;
 use crate::log::complain;
 
 const NAME: &str = "beadlock-agent";
@@ -66,6 +67,8 @@ pub(crate) struct CommandLine {
     /// The audit file of beadlock's tools, used when the agent's own is not named anywhere.
     pub(super) audit_of_all: Option<PathBuf>,
     pub(crate) environment: Environment,
+    /// Where the fleet is.
+    pub(crate) fleet: FleetVariables,
 }
 
 impl CommandLine {
@@ -119,8 +122,15 @@ fn typed(mut matches: ArgMatches) -> Result<Result<CommandLine, String>, clap::E
         cwd: std::env::current_dir().unwrap_or_default(),
     };
     let audit_of_all = std::env::var_os("BEADLOCK_AUDIT").filter(|file| !file.is_empty()).map(PathBuf::from);
+    let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+    let fleet = FleetVariables {
+        named: variable("BEADLOCK_FLEET_CONFIG"),
+        config_home: variable("XDG_CONFIG_HOME"),
+        home: variable("HOME"),
+        cwd: environment.cwd.clone(),
+    };
     let given = GivenOptions::of(matches);
-    Ok(Ok(CommandLine { cli, built_in: (policy, agent), given, audit_of_all, environment }))
+    Ok(Ok(CommandLine { cli, built_in: (policy, agent), given, audit_of_all, environment, fleet }))
 }
 
 /// The command line's grammar, without the environment variables that are set to nothing: empty is unset.

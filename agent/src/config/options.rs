@@ -54,7 +54,7 @@ pub(crate) struct Policy {
     #[arg(long, value_name = "CMD", env = "BEADLOCK_AGENT_EXEC", display_order = 10)]
     #[serde(serialize_with = "print::some_words", skip_serializing_if = "Option::is_none")]
     pub(super) exec: Option<OsString>,
-    /// When a cycle's command is ended, with its whole process group [default: 2m]
+    /// When a cycle's command is ended, with its whole process group; in a fleet after 2m at most [default: 2m]
     #[arg(long, value_name = "DUR", value_parser = above_zero, env = "BEADLOCK_AGENT_CYCLE_TIMEOUT")]
     #[arg(default_value = "2m", display_order = 11)]
     #[serde(serialize_with = "print::duration")]

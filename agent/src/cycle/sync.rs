@@ -8,9 +8,10 @@ use beadlock_checker::Cycle;
 use beadlock_checker::internal::facts;
 use tokio::time::Instant;
 
-use super::{CycleServices, CycleWork, Subject, execute};
+use super::{CycleServices, CycleWork, Subject, execute, timeout_of};
 use crate::command::End;
 use crate::database::LoggedState;
+use crate::fleet::Right;
 use crate::git::history::{SyncHistory, SyncPlan, SyncResult};
 use crate::git::{self, FetchPace, FetchTurn, HindranceKind, Network, Snapshot, Subjects, SyncMessage, SyncReport};
 use crate::log::{self, own};
@@ -40,7 +41,7 @@ pub(super) async fn sync(
     services: &Arc<CycleServices>,
     subject: &Subject,
     told: &mut SyncHistory,
-    cycle: &Cycle,
+    (cycle, right): (&Cycle, Option<&Right>),
 ) -> CycleWork {
     if let Some(error) = cycle.no_gate() {
         let why = format!("without a gate two syncs could meet in one repository: {error}");
@@ -66,7 +67,7 @@ pub(super) async fn sync(
         allow_worktree: policy.allow_worktree,
         any_owner: common.owners == Owners::All,
         network,
-        timeout: policy.cycle_timeout,
+        timeout: timeout_of(subject, right),
         own_files: common.own_files.clone(),
         looked: told.looked.clone(),
         only_fetch: match plan {
@@ -87,7 +88,7 @@ pub(super) async fn sync(
         }
         message => messages.push(message),
     };
-    let CycleWork { end, runner, .. } = execute(services, subject, request.command(), cycle, on_line).await;
+    let CycleWork { end, runner, .. } = execute(services, subject, request.command(), (cycle, right), on_line).await;
     drop(turn);
     let now = Instant::now();
     for line in told.hear(network, &messages, now) {

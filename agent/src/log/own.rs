@@ -83,6 +83,16 @@ pub(crate) fn listening(address: &Address) -> Line {
     said(Event::Listening, address)
 }
 
+/// A session in the fleet at this url has begun.
+pub(crate) fn joined_fleet(url: &str) -> Line {
+    said(Event::FleetJoined, escaped(url))
+}
+
+/// It has ended.
+pub(crate) fn lost_fleet(why: &str) -> Line {
+    said(Event::FleetLost, why)
+}
+
 pub(crate) fn resumed(skips: u64, took: Duration) -> Line {
     said(Event::Resumed, format_args!("{skips} skips in {}", shown(took)))
 }

@@ -13,6 +13,7 @@ use tokio::time::Instant;
 
 use super::snapshot::PHASES;
 use super::{DatabaseSnapshot, PREFIX, Snapshot};
+use crate::fleet::{FleetStatus, RIGHTS, SESSIONS};
 use crate::state::StateWord;
 
 /// How many databases have a label.
@@ -36,9 +37,34 @@ pub(super) fn of(mut snapshot: Snapshot, now: Instant) -> Registry {
     }
     registry.register("sync_state", "Databases by their state", states);
     of_streaks(&mut registry, &snapshot, now);
+    if let Some(fleet) = &snapshot.fleet {
+        of_fleet(&mut registry, fleet);
+    }
     let is_named = |seen: &&DatabaseSnapshot| !matches!(seen.state.word, StateWord::Synced | StateWord::Idle);
     of_the_worst(&mut registry, snapshot.databases.iter().filter(is_named).take(NAMED));
     registry
+}
+
+/// The session in the fleet, and the rights under it.
+fn of_fleet(registry: &mut Registry, fleet: &FleetStatus) {
+    let of_states = || Family::<[(&'static str, &'static str); 1], Gauge>::default();
+    let (sessions, rights) = (of_states(), of_states());
+    for state in SESSIONS {
+        sessions.get_or_create(&[("state", state)]).set(i64::from(state == fleet.session));
+    }
+    for (state, count) in RIGHTS.into_iter().zip(fleet.rights) {
+        rights.get_or_create(&[("state", state)]).set(number(count));
+    }
+    registry.register("fleet_session", "How the session in the fleet stands", sessions);
+    registry.register("fleet_rights", "Rights to run cycles, by what has become of them", rights);
+    if let Some(left) = fleet.deadline {
+        let help = "For how long work may go on without a renewal of the session";
+        registry.register_with_unit("fleet_deadline", help, Unit::Seconds, ConstGauge::new(left));
+    }
+    if let Some(took) = fleet.last_yield {
+        let help = "How long the last claim has waited for this agent";
+        registry.register_with_unit("fleet_yield", help, Unit::Seconds, ConstGauge::new(took));
+    }
 }
 
 /// The databases that are being skipped.

@@ -19,7 +19,7 @@ use crate::outcome::Outcome;
 /// The beginning of every name.
 pub(super) const PREFIX: &str = "beadlock_agent";
 /// Every reason for a skip. Each has a series from the start, so that rates count the first skip.
-const OF_SKIPS: [Reason; 12] = [
+const OF_SKIPS: [Reason; 17] = [
     Reason::PidAlive,
     Reason::PidNotPermitted,
     Reason::PidUnknown,
@@ -32,6 +32,11 @@ const OF_SKIPS: [Reason; 12] = [
     Reason::Malformed,
     Reason::Invalid,
     Reason::Unreadable,
+    Reason::FleetHeld,
+    Reason::FleetNew,
+    Reason::FleetUnreachable,
+    Reason::FleetUseCycle,
+    Reason::FleetLost,
 ];
 
 /// Every proof by which a stale lock can be removed.

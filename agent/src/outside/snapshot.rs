@@ -13,6 +13,7 @@ use jiff::SignedDuration;
 use serde::Serialize;
 use tokio::time::Instant;
 
+use crate::fleet::FleetStatus;
 use crate::outcome::Outcome;
 use crate::report::Unpushed;
 use crate::state::{DatabaseState, FailureCounts, StateWord};
@@ -31,6 +32,8 @@ pub(crate) struct Snapshot {
     /// It was told to end.
     pub(crate) is_ending: bool,
     pub(crate) databases: Vec<DatabaseSnapshot>,
+    /// How the agent fares in its fleet; `None`: no database has joined one.
+    pub(crate) fleet: Option<FleetStatus>,
     /// For how long a database may be in trouble before the agent is not ready (`--stale-after`).
     pub(crate) stale_after: Duration,
 }

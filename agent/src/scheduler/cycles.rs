@@ -94,16 +94,22 @@ impl Scheduler {
                 entry.told = told;
                 self.redirected(number, *database);
             }
-            CheckResult::Free(cycle) if may_work && !self.is_ending && !entry.is_leaving => {
+            CheckResult::Asking => {
+                entry.told = told;
+                self.has_missed |= self.is_ending || self.settings.mode == RunMode::Once;
+                self.next(number, true);
+            }
+            CheckResult::Free(cycle, right) if may_work && !self.is_ending && !entry.is_leaving => {
                 let (work, subject) = (Arc::clone(&self.work), entry.subject.clone());
                 let mut told = told;
-                let work = async move { (cycle::run(&work, &subject, &mut told, cycle).await, told) };
+                let work = async move { (cycle::run(&work, &subject, &mut told, (cycle, right)).await, told) };
                 let task = self.working.spawn(work.instrument(entry.span.clone()));
                 self.tasks.insert(task.id(), number);
             }
-            CheckResult::Free(cycle) => {
+            CheckResult::Free(cycle, right) => {
                 debug!(parent: &entry.span, "free, but all jobs are busy: waits for its turn");
                 cycle.leave();
+                drop(right);
                 entry.told = told;
                 if self.is_ending {
                     self.has_missed = true;

@@ -29,8 +29,8 @@ use std::time::Duration;
 use beadlock_checker::internal::dialect::beads::StartedAt;
 use beadlock_checker::internal::facts;
 use tokio::sync::mpsc::UnboundedReceiver;
-use tokio::task::{Id, JoinSet};
-use tokio::time::{Instant, sleep_until};
+use tokio::task::{Id, JoinSet, spawn_blocking};
+use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::time::DelayQueue;
 use tokio_util::time::delay_queue::Key;
 use tracing::{Span, debug, info, trace};
@@ -43,6 +43,7 @@ use crate::audit::AuditTrail;
 use crate::config::{AgentSettings, ArrivedDatabase, CommandLine, RunMode};
 use crate::cycle::{CheckResult, CycleServices, CycleSettings, Subject};
 use crate::database::{Due, LoggedState};
+use crate::fleet::{Fleet, FleetUpdate, FleetUpdates};
 use crate::log::{self, own};
 use crate::notify::{self, ServiceWatchdog};
 use crate::outcome::Outcome;
@@ -50,6 +51,9 @@ use crate::outside::{EndedCycle, Metrics, Questions};
 use crate::roots::RootSearch;
 use crate::state::StateHistory;
 use crate::watch::{DatabaseWatch, Marks, WatchProblem, WatchUpdate};
+
+/// How long the end of the session in a fleet is waited for.
+const END_OF_FLEET: Duration = Duration::from_secs(2);
 
 /// How long checks may go on after the signal to end. They take a stale lock's grace at most; one that hangs would keep
 /// the agent for ever.
@@ -60,6 +64,7 @@ pub(crate) struct Scheduler {
     settings: AgentSettings,
     common: Arc<CycleSettings>,
     work: Arc<CycleServices>,
+    fleet: FleetUpdates,
     reload: Reload,
     search: RootSearch,
     /// By number.
@@ -143,14 +148,16 @@ impl Scheduler {
         let common = CycleSettings::of(&settings);
         watch.mind(&common.own_files);
         let audits_at_once = settings.mode == RunMode::Once;
+        let (fleet, fleet_updates) = Fleet::new(typed.fleet.clone(), settings.mode == RunMode::Once);
         let (fetches, fetch_requests) = Default::default();
-        let work = CycleServices { audits_at_once, watch, trail, metrics, fetches, fetch_requests };
+        let work = CycleServices { audits_at_once, watch, trail, metrics, fleet, fetches, fetch_requests };
         let work = Arc::new(work);
         let mut scheduler = Self {
             search: RootSearch::new(settings.scope(), settings.defaults.interval),
             settings,
             common: Arc::new(common),
             work,
+            fleet: fleet_updates,
             reload: Reload::new(typed),
             databases: BTreeMap::new(),
             next_number: 0,
@@ -192,6 +199,9 @@ impl Scheduler {
             let are_over = self.end_of_checks.is_some_and(|end| end <= Instant::now());
             let is_idle = self.working.is_empty() && (self.checks.is_idle() || are_over);
             if is_idle && (self.is_ending || is_done) {
+                let work = Arc::clone(&self.work);
+                // It blocks while etcd does not answer; the rights end by themselves then.
+                let _ = timeout(END_OF_FLEET, spawn_blocking(move || work.fleet.end())).await;
                 return self.code_at_the_end();
             }
             let patience = self.end_of_patience();
@@ -218,6 +228,7 @@ impl Scheduler {
                 read = self.reload.done(), if !self.is_ending => self.reloaded(read),
                 news = self.search.news(), if !self.is_ending => self.found(news),
                 news = self.work.watch.news() => self.heard(news),
+                update = self.fleet.next() => self.of_fleet(update),
                 Some(due) = next_due(&mut self.timers) => {
                     for number in due {
                         if let Some(entry) = self.databases.get_mut(&number) {
@@ -254,6 +265,24 @@ impl Scheduler {
                 trace!(?db, changed = marks.changed, lock_gone = marks.lock_gone, "the watcher has seen");
                 entry.due.marked(marks, now, entry.subject.policy.debounce);
                 self.wait(number);
+            }
+        }
+    }
+
+    /// Something has happened in the fleet.
+    fn of_fleet(&mut self, update: FleetUpdate) {
+        match update {
+            FleetUpdate::Joined(url) => log::line_to_all(own::joined_fleet(&url)),
+            FleetUpdate::Lost(why) => log::line_to_all(own::lost_fleet(&why)),
+            FleetUpdate::Due(_) if self.is_ending || self.settings.mode == RunMode::Once => {}
+            FleetUpdate::Due(numbers) => {
+                let (now, marks) = (Instant::now(), Marks { changed: false, lock_gone: true });
+                for number in numbers {
+                    if let Some(entry) = self.databases.get_mut(&number) {
+                        entry.due.marked(marks, now, entry.subject.policy.debounce);
+                        self.wait(number);
+                    }
+                }
             }
         }
     }

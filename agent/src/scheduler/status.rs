@@ -27,7 +27,8 @@ impl Scheduler {
                 });
                 let databases = self.databases.values().map(ServedDatabase::seen).chain(awaited).collect();
                 let stale_after = self.settings.agent.stale_after;
-                let _ = answer.send(Snapshot { is_ending: self.is_ending, databases, stale_after });
+                let fleet = self.work.fleet.status();
+                let _ = answer.send(Snapshot { is_ending: self.is_ending, databases, fleet, stale_after });
             }
         }
     }

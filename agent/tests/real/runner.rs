@@ -149,7 +149,7 @@ fn a_runner_killed_takes_those_along_who_have_left_its_session() {
 #[test]
 fn who_does_not_read_the_output_does_not_keep_the_gate() {
     let scene = fresh_scene();
-    let mut runner = scene.agent(&[ARGUMENT, "1", "300"]);
+    let mut runner = scene.agent(&[ARGUMENT, "1", "300", "-"]);
     let mut runner = runner.arg(scene.beads()).arg("yes").spawn().unwrap();
     let begun = Instant::now();
     let mut line = String::new();
@@ -169,7 +169,7 @@ fn an_agent_killed_at_the_very_end_does_not_leave_the_gate_to_a_daemon() {
     let leaves = "setsid sh -c 'echo $$ > left; exec sleep 60' & until test -s left; do sleep 0.01; done";
     let gate = std::fs::File::open(scene.beads()).unwrap();
     assert!(flock(&gate, Flock::Try).unwrap());
-    let mut runner = scene.agent(&[ARGUMENT, "1", "60000"]);
+    let mut runner = scene.agent(&[ARGUMENT, "1", "60000", "-"]);
     runner.arg(scene.beads()).args(["sh", "-c", leaves]).stdin(gate);
     let mut runner = runner.spawn().unwrap();
     let mut line = String::new();

@@ -28,6 +28,8 @@ words! {
         LockBroken = "lock_broken",
         /// It vanished, changed or could not be kept up while it was held.
         LockLost = "lock_lost",
+        /// It was claimed, or a cycle was run, without the fleet that its database has joined (`--no-fleet`).
+        FleetWaived = "fleet_waived",
     }
 }
 

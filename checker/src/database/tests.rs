@@ -114,9 +114,16 @@ fn follows_a_redirect_once() {
 
 #[test]
 fn own_names() {
-    for name in
-        [".exclusive-lock", ".exclusive-lock.aside", "daemon.log", "daemon.log.1", "daemon.pid", "bd.sock", "redirect"]
-    {
+    for name in [
+        ".exclusive-fleet",
+        ".exclusive-lock",
+        ".exclusive-lock.aside",
+        "daemon.log",
+        "daemon.log.1",
+        "daemon.pid",
+        "bd.sock",
+        "redirect",
+    ] {
         assert!(is_own_name(OsStr::new(name)), "{name}");
     }
     for name in ["issues.jsonl", "exclusive-lock", "daemon.pid2", "bd.sock.old", "redirects", ""] {

@@ -17,7 +17,8 @@ pub use flock::{Flock, FlockMode, flock, range_lock};
 pub use lease::{drop_lease, lease_unbroken, take_lease, take_write_lease};
 pub use process::{ChildEnd, ended_child, pidfd_open, process_id};
 pub use signals::{at_exit, default_actions, default_in_forks, die_of, exit_at_once, ignore};
-pub use spawn::{Spawn, Starting, Waiting, end_with_this_thread, fork_waiting, inherit, pass_on, start_in, to_pass_on};
+pub use spawn::{Spawn, Starting, Waiting, end_with_this_thread, fork_waiting, inherit, inherited};
+pub use spawn::{killed_with_this_thread, pass_on, start_in, to_pass_on};
 pub use start::{give_back_actions, ignore_size_limit, is_ignored, stdout_was_closed};
 
 /// This machine's host name, without its NUL, in the caller's buffer: nothing is allocated.

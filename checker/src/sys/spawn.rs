@@ -5,7 +5,9 @@ use std::{ffi::CStr, ffi::CString, io, io::Read, io::Write, os::unix::process::C
 
 use nix::fcntl::{FcntlArg, FdFlag, OFlag, fcntl};
 use nix::sys::signal::{SigSet, SigmaskHow, Signal, sigprocmask};
-use nix::unistd::{ForkResult, Pid, dup2_stdin, dup2_stdout, execve, fchdir, fork, getpid, getppid, pipe2, setpgid};
+use nix::unistd::{
+    ForkResult, Pid, close, dup2_stdin, dup2_stdout, execve, fchdir, fork, getpid, getppid, pipe2, setpgid,
+};
 use nix::{errno::Errno, sys::prctl::set_pdeathsig};
 
 use super::{signals::exit_at_once, start::actions_of_the_start};
@@ -33,7 +35,7 @@ pub struct Spawn<'a> {
     pub inherited: Option<BorrowedFd<'a>>,
 }
 
-/// A forked process that waits for one byte before it executes; its PID is the command's. When this is dropped
+/// A forked process that waits for a word of its parent before it executes; its PID is the command's. When this is dropped
 /// (or this process dies) it ends without executing; the caller reaps it.
 #[derive(Debug)]
 #[must_use = "dropping it ends the process without executing the command"]
@@ -80,10 +82,10 @@ fn wait_and_execute(spawn: &Spawn<'_>, parent: Pid, go: OwnedFd, failure: OwnedF
     if spawn.own_group {
         let _ = setpgid(Pid::from_raw(0), Pid::from_raw(0));
     }
-    let mut byte = [0];
-    if std::fs::File::from(go).read_exact(&mut byte).is_err() {
-        return 125;
-    }
+    let Some(late) = read_go(go) else { return 125 };
+    let mut envp = spawn.envp.to_vec();
+    envp.retain(|known| !late.iter().any(|late| name_of(late) == name_of(known)));
+    envp.extend(late);
     if let Some([input, output]) = spawn.streams
         && dup2_stdin(input).and_then(|()| dup2_stdout(output)).is_err()
     {
@@ -96,16 +98,43 @@ fn wait_and_execute(spawn: &Spawn<'_>, parent: Pid, go: OwnedFd, failure: OwnedF
     }
     actions_of_the_start();
     let _ = sigprocmask(SigmaskHow::SIG_SETMASK, Some(&spawn.mask), None);
-    let Err(mut errno) = execve(spawn.program, spawn.argv, spawn.envp);
+    let Err(mut errno) = execve(spawn.program, spawn.argv, &envp);
     if errno == Errno::ENOEXEC {
         // A script without `#!`: what every shell and execvp do.
         let mut argv = vec![c"/bin/sh".to_owned(), spawn.program.to_owned()];
         argv.extend(spawn.argv.iter().skip(1).cloned());
-        let Err(again) = execve(c"/bin/sh", &argv, spawn.envp);
+        let Err(again) = execve(c"/bin/sh", &argv, &envp);
         errno = again;
     }
     let _ = std::fs::File::from(failure).write_all(&(errno as i32).to_ne_bytes());
     if errno == Errno::ENOENT { 127 } else { 126 }
+}
+
+/// What lets a process execute, alone.
+const GO: u8 = 1;
+/// The same, and variables come after it: their length in four bytes, and each with a NUL at its end.
+const GO_WITH: u8 = 2;
+/// A write into a pipe of at most so many bytes is never torn.
+const UNTORN: usize = libc::PIPE_BUF;
+
+/// Waits until the process may execute; the variables that came late. `None`: it must not.
+fn read_go(go: OwnedFd) -> Option<Vec<CString>> {
+    let mut go = std::fs::File::from(go);
+    let mut byte = [0];
+    go.read_exact(&mut byte).ok()?;
+    if byte == [GO] {
+        return Some(Vec::new());
+    }
+    let mut length = [0; 4];
+    go.read_exact(&mut length).ok()?;
+    let mut bytes = vec![0; usize::try_from(u32::from_ne_bytes(length)).ok()?.min(UNTORN)];
+    go.read_exact(&mut bytes).ok()?;
+    let variables = bytes.split_inclusive(|byte| *byte == 0);
+    variables.map(|variable| CString::from_vec_with_nul(variable.to_vec()).ok()).collect()
+}
+
+fn name_of(variable: &CString) -> &[u8] {
+    variable.to_bytes().split(|byte| *byte == b'=').next().unwrap_or_default()
 }
 
 impl Waiting {
@@ -116,7 +145,22 @@ impl Waiting {
 
     /// Lets it execute. That may still take its time, or fail. Errors: EPIPE when the process has ended meanwhile.
     pub fn go(self) -> io::Result<Starting> {
-        std::fs::File::from(self.go).write_all(&[1])?;
+        self.go_with(&[])
+    }
+
+    /// The same, with more variables in its environment: `NAME=value` each, which were not known before. Fails with
+    /// E2BIG when they are longer than a pipe takes at once.
+    pub fn go_with(self, late: &[CString]) -> io::Result<Starting> {
+        let variables = late.iter().map(|variable| variable.as_bytes_with_nul()).collect::<Vec<_>>().concat();
+        let length = u32::try_from(variables.len()).map_err(|_| Errno::E2BIG)?;
+        let message = match late {
+            [] => vec![GO],
+            _ => [&[GO_WITH][..], &length.to_ne_bytes(), &variables].concat(),
+        };
+        if message.len() > UNTORN {
+            return Err(Errno::E2BIG.into());
+        }
+        std::fs::File::from(self.go).write_all(&message)?;
         Ok(Starting { failure: self.failure })
     }
 }
@@ -180,11 +224,30 @@ pub fn inherit(command: &mut Command, fd: OwnedFd) {
     unsafe { command.pre_exec(move || pass_on(&fd)) };
 }
 
+/// Takes over the descriptor `number`, which this process was started with; what it executes does not inherit it. Fails
+/// when it is not open.
+pub fn inherited(number: RawFd) -> io::Result<OwnedFd> {
+    // SAFETY: fcntl with F_DUPFD_CLOEXEC takes two integers.
+    let fd = Errno::result(unsafe { libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 3) })?;
+    let _ = close(number);
+    // SAFETY: the kernel has just made this descriptor for us; nobody else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// What `command` starts is killed when the thread that has started it ends, however it ends (Linux).
+pub fn killed_with_this_thread(command: &mut Command) {
+    die_with_this_thread(command, Signal::SIGKILL);
+}
+
 /// What `command` starts is told to end (SIGTERM) when the thread that has started it ends, however it ends (Linux).
 pub fn end_with_this_thread(command: &mut Command) {
-    let end_with = || {
+    die_with_this_thread(command, Signal::SIGTERM);
+}
+
+fn die_with_this_thread(command: &mut Command, of: Signal) {
+    let end_with = move || {
         // It fails for no signal that there is.
-        let _ = set_pdeathsig(Signal::SIGTERM);
+        let _ = set_pdeathsig(of);
         Ok(())
     };
     // SAFETY: between fork and exec it calls only prctl(2), which may be called there.

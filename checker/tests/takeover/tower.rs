@@ -19,6 +19,7 @@ const FORCE: Options = Options {
     keep_stale: false,
     limits: Limits::DEFAULT,
     refreshes: RefreshWatch::NONE,
+    has_fleet_right: false,
 };
 
 /// A lock directory with one lock.

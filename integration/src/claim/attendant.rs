@@ -180,6 +180,13 @@ pub enum Waited<'a> {
         words: &'a str,
         left: Duration,
     },
+    /// Something in the fleet.
+    #[cfg(feature = "fleet")]
+    Fleet {
+        name: &'a str,
+        what: &'a str,
+        left: Duration,
+    },
     /// A process that has a file locked. The holders are looked for only when it is said.
     Kernel {
         file: &'a str,
@@ -196,6 +203,8 @@ impl Waited<'_> {
             Self::Holder { .. } => "holder",
             Self::Unsettled { .. } => "lock",
             Self::Kernel { .. } => "file",
+            #[cfg(feature = "fleet")]
+            Self::Fleet { .. } => "fleet",
         }
     }
 
@@ -236,6 +245,10 @@ impl fmt::Display for Waited<'_> {
             Self::Unsettled { path, words, left } => {
                 let (path, left) = (escaped_path(path), shown(*left));
                 write!(f, "waiting for {path} ({words}); {left} left")
+            }
+            #[cfg(feature = "fleet")]
+            Self::Fleet { name, what, left } => {
+                write!(f, "waiting for {name} in the fleet: {what}; {} left", shown(*left))
             }
             Self::Kernel { file, holders, since, left } => {
                 let (since, left) = (shown(*since), shown(*left));

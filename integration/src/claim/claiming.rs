@@ -8,7 +8,7 @@ use beadlock_checker::internal::{Gate, dialect::Record};
 use beadlock_checker::{Options, Removed};
 
 use super::attendant::{Attendant, Stopped};
-use super::{gate, patience::Patience, protocol::MakeRecord, target::Target};
+use super::{fleet, gate, patience::Patience, protocol::MakeRecord, target::Target};
 use crate::{error::Error, output::trail::Trail, settings::wait::Wait};
 
 pub struct Claiming<'a> {
@@ -32,8 +32,12 @@ impl Claiming<'_> {
         let mut gate_is_missed = false;
         loop {
             let attempt = match gate::take(dir, dir, self.drain, attendant)? {
-                Ok(gate) => self.attempt(&gate, &patience.options())?,
+                Ok(gate) => {
+                    self.refuse_in_fleet()?;
+                    self.attempt(&gate, &patience.options())?
+                }
                 Err(why) => {
+                    self.refuse_in_fleet()?;
                     if !std::mem::replace(&mut gate_is_missed, true) {
                         attendant.no_gate(&why);
                     }
@@ -70,6 +74,11 @@ impl Claiming<'_> {
         })?;
         trail.acquired(&held);
         Ok(held)
+    }
+
+    /// Under the gate, where there is one: a clone joins a fleet between two claims.
+    fn refuse_in_fleet(&self) -> Result<(), Error> {
+        if self.options.has_fleet_right { Ok(()) } else { fleet::refuse_joined(self.target) }
     }
 
     fn attempt(&self, gate: &Gate, options: &Options) -> Result<Attempt, Stopped> {

@@ -6,11 +6,10 @@ use std::{io, os::unix::ffi::OsStrExt, path::PathBuf, thread::sleep, time::Durat
 
 use beadlock_checker::Place;
 use beadlock_checker::internal::{Look, sys};
+use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify, InotifyEvent};
-use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
-use nix::{errno::Errno, sys::time::TimeSpec};
 
 use crate::{error::Error, words};
 
@@ -48,28 +47,6 @@ pub fn failed_to(what: &str, error: &io::Error) -> Error {
 pub fn bell(what: &str) -> Result<EventFd, Error> {
     let bell = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK);
     bell.map_err(|errno| failed_to(what, &errno.into()))
-}
-
-/// Fires at a time of the clock that runs on while the machine sleeps (`CLOCK_BOOTTIME`).
-#[derive(Debug)]
-pub struct BootTimer(TimerFd);
-
-impl BootTimer {
-    pub fn new() -> nix::Result<Self> {
-        TimerFd::new(ClockId::CLOCK_BOOTTIME, TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK).map(Self)
-    }
-
-    pub fn fire_at(&self, time: Duration) -> nix::Result<()> {
-        // Zero would disarm it.
-        let at = Expiration::OneShot(TimeSpec::from_duration(time.max(Duration::from_nanos(1))));
-        self.0.set(at, TimerSetTimeFlags::TFD_TIMER_ABSTIME)
-    }
-}
-
-impl AsFd for BootTimer {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
-    }
 }
 
 /// What the kernel watches for us.

@@ -2,7 +2,7 @@
 //! time it is kept up too.
 
 use std::os::fd::{AsFd, BorrowedFd};
-use std::{path::Path, time::Duration};
+use std::{fmt, path::Path, time::Duration};
 
 use beadlock_checker::internal::{GateWatch, take::Held};
 
@@ -68,6 +68,16 @@ pub enum Guard<'k> {
     Outer(Watch<'k>),
     Gate(&'k GateWatch, &'k Path),
     Beats(&'k Heartbeats, &'k Trail<'k>),
+    /// By a session in a fleet.
+    Fleet(&'k dyn FleetGuard),
+}
+
+/// A session in a fleet, as its claim is watched.
+pub trait FleetGuard: fmt::Debug {
+    /// Readable when something has happened in it, or its time is over.
+    fn fd(&self) -> BorrowedFd<'_>;
+    /// Looks: hands on the new deadline, and tells of a loss.
+    fn look(&self) -> Option<Loss>;
 }
 
 /// A loss, what has happened, and why.
@@ -89,13 +99,14 @@ impl Guard<'_> {
             Self::Watch(watch) | Self::Outer(watch) => watch.fd(),
             Self::Gate(watch, _) => Some(watch.as_fd()),
             Self::Beats(beats, _) => Some(beats.fd()),
+            Self::Fleet(session) => Some(session.fd()),
         }
     }
 
     pub fn left(&self) -> Duration {
         match self {
             Self::Watch(watch) | Self::Outer(watch) => watch.left(),
-            Self::Gate(..) => Duration::MAX,
+            Self::Gate(..) | Self::Fleet(_) => Duration::MAX,
             Self::Beats(beats, _) => beats.left(),
         }
     }
@@ -103,7 +114,7 @@ impl Guard<'_> {
     /// The command may have been stopped, and not by itself: it is not known just now whether the lock is still there.
     pub fn is_late(&self) -> bool {
         match self {
-            Self::Watch(_) | Self::Outer(_) | Self::Gate(..) => false,
+            Self::Watch(_) | Self::Outer(_) | Self::Gate(..) | Self::Fleet(_) => false,
             Self::Beats(beats, _) => beats.are_late(),
         }
     }
@@ -114,6 +125,7 @@ impl Guard<'_> {
             Self::Watch(watch) => loss::now(watch.lock),
             Self::Outer(watch) => loss::now(watch.lock).filter(|loss| !is_a_heartbeat(loss, watch.lock)),
             Self::Gate(..) => None,
+            Self::Fleet(session) => session.look(),
             Self::Beats(..) => self.look(true).map(|report| report.loss),
         }
     }
@@ -133,6 +145,10 @@ impl Guard<'_> {
             Self::Gate(watch, dir) => {
                 let loss = woken.then(|| watch.loss()).flatten()?;
                 return Some(LossReport::of(Loss::Gate(loss), dir, "", None));
+            }
+            Self::Fleet(session) => {
+                let loss = session.look()?;
+                return Some(LossReport::of(loss, Path::new(""), "", None));
             }
             Self::Beats(beats, trail) => (*beats, *trail),
         };

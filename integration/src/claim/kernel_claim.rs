@@ -98,7 +98,7 @@ impl SessionClaim for KernelClaim<'_> {
 
     fn watched_by(&self) -> Option<Watchfulness<'_>> {
         let shares = self.lock.as_ref()?.file()?;
-        Some(Watchfulness { lease: None, shares: Some(shares) })
+        Some(Watchfulness { shares: Some(shares), ..Watchfulness::default() })
     }
 
     fn guard(&self) -> Option<Guard<'_>> {

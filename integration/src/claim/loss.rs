@@ -56,6 +56,11 @@ pub enum Loss {
         why: String,
         left: Duration,
     },
+    /// The session in the fleet is lost or broken; why, and for how long the work may still go on.
+    Fleet {
+        why: String,
+        left: Duration,
+    },
 }
 
 impl Loss {
@@ -69,12 +74,17 @@ impl Loss {
             Self::Gate(loss) => loss.as_str(),
             Self::OuterEnded => "outer_ended",
             Self::Overdue { .. } => "overdue",
+            Self::Fleet { .. } => "fleet_lost",
         }
     }
 
     /// What is lost.
     pub fn subject(&self) -> &'static str {
-        if matches!(self, Self::Gate(_)) { "gate" } else { "lock" }
+        match self {
+            Self::Gate(_) => "gate",
+            Self::Fleet { .. } => "claim in the fleet",
+            _ => "lock",
+        }
     }
 
     /// The lock may still be there as it was, and be ours to remove.
@@ -85,8 +95,10 @@ impl Loss {
     /// What happened to the lock at `path` of the claim `id`, and its likely cause; `kept` is where somebody who
     /// broke it keeps it.
     pub fn cause(&self, path: &Path, id: &str, kept: Option<&Path>) -> String {
-        if let Self::Gate(loss) = self {
-            return loss.cause(path).to_string();
+        match self {
+            Self::Gate(loss) => return loss.cause(path).to_string(),
+            Self::Fleet { why, .. } => return why.clone(),
+            _ => {}
         }
         let path = escaped_path(path);
         if let Some(kept) = kept {
@@ -115,7 +127,7 @@ impl Loss {
                     "{path} is another file by now, which others can lock; `rm *.lock` and whoever locks next do that"
                 )
             }
-            Self::Gate(_) => String::new(),
+            Self::Gate(_) | Self::Fleet { .. } => String::new(),
             Self::OuterEnded => format!("the claim of {path} that this stands under has ended"),
             Self::Overdue { why, .. } => {
                 format!("{path} could not be refreshed in time, and may be taken as stale from now on: {why}")

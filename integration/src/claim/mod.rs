@@ -7,6 +7,7 @@ pub mod claiming;
 pub mod command;
 pub mod event;
 pub mod explained;
+pub mod fleet;
 pub mod gate;
 pub mod keeping;
 pub mod kernel_claim;

@@ -3,7 +3,7 @@
 use std::{ffi::OsString, fmt, time::Duration};
 
 use beadlock_checker::Options;
-use beadlock_checker::internal::{escape::escaped, escape::escaped_path, shared_file_system, take::Held};
+use beadlock_checker::internal::{shared_file_system, take::Held};
 
 use super::attendant::{Attending, Stopped};
 use super::keeping::{Guard, Keeping};
@@ -145,7 +145,7 @@ impl SessionClaim for RecordClaim<'_> {
     fn watched_by(&self) -> Option<Watchfulness<'_>> {
         let State::Kept(keeping) = &self.state else { return None };
         let lease = keeping.limits();
-        lease.is_some().then_some(Watchfulness { lease, shares: None })
+        lease.is_some().then_some(Watchfulness { lease, ..Watchfulness::default() })
     }
 
     fn tell(&self, pulse: Box<dyn HearHeartbeats>) {
@@ -190,10 +190,4 @@ impl SessionClaim for RecordClaim<'_> {
             Left::Lost(error) => End { held: Some(age), released: false, lost: Some(error) },
         }
     }
-}
-
-/// `claimed .beads for make (PID 7)`, and in which directory where its document names another.
-pub fn claimed(target: &Target, holder: &str, pid: i32) -> String {
-    let dir = target.protocol.not_in(target).map(|_| format!(" in {}", escaped_path(target.dir())));
-    format!("claimed {} for {} (PID {pid}){}", target.given, escaped(holder), dir.unwrap_or_default())
 }

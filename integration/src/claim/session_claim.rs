@@ -3,6 +3,8 @@
 use std::{ffi::OsString, fmt, os::fd::BorrowedFd, time::Duration};
 
 use super::attendant::{Attending, Stopped};
+use beadlock_checker::internal::{deadline::WorkDeadline, escape::escaped, escape::escaped_path};
+
 use super::lease::{HearHeartbeats, Limits};
 use super::{keeping::Guard, leaving::Why, loss::Loss, signals::Signals, target::Target};
 use crate::{error::Error, settings::wait::Wait};
@@ -25,6 +27,10 @@ pub trait SessionClaim: fmt::Debug {
     fn is_nested(&self) -> bool;
     /// What the command's environment has besides.
     fn variables(&self) -> Vec<(&'static str, OsString)>;
+    /// What is known of that only once the claim stands.
+    fn late_variables(&self) -> Vec<(&'static str, OsString)> {
+        Vec::new()
+    }
     /// There must be no work without beadlock: the command ends when this process dies.
     fn ends_with_us(&self) -> bool;
     /// For how long it waits for a holder.
@@ -39,6 +45,14 @@ pub trait SessionClaim: fmt::Debug {
     }
     /// Waits for the lock and takes it for the process that is to become the command. Nothing is held after an error.
     fn obtain(&mut self, child: CommandProcess<'_>, attending: &mut Attending<'_>) -> Result<(), Stopped>;
+    /// What orders the second steps of a session's claims; `None`: this claim has no second step.
+    fn second_step(&self) -> Option<&str> {
+        None
+    }
+    /// Takes it, once every claim of the session stands and is kept up. After an error the claim still stands.
+    fn take_second_step(&mut self, _child: CommandProcess<'_>, _attending: &mut Attending<'_>) -> Result<(), Stopped> {
+        Ok(())
+    }
     /// From now on it is kept up. After an error the claim still stands.
     fn keep_up(&mut self) -> Result<(), Error> {
         Ok(())
@@ -49,12 +63,26 @@ pub trait SessionClaim: fmt::Debug {
     }
     /// The watchdog hears of each heartbeat.
     fn tell(&self, _pulse: Box<dyn HearHeartbeats>) {}
+    /// The watchdog hears of each new deadline.
+    fn tell_deadlines(&mut self, _hear: Box<dyn FnMut(WorkDeadline)>) {}
+    /// The command may execute now. Asked last, when everything else is ready.
+    fn may_begin(&self) -> Result<(), Error> {
+        Ok(())
+    }
+    /// What is said once it stands, of a holder with this PID.
+    fn announcement(&self, holder: &str, pid: i32) -> String {
+        claimed(self.target(), holder, pid)
+    }
     /// A process of the claim itself, which does not belong to the command's tree.
     fn helper(&self) -> Option<i32> {
         None
     }
     /// Tells of a loss while the command runs.
     fn guard(&self) -> Option<Guard<'_>>;
+    /// Tells of a loss of what the second step has taken.
+    fn second_guard(&self) -> Option<Guard<'_>> {
+        None
+    }
     /// What is said of processes that the command has left behind.
     fn left_behind(&self, names: &str) -> String {
         format!(
@@ -78,6 +106,8 @@ pub struct CommandProcess<'a> {
 pub struct Watchfulness<'a> {
     /// The times of the heartbeats; `None`: there are none.
     pub lease: Option<Limits>,
+    /// The deadline of its session in a fleet: from then on there must be no work.
+    pub deadline: Option<WorkDeadline>,
     /// The open file that the watchdog shares, whose lock ends with the work.
     pub shares: Option<BorrowedFd<'a>>,
 }
@@ -88,4 +118,10 @@ pub struct End {
     pub held: Option<Duration>,
     pub released: bool,
     pub lost: Option<Error>,
+}
+
+/// `claimed .beads for make (PID 7)`, and in which directory where its document names another.
+pub fn claimed(target: &Target, holder: &str, pid: i32) -> String {
+    let dir = target.protocol.not_in(target).map(|_| format!(" in {}", escaped_path(target.dir())));
+    format!("claimed {} for {} (PID {pid}){}", target.given, escaped(holder), dir.unwrap_or_default())
 }

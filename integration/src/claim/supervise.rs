@@ -245,7 +245,7 @@ impl Running {
         let (cause, subject) = (&told.cause, told.loss.subject());
         let grace = match &told.loss {
             // Before somebody else may have the lock.
-            Loss::Overdue { left, .. } => self.kill_after.min(*left),
+            Loss::Overdue { left, .. } | Loss::Fleet { left, .. } => self.kill_after.min(*left),
             // Somebody else may have worked under it for long, and the command stands still: it is not to go on.
             _ if is_late => Duration::ZERO,
             _ => self.kill_after,

@@ -67,6 +67,8 @@ fn dispatch(command: Option<Command>, environment: &Environment, common: Common)
         Some(Command::Append(typed)) => append::run(&typed, environment, &common),
         Some(Command::Break(typed)) => break_lock::run(&typed, environment, &common),
         Some(Command::Doctor(typed)) => doctor::run(&typed, environment, &common),
+        #[cfg(feature = "fleet")]
+        Some(Command::Fleet(typed)) => crate::commands::fleet::run(&typed, environment, &common),
         None => {
             let end = status::run(&[], &LookArgs::default(), environment, talk).print(&common);
             if end == End::Code(Exit::Done.code()) {

@@ -67,6 +67,9 @@ pub enum Command {
     Log(log::LogArgs),
     /// What the file system of DIR can do, and so what is promised there. Exit 0: all; 1: something is missing; 5: NO
     Doctor(doctor::Doctor),
+    /// Claims across machines: make a fleet, join it, look at it, end it
+    #[cfg(feature = "fleet")]
+    Fleet(commands::fleet::FleetArgs),
 }
 
 impl Command {

@@ -6,6 +6,9 @@
 //! The command inherits the gate as well, so that a kill of both leaves it shut for as long as the command works. At a
 //! regular end the gate is let go for every copy: what the command leaves behind keeps nothing.
 
+#[cfg(feature = "fleet")]
+mod fleet;
+
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 use std::{ffi::OsString, fmt, io};
@@ -15,8 +18,11 @@ use beadlock_checker::internal::{
 };
 use beadlock_checker::{Cycle, Decision, Entered, Options, Reason, Verdict};
 use clap::Args;
+#[cfg(feature = "fleet")]
+use fleet::FleetCycle;
 use serde_json::Value;
 
+use crate::claim::fleet::waive;
 use crate::claim::session_claim::{CommandProcess, End as ClaimEnd, SessionClaim};
 use crate::claim::{
     attendant::Attending, attendant::Stopped, command::Command, keeping::Guard, leaving::Why, loss::Loss, nested,
@@ -26,6 +32,8 @@ use crate::error::{Code, End, Error, Exit, Replaced};
 use crate::explain::checked::Checked;
 use crate::output::{Common, answers::print_envelope, trail::Trail};
 use crate::protocol::{Acceptance, resolve};
+#[cfg(feature = "fleet")]
+use crate::run::fleet::Joined;
 use crate::run::{request::AtEnd, session::Finished, session::Session, watchdog::Watchdog};
 use crate::settings::{self, OnLoss, environment::Environment};
 use crate::words::{self, to_type};
@@ -41,6 +49,9 @@ pub struct CycleArgs {
     /// no *.db, *.sqlite*, *.jsonl or redirect in it
     #[arg(long)]
     pub any_directory: bool,
+    /// Run it with this machine's lock alone, although the database has joined a fleet: it may run beside a claim elsewhere
+    #[arg(long)]
+    pub no_fleet: bool,
     /// Exit with N instead of any code that is not the command's
     #[arg(long, value_name = "N")]
     pub own_exit_code: Option<u8>,
@@ -87,6 +98,7 @@ enum CycleOutcome {
 /// The log line, under the code that says what kind of skip it is.
 fn skipped(decision: &Decision) -> Error {
     let code = match (decision.reason(), decision.verdict()) {
+        (Reason::FleetNew | Reason::FleetUnreachable | Reason::FleetLost, _) => Code::FleetUnreachable,
         (Reason::GateBusy, _) => Code::DrainTimeout,
         (_, Verdict::Held(_)) => Code::LockHeld,
         (Reason::RemovalFailed, _) => Code::LockStale,
@@ -118,6 +130,17 @@ fn cycle(typed: CycleArgs, environment: &Environment, common: &Common) -> Result
     let trail = target.trail(audit.as_deref(), (None, None), &common.request, talk)?;
     let mut signals = Signals::block()?;
     let options = Options { reap_proven_dead: typed.reap_proven_dead, ..Options::default() };
+    let (on_loss, wait_group, steps) = (OnLoss::default(), false, None);
+    let session = Session { command, on_loss, kill_after, wait_group, steps, order: vec![0], environment, talk };
+    if typed.no_fleet {
+        waive(&target, &trail)?;
+    } else {
+        #[cfg(feature = "fleet")]
+        if let Some(joined) = Joined::of(&target, environment)? {
+            return in_fleet(FleetCycle::new(target, joined, options, &trail)?, session, &mut signals);
+        }
+    }
+    let options = Options { has_fleet_right: typed.no_fleet, ..options };
     let cycle = match Cycle::enter_with(target.dir(), &options) {
         Entered::Cycle(cycle) => cycle,
         Entered::Skipped(decision) => {
@@ -130,18 +153,33 @@ fn cycle(typed: CycleArgs, environment: &Environment, common: &Common) -> Result
             return Ok(CycleOutcome::Skipped(Box::new(target), decision));
         }
     };
-    if let Some(removed) = cycle.decision().removed() {
-        trail.removed(removed);
-        talk.say(&cycle.decision().to_string());
-    }
-    if let Some(why) = cycle.no_gate() {
-        talk.warn(&format!("there is no gate here ({why}): claims do not wait for this cycle"));
-    }
+    say_entered(&cycle, &trail);
     // From here on the gate is taken, and whatever fails has failed between that and the command's start.
     let mut claim: Box<dyn SessionClaim> = Box::new(CycleClaim::new(target, cycle, &trail)?);
-    let (on_loss, wait_group, steps) = (OnLoss::default(), false, None);
-    let session = Session { command, on_loss, kill_after, wait_group, steps, order: vec![0], environment, talk };
     session.run(std::slice::from_mut(&mut claim), &mut signals, &mut Report::default()).map(CycleOutcome::Ran)
+}
+
+/// Runs the cycle under its right in the fleet.
+#[cfg(feature = "fleet")]
+fn in_fleet(cycle: FleetCycle<'_>, session: Session<'_>, signals: &mut Signals) -> Result<CycleOutcome, Stopped> {
+    let (target, decision) = (cycle.target().clone(), cycle.decision());
+    let mut claim: Box<dyn SessionClaim + '_> = Box::new(cycle);
+    let ran = session.run(std::slice::from_mut(&mut claim), signals, &mut Report::default());
+    match (ran, decision.take()) {
+        (Err(_), Some(decision)) => Ok(CycleOutcome::Skipped(Box::new(target), decision)),
+        (ran, _) => ran.map(CycleOutcome::Ran),
+    }
+}
+
+/// Says and writes down what was found on the way in.
+fn say_entered(cycle: &Cycle, trail: &Trail<'_>) {
+    if let Some(removed) = cycle.decision().removed() {
+        trail.removed(removed);
+        trail.talk().say(&cycle.decision().to_string());
+    }
+    if let Some(why) = cycle.no_gate() {
+        trail.talk().warn(&format!("there is no gate here ({why}): claims do not wait for this cycle"));
+    }
 }
 
 /// The gate of a cycle, for as long as its command works.

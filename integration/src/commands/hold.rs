@@ -1,5 +1,6 @@
 //! `beadlock hold [TARGET] -- CMD`: claim, run, release (docs/design.md#holding).
 
+mod fleet;
 mod wanted;
 
 use std::{ffi::OsString, path::PathBuf, time::Duration};
@@ -10,7 +11,7 @@ use clap::Args;
 use crate::claim::{attendant::Stopped, command::Command, report, report::Report, signals::Signals};
 use crate::error::{End, Error};
 use crate::output::{Common, answers::print_envelope, refuse_lock_file, talk::print};
-use crate::protocol::{self, HoldOnlyArgs, refuse_report, session_claim, targets_of_claim};
+use crate::protocol::{self, HoldOnlyArgs, refuse_report, targets_of_claim};
 use crate::run::{session::Finished, session::Session, steps::Steps};
 use crate::settings::{Claim, Hold, OnLoss, arguments::ClaimArgs, environment::Environment};
 use wanted::{Named, Wanted};
@@ -125,10 +126,9 @@ fn hold(
         Steps::new(step, rollback, environment)
     });
     let order = wanted::order(&named);
-    let claims = named.into_iter().zip(&trails).map(|(named, trail)| {
-        let Named { target, words, holder, id, outer } = named;
-        session_claim(target, words, (holder, id, outer), claim, trail, environment)
-    });
+    fleet::waive(&named, &trails, claim)?;
+    let claims = named.into_iter().zip(&trails);
+    let claims = claims.map(|(named, trail)| fleet::claim(named, claim, on_loss, trail, environment));
     let mut claims = claims.collect::<Result<Vec<_>, _>>()?;
     Session { steps, order, ..session }.run(&mut claims, &mut Signals::block()?, report)
 }

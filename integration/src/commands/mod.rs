@@ -5,6 +5,8 @@ pub mod append;
 pub mod break_lock;
 pub mod check;
 pub mod cycle;
+#[cfg(feature = "fleet")]
+pub mod fleet;
 pub mod hold;
 pub mod release;
 pub mod status;

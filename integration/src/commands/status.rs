@@ -8,12 +8,15 @@ use beadlock_checker::internal::{Gates, address::Address, escape::escaped_path, 
 use clap::{Args, builder::OsStringValueParser, builder::TypedValueParser};
 use serde_json::Value;
 
+use crate::claim::target::Target;
 use crate::error::{Code, Error, Exit};
 use crate::explain::{explanation::Explanation, observed::Observed, seen::Seen};
 use crate::output::answers::{Answers, each, not_written};
 use crate::output::table::{fitted, terminal_width};
 use crate::output::{talk::Talk, talk::print};
 use crate::protocol::{Acceptance, LookArgs, resolve};
+#[cfg(feature = "fleet")]
+use crate::run::fleet::look::FleetSight;
 use crate::settings::environment::Environment;
 
 #[derive(Debug, Args)]
@@ -67,7 +70,25 @@ fn seen(
     let seen = Seen { look: look(&target.place, &options), target };
     let explanation = Explanation::of(&seen.look, &seen.target, &options);
     let text = if talk.is_verbose() { Seen::text } else { Seen::brief };
-    Ok((seen.json(&explanation), text(&seen, &explanation, talk)))
+    let (data, text) = (seen.json(&explanation), text(&seen, &explanation, talk));
+    Ok(with_fleet(&seen.target, (data, text), environment))
+}
+
+/// With what the fleet of a database says of it.
+#[cfg(feature = "fleet")]
+fn with_fleet(target: &Target, (mut data, mut text): (Value, String), environment: &Environment) -> (Value, String) {
+    if let Some(fleet) = FleetSight::of(target, environment) {
+        text.push_str(&format!("  {}\n", fleet.line()));
+        if let Some(object) = data.as_object_mut() {
+            object.insert("fleet".to_owned(), fleet.json());
+        }
+    }
+    (data, text)
+}
+
+#[cfg(not(feature = "fleet"))]
+fn with_fleet(_: &Target, seen: (Value, String), _: &Environment) -> (Value, String) {
+    seen
 }
 
 /// `status --raw`: the bytes of every target's lock file, one after the other; none for a lock that is not there. A

@@ -10,16 +10,19 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use crate::claim::attendant::{Attendant, Attending, Stopped};
-use crate::claim::{gate, patience::Patience, signals::Signals, target::Target};
+use crate::claim::{fleet::has_joined, gate, patience::Patience, signals::Signals, target::Target};
 use crate::error::{End, Replaced};
 use crate::output::{Common, answers::conclude};
 use crate::protocol::{Acceptance, LookArgs, resolve};
 use crate::settings::{audit, either, environment::Environment, wait::Wait};
 use crate::{ground::Ground, words};
 
+/// How to see what is claimed in the fleet.
+const STATUS: &str = "beadlock fleet status";
+
 const HELP: &str = "\
 That it is free promises nothing about the moment after: to have it for yourself use beadlock hold. As a check does, \
-it removes a lock whose holder is proved dead.
+it removes a lock whose holder is proved dead. Of a database in a fleet it knows only this machine's lock, and says so.
 
 Exit 0: it was free. 1: its directory is gone, or was replaced. 4: held, or its gate was busy, to the end of the \
 wait. 5: it could not be checked for 2s.";
@@ -48,7 +51,8 @@ fn wait(typed: &WaitArgs, environment: &Environment, common: &Common) -> Result<
     let talk = &common.talk;
     let limit = either(typed.wait, "BEADLOCK_WAIT", environment)?;
     let target = resolve(typed.target.as_deref(), environment, Acceptance::ToLookAt(talk))?;
-    let options = typed.protocol.options(&target, Options::default())?;
+    // What it waits for is the lock of this machine alone.
+    let options = Options { has_fleet_right: true, ..typed.protocol.options(&target, Options::default())? };
     let wait = match limit {
         Some(Duration::ZERO) => Wait::No,
         Some(limit) => Wait::UpTo(limit),
@@ -80,6 +84,10 @@ fn wait(typed: &WaitArgs, environment: &Environment, common: &Common) -> Result<
         target.protocol.removed(removed).iter().for_each(|words| talk.say(words));
     }
     talk.say_more(&format!("{} is free after {}", target.given, shown(waited)));
+    if has_joined(&target)? {
+        let given = &target.given;
+        talk.say(&format!("{given} is free on this machine; it has joined a fleet, which was not asked: {STATUS}"));
+    }
     Ok(answer(&target, waited, removed.is_some()))
 }
 

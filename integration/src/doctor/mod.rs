@@ -12,11 +12,14 @@
 //! lock_file.rs   … of how a lock comes into being and moves, and of its times
 //! processes.rs   … between two processes; second.rs: the second process
 //! results.rs     how the trials ended
+//! fleet.rs       the etcd of a fleet, and the fleet there
 //! guarantee.rs   from the results to what is promised: pure
 //! ```
 
 mod bench;
 mod directory;
+#[cfg(feature = "fleet")]
+mod fleet;
 mod guarantee;
 mod lock_file;
 mod processes;
@@ -52,10 +55,18 @@ const RED: &str = "31";
 pub struct Doctor {
     /// The directory to examine; a database, memory:DIR or any other [default: the database that is found from here]
     pub dir: Option<OsString>,
+    /// Examine the fleet of fleet.toml instead: its etcd, node by node, and whether claims across machines hold there
+    #[cfg(feature = "fleet")]
+    #[arg(long, conflicts_with = "dir")]
+    pub fleet: bool,
 }
 
 /// Examines, and prints what was found.
 pub fn run(typed: &Doctor, environment: &Environment, common: &Common) -> End {
+    #[cfg(feature = "fleet")]
+    if typed.fleet {
+        return fleet::run(environment, common);
+    }
     let examined = ExaminedDirectory::resolve(typed.dir.as_deref(), environment)
         .and_then(|directory| Signals::block().map(|signals| (directory, signals)));
     let (directory, mut signals) = match examined {

@@ -35,6 +35,8 @@ pub enum Code {
     Io,
     /// The system refused for lack of permission.
     NotPermitted,
+    /// The fleet that the database has joined does not answer.
+    FleetUnreachable,
 }
 
 impl Code {
@@ -51,6 +53,7 @@ impl Code {
             Self::Usage => "USAGE",
             Self::Io => "IO",
             Self::NotPermitted => "NOT_PERMITTED",
+            Self::FleetUnreachable => "FLEET_UNREACHABLE",
         }
     }
 
@@ -58,7 +61,7 @@ impl Code {
     pub(crate) fn exit(self) -> Exit {
         match self {
             Self::LockHeld | Self::DrainTimeout => Exit::Conflict,
-            Self::LockUnreadable | Self::LockStale => Exit::Unreadable,
+            Self::LockUnreadable | Self::LockStale | Self::FleetUnreachable => Exit::Unreadable,
             Self::LockLost => Exit::Lost,
             Self::LockFailed => Exit::LockFailed,
             Self::Usage => Exit::Usage,

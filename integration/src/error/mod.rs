@@ -2,6 +2,8 @@
 
 mod exit;
 mod failure;
+#[cfg(feature = "fleet")]
+mod fleet;
 
 pub use exit::{End, Exit, Replaced};
 pub use failure::{Code, Error, Holder};

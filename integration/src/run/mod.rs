@@ -1,6 +1,8 @@
 //! A command under a list of claims, and the helper processes. Each of these is the running binary again; its command
 //! line is what it does, a hidden argument, and its request.
 
+#[cfg(feature = "fleet")]
+pub mod fleet;
 pub mod lease_keeper;
 pub mod request;
 pub mod session;

@@ -3,6 +3,7 @@
 use std::{ffi::OsString, time::Duration};
 
 use beadlock_checker::internal::beside::{HELPER, request_of};
+use beadlock_checker::internal::deadline::WorkDeadline;
 use beadlock_checker::internal::dialect::LockMode;
 use serde::{Deserialize, Serialize};
 
@@ -69,6 +70,9 @@ pub enum AtEnd {
         grace: Duration,
         /// After this time without a heartbeat the tree is stopped; `None`: never.
         silence: Option<Duration>,
+        /// When the work is killed in any case: the deadline of each session in a fleet.
+        #[serde(default)]
+        deadlines: Vec<WorkDeadline>,
     },
     /// It waits for the end of the command and its group, and opens the gate.
     OpenGate,

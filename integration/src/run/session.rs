@@ -8,9 +8,11 @@
 //! 5. The claims end, the one that was obtained last first. Then the command's process is reaped.
 
 use std::time::{Duration, Instant};
-use std::{ffi::OsString, io};
+use std::{ffi::CString, ffi::OsString, io};
 
-use beadlock_checker::internal::{audit::Outcome, duration::shown, facts::random_id, sys::Waiting, system_words};
+use beadlock_checker::internal::{audit::Outcome, facts::random_id, sys::Waiting, system_words};
+
+mod claims;
 
 use super::watchdog::{self, Watchdog};
 use super::{request::AtEnd, steps::Steps};
@@ -21,11 +23,10 @@ use crate::claim::supervise::{Ended, Running};
 use crate::claim::tree::{self, Ending, KnownCommand, Tree};
 use crate::error::{End, Error, Exit};
 use crate::{
-    claim::event::failed_to, claim::keeping::Guard, claim::leaving::Why, claim::loss::Loss, claim::nested::HELD_IDS,
-    claim::nested::joined_ids, claim::record_claim::claimed, claim::report::ClaimOutcome, claim::report::Report,
-    claim::signals::Signals, claim::target::Target, ignored::Reminder, output::talk::Talk, settings::OnLoss,
-    settings::environment::Environment,
+    claim::event::failed_to, claim::leaving::Why, claim::loss::Loss, claim::report::Report, claim::signals::Signals,
+    ignored::Reminder, output::talk::Talk, settings::OnLoss, settings::environment::Environment,
 };
+use claims::{describe, guards, late_variables, none_is_claimed, variables_of};
 
 #[derive(Debug)]
 pub struct Session<'a> {
@@ -93,36 +94,6 @@ impl Session<'_> {
     }
 }
 
-fn describe(claims: &Claims<'_>, report: &mut Report) {
-    let Some(first) = claims.first() else { return };
-    report.target = Some((first.target().name(), first.target().path()));
-    (report.id, report.holder) = (first.id(), first.holder());
-    report.nested = first.is_nested();
-    if claims.len() > 1 {
-        report.claims = claims.iter().map(|claim| outcome(&**claim)).collect();
-    }
-}
-
-/// A claim as a report names it.
-fn outcome(claim: &dyn SessionClaim) -> ClaimOutcome {
-    let (target, path) = (claim.target().name(), claim.target().path());
-    let (holder, id, nested) = (claim.holder(), claim.id(), claim.is_nested());
-    ClaimOutcome { target, path, holder, id, nested, ..ClaimOutcome::default() }
-}
-
-/// What the command's environment has besides: of each variable what the first claim says, and the ids of all claims.
-fn variables_of(claims: &Claims<'_>) -> Vec<(&'static str, OsString)> {
-    let mut variables: Vec<(&'static str, OsString)> = Vec::new();
-    for (name, value) in claims.iter().flat_map(|claim| claim.variables()) {
-        match variables.iter_mut().find(|(known, _)| *known == name) {
-            None => variables.push((name, value)),
-            Some((_, ids)) if name == HELD_IDS => *ids = joined_ids(ids, &value).into(),
-            Some(_) => {}
-        }
-    }
-    variables
-}
-
 struct Stage<'s, 'c> {
     claims: &'s mut Claims<'c>,
     order: &'s [usize],
@@ -172,7 +143,30 @@ impl Stage<'_, '_> {
                 return Err(stopped);
             }
         }
-        if keeps_up { self.refuse_loss() } else { Ok(()) }
+        let steps = self.take_second_steps(child, limit.saturating_sub(spent))?;
+        if keeps_up || steps > 0 { self.refuse_loss() } else { Ok(()) }
+    }
+
+    /// Takes the second steps in their order; the answer is how many there were. Where one fails, all claims end.
+    fn take_second_steps(&mut self, child: CommandProcess<'_>, left: Duration) -> Result<usize, Stopped> {
+        let mut steps: Vec<(String, usize)> = Vec::new();
+        steps.extend(self.claims.iter().enumerate().filter_map(|(at, claim)| Some((claim.second_step()?.into(), at))));
+        steps.sort();
+        let mut spent = Duration::ZERO;
+        for (_, at) in &steps {
+            let Some(claim) = self.claims.get_mut(*at) else { continue };
+            let mut attending = Attending::wait_of(self.signals, self.talk, Some(child.pid));
+            claim.wait_at_most(left.saturating_sub(spent));
+            let kept = claim.keep_up().map_err(|error| error.ending(Exit::NotStarted).into());
+            let taken = kept.and_then(|()| claim.take_second_step(child, &mut attending));
+            spent += attending.for_holder;
+            if let Some(stopped) = taken.err().or_else(|| attending.stopped()) {
+                let is_signal = matches!(stopped, Stopped::Signalled(_));
+                self.end(None, if is_signal { Why::SIGNAL } else { Why::NOT_STARTED }, None);
+                return Err(stopped);
+            }
+        }
+        Ok(steps.len())
     }
 
     /// One of several claims may have been lost while the others were waited for. Then all of them end.
@@ -217,7 +211,7 @@ impl Stage<'_, '_> {
         let mut reminders = Vec::new();
         for claim in self.claims.iter().filter(|claim| !claim.is_nested() && !claim.stands()) {
             let holder = claim.holder().unwrap_or_else(|| self.command.holder_name());
-            self.talk.say(&claimed(claim.target(), &holder, pid));
+            self.talk.say(&claim.announcement(&holder, pid));
             reminders.push(Reminder::of(claim.target(), environment.of_database().cwd, self.talk));
         }
         reminders
@@ -232,8 +226,13 @@ impl Stage<'_, '_> {
         steps: Option<&Steps>,
         variables: &[(OsString, OsString)],
     ) -> Result<(Ended, Option<String>), Stopped> {
+        if let Some(error) = self.claims.iter().find_map(|claim| claim.may_begin().err()) {
+            self.end(None, Why::NOT_STARTED, None);
+            return Err(error.ending(Exit::NotStarted).into());
+        }
+        let late: Vec<CString> = late_variables(self.claims);
         let guards = guards(self.claims);
-        let started = waiting.go();
+        let started = waiting.go_with(&late);
         let supervised =
             started.and_then(|starting| running.supervise(Some(starting), guards, self.signals, self.talk));
         let mut ended = match supervised {
@@ -314,25 +313,10 @@ impl Stage<'_, '_> {
     }
 }
 
-/// The claim of this target, of so many that were wanted together, has failed; so long the others had waited before.
-fn none_is_claimed(error: Error, target: &Target, count: usize, spent: Duration) -> Error {
-    let waited = match spent.is_zero() {
-        true => String::new(),
-        false => format!("; the wait is for all of them together, and {} of it had passed before", shown(spent)),
-    };
-    let message = format!("{}: {}; none of the {count} targets is claimed{waited}", target.given, error.message);
-    Error { message, ..error }
-}
-
-fn guards<'g>(claims: &'g Claims<'_>) -> Vec<(usize, Guard<'g>)> {
-    let claims = claims.iter().enumerate();
-    claims.filter_map(|(index, claim)| Some((index, claim.guard()?))).collect()
-}
-
 /// The watchdog that the claims need: it ends the command and all that it has started when this process is killed, and
 /// stops them while there is no heartbeat, before a lock may be taken as stale.
 fn start_watchdog(
-    claims: &Claims<'_>,
+    claims: &mut Claims<'_>,
     running: &Running,
     token: &str,
     command: &Command,
@@ -347,7 +331,8 @@ fn start_watchdog(
     // After it was given up, and before it is stale.
     let silence = leases().map(|lease| lease.give_up + lease.rest / 2).min();
     let silence = silence.filter(|_| running.on_loss == OnLoss::Kill);
-    let at_end = AtEnd::EndTree { token: token.to_owned(), grace, silence };
+    let deadlines = watched.iter().filter_map(|(_, watched)| watched.deadline).collect();
+    let at_end = AtEnd::EndTree { token: token.to_owned(), grace, silence, deadlines };
     let shared: Vec<_> = watched.iter().filter_map(|(_, watched)| watched.shares).collect();
     let failed = |error: io::Error| failed_to("start the watchdog that ends the command when this is killed", &error);
     let given = watched.first().map(|(claim, _)| claim.target().given.as_str()).unwrap_or_default();
@@ -358,6 +343,11 @@ fn start_watchdog(
         if watched.lease.is_some() {
             claim.tell(Box::new(watchdog.pulse().map_err(failed)?));
         }
+    }
+    let in_fleets = claims.iter_mut().filter(|claim| claim.watched_by().is_some_and(|by| by.deadline.is_some()));
+    for (session, claim) in in_fleets.enumerate() {
+        let mut pulse = watchdog.pulse().map_err(failed)?;
+        claim.tell_deadlines(Box::new(move |deadline| pulse.deadline(session, deadline)));
     }
     Ok(Some(watchdog))
 }

@@ -2,7 +2,9 @@
 //!
 //! - Under a claim that ends with beadlock it ends the command's whole tree: without a heartbeat there must be no work
 //!   (docs/design.md#holding). It also hears of each heartbeat ([`Pulse`]). Where there is none for too long (its
-//!   parent was stopped, or hangs, or the machine has slept), it stops the tree until the next heartbeat.
+//!   parent was stopped, or hangs, or the machine has slept), it stops the tree until the next heartbeat. Under a claim
+//!   in a fleet it hears of each new deadline, and kills the tree when the last one passes: its parent may have been
+//!   stopped, and others may begin to work soon (docs/design.md#the-fleet).
 //! - Under `beadlock cycle` it is the gate keeper (docs/design.md#the-gate): it holds the same open gate, so that the
 //!   gate stays shut for as long as the command works. It waits until the command's process has ended and, where that
 //!   led a process group of its own, until no process lives in that group, since children that still write may be left.
@@ -149,14 +151,16 @@ pub fn main(request: WatchdogRequest) {
     }
     beside::say_so();
     match at_end {
-        AtEnd::EndTree { token, grace, silence } => {
+        AtEnd::EndTree { token, grace, silence, deadlines } => {
             let tree = Tree::of_command(command, token);
-            let is_late = wait_for_parent(silence, || tree.living());
+            let mut heard = Heard::new(silence, deadlines);
+            wait_for_parent(&mut heard, || tree.living());
             // What would tidy up would do so under a lock that may be somebody else's.
-            end_tree(&tree, if is_late { Duration::ZERO } else { grace });
+            let grace = if heard.is_late() { Duration::ZERO } else { grace };
+            end_tree(&tree, grace, || heard.is_past_deadline());
         }
         AtEnd::OpenGate => {
-            wait_for_parent(None, Vec::new);
+            wait_for_parent(&mut Heard::new(None, Vec::new()), Vec::new);
             command.process.wait(end);
             // As long as a process lives in the group, no other group gets its number.
             while command.leads && !process::group_is_gone(command.process.pid) {
@@ -170,14 +174,13 @@ pub fn main(request: WatchdogRequest) {
     }
 }
 
-/// Returns at the parent's end. Until then a `tree` stands still where there is no heartbeat for this time. The answer:
-/// there was none for too long at the end.
-fn wait_for_parent(silence: Option<Duration>, tree: impl Fn() -> Vec<Stat>) -> bool {
-    let mut heard = Heard::new(silence);
+/// Returns at the parent's end, or past a deadline. Until then a `tree` stands still while there was no heartbeat for too
+/// long.
+fn wait_for_parent(heard: &mut Heard, tree: impl Fn() -> Vec<Stat>) {
     let mut standstill = Standstill::default();
     let stdin = io::stdin();
     let mut stands = false;
-    while heard.wait(stdin.as_fd(), stands.then_some(AGAIN)) != Came::End {
+    while heard.wait(stdin.as_fd(), stands.then_some(AGAIN)) == Came::Time {
         if heard.is_late() {
             standstill.keep(&tree);
             stands = true;
@@ -185,11 +188,11 @@ fn wait_for_parent(silence: Option<Duration>, tree: impl Fn() -> Vec<Stat>) -> b
             standstill.end();
         }
     }
-    heard.is_late()
 }
 
-/// TERM to each process that is found, CONT, and after the grace KILL, until none is found twice in a row.
-fn end_tree(tree: &Tree, grace: Duration) {
+/// TERM to each process that is found, CONT, and after the grace or past a deadline KILL, until none is found twice in a
+/// row.
+fn end_tree(tree: &Tree, grace: Duration, is_past_deadline: impl Fn() -> bool) {
     let begun = Instant::now();
     let mut asked = HashSet::new();
     let mut seen_none = false;
@@ -199,7 +202,7 @@ fn end_tree(tree: &Tree, grace: Duration) {
             return;
         }
         seen_none = living.is_empty();
-        if begun.elapsed() >= grace {
+        if begun.elapsed() >= grace || is_past_deadline() {
             tree::signal(&living, Signal::SIGKILL);
         } else {
             let is_new = |stat: &&Stat| asked.insert((stat.pid, stat.start_ticks));

@@ -81,6 +81,9 @@ pub struct ClaimArgs {
     /// *.db, *.sqlite*, *.jsonl or redirect in it
     #[arg(long)]
     pub any_directory: bool,
+    /// Claim it on this machine alone, although the database has joined a fleet: no agent elsewhere keeps away
+    #[arg(long)]
+    pub no_fleet: bool,
     /// Write what became of it to FILE, as JSON
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,

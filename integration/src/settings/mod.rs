@@ -18,6 +18,8 @@ use wait::Wait;
 
 pub mod arguments;
 pub mod environment;
+#[cfg(feature = "fleet")]
+pub mod fleet;
 pub mod labels;
 pub mod remote;
 pub mod wait;
@@ -60,7 +62,7 @@ pub fn audit(typed: Option<&Path>, environment: &Environment) -> Option<PathBuf>
 }
 
 /// How a claim is made.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Claim {
     /// The name in the record; `None`: the command's base name.
     pub holder: Option<String>,
@@ -93,9 +95,15 @@ impl Claim {
             labels: Labels::resolve(typed, environment)?,
             wait,
             drain: either(typed.drain, "BEADLOCK_DRAIN", environment)?,
-            options: Options { reap_proven_dead: typed.reap_proven_dead, ..options },
+            options: Options { reap_proven_dead: typed.reap_proven_dead, has_fleet_right: typed.no_fleet, ..options },
             audit: audit(typed.audit.as_deref(), environment),
         })
+    }
+
+    /// The same for a database whose claim in its fleet comes next.
+    #[cfg(feature = "fleet")]
+    pub fn with_fleet_right(self) -> Self {
+        Self { options: Options { has_fleet_right: true, ..self.options }, ..self }
     }
 
     /// How long to wait for a holder, `default` where nothing says so, and how long for a running cycle.

@@ -32,6 +32,7 @@ pub struct Bare {
     dir: CString,
     lock: CString,
     aside: CString,
+    fleet: CString,
 }
 
 impl Bare {
@@ -41,19 +42,27 @@ impl Bare {
             dir: path(dir.to_owned()),
             lock: path(dir.join(".exclusive-lock")),
             aside: path(dir.join(".exclusive-lock.aside")),
+            fleet: path(dir.join(".exclusive-fleet")),
         }
     }
 
     /// What "no lock" cannot be known without.
     pub fn no_lock(&self) {
+        self.no_fleet();
         let _ = open(self.lock.as_c_str(), FLAGS, Mode::empty()).map_err(drop);
         let _ = fstatat(AT_FDCWD, self.aside.as_c_str(), AtFlags::AT_SYMLINK_NOFOLLOW).map_err(drop);
         let _ = open(self.lock.as_c_str(), FLAGS, Mode::empty()).map_err(drop);
     }
 
+    /// Whether the database has joined a fleet.
+    fn no_fleet(&self) {
+        let _ = fstatat(AT_FDCWD, self.fleet.as_c_str(), AtFlags::AT_SYMLINK_NOFOLLOW).map_err(drop);
+    }
+
     /// What a lock cannot be read and judged without; `kill` only where there is a process to ask, which another host's is
     /// not.
     fn lock(&self, pid: Option<i32>) {
+        self.no_fleet();
         let file = open(self.lock.as_c_str(), FLAGS, Mode::empty()).expect("a lock");
         let mut bytes = [0; 1024];
         let size = fstat(&file).expect("its size").st_size;
@@ -70,6 +79,7 @@ impl Bare {
         let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
         let dir = open(self.dir.as_c_str(), flags, Mode::empty()).expect("a directory");
         assert!(flock(&dir, Flock::Try).expect("a flock"));
+        let _ = fstatat(&dir, c".exclusive-fleet", AtFlags::AT_SYMLINK_NOFOLLOW).map_err(drop);
         let _ = fstatat(&dir, c".exclusive-lock.aside", AtFlags::AT_SYMLINK_NOFOLLOW).map_err(drop);
         let _ = openat(&dir, c".exclusive-lock", FLAGS, Mode::empty()).map_err(drop);
         flock(&dir, Flock::Unlock).expect("an unlock");

@@ -10,6 +10,7 @@ mod agents;
 mod calls;
 mod filelock;
 mod files;
+mod fleet;
 mod git;
 mod ground;
 mod growth;
@@ -29,7 +30,7 @@ use table::Table;
 type Part = fn(&mut Table);
 
 /// In the order of the table.
-const PARTS: [(&str, Part); 8] = [
+const PARTS: [(&str, Part); 9] = [
     ("calls", calls::measure),
     ("filelock", filelock::measure),
     ("files", files::measure),
@@ -37,6 +38,7 @@ const PARTS: [(&str, Part); 8] = [
     ("latency", latency::measure),
     ("agents", agents::measure),
     ("git", git::measure),
+    ("fleet", fleet::measure),
     ("growth", growth::measure),
 ];
 

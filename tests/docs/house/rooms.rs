@@ -14,7 +14,7 @@ pub struct House {
     pub exceptions: &'static [(&'static str, &'static str)],
 }
 
-pub const HOUSES: &[House] = &[CHECKER, INTEGRATION, AGENT];
+pub const HOUSES: &[House] = &[CHECKER, INTEGRATION, FLEET, AGENT];
 
 const CHECKER: House = House {
     name: "checker",
@@ -26,7 +26,7 @@ const CHECKER: House = House {
         &["look", "redirect"],
         &["database", "options", "outputs", "runner"],
         &["target"],
-        &["address", "audit", "gate", "git", "obstacle", "place", "refresh", "zombie"],
+        &["address", "audit", "deadline", "gate", "git", "obstacle", "place", "refresh", "zombie"],
         &["directory", "facts", "gate_loss", "gates", "on_disk", "opened", "read"],
         &["closed", "decision", "namespace"],
         &["dialect", "error", "process"],
@@ -60,6 +60,20 @@ const INTEGRATION: House = House {
     exceptions: &[],
 };
 
+const FLEET: House = House {
+    name: "integration/fleet",
+    order: &[
+        &["lib"],
+        &["admin", "claim", "rights"],
+        &["connect", "session"],
+        &["transactions"],
+        &["etcd"],
+        &["config", "keys", "mark"],
+        &["deadline", "error", "name", "record", "wait"],
+    ],
+    exceptions: &[],
+};
+
 const AGENT: House = House {
     name: "agent",
     order: &[
@@ -71,7 +85,7 @@ const AGENT: House = House {
         &["command", "git", "roots"],
         &["audit", "diagnostics", "notify", "outside", "owner"],
         &["log", "state"],
-        &["beside", "limits", "outcome", "trust", "watch"],
+        &["beside", "fleet", "limits", "outcome", "trust", "watch"],
         &["report", "stamp"],
     ],
     exceptions: &[],

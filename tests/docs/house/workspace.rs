@@ -1,4 +1,4 @@
-//! The sources of the three crates.
+//! The sources of the four crates.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use beadlock_tests::skip::checkout;
 use super::lexer::Source;
 
 /// The directories of the crates.
-const CRATES: [&str; 3] = ["checker", "integration", "agent"];
+const CRATES: [&str; 4] = ["checker", "integration", "integration/fleet", "agent"];
 
 /// A source file.
 pub struct File {

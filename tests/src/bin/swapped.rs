@@ -100,7 +100,7 @@ fn by_descriptors(dir: &Path, command: &[OsString]) -> Cycled {
     let order = Order { dir: dir.to_owned(), command: command.to_owned(), timeout: Duration::from_secs(60) };
     let gate = cycle.gate().ok_or("no gate")?.share()?;
     let above = cycle.above().ok_or("no directory above")?.as_fd().try_clone_to_owned()?;
-    let mut runner = order.runner(Some(gate), above).stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?;
+    let mut runner = order.runner(Some(gate), above, None).stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?;
     let mut word = BufReader::new(runner.stderr.take().ok_or("no stderr")?);
     let mut line = String::new();
     word.read_line(&mut line)?;

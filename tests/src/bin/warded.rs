@@ -1,7 +1,8 @@
 //! `warded own|shared GRACE_MS -- PROGRAM [ARG…]`: runs a command as `beadlock hold` runs one whose lock is kept up by
 //! a heartbeat: told to end with this process by the kernel, and in the care of a watchdog.
 //!
-//! It prints its watchdog's PID, and ends with the command. PROGRAM is a path.
+//! It prints its watchdog's PID, and ends with the command. PROGRAM is a path. WARDED_DEADLINE is the deadline of a session
+//! in a fleet, in the form of the cycle runner's command line.
 
 use std::error::Error;
 use std::ffi::{CString, OsStr, OsString};
@@ -11,6 +12,7 @@ use std::time::Duration;
 
 use beadlock::run::request::{AtEnd, HelperRequest};
 use beadlock::run::watchdog::{self, KnownCommand, Watchdog};
+use beadlock_checker::internal::deadline::WorkDeadline;
 use beadlock_checker::internal::sys::{Spawn, fork_waiting};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::wait::waitpid;
@@ -46,7 +48,9 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     let spawn = Spawn { program, argv: &argv, envp: &envp, own_group, mask, parent_death, streams, inherited: None };
     let waiting = fork_waiting(&spawn)?;
     let pid = waiting.pid();
-    let at_end = AtEnd::EndTree { token, grace, silence: None };
+    let deadline = std::env::var("WARDED_DEADLINE").ok().and_then(|text| WorkDeadline::parse(&text));
+    let deadlines = deadline.into_iter().collect();
+    let at_end = AtEnd::EndTree { token, grace, silence: None, deadlines };
     let watchdog = Watchdog::start(KnownCommand::of(pid, own_group), at_end, ("test", "test"), &[])?;
     println!("{}", watchdog.pid());
     waiting.go()?.result()?;

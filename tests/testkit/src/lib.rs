@@ -11,10 +11,12 @@ pub mod alone;
 pub mod binaries;
 pub mod dice;
 pub mod ended;
+pub mod etcd;
 pub mod executable;
 pub mod over;
 pub mod part;
 pub mod process;
+pub mod proxy;
 pub mod pulse;
 pub mod record;
 pub mod running;
@@ -26,12 +28,14 @@ pub mod wait;
 
 pub use dice::Dice;
 pub use ended::Ended;
+pub use etcd::Etcd;
 pub use executable::write_program;
 pub use over::OverAtLast;
 pub use part::part;
 pub use process::{
     become_subreaper, children, dead_pid, is_inside, lives, process_is_gone, reap, reap_all, runs, this_host,
 };
+pub use proxy::{Passing, Proxy};
 pub use pulse::Pulse;
 pub use record::{is_request_id, lock_text, shell_lock_text};
 pub use running::{Running, run, sleeper};

@@ -1,5 +1,5 @@
-//! `protocol-check [NAME…]`: runs every test that the tables of `docs/protocols`, or of those pages, name, and says for
-//! each page how many of its rows have been shown. `make protocol-check`.
+//! `protocol-check [NAME…]`: runs every test that the tables of `docs/protocols` and `docs/fleet.md`, or of those pages, name, and
+//! says for each page how many of its rows have been shown. `make protocol-check`.
 
 use std::collections::BTreeSet;
 use std::process::ExitCode;
@@ -14,7 +14,7 @@ pub fn protocols(wanted: &[String]) -> ExitCode {
         Err(wrong) => return fail(&wrong.join("\n")),
     };
     if let Some(name) = wanted.iter().find(|name| !pages.iter().any(|page| page.name == **name)) {
-        return fail(&format!("there is no docs/protocols/{name}.md"));
+        return fail(&format!("there is no docs/protocols/{name}.md, and docs/fleet.md is called fleet"));
     }
     let pages: Vec<Page> = pages.into_iter().filter(|page| wanted.is_empty() || wanted.contains(&page.name)).collect();
     let tests: BTreeSet<Named> = pages.iter().flat_map(|page| &page.rows).flat_map(|row| row.tests.clone()).collect();

@@ -1,4 +1,5 @@
-//! The tables of `docs/protocols`: each requirement of a protocol's document, and the tests that show it.
+//! The tables of `docs/protocols` and of `docs/fleet.md`: each requirement of a protocol's document, or fault of a fleet,
+//! and the tests that show it.
 //!
 //! A page says how many rows it has at least, in a comment: `<!-- protocol-check: at least 60 rows -->`. Every table
 //! under the line `| id | section | says | requirement | tests |` counts; other tables of the page do not. `make
@@ -20,12 +21,18 @@ pub fn directory() -> PathBuf {
     beadlock_testkit::skip::checkout().join("docs/protocols")
 }
 
+/// The page of claims across machines, which is no protocol of a lock file and has the same table.
+pub fn fleet() -> PathBuf {
+    beadlock_testkit::skip::checkout().join("docs/fleet.md")
+}
+
 /// Every page, by name; or what is wrong with them, a line each.
 pub fn pages() -> Result<Vec<Page>, Vec<String>> {
     let entries = fs::read_dir(directory()).map_err(|e| vec![format!("{}: {e}", directory().display())])?;
     let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
     files.retain(|file| file.extension().is_some_and(|extension| extension == "md"));
-    files.sort();
+    files.push(fleet());
+    files.sort_by(|one, other| one.file_name().cmp(&other.file_name()));
     let (mut pages, mut wrong) = (Vec::new(), Vec::new());
     for file in files {
         let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();

@@ -61,6 +61,7 @@ fn all() -> Vec<Line> {
     let path = Path::new("/x");
     lines.extend([reloaded([3, 1, 1, 0], &["audit file"]), not_reloaded("x"), found(path), gone(path)]);
     lines.push(others_gone(2));
+    lines.extend([joined_fleet("etcd://h:1/p"), lost_fleet("the session is gone: x")]);
     let database = Database::named(root.path(), &Environment::default()).unwrap();
     lines.push(redirected(&database, path));
     lines.extend([not_serving(path, "x"), nothing_served(&[path.into()]), cannot_look(path, "x")]);

@@ -20,9 +20,10 @@ use beadlock_checker::internal::take::{Heartbeat, Held};
 use nix::sys::eventfd::EventFd;
 
 use super::{HearHeartbeats, Limits};
-use crate::claim::event::{BootTimer, bell, failed_to, wait_for};
+use crate::claim::event::{bell, failed_to, wait_for};
 use crate::claim::loss::{self, CONFIRM, Loss, WatchStart, WatchState};
 use crate::error::Error;
+use beadlock_checker::internal::deadline::BootTimer;
 
 const PREPARE: &str = "prepare the heartbeats";
 /// For how long the gate is waited for, at most.

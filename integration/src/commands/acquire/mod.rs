@@ -20,8 +20,8 @@ use clap::Args;
 
 use crate::claim::attendant::{Attendant, Attending, Stopped};
 use crate::claim::{
-    claiming::Claiming, command, known_process::KnownProcess, leaving::Leaving, leaving::Why, nested,
-    protocol::MakeRecord, record_claim::claimed, report, report::Report, signals::Signals, target::Target,
+    claiming::Claiming, command, fleet, known_process::KnownProcess, leaving::Leaving, leaving::Why, nested,
+    protocol::MakeRecord, report, report::Report, session_claim::claimed, signals::Signals, target::Target,
 };
 use crate::error::{End, Error, Exit};
 use crate::output::{Common, refuse_lock_file, trail::Trail};
@@ -223,6 +223,10 @@ impl Acquiring<'_> {
         let RecordClaim { target, holder, id, subject, trail } = claim;
         let (talk, subject) = (&self.common.talk, *subject);
         report.id = Some(id.clone());
+        match self.settings.options.has_fleet_right {
+            true => fleet::waive(target, trail)?,
+            false => fleet::refuse_joined(target)?,
+        }
         let mut signals = Signals::block()?;
         // A lock that is judged by time needs a process that keeps it up.
         let mut keeper = match subject {

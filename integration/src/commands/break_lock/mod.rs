@@ -6,10 +6,13 @@
 //! choice.rs   which lock is meant, and the words when another is there
 //! ask.rs      the questions, on a terminal
 //! steps.rs    look, choose, gate, break
+//! fleet.rs    the claim in the fleet of a database
 //! ```
 
 mod ask;
 mod choice;
+#[cfg(feature = "fleet")]
+mod fleet;
 mod steps;
 
 use std::{ffi::OsString, path::PathBuf};
@@ -27,6 +30,9 @@ one is meant is said by one of --id, --holder and --malformed; without any, on a
 id asked for. memory:DIR has one lock, and needs none of them. A lock file of --malformed is shown on a terminal, too, \
 and asked about. Without a terminal a file at lock:PATH goes only if it is empty or a lock record, also one that is \
 cut off: anything else may be somebody's data, and needs --yes.
+
+A claim in the fleet of a database is never taken away: its holder is told, with the reason, ends its work, and then \
+the claim.
 
 Exit 0: broken, or there was none. 1: another, stale lock is there, or it failed. 4: held (see --even-if-live), or the \
 gate is busy. 5: another lock is there, and it cannot be understood. The lock of a file (file:PATH) cannot be taken \

@@ -11,6 +11,8 @@ use beadlock_checker::internal::{
 use beadlock_checker::{Options, Reason, Verdict};
 use serde_json::{Value, json};
 
+#[cfg(feature = "fleet")]
+use super::fleet;
 use super::{BreakArgs, ask, choice, choice::Choice};
 use crate::claim::attendant::{Attendant, Attending, Stopped, Waited};
 use crate::claim::{
@@ -75,6 +77,12 @@ pub fn run(typed: &BreakArgs, environment: &Environment, common: &Common) -> Res
     let ground = Ground::of(&target)?;
     let audit = settings::audit(typed.audit.as_deref(), environment);
     let trail = target.trail(audit.as_deref(), (None, Some(common.request.id())), &common.request, talk)?;
+    #[cfg(feature = "fleet")]
+    if let Some(choice) = &choice
+        && let Some(told) = fleet::run(&target, choice, typed, environment, &trail)?
+    {
+        return Ok(told);
+    }
     let mut signals = Signals::block()?;
     let mut attending = Attending::wait_of(&mut signals, talk, None);
     let how = choice.as_ref().map_or("broken_on_terminal", Choice::as_str);

@@ -74,7 +74,7 @@ impl Filter {
         drop((stdin, stdout));
         let pid = waiting.pid();
         let child = Child(pid);
-        let at_end = AtEnd::EndTree { token, grace: kill_after, silence: None };
+        let at_end = AtEnd::EndTree { token, grace: kill_after, silence: None, deadlines: Vec::new() };
         let (name, known) = (command.holder_name(), KnownCommand::of(pid, own_group));
         let watchdog = Watchdog::start(known, at_end, (&name, "an update"), &[]).map_err(|error| {
             let why = words::of_no_process(&error);

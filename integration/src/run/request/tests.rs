@@ -29,7 +29,8 @@ fn a_request_survives_the_command_line() {
     let record = KeptLease::Record { id: "1".to_owned(), holder: "a\u{1b}\"".to_owned() };
     let flock = KeptLease::Kernel { mode: LockMode::Shared };
     let of_audit = LeaseKeeperRequest { audit: Some(bytes()), ..lease("x", flock) };
-    let end_tree = AtEnd::EndTree { token: "t1".to_owned(), grace: Duration::MAX, silence };
+    let end_tree =
+        AtEnd::EndTree { token: "t1".to_owned(), grace: Duration::MAX, silence, deadlines: vec![WorkDeadline::PASSED] };
     for request in [
         HelperRequest::LeaseKeeper(lease("x", record)),
         HelperRequest::LeaseKeeper(of_audit),
@@ -59,7 +60,7 @@ fn only_whole_requests_of_processes_are_decoded() {
         words(&HelperRequest::Watchdog(request))
     };
     assert!(matches!(HelperRequest::of(&gate_keeper(1)), Some(Some(_))));
-    let no_token = AtEnd::EndTree { token: String::new(), grace: Duration::ZERO, silence: None };
+    let no_token = AtEnd::EndTree { token: String::new(), grace: Duration::ZERO, silence: None, deadlines: Vec::new() };
     let no_token = words(&HelperRequest::Watchdog(watchdog(no_token)));
     for words in [gate_keeper(0), gate_keeper(-1), no_token] {
         assert_eq!(HelperRequest::of(&words), Some(None), "{words:?}");
@@ -84,7 +85,8 @@ fn a_title_says_what_is_done_and_stays_short() {
     let subject = Some(KnownProcess { pid: 12, start_ticks: None });
     let of_file = LeaseKeeperRequest { subject, ..lease("file:a", flock) };
     assert_eq!(of_file.title(), "beadlock: keeps file:a while PID 12 lives");
-    let end_tree = watchdog(AtEnd::EndTree { token: String::new(), grace: Duration::ZERO, silence: None });
+    let end_tree =
+        watchdog(AtEnd::EndTree { token: String::new(), grace: Duration::ZERO, silence: None, deadlines: Vec::new() });
     assert_eq!(end_tree.title("make", "tower:app-prod"), "beadlock: watches make for tower:app-prod");
     let gate_keeper = watchdog(AtEnd::OpenGate);
     assert_eq!(gate_keeper.title("make", ".beads"), "beadlock: keeps the gate of .beads for make");

@@ -1,20 +1,35 @@
-//! The pulse: what a watchdog hears of the heartbeats, through the pipe that also tells it of its parent's end.
+//! The pulse: what a watchdog hears of the heartbeats, and of new deadlines in a fleet, through the pipe that also tells
+//! it of its parent's end.
 
 use std::io::{self, PipeWriter, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
+use beadlock_checker::internal::deadline::{BootTimer, Demand, WorkDeadline};
 use beadlock_checker::internal::facts::boottime;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::{errno::Errno, unistd::read};
 
-use crate::claim::event::{BootTimer, wait_for};
+use crate::claim::event::wait_for_each;
 use crate::claim::lease::HearHeartbeats;
 
-/// A message: nanoseconds since boot. One write of so few bytes is never torn.
-const LENGTH: usize = 8;
-/// In place of a time: there is nothing to be kept up any more.
-const OVER: u64 = u64::MAX;
+/// A message: what it is about, and two points of [`boottime`] in nanoseconds. One write of so few bytes is never torn.
+const LENGTH: usize = 24;
+/// A heartbeat that was begun at the first point.
+const BEAT: u64 = 0;
+/// There is nothing to be kept up any more.
+const OVER: u64 = 1;
+/// The deadline of the first session in a fleet; that of the second one has the next number.
+const DEADLINE: u64 = 2;
+
+fn message(about: u64, [first, second]: [Duration; 2]) -> [u8; LENGTH] {
+    let nanos = |point: Duration| u64::try_from(point.as_nanos()).unwrap_or(u64::MAX);
+    let mut bytes = [0; LENGTH];
+    for (to, word) in bytes.as_chunks_mut::<8>().0.iter_mut().zip([about, nanos(first), nanos(second)]) {
+        *to = word.to_ne_bytes();
+    }
+    bytes
+}
 
 /// Where a parent says that its lock was kept up.
 #[derive(Debug)]
@@ -32,13 +47,19 @@ impl HearHeartbeats for Pulse {
     /// A heartbeat that was begun at this time of [`boottime`] has succeeded. A watchdog that reads no more hears
     /// nothing.
     fn beat(&mut self, begun: Duration) {
-        let nanos = u64::try_from(begun.as_nanos()).unwrap_or(OVER).min(OVER - 1);
-        let _ = self.0.write(&nanos.to_ne_bytes());
+        let _ = self.0.write(&message(BEAT, [begun, Duration::ZERO]));
     }
 
     /// The lock is lost: no process is stopped for its sake from now on. One that is stopped by then stays so.
     fn over(&mut self) {
-        let _ = self.0.write(&OVER.to_ne_bytes());
+        let _ = self.0.write(&message(OVER, [Duration::ZERO; 2]));
+    }
+}
+
+impl Pulse {
+    /// The session with this number among those of the command has this deadline from now on.
+    pub fn deadline(&mut self, session: usize, WorkDeadline { ask_at, kill_at }: WorkDeadline) {
+        let _ = self.0.write(&message(DEADLINE + session as u64, [ask_at, kill_at]));
     }
 }
 
@@ -47,8 +68,10 @@ pub(super) struct Heard {
     last: Duration,
     /// For how long there may be none; `None`: for ever.
     silence: Option<Duration>,
-    /// Where there is none to be had the waits are short.
-    timer: Option<BootTimer>,
+    /// Those of the sessions in a fleet.
+    deadlines: Vec<WorkDeadline>,
+    /// Where there are none to be had the waits are short.
+    timers: Option<[BootTimer; 2]>,
     /// So many reads in a row have failed.
     failures: u32,
 }
@@ -57,12 +80,21 @@ pub(super) struct Heard {
 pub(super) enum Came {
     Time,
     End,
+    /// A deadline in a fleet has passed.
+    Deadline,
 }
 
 impl Heard {
-    pub fn new(silence: Option<Duration>) -> Self {
-        let timer = silence.and_then(|_| BootTimer::new().ok());
-        Self { last: boottime(), silence, timer, failures: 0 }
+    pub fn new(silence: Option<Duration>, deadlines: Vec<WorkDeadline>) -> Self {
+        let has_times = silence.is_some() || !deadlines.is_empty();
+        let timers = if has_times { BootTimer::new().and_then(|one| Ok([one, BootTimer::new()?])).ok() } else { None };
+        Self { last: boottime(), silence, deadlines, timers, failures: 0 }
+    }
+
+    /// The work is to be killed by now.
+    pub fn is_past_deadline(&self) -> bool {
+        let now = boottime();
+        self.deadlines.iter().any(|deadline| deadline.demands(now) == Demand::Kill)
     }
 
     pub fn is_late(&self) -> bool {
@@ -73,20 +105,29 @@ impl Heard {
         self.silence.is_none()
     }
 
-    /// Waits for what comes through `pipe`, until it is late or for `limit`.
+    /// Waits for what comes through `pipe`, until it is late or past a deadline, or for `limit`.
     pub fn wait(&mut self, pipe: BorrowedFd<'_>, limit: Option<Duration>) -> Came {
+        if self.is_past_deadline() {
+            return Came::Deadline;
+        }
+        let late = self.silence.filter(|_| !self.is_late()).map(|silence| self.last + silence);
+        let kill = self.deadlines.iter().map(|deadline| deadline.kill_at).min();
+        let points = [late, kill];
         let mut limit = limit;
-        if let Some(silence) = self.silence.filter(|_| !self.is_late()) {
-            let set = |timer: &BootTimer| timer.fire_at(self.last + silence).is_ok();
-            if !self.timer.as_ref().is_some_and(set) {
-                limit = Some(limit.unwrap_or(SHORT).min(SHORT));
+        let mut fds = vec![Some(pipe)];
+        for (index, at) in points.into_iter().enumerate() {
+            let Some(at) = at else { continue };
+            let timer = self.timers.as_ref().and_then(|timers| timers.get(index));
+            match timer.filter(|timer| timer.fire_at(at).is_ok()) {
+                Some(timer) => fds.push(Some(timer.as_fd())),
+                None => limit = Some(limit.unwrap_or(SHORT).min(SHORT)),
             }
         }
-        let timer = self.timer.as_ref().filter(|_| !self.is_late()).map(AsFd::as_fd);
-        match wait_for([Some(pipe), timer], limit.unwrap_or(Duration::MAX)) {
-            [true, _] => self.read(pipe),
-            [false, _] => Came::Time,
-        }
+        let came = match wait_for_each(&fds, limit.unwrap_or(Duration::MAX)).first() {
+            Some(true) => self.read(pipe),
+            _ => Came::Time,
+        };
+        if self.is_past_deadline() { Came::Deadline } else { came }
     }
 
     fn read(&mut self, pipe: BorrowedFd<'_>) -> Came {
@@ -111,10 +152,24 @@ impl Heard {
 
     fn heard(&mut self, bytes: &[u8]) {
         for message in bytes.as_chunks::<LENGTH>().0 {
-            match u64::from_ne_bytes(*message) {
+            let mut words = message.as_chunks::<8>().0.iter().map(|word| u64::from_ne_bytes(*word));
+            let mut point = || words.next().unwrap_or_default();
+            let about = point();
+            let (first, second) = (Duration::from_nanos(point()), Duration::from_nanos(point()));
+            match about {
+                BEAT => self.last = self.last.max(first),
                 OVER => self.silence = None,
-                nanos => self.last = self.last.max(Duration::from_nanos(nanos)),
+                _ => self.hear_deadline(about - DEADLINE, WorkDeadline { ask_at: first, kill_at: second }),
             }
+        }
+    }
+
+    /// One that has passed is never called off.
+    fn hear_deadline(&mut self, session: u64, deadline: WorkDeadline) {
+        let now = boottime();
+        let known = usize::try_from(session).ok().and_then(|session| self.deadlines.get_mut(session));
+        if let Some(known) = known.filter(|known| known.demands(now) != Demand::Kill) {
+            *known = deadline;
         }
     }
 }
@@ -133,7 +188,7 @@ mod tests {
     fn silence_is_late_and_the_next_heartbeat_is_not() {
         let (reader, writer) = io::pipe().unwrap();
         let mut pulse = Pulse::on(writer).unwrap();
-        let mut heard = Heard::new(Some(Duration::from_millis(30)));
+        let mut heard = Heard::new(Some(Duration::from_millis(30)), Vec::new());
         while !heard.is_late() {
             assert_eq!(heard.wait(reader.as_fd(), None), Came::Time);
         }
@@ -159,7 +214,7 @@ mod tests {
         let dir = std::fs::File::open("/").unwrap();
         let (reader, writer) = io::pipe().unwrap();
         let mut pulse = Pulse::on(writer).unwrap();
-        let mut heard = Heard::new(None);
+        let mut heard = Heard::new(None, Vec::new());
         for _ in 0..2 {
             for _ in 0..FAILURES {
                 assert_eq!(heard.wait(dir.as_fd(), None), Came::Time);
@@ -169,6 +224,25 @@ mod tests {
         }
         let last = (0..=FAILURES).map(|_| heard.wait(dir.as_fd(), None)).last();
         assert_eq!(last, Some(Came::End));
+    }
+
+    #[test]
+    fn a_deadline_that_is_told_anew_counts_and_one_that_has_passed_stays() {
+        let (reader, writer) = io::pipe().unwrap();
+        let mut pulse = Pulse::on(writer).unwrap();
+        let at = |kill: u64| {
+            let kill_at = boottime() + Duration::from_millis(kill);
+            WorkDeadline { ask_at: kill_at, kill_at }
+        };
+        let mut heard = Heard::new(None, vec![at(60_000), at(40)]);
+        pulse.deadline(1, at(60_000));
+        assert_eq!(heard.wait(reader.as_fd(), None), Came::Time);
+        pulse.deadline(0, at(30));
+        while heard.wait(reader.as_fd(), None) != Came::Deadline {}
+        pulse.deadline(0, at(60_000));
+        pulse.deadline(7, WorkDeadline::PASSED);
+        assert_eq!(heard.read(reader.as_fd()), Came::Time);
+        assert!(heard.is_past_deadline(), "it is never called off");
     }
 
     #[test]

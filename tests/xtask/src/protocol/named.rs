@@ -4,10 +4,11 @@ use std::fmt;
 use std::str::FromStr;
 
 /// The packages, and the folder of each.
-const PACKAGES: [(&str, &str); 4] = [
+const PACKAGES: [(&str, &str); 5] = [
     ("beadlock-checker", "checker"),
     ("beadlock", "integration"),
     ("beadlock-agent", "agent"),
+    ("beadlock-fleet", "integration/fleet"),
     ("beadlock-tests", "tests"),
 ];
 

@@ -92,6 +92,8 @@ fn the_lines_of_the_agent() {
         ("Cannot look below /r: x", DaemonEvent::Notice),
         ("Cannot watch for changes (x); cycles start by the clock", DaemonEvent::Notice),
         ("No gate (x); a claim does not wait for a running cycle here", DaemonEvent::Notice),
+        ("Joined the fleet etcd://h:2379/beads", DaemonEvent::Notice),
+        ("Lost the fleet: the session is gone: x", DaemonEvent::Notice),
         ("Listening at 127.0.0.1:1", DaemonEvent::Notice),
         ("Still skipping after 30m: x", DaemonEvent::Notice),
         ("Not serving anything: no database to serve was found below /r; x", DaemonEvent::Notice),

@@ -1,0 +1,116 @@
+//! Who is in a fleet, at one moment.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use super::Fleet;
+use crate::etcd::{KeyValue, Op, Txn};
+use crate::keys::{Keys, Lease};
+use crate::record::read;
+use crate::transactions::SeenClaim;
+use crate::{BrokenValue, Error, MemberValue, Name, SessionValue};
+
+/// How much of each kind is read.
+const MOST: u32 = 5000;
+
+/// A session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SeenSession {
+    /// Its lease.
+    pub session: Lease,
+    /// Whose it is; `None`: that cannot be read.
+    pub value: Option<SessionValue>,
+    /// Somebody has broken it.
+    pub broken: Option<BrokenValue>,
+    /// The names that it has a right to run cycles of.
+    pub rights: BTreeSet<Name>,
+}
+
+/// A clone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SeenMember {
+    /// The database.
+    pub name: Name,
+    /// The clone.
+    pub clone: String,
+    /// Where it is.
+    pub value: MemberValue,
+    /// There is a session on its host.
+    pub is_seen: bool,
+}
+
+/// All of a fleet, up to 5,000 of each kind.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Overview {
+    /// Nobody may begin anything yet, for so long at most.
+    pub is_new: Option<Duration>,
+    /// The names that were joined.
+    pub names: BTreeSet<Name>,
+    /// The claims that stand.
+    pub claims: BTreeMap<Name, SeenClaim>,
+    /// The sessions, of claims and of agents.
+    pub sessions: BTreeMap<Lease, SeenSession>,
+    /// The clones.
+    pub members: Vec<SeenMember>,
+    /// There is more than was read.
+    pub more: bool,
+}
+
+impl Fleet {
+    /// Who is in it.
+    ///
+    /// # Errors
+    /// As [`Fleet::open`].
+    pub fn overview(&self) -> Result<Overview, Error> {
+        let keys = &self.known.keys;
+        let (names, claims, sessions) = (keys.names(), keys.claims(), keys.sessions());
+        let (agents, members, broken) = (keys.agents(), keys.members(), keys.brokens());
+        let mut answer = self.txn(&Txn::look(&[
+            Op::Keys(&names, MOST),
+            Op::List(&claims, MOST),
+            Op::List(&sessions, MOST),
+            Op::List(&broken, MOST),
+            Op::Keys(&agents, MOST),
+            Op::List(&members, MOST),
+        ]))?;
+        let found: [_; 6] = std::array::from_fn(|_| answer.next());
+        let more = found.iter().any(|range| range.more);
+        let [named, claimed, sessions_found, broken_found, rights, joined] = found.map(|range| range.kvs);
+        let mut seen: BTreeMap<Lease, SeenSession> =
+            sessions_found.iter().filter_map(|found| session(&sessions, found)).collect();
+        for found in &broken_found {
+            let lease = Keys::rest(&broken, &found.key).and_then(Lease::parse);
+            if let Some(session) = lease.and_then(|lease| seen.get_mut(&lease)) {
+                session.broken = read(&found.value).ok();
+            }
+        }
+        for found in &rights {
+            let Some((name, lease)) = Keys::pair(&agents, &found.key) else { continue };
+            if let Some(session) = Lease::parse(lease).and_then(|lease| seen.get_mut(&lease)) {
+                session.rights.insert(name);
+            }
+        }
+        let hosts: BTreeSet<String> =
+            seen.values().filter_map(|session| Some(session.value.as_ref()?.who.host.clone())).collect();
+        Ok(Overview {
+            is_new: self.is_new()?,
+            names: named.iter().filter_map(|found| Name::of_key(Keys::rest(&names, &found.key)?)).collect(),
+            claims: SeenClaim::all(keys, &claimed),
+            sessions: seen,
+            members: joined.iter().filter_map(|found| member(&members, &hosts, found)).collect(),
+            more,
+        })
+    }
+}
+
+fn session(folder: &str, found: &KeyValue) -> Option<(Lease, SeenSession)> {
+    let session = Lease::parse(Keys::rest(folder, &found.key)?)?;
+    let value = read(&found.value).ok();
+    Some((session, SeenSession { session, value, broken: None, rights: BTreeSet::new() }))
+}
+
+fn member(folder: &str, hosts: &BTreeSet<String>, found: &KeyValue) -> Option<SeenMember> {
+    let (name, clone) = Keys::pair(folder, &found.key)?;
+    let value: MemberValue = read(&found.value).ok()?;
+    Some(SeenMember { name, clone: clone.to_owned(), is_seen: hosts.contains(&value.host), value })
+}

@@ -1,0 +1,230 @@
+//! What a claim does next. No I/O, no clock: answers in, the next step out.
+
+use crate::keys::Lease;
+use crate::transactions::{Drained, Hindrance, SeenClaim};
+
+/// How far a claim is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Machine {
+    /// It is not raised.
+    Below {
+        /// The claim that was in the way.
+        holder: Option<SeenClaim>,
+        /// Something may have changed since.
+        is_due: bool,
+    },
+    /// It is raised: agents may still have rights.
+    Raised {
+        /// The revision that made it.
+        created: i64,
+        /// Those that still had one at the last look, and whether there are more; `None`: not looked yet.
+        agents: Option<(Vec<Lease>, bool)>,
+        is_due: bool,
+    },
+    /// No agent has a right.
+    Held { created: i64 },
+    /// It was raised, and is not any more: the session is of no use.
+    Lost,
+}
+
+/// What is to be done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// Look whether the claim in the way still stands.
+    LookForHolder,
+    Raise,
+    /// Look which agents still have rights.
+    LookForAgents,
+    /// Make the claim held, for nobody seems to have a right.
+    Drain,
+    /// Wait until something changes, or for the next look.
+    Wait,
+    /// There is nothing left to do.
+    Rest,
+}
+
+impl Machine {
+    pub(crate) fn new() -> Self {
+        Self::Below { holder: None, is_due: true }
+    }
+
+    pub(crate) fn step(&self) -> Step {
+        match self {
+            Self::Below { holder: None, is_due: true } => Step::Raise,
+            Self::Below { holder: Some(_), is_due: true } => Step::LookForHolder,
+            Self::Raised { agents: Some((agents, _)), is_due: false, .. } if agents.is_empty() => Step::Drain,
+            Self::Raised { is_due: true, .. } => Step::LookForAgents,
+            Self::Below { .. } | Self::Raised { .. } => Step::Wait,
+            Self::Held { .. } | Self::Lost => Step::Rest,
+        }
+    }
+
+    /// Something may have changed: the watch has rung, or it is time for a look.
+    pub(crate) fn stir(&mut self) {
+        if let Self::Below { is_due, .. } | Self::Raised { is_due, .. } = self {
+            *is_due = true;
+        }
+    }
+
+    /// A step had no answer: it is tried again at the next stir.
+    pub(crate) fn unanswered(&mut self) {
+        match self {
+            Self::Below { is_due, .. } => *is_due = false,
+            Self::Raised { is_due, agents, .. } => (*is_due, *agents) = (false, None),
+            Self::Held { .. } | Self::Lost => {}
+        }
+    }
+
+    /// The claim in the way, by a look; `None`: it has gone.
+    pub(crate) fn holder_seen(&mut self, found: Option<SeenClaim>) {
+        if let Self::Below { holder, is_due } = self {
+            *is_due = found.is_none();
+            *holder = found;
+        }
+    }
+
+    /// `Err`: what is left to the caller, for it is not the claim's to judge.
+    pub(crate) fn raised(&mut self, answer: Result<i64, Hindrance>) -> Result<(), Hindrance> {
+        let Self::Below { holder, is_due } = self else { return Ok(()) };
+        match answer {
+            Ok(created) => *self = Self::Raised { created, agents: None, is_due: true },
+            Err(Hindrance::Held(claim)) => (*holder, *is_due) = (Some(*claim), false),
+            Err(Hindrance::Passed) => (*holder, *is_due) = (None, true),
+            Err(other) => {
+                *is_due = false;
+                return Err(other);
+            }
+        }
+        Ok(())
+    }
+
+    /// Which agents have rights, by a look.
+    pub(crate) fn agents_seen(&mut self, found: Vec<Lease>, more: bool) {
+        if let Self::Raised { agents, is_due, .. } = self {
+            (*agents, *is_due) = (Some((found, more)), false);
+        }
+    }
+
+    pub(crate) fn drained(&mut self, answer: Drained) -> Result<(), Hindrance> {
+        let Self::Raised { created, agents, is_due } = self else { return Ok(()) };
+        match answer {
+            Drained::Held => *self = Self::Held { created: *created },
+            Drained::Agents(found, more) => (*agents, *is_due) = (Some((found, more)), false),
+            Drained::Broken(broken) => {
+                *self = Self::Lost;
+                return Err(Hindrance::Broken(broken));
+            }
+            Drained::Lost => *self = Self::Lost,
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{BrokenValue, ClaimValue, Name, Phase};
+    use beadlock_checker::internal::facts;
+
+    fn claim() -> SeenClaim {
+        let value = ClaimValue {
+            id: "i".into(),
+            holder: "h".into(),
+            host: "b".into(),
+            pid: 1,
+            started_at: facts::now(),
+            phase: Phase::Held,
+        };
+        SeenClaim { name: Name::parse("a").unwrap(), value, created: 5, session: Lease(9) }
+    }
+
+    fn raised() -> Machine {
+        let mut machine = Machine::new();
+        machine.raised(Ok(7)).unwrap();
+        machine
+    }
+
+    #[test]
+    fn the_way_of_a_claim_that_nobody_hinders() {
+        let mut machine = Machine::new();
+        assert_eq!(machine.step(), Step::Raise);
+        machine.raised(Ok(7)).unwrap();
+        assert_eq!(machine.step(), Step::LookForAgents);
+        machine.agents_seen(Vec::new(), false);
+        assert_eq!(machine.step(), Step::Drain);
+        machine.drained(Drained::Held).unwrap();
+        assert_eq!((machine.step(), machine), (Step::Rest, Machine::Held { created: 7 }));
+    }
+
+    #[test]
+    fn a_claim_in_the_way_is_looked_at_when_something_stirs_and_only_then() {
+        let mut machine = Machine::new();
+        machine.raised(Err(Hindrance::Held(Box::new(claim())))).unwrap();
+        assert_eq!(machine.step(), Step::Wait);
+        machine.stir();
+        assert_eq!(machine.step(), Step::LookForHolder);
+        machine.holder_seen(Some(claim()));
+        assert_eq!(machine.step(), Step::Wait);
+        machine.stir();
+        machine.holder_seen(None);
+        assert_eq!(machine.step(), Step::Raise);
+        machine.raised(Err(Hindrance::Passed)).unwrap();
+        assert_eq!(machine.step(), Step::Raise, "it went meanwhile");
+    }
+
+    #[test]
+    fn agents_are_waited_for_and_never_believed_to_be_gone_by_a_look_alone() {
+        let mut machine = raised();
+        machine.agents_seen(vec![Lease(1)], false);
+        assert_eq!(machine.step(), Step::Wait);
+        machine.stir();
+        assert_eq!(machine.step(), Step::LookForAgents);
+        machine.agents_seen(Vec::new(), false);
+        assert_eq!(machine.step(), Step::Drain);
+        machine.drained(Drained::Agents(vec![Lease(2)], false)).unwrap();
+        assert_eq!(machine.step(), Step::Wait, "one came between the look and the transaction");
+    }
+
+    #[test]
+    fn a_step_without_an_answer_is_made_again_when_something_stirs() {
+        let mut machine = Machine::new();
+        machine.unanswered();
+        assert_eq!(machine.step(), Step::Wait);
+        machine.stir();
+        assert_eq!(machine.step(), Step::Raise);
+        let mut machine = raised();
+        machine.agents_seen(Vec::new(), false);
+        machine.unanswered();
+        assert_eq!(machine.step(), Step::Wait);
+        machine.stir();
+        assert_eq!(machine.step(), Step::LookForAgents, "what was seen before is not believed any more");
+    }
+
+    #[test]
+    fn what_is_not_the_claims_to_judge_goes_to_the_caller() {
+        let broken = BrokenValue { by: "a".into(), host: "h".into(), why: "w".into(), at: facts::now() };
+        for hindrance in [Hindrance::New, Hindrance::FleetGone, Hindrance::SessionGone, Hindrance::NoName] {
+            let mut machine = Machine::new();
+            assert_eq!(machine.raised(Err(hindrance.clone())), Err(hindrance));
+            assert_eq!(machine.step(), Step::Wait);
+        }
+        let mut machine = raised();
+        assert_eq!(machine.drained(Drained::Broken(broken.clone())), Err(Hindrance::Broken(broken)));
+        assert_eq!(machine, Machine::Lost);
+        let mut machine = raised();
+        machine.drained(Drained::Lost).unwrap();
+        assert_eq!((machine.step(), machine), (Step::Rest, Machine::Lost));
+    }
+
+    #[test]
+    fn an_answer_that_comes_too_late_changes_nothing() {
+        let mut held = Machine::Held { created: 7 };
+        held.holder_seen(None);
+        held.raised(Ok(8)).unwrap();
+        held.agents_seen(vec![Lease(1)], true);
+        held.drained(Drained::Lost).unwrap();
+        held.stir();
+        held.unanswered();
+        assert_eq!(held, Machine::Held { created: 7 });
+    }
+}

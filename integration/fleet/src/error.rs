@@ -1,0 +1,77 @@
+//! Why something of the fleet cannot be had. `Display` is the whole message: what, where, and what to do next.
+
+use std::{fmt, io, path::Path};
+
+use beadlock_checker::internal::{escape::escaped_path, system_words};
+
+/// What kind of failure it is: the exit code and the word of the contract follow from it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// No node has answered. The same may succeed later.
+    Unreachable,
+    /// The fleet is younger than [`T`](crate::T): nobody may begin anything yet.
+    New,
+    /// The server refuses: password, TLS, permission.
+    Refused,
+    /// There is no fleet below the prefix.
+    NoFleet,
+    /// There is a fleet, but not the one that the mark names.
+    OtherFleet,
+    /// Nobody has joined under this name.
+    NoName,
+    /// The database's directory has no mark.
+    NotJoined,
+    /// The fleet asks for a newer beadlock.
+    TooOld,
+    /// There is no configuration file.
+    NoConfig,
+    /// The configuration file is wrong.
+    Config,
+    /// The mark cannot be understood.
+    Mark,
+    /// The system refused.
+    Io,
+    /// The system refused for lack of permission.
+    NotPermitted,
+    /// An argument is wrong.
+    Usage,
+}
+
+impl Kind {
+    /// The same call may succeed later.
+    pub fn is_retryable(self) -> bool {
+        matches!(self, Self::Unreachable | Self::New)
+    }
+}
+
+/// Why something of the fleet cannot be had.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Error {
+    kind: Kind,
+    message: String,
+}
+
+impl Error {
+    pub(crate) fn new(kind: Kind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into() }
+    }
+
+    /// `failed to DOING PATH: what the system said`.
+    pub(crate) fn io(doing: &str, path: &Path, error: &io::Error) -> Self {
+        let kind = if error.kind() == io::ErrorKind::PermissionDenied { Kind::NotPermitted } else { Kind::Io };
+        Self::new(kind, format!("failed to {doing} {}: {}", escaped_path(path), system_words(error)))
+    }
+
+    /// What kind it is.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Error {}

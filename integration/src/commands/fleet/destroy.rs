@@ -1,0 +1,59 @@
+//! `beadlock fleet destroy`.
+
+use std::io::{self, BufRead, IsTerminal};
+
+use beadlock_fleet::{Fleet, Overview};
+use clap::Args;
+use serde_json::{Value, json};
+
+use crate::error::{Code, End, Error};
+use crate::output::{Common, answers::conclude};
+use crate::settings::{environment::Environment, fleet::config};
+use crate::words::counted;
+
+#[derive(Debug, Args)]
+pub struct DestroyArgs {
+    /// Ask nothing
+    #[arg(long)]
+    pub yes: bool,
+}
+
+pub fn run(typed: &DestroyArgs, environment: &Environment, common: &Common) -> End {
+    let destroyed = destroy(typed, environment, common).map_err(|error| (End::Code(error.exit.code()), error));
+    conclude(common, destroyed)
+}
+
+fn destroy(typed: &DestroyArgs, environment: &Environment, common: &Common) -> Result<Value, Error> {
+    let fleet = Fleet::open(&config(environment)?)?;
+    let (url, seen) = (fleet.url(), said_of(&fleet.overview()?));
+    if !typed.yes {
+        consent(&url, &seen, common)?;
+    }
+    fleet.destroy()?;
+    common.talk.say(&format!(
+        "destroyed the fleet at {url}; clones that have joined it stand still until they leave, or join another one"
+    ));
+    Ok(json!({"url": url, "fleet": fleet.nonce(), "destroyed": true}))
+}
+
+fn said_of(overview: &Overview) -> String {
+    let claims = counted(overview.claims.len(), "claim", "claims");
+    let sessions = counted(overview.sessions.len(), "session", "sessions");
+    format!("{claims}, {sessions}, {}", counted(overview.members.len(), "clone", "clones"))
+}
+
+/// A person says yes on the terminal.
+fn consent(url: &str, seen: &str, common: &Common) -> Result<(), Error> {
+    if common.json || !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+        let message = format!("the fleet at {url} has {seen}; all work under it would be ended; to do that: add --yes");
+        return Err(Error::usage(message));
+    }
+    let talk = &common.talk;
+    talk.ask(&format!("the fleet at {url} has {seen}; all work under it is ended\nType yes to destroy it: "));
+    let mut line = String::new();
+    let read = io::stdin().lock().read_line(&mut line);
+    match (read, line.trim()) {
+        (Ok(_), "yes") => Ok(()),
+        _ => Err(Error::new(Code::Io, "nobody said yes; the fleet was not touched")),
+    }
+}
