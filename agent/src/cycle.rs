@@ -179,7 +179,8 @@ pub(crate) fn check(services: &CycleServices, subject: &Subject, told: &mut Logg
     CheckResult::Ended(outcome)
 }
 
-/// Takes the right in the fleet, where the database has joined one, and the gate, and checks. Without a cycle, how it has ended.
+/// Takes the right in the fleet, where the database has joined one, and the gate, and checks. Without a cycle, how it
+/// has ended.
 fn enter(
     services: &CycleServices,
     subject: &Subject,
@@ -189,8 +190,8 @@ fn enter(
     let Subject { number, policy, .. } = subject;
     let number = *number;
     let begun = Instant::now();
-    // Before the gate: a claim in the fleet waits for permits, and its own lock for the gate. Most databases are in none, and the
-    // check finds the mark of one that has just joined.
+    // Before the gate: a claim in the fleet waits for permits, and its own lock for the gate. Most databases are in
+    // none, and the check finds the mark of one that has just joined.
     let has_joined = told.has_joined || services.fleet.is_one_look();
     let right =
         match opened.as_ref().map(|opened| if has_joined { services.fleet.enter(number, opened) } else { Ok(None) }) {

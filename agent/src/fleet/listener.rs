@@ -59,7 +59,8 @@ fn wait(agent: &FleetAgent, timer: &BootTimer, running: &Running) {
     {
         fds.push(PollFd::new(timer.as_fd(), PollFlags::POLLIN));
     }
-    // A cycle that has begun meanwhile has no timer here yet: it is looked at again after the next renewal at the latest.
+    // A cycle that has begun meanwhile has no timer here yet: it is looked at again after the next renewal at the
+    // latest.
     match poll(&mut fds, PollTimeout::from(5_000_u16)) {
         Ok(_) | Err(Errno::EINTR) => {}
         Err(_) => thread::sleep(OVERDUE),

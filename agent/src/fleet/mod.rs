@@ -1,8 +1,8 @@
 //! The rights of the databases that have joined a fleet (docs/design.md#the-fleet).
 //!
-//! A cycle of such a database has a permit before it takes the gate, and gives it back after it has let the gate go. The library
-//! keeps one session for the whole process in threads of its own; a thread here hears of it, tells every running cycle its new
-//! deadline, and the scheduler which databases are due. So neither waits for the other.
+//! A cycle of such a database has a permit before it takes the gate, and gives it back after it has let the gate go.
+//! The library keeps one session for the whole process in threads of its own; a thread here hears of it, tells every
+//! running cycle its new deadline, and the scheduler which databases are due. So neither waits for the other.
 
 #[cfg(not(feature = "fleet"))]
 mod absent;

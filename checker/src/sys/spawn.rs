@@ -35,8 +35,8 @@ pub struct Spawn<'a> {
     pub inherited: Option<BorrowedFd<'a>>,
 }
 
-/// A forked process that waits for a word of its parent before it executes; its PID is the command's. When this is dropped
-/// (or this process dies) it ends without executing; the caller reaps it.
+/// A forked process that waits for a word of its parent before it executes; its PID is the command's. When this is
+/// dropped (or this process dies) it ends without executing; the caller reaps it.
 #[derive(Debug)]
 #[must_use = "dropping it ends the process without executing the command"]
 pub struct Waiting {

@@ -49,7 +49,8 @@ pub struct CycleArgs {
     /// no *.db, *.sqlite*, *.jsonl or redirect in it
     #[arg(long)]
     pub any_directory: bool,
-    /// Run it with this machine's lock alone, although the database has joined a fleet: it may run beside a claim elsewhere
+    /// Run it with this machine's lock alone, although the database has joined a fleet: it may run beside a claim
+    /// elsewhere
     #[arg(long)]
     pub no_fleet: bool,
     /// Exit with N instead of any code that is not the command's

@@ -174,8 +174,8 @@ pub fn main(request: WatchdogRequest) {
     }
 }
 
-/// Returns at the parent's end, or past a deadline. Until then a `tree` stands still while there was no heartbeat for too
-/// long.
+/// Returns at the parent's end, or past a deadline. Until then a `tree` stands still while there was no heartbeat for
+/// too long.
 fn wait_for_parent(heard: &mut Heard, tree: impl Fn() -> Vec<Stat>) {
     let mut standstill = Standstill::default();
     let stdin = io::stdin();
@@ -190,8 +190,8 @@ fn wait_for_parent(heard: &mut Heard, tree: impl Fn() -> Vec<Stat>) {
     }
 }
 
-/// TERM to each process that is found, CONT, and after the grace or past a deadline KILL, until none is found twice in a
-/// row.
+/// TERM to each process that is found, CONT, and after the grace or past a deadline KILL, until none is found twice in
+/// a row.
 fn end_tree(tree: &Tree, grace: Duration, is_past_deadline: impl Fn() -> bool) {
     let begun = Instant::now();
     let mut asked = HashSet::new();

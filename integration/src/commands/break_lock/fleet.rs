@@ -1,5 +1,6 @@
-//! The claim of a database in its fleet is broken by a mark on its session: its holder ends the work, and then the claim. Nothing
-//! is revoked, for the work would go on beside others. A holder that never reads the mark loses the claim within 15 s.
+//! The claim of a database in its fleet is broken by a mark on its session: its holder ends the work, and then the
+//! claim. Nothing is revoked, for the work would go on beside others. A holder that never reads the mark loses the
+//! claim within 15 s.
 
 use beadlock_checker::internal::{audit::Event, escape::escaped};
 use beadlock_fleet::{Evicted, Fleet, SeenClaim};
@@ -13,7 +14,8 @@ use crate::output::trail::Trail;
 use crate::run::fleet::Joined;
 use crate::settings::environment::Environment;
 
-/// Marks the claim that is meant, and returns the envelope's `data`; `None`: it is not the claim in the fleet that is meant.
+/// Marks the claim that is meant, and returns the envelope's `data`; `None`: it is not the claim in the fleet that is
+/// meant.
 pub fn run(
     target: &Target,
     choice: &Choice,

@@ -1,6 +1,6 @@
-//! A cycle of a database that has joined a fleet: first the right in the fleet, then the gate. Both come when the command's
-//! process is there: from the right on this process has threads, and does not fork any more. That process inherits the
-//! directory before its gate is taken: the lock is the open file's.
+//! A cycle of a database that has joined a fleet: first the right in the fleet, then the gate. Both come when the
+//! command's process is there: from the right on this process has threads, and does not fork any more. That process
+//! inherits the directory before its gate is taken: the lock is the open file's.
 
 use std::cell::RefCell;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

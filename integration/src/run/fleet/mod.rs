@@ -4,8 +4,8 @@
 //! 1. The lock is claimed as ever, with the drain of this machine's gate.
 //! 2. The claim in the fleet is raised, and waits until the agents of all machines have given their rights back.
 //! 3. The command runs. The session is renewed; what it is good for is told to the watchdog.
-//! 4. After the work the lock is released, then the claim in the fleet ends. A claim that is given up ends the other way
-//!    round.
+//! 4. After the work the lock is released, then the claim in the fleet ends. A claim that is given up ends the other
+//!    way round.
 
 pub mod look;
 pub mod right;

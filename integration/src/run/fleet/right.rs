@@ -34,7 +34,7 @@ pub enum NoRight {
 }
 
 impl HeldRight {
-    /// Asks for it, and waits until it is there. Nobody's claim is waited for.
+    /// Asks for it, and waits until it is there. It waits for no claim.
     pub fn obtain(joined: &Joined, attending: &mut Attending<'_>) -> Result<Self, NoRight> {
         let stopped = |error: Error| NoRight::Stopped(error.into());
         let Joined { mark, config } = joined.clone();
@@ -98,8 +98,8 @@ impl HeldRight {
         self.watch.over()
     }
 
-    /// Gives it back, after the gate was let go. The answer is its loss, where `lost` says that it was seen, or the work
-    /// has run and it is seen now.
+    /// Gives it back, after the gate was let go. The answer is its loss, where `lost` says that it was seen, or the
+    /// work has run and it is seen now.
     pub fn end(self, lost: Option<String>, has_worked: bool, trail: &Trail<'_>) -> Option<Error> {
         let Self { watch, mark, since } = self;
         let age = facts::boottime().saturating_sub(since);

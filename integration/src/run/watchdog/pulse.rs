@@ -1,5 +1,5 @@
-//! The pulse: what a watchdog hears of the heartbeats, and of new deadlines in a fleet, through the pipe that also tells
-//! it of its parent's end.
+//! The pulse: what a watchdog hears of the heartbeats, and of new deadlines in a fleet, through the pipe that also
+//! tells it of its parent's end.
 
 use std::io::{self, PipeWriter, Write};
 use std::os::fd::{AsFd, BorrowedFd};
