@@ -218,8 +218,8 @@ impl Streak {
         self.running.as_ref().map(|running| (running.since, running.skips))
     }
 
-    /// Whether the audit trail gets a line for the skip that was just counted: for the first of a streak, and for each
-    /// further claim in it, but not for a gate that is busy for less than `patience`.
+    /// Whether the audit trail gets a line for the skip that was just counted. It gets one for the first of a streak,
+    /// and for each further claim in it, but not for a gate that is busy for less than `patience`.
     pub(crate) fn is_news(&mut self, decision: &Decision, now: Instant, patience: Duration) -> bool {
         let Some(running) = &mut self.running else { return false };
         let is_busy = decision.reason() == Reason::GateBusy;

@@ -95,7 +95,7 @@ fn print(typed: &CommandLine, settings: &AgentSettings) -> Result<(), ConfigFail
     let below = roots::look(&settings.scope(), &[], Vec::new(), &AtomicBool::new(false)).unwrap_or_default();
     let text = config::print(settings, &typed.environment.cwd, &below)?;
     match std::io::stdout().write_all(text.as_bytes()) {
-        // Who reads no further wants no more.
+        // A reader that stops wants no more.
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
             Err(ConfigFailure::new(1, format!("cannot print the configuration: {error}")))
         }
@@ -141,7 +141,7 @@ fn serve(typed: CommandLine, settings: AgentSettings) -> std::io::Result<u8> {
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     // What walked the roots is not there any more when nothing happens.
     let runtime = runtime.enable_all().thread_keep_alive(Duration::from_secs(1)).build().map_err(no_events)?;
-    // Before the first line: whoever has read it may send one.
+    // Before the first line: its reader may send one.
     let signals = {
         let _context = runtime.enter();
         Signals::new().map_err(no_events)?

@@ -1,7 +1,7 @@
 //! Whose directories a program may work in that runs commands there: its own and root's, into which nobody else writes.
 //!
-//! Whoever owns a directory, or may write to it, decides what its names lead to. Such a user can put a script of his
-//! own in the place of the one that is about to run.
+//! A user that owns a directory, or may write to it, decides what its names lead to. Such a user can put a script of
+//! his own in the place of the one that is about to run.
 //!
 //! # Limits
 //! - The mode is what is looked at. A POSIX ACL shows in it: the group bits are its mask then, so a user or a group
@@ -9,7 +9,7 @@
 //!   show.
 //! - What was found about the directories further above holds for a second, in all databases below them; only root or
 //!   the trusted user can have changed it.
-//! - Members of a group are asked for at most every ten seconds: whom an administrator adds is seen by then.
+//! - Members of a group are asked for at most every ten seconds: a member that an administrator adds is seen by then.
 
 mod above;
 
@@ -117,7 +117,7 @@ impl Trusted {
     }
 }
 
-/// Who may write beside the owner. Whether the group is the owner's own is asked only where it matters.
+/// The users that may write beside the owner. Whether the group is the owner's own is asked only where it matters.
 fn writers(stat: &FileStat, sticky: Sticky, is_own_group: impl FnOnce() -> bool) -> Option<Doubt> {
     let mode = Mode::from_bits_truncate(stat.st_mode);
     if mode.contains(Mode::S_ISVTX) && sticky == Sticky::IsEnough {

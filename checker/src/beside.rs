@@ -80,7 +80,7 @@ pub fn has_said_so_within(mut ready: PipeReader, limit: Duration) -> io::Result<
     }
 }
 
-/// What one does first, called `name` for who looks at the processes. The descriptors `kept` stay open.
+/// What one does first, called `name` in a list of processes. The descriptors `kept` stay open.
 pub fn stand_apart(name: &CStr, kept: &[RawFd]) {
     // Whatever can be blocked: it starts nothing that would inherit it.
     let _ = SigSet::all().thread_block();

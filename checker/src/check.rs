@@ -2,7 +2,7 @@
 //! [`Cycle`] (docs/design.md#the-gate).
 //!
 //! A database that has joined a fleet is left alone: a look at this machine's lock cannot keep a claim of another
-//! machine away (docs/design.md#the-fleet). Whoever has a right in the fleet says so in the options.
+//! machine away (docs/design.md#the-fleet). A caller with a right in the fleet says so in the options.
 
 use std::{io::ErrorKind, os::fd::AsFd, os::fd::BorrowedFd, os::fd::OwnedFd, path::Path, time::Duration};
 

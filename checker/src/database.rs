@@ -48,8 +48,8 @@ pub struct Database {
 }
 
 impl Database {
-    /// The database in the directory `path`, a redirect followed once.
-    /// Fails when it does not exist, is no directory, cannot be reached, or is the directory above a database.
+    /// The database in the directory `path`, a redirect followed once. Fails when it does not exist, is not a
+    /// directory, cannot be reached, or is the directory above a database.
     pub fn named(path: &Path, environment: &Environment) -> Result<Self, NoDatabase> {
         let shown = escaped_path(path);
         let absolute = environment.cwd.join(path);
@@ -128,8 +128,8 @@ impl Database {
         )))
     }
 
-    /// The same, for whoever stays with it: only where it is known whether a redirect leads on from it. In a
-    /// directory that may not be searched there may be one, and when that is opened its own lock is nobody's.
+    /// The same, for a caller that stays with it: only where it is known whether a redirect leads on from it. In a
+    /// directory that may not be searched there may be one, and when that is opened no claim uses its own lock.
     pub fn to_stay_with(self) -> Result<Self, NoDatabase> {
         let redirect = self.named.join(REDIRECT);
         match fs::symlink_metadata(&redirect) {
@@ -150,7 +150,7 @@ impl Database {
 }
 
 /// Whether a database is to be looked for no further up than `dir`. Only where there is nothing, or something else, or
-/// where nobody may even look, it is: who put a link there meant what it leads to.
+/// where nobody may even look, it is: the maker of a link there meant what it leads to.
 fn is_meant(dir: &Path) -> Result<bool, NoDatabase> {
     let shown = escaped_path(dir);
     let leads_nowhere = |error: io::Error| {

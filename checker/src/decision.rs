@@ -137,7 +137,8 @@ impl Decision {
 }
 
 impl Removed {
-    /// What the document of locks that are judged by their age logs of it; empty for every other, and what was no lock.
+    /// What the document of locks that are judged by their age logs of it; empty for every other, and for anything but
+    /// a lock.
     pub fn breaking(&self) -> String {
         if self.why.is_empty() {
             return String::new();

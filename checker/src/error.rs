@@ -31,7 +31,7 @@ impl Error {
     }
 
     /// There can be no gate here at all: the directory may not be read, is not there, or knows no flock. False for
-    /// what may pass, such as too many open files: that is no reason to go on without a gate.
+    /// what may pass, such as too many open files: no cycle may go on without a gate for that.
     pub fn means_no_gate(&self) -> bool {
         let errno = self.raw_os_error().map_or(Errno::UnknownErrno, Errno::from_raw);
         matches!(

@@ -46,7 +46,7 @@ pub fn shared_file_system(dir: &Path) -> Option<&'static str> {
     found.name.filter(|_| found.reach == Reach::Shared)
 }
 
-/// Who may write a file system beside this machine, and so how far a gate on it reaches.
+/// The machines that may write a file system beside this one, and so how far a gate on it reaches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reach {
     /// Nobody: the gate covers everyone.

@@ -101,12 +101,12 @@ impl Gate {
         let _ = flock(fd, Flock::Unlock);
     }
 
-    /// Who has the gate of `dir` now, as far as `/proc` shows (Linux).
+    /// The processes that have the gate of `dir` now, as far as `/proc` shows (Linux).
     pub fn holders(dir: &Path) -> Vec<GateHolder> {
         Gates::now().holders(dir)
     }
 
-    /// Who waits for the gate of `dir` now, blocked in flock(2), as far as `/proc` shows (Linux).
+    /// The processes that wait for the gate of `dir` now, blocked in flock(2), as far as `/proc` shows (Linux).
     pub fn waiters(dir: &Path) -> Vec<GateHolder> {
         Gates::now().waiters(dir)
     }
@@ -120,7 +120,7 @@ pub struct PassedOn {
 }
 
 impl Drop for Gate {
-    /// A panic is no end of a cycle: whoever shares the gate then keeps it shut until its work has ended. In a fork
+    /// A panic does not end a cycle: a process that shares the gate keeps it shut until its work has ended. In a fork
     /// this is a copy, and the cycle goes on in the process that has taken the gate: there the descriptor is closed
     /// alone.
     fn drop(&mut self) {

@@ -1,4 +1,4 @@
-//! Who has a gate, or any other flock, and who waits for it, as far as `/proc` shows (Linux).
+//! The processes that have a gate, or any other flock, and those that wait for it, as far as `/proc` shows (Linux).
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::{fs, iter, os::fd::AsRawFd, os::fd::OwnedFd, os::unix::ffi::OsStrExt, os::unix::fs::MetadataExt, path::Path};
@@ -13,7 +13,7 @@ use crate::{beside, namespace, process, process::Stat, sys::FlockMode};
 pub struct Gates {
     /// By device and inode, from `/proc/PID/fdinfo`: each process that shares the file, and whether it took the flock.
     holders: HashMap<(u64, u64), BTreeMap<i32, bool>>,
-    /// From `/proc/locks`, which also shows other users' processes and who waits.
+    /// From `/proc/locks`, which also shows other users' processes and waiting ones.
     lines: Vec<ListedFlock>,
 }
 
@@ -33,8 +33,8 @@ impl Gates {
         Self { holders, lines }
     }
 
-    /// Who had the gate of `dir`, or the flock on that file. Of a gate: the process that took it, the runner or the
-    /// gate keeper beside that; only where none of them lives, the processes that have inherited it.
+    /// The processes that had the gate of `dir`, or the flock on that file. Of a gate: the process that took it, the
+    /// runner or the gate keeper beside that; only where none of them lives, the processes that have inherited it.
     pub fn holders(&self, dir: &Path) -> Vec<GateHolder> {
         let Ok(meta) = fs::metadata(dir) else { return Vec::new() };
         let Some(sharers) = self.holders.get(&(meta.dev(), meta.ino())) else { return self.in_locks(dir, false) };
@@ -58,7 +58,7 @@ impl Gates {
         sharers.keys().filter(|pid| is_of_cycle(**pid, &resolved)).map(|pid| GateHolder::of(*pid)).collect()
     }
 
-    /// Who waited for the gate of `dir`, or the flock on that file, blocked in flock(2).
+    /// The processes that waited for the gate of `dir`, or the flock on that file, blocked in flock(2).
     pub fn waiters(&self, dir: &Path) -> Vec<GateHolder> {
         self.in_locks(dir, true)
     }

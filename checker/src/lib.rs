@@ -18,12 +18,12 @@
 //! ```
 //!
 //! # Promises
-//! - A live lock never disappears but by its owner, whoever else checks, claims or crashes at the same time.
+//! - A live lock never disappears but by its owner, whatever else checks, claims or crashes at the same time.
 //! - A lock whose holder is proved dead is removed by the next check that finds it.
 //! - Input that cannot be understood is a lock, not an open door. No input makes this crate panic or hang.
 //!
 //! # Limits
-//! - The protocol is cooperative: who does not ask is not stopped. It is no security boundary.
+//! - The protocol is cooperative: a program that does not ask is not stopped. It is not a security boundary.
 //! - The gate (an flock on the directory) reaches as far as one kernel and one mount view.
 //! - A process that is forked in the middle of a cycle has a copy of the gate. Dropped, the copy opens nothing; it
 //!   keeps the gate shut when the process of the cycle is killed, until the fork has ended too.

@@ -29,7 +29,7 @@ pub(crate) struct Inode {
 }
 
 impl Inode {
-    /// Of a descriptor. It is open, so this cannot fail; should it, the answer is no file's number.
+    /// Of a descriptor. It is open, so this cannot fail; should it, the answer does not fit any file.
     pub(crate) fn of_open(fd: impl AsFd) -> Self {
         fstat(fd).map_or(Self { device: u64::MAX, number: 0 }, |stat| Self::of(&stat))
     }
@@ -213,8 +213,8 @@ impl LockFile {
         Inode::of(&self.stat)
     }
 
-    /// When anything of it was last changed, its name too, as of when it was opened. By the clock of whoever writes the
-    /// file system.
+    /// When anything of it was last changed, its name too, as of when it was opened. By the clock of the machine that
+    /// writes the file system.
     pub(crate) fn changed(&self) -> StartedAt {
         let nanos = u32::try_from(self.stat.st_ctime_nsec).unwrap_or_default();
         StartedAt::from_unix(self.stat.st_ctime, nanos)

@@ -122,9 +122,9 @@ impl Place {
     /// The place of `lock:PATH`, with `path` relative to `cwd`: its directory without links, the file's name as it is.
     ///
     /// # Errors
-    /// When the directory is not there or cannot be reached, and for a name that is no lock's: one that can only
-    /// be a directory's (`run/`), ends like a side file's or an unfinished lock's of another lock, or is longer than
-    /// [`Names::LIMIT`] (exit 2). A directory that lies where the lock would is unreadable, as in a database.
+    /// When the directory is not there or cannot be reached, and for a name that no lock can have (exit 2). Such a
+    /// name can only be a directory's (`run/`), ends like the side file or the unfinished file of another lock, or is
+    /// longer than [`Names::LIMIT`]. A directory that lies where the lock would is unreadable, as in a database.
     pub fn of_lock(path: &Path, cwd: &Path) -> Result<Self, NoDatabase> {
         Self::at_path((Scheme::Lock, Dialect::Beads), path, cwd)
     }

@@ -39,7 +39,7 @@ fn answers(dir: &Path) -> [Decision; 4] {
     }]
 }
 
-/// Whatever lies there, and whatever is in it: only nothing at all is no mark.
+/// Whatever lies there, and whatever is in it: only nothing at all does not count as a mark.
 #[test]
 fn every_kind_of_mark_keeps_a_check_away() {
     type Make = fn(&Path);

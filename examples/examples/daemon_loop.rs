@@ -19,7 +19,7 @@ fn main() {
     glance(&dir);
 }
 
-/// One cycle. No claim begins before `leave`: who claims meanwhile waits for it.
+/// One cycle. No claim begins before `leave`: a claim meanwhile waits for it.
 fn cycle(dir: &Path) {
     match Cycle::enter(dir) {
         Entered::Cycle(cycle) => {

@@ -1,7 +1,8 @@
 //! `tool deploy --env prod`, the example of REQ-F-033: two of them never deploy at once.
 //!
-//! `cargo run -p beadlock-examples --example deploy_tool -- deploy --env prod` holds its lock until it is ended. A second one
-//! beside it prints the envelope of `LOCK_HELD` after ten seconds and ends with 4; `kill` of the first gives the lock back.
+//! `cargo run -p beadlock-examples --example deploy_tool -- deploy --env prod` holds its lock until it is ended. A
+//! second one beside it prints the envelope of `LOCK_HELD` after ten seconds and ends with 4; `kill` of the first
+//! gives the lock back.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

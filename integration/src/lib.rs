@@ -16,10 +16,10 @@
 //!
 //! # Limits
 //!
-//! A claim stops daemons that check, not a person who runs `bd`; it is no transaction. The wait for a running
-//! cycle (the drain) reaches as far as one kernel: on network file systems it covers this machine only. A guard
-//! is a claim of the whole process: the lock is stale when the process is gone, and not before. A process that is
-//! forked meanwhile has copies of the guards, and these end nothing.
+//! A claim stops daemons that check, not a person who runs `bd`; it is not a transaction. The wait for a running cycle
+//! (the drain) reaches as far as one kernel: on network file systems it covers this machine only. A guard is a claim
+//! of the whole process: the lock is stale when the process is gone, and not before. A process that is forked
+//! meanwhile has copies of the guards, and these end nothing.
 
 mod agent;
 mod api;

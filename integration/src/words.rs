@@ -1,4 +1,4 @@
-//! Words for people: who holds a lock and for how long, and what can be pasted into a shell.
+//! Words for people: the holder of a lock, for how long it holds it, and what can be pasted into a shell.
 
 use std::{io, path::Path, time::Duration};
 

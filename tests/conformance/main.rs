@@ -1,8 +1,8 @@
 //! The same stories for every protocol, by the real programs. A test is called by its protocol and its story:
 //! `tower::stale`.
 //!
-//! A new protocol is one file with a [`Protocol`](protocol::Protocol) in it, and one line in the list below. A new story is
-//! one file in `stories`, and one test in the macro.
+//! A new protocol is one file with a [`Protocol`](protocol::Protocol) in it, and one line in the list below. A new
+//! story is one file in `stories`, and one test in the macro.
 
 mod envelope;
 mod protocol;

@@ -1,5 +1,5 @@
-//! What the stories ask about a protocol. Each protocol answers in one value, in a file of its own; a story never asks for a
-//! protocol by name.
+//! What the stories ask about a protocol. Each protocol answers in one value, in a file of its own; a story never asks
+//! for a protocol by name.
 
 use beadlock_tests::Running;
 
@@ -11,13 +11,16 @@ pub struct Protocol {
     pub target: &'static str,
     /// The same target in JSON.
     pub shown: &'static str,
-    /// The directory of the lock file. It is also the directory whose flock serialises changes, where there are such changes.
+    /// The directory of the lock file. It is also the directory whose flock serialises changes, where there are such
+    /// changes.
     pub directory: &'static str,
     /// The lock file's name in that directory.
     pub lock_file: &'static str,
-    /// What is in the way of a claim before the claim exists, relative to the scene: the path that beadlock locks by flock.
+    /// What is in the way of a claim before the claim exists, relative to the scene: the path that beadlock locks by
+    /// flock.
     pub gate: &'static str,
-    /// The options that every claim of the tests has. They make [`HOLDER`] the holder where the protocol has a name for it.
+    /// The options that every claim of the tests has. They make [`HOLDER`] the holder where the protocol has a name
+    /// for it.
     pub claim: &'static [&'static str],
     /// The options that shorten a claim's life after a kill, for tests that kill.
     pub short_lived: &'static [&'static str],

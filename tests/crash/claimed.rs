@@ -13,7 +13,7 @@ fn lives(pid: i64) -> bool {
     i32::try_from(pid).is_ok_and(|pid| kill(Pid::from_raw(pid), None).is_ok())
 }
 
-/// Whom the record there names, if it is whole.
+/// The process that the record there names, if it is whole.
 pub fn recorded(path: &Path) -> Option<i64> {
     let record: serde_json::Value = serde_json::from_str(&fs::read_to_string(path).ok()?).ok()?;
     record["pid"].as_i64()

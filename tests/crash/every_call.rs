@@ -1,9 +1,9 @@
 //! Every command is killed before every system call, of the program, its threads and what it has forked; and every
 //! call to the file system fails once with each error ([`faults`](super::faults)).
 //!
-//! Each command has a PID namespace of its own, so its calls can be counted: our own stops and strace must count the same
-//! ([`counted`]), and no call is overlooked. In `make test` some of the calls, another part each time; `make syscalls` takes
-//! each one. `SYSCALL_STRIDE` and `SYSCALL_SEED` repeat a run.
+//! Each command has a PID namespace of its own, so its calls can be counted: our own stops and strace must count the
+//! same ([`counted`]), and no call is overlooked. In `make test` some of the calls, another part each time;
+//! `make syscalls` takes each one. `SYSCALL_STRIDE` and `SYSCALL_SEED` repeat a run.
 
 mod counted;
 mod path;
@@ -156,7 +156,8 @@ impl Case {
         Some(Row { calls: counted.begun, strace, killed, injected, failed: failed + not_honest })
     }
 
-    /// The row of this command in the table, and what was said on the way; None where it cannot be tried, which is said.
+    /// The row of this command in the table, and what was said on the way; None where it cannot be tried, which is
+    /// said.
     #[track_caller]
     fn row(&self, name: &str) -> Option<(Row, String)> {
         if let Some(shard) = shard() {

@@ -113,7 +113,8 @@ impl Case {
         assert!(!self.kind.lock(scene).exists() || is_whole, "{at}: not whole");
     }
 
-    /// A tool's answer: one envelope, whose error is the one that its exit code is for. Who dies of a signal has none.
+    /// A tool's answer: one envelope, whose error is the one that its exit code is for. A tool that dies of a signal
+    /// has none.
     fn answers(&self, ended: &Ended, at: &str) {
         let is_told = ended.err.contains("the answer could not be printed");
         if ended.code > 128 || is_told {

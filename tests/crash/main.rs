@@ -33,10 +33,10 @@ const LANES: usize = 4;
 /// More calls that change something than any of the commands makes.
 const CALLS: usize = 400;
 
-/// What runs under a claim or in a cycle, long enough to outlive whoever has started it.
+/// What runs under a claim or in a cycle, long enough to outlive the process that has started it.
 const COMMAND: &str = "sleep";
 
-/// A command, what is there before it, and how it is done again by whoever finds it undone.
+/// A command, what is there before it, and how the next process does it again that finds it undone.
 struct Case {
     program: fn() -> PathBuf,
     /// What is there before; its answer are processes that live meanwhile.
@@ -45,7 +45,8 @@ struct Case {
     words: fn(&Scene, &[Running]) -> Vec<String>,
     /// What somebody would type next, when the lock is still there and its process lives.
     again: Option<fn(&Scene) -> Vec<String>>,
-    /// How it ends when nobody disturbs it: 0, or 4 where the lock of a living process keeps it out, or by a signal of its own.
+    /// How it ends when nobody disturbs it: 0, or 4 where the lock of a living process keeps it out, or by a signal of
+    /// its own.
     code: i32,
     /// It claims, and leaves no claim behind when it fails.
     claims: bool,
@@ -55,7 +56,7 @@ struct Case {
     kind: Kind,
     /// Before which of its calls it is killed.
     part: Part,
-    /// Whoever comes next, when nobody lives any more who was there; how that ended.
+    /// The next process, when none of those before lives any more; how that ended.
     next: fn(&Self, &Scene) -> Ended,
     /// What it answers is an envelope, and it has no command: a tool that embeds its lock.
     is_tool: bool,
@@ -275,7 +276,7 @@ impl Case {
         assert!(!lock.exists() || is_whole(&text), "{at}: a lock that is not whole: {text:?}");
         let told = fs::read_to_string(scene.path().join("told")).unwrap_or_default();
         if let Some(id) = told.lines().find_map(|line| line.strip_prefix("BEADLOCK_ID=")) {
-            // Whoever was told the id has a claim, however the teller ended. (A keeper's goes with the keeper.)
+            // A caller that was told the id has a claim, however the teller ended. (A keeper's goes with the keeper.)
             let is_in = |path: &PathBuf| fs::read_to_string(path).is_ok_and(|text| text.contains(id));
             let is_there = [lock.clone(), kind.aside(scene)].iter().any(is_in);
             assert!(self.keeper || is_there, "{at}: told of a claim that is not there: {:?}", scene.names());
@@ -283,7 +284,7 @@ impl Case {
             assert_eq!(ended.code, 0, "{at}: {ended:?}");
         }
         if let Some(again) = self.again {
-            // The crash came before the end, or the lock is moved aside: who does it again, finds it.
+            // The crash came before the end, or the lock is moved aside: the second try finds it.
             let ended = kind.run(scene, &["check", "-q"]);
             if ended.code != 0 {
                 let words = again(scene);

@@ -20,8 +20,8 @@ enum Then {
     IsKilled,
 }
 
-/// How often the keeper is looked at from its first change to its last: its threads do not always take turns the same way, and
-/// between moving its record aside and deleting that it makes no other change.
+/// How often the keeper is looked at from its first change to its last. Its threads do not always take turns the same
+/// way, and between moving its record aside and deleting that it makes no other change.
 const SWEEPS: usize = 10;
 
 /// Where the record was found while the keeper stood still.

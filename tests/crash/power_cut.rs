@@ -7,7 +7,7 @@ use beadlock_tests::{Ended, Scene, run, tool};
 
 const CALLS: &str = "trace=openat,write,pwrite64,fsync,fdatasync,sync,syncfs,linkat";
 
-/// The calls that have succeeded, each with who made it: `PID CALL(…) = RESULT`.
+/// The calls that have succeeded, each with its process: `PID CALL(…) = RESULT`.
 pub fn calls(trace: &str) -> Vec<(&str, String)> {
     let mut calls: Vec<(&str, String)> = Vec::new();
     for line in trace.lines() {

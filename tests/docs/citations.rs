@@ -1,5 +1,5 @@
-//! The repository explains itself: every link into `docs` leads to a page and a heading that are there, and no committed
-//! file cites a page that is not in the repository.
+//! The repository explains itself: every link into `docs` leads to a page and a heading that are there, and no
+//! committed file cites a page that is not in the repository.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -19,7 +19,8 @@ const OUTSIDE: [&str; 5] = [
     concat!("STYLE", ".md"),
 ];
 
-/// Documents and inputs that some tests look for. Only the code that does so may name the folder, and the page that says it.
+/// Documents and inputs that some tests look for. Only the code that does so may name the folder, and the page that
+/// says it.
 const FOLDER: &str = concat!("../", "shared");
 const MAY_NAME_THE_FOLDER: [&str; 2] = ["skip.rs", "CONTRIBUTING.md"];
 

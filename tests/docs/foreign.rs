@@ -1,5 +1,5 @@
-//! The documents type commands of programs that are not beadlock's. docs/platforms.md says for each with which version it was tried,
-//! or that it was not.
+//! The documents type commands of programs that are not beadlock's. docs/platforms.md says for each with which version
+//! it was tried, or that it was not.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -73,8 +73,8 @@ fn pages() -> Vec<PathBuf> {
     pages
 }
 
-/// The commands of a page with their lines: the lines of its code blocks, and the text between backticks. Of a script or a
-/// unit it is every line.
+/// The commands of a page with their lines: the lines of its code blocks, and the text between backticks. Of a script
+/// or a unit it is every line.
 fn commands(path: &Path, text: &str) -> Vec<(String, String)> {
     let mut commands = Vec::new();
     let mut in_code = false;

@@ -1,5 +1,5 @@
-//! CONTRIBUTING lists each condition of a `cfg` with the build that checks it, and the branches that no build checks. These
-//! lists are those of the sources.
+//! CONTRIBUTING lists each condition of a `cfg` with the build that checks it, and the branches that no build checks.
+//! These lists are those of the sources.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,5 +1,5 @@
-//! The tables of docs/protocols and docs/fleet.md do not rot: each row names tests that are there. That they pass is seen where they are
-//! run, and row by row by `make protocol-check`.
+//! The tables of docs/protocols and docs/fleet.md do not rot: each row names tests that are there. That they pass is
+//! seen where they are run, and row by row by `make protocol-check`.
 
 use std::collections::BTreeMap;
 

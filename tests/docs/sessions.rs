@@ -1,5 +1,5 @@
-//! Sessions in the documents are typed again, and say the same. A block after the line `<!-- session -->` is one: what is
-//! typed after `$ `, and what comes of it, up to the numbers, times and ids.
+//! Sessions in the documents are typed again, and say the same. A block after the line `<!-- session -->` is one: what
+//! is typed after `$ `, and what comes of it, up to the numbers, times and ids.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -36,8 +36,8 @@ fn turns(block: &str) -> Vec<Turn> {
     turns
 }
 
-/// A script that writes what comes of the turn N into `out.N`. Before the next one it waits for all that a command in the
-/// background says.
+/// A script that writes what comes of the turn N into `out.N`. Before the next one it waits for all that a command in
+/// the background says.
 fn script(turns: &[Turn]) -> String {
     let mut script = String::new();
     for (at, Turn { typed, said }) in turns.iter().enumerate() {
@@ -69,7 +69,8 @@ fn plain(line: &str) -> String {
     plain
 }
 
-/// Types them in a directory of their own, which is their home, in a shell without job control, and as an ordinary user.
+/// Types them in a directory of their own, which is their home, in a shell without job control, and as an ordinary
+/// user.
 fn type_again(name: &str, turns: &[Turn]) {
     let scene = Scene::new();
     // A file that a session shows by cat exists. Its script sources our functions where this checkout has them.

@@ -1,5 +1,5 @@
-//! docs/adding-a-protocol.md does not rot: each of its blocks applies to this checkout, and touches only what a new protocol
-//! has to touch. `make tutorial` compiles and tests the result.
+//! docs/adding-a-protocol.md does not rot: each of its blocks applies to this checkout, and touches only what a new
+//! protocol has to touch. `make tutorial` compiles and tests the result.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,4 +1,4 @@
-//! Who was at work when, by the clock that nobody sets. It knows nothing of etcd.
+//! Which process was at work when, by the clock that nobody sets. It knows nothing of etcd.
 
 use std::sync::Mutex;
 use std::time::Duration;

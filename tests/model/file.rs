@@ -20,26 +20,27 @@ pub enum Content {
     Unfinished,
 }
 
-/// A file, which has no number: it is known by its name and by who has it open. Each actor has at most one open.
+/// A file, which has no number: it is known by its name and by the actors that have it open. Each actor has at most
+/// one open.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct File {
     pub name: Option<Name>,
     pub content: Content,
-    /// Who has it open for reading.
+    /// The actors that have it open for reading.
     pub readers: Set,
-    /// Who has looked its path up for an open for writing that has not arrived yet.
+    /// The actors that have looked its path up for an open for writing that has not arrived yet.
     pub looked_up: Set,
     /// Whose open for writing waits for a lease to be given up.
     pub blocked: Set,
-    /// Who has it open for writing, and has not truncated it yet.
+    /// The actors that have it open for writing, and have not truncated it yet.
     pub opened: Set,
-    /// Who has it open for writing, and has truncated it.
+    /// The actors that have it open for writing, and have truncated it.
     pub truncated: Set,
     /// Whose read lease on it stands.
     pub leases: Set,
     /// Whose lease on it somebody wants broken, and is not given up yet.
     pub broken: Set,
-    /// Who compares it, and would find it as it was.
+    /// The actors that compare it, and would find it as it was.
     pub unchanged: Set,
 }
 
@@ -66,7 +67,7 @@ impl File {
         self.name.is_none() && open.iter().all(|set| set.is_empty())
     }
 
-    /// Who has it open for writing. The kernel counts an open from before it waits for a lease.
+    /// The actors that have it open for writing. The kernel counts an open from before it waits for a lease.
     pub fn writers(&self) -> Set {
         self.blocked.or(self.opened).or(self.truncated)
     }

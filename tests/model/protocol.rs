@@ -22,7 +22,8 @@ pub struct Protocol {
     pub work_holds_gate: bool,
     /// The work itself inherits the gate, and keeps it shut when its agent and the runner are both gone.
     pub work_inherits_gate: bool,
-    /// A cycle's end unlocks the gate for every copy; else it closes its own, and what the work has left behind has one.
+    /// A cycle's end unlocks the gate for every copy; else it closes its own, and what the work has left behind has
+    /// one.
     pub end_unlocks: bool,
     pub watch: Watch,
     /// The lock is judged once more after the watch has begun.
@@ -35,7 +36,7 @@ pub struct Protocol {
     pub grace: bool,
     /// What cannot go back, because there is another lock by then, stays aside; else it is deleted.
     pub stays_aside: bool,
-    /// A side file is deleted only when it is proved dead; else whoever finds one deletes it.
+    /// A side file is deleted only when it is proved dead; else any actor that finds one deletes it.
     pub side_file_is_judged: bool,
     /// After a removal everything is looked at again; else the removal itself is the answer.
     pub look_again: bool,

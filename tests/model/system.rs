@@ -1,4 +1,4 @@
-//! The whole machine for `stateright`: who takes part, and whose step is next.
+//! The whole machine for `stateright`: the actors, and which of them makes the next step.
 
 use std::fmt;
 
@@ -17,7 +17,7 @@ pub struct State {
     pub actors: Vec<Actor>,
 }
 
-/// Who takes part, and by which rules.
+/// The actors, and their rules.
 #[derive(Clone, Copy, Debug)]
 pub struct System {
     pub protocol: Protocol,
@@ -47,7 +47,7 @@ impl System {
     }
 }
 
-/// Who takes part, in words.
+/// The actors, in words.
 impl fmt::Display for System {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let counts = [

@@ -21,7 +21,7 @@ impl Trace {
     }
 }
 
-/// A line for each step: who, and what it was about to do.
+/// A line for each step: the actor, and what it was about to do.
 impl fmt::Display for Trace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (state, action) in self.0.clone().into_vec() {

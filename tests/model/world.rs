@@ -27,7 +27,7 @@ pub enum Wrong {
 pub struct World {
     /// Sorted, so that two worlds that differ only in the order of files are one.
     pub files: Vec<File>,
-    /// Who has the gate, with whatever shares its open file.
+    /// The actor that has the gate, with whatever shares its open file.
     pub gate: Option<Who>,
     /// Whose recorded process lives, or is a zombie that nobody has reaped.
     pub alive: Set,
@@ -138,7 +138,7 @@ impl World {
     }
 
     /// The grace may end: whatever was looked up before the file was moved has had the time to arrive. A lease sees
-    /// the open; whoever compares has to wait for the truncation as well (docs/design.md#grace).
+    /// the open; an actor that compares has to wait for the truncation as well (docs/design.md#grace).
     pub fn grace_is_over(&self, who: Who, protocol: &Protocol) -> bool {
         let file = self.read(who);
         let unseen = if protocol.watch == Watch::Lease {

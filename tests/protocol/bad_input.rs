@@ -1,5 +1,5 @@
-//! What bad input gets: a clear error that names the thing and what to type next, the exit code of the table, and
-//! nothing lost: no torn or empty lock file, no leftover, no other's lock touched.
+//! Bad input gets a clear error that names the thing and what to type next, and the exit code of the table. Nothing is
+//! lost: no torn or empty lock file, no leftover, no other's lock touched.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;

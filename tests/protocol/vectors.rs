@@ -1,6 +1,5 @@
-//! Recorded inputs against the check as a daemon calls it, on real files: the answer of the Go
-//! reader in each of 129 cases and in what real writers put there, except where docs/design.md#reading differs on
-//! purpose.
+//! Recorded inputs against the check as a daemon calls it, on real files. The answer is that of the Go reader in each
+//! of 129 cases and in what real writers put there, except where docs/design.md#reading differs on purpose.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -118,7 +117,7 @@ impl Place {
         answer
     }
 
-    /// Checks as somebody to whom the modes mean something: as this user, or as nobody when this is root.
+    /// Checks as a user that the modes bind: as this user, or as nobody when this is root.
     fn check_unprivileged(&self) -> Answer {
         if !may_be_root() {
             return Answer::of(&self.beads());

@@ -15,7 +15,7 @@ use nix::unistd::Pid;
 /// Longer than anything here takes: a claim may wait 130 s for a cycle.
 const BOUND: Duration = Duration::from_secs(180);
 
-/// Who is reaped by its [`Actor`]. Locked while one is started, so that none is missed.
+/// The processes that their [`Actor`] reaps. Locked while one is started, so that none is missed.
 static OURS: Mutex<Vec<i32>> = Mutex::new(Vec::new());
 
 fn ours() -> MutexGuard<'static, Vec<i32>> {
@@ -114,8 +114,8 @@ pub fn stop(pid: i32) {
     });
 }
 
-/// Kills a process and all below it, the lowest first: a parent that goes before its child would leave the
-/// child working for a moment without the lock or the gate that the parent stands for.
+/// Kills a process and all below it, the lowest first. A parent that goes before its child would leave the child
+/// working for a moment without the lock or the gate that the parent stands for.
 pub fn kill_tree(pid: i32) {
     stop(pid);
     loop {

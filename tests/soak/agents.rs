@@ -14,8 +14,8 @@ use nix::sys::signal::Signal;
 use super::actor::{Actor, children, kill_tree};
 use super::site::{Database, NAIVE, Site, WITNESS};
 
-/// How long a cycle of ours works, in milliseconds: up to this, or, where somebody waits for it, so much longer that it
-/// outlives an agent that is killed, and meets whoever comes next if the gate does not keep that out.
+/// How long a cycle of ours works, in milliseconds: up to this, or longer where somebody waits for it. Then it
+/// outlives an agent that is killed, and meets the next process if the gate does not keep that out.
 const WORK: u64 = 60;
 const LONG_WORK: u64 = 5000;
 

@@ -1,4 +1,4 @@
-//! Who claims, by every kind of claim, and how each is killed in the middle of it.
+//! The claimers, by every kind of claim, and how each is killed in the middle of it.
 
 use std::fs;
 use std::process::Command;

@@ -1,6 +1,6 @@
-//! 200 databases, two agents of which one is killed again and again, and holders of every kind, some of whom
-//! are killed: no cycle runs beside a claim whose drain has ended, no two claims of ours meet, every database
-//! is synced after its last release, and the agent that has lived through it holds no more than at its start.
+//! 200 databases, two agents of which one is killed again and again, and holders of every kind, of which some are
+//! killed. No cycle runs beside a claim whose drain has ended, and no two claims of ours meet. Every database is
+//! synced after its last release. The agent that has lived through it holds no more than at its start.
 //!
 //! A minute, or `SOAK_SECONDS`; `make soak` lets it run for `SOAK_MINUTES`. `SOAK_SEED` repeats the dice. Beside
 //! it, with databases of its own, a daemon that looks at the lock and then works: it must be found out, or the

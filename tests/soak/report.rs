@@ -9,7 +9,7 @@ use beadlock_tests::Pulse;
 
 /// What is known when all is over.
 pub struct Report {
-    /// Who entered how often in the 200, by role.
+    /// How often each role entered in the 200.
     pub entered: BTreeMap<String, usize>,
     /// Cycles and claims of the control.
     pub control: [usize; 2],

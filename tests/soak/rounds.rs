@@ -1,4 +1,4 @@
-//! The rounds: who claims which database next, and whether somebody is killed.
+//! The rounds: which holder claims which database next, and whether a process is killed.
 
 use beadlock_tests::seed::Recipe;
 
@@ -30,8 +30,7 @@ pub fn rounds(site: &Site, lane: usize, lanes: usize, recipe: &Recipe) {
             break;
         }
         dice.pause(50, 400);
-        // Who was killed has often left a lock: the next one comes before, while and after an agent removes
-        // it.
+        // A killed holder has often left a lock: the next one comes before, while and after an agent removes it.
         let database = match stale {
             Some(database) if dice.below(2) == 0 => database,
             _ => *dice.one_of(&databases),

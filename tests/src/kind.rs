@@ -1,5 +1,5 @@
-//! Which lock of the directory `.beads` a test is about: the same is tried with each of them, and nothing but its name, its
-//! record and its target differs.
+//! Which lock of the directory `.beads` a test is about: the same is tried with each of them, and nothing but its
+//! name, its record and its target differs.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -21,7 +21,7 @@ pub enum Kind {
     Path,
 }
 
-/// When the locks of a directory were acquired that no test is to find too old: a time in the future is no age.
+/// When the locks of a directory were acquired that no test is to find too old: a time in the future is not an age.
 const NEVER_OLD: &str = "9999-01-01T00:00:00Z";
 
 impl Kind {
@@ -67,7 +67,7 @@ impl Kind {
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// Who has it, by its record alone.
+    /// The holder, by its record alone.
     pub fn holder(self, scene: &Scene) -> Option<String> {
         let record: Value = serde_json::from_str(&self.text(scene)).ok()?;
         record[self.keys()[0]].as_str().map(str::to_owned)

@@ -1,5 +1,6 @@
-//! What no single crate can promise, and the helpers that only these tests need: the documents' own programs, hostile input,
-//! operations that stop at a step. What every test needs is in `beadlock-testkit`, and is here by the same names.
+//! What no single crate can promise, and the helpers that only these tests need: the documents' own programs, hostile
+//! input, operations that stop at a step. What every test needs is in `beadlock-testkit`, and is here by the same
+//! names.
 
 pub mod hostile;
 pub mod kind;

@@ -100,7 +100,8 @@ impl MemoryManager {
     }
 }
 
-/// What a wait that ran out answers (REQ-F-033): the document's own example, or an answer of ours to be held against it.
+/// What a wait that ran out answers (REQ-F-033): the document's own example, or an answer of ours to be held against
+/// it.
 pub struct LockHeld {
     /// The whole answer.
     pub envelope: Value,
@@ -125,7 +126,7 @@ impl LockHeld {
     ///
     /// # Panics
     ///
-    /// When that is no such answer.
+    /// When that is not such an answer.
     #[track_caller]
     pub fn parse(text: &str) -> Self {
         let envelope = serde_json::from_str(text).unwrap_or_else(|e| panic!("no envelope ({e}): {text:?}"));

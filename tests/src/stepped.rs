@@ -85,9 +85,9 @@ pub struct Counted {
     pub before_command: usize,
 }
 
-/// Tries each call in its turn, four at a time, since they mostly wait for a disk. `try_at` kills the program before that
-/// call, or finds that it has ended by then, and judges what is left. Returns the first call that the program does not
-/// make, at most `most`, and the number of kills; `None` where no program may be traced.
+/// Tries each call in its turn, four at a time, since they mostly wait for a disk. `try_at` kills the program before
+/// that call, or finds that it has ended by then, and judges what is left. Returns the first call that the program
+/// does not make, at most `most`, and the number of kills; `None` where no program may be traced.
 pub fn kill_at_each(most: usize, try_at: impl Fn(usize) -> Stepped + Sync) -> Option<(usize, usize)> {
     let (next, ends, kills) = (AtomicUsize::new(0), AtomicUsize::new(most), AtomicUsize::new(0));
     std::thread::scope(|threads| {
@@ -269,8 +269,8 @@ impl Traced {
 
     /// The threads that live on, each of them stopped, and the signal that each is about to get.
     ///
-    /// `inside` does not know them all: whoever is killed while another thread of it forks does not tell of the child,
-    /// which would stand still for as long as we live, with all that it has open. `/proc` has them.
+    /// `inside` does not know them all: a process that is killed while another thread of it forks does not tell of the
+    /// child. That would stand still for as long as we live, with all that it has open. `/proc` has them.
     fn freeze(&mut self) -> Vec<(Pid, Option<Signal>)> {
         let mut left: HashMap<Pid, Option<Signal>> = self.still.iter().map(|pid| (*pid, None)).collect();
         let mut ended: HashSet<Pid> = HashSet::new();
@@ -299,7 +299,8 @@ impl Traced {
     }
 }
 
-/// The threads that this one traces; of each process the first one last, whose end is not to be had before that of the others.
+/// The threads that this one traces; of each process the first one last, whose end is not to be had before that of the
+/// others.
 fn traced_by(tracer: Pid) -> Vec<Pid> {
     let numbers = |dir: &str| {
         let entries = fs::read_dir(dir).into_iter().flatten().flatten();

@@ -1,5 +1,5 @@
-//! What the program `stepwise` does, a step at a time, with its caller in between: operations on a lock file that
-//! can be stopped at every hook point, or killed there, as no thread of a test can be.
+//! What the program `stepwise` does, a step at a time, with its caller in between. These are operations on a lock file
+//! that can be stopped at every hook point, or killed there, as no thread of a test can be.
 
 /// An operation, and what it finds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

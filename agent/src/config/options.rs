@@ -45,7 +45,7 @@ pub(crate) struct Policy {
     #[arg(default_value = "1m", display_order = 9)]
     #[serde(serialize_with = "print::duration")]
     pub(crate) fetch_interval: Duration,
-    /// What a cycle does, when it is no command [default: git]
+    /// What a cycle does without --exec [default: git]
     #[arg(long, value_name = "ACTION", value_enum, env = "BEADLOCK_AGENT_ACTION")]
     #[arg(default_value = "git", display_order = 9)]
     #[serde(serialize_with = "print::name")]
@@ -124,8 +124,8 @@ pub(crate) struct AgentOptions {
     #[arg(default_value = "15m", display_order = 19)]
     #[serde(serialize_with = "print::duration")]
     pub(crate) stale_after: Duration,
-    /// Listen also at an address that other machines reach: whoever does learns which databases there are and who
-    /// holds them
+    /// Listen also at an address that other machines reach: they can read there which databases and lock holders there
+    /// are
     #[arg(long, display_order = 20)]
     pub(crate) listen_anywhere: bool,
     /// Every .beads below this directory is a database, for as long as it is there. May be given more than once, and

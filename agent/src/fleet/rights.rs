@@ -17,7 +17,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::{FleetStatus, FleetUpdate, FleetVariables, NotEntered, listener};
 
-/// So long after the start that etcd has not answered yet is no news.
+/// So long after the start it is not news that etcd has not answered yet.
 const START: Duration = Duration::from_secs(2);
 
 /// For how long one look at all databases waits for its rights.

@@ -1,9 +1,9 @@
 //! The one step in which the working tree, the branch and the index move to another commit.
 //!
-//! Order: the gates of other databases whose files change; `index.lock`; a look at every obstacle; a note of the move;
-//! the working tree and a copy of the index (`read-tree -m -u`, which leaves alone what somebody has changed); the
-//! index; the branch, by compare-and-swap. After a kill or a full disk in between, the next sync finds the note and
-//! [resumes](super::resume).
+//! Order: the gates of other databases whose files change; `index.lock`; a look at every obstacle; a note of the move.
+//! Then the working tree and a copy of the index (`read-tree -m -u`, which leaves alone what somebody has changed);
+//! the index; the branch, by compare-and-swap. After a kill or a full disk in between, the next sync finds the note
+//! and [resumes](super::resume).
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -2,7 +2,7 @@
 //!
 //! A [`Snapshot`] has the stamps (`lstat`) of everything by which git's answer could become another: each file of the
 //! database, and what [`KnownRepository`] names. Two equal snapshots prove that nothing changed between them, when no
-//! stamp of the first was racy: a file that changes twice within one tick of the clock may keep its stamp, as git
+//! stamp of the first was racy. A file that changes twice within one tick of the clock may keep its stamp, as git
 //! knows it of its index. So a stamp that is not older than the snapshot by a margin proves nothing. Where it cannot
 //! be sure there is no snapshot, and git is asked.
 //!

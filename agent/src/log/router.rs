@@ -145,7 +145,7 @@ impl Router {
             let Some(path) = self.path(key) else { return false };
             let mut file = self.ground.open(&path, self.settings.limits());
             if !is_served {
-                // A late line: the file is not kept, and that its directory has gone is no fault.
+                // A late line: the file is not kept, and it is not a fault that its directory has gone.
                 let _ = file.write(line, header);
                 return true;
             }

@@ -1,4 +1,4 @@
-//! The whole way of a line, from who says it through the real worker to the files.
+//! The whole way of a line, from its writer through the real worker to the files.
 
 use std::fs;
 use std::path::PathBuf;

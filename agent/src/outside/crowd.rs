@@ -95,7 +95,7 @@ mod tests {
     #[tokio::test]
     async fn the_oldest_that_has_not_asked_makes_room() {
         let (gone, mut went) = unbounded_channel();
-        // Whoever is being answered keeps its place for longer than this test takes.
+        // A client that is being answered keeps its place for longer than this test takes.
         let mut crowd = Crowd::new(CrowdLimits { answering: Duration::from_secs(60), ..LIMITS });
         let begun = Instant::now();
         for number in 0..5 {

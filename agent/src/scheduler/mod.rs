@@ -3,9 +3,9 @@
 //! A database is waiting (it has a timer), due (it is in the queue), or running (it is being checked, or at work). What
 //! makes it due while its cycle runs is looked at when that has ended.
 //!
-//! A cycle is a check, and then the work ([`cycle`]). Who is due is checked at once ([`checks`]): whatever others are
-//! at work on, a lock is seen, and the log has its line. Who is found free goes to work. When there are `--jobs` at
-//! it already, it lets the gate go and is ready: it waits, is checked when it is due as ever, and once more when it
+//! A cycle is a check, and then the work ([`cycle`]). A database that is due is checked at once ([`checks`]): whatever
+//! others are at work on, a lock is seen, and the log has its line. A free one goes to work. When there are `--jobs`
+//! at it already, it lets the gate go and is ready: it waits, is checked when it is due as ever, and once more when it
 //! is its turn. Nobody holds a gate to wait.
 
 mod checks;
@@ -109,7 +109,7 @@ struct ServedDatabase {
     begun: Instant,
     /// Its state, and since when.
     history: StateHistory,
-    /// Its last cycle, for who asks.
+    /// Its last cycle, for questions from outside.
     last: Option<Arc<EndedCycle>>,
     /// When the check began that is under way.
     checked_since: Option<Instant>,
@@ -179,7 +179,7 @@ impl Scheduler {
             has_missed: false,
         };
         scheduler.serve();
-        // Without a log it goes to stderr, for who waits at the start of a service; one look is no service.
+        // Without a log it goes to stderr, for a person that starts a service; one look is not a service.
         let has_log = scheduler.settings.log.shared.is_some() || scheduler.served() > 0;
         if has_log || scheduler.settings.mode != RunMode::Once {
             log::line_to_all(own::started());

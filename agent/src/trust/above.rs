@@ -28,7 +28,7 @@ const KEPT: usize = 4096;
 /// No path is as deep.
 const DEEPEST: usize = 4096;
 
-/// By whom a directory, and those above it, were trusted, and when.
+/// The user that trusted a directory and those above it, and when.
 static TRUSTED: Mutex<Option<HashMap<(Trusted, DirStamp), Instant>>> = Mutex::new(None);
 
 impl Trusted {

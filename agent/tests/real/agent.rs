@@ -20,8 +20,8 @@ pub trait OfAgent {
     fn lines(&self) -> Vec<String>;
     /// How often a line is in the log.
     fn count(&self, line: &str) -> usize;
-    /// How a shell script ends, with the agent as `$AGENT`, where it may mount. `None`, with a line, where it has not written
-    /// `codes`: nothing is mounted for us.
+    /// How a shell script ends, with the agent as `$AGENT`, where it may mount. `None`, with a line, where it has not
+    /// written `codes`: nothing is mounted for us.
     fn with_mounts(&self, script: &str, variables: &[(&str, &str)]) -> Option<Ended>;
 }
 

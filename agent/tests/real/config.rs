@@ -87,7 +87,7 @@ fn printing_starts_and_touches_nothing_and_what_is_printed_runs() {
     assert_eq!(scene.once(&["--config", "printed.toml"]), (0, String::new()));
     assert!(scene.file("ran").exists() && scene.file("below/other/ran").exists());
     assert!(scene.file("all.log").exists() && scene.file("audit.jsonl").exists());
-    // Who reads no further wants no more.
+    // A reader that stops wants no more.
     let mut agent = scene.agent(&args);
     let (reader, writer) = nix::unistd::pipe().unwrap();
     drop(reader);

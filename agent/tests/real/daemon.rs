@@ -41,7 +41,8 @@ fn skips_while_held_and_resumes_at_once() {
     assert!(log.last().unwrap().starts_with("Agent stopped: "), "{log:?}");
 }
 
-/// The debounce, or a clock that looks now and then, would show in the median. The control is a bare command of the same kind.
+/// The debounce, or a clock that looks now and then, would show in the median. The control is a bare command of the
+/// same kind.
 #[test]
 fn a_lock_that_goes_away_starts_a_cycle_within_a_moment() {
     let scene = fresh_scene();
@@ -270,7 +271,7 @@ fn a_work_that_hangs_delays_no_check_of_others() {
     until("checks of another", || skips() >= before + 5);
     assert_eq!(count_in(&slow, "Sync cycle complete"), 0, "it still hangs");
     assert!(count_in(&free, "Sync cycle complete") <= 1, "there is one job");
-    // Who waits for the job does not keep the gate.
+    // A waiter for the job does not keep the gate.
     until("a claim of who waits", || Gate::try_take(&free).unwrap().is_some());
     scene.write("go", "");
     until("everybody's turn", || count_in(&free, "Sync cycle complete") >= 2);

@@ -26,8 +26,8 @@ fn is_over(stream: &impl AsFd) -> bool {
     poll(&mut asked, PollTimeout::ZERO).unwrap() > 0
 }
 
-/// None for one that was sent away before its request was read: on a machine that is busy for longer than the moment that each
-/// client has for it.
+/// None for one that was sent away before its request was read: on a machine that is busy for longer than the moment
+/// that each client has for it.
 fn healthz(mut stream: impl Read + Write) -> Option<String> {
     stream.write_all(b"GET /healthz HTTP/1.0\r\n\r\n").ok()?;
     let mut answer = String::new();

@@ -1,5 +1,5 @@
-//! A file system that stops answering while the agent runs: it is named, and costs the other databases neither a cycle nor
-//! a line, nor the agent its end.
+//! A file system that stops answering while the agent runs: it is named, and costs the other databases neither a cycle
+//! nor a line, nor the agent its end.
 
 use std::path::Path;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! How the log is written: its formats, its limits, and whoever else writes into it.
+//! How the log is written: its formats, its limits, and other writers of it.
 
 use std::fs;
 use std::path::Path;
@@ -141,8 +141,8 @@ fn two_agents_share_a_log_and_lose_nothing() {
     }
 }
 
-/// A small file system of its own, full to the last byte: what does not fit is lost, and said. When there is room again,
-/// the next line begins anew.
+/// A small file system of its own, full to the last byte: what does not fit is lost, and said. When there is room
+/// again, the next line begins anew.
 #[test]
 fn a_full_disk_tears_one_line_and_no_other() {
     let scene = fresh_scene();

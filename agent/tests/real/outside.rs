@@ -184,8 +184,8 @@ fn the_health_is_that_the_loop_turns() {
     reading.join().unwrap();
 }
 
-/// More happens than the kernel keeps for an agent that stands still: what it has lost it makes up for, also in databases
-/// where nothing else happened.
+/// More happens than the kernel keeps for an agent that stands still: what it has lost it makes up for, also in
+/// databases where nothing else happened.
 #[test]
 fn lost_reports_are_counted_and_every_database_is_checked_again() {
     let limit: usize = read("/proc/sys/fs/inotify/max_queued_events".as_ref()).trim().parse().unwrap();

@@ -1,5 +1,5 @@
-//! The database's directory is replaced while a cycle's command works: the gate is on the old one, and a claim takes the
-//! new one's. That is seen, and the cycle is ended.
+//! The database's directory is replaced while a cycle's command works: the gate is on the old one, and a claim takes
+//! the new one's. That is seen, and the cycle is ended.
 
 use std::fs;
 

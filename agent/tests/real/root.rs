@@ -259,7 +259,7 @@ fn what_cannot_be_read_is_said_once_and_its_databases_stay() {
     assert_eq!(agent.stop(), Some(0));
 }
 
-/// There may be a redirect in it, as here: its own lock is nobody's.
+/// There may be a redirect in it, as here: no claim uses its own lock.
 #[test]
 fn one_that_may_not_be_searched_is_not_served_in_place_of_where_it_leads() {
     let scene = fresh_scene();

@@ -107,7 +107,8 @@ fn the_runner_does_not_die_of_the_signals_that_end_a_daemon() {
 #[test]
 fn the_command_has_the_gate_and_no_deaf_ears() {
     let scene = fresh_scene();
-    // Descriptors of the command that lead into the database; what it ignores and has blocked of the signals 1 to 15, in hex.
+    // Descriptors of the command that lead into the database; what it ignores and has blocked of the signals 1 to 15,
+    // in hex.
     let exec = "ls -l /proc/self/fd | sed -nE 's/.* ([0-9]+) -> (.*beads.*)/\\1 \\2/p'; \
                 sed -nE 's/^Sig(Ign|Blk):.*(....)$/\\2/p' /proc/self/status";
     assert_eq!(scene.once(&["--exec", exec]).0, 0);
@@ -160,8 +161,8 @@ fn who_does_not_read_the_output_does_not_keep_the_gate() {
     assert!(begun.elapsed() < Duration::from_secs(8));
 }
 
-/// The agent was killed after its runner has said how the command has ended, and before it has let the gate go: what the
-/// command has left behind has a copy of the gate, and does not keep it.
+/// The agent was killed after its runner has said how the command has ended, and before it has let the gate go. A
+/// process that the command has left behind has a copy of the gate, and does not keep it.
 #[test]
 fn an_agent_killed_at_the_very_end_does_not_leave_the_gate_to_a_daemon() {
     let scene = fresh_scene();

@@ -11,7 +11,7 @@
 //! | `timestamp` | RFC 3339, UTC, whole seconds; lines of one second are in the order in which they were written |
 //! | `lock_name` | the target with its scheme, as typed or found: `beads:.beads` |
 //! | `lock_path` | the lock file |
-//! | `by` | who did it: `holder` (the name claimed under), `program`, `version`, `pid`, `uid`, `user`, `hostname` |
+//! | `by` | the doer: `holder` (the name claimed under), `program`, `version`, `pid`, `uid`, `user`, `hostname` |
 //! | `reason` | why, in one word: a [`Reason`](crate::Reason) for what was blocked or removed |
 //! | `detail` | why, in a sentence: what a check says of a lock that it cannot read, `break --reason TEXT` |
 //! | `watched` | `lease` or `comparison`: how it was made sure that nobody was taking over a lock that was removed |

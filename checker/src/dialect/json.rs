@@ -48,8 +48,8 @@ impl fmt::Display for Kind {
     }
 }
 
-/// Shows `set` the members of the object that the text is, as [`members`]. `null` is an object without any.
-/// Errors: [`Rejected::Malformed`] for what is no JSON, or none of these; else what `set` has rejected.
+/// Shows `set` the members of the object that the text is, as [`members`]. `null` is an object without any. Errors:
+/// [`Rejected::Malformed`] for anything but JSON, or but these; else what `set` has rejected.
 pub(super) fn object<'t>(
     text: &'t str,
     set: impl FnMut(&str, &'t str) -> Result<(), Rejected>,
@@ -62,7 +62,7 @@ pub(super) fn object<'t>(
         Kind::Object => members(text, set),
         _ => syntax_of(text).map(|_| Ok(())),
     };
-    // What is no JSON at all is called so, whatever is wrong before that.
+    // Text that is not JSON at all is called so, whatever is wrong before that.
     match (read.map_err(|error| no_json(text, &error))?, kind) {
         (Err(rejected), _) => Err(rejected),
         (Ok(()), Kind::Object | Kind::Null) => Ok(()),
@@ -202,7 +202,7 @@ pub(super) fn shown(value: &str) -> String {
     format!("{}{more}", escaped(&short))
 }
 
-/// Why bytes are no record. `Display` is what the log line says after `lock check failed: `.
+/// Why bytes are not a record. `Display` is what the log line says after `lock check failed: `.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Rejected {
     /// Not JSON, or of the wrong types; what was found, in words.

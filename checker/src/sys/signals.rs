@@ -8,7 +8,7 @@ use nix::{errno::Errno, unistd::getpid};
 /// Gives signals their default action again. SIGCHLD: ended children stay as zombies until they are waited for.
 pub fn default_actions(signals: &[Signal]) -> io::Result<()> {
     for one in signals {
-        // SAFETY: SIG_DFL is no handler.
+        // SAFETY: SIG_DFL is not a handler.
         unsafe { signal(*one, SigHandler::SigDfl) }?;
     }
     Ok(())
@@ -16,7 +16,7 @@ pub fn default_actions(signals: &[Signal]) -> io::Result<()> {
 
 /// Ignores a signal from here on; what is executed inherits that.
 pub fn ignore(ignored: Signal) -> io::Result<()> {
-    // SAFETY: SIG_IGN is no handler.
+    // SAFETY: SIG_IGN is not a handler.
     unsafe { signal(ignored, SigHandler::SigIgn) }?;
     Ok(())
 }

@@ -53,7 +53,7 @@ static REMEMBER_START: extern "C" fn() = remember_start;
 pub(super) fn actions_of_the_start() {
     for (one, was_ignored) in [(Signal::SIGPIPE, &SIGPIPE_WAS_IGNORED), (Signal::SIGXFSZ, &SIGXFSZ_WAS_IGNORED)] {
         if !was_ignored.load(Ordering::Relaxed) {
-            // SAFETY: SIG_DFL is no handler.
+            // SAFETY: SIG_DFL is not a handler.
             let _ = unsafe { signal(one, SigHandler::SigDfl) };
         }
     }

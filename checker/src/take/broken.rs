@@ -1,9 +1,9 @@
 //! Breaking a lock: it goes out of the way because somebody says so, and is kept (docs/design.md#looking).
 //!
 //! The steps are those of a removal (docs/design.md#changing-a-lock-file), with "the lock that was looked at" in place
-//! of "dead", and a last move to a name of its own in place of the deletion: a crash in between leaves a side file,
-//! which the next one with the gate puts back. A file that cannot be read is known by
-//! its inode, which the look keeps from being used again, and by what `lstat` says of it.
+//! of "dead", and a last move to a name of its own in place of the deletion. A crash in between leaves a side file,
+//! which the next one with the gate puts back. A file that cannot be read is known by its inode, which the look keeps
+//! from being used again, and by what `lstat` says of it.
 
 use std::{io, os::fd::OwnedFd, path::PathBuf, thread::sleep, time::Duration, time::Instant};
 
@@ -168,7 +168,7 @@ impl<H: FnMut(Step)> Site<'_, H> {
         };
         self.at(Step::Recovered);
         let there = match read::open(self.dir, self.names.lock()) {
-            // With a side file that had to stay, absent is no answer yet (docs/model.md#v7).
+            // With a side file that had to stay, "absent" is not an answer yet (docs/model.md#v7).
             Sight::Absent if side_stays => return Ok(None),
             Sight::Absent => return Ok(Some(Broken::Gone)),
             Sight::Unreadable(words) if words == read::LEASED => return Ok(None),

@@ -7,7 +7,7 @@
 //! not ours. Nothing is written over a file that has become somebody else's.
 //!
 //! Limits: without leases and without such an exchange, or room for a second file, the write goes in place all the
-//! same, right after a look; a writer in place that comes in between finds the time of ours in its record.
+//! same, right after a look. A writer in place that comes in between finds the time of ours in its record.
 
 use std::{thread::sleep, time::Duration, time::Instant};
 

@@ -1,8 +1,8 @@
 //! The only way a lock file is created, taken over, removed or recovered (docs/design.md#changing-a-lock-file).
 //!
-//! Promises: a live lock never disappears but by its owner; what is linked is complete; a crash at any step
-//! leaves a valid record or none, and the next one with the gate puts right what is left. Every step here is
-//! one that the model breaks without.
+//! Promises: a live lock never disappears but by its owner; what is linked is complete; a crash at any step leaves a
+//! valid record or none. The next one with the gate puts right what is left. Every step here is one that the model
+//! breaks without.
 //!
 //! Order: the gate is held throughout; then a lease on the file that is moved. Nothing is ever deleted by the
 //! lock's own path, and nothing is ever renamed over anything. There is one side name, touched only with the

@@ -160,7 +160,7 @@ fn a_naive_claim_survives_a_breaking_at_any_step() {
     }
 }
 
-/// Whoever removes locks by path, without the gate, takes nothing else along.
+/// A program that removes locks by path, without the gate, takes nothing else along.
 #[test]
 fn a_naive_removal_at_any_step_leaves_nothing_or_the_kept_file() {
     each(|means, kind, licence, step| {

@@ -1,4 +1,4 @@
-//! Heartbeats: only the time changes, a reader is in nobody's way, and what has become somebody else's is not written.
+//! Heartbeats: only the time changes, a reader is in no one's way, and the lock of another holder is not written.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, symlink};
@@ -201,8 +201,8 @@ fn who_renames_over_it_in_between_keeps_his() {
     }
 }
 
-/// Between the look and the lease it is overwritten: by another claim of the same lengths, which is not written into, or by
-/// a note in ours, which moves the time.
+/// Between the look and the lease it is overwritten: by another claim of the same lengths, which is not written into,
+/// or by a note in ours, which moves the time.
 #[test]
 fn what_it_says_counts_once_nobody_else_has_it_open() {
     let noted = record("req_ours", 500).to_json().replacen('{', "{ \"note\": 7,", 1);
@@ -257,7 +257,8 @@ fn what_a_crash_has_left_aside_is_put_back_and_refreshed() {
     }
 }
 
-/// Two who rename over it blindly, one before it changes places and one before it changes back: neither claim is deleted.
+/// Two who rename over it blindly, one before it changes places and one before it changes back: neither claim is
+/// deleted.
 #[test]
 fn who_renames_over_it_twice_loses_neither() {
     let locks = Locks::new();

@@ -1,4 +1,4 @@
-//! A lock that stands: where it has got to, and who becomes its guard later.
+//! A lock that stands: where it has got to, and which guard it gets later.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -30,7 +30,7 @@ fn every_place_that_it_can_have_got_to() {
     let held = claimed(&gate, Means::BEST, &ours());
     let (mine, lock) = (fs::read(database.lock()).unwrap(), database.lock());
     assert_eq!(held.whereabouts(), Whereabouts::InPlace);
-    // The same words again are no change, and neither is a link more.
+    // The same words again are not a change, and neither is a link more.
     fs::write(&lock, &mine).unwrap();
     fs::hard_link(&lock, database.path().join("copy")).unwrap();
     assert_eq!(held.whereabouts(), Whereabouts::InPlace);
@@ -66,7 +66,7 @@ fn every_place_that_it_can_have_got_to() {
     assert_eq!((released, fs::read_to_string(&lock).unwrap()), (Release::NotOurs(None), huge));
 }
 
-/// Who removes a stale lock moves a fresh one that came in between, looks, and puts it back: at no step is it lost.
+/// A remover of a stale lock moves a fresh one that came in between, looks, and puts it back: at no step is it lost.
 #[test]
 fn a_removal_that_meets_it_never_looks_like_a_loss() {
     for means in MEANS {
@@ -183,7 +183,7 @@ fn who_is_adopted_is_as_old_as_the_record_says() {
     }
 }
 
-/// A crash of whoever dealt with it has left it aside: under the gate it is put back first.
+/// A process that dealt with it has crashed and left it aside: under the gate it is put back first.
 #[test]
 fn it_is_adopted_out_of_the_side_file() {
     for means in MEANS {
@@ -199,7 +199,7 @@ fn it_is_adopted_out_of_the_side_file() {
     }
 }
 
-/// A release that was cut short at any step is finished by whoever has the id.
+/// A release that was cut short at any step is finished by any process that has the id.
 #[test]
 fn after_a_crash_at_any_step_of_its_release_it_is_held_or_gone() {
     for means in MEANS {
@@ -277,8 +277,8 @@ fn the_file_that_keeps_a_broken_lock_is_known_by_its_inode() {
     assert_eq!((held.broken_as(), held.whereabouts()), (Some(kept("2027.json")), Whereabouts::Vanished));
 }
 
-/// What is released by its id pays what is left of the grace since its claim, as its own process would: nothing, once the
-/// claim is older.
+/// What is released by its id pays what is left of the grace since its claim, as its own process would: nothing, once
+/// the claim is older.
 #[test]
 fn who_adopts_an_old_claim_waits_for_no_grace() {
     /// How long a release takes once the claim is of this age, and when it has ended, from before the claim.

@@ -12,9 +12,9 @@ use crate::scene::Database;
 
 const ROUNDS: usize = 50;
 
-/// Who is blocked in `open` for writing, because of a lease, counts as a writer already: when the file is back in its
-/// place and the lease is given up, no new one is granted, though that `open` may not have returned. So there can be no
-/// second look under a new lease in between, and what he writes comes into the file that was put back.
+/// A process that is blocked in `open` for writing, because of a lease, counts as a writer already. When the file is
+/// back in its place and the lease is given up, no new one is granted, though that `open` may not have returned. So
+/// there can be no second look under a new lease in between, and what he writes comes into the file that was put back.
 #[test]
 fn who_waits_for_a_lease_to_write_counts_as_a_writer() {
     let mut refused = 0;

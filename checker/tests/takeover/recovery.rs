@@ -126,8 +126,8 @@ fn a_dry_run_foresees_a_recovery() {
     assert_eq!(database.names().len(), 2);
 }
 
-/// Whoever waits to write into a side file goes on only when it is in its place again. One that comes after the grace finds no
-/// file, so one round in time is enough.
+/// A writer that waits to write into a side file goes on only when it is in its place again. One that comes after the
+/// grace finds no file, so one round in time is enough.
 #[test]
 fn a_writer_into_a_side_file_claims_at_the_path() {
     assert!((0..5).any(|_| one_writer_claims_at_the_path()), "no writer is ever seen");

@@ -14,7 +14,7 @@ use crate::scene::{
     site, with_claim_at,
 };
 
-/// Nobody's lock but one's own is ever released: neither a later one, nor one written over it in place.
+/// Only one's own lock is ever released: neither a later one, nor one written over it in place.
 #[test]
 fn a_release_leaves_a_lock_that_is_not_ours() {
     for means in MEANS {
@@ -82,8 +82,8 @@ fn a_release_brings_back_what_lies_aside() {
     assert!(locked_by("naive")(&database.next_check()));
 }
 
-/// The same while somebody has ours open for writing. A child that another thread starts has it open between its fork and its
-/// exec, and then no lease is granted on it.
+/// The same while somebody has ours open for writing. A child that another thread starts has it open between its fork
+/// and its exec, and then no lease is granted on it.
 #[test]
 fn a_release_brings_back_what_lies_aside_also_while_ours_is_open_for_writing() {
     let database = Database::new();

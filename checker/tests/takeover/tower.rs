@@ -195,7 +195,7 @@ fn a_heartbeat_that_comes_while_it_is_stolen_wins() {
         for writer in [Writer::InPlace, Writer::ByRename] {
             for step in REMOVAL {
                 // Without leases, what is in place between the last look and the deletion is not seen
-                // (docs/design.md#without-leases); after the deletion there is nothing to write into, and none that is
+                // (docs/design.md#without-leases). After the deletion there is nothing to write into, and none that is
                 // aside is found by its path.
                 let finds_none = matches!(step, Step::MovedAside | Step::GraceOver | Step::Deleted);
                 if writer == Writer::InPlace && finds_none {
@@ -225,8 +225,8 @@ fn a_heartbeat_that_comes_while_it_is_stolen_wins() {
     }
 }
 
-/// A holder that had opened its lock before the move writes into it while it is aside. One that comes after the grace has lost
-/// it, so one round in time is enough.
+/// A holder that had opened its lock before the move writes into it while it is aside. One that comes after the grace
+/// has lost it, so one round in time is enough.
 #[test]
 fn a_heartbeat_in_place_during_the_grace_wins() {
     for means in [Means::BEST, Means { leases: false, ..Means::BEST }, Means::PORTABLE] {
@@ -262,7 +262,8 @@ fn one_heartbeat_wins(means: Means) -> bool {
     true
 }
 
-/// A stealer that dies leaves nothing that the next check does not put right, and the stale lock is not lost by a check.
+/// A stealer that dies leaves nothing that the next check does not put right, and the stale lock is not lost by a
+/// check.
 #[test]
 fn a_crash_at_any_step_of_a_steal_is_recovered() {
     for means in MEANS {

@@ -14,8 +14,8 @@ use crate::tower::{Locks, record};
 
 const ROUNDS: usize = 50;
 
-/// Runs `act` while a reader looks at the lock again and again, and fails when it once finds neither the whole of it nor
-/// nothing. `act` runs again and again, until enough was seen.
+/// Runs `act` while a reader looks at the lock again and again, and fails when it once finds neither the whole of it
+/// nor nothing. `act` runs again and again, until enough was seen.
 fn seen_whole_during(locks: &Locks, mut act: impl FnMut()) {
     let (path, is_over, seen) = (locks.path(), AtomicBool::new(false), AtomicUsize::new(0));
     std::thread::scope(|scope| {

@@ -9,8 +9,8 @@
 //! - From before a claim is [`Held`](ClaimState::Held) until its [`FleetClaim::end`], no [`FleetAgent`] of the fleet
 //!   gives a [`Permit`] for that database, and none that it gave before is out.
 //! - Never two claims of one database are held at once.
-//! - Whoever holds a claim or a permit knows until when: [`Deadlines`] are points of `CLOCK_BOOTTIME`, and nobody
-//!   else begins before the last of them has passed.
+//! - A holder of a claim or a permit knows until when: [`Deadlines`] are points of `CLOCK_BOOTTIME`, and nobody else
+//!   begins before the last of them has passed.
 //!
 //! # Limits
 //! - What runs under a claim or a permit must end by its deadlines. This library says when; it ends no process.

@@ -1,5 +1,5 @@
-//! The values of the keys, as JSON. Whoever may write below the prefix may have written anything: a value is bounded
-//! before it is read, unknown fields are left alone, and every string is escaped where it is shown.
+//! The values of the keys, as JSON. A user that may write below the prefix may have written anything: a value is
+//! bounded before it is read, unknown fields are left alone, and every string is escaped where it is shown.
 
 use beadlock_checker::internal::dialect::StartedAt;
 use beadlock_checker::internal::facts;
@@ -56,11 +56,11 @@ pub struct SessionValue {
 /// The value of `broken/L`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BrokenValue {
-    /// Who wants the session to end: a user's name.
+    /// The user that wants the session to end, by name.
     pub by: String,
     /// The host from which.
     pub host: String,
-    /// Why, in the words of whoever did it.
+    /// Why, in the words of that user.
     pub why: String,
     /// When, by the clock of that host.
     pub at: StartedAt,

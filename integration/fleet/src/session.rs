@@ -3,7 +3,8 @@
 //!
 //! A renewal counts when the keep-alive was answered *and* a read after it, from the same node, found the session,
 //! unbroken, not older than the last right, in the fleet as it is known. It counts from when the keep-alive was sent.
-//! Once a session is over, its deadlines stay as they are, and it never comes back: who needs one begins another.
+//! Once a session is over, its deadlines stay as they are, and it never comes back: a caller that needs one begins
+//! another.
 
 mod expected;
 
@@ -289,7 +290,8 @@ impl Inner {
                 continue;
             }
             if !is_live {
-                // Told once more, for who looks only when it rings; then there is nothing left to do but to end.
+                // Told once more, for a listener that looks only when it rings; then there is nothing left to do but
+                // to end.
                 (self.ring)();
             }
             let point = if is_live { next.min(term) } else { now + THIRD };

@@ -9,8 +9,8 @@ use pyo3::types::{PyDateTime, PyTuple};
 
 use crate::raised;
 
-/// What a daemon does about a database now. True when it must leave it alone; `str()` is the line for its log, empty where there
-/// is none.
+/// What a daemon does about a database now. True when it must leave it alone; `str()` is the line for its log, empty
+/// where there is none.
 #[pyclass(frozen, get_all, module = "beadlock")]
 pub struct Decision {
     /// The database must be left alone.
@@ -21,7 +21,7 @@ pub struct Decision {
     verdict: Cow<'static, str>,
     /// A stale lock was removed.
     removed: bool,
-    /// Who the lock file says holds it; None where none could be read. Untrusted.
+    /// The holder that the lock file names; None where none could be read. Untrusted.
     holder: Option<String>,
     /// The process that the lock file names.
     pid: Option<i64>,
@@ -53,7 +53,7 @@ impl Decision {
 
 #[pymethods]
 impl Decision {
-    /// For `pickle`, and for whoever tests a daemon.
+    /// For `pickle`, and for the tests of a daemon.
     #[new]
     #[expect(clippy::too_many_arguments, reason = "its fields")]
     fn new(
@@ -90,8 +90,8 @@ impl Decision {
     }
 }
 
-/// Whether a daemon must leave the database in this directory alone now. Removes a stale lock, as the protocol says. The answer
-/// is of this moment: Cycle holds it for a whole cycle.
+/// Whether a daemon must leave the database in this directory alone now. Removes a stale lock, as the protocol says.
+/// The answer is of this moment: Cycle holds it for a whole cycle.
 #[pyfunction]
 pub fn should_skip_database(py: Python<'_>, path: PathBuf) -> Decision {
     let decision = py.detach(|| beadlock_checker::should_skip_database(path));

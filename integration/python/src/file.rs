@@ -29,7 +29,7 @@ impl FileLock {
         Ok(Self { locking, locks: Stack::new() })
     }
 
-    /// Locks it, waiting for whoever has it.
+    /// Locks it, waiting for its holder.
     fn acquire(&self, py: Python<'_>) -> PyResult<()> {
         self.acquire_unless(py, None).map(|_| ())
     }
@@ -57,8 +57,8 @@ impl FileLock {
         Ok(read.map(|bytes| PyBytes::new(py, &bytes)))
     }
 
-    /// Gives the file this content, all of it or none. It has to be what the format says: json, jsonl (a value in each line) or
-    /// any; by default lines of JSON in a file called .jsonl or .ndjson, else JSON.
+    /// Gives the file this content, all of it or none. It has to be what the format says: json, jsonl (a value in each
+    /// line) or any; by default lines of JSON in a file called .jsonl or .ndjson, else JSON.
     #[pyo3(signature = (content, format=None))]
     fn write(&self, py: Python<'_>, content: &[u8], format: Option<&str>) -> PyResult<()> {
         let rules = match format {

@@ -1,4 +1,5 @@
-//! The extension module under the Python package `beadlock`: each class is the library's own, without the GIL while it waits.
+//! The extension module under the Python package `beadlock`: each class is the library's own, without the GIL while it
+//! waits.
 //!
 //! ```text
 //! decision.rs   should_skip_database, and what it answers

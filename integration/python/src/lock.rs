@@ -42,7 +42,7 @@ impl Lock {
         Ok(Self { hold, claims: Stack::new() })
     }
 
-    /// Claims, waiting for whoever has it.
+    /// Claims, waiting for the holder.
     fn acquire(&self, py: Python<'_>) -> PyResult<()> {
         self.acquire_unless(py, None).map(|_| ())
     }

@@ -24,8 +24,8 @@ impl MemoryLock {
         Self { lock: memory::MemoryLock::in_dir(dir).session(session), guards: Stack::new() }
     }
 
-    /// Acquires it, or once more, and asks `is_over` every 50 ms of a wait. What was logged of the stale locks in its place; None:
-    /// somebody holds it and it was not to be waited for, or the wait is over.
+    /// Acquires it, or once more, and asks `is_over` every 50 ms of a wait. What was logged of the stale locks in its
+    /// place; None: somebody holds it and it was not to be waited for, or the wait is over.
     fn acquire(
         &self,
         py: Python<'_>,
@@ -63,7 +63,7 @@ impl MemoryLock {
         self.guards.last(py, |guard| guard.still_held().err().map(|lost| lost.to_string())).flatten()
     }
 
-    /// Breaks the lock, whoever has it: its record in JSON, and the file in which it is kept. None: there is no lock.
+    /// Breaks the lock of any holder: its record in JSON, and the file in which it is kept. None: there is no lock.
     fn break_lock(&self, py: Python<'_>, even_if_live: bool) -> PyResult<Option<(String, PathBuf)>> {
         let limit = if even_if_live { BreakLimit::EvenIfLive } else { BreakLimit::Stale };
         let broken = py.detach(|| self.lock.break_lock(limit)).map_err(|error| raised::of(py, &error))?;

@@ -1,4 +1,5 @@
-//! The guards of a lock object, the last one first. A process that was forked has a copy of them, and none of their locks.
+//! The guards of a lock object, the last one first. A process that was forked has a copy of them, and none of their
+//! locks.
 
 use std::mem;
 use std::process;
@@ -9,7 +10,7 @@ use pyo3::marker::Python;
 /// Guards, each of the process that has made it.
 pub struct Stack<G>(Mutex<Vec<Owned<G>>>);
 
-/// Whoever works under a guard may do so for long: they are waited for without the GIL.
+/// Work under a guard may take long: it is waited for without the GIL.
 impl<G: Send> Stack<G> {
     pub fn new() -> Self {
         Self(Mutex::new(Vec::new()))

@@ -30,9 +30,9 @@
 //!
 //! # Limits
 //! An flock is advisory: a program that does not lock is not kept out. On network file systems it may keep out this
-//! machine only. Hard links to one file have a lock each. A killed process leaves the lock to the next at once: whoever
-//! writes must undo or complete its work. A write makes a new file with mode, ACL and owner of the old one; other
-//! extended attributes are not kept, and other hard links keep the old content.
+//! machine only. Hard links to one file have a lock each. A killed process leaves the lock to the next at once: that
+//! one must undo or complete its work before it writes. A write makes a new file with mode, ACL and owner of the old
+//! one; other extended attributes are not kept, and other hard links keep the old content.
 
 #[cfg(feature = "validate-schema")]
 pub use crate::files::Schema;

@@ -75,7 +75,7 @@ impl Hold {
         self
     }
 
-    /// With the address of what the lock is held for, such as a CI run: http or https. Whoever waits sees it.
+    /// With the address of what the lock is held for, such as a CI run: http or https. Waiting processes show it.
     pub fn about(mut self, address: impl Into<String>) -> Self {
         self.labels.about = Some(address.into());
         self
@@ -190,8 +190,8 @@ impl Claim {
         Err(loss.error(&self.id, held.broken_as().as_deref(), held.age(), &self.target))
     }
 
-    /// Ends the claim. Someone else's lock in its place is left untouched, and that is no error. Fails when the lock
-    /// could not be removed; the claim comes back with the error, still held.
+    /// Ends the claim. Someone else's lock in its place is left untouched, and that is not an error. Fails when the
+    /// lock could not be removed; the claim comes back with the error, still held.
     pub fn release(self) -> Result<(), NotReleased> {
         let patience = self.patience;
         self.end(patience).map(|_| ())
@@ -220,7 +220,7 @@ impl Claim {
 impl Drop for Claim {
     fn drop(&mut self) {
         if let Some(held) = self.take_ours() {
-            // Whoever wants to know calls `release`. The lock is stale when this process is gone.
+            // Call `release` to know. The lock is stale when this process is gone.
             let _ = release(held, self.target.dir(), Duration::from_secs(1), &mut Unattended);
         }
     }

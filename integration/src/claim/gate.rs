@@ -65,7 +65,7 @@ pub fn take_or_advise(
     })
 }
 
-/// What may pass, such as too many open files, is no reason to go on without a gate.
+/// What may pass, such as too many open files, does not allow a claim to go on without a gate.
 fn no_gate(why: CheckerError) -> Result<Result<Gate, CheckerError>, Stopped> {
     if why.means_no_gate() { Ok(Err(why)) } else { Err(why.into()) }
 }

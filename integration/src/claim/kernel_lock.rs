@@ -14,7 +14,7 @@ use crate::{
 
 /// A lock that the kernel keeps: nothing is written, and so nothing goes stale.
 pub trait WithoutRecord: fmt::Debug + Sync {
-    /// Whether somebody has it, and who. Changes nothing.
+    /// Whether somebody has it, and its holder. Changes nothing.
     fn look(&self, target: &Target, gates: &Gates) -> Observation;
     /// Says how far such a lock reaches there.
     fn note(&self, target: &Target, talk: &Talk);

@@ -44,7 +44,7 @@ fn is_shut(target: &Target) -> bool {
 }
 
 /// The id of the claim that this runs under already: still in the file, and still held. What `status` calls a lock
-/// that has no id of its own is nobody's claim.
+/// that has no id of its own does not belong to any claim.
 pub fn outer_claim(target: &Target, environment: &Environment) -> Option<String> {
     if target.protocol.without_record().is_some() {
         return None;

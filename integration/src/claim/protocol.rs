@@ -207,7 +207,7 @@ pub trait Protocol: fmt::Debug + Sync {
         None
     }
 
-    /// Who holds the lock: `make (PID 77: make release, on ci-3)`; `command` is of a process of this machine.
+    /// The holder of the lock: `make (PID 77: make release, on ci-3)`; `command` is of a process of this machine.
     fn holder(&self, record: &Record, command: Option<&str>) -> String {
         let (name, host) = (escaped(record.holder()), escaped(record.hostname()));
         let command = command.map(|command| format!(": {command}")).unwrap_or_default();

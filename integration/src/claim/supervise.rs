@@ -149,7 +149,7 @@ impl Running {
         }
     }
 
-    /// A signal of the terminal has ended the command unless it has lived on for `--kill-after` since: then it has
+    /// A signal of the terminal has ended the command unless it has lived on for `--kill-after` since. Then it has
     /// survived it, as a shell or an interpreter does, and ends later for reasons of its own. Its exit code tells
     /// nothing: a command that tidies up after a Ctrl-C may well end with 0.
     fn was_ended_by_a_signal(&self, came: &mut Came) -> bool {

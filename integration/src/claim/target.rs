@@ -63,7 +63,7 @@ impl Target {
         self.protocol.rules().makes_directory && is_absent()
     }
 
-    /// Who holds the lock: `make (PID 77: make release, on ci-3)`; the command only where the process is of this
+    /// The holder of the lock: `make (PID 77: make release, on ci-3)`; the command only where the process is of this
     /// machine.
     pub fn holder(&self, look: &Look) -> Option<String> {
         let record = look.record.as_ref()?;

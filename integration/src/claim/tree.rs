@@ -168,8 +168,8 @@ impl Tree {
     /// the kernel does not list children.
     ///
     /// None of them means that nothing of the tree lives, also when its members end and are born faster than one scan
-    /// of all processes takes: each that lives is our child or below one, and a child that has ended stays in the list,
-    /// in front of the children that fell to us by its end, until it is reaped here.
+    /// of all processes takes. Each that lives is our child or below one. A child that has ended stays in the list, in
+    /// front of the children that fell to us by its end, until it is reaped here.
     pub fn orphans(&self, main: i32) -> Option<Vec<Stat>> {
         loop {
             let (mut living, mut reaped) = (Vec::new(), false);
@@ -191,7 +191,7 @@ impl Tree {
         }
     }
 
-    /// Kills our own children but `main`, and those that fall to us by it, again and again for a while: a chain of
+    /// Kills our own children but `main`, and those that fall to us by it, again and again for a while. A chain of
     /// processes that each start the next and end is faster than a scan. A child's number is its own until we reap it.
     pub fn kill_orphans(&self, main: i32) {
         for _ in 0..KILL_ROUNDS {

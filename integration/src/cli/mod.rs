@@ -49,7 +49,7 @@ pub enum Command {
     /// What a daemon does at the start of a cycle: may remove a stale lock, but never a named one. Exit 0: free; 4,
     /// 5: do not touch
     Check(commands::check::CheckArgs),
-    /// Who holds it, since when, valid or not and why, and what to type next. Never changes anything
+    /// Show who holds a lock, since when, and what to type next
     Status(commands::status::StatusArgs),
     /// Return when it is free. That promises nothing about the moment after: to have it, use hold
     Wait(commands::wait::WaitArgs),
@@ -63,7 +63,7 @@ pub enum Command {
     Break(commands::break_lock::BreakArgs),
     /// Every lock below the directories ROOT. Never changes anything
     List(list::List),
-    /// What a daemon's log says, summed up: does it sync, since when not, held by whom, what to type next
+    /// Sum up what the log of a sync daemon says
     Log(log::LogArgs),
     /// What the file system of DIR can do, and so what is promised there. Exit 0: all; 1: something is missing; 5: NO
     Doctor(doctor::Doctor),

@@ -1,4 +1,4 @@
-//! `beadlock status`: who, since when, valid or not and why, what to type next. Never changes anything
+//! `beadlock status`: the holder, since when, valid or not and why, what to type next. Never changes anything
 //! (docs/design.md#looking).
 
 use std::ffi::{OsStr, OsString};

@@ -1,6 +1,6 @@
 //! What a lock file goes through: created once, written whole, synced, linked over nothing (docs/design.md#create);
-//! moved over nothing, and two at once (docs/design.md#move-aside); and how fine its times are: what a comparison
-//! before and after a pause can see (docs/design.md#without-leases).
+//! moved over nothing, and two at once (docs/design.md#move-aside). How fine its times are: what a comparison before
+//! and after a pause can see (docs/design.md#without-leases).
 #![expect(clippy::disallowed_methods, reason = "it tries the renames, on files of its own")]
 
 use std::os::{fd::AsRawFd, unix::fs::FileExt};

@@ -76,8 +76,8 @@ impl fmt::Display for Code {
     }
 }
 
-/// Why there is no claim, or no answer. `Display` is the whole message: what, which file, held by whom, since
-/// when, and what to do next.
+/// Why there is no claim, or no answer. `Display` is the whole message: what, which file, its holder, since when, and
+/// what to do next.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error {
     pub(crate) code: Code,

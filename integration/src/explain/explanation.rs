@@ -113,8 +113,7 @@ pub fn json(facts: &[Fact]) -> Value {
     Value::Object(fields.collect::<Map<_, _>>())
 }
 
-/// The address of what the lock is held for. What is in its place and is no such address is shown as a name is:
-/// escaped.
+/// The address of what the lock is held for. Any other text in its place is shown as a name is: escaped.
 fn about(record: &Record) -> Option<Fact> {
     let given = record.about()?;
     let text = match words::about(record) {

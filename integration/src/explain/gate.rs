@@ -1,4 +1,4 @@
-//! What the gate of a target shows: who shuts it, and whether they are what a killed daemon left behind.
+//! What the gate of a target shows: the processes that shut it, and whether they are what a killed daemon left behind.
 
 use std::{ffi::OsString, path::Path};
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::output::Fact;
 use crate::words::{self, Part, to_type};
 
-/// Who has a gate and who waits for it, as far as `/proc` shows.
+/// The processes that have a gate or wait for it, as far as `/proc` shows.
 #[derive(Debug)]
 pub struct Shut {
     holders: Vec<(GateHolder, Role)>,
@@ -66,7 +66,7 @@ impl Shut {
         })
     }
 
-    /// Who has it: `PID 33 (beadlock-agent), PID 34 (for PID 33)`.
+    /// The processes that have it: `PID 33 (beadlock-agent), PID 34 (for PID 33)`.
     pub fn names(&self) -> String {
         let name = |(holder, role): &(GateHolder, Role)| match role {
             Role::Runner { daemon } => {

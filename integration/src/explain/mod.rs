@@ -1,4 +1,4 @@
-//! What a look has found, for people and for programs: who holds a lock, why that counts, and what to type next.
+//! What a look has found, for people and for programs: the holder of a lock, why that counts, and what to type next.
 //!
 //! What belongs to one kind of lock comes from its protocol as values; this room adds what is the same for all.
 

@@ -1,5 +1,5 @@
 //! A file's access control list. Where there is one, the group's bits of the mode are not what the group may do, but
-//! the most that anybody may whom the list names: a new file with the mode alone would give all of that to the group.
+//! the most that any user in the list may do. A new file with the mode alone would give all of that to the group.
 
 use std::{ffi::CStr, io, os::fd::AsFd, path::Path};
 

@@ -37,7 +37,7 @@ impl Lines {
     }
 }
 
-/// A last line that has no end: whoever wrote it was cut off.
+/// A last line that has no end: its writer was cut off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Torn {
     /// Where in the file it begins, in bytes.

@@ -95,7 +95,8 @@ impl Drop for Kept<'_> {
 }
 
 /// Ends what a kill has left: `PATH.tmp1` that is what the file still is goes, and what it was becomes a backup. Of
-/// those `count` are to be there, and 0 stands for [`DEFAULT`]: who keeps none takes none away. Only under the lock.
+/// those `count` are to be there, and 0 stands for [`DEFAULT`]: a caller that keeps none takes none away. Only under
+/// the lock.
 pub fn finish(entry: &Entry, count: u32) -> Result<(), Error> {
     if remove_needless(entry)? {
         return Ok(());

@@ -43,7 +43,7 @@ pub struct Entry {
 const CAREFULLY: OFlag = OFlag::O_CLOEXEC.union(OFlag::O_NOFOLLOW).union(OFlag::O_NONBLOCK).union(OFlag::O_NOCTTY);
 
 impl Entry {
-    /// Of a path whose last component is no symbolic link.
+    /// Of a path whose last component is not a symbolic link.
     pub fn open(path: &Path) -> Result<Self, Error> {
         let name = path.file_name().ok_or_else(|| failed("write", path, &Errno::EISDIR.into()))?;
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -129,7 +129,7 @@ impl Entry {
             Ok(file) => file,
             Err(Errno::ENOENT) => return Ok(None),
             Err(errno) => {
-                // A better word than the system's for what is no file.
+                // A better word than the system's for anything but a file.
                 self.look(which)?;
                 return Err(self.failed("open", which, errno));
             }
@@ -220,7 +220,7 @@ impl Entry {
             // Nothing has a name that is too long.
             Err(Errno::ENOENT | Errno::ENAMETOOLONG) => Ok(false),
             // A file system that is read-only says so before it has looked; and there is a better word than the
-            // system's for what is no file.
+            // system's for anything but a file.
             Err(errno) => match self.look(which)? {
                 None => Ok(false),
                 Some(_) => Err(self.failed("remove", which, errno)),

@@ -18,7 +18,7 @@ pub struct Schema {
 
 impl Schema {
     /// Reads the schema in a file of at most 16 MiB, which may be a pipe, and is waited for then. What it refers to
-    /// elsewhere is never fetched. Fails when the file cannot be read, or is no schema.
+    /// elsewhere is never fetched. Fails when the file cannot be read, or is not a schema.
     pub fn read(path: &Path) -> Result<Self, Error> {
         let name = escaped_path(path);
         let mut bytes = Vec::new();

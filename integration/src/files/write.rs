@@ -11,8 +11,8 @@
 //! is what it was before is written like any other.
 //!
 //! # Limits
-//! The file is a new one each time. Of the old one it has mode, ACL and owner, and no other extended attribute; whoever
-//! has the old one open, or has another hard link to it, has the old content, which a warning says of links.
+//! The file is a new one each time. Of the old one it has mode, ACL and owner, and no other extended attribute. A
+//! process that has the old one open, or another hard link to it, has the old content; a warning says so of links.
 
 use std::path::{Path, PathBuf};
 use std::{fmt, io::Read};

@@ -2,7 +2,7 @@
 //! other clone then has a lock that no check may remove.
 //!
 //! No git is started: the answer comes from the ignore files alone, so that a repository cannot run code in our name.
-//! Limits: the index is not read, so a lock that is tracked already counts by its patterns; `core.excludesFile` is
+//! Limits: the index is not read, so a lock that is tracked already counts by its patterns. `core.excludesFile` is
 //! found in the repository's, the user's and the system's configuration, but not in files that these include.
 
 mod patterns;

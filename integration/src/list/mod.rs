@@ -92,7 +92,7 @@ pub fn run(typed: &List, environment: &Environment, common: &Common) -> Answers 
     targets.extend(named);
     let looks = look_all(targets.iter().map(|target| &target.place), &Options::default());
     let seen = targets.into_iter().zip(looks).map(|(target, look)| Seen { target, look });
-    // One that has vanished since is no lock any more.
+    // One that has vanished since does not count as a lock any more.
     let mut seen: Vec<Seen> = seen.filter(is_there).collect();
     seen.extend(at_paths(&walk, &roots, &around, &common.talk));
     let machine = Machine::default();

@@ -120,7 +120,7 @@ impl Walk {
         WalkState::Continue
     }
 
-    /// What has vanished meanwhile is no failure.
+    /// A path that has vanished meanwhile is not a failure.
     fn failed(&self, root: &Path, error: &ignore::Error) {
         let why = match error.io_error() {
             Some(why) if has_vanished(why) => return,

@@ -1,5 +1,6 @@
 //! A table for people. On a terminal it fits the width: less important columns go, then the last column is wrapped
-//! between words, or goes below the others where there is no room beside them. Without a terminal nothing is left out, since a script may read it.
+//! between words, or goes below the others where there is no room beside them. Without a terminal nothing is left out,
+//! since a script may read it.
 
 use std::io::{self, IsTerminal};
 

@@ -89,7 +89,7 @@ pub struct ClaimWords {
     make: MakeWords,
 }
 
-/// Who claims, and what the record is to say of that.
+/// The claimer, and what the record is to say of that.
 pub struct Claimant {
     pub holder: String,
     pub id: String,
@@ -227,7 +227,7 @@ pub fn session_claim<'a>(
     Ok(Box::new(RecordClaim::new(order, outer)))
 }
 
-/// Refuses what was typed and does nothing for this protocol: whoever types an option relies on it.
+/// Refuses what was typed and does nothing for this protocol: a user that types an option relies on it.
 pub fn refuse_options(protocol: &dyn Protocol, target: &str, given: &[&'static str]) -> Result<(), Error> {
     for option in given.iter().filter(|option| !protocol.rules().options.contains(option)) {
         let mut folders = Scheme::ALL.into_iter().map(folder);

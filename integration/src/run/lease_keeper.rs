@@ -169,7 +169,7 @@ fn live(request: LeaseKeeperRequest) -> Option<Exit> {
     get_away().ok()?;
     let (talk, request) = (Talk::silent(), Request::called(&request_id));
     let audit = audit.as_deref().map(Path::new);
-    // An audit file that cannot be had is no reason to end a claim.
+    // An audit file that cannot be had does not end a claim.
     let open = |audit| target.trail(audit, of_claim(&kept), &request, &talk);
     let trail = open(audit).or_else(|_| open(None)).ok()?;
     let vigil = Vigil { ready: Some(ready), deadline, subject, signals };

@@ -73,8 +73,8 @@ fn first_line(path: &Path) -> Option<String> {
     Some(String::from_utf8_lossy(&bytes).lines().next()?.replace('\0', "").trim().to_owned())
 }
 
-/// Where the command says which step has failed: the file that the caller has named, which stays; else one that is not
-/// there, by a name that nobody can guess, which only a command that has something to say makes. Dropped, that one is
+/// Where the command says which step has failed: the file that the caller has named, which stays. Else it is one that
+/// is not there, by a name that nobody can guess; a command that has something to say makes it. Dropped, that one is
 /// removed.
 #[derive(Debug)]
 struct ResultFile {

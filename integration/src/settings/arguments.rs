@@ -54,15 +54,15 @@ pub struct ClaimArgs {
     /// [default: none]
     #[arg(long, value_name = "VERSION")]
     pub holder_version: Option<String>,
-    /// Where to read what this is for, as the address of a CI run: http or https. Whoever waits sees it
+    /// The address of a page about this work, such as a CI run: http or https. Waiting processes show it
     /// [env: BEADLOCK_ABOUT]
     #[arg(long, value_name = "URL")]
     pub about: Option<String>,
-    /// How long to wait for who holds the lock; after that exit 4, and with --json error.retry_after_ms says when to
-    /// come back [env: BEADLOCK_WAIT] [default: 10s, for tower:NAME 0s, for memory:DIR 5s, for file:PATH 30s]
+    /// How long to wait for the holder of the lock [env: BEADLOCK_WAIT] [default: 10s, for tower:NAME 0s, for
+    /// memory:DIR 5s, for file:PATH 30s]
     #[arg(long, value_name = "DUR", value_parser = duration::parse, overrides_with = "no_wait")]
     pub wait: Option<Duration>,
-    /// Do not wait for who holds the lock
+    /// Do not wait for the holder of the lock
     #[arg(long, overrides_with = "wait")]
     pub no_wait: bool,
     /// How long to wait for a sync cycle that is running [env: BEADLOCK_DRAIN] [default: 130s, with --no-wait 1s]

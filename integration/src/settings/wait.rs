@@ -1,4 +1,5 @@
-//! The wait policy: for how long a claim waits for who holds the lock, and how often it looks (docs/design.md#waiting).
+//! The wait policy: for how long a claim waits for the holder of the lock, and how often it looks
+//! (docs/design.md#waiting).
 
 use std::fmt;
 use std::time::{Duration, Instant};

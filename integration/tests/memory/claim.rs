@@ -1,4 +1,4 @@
-//! hold: what the record says, and who is in the way.
+//! hold: what the record says, and which holders are in the way.
 
 use beadlock_testkit::{Running, dead_pid, this_host, until};
 

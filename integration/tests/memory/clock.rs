@@ -102,8 +102,8 @@ fn a_living_holder_keeps_its_lock_when_the_clock_is_set_forward() {
     assert!(clock.memory.names().is_empty());
 }
 
-/// Less than the interval of its refreshes is too old for this one, and it looks at any moment. It breaks a lock that stays
-/// unrefreshed for half a second longer than the interval, so one round in time is enough.
+/// Less than the interval of its refreshes is too old for this one, and it looks at any moment. It breaks a lock that
+/// stays unrefreshed for half a second longer than the interval, so one round in time is enough.
 #[test]
 fn a_lock_that_is_refreshed_is_never_too_old_whatever_the_age() {
     let is_kept = |_| {

@@ -253,7 +253,7 @@ fn a_file_that_goes_bad_meanwhile_is_said_and_no_more() {
     let ended = scene.run(&["hold", "--audit", "audit", "--", "sh", "-c", script]);
     ended.expect(7, &["warning: lock_released of ", "is not in the audit file", "released .beads"]);
     assert!(!scene.file("elsewhere").exists() && scene.names().is_empty());
-    // Renamed by who rotates it: the next line begins the new one.
+    // Renamed by a log rotation: the next line begins the new one.
     let script = "mv audit audit.1";
     let _ = fs::remove_file(scene.file("audit"));
     scene.run(&["hold", "--audit", "audit", "--", "sh", "-c", script]).expect(0, &[]);

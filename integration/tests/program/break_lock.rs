@@ -93,7 +93,7 @@ fn a_held_lock_is_refused_and_the_words_are_the_command_to_type() {
     let ended = ended.expect(0, &["broke the lock of nightly's (PID ", "warning: PID ", "(sleep 300) still runs"]);
     assert_eq!(kept(&scene).len(), 1, "{ended:?}");
     assert_eq!(fs::read(&kept(&scene)[0]).unwrap(), before);
-    // Whoever held it learns of it.
+    // Its holder learns of it.
     until("the hold notices", || holding.has_ended());
     let file = kept(&scene)[0].file_name().unwrap().to_str().unwrap().to_owned();
     holding.end().expect(9, &["was broken by somebody", &file]);

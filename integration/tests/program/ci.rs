@@ -9,7 +9,7 @@ use nix::unistd::Pid;
 use crate::acquire::keepers;
 
 /// A job of a tiny runner: each step is a process of its own in a session of its own, in a directory of its own
-/// choosing; what it appends to `$GITHUB_ENV` is in the environment of the next, as it is written there.
+/// choosing. What it appends to `$GITHUB_ENV` is in the environment of the next, as it is written there.
 struct Job<'s> {
     scene: &'s Scene,
     name: &'static str,

@@ -1,4 +1,4 @@
-//! Getting the lock: who holds it, who has the gate, and what happens when neither lets go.
+//! Getting the lock: the holder, the gate, and what happens when neither lets go.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -1,4 +1,5 @@
-//! A cycle: gate, check, run, leave. The gate stays shut for as long as the command lives, whoever is killed.
+//! A cycle: gate, check, run, leave. The gate stays shut for as long as the command lives, whichever process is
+//! killed.
 
 mod guardian;
 mod replaced;
@@ -252,7 +253,8 @@ fn a_signal_is_passed_on_and_the_gate_shut_until_the_tree_has_ended() {
     assert!(!lives(below) && gate_is_free(&scene));
 }
 
-/// Nothing but the news of the command's end wakes a cycle: it must not be taken in one go with the signal that ends it.
+/// Nothing but the news of the command's end wakes a cycle: it must not be taken in one go with the signal that ends
+/// it.
 #[test]
 fn a_signal_and_the_end_at_the_same_time_are_both_heard() {
     for _ in 0..20 {

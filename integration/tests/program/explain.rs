@@ -252,7 +252,7 @@ fn a_lock_that_is_aside() {
     assert_eq!((&witnesses["situation"], &witnesses["side_file"]), (&json!("set_aside"), &json!(true)));
 }
 
-/// A cycle's gate: shut by who runs it, then, when that was killed, by what it has left running.
+/// A cycle's gate: shut by its runner, then, when that was killed, by what it has left running.
 #[test]
 fn a_gate_that_an_orphan_keeps_shut() {
     let scene = crate::a_scene();

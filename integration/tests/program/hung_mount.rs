@@ -54,7 +54,8 @@ impl Mirror {
         kill(Pid::from_raw(self.bindfs.id().cast_signed()), signal).unwrap();
     }
 
-    /// Stops it. A thread that has not stopped yet would still take a request and keep it, and what asks could not be killed.
+    /// Stops it. A thread that has not stopped yet would still take a request and keep it, and what asks could not be
+    /// killed.
     fn stop(&self) {
         self.signal(Signal::SIGSTOP);
         until("all its threads stand still", || {

@@ -1,5 +1,5 @@
-//! A lock that git does not ignore: `hold` and `acquire` say so once a repository and day, `doctor` has rows for it, and the line to
-//! type helps. With real repositories.
+//! A lock that git does not ignore: `hold` and `acquire` say so once a repository and day, `doctor` has rows for it,
+//! and the line to type helps. With real repositories.
 
 use std::fs;
 use std::path::Path;
@@ -217,7 +217,8 @@ fn the_doctor_has_a_row_for_the_lock_and_one_for_the_files_beside_it() {
     assert_eq!(row("ignored_by_git")["detail"], "it is not in a git work tree");
 }
 
-/// The lines for `.gitignore` in the clawdbot document name two files; its own programs make a third, and beadlock more.
+/// The lines for `.gitignore` in the clawdbot document name two files; its own programs make a third, and beadlock
+/// more.
 #[test]
 fn the_doctor_says_what_makes_git_ignore_the_lock_of_a_memory_directory() {
     let Some(scene) = repository() else { return };

@@ -82,7 +82,7 @@ fn it_has_nothing_of_its_callers() {
     gone(printed.pid);
 }
 
-/// Who reads what the caller's caller prints gets to the end of it.
+/// A reader of what the caller's caller prints gets to the end of it.
 #[test]
 fn it_does_not_keep_its_callers_pipes_open() {
     let scene = crate::a_scene();
@@ -260,7 +260,7 @@ fn a_claim_that_nobody_was_told_of_is_ended() {
     assert_eq!(last_event(&scene)["reason"], "not_handed_over");
 }
 
-/// Whoever is told of a claim must have it.
+/// A caller that is told of a claim must have it.
 #[test]
 fn a_keeper_that_is_killed_before_the_end_is_no_claim() {
     let scene = crate::a_scene();

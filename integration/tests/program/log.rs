@@ -127,7 +127,7 @@ fn a_last_line_of_the_future_is_no_answer() {
     let json = scene.run(&["log", "x.log", "--json"]).expect(0, &[]);
     let answer = database(&json)["answer"].clone();
     assert_eq!((&answer["state"], &answer["syncing"]), (&json!("unknown"), &Value::Null));
-    // Who says up to when knows what he asks for.
+    // A user that says up to when knows the question.
     let json = scene.run(&["log", "x.log", "--json", "--until", "2999-01-01 00:00:05"]).expect(0, &[]);
     assert_eq!(database(&json)["answer"]["state"], "syncing");
 }

@@ -230,7 +230,7 @@ fn a_signal_that_ends_the_command_is_still_a_loss() {
     assert!(!scene.file("ran").exists() && scene.names().is_empty());
 }
 
-/// Whoever has stopped the command decides when it goes on.
+/// The process that has stopped the command decides when it goes on.
 #[test]
 fn a_stopped_command_hears_of_the_loss_when_it_goes_on() {
     let scene = crate::a_scene();

@@ -234,7 +234,7 @@ fn only_an_address_of_the_web_is_taken() {
     assert!(scene.read("seen").contains("\"about\": \"HTTP://ci:8080/1?x=a@b\""));
 }
 
-/// Whoever may write the lock file decides what is in it.
+/// A user that may write the lock file decides what is in it.
 #[test]
 fn what_is_not_an_address_in_a_lock_file_is_escaped_and_never_shown_as_one() {
     for hostile in

@@ -104,7 +104,8 @@ fn targets_of_every_kind_are_claimed_and_released_together() {
     };
     assert_eq!(ids, claims.iter().map(of_claim).collect::<Vec<_>>());
 
-    // The trail: for each target that it was acquired, and that it was released. A named lock has its document's events.
+    // The trail: for each target that it was acquired, and that it was released. A named lock has its document's
+    // events.
     let trail: Vec<Value> = scene.read("trail").lines().map(json).collect();
     for target in ["beads:.beads", "memory:mem", "file:todo.json", "lock:run/x.lock", "app"] {
         let of_target = |entry: &&Value| entry["lock_name"] == target;

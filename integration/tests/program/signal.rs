@@ -125,7 +125,7 @@ fn what_is_ignored_on_entry_stays_ignored_for_both() {
     Running::apart(scene.shell(script)).end().expect(7, &["released"]);
     let script = "trap '' PIPE; exec \"$BEADLOCK\" hold -- sh -c 'kill -PIPE $$; exit 7'";
     Running::apart(scene.shell(script)).end().expect(7, &["released"]);
-    // Who ignores SIGCHLD would never hear of the end.
+    // A parent that ignores SIGCHLD would never hear of the end.
     let script = "trap '' CHLD; exec \"$BEADLOCK\" hold -- sh -c 'exit 7'";
     Running::apart(scene.shell(script)).end().expect(7, &["released"]);
 }

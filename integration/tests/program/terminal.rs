@@ -24,7 +24,7 @@ pub const BEADLOCK: &str = env!("CARGO_BIN_EXE_beadlock");
 
 /// Starts a program as the leader of a session on a new terminal; the other end comes with it.
 pub fn on_terminal(scene: &Scene, program: &[&str]) -> (Child, File) {
-    // Close-on-exec: who inherits this end keeps the terminal from hanging up.
+    // Close-on-exec: a process that inherits this end keeps the terminal from hanging up.
     let master = posix_openpt(OFlag::O_RDWR | OFlag::O_NOCTTY | OFlag::O_CLOEXEC).unwrap();
     grantpt(&master).unwrap();
     unlockpt(&master).unwrap();
@@ -88,7 +88,7 @@ impl Terminal {
         String::from_utf8_lossy(&self.seen.borrow()).into_owned()
     }
 
-    /// Waits, and reads the screen meanwhile: who writes to a full one stands still.
+    /// Waits, and reads the screen meanwhile: a writer to a full one stands still.
     #[track_caller]
     pub fn until(&self, what: &str, mut done: impl FnMut() -> bool) {
         let begun = Instant::now();

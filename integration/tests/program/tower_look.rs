@@ -1,4 +1,4 @@
-//! `tower:NAME` for who looks: check, status, list, wait, break. Nothing here claims.
+//! `tower:NAME` for commands that look: check, status, list, wait, break. Nothing here claims.
 #![expect(clippy::disallowed_methods, reason = "what other tools do to a lock file")]
 
 use std::fs;
@@ -60,7 +60,8 @@ fn seconds_ago(seconds: i64) -> String {
     beadlock_checker::internal::dialect::StartedAt::from_unix(now - seconds, 0).to_string()
 }
 
-/// A lock as another tool writes it, whose last heartbeat is so many seconds ago. Its PID is one that lives: nobody asks.
+/// A lock as another tool writes it, whose last heartbeat is so many seconds ago. Its PID is one that lives: nobody
+/// asks.
 fn record(name: &str, silent: i64) -> String {
     let (created, beat, pid) = (seconds_ago(silent + 60), seconds_ago(silent), std::process::id());
     format!(

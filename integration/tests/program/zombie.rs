@@ -5,8 +5,8 @@ use std::fs;
 use beadlock_testkit::write_program;
 use beadlock_testkit::{Running, Scene, shell_lock_text, this_host};
 
-/// PID 1 of the container starts the holder and goes on as `parent`, a copy of cat, which collects nothing and ends with the
-/// work. What the work prints, and its exit code.
+/// PID 1 of the container starts the holder and goes on as `parent`, a copy of cat, which collects nothing and ends
+/// with the work. What the work prints, and its exit code.
 fn in_a_container(scene: &Scene, parent: &str, work: &str) -> Option<String> {
     let script = r#"mkfifo end; sleep 300 & holder=$!
 sed "s/77/$holder/" <template >.beads/.exclusive-lock

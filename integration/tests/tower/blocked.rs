@@ -1,4 +1,4 @@
-//! Sections 4.4, 6.3 and 12.2: who is blocked does not run, and is told why.
+//! Sections 4.4, 6.3 and 12.2: a blocked claim does not run, and is told why.
 
 use std::fs;
 

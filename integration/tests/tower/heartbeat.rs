@@ -39,8 +39,8 @@ fn it_is_renewed_while_the_command_runs() {
     holder.end().expect(143, &["released"]);
 }
 
-/// One every 30 s would come too late, and the lock be lost; three within two intervals would be too many. A look that comes
-/// too late misses one, and goes on to wait.
+/// One every 30 s would come too late, and the lock be lost; three within two intervals would be too many. A look that
+/// comes too late misses one, and goes on to wait.
 #[test]
 fn a_short_ttl_has_one_in_every_third_of_it() {
     let tower = Tower::new();
@@ -61,8 +61,9 @@ fn a_short_ttl_has_one_in_every_third_of_it() {
     drop(holder);
 }
 
-/// Also where every processor is busy, and the looks last longer than the TTL: without heartbeats it would be stale by then.
-/// Three seconds of it are left when a heartbeat is due, so that a machine that stands still for a moment does not count.
+/// Also where every processor is busy, and the looks last longer than the TTL: without heartbeats it would be stale by
+/// then. Three seconds of it are left when a heartbeat is due, so that a machine that stands still for a moment does
+/// not count.
 #[test]
 fn a_living_holder_is_never_stale() {
     let tower = Tower::new();
@@ -124,7 +125,8 @@ fn what_has_failed_is_tried_again() {
     drop(holder);
 }
 
-/// Between the third failure and the moment when the lock is given up is a 24th of the TTL. So one round in time is enough.
+/// Between the third failure and the moment when the lock is given up is a 24th of the TTL. So one round in time is
+/// enough.
 #[test]
 fn the_third_failure_in_a_row_is_an_event() {
     let has_event = |tower: &Tower| tower.event_names().contains(&"heartbeat_failed".to_owned());

@@ -59,7 +59,7 @@ fn a_hold_under_it_is_nested() {
     assert_eq!(beadlock_testkit::Running::apart(command).end().expect(0, &[]).out, "req_1\n");
     assert!(tower.lock().exists());
     tower.run(&["release", TARGET, "--id", "req_1"]).expect(0, &[]);
-    // The same request may have another lock, and that one is no outer claim.
+    // The same request may have another lock, and that one is not an outer claim.
     acquire(&tower, &["--detach", "--request-id", "req_1"]).expect(0, &[]);
     let mut other = tower.hold_command(&["--request-id", "req_1"], "true");
     other.env("BEADLOCK_ID", "req_1").env("BEADLOCK_TARGET", "tower:other");

@@ -1,5 +1,5 @@
-//! `tower:NAME` for who claims: the real binary against the requirements of its document. docs/protocols/tower.md names these
-//! tests.
+//! `tower:NAME` for commands that claim: the real binary against the requirements of its document.
+//! docs/protocols/tower.md names these tests.
 
 #[cfg(test)]
 mod acquire;

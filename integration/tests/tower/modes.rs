@@ -1,4 +1,4 @@
-//! Section 9 (docs/protocols/tower.md#the-requirements): who locks.
+//! Section 9 (docs/protocols/tower.md#the-requirements): which modes lock.
 
 use std::fs;
 

@@ -69,7 +69,7 @@ fn the_result_file_may_be_the_callers_own_and_what_was_in_it_does_not_count() {
     assert_eq!(step(&script), None, "a hold below has its own");
 }
 
-/// Held by who may not write its directory any more, and whose command ends with 3. None: this is not root.
+/// Held by a user that may not write its directory any more, with a command that ends with 3. None: this is not root.
 pub fn stuck(tower: &Tower) -> Option<Ended> {
     chown(tower.dir(), Some(65534), Some(65534)).ok()?;
     chown(tower.scene.path(), Some(65534), Some(65534)).ok()?;

@@ -1,4 +1,4 @@
-//! Section 7 (docs/protocols/tower.md#the-requirements): a stale lock is taken by who says so.
+//! Section 7 (docs/protocols/tower.md#the-requirements): a stale lock is taken only on request.
 
 use std::fs;
 

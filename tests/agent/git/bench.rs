@@ -1,7 +1,7 @@
 //! A repository with a database, its bare remote, a second clone with a second person, and an agent.
 //!
 //! `BEADLOCK_TEST_NAIVE=1` puts a naive sync script in the place of the git action, and words in the log do not count
-//! then: whatever still fails has found harm, and so has shown what it is worth.
+//! then. A test that still fails has found harm, and so has shown what it is worth.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -166,7 +166,7 @@ impl Bench {
         self.git(self.there(), &["push", "--quiet"]);
     }
 
-    /// Something to commit, something to pull: whoever refuses now has resisted.
+    /// Something to commit, something to pull: a refusal now is a resistance.
     #[track_caller]
     pub fn tempt(&self) {
         self.write(".beads/mine.jsonl", "{\"id\":\"mine\"}\n");

@@ -245,8 +245,8 @@ fn a_branch_that_cannot_move() {
     );
 }
 
-/// `git commit` by hand reads the branch, then the index, and locks it only then. An index that is behind the branch for a
-/// moment would be committed so, and take back what the agent has committed or pulled.
+/// `git commit` by hand reads the branch, then the index, and locks it only then. An index that is behind the branch
+/// for a moment would be committed so, and take back what the agent has committed or pulled.
 #[test]
 fn the_index_is_never_behind_the_branch() {
     if is_naive() {

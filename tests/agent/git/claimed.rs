@@ -1,4 +1,4 @@
-//! A claimed database is left alone by the git action in every respect, and whoever claims it may sync by itself.
+//! A claimed database is left alone by the git action in every respect, and its claimer may sync by itself.
 
 use std::fs;
 

@@ -29,7 +29,7 @@ fn push(bench: &Bench, files: &[(String, &str)]) {
     bench.pushed_there(&files);
 }
 
-/// Whoever may push adds one, at once or file by file: it does not come in, and nothing else changes.
+/// A user that may push adds one, at once or file by file: it does not come in, and nothing else changes.
 #[test]
 fn an_embedded_repository_is_not_pulled() {
     const ROWS: &[(&str, Files, bool)] =

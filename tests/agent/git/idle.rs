@@ -269,8 +269,8 @@ fn a_host_has_one_fetch_at_a_time() {
     assert!(!Path::new(&both).exists(), "two at once");
 }
 
-/// One changed file: at most eight gits, from the look to the push, and no fetch. A file that was written within the last
-/// moments is looked at more closely, so luck decides: one of five rounds is enough.
+/// One changed file: at most eight gits, from the look to the push, and no fetch. A file that was written within the
+/// last moments is looked at more closely, so luck decides: one of five rounds is enough.
 #[test]
 fn a_change_needs_few_gits() {
     if is_naive() {

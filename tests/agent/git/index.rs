@@ -117,8 +117,8 @@ fn a_cycle_with_nothing_to_do_writes_nothing() {
     bench.untouched_since(&before, Allowed::Nothing, "nothing to do");
 }
 
-/// A tool writes on while the commit is made: what is in the index then is what was committed, or the next commit that a
-/// person makes would have more in it than they have staged.
+/// A tool writes on while the commit is made. What is in the index then is what was committed, or the next commit that
+/// a person makes would have more in it than they have staged.
 #[test]
 fn what_is_written_meanwhile_is_not_staged() {
     let bench = Bench::new();

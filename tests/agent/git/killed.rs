@@ -144,7 +144,7 @@ fn what_a_person_has_changed_since_is_theirs() {
     );
 }
 
-/// The filter of one file fails: the half that is there is nobody's to commit, and is finished when the filter works.
+/// The filter of one file fails: nobody commits the half that is there, and is finished when the filter works.
 #[test]
 fn a_filter_that_fails_in_the_middle_of_a_pull() {
     let bench = Bench::new();

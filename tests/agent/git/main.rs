@@ -1,4 +1,4 @@
-//! The git daemon never harms a repository: each refusal, and what it must cope with, by the real agent, the real git
+//! The git daemon never harms a repository. Each refusal, and what it must cope with, by the real agent, the real git
 //! and a real remote; and two clones with an agent each, among people and claims.
 
 mod bench;

@@ -82,7 +82,7 @@ fn a_hostile_name_is_escaped() {
     assert!(is_naive() || !told.log.contains("\nSync cycle complete \\"), "a forged line: {}", told.log);
 }
 
-/// Links are committed as links and never followed, what is no file is left out, and nothing hangs on it.
+/// Links are committed as links and never followed, what is not a file is left out, and nothing hangs on it.
 #[test]
 fn what_is_no_file() {
     let bench = Bench::new();

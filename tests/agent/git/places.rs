@@ -143,7 +143,7 @@ fn inside_a_bare_repository() {
     bench.untouched_since(&before, Allowed::Nothing, "inside .git");
 }
 
-/// The database is where the redirect points, and so is the repository; the one it points from is nobody's business.
+/// The database is where the redirect points, and so is the repository; the one it points from does not matter.
 #[test]
 fn a_redirect_into_another_repository() {
     if is_naive() {
@@ -195,7 +195,7 @@ fn a_repository_of_its_own() {
     assert!(!bench.git(bench.here(), &["ls-files"]).contains(".beads"), "what is ignored is not committed");
 }
 
-/// Who ignores `.beads` does not want it committed.
+/// A user that ignores `.beads` does not want it committed.
 #[test]
 fn an_ignored_database_is_not_forced_in() {
     let bench = Bench::new();

@@ -24,7 +24,7 @@ fn a_submodule_that_upstream_has_moved() {
     assert!(is_naive() || bench.read(".beads/theirs.jsonl").contains("theirs"), "{}", bench.log());
 }
 
-/// Refs in tables: what is in progress is no file then.
+/// Refs in tables: what is in progress is not a file then.
 #[test]
 fn a_cherry_pick_in_a_repository_with_tables() {
     let bench = Bench::new();

@@ -74,8 +74,9 @@ impl Bench {
         self.git(self.here(), &["config", "filter.trap.clean", "cat"]);
     }
 
-    /// Every file outside is as in the last commit, by what it has in it and not by its times; nothing of a sync is left
-    /// in the git directory. What a `hold` leaves there stays: when it last said that git does not ignore the lock.
+    /// Every file outside is as in the last commit, by what it has in it and not by its times; nothing of a sync is
+    /// left in the git directory. What a `hold` leaves there stays: when it last said that git does not ignore the
+    /// lock.
     #[track_caller]
     pub fn is_whole(&self, case: &str) {
         let look = "rm -f ../looked; GIT_INDEX_FILE=../looked git read-tree HEAD; \

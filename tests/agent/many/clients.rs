@@ -1,5 +1,6 @@
-//! Fifty clients of one lock that come back when they are told to. What the rule makes of them over hours, at every age and
-//! with other arrivals, is reckoned beside it (`integration/src/retry`); this is one round of it, on real processes.
+//! Fifty clients of one lock that come back when they are told to. What the rule makes of them over hours, at every
+//! age and with other arrivals, is reckoned beside it (`integration/src/retry`); this is one round of it, on real
+//! processes.
 
 use std::time::{Duration, Instant};
 use std::{fs, thread};
@@ -28,8 +29,8 @@ fn fifty_who_obey_are_no_crowd_at_an_old_lock() {
     assert!(busiest <= 10, "{busiest} tries within 250 ms");
 }
 
-/// Is refused, sleeps for as long as it is told, tries again; the answer is when. That is when it was told to, because on a
-/// machine that has other work many may wake up late together.
+/// Is refused, sleeps for as long as it is told, tries again; the answer is when. That is when it was told to, because
+/// on a machine that has other work many may wake up late together.
 fn come_back(scene: &Scene) -> Instant {
     let refused = || {
         let words = ["hold", "lock:deploy.lock", "--no-wait", "--drain", "1m", "--", "true"];

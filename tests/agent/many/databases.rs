@@ -1,9 +1,9 @@
-//! One agent for 10,000 databases, and claims of some of them all the time: whoever is skipped resumes when the claim
-//! ends, which the clock would be too late for, and the agent holds no more of anything than before.
+//! One agent for 10,000 databases, and claims of some of them all the time. A skipped database resumes when the claim
+//! ends, for which the clock would be too late. The agent holds no more of anything than before.
 //!
-//! Half a minute, or `SOAK_SECONDS`; `make soak` lets it run for ten minutes, or `SOAK_MINUTES`. `SOAK_SEED` repeats the dice.
-//! What leaks with each cycle shows in the long form: there are some 65,000 of them after the first third, and 2 MiB are 32
-//! bytes each. In half a minute there are 3,000.
+//! Half a minute, or `SOAK_SECONDS`; `make soak` lets it run for ten minutes, or `SOAK_MINUTES`. `SOAK_SEED` repeats
+//! the dice. What leaks with each cycle shows in the long form: there are some 65,000 of them after the first third,
+//! and 2 MiB are 32 bytes each. In half a minute there are 3,000.
 
 mod database;
 
@@ -24,8 +24,8 @@ const CLAIMERS: usize = 8;
 const BOUND: Duration = Duration::from_secs(20);
 /// Half of all claims are seen to end within this, on a machine that is busy with other things.
 const HALF: Duration = Duration::from_secs(3);
-/// What the memory may have grown by after the first third of the time, in KiB, beside [`NEW`] for each database that had
-/// no cycle before: a database's first claim leaves some hundred bytes behind, its later ones none.
+/// What the memory may have grown by after the first third of the time, in KiB, beside [`NEW`] for each database that
+/// had no cycle before. A database's first claim leaves some hundred bytes behind, its later ones none.
 const FLAT: u64 = 5 * 1024;
 /// What the first cycle of a database adds, in KiB of 100 databases.
 const NEW: u64 = 50;

@@ -1,5 +1,5 @@
-//! An agent runs nothing that another user may have put there: as root or as anybody else, also while that user exchanges
-//! directories. Only root can have such scenes.
+//! An agent runs nothing that another user may have put there: as root or as anybody else, also while that user
+//! exchanges directories. Only root can have such scenes.
 
 mod every_user;
 mod swapped;

@@ -1,5 +1,5 @@
-//! A clone of root's lies in another user's home. That user may not write in it, and may rename it: every 20 ms it changes
-//! places with a directory of the user's own, which has a database and a script as well.
+//! A clone of root's lies in another user's home. That user may not write in it, and may rename it: every 20 ms it
+//! changes places with a directory of the user's own, which has a database and a script as well.
 //!
 //! Three seconds each; `SWAP_SECONDS=60` is the long form.
 

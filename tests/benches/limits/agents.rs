@@ -127,8 +127,8 @@ pub fn bare_cycle(ground: &Ground) -> Duration {
     cpu_of(sweep) / all.len() as u32
 }
 
-/// The same in seconds, each database once an interval, as many together as an agent checks together: after a pause memory
-/// is cold. In an interval before it, which is not counted, the files come to be.
+/// The same in seconds, each database once an interval, as many together as an agent checks together: after a pause
+/// memory is cold. In an interval before it, which is not counted, the files come to be.
 fn paced_cycles(ground: &Ground, interval: Duration) -> Vec<f64> {
     let all: Vec<_> = ground.dirs().iter().map(|dir| (Bare::of(dir), dir.join("bare.log"))).collect();
     let groups: Vec<_> = all.chunks(all.len().div_ceil(PLACES)).collect();
@@ -163,8 +163,8 @@ fn two_lines(log: &Path) {
     log.write_all(lines.as_bytes()).expect("two lines");
 }
 
-/// One sweep as cron would start it. It is given every advantage: it asks for the time once, and starts jq only where there
-/// is a lock, which is nowhere.
+/// One sweep as cron would start it. It is given every advantage: it asks for the time once, and starts jq only where
+/// there is a lock, which is nowhere.
 const SHELL_SWEEP: &str = r#"
     now=$(date '+[%F %T]')
     for db in "$@"; do (
@@ -207,8 +207,8 @@ fn start(table: &mut Table, ground: &Ground) {
     table.value(&figure, Unit::Seconds, Some(START_SECONDS), seconds.median(), Some(&seconds));
 }
 
-/// Some go at once, by a move of what they lie in or by their deletion. Settled is an agent that watches the others alone
-/// and rests again.
+/// Some go at once, by a move of what they lie in or by their deletion. Settled is an agent that watches the others
+/// alone and rests again.
 fn removal(table: &mut Table, ground: &Ground) {
     let runs = if table.is_short { 1 } else { REMOVALS };
     let [all, gone] = [ground.dirs().len(), ground.dirs().len() / OF];

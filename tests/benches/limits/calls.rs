@@ -59,8 +59,8 @@ impl Bare {
         let _ = fstatat(AT_FDCWD, self.fleet.as_c_str(), AtFlags::AT_SYMLINK_NOFOLLOW).map_err(drop);
     }
 
-    /// What a lock cannot be read and judged without; `kill` only where there is a process to ask, which another host's is
-    /// not.
+    /// What a lock cannot be read and judged without; `kill` only where there is a process to ask, which another
+    /// host's is not.
     fn lock(&self, pid: Option<i32>) {
         self.no_fleet();
         let file = open(self.lock.as_c_str(), FLAGS, Mode::empty()).expect("a lock");

@@ -1,8 +1,8 @@
-//! The library, and what it is in Python, beside Python's `filelock`, in a loop that Python times itself: no start of an
-//! interpreter is in it.
+//! The library, and what it is in Python, beside Python's `filelock`, in a loop that Python times itself: no start of
+//! an interpreter is in it.
 //!
-//! `filelock` is installed into an environment below the target directory, as `requirements.txt` pins it, from wherever pip
-//! takes its packages; and so is `integration/python`.
+//! `filelock` is installed into an environment below the target directory, as `requirements.txt` pins it, from
+//! wherever pip takes its packages; and so is `integration/python`.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};

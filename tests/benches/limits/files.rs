@@ -82,8 +82,9 @@ pub fn measure(table: &mut Table) {
     shell::measure(table);
 }
 
-/// The lock file, open and locked, which is what an flock cannot be had without. It waits: who reads `/proc/PID/fdinfo` at that
-/// moment has what was closed before open for a little longer, and with it the flock.
+/// The lock file, open and locked, which is what an flock cannot be had without. It waits: a reader of
+/// `/proc/PID/fdinfo` at that moment keeps the file that was closed before open for a little longer, and with it the
+/// flock.
 fn bare_lock(lock: &CStr) -> OwnedFd {
     let file = open(lock, OFlag::O_RDWR | OFlag::O_CLOEXEC, Mode::empty()).expect("a lock file");
     assert!(flock(&file, Flock::Wait).expect("a flock"));
@@ -105,8 +106,8 @@ struct Bare {
 }
 
 impl Bare {
-    /// The same as ours: the check, an unnamed file, its sync, a name, the rename, the backups, the directory's sync. What a crash
-    /// has left, mode, owner and ACL are not looked after.
+    /// The same as ours: the check, an unnamed file, its sync, a name, the rename, the backups, the directory's sync.
+    /// What a crash has left, mode, owner and ACL are not looked after.
     fn write(&self, content: &[u8]) {
         let _: &RawValue = serde_json::from_slice(content).expect("JSON");
         let flags = OFlag::O_TMPFILE | OFlag::O_CLOEXEC;

@@ -1,8 +1,9 @@
-//! Claims across machines: what a fleet of 1,000 idle agents costs its etcd of three nodes, and how soon a claim has drained.
+//! Claims across machines: what a fleet of 1,000 idle agents costs its etcd of three nodes, and how soon a claim has
+//! drained.
 //!
-//! The agents are those of the library, as the programs use them, all in this process: each has a session of its own, a
-//! right for one of 100 names that ten of them share, and later one for a name of all. The etcd is Debian's, on loopback
-//! addresses, with its data in memory. A claim's time is from its begin, so it has its session in it.
+//! The agents are those of the library, as the programs use them, all in this process. Each has a session of its own,
+//! a right for one of 100 names that ten of them share, and later one for a name of all. The etcd is Debian's, on
+//! loopback addresses, with its data in memory. A claim's time is from its begin, so it has its session in it.
 
 use std::fs;
 use std::os::fd::AsFd;

@@ -1,5 +1,5 @@
-//! What the git action costs: while nothing happens, and for one change. Beside `git status` alone, and beside the usual loop
-//! in sh.
+//! What the git action costs: while nothing happens, and for one change. Beside `git status` alone, and beside the
+//! usual loop in sh.
 
 use std::fs;
 use std::path::{Path, PathBuf};

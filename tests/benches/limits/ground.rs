@@ -97,9 +97,9 @@ impl Ground {
 }
 
 impl Agent<'_> {
-    /// Waits until each database has had so many cycles and the agent is at rest. Returns how many there were in all, and how
-    /// long after the start of the process the last line was in its log, in seconds: as the file system has it, so that
-    /// nobody who looks is in the way.
+    /// Waits until each database has had so many cycles and the agent is at rest. Returns how many there were in all.
+    /// Returns also how long after the start of the process the last line was in its log, in seconds, as the file
+    /// system has it. So no observer is in the way.
     pub fn cycles_each(&self, least: usize) -> (usize, f64) {
         let mut found = (0, self.started);
         wait_until(BOUND, &format!("{least} cycles of each"), || {
@@ -130,8 +130,8 @@ impl Agent<'_> {
         self.ground.dirs.iter().map(|dir| cycles_in(&dir.join("daemon.log"))).sum()
     }
 
-    /// What it has used of processors, with the threads that have ended: the kernel's clock of the process, which counts
-    /// nanoseconds and not ticks.
+    /// What it has used of processors, with the threads that have ended: the kernel's clock of the process, which
+    /// counts nanoseconds and not ticks.
     pub fn cpu(&self) -> Duration {
         let clock = clock_getcpuclockid(Pid::from_raw(self.process.pid())).expect("it runs");
         time_of(clock)

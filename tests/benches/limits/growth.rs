@@ -1,7 +1,7 @@
 //! How cost grows with the number of databases: an agent's memory, sweep and start, and the library's sweep.
 //!
-//! What one more database costs is compared: from 10,000 to 100,000 beside from 1,000 to 10,000, so that what an agent costs
-//! in any case is in neither. Linear is 1; n log n would be 1.24, and n² 10.
+//! What one more database costs is compared: from 10,000 to 100,000 beside from 1,000 to 10,000, so that what an agent
+//! costs in any case is in neither. Linear is 1; n log n would be 1.24, and n² 10.
 
 use std::time::Duration;
 

@@ -1,10 +1,11 @@
 //! How long after a release who waits for it goes on.
 //!
-//! The clock (CLOCK_MONOTONIC) is read here, right before the release is asked for: before `beadlock release` is started, before
-//! the command of the `hold` that has the lock is told to end, before an old client unlinks its file. So the figures have in
-//! them what those programs need until the lock is gone. It is read again when the waiting `hold`'s command, an `echo`, has
-//! written its word into a pipe, and when the agent's line `Starting sync cycle...` is in its log, which an inotify of ours tells.
-//! What that costs by itself is a row too: an `echo` that waits for nothing.
+//! The clock (CLOCK_MONOTONIC) is read here, right before the release is asked for. That is before `beadlock release`
+//! is started, before the command of the `hold` that has the lock is told to end, or before an old client unlinks its
+//! file. So the figures have in them what those programs need until the lock is gone. It is read again when the
+//! waiting `hold`'s command, an `echo`, has written its word into a pipe, and when the agent's line
+//! `Starting sync cycle...` is in its log, which an inotify of ours tells. What that costs by itself is a row too: an
+//! `echo` that waits for nothing.
 
 use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom};
@@ -133,7 +134,7 @@ impl Drop for Started {
     }
 }
 
-/// A `hold` that waits for whoever has the lock, and whose command then says a word.
+/// A `hold` that waits for the holder of the lock. Its command then says a word.
 fn waiting_hold(scene: &Scene, dice: &mut Dice) -> Started {
     let mut command = scene.beadlock(&["hold", "-q", "--wait", "60s", "--", "echo", "mine"]);
     let waiting = start(command.stdout(Stdio::piped()));
@@ -148,7 +149,8 @@ fn waiting_hold(scene: &Scene, dice: &mut Dice) -> Started {
     waiting
 }
 
-/// At no moment of the waiting schedule in particular, and so long that the claim is older than the grace of its release.
+/// At no moment of the waiting schedule in particular, and so long that the claim is older than the grace of its
+/// release.
 fn pause(dice: &mut Dice) {
     std::thread::sleep(Duration::from_millis(25 + dice.below(20)));
 }

@@ -1,9 +1,10 @@
 //! What beadlock costs, beside what the work cannot be done without and beside what one would use instead, in one run:
 //! `make bench`, or a part of it: `make bench BENCH=calls`.
 //!
-//! A ratio is how long ours took in a run to how long the other took in the same run, in turn with it. The machine may be
-//! slow or busy; both are then. The table shows the median of the runs and their spread, and what is at most allowed.
-//! `docs/performance.md` says what the figures mean. With `BENCH_DOCS`, which names `docs`, the run is written there.
+//! A ratio is how long ours took in a run to how long the other took in the same run, in turn with it. The machine may
+//! be slow or busy; both are then. The table shows the median of the runs and their spread, and what is at most
+//! allowed. `docs/performance.md` says what the figures mean. With `BENCH_DOCS`, which names `docs`, the run is
+//! written there.
 
 mod agents;
 mod calls;

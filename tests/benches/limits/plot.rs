@@ -1,4 +1,5 @@
-//! How cost grows, drawn: both axes in powers of ten, where what is linear is a straight line that rises by one for one.
+//! How cost grows, drawn: both axes in powers of ten, where what is linear is a straight line that rises by one for
+//! one.
 
 use std::error::Error;
 use std::path::Path;

@@ -1,7 +1,8 @@
 //! The programs beside what one would use instead: `flock(1)`, and the lock file in a shell with `jq`.
 //!
-//! All of it in memory (`/dev/shm`), so that the disk sync of a claim costs nothing and no disk is measured. By the clock on
-//! the wall, which is what somebody waits for, and by the processor, which leaves out all that they themselves wait for.
+//! All of it in memory (`/dev/shm`), so that the disk sync of a claim costs nothing and no disk is measured. By the
+//! clock on the wall, which is what somebody waits for, and by the processor, which leaves out all that they
+//! themselves wait for.
 
 use std::fs;
 use std::path::Path;

@@ -19,7 +19,7 @@ const BATCHES: u32 = 10;
 /// What is measured.
 #[derive(Debug, Clone, Copy)]
 pub enum Clock {
-    /// The time that goes by, as whoever waits sees it.
+    /// The time that goes by for a waiter.
     Wall,
     /// The time that this thread runs, in user space and in the kernel. For what never waits: others on the machine
     /// do not count.
@@ -64,9 +64,9 @@ impl Ratios {
         Self::between(runs, batches, || ours.seconds(), || theirs.seconds())
     }
 
-    /// Of so many runs of two that measure themselves. In each, both go on in turn in so many batches, and the quickest
-    /// batch of each counts: what disturbs the machine for a moment disturbs neither. Who goes first changes, since the
-    /// second finds warm what both need.
+    /// Of so many runs of two that measure themselves. In each, both go on in turn in so many batches, and the
+    /// quickest batch of each counts: what disturbs the machine for a moment disturbs neither. They take turns at
+    /// going first, since the second finds warm what both need.
     pub fn between(runs: usize, batches: u32, mut ours: impl FnMut() -> f64, mut theirs: impl FnMut() -> f64) -> Self {
         let (mut ratios, mut all) = (Vec::new(), [f64::MAX; 2]);
         for run in 0..runs as u32 {

@@ -49,8 +49,8 @@ impl Table {
         self.part = part;
     }
 
-    /// Ours, and the same work by others, measured here. `at_most` is the limit of the median; `None`: there is none, it
-    /// is shown.
+    /// Ours, and the same work by others, measured here. `at_most` is the limit of the median; `None`: there is none,
+    /// it is shown.
     pub fn ratio(
         &mut self,
         figure: &str,
@@ -130,9 +130,9 @@ impl Table {
         self.more.insert(name.to_owned(), what);
     }
 
-    /// Says which figures are beyond their limit, and writes the rows to `limits.json` in the target directory: an object
-    /// with the rows in their order, sizes in bytes and times in seconds, and what was kept beside them. Returns it, with
-    /// the table as printed.
+    /// Says which figures are beyond their limit, and writes the rows to `limits.json` in the target directory. That
+    /// is an object with the rows in their order, sizes in bytes and times in seconds, and what was kept beside them.
+    /// Returns it, with the table as printed.
     pub fn end(mut self) -> (Value, String) {
         let last = match self.beyond.as_slice() {
             [] => "all within their limits".to_owned(),

@@ -1,5 +1,5 @@
-//! A `beadlock` that is killed at any moment leaves nothing that stays in the way, and no work without a lock where the lock
-//! is kept up by beadlock.
+//! A `beadlock` that is killed at any moment leaves nothing that stays in the way, and no work without a lock where
+//! the lock is kept up by beadlock.
 
 use std::fs;
 

@@ -1,8 +1,8 @@
 //! How many calls a command makes, by our own stops and by strace, until the program has ended: its own, those of its
 //! threads, and those of what it has started.
 //!
-//! strace counts the calls that come back. Before a call that does not, such as `exit_group`, or the wait in which the program's
-//! end finds its keeper, it can be killed as well: so there are some more calls than strace has.
+//! strace counts the calls that come back. Before a call that does not, such as `exit_group`, or the wait in which the
+//! program's end finds its keeper, it can be killed as well: so there are some more calls than strace has.
 
 use std::fs;
 
@@ -18,8 +18,9 @@ use crate::{Case, Part, script};
 const COUNTS: usize = 20;
 
 impl Case {
-    /// Our own count, and what strace counts of the calls that come back: 0 without it, which kills need not. They must agree,
-    /// but of a part: the case of the whole has shown that none is overlooked. None where nobody may be traced.
+    /// Our own count, and what strace counts of the calls that come back: 0 without it, which kills need not. They
+    /// must agree, but of a part: the case of the whole has shown that none is overlooked. None where nobody may be
+    /// traced.
     pub(super) fn counted(&self) -> Option<(Counted, usize)> {
         let (mut ours, mut theirs) = (Vec::new(), Vec::new());
         loop {
@@ -69,8 +70,8 @@ impl Case {
         total.split_whitespace().next().and_then(|word| word.parse().ok())
     }
 
-    /// strace waits for a keeper, and would count what that does for hours. So it writes down each call, and those that came
-    /// back before the end of the program count.
+    /// strace waits for a keeper, and would count what that does for hours. So it writes down each call, and those
+    /// that came back before the end of the program count.
     fn count_beside_a_keeper(&self, scene: &Scene, others: &[Running], strace: Running) -> usize {
         let end = format!(" +++ exited with {} +++", self.code);
         let is_over = |text: &str| text.lines().any(|line| thread(line) == thread(text) && line.ends_with(&end));

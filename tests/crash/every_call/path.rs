@@ -1,5 +1,5 @@
-//! The same of a lock at a path (`lock:`), by `beadlock` and by a tool that embeds it (`beadlock::framework`): whoever is killed
-//! leaves a stale lock at most, and the next one has it at once.
+//! The same for a lock at a path (`lock:`), by `beadlock` and by a tool that embeds it (`beadlock::framework`). A
+//! killed holder leaves a stale lock at most, and the next one has it at once.
 //!
 //! The code is that of a database's lock, so `make test` tries few calls of each.
 

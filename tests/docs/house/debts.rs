@@ -1,5 +1,5 @@
-//! What is still against the rules of the house. Each list and each figure is what is measured, so that it can only shrink:
-//! one that grows fails, and one that has shrunk has to be written down here.
+//! What is still against the rules of the house. Each list and each figure is what is measured, so that it can only
+//! shrink: one that grows fails, and one that has shrunk has to be written down here.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Who imports from whom, and the circles in that.
+//! Which room imports from which, and the circles in that.
 
 use std::collections::{BTreeMap, BTreeSet};
 

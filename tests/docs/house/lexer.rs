@@ -71,7 +71,7 @@ fn test_items(all: &[Lexeme]) -> Vec<(usize, usize)> {
 /// Where the item that begins at `at` ends: at its semicolon, or at the brace of its body.
 pub fn end_of_item(all: &[Lexeme], at: usize) -> usize {
     let mut depth = 0_i32;
-    // The braces of a `use` are no body.
+    // The braces of a `use` are not a body.
     let is_use = all[at..].iter().take(3).any(|lexeme| lexeme.word() == Some("use"));
     for (end, lexeme) in all.iter().enumerate().skip(at) {
         match lexeme.kind {

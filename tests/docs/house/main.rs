@@ -1,6 +1,6 @@
-//! The order of the rooms: a room is a top-level module of a crate, and imports only from rooms below it. What is still
-//! against that order has a name in `rooms.rs`, and that list may only shrink. So do the lists in `debts.rs`: protocols named
-//! outside their folders, functions, files and lines that are too long.
+//! The order of the rooms: a room is a top-level module of a crate, and imports only from rooms below it. What is
+//! still against that order has a name in `rooms.rs`, and that list may only shrink. So do the lists in `debts.rs`:
+//! protocols named outside their folders, functions, files and lines that are too long.
 //!
 //! `make house` prints the figures.
 

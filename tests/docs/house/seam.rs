@@ -1,5 +1,6 @@
-//! Where a protocol is named outside its folders. Naming is: a path with the segment `protocol::NAME` or `dialect::NAME`, or
-//! with a module imported from there; a variant of an enum of the protocols; a string that begins with `NAME:`.
+//! Where a protocol is named outside its folders. Naming is: a path with the segment `protocol::NAME` or
+//! `dialect::NAME`, or with a module imported from there; a variant of an enum of the protocols; a string that begins
+//! with `NAME:`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +17,8 @@ pub fn protocols() -> impl Iterator<Item = &'static str> {
 /// Rooms that are a protocol's folder, or delegate to them.
 const FOLDERS: [&str; 2] = ["checker/dialect", "integration/protocol"];
 
-/// Files that may name a protocol: the target's own syntax, what a Rust program uses of one protocol, commands for files.
+/// Files that may name a protocol: the target's own syntax, what a Rust program uses of one protocol, commands for
+/// files.
 const ALLOWED: [&str; 7] = [
     "checker/target",
     "integration/api/framework",

@@ -1,5 +1,5 @@
-//! The sources of a crate as far as imports go: the paths that begin with `crate`, `super` or `self`, in a `use` or elsewhere.
-//! Comments, strings and what is only there for tests or documentation are left out.
+//! The sources of a crate as far as imports go: the paths that begin with `crate`, `super` or `self`, in a `use` or
+//! elsewhere. Comments, strings and what is only there for tests or documentation are left out.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -223,7 +223,8 @@ fn without_tests(mut code: String) -> String {
     code
 }
 
-/// The end of the item that begins at `at`: of a `use` and of a module in a file of its own its semicolon, else its brace.
+/// The end of the item that begins at `at`: of a `use` and of a module in a file of its own its semicolon, else its
+/// brace.
 fn end_of_item(code: &str, at: usize) -> usize {
     let (mut depth, mut has_body) = (0, false);
     let item = code[at..].trim_start();

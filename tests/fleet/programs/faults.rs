@@ -1,5 +1,5 @@
-//! What fails while a claim is held or a cycle runs: processes that are killed or stopped, etcd that goes away, sessions that
-//! somebody ends. After each: no overlap, and the words say what happened.
+//! What fails while a claim is held or a cycle runs: processes that are killed or stopped, etcd that goes away,
+//! sessions that somebody ends. After each: no overlap, and the words say what happened.
 
 use std::time::{Duration, Instant};
 
@@ -268,7 +268,8 @@ fn a_cycle_that_is_longer_than_the_drain_is_named() {
     assert_eq!(agent.stop(), Some(0));
 }
 
-/// Data lost: everything under the old fleet ends, and all stand still until somebody makes it anew and the clones join.
+/// Data lost: everything under the old fleet ends, and all stand still until somebody makes it anew and the clones
+/// join.
 #[test]
 fn a_lost_fleet_ends_the_work_and_nobody_begins() {
     let Some(mut pair) = Pair::new() else { return };

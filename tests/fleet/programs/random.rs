@@ -1,5 +1,5 @@
-//! Claims of two machines beside the agents of two others, while processes are killed and stopped and etcd restarts, at random.
-//! Beside it the obvious way, a look at etcd before each cycle, which must be seen to fail.
+//! Claims of two machines beside the agents of two others, while processes are killed and stopped and etcd restarts,
+//! at random. Beside it the obvious way, a look at etcd before each cycle, which must be seen to fail.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

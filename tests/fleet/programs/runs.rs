@@ -29,8 +29,8 @@ impl Witness {
         format!("{}; {work}; {}", self.line(kind, "begins"), self.line(kind, "ends"))
     }
 
-    /// The same for work of so many steps, each of which is written down: of work that is killed, too, it is known how long
-    /// it has gone on.
+    /// The same for work of so many steps, each of which is written down: of work that is killed, too, it is known how
+    /// long it has gone on.
     pub fn steps(&self, kind: &str, steps: u64) -> String {
         let works = self.line(kind, "works");
         self.script(
@@ -69,8 +69,8 @@ impl Witness {
         self.runs().iter().filter(|run| run.kind == kind).count()
     }
 
-    /// Each claim beside each cycle that ran at the same time, and each pair of claims. A run without an end counts for the
-    /// moment of its beginning: what was killed wrote nothing more.
+    /// Each claim beside each cycle that ran at the same time, and each pair of claims. A run without an end counts
+    /// for the moment of its beginning: what was killed wrote nothing more.
     pub fn overlaps(&self) -> Vec<(Run, Run)> {
         let runs = self.runs();
         let mut overlaps = Vec::new();

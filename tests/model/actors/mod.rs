@@ -1,4 +1,4 @@
-//! Who takes part.
+//! The actors.
 
 mod agent;
 mod check;

@@ -381,7 +381,7 @@ impl Agent {
         Some(self)
     }
 
-    /// The deadline of this lease passes: the agent and the cycle runner end the work, whoever of them can.
+    /// The deadline of this lease passes: the agent and the cycle runner end the work, each of them that can.
     pub fn pass(&mut self, lease: Lease, world: &mut World, rules: &Rules) {
         let Some(work) = self.work.filter(|work| work.lease == lease && work.runs) else { return };
         let by_itself = !work.orphaned && !self.stopped;

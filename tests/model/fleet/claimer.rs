@@ -1,6 +1,6 @@
 //! `beadlock hold` in a clone that has joined: the local claim, the session, the claim, the drain, the command.
 //!
-//! Claims once. Whoever loses its session before the command has started gives up, which is exit 5.
+//! Claims once. A claimer that loses its session before the command has started gives up, which is exit 5.
 
 use super::rules::Rules;
 use super::server::{Ask, Fleet, Lease, Request, Revision, Verdict};
@@ -189,7 +189,7 @@ impl Claimer {
         Some(self)
     }
 
-    /// The deadline passes: beadlock and the watchdog end the command, whoever of them can.
+    /// The deadline passes: beadlock and the watchdog end the command, each of them that can.
     pub fn pass(&mut self, world: &mut World, rules: &Rules) {
         let by_itself = self.stage == Stage::Running && !self.stopped;
         let is_ended = by_itself || self.guard && rules.watchdog;

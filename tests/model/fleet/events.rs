@@ -1,4 +1,5 @@
-//! What happens without an actor: deadlines pass, leases lapse, late requests arrive, etcd loses data, an operator acts.
+//! What happens without an actor: deadlines pass, leases lapse, late requests arrive, etcd loses data, an operator
+//! acts.
 
 use super::rules::Rules;
 use super::server::{Fleet, Lease, Leases, Server};
@@ -150,7 +151,7 @@ impl State {
         Some(())
     }
 
-    /// The deadline passes, and whoever can ends the work.
+    /// The deadline passes, and each process that can ends the work.
     fn pass(&mut self, lease: Lease, rules: &Rules) {
         self.world.passed.insert(lease);
         for (who, actor) in (0..).zip(&mut self.actors) {

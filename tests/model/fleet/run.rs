@@ -64,7 +64,7 @@ pub fn sticks(fleets: Fleets, rules: Rules, states: usize) {
     assert_eq!(stuck, states, "another number of states now");
 }
 
-/// A line for each step: who was where, and what happened.
+/// A line for each step: where each one was, and what happened.
 fn lines(path: &Path<State, Action>) -> String {
     let mut lines = String::new();
     for (state, action) in path.clone().into_vec() {

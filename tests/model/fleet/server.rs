@@ -263,7 +263,7 @@ impl Server {
         }
     }
 
-    /// What whoever asks for a session finds: with another fleet there will never be one.
+    /// What a request for a session finds: with another fleet there will never be one.
     pub fn before_session(&self, fleet: Fleet, rules: &Rules) -> Verdict {
         if self.is_fleet(fleet, rules) { Verdict::Good } else { Verdict::Foreign }
     }

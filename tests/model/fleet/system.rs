@@ -1,4 +1,4 @@
-//! The fleet for `stateright`: who takes part, what may go wrong, and whose step is next.
+//! The fleet for `stateright`: the actors, what may go wrong, and whose step is next.
 
 use std::fmt;
 
@@ -24,7 +24,7 @@ pub struct State {
     pub actors: Vec<Actor>,
 }
 
-/// Who takes part, on which machines, by which rules, and what may happen to them.
+/// The actors, on which machines, by which rules, and what may happen to them.
 #[derive(Clone, Copy, Debug)]
 pub struct Fleets {
     pub rules: Rules,
@@ -327,7 +327,7 @@ impl Model for Fleets {
     }
 }
 
-/// Who takes part, in words.
+/// The actors, in words.
 impl fmt::Display for Fleets {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Faults { kills, guards, stops, cuts, messages, losses, restores, announced, revokes, breaks } = self.faults;

@@ -11,9 +11,9 @@ use crate::set::Who;
 /// The local lock file and the gate of one machine's clone, which the other model is about.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Local {
-    /// Who runs a cycle.
+    /// The agent that runs a cycle.
     pub gate: Option<Who>,
-    /// Who has the claim.
+    /// The claimer that has the claim.
     pub lock: Option<Who>,
 }
 
@@ -96,8 +96,8 @@ pub struct World {
     pub snapshot: Option<Box<Server>>,
     /// The newest fleet that there has been.
     pub newest: Fleet,
-    /// Requests whose client waits no longer. Sorted, so that two worlds that differ only in their order are one; copies
-    /// of one request count as one.
+    /// Requests whose client waits no longer. Sorted, so that two worlds that differ only in their order are one;
+    /// copies of one request count as one.
     pub strays: Vec<Request>,
     pub local: [Local; 2],
     /// Sessions whose deadline has passed.

@@ -113,7 +113,7 @@ fn nor_does_it_go_before_them_beside_the_proc_of_another_pid_namespace() {
     is_there_until_the_children_have_ended(&["--pid", "--fork"], "");
 }
 
-/// Whoever starts something and ends leaves it to us, and it is told.
+/// A process that starts something and ends leaves it to us, and it is told.
 #[test]
 fn who_loses_its_parent_by_the_end_hears_of_it_too() {
     let bench = Bench::new();
@@ -175,7 +175,7 @@ fn who_was_there_before_the_lock_is_left_alone() {
     assert_eq!(left, [before]);
 }
 
-/// A return is no signal: what the body has left behind is the author's affair, and the lock is released.
+/// A return is not a signal: what the body has left behind is the author's affair, and the lock is released.
 #[test]
 fn a_return_does_not_wait_for_them() {
     let bench = Bench::new();

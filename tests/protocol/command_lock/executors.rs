@@ -30,7 +30,7 @@ fn the_answer_is_the_same_also_from_a_task_of_its_own() {
 #[test]
 fn a_signal_releases_beside_handlers_of_the_tools_own() {
     for kind in KINDS {
-        // Who comes to the end of the work then does not go on after it.
+        // A task that comes to the end of the work then does not go on after it.
         for work in ["forever", "hear", "heed"] {
             let bench = Bench::new();
             let running = bench.start(&["--async", kind, work]);

@@ -1,5 +1,5 @@
-//! A tool with a command lock (`beadlock::framework`), started as its users start it: however it ends, the lock goes with it,
-//! and no other's ever does.
+//! A tool with a command lock (`beadlock::framework`), started as its users start it: however it ends, the lock goes
+//! with it, and no other's ever does.
 
 mod children;
 mod ends;

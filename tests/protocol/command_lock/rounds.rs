@@ -51,7 +51,7 @@ fn a_thousand_ends_at_random_moments_leave_nothing_and_overlap_nowhere() {
         }
     });
     println!("{} killed, {} by another signal", killed.into_inner(), in_time.into_inner());
-    // Who was killed has left a stale lock, which the next takes over.
+    // A killed tool has left a stale lock, which the next takes over.
     let output = bench.run(&["return"]);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     bench.is_clean();

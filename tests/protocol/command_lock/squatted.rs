@@ -1,5 +1,5 @@
-//! The default directory of a tool's lock is another user's, or lies where others may rename it: nothing takes the lock,
-//! and whoever follows the advice takes the same lock as everybody else.
+//! The default directory of a tool's lock is another user's, or lies where others may rename it: nothing takes the
+//! lock, and a user that follows the advice takes the same lock as everybody else.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};

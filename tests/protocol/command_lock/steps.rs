@@ -12,8 +12,8 @@ use nix::unistd::Pid;
 
 use crate::{AT_ONCE, Bench, died_of};
 
-/// Starts the tool so that these calls come back late, sends it SIGTERM as soon as it is `seen`, and answers how it ended.
-/// `None`, which is said, where there is no strace.
+/// Starts the tool so that these calls come back late, sends it SIGTERM as soon as it is `seen`, and answers how it
+/// ended. `None`, which is said, where there is no strace.
 #[track_caller]
 fn ended_in(bench: &Bench, calls: &str, words: &[&str], what: &str, seen: impl Fn(Pid) -> bool) -> Option<Output> {
     let strace = skip::tool("strace")?;
@@ -63,7 +63,7 @@ fn a_release_that_has_begun_is_finished() {
     ended.iter().for_each(|output| died_of(Signal::SIGTERM, output));
 }
 
-/// Which of the two the process then dies of is a matter of who is faster.
+/// Which of the two the process then dies of depends on which is faster.
 #[test]
 fn so_is_one_that_exit_has_begun() {
     let bench = Bench::new();

@@ -13,7 +13,8 @@ use nix::pty::{grantpt, posix_openpt, ptsname_r, unlockpt};
 
 use crate::Bench;
 
-/// A child of the same group has SIGINT from the terminal, and gets it once; one that has left the group gets it from the tool.
+/// A child of the same group has SIGINT from the terminal, and gets it once; one that has left the group gets it from
+/// the tool.
 #[test]
 fn what_the_terminal_sent_is_not_sent_again() {
     let Some(setsid) = skip::tool("setsid") else { return };

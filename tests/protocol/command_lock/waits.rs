@@ -21,7 +21,7 @@ fn a_wait_that_runs_out_says_who_has_it_and_ends_with_4() {
         let (json, code) = answer(&bench.run(&["--timeout", timeout, "return"]));
         assert_eq!((code, &json["ok"], &json["data"]), (4, &json!(false), &json!(null)));
         assert!(begun.elapsed().as_millis() >= least);
-        // Not the time-out of who says nothing of it, which is 10 s.
+        // Not the time-out of a tool that says nothing of it, which is 10 s.
         let took = json["meta"]["duration_ms"].as_u64().map(u128::from);
         assert!(took.is_some_and(|took| (least..10_000).contains(&took)), "{json}");
         let error = &json["error"];

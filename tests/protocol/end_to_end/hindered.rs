@@ -1,5 +1,5 @@
-//! A live lock that cannot be read just now, for want of descriptors or for a stranger's lease: what is wrong is said, nobody
-//! is led to break it, and `break` itself does not.
+//! A live lock that cannot be read just now, for want of descriptors or for a stranger's lease: what is wrong is said,
+//! nobody is led to break it, and `break` itself does not.
 
 use std::fs::OpenOptions;
 use std::os::unix::fs::MetadataExt;
@@ -38,7 +38,7 @@ impl Held {
         command.args(["-c", &format!("{limit}exec \"$BEADLOCK\" {words}")]);
         command.env("BEADLOCK", beadlock_tests::binaries::beadlock());
         let ended: Ended = run(command).into();
-        // Whoever opens a leased file waits.
+        // An open of a leased file waits.
         let inode = std::fs::metadata(self.scene.lock()).map(|meta| meta.ino()).ok();
         assert_eq!(inode, Some(self.inode), "{words}: {ended:?}");
         let said = format!("{}{}", ended.out, ended.err);

@@ -57,7 +57,7 @@ fn a_hold_is_told_while_it_goes_on_and_when_it_is_over() {
     let row = &database["holders"][0];
     assert_eq!((&row["holder"], &row["claims"], &row["ended"]["released"]), (&json!("nightly"), &json!(1), &json!(1)));
     let skips = row["skips"].as_u64().and_then(|skips| usize::try_from(skips).ok()).expect("a count");
-    // Whoever claims or releases has the gate for a moment: such a skip may come before the first one, or within.
+    // A claim or a release has the gate for a moment: such a skip may come before the first one, or within.
     let (locked, busy) = (
         count(&log, "Skipping database (locked by nightly)"),
         count(&log, "Skipping database (a sync cycle or a claim is in progress)"),

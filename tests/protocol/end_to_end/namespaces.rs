@@ -42,7 +42,7 @@ fn a_live_lock_of_another_pid_namespace_is_never_removed() {
     drop(running);
 }
 
-/// Five fields say nothing of namespaces: where the PID is nobody's, the protocol calls the lock stale.
+/// Five fields say nothing of namespaces: where no process has the PID, the protocol calls the lock stale.
 #[test]
 fn a_live_lock_of_five_fields_goes_by_the_protocol() {
     let scene = Scene::new();

@@ -133,7 +133,7 @@ fn a_stale_lock_that_cannot_be_removed_for_good() {
     assert_eq!(scene.run(&["check", ".beads"]).code, 0, "and once it can go, it goes");
 }
 
-/// Nobody may read it; whom permissions do not stop reads it.
+/// Nobody may read it; a user that permissions do not stop reads it.
 #[test]
 fn a_lock_of_mode_000() {
     for args in [
@@ -161,7 +161,8 @@ fn a_lock_of_mode_000() {
 fn a_lock_that_changes_while_it_is_read() {
     let whole = lock_text("vc", std::process::id().into(), &this_host());
     let half = &whole[..whole.len() / 2];
-    // A claim looks for two seconds at what it cannot understand: four of them side by side, each with a lock of its own.
+    // A claim looks for two seconds at what it cannot understand: four of them side by side, each with a lock of its
+    // own.
     let scenes: [Scene; 4] = std::array::from_fn(|_| Scene::new());
     scenes.iter().for_each(|scene| scene.write_lock(&whole));
     let done = std::sync::atomic::AtomicBool::new(false);

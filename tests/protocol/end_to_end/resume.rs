@@ -20,8 +20,8 @@ struct Round {
     control: Duration,
 }
 
-/// A claim and a release again and again, with an agent whose interval never comes. Err names the round whose cycle did not
-/// begin within `limit`.
+/// A claim and a release again and again, with an agent whose interval never comes. Err names the round whose cycle
+/// did not begin within `limit`.
 fn measure(extra: &[&str], rounds: usize, limit: Duration) -> Result<Vec<Round>, String> {
     let scene = Scene::new();
     let mut args = vec!["--db", ".beads", "--interval", "1h", "--exec", "date +%s%N >>cycles"];
@@ -62,8 +62,8 @@ fn one_release(scene: &Scene, limit: Duration) -> Option<Round> {
     Some(Round { cycle, control })
 }
 
-/// A poll or the debounce would show in the median; a release that is not heard of has no cycle before the interval, which is
-/// an hour. A round in which the machine stands still for a moment counts for neither.
+/// A poll or the debounce would show in the median; a release that is not heard of has no cycle before the interval,
+/// which is an hour. A round in which the machine stands still for a moment counts for neither.
 #[test]
 fn a_cycle_follows_a_release_at_once() {
     let rounds = measure(&[], 20, PATIENCE).expect("every release starts a cycle");

@@ -70,7 +70,7 @@ fn pid_alive() {
 #[test]
 fn pid_not_permitted() {
     let scene = Scene::new();
-    // Root looks with nobody's eyes at this test; everybody else at a process of another user.
+    // Root looks at this test as the user nobody; everybody else at a process of another user.
     let pid = if may_be_root() { Some(live_pid()) } else { another_users_pid() };
     let Some(pid) = pid else { return skip::cannot("finds no process of another user") };
     scene.write_lock(lock_text("vc-executor", pid, &this_host()));
@@ -205,7 +205,7 @@ fn other_pid_namespace() {
     skips(&scene, "other_pid_namespace", LOCKED, 4);
 }
 
-/// The same with a real namespace: from inside, the holder's PID is nobody's.
+/// The same with a real namespace: from inside, no process has the holder's PID.
 #[test]
 fn other_pid_namespace_from_inside() {
     let scene = Scene::new();

@@ -1,5 +1,5 @@
-//! A PID namespace without a `/proc` of its own: the numbers there are those of other processes, and no name of theirs is
-//! shown as a holder's.
+//! A PID namespace without a `/proc` of its own: the numbers there are those of other processes, and no name of theirs
+//! is shown as a holder's.
 
 use beadlock_tests::{Ended, Running, Scene, may_be_root, run};
 

@@ -14,8 +14,8 @@ use crate::support::{Files, with_input};
 const ACCESS: &str = "system.posix_acl_access";
 const DEFAULT: &str = "system.posix_acl_default";
 
-/// Reading and writing for the owner and for the user 4711, and nothing for the group or anybody else, as the kernel writes it
-/// (`linux/posix_acl_xattr.h`): a version, then tag, rights and id of each entry.
+/// Reading and writing for the owner and for the user 4711, and nothing for the group or anybody else, as the kernel
+/// writes it (`linux/posix_acl_xattr.h`): a version, then tag, rights and id of each entry.
 fn for_4711() -> Vec<u8> {
     let nobody = u32::MAX;
     let entries: [(u16, u16, u32); 5] =

@@ -85,8 +85,8 @@ fn fifty_at_once_never_into_each_other() {
     assert!(next.len() == 50 && next.values().all(|count| *count == 4));
 }
 
-/// The kernel may stop in the middle of a write when a kill comes: what is left of the line is kept apart by the next append,
-/// and nobody's line is lost or merged with another.
+/// The kernel may stop in the middle of a write when a kill comes. The next append keeps the rest of the line apart,
+/// and no line is lost or merged with another.
 #[test]
 fn killed_in_the_middle_of_a_large_write() {
     let scene = Scene::new();

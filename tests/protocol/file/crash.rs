@@ -1,8 +1,8 @@
 //! Killed before any system call, and any call failing: the file is as it was or new, whole; no backup is lost but the
 //! oldest; and nothing is left of it after the next operation.
 //!
-//! In `make test` before each call that changes something, and some of the failures; `make syscalls` takes every call and
-//! every failure.
+//! In `make test` before each call that changes something, and some of the failures; `make syscalls` takes every call
+//! and every failure.
 
 use std::collections::HashMap;
 use std::fs;
@@ -71,8 +71,8 @@ impl Case {
         text == self.done
     }
 
-    /// The backups from the newest on, each whole, and none lost but the oldest. A gap is one that is nobody's. What it was waits
-    /// as `data.tmp1` to be one, and until then the others have not lost any.
+    /// The backups from the newest on, each whole, and none lost but the oldest. A gap belongs to none of them. What
+    /// it was waits as `data.tmp1` to be one, and until then the others have not lost any.
     fn backups(&self, scene: &Scene, is_done: bool, at: &str) {
         let names = ["data.tmp1", "data.1", "data.2", "data.3", "data.4", "data.5"];
         let texts = names.map(|name| scene.text(name));

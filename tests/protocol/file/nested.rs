@@ -34,7 +34,8 @@ fn many_nested_in_one_hold_take_turns() {
     assert_eq!((ended.code, scene.text("todo.json").as_str()), (0, "{\"n\":8}\n"), "{ended:?}");
 }
 
-/// What the filter prints becomes the file, and so nothing else in there may: at once, also where the update is itself nested.
+/// What the filter prints becomes the file, and so nothing else in there may: at once, also where the update is itself
+/// nested.
 #[test]
 fn inside_the_filter_of_an_update_of_the_same_file_it_would_wait_for_itself() {
     let scene = Scene::new();

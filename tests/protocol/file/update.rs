@@ -135,7 +135,7 @@ fn whoever_has_the_filters_output_is_waited_for() {
     let scene = scene();
     let ended = update(&scene, "(sleep 0.3; echo '\"late\"') &");
     assert_eq!((ended.code, scene.text("todo.json").as_str()), (0, "\"late\"\n"), "{ended:?}");
-    // Who has closed it is not, and lives on.
+    // A process that has closed it is not, and lives on.
     let ended = update(&scene, "echo 1; sleep 300 >/dev/null 2>&1 & echo $! > pid");
     assert_eq!((ended.code, scene.text("todo.json").as_str()), (0, "1\n"), "{ended:?}");
     kill(pid(&scene, "pid"), Signal::SIGKILL).expect("it lives");

@@ -1,5 +1,5 @@
-//! How long a lock is waited for where nobody says: 30 seconds, by the clock on the wall, in each command, in Rust and in
-//! the shell. All of them wait for the same lock at the same time.
+//! How long a lock is waited for where nobody says: 30 seconds, by the clock on the wall, in each command, in Rust and
+//! in the shell. All of them wait for the same lock at the same time.
 
 use std::fs::File;
 use std::process::Command;

@@ -31,7 +31,7 @@ fn a_hold_that_is_killed_leaves_the_lock_to_nobody_before_its_command_has_ended(
     drop(holding);
 }
 
-/// Whoever is next has the lock at once: nothing is left to be cleaned up.
+/// The next one has the lock at once: nothing is left to be cleaned up.
 #[test]
 fn a_hold_and_its_command_that_are_killed_leave_a_free_lock() {
     become_subreaper();
@@ -48,14 +48,14 @@ fn a_hold_and_its_command_that_are_killed_leave_a_free_lock() {
     }
 }
 
-/// Three who want it again and again, and are killed in the middle more often than not: no two commands at work at once, and
-/// nothing in the way of the next one. `FILE_ROUNDS` is how often each wants it.
+/// Three who want it again and again, and are killed in the middle more often than not: no two commands at work at
+/// once, and nothing in the way of the next one. `FILE_ROUNDS` is how often each wants it.
 #[test]
 fn rounds_with_kills_never_have_two_at_work() {
     become_subreaper();
     let files = Files::new();
     let rounds: u32 = std::env::var("FILE_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(20);
-    // Who works has the flock on `work` for as long as it lives, whatever becomes of beadlock's.
+    // A process at work has the flock on `work` for as long as it lives, whatever becomes of beadlock's.
     let script = "exec 9<>work; flock -n 9 || echo >>overlap; trap '' TERM; echo >>turns; sleep 0.02";
     let args = ["hold", "-q", "--kill-after", "200ms", TARGET, "--", "sh", "-c", script];
     let seed = Dice::seed("FILE_SEED");

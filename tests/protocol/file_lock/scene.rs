@@ -1,4 +1,4 @@
-//! A file, and who else locks it.
+//! A file, and its other lockers.
 
 use std::fs;
 use std::path::PathBuf;

@@ -1,4 +1,5 @@
-//! A process that has a claim may fork. The claim stays with the process that its lock names: the copy in a fork ends nothing.
+//! A process that has a claim may fork. The claim stays with the process that its lock names: the copy in a fork ends
+//! nothing.
 
 use std::fs;
 

@@ -20,8 +20,8 @@ fn write_lock(path: &Path, age: SignedDuration) {
     fs::write(path, record.to_string()).expect("write the lock");
 }
 
-/// The least and the most, in milliseconds, that is said of a lock of this age in seconds, negative for a time to come, `took`
-/// after it was as old as that.
+/// The least and the most, in milliseconds, that is said of a lock of this age in seconds, negative for a time to
+/// come, `took` after it was as old as that.
 fn told(age: i64, took: Duration) -> (u64, u64) {
     let pause = |age: Duration| (age.as_millis() as u64 / 4).clamp(1000, 30_000);
     match u64::try_from(age) {

@@ -1,5 +1,5 @@
-//! The clawdbot document's own lock manager, run by Python beside beadlock in one directory: each sees the other's locks, and
-//! they say the same of them.
+//! The clawdbot document's own lock manager, run by Python beside beadlock in one directory: each sees the other's
+//! locks, and they say the same of them.
 
 use std::fs;
 use std::path::PathBuf;

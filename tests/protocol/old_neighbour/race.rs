@@ -1,4 +1,4 @@
-//! Four of the document's lock managers and four of ours over one counter, and a log of who was at work when.
+//! Four of the document's lock managers and four of ours over one counter, and a log of which was at work when.
 //!
 //! Two of ours are never at work at once. One of theirs and one of ours are only where it wrote its lock after ours was
 //! complete: it looks first and writes then, and in between ours came. `NEIGHBOUR_SECONDS` (3) is how long they go on.
@@ -12,7 +12,7 @@ use crate::memory::Workspace;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What is done under the lock: who, from when to when, and whose lock was there at the begin.
+/// The work under the lock: its process, from when to when, and whose lock was there at the begin.
 const WORK: &str = "import json, os, signal, sys, time\n\
     log = os.open('log', os.O_WRONLY | os.O_APPEND | os.O_CREAT)\n\
     def say(*words): os.write(log, (' '.join(map(str, (time.monotonic_ns(), os.getpid()) + words)) + '\\n').encode())\n\

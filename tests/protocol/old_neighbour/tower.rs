@@ -1,6 +1,6 @@
-//! The tower-fleet document's own script (its sections 10.2 and 5.3), run by bash beside beadlock in one lock directory:
-//! each sees the other's locks, and nobody's is overwritten or taken by ours. What its force path calls (`steal_lock`) the
-//! document never defines.
+//! The tower-fleet document's own script (its sections 10.2 and 5.3), run by bash beside beadlock in one lock
+//! directory: each sees the other's locks, and ours overwrites or takes none of them. What its force path calls
+//! (`steal_lock`) the document never defines.
 
 mod street;
 
@@ -215,7 +215,8 @@ fn its_heartbeat_is_respected_by_our_steal() {
         assert_eq!(street.record()["request_id"], "old-1", "{step:?}");
         assert_eq!(street.names(), [format!("{NAME}.lock")], "{step:?}");
     }
-    // The program: the move as soon as the old file is aside, or at the latest over our lock, which is newer than the copy.
+    // The program: the move as soon as the old file is aside, or at the latest over our lock, which is newer than the
+    // copy.
     fs::remove_file(street.lock()).expect("remove its lock");
     street.its_stale_lock();
     let it = Running::start(

@@ -1,5 +1,5 @@
-//! What the programs say to type is pasted into a shell: it runs the programs that it names, with exactly the words that
-//! were meant, whatever the names in it are.
+//! What the programs say to type is pasted into a shell: it runs the programs that it names, with exactly the words
+//! that were meant, whatever the names in it are.
 
 mod programs;
 mod recorder;

@@ -19,7 +19,7 @@ pub struct Course {
     pub answer: String,
     /// Whose claims stood in the end.
     pub standing: Vec<String>,
-    /// Who had run, beside it.
+    /// The processes that had run, beside it.
     pub ran: Vec<String>,
     /// After a crash: how the next claim ended.
     pub next_claim: Option<i32>,

@@ -8,8 +8,8 @@ use beadlock_tests::{OverAtLast, write_program};
 const ROUNDS: usize = 200;
 const STARTERS: usize = 2;
 
-/// With `std::fs::write` and `chmod` instead, 5 to 16 of 2000 rounds end with ETXTBSY, so this test fails in about half of its
-/// runs.
+/// With `std::fs::write` and `chmod` instead, 5 to 16 of 2000 rounds end with ETXTBSY, so this test fails in about
+/// half of its runs.
 #[test]
 fn a_program_that_a_test_writes_can_be_executed_at_once() {
     let dir = tempfile::tempdir().expect("a temporary directory");

@@ -110,7 +110,7 @@ fn who_writes_after_a_grace_of_0_loses_his_claim() {
         lingered.is_some_and(|lingered| lingered.answer == "Free" && lingered.standing.is_empty())
     };
     assert!((0..TRIES).any(loses), "no claim was lost: the squares show nothing of the grace");
-    // Whoever has written before the comparison is seen by it.
+    // The comparison sees a write before it.
     let seen = play(Operation::RemovalWithoutGrace, "Judged", Writes::At("MovedAside"));
     assert_eq!(seen.expect("at a step it is never late").standing, ["naive"]);
 }

@@ -23,11 +23,11 @@ struct Expected {
     rule: &'static str,
     /// The exit code of `beadlock hold`; None when it was killed.
     code: Option<i32>,
-    /// Who ran, in this order; None where the command may or may not have come to it.
+    /// The processes that ran, in this order; None where the command may or may not have come to it.
     ran: Option<&'static [&'static str]>,
     /// Whose claims stand in the end.
     standing: &'static [&'static str],
-    /// The exit code of who came, where that is a program that ends.
+    /// The exit code of the intruder, where that is a program that ends.
     theirs: Option<i32>,
 }
 
@@ -223,7 +223,7 @@ fn a_claim_by_the_lock_file_alone_loses_to_whoever_comes_before_it_writes() {
     assert_eq!(lost, [Intruder::WriterInPlace, Intruder::WriterByRename, Intruder::Claimer]);
 }
 
-/// True: who came has claimed, and his claim does not stand in the end.
+/// True: the intruder has claimed, and its claim does not stand in the end.
 fn loses_by_script(intruder: Intruder) -> bool {
     use nix::sys::signal::{Signal, kill};
     use nix::sys::wait::{WaitPidFlag, waitpid};

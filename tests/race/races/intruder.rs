@@ -1,4 +1,4 @@
-//! Who comes in between two steps.
+//! The intruder that comes in between two steps.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,7 @@ use crate::kernel::{is_being_broken, name_in_locks, waiters};
 use crate::operation::live;
 use crate::standing::contents;
 
-/// Who.
+/// The intruder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Intruder {
     /// A tool that claims without the gate: it opens the lock, empties it and writes.
@@ -31,10 +31,10 @@ pub enum Intruder {
 impl Intruder {
     pub const ALL: [Self; 6] =
         [Self::WriterInPlace, Self::WriterByRename, Self::Crash, Self::SecondRemover, Self::Claimer, Self::Cycle];
-    /// Those to whom it makes a difference by which means a lock is moved.
+    /// The intruders for which it makes a difference by which means a lock is moved.
     const OF_THE_MEANS: [Self; 3] = [Self::WriterInPlace, Self::WriterByRename, Self::Crash];
 
-    /// Who comes to an operation by these means. Only a database has cycles.
+    /// The intruders of an operation by these means. Only a database has cycles.
     pub fn of(means: &str, kind: Kind) -> Vec<Self> {
         let mut all = if means == "best" { Self::ALL.to_vec() } else { Self::OF_THE_MEANS.to_vec() };
         all.retain(|intruder| kind == Kind::Beads || *intruder != Self::Cycle);
@@ -46,7 +46,7 @@ impl Intruder {
 pub struct Visit {
     pub intruder: Intruder,
     pub kind: Kind,
-    /// Who had the lock when it came.
+    /// The holder of the lock when it came.
     pub over: Option<String>,
     /// How it ended, where it is a program that has ended.
     pub code: Option<i32>,
@@ -143,7 +143,7 @@ fn write_in_place(scene: &Scene, kind: Kind) -> JoinHandle<()> {
     writer
 }
 
-/// Who has run what, in this order.
+/// The processes and what they have run, in this order.
 pub fn ran(path: &Path) -> Vec<String> {
     fs::read_to_string(path.join("ran")).unwrap_or_default().lines().map(str::to_owned).collect()
 }

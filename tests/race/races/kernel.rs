@@ -1,4 +1,4 @@
-//! Who waits for whom, as `/proc/locks` says: what a test waits for before it goes on.
+//! Which process waits for which, as `/proc/locks` says: what a test waits for before it goes on.
 
 use std::fs;
 use std::os::fd::AsRawFd;

@@ -56,7 +56,7 @@ impl Point {
 /// A program that stands still.
 pub struct Stopped {
     child: Child,
-    /// Who stands still: the program, or the process of its command.
+    /// What stands still: the program, or the process of its command.
     traced: Pid,
     /// The program has been waited for behind the child's back: its PID is anybody's.
     is_reaped: bool,
@@ -115,7 +115,7 @@ impl Stopped {
         }
     }
 
-    /// What comes next of who is traced, which must not be its end.
+    /// The next event of the traced process, which must not be its end.
     fn next_status(&mut self, flags: WaitPidFlag, point: Point) -> WaitStatus {
         let status = waitpid(self.traced, Some(flags)).expect("it is ours");
         if matches!(status, WaitStatus::Exited(..) | WaitStatus::Signaled(..)) {

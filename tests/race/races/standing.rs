@@ -5,7 +5,7 @@ use std::fs;
 use beadlock_checker::{Options, check, should_skip_database};
 use beadlock_tests::{Kind, Scene};
 
-/// Who says it.
+/// The process that says it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Checker {
     /// The library, in this process.

@@ -104,7 +104,8 @@ const TRIES: usize = 3;
 
 fn play_square(square: &Square, alone: &Course) -> Option<Broken> {
     let Square { operation, means, kind, at, intruder, .. } = *square;
-    // A child of another lane has this lane's files open for writing until it executes: a lease may be refused for that.
+    // A child of another lane has this lane's files open for writing until it executes: a lease may be refused for
+    // that.
     let tries = || (0..TRIES).map(|_| play(operation, means, kind, Some((at, intruder))));
     let goes_the_same_way = |course: &Course| course.steps.get(..=at) == alone.steps.get(..=at);
     let (course, visit) = tries()
@@ -115,7 +116,7 @@ fn play_square(square: &Square, alone: &Course) -> Option<Broken> {
     Some(Broken { square: square.clone(), sentence, course })
 }
 
-/// Steps of a heartbeat alone: who comes there is in the tests of the checker (`takeover heartbeat::`).
+/// Steps of a heartbeat alone: its intruders are in the tests of the checker (`takeover heartbeat::`).
 const OF_HEARTBEATS: [Step; 2] = [Step::Ours, Step::Exchanged];
 
 fn nothing_is_lost(kind: Kind, at_least: usize, stride: usize) {

@@ -1,4 +1,4 @@
-//! Who takes part in a round: drawn by dice.
+//! The participants of a round: drawn by dice.
 
 use beadlock_tests::Dice;
 

@@ -1,4 +1,4 @@
-//! The lock of a directory (`memory:DIR`): what its killed holders leave is broken by whoever comes next.
+//! The lock of a directory (`memory:DIR`): the next claimer breaks what its killed holders leave.
 
 use super::crowd::{self, Dialect};
 

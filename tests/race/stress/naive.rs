@@ -41,7 +41,7 @@ fn record(number: usize, pid: i64) -> String {
 }
 
 /// Looks, and where nobody lives writes its record there, some moments later. Its claim stands to the end of the
-/// round. `number` is no other writer's.
+/// round. No other writer has the same `number`.
 pub fn write(dir: &Path, number: usize, role: Role, witness: &Witness<'_>, dice: &mut Dice) {
     let (lock, record) = (lock(dir), record(number, std::process::id().into()));
     moment(dice);

@@ -1,5 +1,5 @@
-//! A lock at a path (`lock:PATH`), by `beadlock` and by tools that embed it: what its killed holders leave is taken by whoever
-//! waits. A command works on when its beadlock is killed, and has its lock until it ends.
+//! A lock at a path (`lock:PATH`), by `beadlock` and by tools that embed it: a waiter takes what its killed holders
+//! leave. A command works on when its beadlock is killed, and has its lock until it ends.
 
 use super::crowd::{self, Dialect};
 

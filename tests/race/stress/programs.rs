@@ -210,8 +210,8 @@ impl Round<'_> {
 
     /// Kills the command that is named in the lock. False: there is none of this round.
     ///
-    /// With what it has started, and stands still meanwhile, so that nothing is born: a `grep` that outlives it has the flock
-    /// that says who is at work, and on a busy machine the next one may be there before that is gone.
+    /// With what it has started, and stands still meanwhile, so that nothing is born. A `grep` that outlives it has
+    /// the flock that says who is at work, and on a busy machine the next one may be there before that is gone.
     fn kill_holder(&self) -> bool {
         let holder = holder(self.scene).filter(|pid| marked_by(self.scene).contains(pid));
         let Some(pid) = holder.filter(|pid| kill(*pid, Signal::SIGSTOP).is_ok()) else { return false };
@@ -225,8 +225,8 @@ impl Round<'_> {
         kill(pid, Signal::SIGKILL).is_ok()
     }
 
-    /// An orphan that has ended answers for its lock until somebody reaps it: here that is us. The control's claims are
-    /// no orphans.
+    /// An orphan that has ended answers for its lock until somebody reaps it: here that is us. The control's claims
+    /// are not orphans.
     fn reap_holder(&self) {
         if let Some(pid) = holder(self.scene)
             && self.troupe != Troupe::Naive

@@ -1,7 +1,7 @@
-//! The table, a row as soon as it is known: of each way, how many rounds and claims there were, how many of these
-//! were lost, how often two commands were at work at once (`doubles`) or a cycle beside a claim (`beside`), how
-//! often a lock was set `aside` and put `back`, how many contenders were `killed`, and after how many rounds
-//! something was `left` behind.
+//! The table, a row as soon as it is known. For each way it says how many rounds and claims there were, and how many
+//! of these were lost. It says how often two commands were at work at once (`doubles`) or a cycle beside a claim
+//! (`beside`), and how often a lock was set `aside` and put `back`. It says how many contenders were `killed`, and
+//! after how many rounds something was `left` behind.
 
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 

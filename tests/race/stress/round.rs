@@ -22,10 +22,10 @@ use super::{naive, ours};
 
 /// How often a contender tries to claim before it gives up.
 pub const ATTEMPTS: usize = 8;
-/// Nobody's, whatever processes come and go meanwhile.
+/// It belongs to no process, whatever processes come and go meanwhile.
 pub const DEAD: i64 = i32::MAX as i64;
 
-/// How a contender that is no naive writer goes about it.
+/// How a contender goes about it, other than the naive writer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
     /// As beadlock does, by these means.
@@ -97,7 +97,7 @@ fn play_lane(dir: &Path, way: Way, rounds: Rounds, seed: u64, (counts, moves): (
     });
 }
 
-/// Does this, and counts a panic: whoever waits at a barrier for this thread would wait for ever.
+/// Does this, and counts a panic: a thread that waits at a barrier for this one would wait for ever.
 fn to_the_barrier(counts: &Counts, work: impl FnOnce()) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(work)) {
         // Whatever else it is has been said by the panic itself.

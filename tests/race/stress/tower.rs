@@ -2,8 +2,8 @@
 
 use super::crowd::{self, Dialect};
 
-/// A kill of beadlock ends no work by itself, so this shows more than that the lock excludes: that there is no work where
-/// there are no heartbeats.
+/// A kill of beadlock ends no work by itself, so this shows more than that the lock excludes: that there is no work
+/// where there are no heartbeats.
 #[test]
 fn eight_processes_over_one_name_never_overlap() {
     crowd::never_overlaps(Dialect::Tower);

@@ -2,7 +2,8 @@
 //!
 //! `embedded DIR [--timeout DUR] [--kill-after DUR] [--release-first] [--async one|many] WORK [ARG]`
 //!
-//! The lock is `DIR/work.lock`; with `-` it is where a tool's lock lies by default. It says `begun` on stderr when the body begins.
+//! The lock is `DIR/work.lock`; with `-` it is where a tool's lock lies by default. It says `begun` on stderr when the
+//! body begins.
 
 use std::ffi::OsStr;
 use std::fs::File;

@@ -1,6 +1,6 @@
-//! `forked drop|release DIR DONE`: a tool that claims the database in DIR, and goes on in the background as daemons do: a fork
-//! of it goes on, and the process of the claim is over. The fork drops or releases its copy of the claim, and writes its
-//! PID to the file DONE.
+//! `forked drop|release DIR DONE`: a tool that claims the database in DIR, and goes on in the background as daemons
+//! do: a fork of it goes on, and the process of the claim is over. The fork drops or releases its copy of the claim,
+//! and writes its PID to the file DONE.
 
 use std::error::Error;
 use std::ffi::OsString;

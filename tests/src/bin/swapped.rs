@@ -1,10 +1,10 @@
 //! The two sides of a race for a directory.
 //!
 //! - `swapped swap ONE OTHER`: exchanges two directories every 20 ms, until it is killed.
-//! - `swapped serve path|descriptors DIR SECONDS -- COMMAND`: one cycle after the other in the database DIR, with no question
-//!   about the directories above it. `descriptors` uses what the agent uses: one look-up, the owner asked of what is open,
-//!   the work begun there. `path` does what looks right as well: the owner asked of the path, the work begun at the path.
-//!   It prints how many cycles ran and how many were refused.
+//! - `swapped serve path|descriptors DIR SECONDS -- COMMAND`: one cycle after the other in the database DIR, with no
+//!   question about the directories above it. `descriptors` uses what the agent uses: one look-up, the owner asked of
+//!   what is open, the work begun there. `path` does what looks right as well: the owner asked of the path, the work
+//!   begun at the path. It prints how many cycles ran and how many were refused.
 //!
 //! SECONDS is the longest; `serve` ends sooner when the file DIR/../../foreign is there.
 

@@ -1,8 +1,8 @@
-//! `warded own|shared GRACE_MS -- PROGRAM [ARG…]`: runs a command as `beadlock hold` runs one whose lock is kept up by a
-//! heartbeat: told to end with this process by the kernel, and in the care of a watchdog.
+//! `warded own|shared GRACE_MS -- PROGRAM [ARG…]`: runs a command as `beadlock hold` runs one whose lock is kept up by
+//! a heartbeat: told to end with this process by the kernel, and in the care of a watchdog.
 //!
-//! It prints its watchdog's PID, and ends with the command. PROGRAM is a path. WARDED_DEADLINE is the deadline of a session
-//! in a fleet, in the form of the cycle runner's command line.
+//! It prints its watchdog's PID, and ends with the command. PROGRAM is a path. WARDED_DEADLINE is the deadline of a
+//! session in a fleet, in the form of the cycle runner's command line.
 
 use std::error::Error;
 use std::ffi::{CString, OsStr, OsString};

@@ -2,9 +2,9 @@
 //!
 //! `witness ROLE GROUND BEADS MILLIS [--after-go] [--drain]`
 //!
-//! That two are in one database at once is not worked out from times: each has an flock on `GROUND/NAME`
-//! while it is in, so the kernel tells the second that it is not alone, which says so in `GROUND/overlaps`.
-//! The flock goes with the process, however that ends, and before its PID is nobody's.
+//! That two are in one database at once is not worked out from times. Each has an flock on `GROUND/NAME` while it is
+//! in, so the kernel tells the second that it is not alone, which says so in `GROUND/overlaps`. The flock goes with
+//! the process, however that ends, and before its PID is free.
 //!
 //! A claim adds a line to `BEADS/issues.jsonl`; a cycle notes in `GROUND/NAME.synced` how much of it is
 //! there. With `--after-go` it waits for a line on stdin first, and stays until stdin ends. With `--drain` it

@@ -5,8 +5,8 @@ use serde_json::Value;
 
 use super::log::summed_up;
 
-/// A lock's holder and host, a command's output and a database's name go into the log of an agent: every line of it
-/// is one that the agent has written, in text and in JSON, and `beadlock log` counts what happened and nothing else.
+/// A lock's holder and host, a command's output and a database's name go into the log of an agent. Every line of it is
+/// one that the agent has written, in text and in JSON, and `beadlock log` counts what happened and nothing else.
 pub fn line(bytes: &[u8]) {
     let said = String::from_utf8_lossy(bytes);
     let mut parts = said.splitn(3, '\u{1f}');

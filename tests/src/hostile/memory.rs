@@ -10,9 +10,9 @@ use beadlock_checker::{Decision, Reason, Skip, Verdict};
 
 use super::is_fit_to_be_said;
 
-/// The bytes of the lock of a directory are a record, whatever its fields, or no JSON object, or one that cannot be read and is
-/// said to be so. Nothing but a process that is known to be gone and an age that is known make it stale, and a refresh changes
-/// nothing but its time.
+/// The bytes of the lock of a directory are a record, whatever its fields, or no JSON object, or one that cannot be
+/// read and is said to be so. Nothing but a process that is known to be gone and an age that is known make it stale,
+/// and a refresh changes nothing but its time.
 pub fn memory(bytes: &[u8]) {
     let record = match Record::parse(bytes) {
         Ok(record) => record,

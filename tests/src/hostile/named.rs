@@ -7,8 +7,8 @@ use super::is_fit_to_be_said;
 /// The lock whose file the bytes are.
 const NAME: &str = "app-prod";
 
-/// The bytes of a named lock's file are a record with every field, or a lock that cannot be understood and is said to be
-/// one. Nothing but a heartbeat that is overdue makes it stale, and a heartbeat changes nothing but its time.
+/// The bytes of a named lock's file are a record with every field, or a lock that cannot be understood and is said to
+/// be one. Nothing but a heartbeat that is overdue makes it stale, and a heartbeat changes nothing but its time.
 pub fn named(bytes: &[u8]) {
     let record = match Record::parse(bytes, NAME) {
         Ok(record) => record,

@@ -45,7 +45,7 @@ pub fn record(bytes: &[u8]) {
     }
     let shown = Decision::Skip(Skip::Locked(Box::new(record.clone().into()), Reason::PidAlive)).to_string();
     is_fit_to_be_said(&shown);
-    // Whatever it says, what we write of it is read again, or is no time that four digits can write.
+    // Whatever it says, what we write of it is read again, or is not a time that four digits can write.
     if let Ok(again) = Record::parse(record.to_json().as_bytes()) {
         assert_eq!((&again.holder, again.pid, &again.hostname), (&record.holder, record.pid, &record.hostname));
         assert_eq!((&again.version, &again.beadlock), (&record.version, &record.beadlock));

@@ -7,8 +7,8 @@ use beadlock_checker::internal::target::{Scheme, Target};
 
 use super::{is_fit_to_be_said, scratch};
 
-/// A word of the command line is a target whose path is what stands there to the byte, or a mistake of the command line.
-/// The lock of one has a name of its own in a directory that is there.
+/// A word of the command line is a target whose path is what stands there to the byte, or a mistake of the command
+/// line. The lock of one has a name of its own in a directory that is there.
 pub fn target(bytes: &[u8]) {
     let target = match Target::parse(OsStr::from_bytes(bytes)) {
         Ok(target) => target,

@@ -1,10 +1,10 @@
 //! Programs that a test writes and then executes.
 //!
-//! The kernel refuses to execute a file that any process has open for writing: ETXTBSY, "Text file busy". This also holds for
-//! a script with a `#!` line. A child that another test thread starts has a copy of every descriptor between its fork and its
-//! exec. So a program that the test process itself writes can stay busy for a moment after the test has closed it, and the
-//! test fails once in a few hundred runs. The tests of one target are threads of one process, so each of them can do that to
-//! each other.
+//! The kernel refuses to execute a file that any process has open for writing: ETXTBSY, "Text file busy". This also
+//! holds for a script with a `#!` line. A child that another test thread starts has a copy of every descriptor between
+//! its fork and its exec. So a program that the test process itself writes can stay busy for a moment after the test
+//! has closed it, and the test fails once in a few hundred runs. The tests of one target are threads of one process,
+//! so each of them can do that to each other.
 //!
 //! Only a process that starts nothing may therefore write such a file. [`write_program`] leaves it to `install`.
 //! Programs that are read and not executed, as in `sh script`, may be written with `std::fs::write`.
@@ -13,8 +13,8 @@ use std::io::{self, Read};
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 
-/// Writes a program or a copy of one, with mode 0755. It can be executed as soon as this returns, whatever other threads start.
-/// A file that is there is replaced, so a process that executes the old one goes on to do so.
+/// Writes a program or a copy of one, with mode 0755. It can be executed as soon as this returns, whatever other
+/// threads start. A file that is there is replaced, so a process that executes the old one goes on to do so.
 ///
 /// # Panics
 ///

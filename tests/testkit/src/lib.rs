@@ -1,9 +1,9 @@
 //! What every test needs, of whatever crate.
 //!
-//! A test gets a [`Scene`]: a temporary directory with a `.beads` in it, programs started there from an empty environment,
-//! and the promise that nothing it started outlives it. It waits for what can be seen ([`until`], [`wait_until`]) and never
-//! for time alone. What a machine lacks is said in one line and skipped ([`skip`](mod@skip)); where `CI` is set it fails
-//! instead.
+//! A test gets a [`Scene`]: a temporary directory with a `.beads` in it, programs started there from an empty
+//! environment, and the promise that nothing it started outlives it. It waits for what can be seen ([`until`],
+//! [`wait_until`]) and never for time alone. What a machine lacks is said in one line and skipped
+//! ([`skip`](mod@skip)); where `CI` is set it fails instead.
 //!
 //! The testkit knows no crate that it tests, so each of them can have it as a dev-dependency.
 

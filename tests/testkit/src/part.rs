@@ -7,7 +7,8 @@ const STRIDE: usize = 3;
 /// Every run tries so many, where there are so many.
 const FEW: usize = 4;
 
-/// The rows that this run tries, in their order: all with `ROWS_STRIDE=1`. `ROWS_SEED` repeats the choice, which is printed.
+/// The rows that this run tries, in their order: all with `ROWS_STRIDE=1`. `ROWS_SEED` repeats the choice, which is
+/// printed.
 pub fn part<T>(rows: &[T]) -> Vec<&T> {
     let asked = std::env::var("ROWS_STRIDE").ok().and_then(|stride| stride.parse().ok());
     let stride = stride(rows.len(), asked);

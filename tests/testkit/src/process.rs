@@ -11,8 +11,8 @@ use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 
-/// Tests that are started in the background ignore SIGINT, and so would all that they start. What a process has a handler
-/// for, its children do not ignore; this one does with the signal what it would do by default.
+/// Tests that are started in the background ignore SIGINT, and so would all that they start. What a process has a
+/// handler for, its children do not ignore; this one does with the signal what it would do by default.
 pub fn heed_signals() {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
@@ -37,8 +37,8 @@ pub fn become_subreaper() {
     nix::sys::prctl::set_child_subreaper(true).expect("any process may be a subreaper");
 }
 
-/// Takes away every child that has ended, for a test that starts thousands and waits for none: a walk through `/proc` takes the
-/// longer the more of them are left.
+/// Takes away every child that has ended, for a test that starts thousands and waits for none: a walk through `/proc`
+/// takes the longer the more of them are left.
 pub fn reap_all() {
     while let Ok(status) = waitpid(None, Some(WaitPidFlag::WNOHANG)) {
         if status == WaitStatus::StillAlive {
@@ -47,8 +47,8 @@ pub fn reap_all() {
     }
 }
 
-/// Waits until an orphan that falls to us has ended, and reaps it: it may end before the last thread of its killed parent has,
-/// and then it is not ours yet.
+/// Waits until an orphan that falls to us has ended, and reaps it: it may end before the last thread of its killed
+/// parent has, and then it is not ours yet.
 ///
 /// # Panics
 ///

@@ -35,8 +35,8 @@ enum Streams {
 }
 
 impl Running {
-    /// Starts a command with both streams collected, and nothing on stdin unless a stdin was given. Its output ends when all
-    /// that it has started have ended or closed the streams.
+    /// Starts a command with both streams collected, and nothing on stdin unless a stdin was given. Its output ends
+    /// when all that it has started have ended or closed the streams.
     #[track_caller]
     pub fn start(mut command: Command) -> Self {
         command.stdout(Stdio::piped()).stderr(Stdio::piped());

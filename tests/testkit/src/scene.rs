@@ -38,15 +38,15 @@ impl Scene {
         scene
     }
 
-    /// A fresh one, with nothing in its `.beads`, for the tests of this `beadlock`. It is started in a session of its own, and
-    /// orphans become the test's children.
+    /// A fresh one, with nothing in its `.beads`, for the tests of this `beadlock`. It is started in a session of its
+    /// own, and orphans become the test's children.
     pub fn of(beadlock: &str) -> Self {
         become_subreaper();
         Self::staged(&std::env::temp_dir(), Stage::Beadlock(beadlock.into()))
     }
 
-    /// A fresh one, with nothing in its `.beads`, for the tests of this `beadlock-agent`. It is the directory `repo` in one that
-    /// is the scene's too.
+    /// A fresh one, with nothing in its `.beads`, for the tests of this `beadlock-agent`. It is the directory `repo`
+    /// in one that is the scene's too.
     pub fn of_agent(agent: &str) -> Self {
         Self::staged(&std::env::temp_dir(), Stage::Agent(agent.into()))
     }
@@ -169,8 +169,8 @@ impl Scene {
         format!("{MARK}={}", self.path().display())
     }
 
-    /// Any program, in the scene's directory, from an environment with nothing but PATH, perhaps HOME, and the mark by which
-    /// the scene finds what it started.
+    /// Any program, in the scene's directory, from an environment with nothing but PATH, perhaps HOME, and the mark by
+    /// which the scene finds what it started.
     pub fn command(&self, program: impl AsRef<Path>) -> Command {
         let mut command = self.stage.command(program.as_ref(), self.path());
         command.current_dir(self.path()).env(MARK, self.path());

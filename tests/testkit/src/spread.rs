@@ -11,7 +11,7 @@ impl Spread {
     ///
     /// # Panics
     ///
-    /// When there is none, or one that is no number: then there is nothing to say.
+    /// When there is none, or one that is not a number: then there is nothing to say.
     pub fn of(values: impl IntoIterator<Item = f64>) -> Self {
         let mut sorted: Vec<f64> = values.into_iter().collect();
         assert!(!sorted.is_empty(), "nothing was measured");
@@ -20,8 +20,8 @@ impl Spread {
         Self { sorted }
     }
 
-    /// The smallest of the values that at least `percent` in a hundred are below; where none is, the greatest. Of two in the
-    /// middle it is the greater one: rounding never makes a figure better.
+    /// The smallest of the values that at least `percent` in a hundred are below; where none is, the greatest. Of two
+    /// in the middle it is the greater one: rounding never makes a figure better.
     pub fn percentile(&self, percent: u32) -> f64 {
         let below = self.sorted.len() * percent as usize / 100;
         self.sorted[below.min(self.sorted.len() - 1)]

@@ -9,8 +9,8 @@ use crate::binaries;
 pub(crate) enum Stage {
     /// Both programs of the build, with the PATH of the test and a HOME.
     Both,
-    /// This one `beadlock`, in a session of its own and with a PATH and nothing else, so that it has no terminal and no home
-    /// wherever the tests run.
+    /// This one `beadlock`, in a session of its own and with a PATH and nothing else, so that it has no terminal and
+    /// no home wherever the tests run.
     Beadlock(PathBuf),
     /// This one `beadlock-agent`, with a PATH and nothing else.
     Agent(PathBuf),
@@ -58,8 +58,8 @@ impl Stage {
         }
     }
 
-    /// Any program, from an environment with nothing but PATH, perhaps HOME, which is this one, and in a session of its own
-    /// `BEADLOCK`.
+    /// Any program, from an environment with nothing but PATH, perhaps HOME, which is this one, and in a session of
+    /// its own `BEADLOCK`.
     pub(crate) fn command(&self, program: &Path, home: &Path) -> Command {
         let mut command = match self {
             Self::Both | Self::Agent(_) => Command::new(program),

@@ -28,8 +28,8 @@ pub fn until(what: &str, seen: impl FnMut() -> bool) {
     wait_until(PATIENCE, what, seen);
 }
 
-/// The least that a round took, of at most five until one takes less than `limit`. A machine that stands still for a moment
-/// spoils one round; a fault spoils all of them.
+/// The least that a round took, of at most five until one takes less than `limit`. A machine that stands still for a
+/// moment spoils one round; a fault spoils all of them.
 pub fn fastest(limit: Duration, mut round: impl FnMut() -> Duration) -> Duration {
     let mut fastest = Duration::MAX;
     for _ in 0..5 {

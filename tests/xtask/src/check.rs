@@ -1,5 +1,5 @@
-//! `protocol-check [NAME…]`: runs every test that the tables of `docs/protocols` and `docs/fleet.md`, or of those pages, name, and
-//! says for each page how many of its rows have been shown. `make protocol-check`.
+//! `protocol-check [NAME…]`: runs every test that the tables of `docs/protocols` and `docs/fleet.md`, or of those
+//! pages, name, and says for each page how many of its rows have been shown. `make protocol-check`.
 
 use std::collections::BTreeSet;
 use std::process::ExitCode;

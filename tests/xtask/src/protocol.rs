@@ -1,5 +1,5 @@
-//! The tables of `docs/protocols` and of `docs/fleet.md`: each requirement of a protocol's document, or fault of a fleet,
-//! and the tests that show it.
+//! The tables of `docs/protocols` and of `docs/fleet.md`: each requirement of a protocol's document, or fault of a
+//! fleet, and the tests that show it.
 //!
 //! A page says how many rows it has at least, in a comment: `<!-- protocol-check: at least 60 rows -->`. Every table
 //! under the line `| id | section | says | requirement | tests |` counts; other tables of the page do not. `make
@@ -21,7 +21,7 @@ pub fn directory() -> PathBuf {
     beadlock_testkit::skip::checkout().join("docs/protocols")
 }
 
-/// The page of claims across machines, which is no protocol of a lock file and has the same table.
+/// The page of claims across machines, which is not a protocol of a lock file and has the same table.
 pub fn fleet() -> PathBuf {
     beadlock_testkit::skip::checkout().join("docs/fleet.md")
 }

@@ -148,7 +148,7 @@ fn every_change_that_counts_ends_the_proof() {
         let site = Site::new();
         let before = site.later();
         change(&site);
-        // A directory that is gone may make the look fail: that is no proof either.
+        // A directory that is gone may make the look fail: that does not prove anything either.
         let is_proof = site.stamps(now() + Duration::from_secs(60)).is_ok_and(|later| before.proves(&later));
         assert!(!is_proof, "{case}");
     }

@@ -1,4 +1,4 @@
-//! What is no regular file is left alone, and whatever happens to the file every line is whole.
+//! Only a regular file is touched, and whatever happens to the file every line is whole.
 
 use std::{io::Write, os::unix::fs::PermissionsExt, os::unix::fs::symlink};
 
@@ -113,7 +113,7 @@ fn nothing_but_a_regular_file_is_written_and_none_blocks() {
     assert!(begun.elapsed().as_secs() < 5, "{:?}", begun.elapsed());
 }
 
-/// An open of a FIFO for both wakes whoever waits for a writer.
+/// An open of a FIFO for both wakes a reader that waits for a writer.
 #[test]
 fn what_is_no_file_is_not_even_opened() {
     let root = tempfile::tempdir().unwrap();

@@ -35,7 +35,7 @@ impl Content {
     }
 }
 
-/// One of the keys, up to where the text ends or is no JSON any more, is a field of a lock.
+/// One of the keys, up to where the text ends or stops being JSON, is a field of a lock.
 fn has_field(text: &str) -> bool {
     let mut found = false;
     // Where it ends too soon, what came before counts.

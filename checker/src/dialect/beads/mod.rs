@@ -33,7 +33,7 @@ const HOLDER_LIMIT: usize = 128;
 pub struct Record {
     /// The tool that holds the lock; untrusted when it comes out of a file.
     pub holder: String,
-    /// The holder's process; above 2^31-1 it is no PID that a kernel can be asked for.
+    /// The holder's process; above 2^31-1 no kernel can be asked for it.
     pub pid: i64,
     /// The host that the process runs on; untrusted as well.
     pub hostname: String,

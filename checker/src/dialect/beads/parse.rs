@@ -1,14 +1,14 @@
-//! Reading a record as Go's `encoding/json` does, because Go tools write these files (docs/design.md#reading): keys in
-//! any case, the last duplicate wins, null keeps the earlier value, unknown keys may hold anything, what is not
-//! UTF-8 reads as U+FFFD. Where we are stricter it is on the safe side: nesting ends at 128.
+//! Reading a record as Go's `encoding/json` does, because Go tools write these files (docs/design.md#reading). Keys in
+//! any case, the last duplicate wins, null keeps the earlier value, unknown keys may hold anything, what is not UTF-8
+//! reads as U+FFFD. Where we are stricter it is on the safe side: nesting ends at 128.
 
 use super::super::json::{Kind, malformed, object, shown, text, unquoted};
 use super::{Mark, Record, Rejected, StartedAt};
 
 impl Record {
-    /// The record that the bytes of a lock file are, validated.
-    /// Errors: [`Rejected::Malformed`] for what is no JSON object or has a known key of another type, in any of its
-    /// occurrences; [`Rejected::Invalid`] as [`Record::validate`].
+    /// The record that the bytes of a lock file are, validated. Errors: [`Rejected::Malformed`] for anything but a
+    /// JSON object, or one that has a known key of another type, in any of its occurrences; [`Rejected::Invalid`] as
+    /// [`Record::validate`].
     pub fn parse(bytes: &[u8]) -> Result<Self, Rejected> {
         let text = text(bytes);
         let mut record = Self {

@@ -41,8 +41,8 @@ pub const UNKNOWN: &str = "unknown";
 /// How often beadlock refreshes a lock that it holds.
 pub const REFRESH: Duration = Duration::from_secs(3);
 
-/// For how long a lock that is too old must have stayed unrefreshed before its age counts, where its process may live
-/// on this host: an interval, and half a second for a refresh that comes late.
+/// For how long a lock that is too old must have stayed unrefreshed before its age counts. That is for a process that
+/// may live on this host: an interval, and half a second for a refresh that comes late.
 pub const UNREFRESHED: Duration = Duration::from_millis(3500);
 
 /// How old a lock may become before it is stale.

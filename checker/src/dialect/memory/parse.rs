@@ -9,8 +9,8 @@ use super::super::json::{Kind, malformed, nests_too_deeply, object, text, unquot
 use super::{Record, Rejected, StartedAt};
 
 impl Record {
-    /// The record that the bytes of a lock file are. Errors: [`Rejected::Malformed`] for what is no JSON object: by the
-    /// document no lock at all. [`Rejected::Invalid`] for what is nested too deeply to be read.
+    /// The record that the bytes of a lock file are. Errors: [`Rejected::Malformed`] for anything but a JSON object:
+    /// by the document that is not a lock at all. [`Rejected::Invalid`] for what is nested too deeply to be read.
     pub fn parse(bytes: &[u8]) -> Result<Self, Rejected> {
         let text = text(bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes));
         if nests_too_deeply(&text) {

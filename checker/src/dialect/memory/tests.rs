@@ -117,7 +117,7 @@ fn the_words_are_the_documents() {
     assert_eq!(found, "lock is 2.0s old (>1.5s)");
 }
 
-/// A missing or an odd field is no evidence, and never a reason.
+/// A missing or an odd field is not evidence, and never a reason.
 #[test]
 fn what_is_missing_or_odd_is_no_reason() {
     for (json, reason) in [

@@ -23,8 +23,8 @@ const FIELDS: [&str; 12] = [
 ];
 
 impl Record {
-    /// The record that the bytes of the lock file `NAME.lock` are, with every field checked.
-    /// Errors: [`Rejected::Malformed`] for what is no JSON object or has a known key of another type;
+    /// The record that the bytes of the lock file `NAME.lock` are, with every field checked. Errors:
+    /// [`Rejected::Malformed`] for anything but a JSON object, or one that has a known key of another type;
     /// [`Rejected::Invalid`] for what lacks a field, or has a value that none may have.
     pub fn parse(bytes: &[u8], name: &str) -> Result<Self, Rejected> {
         let text = std::str::from_utf8(bytes).map_err(|_| malformed("not UTF-8"))?;

@@ -1,4 +1,4 @@
-//! Breaking what is no readable file: whatever it is, it is kept as a lock is.
+//! Breaking a lock that is not a readable file: whatever it is, it is kept as a lock is.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, symlink};
@@ -106,8 +106,8 @@ fn a_crash_with_a_strange_thing_aside_is_recovered() {
     }
 }
 
-/// Something is put into a directory while it is watched: somebody is at it. What comes after the grace is too late, so one
-/// round in time is enough.
+/// Something is put into a directory while it is watched: somebody is at it. What comes after the grace is too late,
+/// so one round in time is enough.
 #[test]
 fn a_strange_thing_that_changes_is_left() {
     assert!((0..5).any(|_| one_that_changes_is_left()), "no change is ever seen");

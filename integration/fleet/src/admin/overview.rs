@@ -1,4 +1,4 @@
-//! Who is in a fleet, at one moment.
+//! The members of a fleet, at one moment.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -57,7 +57,7 @@ pub struct Overview {
 }
 
 impl Fleet {
-    /// Who is in it.
+    /// The members of it.
     ///
     /// # Errors
     /// As [`Fleet::open`].

@@ -247,7 +247,7 @@ impl Engine {
         written(&ClaimValue { id, holder, host, pid, started_at, phase })
     }
 
-    /// Who is there, by the answers to the questions of [`Known::present`].
+    /// The members that are there, by the answers to the questions of [`Known::present`].
     fn tally(&self, known: &Known, answer: &mut TxnAnswer) -> Tally {
         let agents: BTreeSet<Lease> = known.agents(self.name(), &answer.next().kvs).into_iter().collect();
         let sessions = answer.next().kvs;
@@ -293,8 +293,8 @@ impl Engine {
     }
 }
 
-/// Who was there when the claim was raised; `members`: those on whose hosts there is no session; `None`: not looked
-/// yet.
+/// The members that were there when the claim was raised; `members`: those on whose hosts there is no session; `None`:
+/// not looked yet.
 #[derive(Debug, Default)]
 struct Tally {
     agents: usize,

@@ -23,7 +23,7 @@ use crate::transactions::SeenClaim;
 use crate::wait::Bell;
 use crate::{Config, Error, Kind, Mark, MemberValue, Who};
 
-/// What is claimed, and by whom.
+/// What is claimed, and its holder.
 #[derive(Debug, Clone)]
 pub struct ClaimRequest {
     /// The mark of the database's directory.

@@ -1,7 +1,7 @@
 //! A watch says when to look, and nothing else: what is true is read. So it begins anew wherever it is, without a
-//! revision to go on from, and what a compaction takes away is not missed: each time that it is in place it says so,
-//! and that is a look. One that is silently dead is noticed by the looks that are made beside it, and begun anew
-//! after a minute.
+//! revision to go on from, and what a compaction takes away is not missed. Each time that it is in place it says so,
+//! and that is a look. One that is silently dead is noticed by the looks that are made beside it, and begun anew after
+//! a minute.
 
 use std::io::{self, BufRead, BufReader, Read};
 use std::sync::Arc;

@@ -37,7 +37,7 @@ pub struct CommandLock {
 }
 
 impl CommandLock {
-    /// The lock `name` of `tool`: who asks for the same two waits for one another. Both become parts of a path.
+    /// The lock `name` of `tool`: declarations of the same two wait for one another. Both become parts of a path.
     pub fn new(tool: impl Into<String>, name: impl Into<String>) -> Self {
         Self {
             tool: tool.into(),
@@ -56,17 +56,17 @@ impl CommandLock {
         self
     }
 
-    /// With the address of what the lock is held for, such as a CI run: http or https. Whoever waits sees it.
+    /// With the address of what the lock is held for, such as a CI run: http or https. Waiting processes show it.
     pub fn about(mut self, address: impl Into<String>) -> Self {
         self.labels.about = Some(address.into());
         self
     }
 
     /// In this directory, in place of the user's own; a relative one is meant from the working directory. Where it is
-    /// missing it is made for this user alone (0700). Who may write it can take the lock.
+    /// missing it is made for this user alone (0700). A user that may write it can take the lock.
     ///
     /// A lock between users needs a directory that was made for them, writable by all of them and without the sticky
-    /// bit (`chmod 2770`): in a sticky one nobody but root takes over what another user's crashed tool has left.
+    /// bit (`chmod 2770`). In a sticky one nobody but root takes over what another user's crashed tool has left.
     pub fn directory(mut self, dir: impl Into<PathBuf>) -> Self {
         self.directory = Some(dir.into());
         self
@@ -107,9 +107,9 @@ impl CommandLock {
     ///
     /// # Errors
     /// [`Code::LockHeld`](crate::Code::LockHeld) when the wait ran out, and at once when this process has the lock
-    /// already; [`Code::Usage`](crate::Code::Usage) as [`path`](Self::path);
+    /// already. [`Code::Usage`](crate::Code::Usage) as [`path`](Self::path).
     /// [`Code::NotPermitted`](crate::Code::NotPermitted) for a directory of its own that others could change, and one
-    /// that is closed to this user; [`Code::LockUnreadable`](crate::Code::LockUnreadable) and
+    /// that is closed to this user. [`Code::LockUnreadable`](crate::Code::LockUnreadable) and
     /// [`Code::LockStale`](crate::Code::LockStale) for a lock file that could not be dealt with, and what the system
     /// refused. Nothing is claimed then.
     pub fn acquire(self) -> Result<CommandGuard, Error> {
@@ -179,7 +179,7 @@ impl CommandLock {
     }
 }
 
-/// Whoever changes another lock of the same directory is waited for at least this long.
+/// A change of another lock of the same directory is waited for at least this long.
 const SHORTEST_DRAIN: Duration = Duration::from_secs(1);
 
 fn is_part_of_a_path(text: &str) -> bool {

@@ -15,7 +15,7 @@ use crate::words::{Part, to_type};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Directory {
-    /// Where its author wants them: made where it is missing, and who may write it is the author's business.
+    /// Where its author wants them: made where it is missing. Its author decides which users may write it.
     Given(PathBuf),
     /// The user's own: `locks` in this directory, which is the tool's.
     Own(PathBuf),

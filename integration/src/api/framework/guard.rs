@@ -39,8 +39,8 @@ impl CommandGuard {
         self.running.path()
     }
 
-    /// Ends the claim. Someone else's lock in its place is left untouched, and that is no error. Fails when the lock
-    /// could not be removed: it stands until this process ends, which tries again.
+    /// Ends the claim. Someone else's lock in its place is left untouched, and that is not an error. Fails when the
+    /// lock could not be removed: it stands until this process ends, which tries again.
     pub fn release(mut self) -> Result<(), Error> {
         self.end().unwrap_or_else(|| locks::stay()).map(|_| ())
     }
@@ -54,7 +54,7 @@ impl CommandGuard {
     }
 }
 
-/// For how long a release waits for whoever changes another lock in the same directory.
+/// For how long a release waits for a change of another lock in the same directory.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 impl Drop for CommandGuard {

@@ -14,8 +14,8 @@ use crate::error::{Error, Exit};
 use crate::{Envelope, Request};
 
 impl CommandLock {
-    /// Waits for the lock, runs `body` under it, releases it, prints one envelope on stdout, and answers the exit code
-    /// for `main`: 0, 4 for a lock that is held, that of the [`Failure`], or of the [`Error`] that kept `body` from
+    /// Waits for the lock, runs `body` under it, releases it, prints one envelope on stdout. Answers the exit code for
+    /// `main`: 0, 4 for a lock that is held, that of the [`Failure`], or of the [`Error`] that kept `body` from
     /// running.
     ///
     /// SIGTERM, SIGINT and SIGHUP end the process instead, with the lock released, by that signal, and without a word.

@@ -93,8 +93,8 @@ impl MemoryLock {
         Self { limits, ..self }
     }
 
-    /// Acquires it for the current process, waiting for whoever holds it. Where this process has it already it has it
-    /// once more: it is released with the last guard.
+    /// Acquires it for the current process, waiting for its holder. Where this process has it already it has it once
+    /// more: it is released with the last guard.
     ///
     /// # Errors
     /// [`Code::LockHeld`] when the wait ran out, in the document's words; [`Code::LockUnreadable`] and
@@ -129,7 +129,7 @@ impl MemoryLock {
         }
     }
 
-    /// Who has it, as the document says it. Changes nothing. Fails with [`Code::LockUnreadable`] for what cannot be
+    /// The holder, as the document says it. Changes nothing. Fails with [`Code::LockUnreadable`] for what cannot be
     /// read, and when the directory cannot be reached.
     pub fn status(&self) -> Result<Status, Error> {
         let environment = Environment::read();
@@ -214,8 +214,8 @@ impl Guard {
         self.standing.still_held()
     }
 
-    /// Releases it, where this is the last guard. Someone else's lock in its place is left untouched, and that is no
-    /// error. Fails when it could not be removed: it is stale 30 seconds later.
+    /// Releases it, where this is the last guard. Someone else's lock in its place is left untouched, and that is not
+    /// an error. Fails when it could not be removed: it is stale 30 seconds later.
     pub fn release(self) -> Result<(), Error> {
         Arc::into_inner(self.standing).map_or(Ok(()), |mut last| last.release())
     }

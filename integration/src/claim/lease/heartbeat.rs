@@ -2,12 +2,12 @@
 //! directory's lock its refreshes): a thread says in the lock file, again and again, that its holder lives. It has the
 //! guard of the lock meanwhile, and nothing else to do: no output and no wait delays it.
 //!
-//! Times are those of a clock that runs on while the machine sleeps (`CLOCK_BOOTTIME`): after a suspend the first
+//! Times are those of a clock that runs on while the machine sleeps (`CLOCK_BOOTTIME`). After a suspend the first
 //! thing is a heartbeat, by compare and swap, so that it is known whose the lock is. A step of the wall clock, by
 //! which the others judge, has the same effect.
 //!
 //! What fails is tried again after an eighth of the TTL, or an interval where that is less, so that the third failure
-//! in a row comes before the lock is stale; a holder that cannot refresh it any more has lost it a little before that
+//! in a row comes before the lock is stale. A holder that cannot refresh it any more has lost it a little before that
 //! ([`Limits`]).
 
 use std::os::fd::{AsFd, BorrowedFd};

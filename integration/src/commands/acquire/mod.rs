@@ -35,10 +35,9 @@ pub struct AcquireArgs {
     /// The database's directory, [beads:]DIR, lock:PATH, tower:NAME, memory:DIR, or file:PATH [env: BEADLOCK_TARGET]
     /// [default: the nearest .beads up the tree]
     pub target: Option<OsString>,
-    /// The process that the claim is for: it ends with it [default: the process that called; for a subshell, its
-    /// shell]. A wrapper (timeout, sudo, xargs) is a process of its own and soon over, as a warning says, and a
-    /// subshell in the background may outlive its shell: name the process there, --for $$, or --for $BASHPID for the
-    /// subshell itself
+    /// The process that the claim is for: the claim ends with it [default: the process that called; for a subshell,
+    /// its shell]. A wrapper (timeout, sudo, xargs) ends soon, as a warning says, and a subshell in the background may
+    /// outlive its shell. Name the process there: --for $$, or --for $BASHPID for the subshell itself
     #[arg(long = "for", value_name = "PID", conflicts_with = "detach")]
     pub for_process: Option<i32>,
     /// Leave a process that keeps the claim: for steps that share no process, as in CI

@@ -53,7 +53,7 @@ pub fn line(question: &str, talk: &Talk, attendant: &mut impl Attendant) -> Resu
     Ok(Some(String::from_utf8_lossy(&typed).trim().to_owned()))
 }
 
-/// Whether the file that was looked at may go: `yes` was typed beforehand, a person says so, or it is no data.
+/// Whether the file that was looked at may go: `yes` was typed beforehand, a person says so, or it is not data.
 pub fn consent(
     yes: bool,
     look: &Look,

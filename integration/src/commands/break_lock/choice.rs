@@ -15,7 +15,7 @@ pub enum Choice {
     Holder(String),
     /// A lock that cannot be understood.
     Malformed,
-    /// The one lock that there can be, whoever has it.
+    /// The one lock that there can be, with any holder.
     Unnamed,
 }
 

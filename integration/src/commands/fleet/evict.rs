@@ -51,7 +51,7 @@ fn evict(typed: &EvictArgs, environment: &Environment, common: &Common) -> Resul
     Ok(json!({"session": session.to_string(), "host": who.host, "pid": who.pid, "marked": true}))
 }
 
-/// Who wants the session to end, and why.
+/// The user that wants the session to end, and why.
 pub fn why(reason: &str) -> BrokenValue {
     let user = nix::unistd::User::from_uid(nix::unistd::getuid()).ok().flatten();
     let by = user.map_or_else(|| format!("user {}", nix::unistd::getuid()), |user| user.name);

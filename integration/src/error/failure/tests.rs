@@ -63,8 +63,8 @@ fn every_value_in_reach_is_as_likely_as_the_others() {
     }
 }
 
-/// The most tries within 250 ms, of 50 who are refused at these moments by a lock that is `age` old at the beginning,
-/// come back when they are told to, and so on for five minutes.
+/// The most tries within 250 ms, of 50 clients that are refused at these moments by a lock. It is `age` old at the
+/// beginning. They come back when they are told to, and so on for five minutes.
 fn busiest(age: Duration, refused: [Duration; 50], dice: &mut Dice) -> usize {
     let mut tries = Vec::new();
     for mut at in refused {

@@ -71,7 +71,7 @@ impl DatabaseTimeline {
         self.reported.as_ref().filter(|reported| reported.is_current)
     }
 
-    /// Silence is no sign of trouble: the daemon looks only when something changes.
+    /// Silence is not a sign of trouble: the daemon looks only when something changes.
     pub fn is_event_driven(&self) -> bool {
         self.event_mode == Some(true)
     }

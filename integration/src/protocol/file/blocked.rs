@@ -1,5 +1,5 @@
 //! The wait for a lock: blocked in the kernel, in a thread with its own open of the lock file. The kernel is fair to
-//! those who wait so; who polls may never see the lock free.
+//! those that wait so; a caller that polls may never see the lock free.
 //!
 //! A thread that waits in the kernel cannot be called back. When nobody waits for its lock any more, it lets go.
 //! Until then it is kept for the next who asks for the same: a process that tries for ever has one such thread.

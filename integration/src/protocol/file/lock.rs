@@ -30,13 +30,13 @@ pub struct FileLock {
     held: Held,
     wait: Wait,
     since: Instant,
-    /// Who has the turn in this process.
+    /// The thread that has the turn in this process.
     turns: Mutex<()>,
 }
 
 #[derive(Debug)]
 enum Held {
-    /// By this process. Its number is given up first: whoever of this process comes next finds it free, or waits.
+    /// By this process. Its number is given up first: the next thread of this process finds it free, or waits.
     Here(#[expect(dead_code, reason = "its end counts")] Registered, Flocked),
     /// By the hold that this runs in.
     There(LockId),
@@ -259,7 +259,7 @@ pub fn take(
     }
 }
 
-/// Waits for who has the lock file `inode`. `None`: another file has its name by now, which may be free.
+/// Waits for the holder of the lock file `inode`. `None`: another file has its name by now, which may be free.
 fn wait_for_lock(
     target: &FileTarget,
     (mode, wait): (Mode, Wait),
@@ -331,7 +331,7 @@ impl Locking {
     ///
     /// # Errors
     /// [`Code::LockFailed`] when the wait ran out, when the lock file cannot be opened, or when this process has the
-    /// file locked already; [`Code::NoTarget`] where there is no directory, [`Code::Usage`] for what is no file.
+    /// file locked already; [`Code::NoTarget`] where there is no directory, [`Code::Usage`] for anything but a file.
     pub fn acquire(&self) -> Result<FileLock, Error> {
         Ok(take(self.target()?, self.mode, self.wait, None, &mut Unattended)?)
     }

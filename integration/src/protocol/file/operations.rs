@@ -148,7 +148,7 @@ impl FileLock {
     }
 
     /// Adds whole lines, each a JSON value, to the end of the file. A last line without an end gets one. Fails when a
-    /// line is no JSON; what the system said. The file is as it was then.
+    /// line is not JSON; what the system said. The file is as it was then.
     pub fn append(&self, lines: impl AsRef<[u8]>) -> Result<Appended, Error> {
         let lines = checked(self.path(), lines.as_ref())?;
         let entry = Entry::open(self.path())?;

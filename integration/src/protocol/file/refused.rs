@@ -9,7 +9,8 @@ use crate::error::{Code, Error, Exit, Holder};
 use crate::words::{self, Part, to_type};
 use crate::{claim::known_process::HelperKind, settings::wait::Wait};
 
-/// Who has the flock, as far as `/proc` shows. A fork shares what its parent has locked, and does not wait for itself.
+/// The processes that have the flock, as far as `/proc` shows. A fork shares what its parent has locked, and does not
+/// wait for itself.
 pub fn holders(target: &FileTarget) -> Vec<GateHolder> {
     let mut holders = as_they_are_known(Gates::now().holders(target.lock()));
     let is_other = |holder: &GateHolder| holder.pid.unsigned_abs() != std::process::id();
@@ -91,7 +92,7 @@ fn for_itself(target: &FileTarget, pid: i32, words: &str) -> Error {
     Error::new(Code::LockFailed, format!("{} {words}", target.shown())).detailed(detail)
 }
 
-/// The same of whoever has the flock when it is said: that takes a look at every process.
+/// The same for the holder of the flock at that moment: that takes a look at every process.
 pub struct Holders<'t>(pub &'t FileTarget);
 
 impl fmt::Display for Holders<'_> {

@@ -14,7 +14,7 @@ use crate::error::{Code, Error};
 #[derive(Debug)]
 #[must_use = "dropping it gives the turn to the next at once"]
 pub struct Turn<'l> {
-    /// First: whoever of this process comes next finds it gone.
+    /// First: the next thread of this process finds it gone.
     pub(super) _file: Option<InTurn>,
     pub(super) _thread: MutexGuard<'l, ()>,
 }

@@ -1,4 +1,4 @@
-//! What `status` explains of the lock of a directory: its process and its age. What is missing is no evidence.
+//! What `status` explains of the lock of a directory: its process and its age. A missing field is not evidence.
 
 use beadlock_checker::Reason;
 use beadlock_checker::internal::dialect::memory::{self, Record, UNREFRESHED};

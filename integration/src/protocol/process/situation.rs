@@ -66,7 +66,7 @@ pub enum Inside {
 pub struct Asked<'a> {
     /// What `kill(pid, 0)` says of the recorded PID here, when the rule does not ask.
     pub liveness: Liveness,
-    /// Who lives in the recorded PID namespace, when it is not ours.
+    /// The processes that live in the recorded PID namespace, when it is not ours.
     pub members: &'a [Member],
 }
 

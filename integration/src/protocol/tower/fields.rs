@@ -55,7 +55,7 @@ impl<'a> IntentClaim<'a> {
         Ok(name.map_or(LockChoice::Unnamed(warning), LockChoice::Named))
     }
 
-    /// The record to be: nobody's yet, as of now.
+    /// The record to be: without an owner yet, as of now.
     pub fn record(&self, lock_name: LockName) -> Result<Record, Error> {
         let typed = self.typed;
         let intent = self.intent.as_ref();

@@ -46,7 +46,7 @@ impl Intent {
             Error::io(format!("the intent file {} cannot be read: {why}", escaped_path(path)), kind)
         };
         let system = |error: io::Error| failed(system_words(&error), error.kind());
-        // Without waiting for whoever may write into a FIFO.
+        // Without waiting for a writer of a FIFO.
         let flags = (OFlag::O_NONBLOCK | OFlag::O_NOCTTY).bits();
         let file = File::options().read(true).custom_flags(flags).open(path).map_err(system)?;
         let meta = file.metadata().map_err(system)?;

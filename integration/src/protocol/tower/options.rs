@@ -36,7 +36,7 @@ pub struct TowerArgs {
     /// What this run is called, 1 to 128 of A-Z, a-z, 0-9, '.', '_' and '-' [default: req_ and 12 random characters]
     #[arg(long, value_name = "ID", help_heading = HEADING)]
     pub request_id: Option<String>,
-    /// Who runs it [env: ACTOR] [default: the user's name]
+    /// The user or program that runs it [env: ACTOR] [default: the user's name]
     #[arg(long, value_name = "NAME", help_heading = HEADING)]
     pub actor: Option<String>,
     /// What is run [default: the intent's name]

@@ -1,4 +1,4 @@
-//! The scalars of a YAML document by their keys, and nothing else of it: no type is guessed (a version of `1.10` stays
+//! The scalars of a YAML document by their keys, and nothing else of it. No type is guessed (a version of `1.10` stays
 //! `1.10`), no alias is followed (so none can grow), and what is nested deeper than 64 is refused.
 
 use saphyr_parser::{Event, Parser, ScalarStyle};
@@ -42,7 +42,7 @@ pub struct YamlEntry {
 #[derive(Debug)]
 enum OpenCollection {
     List,
-    /// Between a key and its value that key; a key that is no scalar is `Some(None)`.
+    /// Between a key and its value that key; a key that is not a scalar is `Some(None)`.
     Mapping(Option<Option<String>>),
 }
 
@@ -77,7 +77,7 @@ pub fn entries(text: &str) -> Result<Vec<YamlEntry>, Wrong> {
             Event::SequenceStart(..) => YamlValue::List,
             Event::MappingStart(..) => YamlValue::Mapping,
         };
-        // A key is no entry, and so is what belongs to none.
+        // A key is not an entry, nor is what belongs to none.
         if let Some(keys) = open.iter().map(key_of).collect() {
             entries.push(YamlEntry { keys, value: value.clone(), line });
         }

@@ -34,7 +34,7 @@ pub enum NoRight {
 }
 
 impl HeldRight {
-    /// Asks for it, and waits until it is there. Nobody's claim is waited for.
+    /// Asks for it, and waits until it is there. It waits for no claim.
     pub fn obtain(joined: &Joined, attending: &mut Attending<'_>) -> Result<Self, NoRight> {
         let stopped = |error: Error| NoRight::Stopped(error.into());
         let Joined { mark, config } = joined.clone();

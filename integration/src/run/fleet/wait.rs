@@ -11,7 +11,7 @@ use crate::error::{Code, Error};
 use crate::settings::wait::{Deadline, Wait};
 use crate::words::{counted, shown_age, to_type};
 
-/// With `--no-wait` etcd has this long to answer: it is no holder that is waited for.
+/// With `--no-wait` etcd has this long to answer: that is not a wait for a holder.
 const TO_ANSWER: Duration = Duration::from_secs(2);
 
 /// For how long a claim in the fleet is waited for.

@@ -135,7 +135,7 @@ fn a_crash_at_any_moment_wedges_nobody() {
         drop(sleeper);
         let was_told = ended.out.lines().count() == 3;
         if was_told {
-            // All was said: by whoever was told it can be released, if the keeper has not seen it first.
+            // All was said: a reader of that can release it, if the keeper has not seen it first.
             let printed = Printed::of(&ended);
             scene.run(&["release", "-q", "--id", &printed.id]).expect(0, &[]);
         }
@@ -151,7 +151,7 @@ fn a_crash_at_any_moment_wedges_nobody() {
     }
 }
 
-/// Reaps whoever the lock names, where it has ended and is ours to reap.
+/// Reaps the process that the lock names, where it has ended and is ours to reap.
 fn reap_holder(scene: &Scene) {
     let bytes = fs::read(scene.lock()).unwrap_or_default();
     let record: Value = serde_json::from_slice(&bytes).unwrap_or_default();

@@ -115,7 +115,7 @@ fn json_and_the_report_have_the_claim() {
     assert_eq!((&json["error"]["code"], &json["error"]), (&"LOCK_HELD".into(), &written["error"]));
 }
 
-/// Who cannot be told of the claim could not release it.
+/// A caller that cannot be told of the claim could not release it.
 #[test]
 fn what_cannot_be_printed_is_not_claimed() {
     let scene = crate::a_scene();

@@ -1,4 +1,4 @@
-//! `lock:PATH` of a file that is no lock: somebody's data is called what it is, and moved for nobody who was not asked.
+//! `lock:PATH` of a file that is not a lock: somebody's data is called what it is, and moved only after a question.
 #![expect(clippy::disallowed_methods, reason = "ages for files")]
 
 use std::fs::{self, File};

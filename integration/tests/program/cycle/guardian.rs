@@ -1,4 +1,4 @@
-//! The gate stays shut for as long as the command works, whoever is killed: us, the guardian, the command.
+//! The gate stays shut for as long as the command works, whichever process is killed: us, the guardian, the command.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -127,7 +127,7 @@ fn killed_at_any_moment_no_command_runs_beside_an_open_gate() {
             assert!(!free || !started, "the command runs, and the gate is open: after {quarter} quarters");
             started || !guards()
         });
-        // Whoever has not started by now never will.
+        // A process that has not started by now never will.
         if let Some(command) = command() {
             ran += 1;
             assert!(lives(command) && !gate_is_free(&scene) && guards());

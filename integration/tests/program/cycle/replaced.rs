@@ -1,5 +1,5 @@
-//! The database's directory is replaced while the command of a cycle works: the gate is on the old one, and a claim takes
-//! the new one's. That is a loss, as of a lock.
+//! The database's directory is replaced while the command of a cycle works: the gate is on the old one, and a claim
+//! takes the new one's. That is a loss, as of a lock.
 
 use std::fs;
 use std::process::Command;
@@ -79,8 +79,8 @@ fn a_loss_at_the_very_end_is_a_loss() {
     assert!((0..5).any(is_no_loss), "it is in its place again");
 }
 
-/// The way it happens: a branch without the database, and back. The claim that comes meanwhile runs beside the command for
-/// a moment, and not for longer.
+/// The way it happens: a branch without the database, and back. The claim that comes meanwhile runs beside the command
+/// for a moment, and not for longer.
 #[test]
 fn git_switch_away_and_back_is_a_loss() {
     let scene = crate::a_scene();

@@ -126,7 +126,7 @@ fn no_answer_is_green_that_is_not_true() {
     }
     let (word, _) = state(&[synced, "16:00:06] Skipping database (locked by make)"], "16:00:07");
     assert_eq!(word, "held");
-    // A cycle that runs after a failure is no success yet.
+    // A cycle that runs after a failure is not a success yet.
     let failed = "16:00:01] State: failed since 2026-02-02 16:00:01: conflict";
     let (word, text) = state(&[failed, "16:00:05] Starting sync cycle..."], "16:00:07");
     assert_eq!(word, "failing", "{text}");

@@ -1,4 +1,4 @@
-//! What is no loss: who reads it, or moves it for a moment, takes nothing away.
+//! What does not count as a loss: reading the lock, or moving it for a moment, takes nothing away.
 #![expect(clippy::disallowed_methods, reason = "what careless tools do to a lock file")]
 
 use std::fs;
@@ -9,7 +9,7 @@ use beadlock_testkit::Running;
 
 use super::held;
 
-/// Who reads the lock, touches it, or links it, takes nothing away.
+/// Reading the lock, touching it, or linking it takes nothing away.
 #[test]
 fn a_reader_is_never_a_loss() {
     let scene = crate::a_scene();

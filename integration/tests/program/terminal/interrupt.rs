@@ -1,4 +1,4 @@
-//! Ctrl-C: the command has it already, and so it is not passed on; who dies of it dies as it would alone.
+//! Ctrl-C: the command has it already, and so it is not passed on; a command that dies of it dies as it would alone.
 
 use beadlock_checker::internal::Gate;
 use beadlock_testkit::{Ended, Scene, has_program, lives, process_is_gone, this_host};

@@ -8,8 +8,8 @@ use beadlock_testkit::{Scene, has_program};
 
 use super::{BEADLOCK, Terminal, pid_in, program, state};
 
-/// Says who runs it and who it is, and ends with 5 when it may. It starts nothing: a shell that waits for the start of
-/// what is stopped is not stopped itself.
+/// Says which process runs it and its own PID, and ends with 5 when it may. It starts nothing: a shell that waits for
+/// the start of what is stopped is not stopped itself.
 const WORK: &str = "mkfifo end; echo $PPID > us; echo $$ > pid; read -r code < end; exit $code";
 
 fn allow_end(scene: &Scene) {

@@ -57,14 +57,15 @@ pub fn claim(world: &World, clone: char, kind: &'static str, line: &str, millis:
     }
 }
 
-/// For how long a claim waits for the cycle that it has come into: shorter than the test waits for the claim, however busy the
-/// machine is with other things.
+/// For how long a claim waits for the cycle that it has come into: shorter than the test waits for the claim, however
+/// busy the machine is with other things.
 const DRAIN: &str = "45s";
 
 /// The line before what is in the place of a claim's lock.
 const LOST: &str = "lost\n";
 
-/// What is done under a claim: the times of its beginning and end are printed, and then the lock, if it is not the claim's any more.
+/// What is done under a claim: the times of its beginning and end are printed, and then the lock, if it is not the
+/// claim's any more.
 fn work(line: &str, millis: u64) -> String {
     format!(
         "date +%s%N; sleep {}; echo '{line}' >>{SHARED}; date +%s%N

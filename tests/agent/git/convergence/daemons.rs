@@ -162,7 +162,7 @@ impl Daemon {
         marked_by(world.bench.scene()).into_iter().filter(ours).collect()
     }
 
-    /// What a person does after a crash: a lock of git's that stays for two seconds is nobody's any more.
+    /// What a person does after a crash: a lock of git's that stays for two seconds has no owner any more.
     fn clear_locks(&self, world: &World) {
         let git = world.clone_of(self.clone).join(".git");
         let before = locks(&git);

@@ -1,5 +1,5 @@
-//! Two clones with an agent each, people who edit, commit and push by hand in them and in a third, and claims in all:
-//! everything arrives everywhere once, nothing of anybody is lost, and no agent works in a time of claim.
+//! Two clones with an agent each, people who edit, commit and push by hand in them and in a third, and claims in all.
+//! Everything arrives everywhere once, nothing of anybody is lost, and no agent works in a time of claim.
 //!
 //! 12 seconds; `make soak` lets it run for `SOAK_MINUTES` and kills agents now and then. `SOAK_SEED` repeats the dice.
 
@@ -57,7 +57,8 @@ fn a_naive_daemon_is_found_out() {
     assert!(in_claims > 0, "the naive daemon never worked in a time of claim: the check shows nothing\n{wrong:#?}");
 }
 
-/// A claim that is lost, by what takes its lock away or puts another there, is in the verdict, whoever has made it.
+/// A claim that is lost, by what takes its lock away or puts another there, is in the verdict, whichever process has
+/// made it.
 #[test]
 fn a_lost_claim_is_found() {
     let world = World::new(Kind::Git, 0);

@@ -1,4 +1,4 @@
-//! Who is there: clones `a` and `b` with an agent each, clone `c` with none, their remote, and the people.
+//! The participants: clones `a` and `b` with an agent each, clone `c` with none, their remote, and the people.
 
 use std::fs::File;
 use std::io::Write;

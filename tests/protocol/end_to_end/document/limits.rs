@@ -110,7 +110,7 @@ fn a_lock_in_one_worktree_says_nothing_in_another() {
     assert!(log.contains("is a linked worktree") && log.contains("--allow-worktree"), "{log}");
 }
 
-/// Who may write to the directory may take any lock away: no security, and noticed.
+/// A user that may write to the directory may take any lock away: no security, and noticed.
 #[test]
 fn a_lock_that_any_process_deletes_is_gone_and_its_holder_is_told() {
     let scene = Scene::new();

@@ -26,7 +26,8 @@ pub enum Work {
     Endless,
     /// Ends by itself, in its own time: of a command whose beadlock is killed, and which works on.
     Left,
-    /// Does not end by itself, and has started nothing: beadlock lets go when the command has ended, whatever that leaves.
+    /// Does not end by itself, and has started nothing: beadlock lets go when the command has ended, whatever that
+    /// leaves.
     Alone,
 }
 
@@ -95,7 +96,8 @@ impl<'s> Place<'s> {
         fs::read_to_string(self.log()).is_ok_and(|log| log.contains(&format!("begin {id} ")))
     }
 
-    /// The process that has the lock for `id`, as the lock says. A tool's is the tool itself, which was started as `holder`.
+    /// The process that has the lock for `id`, as the lock says. A tool's is the tool itself, which was started as
+    /// `holder`.
     pub fn process_of(&self, id: &str, holder: i32) -> Option<i32> {
         let record: Value = serde_json::from_slice(&fs::read(self.lock()).ok()?).ok()?;
         let pid = i32::try_from(record["pid"].as_i64()?).ok()?;

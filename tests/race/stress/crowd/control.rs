@@ -10,7 +10,7 @@ use super::PROCESSES;
 use super::commands::{BEGINS, ENDS, Place, Work};
 use super::dialect::Dialect;
 
-/// Who contends.
+/// The contenders.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
     Ours,

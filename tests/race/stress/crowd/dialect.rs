@@ -130,7 +130,8 @@ impl Dialect {
         }
     }
 
-    /// A script of ours in the order of its document, or in the obvious one, with WORK in it; its first argument is the id.
+    /// A script of ours in the order of its document, or in the obvious one, with WORK in it; its first argument is
+    /// the id.
     pub fn script(self) -> &'static str {
         match self {
             Self::Tower => TOWER,

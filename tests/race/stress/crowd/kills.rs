@@ -1,4 +1,4 @@
-//! Who is killed, and when.
+//! Which process is killed, and when.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -12,11 +12,11 @@ use nix::unistd::Pid;
 use super::commands::Place;
 use super::dialect::Dialect;
 
-/// Who gets SIGKILL.
+/// The process that gets SIGKILL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// beadlock alone. The command and what it has started are ended by those whom it has left behind, where somebody has to
-    /// keep the lock up; else they work on, and it is theirs.
+    /// beadlock alone. The command and what it has started are ended by those whom it has left behind, where somebody
+    /// has to keep the lock up; else they work on, and it is theirs.
     Beadlock,
     /// The command alone, which beadlock sees: this lock is released.
     Command,
@@ -91,7 +91,8 @@ impl Urn {
 }
 
 impl Plan {
-    /// Waits for its moment in the life of `holder`, and kills. The process that the lock names; None: it has ended before.
+    /// Waits for its moment in the life of `holder`, and kills. The process that the lock names; None: it has ended
+    /// before.
     pub fn carry_out(self, holder: &mut Running, id: &str, place: &Place<'_>) -> Option<Pid> {
         let begun = Instant::now();
         let command = loop {
@@ -129,7 +130,8 @@ impl Plan {
     }
 }
 
-/// Takes an orphan away once it has ended: until then it answers for its lock. Another one's child is another's to reap.
+/// Takes an orphan away once it has ended: until then it answers for its lock. Another one's child is another's to
+/// reap.
 pub fn reap(orphan: Pid) {
     wait_until(PATIENCE, "the orphan ends", || {
         !matches!(waitpid(orphan, Some(WaitPidFlag::WNOHANG)), Ok(WaitStatus::StillAlive))

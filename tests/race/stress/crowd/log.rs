@@ -1,4 +1,4 @@
-//! The commands' own log, read at the end: who was at work when.
+//! The commands' own log, read at the end: which was at work when.
 
 use std::collections::HashSet;
 use std::fs;
@@ -25,7 +25,7 @@ impl Log {
         let killed: HashSet<&str> = killed.iter().map(|kill| kill.id.as_str()).collect();
         let mut log = Self::default();
         let mut begun = HashSet::new();
-        // Who is at work.
+        // The command that is at work.
         let mut open: Option<&str> = None;
         let mut last = "";
         for line in text.lines() {

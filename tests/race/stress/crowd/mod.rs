@@ -1,6 +1,6 @@
-//! A lock among eight processes that want it at once, also one that somebody has to keep up. Some of its holders are killed, and
-//! what they leave is taken once it is stale. Whether two are at work is told by the commands themselves: each has an flock of its
-//! own for as long as it or anything that it has started lives.
+//! A lock among eight processes that want it at once, also one that somebody has to keep up. Some of its holders are
+//! killed, and what they leave is taken once it is stale. Whether two are at work is told by the commands themselves:
+//! each has an flock of its own for as long as it or anything that it has started lives.
 //!
 //! A tenth of `STRESS_ROUNDS` acquisitions.
 
@@ -63,7 +63,7 @@ pub fn never_overlaps(dialect: Dialect) {
         killed.iter().filter(|kill| !(dialect.is_the_commands() && kill.kind == Kind::Beadlock)).cloned().collect();
     let log = Log::read(&place.log(), &ended);
     let taken = match dialect {
-        // Whoever was killed at work has left a stale lock, and others have been at work after it.
+        // A process that was killed at work has left a stale lock, and others have been at work after it.
         Dialect::Tool => killed.iter().filter(|kill| place.has_begun(&kill.id)).map(|kill| kill.id.clone()).collect(),
         _ => place.taken(),
     };
@@ -101,8 +101,8 @@ pub fn never_overlaps(dialect: Dialect) {
     }
 }
 
-/// Of eight over one stale lock one after the other has it, where its document's order, or the obvious one, lets in more than
-/// one at once.
+/// Of eight over one stale lock one after the other has it, where its document's order, or the obvious one, lets in
+/// more than one at once.
 #[track_caller]
 pub fn falls_to_one(dialect: Dialect) {
     if skip::tool("flock").is_none() {

@@ -114,7 +114,7 @@ fn rows_of(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// What stands between the bars; `\|` is no bar.
+/// What stands between the bars; `\|` is not a bar.
 fn cells(line: &str) -> Vec<String> {
     const BAR: &str = "\u{0}";
     let line = line.replace("\\|", BAR);
