@@ -28,10 +28,10 @@ use crate::{
 pub struct OnFile {
     /// The file: file:PATH; it need not be there [env: BEADLOCK_TARGET]
     pub target: Option<OsString>,
-    /// How long to wait for who holds its lock [env: BEADLOCK_WAIT] [default: 30s]
+    /// How long to wait for the holder of its lock [env: BEADLOCK_WAIT] [default: 30s]
     #[arg(long, value_name = "DUR", value_parser = duration::parse, overrides_with = "no_wait")]
     pub wait: Option<Duration>,
-    /// Do not wait for who holds its lock
+    /// Do not wait for the holder of its lock
     #[arg(long, overrides_with = "wait")]
     pub no_wait: bool,
     /// Add a JSON line to FILE for whatever happens to the lock [env: BEADLOCK_AUDIT]
@@ -198,7 +198,7 @@ pub const HEADING: &str = "Files (file:PATH)";
 #[derive(Debug, Clone, Default, Args)]
 #[group(skip)]
 pub struct FileArgs {
-    /// Share the file with others who do, and keep out who wants it alone: for readers
+    /// Share the lock with other --shared holders, and keep writers out: for readers
     #[arg(long, help_heading = HEADING)]
     pub shared: bool,
 }
