@@ -14,11 +14,14 @@ bindfs bindfs
 bash bash
 bats bats
 chattr e2fsprogs
+fish fish
 flock util-linux
 git git
 gzip gzip
 hostname hostname
 jq jq
+lexgrog man-db
+mandoc mandoc
 mount mount
 python3 python3
 setpriv util-linux
@@ -26,6 +29,7 @@ setsid util-linux
 shellcheck shellcheck
 strace strace
 unshare util-linux
+zsh zsh
 LIST
 # Not a program: the reference reader of OpenMetrics, for Debian's own Python.
 if ! /usr/bin/python3 -c 'import prometheus_client' 2>/dev/null; then

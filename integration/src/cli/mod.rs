@@ -67,7 +67,7 @@ pub enum Command {
     List(list::List),
     /// Sum up what the log of a sync daemon says
     Log(log::LogArgs),
-    /// Test what a file system can do, and what beadlock can promise there
+    /// Test what a file system can do and what beadlock promises there
     Doctor(doctor::Doctor),
     /// Explain a command or a protocol
     Help(help::HelpArgs),

@@ -1,6 +1,14 @@
 # Completion of beadlock for bash: the program itself names the candidates.
 _beadlock() {
     local line=${COMP_LINE:0:COMP_POINT} rest word candidate breaks='' words=() last=-1 i
+    # Behind the -- stands another command.
+    for ((i = 1; i < COMP_CWORD; i++)); do
+        if [[ ${COMP_WORDS[i]} == -- ]]; then
+            COMPREPLY=()
+            declare -F _command_offset >/dev/null && _command_offset $((i + 1))
+            return
+        fi
+    done
     # bash parts words at ':' and '=' too. Join what stands together on the line.
     for ((i = 0; i <= COMP_CWORD; i++)); do
         rest=${line#"${line%%[![:space:]]*}"}
@@ -15,9 +23,9 @@ _beadlock() {
     done
     # What stands before the last break is not part of the word that bash completes.
     [[ $COMP_WORDBREAKS != *:* ]] || breaks+=:
-    [[ $COMP_WORDBREAKS != *=* ]] || breaks+==
+    [[ $COMP_WORDBREAKS != *=* ]] || breaks+='='
     word=${words[last]}
-    [[ -n $breaks ]] && word=${word%"${word##*[$breaks]}"} || word=
+    [[ -n $breaks ]] && word=${word%"${word##*["$breaks"]}"} || word=
     COMPREPLY=()
     while IFS= read -r candidate; do
         [[ -n $candidate ]] || continue

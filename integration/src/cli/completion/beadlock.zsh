@@ -3,6 +3,14 @@
 _beadlock() {
     local -a lines open whole
     local line value
+    # Behind the -- stands another command.
+    local -i at=${words[(i)--]}
+    if ((at < CURRENT)); then
+        shift at words
+        ((CURRENT -= at))
+        _normal
+        return
+    fi
     lines=("${(@f)$(_CLAP_IFS=$'\n' _CLAP_COMPLETE_INDEX=$((CURRENT - 1)) BEADLOCK_COMPLETE=zsh \
         beadlock -- "${(@)words[1,CURRENT]}" 2>/dev/null)}")
     for line in $lines; do

@@ -57,3 +57,28 @@ fn typed(path: &Path) -> Option<String> {
     let first = text.split('/').next().unwrap_or_default();
     (!first.starts_with('-') && !first.contains(':')).then(|| text.to_owned())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn the_search_ends_with_its_time() {
+        let (environment, mounts) = (Environment::default(), Mounts::now());
+        assert_eq!(targets(&environment, &mounts, Instant::now()), [""; 0]);
+        // The working directory of a unit test is that of its crate.
+        let begun = Instant::now();
+        targets(&environment, &mounts, begun + Duration::from_millis(1));
+        assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    }
+
+    #[test]
+    fn what_would_be_an_option_or_a_scheme_is_not_offered() {
+        for (path, offered) in
+            [("a/.beads", true), (".beads", true), ("-x/.beads", false), ("a:b/.beads", false), ("", false)]
+        {
+            assert_eq!(typed(Path::new(path)).is_some(), offered, "{path}");
+        }
+    }
+}

@@ -79,6 +79,10 @@ pub fn answer(words: &[OsString], environment: &Environment) -> Option<End> {
     let begun = Instant::now();
     let shell = Shell::from_str(environment.get(VARIABLE)?.to_str()?, false).ok()?;
     let typed: Vec<OsString> = words.iter().skip_while(|word| *word != "--").skip(1).cloned().collect();
+    // Behind the next `--` stands another command, which the shell completes.
+    if typed.is_empty() || typed.iter().rev().skip(1).any(|word| word == "--") {
+        return Some(End::Code(Exit::Done.code()));
+    }
     let environment = environment.clone();
     let (sender, receiver) = mpsc::channel();
     let completing = move || {
