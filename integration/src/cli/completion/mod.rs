@@ -123,6 +123,7 @@ fn completed(command: Command, candidates: &Arc<Candidates>) -> Command {
             let candidates = Arc::clone(candidates);
             arg.add(ArgValueCompleter::new(move |typed: &std::ffi::OsStr| candidates.ids(typed)))
         }
+        _ if !arg.get_action().takes_values() => arg,
         name => {
             let hint = hint(name, &arg);
             arg.value_hint(if candidates.may_read_paths() { hint } else { ValueHint::Other })
