@@ -1,6 +1,7 @@
 //! What the agent says of itself: its help, its manual pages, its completion.
 
-use std::fs;
+use std::fs::{self, File};
+use std::path::Path;
 
 use beadlock_testkit::{Ended, Scene, run, tool};
 
@@ -130,11 +131,16 @@ fn bash_and_fish_complete_its_options() {
     scene.write("agent.bash", script(&scene, "bash"));
     scene.write("agent.fish", script(&scene, "fish"));
     if let Some(bash) = tool("bash") {
-        let words = "COMP_WORDS=(beadlock-agent --cycle); COMP_CWORD=1; _beadlock-agent beadlock-agent --cycle '' ; \
-                     echo ${COMPREPLY[@]}";
-        let mut command = scene.command(bash);
-        command.args(["-c", &format!("source ./agent.bash; complete -p beadlock-agent >/dev/null && {words}")]);
-        assert_eq!(Ended::from(run(command)).expect(0, &[]).out, "--cycle-timeout\n");
+        // Without the tab's work there is no such option.
+        let keys = "source ./agent.bash\nbeadlock-agent --cycle\t5s --version\nexit\n";
+        scene.write("keys", keys);
+        let folder = Path::new(env!("CARGO_BIN_EXE_beadlock-agent")).parent().unwrap();
+        // In a session of its own: it must not take the terminal of the tests.
+        let mut command = scene.command("setsid");
+        command.arg("--wait").arg(bash).args(["--norc", "--noprofile", "-i"]).stdin(File::open(scene.file("keys")).unwrap());
+        command.env("PATH", format!("{}:/usr/bin:/bin", folder.display())).env("TERM", "dumb").env("PS1", "");
+        let ended = Ended::from(run(command));
+        assert!(ended.out.contains(concat!("beadlock-agent ", env!("CARGO_PKG_VERSION"))), "{ended:?}");
     }
     if let Some(fish) = tool("fish") {
         let mut command = scene.command(fish);
