@@ -51,6 +51,37 @@ doc=$PREFIX/share/doc/beadlock
 for program in beadlock beadlock-agent; do
     file 755 "${BEADLOCK_BIN-}/$program" "$PREFIX/bin/$program"
 done
+# The programs make their manual pages and completions themselves.
+man=$PREFIX/share/man
+bash=$PREFIX/share/bash-completion/completions
+zsh=$PREFIX/share/zsh/site-functions
+fish=$PREFIX/share/fish/vendor_completions.d
+if [ "$act" = install ]; then
+    made=$(mktemp -d)
+    trap 'rm -rf "$made"' EXIT
+    mkdir "$made/man"
+    "$BEADLOCK_BIN/beadlock" man "$made/man"
+    "$BEADLOCK_BIN/beadlock-agent" --man "$made/man"
+    for shell in bash zsh fish; do
+        "$BEADLOCK_BIN/beadlock" completions "$shell" >"$made/beadlock.$shell"
+        "$BEADLOCK_BIN/beadlock-agent" --completions "$shell" >"$made/beadlock-agent.$shell"
+    done
+    for section in 1 5 8; do
+        folder 644 "$man/man$section" "$made/man"/*."$section"
+    done
+else
+    made=.
+    for page in "$DESTDIR$man/man1/beadlock.1" "$DESTDIR$man/man1/beadlock-"*.1 "$DESTDIR$man/man5/exclusive-lock.5" \
+        "$DESTDIR$man/man5/beadlock-agent.toml.5" "$DESTDIR$man/man8/beadlock-agent.8"; do
+        echo "$act $page"
+        rm -f "$page"
+    done
+fi
+for program in beadlock beadlock-agent; do
+    file 644 "$made/$program.bash" "$bash/$program"
+    file 644 "$made/$program.zsh" "$zsh/_$program"
+    file 644 "$made/$program.fish" "$fish/$program.fish"
+done
 file 644 integration/systemd/beadlock-agent@.service "$UNITDIR/system/beadlock-agent@.service"
 file 644 integration/systemd/user/beadlock-agent.service "$UNITDIR/user/beadlock-agent.service"
 folder 644 "$share/shell" integration/shell/claim.sh integration/shell/file-ops.sh

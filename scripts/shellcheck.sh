@@ -6,4 +6,4 @@ if ! command -v shellcheck >/dev/null 2>&1; then
     echo 'skipped: needs shellcheck' >&2
     exit 0
 fi
-exec shellcheck .ci/run scripts/*.sh integration/shell/*.sh integration/shell/tests/*.bats tests/unit/*.bats tests/integration/*.bats tests/benches/limits/*.sh
+exec shellcheck .ci/run scripts/*.sh integration/shell/*.sh integration/src/cli/completion/*.bash integration/shell/tests/*.bats tests/unit/*.bats tests/integration/*.bats tests/benches/limits/*.sh

@@ -16,11 +16,14 @@ bats bats
 chattr e2fsprogs
 etcd etcd-server
 etcdctl etcd-client
+fish fish
 flock util-linux
 git git
 gzip gzip
 hostname hostname
 jq jq
+lexgrog man-db
+mandoc mandoc
 mount mount
 openssl openssl
 python3 python3
@@ -29,6 +32,7 @@ setsid util-linux
 shellcheck shellcheck
 strace strace
 unshare util-linux
+zsh zsh
 LIST
 # Not a program: the reference reader of OpenMetrics, for Debian's own Python.
 if ! /usr/bin/python3 -c 'import prometheus_client' 2>/dev/null; then

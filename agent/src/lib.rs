@@ -72,6 +72,15 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Ok(typed) => typed,
         Err(code) => return code,
     };
+    if let Some(done) = config::documentation(&typed.cli) {
+        return done.map_or_else(
+            |failure| {
+                log::complain(&failure);
+                ExitCode::from(failure.code)
+            },
+            |()| ExitCode::SUCCESS,
+        );
+    }
     match start(typed) {
         Ok(code) => ExitCode::from(code),
         Err(failure) => {

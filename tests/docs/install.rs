@@ -77,6 +77,15 @@ fn expected() -> Vec<(String, u32)> {
     ] {
         expected.push((name.to_owned(), 0o644));
     }
+    for name in pages() {
+        let section = name.rsplit('.').next().expect("a section");
+        expected.push((format!("share/man/man{section}/{name}"), 0o644));
+    }
+    for program in ["beadlock", "beadlock-agent"] {
+        expected.push((format!("share/bash-completion/completions/{program}"), 0o644));
+        expected.push((format!("share/zsh/site-functions/_{program}"), 0o644));
+        expected.push((format!("share/fish/vendor_completions.d/{program}.fish"), 0o644));
+    }
     for folder in ["docs", "examples/examples"] {
         for (name, _) in files_of(&checkout().join(folder), |_| {}) {
             expected.push((format!("share/doc/beadlock/{folder}/{name}"), 0o644));
@@ -84,6 +93,23 @@ fn expected() -> Vec<(String, u32)> {
     }
     expected.sort();
     expected
+}
+
+/// The manual pages that the programs make. What each must be is tested beside its program.
+fn pages() -> Vec<String> {
+    let scene = Scene::new();
+    let top = scene.path().join("pages");
+    fs::create_dir(&top).expect("make a directory");
+    let dir = top.to_str().expect("text");
+    for made in [scene.beadlock(&["man", dir]), scene.agent(&["--man", dir])] {
+        let ended = Ended::from(run(made));
+        assert_eq!(ended.code, 0, "{ended:?}");
+    }
+    let pages: Vec<String> = files(&top).into_iter().map(|(name, _)| name).collect();
+    for page in ["beadlock.1", "beadlock-hold.1", "beadlock-agent.8", "beadlock-agent.toml.5", "exclusive-lock.5"] {
+        assert!(pages.iter().any(|name| name == page), "{page} in {pages:?}");
+    }
+    pages
 }
 
 #[test]

@@ -55,7 +55,27 @@ fn help(scene: &Scene, program: &str, subcommand: Option<&str>) -> BTreeSet<Stri
     command.args(subcommand).arg("--help");
     let help = Ended::from(run(command));
     assert_eq!(help.code, 0, "{program} {subcommand:?} --help: {help:?}");
-    help.out.split(|c: char| !(c.is_ascii_alphanumeric() || c == '-')).map(str::to_owned).collect()
+    words(&help.out)
+}
+
+fn words(text: &str) -> BTreeSet<String> {
+    text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '-')).map(str::to_owned).collect()
+}
+
+/// The options of this command that only the pages of the protocols show.
+fn of_protocols(scene: &Scene, command: &str) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for protocol in ["tower", "memory", "file"] {
+        let page = Ended::from(run(scene.beadlock(&["help", protocol])));
+        assert_eq!(page.code, 0, "{page:?}");
+        for part in page.out.split("\nOptions of ").skip(1) {
+            let (commands, options) = part.split_once(':').expect("a heading");
+            if words(commands).contains(command) {
+                found.extend(words(options));
+            }
+        }
+    }
+    found
 }
 
 /// The options among the words of a command.
@@ -63,16 +83,36 @@ fn options(command: &str) -> impl Iterator<Item = &str> {
     command.split([' ', '=']).filter(|word| word.len() > 2 && word.starts_with("--"))
 }
 
-const COMMANDS: [&str; 14] = [
-    "hold", "acquire", "release", "cycle", "check", "status", "list", "wait", "write", "update", "append", "break",
-    "doctor", "log",
+const COMMANDS: [&str; 17] = [
+    "hold",
+    "acquire",
+    "release",
+    "cycle",
+    "check",
+    "status",
+    "list",
+    "wait",
+    "write",
+    "update",
+    "append",
+    "break",
+    "doctor",
+    "log",
+    "help",
+    "man",
+    "completions",
 ];
 
 #[test]
 fn every_option_in_the_documents_exists() {
     let scene = Scene::new();
-    let helps: BTreeMap<&str, BTreeSet<String>> =
-        COMMANDS.map(|command| (command, help(&scene, "beadlock", Some(command)))).into();
+    let helps: BTreeMap<&str, BTreeSet<String>> = COMMANDS
+        .map(|command| {
+            let mut known = help(&scene, "beadlock", Some(command));
+            known.extend(of_protocols(&scene, command));
+            (command, known)
+        })
+        .into();
     let (ours, agents) = (help(&scene, "beadlock", None), help(&scene, "beadlock-agent", None));
     let any: BTreeSet<&String> = helps.values().flatten().chain(&ours).chain(&agents).collect();
     for (name, at_least) in [

@@ -7,17 +7,19 @@ use std::process::ExitCode;
 use beadlock_checker::internal::database::Environment;
 use clap::builder::{BoolishValueParser, Resettable};
 use clap::parser::ValueSource;
-use clap::{Arg, ArgAction, ArgMatches, CommandFactory, FromArgMatches, Parser};
+use clap::{Arg, ArgMatches, CommandFactory, FromArgMatches, Parser};
+use clap_complete::Shell;
 
+use super::help;
 use super::options::{AgentOptions, GivenOptions, Policy};
 use crate::fleet::FleetVariables;
 use crate::log::complain;
 
-const NAME: &str = "beadlock-agent";
+pub(super) const NAME: &str = "beadlock-agent";
 
 /// A sync daemon that asks before every cycle and leaves alone what is claimed.
 #[derive(Debug, Parser)]
-#[command(name = NAME, version, max_term_width = 100)]
+#[command(name = NAME, version)]
 pub(crate) struct AgentCli {
     #[command(flatten)]
     pub(super) policy: Policy,
@@ -37,6 +39,12 @@ pub(crate) struct AgentCli {
     /// 1 a cycle failed, or there was no database to serve
     #[arg(long, value_parser = BoolishValueParser::new(), env = "BEADLOCK_AGENT_ONCE", display_order = 7)]
     once: bool,
+    /// Write the manual pages beadlock-agent(8) and beadlock-agent.toml(5) into DIR, and end
+    #[arg(long, value_name = "DIR", display_order = 30)]
+    pub(super) man: Option<PathBuf>,
+    /// Print the completion script of a shell, bash, zsh or fish, and end
+    #[arg(long, value_name = "SHELL", hide_possible_values = true, display_order = 31)]
+    pub(super) completions: Option<Shell>,
     /// Start cycles by the clock alone; for tests and for finding faults
     #[arg(long, hide = true)]
     no_watch: bool,
@@ -136,7 +144,7 @@ fn typed(mut matches: ArgMatches) -> Result<Result<CommandLine, String>, clap::E
 /// The command line's grammar, without the environment variables that are set to nothing: empty is unset.
 #[expect(clippy::disallowed_methods, reason = "the environment is read where the command line is")]
 fn command() -> clap::Command {
-    AgentCli::command().mut_args(|arg| {
+    help::shaped(AgentCli::command()).mut_args(|arg| {
         let is_empty = arg.get_env().and_then(std::env::var_os).is_some_and(|value| value.is_empty());
         let arg = without_built_in(arg);
         if is_empty { arg.env(Resettable::Reset) } else { arg }
@@ -144,9 +152,8 @@ fn command() -> clap::Command {
 }
 
 /// Hides the built-in value, which the help text of each option names already.
-fn without_built_in(arg: Arg) -> Arg {
-    let is_flag = matches!(arg.get_action(), ArgAction::SetTrue);
-    if is_flag { arg } else { arg.hide_default_value(true) }
+pub(super) fn without_built_in(arg: Arg) -> Arg {
+    if arg.get_action().takes_values() { arg.hide_default_value(true) } else { arg }
 }
 
 /// The grammar without environment variables.

@@ -9,11 +9,15 @@
 //! named.rs      looks up the databases that are named
 //! settings.rs   the result of all places, at the start and at each reload
 //! print.rs      the result as a file (`--print-config`)
+//! help.rs       the groups, the examples and the colours of `--help`
+//! manual.rs     the manual pages (`--man`) and the completion scripts (`--completions`)
 //! ```
 
 mod cli;
 mod file;
+mod help;
 mod keys;
+mod manual;
 mod named;
 mod options;
 mod page;
@@ -21,6 +25,7 @@ mod print;
 mod settings;
 
 pub(crate) use self::cli::{CommandLine, RunMode};
+pub(crate) use self::manual::documentation;
 pub(crate) use self::named::ArrivedDatabase;
 pub(crate) use self::options::{CycleAction, Policy};
 pub(crate) use self::page::ConfigFailure;

@@ -60,7 +60,8 @@ fn seconds(seconds: u64) -> Duration {
 
 #[test]
 fn the_keys_are_the_options_and_nothing_is_both_or_forgotten() {
-    let of_command_line = ["db", "config", "print-config", "once", "no-watch", "no-spread"].map(str::to_owned);
+    let of_command_line =
+        ["db", "config", "print-config", "once", "man", "completions", "no-watch", "no-spread"].map(str::to_owned);
     let mut keys = [names::<Policy>(), names::<AgentOptions>(), of_command_line.to_vec()].concat();
     let options = grammar();
     let mut options: Vec<&str> = options.get_arguments().filter_map(|arg| arg.get_long()).collect();

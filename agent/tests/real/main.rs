@@ -21,6 +21,8 @@ mod hang_later;
 #[cfg(test)]
 mod log;
 #[cfg(test)]
+mod manual;
+#[cfg(test)]
 mod notify;
 #[cfg(test)]
 mod once;

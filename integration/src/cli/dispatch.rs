@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use beadlock_checker::internal::sys;
 use clap::{CommandFactory, Parser, error::ErrorKind};
 
-use super::{Cli, Command, hint, patience};
+use super::{Cli, Command, completion, help, hint, man, patience};
 use crate::commands::{acquire, append, break_lock, check, cycle, hold, release, status, update, wait, write};
 use crate::error::{End, Error, Exit, Replaced};
 use crate::output::{Common, answers::conclude, answers::not_written, envelope::Request, talk::print};
@@ -23,9 +23,12 @@ pub fn run() -> End {
     if let Some(request) = HelperRequest::of(&words) {
         return helper(request);
     }
+    if let Some(end) = completion::answer(&words, &environment) {
+        return end;
+    }
     let cli = match Cli::try_parse_from(&words) {
         Ok(cli) => cli,
-        Err(error) => return not_understood(&error, words.get(1..).unwrap_or_default(), &environment, request),
+        Err(error) => return not_understood(&error, &words, &environment, request),
     };
     let environment = environment.with_lock_dir(cli.common.lock_dir.lock_dir.as_deref());
     let own = cli.command.as_ref().and_then(Command::own_exit_code);
@@ -69,6 +72,9 @@ fn dispatch(command: Option<Command>, environment: &Environment, common: Common)
         Some(Command::Doctor(typed)) => doctor::run(&typed, environment, &common),
         #[cfg(feature = "fleet")]
         Some(Command::Fleet(typed)) => crate::commands::fleet::run(&typed, environment, &common),
+        Some(Command::Help(typed)) => help::run(&typed, environment, &common),
+        Some(Command::Man(typed)) => man::run(&typed, &common),
+        Some(Command::Completions(typed)) => completion::run(&typed, &common),
         None => {
             let end = status::run(&[], &LookArgs::default(), environment, talk).print(&common);
             if end == End::Code(Exit::Done.code()) {
@@ -97,11 +103,12 @@ fn helper(request: Option<HelperRequest>) -> End {
 /// Help and version are answers; the rest is a usage error, with a hint where the `--` was forgotten.
 fn not_understood(error: &clap::Error, words: &[OsString], environment: &Environment, request: Request) -> End {
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
-        return match print(error.render().to_string()) {
+        return match print(help::text(words, error, environment)) {
             Ok(()) => End::Code(Exit::Done.code()),
             Err(why) => misused(not_written(&why), None, &common_unresolved(false, environment, request)),
         };
     }
+    let words = words.get(1..).unwrap_or_default();
     let hint = hint::missing_dashes(words);
     let typed: Vec<&str> = words.iter().take_while(|word| *word != "--").filter_map(|word| word.to_str()).collect();
     let json = typed.iter().rev().find_map(|word| match *word {

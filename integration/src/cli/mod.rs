@@ -2,19 +2,22 @@
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::error::{End, Error, Exit};
+use crate::output::{Common, answers::conclude, answers::not_written, talk::print};
 use crate::protocol::NAMED_LOCKS;
 use crate::settings::arguments::{CommonArgs, LockDirArg};
 use crate::{commands, doctor, list, log};
 
+mod completion;
 pub mod dispatch;
+mod help;
 mod hint;
+mod man;
 mod patience;
 
-/// Claim a beads database, a named lock or a file for as long as a command runs; look at the claims of others.
-///
-/// Without a command: the status of the database that is found from here.
+/// Claim a beads database, a named lock or a file while a command runs
 #[derive(Debug, Parser)]
-#[command(name = "beadlock", version, disable_help_subcommand = true, args_override_self = true)]
+#[command(name = "beadlock", version, disable_help_subcommand = true, args_override_self = true, after_help = help::MORE)]
 // After its options and commands, which both of these change.
 #[command(mut_arg(LockDirArg::ID, |arg| arg.global(true).hide(true)), mut_subcommands(showing_lock_dir))]
 pub struct Cli {
@@ -38,38 +41,43 @@ fn showing_lock_dir(command: clap::Command) -> clap::Command {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Take the lock, run a command, release the lock
+    /// Take a lock, run a command, release the lock
     Hold(commands::hold::HoldArgs),
-    /// A claim that spans several commands: ends with release, or with the process it is for
+    /// Claim a target for several commands, until it is released
     Acquire(commands::acquire::AcquireArgs),
-    /// End a claim that acquire has made; only one's own
+    /// Release a claim that acquire has made
     Release(commands::release::ReleaseCommandArgs),
-    /// Run a command as a sync cycle: under the gate, and only when nobody claims the database
+    /// Run a command as a sync cycle, unless the database is claimed
     Cycle(commands::cycle::CycleArgs),
-    /// What a daemon does at the start of a cycle: may remove a stale lock, but never a named one. Exit 0: free; 4,
-    /// 5: do not touch
+    /// Check whether a sync daemon may start a cycle now
     Check(commands::check::CheckArgs),
     /// Show who holds a lock, since when, and what to type next
     Status(commands::status::StatusArgs),
-    /// Return when it is free. That promises nothing about the moment after: to have it, use hold
+    /// Wait until a target is free, without claiming it
     Wait(commands::wait::WaitArgs),
-    /// Make standard input the content of a file, all of it or none, under its lock and with backups
+    /// Replace a file with standard input, under the file's lock
     Write(commands::write::WriteArgs),
-    /// Run a file through a command and back, under one lock
+    /// Pass a file through a command and back, under the file's lock
     Update(commands::update::UpdateArgs),
-    /// Add whole lines to the end of a file, under its lock
+    /// Add whole lines to the end of a file, under the file's lock
     Append(commands::append::AppendArgs),
-    /// Take somebody's lock away, which no check can prove dead; its record is kept beside it
+    /// Remove a lock by force, and keep its record beside it
     Break(commands::break_lock::BreakArgs),
-    /// Every lock below the directories ROOT. Never changes anything
+    /// List every lock below a directory
     List(list::List),
     /// Sum up what the log of a sync daemon says
     Log(log::LogArgs),
-    /// What the file system of DIR can do, and so what is promised there. Exit 0: all; 1: something is missing; 5: NO
+    /// Test what a file system can do and what beadlock promises there
     Doctor(doctor::Doctor),
     /// Claims across machines: make a fleet, join it, look at it, end it
     #[cfg(feature = "fleet")]
     Fleet(commands::fleet::FleetArgs),
+    /// Explain a command or a protocol
+    Help(help::HelpArgs),
+    /// Write the manual pages into a directory, or print one
+    Man(man::ManArgs),
+    /// Print the completion script of a shell
+    Completions(completion::CompletionsArgs),
 }
 
 impl Command {
@@ -92,6 +100,14 @@ impl Command {
             Self::Update(typed) if typed.command.is_empty() => Some("update file:PATH"),
             _ => None,
         }
+    }
+}
+
+/// Ends a command that prints text. No envelope is put around that.
+fn printed(text: Result<String, Error>, common: &Common) -> End {
+    match text.and_then(|text| print(text).map_err(|error| not_written(&error))) {
+        Ok(()) => End::Code(Exit::Done.code()),
+        Err(error) => conclude(common, Err((End::Code(error.exit.code()), error))),
     }
 }
 

@@ -13,7 +13,24 @@ use crate::output::{Common, answers::Answers, answers::each};
 use crate::protocol::{Acceptance, LookArgs, resolve, unresolved};
 use crate::settings::{audit, environment::Environment};
 
+const EXAMPLES: &str = "\
+Examples:
+  beadlock check .beads && ./my-sync.sh
+  beadlock check --dry-run --explain";
+
+const EXITS: &str = "\
+A check may remove a stale lock, but never one of tower:NAME. To run the work itself, use beadlock cycle: it keeps claims \
+away until the work has ended.
+
+Exit codes:
+  0  the targets are free
+  1  beadlock failed
+  2  the command line is wrong
+  4  a target is held or busy: do not touch it
+  5  a lock could not be checked: do not touch the target";
+
 #[derive(Debug, Args)]
+#[command(before_help = EXAMPLES, after_help = EXITS)]
 pub struct CheckArgs {
     /// The databases' directories, [beads:]DIR, lock:PATH, tower:NAME, memory:DIR, or file:PATH
     pub targets: Vec<OsString>,

@@ -38,7 +38,25 @@ use crate::run::{request::AtEnd, session::Finished, session::Session, watchdog::
 use crate::settings::{self, OnLoss, environment::Environment};
 use crate::words::{self, to_type};
 
+const EXAMPLES: &str = "\
+Examples:
+  beadlock cycle -- ./my-sync.sh
+  beadlock cycle path/to/.beads -- git -C path/to pull --rebase";
+
+const EXITS: &str = "\
+Exit codes:
+  1    beadlock failed
+  2    the command line is wrong
+  4    the database is claimed, or another cycle runs; CMD was not started
+  5    the lock could not be checked; CMD was not started
+  125  beadlock failed before CMD started
+  126  CMD cannot be executed
+  127  CMD was not found
+
+Any other exit code is that of CMD. It is 128+N when signal N killed CMD.";
+
 #[derive(Debug, Args)]
+#[command(before_help = EXAMPLES, after_help = EXITS)]
 pub struct CycleArgs {
     /// The database's directory, [beads:]DIR [env: BEADLOCK_TARGET] [default: the nearest .beads up the tree]
     pub target: Option<OsString>,

@@ -16,13 +16,33 @@ use crate::run::{session::Finished, session::Session, steps::Steps};
 use crate::settings::{Claim, Hold, OnLoss, arguments::ClaimArgs, environment::Environment};
 use wanted::{Named, Wanted};
 
+const EXAMPLES: &str = "\
+Examples:
+  beadlock hold -- make release
+  beadlock hold path/to/.beads --wait 1m -- ./import.sh";
+
+const EXITS: &str = "\
+Exit codes:
+  1    beadlock failed: I/O, a permission, or a target that does not exist
+  2    the command line is wrong
+  4    the target was held or busy until the wait ended
+  5    the lock could not be checked
+  8    the lock of a file (file:PATH) was not obtained
+  9    the lock was lost while CMD ran
+  125  beadlock failed after the claim and before CMD started
+  126  CMD cannot be executed
+  127  CMD was not found
+
+Any other exit code is that of CMD. It is 128+N when signal N killed CMD.";
+
 #[derive(Debug, Args)]
+#[command(before_help = EXAMPLES, after_help = EXITS)]
 pub struct HoldArgs {
     /// The database's directory, [beads:]DIR, lock:PATH, tower:NAME, memory:DIR, or file:PATH [env: BEADLOCK_TARGET]
     /// [default: what --intent names, else the nearest .beads up the tree]
     pub target: Option<OsString>,
-    /// One more target, of any kind; may be given again. All are claimed, or none. --wait counts for all together. They
-    /// are taken in one order, whatever order is typed, so that two such commands never deadlock
+    /// One more target, of any kind; may be repeated. All targets are claimed, or none. --wait counts for all of them
+    /// together. The order of the claims does not depend on the command line, so two such commands never deadlock
     #[arg(long = "and", value_name = "TARGET")]
     pub and: Vec<OsString>,
     /// The name in the lock file and in daemons' logs [env: BEADLOCK_HOLDER] [default: the command's base name]
@@ -32,12 +52,12 @@ pub struct HoldArgs {
     pub claim: ClaimArgs,
     #[command(flatten)]
     pub protocol: protocol::Args,
-    /// What to do when the lock is lost: end the command, only say so, or say so and send the command a signal (HUP,
-    /// INT, TERM, USR1 or USR2) [env: BEADLOCK_ON_LOSS] [default: kill]
+    /// What to do when the lock is lost: end the command, warn, or warn and send the command a signal (HUP, INT, TERM,
+    /// USR1 or USR2) [env: BEADLOCK_ON_LOSS] [default: kill]
     #[arg(long, value_name = "kill|warn|signal:NAME", value_parser = OnLoss::parse)]
     pub on_loss: Option<OnLoss>,
-    /// How long what is left after a signal or a loss may take before it is killed [env: BEADLOCK_KILL_AFTER]
-    /// [default: 10s]
+    /// How long processes may take to end after a signal or a loss, before they are killed
+    /// [env: BEADLOCK_KILL_AFTER] [default: 10s]
     #[arg(long, value_name = "DUR", value_parser = duration::parse)]
     pub kill_after: Option<Duration>,
     /// Keep the lock until everything that the command started has ended

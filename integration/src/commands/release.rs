@@ -18,7 +18,20 @@ use crate::run::steps::{RESULT_FILE, failure_step};
 use crate::settings::{self, environment::Environment};
 use crate::words::{Part, millis, to_type};
 
+const EXAMPLES: &str = "\
+Examples:
+  beadlock release
+  beadlock release tower:app-prod --id req_8f3a";
+
+const EXITS: &str = "\
+Exit codes:
+  0  released, or the lock was gone already, which is a warning
+  1  beadlock failed
+  2  the command line is wrong, or neither --id nor $BEADLOCK_ID is given
+  9  somebody else holds the lock now; it is left alone";
+
 #[derive(Debug, Args)]
+#[command(before_help = EXAMPLES, after_help = EXITS)]
 pub struct ReleaseCommandArgs {
     /// The database's directory, [beads:]DIR, lock:PATH, tower:NAME, memory:DIR, or file:PATH [env: BEADLOCK_TARGET]
     /// [default: the nearest .beads up the tree]

@@ -19,7 +19,16 @@ use crate::protocol::{Acceptance, LookArgs, resolve};
 use crate::run::fleet::look::FleetSight;
 use crate::settings::environment::Environment;
 
+const EXAMPLES: &str = "\
+Examples:
+  beadlock status
+  beadlock status --agent unix:agent.sock";
+
+const EXITS: &str = "\
+status changes nothing. It exits with 0 when it could look, whatever it found.";
+
 #[derive(Debug, Args)]
+#[command(before_help = EXAMPLES, after_help = EXITS)]
 pub struct StatusArgs {
     /// The databases' directories, [beads:]DIR, lock:PATH, tower:NAME, memory:DIR, or file:PATH
     pub targets: Vec<OsString>,

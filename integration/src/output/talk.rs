@@ -75,6 +75,11 @@ impl Talk {
         }
     }
 
+    /// When to use colours, as it was asked for.
+    pub fn color(&self) -> Color {
+        self.color
+    }
+
     pub fn is_verbose(&self) -> bool {
         self.verbose
     }

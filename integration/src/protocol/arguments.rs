@@ -17,7 +17,7 @@ pub(super) fn given<const N: usize>(options: [(&'static str, bool); N]) -> Vec<&
 #[derive(Debug, Clone, ClapArgs)]
 #[group(skip)]
 pub struct Args {
-    /// Of a named lock that is held or stale print what its document answers, and nothing else
+    /// When the lock is held or stale, print the JSON that the protocol document names, and nothing else
     #[arg(long, conflicts_with = "json", help_heading = tower::options::HEADING)]
     raw: bool,
     #[command(flatten)]

@@ -4,6 +4,7 @@
 mod arguments;
 pub mod beads;
 pub mod file;
+pub mod help;
 pub mod listing;
 pub mod lock;
 pub mod memory;
@@ -18,6 +19,7 @@ use std::path::{Path, PathBuf};
 use beadlock_checker::internal::database::{Directories, Suggest};
 use beadlock_checker::internal::{dialect::Record, target::Scheme};
 use beads::any_directory_is_for_databases;
+use help::{Offered, ProtocolHelp};
 
 use crate::claim::protocol::{MakeRecord, Protocol};
 use crate::claim::record_claim::{ClaimOrder, RecordClaim};
@@ -49,6 +51,16 @@ pub trait Folder: Protocol {
     fn by_letters(&self, rest: &Path, environment: &Environment) -> (PathBuf, PathBuf) {
         let at = environment.of_database().cwd.join(rest);
         (at.clone(), at)
+    }
+
+    /// What `beadlock help` says of it. The default has only its name.
+    fn help(&self) -> ProtocolHelp {
+        ProtocolHelp { about: self.rules().kind, ..ProtocolHelp::default() }
+    }
+
+    /// What a shell offers behind the colon.
+    fn offered(&self) -> Offered {
+        Offered::Directories
     }
 
     /// What a claim of `target` says.

@@ -36,7 +36,7 @@ pub struct CommonArgs {
 #[derive(Debug, Clone, Args)]
 #[group(skip)]
 pub struct LockDirArg {
-    /// Where named locks lie [env: BEADLOCK_LOCK_DIR] [default: for root /root/tower-fleet/logs/locks, else
+    /// The directory of named locks [env: BEADLOCK_LOCK_DIR] [default: for root /root/tower-fleet/logs/locks, else
     /// tower-fleet/locks in $XDG_STATE_HOME or ~/.local/state]
     #[arg(long, value_name = "DIR", value_parser = lock_dir())]
     pub lock_dir: Option<OsString>,
@@ -50,7 +50,7 @@ impl LockDirArg {
 #[derive(Debug, Clone, Args)]
 #[group(skip)]
 pub struct ClaimArgs {
-    /// The version of the holder, in the lock file of a database or of lock:PATH [env: BEADLOCK_HOLDER_VERSION]
+    /// The version of the holder, for the lock file of a database or of lock:PATH [env: BEADLOCK_HOLDER_VERSION]
     /// [default: none]
     #[arg(long, value_name = "VERSION")]
     pub holder_version: Option<String>,
@@ -68,27 +68,27 @@ pub struct ClaimArgs {
     /// How long to wait for a sync cycle that is running [env: BEADLOCK_DRAIN] [default: 130s, with --no-wait 1s]
     #[arg(long, value_name = "DUR", value_parser = duration::parse)]
     pub drain: Option<Duration>,
-    /// Exit with N instead of 4, or 8 of a file, when the target is held or busy
+    /// Exit with N when the target is held or busy, instead of 4 (for file:PATH 8)
     #[arg(long, value_name = "N")]
     pub conflict_exit_code: Option<u8>,
-    /// Exit with N instead of any code that is not the command's
+    /// Exit with N instead of every exit code that is not the command's
     #[arg(long, value_name = "N")]
     pub own_exit_code: Option<u8>,
-    /// Take a lock also from a holder that is proved dead by more than its PID: of a database, or lock:PATH
+    /// Also take the lock of a holder that other facts than its PID prove dead: for a database or lock:PATH
     #[arg(long)]
     pub reap_proven_dead: bool,
-    /// Claim DIR also when it does not look like a database: it is not called .beads, is not $BEADS_DIR, and has no
+    /// Claim DIR although it does not look like a database: it is not called .beads, is not $BEADS_DIR, and has no
     /// *.db, *.sqlite*, *.jsonl or redirect in it
     #[arg(long)]
     pub any_directory: bool,
     /// Claim it on this machine alone, although the database has joined a fleet: no agent elsewhere keeps away
     #[arg(long)]
     pub no_fleet: bool,
-    /// Write what became of it to FILE, as JSON
+    /// Write the outcome to FILE, as JSON
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
-    /// Add a JSON line to FILE for whatever happens to the lock [env: BEADLOCK_AUDIT] [default for tower:NAME:
-    /// audit.jsonl beside the lock directory]
+    /// Append a JSON line to FILE for each event of the lock [env: BEADLOCK_AUDIT] [default for tower:NAME: audit.jsonl
+    /// beside the lock directory]
     #[arg(long, value_name = "FILE")]
     pub audit: Option<PathBuf>,
 }

@@ -338,3 +338,33 @@ fn runs_as_helper(pid: i32, path: &Path) -> bool {
     };
     Path::new(&looked_at).starts_with(path)
 }
+
+/// A shell that asks for completion gets an answer: what lies there is left out.
+#[test]
+fn completion_never_waits_for_it() {
+    let scene = crate::a_scene();
+    std::fs::create_dir_all(scene.file("real/.beads")).unwrap();
+    std::fs::create_dir_all(scene.file("near/.beads")).unwrap();
+    let Some(mut mirror) = Mirror::of(&scene.file("real"), &scene.file("far")) else { return };
+    let answer = |words: &[&str]| {
+        let mut command = scene.beadlock(&[&["--", "beadlock"], words].concat());
+        command.env("BEADLOCK_COMPLETE", "fish");
+        let begun = Instant::now();
+        let ended = Running::apart(command).end().expect(0, &[]);
+        assert!(begun.elapsed() < SLACK, "{words:?}: {:?}", begun.elapsed());
+        ended.out.lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    mirror.hang();
+    until("an answer with what is near", || answer(&["hold", "n"]) == ["near/.beads", "near/"]);
+    for words in [
+        &["hold", "far/"][..],
+        &["hold", "memory:far/"],
+        &["hold", "--report", "far/"],
+        &["hold", "--report=far/"],
+        &["break", "far/.beads", "--id", ""],
+        &["--lock-dir", "far", "hold", "tower:"],
+        &["doctor", "far/"],
+    ] {
+        assert_eq!(answer(words), [""; 0], "{words:?}");
+    }
+}

@@ -13,11 +13,15 @@ mod ci;
 #[cfg(test)]
 mod claim;
 #[cfg(test)]
+mod completion;
+#[cfg(test)]
 mod cycle;
 #[cfg(test)]
 mod doctor;
 #[cfg(test)]
 mod explain;
+#[cfg(test)]
+mod help;
 #[cfg(test)]
 mod helpers;
 #[cfg(test)]
@@ -36,6 +40,8 @@ mod lock_target;
 mod log;
 #[cfg(test)]
 mod loss;
+#[cfg(test)]
+mod manual;
 #[cfg(test)]
 mod not_a_database;
 #[cfg(test)]

@@ -30,7 +30,22 @@ use crate::run::{lease_keeper, lease_keeper::LeaseKeeper, request::KeptLease, re
 use crate::settings::{Claim, arguments::ClaimArgs, environment::Environment};
 use crate::{ignored::Reminder, words::quoted};
 
+const EXAMPLES: &str = "\
+Examples:
+  eval \"$(beadlock acquire)\"; make release; beadlock release
+  beadlock acquire --detach --max-hold 1h >> \"$GITHUB_ENV\"";
+
+const EXITS: &str = "\
+Exit codes:
+  0  claimed; the output is for eval, and names what release needs
+  1  beadlock failed: I/O, a permission, or a target that does not exist
+  2  the command line is wrong
+  4  the target was held or busy until the wait ended
+  5  the lock could not be checked
+  8  the lock of a file (file:PATH) was not obtained";
+
 #[derive(Debug, Args)]
+#[command(before_help = EXAMPLES, after_help = EXITS)]
 pub struct AcquireArgs {
     /// The database's directory, [beads:]DIR, lock:PATH, tower:NAME, memory:DIR, or file:PATH [env: BEADLOCK_TARGET]
     /// [default: the nearest .beads up the tree]

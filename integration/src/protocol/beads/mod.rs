@@ -1,5 +1,7 @@
 //! `[beads:]DIR`: a beads database. Sync daemons run cycles on it; its lock is valid for as long as its process lives.
 
+mod help;
+
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -8,6 +10,7 @@ use beadlock_checker::internal::Look;
 use beadlock_checker::internal::database::{self, Database, Directories, NoDatabase, Suggest};
 use beadlock_checker::internal::target::{Scheme, Target as Parsed};
 
+use super::help::ProtocolHelp;
 use super::{Folder, Found, process};
 use crate::claim::explained::{Explained, Inspected};
 use crate::claim::protocol::{Protocol, ProtocolRules};
@@ -50,6 +53,10 @@ impl Protocol for Beads {
 }
 
 impl Folder for Beads {
+    fn help(&self) -> ProtocolHelp {
+        help::HELP
+    }
+
     fn find(&self, rest: &Path, environment: &Environment, acceptance: Acceptance<'_>) -> Found {
         let around = environment.of_database();
         let database = Database::named(rest, &around).and_then(|found| acceptance.of(found, &around));

@@ -198,7 +198,7 @@ pub const HEADING: &str = "Files (file:PATH)";
 #[derive(Debug, Clone, Default, Args)]
 #[group(skip)]
 pub struct FileArgs {
-    /// Share the file with others who do, and keep out who wants it alone: for readers
+    /// Share the lock with other --shared holders, and keep writers out: for readers
     #[arg(long, help_heading = HEADING)]
     pub shared: bool,
 }

@@ -3,6 +3,7 @@
 
 mod blocked;
 pub mod command;
+mod help;
 mod kernel;
 pub mod lock;
 mod look;
@@ -22,6 +23,7 @@ use std::{ffi::OsString, os::unix::ffi::OsStrExt};
 use beadlock_checker::Place;
 use beadlock_checker::internal::{dialect::Record, target::Scheme};
 
+use super::help::{Offered, ProtocolHelp};
 use super::{Args, Folder, Found, Intended, beads::Acceptance};
 use crate::claim::protocol::{Protocol, ProtocolRules, WaitOver};
 use crate::claim::target::{Target, prefixed};
@@ -97,6 +99,14 @@ impl Protocol for File {
 }
 
 impl Folder for File {
+    fn help(&self) -> ProtocolHelp {
+        help::HELP
+    }
+
+    fn offered(&self) -> Offered {
+        Offered::Files
+    }
+
     fn find(&self, rest: &Path, _: &Environment, _: Acceptance<'_>) -> Found {
         Ok(FileTarget::of(rest)?.canonical()?.to_target())
     }

@@ -1,5 +1,7 @@
 //! `lock:PATH`: a lock file of the beads rule at any path, without cycles (docs/design.md#locks-at-a-path).
 
+mod help;
+
 use std::path::Path;
 
 use beadlock_checker::internal::{
@@ -7,6 +9,7 @@ use beadlock_checker::internal::{
 };
 use beadlock_checker::{Place, Verdict};
 
+use super::help::{Offered, ProtocolHelp};
 use super::{Folder, Found, beads::Acceptance, process};
 use crate::claim::explained::{Explained, Inspected};
 use crate::claim::protocol::{LONGEST_LOCK_FILE, NotALock, Protocol, ProtocolRules, WaitOver};
@@ -68,6 +71,14 @@ impl Protocol for LockAtPath {
 }
 
 impl Folder for LockAtPath {
+    fn help(&self) -> ProtocolHelp {
+        help::HELP
+    }
+
+    fn offered(&self) -> Offered {
+        Offered::Files
+    }
+
     fn find(&self, rest: &Path, environment: &Environment, _: Acceptance<'_>) -> Found {
         Ok(target(rest, &environment.of_database().cwd)?)
     }

@@ -70,7 +70,7 @@ pub struct Ages {
     /// How old the lock may become before it is stale [default: 30s]
     #[arg(long, value_name = "DUR", value_parser = duration::parse, help_heading = HEADING)]
     pub stale_after: Option<Duration>,
-    /// The same of another host's lock [default: 10s]
+    /// How old the lock of another host may become before it is stale [default: 10s]
     #[arg(long, value_name = "DUR", value_parser = duration::parse, help_heading = HEADING)]
     pub stale_after_remote: Option<Duration>,
 }
@@ -98,7 +98,7 @@ pub struct MemoryArgs {
     /// What it is held for [default: cli-test]
     #[arg(long, value_name = "TEXT", value_parser = name, help_heading = HEADING)]
     pub operation: Option<String>,
-    /// Let a stale lock stand
+    /// Do not take a stale lock
     #[arg(long, help_heading = HEADING)]
     pub no_break_stale: bool,
     /// Make the directory where it does not exist

@@ -2,6 +2,7 @@
 
 pub mod claim;
 mod explained;
+mod help;
 pub mod status;
 
 use std::path::{Path, PathBuf};
@@ -13,6 +14,7 @@ use beadlock_checker::internal::{
 };
 use beadlock_checker::{Options, Place, Removed};
 
+use super::help::ProtocolHelp;
 use super::{Args, Folder, Found, Intended, beads::Acceptance};
 use crate::claim::explained::{Explained, Inspected};
 use crate::claim::protocol::{Protocol, ProtocolRules, WaitOver};
@@ -130,6 +132,10 @@ impl Protocol for Memory {
 }
 
 impl Folder for Memory {
+    fn help(&self) -> ProtocolHelp {
+        help::HELP
+    }
+
     fn find(&self, rest: &Path, environment: &Environment, _: Acceptance<'_>) -> Found {
         Ok(target(rest, &environment.of_database().cwd)?)
     }

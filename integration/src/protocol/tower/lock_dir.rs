@@ -121,6 +121,18 @@ pub fn of_names(environment: &Environment, talk: &Talk) -> Result<(Vec<Target>, 
     Ok((found.map(|name| target(&dir, &name, typed)).collect(), 1))
 }
 
+/// The names of the locks in `dir`. Nothing is said of what cannot be read: a shell asks.
+pub fn names(dir: &Path) -> Vec<String> {
+    let files = fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.file_name());
+    let names: BTreeSet<String> = files
+        .filter_map(|file| {
+            let stem = file.to_str()?.strip_suffix(".lock")?;
+            LockName::parse(stem).is_ok().then(|| stem.to_owned())
+        })
+        .collect();
+    names.into_iter().collect()
+}
+
 fn unread(dir: &Path, error: &io::Error) -> Error {
     let why = format!("cannot read the lock directory {}: {}", escaped_path(dir), system_words(error));
     Error::io(why, error.kind())

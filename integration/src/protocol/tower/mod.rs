@@ -4,6 +4,7 @@
 pub mod audit;
 mod explained;
 pub mod fields;
+mod help;
 pub mod intent;
 pub mod lock_dir;
 pub mod options;
@@ -21,6 +22,7 @@ use beadlock_checker::internal::{
 use beadlock_checker::{Options, Place, Reason};
 use serde_json::Value;
 
+use super::help::{Offered, ProtocolHelp};
 use super::{Args, Folder, Found, Intended, beads::Acceptance};
 use crate::claim::explained::{Explained, Inspected};
 use crate::claim::protocol::{Protocol, ProtocolRules, WaitOver};
@@ -172,6 +174,14 @@ impl Protocol for Tower {
 }
 
 impl Folder for Tower {
+    fn help(&self) -> ProtocolHelp {
+        help::HELP
+    }
+
+    fn offered(&self) -> Offered {
+        Offered::Names(lock_dir::names)
+    }
+
     fn find(&self, rest: &Path, environment: &Environment, _: Acceptance<'_>) -> Found {
         let name = LockName::parse(&rest.to_string_lossy())
             .map_err(|error| NoDatabase::usage(format!("{}{}: {error}", self.prefix(), escaped_path(rest))))?;

@@ -30,38 +30,38 @@ pub const ALL: &[&str] = &[
 #[derive(Debug, Clone, Default, Args)]
 #[group(skip)]
 pub struct TowerArgs {
-    /// Take the lock also when it is stale; one that is not is never taken
+    /// Take the lock when it is stale; a lock that is not stale is never taken
     #[arg(long, help_heading = HEADING)]
     pub force_lock: bool,
-    /// What this run is called, 1 to 128 of A-Z, a-z, 0-9, '.', '_' and '-' [default: req_ and 12 random characters]
+    /// The name of this run, 1 to 128 of A-Z, a-z, 0-9, '.', '_' and '-' [default: req_ and 12 random characters]
     #[arg(long, value_name = "ID", help_heading = HEADING)]
     pub request_id: Option<String>,
     /// The user or program that runs it [env: ACTOR] [default: the user's name]
     #[arg(long, value_name = "NAME", help_heading = HEADING)]
     pub actor: Option<String>,
-    /// What is run [default: the intent's name]
+    /// The name of the work [default: the intent's name]
     #[arg(long, value_name = "NAME", help_heading = HEADING)]
     pub intent_name: Option<String>,
-    /// Which version of it [default: the intent's version]
+    /// The version of the work [default: the intent's version]
     #[arg(long, value_name = "VERSION", help_heading = HEADING)]
     pub intent_version: Option<String>,
-    /// After how long without a heartbeat the lock is stale [default: the intent's lock_ttl, else 900]
+    /// How long the lock stays valid without a heartbeat [default: the intent's lock_ttl, else 900]
     #[arg(long, value_name = "SECONDS", value_parser = ttl, help_heading = HEADING)]
     pub ttl: Option<u64>,
     /// observe takes no lock and is blocked by none; mutate and reconcile lock [default: the intent's mode, else
     /// mutate]
     #[arg(long, value_name = "MODE", hide_possible_values = true, help_heading = HEADING)]
     pub mode: Option<IntentMode>,
-    /// Anything else to be found in the lock: a JSON object
+    /// More data for the lock: a JSON object
     #[arg(long, value_name = "JSON", help_heading = HEADING)]
     pub metadata: Option<String>,
-    /// What this machine is called in the lock [default: the host name]
+    /// The name of this machine in the lock [default: the host name]
     #[arg(long, value_name = "NAME", help_heading = HEADING)]
     pub host_id: Option<String>,
-    /// Read name, version, mode, time to live and the lock's name from an intent file; what is typed beats it
+    /// Read name, version, mode, time to live and the name of the lock from an intent file; options override it
     #[arg(long, value_name = "FILE", help_heading = HEADING)]
     pub intent: Option<PathBuf>,
-    /// What ${params.K} stands for in the intent's lock; once for each
+    /// The value of ${params.K} in the name of the intent's lock; may be repeated
     #[arg(long = "param", value_name = "K=V", value_parser = param, requires = "intent", help_heading = HEADING)]
     pub params: Vec<(String, String)>,
 }

@@ -1,0 +1,60 @@
+//! `beadlock man`: a page for each command, and one for the lock file, of which mandoc and lexgrog find no fault.
+
+use std::fs;
+
+use beadlock_testkit::{Ended, Scene, run, tool};
+
+/// The pages, by their names.
+fn pages(scene: &Scene) -> Vec<String> {
+    fs::create_dir(scene.file("pages")).unwrap();
+    assert_eq!(scene.run(&["man", "pages"]).expect(0, &[]).out, "");
+    let mut names: Vec<String> = fs::read_dir(scene.file("pages"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn there_is_a_page_for_each_command_and_for_the_lock_file() {
+    let scene = crate::a_scene();
+    let pages = pages(&scene);
+    for page in ["beadlock.1", "beadlock-hold.1", "beadlock-completions.1", "exclusive-lock.5"] {
+        assert!(pages.iter().any(|name| name == page), "{page} in {pages:?}");
+    }
+    let hold = fs::read_to_string(scene.file("pages/beadlock-hold.1")).unwrap();
+    for words in [".SH EXAMPLES", "EXIT STATUS", "\\-\\-force\\-lock", "Named locks (tower:NAME)", "beadlock(1)"] {
+        assert!(hold.contains(words), "{words} in {hold}");
+    }
+    let page = fs::read_to_string(scene.file("pages/beadlock.1")).unwrap();
+    assert_eq!(scene.run(&["man"]).expect(0, &[]).out, page, "without a directory that of the program");
+    for name in pages.iter().filter_map(|name| name.strip_prefix("beadlock-")?.strip_suffix(".1")) {
+        assert!(page.contains(&format!("beadlock\\-{name}(1)")), "{name} in {page}");
+        scene.run(&["help", name]).expect(0, &[]);
+    }
+    scene.run(&["man", "nowhere"]).expect(1, &["cannot write nowhere/beadlock.1: no such file or directory"]);
+}
+
+#[test]
+fn mandoc_and_lexgrog_find_no_fault() {
+    let (Some(mandoc), Some(lexgrog)) = (tool("mandoc"), tool("lexgrog")) else { return };
+    let scene = crate::a_scene();
+    for page in pages(&scene) {
+        let path = scene.file("pages").join(&page);
+        let mut lint = scene.command(&mandoc);
+        lint.args(["-T", "lint", "-W", "warning"]).arg(&path);
+        let lint = Ended::from(run(lint));
+        assert_eq!((lint.code, lint.out.as_str(), lint.err.as_str()), (0, "", ""), "{page}");
+        let mut whatis = scene.command(&lexgrog);
+        whatis.arg(&path);
+        let whatis = Ended::from(run(whatis)).expect(0, &[]);
+        let name = page.rsplit_once('.').unwrap().0;
+        assert!(whatis.out.contains(&format!("\"{name} - ")), "{whatis:?}");
+    }
+    // And they would.
+    fs::write(scene.file("bad.1"), ".TH bad 1 today\n.SH NAME\nbad\n.PP\n.SH\n").unwrap();
+    let mut lint = scene.command(&mandoc);
+    lint.args(["-T", "lint", "-W", "warning"]).arg(scene.file("bad.1"));
+    assert_ne!(Ended::from(run(lint)).code, 0);
+}
