@@ -11,6 +11,7 @@ mod log_report;
 mod namespaces;
 mod odd;
 mod orphans;
+mod prometheus;
 mod resume;
 mod rows;
 mod seed_document;
