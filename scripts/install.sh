@@ -63,13 +63,14 @@ file 644 integration/systemd/agent.toml "$doc/agent.toml.example"
 file 644 integration/systemd/README.md "$doc/systemd.md"
 folder 644 "$doc" README.md ARCHITECTURE.md CHANGELOG.md CONTRIBUTING.md LICENSE-APACHE LICENSE-MIT
 folder 644 "$doc/docs" docs/*.md
+folder 644 "$doc/docs/guide" docs/guide/*.md
 folder 644 "$doc/docs/performance" docs/performance/*.svg
 folder 644 "$doc/docs/protocols" docs/protocols/*.md
 folder 644 "$doc/examples/examples" examples/examples/*.rs
 [ "$act" = uninstall ] || exit 0
 
 # The folders that are beadlock's own, the deepest first. One with a file of somebody else's stays.
-for folder in "$share/shell" "$share/ci" "$share/cycle" "$share/prometheus" "$share" "$doc/docs/performance" "$doc/docs/protocols" \
+for folder in "$share/shell" "$share/ci" "$share/cycle" "$share/prometheus" "$share" "$doc/docs/guide" "$doc/docs/performance" "$doc/docs/protocols" \
     "$doc/docs" "$doc/examples/examples" "$doc/examples" "$doc"; do
     [ ! -d "$DESTDIR$folder" ] || rmdir --ignore-fail-on-non-empty "$DESTDIR$folder"
 done

@@ -14,6 +14,8 @@ bindfs bindfs
 bash bash
 bats bats
 chattr e2fsprogs
+chromedriver chromium-driver
+chromium chromium
 flock util-linux
 git git
 gzip gzip

@@ -60,7 +60,10 @@ fn dispatch(command: Option<Command>, environment: &Environment, common: Common)
         Some(Command::Status(status::StatusArgs { agent: Some(address), .. })) => agent::run(&address, &common),
         Some(Command::Status(typed)) => status::run(&typed.targets, &typed.protocol, environment, talk).print(&common),
         Some(Command::List(typed)) => list::run(&typed, environment, &common).print(&common),
-        Some(Command::Log(typed)) => log::run(&typed, environment, talk).print(&common),
+        Some(Command::Log(typed)) => {
+            let answers = log::run(&typed, environment, talk);
+            answers.print(&Common { json: common.json && !typed.html, ..common })
+        }
         Some(Command::Wait(typed)) => wait::run(&typed, environment, &common),
         Some(Command::Write(typed)) => write::run(&typed, environment, &common),
         Some(Command::Update(typed)) => update::run(typed, environment, &common),
