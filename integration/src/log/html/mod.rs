@@ -79,9 +79,9 @@ pub fn page(reports: &[LogReport], now: LogTime) -> String {
     )
 }
 
-const KEYS: &str = "All times are UTC. Drag over a timeline to choose a range, double-click for all of it; Ctrl and \
-    the wheel zoom. Keys on a timeline: left and right go through its entries, Shift with them moves the range, + and - \
-    zoom, 0 shows everything.";
+const KEYS: &str = "All times are UTC. Drag over a timeline to choose a range, double-click for all; Ctrl and \
+    the wheel zoom. Keys on a timeline: left and right go through its entries, Shift with them moves the range, + \
+    and - zoom, 0 shows everything.";
 
 fn of_log<'a>((number, report): (usize, &'a LogReport)) -> impl Iterator<Item = HtmlDatabase<'a>> {
     report.answers().enumerate().map(move |(at, (timeline, answer))| HtmlDatabase {
