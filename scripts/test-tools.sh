@@ -29,6 +29,7 @@ setpriv util-linux
 setsid util-linux
 shellcheck shellcheck
 strace strace
+tmux tmux
 unshare util-linux
 LIST
 # Not a program: the reference reader of OpenMetrics, for Debian's own Python.

@@ -63,9 +63,9 @@ fn options(command: &str) -> impl Iterator<Item = &str> {
     command.split([' ', '=']).filter(|word| word.len() > 2 && word.starts_with("--"))
 }
 
-const COMMANDS: [&str; 14] = [
+const COMMANDS: [&str; 15] = [
     "hold", "acquire", "release", "cycle", "check", "status", "list", "wait", "write", "update", "append", "break",
-    "doctor", "log",
+    "doctor", "log", "top",
 ];
 
 #[test]

@@ -12,7 +12,7 @@ use crate::error::{End, Error, Exit, Replaced};
 use crate::output::{Common, answers::conclude, answers::not_written, envelope::Request, talk::print};
 use crate::run::{lease_keeper, request::HelperRequest, watchdog};
 use crate::settings::{self, common_unresolved, environment::Environment, environment::boolean, remote};
-use crate::{agent, doctor, list, log, protocol::LookArgs};
+use crate::{agent, doctor, list, log, protocol::LookArgs, top};
 
 /// Reads the command line and the environment, does what they say, and answers how the program is to end.
 pub fn run() -> End {
@@ -57,6 +57,9 @@ fn dispatch(command: Option<Command>, environment: &Environment, common: Common)
             let answers = status::run_raw(&typed.targets, &typed.protocol, environment, talk);
             answers.print(&Common { json: false, ..common })
         }
+        Some(Command::Status(status::StatusArgs { agent: Some(address), watch: true, interval, .. })) => {
+            agent::watch::run(&address, interval, &common)
+        }
         Some(Command::Status(status::StatusArgs { agent: Some(address), .. })) => agent::run(&address, &common),
         Some(Command::Status(typed)) => status::run(&typed.targets, &typed.protocol, environment, talk).print(&common),
         Some(Command::List(typed)) => list::run(&typed, environment, &common).print(&common),
@@ -69,6 +72,7 @@ fn dispatch(command: Option<Command>, environment: &Environment, common: Common)
         Some(Command::Update(typed)) => update::run(typed, environment, &common),
         Some(Command::Append(typed)) => append::run(&typed, environment, &common),
         Some(Command::Break(typed)) => break_lock::run(&typed, environment, &common),
+        Some(Command::Top(typed)) => top::run(&typed, environment, &common),
         Some(Command::Doctor(typed)) => doctor::run(&typed, environment, &common),
         None => {
             let end = status::run(&[], &LookArgs::default(), environment, talk).print(&common);

@@ -4,7 +4,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::protocol::NAMED_LOCKS;
 use crate::settings::arguments::{CommonArgs, LockDirArg};
-use crate::{commands, doctor, list, log};
+use crate::{commands, doctor, list, log, top};
 
 pub mod dispatch;
 mod hint;
@@ -65,6 +65,8 @@ pub enum Command {
     List(list::List),
     /// What a daemon's log says, summed up: does it sync, since when not, held by whom, what to type next
     Log(log::LogArgs),
+    /// A live view of agents and locks: what is wrong, who holds it, what to type. q ends it
+    Top(top::TopArgs),
     /// What the file system of DIR can do, and so what is promised there. Exit 0: all; 1: something is missing; 5: NO
     Doctor(doctor::Doctor),
 }

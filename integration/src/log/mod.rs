@@ -5,12 +5,14 @@
 //! timeline/  events to timelines: cycles, streaks of skips, holders, daemons; pure
 //! report/    timelines to an answer, as text and as JSON
 //! html/      timelines to a page that a browser shows
+//! tail.rs    a log that grows, for top
 //! window.rs  --since and --until
 //! ```
 
 mod html;
-mod parse;
+pub mod parse;
 mod report;
+pub mod tail;
 mod timeline;
 mod window;
 

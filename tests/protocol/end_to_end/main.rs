@@ -18,4 +18,5 @@ mod seed_document;
 mod seen_from_outside;
 mod snippets;
 mod strangers;
+mod top;
 mod wrong_targets;
