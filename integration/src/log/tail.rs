@@ -1,6 +1,6 @@
 //! The end of a daemon's log as it grows: the timeline of its database so far, as a strip of cells.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -40,60 +40,61 @@ pub enum HistoryCell {
     Failed,
 }
 
-/// A daemon's log that is read on as it grows.
+/// A daemon's log that is read on as it grows. No file stays open in between.
 #[derive(Debug)]
 pub struct LogTail {
     path: PathBuf,
-    file: Option<OpenTail>,
+    /// The file that was read last, and up to where.
+    reached: Option<Reached>,
     /// The beginning of a line whose end has not come.
     partial: Vec<u8>,
     log: LogTimeline,
     has_begun: bool,
 }
 
-#[derive(Debug)]
-struct OpenTail {
-    file: File,
+#[derive(Debug, Clone, Copy)]
+struct Reached {
     inode: (u64, u64),
     offset: u64,
-    /// The first line is one whose beginning was left out.
+    /// The beginning of the line was left out.
     is_in_line: bool,
 }
 
 impl LogTail {
     pub fn new(path: &Path) -> Self {
         let log = LogTimeline::new(LogWindow::default(), LogTime::now()).of_one_database();
-        Self { path: path.to_owned(), file: None, partial: Vec::new(), log, has_begun: false }
+        Self { path: path.to_owned(), reached: None, partial: Vec::new(), log, has_begun: false }
     }
 
     /// Reads what has come since. Returns whether there is a log that can be read.
     pub fn read_on(&mut self) -> bool {
-        let mut options = OpenOptions::new();
-        // Neither a link nor a pipe is followed or waited for.
-        options.read(true).custom_flags((OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits());
-        let opened = options.open(&self.path).and_then(|file| Ok((file.metadata()?, file)));
-        let Some((metadata, file)) = opened.ok().filter(|(metadata, _)| metadata.is_file()) else { return false };
-        let (inode, length) = ((metadata.dev(), metadata.ino()), metadata.len());
-        let is_same = self.file.as_ref().is_some_and(|open| open.inode == inode && open.offset <= length);
-        if !is_same {
-            // The rest of a file that was rotated away.
-            self.take_in();
-            self.partial.clear();
+        let Some((mut file, inode, length)) = opened(&self.path) else { return false };
+        let before = self.reached;
+        let same = before.filter(|before| before.inode == inode && before.offset <= length);
+        let mut reached = same.unwrap_or_else(|| {
             let offset = if self.has_begun { 0 } else { length.saturating_sub(FIRST) };
-            self.file = Some(OpenTail { file, inode, offset, is_in_line: offset > 0 });
+            Reached { inode, offset, is_in_line: offset > 0 }
+        });
+        if let Some(mut before) = before.filter(|_| same.is_none()) {
+            // The rest of the file that was rotated away.
+            let older = opened(&self.path.with_extension("log.1")).filter(|(_, inode, _)| *inode == before.inode);
+            if let Some((mut older, ..)) = older {
+                self.take_in(&mut older, &mut before);
+            }
+            self.partial.clear();
         }
-        self.take_in();
+        self.take_in(&mut file, &mut reached);
+        self.reached = Some(reached);
         true
     }
 
-    fn take_in(&mut self) {
-        let Some(open) = &mut self.file else { return };
-        if open.file.seek(SeekFrom::Start(open.offset)).is_err() {
+    fn take_in(&mut self, file: &mut File, reached: &mut Reached) {
+        if file.seek(SeekFrom::Start(reached.offset)).is_err() {
             return;
         }
         let mut chunk = vec![0; CHUNK];
-        while let Ok(count @ 1..) = open.file.read(&mut chunk) {
-            open.offset += count as u64;
+        while let Ok(count @ 1..) = file.read(&mut chunk) {
+            reached.offset += count as u64;
             let bytes = &chunk[..count];
             if !self.has_begun {
                 self.log.begin(bytes);
@@ -107,7 +108,7 @@ impl LogTail {
                     if self.partial.ends_with(b"\n") {
                         self.partial.pop();
                     }
-                    if !std::mem::take(&mut open.is_in_line) {
+                    if !std::mem::take(&mut reached.is_in_line) {
                         self.log.add_line(&self.partial, is_cut);
                     }
                     self.partial.clear();
@@ -142,6 +143,15 @@ impl LogTail {
         }
         strip.cells
     }
+}
+
+/// The file, which it is, and its length. Neither a link nor a pipe is followed or waited for.
+fn opened(path: &Path) -> Option<(File, (u64, u64), u64)> {
+    let mut options = OpenOptions::new();
+    options.read(true).custom_flags((OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits());
+    let file = options.open(path).ok()?;
+    let metadata = file.metadata().ok().filter(Metadata::is_file)?;
+    Some((file, (metadata.dev(), metadata.ino()), metadata.len()))
 }
 
 fn of_cycle(end: CycleEnd) -> HistoryCell {
@@ -225,6 +235,7 @@ mod tests {
         assert_eq!(cells(&tail), [Unknown, Complete, Unknown, Unknown]);
         writeln!(file, "[2026-02-01 10:11:00] Skipping database (locked by make)").unwrap();
         fs::rename(&path, dir.path().join("daemon.log.1")).unwrap();
+        drop(file);
         fs::write(&path, "[2026-02-01 10:25:00] Starting sync cycle...\n[2026-02-01 10:25:01] Sync cycle failed: x\n")
             .unwrap();
         assert!(tail.read_on());

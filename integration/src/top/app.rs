@@ -7,15 +7,15 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
 use super::row::{LocalLook, TopRow, TopSort};
 use super::source::TopUpdate;
-use crate::agent::report::AgentStatus;
+use crate::agent::report::{AgentStatus, TROUBLE};
 use crate::log::parse::time::LogTime;
 use crate::log::tail::{HistoryCell, HistoryStrip};
 
 /// The lengths of the history that a key goes through, in seconds.
 pub const HISTORIES: [(u64, &str); 4] = [(3600, "1h"), (6 * 3600, "6h"), (24 * 3600, "24h"), (7 * 24 * 3600, "7d")];
 
-/// As many states of a database are remembered where its log cannot be read.
-const REMEMBERED: usize = 10_000;
+/// As many changes of a database are remembered where its log cannot be read.
+const REMEMBERED: usize = 1000;
 
 /// An agent, and what it said last.
 #[derive(Debug)]
@@ -61,7 +61,7 @@ pub struct TopApp {
     /// The first row that is shown.
     pub top: usize,
     pub message: Option<String>,
-    /// The states that were seen, by the name of a row.
+    /// What was seen, by the name of a row, each time that it changed.
     seen: HashMap<String, Vec<(LogTime, HistoryCell)>>,
     /// Whether a look has come.
     pub has_looked: bool,
@@ -90,20 +90,25 @@ impl TopApp {
             TopUpdate::Looks(looks) => (self.looks, self.has_looked) = (looks, true),
         }
         for row in self.all(now) {
-            let seen = self.seen.entry(row.name.clone()).or_default();
+            let cell = row.cell();
+            let seen = self.seen.entry(row.name).or_default();
+            if seen.last().is_some_and(|(_, last)| *last == cell) {
+                continue;
+            }
             if seen.len() == REMEMBERED {
                 seen.drain(..REMEMBERED / 2);
             }
-            seen.push((wall, row.cell()));
+            seen.push((wall, cell));
         }
     }
 
-    /// The directories that agents of this machine serve.
-    pub fn directories(&self) -> Vec<PathBuf> {
+    /// The directories that agents of this machine serve, and whether they are in trouble: then the lock is looked at.
+    pub fn directories(&self) -> Vec<(PathBuf, bool)> {
         let here = |status: &AgentStatus| self.host.is_some() && status.host == self.host;
         let statuses = self.agents.iter().filter_map(|agent| agent.heard.as_ref().map(|(status, _)| status));
         let databases = statuses.filter(|status| here(status)).flat_map(|status| &status.databases);
-        databases.map(|database| PathBuf::from(&database.dir)).collect()
+        let is_trouble = |state: &str| TROUBLE.contains(&state);
+        databases.map(|database| (PathBuf::from(&database.dir), is_trouble(&database.state))).collect()
     }
 
     /// Every row, in no order.
@@ -304,7 +309,7 @@ mod tests {
         let mut app = app();
         assert_eq!(app.directories().len(), 3);
         app.take_in(TopUpdate::Agent(0, Ok(status("elsewhere", &["synced"]))), 6, LogTime(0));
-        assert_eq!(app.directories(), [] as [PathBuf; 0]);
+        assert_eq!(app.directories(), []);
     }
 
     #[test]

@@ -17,6 +17,7 @@ mod view;
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, IsTerminal};
+use std::os::fd::AsFd;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -27,6 +28,7 @@ use beadlock_checker::internal::address::Address;
 use beadlock_checker::internal::database::Database;
 use beadlock_checker::internal::{duration, facts};
 use clap::Args;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use ratatui::crossterm::event::{self, Event};
 
 use self::app::{HISTORIES, TopAction, TopApp};
@@ -38,7 +40,7 @@ use crate::claim::target::not_found;
 use crate::error::{End, Error, Exit};
 use crate::log::parse::time::LogTime;
 use crate::log::tail::LogTail;
-use crate::output::Common;
+use crate::output::{Common, answers::conclude};
 use crate::settings::environment::Environment;
 
 /// The longest wait for a key before the ages are drawn anew.
@@ -72,15 +74,12 @@ pub fn interval(text: &str) -> Result<Duration, String> {
 pub fn run(typed: &TopArgs, environment: &Environment, common: &Common) -> End {
     match shown(typed, environment, common) {
         Ok(()) => End::Code(Exit::Done.code()),
-        Err(error) => {
-            common.talk.error(&error.to_string());
-            End::Code(error.exit.code())
-        }
+        Err(error) => conclude(common, Err((End::Code(error.exit.code()), error))),
     }
 }
 
 fn shown(typed: &TopArgs, environment: &Environment, common: &Common) -> Result<(), Error> {
-    if common.json || !io::stdout().is_terminal() || !io::stdin().is_terminal() {
+    if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
         let other = "for a program or a log: beadlock status --agent ADDR --json, or --watch";
         return Err(Error::usage(format!("top is a view for a terminal; {other}")));
     }
@@ -104,6 +103,7 @@ fn shown(typed: &TopArgs, environment: &Environment, common: &Common) -> Result<
     let has_blocks = has_blocks.is_none_or(|name| name.to_string_lossy().to_uppercase().contains("UTF"));
     let look = TopLook { has_colours: common.talk.paints_data(), has_blocks };
     let mut screen = TopScreen::take().map_err(failed)?;
+    screen::end_in_time(ended.clone()).map_err(failed)?;
     let view = TopView { looked_at, updates, wakes, ended, look };
     view.turn(&mut screen, &mut app).map_err(failed)
 }
@@ -140,6 +140,16 @@ fn is_of_agent(name: &OsStr, cwd: &Path) -> bool {
     if text.contains('/') { is_socket(cwd.join(name)) } else { Address::parse(name).is_ok() }
 }
 
+/// Waits for a key. Returns whether the terminal has gone: crossterm would read from it for ever.
+fn has_hung_up(patience: Duration) -> bool {
+    let stdin = io::stdin();
+    let mut asked = [PollFd::new(stdin.as_fd(), PollFlags::POLLIN)];
+    let patience = PollTimeout::try_from(patience).unwrap_or(PollTimeout::ZERO);
+    let is_answered = poll(&mut asked, patience).is_ok_and(|count| count > 0);
+    let gone = PollFlags::POLLHUP | PollFlags::POLLERR | PollFlags::POLLNVAL;
+    is_answered && asked[0].revents().is_some_and(|events| events.intersects(gone))
+}
+
 /// What the loop turns around.
 struct TopView {
     looked_at: Arc<Mutex<LookedAt>>,
@@ -170,10 +180,12 @@ impl TopView {
                 self.wake();
             }
             screen.terminal.draw(|frame| view::draw(frame, app, self.look, now, LogTime::now()))?;
+            // A signal ends the first wait early.
+            if has_hung_up(TICK) || has_hung_up(Duration::ZERO) || self.ended.is_set() {
+                return Ok(());
+            }
             // Keys that are typed fast are one change of the screen.
-            let mut patience = TICK;
-            while event::poll(patience)? {
-                patience = Duration::ZERO;
+            while event::poll(Duration::ZERO)? {
                 let Event::Key(key) = event::read()? else { continue };
                 match app.press(key, begun.elapsed().as_secs()) {
                     TopAction::Nothing => {}

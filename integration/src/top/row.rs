@@ -121,7 +121,8 @@ impl TopRow {
         }
         self.queue = seen["witnesses"]["gate_waiters"].as_array().map(|waiters| waiters.len() as u64);
         // The lock's own advice is nearer than the agent's, which is to look at it.
-        let is_of_lock = matches!(self.state.as_str(), "skipped" | "held" | "unreadable" | "stale");
+        let is_looked_at = !seen.is_null();
+        let is_of_lock = is_looked_at && matches!(self.state.as_str(), "skipped" | "held" | "unreadable" | "stale");
         if is_of_lock && seen["verdict"] != "free" {
             self.next = text("next").or(self.next.take());
         }

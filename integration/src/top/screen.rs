@@ -1,8 +1,11 @@
 //! The terminal of the view. However the view ends, the terminal is as it was before.
 
 use std::io::{self, Stdout, Write};
+use std::mem::ManuallyDrop;
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
 
 use nix::sys::signal::{Signal, raise};
 use ratatui::Terminal;
@@ -10,8 +13,17 @@ use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::cursor::{Hide, Show};
 use ratatui::crossterm::execute;
 use ratatui::crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode};
+use signal_hook::consts::SIGTERM;
+use signal_hook::low_level::emulate_default_handler;
 
+use crate::agent::ending::EndFlag;
 use crate::output::base64;
+
+/// The time in which the loop ends by itself.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// Between two looks whether it was told to end.
+const LOOK: Duration = Duration::from_millis(500);
 
 /// Whether the terminal is the view's.
 static IS_TAKEN: AtomicBool = AtomicBool::new(false);
@@ -20,7 +32,8 @@ static IS_TAKEN: AtomicBool = AtomicBool::new(false);
 #[must_use = "dropped, the terminal is given back"]
 #[derive(Debug)]
 pub struct TopScreen {
-    pub terminal: Terminal<CrosstermBackend<Stdout>>,
+    /// Never dropped: that would panic on a terminal that has gone, and the view shows the cursor itself.
+    pub terminal: ManuallyDrop<Terminal<CrosstermBackend<Stdout>>>,
 }
 
 impl TopScreen {
@@ -38,7 +51,7 @@ impl TopScreen {
             }));
         });
         switch()?;
-        Ok(Self { terminal: Terminal::new(CrosstermBackend::new(io::stdout()))? })
+        Ok(Self { terminal: ManuallyDrop::new(Terminal::new(CrosstermBackend::new(io::stdout()))?) })
     }
 
     /// Gives the terminal back, stops as Ctrl-Z does, and takes the terminal again afterwards.
@@ -63,6 +76,25 @@ impl TopScreen {
     }
 }
 
+/// Sees to it that a signal ends the view even while its loop stands still, since the terminal was stopped (Ctrl-S) or
+/// has gone. Then the process ends by SIGTERM.
+///
+/// # Errors
+/// When no thread can be had for that.
+pub fn end_in_time(ended: EndFlag) -> io::Result<()> {
+    let watch = move || {
+        while !ended.is_set() {
+            thread::sleep(LOOK);
+        }
+        thread::sleep(GRACE);
+        // Beside: on a terminal that was stopped it would wait, too.
+        drop(thread::Builder::new().spawn(give_back));
+        thread::sleep(LOOK);
+        let _ = emulate_default_handler(SIGTERM);
+    };
+    thread::Builder::new().spawn(watch).map(drop)
+}
+
 impl Drop for TopScreen {
     fn drop(&mut self) {
         give_back();
@@ -81,8 +113,8 @@ fn switch() -> io::Result<()> {
 /// Gives the terminal back, once. A terminal that has gone needs nothing.
 fn give_back() {
     if IS_TAKEN.swap(false, Ordering::SeqCst) {
-        let _ = execute!(io::stdout(), LeaveAlternateScreen, Show);
         let _ = disable_raw_mode();
+        let _ = execute!(io::stdout(), LeaveAlternateScreen, Show);
     }
 }
 

@@ -7,22 +7,25 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use beadlock_checker::internal::address::Address;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::row::LocalLook;
 use crate::agent::{self, report::AgentStatus};
 use crate::commands::status;
 use crate::log::parse::time::LogTime;
 use crate::log::tail::LogTail;
-use crate::output::talk::Talk;
+use crate::output::{answers::Answers, talk::Talk};
 use crate::protocol::LookArgs;
 use crate::settings::environment::Environment;
 
 /// As many directories are looked at in one round.
 const LOOKED_AT: usize = 200;
+
+/// For so long a round begins to read logs.
+const NEW_LOGS: Duration = Duration::from_millis(300);
 
 /// News for the view.
 #[derive(Debug)]
@@ -38,8 +41,8 @@ pub enum TopUpdate {
 pub struct LookedAt {
     /// As they were typed.
     pub targets: Vec<OsString>,
-    /// Of the databases that agents of this machine serve.
-    pub directories: Vec<PathBuf>,
+    /// Of the databases that agents of this machine serve, and whether the lock is looked at, too, and not only the log.
+    pub directories: Vec<(PathBuf, bool)>,
     /// The history: how many cells, of how many seconds in all.
     pub cells: usize,
     pub seconds: u64,
@@ -95,23 +98,32 @@ fn looks(
     talk: &Talk,
     tails: &mut HashMap<PathBuf, LogTail>,
 ) -> Vec<LocalLook> {
-    let (mut names, cells, seconds) = {
+    let (names, cells, seconds) = {
         let looked_at = locked(looked_at);
-        let directories = looked_at.directories.iter().take(LOOKED_AT).map(|dir| dir.clone().into_os_string());
-        let names: Vec<OsString> = looked_at.targets.iter().cloned().chain(directories).collect();
-        (names, looked_at.cells, looked_at.seconds)
+        let directories = looked_at.directories.iter().take(LOOKED_AT);
+        let directories = directories.map(|(dir, has_lock)| (dir.clone().into_os_string(), *has_lock));
+        let named = looked_at.targets.iter().map(|target| (target.clone(), true));
+        (named.chain(directories).collect::<Vec<_>>(), looked_at.cells, looked_at.seconds)
     };
-    names.dedup();
     let to = LogTime::now();
     let from = LogTime(to.0.saturating_sub_unsigned(seconds.saturating_mul(1000)));
-    let look = |name: OsString| {
-        let answers = status::run(std::slice::from_ref(&name), &LookArgs::default(), environment, talk);
+    let begun = Instant::now();
+    let look = |(name, has_lock): (OsString, bool)| {
+        let answers = match has_lock {
+            true => status::run(std::slice::from_ref(&name), &LookArgs::default(), environment, talk),
+            false => Answers::default(),
+        };
         let error = answers.errors.first().map(ToString::to_string);
-        let seen =
-            answers.data.into_iter().next().unwrap_or_else(|| json!({ "verdict": "unreadable", "error": error }));
+        // Where nobody can look, a log might hang, too. Of many logs each round begins some.
         let log = PathBuf::from(&name).join("daemon.log");
-        let tail = tails.entry(log.clone()).or_insert_with(|| LogTail::new(&log));
-        let history = tail.read_on().then(|| tail.cells(from, to, cells));
+        let may_read = error.is_none() && (tails.contains_key(&log) || begun.elapsed() < NEW_LOGS);
+        let history = may_read.then(|| {
+            let tail = tails.entry(log.clone()).or_insert_with(|| LogTail::new(&log));
+            tail.read_on().then(|| tail.cells(from, to, cells))
+        });
+        let history = history.flatten();
+        let nothing = || error.map_or(Value::Null, |error| json!({ "verdict": "unreadable", "error": error }));
+        let seen = answers.data.into_iter().next().unwrap_or_else(nothing);
         LocalLook { name: name.to_string_lossy().into_owned(), seen, history }
     };
     names.into_iter().map(look).collect()

@@ -23,7 +23,7 @@ const FILES: &[&str] = &[];
 const WIDE_LINES: usize = 0;
 
 /// The most lines that each crate may have in `src`, without unit tests. It may have fewer.
-const LINES: &[(&str, usize)] = &[("checker", 10136), ("integration", 30060), ("agent", 13937)];
+const LINES: &[(&str, usize)] = &[("checker", 10136), ("integration", 30150), ("agent", 13937)];
 
 #[test]
 fn the_enums_of_the_protocols_are_those_that_are_known() {

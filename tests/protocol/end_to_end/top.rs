@@ -3,7 +3,9 @@
 use std::fs;
 
 use beadlock_tests::wait::PATIENCE;
-use beadlock_tests::{Ended, Running, Scene, Tmux, binaries, lock_text, run, sleeper, this_host, until};
+use beadlock_tests::{
+    Ended, Running, Scene, Tmux, binaries, lock_text, process_is_gone, run, sleeper, this_host, until,
+};
 use nix::sys::signal::Signal;
 
 /// Three databases: `free`, `claimed` and `failing`, whose agent listens at a socket.
@@ -94,11 +96,8 @@ fn the_view_on_80_and_120_columns() {
     tmux.resize((120, 40));
     tmux.wait_for("more columns", |screen| screen.contains("HELD FOR"));
     tmux.press("j");
-    let screen = tmux.wait_for("the details of the next", |screen| screen.contains("skipped for "));
-    assert!(
-        screen.contains(&format!("held by nightly-import (PID {} on {}), held for ", holder.pid(), this_host())),
-        "{screen}"
-    );
+    let held = format!("held by nightly-import (PID {} on {}), held for ", holder.pid(), this_host());
+    tmux.wait_for("the details of the next", |screen| screen.contains("skipped for ") && screen.contains(&held));
     tmux.resize((40, 8));
     tmux.wait_for("a small view", |screen| screen.contains("claimed") && !screen.contains("HELD FOR"));
     tmux.resize((80, 24));
@@ -138,6 +137,12 @@ fn every_end_leaves_the_terminal_as_it_was() {
     tmux.press("q");
     is_sane(&scene, &tmux, 0);
     agent.signal(Signal::SIGCONT);
+    // A terminal that hangs up ends it.
+    start(&tmux, "unix:agent.sock");
+    let script = format!("ps -o pid= --ppid {}", tmux.value("pane_pid"));
+    let view: i32 = Ended::from(run(scene.shell(&script))).out.trim().parse().expect("a PID");
+    drop(tmux);
+    process_is_gone(view);
     assert_eq!(agent.stop(), Some(0));
 }
 

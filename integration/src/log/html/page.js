@@ -234,7 +234,7 @@
       return tr;
     });
     const table = el('table'), head = el('tr'), body = el('tbody'), box = el('div', { class: 'wide' });
-    ['from (UTC)', 'for', 'what', 'the log says'].forEach((text, i) => head.append(el('th', i === 1 ? { class: 'n' } : {}, text)));
+    ['from (UTC)', 'for', 'what', 'the log says'].forEach((text, i) => head.append(el('th', i === 1 ? { class: 'n', scope: 'col' } : { scope: 'col' }, text)));
     body.append(...rows);
     table.append(el('thead'), body);
     table.firstChild.append(head);
