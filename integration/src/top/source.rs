@@ -41,7 +41,7 @@ pub enum TopUpdate {
 pub struct LookedAt {
     /// As they were typed.
     pub targets: Vec<OsString>,
-    /// Of the databases that agents of this machine serve, and whether the lock is looked at, too, and not only the log.
+    /// Of the databases that agents of this machine serve, and whether the lock is looked at besides the log.
     pub directories: Vec<(PathBuf, bool)>,
     /// The history: how many cells, of how many seconds in all.
     pub cells: usize,
