@@ -275,9 +275,13 @@ fn thirty_days_are_small_and_painted_at_once() {
     // Of five, as elsewhere: a machine that stands still for a moment spoils one.
     let fastest = (0..5).map(|_| paint().as_f64().unwrap()).fold(f64::MAX, f64::min);
     assert!(fastest < 1000.0, "the first paint after {fastest} ms");
-    let redrawn = "const begun = performance.now(); document.querySelector('[data-seconds=\"604800\"]').click(); \
-                   return new Promise((done) => requestAnimationFrame(() => setTimeout(() => done(performance.now() - begun))))";
-    let took = browser.run(redrawn).as_f64().unwrap();
+    let redrawn = |seconds: &str| {
+        let click = format!("document.querySelector('[data-seconds=\"{seconds}\"]').click()");
+        let done = "requestAnimationFrame(() => setTimeout(() => done(performance.now() - begun)))";
+        let script = format!("const begun = performance.now(); {click}; return new Promise((done) => {done})");
+        browser.run(&script).as_f64().unwrap()
+    };
+    let took = ["604800", "all", "86400", "all", "604800"].map(redrawn).into_iter().fold(f64::MAX, f64::min);
     assert!(took < 500.0, "another range took {took} ms");
     println!("{size} bytes, first paint after {fastest:.0} ms, another range after {took:.0} ms");
 }
