@@ -23,7 +23,7 @@ with_prefix() {
 # Links between pages hold among the installed ones too. Those to the sources' folders lead to the installed samples.
 with_links() {
     with_prefix "$1" | sed -E \
-        -e 's#\]\(((\.\./)*)integration/(shell|ci|cycle)#](\1../../beadlock/\3#g' \
+        -e 's#\]\(((\.\./)*)integration/(shell|ci|cycle|prometheus)#](\1../../beadlock/\3#g' \
         -e 's#\]\(((\.\./)*)integration/systemd(/README\.md)?\)#](\1systemd.md)#g'
 }
 
@@ -89,6 +89,7 @@ folder 644 "$share/shell" integration/shell/claim.sh integration/shell/file-ops.
 folder 755 "$share/shell" integration/shell/lock-manager.sh
 folder 644 "$share/ci" integration/ci/*.yml
 folder 644 "$share/cycle" integration/cycle/*.*
+folder 644 "$share/prometheus" integration/prometheus/*.*
 file 644 integration/systemd/agent.toml "$doc/agent.toml.example"
 file 644 integration/systemd/README.md "$doc/systemd.md"
 folder 644 "$doc" README.md ARCHITECTURE.md CHANGELOG.md CONTRIBUTING.md LICENSE-APACHE LICENSE-MIT
@@ -101,7 +102,7 @@ folder 644 "$doc/examples/examples" examples/examples/*.rs
 [ "$act" = uninstall ] || exit 0
 
 # The folders that are beadlock's own, the deepest first. One with a file of somebody else's stays.
-for folder in "$share/shell" "$share/ci" "$share/cycle" "$share" "$doc/docs/performance" "$doc/docs/protocols" \
+for folder in "$share/shell" "$share/ci" "$share/cycle" "$share/prometheus" "$share" "$doc/docs/performance" "$doc/docs/protocols" \
     "$doc/docs/coming-from" "$doc/docs/guide" \
     "$doc/docs" "$doc/examples/examples" "$doc/examples" "$doc"; do
     [ ! -d "$DESTDIR$folder" ] || rmdir --ignore-fail-on-non-empty "$DESTDIR$folder"

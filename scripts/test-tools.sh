@@ -14,6 +14,8 @@ bindfs bindfs
 bash bash
 bats bats
 chattr e2fsprogs
+chromedriver chromium-driver
+chromium chromium
 etcd etcd-server
 etcdctl etcd-client
 fish fish
@@ -26,11 +28,14 @@ lexgrog man-db
 mandoc mandoc
 mount mount
 openssl openssl
+prometheus prometheus
+promtool prometheus
 python3 python3
 setpriv util-linux
 setsid util-linux
 shellcheck shellcheck
 strace strace
+tmux tmux
 unshare util-linux
 zsh zsh
 LIST
@@ -51,6 +56,12 @@ if [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null 2>&1; then
     echo "make test: installing$packages" >&2
     # shellcheck disable=SC2086 # a list of package names
     if apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $packages; then
+        # Debian starts its Prometheus as a service. The tests start one of their own.
+        case " $packages " in
+        *" prometheus "*)
+            systemctl disable --now prometheus >/dev/null 2>&1 || service prometheus stop >/dev/null 2>&1 || true
+            ;;
+        esac
         exit 0
     fi
     echo "make test: apt-get could not install them; their tests are skipped:$missing" >&2

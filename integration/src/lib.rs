@@ -41,6 +41,7 @@ mod protocol;
 #[doc(hidden)]
 pub mod run;
 mod settings;
+mod top;
 mod words;
 
 pub use api::hold::{Claim, Hold, NotReleased};

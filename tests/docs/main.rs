@@ -83,7 +83,7 @@ fn options(command: &str) -> impl Iterator<Item = &str> {
     command.split([' ', '=']).filter(|word| word.len() > 2 && word.starts_with("--"))
 }
 
-const COMMANDS: [&str; 17] = [
+const COMMANDS: [&str; 18] = [
     "hold",
     "acquire",
     "release",
@@ -98,6 +98,7 @@ const COMMANDS: [&str; 17] = [
     "break",
     "doctor",
     "log",
+    "top",
     "help",
     "man",
     "completions",

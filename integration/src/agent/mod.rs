@@ -1,7 +1,9 @@
 //! `beadlock status --agent ADDR`: what a running agent says of its databases (docs/design.md#looking).
 
 mod client;
-mod report;
+pub mod ending;
+pub mod report;
+pub mod watch;
 
 use beadlock_checker::internal::address::Address;
 use serde::Deserialize;
@@ -21,7 +23,11 @@ pub fn run(address: &Address, common: &Common) -> End {
     }
 }
 
-fn look(address: &Address) -> Result<(AgentStatus, Value), Error> {
+/// What the agent says that listens there, and its own JSON.
+///
+/// # Errors
+/// When none answers there.
+pub fn look(address: &Address) -> Result<(AgentStatus, Value), Error> {
     let body = client::get(address, "/status")?;
     let no_agent = |why: serde_json::Error| {
         let message =

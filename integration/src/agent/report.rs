@@ -15,59 +15,67 @@ use crate::words::counted;
 /// Its `/status`, as far as the report goes.
 #[derive(Debug, Deserialize)]
 pub struct AgentStatus {
-    version: String,
-    pid: u32,
+    pub version: String,
+    pub pid: u32,
     #[serde(default)]
-    host: Option<String>,
-    since: String,
+    pub host: Option<String>,
+    pub since: String,
     #[serde(default)]
-    ending: bool,
-    served: u64,
+    pub ending: bool,
+    pub served: u64,
     #[serde(default)]
-    not_served: u64,
+    pub not_served: u64,
     /// How many databases are in each state.
-    states: BTreeMap<String, u64>,
+    pub states: BTreeMap<String, u64>,
     #[serde(default)]
-    left_out: u64,
+    pub left_out: u64,
     /// The worst first.
-    databases: Vec<DatabaseStatus>,
+    pub databases: Vec<DatabaseStatus>,
 }
 
 #[derive(Debug, Deserialize)]
-struct DatabaseStatus {
-    dir: String,
-    state: String,
-    age_ms: u64,
+pub struct DatabaseStatus {
+    pub dir: String,
+    pub state: String,
+    pub age_ms: u64,
     /// The cause of the state.
-    why: Option<String>,
+    pub why: Option<String>,
     /// The command to type.
-    next: Option<String>,
-    last: Option<LastCycle>,
-    streak: Option<CurrentStreak>,
-    lock: Option<LockSummary>,
-    next_due_ms: Option<u64>,
+    pub next: Option<String>,
+    pub last: Option<LastCycle>,
+    pub streak: Option<CurrentStreak>,
+    pub lock: Option<LockSummary>,
+    #[serde(default)]
+    pub unpushed: Option<UnpushedCommits>,
+    pub next_due_ms: Option<u64>,
+}
+
+/// Commits that wait to be pushed.
+#[derive(Debug, Deserialize)]
+pub struct UnpushedCommits {
+    pub commits: u64,
 }
 
 #[derive(Debug, Deserialize)]
-struct LastCycle {
-    outcome: String,
-    reason: Option<String>,
+pub struct LastCycle {
+    pub outcome: String,
+    pub reason: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
-struct CurrentStreak {
-    skips: u64,
+pub struct CurrentStreak {
+    pub skips: u64,
 }
 
 #[derive(Debug, Deserialize)]
-struct LockSummary {
-    holder: String,
-    pid: i64,
-    host: String,
+pub struct LockSummary {
+    pub holder: String,
+    pub pid: i64,
+    pub host: String,
 }
 
 /// The states in which a database needs a line of its own.
-const TROUBLE: [&str; 5] = ["not_serving", "failed", "skipped", "local_only", "behind"];
+pub const TROUBLE: [&str; 5] = ["not_serving", "failed", "skipped", "local_only", "behind"];
 
 impl AgentStatus {
     /// A line about the agent, one for each database in trouble, the worst first, and one for all others.

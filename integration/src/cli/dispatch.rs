@@ -12,7 +12,7 @@ use crate::error::{End, Error, Exit, Replaced};
 use crate::output::{Common, answers::conclude, answers::not_written, envelope::Request, talk::print};
 use crate::run::{lease_keeper, request::HelperRequest, watchdog};
 use crate::settings::{self, common_unresolved, environment::Environment, environment::boolean, remote};
-use crate::{agent, doctor, list, log, protocol::LookArgs};
+use crate::{agent, doctor, list, log, protocol::LookArgs, top};
 
 /// Reads the command line and the environment, does what they say, and answers how the program is to end.
 pub fn run() -> End {
@@ -60,15 +60,22 @@ fn dispatch(command: Option<Command>, environment: &Environment, common: Common)
             let answers = status::run_raw(&typed.targets, &typed.protocol, environment, talk);
             answers.print(&Common { json: false, ..common })
         }
+        Some(Command::Status(status::StatusArgs { agent: Some(address), watch: true, interval, .. })) => {
+            agent::watch::run(&address, interval, &common)
+        }
         Some(Command::Status(status::StatusArgs { agent: Some(address), .. })) => agent::run(&address, &common),
         Some(Command::Status(typed)) => status::run(&typed.targets, &typed.protocol, environment, talk).print(&common),
         Some(Command::List(typed)) => list::run(&typed, environment, &common).print(&common),
-        Some(Command::Log(typed)) => log::run(&typed, environment, talk).print(&common),
+        Some(Command::Log(typed)) => {
+            let answers = log::run(&typed, environment, talk);
+            answers.print(&Common { json: common.json && !typed.html, ..common })
+        }
         Some(Command::Wait(typed)) => wait::run(&typed, environment, &common),
         Some(Command::Write(typed)) => write::run(&typed, environment, &common),
         Some(Command::Update(typed)) => update::run(typed, environment, &common),
         Some(Command::Append(typed)) => append::run(&typed, environment, &common),
         Some(Command::Break(typed)) => break_lock::run(&typed, environment, &common),
+        Some(Command::Top(typed)) => top::run(&typed, environment, &common),
         Some(Command::Doctor(typed)) => doctor::run(&typed, environment, &common),
         #[cfg(feature = "fleet")]
         Some(Command::Fleet(typed)) => crate::commands::fleet::run(&typed, environment, &common),

@@ -6,7 +6,7 @@ use crate::error::{End, Error, Exit};
 use crate::output::{Common, answers::conclude, answers::not_written, talk::print};
 use crate::protocol::NAMED_LOCKS;
 use crate::settings::arguments::{CommonArgs, LockDirArg};
-use crate::{commands, doctor, list, log};
+use crate::{commands, doctor, list, log, top};
 
 mod completion;
 pub mod dispatch;
@@ -67,6 +67,8 @@ pub enum Command {
     List(list::List),
     /// Sum up what the log of a sync daemon says
     Log(log::LogArgs),
+    /// Show a live view of agents and locks
+    Top(top::TopArgs),
     /// Test what a file system can do and what beadlock promises there
     Doctor(doctor::Doctor),
     /// Claims across machines: make a fleet, join it, look at it, end it

@@ -2,9 +2,10 @@
 //! (docs/design.md#looking).
 
 use std::ffi::{OsStr, OsString};
+use std::time::Duration;
 
 use beadlock_checker::Options;
-use beadlock_checker::internal::{Gates, address::Address, escape::escaped_path, look, raw};
+use beadlock_checker::internal::{Gates, address::Address, duration, escape::escaped_path, look, raw};
 use clap::{Args, builder::OsStringValueParser, builder::TypedValueParser};
 use serde_json::Value;
 
@@ -39,6 +40,12 @@ pub struct StatusArgs {
     #[arg(long, value_name = "ADDR", value_parser = address(),
           conflicts_with_all = ["raw", "targets", "stale_after", "stale_after_remote"])]
     pub agent: Option<Address>,
+    /// Print what changes, a line each, until a signal ends it
+    #[arg(long, requires = "agent", conflicts_with = "json")]
+    pub watch: bool,
+    /// With --watch: the time between two looks
+    #[arg(long, value_name = "DUR", default_value = "2s", requires = "watch", value_parser = duration::parse)]
+    pub interval: Duration,
     #[command(flatten)]
     pub protocol: LookArgs,
 }

@@ -4,11 +4,15 @@
 //! parse/     bytes to events: files, lines, times, the wordings of both daemons
 //! timeline/  events to timelines: cycles, streaks of skips, holders, daemons; pure
 //! report/    timelines to an answer, as text and as JSON
+//! html/      timelines to a page that a browser shows
+//! tail.rs    a log that grows, for top
 //! window.rs  --since and --until
 //! ```
 
-mod parse;
+mod html;
+pub mod parse;
 mod report;
+pub mod tail;
 mod timeline;
 mod window;
 
@@ -46,6 +50,9 @@ pub struct LogArgs {
     /// Only what was up to T, in the same forms; a date, today and yesterday mean all of that day
     #[arg(long, value_name = "T", value_parser = parse_until, allow_hyphen_values = true)]
     until: Option<WindowEnd>,
+    /// Print a page with a timeline of each database, for a browser: beadlock log --html > log.html
+    #[arg(long, conflicts_with = "json")]
+    pub html: bool,
 }
 
 impl LogArgs {
@@ -70,6 +77,11 @@ pub fn run(args: &LogArgs, environment: &Environment, talk: &Talk) -> Answers {
         answers.failed(Error::usage(format!("--since {since} is after --until {until}")));
         return answers;
     }
+    if args.html && io::stdout().is_terminal() {
+        let message = "--html prints a page; lead it into a file: beadlock log --html > log.html";
+        answers.failed(Error::usage(message.to_owned()));
+        return answers;
+    }
     let inputs = match args.files.is_empty() {
         true => vec![found(environment)],
         false => named(&args.files, environment),
@@ -86,7 +98,11 @@ pub fn run(args: &LogArgs, environment: &Environment, talk: &Talk) -> Answers {
             Err(error) => answers.failed(error),
         }
     }
-    answers.text = report::text(&reports, &Page::of_stdout(talk));
+    answers.text = match args.html {
+        true if reports.is_empty() => String::new(),
+        true => html::page(&reports, now),
+        false => report::text(&reports, &Page::of_stdout(talk)),
+    };
     answers
 }
 

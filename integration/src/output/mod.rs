@@ -9,6 +9,7 @@
 //! ```
 
 pub mod answers;
+pub mod base64;
 pub mod envelope;
 pub mod table;
 pub mod talk;

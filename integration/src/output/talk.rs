@@ -158,13 +158,21 @@ impl Talk {
         self.painted_on(io::stdout(), word, code)
     }
 
-    fn painted_on(&self, stream: impl IsTerminal, word: &str, code: &str) -> String {
-        let paints = match self.color {
+    /// Whether stdout gets colours.
+    pub fn paints_data(&self) -> bool {
+        self.paints(&io::stdout())
+    }
+
+    fn paints(&self, stream: &impl IsTerminal) -> bool {
+        match self.color {
             Color::Always => true,
             Color::Never => false,
             Color::Auto => !self.no_color && stream.is_terminal(),
-        };
-        if paints { format!("\x1b[{code}m{word}\x1b[0m") } else { word.to_owned() }
+        }
+    }
+
+    fn painted_on(&self, stream: impl IsTerminal, word: &str, code: &str) -> String {
+        if self.paints(&stream) { format!("\x1b[{code}m{word}\x1b[0m") } else { word.to_owned() }
     }
 
     fn line(&self, line: &str) {

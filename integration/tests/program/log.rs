@@ -1,5 +1,6 @@
 //! `beadlock log`: what a daemon's log says, for people and in JSON; whatever the log is.
 
+mod html;
 mod input;
 pub mod many;
 mod original;

@@ -42,6 +42,7 @@ const INTEGRATION: House = House {
     order: &[
         &["lib"],
         &["cli"],
+        &["top"],
         &["agent", "commands", "fuzzing"],
         &["doctor", "list", "log"],
         &["api"],

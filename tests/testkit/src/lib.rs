@@ -24,6 +24,7 @@ pub mod scene;
 pub mod skip;
 pub mod spread;
 mod stage;
+pub mod tmux;
 pub mod wait;
 
 pub use dice::Dice;
@@ -42,4 +43,5 @@ pub use running::{Running, run, sleeper};
 pub use scene::{Scene, read};
 pub use skip::{as_nobody, has_program, may_be_root, root, shared, tool};
 pub use spread::Spread;
+pub use tmux::Tmux;
 pub use wait::{PATIENCE, fastest, until, wait_until};

@@ -93,6 +93,14 @@ impl Running {
         }
     }
 
+    /// What it has said on stdout so far; of one that was started [`apart`](Self::apart) only.
+    pub fn out(&self) -> String {
+        match &self.output {
+            Streams::Files(dir) => fs::read_to_string(dir.path().join("out")).unwrap_or_default(),
+            Streams::Pipes { .. } | Streams::Elsewhere => panic!("{} was not started apart", self.name),
+        }
+    }
+
     /// Waits for its end, without its output: what it left behind may still have the streams open.
     ///
     /// # Panics

@@ -36,6 +36,9 @@ use crate::log::timeline::streak::{PastStreak, SkipCause, StreakEnds};
 use crate::log::timeline::{database::DatabaseTimeline, holders::HolderRow, rhythm::LogGap};
 use crate::words::millis;
 
+/// As many unreadable streaks are listed, the latest.
+const UNREADABLE: usize = 100;
+
 /// The words for the ends of a streak.
 const ENDS: StreakEnds<&str> = ["released", "removed_stale", "taken_over", "agent_stopped", "open"];
 
@@ -83,7 +86,7 @@ impl LogReport {
             "skips": counts.skips,
             "not_syncing_ms": millis(timeline.outages.total(answer.as_of.unwrap_or(self.end))),
             "holders": timeline.holders.sorted().into_iter().map(holder).collect::<Vec<_>>(),
-            "unreadable": timeline.unreadable.iter().map(unreadable).collect::<Vec<_>>(),
+            "unreadable": unreadable_json(timeline),
             "failures": timeline.failures.latest(),
             "notices": timeline.notices.latest(),
             "gaps": {
@@ -140,6 +143,12 @@ fn holder(row: &HolderRow) -> Value {
         "last": row.last,
         "ended": ended.collect::<Map<_, _>>(),
     })
+}
+
+fn unreadable_json(timeline: &DatabaseTimeline) -> Vec<Value> {
+    let mut latest: Vec<Value> = timeline.spans.unreadable().rev().take(UNREADABLE).map(unreadable).collect();
+    latest.reverse();
+    latest
 }
 
 fn unreadable(PastStreak { streak, until, end }: &PastStreak) -> Value {

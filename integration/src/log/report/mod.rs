@@ -19,7 +19,7 @@ use super::parse::time::LogTime;
 use super::timeline::{LogTimeline, database::DatabaseTimeline};
 use crate::words::Part;
 pub use page::Page;
-pub use text::text;
+pub use text::{CLAIM_ENDS, UNREADABLE_ENDS, text};
 
 /// One log, ready to be rendered.
 #[derive(Debug)]
@@ -42,7 +42,8 @@ impl LogReport {
         self.path.as_deref().map_or_else(|| "standard input".to_owned(), escaped_path)
     }
 
-    fn answers(&self) -> impl Iterator<Item = (&DatabaseTimeline, LogAnswer)> {
+    /// Each database, and what the log says about it.
+    pub fn answers(&self) -> impl Iterator<Item = (&DatabaseTimeline, LogAnswer)> {
         self.log.databases.iter().map(|timeline| (timeline, answer::answer(self, timeline)))
     }
 }

@@ -28,10 +28,10 @@ const RECENT: usize = 5;
 const NAME: usize = 28;
 
 /// The words for the ends of a claim.
-const CLAIM_ENDS: StreakEnds<&str> = ["released", "removed stale", "taken over", "agent stopped", "still held"];
+pub const CLAIM_ENDS: StreakEnds<&str> = ["released", "removed stale", "taken over", "agent stopped", "still held"];
 
 /// The words for the ends of an unreadable lock.
-const UNREADABLE_ENDS: StreakEnds<&str> = ["gone or mended", "removed stale", "held", "agent stopped", "still so"];
+pub const UNREADABLE_ENDS: StreakEnds<&str> = ["gone or mended", "removed stale", "held", "agent stopped", "still so"];
 
 /// One database in all: its answer, and its tables. Several: one line each, the worst first, and then the details of
 /// those that somebody should look at.
@@ -111,7 +111,8 @@ impl LogReport {
         text + &self.agents_table(page) + &self.notes(page)
     }
 
-    fn title(&self, timeline: &DatabaseTimeline) -> String {
+    /// The name of a database, for people.
+    pub fn title(&self, timeline: &DatabaseTimeline) -> String {
         timeline.name.as_deref().map_or_else(|| self.name(), |name| escaped(name).to_string())
     }
 
@@ -203,7 +204,7 @@ fn answer_text(AnsweredDatabase { title, answer, .. }: &AnsweredDatabase<'_>, pa
 }
 
 fn database_text(timeline: &DatabaseTimeline, end: LogTime, page: &Page<'_>) -> String {
-    let mut text = page.prose(0, &cycles(timeline, end))
+    let mut text = page.prose(0, &timeline.cycles_text(end))
         + &holders(&timeline.holders.sorted(), page)
         + &unreadable(timeline, page)
         + &repeated(["last failed", "times", "why"], &timeline.failures.latest(), page)
@@ -217,28 +218,31 @@ fn database_text(timeline: &DatabaseTimeline, end: LogTime, page: &Page<'_>) -> 
     text
 }
 
-fn cycles(timeline: &DatabaseTimeline, end: LogTime) -> String {
-    let counts = timeline.counts;
-    let mut text = format!("cycles: {} complete", counts.complete);
-    for (count, what) in [
-        (counts.skips, "skipped"),
-        (counts.incomplete, "incomplete"),
-        (counts.failed, "failed"),
-        (counts.timed_out, "timed out"),
-        (counts.unfinished, "without an end"),
-    ] {
-        if count > 0 {
-            text += &format!(", {count} {what}");
+impl DatabaseTimeline {
+    /// `cycles: 3 complete, 1 skipped; usually one every 30s; not syncing for 5m in all`
+    pub fn cycles_text(&self, end: LogTime) -> String {
+        let counts = self.counts;
+        let mut text = format!("cycles: {} complete", counts.complete);
+        for (count, what) in [
+            (counts.skips, "skipped"),
+            (counts.incomplete, "incomplete"),
+            (counts.failed, "failed"),
+            (counts.timed_out, "timed out"),
+            (counts.unfinished, "without an end"),
+        ] {
+            if count > 0 {
+                text += &format!(", {count} {what}");
+            }
         }
+        if let Some(usual) = self.rhythm.usual() {
+            text += &format!("; usually one every {}", shown(usual));
+        }
+        let outages = self.outages.total(end);
+        if !outages.is_zero() {
+            text += &format!("; not syncing for {} in all", shown(outages));
+        }
+        text
     }
-    if let Some(usual) = timeline.rhythm.usual() {
-        text += &format!("; usually one every {}", shown(usual));
-    }
-    let outages = timeline.outages.total(end);
-    if !outages.is_zero() {
-        text += &format!("; not syncing for {} in all", shown(outages));
-    }
-    text
 }
 
 fn holders(rows: &[&HolderRow], page: &Page<'_>) -> String {
@@ -282,8 +286,9 @@ fn unreadable(timeline: &DatabaseTimeline, page: &Page<'_>) -> String {
         ]
     };
     let all = usize::try_from(timeline.counts.unreadable).unwrap_or(usize::MAX);
-    let streaks = &timeline.unreadable;
-    section(columns, streaks.iter().rev().take(RECENT).map(row).collect(), all.max(streaks.len()), page)
+    let rows: Vec<_> = timeline.spans.unreadable().rev().take(RECENT).map(row).collect();
+    let all = all.max(rows.len());
+    section(columns, rows, all, page)
 }
 
 fn repeated([last, times, what]: [&str; 3], messages: &[&RepeatedMessage], page: &Page<'_>) -> String {

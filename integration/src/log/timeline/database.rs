@@ -5,15 +5,13 @@ use std::time::Duration;
 use beadlock_checker::internal::log_line::Event as Line;
 
 use super::rhythm::{CycleRhythm, GapKind};
+use super::spans::{CycleEnd, LogSpans, MarkKind};
 use super::state::{CycleCounts, ReportedState, SyncState};
 use super::streak::{PastStreak, SkipCause, SkipStreak, StreakEnd, SyncOutage, SyncOutages};
 use super::{holders::HolderRows, repeats::RepeatedMessages};
 use crate::log::parse::event::{DaemonEvent, StateReport};
 use crate::log::parse::line::{LockDetails, LogWriter};
 use crate::log::parse::time::LogTime;
-
-/// As many unreadable streaks are remembered, the latest; all are counted.
-const KEPT: usize = 100;
 
 #[derive(Debug)]
 struct OpenCycle {
@@ -29,7 +27,7 @@ pub struct DatabaseTimeline {
     pub name: Option<String>,
     pub counts: CycleCounts,
     pub holders: HolderRows,
-    pub unreadable: Vec<PastStreak>,
+    pub spans: LogSpans,
     pub failures: RepeatedMessages,
     pub notices: RepeatedMessages,
     pub rhythm: CycleRhythm,
@@ -80,7 +78,7 @@ impl DatabaseTimeline {
     pub fn forget(&mut self, from: LogTime) {
         self.counts = CycleCounts::default();
         self.holders = HolderRows::default();
-        self.unreadable.clear();
+        self.spans.forget(from);
         self.failures = RepeatedMessages::default();
         self.notices = RepeatedMessages::default();
         self.rhythm.forget();
@@ -109,17 +107,17 @@ impl DatabaseTimeline {
             DaemonEvent::Complete => self.complete(at),
             DaemonEvent::Incomplete(why) => {
                 self.counts.incomplete += 1;
-                let began = self.cycle_ends(at);
+                let began = self.cycle_ends(at, CycleEnd::Incomplete, why);
                 self.outage(began);
                 self.set(SyncState::Incomplete((*why).to_owned()));
             }
             DaemonEvent::Failed(why) => {
                 self.counts.failed += 1;
-                self.failed(why, at);
+                self.failed(why, at, CycleEnd::Failed);
             }
             DaemonEvent::TimedOut(after) => {
                 self.counts.timed_out += 1;
-                self.failed(&format!("timed out after {after}"), at);
+                self.failed(&format!("timed out after {after}"), at, CycleEnd::TimedOut);
             }
             DaemonEvent::Trouble(why) => {
                 if let Some(cycle) = &mut self.cycle {
@@ -139,7 +137,11 @@ impl DatabaseTimeline {
             DaemonEvent::SyncBranch(branch) => self.sync_branch = Some((*branch).to_owned()),
             DaemonEvent::Started(_) => self.started(at, before),
             DaemonEvent::Stopped(_) => self.stopped(at),
-            DaemonEvent::Notice => self.notices.add(message, at),
+            DaemonEvent::Step => self.spans.step(message),
+            DaemonEvent::Notice => {
+                self.notices.add(message, at);
+                self.spans.mark(at, MarkKind::Notice, message);
+            }
             event => {
                 if let Some(cause) = SkipCause::of(event) {
                     self.skipped(cause, lock, at);
@@ -209,23 +211,24 @@ impl DatabaseTimeline {
         let Some(cycle) = &mut self.cycle else { return };
         if let Some(why) = cycle.trouble.take() {
             self.counts.failed += 1;
-            self.failed(&why, at);
+            self.failed(&why, at, CycleEnd::Failed);
         } else {
             self.counts.unfinished += 1;
-            self.cycle_ends(at);
+            self.cycle_ends(at, CycleEnd::Unfinished, "");
         }
     }
 
     /// The open cycle ends, and with it the streak of skips before it. Returns when the cycle began.
-    fn cycle_ends(&mut self, at: LogTime) -> LogTime {
+    fn cycle_ends(&mut self, at: LogTime, end: CycleEnd, why: &str) -> LogTime {
         let began = self.cycle.take().map_or(at, |cycle| cycle.at);
+        self.spans.cycle(began, at, end, why);
         self.end_streak(began, StreakEnd::Released);
         self.settle();
         began
     }
 
     fn complete(&mut self, at: LogTime) {
-        self.cycle_ends(at);
+        self.cycle_ends(at, CycleEnd::Complete, "");
         self.counts.complete += 1;
         self.last_complete = Some(at);
         self.outages.end(at);
@@ -241,6 +244,7 @@ impl DatabaseTimeline {
             _ if self.outages.current.is_some_and(|outage| outage.since <= since) => {}
             _ => self.outages.current = Some(SyncOutage { since, is_first: false }),
         }
+        self.spans.state(report, since);
         let [why, next] = [report.why, report.next].map(|text| text.map(str::to_owned));
         self.reported = Some(ReportedState { state: report.state, since, why, next, is_current: true });
     }
@@ -252,12 +256,12 @@ impl DatabaseTimeline {
         self.state = state;
     }
 
-    fn failed(&mut self, why: &str, at: LogTime) {
+    fn failed(&mut self, why: &str, at: LogTime, end: CycleEnd) {
         // `exit code 3 after 1.2s` is the same failure as `exit code 3 after 1.3s`.
         let kind = why.rsplit_once(" after ").filter(|_| !why.starts_with("timed out"));
         let kind = kind.map_or(why, |(kind, _)| kind);
         self.failures.add(kind, at);
-        let began = self.cycle_ends(at);
+        let began = self.cycle_ends(at, end, why);
         self.outage(began);
         let in_a_row = match self.state {
             SyncState::Failing { in_a_row, .. } => in_a_row + 1,
@@ -302,6 +306,7 @@ impl DatabaseTimeline {
     }
 
     fn removed(&mut self, holder: &str, at: LogTime) {
+        self.spans.mark(at, MarkKind::Removed, holder);
         let end = match self.streak.as_ref().map(|streak| &streak.cause) {
             Some(SkipCause::Held(name)) if name != holder => StreakEnd::TakenOver,
             _ => StreakEnd::RemovedStale,
@@ -334,6 +339,7 @@ impl DatabaseTimeline {
                 self.outage(before);
             }
             self.rhythm.was_gone(at);
+            self.spans.state_ends(before);
         }
         self.rhythm.restart();
         (self.reported, self.event_mode, self.sync_branch) = (None, None, None);
@@ -344,6 +350,7 @@ impl DatabaseTimeline {
         self.cut_short(at);
         self.end_streak(at, StreakEnd::AgentStopped);
         self.outage(at);
+        self.spans.state_ends(at);
         self.set(SyncState::Stopped(at));
     }
 
@@ -379,13 +386,8 @@ impl DatabaseTimeline {
         match &streak.cause {
             SkipCause::Held(name) => self.holders.held(name, streak.since, until, streak.skips, end),
             SkipCause::Busy => {}
-            SkipCause::Unreadable(_) => {
-                self.counts.unreadable += 1;
-                if self.unreadable.len() == KEPT {
-                    self.unreadable.remove(0);
-                }
-                self.unreadable.push(PastStreak { streak, until, end });
-            }
+            SkipCause::Unreadable(_) => self.counts.unreadable += 1,
         }
+        self.spans.streak(PastStreak { streak, until, end });
     }
 }

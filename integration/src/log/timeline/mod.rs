@@ -4,6 +4,7 @@
 //! mod.rs       LogTimeline: brings each line to its database
 //! database.rs  DatabaseTimeline: cycles, skips and failures of one database
 //! state.rs     SyncState, ReportedState: what was reported last
+//! spans.rs     LogSpans: when each cycle ran, who held the lock, which state was reported
 //! streak.rs    SkipStreak: skips of one cause without a cycle in between; outages
 //! holders.rs   the claims of each holder
 //! rhythm.rs    the usual interval between cycles, and the gaps
@@ -16,6 +17,7 @@ pub mod database;
 pub mod holders;
 pub mod repeats;
 pub mod rhythm;
+pub mod spans;
 pub mod state;
 pub mod streak;
 

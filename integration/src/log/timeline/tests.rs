@@ -119,7 +119,7 @@ fn every_way_a_hold_can_end_is_told_apart() {
             "e 1 1 3s 3s [0, 0, 0, 0, 1]",
         ]
     );
-    let past = &timeline.unreadable[0];
+    let past = timeline.spans.unreadable().next().unwrap();
     assert_eq!((past.streak.since, past.until), (at("10:00:25"), at("10:00:35")));
     assert_eq!(past.streak.cause, SkipCause::Unreadable("malformed lock file: unexpected EOF".to_owned()));
 }

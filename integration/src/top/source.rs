@@ -1,0 +1,130 @@
+//! What the view shows comes from threads of its own, so that neither an agent nor a file system that does not answer
+//! stops it.
+
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use beadlock_checker::internal::address::Address;
+use serde_json::{Value, json};
+
+use super::row::LocalLook;
+use crate::agent::{self, report::AgentStatus};
+use crate::commands::status;
+use crate::log::parse::time::LogTime;
+use crate::log::tail::LogTail;
+use crate::output::{answers::Answers, talk::Talk};
+use crate::protocol::LookArgs;
+use crate::settings::environment::Environment;
+
+/// As many directories are looked at in one round.
+const LOOKED_AT: usize = 200;
+
+/// For so long a round begins to read logs.
+const NEW_LOGS: Duration = Duration::from_millis(300);
+
+/// News for the view.
+#[derive(Debug)]
+pub enum TopUpdate {
+    /// The agent in this place has answered, or why it has not.
+    Agent(usize, Result<AgentStatus, String>),
+    /// What lies in the targets and directories, in their order.
+    Looks(Vec<LocalLook>),
+}
+
+/// What to look at on this machine. The view changes it.
+#[derive(Debug, Default)]
+pub struct LookedAt {
+    /// As they were typed.
+    pub targets: Vec<OsString>,
+    /// Of the databases that agents of this machine serve, and whether the lock is looked at besides the log.
+    pub directories: Vec<(PathBuf, bool)>,
+    /// The history: how many cells, of how many seconds in all.
+    pub cells: usize,
+    pub seconds: u64,
+}
+
+/// Locks it; what a thread that has panicked left there is as good as before.
+pub fn locked(looked_at: &Mutex<LookedAt>) -> std::sync::MutexGuard<'_, LookedAt> {
+    looked_at.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Asks an agent again and again. A message wakes it before its time, and the end of the messages ends it.
+pub fn ask_agent(place: usize, address: Address, every: Duration, to: Sender<TopUpdate>, wake: Receiver<()>) {
+    let ask = move || {
+        loop {
+            let heard = agent::look(&address).map(|(status, _)| status).map_err(|error| error.to_string());
+            if to.send(TopUpdate::Agent(place, heard)).is_err() || !waits(&wake, every) {
+                return;
+            }
+        }
+    };
+    // Without a thread there is nothing to show of it, which the view says.
+    drop(thread::Builder::new().spawn(ask));
+}
+
+/// Looks at this machine's locks and logs again and again.
+pub fn look_here(
+    looked_at: Arc<Mutex<LookedAt>>,
+    environment: Environment,
+    every: Duration,
+    to: Sender<TopUpdate>,
+    wake: Receiver<()>,
+) {
+    let look = move || {
+        let (talk, mut tails) = (Talk::silent(), HashMap::new());
+        loop {
+            let looks = looks(&looked_at, &environment, &talk, &mut tails);
+            if to.send(TopUpdate::Looks(looks)).is_err() || !waits(&wake, every) {
+                return;
+            }
+        }
+    };
+    drop(thread::Builder::new().spawn(look));
+}
+
+/// False: the view has ended.
+fn waits(wake: &Receiver<()>, every: Duration) -> bool {
+    !matches!(wake.recv_timeout(every), Err(RecvTimeoutError::Disconnected))
+}
+
+fn looks(
+    looked_at: &Mutex<LookedAt>,
+    environment: &Environment,
+    talk: &Talk,
+    tails: &mut HashMap<PathBuf, LogTail>,
+) -> Vec<LocalLook> {
+    let (names, cells, seconds) = {
+        let looked_at = locked(looked_at);
+        let directories = looked_at.directories.iter().take(LOOKED_AT);
+        let directories = directories.map(|(dir, has_lock)| (dir.clone().into_os_string(), *has_lock));
+        let named = looked_at.targets.iter().map(|target| (target.clone(), true));
+        (named.chain(directories).collect::<Vec<_>>(), looked_at.cells, looked_at.seconds)
+    };
+    let to = LogTime::now();
+    let from = LogTime(to.0.saturating_sub_unsigned(seconds.saturating_mul(1000)));
+    let begun = Instant::now();
+    let look = |(name, has_lock): (OsString, bool)| {
+        let answers = match has_lock {
+            true => status::run(std::slice::from_ref(&name), &LookArgs::default(), environment, talk),
+            false => Answers::default(),
+        };
+        let error = answers.errors.first().map(ToString::to_string);
+        // Where nobody can look, a log might hang, too. Of many logs each round begins some.
+        let log = PathBuf::from(&name).join("daemon.log");
+        let may_read = error.is_none() && (tails.contains_key(&log) || begun.elapsed() < NEW_LOGS);
+        let history = may_read.then(|| {
+            let tail = tails.entry(log.clone()).or_insert_with(|| LogTail::new(&log));
+            tail.read_on().then(|| tail.cells(from, to, cells))
+        });
+        let history = history.flatten();
+        let nothing = || error.map_or(Value::Null, |error| json!({ "verdict": "unreadable", "error": error }));
+        let seen = answers.data.into_iter().next().unwrap_or_else(nothing);
+        LocalLook { name: name.to_string_lossy().into_owned(), seen, history }
+    };
+    names.into_iter().map(look).collect()
+}
