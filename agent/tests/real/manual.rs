@@ -137,7 +137,11 @@ fn bash_and_fish_complete_its_options() {
         let folder = Path::new(env!("CARGO_BIN_EXE_beadlock-agent")).parent().unwrap();
         // In a session of its own: it must not take the terminal of the tests.
         let mut command = scene.command("setsid");
-        command.arg("--wait").arg(bash).args(["--norc", "--noprofile", "-i"]).stdin(File::open(scene.file("keys")).unwrap());
+        command
+            .arg("--wait")
+            .arg(bash)
+            .args(["--norc", "--noprofile", "-i"])
+            .stdin(File::open(scene.file("keys")).unwrap());
         command.env("PATH", format!("{}:/usr/bin:/bin", folder.display())).env("TERM", "dumb").env("PS1", "");
         let ended = Ended::from(run(command));
         assert!(ended.out.contains(concat!("beadlock-agent ", env!("CARGO_PKG_VERSION"))), "{ended:?}");

@@ -41,6 +41,7 @@ const LINES: [(&str, &str); 8] = [
 
 /// Types each line and a tab, until the shell has made of it what it should. `show` makes the shell write its line to
 /// the file `line`. A busy machine may leave an answer empty once.
+#[expect(clippy::disallowed_methods, reason = "the file is the test's own")]
 fn complete(scene: &Scene, shell: &mut Terminal, show: &str, lines: &[(&str, String)]) {
     let file = scene.file("line");
     shell.type_in(&format!("{}\n", setting(scene)));

@@ -45,6 +45,7 @@ fn release_all(scene: &Scene) {
 }
 
 #[test]
+#[expect(clippy::disallowed_methods, reason = "the test compares the end with a clock of its own")]
 fn a_lease_keeper_is_shown_by_its_target_and_its_holder() {
     let scene = crate::a_scene();
     let end = |hours: i64| jiff::Timestamp::now() + jiff::SignedDuration::from_hours(hours);

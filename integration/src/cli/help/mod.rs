@@ -97,11 +97,11 @@ fn prepared(command: Command, shown: &[&str]) -> Command {
         true => command,
         false => command.after_help(style::marked(&after.join("\n\n"))),
     };
-    let command = match command.has_subcommands() {
+
+    match command.has_subcommands() {
         true => command.mut_subcommands(|below| prepared(below, shown)),
         false => command.help_template(TEMPLATE),
-    };
-    command
+    }
 }
 
 /// Everything that there is help on.

@@ -38,7 +38,7 @@ pub fn typed(words: &[OsString]) -> Option<Color> {
         Some(value) => value.strip_prefix('='),
         None => None,
     });
-    values.filter_map(|value| named(value).ok()).last()
+    values.filter_map(|value| named(value).ok()).next_back()
 }
 
 fn named(text: &str) -> Result<Color, String> {
