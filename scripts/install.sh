@@ -72,7 +72,7 @@ if [ "$act" = install ]; then
 else
     made=.
     for page in "$DESTDIR$man/man1/beadlock.1" "$DESTDIR$man/man1/beadlock-"*.1 "$DESTDIR$man/man5/exclusive-lock.5" \
-        "$DESTDIR$man/man5/beadlock-agent.toml.5" "$DESTDIR$man/man8/beadlock-agent.8"; do
+        "$DESTDIR$man/man5/fleet.toml.5" "$DESTDIR$man/man5/beadlock-agent.toml.5" "$DESTDIR$man/man8/beadlock-agent.8"; do
         echo "$act $page"
         rm -f "$page"
     done

@@ -6,6 +6,7 @@ mod actors;
 mod clock;
 mod commands;
 mod deadline;
+mod first_page;
 mod ground;
 mod hold;
 mod hostile;

@@ -1,14 +1,16 @@
-//! The runbook of docs/fleet.md: a snapshot is restored, and the fleet is made anew above all tokens of before.
+//! The runbook of docs/fleet.md: a snapshot is restored, the fleet is made anew above all tokens of before, and a full
+//! etcd is emptied.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use beadlock_checker::internal::facts::boottime;
 use beadlock_fleet::{Fleet, Standing, T};
-use beadlock_testkit::{Etcd, wait_until};
+use beadlock_testkit::{Etcd, Running, until, wait_until};
 
 use super::actors::{Agent, claim, until_held};
 use super::ground::{Ground, joined};
+use super::site::Site;
 
 const CYCLE: Duration = Duration::from_millis(20);
 
@@ -34,8 +36,10 @@ fn a_snapshot_that_is_restored_by_the_runbook_lets_nobody_in_beside_old_work_and
     let made = boottime();
     wait_until(T, "the claim is lost", || matches!(late.standing(), Standing::Over(_)));
     let _ = late.end();
-    wait_until(T, "the agent stands still", || {
-        agent.fleet.permit(&ground.mark).is_err_and(|refusal| refusal.reason() == Some("fleet_lost"))
+    wait_until(2 * T, "the agent stands still", || {
+        agent.fleet.permit(&ground.mark).is_err_and(|refusal| {
+            refusal.reason() == Some("fleet_lost") || refusal.to_string().contains("has joined another fleet")
+        })
     });
     let cycles = agent.cycles.load(Ordering::SeqCst);
 
@@ -49,4 +53,31 @@ fn a_snapshot_that_is_restored_by_the_runbook_lets_nobody_in_beside_old_work_and
     again.until_next();
     assert_eq!(agent.cycles.load(Ordering::SeqCst), cycles, "the old mark is of another fleet");
     ground.witness.check();
+}
+
+#[test]
+fn a_full_etcd_refuses_a_claim_in_words_keeps_the_agents_cycles_and_is_emptied_by_the_runbook() {
+    let Some(etcd) = Etcd::of(1, &["--quota-backend-bytes", "16777216"]) else { return };
+    let site = Site::at(etcd);
+    let (here, there) = (site.clone_of("acme/tracker"), site.clone_of("acme/tracker"));
+    let _agent = site.agent(&there, "true");
+    let cycles = || there.log().matches("Sync cycle complete").count();
+    until("its first cycle", || cycles() > 0);
+    let value = "x".repeat(100_000);
+    while site.etcd.try_ctl(&["put", "/others/big", &value]).is_some() {}
+
+    let refused = Running::start(site.beadlock(&here, &["hold", "--", "true"])).end();
+    refused.expect(5, &["database space exceeded"]);
+    let before = cycles();
+    until("its cycles go on", || cycles() > before + 2);
+
+    // The commands of the page, and the revision out of the first one.
+    let shown = site.etcd.ctl(&["endpoint", "status", "--write-out", "json"]);
+    let shown: serde_json::Value = serde_json::from_str(&shown).expect("JSON");
+    let revision = shown[0]["Status"]["header"]["revision"].to_string();
+    site.etcd.ctl(&["compact", &revision]);
+    site.etcd.ctl(&["defrag", "--command-timeout=20s"]);
+    site.etcd.ctl(&["alarm", "disarm"]);
+    let claimed = Running::start(site.beadlock(&here, &["hold", "--", "true"])).end();
+    claimed.expect(0, &["1 agent on 1 host drained"]);
 }

@@ -21,9 +21,9 @@ const DATE: &str = "2026-11-25";
 const SOURCE: &str = concat!("beadlock ", env!("CARGO_PKG_VERSION"));
 
 const ABOUT_THE_FILE: &str = "\
-The file of the option --config of beadlock-agent(8) has its databases and its settings, in TOML. The agent reads it at \
-the start, and again on SIGHUP. A file that is wrong stops the start. At a reload it changes nothing, and the log names \
-the line and the column.
+The file of the option --config of beadlock-agent(8) has its databases and its settings, in TOML. The agent reads it \
+at the start, and again on SIGHUP. A file that is wrong stops the start. At a reload it changes nothing, and the log \
+names the line and the column.
 
 The command line overrides the environment, the environment overrides a [[database]], and a [[database]] overrides the \
 top of the file. Durations are \"10s\", \"500ms\", \"1h30m\", or a number of seconds. A relative path begins in the \

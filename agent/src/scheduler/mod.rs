@@ -54,7 +54,7 @@ use crate::state::StateHistory;
 use crate::watch::{DatabaseWatch, Marks, WatchProblem, WatchUpdate};
 
 /// How long the end of the session in a fleet is waited for.
-const END_OF_FLEET: Duration = Duration::from_secs(2);
+const END_OF_FLEET: Duration = Duration::from_secs(3);
 
 /// How long checks may go on after the signal to end. They take a stale lock's grace at most; one that hangs would keep
 /// the agent for ever.

@@ -15,7 +15,7 @@ use std::{fmt, io, thread, time::Duration};
 use beadlock_checker::internal::{duration::shown, escape::escaped, facts};
 
 use crate::deadline::{Deadlines, THIRD};
-use crate::etcd::{Client, Failure, Node, http::random_byte};
+use crate::etcd::{Client, Failure, Node, http::CALL, http::random_byte};
 use crate::keys::Lease;
 use crate::record::written;
 use crate::transactions::{Hindrance, Known, Scope, SeenClaim, SessionLook};
@@ -234,7 +234,12 @@ impl Session {
     /// Ends it: all its keys go in one revision. Only when all work under it has ended.
     pub(crate) fn end(&self) -> Result<(), Failure> {
         self.stop();
-        self.0.client.revoke(self.0.lease)
+        let begun = facts::boottime();
+        match self.0.client.revoke(self.0.lease) {
+            // Once more: a busy etcd may have been too slow.
+            Err(Failure::Silent(_)) if facts::boottime() < begun + 2 * CALL => self.0.client.revoke(self.0.lease),
+            ended => ended,
+        }
     }
 
     fn stop(&self) {

@@ -15,7 +15,11 @@ use crate::output::Common;
 const DATE: &str = "2026-11-25";
 
 /// The pages of files, by their names. Those of commands are made.
-const OF_FILES: &[(&str, &str)] = &[("exclusive-lock.5", include_str!("../../man/exclusive-lock.5"))];
+const OF_FILES: &[(&str, &str)] = &[
+    ("exclusive-lock.5", include_str!("../../man/exclusive-lock.5")),
+    #[cfg(feature = "fleet")]
+    ("fleet.toml.5", include_str!("../../man/fleet.toml.5")),
+];
 
 #[derive(Debug, Args)]
 pub struct ManArgs {

@@ -17,7 +17,8 @@ mod patience;
 
 /// Claim a beads database, a named lock or a file while a command runs
 #[derive(Debug, Parser)]
-#[command(name = "beadlock", version, disable_help_subcommand = true, args_override_self = true, after_help = help::MORE)]
+#[command(name = "beadlock", version, disable_help_subcommand = true, args_override_self = true)]
+#[command(after_help = help::MORE)]
 // After its options and commands, which both of these change.
 #[command(mut_arg(LockDirArg::ID, |arg| arg.global(true).hide(true)), mut_subcommands(showing_lock_dir))]
 pub struct Cli {

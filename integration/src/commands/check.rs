@@ -19,8 +19,8 @@ Examples:
   beadlock check --dry-run --explain";
 
 const EXITS: &str = "\
-A check may remove a stale lock, but never one of tower:NAME. To run the work itself, use beadlock cycle: it keeps claims \
-away until the work has ended.
+A check may remove a stale lock, but never one of tower:NAME. To run the work itself, use beadlock cycle: it keeps \
+claims away until the work has ended.
 
 Exit codes:
   0  the targets are free

@@ -210,15 +210,9 @@ fn cut_to(room: usize, line: String) -> String {
     let end: Vec<char> = fitting(of_end, line.chars().rev()).into_iter().rev().collect();
     let begin: String = fitting(room.saturating_sub(of_end + 1), line.chars()).into_iter().collect();
     let end: String = end.into_iter().collect();
-    let is_whole = |at: usize| line[..at].ends_with(' ') || line[at..].starts_with(' ');
-    let begin = match begin.rfind(' ') {
-        Some(space) if !is_whole(begin.len()) => &begin[..=space],
-        _ => &begin,
-    };
-    let end = match end.find(' ') {
-        Some(space) if !is_whole(line.len() - end.len()) => &end[space..],
-        _ => &end,
-    };
+    // With the space beside it, so that no word touches the sign either.
+    let begin = begin.rfind(' ').map_or(begin.as_str(), |space| &begin[..=space]);
+    let end = end.find(' ').map_or(end.as_str(), |space| &end[space..]);
     format!("{begin}…{end}")
 }
 

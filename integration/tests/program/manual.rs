@@ -1,4 +1,4 @@
-//! `beadlock man`: a page for each command, and one for the lock file, of which mandoc and lexgrog find no fault.
+//! `beadlock man`: a page for each command, and one for each file, of which mandoc and lexgrog find no fault.
 
 use std::fs;
 
@@ -17,10 +17,17 @@ fn pages(scene: &Scene) -> Vec<String> {
 }
 
 #[test]
-fn there_is_a_page_for_each_command_and_for_the_lock_file() {
+fn there_is_a_page_for_each_command_and_for_each_file() {
     let scene = crate::a_scene();
     let pages = pages(&scene);
-    for page in ["beadlock.1", "beadlock-hold.1", "beadlock-completions.1", "exclusive-lock.5"] {
+    for page in [
+        "beadlock.1",
+        "beadlock-hold.1",
+        "beadlock-completions.1",
+        "beadlock-fleet-create.1",
+        "exclusive-lock.5",
+        "fleet.toml.5",
+    ] {
         assert!(pages.iter().any(|name| name == page), "{page} in {pages:?}");
     }
     let hold = fs::read_to_string(scene.file("pages/beadlock-hold.1")).unwrap();
@@ -30,8 +37,12 @@ fn there_is_a_page_for_each_command_and_for_the_lock_file() {
     let page = fs::read_to_string(scene.file("pages/beadlock.1")).unwrap();
     assert_eq!(scene.run(&["man"]).expect(0, &[]).out, page, "without a directory that of the program");
     for name in pages.iter().filter_map(|name| name.strip_prefix("beadlock-")?.strip_suffix(".1")) {
-        assert!(page.contains(&format!("beadlock\\-{name}(1)")), "{name} in {page}");
-        scene.run(&["help", name]).expect(0, &[]);
+        // A page is named by the page of what it is a command of.
+        let words: Vec<&str> = name.split('-').collect();
+        let above = words[..words.len() - 1].iter().map(|word| format!("-{word}")).collect::<String>();
+        let above = fs::read_to_string(scene.file(&format!("pages/beadlock{above}.1"))).unwrap();
+        assert!(above.contains(&format!("beadlock\\-{}(1)", name.replace('-', "\\-"))), "{name} in {above}");
+        scene.run(&[&["help"], &words[..]].concat()).expect(0, &[]);
     }
     scene.run(&["man", "nowhere"]).expect(1, &["cannot write nowhere/beadlock.1: no such file or directory"]);
 }

@@ -107,6 +107,6 @@ fn git_never_gets_the_mark_and_one_that_it_tracks_is_refused() {
     clone.write(".beads/issues.jsonl", "{\"id\":\"bd-2\"}\n");
     agent();
     let log = clone.log();
-    assert!(log.contains(".exclusive-fleet") && log.contains("git rm --cached"), "{log}");
+    assert!(log.contains(".exclusive-fleet") && log.contains("rm --cached -- .beads/.exclusive-fleet"), "{log}");
     assert!(git("git status --porcelain .beads/issues.jsonl").out.contains("issues.jsonl"), "nothing is committed");
 }

@@ -7,8 +7,8 @@
 //! below.rs      the short search for locks below the working directory
 //! ```
 //!
-//! An answer never waits and never changes anything. It looks at no file system that may hang, and after [`PATIENCE`] it
-//! is empty.
+//! An answer never waits and never changes anything. It looks at no file system that may hang, and after [`PATIENCE`]
+//! it is empty.
 
 mod below;
 mod candidates;

@@ -5,8 +5,8 @@ use crate::protocol::help::ProtocolHelp;
 pub const HELP: ProtocolHelp = ProtocolHelp {
     about: "A beads database: [beads:]DIR",
     text: "\
-DIR is the directory of the database, usually .beads. The lock is the file .exclusive-lock in it. Sync daemons skip the \
-database while the lock is valid.
+DIR is the directory of the database, usually .beads. The lock is the file .exclusive-lock in it. Sync daemons skip \
+the database while the lock is valid.
 
 A lock is valid as long as its process lives. A check removes the lock of a process that has ended. A lock of another \
 host stays until its holder releases it, or until somebody breaks it.

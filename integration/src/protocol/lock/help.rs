@@ -5,11 +5,11 @@ use crate::protocol::help::ProtocolHelp;
 pub const HELP: ProtocolHelp = ProtocolHelp {
     about: "A lock file at any path: lock:PATH",
     text: "\
-PATH is the lock file itself. The record in it, and the rule for it, are those of a beads database. No sync daemon runs \
-cycles on it.
+PATH is the lock file itself. The record in it, and the rule for it, are those of a beads database. No sync daemon \
+runs cycles on it.
 
-A lock is valid as long as its process lives. A check removes the lock of a process that has ended. A claim waits up to \
-10 seconds for the holder.",
+A lock is valid as long as its process lives. A check removes the lock of a process that has ended. A claim waits up \
+to 10 seconds for the holder.",
     examples: "\
 beadlock hold lock:run/import.lock -- ./import.sh
 beadlock status lock:run/import.lock",

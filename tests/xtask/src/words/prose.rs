@@ -22,7 +22,7 @@ pub type Passage = Vec<Word>;
 #[derive(Debug, Default)]
 pub struct Prose {
     pub passages: Vec<Passage>,
-    /// The lines above [`COLUMNS`] that could be broken at a space.
+    /// The lines above `COLUMNS` that could be broken at a space.
     pub long_lines: Vec<usize>,
     /// The lines of the passage that is being read.
     open: Vec<(usize, String)>,
