@@ -131,7 +131,6 @@ fn the_first_page_sets_up_two_machines_as_it_says() {
         let held = scope.spawn(|| says(&here, &hold));
         until("the release runs", || claimed.exists());
         there.wait_for_log("the claim", |log| log.contains("(fleet_held)"));
-        #[expect(clippy::disallowed_methods, reason = "the file is the test's own")]
         fs::remove_file(&claimed).expect("the release to end");
         held.join().expect("what the page says");
     });
