@@ -72,7 +72,7 @@ pub enum Command {
     Top(top::TopArgs),
     /// Test what a file system can do and what beadlock promises there
     Doctor(doctor::Doctor),
-    /// Claims across machines: make a fleet, join it, look at it, end it
+    /// Create, join, show or leave a fleet of several machines
     #[cfg(feature = "fleet")]
     Fleet(commands::fleet::FleetArgs),
     /// Explain a command or a protocol

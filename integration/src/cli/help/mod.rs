@@ -98,10 +98,7 @@ fn prepared(command: Command, shown: &[&str]) -> Command {
         false => command.after_help(style::marked(&after.join("\n\n"))),
     };
 
-    match command.has_subcommands() {
-        true => command.mut_subcommands(|below| prepared(below, shown)),
-        false => command.help_template(TEMPLATE),
-    }
+    command.help_template(TEMPLATE).mut_subcommands(|below| prepared(below, shown))
 }
 
 /// Everything that there is help on.

@@ -16,7 +16,13 @@ use crate::output::{Common, answers::conclude};
 use crate::settings::{environment::Environment, fleet::places};
 use crate::words::millis;
 
+const EXAMPLES: &str = "\
+Examples:
+  beadlock fleet create etcd://build-1:2379/beads
+  beadlock fleet create --above 1795636517363889";
+
 #[derive(Debug, Args)]
+#[command(before_help = EXAMPLES, after_help = super::EXITS)]
 pub struct CreateArgs {
     /// Where the etcd is, and the prefix of the fleet's keys: etcd://HOST:2379[,HOST:PORT…]/PREFIX, or etcds:// for
     /// TLS [default: the url of fleet.toml]

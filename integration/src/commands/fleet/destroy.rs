@@ -11,7 +11,12 @@ use crate::output::{Common, answers::conclude};
 use crate::settings::{environment::Environment, fleet::config};
 use crate::words::counted;
 
+const EXAMPLES: &str = "\
+Examples:
+  beadlock fleet destroy --yes";
+
 #[derive(Debug, Args)]
+#[command(before_help = EXAMPLES, after_help = super::EXITS)]
 pub struct DestroyArgs {
     /// Ask nothing
     #[arg(long)]

@@ -10,7 +10,12 @@ use crate::error::{Code, End, Error};
 use crate::output::{Common, answers::conclude};
 use crate::settings::{environment::Environment, fleet::config};
 
+const EXAMPLES: &str = "\
+Examples:
+  beadlock fleet evict 163f04009f12e5c7 --reason \"build-3 hangs\"";
+
 #[derive(Debug, Args)]
+#[command(before_help = EXAMPLES, after_help = super::EXITS)]
 pub struct EvictArgs {
     /// The session, as beadlock fleet status shows it: 16 digits
     #[arg(value_name = "SESSION", value_parser = session)]

@@ -22,7 +22,13 @@ use crate::words::{self, counted};
 /// How long to wait for a cycle that is running, as a claim does.
 const DRAIN: Duration = Duration::from_secs(130);
 
+const EXAMPLES: &str = "\
+Examples:
+  beadlock fleet join acme/tracker
+  beadlock fleet join acme/tracker path/to/.beads";
+
 #[derive(Debug, Args)]
+#[command(before_help = EXAMPLES, after_help = super::EXITS)]
 pub struct JoinArgs {
     /// What the database is called in the fleet, the same in each clone: 1 to 200 of a-z 0-9 . _ - and / between
     /// parts

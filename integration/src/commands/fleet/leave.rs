@@ -13,7 +13,12 @@ use crate::output::{Common, answers::conclude};
 use crate::protocol::{Acceptance, resolve};
 use crate::settings::{environment::Environment, fleet::config};
 
+const EXAMPLES: &str = "\
+Examples:
+  beadlock fleet leave";
+
 #[derive(Debug, Args)]
+#[command(before_help = EXAMPLES, after_help = super::EXITS)]
 pub struct LeaveArgs {
     /// The database's directory [env: BEADLOCK_TARGET] [default: the nearest .beads up the tree]
     pub target: Option<OsString>,

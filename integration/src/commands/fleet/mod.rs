@@ -28,24 +28,28 @@ use crate::output::Common;
 use crate::protocol::{Acceptance, resolve};
 use crate::settings::environment::Environment;
 
-const HELP: &str = "\
-A fleet lets one claim keep the agents of every machine away. It needs an etcd that all machines reach; where that is \
-stands in /etc/beadlock/fleet.toml, else in ~/.config/beadlock/fleet.toml, or in the file that BEADLOCK_FLEET_CONFIG \
-names:
-
-  url = \"etcd://build-1:2379/beads\"
-
+const EXAMPLES: &str = "\
 Examples:
-  beadlock fleet create etcd://build-1:2379/beads   once
-  beadlock fleet join acme/tracker                  in each clone
-  beadlock hold -- make release                     from now on every claim of this database is one in the fleet
-  beadlock fleet status
+  beadlock fleet create etcd://build-1:2379/beads   # once
+  beadlock fleet join acme/tracker                  # in each clone
+  beadlock hold -- make release                     # claims it on every machine
+  beadlock fleet status";
 
-Exit 0: done. 1: no such fleet or name, not joined, or refused by the server. 2: the command line or fleet.toml is \
-wrong. 5: no node answers (try again).";
+const HELP: &str = "\
+A fleet lets one claim keep the agents of every machine away from a database. It needs an etcd that all machines \
+reach. The file fleet.toml says where that is. It is in /etc/beadlock, else in ~/.config/beadlock, unless \
+BEADLOCK_FLEET_CONFIG names another file. fleet create writes it when it is given a URL:
+  url = \"etcd://build-1:2379/beads\"";
+
+const EXITS: &str = "\
+Exit codes:
+  0  done
+  1  there is no such fleet or name, the clone has not joined, or etcd refuses
+  2  the command line or fleet.toml is wrong
+  5  no node of etcd answers: try again";
 
 #[derive(Debug, Args)]
-#[command(after_help = HELP)]
+#[command(before_help = EXAMPLES, after_help = HELP)]
 pub struct FleetArgs {
     #[command(subcommand)]
     pub command: FleetCommand,
@@ -54,17 +58,18 @@ pub struct FleetArgs {
 /// What to do with a fleet.
 #[derive(Debug, Subcommand)]
 pub enum FleetCommand {
-    /// Make the fleet, once; then wait 15 seconds, since work under an earlier fleet may still have to end
+    /// Make the fleet, once for all machines
     Create(create::CreateArgs),
-    /// Take this clone of a database into the fleet, under a name that all its clones share
+    /// Take this clone of a database into the fleet
     Join(join::JoinArgs),
-    /// Take this clone out of its fleet; works without etcd too
+    /// Take this clone out of its fleet, also without etcd
     Leave(leave::LeaveArgs),
-    /// Show what is claimed, which agents and clones are in the fleet, and which clones nothing runs for
+    /// Show the claims, the agents and the clones of the fleet
+    #[command(after_help = EXITS)]
     Status,
-    /// End a session of the fleet, of a claim or of an agent, that fleet status has shown
+    /// End the session of a claim or of an agent by force
     Evict(evict::EvictArgs),
-    /// End the fleet: all work under its claims and rights is ended, and nobody begins anything any more
+    /// End the fleet, and all work under its claims
     Destroy(destroy::DestroyArgs),
 }
 
