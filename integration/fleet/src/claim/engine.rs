@@ -94,7 +94,7 @@ impl Engine {
         };
         *shared.session() = Some(Arc::clone(&session));
         // Without a watch the looks of every T/3 still find everything.
-        let _watch = Watch::begin(Arc::clone(client), &watched(&session, self.name()), session.looker());
+        let _watch = Watch::begin(Arc::clone(client), &watched(&session, self.name()), |_| true, session.looker());
         let stop = self.obtain(&session);
         if matches!(stop, Ok(Stop::Rest)) && matches!(*shared.state(), ClaimState::Held(_)) {
             self.stay();

@@ -33,20 +33,21 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// Calls `ring` whenever something may have changed.
+    /// Calls `ring` whenever a key that `matters` may have changed.
     ///
     /// # Errors
     /// The system has no thread for it.
     pub(crate) fn begin(
         client: Arc<Client>,
         watched: &[Watched],
+        matters: impl Fn(&[u8]) -> bool + Send + 'static,
         ring: impl Fn() + Send + 'static,
     ) -> io::Result<Self> {
         let is_over = Arc::new(AtomicBool::new(false));
         let (body, over) = (body(watched), Arc::clone(&is_over));
         thread::Builder::new().name("fleet-watch".to_owned()).spawn(move || {
             while !over.load(Ordering::Relaxed) {
-                let has_worked = follow(&client, &body, &over, &ring);
+                let has_worked = follow(&client, &body, &over, (&matters, &ring));
                 // Not all at once after a restart, and not in a circle.
                 let pause = if has_worked { 20 } else { 500 };
                 thread::sleep(Duration::from_millis(pause + pause * u64::from(random_byte()) / 255));
@@ -77,7 +78,12 @@ fn body(watched: &[Watched]) -> String {
 }
 
 /// Follows one stream to its end. True: it was in place.
-fn follow(client: &Client, body: &str, over: &AtomicBool, ring: &impl Fn()) -> bool {
+fn follow(
+    client: &Client,
+    body: &str,
+    over: &AtomicBool,
+    (matters, ring): (&impl Fn(&[u8]) -> bool, &impl Fn()),
+) -> bool {
     let opened = client.with_any(|node| client.stream_at(node, "/v3/watch", body.to_owned()));
     let Ok(stream) = opened else { return false };
     let mut lines = BufReader::new(stream);
@@ -94,7 +100,8 @@ fn follow(client: &Client, body: &str, over: &AtomicBool, ring: &impl Fn()) -> b
                 was_in_place = true;
                 ring();
             }
-            Some(WatchLine::Changed) => ring(),
+            Some(WatchLine::Changed(keys)) if keys.iter().any(|key| matters(key)) => ring(),
+            Some(WatchLine::Changed(_)) => {}
             Some(WatchLine::Canceled) => {
                 ring();
                 return was_in_place;

@@ -167,8 +167,8 @@ pub(crate) fn refusal(bytes: &[u8]) -> Option<(i64, String)> {
 pub(crate) enum WatchLine {
     /// The watch is in place.
     Created,
-    /// Something changed, or may have.
-    Changed,
+    /// These keys changed.
+    Changed(Vec<Vec<u8>>),
     /// The server has ended the watch: what it asked for is compacted away, or the server says no.
     Canceled,
     /// The server says that it is there.
@@ -179,13 +179,22 @@ impl WatchLine {
     /// `None`: that is not a line of a watch.
     pub(crate) fn parse(line: &[u8]) -> Option<Self> {
         #[derive(Deserialize)]
+        struct Key {
+            #[serde(deserialize_with = "bytes")]
+            key: Vec<u8>,
+        }
+        #[derive(Deserialize)]
+        struct Event {
+            kv: Key,
+        }
+        #[derive(Deserialize)]
         struct Watched {
             #[serde(default)]
             created: bool,
             #[serde(default)]
             canceled: bool,
             #[serde(default)]
-            events: Vec<de::IgnoredAny>,
+            events: Vec<Event>,
         }
         #[derive(Deserialize)]
         struct Stream {
@@ -195,7 +204,9 @@ impl WatchLine {
         Some(match watched {
             Watched { canceled: true, .. } => Self::Canceled,
             Watched { created: true, .. } => Self::Created,
-            Watched { events, .. } if !events.is_empty() => Self::Changed,
+            Watched { events, .. } if !events.is_empty() => {
+                Self::Changed(events.into_iter().map(|event| event.kv.key).collect())
+            }
             _ => Self::Progress,
         })
     }

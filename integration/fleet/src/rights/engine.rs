@@ -12,6 +12,7 @@ use crate::connect;
 use crate::deadline::THIRD;
 use crate::etcd::watch::{Watch, Watched};
 use crate::etcd::{Failure, http::random_byte};
+use crate::keys::Keys;
 use crate::session::{Loss, NotBegun, Session, Standing};
 use crate::transactions::{ClaimId, Hindrance, Scope};
 use crate::wait::Alarm;
@@ -105,8 +106,9 @@ impl Engine {
         let keys = &session.known().keys;
         let watched =
             [Watched::Below(keys.claims()), Watched::Key(keys.broken(session.lease())), Watched::Key(keys.fleet())];
+        let matters = mattering(Arc::downgrade(shared), keys.claims());
         // Without a watch the looks of every T/3 still find everything.
-        let _watch = Watch::begin(Arc::clone(&shared.client), &watched, session.looker());
+        let _watch = Watch::begin(Arc::clone(&shared.client), &watched, matters, session.looker());
         let mut renewed = session.deadlines().renewed;
         let mut claimed_since = BTreeMap::new();
         while !shared.is_over() {
@@ -221,6 +223,18 @@ impl Engine {
             *locked(&self.shared.last_yield) = Some(facts::boottime().saturating_sub(since));
         }
         Ok(())
+    }
+}
+
+/// Whether a key says something to this agent. A claim of a name that it has not asked for does not: else each claim
+/// would make every agent of the fleet look.
+fn mattering(shared: Weak<Shared>, claims: String) -> impl Fn(&[u8]) -> bool + Send + 'static {
+    move |key| {
+        let claimed = Keys::rest(&claims, key).and_then(Name::of_key);
+        match (claimed, shared.upgrade()) {
+            (Some(name), Some(shared)) => locked(&shared.wanted).contains(&name),
+            _ => true,
+        }
     }
 }
 

@@ -39,7 +39,11 @@ fn a_refusal_goes_by_its_code() {
 fn the_lines_of_a_watch() {
     for (line, says) in [
         (r#"{"result":{"header":{"revision":"2"},"watch_id":"1","created":true}}"#, Some(WatchLine::Created)),
-        (r#"{"result":{"header":{"revision":"3"},"events":[{"kv":{"key":"eA=="}}]}}"#, Some(WatchLine::Changed)),
+        (
+            r#"{"result":{"header":{"revision":"3"},"events":[{"kv":{"key":"eA=="}},{"type":"DELETE","kv":{"key":"eQ=="}}]}}"#,
+            Some(WatchLine::Changed(vec![b"x".to_vec(), b"y".to_vec()])),
+        ),
+        (r#"{"result":{"events":[{"kv":{"key":"%"}}]}}"#, None),
         (r#"{"result":{"canceled":true,"compact_revision":"7"}}"#, Some(WatchLine::Canceled)),
         (r#"{"result":{"created":true,"canceled":true}}"#, Some(WatchLine::Canceled)),
         (r#"{"result":{"header":{"revision":"3"}}}"#, Some(WatchLine::Progress)),
