@@ -310,7 +310,7 @@ fn demo(scene: &Scene, claim: bool) -> Ended {
     if !claim {
         command.env("DEMO_NO_CLAIM", "1");
     }
-    Running::start(command).finish(Duration::from_secs(60)).into()
+    Running::start(command).finish(Duration::from_secs(180)).into()
 }
 
 #[test]

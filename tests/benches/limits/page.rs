@@ -26,7 +26,11 @@ pub fn write(docs: &Path, parts: &[String], report: &Value, table: &str) {
     let (before, rest) = page.split_once(BEGIN).expect("a mark where the run begins");
     let (_, after) = rest.split_once(END).expect("a mark where it ends");
     let points = report["growth"].as_array().expect("how cost grows");
-    let run = format!("{}\n\n```\n{table}```\n\n{}", machine(parts), growth(points));
+    let run = format!(
+        "{}\n\n<!-- not run: what make bench has measured -->\n```\n{table}```\n\n{}",
+        machine(parts),
+        growth(points)
+    );
     fs::write(&path, format!("{before}{BEGIN}\n{run}\n{END}{after}")).expect("write the page");
     let plots = docs.join("performance");
     fs::create_dir_all(&plots).expect("a directory for the plots");
