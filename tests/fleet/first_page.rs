@@ -113,7 +113,9 @@ fn the_first_page_sets_up_two_machines_as_it_says() {
         let ended = Running::start(beadlock(scene, &file, &args)).end();
         let shown: Vec<&str> = lines.collect();
         let shown = without_numbers(&build_1.as_here(&shown.join("\n")));
-        assert_eq!((ended.code, without_numbers(ended.err.trim_end())), (0, shown), "{ended:?}");
+        // On a busy machine it also says that it waits.
+        let said: Vec<&str> = ended.err.lines().filter(|line| !line.starts_with("beadlock: waiting for ")).collect();
+        assert_eq!((ended.code, without_numbers(&said.join("\n"))), (0, shown), "{ended:?}");
     };
     says(&here, &create);
     says(&here, &join);
