@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::os::unix::fs::chown;
+use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::Path;
 
 use beadlock_tests::skip::{as_nobody, checkout, may_be_root, tool};
@@ -69,12 +69,25 @@ fn plain(line: &str) -> String {
     plain
 }
 
+/// A copy of the functions for scripts that every user can read.
+fn library() -> tempfile::TempDir {
+    let copy = tempfile::tempdir().expect("a directory");
+    fs::set_permissions(copy.path(), fs::Permissions::from_mode(0o755)).expect("its mode");
+    for entry in fs::read_dir(checkout().join("integration/shell")).expect("list the functions").flatten() {
+        if entry.path().is_file() {
+            fs::copy(entry.path(), copy.path().join(entry.file_name())).expect("a copy");
+        }
+    }
+    copy
+}
+
 /// Types them in a directory of their own, which is their home, in a shell without job control, and as an ordinary
 /// user.
 fn type_again(name: &str, turns: &[Turn]) {
     let scene = Scene::new();
-    // A file that a session shows by cat exists. Its script sources our functions where this checkout has them.
-    let here = format!("{}/", checkout().join("integration/shell").display());
+    // A file that a session shows by cat exists. Its script sources our functions where that user can reach them.
+    let shell = library();
+    let here = format!("{}/", shell.path().display());
     for Turn { typed, said } in turns {
         if let Some(file) = typed.strip_prefix("cat ") {
             let text = said.join("\n") + "\n";
