@@ -832,7 +832,7 @@ NAMES='todo.json todo.json.1 todo.json.2 todo.json.3 todo.json.4 todo.json.5 tod
 
 @test "atomic_write: a mount point, and a file that may not change, are called what they are" {
   [ "$(id -u)" -eq 0 ] || skip "needs root"
-  unshare -m true || skip "needs unshare, and a machine that lets it"
+  unshare -m true || skip "needs mount"
   with_backups
   run --separate-stderr alone unshare -m "$BASH" -c "cp todo.json other; mount --bind other todo.json || exit 99; rm other
     source '$LIBRARY'; for i in {1..6}; do save_json todo.json \$i || echo \$?; done"
