@@ -100,7 +100,7 @@ fn a_hook_that_hangs_is_ended() {
             if is_naive() {
                 return;
             }
-            assert!(begun.elapsed().as_secs() < 60, "{:?}", begun.elapsed());
+            assert!(begun.elapsed().as_secs() < 120, "{:?}", begun.elapsed());
             if !pid.exists() {
                 // A hook that the daemon does not run cannot hang.
                 assert!(!name.starts_with("pre-"), "the hook was gone around\n{}", bench.log());
