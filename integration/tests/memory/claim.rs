@@ -123,7 +123,9 @@ fn one_that_becomes_too_old_meanwhile_is_broken() {
     let memory = Memory::new();
     memory.write(29_000);
     // Its tries come at ever longer intervals, as the document's: on a busy machine not all of them within 5 s.
-    memory.hold(&["--wait", "60"], "true").expect(0, &["[LOCK] Breaking stale lock: lock is 3", "s old (>30s)", "claimed"]);
+    memory
+        .hold(&["--wait", "60"], "true")
+        .expect(0, &["[LOCK] Breaking stale lock: lock is 3", "s old (>30s)", "claimed"]);
 }
 
 #[test]
