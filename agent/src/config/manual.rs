@@ -1,13 +1,16 @@
 //! The manual pages (`--man`) and the completion scripts (`--completions`), made from the options
 //! (docs/configuration.md#manual-pages).
 
+use std::fs::OpenOptions;
 use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use beadlock_checker::internal::system_words;
 use clap::{Arg, ArgAction, Args, CommandFactory};
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, italic, roman};
+use nix::fcntl::OFlag;
 
 use super::cli::{AgentCli, NAME};
 use super::options::{AgentOptions, Policy, options};
@@ -60,9 +63,16 @@ fn write_pages(dir: &Path) -> Result<(), ConfigFailure> {
     let pages = [("beadlock-agent.8", of_agent()), ("beadlock-agent.toml.5", of_file())];
     pages.into_iter().try_for_each(|(name, page)| {
         let path = dir.join(name);
-        page.and_then(|text| std::fs::write(&path, text))
+        page.and_then(|text| write(&path, &text))
             .map_err(|error| ConfigFailure::new(1, format!("cannot write {}: {}", shown(&path), system_words(&error))))
     })
+}
+
+/// Never through a symlink, and never into something that would block.
+fn write(path: &Path, text: &[u8]) -> io::Result<()> {
+    let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true).custom_flags(flags.bits()).open(path)?.write_all(text)
 }
 
 /// beadlock-agent(8)

@@ -81,8 +81,21 @@ fn the_pages_name_every_option_and_have_no_fault() {
         let mut whatis = scene.command(&lexgrog);
         whatis.arg(&path);
         let name = name.rsplit_once('.').unwrap().0;
-        Ended::from(run(whatis)).expect(0, &[]).out.contains(&format!("\"{name} - "));
+        let whatis = Ended::from(run(whatis)).expect(0, &[]);
+        assert!(whatis.out.contains(&format!("\"{name} - ")), "{whatis:?}");
     }
+}
+
+#[test]
+fn no_page_goes_through_a_link_or_waits_for_a_reader() {
+    let scene = fresh_scene();
+    fs::write(scene.file("other"), "mine").unwrap();
+    std::os::unix::fs::symlink("other", scene.file("beadlock-agent.8")).unwrap();
+    scene.run(&["--man", "."]).expect(1, &["cannot write ./beadlock-agent.8: "]);
+    assert_eq!(fs::read_to_string(scene.file("other")).unwrap(), "mine");
+    fs::create_dir(scene.file("fifo")).unwrap();
+    nix::unistd::mkfifo(&scene.file("fifo/beadlock-agent.8"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+    scene.run(&["--man", "fifo"]).expect(1, &["cannot write fifo/beadlock-agent.8: "]);
 }
 
 /// The example of beadlock-agent.toml(5), as a reader copies it.

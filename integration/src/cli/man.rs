@@ -1,6 +1,5 @@
 //! `beadlock man`: the manual pages, made from the command line itself (docs/configuration.md#manual-pages).
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use beadlock_checker::internal::{escape::escaped_path, system_words};
@@ -8,6 +7,7 @@ use clap::{Arg, Args, Command, CommandFactory};
 use clap_mangen::{Man, roff};
 
 use super::{Cli, printed};
+use crate::claim::report::write;
 use crate::error::{End, Error};
 use crate::output::Common;
 
@@ -37,7 +37,7 @@ fn made(dir: Option<&Path>) -> Result<String, Error> {
     let Some(dir) = dir else { return Ok(pages.swap_remove(0).1) };
     for (name, text) in pages {
         let path = dir.join(name);
-        fs::write(&path, text).map_err(|error| {
+        write(&path, &text).map_err(|error| {
             Error::io(format!("cannot write {}: {}", escaped_path(&path), system_words(&error)), error.kind())
         })?;
     }

@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::time::Duration;
 
 use beadlock_checker::Options;
-use beadlock_checker::internal::{Gates, address::Address, duration, escape::escaped_path, look, raw};
+use beadlock_checker::internal::{Gates, address::Address, escape::escaped_path, look, raw};
 use clap::{Args, builder::OsStringValueParser, builder::TypedValueParser};
 use serde_json::Value;
 
@@ -44,7 +44,8 @@ pub struct StatusArgs {
     #[arg(long, requires = "agent", conflicts_with = "json")]
     pub watch: bool,
     /// With --watch: the time between two looks
-    #[arg(long, value_name = "DUR", default_value = "2s", requires = "watch", value_parser = duration::parse)]
+    #[arg(long, value_name = "DUR", default_value = "2s", requires = "watch",
+          value_parser = crate::settings::arguments::interval)]
     pub interval: Duration,
     #[command(flatten)]
     pub protocol: LookArgs,

@@ -109,3 +109,15 @@ fn lock_dir() -> impl TypedValueParser<Value = OsString> {
     OsStringValueParser::new()
         .try_map(|dir| if dir.is_empty() { Err("the lock directory's name is empty") } else { Ok(dir) })
 }
+
+/// Reads the time between two looks: any duration from 100 ms on.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn interval(text: &str) -> Result<Duration, String> {
+    let interval = duration::parse(text).map_err(|error| error.to_string())?;
+    if interval < Duration::from_millis(100) {
+        return Err("it must be at least 100ms".to_owned());
+    }
+    Ok(interval)
+}

@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 
 use beadlock_checker::internal::address::Address;
 use beadlock_checker::internal::database::Database;
-use beadlock_checker::internal::{duration, facts};
+use beadlock_checker::internal::facts;
 use clap::Args;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use ratatui::crossterm::event::{self, Event};
@@ -54,20 +54,8 @@ pub struct TopArgs {
     #[arg(value_name = "ADDR|TARGET")]
     pub named: Vec<OsString>,
     /// The time between two looks
-    #[arg(long, value_name = "DUR", default_value = "2s", value_parser = interval)]
+    #[arg(long, value_name = "DUR", default_value = "2s", value_parser = crate::settings::arguments::interval)]
     pub interval: Duration,
-}
-
-/// Reads the time between two looks: any duration from 100 ms on.
-///
-/// # Errors
-/// What is wrong with it.
-pub fn interval(text: &str) -> Result<Duration, String> {
-    let interval = duration::parse(text).map_err(|error| error.to_string())?;
-    if interval < Duration::from_millis(100) {
-        return Err("it must be at least 100ms".to_owned());
-    }
-    Ok(interval)
 }
 
 /// Shows the view until a key or a signal ends it.

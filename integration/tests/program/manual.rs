@@ -48,6 +48,19 @@ fn there_is_a_page_for_each_command_and_for_each_file() {
 }
 
 #[test]
+fn no_page_goes_through_a_link_or_waits_for_a_reader() {
+    let scene = crate::a_scene();
+    fs::create_dir(scene.file("pages")).unwrap();
+    fs::write(scene.file("other"), "mine").unwrap();
+    std::os::unix::fs::symlink("../other", scene.file("pages/beadlock.1")).unwrap();
+    scene.run(&["man", "pages"]).expect(1, &["cannot write pages/beadlock.1: "]);
+    assert_eq!(fs::read_to_string(scene.file("other")).unwrap(), "mine");
+    fs::create_dir(scene.file("fifo")).unwrap();
+    nix::unistd::mkfifo(&scene.file("fifo/beadlock.1"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+    scene.run(&["man", "fifo"]).expect(1, &["cannot write fifo/beadlock.1: "]);
+}
+
+#[test]
 fn mandoc_and_lexgrog_find_no_fault() {
     let (Some(mandoc), Some(lexgrog)) = (tool("mandoc"), tool("lexgrog")) else { return };
     let scene = crate::a_scene();

@@ -172,3 +172,14 @@ fn an_answer_that_cannot_be_written_is_an_error() {
         run(args, code);
     }
 }
+
+/// Else it would ask without a pause.
+#[test]
+fn the_time_between_two_looks_is_not_nothing() {
+    let scene = crate::a_scene();
+    let args = ["status", "--agent", "127.0.0.1:1", "--watch", "--interval"];
+    for interval in ["0s", "99ms", "soon"] {
+        scene.run(&[&args[..], &[interval]].concat()).expect(2, &["--interval"]);
+        scene.run(&["top", "--interval", interval]).expect(2, &["--interval"]);
+    }
+}
