@@ -70,9 +70,10 @@ pub(super) async fn sync(
         timeout: timeout_of(subject, right),
         own_files: common.own_files.clone(),
         looked: told.looked.clone(),
-        only_fetch: match plan {
+        only_fetch: matches!(plan, SyncPlan::Fetch(_)),
+        known: match plan {
             SyncPlan::Fetch(known) => Some(*known),
-            _ => None,
+            _ => told.same_setup().cloned(),
         },
         is_timed: tracing::enabled!(tracing::Level::DEBUG),
         begun: None,

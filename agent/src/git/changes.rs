@@ -2,9 +2,6 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
-use std::time::Duration;
-
-use beadlock_checker::internal::facts;
 
 use super::unchanged::{FileStamp, is_of_this_machine};
 use super::{ExcludedNames, Git, Repository, Stop, as_path, refuse_databases, sqlite};
@@ -31,9 +28,9 @@ impl DatabaseChanges {
         let parsed = Self::parse(&status, &repository.names);
         let mut changes = parsed.map_err(|paths| repository.unmerged(&paths))?;
         let file = |path: &[u8]| repository.git.dir.join(as_path(path));
-        let now = Duration::try_from(facts::now().0).unwrap_or_default();
-        let all = changes.present.iter().chain(&changes.new);
-        let stamps: HashMap<_, _> = all.map(|path| (path.clone(), FileStamp::settled(&file(path), now))).collect();
+        let all = || changes.present.iter().chain(&changes.new);
+        let stamps = FileStamp::settled(&all().map(|path| file(path)).collect::<Vec<_>>());
+        let stamps: HashMap<_, _> = all().cloned().zip(stamps).collect();
         let present = changes.present.iter().map(Vec::as_slice);
         refuse_databases(repository, &present.filter(|path| sqlite::is_at(&file(path))).collect::<Vec<_>>())?;
         changes.new.retain(|path| !sqlite::is_or_becomes(&file(path)));

@@ -61,6 +61,9 @@ pub(crate) struct SyncHistory {
     last: Option<Box<LastSync>>,
     /// How things were before the next sync.
     seen: Option<Snapshot>,
+    /// How things were when git was last asked where the repository is, and when that was. `None` once the place or the
+    /// settings may be others.
+    setup: Option<(Snapshot, Instant)>,
 }
 
 /// The last sync that ran to its end.
@@ -137,6 +140,10 @@ impl SyncHistory {
     pub(crate) fn plan(&mut self, seen: Option<Snapshot>, now: Instant) -> SyncPlan {
         let is_due = matches!(self.network(now), Network::Use | Network::UseQuietly);
         let plan = self.plan_by(seen.as_ref(), is_due, now);
+        let is_same = |(before, at): &(Snapshot, Instant)| {
+            seen.as_ref().is_some_and(|seen| before.proves_setup(seen)) && now.duration_since(*at) < TRUSTED
+        };
+        self.setup = self.setup.take().filter(is_same);
         self.seen = seen;
         plan
     }
@@ -150,6 +157,11 @@ impl SyncHistory {
     /// What is left to do where the remote cannot be asked just now.
     pub(crate) fn without_fetch(&self) -> Option<SyncResult> {
         self.last.as_ref().map(|last| last.again())
+    }
+
+    /// The repository, when it is still where the last sync has found it, and its settings are the same.
+    pub(crate) fn same_setup(&self) -> Option<&KnownRepository> {
+        self.known().filter(|_| self.setup.is_some())
     }
 
     fn plan_by(&self, seen: Option<&Snapshot>, is_due: bool, now: Instant) -> SyncPlan {
@@ -216,7 +228,7 @@ impl SyncHistory {
 
     /// A sync ends without its last message: of what it has done nothing is known.
     pub(crate) fn lost(&mut self) {
-        (self.known, self.last, self.seen) = (None, None, None);
+        (self.known, self.last, self.seen, self.setup) = (None, None, None, None);
     }
 
     /// A sync has run to its end. Returns its result, with what is known of a remote that it has left alone.
@@ -241,6 +253,9 @@ impl SyncHistory {
             let was_here = |known: &KnownRepository| known.upstream.as_ref().map(|upstream| upstream.commit.clone());
             let has_moved = self.known.as_deref().and_then(was_here) != known.as_deref().and_then(was_here);
             self.clock.fetched(now, pace, has_moved || result.report.has_pushed);
+        }
+        if self.setup.is_none() {
+            self.setup = self.seen.clone().map(|seen| (seen, now));
         }
         self.known = known;
         let before = self.seen.take().map(|seen| (seen, now));

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::crowd::host_of;
 use super::repository::{IN_PROGRESS, Repository};
-use super::{BranchHead, Upstream};
+use super::{BranchHead, GitSettings, Upstream};
 
 /// The repository of a database, as the last sync has found it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,8 +19,10 @@ pub(crate) struct KnownRepository {
     database: PathBuf,
     /// Full names of the branch and of the tracking branch, where they are known.
     refs: Vec<String>,
-    /// git's settings of this user and of this machine.
-    settings: Vec<PathBuf>,
+    /// The files of git's settings of this user and of this machine.
+    settings_files: Vec<PathBuf>,
+    /// What the settings say. `None` where it was not asked, or has to be asked each time.
+    pub(super) settings: Option<GitSettings>,
     /// How to fetch, where there is an upstream.
     pub(crate) upstream: Option<KnownUpstream>,
 }
@@ -39,12 +41,13 @@ pub(crate) struct KnownUpstream {
 }
 
 /// In the git directory of a working tree. (Refs in tables are never watched.)
-const OF_WORKING_TREE: [&str; 6] =
-    ["HEAD", "index", "index.lock", "beadlock.turn", "config.worktree", "info/sparse-checkout"];
+const OF_WORKING_TREE: [&str; 5] = ["HEAD", "index", "index.lock", "beadlock.turn", "info/sparse-checkout"];
 /// In the git directory that all working trees share.
-const SHARED: [&str; 6] = ["packed-refs", "config", "info/exclude", "info/attributes", "shallow", "reftable"];
+const SHARED: [&str; 4] = ["packed-refs", "info/exclude", "info/attributes", "shallow"];
 /// In each directory from the database up to the top.
-const ABOVE: [&str; 4] = [".git", ".gitignore", ".gitattributes", "HEAD"];
+const ABOVE: [&str; 2] = [".gitignore", ".gitattributes"];
+/// There too: what makes a directory a repository.
+const OF_A_REPOSITORY: [&str; 2] = [".git", "HEAD"];
 
 impl KnownRepository {
     /// `None` where the paths cannot be told, or refs are not files.
@@ -60,11 +63,12 @@ impl KnownRepository {
             common_dir: repository.common_dir.clone(),
             database: repository.request.dir.clone(),
             refs: branch.into_iter().chain(upstream.as_ref().map(|upstream| upstream.tracking.clone())).collect(),
-            settings: settings(),
+            settings_files: settings_files(),
+            settings: repository.known_settings(),
             upstream,
         };
         let paths = [&known.top, &known.git_dir, &known.common_dir, &known.database];
-        let can_be_told = paths.into_iter().chain(&known.settings).all(|path| path.to_str().is_some());
+        let can_be_told = paths.into_iter().chain(&known.settings_files).all(|path| path.to_str().is_some());
         (can_be_told && !known.common_dir.join("reftable").exists()).then_some(known)
     }
 
@@ -73,8 +77,9 @@ impl KnownRepository {
         let above = database.parent().unwrap_or(database).to_owned();
         let [top, git_dir, common_dir, database] = [Path::new("/"), &above, &above, database].map(Path::to_owned);
         let is_text = database.to_str().is_some();
-        let (refs, settings) = (Vec::new(), Vec::new());
-        is_text.then_some(Self { top, git_dir, common_dir, database, refs, settings, upstream: None })
+        let (refs, settings_files) = (Vec::new(), Vec::new());
+        let (settings, upstream) = (None, None);
+        is_text.then_some(Self { top, git_dir, common_dir, database, refs, settings_files, settings, upstream })
     }
 
     /// Which host its upstream is at.
@@ -91,7 +96,8 @@ impl KnownRepository {
             common_dir: top.join(".git"),
             database: database.to_owned(),
             refs: vec!["refs/heads/main".to_owned(), "refs/remotes/origin/main".to_owned()],
-            settings: Vec::new(),
+            settings_files: Vec::new(),
+            settings: None,
             upstream: None,
         }
     }
@@ -108,15 +114,26 @@ impl KnownRepository {
         &self.common_dir
     }
 
-    /// What has to stay as it is, or away.
-    pub(crate) fn watched(&self) -> impl Iterator<Item = PathBuf> {
+    /// What has to stay as it is, or away, for a sync to come to the same result: this and [`Self::setup`].
+    pub(crate) fn content(&self) -> impl Iterator<Item = PathBuf> {
         let in_progress = IN_PROGRESS.iter().map(|(name, _)| self.git_dir.join(name));
         let of_tree = OF_WORKING_TREE.iter().map(|name| self.git_dir.join(name));
         let shared = SHARED.iter().copied().chain(self.refs.iter().map(String::as_str));
         let shared = shared.map(|name| self.common_dir.join(name));
+        in_progress.chain(of_tree).chain(shared).chain(self.above(ABOVE))
+    }
+
+    /// What has to stay as it is, or away, for the repository to be at the same place, with the same settings.
+    pub(crate) fn setup(&self) -> impl Iterator<Item = PathBuf> {
+        let shared = ["config", "reftable"].map(|name| self.common_dir.join(name));
+        let of_tree = [self.git_dir.join("config.worktree")];
+        let files = shared.into_iter().chain(of_tree).chain(self.settings_files.iter().cloned());
+        files.chain(self.above(OF_A_REPOSITORY))
+    }
+
+    fn above(&self, names: [&'static str; 2]) -> impl Iterator<Item = PathBuf> {
         let above = self.database.ancestors().skip(1).take_while(|dir| dir.starts_with(&self.top));
-        let above = above.flat_map(|dir| ABOVE.iter().map(|name| dir.join(name)));
-        in_progress.chain(of_tree).chain(shared).chain(above).chain(self.settings.iter().cloned())
+        above.flat_map(move |dir| names.map(|name| dir.join(name)))
     }
 
     /// Directories whose owner counts.
@@ -135,7 +152,7 @@ impl KnownUpstream {
 
 /// The files of git's settings outside of repositories, whether they are there or not.
 #[expect(clippy::disallowed_methods, reason = "git finds its settings by these variables")]
-fn settings() -> Vec<PathBuf> {
+fn settings_files() -> Vec<PathBuf> {
     let variable = |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let named = ["GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"].into_iter().filter_map(variable);
     let home = variable("HOME");

@@ -59,9 +59,17 @@ pub(super) const IN_PROGRESS: [(&str, &str); 7] = [
 ];
 
 impl Repository {
+    /// The repository that the database lies in, as an earlier sync has found it where the request says so.
+    pub(super) fn of(request: &SyncRequest) -> Result<Self, Stop> {
+        match request.known.as_ref().filter(|known| known.settings.is_some()) {
+            Some(known) => embedded::refuse(&request.dir).and_then(|()| Self::known(request, known)),
+            None => Self::find(request),
+        }
+    }
+
     /// The repository that the database lies in, when it may be synced. It is looked for from the directory above the
     /// database, where a cycle's command is started, and never from inside.
-    pub(super) fn find(request: &SyncRequest) -> Result<Self, Stop> {
+    fn find(request: &SyncRequest) -> Result<Self, Stop> {
         embedded::refuse(&request.dir)?;
         let dir = escaped_path(&request.dir);
         let FoundDirs { top, git_dir, common_dir } = look(request)?;
@@ -120,8 +128,13 @@ impl Repository {
             prefix: prefix.to_owned(),
             names,
             request: request.clone(),
-            settings: OnceCell::new(),
+            settings: known.settings.clone().map_or_else(OnceCell::new, OnceCell::from),
         })
+    }
+
+    /// The settings, where the next sync may go on with them.
+    pub(super) fn known_settings(&self) -> Option<GitSettings> {
+        self.settings.get().filter(|settings| settings.can_be_kept()).cloned()
     }
 
     /// Refuses while somebody else is in the middle of something.

@@ -41,8 +41,10 @@ pub(crate) struct SyncRequest {
     pub(crate) own_files: Vec<PathBuf>,
     /// The index in which every tracked file was looked at.
     pub(crate) looked: Option<LookedIndex>,
-    /// Nothing has changed here since a sync has found this: a fetch is all, unless it brings something.
-    pub(crate) only_fetch: Option<KnownRepository>,
+    /// The repository as an earlier sync has found it, where that is still so.
+    pub(crate) known: Option<KnownRepository>,
+    /// Nothing has changed here since: a fetch is all, unless it brings something.
+    pub(crate) only_fetch: bool,
     /// The sync says how long each call of git has taken.
     pub(crate) is_timed: bool,
     /// When the sync began; `None` in the agent.
@@ -104,7 +106,8 @@ mod tests {
                 timeout: Duration::from_secs(7),
                 own_files: vec!["/x y/.beads/sync.log".into()],
                 looked: is_first.then(|| LookedIndex { stamp: "1.2.3".to_owned(), copy_of: None }),
-                only_fetch: KnownRepository::nowhere(Path::new("/x y/.beads")).filter(|_| is_first),
+                known: KnownRepository::nowhere(Path::new("/x y/.beads")).filter(|_| is_first),
+                only_fetch: is_first,
                 is_timed: is_first,
                 begun: None,
             };

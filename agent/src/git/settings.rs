@@ -1,12 +1,16 @@
 //! What a repository's settings say of remotes, branches, ssh and hooks: one question to git.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Git, Stop, nul_separated};
 
 /// The settings in question, as git has merged them.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct GitSettings(Vec<(String, String)>);
 
-const ASKED: &str = r"^(core\.(sshcommand|hookspath)|remote\..*|branch\..*|hook\..*)$";
+const ASKED: &str = r"^(core\.(sshcommand|hookspath)|(remote|branch|hook|include|includeif)\..*)$";
+/// They are handed to the next sync on its command line, which has room for 128 KiB.
+const LONG: usize = 16 * 1024;
 
 impl GitSettings {
     pub(super) fn read(git: &Git) -> Result<Self, Stop> {
@@ -38,6 +42,13 @@ impl GitSettings {
         self.all(key).pop()
     }
 
+    /// Whether the stamps of git's own files show that they have not changed: not where other files are included.
+    pub(super) fn can_be_kept(&self) -> bool {
+        let is_include = |(key, _): &(String, String)| key.starts_with("include.") || key.starts_with("includeif.");
+        let length: usize = self.0.iter().map(|(key, value)| key.len() + value.len()).sum();
+        length <= LONG && !self.0.iter().any(is_include)
+    }
+
     /// Hooks may come from the settings too, from git 2.54 on.
     pub(super) fn have_hooks(&self) -> bool {
         self.0.iter().any(|(key, _)| key.starts_with("hook."))
@@ -57,5 +68,14 @@ mod tests {
         assert_eq!(settings.get("remote.a.b.url"), Some("x\ny"));
         assert_eq!((settings.get("remote.o.mirror"), settings.get("none")), (Some("true"), None));
         assert!(!settings.have_hooks() && GitSettings::parse(b"hook.x.command\nmake\0").have_hooks());
+    }
+
+    #[test]
+    fn settings_from_other_files_are_asked_each_time() {
+        let can_be_kept = |printed: &[u8]| GitSettings::parse(printed).can_be_kept();
+        assert!(can_be_kept(b"") && can_be_kept(b"branch.include.remote\norigin\0"));
+        assert!(!can_be_kept(b"include.path\nmore\0"));
+        assert!(!can_be_kept(b"includeif.gitdir:~/work/.path\nmore\0"));
+        assert!(!can_be_kept(&[b"remote.origin.url\n", &[b'x'; LONG][..], b"\0"].concat()), "too long");
     }
 }

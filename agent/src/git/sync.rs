@@ -20,14 +20,14 @@ struct Findings {
 /// Syncs, and tells the agent all about it.
 pub(super) fn report(mut request: SyncRequest) {
     let mut findings = Findings::default();
-    let mut ended = match request.only_fetch.take() {
-        Some(known) => match only_fetch(&request, &known) {
+    let mut ended = match request.known.as_ref().filter(|_| request.only_fetch) {
+        Some(known) => match only_fetch(&request, known) {
             Ok(false) => {
                 request.network = Network::Push;
                 sync(&request, &mut findings)
             }
             ended => {
-                say(&SyncMessage::Found(known));
+                say(&SyncMessage::Found(known.clone()));
                 ended.map(|_| ())
             }
         },
@@ -50,7 +50,7 @@ fn only_fetch(request: &SyncRequest, known: &KnownRepository) -> Result<bool, St
 }
 
 fn sync(request: &SyncRequest, findings: &mut Findings) -> Result<(), Stop> {
-    let repository = match Repository::find(request) {
+    let repository = match Repository::of(request) {
         Ok(repository) => repository,
         Err(stop) => {
             let nowhere = KnownRepository::nowhere(&request.dir).filter(|_| stop.is_without_repository());

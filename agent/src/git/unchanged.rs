@@ -6,6 +6,9 @@
 //! knows it of its index. So a stamp that is not older than the snapshot by a margin proves nothing. Where it cannot
 //! be sure there is no snapshot, and git is asked.
 //!
+//! A part of it, the setup, is only of what tells where the repository is and what its settings are. As long as that is
+//! the same, a sync of other changes does not ask for these again.
+//!
 //! # Limits
 //! - A configuration that is included, and what a filter makes of a file, have no stamp. So a proof is good for one
 //!   hour.
@@ -16,9 +19,10 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::thread;
 use std::time::Duration;
 
-use beadlock_checker::internal::{FileSystem, Reach};
+use beadlock_checker::internal::{FileSystem, Reach, facts};
 
 use super::known::KnownRepository;
 use super::names::ExcludedNames;
@@ -33,9 +37,8 @@ const COARSE: Duration = Duration::from_secs(2);
 /// The stamps of all that counts, at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Snapshot {
-    digest: u64,
-    /// None of the stamps is racy.
-    is_settled: bool,
+    all: Stamps,
+    setup: Stamps,
 }
 
 /// What a snapshot is taken of.
@@ -61,15 +64,52 @@ impl Snapshot {
 
     /// Whether the later one shows that nothing has changed.
     pub(crate) fn proves(&self, later: &Self) -> bool {
-        self.is_settled && self.digest == later.digest
+        self.all.prove(&later.all)
+    }
+
+    /// Whether the later one shows the same repository, with the same settings.
+    pub(crate) fn proves_setup(&self, later: &Self) -> bool {
+        self.setup.prove(&later.setup)
     }
 
     fn stamps(subjects: &Subjects<'_>, now: Duration) -> io::Result<Self> {
-        let mut stamps = Stamps { now, digest: 0, is_settled: true, entries: 0 };
-        stamps.add(&(subjects.settings, subjects.own_files));
+        let mut setup = Stamps { now, digest: 0, is_settled: true };
+        setup.add(&(subjects.settings, subjects.own_files));
+        let repository = subjects.repository;
+        for dir in repository.owned().into_iter().chain([subjects.database]) {
+            setup.owner(dir)?;
+        }
+        for path in repository.setup() {
+            setup.path(&path)?;
+        }
+        let mut all = setup.clone();
+        all.files_of(subjects)?;
+        for path in repository.content() {
+            all.path(&path)?;
+        }
+        Ok(Self { all, setup })
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Stamps {
+    now: Duration,
+    /// The sum of the digests of the entries, whose order says nothing.
+    digest: u64,
+    /// None of the stamps is racy.
+    is_settled: bool,
+}
+
+impl Stamps {
+    fn prove(&self, later: &Self) -> bool {
+        self.is_settled && self.digest == later.digest
+    }
+
+    /// Every file of the database but those that are never committed.
+    fn files_of(&mut self, subjects: &Subjects<'_>) -> io::Result<()> {
         let names = ExcludedNames { prefix: subjects.database.to_owned(), own: subjects.own_files.to_vec() };
         let mut dirs = vec![subjects.database.to_owned()];
-        stamps.owner(subjects.database)?;
+        let mut entries = 0;
         while let Some(dir) = dirs.pop() {
             for entry in fs::read_dir(&dir)? {
                 let entry = entry?;
@@ -77,45 +117,34 @@ impl Snapshot {
                 if names.is_left_out(path.as_os_str().as_encoded_bytes()) {
                     continue;
                 }
-                stamps.entries += 1;
-                if stamps.entries > MANY {
+                entries += 1;
+                if entries > MANY {
                     return Err(io::ErrorKind::FileTooLarge.into());
                 }
                 let meta = entry.metadata()?;
                 if meta.is_dir() {
                     // Its names are read; its times change with what is left out.
-                    stamps.add(&(&path, owner(&meta)));
+                    self.add(&(&path, owner(&meta)));
                     dirs.push(path);
                 } else {
-                    stamps.file(&path, &meta);
+                    self.file(&path, &meta);
                 }
             }
         }
-        for path in subjects.repository.watched() {
-            match fs::symlink_metadata(&path) {
-                // A directory is watched for being there.
-                Ok(meta) if meta.is_dir() => stamps.add(&(&path, owner(&meta))),
-                Ok(meta) => stamps.file(&path, &meta),
-                Err(error) if is_absent(&error) => stamps.add(&(&path, "absent")),
-                Err(error) => return Err(error),
-            }
-        }
-        for path in subjects.repository.owned() {
-            stamps.owner(path)?;
-        }
-        Ok(Self { digest: stamps.digest, is_settled: stamps.is_settled })
+        Ok(())
     }
-}
 
-struct Stamps {
-    now: Duration,
-    /// The sum of the digests of the entries, whose order says nothing.
-    digest: u64,
-    is_settled: bool,
-    entries: usize,
-}
+    fn path(&mut self, path: &Path) -> io::Result<()> {
+        match fs::symlink_metadata(path) {
+            // A directory is watched for being there.
+            Ok(meta) if meta.is_dir() => self.add(&(path, owner(&meta))),
+            Ok(meta) => self.file(path, &meta),
+            Err(error) if is_absent(&error) => self.add(&(path, "absent")),
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
 
-impl Stamps {
     fn add(&mut self, entry: &impl Hash) {
         let mut hasher = DefaultHasher::new();
         entry.hash(&mut hasher);
@@ -156,9 +185,19 @@ impl FileStamp {
         fs::symlink_metadata(path).ok().as_ref().map(Self::from)
     }
 
-    /// `None` for a file that could change now without another stamp.
-    pub(super) fn settled(path: &Path, now: Duration) -> Option<Self> {
-        Self::of(path).filter(|stamp| stamp.is_settled(now))
+    /// The stamps of the files, each before the caller looks into it. `None` for a file that could change now without
+    /// another stamp. For files that were written a moment ago it waits that moment, once.
+    pub(super) fn settled(paths: &[PathBuf]) -> Vec<Option<Self>> {
+        let all = || -> Vec<_> {
+            let now = Duration::try_from(facts::now().0).unwrap_or_default();
+            paths.iter().map(|path| Self::of(path).filter(|stamp| stamp.is_settled(now))).collect()
+        };
+        let stamps = all();
+        if stamps.iter().all(Option::is_some) {
+            return stamps;
+        }
+        thread::sleep(MARGIN + Duration::from_millis(1));
+        all()
     }
 
     fn is_settled(&self, now: Duration) -> bool {

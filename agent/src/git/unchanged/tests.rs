@@ -159,7 +159,7 @@ fn every_change_that_counts_ends_the_proof() {
 fn a_stamp_that_is_too_young_proves_nothing() {
     let site = Site::new();
     let young = site.stamps(now()).unwrap();
-    assert_eq!(young.digest, site.later().digest, "the stamps are the same");
+    assert_eq!(young.all.digest, site.later().all.digest, "the stamps are the same");
     assert!(!young.proves(&site.later()), "changed within {MARGIN:?} of the look");
     let time = |time: Duration| (i64::try_from(time.as_secs()).unwrap(), i64::from(time.subsec_nanos()));
     let changed = Duration::new(1_000_000, 500);
@@ -181,7 +181,7 @@ fn no_write_after_a_proof_has_the_same_stamp() {
         let deadline = std::time::Instant::now() + Duration::from_secs(30);
         let proof = loop {
             let seen = site.stamps(now()).unwrap();
-            if seen.is_settled {
+            if seen.all.is_settled {
                 break seen;
             }
             assert!(std::time::Instant::now() < deadline, "it is never settled");
