@@ -19,7 +19,10 @@ fn claims() -> usize {
     std::env::var("FLEET_CLAIMS").ok().and_then(|claims| claims.parse().ok()).unwrap_or(100)
 }
 
-/// Those who take part, and what is written down.
+/// What one fleet has; more claims are those of several fleets, side by side.
+const MOST: usize = 1000;
+
+/// Those who take part in one fleet, and what is written down.
 struct World {
     site: Mutex<Site>,
     claimants: [Scene; 2],
@@ -99,21 +102,33 @@ fn stop_for_a_while(running: &mut Running, dice: &mut Dice) {
 
 #[test]
 fn no_cycle_of_a_program_runs_beside_a_claim_whatever_is_killed_or_stopped() {
-    let Some(site) = Site::new() else { return };
-    let seed = Dice::seed("FLEET_SEED");
+    let (wanted, seed) = (claims(), Dice::seed("FLEET_SEED"));
+    let fleets = wanted.div_ceil(MOST);
+    let counts: Vec<_> = std::thread::scope(|scope| {
+        let fleet = |of: usize| scope.spawn(move || play(wanted.div_ceil(fleets), seed, of));
+        let playing: Vec<_> = (0..fleets).map(fleet).collect();
+        playing.into_iter().map(|fleet| fleet.join().expect("what is asserted holds")).collect()
+    });
+    let Some(counts) = counts.into_iter().collect::<Option<Vec<_>>>() else { return };
+    let (claims, cycles) = counts.iter().fold((0, 0), |sum, count| (sum.0 + count.0, sum.1 + count.1));
+    println!("{fleets} fleets, {claims} claims, {cycles} cycles, 0 overlaps; FLEET_SEED={seed}");
+}
+
+/// One fleet. Returns how many claims and how many cycles it had; `None` without etcd.
+fn play(wanted: usize, seed: u64, of: usize) -> Option<(usize, usize)> {
+    let site = Site::new()?;
     let of_clones = || [site.clone_of(NAME), site.clone_of(NAME)];
     let (claimants, served) = (of_clones(), of_clones());
     let witness = Witness::in_scene(&claimants[0]);
     let (site, done, over) = (Mutex::new(site), AtomicUsize::new(0), AtomicBool::new(false));
     let world = World { site, claimants, served, witness, done, over };
     let mut agents = [0, 1].map(|of| world.agent(of));
-    let wanted = claims();
     std::thread::scope(|scope| {
         let is_over = OverAtLast(&world.over);
-        let failing = scope.spawn(|| world.trouble(&mut agents, &mut Dice::new(seed, "trouble")));
+        let failing = scope.spawn(|| world.trouble(&mut agents, &mut Dice::new(seed, &format!("trouble {of}"))));
         let claiming = [0, 1].map(|who| {
-            let world = &world;
-            scope.spawn(move || world.claim(who, Dice::new(seed, &format!("claimant {who}")), wanted))
+            let (world, dice) = (&world, Dice::new(seed, &format!("claimant {of} {who}")));
+            scope.spawn(move || world.claim(who, dice, wanted))
         });
         claiming.into_iter().for_each(|claims| claims.join().expect("the claimant does not panic"));
         drop(is_over);
@@ -123,10 +138,9 @@ fn no_cycle_of_a_program_runs_beside_a_claim_whatever_is_killed_or_stopped() {
     let tokens = world.claimants[0].read("tokens");
     let tokens: Vec<u64> = tokens.lines().map(|token| token.parse().expect("a decimal")).collect();
     assert!(tokens.windows(2).all(|two| two[0] < two[1]), "FLEET_SEED={seed}: {tokens:?}");
-    let cycles = world.witness.count("cycle");
+    let (claims, cycles) = (world.witness.count("claim"), world.witness.count("cycle"));
     assert!(cycles > wanted, "the agents have worked between the claims: {cycles}");
-    println!("{} claims, {cycles} cycles, 0 overlaps; FLEET_SEED={seed}", world.witness.count("claim"));
-    drop(agents);
+    Some((claims, cycles))
 }
 
 /// The obvious way: `etcdctl get`, and a cycle where there is no claim.
