@@ -9,7 +9,8 @@ use beadlock_checker::internal::escape::{escaped, escaped_path};
 use beadlock_checker::internal::{Look, duration::shown};
 use nix::sys::signal::Signal;
 
-use super::{signals::Signals, target::Target, tree};
+use super::keeping::{Guard, first_lost};
+use super::{loss::Loss, signals::Signals, target::Target, tree};
 use crate::error::{Code, End, Error, Exit, Replaced};
 use crate::{output::talk::Talk, words};
 
@@ -28,8 +29,15 @@ pub trait Attendant {
     fn stopped(&mut self) -> Option<Stopped> {
         None
     }
-    /// The wait has lasted a while; called again every second.
-    fn waiting(&mut self, _waited: &Waited<'_>) {}
+    /// Ends the wait by what has arrived, where something has: [`Attendant::signals`] was readable.
+    fn heed(&mut self, has_arrived: bool) -> Result<(), Stopped> {
+        let stopped = if has_arrived { self.stopped() } else { None };
+        stopped.map_or(Ok(()), Err)
+    }
+    /// The wait has lasted a while; called again every second. An error ends the wait.
+    fn waiting(&mut self, _waited: &Waited<'_>) -> Result<(), Stopped> {
+        Ok(())
+    }
     /// A holder was waited for, this long, and the lock was obtained.
     fn waited(&mut self, _for_holder: Duration) {}
     /// There can be no gate here: this claim does not wait for a running cycle.
@@ -59,13 +67,18 @@ pub struct Attending<'a> {
     pub for_holder: Duration,
     /// The address of the holder's work that was said.
     said_address: Option<String>,
+    /// The claims of the session that stand, by their places in its list: the loss of one ends the wait.
+    pub others: Vec<(usize, Guard<'a>)>,
+    /// The one of them whose loss has ended the wait, and how it was lost.
+    pub lost: Option<(usize, Loss)>,
 }
 
 impl<'a> Attending<'a> {
     /// Of a claim whose command waits as the process `child`, or of a wait that no command comes after.
     pub fn wait_of(signals: &'a mut Signals, talk: &'a Talk, child: Option<i32>) -> Self {
         let for_holder = Duration::ZERO;
-        Self { signals, talk, child, is_keeper: false, said: None, for_holder, said_address: None }
+        let (said, said_address, others, lost) = (None, None, Vec::new(), None);
+        Self { signals, talk, child, is_keeper: false, said, for_holder, said_address, others, lost }
     }
 
     /// The process that waits is to keep the claim.
@@ -97,7 +110,11 @@ impl Attendant for Attending<'_> {
         })
     }
 
-    fn waiting(&mut self, waited: &Waited<'_>) {
+    fn waiting(&mut self, waited: &Waited<'_>) -> Result<(), Stopped> {
+        self.lost = first_lost(&mut self.others);
+        if let Some((_, loss)) = &self.lost {
+            return Err(loss.during_the_wait().into());
+        }
         // Said again only when it waits for something else now.
         let kind = waited.kind();
         let is_first = self.said.replace(kind) != Some(kind);
@@ -106,6 +123,7 @@ impl Attendant for Attending<'_> {
             self.said_address = Some(address);
         }
         self.talk.say_live(waited, is_first);
+        Ok(())
     }
 
     fn waited(&mut self, for_holder: Duration) {

@@ -41,14 +41,12 @@ pub fn take(
             return Err(timed_out(dir, drain, attendant.advice()).into());
         }
         if notice.is_over() {
-            attendant.waiting(&Waited::Gate { dir, since: begun.elapsed(), left: deadline.left() });
+            attendant.waiting(&Waited::Gate { dir, since: begun.elapsed(), left: deadline.left() })?;
             notice = Deadline::after(TICK);
         }
         let limit = deadline.left().min(notice.left());
         let [_, signalled] = wait_for([Some(helper.bell.as_fd()), attendant.signals()], limit);
-        if signalled && let Some(stopped) = attendant.stopped() {
-            return Err(stopped);
-        }
+        attendant.heed(signalled)?;
     }
 }
 

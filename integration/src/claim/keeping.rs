@@ -176,6 +176,11 @@ impl Guard<'_> {
     }
 }
 
+/// The first of a session's claims, by their places in its list, that is lost by now, seen twice.
+pub fn first_lost(guards: &mut [(usize, Guard<'_>)]) -> Option<(usize, Loss)> {
+    guards.iter_mut().find_map(|(claim, guard)| Some((*claim, guard.lost_by_now()?)))
+}
+
 /// The holder of this outer lock has put a new file in the old one's place.
 fn is_a_heartbeat(loss: &Loss, lock: &dyn Watched) -> bool {
     matches!(loss, Loss::Changed(Some(record))

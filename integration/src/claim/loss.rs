@@ -138,6 +138,11 @@ impl Loss {
         }
     }
 
+    /// Why the wait for another lock ends.
+    pub fn during_the_wait(&self) -> Error {
+        Error::new(Code::LockLost, format!("a {} was lost during the wait: {}", self.subject(), self.as_str()))
+    }
+
     /// The error that a hold ends with.
     pub fn error(&self, id: &str, kept: Option<&Path>, age: Duration, target: &Target) -> Error {
         let (name, age, path) = (&target.given, shown(age), target.path());

@@ -104,14 +104,12 @@ impl<'a> Patience<'a> {
     fn pause(&self, words: &str, deadline: Deadline, attendant: &mut impl Attendant) -> Result<(), Stopped> {
         if self.begun.elapsed() >= NOTICE_AFTER {
             let (path, left) = (self.target.path(), deadline.left());
-            attendant.waiting(&Waited::Unsettled { path: &path, words, left });
+            attendant.waiting(&Waited::Unsettled { path: &path, words, left })?;
         }
         let end = Deadline::after(SHORTLY.min(deadline.left()));
         while !end.is_over() {
             let [signalled] = wait_for([attendant.signals()], end.left());
-            if signalled && let Some(stopped) = attendant.stopped() {
-                return Err(stopped);
-            }
+            attendant.heed(signalled)?;
         }
         Ok(())
     }
@@ -146,15 +144,13 @@ impl<'a> Patience<'a> {
             let again = Deadline::after(pause.min(fresh.max(SHORTLY)));
             while !again.is_over() && !deadline.is_over() {
                 if notice.is_over() {
-                    attendant.waiting(&Waited::Holder { target, look: &look, left: deadline.left() });
+                    attendant.waiting(&Waited::Holder { target, look: &look, left: deadline.left() })?;
                     notice = Deadline::after(TICK);
                 }
                 let limit = again.left().min(deadline.left()).min(notice.left());
                 let [directory, holder] = events.fds();
                 let [changed, ended, signalled] = wait_for([directory, holder, attendant.signals()], limit);
-                if signalled && let Some(stopped) = attendant.stopped() {
-                    return Err(stopped);
-                }
+                attendant.heed(signalled)?;
                 if ended {
                     events.holder_has_ended();
                     backoff.restart();

@@ -50,7 +50,7 @@ pub trait SessionClaim: fmt::Debug {
         None
     }
     /// Takes it, once every claim of the session stands and is kept up. After an error the claim still stands.
-    fn take_second_step(&mut self, _child: CommandProcess<'_>, _attending: &mut Attending<'_>) -> Result<(), Stopped> {
+    fn take_second_step(&self, _child: CommandProcess<'_>, _attending: &mut Attending<'_>) -> Result<(), Stopped> {
         Ok(())
     }
     /// From now on it is kept up. After an error the claim still stands.

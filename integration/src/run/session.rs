@@ -1,8 +1,8 @@
 //! A command under a list of claims (docs/design.md#holding). The order of things is the contract here:
 //!
 //! 1. The command's process is made. It waits.
-//! 2. The claims are obtained, one after the other, for that process. Of several each is kept up at once, and all must
-//!    stand in the end. They share one wait: what one of them has waited for a holder, the next ones do not have.
+//! 2. The claims are obtained, one after the other, for that process. Of several each is kept up and watched at once,
+//!    and all must stand. They share one wait: what one of them has waited for a holder, the next ones do not have.
 //! 3. They are kept up. A watchdog ends the command when this process dies, where a claim needs that.
 //! 4. The command executes. It is supervised until it has ended, with all that has to end with it.
 //! 5. The claims end, the one that was obtained last first. Then the command's process is reaped.
@@ -23,8 +23,9 @@ use crate::claim::supervise::{Ended, Running};
 use crate::claim::tree::{self, Ending, KnownCommand, Tree};
 use crate::error::{End, Error, Exit};
 use crate::{
-    claim::event::failed_to, claim::leaving::Why, claim::loss::Loss, claim::report::Report, claim::signals::Signals,
-    ignored::Reminder, output::talk::Talk, settings::OnLoss, settings::environment::Environment,
+    claim::event::failed_to, claim::keeping::first_lost, claim::leaving::Why, claim::loss::Loss, claim::report::Report,
+    claim::signals::Signals, ignored::Reminder, output::talk::Talk, settings::OnLoss,
+    settings::environment::Environment,
 };
 use claims::{describe, guards, late_variables, none_is_claimed, variables_of};
 
@@ -114,16 +115,20 @@ impl Stage<'_, '_> {
         let limit = self.claims.iter().map(|claim| claim.wait().limit()).max().unwrap_or_default();
         let mut spent = Duration::ZERO;
         for (turn, index) in self.order.iter().enumerate() {
-            let Some(claim) = self.claims.get_mut(*index) else { continue };
+            let Some((before, from_it)) = self.claims.split_at_mut_checked(*index) else { continue };
+            let Some((claim, after)) = from_it.split_first_mut() else { continue };
             if keeps_up {
                 claim.wait_at_most(limit.saturating_sub(spent));
             }
             let mut attending = Attending::wait_of(self.signals, self.talk, Some(running.pid));
+            let after = guards(after).into_iter().map(|(at, guard)| (index + 1 + at, guard));
+            attending.others = guards(before).into_iter().chain(after).collect();
             let mut obtained = claim.obtain(child, &mut attending);
             if keeps_up && obtained.is_ok() {
                 obtained = claim.keep_up().map_err(|error| error.ending(Exit::NotStarted).into());
             }
             spent += attending.for_holder;
+            let lost = attending.lost.take();
             let stopped = match obtained {
                 Ok(()) => {
                     let stopped = attending.stopped();
@@ -132,15 +137,13 @@ impl Stage<'_, '_> {
                     }
                     stopped
                 }
-                Err(Stopped::Failed(error)) if keeps_up => {
+                Err(Stopped::Failed(error)) if keeps_up && lost.is_none() => {
                     Some(none_is_claimed(error, claim.target(), self.order.len(), spent).into())
                 }
                 Err(stopped) => Some(stopped),
             };
             if let Some(stopped) = stopped {
-                let is_signal = matches!(stopped, Stopped::Signalled(_)) || !keeps_up;
-                self.end(None, if is_signal { Why::SIGNAL } else { Why::NOT_STARTED }, None);
-                return Err(stopped);
+                return Err(self.give_up(stopped, lost, !keeps_up));
             }
         }
         let steps = self.take_second_steps(child, limit.saturating_sub(spent))?;
@@ -155,26 +158,33 @@ impl Stage<'_, '_> {
         let mut spent = Duration::ZERO;
         for (_, at) in &steps {
             let Some(claim) = self.claims.get_mut(*at) else { continue };
-            let mut attending = Attending::wait_of(self.signals, self.talk, Some(child.pid));
             claim.wait_at_most(left.saturating_sub(spent));
             let kept = claim.keep_up().map_err(|error| error.ending(Exit::NotStarted).into());
+            let Some(claim) = self.claims.get(*at) else { continue };
+            let mut attending = Attending::wait_of(self.signals, self.talk, Some(child.pid));
+            attending.others = guards(self.claims);
             let taken = kept.and_then(|()| claim.take_second_step(child, &mut attending));
             spent += attending.for_holder;
+            let lost = attending.lost.take();
             if let Some(stopped) = taken.err().or_else(|| attending.stopped()) {
-                let is_signal = matches!(stopped, Stopped::Signalled(_));
-                self.end(None, if is_signal { Why::SIGNAL } else { Why::NOT_STARTED }, None);
-                return Err(stopped);
+                return Err(self.give_up(stopped, lost, false));
             }
         }
         Ok(steps.len())
     }
 
-    /// One of several claims may have been lost while the others were waited for. Then all of them end.
+    /// A claim was not obtained, perhaps since another one is `lost`: all that stand end.
+    fn give_up(&mut self, stopped: Stopped, lost: Option<(usize, Loss)>, is_alone: bool) -> Stopped {
+        let is_signal = is_alone || matches!(stopped, Stopped::Signalled(_));
+        let is_lost = lost.is_some();
+        let error = self.end(lost, if is_signal { Why::SIGNAL } else { Why::NOT_STARTED }, None);
+        error.filter(|_| is_lost).map_or(stopped, Stopped::from)
+    }
+
+    /// One of several claims may have been lost since the last look during the waits. Then all of them end.
     fn refuse_loss(&mut self) -> Result<(), Stopped> {
-        let lost = guards(self.claims).into_iter().find_map(|(index, mut guard)| Some((index, guard.lost_by_now()?)));
-        let Some(lost) = lost else { return Ok(()) };
-        let error = self.end(Some(lost), Why::NOT_STARTED, None);
-        error.map_or(Ok(()), |error| Err(error.into()))
+        let Some((at, loss)) = first_lost(&mut guards(self.claims)) else { return Ok(()) };
+        Err(self.give_up(loss.during_the_wait().into(), Some((at, loss)), false))
     }
 
     fn waited(&mut self, begun: Instant) {

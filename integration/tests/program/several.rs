@@ -2,6 +2,7 @@
 #![expect(clippy::disallowed_methods, reason = "somebody holds a lock, and what careless tools do to one")]
 
 mod killed;
+mod lost;
 mod order;
 
 use std::fs;
@@ -206,18 +207,6 @@ fn the_loss_of_any_of_them_is_a_loss() {
             assert_eq!(claim["released"], !is_lost, "{report}");
         }
     }
-}
-
-#[test]
-fn one_that_is_lost_while_another_is_waited_for_is_a_loss_before_the_command_starts() {
-    let scene = crate::a_scene();
-    occupy(&scene, "b.lock");
-    let running = hold(&scene, &[&BOTH, &["--wait", "1h"][..]].concat(), "touch ran");
-    until("it waits", || running.err().contains("waiting") && scene.file("a.lock").exists());
-    fs::remove_file(scene.file("a.lock")).unwrap();
-    fs::remove_file(scene.file("b.lock")).unwrap();
-    running.end().expect(9, &["lost the lock of lock:a.lock", "released lock:b.lock"]);
-    assert!(!scene.file("ran").exists() && !scene.file("b.lock").exists());
 }
 
 /// A lock that is judged by time is kept up while the next one is waited for.

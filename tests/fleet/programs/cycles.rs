@@ -181,3 +181,23 @@ fn several_databases_are_claimed_together_or_not_at_all() {
     other.write("go", "");
     assert_eq!(Ended::of(&holder.finish(beadlock_tests::PATIENCE)).code, 0);
 }
+
+/// Nobody gives the claim in the fleet back before the wait has ended.
+#[test]
+fn a_lock_that_is_lost_while_the_fleet_is_waited_for_ends_the_wait() {
+    let Some(site) = Site::new() else { return };
+    let [clone, other] = [site.clone_of(NAME), site.clone_of(NAME)];
+    let hold = ["hold", "--", "sh", "-c", "touch held; while ! test -e go; do sleep 0.02; done"];
+    let holder = beadlock_tests::Running::start(site.beadlock(&other, &hold));
+    until("the claim", || other.file("held").exists());
+    let hold = ["hold", "--wait", "1h", "--", "touch", "ran"];
+    let waiting = beadlock_tests::Running::apart(site.beadlock(&clone, &hold));
+    until("it waits", || waiting.err().contains("in the fleet: ") && clone.lock().exists());
+    std::fs::remove_file(clone.lock()).expect("the lock");
+    let ended = waiting.end();
+    assert_eq!(ended.code, 9, "{}", ended.err);
+    assert!(ended.err.contains("lost the lock of .beads after ") && !clone.file("ran").exists(), "{}", ended.err);
+    until("only the other claim", || site.keys().into_iter().filter(|key| key.contains("/claims/")).count() == 1);
+    other.write("go", "");
+    assert_eq!(Ended::of(&holder.finish(beadlock_tests::PATIENCE)).code, 0);
+}

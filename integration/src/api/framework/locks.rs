@@ -9,12 +9,11 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::{thread::sleep, time::Duration};
 
-use beadlock_checker::Error as CheckerError;
 use beadlock_checker::internal::{escape::escaped_path, system_words, take::Release};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::signal::Signal;
 
-use crate::claim::attendant::{Attendant, Stopped, Waited};
+use crate::claim::attendant::{Attendant, Stopped};
 use crate::error::{Code, Error};
 use crate::{api::hold::Claim, claim::tree::Tree, settings::wait::Deadline};
 
@@ -133,9 +132,6 @@ impl Attendant for LockAttendant<'_> {
             None => None,
         }
     }
-
-    fn waiting(&mut self, _: &Waited<'_>) {}
-    fn no_gate(&mut self, _: &CheckerError) {}
 
     fn advice(&self) -> &'static str {
         "try again"

@@ -63,9 +63,7 @@ pub fn enter(target: &Target, wait: Wait, attendant: &mut impl Attendant) -> Res
             return Err(patience::held(target, &look(&target.place, &Options::default()), wait).into());
         }
         let [signalled] = wait_for([attendant.signals()], SHORTLY);
-        if signalled && let Some(stopped) = attendant.stopped() {
-            return Err(stopped);
-        }
+        attendant.heed(signalled)?;
     }
 }
 

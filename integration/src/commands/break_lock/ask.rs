@@ -31,10 +31,7 @@ pub fn line(question: &str, talk: &Talk, attendant: &mut impl Attendant) -> Resu
     let mut typed = Vec::new();
     while !typed.contains(&b'\n') && typed.len() < LONGEST {
         let [readable, signalled] = wait_for([Some(stdin.as_fd()), attendant.signals()], Duration::MAX);
-        if signalled && let Some(stopped) = attendant.stopped() {
-            talk.ask("\n");
-            return Err(stopped);
-        }
+        attendant.heed(signalled).inspect_err(|_| talk.ask("\n"))?;
         if !readable {
             continue;
         }

@@ -226,13 +226,11 @@ impl Breaking<'_> {
             }
             let (path, words) = (self.target.path(), &seen.look().detail);
             let words = if words.is_empty() { "it is aside for the moment" } else { words };
-            attendant.waiting(&Waited::Unsettled { path: &path, words, left });
+            attendant.waiting(&Waited::Unsettled { path: &path, words, left })?;
             let pause = Deadline::after(left.min(SHORTLY));
             while !pause.is_over() {
                 let [signalled] = wait_for([attendant.signals()], pause.left());
-                if signalled && let Some(stopped) = attendant.stopped() {
-                    return Err(stopped);
-                }
+                attendant.heed(signalled)?;
             }
         }
     }

@@ -287,14 +287,12 @@ fn wait_for_lock(
             }
             let (file, holders) = (target.shown(), refused::Holders(target));
             let (since, left) = (at.elapsed(), deadline.left());
-            attendant.waiting(&Waited::Kernel { file: &file, holders: &holders, since, left });
+            attendant.waiting(&Waited::Kernel { file: &file, holders: &holders, since, left })?;
             notice = Deadline::after(TICK);
         }
         let limit = deadline.left().min(notice.left());
         let [_, signalled] = wait_for([Some(blocked.bell()), attendant.signals()], limit);
-        if signalled && let Some(stopped) = attendant.stopped() {
-            return Err(stopped);
-        }
+        attendant.heed(signalled)?;
     }
 }
 

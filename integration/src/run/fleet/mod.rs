@@ -12,7 +12,7 @@ pub mod right;
 mod wait;
 mod watch;
 
-use std::{ffi::OsString, fmt, os::fd::BorrowedFd, time::Duration};
+use std::{cell::OnceCell, ffi::OsString, fmt, os::fd::BorrowedFd, time::Duration};
 
 use beadlock_checker::internal::{audit::Event, deadline::WorkDeadline, duration::shown, escape::escaped, facts};
 use beadlock_fleet::{ClaimRequest, Config, FleetClaim, Mark, Name, Who, mark};
@@ -95,7 +95,7 @@ pub struct InFleet<'a> {
     id: String,
     patience: Patience,
     trail: &'a Trail<'a>,
-    held: Option<Held>,
+    held: OnceCell<Held>,
 }
 
 /// The claim in the fleet stands.
@@ -120,7 +120,7 @@ impl<'a> InFleet<'a> {
         (wait, drain): (Wait, Duration),
         trail: &'a Trail<'a>,
     ) -> Self {
-        Self { local, joined, holder, id, patience: Patience { wait, drain }, trail, held: None }
+        Self { local, joined, holder, id, patience: Patience { wait, drain }, trail, held: OnceCell::new() }
     }
 
     fn name(&self) -> &Name {
@@ -178,7 +178,7 @@ impl SessionClaim for InFleet<'_> {
     }
 
     fn late_variables(&self) -> Vec<(&'static str, OsString)> {
-        let token = self.held.as_ref().map(|held| (FENCING_TOKEN, held.standing.0.token.to_string().into()));
+        let token = self.held.get().map(|held| (FENCING_TOKEN, held.standing.0.token.to_string().into()));
         token.into_iter().collect()
     }
 
@@ -207,7 +207,7 @@ impl SessionClaim for InFleet<'_> {
         Some(self.name().as_str())
     }
 
-    fn take_second_step(&mut self, child: CommandProcess<'_>, attending: &mut Attending<'_>) -> Result<(), Stopped> {
+    fn take_second_step(&self, child: CommandProcess<'_>, attending: &mut Attending<'_>) -> Result<(), Stopped> {
         let Joined { mark, config } = self.joined.clone();
         if mark::read_in(self.target().dir()).map_err(Error::from)?.as_ref() != Some(&mark) {
             let message = format!("{} has left its fleet, or joined another, just now; try again", self.target().given);
@@ -219,7 +219,7 @@ impl SessionClaim for InFleet<'_> {
         match self.patience.until_held(&claim, self.name(), attending) {
             Ok(standing) => {
                 let watch = FleetWatch::of(FleetSession::Claim(claim)).map_err(|error| failed_to_watch(&error))?;
-                self.held = Some(Held { watch, standing, since: facts::boottime() });
+                self.held.get_or_init(|| Held { watch, standing, since: facts::boottime() });
                 Ok(())
             }
             Err(stopped) => {
@@ -238,7 +238,7 @@ impl SessionClaim for InFleet<'_> {
     }
 
     fn watched_by(&self) -> Option<Watchfulness<'_>> {
-        let deadline = self.held.as_ref().map(|held| held.watch.deadline());
+        let deadline = self.held.get().map(|held| held.watch.deadline());
         match self.local.watched_by() {
             Some(watched) => Some(Watchfulness { deadline, ..watched }),
             None => deadline.map(|_| Watchfulness { deadline, ..Watchfulness::default() }),
@@ -250,19 +250,19 @@ impl SessionClaim for InFleet<'_> {
     }
 
     fn tell_deadlines(&mut self, hear: Box<dyn FnMut(WorkDeadline)>) {
-        if let Some(held) = &self.held {
+        if let Some(held) = self.held.get() {
             held.watch.tell(hear);
         }
     }
 
     fn may_begin(&self) -> Result<(), Error> {
-        let Some(why) = self.held.as_ref().and_then(|held| held.watch.over()) else { return Ok(()) };
+        let Some(why) = self.held.get().and_then(|held| held.watch.over()) else { return Ok(()) };
         let message = format!("the claim of {} in the fleet was lost before the command began: {why}", self.name());
         Err(Error::new(Code::FleetUnreachable, message).retry_after(Duration::from_secs(5)))
     }
 
     fn announcement(&self, holder: &str, pid: i32) -> String {
-        let Some(held) = &self.held else { return self.local.announcement(holder, pid) };
+        let Some(held) = self.held.get() else { return self.local.announcement(holder, pid) };
         if held.standing.0.agents == 0 {
             let name = self.name();
             let talk = self.trail.talk();
@@ -280,7 +280,7 @@ impl SessionClaim for InFleet<'_> {
     }
 
     fn second_guard(&self) -> Option<Guard<'_>> {
-        self.held.as_ref().map(|held| Guard::Fleet(&held.watch))
+        self.held.get().map(|held| Guard::Fleet(&held.watch))
     }
 
     fn left_behind(&self, names: &str) -> String {

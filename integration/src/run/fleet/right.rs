@@ -56,8 +56,9 @@ impl HeldRight {
                 });
             }
             if notice.is_over() {
-                let what = refusal.to_string();
-                attending.waiting(&Waited::Fleet { name: mark.name.as_str(), what: &what, left: deadline.left() });
+                let (what, left) = (refusal.to_string(), deadline.left());
+                let waited = Waited::Fleet { name: mark.name.as_str(), what: &what, left };
+                attending.waiting(&waited).map_err(NoRight::Stopped)?;
                 notice = Deadline::after(TICK);
             }
             let limit = deadline.left().min(notice.left());

@@ -61,14 +61,12 @@ impl Patience {
             }
             if notice.is_over() {
                 let (what, left) = (in_words(&state), deadline.left());
-                attending.waiting(&Waited::Fleet { name: name.as_str(), what: &what, left });
+                attending.waiting(&Waited::Fleet { name: name.as_str(), what: &what, left })?;
                 notice = Deadline::after(TICK);
             }
             let limit = deadline.left().min(notice.left());
             let [_, signalled] = wait_for([Some(claim.bell()), attending.signals()], limit);
-            if signalled && let Some(stopped) = attending.stopped() {
-                return Err(stopped);
-            }
+            attending.heed(signalled)?;
         }
     }
 
