@@ -185,7 +185,7 @@ fn no_write_after_a_proof_has_the_same_stamp() {
                 break seen;
             }
             assert!(std::time::Instant::now() < deadline, "it is never settled");
-            std::thread::yield_now();
+            thread::yield_now();
         };
         // As git moves a ref: a new file of the same length, renamed.
         let path = if round % 2 == 0 { ref_of_main } else { "a/.beads/issues.jsonl" };
