@@ -10,17 +10,17 @@ setup() {
   command -v jq >/dev/null || skip "needs jq"
   command -v setsid >/dev/null || skip "needs setsid"
   cd "$BATS_TEST_TMPDIR" || return
-  WRITE='source "$0"; for n in {1..1000}; do jq -n -c --argjson n "$n" "[range(20000) | \$n]" | save_json todo.json; done'
+  WRITE='source "$0"; for n in {1..1000}; do jq -n -c --argjson n "$n" "[range(5000) | \$n]" | save_json todo.json; done'
 }
 
 # Of a file, that it is one of those that were written, whole.
 whole() {
-  jq -e 'length == 20000 and (unique | length) == 1' "$1" >/dev/null
+  jq -e 'length == 5000 and (unique | length) == 1' "$1" >/dev/null
 }
 
 interrupted() {
   local signal="$1" i writer name
-  jq -n -c '[range(20000) | 0]' >todo.json
+  jq -n -c '[range(5000) | 0]' >todo.json
   for i in {1..8}; do
     # A group of its own, so that its jq and cat go with it.
     env -i PATH="$PATH" setsid "$BASH" -c "$WRITE" "$LIBRARY" >/dev/null 2>&1 3>&- &
@@ -40,12 +40,12 @@ interrupted() {
 }
 
 @test "KILL at any moment: the file is whole, and the next write goes through" {
-  jq -n -c '[range(20000) | -1]' >todo.json.keep
+  jq -n -c '[range(5000) | -1]' >todo.json.keep
   interrupted KILL
 }
 
 @test "TERM at any moment: the file is whole, and nothing is left over" {
-  jq -n -c '[range(20000) | -1]' >todo.json.keep
+  jq -n -c '[range(5000) | -1]' >todo.json.keep
   interrupted TERM
 }
 
