@@ -29,6 +29,7 @@ mod conversation;
 mod crowd;
 mod embedded;
 mod entries;
+mod find;
 pub(crate) mod history;
 mod hooks;
 mod index;

@@ -24,7 +24,7 @@ const WIDE_LINES: usize = 0;
 
 /// The most lines that each crate may have in `src`, without unit tests. It may have fewer.
 const LINES: &[(&str, usize)] =
-    &[("checker", 10900), ("integration", 33700), ("integration/fleet", 4700), ("agent", 14900)];
+    &[("checker", 10900), ("integration", 33700), ("integration/fleet", 4700), ("agent", 15000)];
 
 #[test]
 fn the_enums_of_the_protocols_are_those_that_are_known() {
