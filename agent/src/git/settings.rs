@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::secrets::masked;
 use super::{Git, Stop, nul_separated};
 
 /// The settings in question, as git has merged them.
@@ -42,11 +43,13 @@ impl GitSettings {
         self.all(key).pop()
     }
 
-    /// Whether the stamps of git's own files show that they have not changed: not where other files are included.
+    /// Whether the next sync may go on with them, while the stamps of git's own files are the same. Not where other
+    /// files are included. Everybody on the machine may read a command line, so not where a URL may have a token either.
     pub(super) fn can_be_kept(&self) -> bool {
         let is_include = |(key, _): &(String, String)| key.starts_with("include.") || key.starts_with("includeif.");
         let length: usize = self.0.iter().map(|(key, value)| key.len() + value.len()).sum();
-        length <= LONG && !self.0.iter().any(is_include)
+        let is_public = |(_, value): &(String, String)| masked(value) == *value;
+        length <= LONG && !self.0.iter().any(is_include) && self.0.iter().all(is_public)
     }
 
     /// Hooks may come from the settings too, from git 2.54 on.
@@ -75,6 +78,8 @@ mod tests {
         let can_be_kept = |printed: &[u8]| GitSettings::parse(printed).can_be_kept();
         assert!(can_be_kept(b"") && can_be_kept(b"branch.include.remote\norigin\0"));
         assert!(!can_be_kept(b"include.path\nmore\0"));
+        assert!(can_be_kept(b"remote.origin.url\ngit@host:x.git\0remote.o.url\nhttps://host/x.git\0"));
+        assert!(!can_be_kept(b"remote.origin.url\nhttps://TOKEN@host/x.git\0"), "a secret");
         assert!(!can_be_kept(b"includeif.gitdir:~/work/.path\nmore\0"));
         assert!(!can_be_kept(&[b"remote.origin.url\n", &[b'x'; LONG][..], b"\0"].concat()), "too long");
     }

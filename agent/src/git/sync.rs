@@ -1,6 +1,7 @@
 //! One sync: its steps, and what it finds out on the way.
 
 use super::commit::Committed;
+use super::secrets::masked;
 use super::{
     BranchHead, Distance, Event, HindranceKind, KnownRepository, KnownUpstream, Network, Pushed, Repository, Stop,
     SyncMessage, SyncReport, SyncRequest, Unpushed, Upstream, begin, commit, names, pull, push, say, turn, upstream,
@@ -89,7 +90,7 @@ impl Findings {
         let network = repository.git.clone().with_batch_ssh(settings.get("core.sshcommand"));
         let known = repository.commit_of(&upstream.tracking)?;
         let ssh = network.ssh().map(|ssh| ssh.to_str().map(str::to_owned));
-        let url = settings.get(&format!("remote.{}.url", upstream.remote)).map(str::to_owned);
+        let url = settings.get(&format!("remote.{}.url", upstream.remote)).map(masked);
         let mut ended = Ok(());
         if request.network == Network::Leave {
             self.measure(repository, &upstream, head, known)?;
