@@ -44,7 +44,7 @@ impl GitSettings {
     }
 
     /// Whether the next sync may go on with them, while the stamps of git's own files are the same. Not where other
-    /// files are included. Everybody on the machine may read a command line, so not where a URL may have a token either.
+    /// files are included. Everybody on the machine may read a command line, so not where a URL may have a token.
     pub(super) fn can_be_kept(&self) -> bool {
         let is_include = |(key, _): &(String, String)| key.starts_with("include.") || key.starts_with("includeif.");
         let length: usize = self.0.iter().map(|(key, value)| key.len() + value.len()).sum();
