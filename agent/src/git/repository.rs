@@ -62,8 +62,9 @@ pub(super) const IN_PROGRESS: [(&str, &str); 7] = [
 impl Repository {
     /// The repository that the database lies in, as an earlier sync has found it where the request says so.
     pub(super) fn of(request: &SyncRequest) -> Result<Self, Stop> {
+        embedded::refuse(&request.dir)?;
         match request.known.as_ref().filter(|known| known.settings.is_some()) {
-            Some(known) => embedded::refuse(&request.dir).and_then(|()| Self::known(request, known)),
+            Some(known) => Self::known(request, known),
             None => Self::find(request),
         }
     }
@@ -71,7 +72,6 @@ impl Repository {
     /// The repository that the database lies in, when it may be synced. It is looked for from the directory above the
     /// database, where a cycle's command is started, and never from inside.
     fn find(request: &SyncRequest) -> Result<Self, Stop> {
-        embedded::refuse(&request.dir)?;
         let dir = escaped_path(&request.dir);
         let FoundDirs { top, git_dir, common_dir } = look(request)?;
         let path = fs::canonicalize(&top).map_err(|error| Stop::io("cannot look at", &top, &error))?;

@@ -74,13 +74,13 @@ mod tests {
     }
 
     #[test]
-    fn settings_from_other_files_are_asked_each_time() {
+    fn settings_that_may_change_unseen_and_those_with_a_secret_are_asked_each_time() {
         let can_be_kept = |printed: &[u8]| GitSettings::parse(printed).can_be_kept();
         assert!(can_be_kept(b"") && can_be_kept(b"branch.include.remote\norigin\0"));
         assert!(!can_be_kept(b"include.path\nmore\0"));
+        assert!(!can_be_kept(b"includeif.gitdir:~/work/.path\nmore\0"));
         assert!(can_be_kept(b"remote.origin.url\ngit@host:x.git\0remote.o.url\nhttps://host/x.git\0"));
         assert!(!can_be_kept(b"remote.origin.url\nhttps://TOKEN@host/x.git\0"), "a secret");
-        assert!(!can_be_kept(b"includeif.gitdir:~/work/.path\nmore\0"));
         assert!(!can_be_kept(&[b"remote.origin.url\n", &[b'x'; LONG][..], b"\0"].concat()), "too long");
     }
 }

@@ -35,7 +35,7 @@ const MARGIN: Duration = Duration::from_millis(100);
 const COARSE: Duration = Duration::from_secs(2);
 
 /// The stamps of all that counts, at one moment.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(crate) struct Snapshot {
     all: Stamps,
     setup: Stamps,
@@ -91,7 +91,7 @@ impl Snapshot {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 struct Stamps {
     now: Duration,
     /// The sum of the digests of the entries, whose order says nothing.
