@@ -160,7 +160,12 @@ _file_ops_write() {
     exit 2
   fi
 
+  _fo_check=""
   trap _file_ops_end EXIT
+  if [[ "$_fo_format" == json && "$#" -eq 2 ]]; then
+    _file_ops_check_text "$2" >/dev/null 2>&1 &
+    _fo_check="$!"
+  fi
   _file_ops_enter "${FILE_OPS_TIMEOUT:-30}" || exit 8
   # On HUP bash runs the one for EXIT; not on QUIT.
   trap '_file_ops_interrupted INT' INT
@@ -234,6 +239,8 @@ _file_ops_warn() {
 }
 
 _file_ops_discard() {
+  # In posix mode, waiting for it twice is an error.
+  [[ -z "$_fo_check" ]] || wait "$_fo_check" 2>/dev/null
   if [[ -n "$_fo_staged" ]]; then
     command rm -f -- "$_fo_tmp"
   fi
@@ -294,7 +301,7 @@ _file_ops_validate() {
       [[ -s "$_fo_tmp" ]] || _file_ops_fail "there is nothing on stdin"
       ;;
     *)
-      if ! "_file_ops_$_fo_format" >/dev/null 2>&1; then
+      if { [[ -z "$_fo_check" ]] || ! wait "$_fo_check"; } && ! "_file_ops_$_fo_format" >/dev/null 2>&1; then
         # Once more, for its words.
         _fo_why=$("_file_ops_$_fo_format" 2>&1 >/dev/null)
         _file_ops_fail "this is no valid ${_fo_format^^}: ${_fo_why:-not one value}"
@@ -306,10 +313,21 @@ _file_ops_validate() {
 # One JSON value in UTF-8, of numbers that JSON has.
 _file_ops_json() {
   if _file_ops_has_jq; then
-    _file_ops_is_text && command jq -es 'length == 1 and ([.. | numbers | isnan or isinfinite] | any | not)' "$_fo_tmp"
+    _file_ops_is_text && _file_ops_jq_json "$_fo_tmp"
   else
     _file_ops_python 'json.loads(text, parse_constant=int)'
   fi
+}
+
+_file_ops_jq_json() {
+  command jq -es 'length == 1 and ([.. | numbers | isnan or isinfinite] | any | not)' "$@"
+}
+
+# The same of text $1, beside the wait for the lock: others then wait for a rename, and not for a jq. False also where the
+# file itself has to be read for that.
+_file_ops_check_text() {
+  local LC_ALL=C
+  [[ "$1" != *[![:ascii:]]* ]] && _file_ops_has_jq && printf '%s\n' "$1" | _file_ops_jq_json
 }
 
 # One such value in each line.

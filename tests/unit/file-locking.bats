@@ -1088,6 +1088,24 @@ NAMES='todo.json todo.json.1 todo.json.2 todo.json.3 todo.json.4 todo.json.5 tod
   [ "$output" = "3000003" ]
 }
 
+@test "save_json: a word is checked beside the wait for the lock, and once" {
+  only jq
+  stub jq "echo >>'$DIR/checked'; exec '$(type -P jq)' \"\$@\""
+  hold
+  start "PATH='$ONLY'; save_json todo.json '[2]'"
+  until_true is_awaited
+  until_true test -e "$DIR/checked"
+  is_gone "$FILE"
+  kill -KILL "${STARTED[0]}"
+  wait "$PID"
+  [ "$(cat "$FILE"; wc -l <"$DIR/checked")" = $'[2]\n1' ]
+}
+
+@test "save_json: a word that is not ASCII, and one that is no JSON" {
+  sourced 'save_json todo.json "\"é\""; echo "$?"; save_json todo.json $'"'"'"\xff"'"'"'; echo "$?"; save_json todo.json "1 2"; echo "$?"; cat todo.json'
+  [ "$output" = $'0\n1\n1\n"é"' ]
+}
+
 @test "names: blanks, newlines, dashes and stars" {
   local name
   for name in 'a b' '-n' 'a*' $'a\nb\n' "it's" '$(id)' 'ä'; do
@@ -1174,7 +1192,9 @@ UNLOCKED='_file_ops_enter() { _fo_held=200; _FILE_OPS_PATH[200]="$_fo_path" _FIL
   done
   sourced 'save_json todo.json "\"new\""'
   [ "$status $stderr" = "0 " ]
-  [ "$(tr '\n' ' ' <"$DIR/started")" = "flock jq cp sync ln mv mv mv mv mv mv sync " ]
+  # jq beside flock, the others in turn.
+  [ "$(head -n 2 "$DIR/started" | sort | tr '\n' ' ')" = "flock jq " ]
+  [ "$(tail -n +3 "$DIR/started" | tr '\n' ' ')" = "cp sync ln mv mv mv mv mv mv sync " ]
 }
 
 @test "speed: a free lock is acquired in less than 100 ms" {
