@@ -27,7 +27,7 @@ use nix::unistd::Pid;
 use claimed::{recorded, still_claimed};
 
 /// Kills that come at a time, for each command.
-const MOMENTS: usize = 40;
+const MOMENTS: usize = 24;
 /// Scenes side by side: they mostly wait.
 const LANES: usize = 4;
 /// More calls that change something than any of the commands makes.
@@ -177,7 +177,7 @@ const HOLD: Case = Case {
     part: Part::All,
     next: |case, scene| case.kind.run(scene, &["hold", "-q", "--wait", "5s", "--", "true"]),
     is_tool: false,
-    few: 14,
+    few: 10,
 };
 const HOLD_STALE: Case = Case { before: stale, ..HOLD };
 const ACQUIRE: Case = Case {

@@ -13,13 +13,13 @@ setup() {
   WRITE='source "$0"; for n in {1..1000}; do jq -n -c --argjson n "$n" "[range(5000) | \$n]" | save_json todo.json; done'
 }
 
-# Of a file, that it is one of those that were written, whole.
+# Of files, that each is one of those that were written, whole.
 whole() {
-  jq -e 'length == 5000 and (unique | length) == 1' "$1" >/dev/null
+  jq -es 'length > 0 and all(length == 5000 and (unique | length) == 1)' "$@" >/dev/null
 }
 
 interrupted() {
-  local signal="$1" i writer name
+  local signal="$1" i writer names
   jq -n -c '[range(5000) | 0]' >todo.json
   for i in {1..8}; do
     # A group of its own, so that its jq and cat go with it.
@@ -29,9 +29,9 @@ interrupted() {
     sleep "0.$(printf '%02d' "$((i * 4))")"
     kill -s "$signal" -- "-$writer" 2>/dev/null || kill -s "$signal" "$writer"
     wait "$writer" || true
-    for name in todo.json todo.json.[0-9]; do
-      [ ! -e "$name" ] || whole "$name"
-    done
+    names=(todo.json.[0-9])
+    [ -e "${names[0]}" ] || names=()
+    whole todo.json ${names[@]+"${names[@]}"}
     # Nobody has it, and the next one finds nothing in its way.
     env -i PATH="$PATH" "$BASH" -c 'source "$0"; FILE_OPS_TIMEOUT=10 save_json todo.json' "$LIBRARY" <todo.json.keep 3>&-
     [ ! -e todo.json.tmp ]

@@ -273,7 +273,7 @@ fn what_goes_into_the_log() {
         "Sync cycle timed out after 2m",
         "Held since 2026-02-01T10:00:02Z by PID 99 on ci-3 (pid_alive)",
     ];
-    holds(1_000, documents(&WHOLE, &PIECES), hostile::line);
+    holds(600, documents(&WHOLE, &PIECES), hostile::line);
 }
 
 #[test]
@@ -326,7 +326,7 @@ fn a_configuration() {
         "h",
         "\u{feff}",
     ];
-    holds(2_000, documents(&WHOLE, &PIECES), hostile::config);
+    holds(1_000, documents(&WHOLE, &PIECES), hostile::config);
 }
 
 #[test]
@@ -394,5 +394,5 @@ fn a_log() {
         "BZh",
         "-",
     ];
-    holds(3_000, documents(&WHOLE, &PIECES), hostile::log);
+    holds(1_500, documents(&WHOLE, &PIECES), hostile::log);
 }

@@ -288,7 +288,8 @@ fn one_that_may_not_be_searched_is_not_served_in_place_of_where_it_leads() {
 #[test]
 fn many_that_go_at_once_cost_those_that_stay_a_few_lines_and_no_threads() {
     let scene = fresh_scene();
-    let agent = start(&scene);
+    // Three hundred commands every 100 ms would slow the scans, which rest for fifty times as long as they take.
+    let agent = scene.start(&["--root", ".", "--interval", "100ms", "--action", "none"]);
     until("a cycle", || cycles(&scene.beads()) > 0);
     let many: Vec<_> = (0..300).map(|number| scene.database(&format!("many/{number}"))).collect();
     until("their cycles", || many.iter().all(|dir| cycles(dir) > 0));

@@ -70,7 +70,7 @@ fn a_living_holder_is_never_stale() {
     let holder = tower.holding(&["--ttl", "6"], "exec sleep 60");
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        for _ in 0..6 {
+        for _ in 0..std::thread::available_parallelism().map_or(2, std::num::NonZero::get) {
             scope.spawn(|| {
                 while !over.load(Ordering::Relaxed) {
                     std::hint::spin_loop();

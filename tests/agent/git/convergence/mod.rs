@@ -29,7 +29,7 @@ fn soak() -> Option<Duration> {
 
 #[test]
 fn two_agents_and_three_people_converge() {
-    let (length, kills) = soak().map_or((Duration::from_secs(12), false), |length| (length, true));
+    let (length, kills) = soak().map_or((Duration::from_secs(8), false), |length| (length, true));
     let world = World::new(Kind::Git, Dice::seed("SOAK_SEED"));
     world.run(length, kills);
     let settled = world.settle(Duration::from_secs(60));
