@@ -162,7 +162,8 @@ _file_ops_write() {
 
   _fo_check=""
   trap _file_ops_end EXIT
-  if [[ "$_fo_format" == json && "$#" -eq 2 ]]; then
+  # Only save_json has a text. What comes on stdin is not there yet.
+  if [[ "$#" -eq 2 ]]; then
     _file_ops_check_text "$2" >/dev/null 2>&1 &
     _fo_check="$!"
   fi

@@ -15,7 +15,7 @@ setup() {
 
 # Of files, that each is one of those that were written, whole.
 whole() {
-  jq -es 'length > 0 and all(length == 5000 and (unique | length) == 1)' "$@" >/dev/null
+  jq -es --argjson files "$#" 'length == $files and all(length == 5000 and (unique | length) == 1)' "$@" >/dev/null
 }
 
 interrupted() {

@@ -30,7 +30,7 @@ use report::{print_head, print_row};
 use round::{Shown, Way};
 
 /// In `make test`.
-const FEW: usize = 800;
+const FEW: usize = 1200;
 /// Rounds side by side: they mostly wait.
 const LANES: usize = 96;
 const LANES_OF_PROGRAMS: usize = 4;
