@@ -24,7 +24,7 @@ help:
 	@echo 'make tutorial   the code of docs/adding-a-protocol.md, compiled and tested in a copy'
 	@echo 'make bench  what it costs, beside bare system calls and beside flock, jq and filelock; BENCH=… names parts'
 	@echo 'make model  the protocol as a state machine, with more at once than in make test'
-	@echo 'make rows   every row of the tables of which make test tries one in three'
+	@echo 'make rows   every row of the tables of which make test tries one in four'
 	@echo 'make house  the rooms of the crates in figures: circles, exceptions, harnesses'
 	@echo 'make stress  STRESS_ROUNDS (100000) of eight contenders for one stale lock, beside the obvious way; a tenth as often each other kind of lock, and a tool with its own'
 	@echo 'make syscalls   every command killed at every system call, and every call to files failing'
@@ -107,7 +107,7 @@ stress: tools
 # control, which must fail. About twenty minutes on two cores. `SYSCALL_STRIDE=20 SYSCALL_SEED=…` repeats a part.
 syscalls: export SYSCALL_STRIDE ?= 1
 syscalls: tools
-	$(CARGO) test --locked --package beadlock-tests --test crash every_call -- --nocapture
+	$(CARGO) test --locked --package beadlock-tests --test crash -- --nocapture
 	$(CARGO) test --locked --package beadlock-tests --test file crash:: -- --nocapture --test-threads 1
 
 # Bounded, and each run says its seed: `make soak SOAK_MINUTES=30 SOAK_SEED=…`.

@@ -94,6 +94,11 @@ fn asked(name: &str) -> Option<usize> {
     std::env::var(name).ok()?.parse().ok()
 }
 
+/// As `make syscalls` does.
+pub fn is_every_call_asked_for() -> bool {
+    asked("SYSCALL_STRIDE") == Some(1)
+}
+
 /// Which of `all` are tried, from 0 on: an endless row when `all` is not known for certain.
 pub struct Chosen {
     seed: usize,

@@ -26,8 +26,9 @@ use nix::unistd::Pid;
 
 use claimed::{recorded, still_claimed};
 
-/// Kills that come at a time, for each command.
-const MOMENTS: usize = 24;
+/// Kills that come at a time, for each command: in `make test`, and in `make syscalls`.
+const MOMENTS: usize = 12;
+const ALL_MOMENTS: usize = 40;
 /// Scenes side by side: they mostly wait.
 const LANES: usize = 4;
 /// More calls that change something than any of the commands makes.
@@ -341,16 +342,17 @@ impl Case {
         assert_eq!(ended.code, self.code, "{ended:?}");
         let whole = begun.elapsed().min(Duration::from_secs(1));
         drop(others);
+        let moments = if every_call::is_every_call_asked_for() { ALL_MOMENTS } else { MOMENTS };
         let next = AtomicUsize::new(0);
         std::thread::scope(|threads| {
             for _ in 0..LANES {
                 threads.spawn(|| {
                     loop {
                         let round = next.fetch_add(1, Ordering::Relaxed);
-                        if round >= MOMENTS {
+                        if round >= moments {
                             return;
                         }
-                        let moment = whole * round as u32 / MOMENTS as u32;
+                        let moment = whole * round as u32 / moments as u32;
                         self.killed_after(moment, round.is_multiple_of(2));
                     }
                 });

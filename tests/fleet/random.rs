@@ -14,7 +14,7 @@ use super::witness::Witness;
 
 /// `FLEET_ROUNDS`, else as many as fit into `make test`.
 fn rounds() -> usize {
-    std::env::var("FLEET_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(40)
+    std::env::var("FLEET_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(25)
 }
 
 /// What happens to etcd and to the ways there, until it is over. All is whole again at the end.
@@ -139,8 +139,12 @@ fn the_obvious_way_runs_cycles_beside_claims() {
                 }
             });
         }
-        for _ in 0..20 {
+        // On a busy machine the first ones may find nobody at work.
+        for _ in 0..500 {
             hold(claim("m1", ground.config(), &ground.mark), "m1", &witness, Duration::from_millis(20));
+            if !witness.overlaps().is_empty() {
+                break;
+            }
         }
         drop(is_over);
     });

@@ -16,7 +16,7 @@ setup() {
   echo '{"by": 0, "rest": []}' >todo.json
   for i in {1..8}; do
     env -i PATH="$PATH" "$BASH" -c 'source "$0"; for n in {1..5}; do
-      jq -n -c --argjson by "$1" "{by: \$by, rest: [range(5000) | \$by]}" | FILE_OPS_TIMEOUT=60 atomic_write todo.json || exit; done' \
+      jq -n -c --argjson by "$1" "{by: \$by, rest: [range(2000) | \$by]}" | FILE_OPS_TIMEOUT=60 atomic_write todo.json || exit; done' \
       "$LIBRARY" "$i" 3>&- &
     pids+=("$!")
   done
@@ -28,7 +28,7 @@ setup() {
   [ ! -e torn ]
   local names=(todo.json*)
   [ "${names[*]}" = "todo.json todo.json.1 todo.json.2 todo.json.3 todo.json.4 todo.json.5 todo.json.lock" ]
-  for i in todo.json todo.json.[1-5]; do jq -e '.by > 0 and (.rest | length) == 5000' "$i" >/dev/null; done
+  for i in todo.json todo.json.[1-5]; do jq -e '.by > 0 and (.rest | length) == 2000' "$i" >/dev/null; done
 }
 
 @test "writes to different files do not wait for each other" {

@@ -8,7 +8,7 @@ use beadlock_testkit::{Running, until};
 use nix::sys::signal::Signal;
 
 use crate::agent::{count_in, fresh_scene, log_of};
-use crate::hang::Mirror;
+use crate::hang::{Mirror, stop_while_it_hangs};
 
 fn cycles(dir: &Path) -> usize {
     count_in(dir, "Sync cycle complete")
@@ -58,7 +58,7 @@ fn one_that_hangs_later_is_named_and_costs_the_others_neither_a_cycle_nor_a_line
     let before = cycles(&other);
     until("cycles", || cycles(&other) > before + 5);
     let begun = Instant::now();
-    assert_eq!(both.agent.take().unwrap().stop(), Some(0));
+    assert_eq!(stop_while_it_hangs(both.agent.take().unwrap(), &both.mirror), Some(0));
     assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
     let stopped = log_of(&other).iter().filter(|line| line.starts_with("Agent stopped: ")).count();
     assert_eq!((stopped, said()), (1, 1));

@@ -16,7 +16,7 @@ const NAME: &str = "acme/tracker";
 
 /// `FLEET_CLAIMS`, else as many as fit into `make test`.
 fn claims() -> usize {
-    std::env::var("FLEET_CLAIMS").ok().and_then(|claims| claims.parse().ok()).unwrap_or(100)
+    std::env::var("FLEET_CLAIMS").ok().and_then(|claims| claims.parse().ok()).unwrap_or(60)
 }
 
 /// What one fleet has; more claims are those of several fleets, side by side.
@@ -160,10 +160,14 @@ fn a_look_before_each_cycle_does_not_keep_it_from_running_beside_a_claim() {
                 }
             }
         });
-        for _ in 0..10 {
+        // On a busy machine the first ones may find nobody at work.
+        for _ in 0..100 {
             let held = Ended::of(&run(site.beadlock(&claimant, &["hold", "--", "sh", "-c", &claim])));
             assert_eq!(held.code, 0, "{}", held.err);
             std::thread::sleep(Duration::from_millis(50));
+            if !witness.overlaps().is_empty() {
+                break;
+            }
         }
     });
     assert!(

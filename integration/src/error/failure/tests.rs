@@ -77,11 +77,14 @@ fn busiest(age: Duration, refused: [Duration; 50], dice: &mut Dice) -> usize {
         }
     }
     tries.sort_unstable();
-    let within = |first: usize| {
-        let end = tries[first] + Duration::from_millis(250);
-        tries[first..].partition_point(|at| *at < end)
+    let mut first = 0;
+    let until = |last: usize| {
+        while tries[last] - tries[first] >= Duration::from_millis(250) {
+            first += 1;
+        }
+        last - first + 1
     };
-    (0..tries.len()).map(within).max().unwrap_or_default()
+    (0..tries.len()).map(until).max().unwrap_or_default()
 }
 
 /// Of a thousand such crowds: how many had more than ten tries within 250 ms, and the most that any had.

@@ -26,12 +26,16 @@ use worker::Crowd;
 pub const PROCESSES: usize = 8;
 /// One acquisition for so many rounds.
 const ROUNDS_AN_ACQUISITION: usize = 10;
+/// In `make test`.
+const FEW: usize = 120;
 /// As many as the full run is to have in 600 s.
 const MANY: usize = 10_000;
 const LIMIT: Duration = Duration::from_secs(600);
 /// Rounds over one stale lock, by the document's order and by ours.
 const ROUNDS_OF_CONTROL: usize = 24;
 const ROUNDS_OF_OURS: usize = 6;
+/// Of all of these one more for so many.
+const ROUNDS_A_CONTROL: usize = 4800;
 
 /// As many acquisitions as are asked for, and none beside another.
 #[track_caller]
@@ -45,7 +49,7 @@ pub fn never_overlaps(dialect: Dialect) {
     let seed = Dice::seed("STRESS_SEED");
     let rounds = super::rounds();
     let few = if rounds == super::FEW { dialect.few() } else { 1 };
-    let wanted = rounds / ROUNDS_AN_ACQUISITION / few;
+    let wanted = (rounds / ROUNDS_AN_ACQUISITION).max(FEW) / few;
     let scene = Scene::new();
     let place = Place::in_scene(&scene, dialect);
     let begun = Instant::now();
@@ -110,7 +114,7 @@ pub fn falls_to_one(dialect: Dialect) {
     }
     become_subreaper();
     let _ = binaries::directory();
-    let scale = super::rounds().div_ceil(super::FEW * 4).max(1);
+    let scale = super::rounds().div_ceil(ROUNDS_A_CONTROL).max(1);
     let of = |rounds: usize| rounds.div_ceil(dialect.few()) * scale;
     let by_script = control::play(dialect, of(ROUNDS_OF_CONTROL), control::Way::AsDocumented);
     let ours = control::play(dialect, of(ROUNDS_OF_OURS), control::Way::Ours);
