@@ -248,7 +248,10 @@ fn seen(row: &Sabotage) {
     agent.waits_for("synced");
     wait_until(PATIENCE, "an agent that is ready", || agent.get("/readyz").0 == 200);
     agent.told_manager("1 synced");
+    // It sees what is done as a whole: between two steps it could pull the first and commit the second.
+    agent.agent.signal(Signal::SIGSTOP);
     (row.act)(&bench);
+    agent.agent.signal(Signal::SIGCONT);
     agent.waits_for(row.state);
     // A lock that is written in place is malformed for a moment.
     wait_until(PATIENCE, row.reason, || agent.row()["reason"] == row.reason);

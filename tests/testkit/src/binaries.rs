@@ -44,11 +44,21 @@ fn profile_directory() -> PathBuf {
     this.ancestors().nth(2).expect("target/PROFILE above deps").to_path_buf()
 }
 
+/// cargo, without what another cargo has told this program of its own package. A dependency's build script that asks
+/// for that would be run again, and the dependency built again.
+pub fn cargo() -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| env!("CARGO").into()));
+    let is_told = |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(is_told)) {
+        command.env_remove(name);
+    }
+    command
+}
+
 fn cargo_build(what: &[&str]) {
     let profile = profile_directory();
     let target = profile.parent().expect("the target directory above the profile");
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| env!("CARGO").into());
-    let mut command = Command::new(cargo);
+    let mut command = cargo();
     // With the whole workspace's features, as `cargo test` has built them: there is nothing to do then.
     command.args(["build", "--quiet", "--locked", "--workspace"]).args(what);
     command.arg("--target-dir").arg(target).current_dir(env!("CARGO_MANIFEST_DIR"));

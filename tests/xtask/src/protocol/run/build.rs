@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use serde_json::Value;
 
 use crate::protocol::named::{Named, Target, folder};
-use beadlock_testkit::skip::checkout;
+use beadlock_testkit::{binaries, skip::checkout};
 
 /// The binary of each target that a test names.
 pub fn tests(named: &[&Named]) -> Result<BTreeMap<(&'static str, Target), PathBuf>, String> {
@@ -59,8 +59,7 @@ pub fn programs() -> Result<PathBuf, String> {
 
 /// What it has built, as it says in JSON; its talk and its errors go where ours go.
 fn cargo(args: &[String]) -> Result<Vec<Value>, String> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| env!("CARGO").into());
-    let mut command = Command::new(cargo);
+    let mut command = binaries::cargo();
     command.args(args).args(["--locked", "--message-format=json-render-diagnostics"]);
     command.current_dir(checkout()).stderr(Stdio::inherit());
     let output = command.output().map_err(|e| format!("cargo: {e}"))?;
