@@ -166,7 +166,8 @@ fn a_filter_that_fails_in_the_middle_of_a_commit() {
         let committed = bench.git(bench.here(), &["diff-tree", "-r", "--name-only", "HEAD~1", "HEAD"]);
         assert_eq!(committed, "", "harm, {fails}: committed by hand\n{}", told.log);
     }
-    assert!(is_naive() || (2..5).contains(&failed), "{failed} of 5 have failed");
+    // On a slow machine the file is older when git looks, and git filters it once less.
+    assert!(is_naive() || (1..5).contains(&failed), "{failed} of 5 have failed");
     bench.syncs("the filter works");
 }
 
