@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError, atomic::Ordering};
 use std::time::{Duration, Instant};
-use std::{io, io::Write, os::fd::AsFd, os::unix::net::UnixStream, thread};
+use std::{io, io::Write, os::fd::AsFd, os::unix::net::UnixStream, slice, thread};
 
 use beadlock_checker::internal::process::{self, Stat};
 use beadlock_checker::internal::{facts::boottime, sys};
@@ -194,10 +194,14 @@ impl Children {
         let is_new = |stat: &&Stat| !self.has_heard(stat, &by_pid);
         let new: Vec<Stat> = self.known.iter().filter(is_new).cloned().collect();
         // What the terminal sent to the whole group was sent before any that is born later.
-        send(&new, Received { from_terminal: self.first.from_terminal && is_first, ..self.first });
-        // As `/proc` counts them for every program: 100 in a second.
-        let now = u64::try_from(boottime().as_millis() / 10).unwrap_or(u64::MAX);
-        self.told.extend(new.iter().map(|stat| (key(stat), now)));
+        let first = Received { from_terminal: self.first.from_terminal && is_first, ..self.first };
+        for stat in &new {
+            // Before the signal: who hears of it may start something before we run again. As `/proc` counts them for every
+            // program: 100 in a second.
+            let now = u64::try_from(boottime().as_millis() / 10).unwrap_or(u64::MAX);
+            send(slice::from_ref(stat), first);
+            self.told.insert(key(stat), now);
+        }
     }
 
     /// It was told, or was started by one that was told before.
