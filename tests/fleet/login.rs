@@ -59,7 +59,7 @@ fn another_prefix_than_the_users_is_refused() {
     let password = ground.etcd.dir().join("pw-s3cret");
     let more = format!("user = \"bot\"\npassword-file = \"{}\"\n", password.display());
     let other = config_in(&ground.etcd.dir().join("fleet.toml"), &ground.etcd.url("other"), &more);
-    // etcd hashes the password, which may take a busy machine longer than it has for an answer.
+    // On a busy machine etcd may take longer to check the password than it has for an answer.
     let mut told = String::new();
     wait_until(PATIENCE, "it is refused", || {
         let error = Fleet::open(&other).unwrap_err();

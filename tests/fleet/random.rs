@@ -139,7 +139,7 @@ fn the_obvious_way_runs_cycles_beside_claims() {
                 }
             });
         }
-        // On a busy machine the first ones may find nobody at work.
+        // On a busy machine the first claims may begin while no cycle runs.
         for _ in 0..500 {
             hold(claim("m1", ground.config(), &ground.mark), "m1", &witness, Duration::from_millis(20));
             if !witness.overlaps().is_empty() {

@@ -248,7 +248,7 @@ fn seen(row: &Sabotage) {
     agent.waits_for("synced");
     wait_until(PATIENCE, "an agent that is ready", || agent.get("/readyz").0 == 200);
     agent.told_manager("1 synced");
-    // It sees what is done as a whole: between two steps it could pull the first and commit the second.
+    // It is stopped meanwhile: between the two steps of a conflict it could pull the first and commit the second.
     agent.agent.signal(Signal::SIGSTOP);
     (row.act)(&bench);
     agent.agent.signal(Signal::SIGCONT);

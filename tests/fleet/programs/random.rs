@@ -160,7 +160,7 @@ fn a_look_before_each_cycle_does_not_keep_it_from_running_beside_a_claim() {
                 }
             }
         });
-        // On a busy machine the first ones may find nobody at work.
+        // On a busy machine the first claims may begin while no cycle runs.
         for _ in 0..100 {
             let held = Ended::of(&run(site.beadlock(&claimant, &["hold", "--", "sh", "-c", &claim])));
             assert_eq!(held.code, 0, "{}", held.err);

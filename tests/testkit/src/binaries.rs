@@ -44,8 +44,8 @@ fn profile_directory() -> PathBuf {
     this.ancestors().nth(2).expect("target/PROFILE above deps").to_path_buf()
 }
 
-/// cargo, without what another cargo has told this program of its own package. A dependency's build script that asks
-/// for that would be run again, and the dependency built again.
+/// cargo, without the variables in which another cargo has described the package of this test. ring's build script
+/// depends on them, so it would run again, and ring be built again.
 pub fn cargo() -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| env!("CARGO").into()));
     let is_told = |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");

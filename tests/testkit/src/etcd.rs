@@ -82,7 +82,7 @@ impl Etcd {
         let mut dice = Dice::new(number(), "etcd");
         let network = format!("127.{}.{}", 1 + dice.below(250), 1 + dice.below(250));
         let mut options: Vec<String> = options.iter().map(|option| (*option).to_owned()).collect();
-        // The least: by itself a password takes a busy machine longer than there is for an answer.
+        // The cheapest hash: on a busy machine the usual one takes longer than etcd has for an answer.
         options.push("--bcrypt-cost=4".to_owned());
         if help(&program).contains("unsafe-no-fsync") {
             options.push("--unsafe-no-fsync".to_owned());

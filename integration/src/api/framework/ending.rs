@@ -196,7 +196,7 @@ impl Children {
         // What the terminal sent to the whole group was sent before any that is born later.
         let first = Received { from_terminal: self.first.from_terminal && is_first, ..self.first };
         for stat in &new {
-            // Before the signal, whose hearer may start something at once. `/proc` counts 100 ticks in a second.
+            // Before the signal: a process that has it may start another at once. `/proc` counts 100 ticks a second.
             let now = u64::try_from(boottime().as_millis() / 10).unwrap_or(u64::MAX);
             send(slice::from_ref(stat), first);
             self.told.insert(key(stat), now);
