@@ -50,25 +50,23 @@ fn a_lock_that_is_aside_for_a_moment_is_not_lost() {
     assert!(!ended.err.contains("warning") && scene.names().is_empty(), "{ended:?}");
 }
 
-/// What only *one* look has missed is not lost either: put back by hand at once.
+/// What only *one* look has missed is not lost either: put back by hand at once. A holder each time: one that stands still
+/// for a moment may rightly miss it in two rounds.
 #[test]
 fn a_lock_that_was_put_back_at_once_is_not_lost() {
-    let scene = crate::a_scene();
-    let running = held(&scene, &[], "echo > ready; until test -e go; do sleep 0.01; done");
-    let mut slow = 0;
     for _ in 0..5 {
+        let scene = crate::a_scene();
+        let running = held(&scene, &[], "echo > ready; until test -e go; do sleep 0.01; done");
         let begun = Instant::now();
         fs::rename(scene.lock(), scene.file("elsewhere")).unwrap();
         std::thread::sleep(Duration::from_millis(20));
         fs::rename(scene.file("elsewhere"), scene.lock()).unwrap();
         let away = begun.elapsed();
         std::thread::sleep(Duration::from_millis(150));
-        // A holder that stands still may miss it twice too, in two rounds.
-        slow += usize::from(away > Duration::from_millis(90) || begun.elapsed() > Duration::from_millis(300));
+        fs::write(scene.file("go"), "").unwrap();
+        let ended = running.end();
+        assert!(ended.code == 0 || away > Duration::from_millis(90), "{ended:?}");
     }
-    fs::write(scene.file("go"), "").unwrap();
-    let ended = running.end();
-    assert!(ended.code == 0 || slow > 0, "{ended:?}");
 }
 
 /// A directory that was moved away takes the lock along: the claim goes on there, and so does its release.
