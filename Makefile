@@ -111,7 +111,7 @@ syscalls: tools
 	$(CARGO) test --locked --package beadlock-tests --test file crash:: -- --nocapture --test-threads 1
 
 # Bounded, and each run says its seed: `make soak SOAK_MINUTES=30 SOAK_SEED=…`.
-# The second is in `make test` for 40 seconds, the third, which here has ten minutes, for half a minute.
+# The second is in `make test` for 30 seconds, the third, which here has ten minutes, for 20.
 soak: tools
 	SOAK_MINUTES=$(or $(SOAK_MINUTES),5) $(CARGO) test --locked --package beadlock-tests --test git convergence -- --nocapture --test-threads 1
 	SOAK_MINUTES=$(or $(SOAK_MINUTES),5) $(CARGO) test --locked --package beadlock-tests --test soak -- --nocapture

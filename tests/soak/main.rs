@@ -2,7 +2,7 @@
 //! killed. No cycle runs beside a claim whose drain has ended, and no two claims of ours meet. Every database is
 //! synced after its last release. The agent that has lived through it holds no more than at its start.
 //!
-//! 40 seconds, or `SOAK_SECONDS`; `make soak` lets it run for `SOAK_MINUTES`. `SOAK_SEED` repeats the dice. Beside
+//! 30 seconds, or `SOAK_SECONDS`; `make soak` lets it run for `SOAK_MINUTES`. `SOAK_SEED` repeats the dice. Beside
 //! it, with databases of its own, a daemon that looks at the lock and then works: it must be found out, or the
 //! witnesses are blind.
 
@@ -37,7 +37,7 @@ const FLAT: u64 = 4 * 1024;
 fn length() -> Duration {
     let number = |name: &str| std::env::var(name).ok()?.parse::<f64>().ok();
     let minutes = number("SOAK_MINUTES").map(|minutes| minutes * 60.0);
-    Duration::from_secs_f64(number("SOAK_SECONDS").or(minutes).unwrap_or(40.0).max(30.0))
+    Duration::from_secs_f64(number("SOAK_SECONDS").or(minutes).unwrap_or(30.0).max(30.0))
 }
 
 #[test]

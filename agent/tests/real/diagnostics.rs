@@ -73,11 +73,13 @@ fn a_cycle_says_which_it_is_why_it_runs_and_who_holds_its_lock() {
     assert!(has(1, &checked), "{}", said(&scene));
     scene.unlock();
     until("the end of a second cycle", || has(2, "ended outcome=\"complete\" took="));
-    assert!(has(2, "begins why=\"lock went away\"\n"), "{}", said(&scene));
+    // It may go away before the first cycle has been put away; then the agent looks again by itself.
+    let is_seen = has(2, "begins why=\"lock went away\"\n");
+    assert!(is_seen || has(2, "begins why=\"retry\"\n"), "{}", said(&scene));
     assert!(has(2, "checked decision=\"proceed\" reason=\"no_lock\" took="), "{}", said(&scene));
     assert!(has(2, "work ended end=\"Sync cycle complete\" took="), "{}", said(&scene));
     let seen = format!("TRACE the watcher has seen db={:?} changed=false lock_gone=true", scene.beads());
-    assert!(said(&scene).contains(&seen), "{}", said(&scene));
+    assert!(!is_seen || said(&scene).contains(&seen), "{}", said(&scene));
     fs::write(scene.beads().join("issues.jsonl"), "{}").unwrap();
     until("a third cycle", || has(3, "begins why=\"change\"\n"));
     assert_eq!(agent.stop(), Some(0));

@@ -9,7 +9,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use beadlock_tests::wait::PATIENCE;
-use beadlock_tests::{Ended, Running, Scene, binaries, part, run, wait_until, write_program};
+use beadlock_tests::{Ended, Running, Scene, binaries, memory, part, run, wait_until, write_program};
 use nix::sys::signal::Signal;
 
 use crate::snapshot::{Allowed, Snapshot};
@@ -66,7 +66,8 @@ impl Bench {
 
     /// `.beads` alone, in a directory of this name.
     pub fn without_repository(name: &str) -> Self {
-        let scene = Scene::new();
+        // Not on a disk: most of what a git does is to make files.
+        let scene = Scene::below(&memory());
         fs::remove_dir_all(scene.beads()).expect("the scene's own database is in the way");
         fs::write(
             scene.path().join(".gitconfig"),

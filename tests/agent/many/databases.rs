@@ -1,9 +1,9 @@
 //! One agent for 10,000 databases, and claims of some of them all the time. A skipped database resumes when the claim
 //! ends, for which the clock would be too late. The agent holds no more of anything than before.
 //!
-//! Half a minute, or `SOAK_SECONDS`; `make soak` lets it run for ten minutes, or `SOAK_MINUTES`. `SOAK_SEED` repeats
+//! Twenty seconds, or `SOAK_SECONDS`; `make soak` lets it run for ten minutes, or `SOAK_MINUTES`. `SOAK_SEED` repeats
 //! the dice. What leaks with each cycle shows in the long form: there are some 65,000 of them after the first third,
-//! and 2 MiB are 32 bytes each. In half a minute there are 3,000.
+//! and 2 MiB are 32 bytes each. In twenty seconds there are 2,000.
 
 mod database;
 
@@ -38,7 +38,7 @@ fn number(name: &str) -> Option<f64> {
 
 fn length() -> Duration {
     let minutes = number("SOAK_MINUTES").map(|minutes| minutes * 60.0);
-    Duration::from_secs_f64(number("SOAK_SECONDS").or(minutes).unwrap_or(30.0).max(10.0))
+    Duration::from_secs_f64(number("SOAK_SECONDS").or(minutes).unwrap_or(20.0).max(10.0))
 }
 
 /// How many have had a cycle.

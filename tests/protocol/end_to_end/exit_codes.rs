@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
 
 use beadlock_tests::wait::PATIENCE;
-use beadlock_tests::{Ended, Scene, lock_text, run, this_host, wait_until};
+use beadlock_tests::{Ended, Scene, lives, lock_text, run, this_host, wait_until};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
@@ -99,7 +99,10 @@ fn exit_125_not_started() {
         child = children_of(hold.pid()).first().copied();
         child.is_some()
     });
-    kill(Pid::from_raw(child.expect("just found")), Signal::SIGKILL).expect("kill it");
+    let child = child.expect("just found");
+    kill(Pid::from_raw(child), Signal::SIGKILL).expect("kill it");
+    // Until then it may still hear that the lock is free.
+    wait_until(PATIENCE, "its end", || !lives(child));
     assert!(hold.is_running(), "it is still waiting for the lock");
     fs::remove_file(scene.lock()).expect("release the other lock");
     let ended = Ended::from(hold.finish(PATIENCE));

@@ -11,7 +11,7 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 use tempfile::TempDir;
 
-use crate::{Dice, Running, tool, until};
+use crate::{Dice, Running, memory, tool, until};
 
 const CLIENTS: u16 = 2379;
 const PEERS: u16 = 2380;
@@ -76,9 +76,8 @@ impl Etcd {
     #[track_caller]
     fn unstarted(nodes: usize, options: &[&str]) -> Option<Self> {
         let (program, _) = (tool("etcd")?, tool("etcdctl")?);
-        // Where nothing is synced to a disk; this etcd may be too old to be told not to.
-        let memory = Path::new("/dev/shm");
-        let dir = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
+        // This etcd may be too old to be told not to sync to a disk.
+        let dir = tempfile::tempdir_in(memory());
         let mut dice = Dice::new(number(), "etcd");
         let network = format!("127.{}.{}", 1 + dice.below(250), 1 + dice.below(250));
         let mut options: Vec<String> = options.iter().map(|option| (*option).to_owned()).collect();

@@ -13,6 +13,7 @@ pub mod dice;
 pub mod ended;
 pub mod etcd;
 pub mod executable;
+pub mod memory;
 pub mod over;
 pub mod part;
 pub mod process;
@@ -31,6 +32,7 @@ pub use dice::Dice;
 pub use ended::Ended;
 pub use etcd::Etcd;
 pub use executable::write_program;
+pub use memory::memory;
 pub use over::OverAtLast;
 pub use part::part;
 pub use process::{
