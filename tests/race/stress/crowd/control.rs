@@ -4,7 +4,7 @@ use std::fmt;
 use std::fs;
 use std::time::Duration;
 
-use beadlock_tests::{Running, Scene};
+use beadlock_tests::{Running, Scene, memory};
 
 use super::PROCESSES;
 use super::commands::{BEGINS, ENDS, Place, Work};
@@ -37,7 +37,7 @@ impl fmt::Display for Seen {
 pub fn play(dialect: Dialect, rounds: usize, way: Way) -> Seen {
     let mut seen = Seen { rounds, ..Seen::default() };
     for _ in 0..rounds {
-        let scene = Scene::new();
+        let scene = Scene::below(&memory());
         let place = Place::in_scene(&scene, dialect);
         fs::write(place.lock(), dialect.stale().to_string()).expect("write the stale lock");
         let start = |number: usize| {

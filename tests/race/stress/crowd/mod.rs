@@ -13,7 +13,7 @@ mod worker;
 
 use std::time::{Duration, Instant};
 
-use beadlock_tests::{Dice, Scene, become_subreaper, binaries, skip};
+use beadlock_tests::{Dice, Scene, become_subreaper, binaries, memory, skip};
 
 pub use dialect::Dialect;
 
@@ -50,7 +50,8 @@ pub fn never_overlaps(dialect: Dialect) {
     let rounds = super::rounds();
     let few = if rounds == super::FEW { dialect.few() } else { 1 };
     let wanted = (rounds / ROUNDS_AN_ACQUISITION).max(FEW) / few;
-    let scene = Scene::new();
+    // A disk that stands still for seconds would keep a heartbeat, and the death of who is killed at a write.
+    let scene = Scene::below(&memory());
     let place = Place::in_scene(&scene, dialect);
     let begun = Instant::now();
     let crowd = Crowd::new(wanted, seed);
