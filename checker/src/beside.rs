@@ -20,7 +20,8 @@ pub const HELPER: &str = "__helper";
 /// The running binary, for itself and for its children until they execute another.
 pub const THIS: &str = "/proc/self/exe";
 
-const START: Duration = Duration::from_secs(10);
+/// One that ends says so by its end: only one that stands still is given up after this.
+const START: Duration = Duration::from_secs(30);
 
 /// The command line of a helper: what it does, [`HELPER`] and its request. Fails when the request has no form in JSON.
 pub fn helper_words(title: &str, request: &impl Serialize) -> io::Result<[String; 3]> {
@@ -58,7 +59,7 @@ pub(crate) fn argument_of(pid: i32, first: &str) -> Option<Vec<u8>> {
     words.next().map(<[u8]>::to_vec)
 }
 
-/// Waits for the one byte, for 10 s at most. Fails when it has ended without it, or the time is over.
+/// Waits for the one byte, for 30 s at most. Fails when it has ended without it, or the time is over.
 pub fn has_said_so(ready: PipeReader) -> io::Result<()> {
     has_said_so_within(ready, START)
 }

@@ -136,7 +136,7 @@ fn an_age_of_another_writers_lock_goes_by_the_file_or_has_whole_seconds() {
     assert!(words.iter().any(|word| status.contains(word)), "{status}");
     let listed = scene.run(&["list", "."]).expect(0, &[]).out;
     assert!(["  2s  ", "  3s  ", "  4s  ", "  5s  "].iter().any(|word| listed.contains(word)), "{listed}");
-    let waiting = scene.run(&["wait", "--wait", "600ms"]).expect(4, &[]).err;
+    let waiting = scene.run(&["wait", "--wait", "3s"]).expect(4, &[]).err;
     assert!(
         !waiting.lines().next().unwrap().rsplit_once(" for ").unwrap().1.split(';').next().unwrap().contains('.'),
         "{waiting}"
@@ -155,7 +155,7 @@ fn what_a_lock_is_held_for_is_shown_wherever_the_holder_is() {
     let status = scene.run(&["status", "--json"]).expect(0, &[]).json();
     let data = &status["data"][0];
     assert_eq!((&data["witnesses"]["about"], &data["record"]["beadlock"]["about"]), (&RUN.into(), &RUN.into()));
-    for args in [&["hold", "--wait", "600ms", "--json", "--", "true"][..], &["wait", "--wait", "600ms", "--json"]] {
+    for args in [&["hold", "--wait", "3s", "--json", "--", "true"][..], &["wait", "--wait", "3s", "--json"]] {
         let ended = scene.run(args).expect(4, &[]);
         assert!(ended.err.contains(&format!("beadlock: the holder is at work on {RUN}\n")), "{ended:?}");
         assert_eq!(ended.err.matches(RUN).count(), 1, "{ended:?}");
