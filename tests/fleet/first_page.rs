@@ -57,9 +57,9 @@ impl Build1 {
         let log = fs::File::create(self.dir.path().join("log")).expect("a log");
         let mut command = Command::new(&self.etcd);
         command.env_clear().args(line.split_whitespace()).stdin(Stdio::null()).stdout(Stdio::null());
-        // The page's machine has the ports of the nodes to itself.
         // The cheapest hash of a password: on a busy machine the usual one takes longer than etcd has for an answer.
         command.arg("--bcrypt-cost=4");
+        // The page's machine has the ports of the nodes to itself.
         let peers = format!("http://{}:2380", self.address);
         command.args(["--listen-peer-urls", &peers, "--initial-advertise-peer-urls", &peers]);
         command.args(["--initial-cluster", &format!("build-1={peers}")]);

@@ -1198,8 +1198,14 @@ UNLOCKED='_file_ops_enter() { _fo_held=200; _FILE_OPS_PATH[200]="$_fo_path" _FIL
 }
 
 @test "speed: a free lock is acquired in less than 100 ms" {
-  sourced 'for i in {1..9}; do a=${EPOCHREALTIME/[.,]/}; lock_file todo.json fd || exit 1; echo $((${EPOCHREALTIME/[.,]/} - a)); unlock_file; done'
-  [ "${#lines[@]}" -eq 9 ]
-  # The fastest of nine: the others say how busy the machine is.
-  [ "$(sort -n <<<"$output" | head -n 1)" -lt 100000 ]
+  local round
+  # One round is enough: another one is for a machine that stood still.
+  for round in 1 2 3 4 5; do
+    sourced 'for i in {1..9}; do a=${EPOCHREALTIME/[.,]/}; lock_file todo.json fd || exit 1; echo $((${EPOCHREALTIME/[.,]/} - a)); unlock_file; done'
+    [ "${#lines[@]}" -eq 9 ]
+    echo "round $round: $output"
+    # The median of nine.
+    [ "$(sort -n <<<"$output" | sed -n 5p)" -ge 100000 ] || return 0
+  done
+  false
 }

@@ -50,7 +50,7 @@ pub fn never_overlaps(dialect: Dialect) {
     let rounds = super::rounds();
     let few = if rounds == super::FEW { dialect.few() } else { 1 };
     let wanted = (rounds / ROUNDS_AN_ACQUISITION).max(FEW) / few;
-    // A disk that stands still for seconds would keep a heartbeat, and the death of who is killed at a write.
+    // On a disk that stands still for seconds a heartbeat waits, and so does the end of a process that was writing.
     let scene = Scene::below(&memory());
     let place = Place::in_scene(&scene, dialect);
     let begun = Instant::now();
