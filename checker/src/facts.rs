@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 
 pub use crate::dialect::facts::{Depth, Facts, Ids, Liveness, Proof};
 use crate::dialect::{Clocks, Mark, ProcessRecord, Record, Rejected, StartedAt, WantedFacts, holder_name_is_fit};
-use crate::{filesystem, namespace, process, sys};
+use crate::{filesystem, namespace, process, sys, watchdog};
 
 impl Ids {
     fn not_asked() -> Arc<Self> {
@@ -116,6 +116,11 @@ impl Facts {
     pub(crate) fn about(record: &Record, dir: impl AsFd, depth: Depth) -> Self {
         match record.lock().wanted_facts(depth) {
             WantedFacts::Process(process, depth) => Self::about_process(&process, dir, depth),
+            WantedFacts::ProcessTree(process, depth) => {
+                let facts = Self::about_process(&process, dir, depth);
+                let is_gone = facts.liveness == Liveness::Gone;
+                Self { watchdog: is_gone.then(|| watchdog::that_ends(process.pid)).flatten(), ..facts }
+            }
             WantedFacts::TimeAndHost => Self::about_nobody(hostname()),
             WantedFacts::Time => Self::about_nobody(None),
         }
@@ -123,7 +128,7 @@ impl Facts {
 
     fn about_nobody(hostname: Option<Arc<str>>) -> Self {
         let (ids, liveness) = (Ids::not_asked(), Liveness::NotAsked);
-        Self { now: now(), hostname, ids, liveness, proof: None, unrefreshed: Duration::ZERO }
+        Self { now: now(), hostname, ids, liveness, watchdog: None, proof: None, unrefreshed: Duration::ZERO }
     }
 
     /// The facts about a process that may have ended, from `/proc` alone: nothing of the lock's file system is known.
@@ -148,7 +153,7 @@ impl Facts {
             _ => Ids::current(),
         };
         let (liveness, unrefreshed) = (Liveness::NotAsked, Duration::ZERO);
-        let mut facts = Self { now: now(), hostname, ids, liveness, proof: None, unrefreshed };
+        let mut facts = Self { now: now(), hostname, ids, liveness, watchdog: None, proof: None, unrefreshed };
         if facts.may_ask(record) {
             facts.liveness = process::probe(record.pid);
         }

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::{fs, iter, os::fd::AsRawFd, os::fd::OwnedFd, os::unix::ffi::OsStrExt, os::unix::fs::MetadataExt, path::Path};
 
 use nix::{fcntl::OFlag, fcntl::open, sys::stat};
-use serde::Deserialize;
 
+use crate::watchdog::{AtEnd, Watchdog};
 use crate::{beside, namespace, process, process::Stat, sys::FlockMode};
 
 /// Every flock of this machine at one moment: one look at every process, however many gates are asked about.
@@ -154,27 +154,9 @@ struct StandIn {
     group: bool,
 }
 
-/// The parts of a gate keeper's request that say for which work it keeps the gate.
-#[derive(Deserialize)]
-enum GateKeeper {
-    Watchdog { parent: i32, command: GateCommand, at_end: OpenGate },
-}
-
-#[derive(Deserialize)]
-struct GateCommand {
-    pid: i32,
-    leads: bool,
-}
-
-/// Any other watchdog has no gate.
-#[derive(Deserialize)]
-enum OpenGate {
-    OpenGate,
-}
-
 impl StandIn {
     fn of(pid: i32) -> Option<Self> {
-        if let Some(GateKeeper::Watchdog { parent, command, at_end: OpenGate::OpenGate }) = beside::request_of(pid) {
+        if let Some(Watchdog::Watchdog { parent, command, at_end: AtEnd::OpenGate }) = beside::request_of(pid) {
             return Some(Self { daemon: parent, work: Some(command.pid), group: command.leads });
         }
         let daemon = str::from_utf8(&beside::argument_of(pid, beside::RUNNER)?).ok()?.parse().ok()?;

@@ -74,6 +74,7 @@ mod sys;
 mod take;
 mod target;
 mod verdict;
+mod watchdog;
 mod zombie;
 
 pub use check::{Cycle, Entered, check, should_skip_database};

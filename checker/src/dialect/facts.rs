@@ -29,6 +29,8 @@ pub struct Facts {
     pub ids: Arc<Ids>,
     /// What became of the recorded process.
     pub liveness: Liveness,
+    /// The process is gone, and this one has still to end what it has started. Of a lock that its command keeps alone.
+    pub watchdog: Option<i32>,
     /// What proves more; `None` unless asked for.
     pub proof: Option<Proof>,
     /// For how long the lock was seen to stay unrefreshed, by a clock that nobody sets; zero without earlier looks.

@@ -178,10 +178,11 @@ pub(crate) struct Common<'r> {
     mark: Option<&'r Mark>,
 }
 
-#[expect(clippy::large_enum_variant, reason = "it is gone once the question is put")]
 pub(crate) enum WantedFacts<'r> {
     /// What became of this process, with evidence of this depth.
     Process(Cow<'r, ProcessRecord>, Depth),
+    /// The same, and what became of all that it has started.
+    ProcessTree(Cow<'r, ProcessRecord>, Depth),
     /// The time, and the name of this host.
     TimeAndHost,
     /// The time alone.
@@ -285,7 +286,7 @@ impl Record {
     #[doc(hidden)]
     pub fn process(&self) -> Option<Cow<'_, ProcessRecord>> {
         match self.lock().wanted_facts(Depth::Proof) {
-            WantedFacts::Process(process, _) => Some(process),
+            WantedFacts::Process(process, _) | WantedFacts::ProcessTree(process, _) => Some(process),
             WantedFacts::TimeAndHost | WantedFacts::Time => None,
         }
     }

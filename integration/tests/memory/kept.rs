@@ -4,10 +4,11 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use beadlock_testkit::{fastest, lives, until};
-use nix::sys::signal::Signal;
+use beadlock_testkit::{children, fastest, lives, process_is_gone, until};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 
-use crate::scene::Memory;
+use crate::scene::{Memory, TARGET};
 
 #[test]
 fn it_is_refreshed_every_3_s_and_nothing_else_changes() {
@@ -58,6 +59,31 @@ fn a_loss_may_be_only_a_warning() {
     assert_eq!(holder.end().expect(9, &["the command runs on without it"]).out, "ran\n");
 }
 
+/// The kernel ends the command's own process at once, and the watchdog all that this has started. On a machine that
+/// stands still it comes late.
+#[test]
+fn what_the_command_has_started_ends_before_the_next_one_begins() {
+    let memory = Memory::new();
+    let holder = memory.holding(&[], "sh -c 'echo $$ >child; exec sleep 60'; :");
+    until("it works", || memory.scene.read("child").ends_with('\n'));
+    let (pid, child) = (memory.scene.pid_in("pid"), memory.scene.pid_in("child"));
+    let others: Vec<i32> = children(holder.pid()).into_iter().filter(|other| *other != pid).collect();
+    let [watchdog] = others[..] else { panic!("one watchdog: {others:?}") };
+    kill(Pid::from_raw(watchdog), Signal::SIGSTOP).unwrap();
+    holder.signal(Signal::SIGKILL);
+    holder.end();
+    process_is_gone(pid);
+    memory.run(&["check", TARGET]).expect(4, &[]);
+    memory.hold(&["--no-wait"], "true").expect(4, &[]);
+    let why = memory.run(&["status", TARGET]).expect(0, &[]).out;
+    let words = format!("its process is gone, but PID {watchdog} has still to end what it has started");
+    assert!(why.contains(&words), "{why}");
+    assert!(lives(child));
+    kill(Pid::from_raw(watchdog), Signal::SIGCONT).unwrap();
+    memory.hold(&[], "true").expect(0, &[&format!("[LOCK] Breaking stale lock: process {pid} is dead"), "claimed"]);
+    assert!(!lives(child));
+}
+
 #[test]
 fn the_command_ends_with_beadlock_and_the_next_one_breaks_the_lock() {
     let memory = Memory::new();
@@ -67,7 +93,7 @@ fn the_command_ends_with_beadlock_and_the_next_one_breaks_the_lock() {
     // Before that its orphan is nobody else's to reap, and until it is reaped it answers for the lock.
     holder.end();
     until("the command has ended", || !lives(pid));
-    beadlock_testkit::process_is_gone(pid);
+    process_is_gone(pid);
     memory.hold(&[], "true").expect(0, &[&format!("[LOCK] Breaking stale lock: process {pid} is dead"), "claimed"]);
     assert!(memory.names().is_empty());
 }

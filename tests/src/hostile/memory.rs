@@ -28,6 +28,7 @@ pub fn memory(bytes: &[u8]) {
         hostname: Some("box".into()),
         ids: Arc::new(Ids::default()),
         liveness,
+        watchdog: None,
         proof: None,
         unrefreshed: UNREFRESHED,
     };

@@ -35,6 +35,7 @@ pub fn record(bytes: &[u8]) {
             hostname: Some(HOST.into()),
             ids: Arc::new(Ids { machine_id: None, boot_id: None, pid_ns: None, time_ns: None }),
             liveness,
+            watchdog: None,
             proof: None,
             unrefreshed: Duration::ZERO,
         };

@@ -98,6 +98,7 @@ mod tests {
             hostname: Some("Dev-Machine".into()),
             ids: Arc::new(ids),
             liveness,
+            watchdog: None,
             proof: None,
             unrefreshed: Duration::ZERO,
         }

@@ -2,6 +2,9 @@
 //! the host that it names shows; when it is older than 30 s; or than 10 s, where it names another host. A time in the
 //! future has no age.
 //!
+//! By the document a process that is gone is enough. Where what it has started lives on, and a watchdog of beadlock's
+//! has still to end it, that work is not done: the lock is then held until the watchdog is gone, or by its age.
+//!
 //! An age is a difference of wall-clock times, and a step of that clock makes a lock old that its holder refreshes.
 //! So where its process may live on this host, its age counts only after it has been seen to stay unrefreshed for
 //! [`UNREFRESHED`].
@@ -16,7 +19,7 @@ use crate::{dialect::beads, dialect::facts::Facts, dialect::facts::Liveness, ver
 /// What makes the lock stale, if anything does, in the document's order: the word of the contract, and the document's
 /// words. The host's name in them is untrusted.
 pub fn evidence(record: &Record, facts: &Facts, limits: &Limits) -> Option<(Reason, String)> {
-    if let (Some(pid), Liveness::Gone) = (record.pid, facts.liveness) {
+    if let (Some(pid), Liveness::Gone, None) = (record.pid, facts.liveness, watchdog(record, facts)) {
         return Some((Reason::PidGone, format!("process {pid} is dead")));
     }
     let age = record.acquired_at?.age(facts.now);
@@ -51,6 +54,12 @@ pub fn judge(record: &Record, facts: &Facts, limits: &Limits) -> Verdict {
 /// It is older than a lock of its host may be, by the wall clock. Whether that counts is another question.
 pub fn is_old(record: &Record, facts: &Facts, limits: &Limits) -> bool {
     record.acquired_at.is_some_and(|time| is_over(time.age(facts.now), limits.age))
+}
+
+/// Which process has still to end what the process of the lock has started. Where nothing makes the lock too old it
+/// does not count: anybody may run a process that looks like one.
+pub fn watchdog(record: &Record, facts: &Facts) -> Option<i32> {
+    facts.watchdog.filter(|_| record.acquired_at.is_some())
 }
 
 /// How its process counts as alive, where it is one of this host: no other may have the PID now, nor is it a zombie. In

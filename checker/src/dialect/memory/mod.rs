@@ -18,7 +18,7 @@ use serde_json::{Map, Value, json};
 use super::{Common, Dialect, LockRecord, Names, Properties, beads, facts::Depth, facts::Facts, json::pretty};
 use super::{RefreshSign, Rewrite, Rules, Verdict, WantedFacts};
 pub use super::{beads::Mark, json::Rejected, time::StartedAt};
-pub use judge::{evidence, fresh_for, is_old, judge};
+pub use judge::{evidence, fresh_for, is_old, judge, watchdog};
 
 use crate::escape::escaped;
 
@@ -194,7 +194,7 @@ impl LockRecord for Record {
     /// How the age is judged depends on whether the process may live. The members of its namespace are not asked for:
     /// the lock is too old by the time that they are gone.
     fn wanted_facts(&self, _depth: Depth) -> WantedFacts<'_> {
-        let wanted = |process| WantedFacts::Process(Cow::Owned(process), Depth::Witnesses);
+        let wanted = |process| WantedFacts::ProcessTree(Cow::Owned(process), Depth::Witnesses);
         self.process().map_or(WantedFacts::TimeAndHost, wanted)
     }
 

@@ -25,12 +25,31 @@ fn aged(millis: i64, hostname: &str) -> Record {
 
 fn facts(liveness: Liveness) -> Facts {
     let (hostname, ids) = (Some("Here".into()), Arc::new(Ids::default()));
-    Facts { now: now(), hostname, ids, liveness, proof: None, unrefreshed: Duration::ZERO }
+    Facts { now: now(), hostname, ids, liveness, watchdog: None, proof: None, unrefreshed: Duration::ZERO }
 }
 
 fn words(record: &Record, liveness: Liveness) -> String {
     let facts = Facts { unrefreshed: UNREFRESHED, ..facts(liveness) };
     evidence(record, &facts, &Limits::default()).map(|(_, words)| words).unwrap_or_default()
+}
+
+/// It works on, and by its age the lock becomes stale all the same.
+#[test]
+fn what_a_watchdog_has_still_to_end_keeps_the_lock() {
+    let judged =
+        |record: &Record, liveness, watchdog| judge(record, &Facts { watchdog, ..facts(liveness) }, &Limits::default());
+    let gone = Verdict::Stale(Reason::PidGone);
+    let rows = [
+        (30_000, Some(77), Verdict::Held(Reason::AgeFresh)),
+        (-1, Some(77), Verdict::Held(Reason::AgeFresh)),
+        (30_001, Some(77), Verdict::Stale(Reason::AgeExceeded)),
+        (0, None, gone),
+    ];
+    for (age, watchdog, expected) in rows {
+        assert_eq!(judged(&aged(age, "Here"), Liveness::Gone, watchdog), expected, "{age} {watchdog:?}");
+    }
+    let ageless = parsed(r#"{"pid":12345,"hostname":"Here"}"#);
+    assert_eq!(judged(&ageless, Liveness::Gone, Some(77)), gone, "it would never be too old");
 }
 
 #[test]

@@ -10,11 +10,10 @@ use crate::output::Fact;
 
 pub fn explain(seen: &Inspected<'_>) -> Option<Explained> {
     let record = seen.record.as_memory()?;
-    let remove = (seen.of_target("beadlock check {}"), "removes it".to_owned());
     let why = || why(seen, record);
     let (situation, why, next) = match seen.look.verdict.reason() {
         Reason::PidGone => ("gone", "its process is gone".to_owned(), seen.removed_by_check()),
-        Reason::AgeExceeded => ("old", why(), remove),
+        Reason::AgeExceeded => ("old", why(), (seen.of_target("beadlock check {}"), "removes it".to_owned())),
         Reason::AgeFresh => ("recent", why(), seen.wait("waits until it is free, or too old")),
         reason if record.acquired_at.is_some() => ("old_by_the_clock", why(), wait_for_refresh(seen, reason)),
         reason => ("ageless", why(), ask_holder(seen, reason)),
@@ -45,9 +44,10 @@ fn why(seen: &Inspected<'_>, record: &Record) -> String {
     if let Some((_, words)) = memory::evidence(record, facts, limits) {
         return escaped(&words).to_string();
     }
-    let process = match facts.liveness {
-        Liveness::Alive | Liveness::NotPermitted => "its process lives",
-        _ => "its process is not known to be gone",
+    let process = match (facts.liveness, memory::watchdog(record, facts)) {
+        (Liveness::Alive | Liveness::NotPermitted, _) => "its process lives".to_owned(),
+        (_, Some(pid)) => format!("its process is gone, but PID {pid} has still to end what it has started"),
+        _ => "its process is not known to be gone".to_owned(),
     };
     let age = record.acquired_at.map(|time| time.age(facts.now));
     if memory::is_old(record, facts, limits) {

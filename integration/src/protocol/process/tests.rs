@@ -27,6 +27,7 @@ fn seen(change: impl Fn(&mut Record, &mut Facts)) -> Seen {
         hostname: Some("vm".into()),
         ids: Arc::new(ids),
         liveness: Liveness::Alive,
+        watchdog: None,
         proof: Some(proof),
         unrefreshed: Duration::ZERO,
     };
