@@ -33,4 +33,6 @@ export PYTHONDONTWRITEBYTECODE=1
 [ -n "${BEADLOCK_TEST_BUILT:-}" ] ||
     "${CARGO:-cargo}" build --locked --quiet --workspace --bin beadlock --bin beadlock-agent
 export BEADLOCK_BIN="$target/debug"
+# Else it looks through the whole checkout, and what other checkouts lie below the target directory.
+[ "$#" -gt 0 ] || set -- integration/python/tests
 exec "$environment/bin/python" -m pytest --config-file integration/python/pyproject.toml --quiet "$@"

@@ -53,7 +53,15 @@ pub fn request_of<R: DeserializeOwned>(pid: i32) -> Option<R> {
 
 /// What follows the hidden first argument `first` on the command line of the process `pid`. `None`: it has another.
 pub(crate) fn argument_of(pid: i32, first: &str) -> Option<Vec<u8>> {
-    let line = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+    let mut file = File::open(format!("/proc/{pid}/cmdline")).ok()?;
+    // Of nearly all processes that is all. Whoever looks for one asks each of them.
+    let mut line = vec![0; 8192];
+    let read = file.read(&mut line).ok()?;
+    if read < line.len() {
+        line.truncate(read);
+    } else {
+        file.read_to_end(&mut line).ok()?;
+    }
     let mut words = line.split(|byte| *byte == 0).skip(1);
     words.next().filter(|word| *word == first.as_bytes())?;
     words.next().map(<[u8]>::to_vec)

@@ -178,7 +178,7 @@ const HOLD: Case = Case {
     part: Part::All,
     next: |case, scene| case.kind.run(scene, &["hold", "-q", "--wait", "5s", "--", "true"]),
     is_tool: false,
-    few: 10,
+    few: 6,
 };
 const HOLD_STALE: Case = Case { before: stale, ..HOLD };
 const ACQUIRE: Case = Case {

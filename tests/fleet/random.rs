@@ -14,7 +14,7 @@ use super::witness::Witness;
 
 /// `FLEET_ROUNDS`, else as many as fit into `make test`.
 fn rounds() -> usize {
-    std::env::var("FLEET_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(15)
+    std::env::var("FLEET_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(10)
 }
 
 /// What happens to etcd and to the ways there, until it is over. All is whole again at the end.

@@ -102,7 +102,7 @@ fn a_lock_file() {
         "\"version\":[],",
         "\"beadlock\":{\"id\":\"\"},",
     ];
-    holds(10_000, documents(&WHOLE, &PIECES), hostile::record);
+    holds(5_000, documents(&WHOLE, &PIECES), hostile::record);
 }
 
 #[test]
@@ -148,7 +148,7 @@ fn a_named_lock_file() {
         "\"last_heartbeat\\u005fat\":\"2025-12-18T10:30:40Z\",",
         "\"lock_version\":\"v1\",",
     ];
-    holds(10_000, documents(&WHOLE, &PIECES), hostile::named);
+    holds(5_000, documents(&WHOLE, &PIECES), hostile::named);
 }
 
 #[test]
@@ -184,7 +184,7 @@ fn the_lock_of_a_directory() {
         "\"acquired\\u005fat\":\"2026-11-21T05:13:00Z\",",
         "\"pid\":-1,",
     ];
-    holds(10_000, documents(&WHOLE, &PIECES), hostile::memory);
+    holds(5_000, documents(&WHOLE, &PIECES), hostile::memory);
 }
 
 #[test]
@@ -215,7 +215,7 @@ fn a_target() {
         "-",
         concat_of_223(),
     ];
-    holds(10_000, documents(&WHOLE, &PIECES), hostile::target);
+    holds(5_000, documents(&WHOLE, &PIECES), hostile::target);
 }
 
 /// As long as a lock's name may be.
@@ -273,7 +273,7 @@ fn what_goes_into_the_log() {
         "Sync cycle timed out after 2m",
         "Held since 2026-02-01T10:00:02Z by PID 99 on ci-3 (pid_alive)",
     ];
-    holds(600, documents(&WHOLE, &PIECES), hostile::line);
+    holds(300, documents(&WHOLE, &PIECES), hostile::line);
 }
 
 #[test]

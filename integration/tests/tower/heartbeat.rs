@@ -74,11 +74,11 @@ fn a_living_holder_is_never_stale() {
             scope.spawn(|| {
                 while !over.load(Ordering::Relaxed) {
                     let begun = Instant::now();
-                    while begun.elapsed() < Duration::from_millis(100) {
+                    while begun.elapsed() < Duration::from_millis(30) {
                         std::hint::spin_loop();
                     }
                     // Other tests are to have their turn.
-                    std::thread::sleep(Duration::from_millis(100));
+                    std::thread::sleep(Duration::from_millis(170));
                 }
             });
         }

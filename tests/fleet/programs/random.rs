@@ -16,7 +16,7 @@ const NAME: &str = "acme/tracker";
 
 /// `FLEET_CLAIMS`, else as many as fit into `make test`.
 fn claims() -> usize {
-    std::env::var("FLEET_CLAIMS").ok().and_then(|claims| claims.parse().ok()).unwrap_or(40)
+    std::env::var("FLEET_CLAIMS").ok().and_then(|claims| claims.parse().ok()).unwrap_or(25)
 }
 
 /// What one fleet has; more claims are those of several fleets, side by side.

@@ -30,13 +30,13 @@ use report::{print_head, print_row};
 use round::{Shown, Way};
 
 /// In `make test`.
-const FEW: usize = 600;
+const FEW: usize = 300;
 /// Rounds side by side: they mostly wait.
 const LANES: usize = 96;
 const LANES_OF_PROGRAMS: usize = 4;
 /// One round in so many is played again by programs, and in `make test` some more.
 const ROUNDS_A_PROGRAM: usize = 100;
-const FEW_OF_PROGRAMS: usize = 20;
+const FEW_OF_PROGRAMS: usize = 12;
 
 fn rounds() -> usize {
     std::env::var("STRESS_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(FEW)

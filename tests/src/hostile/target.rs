@@ -35,7 +35,7 @@ pub fn target(bytes: &[u8]) {
             let name = lock.file_name().expect("a name");
             assert!(place.dir().is_dir() && name.len() <= Names::LIMIT, "{lock:?}");
             assert_eq!((Names::belongs_to(name), lock.parent()), (None, Some(place.dir())), "{lock:?}");
-            assert!(!lock.is_dir() && path.file_name() == Some(name), "{lock:?}");
+            assert_eq!(path.file_name(), Some(name), "{lock:?}");
         }
         Err(error) => {
             is_fit_to_be_said(&error.to_string());
