@@ -118,8 +118,9 @@ impl Facts {
             WantedFacts::Process(process, depth) => Self::about_process(&process, dir, depth),
             WantedFacts::ProcessTree(process, depth) => {
                 let facts = Self::about_process(&process, dir, depth);
-                let is_gone = facts.liveness == Liveness::Gone;
-                Self { watchdog: is_gone.then(|| watchdog::that_ends(process.pid)).flatten(), ..facts }
+                // Nobody else's lock has one.
+                let may_have_one = facts.liveness == Liveness::Gone && process.beadlock.is_some();
+                Self { watchdog: may_have_one.then(|| watchdog::that_ends(process.pid)).flatten(), ..facts }
             }
             WantedFacts::TimeAndHost => Self::about_nobody(hostname()),
             WantedFacts::Time => Self::about_nobody(None),

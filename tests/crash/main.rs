@@ -27,7 +27,7 @@ use nix::unistd::Pid;
 use claimed::{recorded, still_claimed};
 
 /// Kills that come at a time, for each command: in `make test`, and in `make syscalls`.
-const MOMENTS: usize = 12;
+const MOMENTS: usize = 8;
 const ALL_MOMENTS: usize = 40;
 /// Scenes side by side: they mostly wait.
 const LANES: usize = 4;
