@@ -1,4 +1,5 @@
 //! Verdict: what a lock file amounts to (docs/design.md#the-beads-rule). It is about the bytes and the facts.
+//! Each protocol passes it in its own `judge` (`dialect/*/judge.rs`).
 
 /// The result of a judgement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

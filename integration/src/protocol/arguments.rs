@@ -122,3 +122,39 @@ impl LookArgs {
         Ok(Options { limits: self.ages.limits(), ..options })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::{Scheme, folder};
+    use clap::{Arg, Command, FromArgMatches};
+
+    fn each_is_known<A: ClapArgs + FromArgMatches>(given: fn(&A) -> Vec<&'static str>) {
+        // What another part of the command line has, and `--raw` excludes.
+        let command = A::augment_args(Command::new("beadlock").no_binary_name(true).arg(Arg::new("json")));
+        for arg in command.get_arguments() {
+            let Some(option) = arg.get_long().map(|long| format!("--{long}")) else { continue };
+            let words = arg.get_possible_values().into_iter().map(|value| format!("={}", value.get_name()));
+            let forms = ["", "=1", "=a=1"].map(str::to_owned).into_iter().chain(words);
+            // With --intent, which --param needs.
+            let typed =
+                |form| [vec![format!("{option}{form}")], vec![format!("{option}{form}"), "--intent=file".to_owned()]];
+            let parsed = |typed| command.clone().try_get_matches_from::<_, String>(typed).ok();
+            let matches = forms.into_iter().flat_map(typed).find_map(parsed).expect(&option);
+            let typed = A::from_arg_matches(&matches).unwrap();
+            assert!(given(&typed).contains(&option.as_str()), "given() leaves {option} out");
+            let mut folders = Scheme::ALL.into_iter().map(folder);
+            let has_owner = folders.any(|folder| folder.rules().options.contains(&option.as_str()));
+            assert!(has_owner, "{option} is in the list of no protocol");
+        }
+    }
+
+    /// Any other would be taken for every kind of target, and do nothing.
+    #[test]
+    fn every_option_is_given_when_it_is_typed_and_has_an_owner() {
+        each_is_known(Args::given);
+        each_is_known(HoldOnlyArgs::given);
+        each_is_known(ReleaseArgs::given);
+        each_is_known(|look: &LookArgs| look.ages.given());
+    }
+}
