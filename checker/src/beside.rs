@@ -17,6 +17,9 @@ pub const RUNNER: &str = "__run-cycle";
 /// The hidden first argument of every helper process of `beadlock`.
 pub const HELPER: &str = "__helper";
 
+/// What a watchdog that ends the work of a command is called in a list of processes.
+pub const WATCHDOG: &CStr = c"beadlock-watch";
+
 /// The running binary, for itself and for its children until they execute another.
 pub const THIS: &str = "/proc/self/exe";
 
@@ -48,23 +51,15 @@ pub fn this_program() -> io::Result<Command> {
 
 /// The request of the helper process `pid`. `None`: it is not a helper of this kind. Untrusted.
 pub fn request_of<R: DeserializeOwned>(pid: i32) -> Option<R> {
-    serde_json::from_slice(&argument_of(pid, HELPER)?).ok()
+    serde_json::from_slice(&argument_of(pid, HELPER).ok()??).ok()
 }
 
 /// What follows the hidden first argument `first` on the command line of the process `pid`. `None`: it has another.
-pub(crate) fn argument_of(pid: i32, first: &str) -> Option<Vec<u8>> {
-    let mut file = File::open(format!("/proc/{pid}/cmdline")).ok()?;
-    // Of nearly all processes that is all. Whoever looks for one asks each of them.
-    let mut line = vec![0; 8192];
-    let read = file.read(&mut line).ok()?;
-    if read < line.len() {
-        line.truncate(read);
-    } else {
-        file.read_to_end(&mut line).ok()?;
-    }
+pub(crate) fn argument_of(pid: i32, first: &str) -> io::Result<Option<Vec<u8>>> {
+    let line = fs::read(format!("/proc/{pid}/cmdline"))?;
     let mut words = line.split(|byte| *byte == 0).skip(1);
-    words.next().filter(|word| *word == first.as_bytes())?;
-    words.next().map(<[u8]>::to_vec)
+    let is_first = words.next().is_some_and(|word| word == first.as_bytes());
+    Ok(words.next().filter(|_| is_first).map(<[u8]>::to_vec))
 }
 
 /// Waits for the one byte, for 30 s at most. Fails when it has ended without it, or the time is over.

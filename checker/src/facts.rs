@@ -118,9 +118,15 @@ impl Facts {
             WantedFacts::Process(process, depth) => Self::about_process(&process, dir, depth),
             WantedFacts::ProcessTree(process, depth) => {
                 let facts = Self::about_process(&process, dir, depth);
-                // Nobody else's lock has one.
-                let may_have_one = facts.liveness == Liveness::Gone && process.beadlock.is_some();
-                Self { watchdog: may_have_one.then(|| watchdog::that_ends(process.pid)).flatten(), ..facts }
+                // Nobody else's lock has a watchdog.
+                if facts.liveness != Liveness::Gone || process.beadlock.is_none() {
+                    return facts;
+                }
+                match watchdog::that_ends(&process) {
+                    Ok(watchdog) => Self { watchdog, ..facts },
+                    // Whether it has one cannot be told.
+                    Err(_) => Self { liveness: Liveness::Unknown, ..facts },
+                }
             }
             WantedFacts::TimeAndHost => Self::about_nobody(hostname()),
             WantedFacts::Time => Self::about_nobody(None),

@@ -159,7 +159,7 @@ impl StandIn {
         if let Some(Watchdog::Watchdog { parent, command, at_end: AtEnd::OpenGate }) = beside::request_of(pid) {
             return Some(Self { daemon: parent, work: Some(command.pid), group: command.leads });
         }
-        let daemon = str::from_utf8(&beside::argument_of(pid, beside::RUNNER)?).ok()?.parse().ok()?;
+        let daemon = str::from_utf8(&beside::argument_of(pid, beside::RUNNER).ok()??).ok()?.parse().ok()?;
         Some(Self { daemon, work: None, group: false })
     }
 }

@@ -20,7 +20,7 @@ use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::{errno::Errno, sys::prctl::set_child_subreaper, unistd::Pid};
 use serde::{Deserialize, Serialize};
 
-use super::known_process::KnownProcess;
+use super::known_process::{HelperKind, KnownProcess};
 use crate::{error::Error, words};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -241,11 +241,14 @@ fn has_ended(pid: i32) -> bool {
 }
 
 /// Sends a signal to each, unless its PID is another process by now. Answers those that we were not permitted to
-/// signal.
+/// signal. KILL reaches the watchdogs of holds in it only when nothing else is left: until then their locks are held.
 pub fn signal(tree: &[Stat], signal: Signal) -> Vec<Stat> {
+    let is_watchdog = |stat: &Stat| HelperKind::of(stat.pid) == Some(HelperKind::Watchdog);
+    let spares = signal == Signal::SIGKILL && !tree.iter().all(is_watchdog);
     let is_still = |stat: &&Stat| Stat::read(stat.pid).is_some_and(|now| now.start_ticks == stat.start_ticks);
     let refused = |stat: &&Stat| kill(Pid::from_raw(stat.pid), signal) == Err(Errno::EPERM);
-    tree.iter().filter(is_still).filter(refused).cloned().collect()
+    let meant = tree.iter().filter(|stat| !(spares && is_watchdog(stat)));
+    meant.filter(is_still).filter(refused).cloned().collect()
 }
 
 /// `PID 44 (sleep 60), PID 45 (make)`; many are counted.

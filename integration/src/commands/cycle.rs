@@ -305,7 +305,7 @@ impl SessionClaim for CycleClaim<'_> {
         };
         cycle.leave();
         if let Some(gate_keeper) = self.gate_keeper.take() {
-            gate_keeper.end();
+            drop(gate_keeper);
         }
         let lost = loss.map(|loss| {
             let age = self.begun.elapsed();

@@ -69,7 +69,7 @@ const AGAIN: Duration = Duration::from_millis(20);
 /// After this long what gets KILL would have ended if it could.
 const LONG: Duration = Duration::from_secs(2);
 
-/// A watchdog that watches. Dropped, or by [`Watchdog::end`], it is killed and reaped, and does nothing.
+/// A watchdog that watches. Dropped, it is killed and reaped, and does nothing.
 #[derive(Debug)]
 #[must_use = "dropped, it watches no more"]
 pub struct Watchdog {
@@ -116,11 +116,6 @@ impl Watchdog {
     pub fn pulse(&self) -> io::Result<Pulse> {
         Pulse::on(self.alive.try_clone()?)
     }
-
-    /// There is nothing to be done at the parent's end any more.
-    pub fn end(self) {
-        drop(self);
-    }
 }
 
 impl Drop for Watchdog {
@@ -137,7 +132,7 @@ impl Drop for Watchdog {
 pub fn main(request: WatchdogRequest) {
     let WatchdogRequest { command, at_end, kept, .. } = request;
     let name = match at_end {
-        AtEnd::EndTree { .. } => c"beadlock-watch",
+        AtEnd::EndTree { .. } => beside::WATCHDOG,
         AtEnd::OpenGate => c"beadlock-gate",
     };
     beside::stand_apart(name, &kept);

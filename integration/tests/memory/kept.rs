@@ -2,9 +2,10 @@
 #![expect(clippy::disallowed_methods, reason = "what other tools do to a lock file")]
 
 use std::fs;
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use beadlock_testkit::{children, fastest, lives, process_is_gone, until};
+use beadlock_testkit::{Running, children, fastest, lives, process_is_gone, until};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
@@ -76,8 +77,16 @@ fn what_the_command_has_started_ends_before_the_next_one_begins() {
     memory.run(&["check", TARGET]).expect(4, &[]);
     memory.hold(&["--no-wait"], "true").expect(4, &[]);
     let why = memory.run(&["status", TARGET]).expect(0, &[]).out;
-    let words = format!("its process is gone, but PID {watchdog} has still to end what it has started");
+    let words = format!("its process is gone, but PID {watchdog} has still to end what that had started");
     assert!(why.contains(&words), "{why}");
+    // Where it cannot be seen for want of descriptors, the lock is held as well.
+    for limit in 3..20 {
+        let mut check = memory.scene.shell(&format!("ulimit -n {limit}; exec \"$BEADLOCK\" check {TARGET}"));
+        check.stdin(Stdio::null());
+        let ended = Running::apart(check).end();
+        assert_ne!(ended.code, 0, "{limit}: {ended:?}");
+        assert!(memory.lock().exists(), "{limit}: {ended:?}");
+    }
     assert!(lives(child));
     kill(Pid::from_raw(watchdog), Signal::SIGCONT).unwrap();
     memory.hold(&[], "true").expect(0, &[&format!("[LOCK] Breaking stale lock: process {pid} is dead"), "claimed"]);

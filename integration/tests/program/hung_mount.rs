@@ -13,7 +13,7 @@ use nix::unistd::Pid;
 use serde_json::Value;
 
 /// What a busy machine may add to the bound of a command.
-const SLACK: Duration = Duration::from_secs(8);
+const SLACK: Duration = Duration::from_secs(20);
 
 /// A directory seen through FUSE, for as long as this is there.
 struct Mirror {

@@ -55,6 +55,6 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     println!("{}", watchdog.pid());
     waiting.go()?.result()?;
     waitpid(Pid::from_raw(pid), None)?;
-    watchdog.end();
+    drop(watchdog);
     Ok(ExitCode::SUCCESS)
 }

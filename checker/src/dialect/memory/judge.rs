@@ -66,6 +66,9 @@ pub fn watchdog(record: &Record, facts: &Facts) -> Option<i32> {
 /// another PID namespace of this host there is no telling, so it may live.
 fn may_live_here(record: &Record, facts: &Facts) -> Option<Reason> {
     let process = record.process()?;
+    if watchdog(record, facts).is_some() {
+        return Some(Reason::PidUnknown);
+    }
     match beads::judge(&process, facts, true) {
         Verdict::Held(reason @ (Reason::PidAlive | Reason::PidNotPermitted)) => Some(reason),
         // No process has a PID that no kernel gives.

@@ -36,20 +36,23 @@ fn words(record: &Record, liveness: Liveness) -> String {
 /// It works on, and by its age the lock becomes stale all the same.
 #[test]
 fn what_a_watchdog_has_still_to_end_keeps_the_lock() {
-    let judged =
-        |record: &Record, liveness, watchdog| judge(record, &Facts { watchdog, ..facts(liveness) }, &Limits::default());
+    let judged = |record: &Record, unrefreshed, watchdog| {
+        judge(record, &Facts { watchdog, unrefreshed, ..facts(Liveness::Gone) }, &Limits::default())
+    };
     let gone = Verdict::Stale(Reason::PidGone);
+    let (once, twice) = (Duration::ZERO, UNREFRESHED);
     let rows = [
-        (30_000, Some(77), Verdict::Held(Reason::AgeFresh)),
-        (-1, Some(77), Verdict::Held(Reason::AgeFresh)),
-        (30_001, Some(77), Verdict::Stale(Reason::AgeExceeded)),
-        (0, None, gone),
+        (30_000, twice, Some(77), Verdict::Held(Reason::AgeFresh)),
+        (-1, twice, Some(77), Verdict::Held(Reason::AgeFresh)),
+        (30_001, once, Some(77), Verdict::Held(Reason::PidUnknown)),
+        (30_001, twice, Some(77), Verdict::Stale(Reason::AgeExceeded)),
+        (0, once, None, gone),
     ];
-    for (age, watchdog, expected) in rows {
-        assert_eq!(judged(&aged(age, "Here"), Liveness::Gone, watchdog), expected, "{age} {watchdog:?}");
+    for (age, unrefreshed, watchdog, expected) in rows {
+        assert_eq!(judged(&aged(age, "Here"), unrefreshed, watchdog), expected, "{age} {watchdog:?}");
     }
     let ageless = parsed(r#"{"pid":12345,"hostname":"Here"}"#);
-    assert_eq!(judged(&ageless, Liveness::Gone, Some(77)), gone, "it would never be too old");
+    assert_eq!(judged(&ageless, once, Some(77)), gone, "it would never be too old");
 }
 
 #[test]

@@ -46,7 +46,7 @@ fn why(seen: &Inspected<'_>, record: &Record) -> String {
     }
     let process = match (facts.liveness, memory::watchdog(record, facts)) {
         (Liveness::Alive | Liveness::NotPermitted, _) => "its process lives".to_owned(),
-        (_, Some(pid)) => format!("its process is gone, but PID {pid} has still to end what it has started"),
+        (_, Some(pid)) => format!("its process is gone, but PID {pid} has still to end what that had started"),
         _ => "its process is not known to be gone".to_owned(),
     };
     let age = record.acquired_at.map(|time| time.age(facts.now));
