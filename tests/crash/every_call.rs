@@ -94,6 +94,11 @@ fn asked(name: &str) -> Option<usize> {
     std::env::var(name).ok()?.parse().ok()
 }
 
+/// Where a part is tried, this says which.
+pub fn seed() -> usize {
+    asked("SYSCALL_SEED").unwrap_or_else(|| std::process::id() as usize)
+}
+
 /// As `make syscalls` does.
 pub fn is_every_call_asked_for() -> bool {
     asked("SYSCALL_STRIDE") == Some(1)
@@ -173,7 +178,7 @@ impl Case {
             return None;
         }
         static HEAD: Once = Once::new();
-        let seed = asked("SYSCALL_SEED").unwrap_or_else(|| std::process::id() as usize);
+        let seed = seed();
         HEAD.call_once(|| {
             eprintln!(
                 "SYSCALL_SEED={seed}\n{:<18} {:>7} {:>9} {:>9} {:>8} {:>8} {:>5}",

@@ -224,7 +224,7 @@ fn who_does_not_read_the_answer_delays_nobody() {
     let scene = fresh_scene();
     let name = "x".repeat(200);
     (0..2_000).for_each(|number| drop(scene.database(&format!("{name}{number}"))));
-    let how = ["--root", ".", "--action", "none", "--interval", "1s", "--log-file", "log"];
+    let how = ["--root", ".", "--action", "none", "--interval", "3s", "--log-file", "log"];
     let agent = start(&scene, &how);
     let cycles = || scene.read("log").matches("Sync cycle complete").count();
     until("all have had a cycle", || cycles() >= 2_000);

@@ -86,6 +86,7 @@ fn a_circle_is_found_with_all_its_rooms() {
 }
 
 #[test]
+#[ignore = "it judges nothing: make house prints it"]
 fn the_house_in_figures() {
     figures::print();
 }

@@ -412,7 +412,7 @@ fn under_attack_it_stays_bounded_and_writes_nowhere_else() {
                 };
             }
         });
-        for number in 0..20_000 {
+        for number in 0..5_000 {
             scene.write(&numbered(number));
         }
         done.store(true, std::sync::atomic::Ordering::Relaxed);
