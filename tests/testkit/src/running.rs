@@ -11,6 +11,7 @@ use nix::unistd::Pid;
 use tempfile::TempDir;
 
 use crate::process::heed_signals;
+use crate::wait::nap;
 use crate::{Ended, PATIENCE};
 
 /// A started program, its output collected as it comes. Dropped, it is killed by its PID and reaped.
@@ -114,7 +115,7 @@ impl Running {
                 return status;
             }
             assert!(begun.elapsed() < bound, "still running after {bound:?}: {}", self.name);
-            std::thread::sleep(Duration::from_millis(2));
+            nap(begun.elapsed());
         }
     }
 

@@ -5,6 +5,12 @@ use std::time::{Duration, Instant};
 /// How long a test waits for what should take a moment, on a machine that is busy with other things.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
+/// Between two looks at what has been waited for so long: a twentieth of that, 2 to 50 ms. Who looks at every turn takes
+/// the processor from those that are looked at.
+pub fn nap(waited: Duration) {
+    std::thread::sleep((waited / 20).clamp(Duration::from_millis(2), Duration::from_millis(50)));
+}
+
 /// Polls until `seen` is true, and returns how long that took.
 ///
 /// # Panics
@@ -18,7 +24,7 @@ pub fn wait_until(bound: Duration, what: &str, mut seen: impl FnMut() -> bool) -
             return begun.elapsed();
         }
         assert!(begun.elapsed() < bound, "waited {bound:?} in vain for: {what}");
-        std::thread::sleep(Duration::from_millis(2));
+        nap(begun.elapsed());
     }
 }
 
