@@ -109,7 +109,8 @@ fn run_python(files: &BTreeMap<&str, Vec<&Named>>) -> BTreeMap<Named, Answer> {
         return BTreeMap::new();
     }
     let mut command = Command::new(checkout().join("scripts/python.sh"));
-    command.arg("-vvv").args(files.keys()).current_dir(checkout());
+    // Where the line is too short, pytest leaves out why a test was skipped.
+    command.arg("-vvv").args(files.keys()).current_dir(checkout()).env("COLUMNS", "1000");
     let output = Running::start(command).finish(BOUND);
     let answer = |test: &Named| match test {
         Named::Python { file, name } => Some((test.clone(), answer::of_python(file, name, &output))),

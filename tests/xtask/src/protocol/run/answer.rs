@@ -101,7 +101,7 @@ pub fn of_python(file: &str, name: &str, output: &Output) -> Answer {
         };
         Some(match answer.split(' ').next() {
             Some("PASSED") => Answer::Passed,
-            Some("SKIPPED") => skipped(answer),
+            Some("SKIPPED") => skipped(answer.rsplit_once('[').map_or(answer, |(said, _)| said).trim_end()),
             _ => Answer::Failed(format!("FAILED\n{}", end(&out, &err))),
         })
     });
@@ -163,12 +163,12 @@ mod tests {
     #[test]
     fn pytests_lines_are_read() {
         let lines = "a.py::test_a PASSED [ 20%]\na.py::test_b[x y-1] PASSED [ 40%]\na.py::test_b[2] FAILED [ 60%]\n\
-                     a.py::test_c SKIPPED (needs a) [ 80%]\na.py::test_dd ERROR [ 90%]\na.py::test_e[x y] PASSED [100%]\nFAILED a.py::test_a - x\n";
+                     a.py::test_c SKIPPED (needs a)   [ 80%]\na.py::test_dd ERROR [ 90%]\na.py::test_e[x y] PASSED [100%]\nFAILED a.py::test_a - x\n";
         let lines = output(1, lines, "");
         assert_eq!(of_python("a.py", "test_a", &lines), Answer::Passed);
         assert!(matches!(of_python("a.py", "test_b", &lines), Answer::Failed(_)), "one of its parameters");
         assert_eq!(of_python("a.py", "test_e", &lines), Answer::Passed);
-        assert_ne!(of_python("a.py", "test_c", &lines), Answer::Passed);
+        assert_eq!(of_python("a.py", "test_c", &lines), skipped("SKIPPED (needs a)"));
         assert!(matches!(of_python("a.py", "test_dd", &lines), Answer::Failed(_)));
         let Answer::Failed(why) = of_python("a.py", "test_d", &lines) else { panic!("it is not there") };
         assert!(why.starts_with("pytest did not run it"), "{why}");
