@@ -11,6 +11,7 @@ mod setting;
 
 mod agent;
 mod beads;
+mod faces;
 mod file;
 mod flows;
 mod lock;
