@@ -36,7 +36,7 @@ help:
 
 demo:
 	@$(CARGO) build --locked --workspace --bin beadlock --bin beadlock-agent
-	@BEADLOCK_BIN="$$(scripts/target-dir.sh)/debug" scripts/demo.sh
+	@target=$$(scripts/target-dir.sh) && BEADLOCK_BIN="$$target/debug" scripts/demo.sh
 
 # README and docs as a site with search.
 site:
@@ -45,7 +45,7 @@ site:
 # Needs etcd and etcdctl; a minute.
 demo-fleet:
 	@$(CARGO) build --locked --workspace --bin beadlock --bin beadlock-agent
-	@BEADLOCK_BIN="$$(scripts/target-dir.sh)/debug" scripts/demo-fleet.sh
+	@target=$$(scripts/target-dir.sh) && BEADLOCK_BIN="$$target/debug" scripts/demo-fleet.sh
 
 # Each suite to its end, whatever fails, and one summary. `make test SEED=…` repeats the dice of a run.
 test: export SEED ?=
@@ -136,7 +136,7 @@ lint:
 	$(CARGO) clippy --locked --workspace --all-targets -- --deny warnings
 	$(CARGO) clippy --locked --workspace --features beadlock/validate-schema --lib --test schema -- --deny warnings
 	$(CARGO) check --locked --package beadlock --package beadlock-agent --no-default-features
-	CARGO_TARGET_DIR="$$(scripts/target-dir.sh)" PYO3_NO_PYTHON=1 PYO3_BUILD_EXTENSION_MODULE=1 \
+	target=$$(scripts/target-dir.sh) && CARGO_TARGET_DIR="$$target" PYO3_NO_PYTHON=1 PYO3_BUILD_EXTENSION_MODULE=1 \
 		$(CARGO) clippy --locked --manifest-path integration/python/Cargo.toml -- --deny warnings
 	@scripts/fuzz-lock.sh
 	RUSTDOCFLAGS='--deny warnings' $(CARGO) doc --locked --workspace --no-deps --features beadlock/validate-schema
@@ -149,7 +149,8 @@ install uninstall: export DESTDIR := $(DESTDIR)
 install:
 	@[ -n "$$BEADLOCK_BIN" ] || \
 		$(CARGO) build --locked --release --package beadlock --package beadlock-agent --bins
-	@BEADLOCK_BIN="$${BEADLOCK_BIN:-$$(scripts/target-dir.sh)/release}" scripts/install.sh install
+	@[ -n "$$BEADLOCK_BIN" ] || BEADLOCK_BIN=$$(scripts/target-dir.sh)/release && export BEADLOCK_BIN && \
+		scripts/install.sh install
 
 uninstall:
 	@scripts/install.sh uninstall

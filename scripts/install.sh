@@ -4,7 +4,16 @@
 # both, and $BEADLOCK_BIN, the directory with the programs.
 set -eu
 cd "$(dirname "$0")/.."
-act=${1:?install or uninstall}
+# Whatever is not an install removes files, so no other word may pass for one.
+act=${1-}
+case $act in
+install) : "${BEADLOCK_BIN:?the directory with the programs; type: make install}" ;;
+uninstall) ;;
+*)
+    echo "usage: scripts/install.sh install|uninstall" >&2
+    exit 2
+    ;;
+esac
 for path in "$PREFIX" "$UNITDIR"; do
     case $path in
     *[!A-Za-z0-9/._+~@-]*) wrong="only letters, digits and /._+~@- are no trouble in a unit" ;;

@@ -18,7 +18,11 @@ environment=$target/python
 pip() {
     "$environment/bin/python" -m pip --quiet --disable-pip-version-check "$@"
 }
-"$environment/bin/python" -c '' 2>/dev/null || "$python" -m venv --clear "$environment"
+if ! "$environment/bin/python" -c '' 2>/dev/null; then
+    # What venv empties must be an environment.
+    scripts/own-dir.sh "$environment" pyvenv.cfg
+    "$python" -m venv --clear "$environment"
+fi
 pip install --require-hashes --requirement integration/python/tests/requirements.txt ||
     lacking 'what integration/python/tests/requirements.txt names, from where pip takes its packages'
 

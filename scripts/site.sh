@@ -11,18 +11,22 @@ tools=$target/tools
 [ "$("$tools/bin/mdbook" --version 2>/dev/null || :)" = "mdbook v$mdbook" ] ||
     "${CARGO:-cargo}" install --quiet --locked --root "$tools" --no-default-features --features search "mdbook@$mdbook"
 
+scripts/own-dir.sh "$site"
 rm -rf "$site"
+scripts/own-dir.sh "$site"
 mkdir -p "$site/src/docs"
 # The pages lie there as they do here. Links to the sources are left as words, since the sources are not part of the site.
 # README is the first page.
 page() {
-    target=$site/src/$(echo "$1" | sed 's/^README/index/')
-    mkdir -p "$(dirname "$target")"
+    page=$site/src/$(echo "$1" | sed 's/^README/index/')
+    mkdir -p "$(dirname "$page")"
     sed -E -e 's#\]\(((\.\./)*)README\.md#](\1index.md#g' \
-        -e 's#\[([^]]*)\]\((\.\./)*(integration|examples|checker|agent|tests|scripts|LICENSE)[^)]*\)#\1#g' "$1" >"$target"
+        -e 's#\[([^]]*)\]\((\.\./)*(integration|examples|checker|agent|tests|scripts|LICENSE)[^)]*\)#\1#g' "$1" >"$page"
 }
-git ls-files --cached --others --exclude-standard -- README.md ARCHITECTURE.md CONTRIBUTING.md CHANGELOG.md 'docs/*.md' |
-    grep -v '^docs/SUMMARY\.md$' | while read -r name; do page "$name"; done
+# By way of a file: a git that fails at the head of a pipe would leave a site without pages.
+git ls-files --cached --others --exclude-standard -- README.md ARCHITECTURE.md CONTRIBUTING.md CHANGELOG.md 'docs/*.md' \
+    ':!docs/SUMMARY.md' >"$site/pages"
+while read -r name; do page "$name"; done <"$site/pages"
 cp -r docs/performance "$site/src/docs/"
 sed -E -e 's#\]\(([^.)])#](docs/\1#' -e 's#\]\(\.\./#](#' -e 's#\(README#(index#' docs/SUMMARY.md >"$site/src/SUMMARY.md"
 echo "- [The Rust libraries](rust.md)" >>"$site/src/SUMMARY.md"

@@ -96,7 +96,8 @@ fi
 
 begun=$(date +%s)
 top=$(scripts/target-dir.sh)/tutorial
-mkdir -p "$top"
+# A file of its checkout that is not in the copy is removed.
+scripts/own-dir.sh "$top"
 # One run at a time: all share the copy. No command below inherits the lock.
 exec 9>"$top/lock"
 flock 9
