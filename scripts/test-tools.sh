@@ -55,13 +55,7 @@ fi
 if [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null 2>&1; then
     echo "make test: installing$packages" >&2
     # shellcheck disable=SC2086 # a list of package names
-    if apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $packages; then
-        # Debian starts its Prometheus as a service. The tests start one of their own.
-        case " $packages " in
-        *" prometheus "*)
-            systemctl disable --now prometheus >/dev/null 2>&1 || service prometheus stop >/dev/null 2>&1 || true
-            ;;
-        esac
+    if apt-get update -qq && "$(dirname "$0")/apt-install.sh" $packages; then
         exit 0
     fi
     echo "make test: apt-get could not install them; their tests are skipped:$missing" >&2
