@@ -145,7 +145,8 @@ fn a_recycled_pid_and_whose_it_is_now() {
         .next(reap, "removes it: pid_reused");
     assert!(seen.data["witnesses"]["command_now"].is_string(), "{}", seen.data);
     scene.run(&["check"]).expect(4, &[]);
-    scene.run(&["check", "--reap-proven-dead", ".beads"]).expect(0, &[]);
+    let json = scene.run(&["check", "--reap-proven-dead", ".beads", "--json"]).expect(0, &[]).json();
+    assert_eq!((&json["data"][0]["reason"], &json["data"][0]["removed"]), (&"pid_reused".into(), &true.into()));
     assert!(!scene.lock().exists(), "as it said");
 }
 

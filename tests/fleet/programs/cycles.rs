@@ -53,6 +53,7 @@ fn what_cannot_be_kept_in_a_fleet_is_refused() {
     let checked = of(0, &["check"]);
     assert_eq!(checked.code, 5, "{}{}", checked.out, checked.err);
     assert!(checked.out.contains("a check cannot keep a fleet claim away"), "{}", checked.out);
+    assert_eq!(of(0, &["--json", "check"]).json()["data"][0]["reason"], "fleet_use_cycle");
     // A claim inside a cycle of the same name, in whichever clone; and of another clone inside a claim.
     let beadlock = beadlock_tests::binaries::beadlock();
     let inside = |clone: usize, around: &[&str]| {
@@ -86,6 +87,7 @@ fn what_is_wrong_with_the_fleet_is_said_with_its_exit_code() {
             assert!(!clone.file("ran").exists() && !clone.lock().exists());
         }
     };
+    let reason = |site: &Site| of(site, &["--json", "cycle", "--", "true"]).json()["data"]["reason"].clone();
     // The name is not there: nobody else would know of the claim.
     site.etcd.ctl(&["del", "--prefix", &site.key("names/")]);
     let held = of(&site, &["hold", "--", "touch", "ran"]);
@@ -95,6 +97,7 @@ fn what_is_wrong_with_the_fleet_is_said_with_its_exit_code() {
     site.fleet().destroy().expect("to destroy");
     // A cycle is skipped, as an agent's: the fleet may come back.
     both(&site, [1, 5], "fleet");
+    assert_eq!(reason(&site), "fleet_lost");
     site.make();
     both(&site, [1, 1], "fleet");
     for hostile in ["{", "", "null", &"x".repeat(5000)] {
@@ -106,6 +109,7 @@ fn what_is_wrong_with_the_fleet_is_said_with_its_exit_code() {
     assert_eq!(of(&site, &["hold", "--", "true"]).code, 0);
     site.etcd.kill_all();
     both(&site, [5, 5], "fleet: ");
+    assert_eq!(reason(&site), "fleet_unreachable");
     let json = of(&site, &["--json", "hold", "--wait", "1s", "--", "true"]).json();
     assert_eq!(json["error"]["code"], "FLEET_UNREACHABLE");
     assert_eq!(json["error"]["retryable"], true);

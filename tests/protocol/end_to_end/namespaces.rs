@@ -83,8 +83,9 @@ fn another_boot_counts_only_when_it_is_asked_for() {
     assert!(scene.lock().exists());
     // What another machine can write too may be of a boot of that one.
     let proved = seen["local_file_system"] == true && seen["machine"] == "same";
-    let reap = scene.run(&["check", ".beads", "--reap-proven-dead"]);
-    assert_eq!(reap.code, if proved { 0 } else { 4 }, "{seen} {reap:?}");
+    let (code, reap) = scene.json(&["check", ".beads", "--reap-proven-dead"]);
+    let (expected, reason) = if proved { (0, "other_boot") } else { (4, "pid_alive") };
+    assert_eq!((code, reap["data"][0]["reason"].as_str()), (expected, Some(reason)), "{seen} {reap}");
     assert_eq!(scene.lock().exists(), !proved);
 }
 

@@ -1,5 +1,5 @@
-//! The tables of `docs/protocols` and of `docs/fleet.md`: each requirement of a protocol's document, or fault of a
-//! fleet, and the tests that show it.
+//! The tables of `docs/protocols` and of `docs/fleet.md`: each requirement of a protocol's document, promise of the
+//! commands, or fault of a fleet, and the tests that show it.
 //!
 //! A page says how many rows it has at least, in a comment: `<!-- protocol-check: at least 60 rows -->`. Every table
 //! under the line `| id | section | says | requirement | tests |` counts; other tables of the page do not. `make

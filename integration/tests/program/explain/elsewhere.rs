@@ -127,7 +127,8 @@ fn a_container_that_lives_and_one_that_is_gone() {
     Seen::of(&scene, "container_gone")
         .says(&["nobody lives in that any more", "in that namespace: nobody, seen twice"])
         .next("beadlock check --reap-proven-dead .beads", "removes it: namespace_gone");
-    scene.run(&["check", "--reap-proven-dead"]).expect(0, &[]);
+    let json = scene.run(&["check", "--reap-proven-dead", "--json"]).expect(0, &[]).json();
+    assert_eq!((&json["data"][0]["reason"], &json["data"][0]["removed"]), (&"namespace_gone".into(), &true.into()));
     assert!(!scene.lock().exists());
     drop(namespace);
 }

@@ -45,7 +45,7 @@ fn look(top: &Path, named: &Named) -> Result<(), String> {
 }
 
 /// True when the source has `fn name` as a test that runs: `#[test]` among its attributes, and no `#[ignore`.
-pub fn has_test(source: &str, name: &str) -> bool {
+fn has_test(source: &str, name: &str) -> bool {
     let lines: Vec<&str> = source.lines().map(str::trim).collect();
     let begin = format!("fn {name}()");
     let is_run = |at: usize| {
@@ -140,6 +140,14 @@ mod tests {
             fs::write(file, text).expect("write it");
         }
         top
+    }
+
+    #[test]
+    fn a_test_is_one_only_if_it_runs() {
+        assert!(has_test("#[test]\nfn a() {\n", "a"));
+        assert!(!has_test("#[test]\n#[ignore]\nfn a() {\n", "a"));
+        assert!(!has_test("// #[test]\nfn a() {\n", "a"));
+        assert!(!has_test("#[test]\nfn ab() {\n", "a"));
     }
 
     fn look_for_text(top: &Path, text: &str) -> Result<(), String> {
