@@ -7,6 +7,7 @@ pub mod kind;
 pub mod seed;
 pub mod stepped;
 pub mod stepwise;
+pub mod watched;
 
 pub use beadlock_testkit::*;
 pub use kind::Kind;

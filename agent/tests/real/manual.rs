@@ -1,9 +1,9 @@
-//! What the agent says of itself: its help, its manual pages, its completion.
+//! What the agent says of itself: its help, its manual pages, its completion. `tests/more` has the rest of these two.
 
 use std::fs::{self, File};
 use std::path::Path;
 
-use beadlock_testkit::{Ended, Scene, run, tool};
+use beadlock_testkit::{Ended, run, tool};
 
 use crate::agent::fresh_scene;
 
@@ -55,7 +55,7 @@ fn the_environment_decides_on_colours() {
 }
 
 #[test]
-fn the_pages_name_every_option_and_have_no_fault() {
+fn the_pages_name_every_option() {
     let scene = fresh_scene();
     fs::create_dir(scene.file("pages")).unwrap();
     assert_eq!(scene.run(&["--man", "pages"]).expect(0, &[]).out, "");
@@ -71,19 +71,6 @@ fn the_pages_name_every_option_and_have_no_fault() {
         }
     }
     scene.run(&["--man", "nowhere"]).expect(1, &["cannot write nowhere/beadlock-agent.8: no such file or directory"]);
-    let (Some(mandoc), Some(lexgrog)) = (tool("mandoc"), tool("lexgrog")) else { return };
-    for name in ["beadlock-agent.8", "beadlock-agent.toml.5"] {
-        let path = scene.file("pages").join(name);
-        let mut lint = scene.command(&mandoc);
-        lint.args(["-T", "lint", "-W", "warning"]).arg(&path);
-        let lint = Ended::from(run(lint));
-        assert_eq!((lint.code, lint.out.as_str(), lint.err.as_str()), (0, "", ""), "{name}");
-        let mut whatis = scene.command(&lexgrog);
-        whatis.arg(&path);
-        let name = name.rsplit_once('.').unwrap().0;
-        let whatis = Ended::from(run(whatis)).expect(0, &[]);
-        assert!(whatis.out.contains(&format!("\"{name} - ")), "{whatis:?}");
-    }
 }
 
 #[test]
@@ -98,83 +85,24 @@ fn no_page_goes_through_a_link_or_waits_for_a_reader() {
     scene.run(&["--man", "fifo"]).expect(1, &["cannot write fifo/beadlock-agent.8: "]);
 }
 
-/// The example of beadlock-agent.toml(5), as a reader copies it.
 #[test]
-fn the_example_of_the_page_is_a_configuration() {
-    let scene = fresh_scene();
-    scene.run(&["--man", "."]).expect(0, &[]);
-    for dir in ["project/.beads", "other/.beads"] {
-        fs::create_dir_all(scene.file(dir)).unwrap();
-    }
-    let Some(mandoc) = tool("mandoc") else { return };
-    let mut shown = scene.command(mandoc);
-    shown.args(["-T", "ascii", "-O", "width=200"]).arg(scene.file("beadlock-agent.toml.5"));
-    let shown = Ended::from(run(shown)).expect(0, &[]).out;
-    // Without overstriking.
-    let plain: String = without_overstrikes(&shown);
-    let (_, example) = plain.split_once("EXAMPLES").unwrap();
-    let (example, _) = example.split_once("SEE ALSO").unwrap();
-    let example: String = example.lines().map(|line| format!("{}\n", line.trim())).collect();
-    assert!(example.contains("[[database]]"), "{example}");
-    scene.write("agent.toml", &example);
-    let printed = scene.run(&["--config", "agent.toml", "--print-config"]).expect(0, &[]).out;
-    assert!(printed.contains("make sync") && printed.contains("interval = \"30s\""), "{printed}");
-}
-
-/// `X\u{8}X` is a bold X.
-fn without_overstrikes(text: &str) -> String {
-    let mut plain = String::new();
-    for c in text.chars() {
-        match c {
-            '\u{8}' => drop(plain.pop()),
-            c => plain.push(c),
-        }
-    }
-    plain
-}
-
-fn script(scene: &Scene, shell: &str) -> String {
-    scene.run(&["--completions", shell]).expect(0, &[]).out
-}
-
-#[test]
-fn bash_and_fish_complete_its_options() {
+fn bash_completes_its_options() {
     let scene = fresh_scene();
     scene.run(&["--completions", "tcsh"]).expect(2, &["tcsh"]);
-    scene.write("agent.bash", script(&scene, "bash"));
-    scene.write("agent.fish", script(&scene, "fish"));
-    if let Some(bash) = tool("bash") {
-        // Without the tab's work there is no such option.
-        let keys = "source ./agent.bash\nbeadlock-agent --cycle\t5s --version\nexit\n";
-        scene.write("keys", keys);
-        let folder = Path::new(env!("CARGO_BIN_EXE_beadlock-agent")).parent().unwrap();
-        // In a session of its own: it must not take the terminal of the tests.
-        let mut command = scene.command("setsid");
-        command
-            .arg("--wait")
-            .arg(bash)
-            .args(["--norc", "--noprofile", "-i"])
-            .stdin(File::open(scene.file("keys")).unwrap());
-        command.env("PATH", format!("{}:/usr/bin:/bin", folder.display())).env("TERM", "dumb").env("PS1", "");
-        let ended = Ended::from(run(command));
-        assert!(ended.out.contains(concat!("beadlock-agent ", env!("CARGO_PKG_VERSION"))), "{ended:?}");
-    }
-    if let Some(fish) = tool("fish") {
-        let mut command = scene.command(fish);
-        command.args(["--no-config", "-c", "source agent.fish; complete -C 'beadlock-agent --cycle'"]);
-        command.env("HOME", scene.path());
-        assert!(Ended::from(run(command)).expect(0, &[]).out.starts_with("--cycle-timeout\t"));
-    }
-}
-
-#[test]
-fn zsh_reads_its_completion() {
-    let Some(zsh) = tool("zsh") else { return };
-    let scene = fresh_scene();
-    scene.write("_beadlock-agent", script(&scene, "zsh"));
-    let mut command = scene.command(zsh);
-    command.args(["-f", "-c"]);
-    command.arg("autoload -U compinit; compinit -u -D; source ./_beadlock-agent; print -r -- $_comps[beadlock-agent]");
-    command.env("HOME", scene.path());
-    assert_eq!(Ended::from(run(command)).expect(0, &[]).out, "_beadlock-agent\n");
+    scene.write("agent.bash", scene.run(&["--completions", "bash"]).expect(0, &[]).out);
+    let Some(bash) = tool("bash") else { return };
+    // Without the tab's work there is no such option.
+    let keys = "source ./agent.bash\nbeadlock-agent --cycle\t5s --version\nexit\n";
+    scene.write("keys", keys);
+    let folder = Path::new(env!("CARGO_BIN_EXE_beadlock-agent")).parent().unwrap();
+    // In a session of its own: it must not take the terminal of the tests.
+    let mut command = scene.command("setsid");
+    command
+        .arg("--wait")
+        .arg(bash)
+        .args(["--norc", "--noprofile", "-i"])
+        .stdin(File::open(scene.file("keys")).unwrap());
+    command.env("PATH", format!("{}:/usr/bin:/bin", folder.display())).env("TERM", "dumb").env("PS1", "");
+    let ended = Ended::from(run(command));
+    assert!(ended.out.contains(concat!("beadlock-agent ", env!("CARGO_PKG_VERSION"))), "{ended:?}");
 }

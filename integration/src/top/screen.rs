@@ -125,16 +125,18 @@ mod tests {
     #[test]
     fn a_panic_gives_the_terminal_back_and_is_read() {
         let scene = beadlock_testkit::Scene::new();
-        let Some(tmux) = beadlock_testkit::Tmux::start(&scene, (80, 24), &[]) else { return };
+        let mut terminal = beadlock_testkit::Terminal::shell(&scene);
         let this = std::env::current_exe().unwrap().display().to_string();
         let name = "top::screen::tests::panics_on_the_screen";
         let test = format!("'{this}' --exact {name} --ignored --nocapture --test-threads 1");
-        tmux.type_line(&format!("stty -a > before; {test}; echo it ended; stty -a > after"));
-        let screen = tmux.wait_for("the end", |screen| screen.contains("it ended\n"));
-        assert!(screen.contains("as a test wants it"), "what it says is on the shell's screen: {screen}");
-        beadlock_testkit::until("the settings", || scene.read("after").ends_with('\n'));
+        terminal.type_in(&format!("stty -a > before; {test}; stty -a > after; echo > ended\n"));
+        terminal.until("the end", || scene.read("ended").ends_with('\n'));
         assert_eq!(scene.read("after"), scene.read("before"));
-        assert_eq!((tmux.value("alternate_on"), tmux.value("cursor_flag")), ("0".to_owned(), "1".to_owned()));
+        let written = terminal.seen();
+        let last = |what: &str| written.rfind(what).unwrap_or_else(|| panic!("no {what:?} in {written:?}"));
+        let (taken, back) = (last("\x1b[?1049h"), last("\x1b[?1049l"));
+        assert!(taken < back && back < last("as a test wants it"), "it says why on the shell's screen: {written:?}");
+        assert!(last("\x1b[?25l") < last("\x1b[?25h"), "the cursor is shown: {written:?}");
     }
 
     /// Run by the test above.

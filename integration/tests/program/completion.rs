@@ -1,4 +1,7 @@
-//! Completion in bash, zsh and fish: each shell completes for real, with the script that the program prints.
+//! Completion in bash, which completes for real with the script that the program prints, and what every shell is
+//! answered. zsh and fish are in `tests/more`.
+
+mod typed;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,77 +11,8 @@ use std::time::{Duration, Instant};
 use beadlock_testkit::wait::fastest;
 use beadlock_testkit::{Ended, PATIENCE, Scene, run, tool};
 
-use crate::terminal::{BEADLOCK, Terminal};
-
-/// A tree with two databases, named locks, a directory and a claim whose id is known.
-fn a_tree() -> Scene {
-    let scene = crate::a_scene();
-    for dir in ["project/.beads", "project/src", "state", "locks"] {
-        fs::create_dir_all(scene.file(dir)).unwrap();
-    }
-    fs::write(scene.file("locks/app-prod.lock"), "{}").unwrap();
-    fs::write(scene.file("notes.json"), "{}").unwrap();
-    scene
-}
-
-/// The folder with the program first in PATH, and the lock directory.
-fn setting(scene: &Scene) -> String {
-    let folder = Path::new(BEADLOCK).parent().unwrap().display();
-    format!("export PATH={folder}:/usr/bin:/bin BEADLOCK_LOCK_DIR={}", scene.file("locks").display())
-}
-
-/// What is typed, and the line that a tab makes of it.
-const LINES: [(&str, &str); 8] = [
-    ("beadlock sta", "beadlock status "),
-    ("beadlock hold --wait-", "beadlock hold --wait-group "),
-    ("beadlock hold proj", "beadlock hold project/"),
-    ("beadlock hold project/.b", "beadlock hold project/.beads "),
-    ("beadlock hold tower:a", "beadlock hold tower:app-prod "),
-    ("beadlock hold mem", "beadlock hold memory:"),
-    ("beadlock hold memory:st", "beadlock hold memory:state/"),
-    ("beadlock help tow", "beadlock help tower "),
-];
-
-/// Types each line and a tab, until the shell has made of it what it should. `show` makes the shell write its line to
-/// the file `line`. A busy machine may leave an answer empty once.
-#[expect(clippy::disallowed_methods, reason = "the file is the test's own")]
-fn complete(scene: &Scene, shell: &mut Terminal, show: &str, lines: &[(&str, String)]) {
-    let file = scene.file("line");
-    shell.type_in(&format!("{}\n", setting(scene)));
-    shell.type_in(&format!("{show}; touch ready\n"));
-    shell.until("the shell is ready", || scene.file("ready").exists());
-    for (typed, line) in lines {
-        let begun = Instant::now();
-        loop {
-            let _ = fs::remove_file(&file);
-            shell.type_in(&format!("\u{15}{typed}\t\u{18}"));
-            shell.until("the line", || file.exists());
-            let mut made = String::new();
-            shell.until("all of the line", || {
-                made = fs::read_to_string(&file).unwrap();
-                made.ends_with('\n')
-            });
-            if made.trim_end_matches('\n') == line {
-                break;
-            }
-            assert!(begun.elapsed() < PATIENCE, "{typed}: {made:?}, and not {line:?}\n{}", shell.seen());
-        }
-    }
-    // An empty line and the end.
-    shell.type_in("\u{15}exit\n");
-}
-
-fn lines(id: &str) -> Vec<(&'static str, String)> {
-    let mut lines: Vec<(&str, String)> = LINES.map(|(typed, line)| (typed, line.to_owned())).into();
-    lines.push(("beadlock break --id ", format!("beadlock break --id {id} ")));
-    lines.push(("beadlock release --id ", format!("beadlock release --id {id} ")));
-    lines
-}
-
-/// The id of the claim in the database of the scene.
-fn id(scene: &Scene) -> String {
-    scene.json(&["status"]).1["data"][0]["id"].as_str().unwrap().to_owned()
-}
+use crate::terminal::Terminal;
+use typed::{a_tree, complete, id, lines};
 
 #[test]
 fn bash_completes_commands_targets_and_ids() {
@@ -89,63 +23,6 @@ fn bash_completes_commands_targets_and_ids() {
     let mut shell = Terminal::start(&scene, &[bash.to_str().unwrap(), "--norc", "--noprofile", "-i"]);
     let show = "source <(beadlock completions bash); bind -x '\"\\C-x\": printf \"%s\\n\" \"$READLINE_LINE\" > line'";
     complete(&scene, &mut shell, show, &lines);
-}
-
-#[test]
-fn zsh_completes_commands_targets_and_ids() {
-    let Some(zsh) = tool("zsh") else { return };
-    let scene = a_tree();
-    scene.claim("importer", std::process::id() as i32);
-    let lines = lines(&id(&scene));
-    let mut shell = Terminal::start(&scene, &[zsh.to_str().unwrap(), "-f", "-i"]);
-    let show = "autoload -U compinit; compinit -u -D; source <(beadlock completions zsh); \
-                show() { print -r -- \"$BUFFER\" > line }; zle -N show; bindkey '^X' show; bindkey '^U' kill-whole-line";
-    complete(&scene, &mut shell, show, &lines);
-}
-
-/// Where a package has it: zsh reads the file at the first tab, which must complete already.
-#[test]
-fn zsh_completes_with_an_installed_file_at_the_first_tab() {
-    let Some(zsh) = tool("zsh") else { return };
-    let scene = a_tree();
-    fs::create_dir(scene.file("functions")).unwrap();
-    fs::write(scene.file("functions/_beadlock"), scene.run(&["completions", "zsh"]).expect(0, &[]).out).unwrap();
-    let mut shell = Terminal::start(&scene, &[zsh.to_str().unwrap(), "-f", "-i"]);
-    let show = "fpath=($PWD/functions $fpath); autoload -U compinit; compinit -u -D; \
-                show() { print -r -- \"$BUFFER\" > line }; zle -N show; bindkey '^X' show; bindkey '^U' kill-whole-line";
-    complete(&scene, &mut shell, show, &[("beadlock sta", "beadlock status ".to_owned())]);
-}
-
-#[test]
-fn fish_completes_commands_targets_and_ids() {
-    let Some(fish) = tool("fish") else { return };
-    let scene = a_tree();
-    scene.claim("importer", std::process::id() as i32);
-    let id = id(&scene);
-    let offered = |line: &str| {
-        let script = format!("{}; beadlock completions fish | source; complete -C '{line}'", setting(&scene));
-        let mut command = scene.command(&fish);
-        command.args(["--no-config", "-c", &script]).env("HOME", scene.path());
-        let ended = Ended::from(run(command)).expect(0, &[]);
-        ended.out.lines().map(|line| line.split('\t').next().unwrap_or_default().to_owned()).collect::<Vec<_>>()
-    };
-    let until = |line: &str, wanted: &[&str]| {
-        let begun = Instant::now();
-        loop {
-            let found = offered(line);
-            if found == wanted {
-                break;
-            }
-            assert!(begun.elapsed() < PATIENCE, "{line}: {found:?}");
-        }
-    };
-    until("beadlock sta", &["status"]);
-    until("beadlock hold --wait-", &["--wait-group"]);
-    until("beadlock hold tower:", &["tower:app-prod"]);
-    until("beadlock hold memory:st", &["memory:state/"]);
-    until("beadlock hold file:n", &["file:notes.json"]);
-    until("beadlock break --id ", &[&id]);
-    until("beadlock release --id ", &[&id]);
 }
 
 /// What the program answers to a shell; fish's form has one candidate a line.

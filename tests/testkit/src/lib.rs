@@ -25,6 +25,7 @@ pub mod scene;
 pub mod skip;
 pub mod spread;
 mod stage;
+pub mod terminal;
 pub mod tmux;
 pub mod wait;
 
@@ -45,5 +46,6 @@ pub use running::{Running, run, sleeper};
 pub use scene::{Scene, read};
 pub use skip::{as_nobody, has_program, may_be_root, root, shared, tool};
 pub use spread::Spread;
+pub use terminal::Terminal;
 pub use tmux::Tmux;
 pub use wait::{PATIENCE, fastest, until, wait_until};

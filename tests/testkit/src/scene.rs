@@ -169,6 +169,14 @@ impl Scene {
         format!("{MARK}={}", self.path().display())
     }
 
+    /// The variable that names to a script the one program that the scene is for, and its path.
+    pub(crate) fn variable(&self) -> Option<(&'static str, PathBuf)> {
+        match &self.stage {
+            Stage::Both => None,
+            Stage::Beadlock(_) | Stage::Agent(_) => Some(self.stage.program()),
+        }
+    }
+
     /// Any program, in the scene's directory, from an environment with nothing but PATH, perhaps HOME, and the mark by
     /// which the scene finds what it started.
     pub fn command(&self, program: impl AsRef<Path>) -> Command {
