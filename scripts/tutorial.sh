@@ -83,7 +83,7 @@ bring() {
 }
 
 work=
-trap 'rm -rf "$work"' EXIT
+trap '[ -z "$work" ] || rm -rf "$work"' EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
