@@ -2,9 +2,8 @@
 
 CARGO ?= cargo
 
-# Two cores, so that a build or a test run leaves the rest of the machine alone; most of what a test does is to wait, so
-# they are enough for four at once.
-export CARGO_BUILD_JOBS ?= 2
+# How many tests run at once without cargo-nextest; with it .config/nextest.toml says so. Tests mostly wait, so this is not the
+# number of processors: four at once keep two of them busy. A build has as many jobs as cargo gives it.
 export RUST_TEST_THREADS ?= 4
 
 # Where `make install` puts things; DESTDIR stands in front of it, for packages.
