@@ -11,7 +11,7 @@ PREFIX ?= /usr/local
 UNITDIR ?= $(PREFIX)/lib/systemd
 DESTDIR ?=
 
-.PHONY: help demo demo-fleet site test python protocol-check tutorial bench proofs model house rows stress syscalls fuzz soak lint tools install uninstall
+.PHONY: help demo demo-fleet site test python protocol-check tutorial bench proofs model rows stress syscalls fuzz soak lint tools install uninstall
 
 help:
 	@echo 'make demo   build, and watch an agent skip a claimed database and resume'
@@ -24,7 +24,6 @@ help:
 	@echo 'make bench  what it costs, beside bare system calls and beside flock, jq and filelock; BENCH=… names parts'
 	@echo 'make model  the protocol as a state machine, with more at once than in make test'
 	@echo 'make rows   every row of the tables of which make test tries one in four'
-	@echo 'make house  the rooms of the crates in figures: circles, exceptions, harnesses'
 	@echo 'make stress  STRESS_ROUNDS (100000) of eight contenders for one stale lock, beside the obvious way; a tenth as often each other kind of lock, and a tool with its own'
 	@echo 'make syscalls   every command killed at every system call, and every call to files failing'
 	@echo 'make soak   SOAK_MINUTES (5) each: two clones among people; 200 databases among holders, many killed; 10000 in one agent (10)'
@@ -91,10 +90,6 @@ bench:
 # Prints each group with its states, and each counterexample. About three minutes on one core.
 model:
 	$(CARGO) test --locked --package beadlock-model --test model -- --include-ignored --nocapture --test-threads 1
-
-# Prints a table. The order of the rooms itself is in tests/docs/house/rooms.rs.
-house:
-	@$(CARGO) test --locked --quiet --package beadlock-tests --test house -- --ignored the_house_in_figures --nocapture
 
 # Prints a table, ours and the obvious way in the same rounds, and lines for a named lock, a directory's, one at a path and a
 # tool's. Some fifty minutes on two cores.

@@ -39,7 +39,7 @@ fn source(file: &str) -> String {
 }
 
 /// The names and modules that docs.rs lists.
-pub fn documented() -> Vec<String> {
+fn documented() -> Vec<String> {
     let text = source("lib");
     let mut names = Vec::new();
     for item in documented_lines(&text).join(" ").split(';') {

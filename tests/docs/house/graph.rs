@@ -24,12 +24,6 @@ pub fn circles(arrows: &Arrows) -> Vec<Vec<String>> {
     circles
 }
 
-/// The pairs that import from each other directly.
-pub fn pairs(arrows: &Arrows) -> usize {
-    let is_returned = |(from, to): &&(String, String)| from < to && arrows.contains_key(&(to.clone(), from.clone()));
-    arrows.keys().filter(is_returned).count()
-}
-
 fn reached_from<'a>(room: &String, arrows: &'a Arrows) -> BTreeSet<&'a String> {
     let mut reached = BTreeSet::new();
     let mut ahead = vec![room];

@@ -36,8 +36,6 @@ impl Lexeme {
 /// A source without its unit tests.
 pub struct Source {
     pub lexemes: Vec<Lexeme>,
-    /// The lines that are not a unit test's, with their numbers.
-    pub lines: Vec<(usize, String)>,
 }
 
 impl Source {
@@ -45,11 +43,7 @@ impl Source {
         let all = lex(text);
         let tests = test_items(&all);
         let is_outside = |line: usize| !tests.iter().any(|(first, last)| (*first..=*last).contains(&line));
-        let lines = text.lines().enumerate().map(|(at, line)| (at + 1, line.to_owned()));
-        Self {
-            lines: lines.filter(|(line, _)| is_outside(*line)).collect(),
-            lexemes: all.into_iter().filter(|lexeme| is_outside(lexeme.line)).collect(),
-        }
+        Self { lexemes: all.into_iter().filter(|lexeme| is_outside(lexeme.line)).collect() }
     }
 }
 
@@ -217,6 +211,7 @@ fn words_keep_their_lines_and_tests_are_left_out() {
     assert_eq!(texts[1], &Lexeme { kind: Kind::Text("raw ".to_owned()), line: 3 });
     let words: Vec<&str> = source.lexemes.iter().filter_map(Lexeme::word).collect();
     assert_eq!(words, ["fn", "f", "a", "c", "char", "b", "C", "struct", "S"]);
-    let lines: Vec<usize> = source.lines.iter().map(|(line, _)| *line).collect();
-    assert_eq!(lines, [1, 2, 3, 4, 9]);
+    let mut lines: Vec<usize> = source.lexemes.iter().map(|lexeme| lexeme.line).collect();
+    lines.dedup();
+    assert_eq!(lines, [2, 3, 9]);
 }

@@ -10,7 +10,7 @@ use super::lexer::{Kind, Lexeme, Source, end_of_item};
 use super::workspace::{File, Workspace};
 
 /// The protocols, as their modules are called: the product's own list.
-pub fn protocols() -> impl Iterator<Item = &'static str> {
+fn protocols() -> impl Iterator<Item = &'static str> {
     Scheme::ALL.into_iter().map(|scheme| scheme.prefix().trim_end_matches(':'))
 }
 
@@ -29,11 +29,15 @@ const ALLOWED: [&str; 7] = [
     "integration/commands/update",
 ];
 
+/// The enums of the protocols that are written by hand, each after its file. `Dialect` and `Record` are made from the
+/// list in checker/src/dialect/mod.rs.
+const ENUMS: [&str; 1] = ["checker/target.rs: Scheme"];
+
 /// An enum with at least two of the protocols for variants.
 #[derive(Debug, PartialEq, Eq)]
-pub struct ProtocolEnum {
-    pub file: String,
-    pub name: String,
+struct ProtocolEnum {
+    file: String,
+    name: String,
 }
 
 /// The variant of a protocol.
@@ -43,7 +47,7 @@ fn variant(protocol: &str) -> String {
 }
 
 /// The enums of the protocols.
-pub fn enums(workspace: &Workspace) -> Vec<ProtocolEnum> {
+fn enums(workspace: &Workspace) -> Vec<ProtocolEnum> {
     let of_file = |file: &File| {
         let names = enums_of(&file.source);
         names.into_iter().map(|name| ProtocolEnum { file: file.path.clone(), name }).collect::<Vec<_>>()
@@ -84,10 +88,10 @@ fn variants(item: &[Lexeme]) -> BTreeSet<&str> {
 }
 
 /// The places that name each protocol: the files, and the lines in each.
-pub type Places = BTreeMap<&'static str, BTreeMap<String, BTreeSet<usize>>>;
+type Places = BTreeMap<&'static str, BTreeMap<String, BTreeSet<usize>>>;
 
 /// All places outside the folders that are not allowed.
-pub fn places(workspace: &Workspace) -> Places {
+fn places(workspace: &Workspace) -> Places {
     let enums: BTreeSet<String> = enums(workspace).into_iter().map(|found| found.name).collect();
     let mut places = Places::new();
     for file in workspace.files().filter(|file| !is_free(&file.path)) {
@@ -183,6 +187,18 @@ fn imported(all: &[Lexeme]) -> BTreeSet<&'static str> {
         by_path || in_groups(all, protocol).next().is_some()
     };
     protocols().filter(is_imported).collect()
+}
+
+#[test]
+fn the_enums_of_the_protocols_are_those_that_are_known() {
+    let found = enums(&Workspace::read());
+    let found: Vec<String> = found.into_iter().map(|one| format!("{}: {}", one.file, one.name)).collect();
+    assert_eq!(found, ENUMS);
+}
+
+#[test]
+fn no_place_outside_its_folders_names_a_protocol() {
+    assert_eq!(places(&Workspace::read()), Places::new(), "protocol, file, lines");
 }
 
 #[test]

@@ -12,8 +12,6 @@ use super::graph::Arrows;
 pub struct Crate {
     pub rooms: BTreeSet<String>,
     pub arrows: Arrows,
-    /// Inside each room of several files: from file to file.
-    pub inside: BTreeMap<String, Arrows>,
 }
 
 impl Crate {
@@ -30,38 +28,21 @@ impl Crate {
     pub fn of(files: &[(PathBuf, String)]) -> Self {
         let modules: Vec<Module> = files.iter().map(|(path, text)| Module::new(path, text)).collect();
         let mut read = Self { rooms: modules.iter().map(Module::room).collect(), ..Self::default() };
-        let root = Facade::of(&[], &modules);
-        let facades: BTreeMap<&String, Facade> = read
-            .rooms
-            .iter()
-            .map(|room| (room, Facade::of(std::slice::from_ref(room), &modules)))
-            .filter(|(_, facade)| !facade.children.is_empty())
-            .collect();
+        let root = Facade::of(&modules);
         for module in &modules {
             let from = module.room();
-            let children = facades.get(&from).filter(|_| module.path.len() == 1);
-            let below = children.map(|facade| module.names_of(&facade.children)).unwrap_or_default();
-            for to in module.paths().into_iter().chain(below) {
+            for to in module.paths() {
                 let Some(first) = to.first() else { continue };
-                let (target, place) = (root.leads_to(first, "lib"), format!("{} has {}", module.file, to.join("::")));
+                let target = root.leads_to(first);
                 if from != target {
+                    let place = format!("{} has {}", module.file, to.join("::"));
                     read.arrows.entry((from.clone(), target)).or_default().push(place);
-                } else if let Some(facade) = facades.get(&from) {
-                    let file = module.path.get(1).map_or(FACADE, String::as_str);
-                    let other = to.get(1).map_or(FACADE.to_owned(), |next| facade.leads_to(next, FACADE));
-                    if file != other {
-                        let inside = read.inside.entry(from.clone()).or_default();
-                        inside.entry((file.to_owned(), other)).or_default().push(place);
-                    }
                 }
             }
         }
         read
     }
 }
-
-/// The file of a room itself, beside those below it.
-const FACADE: &str = "mod";
 
 /// A source file.
 struct Module {
@@ -93,64 +74,36 @@ impl Module {
     }
 }
 
-impl Module {
-    /// The paths that begin with the name of a child.
-    fn names_of(&self, children: &BTreeSet<String>) -> Vec<Vec<String>> {
-        let (mut found, mut at, mut is_inner) = (Vec::new(), 0, false);
-        while let Some(token) = self.tokens.get(at) {
-            if let Token::Word(word) = token
-                && !is_inner
-                && children.contains(word)
-                && self.tokens.get(at + 1) == Some(&Token::Path)
-            {
-                found.push([self.path.as_slice(), std::slice::from_ref(word)].concat());
-            }
-            if token.is("use") {
-                // The word that follows is the only one that may be a child's.
-                let named = tree(&mut self.tokens[at + 1..].iter().peekable(), &[]);
-                let is_child = |path: &&Vec<String>| path.first().is_some_and(|first| children.contains(first));
-                found.extend(named.iter().filter(is_child).map(|path| [self.path.as_slice(), path].concat()));
-                at += self.tokens[at..].iter().take_while(|token| **token != Token::Sign(';')).count();
-            }
-            is_inner = *token == Token::Path;
-            at += 1;
-        }
-        found
-    }
-}
-
-/// What a module shows of its children by a shorter name: `Hold` of the crate is `claim`'s.
+/// What the crate itself shows of its rooms by a shorter name: `Hold` of the crate is `claim`'s.
 struct Facade {
-    children: BTreeSet<String>,
+    rooms: BTreeSet<String>,
     exported: BTreeMap<String, String>,
 }
 
 impl Facade {
-    fn of(path: &[String], modules: &[Module]) -> Self {
-        let is_below = |module: &&Module| module.path.len() > path.len() && module.path.starts_with(path);
-        let children: BTreeSet<String> =
-            modules.iter().filter(is_below).map(|module| module.path[path.len()].clone()).collect();
+    fn of(modules: &[Module]) -> Self {
+        let rooms: BTreeSet<String> = modules.iter().filter_map(|module| module.path.first().cloned()).collect();
         let mut exported = BTreeMap::new();
-        for module in modules.iter().filter(|module| module.path == path) {
+        for module in modules.iter().filter(|module| module.path.is_empty()) {
             for (at, _) in module.tokens.iter().enumerate().filter(|(_, token)| token.is("use")) {
                 for named in tree(&mut module.tokens[at + 1..].iter().peekable(), &[]) {
                     let is_prefix = |word: &&String| ["crate", "self"].contains(&word.as_str());
                     let named = &named[named.iter().take_while(is_prefix).count()..];
-                    if let [child, .., name] = named
-                        && children.contains(child)
+                    if let [room, .., name] = named
+                        && rooms.contains(room)
                     {
-                        exported.insert(name.clone(), child.clone());
+                        exported.insert(name.clone(), room.clone());
                     }
                 }
             }
         }
-        Self { children, exported }
+        Self { rooms, exported }
     }
 
-    /// The child that a name belongs to, else `itself`.
-    fn leads_to(&self, name: &str, itself: &str) -> String {
-        let child = self.children.get(name).or_else(|| self.exported.get(name));
-        child.cloned().unwrap_or_else(|| itself.to_owned())
+    /// The room that a name belongs to, else the crate itself.
+    fn leads_to(&self, name: &str) -> String {
+        let room = self.rooms.get(name).or_else(|| self.exported.get(name));
+        room.cloned().unwrap_or_else(|| "lib".to_owned())
     }
 }
 
@@ -168,7 +121,7 @@ fn collect(src: &Path, dir: &Path, files: &mut Vec<(PathBuf, String)>) {
 }
 
 /// The text without comments, without what strings and characters say, and without items for tests or documentation.
-pub fn code(text: &str) -> String {
+fn code(text: &str) -> String {
     let chars: Vec<char> = text.chars().collect();
     let (mut code, mut at) = (String::new(), 0);
     let starts = |at: usize, what: &str| what.chars().enumerate().all(|(i, c)| chars.get(at + i) == Some(&c));
@@ -248,7 +201,7 @@ fn end_of_item(code: &str, at: usize) -> usize {
 
 /// A word, `::`, or another sign.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Token {
+enum Token {
     Word(String),
     Path,
     Sign(char),

@@ -18,24 +18,24 @@ pub struct File {
 }
 
 pub struct Workspace {
-    pub crates: Vec<(&'static str, Vec<File>)>,
+    files: Vec<File>,
 }
 
 impl Workspace {
     pub fn read() -> Self {
-        let of = |name: &'static str| {
+        let mut files = Vec::new();
+        for name in CRATES {
             let src = checkout().join(name).join("src");
-            let mut files = Vec::new();
+            let before = files.len();
             collect(name, &src, &src, &mut files);
-            files.sort_by(|one, other| one.path.cmp(&other.path));
-            assert!(!files.is_empty(), "{} has no sources", src.display());
-            (name, files)
-        };
-        Self { crates: CRATES.map(of).into() }
+            assert!(files.len() > before, "{} has no sources", src.display());
+        }
+        files.sort_by(|one, other| one.path.cmp(&other.path));
+        Self { files }
     }
 
     pub fn files(&self) -> impl Iterator<Item = &File> {
-        self.crates.iter().flat_map(|(_, files)| files)
+        self.files.iter()
     }
 }
 
