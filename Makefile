@@ -124,7 +124,6 @@ tools:
 lint:
 	@scripts/lint-tools.sh
 	@scripts/shellcheck.sh
-	@$(CARGO) run --locked --quiet --package xtask -- words
 	$(CARGO) fmt --all --check
 	$(CARGO) fmt --manifest-path integration/python/Cargo.toml --check
 	$(CARGO) clippy --locked --workspace --all-targets -- --deny warnings

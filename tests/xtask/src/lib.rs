@@ -3,4 +3,3 @@
 
 pub mod check;
 pub mod protocol;
-pub mod words;

@@ -1,4 +1,4 @@
-//! `cargo xtask TASK`. `protocol-check [NAME…]`: [`xtask::check`]; `words [--comments]`: [`xtask::words`].
+//! `cargo xtask TASK`. `protocol-check [NAME…]`: [`xtask::check`].
 
 use std::process::ExitCode;
 
@@ -6,10 +6,9 @@ fn main() -> ExitCode {
     let mut words = std::env::args().skip(1);
     match words.next().as_deref() {
         Some("protocol-check") => xtask::check::protocols(&words.collect::<Vec<_>>()),
-        Some("words") => xtask::words::words(&words.collect::<Vec<_>>()),
         other => {
             let said = other.map(|task| format!("there is no task {task:?}\n")).unwrap_or_default();
-            eprintln!("{said}cargo xtask protocol-check [NAME…]\ncargo xtask words [--comments]");
+            eprintln!("{said}cargo xtask protocol-check [NAME…]");
             ExitCode::from(2)
         }
     }
