@@ -11,12 +11,14 @@ PREFIX ?= /usr/local
 UNITDIR ?= $(PREFIX)/lib/systemd
 DESTDIR ?=
 
-.PHONY: help demo demo-fleet site test python protocol-check tutorial bench proofs model rows stress syscalls fuzz soak lint tools install uninstall
+.PHONY: help demo demo-fleet site check hooks test test-more test-all python protocol-check tutorial bench proofs model rows stress syscalls fuzz soak lint tools more-tools install uninstall
 
 help:
 	@echo 'make demo   build, and watch an agent skip a claimed database and resume'
 	@echo 'make demo-fleet   one claim for three machines on an etcd of three nodes, whose leader is killed in its middle'
-	@echo 'make test   every test, of the long proofs a part that SEED=… repeats; installs what they need where it may'
+	@echo 'make check  rustfmt, clippy and the unit tests, for every commit; make hooks has git run it before each'
+	@echo 'make test   every promise, of the long proofs a part that SEED=… repeats; installs what the tests need where it may'
+	@echo 'make test-more   what takes a browser, Prometheus, tmux, zsh, fish, mandoc or shellcheck; make test-all is both'
 	@echo 'make proofs   the long proofs whole, one after the other: model tutorial rows stress syscalls soak'
 	@echo 'make python   the Python half of make test'
 	@echo 'make protocol-check   each row of docs/protocols and docs/fleet.md, and whether its test passes; PROTOCOL=… names pages'
@@ -45,10 +47,31 @@ demo-fleet:
 	@$(CARGO) build --locked --workspace --bin beadlock --bin beadlock-agent
 	@target=$$(scripts/target-dir.sh) && BEADLOCK_BIN="$$target/debug" scripts/demo-fleet.sh
 
+# Installs nothing. tests/README.md has a table of what runs where.
+check:
+	@scripts/lint-tools.sh
+	$(CARGO) fmt --all --check
+	$(CARGO) fmt --manifest-path integration/python/Cargo.toml --check
+	$(CARGO) clippy --locked --workspace --all-targets -- --deny warnings
+	$(CARGO) clippy --locked --workspace --test more -- --deny warnings
+	@CARGO="$(CARGO)" scripts/test.sh unit
+
+hooks:
+	@scripts/hooks.sh
+
 # Each suite to its end, whatever fails, and one summary. `make test SEED=…` repeats the dice of a run.
 test: export SEED ?=
 test: tools
-	@CARGO="$(CARGO)" scripts/test.sh
+	@CARGO="$(CARGO)" scripts/test.sh test
+
+# The test targets `more`, which cargo runs only when they are named.
+test-more: more-tools
+	@CARGO="$(CARGO)" scripts/test.sh more
+
+# The second also where the first has failed.
+test-all:
+	@failed=; for size in test test-more; do $(MAKE) --no-print-directory $$size || failed="$$failed $$size"; done; \
+		[ -z "$$failed" ] || { echo "make test-all: failed:$$failed"; exit 1; }
 
 # What make test tries in part. More than an hour on two cores.
 proofs: model site tutorial rows stress syscalls soak fleet
@@ -119,14 +142,18 @@ fuzz:
 # Programs that some tests start. Never fails: a test whose program is missing says so and is skipped,
 # or fails where CI is set.
 tools:
-	@scripts/test-tools.sh
+	@scripts/test-tools.sh test
+
+more-tools:
+	@scripts/test-tools.sh test more
 
 lint:
 	@scripts/lint-tools.sh
-	@scripts/shellcheck.sh
+	@if command -v shellcheck >/dev/null; then scripts/shellcheck.sh; else echo 'no shellcheck here: make test-more runs it'; fi
 	$(CARGO) fmt --all --check
 	$(CARGO) fmt --manifest-path integration/python/Cargo.toml --check
 	$(CARGO) clippy --locked --workspace --all-targets -- --deny warnings
+	$(CARGO) clippy --locked --workspace --test more -- --deny warnings
 	$(CARGO) clippy --locked --workspace --features beadlock/validate-schema --lib --test schema -- --deny warnings
 	$(CARGO) check --locked --package beadlock --package beadlock-agent --no-default-features
 	target=$$(scripts/target-dir.sh) && CARGO_TARGET_DIR="$$target" PYO3_NO_PYTHON=1 PYO3_BUILD_EXTENSION_MODULE=1 \

@@ -5,7 +5,7 @@ status=0
 for tool in fmt clippy; do
     if ! "${CARGO:-cargo}" "$tool" --version >/dev/null 2>&1; then
         case $tool in fmt) component=rustfmt ;; *) component=clippy ;; esac
-        echo "make lint: cargo $tool is missing; type: rustup component add $component" >&2
+        echo "cargo $tool is missing; type: rustup component add $component" >&2
         status=1
     fi
 done

@@ -1,64 +1,99 @@
 #!/bin/sh
 # Installs from Debian what tests start and is not there, when it may (root, and an apt-get); else names it.
-# One line a program: its name, its Debian package.
+#
+# scripts/test-tools.sh test        what make test needs
+# scripts/test-tools.sh test more   and what make test-more needs besides
 set -eu
 
-missing=
-packages=
-while read -r program package; do
-    command -v "$program" >/dev/null 2>&1 && continue
-    missing="$missing $program"
-    case " $packages " in *" $package "*) ;; *) packages="$packages $package" ;; esac
-done <<'LIST'
+# One line a program: its name, its Debian package.
+programs() {
+    case $1 in
+    test)
+        cat <<'LIST'
 bindfs bindfs
 bash bash
 bats bats
 chattr e2fsprogs
-chromedriver chromium-driver
-chromium chromium
 etcd etcd-server
 etcdctl etcd-client
-fish fish
 flock util-linux
 git git
 gzip gzip
 hostname hostname
 jq jq
-lexgrog man-db
-mandoc mandoc
 mount mount
 openssl openssl
-prometheus prometheus
-promtool prometheus
+pkill procps
+ps procps
 python3 python3
+script bsdutils
 setpriv util-linux
 setsid util-linux
-shellcheck shellcheck
 strace strace
-tmux tmux
 unshare util-linux
+LIST
+        ;;
+    more)
+        cat <<'LIST'
+chromedriver chromium-driver
+chromium chromium
+fish fish
+lexgrog man-db
+mandoc mandoc
+prometheus prometheus
+promtool prometheus
+shellcheck shellcheck
+tmux tmux
 zsh zsh
 LIST
-# Not a program: the reference reader of OpenMetrics, for Debian's own Python.
-if ! /usr/bin/python3 -c 'import prometheus_client' 2>/dev/null; then
-    missing="$missing prometheus_client"
-    packages="$packages python3-prometheus-client"
-fi
-# Nor this: Debian has Python without what makes its environments.
-if ! python3 -c 'import ensurepip, venv' 2>/dev/null; then
-    missing="$missing python3-venv"
-    packages="$packages python3-venv"
-fi
+        ;;
+    *)
+        echo "$1 is neither test nor more" >&2
+        return 2
+        ;;
+    esac
+}
+
+missing=
+packages=
+for size in "$@"; do
+    list=$(programs "$size")
+    while read -r program package; do
+        command -v "$program" >/dev/null 2>&1 && continue
+        missing="$missing $program"
+        case " $packages " in *" $package "*) ;; *) packages="$packages $package" ;; esac
+    done <<LIST
+$list
+LIST
+    case $size in
+    # Not a program: Debian has Python without what makes its environments.
+    test)
+        name='make test'
+        if ! python3 -c 'import ensurepip, venv' 2>/dev/null; then
+            missing="$missing python3-venv"
+            packages="$packages python3-venv"
+        fi
+        ;;
+    # Nor this: the reference reader of OpenMetrics, for Debian's own Python.
+    more)
+        name='make test-more'
+        if ! /usr/bin/python3 -c 'import prometheus_client' 2>/dev/null; then
+            missing="$missing prometheus_client"
+            packages="$packages python3-prometheus-client"
+        fi
+        ;;
+    esac
+done
 
 [ -n "$missing" ] || exit 0
 
 if [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null 2>&1; then
-    echo "make test: installing$packages" >&2
+    echo "$name: installing$packages" >&2
     # shellcheck disable=SC2086 # a list of package names
     if apt-get update -qq && "$(dirname "$0")/apt-install.sh" $packages; then
         exit 0
     fi
-    echo "make test: apt-get could not install them; their tests are skipped:$missing" >&2
+    echo "$name: apt-get could not install them; their tests are skipped:$missing" >&2
 else
-    echo "make test: missing:$missing; their tests are skipped (as root: apt-get install$packages)" >&2
+    echo "$name: missing:$missing; their tests are skipped (as root: apt-get install$packages)" >&2
 fi

@@ -1,0 +1,53 @@
+#!/bin/sh
+# What a run of tests comes to: each failure, each line `skipped: …` once, and at the end `N passed, N failed, N skipped`.
+#
+# scripts/test-summary.sh LOG [JUNIT]: what the runners have printed, and the report of cargo-nextest, which has what the
+# tests that pass have said. A test that says `skipped: …` has passed for its runner, perhaps with a part of what it tries.
+# Here it counts as skipped and not as passed. So does a suite that cannot run at all: its line begins `skipped: the `.
+set -eu
+log=$1
+junit=${2:-/dev/null}
+# Where the tests were not built there is none.
+[ -e "$junit" ] || junit=/dev/null
+
+grep -E '^(test .* \.\.\. FAILED|FAILED |ERROR | +(FAIL|TIMEOUT|SIG[A-Z]+|LEAK-FAIL|ABORT) \[|SKIPPED )' "$log" | sort -u
+{
+    grep '^skipped: ' "$log" || true
+    grep -o 'skipped: .*' "$junit" | sed 's/&apos;/'"'"'/g; s/&quot;/"/g; s/&lt;/</g; s/&gt;/>/g; s/&amp;/\&/g'
+} | sort -u
+
+awk '
+    # The number before this word in the line.
+    function count(word,   words, at, found) {
+        found = 0
+        split($0, words, /[ ,;.()]+/)
+        for (at = 2; at in words; at++) if (words[at] == word) found = words[at - 1] + 0
+        return found
+    }
+
+    # cargo test, and the lines of its tests. Each says its name, so two lines are two tests.
+    /^test result: / { passed += count("passed"); failed += count("failed") }
+    /^skipped: / && !seen[$0]++ { skipped++; if (!/^skipped: the /) passed-- }
+
+    # cargo-nextest: whatever has run and has not passed has failed. What it calls skipped was not asked for.
+    /^ *Summary \[/ {
+        sub(/^.*\] /, "")
+        ran = $0 + 0
+        sub(/^[0-9]+(\/[0-9]+)? tests? run: /, "")
+        passed += $0 + 0
+        failed += ran - $0
+    }
+    /<testcase / { says_skipped = has_failed = 0 }
+    /skipped: / { says_skipped = FILENAME != log_file }
+    /<(failure|error)[ >]/ { has_failed = 1 }
+    /<\/testcase>/ && says_skipped && !has_failed { skipped++; passed-- }
+
+    # pytest.
+    /^[0-9]+ (passed|failed|errors?|skipped).* in [0-9.]+s/ {
+        passed += count("passed")
+        failed += count("failed") + count("error") + count("errors")
+        skipped += count("skipped")
+    }
+
+    END { printf "%d passed, %d failed, %d skipped\n", passed, failed, skipped }
+' log_file="$log" "$log" "$junit"
