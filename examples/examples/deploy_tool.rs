@@ -10,7 +10,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use beadlock::framework::CommandLock;
-use beadlock_checker::internal::duration;
+use beadlock::{Error, Wait};
 use clap::Parser;
 use serde_json::json;
 
@@ -23,20 +23,25 @@ enum Cli {
         #[arg(long)]
         env: String,
         /// How long this takes; without it until it is ended.
-        #[arg(long = "for", value_name = "DUR", value_parser = duration::parse)]
+        #[arg(long = "for", value_name = "DUR", value_parser = duration)]
         length: Option<Duration>,
         /// For how long another deployment is waited for.
-        #[arg(long, value_name = "DUR", value_parser = duration::parse, default_value = "10s")]
-        timeout: Duration,
+        #[arg(long, value_name = "DUR", default_value = "10s")]
+        timeout: Wait,
         /// Where the lock lies, in place of the user's own directory.
         #[arg(long, value_name = "DIR")]
         lock_dir: Option<PathBuf>,
     },
 }
 
+/// A length of time in the same words as a wait.
+fn duration(text: &str) -> Result<Duration, Error> {
+    Ok(text.parse::<Wait>()?.limit())
+}
+
 fn main() -> ExitCode {
     let Cli::Deploy { env, length, timeout, lock_dir } = Cli::parse();
-    let mut lock = CommandLock::new("mytool", "deploy").version(env!("CARGO_PKG_VERSION")).timeout(timeout);
+    let mut lock = CommandLock::new("mytool", "deploy").version(env!("CARGO_PKG_VERSION")).timeout(timeout.limit());
     if let Some(dir) = lock_dir {
         lock = lock.directory(dir);
     }

@@ -2,8 +2,11 @@
 //! the demo tells a claim from none, and links and rows lead to something. Nothing here judges how a sentence reads.
 
 mod citations;
+mod examples;
 mod protocols;
+mod scripts;
 mod sessions;
+mod sizes;
 mod tutorial;
 
 use std::fs;

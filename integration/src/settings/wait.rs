@@ -2,11 +2,31 @@
 //! (docs/design.md#waiting).
 
 use std::fmt;
+use std::str::FromStr;
 use std::time::{Duration, Instant};
 
-use beadlock_checker::internal::duration::shown;
+use beadlock_checker::internal::duration::{parse, shown};
 
-/// Whether a claim waits for the holder of a lock. `Display` ends up in the error.
+use crate::error::Error;
+
+/// Whether a claim waits for the holder of a lock, and for how long. `Display` ends up in the error.
+///
+/// It is read from a duration in the words of `beadlock --wait`: `10s`, `500ms`, `1h30m`. A number without a unit is seconds,
+/// with or without a fraction. Zero, in any unit, is [`Wait::No`]. So an option of a tool may have this type:
+///
+/// ```
+/// use beadlock::Wait;
+/// use std::time::Duration;
+///
+/// # fn main() -> Result<(), beadlock::Error> {
+/// let wait: Wait = "1m30s".parse()?;
+/// assert_eq!(wait, Wait::UpTo(Duration::from_secs(90)));
+/// assert_eq!(wait.limit(), Duration::from_secs(90));
+/// assert_eq!("0".parse::<Wait>()?, Wait::No);
+/// assert_eq!("soon".parse::<Wait>().unwrap_err().code(), beadlock::Code::Usage);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wait {
     /// Not at all. The gate is waited for at most a second, unless a drain was given.
@@ -19,7 +39,8 @@ impl Wait {
     /// The default of `hold`.
     pub const DEFAULT: Self = Self::UpTo(Duration::from_secs(10));
 
-    pub(crate) fn limit(self) -> Duration {
+    /// The longest time that it waits; zero for [`Wait::No`].
+    pub fn limit(self) -> Duration {
         match self {
             Self::No => Duration::ZERO,
             Self::UpTo(limit) => limit,
@@ -40,6 +61,20 @@ impl Wait {
             Self::No => Duration::from_secs(1),
             Self::UpTo(_) => Duration::from_secs(130),
         })
+    }
+}
+
+impl FromStr for Wait {
+    type Err = Error;
+
+    /// Reads a duration. Zero is [`Wait::No`].
+    ///
+    /// # Errors
+    /// [`Code::Usage`](crate::Code::Usage), with three examples in the message: the text is not a duration, is negative, or
+    /// is longer than the clock can count.
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let limit = parse(text).map_err(Error::usage)?;
+        Ok(if limit.is_zero() { Self::No } else { Self::UpTo(limit) })
     }
 }
 
@@ -124,6 +159,24 @@ mod tests {
         assert_eq!(Wait::No.drain(None), Duration::from_secs(1));
         assert_eq!(Wait::DEFAULT.drain(None), Duration::from_secs(130));
         assert_eq!(Wait::No.drain(Some(Duration::from_secs(7))), Duration::from_secs(7));
+    }
+
+    #[test]
+    fn a_policy_is_read_as_the_option_is() {
+        for (text, millis) in [("10s", 10_000), ("500ms", 500), ("1h30m", 5_400_000), ("10", 10_000), (" 1.5 ", 1_500)] {
+            let wait: Wait = text.parse().unwrap();
+            assert_eq!((wait, wait.limit()), (Wait::UpTo(wait.limit()), Duration::from_millis(millis)), "{text}");
+        }
+        for text in ["0", "0s", "0ms", "0.0"] {
+            let wait: Wait = text.parse().unwrap();
+            assert_eq!((wait, wait.limit()), (Wait::No, Duration::ZERO), "{text}");
+        }
+        for text in ["", "soon", "-1s", "1d", "no", "99999999999999999999"] {
+            let error = text.parse::<Wait>().unwrap_err();
+            assert_eq!(error.code(), crate::Code::Usage, "{text}");
+            let words = format!("{text:?} is no duration; examples: 10s, 500ms, 1h30m, 90 (seconds)");
+            assert_eq!(error.to_string(), words);
+        }
     }
 
     #[test]
