@@ -39,4 +39,4 @@ export PYTHONDONTWRITEBYTECODE=1
 export BEADLOCK_BIN="$target/debug"
 # Else it looks through the whole checkout, and what other checkouts lie below the target directory.
 [ "$#" -gt 0 ] || set -- integration/python/tests
-exec "$environment/bin/python" -m pytest --config-file integration/python/pyproject.toml --quiet "$@"
+exec "$environment/bin/python" -m pytest --config-file integration/python/pyproject.toml --quiet -rs "$@"

@@ -3,7 +3,7 @@
 #
 # scripts/test-summary.sh LOG [JUNIT]: what the runners have printed, and the report of cargo-nextest, which has what the
 # tests that pass have said. A test that says `skipped: …` has passed for its runner, perhaps with a part of what it tries.
-# Here it counts as skipped and not as passed. So does a suite that cannot run at all: its line begins `skipped: the `.
+# Here it counts as skipped and not as passed. So does a suite that cannot run at all: `skipped: the tests of …`, `the scripts …`.
 set -eu
 log=$1
 junit=${2:-/dev/null}
@@ -13,7 +13,7 @@ junit=${2:-/dev/null}
 grep -E '^(test .* \.\.\. FAILED|FAILED |ERROR | +(FAIL|TIMEOUT|SIG[A-Z]+|LEAK-FAIL|ABORT) \[|SKIPPED )' "$log" | sort -u
 {
     grep '^skipped: ' "$log" || true
-    grep -o 'skipped: .*' "$junit" | sed 's/&apos;/'"'"'/g; s/&quot;/"/g; s/&lt;/</g; s/&gt;/>/g; s/&amp;/\&/g'
+    sed -nE 's/^(.*(>| \.\.\. ))?skipped: /skipped: /p' "$junit" | sed 's/&apos;/'"'"'/g; s/&quot;/"/g; s/&lt;/</g; s/&gt;/>/g; s/&amp;/\&/g'
 } | sort -u
 
 awk '
@@ -25,9 +25,23 @@ awk '
         return found
     }
 
+    # The report of cargo-nextest.
+    is_report && /<testcase / { says_skipped = has_failed = 0 }
+    is_report && /(^|>| \.\.\. )skipped: / { says_skipped = 1 }
+    is_report && /<(failure|error)[ >]/ { has_failed = 1 }
+    is_report && /<\/testcase>/ && says_skipped && !has_failed { skipped++; passed-- }
+    is_report { next }
+
     # cargo test, and the lines of its tests. Each says its name, so two lines are two tests.
     /^test result: / { passed += count("passed"); failed += count("failed") }
-    /^skipped: / && !seen[$0]++ { skipped++; if (!/^skipped: the /) passed-- }
+    /^skipped: / && !seen[$0]++ { skipped++; if (!/^skipped: the (tests of|scripts) /) passed-- }
+
+    # pytest.
+    /^[0-9]+ (passed|failed|errors?|skipped).* in [0-9.]+s/ {
+        passed += count("passed")
+        failed += count("failed") + count("error") + count("errors")
+        skipped += count("skipped")
+    }
 
     # cargo-nextest: whatever has run and has not passed has failed. What it calls skipped was not asked for.
     /^ *Summary \[/ {
@@ -37,17 +51,6 @@ awk '
         passed += $0 + 0
         failed += ran - $0
     }
-    /<testcase / { says_skipped = has_failed = 0 }
-    /skipped: / { says_skipped = FILENAME != log_file }
-    /<(failure|error)[ >]/ { has_failed = 1 }
-    /<\/testcase>/ && says_skipped && !has_failed { skipped++; passed-- }
-
-    # pytest.
-    /^[0-9]+ (passed|failed|errors?|skipped).* in [0-9.]+s/ {
-        passed += count("passed")
-        failed += count("failed") + count("error") + count("errors")
-        skipped += count("skipped")
-    }
 
     END { printf "%d passed, %d failed, %d skipped\n", passed, failed, skipped }
-' log_file="$log" "$log" "$junit"
+' "$log" is_report=1 "$junit"

@@ -12,13 +12,13 @@
 set -u
 cd "$(dirname "$0")/.." || exit 1
 
-case ${1:-} in
+size=${1:-test}
+case $size in
 unit) name='make check' ;;
 test) name='make test' ;;
 more) name='make test-more' ;;
-*) echo "usage: scripts/test.sh unit|test|more" >&2; exit 2 ;;
+*) echo "usage: scripts/test.sh [unit|test|more]" >&2; exit 2 ;;
 esac
-size=$1
 
 # As root, some tests start the programs as another user, who cannot reach a build in root's own directory.
 is_open() {

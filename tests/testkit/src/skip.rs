@@ -17,7 +17,7 @@ pub const NO_SHARED: &str = "no shared/ beside the checkout";
 pub fn shared() -> Option<PathBuf> {
     let found = find_shared();
     if found.is_none() {
-        say(&format!("skipped: {NO_SHARED}"));
+        cannot(NO_SHARED);
     }
     found
 }
