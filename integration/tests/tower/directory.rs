@@ -3,15 +3,15 @@
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::Path;
 
-use beadlock_testkit::{Running, as_nobody};
+use beadlock_testkit::{Running, as_nobody, may_be_root, root};
 
 use crate::scene::{INTENT, TARGET, Tower};
 
 #[test]
 fn the_default_is_the_documents() {
-    if !nix::unistd::geteuid().is_root() {
-        eprintln!("skipped: the default of root");
+    if !root() {
         return;
     }
     let tower = Tower::new();
@@ -24,14 +24,14 @@ fn the_default_is_the_documents() {
 fn without_root_it_is_the_users_and_the_lines_name_it() {
     let tower = Tower::new();
     let home = fs::canonicalize(tower.scene.path()).unwrap();
-    let is_root = nix::unistd::geteuid().is_root();
+    let is_root = may_be_root();
     if is_root {
         chown(&home, Some(65534), Some(65534)).unwrap();
     }
     let run = |words: &[&str], state: &str| {
         let mut command = tower.scene.beadlock(words);
         command.env("HOME", &home).env("XDG_STATE_HOME", state);
-        assert_eq!(is_root, as_nobody(&mut command));
+        assert!(!is_root || as_nobody(&mut command));
         Running::apart(command).end()
     };
     let hold = [&["hold", TARGET][..], &INTENT, &["--", "sh", "-c"]].concat();
@@ -58,7 +58,8 @@ fn without_root_it_is_the_users_and_the_lines_name_it() {
 #[test]
 fn the_documents_directory_is_named_by_no_line() {
     let tower = Tower::new();
-    if nix::unistd::geteuid().is_root() {
+    // The default of another user is another directory.
+    if root() {
         let status = tower.scene.run(&["status", TARGET]).expect(0, &[]).out;
         assert!(!status.contains("directory: "), "{status}");
     }
@@ -92,13 +93,47 @@ fn it_is_made_with_mode_0700() {
     assert!(tower.scene.file("a/b/audit.jsonl").exists());
 }
 
+/// A umask that takes nothing away would show a directory that is made as any other is.
+#[test]
+fn its_mode_is_0700_whatever_the_umask() {
+    for (umask, command) in [("000", "hold"), ("007", "acquire"), ("077", "hold")] {
+        let tower = Tower::new();
+        fs::remove_dir(tower.dir()).unwrap();
+        let words = match command {
+            "hold" => [&["hold", TARGET][..], &INTENT, &["--", "true"]].concat(),
+            _ => [&["acquire", TARGET, "--detach", "--max-hold", "1m"][..], &INTENT].concat(),
+        };
+        let mut shell = tower.scene.shell("umask \"$0\" && exec \"$BEADLOCK\" \"$@\"");
+        shell.arg(umask).args(&words).env("BEADLOCK_LOCK_DIR", tower.dir().join("locks"));
+        Running::apart(shell).end().expect(0, &[]);
+        for made in [tower.dir(), tower.dir().join("locks")] {
+            assert_eq!(mode(&made), 0o700, "{command} with umask {umask}: {}", made.display());
+        }
+    }
+}
+
+/// Others may be meant to read who locks what. That nobody else may write is what locks need.
+#[test]
+fn one_that_is_there_keeps_its_mode_and_may_be_read() {
+    let tower = Tower::new();
+    for given in [0o700, 0o750, 0o755] {
+        fs::set_permissions(tower.dir(), fs::Permissions::from_mode(given)).unwrap();
+        let ended = tower.hold(&[], "true").expect(0, &[]);
+        assert!(!ended.err.contains("warning"), "{given:o}: {ended:?}");
+        assert_eq!(mode(&tower.dir()), given);
+    }
+}
+
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).unwrap().permissions().mode() & 0o7777
+}
+
 #[test]
 fn another_users_is_warned_about() {
-    let tower = Tower::new();
-    if !nix::unistd::geteuid().is_root() {
-        eprintln!("skipped: only root can give a directory away");
+    if !root() {
         return;
     }
+    let tower = Tower::new();
     chown(tower.dir(), Some(65534), None).unwrap();
     tower.hold(&[], "true").expect(0, &["warning:", "belongs to user 65534"]);
 }

@@ -3,7 +3,9 @@
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
 
-use beadlock_tests::{Ended, Scene, dead_pid, run, tool};
+use beadlock_tests::wait::PATIENCE;
+use beadlock_tests::{Ended, Running, Scene, dead_pid, run, tool, wait_until};
+use nix::sys::signal::Signal;
 
 use super::one_cycle;
 
@@ -19,6 +21,50 @@ fn a_claim_stops_nobody_but_those_who_ask() {
     assert!(scene.read(".beads/issues.jsonl").ends_with("stranger\n"));
     assert!(scene.lock_text().contains("my-tool"), "nor does it end the claim");
     drop(hold);
+}
+
+/// Beside one claim: daemons, which are stopped, and tools that write to the database, which are not.
+#[test]
+fn a_claim_stops_daemons_and_no_other_tool() {
+    let scene = Scene::new();
+    let hold = scene.hold(&["--holder", "my-tool", "--", "sh", "-c", "until [ -e go ]; do sleep 0.02; done"]);
+    assert_eq!(one_cycle(&scene, "touch ran"), 4, "the agent");
+    assert_eq!(scene.run(&["cycle", "--", "touch", "ran"]).code, 4, "a daemon of another kind");
+    assert!(!scene.file("ran").exists());
+    for tool in [
+        "echo appended >>.beads/issues.jsonl",
+        "{ cat .beads/issues.jsonl; echo replaced; } >new && mv new .beads/issues.jsonl",
+        "mkdir .beads/more && echo 1 >.beads/more/made",
+    ] {
+        let ended = Ended::from(run(scene.shell(tool)));
+        assert_eq!(ended.code, 0, "{tool}: {ended:?}");
+    }
+    assert_eq!(scene.read(".beads/issues.jsonl"), "{\"id\":\"bd-1\"}\nappended\nreplaced\n");
+    assert!(scene.file(".beads/more/made").exists());
+    assert_eq!(one_cycle(&scene, "touch ran"), 4, "the claim stands all the while");
+    scene.write("go", "");
+    let ended = Ended::from(hold.finish(PATIENCE));
+    assert_eq!(ended.code, 0, "it was not lost: {ended:?}");
+    assert_eq!(one_cycle(&scene, "touch ran"), 0, "the claim alone was in the daemon's way");
+    assert!(scene.file("ran").exists());
+}
+
+/// Two daemons beside one claim, with an equal rhythm: the one that asks does nothing until the claim has ended.
+#[test]
+fn a_daemon_that_does_not_ask_works_on_beside_a_claim() {
+    let scene = Scene::new();
+    let hold = scene.hold(&["--holder", "my-tool", "--", "sleep", "1000"]);
+    let cycles = |of: &str| scene.read(of).lines().count();
+    let _asks = scene.start_agent(&["--db", ".beads", "--interval", "50ms", "--exec", "echo cycle >>asks"]);
+    let never_asks = "while :; do cp .beads/issues.jsonl synced && echo cycle >>never-asks; sleep 0.05; done";
+    let _never_asks = Running::start(scene.shell(never_asks));
+    scene.wait_for_log("four skips", |log| log.matches("Skipping database (locked by my-tool)").count() >= 4);
+    let before = cycles("never-asks");
+    wait_until(PATIENCE, "four cycles beside the claim", || cycles("never-asks") >= before + 4);
+    assert!(scene.lock_text().contains("my-tool"), "the claim stands all the while");
+    assert_eq!(cycles("asks"), 0, "{}", scene.log());
+    hold.signal(Signal::SIGTERM);
+    wait_until(PATIENCE, "a cycle of the one that asks", || cycles("asks") > 0);
 }
 
 #[test]
@@ -116,7 +162,7 @@ fn a_lock_that_any_process_deletes_is_gone_and_its_holder_is_told() {
     let scene = Scene::new();
     let hold = scene.hold(&["--", "sleep", "1000"]);
     scene.unlock();
-    let ended = hold.finish(beadlock_tests::wait::PATIENCE);
+    let ended = hold.finish(PATIENCE);
     assert_eq!((ended.status.code(), ended.status.signal()), (Some(9), None), "{ended:?}");
     let said = String::from_utf8_lossy(&ended.stderr);
     assert!(said.contains("the lock is lost") && said.contains("vanished"), "{said}");
