@@ -22,7 +22,8 @@ fn used<'n>(text: &str, hidden: &'n [String]) -> Vec<&'n str> {
     let is_used = |name: &&str| {
         text.match_indices(*name).any(|(at, _)| {
             let (before, after) = (&text[..at], &text[at + name.len()..]);
-            !before.ends_with(is_of_a_word) && (after.starts_with("::") || before.ends_with("::") && !after.starts_with(is_of_a_word))
+            !before.ends_with(is_of_a_word)
+                && (after.starts_with("::") || before.ends_with("::") && !after.starts_with(is_of_a_word))
         })
     };
     hidden.iter().map(String::as_str).filter(is_used).collect()
@@ -46,7 +47,8 @@ fn no_example_uses_a_hidden_path() {
         assert_eq!(used(text, &hidden), found, "the control: {text}");
     }
     let examples = fs::read_dir(checkout().join("examples/examples")).expect("the examples").flatten();
-    let texts: Vec<_> = examples.map(|entry| (entry.file_name(), fs::read_to_string(entry.path()).expect("UTF-8"))).collect();
+    let texts: Vec<_> =
+        examples.map(|entry| (entry.file_name(), fs::read_to_string(entry.path()).expect("UTF-8"))).collect();
     assert!(texts.len() >= 4, "{}", texts.len());
     for (name, text) in texts {
         assert_eq!(used(&text, &hidden), Vec::<&str>::new(), "{}", name.display());

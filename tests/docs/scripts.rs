@@ -10,7 +10,9 @@ use beadlock_tests::{Ended, Scene, run, write_program};
 
 /// What cargo says of itself, as far as the scripts read it.
 fn metadata(target: &str) -> String {
-    format!(r#"{{"packages":[{{"description":"a \"target_directory\":\"/no\""}}],"target_directory":"{target}","version":1}}"#)
+    format!(
+        r#"{{"packages":[{{"description":"a \"target_directory\":\"/no\""}}],"target_directory":"{target}","version":1}}"#
+    )
 }
 
 /// A scene whose `bin` has a cargo that succeeds in everything and answers `metadata` with these words and this exit code.
@@ -71,7 +73,10 @@ fn without_a_target_directory_nothing_is_removed_and_nothing_started() {
         let scene = bench(&said, code);
         stand_in(&scene, "rm", &format!("echo \"$*\" >>'{}'", scene.file("removed").display()));
         let stops = |what: &str, ended: Ended| {
-            assert!(ended.code != 0 && ended.err.contains("scripts/target-dir.sh: cargo metadata "), "{what}: {ended:?}");
+            assert!(
+                ended.code != 0 && ended.err.contains("scripts/target-dir.sh: cargo metadata "),
+                "{what}: {ended:?}"
+            );
             assert_eq!(scene.read("removed"), "", "{what}: {ended:?}");
             ended
         };
@@ -132,7 +137,8 @@ fn the_site_is_made_anew_each_time() {
         let ended = with_bench(&bench, command);
         assert_eq!(ended.code, 0, "{time}: {ended:?}");
         assert!(ended.out.ends_with("/target/site/book/index.html\n"), "{time}: {ended:?}");
-        for made in ["src/index.md", "src/docs/design.md", "src/docs/protocols/tower.md", "src/SUMMARY.md", "book/api"] {
+        for made in ["src/index.md", "src/docs/design.md", "src/docs/protocols/tower.md", "src/SUMMARY.md", "book/api"]
+        {
             assert!(site.join(made).exists(), "{time}: {made}");
         }
         assert!(!site.join("old").exists(), "{time}");
@@ -176,7 +182,11 @@ fn asks_the_policy(code: i32) -> String {
 
 /// Installs these packages with this `apt-get` in a mount namespace whose `/usr/sbin` has `policy` alone, if any. Returns
 /// the exit code, what was asked and answered, the services that were disabled, and the policy that is left.
-fn installed(packages: &str, apt_get: &str, policy: Option<&str>) -> Option<(i32, Vec<String>, Vec<String>, Option<String>)> {
+fn installed(
+    packages: &str,
+    apt_get: &str,
+    policy: Option<&str>,
+) -> Option<(i32, Vec<String>, Vec<String>, Option<String>)> {
     let scene = Scene::new();
     for dir in ["bin", "sbin"] {
         fs::create_dir(scene.file(dir)).expect("make a directory");
@@ -213,8 +223,16 @@ fn no_service_of_a_package_is_started_and_nothing_is_left_behind() {
 
     let own = "#!/bin/sh\nexit 104\n";
     let Some((code, asked, _, left)) = installed(both, &asks_the_policy(0), Some(own)) else { return };
-    assert_eq!((code, asked[0].as_str(), left.as_deref()), (0, "etcd.service 104", Some(own)), "the machine's own stays");
+    assert_eq!(
+        (code, asked[0].as_str(), left.as_deref()),
+        (0, "etcd.service 104", Some(own)),
+        "the machine's own stays"
+    );
 
     let Some((code, asked, disabled, left)) = installed("jq", &asks_the_policy(0), None) else { return };
-    assert_eq!((code, asked[0].as_str(), disabled.len(), left), (0, "etcd.service 0", 0, None), "no service, no policy");
+    assert_eq!(
+        (code, asked[0].as_str(), disabled.len(), left),
+        (0, "etcd.service 0", 0, None),
+        "no service, no policy"
+    );
 }

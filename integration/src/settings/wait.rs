@@ -163,7 +163,8 @@ mod tests {
 
     #[test]
     fn a_policy_is_read_as_the_option_is() {
-        for (text, millis) in [("10s", 10_000), ("500ms", 500), ("1h30m", 5_400_000), ("10", 10_000), (" 1.5 ", 1_500)] {
+        for (text, millis) in [("10s", 10_000), ("500ms", 500), ("1h30m", 5_400_000), ("10", 10_000), (" 1.5 ", 1_500)]
+        {
             let wait: Wait = text.parse().unwrap();
             assert_eq!((wait, wait.limit()), (Wait::UpTo(wait.limit()), Duration::from_millis(millis)), "{text}");
         }
