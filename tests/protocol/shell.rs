@@ -9,7 +9,7 @@ use beadlock_tests::{Ended, Running, binaries, skip, tool};
 /// `lock-manager.bats`, where no test may have been left out.
 #[test]
 fn the_lock_manager_is_the_documents() {
-    every_test_passes("integration/shell/tests", 18);
+    every_test_passes("integration/shell/tests", 20);
 }
 
 /// `file-ops.sh`: of each function by itself.

@@ -66,6 +66,60 @@ def test_the_guides_uses(scene: Scene) -> None:
     lock.release()
 
 
+def test_get_lock_is_the_one_lock_of_the_default_workspace(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    lock = get_lock()
+    assert isinstance(lock, MemoryLock) and get_lock() is lock
+    assert lock.lock_path == scene.top / "memory/.lock"
+    probe = "from beadlock.memory import get_lock\nprint(get_lock().acquire_nowait('probe'))"
+
+    def may_another_process() -> str:
+        done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, timeout=PATIENCE)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    with lock.acquire("session:update-tasks"):
+        assert get_lock().status()["we_hold_it"]
+        assert json.loads(lock.lock_path.read_text())["operation"] == "session:update-tasks"
+        assert may_another_process() == "False\n"
+    assert may_another_process() == "True\n"
+    monkeypatch.chdir(scene.beads)
+    assert get_lock() is lock, "where it was made first"
+    memory._default_lock = None
+    monkeypatch.setenv("CLAWDBOT_WORKSPACE", str(scene.top / "w"))
+    assert get_lock().lock_path == scene.top / "w/memory/.lock"
+
+
+def test_with_lock_holds_it_for_each_call_and_no_longer(scene: Scene) -> None:
+    seen = []
+
+    @with_lock("update:tasks")
+    def update(number: int, *, by: str = "") -> str:
+        """Updates."""
+        holder = get_lock().status()["holder"]
+        seen.append((holder["pid"], holder["operation"]))
+        if not number:
+            raise KeyError(by)
+        return f"{number} by {by}"
+
+    lock = MemoryLock()
+    assert not lock.lock_path.exists(), "a decorator takes nothing"
+    assert (update.__name__, update.__doc__) == ("update", "Updates.")
+    assert update(7, by="ann") == "7 by ann" and lock.status() == {"locked": False}
+    with pytest.raises(KeyError, match="bob"):
+        update(0, by="bob")
+    assert lock.status() == {"locked": False}
+    assert seen == [(os.getpid(), "update:tasks")] * 2
+
+    @with_lock("refused", 0.2)
+    def never() -> None:
+        seen.append((0, "it ran"))
+
+    lock.lock_path.write_text(record(operation="write:tasks.json"))
+    with pytest.raises(LockError, match=r"within 0\.2s\. Held by session 'main' for operation 'write:tasks\.json'"):
+        never()
+    assert len(seen) == 2
+
+
 @pytest.fixture
 def guide() -> str:
     """The document's uses, with the import changed and nothing else: the blocks in Python after its integration guide."""

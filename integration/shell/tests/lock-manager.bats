@@ -82,6 +82,16 @@ differs() { [ "$(field "$1")" != "$2" ]; }
   [ "$output" = '["unknown",60]' ]
 }
 
+@test "create_lock_json: there is none, and beadlock writes the record with its fields in its order" {
+  sourced 'if declare -F create_lock_json >&2; then exit 3; fi; acquire_lock shop-prod req_1 deploy 1.2 >&2
+    jq -c keys_unsorted "$LOCK_DIR/shop-prod.lock"; jq -c "[.created_at, .last_heartbeat_at]" "$LOCK_DIR/shop-prod.lock"'
+  [ "$status" -eq 0 ]
+  [ "${lines[0]}" = '["lock_version","lock_name","request_id","actor","intent","intent_version","host_id","pid","created_at","last_heartbeat_at","ttl_seconds","metadata"]' ]
+  local at='20[0-9]{2}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z'
+  [[ "${lines[1]}" =~ ^\[\"($at)\",\"($at)\"\]$ ]]
+  [ "${BASH_REMATCH[1]}" = "${BASH_REMATCH[2]}" ]
+}
+
 @test "acquire_lock: the lock has heartbeats until the shell ends" {
   local shell="$BATS_TEST_TMPDIR/shell"
   alone bash -c "source '$SCRIPT'; DEFAULT_TTL=3; acquire_lock shop-prod req_1 deploy 1; echo \$\$ >'$shell'; exec sleep 1000" \
