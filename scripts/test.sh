@@ -128,4 +128,4 @@ esac
 
 echo "== summary"
 scripts/test-summary.sh "$log" "$said"
-[ -z "$failed" ] || { echo "$name: failed:$failed ($name${seed:+ SEED=$seed})"; exit 1; }
+[ -z "$failed" ] || { echo "$name: failed:$failed${seed:+ (make test SEED=$seed)}"; exit 1; }
