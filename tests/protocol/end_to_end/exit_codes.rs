@@ -88,12 +88,13 @@ fn exit_commands_own() {
     assert_eq!(scene.names(), ["issues.jsonl"]);
 }
 
-/// The process that is to become the command is killed while the claim waits for somebody else's lock.
+/// The process that is to become the command is killed while the claim waits for somebody else's lock. The claim may
+/// notice that before or after the lock is free, and says the same.
 #[test]
 fn exit_125_not_started() {
     let scene = Scene::new();
     scene.write_lock(live_lock());
-    let mut hold = scene.start(&["hold", "--", "touch", "ran"]);
+    let hold = scene.start(&["hold", "--", "touch", "ran"]);
     let mut child = None;
     wait_until(PATIENCE, "the process that waits to become the command", || {
         child = children_of(hold.pid()).first().copied();
@@ -103,7 +104,6 @@ fn exit_125_not_started() {
     kill(Pid::from_raw(child), Signal::SIGKILL).expect("kill it");
     // Until then it may still hear that the lock is free.
     wait_until(PATIENCE, "its end", || !lives(child));
-    assert!(hold.is_running(), "it is still waiting for the lock");
     fs::remove_file(scene.lock()).expect("release the other lock");
     let ended = Ended::from(hold.finish(PATIENCE));
     assert_eq!(ended.code, 125, "{ended:?}");
