@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use beadlock_checker::internal::process::Stat;
 use beadlock_checker::internal::{Gate, is_process_alive, look};
 use beadlock_checker::{Cycle, Entered, Options, Place, Reason, check, should_skip_database};
-use beadlock_testkit::{this_host, write_program};
+use beadlock_testkit::{skip, this_host, write_program};
 
 fn write_lock(dir: &Path, pid: u32) {
     let host = this_host();
@@ -76,12 +76,12 @@ fn a_life_from_its_claim_to_its_removal() {
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
 }
 
-/// The part of the next test that runs as another user; by itself it does nothing.
 #[test]
+#[ignore = "a part of a_process_of_another_user_is_alive"]
 fn as_nobody() {
     let Some(dir) = std::env::args().find_map(|argument| argument.strip_prefix("as_nobody_in=").map(str::to_owned))
     else {
-        return;
+        return skip::cannot("is a part of another test");
     };
     let decision = should_skip_database(&dir);
     println!("decision: {decision} [{}]", decision.reason());
@@ -90,8 +90,7 @@ fn as_nobody() {
 /// A real EPERM: a process of another user.
 #[test]
 fn a_process_of_another_user_is_alive() {
-    if !nix::unistd::geteuid().is_root() {
-        println!("skipped: a process of another user: needs root");
+    if !skip::root() {
         return;
     }
     let dir = database();
@@ -103,7 +102,7 @@ fn a_process_of_another_user_is_alive() {
     let program = shared.path().join("check");
     write_program(&program, fs::File::open(std::env::current_exe().unwrap()).unwrap());
     let output = Command::new(program)
-        .args(["--exact", "as_nobody", "--nocapture", "--skip"])
+        .args(["--ignored", "--exact", "as_nobody", "--nocapture", "--skip"])
         .arg(format!("as_nobody_in={}", dir.path().display()))
         .uid(65534)
         .gid(65534)

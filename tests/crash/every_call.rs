@@ -10,6 +10,7 @@ mod path;
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::io::Write;
 use std::iter::Sum;
 use std::ops::Add;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -197,7 +198,8 @@ impl Case {
         let ended = shards(&test, shared_by, ("SYSCALL_SEED", seed.to_string()), BOUND)?;
         let said = ended.iter().map(|ended| ended.err.as_str()).collect::<String>();
         for line in said.lines().filter(|line| line.starts_with("skipped: ")).collect::<BTreeSet<_>>() {
-            eprintln!("{line}");
+            // Past the test runner's capture, as `skip` says it.
+            let _ = writeln!(std::io::stderr(), "{line}");
         }
         let row_of = |ended: &Ended| ended.out.lines().find_map(|line| Row::parse(line.split_once("row ")?.1));
         let Some(rows) = ended.iter().map(row_of).collect::<Option<Vec<Row>>>() else {

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Component, Path, PathBuf};
 use std::process::Command;
 
-use beadlock_tests::skip::checkout;
+use beadlock_tests::skip::{self, checkout};
 use beadlock_tests::{Ended, run, tool};
 
 /// The pages that these words would cite lie beside the repository. In pieces, so that this file does not cite them.
@@ -32,7 +32,7 @@ fn committed() -> Option<BTreeMap<PathBuf, String>> {
     command.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]);
     let listed = Ended::from(run(command));
     if listed.code != 0 || !top.join(".git").exists() {
-        println!("skipped: not a git repository: {}", listed.err);
+        skip::cannot(&format!("needs a checkout of git: {}", listed.err.trim()));
         return None;
     }
     // Files that are not text, and those that are deleted and not committed yet, cite nothing.

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use beadlock_tests::skip::{checkout, tool};
+use beadlock_tests::skip::{self, checkout, tool};
 use beadlock_tests::{Ended, Running, Scene};
 
 use super::document;
@@ -28,7 +28,7 @@ const TOUCHED: [&str; 7] = [
 fn apply(scene: &Scene, page: &Path) -> Option<Ended> {
     tool("git")?;
     if !checkout().join(".git").exists() {
-        println!("skipped: not a git repository");
+        skip::cannot("needs a checkout of git");
         return None;
     }
     let mut command = scene.command(checkout().join("scripts/tutorial.sh"));

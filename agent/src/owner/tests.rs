@@ -1,5 +1,6 @@
 use super::*;
 use beadlock_checker::internal::database::Environment;
+use beadlock_testkit::root;
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::path::PathBuf;
@@ -53,7 +54,7 @@ fn own_databases_are_served_and_other_users_are_not() {
     let another = Owners::Trusted(Trusted::user(SOMEBODY));
     assert_eq!(another.check(&database).is_ok(), geteuid().is_root());
     assert_eq!(another.check_open(File::open(&scene.dir).unwrap(), &scene.dir).is_ok(), geteuid().is_root());
-    if !geteuid().is_root() {
+    if !root() {
         return;
     }
     for foreign in [&scene.dir, &scene.repo] {
@@ -74,7 +75,7 @@ fn own_databases_are_served_and_other_users_are_not() {
 
 #[test]
 fn whoever_owns_a_directory_above_could_replace_the_database() {
-    if !geteuid().is_root() {
+    if !root() {
         return;
     }
     let scene = Scene::new();
@@ -111,7 +112,7 @@ fn others_may_write_neither_here_nor_above_unless_it_is_sticky_above() {
 
 #[test]
 fn a_group_of_others_may_write_neither_here_nor_above() {
-    if !geteuid().is_root() {
+    if !root() {
         return;
     }
     let scene = Scene::new();
@@ -127,7 +128,7 @@ fn a_group_of_others_may_write_neither_here_nor_above() {
 
 #[test]
 fn the_directory_of_a_redirect_is_asked_too_and_those_above_it() {
-    if !geteuid().is_root() {
+    if !root() {
         return;
     }
     let scene = Scene::new();

@@ -191,7 +191,7 @@ fn one_run_that_serves_nothing_fails_and_says_so() {
 /// All that is there belongs to somebody else.
 #[test]
 fn one_run_that_may_serve_nothing_fails_too() {
-    if !skip::may_be_root() {
+    if !skip::root() {
         return;
     }
     let scene = fresh_scene();
@@ -267,7 +267,7 @@ fn one_that_may_not_be_searched_is_not_served_in_place_of_where_it_leads() {
     fs::write(at.join("redirect"), "../../real/.beads").unwrap();
     let agent = as_nobody(&scene, &["--root", "tree", "--interval", "100ms", "--exec", "true"]);
     until("cycles", || cycles(&real) > 0);
-    if !skip::may_be_root() {
+    if !skip::root() {
         return;
     }
     let mode = |mode| fs::set_permissions(&at, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();

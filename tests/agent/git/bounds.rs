@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use beadlock_tests::wait::PATIENCE;
 use beadlock_tests::wait_until;
 
-use crate::bench::{Bench, is_naive, script};
+use crate::bench::{Bench, is_naive, script, stops_when_naive};
 
 /// More files that must not be tracked than one line can name.
 #[test]
@@ -49,7 +49,7 @@ fn count(dir: &Path) -> usize {
 /// A hook that does not stop printing: what is kept of it is little.
 #[test]
 fn a_hook_that_prints_without_end() {
-    if is_naive() {
+    if stops_when_naive() {
         return;
     }
     let bench = Bench::new();

@@ -5,13 +5,13 @@ use std::fs;
 use beadlock_tests::wait::PATIENCE;
 use beadlock_tests::{Ended, Running, lock_text, run, this_host, wait_until};
 
-use crate::bench::{Bench, is_naive};
+use crate::bench::{Bench, stops_when_naive};
 use crate::snapshot::Allowed;
 
 /// There is something to commit, to pull and to push.
 #[test]
 fn a_held_database_has_no_operation_at_all() {
-    if is_naive() {
+    if stops_when_naive() {
         return;
     }
     let bench = Bench::new();
@@ -33,7 +33,7 @@ fn a_held_database_has_no_operation_at_all() {
 /// The use that the document has for tools with a git workflow of their own.
 #[test]
 fn who_claims_it_commits_and_pushes_beside_the_agent() {
-    if is_naive() {
+    if stops_when_naive() {
         return;
     }
     let bench = Bench::new();

@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use crate::bench::{Bench, each, is_naive, write};
+use crate::bench::{Bench, each, stops_when_naive, write};
 use crate::snapshot::Allowed;
 
 /// Names and texts.
@@ -53,7 +53,7 @@ fn an_embedded_repository_is_not_pulled() {
             let refs = bench.here().join(".beads/refs");
             let common = bench.here().join(".beads/commondir");
             assert!(!refs.exists() && !common.exists(), "harm, {name}: it was pulled\n{}", told.log);
-            if is_naive() {
+            if stops_when_naive() {
                 return;
             }
             told.ends_with(1, name);
@@ -85,7 +85,7 @@ fn an_embedded_repository_is_never_used() {
     let before = bench.snapshot();
     let told = bench.once();
     bench.untouched_since(&before, Allowed::Fetch, "embedded");
-    if is_naive() {
+    if stops_when_naive() {
         return;
     }
     told.ends_with(1, "embedded");
@@ -103,7 +103,7 @@ fn an_embedded_repository_is_never_used() {
 /// The directory above the database is looked from: one that is made into a repository there hides the real one.
 #[test]
 fn a_repository_around_the_database_is_not_used() {
-    if is_naive() {
+    if stops_when_naive() {
         return;
     }
     let bench = Bench::new();

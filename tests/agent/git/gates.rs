@@ -4,12 +4,12 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 
-use crate::bench::{Bench, is_naive};
+use crate::bench::{Bench, stops_when_naive};
 
 /// Every file of the database goes, and others come: git would remove the directory in between.
 #[test]
 fn a_pull_that_changes_every_file_leaves_the_directory_in_its_place() {
-    if is_naive() {
+    if stops_when_naive() {
         return;
     }
     let bench = Bench::new();
@@ -37,7 +37,7 @@ fn a_pull_that_changes_every_file_leaves_the_directory_in_its_place() {
 /// What git starts in a pull has the gates of both databases.
 #[test]
 fn each_git_of_a_pull_has_the_gates() {
-    if is_naive() {
+    if stops_when_naive() {
         return;
     }
     let bench = Bench::new();

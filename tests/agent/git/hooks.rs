@@ -7,7 +7,7 @@ use beadlock_tests::process::marked_by;
 use beadlock_tests::wait::PATIENCE;
 use beadlock_tests::{Running, wait_until};
 
-use crate::bench::{Bench, each, is_naive, script};
+use crate::bench::{Bench, each, is_naive, script, stops_when_naive};
 use crate::snapshot::Allowed;
 
 fn hook(bench: &Bench, name: &str, text: &str) {
@@ -60,7 +60,7 @@ fn a_hook_that_refuses_a_rebase() {
     bench.tempt();
     let before = bench.git(bench.here(), &["rev-parse", "HEAD"]);
     let told = bench.once();
-    if is_naive() {
+    if stops_when_naive() {
         return;
     }
     let subjects = bench.subjects();
@@ -97,7 +97,7 @@ fn a_hook_that_hangs_is_ended() {
                 bench.untouched_since(&before, Allowed::Sync, name);
             }
             wait_until(PATIENCE, "nobody is left", || marked_by(bench.scene()).is_empty());
-            if is_naive() {
+            if stops_when_naive() {
                 return;
             }
             assert!(begun.elapsed().as_secs() < 120, "{:?}", begun.elapsed());

@@ -8,7 +8,7 @@ use beadlock_tests::wait::PATIENCE;
 use beadlock_tests::{Running, wait_until};
 use nix::sys::signal::Signal;
 
-use crate::bench::{Bench, is_naive, script};
+use crate::bench::{Bench, script, stops_when_naive};
 
 /// No fetch comes again in the time of a test.
 const NEVER: &[&str] = &["--interval", "50ms", "--debounce", "10ms", "--fetch-interval", "10h"];
@@ -73,7 +73,7 @@ impl Bench {
 
 #[test]
 fn an_idle_cycle_starts_no_git_and_no_sync() {
-    if is_naive() {
+    if stops_when_naive() {
         return;
     }
     let mut bench = Bench::new();
@@ -96,7 +96,7 @@ fn an_idle_cycle_starts_no_git_and_no_sync() {
 /// The state of the sync stays what it was, also a bad one.
 #[test]
 fn an_idle_cycle_tells_what_the_last_sync_has_found() {
-    if is_naive() {
+    if stops_when_naive() {
         return;
     }
     for (how, line) in [
@@ -121,7 +121,7 @@ fn an_idle_cycle_tells_what_the_last_sync_has_found() {
 /// Every kind of change leads to git again, and soon.
 #[test]
 fn what_changes_is_seen() {
-    if is_naive() {
+    if stops_when_naive() {
         return;
     }
     let mut bench = Bench::new();
@@ -168,7 +168,7 @@ fn what_changes_is_seen() {
 /// A change does not ask for the settings again, unless their files have changed, or include others.
 #[test]
 fn settings_that_change_are_seen_by_the_next_change() {
-    if is_naive() {
+    if stops_when_naive() {
         return;
     }
     let mut bench = Bench::new();
@@ -211,7 +211,7 @@ fn settings_that_change_are_seen_by_the_next_change() {
 /// A fetch that is due, and brings nothing, is all that is started. One that brings something is followed by a pull.
 #[test]
 fn a_fetch_comes_alone() {
-    if is_naive() {
+    if stops_when_naive() {
         return;
     }
     let mut bench = Bench::new();
@@ -235,7 +235,7 @@ fn a_fetch_comes_alone() {
 /// What is asked of the remote, when no fetch is due: nothing until somebody wants it.
 #[test]
 fn a_fetch_is_made_at_once_when_a_claim_ends_and_on_a_signal() {
-    if is_naive() {
+    if stops_when_naive() {
         return;
     }
     let mut bench = Bench::new();
@@ -265,7 +265,7 @@ fn a_fetch_is_made_at_once_when_a_claim_ends_and_on_a_signal() {
 /// Files outside of the database are not watched. That they are clean again is seen with the next fetch.
 #[test]
 fn the_end_of_a_dirty_tree_is_noticed() {
-    if is_naive() {
+    if stops_when_naive() {
         return;
     }
     let mut bench = Bench::new();
@@ -286,7 +286,7 @@ fn the_end_of_a_dirty_tree_is_noticed() {
 /// Several databases with one remote: their fetches come one after the other, also the first ones.
 #[test]
 fn a_host_has_one_fetch_at_a_time() {
-    if is_naive() {
+    if stops_when_naive() {
         return;
     }
     let mut bench = Bench::new();
@@ -316,7 +316,7 @@ fn a_host_has_one_fetch_at_a_time() {
 /// start, and for changes that come as fast as the agent pushes them.
 #[test]
 fn a_change_needs_few_gits() {
-    if is_naive() {
+    if stops_when_naive() {
         return;
     }
     let mut bench = Bench::new();

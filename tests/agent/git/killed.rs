@@ -5,7 +5,7 @@ use std::fs;
 
 use beadlock_tests::process::marked_by;
 
-use crate::bench::{Bench, each, is_naive, script};
+use crate::bench::{Bench, each, is_naive, script, stops_when_naive};
 use crate::snapshot::Allowed;
 use crate::wrapper::KILL_ALL;
 
@@ -66,7 +66,7 @@ fn what_a_kill_has_left_of_many_files_is_finished() {
 }
 
 fn killed(count: usize, rows: &[At]) {
-    if is_naive() {
+    if stops_when_naive() {
         return;
     }
     let (bench, before) = bench(count);
@@ -112,7 +112,7 @@ fn killed(count: usize, rows: &[At]) {
 /// happens until it is one of them.
 #[test]
 fn what_a_person_has_changed_since_is_theirs() {
-    if is_naive() {
+    if stops_when_naive() {
         return;
     }
     let (typed, by_hand) =
@@ -167,7 +167,7 @@ fn a_filter_that_fails_in_the_middle_of_a_pull() {
 /// The disk is full in the middle, and then is not.
 #[test]
 fn a_disk_that_is_full_in_the_middle_of_a_pull() {
-    if is_naive() {
+    if stops_when_naive() {
         return;
     }
     let bench = Bench::new();
@@ -200,7 +200,7 @@ fn a_disk_that_is_full_in_the_middle_of_a_pull() {
 /// The sync alone is killed, and its git works on: the gate stays shut as long as it does.
 #[test]
 fn the_gate_outlives_a_git_that_works_on() {
-    if is_naive() {
+    if stops_when_naive() {
         return;
     }
     let bench = Bench::new();
@@ -257,7 +257,7 @@ fn a_pull_that_was_killed_is_finished() {
             script(&bench.here().join(".git/hooks/reference-transaction"), KILL_BEFORE_THE_BRANCH);
             std::fs::write(bench.path().join("kill"), "").expect("write");
             let told = bench.once();
-            if is_naive() {
+            if stops_when_naive() {
                 return;
             }
             assert!(!bench.path().join("kill").exists(), "not killed: the test shows nothing\n{}", told.log);

@@ -9,7 +9,7 @@ use std::os::unix::net::UnixListener;
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
 
-use crate::bench::{Bench, each, is_naive};
+use crate::bench::{Bench, each, is_naive, stops_when_naive};
 use crate::snapshot::Allowed;
 
 const NAMES: &[&[u8]] = &[
@@ -48,7 +48,7 @@ fn names_are_names() {
     let before = bench.snapshot();
     bench.once();
     bench.untouched_since(&before, Allowed::Sync, "names");
-    if is_naive() {
+    if stops_when_naive() {
         return;
     }
     let listed = bench.scene().command("git");
@@ -98,7 +98,7 @@ fn what_is_no_file() {
     let before = bench.snapshot();
     bench.once();
     bench.untouched_since(&before, Allowed::Sync, "no files");
-    if is_naive() {
+    if stops_when_naive() {
         return;
     }
     let tree = bench.git(bench.remote(), &["ls-tree", "-r", "--format=%(objectmode) %(path)", "main", "--", ".beads/"]);

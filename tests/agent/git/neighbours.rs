@@ -7,7 +7,7 @@ use beadlock_tests::wait::PATIENCE;
 use beadlock_tests::{Running, wait_until};
 use nix::sys::signal::Signal;
 
-use crate::bench::{Bench, each, is_naive};
+use crate::bench::{Bench, each, stops_when_naive};
 use crate::snapshot::Allowed;
 use crate::wrapper::KILL_ALL;
 
@@ -39,7 +39,7 @@ fn logs(bench: &Bench) -> String {
 /// One database's sync is killed in a pull; what it has begun is finished by the other's.
 #[test]
 fn the_other_ones_sync_finishes_a_move() {
-    if is_naive() {
+    if stops_when_naive() {
         return;
     }
     let bench = bench();
@@ -66,7 +66,7 @@ fn the_other_ones_sync_finishes_a_move() {
 /// Both have something to commit at every tick.
 #[test]
 fn both_commit_at_the_same_time() {
-    if is_naive() {
+    if stops_when_naive() {
         return;
     }
     let bench = bench();
@@ -88,7 +88,7 @@ fn both_commit_at_the_same_time() {
 /// A move that would be finished changes a database that is claimed by now.
 #[test]
 fn a_claim_on_the_other_is_waited_for() {
-    if is_naive() {
+    if stops_when_naive() {
         return;
     }
     let bench = bench();

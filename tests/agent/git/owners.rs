@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use beadlock_tests::{Ended, run, skip};
 
-use crate::bench::{Bench, is_naive, script, write};
+use crate::bench::{Bench, script, stops_when_naive, write};
 
 /// A user that does not exist.
 const STRANGER: u32 = 54_321;
@@ -92,7 +92,7 @@ fn give(path: &Path, to: u32) {
 
 #[test]
 fn root_runs_nothing_in_a_repository_of_another_user() {
-    if is_naive() || !skip::root() {
+    if stops_when_naive() || !skip::root() {
         return;
     }
     let trapped = Trapped::new();
@@ -114,7 +114,7 @@ fn root_runs_nothing_in_a_repository_of_another_user() {
 /// What all worktrees share may be another user's, too.
 #[test]
 fn root_runs_nothing_in_a_worktree_of_another_users_repository() {
-    if is_naive() || !skip::root() {
+    if stops_when_naive() || !skip::root() {
         return;
     }
     let mut trapped = Trapped::new();

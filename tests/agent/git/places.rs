@@ -5,7 +5,7 @@ use std::fs;
 use beadlock_tests::Ended;
 use beadlock_tests::run;
 
-use crate::bench::{Bench, each, is_naive, write};
+use crate::bench::{Bench, each, is_naive, stops_when_naive, write};
 use crate::snapshot::Allowed;
 
 #[test]
@@ -107,7 +107,7 @@ fn a_linked_worktree_needs_to_be_allowed() {
     bench.options.push("--allow-worktree".to_owned());
     let before = bench.git(&main, &["status", "--porcelain"]);
     let told = bench.once();
-    if is_naive() {
+    if stops_when_naive() {
         return;
     }
     told.ends_with(0, "allowed");
@@ -146,7 +146,7 @@ fn inside_a_bare_repository() {
 /// The database is where the redirect points, and so is the repository; the one it points from does not matter.
 #[test]
 fn a_redirect_into_another_repository() {
-    if is_naive() {
+    if stops_when_naive() {
         return;
     }
     let bench = Bench::new();
@@ -187,7 +187,7 @@ fn a_repository_of_its_own() {
     bench.untouched_since(&before, Allowed::Nothing, "a repository of its own");
     told.ends_with(1, "a repository of its own");
     told.says("/.beads has a git repository of its own (.git), which is never used", "of its own");
-    if is_naive() {
+    if stops_when_naive() {
         return;
     }
     assert_eq!(bench.shell(told.command("mv ")).code, 0, "{}", told.log);
@@ -244,7 +244,7 @@ fn a_submodule_is_left_alone() {
 /// The database in a submodule: the submodule's repository is synced, the outer one is not.
 #[test]
 fn inside_a_submodule() {
-    if is_naive() {
+    if stops_when_naive() {
         return;
     }
     let bench = Bench::new();
@@ -279,7 +279,7 @@ fn submodule(bench: &Bench, name: &str) {
 /// Two databases in one repository: both are synced, and a claim on one is not pulled over.
 #[test]
 fn two_databases_in_one_repository() {
-    if is_naive() {
+    if stops_when_naive() {
         return;
     }
     let bench = Bench::new();

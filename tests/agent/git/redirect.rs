@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use beadlock_tests::{Ended, run};
 
-use crate::bench::{Bench, each, is_naive, script, write};
+use crate::bench::{Bench, each, script, stops_when_naive, write};
 use crate::snapshot::Allowed;
 
 /// A repository that others have no access to, with something in it that is in no commit. Its own remote is there, too.
@@ -78,7 +78,7 @@ fn a_redirect_is_not_pulled() {
 /// One that came in another way, by a pull of the user's own: not served, and what to type is said.
 #[test]
 fn a_tracked_redirect_is_not_followed_by_an_agent() {
-    if is_naive() {
+    if stops_when_naive() {
         return;
     }
     let bench = Bench::new();
@@ -112,7 +112,7 @@ fn a_tracked_redirect_is_not_followed_by_an_agent() {
 /// While the agent runs, somebody makes git track what it follows, and takes that back.
 #[test]
 fn an_agent_below_a_root_serves_it_again_when_it_is_mended() {
-    if is_naive() {
+    if stops_when_naive() {
         return;
     }
     let bench = Bench::new();
@@ -140,7 +140,7 @@ fn an_agent_below_a_root_serves_it_again_when_it_is_mended() {
 /// Every command that would take the other directory for this one refuses, with the same line; `status` warns.
 #[test]
 fn a_tracked_redirect_is_refused_by_the_commands() {
-    if is_naive() {
+    if stops_when_naive() {
         return;
     }
     let bench = Bench::new();
@@ -194,7 +194,7 @@ fn a_tracked_redirect_is_refused_by_the_commands() {
 /// What tells where the repository is must not hide that it tracks the redirect; and what does not answer is not a no.
 #[test]
 fn a_git_that_does_not_say_no_opens_nothing() {
-    if is_naive() {
+    if stops_when_naive() {
         return;
     }
     const ROWS: &[(&str, &str, &str)] = &[
@@ -241,7 +241,7 @@ fn a_git_that_does_not_say_no_opens_nothing() {
 /// No git, or no repository: it is the user's own.
 #[test]
 fn where_there_is_no_git_a_redirect_is_followed() {
-    if is_naive() {
+    if stops_when_naive() {
         return;
     }
     let bench = Bench::without_repository("here");
@@ -288,7 +288,7 @@ fn a_redirect_of_the_users_own_is_not_committed() {
 /// A `.beads` that is a link which git tracks leads away in the same manner.
 #[test]
 fn a_tracked_link_is_not_followed() {
-    if is_naive() {
+    if stops_when_naive() {
         return;
     }
     let bench = Bench::new();

@@ -6,7 +6,7 @@ use std::net::TcpListener;
 use beadlock_tests::Running;
 use beadlock_tests::wait::PATIENCE;
 
-use crate::bench::{Bench, is_naive};
+use crate::bench::{Bench, stops_when_naive};
 
 /// Refuses every request, so that git says which URL it was.
 fn refusing() -> u16 {
@@ -23,7 +23,7 @@ fn refusing() -> u16 {
 
 #[test]
 fn the_query_and_the_userinfo_of_a_remote_are_masked() {
-    if is_naive() {
+    if stops_when_naive() {
         return;
     }
     let port = refusing();

@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use crate::bench::{Bench, each, is_naive, write};
+use crate::bench::{Bench, each, stops_when_naive, write};
 use crate::snapshot::Allowed;
 
 /// A database as SQLite makes it: 100 bytes of header, two pages.
@@ -30,7 +30,7 @@ fn an_untracked_database_is_left_out() {
     bench.tempt();
     bench.once();
     let told = bench.cycles(2);
-    if is_naive() {
+    if stops_when_naive() {
         return;
     }
     let tracked = bench.git(bench.here(), &["ls-tree", "-r", "--name-only", "HEAD", "--", ".beads"]);
@@ -74,7 +74,7 @@ fn a_tracked_database_stops_everything() {
             let before = bench.snapshot();
             let told = bench.once();
             bench.untouched_since(&before, Allowed::Fetch, "once");
-            if is_naive() {
+            if stops_when_naive() {
                 return;
             }
             told.ends_with(1, "once");
@@ -118,7 +118,7 @@ fn a_database_is_not_pulled() {
     let told = bench.once();
     assert!(!bench.here().join(".beads/cache").exists(), "harm: it was pulled");
     assert!(!bench.here().join("src/test.db").exists(), "harm: pulled beside it");
-    if is_naive() {
+    if stops_when_naive() {
         return;
     }
     told.ends_with(1, "theirs");
@@ -135,7 +135,7 @@ fn a_database_is_not_pulled() {
 /// A hook adds one, or it comes between the look and the commit.
 #[test]
 fn a_database_that_comes_meanwhile_is_not_committed() {
-    if is_naive() {
+    if stops_when_naive() {
         return;
     }
     let bench = Bench::new();
@@ -156,7 +156,7 @@ fn a_database_that_comes_meanwhile_is_not_committed() {
 #[test]
 fn an_unchanged_file_is_not_read_in_every_cycle() {
     let Some(strace) = beadlock_tests::skip::tool("strace") else { return };
-    if is_naive() {
+    if stops_when_naive() {
         return;
     }
     let bench = Bench::new();

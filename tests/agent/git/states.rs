@@ -7,12 +7,11 @@ use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::path::PathBuf;
 
 use beadlock_tests::wait::PATIENCE;
-use beadlock_tests::{Running, lock_text, run, wait_until};
+use beadlock_tests::{Running, lock_text, run, skip, wait_until};
 use nix::sys::signal::Signal;
-use nix::unistd::geteuid;
 use serde_json::Value;
 
-use crate::bench::{Bench, each, is_naive, script};
+use crate::bench::{Bench, each, script, stops_when_naive};
 
 struct Sabotage {
     name: &'static str,
@@ -232,15 +231,14 @@ fn beadlock(bench: &Bench, args: &[&str]) -> String {
 
 #[test]
 fn each_sabotage_is_seen_in_every_place_and_so_is_the_way_back() {
-    if is_naive() {
+    if stops_when_naive() {
         return;
     }
     each(SABOTAGES, |row| row.name.to_owned(), seen);
 }
 
 fn seen(row: &Sabotage) {
-    if row.reason == "wrong_owner" && !geteuid().is_root() {
-        println!("skipped: only root can give a directory away");
+    if row.reason == "wrong_owner" && !skip::root() {
         return;
     }
     let bench = Bench::new();

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::bench::{Bench, each, is_naive};
+use crate::bench::{Bench, each, stops_when_naive};
 use crate::snapshot::Allowed;
 
 /// The daemon's own names, and SQLite's.
@@ -76,7 +76,7 @@ fn a_tracked_file_of_ours_stops_everything() {
                 assert!(!bench.here().join(&path).exists(), "harm: {path} was pulled");
                 assert!(!bench.here().join(".beads/theirs.jsonl").exists(), "harm: pulled beside {path}");
             }
-            if is_naive() {
+            if stops_when_naive() {
                 return;
             }
             told.ends_with(1, "once");

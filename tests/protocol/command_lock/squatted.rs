@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use beadlock_tests::wait::PATIENCE;
-use beadlock_tests::{Ended, Running, Scene, may_be_root, run, wait_until, write_program};
+use beadlock_tests::{Ended, Running, Scene, root, run, wait_until, write_program};
 use serde_json::Value;
 
 /// A user who is not root; the squatter is.
@@ -21,7 +21,7 @@ struct Ground {
 impl Ground {
     /// `None` where the test cannot be another user.
     fn new() -> Option<Self> {
-        if !may_be_root() {
+        if !root() {
             return None;
         }
         let scene = Scene::new();

@@ -1,7 +1,7 @@
 //! A PID namespace without a `/proc` of its own: the numbers there are those of other processes, and no name of theirs
 //! is shown as a holder's.
 
-use beadlock_tests::{Ended, Running, Scene, may_be_root, run};
+use beadlock_tests::{Ended, Running, Scene, root, run};
 
 const WITHOUT_PROC: [&str; 3] = ["--pid", "--fork", "--kill-child"];
 const WITH_PROC: [&str; 4] = ["--pid", "--fork", "--kill-child", "--mount-proc"];
@@ -56,7 +56,7 @@ fn said(namespaces: &[&str], script: &str) -> Option<(String, i32)> {
 
 #[test]
 fn no_name_of_a_stranger_is_shown_for_a_holder() {
-    if !may_be_root() {
+    if !root() {
         return;
     }
     let Some((said, pid)) = said(&WITHOUT_PROC, SCRIPT) else { return };
@@ -69,7 +69,7 @@ fn no_name_of_a_stranger_is_shown_for_a_holder() {
 
 #[test]
 fn a_claim_is_not_called_as_a_stranger_is() {
-    if !may_be_root() {
+    if !root() {
         return;
     }
     let Some((said, pid)) = said(&WITHOUT_PROC, CALLER) else { return };

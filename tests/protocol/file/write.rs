@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::time::Duration;
 
-use beadlock_tests::{Running, Scene, may_be_root, tool, wait_until};
+use beadlock_tests::{Running, Scene, root, tool, wait_until};
 use nix::fcntl::{Flock, FlockArg};
 
 use crate::support::{Files, with_input};
@@ -117,14 +117,14 @@ fn mode_and_owner_are_the_files_own() {
     let path = scene.path().join("secret.json");
     for mode in [0o600, 0o640, 0o444, 0o4755] {
         fs::set_permissions(&path, fs::Permissions::from_mode(mode)).expect("chmod");
-        if may_be_root() {
+        if root() {
             std::os::unix::fs::chown(&path, Some(4711), Some(4712)).expect("chown");
             fs::set_permissions(&path, fs::Permissions::from_mode(mode)).expect("chmod");
         }
         assert_eq!(scene.given("2", &["write", "-q", "file:secret.json"]).code, 0);
         let meta = fs::metadata(&path).expect("it is there");
         assert_eq!(meta.mode() & 0o7777, mode);
-        if may_be_root() {
+        if root() {
             assert_eq!((meta.uid(), meta.gid()), (4711, 4712));
         }
     }
@@ -139,8 +139,9 @@ fn an_owner_that_cannot_be_kept_is_a_refusal() {
     let scene = Scene::new();
     scene.put("todo.json", "1");
     let Some(command) = scene.beadlock_as_mortal(&["write", "file:todo.json"]) else { return };
-    if !may_be_root() {
-        return; // There is nobody else whose file it could be.
+    // Without root there is no file of another user.
+    if !root() {
+        return;
     }
     fs::set_permissions(scene.path(), fs::Permissions::from_mode(0o777)).expect("chmod");
     let ended = with_input(command, b"2");

@@ -1,7 +1,6 @@
 //! Looks one after another, below real directories.
 
 use super::*;
-use nix::unistd::geteuid;
 use std::os::unix::fs::chown;
 
 const LATER: Duration = Duration::from_secs(1 << 40);
@@ -72,7 +71,7 @@ fn what_has_not_changed_is_what_it_was_and_what_has_is_looked_at() {
     assert_eq!(third.found[0].database.dir, top.join("a/other"), "led there");
     let fourth = again(&ground, third);
     assert_eq!(names(&fourth, &top).len(), 3);
-    if !geteuid().is_root() {
+    if !beadlock_testkit::root() {
         return;
     }
     chown(top.join("c"), Some(54_321), None).unwrap();

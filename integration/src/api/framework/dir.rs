@@ -217,7 +217,7 @@ mod tests {
 
     #[test]
     fn what_another_user_may_rename_is_refused() {
-        if !geteuid().is_root() {
+        if !beadlock_testkit::root() {
             return;
         }
         let top = tempfile::tempdir().unwrap();

@@ -3,10 +3,9 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::Path;
 use std::process::Stdio;
 
-use beadlock_testkit::{Running, until};
+use beadlock_testkit::{Running, has_program, until};
 
 use super::{Printed, keepers};
 
@@ -55,8 +54,8 @@ fn odd_names_survive_a_shell_and_a_file_of_variables() {
             (OsString::from_vec(value(0, "BEADLOCK_TARGET=")), OsString::from_vec(value(1, "BEADLOCK_ID=")))
         };
         // Of the shells only some know what a line break in a name takes.
-        let shell = if has_control { "/bin/bash" } else { "/bin/sh" };
-        if Path::new(shell).exists() {
+        let shell = if has_control { "bash" } else { "sh" };
+        if has_program(shell) {
             claim();
             let script =
                 "eval \"$(cat out)\"; export BEADLOCK_TARGET BEADLOCK_ID; cd / && exec \"$BEADLOCK\" release -q";

@@ -4,7 +4,7 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use beadlock_testkit::write_program;
-use beadlock_testkit::{Ended, Running, Scene, has_program, this_host};
+use beadlock_testkit::{Ended, Running, Scene, has_program, skip, this_host};
 
 use super::Sleeper;
 
@@ -105,7 +105,7 @@ fn a_wrapper_is_named_as_what_the_claim_stands_for() {
         let program = words.split(' ').find(|word| word.ends_with(name)).unwrap();
         let is_there = Running::apart(scene.shell(&format!("command -v {program}"))).end().code == 0;
         if !is_there {
-            eprintln!("skipped: needs {program}");
+            skip::cannot(&format!("needs {program}"));
             continue;
         }
         for (target, more) in [(".beads", ""), ("memory:memory", ""), ("file:data.json", "")] {

@@ -1,6 +1,6 @@
 //! The same on file systems of their own: tmpfs, overlayfs, FUSE, full ones and ones that nobody may write.
 
-use beadlock_testkit::{Ended, Running, Scene, has_program};
+use beadlock_testkit::{Ended, Running, Scene, has_program, may_be_root, skip};
 use serde_json::Value;
 
 use super::{guarantee, missing, scene, trial};
@@ -13,7 +13,7 @@ fn on_a_mount(scene: &Scene, mount: &str, script: &str) -> Option<Ended> {
     if !has_program("unshare") || !has_program("mount") {
         return None;
     }
-    let root = if nix::unistd::geteuid().is_root() { "" } else { "--map-root-user" };
+    let root = if may_be_root() { "" } else { "--map-root-user" };
     let in_namespace = |script: &str| {
         let mut command = scene.shell(&format!("exec unshare {root} --mount sh -c \"$SCRIPT\""));
         command.env("SCRIPT", script);
@@ -21,7 +21,7 @@ fn on_a_mount(scene: &Scene, mount: &str, script: &str) -> Option<Ended> {
     };
     let probe = in_namespace(mount);
     if probe.code != 0 {
-        eprintln!("skipped: cannot mount here: {}", probe.err.trim());
+        skip::cannot(&format!("cannot mount: {}", probe.err.trim()));
         return None;
     }
     Some(in_namespace(&format!("{mount}\n{script}")))

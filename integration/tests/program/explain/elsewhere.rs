@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use beadlock_testkit::{Running, Scene, dead_pid, lives, this_host, until};
+use beadlock_testkit::{Running, Scene, dead_pid, lives, skip, this_host, until};
 use nix::unistd::Pid;
 use serde_json::Value;
 
@@ -14,7 +14,7 @@ fn a_machine_that_was_renamed() {
     let renamed = |record: &mut Value| record["hostname"] = "before".into();
     let record = mine(&scene, renamed);
     if record["beadlock"]["machine_id"].is_null() {
-        return eprintln!("skipped: this machine has no machine id");
+        return skip::cannot("needs a machine id");
     }
     let me = &record["pid"];
     let words =
@@ -54,7 +54,7 @@ fn another_host_and_another_machine_of_this_name() {
     seen.next("ssh -- elsewhere ps -p 4242", &once_gone).witness("kill", "not_asked");
     let mut record = record(&scene);
     if record["beadlock"]["machine_id"].is_null() {
-        return eprintln!("skipped: this machine has no machine id");
+        return skip::cannot("needs a machine id");
     }
     record["hostname"] = "elsewhere".into();
     record["beadlock"]["boot_id"] = "another".into();
@@ -117,12 +117,12 @@ fn a_container_that_lives_and_one_that_is_gone() {
             .next(&format!("nsenter -t {} -p -m ps -p 30000", those[0]["pid"]), "once it is gone");
         assert_eq!(fs::read(scene.lock()).unwrap(), text);
     });
-    if !had || !nix::unistd::geteuid().is_root() {
+    if !had || !skip::root() {
         return;
     }
     let witnesses = scene.run(&["status", "--json"]).json()["data"][0]["witnesses"].clone();
     if witnesses["namespace_gone"] != true {
-        return eprintln!("skipped: here nobody can know that a namespace is gone");
+        return skip::cannot("cannot know that a namespace is gone");
     }
     Seen::of(&scene, "container_gone")
         .says(&["nobody lives in that any more", "in that namespace: nobody, seen twice"])
@@ -143,7 +143,7 @@ fn a_container_with_a_name_of_its_own() {
     });
     let witnesses = || scene.run(&["status", "--json"]).json()["data"][0]["witnesses"].clone();
     if !had || witnesses()["namespace_gone"] != true {
-        return eprintln!("skipped: here nobody can know that a namespace is gone");
+        return skip::cannot("cannot know that a namespace is gone");
     }
     let record: Value = serde_json::from_slice(&fs::read(scene.lock()).unwrap()).unwrap();
     Seen::of(&scene, "container_gone")
