@@ -18,7 +18,7 @@ help:
 	@echo 'make demo-fleet   one claim for three machines on an etcd of three nodes, whose leader is killed in its middle'
 	@echo 'make check  rustfmt, clippy and the unit tests, for every commit; make hooks has git run it before each'
 	@echo 'make test   every promise, of the long proofs a part that SEED=… repeats; installs what the tests need where it may'
-	@echo 'make test-more   what takes a browser, Prometheus, tmux, zsh, fish, mandoc or shellcheck; make test-all is both'
+	@echo 'make test-more   what takes a browser, Prometheus, tmux, zsh, fish, mandoc, shellcheck or shfmt; make test-all is both'
 	@echo 'make proofs   the long proofs whole, one after the other: model tutorial rows stress syscalls soak'
 	@echo 'make python   the Python half of make test'
 	@echo 'make protocol-check   each row of docs/protocols and docs/fleet.md, and whether its test passes; PROTOCOL=… names pages'
@@ -31,7 +31,7 @@ help:
 	@echo 'make soak   SOAK_MINUTES (5) each: two clones among people; 200 databases among holders, many killed; 10000 in one agent (10)'
 	@echo 'make fuzz   hostile input: FUZZ_SECONDS (30) a target with cargo-fuzz, else a million cases each'
 	@echo 'make site   README and docs as a site with search, by mdBook'
-	@echo 'make lint   rustfmt, clippy and rustdoc, warnings denied; shellcheck where it is there'
+	@echo 'make lint   rustfmt, clippy and rustdoc, warnings denied; shellcheck, shfmt and ruff where they are there'
 	@echo 'make install   the programs, systemd units, shell libraries, samples and documents, below PREFIX=$(PREFIX); make uninstall'
 
 demo:
@@ -149,7 +149,7 @@ more-tools:
 
 lint:
 	@scripts/lint-tools.sh
-	@if command -v shellcheck >/dev/null; then scripts/shellcheck.sh; else echo 'no shellcheck here: make test-more runs it'; fi
+	@scripts/lint-scripts.sh --if-there
 	$(CARGO) fmt --all --check
 	$(CARGO) fmt --manifest-path integration/python/Cargo.toml --check
 	$(CARGO) clippy --locked --workspace --all-targets -- --deny warnings

@@ -43,6 +43,7 @@ mandoc mandoc
 prometheus prometheus
 promtool prometheus
 shellcheck shellcheck
+shfmt shfmt
 tmux tmux
 zsh zsh
 LIST

@@ -4,7 +4,7 @@
 #
 # scripts/test.sh unit   the unit tests of each crate
 # scripts/test.sh test   every test but those of `more`
-# scripts/test.sh more   the test targets `more`, which cargo runs when they are named (`test = false`); and shellcheck
+# scripts/test.sh more   the test targets `more`, which cargo runs when they are named (`test = false`); and the scripts
 #
 # With cargo-nextest the Rust tests of all targets are one pool, and the Python tests, which mostly wait, run beside it;
 # without it cargo test runs one target after the other.
@@ -17,7 +17,10 @@ case $size in
 unit) name='make check' ;;
 test) name='make test' ;;
 more) name='make test-more' ;;
-*) echo "usage: scripts/test.sh [unit|test|more]" >&2; exit 2 ;;
+*)
+    echo "usage: scripts/test.sh [unit|test|more]" >&2
+    exit 2
+    ;;
 esac
 
 # As root, some tests start the programs as another user, who cannot reach a build in root's own directory.
@@ -66,7 +69,10 @@ failed=
 suite() {
     title=$1
     shift
-    code=$({ { "$@" 2>&1 3>&-; echo $? >&3; } | tee -a "$log" >&4; } 3>&1) 4>&1
+    code=$({ {
+        "$@" 2>&1 3>&-
+        echo $? >&3
+    } | tee -a "$log" >&4; } 3>&1) 4>&1
     [ "$code" = 0 ] || failed="$failed $title"
 }
 
@@ -122,10 +128,13 @@ test) every_test ;;
 more)
     build
     rust more --test more
-    suite shellcheck scripts/shellcheck.sh
+    suite scripts scripts/lint-scripts.sh
     ;;
 esac
 
 echo "== summary"
 scripts/test-summary.sh "$log" "$said"
-[ -z "$failed" ] || { echo "$name: failed:$failed${seed:+ (make test SEED=$seed)}"; exit 1; }
+[ -z "$failed" ] || {
+    echo "$name: failed:$failed${seed:+ (make test SEED=$seed)}"
+    exit 1
+}

@@ -25,6 +25,7 @@ fn bench(metadata: &str, code: i32) -> Scene {
     stand_in(&scene, "cargo", &answer);
     stand_in(&scene, "python3", "");
     stand_in(&scene, "shellcheck", "");
+    stand_in(&scene, "shfmt", "");
     scene
 }
 

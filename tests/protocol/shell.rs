@@ -1,4 +1,4 @@
-//! What is for shells: its own tests pass with the real program. `make test-more` has shellcheck look at each script.
+//! What is for shells: its own tests pass with the real program. `make test-more` has shellcheck and shfmt look at each script.
 
 use std::process::Command;
 use std::time::Duration;
