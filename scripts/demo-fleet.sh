@@ -10,7 +10,10 @@ set -euo pipefail
 
 bin=${BEADLOCK_BIN:?the directory with beadlock and beadlock-agent; type: make demo-fleet}
 for tool in etcd etcdctl; do
-    command -v "$tool" >/dev/null || { echo "demo-fleet: needs $tool (Debian: apt-get install etcd-server etcd-client)" >&2; exit 1; }
+    command -v "$tool" >/dev/null || {
+        echo "demo-fleet: needs $tool (Debian: apt-get install etcd-server etcd-client)" >&2
+        exit 1
+    }
 done
 PATH=$bin:$PATH
 scene=$(mktemp -d)
@@ -37,7 +40,10 @@ now() { echo "${EPOCHREALTIME/[.,]/}"; }
 begun=$(now)
 say() { printf '[%5.1f s] %s\n' "$(($(now) - begun))e-6" "$*"; }
 failed=0
-fail() { say "FAILED: $*"; failed=1; }
+fail() {
+    say "FAILED: $*"
+    failed=1
+}
 
 # Prints what is new in the logs, without the headers, the dates, the two lines of every cycle, and the one of every skip: their
 # first is followed by "Held since", and their last by "Resumed after".
@@ -59,7 +65,10 @@ await() {
     local bound=$(($(now) + 30000000))
     until "$@" >/dev/null 2>&1; do
         show_logs
-        [ "$(now)" -lt "$bound" ] || { fail "waited in vain for: $*"; return 1; }
+        [ "$(now)" -lt "$bound" ] || {
+            fail "waited in vain for: $*"
+            return 1
+        }
         sleep 0.05
     done
     show_logs
@@ -146,7 +155,10 @@ status() { etcd_says "$network.$1:2379" endpoint status --write-out fields | sed
 for node in 1 2 3; do
     [ "$(status "$node" MemberID)" = "$(status "$node" Leader)" ] && leader=$node
 done
-[ -n "${leader:-}" ] || { fail "no node says that it is the leader"; exit 1; }
+[ -n "${leader:-}" ] || {
+    fail "no node says that it is the leader"
+    exit 1
+}
 say "\$ kill -9 ${nodes[leader - 1]}          (n$leader, the leader of the etcd)"
 kill -KILL "${nodes[leader - 1]}"
 wait "${nodes[leader - 1]}" 2>/dev/null || true
@@ -158,7 +170,10 @@ done
 wait "$job" || fail "the job ended with $?"
 ended=$(now)
 say "the job is done"
-[ -s end ] || { fail "the job was ended before its end"; exit 1; }
+[ -s end ] || {
+    fail "the job was ended before its end"
+    exit 1
+}
 read -r -a before <begin || true
 read -r -a after <end || true
 for i in 0 1 2; do await has_begun "${who[i]}" "${after[i]}" || exit 1; done

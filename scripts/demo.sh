@@ -29,7 +29,10 @@ now() { echo "${EPOCHREALTIME/[.,]/}"; }
 begun=$(now)
 say() { printf '[%5.1f s] %s\n' "$(($(now) - begun))e-6" "$*"; }
 failed=0
-fail() { say "FAILED: $*"; failed=1; }
+fail() {
+    say "FAILED: $*"
+    failed=1
+}
 
 # Prints what is new in both logs, without the headers, the dates, and the two lines of every cycle.
 declare -A shown=([ann]=0 [bob]=0)
@@ -49,7 +52,10 @@ await() {
     local bound=$(($(now) + 30000000))
     until "$@" >/dev/null 2>&1; do
         show_logs
-        [ "$(now)" -lt "$bound" ] || { fail "waited in vain for: $*"; return 1; }
+        [ "$(now)" -lt "$bound" ] || {
+            fail "waited in vain for: $*"
+            return 1
+        }
         sleep 0.05
     done
     show_logs

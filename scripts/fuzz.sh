@@ -19,7 +19,10 @@ export RUSTC_BOOTSTRAP=1
 
 # A list that fails inside the loop's head would fuzz nothing, and pass.
 targets=$("$cargo" fuzz list)
-[ -n "$targets" ] || { echo "make fuzz: cargo fuzz list names no target" >&2; exit 1; }
+[ -n "$targets" ] || {
+    echo "make fuzz: cargo fuzz list names no target" >&2
+    exit 1
+}
 for target in $targets; do
     # A lock file is read up to 64 KiB, and so is a line of a log.
     "$cargo" fuzz run "$target" -- -max_total_time="${FUZZ_SECONDS:-30}" -max_len=4096 -timeout=10 -rss_limit_mb=1024

@@ -46,7 +46,10 @@ count() {
 apply() {
     copy=$1
     # A file that is deleted and not committed yet is not there to be copied.
-    git -c 'safe.directory=*' ls-files -z >"$work/files" || { echo "scripts/tutorial.sh: needs a checkout of git" >&2; return 1; }
+    git -c 'safe.directory=*' ls-files -z >"$work/files" || {
+        echo "scripts/tutorial.sh: needs a checkout of git" >&2
+        return 1
+    }
     tar --create --null --ignore-failed-read --files-from "$work/files" 2>/dev/null | tar --extract --directory "$copy"
     mkdir "$work/blocks"
     blocks "$work/blocks" >"$work/list" || return 1
@@ -54,7 +57,10 @@ apply() {
         block=$work/blocks/$line
         case $kind in
         new)
-            [ ! -e "$copy/$file" ] || { echo "$page:$line: $file is there already" >&2; return 1; }
+            [ ! -e "$copy/$file" ] || {
+                echo "$page:$line: $file is there already" >&2
+                return 1
+            }
             mkdir -p "$copy/$(dirname "$file")"
             cp "$block" "$copy/$file"
             echo "$(count <"$block") $file"
@@ -64,7 +70,10 @@ apply() {
                 echo "$page:$line: this block does not apply" >&2
                 return 1
             }
-            [ "$(echo "$touched" | wc -l)" = 1 ] || { echo "$page:$line: one file a block" >&2; return 1; }
+            [ "$(echo "$touched" | wc -l)" = 1 ] || {
+                echo "$page:$line: one file a block" >&2
+                return 1
+            }
             echo "$(sed -n '/^+++/d; s/^+//p' "$block" | count) $(echo "$touched" | cut -f 3)"
             ;;
         esac
@@ -132,4 +141,7 @@ echo "== summary of $page"
 awk '{ sum += $1; printf "%4d lines of code in %s\n", $1, $2 } END { printf "%4d in all\n", sum }' "$work/touched"
 cat "$work/suites"
 echo "took $(($(date +%s) - begun)) s; the copy is in $top/checkout"
-[ -z "$failed" ] || { echo "make tutorial: failed" >&2; exit 1; }
+[ -z "$failed" ] || {
+    echo "make tutorial: failed" >&2
+    exit 1
+}

@@ -62,7 +62,9 @@ class Daemon:
             if number == signal.SIGCHLD:
                 continue
             if not self.stopping:
-                log.info("Stopping%s", " after the cycle that is running" if cycle else "")
+                log.info(
+                    "Stopping%s", " after the cycle that is running" if cycle else ""
+                )
             elif cycle:
                 # `beadlock cycle` passes it on to the command, and waits for all that it has started.
                 cycle.send_signal(signal.SIGTERM)
@@ -82,7 +84,9 @@ class Daemon:
             # Without beadlock nobody knows whether the database is claimed: no cycle. It may come back, as after an
             # upgrade.
             if not self.is_missing:
-                log.error("No sync cycles: cannot run %s: %s", self.command[0], error.strerror)
+                log.error(
+                    "No sync cycles: cannot run %s: %s", self.command[0], error.strerror
+                )
             self.is_missing = True
             return
         self.is_missing = False
@@ -95,7 +99,9 @@ class Daemon:
         if cycle.returncode == 0:
             log.info("Sync cycle complete")
         elif cycle.returncode < 0:
-            log.error("Sync cycle failed: beadlock was killed by signal %d", -cycle.returncode)
+            log.error(
+                "Sync cycle failed: beadlock was killed by signal %d", -cycle.returncode
+            )
         elif cycle.returncode not in SKIPPED:
             log.error("Sync cycle failed: exit code %d", cycle.returncode)
 
@@ -104,22 +110,36 @@ def copy_to_log(stream):
     with stream:
         for line in stream:
             text = line.decode(errors="replace").rstrip("\n")
-            log.info("%s", text[len("beadlock: "):] if text.startswith("beadlock: ") else text)
+            log.info(
+                "%s",
+                text[len("beadlock: ") :] if text.startswith("beadlock: ") else text,
+            )
 
 
 def main():
-    parser = argparse.ArgumentParser(description="Runs CMD as a sync cycle, again and again.")
+    parser = argparse.ArgumentParser(
+        description="Runs CMD as a sync cycle, again and again."
+    )
     parser.add_argument("--interval", type=float, default=5.0, metavar="SECONDS")
-    parser.add_argument("--target", metavar="DIR", help="default: the nearest .beads, as beadlock finds it")
+    parser.add_argument(
+        "--target",
+        metavar="DIR",
+        help="default: the nearest .beads, as beadlock finds it",
+    )
     parser.add_argument("command", nargs="+", metavar="CMD")
     options = parser.parse_args()
 
     logging.Formatter.converter = time.gmtime
     logging.basicConfig(
-        stream=sys.stderr, level=logging.INFO, format="[%(asctime)s] %(message)s", datefmt="%Y-%m-%d %H:%M:%S"
+        stream=sys.stderr,
+        level=logging.INFO,
+        format="[%(asctime)s] %(message)s",
+        datefmt="%Y-%m-%d %H:%M:%S",
     )
     target = [options.target] if options.target else []
-    Daemon(["beadlock", "cycle", *target, "--", *options.command], options.interval).run()
+    Daemon(
+        ["beadlock", "cycle", *target, "--", *options.command], options.interval
+    ).run()
 
 
 if __name__ == "__main__":

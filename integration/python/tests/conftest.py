@@ -47,7 +47,13 @@ class Scene:
 
     def start(self, *command: object) -> subprocess.Popen[str]:
         pipe = subprocess.PIPE
-        process = subprocess.Popen([str(word) for word in command], stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+        process = subprocess.Popen(
+            [str(word) for word in command],
+            stdin=pipe,
+            stdout=pipe,
+            stderr=pipe,
+            text=True,
+        )
         self._processes.append(process)
         return process
 
@@ -61,7 +67,9 @@ class Scene:
 
     def other(self, target: str = ".beads") -> subprocess.Popen[str]:
         """``beadlock hold`` by somebody else, until its stdin ends."""
-        process = self.start(BEADLOCK, "hold", target, "--", "sh", "-c", "echo held; cat")
+        process = self.start(
+            BEADLOCK, "hold", target, "--", "sh", "-c", "echo held; cat"
+        )
         assert line(process) == "held\n"
         return process
 

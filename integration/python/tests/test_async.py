@@ -83,7 +83,10 @@ def test_ctrl_c_ends_a_task_s_wait(scene: Scene) -> None:
     other = scene.other()
     waiting = scene.python(CTRL_C)
     assert line(waiting) == "begins\n"
-    until("a thread of its waits", lambda: len(os.listdir(f"/proc/{waiting.pid}/task")) > 1)
+    until(
+        "a thread of its waits",
+        lambda: len(os.listdir(f"/proc/{waiting.pid}/task")) > 1,
+    )
     waiting.send_signal(signal.SIGINT)
     assert line(waiting) == "cleaned up\n"
     let_go(other)
@@ -149,10 +152,15 @@ def test_more_waiters_than_an_executor_has_threads(scene: Scene) -> None:
 
     asyncio.run(run())
     assert not pathlib.Path("n.lock").exists()
-    until("its threads end", lambda: all(thread.name != "beadlock" for thread in threading.enumerate()))
+    until(
+        "its threads end",
+        lambda: all(thread.name != "beadlock" for thread in threading.enumerate()),
+    )
 
 
-def test_a_directorys_lock_waits_for_another_process_and_the_loop_runs_on(scene: Scene) -> None:
+def test_a_directorys_lock_waits_for_another_process_and_the_loop_runs_on(
+    scene: Scene,
+) -> None:
     lock = MemoryLock()
     lock.lock_path.parent.mkdir()
     other = scene.other("memory:memory")
@@ -167,8 +175,12 @@ def test_a_directorys_lock_waits_for_another_process_and_the_loop_runs_on(scene:
             async with lock.acquire("refused", 0.1):
                 pass
         with pytest.raises(asyncio.TimeoutError):
-            await asyncio.wait_for(lock.acquire("called off", PATIENCE).acquire_async(), 0.2)
-        assert json.loads(lock.lock_path.read_text())["pid"] == json.loads(before)["pid"]
+            await asyncio.wait_for(
+                lock.acquire("called off", PATIENCE).acquire_async(), 0.2
+            )
+        assert (
+            json.loads(lock.lock_path.read_text())["pid"] == json.loads(before)["pid"]
+        )
         task = asyncio.create_task(work())
         for _ in range(20):
             await asyncio.sleep(0.01)

@@ -16,7 +16,14 @@ from beadlock import memory
 from conftest import Scene
 
 PAGE = pathlib.Path(__file__).parents[3] / "docs/guide/python.md"
-MODULES = [("", 3), (".errors", 4), ("._lock", 6), ("._cycle", 3), ("._file", 8), (".memory", 8)]
+MODULES = [
+    ("", 3),
+    (".errors", 4),
+    ("._lock", 6),
+    ("._cycle", 3),
+    ("._file", 8),
+    (".memory", 8),
+]
 OPTIONS = doctest.ELLIPSIS
 
 
@@ -28,12 +35,25 @@ def default() -> None:
 
 @pytest.mark.parametrize("module, at_least", MODULES)
 def test_docstrings(scene: Scene, module: str, at_least: int) -> None:
-    failed, attempted = doctest.testmod(importlib.import_module("beadlock" + module), optionflags=OPTIONS)
+    failed, attempted = doctest.testmod(
+        importlib.import_module("beadlock" + module), optionflags=OPTIONS
+    )
     assert failed == 0 and attempted >= at_least
 
 
 def test_the_page(scene: Scene) -> None:
-    names = {"asyncio": asyncio, "json": json, "os": os, "now": lambda: datetime.datetime.now(datetime.timezone.utc)}
-    ended = doctest.testfile(str(PAGE), module_relative=False, optionflags=OPTIONS, encoding="utf-8", globs=names)
+    names = {
+        "asyncio": asyncio,
+        "json": json,
+        "os": os,
+        "now": lambda: datetime.datetime.now(datetime.timezone.utc),
+    }
+    ended = doctest.testfile(
+        str(PAGE),
+        module_relative=False,
+        optionflags=OPTIONS,
+        encoding="utf-8",
+        globs=names,
+    )
     failed, attempted = ended
     assert failed == 0 and attempted >= 24

@@ -20,27 +20,45 @@ from test_lock import in_a_fork, interrupted
 def flock_is_free(option: str = "-x") -> bool:
     import subprocess
 
-    return subprocess.run(["flock", "-n", option, "todo.json.lock", "true"], check=False).returncode == 0
+    return (
+        subprocess.run(
+            ["flock", "-n", option, "todo.json.lock", "true"], check=False
+        ).returncode
+        == 0
+    )
 
 
 def test_flock_is_kept_out(scene: Scene) -> None:
     with beadlock.FileLock("todo.json") as lock:
-        assert lock.path == scene.top / "todo.json" and lock.lock_path == scene.top / "todo.json.lock"
+        assert (
+            lock.path == scene.top / "todo.json"
+            and lock.lock_path == scene.top / "todo.json.lock"
+        )
         assert not flock_is_free("-s")
         lock.still_held()
     assert flock_is_free() and lock.path is None
     with beadlock.FileLock("todo.json", shared=True):
         assert flock_is_free("-s") and not flock_is_free()
-    assert pathlib.Path("todo.json.lock").exists() and not pathlib.Path("todo.json").exists()
+    assert (
+        pathlib.Path("todo.json.lock").exists()
+        and not pathlib.Path("todo.json").exists()
+    )
 
 
 def test_the_holder_is_named_and_waited_for(scene: Scene) -> None:
     other = scene.other("file:todo.json")
     with pytest.raises(beadlock.LockHeld) as held:
         beadlock.FileLock("todo.json", wait=0).acquire()
-    assert held.value.code == "E_LOCK_FAILED" and held.value.path == scene.top / "todo.json.lock"
+    assert (
+        held.value.code == "E_LOCK_FAILED"
+        and held.value.path == scene.top / "todo.json.lock"
+    )
     assert held.value.pid is not None and held.value.retry_after is not None
-    thread = threading.Thread(target=beadlock.save_json, args=("todo.json", {"n": 1}), kwargs={"wait": PATIENCE})
+    thread = threading.Thread(
+        target=beadlock.save_json,
+        args=("todo.json", {"n": 1}),
+        kwargs={"wait": PATIENCE},
+    )
     thread.start()
     thread.join(0.2)
     assert thread.is_alive() and not pathlib.Path("todo.json").exists()
@@ -70,7 +88,9 @@ def test_a_fork_locks_for_itself(scene: Scene) -> None:
     def wait_for_the_parent() -> None:
         with pytest.raises(beadlock.LockHeld) as held:
             beadlock.FileLock("todo.json", wait=0).acquire()
-        assert held.value.pid == os.getppid() and f"PID {os.getpid()} " not in str(held.value)
+        assert held.value.pid == os.getppid() and f"PID {os.getpid()} " not in str(
+            held.value
+        )
         pathlib.Path("refused").touch()
         with lock:
             assert not flock_is_free()
@@ -78,7 +98,10 @@ def test_a_fork_locks_for_itself(scene: Scene) -> None:
     lock = beadlock.FileLock("todo.json", wait=PATIENCE)
     with lock, concurrent.futures.ThreadPoolExecutor() as threads:
         child = threads.submit(in_a_fork, wait_for_the_parent)
-        until("the fork is refused", lambda: child.done() or pathlib.Path("refused").exists())
+        until(
+            "the fork is refused",
+            lambda: child.done() or pathlib.Path("refused").exists(),
+        )
         lock.release()
         child.result(PATIENCE)
         lock.acquire()
@@ -127,7 +150,9 @@ def test_a_file_is_written_whole_with_backups(scene: Scene) -> None:
     assert path.read_text() == '{\n  "n": 3,\n  "ü": null\n}\n'
     names = sorted(file.name for file in scene.top.iterdir() if file.is_file())
     assert names == ["todo.json", "todo.json.1", "todo.json.2", "todo.json.lock"]
-    assert [json.loads(pathlib.Path(f"todo.json.{i}").read_text())["n"] for i in (1, 2)] == [2, 1]
+    assert [
+        json.loads(pathlib.Path(f"todo.json.{i}").read_text())["n"] for i in (1, 2)
+    ] == [2, 1]
 
 
 def test_an_update_is_one_under_the_lock(scene: Scene) -> None:
@@ -158,7 +183,10 @@ def test_an_update_is_one_under_the_lock(scene: Scene) -> None:
             new.append(2)
 
     asyncio.run(run())
-    assert json.loads(pathlib.Path("new.json").read_text()) == [1, 2] and not pathlib.Path("new.json.1").exists()
+    assert (
+        json.loads(pathlib.Path("new.json").read_text()) == [1, 2]
+        and not pathlib.Path("new.json.1").exists()
+    )
 
 
 def test_what_is_no_json_or_not_of_the_schema_changes_nothing(scene: Scene) -> None:
@@ -177,7 +205,10 @@ def test_what_is_no_json_or_not_of_the_schema_changes_nothing(scene: Scene) -> N
         with pytest.raises(beadlock.BeadlockError, match="JSON"):
             lock.write(b"{")
         lock.save_json({"n": 2}, schema="schema.json", backups=0)
-    assert json.loads(path.read_text()) == {"n": 2} and not pathlib.Path("todo.json.1").exists()
+    assert (
+        json.loads(path.read_text()) == {"n": 2}
+        and not pathlib.Path("todo.json.1").exists()
+    )
     with beadlock.FileLock("notes.txt") as lock:
         assert lock.read() is None
         with pytest.raises(beadlock.BeadlockError, match="JSON"):
@@ -223,20 +254,40 @@ def test_a_write_that_fails_moves_no_backup(scene: Scene, kind: str) -> None:
         return process.communicate(timeout=PATIENCE)[0].splitlines()
 
     def unchanged() -> bool:
-        left = sorted(path.name for path in scene.top.iterdir() if path.name not in (".beads", "todo.json.lock"))
-        return left == names and [pathlib.Path(name).read_text() for name in names] == before
+        left = sorted(
+            path.name
+            for path in scene.top.iterdir()
+            if path.name not in (".beads", "todo.json.lock")
+        )
+        return (
+            left == names
+            and [pathlib.Path(name).read_text() for name in names] == before
+        )
 
     if os.geteuid() != 0:
         pytest.skip("needs root")
-    unshare = ["unshare", "-m", "sh", "-c", "cp todo.json x && mount --bind x todo.json && rm x && exec \"$@\"", "sh"]
+    unshare = [
+        "unshare",
+        "-m",
+        "sh",
+        "-c",
+        'cp todo.json x && mount --bind x todo.json && rm x && exec "$@"',
+        "sh",
+    ]
     if kind == "immutable":
-        if shutil.which("chattr") is None or subprocess.run(["chattr", "+i", "todo.json"], check=False).returncode != 0:
+        if (
+            shutil.which("chattr") is None
+            or subprocess.run(["chattr", "+i", "todo.json"], check=False).returncode
+            != 0
+        ):
             pytest.skip("needs chattr +i")
         try:
             said = six()
         finally:
             subprocess.run(["chattr", "-i", "todo.json"], check=True)
-        assert len(said) == 6 and all("todo.json is immutable (chattr +i)" in line for line in said), said
+        assert len(said) == 6 and all(
+            "todo.json is immutable (chattr +i)" in line for line in said
+        ), said
         assert unchanged()
     else:
         if subprocess.run([*unshare, "true"], check=False).returncode != 0:
@@ -246,4 +297,6 @@ def test_a_write_that_fails_moves_no_backup(scene: Scene, kind: str) -> None:
         assert len(said) == 6 and all(wanted in line for line in said), said
         assert unchanged()
     beadlock.save_json("todo.json", "new")
-    assert pathlib.Path("todo.json.1").read_text() == before[0], "and one that succeeds moves them"
+    assert pathlib.Path("todo.json.1").read_text() == before[0], (
+        "and one that succeeds moves them"
+    )

@@ -38,7 +38,9 @@ except KeyboardInterrupt:
 """
 
 
-def interrupted(scene: Scene, lock: str, acquire: str = "acquire()") -> subprocess.Popen[str]:
+def interrupted(
+    scene: Scene, lock: str, acquire: str = "acquire()"
+) -> subprocess.Popen[str]:
     """One that waits for this lock, sees that its threads run meanwhile, and gets Ctrl-C."""
     waiting = scene.python(CTRL_C % (lock, acquire))
     assert line(waiting) == "the interpreter runs\n"
@@ -54,7 +56,11 @@ def test_the_program_sees_it(scene: Scene) -> None:
         status = json.loads(scene.beadlock("status", "--json", ".beads").stdout)["data"]
         record = status[0]["record"]
         assert (record["holder"], record["pid"]) == ("importer", os.getpid())
-        assert lock.held and lock.id == record["beadlock"]["id"] and lock.path == scene.lock_file
+        assert (
+            lock.held
+            and lock.id == record["beadlock"]["id"]
+            and lock.path == scene.lock_file
+        )
         lock.still_held()
         assert scene.beadlock("check", ".beads").returncode == 4
     assert scene.beadlock("check", ".beads").returncode == 0
@@ -73,7 +79,10 @@ def test_the_target_is_found(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setenv("BEADLOCK_TARGET", f"lock:{scene.top}/x.lock")
     monkeypatch.setenv("BEADLOCK_HOLDER", "nightly")
     with beadlock.Lock() as lock:
-        assert lock.path == scene.top / "x.lock" and json.loads(lock.path.read_text())["holder"] == "nightly"
+        assert (
+            lock.path == scene.top / "x.lock"
+            and json.loads(lock.path.read_text())["holder"] == "nightly"
+        )
     with beadlock.Lock(scene.beads) as lock:
         assert lock.path == scene.lock_file
 
@@ -83,14 +92,23 @@ def test_the_holder_is_the_program(scene: Scene) -> None:
     for path in ("nightly.py", "importer/__main__.py"):
         pathlib.Path(path).parent.mkdir(exist_ok=True)
         pathlib.Path(path).write_text(prints)
-    for words, holder in ((["nightly.py"], "nightly.py"), (["-m", "importer"], "importer"), (["-c", prints], "python")):
+    for words, holder in (
+        (["nightly.py"], "nightly.py"),
+        (["-m", "importer"], "importer"),
+        (["-c", prints], "python"),
+    ):
         assert line(scene.start(sys.executable, *words)) == f"{holder}\n"
 
 
 def test_the_version_and_the_address_are_in_the_lock_file(scene: Scene) -> None:
-    with beadlock.Lock(".beads", version="2.4.0", about="https://ci.example/runs/7") as lock:
+    with beadlock.Lock(
+        ".beads", version="2.4.0", about="https://ci.example/runs/7"
+    ) as lock:
         record = json.loads(scene.lock_file.read_text())
-        assert (record["version"], record["beadlock"]["about"]) == ("2.4.0", "https://ci.example/runs/7") and lock.held
+        assert (record["version"], record["beadlock"]["about"]) == (
+            "2.4.0",
+            "https://ci.example/runs/7",
+        ) and lock.held
     with beadlock.Lock(".beads"):
         record = json.loads(scene.lock_file.read_text())
         assert "version" not in record and "about" not in record["beadlock"]
@@ -106,12 +124,19 @@ def test_who_holds_it_is_in_the_exception(scene: Scene) -> None:
         beadlock.Lock("lock:build.lock", wait=0.05).acquire()
     held = pickle.loads(pickle.dumps(refused.value))
     record = json.loads(pathlib.Path("build.lock").read_text())
-    assert (held.code, held.holder, held.pid, held.host) == ("LOCK_HELD", "sh", record["pid"], record["hostname"])
+    assert (held.code, held.holder, held.pid, held.host) == (
+        "LOCK_HELD",
+        "sh",
+        record["pid"],
+        record["hostname"],
+    )
     assert held.path == scene.top / "build.lock"
     assert held.since.isoformat().replace("+00:00", "Z") == record["started_at"]
     assert 0 <= held.age < PATIENCE and 0 < held.retry_after <= 30
     assert held.detail.startswith("lock_file=") and f"PID {record['pid']}" in str(held)
-    answer = scene.beadlock("hold", "--json", "--wait", "50ms", "lock:build.lock", "--", "true")
+    answer = scene.beadlock(
+        "hold", "--json", "--wait", "50ms", "lock:build.lock", "--", "true"
+    )
     words = json.loads(answer.stdout)["error"]["message"]
     # The ages differ.
     assert str(held).split("age")[0] == words.split("age")[0]
@@ -135,7 +160,10 @@ def test_it_is_waited_for(scene: Scene) -> None:
     assert not scene.lock_file.exists()
 
 
-@pytest.mark.parametrize("lock", ["Lock('.beads', wait=math.inf)", "Lock('lock:.beads/.exclusive-lock', wait=600)"])
+@pytest.mark.parametrize(
+    "lock",
+    ["Lock('.beads', wait=math.inf)", "Lock('lock:.beads/.exclusive-lock', wait=600)"],
+)
 def test_ctrl_c_ends_a_wait_for_a_holder(scene: Scene, lock: str) -> None:
     other = scene.other()
     before = scene.lock_file.read_bytes()
@@ -151,7 +179,10 @@ def test_ctrl_c_ends_a_wait_for_a_cycle(scene: Scene) -> None:
     with beadlock.Cycle(".beads"):
         waiting = interrupted(scene, "Lock('.beads')")
     # The thread that was blocked on the gate lets it go at once.
-    until("the gate is free", lambda: not beadlock.should_skip_database(".beads") and free(scene))
+    until(
+        "the gate is free",
+        lambda: not beadlock.should_skip_database(".beads") and free(scene),
+    )
     assert not scene.lock_file.exists()
     let_go(waiting)
 
@@ -221,7 +252,10 @@ def test_a_loss_is_told_at_the_end(scene: Scene) -> None:
             with pytest.raises(beadlock.LockLost):
                 lock.still_held()
     assert lost.value.code == "LOCK_LOST" and not lock.held
-    with pytest.warns(RuntimeWarning, match="build.lock"), pytest.raises(KeyError, match="first"):
+    with (
+        pytest.warns(RuntimeWarning, match="build.lock"),
+        pytest.raises(KeyError, match="first"),
+    ):
         with lock:
             os.unlink("build.lock")
             raise KeyError("first")
@@ -279,7 +313,9 @@ def test_threads_take_turns_with_one_lock_and_with_many(scene: Scene) -> None:
                 time.sleep(0.001)
                 inside.pop()
 
-    threads = [threading.Thread(target=work, args=(own,)) for own in (False, False, True, True)]
+    threads = [
+        threading.Thread(target=work, args=(own,)) for own in (False, False, True, True)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -294,7 +330,9 @@ def test_inside_a_hold_it_is_nested(scene: Scene) -> None:
     assert len(ended.stdout.split()[0]) == 32 and ended.stdout.split()[1] == "False"
 
 
-def test_a_command_inside_the_block_is_nested_by_its_id(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_command_inside_the_block_is_nested_by_its_id(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
     hold = ("hold", "--no-wait", ".beads", "--", "true")
     with beadlock.Lock(".beads") as lock:
         assert lock.id is not None and scene.beadlock(*hold).returncode == 4
@@ -308,7 +346,11 @@ def test_what_makes_no_sense(scene: Scene) -> None:
     for wait in (-1.0, math.nan):
         with pytest.raises(ValueError, match="wait is a number of seconds"):
             beadlock.Lock(".beads", wait=wait)
-    for target, words in (("tower:app", "beadlock hold"), ("file:x", "file"), ("nfs:x", "nfs")):
+    for target, words in (
+        ("tower:app", "beadlock hold"),
+        ("file:x", "file"),
+        ("nfs:x", "nfs"),
+    ):
         with pytest.raises(beadlock.UsageError, match=words):
             beadlock.Lock(target).acquire()
     with pytest.raises(beadlock.UsageError, match="1 to 128 printable"):

@@ -21,7 +21,9 @@ from beadlock.memory import LockError, MemoryLock, get_lock, with_lock
 from conftest import PATIENCE, Scene, let_go, line
 from test_lock import in_a_fork, interrupted
 
-SHARED = pathlib.Path(os.environ.get("BEADLOCK_SHARED") or pathlib.Path(__file__).parents[4] / "shared")
+SHARED = pathlib.Path(
+    os.environ.get("BEADLOCK_SHARED") or pathlib.Path(__file__).parents[4] / "shared"
+)
 SEED = SHARED / "seeds/clawdbot-memory-lock.md"
 
 
@@ -37,7 +39,14 @@ def record(**fields: Any) -> str:
     now = datetime.now(timezone.utc)
     host = os.uname().nodename
     return json.dumps(
-        {"pid": os.getppid(), "session_id": "main", "acquired_at": now.isoformat(), "hostname": host, "operation": "x", **fields}
+        {
+            "pid": os.getppid(),
+            "session_id": "main",
+            "acquired_at": now.isoformat(),
+            "hostname": host,
+            "operation": "x",
+            **fields,
+        }
     )
 
 
@@ -48,7 +57,11 @@ def test_the_guides_uses(scene: Scene) -> None:
         tasks = pathlib.Path("memory/tasks.json")
         tasks.write_text(json.dumps({"updated_at": datetime.now().isoformat()}))
         held = json.loads(lock.lock_path.read_text())
-        assert (held["pid"], held["session_id"], held["operation"]) == (os.getpid(), "unknown", "consolidation:nightly")
+        assert (held["pid"], held["session_id"], held["operation"]) == (
+            os.getpid(),
+            "unknown",
+            "consolidation:nightly",
+        )
     assert not lock.lock_path.exists()
 
     @with_lock("heartbeat:check")
@@ -66,20 +79,30 @@ def test_the_guides_uses(scene: Scene) -> None:
     lock.release()
 
 
-def test_get_lock_is_the_one_lock_of_the_default_workspace(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_get_lock_is_the_one_lock_of_the_default_workspace(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lock = get_lock()
     assert isinstance(lock, MemoryLock) and get_lock() is lock
     assert lock.lock_path == scene.top / "memory/.lock"
     probe = "from beadlock.memory import get_lock\nprint(get_lock().acquire_nowait('probe'))"
 
     def may_another_process() -> str:
-        done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, timeout=PATIENCE)
+        done = subprocess.run(
+            [sys.executable, "-c", probe],
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+        )
         assert done.returncode == 0, done.stderr
         return done.stdout
 
     with lock.acquire("session:update-tasks"):
         assert get_lock().status()["we_hold_it"]
-        assert json.loads(lock.lock_path.read_text())["operation"] == "session:update-tasks"
+        assert (
+            json.loads(lock.lock_path.read_text())["operation"]
+            == "session:update-tasks"
+        )
         assert may_another_process() == "False\n"
     assert may_another_process() == "True\n"
     monkeypatch.chdir(scene.beads)
@@ -115,7 +138,10 @@ def test_with_lock_holds_it_for_each_call_and_no_longer(scene: Scene) -> None:
         seen.append((0, "it ran"))
 
     lock.lock_path.write_text(record(operation="write:tasks.json"))
-    with pytest.raises(LockError, match=r"within 0\.2s\. Held by session 'main' for operation 'write:tasks\.json'"):
+    with pytest.raises(
+        LockError,
+        match=r"within 0\.2s\. Held by session 'main' for operation 'write:tasks\.json'",
+    ):
         never()
     assert len(seen) == 2
 
@@ -125,9 +151,17 @@ def guide() -> str:
     """The document's uses, with the import changed and nothing else: the blocks in Python after its integration guide."""
     if not SEED.exists():
         pytest.skip("no shared/ beside the checkout")
-    blocks = re.findall(r"```python\n(.*?)```", SEED.read_text().split("## Integration Guide")[1], re.DOTALL)
+    blocks = re.findall(
+        r"```python\n(.*?)```",
+        SEED.read_text().split("## Integration Guide")[1],
+        re.DOTALL,
+    )
     assert len(blocks) == 2
-    return re.sub(r"from memory\.lock_manager import", "from beadlock.memory import", "\n".join(blocks))
+    return re.sub(
+        r"from memory\.lock_manager import",
+        "from beadlock.memory import",
+        "\n".join(blocks),
+    )
 
 
 def test_the_guides_own_code_runs(scene: Scene, guide: str) -> None:
@@ -135,7 +169,12 @@ def test_the_guides_own_code_runs(scene: Scene, guide: str) -> None:
     (scene.top / "memory").mkdir()
     (scene.top / "memory/tasks.json").write_text("{}")
     # What it takes for granted: these imports, and who reads and writes the tasks.
-    names: dict[str, Any] = {"json": json, "Path": pathlib.Path, "datetime": datetime, "workspace_root": scene.top}
+    names: dict[str, Any] = {
+        "json": json,
+        "Path": pathlib.Path,
+        "datetime": datetime,
+        "workspace_root": scene.top,
+    }
     tasks = scene.top / "memory/tasks.json"
     names["read_tasks_json"] = lambda: json.loads(tasks.read_text())
     names["write_tasks_json"] = lambda content: tasks.write_text(json.dumps(content))
@@ -146,9 +185,16 @@ def test_the_guides_own_code_runs(scene: Scene, guide: str) -> None:
         sys.path[:] = path
     assert "updated_at" in json.loads(tasks.read_text())
     seen = []
-    names["update_tasks"](lambda content: seen.append(MemoryLock().status()["holder"]["operation"]) or content.update(done=1))
+    names["update_tasks"](
+        lambda content: (
+            seen.append(MemoryLock().status()["holder"]["operation"])
+            or content.update(done=1)
+        )
+    )
     names["run_heartbeat"]()
-    assert seen == ["session:update-tasks"] and json.loads(tasks.read_text())["done"] == 1
+    assert (
+        seen == ["session:update-tasks"] and json.loads(tasks.read_text())["done"] == 1
+    )
     assert [entry.name for entry in (scene.top / "memory").iterdir()] == ["tasks.json"]
 
 
@@ -167,13 +213,18 @@ def test_a_class_of_its_own_may_be_made_of_it(scene: Scene) -> None:
         lock.acquire_blocking("x")
 
 
-def test_the_workspace_and_the_session(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_workspace_and_the_session(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("CLAWDBOT_WORKSPACE", str(scene.top / "w"))
     monkeypatch.setenv("CLAWDBOT_SESSION_ID", "nightly")
     lock = MemoryLock()
     assert (lock.workspace_root, lock.session_id) == (scene.top / "w", "nightly")
     with lock.acquire("x"):
-        assert json.loads((scene.top / "w/memory/.lock").read_text())["session_id"] == "nightly"
+        assert (
+            json.loads((scene.top / "w/memory/.lock").read_text())["session_id"]
+            == "nightly"
+        )
     assert MemoryLock("v").lock_path == scene.top / "v/memory/.lock"
 
 
@@ -210,19 +261,28 @@ def test_who_holds_it_is_said_in_the_documents_words(scene: Scene) -> None:
     assert status["holder"] == json.loads(before) and status["stale_reason"] is None
 
 
-def test_a_stale_one_is_broken_and_said(scene: Scene, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_stale_one_is_broken_and_said(
+    scene: Scene, capfd: pytest.CaptureFixture[str]
+) -> None:
     lock = MemoryLock()
     lock.lock_path.parent.mkdir()
     old = (datetime.now(timezone.utc) - timedelta(seconds=45)).isoformat()
     lock.lock_path.write_text(record(acquired_at=old))
-    assert not lock.status()["is_stale"], "its process lives, and one look cannot tell whether it refreshes the lock"
+    assert not lock.status()["is_stale"], (
+        "its process lives, and one look cannot tell whether it refreshes the lock"
+    )
     assert lock.acquire_nowait("x") is False
     assert lock.acquire_nowait("x", break_stale=False) is False
     with lock.acquire("x"):
         pass
-    assert re.fullmatch(r"\[LOCK\] Breaking stale lock: lock is [45]\d\.\ds old \(>30s\)\n", capfd.readouterr().err)
+    assert re.fullmatch(
+        r"\[LOCK\] Breaking stale lock: lock is [45]\d\.\ds old \(>30s\)\n",
+        capfd.readouterr().err,
+    )
     lock.lock_path.write_text(record(acquired_at=old, hostname="elsewhere"))
-    assert lock.status()["is_stale"] and re.match(r"lock is \d+\.\ds old \(>30s\)", lock.status()["stale_reason"])
+    assert lock.status()["is_stale"] and re.match(
+        r"lock is \d+\.\ds old \(>30s\)", lock.status()["stale_reason"]
+    )
     assert lock.acquire_nowait("x")
     lock.release()
     assert capfd.readouterr().err.startswith("[LOCK] Breaking stale lock: lock is ")
@@ -233,7 +293,9 @@ def test_a_stale_one_is_broken_and_said(scene: Scene, capfd: pytest.CaptureFixtu
 
 
 @pytest.mark.parametrize("nobody", ["open('/dev/full', 'w', buffering=1)", "None"])
-def test_it_is_had_also_where_nobody_can_be_told_what_it_took(scene: Scene, nobody: str) -> None:
+def test_it_is_had_also_where_nobody_can_be_told_what_it_took(
+    scene: Scene, nobody: str
+) -> None:
     """What cannot be said is no failure of an acquire: nobody would release the lock."""
     lock = MemoryLock()
     lock.lock_path.parent.mkdir()
@@ -244,7 +306,12 @@ def test_it_is_had_also_where_nobody_can_be_told_what_it_took(scene: Scene, nobo
         "lock = MemoryLock(); lock.acquire_blocking('x')\n"
         "print(lock.status()['we_hold_it'], flush=True); lock.release(); os._exit(0)"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=PATIENCE)
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    )
     assert (done.stdout, done.returncode) == ("True\n", 0), done.stderr
     assert not lock.lock_path.exists()
 
@@ -271,7 +338,9 @@ def test_ctrl_c_ends_the_wait(scene: Scene) -> None:
     lock = MemoryLock()
     lock.acquire_blocking("first")
     before = json.loads(lock.lock_path.read_text())
-    waiting = interrupted(scene, "memory.MemoryLock()", "acquire_blocking('second', 600)")
+    waiting = interrupted(
+        scene, "memory.MemoryLock()", "acquire_blocking('second', 600)"
+    )
     assert json.loads(lock.lock_path.read_text())["operation"] == before["operation"]
     lock.release()
     assert not lock.lock_path.exists()
@@ -298,25 +367,39 @@ def original(scene: Scene) -> types.ModuleType:
     blocks = re.findall(r"```python\n(.*?)```", SEED.read_text(), re.DOTALL)
     source = next(block for block in blocks if "class MemoryLock" in block)
     (scene.top / "lock_manager.py").write_text(source)
-    spec = importlib.util.spec_from_file_location("lock_manager", scene.top / "lock_manager.py")
+    spec = importlib.util.spec_from_file_location(
+        "lock_manager", scene.top / "lock_manager.py"
+    )
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
-def test_the_original_and_this_keep_each_other_out(scene: Scene, original: types.ModuleType) -> None:
+def test_the_original_and_this_keep_each_other_out(
+    scene: Scene, original: types.ModuleType
+) -> None:
     """In two processes: by both rules one process has what it has already."""
     probe = "import sys; sys.path.insert(0, '.')\nfrom %s import MemoryLock\nprint(MemoryLock('.').acquire_nowait('probe'))"
 
     def may(module: str) -> str:
-        return subprocess.run([sys.executable, "-c", probe % module], capture_output=True, text=True, check=True).stdout
+        return subprocess.run(
+            [sys.executable, "-c", probe % module],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
 
     ours, theirs = MemoryLock("."), original.MemoryLock(".")
     with ours.acquire("ours"):
         assert may("lock_manager") == "False\n"
         seen = theirs.status()
-        assert seen["locked"] and seen["we_hold_it"] and not seen["is_stale"] and seen["holder"]["operation"] == "ours"
+        assert (
+            seen["locked"]
+            and seen["we_hold_it"]
+            and not seen["is_stale"]
+            and seen["holder"]["operation"] == "ours"
+        )
     with theirs.acquire("theirs"):
         assert may("beadlock.memory") == "False\n"
         seen = ours.status()
@@ -327,13 +410,24 @@ def test_the_original_and_this_keep_each_other_out(scene: Scene, original: types
 def test_the_surface_is_the_originals(original: types.ModuleType) -> None:
     import inspect
 
-    for name in ("LOCK_FILE", "STALE_TIMEOUT_SECONDS", "MAX_WAIT_DEFAULT", "BACKOFF_BASE_MS", "BACKOFF_MAX_MS"):
+    for name in (
+        "LOCK_FILE",
+        "STALE_TIMEOUT_SECONDS",
+        "MAX_WAIT_DEFAULT",
+        "BACKOFF_BASE_MS",
+        "BACKOFF_MAX_MS",
+    ):
         assert getattr(MemoryLock, name) == getattr(original.MemoryLock, name)
     for name in ("acquire", "acquire_blocking", "acquire_nowait", "release", "status"):
-        ours, theirs = (inspect.signature(getattr(kind, name)) for kind in (MemoryLock, original.MemoryLock))
+        ours, theirs = (
+            inspect.signature(getattr(kind, name))
+            for kind in (MemoryLock, original.MemoryLock)
+        )
         assert [(p.name, p.default) for p in ours.parameters.values()] == [
             (p.name, p.default) for p in theirs.parameters.values()
         ], name
     for name in ("get_lock", "with_lock"):
-        ours, theirs = (inspect.signature(getattr(module, name)) for module in (memory, original))
+        ours, theirs = (
+            inspect.signature(getattr(module, name)) for module in (memory, original)
+        )
         assert list(ours.parameters) == list(theirs.parameters)

@@ -41,20 +41,33 @@ add("one", 2)
 
 
 def run(*words: str) -> str:
-    ended = subprocess.run([sys.executable, *words], capture_output=True, text=True, check=False)
+    ended = subprocess.run(
+        [sys.executable, *words], capture_output=True, text=True, check=False
+    )
     return ended.stdout + ended.stderr
 
 
 def test_the_package_and_its_stubs(scene: Scene) -> None:
     assert (PACKAGE / "py.typed").exists()
-    assert "Success" in run("-m", "mypy", "--config-file", str(PYPROJECT), "-p", "beadlock")
-    assert "Success" in run("-m", "mypy.stubtest", "beadlock", "--mypy-config-file", str(PYPROJECT))
+    assert "Success" in run(
+        "-m", "mypy", "--config-file", str(PYPROJECT), "-p", "beadlock"
+    )
+    assert "Success" in run(
+        "-m", "mypy.stubtest", "beadlock", "--mypy-config-file", str(PYPROJECT)
+    )
 
 
 def test_a_user_gets_the_types(scene: Scene) -> None:
     (scene.top / "uses.py").write_text(USES)
     said = run("-m", "mypy", "--config-file", str(PYPROJECT), "uses.py")
-    types = [line.split('"')[1] for line in said.splitlines() if "Revealed type" in line]
-    assert types == ["beadlock._file.FileLock", "int", "pathlib.Path | None", "datetime.datetime | None"], said
+    types = [
+        line.split('"')[1] for line in said.splitlines() if "Revealed type" in line
+    ]
+    assert types == [
+        "beadlock._file.FileLock",
+        "int",
+        "pathlib.Path | None",
+        "datetime.datetime | None",
+    ], said
     assert 'Argument 1 to "add" has incompatible type "str"' in said
     assert said.count("error:") == 1, said

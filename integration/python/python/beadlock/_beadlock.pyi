@@ -5,7 +5,14 @@ from typing import Any, Callable, Literal, Optional, TypeVar, Union, final
 
 from typing_extensions import disjoint_base
 
-__all__ = ["Cycle", "Decision", "FileLock", "Lock", "MemoryLock", "should_skip_database"]
+__all__ = [
+    "Cycle",
+    "Decision",
+    "FileLock",
+    "Lock",
+    "MemoryLock",
+    "should_skip_database",
+]
 
 _StrPath = Union[str, os.PathLike[str]]
 _C = TypeVar("_C", bound="Cycle")
@@ -13,6 +20,7 @@ _L = TypeVar("_L", bound="Lock")
 _F = TypeVar("_F", bound="FileLock")
 
 def should_skip_database(path: _StrPath) -> Decision: ...
+
 @final
 class Decision:
     def __new__(
@@ -92,8 +100,12 @@ class FileLock:
     def release(self) -> None: ...
     def still_held(self) -> None: ...
     def read(self) -> Optional[bytes]: ...
-    def write(self, content: bytes, format: Optional[Literal["json", "jsonl", "any"]] = None) -> None: ...
-    def _write_json(self, content: bytes, schema: Optional[_StrPath], backups: int) -> None: ...
+    def write(
+        self, content: bytes, format: Optional[Literal["json", "jsonl", "any"]] = None
+    ) -> None: ...
+    def _write_json(
+        self, content: bytes, schema: Optional[_StrPath], backups: int
+    ) -> None: ...
     @property
     def held(self) -> bool: ...
     @property
@@ -107,7 +119,11 @@ class FileLock:
 class MemoryLock:
     def __new__(cls, dir: _StrPath, session: str) -> MemoryLock: ...
     def acquire(
-        self, operation: str, wait: float, break_stale: bool, is_over: Optional[Callable[[], bool]]
+        self,
+        operation: str,
+        wait: float,
+        break_stale: bool,
+        is_over: Optional[Callable[[], bool]],
     ) -> Optional[list[str]]: ...
     def release(self) -> Optional[str]: ...
     def lost(self) -> Optional[str]: ...

@@ -34,10 +34,14 @@ class FileLock(_beadlock.FileLock, Guard):
     It is one lock for the process: a second one on the same file, in another thread too, raises ``beadlock.LockFailed`` at once.
     """
 
-    def __new__(cls: type[L], path: StrPath, *, shared: bool = False, wait: float = 30.0) -> L:
+    def __new__(
+        cls: type[L], path: StrPath, *, shared: bool = False, wait: float = 30.0
+    ) -> L:
         return super().__new__(cls, path, shared, wait)
 
-    def save_json(self, value: Any, *, schema: Optional[StrPath] = None, backups: int = 5) -> None:
+    def save_json(
+        self, value: Any, *, schema: Optional[StrPath] = None, backups: int = 5
+    ) -> None:
         """Writes the value as JSON, as ``beadlock.save_json`` does, under this lock."""
         self._write_json(_text(value), schema, backups)
 
@@ -133,4 +137,7 @@ def _value(lock: FileLock, default: Any) -> Any:
 
 
 def _text(value: Any) -> bytes:
-    return json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False).encode() + b"\n"
+    return (
+        json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False).encode()
+        + b"\n"
+    )

@@ -50,7 +50,9 @@ class Guard:
 def guarded(function: F, guard: Callable[[], Guard]) -> F:
     """The function, which runs under what ``guard`` gives each time; ``async def`` too. Not a generator."""
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        raise TypeError(f"{function!r} is a generator, which runs after its call: take the lock inside it")
+        raise TypeError(
+            f"{function!r} is a generator, which runs after its call: take the lock inside it"
+        )
     if inspect.iscoroutinefunction(function):
 
         @functools.wraps(function)

@@ -39,8 +39,18 @@ def main(words: Optional[Sequence[str]] = None) -> int:
         if given.command == "acquire":
             return _acquire(lock, given.operation, given.wait)
         if given.command == "release":
-            return _break(lock, given.even_if_live, "Lock forcibly removed.", "We don't hold the lock.")
-        return _break(lock, given.even_if_live, "Broke lock held by PID {pid}", "No lock to break.")
+            return _break(
+                lock,
+                given.even_if_live,
+                "Lock forcibly removed.",
+                "We don't hold the lock.",
+            )
+        return _break(
+            lock,
+            given.even_if_live,
+            "Broke lock held by PID {pid}",
+            "No lock to break.",
+        )
     except BeadlockError as refused:
         return _failed(refused)
 
@@ -53,12 +63,21 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("command", choices=["status", "acquire", "release", "break"])
-    parser.add_argument("--operation", default="cli-test", help="what acquire holds it for (default: %(default)s)")
     parser.add_argument(
-        "--wait", type=_seconds, default=5.0, help="for how many seconds acquire waits (default: %(default)s)"
+        "--operation",
+        default="cli-test",
+        help="what acquire holds it for (default: %(default)s)",
     )
     parser.add_argument(
-        "--even-if-live", action="store_true", help="let break and release take it also from somebody at work"
+        "--wait",
+        type=_seconds,
+        default=5.0,
+        help="for how many seconds acquire waits (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--even-if-live",
+        action="store_true",
+        help="let break and release take it also from somebody at work",
     )
     return parser
 
@@ -116,7 +135,11 @@ def _break(lock: MemoryLock, even_if_live: bool, broke: str, nothing: str) -> in
     try:
         broken = lock.break_lock(even_if_live)
     except LockError as refused:
-        at_work = "; to take it all the same: --even-if-live" if refused.code == "LOCK_HELD" else ""
+        at_work = (
+            "; to take it all the same: --even-if-live"
+            if refused.code == "LOCK_HELD"
+            else ""
+        )
         return _failed(f"{refused}{at_work}")
     if broken is None:
         print(nothing)

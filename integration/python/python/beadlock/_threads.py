@@ -12,7 +12,9 @@ from typing import Callable, Optional, TypeVar
 T = TypeVar("T")
 
 
-async def acquire(acquire: Callable[[Callable[[], bool]], bool], release: Callable[[], object]) -> None:
+async def acquire(
+    acquire: Callable[[Callable[[], bool]], bool], release: Callable[[], object]
+) -> None:
     """Calls ``acquire``. Cancelled, it is called off within 50 ms, and what it has acquired by then is released first."""
     called_off = threading.Event()
     work = _in_a_thread(lambda: acquire(called_off.is_set), release)
@@ -35,7 +37,9 @@ async def finish(work: Callable[[], T]) -> T:
         raise
 
 
-def _in_a_thread(work: Callable[[], T], undo: Optional[Callable[[], object]] = None) -> asyncio.Future[T]:
+def _in_a_thread(
+    work: Callable[[], T], undo: Optional[Callable[[], object]] = None
+) -> asyncio.Future[T]:
     """The result of ``work``, which ``undo`` undoes should nobody be there any more to have it."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
@@ -46,14 +50,20 @@ def _in_a_thread(work: Callable[[], T], undo: Optional[Callable[[], object]] = N
         except BaseException as error:
             _deliver(loop, future.set_exception, error)
             return
-        if not _deliver(loop, future.set_result, result) and result and undo is not None:
+        if (
+            not _deliver(loop, future.set_result, result)
+            and result
+            and undo is not None
+        ):
             undo()
 
     threading.Thread(target=run, name="beadlock", daemon=True).start()
     return future
 
 
-def _deliver(loop: asyncio.AbstractEventLoop, deliver: Callable[[T], object], what: T) -> bool:
+def _deliver(
+    loop: asyncio.AbstractEventLoop, deliver: Callable[[T], object], what: T
+) -> bool:
     try:
         loop.call_soon_threadsafe(deliver, what)
     except RuntimeError:

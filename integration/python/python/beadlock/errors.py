@@ -128,7 +128,11 @@ _CLASSES: dict[str, type[BeadlockError]] = {
 def _of(code: str, is_held: bool, message: str, **fields: object) -> BeadlockError:
     """The exception for an error of the library."""
     # The lock of a file has one code for whatever kept it from being taken.
-    kind = LockHeld if is_held and code == "E_LOCK_FAILED" else _CLASSES.get(code, BeadlockError)
+    kind = (
+        LockHeld
+        if is_held and code == "E_LOCK_FAILED"
+        else _CLASSES.get(code, BeadlockError)
+    )
     error = kind(message)
     # As attributes of its own, so that a pickled one has them too.
     error.__dict__.update(fields, code=code)

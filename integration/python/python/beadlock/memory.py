@@ -57,8 +57,12 @@ class MemoryLock:
     BACKOFF_BASE_MS = 100
     BACKOFF_MAX_MS = 2000
 
-    def __init__(self, workspace_root: Optional[Union[str, os.PathLike[str]]] = None) -> None:
-        root = pathlib.Path(workspace_root or os.environ.get("CLAWDBOT_WORKSPACE") or os.getcwd()).absolute()
+    def __init__(
+        self, workspace_root: Optional[Union[str, os.PathLike[str]]] = None
+    ) -> None:
+        root = pathlib.Path(
+            workspace_root or os.environ.get("CLAWDBOT_WORKSPACE") or os.getcwd()
+        ).absolute()
         self.workspace_root = root
         self.lock_path = root / self.LOCK_FILE
         self.session_id = os.environ.get("CLAWDBOT_SESSION_ID") or "unknown"
@@ -68,7 +72,9 @@ class MemoryLock:
         """Has it for a ``with`` block, or an ``async with``; waits for it as ``acquire_blocking`` does."""
         return _Held(self, operation, max_wait)
 
-    def acquire_blocking(self, operation: str, max_wait: Optional[float] = None, break_stale: bool = True) -> None:
+    def acquire_blocking(
+        self, operation: str, max_wait: Optional[float] = None, break_stale: bool = True
+    ) -> None:
         """Waits for at most ``max_wait`` seconds, 5 unless told otherwise; then it raises ``LockError``."""
         self._acquired(operation, self._patience(max_wait), break_stale)
 
@@ -95,14 +101,26 @@ class MemoryLock:
             broken = self._native.break_lock(even_if_live)
         except BeadlockError as refused:
             raise _lock_error(refused) from refused
-        return None if broken is None else {"holder": json.loads(broken[0]), "kept": broken[1]}
+        return (
+            None
+            if broken is None
+            else {"holder": json.loads(broken[0]), "kept": broken[1]}
+        )
 
     def _patience(self, max_wait: Optional[float]) -> float:
         # The shortest wait is one look, which is refused in the words of a wait.
-        return self.MAX_WAIT_DEFAULT if max_wait is None else max(max_wait, sys.float_info.min)
+        return (
+            self.MAX_WAIT_DEFAULT
+            if max_wait is None
+            else max(max_wait, sys.float_info.min)
+        )
 
     def _acquired(
-        self, operation: str, wait: float, break_stale: bool, is_over: Optional[Callable[[], bool]] = None
+        self,
+        operation: str,
+        wait: float,
+        break_stale: bool,
+        is_over: Optional[Callable[[], bool]] = None,
     ) -> bool:
         try:
             broken = self._native.acquire(operation, wait, break_stale, is_over)
@@ -130,11 +148,15 @@ def _tell(line: str) -> None:
 class _Held(Guard):
     """A lock that is had for a block."""
 
-    def __init__(self, lock: MemoryLock, operation: str, max_wait: Optional[float]) -> None:
+    def __init__(
+        self, lock: MemoryLock, operation: str, max_wait: Optional[float]
+    ) -> None:
         self._lock, self._operation, self._max_wait = lock, operation, max_wait
 
     def _acquire_unless(self, is_over: Optional[Callable[[], bool]]) -> bool:
-        return self._lock._acquired(self._operation, self._lock._patience(self._max_wait), True, is_over)
+        return self._lock._acquired(
+            self._operation, self._lock._patience(self._max_wait), True, is_over
+        )
 
     def release(self) -> None:
         self._lock.release()
@@ -160,7 +182,9 @@ def get_lock() -> MemoryLock:
 
 def with_lock(operation: str, max_wait: Optional[float] = None) -> Callable[[F], F]:
     """A decorator: the function has the lock of ``get_lock`` whenever it runs; ``async def`` too."""
-    return lambda function: guarded(function, lambda: get_lock().acquire(operation, max_wait))
+    return lambda function: guarded(
+        function, lambda: get_lock().acquire(operation, max_wait)
+    )
 
 
 if __name__ == "__main__":

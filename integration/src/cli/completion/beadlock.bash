@@ -31,8 +31,10 @@ _beadlock() {
         [[ -n $candidate ]] || continue
         [[ $candidate != *[[:space:]]* ]] || printf -v candidate %q "$candidate"
         COMPREPLY+=("${candidate#"$word"}")
-    done < <(_CLAP_IFS=$'\n' _CLAP_COMPLETE_INDEX=$last BEADLOCK_COMPLETE=bash beadlock -- "${words[@]}" 2>/dev/null
-        echo)
+    done < <(
+        _CLAP_IFS=$'\n' _CLAP_COMPLETE_INDEX=$last BEADLOCK_COMPLETE=bash beadlock -- "${words[@]}" 2>/dev/null
+        echo
+    )
     if ((${#COMPREPLY[@]} == 1)) && [[ ${COMPREPLY[0]} == *[=/:] ]]; then
         compopt -o nospace 2>/dev/null
     fi
