@@ -1,9 +1,8 @@
 //! The order of the rooms: a room is a top-level module of a crate, and imports only from rooms below it. An arrow that
 //! is still against that order has a name in `rooms.rs`, and that list may only shrink.
 //!
-//! `seam.rs` holds the protocols to their folders, `face.rs` the checker's documented API to one page of names.
+//! `seam.rs` holds the protocols to their folders.
 
-mod face;
 mod graph;
 mod lexer;
 mod rooms;
