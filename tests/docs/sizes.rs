@@ -119,6 +119,34 @@ fn an_interrupted_run_and_a_build_that_failed_are_no_success() {
     assert_eq!(said, ["0 passed, 3 failed, 0 skipped"]);
 }
 
+/// CI runs every goal, whatever the ones before came to, and at the end repeats what each runner has counted.
+#[test]
+fn ci_runs_each_goal_and_repeats_the_closing_lines() {
+    if tool("bash").is_none() {
+        return;
+    }
+    for (failing, code) in [("none", 0), ("lint", 1), ("test", 1), ("test-more", 1)] {
+        let scene = Scene::new();
+        fs::create_dir(scene.file("bin")).expect("make bin");
+        let make = format!(
+            "#!/bin/sh\necho \"$1 $CI\" >>'{}'\necho \"skipped: $1 needs a\"\necho '5 passed, 0 failed, 1 skipped'\n\
+             [ \"$1\" != {failing} ] || exit 7\n",
+            scene.file("made").display()
+        );
+        write_program(&scene.file("bin/make"), make.as_bytes());
+        let mut command = scene.command(checkout().join(".ci/run"));
+        command.env("PATH", format!("{}:/usr/bin:/bin", scene.file("bin").display()));
+        let ended = Ended::from(run(command));
+        assert_eq!(ended.code, code, "{failing}: {ended:?}");
+        assert_eq!(scene.read("made"), "lint true\ntest true\ntest-more true\n", "{failing}: {ended:?}");
+        let (_, closing) = ended.out.split_once("== closing lines of make test\n").expect("closing lines");
+        let lines = |goal: &str| format!("skipped: {goal} needs a\n5 passed, 0 failed, 1 skipped\n");
+        let both = format!("{}== closing lines of make test-more\n{}== what ran\n", lines("test"), lines("test-more"));
+        assert!(closing.starts_with(&both), "{failing}: {closing}");
+        assert_eq!(closing.contains(&format!("\nmake {failing} : failed with 7 in ")), code == 1, "{closing}");
+    }
+}
+
 /// A clone with the scripts of the hook, and a `make check` that says in `checked` where it was, and with what of git's
 /// in its environment. It fails where there is `broken`.
 fn clone(scene: &Scene) {
