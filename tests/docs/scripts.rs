@@ -181,13 +181,11 @@ fn asks_the_policy(code: i32) -> String {
     )
 }
 
-/// Installs these packages with this `apt-get` in a mount namespace whose `/usr/sbin` has `policy` alone, if any. Returns
-/// the exit code, what was asked and answered, the services that were disabled, and the policy that is left.
-fn installed(
-    packages: &str,
-    apt_get: &str,
-    policy: Option<&str>,
-) -> Option<(i32, Vec<String>, Vec<String>, Option<String>)> {
+/// The exit code, what was asked and answered, the services that were disabled, and the policy that is left.
+type Installed = (i32, Vec<String>, Vec<String>, Option<String>);
+
+/// Installs these packages with this `apt-get` in a mount namespace whose `/usr/sbin` has `policy` alone, if any.
+fn installed(packages: &str, apt_get: &str, policy: Option<&str>) -> Option<Installed> {
     let scene = Scene::new();
     for dir in ["bin", "sbin"] {
         fs::create_dir(scene.file(dir)).expect("make a directory");
