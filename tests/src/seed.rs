@@ -21,19 +21,29 @@ impl Recipe {
     /// When the document is there and has no such recipe.
     #[track_caller]
     pub fn of_the_seed() -> Option<Self> {
-        let document = crate::shared()?.join("seeds/beads-exclusive-lock.md");
+        Some(Self::in_the(&crate::shared()?))
+    }
+
+    #[track_caller]
+    fn in_the(shared: &Path) -> Self {
+        let document = shared.join("seeds/beads-exclusive-lock.md");
         let text = fs::read_to_string(&document).unwrap_or_else(|e| panic!("{}: {e}", document.display()));
         let block = text.split("```bash\n").nth(1).and_then(|rest| rest.split("```").next());
         let block = block.expect("the document has a bash block");
         let end = block.find("\nEOF\n").expect("the recipe has a here-document") + "\nEOF\n".len();
         let release = block[end..].lines().find(|line| line.starts_with("rm ")).expect("the recipe removes its lock");
-        Some(Self { create: block[..end].to_owned(), release: format!("{release}\n") })
+        Self { create: block[..end].to_owned(), release: format!("{release}\n") }
     }
 
-    /// The document's recipe, else one of ours that does the same: for a control that must run in every checkout.
+    /// The document's recipe, else one of ours that does the same: for what must run in every checkout.
+    ///
+    /// # Panics
+    ///
+    /// When the document is there and has no such recipe.
+    #[track_caller]
     pub fn any() -> Self {
-        Self::of_the_seed()
-            .unwrap_or_else(|| Self { create: OURS.to_owned(), release: "rm .beads/.exclusive-lock\n".to_owned() })
+        let ours = || Self { create: OURS.to_owned(), release: "rm .beads/.exclusive-lock\n".to_owned() };
+        crate::skip::find_shared().map_or_else(ours, |shared| Self::in_the(&shared))
     }
 
     /// A script that claims, does the work, and releases.
@@ -100,14 +110,22 @@ impl MemoryManager {
     }
 }
 
-/// What a wait that ran out answers (REQ-F-033): the document's own example, or an answer of ours to be held against
-/// it.
+/// The answer to a wait that ran out (REQ-F-033): the document's own example, or one of ours.
 pub struct LockHeld {
     /// The whole answer.
     pub envelope: Value,
 }
 
 impl LockHeld {
+    /// What is [`alike`](Self::alike) in all of them.
+    pub const ALIKE: &str = concat!(
+        r#"{"ok":false,"data":null,"error":{"code":"LOCK_HELD","#,
+        r#""message":"Resource lock held by PID PID (age: AGE) — acquisition timed out after 10s","#,
+        r#""retryable":true,"retry_after_ms":"MILLISECONDS","#,
+        r#""detail":"lock_file=PATH holder_pid=PID holder_age_ms=AGE"},"#,
+        r#""warnings":[],"meta":{"duration_ms":"MILLISECONDS","request_id":"ID"}}"#,
+    );
+
     /// The wire format of the document beside the checkout; None, and said so, where that is absent.
     ///
     /// # Panics
@@ -177,6 +195,7 @@ impl LockHeld {
     }
 }
 
-const OURS: &str = r#"printf '{"holder":"my-tool","pid":%d,"hostname":"%s","started_at":"%s"}\n' \
-    $$ "$(uname -n)" "$(date -u +%Y-%m-%dT%H:%M:%SZ)" > .beads/.exclusive-lock
+const OURS: &str = r#"cat >.beads/.exclusive-lock <<LOCK
+{"holder":"my-tool","pid":$$,"hostname":"$(hostname)","started_at":"$(date -u +%Y-%m-%dT%H:%M:%SZ)"}
+LOCK
 "#;

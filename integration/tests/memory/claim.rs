@@ -1,6 +1,10 @@
 //! hold: what the record says, and which holders are in the way.
 
-use beadlock_testkit::{Running, dead_pid, this_host, until};
+use std::fs;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use beadlock_testkit::{OverAtLast, Running, dead_pid, this_host, until};
 
 use crate::scene::{Memory, TARGET, parsed};
 
@@ -21,6 +25,46 @@ fn the_record_is_the_documents() {
     let time = record["acquired_at"].as_str().unwrap();
     assert!(time.len() == "2026-01-29T15:30:00.000Z".len() && time.ends_with('Z'), "{time}");
     assert!(memory.names().is_empty());
+}
+
+#[test]
+fn nobody_reads_half_of_a_lock() {
+    let memory = Memory::new();
+    let (reads, torn) = read_during(&memory, || {
+        for _ in 0..20 {
+            memory.hold(&["--no-wait"], "sleep 0.02").expect(0, &[]);
+        }
+    });
+    assert!(reads > 100 && torn == 0, "{torn} of {reads} reads saw half of a lock");
+    // The control: a file that is written in its place.
+    let record = memory.hold(&[], "cat memory/.lock").expect(0, &[]).out;
+    let begun = Instant::now();
+    let (reads, torn) = read_during(&memory, || {
+        while begun.elapsed() < Duration::from_secs(1) {
+            fs::write(memory.lock(), &record).unwrap();
+        }
+    });
+    assert!(torn > 0, "none of {reads} reads saw half of it: this shows nothing");
+}
+
+/// Reads the lock again and again while this works. Returns how often there was something, and how often that was no JSON.
+fn read_during(memory: &Memory, work: impl FnOnce()) -> (usize, usize) {
+    let over = AtomicBool::new(false);
+    std::thread::scope(|threads| {
+        let reader = threads.spawn(|| {
+            let (mut reads, mut torn) = (0, 0);
+            while !over.load(Ordering::Relaxed) {
+                let Ok(text) = fs::read_to_string(memory.lock()) else { continue };
+                reads += 1;
+                torn += usize::from(serde_json::from_str::<serde_json::Value>(&text).is_err());
+            }
+            (reads, torn)
+        });
+        let is_over = OverAtLast(&over);
+        work();
+        drop(is_over);
+        reader.join().unwrap()
+    })
 }
 
 #[test]
@@ -85,7 +129,7 @@ fn the_wait_is_5_s_and_ends_with_the_lock() {
     until("it waits", || second.err().contains("s left"));
     let left = second.err().split_once("; ").and_then(|(_, rest)| rest.split_once("s left")?.0.parse::<f64>().ok());
     assert!(left.is_some_and(|left| left <= 5.0), "5 s: {}", second.err());
-    std::fs::write(memory.scene.file("go"), "").unwrap();
+    fs::write(memory.scene.file("go"), "").unwrap();
     first.end().expect(0, &[]);
     assert_eq!(second.end().expect(0, &[]).out, "mine\n");
 }
