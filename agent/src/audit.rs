@@ -49,21 +49,36 @@ impl AuditTrail {
             }
             let _ = ending.send(());
         };
-        thread::Builder::new().name("audit".to_owned()).spawn(work)?;
+        thread::Builder::new()
+            .name("audit".to_owned())
+            .spawn(work)?;
         Ok((Self { to: Some(to) }, AuditWorker(ended)))
     }
 
     pub(crate) fn blocked(&self, number: usize, database: &Database, skip: &Skip) {
-        self.put(number, database, Event::LockBlocked, |entry| entry.skip(skip));
+        self.put(number, database, Event::LockBlocked, |entry| {
+            entry.skip(skip)
+        });
     }
 
     pub(crate) fn removed(&self, number: usize, database: &Database, removed: &Removed) {
-        self.put(number, database, Event::LockStaleRemoved, |entry| entry.removed(removed));
+        self.put(number, database, Event::LockStaleRemoved, |entry| {
+            entry.removed(removed)
+        });
     }
 
-    fn put(&self, number: usize, database: &Database, event: Event, fill: impl FnOnce(Entry) -> Entry) {
+    fn put(
+        &self,
+        number: usize,
+        database: &Database,
+        event: Event,
+        fill: impl FnOnce(Entry) -> Entry,
+    ) {
         let Some(to) = &self.to else { return };
-        let (name, path) = (format!("beads:{}", database.given), Place::beads(database.dir.as_path()).path());
+        let (name, path) = (
+            format!("beads:{}", database.given),
+            Place::beads(database.dir.as_path()).path(),
+        );
         // A cycle has one event at most, so a random request id names the cycle.
         let entry = Entry::new(event, &facts::new_request_id(), &name, &path);
         // It fails when the worker is gone, and with it the trail.

@@ -29,9 +29,15 @@ pub(crate) fn call_each<T: Send + 'static>(
 ) -> (Vec<Option<T>>, Receiver<(usize, T)>) {
     let mut answers: Vec<Option<T>> = calls.iter().map(|_| None).collect();
     let mut missing = answers.len();
-    let queue: Arc<Mutex<VecDeque<Numbered<T>>>> = Arc::new(Mutex::new(calls.into_iter().enumerate().collect()));
+    let queue: Arc<Mutex<VecDeque<Numbered<T>>>> =
+        Arc::new(Mutex::new(calls.into_iter().enumerate().collect()));
     let (sender, receiver) = channel();
-    let has_more = || !queue.lock().unwrap_or_else(PoisonError::into_inner).is_empty();
+    let has_more = || {
+        !queue
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .is_empty()
+    };
     start(&queue, &sender);
     while missing > 0 {
         match receiver.recv_timeout(PATIENCE) {
@@ -50,16 +56,26 @@ pub(crate) fn call_each<T: Send + 'static>(
 }
 
 /// A thread that makes the calls of the queue. Where there can be none, this one makes them.
-fn start<T: Send + 'static>(queue: &Arc<Mutex<VecDeque<Numbered<T>>>>, answers: &Sender<(usize, T)>) {
+fn start<T: Send + 'static>(
+    queue: &Arc<Mutex<VecDeque<Numbered<T>>>>,
+    answers: &Sender<(usize, T)>,
+) {
     let (shared, sender) = (Arc::clone(queue), answers.clone());
-    let begun = thread::Builder::new().name("look".to_owned()).spawn(move || work(&shared, &sender));
+    let begun = thread::Builder::new()
+        .name("look".to_owned())
+        .spawn(move || work(&shared, &sender));
     if begun.is_err() {
         work(queue, answers);
     }
 }
 
 fn work<T>(queue: &Mutex<VecDeque<Numbered<T>>>, answers: &Sender<(usize, T)>) {
-    let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+    let next = || {
+        queue
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .pop_front()
+    };
     while let Some((number, call)) = next() {
         if answers.send((number, call())).is_err() {
             return;
@@ -69,19 +85,29 @@ fn work<T>(queue: &Mutex<VecDeque<Numbered<T>>>, answers: &Sender<(usize, T)>) {
 
 /// Makes a call that may hang on what lies at `path`. `None`: it has not answered in time, or one that was made
 /// before about this path has not answered yet.
-pub(crate) fn call<T: Send + 'static>(path: &Path, call: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+pub(crate) fn call<T: Send + 'static>(
+    path: &Path,
+    call: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
     static UNANSWERED: OnceLock<Mutex<HashSet<PathBuf>>> = OnceLock::new();
-    let unanswered = || UNANSWERED.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
+    let unanswered = || {
+        UNANSWERED
+            .get_or_init(Mutex::default)
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    };
     if !unanswered().insert(path.to_owned()) {
         return None;
     }
     let (sender, receiver) = channel();
     let at = path.to_owned();
-    let begun = thread::Builder::new().name("look".to_owned()).spawn(move || {
-        let answer = call();
-        unanswered().remove(&at);
-        let _ = sender.send(answer);
-    });
+    let begun = thread::Builder::new()
+        .name("look".to_owned())
+        .spawn(move || {
+            let answer = call();
+            unanswered().remove(&at);
+            let _ = sender.send(answer);
+        });
     if begun.is_err() {
         unanswered().remove(path);
     }
@@ -101,9 +127,12 @@ pub(crate) fn silence(mounts: &Mounts, path: &Path) -> String {
         Some(mount) => {
             let (kind, point) = (escaped(&mount.kind), escaped_path(&mount.point));
             let detach = to_type("umount -l {}", &[Part::Path(&mount.point)]);
-            format!("the file system {kind} at {point} does not answer; look at its server, or type: {detach}")
+            format!(
+                "the file system {kind} at {point} does not answer; look at its server, or type: {detach}"
+            )
         }
-        None => "a file system that it leads to does not answer; look at its redirect and links".to_owned(),
+        None => "a file system that it leads to does not answer; look at its redirect and links"
+            .to_owned(),
     }
 }
 
@@ -115,7 +144,9 @@ mod tests {
 
     #[test]
     fn all_answer_in_their_order() {
-        let calls: Calls = (0..1_000_usize).map(|number| Box::new(move || number) as _).collect();
+        let calls: Calls = (0..1_000_usize)
+            .map(|number| Box::new(move || number) as _)
+            .collect();
         let (answers, _late) = call_each(calls);
         assert_eq!(answers, (0..1_000).map(Some).collect::<Vec<_>>());
         assert_eq!(call_each(Calls::new()).0, []);
@@ -137,7 +168,9 @@ mod tests {
             })
             .collect();
         let (answers, late) = call_each(calls);
-        let missing: Vec<usize> = (0..400).filter(|number| answers[*number].is_none()).collect();
+        let missing: Vec<usize> = (0..400)
+            .filter(|number| answers[*number].is_none())
+            .collect();
         assert_eq!(missing, (0..400).step_by(10).collect::<Vec<_>>());
         drop(go_on);
         let mut arrived: Vec<usize> = late.iter().map(|(number, _)| number).collect();
@@ -147,7 +180,9 @@ mod tests {
 
     #[test]
     fn what_is_there_answers_and_what_is_not_too() {
-        assert!(answers(Path::new("/")) && answers(Path::new("/nowhere")) && answers(Path::new("/")));
+        assert!(
+            answers(Path::new("/")) && answers(Path::new("/nowhere")) && answers(Path::new("/"))
+        );
     }
 
     #[test]

@@ -56,7 +56,11 @@ impl End {
         match self {
             Self::Complete => Event::CycleComplete,
             Self::Incomplete(_) => Event::CycleIncomplete,
-            Self::Failed { how: Ended::TimedOut, .. } | Self::TimedOut { .. } => Event::CycleTimedOut,
+            Self::Failed {
+                how: Ended::TimedOut,
+                ..
+            }
+            | Self::TimedOut { .. } => Event::CycleTimedOut,
             Self::Refused(_) | Self::Failed { .. } | Self::RunnerLost { .. } => Event::CycleFailed,
         }
     }
@@ -69,13 +73,32 @@ impl End {
             Self::Complete => "",
             Self::Incomplete(_) => "incomplete",
             Self::Refused(_) => "refused",
-            Self::TimedOut { .. } | Self::Failed { how: Ended::TimedOut, .. } => "timed_out",
+            Self::TimedOut { .. }
+            | Self::Failed {
+                how: Ended::TimedOut,
+                ..
+            } => "timed_out",
             Self::RunnerLost { .. } => "runner_lost",
-            Self::Failed { how: Ended::Exit(_), .. } => "exit_code",
-            Self::Failed { how: Ended::Signal(_), .. } => "killed",
-            Self::Failed { how: Ended::NotStarted(_), .. } => "not_started",
-            Self::Failed { how: Ended::GateLost(_), .. } => "gate_lost",
-            Self::Failed { how: Ended::FleetLost, .. } => "fleet_lost",
+            Self::Failed {
+                how: Ended::Exit(_),
+                ..
+            } => "exit_code",
+            Self::Failed {
+                how: Ended::Signal(_),
+                ..
+            } => "killed",
+            Self::Failed {
+                how: Ended::NotStarted(_),
+                ..
+            } => "not_started",
+            Self::Failed {
+                how: Ended::GateLost(_),
+                ..
+            } => "gate_lost",
+            Self::Failed {
+                how: Ended::FleetLost,
+                ..
+            } => "fleet_lost",
         }
     }
 
@@ -95,17 +118,33 @@ impl Display for End {
         match self {
             Self::Complete => Ok(()),
             Self::Incomplete(why) | Self::Refused(why) => write!(f, ": {why}"),
-            Self::Failed { how: Ended::Exit(code), took } => {
+            Self::Failed {
+                how: Ended::Exit(code),
+                took,
+            } => {
                 write!(f, ": exit code {code} after {}", shown(*took))
             }
-            Self::Failed { how: Ended::Signal(signal), took } => {
+            Self::Failed {
+                how: Ended::Signal(signal),
+                took,
+            } => {
                 let name = Signal::try_from(*signal).map_or("", Signal::as_str);
-                write!(f, ": killed by signal {signal} {name} after {}", shown(*took))
+                write!(
+                    f,
+                    ": killed by signal {signal} {name} after {}",
+                    shown(*took)
+                )
             }
-            Self::Failed { how: Ended::NotStarted(why), .. } => {
+            Self::Failed {
+                how: Ended::NotStarted(why),
+                ..
+            } => {
                 write!(f, ": the command could not be started: {why}")
             }
-            Self::Failed { how: Ended::GateLost(loss), took } => {
+            Self::Failed {
+                how: Ended::GateLost(loss),
+                took,
+            } => {
                 let what = match loss {
                     GateLoss::Replaced => "replaced by another one",
                     GateLoss::Vanished => "removed or renamed",
@@ -118,17 +157,27 @@ impl Display for End {
                     shown(*took)
                 )
             }
-            Self::Failed { how: Ended::FleetLost, took } => write!(
+            Self::Failed {
+                how: Ended::FleetLost,
+                took,
+            } => write!(
                 f,
                 ": its right in the fleet was lost after {}, so all that its command had started was ended; look at \
                  what it changed",
                 shown(*took)
             ),
-            Self::Failed { how: Ended::TimedOut, took: after } | Self::TimedOut { after } => {
+            Self::Failed {
+                how: Ended::TimedOut,
+                took: after,
+            }
+            | Self::TimedOut { after } => {
                 write!(f, " after {}; command ended", shown(*after))
             }
             Self::RunnerLost { ended } => {
-                write!(f, ": its runner was killed; {ended} processes of the command ended")
+                write!(
+                    f,
+                    ": its runner was killed; {ended} processes of the command ended"
+                )
             }
         }
     }
@@ -171,14 +220,26 @@ impl Runner {
 /// Runs a command to its end under the gate. `on_line` gets its output, line by line. The runner is to be ended after
 /// the gate was let go.
 pub(crate) async fn run(
-    Place { dir, above, gate, right }: Place<'_>,
+    Place {
+        dir,
+        above,
+        gate,
+        right,
+    }: Place<'_>,
     command: Vec<OsString>,
     timeout: Duration,
     on_line: impl FnMut(&str),
 ) -> (End, Option<Runner>) {
-    let order = Order { dir: dir.to_path_buf(), command, timeout };
+    let order = Order {
+        dir: dir.to_path_buf(),
+        command,
+        timeout,
+    };
     let begun = Instant::now();
-    let failed = |how| End::Failed { how, took: begun.elapsed() };
+    let failed = |how| End::Failed {
+        how,
+        took: begun.elapsed(),
+    };
     let not_started = |error: std::io::Error| failed(Ended::NotStarted(error.to_string()));
     let (deadline, watch) = match right.map(Right::runner).transpose() {
         Ok(of_right) => of_right.unzip(),
@@ -221,9 +282,22 @@ pub(crate) async fn run(
         Some(Ended::Exit(0)) => End::Complete,
         Some(Ended::TimedOut) => End::TimedOut { after: timeout },
         Some(how) => failed(how),
-        None => return (End::RunnerLost { ended: end_session(&mut runner, dir).await }, None),
+        None => {
+            return (
+                End::RunnerLost {
+                    ended: end_session(&mut runner, dir).await,
+                },
+                None,
+            );
+        }
     };
-    (end, Some(Runner { child: runner, words }))
+    (
+        end,
+        Some(Runner {
+            child: runner,
+            words,
+        }),
+    )
 }
 
 /// The result that the runner reports; `None` when it ended without one.
@@ -247,8 +321,14 @@ async fn end_session(runner: &mut Child, dir: &Path) -> usize {
         let mut empty_scans = 0;
         while empty_scans < 2 {
             let dir = dir.to_path_buf();
-            let living = spawn_blocking(move || at_work(session, &dir)).await.unwrap_or_default();
-            empty_scans = if living.is_empty() { empty_scans + 1 } else { 0 };
+            let living = spawn_blocking(move || at_work(session, &dir))
+                .await
+                .unwrap_or_default();
+            empty_scans = if living.is_empty() {
+                empty_scans + 1
+            } else {
+                0
+            };
             for pid in living {
                 let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
                 killed.insert(pid);
@@ -266,16 +346,24 @@ fn at_work(runner: i32, dir: &Path) -> Vec<i32> {
     let cycle = [b"BEADLOCK_CYCLE=", dir.as_os_str().as_bytes()].concat();
     let has_cycle = |pid: i32| {
         let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-        environment.split(|byte| *byte == 0).any(|entry| entry == cycle)
+        environment
+            .split(|byte| *byte == 0)
+            .any(|entry| entry == cycle)
     };
     let begun = Stat::read(runner).map_or(u64::MAX, |stat| stat.start_ticks);
     let parent = |pid: &i32| Stat::read(*pid).map(|stat| stat.ppid);
-    let ancestors: Vec<i32> = iter::successors(Some(std::process::id().cast_signed()), parent).collect();
+    let ancestors: Vec<i32> =
+        iter::successors(Some(std::process::id().cast_signed()), parent).collect();
     let is_at_work = |stat: &Stat| {
-        let is_of_cycle = || stat.start_ticks >= begun && has_cycle(stat.pid) && !ancestors.contains(&stat.pid);
+        let is_of_cycle =
+            || stat.start_ticks >= begun && has_cycle(stat.pid) && !ancestors.contains(&stat.pid);
         stat.pid != runner && !stat.is_zombie() && (stat.session == runner || is_of_cycle())
     };
-    process::all().into_iter().filter(is_at_work).map(|stat| stat.pid).collect()
+    process::all()
+        .into_iter()
+        .filter(is_at_work)
+        .map(|stat| stat.pid)
+        .collect()
 }
 
 /// Reads every line of a stream as text, without its newline; a line that is too long comes in pieces.
@@ -288,7 +376,10 @@ pub(crate) async fn read_lines(mut stream: impl AsyncRead + Unpin, mut line: imp
             rest = &rest[end + 1..];
         }
         if rest.len() >= LONGEST_LINE {
-            let split = rest.utf8_chunks().last().map_or(0, |chunk| chunk.invalid().len());
+            let split = rest
+                .utf8_chunks()
+                .last()
+                .map_or(0, |chunk| chunk.invalid().len());
             let (whole, begun) = rest.split_at(rest.len() - split);
             line(&text(whole));
             rest = begun;
@@ -331,8 +422,15 @@ mod tests {
             assert_eq!(lines.concat(), input);
         }
         let mut lines = Vec::new();
-        read_lines(&[0xff; LONGEST_LINE * 2][..], |line| lines.push(line.to_owned())).await;
-        assert_eq!(lines.concat(), "\u{fffd}".repeat(LONGEST_LINE * 2), "bytes that are no text are no trap");
+        read_lines(&[0xff; LONGEST_LINE * 2][..], |line| {
+            lines.push(line.to_owned())
+        })
+        .await;
+        assert_eq!(
+            lines.concat(),
+            "\u{fffd}".repeat(LONGEST_LINE * 2),
+            "bytes that are no text are no trap"
+        );
     }
 
     #[test]
@@ -340,16 +438,39 @@ mod tests {
         let took = Duration::from_millis(1_250);
         let table = [
             (End::Complete, "Sync cycle complete"),
-            (End::Incomplete("no upstream".to_owned()), "Sync cycle incomplete: no upstream"),
-            (End::Failed { how: Ended::Exit(3), took }, "Sync cycle failed: exit code 3 after 1.2s"),
-            (End::Failed { how: Ended::Signal(9), took }, "Sync cycle failed: killed by signal 9 SIGKILL after 1.2s"),
             (
-                End::Failed { how: Ended::GateLost(GateLoss::Replaced), took },
+                End::Incomplete("no upstream".to_owned()),
+                "Sync cycle incomplete: no upstream",
+            ),
+            (
+                End::Failed {
+                    how: Ended::Exit(3),
+                    took,
+                },
+                "Sync cycle failed: exit code 3 after 1.2s",
+            ),
+            (
+                End::Failed {
+                    how: Ended::Signal(9),
+                    took,
+                },
+                "Sync cycle failed: killed by signal 9 SIGKILL after 1.2s",
+            ),
+            (
+                End::Failed {
+                    how: Ended::GateLost(GateLoss::Replaced),
+                    took,
+                },
                 "Sync cycle failed: the database's directory was replaced by another one within 1.2s, as by `git \
                  switch`, mv or rm; claims no longer wait for this cycle, so it was ended; look at what its command \
                  changed; to switch between cycles: beadlock hold -- git switch BRANCH",
             ),
-            (End::TimedOut { after: Duration::from_secs(120) }, "Sync cycle timed out after 2m; command ended"),
+            (
+                End::TimedOut {
+                    after: Duration::from_secs(120),
+                },
+                "Sync cycle timed out after 2m; command ended",
+            ),
         ];
         for (end, words) in table {
             assert_eq!(end.to_string(), words);

@@ -73,10 +73,15 @@ impl CycleSettings {
             Some(Address::Unix(path)) => Some(path),
             _ => None,
         };
-        let files = [&settings.log.shared, &settings.agent.audit].into_iter().flatten().chain(socket);
+        let files = [&settings.log.shared, &settings.agent.audit]
+            .into_iter()
+            .flatten()
+            .chain(socket);
         Self {
             owners: settings.agent.owners(),
-            own_files: files.filter_map(|file| fs::canonicalize(file).ok()).collect(),
+            own_files: files
+                .filter_map(|file| fs::canonicalize(file).ok())
+                .collect(),
             fetch_jobs: settings.agent.fetch_jobs.get(),
         }
     }
@@ -107,8 +112,17 @@ pub(crate) enum CheckResult {
 
 /// The first half of a cycle: takes the gate and checks. Where there is no work, that is all of it. Blocks, for ever in
 /// a file system that does not answer. `told` is what the log of the database knows already.
-pub(crate) fn check(services: &CycleServices, subject: &Subject, told: &mut LoggedState) -> CheckResult {
-    let Subject { number, database, policy, common } = subject;
+pub(crate) fn check(
+    services: &CycleServices,
+    subject: &Subject,
+    told: &mut LoggedState,
+) -> CheckResult {
+    let Subject {
+        number,
+        database,
+        policy,
+        common,
+    } = subject;
     let number = *number;
     let open = || match policy.action() {
         CycleAction::None => common.owners.open_alone(database),
@@ -116,11 +130,15 @@ pub(crate) fn check(services: &CycleServices, subject: &Subject, told: &mut Logg
     };
     // A directory that is led to elsewhere is not touched: its redirect may have been changed because it hangs.
     let itself = database.is_itself().then(open);
-    let is_as_before = matches!(&itself, Some(Ok(Ok(dir))) if stamp::has_no_redirect(dir, &mut told.unredirected));
+    let is_as_before =
+        matches!(&itself, Some(Ok(Ok(dir))) if stamp::has_no_redirect(dir, &mut told.unredirected));
     // Claims follow a redirect as it is now, and so does each cycle, or it would run beside them.
     if !is_as_before && let Some(again) = database.led_elsewhere() {
         let accepted = again.map_err(|error| error.to_string()).and_then(|again| {
-            common.owners.check(&again).map_err(|refusal| refusal.to_string())?;
+            common
+                .owners
+                .check(&again)
+                .map_err(|refusal| refusal.to_string())?;
             // After the owners: this runs git.
             redirect::refuse_tracked(&again).map_err(|error| error.to_string())?;
             Ok(again)
@@ -131,7 +149,9 @@ pub(crate) fn check(services: &CycleServices, subject: &Subject, told: &mut Logg
         };
     }
     // Opened anew in each cycle, since another directory may lie there now. All that follows goes by its descriptors.
-    let opened = itself.unwrap_or_else(open).map_err(|refusal| refusal.to_string());
+    let opened = itself
+        .unwrap_or_else(open)
+        .map_err(|refusal| refusal.to_string());
     let opened = match served(opened, database, told) {
         Ok(opened) => opened,
         Err(why) => return CheckResult::Ended(not_served("wrong_owner", why)),
@@ -149,7 +169,10 @@ pub(crate) fn check(services: &CycleServices, subject: &Subject, told: &mut Logg
         Err(NotEntered::Skip(decision)) => return CheckResult::Ended(Outcome::Skipped(decision)),
     };
     if let Some(error) = cycle.no_gate() {
-        if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) {
+        if matches!(
+            error.kind(),
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+        ) {
             log::line(number, own::no_database(error));
             let why = format!("there is no database any more: {error}");
             return CheckResult::Ended(not_served("gone", why));
@@ -166,10 +189,12 @@ pub(crate) fn check(services: &CycleServices, subject: &Subject, told: &mut Logg
     }
     let (end, outcome) = match policy.action() {
         CycleAction::None => (End::Complete, Outcome::Ran),
-        CycleAction::Git if cycle.no_gate().is_none() => match sync::plan(services, subject, told) {
-            SyncPlan::Rest(result) => (sync::end_of(&result), Outcome::Synced(result.report)),
-            _ => return CheckResult::Free(cycle, right),
-        },
+        CycleAction::Git if cycle.no_gate().is_none() => {
+            match sync::plan(services, subject, told) {
+                SyncPlan::Rest(result) => (sync::end_of(&result), Outcome::Synced(result.report)),
+                _ => return CheckResult::Free(cycle, right),
+            }
+        }
         CycleAction::Git | CycleAction::Exec(_) => return CheckResult::Free(cycle, right),
     };
     let mut lines = begin(told);
@@ -194,22 +219,32 @@ fn enter(
     // Before the gate: a claim in the fleet waits for permits, and its own lock for the gate. Most databases are in
     // none, and the check finds the mark of one that has just joined.
     let has_joined = told.has_joined || services.fleet.is_one_look();
-    let right =
-        match opened.as_ref().map(|opened| if has_joined { services.fleet.enter(number, opened) } else { Ok(None) }) {
-            Ok(Ok(right)) => {
-                told.has_joined = right.is_some();
-                right
-            }
-            Ok(Err(NotEntered::Asking)) => return Err(NotEntered::Asking),
-            Ok(Err(NotEntered::Skip(decision))) => {
-                events::decided(&decision, begun.elapsed());
-                skipped(services, subject, told, &decision);
-                return Err(NotEntered::Skip(decision));
-            }
-            Err(_) => None,
-        };
-    let options = Options { has_fleet_right: right.is_some(), ..policy.check() };
-    let entered = services.metrics.check(|| Cycle::enter_opened(opened, &options));
+    let right = match opened.as_ref().map(|opened| {
+        if has_joined {
+            services.fleet.enter(number, opened)
+        } else {
+            Ok(None)
+        }
+    }) {
+        Ok(Ok(right)) => {
+            told.has_joined = right.is_some();
+            right
+        }
+        Ok(Err(NotEntered::Asking)) => return Err(NotEntered::Asking),
+        Ok(Err(NotEntered::Skip(decision))) => {
+            events::decided(&decision, begun.elapsed());
+            skipped(services, subject, told, &decision);
+            return Err(NotEntered::Skip(decision));
+        }
+        Err(_) => None,
+    };
+    let options = Options {
+        has_fleet_right: right.is_some(),
+        ..policy.check()
+    };
+    let entered = services
+        .metrics
+        .check(|| Cycle::enter_opened(opened, &options));
     let decision = match &entered {
         Entered::Cycle(cycle) => cycle.decision(),
         Entered::Skipped(decision) => decision,
@@ -217,7 +252,9 @@ fn enter(
     events::decided(decision, begun.elapsed());
     let cycle = match entered {
         Entered::Cycle(cycle) => cycle,
-        Entered::Skipped(decision) if cfg!(feature = "fleet") && decision.reason() == Reason::FleetUseCycle => {
+        Entered::Skipped(decision)
+            if cfg!(feature = "fleet") && decision.reason() == Reason::FleetUseCycle =>
+        {
             told.has_joined = true;
             return Err(NotEntered::Asking);
         }
@@ -227,7 +264,10 @@ fn enter(
         }
     };
     // The right is for what the mark said before the gate was taken.
-    if right.as_ref().is_some_and(|right| !right.is_of(cycle.gate())) {
+    if right
+        .as_ref()
+        .is_some_and(|right| !right.is_of(cycle.gate()))
+    {
         return Err(NotEntered::Asking);
     }
     Ok((cycle, right))
@@ -238,14 +278,37 @@ fn not_served(reason: &'static str, why: String) -> Outcome {
 }
 
 /// Logs and counts a skipped cycle.
-fn skipped(services: &CycleServices, subject: &Subject, told: &mut LoggedState, decision: &Decision) {
-    let Subject { number, database, policy, .. } = subject;
+fn skipped(
+    services: &CycleServices,
+    subject: &Subject,
+    told: &mut LoggedState,
+    decision: &Decision,
+) {
+    let Subject {
+        number,
+        database,
+        policy,
+        ..
+    } = subject;
     let now = Instant::now();
     // The holder of a claim in a fleet is a process of that machine, and nobody here may judge it.
     let is_local = decision.reason() != Reason::FleetHeld;
-    let zombie = |record: &Record| if is_local { Zombie::holder_of(record) } else { None };
-    log::lines(*number, told.streak.skipped(decision, now, policy.interval, zombie));
-    let patience = if services.audits_at_once { Duration::ZERO } else { policy.interval };
+    let zombie = |record: &Record| {
+        if is_local {
+            Zombie::holder_of(record)
+        } else {
+            None
+        }
+    };
+    log::lines(
+        *number,
+        told.streak.skipped(decision, now, policy.interval, zombie),
+    );
+    let patience = if services.audits_at_once {
+        Duration::ZERO
+    } else {
+        policy.interval
+    };
     if let Decision::Skip(skip) = decision
         && told.streak.is_news(decision, now, patience)
     {
@@ -258,7 +321,11 @@ fn skipped(services: &CycleServices, subject: &Subject, told: &mut LoggedState, 
 }
 
 /// Logs once why a database is not served.
-fn served<T>(found: Result<T, String>, database: &Database, told: &mut LoggedState) -> Result<T, String> {
+fn served<T>(
+    found: Result<T, String>,
+    database: &Database,
+    told: &mut LoggedState,
+) -> Result<T, String> {
     found.inspect_err(|why| {
         if told.not_serving.len() < REASONS_SAID && !told.not_serving.contains(why) {
             log::announce(own::not_serving(&database.dir, why));
@@ -268,14 +335,26 @@ fn served<T>(found: Result<T, String>, database: &Database, told: &mut LoggedSta
 }
 
 /// Watches a database before its first cycle. Blocks, as [`check`].
-pub(crate) fn watch(services: &CycleServices, Subject { number, database, common, .. }: &Subject) {
+pub(crate) fn watch(
+    services: &CycleServices,
+    Subject {
+        number,
+        database,
+        common,
+        ..
+    }: &Subject,
+) {
     if common.owners.check(database).is_ok() {
         services.watch.ensure(*number, &database.dir);
     }
 }
 
 fn begin(told: &mut LoggedState) -> Vec<Line> {
-    told.streak.resumed(Instant::now()).into_iter().chain([own::begun()]).collect()
+    told.streak
+        .resumed(Instant::now())
+        .into_iter()
+        .chain([own::begun()])
+        .collect()
 }
 
 /// The second half: the work, under the gate that the check has taken.
@@ -288,13 +367,26 @@ pub(crate) async fn run(
     let number = subject.number;
     log::lines(number, begin(told));
     let begun = Instant::now();
-    let CycleWork { end, runner, report } = match subject.policy.action() {
+    let CycleWork {
+        end,
+        runner,
+        report,
+    } = match subject.policy.action() {
         CycleAction::None => CycleWork::without_runner(End::Complete),
         CycleAction::Exec(command) => {
             let on_line = |line: &str| log::output(number, line);
-            execute(services, subject, runner::for_shell(command), (&cycle, right.as_ref()), on_line).await
+            execute(
+                services,
+                subject,
+                runner::for_shell(command),
+                (&cycle, right.as_ref()),
+                on_line,
+            )
+            .await
         }
-        CycleAction::Git => sync::sync(services, subject, told.git(), (&cycle, right.as_ref())).await,
+        CycleAction::Git => {
+            sync::sync(services, subject, told.git(), (&cycle, right.as_ref())).await
+        }
     };
     // Before the gate is let go. The log has a writer of its own, so the line may still come later.
     log::line(number, &end);
@@ -307,7 +399,9 @@ pub(crate) async fn run(
     }
     match (end, report) {
         (End::Complete, None) => Outcome::Ran,
-        (End::Complete | End::Incomplete(_) | End::Refused(_), Some(report)) => Outcome::Synced(report),
+        (End::Complete | End::Incomplete(_) | End::Refused(_), Some(report)) => {
+            Outcome::Synced(report)
+        }
         (end, _) => Outcome::Failed(CycleFailure::new(end.reason(), end.why())),
     }
 }
@@ -323,11 +417,19 @@ struct CycleWork {
 
 impl CycleWork {
     fn of(result: &SyncResult, runner: Option<command::Runner>) -> Self {
-        Self { end: sync::end_of(result), runner, report: Some(result.report.clone()) }
+        Self {
+            end: sync::end_of(result),
+            runner,
+            report: Some(result.report.clone()),
+        }
     }
 
     fn without_runner(end: End) -> Self {
-        Self { end, runner: None, report: None }
+        Self {
+            end,
+            runner: None,
+            report: None,
+        }
     }
 }
 
@@ -342,26 +444,58 @@ async fn execute(
         Ok(place) => place,
         Err(why) => {
             let how = runner::Ended::NotStarted(why);
-            return CycleWork::without_runner(End::Failed { how, took: Duration::ZERO });
+            return CycleWork::without_runner(End::Failed {
+                how,
+                took: Duration::ZERO,
+            });
         }
     };
     services.watch.mute(subject.number);
     let (end, runner) = command::run(place, command, timeout_of(subject, right), on_line).await;
-    let (services, number, database) = (Arc::clone(services), subject.number, Arc::clone(&subject.database));
+    let (services, number, database) = (
+        Arc::clone(services),
+        subject.number,
+        Arc::clone(&subject.database),
+    );
     // An error is a panic there: then the database stays muted until the next work.
     let _ = spawn_blocking(move || services.watch.unmute(number, &database.dir)).await;
-    CycleWork { end, runner, report: None }
+    CycleWork {
+        end,
+        runner,
+        report: None,
+    }
 }
 
 /// In a fleet a claim's drain outlives the cycle.
 fn timeout_of(subject: &Subject, right: Option<&Right>) -> Duration {
     let timeout = subject.policy.cycle_timeout;
-    if right.is_some() { timeout.min(LONGEST_IN_A_FLEET) } else { timeout }
+    if right.is_some() {
+        timeout.min(LONGEST_IN_A_FLEET)
+    } else {
+        timeout
+    }
 }
 
-fn place<'a>(subject: &'a Subject, cycle: &Cycle, right: Option<&'a Right>) -> Result<command::Place<'a>, String> {
-    let gate = cycle.gate().map(Gate::share).transpose().map_err(|error| error.to_string())?;
-    let above = cycle.above().ok_or("the directory above the database cannot be opened")?;
-    let above = above.try_clone_to_owned().map_err(|error| system_words(&error))?;
-    Ok(command::Place { dir: &subject.database.dir, above, gate, right })
+fn place<'a>(
+    subject: &'a Subject,
+    cycle: &Cycle,
+    right: Option<&'a Right>,
+) -> Result<command::Place<'a>, String> {
+    let gate = cycle
+        .gate()
+        .map(Gate::share)
+        .transpose()
+        .map_err(|error| error.to_string())?;
+    let above = cycle
+        .above()
+        .ok_or("the directory above the database cannot be opened")?;
+    let above = above
+        .try_clone_to_owned()
+        .map_err(|error| system_words(&error))?;
+    Ok(command::Place {
+        dir: &subject.database.dir,
+        above,
+        gate,
+        right,
+    })
 }

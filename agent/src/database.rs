@@ -30,12 +30,20 @@ pub(crate) struct Due {
 
 impl Due {
     pub(crate) fn new(now: Instant) -> Self {
-        Self { tick: now, change: None, retry: None, retries: 0 }
+        Self {
+            tick: now,
+            change: None,
+            retry: None,
+            retries: 0,
+        }
     }
 
     /// The earliest time of all reasons.
     pub(crate) fn at(&self) -> Instant {
-        [self.change, self.retry].into_iter().flatten().fold(self.tick, Instant::min)
+        [self.change, self.retry]
+            .into_iter()
+            .flatten()
+            .fold(self.tick, Instant::min)
     }
 
     /// The reason that has made it due.
@@ -82,7 +90,11 @@ impl Due {
     /// The gate was busy: 1 ms from now, sixteen times, then 20, 40 … 1000.
     pub(crate) fn again_at_the_gate(&mut self, now: Instant, interval: Duration) {
         let (often, wait) = GATE;
-        let wait = if self.retries < often { wait } else { Self::growing(self.retries - often + 1) };
+        let wait = if self.retries < often {
+            wait
+        } else {
+            Self::growing(self.retries - often + 1)
+        };
         self.again_in(wait, now, interval);
     }
 
@@ -185,18 +197,33 @@ impl Streak {
         }
         let running = self.running.get_or_insert_with(|| {
             let (said_held, said_zombie, said_long) = (false, false, false);
-            let streak =
-                SkipStreak { since: now, skips: 0, said_held, said_zombie, said_long, busy_said: None, audited: None };
+            let streak = SkipStreak {
+                since: now,
+                skips: 0,
+                said_held,
+                said_zombie,
+                said_long,
+                busy_said: None,
+                audited: None,
+            };
             Box::new(streak)
         });
-        if is_busy && running.busy_said.is_some_and(|said| now.duration_since(said) < interval) {
+        if is_busy
+            && running
+                .busy_said
+                .is_some_and(|said| now.duration_since(said) < interval)
+        {
             return Vec::new();
         }
         running.busy_said = is_busy.then_some(now);
         running.skips += 1;
         let mut lines = vec![own::skipped(decision)];
         if let Some(record) = decision.record() {
-            let zombie = if running.said_zombie { None } else { zombie(record) };
+            let zombie = if running.said_zombie {
+                None
+            } else {
+                zombie(record)
+            };
             running.said_zombie |= zombie.is_some();
             if zombie.is_some() || !running.said_held {
                 running.said_held = true;
@@ -215,19 +242,31 @@ impl Streak {
 
     /// Since when there is a streak, and how many skips it has.
     pub(crate) fn running(&self) -> Option<(Instant, u64)> {
-        self.running.as_ref().map(|running| (running.since, running.skips))
+        self.running
+            .as_ref()
+            .map(|running| (running.since, running.skips))
     }
 
     /// Whether the audit trail gets a line for the skip that was just counted. It gets one for the first of a streak,
     /// and for each further claim in it, but not for a gate that is busy for less than `patience`.
-    pub(crate) fn is_news(&mut self, decision: &Decision, now: Instant, patience: Duration) -> bool {
-        let Some(running) = &mut self.running else { return false };
+    pub(crate) fn is_news(
+        &mut self,
+        decision: &Decision,
+        now: Instant,
+        patience: Duration,
+    ) -> bool {
+        let Some(running) = &mut self.running else {
+            return false;
+        };
         let is_busy = decision.reason() == Reason::GateBusy;
         if is_busy && now.duration_since(running.since) < patience {
             return false;
         }
         let record = decision.record();
-        let is_known = running.audited.as_ref().is_some_and(|known| record.is_none() || known.as_ref() == record);
+        let is_known = running
+            .audited
+            .as_ref()
+            .is_some_and(|known| record.is_none() || known.as_ref() == record);
         if !is_known {
             running.audited = Some(record.cloned());
         }

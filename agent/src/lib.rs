@@ -17,8 +17,14 @@
 //! - As PID 1 it reaps only its own children. In a container give it an init (`docker run --init`): the zombie of an
 //!   orphaned holder still answers, and its lock would stay.
 
-#![expect(rustdoc::private_intra_doc_links, reason = "the modules are the map of the house, for who reads the code")]
-#![cfg_attr(test, allow(clippy::too_many_lines, reason = "a table of cases is one piece"))]
+#![expect(
+    rustdoc::private_intra_doc_links,
+    reason = "the modules are the map of the house, for who reads the code"
+)]
+#![cfg_attr(
+    test,
+    allow(clippy::too_many_lines, reason = "a table of cases is one piece")
+)]
 
 mod audit;
 mod beside;
@@ -102,19 +108,24 @@ fn start(typed: CommandLine) -> Result<u8, ConfigFailure> {
 }
 
 fn print(typed: &CommandLine, settings: &AgentSettings) -> Result<(), ConfigFailure> {
-    let below = roots::look(&settings.scope(), &[], Vec::new(), &AtomicBool::new(false)).unwrap_or_default();
+    let below = roots::look(&settings.scope(), &[], Vec::new(), &AtomicBool::new(false))
+        .unwrap_or_default();
     let text = config::print(settings, &typed.environment.cwd, &below)?;
     match std::io::stdout().write_all(text.as_bytes()) {
         // A reader that stops wants no more.
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-            Err(ConfigFailure::new(1, format!("cannot print the configuration: {error}")))
-        }
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(ConfigFailure::new(
+            1,
+            format!("cannot print the configuration: {error}"),
+        )),
         _ => Ok(()),
     }
 }
 
 /// Where the agent can be asked how it fares. Of one look nobody asks.
-fn door(settings: &AgentSettings, metrics: &Arc<Metrics>) -> std::io::Result<Option<(Door, Questions)>> {
+fn door(
+    settings: &AgentSettings,
+    metrics: &Arc<Metrics>,
+) -> std::io::Result<Option<(Door, Questions)>> {
     match &settings.agent.listen {
         Some(address) if settings.mode != RunMode::Once => {
             Door::open(address, settings.agent.listen_anywhere, Arc::clone(metrics)).map(Some)
@@ -150,7 +161,11 @@ fn serve(typed: CommandLine, settings: AgentSettings) -> std::io::Result<u8> {
     // One thread: what blocks is done in others ([`scheduler`]), and to wake them costs more than most cycles do.
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     // What walked the roots is not there any more when nothing happens.
-    let runtime = runtime.enable_all().thread_keep_alive(Duration::from_secs(1)).build().map_err(no_events)?;
+    let runtime = runtime
+        .enable_all()
+        .thread_keep_alive(Duration::from_secs(1))
+        .build()
+        .map_err(no_events)?;
     // Before the first line: its reader may send one.
     let signals = {
         let _context = runtime.enter();

@@ -26,7 +26,10 @@ pub(crate) fn status(summary: &str) {
 }
 
 /// A service manager wants to be told.
-#[expect(clippy::disallowed_methods, reason = "the variable by which a service manager asks")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the variable by which a service manager asks"
+)]
 pub(crate) fn is_asked_for() -> bool {
     static IS_SET: LazyLock<bool> = LazyLock::new(|| std::env::var_os("NOTIFY_SOCKET").is_some());
     *IS_SET
@@ -50,7 +53,9 @@ pub(crate) fn stopping(running: usize) {
 
 fn tell(states: &[NotifyState]) {
     if let Err(error) = sd_notify::notify(states) {
-        complain(format_args!("cannot tell the service manager ($NOTIFY_SOCKET): {error}"));
+        complain(format_args!(
+            "cannot tell the service manager ($NOTIFY_SOCKET): {error}"
+        ));
     }
 }
 
@@ -77,7 +82,9 @@ impl ServiceWatchdog {
 
     /// Waits for the next beat and sends it; for ever when the manager wants none. Cancel safe.
     pub(crate) async fn beat(&mut self) {
-        let Some(beats) = &mut self.0 else { return std::future::pending().await };
+        let Some(beats) = &mut self.0 else {
+            return std::future::pending().await;
+        };
         beats.tick().await;
         // A complaint each time would fill the disk; the manager acts on the silence.
         let _ = sd_notify::notify(&[NotifyState::Watchdog]);

@@ -32,7 +32,10 @@ pub(crate) struct CycleFailure {
 
 impl CycleFailure {
     pub(crate) fn new(reason: &'static str, why: impl Into<String>) -> Self {
-        Self { reason: Cow::Borrowed(reason), why: why.into() }
+        Self {
+            reason: Cow::Borrowed(reason),
+            why: why.into(),
+        }
     }
 }
 
@@ -57,9 +60,10 @@ impl Outcome {
     pub(crate) fn failure(&self) -> Option<&Cow<'static, str>> {
         match self {
             Self::Failed(failure) | Self::NotServed(failure) => Some(&failure.reason),
-            Self::Synced(SyncReport { hindrance: Some(hindrance), .. }) if hindrance.kind == HindranceKind::Failed => {
-                Some(&hindrance.reason)
-            }
+            Self::Synced(SyncReport {
+                hindrance: Some(hindrance),
+                ..
+            }) if hindrance.kind == HindranceKind::Failed => Some(&hindrance.reason),
             _ => None,
         }
     }

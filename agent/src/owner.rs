@@ -56,7 +56,11 @@ type How = fn(&Path) -> Result<OpenDirectory, Error>;
 impl Owners {
     /// This user's and root's, unless others' are allowed.
     pub(crate) fn of_this_user(allow_foreign_owner: bool) -> Self {
-        if allow_foreign_owner { Self::All } else { Self::Trusted(Trusted::this_user()) }
+        if allow_foreign_owner {
+            Self::All
+        } else {
+            Self::Trusted(Trusted::this_user())
+        }
     }
 
     /// Whether a database may be served, as it is now.
@@ -103,7 +107,9 @@ impl Owners {
     /// # Errors
     /// Whose it is, and what to do.
     pub(crate) fn check_open(self, dir: impl AsFd, shown: &Path) -> Result<(), String> {
-        let Self::Trusted(trusted) = self else { return Ok(()) };
+        let Self::Trusted(trusted) = self else {
+            return Ok(());
+        };
         let answer = trusted.doubts_owner(dir);
         Refusal::of(answer, shown, Position::AtWork).map_err(|refusal| refusal.words)
     }
@@ -112,17 +118,25 @@ impl Owners {
 /// Opens a directory through no symbolic link.
 fn open(dir: &Path, how: How) -> Result<Opened, Refusal> {
     match how(dir) {
-        Err(error) if error.raw_os_error() == Some(Errno::ELOOP as i32) => Err(Refusal::of_link(&error)),
+        Err(error) if error.raw_os_error() == Some(Errno::ELOOP as i32) => {
+            Err(Refusal::of_link(&error))
+        }
         opened => Ok(opened),
     }
 }
 
 /// The directory whose redirect leads to the database, and those above it.
 fn check_redirect(trusted: Trusted, named: &Path) -> Result<(), Refusal> {
-    let Ok(opened) = open(named, OpenDirectory::open_alone)? else { return Ok(()) };
+    let Ok(opened) = open(named, OpenDirectory::open_alone)? else {
+        return Ok(());
+    };
     ask_above(trusted, &opened)?;
     let above = trusted.doubts_just_above(&opened, Sticky::IsEnough);
-    Refusal::of(above, named.parent().unwrap_or(named), Position::Above(named))?;
+    Refusal::of(
+        above,
+        named.parent().unwrap_or(named),
+        Position::Above(named),
+    )?;
     Refusal::of(trusted.doubts_opened(&opened), named, Position::AtWork)
 }
 
@@ -147,15 +161,31 @@ enum Position<'a> {
 
 impl Refusal {
     /// The answer about the directory `dir`.
-    fn of(answer: io::Result<Option<Doubt>>, dir: &Path, position: Position<'_>) -> Result<(), Self> {
+    fn of(
+        answer: io::Result<Option<Doubt>>,
+        dir: &Path,
+        position: Position<'_>,
+    ) -> Result<(), Self> {
         let (fault, remedy) = match answer {
             Ok(None) => return Ok(()),
             Err(error) => {
                 let words = system_words(&error);
-                (format!("{} or a directory above it cannot be looked at ({words})", shown(dir)), None)
+                (
+                    format!(
+                        "{} or a directory above it cannot be looked at ({words})",
+                        shown(dir)
+                    ),
+                    None,
+                )
             }
-            Ok(Some(Doubt::Owner(uid))) => (format!("{} belongs to {}", shown(dir), user(uid)), None),
-            Ok(Some(Doubt::Writers { mode, group, everybody })) => {
+            Ok(Some(Doubt::Owner(uid))) => {
+                (format!("{} belongs to {}", shown(dir), user(uid)), None)
+            }
+            Ok(Some(Doubt::Writers {
+                mode,
+                group,
+                everybody,
+            })) => {
                 let writers = match group {
                     Some(gid) if !everybody => self::group(gid),
                     _ => "everybody".to_owned(),
@@ -166,26 +196,45 @@ impl Refusal {
                     (None, _) => "chmod o-w {}",
                 };
                 let fault = format!("{writers} may write to {} (mode {mode:04o})", shown(dir));
-                (fault, Some(format!("type: {}", to_type(chmod, &[Part::Path(dir)]))))
+                (
+                    fault,
+                    Some(format!("type: {}", to_type(chmod, &[Part::Path(dir)]))),
+                )
             }
         };
         let remedy = remedy.as_deref().unwrap_or("run it as that user");
         let danger = match position {
-            Position::AtWork if geteuid().is_root() => "as root the agent would run commands there".to_owned(),
-            Position::AtWork => format!("the agent would run commands there as {}", user(geteuid().as_raw())),
+            Position::AtWork if geteuid().is_root() => {
+                "as root the agent would run commands there".to_owned()
+            }
+            Position::AtWork => format!(
+                "the agent would run commands there as {}",
+                user(geteuid().as_raw())
+            ),
             Position::Above(below) => {
-                format!("another directory could be put in the place of {}", shown(below))
+                format!(
+                    "another directory could be put in the place of {}",
+                    shown(below)
+                )
             }
         };
         let words = format!("{fault}, and {danger}; {remedy}, or give --allow-foreign-owner");
-        Err(Self { is_of_ancestor: matches!(position, Position::Above(_)), words })
+        Err(Self {
+            is_of_ancestor: matches!(position, Position::Above(_)),
+            words,
+        })
     }
 
     /// A symbolic link has come since the path of the database was found.
     fn of_link(error: &Error) -> Self {
         let link = shown(error.path());
-        let words = format!("{link} is a symbolic link now; to follow it, send SIGHUP to the agent, or start it again");
-        Self { is_of_ancestor: true, words }
+        let words = format!(
+            "{link} is a symbolic link now; to follow it, send SIGHUP to the agent, or start it again"
+        );
+        Self {
+            is_of_ancestor: true,
+            words,
+        }
     }
 }
 

@@ -24,13 +24,19 @@ pub(crate) struct DirStamp {
 
 impl From<&Metadata> for DirStamp {
     fn from(meta: &Metadata) -> Self {
-        Self { inode: (meta.dev(), meta.ino()), changed: (meta.ctime(), meta.ctime_nsec()) }
+        Self {
+            inode: (meta.dev(), meta.ino()),
+            changed: (meta.ctime(), meta.ctime_nsec()),
+        }
     }
 }
 
 impl From<&FileStat> for DirStamp {
     fn from(stat: &FileStat) -> Self {
-        Self { inode: (stat.st_dev, stat.st_ino), changed: (stat.st_ctime, stat.st_ctime_nsec) }
+        Self {
+            inode: (stat.st_dev, stat.st_ino),
+            changed: (stat.st_ctime, stat.st_ctime_nsec),
+        }
     }
 }
 
@@ -51,7 +57,11 @@ pub(crate) fn has_no_redirect(opened: &OpenDirectory, seen: &mut Option<DirStamp
         return true;
     }
     let has_none = Database::has_no_redirect(opened);
-    let settled = || Duration::try_from(facts::now().0).unwrap_or_default().saturating_sub(SETTLED);
+    let settled = || {
+        Duration::try_from(facts::now().0)
+            .unwrap_or_default()
+            .saturating_sub(SETTLED)
+    };
     *seen = stamp.filter(|stamp| has_none && stamp.is_older_than(settled()) && is_local(opened));
     has_none
 }
@@ -63,7 +73,10 @@ pub(crate) fn is_local(dir: impl AsFd) -> bool {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::disallowed_methods, reason = "the test removes what it has made")]
+    #![expect(
+        clippy::disallowed_methods,
+        reason = "the test removes what it has made"
+    )]
 
     use super::*;
     use std::fs::{self, File, FileTimes};

@@ -97,7 +97,11 @@ impl Trusted {
     ///
     /// # Errors
     /// What `fstatat` said.
-    pub fn doubts_just_above(self, opened: &OpenDirectory, sticky: Sticky) -> io::Result<Option<Doubt>> {
+    pub fn doubts_just_above(
+        self,
+        opened: &OpenDirectory,
+        sticky: Sticky,
+    ) -> io::Result<Option<Doubt>> {
         let (from, [above, _]) = opened.ways_up();
         match fstatat(from, above, AtFlags::empty()) {
             Ok(stat) => Ok(self.judge(&stat, sticky, from, above)),
@@ -107,9 +111,23 @@ impl Trusted {
     }
 
     /// By what the directory that has this name in `from` is like.
-    fn judge(self, stat: &FileStat, sticky: Sticky, from: BorrowedFd<'_>, name: &str) -> Option<Doubt> {
-        let is_own_group = || is_own_group(Uid::from_raw(stat.st_uid), Gid::from_raw(stat.st_gid), from, name);
-        self.owner(stat).or_else(|| writers(stat, sticky, is_own_group))
+    fn judge(
+        self,
+        stat: &FileStat,
+        sticky: Sticky,
+        from: BorrowedFd<'_>,
+        name: &str,
+    ) -> Option<Doubt> {
+        let is_own_group = || {
+            is_own_group(
+                Uid::from_raw(stat.st_uid),
+                Gid::from_raw(stat.st_gid),
+                from,
+                name,
+            )
+        };
+        self.owner(stat)
+            .or_else(|| writers(stat, sticky, is_own_group))
     }
 
     fn owner(self, stat: &FileStat) -> Option<Doubt> {
@@ -126,7 +144,11 @@ fn writers(stat: &FileStat, sticky: Sticky, is_own_group: impl FnOnce() -> bool)
     let everybody = mode.contains(Mode::S_IWOTH);
     let group = (mode.contains(Mode::S_IWGRP) && !is_own_group()).then_some(stat.st_gid);
     let bits = mode & (Mode::S_IRWXU | Mode::S_IRWXG | Mode::S_IRWXO | Mode::S_ISVTX);
-    (everybody || group.is_some()).then_some(Doubt::Writers { mode: bits.bits(), group, everybody })
+    (everybody || group.is_some()).then_some(Doubt::Writers {
+        mode: bits.bits(),
+        group,
+        everybody,
+    })
 }
 
 /// Many systems give each user a group of the same name, and let that group write to what the user makes. It counts as
@@ -148,9 +170,14 @@ fn has_only(owner: Uid, gid: Gid) -> bool {
     static KNOWN: Mutex<Vec<(Uid, Gid, Instant, bool)>> = Mutex::new(Vec::new());
     let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
     let now = Instant::now();
-    let is_fresh = |(_, _, asked, _): &(Uid, Gid, Instant, bool)| now.duration_since(*asked) < MEMBERS_STAY;
+    let is_fresh =
+        |(_, _, asked, _): &(Uid, Gid, Instant, bool)| now.duration_since(*asked) < MEMBERS_STAY;
     let is_asked = |(uid, group, ..): &&(Uid, Gid, Instant, bool)| (*uid, *group) == (owner, gid);
-    if let Some((.., answer)) = known().iter().filter(|known| is_fresh(known)).find(is_asked) {
+    if let Some((.., answer)) = known()
+        .iter()
+        .filter(|known| is_fresh(known))
+        .find(is_asked)
+    {
         return *answer;
     }
     let answer = ask_for_members(owner, gid).unwrap_or(false);
@@ -169,7 +196,11 @@ fn ask_for_members(owner: Uid, gid: Gid) -> Option<bool> {
         return Some(false);
     }
     // Whose first group it is, the group does not list.
-    Some(!is_first_group_of_another(&fs::read_to_string("/etc/passwd").ok()?, &user.name, gid))
+    Some(!is_first_group_of_another(
+        &fs::read_to_string("/etc/passwd").ok()?,
+        &user.name,
+        gid,
+    ))
 }
 
 /// Whether another user than this one has the group as the first, by the lines of `/etc/passwd`.
@@ -198,7 +229,9 @@ mod tests {
             chown(&dir, Some(uid), Some(gid)).unwrap();
         }
         set_permissions(&dir, Permissions::from_mode(mode)).unwrap();
-        let found = Trusted::this_user().doubts(File::open(&dir).unwrap(), sticky).unwrap();
+        let found = Trusted::this_user()
+            .doubts(File::open(&dir).unwrap(), sticky)
+            .unwrap();
         set_permissions(&dir, Permissions::from_mode(0o700)).unwrap();
         found
     }
@@ -208,7 +241,10 @@ mod tests {
         for mode in [0o700, 0o755, 0o555] {
             assert_eq!(doubt(mode, None, Sticky::IsNot), None, "{mode:o}");
         }
-        let Some(Doubt::Writers { mode, everybody, .. }) = doubt(0o777, None, Sticky::IsEnough) else {
+        let Some(Doubt::Writers {
+            mode, everybody, ..
+        }) = doubt(0o777, None, Sticky::IsEnough)
+        else {
             panic!("everybody may write")
         };
         assert_eq!((mode, everybody), (0o777, true));
@@ -220,7 +256,13 @@ mod tests {
     fn another_users_directory_is_doubted_and_roots_is_not() {
         let mine = doubt(0o755, None, Sticky::IsNot);
         assert_eq!(mine, None);
-        assert_eq!(Trusted::user(SOMEBODY).doubts_owner(File::open("/").unwrap()).unwrap(), None, "root's");
+        assert_eq!(
+            Trusted::user(SOMEBODY)
+                .doubts_owner(File::open("/").unwrap())
+                .unwrap(),
+            None,
+            "root's"
+        );
         if !beadlock_testkit::root() {
             return;
         }
@@ -228,23 +270,44 @@ mod tests {
         assert_eq!(theirs, Some(Doubt::Owner(SOMEBODY)));
         // The group of nobody in particular; the owner is root, whose group it is not.
         let group = doubt(0o775, Some((0, SOMEBODY)), Sticky::IsEnough);
-        assert_eq!(group, Some(Doubt::Writers { mode: 0o775, group: Some(SOMEBODY), everybody: false }));
+        assert_eq!(
+            group,
+            Some(Doubt::Writers {
+                mode: 0o775,
+                group: Some(SOMEBODY),
+                everybody: false
+            })
+        );
     }
 
     #[test]
     fn a_group_counts_as_its_user_only_while_that_user_is_alone_in_it_and_there_is_no_list() {
         let root = tempfile::tempdir().unwrap();
         set_permissions(root.path(), Permissions::from_mode(0o770)).unwrap();
-        let (dir, meta) = (File::open(root.path()).unwrap(), fs::metadata(root.path()).unwrap());
+        let (dir, meta) = (
+            File::open(root.path()).unwrap(),
+            fs::metadata(root.path()).unwrap(),
+        );
         let owners = (Uid::from_raw(meta.uid()), Gid::from_raw(meta.gid()));
         let is_alone = ask_for_members(owners.0, owners.1) == Some(true);
         assert_eq!(is_own_group(owners.0, owners.1, dir.as_fd(), "."), is_alone);
         let doubted = Trusted::this_user().doubts(&dir, Sticky::IsEnough).unwrap();
         assert_eq!(doubted.is_none(), is_alone);
-        let listed = std::process::Command::new("setfacl").args(["-m", "u:54321:rwx"]).arg(root.path()).status();
+        let listed = std::process::Command::new("setfacl")
+            .args(["-m", "u:54321:rwx"])
+            .arg(root.path())
+            .status();
         if listed.is_ok_and(|status| status.success()) {
-            assert!(!is_own_group(owners.0, owners.1, dir.as_fd(), "."), "the group bits are the list's mask");
-            assert!(Trusted::this_user().doubts(&dir, Sticky::IsEnough).unwrap().is_some());
+            assert!(
+                !is_own_group(owners.0, owners.1, dir.as_fd(), "."),
+                "the group bits are the list's mask"
+            );
+            assert!(
+                Trusted::this_user()
+                    .doubts(&dir, Sticky::IsEnough)
+                    .unwrap()
+                    .is_some()
+            );
         } else {
             beadlock_testkit::skip::cannot("needs setfacl and a file system with ACLs");
         }

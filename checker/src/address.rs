@@ -22,12 +22,15 @@ impl Address {
     /// name is looked up.
     pub fn parse(text: &OsStr) -> Result<Self, String> {
         let bytes = text.as_bytes();
-        let path = bytes.strip_prefix(b"unix:").or_else(|| bytes.contains(&b'/').then_some(bytes));
+        let path = bytes
+            .strip_prefix(b"unix:")
+            .or_else(|| bytes.contains(&b'/').then_some(bytes));
         if let Some(path) = path {
             return Self::unix(Path::new(OsStr::from_bytes(path)));
         }
         let shown = escaped_path(Path::new(text));
-        let wrong = || format!("{shown:?} is no address; examples: 127.0.0.1:9187, [::1]:9187, unix:PATH");
+        let wrong =
+            || format!("{shown:?} is no address; examples: 127.0.0.1:9187, [::1]:9187, unix:PATH");
         let text = text.to_str().ok_or_else(wrong)?;
         if let Some(port) = text.strip_prefix("localhost:") {
             let port = port.parse().map_err(|_| wrong())?;
@@ -39,18 +42,25 @@ impl Address {
     fn unix(path: &Path) -> Result<Self, String> {
         let bytes = path.as_os_str().as_bytes();
         if bytes.is_empty() || bytes.contains(&0) || bytes.ends_with(b"/") {
-            return Err("a socket needs a path; type unix:/run/user/1000/beadlock-agent.sock".to_owned());
+            return Err(
+                "a socket needs a path; type unix:/run/user/1000/beadlock-agent.sock".to_owned(),
+            );
         }
         Ok(Self::Unix(path.to_owned()))
     }
 
     /// A relative path of a socket begins in `base`.
     pub fn below(self, base: &Path) -> Result<Self, String> {
-        let Self::Unix(path) = self else { return Ok(self) };
+        let Self::Unix(path) = self else {
+            return Ok(self);
+        };
         let path = base.join(path);
         match path.as_os_str().len() {
             0..=LONGEST => Ok(Self::Unix(path)),
-            _ => Err(format!("{} is too long for a socket: at most {LONGEST} bytes", escaped_path(&path))),
+            _ => Err(format!(
+                "{} is too long for a socket: at most {LONGEST} bytes",
+                escaped_path(&path)
+            )),
         }
     }
 
@@ -71,7 +81,9 @@ impl Address {
         match self {
             Self::Tcp(address) => match address.ip() {
                 IpAddr::V4(ip) => ip.is_loopback(),
-                IpAddr::V6(ip) => ip.is_loopback() || ip.to_ipv4_mapped().is_some_and(|ip| ip.is_loopback()),
+                IpAddr::V6(ip) => {
+                    ip.is_loopback() || ip.to_ipv4_mapped().is_some_and(|ip| ip.is_loopback())
+                }
             },
             Self::Unix(_) => true,
         }
@@ -112,27 +124,59 @@ mod tests {
             ("10.0.0.1:80", "10.0.0.1:80", false),
         ] {
             let address = parsed(text).unwrap();
-            assert_eq!((address.to_string().as_str(), address.is_local()), (shown, is_local), "{text}");
+            assert_eq!(
+                (address.to_string().as_str(), address.is_local()),
+                (shown, is_local),
+                "{text}"
+            );
         }
     }
 
     #[test]
     fn refuses_the_rest_with_examples() {
-        for text in ["", "x", "9187", ":9187", "127.0.0.1", "example.org:80", "localhost:", "localhost:99999"] {
-            assert!(parsed(text).unwrap_err().contains("examples: 127.0.0.1:9187"), "{text}");
+        for text in [
+            "",
+            "x",
+            "9187",
+            ":9187",
+            "127.0.0.1",
+            "example.org:80",
+            "localhost:",
+            "localhost:99999",
+        ] {
+            assert!(
+                parsed(text)
+                    .unwrap_err()
+                    .contains("examples: 127.0.0.1:9187"),
+                "{text}"
+            );
         }
-        assert!(Address::parse(OsStr::from_bytes(b"\xff")).unwrap_err().contains("examples"));
+        assert!(
+            Address::parse(OsStr::from_bytes(b"\xff"))
+                .unwrap_err()
+                .contains("examples")
+        );
         for text in ["unix:", "/", "unix:a/", "unix:a\0b"] {
-            assert!(parsed(text).unwrap_err().contains("a socket needs a path"), "{text}");
+            assert!(
+                parsed(text).unwrap_err().contains("a socket needs a path"),
+                "{text}"
+            );
         }
     }
 
     #[test]
     fn a_relative_path_begins_where_it_is_said_and_is_not_too_long() {
         let below = |text: &str| parsed(text).unwrap().below(Path::new("/base"));
-        assert_eq!(below("unix:a.sock"), Ok(Address::Unix("/base/a.sock".into())));
+        assert_eq!(
+            below("unix:a.sock"),
+            Ok(Address::Unix("/base/a.sock".into()))
+        );
         assert_eq!(below("/run/a"), Ok(Address::Unix("/run/a".into())));
         assert!(below(&format!("unix:/{}", "x".repeat(LONGEST - 1))).is_ok());
-        assert!(below(&format!("unix:/{}", "x".repeat(LONGEST))).unwrap_err().contains("too long"));
+        assert!(
+            below(&format!("unix:/{}", "x".repeat(LONGEST)))
+                .unwrap_err()
+                .contains("too long")
+        );
     }
 }

@@ -4,10 +4,17 @@
 //! The command line of a helper of `beadlock` has three words: what it does, for `ps`; [`HELPER`]; and its request as
 //! one JSON value, an object whose only key is the kind of the helper.
 
-use std::{ffi::CStr, fs, fs::File, io, io::PipeReader, io::Read, io::Write, os::fd::AsFd, os::fd::RawFd};
-use std::{os::unix::process::CommandExt, path::Path, process::Command, time::Duration, time::Instant};
+use std::{
+    ffi::CStr, fs, fs::File, io, io::PipeReader, io::Read, io::Write, os::fd::AsFd, os::fd::RawFd,
+};
+use std::{
+    os::unix::process::CommandExt, path::Path, process::Command, time::Duration, time::Instant,
+};
 
-use nix::{errno::Errno, poll::PollFd, poll::PollFlags, poll::PollTimeout, poll::poll, sys::prctl::set_name};
+use nix::{
+    errno::Errno, poll::PollFd, poll::PollFlags, poll::PollTimeout, poll::poll,
+    sys::prctl::set_name,
+};
 use nix::{sys::signal::SigSet, unistd::chdir, unistd::close, unistd::dup2_stdout, unistd::setsid};
 use serde::{Serialize, de::DeserializeOwned};
 
@@ -28,7 +35,11 @@ const START: Duration = Duration::from_secs(30);
 
 /// The command line of a helper: what it does, [`HELPER`] and its request. Fails when the request has no form in JSON.
 pub fn helper_words(title: &str, request: &impl Serialize) -> io::Result<[String; 3]> {
-    Ok([title.to_owned(), HELPER.to_owned(), serde_json::to_string(request)?])
+    Ok([
+        title.to_owned(),
+        HELPER.to_owned(),
+        serde_json::to_string(request)?,
+    ])
 }
 
 /// A helper, ready to be started. Fails when the running binary cannot be found, and as [`helper_words`].
@@ -43,7 +54,11 @@ pub fn helper(title: &str, request: &impl Serialize) -> io::Result<Command> {
 pub fn this_program() -> io::Result<Command> {
     let this = Path::new(THIS);
     // Where there is no /proc; the first finds the binary also after it was replaced.
-    let program = if this.exists() { this.to_path_buf() } else { std::env::current_exe()? };
+    let program = if this.exists() {
+        this.to_path_buf()
+    } else {
+        std::env::current_exe()?
+    };
     let mut command = Command::new(program);
     command.arg0(std::env::args_os().next().unwrap_or_default());
     Ok(command)
@@ -76,9 +91,16 @@ pub fn has_said_so_within(mut ready: PipeReader, limit: Duration) -> io::Result<
             return Err(io::ErrorKind::TimedOut.into());
         }
         let timeout = PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX);
-        match poll(&mut [PollFd::new(ready.as_fd(), PollFlags::POLLIN)], timeout) {
+        match poll(
+            &mut [PollFd::new(ready.as_fd(), PollFlags::POLLIN)],
+            timeout,
+        ) {
             Ok(0) | Err(Errno::EINTR) => {}
-            Ok(_) => return ready.read_exact(&mut [0]).map_err(|_| io::Error::other("it has ended")),
+            Ok(_) => {
+                return ready
+                    .read_exact(&mut [0])
+                    .map_err(|_| io::Error::other("it has ended"));
+            }
             Err(errno) => return Err(errno.into()),
         }
     }
@@ -97,7 +119,9 @@ pub fn stand_apart(name: &CStr, kept: &[RawFd]) {
 /// Says that it is at work. Its stdout is `/dev/null` from then on.
 pub fn say_so() {
     // The pipe of a parent that was killed meanwhile: there is nobody to be told.
-    let _ = io::stdout().write_all(b".").and_then(|()| io::stdout().flush());
+    let _ = io::stdout()
+        .write_all(b".")
+        .and_then(|()| io::stdout().flush());
     if let Ok(null) = File::options().write(true).open("/dev/null") {
         let _ = dup2_stdout(null);
     }
@@ -109,10 +133,16 @@ pub fn close_the_rest() {
 }
 
 fn close_all_but(kept: &[RawFd]) {
-    let entries = fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
+    let entries = fs::read_dir("/proc/self/fd")
+        .into_iter()
+        .flatten()
+        .flatten();
     let number = |entry: fs::DirEntry| entry.file_name().to_str()?.parse::<RawFd>().ok();
     // All first: among them is the descriptor of the listing itself, which is closed by the end of it.
-    let fds: Vec<RawFd> = entries.filter_map(number).filter(|fd| *fd > 2 && !kept.contains(fd)).collect();
+    let fds: Vec<RawFd> = entries
+        .filter_map(number)
+        .filter(|fd| *fd > 2 && !kept.contains(fd))
+        .collect();
     for fd in fds {
         let _ = close(fd);
     }

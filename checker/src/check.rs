@@ -4,12 +4,16 @@
 //! A database that has joined a fleet is left alone: a look at this machine's lock cannot keep a claim of another
 //! machine away (docs/design.md#the-fleet). A caller with a right in the fleet says so in the options.
 
-use std::{io::ErrorKind, os::fd::AsFd, os::fd::BorrowedFd, os::fd::OwnedFd, path::Path, time::Duration};
+use std::{
+    io::ErrorKind, os::fd::AsFd, os::fd::BorrowedFd, os::fd::OwnedFd, path::Path, time::Duration,
+};
 
-use crate::{database::FLEET_MARK, decision::Decision, decision::Proceed, decision::Skip, dialect::Record};
 use crate::{
-    error::Error, gate::Gate, gate_loss::GateLoss, look::Judged, opened::OpenDirectory, options::Options, place::Names,
-    place::Place,
+    database::FLEET_MARK, decision::Decision, decision::Proceed, decision::Skip, dialect::Record,
+};
+use crate::{
+    error::Error, gate::Gate, gate_loss::GateLoss, look::Judged, opened::OpenDirectory,
+    options::Options, place::Names, place::Place,
 };
 use crate::{read, read::Sight, take::Settled, take::Site, take::not_removed, verdict::Reason};
 
@@ -34,7 +38,14 @@ pub fn should_skip_database(dir: impl AsRef<Path>) -> Decision {
 
 /// [`should_skip_database`] for any lock file, with options. `force_lock` means nothing here: a check takes no lock.
 pub fn check(place: &Place, options: &Options) -> Decision {
-    decide(place.dir(), place.names(), &Options { force_lock: false, ..*options })
+    decide(
+        place.dir(),
+        place.names(),
+        &Options {
+            force_lock: false,
+            ..*options
+        },
+    )
 }
 
 fn decide(dir: &Path, names: &Names, options: &Options) -> Decision {
@@ -92,7 +103,11 @@ fn joined_a_fleet(dir: Where<'_>, names: &Names, options: &Options) -> Option<Sk
     }
     let mark = match dir.has_fleet_mark() {
         Ok(false) => return None,
-        Ok(true) => Skip::CheckFailed { reason: Reason::FleetUseCycle, detail: USE_CYCLE.to_owned(), record: None },
+        Ok(true) => Skip::CheckFailed {
+            reason: Reason::FleetUseCycle,
+            detail: USE_CYCLE.to_owned(),
+            record: None,
+        },
         Err(errno) => Skip::unreadable(crate::error::words(&errno.into())),
     };
     match plain(dir, names, options) {
@@ -105,11 +120,16 @@ fn joined_a_fleet(dir: Where<'_>, names: &Names, options: &Options) -> Option<Sk
 /// be looked for: then it may have.
 pub fn has_fleet_mark(place: &Place) -> crate::error::Result<bool> {
     let failed = |errno| Error::new("look for the mark of a fleet in", place.dir(), errno);
-    if *place.names() == Names::BEADS { Where::At(place.dir()).has_fleet_mark().map_err(failed) } else { Ok(false) }
+    if *place.names() == Names::BEADS {
+        Where::At(place.dir()).has_fleet_mark().map_err(failed)
+    } else {
+        Ok(false)
+    }
 }
 
 /// What a check says of a database that has joined a fleet.
-const USE_CYCLE: &str = "a check cannot keep a fleet claim away; run the work under `beadlock cycle`";
+const USE_CYCLE: &str =
+    "a check cannot keep a fleet claim away; run the work under `beadlock cycle`";
 
 /// What a look without the gate has come to.
 enum Plain {
@@ -125,7 +145,9 @@ fn plain(dir: Where<'_>, names: &Names, options: &Options) -> Plain {
     let mut seen_absent = false;
     loop {
         let judged = match dir.open_lock(names) {
-            Sight::Absent if seen_absent => return Plain::Decided(Decision::Proceed(Proceed::NoLock)),
+            Sight::Absent if seen_absent => {
+                return Plain::Decided(Decision::Proceed(Proceed::NoLock));
+            }
             Sight::Absent => match side_file() {
                 Ok(true) => return Plain::NeedsGate(None),
                 Ok(false) => {
@@ -142,13 +164,14 @@ fn plain(dir: Where<'_>, names: &Names, options: &Options) -> Plain {
         };
         return match judged.stale(options) {
             // Beside a side file it is not the last word.
-            Ok(dead) if options.dry_run && side_file() == Ok(false) => {
-                Plain::Decided(Decision::Proceed(Proceed::WouldRemoveStale(dead.record, dead.reason)))
-            }
+            Ok(dead) if options.dry_run && side_file() == Ok(false) => Plain::Decided(
+                Decision::Proceed(Proceed::WouldRemoveStale(dead.record, dead.reason)),
+            ),
             Ok(dead) => Plain::NeedsGate(Some(dead.record)),
-            Err(Skip::CheckFailed { reason: Reason::Malformed | Reason::Invalid, .. }) if side_file() == Ok(true) => {
-                Plain::NeedsGate(None)
-            }
+            Err(Skip::CheckFailed {
+                reason: Reason::Malformed | Reason::Invalid,
+                ..
+            }) if side_file() == Ok(true) => Plain::NeedsGate(None),
             Err(skip) => Plain::Decided(skip.into()),
         };
     }
@@ -156,7 +179,11 @@ fn plain(dir: Where<'_>, names: &Names, options: &Options) -> Plain {
 
 /// Without the gate nothing is removed.
 fn no_gate(names: &Names, record: Option<Box<Record>>, error: &Error) -> Decision {
-    let why = if error.means_no_gate() { "no gate".to_owned() } else { error.to_string() };
+    let why = if error.means_no_gate() {
+        "no gate".to_owned()
+    } else {
+        error.to_string()
+    };
     Decision::Skip(not_removed(record, names, why))
 }
 
@@ -165,7 +192,9 @@ impl From<Settled> for Decision {
     fn from(settled: Settled) -> Self {
         match settled {
             Settled::Free { removed: None } => Self::Proceed(Proceed::NoLock),
-            Settled::Free { removed: Some(removed) } => Self::Proceed(Proceed::RemovedStale(removed)),
+            Settled::Free {
+                removed: Some(removed),
+            } => Self::Proceed(Proceed::RemovedStale(removed)),
             Settled::Refused { skip, .. } => Self::Skip(skip),
         }
     }
@@ -199,7 +228,10 @@ impl Cycle {
 
     /// [`Cycle::enter`] with options; `dry_run` means nothing here.
     pub fn enter_with(dir: &Path, options: &Options) -> Entered {
-        let options = Options { dry_run: false, ..*options };
+        let options = Options {
+            dry_run: false,
+            ..*options
+        };
         match Gate::try_take(dir) {
             Ok(Some(gate)) => Self::with_gate(gate, &options, None),
             Ok(None) => Entered::Skipped(Decision::Skip(Skip::InProgress)),
@@ -211,13 +243,22 @@ impl Cycle {
     /// answered as [`Cycle::enter_with`] answers it.
     #[doc(hidden)]
     pub fn enter_opened(opened: Result<OpenDirectory, Error>, options: &Options) -> Entered {
-        let options = Options { dry_run: false, ..*options };
+        let options = Options {
+            dry_run: false,
+            ..*options
+        };
         let (dir, unread, above, path) = match opened {
             Ok(opened) => opened.into_parts(),
-            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            Err(error)
+                if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) =>
+            {
                 // What is not there holds no lock.
                 let decision = Decision::Proceed(Proceed::NoLock);
-                return Entered::Cycle(Self { gate: Err(error), decision, above: None });
+                return Entered::Cycle(Self {
+                    gate: Err(error),
+                    decision,
+                    above: None,
+                });
             }
             Err(error) => return Entered::Skipped(Skip::unreadable(error).into()),
         };
@@ -240,7 +281,12 @@ impl Cycle {
         Self::decided(Ok(gate), decision, above)
     }
 
-    fn without_gate(error: Error, dir: Where<'_>, options: &Options, above: Option<OwnedFd>) -> Entered {
+    fn without_gate(
+        error: Error,
+        dir: Where<'_>,
+        options: &Options,
+        above: Option<OwnedFd>,
+    ) -> Entered {
         if !error.means_no_gate() {
             return Entered::Skipped(Skip::unreadable(error).into());
         }
@@ -257,7 +303,11 @@ impl Cycle {
     fn decided(gate: Result<Gate, Error>, decision: Decision, above: Option<OwnedFd>) -> Entered {
         match decision.is_skip() {
             true => Entered::Skipped(decision),
-            false => Entered::Cycle(Self { gate, decision, above }),
+            false => Entered::Cycle(Self {
+                gate,
+                decision,
+                above,
+            }),
         }
     }
 

@@ -1,7 +1,8 @@
 //! Which database is meant: by name, by the environment, or the nearest `.beads` up the tree (docs/design.md#targets).
 
 use std::{
-    ffi::CStr, ffi::OsStr, ffi::OsString, fs, io, os::fd::AsFd, os::unix::fs::MetadataExt, path::Path, path::PathBuf,
+    ffi::CStr, ffi::OsStr, ffi::OsString, fs, io, os::fd::AsFd, os::unix::fs::MetadataExt,
+    path::Path, path::PathBuf,
 };
 
 pub use crate::directory::NoDatabase;
@@ -62,8 +63,17 @@ impl Database {
         let named = dir.clone();
         let lead = lead.and_redirect(&named);
         let dir = redirected(&absolute, dir, environment)?;
-        let meta = fs::metadata(&dir).map_err(|error| directory::unreachable(&dir, &shown, &error))?;
-        Ok(Self { inode: (meta.dev(), meta.ino()), dir, given: shown, named, at, lead, typed: path.to_owned() })
+        let meta =
+            fs::metadata(&dir).map_err(|error| directory::unreachable(&dir, &shown, &error))?;
+        Ok(Self {
+            inode: (meta.dev(), meta.ino()),
+            dir,
+            given: shown,
+            named,
+            at,
+            lead,
+            typed: path.to_owned(),
+        })
     }
 
     /// The database that the same name leads to now, where a link or a redirect on the way is not what it was.
@@ -73,9 +83,15 @@ impl Database {
             return None;
         }
         // It was accepted as what it is called.
-        let environment = Environment { beads_dir: Some(self.at.clone().into()), ..Environment::default() };
+        let environment = Environment {
+            beads_dir: Some(self.at.clone().into()),
+            ..Environment::default()
+        };
         let again = Self::named(&self.at, &environment).and_then(Self::to_stay_with);
-        Some(again.map(|found| Self { given: self.given.clone(), ..found }))
+        Some(again.map(|found| Self {
+            given: self.given.clone(),
+            ..found
+        }))
     }
 
     /// Neither a link nor a redirect has led to its directory: it was where its name says.
@@ -92,7 +108,11 @@ impl Database {
     /// What leads to its directory now. One call of `lstat`, and one more where the database is reached by a link.
     pub fn lead_now(&self) -> Lead {
         // A link that was put there since is not followed by anybody.
-        let link = if self.at == self.named { Lead::default() } else { Lead::of_link(&self.at) };
+        let link = if self.at == self.named {
+            Lead::default()
+        } else {
+            Lead::of_link(&self.at)
+        };
         link.and_redirect(&self.named)
     }
 
@@ -103,7 +123,11 @@ impl Database {
 
     /// The database when none is named: `$BEADLOCK_TARGET`, `$BEADS_DIR`, else the nearest `.beads` here or above.
     pub fn find(environment: &Environment) -> Result<Self, NoDatabase> {
-        if let Some(target) = environment.target.as_ref().filter(|target| !target.is_empty()) {
+        if let Some(target) = environment
+            .target
+            .as_ref()
+            .filter(|target| !target.is_empty())
+        {
             let dir = Target::parse(target).and_then(Target::into_database);
             let found = dir.and_then(|dir| Self::named(&dir, environment));
             return found.map_err(|error| error.of_variable("BEADLOCK_TARGET"));
@@ -119,7 +143,10 @@ impl Database {
                     true => PathBuf::from(BEADS),
                     false => dir.clone(),
                 };
-                return Self::named(&dir, environment).map(|found| Self { given: escaped_path(&shown), ..found });
+                return Self::named(&dir, environment).map(|found| Self {
+                    given: escaped_path(&shown),
+                    ..found
+                });
             }
         }
         Err(NoDatabase::not_there(format!(
@@ -133,7 +160,11 @@ impl Database {
     pub fn to_stay_with(self) -> Result<Self, NoDatabase> {
         let redirect = self.named.join(REDIRECT);
         match fs::symlink_metadata(&redirect) {
-            Err(error) if is_denied(&error) => Err(directory::unreachable(&redirect, &escaped_path(&redirect), &error)),
+            Err(error) if is_denied(&error) => Err(directory::unreachable(
+                &redirect,
+                &escaped_path(&redirect),
+                &error,
+            )),
             _ => Ok(self),
         }
     }
@@ -154,14 +185,19 @@ impl Database {
 fn is_meant(dir: &Path) -> Result<bool, NoDatabase> {
     let shown = escaped_path(dir);
     let leads_nowhere = |error: io::Error| {
-        let message = format!("{shown} is a link that leads nowhere ({}); mend it, or name another", words(&error));
+        let message = format!(
+            "{shown} is a link that leads nowhere ({}); mend it, or name another",
+            words(&error)
+        );
         NoDatabase::io(message)
     };
     match fs::symlink_metadata(dir) {
         Ok(meta) if meta.is_symlink() => Ok(fs::metadata(dir).map_err(leads_nowhere)?.is_dir()),
         Ok(meta) => Ok(meta.is_dir()),
         Err(error) => match error.kind() {
-            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory | io::ErrorKind::PermissionDenied => Ok(false),
+            io::ErrorKind::NotFound
+            | io::ErrorKind::NotADirectory
+            | io::ErrorKind::PermissionDenied => Ok(false),
             _ => Err(directory::unreachable(dir, &shown, &error)),
         },
     }
@@ -169,26 +205,44 @@ fn is_meant(dir: &Path) -> Result<bool, NoDatabase> {
 
 /// Refuses a directory above a database: one with a `.beads` in it that is neither called `.beads` nor `$BEADS_DIR`.
 fn not_above_one(dir: &Path, path: &Path, environment: &Environment) -> Result<(), NoDatabase> {
-    let is_named_beads = [dir, path].iter().any(|path| path.file_name() == Some(OsStr::new(BEADS)));
+    let is_named_beads = [dir, path]
+        .iter()
+        .any(|path| path.file_name() == Some(OsStr::new(BEADS)));
     if is_beads_dir(dir, environment) || is_named_beads || !dir.join(BEADS).is_dir() {
         return Ok(());
     }
-    let (shown, meant) = (escaped_path(path), to_type("{}", &[Part::Path(&path.join(BEADS))]));
-    Err(NoDatabase::usage(format!("{shown} is not a beads database; did you mean {meant}?")))
+    let (shown, meant) = (
+        escaped_path(path),
+        to_type("{}", &[Part::Path(&path.join(BEADS))]),
+    );
+    Err(NoDatabase::usage(format!(
+        "{shown} is not a beads database; did you mean {meant}?"
+    )))
 }
 
 fn is_beads_dir(dir: &Path, environment: &Environment) -> bool {
-    let named = environment.beads_dir.as_ref().filter(|named| !named.is_empty());
-    named.is_some_and(|named| fs::canonicalize(environment.cwd.join(named)).is_ok_and(|named| named == dir))
+    let named = environment
+        .beads_dir
+        .as_ref()
+        .filter(|named| !named.is_empty());
+    named.is_some_and(|named| {
+        fs::canonicalize(environment.cwd.join(named)).is_ok_and(|named| named == dir)
+    })
 }
 
 /// Follows `DIR/redirect` once: its first line that is neither empty nor a comment is a path, relative to the
 /// directory above the `.beads` it lies in. An empty one redirects nowhere, as with bd. Where nobody may look into
 /// `dir` nothing in it can be read: neither a redirect nor the lock, and of the lock that is an answer (unreadable).
-fn redirected(named: &Path, dir: PathBuf, environment: &Environment) -> Result<PathBuf, NoDatabase> {
+fn redirected(
+    named: &Path,
+    dir: PathBuf,
+    environment: &Environment,
+) -> Result<PathBuf, NoDatabase> {
     let file = dir.join(REDIRECT);
     let shown = escaped_path(&named.join(REDIRECT));
-    let refused = |words: String| NoDatabase::io(format!("cannot follow {shown}: {words}; mend or remove it"));
+    let refused = |words: String| {
+        NoDatabase::io(format!("cannot follow {shown}: {words}; mend or remove it"))
+    };
     let content = match read::open_path(file.as_path()) {
         Sight::Absent => return Ok(dir),
         Sight::Unreadable(_) if is_shut(&dir) => return Ok(dir),
@@ -197,7 +251,9 @@ fn redirected(named: &Path, dir: PathBuf, environment: &Environment) -> Result<P
     };
     let text = String::from_utf8(content).map_err(|_| refused("it is not UTF-8".to_owned()))?;
     let is_path = |line: &&str| !line.is_empty() && !line.starts_with('#');
-    let Some(line) = text.lines().map(str::trim).find(is_path) else { return Ok(dir) };
+    let Some(line) = text.lines().map(str::trim).find(is_path) else {
+        return Ok(dir);
+    };
     let above = dir.parent().unwrap_or(&dir);
     let there = directory::of_database(&above.join(line), &escaped_path(Path::new(line)))
         .and_then(|there| not_above_one(&there, Path::new(line), environment).map(|()| there));
@@ -221,7 +277,13 @@ pub fn is_own_name(name: &OsStr) -> bool {
     bytes.starts_with(b".exclusive-lock")
         || bytes.starts_with(FLEET_MARK.to_bytes())
         || bytes.starts_with(b"daemon.log")
-        || [&b"daemon.lock"[..], b"daemon.pid", b"bd.sock", REDIRECT.as_bytes()].contains(&bytes)
+        || [
+            &b"daemon.lock"[..],
+            b"daemon.pid",
+            b"bd.sock",
+            REDIRECT.as_bytes(),
+        ]
+        .contains(&bytes)
 }
 
 /// What leads from a database's name to its directory. Where two are the same, git need not be asked again.
@@ -237,14 +299,22 @@ type Stamp = (u64, u64, u64, (i64, i64), (i64, i64));
 impl Lead {
     /// What a link in the place of a database is like, before it is followed: `at` is its name as it was typed.
     pub(crate) fn of_link(at: &Path) -> Self {
-        let link = fs::symlink_metadata(at).ok().filter(fs::Metadata::is_symlink);
-        Self { link: link.as_ref().map(stamp), redirect: None }
+        let link = fs::symlink_metadata(at)
+            .ok()
+            .filter(fs::Metadata::is_symlink);
+        Self {
+            link: link.as_ref().map(stamp),
+            redirect: None,
+        }
     }
 
     /// And the redirect in the directory `named`, before that is read.
     pub(crate) fn and_redirect(self, named: &Path) -> Self {
         let redirect = fs::symlink_metadata(named.join(REDIRECT)).ok();
-        Self { redirect: redirect.as_ref().map(stamp), ..self }
+        Self {
+            redirect: redirect.as_ref().map(stamp),
+            ..self
+        }
     }
 
     /// Nothing leads anywhere: the database is where its name says.
@@ -254,7 +324,10 @@ impl Lead {
 }
 
 fn stamp(meta: &fs::Metadata) -> Stamp {
-    let times = ((meta.mtime(), meta.mtime_nsec()), (meta.ctime(), meta.ctime_nsec()));
+    let times = (
+        (meta.mtime(), meta.mtime_nsec()),
+        (meta.ctime(), meta.ctime_nsec()),
+    );
     (meta.dev(), meta.ino(), meta.size(), times.0, times.1)
 }
 

@@ -6,7 +6,10 @@
 //! machine sleeps, and the timers are of that clock. A deadline that has passed is never called off.
 
 use std::time::Duration;
-use std::{fmt, io, io::PipeReader, io::PipeWriter, io::Write, os::fd::AsFd, os::fd::BorrowedFd, os::fd::OwnedFd};
+use std::{
+    fmt, io, io::PipeReader, io::PipeWriter, io::Write, os::fd::AsFd, os::fd::BorrowedFd,
+    os::fd::OwnedFd,
+};
 
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
@@ -23,7 +26,11 @@ pub struct BootTimer(TimerFd);
 impl BootTimer {
     /// One that is not set. Fails where there is no descriptor to be had.
     pub fn new() -> nix::Result<Self> {
-        TimerFd::new(ClockId::CLOCK_BOOTTIME, TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK).map(Self)
+        TimerFd::new(
+            ClockId::CLOCK_BOOTTIME,
+            TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK,
+        )
+        .map(Self)
     }
 
     /// Sets it; from `time` on its descriptor is readable.
@@ -65,7 +72,10 @@ const LENGTH: usize = 16;
 
 impl WorkDeadline {
     /// The work is to be killed at once: others may be in already.
-    pub const PASSED: Self = Self { ask_at: Duration::ZERO, kill_at: Duration::ZERO };
+    pub const PASSED: Self = Self {
+        ask_at: Duration::ZERO,
+        kill_at: Duration::ZERO,
+    };
 
     /// What it demands at this time of [`boottime`].
     pub fn demands(self, now: Duration) -> Demand {
@@ -79,14 +89,20 @@ impl WorkDeadline {
     /// The earlier points of two.
     #[must_use]
     pub fn sooner(self, other: Self) -> Self {
-        Self { ask_at: self.ask_at.min(other.ask_at), kill_at: self.kill_at.min(other.kill_at) }
+        Self {
+            ask_at: self.ask_at.min(other.ask_at),
+            kill_at: self.kill_at.min(other.kill_at),
+        }
     }
 
     /// Reads its `Display`.
     pub fn parse(text: &str) -> Option<Self> {
         let (ask, kill) = text.split_once('-')?;
         let point = |nanos: &str| nanos.parse().ok().map(Duration::from_nanos);
-        Some(Self { ask_at: point(ask)?, kill_at: point(kill)? })
+        Some(Self {
+            ask_at: point(ask)?,
+            kill_at: point(kill)?,
+        })
     }
 
     fn to_bytes(self) -> [u8; LENGTH] {
@@ -97,7 +113,10 @@ impl WorkDeadline {
     fn of_bytes(bytes: [u8; LENGTH]) -> Self {
         let both = u128::from_ne_bytes(bytes);
         let point = |nanos: u128| Duration::from_nanos((nanos & u128::from(u64::MAX)) as u64);
-        Self { ask_at: point(both >> 64), kill_at: point(both) }
+        Self {
+            ask_at: point(both >> 64),
+            kill_at: point(both),
+        }
     }
 }
 
@@ -145,7 +164,12 @@ impl DeadlineWatch {
     /// where there is no timer to be had.
     pub fn start(pipe: OwnedFd, deadline: WorkDeadline) -> io::Result<Self> {
         fcntl(&pipe, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
-        let mut watch = Self { pipe: Some(pipe), timer: BootTimer::new()?, deadline, passed: Demand::Nothing };
+        let mut watch = Self {
+            pipe: Some(pipe),
+            timer: BootTimer::new()?,
+            deadline,
+            passed: Demand::Nothing,
+        };
         watch.demand();
         Ok(watch)
     }
@@ -161,7 +185,11 @@ impl DeadlineWatch {
         self.hear();
         let demand = self.deadline.demands(boottime());
         self.passed = self.passed.max(demand);
-        let next = if demand == Demand::Nothing { self.deadline.ask_at } else { self.deadline.kill_at };
+        let next = if demand == Demand::Nothing {
+            self.deadline.ask_at
+        } else {
+            self.deadline.kill_at
+        };
         if demand < Demand::Kill && self.timer.fire_at(next).is_err() {
             // No descriptor of ours fails so. Were it to, nothing would wake us.
             self.passed = Demand::Kill;
@@ -176,7 +204,12 @@ impl DeadlineWatch {
             match read(pipe, &mut bytes) {
                 Ok(0) => self.pipe = None,
                 Ok(count) => {
-                    for message in bytes.get(..count).unwrap_or_default().as_chunks::<LENGTH>().0 {
+                    for message in bytes
+                        .get(..count)
+                        .unwrap_or_default()
+                        .as_chunks::<LENGTH>()
+                        .0
+                    {
                         if self.deadline != WorkDeadline::PASSED {
                             self.deadline = WorkDeadline::of_bytes(*message);
                         }
@@ -200,11 +233,17 @@ mod tests {
 
     fn in_time(ask: u32, kill: u32) -> WorkDeadline {
         let now = boottime();
-        WorkDeadline { ask_at: now + MS * ask, kill_at: now + MS * kill }
+        WorkDeadline {
+            ask_at: now + MS * ask,
+            kill_at: now + MS * kill,
+        }
     }
 
     fn woken(watch: &DeadlineWatch) -> bool {
-        let mut fds: Vec<_> = watch.fds().map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
+        let mut fds: Vec<_> = watch
+            .fds()
+            .map(|fd| PollFd::new(fd, PollFlags::POLLIN))
+            .collect();
         poll(&mut fds, PollTimeout::from(20_000_u16)).unwrap() > 0
     }
 
@@ -255,7 +294,14 @@ mod tests {
 
     #[test]
     fn a_deadline_survives_the_command_line_and_the_pipe() {
-        for deadline in [in_time(1, 2), WorkDeadline::PASSED, WorkDeadline { ask_at: MS, kill_at: Duration::MAX }] {
+        for deadline in [
+            in_time(1, 2),
+            WorkDeadline::PASSED,
+            WorkDeadline {
+                ask_at: MS,
+                kill_at: Duration::MAX,
+            },
+        ] {
             let read = WorkDeadline::parse(&deadline.to_string()).unwrap();
             assert_eq!(read.ask_at, deadline.ask_at);
             assert_eq!(WorkDeadline::of_bytes(deadline.to_bytes()), read);

@@ -88,12 +88,15 @@ impl Decision {
     pub fn reason(&self) -> Reason {
         match self {
             Self::Proceed(Proceed::NoLock) => Reason::NoLock,
-            Self::Proceed(Proceed::RemovedStale(Removed { reason, .. }) | Proceed::WouldRemoveStale(_, reason)) => {
-                *reason
-            }
-            Self::Skip(Skip::Locked(_, reason) | Skip::Stale { reason, .. } | Skip::CheckFailed { reason, .. }) => {
-                *reason
-            }
+            Self::Proceed(
+                Proceed::RemovedStale(Removed { reason, .. })
+                | Proceed::WouldRemoveStale(_, reason),
+            ) => *reason,
+            Self::Skip(
+                Skip::Locked(_, reason)
+                | Skip::Stale { reason, .. }
+                | Skip::CheckFailed { reason, .. },
+            ) => *reason,
             Self::Skip(Skip::InProgress) => Reason::GateBusy,
         }
     }
@@ -102,9 +105,10 @@ impl Decision {
     pub fn record(&self) -> Option<&Record> {
         match self {
             Self::Proceed(_) if self.reason() == Reason::Malformed => None,
-            Self::Proceed(Proceed::RemovedStale(Removed { record, .. }) | Proceed::WouldRemoveStale(record, _)) => {
-                Some(record)
-            }
+            Self::Proceed(
+                Proceed::RemovedStale(Removed { record, .. })
+                | Proceed::WouldRemoveStale(record, _),
+            ) => Some(record),
             Self::Skip(Skip::Locked(record, _) | Skip::Stale { record, .. }) => Some(record),
             Self::Skip(Skip::CheckFailed { record, .. }) => record.as_deref(),
             Self::Proceed(Proceed::NoLock) | Self::Skip(Skip::InProgress) => None,
@@ -120,9 +124,11 @@ impl Decision {
             Self::Proceed(_) if reason == Reason::Malformed => Verdict::Free,
             Self::Proceed(_) | Self::Skip(Skip::Stale { .. }) => Verdict::Stale(reason),
             Self::Skip(Skip::Locked(..) | Skip::InProgress) => Verdict::Held(reason),
-            Self::Skip(Skip::CheckFailed { reason: Reason::RemovalFailed, record: Some(_), .. }) => {
-                Verdict::Stale(reason)
-            }
+            Self::Skip(Skip::CheckFailed {
+                reason: Reason::RemovalFailed,
+                record: Some(_),
+                ..
+            }) => Verdict::Stale(reason),
             Self::Skip(Skip::CheckFailed { .. }) => Verdict::Unreadable(reason),
         }
     }
@@ -166,17 +172,33 @@ impl fmt::Display for Decision {
                 write!(f, "{}), proceeding with sync", escaped(record.holder()))
             }
             Self::Proceed(Proceed::WouldRemoveStale(record, _)) => {
-                write!(f, "Stale lock ({}) would be removed, proceeding with sync", escaped(record.holder()))
+                write!(
+                    f,
+                    "Stale lock ({}) would be removed, proceeding with sync",
+                    escaped(record.holder())
+                )
             }
             Self::Skip(Skip::Locked(record, _)) => {
-                write!(f, "{}locked by {})", Event::Skipped.beginning(), escaped(record.holder()))
+                write!(
+                    f,
+                    "{}locked by {})",
+                    Event::Skipped.beginning(),
+                    escaped(record.holder())
+                )
             }
             Self::Skip(Skip::Stale { record, age, .. }) => {
                 let (holder, seconds) = (escaped(record.holder()), age.as_secs());
-                write!(f, "Skipping (stale lock of {holder}, no heartbeat for {seconds}s; --force-lock takes it)")
+                write!(
+                    f,
+                    "Skipping (stale lock of {holder}, no heartbeat for {seconds}s; --force-lock takes it)"
+                )
             }
             Self::Skip(Skip::InProgress) => {
-                write!(f, "{}a sync cycle or a claim is in progress)", Event::Skipped.beginning())
+                write!(
+                    f,
+                    "{}a sync cycle or a claim is in progress)",
+                    Event::Skipped.beginning()
+                )
             }
             Self::Skip(Skip::CheckFailed { detail, .. }) => {
                 write!(f, "{}{detail})", Event::NotChecked.beginning())

@@ -29,7 +29,8 @@ pub(crate) fn with_lock(absolute: &Path, shown: &str, target: &str) -> Result<Pa
         // A directory of the lock's own name would be in everybody's way.
         LeadsTo::Nothing if !absolute.ends_with(".lock") => Ok(absolute.to_owned()),
         LeadsTo::Nothing | LeadsTo::SomethingElse => {
-            let message = format!("{target} is not a directory; name the one that .lock is, or will be, in");
+            let message =
+                format!("{target} is not a directory; name the one that .lock is, or will be, in");
             Err(NoDatabase::not_there(message))
         }
     }
@@ -39,10 +40,14 @@ pub(crate) fn of_database(absolute: &Path, shown: &str) -> Result<PathBuf, NoDat
     let message = match lead(absolute, shown)? {
         LeadsTo::Directory(dir) => return Ok(dir),
         LeadsTo::Nothing => {
-            format!("{shown} does not exist; name the directory of a beads database, such as path/.beads")
+            format!(
+                "{shown} does not exist; name the directory of a beads database, such as path/.beads"
+            )
         }
         LeadsTo::SomethingElse => {
-            format!("{shown} is not a directory; name the directory that holds .exclusive-lock, such as path/.beads")
+            format!(
+                "{shown} is not a directory; name the directory that holds .exclusive-lock, such as path/.beads"
+            )
         }
     };
     Err(NoDatabase::not_there(message))
@@ -52,12 +57,19 @@ fn lead(absolute: &Path, shown: &str) -> Result<LeadsTo, NoDatabase> {
     let dir = match fs::canonicalize(absolute) {
         Ok(dir) => dir,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(LeadsTo::Nothing),
-        Err(error) if error.kind() == io::ErrorKind::NotADirectory => return Ok(LeadsTo::SomethingElse),
+        Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
+            return Ok(LeadsTo::SomethingElse);
+        }
         Err(error) => return Err(unreachable(absolute, shown, &error)),
     };
     match fs::metadata(&dir) {
         Ok(meta) if meta.is_dir() => Ok(LeadsTo::Directory(dir)),
-        Err(error) if !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+        Err(error)
+            if !matches!(
+                error.kind(),
+                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+            ) =>
+        {
             Err(unreachable(&dir, shown, &error))
         }
         _ => Ok(LeadsTo::SomethingElse),
@@ -66,8 +78,8 @@ fn lead(absolute: &Path, shown: &str) -> Result<LeadsTo, NoDatabase> {
 
 /// Nobody can tell what is at `path`.
 pub(crate) fn unreachable(path: &Path, shown: &str, error: &io::Error) -> NoDatabase {
-    let why =
-        closed::directory_above(path).unwrap_or_else(|| "check the permissions of the directories above it".to_owned());
+    let why = closed::directory_above(path)
+        .unwrap_or_else(|| "check the permissions of the directories above it".to_owned());
     NoDatabase::io(format!("cannot reach {shown}: {}; {why}", words(error)))
 }
 
@@ -81,25 +93,40 @@ pub struct NoDatabase {
 
 impl NoDatabase {
     pub(crate) fn not_there(message: String) -> Self {
-        Self { code: "NO_TARGET", message }
+        Self {
+            code: "NO_TARGET",
+            message,
+        }
     }
 
     pub(crate) fn io(message: String) -> Self {
-        Self { code: "IO", message }
+        Self {
+            code: "IO",
+            message,
+        }
     }
 
     /// A mistake of the command line.
     pub fn usage(message: String) -> Self {
-        Self { code: "USAGE", message }
+        Self {
+            code: "USAGE",
+            message,
+        }
     }
 
     /// The same, naming the variable that the target came from.
     pub fn of_variable(self, name: &str) -> Self {
-        Self { message: format!("${name}: {}", self.message), ..self }
+        Self {
+            message: format!("${name}: {}", self.message),
+            ..self
+        }
     }
 
     pub(crate) fn with(self, more: &str) -> Self {
-        Self { message: self.message + more, ..self }
+        Self {
+            message: self.message + more,
+            ..self
+        }
     }
 
     /// 2 when the command line is wrong, else 1 (docs/design.md#exit-codes).

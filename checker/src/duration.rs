@@ -7,8 +7,15 @@ use std::time::Duration;
 pub fn parse(text: &str) -> Result<Duration, String> {
     let wrong = || format!("{text:?} is no duration; examples: 10s, 500ms, 1h30m, 90 (seconds)");
     let text = text.trim();
-    let is_bare = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
-    let signed = if is_bare { format!("{text}s") } else { text.to_owned() };
+    let is_bare = !text.is_empty()
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_digit() || byte == b'.');
+    let signed = if is_bare {
+        format!("{text}s")
+    } else {
+        text.to_owned()
+    };
     if !signed.starts_with(|first: char| first.is_ascii_digit()) {
         return Err(wrong());
     }
@@ -29,7 +36,9 @@ pub fn shown(duration: Duration) -> String {
     let seconds = duration.as_secs();
     match seconds {
         0 => format!("{}ms", duration.as_millis()),
-        1..10 if duration.subsec_millis() >= 100 => format!("{seconds}.{}s", duration.subsec_millis() / 100),
+        1..10 if duration.subsec_millis() >= 100 => {
+            format!("{seconds}.{}s", duration.subsec_millis() / 100)
+        }
         1..60 => format!("{seconds}s"),
         60..3600 => pair(seconds / 60, "m", seconds % 60, "s"),
         3600..86_400 => pair(seconds / 3600, "h", seconds % 3600 / 60, "m"),
@@ -38,7 +47,11 @@ pub fn shown(duration: Duration) -> String {
 }
 
 fn pair(large: u64, unit: &str, small: u64, small_unit: &str) -> String {
-    if small == 0 { format!("{large}{unit}") } else { format!("{large}{unit} {small}{small_unit}") }
+    if small == 0 {
+        format!("{large}{unit}")
+    } else {
+        format!("{large}{unit} {small}{small_unit}")
+    }
 }
 
 #[cfg(test)]
@@ -66,11 +79,26 @@ mod tests {
 
     #[test]
     fn refuses_the_rest_with_examples() {
-        for text in
-            ["", "s", "-1", "-1s", "+1s", "1s ago", "soon", "1d", "10 s x", "1e3", ".", "1..2", "99999999999999999999"]
-        {
+        for text in [
+            "",
+            "s",
+            "-1",
+            "-1s",
+            "+1s",
+            "1s ago",
+            "soon",
+            "1d",
+            "10 s x",
+            "1e3",
+            ".",
+            "1..2",
+            "99999999999999999999",
+        ] {
             let error = parse(text).unwrap_err();
-            assert!(error.contains("is no duration; examples: 10s, 500ms, 1h30m"), "{text}: {error}");
+            assert!(
+                error.contains("is no duration; examples: 10s, 500ms, 1h30m"),
+                "{text}: {error}"
+            );
         }
         assert!(parse_above_zero("0ms").unwrap_err().contains("above 0"));
     }

@@ -16,8 +16,16 @@ pub struct Error {
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    pub(crate) fn new(doing: &'static str, path: impl Into<PathBuf>, source: impl Into<io::Error>) -> Self {
-        Self { doing, path: path.into().into_boxed_path(), source: source.into() }
+    pub(crate) fn new(
+        doing: &'static str,
+        path: impl Into<PathBuf>,
+        source: impl Into<io::Error>,
+    ) -> Self {
+        Self {
+            doing,
+            path: path.into().into_boxed_path(),
+            source: source.into(),
+        }
     }
 
     /// The file or directory that it happened on.
@@ -33,7 +41,9 @@ impl Error {
     /// There can be no gate here at all: the directory may not be read, is not there, or knows no flock. False for
     /// what may pass, such as too many open files: no cycle may go on without a gate for that.
     pub fn means_no_gate(&self) -> bool {
-        let errno = self.raw_os_error().map_or(Errno::UnknownErrno, Errno::from_raw);
+        let errno = self
+            .raw_os_error()
+            .map_or(Errno::UnknownErrno, Errno::from_raw);
         matches!(
             errno,
             Errno::EACCES
@@ -57,7 +67,12 @@ impl fmt::Display for Error {
     /// `failed to DOING PATH: what the system said (errno)`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let path = crate::escape::escaped_path(&self.path);
-        write!(f, "failed to {} {path}: {}", self.doing, words(&self.source))
+        write!(
+            f,
+            "failed to {} {path}: {}",
+            self.doing,
+            words(&self.source)
+        )
     }
 }
 

@@ -16,7 +16,11 @@ pub fn escaped(name: &str) -> Escaped<'_> {
 
 /// A path for a line: the same escapes, never cut, invalid UTF-8 shown as U+FFFD.
 pub fn escaped_path(path: &Path) -> String {
-    Escaped { name: &path.to_string_lossy(), limit: usize::MAX }.to_string()
+    Escaped {
+        name: &path.to_string_lossy(),
+        limit: usize::MAX,
+    }
+    .to_string()
 }
 
 /// An untrusted name on its way to a line; made by [`escaped`].
@@ -33,7 +37,11 @@ impl fmt::Display for Escaped<'_> {
             if shown == self.limit {
                 return f.write_char('…');
             }
-            if is_harmless(c) { f.write_char(c)? } else { write!(f, "{}", c.escape_default())? }
+            if is_harmless(c) {
+                f.write_char(c)?
+            } else {
+                write!(f, "{}", c.escape_default())?
+            }
         }
         Ok(())
     }
@@ -53,7 +61,8 @@ mod tests {
 
     #[test]
     fn forges_no_line_and_moves_no_cursor() {
-        let hostile = "x\r\n[2026-01-01 00:00:00] Sync cycle complete\u{2028}\u{202e}\u{1b}[1A\u{7f}\u{85}";
+        let hostile =
+            "x\r\n[2026-01-01 00:00:00] Sync cycle complete\u{2028}\u{202e}\u{1b}[1A\u{7f}\u{85}";
         let shown = escaped(hostile).to_string();
         assert!(shown.chars().all(is_harmless), "{shown}");
         assert!(shown.starts_with(r"x\r\n[2026"), "{shown}");
@@ -61,7 +70,10 @@ mod tests {
 
     #[test]
     fn cuts_at_200_characters() {
-        assert_eq!(escaped(&"é".repeat(10_000)).to_string().chars().count(), 201);
+        assert_eq!(
+            escaped(&"é".repeat(10_000)).to_string().chars().count(),
+            201
+        );
         assert_eq!(escaped(&"a".repeat(200)).to_string(), "a".repeat(200));
     }
 }

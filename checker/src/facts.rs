@@ -1,12 +1,17 @@
 //! Gathers the facts that a judgement is passed (docs/design.md#pure-rules). The only clock of the project.
 
 use std::sync::{Arc, LazyLock, Mutex, OnceLock};
-use std::{ffi::OsString, fs, io, iter, os::fd::AsFd, os::unix::ffi::OsStrExt, time::Duration, time::SystemTime};
+use std::{
+    ffi::OsString, fs, io, iter, os::fd::AsFd, os::unix::ffi::OsStrExt, time::Duration,
+    time::SystemTime,
+};
 
 use sha2::{Digest, Sha256};
 
 pub use crate::dialect::facts::{Depth, Facts, Ids, Liveness, Proof};
-use crate::dialect::{Clocks, Mark, ProcessRecord, Record, Rejected, StartedAt, WantedFacts, holder_name_is_fit};
+use crate::dialect::{
+    Clocks, Mark, ProcessRecord, Record, Rejected, StartedAt, WantedFacts, holder_name_is_fit,
+};
 use crate::{filesystem, namespace, process, sys, watchdog};
 
 impl Ids {
@@ -19,8 +24,20 @@ impl Ids {
     pub fn current() -> Arc<Self> {
         static CURRENT: OnceLock<Arc<Ids>> = OnceLock::new();
         Arc::clone(CURRENT.get_or_init(|| {
-            let link = |name: &str| Some(fs::read_link(format!("/proc/self/ns/{name}")).ok()?.to_str()?.to_owned());
-            Arc::new(Self { machine_id: machine_id(), boot_id: boot_id(), pid_ns: link("pid"), time_ns: link("time") })
+            let link = |name: &str| {
+                Some(
+                    fs::read_link(format!("/proc/self/ns/{name}"))
+                        .ok()?
+                        .to_str()?
+                        .to_owned(),
+                )
+            };
+            Arc::new(Self {
+                machine_id: machine_id(),
+                boot_id: boot_id(),
+                pid_ns: link("pid"),
+                time_ns: link("time"),
+            })
         }))
     }
 }
@@ -39,7 +56,12 @@ fn machine_id() -> Option<String> {
     let id = ["/etc/machine-id", "/var/lib/dbus/machine-id"];
     let id = id.into_iter().find_map(|path| first_line(path, |_| true))?;
     let is_id = id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
-    is_id.then(|| hex(&Sha256::new().chain_update("beadlock machine\n").chain_update(id).finalize()[..16]))
+    is_id.then(|| {
+        hex(&Sha256::new()
+            .chain_update("beadlock machine\n")
+            .chain_update(id)
+            .finalize()[..16])
+    })
 }
 
 /// `sha256:` and 64 hex digits: the name of bytes that have no name of their own.
@@ -49,10 +71,12 @@ pub fn sha256(bytes: &[u8]) -> String {
 
 fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write;
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+    bytes
+        .iter()
+        .fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+            let _ = write!(text, "{byte:02x}");
+            text
+        })
 }
 
 /// This machine's host name; `None` when it cannot be read, is empty or is not UTF-8.
@@ -62,8 +86,13 @@ pub fn hostname() -> Option<Arc<str>> {
     let mut buffer = [0; HOST_NAME_MAX + 1];
     let current = sys::host_name(&mut buffer).ok()?;
     // Not waited for: a thread that has it may be forked away from it.
-    let Ok(mut last) = LAST.try_lock() else { return fit(current).map(Arc::from) };
-    if last.as_ref().is_none_or(|(bytes, _)| bytes.as_bytes() != current) {
+    let Ok(mut last) = LAST.try_lock() else {
+        return fit(current).map(Arc::from);
+    };
+    if last
+        .as_ref()
+        .is_none_or(|(bytes, _)| bytes.as_bytes() != current)
+    {
         let bytes = hostname::get().ok()?;
         let name = fit(bytes.as_bytes()).map(Arc::from);
         *last = Some((bytes, name));
@@ -79,7 +108,10 @@ fn fit(name: &[u8]) -> Option<&str> {
 }
 
 /// The wall clock. It may jump; nothing but ages for people and the time-judged dialects hang on it.
-#[expect(clippy::disallowed_methods, reason = "the one place where the clock is read")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the one place where the clock is read"
+)]
 pub fn now() -> StartedAt {
     let since = jiff::SignedDuration::system_until(SystemTime::UNIX_EPOCH, SystemTime::now());
     StartedAt(since.unwrap_or(jiff::SignedDuration::MAX))
@@ -95,7 +127,14 @@ pub fn boottime() -> Duration {
 /// has no time. `written` is when its file was last written. To the millisecond, or in whole seconds where no more is
 /// known (docs/design.md#ages).
 pub fn age(record: &Record, written: Option<StartedAt>) -> Option<Duration> {
-    record.age(&Clocks { wall: now(), boottime: boottime(), ids: &Ids::current() }, written)
+    record.age(
+        &Clocks {
+            wall: now(),
+            boottime: boottime(),
+            ids: &Ids::current(),
+        },
+        written,
+    )
 }
 
 /// How long ago a time was that stands in a file, by the wall clock; as [`age`].
@@ -125,7 +164,10 @@ impl Facts {
                 match watchdog::that_ends(&process) {
                     Ok(watchdog) => Self { watchdog, ..facts },
                     // Whether it has one cannot be told.
-                    Err(_) => Self { liveness: Liveness::Unknown, ..facts },
+                    Err(_) => Self {
+                        liveness: Liveness::Unknown,
+                        ..facts
+                    },
                 }
             }
             WantedFacts::TimeAndHost => Self::about_nobody(hostname()),
@@ -135,14 +177,29 @@ impl Facts {
 
     fn about_nobody(hostname: Option<Arc<str>>) -> Self {
         let (ids, liveness) = (Ids::not_asked(), Liveness::NotAsked);
-        Self { now: now(), hostname, ids, liveness, watchdog: None, proof: None, unrefreshed: Duration::ZERO }
+        Self {
+            now: now(),
+            hostname,
+            ids,
+            liveness,
+            watchdog: None,
+            proof: None,
+            unrefreshed: Duration::ZERO,
+        }
     }
 
     /// The facts about a process that may have ended, from `/proc` alone: nothing of the lock's file system is known.
     pub(crate) fn about_ended(record: &ProcessRecord) -> Self {
         let start_ticks = process::start_ticks(record.pid);
-        let proof = Some(Proof { start_ticks, zombie: is_zombie(record), ..Proof::default() });
-        Self { proof, ..Self::asked(record, Depth::Protocol) }
+        let proof = Some(Proof {
+            start_ticks,
+            zombie: is_zombie(record),
+            ..Proof::default()
+        });
+        Self {
+            proof,
+            ..Self::asked(record, Depth::Protocol)
+        }
     }
 
     fn about_process(record: &ProcessRecord, dir: impl AsFd, depth: Depth) -> Self {
@@ -160,7 +217,15 @@ impl Facts {
             _ => Ids::current(),
         };
         let (liveness, unrefreshed) = (Liveness::NotAsked, Duration::ZERO);
-        let mut facts = Self { now: now(), hostname, ids, liveness, watchdog: None, proof: None, unrefreshed };
+        let mut facts = Self {
+            now: now(),
+            hostname,
+            ids,
+            liveness,
+            watchdog: None,
+            proof: None,
+            unrefreshed,
+        };
         if facts.may_ask(record) {
             facts.liveness = process::probe(record.pid);
         }
@@ -169,7 +234,10 @@ impl Facts {
 }
 
 fn is_zombie(record: &ProcessRecord) -> bool {
-    i32::try_from(record.pid).ok().and_then(process::is_dead_zombie) == Some(true)
+    i32::try_from(record.pid)
+        .ok()
+        .and_then(process::is_dead_zombie)
+        == Some(true)
 }
 
 impl Proof {
@@ -194,7 +262,9 @@ impl ProcessRecord {
     /// A record for another process of this machine, which must be alive for its start to be known.
     pub fn for_process(pid: u32, holder: &str, version: &str) -> Result<Self, Rejected> {
         if !holder_name_is_fit(holder) {
-            return Err(Rejected::Invalid("holder must be 1 to 128 printable characters".to_owned()));
+            return Err(Rejected::Invalid(
+                "holder must be 1 to 128 printable characters".to_owned(),
+            ));
         }
         let mark = Mark::of(pid, random_id());
         let record = Self {
@@ -218,7 +288,9 @@ impl Mark {
             id,
             version: Some(env!("CARGO_PKG_VERSION").to_owned()),
             started_at: Some(now()),
-            boottime_ns: u64::try_from(boottime().as_nanos()).ok().filter(|since| *since > 0),
+            boottime_ns: u64::try_from(boottime().as_nanos())
+                .ok()
+                .filter(|since| *since > 0),
             about: None,
             machine_id: ids.machine_id.clone(),
             boot_id: ids.boot_id.clone(),
@@ -254,8 +326,14 @@ pub fn new_request_id() -> String {
             id.extend(random_id().chars().take(LENGTH - id.len()));
             break;
         }
-        let fair = bytes.iter().filter(|byte| **byte < FAIR).map(|byte| usize::from(byte % 36));
-        id.extend(fair.take(LENGTH - id.len()).map(|index| char::from(CHARACTERS[index])));
+        let fair = bytes
+            .iter()
+            .filter(|byte| **byte < FAIR)
+            .map(|byte| usize::from(byte % 36));
+        id.extend(
+            fair.take(LENGTH - id.len())
+                .map(|index| char::from(CHARACTERS[index])),
+        );
     }
     id
 }
@@ -274,7 +352,11 @@ mod tests {
         for id in &ids {
             let made = id.strip_prefix("req_").expect("begins with req_");
             assert_eq!(made.len(), 12, "{id}");
-            assert!(made.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit()), "{id}");
+            assert!(
+                made.bytes()
+                    .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit()),
+                "{id}"
+            );
             used.extend(made.chars());
         }
         assert_eq!(used.len(), 36);

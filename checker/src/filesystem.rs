@@ -3,7 +3,10 @@
 
 use std::{os::fd::AsFd, path::Path};
 
-use nix::{sys::stat::FileStat, sys::stat::SFlag, sys::statfs::Statfs, sys::statfs::fstatfs, sys::statfs::statfs};
+use nix::{
+    sys::stat::FileStat, sys::stat::SFlag, sys::statfs::Statfs, sys::statfs::fstatfs,
+    sys::statfs::statfs,
+};
 
 /// Every file system that is known: its magic number, its name, and how far a gate on it reaches.
 const KNOWN: [(i64, &str, Reach); 15] = [
@@ -74,13 +77,24 @@ impl FileSystem {
         fstatfs(dir).map(|stat| Self::known(&stat))
     }
 
-    #[expect(clippy::unnecessary_cast, reason = "the width of f_type differs between platforms")]
+    #[expect(
+        clippy::unnecessary_cast,
+        reason = "the width of f_type differs between platforms"
+    )]
     fn known(stat: &Statfs) -> Self {
         // Some platforms sign-extend a 32-bit magic number.
         let magic = (stat.filesystem_type().0 as i64) & 0xFFFF_FFFF;
         match KNOWN.iter().find(|(number, ..)| *number == magic) {
-            Some((_, name, reach)) => Self { name: Some(*name), reach: *reach, magic },
-            None => Self { name: None, reach: Reach::Unknown, magic },
+            Some((_, name, reach)) => Self {
+                name: Some(*name),
+                reach: *reach,
+                magic,
+            },
+            None => Self {
+                name: None,
+                reach: Reach::Unknown,
+                magic,
+            },
         }
     }
 }

@@ -12,7 +12,9 @@ use std::{path::Path, path::PathBuf, thread::sleep, time::Duration, time::Instan
 use nix::{fcntl::OFlag, fcntl::open, sys::stat::Mode};
 
 use crate::sys::{self, Flock, flock, process_id};
-use crate::{error::Error, error::Result, gate_loss, gate_loss::GateLoss, gates::GateHolder, gates::Gates};
+use crate::{
+    error::Error, error::Result, gate_loss, gate_loss::GateLoss, gates::GateHolder, gates::Gates,
+};
 
 /// The gate of one database, held until this is dropped. A forked process has a copy of it, which opens nothing.
 #[derive(Debug)]
@@ -34,7 +36,10 @@ impl Gate {
     }
 
     /// The same for a directory that is open for reading already. It comes back where there can be no gate.
-    pub(crate) fn try_take_opened(dir: OwnedFd, path: PathBuf) -> std::result::Result<Option<Self>, (Error, OwnedFd)> {
+    pub(crate) fn try_take_opened(
+        dir: OwnedFd,
+        path: PathBuf,
+    ) -> std::result::Result<Option<Self>, (Error, OwnedFd)> {
         match try_lock(&dir, &path) {
             Ok(taken) => Ok(taken.then(|| Self::taken(dir, path))),
             Err(error) => Err((error, dir)),
@@ -49,7 +54,11 @@ impl Gate {
     }
 
     fn taken(dir: OwnedFd, path: PathBuf) -> Self {
-        Self { dir, path, process: process_id() }
+        Self {
+            dir,
+            path,
+            process: process_id(),
+        }
     }
 
     /// Tries for `patience`: for a check, which must not wait for a whole cycle.
@@ -68,13 +77,16 @@ impl Gate {
 
     /// Another descriptor of the same open gate, for a runner: it keeps the gate shut until either side lets go.
     pub fn share(&self) -> Result<OwnedFd> {
-        self.dir.try_clone().map_err(|error| Error::new("share the gate of", &self.path, error))
+        self.dir
+            .try_clone()
+            .map_err(|error| Error::new("share the gate of", &self.path, error))
     }
 
     /// A descriptor of the same open gate for the command of a cycle, and for all that it starts: they keep the gate
     /// shut also when every process of beadlock was killed. See [`sys::pass_on`].
     pub fn for_command(&self) -> Result<OwnedFd> {
-        sys::to_pass_on(&self.dir).map_err(|error| Error::new("share the gate of", &self.path, error))
+        sys::to_pass_on(&self.dir)
+            .map_err(|error| Error::new("share the gate of", &self.path, error))
     }
 
     /// Lets all that this process starts from now on inherit the gate.

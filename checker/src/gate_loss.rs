@@ -7,9 +7,16 @@
 //! does. An error other than "there is nothing" proves nothing either. The looks are made in a thread of their own: a
 //! file system that does not answer must not keep the cycle from its end.
 
-use std::{fmt, io, io::BufRead, io::BufReader, io::PipeReader, io::PipeWriter, io::Write, os::fd::AsFd};
-use std::{os::fd::BorrowedFd, os::fd::OwnedFd, path::Path, path::PathBuf, sync::mpsc, sync::mpsc::Receiver};
-use std::{sync::mpsc::RecvTimeoutError, sync::mpsc::Sender, thread, time::Duration, time::Instant};
+use std::{
+    fmt, io, io::BufRead, io::BufReader, io::PipeReader, io::PipeWriter, io::Write, os::fd::AsFd,
+};
+use std::{
+    os::fd::BorrowedFd, os::fd::OwnedFd, path::Path, path::PathBuf, sync::mpsc,
+    sync::mpsc::Receiver,
+};
+use std::{
+    sync::mpsc::RecvTimeoutError, sync::mpsc::Sender, thread, time::Duration, time::Instant,
+};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::{errno::Errno, sys::stat::FileStat, sys::stat::fstat, sys::stat::stat};
@@ -35,7 +42,9 @@ impl GateLoss {
     /// Reads the word.
     #[doc(hidden)]
     pub fn parse(word: &str) -> Option<Self> {
-        [Self::Replaced, Self::Vanished].into_iter().find(|loss| loss.as_str() == word)
+        [Self::Replaced, Self::Vanished]
+            .into_iter()
+            .find(|loss| loss.as_str() == word)
     }
 
     /// What happened to the directory, the likely cause, and what to type to prevent it.
@@ -101,8 +110,15 @@ impl GateWatch {
         let gate = gate.as_fd().try_clone_to_owned()?;
         let (loss, told) = io::pipe()?;
         let (ask, asked) = mpsc::channel();
-        let watching = Watching { gate, path: path.to_owned(), asked, told };
-        thread::Builder::new().name("gate-watch".to_owned()).spawn(move || watching.watch())?;
+        let watching = Watching {
+            gate,
+            path: path.to_owned(),
+            asked,
+            told,
+        };
+        thread::Builder::new()
+            .name("gate-watch".to_owned())
+            .spawn(move || watching.watch())?;
         Ok(Self { loss, ask })
     }
 
@@ -121,7 +137,10 @@ impl GateWatch {
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             let timeout = PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX);
-            match poll(&mut [PollFd::new(self.loss.as_fd(), PollFlags::POLLIN)], timeout) {
+            match poll(
+                &mut [PollFd::new(self.loss.as_fd(), PollFlags::POLLIN)],
+                timeout,
+            ) {
                 Err(Errno::EINTR) => {}
                 Ok(1..) => return self.loss(),
                 _ => return None,
@@ -172,7 +191,12 @@ mod tests {
 
     fn is_readable_within(watch: &GateWatch, limit: Duration) -> bool {
         let timeout = PollTimeout::try_from(limit).unwrap();
-        poll(&mut [PollFd::new(watch.as_fd(), PollFlags::POLLIN)], timeout).unwrap() == 1
+        poll(
+            &mut [PollFd::new(watch.as_fd(), PollFlags::POLLIN)],
+            timeout,
+        )
+        .unwrap()
+            == 1
     }
 
     #[test]
@@ -226,7 +250,10 @@ mod tests {
         let too_long = "x".repeat(300);
         assert_eq!(look(&ours, Path::new(&too_long)), None, "ENAMETOOLONG");
         assert_eq!(look(&ours, Path::new("/")), Some(GateLoss::Replaced));
-        assert_eq!(look(&ours, Path::new("/nowhere/at/all")), Some(GateLoss::Vanished));
+        assert_eq!(
+            look(&ours, Path::new("/nowhere/at/all")),
+            Some(GateLoss::Vanished)
+        );
         for loss in [GateLoss::Replaced, GateLoss::Vanished] {
             assert_eq!(GateLoss::parse(loss.as_str()), Some(loss));
         }

@@ -5,11 +5,16 @@
 //! 5 s is ended, and a git that fails has not said no.
 
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::{ffi::OsString, fs::File, io, io::Read, os::fd::AsFd, os::fd::OwnedFd, os::unix::ffi::OsStrExt};
+use std::{
+    ffi::OsString, fs::File, io, io::Read, os::fd::AsFd, os::fd::OwnedFd, os::unix::ffi::OsStrExt,
+};
 use std::{os::unix::process::CommandExt, path::Path, thread, time::Duration, time::Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::{fcntl::FcntlArg, fcntl::OFlag, fcntl::fcntl, sys::signal::Signal, sys::signal::kill, unistd::Pid};
+use nix::{
+    fcntl::FcntlArg, fcntl::OFlag, fcntl::fcntl, sys::signal::Signal, sys::signal::kill,
+    unistd::Pid,
+};
 
 use crate::{duration::shown, error::words, escape::escaped, sys};
 
@@ -59,7 +64,9 @@ fn tracks_within(patience: Duration, dir: &Path, path: &Path) -> Tracked {
     let mut child = match question(dir, path).spawn() {
         Ok(child) => child,
         // The directory is there, so what is missing is the program.
-        Err(error) if error.kind() == io::ErrorKind::NotFound && dir.is_dir() => return Tracked::No,
+        Err(error) if error.kind() == io::ErrorKind::NotFound && dir.is_dir() => {
+            return Tracked::No;
+        }
         Err(error) => return Tracked::Unknown(words(&error)),
     };
     match hear(&mut child, patience) {
@@ -79,15 +86,32 @@ fn question(dir: &Path, path: &Path) -> Command {
     for name in MISLEADING.iter().chain(&["GIT_CEILING_DIRECTORIES"]) {
         command.env_remove(name);
     }
-    command.env("LC_ALL", "C").env("GIT_OPTIONAL_LOCKS", "0").env("GIT_TERMINAL_PROMPT", "0");
+    command
+        .env("LC_ALL", "C")
+        .env("GIT_OPTIONAL_LOCKS", "0")
+        .env("GIT_TERMINAL_PROMPT", "0");
     // Where objects are missing, they stay missing: to fetch them git would start what its configuration names.
-    command.env("GIT_NO_LAZY_FETCH", "1").env("GIT_ALLOW_PROTOCOL", "none");
+    command
+        .env("GIT_NO_LAZY_FETCH", "1")
+        .env("GIT_ALLOW_PROTOCOL", "none");
     command.env("GIT_DISCOVERY_ACROSS_FILESYSTEM", "1");
     let mut spec = OsString::from(":(icase,literal)");
     spec.push(path);
-    command.args(["-c", "core.fsmonitor=false", "-c", "safe.bareRepository=explicit", "ls-files", "-z", "--"]);
+    command.args([
+        "-c",
+        "core.fsmonitor=false",
+        "-c",
+        "safe.bareRepository=explicit",
+        "ls-files",
+        "-z",
+        "--",
+    ]);
     command.arg(spec).current_dir(dir);
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0);
     sys::end_with_this_thread(&mut command);
     command
 }
@@ -102,14 +126,21 @@ impl Answer {
     fn judged(&self, path: &Path) -> Tracked {
         let path = path.as_os_str().as_bytes();
         // What lies below a directory of that name is listed, too.
-        if self.stdout.split(|byte| *byte == 0).any(|listed| listed.eq_ignore_ascii_case(path)) {
+        if self
+            .stdout
+            .split(|byte| *byte == 0)
+            .any(|listed| listed.eq_ignore_ascii_case(path))
+        {
             return Tracked::Yes;
         }
         if self.status.success() {
             return Tracked::No;
         }
         let said = String::from_utf8_lossy(&self.stderr);
-        let line = said.lines().find_map(|line| line.strip_prefix("fatal: ")).or(said.lines().next());
+        let line = said
+            .lines()
+            .find_map(|line| line.strip_prefix("fatal: "))
+            .or(said.lines().next());
         match line {
             // With a path instead of the parenthesis, there is one that does not work.
             Some(line) if line.starts_with("not a git repository (or any") => Tracked::No,
@@ -122,7 +153,10 @@ impl Answer {
 /// Reads both streams to the end of the child. Without a thread: `hold` forks next, and threads must not be there then.
 fn hear(child: &mut Child, patience: Duration) -> Result<Answer, String> {
     let failed = |error: io::Error| words(&error);
-    let streams = [child.stdout.take().map(OwnedFd::from), child.stderr.take().map(OwnedFd::from)];
+    let streams = [
+        child.stdout.take().map(OwnedFd::from),
+        child.stderr.take().map(OwnedFd::from),
+    ];
     let mut streams = streams.map(|stream| stream.map(Stream::new));
     let begun = Instant::now();
     loop {
@@ -131,8 +165,13 @@ fn hear(child: &mut Child, patience: Duration) -> Result<Answer, String> {
         let read = |all: bool, stream: &mut Stream| stream.read_what_is_there() && all;
         let is_at_end = streams.iter_mut().flatten().fold(true, read);
         if let Some(status) = ended {
-            let [stdout, stderr] = streams.map(|stream| stream.map(|stream| stream.bytes).unwrap_or_default());
-            return Ok(Answer { status, stdout, stderr });
+            let [stdout, stderr] =
+                streams.map(|stream| stream.map(|stream| stream.bytes).unwrap_or_default());
+            return Ok(Answer {
+                status,
+                stdout,
+                stderr,
+            });
         }
         if begun.elapsed() >= patience {
             return Err(format!("it took longer than {}", shown(patience)));
@@ -142,7 +181,9 @@ fn hear(child: &mut Child, patience: Duration) -> Result<Answer, String> {
             continue;
         }
         let open = streams.iter().flatten().filter(|stream| !stream.is_at_end);
-        let mut open: Vec<_> = open.map(|stream| PollFd::new(stream.file.as_fd(), PollFlags::POLLIN)).collect();
+        let mut open: Vec<_> = open
+            .map(|stream| PollFd::new(stream.file.as_fd(), PollFlags::POLLIN))
+            .collect();
         let _ = poll(&mut open, PollTimeout::from(20_u8));
     }
 }
@@ -157,7 +198,11 @@ impl Stream {
     fn new(stream: OwnedFd) -> Self {
         // Should that fail, it is not read: a question without an answer.
         let is_at_end = fcntl(&stream, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).is_err();
-        Self { file: File::from(stream), bytes: Vec::new(), is_at_end }
+        Self {
+            file: File::from(stream),
+            bytes: Vec::new(),
+            is_at_end,
+        }
     }
 
     fn read_what_is_there(&mut self) -> bool {
@@ -185,19 +230,34 @@ mod tests {
 
     fn answer(code: i32, stdout: &[u8], stderr: &[u8]) -> Tracked {
         let status = ExitStatus::from_raw(code << 8);
-        Answer { status, stdout: stdout.to_vec(), stderr: stderr.to_vec() }.judged(Path::new(".beads"))
+        Answer {
+            status,
+            stdout: stdout.to_vec(),
+            stderr: stderr.to_vec(),
+        }
+        .judged(Path::new(".beads"))
     }
 
     #[test]
     fn only_a_clear_no_is_one() {
         let nowhere = b"fatal: not a git repository (or any of the parent directories): .git\n";
         assert_eq!(answer(0, b"", b"warning: x\n"), Tracked::No);
-        assert_eq!(answer(0, b".beads/x\0", b""), Tracked::No, "what lies below");
+        assert_eq!(
+            answer(0, b".beads/x\0", b""),
+            Tracked::No,
+            "what lies below"
+        );
         assert_eq!(answer(0, b".Beads\0", b""), Tracked::Yes);
         assert_eq!(answer(128, b"", nowhere), Tracked::No);
         for (said, why) in [
-            (&b"fatal: not a git repository: /nowhere\n"[..], "not a git repository: /nowhere"),
-            (b"hint: x\nfatal: detected dubious ownership\n", "detected dubious ownership"),
+            (
+                &b"fatal: not a git repository: /nowhere\n"[..],
+                "not a git repository: /nowhere",
+            ),
+            (
+                b"hint: x\nfatal: detected dubious ownership\n",
+                "detected dubious ownership",
+            ),
             (b"git: not found\n", "git: not found"),
             (b"", "exit status: 1"),
         ] {

@@ -30,7 +30,10 @@
 //! - Linux alone: the sources do not compile elsewhere. Where a kernel or a file system refuses leases, `renameat2`,
 //!   `O_TMPFILE` or `/proc`, a fallback takes their place.
 
-#![cfg_attr(test, allow(clippy::too_many_lines, reason = "a table of cases is one piece"))]
+#![cfg_attr(
+    test,
+    allow(clippy::too_many_lines, reason = "a table of cases is one piece")
+)]
 
 #[macro_use]
 mod words;

@@ -114,9 +114,16 @@ impl Event {
     /// What a message is about, and what follows its beginning. What begins like none of the agent's lines is output.
     pub fn parse(message: &str) -> (Self, &str) {
         let first = message.as_bytes().first();
-        let known = LINES.iter().filter(|(.., beginning)| beginning.as_bytes().first() == first);
-        let parse = |(event, .., beginning): &(Event, _, _, &str)| Some((*event, message.strip_prefix(beginning)?));
-        known.filter_map(parse).next().unwrap_or((Self::Output, message))
+        let known = LINES
+            .iter()
+            .filter(|(.., beginning)| beginning.as_bytes().first() == first);
+        let parse = |(event, .., beginning): &(Event, _, _, &str)| {
+            Some((*event, message.strip_prefix(beginning)?))
+        };
+        known
+            .filter_map(parse)
+            .next()
+            .unwrap_or((Self::Output, message))
     }
 
     /// Its word: the value of `event` in a JSON line.
@@ -148,7 +155,10 @@ mod tests {
     fn the_table_has_the_order_of_the_events_and_no_beginning_hides_a_later_one() {
         for (at, &(event, word, level, beginning)) in LINES.iter().enumerate() {
             assert_eq!(event as usize, at, "{event:?}");
-            assert_eq!((event.word(), event.level(), event.beginning()), (word, level, beginning));
+            assert_eq!(
+                (event.word(), event.level(), event.beginning()),
+                (word, level, beginning)
+            );
             assert_eq!(Event::parse(&format!("{beginning}x")), (event, "x"));
         }
         assert_eq!(LINES.len(), Event::Output as usize + 1);
@@ -156,7 +166,15 @@ mod tests {
 
     #[test]
     fn a_message_that_only_looks_like_a_line_is_output() {
-        for message in ["", "x", " Sync cycle complete", "sync cycle complete", "Skipping database", "é", MARK] {
+        for message in [
+            "",
+            "x",
+            " Sync cycle complete",
+            "sync cycle complete",
+            "Skipping database",
+            "é",
+            MARK,
+        ] {
             assert_eq!(Event::parse(message), (Event::Output, message));
         }
     }

@@ -2,8 +2,14 @@
 
 use std::{collections::HashSet, os::fd::AsFd, time::Duration, time::Instant};
 
-use crate::{decision::Skip, dialect::Content, dialect::Record, facts::Depth, facts::Facts, facts::sha256, namespace};
-use crate::{on_disk::OnDisk, options::Options, place::Names, place::Place, read, read::LockFile, read::Sight};
+use crate::{
+    decision::Skip, dialect::Content, dialect::Record, facts::Depth, facts::Facts, facts::sha256,
+    namespace,
+};
+use crate::{
+    on_disk::OnDisk, options::Options, place::Names, place::Place, read, read::LockFile,
+    read::Sight,
+};
 use crate::{refresh::RefreshMark, refresh::RefreshWatch, verdict::Reason, verdict::Verdict};
 
 /// What a look at a lock has shown.
@@ -46,15 +52,31 @@ pub fn look(place: &Place, options: &Options) -> Look {
 
 /// Looks at many locks, with every witness there is: every process is asked once for all of them. Changes nothing.
 pub fn look_all<'a>(places: impl IntoIterator<Item = &'a Place>, options: &Options) -> Vec<Look> {
-    let looks = places.into_iter().map(|place| look_with(place, options, Depth::Witnesses));
+    let looks = places
+        .into_iter()
+        .map(|place| look_with(place, options, Depth::Witnesses));
     let mut looks: Vec<Look> = looks.collect();
-    let namespace = |look: &Look| look.record.as_ref()?.reapable()?.pid_ns().map(str::to_owned);
+    let namespace = |look: &Look| {
+        look.record
+            .as_ref()?
+            .reapable()?
+            .pid_ns()
+            .map(str::to_owned)
+    };
     // After the records: a claim from a new container must find its process alive there.
     let namespaces: HashSet<String> = looks.iter().filter_map(namespace).collect();
     let gone = namespace::those_gone(namespaces.iter().map(String::as_str));
     for look in &mut looks {
         let is_gone = namespace(look).is_some_and(|name| gone.contains(name.as_str()));
-        let Look { record: Some(record), facts: Some(facts), verdict, .. } = look else { continue };
+        let Look {
+            record: Some(record),
+            facts: Some(facts),
+            verdict,
+            ..
+        } = look
+        else {
+            continue;
+        };
         if let Some(proof) = &mut facts.proof {
             proof.namespace_gone = is_gone;
             *verdict = record.judge(facts, &options.rules());
@@ -91,17 +113,51 @@ fn look_with(place: &Place, options: &Options, depth: Depth) -> Look {
         Sight::File(file) => {
             let on_disk = OnDisk::of_open(&file);
             // The directory for statfs; a file of the same file system serves as well.
-            (Some(Judged::of(&file, place.names(), file.as_fd(), depth, options)), on_disk)
+            (
+                Some(Judged::of(
+                    &file,
+                    place.names(),
+                    file.as_fd(),
+                    depth,
+                    options,
+                )),
+                on_disk,
+            )
         }
     };
-    let Judged { verdict, record, detail, content, id, facts } = match judged {
+    let Judged {
+        verdict,
+        record,
+        detail,
+        content,
+        id,
+        facts,
+    } = match judged {
         Some(judged) if !judged.is_no_lock() => judged,
         no_lock => {
-            let (detail, content) = no_lock.map(|file| (file.detail, file.content)).unwrap_or_default();
-            Judged { verdict: Verdict::Free, record: None, detail, content, id: None, facts: None }
+            let (detail, content) = no_lock
+                .map(|file| (file.detail, file.content))
+                .unwrap_or_default();
+            Judged {
+                verdict: Verdict::Free,
+                record: None,
+                detail,
+                content,
+                id: None,
+                facts: None,
+            }
         }
     };
-    Look { verdict, record, detail, content, id, facts, side_file, on_disk }
+    Look {
+        verdict,
+        record,
+        detail,
+        content,
+        id,
+        facts,
+        side_file,
+        on_disk,
+    }
 }
 
 pub(crate) struct Dead {
@@ -126,8 +182,15 @@ pub(crate) struct Judged {
 
 impl Judged {
     /// Reads and judges an open lock file that lies on the same file system as `dir`.
-    pub(crate) fn of(file: &LockFile, names: &Names, dir: impl AsFd, depth: Depth, options: &Options) -> Self {
-        let judged = file.see(|bytes| Self::of_bytes(bytes, Some(file), names, dir, depth, options));
+    pub(crate) fn of(
+        file: &LockFile,
+        names: &Names,
+        dir: impl AsFd,
+        depth: Depth,
+        options: &Options,
+    ) -> Self {
+        let judged =
+            file.see(|bytes| Self::of_bytes(bytes, Some(file), names, dir, depth, options));
         judged.unwrap_or_else(Self::unreadable)
     }
 
@@ -148,32 +211,64 @@ impl Judged {
                 let name = || record.id().map_or_else(|| digest_id(bytes), str::to_owned);
                 let id = (depth != Depth::Protocol).then(name);
                 let (detail, content) = (String::new(), None);
-                Self { verdict, record: Some(record), detail, content, id, facts: Some(facts) }
+                Self {
+                    verdict,
+                    record: Some(record),
+                    detail,
+                    content,
+                    id,
+                    facts: Some(facts),
+                }
             }
             Err(rejected) => {
                 let reason = rejected.reason();
                 let detail = rejected.to_string();
-                if let (Reason::Malformed, Some(of_malformed)) = (reason, names.dialect().properties().of_malformed) {
+                if let (Reason::Malformed, Some(of_malformed)) =
+                    (reason, names.dialect().properties().of_malformed)
+                {
                     let (verdict, record) = (Verdict::Stale(reason), Some(of_malformed()));
-                    return Self { verdict, record, detail, content: None, id: None, facts: None };
+                    return Self {
+                        verdict,
+                        record,
+                        detail,
+                        content: None,
+                        id: None,
+                        facts: None,
+                    };
                 }
                 let (verdict, content) = (Verdict::Unreadable(reason), Some(content(bytes, names)));
                 let id = (depth != Depth::Protocol).then(|| digest_id(bytes));
-                Self { verdict, record: None, detail, content, id, facts: None }
+                Self {
+                    verdict,
+                    record: None,
+                    detail,
+                    content,
+                    id,
+                    facts: None,
+                }
             }
         }
     }
 
     /// It is stale, and what is stale of this dialect may go.
     pub(crate) fn may_go(&self, options: &Options) -> bool {
-        let goes_by_itself =
-            self.record.as_ref().is_some_and(|record| record.dialect().properties().stale_goes_by_itself);
+        let goes_by_itself = self
+            .record
+            .as_ref()
+            .is_some_and(|record| record.dialect().properties().stale_goes_by_itself);
         matches!(self.verdict, Verdict::Stale(_)) && (goes_by_itself || options.force_lock)
     }
 
     pub(crate) fn unreadable(words: impl std::fmt::Display) -> Self {
         let verdict = Verdict::Unreadable(Reason::Unreadable);
-        Self { verdict, record: None, detail: not_read(words), content: None, id: None, facts: None }
+        Self {
+            verdict,
+            record: None,
+            detail: not_read(words),
+            content: None,
+            id: None,
+            facts: None,
+        }
     }
 
     fn is_no_lock(&self) -> bool {
@@ -182,31 +277,57 @@ impl Judged {
 
     /// A stale record that may go and what shows that it is stale, or what a daemon does about a lock that must stay.
     pub(crate) fn stale(self, options: &Options) -> Result<Dead, Skip> {
-        let Self { verdict, record, detail, facts, .. } = self;
+        let Self {
+            verdict,
+            record,
+            detail,
+            facts,
+            ..
+        } = self;
         match (verdict, record) {
             (Verdict::Stale(reason), Some(record)) => {
                 let record = Box::new(record);
                 match facts {
-                    Some(facts) if !record.dialect().properties().stale_goes_by_itself && !options.force_lock => {
+                    Some(facts)
+                        if !record.dialect().properties().stale_goes_by_itself
+                            && !options.force_lock =>
+                    {
                         let age = record.lock().silence(facts.now);
-                        Err(Skip::Stale { record, reason, age })
+                        Err(Skip::Stale {
+                            record,
+                            reason,
+                            age,
+                        })
                     }
                     facts => {
-                        let words = |facts: Facts| record.lock().removed_words(&facts, &options.limits);
+                        let words =
+                            |facts: Facts| record.lock().removed_words(&facts, &options.limits);
                         let why = facts.map(words).unwrap_or_default();
-                        Ok(Dead { record, reason, why })
+                        Ok(Dead {
+                            record,
+                            reason,
+                            why,
+                        })
                     }
                 }
             }
             (Verdict::Held(reason), Some(record)) => Err(Skip::Locked(Box::new(record), reason)),
-            (verdict, _) => Err(Skip::CheckFailed { reason: verdict.reason(), detail, record: None }),
+            (verdict, _) => Err(Skip::CheckFailed {
+                reason: verdict.reason(),
+                detail,
+                record: None,
+            }),
         }
     }
 }
 
 impl Skip {
     pub(crate) fn unreadable(words: impl std::fmt::Display) -> Self {
-        Self::CheckFailed { reason: Reason::Unreadable, detail: not_read(words), record: None }
+        Self::CheckFailed {
+            reason: Reason::Unreadable,
+            detail: not_read(words),
+            record: None,
+        }
     }
 }
 
@@ -218,7 +339,9 @@ fn unrefreshed(record: &Record, file: Option<&LockFile>, options: &Options) -> D
     if options.refreshes.is_none() || record.lock().refresh_sign().is_none() {
         return Duration::ZERO;
     }
-    let mark = file.and_then(OnDisk::of_open).and_then(|file| RefreshMark::of(record, file));
+    let mark = file
+        .and_then(OnDisk::of_open)
+        .and_then(|file| RefreshMark::of(record, file));
     mark.map_or(Duration::ZERO, |mark| options.refreshes.unrefreshed(mark))
 }
 

@@ -36,7 +36,8 @@ impl Mounts {
     pub fn now() -> Self {
         // The kernel does not say how long it is: with room from the start it takes few reads.
         let mut text = Vec::with_capacity(ROOM);
-        let read = File::open("/proc/self/mountinfo").and_then(|mut file| file.read_to_end(&mut text));
+        let read =
+            File::open("/proc/self/mountinfo").and_then(|mut file| file.read_to_end(&mut text));
         read.map(|_| Self::parse(&text)).unwrap_or_default()
     }
 
@@ -57,12 +58,17 @@ impl Mounts {
 
     /// Something that may stop answering is mounted at this very path.
     pub fn is_remote_point(&self, path: &Path) -> bool {
-        self.all.iter().any(|mount| mount.is_remote() && mount.point == path)
+        self.all
+            .iter()
+            .any(|mount| mount.is_remote() && mount.point == path)
     }
 
     /// Where those are mounted that may stop answering.
     pub fn remote_points(&self) -> impl Iterator<Item = &Path> {
-        self.all.iter().filter(|mount| mount.is_remote()).map(|mount| mount.point.as_path())
+        self.all
+            .iter()
+            .filter(|mount| mount.is_remote())
+            .map(|mount| mount.point.as_path())
     }
 
     /// The mount that `path` lies on, by its letters, when that may stop answering. `path` is absolute and has no
@@ -120,7 +126,10 @@ impl Mount {
         let point = fields.nth(4)?;
         let kind = fields.skip_while(|field| *field != b"-").nth(1)?;
         let point = PathBuf::from(OsString::from_vec(unescaped(point)));
-        Some(Self { point, kind: String::from_utf8_lossy(kind).into_owned() })
+        Some(Self {
+            point,
+            kind: String::from_utf8_lossy(kind).into_owned(),
+        })
     }
 
     fn is_remote(&self) -> bool {
@@ -148,7 +157,10 @@ fn unescaped(field: &[u8]) -> Vec<u8> {
     let mut bytes = parts.next().unwrap_or_default().to_vec();
     for part in parts {
         let (digits, rest) = part.split_at_checked(3).unwrap_or((b"", part));
-        match str::from_utf8(digits).ok().and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
+        match str::from_utf8(digits)
+            .ok()
+            .and_then(|digits| u8::from_str_radix(digits, 8).ok())
+        {
             Some(byte) => bytes.push(byte),
             None => bytes.extend([b"\\", digits].concat()),
         }
@@ -165,7 +177,9 @@ mod tests {
         let text: String = lines
             .iter()
             .enumerate()
-            .map(|(number, (point, kind))| format!("{number} 1 0:1 / {point} rw shared:1 - {kind} source rw\n"))
+            .map(|(number, (point, kind))| {
+                format!("{number} 1 0:1 / {point} rw shared:1 - {kind} source rw\n")
+            })
             .collect();
         Mounts::parse(text.as_bytes())
     }
@@ -199,7 +213,9 @@ mod tests {
             ("/var/lib/lxcfs/proc", None),
             ("/", None),
         ] {
-            let found = mounts.remote_of(Path::new(path)).map(|mount| mount.kind.as_str());
+            let found = mounts
+                .remote_of(Path::new(path))
+                .map(|mount| mount.kind.as_str());
             assert_eq!(found, kind, "{path}");
         }
     }
@@ -209,7 +225,10 @@ mod tests {
         let mounts = mounts(&[("/", "ext4"), ("/proc", "proc"), ("/run", "tmpfs")]);
         assert!(mounts.are_local());
         assert_eq!(mounts.on_the_way(Path::new("/run/x")), None);
-        assert_eq!(Mounts::parse(b"nonsense\n1 2 3\n\xff\xff - \n"), Mounts::default());
+        assert_eq!(
+            Mounts::parse(b"nonsense\n1 2 3\n\xff\xff - \n"),
+            Mounts::default()
+        );
     }
 
     #[test]
@@ -219,8 +238,12 @@ mod tests {
         let point = top.join("mnt");
         fs::create_dir_all(point.join("repo/.beads")).unwrap();
         fs::create_dir(top.join("dir")).unwrap();
-        for (target, link) in [("../mnt/repo", "dir/link"), ("dir/link/.beads", "far"), ("loop", "loop"), ("/", "root")]
-        {
+        for (target, link) in [
+            ("../mnt/repo", "dir/link"),
+            ("dir/link/.beads", "far"),
+            ("loop", "loop"),
+            ("/", "root"),
+        ] {
             std::os::unix::fs::symlink(target, top.join(link)).unwrap();
         }
         let mounts = mounts(&[("/", "ext4"), (&point.display().to_string(), "fuse.bindfs")]);
@@ -236,7 +259,11 @@ mod tests {
             ("nowhere/x", false),
             ("root/tmp", false),
         ] {
-            assert_eq!(mounts.on_the_way(&top.join(path)).is_some(), is_on_it, "{path}");
+            assert_eq!(
+                mounts.on_the_way(&top.join(path)).is_some(),
+                is_on_it,
+                "{path}"
+            );
         }
     }
 }

@@ -30,8 +30,12 @@ impl Obstacle {
     /// What to do about it.
     pub fn advice(self) -> &'static str {
         match self {
-            Self::Descriptors => "the lock may be alive; raise the limit of this process and try again",
-            Self::FileTable => "the lock may be alive; end what has them, or raise the limit, and try again",
+            Self::Descriptors => {
+                "the lock may be alive; raise the limit of this process and try again"
+            }
+            Self::FileTable => {
+                "the lock may be alive; end what has them, or raise the limit, and try again"
+            }
             Self::Lease => {
                 "the lock may be alive, and which process has the lease is not known here; try again, or look: \
                  grep LEASE /proc/locks"
@@ -46,7 +50,12 @@ mod tests {
 
     #[test]
     fn the_words_of_a_failure_tell_what_it_was() {
-        let of = |errno: Errno| Obstacle::of(&format!("failed to read lock file: {}", words(&errno.into())));
+        let of = |errno: Errno| {
+            Obstacle::of(&format!(
+                "failed to read lock file: {}",
+                words(&errno.into())
+            ))
+        };
         assert_eq!(of(Errno::EMFILE), Some(Obstacle::Descriptors));
         assert_eq!(of(Errno::ENFILE), Some(Obstacle::FileTable));
         assert_eq!(of(Errno::EACCES), None);

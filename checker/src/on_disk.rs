@@ -2,7 +2,9 @@
 
 use std::{os::fd::AsFd, path::Path};
 
-use nix::{fcntl::AT_FDCWD, fcntl::AtFlags, sys::stat::FileStat, sys::stat::fstat, sys::stat::fstatat};
+use nix::{
+    fcntl::AT_FDCWD, fcntl::AtFlags, sys::stat::FileStat, sys::stat::fstat, sys::stat::fstatat,
+};
 
 use crate::{dialect::StartedAt, filesystem::FileKind};
 
@@ -24,18 +26,32 @@ pub struct OnDisk {
 impl OnDisk {
     /// At `path`; `None` when nothing is there, or nothing that can be seen.
     pub(crate) fn at(path: &Path) -> Option<Self> {
-        fstatat(AT_FDCWD, path, AtFlags::AT_SYMLINK_NOFOLLOW).ok().map(|stat| Self::of(&stat))
+        fstatat(AT_FDCWD, path, AtFlags::AT_SYMLINK_NOFOLLOW)
+            .ok()
+            .map(|stat| Self::of(&stat))
     }
 
     pub(crate) fn of_open(fd: impl AsFd) -> Option<Self> {
         fstat(fd).ok().map(|stat| Self::of(&stat))
     }
 
-    #[expect(clippy::unnecessary_cast, reason = "the width of st_mtime_nsec differs between platforms")]
+    #[expect(
+        clippy::unnecessary_cast,
+        reason = "the width of st_mtime_nsec differs between platforms"
+    )]
     fn of(stat: &FileStat) -> Self {
         let nanos = u32::try_from(stat.st_mtime_nsec as i64).unwrap_or_default();
         let modified = StartedAt::from_unix(stat.st_mtime as i64, nanos);
-        let (size, inode) = (u64::try_from(stat.st_size).unwrap_or_default(), (stat.st_dev, stat.st_ino));
-        Self { kind: FileKind::of(stat), size, modified, owner: stat.st_uid, inode }
+        let (size, inode) = (
+            u64::try_from(stat.st_size).unwrap_or_default(),
+            (stat.st_dev, stat.st_ino),
+        );
+        Self {
+            kind: FileKind::of(stat),
+            size,
+            modified,
+            owner: stat.st_uid,
+            inode,
+        }
     }
 }

@@ -5,7 +5,10 @@
 //! it there to lead the look-up somewhere else.
 
 use std::path::PathBuf;
-use std::{cell::OnceCell, ffi::OsStr, os::fd::AsFd, os::fd::BorrowedFd, os::fd::OwnedFd, path::Component, path::Path};
+use std::{
+    cell::OnceCell, ffi::OsStr, os::fd::AsFd, os::fd::BorrowedFd, os::fd::OwnedFd, path::Component,
+    path::Path,
+};
 
 use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, AtFlags, OFlag, OpenHow, ResolveFlag, openat, openat2};
@@ -14,10 +17,16 @@ use nix::sys::stat::{FileStat, Mode, fstat, fstatat};
 use crate::{error::Error, error::Result, filesystem::FileKind};
 
 /// A directory, open for reading: its gate can be taken.
-const READ: OFlag = OFlag::O_RDONLY.union(OFlag::O_DIRECTORY).union(OFlag::O_NOFOLLOW).union(OFlag::O_CLOEXEC);
+const READ: OFlag = OFlag::O_RDONLY
+    .union(OFlag::O_DIRECTORY)
+    .union(OFlag::O_NOFOLLOW)
+    .union(OFlag::O_CLOEXEC);
 
 /// A directory, open for look-ups alone.
-const SEARCHED: OFlag = OFlag::O_PATH.union(OFlag::O_DIRECTORY).union(OFlag::O_NOFOLLOW).union(OFlag::O_CLOEXEC);
+const SEARCHED: OFlag = OFlag::O_PATH
+    .union(OFlag::O_DIRECTORY)
+    .union(OFlag::O_NOFOLLOW)
+    .union(OFlag::O_CLOEXEC);
 
 /// The open directory of a database, and the open directory above it.
 #[derive(Debug)]
@@ -48,7 +57,9 @@ impl OpenDirectory {
         if !path.is_absolute() || path.components().any(is_up) {
             return Err(failed(path, Errno::EINVAL));
         }
-        let how = OpenHow::new().flags(READ).resolve(ResolveFlag::RESOLVE_NO_SYMLINKS);
+        let how = OpenHow::new()
+            .flags(READ)
+            .resolve(ResolveFlag::RESOLVE_NO_SYMLINKS);
         match openat2(AT_FDCWD, path, how) {
             Ok(dir) => Ok(Self::opened(dir, None, path)),
             // A kernel before 5.6, a sandbox that does not know the call, or an error that has to be named.
@@ -86,7 +97,13 @@ impl OpenDirectory {
 
     fn opened(dir: OwnedFd, unread: Option<Errno>, path: &Path) -> Self {
         let stat = fstat(&dir);
-        Self { dir, unread, stat, above: OnceCell::new(), path: path.to_owned() }
+        Self {
+            dir,
+            unread,
+            stat,
+            above: OnceCell::new(),
+            path: path.to_owned(),
+        }
     }
 
     /// The directory above, opened with it or at the first question. Fails when the directory may not be searched.
@@ -104,7 +121,9 @@ impl OpenDirectory {
 
     /// Its device and inode.
     pub fn inode(&self) -> Result<(u64, u64)> {
-        let stat = self.stat.map_err(|errno| Error::new("look at", &self.path, errno))?;
+        let stat = self
+            .stat
+            .map_err(|errno| Error::new("look at", &self.path, errno))?;
         Ok((stat.st_dev, stat.st_ino))
     }
 
@@ -124,9 +143,20 @@ impl OpenDirectory {
     /// The descriptor that a gate can be taken on, or else one for look-ups and why there can be no gate; the directory
     /// above, where it is open; and the path.
     pub(crate) fn into_parts(self) -> (OwnedFd, Option<Error>, Option<OwnedFd>, PathBuf) {
-        let Self { dir, unread, above, path, .. } = self;
+        let Self {
+            dir,
+            unread,
+            above,
+            path,
+            ..
+        } = self;
         let unread = unread.map(|errno| failed(&path, errno));
-        (dir, unread, above.into_inner().and_then(nix::Result::ok), path)
+        (
+            dir,
+            unread,
+            above.into_inner().and_then(nix::Result::ok),
+            path,
+        )
     }
 }
 
@@ -160,11 +190,18 @@ fn or_is_link(above: Option<&OwnedFd>, name: &OsStr, errno: Errno) -> Errno {
         let stat = fstatat(at(above), name, AtFlags::AT_SYMLINK_NOFOLLOW);
         stat.is_ok_and(|stat| FileKind::of(&stat) == FileKind::Symlink)
     };
-    if errno == Errno::ENOTDIR && is_link() { Errno::ELOOP } else { errno }
+    if errno == Errno::ENOTDIR && is_link() {
+        Errno::ELOOP
+    } else {
+        errno
+    }
 }
 
 #[cfg(test)]
-#[expect(clippy::disallowed_methods, reason = "the tests move what they have made")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the tests move what they have made"
+)]
 mod tests {
     use super::*;
     use std::fs;
@@ -172,7 +209,9 @@ mod tests {
     use std::os::unix::fs::{MetadataExt, symlink};
 
     fn inode(path: &Path) -> (u64, u64) {
-        fs::metadata(path).map(|meta| (meta.dev(), meta.ino())).unwrap()
+        fs::metadata(path)
+            .map(|meta| (meta.dev(), meta.ino()))
+            .unwrap()
     }
 
     fn inode_above(opened: &OpenDirectory) -> (u64, u64) {
@@ -198,7 +237,10 @@ mod tests {
             let (was, above) = (inode(&dir), inode(&top.join("repo")));
             fs::rename(top.join("repo"), top.join("moved")).unwrap();
             fs::rename(top.join("other"), top.join("repo")).unwrap();
-            assert_eq!((opened.inode().unwrap(), inode_above(&opened)), (was, above));
+            assert_eq!(
+                (opened.inode().unwrap(), inode_above(&opened)),
+                (was, above)
+            );
             assert_ne!(inode(&dir), was);
             fs::rename(top.join("repo"), top.join("other")).unwrap();
             fs::rename(top.join("moved"), top.join("repo")).unwrap();
@@ -211,9 +253,15 @@ mod tests {
         fs::rename(top.join("repo"), top.join("moved")).unwrap();
         symlink(top.join("moved"), top.join("repo")).unwrap();
         symlink(top.join("moved/.beads"), top.join("link")).unwrap();
-        for (path, link) in [(dir, top.join("repo")), (top.join("link"), top.join("link"))] {
+        for (path, link) in [
+            (dir, top.join("repo")),
+            (top.join("link"), top.join("link")),
+        ] {
             let error = OpenDirectory::open(&path).unwrap_err();
-            assert_eq!((error.raw_os_error(), error.path()), (Some(Errno::ELOOP as i32), link.as_path()));
+            assert_eq!(
+                (error.raw_os_error(), error.path()),
+                (Some(Errno::ELOOP as i32), link.as_path())
+            );
         }
     }
 
@@ -234,7 +282,10 @@ mod tests {
     fn the_top_is_above_itself() {
         for open in [OpenDirectory::open, OpenDirectory::open_by_names] {
             let opened = open(Path::new("/")).unwrap();
-            assert_eq!((opened.inode().unwrap(), inode_above(&opened)), (inode(Path::new("/")), inode(Path::new("/"))));
+            assert_eq!(
+                (opened.inode().unwrap(), inode_above(&opened)),
+                (inode(Path::new("/")), inode(Path::new("/")))
+            );
         }
     }
 }

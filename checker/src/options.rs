@@ -26,11 +26,24 @@ pub struct Options {
 
 impl Options {
     pub(crate) fn depth(self) -> Depth {
-        if self.reap_proven_dead { Depth::Proof } else { Depth::Protocol }
+        if self.reap_proven_dead {
+            Depth::Proof
+        } else {
+            Depth::Protocol
+        }
     }
 
     pub(crate) fn rules(&self) -> Rules {
-        let Self { reap_proven_dead, keep_stale, limits, .. } = *self;
-        Rules { reap_proven_dead, keep_stale, limits }
+        let Self {
+            reap_proven_dead,
+            keep_stale,
+            limits,
+            ..
+        } = *self;
+        Rules {
+            reap_proven_dead,
+            keep_stale,
+            limits,
+        }
     }
 }

@@ -1,7 +1,9 @@
 //! A file that a user names for our output must not be a lock file: a report would write over it, and an audit trail
 //! would make it malformed.
 
-use std::{ffi::OsStr, fs, os::unix::ffi::OsStrExt, os::unix::fs::MetadataExt, path::Path, path::PathBuf};
+use std::{
+    ffi::OsStr, fs, os::unix::ffi::OsStrExt, os::unix::fs::MetadataExt, path::Path, path::PathBuf,
+};
 
 use crate::place::Names;
 
@@ -20,11 +22,19 @@ impl Taken {
         // What it leads to may be made only later: each link of the last part counts by its name.
         let resolved = resolved(path);
         let mut paths = [Some(path), resolved.as_deref()].into_iter().flatten();
-        if paths.clone().filter_map(Path::file_name).any(is_of_a_database) {
+        if paths
+            .clone()
+            .filter_map(Path::file_name)
+            .any(is_of_a_database)
+        {
             return Some(Self::ByName);
         }
         paths
-            .any(|path| locks.iter().any(|lock| is_same(path, lock) || is_beside(path, lock)))
+            .any(|path| {
+                locks
+                    .iter()
+                    .any(|lock| is_same(path, lock) || is_beside(path, lock))
+            })
             .then_some(Self::ByTarget)
     }
 
@@ -32,7 +42,9 @@ impl Taken {
     pub fn words(self) -> &'static str {
         match self {
             Self::ByName => "has a lock file's name; name another file",
-            Self::ByTarget => "is the lock file of the target, or a file beside it; name another file",
+            Self::ByTarget => {
+                "is the lock file of the target, or a file beside it; name another file"
+            }
         }
     }
 }
@@ -40,7 +52,9 @@ impl Taken {
 fn resolved(path: &Path) -> Option<PathBuf> {
     let mut path = path.to_owned();
     for _ in 0..40 {
-        let Ok(to) = fs::read_link(&path) else { return Some(path) };
+        let Ok(to) = fs::read_link(&path) else {
+            return Some(path);
+        };
         path = path.parent().unwrap_or(Path::new("")).join(to);
     }
     None
@@ -60,8 +74,13 @@ fn is_same(path: &Path, lock: &Path) -> bool {
 
 /// In the directory of `lock`, and called like one of its side files.
 fn is_beside(path: &Path, lock: &Path) -> bool {
-    let (Some(name), Some(lock_name)) = (path.file_name(), lock.file_name()) else { return false };
-    let is_broken = || name.as_bytes().starts_with(&[lock_name.as_bytes(), b".broken-"].concat());
+    let (Some(name), Some(lock_name)) = (path.file_name(), lock.file_name()) else {
+        return false;
+    };
+    let is_broken = || {
+        name.as_bytes()
+            .starts_with(&[lock_name.as_bytes(), b".broken-"].concat())
+    };
     let is_its = name == lock_name || Names::belongs_to(name) == Some(lock_name) || is_broken();
     let dir = |path: &Path| match path.parent() {
         Some(dir) if !dir.as_os_str().is_empty() => inode(dir),
@@ -71,7 +90,10 @@ fn is_beside(path: &Path, lock: &Path) -> bool {
 }
 
 #[cfg(test)]
-#[expect(clippy::disallowed_methods, reason = "the tests remove what they have made")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the tests remove what they have made"
+)]
 mod tests {
     use super::*;
     use std::os::unix::fs::symlink;
@@ -90,16 +112,43 @@ mod tests {
         symlink("dir/.exclusive-lock", at("dangling")).unwrap();
         let lock = at("dir/build.lock");
         let taken = |name: &str| Taken::of(&at(name), &[&lock]);
-        for name in [".exclusive-lock", "x/.exclusive-lock.aside", ".exclusive-lock-x", "dangling"] {
+        for name in [
+            ".exclusive-lock",
+            "x/.exclusive-lock.aside",
+            ".exclusive-lock-x",
+            "dangling",
+        ] {
             assert_eq!(taken(name), Some(Taken::ByName), "{name}");
         }
-        for name in ["dir/build.lock", "dir/../dir/build.lock", "hard", "soft", "soft2", "other/build.lock"] {
+        for name in [
+            "dir/build.lock",
+            "dir/../dir/build.lock",
+            "hard",
+            "soft",
+            "soft2",
+            "other/build.lock",
+        ] {
             assert_eq!(taken(name), Some(Taken::ByTarget), "{name}");
         }
-        for name in ["build.lock.aside", "build.lock.tmp-77-ab120934", "build.lock.broken-2.json"] {
-            assert_eq!(taken(&format!("other/{name}")), Some(Taken::ByTarget), "{name}");
+        for name in [
+            "build.lock.aside",
+            "build.lock.tmp-77-ab120934",
+            "build.lock.broken-2.json",
+        ] {
+            assert_eq!(
+                taken(&format!("other/{name}")),
+                Some(Taken::ByTarget),
+                "{name}"
+            );
         }
-        for name in ["audit.jsonl", "build.lock", "dir/build.lock.json", "dir/x", "loop", "nowhere/build.lock"] {
+        for name in [
+            "audit.jsonl",
+            "build.lock",
+            "dir/build.lock.json",
+            "dir/x",
+            "loop",
+            "nowhere/build.lock",
+        ] {
             assert_eq!(taken(name), None, "{name}");
         }
         fs::remove_file(&lock).unwrap();

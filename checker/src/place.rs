@@ -16,29 +16,44 @@ pub struct Place {
 impl Place {
     /// The lock of the beads database in `dir`.
     pub fn beads(dir: impl Into<PathBuf>) -> Self {
-        Self { dir: dir.into(), names: Names::BEADS }
+        Self {
+            dir: dir.into(),
+            names: Names::BEADS,
+        }
     }
 
     /// A lock file called `name` in `dir`. `None`: a file cannot be called so.
     pub fn named(dir: impl Into<PathBuf>, name: &OsStr) -> Option<Self> {
-        Some(Self { dir: dir.into(), names: Names::of(Dialect::Beads, name)? })
+        Some(Self {
+            dir: dir.into(),
+            names: Names::of(Dialect::Beads, name)?,
+        })
     }
 
     /// The lock called `name` in the lock directory `dir`.
     #[doc(hidden)]
     pub fn tower(dir: impl Into<PathBuf>, name: &LockName) -> Self {
-        Self { dir: dir.into(), names: name.names() }
+        Self {
+            dir: dir.into(),
+            names: name.names(),
+        }
     }
 
     /// The one lock of the directory `dir` that is judged by its age.
     pub fn memory(dir: impl Into<PathBuf>) -> Self {
-        Self { dir: dir.into(), names: Names::MEMORY }
+        Self {
+            dir: dir.into(),
+            names: Names::MEMORY,
+        }
     }
 
     /// A lock of these names in `dir`.
     #[doc(hidden)]
     pub fn new(dir: impl Into<PathBuf>, names: Names) -> Self {
-        Self { dir: dir.into(), names }
+        Self {
+            dir: dir.into(),
+            names,
+        }
     }
 
     /// The directory; the gate is the flock on it.
@@ -76,9 +91,15 @@ mod tests {
     #[test]
     fn the_side_name_is_the_locks_name_and_aside() {
         let place = Place::named("/run", OsStr::new("x.lock")).unwrap();
-        assert_eq!((place.path(), place.aside()), ("/run/x.lock".into(), "/run/x.lock.aside".into()));
+        assert_eq!(
+            (place.path(), place.aside()),
+            ("/run/x.lock".into(), "/run/x.lock.aside".into())
+        );
         assert_eq!(Place::beads("/d").path(), Path::new("/d/.exclusive-lock"));
-        assert_eq!(Place::named("/d", OsStr::new(".exclusive-lock")), Some(Place::beads("/d")));
+        assert_eq!(
+            Place::named("/d", OsStr::new(".exclusive-lock")),
+            Some(Place::beads("/d"))
+        );
         for name in ["", ".", "..", "a/b", "a\0b"] {
             assert_eq!(Place::named("/d", OsStr::new(name)), None, "{name:?}");
         }
@@ -89,9 +110,15 @@ mod tests {
         let place = Place::tower("/locks", &LockName::parse("app-prod").unwrap());
         assert_eq!(place.path(), Path::new("/locks/app-prod.lock"));
         assert_eq!(place.aside(), Path::new("/locks/app-prod.lock.aside"));
-        assert_eq!((place.dialect(), Place::beads("/d").dialect()), (Dialect::Tower, Dialect::Beads));
+        assert_eq!(
+            (place.dialect(), Place::beads("/d").dialect()),
+            (Dialect::Tower, Dialect::Beads)
+        );
         let says = |bytes| place.names().parse(bytes).unwrap_err().to_string();
         let other = br#"{"lock_version":"v1","lock_name":"app"}"#;
-        assert_eq!(says(other), "invalid lock file: lock_name must be app-prod (got app)");
+        assert_eq!(
+            says(other),
+            "invalid lock file: lock_name must be app-prod (got app)"
+        );
     }
 }

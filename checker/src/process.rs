@@ -11,7 +11,9 @@ use crate::{beside, verdict::Liveness};
 
 /// Whether the process lives in this PID namespace. A PID outside 1 to 2^31-1 is not asked: [`Liveness::Unknown`].
 pub fn probe(pid: i64) -> Liveness {
-    let Ok(pid @ 1..) = i32::try_from(pid) else { return Liveness::Unknown };
+    let Ok(pid @ 1..) = i32::try_from(pid) else {
+        return Liveness::Unknown;
+    };
     match kill(Pid::from_raw(pid), None) {
         Ok(()) => Liveness::Alive,
         Err(Errno::EPERM) => Liveness::NotPermitted,
@@ -49,7 +51,10 @@ impl Stat {
     pub fn parse(line: &[u8]) -> Option<Self> {
         let line = String::from_utf8_lossy(line);
         let (pid, rest) = line.split_once(' ')?;
-        let fields: Vec<&str> = rest.get(rest.rfind(')')? + 1..)?.split_ascii_whitespace().collect();
+        let fields: Vec<&str> = rest
+            .get(rest.rfind(')')? + 1..)?
+            .split_ascii_whitespace()
+            .collect();
         Some(Self {
             pid: pid.parse().ok()?,
             state: fields.first()?.chars().next()?,
@@ -57,7 +62,10 @@ impl Stat {
             pgrp: fields.get(2)?.parse().ok()?,
             session: fields.get(3)?.parse().ok()?,
             start_ticks: fields.get(19)?.parse().ok()?,
-            start_stack: fields.get(25).and_then(|field| field.parse().ok()).unwrap_or_default(),
+            start_stack: fields
+                .get(25)
+                .and_then(|field| field.parse().ok())
+                .unwrap_or_default(),
         })
     }
 
@@ -76,7 +84,9 @@ pub fn all() -> Vec<Stat> {
 pub fn descendants(of: i32) -> Vec<Stat> {
     let (mut tree, mut parents, mut others) = (Vec::new(), vec![of], all());
     while !parents.is_empty() {
-        let (found, rest): (Vec<Stat>, Vec<Stat>) = others.into_iter().partition(|stat| parents.contains(&stat.ppid));
+        let (found, rest): (Vec<Stat>, Vec<Stat>) = others
+            .into_iter()
+            .partition(|stat| parents.contains(&stat.ppid));
         parents = found.iter().map(|stat| stat.pid).collect();
         tree.extend(found);
         others = rest;
@@ -91,8 +101,12 @@ pub fn group_is_gone(group: i32) -> bool {
         if killpg(Pid::from_raw(group), None) == Err(Errno::ESRCH) {
             return true;
         }
-        let mut members = all().into_iter().filter(|stat| stat.pgrp == group).peekable();
-        members.peek().is_some() && members.all(|stat| stat.is_zombie() && is_dead_zombie(stat.pid) != Some(false))
+        let mut members = all()
+            .into_iter()
+            .filter(|stat| stat.pgrp == group)
+            .peekable();
+        members.peek().is_some()
+            && members.all(|stat| stat.is_zombie() && is_dead_zombie(stat.pid) != Some(false))
     };
     is_gone() && is_gone()
 }
@@ -112,7 +126,9 @@ pub fn command_line(pid: i32) -> Option<String> {
     let line = String::from_utf8_lossy(&words);
     let line = line.trim_end_matches('\0');
     match line.split_once('\0') {
-        Some((title, rest)) if rest.split('\0').next() == Some(beside::HELPER) => Some(title.to_owned()),
+        Some((title, rest)) if rest.split('\0').next() == Some(beside::HELPER) => {
+            Some(title.to_owned())
+        }
         _ if line.is_empty() => name(pid),
         _ => Some(line.replace('\0', " ")),
     }
@@ -126,7 +142,8 @@ pub fn name(pid: i32) -> Option<String> {
 
 /// True when `/proc` is of this PID namespace, so that what it says of a PID is about that PID.
 pub fn proc_is_ours() -> bool {
-    fs::read_link("/proc/self").is_ok_and(|link| link.as_os_str() == std::process::id().to_string().as_str())
+    fs::read_link("/proc/self")
+        .is_ok_and(|link| link.as_os_str() == std::process::id().to_string().as_str())
 }
 
 /// When the process started, in clock ticks after boot; `None` also when `/proc` is another namespace's.
@@ -181,7 +198,16 @@ mod tests {
     fn a_name_with_parentheses_and_newlines_is_no_trap() {
         let line = b"77 (a) b)\n(c) S 5 6 7 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 4242 1 1 1\n";
         let stat = Stat::parse(line).unwrap();
-        assert_eq!((stat.pid, stat.ppid, stat.pgrp, stat.session, stat.start_ticks), (77, 5, 6, 7, 4242));
+        assert_eq!(
+            (
+                stat.pid,
+                stat.ppid,
+                stat.pgrp,
+                stat.session,
+                stat.start_ticks
+            ),
+            (77, 5, 6, 7, 4242)
+        );
         assert_eq!(stat.start_stack, 0, "cut off before it");
         assert_eq!(Stat::parse(b""), None);
         assert_eq!(Stat::parse(b"7 (x"), None);
@@ -189,7 +215,15 @@ mod tests {
 
     #[test]
     fn a_pid_that_no_kernel_has_is_not_asked() {
-        for pid in [i64::MIN, -1, 0, i64::from(i32::MAX) + 1, 1 << 32, (1 << 32) + 1, i64::MAX] {
+        for pid in [
+            i64::MIN,
+            -1,
+            0,
+            i64::from(i32::MAX) + 1,
+            1 << 32,
+            (1 << 32) + 1,
+            i64::MAX,
+        ] {
             assert_eq!(probe(pid), Liveness::Unknown, "{pid}");
         }
     }
@@ -209,17 +243,25 @@ mod tests {
     fn a_group_is_gone_when_no_process_lives_in_it() {
         let script = "sleep 60 & echo $!; wait";
         let mut leader = Command::new("sh");
-        leader.args(["-c", script]).process_group(0).stdout(Stdio::piped());
+        leader
+            .args(["-c", script])
+            .process_group(0)
+            .stdout(Stdio::piped());
         let mut leader = leader.spawn().unwrap();
         let group = leader.id().cast_signed();
         let mut line = String::new();
-        BufReader::new(leader.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        BufReader::new(leader.stdout.take().unwrap())
+            .read_line(&mut line)
+            .unwrap();
         let member = Pid::from_raw(line.trim().parse().unwrap());
         leader.kill().unwrap();
         while is_dead_zombie(group) != Some(true) {
             std::thread::yield_now();
         }
-        assert!(!group_is_gone(group), "its leader has ended, and one of it lives");
+        assert!(
+            !group_is_gone(group),
+            "its leader has ended, and one of it lives"
+        );
         kill(member, nix::sys::signal::Signal::SIGKILL).unwrap();
         // The member was never ours to reap; the leader is a zombie of the group.
         while !group_is_gone(group) {

@@ -1,9 +1,15 @@
 //! The only way a lock file is read: bounded, never blocking, never following a link (docs/design.md#reading).
 
-use std::{ffi::CStr, fs::File, io, iter, os::fd::AsFd, os::unix::ffi::OsStrExt, os::unix::fs::FileExt, path::Path};
+use std::{
+    ffi::CStr, fs::File, io, iter, os::fd::AsFd, os::unix::ffi::OsStrExt, os::unix::fs::FileExt,
+    path::Path,
+};
 use std::{thread::sleep, time::Duration, time::Instant};
 
-use nix::{errno::Errno, fcntl::OFlag, fcntl::openat, sys::stat::FileStat, sys::stat::Mode, sys::stat::fstat};
+use nix::{
+    errno::Errno, fcntl::OFlag, fcntl::openat, sys::stat::FileStat, sys::stat::Mode,
+    sys::stat::fstat,
+};
 
 use crate::{dialect::StartedAt, error::words, filesystem::FileKind};
 
@@ -31,11 +37,20 @@ pub(crate) struct Inode {
 impl Inode {
     /// Of a descriptor. It is open, so this cannot fail; should it, the answer does not fit any file.
     pub(crate) fn of_open(fd: impl AsFd) -> Self {
-        fstat(fd).map_or(Self { device: u64::MAX, number: 0 }, |stat| Self::of(&stat))
+        fstat(fd).map_or(
+            Self {
+                device: u64::MAX,
+                number: 0,
+            },
+            |stat| Self::of(&stat),
+        )
     }
 
     pub(crate) fn of(stat: &FileStat) -> Self {
-        Self { device: stat.st_dev, number: stat.st_ino }
+        Self {
+            device: stat.st_dev,
+            number: stat.st_ino,
+        }
     }
 }
 
@@ -72,7 +87,10 @@ fn open_for(access: OFlag, dir: impl AsFd, name: &(impl nix::NixPath + ?Sized)) 
             Ok(fd) => LockFile::opened(File::from(fd)),
             Err(Errno::ENOENT) => Sight::Absent,
             Err(Errno::EINTR) => continue,
-            Err(Errno::EAGAIN) if Instant::now() < *deadline.get_or_insert_with(|| Instant::now() + LEASE_PATIENCE) => {
+            Err(Errno::EAGAIN)
+                if Instant::now()
+                    < *deadline.get_or_insert_with(|| Instant::now() + LEASE_PATIENCE) =>
+            {
                 sleep(Duration::from_millis(5));
                 continue;
             }
@@ -85,16 +103,25 @@ fn open_for(access: OFlag, dir: impl AsFd, name: &(impl nix::NixPath + ?Sized)) 
 }
 
 /// Calls with `dir/name`, which is put together without the heap where it is short enough.
-pub(crate) fn with_path<T>(dir: &Path, name: &CStr, call: impl FnOnce(&CStr) -> T) -> nix::Result<T> {
+pub(crate) fn with_path<T>(
+    dir: &Path,
+    name: &CStr,
+    call: impl FnOnce(&CStr) -> T,
+) -> nix::Result<T> {
     let (dir, name) = (dir.as_os_str().as_bytes(), name.to_bytes_with_nul());
-    let slash: &[u8] = if dir.is_empty() || dir.ends_with(b"/") { b"" } else { b"/" };
+    let slash: &[u8] = if dir.is_empty() || dir.ends_with(b"/") {
+        b""
+    } else {
+        b"/"
+    };
     let parts = [dir, slash, name];
     let length = dir.len() + slash.len() + name.len();
     let mut usual = [0; USUAL_PATH];
     let mut long = Vec::new();
     let path = match usual.get_mut(..length) {
         Some(path) => {
-            iter::zip(path.iter_mut(), parts.into_iter().flatten()).for_each(|(to, byte)| *to = *byte);
+            iter::zip(path.iter_mut(), parts.into_iter().flatten())
+                .for_each(|(to, byte)| *to = *byte);
             &*path
         }
         None => {
@@ -102,7 +129,9 @@ pub(crate) fn with_path<T>(dir: &Path, name: &CStr, call: impl FnOnce(&CStr) -> 
             &long
         }
     };
-    CStr::from_bytes_with_nul(path).map(call).map_err(|_| Errno::EINVAL)
+    CStr::from_bytes_with_nul(path)
+        .map(call)
+        .map_err(|_| Errno::EINVAL)
 }
 
 /// Opens the lock file `name` in `dir`, a path from the working directory.
@@ -125,7 +154,10 @@ pub(crate) fn exists_at(dir: impl AsFd, name: &(impl nix::NixPath + ?Sized)) -> 
 }
 
 /// Which file has this name in the directory; `None` when there is nothing.
-pub(crate) fn inode_at(dir: impl AsFd, name: &(impl nix::NixPath + ?Sized)) -> nix::Result<Option<Inode>> {
+pub(crate) fn inode_at(
+    dir: impl AsFd,
+    name: &(impl nix::NixPath + ?Sized),
+) -> nix::Result<Option<Inode>> {
     match nix::sys::stat::fstatat(dir, name, nix::fcntl::AtFlags::AT_SYMLINK_NOFOLLOW) {
         Ok(stat) => Ok(Some(Inode::of(&stat))),
         Err(Errno::ENOENT) => Ok(None),
@@ -189,7 +221,10 @@ impl LockFile {
         let size = usize::try_from(self.stat.st_size).unwrap_or(usize::MAX);
         let mut filled = 0;
         while filled < bytes.len() {
-            match self.file.read_at(&mut bytes[filled..], (start + filled) as u64) {
+            match self
+                .file
+                .read_at(&mut bytes[filled..], (start + filled) as u64)
+            {
                 Ok(0) => break,
                 Ok(count) => filled += count,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -206,7 +241,11 @@ impl LockFile {
     /// Writes over what is at `offset`, in one write; for a file that was [opened so](open_to_change).
     pub(crate) fn overwrite(&self, bytes: &[u8], offset: usize) -> io::Result<()> {
         let written = self.file.write_at(bytes, offset as u64)?;
-        if written == bytes.len() { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
+        if written == bytes.len() {
+            Ok(())
+        } else {
+            Err(io::ErrorKind::WriteZero.into())
+        }
     }
 
     pub(crate) fn inode(&self) -> Inode {

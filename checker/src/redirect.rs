@@ -10,7 +10,9 @@ use crate::{escape::escaped_path, git::Tracked, git::tracks, shell::Part, shell:
 /// Refuses the mark of a fleet in the database `dir` where git tracks it, or may: then a branch takes a clone out of
 /// its fleet, or into another.
 pub fn refuse_tracked_mark(dir: &Path) -> Result<(), NoDatabase> {
-    let (Some(above), Some(name)) = (dir.parent(), dir.file_name()) else { return Ok(()) };
+    let (Some(above), Some(name)) = (dir.parent(), dir.file_name()) else {
+        return Ok(());
+    };
     let mark = Path::new(OsStr::from_bytes(FLEET_MARK.to_bytes()));
     let is_repository = fs::symlink_metadata(dir.join(".git")).is_ok();
     let asked = [(above, Path::new(name).join(mark)), (dir, mark.to_owned())];
@@ -22,7 +24,10 @@ pub fn refuse_tracked_mark(dir: &Path) -> Result<(), NoDatabase> {
                 return Err(NoDatabase::io(format!(
                     "{shown} is tracked by git, so a branch or a pull would take this clone out of its fleet or into \
                      another; type: {}",
-                    to_type("git -C {} rm --cached -- {}", &[Part::Path(dir), Part::Path(&path)])
+                    to_type(
+                        "git -C {} rm --cached -- {}",
+                        &[Part::Path(dir), Part::Path(&path)]
+                    )
                 )));
             }
             Tracked::Unknown(why) => {
@@ -62,7 +67,10 @@ fn refuse(is_tracked: &str, dir: &Path, path: &Path) -> Result<(), NoDatabase> {
         Tracked::No => Ok(()),
         Tracked::Yes => Err(NoDatabase::io(format!(
             "{shown} {is_tracked}, so everybody who may push decides where it leads; type: {}",
-            to_type("git -C {} rm --cached -- {}", &[Part::Path(dir), Part::Path(path)])
+            to_type(
+                "git -C {} rm --cached -- {}",
+                &[Part::Path(dir), Part::Path(path)]
+            )
         ))),
         Tracked::Unknown(why) => Err(NoDatabase::io(format!(
             "cannot follow {shown}: git does not say whether it tracks it ({why}); make git work there, or name the \

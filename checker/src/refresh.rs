@@ -46,7 +46,10 @@ pub(crate) struct RefreshMark {
 impl RefreshMark {
     /// `None`: the lock is not one that is judged by its age.
     pub(crate) fn of(record: &Record, file: OnDisk) -> Option<Self> {
-        Some(Self { file, sign: record.lock().refresh_sign()? })
+        Some(Self {
+            file,
+            sign: record.lock().refresh_sign()?,
+        })
     }
 }
 
@@ -58,14 +61,19 @@ impl RefreshWatch {
     pub(crate) fn see_at(&mut self, mark: Option<RefreshMark>, now: Instant) {
         self.0 = mark.map(|mark| {
             let since = self.since(mark, now).unwrap_or(now);
-            UnchangedLock { mark, since, last: now }
+            UnchangedLock {
+                mark,
+                since,
+                last: now,
+            }
         });
     }
 
     /// For how long the lock has been seen to stay as it is; zero for one that has not been seen before.
     pub(crate) fn unrefreshed(&self, mark: RefreshMark) -> Duration {
         let now = Instant::now();
-        self.since(mark, now).map_or(Duration::ZERO, |since| now.saturating_duration_since(since))
+        self.since(mark, now)
+            .map_or(Duration::ZERO, |since| now.saturating_duration_since(since))
     }
 
     pub(crate) fn is_none(&self) -> bool {
@@ -86,8 +94,17 @@ mod tests {
 
     fn mark(acquired: i64, modified: i64, inode: u64) -> RefreshMark {
         let (kind, modified) = (FileKind::File, StartedAt::from_unix(modified, 0));
-        let file = OnDisk { kind, size: 100, modified, owner: 0, inode: (1, inode) };
-        RefreshMark { file, sign: (Some(77), Some(StartedAt::from_unix(acquired, 0))) }
+        let file = OnDisk {
+            kind,
+            size: 100,
+            modified,
+            owner: 0,
+            inode: (1, inode),
+        };
+        RefreshMark {
+            file,
+            sign: (Some(77), Some(StartedAt::from_unix(acquired, 0))),
+        }
     }
 
     fn seconds(since: Instant, seconds: u64) -> Instant {
@@ -113,7 +130,10 @@ mod tests {
             watch.see_at(Some(mark(1, 1, 1)), begun);
             assert_eq!(watch.since(changed, seconds(begun, 1)), None, "{changed:?}");
             watch.see_at(Some(changed), seconds(begun, 2));
-            assert_eq!(watch.since(changed, seconds(begun, 3)), Some(seconds(begun, 2)));
+            assert_eq!(
+                watch.since(changed, seconds(begun, 3)),
+                Some(seconds(begun, 2))
+            );
         }
     }
 
@@ -124,7 +144,10 @@ mod tests {
         watch.see_at(Some(mark), begun);
         assert_eq!(watch.since(mark, seconds(begun, 4)), None, "it stood still");
         watch.see_at(Some(mark), seconds(begun, 4));
-        assert_eq!(watch.since(mark, seconds(begun, 5)), Some(seconds(begun, 4)));
+        assert_eq!(
+            watch.since(mark, seconds(begun, 5)),
+            Some(seconds(begun, 4))
+        );
         watch.see_at(None, seconds(begun, 5));
         assert!(watch.is_none());
     }

@@ -31,16 +31,32 @@
 mod work;
 
 use std::process::{Command, ExitCode, ExitStatus, Stdio};
-use std::{ffi::OsStr, ffi::OsString, fmt, fs::File, io, io::PipeReader, io::Read, io::Write, os::fd::AsFd};
-use std::{os::fd::AsRawFd, os::fd::OwnedFd, os::unix::process::CommandExt, os::unix::process::ExitStatusExt};
-use std::{path::PathBuf, sync::Arc, sync::atomic::AtomicBool, sync::mpsc, thread, time::Duration, time::Instant};
+use std::{
+    ffi::OsStr, ffi::OsString, fmt, fs::File, io, io::PipeReader, io::Read, io::Write, os::fd::AsFd,
+};
+use std::{
+    os::fd::AsRawFd, os::fd::OwnedFd, os::unix::process::CommandExt,
+    os::unix::process::ExitStatusExt,
+};
+use std::{
+    path::PathBuf, sync::Arc, sync::atomic::AtomicBool, sync::mpsc, thread, time::Duration,
+    time::Instant,
+};
 
 use nix::unistd::setsid;
-use nix::{errno::Errno, libc, poll::PollFd, poll::PollFlags, poll::PollTimeout, poll::poll, sys::prctl::set_name};
-use nix::{sys::prctl::set_child_subreaper, sys::signal::Signal, sys::stat::fstat, unistd::Pid, unistd::close};
+use nix::{
+    errno::Errno, libc, poll::PollFd, poll::PollFlags, poll::PollTimeout, poll::poll,
+    sys::prctl::set_name,
+};
+use nix::{
+    sys::prctl::set_child_subreaper, sys::signal::Signal, sys::stat::fstat, unistd::Pid,
+    unistd::close,
+};
 
 use crate::deadline::{DeadlineWatch, Demand, WorkDeadline};
-use crate::{error::words, filesystem::FileKind, gate::Gate, gate_loss::GateLoss, gate_loss::GateWatch, sys};
+use crate::{
+    error::words, filesystem::FileKind, gate::Gate, gate_loss::GateLoss, gate_loss::GateWatch, sys,
+};
 use work::{WaitEnd, Work};
 
 use crate::beside::this_program;
@@ -85,12 +101,23 @@ impl Order {
     /// The runner, ready to be started: its stdin is set, stdout and stderr are the caller's to collect. It works in
     /// `above`, the open directory above the database, and so does the command: the database's path, which may lead
     /// elsewhere by now, is not looked up again.
-    pub fn runner(&self, gate: Option<OwnedFd>, above: OwnedFd, deadline: Option<RunnerDeadline>) -> Command {
+    pub fn runner(
+        &self,
+        gate: Option<OwnedFd>,
+        above: OwnedFd,
+        deadline: Option<RunnerDeadline>,
+    ) -> Command {
         let mut runner = this_program().unwrap_or_else(|_| Command::new(THIS));
         runner.arg(ARGUMENT);
         let millis = u64::try_from(self.timeout.as_millis()).unwrap_or(u64::MAX);
-        runner.arg(std::process::id().to_string()).arg(millis.to_string());
-        runner.arg(deadline.as_ref().map_or_else(|| NO_DEADLINE.to_owned(), RunnerDeadline::word));
+        runner
+            .arg(std::process::id().to_string())
+            .arg(millis.to_string());
+        runner.arg(
+            deadline
+                .as_ref()
+                .map_or_else(|| NO_DEADLINE.to_owned(), RunnerDeadline::word),
+        );
         runner.arg(&self.dir).args(&self.command);
         if let Some(RunnerDeadline { later, .. }) = deadline {
             sys::inherit(&mut runner, later.into());
@@ -110,7 +137,15 @@ impl Order {
         let deadline = args.next()?;
         let dir = args.next()?.into();
         let command: Vec<_> = args.collect();
-        (!command.is_empty()).then_some((Self { dir, command, timeout }, daemon, deadline))
+        (!command.is_empty()).then_some((
+            Self {
+                dir,
+                command,
+                timeout,
+            },
+            daemon,
+            deadline,
+        ))
     }
 }
 
@@ -129,7 +164,10 @@ impl RunnerDeadline {
             return Ok(None);
         }
         let wrong = || io::Error::from(io::ErrorKind::InvalidInput);
-        let (fd, deadline) = word.to_str().and_then(|word| word.split_once(':')).ok_or_else(wrong)?;
+        let (fd, deadline) = word
+            .to_str()
+            .and_then(|word| word.split_once(':'))
+            .ok_or_else(wrong)?;
         let pipe = sys::inherited(fd.parse().map_err(|_| wrong())?)?;
         DeadlineWatch::start(pipe, WorkDeadline::parse(deadline).ok_or_else(wrong)?).map(Some)
     }
@@ -168,7 +206,10 @@ impl fmt::Display for Ended {
 impl Ended {
     /// Reads the runner's line. `None`: the runner ended without one, so it was killed.
     pub fn parse(line: &str) -> Option<Self> {
-        let (word, rest) = line.trim_end().split_once(' ').unwrap_or((line.trim_end(), ""));
+        let (word, rest) = line
+            .trim_end()
+            .split_once(' ')
+            .unwrap_or((line.trim_end(), ""));
         match word {
             "exit" => Some(Self::Exit(rest.parse().ok()?)),
             "signal" => Some(Self::Signal(rest.parse().ok()?)),
@@ -198,7 +239,11 @@ impl Ended {
 /// The runner's `main`, with the arguments after [`ARGUMENT`].
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let Some((order, _, deadline)) = Order::parse(args) else {
-        let _ = writeln!(io::stderr(), "{}", Ended::NotStarted("this is for beadlock's own use".to_owned()));
+        let _ = writeln!(
+            io::stderr(),
+            "{}",
+            Ended::NotStarted("this is for beadlock's own use".to_owned())
+        );
         return ExitCode::from(2);
     };
     let ended = run(&order, &deadline).unwrap_or_else(|error| Ended::NotStarted(words(&error)));
@@ -220,7 +265,13 @@ fn run(order: &Order, deadline: &OsStr) -> io::Result<Ended> {
     let mut deadline = RunnerDeadline::watch(deadline)?;
     // Handlers and not SIG_IGN or a mask: the command must not inherit them. One for SIGCHLD too, for a daemon
     // that was started with it ignored would never learn how the command ended.
-    for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGQUIT, Signal::SIGCHLD] {
+    for signal in [
+        Signal::SIGTERM,
+        Signal::SIGINT,
+        Signal::SIGHUP,
+        Signal::SIGQUIT,
+        Signal::SIGCHLD,
+    ] {
         signal_hook::flag::register(signal as i32, Arc::new(AtomicBool::new(false)))?;
     }
     let _ = setsid();
@@ -240,8 +291,14 @@ fn run(order: &Order, deadline: &OsStr) -> io::Result<Ended> {
     let mut command = Command::new(program);
     // In the directory that this process was started in.
     command.args(args);
-    command.env("BEADS_DIR", &order.dir).env("BEADLOCK_CYCLE", &order.dir).process_group(0);
-    command.stdin(Stdio::null()).stdout(for_command.try_clone()?).stderr(for_command);
+    command
+        .env("BEADS_DIR", &order.dir)
+        .env("BEADLOCK_CYCLE", &order.dir)
+        .process_group(0);
+    command
+        .stdin(Stdio::null())
+        .stdout(for_command.try_clone()?)
+        .stderr(for_command);
     let watch = if has_gate() {
         sys::inherit(&mut command, sys::to_pass_on(io::stdin())?);
         Some(GateWatch::start(io::stdin(), &order.dir)?)
@@ -253,7 +310,10 @@ fn run(order: &Order, deadline: &OsStr) -> io::Result<Ended> {
         set_child_subreaper(true)?;
         sys::killed_with_this_thread(&mut command);
     }
-    if deadline.as_mut().is_some_and(|deadline| deadline.demand() > Demand::Nothing) {
+    if deadline
+        .as_mut()
+        .is_some_and(|deadline| deadline.demand() > Demand::Nothing)
+    {
         return Ok(Ended::FleetLost);
     }
     let child = command.spawn()?;
@@ -285,7 +345,10 @@ fn relay(mut output: PipeReader, stop: &PipeReader, mut stdout: File) {
     let mut buffer = vec![0; 64 * 1024];
     let mut stopped: Option<Instant> = None;
     loop {
-        let mut ready = [PollFd::new(output.as_fd(), PollFlags::POLLIN), PollFd::new(stop.as_fd(), PollFlags::POLLIN)];
+        let mut ready = [
+            PollFd::new(output.as_fd(), PollFlags::POLLIN),
+            PollFd::new(stop.as_fd(), PollFlags::POLLIN),
+        ];
         match poll(&mut ready, PollTimeout::NONE) {
             Ok(_) => {}
             Err(Errno::EINTR) => continue,
@@ -318,7 +381,10 @@ fn wait_for_reader() {
     loop {
         let stderr = io::stderr();
         // A pipe without a reader tells POLLERR, which needs not be asked for.
-        match poll(&mut [PollFd::new(stderr.as_fd(), PollFlags::empty())], PollTimeout::NONE) {
+        match poll(
+            &mut [PollFd::new(stderr.as_fd(), PollFlags::empty())],
+            PollTimeout::NONE,
+        ) {
             Err(Errno::EINTR) => {}
             _ => return,
         }
@@ -332,7 +398,13 @@ mod tests {
     #[test]
     fn the_line_says_how_it_ended() {
         let why = "no such file or directory".to_owned();
-        let ended = [Ended::Exit(0), Ended::Exit(255), Ended::Signal(9), Ended::TimedOut, Ended::FleetLost];
+        let ended = [
+            Ended::Exit(0),
+            Ended::Exit(255),
+            Ended::Signal(9),
+            Ended::TimedOut,
+            Ended::FleetLost,
+        ];
         for ended in ended
             .into_iter()
             .chain([Ended::NotStarted(why)])
@@ -340,28 +412,55 @@ mod tests {
         {
             assert_eq!(Ended::parse(&format!("{ended}\n")), Some(ended));
         }
-        for noise in ["", "exit", "exit x", "gate-lost", "gate-lost x", "thread 'main' panicked at"] {
+        for noise in [
+            "",
+            "exit",
+            "exit x",
+            "gate-lost",
+            "gate-lost x",
+            "thread 'main' panicked at",
+        ] {
             assert_eq!(Ended::parse(noise), None, "{noise}");
         }
     }
 
     #[test]
     fn the_order_survives_the_command_line() {
-        let order =
-            Order { dir: "/x y/.beads".into(), command: for_shell("a 'b'"), timeout: Duration::from_millis(1500) };
+        let order = Order {
+            dir: "/x y/.beads".into(),
+            command: for_shell("a 'b'"),
+            timeout: Duration::from_millis(1500),
+        };
         let (later, _sender) = crate::deadline::DeadlineSender::pipe().unwrap();
-        let first = WorkDeadline { ask_at: Duration::from_secs(7), kill_at: Duration::from_secs(8) };
+        let first = WorkDeadline {
+            ask_at: Duration::from_secs(7),
+            kill_at: Duration::from_secs(8),
+        };
         let (deadline, fd) = (RunnerDeadline { first, later }, File::open("/").unwrap());
         let word = deadline.word();
         let runner = order.runner(None, fd.into(), Some(deadline));
         let args: Vec<OsString> = runner.get_args().map(Into::into).collect();
         assert_eq!(args[0], ARGUMENT);
         let (read, daemon, of_deadline) = Order::parse(args[1..].to_vec()).unwrap();
-        assert!(of_deadline == word.as_str() && word.ends_with(":7000000000-8000000000"), "{word}");
-        assert_eq!((&read, daemon.as_raw()), (&order, std::process::id().cast_signed()));
+        assert!(
+            of_deadline == word.as_str() && word.ends_with(":7000000000-8000000000"),
+            "{word}"
+        );
+        assert_eq!(
+            (&read, daemon.as_raw()),
+            (&order, std::process::id().cast_signed())
+        );
         assert_eq!(Order::parse(["x".into()]), None);
-        let runner = Order { timeout: Duration::MAX, ..read }.runner(None, File::open("/").unwrap().into(), None);
+        let runner = Order {
+            timeout: Duration::MAX,
+            ..read
+        }
+        .runner(None, File::open("/").unwrap().into(), None);
         let args = runner.get_args().skip(1).map(Into::into);
-        assert_eq!(Order::parse(args).unwrap().0.timeout, Duration::from_millis(u64::MAX), "for ever");
+        assert_eq!(
+            Order::parse(args).unwrap().0.timeout,
+            Duration::from_millis(u64::MAX),
+            "for ever"
+        );
     }
 }

@@ -46,7 +46,10 @@ impl Part<'_> {
             }
             Self::Value(option, value) => vec![OsStr::new(option).into(), Cow::Borrowed(value)],
             Self::Paths(paths) => paths.iter().map(|path| undashed(path)).collect(),
-            Self::Words(words) => words.iter().map(|word| Cow::Borrowed(word.as_os_str())).collect(),
+            Self::Words(words) => words
+                .iter()
+                .map(|word| Cow::Borrowed(word.as_os_str()))
+                .collect(),
             Self::Pid(pid) => vec![Cow::Owned(pid.to_string().into())],
         }
     }
@@ -65,11 +68,15 @@ pub fn to_type(template: &'static str, parts: &[Part<'_>]) -> String {
     let mut line = pieces.next().unwrap_or_default().to_owned();
     let mut parts = parts.iter();
     for piece in pieces {
-        let Some(part) = parts.next() else { return none("a part of it is missing") };
+        let Some(part) = parts.next() else {
+            return none("a part of it is missing");
+        };
         let words = part.words();
         let may_be_dashed = matches!(part, Part::Words(_)) || line.contains(" -- ");
         if !may_be_dashed && matches!(part, Part::Word(word) if is_dashed(word)) {
-            return none("a name in it begins with a dash, and the program would take it for an option");
+            return none(
+                "a name in it begins with a dash, and the program would take it for an option",
+            );
         }
         if words.iter().any(|word| word.as_bytes().ends_with(b"\n")) {
             return none("a name in it ends in a line break, which a shell drops");
@@ -117,7 +124,10 @@ pub fn quoted(word: &OsStr) -> String {
         _ => {
             // The first argument of printf is a format.
             let end_of_options = if is_dashed(word) { "-- " } else { "" };
-            format!("\"$(printf {end_of_options}'{}')\"", octal(bytes).replace('%', "%%"))
+            format!(
+                "\"$(printf {end_of_options}'{}')\"",
+                octal(bytes).replace('%', "%%")
+            )
         }
     }
 }
@@ -165,7 +175,10 @@ mod tests {
         }
         for (word, shell) in [
             (&b"a\nb"[..], r#""$(printf 'a\012b')""#),
-            (b"it's\xff1\\%d!", r#""$(printf 'it\047s\3771\134%%d\041')""#),
+            (
+                b"it's\xff1\\%d!",
+                r#""$(printf 'it\047s\3771\134%%d\041')""#,
+            ),
             ("\u{202e}x".as_bytes(), r#""$(printf '\342\200\256x')""#),
             (b"-\x01", r#""$(printf -- '-\001')""#),
             (b"it's\n", r"$'it\047s\012'"),
@@ -179,13 +192,31 @@ mod tests {
     #[test]
     fn a_command_has_each_part_quoted() {
         let dir = Path::new("-a b");
-        assert_eq!(to_type("git -C {} pull", &[Part::Path(dir)]), "git -C './-a b' pull");
+        assert_eq!(
+            to_type("git -C {} pull", &[Part::Path(dir)]),
+            "git -C './-a b' pull"
+        );
         let [plain, dashed] = ["x", "-x"].map(OsStr::new);
-        assert_eq!(to_type("break {}", &[Part::Value("--id", plain)]), "break --id x");
-        assert_eq!(to_type("break {}", &[Part::Value("--id", dashed)]), "break --id=-x");
-        assert_eq!(to_type("ssh -- {} ps -p {}", &[Part::Word(dashed), Part::Pid(7)]), "ssh -- -x ps -p 7");
-        assert_eq!(to_type("hold {} -- CMD", &[Part::Words(Vec::new())]), "hold -- CMD");
-        assert_eq!(to_type("rm {}", &[Part::Paths(vec![dir, Path::new("b")])]), "rm './-a b' b");
+        assert_eq!(
+            to_type("break {}", &[Part::Value("--id", plain)]),
+            "break --id x"
+        );
+        assert_eq!(
+            to_type("break {}", &[Part::Value("--id", dashed)]),
+            "break --id=-x"
+        );
+        assert_eq!(
+            to_type("ssh -- {} ps -p {}", &[Part::Word(dashed), Part::Pid(7)]),
+            "ssh -- -x ps -p 7"
+        );
+        assert_eq!(
+            to_type("hold {} -- CMD", &[Part::Words(Vec::new())]),
+            "hold -- CMD"
+        );
+        assert_eq!(
+            to_type("rm {}", &[Part::Paths(vec![dir, Path::new("b")])]),
+            "rm './-a b' b"
+        );
     }
 
     #[test]

@@ -32,16 +32,42 @@ pub enum Scheme {
 
 impl Scheme {
     /// All of them, in the order in which they are listed for people.
-    pub const ALL: [Self; 5] = [Self::Beads, Self::Lock, Self::Tower, Self::Memory, Self::File];
+    pub const ALL: [Self; 5] = [
+        Self::Beads,
+        Self::Lock,
+        Self::Tower,
+        Self::Memory,
+        Self::File,
+    ];
 
     /// The scheme with its colon, what follows it, and an example of what to name.
     fn words(self) -> [&'static str; 3] {
         match self {
-            Self::Beads => ["beads:", "DIR", "the target is empty; name a directory, such as path/.beads"],
-            Self::Lock => ["lock:", "PATH", "the target is empty; name a file, such as lock:path/build.lock"],
-            Self::Tower => ["tower:", "NAME", "tower: names no lock; name one, such as tower:app-production"],
-            Self::Memory => ["memory:", "DIR", "the target is empty; name a directory, such as memory:path/memory"],
-            Self::File => ["file:", "PATH", "the target is empty; name a file, such as file:path/todo.json"],
+            Self::Beads => [
+                "beads:",
+                "DIR",
+                "the target is empty; name a directory, such as path/.beads",
+            ],
+            Self::Lock => [
+                "lock:",
+                "PATH",
+                "the target is empty; name a file, such as lock:path/build.lock",
+            ],
+            Self::Tower => [
+                "tower:",
+                "NAME",
+                "tower: names no lock; name one, such as tower:app-production",
+            ],
+            Self::Memory => [
+                "memory:",
+                "DIR",
+                "the target is empty; name a directory, such as memory:path/memory",
+            ],
+            Self::File => [
+                "file:",
+                "PATH",
+                "the target is empty; name a file, such as file:path/todo.json",
+            ],
         }
     }
 
@@ -62,7 +88,9 @@ impl Scheme {
 
     /// `beads:DIR, lock:PATH, …`: the whole list, for a message.
     fn list() -> String {
-        Self::ALL.map(|scheme| scheme.words()[..2].concat()).join(", ")
+        Self::ALL
+            .map(|scheme| scheme.words()[..2].concat())
+            .join(", ")
     }
 }
 
@@ -74,19 +102,25 @@ impl Target {
         let (scheme, rest) = match Scheme::split(bytes) {
             Some(split) => split,
             None => match bytes.iter().position(|byte| *byte == b':') {
-                Some(at) if !bytes[..at].contains(&b'/') => return Err(unknown_scheme(text, &bytes[..at])),
+                Some(at) if !bytes[..at].contains(&b'/') => {
+                    return Err(unknown_scheme(text, &bytes[..at]));
+                }
                 _ => (Scheme::Beads, bytes),
             },
         };
         if rest.is_empty() {
             return Err(NoDatabase::usage(scheme.words()[2].to_owned()));
         }
-        Ok(Self { scheme, rest: PathBuf::from(OsStr::from_bytes(rest)) })
+        Ok(Self {
+            scheme,
+            rest: PathBuf::from(OsStr::from_bytes(rest)),
+        })
     }
 
     /// Typed as it is, the path is the directory of a database: it does not read as a scheme.
     pub(crate) fn is_plain(path: &Path) -> bool {
-        Self::parse(path.as_os_str()).is_ok_and(|target| target.scheme == Scheme::Beads && target.rest == path)
+        Self::parse(path.as_os_str())
+            .is_ok_and(|target| target.scheme == Scheme::Beads && target.rest == path)
     }
 
     /// What to type for the lock that any directory can have.
@@ -103,7 +137,9 @@ impl Target {
             Scheme::File => return Err(NoDatabase::not_for_files(&rest)),
             other => other.shown(&rest),
         };
-        Err(NoDatabase::usage(format!("{shown} is no beads database; name one: path/.beads")))
+        Err(NoDatabase::usage(format!(
+            "{shown} is no beads database; name one: path/.beads"
+        )))
     }
 }
 
@@ -131,13 +167,24 @@ impl Place {
 
     /// [`Place::of_lock`] by the rules of `dialect`.
     #[doc(hidden)]
-    pub fn at_path((scheme, dialect): (Scheme, Dialect), path: &Path, cwd: &Path) -> Result<Self, NoDatabase> {
+    pub fn at_path(
+        (scheme, dialect): (Scheme, Dialect),
+        path: &Path,
+        cwd: &Path,
+    ) -> Result<Self, NoDatabase> {
         let shown = scheme.shown(path);
         let example = scheme.shown(Path::new("path/build.lock"));
-        let no_name = || NoDatabase::usage(format!("{shown} names no file; name one, such as {example}"));
+        let no_name = || {
+            NoDatabase::usage(format!(
+                "{shown} names no file; name one, such as {example}"
+            ))
+        };
         let bytes = path.as_os_str().as_bytes();
         let names_a_directory = bytes.ends_with(b"/") || bytes.ends_with(b"/.");
-        let name = path.file_name().filter(|_| !names_a_directory).ok_or_else(no_name)?;
+        let name = path
+            .file_name()
+            .filter(|_| !names_a_directory)
+            .ok_or_else(no_name)?;
         if let Some(owner) = Names::belongs_to(name) {
             let owner = scheme.shown(&path.with_file_name(owner));
             let what = format!("{shown} is what {owner} calls a file beside it; name another");
@@ -152,13 +199,19 @@ impl Place {
         }
         let parent = cwd.join(path.parent().unwrap_or(Path::new("")));
         let dir = directory::of_lock(&parent, &escaped_path(path), &shown)?;
-        Names::of(dialect, name).map(|names| Self::new(dir, names)).ok_or_else(no_name)
+        Names::of(dialect, name)
+            .map(|names| Self::new(dir, names))
+            .ok_or_else(no_name)
     }
 
     /// The place of `memory:DIR`, with `path` relative to `cwd`: the directory without links; it need not be there.
     pub fn of_memory(path: &Path, cwd: &Path) -> Result<Self, NoDatabase> {
         let target = Scheme::Memory.shown(path);
-        Ok(Self::memory(directory::with_lock(&cwd.join(path), &escaped_path(path), &target)?))
+        Ok(Self::memory(directory::with_lock(
+            &cwd.join(path),
+            &escaped_path(path),
+            &target,
+        )?))
     }
 }
 
@@ -166,7 +219,9 @@ impl NoDatabase {
     /// `file:PATH` where there is a lock file with a record to be named.
     pub fn not_for_files(path: &Path) -> Self {
         let shown = Scheme::File.shown(path);
-        Self::usage(format!("{shown} has no database, no record and no cycles: this is not for files"))
+        Self::usage(format!(
+            "{shown} has no database, no record and no cycles: this is not for files"
+        ))
     }
 }
 
@@ -177,18 +232,46 @@ mod tests {
     #[test]
     fn parses() {
         let parsed = |text: &str| Target::parse(OsStr::new(text));
-        let target = |scheme, rest: &str| Target { scheme, rest: rest.into() };
-        assert_eq!(parsed("a/.beads").unwrap(), target(Scheme::Beads, "a/.beads"));
+        let target = |scheme, rest: &str| Target {
+            scheme,
+            rest: rest.into(),
+        };
+        assert_eq!(
+            parsed("a/.beads").unwrap(),
+            target(Scheme::Beads, "a/.beads")
+        );
         assert_eq!(parsed("beads:a:b").unwrap(), target(Scheme::Beads, "a:b"));
         assert_eq!(parsed("./a:b").unwrap(), target(Scheme::Beads, "./a:b"));
         assert_eq!(parsed("/x/a:b").unwrap(), target(Scheme::Beads, "/x/a:b"));
-        assert_eq!(parsed("lock:/x/a:b").unwrap(), target(Scheme::Lock, "/x/a:b"));
-        assert_eq!(parsed("memory:x/memory").unwrap(), target(Scheme::Memory, "x/memory"));
-        assert_eq!(parsed("file:todo.json").unwrap(), target(Scheme::File, "todo.json"));
-        assert_eq!(parsed("tower:app-prod").unwrap(), target(Scheme::Tower, "app-prod"));
-        assert_eq!(parsed("./tower:App").unwrap(), target(Scheme::Beads, "./tower:App"));
-        assert!(parsed("tower:").unwrap_err().to_string().contains("names no lock"));
-        for wrong in ["", "beads:", "lock:", "memory:", "file:", "a:b", "ftp://x", ":x", "BEADS:x"] {
+        assert_eq!(
+            parsed("lock:/x/a:b").unwrap(),
+            target(Scheme::Lock, "/x/a:b")
+        );
+        assert_eq!(
+            parsed("memory:x/memory").unwrap(),
+            target(Scheme::Memory, "x/memory")
+        );
+        assert_eq!(
+            parsed("file:todo.json").unwrap(),
+            target(Scheme::File, "todo.json")
+        );
+        assert_eq!(
+            parsed("tower:app-prod").unwrap(),
+            target(Scheme::Tower, "app-prod")
+        );
+        assert_eq!(
+            parsed("./tower:App").unwrap(),
+            target(Scheme::Beads, "./tower:App")
+        );
+        assert!(
+            parsed("tower:")
+                .unwrap_err()
+                .to_string()
+                .contains("names no lock")
+        );
+        for wrong in [
+            "", "beads:", "lock:", "memory:", "file:", "a:b", "ftp://x", ":x", "BEADS:x",
+        ] {
             assert_eq!(parsed(wrong).unwrap_err().exit_code(), 2, "{wrong}");
         }
         assert!(parsed("a:b").unwrap_err().to_string().contains("./a:b"));
@@ -201,7 +284,10 @@ mod tests {
             let text = format!("{}x", scheme.prefix());
             assert!(Target::parse(OsStr::new(&text)).is_ok(), "{text}");
             assert_eq!(Scheme::split(text.as_bytes()), Some((scheme, &b"x"[..])));
-            assert!(unknown.contains(&format!("{}{}", scheme.prefix(), scheme.words()[1])), "{unknown}");
+            assert!(
+                unknown.contains(&format!("{}{}", scheme.prefix(), scheme.words()[1])),
+                "{unknown}"
+            );
         }
         assert_eq!(Scheme::split(b"memory"), None);
         assert_eq!(Scheme::split(b"./memory:x"), None);
@@ -210,7 +296,13 @@ mod tests {
     #[test]
     fn a_path_need_not_be_utf8() {
         let path = OsStr::from_bytes(b"a\xff/.beads");
-        assert_eq!(Target::parse(path).unwrap(), Target { scheme: Scheme::Beads, rest: path.into() });
+        assert_eq!(
+            Target::parse(path).unwrap(),
+            Target {
+                scheme: Scheme::Beads,
+                rest: path.into()
+            }
+        );
     }
 
     #[test]
@@ -224,15 +316,34 @@ mod tests {
         assert_eq!(place("x").unwrap().dir(), top);
         assert_eq!(place("link").unwrap().path(), top.join("link"));
         assert_eq!(place("run").unwrap().path(), top.join("run"));
-        for wrong in ["run/", "run/.", "run/new/", "run/new/.", ".", "run/..", "/", "x.aside", "run/x.tmp-5-0123abcd"] {
+        for wrong in [
+            "run/",
+            "run/.",
+            "run/new/",
+            "run/new/.",
+            ".",
+            "run/..",
+            "/",
+            "x.aside",
+            "run/x.tmp-5-0123abcd",
+        ] {
             let error = place(wrong).unwrap_err();
             assert_eq!(error.exit_code(), 2, "{wrong}: {error}");
         }
         assert!(place(&"x".repeat(223)).is_ok());
         let error = place(&format!("run/{}", "x".repeat(224))).unwrap_err();
         assert_eq!(error.exit_code(), 2);
-        assert!(error.to_string().contains("has at most 223 bytes, this one has 224"), "{error}");
+        assert!(
+            error
+                .to_string()
+                .contains("has at most 223 bytes, this one has 224"),
+            "{error}"
+        );
         let error = place("nowhere/x").unwrap_err();
-        assert_eq!((error.exit_code(), error.code()), (1, "NO_TARGET"), "{error}");
+        assert_eq!(
+            (error.exit_code(), error.code()),
+            (1, "NO_TARGET"),
+            "{error}"
+        );
     }
 }

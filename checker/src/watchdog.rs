@@ -11,7 +11,11 @@ use crate::{beside, namespace, process};
 /// The parts of a watchdog's request that say what it does for which command.
 #[derive(Deserialize)]
 pub(crate) enum Watchdog {
-    Watchdog { parent: i32, command: WatchedCommand, at_end: AtEnd },
+    Watchdog {
+        parent: i32,
+        command: WatchedCommand,
+        at_end: AtEnd,
+    },
 }
 
 #[derive(Debug, Clone, Copy, Deserialize)]
@@ -39,7 +43,13 @@ pub(crate) fn that_ends(command: &ProcessRecord) -> io::Result<Option<i32>> {
         return Ok(None);
     }
     for entry in fs::read_dir("/proc")? {
-        let Some(pid) = entry?.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+        let Some(pid) = entry?
+            .file_name()
+            .to_str()
+            .and_then(|name| name.parse().ok())
+        else {
+            continue;
+        };
         match ends(pid, command) {
             Ok(true) => return Ok(Some(pid)),
             Ok(false) => {}
@@ -56,17 +66,29 @@ fn ends(pid: i32, command: &ProcessRecord) -> io::Result<bool> {
     if name.trim_ascii_end() != beside::WATCHDOG.to_bytes() {
         return Ok(false);
     }
-    let Some(request) = beside::argument_of(pid, beside::HELPER)? else { return Ok(false) };
-    let Ok(Watchdog::Watchdog { command: watched, at_end: AtEnd::EndTree(_), .. }) = serde_json::from_slice(&request)
+    let Some(request) = beside::argument_of(pid, beside::HELPER)? else {
+        return Ok(false);
+    };
+    let Ok(Watchdog::Watchdog {
+        command: watched,
+        at_end: AtEnd::EndTree(_),
+        ..
+    }) = serde_json::from_slice(&request)
     else {
         return Ok(false);
     };
     let recorded = command.beadlock.as_ref().and_then(|mark| mark.start_ticks);
-    let is_another = watched.start_ticks.zip(recorded).is_some_and(|(watched, recorded)| watched != recorded);
+    let is_another = watched
+        .start_ticks
+        .zip(recorded)
+        .is_some_and(|(watched, recorded)| watched != recorded);
     Ok(i64::from(watched.pid) == command.pid && !is_another && namespace::is_of_ours(pid))
 }
 
 /// It is gone by now, or another user's who hides it.
 fn cannot_be_seen(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ESRCH | libc::EACCES | libc::EPERM))
+    matches!(
+        error.raw_os_error(),
+        Some(libc::ENOENT | libc::ESRCH | libc::EACCES | libc::EPERM)
+    )
 }

@@ -5,7 +5,9 @@
 
 use std::fmt;
 
-use crate::{dialect::AgeLimits, dialect::Record, dialect::Rules, escape::escaped, facts::Facts, process};
+use crate::{
+    dialect::AgeLimits, dialect::Record, dialect::Rules, escape::escaped, facts::Facts, process,
+};
 use crate::{process::Stat, shell::is_plain_word, verdict::Reason, verdict::Verdict};
 
 /// A process that has ended and is still there. `Display` is the whole sentence; the parent's name in it is escaped.
@@ -25,7 +27,11 @@ impl Zombie {
         if !Stat::read(pid)?.is_zombie() {
             return None;
         }
-        let rules = Rules { reap_proven_dead: true, keep_stale: true, limits: AgeLimits::DEFAULT };
+        let rules = Rules {
+            reap_proven_dead: true,
+            keep_stale: true,
+            limits: AgeLimits::DEFAULT,
+        };
         let verdict = record.judge(&Facts::about_ended(&process), &rules);
         (verdict == Verdict::Stale(Reason::Zombie)).then(|| Self::of(pid))
     }
@@ -33,9 +39,13 @@ impl Zombie {
     /// Of a process that is known to be one.
     pub fn of(pid: i32) -> Self {
         // 0: the parent is of another PID namespace.
-        let parent = Stat::read(pid).map(|stat| stat.ppid).filter(|parent| *parent > 0);
+        let parent = Stat::read(pid)
+            .map(|stat| stat.ppid)
+            .filter(|parent| *parent > 0);
         let name = |pid| process::name(pid).filter(|name| !name.is_empty());
-        Self { parent: parent.map(|pid| (pid, name(pid))) }
+        Self {
+            parent: parent.map(|pid| (pid, name(pid))),
+        }
     }
 
     /// The same without a name that a shell may not read as plain text: for a line that is to be pasted.
@@ -65,7 +75,9 @@ mod tests {
     use crate::dialect::ProcessRecord;
 
     fn zombie(name: Option<&str>) -> Zombie {
-        Zombie { parent: Some((7, name.map(str::to_owned))) }
+        Zombie {
+            parent: Some((7, name.map(str::to_owned))),
+        }
     }
 
     #[test]
@@ -79,7 +91,10 @@ mod tests {
         assert_eq!(zombie(Some("make")).to_string(), sentence("(PID 7, make) "));
         assert_eq!(zombie(None).to_string(), sentence("(PID 7) "));
         assert_eq!(Zombie { parent: None }.to_string(), sentence(""));
-        assert_eq!(zombie(Some("a\u{1b}[2J\nb")).to_string(), sentence(r"(PID 7, a\u{1b}[2J\nb) "));
+        assert_eq!(
+            zombie(Some("a\u{1b}[2J\nb")).to_string(),
+            sentence(r"(PID 7, a\u{1b}[2J\nb) ")
+        );
     }
 
     #[test]
@@ -87,7 +102,10 @@ mod tests {
         for name in ["$(id)", "`id`", "a b!", "x\ny", "a'b"] {
             assert_eq!(zombie(Some(name)).in_plain_text(), zombie(None), "{name}");
         }
-        assert_eq!(zombie(Some("tini-static")).in_plain_text(), zombie(Some("tini-static")));
+        assert_eq!(
+            zombie(Some("tini-static")).in_plain_text(),
+            zombie(Some("tini-static"))
+        );
     }
 
     #[test]
@@ -97,15 +115,24 @@ mod tests {
         while Stat::read(pid).is_some_and(|stat| !stat.is_zombie()) {
             std::thread::yield_now();
         }
-        let record: Record = ProcessRecord::for_process(child.id(), "vc", "1").unwrap().into();
+        let record: Record = ProcessRecord::for_process(child.id(), "vc", "1")
+            .unwrap()
+            .into();
         let me = std::process::id();
         let found = Zombie::holder_of(&record).unwrap().to_string();
-        assert!(found.starts_with(&format!("a zombie: it has ended, its parent (PID {me}, ")), "{found}");
+        assert!(
+            found.starts_with(&format!("a zombie: it has ended, its parent (PID {me}, ")),
+            "{found}"
+        );
         let mut another = record.as_beads().unwrap().clone();
         if let Some(mark) = &mut another.beadlock {
             mark.start_ticks = Some(1);
         }
-        assert_eq!(Zombie::holder_of(&another.into()), None, "its PID is another process now");
+        assert_eq!(
+            Zombie::holder_of(&another.into()),
+            None,
+            "its PID is another process now"
+        );
         child.wait().unwrap();
         assert_eq!(Zombie::holder_of(&record), None, "collected");
         let mine: Record = ProcessRecord::new("vc", "1").unwrap().into();

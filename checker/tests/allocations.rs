@@ -22,22 +22,46 @@ fn without_a_lock_nothing() {
     let long = dir.path().join("x".repeat(200)).join("y".repeat(200));
     fs::create_dir_all(&long).unwrap();
     assert_eq!(of_a_check(&long, Reason::NoLock).count_total, 0);
-    assert!(measure(|| drop(black_box(vec![0_u8; 9]))).count_total > 0, "it counts");
+    assert!(
+        measure(|| drop(black_box(vec![0_u8; 9]))).count_total > 0,
+        "it counts"
+    );
 }
 
 #[test]
 fn with_a_live_lock_only_what_it_says() {
     let dir = tempfile::tempdir().unwrap();
     let record = Record::new("make release", "1.2.3").unwrap();
-    let write = |record: &Record| fs::write(dir.path().join(".exclusive-lock"), record.to_json()).unwrap();
+    let write =
+        |record: &Record| fs::write(dir.path().join(".exclusive-lock"), record.to_json()).unwrap();
 
-    write(&Record { beadlock: None, ..record.clone() });
+    write(&Record {
+        beadlock: None,
+        ..record.clone()
+    });
     let five_fields = of_a_check(dir.path(), Reason::PidAlive);
-    assert_eq!(five_fields.count_total, 4, "holder, hostname, version, and the box that they come in");
+    assert_eq!(
+        five_fields.count_total, 4,
+        "holder, hostname, version, and the box that they come in"
+    );
 
-    let Mark { version, machine_id, boot_id, pid_ns, time_ns, .. } = record.beadlock.as_ref().unwrap();
-    let known = [version, machine_id, boot_id, pid_ns, time_ns].into_iter().flatten().count() as u64;
+    let Mark {
+        version,
+        machine_id,
+        boot_id,
+        pid_ns,
+        time_ns,
+        ..
+    } = record.beadlock.as_ref().unwrap();
+    let known = [version, machine_id, boot_id, pid_ns, time_ns]
+        .into_iter()
+        .flatten()
+        .count() as u64;
     write(&record);
-    assert_eq!(of_a_check(dir.path(), Reason::PidAlive).count_total, 4 + 1 + known, "and what is in our own key");
+    assert_eq!(
+        of_a_check(dir.path(), Reason::PidAlive).count_total,
+        4 + 1 + known,
+        "and what is in our own key"
+    );
     assert_eq!(five_fields.count_current, 0);
 }

@@ -17,7 +17,12 @@ fn author() -> Author {
 }
 
 fn entry(id: &str) -> Entry {
-    Entry::new(Event::LockAcquired, id, "beads:.beads", Path::new("/r/.beads/.exclusive-lock"))
+    Entry::new(
+        Event::LockAcquired,
+        id,
+        "beads:.beads",
+        Path::new("/r/.beads/.exclusive-lock"),
+    )
 }
 
 /// The only test here whose files hang on the umask.
@@ -28,12 +33,18 @@ fn a_new_file_is_nobody_elses_whatever_the_umask() {
     for mask in [0o000, 0o022, 0o077] {
         umask(Mode::from_bits_truncate(mask));
         let path = root.path().join(mask.to_string());
-        Audit::open(&path, author()).unwrap().write(&entry("a")).unwrap();
+        Audit::open(&path, author())
+            .unwrap()
+            .write(&entry("a"))
+            .unwrap();
         let mode = || fs::metadata(&path).unwrap().permissions().mode() & 0o7777;
         assert_eq!(mode(), 0o600, "{mask:o}");
         // What is there keeps what its owner has made of it.
         fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
-        Audit::open(&path, author()).unwrap().write(&entry("b")).unwrap();
+        Audit::open(&path, author())
+            .unwrap()
+            .write(&entry("b"))
+            .unwrap();
         assert_eq!(mode(), 0o640, "{mask:o}");
     }
     umask(before);
@@ -46,7 +57,9 @@ fn the_lines_of_many_processes_never_mix() {
     let path = root.path().join("trail");
     let start = || {
         let mut command = Command::new(env::current_exe().unwrap());
-        command.args(["one_of_many", "--exact", "--ignored"]).env(TRAIL, &path);
+        command
+            .args(["one_of_many", "--exact", "--ignored"])
+            .env(TRAIL, &path);
         command.stdout(std::process::Stdio::null()).spawn().unwrap()
     };
     let children: Vec<_> = (0..4).map(|_| start()).collect();
@@ -55,21 +68,34 @@ fn the_lines_of_many_processes_never_mix() {
         assert!(child.wait().unwrap().success());
     }
     let text = fs::read_to_string(&path).unwrap();
-    let lines: Vec<serde_json::Value> = text.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
+    let lines: Vec<serde_json::Value> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).expect(line))
+        .collect();
     assert_eq!(lines.len(), pids.len() * LINES);
     for pid in pids {
-        assert_eq!(lines.iter().filter(|line| line["by"]["pid"] == pid).count(), LINES);
+        assert_eq!(
+            lines.iter().filter(|line| line["by"]["pid"] == pid).count(),
+            LINES
+        );
     }
 }
 
 #[test]
 #[ignore = "a part of the_lines_of_many_processes_never_mix"]
-#[expect(clippy::disallowed_methods, reason = "the test that starts it says where in a variable")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the test that starts it says where in a variable"
+)]
 fn one_of_many() {
-    let Some(path) = env::var_os(TRAIL) else { return skip::cannot("is a part of another test") };
+    let Some(path) = env::var_os(TRAIL) else {
+        return skip::cannot("is a part of another test");
+    };
     let audit = Audit::open(Path::new(&path), author()).unwrap();
     for number in 0..LINES {
-        audit.write(&entry(&number.to_string()).detail("x".repeat(number * 13 % 1000))).unwrap();
+        audit
+            .write(&entry(&number.to_string()).detail("x".repeat(number * 13 % 1000)))
+            .unwrap();
     }
 }
 
@@ -83,5 +109,9 @@ fn a_relative_name_is_kept_as_it_was_meant() {
     let written = audit.write(&entry("a"));
     env::set_current_dir(&here).unwrap();
     written.unwrap();
-    assert!(fs::read_to_string(here.join(&path)).unwrap().contains("lock_acquired"));
+    assert!(
+        fs::read_to_string(here.join(&path))
+            .unwrap()
+            .contains("lock_acquired")
+    );
 }

@@ -1,6 +1,9 @@
 //! The check against real processes and real odd files.
 
-#![expect(clippy::unwrap_used, reason = "a test ends where something is not as it must be")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test ends where something is not as it must be"
+)]
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -19,7 +22,9 @@ use beadlock_testkit::{skip, this_host, write_program};
 
 fn write_lock(dir: &Path, pid: u32) {
     let host = this_host();
-    let record = format!(r#"{{"holder":"t","pid":{pid},"hostname":"{host}","started_at":"2025-10-25T12:00:00Z"}}"#);
+    let record = format!(
+        r#"{{"holder":"t","pid":{pid},"hostname":"{host}","started_at":"2025-10-25T12:00:00Z"}}"#
+    );
     fs::write(dir.join(".exclusive-lock"), record).unwrap();
 }
 
@@ -49,37 +54,70 @@ fn a_life_from_its_claim_to_its_removal() {
     let mut child = Living(sleeper().spawn().unwrap());
     write_lock(dir.path(), child.0.id());
     let alive = should_skip_database(dir.path());
-    assert_eq!((alive.to_string().as_str(), alive.reason()), ("Skipping database (locked by t)", Reason::PidAlive));
-    assert!(is_process_alive(child.0.id().into(), &this_host().to_uppercase()));
+    assert_eq!(
+        (alive.to_string().as_str(), alive.reason()),
+        ("Skipping database (locked by t)", Reason::PidAlive)
+    );
+    assert!(is_process_alive(
+        child.0.id().into(),
+        &this_host().to_uppercase()
+    ));
 
     child.0.kill().unwrap();
     let pid = child.0.id().cast_signed();
     while !Stat::read(pid).unwrap().is_zombie() {
         std::thread::yield_now();
     }
-    assert_eq!(should_skip_database(dir.path()).reason(), Reason::PidAlive, "a zombie answers kill");
-    let reaping = Options { reap_proven_dead: true, dry_run: true, ..Options::default() };
+    assert_eq!(
+        should_skip_database(dir.path()).reason(),
+        Reason::PidAlive,
+        "a zombie answers kill"
+    );
+    let reaping = Options {
+        reap_proven_dead: true,
+        dry_run: true,
+        ..Options::default()
+    };
     let proven = check(&Place::beads(dir.path()), &reaping);
     assert_eq!((proven.is_skip(), proven.reason()), (false, Reason::Zombie));
 
     child.0.wait().unwrap();
     assert!(!is_process_alive(pid.into(), &this_host()));
-    assert!(is_process_alive(pid.into(), "elsewhere"), "another host's process is never dead");
-    let dry = check(&Place::beads(dir.path()), &Options { dry_run: true, ..Options::default() });
-    assert_eq!(dry.to_string(), "Stale lock (t) would be removed, proceeding with sync");
+    assert!(
+        is_process_alive(pid.into(), "elsewhere"),
+        "another host's process is never dead"
+    );
+    let dry = check(
+        &Place::beads(dir.path()),
+        &Options {
+            dry_run: true,
+            ..Options::default()
+        },
+    );
+    assert_eq!(
+        dry.to_string(),
+        "Stale lock (t) would be removed, proceeding with sync"
+    );
     assert!(dir.path().join(".exclusive-lock").exists());
     let gone = should_skip_database(dir.path());
-    assert_eq!(gone.to_string(), "Removed stale lock (t), proceeding with sync");
+    assert_eq!(
+        gone.to_string(),
+        "Removed stale lock (t), proceeding with sync"
+    );
     assert!(gone.removed().is_some() && gone.reason() == Reason::PidGone);
     let free = should_skip_database(dir.path());
-    assert_eq!((free.to_string().as_str(), free.reason()), ("", Reason::NoLock));
+    assert_eq!(
+        (free.to_string().as_str(), free.reason()),
+        ("", Reason::NoLock)
+    );
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
 }
 
 #[test]
 #[ignore = "a part of a_process_of_another_user_is_alive"]
 fn as_nobody() {
-    let Some(dir) = std::env::args().find_map(|argument| argument.strip_prefix("as_nobody_in=").map(str::to_owned))
+    let Some(dir) = std::env::args()
+        .find_map(|argument| argument.strip_prefix("as_nobody_in=").map(str::to_owned))
     else {
         return skip::cannot("is a part of another test");
     };
@@ -100,7 +138,10 @@ fn a_process_of_another_user_is_alive() {
     let shared = database();
     fs::set_permissions(shared.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let program = shared.path().join("check");
-    write_program(&program, fs::File::open(std::env::current_exe().unwrap()).unwrap());
+    write_program(
+        &program,
+        fs::File::open(std::env::current_exe().unwrap()).unwrap(),
+    );
     let output = Command::new(program)
         .args(["--ignored", "--exact", "as_nobody", "--nocapture", "--skip"])
         .arg(format!("as_nobody_in={}", dir.path().display()))
@@ -110,18 +151,25 @@ fn a_process_of_another_user_is_alive() {
         .output()
         .unwrap();
     let output = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.contains("decision: Skipping database (locked by t) [pid_not_permitted]"), "{output}");
+    assert!(
+        output.contains("decision: Skipping database (locked by t) [pid_not_permitted]"),
+        "{output}"
+    );
 }
 
 fn unreadable(dir: &Path, words: &str) {
     let begun = Instant::now();
     let decision = should_skip_database(dir);
-    let expected = format!("Skipping database (lock check failed: failed to read lock file: {words})");
+    let expected =
+        format!("Skipping database (lock check failed: failed to read lock file: {words})");
     assert_eq!(decision.to_string(), expected);
     assert_eq!(decision.reason(), Reason::Unreadable);
     assert!(begun.elapsed() < Duration::from_secs(5), "it must not hang");
     assert!(matches!(Cycle::enter(dir), Entered::Skipped(_)));
-    assert!(fs::symlink_metadata(dir.join(".exclusive-lock")).is_ok(), "it must stay");
+    assert!(
+        fs::symlink_metadata(dir.join(".exclusive-lock")).is_ok(),
+        "it must stay"
+    );
 }
 
 #[test]
@@ -190,27 +238,48 @@ fn a_file_that_grows_while_it_is_read_is_a_lock() {
 fn a_directory_that_is_not_there_is_free_and_one_that_is_none_is_not() {
     let dir = database();
     assert!(!should_skip_database(dir.path().join("nowhere")).is_skip());
-    let Entered::Cycle(cycle) = Cycle::enter(dir.path().join("nowhere")) else { panic!("it is free") };
+    let Entered::Cycle(cycle) = Cycle::enter(dir.path().join("nowhere")) else {
+        panic!("it is free")
+    };
     assert!(cycle.gate().is_none() && cycle.no_gate().unwrap().to_string().contains("nowhere"));
     fs::write(dir.path().join("file"), "").unwrap();
-    assert_eq!(should_skip_database(dir.path().join("file")).reason(), Reason::Unreadable);
+    assert_eq!(
+        should_skip_database(dir.path().join("file")).reason(),
+        Reason::Unreadable
+    );
 }
 
 /// A cycle keeps the gate from its check to its end, and a stale lock waits for the gate.
 #[test]
 fn a_cycle_holds_the_gate() {
     let dir = database();
-    let Entered::Cycle(cycle) = Cycle::enter(dir.path()) else { panic!("nobody claims it") };
-    let Entered::Skipped(second) = Cycle::enter(dir.path()) else { panic!("two cycles at once") };
-    assert_eq!(second.to_string(), "Skipping database (a sync cycle or a claim is in progress)");
+    let Entered::Cycle(cycle) = Cycle::enter(dir.path()) else {
+        panic!("nobody claims it")
+    };
+    let Entered::Skipped(second) = Cycle::enter(dir.path()) else {
+        panic!("two cycles at once")
+    };
+    assert_eq!(
+        second.to_string(),
+        "Skipping database (a sync cycle or a claim is in progress)"
+    );
     let mut child = Command::new("true").spawn().unwrap();
     child.wait().unwrap();
     write_lock(dir.path(), child.id());
     let busy = should_skip_database(dir.path());
-    assert_eq!((busy.reason(), busy.is_skip()), (Reason::GateBusy, true), "nothing is removed without the gate");
+    assert_eq!(
+        (busy.reason(), busy.is_skip()),
+        (Reason::GateBusy, true),
+        "nothing is removed without the gate"
+    );
     cycle.leave();
-    let Entered::Cycle(cycle) = Cycle::enter(dir.path()) else { panic!("its holder is dead") };
-    assert_eq!(cycle.decision().to_string(), "Removed stale lock (t), proceeding with sync");
+    let Entered::Cycle(cycle) = Cycle::enter(dir.path()) else {
+        panic!("its holder is dead")
+    };
+    assert_eq!(
+        cycle.decision().to_string(),
+        "Removed stale lock (t), proceeding with sync"
+    );
     drop(cycle);
     assert!(Gate::try_take(dir.path()).unwrap().is_some());
 }

@@ -1,6 +1,9 @@
 //! The record's golden files: `golden/read` is what may lie there, each with its answer in `golden/read.tsv`;
 //! `golden/written` is what beadlock writes, byte for byte. The mutation test starts from all of them.
-#![expect(clippy::panic, reason = "a helper of these tests says which file it could not read")]
+#![expect(
+    clippy::panic,
+    reason = "a helper of these tests says which file it could not read"
+)]
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +12,9 @@ use beadlock_checker::internal::dialect::beads::{Mark, Record, Rejected, Started
 use beadlock_checker::internal::escape::escaped;
 
 fn golden(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/golden")
+        .join(name)
 }
 
 fn bytes(path: impl AsRef<Path>) -> Vec<u8> {
@@ -94,7 +99,11 @@ fn what_is_written_is_the_same_byte_for_byte() {
         version: "2.1.0".to_owned(),
         beadlock: Some(mark),
     };
-    let part = Mark { id: "x".to_owned(), boot_id: Some("y".to_owned()), ..Mark::default() };
+    let part = Mark {
+        id: "x".to_owned(),
+        boot_id: Some("y".to_owned()),
+        ..Mark::default()
+    };
     let known_in_part = Record {
         holder: "a \"b\" é".to_owned(),
         pid: 1,
@@ -111,14 +120,27 @@ fn what_is_written_is_the_same_byte_for_byte() {
         beadlock: None,
         ..whole.clone()
     };
-    let rows = [("known-in-part", known_in_part), ("whole", whole), ("without-mark", without_mark)];
+    let rows = [
+        ("known-in-part", known_in_part),
+        ("whole", whole),
+        ("without-mark", without_mark),
+    ];
     for (name, record) in &rows {
         let file = golden("written").join(format!("{name}.json"));
         let on_disk = bytes(&file);
-        assert_eq!(record.to_json().as_bytes(), on_disk, "{name}: {}", record.to_json());
+        assert_eq!(
+            record.to_json().as_bytes(),
+            on_disk,
+            "{name}: {}",
+            record.to_json()
+        );
         let read = Record::parse(&on_disk).unwrap_or_else(|error| panic!("{name}: {error}"));
         assert_eq!(read, in_whole_seconds(record), "{name}");
-        assert_eq!(read.to_json().as_bytes(), on_disk, "{name}: read and written again");
+        assert_eq!(
+            read.to_json().as_bytes(),
+            on_disk,
+            "{name}: read and written again"
+        );
     }
     assert_eq!(all("written").len(), rows.len(), "each file has its record");
 }
@@ -126,7 +148,10 @@ fn what_is_written_is_the_same_byte_for_byte() {
 fn in_whole_seconds(record: &Record) -> Record {
     let nanos = record.started_at.0.subsec_nanos();
     let seconds = record.started_at.0.as_secs() - i64::from(nanos < 0);
-    Record { started_at: StartedAt::from_unix(seconds, 0), ..record.clone() }
+    Record {
+        started_at: StartedAt::from_unix(seconds, 0),
+        ..record.clone()
+    }
 }
 
 /// 0000-01-01T00:00:00Z and 9999-12-31T23:59:59Z, in seconds since the Unix epoch.
@@ -212,7 +237,11 @@ fn mutate(bytes: &mut Vec<u8>, others: &[Vec<u8>], dice: &mut Dice) {
 
 #[test]
 fn no_input_panics_and_what_is_accepted_can_be_written_and_read_again() {
-    let seeds: Vec<Vec<u8>> = all("read").into_iter().chain(all("written")).map(bytes).collect();
+    let seeds: Vec<Vec<u8>> = all("read")
+        .into_iter()
+        .chain(all("written"))
+        .map(bytes)
+        .collect();
     let mut dice = Dice(0x9E37_79B9_7F4A_7C15);
     let (mut locked, mut malformed, mut invalid) = (0, 0, 0);
     for _ in 0..40_000 {
@@ -222,7 +251,10 @@ fn no_input_panics_and_what_is_accepted_can_be_written_and_read_again() {
             Ok(record) => record,
             Err(rejected) => {
                 let words = rejected.to_string();
-                assert!(words.chars().count() < 160 && escaped(&words).to_string() == words, "{words:?}");
+                assert!(
+                    words.chars().count() < 160 && escaped(&words).to_string() == words,
+                    "{words:?}"
+                );
                 match rejected {
                     Rejected::Malformed(_) => malformed += 1,
                     Rejected::Invalid(_) => invalid += 1,
@@ -237,8 +269,16 @@ fn no_input_panics_and_what_is_accepted_can_be_written_and_read_again() {
         // Whole seconds may make Go's zero time of a fraction after it, and four digits write no other year.
         let whole = in_whole_seconds(&record);
         if (YEAR_0..=YEAR_9999).contains(&whole.started_at.0.as_secs()) {
-            assert_eq!(again, whole.validate().map(|()| whole), "{}", String::from_utf8_lossy(&input));
+            assert_eq!(
+                again,
+                whole.validate().map(|()| whole),
+                "{}",
+                String::from_utf8_lossy(&input)
+            );
         }
     }
-    assert!(locked > 1000 && malformed > 1000 && invalid > 1000, "{locked} {malformed} {invalid}");
+    assert!(
+        locked > 1000 && malformed > 1000 && invalid > 1000,
+        "{locked} {malformed} {invalid}"
+    );
 }

@@ -10,8 +10,13 @@ use beadlock_checker::{Cycle, Entered, should_skip_database};
 
 fn main() {
     let mut args = std::env::args_os().skip(1);
-    let dir = args.next().map_or_else(|| PathBuf::from(".beads"), PathBuf::from);
-    let cycles = args.next().and_then(|text| text.to_str()?.parse().ok()).unwrap_or(u32::MAX);
+    let dir = args
+        .next()
+        .map_or_else(|| PathBuf::from(".beads"), PathBuf::from);
+    let cycles = args
+        .next()
+        .and_then(|text| text.to_str()?.parse().ok())
+        .unwrap_or(u32::MAX);
     for _ in 0..cycles {
         cycle(&dir);
         sleep(Duration::from_millis(200));
@@ -38,10 +43,20 @@ fn cycle(dir: &Path) {
 /// For a daemon that has no cycle to guard and only wants to know: the answer is of this moment.
 fn glance(dir: &Path) {
     let decision = should_skip_database(dir);
-    println!("{}", if decision.is_skip() { "claimed now" } else { "free now" });
+    println!(
+        "{}",
+        if decision.is_skip() {
+            "claimed now"
+        } else {
+            "free now"
+        }
+    );
 }
 
 /// What a daemon would sync.
 fn issues(dir: &Path) -> usize {
-    std::fs::read_to_string(dir.join("issues.jsonl")).unwrap_or_default().lines().count()
+    std::fs::read_to_string(dir.join("issues.jsonl"))
+        .unwrap_or_default()
+        .lines()
+        .count()
 }

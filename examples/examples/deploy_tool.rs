@@ -40,8 +40,15 @@ fn duration(text: &str) -> Result<Duration, Error> {
 }
 
 fn main() -> ExitCode {
-    let Cli::Deploy { env, length, timeout, lock_dir } = Cli::parse();
-    let mut lock = CommandLock::new("mytool", "deploy").version(env!("CARGO_PKG_VERSION")).timeout(timeout.limit());
+    let Cli::Deploy {
+        env,
+        length,
+        timeout,
+        lock_dir,
+    } = Cli::parse();
+    let mut lock = CommandLock::new("mytool", "deploy")
+        .version(env!("CARGO_PKG_VERSION"))
+        .timeout(timeout.limit());
     if let Some(dir) = lock_dir {
         lock = lock.directory(dir);
     }

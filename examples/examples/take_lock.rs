@@ -9,12 +9,20 @@ use std::time::Duration;
 use beadlock::{Hold, Wait};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let dir = std::env::args_os().nth(1).map_or_else(|| PathBuf::from(".beads"), PathBuf::from);
+    let dir = std::env::args_os()
+        .nth(1)
+        .map_or_else(|| PathBuf::from(".beads"), PathBuf::from);
 
-    let claim = Hold::on(&dir).holder("importer").wait(Wait::UpTo(Duration::from_secs(30))).claim()?;
+    let claim = Hold::on(&dir)
+        .holder("importer")
+        .wait(Wait::UpTo(Duration::from_secs(30)))
+        .claim()?;
     println!("claimed: {}", beadlock_checker::should_skip_database(&dir));
 
-    let mut issues = std::fs::File::options().append(true).create(true).open(claim.dir().join("issues.jsonl"))?;
+    let mut issues = std::fs::File::options()
+        .append(true)
+        .create(true)
+        .open(claim.dir().join("issues.jsonl"))?;
     writeln!(issues, "{{\"id\":\"bd-100\",\"title\":\"imported\"}}")?;
 
     claim.release()?;

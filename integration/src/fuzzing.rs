@@ -12,5 +12,9 @@ pub fn log(path: &Path) -> (String, Vec<Value>, Vec<String>) {
     let environment = Environment::default();
     let talk = Talk::silent();
     let answers = log::run(&LogArgs::of(path), &environment, &talk);
-    (answers.text, answers.data, answers.errors.iter().map(ToString::to_string).collect())
+    (
+        answers.text,
+        answers.data,
+        answers.errors.iter().map(ToString::to_string).collect(),
+    )
 }

@@ -22,7 +22,10 @@ impl Ground {
         found.map_err(|error| {
             let (path, why) = (escaped_path(target.dir()), system_words(&error));
             let advice = "it was removed or renamed meanwhile; name it anew";
-            Error::new(Code::NoTarget, format!("{path} is not there any more ({why}): {advice}"))
+            Error::new(
+                Code::NoTarget,
+                format!("{path} is not there any more ({why}): {advice}"),
+            )
         })
     }
 
@@ -32,7 +35,8 @@ impl Ground {
             return Ok(());
         }
         let path = escaped_path(target.dir());
-        let message = format!("{path} is another directory by now: it was replaced meanwhile; look again");
+        let message =
+            format!("{path} is another directory by now: it was replaced meanwhile; look again");
         Err(Error::new(Code::NoTarget, message))
     }
 }
@@ -49,12 +53,20 @@ mod tests {
         let top = tempfile::tempdir().unwrap();
         let dir = top.path().join(".beads");
         fs::create_dir(&dir).unwrap();
-        let target = resolve(Some(dir.as_os_str()), &Environment::default(), Acceptance::Any).unwrap();
+        let target = resolve(
+            Some(dir.as_os_str()),
+            &Environment::default(),
+            Acceptance::Any,
+        )
+        .unwrap();
         let ground = Ground::of(&target).unwrap();
         ground.still(&target).unwrap();
         let said = |words: &str| {
             let error = ground.still(&target).unwrap_err();
-            assert!(error.code() == Code::NoTarget && error.to_string().contains(words), "{error}");
+            assert!(
+                error.code() == Code::NoTarget && error.to_string().contains(words),
+                "{error}"
+            );
         };
         fs::rename(&dir, top.path().join("moved")).unwrap();
         said("is not there any more (no such file or directory)");

@@ -21,7 +21,10 @@
 //! of the whole process: the lock is stale when the process is gone, and not before. A process that is forked
 //! meanwhile has copies of the guards, and these end nothing.
 
-#![cfg_attr(test, allow(clippy::too_many_lines, reason = "a table of cases is one piece"))]
+#![cfg_attr(
+    test,
+    allow(clippy::too_many_lines, reason = "a table of cases is one piece")
+)]
 
 mod agent;
 mod api;

@@ -1,6 +1,9 @@
 //! `beadlock`: see the library for all it does.
 
-#[expect(clippy::disallowed_methods, reason = "the one place where this program ends")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the one place where this program ends"
+)]
 fn main() {
     std::process::exit(beadlock::program::run().finish())
 }

@@ -4,7 +4,9 @@ use std::{io, path::Path, time::Duration};
 
 pub use beadlock_checker::internal::shell::{Part, quoted, to_type};
 use beadlock_checker::internal::{FileKind, Gate, GateHolder, Look, facts, process, system_words};
-use beadlock_checker::internal::{dialect::Record, dialect::StartedAt, duration::shown, facts::Liveness};
+use beadlock_checker::internal::{
+    dialect::Record, dialect::StartedAt, duration::shown, facts::Liveness,
+};
 use beadlock_checker::internal::{escape::escaped, escape::is_harmless};
 use nix::errno::Errno;
 
@@ -16,7 +18,10 @@ pub fn age(look: &Look) -> Duration {
 
 /// [`age`]; `None` for a time in the future, and where there is no time.
 pub fn known_age(look: &Look) -> Option<Duration> {
-    facts::age(look.record.as_ref()?, look.on_disk.map(|file| file.modified))
+    facts::age(
+        look.record.as_ref()?,
+        look.on_disk.map(|file| file.modified),
+    )
 }
 
 /// The same of another time that stands in the lock file.
@@ -47,12 +52,19 @@ pub fn is_address(text: &str) -> bool {
 
 /// The address of what a lock is held for. What else a lock file may have in its place is not shown as one.
 pub fn about(record: &Record) -> Option<String> {
-    record.about().filter(|text| is_address(text)).map(str::to_owned)
+    record
+        .about()
+        .filter(|text| is_address(text))
+        .map(str::to_owned)
 }
 
 /// An age for people. Of none they see no milliseconds: it may be of whole seconds.
 pub fn shown_age(age: Duration) -> String {
-    if age.is_zero() { "0s".to_owned() } else { shown(age) }
+    if age.is_zero() {
+        "0s".to_owned()
+    } else {
+        shown(age)
+    }
 }
 
 pub fn millis(duration: Duration) -> u64 {
@@ -61,12 +73,16 @@ pub fn millis(duration: Duration) -> u64 {
 
 /// True when the holder's process is of this machine and was found alive.
 pub fn is_local_and_alive(look: &Look) -> bool {
-    look.facts.as_ref().is_some_and(|facts| matches!(facts.liveness, Liveness::Alive | Liveness::NotPermitted))
+    look.facts
+        .as_ref()
+        .is_some_and(|facts| matches!(facts.liveness, Liveness::Alive | Liveness::NotPermitted))
 }
 
 /// The command of a holder whose process was found alive here.
 pub fn command_of_holder(look: &Look) -> Option<String> {
-    let pid = i32::try_from(look.record.as_ref()?.pid()).ok().filter(|_| is_local_and_alive(look))?;
+    let pid = i32::try_from(look.record.as_ref()?.pid())
+        .ok()
+        .filter(|_| is_local_and_alive(look))?;
     process::command_line(pid).map(|line| escaped(&line).to_string())
 }
 
@@ -86,7 +102,11 @@ pub fn names(processes: &[GateHolder]) -> String {
 }
 
 pub fn process_name(pid: i32, command: &str) -> String {
-    if command.is_empty() { format!("PID {pid}") } else { format!("PID {pid} ({})", escaped(command)) }
+    if command.is_empty() {
+        format!("PID {pid}")
+    } else {
+        format!("PID {pid} ({})", escaped(command))
+    }
 }
 
 /// A name in the title of a helper process: escaped, and short enough for two of them on a line of `ps`.

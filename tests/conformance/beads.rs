@@ -3,8 +3,8 @@
 use beadlock_tests::{lock_text, this_host};
 
 use crate::protocol::{
-    Audit, Breaking, Dead, DefaultWait, Doubtful, EVENT, ForProcess, Garbage, HOLDER, Leaves, NEIGHBOUR, Neighbour,
-    Orphan, Protocol, Refusal, Takeover, Unwritable,
+    Audit, Breaking, Dead, DefaultWait, Doubtful, EVENT, ForProcess, Garbage, HOLDER, Leaves,
+    NEIGHBOUR, Neighbour, Orphan, Protocol, Refusal, Takeover, Unwritable,
 };
 
 const BEADS: Protocol = Protocol {
@@ -32,7 +32,11 @@ const BEADS: Protocol = Protocol {
     dead: DEAD,
     doubtful: DOUBTFUL,
     takeover: Takeover::ByAnyone,
-    garbage: Garbage { verdict: "unreadable", reason: "malformed", exit_code: 5 },
+    garbage: Garbage {
+        verdict: "unreadable",
+        reason: "malformed",
+        exit_code: 5,
+    },
     orphan: Orphan::KeepsTheLock,
     for_process: ForProcess::LeavesAStaleLock,
     released: "released ",

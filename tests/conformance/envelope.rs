@@ -52,20 +52,41 @@ const REASONS: &[&str] = &[
 
 const VERDICTS: &[&str] = &["free", "held", "stale", "unreadable"];
 
-pub const CHECKED: &[&str] = &["target", "path", "decision", "verdict", "removed", "holder", "id", "reason", "message"];
+pub const CHECKED: &[&str] = &[
+    "target", "path", "decision", "verdict", "removed", "holder", "id", "reason", "message",
+];
 
-pub const SHOWN: &[&str] =
-    &["target", "path", "verdict", "holder", "id", "reason", "message", "record", "age_ms", "witnesses", "next"];
+pub const SHOWN: &[&str] = &[
+    "target",
+    "path",
+    "verdict",
+    "holder",
+    "id",
+    "reason",
+    "message",
+    "record",
+    "age_ms",
+    "witnesses",
+    "next",
+];
 
 /// The keys of an object, in order.
 #[track_caller]
 pub fn keys(object: &Value) -> Vec<&str> {
-    object.as_object().unwrap_or_else(|| panic!("no object: {object}")).keys().map(String::as_str).collect()
+    object
+        .as_object()
+        .unwrap_or_else(|| panic!("no object: {object}"))
+        .keys()
+        .map(String::as_str)
+        .collect()
 }
 
 #[track_caller]
 fn is_one_of(word: &Value, known: &[&str]) {
-    assert!(word.as_str().is_some_and(|word| known.contains(&word)), "{word} is not in {known:?}");
+    assert!(
+        word.as_str().is_some_and(|word| known.contains(&word)),
+        "{word} is not in {known:?}"
+    );
 }
 
 fn is_text_or_null(value: &Value) -> bool {
@@ -75,8 +96,16 @@ fn is_text_or_null(value: &Value) -> bool {
 /// The envelope has its fields in their order, each of its type.
 #[track_caller]
 pub fn is_whole(envelope: &Value) {
-    assert_eq!(keys(envelope), ["ok", "data", "error", "warnings", "meta"], "{envelope}");
-    assert_eq!(envelope["ok"], Value::from(envelope["error"].is_null()), "{envelope}");
+    assert_eq!(
+        keys(envelope),
+        ["ok", "data", "error", "warnings", "meta"],
+        "{envelope}"
+    );
+    assert_eq!(
+        envelope["ok"],
+        Value::from(envelope["error"].is_null()),
+        "{envelope}"
+    );
     let warnings = envelope["warnings"].as_array().expect("a list of warnings");
     assert!(warnings.iter().all(Value::is_string), "{envelope}");
     assert_eq!(keys(&envelope["meta"]), ["duration_ms", "request_id"]);
@@ -98,9 +127,18 @@ pub fn is_error<'e>(envelope: &'e Value, code: &str, more: &[&str]) -> &'e Value
     let error = &envelope["error"];
     assert_eq!(error["code"], code, "{envelope}");
     is_one_of(&error["code"], ERROR_CODES);
-    let expected = [&["code", "message", "retryable", "retry_after_ms", "detail"], more].concat();
+    let expected = [
+        &["code", "message", "retryable", "retry_after_ms", "detail"],
+        more,
+    ]
+    .concat();
     assert_eq!(keys(error), expected, "{envelope}");
-    assert!(error["message"].as_str().is_some_and(|message| !message.is_empty()), "{envelope}");
+    assert!(
+        error["message"]
+            .as_str()
+            .is_some_and(|message| !message.is_empty()),
+        "{envelope}"
+    );
     let retryable = error["retryable"].as_bool().expect("a boolean");
     assert_eq!(error["retry_after_ms"].is_u64(), retryable, "{envelope}");
     assert!(retryable || error["retry_after_ms"].is_null(), "{envelope}");
@@ -126,10 +164,19 @@ pub fn shown(envelope: &Value) -> &Value {
     is_answer(envelope);
     let data = one(envelope);
     assert_eq!(keys(data), SHOWN);
-    assert!(data["record"].is_object() || data["record"].is_null(), "{data}");
-    assert!(data["age_ms"].is_u64() || data["age_ms"].is_null(), "{data}");
+    assert!(
+        data["record"].is_object() || data["record"].is_null(),
+        "{data}"
+    );
+    assert!(
+        data["age_ms"].is_u64() || data["age_ms"].is_null(),
+        "{data}"
+    );
     assert!(data["witnesses"].is_object(), "{data}");
-    assert!(data["next"].as_str().is_some_and(|next| !next.is_empty()), "{data}");
+    assert!(
+        data["next"].as_str().is_some_and(|next| !next.is_empty()),
+        "{data}"
+    );
     is_seen(data);
     data
 }
@@ -146,6 +193,12 @@ fn one(envelope: &Value) -> &Value {
 fn is_seen(data: &Value) {
     is_one_of(&data["verdict"], VERDICTS);
     is_one_of(&data["reason"], REASONS);
-    assert!(data["target"].is_string() && data["path"].is_string() && data["message"].is_string(), "{data}");
-    assert!(is_text_or_null(&data["holder"]) && is_text_or_null(&data["id"]), "{data}");
+    assert!(
+        data["target"].is_string() && data["path"].is_string() && data["message"].is_string(),
+        "{data}"
+    );
+    assert!(
+        is_text_or_null(&data["holder"]) && is_text_or_null(&data["id"]),
+        "{data}"
+    );
 }

@@ -3,8 +3,8 @@
 use beadlock_tests::{Running, until};
 
 use crate::protocol::{
-    Audit, Breaking, DefaultWait, EVENT, ForProcess, Garbage, Leaves, Neighbour, Orphan, Protocol, Refusal, Takeover,
-    Unwritable,
+    Audit, Breaking, DefaultWait, EVENT, ForProcess, Garbage, Leaves, Neighbour, Orphan, Protocol,
+    Refusal, Takeover, Unwritable,
 };
 use crate::site::Site;
 
@@ -22,7 +22,9 @@ const FILE: Protocol = Protocol {
         exit_code: 8,
         error_code: "E_LOCK_FAILED",
         reason: "flock_held",
-        at_once: |_| "Cannot acquire lock on data/todo.json (another process may be active)".to_owned(),
+        at_once: |_| {
+            "Cannot acquire lock on data/todo.json (another process may be active)".to_owned()
+        },
         after_300_ms: |_| "Failed to acquire lock (timeout after 0.3s)".to_owned(),
         detail: &["lock_file", "timeout_ms", "holder_pid"],
         gate_shut: (8, "E_LOCK_FAILED"),
@@ -34,7 +36,11 @@ const FILE: Protocol = Protocol {
     doubtful: &[],
     takeover: Takeover::Never,
     // Only the flock counts.
-    garbage: Garbage { verdict: "free", reason: "no_lock", exit_code: 0 },
+    garbage: Garbage {
+        verdict: "free",
+        reason: "no_lock",
+        exit_code: 0,
+    },
     orphan: Orphan::IsEnded,
     for_process: ForProcess::IsReleased,
     released: "released ",

@@ -4,8 +4,8 @@ use beadlock_tests::{lock_text, this_host};
 
 use crate::beads::{DEAD, DOUBTFUL, RECORD};
 use crate::protocol::{
-    Audit, Breaking, DefaultWait, EVENT, ForProcess, Garbage, HOLDER, Leaves, NEIGHBOUR, Neighbour, Orphan, Protocol,
-    Refusal, Takeover, Unwritable,
+    Audit, Breaking, DefaultWait, EVENT, ForProcess, Garbage, HOLDER, Leaves, NEIGHBOUR, Neighbour,
+    Orphan, Protocol, Refusal, Takeover, Unwritable,
 };
 
 pub const LOCK: Protocol = Protocol {
@@ -33,7 +33,11 @@ pub const LOCK: Protocol = Protocol {
     dead: DEAD,
     doubtful: DOUBTFUL,
     takeover: Takeover::ByAnyone,
-    garbage: Garbage { verdict: "unreadable", reason: "malformed", exit_code: 5 },
+    garbage: Garbage {
+        verdict: "unreadable",
+        reason: "malformed",
+        exit_code: 5,
+    },
     orphan: Orphan::KeepsTheLock,
     for_process: ForProcess::LeavesAStaleLock,
     released: "released ",

@@ -4,8 +4,8 @@ use beadlock_tests::this_host;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::protocol::{
-    Audit, Breaking, Dead, DefaultWait, Doubtful, EVENT, ForProcess, Garbage, HOLDER, Leaves, NEIGHBOUR, Neighbour,
-    Orphan, Protocol, Refusal, Takeover, Unwritable,
+    Audit, Breaking, Dead, DefaultWait, Doubtful, EVENT, ForProcess, Garbage, HOLDER, Leaves,
+    NEIGHBOUR, Neighbour, Orphan, Protocol, Refusal, Takeover, Unwritable,
 };
 
 const MEMORY: Protocol = Protocol {
@@ -16,7 +16,14 @@ const MEMORY: Protocol = Protocol {
     gate: "memory",
     claim: &["--session-id", HOLDER],
     short_lived: &[],
-    record: &["pid", "session_id", "acquired_at", "hostname", "operation", "beadlock"],
+    record: &[
+        "pid",
+        "session_id",
+        "acquired_at",
+        "hostname",
+        "operation",
+        "beadlock",
+    ],
     holder_key: Some("session_id"),
     refusal: Refusal {
         exit_code: 4,
@@ -52,7 +59,11 @@ const MEMORY: Protocol = Protocol {
         reason: "age_fresh",
     }],
     takeover: Takeover::ByAnyone,
-    garbage: Garbage { verdict: "free", reason: "malformed", exit_code: 0 },
+    garbage: Garbage {
+        verdict: "free",
+        reason: "malformed",
+        exit_code: 0,
+    },
     orphan: Orphan::IsEnded,
     for_process: ForProcess::IsReleased,
     released: "Lock released.",
@@ -73,7 +84,9 @@ const MEMORY: Protocol = Protocol {
 const FOREIGN: &str = "[LOCK] Breaking stale lock: cross-machine lock from elsewhere.example, ";
 
 fn held_for(seconds: &str) -> String {
-    format!("Could not acquire lock within {seconds}s. Held by session '{HOLDER}' for operation 'cli-test'")
+    format!(
+        "Could not acquire lock within {seconds}s. Held by session '{HOLDER}' for operation 'cli-test'"
+    )
 }
 
 /// A lock that is so many seconds old, as the document's Python program writes it.

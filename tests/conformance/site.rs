@@ -46,14 +46,19 @@ impl Site {
     /// The lock's path as the programs write it.
     pub fn lock_path(&self) -> String {
         let directory = fs::canonicalize(self.directory()).expect("the lock's directory");
-        directory.join(self.protocol.lock_file).to_string_lossy().into_owned()
+        directory
+            .join(self.protocol.lock_file)
+            .to_string_lossy()
+            .into_owned()
     }
 
     /// The names in the lock's directory.
     pub fn names(&self) -> Vec<String> {
         let entries = fs::read_dir(self.directory()).expect("the lock's directory");
-        let mut names: Vec<String> =
-            entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+        let mut names: Vec<String> = entries
+            .flatten()
+            .map(|entry| entry.file_name().to_string_lossy().into_owned())
+            .collect();
         names.sort();
         names
     }
@@ -107,8 +112,15 @@ impl Site {
     #[track_caller]
     pub fn shut_gate(&self) -> Flock<File> {
         let path = self.scene.file(self.protocol.gate);
-        let file = if path.is_dir() { File::open(&path) } else { File::create(&path) };
-        let gate = Flock::lock(file.expect("open the gate"), FlockArg::LockExclusiveNonblock);
+        let file = if path.is_dir() {
+            File::open(&path)
+        } else {
+            File::create(&path)
+        };
+        let gate = Flock::lock(
+            file.expect("open the gate"),
+            FlockArg::LockExclusiveNonblock,
+        );
         gate.map_err(|(_, errno)| errno).expect("the gate is free")
     }
 
@@ -121,7 +133,9 @@ impl Site {
     /// What a script needs to know of the lock.
     fn put_environment(&self, command: &mut Command) {
         command.env("BEADLOCK_LOCK_DIR", self.scene.file("locks"));
-        command.env("TARGET", self.protocol.target).env("LOCK", self.lock());
+        command
+            .env("TARGET", self.protocol.target)
+            .env("LOCK", self.lock());
     }
 
     /// `beadlock COMMAND TARGET OPTIONS`.
@@ -176,7 +190,10 @@ impl Site {
             assert!(!beadlock.has_ended(), "{}", beadlock.err());
             self.scene.read("pid").ends_with('\n')
         });
-        Holding { beadlock, command: self.scene.pid_in("pid") }
+        Holding {
+            beadlock,
+            command: self.scene.pid_in("pid"),
+        }
     }
 
     /// Starts a hold, and returns once it says that it waits.
@@ -199,7 +216,12 @@ impl Site {
     #[track_caller]
     pub fn verdict(&self) -> (String, String) {
         let (_, envelope) = self.json("check", &["--dry-run"]);
-        let word = |key: &str| envelope["data"][0][key].as_str().expect("a word").to_owned();
+        let word = |key: &str| {
+            envelope["data"][0][key]
+                .as_str()
+                .expect("a word")
+                .to_owned()
+        };
         (word("verdict"), word("reason"))
     }
 
@@ -210,7 +232,10 @@ impl Site {
 
     #[track_caller]
     pub fn assert_held(&self) {
-        assert_eq!(self.verdict(), ("held".to_owned(), self.protocol.refusal.reason.to_owned()));
+        assert_eq!(
+            self.verdict(),
+            ("held".to_owned(), self.protocol.refusal.reason.to_owned())
+        );
     }
 
     /// Nothing is left of a lock but what its protocol leaves.
@@ -228,20 +253,27 @@ impl Site {
     /// Waits until nothing runs that was started here.
     #[track_caller]
     pub fn until_still(&self) {
-        until("every process of the scene has ended", || marked_by(&self.scene).is_empty());
+        until("every process of the scene has ended", || {
+            marked_by(&self.scene).is_empty()
+        });
     }
 
     /// The id by which `status` shows the lock.
     #[track_caller]
     pub fn id(&self) -> String {
         let (_, envelope) = self.json("status", &[]);
-        envelope["data"][0]["id"].as_str().expect("a held lock has an id").to_owned()
+        envelope["data"][0]["id"]
+            .as_str()
+            .expect("a held lock has an id")
+            .to_owned()
     }
 
     /// The events in `audit`.
     #[track_caller]
     pub fn events(&self) -> Vec<Value> {
-        let parse = |line: &str| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+        let parse = |line: &str| {
+            serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))
+        };
         self.scene.read("audit").lines().map(parse).collect()
     }
 }

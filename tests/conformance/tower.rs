@@ -3,8 +3,8 @@
 use jiff::{SignedDuration, Timestamp};
 
 use crate::protocol::{
-    Audit, Breaking, Dead, DefaultWait, Doubtful, ForProcess, Garbage, HOLDER, Leaves, NEIGHBOUR, Neighbour, Orphan,
-    Protocol, Refusal, Takeover, Unwritable,
+    Audit, Breaking, Dead, DefaultWait, Doubtful, ForProcess, Garbage, HOLDER, Leaves, NEIGHBOUR,
+    Neighbour, Orphan, Protocol, Refusal, Takeover, Unwritable,
 };
 
 const TOWER: Protocol = Protocol {
@@ -13,7 +13,14 @@ const TOWER: Protocol = Protocol {
     directory: "locks",
     lock_file: "app-prod.lock",
     gate: "locks",
-    claim: &["--actor", HOLDER, "--intent-name", "deploy-app", "--intent-version", "1.2.0"],
+    claim: &[
+        "--actor",
+        HOLDER,
+        "--intent-name",
+        "deploy-app",
+        "--intent-version",
+        "1.2.0",
+    ],
     short_lived: &["--ttl", "1"],
     record: &[
         "lock_version",
@@ -55,7 +62,11 @@ const TOWER: Protocol = Protocol {
         reason: "heartbeat_fresh",
     }],
     takeover: Takeover::OnlyWith("--force-lock"),
-    garbage: Garbage { verdict: "unreadable", reason: "malformed", exit_code: 5 },
+    garbage: Garbage {
+        verdict: "unreadable",
+        reason: "malformed",
+        exit_code: 5,
+    },
     orphan: Orphan::IsEnded,
     for_process: ForProcess::IsReleased,
     released: "released ",
@@ -64,8 +75,22 @@ const TOWER: Protocol = Protocol {
     listed_below: Some("tower:"),
     audit: Audit {
         lock_name: "app-prod",
-        acquired: &["event", "request_id", "timestamp", "lock_name", "lock_path", "ttl_seconds"],
-        released: &["event", "request_id", "timestamp", "lock_name", "held_duration_seconds", "result"],
+        acquired: &[
+            "event",
+            "request_id",
+            "timestamp",
+            "lock_name",
+            "lock_path",
+            "ttl_seconds",
+        ],
+        released: &[
+            "event",
+            "request_id",
+            "timestamp",
+            "lock_name",
+            "held_duration_seconds",
+            "result",
+        ],
         // Its document has no such event.
         blocked: None,
         lost: &[

@@ -45,13 +45,20 @@ fn play_with(files: &[&str], room: &str, setting: impl Fn() -> Setting + Sync, l
         sections(&mut text, &setting.scene, files);
         shown(&text, &setting.known)
     };
-    pin_all(room, lines.iter().map(|(name, _)| *name), &at_once(lines, one));
+    pin_all(
+        room,
+        lines.iter().map(|(name, _)| *name),
+        &at_once(lines, one),
+    );
 }
 
 #[track_caller]
 fn pin_all<'a>(room: &str, names: impl IntoIterator<Item = &'a str>, texts: &[String]) {
     let mut book = Book::open(room);
-    names.into_iter().zip(texts).for_each(|(name, text)| book.pin(name, text));
+    names
+        .into_iter()
+        .zip(texts)
+        .for_each(|(name, text)| book.pin(name, text));
     book.close();
 }
 
@@ -69,7 +76,9 @@ fn at_once<R: Sync, T: Send>(rows: &[R], one: impl Fn(&R) -> T + Sync) -> Vec<T>
     let mut all = BTreeMap::new();
     std::thread::scope(|threads| {
         let threads: Vec<_> = (0..AT_ONCE).map(|_| threads.spawn(some)).collect();
-        threads.into_iter().for_each(|thread| all.append(&mut thread.join().expect("the answers of a thread")));
+        threads
+            .into_iter()
+            .for_each(|thread| all.append(&mut thread.join().expect("the answers of a thread")));
     });
     all.into_values().collect()
 }
@@ -88,13 +97,19 @@ static VALUES: LazyLock<Vec<(&str, Regex)>> = LazyLock::new(|| {
         ("MEANS", r#"("watched": ?")(lease|comparison)"#),
         ("MS", r#"("(?:next_due_ms|oldest_age_ms)": ?)(\d+)"#),
     ];
-    values.map(|(word, expression)| (word, Regex::new(expression).expect("an expression"))).into()
+    values
+        .map(|(word, expression)| (word, Regex::new(expression).expect("an expression")))
+        .into()
 });
 
 /// The text as a snapshot has it.
 fn shown(text: &str, known: &Known) -> String {
     let hide = |text: String, (word, value): &(&str, Regex)| {
-        value.replace_all(&text, |groups: &Captures<'_>| format!("{}[{word}]", &groups[1])).into_owned()
+        value
+            .replace_all(&text, |groups: &Captures<'_>| {
+                format!("{}[{word}]", &groups[1])
+            })
+            .into_owned()
     };
     hidden(&VALUES.iter().fold(text.to_owned(), hide), known)
 }
@@ -116,7 +131,10 @@ fn section(text: &mut String, name: &str, content: &str) {
 fn events(log: &str) -> Vec<String> {
     let message = |line: &str| match serde_json::from_str::<serde_json::Value>(line) {
         Ok(line) => line["message"].as_str().expect("a message").to_owned(),
-        Err(_) => line.split_once("] ").map_or(line, |(_, message)| message).to_owned(),
+        Err(_) => line
+            .split_once("] ")
+            .map_or(line, |(_, message)| message)
+            .to_owned(),
     };
     let word = |line: &str| {
         let message = message(line);

@@ -16,7 +16,11 @@ pub fn whole(typed: &str, ended: &Ended) -> String {
 pub fn envelope(typed: &str, ended: &Ended) -> String {
     let mut text = head(typed, ended);
     if ended.out.starts_with("{\"ok\":") {
-        assert_eq!(ended.out.find('\n'), Some(ended.out.len() - 1), "an envelope is one line: {ended:?}");
+        assert_eq!(
+            ended.out.find('\n'),
+            Some(ended.out.len() - 1),
+            "an envelope is one line: {ended:?}"
+        );
         stream(&mut text, "stdout", &indented(&ended.out));
     } else {
         stream(&mut text, "stdout", &ended.out);

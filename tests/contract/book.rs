@@ -16,14 +16,22 @@ pub struct Book {
 impl Book {
     /// The folder `snapshots/ROOM`.
     pub fn open(room: &str) -> Self {
-        let folder = beadlock_tests::skip::checkout().join("tests/contract/snapshots").join(room);
-        Self { folder, pinned: BTreeSet::new() }
+        let folder = beadlock_tests::skip::checkout()
+            .join("tests/contract/snapshots")
+            .join(room);
+        Self {
+            folder,
+            pinned: BTreeSet::new(),
+        }
     }
 
     /// The text is that of `NAME.snap`.
     #[track_caller]
     pub fn pin(&mut self, name: &str, text: &str) {
-        assert!(self.pinned.insert(name.to_owned()), "{name} is pinned twice");
+        assert!(
+            self.pinned.insert(name.to_owned()),
+            "{name} is pinned twice"
+        );
         let mut settings = Settings::new();
         settings.set_snapshot_path(&self.folder);
         settings.set_prepend_module_to_snapshot(false);
@@ -34,10 +42,18 @@ impl Book {
     /// Fails for a file that no line of the test has pinned.
     #[track_caller]
     pub fn close(self) {
-        let entries = fs::read_dir(&self.folder).expect("the folder of the snapshots").flatten();
+        let entries = fs::read_dir(&self.folder)
+            .expect("the folder of the snapshots")
+            .flatten();
         let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
-        let left: Vec<String> =
-            names.filter_map(|name| Some(name.strip_suffix(".snap")?.to_owned())).filter(|name| !self.pinned.contains(name)).collect();
-        assert!(left.is_empty(), "nobody pins these of {}: {left:?}; remove them", self.folder.display());
+        let left: Vec<String> = names
+            .filter_map(|name| Some(name.strip_suffix(".snap")?.to_owned()))
+            .filter(|name| !self.pinned.contains(name))
+            .collect();
+        assert!(
+            left.is_empty(),
+            "nobody pins these of {}: {left:?}; remove them",
+            self.folder.display()
+        );
     }
 }

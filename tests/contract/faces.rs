@@ -13,10 +13,26 @@ use crate::book::Book;
 
 /// Where rustdoc has written the pages of both.
 fn documented() -> PathBuf {
-    let target = binaries::directory().parent().expect("target/debug is below target").to_owned();
+    let target = binaries::directory()
+        .parent()
+        .expect("target/debug is below target")
+        .to_owned();
     let mut command = binaries::cargo();
-    command.args(["doc", "--quiet", "--locked", "--no-deps", "--lib", "-p", "beadlock-checker", "-p", "beadlock"]);
-    command.arg("--target-dir").arg(&target).current_dir(checkout());
+    command.args([
+        "doc",
+        "--quiet",
+        "--locked",
+        "--no-deps",
+        "--lib",
+        "-p",
+        "beadlock-checker",
+        "-p",
+        "beadlock",
+    ]);
+    command
+        .arg("--target-dir")
+        .arg(&target)
+        .current_dir(checkout());
     // It waits for whatever builds there now.
     let documented = Ended::from(Running::start(command).finish(Duration::from_secs(600)));
     assert_eq!(documented.code, 0, "{documented:?}");
@@ -26,16 +42,30 @@ fn documented() -> PathBuf {
 /// The pages of all items, below the folder of the crate.
 fn pages(dir: &Path) -> Vec<String> {
     let all = fs::read_to_string(dir.join("all.html")).expect("the list of items");
-    let link = Regex::new(r#"<a href="([a-z_/]*(?:struct|enum|trait|fn|macro|type|constant|static)\.\w+\.html)">"#);
-    let pages = link.expect("an expression").captures_iter(&all).map(|groups| groups[1].to_owned()).collect::<Vec<_>>();
-    assert!(pages.len() > 10, "few items, or the scan sees few: {pages:?}");
+    let link = Regex::new(
+        r#"<a href="([a-z_/]*(?:struct|enum|trait|fn|macro|type|constant|static)\.\w+\.html)">"#,
+    );
+    let pages = link
+        .expect("an expression")
+        .captures_iter(&all)
+        .map(|groups| groups[1].to_owned())
+        .collect::<Vec<_>>();
+    assert!(
+        pages.len() > 10,
+        "few items, or the scan sees few: {pages:?}"
+    );
     pages
 }
 
 /// A page without what every type has from the compiler and the standard library.
 fn of_the_crate(html: &str) -> &str {
-    let own = html.split(r#"<h2 id="synthetic-implementations""#).next().unwrap_or_default();
-    own.split(r#"<h2 id="blanket-implementations""#).next().unwrap_or_default()
+    let own = html
+        .split(r#"<h2 id="synthetic-implementations""#)
+        .next()
+        .unwrap_or_default();
+    own.split(r#"<h2 id="blanket-implementations""#)
+        .next()
+        .unwrap_or_default()
 }
 
 /// A face as text: each item with its declaration, its methods and the traits that are implemented for it.
@@ -46,7 +76,11 @@ fn face(dir: &Path) -> String {
         let name = page.trim_end_matches(".html");
         let (module, name) = name.rsplit_once('/').unwrap_or(("", name));
         let (kind, name) = name.split_once('.').expect("KIND.NAME");
-        let module = if module.is_empty() { String::new() } else { module.replace('/', "::") + "::" };
+        let module = if module.is_empty() {
+            String::new()
+        } else {
+            module.replace('/', "::") + "::"
+        };
         text += &format!("## {kind} {module}{name}\n{}\n", item(&html));
     }
     text
@@ -55,10 +89,14 @@ fn face(dir: &Path) -> String {
 /// The item of a page.
 fn item(html: &str) -> String {
     let own = of_the_crate(html);
-    let (own, traits) = own.split_once(r#"<h2 id="trait-implementations""#).unwrap_or((own, ""));
-    let declaration = Regex::new(r#"(?s)<pre class="rust item-decl"><code>(.*?)</code></pre>"#).expect("an expression");
+    let (own, traits) = own
+        .split_once(r#"<h2 id="trait-implementations""#)
+        .unwrap_or((own, ""));
+    let declaration = Regex::new(r#"(?s)<pre class="rust item-decl"><code>(.*?)</code></pre>"#)
+        .expect("an expression");
     let method = Regex::new(r#"(?s)<h4 class="code-header">(.*?)</h4>"#).expect("an expression");
-    let implemented = Regex::new(r#"(?s)<h3 class="code-header">(.*?)</h3>"#).expect("an expression");
+    let implemented =
+        Regex::new(r#"(?s)<h3 class="code-header">(.*?)</h3>"#).expect("an expression");
     let mut text = String::new();
     if let Some(found) = declaration.captures(own) {
         text += &(plain(&found[1]) + "\n");
@@ -66,7 +104,10 @@ fn item(html: &str) -> String {
     for found in method.captures_iter(own) {
         text += &format!("{}\n", on_one_line(&plain(&found[1])));
     }
-    for found in implemented.captures_iter(traits).map(|found| on_one_line(&plain(&found[1]))) {
+    for found in implemented
+        .captures_iter(traits)
+        .map(|found| on_one_line(&plain(&found[1])))
+    {
         // The compiler's own, of each type that can be matched.
         if !found.starts_with("impl StructuralPartialEq") {
             text += &format!("{found}\n");
@@ -79,10 +120,22 @@ fn item(html: &str) -> String {
 fn plain(html: &str) -> String {
     let folded = Regex::new(r"(?s)<summary.*?</summary>").expect("an expression");
     let tag = Regex::new(r"<[^>]*>").expect("an expression");
-    let text = folded.replace_all(html, "").replace("<div class=\"where", " <div class=\"where").replace("</div>", "</div>\n");
+    let text = folded
+        .replace_all(html, "")
+        .replace("<div class=\"where", " <div class=\"where")
+        .replace("</div>", "</div>\n");
     let text = tag.replace_all(&text, "");
-    let named = [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&#39;", "'"), ("&nbsp;", " "), ("&amp;", "&")];
-    named.iter().fold(text.into_owned(), |text, (name, sign)| text.replace(name, sign))
+    let named = [
+        ("&lt;", "<"),
+        ("&gt;", ">"),
+        ("&quot;", "\""),
+        ("&#39;", "'"),
+        ("&nbsp;", " "),
+        ("&amp;", "&"),
+    ];
+    named.iter().fold(text.into_owned(), |text, (name, sign)| {
+        text.replace(name, sign)
+    })
 }
 
 fn on_one_line(text: &str) -> String {
@@ -92,14 +145,21 @@ fn on_one_line(text: &str) -> String {
 /// Types in the signatures of methods and implementations to which rustdoc has no page, and that are no item here: those of
 /// other crates, whose change would be a change of this face.
 fn foreign(dir: &Path) -> BTreeSet<String> {
-    let signature = Regex::new(r#"(?s)(?:<h4 class="code-header">|<h3 class="code-header">impl)(.*?)</h[34]>"#).expect("an expression");
+    let signature =
+        Regex::new(r#"(?s)(?:<h4 class="code-header">|<h3 class="code-header">impl)(.*?)</h[34]>"#)
+            .expect("an expression");
     let linked = Regex::new(r"(?s)<a [^>]*>.*?</a>").expect("an expression");
     let name = Regex::new(r"\b[A-Z][A-Za-z0-9]+\b").expect("an expression");
     let mut own = BTreeSet::from(["Self".to_owned()]);
     let mut found = BTreeSet::new();
     for page in pages(dir) {
         let html = fs::read_to_string(dir.join(&page)).expect("the page of an item");
-        own.extend(page.trim_end_matches(".html").rsplit('.').next().map(str::to_owned));
+        own.extend(
+            page.trim_end_matches(".html")
+                .rsplit('.')
+                .next()
+                .map(str::to_owned),
+        );
         for signature in signature.captures_iter(of_the_crate(&html)) {
             let rest = plain(&linked.replace_all(&signature[1], ""));
             found.extend(name.find_iter(&rest).map(|name| name.as_str().to_owned()));
@@ -112,9 +172,19 @@ fn foreign(dir: &Path) -> BTreeSet<String> {
 fn faces() {
     let pages = documented();
     let mut book = Book::open("faces");
-    for (name, krate) in [("contract-checker", "beadlock_checker"), ("contract-beadlock", "beadlock")] {
+    for (name, krate) in [
+        ("contract-checker", "beadlock_checker"),
+        ("contract-beadlock", "beadlock"),
+    ] {
         let foreign: Vec<_> = foreign(&pages.join(krate)).into_iter().collect();
-        book.pin(name, &format!("{}## types of other crates\n{}\n", face(&pages.join(krate)), foreign.join("\n")));
+        book.pin(
+            name,
+            &format!(
+                "{}## types of other crates\n{}\n",
+                face(&pages.join(krate)),
+                foreign.join("\n")
+            ),
+        );
     }
     book.close();
 }

@@ -48,12 +48,18 @@ static VALUES: LazyLock<Vec<(&str, Regex)>> = LazyLock::new(|| {
         ("UID", r#"(?:\bUID |"(?:owner|uid)": ?)(\d+)"#.to_owned()),
         ("VERSION", format!(r#"(?:"version": ?"|beadlock(?:-agent)? |v)({})"#, env!("CARGO_PKG_VERSION").replace('.', r"\."))),
     ];
-    values.map(|(word, expression)| (word, Regex::new(&expression).expect("an expression"))).into()
+    values
+        .map(|(word, expression)| (word, Regex::new(&expression).expect("an expression")))
+        .into()
 });
 
 /// The words that may stand in a snapshot for what is hidden.
 pub fn words() -> BTreeSet<&'static str> {
-    VALUES.iter().map(|(word, _)| *word).chain(["HOST", "SCENE"]).collect()
+    VALUES
+        .iter()
+        .map(|(word, _)| *word)
+        .chain(["HOST", "SCENE"])
+        .collect()
 }
 
 /// What a setting knows of its values.
@@ -70,7 +76,8 @@ impl Known {
         let ends = |text: &str| !text.starts_with(|c: char| c.is_ascii_alphanumeric());
         let begins = |text: &str| !text.ends_with(|c: char| c.is_ascii_alphanumeric());
         let is_in = |text: &String| {
-            text.match_indices(value).any(|(at, value)| begins(&text[..at]) && ends(&text[at + value.len()..]))
+            text.match_indices(value)
+                .any(|(at, value)| begins(&text[..at]) && ends(&text[at + value.len()..]))
         };
         // A short one may be the same by chance.
         value.len() > 3 && self.given.iter().any(is_in)
@@ -85,7 +92,12 @@ pub fn pieces(text: &str, known: &Known) -> Vec<Piece> {
         // A path begins with a slash, which is no end of a word.
         let begin = if value.starts_with('/') { "" } else { r"\b" };
         let value = Regex::new(&format!(r"{begin}({})\b", regex::escape(value)));
-        split(&mut pieces, word, &value.expect("an escaped value"), &Known::default());
+        split(
+            &mut pieces,
+            word,
+            &value.expect("an escaped value"),
+            &Known::default(),
+        );
     }
     for (word, value) in VALUES.iter() {
         split(&mut pieces, word, value, known);
@@ -100,10 +112,15 @@ fn split(pieces: &mut Vec<Piece>, word: &'static str, value: &Regex, known: &Kno
             continue;
         };
         let mut at = 0;
-        let found = value.captures_iter(&text).filter_map(|groups| groups.get(1));
+        let found = value
+            .captures_iter(&text)
+            .filter_map(|groups| groups.get(1));
         for found in found.filter(|found| !known.is_given(found.as_str())) {
             pieces.push(Piece::Kept(text[at..found.start()].to_owned()));
-            pieces.push(Piece::Hidden { word, was: found.as_str().to_owned() });
+            pieces.push(Piece::Hidden {
+                word,
+                was: found.as_str().to_owned(),
+            });
             at = found.end();
         }
         pieces.push(Piece::Kept(text[at..].to_owned()));

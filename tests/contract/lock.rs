@@ -8,16 +8,28 @@ const LINES: &[Line] = &[
     ("contract-check", "beadlock check lock:import.lock"),
     ("status", "beadlock status lock:import.lock"),
     ("wait-once", "beadlock wait --wait 0 lock:import.lock"),
-    ("hold-no-wait", "beadlock hold --no-wait lock:import.lock -- echo work"),
+    (
+        "hold-no-wait",
+        "beadlock hold --no-wait lock:import.lock -- echo work",
+    ),
     ("cycle", "beadlock cycle lock:import.lock -- true"),
-    ("break-holder", "beadlock break lock:import.lock --holder importer"),
+    (
+        "break-holder",
+        "beadlock break lock:import.lock --holder importer",
+    ),
 ];
 
 #[test]
 fn nobody_has_it() {
     let more: &[Line] = &[
-        ("contract-lock-file", "beadlock -q hold --holder importer lock:import.lock -- cat import.lock"),
-        ("contract-environment", "beadlock -q hold lock:import.lock -- env | grep ^BEADLOCK_ | grep -v SCENE | sort"),
+        (
+            "contract-lock-file",
+            "beadlock -q hold --holder importer lock:import.lock -- cat import.lock",
+        ),
+        (
+            "contract-environment",
+            "beadlock -q hold lock:import.lock -- env | grep ^BEADLOCK_ | grep -v SCENE | sort",
+        ),
     ];
     play("lock/free", Setting::free, &[LINES, more].concat());
 }
@@ -34,6 +46,11 @@ fn somebody_has_it() {
 
 #[test]
 fn its_process_is_gone() {
-    let setting = || Setting::free().with("import.lock", old_lock("importer", dead_pid().into(), &this_host()));
+    let setting = || {
+        Setting::free().with(
+            "import.lock",
+            old_lock("importer", dead_pid().into(), &this_host()),
+        )
+    };
     play("lock/stale", setting, LINES);
 }

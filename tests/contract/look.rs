@@ -17,18 +17,30 @@ fn several_locks() {
             ("three", "backup", 4711, "build-7".to_owned()),
         ] {
             let beads = setting.scene.database(name);
-            fs::write(beads.join(".exclusive-lock"), old_lock(holder, pid, &host)).expect("write a lock");
+            fs::write(beads.join(".exclusive-lock"), old_lock(holder, pid, &host))
+                .expect("write a lock");
         }
-        fs::write(setting.scene.database("four").join(".exclusive-lock"), "{").expect("write a lock");
+        fs::write(setting.scene.database("four").join(".exclusive-lock"), "{")
+            .expect("write a lock");
         setting.given("4711")
     };
-    play("look/several", setting, &[
-        ("list", "beadlock list"),
-        ("list-verbose", "beadlock list -v"),
-        ("list-roots", "beadlock list one two nowhere"),
-        ("contract-check", "beadlock check one/.beads two/.beads three/.beads four/.beads"),
-        ("status", "beadlock status one/.beads two/.beads three/.beads four/.beads"),
-    ]);
+    play(
+        "look/several",
+        setting,
+        &[
+            ("list", "beadlock list"),
+            ("list-verbose", "beadlock list -v"),
+            ("list-roots", "beadlock list one two nowhere"),
+            (
+                "contract-check",
+                "beadlock check one/.beads two/.beads three/.beads four/.beads",
+            ),
+            (
+                "status",
+                "beadlock status one/.beads two/.beads three/.beads four/.beads",
+            ),
+        ],
+    );
 }
 
 /// Lines of an agent, of one morning.
@@ -51,37 +63,77 @@ const LOG: &str = "\
 
 #[test]
 fn a_log() {
-    let setting = || Setting::free().with(".beads/daemon.log", LOG).with("empty.log", "").given(LOG);
-    play("look/log", setting, &[
-        ("log", "beadlock log --until '2026-02-01 10:00:30'"),
-        ("log-verbose", "beadlock log -v --until '2026-02-01 10:00:30'"),
-        ("log-part", "beadlock log --since '2026-02-01 10:00:14' --until '2026-02-01 10:00:22'"),
-        ("log-empty", "beadlock log empty.log --until '2026-02-01 10:00:30'"),
-        ("log-missing", "beadlock log nowhere.log"),
-    ]);
+    let setting = || {
+        Setting::free()
+            .with(".beads/daemon.log", LOG)
+            .with("empty.log", "")
+            .given(LOG)
+    };
+    play(
+        "look/log",
+        setting,
+        &[
+            ("log", "beadlock log --until '2026-02-01 10:00:30'"),
+            (
+                "log-verbose",
+                "beadlock log -v --until '2026-02-01 10:00:30'",
+            ),
+            (
+                "log-part",
+                "beadlock log --since '2026-02-01 10:00:14' --until '2026-02-01 10:00:22'",
+            ),
+            (
+                "log-empty",
+                "beadlock log empty.log --until '2026-02-01 10:00:30'",
+            ),
+            ("log-missing", "beadlock log nowhere.log"),
+        ],
+    );
 }
 
 #[test]
 fn an_agent_that_does_not_answer() {
-    play("look/agent", Setting::free, &[
-        ("status-agent-refused", "beadlock status --agent 127.0.0.1:1"),
-        ("status-agent-no-socket", "beadlock status --agent unix:agent.sock"),
-        ("status-agent-no-address", "beadlock status --agent nonsense"),
-        ("fleet-status-none", "beadlock fleet status"),
-    ]);
+    play(
+        "look/agent",
+        Setting::free,
+        &[
+            (
+                "status-agent-refused",
+                "beadlock status --agent 127.0.0.1:1",
+            ),
+            (
+                "status-agent-no-socket",
+                "beadlock status --agent unix:agent.sock",
+            ),
+            (
+                "status-agent-no-address",
+                "beadlock status --agent nonsense",
+            ),
+            ("fleet-status-none", "beadlock fleet status"),
+        ],
+    );
 }
 
 /// What is not there is the same everywhere; what a file system can do is another test's.
 #[test]
 fn a_doctor() {
-    play("look/doctor", Setting::free, &[
-        ("doctor-missing", "beadlock doctor nowhere"),
-        ("doctor-file", "beadlock doctor .beads/issues.jsonl"),
-    ]);
+    play(
+        "look/doctor",
+        Setting::free,
+        &[
+            ("doctor-missing", "beadlock doctor nowhere"),
+            ("doctor-file", "beadlock doctor .beads/issues.jsonl"),
+        ],
+    );
     if !skip::may_be_root() {
         return skip::cannot("the names of doctor's trials are compared as root");
     }
-    play("look/doctor-trials", Setting::free, &[
-        ("contract-names", "beadlock doctor --json | jq -r '.data.trials[].name, .data.guarantees[].name'"),
-    ]);
+    play(
+        "look/doctor-trials",
+        Setting::free,
+        &[(
+            "contract-names",
+            "beadlock doctor --json | jq -r '.data.trials[].name, .data.guarantees[].name'",
+        )],
+    );
 }

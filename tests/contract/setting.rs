@@ -16,7 +16,9 @@ use crate::hide::{Known, hidden};
 
 /// A lock of two days and a half hour ago: its age in words is the same for half an hour.
 pub fn old_lock(holder: &str, pid: i64, hostname: &str) -> String {
-    let started = (jiff::Timestamp::now() - OLD).strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    let started = (jiff::Timestamp::now() - OLD)
+        .strftime("%Y-%m-%dT%H:%M:%SZ")
+        .to_string();
     let record = serde_json::json!({
         "holder": holder, "pid": pid, "hostname": hostname, "started_at": started, "version": "1.0.0",
     });
@@ -38,29 +40,44 @@ impl Setting {
     /// A database that nobody claims.
     pub fn free() -> Self {
         let scene = Scene::new();
-        let known = Known { values: vec![(scene.path().display().to_string(), "SCENE")], given: Vec::new() };
-        Self { scene, known, variables: Vec::new(), alive: Vec::new(), locks: Vec::new() }
+        let known = Known {
+            values: vec![(scene.path().display().to_string(), "SCENE")],
+            given: Vec::new(),
+        };
+        Self {
+            scene,
+            known,
+            variables: Vec::new(),
+            alive: Vec::new(),
+            locks: Vec::new(),
+        }
     }
 
     /// Claimed by `release-job`, whose process lives: `sleep 300`.
     pub fn held() -> Self {
         let mut setting = Self::free();
         let pid = setting.holder();
-        setting.scene.write_lock(old_lock("release-job", pid, &this_host()));
+        setting
+            .scene
+            .write_lock(old_lock("release-job", pid, &this_host()));
         setting
     }
 
     /// Left by `release-job`, whose process is gone.
     pub fn stale() -> Self {
         let setting = Self::free();
-        setting.scene.write_lock(old_lock("release-job", dead_pid().into(), &this_host()));
+        setting
+            .scene
+            .write_lock(old_lock("release-job", dead_pid().into(), &this_host()));
         setting
     }
 
     /// Claimed on another host.
     pub fn elsewhere() -> Self {
         let setting = Self::free();
-        setting.scene.write_lock(old_lock("release-job", 4711, "build-7"));
+        setting
+            .scene
+            .write_lock(old_lock("release-job", 4711, "build-7"));
         setting.given("4711")
     }
 
@@ -116,7 +133,10 @@ impl Setting {
         age_all(self.scene.path());
         let mut command = self.scene.shell(line);
         let path = std::env::var("PATH").unwrap_or_default();
-        command.env("PATH", format!("{}:{path}", binaries::directory().display()));
+        command.env(
+            "PATH",
+            format!("{}:{path}", binaries::directory().display()),
+        );
         command.envs(self.variables.iter().map(|(name, value)| (*name, value)));
         command
     }
@@ -130,12 +150,24 @@ impl Setting {
 /// All below a directory was last written as long ago as the locks say: what was written just now may still be changed,
 /// and beadlock would wait for that.
 fn age_all(dir: &Path) {
-    let then = TimeSpec::from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default() - OLD.unsigned_abs());
+    let then = TimeSpec::from(
+        SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default()
+            - OLD.unsigned_abs(),
+    );
     for entry in fs::read_dir(dir).expect("list the scene").flatten() {
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             age_all(&entry.path());
         }
-        utimensat(AT_FDCWD, &entry.path(), &then, &then, UtimensatFlags::NoFollowSymlink).expect("set its time");
+        utimensat(
+            AT_FDCWD,
+            &entry.path(),
+            &then,
+            &then,
+            UtimensatFlags::NoFollowSymlink,
+        )
+        .expect("set its time");
     }
 }
 
@@ -159,24 +191,39 @@ pub fn play(room: &str, setting: impl Fn() -> Setting + Sync, lines: &[Line]) {
 
 /// The line with `--json`; none for a line that is not one `beadlock`.
 pub fn with_json(line: &str) -> Option<String> {
-    let rest = line.strip_prefix("beadlock ").or((line == "beadlock").then_some(""))?;
+    let rest = line
+        .strip_prefix("beadlock ")
+        .or((line == "beadlock").then_some(""))?;
     (!rest.contains([';', '|'])).then(|| format!("beadlock --json {rest}").trim_end().to_owned())
 }
 
 /// The answers to each line, and to the line with `--json`; some lines at once.
-fn answers(setting: &(impl Fn() -> Setting + Sync), lines: &[Line]) -> Vec<(String, Option<String>)> {
+fn answers(
+    setting: &(impl Fn() -> Setting + Sync),
+    lines: &[Line],
+) -> Vec<(String, Option<String>)> {
     let one = |line: &str| {
         let answer = |line: &str, show: fn(&str, &Ended) -> String| {
             let setting = setting().given(line);
             hidden(&show(line, &setting.run(line)), &setting.known)
         };
-        (answer(line, answer::whole), with_json(line).map(|line| answer(&line, answer::envelope)))
+        (
+            answer(line, answer::whole),
+            with_json(line).map(|line| answer(&line, answer::envelope)),
+        )
     };
     let mut all = Vec::new();
     for some in lines.chunks(AT_ONCE) {
         std::thread::scope(|threads| {
-            let threads: Vec<_> = some.iter().map(|(_, line)| threads.spawn(move || one(line))).collect();
-            all.extend(threads.into_iter().map(|thread| thread.join().expect("an answer")));
+            let threads: Vec<_> = some
+                .iter()
+                .map(|(_, line)| threads.spawn(move || one(line)))
+                .collect();
+            all.extend(
+                threads
+                    .into_iter()
+                    .map(|thread| thread.join().expect("an answer")),
+            );
         });
     }
     all

@@ -30,34 +30,53 @@ pub fn still_claimed(kind: Kind, scene: &Scene, left: &[Pid], at: &str) {
     let there = in_place.or_else(|| recorded(&aside));
     let runs = |pid: &&Pid| {
         let name = fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
-        name.file_name().is_some_and(|name| !name.to_string_lossy().starts_with("beadlock"))
+        name.file_name()
+            .is_some_and(|name| !name.to_string_lossy().starts_with("beadlock"))
     };
     // In a cycle it is the gate that keeps others out of a command's way.
     let gate = scene.gate_is_free();
     if let Some(command) = left.iter().find(runs).filter(|_| gate) {
-        assert!(there == Some(command.as_raw().into()), "{at}: {command} runs without a claim: {there:?}");
+        assert!(
+            there == Some(command.as_raw().into()),
+            "{at}: {command} runs without a claim: {there:?}"
+        );
     }
-    let Some(pid) = there.filter(|pid| lives(*pid)) else { return };
+    let Some(pid) = there.filter(|pid| lives(*pid)) else {
+        return;
+    };
     let ended = kind.run(scene, &["check", "--json"]);
     assert_eq!(ended.code, 4, "{at}: {ended:?}");
     let beside = scene.names();
     if in_place.is_none() && !gate && have_the_gate(scene, left) {
         let found = (reason(&ended.out), recorded(&lock), recorded(&aside));
         let expected = ("gate_busy".to_owned(), None, Some(pid));
-        assert_eq!(found, expected, "{at}: after a check that must touch nothing, beside {beside:?}");
+        assert_eq!(
+            found, expected,
+            "{at}: after a check that must touch nothing, beside {beside:?}"
+        );
         return;
     }
-    assert_eq!(recorded(&lock), Some(pid), "{at}: after a check beside {beside:?}");
+    assert_eq!(
+        recorded(&lock),
+        Some(pid),
+        "{at}: after a check beside {beside:?}"
+    );
 }
 
 /// The gate is shut by these threads' processes, and by no other.
 fn have_the_gate(scene: &Scene, threads: &[Pid]) -> bool {
     let holders = Gate::holders(&scene.beads());
-    !holders.is_empty() && holders.iter().all(|holder| threads.contains(&Pid::from_raw(holder.pid)))
+    !holders.is_empty()
+        && holders
+            .iter()
+            .all(|holder| threads.contains(&Pid::from_raw(holder.pid)))
 }
 
 /// Why a check has come to its answer.
 fn reason(envelope: &str) -> String {
     let envelope: serde_json::Value = serde_json::from_str(envelope).unwrap_or_default();
-    envelope["data"][0]["reason"].as_str().unwrap_or_default().to_owned()
+    envelope["data"][0]["reason"]
+        .as_str()
+        .unwrap_or_default()
+        .to_owned()
 }

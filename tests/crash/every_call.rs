@@ -23,9 +23,9 @@ use beadlock_tests::stepped::{Calls, Counted, Stepped, kill_at};
 use beadlock_tests::{Ended, Scene, become_subreaper, binaries, reap_all, skip};
 
 use super::{
-    ACQUIRE, BREAK, CHECK, CHECK_REFUSED, CYCLE, CYCLE_REFUSED, Case, DETACH, HOLD, HOLD_REFUSED, HOLD_STALE,
-    MEMORY_ACQUIRE, MEMORY_BREAK, MEMORY_CHECK, MEMORY_HOLD, MEMORY_REFRESH, MEMORY_REFUSED, MEMORY_RELEASE,
-    MEMORY_STALE, Part, RELEASE, still_claimed, words,
+    ACQUIRE, BREAK, CHECK, CHECK_REFUSED, CYCLE, CYCLE_REFUSED, Case, DETACH, HOLD, HOLD_REFUSED,
+    HOLD_STALE, MEMORY_ACQUIRE, MEMORY_BREAK, MEMORY_CHECK, MEMORY_HOLD, MEMORY_REFRESH,
+    MEMORY_REFUSED, MEMORY_RELEASE, MEMORY_STALE, Part, RELEASE, still_claimed, words,
 };
 
 /// Processes that divide the work on a command.
@@ -35,7 +35,11 @@ const LAST: usize = 3;
 /// How long a shard of a command may take; every call of the longest takes a few minutes.
 const BOUND: Duration = Duration::from_secs(1800);
 
-const AGENT: Case = Case { program: binaries::agent, words: |_, _| words(&["--once", "--exec", "sleep 0.1"]), ..CHECK };
+const AGENT: Case = Case {
+    program: binaries::agent,
+    words: |_, _| words(&["--once", "--exec", "sleep 0.1"]),
+    ..CHECK
+};
 
 /// The shell recipe: it writes its lock in place, and works.
 const RECIPE: Case = Case {
@@ -57,16 +61,36 @@ struct Row {
 
 impl Row {
     fn parse(line: &str) -> Option<Self> {
-        let numbers: Vec<usize> = line.split_whitespace().filter_map(|word| word.parse().ok()).collect();
-        let [calls, strace, killed, injected, failed] = numbers[..] else { return None };
-        Some(Self { calls, strace, killed, injected, failed })
+        let numbers: Vec<usize> = line
+            .split_whitespace()
+            .filter_map(|word| word.parse().ok())
+            .collect();
+        let [calls, strace, killed, injected, failed] = numbers[..] else {
+            return None;
+        };
+        Some(Self {
+            calls,
+            strace,
+            killed,
+            injected,
+            failed,
+        })
     }
 }
 
 impl fmt::Display for Row {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { calls, strace, killed, injected, failed } = self;
-        write!(f, "{calls:>7} {strace:>9} {killed:>9} {injected:>8} {failed:>8}")
+        let Self {
+            calls,
+            strace,
+            killed,
+            injected,
+            failed,
+        } = self;
+        write!(
+            f,
+            "{calls:>7} {strace:>9} {killed:>9} {injected:>8} {failed:>8}"
+        )
     }
 }
 
@@ -128,7 +152,11 @@ impl Case {
     /// How many kills there were, and how many of them left what must not be.
     fn killed_at_every_call(&self, counted: Counted, chosen: &Chosen) -> (usize, usize) {
         let (mut killed, mut failed, mut ended) = (0, 0, 0);
-        let first = if self.part == Part::All { 0 } else { counted.before_command };
+        let first = if self.part == Part::All {
+            0
+        } else {
+            counted.before_command
+        };
         for at in chosen.of(counted.begun - first).map(|at| first + at) {
             reap_all();
             failed += failures(|| {
@@ -137,7 +165,9 @@ impl Case {
                 let lock = self.kind.text(&scene);
                 let command = self.command(&scene, &others, "kill -STOP $$;");
                 let what = format!("before call {at} of {:?}", command.get_args());
-                match kill_at(command, at, Calls::All, |left| still_claimed(self.kind, &scene, left, &what)) {
+                match kill_at(command, at, Calls::All, |left| {
+                    still_claimed(self.kind, &scene, left, &what)
+                }) {
                     Stepped::Killed => killed += 1,
                     Stepped::Ended(code, _) => {
                         assert_eq!(code, self.code, "{what}: it ended by itself");
@@ -161,10 +191,20 @@ impl Case {
         become_subreaper();
         let (counted, strace) = self.counted()?;
         let seed = asked("SYSCALL_SEED").unwrap_or_default();
-        let chosen = Chosen { seed, few: self.few, shard };
+        let chosen = Chosen {
+            seed,
+            few: self.few,
+            shard,
+        };
         let (killed, failed) = self.killed_at_every_call(counted, &chosen);
         let (injected, not_honest) = self.fails_at_every_call(&chosen).unwrap_or_default();
-        Some(Row { calls: counted.begun, strace, killed, injected, failed: failed + not_honest })
+        Some(Row {
+            calls: counted.begun,
+            strace,
+            killed,
+            injected,
+            failed: failed + not_honest,
+        })
     }
 
     /// The row of this command in the table, and what was said on the way; None where it cannot be tried, which is
@@ -196,12 +236,24 @@ impl Case {
             Part::FromTheCommandOn => 4 * SHARDS,
         };
         let ended = shards(&test, shared_by, ("SYSCALL_SEED", seed.to_string()), BOUND)?;
-        let said = ended.iter().map(|ended| ended.err.as_str()).collect::<String>();
-        for line in said.lines().filter(|line| line.starts_with("skipped: ")).collect::<BTreeSet<_>>() {
+        let said = ended
+            .iter()
+            .map(|ended| ended.err.as_str())
+            .collect::<String>();
+        for line in said
+            .lines()
+            .filter(|line| line.starts_with("skipped: "))
+            .collect::<BTreeSet<_>>()
+        {
             // Past the test runner's capture, as `skip` says it.
             let _ = writeln!(std::io::stderr(), "{line}");
         }
-        let row_of = |ended: &Ended| ended.out.lines().find_map(|line| Row::parse(line.split_once("row ")?.1));
+        let row_of = |ended: &Ended| {
+            ended
+                .out
+                .lines()
+                .find_map(|line| Row::parse(line.split_once("row ")?.1))
+        };
         let Some(rows) = ended.iter().map(row_of).collect::<Option<Vec<Row>>>() else {
             assert!(said.contains("skipped: "), "{said}");
             return None;
@@ -214,10 +266,15 @@ impl Case {
     /// Nothing of it all may fail.
     #[track_caller]
     fn holds(&self, name: &str) {
-        let Some((row, said)) = self.row(name) else { return };
+        let Some((row, said)) = self.row(name) else {
+            return;
+        };
         assert_eq!(row.failed, 0, "{name}: {said}");
         let injected = row.injected >= self.few / 2 || row.strace == 0;
-        assert!(row.killed >= self.few / 2 && injected, "{row:?}: this shows nothing");
+        assert!(
+            row.killed >= self.few / 2 && injected,
+            "{row:?}: this shows nothing"
+        );
     }
 }
 
@@ -324,6 +381,11 @@ fn memory_check() {
 /// The control: the same kills and faults, and what must not be is.
 #[test]
 fn shell_recipe() {
-    let Some((row, _)) = RECIPE.row("shell_recipe") else { return };
-    assert!(row.failed > 0, "a lock that is written in place was always whole: {row:?}");
+    let Some((row, _)) = RECIPE.row("shell_recipe") else {
+        return;
+    };
+    assert!(
+        row.failed > 0,
+        "a lock that is written in place was always whole: {row:?}"
+    );
 }

@@ -16,7 +16,10 @@ use super::{COMMAND, Case};
 
 /// The calls, and with which errors they can fail.
 const FAULTS: [(&str, &[&str]); 17] = [
-    ("openat", &["EACCES", "EMFILE", "ENOSPC", "EIO", "EROFS", "EINTR"]),
+    (
+        "openat",
+        &["EACCES", "EMFILE", "ENOSPC", "EIO", "EROFS", "EINTR"],
+    ),
     ("read", &["EIO", "EINTR"]),
     ("pread64", &["EIO", "EINTR"]),
     ("write", &["ENOSPC", "EIO", "EINTR"]),
@@ -64,18 +67,34 @@ struct Fault {
 /// The command was executed, wherever its program is.
 fn has_run(trace: &str) -> bool {
     let path = format!("/{COMMAND}\"");
-    let is_it = |words: &str| words.split(", ").next().is_some_and(|program| program.ends_with(&path));
-    calls(trace).iter().any(|(_, call)| call.strip_prefix("execve(").is_some_and(is_it))
+    let is_it = |words: &str| {
+        words
+            .split(", ")
+            .next()
+            .is_some_and(|program| program.ends_with(&path))
+    };
+    calls(trace)
+        .iter()
+        .any(|(_, call)| call.strip_prefix("execve(").is_some_and(is_it))
 }
 
 impl Case {
     /// Runs it under strace with these words beside those `others`, and its trace goes to the file `trace`.
-    fn traced(&self, scene: &Scene, others: &[Running], strace: &Path, options: &[&str]) -> (Ended, String) {
+    fn traced(
+        &self,
+        scene: &Scene,
+        others: &[Running],
+        strace: &Path,
+        options: &[&str],
+    ) -> (Ended, String) {
         let words = (self.words)(scene, others);
         let mut command = scene.command(strace);
         // It would wait for a keeper.
         command.args((!self.keeper).then_some("-f"));
-        command.args(["-o", "trace"]).args(options).arg((self.program)());
+        command
+            .args(["-o", "trace"])
+            .args(options)
+            .arg((self.program)());
         // Said too: the words for people are looked at.
         command.args(words.iter().filter(|word| *word != "-q"));
         let ended = Ended::from(run(command));
@@ -86,7 +105,10 @@ impl Case {
 
     /// What must hold whatever has failed.
     fn honest(&self, scene: &Scene, ended: &Ended, at: &str) {
-        assert!(CODES.contains(&ended.code) || ended.code == self.code, "{at}");
+        assert!(
+            CODES.contains(&ended.code) || ended.code == self.code,
+            "{at}"
+        );
         assert!(!ended.err.contains("panicked"), "{at}");
         if self.is_tool {
             self.answers(ended, at);
@@ -96,7 +118,9 @@ impl Case {
             line.contains("Skipping database (")
                 || line.contains("Skipping (")
                 || line.contains("Sync cycle failed: ")
-                || ["beadlock: error: ", "beadlock-agent: "].iter().any(|start| line.starts_with(start))
+                || ["beadlock: error: ", "beadlock-agent: "]
+                    .iter()
+                    .any(|start| line.starts_with(start))
                     && CULPRITS.iter().any(|culprit| line.contains(culprit))
         };
         let is_clear = |line: &str| {
@@ -107,10 +131,16 @@ impl Case {
         // Whose only words were not taken has said it by its exit code.
         let is_mute = at.starts_with("inject=write:") && ended.code == self.code;
         let is_well = ended.code == self.code && !self.is_refused();
-        assert!(is_well || ended.code == 0 || is_mute || said.contains(&true), "{at}: no clear error");
+        assert!(
+            is_well || ended.code == 0 || is_mute || said.contains(&true),
+            "{at}: no clear error"
+        );
         let text = self.kind.text(scene);
         let is_whole = serde_json::from_str::<Value>(&text).is_ok();
-        assert!(!self.kind.lock(scene).exists() || is_whole, "{at}: not whole");
+        assert!(
+            !self.kind.lock(scene).exists() || is_whole,
+            "{at}: not whole"
+        );
     }
 
     /// A tool's answer: one envelope, whose error is the one that its exit code is for. A tool that dies of a signal
@@ -118,10 +148,16 @@ impl Case {
     fn answers(&self, ended: &Ended, at: &str) {
         let is_told = ended.err.contains("the answer could not be printed");
         if ended.code > 128 || is_told {
-            assert!(ended.out.is_empty() || is_told, "{at}: it answers, and dies of a signal");
+            assert!(
+                ended.out.is_empty() || is_told,
+                "{at}: it answers, and dies of a signal"
+            );
             return;
         }
-        let line = ended.out.strip_suffix('\n').filter(|line| !line.contains('\n'));
+        let line = ended
+            .out
+            .strip_suffix('\n')
+            .filter(|line| !line.contains('\n'));
         let envelope: Option<Value> = line.and_then(|line| serde_json::from_str(line).ok());
         let envelope = envelope.unwrap_or_else(|| panic!("{at}: no envelope"));
         let code = match envelope["error"]["code"].as_str() {
@@ -132,7 +168,11 @@ impl Case {
             Some("IO" | "NOT_PERMITTED") => 1,
             Some(other) => panic!("{at}: {other} is no code of the contract"),
         };
-        assert_eq!((ended.code, &envelope["ok"]), (code, &Value::Bool(code == 0)), "{at}");
+        assert_eq!(
+            (ended.code, &envelope["ok"]),
+            (code, &Value::Bool(code == 0)),
+            "{at}"
+        );
         assert!(envelope["data"].is_null() || code == 0, "{at}");
     }
 
@@ -141,7 +181,10 @@ impl Case {
         let scene = Scene::new();
         let (ended, trace) = self.traced(&scene, &(self.before)(&scene), strace, &[]);
         assert_eq!(ended.code, self.code, "{ended:?}");
-        let has_command = trace.lines().next().is_some_and(|program| program.contains(COMMAND));
+        let has_command = trace
+            .lines()
+            .next()
+            .is_some_and(|program| program.contains(COMMAND));
         assert_eq!(
             has_run(&trace),
             has_command && self.code == 0,
@@ -165,10 +208,15 @@ impl Case {
         }
         let of = |call: &str| {
             let counts = last.iter().filter(|((name, _), _)| *name == call);
-            first.get(call).map_or(1, |before| before + 1)..=counts.map(|(_, count)| *count).max().unwrap_or(0)
+            first.get(call).map_or(1, |before| before + 1)
+                ..=counts.map(|(_, count)| *count).max().unwrap_or(0)
         };
-        let errors = FAULTS.iter().flat_map(|(call, errors)| errors.iter().map(move |error| (*call, *error)));
-        errors.flat_map(|(call, error)| of(call).map(move |at| Fault { call, error, at })).collect()
+        let errors = FAULTS
+            .iter()
+            .flat_map(|(call, errors)| errors.iter().map(move |error| (*call, *error)));
+        errors
+            .flat_map(|(call, error)| of(call).map(move |at| Fault { call, error, at }))
+            .collect()
     }
 
     /// How many faults there were, and after how many of them not all held; None where strace is missing.
@@ -198,16 +246,24 @@ impl Case {
         let (kind, lock) = (self.kind, self.kind.text(&scene));
         let (ended, trace) = self.traced(&scene, &others, strace, &options);
         // The threads of an executor, too; but its program shows no file by which to tell these writes from the others.
-        let is_a_wake = self.is_tool && *call == "write" && ended.err.contains("failed to wake I/O driver");
+        let is_a_wake =
+            self.is_tool && *call == "write" && ended.err.contains("failed to wake I/O driver");
         if is_a_wake || !trace.contains("(INJECTED)") {
             return false;
         }
-        let what = format!("{inject}: {ended:?}, beside {:?}, {:?}", scene.names(), kind.text(&scene));
+        let what = format!(
+            "{inject}: {ended:?}, beside {:?}, {:?}",
+            scene.names(),
+            kind.text(&scene)
+        );
         fs::write(scene.path().join("told"), &ended.out).expect("write what it has told");
         self.honest(&scene, &ended, &what);
         if self.claims && ended.code != self.code {
             // The command of a claim that failed has not run, and so nothing of it is there.
-            assert!(!has_run(&trace) || ended.code == 9, "{what}: it ran all the same");
+            assert!(
+                !has_run(&trace) || ended.code == 9,
+                "{what}: it ran all the same"
+            );
             let text = kind.text(&scene);
             let is_ours = !text.is_empty() && !text.contains("long gone");
             assert!(!is_ours, "{what}: a claim that nobody believes");
@@ -216,14 +272,23 @@ impl Case {
             let name = format!("\"{}\"", kind.name());
             let is_link = |call: &str| call.starts_with("linkat(") && call.contains(&name);
             let linked = calls(&trace).iter().any(|(_, call)| is_link(call));
-            assert!(linked || kind.lock(&scene).exists(), "{what}: believed, and not on disk");
+            assert!(
+                linked || kind.lock(&scene).exists(),
+                "{what}: believed, and not on disk"
+            );
         }
         if self.is_refused() {
-            assert!(ended.code != 0 && !has_run(&trace), "{what}: a live lock did not keep it out");
+            assert!(
+                ended.code != 0 && !has_run(&trace),
+                "{what}: a live lock did not keep it out"
+            );
             assert_eq!(kind.text(&scene), lock, "{what}: it touched a live lock");
         }
         if !self.claims && ended.code == 0 {
-            assert!(!kind.lock(&scene).exists(), "{what}: it said that the way is free, and the lock is there");
+            assert!(
+                !kind.lock(&scene).exists(),
+                "{what}: it said that the way is free, and the lock is there"
+            );
         }
         // The others live until here: a release that lied has left a live lock.
         self.recovers(&scene, others, &what);

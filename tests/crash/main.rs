@@ -20,7 +20,9 @@ use std::time::{Duration, Instant};
 use beadlock_tests::process::marked_by;
 use beadlock_tests::process::{dead_pid, this_host};
 use beadlock_tests::stepped::{Calls, Stepped, kill_at, kill_at_each};
-use beadlock_tests::{Ended, Kind, Running, Scene, become_subreaper, binaries, lock_text, run, skip};
+use beadlock_tests::{
+    Ended, Kind, Running, Scene, become_subreaper, binaries, lock_text, run, skip,
+};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::Pid;
@@ -120,7 +122,10 @@ fn acquired_memory(scene: &Scene) -> Vec<Running> {
 
 fn acquired_of(kind: Kind, scene: &Scene) -> Vec<Running> {
     let script = script(scene);
-    let ended = kind.run(scene, &["acquire", "-q", "--for", &script[0].pid().to_string()]);
+    let ended = kind.run(
+        scene,
+        &["acquire", "-q", "--for", &script[0].pid().to_string()],
+    );
     assert_eq!(ended.code, 0, "{ended:?}");
     script
 }
@@ -177,26 +182,65 @@ const HOLD: Case = Case {
     keeper: false,
     kind: Kind::Beads,
     part: Part::All,
-    next: |case, scene| case.kind.run(scene, &["hold", "-q", "--wait", "5s", "--", "true"]),
+    next: |case, scene| {
+        case.kind
+            .run(scene, &["hold", "-q", "--wait", "5s", "--", "true"])
+    },
     is_tool: false,
     few: 6,
 };
-const HOLD_STALE: Case = Case { before: stale, ..HOLD };
+const HOLD_STALE: Case = Case {
+    before: stale,
+    ..HOLD
+};
 const ACQUIRE: Case = Case {
     before: script,
     words: |_, script| words(&["acquire", "-q", "--for", &script[0].pid().to_string()]),
     ..HOLD
 };
-const DETACH: Case = Case { before: stale, words: |_, _| words(&["acquire", "-q", "--detach"]), keeper: true, ..HOLD };
-const CHECK: Case = Case { before: stale, words: |_, _| words(&["check", "-q"]), claims: false, ..HOLD };
-const CYCLE: Case = Case { words: |_, _| words(&["cycle", "-q", "--", COMMAND, "0.1"]), ..CHECK };
-const RELEASE: Case = Case { before: acquired, words: |scene, _| release(scene), again: Some(release), ..CHECK };
-const BREAK: Case = Case { before: elsewhere, words: |scene, _| break_it(scene), again: Some(break_it), ..CHECK };
+const DETACH: Case = Case {
+    before: stale,
+    words: |_, _| words(&["acquire", "-q", "--detach"]),
+    keeper: true,
+    ..HOLD
+};
+const CHECK: Case = Case {
+    before: stale,
+    words: |_, _| words(&["check", "-q"]),
+    claims: false,
+    ..HOLD
+};
+const CYCLE: Case = Case {
+    words: |_, _| words(&["cycle", "-q", "--", COMMAND, "0.1"]),
+    ..CHECK
+};
+const RELEASE: Case = Case {
+    before: acquired,
+    words: |scene, _| release(scene),
+    again: Some(release),
+    ..CHECK
+};
+const BREAK: Case = Case {
+    before: elsewhere,
+    words: |scene, _| break_it(scene),
+    again: Some(break_it),
+    ..CHECK
+};
 
-const MEMORY_HOLD: Case =
-    Case { words: |_, _| words(&["hold", MEMORY, "-q", "--", COMMAND, "0.1"]), kind: Kind::Memory, ..HOLD };
-const MEMORY_STALE: Case = Case { before: stale_memory, ..MEMORY_HOLD };
-const MEMORY_CHECK: Case = Case { words: |_, _| words(&["check", MEMORY, "-q"]), claims: false, ..MEMORY_STALE };
+const MEMORY_HOLD: Case = Case {
+    words: |_, _| words(&["hold", MEMORY, "-q", "--", COMMAND, "0.1"]),
+    kind: Kind::Memory,
+    ..HOLD
+};
+const MEMORY_STALE: Case = Case {
+    before: stale_memory,
+    ..MEMORY_HOLD
+};
+const MEMORY_CHECK: Case = Case {
+    words: |_, _| words(&["check", MEMORY, "-q"]),
+    claims: false,
+    ..MEMORY_STALE
+};
 const MEMORY_REFUSED: Case = Case {
     before: written_memory,
     words: |_, _| words(&["hold", MEMORY, "-q", "--no-wait", "--", COMMAND, "0.1"]),
@@ -212,7 +256,15 @@ const MEMORY_REFRESH: Case = Case {
 };
 const MEMORY_ACQUIRE: Case = Case {
     before: script,
-    words: |_, script| words(&["acquire", MEMORY, "-q", "--for", &script[0].pid().to_string()]),
+    words: |_, script| {
+        words(&[
+            "acquire",
+            MEMORY,
+            "-q",
+            "--for",
+            &script[0].pid().to_string(),
+        ])
+    },
     keeper: true,
     ..MEMORY_HOLD
 };
@@ -222,13 +274,26 @@ const MEMORY_RELEASE: Case = Case {
     again: Some(release_memory),
     ..MEMORY_CHECK
 };
-const MEMORY_BREAK: Case =
-    Case { before: elsewhere_memory, words: |scene, _| break_memory(scene), again: Some(break_memory), ..MEMORY_CHECK };
+const MEMORY_BREAK: Case = Case {
+    before: elsewhere_memory,
+    words: |scene, _| break_memory(scene),
+    again: Some(break_memory),
+    ..MEMORY_CHECK
+};
 
-const CHECK_REFUSED: Case = Case { before: acquired, code: 4, ..CHECK };
-const CYCLE_REFUSED: Case = Case { words: CYCLE.words, ..CHECK_REFUSED };
-const HOLD_REFUSED: Case =
-    Case { words: |_, _| words(&["hold", "-q", "--no-wait", "--", COMMAND, "0.1"]), ..CHECK_REFUSED };
+const CHECK_REFUSED: Case = Case {
+    before: acquired,
+    code: 4,
+    ..CHECK
+};
+const CYCLE_REFUSED: Case = Case {
+    words: CYCLE.words,
+    ..CHECK_REFUSED
+};
+const HOLD_REFUSED: Case = Case {
+    words: |_, _| words(&["hold", "-q", "--no-wait", "--", COMMAND, "0.1"]),
+    ..CHECK_REFUSED
+};
 
 /// Runs `work`, and the other again and again until that has ended.
 fn beside<T>(again: impl Fn() + Sync, work: impl FnOnce() -> T) -> T {
@@ -263,7 +328,10 @@ impl Case {
     /// A shell that does what `first` says and becomes the command then, whose output goes to the file `told`.
     fn command(&self, scene: &Scene, others: &[Running], first: &str) -> Command {
         let mut command = scene.shell(&format!("{first} exec \"$@\" > told 2> said"));
-        command.arg("sh").arg((self.program)()).args((self.words)(scene, others));
+        command
+            .arg("sh")
+            .arg((self.program)())
+            .args((self.words)(scene, others));
         command
     }
 
@@ -275,13 +343,24 @@ impl Case {
             let record: serde_json::Value = serde_json::from_str(text).unwrap_or_default();
             kind.keys().iter().all(|key| !record[key].is_null())
         };
-        assert!(!lock.exists() || is_whole(&text), "{at}: a lock that is not whole: {text:?}");
+        assert!(
+            !lock.exists() || is_whole(&text),
+            "{at}: a lock that is not whole: {text:?}"
+        );
         let told = fs::read_to_string(scene.path().join("told")).unwrap_or_default();
-        if let Some(id) = told.lines().find_map(|line| line.strip_prefix("BEADLOCK_ID=")) {
+        if let Some(id) = told
+            .lines()
+            .find_map(|line| line.strip_prefix("BEADLOCK_ID="))
+        {
             // A caller that was told the id has a claim, however the teller ended. (A keeper's goes with the keeper.)
-            let is_in = |path: &PathBuf| fs::read_to_string(path).is_ok_and(|text| text.contains(id));
+            let is_in =
+                |path: &PathBuf| fs::read_to_string(path).is_ok_and(|text| text.contains(id));
             let is_there = [lock.clone(), kind.aside(scene)].iter().any(is_in);
-            assert!(self.keeper || is_there, "{at}: told of a claim that is not there: {:?}", scene.names());
+            assert!(
+                self.keeper || is_there,
+                "{at}: told of a claim that is not there: {:?}",
+                scene.names()
+            );
             let ended = kind.run(scene, &["release", "-q", "--id", id]);
             assert_eq!(ended.code, 0, "{at}: {ended:?}");
         }
@@ -299,16 +378,29 @@ impl Case {
             drop(other);
         }
         let ended = beside(|| reap_holder(&lock), || (self.next)(self, scene));
-        assert_eq!(ended.code, 0, "{at}: the next claim: {ended:?}, beside {:?}", scene.names());
+        assert_eq!(
+            ended.code,
+            0,
+            "{at}: the next claim: {ended:?}, beside {:?}",
+            scene.names()
+        );
         let broken = format!("{}.broken-", kind.name());
         let kept = |name: &String| name.starts_with(&broken) || name.starts_with("daemon.log");
-        let names: Vec<String> = scene.names().into_iter().filter(|name| !kept(name)).collect();
+        let names: Vec<String> = scene
+            .names()
+            .into_iter()
+            .filter(|name| !kept(name))
+            .collect();
         assert_eq!(names, ["issues.jsonl"], "{at}: left behind");
     }
 
     fn killed_at_each_call(&self) {
         become_subreaper();
-        let stride = if every_call::is_every_call_asked_for() { 1 } else { 2 };
+        let stride = if every_call::is_every_call_asked_for() {
+            1
+        } else {
+            2
+        };
         let first = every_call::seed() % stride;
         let tried = kill_at_each(CALLS / stride, |turn| {
             let at = first + turn * stride;
@@ -320,7 +412,9 @@ impl Case {
                 still_claimed(self.kind, &scene, left, &what);
             });
             match stepped {
-                Stepped::Ended(code, _) => assert_eq!(code, self.code, "{what}: it ended by itself"),
+                Stepped::Ended(code, _) => {
+                    assert_eq!(code, self.code, "{what}: it ended by itself")
+                }
                 Stepped::Impossible => return stepped,
                 Stepped::Killed => {}
             }
@@ -349,7 +443,11 @@ impl Case {
         assert_eq!(ended.code, self.code, "{ended:?}");
         let whole = begun.elapsed().min(Duration::from_secs(1));
         drop(others);
-        let moments = if every_call::is_every_call_asked_for() { ALL_MOMENTS } else { MOMENTS };
+        let moments = if every_call::is_every_call_asked_for() {
+            ALL_MOMENTS
+        } else {
+            MOMENTS
+        };
         let next = AtomicUsize::new(0);
         std::thread::scope(|threads| {
             for _ in 0..LANES {
@@ -372,13 +470,19 @@ impl Case {
         let others = (self.before)(&scene);
         let spared: Vec<i32> = others.iter().map(Running::pid).collect();
         let command = self.command(&scene, &others, "");
-        let at = format!("after {moment:?} of {:?}, all of it: {all_of_it}", command.get_args());
+        let at = format!(
+            "after {moment:?} of {:?}, all of it: {all_of_it}",
+            command.get_args()
+        );
         let mut victim = Running::start(command);
         std::thread::sleep(moment);
         // An error: it has ended already.
         victim.signal(Signal::SIGKILL);
         while all_of_it && {
-            let left: Vec<_> = marked_by(&scene).into_iter().filter(|pid| !spared.contains(&pid.as_raw())).collect();
+            let left: Vec<_> = marked_by(&scene)
+                .into_iter()
+                .filter(|pid| !spared.contains(&pid.as_raw()))
+                .collect();
             for pid in &left {
                 let _ = kill(*pid, Signal::SIGKILL);
             }

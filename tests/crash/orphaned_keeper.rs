@@ -71,18 +71,30 @@ impl Case {
         let scene = Scene::new();
         let others = (self.before)(&scene);
         let command = self.command(&scene, &others, "kill -STOP $$;");
-        let what = format!("before the keeper's change {at}, which then {then:?}: {:?}", command.get_args());
+        let what = format!(
+            "before the keeper's change {at}, which then {then:?}: {:?}",
+            command.get_args()
+        );
         let mut stood = false;
-        let stepped = kill_and_stop(command, 0, Calls::Output, Stands::BeforeChange(at), |left| {
-            stood = !left.is_empty();
-            let is_there = |path| recorded(path).is_some();
-            found.count(is_there(&self.kind.lock(&scene)), is_there(&self.kind.aside(&scene)));
-            still_claimed(self.kind, &scene, left, &what);
-            if matches!(then, Then::IsKilled) {
-                kill_and_reap(left);
-                still_claimed(self.kind, &scene, &[], &what);
-            }
-        });
+        let stepped = kill_and_stop(
+            command,
+            0,
+            Calls::Output,
+            Stands::BeforeChange(at),
+            |left| {
+                stood = !left.is_empty();
+                let is_there = |path| recorded(path).is_some();
+                found.count(
+                    is_there(&self.kind.lock(&scene)),
+                    is_there(&self.kind.aside(&scene)),
+                );
+                still_claimed(self.kind, &scene, left, &what);
+                if matches!(then, Then::IsKilled) {
+                    kill_and_reap(left);
+                    still_claimed(self.kind, &scene, &[], &what);
+                }
+            },
+        );
         match stepped {
             Stepped::Killed => self.recovers(&scene, others, &what),
             Stepped::Impossible => return false,

@@ -28,15 +28,29 @@ const MAY_NAME_THE_FOLDER: [&str; 2] = ["skip.rs", "CONTRIBUTING.md"];
 fn committed() -> Option<BTreeMap<PathBuf, String>> {
     let top = checkout();
     let mut command = Command::new(tool("git")?);
-    command.env_clear().args(["-c", "safe.directory=*", "-C"]).arg(&top);
-    command.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]);
+    command
+        .env_clear()
+        .args(["-c", "safe.directory=*", "-C"])
+        .arg(&top);
+    command.args([
+        "ls-files",
+        "-z",
+        "--cached",
+        "--others",
+        "--exclude-standard",
+    ]);
     let listed = Ended::from(run(command));
     if listed.code != 0 || !top.join(".git").exists() {
         skip::cannot(&format!("needs a checkout of git: {}", listed.err.trim()));
         return None;
     }
     // Files that are not text, and those that are deleted and not committed yet, cite nothing.
-    let text = |name: &str| Some((PathBuf::from(name), fs::read_to_string(top.join(name)).ok()?));
+    let text = |name: &str| {
+        Some((
+            PathBuf::from(name),
+            fs::read_to_string(top.join(name)).ok()?,
+        ))
+    };
     Some(listed.out.split('\0').filter_map(text).collect())
 }
 
@@ -56,7 +70,9 @@ fn has_word(line: &str, word: &str) -> bool {
 fn cites_outside(name: &Path, line: &str) -> bool {
     let lower = line.to_lowercase();
     let may_name_the_folder = MAY_NAME_THE_FOLDER.iter().any(|file| name.ends_with(file));
-    OUTSIDE.iter().any(|word| has_word(line, word) || (word.contains(' ') && has_word(&lower, word)))
+    OUTSIDE
+        .iter()
+        .any(|word| has_word(line, word) || (word.contains(' ') && has_word(&lower, word)))
         || (line.contains(FOLDER) && !may_name_the_folder)
 }
 
@@ -66,24 +82,46 @@ fn no_committed_file_cites_a_page_outside_the_repository() {
     let mut wrong = String::new();
     let mut count = 0;
     for (name, text) in &files {
-        for (number, line) in text.lines().enumerate().filter(|(_, line)| cites_outside(name, line)) {
+        for (number, line) in text
+            .lines()
+            .enumerate()
+            .filter(|(_, line)| cites_outside(name, line))
+        {
             count += 1;
             let _ = writeln!(wrong, "{}:{}: {}", name.display(), number + 1, line.trim());
         }
     }
-    assert_eq!(count, 0, "lines that cite a page outside the repository:\n{wrong}");
+    assert_eq!(
+        count, 0,
+        "lines that cite a page outside the repository:\n{wrong}"
+    );
 }
 
 #[test]
 fn what_cites_a_page_outside_is_seen() {
-    for line in ["(DES?IGN 6.3)", "// MOD?EL V5", "as the s?eed has it", "The s?eed's words", "| DES?IGN 7 | states |"]
-    {
-        assert!(cites_outside(Path::new("x.rs"), &line.replace('?', "")), "{line}");
+    for line in [
+        "(DES?IGN 6.3)",
+        "// MOD?EL V5",
+        "as the s?eed has it",
+        "The s?eed's words",
+        "| DES?IGN 7 | states |",
+    ] {
+        assert!(
+            cites_outside(Path::new("x.rs"), &line.replace('?', "")),
+            "{line}"
+        );
     }
     let folder = format!("in {FOLDER}/x");
     assert!(cites_outside(Path::new("x.rs"), &folder));
     assert!(!cites_outside(Path::new("CONTRIBUTING.md"), &folder));
-    for line in ["DESIGNED", "a model", "docs/design.md#the-gate", "of_the_seed()", "the seedling", "a seed"] {
+    for line in [
+        "DESIGNED",
+        "a model",
+        "docs/design.md#the-gate",
+        "of_the_seed()",
+        "the seedling",
+        "a seed",
+    ] {
         assert!(!cites_outside(Path::new("x.rs"), line), "{line}");
     }
 }
@@ -98,14 +136,18 @@ struct Link {
 impl Link {
     /// `text` is what follows `docs/` in the line, or stands between the brackets of a link in a page.
     fn parse(folder: &Path, text: &str) -> Option<Self> {
-        let end = text.find(|c: char| !(c.is_ascii_alphanumeric() || "/._-".contains(c))).unwrap_or(text.len());
+        let end = text
+            .find(|c: char| !(c.is_ascii_alphanumeric() || "/._-".contains(c)))
+            .unwrap_or(text.len());
         let (path, rest) = text.split_at(end);
         // A full stop behind it ends a sentence.
         let path = path.trim_end_matches('.');
         let page = path.ends_with(".md").then(|| plain(&folder.join(path)))?;
-        let heading = rest
-            .strip_prefix('#')
-            .map(|rest| rest.chars().take_while(|c| c.is_alphanumeric() || *c == '-' || *c == '_').collect());
+        let heading = rest.strip_prefix('#').map(|rest| {
+            rest.chars()
+                .take_while(|c| c.is_alphanumeric() || *c == '-' || *c == '_')
+                .collect()
+        });
         Some(Self { page, heading })
     }
 }
@@ -130,16 +172,25 @@ fn links(name: &Path, text: &str) -> BTreeSet<Link> {
         let before = text[..*at].trim_end_matches("../");
         !is_inside(before)
     });
-    let named = named.filter_map(|(at, found)| Link::parse(Path::new("docs"), &text[at + found.len()..]));
+    let named =
+        named.filter_map(|(at, found)| Link::parse(Path::new("docs"), &text[at + found.len()..]));
     let mut links: BTreeSet<Link> = named.collect();
     if name.extension().is_some_and(|extension| extension == "md") {
         let folder = name.parent().unwrap_or(Path::new(""));
         for (at, found) in text.match_indices("](") {
             let target = &text[at + found.len()..];
-            let own = target.starts_with('#').then(|| format!("{}{target}", name.display()));
+            let own = target
+                .starts_with('#')
+                .then(|| format!("{}{target}", name.display()));
             links.extend(match own {
                 Some(own) => Link::parse(Path::new(""), &own),
-                None if target.split(')').next().is_some_and(|link| link.contains("://")) => None,
+                None if target
+                    .split(')')
+                    .next()
+                    .is_some_and(|link| link.contains("://")) =>
+                {
+                    None
+                }
                 None => Link::parse(folder, target),
             });
         }
@@ -158,7 +209,11 @@ fn anchors(page: &str) -> BTreeSet<String> {
             continue;
         }
         let kept = heading.trim().to_lowercase().replace(' ', "-");
-        anchors.insert(kept.chars().filter(|c| is_of_a_word(*c) || *c == '-').collect());
+        anchors.insert(
+            kept.chars()
+                .filter(|c| is_of_a_word(*c) || *c == '-')
+                .collect(),
+        );
     }
     anchors
 }
@@ -172,34 +227,71 @@ fn every_link_into_the_docs_leads_to_a_heading() {
         .map(|(name, page)| (name.as_path(), anchors(page)))
         .collect();
     let (mut wrong, mut with_heading) = (String::new(), 0);
-    for (name, text) in files.iter().filter(|(name, _)| !name.ends_with("docs/citations.rs")) {
+    for (name, text) in files
+        .iter()
+        .filter(|(name, _)| !name.ends_with("docs/citations.rs"))
+    {
         for link in links(name, text) {
             let headings = pages.get(link.page.as_path());
             with_heading += usize::from(link.heading.is_some());
-            let is_there = headings.is_some_and(|all| link.heading.as_ref().is_none_or(|one| all.contains(one)));
+            let is_there = headings
+                .is_some_and(|all| link.heading.as_ref().is_none_or(|one| all.contains(one)));
             if !is_there {
-                let heading = link.heading.map(|heading| format!("#{heading}")).unwrap_or_default();
-                let _ = writeln!(wrong, "{} links to {}{heading}", name.display(), link.page.display());
+                let heading = link
+                    .heading
+                    .map(|heading| format!("#{heading}"))
+                    .unwrap_or_default();
+                let _ = writeln!(
+                    wrong,
+                    "{} links to {}{heading}",
+                    name.display(),
+                    link.page.display()
+                );
             }
         }
     }
     assert!(wrong.is_empty(), "links that lead nowhere:\n{wrong}");
-    assert!(with_heading > 100, "few links with a heading, or the scan sees few: {with_heading}");
+    assert!(
+        with_heading > 100,
+        "few links with a heading, or the scan sees few: {with_heading}"
+    );
 }
 
 #[test]
 fn links_and_headings_are_read_as_they_are_written() {
-    let found = |name: &str, text: &str| links(Path::new(name), text).into_iter().collect::<Vec<_>>();
-    let link = |page: &str, heading: Option<&str>| Link { page: page.into(), heading: heading.map(str::to_owned) };
+    let found =
+        |name: &str, text: &str| links(Path::new(name), text).into_iter().collect::<Vec<_>>();
+    let link = |page: &str, heading: Option<&str>| Link {
+        page: page.into(),
+        heading: heading.map(str::to_owned),
+    };
     let gate = link("docs/design.md", Some("the-gate"));
-    assert_eq!(found("x.rs", "//! The gate (docs/design.md#the-gate)."), [gate]);
-    assert_eq!(found("x.rs", "see docs/protocols/file.md."), [link("docs/protocols/file.md", None)]);
-    assert_eq!(found("x.rs", "https://example.org/docs/x.md, a docs/ folder, [y](y.md)"), []);
+    assert_eq!(
+        found("x.rs", "//! The gate (docs/design.md#the-gate)."),
+        [gate]
+    );
+    assert_eq!(
+        found("x.rs", "see docs/protocols/file.md."),
+        [link("docs/protocols/file.md", None)]
+    );
+    assert_eq!(
+        found(
+            "x.rs",
+            "https://example.org/docs/x.md, a docs/ folder, [y](y.md)"
+        ),
+        []
+    );
     let page = "[a](../README.md#exit-codes) [b](#b) [c](https://example.org/c.md)";
-    let expected = [link("README.md", Some("exit-codes")), link("docs/page.md", Some("b"))];
+    let expected = [
+        link("README.md", Some("exit-codes")),
+        link("docs/page.md", Some("b")),
+    ];
     assert_eq!(found("docs/page.md", page), expected);
     let headings = anchors("# `lock:PATH`, or not?\n```\n# no\n```\n### V3\n#no\n");
-    assert_eq!(headings.into_iter().collect::<Vec<_>>(), ["lockpath-or-not", "v3"]);
+    assert_eq!(
+        headings.into_iter().collect::<Vec<_>>(),
+        ["lockpath-or-not", "v3"]
+    );
 }
 
 /// Every source below a folder, one after the other.
@@ -221,9 +313,19 @@ fn the_page_of_the_model_names_only_files_and_tests_that_exist() {
         read_all(&checkout().join(folder), &mut sources);
     }
     let (mut files, mut tests) = (0, 0);
-    for word in page.split("```").step_by(2).flat_map(|prose| prose.split('`').skip(1).step_by(2)) {
-        if ["checker/", "integration/", "tests/"].iter().any(|crate_| word.starts_with(crate_)) {
-            assert!(checkout().join(word).exists(), "docs/model.md names {word}, which is not there");
+    for word in page
+        .split("```")
+        .step_by(2)
+        .flat_map(|prose| prose.split('`').skip(1).step_by(2))
+    {
+        if ["checker/", "integration/", "tests/"]
+            .iter()
+            .any(|crate_| word.starts_with(crate_))
+        {
+            assert!(
+                checkout().join(word).exists(),
+                "docs/model.md names {word}, which is not there"
+            );
             files += 1;
         } else if word.matches('_').count() > 3 && !word.contains(' ') {
             assert!(
@@ -233,5 +335,8 @@ fn the_page_of_the_model_names_only_files_and_tests_that_exist() {
             tests += 1;
         }
     }
-    assert!(files >= 10 && tests >= 15, "few names, or the scan sees few: {files} files, {tests} tests");
+    assert!(
+        files >= 10 && tests >= 15,
+        "few names, or the scan sees few: {files} files, {tests} tests"
+    );
 }

@@ -23,7 +23,8 @@ fn used<'n>(text: &str, hidden: &'n [String]) -> Vec<&'n str> {
         text.match_indices(*name).any(|(at, _)| {
             let (before, after) = (&text[..at], &text[at + name.len()..]);
             !before.ends_with(is_of_a_word)
-                && (after.starts_with("::") || before.ends_with("::") && !after.starts_with(is_of_a_word))
+                && (after.starts_with("::")
+                    || before.ends_with("::") && !after.starts_with(is_of_a_word))
         })
     };
     hidden.iter().map(String::as_str).filter(is_used).collect()
@@ -37,8 +38,14 @@ fn is_of_a_word(c: char) -> bool {
 fn no_example_uses_a_hidden_path() {
     let hidden = hidden();
     for (text, found) in [
-        ("use beadlock_checker::internal::duration;", &["internal"][..]),
-        ("use beadlock_checker::{Cycle, internal::Gate};", &["internal"]),
+        (
+            "use beadlock_checker::internal::duration;",
+            &["internal"][..],
+        ),
+        (
+            "use beadlock_checker::{Cycle, internal::Gate};",
+            &["internal"],
+        ),
         ("use beadlock_checker::internal;", &["internal"]),
         ("let run = beadlock::run::x();", &["run"]),
         ("lock.run(|running| running.is_ending())", &[]),
@@ -46,11 +53,24 @@ fn no_example_uses_a_hidden_path() {
     ] {
         assert_eq!(used(text, &hidden), found, "the control: {text}");
     }
-    let examples = fs::read_dir(checkout().join("examples/examples")).expect("the examples").flatten();
-    let texts: Vec<_> =
-        examples.map(|entry| (entry.file_name(), fs::read_to_string(entry.path()).expect("UTF-8"))).collect();
+    let examples = fs::read_dir(checkout().join("examples/examples"))
+        .expect("the examples")
+        .flatten();
+    let texts: Vec<_> = examples
+        .map(|entry| {
+            (
+                entry.file_name(),
+                fs::read_to_string(entry.path()).expect("UTF-8"),
+            )
+        })
+        .collect();
     assert!(texts.len() >= 4, "{}", texts.len());
     for (name, text) in texts {
-        assert_eq!(used(&text, &hidden), Vec::<&str>::new(), "{}", name.display());
+        assert_eq!(
+            used(&text, &hidden),
+            Vec::<&str>::new(),
+            "{}",
+            name.display()
+        );
     }
 }

@@ -14,8 +14,15 @@ const USER: &str = "lib/systemd/user/beadlock-agent.service";
 /// `make TARGET` with the programs that are built already, and a umask that must not show.
 fn make(scene: &Scene, make: &Path, target: &str, variables: &[String]) -> Ended {
     let mut command = scene.command("sh");
-    command.args(["-c", "umask 077; exec \"$@\"", "sh"]).arg(make).arg("--directory").arg(checkout());
-    command.arg("--no-print-directory").arg(target).args(variables);
+    command
+        .args(["-c", "umask 077; exec \"$@\"", "sh"])
+        .arg(make)
+        .arg("--directory")
+        .arg(checkout());
+    command
+        .arg("--no-print-directory")
+        .arg(target)
+        .args(variables);
     command.env("BEADLOCK_BIN", binaries::directory());
     run(command).into()
 }
@@ -23,7 +30,11 @@ fn make(scene: &Scene, make: &Path, target: &str, variables: &[String]) -> Ended
 /// The files below a directory with their permissions, sorted. Directories have mode 0755.
 fn files(top: &Path) -> Vec<(String, u32)> {
     files_of(top, |folder| {
-        let mode = fs::metadata(folder).expect("look at a folder").permissions().mode() & 0o7777;
+        let mode = fs::metadata(folder)
+            .expect("look at a folder")
+            .permissions()
+            .mode()
+            & 0o7777;
         assert_eq!(mode, 0o755, "{}", folder.display());
     })
 }
@@ -33,12 +44,22 @@ fn files_of(top: &Path, folder_is_right: impl Fn(&Path)) -> Vec<(String, u32)> {
     let mut folders = vec![top.to_path_buf()];
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(&folder).expect("list a directory").flatten() {
-            let mode = entry.metadata().expect("look at a file").permissions().mode() & 0o7777;
+            let mode = entry
+                .metadata()
+                .expect("look at a file")
+                .permissions()
+                .mode()
+                & 0o7777;
             if entry.path().is_dir() {
                 folder_is_right(&entry.path());
                 folders.push(entry.path());
             } else {
-                let name = entry.path().strip_prefix(top).expect("below it").display().to_string();
+                let name = entry
+                    .path()
+                    .strip_prefix(top)
+                    .expect("below it")
+                    .display()
+                    .to_string();
                 found.push((name, mode));
             }
         }
@@ -86,9 +107,15 @@ fn expected() -> Vec<(String, u32)> {
         expected.push((format!("share/man/man{section}/{name}"), 0o644));
     }
     for program in ["beadlock", "beadlock-agent"] {
-        expected.push((format!("share/bash-completion/completions/{program}"), 0o644));
+        expected.push((
+            format!("share/bash-completion/completions/{program}"),
+            0o644,
+        ));
         expected.push((format!("share/zsh/site-functions/_{program}"), 0o644));
-        expected.push((format!("share/fish/vendor_completions.d/{program}.fish"), 0o644));
+        expected.push((
+            format!("share/fish/vendor_completions.d/{program}.fish"),
+            0o644,
+        ));
     }
     for folder in ["docs", "examples/examples"] {
         let files = files_of(&checkout().join(folder), |_| {});
@@ -113,7 +140,10 @@ fn pages() -> Vec<String> {
     }
     let pages: Vec<String> = files(&top).into_iter().map(|(name, _)| name).collect();
     let of_files = ["beadlock-agent.toml.5", "exclusive-lock.5", "fleet.toml.5"];
-    for page in ["beadlock.1", "beadlock-hold.1", "beadlock-agent.8"].into_iter().chain(of_files) {
+    for page in ["beadlock.1", "beadlock-hold.1", "beadlock-agent.8"]
+        .into_iter()
+        .chain(of_files)
+    {
         assert!(pages.iter().any(|name| name == page), "{page} in {pages:?}");
     }
     pages
@@ -135,7 +165,10 @@ fn installs_and_removes_the_same_files() {
     assert!(version.status.success());
     for unit in [SYSTEM, USER] {
         let text = fs::read_to_string(local.join(unit)).expect("read a unit");
-        assert!(text.contains("\nExecStart=/usr/local/bin/beadlock-agent --config "), "{text}");
+        assert!(
+            text.contains("\nExecStart=/usr/local/bin/beadlock-agent --config "),
+            "{text}"
+        );
     }
     let again = make(&scene, &program, "install", &variables);
     assert_eq!(again.code, 0, "over what is there: {again:?}");
@@ -151,7 +184,10 @@ fn installs_and_removes_the_same_files() {
         assert_eq!(left, mine, "{what}");
     }
     let is_there = |folder: &str| local.join("share").join(folder).exists();
-    assert!(!is_there("beadlock/ci") && !is_there("doc/beadlock/docs"), "folders without a file are removed");
+    assert!(
+        !is_there("beadlock/ci") && !is_there("doc/beadlock/docs"),
+        "folders without a file are removed"
+    );
     for file in mine {
         fs::remove_file(local.join(file)).expect("remove it");
     }
@@ -170,14 +206,22 @@ fn the_links_of_installed_pages_lead_to_installed_files() {
     for (name, _) in files(&prefix) {
         let page = prefix.join(&name);
         let text = fs::read_to_string(&page).unwrap_or_default();
-        let links = text.split("](").skip(1).filter_map(|rest| rest.split([')', '#']).next());
-        for link in links.filter(|link| name.ends_with(".md") && !link.is_empty() && !link.contains("://")) {
+        let links = text
+            .split("](")
+            .skip(1)
+            .filter_map(|rest| rest.split([')', '#']).next());
+        for link in
+            links.filter(|link| name.ends_with(".md") && !link.is_empty() && !link.contains("://"))
+        {
             // About the tests of a checkout, which are not installed.
             if link == "tests/README.md" {
                 continue;
             }
             let target = page.parent().expect("a folder").join(link);
-            assert!(target.exists(), "{name} links to {link}, which is not installed");
+            assert!(
+                target.exists(),
+                "{name} links to {link}, which is not installed"
+            );
             count += 1;
         }
     }
@@ -187,30 +231,57 @@ fn the_links_of_installed_pages_lead_to_installed_files() {
 /// Each page that tells a script what to source names a file that is installed, below whatever prefix.
 #[test]
 fn what_pages_tell_to_source_is_installed_there_and_works() {
-    let (Some(program), Some(bash)) = (tool("make"), tool("bash")) else { return };
+    let (Some(program), Some(bash)) = (tool("make"), tool("bash")) else {
+        return;
+    };
     let scene = Scene::new();
     let prefix = installed(&scene, &program);
     let share = format!("{}/share/beadlock/shell/", prefix.display());
     let doc = prefix.join("share/doc/beadlock");
     let mut named = std::collections::BTreeSet::new();
-    for page in ["README.md", "docs/guide/shell.md", "docs/protocols/tower.md", "docs/protocols/file.md"] {
+    for page in [
+        "README.md",
+        "docs/guide/shell.md",
+        "docs/protocols/tower.md",
+        "docs/protocols/file.md",
+    ] {
         let text = fs::read_to_string(doc.join(page)).expect("read a page");
-        assert!(!text.contains("/usr/local/share/"), "{page} names another prefix");
+        assert!(
+            !text.contains("/usr/local/share/"),
+            "{page} names another prefix"
+        );
         let mentions: Vec<_> = text.split(&share).skip(1).collect();
         assert!(!mentions.is_empty(), "{page} names no path of a library");
         for mention in mentions {
-            let file: String = mention.chars().take_while(|c| c.is_ascii_lowercase() || "-.".contains(*c)).collect();
+            let file: String = mention
+                .chars()
+                .take_while(|c| c.is_ascii_lowercase() || "-.".contains(*c))
+                .collect();
             if file.ends_with(".sh") {
                 named.insert(file);
             }
         }
     }
-    assert_eq!(named.iter().collect::<Vec<_>>(), ["claim.sh", "file-ops.sh", "lock-manager.sh"]);
-    for (file, function) in [("claim.sh", "claim"), ("file-ops.sh", "save_json"), ("lock-manager.sh", "acquire_lock")] {
+    assert_eq!(
+        named.iter().collect::<Vec<_>>(),
+        ["claim.sh", "file-ops.sh", "lock-manager.sh"]
+    );
+    for (file, function) in [
+        ("claim.sh", "claim"),
+        ("file-ops.sh", "save_json"),
+        ("lock-manager.sh", "acquire_lock"),
+    ] {
         let mut command = scene.command(&bash);
-        command.args(["-c", "source \"$1\" && type -t \"$2\"", "sh"]).arg(format!("{share}{file}")).arg(function);
+        command
+            .args(["-c", "source \"$1\" && type -t \"$2\"", "sh"])
+            .arg(format!("{share}{file}"))
+            .arg(function);
         let ended = Ended::from(run(command));
-        assert_eq!((ended.code, ended.out.as_str()), (0, "function\n"), "{file}: {ended:?}");
+        assert_eq!(
+            (ended.code, ended.out.as_str()),
+            (0, "function\n"),
+            "{file}: {ended:?}"
+        );
     }
 }
 
@@ -228,7 +299,11 @@ fn refuses_a_prefix_that_a_unit_cannot_name() {
         let variables = [variable.to_owned(), format!("DESTDIR={}", top.display())];
         let ended = make(&scene, &program, "install", &variables);
         assert_eq!(ended.code, 2, "{ended:?}");
-        assert!(ended.err.contains(&format!("make install: {words}")), "{}", ended.err);
+        assert!(
+            ended.err.contains(&format!("make install: {words}")),
+            "{}",
+            ended.err
+        );
         assert!(!top.exists());
     }
 }
@@ -246,20 +321,32 @@ fn verify(scene: &Scene, analyze: &Path, unit: &Path) -> Ended {
 
 fn installed(scene: &Scene, make_program: &Path) -> PathBuf {
     let prefix = scene.path().join("prefix");
-    let ended = make(scene, make_program, "install", &[format!("PREFIX={}", prefix.display())]);
+    let ended = make(
+        scene,
+        make_program,
+        "install",
+        &[format!("PREFIX={}", prefix.display())],
+    );
     assert_eq!(ended.code, 0, "{ended:?}");
     prefix
 }
 
 #[test]
 fn systemd_finds_no_fault_with_the_units() {
-    let (Some(analyze), Some(make)) = (systemd_analyze(), tool("make")) else { return };
+    let (Some(analyze), Some(make)) = (systemd_analyze(), tool("make")) else {
+        return;
+    };
     let scene = Scene::new();
     let prefix = installed(&scene, &make);
     for unit in [SYSTEM, USER] {
         let unit = prefix.join(unit);
         let sound = verify(&scene, &analyze, &unit);
-        assert_eq!((sound.code, sound.err.as_str()), (0, ""), "{}", unit.display());
+        assert_eq!(
+            (sound.code, sound.err.as_str()),
+            (0, ""),
+            "{}",
+            unit.display()
+        );
 
         // And it would find one.
         let text = fs::read_to_string(&unit).expect("read the unit");
@@ -274,7 +361,11 @@ fn systemd_finds_no_fault_with_the_units() {
             assert!(text.contains(right), "{right} is in {}", unit.display());
             fs::write(&unit, text.replace(right, wrong)).expect("break the unit");
             let broken = verify(&scene, &analyze, &unit);
-            assert!(broken.code != 0 || !broken.err.is_empty(), "{wrong} passes in {}", unit.display());
+            assert!(
+                broken.code != 0 || !broken.err.is_empty(),
+                "{wrong} passes in {}",
+                unit.display()
+            );
         }
     }
 }
@@ -298,13 +389,28 @@ fn stopping_waits_longer_than_a_cycle_may_take() {
         help.env("COLUMNS", "200");
         help
     }));
-    let cycle = help.out.split("--cycle-timeout <DUR>").nth(1).expect("the option");
-    let cycle = cycle.split("[default: ").nth(1).and_then(|rest| rest.split(']').next()).expect("its default");
+    let cycle = help
+        .out
+        .split("--cycle-timeout <DUR>")
+        .nth(1)
+        .expect("the option");
+    let cycle = cycle
+        .split("[default: ")
+        .nth(1)
+        .and_then(|rest| rest.split(']').next())
+        .expect("its default");
     let cycle = beadlock_checker::internal::duration::parse(cycle).expect("a duration");
     for unit in ["beadlock-agent@.service", "user/beadlock-agent.service"] {
-        let text = fs::read_to_string(checkout().join("integration/systemd").join(unit)).expect("read the unit");
-        let stop = text.lines().find_map(|line| line.strip_prefix("TimeoutStopSec=")).expect("TimeoutStopSec");
+        let text = fs::read_to_string(checkout().join("integration/systemd").join(unit))
+            .expect("read the unit");
+        let stop = text
+            .lines()
+            .find_map(|line| line.strip_prefix("TimeoutStopSec="))
+            .expect("TimeoutStopSec");
         let stop = beadlock_checker::internal::duration::parse(stop).expect("a duration");
-        assert!(stop > cycle + beadlock_checker::internal::runner::GRACE, "{unit}: {stop:?}, {cycle:?}");
+        assert!(
+            stop > cycle + beadlock_checker::internal::runner::GRACE,
+            "{unit}: {stop:?}, {cycle:?}"
+        );
     }
 }

@@ -26,16 +26,28 @@ fn document(name: &str) -> String {
 
 /// PATH with the two programs first, for scripts that start them by name.
 fn path_with_programs() -> String {
-    format!("{}:{}", binaries::directory().display(), std::env::var("PATH").unwrap_or_default())
+    format!(
+        "{}:{}",
+        binaries::directory().display(),
+        std::env::var("PATH").unwrap_or_default()
+    )
 }
 
 #[test]
 fn the_readme_names_only_files_that_exist() {
     for name in ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"] {
         let text = document(name);
-        for link in text.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(link, _)| link) {
+        for link in text
+            .split("](")
+            .skip(1)
+            .filter_map(|rest| rest.split_once(')'))
+            .map(|(link, _)| link)
+        {
             let (file, _) = link.split_once('#').unwrap_or((link, ""));
-            assert!(link.contains("://") || checkout().join(file).exists(), "{name} links to {link}");
+            assert!(
+                link.contains("://") || checkout().join(file).exists(),
+                "{name} links to {link}"
+            );
         }
     }
 }
@@ -43,47 +55,73 @@ fn the_readme_names_only_files_that_exist() {
 /// The snippet of docs/protocol.md as a file in the scene.
 fn snippet(scene: &Scene) {
     let page = document("docs/protocol.md");
-    let code = page.split("```python\n").nth(1).and_then(|rest| rest.split("```").next());
-    fs::write(scene.path().join("cycle.py"), code.expect("a python block")).expect("write the snippet");
+    let code = page
+        .split("```python\n")
+        .nth(1)
+        .and_then(|rest| rest.split("```").next());
+    fs::write(scene.path().join("cycle.py"), code.expect("a python block"))
+        .expect("write the snippet");
 }
 
 /// The snippet as a program, its check included.
 fn python(scene: &Scene, python: &Path, work: &str) -> Command {
     let mut command = scene.command(python);
-    command.args(["cycle.py", ".beads", "sh", "-c", work]).env("PATH", path_with_programs());
+    command
+        .args(["cycle.py", ".beads", "sh", "-c", work])
+        .env("PATH", path_with_programs());
     command
 }
 
 /// The snippet's guarded part alone, without the check before it: prints `True` when it skipped.
 fn cycle_alone(scene: &Scene, python: &Path) -> String {
     let mut command = scene.command(python);
-    command.args(["-c", "import cycle; print(cycle.cycle('.beads', ['touch', 'ran']) is None)"]);
+    command.args([
+        "-c",
+        "import cycle; print(cycle.cycle('.beads', ['touch', 'ran']) is None)",
+    ]);
     Ended::from(run(command)).out.trim().to_owned()
 }
 
 #[test]
 fn the_python_cycle_skips_a_claim_and_a_busy_gate() {
-    let Some(interpreter) = tool("python3") else { return };
+    let Some(interpreter) = tool("python3") else {
+        return;
+    };
     let scene = Scene::new();
     snippet(&scene);
     let hold = scene.hold(&["--", "sleep", "30"]);
     let skipped = Ended::from(run(python(&scene, &interpreter, "touch ran")));
-    assert_eq!((skipped.code, skipped.out.as_str()), (1, "Skipping database (locked by sleep)\n"), "{skipped:?}");
+    assert_eq!(
+        (skipped.code, skipped.out.as_str()),
+        (1, "Skipping database (locked by sleep)\n"),
+        "{skipped:?}"
+    );
     assert_eq!(cycle_alone(&scene, &interpreter), "True", "a lock is there");
     drop(hold);
     let _ = fs::remove_file(scene.lock());
 
     let gate = scene.take_gate();
-    assert_eq!(cycle_alone(&scene, &interpreter), "True", "the gate is busy");
+    assert_eq!(
+        cycle_alone(&scene, &interpreter),
+        "True",
+        "the gate is busy"
+    );
     drop(gate);
 
     scene.write_stale_lock("vc-executor");
-    assert_eq!(cycle_alone(&scene, &interpreter), "True", "a dead lock is for the check to remove");
+    assert_eq!(
+        cycle_alone(&scene, &interpreter),
+        "True",
+        "a dead lock is for the check to remove"
+    );
     assert!(!scene.path().join("ran").exists());
     let ran = Ended::from(run(python(&scene, &interpreter, "touch ran")));
     assert_eq!(
         (ran.code, ran.out.as_str()),
-        (0, "Removed stale lock (vc-executor), proceeding with sync\n"),
+        (
+            0,
+            "Removed stale lock (vc-executor), proceeding with sync\n"
+        ),
         "{ran:?}"
     );
     assert!(scene.path().join("ran").exists());
@@ -92,19 +130,30 @@ fn the_python_cycle_skips_a_claim_and_a_busy_gate() {
 /// A claim waits for the snippet's cycle, also when its Python is killed and only the work is left.
 #[test]
 fn a_claim_waits_for_the_python_cycle() {
-    let Some(interpreter) = tool("python3") else { return };
+    let Some(interpreter) = tool("python3") else {
+        return;
+    };
     become_subreaper();
     for kill in [false, true] {
         let scene = Scene::new();
         snippet(&scene);
-        let mut cycle = Running::start(python(&scene, &interpreter, "touch begun; sleep 1.5; touch ended"));
-        wait_until(PATIENCE, "the cycle begins", || scene.path().join("begun").exists());
+        let mut cycle = Running::start(python(
+            &scene,
+            &interpreter,
+            "touch begun; sleep 1.5; touch ended",
+        ));
+        wait_until(PATIENCE, "the cycle begins", || {
+            scene.path().join("begun").exists()
+        });
         if kill {
             cycle.signal(Signal::SIGKILL);
             cycle.wait(PATIENCE);
         }
         let claim = scene.run(&["hold", "--", "test", "-e", "ended"]);
-        assert_eq!(claim.code, 0, "killed: {kill}; the command began before the cycle's work had ended: {claim:?}");
+        assert_eq!(
+            claim.code, 0,
+            "killed: {kill}; the command began before the cycle's work had ended: {claim:?}"
+        );
     }
 }
 
@@ -116,15 +165,26 @@ fn the_example_of_a_daemon_runs() {
         command.args([".beads", cycles]);
         Ended::from(run(command))
     };
-    assert_eq!(daemon("2").out, "synced 1 issues\nsynced 1 issues\nfree now\n");
+    assert_eq!(
+        daemon("2").out,
+        "synced 1 issues\nsynced 1 issues\nfree now\n"
+    );
     let hold = scene.hold(&["--", "sleep", "30"]);
     // The lock is there a moment before the claimer lets the gate go.
-    wait_until(PATIENCE, "the gate is open", || matches!(Gate::try_take(&scene.beads()), Ok(Some(_))));
-    assert_eq!(daemon("1").out, "Skipping database (locked by sleep)\nclaimed now\n");
+    wait_until(PATIENCE, "the gate is open", || {
+        matches!(Gate::try_take(&scene.beads()), Ok(Some(_)))
+    });
+    assert_eq!(
+        daemon("1").out,
+        "Skipping database (locked by sleep)\nclaimed now\n"
+    );
     drop(hold);
     scene.write_stale_lock("vc-executor");
     let line = "Removed stale lock (vc-executor), proceeding with sync\n";
-    assert_eq!(daemon("1").out, format!("{line}synced 1 issues\nfree now\n"));
+    assert_eq!(
+        daemon("1").out,
+        format!("{line}synced 1 issues\nfree now\n")
+    );
 }
 
 #[test]
@@ -133,7 +193,10 @@ fn the_example_of_a_lock_from_rust_runs() {
     let mut command = scene.command(binaries::example("take_lock"));
     command.arg(".beads");
     let ended = Ended::from(run(command));
-    assert_eq!(ended.out, "claimed: Skipping database (locked by importer)\nreleased\n", "{ended:?}");
+    assert_eq!(
+        ended.out, "claimed: Skipping database (locked by importer)\nreleased\n",
+        "{ended:?}"
+    );
     assert_eq!(ended.code, 0);
     assert_eq!(scene.names(), ["issues.jsonl"]);
     let issues = fs::read_to_string(scene.beads().join("issues.jsonl")).expect("read the issues");
@@ -142,11 +205,15 @@ fn the_example_of_a_lock_from_rust_runs() {
 
 fn demo(scene: &Scene, claim: bool) -> Ended {
     let mut command = scene.command(checkout().join("scripts/demo.sh"));
-    command.env("BEADLOCK_BIN", binaries::directory()).env("TMPDIR", scene.path());
+    command
+        .env("BEADLOCK_BIN", binaries::directory())
+        .env("TMPDIR", scene.path());
     if !claim {
         command.env("DEMO_NO_CLAIM", "1");
     }
-    Running::start(command).finish(Duration::from_secs(180)).into()
+    Running::start(command)
+        .finish(Duration::from_secs(180))
+        .into()
 }
 
 #[test]
@@ -159,7 +226,11 @@ fn the_demo_tells_a_claim_from_none() {
             let scene = Scene::new();
             let with = demo(&scene, true);
             assert_eq!(with.code, 0, "{}{}", with.out, with.err);
-            assert!(with.out.contains("Skipping database (locked by bash)"), "{}", with.out);
+            assert!(
+                with.out.contains("Skipping database (locked by bash)"),
+                "{}",
+                with.out
+            );
             assert_nothing_left(&scene);
         });
         threads.spawn(|| {
@@ -173,7 +244,14 @@ fn the_demo_tells_a_claim_from_none() {
 }
 
 fn assert_nothing_left(scene: &Scene) {
-    let left: Vec<_> = fs::read_dir(scene.path()).expect("list").flatten().map(|entry| entry.file_name()).collect();
+    let left: Vec<_> = fs::read_dir(scene.path())
+        .expect("list")
+        .flatten()
+        .map(|entry| entry.file_name())
+        .collect();
     assert_eq!(left, [".beads"], "the demo's directory is gone");
-    assert!(beadlock_tests::process::marked_by(scene).is_empty(), "no process is left");
+    assert!(
+        beadlock_tests::process::marked_by(scene).is_empty(),
+        "no process is left"
+    );
 }

@@ -16,7 +16,9 @@ fn every_row_of_every_protocol_names_tests_that_exist() {
     for page in &pages {
         for row in &page.rows {
             for test in &row.tests {
-                rows.entry(test).or_default().push(format!("{} {}", page.name, row.id));
+                rows.entry(test)
+                    .or_default()
+                    .push(format!("{} {}", page.name, row.id));
             }
         }
     }
@@ -25,7 +27,12 @@ fn every_row_of_every_protocol_names_tests_that_exist() {
         Some(format!("{test} ({}): {why}", rows.join(", ")))
     };
     let missing: Vec<String> = rows.iter().filter_map(missing).collect();
-    assert!(missing.is_empty(), "{} tests are missing:\n{}", missing.len(), missing.join("\n"));
+    assert!(
+        missing.is_empty(),
+        "{} tests are missing:\n{}",
+        missing.len(),
+        missing.join("\n")
+    );
 }
 
 /// Scripts rely on two closed lists, the reasons and the error codes. A word without a row is a contract without a test.
@@ -33,15 +40,26 @@ fn every_row_of_every_protocol_names_tests_that_exist() {
 fn every_reason_and_every_error_code_has_its_row_in_the_contract() {
     let page = document("docs/protocols/contract.md");
     let mut words = BTreeSet::new();
-    for (file, before, at_least) in
-        [("checker/src/verdict.rs", " = \"", 29), ("integration/src/error/failure.rs", " => \"", 11)]
-    {
+    for (file, before, at_least) in [
+        ("checker/src/verdict.rs", " = \"", 29),
+        ("integration/src/error/failure.rs", " => \"", 11),
+    ] {
         let source = document(file);
-        let found = source.split(before).skip(1).filter_map(|rest| rest.split_once('"')).map(|(word, _)| word);
+        let found = source
+            .split(before)
+            .skip(1)
+            .filter_map(|rest| rest.split_once('"'))
+            .map(|(word, _)| word);
         let known = words.len();
         words.extend(found.map(str::to_owned));
-        assert!(words.len() - known >= at_least, "few words in {file}, or the scan sees few: {words:?}");
+        assert!(
+            words.len() - known >= at_least,
+            "few words in {file}, or the scan sees few: {words:?}"
+        );
     }
-    let missing: Vec<_> = words.iter().filter(|word| !page.contains(&format!("| states | `{word}`: "))).collect();
+    let missing: Vec<_> = words
+        .iter()
+        .filter(|word| !page.contains(&format!("| states | `{word}`: ")))
+        .collect();
     assert!(missing.is_empty(), "no row for {missing:?}");
 }

@@ -21,7 +21,10 @@ fn bench(metadata: &str, code: i32) -> Scene {
     let scene = Scene::new();
     fs::create_dir(scene.file("bin")).expect("make bin");
     scene.write("metadata", metadata);
-    let answer = format!("[ \"$1\" != metadata ] || {{ cat '{}'; exit {code}; }}", scene.file("metadata").display());
+    let answer = format!(
+        "[ \"$1\" != metadata ] || {{ cat '{}'; exit {code}; }}",
+        scene.file("metadata").display()
+    );
     stand_in(&scene, "cargo", &answer);
     stand_in(&scene, "python3", "");
     stand_in(&scene, "shellcheck", "");
@@ -31,13 +34,22 @@ fn bench(metadata: &str, code: i32) -> Scene {
 
 /// A program of the scene's `bin`, which is first in the PATH of [`with_bench`].
 fn stand_in(scene: &Scene, name: &str, script: &str) {
-    write_program(&scene.file("bin").join(name), format!("#!/bin/sh\n{script}\n").as_bytes());
+    write_program(
+        &scene.file("bin").join(name),
+        format!("#!/bin/sh\n{script}\n").as_bytes(),
+    );
 }
 
 /// The command with the stand-ins in the place of the real programs.
 fn with_bench(scene: &Scene, mut command: Command) -> Ended {
-    let path = format!("{}:{}", scene.file("bin").display(), std::env::var("PATH").unwrap_or_default());
-    command.env("PATH", path).env("CARGO", scene.file("bin/cargo"));
+    let path = format!(
+        "{}:{}",
+        scene.file("bin").display(),
+        std::env::var("PATH").unwrap_or_default()
+    );
+    command
+        .env("PATH", path)
+        .env("CARGO", scene.file("bin/cargo"));
     run(command).into()
 }
 
@@ -48,21 +60,39 @@ fn script(scene: &Scene, name: &str) -> Ended {
 #[test]
 fn the_target_directory_is_told_whole_or_not_at_all() {
     let told = script(&bench(&metadata("/srv/a b/zi\u{fc}g"), 0), "target-dir.sh");
-    assert_eq!((told.code, told.out.as_str(), told.err.as_str()), (0, "/srv/a b/zi\u{fc}g\n", ""));
+    assert_eq!(
+        (told.code, told.out.as_str(), told.err.as_str()),
+        (0, "/srv/a b/zi\u{fc}g\n", "")
+    );
     for (said, code, why) in [
         (metadata("/srv/target"), 101, "cargo metadata failed"),
         (String::new(), 101, "cargo metadata failed"),
         (String::new(), 0, "names no target directory"),
         (metadata(""), 0, "names no target directory"),
-        (metadata(r#"/srv/a\"b"#), 0, "a quote, a backslash or a control character"),
-        (metadata(r"/srv/a\\b"), 0, "a quote, a backslash or a control character"),
-        (metadata(r"/srv/a\nb"), 0, "a quote, a backslash or a control character"),
+        (
+            metadata(r#"/srv/a\"b"#),
+            0,
+            "a quote, a backslash or a control character",
+        ),
+        (
+            metadata(r"/srv/a\\b"),
+            0,
+            "a quote, a backslash or a control character",
+        ),
+        (
+            metadata(r"/srv/a\nb"),
+            0,
+            "a quote, a backslash or a control character",
+        ),
         (metadata("/"), 0, "not one below /"),
         (metadata("target"), 0, "not one below /"),
     ] {
         let told = script(&bench(&said, code), "target-dir.sh");
         assert_eq!((told.code, told.out.as_str()), (1, ""), "{said}: {told:?}");
-        assert!(told.err.starts_with("scripts/target-dir.sh: ") && told.err.contains(why), "{said}: {told:?}");
+        assert!(
+            told.err.starts_with("scripts/target-dir.sh: ") && told.err.contains(why),
+            "{said}: {told:?}"
+        );
     }
 }
 
@@ -72,7 +102,11 @@ fn without_a_target_directory_nothing_is_removed_and_nothing_started() {
     let Some(make) = tool("make") else { return };
     for (said, code) in [(metadata("/srv/target"), 101), (String::new(), 0)] {
         let scene = bench(&said, code);
-        stand_in(&scene, "rm", &format!("echo \"$*\" >>'{}'", scene.file("removed").display()));
+        stand_in(
+            &scene,
+            "rm",
+            &format!("echo \"$*\" >>'{}'", scene.file("removed").display()),
+        );
         let stops = |what: &str, ended: Ended| {
             assert!(
                 ended.code != 0 && ended.err.contains("scripts/target-dir.sh: cargo metadata "),
@@ -86,12 +120,26 @@ fn without_a_target_directory_nothing_is_removed_and_nothing_started() {
         }
         for goal in ["demo", "demo-fleet", "install", "lint"] {
             let mut command = scene.command(&make);
-            command.arg("--directory").arg(checkout()).args(["--no-print-directory", goal]);
+            command
+                .arg("--directory")
+                .arg(checkout())
+                .args(["--no-print-directory", goal]);
             command.arg(format!("PREFIX={}", scene.file("prefix").display()));
             let ended = stops(goal, with_bench(&scene, command));
             // A demo prints what it plays. `make` prints the recipes of lint up to the one that asks.
-            let after = ended.out.lines().skip_while(|line| !line.contains("scripts/target-dir.sh")).skip(2);
-            assert!(if goal == "lint" { after.count() == 0 } else { ended.out.is_empty() }, "{goal}: {ended:?}");
+            let after = ended
+                .out
+                .lines()
+                .skip_while(|line| !line.contains("scripts/target-dir.sh"))
+                .skip(2);
+            assert!(
+                if goal == "lint" {
+                    after.count() == 0
+                } else {
+                    ended.out.is_empty()
+                },
+                "{goal}: {ended:?}"
+            );
         }
         assert!(!scene.file("prefix").exists(), "nothing is installed");
     }
@@ -102,14 +150,25 @@ fn a_directory_that_somebody_else_has_made_stays_as_it_is() {
     let scene = Scene::new();
     let target = scene.file("target");
     let bench = bench(&metadata(&target.display().to_string()), 0);
-    for (name, of) in [("site.sh", "site"), ("tutorial.sh", "tutorial"), ("python.sh", "python")] {
+    for (name, of) in [
+        ("site.sh", "site"),
+        ("tutorial.sh", "tutorial"),
+        ("python.sh", "python"),
+    ] {
         let dir = target.join(of);
         fs::create_dir_all(dir.join("checkout")).expect("make a directory");
         fs::write(dir.join("checkout/precious"), "").expect("write a file");
         let ended = script(&bench, name);
         let words = format!("{} was not made by this script", dir.display());
-        assert!(ended.code == 1 && ended.err.contains(&words), "{name}: {ended:?}");
-        let left: Vec<_> = fs::read_dir(&dir).expect("it is there").flatten().map(|entry| entry.file_name()).collect();
+        assert!(
+            ended.code == 1 && ended.err.contains(&words),
+            "{name}: {ended:?}"
+        );
+        let left: Vec<_> = fs::read_dir(&dir)
+            .expect("it is there")
+            .flatten()
+            .map(|entry| entry.file_name())
+            .collect();
         assert_eq!(left, ["checkout"], "{name}");
         assert!(dir.join("checkout/precious").exists(), "{name}");
     }
@@ -130,16 +189,31 @@ fn the_site_is_made_anew_each_time() {
     let bench = bench(&metadata(&target.display().to_string()), 0);
     fs::create_dir_all(target.join("tools/bin")).expect("make a directory");
     fs::create_dir_all(target.join("rustdoc/doc")).expect("make a directory");
-    write_program(&target.join("tools/bin/mdbook"), &b"#!/bin/sh\n[ \"$1\" != build ] || mkdir \"$2/book\"\n"[..]);
+    write_program(
+        &target.join("tools/bin/mdbook"),
+        &b"#!/bin/sh\n[ \"$1\" != build ] || mkdir \"$2/book\"\n"[..],
+    );
     for time in ["the first", "the second"] {
         let mut command = bench.command(checkout().join("scripts/site.sh"));
         // The checkout may belong to another user.
-        command.envs([("GIT_CONFIG_COUNT", "1"), ("GIT_CONFIG_KEY_0", "safe.directory"), ("GIT_CONFIG_VALUE_0", "*")]);
+        command.envs([
+            ("GIT_CONFIG_COUNT", "1"),
+            ("GIT_CONFIG_KEY_0", "safe.directory"),
+            ("GIT_CONFIG_VALUE_0", "*"),
+        ]);
         let ended = with_bench(&bench, command);
         assert_eq!(ended.code, 0, "{time}: {ended:?}");
-        assert!(ended.out.ends_with("/target/site/book/index.html\n"), "{time}: {ended:?}");
-        for made in ["src/index.md", "src/docs/design.md", "src/docs/protocols/tower.md", "src/SUMMARY.md", "book/api"]
-        {
+        assert!(
+            ended.out.ends_with("/target/site/book/index.html\n"),
+            "{time}: {ended:?}"
+        );
+        for made in [
+            "src/index.md",
+            "src/docs/design.md",
+            "src/docs/protocols/tower.md",
+            "src/SUMMARY.md",
+            "book/api",
+        ] {
             assert!(site.join(made).exists(), "{time}: {made}");
         }
         assert!(!site.join("old").exists(), "{time}");
@@ -155,14 +229,24 @@ fn no_other_word_than_uninstall_removes_what_was_installed() {
     let install = |words: &[&str]| {
         let mut command = scene.command(checkout().join("scripts/install.sh"));
         let prefix = scene.path().display().to_string();
-        command.args(words).envs([("PREFIX", prefix.as_str()), ("UNITDIR", &prefix), ("DESTDIR", "")]);
+        command.args(words).envs([
+            ("PREFIX", prefix.as_str()),
+            ("UNITDIR", &prefix),
+            ("DESTDIR", ""),
+        ]);
         Ended::from(run(command))
     };
     for words in [&[][..], &["instal"], &["remove"]] {
         install(words).expect(2, &["usage: scripts/install.sh install|uninstall"]);
     }
     let ended = install(&["install"]);
-    assert!(ended.code != 0 && ended.err.contains("BEADLOCK_BIN: the directory with the programs"), "{ended:?}");
+    assert!(
+        ended.code != 0
+            && ended
+                .err
+                .contains("BEADLOCK_BIN: the directory with the programs"),
+        "{ended:?}"
+    );
     assert_eq!(scene.read("bin/beadlock"), "mine");
     install(&["uninstall"]).expect(0, &[]);
     assert!(!scene.file("bin/beadlock").exists(), "the control");
@@ -201,34 +285,61 @@ fn installed(packages: &str, apt_get: &str, policy: Option<&str>) -> Option<Inst
         write_program(&scene.path().join(at), policy.as_bytes());
     }
     let install = checkout().join("scripts/apt-install.sh");
-    let script = format!("mount --bind sbin /usr/sbin && exec '{}' {packages}", install.display());
+    let script = format!(
+        "mount --bind sbin /usr/sbin && exec '{}' {packages}",
+        install.display()
+    );
     let ended = with_bench(&scene, scene.in_namespaces(&["--mount"], &script)?);
     let lines = |name: &str| scene.read(name).lines().map(str::to_owned).collect();
-    Some((ended.code, lines("asked"), lines("disabled"), fs::read_to_string(scene.path().join(at)).ok()))
+    Some((
+        ended.code,
+        lines("asked"),
+        lines("disabled"),
+        fs::read_to_string(scene.path().join(at)).ok(),
+    ))
 }
 
 #[test]
 fn no_service_of_a_package_is_started_and_nothing_is_left_behind() {
     let both = "etcd-server jq prometheus";
-    let Some((code, asked, disabled, left)) = installed(both, &asks_the_policy(0), None) else { return };
+    let Some((code, asked, disabled, left)) = installed(both, &asks_the_policy(0), None) else {
+        return;
+    };
     let words = format!("install -y -qq --no-install-recommends {both}");
     assert_eq!(code, 0);
-    assert_eq!(asked, ["etcd.service 101", "prometheus 101", "other 0", &words]);
-    assert_eq!(disabled, ["disable --now etcd", "disable --now prometheus"], "nor at the next boot");
+    assert_eq!(
+        asked,
+        ["etcd.service 101", "prometheus 101", "other 0", &words]
+    );
+    assert_eq!(
+        disabled,
+        ["disable --now etcd", "disable --now prometheus"],
+        "nor at the next boot"
+    );
     assert_eq!(left, None);
 
-    let Some((code, asked, disabled, left)) = installed(both, &asks_the_policy(100), None) else { return };
-    assert_eq!((code, asked.len(), disabled.len(), left), (100, 4, 0, None), "a failure leaves no policy either");
+    let Some((code, asked, disabled, left)) = installed(both, &asks_the_policy(100), None) else {
+        return;
+    };
+    assert_eq!(
+        (code, asked.len(), disabled.len(), left),
+        (100, 4, 0, None),
+        "a failure leaves no policy either"
+    );
 
     let own = "#!/bin/sh\nexit 104\n";
-    let Some((code, asked, _, left)) = installed(both, &asks_the_policy(0), Some(own)) else { return };
+    let Some((code, asked, _, left)) = installed(both, &asks_the_policy(0), Some(own)) else {
+        return;
+    };
     assert_eq!(
         (code, asked[0].as_str(), left.as_deref()),
         (0, "etcd.service 104", Some(own)),
         "the machine's own stays"
     );
 
-    let Some((code, asked, disabled, left)) = installed("jq", &asks_the_policy(0), None) else { return };
+    let Some((code, asked, disabled, left)) = installed("jq", &asks_the_policy(0), None) else {
+        return;
+    };
     assert_eq!(
         (code, asked[0].as_str(), disabled.len(), left),
         (0, "etcd.service 0", 0, None),

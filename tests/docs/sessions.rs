@@ -25,16 +25,34 @@ const MARK: &str = "<!-- session -->";
 /// The sessions of a page. A mark without a block after it is a mistake in the page.
 fn sessions(text: &str) -> Vec<Vec<Turn>> {
     let marked = text.split(MARK).skip(1);
-    let blocks = marked.map(|rest| rest.strip_prefix("\n```\n").and_then(|rest| rest.split_once("```")));
-    blocks.map(|block| turns(block.expect("a block of code after the mark of a session").0)).collect()
+    let blocks = marked.map(|rest| {
+        rest.strip_prefix("\n```\n")
+            .and_then(|rest| rest.split_once("```"))
+    });
+    blocks
+        .map(|block| {
+            turns(
+                block
+                    .expect("a block of code after the mark of a session")
+                    .0,
+            )
+        })
+        .collect()
 }
 
 fn turns(block: &str) -> Vec<Turn> {
     let mut turns = Vec::<Turn>::new();
     for line in block.lines() {
         match line.strip_prefix("$ ") {
-            Some(typed) => turns.push(Turn { typed: typed.to_owned(), said: Vec::new() }),
-            None => turns.last_mut().expect("a session begins with `$ `").said.push(line.to_owned()),
+            Some(typed) => turns.push(Turn {
+                typed: typed.to_owned(),
+                said: Vec::new(),
+            }),
+            None => turns
+                .last_mut()
+                .expect("a session begins with `$ `")
+                .said
+                .push(line.to_owned()),
         }
     }
     turns
@@ -60,7 +78,9 @@ fn script(turns: &[Turn]) -> String {
 /// The line with an N for whatever changes from run to run: words that begin with a digit, ids and hashes.
 fn plain(line: &str) -> String {
     let mut plain = String::new();
-    for word in line.split_inclusive(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '.' | '_'))) {
+    for word in
+        line.split_inclusive(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '.' | '_')))
+    {
         let end = word.find(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '.' | '_')));
         let (word, rest) = word.split_at(end.unwrap_or(word.len()));
         let changes = word.starts_with(|c: char| c.is_ascii_digit())
@@ -77,7 +97,10 @@ fn plain(line: &str) -> String {
 fn library() -> tempfile::TempDir {
     let copy = tempfile::tempdir().expect("a directory");
     fs::set_permissions(copy.path(), fs::Permissions::from_mode(0o755)).expect("its mode");
-    for entry in fs::read_dir(checkout().join("integration/shell")).expect("list the functions").flatten() {
+    for entry in fs::read_dir(checkout().join("integration/shell"))
+        .expect("list the functions")
+        .flatten()
+    {
         if entry.path().is_file() {
             fs::copy(entry.path(), copy.path().join(entry.file_name())).expect("a copy");
         }
@@ -95,16 +118,22 @@ fn type_again(name: &str, turns: &[Turn]) {
     for Turn { typed, said } in turns {
         if let Some(file) = typed.strip_prefix("cat ") {
             let text = said.join("\n") + "\n";
-            fs::write(scene.path().join(file), text.replace(INSTALLED, &here)).expect("write a file");
+            fs::write(scene.path().join(file), text.replace(INSTALLED, &here))
+                .expect("write a file");
         }
     }
     let deploy = scene.path().join("deploy.sh");
     write_program(&deploy, &b"#!/bin/sh\nsleep 0.1\necho deployed\n"[..]);
     let home = fs::canonicalize(scene.path()).expect("its path");
     let mut command = scene.shell(&script(turns));
-    command.env("PATH", path_with_programs()).env("HOME", &home).env("ACTOR", "ann");
+    command
+        .env("PATH", path_with_programs())
+        .env("HOME", &home)
+        .env("ACTOR", "ann");
     if may_be_root() && as_nobody(&mut command) {
-        let files = fs::read_dir(&home).expect("list it").map(|entry| entry.expect("an entry").path());
+        let files = fs::read_dir(&home)
+            .expect("list it")
+            .map(|entry| entry.expect("an entry").path());
         for path in files.chain([home.clone()]) {
             chown(&path, Some(65534), Some(65534)).expect("give it away");
         }
@@ -116,8 +145,15 @@ fn type_again(name: &str, turns: &[Turn]) {
     };
     for (at, Turn { typed, said }) in turns.iter().enumerate() {
         let now = said_now(at);
-        let same = now.lines().map(plain).eq(said.iter().map(|line| plain(line)));
-        assert!(same, "{name}: $ {typed}\nsays\n{now}\nand not\n{}\n{ended:?}", said.join("\n"));
+        let same = now
+            .lines()
+            .map(plain)
+            .eq(said.iter().map(|line| plain(line)));
+        assert!(
+            same,
+            "{name}: $ {typed}\nsays\n{now}\nand not\n{}\n{ended:?}",
+            said.join("\n")
+        );
     }
 }
 
@@ -148,7 +184,10 @@ fn pages() -> Vec<String> {
     let mut pages = vec!["README.md".to_owned()];
     let mut folders = vec!["docs".to_owned()];
     while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(checkout().join(&folder)).expect("list the pages").flatten() {
+        for entry in fs::read_dir(checkout().join(&folder))
+            .expect("list the pages")
+            .flatten()
+        {
             let name = format!("{folder}/{}", entry.file_name().display());
             match entry.path() {
                 path if path.is_dir() => folders.push(name),
@@ -164,7 +203,10 @@ fn pages() -> Vec<String> {
 #[test]
 fn what_changes_from_run_to_run_is_one_letter() {
     for (line, as_plain) in [
-        ("for 1.8s (PID 20172, on vm) since 2026-11-22T12:14:42Z.", "for N (PID N, on vm) since N-N-N:N:N"),
+        (
+            "for 1.8s (PID 20172, on vm) since 2026-11-22T12:14:42Z.",
+            "for N (PID N, on vm) since N-N-N:N:N",
+        ),
         ("\"req_vrrdeknuj0xw\" req_1", "\"N\" req_1"),
         ("sha256:ab01 app-2", "sha256:N app-N"),
         ("\"fa5a48a0f35ba3c1ea76c1ea76a48a0f\" fade", "\"N\" fade"),

@@ -104,7 +104,11 @@ fn without_nextest_the_lines_of_the_tests_are_counted() {
                test result: FAILED. 10 passed; 1 failed; 2 ignored; 0 measured; 0 filtered out; finished in 0.03s\n\
                skipped: the tests of integration/python need Python 3.9 or later\n";
     let said = summary(log, None);
-    assert_eq!(said.last().map(String::as_str), Some("8 passed, 1 failed, 3 skipped"), "{said:#?}");
+    assert_eq!(
+        said.last().map(String::as_str),
+        Some("8 passed, 1 failed, 3 skipped"),
+        "{said:#?}"
+    );
     assert_eq!(said[0], "test c ... FAILED");
     assert_eq!(said.len(), 5, "{said:#?}");
 }
@@ -112,9 +116,15 @@ fn without_nextest_the_lines_of_the_tests_are_counted() {
 /// What was begun and not ended has failed, as what was interrupted.
 #[test]
 fn an_interrupted_run_and_a_build_that_failed_are_no_success() {
-    let said = summary("     Summary [  60.661s] 61/2397 tests run: 51 passed, 10 failed, 12 skipped\n", None);
+    let said = summary(
+        "     Summary [  60.661s] 61/2397 tests run: 51 passed, 10 failed, 12 skipped\n",
+        None,
+    );
     assert_eq!(said, ["51 passed, 10 failed, 0 skipped"]);
-    assert_eq!(summary("error: could not compile `beadlock`\n", None), ["0 passed, 0 failed, 0 skipped"]);
+    assert_eq!(
+        summary("error: could not compile `beadlock`\n", None),
+        ["0 passed, 0 failed, 0 skipped"]
+    );
     let said = summary("2 failed, 1 error in 3.10s\n", None);
     assert_eq!(said, ["0 passed, 3 failed, 0 skipped"]);
 }
@@ -135,15 +145,34 @@ fn ci_runs_each_goal_and_repeats_the_closing_lines() {
         );
         write_program(&scene.file("bin/make"), make.as_bytes());
         let mut command = scene.command(checkout().join(".ci/run"));
-        command.env("PATH", format!("{}:/usr/bin:/bin", scene.file("bin").display()));
+        command.env(
+            "PATH",
+            format!("{}:/usr/bin:/bin", scene.file("bin").display()),
+        );
         let ended = Ended::from(run(command));
         assert_eq!(ended.code, code, "{failing}: {ended:?}");
-        assert_eq!(scene.read("made"), "lint true\ntest true\ntest-more true\n", "{failing}: {ended:?}");
-        let (_, closing) = ended.out.split_once("== closing lines of make test\n").expect("closing lines");
-        let lines = |goal: &str| format!("skipped: {goal} needs a\n5 passed, 0 failed, 1 skipped\n");
-        let both = format!("{}== closing lines of make test-more\n{}== what ran\n", lines("test"), lines("test-more"));
+        assert_eq!(
+            scene.read("made"),
+            "lint true\ntest true\ntest-more true\n",
+            "{failing}: {ended:?}"
+        );
+        let (_, closing) = ended
+            .out
+            .split_once("== closing lines of make test\n")
+            .expect("closing lines");
+        let lines =
+            |goal: &str| format!("skipped: {goal} needs a\n5 passed, 0 failed, 1 skipped\n");
+        let both = format!(
+            "{}== closing lines of make test-more\n{}== what ran\n",
+            lines("test"),
+            lines("test-more")
+        );
         assert!(closing.starts_with(&both), "{failing}: {closing}");
-        assert_eq!(closing.contains(&format!("\nmake {failing} : failed with 7 in ")), code == 1, "{closing}");
+        assert_eq!(
+            closing.contains(&format!("\nmake {failing} : failed with 7 in ")),
+            code == 1,
+            "{closing}"
+        );
     }
 }
 
@@ -157,21 +186,35 @@ fn clone(scene: &Scene) {
         write_program(&scene.file("clone/scripts").join(name), script.as_slice());
     }
     let goal = "check:\n\t@pwd -P >>$(TOP)/checked; env | grep -E '^GIT_(DIR|INDEX_FILE|PREFIX)=' >>$(TOP)/checked; [ ! -e broken ]\n";
-    scene.write("clone/Makefile", format!("TOP = {}\n{goal}hooks:\n\t@scripts/hooks.sh\n", scene.path().display()));
-    git(scene, "clone", "init -q -b main && git config user.name test && git config user.email test@example.org");
+    scene.write(
+        "clone/Makefile",
+        format!(
+            "TOP = {}\n{goal}hooks:\n\t@scripts/hooks.sh\n",
+            scene.path().display()
+        ),
+    );
+    git(
+        scene,
+        "clone",
+        "init -q -b main && git config user.name test && git config user.email test@example.org",
+    );
     git(scene, "clone", "add . && git commit -q -m one");
 }
 
 /// Runs `git WORDS` there, words that a shell reads.
 fn git(scene: &Scene, dir: &str, words: &str) -> Ended {
     let mut command = scene.shell(&format!("cd {dir} && git {words}"));
-    command.env("GIT_CONFIG_NOSYSTEM", "1").env("GIT_EDITOR", "true");
+    command
+        .env("GIT_CONFIG_NOSYSTEM", "1")
+        .env("GIT_EDITOR", "true");
     run(command).into()
 }
 
 fn make_hooks(scene: &Scene, dir: &str) -> Ended {
     let mut command = scene.command("make");
-    command.args(["--no-print-directory", "-C", dir, "hooks"]).env("GIT_CONFIG_NOSYSTEM", "1");
+    command
+        .args(["--no-print-directory", "-C", dir, "hooks"])
+        .env("GIT_CONFIG_NOSYSTEM", "1");
     run(command).into()
 }
 
@@ -184,7 +227,9 @@ fn checked(scene: &Scene) -> Vec<String> {
 }
 
 fn has_tools() -> bool {
-    ["git", "make"].into_iter().all(|program| tool(program).is_some())
+    ["git", "make"]
+        .into_iter()
+        .all(|program| tool(program).is_some())
 }
 
 #[test]
@@ -194,35 +239,85 @@ fn the_hook_checks_each_commit_in_every_worktree() {
     }
     let scene = Scene::new();
     clone(&scene);
-    let top = |dir: &str| scene.file(dir).canonicalize().expect("it is there").display().to_string();
+    let top = |dir: &str| {
+        scene
+            .file(dir)
+            .canonicalize()
+            .expect("it is there")
+            .display()
+            .to_string()
+    };
     let made = make_hooks(&scene, "clone");
-    assert!(made.code == 0 && made.out.contains("pre-commit runs make check"), "{made:?}");
+    assert!(
+        made.code == 0 && made.out.contains("pre-commit runs make check"),
+        "{made:?}"
+    );
     let again = make_hooks(&scene, "clone");
-    assert!(again.code == 0 && again.out.contains("is there already"), "{again:?}");
-    let hooks: Vec<_> = fs::read_dir(scene.file("clone/.git/hooks")).expect("hooks").flatten().collect();
+    assert!(
+        again.code == 0 && again.out.contains("is there already"),
+        "{again:?}"
+    );
+    let hooks: Vec<_> = fs::read_dir(scene.file("clone/.git/hooks"))
+        .expect("hooks")
+        .flatten()
+        .collect();
     let ours = hooks.iter().filter(|hook| {
-        hook.file_name().to_string_lossy().starts_with("pre-commit") && hook.path().extension().is_none()
+        hook.file_name().to_string_lossy().starts_with("pre-commit")
+            && hook.path().extension().is_none()
     });
     assert_eq!(ours.count(), 1, "{hooks:?}");
 
-    assert_eq!(git(&scene, "clone", "commit -q --allow-empty -m two").code, 0);
+    assert_eq!(
+        git(&scene, "clone", "commit -q --allow-empty -m two").code,
+        0
+    );
     assert_eq!(checked(&scene), [top("clone")]);
     // In a worktree, where git says to a hook which repository and which index it is for; and below the top.
-    assert_eq!(git(&scene, "clone", "worktree add -q ../tree -b side").code, 0);
+    assert_eq!(
+        git(&scene, "clone", "worktree add -q ../tree -b side").code,
+        0
+    );
     scene.write("tree/file", "one\n");
-    assert_eq!(git(&scene, "tree/scripts", "add ../file && git commit -q -m file").code, 0);
+    assert_eq!(
+        git(
+            &scene,
+            "tree/scripts",
+            "add ../file && git commit -q -m file"
+        )
+        .code,
+        0
+    );
     assert_eq!(checked(&scene), [top("tree")]);
     let again = make_hooks(&scene, "tree");
-    assert!(again.code == 0 && again.out.contains("is there already"), "{again:?}");
+    assert!(
+        again.code == 0 && again.out.contains("is there already"),
+        "{again:?}"
+    );
 
     scene.write("clone/broken", "");
     let refused = git(&scene, "clone", "commit -q --allow-empty -m three");
     assert_ne!(refused.code, 0, "the check has failed");
     assert_eq!(checked(&scene), [top("clone")]);
-    assert_eq!(git(&scene, "clone", "commit -q --allow-empty --no-verify -m three").code, 0);
+    assert_eq!(
+        git(
+            &scene,
+            "clone",
+            "commit -q --allow-empty --no-verify -m three"
+        )
+        .code,
+        0
+    );
 
     // A branch without the script is not held up.
-    assert_eq!(git(&scene, "clone", "rm -q scripts/pre-commit.sh && git commit -q -m without").code, 0);
+    assert_eq!(
+        git(
+            &scene,
+            "clone",
+            "rm -q scripts/pre-commit.sh && git commit -q -m without"
+        )
+        .code,
+        0
+    );
     assert_eq!(checked(&scene), [""; 0]);
 }
 
@@ -235,7 +330,10 @@ fn a_merge_and_a_rebase_are_not_held_up() {
     clone(&scene);
     let commit = |text: &str| {
         scene.write("clone/file", text);
-        assert_eq!(git(&scene, "clone", "add file && git commit -q -m file").code, 0);
+        assert_eq!(
+            git(&scene, "clone", "add file && git commit -q -m file").code,
+            0
+        );
     };
     commit("zero\n");
     assert_eq!(git(&scene, "clone", "checkout -q -b side").code, 0);
@@ -244,16 +342,31 @@ fn a_merge_and_a_rebase_are_not_held_up() {
     commit("main\n");
     assert_eq!(make_hooks(&scene, "clone").code, 0);
     scene.write("clone/broken", "");
-    assert_ne!(git(&scene, "clone", "commit -q --allow-empty -m no").code, 0, "the hook is there");
+    assert_ne!(
+        git(&scene, "clone", "commit -q --allow-empty -m no").code,
+        0,
+        "the hook is there"
+    );
     checked(&scene);
 
     for begin in ["merge -q side", "cherry-pick side", "rebase -q side"] {
-        assert_ne!(git(&scene, "clone", begin).code, 0, "{begin}: there is a conflict");
+        assert_ne!(
+            git(&scene, "clone", begin).code,
+            0,
+            "{begin}: there is a conflict"
+        );
         scene.write("clone/file", format!("{begin}\n"));
         let ended = git(&scene, "clone", "add file && git commit -q -m mended");
-        assert!(ended.code == 0 && ended.err.contains("make check is left to you"), "{begin}: {ended:?}");
+        assert!(
+            ended.code == 0 && ended.err.contains("make check is left to you"),
+            "{begin}: {ended:?}"
+        );
         assert_eq!(checked(&scene), [""; 0], "{begin}");
-        let end = if begin.starts_with("rebase") { "rebase --continue" } else { "reset -q --hard HEAD^" };
+        let end = if begin.starts_with("rebase") {
+            "rebase --continue"
+        } else {
+            "reset -q --hard HEAD^"
+        };
         assert_eq!(git(&scene, "clone", end).code, 0, "{begin}");
     }
 }
@@ -269,26 +382,52 @@ fn what_somebody_else_has_hooked_stays_as_it_is() {
     let refused = |words: &str| {
         let ended = make_hooks(&scene, "clone");
         assert!(
-            ended.code != 0 && ended.err.contains(words) && ended.err.contains("scripts/pre-commit.sh"),
+            ended.code != 0
+                && ended.err.contains(words)
+                && ended.err.contains("scripts/pre-commit.sh"),
             "{ended:?}"
         );
     };
     fs::create_dir_all(hook.parent().expect("hooks")).expect("make hooks");
     fs::write(&hook, "#!/bin/sh\n# mine\n").expect("write a hook");
     refused("is not of make hooks");
-    assert_eq!(fs::read_to_string(&hook).expect("it is there"), "#!/bin/sh\n# mine\n");
+    assert_eq!(
+        fs::read_to_string(&hook).expect("it is there"),
+        "#!/bin/sh\n# mine\n"
+    );
     fs::remove_file(&hook).expect("remove it");
     std::os::unix::fs::symlink("/nowhere/pre-commit", &hook).expect("make a link");
     refused("is not of make hooks");
-    assert_eq!(fs::read_link(&hook).expect("it is there"), Path::new("/nowhere/pre-commit"));
+    assert_eq!(
+        fs::read_link(&hook).expect("it is there"),
+        Path::new("/nowhere/pre-commit")
+    );
     fs::remove_file(&hook).expect("remove it");
 
     fs::create_dir(scene.file("of-all")).expect("make a directory");
-    assert_eq!(git(&scene, "clone", "config core.hooksPath ../of-all").code, 0);
+    assert_eq!(
+        git(&scene, "clone", "config core.hooksPath ../of-all").code,
+        0
+    );
     refused("core.hooksPath is ../of-all");
-    assert_eq!(fs::read_dir(scene.file("of-all")).expect("it is there").count(), 0);
+    assert_eq!(
+        fs::read_dir(scene.file("of-all"))
+            .expect("it is there")
+            .count(),
+        0
+    );
     assert!(!hook.exists());
-    assert_eq!(git(&scene, "clone", "config --unset core.hooksPath").code, 0);
+    assert_eq!(
+        git(&scene, "clone", "config --unset core.hooksPath").code,
+        0
+    );
     assert_eq!(make_hooks(&scene, "clone").code, 0, "the control");
-    assert_eq!(fs::metadata(&hook).expect("it is there").permissions().mode() & 0o777, 0o755);
+    assert_eq!(
+        fs::metadata(&hook)
+            .expect("it is there")
+            .permissions()
+            .mode()
+            & 0o777,
+        0o755
+    );
 }

@@ -7,7 +7,9 @@ use std::thread::{JoinHandle, sleep, spawn};
 use std::time::{Duration, Instant};
 
 use beadlock_checker::internal::facts::boottime;
-use beadlock_fleet::{ClaimRequest, ClaimState, Config, Deadlines, FleetAgent, FleetClaim, HeldClaim, Mark, Standing};
+use beadlock_fleet::{
+    ClaimRequest, ClaimState, Config, Deadlines, FleetAgent, FleetClaim, HeldClaim, Mark, Standing,
+};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use super::ground::who;
@@ -22,7 +24,11 @@ pub fn heard(bell: impl AsFd, limit: Duration) -> bool {
 }
 
 /// The work of a process under a session: for so long, or until it is ended. False: it was ended.
-pub fn work(length: Duration, standing: impl Fn() -> Standing, deadlines: impl Fn() -> Option<Deadlines>) -> bool {
+pub fn work(
+    length: Duration,
+    standing: impl Fn() -> Standing,
+    deadlines: impl Fn() -> Option<Deadlines>,
+) -> bool {
     let end = boottime() + length;
     loop {
         let now = boottime();
@@ -51,9 +57,18 @@ pub struct Agent {
 
 impl Agent {
     #[track_caller]
-    pub fn start(host: &str, config: Config, mark: &Mark, witness: &Arc<Witness>, cycle: Duration) -> Self {
+    pub fn start(
+        host: &str,
+        config: Config,
+        mark: &Mark,
+        witness: &Arc<Witness>,
+        cycle: Duration,
+    ) -> Self {
         let fleet = FleetAgent::start(config, who(host)).expect("an agent");
-        let (is_over, cycles) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+        let (is_over, cycles) = (
+            Arc::new(AtomicBool::new(false)),
+            Arc::new(AtomicUsize::new(0)),
+        );
         let (host, mark, witness) = (host.to_owned(), mark.clone(), Arc::clone(witness));
         let (agent, over, count) = (fleet.clone(), Arc::clone(&is_over), Arc::clone(&cycles));
         let thread = spawn(move || {
@@ -73,14 +88,21 @@ impl Agent {
                 }
             }
         });
-        Self { fleet, is_over, cycles, thread: Some(thread) }
+        Self {
+            fleet,
+            is_over,
+            cycles,
+            thread: Some(thread),
+        }
     }
 
     /// Waits for its next cycle.
     #[track_caller]
     pub fn until_next(&self) {
         let before = self.cycles.load(Ordering::SeqCst);
-        beadlock_testkit::until("the agent runs a cycle", || self.cycles.load(Ordering::SeqCst) > before + 1);
+        beadlock_testkit::until("the agent runs a cycle", || {
+            self.cycles.load(Ordering::SeqCst) > before + 1
+        });
     }
 }
 
@@ -97,14 +119,23 @@ impl Drop for Agent {
 /// Begins a claim for `host`.
 #[track_caller]
 pub fn claim(host: &str, config: Config, mark: &Mark) -> FleetClaim {
-    let request =
-        ClaimRequest { mark: mark.clone(), holder: format!("{host}-job"), id: format!("id-{host}"), who: who(host) };
+    let request = ClaimRequest {
+        mark: mark.clone(),
+        holder: format!("{host}-job"),
+        id: format!("id-{host}"),
+        who: who(host),
+    };
     FleetClaim::begin(config, request).expect("a claim begins")
 }
 
 /// Waits until it is so far.
 #[track_caller]
-pub fn until_state(claim: &FleetClaim, what: &str, bound: Duration, is_so: impl Fn(&ClaimState) -> bool) -> ClaimState {
+pub fn until_state(
+    claim: &FleetClaim,
+    what: &str,
+    bound: Duration,
+    is_so: impl Fn(&ClaimState) -> bool,
+) -> ClaimState {
     let begun = Instant::now();
     loop {
         claim.hear();
@@ -112,15 +143,22 @@ pub fn until_state(claim: &FleetClaim, what: &str, bound: Duration, is_so: impl 
         if is_so(&state) {
             return state;
         }
-        assert!(begun.elapsed() < bound, "waited {bound:?} in vain for: {what}; it is {state:?}");
+        assert!(
+            begun.elapsed() < bound,
+            "waited {bound:?} in vain for: {what}; it is {state:?}"
+        );
         heard(claim.bell(), Duration::from_millis(500));
     }
 }
 
 #[track_caller]
 pub fn until_held(claim: &FleetClaim) -> HeldClaim {
-    match until_state(claim, "the claim is held", Duration::from_secs(60), |state| matches!(state, ClaimState::Held(_)))
-    {
+    match until_state(
+        claim,
+        "the claim is held",
+        Duration::from_secs(60),
+        |state| matches!(state, ClaimState::Held(_)),
+    ) {
         ClaimState::Held(held) => held,
         _ => unreachable!("that was waited for"),
     }
@@ -132,7 +170,9 @@ pub fn hold(claim: FleetClaim, host: &str, witness: &Witness, length: Duration) 
     let held = until_held(&claim);
     let mut is_whole = false;
     if claim.may_begin() {
-        witness.see(host, Some(held.token), || is_whole = work(length, || claim.standing(), || claim.deadlines()));
+        witness.see(host, Some(held.token), || {
+            is_whole = work(length, || claim.standing(), || claim.deadlines())
+        });
     }
     let _ = claim.end();
     is_whole

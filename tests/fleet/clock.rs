@@ -80,7 +80,10 @@ pub fn shim(scene: &Scene) -> Option<PathBuf> {
     scene.write("shim.c", SHIM);
     let library = scene.file("shim.so");
     let mut cc = Command::new("cc");
-    cc.args(["-shared", "-fPIC", "-O1", "-pthread", "-o"]).arg(&library).arg(scene.file("shim.c")).arg("-ldl");
+    cc.args(["-shared", "-fPIC", "-O1", "-pthread", "-o"])
+        .arg(&library)
+        .arg(scene.file("shim.c"))
+        .arg("-ldl");
     assert!(cc.status().expect("cc starts").success());
     Some(library)
 }
@@ -94,16 +97,25 @@ fn work_whose_deadline_has_passed_in_a_sleep_is_ended_at_once() {
     let scene = Scene::new();
     let Some(library) = shim(&scene) else { return };
     let jump = scene.file("jump");
-    let envs = [("LD_PRELOAD", text(&library)), ("CLOCK_JUMP", text(&jump)), ("CLOCK_THREADS", "1")];
+    let envs = [
+        ("LD_PRELOAD", text(&library)),
+        ("CLOCK_JUMP", text(&jump)),
+        ("CLOCK_THREADS", "1"),
+    ];
     // Half a minute ahead: without the jump the test would fail for want of patience.
-    let script = "unset LD_PRELOAD; trap '' TERM; echo $$ > command; while :; do /bin/sleep 0.05; done";
+    let script =
+        "unset LD_PRELOAD; trap '' TERM; echo $$ > command; while :; do /bin/sleep 0.05; done";
     let work = RunnerAtWork::start(&scene, deadline(29_000, 30_000), script, &envs, &[]);
     let command = scene.pid_in("command");
     assert!(lives(command));
     let begun = std::time::Instant::now();
     scene.write("jump", "");
     until("the command's end", || !lives(command));
-    assert!(begun.elapsed() < std::time::Duration::from_secs(10), "{:?}", begun.elapsed());
+    assert!(
+        begun.elapsed() < std::time::Duration::from_secs(10),
+        "{:?}",
+        begun.elapsed()
+    );
     assert_eq!(work.ended(), "fleet-lost");
 }
 
@@ -112,8 +124,13 @@ fn work_under_a_claim_is_ended_at_once_too() {
     let scene = Scene::new();
     let Some(library) = shim(&scene) else { return };
     let jump = scene.file("jump");
-    let envs = [("LD_PRELOAD", text(&library)), ("CLOCK_JUMP", text(&jump)), ("CLOCK_THREADS", "watchdog")];
-    let script = "unset LD_PRELOAD; trap '' TERM; echo $$ > command; while :; do /bin/sleep 0.05; done";
+    let envs = [
+        ("LD_PRELOAD", text(&library)),
+        ("CLOCK_JUMP", text(&jump)),
+        ("CLOCK_THREADS", "watchdog"),
+    ];
+    let script =
+        "unset LD_PRELOAD; trap '' TERM; echo $$ > command; while :; do /bin/sleep 0.05; done";
     let owner = warded(&scene, deadline(29_000, 30_000), script, &envs);
     let command = scene.pid_in("command");
     // Only the watchdog can end it then.
@@ -121,6 +138,10 @@ fn work_under_a_claim_is_ended_at_once_too() {
     let begun = std::time::Instant::now();
     scene.write("jump", "");
     until("the command's end", || !lives(command));
-    assert!(begun.elapsed() < std::time::Duration::from_secs(10), "{:?}", begun.elapsed());
+    assert!(
+        begun.elapsed() < std::time::Duration::from_secs(10),
+        "{:?}",
+        begun.elapsed()
+    );
     owner.signal(nix::sys::signal::Signal::SIGKILL);
 }

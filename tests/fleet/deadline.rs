@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use beadlock_checker::internal::deadline::{DeadlineSender, WorkDeadline};
 use beadlock_checker::internal::{facts::boottime, process::Stat, runner, sys};
-use beadlock_tests::{PATIENCE, Running, Scene, become_subreaper, binaries, lives, root, skip, tool, until};
+use beadlock_tests::{
+    PATIENCE, Running, Scene, become_subreaper, binaries, lives, root, skip, tool, until,
+};
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::signal::{Signal, kill};
@@ -20,7 +22,10 @@ use nix::unistd::Pid;
 pub fn deadline(ask: u64, kill: u64) -> WorkDeadline {
     binaries::agent();
     let at = |millis| boottime() + Duration::from_millis(millis);
-    WorkDeadline { ask_at: at(ask), kill_at: at(kill) }
+    WorkDeadline {
+        ask_at: at(ask),
+        kill_at: at(kill),
+    }
 }
 
 /// Longer than any test takes.
@@ -35,7 +40,13 @@ pub struct RunnerAtWork {
 
 impl RunnerAtWork {
     /// Starts one for `sh -c SCRIPT`; `change` is made to its command line.
-    pub fn start(scene: &Scene, first: WorkDeadline, script: &str, envs: &[(&str, &str)], wrap: &[&str]) -> Self {
+    pub fn start(
+        scene: &Scene,
+        first: WorkDeadline,
+        script: &str,
+        envs: &[(&str, &str)],
+        wrap: &[&str],
+    ) -> Self {
         become_subreaper();
         let (later_reader, later) = DeadlineSender::pipe().expect("a pipe");
         let later_reader = OwnedFd::from(later_reader);
@@ -49,13 +60,25 @@ impl RunnerAtWork {
                 command
             }
         };
-        command.arg(runner::ARGUMENT).arg(std::process::id().to_string()).arg(FAR.to_string());
-        command.arg(format!("{}:{first}", later_reader.as_raw_fd())).arg(scene.beads());
-        command.args(["/bin/sh", "-c", script]).stdin(Stdio::null()).stdout(Stdio::null());
+        command
+            .arg(runner::ARGUMENT)
+            .arg(std::process::id().to_string())
+            .arg(FAR.to_string());
+        command
+            .arg(format!("{}:{first}", later_reader.as_raw_fd()))
+            .arg(scene.beads());
+        command
+            .args(["/bin/sh", "-c", script])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null());
         command.envs(envs.iter().copied());
         sys::inherit(&mut command, later_reader);
         let running = Running::on(stderr, command);
-        Self { running, later, words: BufReader::new(words) }
+        Self {
+            running,
+            later,
+            words: BufReader::new(words),
+        }
     }
 
     /// Its last word, once it has ended.
@@ -85,13 +108,30 @@ fn a_runner_kills_the_whole_tree_at_the_deadline_and_not_before() {
     let scene = Scene::new();
     let work = RunnerAtWork::start(&scene, deadline(FAR, FAR), STUBBORN, &[], &[]);
     let tree = stubborn(&scene);
-    let RunnerAtWork { running, mut later, words } = work;
+    let RunnerAtWork {
+        running,
+        mut later,
+        words,
+    } = work;
     let told = deadline(100, 600);
     later.tell(told);
-    until("the first one's end", || tree.iter().any(|pid| !lives(*pid)));
-    assert!(boottime() >= told.kill_at, "they ignore TERM, and KILL comes at the deadline");
+    until("the first one's end", || {
+        tree.iter().any(|pid| !lives(*pid))
+    });
+    assert!(
+        boottime() >= told.kill_at,
+        "they ignore TERM, and KILL comes at the deadline"
+    );
     until("the end of all", || tree.iter().all(|pid| !lives(*pid)));
-    assert_eq!(RunnerAtWork { running, later, words }.ended(), "fleet-lost");
+    assert_eq!(
+        RunnerAtWork {
+            running,
+            later,
+            words
+        }
+        .ended(),
+        "fleet-lost"
+    );
 }
 
 #[test]
@@ -103,7 +143,10 @@ fn a_runner_asks_before_it_kills_and_a_new_deadline_counts() {
     work.later.tell(deadline(6_000, FAR));
     let renewed = boottime();
     until("TERM", || scene.file("asked").exists());
-    assert!(boottime() - renewed >= Duration::from_millis(5_900), "by the first deadline, although it was renewed");
+    assert!(
+        boottime() - renewed >= Duration::from_millis(5_900),
+        "by the first deadline, although it was renewed"
+    );
     assert_eq!(work.ended(), "fleet-lost");
 }
 
@@ -121,7 +164,11 @@ fn a_runner_kills_at_once_when_the_session_is_gone() {
 fn a_runner_without_its_agent_keeps_the_last_deadline() {
     let scene = Scene::new();
     let work = RunnerAtWork::start(&scene, deadline(800, 1_000), STUBBORN, &[], &[]);
-    let RunnerAtWork { running, later, words } = work;
+    let RunnerAtWork {
+        running,
+        later,
+        words,
+    } = work;
     drop((later, words));
     let mut running = running;
     let tree = stubborn(&scene);
@@ -146,7 +193,11 @@ fn a_chain_that_was_stopped_past_the_deadline_ends_when_it_goes_on() {
     let scene = Scene::new();
     let work = RunnerAtWork::start(&scene, deadline(FAR, FAR), STUBBORN, &[], &[]);
     let tree = stubborn(&scene);
-    let RunnerAtWork { running, mut later, words } = work;
+    let RunnerAtWork {
+        running,
+        mut later,
+        words,
+    } = work;
     let all: Vec<i32> = tree.into_iter().chain([running.pid()]).collect();
     let to_all = |signal| {
         all.iter().for_each(|pid| {
@@ -154,14 +205,25 @@ fn a_chain_that_was_stopped_past_the_deadline_ends_when_it_goes_on() {
         })
     };
     to_all(Signal::SIGSTOP);
-    until("all stand still", || all.iter().all(|pid| Stat::read(*pid).is_some_and(|stat| stat.state == 'T')));
+    until("all stand still", || {
+        all.iter()
+            .all(|pid| Stat::read(*pid).is_some_and(|stat| stat.state == 'T'))
+    });
     let told = deadline(0, 200);
     later.tell(told);
     until("the deadline", || boottime() > told.kill_at);
     assert!(tree.iter().all(|pid| lives(*pid)));
     to_all(Signal::SIGCONT);
     until("the end of all", || tree.iter().all(|pid| !lives(*pid)));
-    assert_eq!(RunnerAtWork { running, later, words }.ended(), "fleet-lost");
+    assert_eq!(
+        RunnerAtWork {
+            running,
+            later,
+            words
+        }
+        .ended(),
+        "fleet-lost"
+    );
 }
 
 /// A control group in a mount that this thread alone sees. `None`: the machine lets us have none, and the test skips.
@@ -179,7 +241,10 @@ impl Freezer {
             .and_then(|()| mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none))
             .and_then(|()| mount(Some("none"), &top, Some("cgroup2"), MsFlags::empty(), none));
         let group = top.join(format!("beadlock-test-{}", std::process::id()));
-        if private.is_err() || fs::create_dir(&group).is_err() || !group.join("cgroup.freeze").exists() {
+        if private.is_err()
+            || fs::create_dir(&group).is_err()
+            || !group.join("cgroup.freeze").exists()
+        {
             skip::cannot("needs a control group that freezes");
             return None;
         }
@@ -194,7 +259,9 @@ impl Freezer {
         let word = if frozen { "1" } else { "0" };
         fs::write(self.0.join("cgroup.freeze"), word).expect("it freezes");
         let events = || fs::read_to_string(self.0.join("cgroup.events")).unwrap_or_default();
-        until("the group is told", || events().contains(&format!("frozen {word}")));
+        until("the group is told", || {
+            events().contains(&format!("frozen {word}"))
+        });
     }
 }
 
@@ -214,11 +281,19 @@ impl Drop for Freezer {
 #[test]
 fn a_frozen_tree_ends_when_it_thaws() {
     let scene = Scene::new();
-    let Some(freezer) = Freezer::new(&scene) else { return };
+    let Some(freezer) = Freezer::new(&scene) else {
+        return;
+    };
     let work = RunnerAtWork::start(&scene, deadline(FAR, FAR), STUBBORN, &[], &[]);
     let tree = stubborn(&scene);
-    let RunnerAtWork { running, mut later, words } = work;
-    tree.iter().chain([&running.pid()]).for_each(|pid| freezer.take(*pid));
+    let RunnerAtWork {
+        running,
+        mut later,
+        words,
+    } = work;
+    tree.iter()
+        .chain([&running.pid()])
+        .for_each(|pid| freezer.take(*pid));
     freezer.freeze(true);
     let told = deadline(0, 200);
     later.tell(told);
@@ -228,14 +303,29 @@ fn a_frozen_tree_ends_when_it_thaws() {
     let thawed = boottime();
     until("the end of all", || tree.iter().all(|pid| !lives(*pid)));
     assert!(boottime() - thawed < Duration::from_secs(10));
-    assert_eq!(RunnerAtWork { running, later, words }.ended(), "fleet-lost");
+    assert_eq!(
+        RunnerAtWork {
+            running,
+            later,
+            words
+        }
+        .ended(),
+        "fleet-lost"
+    );
 }
 
 /// Starts `sh -c SCRIPT` under a claim with this deadline, in the care of a watchdog.
-pub fn warded(scene: &Scene, deadline: WorkDeadline, script: &str, envs: &[(&str, &str)]) -> Running {
+pub fn warded(
+    scene: &Scene,
+    deadline: WorkDeadline,
+    script: &str,
+    envs: &[(&str, &str)],
+) -> Running {
     become_subreaper();
     let mut command = scene.command(env!("CARGO_BIN_EXE_warded"));
-    command.env("WARDED_DEADLINE", deadline.to_string()).envs(envs.iter().copied());
+    command
+        .env("WARDED_DEADLINE", deadline.to_string())
+        .envs(envs.iter().copied());
     command.args(["own", &FAR.to_string(), "--", "/bin/sh", "-c", script]);
     Running::start(command)
 }
@@ -276,12 +366,37 @@ fn every_deadline_is_of_the_clock_that_counts_sleep() {
     let scene = Scene::new();
     let trace = scene.file("trace");
     let trace = trace.to_str().expect("UTF-8");
-    let wrap = ["strace", "-f", "-qq", "-e", "trace=timerfd_create,timerfd_settime", "-o", trace];
-    let work = RunnerAtWork::start(&scene, deadline(3_000, 3_100), "while :; do sleep 0.02; done", &[], &wrap);
+    let wrap = [
+        "strace",
+        "-f",
+        "-qq",
+        "-e",
+        "trace=timerfd_create,timerfd_settime",
+        "-o",
+        trace,
+    ];
+    let work = RunnerAtWork::start(
+        &scene,
+        deadline(3_000, 3_100),
+        "while :; do sleep 0.02; done",
+        &[],
+        &wrap,
+    );
     assert_eq!(work.ended(), "fleet-lost");
     let calls = scene.read("trace");
-    let made: Vec<&str> = calls.lines().filter(|line| line.contains("timerfd_create(")).collect();
-    assert!(!made.is_empty() && made.iter().all(|line| line.contains("CLOCK_BOOTTIME")), "{calls}");
-    let set = calls.lines().filter(|line| line.contains("timerfd_settime("));
-    assert!(set.clone().count() > 0 && set.clone().all(|line| line.contains("TFD_TIMER_ABSTIME")), "{calls}");
+    let made: Vec<&str> = calls
+        .lines()
+        .filter(|line| line.contains("timerfd_create("))
+        .collect();
+    assert!(
+        !made.is_empty() && made.iter().all(|line| line.contains("CLOCK_BOOTTIME")),
+        "{calls}"
+    );
+    let set = calls
+        .lines()
+        .filter(|line| line.contains("timerfd_settime("));
+    assert!(
+        set.clone().count() > 0 && set.clone().all(|line| line.contains("TFD_TIMER_ABSTIME")),
+        "{calls}"
+    );
 }

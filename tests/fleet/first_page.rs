@@ -11,8 +11,16 @@ use beadlock_testkit::{Dice, Running, Scene, skip::checkout, this_host, tool, un
 /// The blocks of the section, in their order.
 fn blocks() -> [String; 8] {
     let page = fs::read_to_string(checkout().join("docs/fleet.md")).expect("the page");
-    let section = page.split("\n## ").find(|part| part.starts_with("Two machines")).expect("the section");
-    let blocks: Vec<String> = section.split("```\n").skip(1).step_by(2).map(str::to_owned).collect();
+    let section = page
+        .split("\n## ")
+        .find(|part| part.starts_with("Two machines"))
+        .expect("the section");
+    let blocks: Vec<String> = section
+        .split("```\n")
+        .skip(1)
+        .step_by(2)
+        .map(str::to_owned)
+        .collect();
     blocks.try_into().expect("eight blocks")
 }
 
@@ -36,8 +44,11 @@ impl Build1 {
     /// Types these lines of the page, but those that are for a machine of its own.
     fn type_in(&self, block: &str) {
         let typed = self.as_here(block);
-        let lines =
-            typed.lines().filter(|line| !["apt-get", "systemctl", "chown"].iter().any(|no| line.starts_with(no)));
+        let lines = typed.lines().filter(|line| {
+            !["apt-get", "systemctl", "chown"]
+                .iter()
+                .any(|no| line.starts_with(no))
+        });
         // Both passwords are the same.
         let lines = lines.map(|line| match line.strip_prefix("etcdctl user add ") {
             Some(user) => format!("echo s3cret | etcdctl user add {user} --interactive=false"),
@@ -45,23 +56,43 @@ impl Build1 {
         });
         let script = lines.collect::<Vec<_>>().join("\n");
         let mut shell = Command::new("sh");
-        let ended = shell.args(["-e", "-c", &script]).current_dir(self.dir.path()).stdin(Stdio::null()).output();
+        let ended = shell
+            .args(["-e", "-c", &script])
+            .current_dir(self.dir.path())
+            .stdin(Stdio::null())
+            .output();
         let ended = ended.expect("a shell");
-        assert!(ended.status.success(), "{script}\n{}", String::from_utf8_lossy(&ended.stderr));
+        assert!(
+            ended.status.success(),
+            "{script}\n{}",
+            String::from_utf8_lossy(&ended.stderr)
+        );
     }
 
     /// Starts what the unit of the page starts.
     fn start(&self, unit: &str) -> Running {
         let unit = self.as_here(&unit.replace("\\\n", " "));
-        let line = unit.lines().find_map(|line| line.strip_prefix("ExecStart=/usr/bin/etcd ")).expect("a command");
+        let line = unit
+            .lines()
+            .find_map(|line| line.strip_prefix("ExecStart=/usr/bin/etcd "))
+            .expect("a command");
         let log = fs::File::create(self.dir.path().join("log")).expect("a log");
         let mut command = Command::new(&self.etcd);
-        command.env_clear().args(line.split_whitespace()).stdin(Stdio::null()).stdout(Stdio::null());
+        command
+            .env_clear()
+            .args(line.split_whitespace())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null());
         // The cheapest hash of a password: on a busy machine the usual one takes longer than etcd has for an answer.
         command.arg("--bcrypt-cost=4");
         // The page's machine has the ports of the nodes to itself.
         let peers = format!("http://{}:2380", self.address);
-        command.args(["--listen-peer-urls", &peers, "--initial-advertise-peer-urls", &peers]);
+        command.args([
+            "--listen-peer-urls",
+            &peers,
+            "--initial-advertise-peer-urls",
+            &peers,
+        ]);
         command.args(["--initial-cluster", &format!("build-1={peers}")]);
         Running::on(log, command)
     }
@@ -95,14 +126,22 @@ fn without_numbers(text: &str) -> String {
 
 #[test]
 fn the_first_page_sets_up_two_machines_as_it_says() {
-    let (Some(etcd), Some(_), Some(_)) = (tool("etcd"), tool("etcdctl"), tool("openssl")) else { return };
+    let (Some(etcd), Some(_), Some(_)) = (tool("etcd"), tool("etcdctl"), tool("openssl")) else {
+        return;
+    };
     let mut dice = Dice::new(u64::from(std::process::id()), "first page");
     let address = format!("127.{}.{}.1", 1 + dice.below(250), 1 + dice.below(250));
-    let build_1 = Build1 { etcd, dir: tempfile::tempdir().expect("a directory"), address };
+    let build_1 = Build1 {
+        etcd,
+        dir: tempfile::tempdir().expect("a directory"),
+        address,
+    };
     let [keys, unit, users, config, create, join, hold, log] = blocks();
     build_1.type_in(&keys);
     let _server = build_1.start(&unit);
-    until("etcd listens", || std::net::TcpStream::connect((build_1.address.as_str(), 2379)).is_ok());
+    until("etcd listens", || {
+        std::net::TcpStream::connect((build_1.address.as_str(), 2379)).is_ok()
+    });
     build_1.type_in(&users);
     build_1.write("password", "s3cret\n");
     let file = build_1.write("fleet.toml", &build_1.as_here(&config));
@@ -110,18 +149,31 @@ fn the_first_page_sets_up_two_machines_as_it_says() {
     let (here, there) = (Scene::new(), Scene::new());
     let says = |scene: &Scene, block: &str| {
         let mut lines = block.lines();
-        let typed = lines.next().and_then(|line| line.strip_prefix("$ beadlock ")).expect("a command");
+        let typed = lines
+            .next()
+            .and_then(|line| line.strip_prefix("$ beadlock "))
+            .expect("a command");
         let args: Vec<&str> = typed.split_whitespace().collect();
         let ended = Running::start(beadlock(scene, &file, &args)).end();
         let shown: Vec<&str> = lines.collect();
         let shown = without_numbers(&build_1.as_here(&shown.join("\n")));
         // On a busy machine it also says that it waits.
-        let said: Vec<&str> = ended.err.lines().filter(|line| !line.starts_with("beadlock: waiting for ")).collect();
-        assert_eq!((ended.code, without_numbers(&said.join("\n"))), (0, shown), "{ended:?}");
+        let said: Vec<&str> = ended
+            .err
+            .lines()
+            .filter(|line| !line.starts_with("beadlock: waiting for "))
+            .collect();
+        assert_eq!(
+            (ended.code, without_numbers(&said.join("\n"))),
+            (0, shown),
+            "{ended:?}"
+        );
     };
     says(&here, &create);
     says(&here, &join);
-    beadlock(&there, &file, &["fleet", "join", "acme/tracker"]).output().expect("beadlock");
+    beadlock(&there, &file, &["fleet", "join", "acme/tracker"])
+        .output()
+        .expect("beadlock");
     let mut agent = there.agent(&["--interval", "20ms", "--exec", "true"]);
     agent.env("BEADLOCK_FLEET_CONFIG", &file);
     let _agent = Running::start(agent);
@@ -129,7 +181,10 @@ fn the_first_page_sets_up_two_machines_as_it_says() {
     let claimed = here.path().join("claimed");
     here.write(
         "Makefile",
-        format!("release:\n\t@touch {0}; while [ -e {0} ]; do sleep 0.05; done\n", claimed.display()),
+        format!(
+            "release:\n\t@touch {0}; while [ -e {0} ]; do sleep 0.05; done\n",
+            claimed.display()
+        ),
     );
     std::thread::scope(|scope| {
         let held = scope.spawn(|| says(&here, &hold));
@@ -144,6 +199,11 @@ fn the_first_page_sets_up_two_machines_as_it_says() {
     for line in shown.lines() {
         let line = without_numbers(line.split_once("] ").expect("a time").1);
         let start = line.split(" in 0s").next().expect("a start");
-        assert!(logged.lines().any(|logged| without_numbers(logged).contains(start)), "{line}: not in\n{logged}");
+        assert!(
+            logged
+                .lines()
+                .any(|logged| without_numbers(logged).contains(start)),
+            "{line}: not in\n{logged}"
+        );
     }
 }

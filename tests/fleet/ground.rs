@@ -30,7 +30,11 @@ impl Ground {
     pub fn with(etcd: Etcd, config: &Config) -> Self {
         let fleet = made(&etcd, config);
         let mark = joined(&fleet, "acme/tracker", "here");
-        Self { etcd, mark, witness: Arc::default() }
+        Self {
+            etcd,
+            mark,
+            witness: Arc::default(),
+        }
     }
 
     pub fn config(&self) -> Config {
@@ -51,9 +55,13 @@ impl Ground {
     #[track_caller]
     pub fn until_empty(&self) {
         beadlock_testkit::until("nothing is left in etcd", || {
-            let keys =
-                self.etcd.try_ctl(&["get", "--prefix", "--keys-only", &format!("/{PREFIX}/v1/")]).unwrap_or("?".into());
-            !["sessions/", "agents/", "claims/", "broken/", "?"].iter().any(|folder| keys.contains(folder))
+            let keys = self
+                .etcd
+                .try_ctl(&["get", "--prefix", "--keys-only", &format!("/{PREFIX}/v1/")])
+                .unwrap_or("?".into());
+            !["sessions/", "agents/", "claims/", "broken/", "?"]
+                .iter()
+                .any(|folder| keys.contains(folder))
         });
     }
 }
@@ -63,7 +71,11 @@ impl Ground {
 pub fn made(etcd: &Etcd, config: &Config) -> Fleet {
     let fleet = Fleet::create(config, None).expect("a fleet").fleet;
     // Nothing has run under an earlier one.
-    let root: &[&str] = if config.source().ends_with("with-user.toml") { &["--user", "root:rootpw"] } else { &[] };
+    let root: &[&str] = if config.source().ends_with("with-user.toml") {
+        &["--user", "root:rootpw"]
+    } else {
+        &[]
+    };
     etcd.ctl(&[root, &["del", &format!("/{PREFIX}/v1/new")]].concat());
     fleet
 }
@@ -73,7 +85,17 @@ pub fn made(etcd: &Etcd, config: &Config) -> Fleet {
 pub fn joined(fleet: &Fleet, name: &str, host: &str) -> Mark {
     let mark = Mark::of_new_clone(fleet.nonce(), &Name::parse(name).expect("a name"));
     let (path, version) = ("/srv/tracker/.beads".to_owned(), "0.1.0".to_owned());
-    fleet.join(&mark, &MemberValue { host: host.to_owned(), path, version, since: facts::now() }).expect("joined");
+    fleet
+        .join(
+            &mark,
+            &MemberValue {
+                host: host.to_owned(),
+                path,
+                version,
+                since: facts::now(),
+            },
+        )
+        .expect("joined");
     mark
 }
 
@@ -100,5 +122,8 @@ pub fn secret(dir: &Path, name: &str, text: &str) -> PathBuf {
 
 /// A process of a host of this name.
 pub fn who(host: &str) -> Who {
-    Who { host: host.to_owned(), ..Who::this_process() }
+    Who {
+        host: host.to_owned(),
+        ..Who::this_process()
+    }
 }

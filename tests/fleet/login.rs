@@ -21,22 +21,35 @@ fn guarded(options: &[&str]) -> Option<(Ground, Config)> {
 }
 
 fn as_user(etcd: &Etcd, password: &str) -> Config {
-    let password = secret(etcd.dir(), &format!("pw-{password}"), &format!("{password}\n"));
-    let more = format!("user = \"bot\"\npassword-file = \"{}\"\n", password.display());
+    let password = secret(
+        etcd.dir(),
+        &format!("pw-{password}"),
+        &format!("{password}\n"),
+    );
+    let more = format!(
+        "user = \"bot\"\npassword-file = \"{}\"\n",
+        password.display()
+    );
     config_in(&etcd.dir().join("with-user.toml"), &etcd.url(PREFIX), &more)
 }
 
 /// Waits until the claim has failed, and answers how.
 fn failure(config: Config, ground: &Ground) -> (Kind, String) {
     let claim = claim("m2", config, &ground.mark);
-    let state = until_state(&claim, "it fails", T, |state| matches!(state, ClaimState::Failed(_)));
-    let ClaimState::Failed(error) = state else { unreachable!() };
+    let state = until_state(&claim, "it fails", T, |state| {
+        matches!(state, ClaimState::Failed(_))
+    });
+    let ClaimState::Failed(error) = state else {
+        unreachable!()
+    };
     (error.kind(), error.to_string())
 }
 
 #[test]
 fn a_password_is_asked_for_and_a_wrong_one_is_refused_with_where_to_look() {
-    let Some((ground, config)) = guarded(&[]) else { return };
+    let Some((ground, config)) = guarded(&[]) else {
+        return;
+    };
     let agent = Agent::start("m1", config.clone(), &ground.mark, &ground.witness, CYCLE);
     agent.until_next();
     let held = claim("m2", config, &ground.mark);
@@ -44,7 +57,10 @@ fn a_password_is_asked_for_and_a_wrong_one_is_refused_with_where_to_look() {
     held.end().unwrap();
     let (kind, words) = failure(as_user(&ground.etcd, "wrong"), &ground);
     assert_eq!(kind, Kind::Refused, "{words}");
-    assert!(words.contains("password-file") && words.contains("with-user.toml"), "{words}");
+    assert!(
+        words.contains("password-file") && words.contains("with-user.toml"),
+        "{words}"
+    );
     let (kind, words) = failure(ground.config(), &ground);
     assert_eq!(kind, Kind::Refused, "{words}");
     assert!(words.contains("add user = "), "{words}");
@@ -53,18 +69,30 @@ fn a_password_is_asked_for_and_a_wrong_one_is_refused_with_where_to_look() {
 
 #[test]
 fn another_prefix_than_the_users_is_refused() {
-    let Some((ground, config)) = guarded(&[]) else { return };
+    let Some((ground, config)) = guarded(&[]) else {
+        return;
+    };
     let text = std::fs::read_to_string(config.source()).unwrap_or_default();
     assert_eq!(text, "", "the configuration was never a file");
     let password = ground.etcd.dir().join("pw-s3cret");
-    let more = format!("user = \"bot\"\npassword-file = \"{}\"\n", password.display());
-    let other = config_in(&ground.etcd.dir().join("fleet.toml"), &ground.etcd.url("other"), &more);
+    let more = format!(
+        "user = \"bot\"\npassword-file = \"{}\"\n",
+        password.display()
+    );
+    let other = config_in(
+        &ground.etcd.dir().join("fleet.toml"),
+        &ground.etcd.url("other"),
+        &more,
+    );
     // On a busy machine etcd may take longer to check the password than it has for an answer.
     let mut told = String::new();
     wait_until(PATIENCE, "it is refused", || {
         let error = Fleet::open(&other).unwrap_err();
         told = error.to_string();
-        assert!(matches!(error.kind(), Kind::Refused | Kind::Unreachable), "{told}");
+        assert!(
+            matches!(error.kind(), Kind::Refused | Kind::Unreachable),
+            "{told}"
+        );
         error.kind() == Kind::Refused
     });
     assert!(told.contains("permission denied"), "{told}");
@@ -73,32 +101,51 @@ fn another_prefix_than_the_users_is_refused() {
 /// Simple tokens are gone when the server has been started again.
 #[test]
 fn a_token_that_the_server_has_forgotten_is_asked_for_anew() {
-    let Some((mut ground, config)) = guarded(&[]) else { return };
+    let Some((mut ground, config)) = guarded(&[]) else {
+        return;
+    };
     let held = claim("m2", config, &ground.mark);
     until_held(&held);
     ground.etcd.kill(0);
     // Without a password nobody may ask whether it is ready.
     ground.etcd.start_without_looking(0);
     let renewed = held.deadlines().expect("a session").renewed;
-    wait_until(2 * T, "it is renewed", || held.deadlines().is_some_and(|deadlines| deadlines.renewed > renewed));
+    wait_until(2 * T, "it is renewed", || {
+        held.deadlines()
+            .is_some_and(|deadlines| deadlines.renewed > renewed)
+    });
     assert_eq!(held.standing(), Standing::Live);
     held.end().unwrap();
 }
 
 #[test]
 fn web_tokens_are_renewed_and_one_that_is_over_ends_no_session() {
-    let Some(openssl) = tool("openssl") else { return };
+    let Some(openssl) = tool("openssl") else {
+        return;
+    };
     let keys = tempfile::tempdir().unwrap();
     let (private, public) = (keys.path().join("jwt.key"), keys.path().join("jwt.pub"));
     let openssl = |words: &[&str]| {
-        let made = Command::new(&openssl).args(words).stderr(std::process::Stdio::null()).status();
+        let made = Command::new(&openssl)
+            .args(words)
+            .stderr(std::process::Stdio::null())
+            .status();
         assert!(made.unwrap().success(), "openssl {words:?}");
     };
     openssl(&["genrsa", "-out", private.to_str().unwrap(), "2048"]);
-    openssl(&["rsa", "-in", private.to_str().unwrap(), "-pubout", "-out", public.to_str().unwrap()]);
+    openssl(&[
+        "rsa",
+        "-in",
+        private.to_str().unwrap(),
+        "-pubout",
+        "-out",
+        public.to_str().unwrap(),
+    ]);
     let (public, private) = (public.display(), private.display());
     let jwt = format!("jwt,pub-key={public},priv-key={private},sign-method=RS256,ttl=4s");
-    let Some((ground, config)) = guarded(&["--auth-token", &jwt]) else { return };
+    let Some((ground, config)) = guarded(&["--auth-token", &jwt]) else {
+        return;
+    };
     let agent = Agent::start("m1", config.clone(), &ground.mark, &ground.witness, CYCLE);
     agent.until_next();
     let held = claim("m2", config.clone(), &ground.mark);
@@ -106,30 +153,46 @@ fn web_tokens_are_renewed_and_one_that_is_over_ends_no_session() {
     let renewed = held.deadlines().expect("a session").renewed;
     wait_until(3 * T, "it is renewed for longer than a token lives", || {
         assert_eq!(held.standing(), Standing::Live);
-        held.deadlines().is_some_and(|deadlines| deadlines.renewed > renewed + T)
+        held.deadlines()
+            .is_some_and(|deadlines| deadlines.renewed > renewed + T)
     });
     held.end().unwrap();
     agent.until_next();
-    assert_eq!(beadlock_fleet::examine(&config).unwrap().has_web_tokens, Some(true));
+    assert_eq!(
+        beadlock_fleet::examine(&config).unwrap().has_web_tokens,
+        Some(true)
+    );
 }
 
 #[test]
 fn a_role_that_is_revoked_ends_the_session_by_its_deadline_and_all_goes_on_when_it_is_back() {
-    let Some((ground, config)) = guarded(&[]) else { return };
+    let Some((ground, config)) = guarded(&[]) else {
+        return;
+    };
     let agent = FleetAgent::start(config.clone(), who("m1")).unwrap();
     until("a permit", || agent.permit(&ground.mark).is_ok());
     let held = claim("m2", config, &ground.mark);
     until_held(&held);
     let root = ["--user", "root:rootpw"];
-    ground.etcd.ctl(&[&root[..], &["user", "revoke-role", "bot", "beads"]].concat());
-    wait_until(2 * T, "the claim is over", || matches!(held.standing(), Standing::Over(_)));
-    let Standing::Over(loss) = held.standing() else { unreachable!() };
+    ground
+        .etcd
+        .ctl(&[&root[..], &["user", "revoke-role", "bot", "beads"]].concat());
+    wait_until(2 * T, "the claim is over", || {
+        matches!(held.standing(), Standing::Over(_))
+    });
+    let Standing::Over(loss) = held.standing() else {
+        unreachable!()
+    };
     assert!(loss.to_string().contains("permission denied"), "{loss}");
     assert!(!held.may_begin());
     until("no permit", || agent.permit(&ground.mark).is_err());
-    ground.etcd.ctl(&[&root[..], &["user", "grant-role", "bot", "beads"]].concat());
+    ground
+        .etcd
+        .ctl(&[&root[..], &["user", "grant-role", "bot", "beads"]].concat());
     drop(held);
-    wait_until(2 * T, "a permit again", || agent.permit(&ground.mark).is_ok());
+    wait_until(2 * T, "a permit again", || {
+        agent.permit(&ground.mark).is_ok()
+    });
     agent.end().unwrap();
 }
 
@@ -138,21 +201,30 @@ fn tls_trusts_the_ca_of_the_configuration_and_no_other() {
     let Some(etcd) = Etcd::with_tls() else { return };
     let ca = etcd.tls().expect("it has a CA").ca.clone();
     let trusting = |ca: &std::path::Path| {
-        config_in(&etcd.dir().join("fleet.toml"), &etcd.url(PREFIX), &format!("ca = \"{}\"\n", ca.display()))
+        config_in(
+            &etcd.dir().join("fleet.toml"),
+            &etcd.url(PREFIX),
+            &format!("ca = \"{}\"\n", ca.display()),
+        )
     };
     let config = trusting(&ca);
     let other = tempfile::tempdir().unwrap();
     let other = beadlock_testkit::etcd::certificates(other.path(), "127.0.0.1").ca;
     // The file is gone, and with it what it said: read it once.
     let untrusted = Fleet::open(&trusting(&other)).map(drop).unwrap_err();
-    assert!(matches!(untrusted.kind(), Kind::Io | Kind::Refused), "{untrusted}");
+    assert!(
+        matches!(untrusted.kind(), Kind::Io | Kind::Refused),
+        "{untrusted}"
+    );
     let system = Fleet::open(&config_at(&etcd.url(PREFIX))).unwrap_err();
     assert_eq!(system.kind(), Kind::Refused, "{system}");
     assert!(
-        system.to_string().contains("is not trusted") && system.to_string().contains("ca in fleet.toml"),
+        system.to_string().contains("is not trusted")
+            && system.to_string().contains("ca in fleet.toml"),
         "{system}"
     );
-    let plain = Fleet::open(&config_at(&etcd.url(PREFIX).replace("etcds://", "etcd://"))).unwrap_err();
+    let plain =
+        Fleet::open(&config_at(&etcd.url(PREFIX).replace("etcds://", "etcd://"))).unwrap_err();
     assert_eq!(plain.kind(), Kind::Unreachable, "{plain}");
     let ground = Ground::with(etcd, &config);
     let agent = Agent::start("m1", config.clone(), &ground.mark, &ground.witness, CYCLE);

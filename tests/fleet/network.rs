@@ -29,11 +29,16 @@ fn a_holder_that_is_cut_off(passing: Passing) {
     until_held(&first);
     std::thread::scope(|scope| {
         let worked = scope.spawn(|| hold(first, "m2", &ground.witness, Duration::from_secs(60)));
-        until("its work has begun", || !ground.witness.all().is_empty() || agent.fleet.permit(&ground.mark).is_err());
+        until("its work has begun", || {
+            !ground.witness.all().is_empty() || agent.fleet.permit(&ground.mark).is_err()
+        });
         proxy.pass(passing);
         let cut = boottime();
         let second = claim("m3", ground.config(), &ground.mark);
-        assert!(hold(second, "m3", &ground.witness, CYCLE * 5), "the next claim gets it");
+        assert!(
+            hold(second, "m3", &ground.witness, CYCLE * 5),
+            "the next claim gets it"
+        );
         assert!(boottime() - cut < 2 * T, "{:?}", boottime() - cut);
         assert!(!worked.join().expect("no panic"), "its work was ended");
     });
@@ -60,9 +65,16 @@ fn a_holder_that_gets_no_answers_keeps_its_claim_in_etcd_only_for_as_long_as_it_
     let first = claim("m2", by_proxy, &ground.mark);
     until_held(&first);
     proxy.pass(Passing::NoAnswers);
-    wait_until(2 * T, "its session is over", || matches!(first.standing(), Standing::Over(_)));
-    let Standing::Over(loss) = first.standing() else { unreachable!() };
-    assert!(!loss.kills_at_once() && loss.to_string().contains("no answer within 1s"), "{loss}");
+    wait_until(2 * T, "its session is over", || {
+        matches!(first.standing(), Standing::Over(_))
+    });
+    let Standing::Over(loss) = first.standing() else {
+        unreachable!()
+    };
+    assert!(
+        !loss.kills_at_once() && loss.to_string().contains("no answer within 1s"),
+        "{loss}"
+    );
     let second = claim("m3", ground.config(), &ground.mark);
     until_held(&second);
     second.end().unwrap();
@@ -75,16 +87,28 @@ fn an_agent_that_is_cut_off_ends_its_cycle_and_comes_back_by_itself() {
     let Some(etcd) = Etcd::one() else { return };
     let ground = Ground::on(etcd);
     let (proxy, by_proxy) = cut(&ground);
-    let agent = Agent::start("m1", by_proxy, &ground.mark, &ground.witness, Duration::from_secs(60));
+    let agent = Agent::start(
+        "m1",
+        by_proxy,
+        &ground.mark,
+        &ground.witness,
+        Duration::from_secs(60),
+    );
     until("its cycle has begun", || agent.fleet.status().permits == 1);
     proxy.pass(Passing::Silent);
     let claim = claim("m2", ground.config(), &ground.mark);
     let is_fading = |state: &ClaimState| matches!(state, ClaimState::Draining { agents, .. } if agents.iter().any(|agent| agent.gone_within.is_some()));
     until_state(&claim, "the agent is seen to be gone soon", T, is_fading);
     hold(claim, "m2", &ground.witness, CYCLE);
-    assert_eq!(agent.cycles.load(Ordering::SeqCst), 1, "its cycle was ended");
+    assert_eq!(
+        agent.cycles.load(Ordering::SeqCst),
+        1,
+        "its cycle was ended"
+    );
     proxy.pass(Passing::All);
-    wait_until(2 * T, "it has a permit again", || agent.fleet.status().permits == 1);
+    wait_until(2 * T, "it has a permit again", || {
+        agent.fleet.status().permits == 1
+    });
     ground.witness.check();
     // Ends its long cycle.
     ground.etcd.ctl(&["del", "/beads/v1/fleet"]);
@@ -108,10 +132,18 @@ fn the_answers_to_all_of_a_claims_transactions_may_be_lost() {
     proxy.pass(Passing::NoAnswers);
     assert!(matches!(agent.permit(&ground.mark), Err(Refusal::Asking)));
     until("etcd has the right", || {
-        ground.fleet().overview().unwrap().sessions.values().any(|one| !one.rights.is_empty())
+        ground
+            .fleet()
+            .overview()
+            .unwrap()
+            .sessions
+            .values()
+            .any(|one| !one.rights.is_empty())
     });
     let second = claim("m3", ground.config(), &ground.mark);
-    until_state(&second, "it waits for that agent", T, |state| matches!(state, ClaimState::Draining { .. }));
+    until_state(&second, "it waits for that agent", T, |state| {
+        matches!(state, ClaimState::Draining { .. })
+    });
     proxy.pass(Passing::All);
     let next = until_held(&second);
     assert!(next.token > held.token);
@@ -128,7 +160,15 @@ fn a_slow_network_is_slow_and_nothing_else() {
     proxy.pass(Passing::Slow(Duration::from_millis(150)));
     let agent = Agent::start("m1", by_proxy.clone(), &ground.mark, &ground.witness, CYCLE);
     agent.until_next();
-    assert!(hold(claim("m2", by_proxy, &ground.mark), "m2", &ground.witness, Duration::from_secs(16)), "longer than T");
+    assert!(
+        hold(
+            claim("m2", by_proxy, &ground.mark),
+            "m2",
+            &ground.witness,
+            Duration::from_secs(16)
+        ),
+        "longer than T"
+    );
     agent.until_next();
     ground.witness.check();
 }
@@ -145,7 +185,9 @@ fn the_next_node_is_asked_at_once_when_one_is_cut_off() {
         proxies[number].pass(passing);
         let renewed = claim.deadlines().expect("a session").renewed;
         wait_until(2 * T, "it is renewed", || {
-            claim.deadlines().is_some_and(|deadlines| deadlines.renewed > renewed + T / 2)
+            claim
+                .deadlines()
+                .is_some_and(|deadlines| deadlines.renewed > renewed + T / 2)
         });
         assert_eq!(claim.standing(), Standing::Live);
     }
@@ -163,9 +205,15 @@ fn a_watch_that_is_silently_dead_is_made_up_for_by_looks() {
     let first = claim("m2", ground.config(), &ground.mark);
     let begun = boottime();
     until_held(&first);
-    assert!(boottime() - begun < T, "the agent gives way at its next renewal: {:?}", boottime() - begun);
+    assert!(
+        boottime() - begun < T,
+        "the agent gives way at its next renewal: {:?}",
+        boottime() - begun
+    );
     let second = claim("m3", by_proxy, &ground.mark);
-    until_state(&second, "it waits", T, |state| matches!(state, ClaimState::Waiting(_)));
+    until_state(&second, "it waits", T, |state| {
+        matches!(state, ClaimState::Waiting(_))
+    });
     first.end().unwrap();
     let begun = boottime();
     until_held(&second);
@@ -181,7 +229,9 @@ fn a_compaction_takes_nothing_away_from_a_wait() {
     let first = claim("m2", ground.config(), &ground.mark);
     until_held(&first);
     let second = claim("m3", ground.config(), &ground.mark);
-    until_state(&second, "it waits", T, |state| matches!(state, ClaimState::Waiting(_)));
+    until_state(&second, "it waits", T, |state| {
+        matches!(state, ClaimState::Waiting(_))
+    });
     for number in 0..50 {
         ground.etcd.ctl(&["put", "noise", &number.to_string()]);
     }

@@ -20,7 +20,9 @@ const AGAIN: Duration = Duration::from_secs(2 * T.as_secs());
 #[track_caller]
 fn goes_on(agent: &Agent) {
     let before = agent.cycles.load(Ordering::SeqCst);
-    wait_until(AGAIN, "cycles go on", || agent.cycles.load(Ordering::SeqCst) > before + 1);
+    wait_until(AGAIN, "cycles go on", || {
+        agent.cycles.load(Ordering::SeqCst) > before + 1
+    });
 }
 
 #[test]
@@ -37,10 +39,19 @@ fn a_claim_outlives_the_node_that_it_talks_to_whichever_that_is() {
     // More than T: the lease would have lapsed.
     wait_until(2 * T, "it is renewed for longer than T", || {
         assert_eq!(claim.standing(), Standing::Live);
-        claim.deadlines().is_some_and(|deadlines| deadlines.renewed > renewed + T)
+        claim
+            .deadlines()
+            .is_some_and(|deadlines| deadlines.renewed > renewed + T)
     });
     assert!(claim.may_begin());
-    assert_eq!(ground.fleet().claim_of(&ground.mark.name).unwrap().map(|claim| claim.created), Some(held.created));
+    assert_eq!(
+        ground
+            .fleet()
+            .claim_of(&ground.mark.name)
+            .unwrap()
+            .map(|claim| claim.created),
+        Some(held.created)
+    );
     claim.end().unwrap();
     goes_on(&agent);
     ground.witness.check();
@@ -61,11 +72,23 @@ fn a_leader_that_is_stopped_for_12_seconds_lets_nobody_in() {
     ground.etcd.signal(leader, Signal::SIGSTOP);
     let stopped = Instant::now();
     std::thread::scope(|scope| {
-        let other = scope.spawn(|| hold(claim("m3", ground.config(), &ground.mark), "m3", &ground.witness, CYCLE * 5));
+        let other = scope.spawn(|| {
+            hold(
+                claim("m3", ground.config(), &ground.mark),
+                "m3",
+                &ground.witness,
+                CYCLE * 5,
+            )
+        });
         hold(first, "m2", &ground.witness, Duration::from_secs(14));
-        assert!(other.join().expect("no panic"), "the other claim had its turn");
+        assert!(
+            other.join().expect("no panic"),
+            "the other claim had its turn"
+        );
     });
-    wait_until(Duration::from_secs(60), "12 s have passed", || stopped.elapsed() >= Duration::from_secs(12));
+    wait_until(Duration::from_secs(60), "12 s have passed", || {
+        stopped.elapsed() >= Duration::from_secs(12)
+    });
     ground.etcd.signal(leader, Signal::SIGCONT);
     goes_on(&agent);
     assert_eq!(ground.witness.claims(), 2);
@@ -81,18 +104,24 @@ fn without_a_majority_everybody_stands_still_within_the_deadline_and_goes_on_aft
     ground.etcd.kill(0);
     ground.etcd.kill(1);
     let lost = boottime();
-    wait_until(2 * T, "no permit", || agent.fleet.permit(&ground.mark).is_err());
+    wait_until(2 * T, "no permit", || {
+        agent.fleet.permit(&ground.mark).is_err()
+    });
     assert!(boottime() - lost <= T, "{:?}", boottime() - lost);
     let refusal = agent.fleet.permit(&ground.mark).unwrap_err();
     assert_eq!(refusal.reason(), Some("fleet_unreachable"), "{refusal}");
     let waiting = claim("m2", ground.config(), &ground.mark);
     let is_told = |state: &ClaimState| matches!(state, ClaimState::Connecting { why: Some(_), .. });
     let state = until_state(&waiting, "it is told why", Duration::from_secs(20), is_told);
-    let ClaimState::Connecting { why: Some(why), .. } = state else { unreachable!() };
+    let ClaimState::Connecting { why: Some(why), .. } = state else {
+        unreachable!()
+    };
     assert_eq!(why.kind(), Kind::Unreachable, "{why}");
-    wait_until(Duration::from_secs(60), "the majority is lost for 30 s", || {
-        boottime() - lost > Duration::from_secs(30)
-    });
+    wait_until(
+        Duration::from_secs(60),
+        "the majority is lost for 30 s",
+        || boottime() - lost > Duration::from_secs(30),
+    );
     let quiet = agent.cycles.load(Ordering::SeqCst);
     assert!(agent.fleet.permit(&ground.mark).is_err());
     assert_eq!(agent.cycles.load(Ordering::SeqCst), quiet);
@@ -113,9 +142,20 @@ fn all_nodes_restarted_with_their_data_lose_nothing() {
     let held = until_held(&claim);
     ground.etcd.restart();
     let renewed = claim.deadlines().expect("a session").renewed;
-    wait_until(2 * T, "it is renewed", || claim.deadlines().is_some_and(|deadlines| deadlines.renewed > renewed));
+    wait_until(2 * T, "it is renewed", || {
+        claim
+            .deadlines()
+            .is_some_and(|deadlines| deadlines.renewed > renewed)
+    });
     assert_eq!(claim.standing(), Standing::Live);
-    assert_eq!(ground.fleet().claim_of(&ground.mark.name).unwrap().map(|claim| claim.created), Some(held.created));
+    assert_eq!(
+        ground
+            .fleet()
+            .claim_of(&ground.mark.name)
+            .unwrap()
+            .map(|claim| claim.created),
+        Some(held.created)
+    );
     claim.end().unwrap();
     goes_on(&agent);
     ground.witness.check();
@@ -130,12 +170,19 @@ fn when_the_data_is_lost_all_work_ends_and_nobody_begins_until_a_new_fleet_is_15
     let first = claim("m2", ground.config(), &ground.mark);
     until_held(&first);
     ground.etcd.lose_data();
-    wait_until(T, "the claim is lost", || matches!(first.standing(), Standing::Over(_)));
-    let Standing::Over(loss) = first.standing() else { unreachable!() };
+    wait_until(T, "the claim is lost", || {
+        matches!(first.standing(), Standing::Over(_))
+    });
+    let Standing::Over(loss) = first.standing() else {
+        unreachable!()
+    };
     assert!(loss.kills_at_once(), "{loss}");
     let _ = first.end();
     wait_until(T, "no permit", || {
-        agent.fleet.permit(&ground.mark).is_err_and(|refusal| refusal.reason() == Some("fleet_lost"))
+        agent
+            .fleet
+            .permit(&ground.mark)
+            .is_err_and(|refusal| refusal.reason() == Some("fleet_lost"))
     });
     let fleet = Fleet::create(&ground.config(), None).unwrap().fleet;
     let made = boottime();
@@ -144,7 +191,11 @@ fn when_the_data_is_lost_all_work_ends_and_nobody_begins_until_a_new_fleet_is_15
     let again = Agent::start("m3", ground.config(), &mark, &ground.witness, CYCLE);
     let claim = claim("m4", ground.config(), &mark);
     let held = until_held(&claim);
-    assert!(boottime() - made >= T - Duration::from_secs(1), "{:?}", boottime() - made);
+    assert!(
+        boottime() - made >= T - Duration::from_secs(1),
+        "{:?}",
+        boottime() - made
+    );
     claim.end().unwrap();
     goes_on(&again);
     assert!(held.token > 0);
@@ -158,15 +209,25 @@ fn a_store_that_is_restored_behind_our_backs_ends_what_it_does_not_know() {
     let snapshot = ground.etcd.dir().join("snapshot");
     let agent = Agent::start("m1", ground.config(), &ground.mark, &ground.witness, CYCLE);
     agent.until_next();
-    ground.etcd.ctl(&["snapshot", "save", snapshot.to_str().expect("UTF-8")]);
+    ground
+        .etcd
+        .ctl(&["snapshot", "save", snapshot.to_str().expect("UTF-8")]);
     // The store of the snapshot has the agent's session and right, and not this claim.
     let claim = claim("m2", ground.config(), &ground.mark);
     until_held(&claim);
     ground.etcd.restore(&snapshot);
     let restored = boottime();
-    wait_until(T, "the claim is lost", || matches!(claim.standing(), Standing::Over(_)));
-    assert!(boottime() - restored < T / 2, "a limit: until the next renewal, {:?}", boottime() - restored);
-    assert!(matches!(claim.standing(), Standing::Over(loss @ Loss::Gone { .. }) if loss.kills_at_once()));
+    wait_until(T, "the claim is lost", || {
+        matches!(claim.standing(), Standing::Over(_))
+    });
+    assert!(
+        boottime() - restored < T / 2,
+        "a limit: until the next renewal, {:?}",
+        boottime() - restored
+    );
+    assert!(
+        matches!(claim.standing(), Standing::Over(loss @ Loss::Gone { .. }) if loss.kills_at_once())
+    );
     let _ = claim.end();
     goes_on(&agent);
 }
@@ -177,10 +238,18 @@ fn a_lease_that_is_revoked_from_outside_ends_the_work_at_the_next_look() {
     let ground = Ground::on(etcd);
     let claim = claim("m2", ground.config(), &ground.mark);
     let held = until_held(&claim);
-    ground.etcd.ctl(&["lease", "revoke", &held.session.to_string()]);
+    ground
+        .etcd
+        .ctl(&["lease", "revoke", &held.session.to_string()]);
     let revoked = boottime();
-    wait_until(T, "the claim is lost", || matches!(claim.standing(), Standing::Over(Loss::Gone { .. })));
-    assert!(boottime() - revoked < T / 2, "a limit: until the next renewal, {:?}", boottime() - revoked);
+    wait_until(T, "the claim is lost", || {
+        matches!(claim.standing(), Standing::Over(Loss::Gone { .. }))
+    });
+    assert!(
+        boottime() - revoked < T / 2,
+        "a limit: until the next renewal, {:?}",
+        boottime() - revoked
+    );
     assert!(!claim.may_begin());
     claim.end().unwrap();
     ground.until_empty();
@@ -193,6 +262,8 @@ fn a_deleted_fleet_ends_all_work_at_once() {
     let claim = claim("m2", ground.config(), &ground.mark);
     until_held(&claim);
     ground.etcd.ctl(&["del", "/beads/v1/fleet"]);
-    until("the claim is lost", || claim.standing() == Standing::Over(Loss::FleetGone));
+    until("the claim is lost", || {
+        claim.standing() == Standing::Over(Loss::FleetGone)
+    });
     claim.end().unwrap();
 }

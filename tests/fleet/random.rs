@@ -14,7 +14,10 @@ use super::witness::Witness;
 
 /// `FLEET_ROUNDS`, else as many as fit into `make test`.
 fn rounds() -> usize {
-    std::env::var("FLEET_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(10)
+    std::env::var("FLEET_ROUNDS")
+        .ok()
+        .and_then(|rounds| rounds.parse().ok())
+        .unwrap_or(10)
 }
 
 /// What happens to etcd and to the ways there, until it is over. All is whole again at the end.
@@ -57,15 +60,28 @@ fn no_work_runs_beside_a_claim_whatever_fails() {
     let seed = Dice::seed("FLEET_SEED");
     let mut ground = Ground::on(etcd);
     // Each machine has a way of its own to each node.
-    let ways: Vec<Vec<Proxy>> =
-        (0..3).map(|_| (0..3).map(|node| Proxy::to(ground.etcd.address(node))).collect()).collect();
-    let config = |machine: usize| ground.config_by(&ways[machine].iter().map(Proxy::node).collect::<Vec<_>>());
+    let ways: Vec<Vec<Proxy>> = (0..3)
+        .map(|_| {
+            (0..3)
+                .map(|node| Proxy::to(ground.etcd.address(node)))
+                .collect()
+        })
+        .collect();
+    let config = |machine: usize| {
+        ground.config_by(&ways[machine].iter().map(Proxy::node).collect::<Vec<_>>())
+    };
     let configs: Vec<_> = (0..3).map(config).collect();
     let (mark, witness) = (ground.mark.clone(), Arc::clone(&ground.witness));
     let agents: Vec<Agent> = (0..6)
         .map(|number| {
             let cycle = Duration::from_millis(5 + 20 * number);
-            Agent::start(&format!("m{}", number % 3), configs[number as usize % 3].clone(), &mark, &witness, cycle)
+            Agent::start(
+                &format!("m{}", number % 3),
+                configs[number as usize % 3].clone(),
+                &mark,
+                &witness,
+                cycle,
+            )
         })
         .collect();
     let (over, done, rounds) = (AtomicBool::new(false), AtomicUsize::new(0), rounds());
@@ -99,7 +115,9 @@ fn no_work_runs_beside_a_claim_whatever_fails() {
                 })
             })
             .collect();
-        claimers.into_iter().for_each(|claimer| claimer.join().expect("a claimer comes to its end"));
+        claimers
+            .into_iter()
+            .for_each(|claimer| claimer.join().expect("a claimer comes to its end"));
         drop(is_over);
         let proxies = failing.join().expect("the trouble comes to its end");
         agents.iter().for_each(Agent::until_next);
@@ -107,7 +125,10 @@ fn no_work_runs_beside_a_claim_whatever_fails() {
         drop(proxies);
     });
     let (claims, cycles) = (witness.claims(), witness.cycles());
-    println!("{claims} claims, {cycles} cycles, {} s", begun.elapsed().as_secs());
+    println!(
+        "{claims} claims, {cycles} cycles, {} s",
+        begun.elapsed().as_secs()
+    );
     let revoked = (0..3).any(|node| ground.etcd.log(node).contains("lease expired"));
     assert!(
         claims * 10 > rounds * 8 && cycles > rounds,
@@ -141,12 +162,21 @@ fn the_obvious_way_runs_cycles_beside_claims() {
         }
         // On a busy machine the first claims may begin while no cycle runs.
         for _ in 0..500 {
-            hold(claim("m1", ground.config(), &ground.mark), "m1", &witness, Duration::from_millis(20));
+            hold(
+                claim("m1", ground.config(), &ground.mark),
+                "m1",
+                &witness,
+                Duration::from_millis(20),
+            );
             if !witness.overlaps().is_empty() {
                 break;
             }
         }
         drop(is_over);
     });
-    assert!(!witness.overlaps().is_empty(), "a control that finds nothing is none: {} claims", witness.claims());
+    assert!(
+        !witness.overlaps().is_empty(),
+        "a control that finds nothing is none: {} claims",
+        witness.claims()
+    );
 }

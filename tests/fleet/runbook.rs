@@ -24,7 +24,9 @@ fn a_snapshot_that_is_restored_by_the_runbook_lets_nobody_in_beside_old_work_and
     // The snapshot has this session and its right in it, and an older claim than the one that is lost.
     let early = claim("m2", ground.config(), &ground.mark);
     until_held(&early);
-    ground.etcd.ctl(&["snapshot", "save", snapshot.to_str().expect("UTF-8")]);
+    ground
+        .etcd
+        .ctl(&["snapshot", "save", snapshot.to_str().expect("UTF-8")]);
     early.end().expect("its session ends");
     agent.until_next();
     let late = claim("m2", ground.config(), &ground.mark);
@@ -32,13 +34,18 @@ fn a_snapshot_that_is_restored_by_the_runbook_lets_nobody_in_beside_old_work_and
 
     ground.etcd.restore(&snapshot);
     ground.etcd.ctl(&["del", "/beads/v1/fleet"]);
-    let fleet = Fleet::create(&ground.config(), Some(token)).expect("a fleet").fleet;
+    let fleet = Fleet::create(&ground.config(), Some(token))
+        .expect("a fleet")
+        .fleet;
     let made = boottime();
-    wait_until(T, "the claim is lost", || matches!(late.standing(), Standing::Over(_)));
+    wait_until(T, "the claim is lost", || {
+        matches!(late.standing(), Standing::Over(_))
+    });
     let _ = late.end();
     wait_until(2 * T, "the agent stands still", || {
         agent.fleet.permit(&ground.mark).is_err_and(|refusal| {
-            refusal.reason() == Some("fleet_lost") || refusal.to_string().contains("has joined another fleet")
+            refusal.reason() == Some("fleet_lost")
+                || refusal.to_string().contains("has joined another fleet")
         })
     });
     let cycles = agent.cycles.load(Ordering::SeqCst);
@@ -47,17 +54,27 @@ fn a_snapshot_that_is_restored_by_the_runbook_lets_nobody_in_beside_old_work_and
     let again = Agent::start("m3", ground.config(), &mark, &ground.witness, CYCLE);
     let claim = claim("m4", ground.config(), &mark);
     let held = until_held(&claim);
-    assert!(boottime() - made >= T - Duration::from_secs(1), "{:?}", boottime() - made);
+    assert!(
+        boottime() - made >= T - Duration::from_secs(1),
+        "{:?}",
+        boottime() - made
+    );
     assert!(held.token > token, "{} {token}", held.token);
     claim.end().expect("its session ends");
     again.until_next();
-    assert_eq!(agent.cycles.load(Ordering::SeqCst), cycles, "the old mark is of another fleet");
+    assert_eq!(
+        agent.cycles.load(Ordering::SeqCst),
+        cycles,
+        "the old mark is of another fleet"
+    );
     ground.witness.check();
 }
 
 #[test]
 fn a_full_etcd_refuses_a_claim_in_words_keeps_the_agents_cycles_and_is_emptied_by_the_runbook() {
-    let Some(etcd) = Etcd::of(1, &["--quota-backend-bytes", "16777216"]) else { return };
+    let Some(etcd) = Etcd::of(1, &["--quota-backend-bytes", "16777216"]) else {
+        return;
+    };
     let site = Site::at(etcd);
     let (here, there) = (site.clone_of("acme/tracker"), site.clone_of("acme/tracker"));
     let _agent = site.agent(&there, "true");
@@ -72,7 +89,9 @@ fn a_full_etcd_refuses_a_claim_in_words_keeps_the_agents_cycles_and_is_emptied_b
     until("its cycles go on", || cycles() > before + 2);
 
     // The commands of the page, and the revision out of the first one.
-    let shown = site.etcd.ctl(&["endpoint", "status", "--write-out", "json"]);
+    let shown = site
+        .etcd
+        .ctl(&["endpoint", "status", "--write-out", "json"]);
     let shown: serde_json::Value = serde_json::from_str(&shown).expect("JSON");
     let revision = shown[0]["Status"]["header"]["revision"].to_string();
     site.etcd.ctl(&["compact", &revision]);

@@ -62,7 +62,17 @@ impl Site {
         let (fleet, Who { host, version, .. }) = (self.fleet(), Who::this_process());
         let mark = Mark::of_new_clone(fleet.nonce(), &Name::parse(name).expect("a name"));
         let path = scene.beads().display().to_string();
-        fleet.join(&mark, &MemberValue { host, path, version, since: facts::now() }).expect("to join");
+        fleet
+            .join(
+                &mark,
+                &MemberValue {
+                    host,
+                    path,
+                    version,
+                    since: facts::now(),
+                },
+            )
+            .expect("to join");
         assert!(mark::write(&scene.beads(), &mark).expect("a mark"));
     }
 
@@ -92,7 +102,13 @@ impl Site {
 
     /// What lies below the fleet's prefix: one line a key.
     pub fn keys(&self) -> Vec<String> {
-        let listed = self.etcd.ctl(&["get", "--prefix", "--keys-only", &self.key("")]);
-        listed.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect()
+        let listed = self
+            .etcd
+            .ctl(&["get", "--prefix", "--keys-only", &self.key("")]);
+        listed
+            .lines()
+            .filter(|line| !line.is_empty())
+            .map(str::to_owned)
+            .collect()
     }
 }

@@ -26,7 +26,13 @@ impl Witness {
         let begun = boottime();
         work();
         let (is_claim, token) = (token.is_some(), token.unwrap_or_default());
-        let seen = Work { whose: whose.to_owned(), is_claim, begun, ended: boottime(), token };
+        let seen = Work {
+            whose: whose.to_owned(),
+            is_claim,
+            begun,
+            ended: boottime(),
+            token,
+        };
         self.0.lock().expect("no panic").push(seen);
     }
 
@@ -51,8 +57,15 @@ impl Witness {
         let claims = all.iter().enumerate().filter(|(_, work)| work.is_claim);
         let beside = |one: &Work, other: &Work| one.begun < other.ended && other.begun < one.ended;
         let with = |(at, claim): (usize, &Work)| {
-            let others = all.iter().enumerate().filter(|(other, _)| *other != at).map(|(_, work)| work);
-            others.filter(|work| beside(claim, work)).map(|work| (claim.clone(), work.clone())).collect::<Vec<_>>()
+            let others = all
+                .iter()
+                .enumerate()
+                .filter(|(other, _)| *other != at)
+                .map(|(_, work)| work);
+            others
+                .filter(|work| beside(claim, work))
+                .map(|work| (claim.clone(), work.clone()))
+                .collect::<Vec<_>>()
         };
         claims.flat_map(with).collect()
     }
@@ -62,15 +75,27 @@ impl Witness {
     pub fn check(&self) {
         let overlaps = self.overlaps();
         assert!(overlaps.is_empty(), "beside a claim: {overlaps:#?}");
-        let tokens: Vec<u64> = self.all().iter().filter(|work| work.is_claim).map(|work| work.token).collect();
-        assert!(tokens.is_sorted_by(|one, next| one < next), "tokens rise: {tokens:?}");
+        let tokens: Vec<u64> = self
+            .all()
+            .iter()
+            .filter(|work| work.is_claim)
+            .map(|work| work.token)
+            .collect();
+        assert!(
+            tokens.is_sorted_by(|one, next| one < next),
+            "tokens rise: {tokens:?}"
+        );
     }
 }
 
 #[test]
 fn a_witness_sees_what_runs_beside_a_claim() {
     let witness = Witness::default();
-    witness.see("claim", Some(7), || witness.see("cycle", None, || std::thread::sleep(Duration::from_millis(2))));
+    witness.see("claim", Some(7), || {
+        witness.see("cycle", None, || {
+            std::thread::sleep(Duration::from_millis(2))
+        })
+    });
     assert_eq!(witness.overlaps().len(), 1);
     let apart = Witness::default();
     apart.see("cycle", None, || {});

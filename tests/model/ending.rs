@@ -14,7 +14,9 @@ const STEPS: usize = 100;
 pub fn one_check_clears(state: &State, protocol: &Protocol) -> bool {
     let files = state.world.files.iter().filter(|file| file.name.is_some());
     let mut world = World::new(None, 0, 0);
-    world.files = files.map(|file| File::new(file.name, file.content)).collect();
+    world.files = files
+        .map(|file| File::new(file.name, file.content))
+        .collect();
     let mut check = Check::Idle;
     for _ in 0..STEPS {
         match check.step(0, &mut world, protocol) {
@@ -28,7 +30,8 @@ pub fn one_check_clears(state: &State, protocol: &Protocol) -> bool {
 
 /// No lock and no side file; or a malformed lock, which waits for a person, and at most another one aside.
 fn is_clear(world: &World) -> bool {
-    let is_malformed = |file: &File| file.content == Content::Unfinished && file.writers().is_empty();
+    let is_malformed =
+        |file: &File| file.content == Content::Unfinished && file.writers().is_empty();
     match world.at(Name::Lock) {
         None => world.at(Name::Aside).is_none(),
         Some(lock) => is_malformed(lock) && world.at(Name::Aside).is_none_or(is_malformed),
@@ -39,7 +42,9 @@ fn is_clear(world: &World) -> bool {
 fn is_over(state: &State) -> bool {
     let waits = state.world.at(Name::Lock).is_some();
     let is_done = |actor: &Actor| match actor {
-        Actor::Claimer(claimer) => *claimer == Claimer::Gone || waits && *claimer == Claimer::Waiting,
+        Actor::Claimer(claimer) => {
+            *claimer == Claimer::Gone || waits && *claimer == Claimer::Waiting
+        }
         Actor::Agent(agent) => *agent == Agent::Idle,
         Actor::Check(check) => *check == Check::Idle,
         Actor::Naive(naive) => naive.stage == Stage::Gone || waits && naive.stage == Stage::Idle,

@@ -63,7 +63,13 @@ impl File {
 
     /// Nobody can ever come to it again.
     pub fn is_gone(&self) -> bool {
-        let open = [self.readers, self.looked_up, self.blocked, self.opened, self.truncated];
+        let open = [
+            self.readers,
+            self.looked_up,
+            self.blocked,
+            self.opened,
+            self.truncated,
+        ];
         self.name.is_none() && open.iter().all(|set| set.is_empty())
     }
 

@@ -27,8 +27,15 @@ pub const CHECK_SKIPS: &str = "no check says proceed beside an older claim";
 pub const CHECK_CLEARS: &str = "whoever is killed, the next check clears";
 
 /// All that must hold.
-pub const MUST_HOLD: [&str; 7] =
-    [NO_CYCLE_BESIDE, NO_OVERLAP, NO_CLAIM_BESIDE, NO_LOSS, CYCLE_SKIPS, CHECK_SKIPS, CHECK_CLEARS];
+pub const MUST_HOLD: [&str; 7] = [
+    NO_CYCLE_BESIDE,
+    NO_OVERLAP,
+    NO_CLAIM_BESIDE,
+    NO_LOSS,
+    CYCLE_SKIPS,
+    CHECK_SKIPS,
+    CHECK_CLEARS,
+];
 
 pub const CYCLE_RUNS: &str = "a cycle runs";
 pub const COMMAND_RUNS: &str = "a command runs";
@@ -62,29 +69,54 @@ fn sometimes(name: &'static str, condition: Condition) -> Property<System> {
 
 pub fn all() -> Vec<Property<System>> {
     vec![
-        always(NO_CYCLE_BESIDE, |_, state| !(state.drained_commands() > 0 && state.has(|actor| actor.is_cycle()))),
+        always(NO_CYCLE_BESIDE, |_, state| {
+            !(state.drained_commands() > 0 && state.has(|actor| actor.is_cycle()))
+        }),
         always(NO_OVERLAP, |_, state| state.drained_commands() < 2),
-        always(NO_CLAIM_BESIDE, |_, state| state.world.wrong != Some(Wrong::Claim)),
+        always(NO_CLAIM_BESIDE, |_, state| {
+            state.world.wrong != Some(Wrong::Claim)
+        }),
         always(NO_LOSS, |_, state| {
             let files = &state.world.files;
-            let has_name = |who| files.iter().any(|file| file.name.is_some() && file.content == Content::Of(who));
+            let has_name = |who| {
+                files
+                    .iter()
+                    .any(|file| file.name.is_some() && file.content == Content::Of(who))
+            };
             state.world.standing().members().all(has_name)
         }),
-        always(CYCLE_SKIPS, |_, state| state.world.wrong != Some(Wrong::Cycle)),
-        always(CHECK_SKIPS, |_, state| state.world.wrong != Some(Wrong::Check)),
-        always(CHECK_CLEARS, |system, state| ending::one_check_clears(state, &system.protocol)),
-        sometimes(CYCLE_RUNS, |_, state| state.has(|actor| matches!(actor, Actor::Agent(Agent::Working)))),
+        always(CYCLE_SKIPS, |_, state| {
+            state.world.wrong != Some(Wrong::Cycle)
+        }),
+        always(CHECK_SKIPS, |_, state| {
+            state.world.wrong != Some(Wrong::Check)
+        }),
+        always(CHECK_CLEARS, |system, state| {
+            ending::one_check_clears(state, &system.protocol)
+        }),
+        sometimes(CYCLE_RUNS, |_, state| {
+            state.has(|actor| matches!(actor, Actor::Agent(Agent::Working)))
+        }),
         sometimes(COMMAND_RUNS, |_, state| state.drained_commands() > 0),
         sometimes(CLAIM_DRAINS, |_, state| {
-            state.has(|actor| matches!(actor, Actor::Claimer(Claimer::Waiting))) && state.has(|actor| actor.is_cycle())
+            state.has(|actor| matches!(actor, Actor::Claimer(Claimer::Waiting)))
+                && state.has(|actor| actor.is_cycle())
         }),
-        sometimes(WORK_OUTLIVES_AGENT, |_, state| state.has(|actor| matches!(actor, Actor::Agent(Agent::Orphaned)))),
-        sometimes(WORK_OUTLIVES_RUNNER, |_, state| state.has(|actor| matches!(actor, Actor::Agent(Agent::Left)))),
+        sometimes(WORK_OUTLIVES_AGENT, |_, state| {
+            state.has(|actor| matches!(actor, Actor::Agent(Agent::Orphaned)))
+        }),
+        sometimes(WORK_OUTLIVES_RUNNER, |_, state| {
+            state.has(|actor| matches!(actor, Actor::Agent(Agent::Left)))
+        }),
         sometimes(COMMAND_OUTLIVES_CLAIMER, |_, state| {
             state.has(|actor| matches!(actor, Actor::Claimer(Claimer::Orphaned { runs: true })))
         }),
-        sometimes(STALE_LOCK_REMOVED, |_, state| state.is_next(Next::Delete, Wanted::Dead)),
-        sometimes(LOCK_RELEASED, |_, state| state.is_next(Next::Delete, Wanted::Mine)),
+        sometimes(STALE_LOCK_REMOVED, |_, state| {
+            state.is_next(Next::Delete, Wanted::Dead)
+        }),
+        sometimes(LOCK_RELEASED, |_, state| {
+            state.is_next(Next::Delete, Wanted::Mine)
+        }),
         sometimes(LOCK_PUT_BACK, |_, state| {
             state.is_next(Next::MoveBack, Wanted::Dead) && state.has_names(false, true)
         }),
@@ -98,28 +130,37 @@ pub fn all() -> Vec<Property<System>> {
             };
             (0..).zip(&state.actors).any(moved)
         }),
-        sometimes(RECOVERY_DELETES, |_, state| state.is_next(Next::DeleteSide, Wanted::Dead)),
+        sometimes(RECOVERY_DELETES, |_, state| {
+            state.is_next(Next::DeleteSide, Wanted::Dead)
+        }),
         sometimes(RECOVERY_PUTS_BACK, |_, state| {
             state.is_next(Next::PutSideBack, Wanted::Dead) && state.has_names(false, true)
         }),
         sometimes(RECOVERY_EXCHANGES, |_, state| {
             state.is_next(Next::Exchange, Wanted::Dead) && state.has_names(true, true)
         }),
-        sometimes(LEASE_BROKEN, |_, state| state.world.files.iter().any(|file| !file.broken.is_empty())),
+        sometimes(LEASE_BROKEN, |_, state| {
+            state.world.files.iter().any(|file| !file.broken.is_empty())
+        }),
         sometimes(LEASE_REFUSED, |_, state| {
             let refused = |(who, actor): (Who, &Actor)| {
-                actor.site().is_some_and(|site| site.next == Next::Lease) && !state.world.read(who).writers().is_empty()
+                actor.site().is_some_and(|site| site.next == Next::Lease)
+                    && !state.world.read(who).writers().is_empty()
             };
             (0..).zip(&state.actors).any(refused)
         }),
         sometimes(LEASE_TAKEN, |_, state| {
             let taken = |(who, actor): (Who, &Actor)| {
-                actor.site().is_some_and(|site| site.next == Next::WatchAside) && !state.world.read(who).is_leased()
+                actor
+                    .site()
+                    .is_some_and(|site| site.next == Next::WatchAside)
+                    && !state.world.read(who).is_leased()
             };
             (0..).zip(&state.actors).any(taken)
         }),
         sometimes(LINK_FINDS_LOCK, |_, state| {
-            state.has(|actor| matches!(actor, Actor::Claimer(Claimer::Linking))) && state.world.at(Name::Lock).is_some()
+            state.has(|actor| matches!(actor, Actor::Claimer(Claimer::Linking)))
+                && state.world.at(Name::Lock).is_some()
         }),
     ]
 }
@@ -137,7 +178,11 @@ impl State {
     }
 
     fn is_next(&self, next: Next, wanted: Wanted) -> bool {
-        self.has(|actor| actor.site().is_some_and(|site| site.next == next && site.wanted == wanted))
+        self.has(|actor| {
+            actor
+                .site()
+                .is_some_and(|site| site.next == next && site.wanted == wanted)
+        })
     }
 
     fn has_names(&self, lock: bool, aside: bool) -> bool {

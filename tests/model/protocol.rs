@@ -63,7 +63,10 @@ impl Protocol {
     };
 
     /// What is built, where a file system has no leases.
-    pub const WITHOUT_LEASES: Self = Self { watch: Watch::Comparison, ..Self::BUILT };
+    pub const WITHOUT_LEASES: Self = Self {
+        watch: Watch::Comparison,
+        ..Self::BUILT
+    };
 
     /// The words of the protocol and no more: read, find it dead, unlink; link; work.
     pub const LITERAL: Self = Self {

@@ -16,10 +16,17 @@ use crate::trace::Trace;
 pub fn holds(system: System, least: usize, seen: &[&'static str]) {
     let begun = Instant::now();
     let states = always_holds(system, seen);
-    assert!(states >= least, "only {states} states: is somebody standing still?");
+    assert!(
+        states >= least,
+        "only {states} states: is somebody standing still?"
+    );
     let ways = ways_to_the_end(&system);
     assert_eq!(ways.states, states, "two searches, two worlds");
-    assert!(ways.stuck.is_empty(), "no way leads to the end from here: {:#?}", ways.stuck[0]);
+    assert!(
+        ways.stuck.is_empty(),
+        "no way leads to the end from here: {:#?}",
+        ways.stuck[0]
+    );
     println!("{system}: {states} states, {:.1?}", begun.elapsed());
 }
 
@@ -32,7 +39,10 @@ pub fn always_holds(system: System, seen: &[&'static str]) -> usize {
         }
     }
     for sight in seen {
-        assert!(checker.discovery(sight).is_some(), "{system}: never seen: {sight}");
+        assert!(
+            checker.discovery(sight).is_some(),
+            "{system}: never seen: {sight}"
+        );
     }
     checker.unique_state_count()
 }
@@ -41,8 +51,16 @@ pub fn always_holds(system: System, seen: &[&'static str]) -> usize {
 pub fn breaks(system: System, protocol: Protocol, property: &'static str, steps: usize) {
     always_holds(system, &[]);
     let mutant = System { protocol, ..system };
-    let path = shortest(mutant, property).unwrap_or_else(|| panic!("{mutant}: it holds: {property}"));
+    let path =
+        shortest(mutant, property).unwrap_or_else(|| panic!("{mutant}: it holds: {property}"));
     let trace = Trace::new(path);
-    println!("{mutant}: not so, in {} steps: {property}\n{trace}", trace.steps());
-    assert_eq!(trace.steps(), steps, "the shortest way there is another one now");
+    println!(
+        "{mutant}: not so, in {} steps: {property}\n{trace}",
+        trace.steps()
+    );
+    assert_eq!(
+        trace.steps(),
+        steps,
+        "the shortest way there is another one now"
+    );
 }

@@ -14,7 +14,11 @@ pub struct Ways<S> {
 /// Goes through all states, then back from every end over the actions that may be counted on.
 ///
 /// `stateright` has no property for this: its `eventually` looks at one path to each state, and does not see loops.
-pub fn ways<M>(model: &M, is_over: impl Fn(&M::State) -> bool, counts: impl Fn(&M::Action) -> bool) -> Ways<M::State>
+pub fn ways<M>(
+    model: &M,
+    is_over: impl Fn(&M::State) -> bool,
+    counts: impl Fn(&M::Action) -> bool,
+) -> Ways<M::State>
 where
     M: Model,
     M::State: Clone + Eq + Hash,
@@ -35,7 +39,9 @@ where
         }
         model.actions(&state, &mut actions);
         for action in actions.drain(..) {
-            let Some(next) = model.next_state(&state, action.clone()) else { continue };
+            let Some(next) = model.next_state(&state, action.clone()) else {
+                continue;
+            };
             let next_number = *numbers.entry(next).or_insert_with_key(|next| {
                 let number = u32::try_from(came_from.len()).expect("fewer states");
                 came_from.push(Vec::new());
@@ -54,8 +60,14 @@ where
         }
     }
     let states = numbers.len();
-    let stuck = numbers.into_iter().filter(|(_, number)| !leads_there[*number as usize]).map(|(state, _)| state);
-    Ways { states, stuck: stuck.collect() }
+    let stuck = numbers
+        .into_iter()
+        .filter(|(_, number)| !leads_there[*number as usize])
+        .map(|(state, _)| state);
+    Ways {
+        states,
+        stuck: stuck.collect(),
+    }
 }
 
 /// The shortest way to where this does not hold. `stateright` keeps the last way that it has found at the time, so it

@@ -10,7 +10,9 @@ pub struct Set(u8);
 
 impl Set {
     pub fn up_to(count: usize) -> Self {
-        (0..count).fold(Self::default(), |set, who| set.with(u8::try_from(who).expect("few actors")))
+        (0..count).fold(Self::default(), |set, who| {
+            set.with(u8::try_from(who).expect("few actors"))
+        })
     }
 
     pub fn with(self, who: Who) -> Self {

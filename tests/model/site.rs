@@ -83,7 +83,11 @@ pub enum Came {
 
 impl Site {
     pub fn new(wanted: Wanted) -> Self {
-        Self { next: Next::OpenSide, wanted, judged: None }
+        Self {
+            next: Next::OpenSide,
+            wanted,
+            judged: None,
+        }
     }
 
     fn to(self, next: Next) -> Came {
@@ -91,13 +95,21 @@ impl Site {
     }
 
     fn judged(self, content: Content, next: Next) -> Came {
-        Came::To(Self { judged: Some(content), next, ..self })
+        Came::To(Self {
+            judged: Some(content),
+            next,
+            ..self
+        })
     }
 
     /// Closes what is open and starts again.
     fn again(self, next: Next, who: Who, world: &mut World) -> Came {
         world.close(who);
-        Came::To(Self { next, judged: None, ..self })
+        Came::To(Self {
+            next,
+            judged: None,
+            ..self
+        })
     }
 
     fn may_go(self, content: Content, who: Who, world: &World) -> bool {
@@ -110,19 +122,29 @@ impl Site {
     /// It stays as it is.
     pub fn give_up(self, who: Who, world: &mut World) -> Came {
         world.close(who);
-        if self.wanted == Wanted::Mine { Came::Released } else { Came::Refused }
+        if self.wanted == Wanted::Mine {
+            Came::Released
+        } else {
+            Came::Refused
+        }
     }
 
     /// One step; `None` when it has to wait.
     pub fn step(self, who: Who, world: &mut World, protocol: &Protocol) -> Option<Came> {
         Some(match self.next {
-            Next::OpenSide | Next::LeaseSide | Next::JudgeSide | Next::WatchSide | Next::DeleteSide => {
+            Next::OpenSide
+            | Next::LeaseSide
+            | Next::JudgeSide
+            | Next::WatchSide
+            | Next::DeleteSide => {
                 return self.recover(who, world, protocol);
             }
             Next::LookAtLock => match world.look(Name::Lock) {
                 None => self.to(Next::PutSideBack),
                 Some(Verdict::Stale) => self.to(Next::Exchange),
-                Some(_) if self.wanted == Wanted::Mine && self.is_at_lock(who, world) => self.to(Next::Exchange),
+                Some(_) if self.wanted == Wanted::Mine && self.is_at_lock(who, world) => {
+                    self.to(Next::Exchange)
+                }
                 Some(Verdict::Held | Verdict::Malformed) => self.give_up(who, world),
             },
             Next::PutSideBack => {
@@ -148,7 +170,9 @@ impl Site {
     }
 
     fn is_at_lock(self, who: Who, world: &World) -> bool {
-        world.at(Name::Lock).is_some_and(|file| file.content == Content::Of(who))
+        world
+            .at(Name::Lock)
+            .is_some_and(|file| file.content == Content::Of(who))
     }
 
     /// `recover.rs`, as far as the deletion of what is proved dead.
@@ -236,15 +260,19 @@ impl Site {
     }
 
     fn moves_aside(self, protocol: &Protocol) -> bool {
-        if self.wanted == Wanted::Mine { protocol.release_moves_aside } else { protocol.move_aside }
+        if self.wanted == Wanted::Mine {
+            protocol.release_moves_aside
+        } else {
+            protocol.move_aside
+        }
     }
 
     /// `None`: the grace is not over yet.
     fn is_unbroken_to_the_end(self, who: Who, world: &World, protocol: &Protocol) -> Option<bool> {
         let judged = self.judged.expect("it was judged");
-        world
-            .grace_is_over(who, protocol)
-            .then(|| world.is_unbroken(who, judged, protocol) && world.read(who).name == Some(Name::Aside))
+        world.grace_is_over(who, protocol).then(|| {
+            world.is_unbroken(who, judged, protocol) && world.read(who).name == Some(Name::Aside)
+        })
     }
 
     fn removed(self, who: Who, world: &mut World, protocol: &Protocol) -> Came {

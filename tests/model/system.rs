@@ -32,8 +32,15 @@ pub struct System {
 
 impl System {
     /// Nobody, by the rules that are built.
-    pub const NOBODY: Self =
-        Self { protocol: Protocol::BUILT, claimers: 0, agents: 0, checks: 0, in_place: 0, by_rename: 0, crashes: 0 };
+    pub const NOBODY: Self = Self {
+        protocol: Protocol::BUILT,
+        claimers: 0,
+        agents: 0,
+        checks: 0,
+        in_place: 0,
+        by_rename: 0,
+        crashes: 0,
+    };
 
     fn actors(&self) -> Vec<Actor> {
         let kinds = [
@@ -43,7 +50,10 @@ impl System {
             (self.in_place, Actor::Naive(Naive::new(Way::InPlace))),
             (self.by_rename, Actor::Naive(Naive::new(Way::ByRename))),
         ];
-        kinds.iter().flat_map(|(count, actor)| std::iter::repeat_n(*actor, *count)).collect()
+        kinds
+            .iter()
+            .flat_map(|(count, actor)| std::iter::repeat_n(*actor, *count))
+            .collect()
     }
 }
 
@@ -59,10 +69,15 @@ impl fmt::Display for System {
             (usize::from(self.crashes), ["crash", "crashes"]),
         ];
         let shown = counts.iter().filter(|(count, _)| *count > 0);
-        let shown: Vec<_> =
-            shown.map(|(count, [one, more])| format!("{count} {}", if *count == 1 { one } else { more })).collect();
+        let shown: Vec<_> = shown
+            .map(|(count, [one, more])| format!("{count} {}", if *count == 1 { one } else { more }))
+            .collect();
         f.write_str(&shown.join(", "))?;
-        if self.protocol.watch == Watch::Comparison { f.write_str(", no leases") } else { Ok(()) }
+        if self.protocol.watch == Watch::Comparison {
+            f.write_str(", no leases")
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -74,7 +89,10 @@ impl Model for System {
     fn init_states(&self) -> Vec<State> {
         let actors = self.actors();
         let world = |lock| World::new(lock, actors.len(), self.crashes);
-        let state = |lock| State { world: world(lock), actors: actors.clone() };
+        let state = |lock| State {
+            world: world(lock),
+            actors: actors.clone(),
+        };
         vec![state(Some(Content::LongGone)), state(None)]
     }
 
@@ -97,7 +115,8 @@ impl Model for System {
     fn next_state(&self, state: &State, (who, deed): Self::Action) -> Option<State> {
         let mut next = state.clone();
         let place = usize::from(who);
-        next.actors[place] = next.actors[place].after(deed, who, &mut next.world, &self.protocol)?;
+        next.actors[place] =
+            next.actors[place].after(deed, who, &mut next.world, &self.protocol)?;
         if deed == Deed::Crash {
             next.world.crashes -= 1;
         }

@@ -35,7 +35,9 @@ impl fmt::Display for Trace {
             };
             write!(f, "  {who}{deed} ")?;
             match (actor, actor.site()) {
-                (Actor::Claimer(_), Some(site)) => writeln!(f, "Claimer({:?}, {:?})", site.wanted, site.next)?,
+                (Actor::Claimer(_), Some(site)) => {
+                    writeln!(f, "Claimer({:?}, {:?})", site.wanted, site.next)?
+                }
                 (Actor::Agent(_), Some(site)) => writeln!(f, "Agent({:?})", site.next)?,
                 (Actor::Check(_), Some(site)) => writeln!(f, "Check({:?})", site.next)?,
                 (Actor::Naive(naive), _) => writeln!(f, "{:?}({:?})", naive.way, naive.stage)?,

@@ -42,10 +42,21 @@ pub struct World {
 
 impl World {
     pub fn new(lock: Option<Content>, actors: usize, crashes: u8) -> Self {
-        let files = lock.map(|content| File::new(Some(Name::Lock), content)).into_iter().collect();
+        let files = lock
+            .map(|content| File::new(Some(Name::Lock), content))
+            .into_iter()
+            .collect();
         let none = Set::default();
         let alive = Set::up_to(actors);
-        Self { files, gate: None, alive, claims: none, overwritten: none, crashes, wrong: None }
+        Self {
+            files,
+            gate: None,
+            alive,
+            claims: none,
+            overwritten: none,
+            crashes,
+            wrong: None,
+        }
     }
 
     /// Forgets what can never matter again.
@@ -101,16 +112,24 @@ impl World {
 
     /// Opens for reading. False: there is nothing.
     pub fn open(&mut self, name: Name, who: Who) -> bool {
-        self.at_mut(name).map(|file| file.readers.insert(who)).is_some()
+        self.at_mut(name)
+            .map(|file| file.readers.insert(who))
+            .is_some()
     }
 
     /// The file that this actor has open for reading.
     pub fn read(&self, who: Who) -> &File {
-        self.files.iter().find(|file| file.readers.has(who)).expect("it has one open")
+        self.files
+            .iter()
+            .find(|file| file.readers.has(who))
+            .expect("it has one open")
     }
 
     fn read_mut(&mut self, who: Who) -> &mut File {
-        self.files.iter_mut().find(|file| file.readers.has(who)).expect("it has one open")
+        self.files
+            .iter_mut()
+            .find(|file| file.readers.has(who))
+            .expect("it has one open")
     }
 
     /// Closes everything that this actor has open; its leases go with it.
@@ -189,11 +208,17 @@ impl World {
     /// A writer without the gate changes the content of a file that it has open. A claim in it is lost by that.
     pub fn overwrite(&mut self, who: Who, content: Content) {
         let mine = |file: &&mut File| file.writers().has(who);
-        let file = self.files.iter_mut().find(mine).expect("it has it open for writing");
+        let file = self
+            .files
+            .iter_mut()
+            .find(mine)
+            .expect("it has it open for writing");
         let before = std::mem::replace(&mut file.content, content);
         file.unchanged = Set::default();
         if let Content::Of(owner) = before {
-            self.overwritten = self.overwritten.or(Set::default().with(owner).and(self.claims).without(who));
+            self.overwritten = self
+                .overwritten
+                .or(Set::default().with(owner).and(self.claims).without(who));
         }
     }
 

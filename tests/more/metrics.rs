@@ -18,7 +18,9 @@ print(json.dumps([[f.name, f.type, f.unit, f.documentation, [[s.name, s.labels, 
 
 #[test]
 fn the_metrics_are_read_by_the_reference_reader() {
-    let Some(python) = skip::python("prometheus_client.openmetrics.parser") else { return };
+    let Some(python) = skip::python("prometheus_client.openmetrics.parser") else {
+        return;
+    };
     let scene = Scene::new();
     let (_agent, odd) = agent(&scene);
     let text = ask(&scene, "/metrics").expect("metrics");
@@ -49,10 +51,21 @@ fn the_metrics_are_read_by_the_reference_reader() {
         ("skip_streak_age_seconds", "gauge", "seconds"),
     ] {
         let family = family(name);
-        assert_eq!((&family[1], &family[2]), (&json!(kind), &json!(unit)), "{name}");
-        assert!(family[3].as_str().is_some_and(|help| help.ends_with('.')), "{family}");
+        assert_eq!(
+            (&family[1], &family[2]),
+            (&json!(kind), &json!(unit)),
+            "{name}"
+        );
+        assert!(
+            family[3].as_str().is_some_and(|help| help.ends_with('.')),
+            "{family}"
+        );
     }
-    assert_eq!(families.len(), 17, "each is named above; without a push and a failure these two have no series");
+    assert_eq!(
+        families.len(),
+        17,
+        "each is named above; without a push and a failure these two have no series"
+    );
     let sample = |name: &str, label: &str, value: &str| {
         let family = family(name);
         let samples = family[4].as_array().expect("samples").clone();
@@ -61,9 +74,19 @@ fn the_metrics_are_read_by_the_reference_reader() {
     };
     assert_eq!(sample("cycles", "outcome", "complete"), json!(1.0));
     assert_eq!(sample("skips", "reason", "pid_alive"), json!(1.0));
-    assert_eq!(sample("skip_streak", "db", &odd), json!(1.0), "its name survives the way");
-    for broken in [text.replace("# EOF\n", ""), text.replace("le=\"+Inf\"", "le=\"9999\"")] {
-        assert!(read(&scene, &python, &broken).is_none(), "the reader takes anything");
+    assert_eq!(
+        sample("skip_streak", "db", &odd),
+        json!(1.0),
+        "its name survives the way"
+    );
+    for broken in [
+        text.replace("# EOF\n", ""),
+        text.replace("le=\"+Inf\"", "le=\"9999\""),
+    ] {
+        assert!(
+            read(&scene, &python, &broken).is_none(),
+            "the reader takes anything"
+        );
     }
 }
 
@@ -71,7 +94,12 @@ fn the_metrics_are_read_by_the_reference_reader() {
 fn read(scene: &Scene, python: &Path, text: &str) -> Option<Value> {
     fs::write(scene.path().join("metrics"), text).expect("write the metrics");
     let mut command = scene.command(python);
-    command.args(["-c", READER]).stdin(fs::File::open(scene.path().join("metrics")).expect("open them"));
+    command
+        .args(["-c", READER])
+        .stdin(fs::File::open(scene.path().join("metrics")).expect("open them"));
     let output = command.output().expect("start python");
-    output.status.success().then(|| serde_json::from_slice(&output.stdout).expect("JSON"))
+    output
+        .status
+        .success()
+        .then(|| serde_json::from_slice(&output.stdout).expect("JSON"))
 }

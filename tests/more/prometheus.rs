@@ -28,10 +28,17 @@ fn promtool_finds_the_rules_right() {
     assert_eq!(tested.code, 0, "{tested:?}");
     // Each rule has a case that fires: without the rule its test fails.
     let (rules, marker) = (text("alerts.yml"), "- alert: ");
-    let alerts: Vec<&str> = rules.split(marker).skip(1).filter_map(|rule| rule.lines().next()).collect();
+    let alerts: Vec<&str> = rules
+        .split(marker)
+        .skip(1)
+        .filter_map(|rule| rule.lines().next())
+        .collect();
     assert_eq!(alerts.len(), 7, "{alerts:?}");
     for alert in alerts {
-        scene.write("alerts.yml", rules.replace(&format!("{marker}{alert}\n"), &format!("{marker}Another\n")));
+        scene.write(
+            "alerts.yml",
+            rules.replace(&format!("{marker}{alert}\n"), &format!("{marker}Another\n")),
+        );
         let tested = promtool(&["test", "rules", "alerts.test.yml"]);
         assert_eq!(tested.code, 1, "without {alert}: {tested:?}");
     }
@@ -52,7 +59,10 @@ impl Prometheus {
             false => format!("{line}\n"),
         };
         let scene = &fleet.scene;
-        scene.write("rules.yml", rules.lines().map(with_short_for).collect::<String>());
+        scene.write(
+            "rules.yml",
+            rules.lines().map(with_short_for).collect::<String>(),
+        );
         let conf = format!(
             "global: {{scrape_interval: 500ms, scrape_timeout: 500ms, evaluation_interval: 500ms}}\n\
              rule_files: [rules.yml]\n\
@@ -66,7 +76,10 @@ impl Prometheus {
         let running = Running::apart(command);
         let address = || {
             let talk = running.err();
-            let line = talk.lines().find(|line| line.contains("msg=\"Listening on\""))?.to_owned();
+            let line = talk
+                .lines()
+                .find(|line| line.contains("msg=\"Listening on\""))?
+                .to_owned();
             Some(line.split_once("address=")?.1.trim().to_owned())
         };
         wait_until(BOUND, "Prometheus listens", || address().is_some());
@@ -74,13 +87,17 @@ impl Prometheus {
         wait_until(BOUND, "Prometheus is ready", || {
             get(&address, "/-/ready").is_some_and(|text| text.contains("eady"))
         });
-        Self { address, _running: running }
+        Self {
+            address,
+            _running: running,
+        }
     }
 
     /// The series that a query answers, each with its labels and values.
     fn query(&self, query: &str) -> Vec<Value> {
         let escaped: String = query.bytes().map(|byte| format!("%{byte:02X}")).collect();
-        let answer = get(&self.address, &format!("/api/v1/query?query={escaped}")).expect("an answer");
+        let answer =
+            get(&self.address, &format!("/api/v1/query?query={escaped}")).expect("an answer");
         let answer: Value = serde_json::from_str(&answer).expect("JSON");
         assert_eq!(answer["status"], "success", "{query}: {answer}");
         answer["data"]["result"].as_array().expect("series").clone()
@@ -93,15 +110,22 @@ impl Prometheus {
         let alerts = answer["data"]["alerts"].as_array().expect("alerts").clone();
         alerts.into_iter().find(|alert| {
             let labels = &alert["labels"];
-            labels["alertname"] == name && alert["state"] == state && db.is_none_or(|db| labels["db"] == db)
+            labels["alertname"] == name
+                && alert["state"] == state
+                && db.is_none_or(|db| labels["db"] == db)
         })
     }
 
     #[track_caller]
     fn fires(&self, name: &str, db: Option<&str>) -> String {
-        wait_until(BOUND, &format!("{name} of {db:?} fires"), || self.alert(name, "firing", db).is_some());
+        wait_until(BOUND, &format!("{name} of {db:?} fires"), || {
+            self.alert(name, "firing", db).is_some()
+        });
         let alert = self.alert(name, "firing", db).expect("it goes on");
-        alert["annotations"]["summary"].as_str().expect("a summary").to_owned()
+        alert["annotations"]["summary"]
+            .as_str()
+            .expect("a summary")
+            .to_owned()
     }
 }
 
@@ -114,7 +138,13 @@ fn a_real_prometheus_fires_each_alert() {
     let prometheus = Prometheus::start(&fleet);
     let dir = |name: &str| fleet.dir(name);
     let pushing = prometheus.fires("BeadlockNotPushing", Some(&dir("unpushed")));
-    assert_eq!(pushing, format!("{} has commits that are not at the remote: 1", dir("unpushed")));
+    assert_eq!(
+        pushing,
+        format!(
+            "{} has commits that are not at the remote: 1",
+            dir("unpushed")
+        )
+    );
     prometheus.fires("BeadlockNotPulling", Some(&dir("behind")));
     let failing = prometheus.fires("BeadlockFailing", Some(&dir("failing")));
     assert_eq!(failing, format!("{} is not synced: failed", dir("failing")));
@@ -124,16 +154,27 @@ fn a_real_prometheus_fires_each_alert() {
 
     // A planted lock, from pending to firing, and away again.
     let claimed = dir("claimed");
-    assert_eq!(prometheus.query(&format!("ALERTS{{db=\"{claimed}\"}}")), [] as [Value; 0], "it is free");
+    assert_eq!(
+        prometheus.query(&format!("ALERTS{{db=\"{claimed}\"}}")),
+        [] as [Value; 0],
+        "it is free"
+    );
     let holder = sleeper();
     let lock = lock_text("nightly-import", holder.pid().into(), &this_host());
     fleet.scene.write("claimed/.beads/.exclusive-lock", lock);
     let skipped = prometheus.fires("BeadlockSkippedTooLong", Some(&claimed));
-    assert!(skipped.starts_with(&format!("{claimed} has been skipped for ")), "{skipped}");
+    assert!(
+        skipped.starts_with(&format!("{claimed} has been skipped for ")),
+        "{skipped}"
+    );
     let first = |state: &str| {
-        let alerts =
-            format!("ALERTS{{alertname=\"BeadlockSkippedTooLong\",alertstate=\"{state}\",db=\"{claimed}\"}}[5m]");
-        prometheus.query(&alerts).first().and_then(|series| series["values"][0][0].as_f64())
+        let alerts = format!(
+            "ALERTS{{alertname=\"BeadlockSkippedTooLong\",alertstate=\"{state}\",db=\"{claimed}\"}}[5m]"
+        );
+        prometheus
+            .query(&alerts)
+            .first()
+            .and_then(|series| series["values"][0][0].as_f64())
     };
     let (mut pending, mut firing) = (None, None);
     wait_until(BOUND, "both states are stored", || {
@@ -150,13 +191,22 @@ fn a_real_prometheus_fires_each_alert() {
 
     fs::remove_file(fleet.scene.file("claimed/.beads/.exclusive-lock")).expect("the lock is there");
     wait_until(BOUND, "the alert ends", || {
-        ["pending", "firing"]
-            .iter()
-            .all(|state| prometheus.alert("BeadlockSkippedTooLong", state, Some(&claimed)).is_none())
+        ["pending", "firing"].iter().all(|state| {
+            prometheus
+                .alert("BeadlockSkippedTooLong", state, Some(&claimed))
+                .is_none()
+        })
     });
 
-    assert!(prometheus.alert("BeadlockAgentGone", "pending", None).is_none());
+    assert!(
+        prometheus
+            .alert("BeadlockAgentGone", "pending", None)
+            .is_none()
+    );
     let address = fleet.address.clone();
     assert_eq!(fleet.agent.stop(), Some(0));
-    assert_eq!(prometheus.fires("BeadlockAgentGone", None), format!("No beadlock-agent answers at {address}"));
+    assert_eq!(
+        prometheus.fires("BeadlockAgentGone", None),
+        format!("No beadlock-agent answers at {address}")
+    );
 }

@@ -9,7 +9,10 @@ use proptest::test_runner::{Config, TestRunner};
 
 /// A document that means something, with up to six places of it replaced by pieces that mean something there, by
 /// characters or by bytes.
-fn documents(whole: &'static [&'static str], pieces: &'static [&'static str]) -> impl Strategy<Value = Vec<u8>> {
+fn documents(
+    whole: &'static [&'static str],
+    pieces: &'static [&'static str],
+) -> impl Strategy<Value = Vec<u8>> {
     let piece = prop_oneof![
         6 => select(pieces).prop_map(|piece| piece.as_bytes().to_vec()),
         1 => any::<char>().prop_map(|c| c.to_string().into_bytes()),
@@ -30,8 +33,14 @@ fn documents(whole: &'static [&'static str], pieces: &'static [&'static str]) ->
 
 /// Tries so many, or as many as the environment says.
 fn holds(cases: u32, documents: impl Strategy<Value = Vec<u8>>, of: fn(&[u8])) {
-    let wanted = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok());
-    let config = Config { cases: wanted.unwrap_or(cases), failure_persistence: None, ..Config::default() };
+    let wanted = std::env::var("PROPTEST_CASES")
+        .ok()
+        .and_then(|cases| cases.parse().ok());
+    let config = Config {
+        cases: wanted.unwrap_or(cases),
+        failure_persistence: None,
+        ..Config::default()
+    };
     let begun = std::time::Instant::now();
     let cases = config.cases;
     let shown = |bytes: &Vec<u8>| bytes.escape_ascii().to_string();
@@ -189,8 +198,14 @@ fn the_lock_of_a_directory() {
 
 #[test]
 fn a_target() {
-    const WHOLE: [&str; 6] =
-        ["path/.beads", "beads:a/.beads", "lock:run/build.lock", "lock:/tmp/x", "./a:b", "tower:app-prod"];
+    const WHOLE: [&str; 6] = [
+        "path/.beads",
+        "beads:a/.beads",
+        "lock:run/build.lock",
+        "lock:/tmp/x",
+        "./a:b",
+        "tower:app-prod",
+    ];
     const PIECES: [&str; 22] = [
         ":",
         "/",

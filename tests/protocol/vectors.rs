@@ -28,7 +28,13 @@ const DEVIATIONS: [(&str, &str, &str, &str, &str); 8] = [
     ("big-10MB-spaces", "unreadable", "", "kept", LARGE),
     ("deep-array-100000", "unreadable", "", "kept", LARGE),
     ("deep-unclosed", "unreadable", "", "kept", LARGE),
-    ("deep-array-9998", "malformed", "", "kept", "Nesting ends at 128 levels"),
+    (
+        "deep-array-9998",
+        "malformed",
+        "",
+        "kept",
+        "Nesting ends at 128 levels",
+    ),
     (
         "samehost-pid-2p31",
         "locked",
@@ -40,9 +46,9 @@ const DEVIATIONS: [(&str, &str, &str, &str, &str); 8] = [
     ("fs-dangling-symlink", "unreadable", "", "kept", FOLLOWED),
     ("fs-symlink-devnull", "unreadable", "", "kept", FOLLOWED),
 ];
-const LARGE: &str = "a file over 64 KiB are unreadable. The original follows the link, hangs, or reads on";
-const FOLLOWED: &str =
-    "A symlink, a FIFO, a socket and a file over 64 KiB are unreadable. The original follows the link, hangs";
+const LARGE: &str =
+    "a file over 64 KiB are unreadable. The original follows the link, hangs, or reads on";
+const FOLLOWED: &str = "A symlink, a FIFO, a socket and a file over 64 KiB are unreadable. The original follows the link, hangs";
 
 /// What a check answered: the class of the vectors' README, the holder, and whether the file is there afterwards.
 #[derive(Debug, PartialEq)]
@@ -54,7 +60,11 @@ struct Answer {
 
 impl Answer {
     fn new(class: &str, holder: &str, file_after: &str) -> Self {
-        Self { class: class.to_owned(), holder: holder.to_owned(), file_after: file_after.to_owned() }
+        Self {
+            class: class.to_owned(),
+            holder: holder.to_owned(),
+            file_after: file_after.to_owned(),
+        }
     }
 
     fn of(dir: &Path) -> Self {
@@ -71,15 +81,30 @@ impl Answer {
             "malformed" => "Skipping database (lock check failed: malformed lock file: ",
             "invalid" => "Skipping database (lock check failed: invalid lock file: ",
             "unreadable" => "Skipping database (lock check failed: failed to read lock file: ",
-            "removal_failed" => "Skipping database (lock check failed: failed to remove stale lock: ",
+            "removal_failed" => {
+                "Skipping database (lock check failed: failed to remove stale lock: "
+            }
             _ if decision.removed().is_some() => "Removed stale lock (",
             _ => "",
         };
-        assert!(line.starts_with(begins) && begins.is_empty() == line.is_empty(), "{class}: {line}");
-        let holder = decision.record().map(|record| record.holder()).unwrap_or_default();
-        let file_after = if lock(dir).symlink_metadata().is_ok() { "kept" } else { "gone" };
+        assert!(
+            line.starts_with(begins) && begins.is_empty() == line.is_empty(),
+            "{class}: {line}"
+        );
+        let holder = decision
+            .record()
+            .map(|record| record.holder())
+            .unwrap_or_default();
+        let file_after = if lock(dir).symlink_metadata().is_ok() {
+            "kept"
+        } else {
+            "gone"
+        };
         let aside = dir.join(".exclusive-lock.aside");
-        assert!(aside.symlink_metadata().is_err(), "a side file is left behind");
+        assert!(
+            aside.symlink_metadata().is_err(),
+            "a side file is left behind"
+        );
         Self::new(class, holder, file_after)
     }
 }
@@ -113,7 +138,10 @@ impl Place {
     fn check(&self, bytes: &[u8]) -> Answer {
         fs::write(self.lock(), bytes).expect("write the lock");
         let answer = Answer::of(&self.beads());
-        assert!(answer.file_after == "gone" || fs::read(self.lock()).expect("read the lock") == bytes, "changed");
+        assert!(
+            answer.file_after == "gone" || fs::read(self.lock()).expect("read the lock") == bytes,
+            "changed"
+        );
         answer
     }
 
@@ -132,8 +160,13 @@ impl Place {
         let output = run(command);
         let text = String::from_utf8_lossy(&output.stdout);
         let answer = text.lines().find_map(|line| line.strip_prefix("answer\t"));
-        let fields: Vec<&str> = answer.unwrap_or_else(|| panic!("no answer: {output:?}")).split('\t').collect();
-        let [class, holder, file_after] = fields[..] else { panic!("no answer: {output:?}") };
+        let fields: Vec<&str> = answer
+            .unwrap_or_else(|| panic!("no answer: {output:?}"))
+            .split('\t')
+            .collect();
+        let [class, holder, file_after] = fields[..] else {
+            panic!("no answer: {output:?}")
+        };
         Answer::new(class, holder, file_after)
     }
 }
@@ -141,9 +174,15 @@ impl Place {
 #[test]
 #[ignore = "a part of the others: what Place::check_unprivileged starts as nobody"]
 fn checked_by_nobody() {
-    let Some(dir) = std::env::var_os(BY_NOBODY) else { return skip::cannot("is a part of other tests") };
+    let Some(dir) = std::env::var_os(BY_NOBODY) else {
+        return skip::cannot("is a part of other tests");
+    };
     assert_eq!(nix::unistd::geteuid().as_raw(), NOBODY);
-    let Answer { class, holder, file_after } = Answer::of(Path::new(&dir));
+    let Answer {
+        class,
+        holder,
+        file_after,
+    } = Answer::of(Path::new(&dir));
     println!("\nanswer\t{class}\t{holder}\t{file_after}");
 }
 
@@ -154,7 +193,8 @@ impl Zombie {
     fn new() -> Self {
         let child = Command::new("true").spawn().expect("true starts");
         let pid = Pid::from_raw(i32::try_from(child.id()).expect("a PID is an i32"));
-        waitid(Id::Pid(pid), WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT).expect("the child is ours");
+        waitid(Id::Pid(pid), WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT)
+            .expect("the child is ours");
         Self(child)
     }
 }
@@ -170,7 +210,13 @@ fn filled(template: &str, zombie: &Zombie) -> String {
     let host = this_host();
     let mixed: String = host
         .char_indices()
-        .map(|(at, c)| if at % 2 == 0 { c.to_ascii_uppercase() } else { c.to_ascii_lowercase() })
+        .map(|(at, c)| {
+            if at % 2 == 0 {
+                c.to_ascii_uppercase()
+            } else {
+                c.to_ascii_lowercase()
+            }
+        })
         .collect();
     template
         .replace("@HOST@", &host)
@@ -185,7 +231,9 @@ fn filled(template: &str, zombie: &Zombie) -> String {
 fn stale_lock() -> String {
     let host = this_host();
     let dead = dead_pid();
-    format!(r#"{{"holder":"vc-executor","pid":{dead},"hostname":"{host}","started_at":"2025-10-25T12:00:00Z"}}"#)
+    format!(
+        r#"{{"holder":"vc-executor","pid":{dead},"hostname":"{host}","started_at":"2025-10-25T12:00:00Z"}}"#
+    )
 }
 
 fn remote_lock() -> &'static str {
@@ -206,7 +254,10 @@ fn on_the_file_system(case: &str) -> Option<Answer> {
             fs::write(&beside, remote_lock()).expect("write a lock");
             symlink("beside", &lock).expect("link");
             let answer = Answer::of(&beads);
-            assert_eq!(fs::read_to_string(&beside).expect("the target"), remote_lock());
+            assert_eq!(
+                fs::read_to_string(&beside).expect("the target"),
+                remote_lock()
+            );
             Some(answer)
         }
         "fs-dangling-symlink" => {
@@ -256,7 +307,11 @@ fn immutable(place: &Place) -> Option<Answer> {
         return None;
     }
     let answer = std::panic::catch_unwind(|| Answer::of(&place.beads()));
-    assert!(with("-i"), "the file stays immutable: {}", place.lock().display());
+    assert!(
+        with("-i"),
+        "the file stays immutable: {}",
+        place.lock().display()
+    );
     Some(answer.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
 }
 
@@ -271,7 +326,9 @@ fn input(path: &Path, zombie: &Zombie) -> Option<Vec<u8>> {
             assert!(output.status.success(), "{output:?}");
             Some(output.stdout)
         }
-        Some("tmpl") => Some(filled(&fs::read_to_string(path).expect("a template"), zombie).into_bytes()),
+        Some("tmpl") => {
+            Some(filled(&fs::read_to_string(path).expect("a template"), zombie).into_bytes())
+        }
         _ => Some(fs::read(path).expect("an input")),
     }
 }
@@ -280,7 +337,10 @@ fn input(path: &Path, zombie: &Zombie) -> Option<Vec<u8>> {
 fn unescaped(cell: &str) -> String {
     let hex = |chars: &mut Chars, digits| {
         let digits: String = chars.take(digits).collect();
-        u32::from_str_radix(&digits, 16).ok().and_then(char::from_u32).expect("a character")
+        u32::from_str_radix(&digits, 16)
+            .ok()
+            .and_then(char::from_u32)
+            .expect("a character")
     };
     let mut text = String::new();
     let mut chars = cell.chars();
@@ -303,7 +363,9 @@ fn unescaped(cell: &str) -> String {
 /// What the vectors expect, where it hangs on the machine that they were made on.
 fn expected_here(case: &str, recorded: Answer) -> Answer {
     match case {
-        "samehost-pid-999999" if Path::new("/proc/999999").exists() => Answer::new("locked", "vc-executor", "kept"),
+        "samehost-pid-999999" if Path::new("/proc/999999").exists() => {
+            Answer::new("locked", "vc-executor", "kept")
+        }
         "host-localhost-dead" if this_host().eq_ignore_ascii_case("localhost") => {
             Answer::new("proceed", "vc-executor", "gone")
         }
@@ -314,7 +376,8 @@ fn expected_here(case: &str, recorded: Answer) -> Answer {
 #[test]
 fn every_case_is_answered_as_recorded_or_deviates_on_purpose() {
     let Some(shared) = shared() else { return };
-    let design = fs::read_to_string(skip::checkout().join("docs/design.md")).expect("docs/design.md");
+    let design =
+        fs::read_to_string(skip::checkout().join("docs/design.md")).expect("docs/design.md");
     let design: Vec<&str> = design.split_whitespace().collect();
     let design = design.join(" ");
     let beads = shared.join("vectors/beads");
@@ -323,7 +386,9 @@ fn every_case_is_answered_as_recorded_or_deviates_on_purpose() {
     let (mut checked, mut skipped, mut wrong, mut deviating) = (0, 0, Vec::new(), Vec::new());
     for line in index.lines().skip(1) {
         let cells: Vec<&str> = line.split('\t').collect();
-        let [case, file, class, holder, file_after, _note] = cells[..] else { panic!("not a case: {line}") };
+        let [case, file, class, holder, file_after, _note] = cells[..] else {
+            panic!("not a case: {line}")
+        };
         let path = beads.join(file);
         let answer = match path.extension().and_then(|extension| extension.to_str()) {
             Some("txt") => on_the_file_system(case),
@@ -339,7 +404,9 @@ fn every_case_is_answered_as_recorded_or_deviates_on_purpose() {
             continue;
         }
         match DEVIATIONS.iter().find(|row| row.0 == case) {
-            Some((_, class, holder, file_after, why)) if answer == Answer::new(class, holder, file_after) => {
+            Some((_, class, holder, file_after, why))
+                if answer == Answer::new(class, holder, file_after) =>
+            {
                 assert!(design.contains(why), "docs/design.md does not say: {why}");
                 deviating.push(case);
             }
@@ -347,10 +414,20 @@ fn every_case_is_answered_as_recorded_or_deviates_on_purpose() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    println!("{checked} cases checked, {skipped} skipped, {} deviate on purpose", deviating.len());
+    println!(
+        "{checked} cases checked, {skipped} skipped, {} deviate on purpose",
+        deviating.len()
+    );
     assert_eq!(checked + skipped, CASES);
-    let unused: Vec<&str> = DEVIATIONS.iter().map(|row| row.0).filter(|case| !deviating.contains(case)).collect();
-    assert!(unused.is_empty() || skipped > 0, "rows without a deviation: {unused:?}");
+    let unused: Vec<&str> = DEVIATIONS
+        .iter()
+        .map(|row| row.0)
+        .filter(|case| !deviating.contains(case))
+        .collect();
+    assert!(
+        unused.is_empty() || skipped > 0,
+        "rows without a deviation: {unused:?}"
+    );
 }
 
 #[test]
@@ -361,7 +438,9 @@ fn what_real_writers_put_there_is_answered_as_recorded() {
     let mut checked = 0;
     for line in index.lines() {
         let cells: Vec<&str> = line.split('\t').collect();
-        let [file, skips, holder, words] = cells[..] else { panic!("not a variant: {line}") };
+        let [file, skips, holder, words] = cells[..] else {
+            panic!("not a variant: {line}")
+        };
         let class = match words.split(' ').next() {
             Some("malformed") => "malformed",
             Some("invalid") => "invalid",
@@ -370,7 +449,11 @@ fn what_real_writers_put_there_is_answered_as_recorded() {
         let quoted = holder.get(1..holder.len() - 1).expect("a quoted holder");
         assert_eq!(skips, "True", "{file}");
         let answer = Place::new().check(&fs::read(variants.join(file)).expect("a variant"));
-        assert_eq!(answer, Answer::new(class, &unescaped(quoted), "kept"), "{file}");
+        assert_eq!(
+            answer,
+            Answer::new(class, &unescaped(quoted), "kept"),
+            "{file}"
+        );
         checked += 1;
     }
     println!("{checked} variants checked");

@@ -35,9 +35,15 @@ impl Actor {
         let (output, stdout) = std::io::pipe().expect("a pipe");
         command.stdin(stdin).stdout(stdout);
         let mut ours = ours();
-        let child = command.spawn().unwrap_or_else(|error| panic!("cannot start {command:?}: {error}"));
+        let child = command
+            .spawn()
+            .unwrap_or_else(|error| panic!("cannot start {command:?}: {error}"));
         ours.push(child.id().cast_signed());
-        Self { child, input: Some(input), output: BufReader::new(output) }
+        Self {
+            child,
+            input: Some(input),
+            output: BufReader::new(output),
+        }
     }
 
     pub fn pid(&self) -> i32 {
@@ -46,7 +52,10 @@ impl Actor {
 
     /// A line to its stdin; nobody may be there any more.
     pub fn go(&mut self) {
-        let _ = self.input.as_ref().map(|mut input| input.write_all(b"go\n"));
+        let _ = self
+            .input
+            .as_ref()
+            .map(|mut input| input.write_all(b"go\n"));
     }
 
     /// The end of its stdin.
@@ -92,7 +101,10 @@ impl Drop for Actor {
 
 /// Those of its children that live.
 pub fn children(pid: i32) -> Vec<Stat> {
-    all().into_iter().filter(|stat| stat.ppid == pid && !stat.is_zombie()).collect()
+    all()
+        .into_iter()
+        .filter(|stat| stat.ppid == pid && !stat.is_zombie())
+        .collect()
 }
 
 /// Neither there nor another by its name.
@@ -103,7 +115,9 @@ fn is_gone(was: &Stat) -> bool {
 /// Waits until an orphan has ended and the reaper has had it.
 #[track_caller]
 pub fn wait_for_orphan(orphan: &Stat) {
-    wait_until(BOUND, &format!("the end of orphan {orphan:?}"), || is_gone(orphan));
+    wait_until(BOUND, &format!("the end of orphan {orphan:?}"), || {
+        is_gone(orphan)
+    });
 }
 
 /// Stands still, so that it neither starts nor reaps anybody.
@@ -126,7 +140,9 @@ pub fn kill_tree(pid: i32) {
         children.iter().for_each(|child| kill_tree(child.pid));
     }
     let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
-    wait_until(BOUND, "a killed process ends", || Stat::read(pid).is_none_or(|stat| stat.is_zombie()));
+    wait_until(BOUND, "a killed process ends", || {
+        Stat::read(pid).is_none_or(|stat| stat.is_zombie())
+    });
 }
 
 /// Reaps orphans until told to stop: this process is the subreaper, and whom nobody reaps still answers to
@@ -136,7 +152,9 @@ pub fn reap_orphans(over: &AtomicBool) {
     while !over.load(Ordering::Relaxed) {
         {
             let ours = ours();
-            let orphans = all().into_iter().filter(|stat| stat.ppid == this && stat.is_zombie());
+            let orphans = all()
+                .into_iter()
+                .filter(|stat| stat.ppid == this && stat.is_zombie());
             for orphan in orphans.filter(|stat| !ours.contains(&stat.pid)) {
                 let _ = waitpid(Pid::from_raw(orphan.pid), Some(WaitPidFlag::WNOHANG));
             }

@@ -26,12 +26,17 @@ pub struct Agent {
 
 impl Agent {
     pub const fn serving(groups: [&'static str; 2]) -> Self {
-        Self { groups, running: Mutex::new(None) }
+        Self {
+            groups,
+            running: Mutex::new(None),
+        }
     }
 
     /// Whether a database is in one of its groups.
     pub fn serves(&self, database: &Database) -> bool {
-        self.groups.iter().any(|group| database.name.starts_with(&format!("{group}-")))
+        self.groups
+            .iter()
+            .any(|group| database.name.starts_with(&format!("{group}-")))
     }
 
     pub fn start(&self, site: &Site) {
@@ -44,11 +49,24 @@ impl Agent {
             ground.display(),
             long = long.display()
         );
-        command.args(["--interval", "10s", "--debounce", "100ms", "--jobs", "2", "--exec", &work]);
+        command.args([
+            "--interval",
+            "10s",
+            "--debounce",
+            "100ms",
+            "--jobs",
+            "2",
+            "--exec",
+            &work,
+        ]);
         for group in self.groups {
             command.arg("--root").arg(site.scene.path().join(group));
         }
-        let talk = fs::File::options().append(true).create(true).open(ground.join("talk")).expect("open");
+        let talk = fs::File::options()
+            .append(true)
+            .create(true)
+            .open(ground.join("talk"))
+            .expect("open");
         *self.running.lock().unwrap_or_else(PoisonError::into_inner) = Some(Actor::start({
             command.stderr(talk);
             command
@@ -62,12 +80,21 @@ impl Agent {
 
     /// 0: it does not run.
     pub fn pid(&self) -> i32 {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map_or(0, Actor::pid)
+        self.running
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .as_ref()
+            .map_or(0, Actor::pid)
     }
 
     /// SIGTERM; anything but exit 0 is wrong.
     pub fn stop(&self, site: &Site) {
-        let Some(mut running) = self.running.lock().unwrap_or_else(PoisonError::into_inner).take() else {
+        let Some(mut running) = self
+            .running
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take()
+        else {
             return;
         };
         running.signal(Signal::SIGTERM);
@@ -90,11 +117,21 @@ impl Agent {
             if dice.below(2) == 0 {
                 kill_tree(self.pid());
                 site.count("kills: agent, all below it");
-                drop(self.running.lock().unwrap_or_else(PoisonError::into_inner).take());
+                drop(
+                    self.running
+                        .lock()
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .take(),
+                );
             } else {
                 fs::write(self.long_work_is_wanted(site), "").expect("ask for long work");
                 let works = long_works(self.pid(), site);
-                drop(self.running.lock().unwrap_or_else(PoisonError::into_inner).take());
+                drop(
+                    self.running
+                        .lock()
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .take(),
+                );
                 site.count("kills: agent, alone");
                 works.iter().for_each(|beads| comes_by(beads, site));
             }
@@ -108,14 +145,19 @@ fn long_works(agent: i32, site: &Site) -> Vec<String> {
     let beads = |work: &Stat| {
         let line = fs::read_to_string(format!("/proc/{}/cmdline", work.pid)).unwrap_or_default();
         let words: Vec<_> = line.split_terminator('\0').collect();
-        let [WITNESS, "cycle", _, beads, millis] = words[..] else { return None };
+        let [WITNESS, "cycle", _, beads, millis] = words[..] else {
+            return None;
+        };
         (millis == LONG_WORK.to_string()).then(|| beads.to_owned())
     };
     let begun = Instant::now();
     loop {
         let runners = children(agent);
-        let works: Vec<_> =
-            runners.iter().flat_map(|runner| children(runner.pid)).filter_map(|work| beads(&work)).collect();
+        let works: Vec<_> = runners
+            .iter()
+            .flat_map(|runner| children(runner.pid))
+            .filter_map(|work| beads(&work))
+            .collect();
         if !works.is_empty() || site.is_over() || begun.elapsed() > PATIENCE {
             return works;
         }
@@ -126,12 +168,16 @@ fn long_works(agent: i32, site: &Site) -> Vec<String> {
 /// Another cycle where a killed agent's work goes on: the gate must still be shut, or the two meet.
 fn comes_by(beads: &str, site: &Site) {
     let ground = site.ground().display().to_string();
-    let words = ["cycle", "--json", beads, "--", WITNESS, "cycle", &ground, beads, "0"];
+    let words = [
+        "cycle", "--json", beads, "--", WITNESS, "cycle", &ground, beads, "0",
+    ];
     let mut cycle = Actor::start(site.scene.beadlock(&words));
     let said = cycle.line();
     // Exit 0: that work has ended meanwhile, or the witnesses have met.
     match cycle.wait().code() {
-        Some(4) if said.contains("in progress") => site.count("kept out by the work of a killed agent"),
+        Some(4) if said.contains("in progress") => {
+            site.count("kept out by the work of a killed agent")
+        }
         Some(0 | 4) => {}
         code => site.wrong(format!("a cycle in {beads}: {code:?}, {said}")),
     }

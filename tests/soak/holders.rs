@@ -37,8 +37,13 @@ pub struct Round<'a> {
     pub is_killed: bool,
 }
 
-const MALFORMED: [&str; 5] =
-    ["", "{", "{\"holder\":\"half\",\"pid\":12", "not a lock\n", "{\"holder\":\"\",\"pid\":0,\"hostname\":\"\"}"];
+const MALFORMED: [&str; 5] = [
+    "",
+    "{",
+    "{\"holder\":\"half\",\"pid\":12",
+    "not a lock\n",
+    "{\"holder\":\"\",\"pid\":0,\"hostname\":\"\"}",
+];
 
 impl Round<'_> {
     pub fn play(&self, kind: Kind, recipe: &Recipe, dice: &mut Dice) {
@@ -60,13 +65,22 @@ impl Round<'_> {
 
     fn talk(&self) -> fs::File {
         let path = self.site.ground().join("talk");
-        fs::File::options().append(true).create(true).open(path).expect("open the talk")
+        fs::File::options()
+            .append(true)
+            .create(true)
+            .open(path)
+            .expect("open the talk")
     }
 
     /// A witness who waits for a line before it enters, and stays until its stdin ends.
     fn witness(&self, role: &str, drains: bool) -> Actor {
-        let mut command = self.site.command(&self.site.witness(role, self.database, self.millis));
-        command.arg("--after-go").args(drains.then_some("--drain")).stderr(self.talk());
+        let mut command = self
+            .site
+            .command(&self.site.witness(role, self.database, self.millis));
+        command
+            .arg("--after-go")
+            .args(drains.then_some("--drain"))
+            .stderr(self.talk());
         Actor::start(command)
     }
 
@@ -78,7 +92,10 @@ impl Round<'_> {
     fn expect_success(&self, what: &str, actor: &mut Actor) {
         let status = actor.wait();
         if !status.success() {
-            self.site.wrong(format!("{what} in {} ended with {status}", self.database.name));
+            self.site.wrong(format!(
+                "{what} in {} ended with {status}",
+                self.database.name
+            ));
         }
     }
 
@@ -105,7 +122,9 @@ impl Round<'_> {
                     self.site.count("kills: hold, alone");
                 }
                 1 => {
-                    children(killed.pid()).iter().for_each(|child| kill_tree(child.pid));
+                    children(killed.pid())
+                        .iter()
+                        .for_each(|child| kill_tree(child.pid));
                     killed.wait();
                     self.site.count("kills: hold, its command");
                 }
@@ -122,7 +141,8 @@ impl Round<'_> {
 
     fn acquire(&self, dice: &mut Dice) {
         let mut witness = self.witness("acquire", false);
-        let mut acquire = Actor::start(self.beadlock(&["acquire", "-q", "--for", &witness.pid().to_string()]));
+        let mut acquire =
+            Actor::start(self.beadlock(&["acquire", "-q", "--for", &witness.pid().to_string()]));
         let moment = if self.is_killed { dice.below(3) } else { 3 };
         if moment == 0 {
             std::thread::sleep(Duration::from_millis(dice.below(25)));
@@ -131,9 +151,13 @@ impl Round<'_> {
             self.site.count("kills: acquire, alone");
             return;
         }
-        let id = (0..3).map(|_| acquire.line()).find_map(|line| Some(line.strip_prefix("BEADLOCK_ID=")?.to_owned()));
+        let id = (0..3)
+            .map(|_| acquire.line())
+            .find_map(|line| Some(line.strip_prefix("BEADLOCK_ID=")?.to_owned()));
         self.expect_success("acquire", &mut acquire);
-        let Some(id) = id else { return self.site.wrong("acquire said no id") };
+        let Some(id) = id else {
+            return self.site.wrong("acquire said no id");
+        };
         let id = id.trim_matches('\'');
         witness.go();
         if moment == 1 {
@@ -148,14 +172,20 @@ impl Round<'_> {
             release.kill();
             self.site.count("kills: acquire, its release");
         }
-        self.expect_success("release", &mut Actor::start(self.beadlock(&["release", "-q", "--id", id])));
+        self.expect_success(
+            "release",
+            &mut Actor::start(self.beadlock(&["release", "-q", "--id", id])),
+        );
     }
 
     fn recipe(&self, recipe: &Recipe, dice: &mut Dice) {
         let words = self.site.witness("recipe", self.database, self.millis);
         let words: Vec<_> = words.iter().map(|word| format!("'{word}'")).collect();
         let mut bash = self.site.scene.command("bash");
-        bash.args(["-c", &recipe.around(&format!("{} --drain", words.join(" ")))]);
+        bash.args([
+            "-c",
+            &recipe.around(&format!("{} --drain", words.join(" "))),
+        ]);
         bash.current_dir(self.database.top()).stderr(self.talk());
         let mut bash = Actor::start(bash);
         if self.is_killed {
@@ -173,7 +203,9 @@ impl Round<'_> {
     fn remove_what_means_nothing(&self) {
         let text = fs::read(self.database.lock()).unwrap_or_default();
         let record: serde_json::Value = serde_json::from_slice(&text).unwrap_or_default();
-        if record["hostname"].as_str() != Some(&this_host()) || record["started_at"].as_str() == Some("") {
+        if record["hostname"].as_str() != Some(&this_host())
+            || record["started_at"].as_str() == Some("")
+        {
             std::thread::sleep(Duration::from_millis(200));
             if fs::remove_file(self.database.lock()).is_ok() {
                 self.site.count("half a lock of a killed shell");
@@ -218,7 +250,10 @@ impl Round<'_> {
             fs::remove_file(self.database.lock()).expect("remove the lock");
         } else {
             self.site.count("claims in place lost");
-            self.site.wrong(format!("a claim in place in {} became {found:?}", self.database.name));
+            self.site.wrong(format!(
+                "a claim in place in {} became {found:?}",
+                self.database.name
+            ));
         }
     }
 }

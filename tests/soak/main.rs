@@ -64,12 +64,26 @@ fn two_hundred_databases_among_holders_of_every_kind() {
 
 /// From the first start to the last end. Returns the names of the databases that are not synced, and how the
 /// steady agent was at its start, at a third of the time and at its end.
-fn play(site: &Site, steady: &Agent, mortal: &Agent, recipe: &Recipe, end: Instant) -> (Vec<String>, [Pulse; 3]) {
-    let are_synced = |agent: &Agent| site.databases.iter().all(|it| !agent.serves(it) || it.is_synced(&site.ground()));
+fn play(
+    site: &Site,
+    steady: &Agent,
+    mortal: &Agent,
+    recipe: &Recipe,
+    end: Instant,
+) -> (Vec<String>, [Pulse; 3]) {
+    let are_synced = |agent: &Agent| {
+        site.databases
+            .iter()
+            .all(|it| !agent.serves(it) || it.is_synced(&site.ground()))
+    };
     let all_are_synced = || are_synced(steady) && are_synced(mortal);
     for agent in [steady, mortal] {
         agent.start(site);
-        wait_until(PATIENCE * 4, "a first cycle of each of its databases", || are_synced(agent));
+        wait_until(
+            PATIENCE * 4,
+            "a first cycle of each of its databases",
+            || are_synced(agent),
+        );
     }
     let start = Pulse::at_rest(steady.pid(), 0, Duration::from_secs(3));
     let pid = steady.pid();
@@ -98,8 +112,14 @@ fn play(site: &Site, steady: &Agent, mortal: &Agent, recipe: &Recipe, end: Insta
     while !all_are_synced() && begun.elapsed() < PATIENCE * 2 {
         std::thread::sleep(Duration::from_millis(20));
     }
-    println!("all synced {:.1} s after the last release", begun.elapsed().as_secs_f64());
-    let unsynced = site.databases.iter().filter(|database| !database.is_synced(&site.ground()));
+    println!(
+        "all synced {:.1} s after the last release",
+        begun.elapsed().as_secs_f64()
+    );
+    let unsynced = site
+        .databases
+        .iter()
+        .filter(|database| !database.is_synced(&site.ground()));
     let unsynced = unsynced.map(|database| database.name.clone()).collect();
     let pulses = [start, warm, Pulse::at_rest(pid, start.fds, PATIENCE)];
     if steady.pid() != pid {
@@ -107,20 +127,46 @@ fn play(site: &Site, steady: &Agent, mortal: &Agent, recipe: &Recipe, end: Insta
     }
     steady.stop(site);
     mortal.stop(site);
-    wait_until(PATIENCE, "no process is left", || marked_by(&site.scene).is_empty());
+    wait_until(PATIENCE, "no process is left", || {
+        marked_by(&site.scene).is_empty()
+    });
     (unsynced, pulses)
 }
 
-fn judge(site: &Site, report: &Report, unsynced: &[String], pulses: [Pulse; 3], left: &[String], table: &str) {
+fn judge(
+    site: &Site,
+    report: &Report,
+    unsynced: &[String],
+    pulses: [Pulse; 3],
+    left: &[String],
+    table: &str,
+) {
     let [start, warm, end] = pulses;
     let talk = std::fs::read_to_string(site.ground().join("talk")).unwrap_or_default();
     let wrongs = site.wrongs();
-    assert!(wrongs.is_empty(), "{wrongs:#?}\nwhat was said:\n{talk}\n{table}");
-    assert!(report.overlaps[0].is_empty(), "{:#?}\n{table}", report.overlaps[0]);
+    assert!(
+        wrongs.is_empty(),
+        "{wrongs:#?}\nwhat was said:\n{talk}\n{table}"
+    );
+    assert!(
+        report.overlaps[0].is_empty(),
+        "{:#?}\n{table}",
+        report.overlaps[0]
+    );
     assert!(unsynced.is_empty(), "not synced: {unsynced:?}\n{table}");
     assert!(left.is_empty(), "left behind: {left:?}\n{table}");
-    assert!(end.fds <= start.fds && start.fds > 0, "descriptors are left open\n{table}");
-    assert!(end.watches == start.watches && start.watches > 0, "watches are not as they were\n{table}");
+    assert!(
+        end.fds <= start.fds && start.fds > 0,
+        "descriptors are left open\n{table}"
+    );
+    assert!(
+        end.watches == start.watches && start.watches > 0,
+        "watches are not as they were\n{table}"
+    );
     assert!(end.rss <= warm.rss + FLAT, "the memory has grown\n{table}");
-    assert_eq!(report.lacking(site), None, "the test shows nothing\n{table}");
+    assert_eq!(
+        report.lacking(site),
+        None,
+        "the test shows nothing\n{table}"
+    );
 }

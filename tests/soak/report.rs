@@ -42,10 +42,24 @@ impl Report {
             }
         }
         let in_control = format!(" in {of_control}");
-        let (naive, ours) = read("overlaps").lines().map(str::to_owned).partition(|line| line.contains(&in_control));
-        let logs = || site.databases.iter().flat_map(|database| fs::read_dir(&database.beads)).flatten().flatten();
+        let (naive, ours) = read("overlaps")
+            .lines()
+            .map(str::to_owned)
+            .partition(|line| line.contains(&in_control));
+        let logs = || {
+            site.databases
+                .iter()
+                .flat_map(|database| fs::read_dir(&database.beads))
+                .flatten()
+                .flatten()
+        };
         let (mut skips, mut removed) = (0, 0);
-        for log in logs().filter(|entry| entry.file_name().to_string_lossy().starts_with("daemon.log")) {
+        for log in logs().filter(|entry| {
+            entry
+                .file_name()
+                .to_string_lossy()
+                .starts_with("daemon.log")
+        }) {
             let text = fs::read_to_string(log.path()).unwrap_or_default();
             skips += text.matches("Skipping database").count();
             removed += text.matches("Removed stale lock").count();
@@ -63,7 +77,9 @@ impl Report {
     /// What has not happened yet, without which the rest shows nothing.
     pub fn lacking(&self, site: &Site) -> Option<String> {
         if self.overlaps[1].is_empty() {
-            return Some("the naive daemon is not found out: the witnesses may be blind".to_owned());
+            return Some(
+                "the naive daemon is not found out: the witnesses may be blind".to_owned(),
+            );
         }
         for kind in ["hold", "acquire", "recipe", "in-place", "malformed"] {
             if !self.entered.contains_key(kind) {
@@ -76,7 +92,10 @@ impl Report {
                 return Some(format!("a kill of {kind}"));
             }
         }
-        if !site.counts().contains_key("kept out by the work of a killed agent") {
+        if !site
+            .counts()
+            .contains_key("kept out by the work of a killed agent")
+        {
             return Some("work that outlives its agent".to_owned());
         }
         (self.skips == 0 || self.removed == 0 || self.never_served > 0)
@@ -88,22 +107,47 @@ impl Report {
         let mut rows = vec![("databases".to_owned(), site.databases.len().to_string())];
         let mut row = |what: String, value: String| rows.push((what, value));
         for (role, count) in &self.entered {
-            let what = if role == "cycle" { "cycles".to_owned() } else { format!("claims: {role}") };
+            let what = if role == "cycle" {
+                "cycles".to_owned()
+            } else {
+                format!("claims: {role}")
+            };
             row(what, count.to_string());
         }
         for (what, count) in site.counts().iter() {
             row(what.clone(), count.to_string());
         }
         row("skips in the logs".to_owned(), self.skips.to_string());
-        row("stale locks removed by an agent".to_owned(), self.removed.to_string());
+        row(
+            "stale locks removed by an agent".to_owned(),
+            self.removed.to_string(),
+        );
         row("overlaps".to_owned(), self.overlaps[0].len().to_string());
-        row("control: cycles, claims".to_owned(), format!("{}, {}", self.control[0], self.control[1]));
-        row("control: overlaps".to_owned(), self.overlaps[1].len().to_string());
-        row("unsynced after the last release".to_owned(), unsynced.to_string());
+        row(
+            "control: cycles, claims".to_owned(),
+            format!("{}, {}", self.control[0], self.control[1]),
+        );
+        row(
+            "control: overlaps".to_owned(),
+            self.overlaps[1].len().to_string(),
+        );
+        row(
+            "unsynced after the last release".to_owned(),
+            unsynced.to_string(),
+        );
         let [start, warm, end] = pulses;
-        row("RSS of the steady agent, KiB".to_owned(), format!("{} warm, {} end", warm.rss, end.rss));
-        row("its descriptors".to_owned(), format!("{} start, {} end", start.fds, end.fds));
-        row("its watches".to_owned(), format!("{} start, {} end", start.watches, end.watches));
+        row(
+            "RSS of the steady agent, KiB".to_owned(),
+            format!("{} warm, {} end", warm.rss, end.rss),
+        );
+        row(
+            "its descriptors".to_owned(),
+            format!("{} start, {} end", start.fds, end.fds),
+        );
+        row(
+            "its watches".to_owned(),
+            format!("{} start, {} end", start.watches, end.watches),
+        );
         let mut table = format!("seed {}\n", site.seed);
         for (what, value) in rows {
             let _ = writeln!(table, "{what:40} {value}");

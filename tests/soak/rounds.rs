@@ -45,7 +45,12 @@ pub fn rounds(site: &Site, lane: usize, lanes: usize, recipe: &Recipe) {
             0..12 => (KINDS[number % 6], number < 6),
             _ => by_dice,
         };
-        let round = Round { site, database, millis: 20 + dice.below(200), is_killed };
+        let round = Round {
+            site,
+            database,
+            millis: 20 + dice.below(200),
+            is_killed,
+        };
         round.play(kind, recipe, &mut dice);
         stale = is_killed.then_some(database);
     }
@@ -57,8 +62,17 @@ pub fn rounds_of_control(site: &Site, recipe: &Recipe) {
     while !site.is_over() {
         dice.pause(20, 100);
         let database = dice.one_of(&site.naive);
-        let kind = if dice.below(2) == 0 { Kind::Hold } else { Kind::Acquire };
-        let round = Round { site, database, millis: 20 + dice.below(100), is_killed: false };
+        let kind = if dice.below(2) == 0 {
+            Kind::Hold
+        } else {
+            Kind::Acquire
+        };
+        let round = Round {
+            site,
+            database,
+            millis: 20 + dice.below(100),
+            is_killed: false,
+        };
         round.play(kind, recipe, &mut dice);
     }
 }

@@ -28,7 +28,10 @@ impl Database {
         let beads = top.join(group).join(format!("{number:03}")).join(".beads");
         fs::create_dir_all(&beads).expect("create a database");
         fs::write(beads.join("issues.jsonl"), "{\"id\":\"bd-1\"}\n").expect("write issues.jsonl");
-        Self { name: format!("{group}-{number:03}"), beads }
+        Self {
+            name: format!("{group}-{number:03}"),
+            beads,
+        }
     }
 
     pub fn lock(&self) -> PathBuf {
@@ -42,14 +45,20 @@ impl Database {
 
     /// A change that asks for a cycle.
     pub fn edit(&self) {
-        let file = fs::File::options().append(true).open(self.beads.join("issues.jsonl"));
-        file.and_then(|mut file| file.write_all(b"{\"by\":\"edit\"}\n")).expect("edit issues.jsonl");
+        let file = fs::File::options()
+            .append(true)
+            .open(self.beads.join("issues.jsonl"));
+        file.and_then(|mut file| file.write_all(b"{\"by\":\"edit\"}\n"))
+            .expect("edit issues.jsonl");
     }
 
     /// Neither locked nor with anything that a cycle has not seen.
     pub fn is_synced(&self, ground: &Path) -> bool {
-        let there = fs::metadata(self.beads.join("issues.jsonl")).expect("issues.jsonl").len();
-        let noted = fs::read_to_string(ground.join(format!("{}.synced", self.name))).unwrap_or_default();
+        let there = fs::metadata(self.beads.join("issues.jsonl"))
+            .expect("issues.jsonl")
+            .len();
+        let noted =
+            fs::read_to_string(ground.join(format!("{}.synced", self.name))).unwrap_or_default();
         !self.lock().exists() && noted == there.to_string()
     }
 
@@ -58,7 +67,10 @@ impl Database {
         let names = fs::read_dir(&self.beads).expect("list .beads").flatten();
         let names = names.map(|entry| entry.file_name().to_string_lossy().into_owned());
         let is_own = |name: &str| name == "issues.jsonl" || name.starts_with("daemon.log");
-        names.filter(|name| !is_own(name)).map(|name| format!("{}: {name}", self.name)).collect()
+        names
+            .filter(|name| !is_own(name))
+            .map(|name| format!("{}: {name}", self.name))
+            .collect()
     }
 }
 
@@ -81,7 +93,10 @@ impl Site {
             let top = scene.path().to_path_buf();
             (0..count).map(move |number| Database::new(&top, group, number))
         };
-        let (databases, naive) = (GROUPS.into_iter().flat_map(group).collect(), group(NAIVE).collect());
+        let (databases, naive) = (
+            GROUPS.into_iter().flat_map(group).collect(),
+            group(NAIVE).collect(),
+        );
         Self {
             scene,
             seed,
@@ -101,7 +116,13 @@ impl Site {
     pub fn witness(&self, role: &str, database: &Database, millis: u64) -> Vec<String> {
         let path = |path: &Path| path.to_string_lossy().into_owned();
         let (ground, beads) = (path(&self.ground()), path(&database.beads));
-        vec![WITNESS.to_owned(), role.to_owned(), ground, beads, millis.to_string()]
+        vec![
+            WITNESS.to_owned(),
+            role.to_owned(),
+            ground,
+            beads,
+            millis.to_string(),
+        ]
     }
 
     /// A program of several words.
@@ -128,7 +149,9 @@ impl Site {
     }
 
     pub fn counts(&self) -> MutexGuard<'_, BTreeMap<String, usize>> {
-        self.counts.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.counts
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
     /// Something that must not be.
@@ -137,7 +160,9 @@ impl Site {
     }
 
     pub fn wrongs(&self) -> MutexGuard<'_, Vec<String>> {
-        self.wrong.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.wrong
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
 

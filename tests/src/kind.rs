@@ -30,7 +30,9 @@ impl Kind {
 
     /// The one that is called so.
     pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| format!("{kind:?}") == name)
+        Self::ALL
+            .into_iter()
+            .find(|kind| format!("{kind:?}") == name)
     }
 
     /// What its files are called.
@@ -57,7 +59,9 @@ impl Kind {
         match self {
             Self::Beads => Place::beads(dir),
             Self::Memory => Place::memory(dir),
-            Self::Path => Place::named(dir, OsStr::new(self.name())).expect("a file may be called so"),
+            Self::Path => {
+                Place::named(dir, OsStr::new(self.name())).expect("a file may be called so")
+            }
         }
     }
 

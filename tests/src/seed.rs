@@ -27,12 +27,25 @@ impl Recipe {
     #[track_caller]
     fn in_the(shared: &Path) -> Self {
         let document = shared.join("seeds/beads-exclusive-lock.md");
-        let text = fs::read_to_string(&document).unwrap_or_else(|e| panic!("{}: {e}", document.display()));
-        let block = text.split("```bash\n").nth(1).and_then(|rest| rest.split("```").next());
+        let text =
+            fs::read_to_string(&document).unwrap_or_else(|e| panic!("{}: {e}", document.display()));
+        let block = text
+            .split("```bash\n")
+            .nth(1)
+            .and_then(|rest| rest.split("```").next());
         let block = block.expect("the document has a bash block");
-        let end = block.find("\nEOF\n").expect("the recipe has a here-document") + "\nEOF\n".len();
-        let release = block[end..].lines().find(|line| line.starts_with("rm ")).expect("the recipe removes its lock");
-        Self { create: block[..end].to_owned(), release: format!("{release}\n") }
+        let end = block
+            .find("\nEOF\n")
+            .expect("the recipe has a here-document")
+            + "\nEOF\n".len();
+        let release = block[end..]
+            .lines()
+            .find(|line| line.starts_with("rm "))
+            .expect("the recipe removes its lock");
+        Self {
+            create: block[..end].to_owned(),
+            release: format!("{release}\n"),
+        }
     }
 
     /// The document's recipe, else one of ours that does the same: for what must run in every checkout.
@@ -42,7 +55,10 @@ impl Recipe {
     /// When the document is there and has no such recipe.
     #[track_caller]
     pub fn any() -> Self {
-        let ours = || Self { create: OURS.to_owned(), release: "rm .beads/.exclusive-lock\n".to_owned() };
+        let ours = || Self {
+            create: OURS.to_owned(),
+            release: "rm .beads/.exclusive-lock\n".to_owned(),
+        };
         crate::skip::find_shared().map_or_else(ours, |shared| Self::in_the(&shared))
     }
 
@@ -69,16 +85,30 @@ impl LockManager {
     #[track_caller]
     pub fn of_the_seed(dir: &Path) -> Option<Self> {
         let document = crate::shared()?.join("seeds/tower-fleet-lock-v1.md");
-        let text = fs::read_to_string(&document).unwrap_or_else(|e| panic!("{}: {e}", document.display()));
+        let text =
+            fs::read_to_string(&document).unwrap_or_else(|e| panic!("{}: {e}", document.display()));
         let cut = |from: &str, to: &str| {
-            let begin = text.find(from).unwrap_or_else(|| panic!("the document has a line {from:?}"));
-            let end = text[begin..].find(to).unwrap_or_else(|| panic!("and behind it {to:?}"));
+            let begin = text
+                .find(from)
+                .unwrap_or_else(|| panic!("the document has a line {from:?}"));
+            let end = text[begin..]
+                .find(to)
+                .unwrap_or_else(|| panic!("and behind it {to:?}"));
             text[begin..begin + end + to.len()].to_owned()
         };
-        let script = cut("#!/bin/bash\n", "\nexport -f acquire_lock release_lock is_lock_stale\n");
-        let setting = script.lines().find(|line| line.starts_with("LOCK_DIR=")).expect("it has a directory");
+        let script = cut(
+            "#!/bin/bash\n",
+            "\nexport -f acquire_lock release_lock is_lock_stale\n",
+        );
+        let setting = script
+            .lines()
+            .find(|line| line.starts_with("LOCK_DIR="))
+            .expect("it has a directory");
         let script = script.replace(setting, &format!("LOCK_DIR='{}'", dir.display()));
-        Some(Self { script, heartbeat: cut("update_heartbeat() {\n", "\n}\n") })
+        Some(Self {
+            script,
+            heartbeat: cut("update_heartbeat() {\n", "\n}\n"),
+        })
     }
 
     /// A script that has all of it, and then does this.
@@ -102,11 +132,20 @@ impl MemoryManager {
     #[track_caller]
     pub fn of_the_seed() -> Option<Self> {
         let document = crate::shared()?.join("seeds/clawdbot-memory-lock.md");
-        let text = fs::read_to_string(&document).unwrap_or_else(|e| panic!("{}: {e}", document.display()));
-        let block = text.split("```python\n#!").nth(1).and_then(|rest| rest.split("\n```").next());
+        let text =
+            fs::read_to_string(&document).unwrap_or_else(|e| panic!("{}: {e}", document.display()));
+        let block = text
+            .split("```python\n#!")
+            .nth(1)
+            .and_then(|rest| rest.split("\n```").next());
         let block = block.expect("the document has a Python module");
-        assert!(block.contains("class MemoryLock:"), "and it is the lock manager");
-        Some(Self { module: format!("#!{block}\n") })
+        assert!(
+            block.contains("class MemoryLock:"),
+            "and it is the lock manager"
+        );
+        Some(Self {
+            module: format!("#!{block}\n"),
+        })
     }
 }
 
@@ -134,8 +173,12 @@ impl LockHeld {
     #[track_caller]
     pub fn of_the_seed() -> Option<Self> {
         let document = crate::shared()?.join("seeds/req-f-033-lock-timeout.md");
-        let text = fs::read_to_string(&document).unwrap_or_else(|e| panic!("{}: {e}", document.display()));
-        let block = text.split("Lock contention error response:\n").nth(1).expect("it has a wire format");
+        let text =
+            fs::read_to_string(&document).unwrap_or_else(|e| panic!("{}: {e}", document.display()));
+        let block = text
+            .split("Lock contention error response:\n")
+            .nth(1)
+            .expect("it has a wire format");
         let end = block.find("\n}\n").expect("which ends") + 2;
         Some(Self::parse(&block[..end]))
     }
@@ -147,7 +190,8 @@ impl LockHeld {
     /// When that is not such an answer.
     #[track_caller]
     pub fn parse(text: &str) -> Self {
-        let envelope = serde_json::from_str(text).unwrap_or_else(|e| panic!("no envelope ({e}): {text:?}"));
+        let envelope =
+            serde_json::from_str(text).unwrap_or_else(|e| panic!("no envelope ({e}): {text:?}"));
         Self { envelope }
     }
 
@@ -162,7 +206,9 @@ impl LockHeld {
     }
 
     fn detail(&self, field: &str) -> &str {
-        let detail = self.envelope["error"]["detail"].as_str().unwrap_or_default();
+        let detail = self.envelope["error"]["detail"]
+            .as_str()
+            .unwrap_or_default();
         let (_, rest) = detail.split_once(field).unwrap_or_default();
         rest.split(' ').next().unwrap_or_default()
     }
@@ -176,7 +222,10 @@ impl LockHeld {
                 envelope[place][field] = "MILLISECONDS".into();
             }
         }
-        if envelope["meta"]["request_id"].as_str().is_some_and(|id| !id.is_empty()) {
+        if envelope["meta"]["request_id"]
+            .as_str()
+            .is_some_and(|id| !id.is_empty())
+        {
             envelope["meta"]["request_id"] = "ID".into();
         }
         let (pid, age) = (self.holder(), self.age_ms());

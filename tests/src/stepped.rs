@@ -88,8 +88,15 @@ pub struct Counted {
 /// Tries each call in its turn, four at a time, since they mostly wait for a disk. `try_at` kills the program before
 /// that call, or finds that it has ended by then, and judges what is left. Returns the first call that the program
 /// does not make, at most `most`, and the number of kills; `None` where no program may be traced.
-pub fn kill_at_each(most: usize, try_at: impl Fn(usize) -> Stepped + Sync) -> Option<(usize, usize)> {
-    let (next, ends, kills) = (AtomicUsize::new(0), AtomicUsize::new(most), AtomicUsize::new(0));
+pub fn kill_at_each(
+    most: usize,
+    try_at: impl Fn(usize) -> Stepped + Sync,
+) -> Option<(usize, usize)> {
+    let (next, ends, kills) = (
+        AtomicUsize::new(0),
+        AtomicUsize::new(most),
+        AtomicUsize::new(0),
+    );
     std::thread::scope(|threads| {
         for _ in 0..LANES {
             threads.spawn(|| {
@@ -161,7 +168,11 @@ pub fn kill_and_stop(
         // An error: it was killed meanwhile.
         let _ = ptrace::detach(pid, signal);
     }
-    if traced.killed { Stepped::Killed } else { Stepped::Ended(code, traced.counted) }
+    if traced.killed {
+        Stepped::Killed
+    } else {
+        Stepped::Ended(code, traced.counted)
+    }
 }
 
 struct Traced {
@@ -257,7 +268,9 @@ impl Traced {
 
     /// It is about to make the change before which it is to stand still: it goes no further.
     fn stands_before_a_change(&mut self, pid: Pid) -> bool {
-        let Stands::BeforeChange(at) = self.stands else { return false };
+        let Stands::BeforeChange(at) = self.stands else {
+            return false;
+        };
         if !self.killed || self.still.is_some() || !changes_something(pid) {
             return false;
         }
@@ -272,12 +285,15 @@ impl Traced {
     /// `inside` does not know them all: a process that is killed while another thread of it forks does not tell of the
     /// child. That would stand still for as long as we live, with all that it has open. `/proc` has them.
     fn freeze(&mut self) -> Vec<(Pid, Option<Signal>)> {
-        let mut left: HashMap<Pid, Option<Signal>> = self.still.iter().map(|pid| (*pid, None)).collect();
+        let mut left: HashMap<Pid, Option<Signal>> =
+            self.still.iter().map(|pid| (*pid, None)).collect();
         let mut ended: HashSet<Pid> = HashSet::new();
         loop {
             let traced = traced_by(gettid());
-            let new: Vec<Pid> =
-                traced.into_iter().filter(|pid| !left.contains_key(pid) && !ended.contains(pid)).collect();
+            let new: Vec<Pid> = traced
+                .into_iter()
+                .filter(|pid| !left.contains_key(pid) && !ended.contains(pid))
+                .collect();
             if new.is_empty() {
                 return left.into_iter().collect();
             }
@@ -304,17 +320,30 @@ impl Traced {
 fn traced_by(tracer: Pid) -> Vec<Pid> {
     let numbers = |dir: &str| {
         let entries = fs::read_dir(dir).into_iter().flatten().flatten();
-        entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok()).collect::<Vec<_>>()
+        entries
+            .filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok())
+            .collect::<Vec<_>>()
     };
     let line = format!("TracerPid:\t{tracer}");
-    let threads_of = |pid| numbers(&format!("/proc/{pid}/task")).into_iter().map(move |thread| (thread == pid, thread));
+    let threads_of = |pid| {
+        numbers(&format!("/proc/{pid}/task"))
+            .into_iter()
+            .map(move |thread| (thread == pid, thread))
+    };
     let is_traced = |(_, thread): &(bool, i32)| {
         let status = fs::read_to_string(format!("/proc/{thread}/status")).unwrap_or_default();
         status.lines().any(|text| text == line)
     };
-    let mut threads: Vec<_> = numbers("/proc").into_iter().flat_map(threads_of).filter(is_traced).collect();
+    let mut threads: Vec<_> = numbers("/proc")
+        .into_iter()
+        .flat_map(threads_of)
+        .filter(is_traced)
+        .collect();
     threads.sort_unstable();
-    threads.into_iter().map(|(_, thread)| Pid::from_raw(thread)).collect()
+    threads
+        .into_iter()
+        .map(|(_, thread)| Pid::from_raw(thread))
+        .collect()
 }
 
 /// The number of the call that it is about to make, and the arguments; `None` when `/proc` does not say.
@@ -327,11 +356,15 @@ fn call_of(pid: Pid) -> Option<(libc::c_long, Vec<u64>)> {
 }
 
 fn writes_to_stdout(pid: Pid) -> bool {
-    call_of(pid).is_some_and(|(number, arguments)| number == libc::SYS_write && arguments.first() == Some(&1))
+    call_of(pid).is_some_and(|(number, arguments)| {
+        number == libc::SYS_write && arguments.first() == Some(&1)
+    })
 }
 
 fn changes_something(pid: Pid) -> bool {
-    let Some((number, arguments)) = call_of(pid) else { return false };
+    let Some((number, arguments)) = call_of(pid) else {
+        return false;
+    };
     let argument = |at: usize| arguments.get(at).copied().unwrap_or_default();
     let writes = (libc::O_CREAT | libc::O_TMPFILE | libc::O_WRONLY | libc::O_RDWR) as u64;
     CHANGES.contains(&number)

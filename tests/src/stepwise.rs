@@ -50,11 +50,19 @@ impl Operation {
         Op::Break,
     ];
     /// What everybody writes first.
-    pub const NAIVE: [Self; 4] = [Op::NaiveRemoval, Op::NaiveRecovery, Op::NaiveClaim, Op::NaiveRelease];
+    pub const NAIVE: [Self; 4] = [
+        Op::NaiveRemoval,
+        Op::NaiveRecovery,
+        Op::NaiveClaim,
+        Op::NaiveRelease,
+    ];
 
     /// The one that is called so.
     pub fn named(name: &str) -> Option<Self> {
-        let mut all = Self::OURS.into_iter().chain(Self::NAIVE).chain([Op::RemovalWithoutGrace]);
+        let mut all = Self::OURS
+            .into_iter()
+            .chain(Self::NAIVE)
+            .chain([Op::RemovalWithoutGrace]);
         all.find(|operation| format!("{operation:?}") == name)
     }
 }

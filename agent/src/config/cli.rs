@@ -30,7 +30,12 @@ pub(crate) struct AgentCli {
     #[arg(long, value_name = "DIR", env = "BEADLOCK_AGENT_DB", display_order = 1)]
     pub(super) db: Vec<PathBuf>,
     /// Databases and settings, in TOML; read again on SIGHUP. What is said here and in the environment beats it
-    #[arg(long, value_name = "FILE", env = "BEADLOCK_AGENT_CONFIG", display_order = 3)]
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "BEADLOCK_AGENT_CONFIG",
+        display_order = 3
+    )]
     pub(super) config: Option<PathBuf>,
     /// Print what would hold, as a file for --config, and end
     #[arg(long, display_order = 4)]
@@ -43,7 +48,12 @@ pub(crate) struct AgentCli {
     #[arg(long, value_name = "DIR", display_order = 30)]
     pub(super) man: Option<PathBuf>,
     /// Print the completion script of a shell, bash, zsh or fish, and end
-    #[arg(long, value_name = "SHELL", hide_possible_values = true, display_order = 31)]
+    #[arg(
+        long,
+        value_name = "SHELL",
+        hide_possible_values = true,
+        display_order = 31
+    )]
     pub(super) completions: Option<Shell>,
     /// Start cycles by the clock alone; for tests and for finding faults
     #[arg(long, hide = true)]
@@ -108,18 +118,28 @@ impl CommandLine {
 
     /// The policy of a database: the built-in values, overridden by these places in their order, then by this one.
     pub(super) fn policy(&self, places: &[&GivenOptions]) -> Policy {
-        self.built_in.0.clone().overridden(places.iter().copied().chain([&self.given]))
+        self.built_in
+            .0
+            .clone()
+            .overridden(places.iter().copied().chain([&self.given]))
     }
 
     /// The options of the agent, likewise.
     pub(super) fn agent(&self, places: &[&GivenOptions]) -> AgentOptions {
-        self.built_in.1.clone().overridden(places.iter().copied().chain([&self.given]))
+        self.built_in
+            .1
+            .clone()
+            .overridden(places.iter().copied().chain([&self.given]))
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "the environment is read where the command line is")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the environment is read where the command line is"
+)]
 fn typed(mut matches: ArgMatches) -> Result<Result<CommandLine, String>, clap::Error> {
-    let AgentCli { policy, agent, .. } = AgentCli::from_arg_matches(&grammar().try_get_matches_from([NAME])?)?;
+    let AgentCli { policy, agent, .. } =
+        AgentCli::from_arg_matches(&grammar().try_get_matches_from([NAME])?)?;
     let cli = AgentCli::from_arg_matches(&matches)?;
     if let Err(message) = choose_action(&mut matches, &cli.policy) {
         return Ok(Err(message));
@@ -129,7 +149,9 @@ fn typed(mut matches: ArgMatches) -> Result<Result<CommandLine, String>, clap::E
         beads_dir: std::env::var_os("BEADS_DIR"),
         cwd: std::env::current_dir().unwrap_or_default(),
     };
-    let audit_of_all = std::env::var_os("BEADLOCK_AUDIT").filter(|file| !file.is_empty()).map(PathBuf::from);
+    let audit_of_all = std::env::var_os("BEADLOCK_AUDIT")
+        .filter(|file| !file.is_empty())
+        .map(PathBuf::from);
     let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
     let fleet = FleetVariables {
         named: variable("BEADLOCK_FLEET_CONFIG"),
@@ -138,22 +160,43 @@ fn typed(mut matches: ArgMatches) -> Result<Result<CommandLine, String>, clap::E
         cwd: environment.cwd.clone(),
     };
     let given = GivenOptions::of(matches);
-    Ok(Ok(CommandLine { cli, built_in: (policy, agent), given, audit_of_all, environment, fleet }))
+    Ok(Ok(CommandLine {
+        cli,
+        built_in: (policy, agent),
+        given,
+        audit_of_all,
+        environment,
+        fleet,
+    }))
 }
 
 /// The command line's grammar, without the environment variables that are set to nothing: empty is unset.
-#[expect(clippy::disallowed_methods, reason = "the environment is read where the command line is")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the environment is read where the command line is"
+)]
 fn command() -> clap::Command {
     help::shaped(AgentCli::command()).mut_args(|arg| {
-        let is_empty = arg.get_env().and_then(std::env::var_os).is_some_and(|value| value.is_empty());
+        let is_empty = arg
+            .get_env()
+            .and_then(std::env::var_os)
+            .is_some_and(|value| value.is_empty());
         let arg = without_built_in(arg);
-        if is_empty { arg.env(Resettable::Reset) } else { arg }
+        if is_empty {
+            arg.env(Resettable::Reset)
+        } else {
+            arg
+        }
     })
 }
 
 /// Hides the built-in value, which the help text of each option names already.
 pub(super) fn without_built_in(arg: Arg) -> Arg {
-    if arg.get_action().takes_values() { arg.hide_default_value(true) } else { arg }
+    if arg.get_action().takes_values() {
+        arg.hide_default_value(true)
+    } else {
+        arg
+    }
 }
 
 /// The grammar without environment variables.
@@ -163,13 +206,20 @@ pub(super) fn grammar() -> clap::Command {
 
 /// `--exec` and `--action` are opposites: the command line beats the environment, and both at once are a mistake.
 fn choose_action(matches: &mut ArgMatches, policy: &Policy) -> Result<(), String> {
-    let action = matches.value_source("action").filter(|source| *source != ValueSource::DefaultValue);
+    let action = matches
+        .value_source("action")
+        .filter(|source| *source != ValueSource::DefaultValue);
     let loser = match (matches.value_source("exec"), action) {
         (Some(ValueSource::CommandLine), Some(ValueSource::CommandLine)) => {
             return Err("--exec and --action exclude each other; leave one out".to_owned());
         }
         (Some(_), Some(ValueSource::CommandLine)) => "exec",
-        (Some(_), _) if policy.exec.as_ref().is_some_and(|command| command.is_empty()) => {
+        (Some(_), _)
+            if policy
+                .exec
+                .as_ref()
+                .is_some_and(|command| command.is_empty()) =>
+        {
             return Err("--exec has no command; type --exec './sync.sh'".to_owned());
         }
         (Some(_), _) => "action",
@@ -187,7 +237,9 @@ pub(crate) mod tests {
     /// What is typed says, in an empty environment.
     pub(crate) fn typed_of(args: &[&str]) -> Result<CommandLine, String> {
         let args = [NAME].iter().chain(args);
-        let matches = grammar().try_get_matches_from(args).map_err(|error| error.to_string())?;
+        let matches = grammar()
+            .try_get_matches_from(args)
+            .map_err(|error| error.to_string())?;
         typed(matches).unwrap()
     }
 
@@ -207,13 +259,21 @@ pub(crate) mod tests {
     fn what_is_not_typed_says_nothing() {
         let typed = typed_of(&[]).unwrap();
         assert_eq!(typed.alone(), typed.built_in);
-        let said = typed_of(&["--allow-worktree", "--reap-proven-dead", "--allow-foreign-owner"]).unwrap();
+        let said = typed_of(&[
+            "--allow-worktree",
+            "--reap-proven-dead",
+            "--allow-foreign-owner",
+        ])
+        .unwrap();
         let (policy, agent) = said.alone();
         assert!(policy.allow_worktree && policy.reap_proven_dead && agent.allow_foreign_owner);
         let (mut below, mut whole) = (policy.clone(), agent.clone());
         (below.debounce, whole.log_keep) = (std::time::Duration::ZERO, 9);
         assert_eq!(
-            (below.clone().overridden([&typed.given]), whole.clone().overridden([&typed.given])),
+            (
+                below.clone().overridden([&typed.given]),
+                whole.clone().overridden([&typed.given])
+            ),
             (below, whole)
         );
     }
@@ -221,8 +281,14 @@ pub(crate) mod tests {
     #[test]
     fn opposites_on_the_command_line_are_a_mistake() {
         let policy = |args: &[&str]| typed_of(args).map(|typed| typed.alone().0);
-        assert_eq!(policy(&["--exec", "true"]).unwrap().action(), CycleAction::Exec("true".as_ref()));
-        assert_eq!(policy(&["--action", "none"]).unwrap().action(), CycleAction::None);
+        assert_eq!(
+            policy(&["--exec", "true"]).unwrap().action(),
+            CycleAction::Exec("true".as_ref())
+        );
+        assert_eq!(
+            policy(&["--action", "none"]).unwrap().action(),
+            CycleAction::None
+        );
         assert_eq!(policy(&[]).unwrap().action(), CycleAction::Git);
         let both = policy(&["--exec", "true", "--action", "none"]).unwrap_err();
         assert!(both.contains("exclude each other"), "{both}");
@@ -231,7 +297,13 @@ pub(crate) mod tests {
 
     #[test]
     fn durations_of_ages_are_a_year() {
-        let policy = typed_of(&["--interval", "30000h", "--debounce", "30000h"]).unwrap().alone().0;
-        assert_eq!([policy.interval, policy.debounce], [crate::config::options::LONGEST; 2]);
+        let policy = typed_of(&["--interval", "30000h", "--debounce", "30000h"])
+            .unwrap()
+            .alone()
+            .0;
+        assert_eq!(
+            [policy.interval, policy.debounce],
+            [crate::config::options::LONGEST; 2]
+        );
     }
 }

@@ -40,12 +40,19 @@ impl ConfigFile {
     /// When it cannot be read (1), or is wrong (2): with line, column and what to write instead.
     pub(super) fn read(cwd: &Path, path: &Path) -> Result<Self, ConfigFailure> {
         let absolute = cwd.join(path);
-        Self::parse(ConfigPage::read(cwd, path)?, absolute.parent().unwrap_or(&absolute))
+        Self::parse(
+            ConfigPage::read(cwd, path)?,
+            absolute.parent().unwrap_or(&absolute),
+        )
     }
 
     pub(super) fn parse(page: ConfigPage, base: &Path) -> Result<Self, ConfigFailure> {
-        let tree = DeTable::parse(&page.text)
-            .map_err(|error| (error.span().unwrap_or(0..0), error.message().replace('\n', "; ")));
+        let tree = DeTable::parse(&page.text).map_err(|error| {
+            (
+                error.span().unwrap_or(0..0),
+                error.message().replace('\n', "; "),
+            )
+        });
         match tree.and_then(|tree| parse(tree.get_ref(), base)) {
             Ok(file) => Ok(Self { page, ..file }),
             Err((at, what)) => Err(page.wrong(2, &at, &what)),
@@ -86,7 +93,8 @@ fn parse(tree: &DeTable<'_>, base: &Path) -> Result<ConfigFile, ConfigMistake> {
     }
     if let Some(list) = keys.take_spanned("database") {
         for table in keys::list("database", list, "[[database]] above the keys of each")? {
-            file.databases.push(database(table, &of_database, &mut reader, base)?);
+            file.databases
+                .push(database(table, &of_database, &mut reader, base)?);
         }
     }
     keys.end(keys::TableKind::Top)?;
@@ -100,7 +108,10 @@ fn database(
     base: &Path,
 ) -> Result<DatabaseTable, ConfigMistake> {
     let DeValue::Table(keys) = table.get_ref() else {
-        return Err((table.span(), "database is a list of tables; write [[database]]".to_owned()));
+        return Err((
+            table.span(),
+            "database is a list of tables; write [[database]]".to_owned(),
+        ));
     };
     let mut keys = TableKeys::of(keys);
     let policy = keys.given(options, reader, base)?;
@@ -109,6 +120,9 @@ fn database(
     keys.end(keys::TableKind::Database)?;
     match (dir, at) {
         (Some(dir), Some(at)) => Ok(DatabaseTable { dir, policy, at }),
-        _ => Err((table.span(), "a [[database]] without dir; write dir = \"path/.beads\"".to_owned())),
+        _ => Err((
+            table.span(),
+            "a [[database]] without dir; write dir = \"path/.beads\"".to_owned(),
+        )),
     }
 }

@@ -35,7 +35,10 @@ pub(super) struct TableKeys<'a> {
 
 impl<'a> TableKeys<'a> {
     pub(super) fn of(table: &'a DeTable<'_>) -> Self {
-        let left = table.iter().map(|(key, value)| (key.get_ref().as_ref(), (key.span(), value))).collect();
+        let left = table
+            .iter()
+            .map(|(key, value)| (key.get_ref().as_ref(), (key.span(), value)))
+            .collect();
         Self { left }
     }
 
@@ -55,8 +58,12 @@ impl<'a> TableKeys<'a> {
         key: &str,
         read: impl FnOnce(&DeValue<'_>) -> Result<T, String>,
     ) -> Result<Option<T>, ConfigMistake> {
-        let Some(value) = self.take_spanned(key) else { return Ok(None) };
-        read(value.get_ref()).map(Some).map_err(|what| (value.span(), format!("{key}: {what}")))
+        let Some(value) = self.take_spanned(key) else {
+            return Ok(None);
+        };
+        read(value.get_ref())
+            .map(Some)
+            .map_err(|what| (value.span(), format!("{key}: {what}")))
     }
 
     /// Takes the keys of these options, as the command line would read them. Relative paths begin in `base`.
@@ -70,12 +77,21 @@ impl<'a> TableKeys<'a> {
         base: &Path,
     ) -> Result<GivenOptions, ConfigMistake> {
         if let (Some(exec), Some(action)) = (self.span("exec"), self.span("action")) {
-            let at = if exec.start > action.start { exec } else { action };
-            return Err((at, "exec and action exclude each other; leave one out".to_owned()));
+            let at = if exec.start > action.start {
+                exec
+            } else {
+                action
+            };
+            return Err((
+                at,
+                "exec and action exclude each other; leave one out".to_owned(),
+            ));
         }
         let (mut given, mut places) = (Vec::new(), Vec::new());
         for arg in options {
-            let Some(key) = arg.get_long().filter(|key| *key != "root") else { continue };
+            let Some(key) = arg.get_long().filter(|key| *key != "root") else {
+                continue;
+            };
             let at = self.left.get(key).map(|(_, value)| value.span());
             given.extend(self.take(key, |value| argument(key, arg, value, base))?);
             places.extend(at.map(|at| (key.to_owned(), at)));
@@ -105,7 +121,9 @@ fn unknown(key: &str, table: TableKind) -> String {
     let shown = escaped(key);
     let (of_database, of_agent) = (names::<Policy>(), names::<AgentOptions>());
     if table == TableKind::Database && of_agent.iter().any(|known| known == key) {
-        return format!("{shown} is the whole agent's; move it to the top, above the first [[database]]");
+        return format!(
+            "{shown} is the whole agent's; move it to the top, above the first [[database]]"
+        );
     }
     if key == "db" {
         return "unknown key db; did you mean [[database]] and dir?".to_owned();
@@ -114,13 +132,20 @@ fn unknown(key: &str, table: TableKind) -> String {
         TableKind::Top => [of_database, of_agent, vec!["database".to_owned()]].concat(),
         TableKind::Database => [vec!["dir".to_owned()], of_database].concat(),
     };
-    let is_option =
-        key == "help" || key == "version" || grammar().get_arguments().any(|arg| arg.get_long() == Some(key));
+    let is_option = key == "help"
+        || key == "version"
+        || grammar()
+            .get_arguments()
+            .any(|arg| arg.get_long() == Some(key));
     if is_option && !known.iter().any(|known| known == key) {
         return format!("{shown} is for the command line only");
     }
-    let near = known.iter().map(|known| (strsim::jaro(key, known), known.as_str()));
-    let nearest = near.filter(|(near, _)| *near > NEAR).max_by(|one, other| one.0.total_cmp(&other.0));
+    let near = known
+        .iter()
+        .map(|known| (strsim::jaro(key, known), known.as_str()));
+    let nearest = near
+        .filter(|(near, _)| *near > NEAR)
+        .max_by(|one, other| one.0.total_cmp(&other.0));
     match nearest {
         Some((_, "database")) => format!("unknown key {shown}; did you mean [[database]]?"),
         Some((_, meant)) => format!("unknown key {shown}; did you mean {meant}?"),
@@ -140,32 +165,50 @@ impl OptionReader {
         }))
     }
 
-    fn read(&mut self, given: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Result<ArgMatches, clap::Error> {
+    fn read(
+        &mut self,
+        given: impl IntoIterator<Item = impl AsRef<OsStr>>,
+    ) -> Result<ArgMatches, clap::Error> {
         let args = given.into_iter().map(|given| given.as_ref().to_owned());
-        self.0.try_get_matches_from_mut(std::iter::once(OsString::new()).chain(args))
+        self.0
+            .try_get_matches_from_mut(std::iter::once(OsString::new()).chain(args))
     }
 }
 
 /// Why the command line would refuse the value.
 fn in_words(key: &str, given: &OsStr, error: &clap::Error) -> String {
-    let why = error.source().map_or_else(|| error.to_string(), ToString::to_string);
+    let why = error
+        .source()
+        .map_or_else(|| error.to_string(), ToString::to_string);
     if key != "jobs" {
         return why;
     }
     let text = given.to_string_lossy();
-    format!("{:?} is no number of cycles: {why}", text.split_once('=').map_or("", |(_, text)| text))
+    format!(
+        "{:?} is no number of cycles: {why}",
+        text.split_once('=').map_or("", |(_, text)| text)
+    )
 }
 
 /// A key and its value as an argument.
 fn argument(key: &str, arg: &Arg, value: &DeValue<'_>, base: &Path) -> Result<OsString, String> {
     let value = match arg.get_action() {
-        ArgAction::SetTrue => value.as_bool().ok_or("must be true or false")?.to_string().into(),
-        _ if key == "action" => named(arg, value).map_err(|what| format!("{what}; a command goes into exec"))?,
+        ArgAction::SetTrue => value
+            .as_bool()
+            .ok_or("must be true or false")?
+            .to_string()
+            .into(),
+        _ if key == "action" => {
+            named(arg, value).map_err(|what| format!("{what}; a command goes into exec"))?
+        }
         _ if !arg.get_possible_values().is_empty() => named(arg, value)?,
         _ if arg.get_value_hint() == ValueHint::AnyPath => path(value, base)?.into(),
         _ if key == "listen" => address(value, base)?,
         _ if key == "exec" => exec(value)?,
-        _ => text(value).ok_or("must be a text in quotes, or a number")?.into_owned().into(),
+        _ => text(value)
+            .ok_or("must be a text in quotes, or a number")?
+            .into_owned()
+            .into(),
     };
     let mut argument = OsString::from(format!("--{key}="));
     argument.push(value);
@@ -178,7 +221,12 @@ pub(super) fn list<'a>(
     value: &'a Spanned<DeValue<'a>>,
     example: &str,
 ) -> Result<&'a DeArray<'a>, ConfigMistake> {
-    let wrong = || (value.span(), format!("{key} must be a list; write {example}"));
+    let wrong = || {
+        (
+            value.span(),
+            format!("{key} must be a list; write {example}"),
+        )
+    };
     value.get_ref().as_array().ok_or_else(wrong)
 }
 
@@ -196,7 +244,9 @@ fn address(value: &DeValue<'_>, base: &Path) -> Result<OsString, String> {
     let text = value.as_str().ok_or("must be an address, in quotes")?;
     Ok(match Address::parse(OsStr::new(text))?.below(base)? {
         Address::Tcp(address) => address.to_string().into(),
-        Address::Unix(path) => [OsStr::new("unix:"), path.as_os_str()].into_iter().collect(),
+        Address::Unix(path) => [OsStr::new("unix:"), path.as_os_str()]
+            .into_iter()
+            .collect(),
     })
 }
 
@@ -204,10 +254,16 @@ fn address(value: &DeValue<'_>, base: &Path) -> Result<OsString, String> {
 fn named(arg: &Arg, value: &DeValue<'_>) -> Result<OsString, String> {
     let possible = arg.get_possible_values();
     let is_named = |text: &str| possible.iter().any(|value| value.get_name() == text);
-    value.as_str().filter(|text| is_named(text)).map(OsString::from).ok_or_else(|| {
-        let names = possible.iter().map(|value| format!("{:?}", value.get_name()));
-        format!("must be {}", names.collect::<Vec<_>>().join(" or "))
-    })
+    value
+        .as_str()
+        .filter(|text| is_named(text))
+        .map(OsString::from)
+        .ok_or_else(|| {
+            let names = possible
+                .iter()
+                .map(|value| format!("{:?}", value.get_name()));
+            format!("must be {}", names.collect::<Vec<_>>().join(" or "))
+        })
 }
 
 fn exec(value: &DeValue<'_>) -> Result<OsString, String> {

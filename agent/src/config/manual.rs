@@ -52,19 +52,27 @@ pub(crate) fn documentation(cli: &AgentCli) -> Option<Result<(), ConfigFailure>>
     clap_complete::generate(shell, &mut cli::grammar(), NAME, &mut script);
     Some(match io::stdout().write_all(&script) {
         // A reader that has gone wants no more.
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(ConfigFailure::new(1, format!("cannot print the script: {}", system_words(&error))))
-        }
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(ConfigFailure::new(
+            1,
+            format!("cannot print the script: {}", system_words(&error)),
+        )),
         _ => Ok(()),
     })
 }
 
 fn write_pages(dir: &Path) -> Result<(), ConfigFailure> {
-    let pages = [("beadlock-agent.8", of_agent()), ("beadlock-agent.toml.5", of_file())];
+    let pages = [
+        ("beadlock-agent.8", of_agent()),
+        ("beadlock-agent.toml.5", of_file()),
+    ];
     pages.into_iter().try_for_each(|(name, page)| {
         let path = dir.join(name);
-        page.and_then(|text| write(&path, &text))
-            .map_err(|error| ConfigFailure::new(1, format!("cannot write {}: {}", shown(&path), system_words(&error))))
+        page.and_then(|text| write(&path, &text)).map_err(|error| {
+            ConfigFailure::new(
+                1,
+                format!("cannot write {}: {}", shown(&path), system_words(&error)),
+            )
+        })
     })
 }
 
@@ -72,7 +80,13 @@ fn write_pages(dir: &Path) -> Result<(), ConfigFailure> {
 fn write(path: &Path, text: &[u8]) -> io::Result<()> {
     let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
     let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(true).custom_flags(flags.bits()).open(path)?.write_all(text)
+    options
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .custom_flags(flags.bits())
+        .open(path)?
+        .write_all(text)
 }
 
 /// beadlock-agent(8)
@@ -86,16 +100,24 @@ fn of_agent() -> io::Result<Vec<u8>> {
     man.render_description_section(&mut text)?;
     man.render_options_section(&mut text)?;
     // An empty line between two breaks is one space, and mandoc(1) warns of the breaks.
-    let mut text = String::from_utf8_lossy(&text).replace("\n.br\n\n.br\n", "\n.sp\n").into_bytes();
+    let mut text = String::from_utf8_lossy(&text)
+        .replace("\n.br\n\n.br\n", "\n.sp\n")
+        .into_bytes();
     let mut rest = Roff::new();
-    literal(rest.control("SH", ["EXAMPLES"]), help::EXAMPLES.iter().copied());
+    literal(
+        rest.control("SH", ["EXAMPLES"]),
+        help::EXAMPLES.iter().copied(),
+    );
     rest.control("SH", ["EXIT STATUS"]);
     for (code, words) in help::EXITS {
-        rest.control("TP", []).text([bold(*code)]).text([roman(*words)]);
+        rest.control("TP", [])
+            .text([bold(*code)])
+            .text([roman(*words)]);
     }
     rest.control("SH", ["FILES"]).control("TP", []);
-    rest.text([italic("DIR/daemon.log")])
-        .text([roman("The log of the database in DIR. Older logs are daemon.log.1 and on.")]);
+    rest.text([italic("DIR/daemon.log")]).text([roman(
+        "The log of the database in DIR. Older logs are daemon.log.1 and on.",
+    )]);
     rest.control("SH", ["SEE ALSO"]);
     rest.text([roman("beadlock(1), beadlock-check(1), beadlock-log(1), beadlock-agent.toml(5), exclusive-lock(5)")]);
     rest.to_writer(&mut text)?;
@@ -106,8 +128,14 @@ fn of_agent() -> io::Result<Vec<u8>> {
 fn of_file() -> io::Result<Vec<u8>> {
     let name = "beadlock-agent.toml";
     let mut page = title(name, "5");
-    page.control("SH", ["NAME"]).text([roman(format!("{name} - databases and settings of beadlock-agent"))]);
-    page.control("SH", ["SYNOPSIS"]).text([bold("beadlock-agent --config"), roman(" "), italic("FILE")]);
+    page.control("SH", ["NAME"]).text([roman(format!(
+        "{name} - databases and settings of beadlock-agent"
+    ))]);
+    page.control("SH", ["SYNOPSIS"]).text([
+        bold("beadlock-agent --config"),
+        roman(" "),
+        italic("FILE"),
+    ]);
     page.control("SH", ["DESCRIPTION"]);
     for (number, paragraph) in ABOUT_THE_FILE.split("\n\n").enumerate() {
         if number > 0 {
@@ -116,14 +144,21 @@ fn of_file() -> io::Result<Vec<u8>> {
         page.text([roman(paragraph)]);
     }
     page.control("SH", ["KEYS OF A DATABASE"]);
-    page.text([roman("At the top of the file they are the defaults of every database.")]);
-    page.control("TP", []).text([bold("dir"), roman(" = "), italic("DIR")]);
-    page.text([roman("The directory of the database, in a [[database]] only; required there")]);
+    page.text([roman(
+        "At the top of the file they are the defaults of every database.",
+    )]);
+    page.control("TP", [])
+        .text([bold("dir"), roman(" = "), italic("DIR")]);
+    page.text([roman(
+        "The directory of the database, in a [[database]] only; required there",
+    )]);
     keys::<Policy>(&mut page);
-    page.control("SH", ["KEYS OF THE AGENT"]).text([roman("They stand above the first [[database]].")]);
+    page.control("SH", ["KEYS OF THE AGENT"])
+        .text([roman("They stand above the first [[database]].")]);
     keys::<AgentOptions>(&mut page);
     literal(page.control("SH", ["EXAMPLES"]), EXAMPLE.lines());
-    page.control("SH", ["SEE ALSO"]).text([roman("beadlock-agent(8)")]);
+    page.control("SH", ["SEE ALSO"])
+        .text([roman("beadlock-agent(8)")]);
     let mut text = Vec::new();
     page.to_writer(&mut text)?;
     Ok(text)
@@ -137,8 +172,11 @@ fn title(name: &str, section: &str) -> Roff {
 
 fn keys<T: Args>(page: &mut Roff) {
     for arg in options::<T>() {
-        let (Some(name), help) = (arg.get_long(), arg.get_help()) else { continue };
-        page.control("TP", []).text([bold(name), roman(" = "), italic(value_of(&arg))]);
+        let (Some(name), help) = (arg.get_long(), arg.get_help()) else {
+            continue;
+        };
+        page.control("TP", [])
+            .text([bold(name), roman(" = "), italic(value_of(&arg))]);
         page.text([roman(help.map(ToString::to_string).unwrap_or_default())]);
     }
 }

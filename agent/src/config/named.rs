@@ -81,14 +81,26 @@ impl NamedDatabases {
         have_roots: bool,
     ) -> Result<Self, ConfigFailure> {
         let from_file = file.databases.iter();
-        let mut names: Vec<DatabaseName<'_>> =
-            from_file.map(|table| DatabaseName { dir: Some(&table.dir), table: Some(table) }).collect();
-        names.extend(typed.cli.db.iter().map(|dir| DatabaseName { dir: Some(dir), table: None }));
+        let mut names: Vec<DatabaseName<'_>> = from_file
+            .map(|table| DatabaseName {
+                dir: Some(&table.dir),
+                table: Some(table),
+            })
+            .collect();
+        names.extend(typed.cli.db.iter().map(|dir| DatabaseName {
+            dir: Some(dir),
+            table: None,
+        }));
         if names.is_empty() && !have_roots {
-            names.push(DatabaseName { dir: None, table: None });
+            names.push(DatabaseName {
+                dir: None,
+                table: None,
+            });
         }
         let mounts = Mounts::now();
-        let calls = names.iter().map(|name| name.look_up(&typed.environment, accepted));
+        let calls = names
+            .iter()
+            .map(|name| name.look_up(&typed.environment, accepted));
         let (answers, late) = if mounts.are_local() {
             (calls.map(|call| Some(call())).collect(), None)
         } else {
@@ -104,7 +116,10 @@ impl NamedDatabases {
                 None => Arc::clone(&defaults),
             };
             let Some(answer) = answer else {
-                let dir = typed.environment.cwd.join(name.dir.unwrap_or(Path::new("")));
+                let dir = typed
+                    .environment
+                    .cwd
+                    .join(name.dir.unwrap_or(Path::new("")));
                 let why = silence(&mounts, &dir) + "; it is served as soon as that answers";
                 let awaited = AwaitedDatabase { dir, why, policy };
                 missing.insert(number, awaited.clone());
@@ -115,10 +130,16 @@ impl NamedDatabases {
             if let Some(table) = name.table {
                 if let Some(first) = tables.insert(database.inode(), table) {
                     let line = file.line(first);
-                    let message = format!("the same directory as the [[database]] of line {line}; leave one out");
+                    let message = format!(
+                        "the same directory as the [[database]] of line {line}; leave one out"
+                    );
                     return Err(file.wrong(table, 2, &message));
                 }
-            } else if all.named.iter().any(|known| known.database.is_same(&database)) {
+            } else if all
+                .named
+                .iter()
+                .any(|known| known.database.is_same(&database))
+            {
                 continue;
             }
             refusals.extend(replaceable.map(|refusal| name.failure(refusal.into(), file)));
@@ -142,16 +163,20 @@ fn arrivals(
 ) -> UnboundedReceiver<ArrivedDatabase> {
     let (sender, receiver) = unbounded_channel();
     // Without a thread they stay awaited until the configuration is read again.
-    let _ = thread::Builder::new().name("arrivals".to_owned()).spawn(move || {
-        for (number, answer) in late {
-            let Some(AwaitedDatabase { dir, policy, .. }) = missing.remove(&number) else { continue };
-            let found = answer.map(|(database, _)| NamedDatabase { database, policy });
-            let found = found.map_err(|failure| failure.message);
-            if sender.send(ArrivedDatabase { dir, found }).is_err() {
-                return;
+    let _ = thread::Builder::new()
+        .name("arrivals".to_owned())
+        .spawn(move || {
+            for (number, answer) in late {
+                let Some(AwaitedDatabase { dir, policy, .. }) = missing.remove(&number) else {
+                    continue;
+                };
+                let found = answer.map(|(database, _)| NamedDatabase { database, policy });
+                let found = found.map_err(|failure| failure.message);
+                if sender.send(ArrivedDatabase { dir, found }).is_err() {
+                    return;
+                }
             }
-        }
-    });
+        });
     receiver
 }
 
@@ -168,7 +193,8 @@ impl DatabaseName<'_> {
                 Some(dir) => Database::named(&dir, &environment),
                 None => Database::find(&environment),
             };
-            let accepted = found.and_then(|found| found.accepted(directories, Suggest::Path, &environment));
+            let accepted =
+                found.and_then(|found| found.accepted(directories, Suggest::Path, &environment));
             let database = accepted.and_then(Database::to_stay_with)?;
             let replaceable = match owners.check(&database) {
                 Ok(()) => None,

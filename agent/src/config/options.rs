@@ -51,8 +51,16 @@ pub(crate) struct Policy {
     #[serde(serialize_with = "print::name")]
     pub(super) action: BuiltInAction,
     /// The command of a cycle, for `sh -c`, in the directory above the database, with BEADS_DIR set
-    #[arg(long, value_name = "CMD", env = "BEADLOCK_AGENT_EXEC", display_order = 10)]
-    #[serde(serialize_with = "print::some_words", skip_serializing_if = "Option::is_none")]
+    #[arg(
+        long,
+        value_name = "CMD",
+        env = "BEADLOCK_AGENT_EXEC",
+        display_order = 10
+    )]
+    #[serde(
+        serialize_with = "print::some_words",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub(super) exec: Option<OsString>,
     /// When a cycle's command is ended, with its whole process group; in a fleet after 2m at most [default: 2m]
     #[arg(long, value_name = "DUR", value_parser = above_zero, env = "BEADLOCK_AGENT_CYCLE_TIMEOUT")]
@@ -86,11 +94,24 @@ pub(crate) struct AgentOptions {
     #[arg(default_value = "4", display_order = 8)]
     pub(crate) fetch_jobs: NonZeroUsize,
     /// One log for all databases, instead of a daemon.log in each
-    #[arg(long, value_name = "PATH", env = "BEADLOCK_AGENT_LOG_FILE", display_order = 13)]
-    #[serde(serialize_with = "print::some_words", skip_serializing_if = "Option::is_none")]
+    #[arg(
+        long,
+        value_name = "PATH",
+        env = "BEADLOCK_AGENT_LOG_FILE",
+        display_order = 13
+    )]
+    #[serde(
+        serialize_with = "print::some_words",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub(super) log_file: Option<PathBuf>,
     /// How the lines of the log are written [default: text]
-    #[arg(long, value_name = "FORMAT", value_enum, env = "BEADLOCK_AGENT_LOG_FORMAT")]
+    #[arg(
+        long,
+        value_name = "FORMAT",
+        value_enum,
+        env = "BEADLOCK_AGENT_LOG_FORMAT"
+    )]
     #[arg(default_value = "text", display_order = 14)]
     #[serde(serialize_with = "print::name")]
     pub(super) log_format: log::LogFormat,
@@ -105,19 +126,35 @@ pub(crate) struct AgentOptions {
     pub(super) log_keep: u32,
     /// Write the agent's own diagnostics of this level, and of those above it, to standard error. The logs of the
     /// databases stay as they are [default: warn]
-    #[arg(long, value_name = "LEVEL", value_enum, env = "BEADLOCK_AGENT_LOG_LEVEL")]
+    #[arg(
+        long,
+        value_name = "LEVEL",
+        value_enum,
+        env = "BEADLOCK_AGENT_LOG_LEVEL"
+    )]
     #[arg(default_value = "warn", display_order = 17)]
     #[serde(serialize_with = "print::name")]
     pub(crate) log_level: LogLevel,
     /// Append what kept cycles from running, and which stale locks were removed, to this file: one JSON object a line
-    #[arg(long, value_name = "FILE", env = "BEADLOCK_AGENT_AUDIT", display_order = 18)]
-    #[serde(serialize_with = "print::some_words", skip_serializing_if = "Option::is_none")]
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "BEADLOCK_AGENT_AUDIT",
+        display_order = 18
+    )]
+    #[serde(
+        serialize_with = "print::some_words",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub(crate) audit: Option<PathBuf>,
     /// Answer /metrics, /healthz, /readyz and /status over HTTP at this address: IP:PORT of this machine alone, or
     /// unix:PATH, which nobody but this user may ask
     #[arg(long, value_name = "ADDR", value_parser = address(), env = "BEADLOCK_AGENT_LISTEN")]
     #[arg(display_order = 19)]
-    #[serde(serialize_with = "print::some_address", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        serialize_with = "print::some_address",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub(crate) listen: Option<Address>,
     /// How long a database may be local_only, behind, failed or not_serving before /readyz says 503 [default: 15m]
     #[arg(long, value_name = "DUR", value_parser = above_zero, env = "BEADLOCK_AGENT_STALE_AFTER")]
@@ -130,7 +167,12 @@ pub(crate) struct AgentOptions {
     pub(crate) listen_anywhere: bool,
     /// Every .beads below this directory is a database, for as long as it is there. May be given more than once, and
     /// adds to those of --config
-    #[arg(long, value_name = "DIR", env = "BEADLOCK_AGENT_ROOT", display_order = 2)]
+    #[arg(
+        long,
+        value_name = "DIR",
+        env = "BEADLOCK_AGENT_ROOT",
+        display_order = 2
+    )]
     #[serde(serialize_with = "print::all_words")]
     pub(crate) root: Vec<PathBuf>,
     /// Serve databases too that other users own or could replace: the agent may run their commands
@@ -177,7 +219,10 @@ impl CycleAction<'_> {
 impl Policy {
     /// The options of the check before a cycle.
     pub(crate) fn check(&self) -> Options {
-        Options { reap_proven_dead: self.reap_proven_dead, ..Options::default() }
+        Options {
+            reap_proven_dead: self.reap_proven_dead,
+            ..Options::default()
+        }
     }
 
     /// `--exec` and `--action` are one setting.
@@ -190,7 +235,10 @@ impl Policy {
     }
 
     /// These options, overridden by each of the places in turn.
-    pub(super) fn overridden<'a>(mut self, places: impl IntoIterator<Item = &'a GivenOptions>) -> Self {
+    pub(super) fn overridden<'a>(
+        mut self,
+        places: impl IntoIterator<Item = &'a GivenOptions>,
+    ) -> Self {
         for given in places {
             // They are one setting: each overrides the other of an earlier place.
             if given.gives("exec") || given.gives("action") {
@@ -224,8 +272,13 @@ impl AgentOptions {
     }
 
     /// These options, overridden by each of the places in turn.
-    pub(super) fn overridden<'a>(mut self, places: impl IntoIterator<Item = &'a GivenOptions>) -> Self {
-        places.into_iter().for_each(|given| given.override_in(&mut self));
+    pub(super) fn overridden<'a>(
+        mut self,
+        places: impl IntoIterator<Item = &'a GivenOptions>,
+    ) -> Self {
+        places
+            .into_iter()
+            .for_each(|given| given.override_in(&mut self));
         self
     }
 }
@@ -247,7 +300,9 @@ impl GivenOptions {
     }
 
     fn gives(&self, name: &str) -> bool {
-        self.0.as_ref().is_some_and(|matches| matches.contains_id(name))
+        self.0
+            .as_ref()
+            .is_some_and(|matches| matches.contains_id(name))
     }
 
     fn override_in(&self, options: &mut impl FromArgMatches) {
@@ -260,12 +315,18 @@ impl GivenOptions {
 
 /// The options of [`Policy`] or of [`AgentOptions`], in their order.
 pub(super) fn options<T: Args>() -> Vec<Arg> {
-    T::augment_args(Command::new("options")).get_arguments().cloned().collect()
+    T::augment_args(Command::new("options"))
+        .get_arguments()
+        .cloned()
+        .collect()
 }
 
 /// The names of these options.
 pub(super) fn names<T: Args>() -> Vec<String> {
-    options::<T>().iter().filter_map(|arg| arg.get_long().map(str::to_owned)).collect()
+    options::<T>()
+        .iter()
+        .filter_map(|arg| arg.get_long().map(str::to_owned))
+        .collect()
 }
 
 fn above_zero(text: &str) -> Result<Duration, String> {

@@ -27,14 +27,21 @@ pub(crate) struct ConfigFailure {
 
 impl ConfigFailure {
     pub(crate) fn new(code: u8, message: String) -> Self {
-        Self { code, message, excerpt: String::new() }
+        Self {
+            code,
+            message,
+            excerpt: String::new(),
+        }
     }
 }
 
 impl From<NoDatabase> for ConfigFailure {
     fn from(error: NoDatabase) -> Self {
         // The library's advice is for claims.
-        let message = error.to_string().replace("beadlock hold path/.beads -- …", "beadlock-agent --db path/.beads");
+        let message = error.to_string().replace(
+            "beadlock hold path/.beads -- …",
+            "beadlock-agent --db path/.beads",
+        );
         Self::new(error.exit_code(), message)
     }
 }
@@ -64,7 +71,10 @@ impl ConfigPage {
             ConfigFailure::new(1, format!("cannot read {name}: {why}; name a TOML file"))
         })?;
         if bytes.len() > LARGEST {
-            return Err(ConfigFailure::new(2, format!("{name} is longer than 1 MiB; name a TOML file")));
+            return Err(ConfigFailure::new(
+                2,
+                format!("{name} is longer than 1 MiB; name a TOML file"),
+            ));
         }
         match String::from_utf8(bytes) {
             Ok(text) => Ok(Self { name, text }),
@@ -78,7 +88,12 @@ impl ConfigPage {
 
     /// The line of a place in the text, counted from 1.
     pub(super) fn line(&self, at: usize) -> usize {
-        self.text.bytes().take(at).filter(|byte| *byte == b'\n').count() + 1
+        self.text
+            .bytes()
+            .take(at)
+            .filter(|byte| *byte == b'\n')
+            .count()
+            + 1
     }
 
     /// A mistake at a place: file, line, column (in characters, from 1) and what is wrong; then the line itself.
@@ -88,7 +103,10 @@ impl ConfigPage {
             start -= 1;
         }
         let (before, after) = self.text.split_at(start);
-        let (before, line) = (before.rsplit('\n').next().unwrap_or_default(), self.line(start));
+        let (before, line) = (
+            before.rsplit('\n').next().unwrap_or_default(),
+            self.line(start),
+        );
         let after = after.lines().next().unwrap_or_default();
         let column = before.chars().count() + 1;
         // Escaped first, so that the mark stands below its place. A long line is cut on both sides.
@@ -96,21 +114,39 @@ impl ConfigPage {
         let near = escaped(&near).to_string();
         let rest: String = escaped(after).to_string().chars().take(80).collect();
         let (number, blank) = (line.to_string(), " ".repeat(near.chars().count()));
-        let excerpt = format!("\n  {number} | {near}{rest}\n  {:1$} | {blank}^", "", number.len());
-        let message = format!("{}:{line}:{column}: {}", self.name, escaped_path(Path::new(what)));
-        ConfigFailure { code, message, excerpt }
+        let excerpt = format!(
+            "\n  {number} | {near}{rest}\n  {:1$} | {blank}^",
+            "",
+            number.len()
+        );
+        let message = format!(
+            "{}:{line}:{column}: {}",
+            self.name,
+            escaped_path(Path::new(what))
+        );
+        ConfigFailure {
+            code,
+            message,
+            excerpt,
+        }
     }
 
     #[cfg(test)]
     pub(super) fn of(text: &str) -> Self {
-        Self { name: "conf.toml".to_owned(), text: text.to_owned() }
+        Self {
+            name: "conf.toml".to_owned(),
+            text: text.to_owned(),
+        }
     }
 }
 
 /// At most one byte more than a configuration may have.
 fn read(path: &Path) -> io::Result<Vec<u8>> {
     let flags = OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
-    let file = OpenOptions::new().read(true).custom_flags(flags.bits()).open(path)?;
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(flags.bits())
+        .open(path)?;
     let kind = file.metadata()?.file_type();
     if kind.is_dir() {
         return Err(io::Error::other("it is a directory"));

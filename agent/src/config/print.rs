@@ -21,11 +21,19 @@ use crate::roots::{RootScan, ScanProblem};
 ///
 /// # Errors
 /// When a value is not UTF-8: TOML is.
-pub(crate) fn print(settings: &AgentSettings, cwd: &Path, below: &RootScan) -> Result<String, ConfigFailure> {
+pub(crate) fn print(
+    settings: &AgentSettings,
+    cwd: &Path,
+    below: &RootScan,
+) -> Result<String, ConfigFailure> {
     let printed = table(settings, cwd).and_then(|table| toml::to_string(&table));
-    let mut text =
-        printed.map_err(|error| ConfigFailure::new(1, format!("cannot print the configuration: {error}")))?;
-    let found = below.found.iter().map(|found| own::found(&found.database.dir));
+    let mut text = printed.map_err(|error| {
+        ConfigFailure::new(1, format!("cannot print the configuration: {error}"))
+    })?;
+    let found = below
+        .found
+        .iter()
+        .map(|found| own::found(&found.database.dir));
     for line in found.chain(below.problems.iter().map(ScanProblem::line)) {
         let _ = writeln!(text, "# {}", line.message);
     }
@@ -35,7 +43,12 @@ pub(crate) fn print(settings: &AgentSettings, cwd: &Path, below: &RootScan) -> R
 fn table(settings: &AgentSettings, cwd: &Path) -> Result<Table, toml::ser::Error> {
     let mut agent = settings.agent.clone();
     let absolute = |path: &mut PathBuf| *path = cwd.join(&path);
-    agent.log_file.iter_mut().chain(&mut agent.audit).chain(&mut agent.root).for_each(absolute);
+    agent
+        .log_file
+        .iter_mut()
+        .chain(&mut agent.audit)
+        .chain(&mut agent.root)
+        .for_each(absolute);
     let defaults = policy_table(&settings.defaults)?;
     let databases = settings.named.iter().map(|named| {
         let dir = utf8::<toml::ser::Error>(named.database.dir.as_os_str())?;
@@ -63,26 +76,40 @@ fn policy_table(policy: &Policy) -> Result<Table, toml::ser::Error> {
 /// A duration to the nanosecond.
 pub(super) fn duration<S: Serializer>(duration: &Duration, to: S) -> Result<S::Ok, S::Error> {
     let exact = jiff::SignedDuration::try_from(*duration);
-    to.serialize_str(&exact.map_or_else(|_| format!("{}s", duration.as_secs()), |exact| format!("{exact:#}")))
+    to.serialize_str(&exact.map_or_else(
+        |_| format!("{}s", duration.as_secs()),
+        |exact| format!("{exact:#}"),
+    ))
 }
 
 /// The name that the command line has for the value.
 pub(super) fn name<S: Serializer>(value: &impl ValueEnum, to: S) -> Result<S::Ok, S::Error> {
-    to.serialize_str(value.to_possible_value().as_ref().map_or("", |value| value.get_name()))
+    to.serialize_str(
+        value
+            .to_possible_value()
+            .as_ref()
+            .map_or("", |value| value.get_name()),
+    )
 }
 
 /// A size to the byte.
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
 pub(super) fn size<S: Serializer>(bytes: &u64, to: S) -> Result<S::Ok, S::Error> {
     let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
-    match units.into_iter().find(|(shift, _)| bytes.trailing_zeros() >= *shift) {
+    match units
+        .into_iter()
+        .find(|(shift, _)| bytes.trailing_zeros() >= *shift)
+    {
         Some((shift, unit)) => to.collect_str(&format_args!("{}{unit}", bytes >> shift)),
         None => to.collect_str(bytes),
     }
 }
 
 /// A path or a command.
-pub(super) fn some_words<S: Serializer>(words: &Option<impl AsRef<OsStr>>, to: S) -> Result<S::Ok, S::Error> {
+pub(super) fn some_words<S: Serializer>(
+    words: &Option<impl AsRef<OsStr>>,
+    to: S,
+) -> Result<S::Ok, S::Error> {
     match words {
         Some(words) => to.serialize_str(utf8(words.as_ref())?),
         None => to.serialize_none(),
@@ -90,20 +117,36 @@ pub(super) fn some_words<S: Serializer>(words: &Option<impl AsRef<OsStr>>, to: S
 }
 
 /// Paths.
-pub(super) fn all_words<S: Serializer>(all: &[impl AsRef<OsStr>], to: S) -> Result<S::Ok, S::Error> {
-    let all: Vec<&str> = all.iter().map(|words| utf8(words.as_ref())).collect::<Result<_, S::Error>>()?;
+pub(super) fn all_words<S: Serializer>(
+    all: &[impl AsRef<OsStr>],
+    to: S,
+) -> Result<S::Ok, S::Error> {
+    let all: Vec<&str> = all
+        .iter()
+        .map(|words| utf8(words.as_ref()))
+        .collect::<Result<_, S::Error>>()?;
     to.collect_seq(all)
 }
 
-pub(super) fn some_address<S: Serializer>(address: &Option<Address>, to: S) -> Result<S::Ok, S::Error> {
+pub(super) fn some_address<S: Serializer>(
+    address: &Option<Address>,
+    to: S,
+) -> Result<S::Ok, S::Error> {
     match address {
         Some(Address::Tcp(address)) => to.collect_str(address),
-        Some(Address::Unix(path)) => to.collect_str(&format_args!("unix:{}", utf8(path.as_os_str())?)),
+        Some(Address::Unix(path)) => {
+            to.collect_str(&format_args!("unix:{}", utf8(path.as_os_str())?))
+        }
         None => to.serialize_none(),
     }
 }
 
 fn utf8<E: Error>(text: &OsStr) -> Result<&str, E> {
-    let refused = || E::custom(format!("{} is not UTF-8, and TOML is", escaped_path(Path::new(text))));
+    let refused = || {
+        E::custom(format!(
+            "{} is not UTF-8, and TOML is",
+            escaped_path(Path::new(text))
+        ))
+    };
     text.to_str().ok_or_else(refused)
 }

@@ -41,8 +41,16 @@ pub(crate) struct AgentSettings {
 impl AgentSettings {
     /// Where databases are searched.
     pub(crate) fn scope(&self) -> SearchScope {
-        let named = self.named.iter().map(|named| named.database.dir.clone()).collect();
-        SearchScope { roots: self.agent.root.clone(), named, owners: self.agent.owners() }
+        let named = self
+            .named
+            .iter()
+            .map(|named| named.database.dir.clone())
+            .collect();
+        SearchScope {
+            roots: self.agent.root.clone(),
+            named,
+            owners: self.agent.owners(),
+        }
     }
 
     /// Reads all places. A root that is not there is a mistake, unless it is one of `known`, which may come back.
@@ -67,8 +75,16 @@ impl AgentSettings {
         for root in roots.iter().filter(|root| !known.contains(root)) {
             is_directory(root).map_err(|what| file.wrong_root(root, 1, what))?;
         }
-        let NamedDatabases { named, awaited, arrivals } =
-            NamedDatabases::of(typed, &file, (agent.owners(), agent.directories()), !roots.is_empty())?;
+        let NamedDatabases {
+            named,
+            awaited,
+            arrivals,
+        } = NamedDatabases::of(
+            typed,
+            &file,
+            (agent.owners(), agent.directories()),
+            !roots.is_empty(),
+        )?;
         agent.audit = agent.audit.take().or_else(|| typed.audit_of_all.clone());
         for (option, path) in [("audit", &agent.audit), ("log-file", &agent.log_file)] {
             refuse_lock(option, path.as_deref(), &named)?;
@@ -89,19 +105,37 @@ impl AgentSettings {
 }
 
 /// An audit trail or a log that is one of the locks would make that lock malformed.
-fn refuse_lock(option: &str, file: Option<&Path>, named: &[NamedDatabase]) -> Result<(), ConfigFailure> {
-    let locks: Vec<PathBuf> = named.iter().map(|named| Place::beads(named.database.dir.as_path()).path()).collect();
+fn refuse_lock(
+    option: &str,
+    file: Option<&Path>,
+    named: &[NamedDatabase],
+) -> Result<(), ConfigFailure> {
+    let locks: Vec<PathBuf> = named
+        .iter()
+        .map(|named| Place::beads(named.database.dir.as_path()).path())
+        .collect();
     let locks: Vec<&Path> = locks.iter().map(PathBuf::as_path).collect();
     let refused = file.and_then(|file| Some((file, Taken::of(file, &locks)?)));
     refused.map_or(Ok(()), |(file, taken)| {
-        Err(ConfigFailure::new(2, format!("{option}: {} {}", shown(file), taken.words())))
+        Err(ConfigFailure::new(
+            2,
+            format!("{option}: {} {}", shown(file), taken.words()),
+        ))
     })
 }
 
 /// Refuses an address that other machines reach, unless `is_anywhere`.
-fn listen(address: Option<Address>, cwd: &Path, is_anywhere: bool) -> Result<Option<Address>, ConfigFailure> {
-    let Some(address) = address else { return Ok(None) };
-    let address = address.below(cwd).map_err(|what| ConfigFailure::new(2, format!("listen: {what}")))?;
+fn listen(
+    address: Option<Address>,
+    cwd: &Path,
+    is_anywhere: bool,
+) -> Result<Option<Address>, ConfigFailure> {
+    let Some(address) = address else {
+        return Ok(None);
+    };
+    let address = address
+        .below(cwd)
+        .map_err(|what| ConfigFailure::new(2, format!("listen: {what}")))?;
     if !(is_anywhere || address.is_local()) {
         let message = format!(
             "listen: other machines may reach {address} and learn which databases there are and who holds them; \
@@ -115,7 +149,10 @@ fn listen(address: Option<Address>, cwd: &Path, is_anywhere: bool) -> Result<Opt
 /// A root on a file system that does not answer counts as a directory: the search waits for it.
 fn is_directory(root: &Path) -> Result<(), String> {
     let mounts = Mounts::now();
-    if mounts.on_the_way(root).is_some_and(|mount| !beside::answers(&mount.point)) {
+    if mounts
+        .on_the_way(root)
+        .is_some_and(|mount| !beside::answers(&mount.point))
+    {
         return Ok(());
     }
     let what = match std::fs::metadata(root) {
@@ -123,5 +160,8 @@ fn is_directory(root: &Path) -> Result<(), String> {
         Ok(_) => "is not a directory".to_owned(),
         Err(error) => format!("cannot be reached: {}", system_words(&error)),
     };
-    Err(format!("the root {} {what}; name a directory to look below", shown(root)))
+    Err(format!(
+        "the root {} {what}; name a directory to look below",
+        shown(root)
+    ))
 }

@@ -60,11 +60,28 @@ fn seconds(seconds: u64) -> Duration {
 
 #[test]
 fn the_keys_are_the_options_and_nothing_is_both_or_forgotten() {
-    let of_command_line =
-        ["db", "config", "print-config", "once", "man", "completions", "no-watch", "no-spread"].map(str::to_owned);
-    let mut keys = [names::<Policy>(), names::<AgentOptions>(), of_command_line.to_vec()].concat();
+    let of_command_line = [
+        "db",
+        "config",
+        "print-config",
+        "once",
+        "man",
+        "completions",
+        "no-watch",
+        "no-spread",
+    ]
+    .map(str::to_owned);
+    let mut keys = [
+        names::<Policy>(),
+        names::<AgentOptions>(),
+        of_command_line.to_vec(),
+    ]
+    .concat();
     let options = grammar();
-    let mut options: Vec<&str> = options.get_arguments().filter_map(|arg| arg.get_long()).collect();
+    let mut options: Vec<&str> = options
+        .get_arguments()
+        .filter_map(|arg| arg.get_long())
+        .collect();
     keys.sort_unstable();
     options.sort_unstable();
     assert_eq!(keys, options);
@@ -109,26 +126,47 @@ fn every_key_is_read_and_means_what_it_does_on_the_command_line() {
                  --any-directory";
     let policy = "--interval 3 --debounce 1.5 --fetch-interval 2m --cycle-timeout 1h30m --skip-warn 2h \
                   --reap-proven-dead --allow-worktree";
-    let mut args: Vec<&str> = [agent, policy].iter().flat_map(|text| text.split_whitespace()).collect();
+    let mut args: Vec<&str> = [agent, policy]
+        .iter()
+        .flat_map(|text| text.split_whitespace())
+        .collect();
     args.extend(["--exec", "make sync"]);
     let typed = typed_of(&args).unwrap();
     let built_in = typed.built_in.clone();
-    let of_file = (built_in.0.overridden([&file.policy]), built_in.1.overridden([&file.agent]));
+    let of_file = (
+        built_in.0.overridden([&file.policy]),
+        built_in.1.overridden([&file.agent]),
+    );
     assert_eq!(of_file, typed.alone());
     let roots: Vec<&Path> = file.roots.iter().map(|(root, _)| root.as_path()).collect();
-    assert_eq!(roots, [Path::new("/srv"), Path::new("/etc/beadlock/../home")]);
+    assert_eq!(
+        roots,
+        [Path::new("/srv"), Path::new("/etc/beadlock/../home")]
+    );
     assert_eq!(file.databases[0].dir, Path::new("/etc/beadlock/x/.beads"));
     let own = of_file.0.clone().overridden([&file.databases[0].policy]);
-    assert_eq!((own.interval, own.debounce), (Duration::from_millis(250), of_file.0.debounce));
+    assert_eq!(
+        (own.interval, own.debounce),
+        (Duration::from_millis(250), of_file.0.debounce)
+    );
     assert_eq!(own.action(), CycleAction::None);
     for key in [names::<Policy>(), names::<AgentOptions>()].concat() {
-        assert!(key == "action" || text.contains(&format!("{key} = ")), "{key} is not in this test");
+        assert!(
+            key == "action" || text.contains(&format!("{key} = ")),
+            "{key} is not in this test"
+        );
     }
 }
 
 #[test]
 fn an_empty_file_says_nothing() {
-    for text in ["", "\n", "# nothing\n", "\u{feff}interval = 3", "interval = 3\r\njobs = 1\r\n"] {
+    for text in [
+        "",
+        "\n",
+        "# nothing\n",
+        "\u{feff}interval = 3",
+        "interval = 3\r\njobs = 1\r\n",
+    ] {
         assert!(parse_text(text).is_ok(), "{text:?}");
     }
 }
@@ -136,51 +174,135 @@ fn an_empty_file_says_nothing() {
 #[test]
 fn a_mistake_is_said_with_its_place_and_what_to_write() {
     let table = [
-        ("intervall = 1", "1:1: unknown key intervall; did you mean interval?"),
-        ("cycle_timeout = 1", "1:1: unknown key cycle_timeout; did you mean cycle-timeout?"),
-        ("jobs = 1\n[[databases]]\ndir = 'x'", "2:3: unknown key databases; did you mean [[database]]?"),
-        ("[database]\ndir = 'x'", "1:1: database must be a list; write [[database]]"),
-        ("database = [1]", "1:13: database is a list of tables; write [[database]]"),
-        ("[[database]]\ndir = 'x'\n\n  intervall = 1", "4:3: unknown key intervall; did you mean interval?"),
-        ("[[database]]\ndir = 'x'\ndirr = 1", "3:1: unknown key dirr; did you mean dir?"),
+        (
+            "intervall = 1",
+            "1:1: unknown key intervall; did you mean interval?",
+        ),
+        (
+            "cycle_timeout = 1",
+            "1:1: unknown key cycle_timeout; did you mean cycle-timeout?",
+        ),
+        (
+            "jobs = 1\n[[databases]]\ndir = 'x'",
+            "2:3: unknown key databases; did you mean [[database]]?",
+        ),
+        (
+            "[database]\ndir = 'x'",
+            "1:1: database must be a list; write [[database]]",
+        ),
+        (
+            "database = [1]",
+            "1:13: database is a list of tables; write [[database]]",
+        ),
+        (
+            "[[database]]\ndir = 'x'\n\n  intervall = 1",
+            "4:3: unknown key intervall; did you mean interval?",
+        ),
+        (
+            "[[database]]\ndir = 'x'\ndirr = 1",
+            "3:1: unknown key dirr; did you mean dir?",
+        ),
         ("[[database]]\ndir = 'x'\n[database.interval]\nx = 1", "3:"),
-        ("[[database]]\ndir = 'x'\njobs = 3", "3:1: jobs is the whole agent's; move it to the top, above the first"),
-        ("[[database]]\ninterval = 3", "1:1: a [[database]] without dir; write dir = \"path/.beads\""),
-        ("db = ['x']", "1:1: unknown key db; did you mean [[database]] and dir?"),
+        (
+            "[[database]]\ndir = 'x'\njobs = 3",
+            "3:1: jobs is the whole agent's; move it to the top, above the first",
+        ),
+        (
+            "[[database]]\ninterval = 3",
+            "1:1: a [[database]] without dir; write dir = \"path/.beads\"",
+        ),
+        (
+            "db = ['x']",
+            "1:1: unknown key db; did you mean [[database]] and dir?",
+        ),
         ("once = true", "1:1: once is for the command line only"),
         ("é = 1", "1:1: "),
         ("zzz = 1", "1:1: unknown key zzz; the keys are interval, "),
         ("\"a\\u001b[2J\" = 1", "1:1: unknown key a\\u{1b}[2J; "),
-        ("interval = 0", "1:12: interval: must be above 0; type 5s or 500ms"),
-        ("interval = -5", "1:12: interval: \"-5\" is no duration; examples: 10s, 500ms, 1h30m"),
-        ("interval = \"soon\"", "1:12: interval: \"soon\" is no duration; examples: 10s"),
-        ("interval = true", "1:12: interval: must be a text in quotes, or a number"),
-        ("interval = 1979-05-27", "1:12: interval: must be a text in quotes, or a number"),
+        (
+            "interval = 0",
+            "1:12: interval: must be above 0; type 5s or 500ms",
+        ),
+        (
+            "interval = -5",
+            "1:12: interval: \"-5\" is no duration; examples: 10s, 500ms, 1h30m",
+        ),
+        (
+            "interval = \"soon\"",
+            "1:12: interval: \"soon\" is no duration; examples: 10s",
+        ),
+        (
+            "interval = true",
+            "1:12: interval: must be a text in quotes, or a number",
+        ),
+        (
+            "interval = 1979-05-27",
+            "1:12: interval: must be a text in quotes, or a number",
+        ),
         ("jobs = 0", "1:8: jobs: \"0\" is no number of cycles: "),
-        ("jobs = []", "1:8: jobs: must be a text in quotes, or a number"),
-        ("log-format = 'xml'", "1:14: log-format: must be \"text\" or \"json\""),
+        (
+            "jobs = []",
+            "1:8: jobs: must be a text in quotes, or a number",
+        ),
+        (
+            "log-format = 'xml'",
+            "1:14: log-format: must be \"text\" or \"json\"",
+        ),
         ("log-size = 1", "1:12: log-size: must be at least 4KiB"),
         ("log-keep = 1001", "1:12: log-keep: 1001 is not in 0..=1000"),
-        ("log-level = 'loud'", "1:13: log-level: must be \"off\" or \"error\" or \"warn\" or \"info\" or "),
+        (
+            "log-level = 'loud'",
+            "1:13: log-level: must be \"off\" or \"error\" or \"warn\" or \"info\" or ",
+        ),
         ("log-level = 3", "1:13: log-level: must be \"off\""),
-        ("exec = ''", "1:8: exec: has no command; write exec = './sync.sh'"),
+        (
+            "exec = ''",
+            "1:8: exec: has no command; write exec = './sync.sh'",
+        ),
         ("exec = ['a']", "1:8: exec: must be a command, in quotes"),
-        ("exec = \"a\\u0000\"", "1:8: exec: no command has a NUL in it"),
+        (
+            "exec = \"a\\u0000\"",
+            "1:8: exec: no command has a NUL in it",
+        ),
         ("action = 'pull'", "1:10: action: must be "),
-        ("action = 'none'\nexec = 'a'", "2:1: exec and action exclude each other; leave one out"),
+        (
+            "action = 'none'\nexec = 'a'",
+            "2:1: exec and action exclude each other; leave one out",
+        ),
         (
             "[[database]]\nexec = 'a'\ndir = 'x'\naction = 'none'",
             "4:1: exec and action exclude each other; leave one out",
         ),
-        ("reap-proven-dead = 1", "1:20: reap-proven-dead: must be true or false"),
-        ("allow-worktree = 'yes'", "1:18: allow-worktree: must be true or false"),
+        (
+            "reap-proven-dead = 1",
+            "1:20: reap-proven-dead: must be true or false",
+        ),
+        (
+            "allow-worktree = 'yes'",
+            "1:18: allow-worktree: must be true or false",
+        ),
         ("listen = 1", "1:10: listen: must be an address, in quotes"),
-        ("listen = 'x'", "1:10: listen: \"x\" is no address; examples: 127.0.0.1:9187"),
-        ("skip-warn = 0", "1:13: skip-warn: must be above 0; type 5s or 500ms"),
+        (
+            "listen = 'x'",
+            "1:10: listen: \"x\" is no address; examples: 127.0.0.1:9187",
+        ),
+        (
+            "skip-warn = 0",
+            "1:13: skip-warn: must be above 0; type 5s or 500ms",
+        ),
         ("audit = 1", "1:9: audit: must be a path, in quotes"),
-        ("root = '/srv'", "1:8: root must be a list; write root = [\"/srv\"]"),
-        ("root = ['/srv', 1]", "1:17: root: must be a path, in quotes"),
-        ("[[database]]\ndir = ''", "2:7: dir: must be a path, in quotes"),
+        (
+            "root = '/srv'",
+            "1:8: root must be a list; write root = [\"/srv\"]",
+        ),
+        (
+            "root = ['/srv', 1]",
+            "1:17: root: must be a path, in quotes",
+        ),
+        (
+            "[[database]]\ndir = ''",
+            "2:7: dir: must be a path, in quotes",
+        ),
         ("interval = 1\ninterval = 2", "2:1: duplicate key"),
         ("interval = [1,2", "1:"),
         ("interval =", "1:"),
@@ -194,26 +316,50 @@ fn a_mistake_is_said_with_its_place_and_what_to_write() {
         assert_eq!(failure.code, 2, "{text}");
         assert_eq!(failure.message.lines().count(), 1, "{text}: {failure}");
         let shown = failure.to_string();
-        assert!(shown.lines().count() == 3 && shown.ends_with('^'), "{text}: {shown}");
+        assert!(
+            shown.lines().count() == 3 && shown.ends_with('^'),
+            "{text}: {shown}"
+        );
     }
 }
 
 #[test]
 fn the_mark_stands_below_what_it_marks() {
-    let shown = parse_text("jobs = 1\n\"é\\t\"= 1").map(drop).unwrap_err().to_string();
+    let shown = parse_text("jobs = 1\n\"é\\t\"= 1")
+        .map(drop)
+        .unwrap_err()
+        .to_string();
     assert!(shown.ends_with("\n  2 | \"é\\t\"= 1\n    | ^"), "{shown}");
-    let shown = parse_text("interval\t= 0").map(drop).unwrap_err().to_string();
-    assert!(shown.ends_with("\n  1 | interval\\t= 0\n    |             ^"), "{shown}");
+    let shown = parse_text("interval\t= 0")
+        .map(drop)
+        .unwrap_err()
+        .to_string();
+    assert!(
+        shown.ends_with("\n  1 | interval\\t= 0\n    |             ^"),
+        "{shown}"
+    );
     let long = format!("root = [{}1]", "'/x', ".repeat(1000));
     let shown = parse_text(&long).map(drop).unwrap_err().to_string();
-    let [_, line, mark] = shown.lines().collect::<Vec<_>>()[..] else { panic!("{shown}") };
-    assert!(line.len() < 200 && line.as_bytes()[mark.find('^').unwrap()] == b'1', "{shown}");
+    let [_, line, mark] = shown.lines().collect::<Vec<_>>()[..] else {
+        panic!("{shown}")
+    };
+    assert!(
+        line.len() < 200 && line.as_bytes()[mark.find('^').unwrap()] == b'1',
+        "{shown}"
+    );
 }
 
 #[test]
 fn nothing_that_is_written_is_a_trap() {
     let deep = [&"a = ".to_owned()[..], &"[".repeat(100_000)].concat();
-    for text in [deep.as_str(), "a = \"\"\"", "\0", "= = =", "[[database]]\n[[database]]", "a.b.c = {d = {}}"] {
+    for text in [
+        deep.as_str(),
+        "a = \"\"\"",
+        "\0",
+        "= = =",
+        "[[database]]\n[[database]]",
+        "a.b.c = {d = {}}",
+    ] {
         assert!(parse_text(text).is_err(), "{}", &text[..20.min(text.len())]);
     }
 }
@@ -227,15 +373,28 @@ fn the_nearest_place_holds() {
                 [[database]]\ndir = 'b/.beads'\n";
     let policies = |args: &[&str]| -> Vec<_> {
         let settings = scene.settings(args, text).unwrap();
-        settings.named.iter().map(|named| named.policy.as_ref().clone()).collect()
+        settings
+            .named
+            .iter()
+            .map(|named| named.policy.as_ref().clone())
+            .collect()
     };
     let [a, b] = &policies(&[])[..] else { panic!() };
-    assert_eq!((a.interval, a.debounce, a.action()), (seconds(3), seconds(2), CycleAction::None));
-    assert_eq!((b.interval, b.debounce, b.action()), (seconds(2), seconds(2), CycleAction::Exec("top".as_ref())));
+    assert_eq!(
+        (a.interval, a.debounce, a.action()),
+        (seconds(3), seconds(2), CycleAction::None)
+    );
+    assert_eq!(
+        (b.interval, b.debounce, b.action()),
+        (seconds(2), seconds(2), CycleAction::Exec("top".as_ref()))
+    );
     assert_eq!((a.allow_worktree, b.allow_worktree), (false, true));
     assert_eq!(a.cycle_timeout, seconds(120), "built in");
     for policy in policies(&["--interval", "9", "--exec", "typed"]) {
-        assert_eq!((policy.interval, policy.action()), (seconds(9), CycleAction::Exec("typed".as_ref())));
+        assert_eq!(
+            (policy.interval, policy.action()),
+            (seconds(9), CycleAction::Exec("typed".as_ref()))
+        );
     }
 }
 
@@ -246,49 +405,105 @@ fn the_command_line_adds_databases_and_each_is_one() {
     let text = "[[database]]\ndir = 'a/.beads'\ninterval = 3\n";
     let dirs = |args: &[&str], text: &str| -> Vec<_> {
         let settings = scene.settings(args, text).unwrap();
-        let dir = |path: &Path| path.strip_prefix(&scene.dir).unwrap().to_str().unwrap().to_owned();
-        settings.named.iter().map(|named| (dir(&named.database.dir), named.policy.interval)).collect()
+        let dir = |path: &Path| {
+            path.strip_prefix(&scene.dir)
+                .unwrap()
+                .to_str()
+                .unwrap()
+                .to_owned()
+        };
+        settings
+            .named
+            .iter()
+            .map(|named| (dir(&named.database.dir), named.policy.interval))
+            .collect()
     };
-    let (a, b) = (("a/.beads".to_owned(), seconds(3)), ("b/.beads".to_owned(), seconds(5)));
-    assert_eq!(dirs(&["--db", "b/.beads", "--db", "link"], text), [a.clone(), b.clone()]);
+    let (a, b) = (
+        ("a/.beads".to_owned(), seconds(3)),
+        ("b/.beads".to_owned(), seconds(5)),
+    );
+    assert_eq!(
+        dirs(&["--db", "b/.beads", "--db", "link"], text),
+        [a.clone(), b.clone()]
+    );
     assert_eq!(dirs(&["--db", "b/.beads", "--db", "b/.beads"], ""), [b]);
     assert_eq!(dirs(&[], text), [a]);
     let twice = format!("{text}[[database]]\n\ndir = 'link'\n");
     let failure = scene.settings(&[], &twice).map(drop).unwrap_err();
     let words = "conf.toml:6:1: the same directory as the [[database]] of line 2; leave one out";
     assert_eq!((failure.code, failure.message.as_str()), (2, words));
-    let failure = scene.settings(&[], "[[database]]\ndir = 'nowhere'\n").map(drop).unwrap_err();
-    assert!(failure.message.starts_with("conf.toml:2:1: ") && failure.code == 1, "{failure}");
-    assert!(failure.message.contains("nowhere does not exist"), "{failure}");
+    let failure = scene
+        .settings(&[], "[[database]]\ndir = 'nowhere'\n")
+        .map(drop)
+        .unwrap_err();
+    assert!(
+        failure.message.starts_with("conf.toml:2:1: ") && failure.code == 1,
+        "{failure}"
+    );
+    assert!(
+        failure.message.contains("nowhere does not exist"),
+        "{failure}"
+    );
 }
 
 #[test]
 fn without_a_database_the_nearest_is_found_unless_there_is_a_root() {
     let scene = Scene::new();
     let failure = scene.settings(&[], "").map(drop).unwrap_err();
-    assert!(failure.message.contains("name one: beadlock-agent --db path/.beads"), "{failure}");
+    assert!(
+        failure
+            .message
+            .contains("name one: beadlock-agent --db path/.beads"),
+        "{failure}"
+    );
     scene.database(".beads");
-    assert_eq!(scene.settings(&[], "").unwrap().named[0].database.dir, scene.dir.join(".beads"));
+    assert_eq!(
+        scene.settings(&[], "").unwrap().named[0].database.dir,
+        scene.dir.join(".beads")
+    );
     for (args, text) in [(&["--root", "a"][..], ""), (&[], "root = ['a']")] {
         let settings = scene.settings(args, text).unwrap();
-        assert_eq!((settings.named.len(), settings.agent.root), (0, vec![scene.dir.join("a")]));
+        assert_eq!(
+            (settings.named.len(), settings.agent.root),
+            (0, vec![scene.dir.join("a")])
+        );
     }
-    let both = scene.settings(&["--root", "a", "--root", "b"], "root = ['a', 'b/..']").unwrap();
-    assert_eq!(both.agent.root, ["a", "b", "b/.."].map(|root| scene.dir.join(root)));
+    let both = scene
+        .settings(&["--root", "a", "--root", "b"], "root = ['a', 'b/..']")
+        .unwrap();
+    assert_eq!(
+        both.agent.root,
+        ["a", "b", "b/.."].map(|root| scene.dir.join(root))
+    );
     fs::write(scene.dir.join("file"), "").unwrap();
-    for (root, words) in [("nowhere", "cannot be reached: no such file"), ("file", "is not a directory; name")] {
+    for (root, words) in [
+        ("nowhere", "cannot be reached: no such file"),
+        ("file", "is not a directory; name"),
+    ] {
         let failure = scene.settings(&["--root", root], "").map(drop).unwrap_err();
-        assert!(failure.message.contains(words) && failure.code == 1, "{failure}");
+        assert!(
+            failure.message.contains(words) && failure.code == 1,
+            "{failure}"
+        );
         let typed = scene.typed(&["--root", root], "");
-        assert!(AgentSettings::read(&typed, &[scene.dir.join(root)]).is_ok(), "it was there at the start");
+        assert!(
+            AgentSettings::read(&typed, &[scene.dir.join(root)]).is_ok(),
+            "it was there at the start"
+        );
     }
 }
 
 #[test]
 fn a_root_of_the_file_that_is_no_directory_is_said_with_its_place() {
     let scene = Scene::new();
-    let failure = scene.settings(&[], "jobs = 1\nroot = ['a', 'nowhere']").map(drop).unwrap_err();
-    assert!(failure.message.starts_with("conf.toml:2:14: the root "), "{failure}");
+    let failure = scene
+        .settings(&[], "jobs = 1\nroot = ['a', 'nowhere']")
+        .map(drop)
+        .unwrap_err();
+    assert!(
+        failure.message.starts_with("conf.toml:2:14: the root "),
+        "{failure}"
+    );
     assert_eq!(failure.code, 1);
 }
 
@@ -302,13 +517,26 @@ fn what_is_no_configuration_is_said_in_one_line_and_keeps_nobody_waiting() {
     for (name, code, words) in [
         ("fifo", 1, "cannot read fifo: it is not a regular file"),
         ("a", 1, "cannot read a: it is a directory"),
-        ("nowhere", 1, "cannot read nowhere: no such file or directory"),
-        ("/dev/zero", 1, "cannot read /dev/zero: it is not a regular file"),
+        (
+            "nowhere",
+            1,
+            "cannot read nowhere: no such file or directory",
+        ),
+        (
+            "/dev/zero",
+            1,
+            "cannot read /dev/zero: it is not a regular file",
+        ),
         ("long", 2, "long is longer than 1 MiB"),
         ("latin", 2, "latin:1:3: not UTF-8"),
     ] {
-        let failure = ConfigFile::read(&scene.dir, Path::new(name)).map(drop).unwrap_err();
-        assert!(failure.message.starts_with(words) && failure.code == code, "{failure}");
+        let failure = ConfigFile::read(&scene.dir, Path::new(name))
+            .map(drop)
+            .unwrap_err();
+        assert!(
+            failure.message.starts_with(words) && failure.code == code,
+            "{failure}"
+        );
         assert_eq!(failure.message.lines().count(), 1);
     }
     assert!(ConfigFile::read(&scene.dir, Path::new("full")).is_ok());
@@ -329,7 +557,10 @@ fn what_is_printed_says_the_same_and_prints_the_same() {
     );
     for (args, text) in [
         (&[][..], text.as_str()),
-        (&["--db", "a/.beads", "--interval", "1h30m", "--exec", "x"], &text),
+        (
+            &["--db", "a/.beads", "--interval", "1h30m", "--exec", "x"],
+            &text,
+        ),
         (&["--db", "a/.beads"], ""),
         (&["--root", "a"], ""),
         (&["--db", "a/.beads", "--jobs", "18446744073709551615"], ""),
@@ -339,13 +570,20 @@ fn what_is_printed_says_the_same_and_prints_the_same() {
         let again = scene.settings(&[], &first).unwrap();
         assert_eq!(again.defaults, settings.defaults, "{first}");
         let policies = |settings: &AgentSettings| -> Vec<_> {
-            settings.named.iter().map(|named| (named.database.dir.clone(), named.policy.clone())).collect()
+            settings
+                .named
+                .iter()
+                .map(|named| (named.database.dir.clone(), named.policy.clone()))
+                .collect()
         };
         assert_eq!(policies(&again), policies(&settings), "{first}");
         assert_eq!(scene.printed(&[], &first).unwrap(), first);
         for key in [names::<Policy>(), names::<AgentOptions>()].concat() {
-            let is_there = first.lines().any(|line| line.starts_with(&format!("{key} = ")));
-            let may_lack = ["action", "exec", "log-file", "audit", "listen"].contains(&key.as_str());
+            let is_there = first
+                .lines()
+                .any(|line| line.starts_with(&format!("{key} = ")));
+            let may_lack =
+                ["action", "exec", "log-file", "audit", "listen"].contains(&key.as_str());
             assert!(is_there || may_lack, "{key} is not printed: {first}");
         }
     }
@@ -360,6 +598,11 @@ fn what_no_toml_can_say_is_not_printed() {
     typed.cli.db = vec![name.into()];
     let settings = AgentSettings::read(&typed, &[]).unwrap();
     let failure = print(&settings, &scene.dir, &RootScan::default()).unwrap_err();
-    assert!(failure.message.contains("/\u{fffd}/.beads is not UTF-8, and TOML is"), "{failure}");
+    assert!(
+        failure
+            .message
+            .contains("/\u{fffd}/.beads is not UTF-8, and TOML is"),
+        "{failure}"
+    );
     assert_eq!(failure.code, 1);
 }

@@ -13,13 +13,24 @@ use crate::command::End;
 use crate::database::LoggedState;
 use crate::fleet::Right;
 use crate::git::history::{SyncHistory, SyncPlan, SyncResult};
-use crate::git::{self, FetchPace, FetchTurn, HindranceKind, Network, Snapshot, Subjects, SyncMessage, SyncReport};
+use crate::git::{
+    self, FetchPace, FetchTurn, HindranceKind, Network, Snapshot, Subjects, SyncMessage, SyncReport,
+};
 use crate::log::{self, own};
 use crate::owner::Owners;
 
 /// What a sync has to do, as far as that can be told without git.
-pub(super) fn plan(services: &CycleServices, subject: &Subject, told: &mut LoggedState) -> SyncPlan {
-    let Subject { database, policy, common, .. } = subject;
+pub(super) fn plan(
+    services: &CycleServices,
+    subject: &Subject,
+    told: &mut LoggedState,
+) -> SyncPlan {
+    let Subject {
+        database,
+        policy,
+        common,
+        ..
+    } = subject;
     let now = Instant::now();
     let is_skipped = told.streak.running().is_some();
     let git = told.git();
@@ -31,7 +42,15 @@ pub(super) fn plan(services: &CycleServices, subject: &Subject, told: &mut Logge
     let seen = git.known().and_then(|repository| {
         let (database, own_files) = (database.dir.as_path(), common.own_files.as_slice());
         let settings = [policy.allow_worktree, common.owners == Owners::All];
-        Snapshot::take(&Subjects { database, own_files, repository, settings }, time)
+        Snapshot::take(
+            &Subjects {
+                database,
+                own_files,
+                repository,
+                settings,
+            },
+            time,
+        )
     });
     git.plan(seen, now)
 }
@@ -47,8 +66,16 @@ pub(super) async fn sync(
         let why = format!("without a gate two syncs could meet in one repository: {error}");
         return CycleWork::without_runner(End::Refused(why));
     }
-    let Subject { number, database, policy, common } = subject;
-    let (mut network, plan) = (told.network(Instant::now()), told.plan_again(Instant::now()));
+    let Subject {
+        number,
+        database,
+        policy,
+        common,
+    } = subject;
+    let (mut network, plan) = (
+        told.network(Instant::now()),
+        told.plan_again(Instant::now()),
+    );
     let turn = match network {
         Network::Use | Network::UseQuietly => fetch_turn(services, subject, told).await,
         Network::Push | Network::Leave => None,
@@ -89,7 +116,14 @@ pub(super) async fn sync(
         }
         message => messages.push(message),
     };
-    let CycleWork { end, runner, .. } = execute(services, subject, request.command(), (cycle, right), on_line).await;
+    let CycleWork { end, runner, .. } = execute(
+        services,
+        subject,
+        request.command(),
+        (cycle, right),
+        on_line,
+    )
+    .await;
     drop(turn);
     let now = Instant::now();
     for line in told.hear(network, &messages, now) {
@@ -100,20 +134,36 @@ pub(super) async fn sync(
     }
     told.lost();
     let end = match end {
-        End::Complete => End::Refused("it ended without a last word; what it said is above".to_owned()),
+        End::Complete => {
+            End::Refused("it ended without a last word; what it said is above".to_owned())
+        }
         end => end,
     };
-    CycleWork { end, runner, report: None }
+    CycleWork {
+        end,
+        runner,
+        report: None,
+    }
 }
 
 /// How often the remote of a database is asked.
 fn pace(Subject { number, policy, .. }: &Subject) -> FetchPace {
-    FetchPace { interval: policy.interval, fetch_interval: policy.fetch_interval, number: *number }
+    FetchPace {
+        interval: policy.interval,
+        fetch_interval: policy.fetch_interval,
+        number: *number,
+    }
 }
 
 /// A turn among those that fetch. The first fetch waits for it: until then nothing is known of the remote.
-async fn fetch_turn(services: &CycleServices, subject: &Subject, told: &SyncHistory) -> Option<FetchTurn> {
-    let Subject { database, common, .. } = subject;
+async fn fetch_turn(
+    services: &CycleServices,
+    subject: &Subject,
+    told: &SyncHistory,
+) -> Option<FetchTurn> {
+    let Subject {
+        database, common, ..
+    } = subject;
     let host = match told.known() {
         Some(known) => known.host(),
         None => git::guess_host(&database.dir),
@@ -126,14 +176,34 @@ async fn fetch_turn(services: &CycleServices, subject: &Subject, told: &SyncHist
 }
 
 /// How a sync with this result has ended.
-pub(super) fn end_of(SyncResult { report, refused, .. }: &SyncResult) -> End {
-    let Some(hindrance) = &report.hindrance else { return End::Complete };
+pub(super) fn end_of(
+    SyncResult {
+        report, refused, ..
+    }: &SyncResult,
+) -> End {
+    let Some(hindrance) = &report.hindrance else {
+        return End::Complete;
+    };
     if hindrance.kind == HindranceKind::Failed {
-        let next = || hindrance.next.as_ref().map(|next| format!("; type: {next}")).unwrap_or_default();
-        return End::Refused(refused.clone().unwrap_or_else(|| format!("{}{}", hindrance.why, next())));
+        let next = || {
+            hindrance
+                .next
+                .as_ref()
+                .map(|next| format!("; type: {next}"))
+                .unwrap_or_default()
+        };
+        return End::Refused(
+            refused
+                .clone()
+                .unwrap_or_else(|| format!("{}{}", hindrance.why, next())),
+        );
     }
     // A command to type ends the sync's own line.
-    End::Incomplete(refused.clone().unwrap_or_else(|| waiting(report, &hindrance.why)))
+    End::Incomplete(
+        refused
+            .clone()
+            .unwrap_or_else(|| waiting(report, &hindrance.why)),
+    )
 }
 
 /// A reason, and how many commits wait for it to end.
@@ -154,22 +224,53 @@ mod tests {
     fn only_a_sync_without_a_hindrance_is_complete() {
         let report = |kind: HindranceKind, commits: u64, next: Option<&str>| {
             let (reason, why, next) = ("x".into(), "why".to_owned(), next.map(str::to_owned));
-            let hindrance = Some(Hindrance { kind, reason, why, next });
-            SyncReport { unpushed: Unpushed { commits, oldest: None }, hindrance, ..SyncReport::default() }
+            let hindrance = Some(Hindrance {
+                kind,
+                reason,
+                why,
+                next,
+            });
+            SyncReport {
+                unpushed: Unpushed {
+                    commits,
+                    oldest: None,
+                },
+                hindrance,
+                ..SyncReport::default()
+            }
         };
         let end = |report: SyncReport, refused: Option<&str>| {
             let refused = refused.map(str::to_owned);
             end_of(&SyncResult { report, refused }).to_string()
         };
         assert_eq!(end_of(&SyncResult::default()), End::Complete);
-        for kind in [HindranceKind::NotPushing, HindranceKind::NotPulling, HindranceKind::Unreachable] {
-            assert_eq!(end(report(kind, 0, Some("x")), None), "Sync cycle incomplete: why");
-            assert_eq!(end(report(kind, 1, None), None), "Sync cycle incomplete: why; 1 commit waits");
-            assert_eq!(end(report(kind, 3, None), Some("line")), "Sync cycle incomplete: line");
+        for kind in [
+            HindranceKind::NotPushing,
+            HindranceKind::NotPulling,
+            HindranceKind::Unreachable,
+        ] {
+            assert_eq!(
+                end(report(kind, 0, Some("x")), None),
+                "Sync cycle incomplete: why"
+            );
+            assert_eq!(
+                end(report(kind, 1, None), None),
+                "Sync cycle incomplete: why; 1 commit waits"
+            );
+            assert_eq!(
+                end(report(kind, 3, None), Some("line")),
+                "Sync cycle incomplete: line"
+            );
         }
         let failed = |next| report(HindranceKind::Failed, 3, next);
         assert_eq!(end(failed(None), None), "Sync cycle failed: why");
-        assert_eq!(end(failed(Some("git pull")), None), "Sync cycle failed: why; type: git pull");
-        assert_eq!(end(failed(Some("git pull")), Some("line")), "Sync cycle failed: line");
+        assert_eq!(
+            end(failed(Some("git pull")), None),
+            "Sync cycle failed: why; type: git pull"
+        );
+        assert_eq!(
+            end(failed(Some("git pull")), Some("line")),
+            "Sync cycle failed: line"
+        );
     }
 }

@@ -19,17 +19,25 @@ pub(crate) fn cycle(db: &Path, action: &str, n: u64) -> Span {
 pub(crate) fn decided(decision: &Decision, took: Duration) {
     let record = || decision.record();
     debug!(
-        decision = if decision.is_skip() { "skip" } else { "proceed" },
+        decision = if decision.is_skip() {
+            "skip"
+        } else {
+            "proceed"
+        },
         reason = decision.reason().as_str(),
         holder = record().map(|record| shown(record.holder())),
         pid = record().map(beadlock_checker::internal::dialect::Record::pid),
         host = record().map(|record| shown(record.hostname())),
-        since = record().and_then(|record| record.started_at()).map(|since| since.to_string()),
+        since = record()
+            .and_then(|record| record.started_at())
+            .map(|since| since.to_string()),
         ?took,
         "checked"
     );
 }
 
 fn shown(name: &str) -> &str {
-    name.char_indices().nth(SHOWN).map_or(name, |(end, _)| &name[..end])
+    name.char_indices()
+        .nth(SHOWN)
+        .map_or(name, |(end, _)| &name[..end])
 }

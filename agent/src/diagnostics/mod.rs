@@ -46,7 +46,14 @@ pub(crate) enum LogLevel {
 
 impl From<LogLevel> for LevelFilter {
     fn from(level: LogLevel) -> Self {
-        [Self::OFF, Self::ERROR, Self::WARN, Self::INFO, Self::DEBUG, Self::TRACE][level as usize]
+        [
+            Self::OFF,
+            Self::ERROR,
+            Self::WARN,
+            Self::INFO,
+            Self::DEBUG,
+            Self::TRACE,
+        ][level as usize]
     }
 }
 
@@ -65,7 +72,11 @@ impl Diagnostics {
     pub(crate) fn open(level: LogLevel) -> io::Result<Self> {
         let (filter, handle) = reload::Layer::new(LevelFilter::from(level));
         let (out, diagnostics) = Self::start(Stderr::open()?)?;
-        let lines = fmt::layer().with_writer(out).with_ansi(false).with_target(false).log_internal_errors(false);
+        let lines = fmt::layer()
+            .with_writer(out)
+            .with_ansi(false)
+            .with_target(false)
+            .log_internal_errors(false);
         let subscriber = tracing_subscriber::registry().with(filter).with(lines);
         let set = tracing::subscriber::set_global_default(subscriber);
         set.map_err(|_| io::Error::other("this process has diagnostics already"))?;
@@ -75,12 +86,23 @@ impl Diagnostics {
 
     fn start(stderr: Stderr) -> io::Result<(NonBlocking, Self)> {
         // Tried first, since the worker panics where there is no thread to be had.
-        let _ = thread::Builder::new().spawn(|| {}).map_err(crate::limits::no_events)?.join();
+        let _ = thread::Builder::new()
+            .spawn(|| {})
+            .map_err(crate::limits::no_events)?
+            .join();
         let ending = stderr.ending();
-        let builder = NonBlockingBuilder::default().lossy(true).buffered_lines_limit(IN_FLIGHT);
+        let builder = NonBlockingBuilder::default()
+            .lossy(true)
+            .buffered_lines_limit(IN_FLIGHT);
         let (out, worker) = builder.thread_name("diagnostics").finish(stderr);
         ending.count(out.error_counter());
-        Ok((out, Self { ending, worker: Some(worker) }))
+        Ok((
+            out,
+            Self {
+                ending,
+                worker: Some(worker),
+            },
+        ))
     }
 }
 

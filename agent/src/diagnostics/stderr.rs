@@ -60,15 +60,24 @@ impl StderrEnd {
     }
 
     fn is_over(&self) -> bool {
-        self.deadline.get().is_some_and(|deadline| *deadline <= Instant::now())
+        self.deadline
+            .get()
+            .is_some_and(|deadline| *deadline <= Instant::now())
     }
 }
 
 impl Stderr {
     pub(super) fn open() -> io::Result<Self> {
         let stderr = io::stderr();
-        let shared = File::from(stderr.as_fd().try_clone_to_owned().map_err(crate::limits::no_events)?);
-        let is_pipe = shared.metadata().is_ok_and(|meta| meta.file_type().is_fifo());
+        let shared = File::from(
+            stderr
+                .as_fd()
+                .try_clone_to_owned()
+                .map_err(crate::limits::no_events)?,
+        );
+        let is_pipe = shared
+            .metadata()
+            .is_ok_and(|meta| meta.file_type().is_fifo());
         if !(is_pipe || stderr.is_terminal()) {
             // A file always has room. A socket cannot be opened anew, but polls for a piece.
             return Ok(Self::new(shared));
@@ -77,7 +86,12 @@ impl Stderr {
     }
 
     pub(super) fn new(file: File) -> Self {
-        Self { file, ending: Arc::default(), discarded: 0, named: 0 }
+        Self {
+            file,
+            ending: Arc::default(),
+            discarded: 0,
+            named: 0,
+        }
     }
 
     pub(super) fn ending(&self) -> Arc<StderrEnd> {
@@ -120,14 +134,21 @@ impl Stderr {
 
     /// Writes how many lines were lost, in their place, because the queue is empty.
     fn name_lost(&mut self) {
-        let dropped = || self.ending.lost.get().map_or(0, ErrorCounter::dropped_lines);
+        let dropped = || {
+            self.ending
+                .lost
+                .get()
+                .map_or(0, ErrorCounter::dropped_lines)
+        };
         if dropped() + self.discarded == self.named || !self.has_room() {
             return;
         }
         let lost = dropped() + self.discarded;
-        let time = jiff::Timestamp::from_duration(facts::now().0).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
+        let time =
+            jiff::Timestamp::from_duration(facts::now().0).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
         let news = lost - self.named;
-        let words = format!("standard error was not read in time: {news} lines of diagnostics are lost");
+        let words =
+            format!("standard error was not read in time: {news} lines of diagnostics are lost");
         if self.put(&format!("{time:.6}  WARN {words}\n")) {
             self.named = lost;
         }
@@ -161,6 +182,9 @@ mod tests {
     #[test]
     fn an_event_is_one_line_that_moves_no_cursor() {
         let line = one_line("x\n2026-01-01T00:00:00Z ERROR forged\r\u{1b}[2J\u{202e}\u{9b}\n");
-        assert_eq!(line, "x\\n2026-01-01T00:00:00Z ERROR forged\\r\\u{1b}[2J\\u{202e}\\u{9b}\n");
+        assert_eq!(
+            line,
+            "x\\n2026-01-01T00:00:00Z ERROR forged\\r\\u{1b}[2J\\u{202e}\\u{9b}\n"
+        );
     }
 }

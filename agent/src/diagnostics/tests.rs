@@ -20,7 +20,8 @@ fn piped() -> (File, NonBlocking, Diagnostics) {
 
 fn numbered(out: &mut NonBlocking, numbers: std::ops::Range<usize>) {
     for number in numbers {
-        out.write_all(format!("line {number:05}\n").as_bytes()).unwrap();
+        out.write_all(format!("line {number:05}\n").as_bytes())
+            .unwrap();
     }
 }
 
@@ -58,10 +59,16 @@ fn a_pipe_that_is_not_read_keeps_no_caller_and_no_end() {
     let begun = Instant::now();
     drop(diagnostics);
     let ended = begun.elapsed();
-    assert!(wrote < Duration::from_secs(10) && ended < Duration::from_secs(10), "{wrote:?} {ended:?}");
+    assert!(
+        wrote < Duration::from_secs(10) && ended < Duration::from_secs(10),
+        "{wrote:?} {ended:?}"
+    );
     drop(out);
     let text = rest(reader);
-    assert!(text.starts_with("line 00000\nline 00001\n") && text.len() <= PIPE as usize, "{text}");
+    assert!(
+        text.starts_with("line 00000\nline 00001\n") && text.len() <= PIPE as usize,
+        "{text}"
+    );
 }
 
 #[test]
@@ -85,18 +92,33 @@ fn lost_lines_are_counted_where_they_are_missing() {
     };
     let begun = Instant::now();
     while seen.load(Ordering::Acquire) == 0 {
-        assert!(begun.elapsed() < Duration::from_secs(30), "the lost lines are never named");
+        assert!(
+            begun.elapsed() < Duration::from_secs(30),
+            "the lost lines are never named"
+        );
         thread::sleep(Duration::from_millis(2));
     }
     numbered(&mut out, 20_000..20_010);
     drop(diagnostics);
     drop(out);
     let text = reading.join().unwrap();
-    let numbers: Vec<usize> = text.lines().filter_map(|line| line.strip_prefix("line ")?.parse().ok()).collect();
+    let numbers: Vec<usize> = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("line ")?.parse().ok())
+        .collect();
     assert!(numbers.is_sorted(), "{numbers:?}");
-    assert_eq!(numbers.len(), 20_010 - lost, "each line is written or counted");
-    let words = format!("  WARN standard error was not read in time: {lost} lines of diagnostics are lost\n");
+    assert_eq!(
+        numbers.len(),
+        20_010 - lost,
+        "each line is written or counted"
+    );
+    let words = format!(
+        "  WARN standard error was not read in time: {lost} lines of diagnostics are lost\n"
+    );
     let (before, after) = text.split_once(&words).unwrap_or_else(|| panic!("{text}"));
-    assert!(before.rsplit_once('\n').unwrap().1.ends_with('Z'), "with its time");
+    assert!(
+        before.rsplit_once('\n').unwrap().1.ends_with('Z'),
+        "with its time"
+    );
     assert_eq!(after.lines().count(), 10, "{after}");
 }

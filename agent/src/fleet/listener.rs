@@ -31,11 +31,19 @@ pub(super) fn start(
             wait(&agent, &timer, &running);
         }
     };
-    thread::Builder::new().name("fleet-listener".to_owned()).spawn(listen).map(drop)
+    thread::Builder::new()
+        .name("fleet-listener".to_owned())
+        .spawn(listen)
+        .map(drop)
 }
 
 /// False: the scheduler has ended.
-fn hear(agent: &FleetAgent, url: &str, running: &Running, updates: &UnboundedSender<FleetUpdate>) -> bool {
+fn hear(
+    agent: &FleetAgent,
+    url: &str,
+    running: &Running,
+    updates: &UnboundedSender<FleetUpdate>,
+) -> bool {
     let changes = agent.hear();
     // First: nothing else is urgent.
     running.tell();

@@ -22,7 +22,10 @@ pub(crate) use absent::{Fleet, FleetUpdates, Right};
 pub(crate) use rights::{Fleet, FleetUpdates, Right};
 
 /// What says where the fleet's etcd is.
-#[cfg_attr(not(feature = "fleet"), expect(dead_code, reason = "nothing happens in a fleet then"))]
+#[cfg_attr(
+    not(feature = "fleet"),
+    expect(dead_code, reason = "nothing happens in a fleet then")
+)]
 #[derive(Debug, Clone, Default)]
 pub(crate) struct FleetVariables {
     /// `$BEADLOCK_FLEET_CONFIG`.
@@ -44,7 +47,10 @@ pub(crate) enum NotEntered {
 }
 
 /// What has happened in the fleet.
-#[cfg_attr(not(feature = "fleet"), expect(dead_code, reason = "nothing happens in a fleet then"))]
+#[cfg_attr(
+    not(feature = "fleet"),
+    expect(dead_code, reason = "nothing happens in a fleet then")
+)]
 #[derive(Debug)]
 pub(crate) enum FleetUpdate {
     /// A session has begun; where.

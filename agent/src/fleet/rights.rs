@@ -11,7 +11,9 @@ use beadlock_checker::internal::deadline::{DeadlineSender, WorkDeadline};
 use beadlock_checker::internal::runner::{GRACE, RunnerDeadline};
 use beadlock_checker::internal::{OpenDirectory, facts::boottime, system_words};
 use beadlock_checker::{Reason, Skip};
-use beadlock_fleet::{Config, Deadlines, FleetAgent, Mark, Name, Permit, Places, Refusal, Standing, Who, mark};
+use beadlock_fleet::{
+    Config, Deadlines, FleetAgent, Mark, Name, Permit, Places, Refusal, Standing, Who, mark,
+};
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
@@ -71,7 +73,16 @@ impl Fleet {
     pub(crate) fn new(variables: FleetVariables, is_one_look: bool) -> (Self, FleetUpdates) {
         let (updates, heard) = unbounded_channel();
         let (agent, running) = Default::default();
-        (Self { variables, is_one_look, agent, running, updates }, FleetUpdates(heard))
+        (
+            Self {
+                variables,
+                is_one_look,
+                agent,
+                running,
+                updates,
+            },
+            FleetUpdates(heard),
+        )
     }
 
     /// There is one look at each database, which has to wait for its right.
@@ -81,17 +92,28 @@ impl Fleet {
 
     /// The right for one cycle of the database in this directory; `None`: it has not joined a fleet. Makes no request
     /// of etcd.
-    pub(crate) fn enter(&self, number: usize, dir: &OpenDirectory) -> Result<Option<Right>, NotEntered> {
+    pub(crate) fn enter(
+        &self,
+        number: usize,
+        dir: &OpenDirectory,
+    ) -> Result<Option<Right>, NotEntered> {
         let unusable = |why: String| not_checked(Reason::FleetUnreachable, format!("fleet: {why}"));
         let mark = mark::read(dir).map_err(|error| unusable(error.to_string()))?;
         let Some(mark) = mark else { return Ok(None) };
         let (agent, since) = self.agent().map_err(unusable)?;
-        locked(&self.running.names).entry(mark.name.clone()).or_default().insert(number);
+        locked(&self.running.names)
+            .entry(mark.name.clone())
+            .or_default()
+            .insert(number);
         let begun = Instant::now();
         loop {
             let refusal = match agent.permit(&mark) {
                 Ok(permit) => {
-                    return Ok(Some(Right { permit: Arc::new(permit), mark, running: Arc::clone(&self.running) }));
+                    return Ok(Some(Right {
+                        permit: Arc::new(permit),
+                        mark,
+                        running: Arc::clone(&self.running),
+                    }));
                 }
                 Err(refusal) => refusal,
             };
@@ -114,14 +136,33 @@ impl Fleet {
         if let Some(known) = &*agent {
             return Ok(known.clone());
         }
-        let FleetVariables { named, config_home, home, cwd } = &self.variables;
-        let places = Places::of(named.as_deref(), config_home.as_deref(), home.as_deref(), cwd);
+        let FleetVariables {
+            named,
+            config_home,
+            home,
+            cwd,
+        } = &self.variables;
+        let places = Places::of(
+            named.as_deref(),
+            config_home.as_deref(),
+            home.as_deref(),
+            cwd,
+        );
         let failed = |error: beadlock_fleet::Error| error.to_string();
         let config = Config::read(&places).map_err(failed)?;
         let url = config.url();
-        let started = (FleetAgent::start(config, Who::this_process()).map_err(failed)?, Instant::now());
-        let listening = listener::start(started.0.clone(), url, Arc::clone(&self.running), self.updates.clone());
-        listening.map_err(|error| format!("failed to begin to listen: {}", system_words(&error)))?;
+        let started = (
+            FleetAgent::start(config, Who::this_process()).map_err(failed)?,
+            Instant::now(),
+        );
+        let listening = listener::start(
+            started.0.clone(),
+            url,
+            Arc::clone(&self.running),
+            self.updates.clone(),
+        );
+        listening
+            .map_err(|error| format!("failed to begin to listen: {}", system_words(&error)))?;
         Ok(agent.insert(started).clone())
     }
 
@@ -161,7 +202,9 @@ pub(crate) struct Right {
 
 impl std::fmt::Debug for Right {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Right").field("mark", &self.mark).finish_non_exhaustive()
+        f.debug_struct("Right")
+            .field("mark", &self.mark)
+            .finish_non_exhaustive()
     }
 }
 
@@ -181,11 +224,22 @@ impl Right {
             *next += 1;
             *next
         };
-        let cycle = RunningCycle { permit: Arc::clone(&self.permit), sender, overdue: Arc::clone(&overdue) };
+        let cycle = RunningCycle {
+            permit: Arc::clone(&self.permit),
+            sender,
+            overdue: Arc::clone(&overdue),
+        };
         // Before the deadline is read: whatever changes then is told.
         locked(&self.running.cycles).insert(id, cycle);
         let first = deadline_of(&self.permit);
-        Ok((RunnerDeadline { first, later }, RunnerWatch { id, running: Arc::clone(&self.running), overdue }))
+        Ok((
+            RunnerDeadline { first, later },
+            RunnerWatch {
+                id,
+                running: Arc::clone(&self.running),
+                overdue,
+            },
+        ))
     }
 }
 
@@ -234,7 +288,12 @@ impl Running {
 
     /// The databases of a name.
     pub(super) fn named(&self, name: &Name) -> Vec<usize> {
-        locked(&self.names).get(name).into_iter().flatten().copied().collect()
+        locked(&self.names)
+            .get(name)
+            .into_iter()
+            .flatten()
+            .copied()
+            .collect()
     }
 }
 
@@ -243,14 +302,27 @@ fn deadline_of(permit: &Permit) -> WorkDeadline {
     let Deadlines { term, kill, .. } = permit.deadlines();
     match permit.standing() {
         Standing::Over(loss) if loss.kills_at_once() => WorkDeadline::PASSED,
-        Standing::Live | Standing::Over(_) => WorkDeadline { ask_at: term, kill_at: kill },
+        Standing::Live | Standing::Over(_) => WorkDeadline {
+            ask_at: term,
+            kill_at: kill,
+        },
         Standing::Broken(_) => {
             let now = boottime();
-            WorkDeadline { ask_at: now, kill_at: kill.min(now + GRACE) }
+            WorkDeadline {
+                ask_at: now,
+                kill_at: kill.min(now + GRACE),
+            }
         }
     }
 }
 
 fn not_checked(reason: Reason, detail: String) -> NotEntered {
-    NotEntered::Skip(Skip::CheckFailed { reason, detail, record: None }.into())
+    NotEntered::Skip(
+        Skip::CheckFailed {
+            reason,
+            detail,
+            record: None,
+        }
+        .into(),
+    )
 }

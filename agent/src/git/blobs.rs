@@ -5,16 +5,26 @@ use super::{Git, Stop};
 
 pub(super) const BEGINNING: usize = 16;
 
-pub(super) fn beginnings<'a>(git: &Git, ids: impl Iterator<Item = &'a str>) -> Result<Vec<Vec<u8>>, Stop> {
+pub(super) fn beginnings<'a>(
+    git: &Git,
+    ids: impl Iterator<Item = &'a str>,
+) -> Result<Vec<Vec<u8>>, Stop> {
     let asked: String = ids.flat_map(|id| [id, "\n"]).collect();
     if asked.is_empty() {
         return Ok(Vec::new());
     }
     // Without --buffer git flushes after each object.
-    let answer = git.call(["cat-file", "--batch", "--buffer"]).stdin(asked.as_bytes()).beginnings().done()?;
+    let answer = git
+        .call(["cat-file", "--batch", "--buffer"])
+        .stdin(asked.as_bytes())
+        .beginnings()
+        .done()?;
     let beginnings = parse(&answer.stdout);
     if beginnings.len() != asked.lines().count() {
-        return Err(Stop::failed("git_failed", "git cat-file has not shown every file that was asked for"));
+        return Err(Stop::failed(
+            "git_failed",
+            "git cat-file has not shown every file that was asked for",
+        ));
     }
     Ok(beginnings)
 }
@@ -42,7 +52,9 @@ impl Beginnings {
     pub(super) fn take(&mut self, mut bytes: &[u8], kept: &mut Vec<u8>) {
         while !bytes.is_empty() {
             if let Some((to_keep, left)) = &mut self.blob {
-                let here = usize::try_from(*left).unwrap_or(usize::MAX).min(bytes.len());
+                let here = usize::try_from(*left)
+                    .unwrap_or(usize::MAX)
+                    .min(bytes.len());
                 let (content, rest) = bytes.split_at(here);
                 let wanted = (*to_keep).min(content.len());
                 kept.extend_from_slice(&content[..wanted]);
@@ -59,7 +71,9 @@ impl Beginnings {
             bytes = rest;
             if let Some(head) = self.head.strip_suffix(b"\n") {
                 // `ID blob SIZE`, or `ID missing`.
-                let size = std::str::from_utf8(head).ok().and_then(|head| head.split(' ').nth(2)?.parse().ok());
+                let size = std::str::from_utf8(head)
+                    .ok()
+                    .and_then(|head| head.split(' ').nth(2)?.parse().ok());
                 let length = size.map_or(0, |size: u64| size.min(BEGINNING as u64) as u8);
                 kept.push(length);
                 self.blob = size.map(|size| (usize::from(length), size.saturating_add(1)));
@@ -76,14 +90,28 @@ mod tests {
     #[test]
     fn beginnings_are_kept_wherever_the_pieces_end() {
         let long = vec![b'\n'; 100];
-        let printed = [&b"a1 blob 100\n"[..], &long, b"\nb2 missing\nc3 blob 0\n\nd4 blob 3\nx\ny\n"].concat();
+        let printed = [
+            &b"a1 blob 100\n"[..],
+            &long,
+            b"\nb2 missing\nc3 blob 0\n\nd4 blob 3\nx\ny\n",
+        ]
+        .concat();
         for piece in 1..printed.len() {
             let (mut shortened, mut kept) = (Beginnings::default(), Vec::new());
             for part in printed.chunks(piece) {
                 shortened.take(part, &mut kept);
             }
             let beginnings = parse(&kept);
-            assert_eq!(beginnings, [vec![b'\n'; BEGINNING], Vec::new(), Vec::new(), b"x\ny".to_vec()], "{piece}");
+            assert_eq!(
+                beginnings,
+                [
+                    vec![b'\n'; BEGINNING],
+                    Vec::new(),
+                    Vec::new(),
+                    b"x\ny".to_vec()
+                ],
+                "{piece}"
+            );
         }
     }
 }

@@ -32,10 +32,21 @@ impl DatabaseChanges {
         let stamps = FileStamp::settled(&all().map(|path| file(path)).collect::<Vec<_>>());
         let stamps: HashMap<_, _> = all().cloned().zip(stamps).collect();
         let present = changes.present.iter().map(Vec::as_slice);
-        refuse_databases(repository, &present.filter(|path| sqlite::is_at(&file(path))).collect::<Vec<_>>())?;
-        changes.new.retain(|path| !sqlite::is_or_becomes(&file(path)));
+        refuse_databases(
+            repository,
+            &present
+                .filter(|path| sqlite::is_at(&file(path)))
+                .collect::<Vec<_>>(),
+        )?;
+        changes
+            .new
+            .retain(|path| !sqlite::is_or_becomes(&file(path)));
         changes.present.append(&mut changes.new);
-        changes.stamps = changes.present.iter().map(|path| stamps.get(path).cloned().flatten()).collect();
+        changes.stamps = changes
+            .present
+            .iter()
+            .map(|path| stamps.get(path).cloned().flatten())
+            .collect();
         Ok(changes)
     }
 
@@ -53,7 +64,11 @@ impl DatabaseChanges {
     }
 
     pub(super) fn count(&self) -> usize {
-        self.present.iter().chain(&self.gone).collect::<BTreeSet<_>>().len()
+        self.present
+            .iter()
+            .chain(&self.gone)
+            .collect::<BTreeSet<_>>()
+            .len()
     }
 
     /// Reads the entries of `git status --porcelain=v2 -z`. An error is the unmerged paths.
@@ -61,8 +76,11 @@ impl DatabaseChanges {
         let mut changes = Self::default();
         let mut unmerged = Vec::new();
         for entry in status {
-            let Some((kind, rest)) = entry.split_first_chunk::<2>() else { continue };
-            let fields = |count: usize| rest.splitn(count, |byte| *byte == b' ').collect::<Vec<_>>();
+            let Some((kind, rest)) = entry.split_first_chunk::<2>() else {
+                continue;
+            };
+            let fields =
+                |count: usize| rest.splitn(count, |byte| *byte == b' ').collect::<Vec<_>>();
             match kind {
                 b"? " => match rest.strip_suffix(b"/") {
                     Some(path) => changes.repositories.push(path.to_vec()),
@@ -71,7 +89,9 @@ impl DatabaseChanges {
                 },
                 b"1 " => {
                     let fields = fields(8);
-                    let (Some([index, tree]), Some(path)) = (fields.first(), fields.get(7)) else { continue };
+                    let (Some([index, tree]), Some(path)) = (fields.first(), fields.get(7)) else {
+                        continue;
+                    };
                     match (index, tree) {
                         (b'D', _) => changes.gone.push(path.to_vec()),
                         _ if names.is_left_out(path) => {}
@@ -83,13 +103,20 @@ impl DatabaseChanges {
                 _ => {}
             }
         }
-        if unmerged.is_empty() { Ok(changes) } else { Err(unmerged) }
+        if unmerged.is_empty() {
+            Ok(changes)
+        } else {
+            Err(unmerged)
+        }
     }
 
     pub(super) fn stage(&self, git: &Git, index: &Path) -> Result<(), Stop> {
         let update = |how: &[&str], paths: &[Vec<u8>]| -> Result<(), Stop> {
             if !paths.is_empty() {
-                let paths: Vec<u8> = paths.iter().flat_map(|path| [path.as_slice(), b"\0"].concat()).collect();
+                let paths: Vec<u8> = paths
+                    .iter()
+                    .flat_map(|path| [path.as_slice(), b"\0"].concat())
+                    .collect();
                 let args = ["update-index"].iter().chain(how).chain(&["-z", "--stdin"]);
                 git.call(args).index(index).stdin(paths).done()?;
             }
@@ -107,9 +134,14 @@ mod tests {
 
     #[test]
     fn entries_are_sorted_by_what_becomes_of_them() {
-        let names = ExcludedNames { prefix: ".beads".into(), own: Vec::new() };
+        let names = ExcludedNames {
+            prefix: ".beads".into(),
+            own: Vec::new(),
+        };
         let hash = "0123456789012345678901234567890123456789";
-        let one = |xy: &str, path: &str| format!("1 {xy} N... 100644 100644 100644 {hash} {hash} {path}").into_bytes();
+        let one = |xy: &str, path: &str| {
+            format!("1 {xy} N... 100644 100644 100644 {hash} {hash} {path}").into_bytes()
+        };
         let status = [
             one(".M", ".beads/a b"),
             one("A.", ".beads/staged"),
@@ -127,13 +159,22 @@ mod tests {
         let expected = DatabaseChanges {
             present: paths(&[b".beads/a b", b".beads/staged"]),
             new: paths(&[b".beads/untracked again", b".beads/\xff"]),
-            gone: paths(&[b".beads/deleted", b".beads/untracked again", b".beads/.exclusive-lock"]),
+            gone: paths(&[
+                b".beads/deleted",
+                b".beads/untracked again",
+                b".beads/.exclusive-lock",
+            ]),
             repositories: paths(&[b".beads/nested"]),
             stamps: Vec::new(),
         };
         assert_eq!(changes, expected);
         assert_eq!(changes.count(), 5);
-        let unmerged = format!("u UU N... 100644 100644 100644 100644 {hash} {hash} {hash} .beads/x y").into_bytes();
-        assert_eq!(DatabaseChanges::parse(&[unmerged], &names), Err(paths(&[b".beads/x y"])));
+        let unmerged =
+            format!("u UU N... 100644 100644 100644 100644 {hash} {hash} {hash} .beads/x y")
+                .into_bytes();
+        assert_eq!(
+            DatabaseChanges::parse(&[unmerged], &names),
+            Err(paths(&[b".beads/x y"]))
+        );
     }
 }

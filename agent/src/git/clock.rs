@@ -61,11 +61,20 @@ impl FetchClock {
         if has_changed || self.changed.is_none() {
             self.changed = Some(now);
         }
-        let is_quiet = self.changed.is_some_and(|changed| now.duration_since(changed) >= QUIET.0);
-        let wait = if is_quiet { pace.fetch_interval.max(QUIET.1) } else { pace.fetch_interval };
+        let is_quiet = self
+            .changed
+            .is_some_and(|changed| now.duration_since(changed) >= QUIET.0);
+        let wait = if is_quiet {
+            pace.fetch_interval.max(QUIET.1)
+        } else {
+            pace.fetch_interval
+        };
         // A fetch in each cycle needs no other clock; but many changes must not mean as many fetches.
-        let wait =
-            if wait <= pace.interval { pace.interval.mul_f64(0.9) } else { wait.mul_f64(self.jitter(pace.number)) };
+        let wait = if wait <= pace.interval {
+            pace.interval.mul_f64(0.9)
+        } else {
+            wait.mul_f64(self.jitter(pace.number))
+        };
         self.next = Some(now + wait);
     }
 
@@ -86,11 +95,20 @@ mod tests {
     }
 
     fn pace(interval: u64, fetch_interval: u64) -> FetchPace {
-        FetchPace { interval: seconds(interval), fetch_interval: seconds(fetch_interval), number: 3 }
+        FetchPace {
+            interval: seconds(interval),
+            fetch_interval: seconds(fetch_interval),
+            number: 3,
+        }
     }
 
     /// The waits after `count` fetches, each made as soon as it is due.
-    fn waits(clock: &mut FetchClock, mut now: Instant, pace: FetchPace, count: usize) -> Vec<Duration> {
+    fn waits(
+        clock: &mut FetchClock,
+        mut now: Instant,
+        pace: FetchPace,
+        count: usize,
+    ) -> Vec<Duration> {
         let wait = |_| {
             let begun = now;
             clock.fetched(now, pace, false);
@@ -108,8 +126,16 @@ mod tests {
         assert!(clock.is_due(now) && clock.is_new());
         let waits = waits(&mut clock, now, pace(5, 60), 20);
         assert!(!clock.is_new());
-        assert!(waits.iter().all(|wait| (seconds(54)..=seconds(67)).contains(wait)), "{waits:?}");
-        assert!(waits.iter().any(|wait| *wait != waits[0]), "they drift apart: {waits:?}");
+        assert!(
+            waits
+                .iter()
+                .all(|wait| (seconds(54)..=seconds(67)).contains(wait)),
+            "{waits:?}"
+        );
+        assert!(
+            waits.iter().any(|wait| *wait != waits[0]),
+            "they drift apart: {waits:?}"
+        );
     }
 
     #[test]
@@ -129,7 +155,10 @@ mod tests {
         clock.fetched(later, pace(5, 60), false);
         assert!(!clock.is_due(later + seconds(107)) && clock.is_due(later + seconds(132)));
         clock.fetched(later, pace(5, 600), false);
-        assert!(!clock.is_due(later + seconds(539)), "a longer interval stays");
+        assert!(
+            !clock.is_due(later + seconds(539)),
+            "a longer interval stays"
+        );
         clock.fetched(later, pace(5, 60), true);
         assert!(clock.is_due(later + seconds(66)), "a change ends the quiet");
     }

@@ -13,8 +13,8 @@ use std::path::Path;
 
 use super::names::{LookedIndex, index_now};
 use super::{
-    BranchHead, DatabaseChanges, Event, IndexLock, Move, Repository, Stop, SyncMessage, arriving, begin, counted,
-    entries, hooks, index, move_branch, replay, say, short, turn,
+    BranchHead, DatabaseChanges, Event, IndexLock, Move, Repository, Stop, SyncMessage, arriving,
+    begin, counted, entries, hooks, index, move_branch, replay, say, short, turn,
 };
 
 /// The branch after a commit.
@@ -54,11 +54,21 @@ pub(super) fn commit(
     if !is_ready {
         let scratch = lock.copy()?;
         changes.stage(&repository.git, &scratch)?;
-        as_committed(repository, new.as_ref().map_or(&head.commit, |new| &new.commit), &scratch)?;
+        as_committed(
+            repository,
+            new.as_ref().map_or(&head.commit, |new| &new.commit),
+            &scratch,
+        )?;
     }
     lock.replace()?;
-    let Some(NewCommit { commit, tree }) = new else { return Ok(Committed { head, parent: None }) };
-    let way = Move { branch: head.branch.clone(), from: head.commit.clone(), to: commit.clone() };
+    let Some(NewCommit { commit, tree }) = new else {
+        return Ok(Committed { head, parent: None });
+    };
+    let way = Move {
+        branch: head.branch.clone(),
+        from: head.commit.clone(),
+        to: commit.clone(),
+    };
     if let Err(stop) = move_branch(repository, &way, "commit (beadlock-agent)") {
         lock.put_back()?;
         return Err(stop);
@@ -67,19 +77,36 @@ pub(super) fn commit(
         && is_ready
         && looked.is_some_and(|looked| draft.of_index.as_ref() == Some(&looked.stamp))
     {
-        say(&SyncMessage::Looked(LookedIndex { stamp, copy_of: Some((commit.clone(), tree)) }));
+        say(&SyncMessage::Looked(LookedIndex {
+            stamp,
+            copy_of: Some((commit.clone(), tree)),
+        }));
     }
     drop(lock);
     let files = counted(changes.count(), "file");
-    say(&SyncMessage::Committed(Event::Committed.line(format_args!("{files} ({})", short(&commit)))));
+    say(&SyncMessage::Committed(
+        Event::Committed.line(format_args!("{files} ({})", short(&commit))),
+    ));
     hooks::tell(repository, "post-commit", &[]);
-    Ok(Committed { head: BranchHead { commit, branch: head.branch }, parent: Some(head.commit) })
+    Ok(Committed {
+        head: BranchHead {
+            commit,
+            branch: head.branch,
+        },
+        parent: Some(head.commit),
+    })
 }
 
 /// Unstages what was written to a file since it was read for the commit: the next commit by hand would take it.
 fn as_committed(repository: &Repository, commit: &str, index: &Path) -> Result<(), Stop> {
-    let diff_index = repository.git.call(["diff-index", "--cached", "-z", "--no-renames", commit, "--"]);
-    let differing = diff_index.paths([repository.inside()]).index(index).words()?;
+    let diff_index =
+        repository
+            .git
+            .call(["diff-index", "--cached", "-z", "--no-renames", commit, "--"]);
+    let differing = diff_index
+        .paths([repository.inside()])
+        .index(index)
+        .words()?;
     index::set_back(&repository.git, index, &differing)
 }
 
@@ -99,34 +126,56 @@ struct NewCommit {
 }
 
 impl<'a> Draft<'a> {
-    fn begin(repository: &'a Repository, head: &BranchHead, looked: Option<&LookedIndex>) -> Result<Self, Stop> {
+    fn begin(
+        repository: &'a Repository,
+        head: &BranchHead,
+        looked: Option<&LookedIndex>,
+    ) -> Result<Self, Stop> {
         let (git, draft) = (&repository.git, index::scratch(repository));
         let stamp = index_now(repository);
-        let known =
-            looked.filter(|looked| Some(&looked.stamp) == stamp.as_ref()).and_then(|looked| looked.copy_of.clone());
+        let known = looked
+            .filter(|looked| Some(&looked.stamp) == stamp.as_ref())
+            .and_then(|looked| looked.copy_of.clone());
         let known = known.filter(|(commit, _)| *commit == head.commit);
         let is_copy = match &known {
             Some(_) => true,
             None => {
-                let staged = git.call(["diff-index", "--cached", "--quiet", &head.commit, "--"]).run()?;
+                let staged = git
+                    .call(["diff-index", "--cached", "--quiet", &head.commit, "--"])
+                    .run()?;
                 staged.status.success()
             }
         };
-        let before = known.map_or_else(|| replay::tree_of(git, &head.commit), |(_, tree)| Ok(tree))?;
+        let before =
+            known.map_or_else(|| replay::tree_of(git, &head.commit), |(_, tree)| Ok(tree))?;
         if is_copy {
             index::copy(repository, &draft)?;
             // Somebody may have staged something meanwhile.
             if stamp.is_some() && stamp == index_now(repository) {
-                return Ok(Self { repository, before, of_index: stamp });
+                return Ok(Self {
+                    repository,
+                    before,
+                    of_index: stamp,
+                });
             }
         }
         git.call(["read-tree", &head.commit]).index(&draft).done()?;
-        Ok(Self { repository, before, of_index: None })
+        Ok(Self {
+            repository,
+            before,
+            of_index: None,
+        })
     }
 
     /// Makes the next commit, on no branch yet; `None` when it would have the tree of the last.
-    fn make(&self, changes: &DatabaseChanges, head: &BranchHead) -> Result<Option<NewCommit>, Stop> {
-        let Self { repository, before, .. } = self;
+    fn make(
+        &self,
+        changes: &DatabaseChanges,
+        head: &BranchHead,
+    ) -> Result<Option<NewCommit>, Stop> {
+        let Self {
+            repository, before, ..
+        } = self;
         let git = &repository.git;
         let (index, message) = (index::scratch(repository), turn::own(repository, "message"));
         changes.stage(git, &index)?;
@@ -145,10 +194,18 @@ impl<'a> Draft<'a> {
         if has_hook || !are_as_seen {
             refuse_strange(repository, before, &tree)?;
         }
-        let text = format!("chore: sync .beads ({})\n", counted(changes.count(), "file"));
+        let text = format!(
+            "chore: sync .beads ({})\n",
+            counted(changes.count(), "file")
+        );
         fs::write(&message, text).map_err(|error| Stop::io("cannot write", &message, &error))?;
         let file = message.as_os_str();
-        hooks::ask(repository, "prepare-commit-msg", &[file, OsStr::new("message")], Some(&index))?;
+        hooks::ask(
+            repository,
+            "prepare-commit-msg",
+            &[file, OsStr::new("message")],
+            Some(&index),
+        )?;
         hooks::ask(repository, "commit-msg", &[file], Some(&index))?;
         let commit_tree = git.call(["commit-tree", &tree, "-p", &head.commit, "-F"]);
         let commit = commit_tree.paths([file.as_encoded_bytes()]).text()?;
@@ -160,11 +217,16 @@ impl<'a> Draft<'a> {
 fn refuse_strange(repository: &Repository, before: &str, tree: &str) -> Result<(), Stop> {
     let entries = entries::changed(&repository.git, before, tree)?;
     let is_strange = |path: &&[u8]| !repository.has(path) || repository.names.is_left_out(path);
-    let strange: Vec<_> = entries.iter().map(|entry| entry.path.as_slice()).filter(is_strange).collect();
+    let strange: Vec<_> = entries
+        .iter()
+        .map(|entry| entry.path.as_slice())
+        .filter(is_strange)
+        .collect();
     if !strange.is_empty() {
         let paths = repository.shown_all(strange);
-        let why =
-            format!("the hook pre-commit has added {paths}, which is not the agent's to commit; commit that by hand");
+        let why = format!(
+            "the hook pre-commit has added {paths}, which is not the agent's to commit; commit that by hand"
+        );
         return Err(Stop::failed("hook", why));
     }
     let databases = arriving::databases(&repository.git, entries.iter())?;
@@ -174,5 +236,8 @@ fn refuse_strange(repository: &Repository, before: &str, tree: &str) -> Result<(
         _ => "have become SQLite databases",
     };
     let paths = repository.shown_all(databases);
-    Err(Stop::failed("tracked", format!("{paths} {have} meanwhile; the next cycle leaves that out")))
+    Err(Stop::failed(
+        "tracked",
+        format!("{paths} {have} meanwhile; the next cycle leaves that out"),
+    ))
 }

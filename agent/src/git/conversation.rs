@@ -43,7 +43,10 @@ impl GitOutput {
     /// The first line of stdout, when it succeeded and there is one.
     pub(super) fn ok_text(&self) -> Option<String> {
         let text = String::from_utf8_lossy(&self.stdout);
-        text.lines().next().filter(|line| self.status.success() && !line.is_empty()).map(str::to_owned)
+        text.lines()
+            .next()
+            .filter(|line| self.status.success() && !line.is_empty())
+            .map(str::to_owned)
     }
 
     pub(super) fn show(&self) {
@@ -57,7 +60,11 @@ impl GitOutput {
     /// Ends a sync that cannot do without this call.
     pub(super) fn refused(&self, what: &str) -> Stop {
         self.show();
-        let reason = if self.timed_out { "timed_out" } else { "git_failed" };
+        let reason = if self.timed_out {
+            "timed_out"
+        } else {
+            "git_failed"
+        };
         Stop::failed(reason, format!("{what}: {}", self.last_line()))
     }
 
@@ -68,9 +75,14 @@ impl GitOutput {
         let text = String::from_utf8_lossy(&self.stderr);
         let lines = || text.lines().map(str::trim).filter(|line| !line.is_empty());
         let begins = |word: &'static str| lines().find(|line| line.starts_with(word));
-        let line = begins("fatal: ").or_else(|| begins("error: ")).or_else(|| lines().next_back());
+        let line = begins("fatal: ")
+            .or_else(|| begins("error: "))
+            .or_else(|| lines().next_back());
         match line {
-            Some(line) => line.trim_start_matches("fatal: ").trim_start_matches("error: ").to_owned(),
+            Some(line) => line
+                .trim_start_matches("fatal: ")
+                .trim_start_matches("error: ")
+                .to_owned(),
             None => self.status.to_string(),
         }
     }
@@ -88,8 +100,16 @@ pub(super) fn converse(
         thread::Builder::new().spawn(move || pipe.write_all(&stdin))?;
     }
     let mut streams = [
-        child.stdout.take().map(|stream| OutputStream::new(stream.into(), kept)).transpose()?,
-        child.stderr.take().map(|stream| OutputStream::new(stream.into(), KeptOutput::BothEnds)).transpose()?,
+        child
+            .stdout
+            .take()
+            .map(|stream| OutputStream::new(stream.into(), kept))
+            .transpose()?,
+        child
+            .stderr
+            .take()
+            .map(|stream| OutputStream::new(stream.into(), KeptOutput::BothEnds))
+            .transpose()?,
     ];
     let pidfd = sys::pidfd_open(child.id().cast_signed()).ok();
     let begun = Instant::now();
@@ -98,7 +118,10 @@ pub(super) fn converse(
         if ended.is_none() && child.try_wait()?.is_some() {
             ended = Some(Instant::now());
         }
-        streams.iter_mut().flatten().for_each(OutputStream::read_what_is_there);
+        streams
+            .iter_mut()
+            .flatten()
+            .for_each(OutputStream::read_what_is_there);
         let is_silent = streams.iter().flatten().all(|stream| stream.is_at_end);
         if ended.is_some_and(|ended| is_silent || ended.elapsed() >= LAST_WORDS) {
             break child.wait()?;
@@ -121,14 +144,24 @@ pub(super) fn converse(
             open.push(readable(pidfd.as_fd()));
         }
         // The streams and the end wake it; the clock is for bounds, and for systems without a pidfd.
-        let pause: u16 = if pidfd.is_some() && ended.is_none() && bound.is_none() { 1000 } else { 20 };
+        let pause: u16 = if pidfd.is_some() && ended.is_none() && bound.is_none() {
+            1000
+        } else {
+            20
+        };
         let _ = poll(&mut open, PollTimeout::from(pause));
     };
     if let Some((_, all)) = &told {
         signal_all(all, Signal::SIGKILL);
     }
-    let [stdout, stderr] = streams.map(|stream| stream.map(|stream| stream.bytes).unwrap_or_default());
-    Ok(GitOutput { status, stdout, stderr, timed_out: told.is_some() })
+    let [stdout, stderr] =
+        streams.map(|stream| stream.map(|stream| stream.bytes).unwrap_or_default());
+    Ok(GitOutput {
+        status,
+        stdout,
+        stderr,
+        timed_out: told.is_some(),
+    })
 }
 
 /// A child that is not reaped yet, and all that it has started, such as transports and hooks. They have no process
@@ -162,7 +195,12 @@ struct OutputStream {
 impl OutputStream {
     fn new(stream: OwnedFd, kept: KeptOutput) -> io::Result<Self> {
         fcntl(&stream, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
-        Ok(Self { file: File::from(stream), bytes: Vec::new(), is_at_end: false, kept })
+        Ok(Self {
+            file: File::from(stream),
+            bytes: Vec::new(),
+            is_at_end: false,
+            kept,
+        })
     }
 
     fn read_what_is_there(&mut self) {
@@ -186,7 +224,8 @@ impl OutputStream {
         }
         self.bytes.extend_from_slice(read);
         if matches!(self.kept, KeptOutput::BothEnds) && self.bytes.len() > 4 * KEPT {
-            self.bytes.splice(KEPT..self.bytes.len() - KEPT, *b"\n(much left out)\n");
+            self.bytes
+                .splice(KEPT..self.bytes.len() - KEPT, *b"\n(much left out)\n");
         }
     }
 }

@@ -30,14 +30,21 @@ pub(crate) struct FetchTurn {
 
 impl FetchCrowd {
     /// A turn, unless there are `most` fetches already, or one of this host.
-    pub(crate) fn try_enter(self: &Arc<Self>, host: Option<&str>, most: usize) -> Option<FetchTurn> {
+    pub(crate) fn try_enter(
+        self: &Arc<Self>,
+        host: Option<&str>,
+        most: usize,
+    ) -> Option<FetchTurn> {
         let mut busy = self.busy();
         if busy.fetches >= most || host.is_some_and(|host| busy.hosts.contains(host)) {
             return None;
         }
         busy.fetches += 1;
         busy.hosts.extend(host.map(str::to_owned));
-        Some(FetchTurn { crowd: Arc::clone(self), host: host.map(str::to_owned) })
+        Some(FetchTurn {
+            crowd: Arc::clone(self),
+            host: host.map(str::to_owned),
+        })
     }
 
     /// Waits for a turn.
@@ -75,7 +82,10 @@ impl Drop for FetchTurn {
 pub(crate) fn host_of(url: &str, top: &Path) -> String {
     let path = |path: &str| {
         let path = top.join(path);
-        fs::canonicalize(&path).unwrap_or(path).to_string_lossy().into_owned()
+        fs::canonicalize(&path)
+            .unwrap_or(path)
+            .to_string_lossy()
+            .into_owned()
     };
     let authority = match url.split_once("://") {
         Some(("file", rest)) => return path(rest),
@@ -85,22 +95,33 @@ pub(crate) fn host_of(url: &str, top: &Path) -> String {
             _ => return path(url),
         },
     };
-    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    let host = authority
+        .rsplit_once('@')
+        .map_or(authority, |(_, host)| host);
     let is_port = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit());
-    let host = host.rsplit_once(':').filter(|(_, port)| is_port(port)).map_or(host, |(host, _)| host);
+    let host = host
+        .rsplit_once(':')
+        .filter(|(_, port)| is_port(port))
+        .map_or(host, |(host, _)| host);
     host.to_ascii_lowercase()
 }
 
 /// The host of the first remote in the repository around a database, as its file of settings has it: before the first
 /// sync git was not asked yet.
 pub(crate) fn guess_host(database: &Path) -> Option<String> {
-    let top = database.ancestors().skip(1).find(|dir| dir.join(".git").exists())?;
+    let top = database
+        .ancestors()
+        .skip(1)
+        .find(|dir| dir.join(".git").exists())?;
     let settings = fs::read_to_string(top.join(".git/config")).ok()?;
     let value = |line: &str| {
         let (key, value) = line.split_once('=')?;
         (key.trim() == "url").then(|| value.trim().trim_matches('"').to_owned())
     };
-    settings.lines().find_map(value).map(|url| host_of(&url, top))
+    settings
+        .lines()
+        .find_map(value)
+        .map(|url| host_of(&url, top))
 }
 
 #[cfg(test)]
@@ -131,7 +152,8 @@ mod tests {
         fs::create_dir_all(&database).unwrap();
         assert_eq!(guess_host(&database), None);
         fs::create_dir(top.path().join(".git")).unwrap();
-        let settings = "[core]\n\tbare = false\n[remote \"origin\"]\n\turl = git@example.org:x.git\n";
+        let settings =
+            "[core]\n\tbare = false\n[remote \"origin\"]\n\turl = git@example.org:x.git\n";
         fs::write(top.path().join(".git/config"), settings).unwrap();
         assert_eq!(guess_host(&database).as_deref(), Some("example.org"));
     }
@@ -152,6 +174,9 @@ mod tests {
         assert!(!waiting.is_finished(), "the host is still busy");
         drop(first);
         waiting.await.unwrap();
-        assert!(crowd.try_enter(Some("a"), 1).is_some(), "nothing is left behind");
+        assert!(
+            crowd.try_enter(Some("a"), 1).is_some(),
+            "nothing is left behind"
+        );
     }
 }

@@ -31,7 +31,10 @@ pub(super) fn refuse(database: &Path) -> Result<(), Stop> {
             "{shown} has a git repository of its own (.git), which is never used: the agent syncs the one around it; \
              sync that one with --exec, or move it away"
         );
-        let command = to_type("mv {} {}", &[Part::Path(&database.join(".git")), Part::Path(&aside)]);
+        let command = to_type(
+            "mv {} {}",
+            &[Part::Path(&database.join(".git")), Part::Path(&aside)],
+        );
         return Err(Stop::failed("embedded", why).next(command));
     }
     let parts = parts(|name| is_in(database, name));
@@ -39,10 +42,14 @@ pub(super) fn refuse(database: &Path) -> Result<(), Stop> {
         return Ok(());
     }
     let parts = parts.join(", ");
-    let why =
-        format!("{shown} has the files of a git repository in it ({parts}), and git started there would use that one");
+    let why = format!(
+        "{shown} has the files of a git repository in it ({parts}), and git started there would use that one"
+    );
     let (head, aside) = (database.join("HEAD"), database.join("HEAD.aside"));
-    Err(Stop::failed("embedded", why).next(to_type("mv {} {}", &[Part::Path(&head), Part::Path(&aside)])))
+    Err(Stop::failed("embedded", why).next(to_type(
+        "mv {} {}",
+        &[Part::Path(&head), Part::Path(&aside)],
+    )))
 }
 
 /// The directory above the database looks like a repository itself, and hides the real one.
@@ -63,9 +70,16 @@ mod tests {
     #[test]
     fn what_git_takes_for_a_repository() {
         let of = |names: &[&str]| parts(|name| names.contains(&name));
-        assert_eq!(of(&["HEAD", "config", "objects", "refs"]), ["HEAD", "objects", "refs"]);
+        assert_eq!(
+            of(&["HEAD", "config", "objects", "refs"]),
+            ["HEAD", "objects", "refs"]
+        );
         assert_eq!(of(&["HEAD", "commondir"]), ["HEAD", "commondir"]);
-        for names in [&["HEAD", "config", "objects"][..], &["objects", "refs", "commondir"], &["HEAD", "refs"]] {
+        for names in [
+            &["HEAD", "config", "objects"][..],
+            &["objects", "refs", "commondir"],
+            &["HEAD", "refs"],
+        ] {
             assert!(of(names).is_empty(), "{names:?}");
         }
     }

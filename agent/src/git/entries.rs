@@ -15,7 +15,15 @@ pub(super) struct TreeEntry {
 
 /// The entries that the second tree has and the first has not, or has otherwise.
 pub(super) fn changed(git: &Git, from: &str, to: &str) -> Result<Vec<TreeEntry>, Stop> {
-    let args = ["diff-tree", "-r", "-z", "--no-renames", "--diff-filter=d", from, to];
+    let args = [
+        "diff-tree",
+        "-r",
+        "-z",
+        "--no-renames",
+        "--diff-filter=d",
+        from,
+        to,
+    ];
     Ok(parse(&git.call(args).words()?))
 }
 
@@ -24,7 +32,11 @@ fn parse(words: &[Vec<u8>]) -> Vec<TreeEntry> {
         // `:MODE MODE ID ID STATUS`, then the path.
         let mut fields = pair[0].split(|byte| *byte == b' ');
         let (mode, id) = (fields.nth(1)?.to_vec(), fields.nth(1)?);
-        Some(TreeEntry { mode, id: String::from_utf8_lossy(id).into_owned(), path: pair[1].clone() })
+        Some(TreeEntry {
+            mode,
+            id: String::from_utf8_lossy(id).into_owned(),
+            path: pair[1].clone(),
+        })
     };
     words.chunks_exact(2).filter_map(entry).collect()
 }
@@ -54,9 +66,17 @@ mod tests {
 
     #[test]
     fn the_second_side_is_read() {
-        let words = [&b":000000 100755 0000 abcd A"[..], b"a b", b":100644 160000 abcd ef01 T", b"\xff"];
+        let words = [
+            &b":000000 100755 0000 abcd A"[..],
+            b"a b",
+            b":100644 160000 abcd ef01 T",
+            b"\xff",
+        ];
         let entries = parse(&words.map(<[u8]>::to_vec));
-        assert_eq!((entries[0].id.as_str(), entries[0].path.as_slice()), ("abcd", &b"a b"[..]));
+        assert_eq!(
+            (entries[0].id.as_str(), entries[0].path.as_slice()),
+            ("abcd", &b"a b"[..])
+        );
         assert!(entries[0].is_file() && !entries[0].leads_elsewhere());
         assert!(entries[1].is_submodule() && !entries[1].is_file() && entries[1].id == "ef01");
     }

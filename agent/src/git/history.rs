@@ -11,7 +11,8 @@ use super::clock::FetchClock;
 use super::unchanged::Snapshot;
 use super::upstream::UNREACHABLE;
 use super::{
-    Event, FetchPace, Hindrance, HindranceKind, KnownRepository, LookedIndex, Network, SyncMessage, SyncReport,
+    Event, FetchPace, Hindrance, HindranceKind, KnownRepository, LookedIndex, Network, SyncMessage,
+    SyncReport,
 };
 
 /// The first and the longest wait before a remote that did not answer is asked again.
@@ -141,7 +142,8 @@ impl SyncHistory {
         let is_due = matches!(self.network(now), Network::Use | Network::UseQuietly);
         let plan = self.plan_by(seen.as_ref(), is_due, now);
         let is_same = |(before, at): &(Snapshot, Instant)| {
-            seen.as_ref().is_some_and(|seen| before.proves_setup(seen)) && now.duration_since(*at) < TRUSTED
+            seen.as_ref().is_some_and(|seen| before.proves_setup(seen))
+                && now.duration_since(*at) < TRUSTED
         };
         self.setup = self.setup.take().filter(is_same);
         self.seen = seen;
@@ -165,12 +167,22 @@ impl SyncHistory {
     }
 
     fn plan_by(&self, seen: Option<&Snapshot>, is_due: bool, now: Instant) -> SyncPlan {
-        let (Some(last), Some(known), Some(seen)) = (&self.last, &self.known, seen) else { return SyncPlan::Sync };
-        let is_same = |(before, at): &(Snapshot, Instant)| before.proves(seen) && now.duration_since(*at) < TRUSTED;
+        let (Some(last), Some(known), Some(seen)) = (&self.last, &self.known, seen) else {
+            return SyncPlan::Sync;
+        };
+        let is_same = |(before, at): &(Snapshot, Instant)| {
+            before.proves(seen) && now.duration_since(*at) < TRUSTED
+        };
         if !last.before.as_ref().is_some_and(is_same) {
             return SyncPlan::Sync;
         }
-        match last.result.report.hindrance.as_ref().map(|hindrance| &*hindrance.reason) {
+        match last
+            .result
+            .report
+            .hindrance
+            .as_ref()
+            .map(|hindrance| &*hindrance.reason)
+        {
             Some(reason) if WITHOUT_REMOTE.contains(&reason) => SyncPlan::Rest(last.again()),
             Some(reason) if !LASTING.contains(&reason) => SyncPlan::Sync,
             Some(_) if is_due => SyncPlan::Sync,
@@ -181,10 +193,17 @@ impl SyncHistory {
     }
 
     /// Takes the messages of a sync that has ended. Returns the lines to be logged now.
-    pub(crate) fn hear(&mut self, network: Network, messages: &[SyncMessage], now: Instant) -> Vec<String> {
+    pub(crate) fn hear(
+        &mut self,
+        network: Network,
+        messages: &[SyncMessage],
+        now: Instant,
+    ) -> Vec<String> {
         let mut lines = Vec::new();
         let mut notices = BTreeSet::new();
-        let is_out = messages.iter().any(|message| matches!(message, SyncMessage::Unreachable(_)));
+        let is_out = messages
+            .iter()
+            .any(|message| matches!(message, SyncMessage::Unreachable(_)));
         let is_look_of_all = !messages.iter().any(|message| self.is_known(message));
         for message in messages {
             match message {
@@ -250,24 +269,39 @@ impl SyncHistory {
             }
         }
         if has_asked || matches!(network, Network::Use | Network::UseQuietly) {
-            let was_here = |known: &KnownRepository| known.upstream.as_ref().map(|upstream| upstream.commit.clone());
-            let has_moved = self.known.as_deref().and_then(was_here) != known.as_deref().and_then(was_here);
-            self.clock.fetched(now, pace, has_moved || result.report.has_pushed);
+            let was_here = |known: &KnownRepository| {
+                known
+                    .upstream
+                    .as_ref()
+                    .map(|upstream| upstream.commit.clone())
+            };
+            let has_moved =
+                self.known.as_deref().and_then(was_here) != known.as_deref().and_then(was_here);
+            self.clock
+                .fetched(now, pace, has_moved || result.report.has_pushed);
         }
         if self.setup.is_none() {
             self.setup = self.seen.clone().map(|seen| (seen, now));
         }
         self.known = known;
         let before = self.seen.take().map(|seen| (seen, now));
-        self.last = Some(Box::new(LastSync { result: result.clone(), before }));
+        self.last = Some(Box::new(LastSync {
+            result: result.clone(),
+            before,
+        }));
         result
     }
 
     /// A report, with what is known of a remote that this sync has left alone.
     fn complete(&mut self, network: Network, mut report: SyncReport) -> SyncReport {
         if network == Network::Leave && report.hindrance.is_none() {
-            let hindrance = self.outage.as_ref().and_then(|outage| outage.hindrance.clone());
-            let is_over = |known: &Hindrance| known.kind == HindranceKind::NotPushing && report.unpushed.commits == 0;
+            let hindrance = self
+                .outage
+                .as_ref()
+                .and_then(|outage| outage.hindrance.clone());
+            let is_over = |known: &Hindrance| {
+                known.kind == HindranceKind::NotPushing && report.unpushed.commits == 0
+            };
             if hindrance.as_ref().is_some_and(is_over) {
                 // Somebody has pushed what the remote had refused.
                 self.outage = None;
@@ -287,11 +321,19 @@ impl SyncHistory {
     fn unreachable(&mut self, why: &str, now: Instant) -> Option<String> {
         let (first, longest) = RETRY;
         let last = self.outage.take();
-        let (since, tries) = last.as_ref().map_or((now, 0), |last| (last.since, last.tries));
+        let (since, tries) = last
+            .as_ref()
+            .map_or((now, 0), |last| (last.since, last.tries));
         let pause = first.saturating_mul(1 << tries.min(10)).min(longest);
         let is_news = last.is_none_or(|last| last.why != why);
         let (why, again, tries) = (why.to_owned(), now + pause, tries + 1);
-        self.outage = Some(RemoteOutage { why: why.clone(), hindrance: None, since, again, tries });
+        self.outage = Some(RemoteOutage {
+            why: why.clone(),
+            hindrance: None,
+            since,
+            again,
+            tries,
+        });
         is_news.then(|| format!("{why}; committing only, next try in {}", shown(pause)))
     }
 }
@@ -320,17 +362,26 @@ mod tests {
         let notice = |text: &str| SyncMessage::Notice(text.to_owned());
         assert_eq!(history.hear(Network::Use, &[notice("a")], now), ["a"]);
         assert!(history.hear(Network::Use, &[notice("a")], now).is_empty());
-        assert!(history.hear(Network::Leave, &[], now).is_empty(), "it could not come up");
+        assert!(
+            history.hear(Network::Leave, &[], now).is_empty(),
+            "it could not come up"
+        );
         assert!(history.hear(Network::Use, &[notice("a")], now).is_empty());
         assert_eq!(history.hear(Network::Use, &[notice("b")], now), ["b"]);
         assert!(history.hear(Network::Use, &[], now).is_empty());
-        assert_eq!(history.hear(Network::Use, &[notice("b")], now), ["b"], "it had gone");
+        assert_eq!(
+            history.hear(Network::Use, &[notice("b")], now),
+            ["b"],
+            "it had gone"
+        );
     }
 
     #[test]
     fn a_remote_that_does_not_answer_is_left_alone_for_longer_and_longer() {
         let (mut history, begun) = (SyncHistory::default(), Instant::now());
-        let out = [SyncMessage::Unreachable("Cannot reach origin: no route".to_owned())];
+        let out = [SyncMessage::Unreachable(
+            "Cannot reach origin: no route".to_owned(),
+        )];
         let line = "Cannot reach origin: no route; committing only, next try in 10s";
         let mut now = begun;
         assert_eq!(history.network(now), Network::Use);
@@ -341,9 +392,16 @@ mod tests {
             assert_eq!(history.network(now), Network::UseQuietly);
             assert!(history.hear(Network::UseQuietly, &out, now).is_empty());
         }
-        assert_eq!(history.hear(Network::UseQuietly, &[SyncMessage::Reached], now), ["Reached it again after 30m 30s"]);
+        assert_eq!(
+            history.hear(Network::UseQuietly, &[SyncMessage::Reached], now),
+            ["Reached it again after 30m 30s"]
+        );
         assert_eq!(history.network(now), Network::Use);
-        assert_eq!(history.hear(Network::Use, &[SyncMessage::Reached, out[0].clone()], now), [line], "a refused push");
+        assert_eq!(
+            history.hear(Network::Use, &[SyncMessage::Reached, out[0].clone()], now),
+            [line],
+            "a refused push"
+        );
         assert_eq!(history.network(now), Network::Leave);
     }
 
@@ -352,25 +410,72 @@ mod tests {
         let (mut history, now) = (SyncHistory::default(), Instant::now());
         let hindered = |kind: HindranceKind| {
             let why = "origin cannot be reached: no route".to_owned();
-            let hindrance = Hindrance { kind, reason: "remote_unreachable".into(), why, next: None };
-            SyncReport { hindrance: Some(hindrance), ..SyncReport::default() }
+            let hindrance = Hindrance {
+                kind,
+                reason: "remote_unreachable".into(),
+                why,
+                next: None,
+            };
+            SyncReport {
+                hindrance: Some(hindrance),
+                ..SyncReport::default()
+            }
         };
-        let out =
-            |kind| [SyncMessage::Unreachable("Cannot reach origin".to_owned()), SyncMessage::Report(hindered(kind))];
+        let out = |kind| {
+            [
+                SyncMessage::Unreachable("Cannot reach origin".to_owned()),
+                SyncMessage::Report(hindered(kind)),
+            ]
+        };
         let clean = SyncReport::default;
         history.hear(Network::Use, &out(HindranceKind::Unreachable), now);
-        let why = |report: SyncReport| report.hindrance.map(|hindrance| hindrance.why).unwrap_or_default();
-        assert_eq!(why(history.complete(Network::Leave, clean())), "cannot fetch: origin: no route");
-        let waiting = || SyncReport { unpushed: Unpushed { commits: 1, oldest: None }, ..clean() };
-        assert_eq!(why(history.complete(Network::Leave, waiting())), "origin cannot be reached: no route");
+        let why = |report: SyncReport| {
+            report
+                .hindrance
+                .map(|hindrance| hindrance.why)
+                .unwrap_or_default()
+        };
+        assert_eq!(
+            why(history.complete(Network::Leave, clean())),
+            "cannot fetch: origin: no route"
+        );
+        let waiting = || SyncReport {
+            unpushed: Unpushed {
+                commits: 1,
+                oldest: None,
+            },
+            ..clean()
+        };
+        assert_eq!(
+            why(history.complete(Network::Leave, waiting())),
+            "origin cannot be reached: no route"
+        );
         let mut failed = hindered(HindranceKind::Failed);
         failed.hindrance.as_mut().unwrap().why = "conflict".to_owned();
-        assert_eq!(history.complete(Network::Leave, failed.clone()), failed, "what this sync has found comes first");
-        history.hear(Network::UseQuietly, &[SyncMessage::Reached, SyncMessage::Report(clean())], now);
+        assert_eq!(
+            history.complete(Network::Leave, failed.clone()),
+            failed,
+            "what this sync has found comes first"
+        );
+        history.hear(
+            Network::UseQuietly,
+            &[SyncMessage::Reached, SyncMessage::Report(clean())],
+            now,
+        );
         assert_eq!(history.complete(Network::Use, clean()), clean());
         history.hear(Network::Use, &out(HindranceKind::NotPushing), now);
-        assert!(history.complete(Network::Leave, waiting()).hindrance.is_some(), "a refused push");
-        assert_eq!(history.complete(Network::Leave, clean()), clean(), "somebody has pushed it");
+        assert!(
+            history
+                .complete(Network::Leave, waiting())
+                .hindrance
+                .is_some(),
+            "a refused push"
+        );
+        assert_eq!(
+            history.complete(Network::Leave, clean()),
+            clean(),
+            "somebody has pushed it"
+        );
         assert_eq!(history.network(now), Network::Use);
     }
 }

@@ -18,10 +18,19 @@ pub(super) fn may_be_there(repository: &Repository, hook: &str) -> Result<bool, 
     Ok(settings.have_hooks() || fs::symlink_metadata(dir.join(hook)).is_ok())
 }
 
-fn run(repository: &Repository, hook: &str, args: &[&OsStr], index: Option<&Path>) -> Result<GitOutput, Stop> {
-    let mut call = repository.git.call(["hook", "run", "--ignore-missing", hook]);
+fn run(
+    repository: &Repository,
+    hook: &str,
+    args: &[&OsStr],
+    index: Option<&Path>,
+) -> Result<GitOutput, Stop> {
+    let mut call = repository
+        .git
+        .call(["hook", "run", "--ignore-missing", hook]);
     if !args.is_empty() {
-        call = call.paths(["--"]).paths(args.iter().map(|arg| arg.as_encoded_bytes()));
+        call = call
+            .paths(["--"])
+            .paths(args.iter().map(|arg| arg.as_encoded_bytes()));
     }
     if let Some(index) = index {
         call = call.index(index);
@@ -32,7 +41,12 @@ fn run(repository: &Repository, hook: &str, args: &[&OsStr], index: Option<&Path
 }
 
 /// Runs a hook that may refuse, when there is one.
-pub(super) fn ask(repository: &Repository, hook: &str, args: &[&OsStr], index: Option<&Path>) -> Result<(), Stop> {
+pub(super) fn ask(
+    repository: &Repository,
+    hook: &str,
+    args: &[&OsStr],
+    index: Option<&Path>,
+) -> Result<(), Stop> {
     if !may_be_there(repository, hook)? {
         return Ok(());
     }

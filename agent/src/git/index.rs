@@ -27,7 +27,9 @@ impl<'a> IndexLock<'a> {
         loop {
             match fs::hard_link(&file, &lock) {
                 Ok(()) => return Ok(Self { repository }),
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => repository.wait_for_index(begun)?,
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                    repository.wait_for_index(begun)?
+                }
                 Err(error) => return Err(Stop::io("cannot make", &lock, &error)),
             }
         }
@@ -50,7 +52,10 @@ impl<'a> IndexLock<'a> {
         self.become_index(&before(self.repository))
     }
 
-    #[expect(clippy::disallowed_methods, reason = "the index is replaced as git does it, under its lock")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the index is replaced as git does it, under its lock"
+    )]
     fn become_index(&self, path: &Path) -> Result<(), Stop> {
         let index = self.repository.index();
         fs::rename(path, &index).map_err(|error| Stop::io("cannot replace", &index, &error))
@@ -87,7 +92,11 @@ pub(super) fn set(git: &Git, index: &Path, commit: &str, paths: &[Vec<u8>]) -> R
     let args = ["diff-index", "--cached", "-z", "--no-renames", commit];
     let paths: BTreeSet<_> = paths.iter().collect();
     let differing = git.call(args).index(index).words()?;
-    let of_these = differing.chunks_exact(2).filter(|entry| paths.contains(&entry[1])).flatten().cloned();
+    let of_these = differing
+        .chunks_exact(2)
+        .filter(|entry| paths.contains(&entry[1]))
+        .flatten()
+        .cloned();
     set_back(git, index, &of_these.collect::<Vec<_>>())
 }
 

@@ -50,19 +50,29 @@ pub(super) fn say(message: &SyncMessage) {
     use SyncMessage::{Committed, Notice, Pulled, Pushed, Refused, Unreachable};
     if let SyncMessage::Output(text) = message {
         let characters: Vec<char> = masked(text).chars().collect();
-        let pieces = characters.chunks(LONGEST).map(|piece| SyncMessage::Output(piece.iter().collect()));
+        let pieces = characters
+            .chunks(LONGEST)
+            .map(|piece| SyncMessage::Output(piece.iter().collect()));
         return pieces.for_each(|piece| put(&piece));
     }
     let mut message = message.clone();
-    if let Committed(text) | Pulled(text) | Pushed(text) | Notice(text) | Unreachable(text) | Refused(text) =
-        &mut message
+    if let Committed(text) | Pulled(text) | Pushed(text) | Notice(text) | Unreachable(text)
+    | Refused(text) = &mut message
     {
         cut(text);
     }
-    if let SyncMessage::Report(SyncReport { hindrance: Some(hindrance), .. }) = &mut message {
+    if let SyncMessage::Report(SyncReport {
+        hindrance: Some(hindrance),
+        ..
+    }) = &mut message
+    {
         cut(&mut hindrance.why);
         // A part of a command must not be typed.
-        hindrance.next = hindrance.next.take().map(|next| masked(&next)).filter(|next| next.len() <= LONGEST);
+        hindrance.next = hindrance
+            .next
+            .take()
+            .map(|next| masked(&next))
+            .filter(|next| next.len() <= LONGEST);
     }
     put(&message);
 }
@@ -106,8 +116,16 @@ mod tests {
             why: hostile.clone(),
             next: Some(hostile.clone()),
         };
-        let unpushed = Unpushed { commits: 2, oldest: Some(-1) };
-        let report = SyncReport { unpushed, behind: 1, has_pushed: true, hindrance: Some(hindrance) };
+        let unpushed = Unpushed {
+            commits: 2,
+            oldest: Some(-1),
+        };
+        let report = SyncReport {
+            unpushed,
+            behind: 1,
+            has_pushed: true,
+            hindrance: Some(hindrance),
+        };
         for word in [
             SyncMessage::Output(hostile.clone()),
             SyncMessage::Reached,

@@ -29,14 +29,22 @@ impl ExcludedNames {
     pub(super) fn of(request: &SyncRequest, top: &Path, prefix: &Path) -> Self {
         let from_top = |path: &PathBuf| path.strip_prefix(top).ok().map(Path::to_owned);
         let own = request.own_files.iter().filter_map(from_top).collect();
-        Self { prefix: prefix.to_owned(), own }
+        Self {
+            prefix: prefix.to_owned(),
+            own,
+        }
     }
 
     /// A path from the top is one that is never committed.
     pub(super) fn is_left_out(&self, path: &[u8]) -> bool {
         let path = as_path(path);
-        let Ok(inside) = path.strip_prefix(&self.prefix) else { return false };
-        let first = inside.components().next().is_some_and(|first| is_own_name(first.as_os_str()));
+        let Ok(inside) = path.strip_prefix(&self.prefix) else {
+            return false;
+        };
+        let first = inside
+            .components()
+            .next()
+            .is_some_and(|first| is_own_name(first.as_os_str()));
         let is_agents = || self.own.iter().any(|own| is_own_file(path, own));
         first || is_agents() || is_of_sqlite(inside)
     }
@@ -72,22 +80,44 @@ pub(super) fn refuse_tracked(
     let tracked = ls_files.paths([repository.inside()]).words()?;
     refuse_names(repository, &tracked)?;
     let is_database = |path: &&[u8]| sqlite::is_at(&repository.git.dir.join(as_path(path)));
-    let databases: Vec<_> = tracked.iter().map(Vec::as_slice).filter(is_database).collect();
+    let databases: Vec<_> = tracked
+        .iter()
+        .map(Vec::as_slice)
+        .filter(is_database)
+        .collect();
     refuse_databases(repository, &databases)?;
-    Ok(stamp.map(|stamp| LookedIndex { stamp, copy_of: None }))
+    Ok(stamp.map(|stamp| LookedIndex {
+        stamp,
+        copy_of: None,
+    }))
 }
 
 fn refuse_names(repository: &Repository, tracked: &[Vec<u8>]) -> Result<(), Stop> {
-    let left_out = tracked.iter().filter(|path| repository.names.is_left_out(path));
+    let left_out = tracked
+        .iter()
+        .filter(|path| repository.names.is_left_out(path));
     let redirect = repository.prefix.join(REDIRECT);
-    let (redirects, live): (Vec<_>, Vec<_>) = left_out.partition(|path| as_path(path).starts_with(&redirect));
+    let (redirects, live): (Vec<_>, Vec<_>) =
+        left_out.partition(|path| as_path(path).starts_with(&redirect));
     let (paths, why) = match (live.is_empty(), redirects.is_empty()) {
-        (false, _) => (live, "a pull would delete a live lock or damage an open database"),
-        (true, false) => (redirects, "everybody who may push would decide where the database is"),
+        (false, _) => (
+            live,
+            "a pull would delete a live lock or damage an open database",
+        ),
+        (true, false) => (
+            redirects,
+            "everybody who may push would decide where the database is",
+        ),
         (true, true) => return Ok(()),
     };
-    let command = to_type("git -C {} rm --cached -- {}", &[Part::Path(&repository.git.dir), typed_all(&paths)]);
-    let why = format!("{} tracked by git, and {why}", is_or_are(repository, &paths));
+    let command = to_type(
+        "git -C {} rm --cached -- {}",
+        &[Part::Path(&repository.git.dir), typed_all(&paths)],
+    );
+    let why = format!(
+        "{} tracked by git, and {why}",
+        is_or_are(repository, &paths)
+    );
     Err(Stop::failed("tracked", why).next(command))
 }
 
@@ -96,16 +126,28 @@ pub(super) fn refuse_databases(repository: &Repository, paths: &[&[u8]]) -> Resu
     if paths.is_empty() {
         return Ok(());
     }
-    let begins = if paths.len() == 1 { "begins as an SQLite database" } else { "begin as SQLite databases" };
+    let begins = if paths.len() == 1 {
+        "begins as an SQLite database"
+    } else {
+        "begin as SQLite databases"
+    };
     let line = |path: &&[u8]| {
         let path = as_path(path);
         sqlite::ignored(path.strip_prefix(&repository.prefix).unwrap_or(path))
     };
     let lines: Vec<_> = paths.iter().map(line).collect();
-    let (top, ignore) = (Part::Path(&repository.git.dir), repository.request.dir.join(".gitignore"));
+    let (top, ignore) = (
+        Part::Path(&repository.git.dir),
+        repository.request.dir.join(".gitignore"),
+    );
     let command = to_type(
         "git -C {} --literal-pathspecs rm --cached -f -- {} && printf '\\n%s\\n' {} >>{}",
-        &[top, typed_all(paths), typed_all(&lines), Part::Path(&ignore)],
+        &[
+            top,
+            typed_all(paths),
+            typed_all(&lines),
+            Part::Path(&ignore),
+        ],
     );
     let why = format!(
         "{} tracked by git, and {begins}: a commit would tear what is open, and a pull would replace it",
@@ -118,20 +160,39 @@ pub(super) fn refuse_databases(repository: &Repository, paths: &[&[u8]]) -> Resu
 /// at it again.
 pub(super) fn index_now(repository: &Repository) -> Option<String> {
     let meta = fs::symlink_metadata(repository.index()).ok()?;
-    let (written, changed) = ((meta.mtime(), meta.mtime_nsec()), (meta.ctime(), meta.ctime_nsec()));
+    let (written, changed) = (
+        (meta.mtime(), meta.mtime_nsec()),
+        (meta.ctime(), meta.ctime_nsec()),
+    );
     let numbers = format!("{}.{}.{}", meta.dev(), meta.ino(), meta.size());
     let mut own = DefaultHasher::new();
     repository.names.own.hash(&mut own);
-    Some(format!("{numbers}.{}.{}.{}.{}.{:x}", written.0, written.1, changed.0, changed.1, own.finish()))
+    Some(format!(
+        "{numbers}.{}.{}.{}.{}.{:x}",
+        written.0,
+        written.1,
+        changed.0,
+        changed.1,
+        own.finish()
+    ))
 }
 
 fn is_or_are(repository: &Repository, paths: &[impl AsRef<[u8]>]) -> String {
-    format!("{} {}", repository.shown_all(paths), if paths.len() == 1 { "is" } else { "are" })
+    format!(
+        "{} {}",
+        repository.shown_all(paths),
+        if paths.len() == 1 { "is" } else { "are" }
+    )
 }
 
 fn is_of_sqlite(path: &Path) -> bool {
-    let name = path.file_name().map(OsStr::as_encoded_bytes).unwrap_or_default();
-    OF_SQLITE.iter().any(|ending| name.len() > ending.len() && name.ends_with(ending))
+    let name = path
+        .file_name()
+        .map(OsStr::as_encoded_bytes)
+        .unwrap_or_default();
+    OF_SQLITE
+        .iter()
+        .any(|ending| name.len() > ending.len() && name.ends_with(ending))
 }
 
 #[cfg(test)]
@@ -140,7 +201,10 @@ mod tests {
 
     #[test]
     fn what_is_left_out() {
-        let names = ExcludedNames { prefix: "a/.beads".into(), own: vec!["a/.beads/logs/sync.log".into()] };
+        let names = ExcludedNames {
+            prefix: "a/.beads".into(),
+            own: vec!["a/.beads/logs/sync.log".into()],
+        };
         for path in [
             ".exclusive-lock",
             ".exclusive-lock.aside",
@@ -157,15 +221,37 @@ mod tests {
             "logs/sync.log",
             "logs/sync.log.2",
         ] {
-            assert!(names.is_left_out(format!("a/.beads/{path}").as_bytes()), "{path}");
-            assert!(!names.is_left_out(path.as_bytes()), "{path} is not below the database");
+            assert!(
+                names.is_left_out(format!("a/.beads/{path}").as_bytes()),
+                "{path}"
+            );
+            assert!(
+                !names.is_left_out(path.as_bytes()),
+                "{path} is not below the database"
+            );
         }
-        for path in ["issues.jsonl", "sub/.exclusive-lock", "-wal", "logs/sync.log.old", "daemon.locked", "beads.db"] {
-            assert!(!names.is_left_out(format!("a/.beads/{path}").as_bytes()), "{path}");
+        for path in [
+            "issues.jsonl",
+            "sub/.exclusive-lock",
+            "-wal",
+            "logs/sync.log.old",
+            "daemon.locked",
+            "beads.db",
+        ] {
+            assert!(
+                !names.is_left_out(format!("a/.beads/{path}").as_bytes()),
+                "{path}"
+            );
         }
-        let at_top = ExcludedNames { prefix: PathBuf::new(), own: Vec::new() };
+        let at_top = ExcludedNames {
+            prefix: PathBuf::new(),
+            own: Vec::new(),
+        };
         assert!(names.is_left_out_anywhere(b"b/.beads/daemon.log"));
-        assert!(!names.is_left_out_anywhere(b"b/.beads/x") && !names.is_left_out_anywhere(b"b/daemon.log"));
+        assert!(
+            !names.is_left_out_anywhere(b"b/.beads/x")
+                && !names.is_left_out_anywhere(b"b/daemon.log")
+        );
         assert!(names.is_left_out_anywhere(b"b/.beads/x/.beads/redirect"));
         assert!(at_top.is_left_out(b".exclusive-lock") && !at_top.is_left_out(b"issues.jsonl"));
     }

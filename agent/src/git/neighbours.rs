@@ -13,7 +13,10 @@ use super::{Event, HindranceKind, Repository, Stop, as_path, escaped_path};
 /// The cycle of another database, which is dropped first, and the copy of its gate for the gits.
 type NeighbourCycle = (Cycle, Option<PassedOn>);
 
-pub(super) fn enter(repository: &Repository, paths: &[Vec<u8>]) -> Result<Vec<NeighbourCycle>, Stop> {
+pub(super) fn enter(
+    repository: &Repository,
+    paths: &[Vec<u8>],
+) -> Result<Vec<NeighbourCycle>, Stop> {
     let database = |path: &Vec<u8>| -> Option<PathBuf> {
         let mut above = as_path(path).ancestors().skip(1);
         let dir = above.find(|dir| dir.file_name() == Some(OsStr::new(".beads")))?;
@@ -26,11 +29,19 @@ pub(super) fn enter(repository: &Repository, paths: &[Vec<u8>]) -> Result<Vec<Ne
     let enter = |dir: PathBuf| match Cycle::enter(&dir) {
         Entered::Cycle(cycle) => {
             let inherited = cycle.gate().map(Gate::pass_on).transpose();
-            Ok((cycle, inherited.map_err(|error| Stop::failed("io", error.to_string()))?))
+            Ok((
+                cycle,
+                inherited.map_err(|error| Stop::failed("io", error.to_string()))?,
+            ))
         }
         Entered::Skipped(decision) => {
             let why = format_args!("it would change {}: {decision}", escaped_path(&dir));
-            Err(Stop::notice(Event::NotPulling, HindranceKind::NotPulling, "neighbour", why))
+            Err(Stop::notice(
+                Event::NotPulling,
+                HindranceKind::NotPulling,
+                "neighbour",
+                why,
+            ))
         }
     };
     dirs.into_iter().map(enter).collect()

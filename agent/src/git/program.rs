@@ -67,25 +67,45 @@ pub(super) struct GitCall {
 
 impl Git {
     pub(super) fn in_dir(dir: &Path) -> Self {
-        Self { dir: dir.to_owned(), open: None, ssh: None }
+        Self {
+            dir: dir.to_owned(),
+            open: None,
+            ssh: None,
+        }
     }
 
     /// In a directory that is open; `dir` is for lines.
     pub(super) fn in_open(open: File, dir: PathBuf) -> Self {
-        Self { dir, open: Some(Arc::new(open)), ssh: None }
+        Self {
+            dir,
+            open: Some(Arc::new(open)),
+            ssh: None,
+        }
     }
 
     fn place(&self) -> PathBuf {
-        let of_open = |open: &Arc<File>| PathBuf::from(format!("/proc/self/fd/{}", open.as_raw_fd()));
-        self.open.as_ref().map(of_open).filter(|place| place.is_dir()).unwrap_or_else(|| self.dir.clone())
+        let of_open =
+            |open: &Arc<File>| PathBuf::from(format!("/proc/self/fd/{}", open.as_raw_fd()));
+        self.open
+            .as_ref()
+            .map(of_open)
+            .filter(|place| place.is_dir())
+            .unwrap_or_else(|| self.dir.clone())
     }
 
     /// The same git, started in a directory below the open one, where that is there and not a link.
     pub(super) fn started_in(&self, below: &Path) -> Self {
         let flags = O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
-        let opened = File::options().read(true).custom_flags(flags).open(self.place().join(below));
+        let opened = File::options()
+            .read(true)
+            .custom_flags(flags)
+            .open(self.place().join(below));
         match opened {
-            Ok(open) => Self { dir: self.dir.join(below), open: Some(Arc::new(open)), ssh: self.ssh.clone() },
+            Ok(open) => Self {
+                dir: self.dir.join(below),
+                open: Some(Arc::new(open)),
+                ssh: self.ssh.clone(),
+            },
             Err(_) => self.clone(),
         }
     }
@@ -103,14 +123,21 @@ impl Git {
 
     /// The same git for the network: ssh asks nobody either, whatever command for it is configured.
     pub(super) fn with_batch_ssh(self, configured: Option<&str>) -> Self {
-        #[expect(clippy::disallowed_methods, reason = "settings of git's, read beside its others")]
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "settings of git's, read beside its others"
+        )]
         let variable = |name| env::var_os(name).filter(|value| !value.is_empty());
         let command = variable("GIT_SSH_COMMAND").or_else(|| configured.map(OsString::from));
         if command.is_none() && variable("GIT_SSH").is_some() {
             return self; // A program of the user's, without options.
         }
         let mut command = command.unwrap_or_else(|| "ssh".into());
-        let program = command.as_encoded_bytes().split(|byte| *byte == b' ').next().unwrap_or_default();
+        let program = command
+            .as_encoded_bytes()
+            .split(|byte| *byte == b' ')
+            .next()
+            .unwrap_or_default();
         if program == b"ssh" || program.ends_with(b"/ssh") {
             command.push(" -o BatchMode=yes -o ConnectTimeout=15 -o ServerAliveInterval=15");
         }
@@ -119,22 +146,41 @@ impl Git {
 
     pub(super) fn call<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> GitCall {
         let mut command = Command::new("git");
-        for name in MISLEADING.iter().chain(&["GIT_ASKPASS", "SSH_ASKPASS", "DISPLAY", "WAYLAND_DISPLAY"]) {
+        for name in
+            MISLEADING
+                .iter()
+                .chain(&["GIT_ASKPASS", "SSH_ASKPASS", "DISPLAY", "WAYLAND_DISPLAY"])
+        {
             command.env_remove(name);
         }
-        command.env("GIT_TERMINAL_PROMPT", "0").env("GCM_INTERACTIVE", "never");
-        command.env("SSH_ASKPASS_REQUIRE", "never").env("GIT_OPTIONAL_LOCKS", "0");
-        command.env("GIT_EDITOR", ":").env("GIT_SEQUENCE_EDITOR", ":").env("GIT_PAGER", "cat");
+        command
+            .env("GIT_TERMINAL_PROMPT", "0")
+            .env("GCM_INTERACTIVE", "never");
+        command
+            .env("SSH_ASKPASS_REQUIRE", "never")
+            .env("GIT_OPTIONAL_LOCKS", "0");
+        command
+            .env("GIT_EDITOR", ":")
+            .env("GIT_SEQUENCE_EDITOR", ":")
+            .env("GIT_PAGER", "cat");
         if let Some(ssh) = &self.ssh {
             command.env("GIT_SSH_COMMAND", ssh);
         }
         command.current_dir(self.place()).arg("--no-pager");
         command.args(SETTINGS.iter().flat_map(|setting| ["-c", setting]));
         command.args(args);
-        GitCall { command, stdin: Vec::new(), bound: None, kept: KeptOutput::All }
+        GitCall {
+            command,
+            stdin: Vec::new(),
+            bound: None,
+            kept: KeptOutput::All,
+        }
     }
 
-    pub(super) fn text<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Result<String, Stop> {
+    pub(super) fn text<S: AsRef<OsStr>>(
+        &self,
+        args: impl IntoIterator<Item = S>,
+    ) -> Result<String, Stop> {
         self.call(args).text()
     }
 }
@@ -143,7 +189,8 @@ impl GitCall {
     /// The arguments of this call, without those of every call, for lines.
     fn shown(&self) -> Vec<String> {
         let own = self.command.get_args().skip(1 + 2 * SETTINGS.len());
-        own.map(|arg| escaped(&arg.to_string_lossy()).to_string()).collect()
+        own.map(|arg| escaped(&arg.to_string_lossy()).to_string())
+            .collect()
     }
 
     /// Adds arguments that need not be UTF-8.
@@ -165,11 +212,17 @@ impl GitCall {
     }
 
     pub(super) fn within(self, bound: Duration) -> Self {
-        Self { bound: Some(bound), ..self }
+        Self {
+            bound: Some(bound),
+            ..self
+        }
     }
 
     pub(super) fn beginnings(self) -> Self {
-        Self { kept: KeptOutput::Beginnings(Beginnings::default()), ..self }
+        Self {
+            kept: KeptOutput::Beginnings(Beginnings::default()),
+            ..self
+        }
     }
 
     /// Makes git speak English, for messages that are read.
@@ -180,16 +233,26 @@ impl GitCall {
 
     /// Its result, also when it fails. An error means that it could not be run.
     pub(super) fn run(mut self) -> Result<GitOutput, Stop> {
-        if ENDING.get().is_some_and(|ending| ending.load(Ordering::Relaxed)) {
+        if ENDING
+            .get()
+            .is_some_and(|ending| ending.load(Ordering::Relaxed))
+        {
             return Err(Stop::failed("killed", "it was told to end"));
         }
-        self.command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        self.command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         // A git that outlived its sync would work without the gate.
         sys::end_with_this_thread(&mut self.command);
         let begun = Instant::now();
         let args = self.shown();
-        let failed =
-            |error: io::Error| Stop::failed("git_failed", format!("git {}: {}", args.join(" "), system_words(&error)));
+        let failed = |error: io::Error| {
+            Stop::failed(
+                "git_failed",
+                format!("git {}: {}", args.join(" "), system_words(&error)),
+            )
+        };
         let mut child = self.command.spawn().map_err(|error| match error.kind() {
             io::ErrorKind::NotFound if self.command.get_current_dir().is_some_and(Path::is_dir) => {
                 Stop::failed("git_failed", "there is no program git; install it")
@@ -204,8 +267,13 @@ impl GitCall {
         if IS_TIMED.load(Ordering::Relaxed) {
             let millis = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
             // A setting (`-c name=value`) is not a subcommand.
-            let step = args.iter().find(|arg| !arg.starts_with('-') && !arg.contains('='));
-            say(&SyncMessage::Step { name: step.cloned().unwrap_or_default(), millis });
+            let step = args
+                .iter()
+                .find(|arg| !arg.starts_with('-') && !arg.contains('='));
+            say(&SyncMessage::Step {
+                name: step.cloned().unwrap_or_default(),
+                millis,
+            });
         }
         answer
     }
@@ -214,7 +282,11 @@ impl GitCall {
     pub(super) fn done(self) -> Result<GitOutput, Stop> {
         let args = self.shown().join(" ");
         let answer = self.run()?;
-        if answer.status.success() { Ok(answer) } else { Err(answer.refused(&format!("git {args} failed"))) }
+        if answer.status.success() {
+            Ok(answer)
+        } else {
+            Err(answer.refused(&format!("git {args} failed")))
+        }
     }
 
     /// Its stdout without the last newline, when it succeeds.
@@ -256,10 +328,19 @@ mod tests {
     #[test]
     fn what_goes_in_comes_out_however_long() {
         let (_root, git) = git();
-        git.call(["init", "--quiet"]).done().unwrap_or_else(|_| panic!());
+        git.call(["init", "--quiet"])
+            .done()
+            .unwrap_or_else(|_| panic!());
         let long = vec![b'x'; 3_000_000];
-        let id = git.call(["hash-object", "-w", "--stdin"]).stdin(long.clone()).text().unwrap_or_default();
-        let answer = git.call(["cat-file", "blob", &id]).run().unwrap_or_else(|_| panic!());
+        let id = git
+            .call(["hash-object", "-w", "--stdin"])
+            .stdin(long.clone())
+            .text()
+            .unwrap_or_default();
+        let answer = git
+            .call(["cat-file", "blob", &id])
+            .run()
+            .unwrap_or_else(|_| panic!());
         assert_eq!(answer.stdout.len(), long.len());
     }
 
@@ -267,7 +348,9 @@ mod tests {
     fn what_takes_too_long_is_ended() {
         let (_root, git) = git();
         let begun = Instant::now();
-        let call = git.call(["-c", "alias.x=!exec sleep 60", "x"]).within(Duration::from_millis(200));
+        let call = git
+            .call(["-c", "alias.x=!exec sleep 60", "x"])
+            .within(Duration::from_millis(200));
         let answer = call.run().unwrap_or_else(|_| panic!());
         assert!(answer.timed_out && !answer.status.success());
         assert!(begun.elapsed() < Duration::from_secs(20));
@@ -277,7 +360,10 @@ mod tests {
     fn what_was_left_behind_is_not_waited_for() {
         let (_root, git) = git();
         let begun = Instant::now();
-        let answer = git.call(["-c", "alias.x=!sleep 30 & echo $!", "x"]).run().unwrap_or_else(|_| panic!());
+        let answer = git
+            .call(["-c", "alias.x=!sleep 30 & echo $!", "x"])
+            .run()
+            .unwrap_or_else(|_| panic!());
         assert!(begun.elapsed() < Duration::from_secs(10));
         let left = answer.ok_text().unwrap().parse().unwrap();
         let _ = kill(Pid::from_raw(left), Signal::SIGKILL);

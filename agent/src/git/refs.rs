@@ -32,7 +32,9 @@ pub(super) enum HeadLook {
 
 /// HEAD of a working tree with this git directory.
 pub(super) fn head(git_dir: &Path) -> HeadLook {
-    let Ok(text) = read_small(&git_dir.join("HEAD")) else { return HeadLook::Unsure };
+    let Ok(text) = read_small(&git_dir.join("HEAD")) else {
+        return HeadLook::Unsure;
+    };
     match text.strip_prefix("ref: ").map(str::trim_end) {
         Some(name) if is_branch(name) => HeadLook::Branch(name.to_owned()),
         None if is_object(text.trim_end()) => HeadLook::Detached,
@@ -48,7 +50,9 @@ pub(super) fn read(common_dir: &Path, name: &str) -> RefLook {
     // git packs a ref before it removes its file, so what is nowhere is looked for once more.
     for _ in 0..2 {
         match read_small(&common_dir.join(name)) {
-            Ok(text) if is_object(text.trim_end()) => return RefLook::Object(text.trim_end().to_owned()),
+            Ok(text) if is_object(text.trim_end()) => {
+                return RefLook::Object(text.trim_end().to_owned());
+            }
             // `refs/heads/a` may be the directory of `refs/heads/a/b`.
             Err(error) if is_absent(&error) => {}
             Ok(_) | Err(_) => return RefLook::Unsure,
@@ -70,7 +74,9 @@ fn is_absent(error: &io::Error) -> bool {
 fn packed(common_dir: &Path, name: &str) -> io::Result<Option<String>> {
     let mut text = String::new();
     match open(&common_dir.join("packed-refs")) {
-        Ok(file) if file.metadata()?.len() > LONGEST => return Err(io::ErrorKind::FileTooLarge.into()),
+        Ok(file) if file.metadata()?.len() > LONGEST => {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
         Ok(file) => file.take(LONGEST).read_to_string(&mut text)?,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),
@@ -91,11 +97,17 @@ fn read_small(path: &Path) -> io::Result<String> {
 /// Neither through a link nor waiting for the other end of a pipe.
 fn open(path: &Path) -> io::Result<File> {
     let mut options: OpenOptions = File::options();
-    options.read(true).custom_flags(O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC).open(path)
+    options
+        .read(true)
+        .custom_flags(O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
+        .open(path)
 }
 
 fn is_object(text: &str) -> bool {
-    matches!(text.len(), 40 | 64) && text.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
+    matches!(text.len(), 40 | 64)
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
 }
 
 fn is_branch(name: &str) -> bool {
@@ -104,9 +116,12 @@ fn is_branch(name: &str) -> bool {
 
 /// Not one of those that each working tree has for itself, and no way out of the directory.
 fn is_shared(name: &str) -> bool {
-    let is_plain = Path::new(name).components().all(|part| matches!(part, Component::Normal(_)));
-    let is_known =
-        ["refs/heads/", "refs/remotes/"].iter().any(|kind| name.len() > kind.len() && name.starts_with(kind));
+    let is_plain = Path::new(name)
+        .components()
+        .all(|part| matches!(part, Component::Normal(_)));
+    let is_known = ["refs/heads/", "refs/remotes/"]
+        .iter()
+        .any(|kind| name.len() > kind.len() && name.starts_with(kind));
     is_plain && is_known && !name.ends_with("/.invalid") && !name.ends_with(".lock")
 }
 
@@ -128,14 +143,21 @@ mod tests {
         let dir = top.path();
         fs::create_dir_all(dir.join("refs/heads/a")).unwrap();
         assert_eq!(read(dir, "refs/heads/main"), RefLook::Absent);
-        fs::write(dir.join("packed-refs"), format!("# pack-refs with: peeled\n{ONE} refs/heads/main\n^{TWO}\n"))
-            .unwrap();
+        fs::write(
+            dir.join("packed-refs"),
+            format!("# pack-refs with: peeled\n{ONE} refs/heads/main\n^{TWO}\n"),
+        )
+        .unwrap();
         assert_eq!(read(dir, "refs/heads/main"), object(ONE));
         assert_eq!(read(dir, "refs/heads/mai"), RefLook::Absent);
         fs::write(dir.join("refs/heads/main"), format!("{TWO}\n")).unwrap();
         assert_eq!(read(dir, "refs/heads/main"), object(TWO));
         assert_eq!(read(dir, "refs/heads/a"), RefLook::Absent, "a directory");
-        assert_eq!(read(dir, "refs/heads/main/x"), RefLook::Absent, "below a file");
+        assert_eq!(
+            read(dir, "refs/heads/main/x"),
+            RefLook::Absent,
+            "below a file"
+        );
     }
 
     #[test]
@@ -143,17 +165,36 @@ mod tests {
         let top = tempfile::tempdir().unwrap();
         let dir = top.path();
         fs::create_dir_all(dir.join("refs/heads")).unwrap();
-        for (name, text) in [("symbolic", "ref: refs/heads/main\n"), ("empty", ""), ("torn", "1111\n"), ("bytes", "\0")]
-        {
+        for (name, text) in [
+            ("symbolic", "ref: refs/heads/main\n"),
+            ("empty", ""),
+            ("torn", "1111\n"),
+            ("bytes", "\0"),
+        ] {
             fs::write(dir.join("refs/heads").join(name), text).unwrap();
-            assert_eq!(read(dir, &format!("refs/heads/{name}")), RefLook::Unsure, "{name}");
+            assert_eq!(
+                read(dir, &format!("refs/heads/{name}")),
+                RefLook::Unsure,
+                "{name}"
+            );
         }
         std::os::unix::fs::symlink("symbolic", dir.join("refs/heads/link")).unwrap();
-        for name in ["refs/heads/link", "refs/bisect/bad", "refs/heads/../../x", "refs/heads/", "HEAD", "/etc/x"] {
+        for name in [
+            "refs/heads/link",
+            "refs/bisect/bad",
+            "refs/heads/../../x",
+            "refs/heads/",
+            "HEAD",
+            "/etc/x",
+        ] {
             assert_eq!(read(dir, name), RefLook::Unsure, "{name}");
         }
         fs::create_dir(dir.join("reftable")).unwrap();
-        assert_eq!(read(dir, "refs/heads/nowhere"), RefLook::Unsure, "refs in tables");
+        assert_eq!(
+            read(dir, "refs/heads/nowhere"),
+            RefLook::Unsure,
+            "refs in tables"
+        );
     }
 
     #[test]
@@ -163,9 +204,18 @@ mod tests {
             fs::write(top.path().join("HEAD"), text).unwrap();
             head(top.path())
         };
-        assert_eq!(of("ref: refs/heads/a/b\n"), HeadLook::Branch("refs/heads/a/b".to_owned()));
+        assert_eq!(
+            of("ref: refs/heads/a/b\n"),
+            HeadLook::Branch("refs/heads/a/b".to_owned())
+        );
         assert_eq!(of(&format!("{ONE}\n")), HeadLook::Detached);
-        for text in ["ref: refs/heads/.invalid\n", "ref: refs/tags/x\n", "ref: refs/heads/../x\n", "", "x\n"] {
+        for text in [
+            "ref: refs/heads/.invalid\n",
+            "ref: refs/tags/x\n",
+            "ref: refs/heads/../x\n",
+            "",
+            "x\n",
+        ] {
             assert_eq!(of(text), HeadLook::Unsure, "{text:?}");
         }
     }

@@ -17,7 +17,12 @@ struct Commit {
 }
 
 /// Makes the commits of `upstream..head` anew on top of `upstream`. Returns the last of them.
-pub(super) fn replay(repository: &Repository, head: &str, upstream: &str, name: &str) -> Result<String, Stop> {
+pub(super) fn replay(
+    repository: &Repository,
+    head: &str,
+    upstream: &str,
+    name: &str,
+) -> Result<String, Stop> {
     let git = &repository.git;
     let range = format!("{upstream}..{head}");
     let ahead = git.text(["rev-list", "--reverse", "--topo-order", &range])?;
@@ -28,7 +33,11 @@ pub(super) fn replay(repository: &Repository, head: &str, upstream: &str, name: 
         let commit = Commit::parse(&git.call(["cat-file", "commit", id]).done()?.stdout);
         let short = short(id);
         let [parent] = commit.parents.as_slice() else {
-            return Err(repository.by_hand(NotPulling, "merge_ahead", &format!("{short} is a merge, ahead of {name}")));
+            return Err(repository.by_hand(
+                NotPulling,
+                "merge_ahead",
+                &format!("{short} is a merge, ahead of {name}"),
+            ));
         };
         let tree = match merge(git, parent, &onto, id)? {
             Ok(tree) => tree,
@@ -62,11 +71,27 @@ pub(super) fn tree_of(git: &Git, commit: &str) -> Result<String, Stop> {
 }
 
 /// The tree of `ours` with the change from `parent` to `theirs`; or the paths in conflict.
-fn merge(git: &Git, parent: &str, ours: &str, theirs: &str) -> Result<Result<String, Vec<Vec<u8>>>, Stop> {
+fn merge(
+    git: &Git,
+    parent: &str,
+    ours: &str,
+    theirs: &str,
+) -> Result<Result<String, Vec<Vec<u8>>>, Stop> {
     // Until git 2.40 merge-tree finds merge bases by ancestry alone, so ours becomes a sibling that nobody keeps.
     let sibling = Commit::parse(b"author beadlock <> 0 +0000\n\n");
-    let sibling = write(git, &sibling.anew(&tree_of(git, ours)?, parent, b"beadlock <> 0 +0000"))?;
-    let args = ["merge-tree", "--write-tree", "--name-only", "--no-messages", "-z", &sibling, theirs];
+    let sibling = write(
+        git,
+        &sibling.anew(&tree_of(git, ours)?, parent, b"beadlock <> 0 +0000"),
+    )?;
+    let args = [
+        "merge-tree",
+        "--write-tree",
+        "--name-only",
+        "--no-messages",
+        "-z",
+        &sibling,
+        theirs,
+    ];
     let answer = git.call(args).run()?;
     let mut words = nul_separated(&answer.stdout).into_iter();
     let tree = String::from_utf8_lossy(&words.next().unwrap_or_default()).into_owned();
@@ -78,12 +103,17 @@ fn merge(git: &Git, parent: &str, ours: &str, theirs: &str) -> Result<Result<Str
 }
 
 fn write(git: &Git, object: &[u8]) -> Result<String, Stop> {
-    git.call(["hash-object", "-t", "commit", "-w", "--stdin"]).stdin(object).text()
+    git.call(["hash-object", "-t", "commit", "-w", "--stdin"])
+        .stdin(object)
+        .text()
 }
 
 impl Commit {
     fn parse(object: &[u8]) -> Self {
-        let end = object.windows(2).position(|pair| pair == b"\n\n").map_or(object.len(), |at| at + 1);
+        let end = object
+            .windows(2)
+            .position(|pair| pair == b"\n\n")
+            .map_or(object.len(), |at| at + 1);
         let (head, message) = object.split_at(end);
         let (mut tree, mut parents, mut author) = (String::new(), Vec::new(), Vec::new());
         let (mut committed, mut is_signed, mut is_skipped) = (Vec::new(), false, false);
@@ -109,13 +139,24 @@ impl Commit {
                 author.extend_from_slice(line);
             }
         }
-        Self { tree, parents, author, committed, is_signed, message: message.to_vec() }
+        Self {
+            tree,
+            parents,
+            author,
+            committed,
+            is_signed,
+            message: message.to_vec(),
+        }
     }
 
     /// The object, with another tree and parent, committed by somebody else.
     fn anew(&self, tree: &str, parent: &str, committer: &[u8]) -> Vec<u8> {
         let mut object = format!("tree {tree}\nparent {parent}\n").into_bytes();
-        let author = self.author.split_inclusive(|byte| *byte == b'\n').next().unwrap_or_default();
+        let author = self
+            .author
+            .split_inclusive(|byte| *byte == b'\n')
+            .next()
+            .unwrap_or_default();
         object.extend_from_slice(author);
         object.extend_from_slice(&[b"committer ", committer, b"\n"].concat());
         object.extend_from_slice(&self.author[author.len()..]);
@@ -134,7 +175,10 @@ mod tests {
             \nbetreff\n\ntree x\n\n";
         let commit = Commit::parse(object);
         assert_eq!(commit.committed, b" 2 +0000");
-        assert_eq!((commit.tree.as_str(), commit.parents.as_slice()), ("1", &["2".to_owned()][..]));
+        assert_eq!(
+            (commit.tree.as_str(), commit.parents.as_slice()),
+            ("1", &["2".to_owned()][..])
+        );
         assert!(!commit.is_signed);
         let expected = b"tree 3\nparent 4\nauthor A \xe9 <a@b> 1 +0200\ncommitter D <> 3 +0000\nencoding latin1\n\
             \nbetreff\n\ntree x\n\n";

@@ -16,8 +16,8 @@ use nix::libc::{O_CLOEXEC, O_DIRECTORY};
 use super::find::{FoundDirs, git_dirs, look, plain_git_dir};
 use super::refs::{self, HeadLook, RefLook};
 use super::{
-    Event, ExcludedNames, Git, GitSettings, HindranceKind, KnownRepository, Part, Stop, SyncRequest, as_path, embedded,
-    escaped, escaped_path, to_type,
+    Event, ExcludedNames, Git, GitSettings, HindranceKind, KnownRepository, Part, Stop,
+    SyncRequest, as_path, embedded, escaped, escaped_path, to_type,
 };
 use crate::owner::Owners;
 
@@ -63,7 +63,11 @@ impl Repository {
     /// The repository that the database lies in, as an earlier sync has found it where the request says so.
     pub(super) fn of(request: &SyncRequest) -> Result<Self, Stop> {
         embedded::refuse(&request.dir)?;
-        match request.known.as_ref().filter(|known| known.settings.is_some()) {
+        match request
+            .known
+            .as_ref()
+            .filter(|known| known.settings.is_some())
+        {
             Some(known) => Self::known(request, known),
             None => Self::find(request),
         }
@@ -73,24 +77,38 @@ impl Repository {
     /// database, where a cycle's command is started, and never from inside.
     fn find(request: &SyncRequest) -> Result<Self, Stop> {
         let dir = escaped_path(&request.dir);
-        let FoundDirs { top, git_dir, common_dir } = look(request)?;
-        let path = fs::canonicalize(&top).map_err(|error| Stop::io("cannot look at", &top, &error))?;
+        let FoundDirs {
+            top,
+            git_dir,
+            common_dir,
+        } = look(request)?;
+        let path =
+            fs::canonicalize(&top).map_err(|error| Stop::io("cannot look at", &top, &error))?;
         let shown = escaped_path(&path);
         // Before git could start a program of the repository's, or one that its configuration names.
         let open = owned(request, &top, &path)?;
         let Ok(prefix) = request.dir.strip_prefix(&path) else {
-            return Err(Stop::failed("worktree", format!("{dir} is not below {shown}, where git sees it")));
+            return Err(Stop::failed(
+                "worktree",
+                format!("{dir} is not below {shown}, where git sees it"),
+            ));
         };
         // With core.worktree it may be any directory, and git started in there finds another repository, or none.
         if fs::symlink_metadata(path.join(".git")).is_err() {
-            return Err(Stop::failed("worktree", format!("{shown} is a working tree without .git (core.worktree)")));
+            return Err(Stop::failed(
+                "worktree",
+                format!("{shown} is a working tree without .git (core.worktree)"),
+            ));
         }
         let git = Git::in_open(open, path.clone());
         let (git_dir, common_dir) = match plain_git_dir(&path, &git_dir, &common_dir) {
             Some(plain) => (plain.clone(), plain),
             // By a file that leads there: as git sees it in the directory that is open now.
             None => git_dirs(&git)?.ok_or_else(|| {
-                Stop::failed("worktree", format!("the path of the repository of {dir} has a line break in it"))
+                Stop::failed(
+                    "worktree",
+                    format!("the path of the repository of {dir} has a line break in it"),
+                )
             })?,
         };
         for dir in [&git_dir, &common_dir] {
@@ -105,7 +123,15 @@ impl Repository {
         }
         let names = ExcludedNames::of(request, &path, prefix);
         let (prefix, request) = (prefix.to_owned(), request.clone());
-        Ok(Self { git, git_dir, common_dir, prefix, names, request, settings: OnceCell::new() })
+        Ok(Self {
+            git,
+            git_dir,
+            common_dir,
+            prefix,
+            names,
+            request,
+            settings: OnceCell::new(),
+        })
     }
 
     /// The repository as an earlier sync has found it, when it still has the right owner. Starts nothing.
@@ -118,7 +144,10 @@ impl Repository {
         }
         let Ok(prefix) = request.dir.strip_prefix(top) else {
             let (dir, top) = (escaped_path(&request.dir), escaped_path(top));
-            return Err(Stop::failed("worktree", format!("{dir} is not below {top}, where git saw it")));
+            return Err(Stop::failed(
+                "worktree",
+                format!("{dir} is not below {top}, where git saw it"),
+            ));
         };
         let names = ExcludedNames::of(request, top, prefix);
         let git = Git::in_open(open, top.to_owned());
@@ -129,13 +158,19 @@ impl Repository {
             prefix: prefix.to_owned(),
             names,
             request: request.clone(),
-            settings: known.settings.clone().map_or_else(OnceCell::new, OnceCell::from),
+            settings: known
+                .settings
+                .clone()
+                .map_or_else(OnceCell::new, OnceCell::from),
         })
     }
 
     /// The settings, where the next sync may go on with them.
     pub(super) fn known_settings(&self) -> Option<GitSettings> {
-        self.settings.get().filter(|settings| settings.can_be_kept()).cloned()
+        self.settings
+            .get()
+            .filter(|settings| settings.can_be_kept())
+            .cloned()
     }
 
     /// Refuses while somebody else is in the middle of something.
@@ -144,14 +179,23 @@ impl Repository {
         let mut found = IN_PROGRESS.iter().find(|(name, _)| is_there(name));
         if found.is_none() && self.common_dir.join("reftable").is_dir() {
             // There these are not files.
-            for entry in IN_PROGRESS.iter().filter(|(name, _)| name.ends_with("_HEAD")) {
-                let verified = self.git.call(["rev-parse", "-q", "--verify", entry.0]).run()?;
+            for entry in IN_PROGRESS
+                .iter()
+                .filter(|(name, _)| name.ends_with("_HEAD"))
+            {
+                let verified = self
+                    .git
+                    .call(["rev-parse", "-q", "--verify", entry.0])
+                    .run()?;
                 found = found.or_else(|| verified.status.success().then_some(entry));
             }
         }
         if let Some((_, what)) = found {
             let top = self.top();
-            return Err(Stop::failed("in_progress", format!("{what} is in progress in {top}; finish or abort it")));
+            return Err(Stop::failed(
+                "in_progress",
+                format!("{what} is in progress in {top}; finish or abort it"),
+            ));
         }
         let begun = Instant::now();
         while fs::symlink_metadata(self.index_lock()).is_ok() {
@@ -163,17 +207,29 @@ impl Repository {
     /// Waits a little for another git that has the index; gives up when that has taken too long since `begun`.
     pub(super) fn wait_for_index(&self, begun: Instant) -> Result<(), Stop> {
         let lock = self.index_lock();
-        let Ok(meta) = fs::symlink_metadata(&lock) else { return Ok(()) };
+        let Ok(meta) = fs::symlink_metadata(&lock) else {
+            return Ok(());
+        };
         if begun.elapsed() < PATIENCE {
             thread::sleep(Duration::from_millis(20));
             return Ok(());
         }
-        let since = meta.modified().ok().and_then(|at| at.duration_since(SystemTime::UNIX_EPOCH).ok());
+        let since = meta
+            .modified()
+            .ok()
+            .and_then(|at| at.duration_since(SystemTime::UNIX_EPOCH).ok());
         let now = Duration::try_from(facts::now().0).unwrap_or_default();
         let age = now.saturating_sub(since.unwrap_or(now));
-        let advice = if age >= OLD { "; if none is, remove that file" } else { "" };
+        let advice = if age >= OLD {
+            "; if none is, remove that file"
+        } else {
+            ""
+        };
         let (lock, age) = (escaped_path(&lock), shown(age));
-        Err(Stop::failed("index_locked", format!("{lock} has been there for {age}: another git is at work{advice}")))
+        Err(Stop::failed(
+            "index_locked",
+            format!("{lock} has been there for {age}: another git is at work{advice}"),
+        ))
     }
 
     /// The settings, read once.
@@ -181,21 +237,36 @@ impl Repository {
         if self.settings.get().is_none() {
             let _ = self.settings.set(GitSettings::read(&self.git)?);
         }
-        self.settings.get().ok_or_else(|| Stop::failed("git_failed", "git config was not read"))
+        self.settings
+            .get()
+            .ok_or_else(|| Stop::failed("git_failed", "git config was not read"))
     }
 
     /// Refuses without an index, because then everything looks deleted.
     pub(super) fn check_index(&self) -> Result<(), Stop> {
         let index = self.index();
-        let failed = |error| Stop::io("there is nothing checked out: cannot look at", &index, &error);
+        let failed = |error| {
+            Stop::io(
+                "there is nothing checked out: cannot look at",
+                &index,
+                &error,
+            )
+        };
         fs::symlink_metadata(&index).map_err(failed).map(|_| ())
     }
 
     /// Refuses while any paths are unmerged.
     pub(super) fn check_merged(&self) -> Result<(), Stop> {
-        let mut paths = self.git.call(["ls-files", "--unmerged", "-z", "--format=%(path)"]).words()?;
+        let mut paths = self
+            .git
+            .call(["ls-files", "--unmerged", "-z", "--format=%(path)"])
+            .words()?;
         paths.dedup();
-        if paths.is_empty() { Ok(()) } else { Err(self.unmerged(&paths)) }
+        if paths.is_empty() {
+            Ok(())
+        } else {
+            Err(self.unmerged(&paths))
+        }
     }
 
     pub(super) fn head(&self) -> Result<BranchHead, Stop> {
@@ -203,11 +274,17 @@ impl Repository {
         let name = match refs::head(&self.git_dir) {
             HeadLook::Branch(name) => Some(name),
             HeadLook::Detached => None,
-            HeadLook::Unsure => self.git.call(["symbolic-ref", "-q", "HEAD"]).run()?.ok_text(),
+            HeadLook::Unsure => self
+                .git
+                .call(["symbolic-ref", "-q", "HEAD"])
+                .run()?
+                .ok_text(),
         };
         let Some(name) = name else {
             let why = format!("HEAD is detached in {top}, so a commit would be on no branch");
-            return Err(Stop::failed("detached_head", why).next(to_type("git -C {} switch BRANCH", &[dir])));
+            return Err(
+                Stop::failed("detached_head", why).next(to_type("git -C {} switch BRANCH", &[dir]))
+            );
         };
         let branch = name.strip_prefix("refs/heads/").unwrap_or(&name).to_owned();
         match self.commit_of(&name)? {
@@ -227,7 +304,10 @@ impl Repository {
             RefLook::Absent => None,
             RefLook::Unsure => {
                 let commit = format!("{name}^{{commit}}");
-                self.git.call(["rev-parse", "-q", "--verify", &commit]).run()?.ok_text()
+                self.git
+                    .call(["rev-parse", "-q", "--verify", &commit])
+                    .run()?
+                    .ok_text()
             }
         })
     }
@@ -239,31 +319,50 @@ impl Repository {
             return Ok(now);
         }
         let (from, to) = (escaped(branch), escaped(&now.branch));
-        Err(Stop::failed("raced", format!("somebody has switched from {from} to {to} meanwhile")))
+        Err(Stop::failed(
+            "raced",
+            format!("somebody has switched from {from} to {to} meanwhile"),
+        ))
     }
 
     /// Refuses when it is another branch now, or the branch has another commit.
     pub(super) fn check_at(&self, branch: &str, commit: &str) -> Result<(), Stop> {
         if self.head_of(branch)?.commit != commit {
-            return Err(Stop::moved(format!("somebody else has moved {} meanwhile", escaped(branch))));
+            return Err(Stop::moved(format!(
+                "somebody else has moved {} meanwhile",
+                escaped(branch)
+            )));
         }
         Ok(())
     }
 
     pub(super) fn status(&self, options: &[&str], specs: &[Vec<u8>]) -> Result<Vec<Vec<u8>>, Stop> {
-        let args = ["status", "--porcelain=v2", "-z", "--no-renames"].iter().chain(options).chain(&["--"]);
+        let args = ["status", "--porcelain=v2", "-z", "--no-renames"]
+            .iter()
+            .chain(options)
+            .chain(&["--"]);
         self.git.call(args).paths(specs).words()
     }
 
     /// The paths that differ between two commits; with a filter, only those.
-    pub(super) fn differing(&self, from: &str, to: &str, filter: Option<&str>) -> Result<Vec<Vec<u8>>, Stop> {
+    pub(super) fn differing(
+        &self,
+        from: &str,
+        to: &str,
+        filter: Option<&str>,
+    ) -> Result<Vec<Vec<u8>>, Stop> {
         let args = ["diff-tree", "-r", "-z", "--name-only", "--no-renames"];
-        self.git.call(args.into_iter().chain(filter).chain([from, to])).words()
+        self.git
+            .call(args.into_iter().chain(filter).chain([from, to]))
+            .words()
     }
 
     pub(super) fn unmerged(&self, paths: impl IntoIterator<Item = impl AsRef<[u8]>>) -> Stop {
         let paths = self.shown_all(paths);
-        Stop::failed("unmerged", format!("a merge has left conflicts in {paths}; resolve them, then git add"))
+        Stop::failed(
+            "unmerged",
+            format!("a merge has left conflicts in {paths}; resolve them, then git add"),
+        )
     }
 
     /// Refuses when a lock has come meanwhile, from a tool that does not ask for the gate.
@@ -273,7 +372,10 @@ impl Repository {
             return Ok(());
         }
         let lock = escaped_path(&lock);
-        Err(Stop::failed("claimed", format!("{lock} has come meanwhile; the next cycle looks at it")))
+        Err(Stop::failed(
+            "claimed",
+            format!("{lock} has come meanwhile; the next cycle looks at it"),
+        ))
     }
 
     /// What only a person can do.
@@ -309,8 +411,16 @@ impl Repository {
         if self.prefix == Path::new("") {
             return None;
         }
-        let this = [b":(top,exclude,literal)", self.prefix.as_os_str().as_encoded_bytes()].concat();
-        Some([b":(top)".to_vec(), this, b":(top,exclude,glob)**/.beads/**".to_vec()])
+        let this = [
+            b":(top,exclude,literal)",
+            self.prefix.as_os_str().as_encoded_bytes(),
+        ]
+        .concat();
+        Some([
+            b":(top)".to_vec(),
+            this,
+            b":(top,exclude,glob)**/.beads/**".to_vec(),
+        ])
     }
 
     pub(super) fn index(&self) -> PathBuf {
@@ -328,7 +438,10 @@ impl Repository {
 
     /// The first three paths for a line, and how many more.
     pub(super) fn shown_all(&self, paths: impl IntoIterator<Item = impl AsRef<[u8]>>) -> String {
-        let paths: Vec<_> = paths.into_iter().map(|path| self.shown(path.as_ref())).collect();
+        let paths: Vec<_> = paths
+            .into_iter()
+            .map(|path| self.shown(path.as_ref()))
+            .collect();
         match paths.len() {
             ..=3 => paths.join(", "),
             count => format!("{} and {} more", paths[..3].join(", "), count - 3),
@@ -338,9 +451,14 @@ impl Repository {
 
 /// Opens a directory, and refuses another user's as the database's; `path` is for lines.
 fn owned(request: &SyncRequest, dir: &Path, path: &Path) -> Result<File, Stop> {
-    let opened = OpenOptions::new().read(true).custom_flags(O_DIRECTORY | O_CLOEXEC).open(dir);
+    let opened = OpenOptions::new()
+        .read(true)
+        .custom_flags(O_DIRECTORY | O_CLOEXEC)
+        .open(dir);
     let opened = opened.map_err(|error| Stop::io("cannot open", path, &error))?;
     let owners = Owners::of_this_user(request.any_owner);
-    owners.check_open(&opened, path).map_err(|why| Stop::failed("wrong_owner", why))?;
+    owners
+        .check_open(&opened, path)
+        .map_err(|why| Stop::failed("wrong_owner", why))?;
     Ok(opened)
 }

@@ -55,7 +55,12 @@ pub(crate) struct SyncRequest {
 impl SyncRequest {
     pub(crate) fn command(&self) -> Vec<OsString> {
         let json = serde_json::to_string(self).unwrap_or_default();
-        let mut command = vec![runner::THIS.into(), ARGUMENT.into(), json.into(), self.dir.clone().into()];
+        let mut command = vec![
+            runner::THIS.into(),
+            ARGUMENT.into(),
+            json.into(),
+            self.dir.clone().into(),
+        ];
         command.extend(self.own_files.iter().map(OsString::from));
         command
     }
@@ -64,7 +69,12 @@ impl SyncRequest {
         let mut args = args.into_iter();
         let request: Self = serde_json::from_str(args.next()?.to_str()?).ok()?;
         let dir = args.next()?.into();
-        Some(Self { dir, own_files: args.map(PathBuf::from).collect(), begun: Some(Instant::now()), ..request })
+        Some(Self {
+            dir,
+            own_files: args.map(PathBuf::from).collect(),
+            begun: Some(Instant::now()),
+            ..request
+        })
     }
 
     /// How long one talk with the remote may take: the rest is for what comes after it.
@@ -77,7 +87,8 @@ impl SyncRequest {
     }
 
     fn left(&self) -> Duration {
-        self.timeout.saturating_sub(self.begun.map(|begun| begun.elapsed()).unwrap_or_default())
+        self.timeout
+            .saturating_sub(self.begun.map(|begun| begun.elapsed()).unwrap_or_default())
     }
 
     /// Refuses when the time-out could come in the middle.
@@ -85,7 +96,10 @@ impl SyncRequest {
         if self.left() >= TIME_FOR_A_MOVE.min(self.timeout / 2) {
             return Ok(());
         }
-        Err(Stop::failed("timed_out", "too little of --cycle-timeout was left for the working tree"))
+        Err(Stop::failed(
+            "timed_out",
+            "too little of --cycle-timeout was left for the working tree",
+        ))
     }
 }
 
@@ -96,7 +110,12 @@ mod tests {
 
     #[test]
     fn an_order_survives_the_command_line() {
-        for network in [Network::Use, Network::UseQuietly, Network::Push, Network::Leave] {
+        for network in [
+            Network::Use,
+            Network::UseQuietly,
+            Network::Push,
+            Network::Leave,
+        ] {
             let is_first = network == Network::Use;
             let request = SyncRequest {
                 dir: "/x y/.beads".into(),
@@ -105,17 +124,29 @@ mod tests {
                 network,
                 timeout: Duration::from_secs(7),
                 own_files: vec!["/x y/.beads/sync.log".into()],
-                looked: is_first.then(|| LookedIndex { stamp: "1.2.3".to_owned(), copy_of: None }),
+                looked: is_first.then(|| LookedIndex {
+                    stamp: "1.2.3".to_owned(),
+                    copy_of: None,
+                }),
                 known: KnownRepository::nowhere(Path::new("/x y/.beads")).filter(|_| is_first),
                 only_fetch: is_first,
                 is_timed: is_first,
                 begun: None,
             };
             let command = request.command();
-            assert_eq!(command[..2], [OsString::from(runner::THIS), ARGUMENT.into()]);
+            assert_eq!(
+                command[..2],
+                [OsString::from(runner::THIS), ARGUMENT.into()]
+            );
             let read = SyncRequest::parse(command[2..].to_vec()).unwrap();
             assert!(read.begun.is_some());
-            assert_eq!(SyncRequest { begun: None, ..read }, request);
+            assert_eq!(
+                SyncRequest {
+                    begun: None,
+                    ..read
+                },
+                request
+            );
         }
         assert_eq!(SyncRequest::parse(["{}".into()]), None);
     }

@@ -11,8 +11,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::{
-    DatabaseChanges, Event, IndexLock, Move, Part, Repository, Stop, SyncMessage, SyncTurn, as_path, index,
-    move_branch, neighbours, remove, say, short, to_type, typed_all,
+    DatabaseChanges, Event, IndexLock, Move, Part, Repository, Stop, SyncMessage, SyncTurn,
+    as_path, index, move_branch, neighbours, remove, say, short, to_type, typed_all,
 };
 
 /// git writes a file in pieces of whole pages, so a cut-off one ends at a page.
@@ -70,8 +70,14 @@ fn resume(turn: &mut SyncTurn<'_>, way: &Move) -> Result<(), Stop> {
             return Err(stop);
         }
     } else {
-        let elsewhere: BTreeSet<_> = repository.differing(&way.from, &head.commit, None)?.into_iter().collect();
-        let kept: Vec<_> = states.into_iter().filter(|(path, _)| !elsewhere.contains(path)).collect();
+        let elsewhere: BTreeSet<_> = repository
+            .differing(&way.from, &head.commit, None)?
+            .into_iter()
+            .collect();
+        let kept: Vec<_> = states
+            .into_iter()
+            .filter(|(path, _)| !elsewhere.contains(path))
+            .collect();
         let paths: Vec<_> = kept.iter().map(|(path, _)| path.clone()).collect();
         go(&lock, BACK, &head.commit, &kept, &paths)?;
         lock.replace()?;
@@ -99,18 +105,28 @@ fn go(
     let scratch = lock.copy()?;
     index::set(git, &scratch, commit, paths)?;
     let args = ["ls-files", "-z", "--cached"];
-    let has: BTreeSet<_> = git.call(args).index(&scratch).words()?.into_iter().collect();
+    let has: BTreeSet<_> = git
+        .call(args)
+        .index(&scratch)
+        .words()?
+        .into_iter()
+        .collect();
     let to_write = states.iter().filter(|(_, state)| written.contains(state));
     let to_write: Vec<_> = to_write.map(|(path, _)| path).collect();
     // Files are removed first: a directory may come in their place, or go with them. git is not told to force, so it
     // then writes over nothing.
-    for path in to_write.iter().filter(|path| !is_beyond_a_link(repository, path)) {
+    for path in to_write
+        .iter()
+        .filter(|path| !is_beyond_a_link(repository, path))
+    {
         let path = here(repository, path);
         remove(&path);
         remove_empty(repository, &path);
     }
     let written = to_write.iter().filter(|path| has.contains(**path));
-    let written: Vec<u8> = written.flat_map(|path| [path, &b"\0"[..]].concat()).collect();
+    let written: Vec<u8> = written
+        .flat_map(|path| [path, &b"\0"[..]].concat())
+        .collect();
     let args = ["checkout-index", "--index", "-z", "--stdin"];
     git.call(args).index(&scratch).stdin(written).done()?;
     Ok(())
@@ -132,29 +148,54 @@ fn look(lock: &IndexLock<'_>, way: &Move, all: &[Vec<u8>]) -> Result<FileStates,
     let scratch = lock.copy()?;
     // First to the old state: nothing in the index may be where a file is now.
     index::set(&repository.git, &scratch, &way.from, all)?;
-    DatabaseChanges { present: there.clone(), ..DatabaseChanges::default() }.stage(&repository.git, &scratch)?;
+    DatabaseChanges {
+        present: there.clone(),
+        ..DatabaseChanges::default()
+    }
+    .stage(&repository.git, &scratch)?;
     let differ = |commit: &str| -> Result<BTreeSet<Vec<u8>>, Stop> {
-        let args = ["diff-index", "--cached", "--name-only", "--no-renames", "-z", commit];
-        Ok(repository.git.call(args).index(&scratch).words()?.into_iter().collect())
+        let args = [
+            "diff-index",
+            "--cached",
+            "--name-only",
+            "--no-renames",
+            "-z",
+            commit,
+        ];
+        Ok(repository
+            .git
+            .call(args)
+            .index(&scratch)
+            .words()?
+            .into_iter()
+            .collect())
     };
     let (from, to) = (differ(&way.from)?, differ(&way.to)?);
     let there: BTreeSet<_> = there.into_iter().collect();
-    let state = |path: &Vec<u8>| match (there.contains(path), from.contains(path), to.contains(path)) {
-        (true, false, _) => FileState::Old,
-        (true, _, false) => FileState::New,
-        (true, true, true) => compare(repository, way, path),
-        (false, ..) => FileState::CutOff,
-    };
+    let state =
+        |path: &Vec<u8>| match (there.contains(path), from.contains(path), to.contains(path)) {
+            (true, false, _) => FileState::Old,
+            (true, _, false) => FileState::New,
+            (true, true, true) => compare(repository, way, path),
+            (false, ..) => FileState::CutOff,
+        };
     Ok(all.iter().map(|path| (path.clone(), state(path))).collect())
 }
 
 fn compare(repository: &Repository, way: &Move, path: &[u8]) -> FileState {
     let file = here(repository, path);
     let is_file = fs::symlink_metadata(&file).is_ok_and(|meta| meta.is_file());
-    let Some(now) = fs::read(&file).ok().filter(|_| is_file) else { return FileState::Unknown };
+    let Some(now) = fs::read(&file).ok().filter(|_| is_file) else {
+        return FileState::Unknown;
+    };
     let of = |commit: &str| -> Option<Vec<u8>> {
         let name = [commit.as_bytes(), b":", path].concat();
-        let answer = repository.git.call(["cat-file", "--filters"]).paths([name]).run().ok()?;
+        let answer = repository
+            .git
+            .call(["cat-file", "--filters"])
+            .paths([name])
+            .run()
+            .ok()?;
         answer.status.success().then_some(answer.stdout)
     };
     judge(&now, of(&way.from).as_deref(), of(&way.to).as_deref())
@@ -162,12 +203,18 @@ fn compare(repository: &Repository, way: &Move, path: &[u8]) -> FileState {
 
 /// The state of a file that is neither `old` nor `new`, by the contents before and after.
 fn judge(now: &[u8], old: Option<&[u8]>, new: Option<&[u8]>) -> FileState {
-    let begins_as_new = new.map_or(0, |new| now.iter().zip(new).take_while(|(a, b)| a == b).count());
+    let begins_as_new = new.map_or(0, |new| {
+        now.iter().zip(new).take_while(|(a, b)| a == b).count()
+    });
     match (old, new) {
         (_, Some(new)) if new.len() >= now.len() && begins_as_new == now.len() => FileState::CutOff,
         (_, Some(new)) if !new.is_empty() && begins_as_new == new.len() => FileState::NewAndMore,
         // Were it cut off and then added to, it would be as the new one for whole pages beyond the old.
-        (Some(old), _) if !old.is_empty() && now.starts_with(old) && begins_as_new / PAGE <= old.len() / PAGE => {
+        (Some(old), _)
+            if !old.is_empty()
+                && now.starts_with(old)
+                && begins_as_new / PAGE <= old.len() / PAGE =>
+        {
             FileState::OldAndMore
         }
         _ => FileState::Unknown,
@@ -175,16 +222,23 @@ fn judge(now: &[u8], old: Option<&[u8]>, new: Option<&[u8]>) -> FileState {
 }
 
 fn unknown(repository: &Repository, way: &Move, states: &[(Vec<u8>, FileState)]) -> Stop {
-    let unknown = states.iter().filter(|(_, state)| *state == FileState::Unknown);
+    let unknown = states
+        .iter()
+        .filter(|(_, state)| *state == FileState::Unknown);
     let paths: Vec<_> = unknown.map(|(path, _)| path).collect();
     let (from, to) = (short(&way.from), short(&way.to));
-    let parts = [Part::Path(&repository.git.dir), Part::Word(OsStr::new(to)), typed_all(&paths)];
+    let parts = [
+        Part::Path(&repository.git.dir),
+        Part::Word(OsStr::new(to)),
+        typed_all(&paths),
+    ];
     let why = format!(
         "a pull has stopped in the middle, and {} is neither as in {from} nor as in {to}",
         repository.shown_all(&paths)
     );
     let command = to_type("git -C {} checkout {} -- {}", &parts);
-    Stop::failed("in_progress", why).next_at("; keep what it is now elsewhere, then type: ", command)
+    Stop::failed("in_progress", why)
+        .next_at("; keep what it is now elsewhere, then type: ", command)
 }
 
 fn here(repository: &Repository, path: &[u8]) -> PathBuf {
@@ -193,8 +247,14 @@ fn here(repository: &Repository, path: &[u8]) -> PathBuf {
 
 /// A link has taken the place of a directory above it, so another file is there.
 fn is_beyond_a_link(repository: &Repository, path: &[u8]) -> bool {
-    let is_link = |dir: &Path| fs::symlink_metadata(repository.git.dir.join(dir)).is_ok_and(|meta| meta.is_symlink());
-    as_path(path).ancestors().skip(1).filter(|dir| !dir.as_os_str().is_empty()).any(is_link)
+    let is_link = |dir: &Path| {
+        fs::symlink_metadata(repository.git.dir.join(dir)).is_ok_and(|meta| meta.is_symlink())
+    };
+    as_path(path)
+        .ancestors()
+        .skip(1)
+        .filter(|dir| !dir.as_os_str().is_empty())
+        .any(is_link)
 }
 
 #[cfg(test)]
@@ -219,9 +279,22 @@ mod tests {
         }
         let long = vec![b'x'; 3 * PAGE];
         let cut_off_and_more = [&long[..PAGE], b"mine"].concat();
-        assert_eq!(judge(&cut_off_and_more, Some(b"x"), Some(&long)), FileState::Unknown);
-        assert_eq!(judge(b"xmine", Some(b"x"), Some(&long)), FileState::OldAndMore);
-        assert_eq!(judge(b"mine", None, Some(b"new")), FileState::Unknown, "somebody's own");
-        assert_eq!(judge(b"old and mine", Some(b"old"), None), FileState::OldAndMore);
+        assert_eq!(
+            judge(&cut_off_and_more, Some(b"x"), Some(&long)),
+            FileState::Unknown
+        );
+        assert_eq!(
+            judge(b"xmine", Some(b"x"), Some(&long)),
+            FileState::OldAndMore
+        );
+        assert_eq!(
+            judge(b"mine", None, Some(b"new")),
+            FileState::Unknown,
+            "somebody's own"
+        );
+        assert_eq!(
+            judge(b"old and mine", Some(b"old"), None),
+            FileState::OldAndMore
+        );
     }
 }

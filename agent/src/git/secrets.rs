@@ -12,7 +12,9 @@ pub(super) fn masked(text: &str) -> String {
             Some(end) => end,
             None if parts.peek().is_none() => part.len(),
             // Another URL follows without a space: `from 'https://a','https://b'`.
-            None => part.trim_end_matches(|c: char| c.is_ascii_alphanumeric() || "+.-".contains(c)).len(),
+            None => part
+                .trim_end_matches(|c: char| c.is_ascii_alphanumeric() || "+.-".contains(c))
+                .len(),
         };
         out.push_str("://");
         push_url(&mut out, &part[..end]);
@@ -35,7 +37,9 @@ fn push_url(out: &mut String, url: &str) {
     if path.ends_with(['?', '#']) {
         out.push_str(MASK);
         // The quotes and stops that a sentence puts behind a URL.
-        let kept = query.trim_end_matches(|c: char| "'\"`:;,.)]>".contains(c)).len();
+        let kept = query
+            .trim_end_matches(|c: char| "'\"`:;,.)]>".contains(c))
+            .len();
         out.push_str(&query[kept..]);
     }
 }
@@ -48,7 +52,9 @@ fn userinfo(url: &str) -> Option<usize> {
     }
     let port = url[..authority].rsplit_once(':').map(|(_, port)| port)?;
     let is_port = port.bytes().all(|byte| byte.is_ascii_digit());
-    (!is_port && !port.ends_with(']')).then(|| url.rfind('@')).flatten()
+    (!is_port && !port.ends_with(']'))
+        .then(|| url.rfind('@'))
+        .flatten()
 }
 
 #[cfg(test)]
@@ -60,17 +66,26 @@ mod tests {
         for (text, shown) in [
             ("fatal: no route", "fatal: no route"),
             ("'https://h:8443/x.git'", "'https://h:8443/x.git'"),
-            ("unable to access 'https://h/x.git?token=S/': no", "unable to access 'https://h/x.git?***': no"),
+            (
+                "unable to access 'https://h/x.git?token=S/': no",
+                "unable to access 'https://h/x.git?***': no",
+            ),
             ("https://u:S@h/x?token=S#S", "https://***@h/x?***"),
             ("https://S@h:1/x", "https://***@h:1/x"),
-            ("ssh://git@h/x and http://a/b?S.", "ssh://***@h/x and http://a/b?***."),
+            (
+                "ssh://git@h/x and http://a/b?S.",
+                "ssh://***@h/x and http://a/b?***.",
+            ),
             ("https://u:S@S@h/x", "https://***@h/x"),
             ("https://u:S/S@h/x", "https://***@h/x"),
             ("https://h/x?a='S&token=S'", "https://h/x?***'"),
             ("https://[::1]:80/@x", "https://[::1]:80/@x"),
             ("https://[::1]/@x", "https://[::1]/@x"),
             ("https://h/npm/@x", "https://h/npm/@x"),
-            ("'https://u:S@a/b','http://v:S@c/d?S',", "'https://***@a/b','http://***@c/d?***',"),
+            (
+                "'https://u:S@a/b','http://v:S@c/d?S',",
+                "'https://***@a/b','http://***@c/d?***',",
+            ),
             ("git@h:x.git", "git@h:x.git"),
             ("https://h#S", "https://h#***"),
             ("://", "://"),

@@ -36,7 +36,11 @@ impl GitSettings {
 
     /// The values of a key, of which the last one counts.
     pub(super) fn all(&self, key: &str) -> Vec<&str> {
-        self.0.iter().filter(|(name, _)| name == key).map(|(_, value)| value.as_str()).collect()
+        self.0
+            .iter()
+            .filter(|(name, _)| name == key)
+            .map(|(_, value)| value.as_str())
+            .collect()
     }
 
     pub(super) fn get(&self, key: &str) -> Option<&str> {
@@ -46,8 +50,14 @@ impl GitSettings {
     /// Whether the next sync may go on with them, while the stamps of git's own files are the same. Not where other
     /// files are included. Everybody on the machine may read a command line, so not where a URL may have a token.
     pub(super) fn can_be_kept(&self) -> bool {
-        let is_include = |(key, _): &(String, String)| key.starts_with("include.") || key.starts_with("includeif.");
-        let length: usize = self.0.iter().map(|(key, value)| key.len() + value.len()).sum();
+        let is_include = |(key, _): &(String, String)| {
+            key.starts_with("include.") || key.starts_with("includeif.")
+        };
+        let length: usize = self
+            .0
+            .iter()
+            .map(|(key, value)| key.len() + value.len())
+            .sum();
         let is_public = |(_, value): &(String, String)| masked(value) == *value;
         length <= LONG && !self.0.iter().any(is_include) && self.0.iter().all(is_public)
     }
@@ -69,8 +79,13 @@ mod tests {
         assert_eq!(settings.get("core.sshcommand"), Some("ssh"));
         assert_eq!(settings.all("core.sshcommand").len(), 2);
         assert_eq!(settings.get("remote.a.b.url"), Some("x\ny"));
-        assert_eq!((settings.get("remote.o.mirror"), settings.get("none")), (Some("true"), None));
-        assert!(!settings.have_hooks() && GitSettings::parse(b"hook.x.command\nmake\0").have_hooks());
+        assert_eq!(
+            (settings.get("remote.o.mirror"), settings.get("none")),
+            (Some("true"), None)
+        );
+        assert!(
+            !settings.have_hooks() && GitSettings::parse(b"hook.x.command\nmake\0").have_hooks()
+        );
     }
 
     #[test]
@@ -79,8 +94,16 @@ mod tests {
         assert!(can_be_kept(b"") && can_be_kept(b"branch.include.remote\norigin\0"));
         assert!(!can_be_kept(b"include.path\nmore\0"));
         assert!(!can_be_kept(b"includeif.gitdir:~/work/.path\nmore\0"));
-        assert!(can_be_kept(b"remote.origin.url\ngit@host:x.git\0remote.o.url\nhttps://host/x.git\0"));
-        assert!(!can_be_kept(b"remote.origin.url\nhttps://TOKEN@host/x.git\0"), "a secret");
-        assert!(!can_be_kept(&[b"remote.origin.url\n", &[b'x'; LONG][..], b"\0"].concat()), "too long");
+        assert!(can_be_kept(
+            b"remote.origin.url\ngit@host:x.git\0remote.o.url\nhttps://host/x.git\0"
+        ));
+        assert!(
+            !can_be_kept(b"remote.origin.url\nhttps://TOKEN@host/x.git\0"),
+            "a secret"
+        );
+        assert!(
+            !can_be_kept(&[b"remote.origin.url\n", &[b'x'; LONG][..], b"\0"].concat()),
+            "too long"
+        );
     }
 }

@@ -27,15 +27,24 @@ pub(super) fn is_at(path: &Path) -> bool {
         return false;
     }
     let mut options = OpenOptions::new();
-    let opened = options.read(true).custom_flags(O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC).open(path);
+    let opened = options
+        .read(true)
+        .custom_flags(O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
+        .open(path);
     let mut bytes = [0; BEGINNING];
-    opened.and_then(|mut file| file.read_exact(&mut bytes)).is_ok_and(|()| begins(&bytes))
+    opened
+        .and_then(|mut file| file.read_exact(&mut bytes))
+        .is_ok_and(|()| begins(&bytes))
 }
 
 /// The file at this path is a database, or is about to become one.
 pub(super) fn is_or_becomes(path: &Path) -> bool {
-    let name = path.file_name().map(OsStr::as_encoded_bytes).unwrap_or_default();
-    let is_empty = || fs::symlink_metadata(path).is_ok_and(|meta| meta.is_file() && meta.len() == 0);
+    let name = path
+        .file_name()
+        .map(OsStr::as_encoded_bytes)
+        .unwrap_or_default();
+    let is_empty =
+        || fs::symlink_metadata(path).is_ok_and(|meta| meta.is_file() && meta.len() == 0);
     is_at(path) || (ENDINGS.iter().any(|ending| name.ends_with(ending)) && is_empty())
 }
 

@@ -31,8 +31,17 @@ enum Ending {
 
 impl Stop {
     fn new(ending: Ending, kind: HindranceKind, reason: &'static str, why: String) -> Self {
-        let hindrance = Hindrance { kind, reason: reason.into(), why: why.clone(), next: None };
-        Self { ending, line: why, hindrance }
+        let hindrance = Hindrance {
+            kind,
+            reason: reason.into(),
+            why: why.clone(),
+            next: None,
+        };
+        Self {
+            ending,
+            line: why,
+            hindrance,
+        }
     }
 
     /// The cycle has failed.
@@ -46,9 +55,17 @@ impl Stop {
     }
 
     /// There is nothing more to do: the line of `event` says why.
-    pub(super) fn notice(event: Event, kind: HindranceKind, reason: &'static str, why: impl Display) -> Self {
+    pub(super) fn notice(
+        event: Event,
+        kind: HindranceKind,
+        reason: &'static str,
+        why: impl Display,
+    ) -> Self {
         let why = why.to_string();
-        Self { line: event.line(&why), ..Self::new(Ending::Notice, kind, reason, why) }
+        Self {
+            line: event.line(&why),
+            ..Self::new(Ending::Notice, kind, reason, why)
+        }
     }
 
     /// The remote cannot be used now; `said` is how the line of `event` ends.
@@ -59,7 +76,10 @@ impl Stop {
         said: impl Display,
         why: String,
     ) -> Self {
-        Self { line: event.line(said), ..Self::new(Ending::Unreachable, kind, reason, why) }
+        Self {
+            line: event.line(said),
+            ..Self::new(Ending::Unreachable, kind, reason, why)
+        }
     }
 
     /// Somebody else has moved the branch meanwhile.
@@ -68,7 +88,10 @@ impl Stop {
     }
 
     pub(super) fn io(what: &str, path: &Path, error: &io::Error) -> Self {
-        Self::failed("io", format!("{what} {}: {}", escaped_path(path), system_words(error)))
+        Self::failed(
+            "io",
+            format!("{what} {}: {}", escaped_path(path), system_words(error)),
+        )
     }
 
     /// The command to type: at the end of the line, and apart from the reason.
@@ -118,5 +141,11 @@ pub(super) fn counted(count: impl TryInto<u64>, what: &str) -> String {
 
 /// The first eight paths, as they are typed; the next refusal names the rest.
 pub(super) fn typed_all(paths: &[impl AsRef<[u8]>]) -> Part<'_> {
-    Part::Paths(paths.iter().take(8).map(|path| as_path(path.as_ref())).collect())
+    Part::Paths(
+        paths
+            .iter()
+            .take(8)
+            .map(|path| as_path(path.as_ref()))
+            .collect(),
+    )
 }

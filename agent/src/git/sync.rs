@@ -3,8 +3,9 @@
 use super::commit::Committed;
 use super::secrets::masked;
 use super::{
-    BranchHead, Distance, Event, HindranceKind, KnownRepository, KnownUpstream, Network, Pushed, Repository, Stop,
-    SyncMessage, SyncReport, SyncRequest, Unpushed, Upstream, begin, commit, names, pull, push, say, turn, upstream,
+    BranchHead, Distance, Event, HindranceKind, KnownRepository, KnownUpstream, Network, Pushed,
+    Repository, Stop, SyncMessage, SyncReport, SyncRequest, Unpushed, Upstream, begin, commit,
+    names, pull, push, say, turn, upstream,
 };
 
 /// What a sync has found out so far.
@@ -43,9 +44,14 @@ pub(super) fn report(mut request: SyncRequest) {
 
 /// Fetches into a repository in which nothing has changed. Returns true when the remote has brought nothing either.
 fn only_fetch(request: &SyncRequest, known: &KnownRepository) -> Result<bool, Stop> {
-    let Some(upstream) = &known.upstream else { return Ok(false) };
+    let Some(upstream) = &known.upstream else {
+        return Ok(false);
+    };
     let repository = Repository::known(request, known)?;
-    let git = repository.git.clone().with_ssh(upstream.ssh.as_ref().map(Into::into));
+    let git = repository
+        .git
+        .clone()
+        .with_ssh(upstream.ssh.as_ref().map(Into::into));
     let commit = Upstream::known(upstream).fetch(&repository, &git)?;
     Ok(commit.as_deref() == Some(&upstream.commit))
 }
@@ -54,8 +60,11 @@ fn sync(request: &SyncRequest, findings: &mut Findings) -> Result<(), Stop> {
     let repository = match Repository::of(request) {
         Ok(repository) => repository,
         Err(stop) => {
-            let nowhere = KnownRepository::nowhere(&request.dir).filter(|_| stop.is_without_repository());
-            nowhere.into_iter().for_each(|known| say(&SyncMessage::Found(known)));
+            let nowhere =
+                KnownRepository::nowhere(&request.dir).filter(|_| stop.is_without_repository());
+            nowhere
+                .into_iter()
+                .for_each(|known| say(&SyncMessage::Found(known)));
             return Err(stop);
         }
     };
@@ -64,8 +73,14 @@ fn sync(request: &SyncRequest, findings: &mut Findings) -> Result<(), Stop> {
         let report = &mut findings.report;
         (report.unpushed, report.behind) = upstream::waiting(&repository);
     }
-    let known = KnownRepository::of(&repository, findings.head.as_ref(), findings.upstream.take());
-    known.into_iter().for_each(|known| say(&SyncMessage::Found(known)));
+    let known = KnownRepository::of(
+        &repository,
+        findings.head.as_ref(),
+        findings.upstream.take(),
+    );
+    known
+        .into_iter()
+        .for_each(|known| say(&SyncMessage::Found(known)));
     ended
 }
 
@@ -87,15 +102,24 @@ impl Findings {
         self.sole = parent.map(|parent| (parent, head.commit.clone()));
         let settings = repository.settings()?;
         let upstream = Upstream::of(repository, settings, &head)?;
-        let network = repository.git.clone().with_batch_ssh(settings.get("core.sshcommand"));
+        let network = repository
+            .git
+            .clone()
+            .with_batch_ssh(settings.get("core.sshcommand"));
         let known = repository.commit_of(&upstream.tracking)?;
         let ssh = network.ssh().map(|ssh| ssh.to_str().map(str::to_owned));
-        let url = settings.get(&format!("remote.{}.url", upstream.remote)).map(masked);
+        let url = settings
+            .get(&format!("remote.{}.url", upstream.remote))
+            .map(masked);
         let mut ended = Ok(());
         if request.network == Network::Leave {
             self.measure(repository, &upstream, head, known)?;
         } else {
-            let conversation = Conversation { repository, network: &network, upstream: &upstream };
+            let conversation = Conversation {
+                repository,
+                network: &network,
+                upstream: &upstream,
+            };
             ended = conversation.exchange(self, head, known);
         }
         // Where the tracking branch is now, the next fetch shows nothing new.
@@ -114,7 +138,9 @@ impl Findings {
         head: BranchHead,
         commit: Option<String>,
     ) -> Result<Distance, Stop> {
-        let is_sole = |(parent, new): &(String, String)| commit.as_ref() == Some(parent) && head.commit == *new;
+        let is_sole = |(parent, new): &(String, String)| {
+            commit.as_ref() == Some(parent) && head.commit == *new
+        };
         let distance = match self.sole.as_ref().is_some_and(is_sole) {
             true => Distance::of_one(head, commit),
             false => upstream.distance(&repository.git, head, commit)?,
@@ -142,21 +168,41 @@ struct Rejection {
 impl Conversation<'_> {
     /// Pushes what is ahead. Fetches and pulls first when that is due, or when the remote has something else; and
     /// pushes once more. `known` is where the tracking branch is.
-    fn exchange(&self, findings: &mut Findings, mut head: BranchHead, known: Option<String>) -> Result<(), Stop> {
-        let Self { repository, upstream, .. } = self;
+    fn exchange(
+        &self,
+        findings: &mut Findings,
+        mut head: BranchHead,
+        known: Option<String>,
+    ) -> Result<(), Stop> {
+        let Self {
+            repository,
+            upstream,
+            ..
+        } = self;
         let mut is_fetch_due = repository.request.is_fetch_due() || known.is_none();
         let mut rejected: Option<Rejection> = None;
         if known.is_some() {
             let distance = findings.measure(repository, upstream, head.clone(), known.clone())?;
             // A remote that did not answer the last time is asked once, not twice.
-            let is_ahead =
-                distance.ahead > 0 && distance.behind == 0 && repository.request.network != Network::UseQuietly;
-            match if is_ahead { push::refuse_foreign(repository, &distance) } else { Ok(()) } {
+            let is_ahead = distance.ahead > 0
+                && distance.behind == 0
+                && repository.request.network != Network::UseQuietly;
+            match if is_ahead {
+                push::refuse_foreign(repository, &distance)
+            } else {
+                Ok(())
+            } {
                 Ok(()) if is_ahead => match self.push(findings, &distance)? {
                     Pushed::Done => return Ok(()),
                     // Somebody was faster, and this clone does not know it yet.
                     Pushed::Rejected(why) => {
-                        (rejected, is_fetch_due) = (Some(Rejection { upstream: known.clone(), why }), true);
+                        (rejected, is_fetch_due) = (
+                            Some(Rejection {
+                                upstream: known.clone(),
+                                why,
+                            }),
+                            true,
+                        );
                     }
                     Pushed::Failed(stop, output) if output.timed_out => return Err(stop),
                     // The fetch tells whether the remote can be reached, and brings what is there.
@@ -168,7 +214,11 @@ impl Conversation<'_> {
             }
         }
         for _ in 0..2 {
-            let commit = if is_fetch_due { upstream.fetch(repository, self.network)? } else { known.clone() };
+            let commit = if is_fetch_due {
+                upstream.fetch(repository, self.network)?
+            } else {
+                known.clone()
+            };
             is_fetch_due = true;
             if let Some(rejected) = &rejected
                 && rejected.upstream == commit
@@ -182,7 +232,12 @@ impl Conversation<'_> {
             push::refuse_foreign(repository, &distance)?;
             match self.push(findings, &distance)? {
                 Pushed::Done => return Ok(()),
-                Pushed::Rejected(why) => rejected = Some(Rejection { upstream: distance.upstream, why }),
+                Pushed::Rejected(why) => {
+                    rejected = Some(Rejection {
+                        upstream: distance.upstream,
+                        why,
+                    })
+                }
                 Pushed::Failed(stop, output) => {
                     output.show();
                     return Err(stop);
@@ -191,13 +246,28 @@ impl Conversation<'_> {
             head = distance.head;
         }
         let why = format_args!("others were faster at {}, twice", upstream.name());
-        Err(Stop::notice(Event::NotPushing, HindranceKind::NotPushing, "raced", why))
+        Err(Stop::notice(
+            Event::NotPushing,
+            HindranceKind::NotPushing,
+            "raced",
+            why,
+        ))
     }
 
     /// Brings here what the upstream has. Returns how far the branch is from it then.
-    fn pull(&self, findings: &mut Findings, head: BranchHead, commit: Option<String>) -> Result<Distance, Stop> {
-        let Self { repository, upstream, .. } = self;
-        let mut measure = |head: BranchHead| findings.measure(repository, upstream, head, commit.clone());
+    fn pull(
+        &self,
+        findings: &mut Findings,
+        head: BranchHead,
+        commit: Option<String>,
+    ) -> Result<Distance, Stop> {
+        let Self {
+            repository,
+            upstream,
+            ..
+        } = self;
+        let mut measure =
+            |head: BranchHead| findings.measure(repository, upstream, head, commit.clone());
         let mut distance = measure(head)?;
         if distance.ahead > 0 && commit.is_some() {
             pull::refuse_rewritten(repository, upstream, &distance)?;

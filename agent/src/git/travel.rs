@@ -9,7 +9,9 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use super::{Event, GitOutput, HindranceKind, IndexLock, Repository, Stop, SyncTurn, as_path, neighbours};
+use super::{
+    Event, GitOutput, HindranceKind, IndexLock, Repository, Stop, SyncTurn, as_path, neighbours,
+};
 
 const UNFINISHED: &str = "a pull has stopped in the middle, the next cycle goes on";
 
@@ -25,7 +27,10 @@ pub(super) struct Move {
 /// The branch moves, unless it is no longer where it was.
 pub(super) fn move_branch(repository: &Repository, way: &Move, why: &str) -> Result<(), Stop> {
     let branch = format!("refs/heads/{}", way.branch);
-    let moved = repository.git.call(["update-ref", "-m", why, &branch, &way.to, &way.from]).run()?;
+    let moved = repository
+        .git
+        .call(["update-ref", "-m", why, &branch, &way.to, &way.from])
+        .run()?;
     if moved.status.success() {
         return Ok(());
     }
@@ -50,7 +55,11 @@ pub(super) fn travel(turn: &mut SyncTurn<'_>, way: &Move) -> Result<(), Stop> {
     refuse_in_the_way(repository, way)?;
     let scratch = lock.copy()?;
     // read-tree would take a file that was written again with the same content for a change.
-    repository.git.call(["update-index", "-q", "--refresh"]).index(&scratch).run()?;
+    repository
+        .git
+        .call(["update-index", "-q", "--refresh"])
+        .index(&scratch)
+        .run()?;
     let could = read_tree(repository, &scratch, &["-n", &way.from, &way.to])?;
     if !could.status.success() {
         return Err(overwritten(repository, &scratch, way)?);
@@ -59,7 +68,11 @@ pub(super) fn travel(turn: &mut SyncTurn<'_>, way: &Move) -> Result<(), Stop> {
     turn.note(way)?;
     let read_tree = |args: [&str; 3]| {
         let moved = read_tree(repository, &scratch, &args)?;
-        if moved.status.success() { Ok(()) } else { Err(moved.refused(UNFINISHED)) }
+        if moved.status.success() {
+            Ok(())
+        } else {
+            Err(moved.refused(UNFINISHED))
+        }
     };
     read_tree(["-u", &way.from, &way.to])?;
     lock.replace()?;
@@ -78,18 +91,37 @@ fn overwritten(repository: &Repository, index: &Path, way: &Move) -> Result<Stop
     let git = &repository.git;
     let list = |args: &[&str]| git.call(args).index(index).words();
     let changed = list(&["diff-files", "-z", "--name-only"])?;
-    let staged = list(&["diff-index", "-z", "--cached", "--name-only", "--no-renames", &way.from])?;
+    let staged = list(&[
+        "diff-index",
+        "-z",
+        "--cached",
+        "--name-only",
+        "--no-renames",
+        &way.from,
+    ])?;
     let added = repository.differing(&way.from, &way.to, Some("--diff-filter=A"))?;
     let is_there = |path: &Vec<u8>| fs::symlink_metadata(git.dir.join(as_path(path))).is_ok();
-    let in_no_commit: BTreeSet<_> =
-        changed.into_iter().chain(staged).chain(added.into_iter().filter(is_there)).collect();
+    let in_no_commit: BTreeSet<_> = changed
+        .into_iter()
+        .chain(staged)
+        .chain(added.into_iter().filter(is_there))
+        .collect();
     let mut paths = repository.differing(&way.from, &way.to, None)?;
     paths.retain(|path| in_no_commit.contains(path));
     let why = match paths.len() {
-        0 => "files were changed while the pull looked at them; the next cycle looks again".to_owned(),
-        _ => format!("a pull would overwrite what is in no commit ({})", repository.shown_all(paths)),
+        0 => "files were changed while the pull looked at them; the next cycle looks again"
+            .to_owned(),
+        _ => format!(
+            "a pull would overwrite what is in no commit ({})",
+            repository.shown_all(paths)
+        ),
     };
-    Ok(Stop::notice(Event::NotPulling, HindranceKind::NotPulling, "in_the_way", why))
+    Ok(Stop::notice(
+        Event::NotPulling,
+        HindranceKind::NotPulling,
+        "in_the_way",
+        why,
+    ))
 }
 
 /// Runs `git read-tree -m`, started in the database. git removes and remakes a directory that it has emptied, but
@@ -103,9 +135,20 @@ fn read_tree(repository: &Repository, index: &Path, args: &[&str]) -> Result<Git
 
 /// Whether the branch could move: its locks, and the hook that may refuse.
 fn try_branch(repository: &Repository, way: &Move) -> Result<(), Stop> {
-    let words = format!("start\nupdate refs/heads/{} {} {}\nprepare\nabort\n", way.branch, way.to, way.from);
-    let tried = repository.git.call(["update-ref", "--stdin"]).stdin(words).run()?;
-    if tried.status.success() { Ok(()) } else { Err(cannot_move(way, &tried)) }
+    let words = format!(
+        "start\nupdate refs/heads/{} {} {}\nprepare\nabort\n",
+        way.branch, way.to, way.from
+    );
+    let tried = repository
+        .git
+        .call(["update-ref", "--stdin"])
+        .stdin(words)
+        .run()?;
+    if tried.status.success() {
+        Ok(())
+    } else {
+        Err(cannot_move(way, &tried))
+    }
 }
 
 /// Refuses where git would overwrite ignored files, or remove them with a directory that becomes a file.
@@ -114,13 +157,23 @@ fn refuse_in_the_way(repository: &Repository, way: &Move) -> Result<(), Stop> {
     let added = repository.differing(&way.from, &way.to, Some("--diff-filter=A"))?;
     let lists = |which: &str, path: &Path| -> Result<bool, Stop> {
         let spec = [b":(top,literal)", path.as_os_str().as_encoded_bytes()].concat();
-        Ok(!git.call(["ls-files", "-z", which, "--"]).paths([spec]).words()?.is_empty())
+        Ok(!git
+            .call(["ls-files", "-z", which, "--"])
+            .paths([spec])
+            .words()?
+            .is_empty())
     };
     let mut hindered = Vec::new();
     for name in &added {
         let path = as_path(name);
-        for (above, path) in path.ancestors().filter(|path| !path.as_os_str().is_empty()).enumerate() {
-            let Ok(meta) = fs::symlink_metadata(git.dir.join(path)) else { continue };
+        for (above, path) in path
+            .ancestors()
+            .filter(|path| !path.as_os_str().is_empty())
+            .enumerate()
+        {
+            let Ok(meta) = fs::symlink_metadata(git.dir.join(path)) else {
+                continue;
+            };
             let is_in_the_way = match (above, meta.is_dir()) {
                 (0, true) => repository.prefix.starts_with(path) || lists("--others", path)?,
                 (_, true) => false,

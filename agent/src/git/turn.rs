@@ -34,13 +34,25 @@ impl<'a> SyncTurn<'a> {
         let begun = Instant::now();
         loop {
             let mut options = OpenOptions::new();
-            options.read(true).write(true).create(true).truncate(false).mode(0o644);
-            let file = options.custom_flags(O_NOFOLLOW | O_CLOEXEC).open(&path).map_err(failed)?;
+            options
+                .read(true)
+                .write(true)
+                .create(true)
+                .truncate(false)
+                .mode(0o644);
+            let file = options
+                .custom_flags(O_NOFOLLOW | O_CLOEXEC)
+                .open(&path)
+                .map_err(failed)?;
             if flock(&file, Flock::Try).map_err(failed)? {
                 // The last holder may just have removed it.
                 let ours = file.metadata().map_err(failed)?;
                 if fs::symlink_metadata(&path).is_ok_and(|named| inode(&named) == inode(&ours)) {
-                    let turn = Self { repository, file, is_unfinished: true };
+                    let turn = Self {
+                        repository,
+                        file,
+                        is_unfinished: true,
+                    };
                     turn.clear_up();
                     return Ok(turn);
                 }
@@ -55,7 +67,11 @@ impl<'a> SyncTurn<'a> {
 
     fn clear_up(&self) {
         let lock = self.repository.index_lock();
-        let is_ours = |lock: fs::Metadata| self.file.metadata().is_ok_and(|ours| inode(&ours) == inode(&lock));
+        let is_ours = |lock: fs::Metadata| {
+            self.file
+                .metadata()
+                .is_ok_and(|ours| inode(&ours) == inode(&lock))
+        };
         if fs::symlink_metadata(&lock).is_ok_and(is_ours) {
             remove(&lock);
         }
@@ -67,10 +83,17 @@ impl<'a> SyncTurn<'a> {
     /// The move of a sync that was killed, unless it is known to be done.
     pub(super) fn unfinished(&mut self) -> Result<Option<Move>, Stop> {
         let mut note = String::new();
-        let read = self.file.rewind().and_then(|()| self.file.read_to_string(&mut note));
+        let read = self
+            .file
+            .rewind()
+            .and_then(|()| self.file.read_to_string(&mut note));
         read.map_err(|error| Stop::io("cannot read", &path(self.repository), &error))?;
         // No branch has a space in its name; and a note that was cut off was never acted on.
-        let mut words = note.strip_suffix('\n').unwrap_or_default().split(' ').map(str::to_owned);
+        let mut words = note
+            .strip_suffix('\n')
+            .unwrap_or_default()
+            .split(' ')
+            .map(str::to_owned);
         if let (Some(from), Some(to), Some(branch)) = (words.next(), words.next(), words.next()) {
             return Ok(Some(Move { branch, from, to }));
         }
@@ -87,7 +110,8 @@ impl<'a> SyncTurn<'a> {
             file.write_all(note.as_bytes())?;
             file.sync_data()
         };
-        write(&mut self.file).map_err(|error| Stop::io("cannot write", &path(self.repository), &error))
+        write(&mut self.file)
+            .map_err(|error| Stop::io("cannot write", &path(self.repository), &error))
     }
 
     pub(super) fn forget(&mut self) {

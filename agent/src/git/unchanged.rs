@@ -73,7 +73,11 @@ impl Snapshot {
     }
 
     fn stamps(subjects: &Subjects<'_>, now: Duration) -> io::Result<Self> {
-        let mut setup = Stamps { now, digest: 0, is_settled: true };
+        let mut setup = Stamps {
+            now,
+            digest: 0,
+            is_settled: true,
+        };
         setup.add(&(subjects.settings, subjects.own_files));
         let repository = subjects.repository;
         for dir in repository.owned().into_iter().chain([subjects.database]) {
@@ -107,7 +111,10 @@ impl Stamps {
 
     /// Every file of the database but those that are never committed.
     fn files_of(&mut self, subjects: &Subjects<'_>) -> io::Result<()> {
-        let names = ExcludedNames { prefix: subjects.database.to_owned(), own: subjects.own_files.to_vec() };
+        let names = ExcludedNames {
+            prefix: subjects.database.to_owned(),
+            own: subjects.own_files.to_vec(),
+        };
         let mut dirs = vec![subjects.database.to_owned()];
         let mut entries = 0;
         while let Some(dir) = dirs.pop() {
@@ -175,8 +182,15 @@ pub(super) struct FileStamp {
 
 impl From<&Metadata> for FileStamp {
     fn from(meta: &Metadata) -> Self {
-        let times = [(meta.mtime(), meta.mtime_nsec()), (meta.ctime(), meta.ctime_nsec())];
-        Self { owner: owner(meta), size: meta.size(), times }
+        let times = [
+            (meta.mtime(), meta.mtime_nsec()),
+            (meta.ctime(), meta.ctime_nsec()),
+        ];
+        Self {
+            owner: owner(meta),
+            size: meta.size(),
+            times,
+        }
     }
 }
 
@@ -190,7 +204,10 @@ impl FileStamp {
     pub(super) fn settled(paths: &[PathBuf]) -> Vec<Option<Self>> {
         let all = || -> Vec<_> {
             let now = Duration::try_from(facts::now().0).unwrap_or_default();
-            paths.iter().map(|path| Self::of(path).filter(|stamp| stamp.is_settled(now))).collect()
+            paths
+                .iter()
+                .map(|path| Self::of(path).filter(|stamp| stamp.is_settled(now)))
+                .collect()
         };
         let stamps = all();
         if stamps.iter().all(Option::is_some) {
@@ -213,12 +230,18 @@ fn owner(meta: &Metadata) -> (u64, u64, u32, u32, u32) {
 /// Whether a file with this time could not have been changed again without another time.
 fn is_old((seconds, nanos): (i64, i64), now: Duration) -> bool {
     let margin = if nanos == 0 { COARSE } else { MARGIN };
-    let time = Duration::new(u64::try_from(seconds).unwrap_or_default(), u32::try_from(nanos).unwrap_or_default());
+    let time = Duration::new(
+        u64::try_from(seconds).unwrap_or_default(),
+        u32::try_from(nanos).unwrap_or_default(),
+    );
     time.checked_add(margin).is_some_and(|time| time < now)
 }
 
 fn is_absent(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+    matches!(
+        error.kind(),
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+    )
 }
 
 /// A local file system, or a container's own.
@@ -228,5 +251,8 @@ pub(super) fn is_of_this_machine(dir: &Path) -> bool {
 }
 
 #[cfg(test)]
-#[expect(clippy::disallowed_methods, reason = "the tests change what they have made")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the tests change what they have made"
+)]
 mod tests;

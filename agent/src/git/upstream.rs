@@ -4,8 +4,8 @@ use beadlock_checker::internal::facts;
 
 use super::HindranceKind::{NotPushing, Unreachable};
 use super::{
-    BranchHead, Event, Git, GitSettings, KnownUpstream, Network, Part, Repository, Stop, SyncMessage, Unpushed,
-    escaped, say, to_type,
+    BranchHead, Event, Git, GitSettings, KnownUpstream, Network, Part, Repository, Stop,
+    SyncMessage, Unpushed, escaped, say, to_type,
 };
 
 /// Stands between the remote and what git says, in the reason of a remote that does not answer.
@@ -41,16 +41,30 @@ impl Distance {
     /// To a commit that was just made, on what the remote has.
     pub(super) fn of_one(head: BranchHead, upstream: Option<String>) -> Self {
         let oldest = Some(facts::now().0.as_secs());
-        Self { head, upstream, ahead: 1, behind: 0, oldest, is_ours: true }
+        Self {
+            head,
+            upstream,
+            ahead: 1,
+            behind: 0,
+            oldest,
+            is_ours: true,
+        }
     }
 
     pub(super) fn unpushed(&self) -> Unpushed {
-        Unpushed { commits: self.ahead, oldest: self.oldest }
+        Unpushed {
+            commits: self.ahead,
+            oldest: self.oldest,
+        }
     }
 }
 
 impl Upstream {
-    pub(super) fn of(repository: &Repository, settings: &GitSettings, head: &BranchHead) -> Result<Self, Stop> {
+    pub(super) fn of(
+        repository: &Repository,
+        settings: &GitSettings,
+        head: &BranchHead,
+    ) -> Result<Self, Stop> {
         if let Some(plain) = Self::plain(settings, &head.branch) {
             return Ok(plain);
         }
@@ -58,12 +72,24 @@ impl Upstream {
         let name = format!("refs/heads/{}", head.branch);
         let fields = repository.git.text(["for-each-ref", format, &name])?;
         match fields.split('\0').collect::<Vec<_>>().as_slice() {
-            [tracking, remote, branch] if tracking.starts_with("refs/remotes/") && !remote.is_empty() => {
-                let [remote, branch, tracking] = [remote, branch, tracking].map(|&field| field.to_owned());
-                Ok(Self { remote, branch, tracking })
+            [tracking, remote, branch]
+                if tracking.starts_with("refs/remotes/") && !remote.is_empty() =>
+            {
+                let [remote, branch, tracking] =
+                    [remote, branch, tracking].map(|&field| field.to_owned());
+                Ok(Self {
+                    remote,
+                    branch,
+                    tracking,
+                })
             }
             _ if repository.git.text(["remote"])?.is_empty() => {
-                let stop = Stop::notice(Event::OnlyCommitting, NotPushing, "no_remote", "there is no remote");
+                let stop = Stop::notice(
+                    Event::OnlyCommitting,
+                    NotPushing,
+                    "no_remote",
+                    "there is no remote",
+                );
                 Err(stop.next("git remote add origin URL".to_owned()))
             }
             _ => {
@@ -73,39 +99,66 @@ impl Upstream {
                 let word = if is_odd { &name } else { &head.branch };
                 let command = to_type("git push -u REMOTE {}", &[Part::Word(word.as_ref())]);
                 let why = format_args!("the branch {branch} has no upstream");
-                Err(Stop::notice(Event::OnlyCommitting, NotPushing, "no_upstream", why).next(command))
+                Err(
+                    Stop::notice(Event::OnlyCommitting, NotPushing, "no_upstream", why)
+                        .next(command),
+                )
             }
         }
     }
 
     pub(super) fn known(known: &KnownUpstream) -> Self {
-        let KnownUpstream { remote, branch, tracking, .. } = known.clone();
-        Self { remote, branch, tracking }
+        let KnownUpstream {
+            remote,
+            branch,
+            tracking,
+            ..
+        } = known.clone();
+        Self {
+            remote,
+            branch,
+            tracking,
+        }
     }
 
     /// As `git clone` sets it; `None` for any other.
     fn plain(settings: &GitSettings, branch: &str) -> Option<Self> {
         let merged = settings.all(&format!("branch.{branch}.merge"));
-        let (Some(remote), [merged]) = (settings.get(&format!("branch.{branch}.remote")), merged.as_slice()) else {
+        let (Some(remote), [merged]) = (
+            settings.get(&format!("branch.{branch}.remote")),
+            merged.as_slice(),
+        ) else {
             return None;
         };
         let specs = settings.all(&format!("remote.{remote}.fetch"));
         let name = merged.strip_prefix("refs/heads/")?;
         let is_plain = specs.as_slice() == [format!("+refs/heads/*:refs/remotes/{remote}/*")];
         let [remote, branch] = [remote, merged].map(str::to_owned);
-        is_plain.then(|| Self { tracking: format!("refs/remotes/{remote}/{name}"), remote, branch })
+        is_plain.then(|| Self {
+            tracking: format!("refs/remotes/{remote}/{name}"),
+            remote,
+            branch,
+        })
     }
 
     /// `origin/main`.
     pub(super) fn name(&self) -> &str {
-        self.tracking.strip_prefix("refs/remotes/").unwrap_or(&self.tracking)
+        self.tracking
+            .strip_prefix("refs/remotes/")
+            .unwrap_or(&self.tracking)
     }
 
     /// Brings the tracking branch up to date. Returns its commit; `None` when the remote has no such branch.
     pub(super) fn fetch(&self, repository: &Repository, git: &Git) -> Result<Option<String>, Stop> {
         let request = &repository.request;
         let bound = request.for_the_network();
-        let mut args = vec!["fetch", "--quiet", "--no-tags", "--no-recurse-submodules", "--no-auto-maintenance"];
+        let mut args = vec![
+            "fetch",
+            "--quiet",
+            "--no-tags",
+            "--no-recurse-submodules",
+            "--no-auto-maintenance",
+        ];
         let both = format!("+{}:{}", self.branch, self.tracking);
         args.extend(["--no-write-fetch-head", "--no-prune", &self.remote, &both]);
         let before = repository.commit_of(&self.tracking)?;
@@ -133,22 +186,56 @@ impl Upstream {
     pub(super) fn stop(&self, event: Event, words: &str) -> Stop {
         let remote = &self.remote;
         let (kind, reason, why) = match event {
-            Event::PushRefused => (NotPushing, "push_refused", format!("{remote} refuses the push: {words}")),
-            Event::CannotPush => (Unreachable, "cannot_push", format!("{remote} cannot be pushed to: {words}")),
-            _ => (Unreachable, "remote_unreachable", format!("{remote}{UNREACHABLE}{words}")),
+            Event::PushRefused => (
+                NotPushing,
+                "push_refused",
+                format!("{remote} refuses the push: {words}"),
+            ),
+            Event::CannotPush => (
+                Unreachable,
+                "cannot_push",
+                format!("{remote} cannot be pushed to: {words}"),
+            ),
+            _ => (
+                Unreachable,
+                "remote_unreachable",
+                format!("{remote}{UNREACHABLE}{words}"),
+            ),
         };
         Stop::unreachable(event, kind, reason, format_args!("{remote}: {words}"), why)
     }
 
     /// How far the branch is from the upstream's commit.
-    pub(super) fn distance(&self, git: &Git, head: BranchHead, upstream: Option<String>) -> Result<Distance, Stop> {
+    pub(super) fn distance(
+        &self,
+        git: &Git,
+        head: BranchHead,
+        upstream: Option<String>,
+    ) -> Result<Distance, Stop> {
         if upstream.as_ref() == Some(&head.commit) {
-            return Ok(Distance { head, upstream, ahead: 0, behind: 0, oldest: None, is_ours: false });
+            return Ok(Distance {
+                head,
+                upstream,
+                ahead: 0,
+                behind: 0,
+                oldest: None,
+                is_ours: false,
+            });
         }
-        let range = upstream.as_ref().map_or_else(|| head.commit.clone(), |there| format!("{there}...{}", head.commit));
+        let range = upstream.as_ref().map_or_else(
+            || head.commit.clone(),
+            |there| format!("{there}...{}", head.commit),
+        );
         let args = ["rev-list", "--timestamp", "--left-right", &range];
         let (unpushed, behind) = both_sides(&git.call(args).done()?.stdout);
-        Ok(Distance { head, upstream, ahead: unpushed.commits, behind, oldest: unpushed.oldest, is_ours: false })
+        Ok(Distance {
+            head,
+            upstream,
+            ahead: unpushed.commits,
+            behind,
+            oldest: unpushed.oldest,
+            is_ours: false,
+        })
     }
 }
 
@@ -156,17 +243,25 @@ impl Upstream {
 /// branch count, or of all remotes where there is none.
 pub(super) fn waiting(repository: &Repository) -> (Unpushed, u64) {
     let ask = |args: &[&str]| {
-        let answer = repository.git.call([&["rev-list", "--timestamp", "--left-right"], args].concat()).run().ok()?;
+        let answer = repository
+            .git
+            .call([&["rev-list", "--timestamp", "--left-right"], args].concat())
+            .run()
+            .ok()?;
         answer.status.success().then(|| both_sides(&answer.stdout))
     };
-    ask(&["@{upstream}...HEAD", "--"]).or_else(|| ask(&["HEAD", "--not", "--remotes", "--"])).unwrap_or_default()
+    ask(&["@{upstream}...HEAD", "--"])
+        .or_else(|| ask(&["HEAD", "--not", "--remotes", "--"]))
+        .unwrap_or_default()
 }
 
 /// Reads `rev-list --timestamp --left-right`: what only the right side has, and how many commits only the left has.
 fn both_sides(printed: &[u8]) -> (Unpushed, u64) {
     let (mut right, mut left) = (Unpushed::default(), 0);
     for line in String::from_utf8_lossy(printed).lines() {
-        let Some((time, commit)) = line.split_once(' ') else { continue };
+        let Some((time, commit)) = line.split_once(' ') else {
+            continue;
+        };
         if commit.starts_with('<') {
             left += 1;
             continue;
@@ -180,9 +275,21 @@ fn both_sides(printed: &[u8]) -> (Unpushed, u64) {
 /// How many commits of a range change something outside databases, or are merges.
 pub(super) fn foreign(repository: &Repository, range: &str) -> Result<u64, Stop> {
     let git = &repository.git;
-    let merges = git.text(["rev-list", "--count", "--merges", range])?.parse().unwrap_or(u64::MAX);
-    let Some(outside) = repository.outside() else { return Ok(merges) };
-    let others = git.call(["rev-list", "--count", "--no-merges", "--full-history", range, "--"]);
+    let merges = git
+        .text(["rev-list", "--count", "--merges", range])?
+        .parse()
+        .unwrap_or(u64::MAX);
+    let Some(outside) = repository.outside() else {
+        return Ok(merges);
+    };
+    let others = git.call([
+        "rev-list",
+        "--count",
+        "--no-merges",
+        "--full-history",
+        range,
+        "--",
+    ]);
     Ok(merges.saturating_add(others.paths(outside).text()?.parse().unwrap_or(u64::MAX)))
 }
 
@@ -193,8 +300,27 @@ mod tests {
     #[test]
     fn the_oldest_of_the_right_side_is_told() {
         let printed = b"300 >aa\n100 >bb\n50 <cc\n200 >dd\n";
-        assert_eq!(both_sides(printed), (Unpushed { commits: 3, oldest: Some(100) }, 1));
-        assert_eq!(both_sides(b"7 aa\n"), (Unpushed { commits: 1, oldest: Some(7) }, 0), "without a left side");
+        assert_eq!(
+            both_sides(printed),
+            (
+                Unpushed {
+                    commits: 3,
+                    oldest: Some(100)
+                },
+                1
+            )
+        );
+        assert_eq!(
+            both_sides(b"7 aa\n"),
+            (
+                Unpushed {
+                    commits: 1,
+                    oldest: Some(7)
+                },
+                0
+            ),
+            "without a left side"
+        );
         assert_eq!(both_sides(b""), (Unpushed::default(), 0));
     }
 }

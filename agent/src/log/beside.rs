@@ -44,7 +44,12 @@ pub(super) struct LogMounts {
 impl LogMounts {
     pub(super) fn new() -> Self {
         let (running, ended) = channel();
-        Self { mounts: Mounts::default(), read: None, running: Some(running), ended }
+        Self {
+            mounts: Mounts::default(),
+            read: None,
+            running: Some(running),
+            ended,
+        }
     }
 
     pub(super) fn open(&mut self, path: &Path, limits: LogLimits) -> LogOutput {
@@ -61,8 +66,15 @@ impl LogMounts {
             write(file, &tasks);
             drop(running);
         };
-        match thread::Builder::new().name("log beside".to_owned()).spawn(write) {
-            Ok(_) => LogOutput::Beside(DetachedLog { path: path.to_owned(), lines, is_losing: false }),
+        match thread::Builder::new()
+            .name("log beside".to_owned())
+            .spawn(write)
+        {
+            Ok(_) => LogOutput::Beside(DetachedLog {
+                path: path.to_owned(),
+                lines,
+                is_losing: false,
+            }),
             // Without a thread it may hang.
             Err(_) => LogOutput::Here(LogFile::at(path, limits)),
         }

@@ -34,7 +34,14 @@ struct OpenLog {
 
 impl LogFile {
     pub(super) fn at(path: &Path, limits: LogLimits) -> Self {
-        Self { path: path.to_owned(), limits, open: None, left: None, is_failing: false, is_stuck: false }
+        Self {
+            path: path.to_owned(),
+            limits,
+            open: None,
+            left: None,
+            is_failing: false,
+            is_stuck: false,
+        }
     }
 
     /// Appends lines, to a new file after its header. Returns what is wrong and what to do, each once for as long as it
@@ -47,7 +54,9 @@ impl LogFile {
             self.open = None;
             if !was_failing {
                 let (path, words) = (shown(&self.path), words(&error));
-                complaints.push(format!("cannot write the log {path}: {words}; cycles go on without it"));
+                complaints.push(format!(
+                    "cannot write the log {path}: {words}; cycles go on without it"
+                ));
             }
         }
         complaints
@@ -72,13 +81,20 @@ impl LogFile {
         self.open.is_some()
     }
 
-    fn append(&mut self, line: &str, header: impl FnOnce() -> String, complaints: &mut Vec<String>) -> io::Result<()> {
+    fn append(
+        &mut self,
+        line: &str,
+        header: impl FnOnce() -> String,
+        complaints: &mut Vec<String>,
+    ) -> io::Result<()> {
         let mut size = self.ready()?;
         if self.limits.are_reached(size, line.len()) {
             complaints.extend(self.make_room(line.len()));
             size = self.ready()?;
         }
-        let Some(open) = &mut self.open else { return Err(Errno::EBADF.into()) };
+        let Some(open) = &mut self.open else {
+            return Err(Errno::EBADF.into());
+        };
         let front = match size {
             0 => header(),
             _ if open.is_torn => "\n".to_owned(),
@@ -108,7 +124,8 @@ impl LogFile {
         }
         let path = &self.path;
         let open = |how| {
-            let flags = how | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_NOCTTY | OFlag::O_CLOEXEC;
+            let flags =
+                how | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_NOCTTY | OFlag::O_CLOEXEC;
             open(path, flags, Mode::from_bits_truncate(0o644)).map(File::from)
         };
         let file = open(OFlag::O_WRONLY | OFlag::O_APPEND | OFlag::O_CREAT)?;
@@ -120,8 +137,13 @@ impl LogFile {
         let inode = (meta.dev(), meta.ino());
         let is_as_it_was = meta.len() == 0 || self.left == Some((inode, meta.len()));
         // By another descriptor: a file that may only be written is written without a look.
-        let is_torn = !is_as_it_was && open(OFlag::O_RDONLY).is_ok_and(|file| is_torn(&file, meta.len()));
-        self.open = Some(OpenLog { file, inode, is_torn });
+        let is_torn =
+            !is_as_it_was && open(OFlag::O_RDONLY).is_ok_and(|file| is_torn(&file, meta.len()));
+        self.open = Some(OpenLog {
+            file,
+            inode,
+            is_torn,
+        });
         Ok(meta.len())
     }
 
@@ -130,7 +152,14 @@ impl LogFile {
         let OpenLog { file, .. } = self.open.as_ref()?;
         // Without its directory the file has no name any more.
         let (dir, name) = (open_dir(self.path.parent()?).ok()?, self.path.file_name()?);
-        let rotated = FullLog { dir: &dir, name, file, limits: self.limits, more }.rotate();
+        let rotated = FullLog {
+            dir: &dir,
+            name,
+            file,
+            limits: self.limits,
+            more,
+        }
+        .rotate();
         let was_stuck = std::mem::replace(&mut self.is_stuck, rotated.is_err());
         let (error, not_emptied) = rotated.err().filter(|_| !was_stuck)?;
         let (path, words) = (shown(&self.path), words(&error));
@@ -139,14 +168,24 @@ impl LogFile {
             Some(error) => format!("it cannot be emptied either ({error}), and grows on"),
         };
         let advice = format!("make its directory writable and move {path}.1 out of the way");
-        Some(format!("cannot move the full log {path} aside: {words}; {instead}; {advice}"))
+        Some(format!(
+            "cannot move the full log {path} aside: {words}; {instead}; {advice}"
+        ))
     }
 }
 
 /// The directory of a file; of a name alone it is the working directory.
 fn open_dir(dir: &Path) -> nix::Result<OwnedFd> {
-    let dir = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
-    open(dir, OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC, Mode::empty())
+    let dir = if dir.as_os_str().is_empty() {
+        Path::new(".")
+    } else {
+        dir
+    };
+    open(
+        dir,
+        OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC,
+        Mode::empty(),
+    )
 }
 
 /// With a second name it may be another user's file, which must not be written and emptied as a log. Without a name it
@@ -178,5 +217,8 @@ fn words(error: &io::Error) -> String {
 }
 
 #[cfg(test)]
-#[expect(clippy::disallowed_methods, reason = "the tests move and remove what they have made")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the tests move and remove what they have made"
+)]
 mod tests;

@@ -41,7 +41,11 @@ pub(crate) struct LockFields {
 impl Line {
     /// A line without a lock.
     pub(super) fn new(event: Event, message: String) -> Self {
-        Self { event, message, lock: LockFields::default() }
+        Self {
+            event,
+            message,
+            lock: LockFields::default(),
+        }
     }
 
     pub(crate) fn about(mut self, record: &Record) -> Self {
@@ -87,7 +91,10 @@ impl Line {
             message: &one_line(&self.message),
             lock: &self.lock,
         };
-        #[expect(clippy::expect_used, reason = "strings and integers under fixed names always serialize")]
+        #[expect(
+            clippy::expect_used,
+            reason = "strings and integers under fixed names always serialize"
+        )]
         let json = serde_json::to_string(&object).expect("strings and integers under fixed names");
         // JSON leaves some characters as they are that a terminal would not; they are in strings only.
         let escaped = |c: char, line: &mut String| {
@@ -128,10 +135,18 @@ pub(crate) fn escaped_unless(kept: impl Fn(char) -> bool, text: &str) -> String 
     rewritten(text, kept, |c, line| line.extend(c.escape_default()))
 }
 
-fn rewritten(text: &str, kept: impl Fn(char) -> bool, escaped: impl Fn(char, &mut String)) -> String {
+fn rewritten(
+    text: &str,
+    kept: impl Fn(char) -> bool,
+    escaped: impl Fn(char, &mut String),
+) -> String {
     let mut line = String::with_capacity(text.len());
     for c in text.chars() {
-        if kept(c) { line.push(c) } else { escaped(c, &mut line) }
+        if kept(c) {
+            line.push(c)
+        } else {
+            escaped(c, &mut line)
+        }
     }
     line
 }
@@ -145,7 +160,8 @@ mod tests {
     use super::*;
     use beadlock_checker::internal::dialect::beads;
 
-    const HOSTILE: &str = "x\r\n[2026-01-01 00:00:00] Sync cycle complete\u{2028}\u{202e}\u{1b}[1A\u{9b}\ty\u{e0041}";
+    const HOSTILE: &str =
+        "x\r\n[2026-01-01 00:00:00] Sync cycle complete\u{2028}\u{202e}\u{1b}[1A\u{9b}\ty\u{e0041}";
 
     fn output(message: &str) -> Line {
         Line::new(Event::Output, message.to_owned())
@@ -154,7 +170,10 @@ mod tests {
     #[test]
     fn a_text_stays_in_its_line() {
         let line = output(HOSTILE).text(1_767_225_600, None);
-        assert!(line.starts_with("[2026-01-01 00:00:00] x\\r\\n[2026"), "{line}");
+        assert!(
+            line.starts_with("[2026-01-01 00:00:00] x\\r\\n[2026"),
+            "{line}"
+        );
         assert_eq!(line.matches('\n').count(), 1, "{line}");
         assert!(line.contains("\\u{1b}[1A\\u{9b}\ty\\u{e0041}\n"), "{line}");
     }
@@ -177,16 +196,41 @@ mod tests {
                 "\n"
             )
         );
-        let record = beads::Record { holder: HOSTILE.to_owned(), ..beads::Record::new("x", "1").unwrap() };
-        let line = Line { message: HOSTILE.to_owned(), ..line }.about(&Record::from(&record)).because(Reason::PidAlive);
+        let record = beads::Record {
+            holder: HOSTILE.to_owned(),
+            ..beads::Record::new("x", "1").unwrap()
+        };
+        let line = Line {
+            message: HOSTILE.to_owned(),
+            ..line
+        }
+        .about(&Record::from(&record))
+        .because(Reason::PidAlive);
         let json = line.json(0, Some(HOSTILE));
-        assert!(json.trim_end_matches('\n').chars().all(is_harmless), "{json}");
+        assert!(
+            json.trim_end_matches('\n').chars().all(is_harmless),
+            "{json}"
+        );
         let read: serde_json::Value = serde_json::from_str(&json).unwrap();
-        assert_eq!((&read["holder"], &read["db"]), (&HOSTILE.into(), &HOSTILE.into()), "raw");
-        assert_eq!((&read["pid"], &read["host"]), (&record.pid.into(), &record.hostname.as_str().into()));
-        assert_eq!((&read["since"], &read["reason"]), (&record.started_at.to_string().into(), &"pid_alive".into()));
+        assert_eq!(
+            (&read["holder"], &read["db"]),
+            (&HOSTILE.into(), &HOSTILE.into()),
+            "raw"
+        );
+        assert_eq!(
+            (&read["pid"], &read["host"]),
+            (&record.pid.into(), &record.hostname.as_str().into())
+        );
+        assert_eq!(
+            (&read["since"], &read["reason"]),
+            (&record.started_at.to_string().into(), &"pid_alive".into())
+        );
         let text = line.text(0, None);
-        assert_eq!(read["message"], text["[1970-01-01 00:00:00] ".len()..text.len() - 1], "as in the text");
+        assert_eq!(
+            read["message"],
+            text["[1970-01-01 00:00:00] ".len()..text.len() - 1],
+            "as in the text"
+        );
     }
 
     #[test]

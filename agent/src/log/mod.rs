@@ -66,7 +66,9 @@ impl Log {
     pub(crate) fn open(settings: LogSettings) -> io::Result<Self> {
         let log = Self::start(settings)?;
         let is_first = LOG.set(log.desk.clone()).is_ok();
-        is_first.then_some(log).ok_or_else(|| io::Error::other("this process has a log already"))
+        is_first
+            .then_some(log)
+            .ok_or_else(|| io::Error::other("this process has a log already"))
     }
 
     fn start(settings: LogSettings) -> io::Result<Self> {
@@ -76,8 +78,13 @@ impl Log {
         let router = Router::new(Arc::clone(&served), ending);
         let (out, messages) = sync_channel(IN_FLIGHT);
         let thread = thread::Builder::new().name("log".to_owned());
-        thread.spawn(move || router.run(&messages)).map_err(crate::limits::no_events)?;
-        Ok(Self { desk: LogSender { out, served }, ended })
+        thread
+            .spawn(move || router.run(&messages))
+            .map_err(crate::limits::no_events)?;
+        Ok(Self {
+            desk: LogSender { out, served },
+            ended,
+        })
     }
 
     pub(crate) fn close(self) {
@@ -116,7 +123,11 @@ impl LogSender {
     /// Sends lines for the database with this number, or for everyone.
     fn put(&self, database: Option<usize>, lines: Vec<Line>) {
         let to = database.map_or_else(|| Recipients::All(self.served.now()), Recipients::One);
-        self.send(LogMessage::Lines { to, seconds: facts::now().0.as_secs(), lines });
+        self.send(LogMessage::Lines {
+            to,
+            seconds: facts::now().0.as_secs(),
+            lines,
+        });
     }
 
     fn send(&self, message: LogMessage) {
@@ -181,7 +192,10 @@ pub(crate) fn output(database: usize, text: &str) {
 pub(crate) fn this_agent() -> String {
     let host = facts::hostname().unwrap_or_else(|| "unknown".into());
     let (version, pid) = (env!("CARGO_PKG_VERSION"), std::process::id());
-    format!("beadlock-agent {version}, PID {pid}, host {}", escaped(&host))
+    format!(
+        "beadlock-agent {version}, PID {pid}, host {}",
+        escaped(&host)
+    )
 }
 
 /// Writes what cannot go to a log: one line on stderr, if there is room for it.

@@ -29,7 +29,10 @@ fn said(event: Event, rest: impl Display) -> Line {
 pub(crate) fn worded(words: impl Display) -> Line {
     let words = words.to_string();
     let (event, _) = Event::parse(&words);
-    debug_assert!(event != Event::Output, "no line of the agent begins like this: {words:?}");
+    debug_assert!(
+        event != Event::Output,
+        "no line of the agent begins like this: {words:?}"
+    );
     Line::new(event, words)
 }
 
@@ -54,19 +57,38 @@ pub(crate) fn skipped(decision: &Decision) -> Line {
 }
 
 fn holder(record: &Record) -> String {
-    let since = record.started_at().map(|time| time.to_string()).unwrap_or_default();
-    format!("{since} by PID {} on {}", record.pid(), escaped(record.hostname()))
+    let since = record
+        .started_at()
+        .map(|time| time.to_string())
+        .unwrap_or_default();
+    format!(
+        "{since} by PID {} on {}",
+        record.pid(),
+        escaped(record.hostname())
+    )
 }
 
 pub(crate) fn held(record: &Record, reason: Reason, zombie: Option<&Zombie>) -> Line {
-    let zombie = zombie.map(|zombie| format!("; {zombie}")).unwrap_or_default();
-    said(Event::Held, format!("{} ({reason}){zombie}", holder(record))).about(record).because(reason)
+    let zombie = zombie
+        .map(|zombie| format!("; {zombie}"))
+        .unwrap_or_default();
+    said(
+        Event::Held,
+        format!("{} ({reason}){zombie}", holder(record)),
+    )
+    .about(record)
+    .because(reason)
 }
 
 pub(crate) fn still_skipping(decision: &Decision, took: Duration, dir: &Path) -> Line {
     let words = decision.to_string();
-    let why = words.strip_prefix(Event::Skipped.beginning()).and_then(|words| words.strip_suffix(')'));
-    let witness = decision.record().map(|record| format!(" since {}", holder(record))).unwrap_or_default();
+    let why = words
+        .strip_prefix(Event::Skipped.beginning())
+        .and_then(|words| words.strip_suffix(')'));
+    let witness = decision
+        .record()
+        .map(|record| format!(" since {}", holder(record)))
+        .unwrap_or_default();
     let (took, why, reason) = (shown(took), why.unwrap_or(&words), decision.reason());
     let command = to_type("beadlock status {}", &[Part::Path(dir)]);
     let rest = format!("{took}: {why}{witness} ({reason}); {command} says what to do");
@@ -94,7 +116,10 @@ pub(crate) fn lost_fleet(why: &str) -> Line {
 }
 
 pub(crate) fn resumed(skips: u64, took: Duration) -> Line {
-    said(Event::Resumed, format_args!("{skips} skips in {}", shown(took)))
+    said(
+        Event::Resumed,
+        format_args!("{skips} skips in {}", shown(took)),
+    )
 }
 
 pub(crate) fn removed_stale(decision: &Decision) -> Line {
@@ -110,22 +135,34 @@ fn about(decision: &Decision, line: Line) -> Line {
 }
 
 pub(crate) fn no_gate(why: impl Display) -> Line {
-    said(Event::NoGate, format_args!("{why}); a claim does not wait for a running cycle here"))
+    said(
+        Event::NoGate,
+        format_args!("{why}); a claim does not wait for a running cycle here"),
+    )
 }
 
 pub(crate) fn cannot_watch(why: impl Display) -> Line {
-    said(Event::CannotWatch, format_args!("{why}); cycles start by the clock"))
+    said(
+        Event::CannotWatch,
+        format_args!("{why}); cycles start by the clock"),
+    )
 }
 
 /// How many databases are served, are new, have gone, have another policy; and what changes only at the next start.
 pub(crate) fn reloaded([all, new, gone, changed]: [usize; 4], kept: &[&str]) -> Line {
-    let kept: String = kept.iter().map(|what| format!("; another {what} is opened at the next start")).collect();
+    let kept: String = kept
+        .iter()
+        .map(|what| format!("; another {what} is opened at the next start"))
+        .collect();
     let counts = format_args!("{all} databases, {new} new, {gone} gone, {changed} changed{kept}");
     said(Event::ConfigurationReloaded, counts)
 }
 
 pub(crate) fn not_reloaded(why: impl Display) -> Line {
-    said(Event::ConfigurationNotReloaded, format_args!("{why}; the old one stays"))
+    said(
+        Event::ConfigurationNotReloaded,
+        format_args!("{why}; the old one stays"),
+    )
 }
 
 pub(crate) fn found(dir: &Path) -> Line {
@@ -138,8 +175,15 @@ pub(crate) fn gone(dir: &Path) -> Line {
 
 /// The name of a database leads to another directory than before.
 pub(crate) fn redirected(old: &Database, to: &Path) -> Line {
-    let (named, old, to) = (escaped_path(&old.named), escaped_path(&old.dir), escaped_path(to));
-    said(Event::DatabaseRedirected, format_args!("{named} leads to {to} now, and led to {old} before"))
+    let (named, old, to) = (
+        escaped_path(&old.named),
+        escaped_path(&old.dir),
+        escaped_path(to),
+    );
+    said(
+        Event::DatabaseRedirected,
+        format_args!("{named} leads to {to} now, and led to {old} before"),
+    )
 }
 
 pub(crate) fn others_gone(count: usize) -> Line {
@@ -147,18 +191,27 @@ pub(crate) fn others_gone(count: usize) -> Line {
 }
 
 pub(crate) fn not_serving(dir: &Path, why: impl Display) -> Line {
-    said(Event::NotServing, format_args!("{}: {why}", escaped_path(dir)))
+    said(
+        Event::NotServing,
+        format_args!("{}: {why}", escaped_path(dir)),
+    )
 }
 
 /// The one run of `--once` has found no database to serve.
 pub(crate) fn nothing_served(roots: &[PathBuf]) -> Line {
     let roots: Vec<String> = roots.iter().map(|root| escaped_path(root)).collect();
-    said(Event::NothingServed, format_args!("{}; name another --root, or --db DIR", roots.join(", ")))
+    said(
+        Event::NothingServed,
+        format_args!("{}; name another --root, or --db DIR", roots.join(", ")),
+    )
 }
 
 /// A root, or a directory below one, cannot be read.
 pub(crate) fn cannot_look(dir: &Path, why: impl Display) -> Line {
-    said(Event::CannotLook, format_args!("{}: {why}", escaped_path(dir)))
+    said(
+        Event::CannotLook,
+        format_args!("{}: {why}", escaped_path(dir)),
+    )
 }
 
 /// The first line of each file.
@@ -186,10 +239,17 @@ pub(crate) fn stopped() -> Line {
 /// A line of a command's output.
 pub(crate) fn output(text: &str) -> Line {
     // It begins as the agent's lines do, or as the line by which another daemon takes a log over.
-    let is_own = |text: &str| Event::parse(text).0 != Event::Output || text.starts_with(ORIGINAL_START);
-    let after_a_name = || text.match_indices(": ").any(|(colon, found)| is_own(&text[colon + found.len()..]));
+    let is_own =
+        |text: &str| Event::parse(text).0 != Event::Output || text.starts_with(ORIGINAL_START);
+    let after_a_name = || {
+        text.match_indices(": ")
+            .any(|(colon, found)| is_own(&text[colon + found.len()..]))
+    };
     let is_marked = text.starts_with(MARK) || is_own(text) || after_a_name();
-    Line::new(Event::Output, format!("{}{text}", if is_marked { MARK } else { "" }))
+    Line::new(
+        Event::Output,
+        format!("{}{text}", if is_marked { MARK } else { "" }),
+    )
 }
 
 #[cfg(test)]

@@ -82,13 +82,17 @@ impl FullLog<'_> {
     }
 
     fn is_far_too_large(self) -> bool {
-        self.file.metadata().is_ok_and(|meta| meta.len() > self.limits.size.saturating_mul(2))
+        self.file
+            .metadata()
+            .is_ok_and(|meta| meta.len() > self.limits.size.saturating_mul(2))
     }
 
     /// The file still has the name, and is still full.
     fn is_still(self) -> bool {
         let named = fstatat(self.dir, self.name, AtFlags::AT_SYMLINK_NOFOLLOW);
-        let (Ok(named), Ok(open)) = (named, fstat(self.file)) else { return false };
+        let (Ok(named), Ok(open)) = (named, fstat(self.file)) else {
+            return false;
+        };
         let size = u64::try_from(open.st_size).unwrap_or(0);
         inode(&named) == inode(&open) && self.limits.are_reached(size, self.more)
     }
@@ -113,9 +117,18 @@ impl FullLog<'_> {
 
     fn rename(self, from: u32, to: u32) -> nix::Result<()> {
         let numbered = |number: u32| -> OsString {
-            let number = if number > 0 { format!(".{number}") } else { String::new() };
+            let number = if number > 0 {
+                format!(".{number}")
+            } else {
+                String::new()
+            };
             [self.name, number.as_ref()].into_iter().collect()
         };
-        renameat(self.dir, numbered(from).as_os_str(), self.dir, numbered(to).as_os_str())
+        renameat(
+            self.dir,
+            numbered(from).as_os_str(),
+            self.dir,
+            numbered(to).as_os_str(),
+        )
     }
 }

@@ -9,7 +9,10 @@ use std::sync::mpsc::{Receiver, Sender};
 use std::thread::sleep;
 use std::time::Duration;
 
-use super::{Line, LogFormat, LogMounts, LogOutput, LogSettings, Served, Whose, complain, named, own, terminal};
+use super::{
+    Line, LogFormat, LogMounts, LogOutput, LogSettings, Served, Whose, complain, named, own,
+    terminal,
+};
 
 /// How many files are kept open at once.
 const OPEN: usize = 32;
@@ -57,7 +60,15 @@ impl Router {
     pub(super) fn new(served: Arc<Served>, ended: Sender<()>) -> Self {
         let (settings, terminal) = (served.settings(), terminal::on_stderr());
         let (files, ground, open) = (BTreeMap::new(), LogMounts::new(), VecDeque::new());
-        Self { served, settings, files, ground, open, terminal, ended }
+        Self {
+            served,
+            settings,
+            files,
+            ground,
+            open,
+            terminal,
+            ended,
+        }
     }
 
     /// Takes messages until the last one, or until all senders are gone.
@@ -105,21 +116,35 @@ impl Router {
         let format = self.settings.format;
         let dir = match to {
             // The lines of its own log need no directory, except in JSON.
-            Recipients::One(number) if is_shared || format == LogFormat::Json => self.served.dir(*number),
+            Recipients::One(number) if is_shared || format == LogFormat::Json => {
+                self.served.dir(*number)
+            }
             _ => None,
         };
         let are_several = || self.settings.may_become_several || self.served.are_several();
-        let name = dir.as_deref().filter(|_| is_shared && are_several()).map(named);
+        let name = dir
+            .as_deref()
+            .filter(|_| is_shared && are_several())
+            .map(named);
         let dir = dir.as_deref().map(Path::to_string_lossy);
-        let alone = Whose { name: None, dir: dir.as_deref() };
-        let among_others = Whose { name: name.as_deref(), ..alone };
+        let alone = Whose {
+            name: None,
+            dir: dir.as_deref(),
+        };
+        let among_others = Whose {
+            name: name.as_deref(),
+            ..alone
+        };
         let (keys, whose) = match to {
             _ if self.settings.shared.is_some() => (vec![None], among_others),
             Recipients::One(number) => (vec![Some(*number)], alone),
             Recipients::All(numbers) => (numbers.iter().copied().map(Some).collect(), alone),
         };
         let in_format = |format, whose| -> Vec<String> {
-            lines.iter().map(|line| line.in_format(format, seconds, whose)).collect()
+            lines
+                .iter()
+                .map(|line| line.in_format(format, seconds, whose))
+                .collect()
         };
         let text = in_format(format, whose).concat();
         let header = || own::header().in_format(format, seconds, Whose::default());
@@ -129,7 +154,9 @@ impl Router {
         }
         let shown = || in_format(LogFormat::Text, among_others);
         match &mut self.terminal {
-            Some(terminal) => shown().iter().for_each(|line| terminal::show(terminal, line)),
+            Some(terminal) => shown()
+                .iter()
+                .for_each(|line| terminal::show(terminal, line)),
             // There is no database yet whose log could have it.
             None if !is_in_a_log && terminal::has_room(io::stderr()) => {
                 let _ = io::stderr().write_all(shown().concat().as_bytes());
@@ -142,7 +169,9 @@ impl Router {
     fn write(&mut self, key: Option<usize>, line: &str, header: impl FnOnce() -> String) -> bool {
         let is_served = key.is_none_or(|number| self.served.is_served(number));
         if !self.files.contains_key(&key) {
-            let Some(path) = self.path(key) else { return false };
+            let Some(path) = self.path(key) else {
+                return false;
+            };
             let mut file = self.ground.open(&path, self.settings.limits());
             if !is_served {
                 // A late line: the file is not kept, and it is not a fault that its directory has gone.
@@ -151,7 +180,9 @@ impl Router {
             }
             self.files.insert(key, file);
         }
-        let Some(file) = self.files.get_mut(&key) else { return false };
+        let Some(file) = self.files.get_mut(&key) else {
+            return false;
+        };
         file.write(line, header).into_iter().for_each(complain);
         self.open.retain(|open| *open != key);
         if !is_served {
@@ -160,7 +191,10 @@ impl Router {
         }
         self.open.push_back(key);
         if self.open.len() > OPEN
-            && let Some(unused) = self.open.pop_front().and_then(|unused| self.files.get_mut(&unused))
+            && let Some(unused) = self
+                .open
+                .pop_front()
+                .and_then(|unused| self.files.get_mut(&unused))
         {
             unused.close();
         }

@@ -19,11 +19,16 @@ struct KnownDatabases {
 
 impl Served {
     pub(super) fn new(settings: LogSettings) -> Self {
-        Self(RwLock::new(KnownDatabases { databases: BTreeMap::new(), settings }))
+        Self(RwLock::new(KnownDatabases {
+            databases: BTreeMap::new(),
+            settings,
+        }))
     }
 
     pub(super) fn serve(&self, number: usize, dir: &Path) {
-        self.write().databases.insert(number, (dir.to_owned(), true));
+        self.write()
+            .databases
+            .insert(number, (dir.to_owned(), true));
     }
 
     pub(super) fn unserve(&self, number: usize) {
@@ -42,15 +47,26 @@ impl Served {
 
     pub(super) fn now(&self) -> Vec<usize> {
         let known = self.read();
-        known.databases.iter().filter(|(_, (_, is_served))| *is_served).map(|(number, _)| *number).collect()
+        known
+            .databases
+            .iter()
+            .filter(|(_, (_, is_served))| *is_served)
+            .map(|(number, _)| *number)
+            .collect()
     }
 
     pub(super) fn is_served(&self, number: usize) -> bool {
-        self.read().databases.get(&number).is_some_and(|(_, is_served)| *is_served)
+        self.read()
+            .databases
+            .get(&number)
+            .is_some_and(|(_, is_served)| *is_served)
     }
 
     pub(super) fn dir(&self, number: usize) -> Option<PathBuf> {
-        self.read().databases.get(&number).map(|(dir, _)| dir.clone())
+        self.read()
+            .databases
+            .get(&number)
+            .map(|(dir, _)| dir.clone())
     }
 
     /// More than one database is or was served, so each line in a shared stream has to say whose it is.
@@ -80,10 +96,16 @@ mod tests {
         served.serve(0, Path::new("/a"));
         assert_eq!((served.now(), served.are_several()), (vec![0, 2], true));
         served.unserve(2);
-        assert_eq!((served.now(), served.is_served(2), served.are_several()), (vec![0], false, true));
+        assert_eq!(
+            (served.now(), served.is_served(2), served.are_several()),
+            (vec![0], false, true)
+        );
         assert_eq!(served.dir(2), Some(PathBuf::from("/b")));
         assert_eq!((served.dir(1), served.dir(9)), (None, None));
         served.serve(2, Path::new("/c"));
-        assert_eq!((served.now(), served.dir(2)), (vec![0, 2], Some(PathBuf::from("/c"))));
+        assert_eq!(
+            (served.now(), served.dir(2)),
+            (vec![0, 2], Some(PathBuf::from("/c")))
+        );
     }
 }

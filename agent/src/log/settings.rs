@@ -24,17 +24,28 @@ pub(crate) struct LogSettings {
 impl Default for LogSettings {
     fn default() -> Self {
         let size = 10 * 1024 * 1024;
-        Self { shared: None, format: LogFormat::Text, size, keep: 3, may_become_several: false }
+        Self {
+            shared: None,
+            format: LogFormat::Text,
+            size,
+            keep: 3,
+            may_become_several: false,
+        }
     }
 }
 
 impl LogSettings {
     pub(super) fn limits(&self) -> LogLimits {
-        LogLimits { size: self.size, keep: self.keep }
+        LogLimits {
+            size: self.size,
+            keep: self.keep,
+        }
     }
 
     pub(super) fn check(&self) -> io::Result<()> {
-        self.shared.as_deref().map_or(Ok(()), |path| LogFile::at(path, self.limits()).check())
+        self.shared
+            .as_deref()
+            .map_or(Ok(()), |path| LogFile::at(path, self.limits()).check())
     }
 }
 
@@ -50,7 +61,11 @@ pub(crate) fn parse_size(text: &str) -> Result<u64, String> {
         _ => return Err(wrong()),
     };
     let is_number = number.bytes().all(|byte| byte.is_ascii_digit());
-    let number = number.parse::<u64>().ok().filter(|_| is_number).ok_or_else(wrong)?;
+    let number = number
+        .parse::<u64>()
+        .ok()
+        .filter(|_| is_number)
+        .ok_or_else(wrong)?;
     match number.saturating_mul(unit) {
         size @ SMALLEST.. => Ok(size),
         _ => Err("must be at least 4KiB".to_owned()),
@@ -72,7 +87,10 @@ mod tests {
     #[test]
     fn a_path_that_names_no_file_is_no_log() {
         for path in ["..", "/", "/tmp/..", "."] {
-            let settings = LogSettings { shared: Some(path.into()), ..LogSettings::default() };
+            let settings = LogSettings {
+                shared: Some(path.into()),
+                ..LogSettings::default()
+            };
             let error = settings.check().unwrap_err().to_string();
             assert!(error.contains("is a directory"), "{path}: {error}");
         }
@@ -80,7 +98,13 @@ mod tests {
 
     #[test]
     fn reads_what_the_contract_names() {
-        let cases = [("10MiB", 10 << 20), ("64KiB", 64 << 10), ("1GiB", 1 << 30), ("4096", 4096), ("4KiB", 4096)];
+        let cases = [
+            ("10MiB", 10 << 20),
+            ("64KiB", 64 << 10),
+            ("1GiB", 1 << 30),
+            ("4096", 4096),
+            ("4KiB", 4096),
+        ];
         for (text, size) in cases {
             assert_eq!(parse_size(text), Ok(size), "{text}");
         }
@@ -90,10 +114,24 @@ mod tests {
 
     #[test]
     fn refuses_the_rest_with_examples() {
-        for text in
-            ["", "x", "MiB", "+5MiB", "-1", "1.5MiB", "10MB", "10mib", "10 MiB", "10M", "é", "99999999999999999999"]
-        {
-            assert!(parse_size(text).unwrap_err().contains("examples: 10MiB"), "{text}");
+        for text in [
+            "",
+            "x",
+            "MiB",
+            "+5MiB",
+            "-1",
+            "1.5MiB",
+            "10MB",
+            "10mib",
+            "10 MiB",
+            "10M",
+            "é",
+            "99999999999999999999",
+        ] {
+            assert!(
+                parse_size(text).unwrap_err().contains("examples: 10MiB"),
+                "{text}"
+            );
         }
         for text in ["0", "4095", "3KiB"] {
             assert_eq!(parse_size(text), Err("must be at least 4KiB".to_owned()));

@@ -12,13 +12,18 @@ pub(super) fn on_stderr() -> Option<File> {
     if !io::stderr().is_terminal() {
         return None;
     }
-    stderr_anew().or_else(|_| io::stderr().as_fd().try_clone_to_owned().map(File::from)).ok()
+    stderr_anew()
+        .or_else(|_| io::stderr().as_fd().try_clone_to_owned().map(File::from))
+        .ok()
 }
 
 /// stderr opened anew, so that it does not block; the others who share it would not expect that of theirs.
 pub(crate) fn stderr_anew() -> io::Result<File> {
     let flags = OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
-    OpenOptions::new().write(true).custom_flags(flags.bits()).open("/proc/self/fd/2")
+    OpenOptions::new()
+        .write(true)
+        .custom_flags(flags.bits())
+        .open("/proc/self/fd/2")
 }
 
 /// Shows a line if the terminal reads.

@@ -13,7 +13,10 @@ struct Scene {
 
 impl Scene {
     fn new(settings: LogSettings) -> Self {
-        Self { root: tempfile::tempdir().unwrap(), log: Log::start(settings).unwrap() }
+        Self {
+            root: tempfile::tempdir().unwrap(),
+            log: Log::start(settings).unwrap(),
+        }
     }
 
     fn serve(&self, number: usize) -> PathBuf {
@@ -32,17 +35,26 @@ impl LogSender {
 
 /// All lines of a log in `dir`, the oldest first, without headers and times.
 fn lines(dir: &Path, keep: u32) -> Vec<String> {
-    let older = (1..=keep).rev().map(|number| dir.join(format!("daemon.log.{number}")));
+    let older = (1..=keep)
+        .rev()
+        .map(|number| dir.join(format!("daemon.log.{number}")));
     let text = |path: PathBuf| fs::read_to_string(path).unwrap_or_default();
     let all: String = older.chain([dir.join("daemon.log")]).map(text).collect();
     let messages = all.lines().map(|line| line.split_once("] ").unwrap().1);
-    messages.filter(|line| !line.ends_with(", times in UTC")).map(str::to_owned).collect()
+    messages
+        .filter(|line| !line.ends_with(", times in UTC"))
+        .map(str::to_owned)
+        .collect()
 }
 
 #[test]
 fn every_line_of_every_thread_is_there_once_and_in_order() {
     const EACH: usize = 5_000;
-    let settings = LogSettings { size: 16 * 1024, keep: 200, ..LogSettings::default() };
+    let settings = LogSettings {
+        size: 16 * 1024,
+        keep: 200,
+        ..LogSettings::default()
+    };
     let scene = Scene::new(settings.clone());
     let dirs = [scene.serve(0), scene.serve(1)];
     thread::scope(|scope| {
@@ -57,12 +69,22 @@ fn every_line_of_every_thread_is_there_once_and_in_order() {
     });
     scene.log.close();
     for (database, dir) in dirs.iter().enumerate() {
-        assert!(dir.join("daemon.log.5").exists() && !dir.join("daemon.log.200").exists(), "rotated");
+        assert!(
+            dir.join("daemon.log.5").exists() && !dir.join("daemon.log.200").exists(),
+            "rotated"
+        );
         let lines = lines(dir, settings.keep);
         for writer in 0..4 {
             let front = format!("{writer} ");
-            let numbers: Vec<usize> = lines.iter().filter_map(|line| line.strip_prefix(&front)?.parse().ok()).collect();
-            assert_eq!(numbers, (database..EACH).step_by(2).collect::<Vec<_>>(), "of {writer} in {database}");
+            let numbers: Vec<usize> = lines
+                .iter()
+                .filter_map(|line| line.strip_prefix(&front)?.parse().ok())
+                .collect();
+            assert_eq!(
+                numbers,
+                (database..EACH).step_by(2).collect::<Vec<_>>(),
+                "of {writer} in {database}"
+            );
         }
         assert_eq!(lines.len(), 4 * EACH / 2, "and nothing else");
     }
@@ -71,10 +93,17 @@ fn every_line_of_every_thread_is_there_once_and_in_order() {
 #[test]
 fn databases_and_settings_change_while_lines_are_in_flight() {
     const EACH: usize = 2_000;
-    let scene = Scene::new(LogSettings { keep: 0, size: 1 << 30, ..LogSettings::default() });
+    let scene = Scene::new(LogSettings {
+        keep: 0,
+        size: 1 << 30,
+        ..LogSettings::default()
+    });
     let dir = scene.serve(0);
     let all = scene.root.path().join("all.log");
-    let shared = LogSettings { shared: Some(all.clone()), ..LogSettings::default() };
+    let shared = LogSettings {
+        shared: Some(all.clone()),
+        ..LogSettings::default()
+    };
     thread::scope(|scope| {
         let desk = &scene.log.desk;
         let writer = scope.spawn(|| {
@@ -97,7 +126,10 @@ fn databases_and_settings_change_while_lines_are_in_flight() {
     assert_eq!(lines(&dir, 0), expected);
     let text = fs::read_to_string(all).unwrap();
     assert_eq!(text.lines().count(), 2, "{text}");
-    assert!(text.lines().nth(1).unwrap().contains("] Agent stopped: "), "{text}");
+    assert!(
+        text.lines().nth(1).unwrap().contains("] Agent stopped: "),
+        "{text}"
+    );
 }
 
 #[test]
@@ -108,7 +140,10 @@ fn a_line_for_everyone_is_for_those_of_that_moment() {
     scene.log.desk.unserve(1);
     scene.log.desk.put(None, vec![own::stopped()]);
     scene.log.close();
-    assert_eq!(lines(&dirs[0], 0), [own::started().message, own::stopped().message]);
+    assert_eq!(
+        lines(&dirs[0], 0),
+        [own::started().message, own::stopped().message]
+    );
     assert_eq!(lines(&dirs[1], 0), [own::started().message]);
 }
 
@@ -116,9 +151,20 @@ fn a_line_for_everyone_is_for_those_of_that_moment() {
 fn settings_that_cannot_be_are_refused_and_change_nothing() {
     let scene = Scene::new(LogSettings::default());
     let dir = scene.serve(0);
-    let settings = LogSettings { shared: Some(dir.join("gone/all.log")), ..LogSettings::default() };
-    let error = scene.log.desk.configure(settings.clone()).unwrap_err().to_string();
-    assert!(error.contains("gone/all.log cannot be written: no such file or directory; name a regular"), "{error}");
+    let settings = LogSettings {
+        shared: Some(dir.join("gone/all.log")),
+        ..LogSettings::default()
+    };
+    let error = scene
+        .log
+        .desk
+        .configure(settings.clone())
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("gone/all.log cannot be written: no such file or directory; name a regular"),
+        "{error}"
+    );
     scene.log.desk.output(0, "x");
     scene.log.close();
     assert_eq!(lines(&dir, 0), ["x"]);

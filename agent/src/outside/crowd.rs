@@ -42,7 +42,10 @@ struct Connection {
 
 impl Crowd {
     pub(super) fn new(limits: CrowdLimits) -> Self {
-        Self { open: VecDeque::new(), limits }
+        Self {
+            open: VecDeque::new(),
+            limits,
+        }
     }
 
     pub(super) async fn admit<F>(&mut self, attend: impl FnOnce(Arc<AtomicBool>) -> F)
@@ -54,7 +57,11 @@ impl Crowd {
         }
         let has_asked = Arc::default();
         let task = tokio::spawn(attend(Arc::clone(&has_asked))).abort_handle();
-        self.open.push_back(Connection { since: Instant::now(), has_asked, task });
+        self.open.push_back(Connection {
+            since: Instant::now(),
+            has_asked,
+            task,
+        });
     }
 
     /// Makes room, if need be in the place of another connection. Returns whether there is room.
@@ -63,12 +70,17 @@ impl Crowd {
         if self.open.len() < self.limits.size {
             return true;
         }
-        let CrowdLimits { asking, answering, .. } = self.limits;
-        let is_silent =
-            |member: &Connection| !member.has_asked.load(Ordering::Relaxed) && member.since.elapsed() >= asking;
+        let CrowdLimits {
+            asking, answering, ..
+        } = self.limits;
+        let is_silent = |member: &Connection| {
+            !member.has_asked.load(Ordering::Relaxed) && member.since.elapsed() >= asking
+        };
         let silent = self.open.iter().position(is_silent);
         let slow = || (self.open.front()?.since.elapsed() >= answering).then_some(0);
-        let Some(member) = silent.or_else(slow).and_then(|at| self.open.remove(at)) else { return false };
+        let Some(member) = silent.or_else(slow).and_then(|at| self.open.remove(at)) else {
+            return false;
+        };
         member.task.abort();
         true
     }
@@ -80,8 +92,11 @@ mod tests {
     use std::future::pending;
     use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
-    const LIMITS: CrowdLimits =
-        CrowdLimits { size: 3, asking: Duration::from_millis(20), answering: Duration::from_millis(300) };
+    const LIMITS: CrowdLimits = CrowdLimits {
+        size: 3,
+        asking: Duration::from_millis(20),
+        answering: Duration::from_millis(300),
+    };
 
     /// Says its number when it is dropped.
     struct Client(u32, UnboundedSender<u32>);
@@ -96,7 +111,10 @@ mod tests {
     async fn the_oldest_that_has_not_asked_makes_room() {
         let (gone, mut went) = unbounded_channel();
         // A client that is being answered keeps its place for longer than this test takes.
-        let mut crowd = Crowd::new(CrowdLimits { answering: Duration::from_secs(60), ..LIMITS });
+        let mut crowd = Crowd::new(CrowdLimits {
+            answering: Duration::from_secs(60),
+            ..LIMITS
+        });
         let begun = Instant::now();
         for number in 0..5 {
             let client = Client(number, gone.clone());
@@ -109,7 +127,11 @@ mod tests {
             };
             crowd.admit(attend).await;
         }
-        assert_eq!((went.recv().await, went.recv().await), (Some(1), Some(2)), "0 has asked");
+        assert_eq!(
+            (went.recv().await, went.recv().await),
+            (Some(1), Some(2)),
+            "0 has asked"
+        );
         assert_eq!(crowd.open.len(), 3);
         assert!(begun.elapsed() >= LIMITS.asking, "they had no time to ask");
     }

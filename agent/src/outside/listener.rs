@@ -40,7 +40,9 @@ impl Listener {
             Address::Tcp(to) => {
                 let listener = TcpListener::bind(to).await.map_err(|error| {
                     let advice = match error.kind() {
-                        ErrorKind::AddrInUse => "; another agent's? Name another port with --listen",
+                        ErrorKind::AddrInUse => {
+                            "; another agent's? Name another port with --listen"
+                        }
                         _ => "; name another one with --listen",
                     };
                     refused(address, format_args!("{}{advice}", system_words(&error)))
@@ -57,7 +59,9 @@ impl Listener {
     /// Where it listens, with the port that the kernel has chosen.
     pub(super) fn address(&self, asked: &Address) -> Address {
         match self {
-            Self::Tcp(listener) => listener.local_addr().map_or_else(|_| asked.clone(), Address::Tcp),
+            Self::Tcp(listener) => listener
+                .local_addr()
+                .map_or_else(|_| asked.clone(), Address::Tcp),
             Self::Unix(_) => asked.clone(),
         }
     }
@@ -68,7 +72,8 @@ fn refused(address: &Address, why: impl std::fmt::Display) -> io::Error {
 }
 
 async fn at(path: &Path) -> Result<(UnixListener, OwnSocket), String> {
-    let words = |error: io::Error| format!("{}; name another one with --listen", system_words(&error));
+    let words =
+        |error: io::Error| format!("{}; name another one with --listen", system_words(&error));
     match listen(path) {
         Err(error) if error.kind() == ErrorKind::AddrInUse => {}
         listening => return listening.map_err(words),
@@ -83,15 +88,24 @@ fn listen(path: &Path) -> io::Result<(UnixListener, OwnSocket)> {
     let socket = UnixSocket::new_stream()?;
     fchmod(&socket, Mode::S_IRUSR | Mode::S_IWUSR)?;
     socket.bind(path)?;
-    let own = OwnSocket { path: path.to_owned(), file: held(path)? };
+    let own = OwnSocket {
+        path: path.to_owned(),
+        file: held(path)?,
+    };
     Ok((socket.listen(WAITING)?, own))
 }
 
 /// A socket without a listener; that is tried twice.
 async fn left_behind(path: &Path) -> Result<OwnSocket, String> {
     let words = |error: io::Error| system_words(&error);
-    if !fs::symlink_metadata(path).map_err(words)?.file_type().is_socket() {
-        return Err("there is a file that is no socket; move it away, or name another path".to_owned());
+    if !fs::symlink_metadata(path)
+        .map_err(words)?
+        .file_type()
+        .is_socket()
+    {
+        return Err(
+            "there is a file that is no socket; move it away, or name another path".to_owned(),
+        );
     }
     let file = held(path).map_err(words)?;
     for _ in 0..2 {
@@ -102,24 +116,35 @@ async fn left_behind(path: &Path) -> Result<OwnSocket, String> {
                 let pid = stream.peer_cred().ok().and_then(|peer| peer.pid());
                 let who = pid.map_or_else(|| "somebody".to_owned(), |pid| format!("PID {pid}"));
                 let advice = to_type("beadlock status --agent {}", &[Part::Path(path)]);
-                return Err(format!("{who} listens there; ask it with {advice}, or name another path"));
+                return Err(format!(
+                    "{who} listens there; ask it with {advice}, or name another path"
+                ));
             }
         }
     }
-    Ok(OwnSocket { path: path.to_owned(), file })
+    Ok(OwnSocket {
+        path: path.to_owned(),
+        file,
+    })
 }
 
 /// Holds what lies there now, which keeps its inode number.
 fn held(path: &Path) -> io::Result<File> {
     let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW;
-    OpenOptions::new().read(true).custom_flags(flags.bits()).open(path)
+    OpenOptions::new()
+        .read(true)
+        .custom_flags(flags.bits())
+        .open(path)
 }
 
 impl Drop for OwnSocket {
     #[expect(clippy::disallowed_methods, reason = "it is a socket, not a lock")]
     fn drop(&mut self) {
         let inode = |meta: fs::Metadata| (meta.file_type().is_socket(), meta.dev(), meta.ino());
-        let (this, there) = (self.file.metadata().map(inode), fs::symlink_metadata(&self.path).map(inode));
+        let (this, there) = (
+            self.file.metadata().map(inode),
+            fs::symlink_metadata(&self.path).map(inode),
+        );
         if let (Ok(this), Ok(there)) = (this, there)
             && this.0
             && this == there

@@ -40,11 +40,18 @@ const OF_SKIPS: [Reason; 17] = [
 ];
 
 /// Every proof by which a stale lock can be removed.
-const OF_REMOVALS: [Reason; 5] =
-    [Reason::PidGone, Reason::OtherBoot, Reason::PidReused, Reason::Zombie, Reason::NamespaceGone];
+const OF_REMOVALS: [Reason; 5] = [
+    Reason::PidGone,
+    Reason::OtherBoot,
+    Reason::PidReused,
+    Reason::Zombie,
+    Reason::NamespaceGone,
+];
 
 /// Buckets in seconds. A check is some system calls, or the grace of a removal.
-const CHECKS: [f64; 10] = [0.000_01, 0.000_025, 0.000_05, 0.000_1, 0.000_25, 0.001, 0.01, 0.1, 1.0, 10.0];
+const CHECKS: [f64; 10] = [
+    0.000_01, 0.000_025, 0.000_05, 0.000_1, 0.000_25, 0.001, 0.01, 0.1, 1.0, 10.0,
+];
 /// Buckets in seconds. A cycle is ended after two minutes by default.
 const CYCLES: [f64; 10] = [0.001, 0.01, 0.05, 0.25, 1.0, 5.0, 15.0, 60.0, 120.0, 600.0];
 
@@ -67,20 +74,46 @@ pub(crate) struct Metrics {
 impl Metrics {
     pub(crate) fn new() -> Self {
         let mut registry = Registry::with_prefix(PREFIX);
-        registry.register("build", "Which agent it is", Info::new([("version", env!("CARGO_PKG_VERSION"))]));
+        registry.register(
+            "build",
+            "Which agent it is",
+            Info::new([("version", env!("CARGO_PKG_VERSION"))]),
+        );
         let since = ConstGauge::new(facts::now().0.as_secs());
-        registry.register_with_unit("start_time", "When it has started, since 1970", Unit::Seconds, since);
+        registry.register_with_unit(
+            "start_time",
+            "When it has started, since 1970",
+            Unit::Seconds,
+            since,
+        );
         let mut family = |name, help, label, values: &[&'static str]| {
             let family = By::default();
-            values.iter().for_each(|value| drop(family.get_or_create(&[(label, *value)])));
+            values
+                .iter()
+                .for_each(|value| drop(family.get_or_create(&[(label, *value)])));
             registry.register(name, help, family.clone());
             family
         };
-        let cycles = family("cycles", "Cycles that have ended, by how", "outcome", &Outcome::WORDS);
+        let cycles = family(
+            "cycles",
+            "Cycles that have ended, by how",
+            "outcome",
+            &Outcome::WORDS,
+        );
         let help = "Cycles that left their database alone, by why";
-        let skips = family("skips", help, "reason", &OF_SKIPS.map(|reason| reason.as_str()));
+        let skips = family(
+            "skips",
+            help,
+            "reason",
+            &OF_SKIPS.map(|reason| reason.as_str()),
+        );
         let help = "Locks removed, by what proved their holder dead";
-        let removals = family("stale_removals", help, "reason", &OF_REMOVALS.map(|reason| reason.as_str()));
+        let removals = family(
+            "stale_removals",
+            help,
+            "reason",
+            &OF_REMOVALS.map(|reason| reason.as_str()),
+        );
         let mut counter = |name, help| {
             let counter = Counter::default();
             registry.register(name, help, counter.clone());
@@ -99,7 +132,16 @@ impl Metrics {
         let checks = histogram("check_duration", help, CHECKS);
         let help = "How long cycles took that were not skipped";
         let durations = histogram("cycle_duration", help, CYCLES);
-        Self { registry, cycles, skips, removals, skip_warnings, resyncs, checks, durations }
+        Self {
+            registry,
+            cycles,
+            skips,
+            removals,
+            skip_warnings,
+            resyncs,
+            checks,
+            durations,
+        }
     }
 
     /// Makes a check, and records how long it took.
@@ -111,15 +153,21 @@ impl Metrics {
     }
 
     pub(crate) fn ended(&self, outcome: &Outcome, took: Duration) {
-        self.cycles.get_or_create(&[("outcome", outcome.as_str())]).inc();
+        self.cycles
+            .get_or_create(&[("outcome", outcome.as_str())])
+            .inc();
         if let Outcome::Skipped(decision) = outcome {
-            self.skips.get_or_create(&[("reason", decision.reason().as_str())]).inc();
+            self.skips
+                .get_or_create(&[("reason", decision.reason().as_str())])
+                .inc();
         } else {
             self.durations.observe(took.as_secs_f64());
         }
     }
 
     pub(crate) fn removed_stale(&self, reason: Reason) {
-        self.removals.get_or_create(&[("reason", reason.as_str())]).inc();
+        self.removals
+            .get_or_create(&[("reason", reason.as_str())])
+            .inc();
     }
 }

@@ -41,8 +41,15 @@ pub(crate) struct Door {
 
 impl Door {
     /// Listens, and answers from now on with what the scheduler says to the questions.
-    pub(crate) fn open(address: &Address, is_anywhere: bool, metrics: Arc<Metrics>) -> io::Result<(Self, Questions)> {
-        let thread = Builder::new_multi_thread().worker_threads(1).enable_all().build();
+    pub(crate) fn open(
+        address: &Address,
+        is_anywhere: bool,
+        metrics: Arc<Metrics>,
+    ) -> io::Result<(Self, Questions)> {
+        let thread = Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build();
         let thread = thread.map_err(crate::limits::no_events)?;
         let (listener, socket) = thread.block_on(Listener::bind(address))?;
         let address = listener.address(address);
@@ -50,6 +57,13 @@ impl Door {
         let names_are_checked = !is_anywhere && matches!(address, Address::Tcp(_));
         let pages = Pages::new(metrics, asks, names_are_checked);
         thread.spawn(server::serve(listener, Arc::new(pages)));
-        Ok((Self { address, _thread: thread, _socket: socket }, questions))
+        Ok((
+            Self {
+                address,
+                _thread: thread,
+                _socket: socket,
+            },
+            questions,
+        ))
     }
 }

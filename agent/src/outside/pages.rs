@@ -27,7 +27,12 @@ pub(super) struct Pages {
 
 impl Pages {
     pub(super) fn new(metrics: Arc<Metrics>, asks: Asks, names_are_checked: bool) -> Self {
-        Self { metrics, asks, since: facts::now(), names_are_checked }
+        Self {
+            metrics,
+            asks,
+            since: facts::now(),
+            names_are_checked,
+        }
     }
 
     pub(super) async fn answer<B>(&self, request: &Request<B>) -> Response<String> {
@@ -37,7 +42,9 @@ impl Pages {
         }
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
             let mut refused = page(StatusCode::METHOD_NOT_ALLOWED, TEXT, "GET only\n");
-            refused.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+            refused
+                .headers_mut()
+                .insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
             return refused;
         }
         match request.uri().path() {
@@ -48,7 +55,11 @@ impl Pages {
             },
             "/readyz" => self.ready().await,
             "/status" => self.status().await,
-            _ => page(StatusCode::NOT_FOUND, TEXT, "there are /metrics, /healthz, /readyz and /status\n"),
+            _ => page(
+                StatusCode::NOT_FOUND,
+                TEXT,
+                "there are /metrics, /healthz, /readyz and /status\n",
+            ),
         }
     }
 
@@ -62,52 +73,79 @@ impl Pages {
             .and_then(|()| encode_eof(&mut text));
         match written {
             Ok(()) => page(StatusCode::OK, OPENMETRICS, text),
-            Err(error) => page(StatusCode::INTERNAL_SERVER_ERROR, TEXT, format!("{error}\n")),
+            Err(error) => page(
+                StatusCode::INTERNAL_SERVER_ERROR,
+                TEXT,
+                format!("{error}\n"),
+            ),
         }
     }
 
     /// Whether every database fares well, or has been in trouble for less than `--stale-after`.
     async fn ready(&self) -> Response<String> {
-        let Some(mut snapshot) = self.asks.ask(Question::Status).await else { return stands_still() };
+        let Some(mut snapshot) = self.asks.ask(Question::Status).await else {
+            return stands_still();
+        };
         snapshot.sort();
         match snapshot.stale(Instant::now()) {
-            _ if snapshot.is_ending => page(StatusCode::SERVICE_UNAVAILABLE, TEXT, "the agent is ending\n"),
+            _ if snapshot.is_ending => page(
+                StatusCode::SERVICE_UNAVAILABLE,
+                TEXT,
+                "the agent is ending\n",
+            ),
             lines if lines.is_empty() => page(StatusCode::OK, TEXT, "ready\n"),
             lines => page(StatusCode::SERVICE_UNAVAILABLE, TEXT, lines.concat()),
         }
     }
 
     async fn status(&self) -> Response<String> {
-        let Some(snapshot) = self.asks.ask(Question::Status).await else { return stands_still() };
+        let Some(snapshot) = self.asks.ask(Question::Status).await else {
+            return stands_still();
+        };
         match serde_json::to_string(&StatusPage::of(snapshot, self.since, Instant::now())) {
             Ok(text) => page(StatusCode::OK, JSON, text + "\n"),
-            Err(error) => page(StatusCode::INTERNAL_SERVER_ERROR, TEXT, format!("{error}\n")),
+            Err(error) => page(
+                StatusCode::INTERNAL_SERVER_ERROR,
+                TEXT,
+                format!("{error}\n"),
+            ),
         }
     }
 }
 
 fn stands_still() -> Response<String> {
-    let body = format!("the agent's loop does not turn: no answer within {}s\n", PATIENCE.as_secs());
+    let body = format!(
+        "the agent's loop does not turn: no answer within {}s\n",
+        PATIENCE.as_secs()
+    );
     page(StatusCode::SERVICE_UNAVAILABLE, TEXT, body)
 }
 
 fn page(status: StatusCode, kind: &'static str, body: impl Into<String>) -> Response<String> {
     let mut page = Response::new(body.into());
     *page.status_mut() = status;
-    page.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    page.headers_mut()
+        .insert(CONTENT_TYPE, HeaderValue::from_static(kind));
     page
 }
 
 /// Whether a request names this machine. A web page whose own name points here (DNS rebinding) could ask through its
 /// visitor's browser, but its requests carry that name.
 fn is_this_machine<B>(request: &Request<B>) -> bool {
-    let Some(host) = request.headers().get(HOST) else { return true };
-    let Ok(host) = host.to_str() else { return false };
+    let Some(host) = request.headers().get(HOST) else {
+        return true;
+    };
+    let Ok(host) = host.to_str() else {
+        return false;
+    };
     let name = match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
         _ => host,
     };
-    let bare = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
+    let bare = name
+        .strip_prefix('[')
+        .and_then(|name| name.strip_suffix(']'))
+        .unwrap_or(name);
     bare.is_empty() || bare.eq_ignore_ascii_case("localhost") || bare.parse::<IpAddr>().is_ok()
 }
 
@@ -117,11 +155,25 @@ mod tests {
 
     #[test]
     fn who_calls_this_machine_by_another_name_is_another_pages() {
-        let is_let_in = |host: &str| is_this_machine(&Request::builder().header(HOST, host).body(()).unwrap());
-        for host in ["127.0.0.1", "127.0.0.1:9187", "[::1]:80", "[::1]", "localhost:1", "LOCALHOST", ""] {
+        let is_let_in =
+            |host: &str| is_this_machine(&Request::builder().header(HOST, host).body(()).unwrap());
+        for host in [
+            "127.0.0.1",
+            "127.0.0.1:9187",
+            "[::1]:80",
+            "[::1]",
+            "localhost:1",
+            "LOCALHOST",
+            "",
+        ] {
             assert!(is_let_in(host), "{host}");
         }
-        for host in ["evil.example", "evil.example:80", "127.0.0.1.evil.example", "localhost.evil.example:1"] {
+        for host in [
+            "evil.example",
+            "evil.example:80",
+            "127.0.0.1.evil.example",
+            "localhost.evil.example:1",
+        ] {
             assert!(!is_let_in(host), "{host}");
         }
         assert!(is_this_machine(&Request::new(())), "HTTP/1.0 names nobody");

@@ -13,8 +13,11 @@ use tokio::time::{sleep, timeout};
 
 use super::{Crowd, CrowdLimits, Listener, Pages};
 
-const LIMITS: CrowdLimits =
-    CrowdLimits { size: 32, asking: Duration::from_millis(50), answering: Duration::from_secs(1) };
+const LIMITS: CrowdLimits = CrowdLimits {
+    size: 32,
+    asking: Duration::from_millis(50),
+    answering: Duration::from_secs(1),
+};
 
 /// The longest head of a request, in bytes and in lines.
 const HEAD: (usize, usize) = (16 * 1024, 64);
@@ -54,7 +57,9 @@ async fn attend(
         async move { Ok::<_, Infallible>(pages.answer(&request).await) }
     });
     let mut http = http1::Builder::new();
-    http.keep_alive(false).max_buf_size(HEAD.0).max_headers(HEAD.1);
+    http.keep_alive(false)
+        .max_buf_size(HEAD.0)
+        .max_headers(HEAD.1);
     http.timer(TokioTimer::new()).header_read_timeout(ASKING);
     let _ = timeout(ALL, http.serve_connection(TokioIo::new(stream), answer)).await;
 }

@@ -66,28 +66,55 @@ pub(crate) struct EndedCycle {
 impl Snapshot {
     /// The worst state comes first; of those in one state, the one that is in it for longest.
     pub(super) fn sort(&mut self) {
-        self.databases.sort_by_key(|seen| (seen.state.word, seen.since.0));
+        self.databases
+            .sort_by_key(|seen| (seen.state.word, seen.since.0));
     }
 
     /// How many databases are in each state.
     pub(super) fn counts(&self) -> [(StateWord, usize); 8] {
-        StateWord::ALL.map(|word| (word, self.databases.iter().filter(|seen| seen.state.word == word).count()))
+        StateWord::ALL.map(|word| {
+            (
+                word,
+                self.databases
+                    .iter()
+                    .filter(|seen| seen.state.word == word)
+                    .count(),
+            )
+        })
     }
 
     /// The databases that have been in trouble for too long, and their lines.
     pub(super) fn stale(&self, now: Instant) -> Vec<String> {
         let age = |seen: &DatabaseSnapshot| now.saturating_duration_since(seen.since.0);
-        let is_stale = |seen: &&DatabaseSnapshot| seen.state.word.can_be_stale() && age(seen) > self.stale_after;
+        let is_stale = |seen: &&DatabaseSnapshot| {
+            seen.state.word.can_be_stale() && age(seen) > self.stale_after
+        };
         let line = |seen: &DatabaseSnapshot| {
-            let (dir, word, age) = (escaped_path(&seen.dir), seen.state.word.as_str(), duration::shown(age(seen)));
-            let why = seen.state.details.as_ref().map(|details| format!(": {}", escaped(&details.why)));
+            let (dir, word, age) = (
+                escaped_path(&seen.dir),
+                seen.state.word.as_str(),
+                duration::shown(age(seen)),
+            );
+            let why = seen
+                .state
+                .details
+                .as_ref()
+                .map(|details| format!(": {}", escaped(&details.why)));
             format!("{dir}: {word} for {age}{}\n", why.unwrap_or_default())
         };
-        self.databases.iter().filter(is_stale).take(STALE_LISTED).map(line).collect()
+        self.databases
+            .iter()
+            .filter(is_stale)
+            .take(STALE_LISTED)
+            .map(line)
+            .collect()
     }
 
     pub(super) fn skipping(&self) -> usize {
-        self.databases.iter().filter(|seen| seen.streak().is_some()).count()
+        self.databases
+            .iter()
+            .filter(|seen| seen.streak().is_some())
+            .count()
     }
 }
 
@@ -192,9 +219,17 @@ impl StatusPage {
             served: all - not_served,
             not_served,
             skipping: snapshot.skipping(),
-            states: counts.into_iter().map(|(word, count)| (word.as_str(), count)).collect(),
+            states: counts
+                .into_iter()
+                .map(|(word, count)| (word.as_str(), count))
+                .collect(),
             left_out: all.saturating_sub(LISTED),
-            databases: snapshot.databases.iter().take(LISTED).map(|seen| StatusRow::of(seen, now)).collect(),
+            databases: snapshot
+                .databases
+                .iter()
+                .take(LISTED)
+                .map(|seen| StatusRow::of(seen, now))
+                .collect(),
         }
     }
 }
@@ -203,11 +238,18 @@ impl StatusRow {
     fn of(seen: &DatabaseSnapshot, now: Instant) -> Self {
         let due = seen.due.filter(|_| seen.phase != "running");
         let details = seen.state.details.as_deref();
-        let unpushed = details.map(|details| details.unpushed).filter(|unpushed| unpushed.commits > 0);
+        let unpushed = details
+            .map(|details| details.unpushed)
+            .filter(|unpushed| unpushed.commits > 0);
         let unix = |seconds| shown(StartedAt::from_unix(seconds, 0));
-        let age = |seconds: i64| u64::try_from(facts::now().0.as_millis() - i128::from(seconds) * 1000).unwrap_or(0);
+        let age = |seconds: i64| {
+            u64::try_from(facts::now().0.as_millis() - i128::from(seconds) * 1000).unwrap_or(0)
+        };
         let decision = match seen.last.as_deref() {
-            Some(EndedCycle { outcome: Outcome::Skipped(decision), .. }) => Some(decision),
+            Some(EndedCycle {
+                outcome: Outcome::Skipped(decision),
+                ..
+            }) => Some(decision),
             _ => None,
         };
         Self {
@@ -231,14 +273,18 @@ impl StatusRow {
                 reason: decision.map(|decision| decision.reason().as_str()),
                 message: decision.map(Decision::to_string),
             }),
-            streak: seen
-                .streak()
-                .map(|(since, skips)| StreakRow { skips, age_ms: millis(now.saturating_duration_since(since)) }),
+            streak: seen.streak().map(|(since, skips)| StreakRow {
+                skips,
+                age_ms: millis(now.saturating_duration_since(since)),
+            }),
             lock: decision.and_then(Decision::record).map(|record| LockRow {
                 holder: cut(record.holder()),
                 pid: record.pid(),
                 host: cut(record.hostname()),
-                since: record.started_at().map(|time| time.to_string()).unwrap_or_default(),
+                since: record
+                    .started_at()
+                    .map(|time| time.to_string())
+                    .unwrap_or_default(),
             }),
             next_due_ms: due.map(|due| millis(due.saturating_duration_since(now))),
         }

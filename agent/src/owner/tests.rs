@@ -25,7 +25,12 @@ impl Scene {
         for dir in [&home, &repo, &dir] {
             fs::set_permissions(dir, Permissions::from_mode(0o755)).unwrap();
         }
-        Self { _root: root, home, repo, dir }
+        Self {
+            _root: root,
+            home,
+            repo,
+            dir,
+        }
     }
 
     fn database(&self) -> Database {
@@ -53,7 +58,12 @@ fn own_databases_are_served_and_other_users_are_not() {
     // As any other user than root: what root owns is trusted, and what the first one owns is not.
     let another = Owners::Trusted(Trusted::user(SOMEBODY));
     assert_eq!(another.check(&database).is_ok(), geteuid().is_root());
-    assert_eq!(another.check_open(File::open(&scene.dir).unwrap(), &scene.dir).is_ok(), geteuid().is_root());
+    assert_eq!(
+        another
+            .check_open(File::open(&scene.dir).unwrap(), &scene.dir)
+            .is_ok(),
+        geteuid().is_root()
+    );
     if !root() {
         return;
     }
@@ -65,10 +75,19 @@ fn own_databases_are_served_and_other_users_are_not() {
              --allow-foreign-owner",
             shown(foreign)
         );
-        assert_eq!((refusal.to_string(), refusal.is_of_ancestor), (words.clone(), false));
-        assert_eq!(ours().check_open(File::open(foreign).unwrap(), foreign), Err(words));
+        assert_eq!(
+            (refusal.to_string(), refusal.is_of_ancestor),
+            (words.clone(), false)
+        );
+        assert_eq!(
+            ours().check_open(File::open(foreign).unwrap(), foreign),
+            Err(words)
+        );
         assert_eq!(Owners::All.check(&database), Ok(()));
-        assert_eq!(Owners::All.check_open(File::open(foreign).unwrap(), foreign), Ok(()));
+        assert_eq!(
+            Owners::All.check_open(File::open(foreign).unwrap(), foreign),
+            Ok(())
+        );
         chown(foreign, Some(0), None).unwrap();
     }
 }
@@ -90,23 +109,41 @@ fn whoever_owns_a_directory_above_could_replace_the_database() {
     assert_eq!((refusal.to_string(), refusal.is_of_ancestor), (words, true));
     assert_eq!(Owners::All.check(&scene.database()), Ok(()));
     let that_user = Owners::Trusted(Trusted::user(SOMEBODY));
-    assert_eq!(that_user.check(&scene.database()), Ok(()), "root's clone in a home of one's own");
+    assert_eq!(
+        that_user.check(&scene.database()),
+        Ok(()),
+        "root's clone in a home of one's own"
+    );
 }
 
 #[test]
 fn others_may_write_neither_here_nor_above_unless_it_is_sticky_above() {
     let scene = Scene::new();
-    for (dir, is_above) in [(&scene.dir, false), (&scene.repo, false), (&scene.home, true)] {
+    for (dir, is_above) in [
+        (&scene.dir, false),
+        (&scene.repo, false),
+        (&scene.home, true),
+    ] {
         let refusal = scene.refusal_with(dir, 0o757).unwrap();
         let words = refusal.to_string();
-        assert!(words.starts_with(&format!("everybody may write to {} (mode 0757), and ", shown(dir))), "{words}");
+        assert!(
+            words.starts_with(&format!(
+                "everybody may write to {} (mode 0757), and ",
+                shown(dir)
+            )),
+            "{words}"
+        );
         let typed = format!(
             "; type: chmod o-w {}, or give --allow-foreign-owner",
             beadlock_checker::internal::shell::quoted_path(dir)
         );
         assert!(words.ends_with(&typed), "{words}");
         assert_eq!(refusal.is_of_ancestor, is_above);
-        assert_eq!(scene.refusal_with(dir, 0o1777).is_none(), is_above, "sticky");
+        assert_eq!(
+            scene.refusal_with(dir, 0o1777).is_none(),
+            is_above,
+            "sticky"
+        );
     }
 }
 
@@ -119,9 +156,21 @@ fn a_group_of_others_may_write_neither_here_nor_above() {
     for dir in [&scene.dir, &scene.repo, &scene.home] {
         chown(dir, None, Some(SOMEBODY)).unwrap();
         let words = scene.refusal_with(dir, 0o775).unwrap().to_string();
-        let begin = format!("the group with gid 54321 may write to {} (mode 0775), and ", shown(dir));
-        assert!(words.starts_with(&begin) && words.contains("; type: chmod g-w "), "{words}");
-        assert!(scene.refusal_with(dir, 0o777).unwrap().to_string().contains("; type: chmod go-w "));
+        let begin = format!(
+            "the group with gid 54321 may write to {} (mode 0775), and ",
+            shown(dir)
+        );
+        assert!(
+            words.starts_with(&begin) && words.contains("; type: chmod g-w "),
+            "{words}"
+        );
+        assert!(
+            scene
+                .refusal_with(dir, 0o777)
+                .unwrap()
+                .to_string()
+                .contains("; type: chmod go-w ")
+        );
         assert!(scene.refusal_with(dir, 0o755).is_none());
     }
 }
@@ -134,16 +183,27 @@ fn the_directory_of_a_redirect_is_asked_too_and_those_above_it() {
     let scene = Scene::new();
     let named = scene.home.join("further/other/.beads");
     fs::create_dir_all(&named).unwrap();
-    fs::write(named.join("redirect"), scene.dir.as_os_str().as_encoded_bytes()).unwrap();
+    fs::write(
+        named.join("redirect"),
+        scene.dir.as_os_str().as_encoded_bytes(),
+    )
+    .unwrap();
     let database = Database::named(&named, &Environment::default()).unwrap();
     assert_eq!((&database.dir, &database.named), (&scene.dir, &named));
     assert_eq!(ours().check(&database), Ok(()));
-    for (dir, is_above) in
-        [(named.clone(), false), (scene.home.join("further/other"), true), (scene.home.join("further"), true)]
-    {
+    for (dir, is_above) in [
+        (named.clone(), false),
+        (scene.home.join("further/other"), true),
+        (scene.home.join("further"), true),
+    ] {
         chown(&dir, Some(SOMEBODY), None).unwrap();
         let refusal = ours().check(&database).unwrap_err();
-        assert!(refusal.to_string().starts_with(&format!("{} belongs to uid 54321, ", shown(&dir))), "{refusal}");
+        assert!(
+            refusal
+                .to_string()
+                .starts_with(&format!("{} belongs to uid 54321, ", shown(&dir))),
+            "{refusal}"
+        );
         assert_eq!(refusal.is_of_ancestor, is_above);
         chown(&dir, Some(0), None).unwrap();
     }

@@ -69,7 +69,13 @@ pub(crate) fn look(
     walks: Vec<RootWalk>,
     stop: &AtomicBool,
 ) -> Option<RootScan> {
-    look_at(Duration::try_from(facts::now().0).unwrap_or_default(), scope, before, walks, stop)
+    look_at(
+        Duration::try_from(facts::now().0).unwrap_or_default(),
+        scope,
+        before,
+        walks,
+        stop,
+    )
 }
 
 /// `now` is the time since 1970.
@@ -104,10 +110,15 @@ fn look_at(
         }
     }
     state.stay();
-    let ScanState { mut scan, mounts, .. } = state;
+    let ScanState {
+        mut scan, mounts, ..
+    } = state;
     let found = &mut scan.found;
-    let are_the_same =
-        found.len() == before.len() && found.iter().zip(before).all(|(one, other)| Arc::ptr_eq(one, other));
+    let are_the_same = found.len() == before.len()
+        && found
+            .iter()
+            .zip(before)
+            .all(|(one, other)| Arc::ptr_eq(one, other));
     if !are_the_same || !scope.named.is_empty() {
         each_once(found, scope, &mounts, before);
     }
@@ -115,12 +126,28 @@ fn look_at(
 }
 
 /// Keeps each directory once, and sorts by path.
-fn each_once(found: &mut Vec<Arc<FoundDatabase>>, scope: &SearchScope, mounts: &Mounts, before: &[Arc<FoundDatabase>]) {
+fn each_once(
+    found: &mut Vec<Arc<FoundDatabase>>,
+    scope: &SearchScope,
+    mounts: &Mounts,
+    before: &[Arc<FoundDatabase>],
+) {
     found.sort_by(|one, other| one.at.cmp(&other.at));
-    let known: HashSet<&Path> = before.iter().map(|found| found.database.dir.as_path()).collect();
+    let known: HashSet<&Path> = before
+        .iter()
+        .map(|found| found.database.dir.as_path())
+        .collect();
     found.sort_by_key(|found| !known.contains(found.database.dir.as_path()));
-    let is_silent = |dir: &Path| mounts.on_the_way(dir).is_some_and(|mount| !beside::answers(&mount.point));
-    let named = scope.named.iter().filter(|dir| !is_silent(dir)).filter_map(|dir| fs::metadata(dir).ok());
+    let is_silent = |dir: &Path| {
+        mounts
+            .on_the_way(dir)
+            .is_some_and(|mount| !beside::answers(&mount.point))
+    };
+    let named = scope
+        .named
+        .iter()
+        .filter(|dir| !is_silent(dir))
+        .filter_map(|dir| fs::metadata(dir).ok());
     let mut inodes: HashSet<(u64, u64)> = named.map(|meta| (meta.dev(), meta.ino())).collect();
     found.retain(|found| inodes.insert(found.database.inode()));
     found.sort_by(|one, other| one.database.dir.cmp(&other.database.dir));
@@ -143,7 +170,13 @@ struct ScanState<'a> {
 
 impl ScanState<'_> {
     /// Scans below one root. `None` when it was stopped.
-    fn below(&mut self, root: &Path, walk: &mut RootWalk, now: Duration, stop: &AtomicBool) -> Option<()> {
+    fn below(
+        &mut self,
+        root: &Path,
+        walk: &mut RootWalk,
+        now: Duration,
+        stop: &AtomicBool,
+    ) -> Option<()> {
         let top = walk.top.clone();
         self.asked = std::mem::take(&mut walk.accepted);
         let mounts = self.mounts.clone();
@@ -169,7 +202,9 @@ impl ScanState<'_> {
 
     /// A root or a directory could not be read. What was found there stays, unless there is nothing any more.
     fn failed(&mut self, path: &Path, error: &io::Error) {
-        self.scan.problems.insert(ScanProblem::Unread(path.to_owned(), system_words(error)));
+        self.scan
+            .problems
+            .insert(ScanProblem::Unread(path.to_owned(), system_words(error)));
         if !is_absence(error) {
             self.unread.insert(path.to_owned());
         }
@@ -177,7 +212,9 @@ impl ScanState<'_> {
 
     /// A database is not served for now.
     fn not_served(&mut self, at: &Path, why: impl ToString) {
-        self.scan.problems.insert(ScanProblem::NotServed(at.to_owned(), why.to_string()));
+        self.scan
+            .problems
+            .insert(ScanProblem::NotServed(at.to_owned(), why.to_string()));
     }
 
     /// The same where it could not be read: what was found there stays.
@@ -210,8 +247,13 @@ impl ScanState<'_> {
             self.unread.insert(at.to_owned());
             return None;
         }
-        let owner = self.owners.check(&found.database).map_err(|why| why.to_string());
-        if let Err(why) = owner.and_then(|()| self.refuse_tracked(&found).map_err(|why| why.to_string())) {
+        let owner = self
+            .owners
+            .check(&found.database)
+            .map_err(|why| why.to_string());
+        if let Err(why) =
+            owner.and_then(|()| self.refuse_tracked(&found).map_err(|why| why.to_string()))
+        {
             self.not_served(at, why);
             return None;
         }
@@ -234,8 +276,13 @@ impl ScanState<'_> {
     }
 
     fn known(&self, root: &Path, at: &Path) -> Option<&Arc<FoundDatabase>> {
-        let known = self.before.binary_search_by(|found| found.database.dir.as_path().cmp(at)).ok()?;
-        self.before.get(known).filter(|found| found.root == root && found.is_as_it_was())
+        let known = self
+            .before
+            .binary_search_by(|found| found.database.dir.as_path().cmp(at))
+            .ok()?;
+        self.before
+            .get(known)
+            .filter(|found| found.root == root && found.is_as_it_was())
     }
 
     fn find(&mut self, root: &Path, at: &Path) -> Option<Arc<FoundDatabase>> {
@@ -248,12 +295,22 @@ impl ScanState<'_> {
             _ => return None,
         }
         let path = at.to_owned();
-        let look_up = move || Database::named(&path, &Environment::default()).and_then(Database::to_stay_with);
+        let look_up = move || {
+            Database::named(&path, &Environment::default()).and_then(Database::to_stay_with)
+        };
         // Its redirect may lead to a file system that does not answer.
-        let answer = if self.mounts.are_local() { Some(look_up()) } else { beside::call(at, look_up) };
+        let answer = if self.mounts.are_local() {
+            Some(look_up())
+        } else {
+            beside::call(at, look_up)
+        };
         match answer {
             Some(Ok(database)) => {
-                return Some(Arc::new(FoundDatabase { root: root.to_owned(), at: at.to_owned(), database }));
+                return Some(Arc::new(FoundDatabase {
+                    root: root.to_owned(),
+                    at: at.to_owned(),
+                    database,
+                }));
             }
             // Most likely a redirect that leads nowhere, or may not be read, perhaps only for a moment.
             Some(Err(error)) => self.stays_unread(at, error),
@@ -267,7 +324,12 @@ impl ScanState<'_> {
         if self.unread.is_empty() {
             return;
         }
-        let seen: HashSet<PathBuf> = self.scan.found.iter().map(|found| found.at.clone()).collect();
+        let seen: HashSet<PathBuf> = self
+            .scan
+            .found
+            .iter()
+            .map(|found| found.at.clone())
+            .collect();
         let before = self.before;
         for found in before.iter().filter(|found| !seen.contains(&found.at)) {
             let is_unread = |dir: &Path| self.unread.contains(dir);
@@ -297,7 +359,8 @@ impl FoundDatabase {
 
     /// It is still the same directory, not a link, and without a redirect.
     fn is_as_it_was(&self) -> bool {
-        let is_the_same = |meta: fs::Metadata| meta.is_dir() && (meta.dev(), meta.ino()) == self.database.inode();
+        let is_the_same =
+            |meta: fs::Metadata| meta.is_dir() && (meta.dev(), meta.ino()) == self.database.inode();
         self.at == self.database.dir
             && fs::symlink_metadata(&self.at).is_ok_and(is_the_same)
             && fs::symlink_metadata(self.at.join(REDIRECT)).is_err_and(|error| is_absence(&error))
@@ -305,14 +368,21 @@ impl FoundDatabase {
 
     /// It is not known to be gone.
     fn is_there(&self) -> bool {
-        fs::metadata(&self.database.dir).map_or_else(|error| !is_absence(&error), |meta| meta.is_dir())
+        fs::metadata(&self.database.dir)
+            .map_or_else(|error| !is_absence(&error), |meta| meta.is_dir())
     }
 }
 
 fn is_absence(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+    matches!(
+        error.kind(),
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+    )
 }
 
 #[cfg(test)]
-#[expect(clippy::disallowed_methods, reason = "the tests move and remove what they have made")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the tests move and remove what they have made"
+)]
 mod tests;

@@ -154,7 +154,11 @@ impl RootSearch {
 
     fn begin(&mut self) -> ScanJob {
         let stop = Arc::<AtomicBool>::default();
-        let (scope, before, stopped) = (Arc::clone(&self.scope), Arc::clone(&self.found), Arc::clone(&stop));
+        let (scope, before, stopped) = (
+            Arc::clone(&self.scope),
+            Arc::clone(&self.found),
+            Arc::clone(&stop),
+        );
         let mut walks = std::mem::take(&mut self.walks);
         let are_asked = !std::mem::take(&mut self.is_doubted);
         walks.iter_mut().for_each(|walk| walk.are_asked = are_asked);
@@ -169,8 +173,17 @@ impl RootSearch {
         let are_others = *self.found != scan.found;
         self.found = Arc::new(scan.found);
         self.walks = scan.walks;
-        let problems = scan.problems.difference(&self.said).take(SAID).cloned().collect();
+        let problems = scan
+            .problems
+            .difference(&self.said)
+            .take(SAID)
+            .cloned()
+            .collect();
         self.said = scan.problems;
-        SearchUpdate { is_first: !std::mem::replace(&mut self.has_looked, true), are_others, problems }
+        SearchUpdate {
+            is_first: !std::mem::replace(&mut self.has_looked, true),
+            are_others,
+            problems,
+        }
     }
 }

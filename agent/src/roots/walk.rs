@@ -66,7 +66,12 @@ pub(super) enum WalkEvent<'a> {
 impl RootWalk {
     /// `top` is a path without links.
     pub(super) fn new(top: PathBuf) -> Self {
-        Self { top, tree: DirNode::default(), accepted: HashMap::new(), are_asked: false }
+        Self {
+            top,
+            tree: DirNode::default(),
+            accepted: HashMap::new(),
+            are_asked: false,
+        }
     }
 
     /// Walks through one file system, follows no link, and enters neither `.git` nor `.beads`. `now` is the time at
@@ -79,8 +84,17 @@ impl RootWalk {
         tell: impl FnMut(WalkEvent<'_>) -> Option<Arc<FoundDatabase>>,
     ) -> Option<()> {
         let mut path = self.top.clone();
-        let settled = File::open(&path).is_ok_and(is_local).then(|| now.saturating_sub(SETTLED));
-        let mut steps = WalkSteps { device: None, settled, are_asked: self.are_asked, mounts, entered: 0, tell };
+        let settled = File::open(&path)
+            .is_ok_and(is_local)
+            .then(|| now.saturating_sub(SETTLED));
+        let mut steps = WalkSteps {
+            device: None,
+            settled,
+            are_asked: self.are_asked,
+            mounts,
+            entered: 0,
+            tell,
+        };
         let mut top = mem::take(&mut self.tree);
         if !steps.enter(&mut top, &mut path) {
             return Some(());
@@ -105,7 +119,11 @@ impl RootWalk {
                     self.tree = done;
                     break;
                 };
-                if let Some((_, child)) = above.below.get_mut(*next).filter(|_| steps.entered < REMEMBERED) {
+                if let Some((_, child)) = above
+                    .below
+                    .get_mut(*next)
+                    .filter(|_| steps.entered < REMEMBERED)
+                {
                     *child = done;
                 }
                 path.pop();
@@ -177,7 +195,11 @@ impl<T: FnMut(WalkEvent<'_>) -> Option<Arc<FoundDatabase>>> WalkSteps<'_, T> {
             return;
         }
         // The change time of a link says nothing about the directory that it leads to.
-        let stamp = fs::symlink_metadata(path).ok().filter(Metadata::is_dir).as_ref().map(DirStamp::from);
+        let stamp = fs::symlink_metadata(path)
+            .ok()
+            .filter(Metadata::is_dir)
+            .as_ref()
+            .map(DirStamp::from);
         if let Some((_, found)) = known.filter(|(known, _)| stamp == Some(*known)) {
             (self.tell)(WalkEvent::Beads(path, Some(found)));
             return;
@@ -187,7 +209,8 @@ impl<T: FnMut(WalkEvent<'_>) -> Option<Arc<FoundDatabase>>> WalkSteps<'_, T> {
     }
 
     fn is_settled(&self, stamp: &DirStamp) -> bool {
-        self.settled.is_some_and(|settled| stamp.is_older_than(settled))
+        self.settled
+            .is_some_and(|settled| stamp.is_older_than(settled))
     }
 }
 
@@ -197,7 +220,8 @@ impl DirNode {
         let mut before = mem::take(&mut self.below);
         self.beads = None;
         let names = self.names(path);
-        self.below.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+        self.below
+            .sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
         for (name, node) in &mut self.below {
             if let Ok(at) = before.binary_search_by(|(known, _)| known.cmp(name)) {
                 *node = mem::take(&mut before[at].1);
@@ -221,5 +245,8 @@ impl DirNode {
 }
 
 #[cfg(test)]
-#[expect(clippy::disallowed_methods, reason = "the tests move and remove what they have made")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the tests move and remove what they have made"
+)]
 mod tests;

@@ -74,18 +74,39 @@ struct CheckQueue<T> {
 impl<T: Send + 'static> Checks<T> {
     pub(super) fn new(processors: usize) -> Self {
         let (sender, answers) = channel(ANSWERS);
-        let queue = CheckQueue { calls: VecDeque::new(), threads: 0, resting: 0, woken: 0, helping: 0 };
+        let queue = CheckQueue {
+            calls: VecDeque::new(),
+            threads: 0,
+            resting: 0,
+            woken: 0,
+            helping: 0,
+        };
         let (queue, more) = (Mutex::new(queue), Condvar::new());
-        let pool = Arc::new(CheckPool { queue, more, processors, answers: sender });
+        let pool = Arc::new(CheckPool {
+            queue,
+            more,
+            processors,
+            answers: sender,
+        });
         let (heard, now) = (Vec::new(), Instant::now());
-        Self { pool, answers, heard, again: now, in_flight: 0, helped: now, ended: now }
+        Self {
+            pool,
+            answers,
+            heard,
+            again: now,
+            in_flight: 0,
+            helped: now,
+            ended: now,
+        }
     }
 
     /// Makes a call as soon as a thread has time for it.
     pub(super) fn put(&mut self, number: usize, call: impl FnOnce() -> T + Send + 'static) {
         self.in_flight += 1;
         let mut queue = self.pool.lock();
-        queue.calls.push_back((number, Instant::now(), Box::new(call)));
+        queue
+            .calls
+            .push_back((number, Instant::now(), Box::new(call)));
         self.pool.start(&mut queue);
     }
 
@@ -181,7 +202,11 @@ impl<T: Send + 'static> CheckPool<T> {
     fn next(&self) -> Option<CheckCall<T>> {
         let mut queue = self.lock();
         // One place less than there are processors is left for the walk of the roots.
-        let rest = if queue.resting < (self.processors - 1).max(1) { REST } else { Duration::ZERO };
+        let rest = if queue.resting < (self.processors - 1).max(1) {
+            REST
+        } else {
+            Duration::ZERO
+        };
         let mut is_late = false;
         loop {
             if let Some(next) = queue.calls.pop_front() {
@@ -189,11 +214,16 @@ impl<T: Send + 'static> CheckPool<T> {
             }
             if is_late || self.answers.is_closed() {
                 queue.threads -= 1;
-                queue.helping = queue.helping.min(queue.threads.saturating_sub(self.processors));
+                queue.helping = queue
+                    .helping
+                    .min(queue.threads.saturating_sub(self.processors));
                 return None;
             }
             queue.resting += 1;
-            let waited = self.more.wait_timeout(queue, rest).unwrap_or_else(PoisonError::into_inner);
+            let waited = self
+                .more
+                .wait_timeout(queue, rest)
+                .unwrap_or_else(PoisonError::into_inner);
             (queue, is_late) = (waited.0, waited.1.timed_out());
             queue.resting -= 1;
             // Perhaps another thread was meant. Waking one too many does no harm; waking none would.
@@ -220,7 +250,10 @@ mod tests {
     fn wait_until(what: &str, seen: impl Fn() -> bool) {
         let begun = Instant::now();
         while !seen() {
-            assert!(begun.elapsed() < Duration::from_secs(30), "never seen: {what}");
+            assert!(
+                begun.elapsed() < Duration::from_secs(30),
+                "never seen: {what}"
+            );
             thread::sleep(Duration::from_millis(2));
         }
     }
@@ -239,7 +272,10 @@ mod tests {
             checks.put(number, || false);
             assert_eq!(checks.answer().await, (number, Some(false)));
         }
-        assert!(begun.elapsed() < PATIENCE * 90, "the help stays while they hang");
+        assert!(
+            begun.elapsed() < PATIENCE * 90,
+            "the help stays while they hang"
+        );
         drop(let_go);
         let mut ended = Vec::new();
         while !checks.is_idle() {
@@ -266,7 +302,10 @@ mod tests {
         while !checks.is_idle() {
             threads.insert(checks.answer().await.1);
         }
-        assert!(threads.len() > 1, "each ends, and the last of them would wait for two seconds");
+        assert!(
+            threads.len() > 1,
+            "each ends, and the last of them would wait for two seconds"
+        );
         wait_until("the end of the help", || checks.pool.lock().threads <= 1);
     }
 
@@ -280,7 +319,9 @@ mod tests {
             checks.put(number, move || made.fetch_add(1, Ordering::Relaxed));
         }
         let all = ANSWERS + 2;
-        wait_until("all that there is room for", || made.load(Ordering::Relaxed) == all);
+        wait_until("all that there is room for", || {
+            made.load(Ordering::Relaxed) == all
+        });
         thread::sleep(Duration::from_millis(50));
         assert_eq!(made.load(Ordering::Relaxed), all);
         while !checks.is_idle() {
@@ -305,7 +346,11 @@ mod tests {
                 (number, None) => faults.push(number),
             }
         }
-        assert_eq!((faults, threads.len() <= 4), (vec![500], true), "{threads:?}");
+        assert_eq!(
+            (faults, threads.len() <= 4),
+            (vec![500], true),
+            "{threads:?}"
+        );
     }
 
     #[tokio::test]

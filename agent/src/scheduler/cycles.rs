@@ -27,7 +27,9 @@ impl Scheduler {
         while self.has_a_job()
             && let Some(number) = self.ready.pop_front()
         {
-            let Some(entry) = self.databases.get_mut(&number) else { continue };
+            let Some(entry) = self.databases.get_mut(&number) else {
+                continue;
+            };
             entry.is_ready = false;
             self.turns.insert(number, Instant::now());
             if entry.state != CycleState::Running {
@@ -37,7 +39,11 @@ impl Scheduler {
     }
 
     fn has_a_job(&self) -> bool {
-        let kept = self.turns.values().filter(|since| since.elapsed() < PATIENCE).count();
+        let kept = self
+            .turns
+            .values()
+            .filter(|since| since.elapsed() < PATIENCE)
+            .count();
         self.working.len() + kept < self.settings.agent.jobs.get()
     }
 
@@ -45,22 +51,37 @@ impl Scheduler {
     pub(super) fn end_of_patience(&self) -> Option<Instant> {
         let now = Instant::now();
         let turns = self.turns.values().map(|since| *since + PATIENCE);
-        turns.chain(self.end_of_checks).filter(|end| *end > now).min()
+        turns
+            .chain(self.end_of_checks)
+            .filter(|end| *end > now)
+            .min()
     }
 
     fn check(&mut self, number: usize) {
-        let Some(entry) = self.databases.get_mut(&number) else { return };
-        if let CycleState::Waiting(Some(key)) = std::mem::replace(&mut entry.state, CycleState::Running) {
+        let Some(entry) = self.databases.get_mut(&number) else {
+            return;
+        };
+        if let CycleState::Waiting(Some(key)) =
+            std::mem::replace(&mut entry.state, CycleState::Running)
+        {
             self.timers.remove(&key);
         }
         // This cycle serves what happened while the database was in the queue.
         entry.take_marks(&self.work);
         entry.begun = Instant::now();
         entry.cycles += 1;
-        let Subject { database, policy, .. } = &entry.subject;
+        let Subject {
+            database, policy, ..
+        } = &entry.subject;
         entry.span = events::cycle(&database.dir, policy.action().name(), entry.cycles);
         let is_its_turn = self.turns.contains_key(&number);
-        let why = || if is_its_turn { "turn" } else { entry.due.why(entry.begun) };
+        let why = || {
+            if is_its_turn {
+                "turn"
+            } else {
+                entry.due.why(entry.begun)
+            }
+        };
         debug!(parent: &entry.span, why = why(), "begins");
         entry.due.begun(entry.begun, entry.subject.policy.interval);
         let now = Instant::now();
@@ -69,7 +90,12 @@ impl Scheduler {
         let (work, subject) = (Arc::clone(&self.work), entry.subject.clone());
         let span = entry.span.clone();
         let mut told = std::mem::take(&mut entry.told);
-        self.checks.put(number, move || (span.in_scope(|| cycle::check(&work, &subject, &mut told)), told));
+        self.checks.put(number, move || {
+            (
+                span.in_scope(|| cycle::check(&work, &subject, &mut told)),
+                told,
+            )
+        });
     }
 
     pub(super) fn checked(&mut self, number: usize, answer: Option<(CheckResult, LoggedState)>) {
@@ -77,11 +103,15 @@ impl Scheduler {
         if let Some(entry) = self.databases.get_mut(&number) {
             (entry.checked_since, entry.silent) = (None, None);
         }
-        let Some((checked, told)) = answer else { return self.faulted(number) };
+        let Some((checked, told)) = answer else {
+            return self.faulted(number);
+        };
         // A database that has missed its turn may find the job taken.
         let is_a_job_free = self.working.len() < self.settings.agent.jobs.get();
         let may_work = is_a_job_free && (is_its_turn || self.ready.is_empty() && self.has_a_job());
-        let Some(entry) = self.databases.get_mut(&number) else { return };
+        let Some(entry) = self.databases.get_mut(&number) else {
+            return;
+        };
         match checked {
             CheckResult::Ended(outcome) => {
                 entry.told = told;
@@ -102,7 +132,12 @@ impl Scheduler {
             CheckResult::Free(cycle, right) if may_work && !self.is_ending && !entry.is_leaving => {
                 let (work, subject) = (Arc::clone(&self.work), entry.subject.clone());
                 let mut told = told;
-                let work = async move { (cycle::run(&work, &subject, &mut told, (cycle, right)).await, told) };
+                let work = async move {
+                    (
+                        cycle::run(&work, &subject, &mut told, (cycle, right)).await,
+                        told,
+                    )
+                };
                 let task = self.working.spawn(work.instrument(entry.span.clone()));
                 self.tasks.insert(task.id(), number);
             }
@@ -123,8 +158,12 @@ impl Scheduler {
 
     pub(super) fn worked(&mut self, task: Result<(Id, (Outcome, LoggedState)), JoinError>) {
         let id = task.as_ref().map_or_else(JoinError::id, |(id, _)| *id);
-        let Some(number) = self.tasks.remove(&id) else { return };
-        let Ok((_, (outcome, told))) = task else { return self.faulted(number) };
+        let Some(number) = self.tasks.remove(&id) else {
+            return;
+        };
+        let Ok((_, (outcome, told))) = task else {
+            return self.faulted(number);
+        };
         if let Some(entry) = self.databases.get_mut(&number) {
             entry.told = told;
         }
@@ -143,7 +182,8 @@ impl Scheduler {
     }
 
     pub(super) fn ended(&mut self, number: usize, outcome: Outcome) {
-        let is_busy = matches!(&outcome, Outcome::Skipped(decision) if decision.reason() == Reason::GateBusy);
+        let is_busy =
+            matches!(&outcome, Outcome::Skipped(decision) if decision.reason() == Reason::GateBusy);
         if matches!(outcome, Outcome::Failed(_) | Outcome::NotServed(_)) {
             self.search.doubt();
         }
@@ -159,14 +199,23 @@ impl Scheduler {
             // In the log a streak survives a failed check; the status of that cycle does not show it.
             let is_skipped = matches!(outcome, Outcome::Skipped(_));
             let streak = entry.told.streak.running().filter(|_| is_skipped);
-            self.follow(number, EndedCycle { outcome, at: facts::now(), streak });
+            self.follow(
+                number,
+                EndedCycle {
+                    outcome,
+                    at: facts::now(),
+                    streak,
+                },
+            );
         }
         self.next(number, is_busy);
     }
 
     /// Sets when the database comes again.
     pub(super) fn next(&mut self, number: usize, is_busy: bool) {
-        let Some(entry) = self.databases.get_mut(&number) else { return };
+        let Some(entry) = self.databases.get_mut(&number) else {
+            return;
+        };
         if entry.is_leaving {
             self.forget(number);
             self.unwatch_forgotten();

@@ -16,7 +16,13 @@ impl Scheduler {
             FleetUpdate::Lost(why) => log::line_to_all(own::lost_fleet(&why)),
             FleetUpdate::Due(_) if self.is_ending || self.settings.mode == RunMode::Once => {}
             FleetUpdate::Due(numbers) => {
-                let (now, marks) = (Instant::now(), Marks { changed: false, lock_gone: true });
+                let (now, marks) = (
+                    Instant::now(),
+                    Marks {
+                        changed: false,
+                        lock_gone: true,
+                    },
+                );
                 for number in numbers {
                     if let Some(entry) = self.databases.get_mut(&number) {
                         entry.due.marked(marks, now, entry.subject.policy.debounce);

@@ -149,9 +149,18 @@ impl Scheduler {
         let common = CycleSettings::of(&settings);
         watch.mind(&common.own_files);
         let audits_at_once = settings.mode == RunMode::Once;
-        let (fleet, fleet_updates) = Fleet::new(typed.fleet.clone(), settings.mode == RunMode::Once);
+        let (fleet, fleet_updates) =
+            Fleet::new(typed.fleet.clone(), settings.mode == RunMode::Once);
         let (fetches, fetch_requests) = Default::default();
-        let work = CycleServices { audits_at_once, watch, trail, metrics, fleet, fetches, fetch_requests };
+        let work = CycleServices {
+            audits_at_once,
+            watch,
+            trail,
+            metrics,
+            fleet,
+            fetches,
+            fetch_requests,
+        };
         let work = Arc::new(work);
         let mut scheduler = Self {
             search: RootSearch::new(settings.scope(), settings.defaults.interval),
@@ -249,7 +258,10 @@ impl Scheduler {
     fn heard(&mut self, news: WatchUpdate) {
         self.work.metrics.resyncs.inc_by(news.resyncs);
         if news.resyncs > 0 {
-            debug!(times = news.resyncs, "the watcher lost events: every database counts as changed");
+            debug!(
+                times = news.resyncs,
+                "the watcher lost events: every database counts as changed"
+            );
         }
         for wrong in news.wrong {
             say(&mut self.said, wrong);
@@ -259,11 +271,18 @@ impl Scheduler {
         }
         let now = Instant::now();
         for number in news.marked {
-            let Some(entry) = self.databases.get_mut(&number) else { continue };
+            let Some(entry) = self.databases.get_mut(&number) else {
+                continue;
+            };
             if matches!(entry.state, CycleState::Waiting(_)) {
                 let marks = entry.take_marks(&self.work);
                 let db = &entry.subject.database.dir;
-                trace!(?db, changed = marks.changed, lock_gone = marks.lock_gone, "the watcher has seen");
+                trace!(
+                    ?db,
+                    changed = marks.changed,
+                    lock_gone = marks.lock_gone,
+                    "the watcher has seen"
+                );
                 entry.due.marked(marks, now, entry.subject.policy.debounce);
                 self.wait(number);
             }
@@ -272,8 +291,12 @@ impl Scheduler {
 
     /// Sets the timer of a waiting database, or puts it into the queue when it is due.
     fn wait(&mut self, number: usize) {
-        let Some(entry) = self.databases.get_mut(&number) else { return };
-        let CycleState::Waiting(key) = entry.state else { return };
+        let Some(entry) = self.databases.get_mut(&number) else {
+            return;
+        };
+        let CycleState::Waiting(key) = entry.state else {
+            return;
+        };
         let at = entry.due.at();
         if at <= Instant::now() {
             if let Some(key) = key {
@@ -293,7 +316,9 @@ impl Scheduler {
     fn fetch_all(&mut self) {
         self.work.fetch_requests.fetch_add(1, Ordering::Relaxed);
         let now = Instant::now();
-        self.databases.values_mut().for_each(|entry| entry.due.come_by(now));
+        self.databases
+            .values_mut()
+            .for_each(|entry| entry.due.come_by(now));
         let waiting = |(number, entry): (&usize, &ServedDatabase)| {
             matches!(entry.state, CycleState::Waiting(_)).then_some(*number)
         };

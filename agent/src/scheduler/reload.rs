@@ -33,7 +33,11 @@ pub(super) struct Read {
 
 impl Reload {
     pub(super) fn new(typed: Arc<CommandLine>) -> Self {
-        Self { typed, job: None, again: false }
+        Self {
+            typed,
+            job: None,
+            again: false,
+        }
     }
 
     /// It is under way.
@@ -55,10 +59,17 @@ impl Reload {
 
     /// Returns when they were read; never when nobody has asked. Nothing is lost when the call is.
     pub(super) async fn done(&mut self) -> Result<Read, ConfigFailure> {
-        let Some(job) = &mut self.job else { return pending().await };
+        let Some(job) = &mut self.job else {
+            return pending().await;
+        };
         let read = job.await;
         self.job = None;
-        let fault = |_| ConfigFailure::new(1, "a fault in beadlock-agent itself; please report it".to_owned());
+        let fault = |_| {
+            ConfigFailure::new(
+                1,
+                "a fault in beadlock-agent itself; please report it".to_owned(),
+            )
+        };
         read.unwrap_or_else(|error| Err(fault(error)))
     }
 }
@@ -70,14 +81,25 @@ impl Read {
         (audit, listen): (Option<PathBuf>, Option<Address>),
     ) -> Result<Self, ConfigFailure> {
         let mut settings = AgentSettings::read(typed, roots)?;
-        let kept =
-            [("audit file", settings.agent.audit != audit), ("address to listen at", settings.agent.listen != listen)];
-        let kept = kept.iter().filter(|(_, is_kept)| *is_kept).map(|(what, _)| *what).collect();
+        let kept = [
+            ("audit file", settings.agent.audit != audit),
+            ("address to listen at", settings.agent.listen != listen),
+        ];
+        let kept = kept
+            .iter()
+            .filter(|(_, is_kept)| *is_kept)
+            .map(|(what, _)| *what)
+            .collect();
         (settings.agent.audit, settings.agent.listen) = (audit, listen);
         // Last: nothing fails after it.
-        log::configure(settings.log.clone()).map_err(|error| ConfigFailure::new(1, error.to_string()))?;
+        log::configure(settings.log.clone())
+            .map_err(|error| ConfigFailure::new(1, error.to_string()))?;
         let common = CycleSettings::of(&settings);
-        Ok(Self { settings, common, kept })
+        Ok(Self {
+            settings,
+            common,
+            kept,
+        })
     }
 }
 
@@ -86,7 +108,11 @@ impl Scheduler {
     pub(super) fn reloaded(&mut self, read: Result<Read, ConfigFailure>) {
         match read {
             Err(failure) => log::announce(own::not_reloaded(&failure.message)),
-            Ok(Read { settings, common, kept }) => {
+            Ok(Read {
+                settings,
+                common,
+                kept,
+            }) => {
                 diagnostics::set_level(settings.agent.log_level);
                 info!(
                     databases = settings.named.len(),
@@ -97,11 +123,13 @@ impl Scheduler {
                 self.work.watch.mind(&common.own_files);
                 self.common = Arc::new(common);
                 self.settings = settings;
-                self.search.begin_again(self.settings.scope(), self.settings.defaults.interval);
+                self.search
+                    .begin_again(self.settings.scope(), self.settings.defaults.interval);
                 let Changes { new, gone, changed } = self.serve();
                 let counts = [self.served(), new.len(), gone.len(), changed];
                 log::line_to_all(own::reloaded(counts, &kept));
-                gone.into_iter().for_each(|(number, _)| log::unserve(number));
+                gone.into_iter()
+                    .for_each(|(number, _)| log::unserve(number));
                 self.say_awaited();
             }
         }

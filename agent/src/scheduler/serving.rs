@@ -50,7 +50,10 @@ pub(super) struct Changes {
 impl Scheduler {
     /// How many databases are served.
     pub(super) fn served(&self) -> usize {
-        self.databases.values().filter(|entry| !entry.is_leaving).count()
+        self.databases
+            .values()
+            .filter(|entry| !entry.is_leaving)
+            .count()
     }
 
     /// A look below the roots has ended.
@@ -67,15 +70,24 @@ impl Scheduler {
     /// There are other databases below the roots than before.
     fn serve_others(&mut self, is_first_look: bool) {
         let Changes { new, gone, .. } = self.serve();
-        if !(new.is_empty() && gone.is_empty() || self.reload.is_awaited() || self.settings.mode == RunMode::Once) {
+        if !(new.is_empty() && gone.is_empty()
+            || self.reload.is_awaited()
+            || self.settings.mode == RunMode::Once)
+        {
             notify::ready(&self.summary());
         }
         // Before the lines: most likely their logs are gone with them.
         gone.iter().for_each(|(number, _)| log::unserve(*number));
         // With a log for each, what is said to all is written as often as databases stay.
         let is_shared = self.settings.log.shared.is_some();
-        let said = if is_shared { gone.len() } else { gone.len().min(GONE_SAID) };
-        gone[..said].iter().for_each(|(_, dir)| log::line_to_all(own::gone(dir)));
+        let said = if is_shared {
+            gone.len()
+        } else {
+            gone.len().min(GONE_SAID)
+        };
+        gone[..said]
+            .iter()
+            .for_each(|(_, dir)| log::line_to_all(own::gone(dir)));
         if said < gone.len() {
             log::line_to_all(own::others_gone(gone.len() - said));
         }
@@ -94,12 +106,24 @@ impl Scheduler {
     /// that has gone ends with its running cycle; what did not change runs on.
     pub(super) fn serve(&mut self) -> Changes {
         let mut changes = Changes::default();
-        let dir = |(number, entry): (&usize, &ServedDatabase)| (entry.subject.database.dir.clone(), *number);
+        let dir = |(number, entry): (&usize, &ServedDatabase)| {
+            (entry.subject.database.dir.clone(), *number)
+        };
         let numbers: HashMap<PathBuf, usize> = self.databases.iter().map(dir).collect();
-        let named = self.settings.named.iter().map(|named| (&named.database, &named.policy));
-        let found = self.search.found().iter().map(|found| (&found.database, &self.settings.defaults));
-        let there: Vec<(Database, Arc<Policy>)> =
-            named.chain(found).map(|(database, policy)| (database.clone(), Arc::clone(policy))).collect();
+        let named = self
+            .settings
+            .named
+            .iter()
+            .map(|named| (&named.database, &named.policy));
+        let found = self
+            .search
+            .found()
+            .iter()
+            .map(|found| (&found.database, &self.settings.defaults));
+        let there: Vec<(Database, Arc<Policy>)> = named
+            .chain(found)
+            .map(|(database, policy)| (database.clone(), Arc::clone(policy)))
+            .collect();
         let mut dirs = HashSet::new();
         let mut added = Vec::new();
         for (database, policy) in there {
@@ -141,20 +165,26 @@ impl Scheduler {
             Err(why) => {
                 let why = format!("{why}; send SIGHUP to the agent to look again");
                 log::announce(own::not_serving(&dir, &why));
-                let awaited = self.settings.awaited.iter_mut().filter(|awaited| awaited.dir == dir);
+                let awaited = self
+                    .settings
+                    .awaited
+                    .iter_mut()
+                    .filter(|awaited| awaited.dir == dir);
                 return awaited.for_each(|awaited| awaited.why.clone_from(&why));
             }
         };
         self.settings.awaited.retain(|awaited| awaited.dir != dir);
         self.settings.named.push(named);
-        self.search.begin_again(self.settings.scope(), self.settings.defaults.interval);
+        self.search
+            .begin_again(self.settings.scope(), self.settings.defaults.interval);
         let Changes { new, gone, .. } = self.serve();
         for number in new {
             if let Some(entry) = self.databases.get(&number) {
                 log::line(number, own::found(&entry.subject.database.dir));
             }
         }
-        gone.into_iter().for_each(|(number, _)| log::unserve(number));
+        gone.into_iter()
+            .for_each(|(number, _)| log::unserve(number));
         if self.settings.mode != RunMode::Once {
             notify::ready(&self.summary());
         }
@@ -166,43 +196,68 @@ impl Scheduler {
             self.has_missed = true;
             return self.next(number, false);
         }
-        let Some(entry) = self.databases.get_mut(&number) else { return };
+        let Some(entry) = self.databases.get_mut(&number) else {
+            return;
+        };
         entry.state = CycleState::Waiting(None);
         let old = Arc::clone(&entry.subject.database);
         let is_other = database.dir != old.dir;
         let line = own::redirected(&old, &database.dir);
-        let is_named = self.settings.named.iter().any(|named| named.database == *old);
+        let is_named = self
+            .settings
+            .named
+            .iter()
+            .any(|named| named.database == *old);
         if !is_named {
             // The next look below the roots finds where it leads. Nothing runs on the old directory meanwhile.
-            self.search.begin_again(self.settings.scope(), self.settings.defaults.interval);
+            self.search
+                .begin_again(self.settings.scope(), self.settings.defaults.interval);
             return match self.settings.mode {
                 RunMode::Once => {
-                    let why =
-                        format!("its redirect leads to {} now, which no root has yet", escaped_path(&database.dir));
-                    self.ended(number, Outcome::NotServed(CycleFailure::new("redirected", why)));
+                    let why = format!(
+                        "its redirect leads to {} now, which no root has yet",
+                        escaped_path(&database.dir)
+                    );
+                    self.ended(
+                        number,
+                        Outcome::NotServed(CycleFailure::new("redirected", why)),
+                    );
                 }
                 RunMode::Clock | RunMode::Watch => self.next(number, false),
             };
         }
         let to = database.dir.clone();
-        let led_there = self.settings.named.iter_mut().filter(|named| named.database == *old);
+        let led_there = self
+            .settings
+            .named
+            .iter_mut()
+            .filter(|named| named.database == *old);
         led_there.for_each(|named| named.database = database.clone());
         if is_other {
             log::line(number, line.clone());
             // What is named there now is not to be found below a root; what was named before may be.
-            self.search.begin_again(self.settings.scope(), self.settings.defaults.interval);
+            self.search
+                .begin_again(self.settings.scope(), self.settings.defaults.interval);
         }
         let Changes { gone, .. } = self.serve();
         if is_other {
             // With a log of all, it has the line already.
             let has_own_log = self.settings.log.shared.is_none();
-            let there = self.databases.iter().find(|(_, entry)| entry.subject.database.dir == to);
+            let there = self
+                .databases
+                .iter()
+                .find(|(_, entry)| entry.subject.database.dir == to);
             if let Some((number, _)) = there.filter(|_| has_own_log) {
                 log::line(*number, line);
             }
         }
-        gone.into_iter().for_each(|(number, _)| log::unserve(number));
-        if let Some(entry) = self.databases.get_mut(&number).filter(|_| self.settings.mode == RunMode::Once) {
+        gone.into_iter()
+            .for_each(|(number, _)| log::unserve(number));
+        if let Some(entry) = self
+            .databases
+            .get_mut(&number)
+            .filter(|_| self.settings.mode == RunMode::Once)
+        {
             entry.due.come_by(Instant::now());
         }
         self.wait(number);
@@ -213,7 +268,12 @@ impl Scheduler {
         self.next_number += 1;
         log::serve(number, &database.dir);
         debug!(db = ?database.dir, "database comes");
-        let subject = Subject { number, database: Arc::new(database), policy, common: Arc::clone(&self.common) };
+        let subject = Subject {
+            number,
+            database: Arc::new(database),
+            policy,
+            common: Arc::clone(&self.common),
+        };
         let entry = ServedDatabase {
             subject,
             due: Due::new(Instant::now()),
@@ -249,12 +309,24 @@ impl Scheduler {
         }
         if !watched.is_empty() {
             let work = Arc::clone(&self.work);
-            spawn_blocking(move || watched.iter().for_each(|subject| cycle::watch(&work, subject)));
+            spawn_blocking(move || {
+                watched
+                    .iter()
+                    .for_each(|subject| cycle::watch(&work, subject))
+            });
         }
     }
 
-    fn keep(&mut self, number: usize, database: Database, policy: Arc<Policy>, changes: &mut Changes) {
-        let Some(entry) = self.databases.get_mut(&number) else { return };
+    fn keep(
+        &mut self,
+        number: usize,
+        database: Database,
+        policy: Arc<Policy>,
+        changes: &mut Changes,
+    ) {
+        let Some(entry) = self.databases.get_mut(&number) else {
+            return;
+        };
         if std::mem::take(&mut entry.is_leaving) {
             // It has come back before its last cycle has ended.
             log::serve(number, &database.dir);
@@ -263,7 +335,12 @@ impl Scheduler {
             changes.changed += 1;
         }
         entry.due.come_by(Instant::now() + policy.interval);
-        entry.subject = Subject { number, database: Arc::new(database), policy, common: Arc::clone(&self.common) };
+        entry.subject = Subject {
+            number,
+            database: Arc::new(database),
+            policy,
+            common: Arc::clone(&self.common),
+        };
         // With `--once` it has had its cycle, or is about to.
         if self.settings.mode != RunMode::Once {
             self.wait(number);
@@ -272,7 +349,9 @@ impl Scheduler {
 
     /// True when that is news.
     fn leave(&mut self, number: usize) -> bool {
-        let Some(entry) = self.databases.get_mut(&number) else { return false };
+        let Some(entry) = self.databases.get_mut(&number) else {
+            return false;
+        };
         let is_news = !std::mem::replace(&mut entry.is_leaving, true);
         if is_news {
             debug!(db = ?entry.subject.database.dir, "database goes");
@@ -285,7 +364,9 @@ impl Scheduler {
 
     /// Nothing of it runs any more; [`Self::unwatch_forgotten`] comes next.
     pub(super) fn forget(&mut self, number: usize) {
-        let Some(entry) = self.databases.remove(&number) else { return };
+        let Some(entry) = self.databases.remove(&number) else {
+            return;
+        };
         if entry.is_ready {
             self.ready.retain(|ready| *ready != number);
         }
@@ -323,14 +404,27 @@ mod tests {
     #[test]
     fn many_are_spread_evenly_over_the_interval() {
         let minute = Duration::from_secs(60);
-        let places: Vec<u128> = (0..10_000).map(|place| place_in(minute, place, 10_000).as_millis()).collect();
+        let places: Vec<u128> = (0..10_000)
+            .map(|place| place_in(minute, place, 10_000).as_millis())
+            .collect();
         assert_eq!((places[0], places[9_999]), (0, 57_000));
         assert!(places.is_sorted());
         for gathered in places.chunk_by(|one, next| one == next) {
             assert!(gathered.len() <= TOGETHER, "{}", gathered.len());
         }
-        let gaps = places.windows(2).map(|two| two[1] - two[0]).filter(|gap| *gap > 0);
-        assert!(gaps.clone().all(|gap| gap == 3_000), "{:?}", gaps.collect::<Vec<_>>());
-        assert_eq!(place_in(minute * 600, 60, 120), minute / 2, "nobody waits for ten hours");
+        let gaps = places
+            .windows(2)
+            .map(|two| two[1] - two[0])
+            .filter(|gap| *gap > 0);
+        assert!(
+            gaps.clone().all(|gap| gap == 3_000),
+            "{:?}",
+            gaps.collect::<Vec<_>>()
+        );
+        assert_eq!(
+            place_in(minute * 600, 60, 120),
+            minute / 2,
+            "nobody waits for ten hours"
+        );
     }
 }

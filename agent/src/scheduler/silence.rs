@@ -16,7 +16,11 @@ impl Scheduler {
     /// When the longest running check counts as one that hangs.
     pub(super) fn end_of_silence(&mut self) -> Option<Instant> {
         while let Some((begun, number)) = self.checking.front() {
-            if self.databases.get(number).is_some_and(|entry| entry.checked_since == Some(*begun)) {
+            if self
+                .databases
+                .get(number)
+                .is_some_and(|entry| entry.checked_since == Some(*begun))
+            {
                 return Some(*begun + SILENT_AFTER);
             }
             self.checking.pop_front();
@@ -32,15 +36,26 @@ impl Scheduler {
                 return;
             }
             self.checking.pop_front();
-            let Some(entry) = self.databases.get(&number) else { continue };
+            let Some(entry) = self.databases.get(&number) else {
+                continue;
+            };
             if entry.checked_since != Some(begun) {
                 continue;
             }
             let database = &entry.subject.database;
             let named = [&database.named, &database.dir];
-            let Some(at) = named.into_iter().find(|dir| mounts.on_the_way(dir).is_some()) else { continue };
+            let Some(at) = named
+                .into_iter()
+                .find(|dir| mounts.on_the_way(dir).is_some())
+            else {
+                continue;
+            };
             let why = silence(&mounts, at);
-            if !self.databases.values().any(|other| other.silent.as_ref() == Some(&why)) {
+            if !self
+                .databases
+                .values()
+                .any(|other| other.silent.as_ref() == Some(&why))
+            {
                 let words = format_args!("{why}; its cycles go on as soon as that answers");
                 log::announce(own::not_serving(at, words));
             }

@@ -37,11 +37,14 @@ impl StateTimers {
 impl Scheduler {
     /// A cycle has ended so.
     pub(super) fn follow(&mut self, number: usize, ended: EndedCycle) {
-        let Some(entry) = self.databases.get_mut(&number) else { return };
+        let Some(entry) = self.databases.get_mut(&number) else {
+            return;
+        };
         entry.history.count(&ended.outcome, ended.at);
         // A gate that was busy while a lock was being released is not a skip, and changes no state.
         let is_counted = !matches!(ended.outcome, Outcome::Skipped(_)) || ended.streak.is_some();
-        let state = is_counted.then(|| DatabaseState::of(&ended.outcome, &entry.subject.database.dir));
+        let state =
+            is_counted.then(|| DatabaseState::of(&ended.outcome, &entry.subject.database.dir));
         entry.last = Some(ended.into());
         if let Some(state) = state {
             self.turn(number, state);
@@ -50,11 +53,16 @@ impl Scheduler {
 
     /// The file system of a database does not answer.
     pub(super) fn silenced(&mut self, number: usize, why: &str) {
-        self.turn(number, DatabaseState::not_serving(Cow::Borrowed("no_answer"), why));
+        self.turn(
+            number,
+            DatabaseState::not_serving(Cow::Borrowed("no_answer"), why),
+        );
     }
 
     fn turn(&mut self, number: usize, state: DatabaseState) {
-        let Some(entry) = self.databases.get_mut(&number) else { return };
+        let Some(entry) = self.databases.get_mut(&number) else {
+            return;
+        };
         let now = Instant::now();
         // Only a change reads the wall clock: 10,000 idle databases have none.
         if *entry.history.state == state {
@@ -99,29 +107,62 @@ impl Scheduler {
         };
         let awaited = self.settings.awaited.len();
         let count = |word: StateWord| {
-            let here = self.databases.values().filter(|entry| entry.history.word() == word).count();
-            if word == StateWord::NotServing { here + awaited } else { here }
+            let here = self
+                .databases
+                .values()
+                .filter(|entry| entry.history.word() == word)
+                .count();
+            if word == StateWord::NotServing {
+                here + awaited
+            } else {
+                here
+            }
         };
         let counts = StateWord::ALL.map(|word| (count(word), word.as_str()));
-        let counts: Vec<String> =
-            counts.iter().filter(|(n, _)| *n > 0).map(|(n, word)| format!("{n} {word}")).collect();
+        let counts: Vec<String> = counts
+            .iter()
+            .filter(|(n, _)| *n > 0)
+            .map(|(n, word)| format!("{n} {word}"))
+            .collect();
         // At the start there is nothing to tell about them.
-        let is_starting = self.databases.values().all(|entry| entry.history.word() == StateWord::Starting);
-        if is_starting && awaited == 0 { served } else { format!("{served}: {}", counts.join(", ")) }
+        let is_starting = self
+            .databases
+            .values()
+            .all(|entry| entry.history.word() == StateWord::Starting);
+        if is_starting && awaited == 0 {
+            served
+        } else {
+            format!("{served}: {}", counts.join(", "))
+        }
     }
 
     /// The exit code of `--once`: that of the worst state.
     pub(super) fn code_of_states(&self) -> u8 {
-        let Some(worst) = self.databases.values().map(|entry| entry.history.word()).min() else { return 0 };
-        let those = self.databases.values().filter(|entry| entry.history.word() == worst);
-        let code =
-            |entry: &ServedDatabase| DatabaseState::exit_code(worst, entry.last.as_ref().map(|last| &last.outcome));
+        let Some(worst) = self
+            .databases
+            .values()
+            .map(|entry| entry.history.word())
+            .min()
+        else {
+            return 0;
+        };
+        let those = self
+            .databases
+            .values()
+            .filter(|entry| entry.history.word() == worst);
+        let code = |entry: &ServedDatabase| {
+            DatabaseState::exit_code(worst, entry.last.as_ref().map(|last| &last.outcome))
+        };
         those.map(code).max().unwrap_or(0)
     }
 }
 
 impl ServedDatabase {
     fn state_line(&self) -> log::Line {
-        own::state(self.history.word().event(), self.history.since_wall, self.history.words())
+        own::state(
+            self.history.word().event(),
+            self.history.since_wall,
+            self.history.words(),
+        )
     }
 }

@@ -15,20 +15,37 @@ impl Scheduler {
                 let _ = answer.send(());
             }
             Question::Status(answer) => {
-                let awaited = self.settings.awaited.iter().map(|awaited| DatabaseSnapshot {
-                    dir: awaited.dir.clone(),
-                    phase: "not_serving",
-                    state: Arc::new(DatabaseState::not_serving(Cow::Borrowed("no_answer"), &awaited.why)),
-                    since: self.begun,
-                    last_push: None,
-                    failures: None,
-                    due: None,
-                    last: None,
-                });
-                let databases = self.databases.values().map(ServedDatabase::seen).chain(awaited).collect();
+                let awaited = self
+                    .settings
+                    .awaited
+                    .iter()
+                    .map(|awaited| DatabaseSnapshot {
+                        dir: awaited.dir.clone(),
+                        phase: "not_serving",
+                        state: Arc::new(DatabaseState::not_serving(
+                            Cow::Borrowed("no_answer"),
+                            &awaited.why,
+                        )),
+                        since: self.begun,
+                        last_push: None,
+                        failures: None,
+                        due: None,
+                        last: None,
+                    });
+                let databases = self
+                    .databases
+                    .values()
+                    .map(ServedDatabase::seen)
+                    .chain(awaited)
+                    .collect();
                 let stale_after = self.settings.agent.stale_after;
                 let fleet = self.work.fleet.status();
-                let _ = answer.send(Snapshot { is_ending: self.is_ending, databases, fleet, stale_after });
+                let _ = answer.send(Snapshot {
+                    is_ending: self.is_ending,
+                    databases,
+                    fleet,
+                    stale_after,
+                });
             }
         }
     }

@@ -39,7 +39,14 @@ impl StateHistory {
     /// A database that had no cycle yet.
     pub(crate) fn new(now: Instant, wall: StartedAt) -> Self {
         let state = Arc::new(DatabaseState::STARTING);
-        Self { state, since: now, since_wall: wall, said: now, last_push: None, failures: None }
+        Self {
+            state,
+            since: now,
+            since_wall: wall,
+            said: now,
+            last_push: None,
+            failures: None,
+        }
     }
 
     /// Counts what a cycle has brought: a push, or a failure.
@@ -50,7 +57,11 @@ impl StateHistory {
         if let Some(reason) = outcome.failure() {
             let failures = Arc::make_mut(self.failures.get_or_insert_default());
             let is_known = failures.contains_key(reason) || failures.len() < REASONS;
-            let reason = if is_known { reason.clone() } else { Cow::Borrowed("other") };
+            let reason = if is_known {
+                reason.clone()
+            } else {
+                Cow::Borrowed("other")
+            };
             *failures.entry(reason).or_default() += 1;
         }
     }
@@ -59,7 +70,8 @@ impl StateHistory {
     /// That a database without a sync had its first cycle is not news.
     pub(crate) fn turn(&mut self, state: DatabaseState, now: Instant, wall: StartedAt) -> bool {
         let is_other_word = self.state.word != state.word;
-        let is_first_cycle = (self.state.word, state.word) == (StateWord::Starting, StateWord::Idle);
+        let is_first_cycle =
+            (self.state.word, state.word) == (StateWord::Starting, StateWord::Idle);
         let is_news = !is_first_cycle && (is_other_word || self.state.reason() != state.reason());
         if is_other_word {
             (self.since, self.since_wall) = (now, wall);
@@ -75,7 +87,8 @@ impl StateHistory {
 
     /// Whether the log has to be told again, since the trouble has lasted for another hour.
     pub(crate) fn is_to_be_said_again(&mut self, now: Instant) -> bool {
-        let is_due = self.state.word.is_trouble() && now.saturating_duration_since(self.said) >= AGAIN;
+        let is_due =
+            self.state.word.is_trouble() && now.saturating_duration_since(self.said) >= AGAIN;
         if is_due {
             self.said = now;
         }
@@ -85,8 +98,14 @@ impl StateHistory {
     /// What follows the word in the log: since when, why, and what to type.
     pub(crate) fn words(&self) -> String {
         let since = log_time(self.since_wall);
-        let Some(details) = &self.state.details else { return format!(" since {since}") };
-        let next = details.next.as_ref().map(|next| format!("; type: {next}")).unwrap_or_default();
+        let Some(details) = &self.state.details else {
+            return format!(" since {since}");
+        };
+        let next = details
+            .next
+            .as_ref()
+            .map(|next| format!("; type: {next}"))
+            .unwrap_or_default();
         format!(" since {since}: {}{next}", details.why)
     }
 

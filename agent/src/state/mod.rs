@@ -104,26 +104,46 @@ pub(crate) struct StateDetails {
 
 impl DatabaseState {
     /// Before the first cycle.
-    pub(crate) const STARTING: Self = Self { word: StateWord::Starting, details: None };
+    pub(crate) const STARTING: Self = Self {
+        word: StateWord::Starting,
+        details: None,
+    };
 
     fn new(word: StateWord, details: StateDetails) -> Self {
-        Self { word, details: Some(Box::new(details)) }
+        Self {
+            word,
+            details: Some(Box::new(details)),
+        }
     }
 
     /// A database that cannot be served, and why.
     pub(crate) fn not_serving(reason: Cow<'static, str>, why: &str) -> Self {
-        let details = StateDetails { reason, why: why.to_owned(), ..StateDetails::default() };
+        let details = StateDetails {
+            reason,
+            why: why.to_owned(),
+            ..StateDetails::default()
+        };
         Self::new(StateWord::NotServing, details)
     }
 
     /// The state after a cycle of the database in `dir` that ended so.
     pub(crate) fn of(outcome: &Outcome, dir: &Path) -> Self {
         match outcome {
-            Outcome::Ran => Self { word: StateWord::Idle, details: None },
+            Outcome::Ran => Self {
+                word: StateWord::Idle,
+                details: None,
+            },
             Outcome::NotServed(failure) => Self::not_serving(failure.reason.clone(), &failure.why),
             Outcome::Failed(failure) => {
                 let (reason, why) = (failure.reason.clone(), failure.why.clone());
-                Self::new(StateWord::Failed, StateDetails { reason, why, ..StateDetails::default() })
+                Self::new(
+                    StateWord::Failed,
+                    StateDetails {
+                        reason,
+                        why,
+                        ..StateDetails::default()
+                    },
+                )
             }
             Outcome::Skipped(decision) => Self::skipped(decision, dir),
             Outcome::Synced(report) => Self::synced(report),
@@ -132,7 +152,9 @@ impl DatabaseState {
 
     fn skipped(decision: &Decision, dir: &Path) -> Self {
         let words = decision.to_string();
-        let why = words.strip_prefix(Event::Skipped.beginning()).and_then(|words| words.strip_suffix(')'));
+        let why = words
+            .strip_prefix(Event::Skipped.beginning())
+            .and_then(|words| words.strip_suffix(')'));
         let details = StateDetails {
             reason: Cow::Borrowed(decision.reason().as_str()),
             why: why.unwrap_or(&words).to_owned(),
@@ -143,8 +165,17 @@ impl DatabaseState {
     }
 
     fn synced(report: &SyncReport) -> Self {
-        let Some(Hindrance { kind, reason, why, next }) = &report.hindrance else {
-            return Self { word: StateWord::Synced, details: None };
+        let Some(Hindrance {
+            kind,
+            reason,
+            why,
+            next,
+        }) = &report.hindrance
+        else {
+            return Self {
+                word: StateWord::Synced,
+                details: None,
+            };
         };
         let waits = report.unpushed.commits > 0;
         let word = match kind {
@@ -158,7 +189,15 @@ impl DatabaseState {
             _ => why.clone(),
         };
         let (reason, next) = (reason.clone(), next.clone());
-        Self::new(word, StateDetails { reason, why, next, unpushed: report.unpushed })
+        Self::new(
+            word,
+            StateDetails {
+                reason,
+                why,
+                next,
+                unpushed: report.unpushed,
+            },
+        )
     }
 
     /// `--once` ends with this code when it is the worst of all: 0; 4 and 5 as `beadlock check`; 1.
@@ -184,9 +223,14 @@ fn waiting(Unpushed { commits, oldest }: Unpushed) -> Option<String> {
     let since = oldest.map(|seconds| log_time(StartedAt::from_unix(seconds, 0)));
     match commits {
         0 => None,
-        1 => Some("1 commit waits".to_owned() + &since.map(|at| format!(", since {at}")).unwrap_or_default()),
+        1 => Some(
+            "1 commit waits".to_owned()
+                + &since.map(|at| format!(", since {at}")).unwrap_or_default(),
+        ),
         commits => {
-            let since = since.map(|at| format!(", the oldest since {at}")).unwrap_or_default();
+            let since = since
+                .map(|at| format!(", the oldest since {at}"))
+                .unwrap_or_default();
             Some(format!("{commits} commits wait{since}"))
         }
     }

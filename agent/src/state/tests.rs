@@ -7,7 +7,12 @@ use crate::outcome::CycleFailure;
 
 fn report(kind: HindranceKind, reason: &'static str, commits: u64) -> Outcome {
     let oldest = (commits > 0).then_some(1_764_083_400);
-    let hindrance = Hindrance { kind, reason: reason.into(), why: format!("WHY {reason}"), next: None };
+    let hindrance = Hindrance {
+        kind,
+        reason: reason.into(),
+        why: format!("WHY {reason}"),
+        next: None,
+    };
     Outcome::Synced(SyncReport {
         unpushed: Unpushed { commits, oldest },
         behind: 0,
@@ -23,11 +28,36 @@ fn each_end_of_a_cycle_leads_to_one_state() {
     let cases = [
         (Outcome::Ran, "idle", "", ""),
         (Outcome::Synced(SyncReport::default()), "synced", "", ""),
-        (Outcome::Failed(failure()), "failed", "exit_code", "exit code 3 after 2s"),
-        (Outcome::NotServed(failure()), "not_serving", "exit_code", "exit code 3 after 2s"),
-        (report(Failed, "conflict", 0), "failed", "conflict", "WHY conflict"),
-        (report(Failed, "conflict", 2), "failed", "conflict", "WHY conflict"),
-        (report(NotPushing, "no_upstream", 0), "local_only", "no_upstream", "WHY no_upstream"),
+        (
+            Outcome::Failed(failure()),
+            "failed",
+            "exit_code",
+            "exit code 3 after 2s",
+        ),
+        (
+            Outcome::NotServed(failure()),
+            "not_serving",
+            "exit_code",
+            "exit code 3 after 2s",
+        ),
+        (
+            report(Failed, "conflict", 0),
+            "failed",
+            "conflict",
+            "WHY conflict",
+        ),
+        (
+            report(Failed, "conflict", 2),
+            "failed",
+            "conflict",
+            "WHY conflict",
+        ),
+        (
+            report(NotPushing, "no_upstream", 0),
+            "local_only",
+            "no_upstream",
+            "WHY no_upstream",
+        ),
         (
             report(NotPushing, "no_upstream", 1),
             "local_only",
@@ -40,8 +70,18 @@ fn each_end_of_a_cycle_leads_to_one_state() {
             "remote_unreachable",
             "WHY remote_unreachable; 3 commits wait, the oldest since 2025-11-25 15:10:00",
         ),
-        (report(Unreachable, "remote_unreachable", 0), "behind", "remote_unreachable", "WHY remote_unreachable"),
-        (report(NotPulling, "dirty_tree", 0), "behind", "dirty_tree", "WHY dirty_tree"),
+        (
+            report(Unreachable, "remote_unreachable", 0),
+            "behind",
+            "remote_unreachable",
+            "WHY remote_unreachable",
+        ),
+        (
+            report(NotPulling, "dirty_tree", 0),
+            "behind",
+            "dirty_tree",
+            "WHY dirty_tree",
+        ),
         (
             report(NotPulling, "dirty_tree", 2),
             "local_only",
@@ -52,9 +92,17 @@ fn each_end_of_a_cycle_leads_to_one_state() {
     for (outcome, word, reason, why) in cases {
         let state = DatabaseState::of(&outcome, Path::new("/r/.beads"));
         let found = state.details.as_ref().map_or("", |details| &details.why);
-        assert_eq!((state.word.as_str(), state.reason(), found), (word, reason, why), "{outcome:?}");
+        assert_eq!(
+            (state.word.as_str(), state.reason(), found),
+            (word, reason, why),
+            "{outcome:?}"
+        );
         let code = DatabaseState::exit_code(state.word, Some(&outcome));
-        assert_eq!(code, u8::from(!["idle", "synced"].contains(&word)), "{outcome:?}");
+        assert_eq!(
+            code,
+            u8::from(!["idle", "synced"].contains(&word)),
+            "{outcome:?}"
+        );
     }
 }
 
@@ -63,12 +111,22 @@ fn a_skip_names_what_is_skipped_and_what_to_type() {
     use beadlock_checker::internal::dialect::beads;
     let root = tempfile::tempdir().unwrap();
     let record = beads::Record::new("nightly", "other-host").unwrap();
-    std::fs::write(root.path().join(".exclusive-lock"), serde_json::to_vec(&record).unwrap()).unwrap();
-    let decision = beadlock_checker::check(&beadlock_checker::Place::beads(root.path()), &Default::default());
+    std::fs::write(
+        root.path().join(".exclusive-lock"),
+        serde_json::to_vec(&record).unwrap(),
+    )
+    .unwrap();
+    let decision = beadlock_checker::check(
+        &beadlock_checker::Place::beads(root.path()),
+        &Default::default(),
+    );
     let outcome = Outcome::Skipped(decision);
     let state = DatabaseState::of(&outcome, Path::new("/r/.beads"));
     let details = state.details.as_ref().unwrap();
-    assert_eq!((state.word.as_str(), details.why.as_str()), ("skipped", "locked by nightly"));
+    assert_eq!(
+        (state.word.as_str(), details.why.as_str()),
+        ("skipped", "locked by nightly")
+    );
     assert_eq!(details.next.as_deref(), Some("beadlock status /r/.beads"));
     assert_eq!(DatabaseState::exit_code(state.word, Some(&outcome)), 4);
 }
@@ -76,35 +134,70 @@ fn a_skip_names_what_is_skipped_and_what_to_type() {
 #[test]
 fn the_words_are_those_of_the_log_and_the_worst_comes_first() {
     let words = StateWord::ALL.map(StateWord::as_str);
-    assert_eq!(words, ["not_serving", "failed", "skipped", "local_only", "behind", "starting", "idle", "synced"]);
+    assert_eq!(
+        words,
+        [
+            "not_serving",
+            "failed",
+            "skipped",
+            "local_only",
+            "behind",
+            "starting",
+            "idle",
+            "synced"
+        ]
+    );
     assert!(StateWord::ALL.is_sorted());
-    let troubled: Vec<_> = StateWord::ALL.into_iter().filter(|word| word.is_trouble()).collect();
+    let troubled: Vec<_> = StateWord::ALL
+        .into_iter()
+        .filter(|word| word.is_trouble())
+        .collect();
     assert_eq!(troubled, StateWord::ALL[..5]);
     assert!(!StateWord::Skipped.can_be_stale() && StateWord::Behind.can_be_stale());
 }
 
 #[test]
 fn the_log_is_told_when_the_word_or_the_reason_changes_and_once_an_hour() {
-    let (begun, wall) = (Instant::now(), |seconds| StartedAt::from_unix(1_764_083_400 + seconds, 0));
+    let (begun, wall) = (Instant::now(), |seconds| {
+        StartedAt::from_unix(1_764_083_400 + seconds, 0)
+    });
     let mut history = StateHistory::new(begun, wall(0));
     let turn = |history: &mut StateHistory, outcome: &Outcome, seconds: u64| {
         let state = DatabaseState::of(outcome, Path::new("/r"));
-        history.turn(state, begun + Duration::from_secs(seconds), wall(seconds as i64))
+        history.turn(
+            state,
+            begun + Duration::from_secs(seconds),
+            wall(seconds as i64),
+        )
     };
     let unreachable = |commits| report(HindranceKind::Unreachable, "remote_unreachable", commits);
     assert!(turn(&mut history, &unreachable(1), 10));
-    assert!(!turn(&mut history, &unreachable(2), 20), "only the number has changed");
+    assert!(
+        !turn(&mut history, &unreachable(2), 20),
+        "only the number has changed"
+    );
     assert_eq!(
         history.words(),
         " since 2025-11-25 15:10:10: WHY remote_unreachable; 2 commits wait, the oldest since 2025-11-25 15:10:00"
     );
-    assert!(turn(&mut history, &report(HindranceKind::NotPushing, "push_refused", 2), 30), "another reason");
+    assert!(
+        turn(
+            &mut history,
+            &report(HindranceKind::NotPushing, "push_refused", 2),
+            30
+        ),
+        "another reason"
+    );
     assert_eq!(history.since_wall, wall(10), "and the same state");
     let at = |seconds| begun + Duration::from_secs(seconds);
     assert!(!history.is_to_be_said_again(at(30 + 3599)));
     assert!(history.is_to_be_said_again(at(30 + 3600)));
     assert!(!history.is_to_be_said_again(at(30 + 3601)));
-    assert!(turn(&mut history, &Outcome::Synced(SyncReport::default()), 9000));
+    assert!(turn(
+        &mut history,
+        &Outcome::Synced(SyncReport::default()),
+        9000
+    ));
     assert_eq!(history.words(), " since 2025-11-25 17:40:00");
     assert!(!history.is_to_be_said_again(at(90_000)), "nothing is wrong");
 }
@@ -115,11 +208,23 @@ fn failures_are_counted_by_a_bounded_number_of_reasons() {
     let mut history = StateHistory::new(now, wall);
     for number in 0..40 {
         let reason = Cow::Owned(format!("reason_{}", number % 20));
-        history.count(&Outcome::Failed(CycleFailure { reason, why: String::new() }), wall);
+        history.count(
+            &Outcome::Failed(CycleFailure {
+                reason,
+                why: String::new(),
+            }),
+            wall,
+        );
     }
     let failures = history.failures.unwrap();
-    assert_eq!((failures.len(), failures["reason_0"], failures["other"]), (17, 2, 8));
-    let pushed = SyncReport { has_pushed: true, ..SyncReport::default() };
+    assert_eq!(
+        (failures.len(), failures["reason_0"], failures["other"]),
+        (17, 2, 8)
+    );
+    let pushed = SyncReport {
+        has_pushed: true,
+        ..SyncReport::default()
+    };
     let mut history = StateHistory::new(now, wall);
     history.count(&Outcome::Synced(pushed), wall);
     assert_eq!((history.last_push, history.failures), (Some(7), None));

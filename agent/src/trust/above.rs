@@ -41,11 +41,16 @@ impl Trusted {
         let (from, [_, next]) = opened.ways_up();
         let first = fstatat(from, next, AtFlags::empty());
         if let Ok(first) = &first
-            && answers().as_ref().and_then(|answers| answers.get(&(self, first.into()))).is_some_and(holds)
+            && answers()
+                .as_ref()
+                .and_then(|answers| answers.get(&(self, first.into())))
+                .is_some_and(holds)
         {
             return Ok(None);
         }
-        let Ok(above) = opened.above() else { return Ok(None) };
+        let Ok(above) = opened.above() else {
+            return Ok(None);
+        };
         first?;
         let first = match self.climb(above, opened.path())? {
             Climbed::Trusted(first) => first,
@@ -124,11 +129,25 @@ mod tests {
         for dir in ["a", "a/b"] {
             let (named, doubt) = doubted(&top, dir, 0o757).unwrap();
             assert_eq!(named, top.join(dir));
-            assert!(matches!(doubt, Doubt::Writers { mode: 0o757, group: None, everybody: true }), "{doubt:?}");
+            assert!(
+                matches!(
+                    doubt,
+                    Doubt::Writers {
+                        mode: 0o757,
+                        group: None,
+                        everybody: true
+                    }
+                ),
+                "{doubt:?}"
+            );
             assert_eq!(doubted(&top, dir, 0o1757), None, "the sticky bit is enough");
         }
         assert_eq!(doubted(&top, "a/b/c", 0o757), None, "asked by others");
-        assert_eq!(doubted(&top, "a/b/c/.beads", 0o757), None, "asked by others");
+        assert_eq!(
+            doubted(&top, "a/b/c/.beads", 0o757),
+            None,
+            "asked by others"
+        );
     }
 
     #[test]

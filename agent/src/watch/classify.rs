@@ -20,7 +20,12 @@ pub(super) enum ChangeKind {
 
 /// What an event on a path in a database means. Beadlock's own names and the agent's own files mean nothing; of the
 /// lock and of the directory itself only the disappearance counts.
-pub(super) fn classify(database: &Path, path: &Path, is_gone: bool, own: &[PathBuf]) -> Option<ChangeKind> {
+pub(super) fn classify(
+    database: &Path,
+    path: &Path,
+    is_gone: bool,
+    own: &[PathBuf],
+) -> Option<ChangeKind> {
     let inside = path.strip_prefix(database).ok()?;
     match inside {
         _ if inside == Path::new("") => return is_gone.then_some(ChangeKind::DirectoryGone),
@@ -70,7 +75,11 @@ mod tests {
         for (path, is_gone, expected) in table {
             let database = Path::new("/x/.beads");
             let (path, log) = (database.join(path), database.join("logs/sync.log"));
-            assert_eq!(classify(database, &path, is_gone, &[log]), expected, "{path:?} {is_gone}");
+            assert_eq!(
+                classify(database, &path, is_gone, &[log]),
+                expected,
+                "{path:?} {is_gone}"
+            );
         }
     }
 }

@@ -76,7 +76,9 @@ impl WatchedDirectories {
         let directories = Arc::downgrade(self);
         let mut quiet_since = Instant::now();
         SystemWatcher::new(move |told| {
-            let Some(directories) = directories.upgrade() else { return };
+            let Some(directories) = directories.upgrade() else {
+                return;
+            };
             let is_first = quiet_since.elapsed() > TOGETHER;
             directories.hear(number, told);
             if is_first && !directories.turns.is_asked() {
@@ -95,7 +97,10 @@ impl WatchedDirectories {
         // One by one, however many: with a new watcher, two databases whose cycles replace their directories would
         // start each other for ever.
         self.take_back(&[number], usize::MAX);
-        let owner = WatchOwner { number, database: database.into() };
+        let owner = WatchOwner {
+            number,
+            database: database.into(),
+        };
         self.known().begin(&owner);
         self.add(&owner.database, &owner)
     }
@@ -113,7 +118,9 @@ impl WatchedDirectories {
                     Ok(()) => parents.push(dir),
                     // What comes in its place is reported.
                     Err(error) if has_gone(&error) => {}
-                    Err(error) if error.raw_os_error() == Some(Errno::ENOSPC as i32) => return Err(error),
+                    Err(error) if error.raw_os_error() == Some(Errno::ENOSPC as i32) => {
+                        return Err(error);
+                    }
                     Err(error) => result = Err(error),
                 }
             }
@@ -133,7 +140,10 @@ impl WatchedDirectories {
             none => none.insert(self.another()?),
         };
         for _ in 0..TRIES {
-            let Some(entered) = self.known_to(number).map(|mut known| known.enter(&dir, owner)) else {
+            let Some(entered) = self
+                .known_to(number)
+                .map(|mut known| known.enter(&dir, owner))
+            else {
                 break;
             };
             match entered {
@@ -142,7 +152,9 @@ impl WatchedDirectories {
                 PathEntry::Inner | PathEntry::Unwanted => break,
             }
             let watched = watcher.watch(&dir);
-            let Some(mut known) = self.known_to(number) else { break };
+            let Some(mut known) = self.known_to(number) else {
+                break;
+            };
             if watched.is_err() {
                 known.forget(&dir);
                 return watched;
@@ -168,7 +180,13 @@ impl WatchedDirectories {
         let (directories, all) = {
             let mut known = self.known();
             let all = known.count();
-            (numbers.iter().flat_map(|number| known.end(*number)).collect::<Vec<_>>(), all)
+            (
+                numbers
+                    .iter()
+                    .flat_map(|number| known.end(*number))
+                    .collect::<Vec<_>>(),
+                all,
+            )
         };
         if directories.len().saturating_mul(all) > effort {
             self.begin_anew(&mut turn);
@@ -221,7 +239,8 @@ impl WatchedDirectories {
         let told = match told {
             Ok(event) => heard(event),
             Err(error) => {
-                self.shared.is_wrong(WatchProblem::new(None, &system(error)));
+                self.shared
+                    .is_wrong(WatchProblem::new(None, &system(error)));
                 Some(WatchReport::Lost)
             }
         };
@@ -236,7 +255,9 @@ impl WatchedDirectories {
     }
 
     fn happened(self: &Arc<Self>, number: u64, path: PathBuf, fate: PathFate) {
-        let Some(mut known) = self.known_to(number) else { return };
+        let Some(mut known) = self.known_to(number) else {
+            return;
+        };
         let is_gone = matches!(fate, PathFate::Gone | PathFate::MovedWithItsWatch);
         let parent = path.parent().and_then(|parent| known.owner(parent));
         // First: in idle databases, most events are the agent's own log writes.
@@ -249,18 +270,25 @@ impl WatchedDirectories {
         // A database whose own directory has gone is marked even when it does not lie in another one.
         let gone = match fate {
             PathFate::Gone => known.forget_all_below(&path),
-            PathFate::MovedWithItsWatch => {
-                known.owner(&path).filter(|it| *it.database == *path).cloned().into_iter().collect()
-            }
+            PathFate::MovedWithItsWatch => known
+                .owner(&path)
+                .filter(|it| *it.database == *path)
+                .cloned()
+                .into_iter()
+                .collect(),
             _ => Vec::new(),
         };
         drop(known);
         for owner in gone {
-            self.shared.mark(owner.number, &owner.database, &owner.database, true);
+            self.shared
+                .mark(owner.number, &owner.database, &owner.database, true);
         }
         let Some(owner) = parent else { return };
-        self.shared.mark(owner.number, &owner.database, &path, is_gone);
-        if fate == PathFate::NewDirectory || (fate == PathFate::Arrived && !(is_own && is_at_the_top)) {
+        self.shared
+            .mark(owner.number, &owner.database, &path, is_gone);
+        if fate == PathFate::NewDirectory
+            || (fate == PathFate::Arrived && !(is_own && is_at_the_top))
+        {
             self.help(Some((path, owner)));
         }
     }
@@ -270,11 +298,18 @@ impl WatchedDirectories {
     fn help(self: &Arc<Self>, arrived: Option<(PathBuf, WatchOwner)>) {
         let mut arrivals = lock(&self.arrivals);
         arrivals.waiting.extend(arrived);
-        if arrivals.helped_since.is_some_and(|since| since.elapsed() < HANGS) {
+        if arrivals
+            .helped_since
+            .is_some_and(|since| since.elapsed() < HANGS)
+        {
             return;
         }
         let directories = Arc::clone(self);
-        if thread::Builder::new().name("watch".to_owned()).spawn(move || directories.attend()).is_ok() {
+        if thread::Builder::new()
+            .name("watch".to_owned())
+            .spawn(move || directories.attend())
+            .is_ok()
+        {
             arrivals.helped_since = Some(Instant::now());
         }
     }
@@ -311,7 +346,10 @@ impl WatchedDirectories {
 
 /// There is nothing of this name, or it is not a directory.
 pub(super) fn has_gone(error: &io::Error) -> bool {
-    matches!(error.raw_os_error().map(Errno::from_raw), Some(Errno::ENOENT | Errno::ENOTDIR))
+    matches!(
+        error.raw_os_error().map(Errno::from_raw),
+        Some(Errno::ENOENT | Errno::ENOTDIR)
+    )
 }
 
 /// There is no watcher just now: a limit of the process or the machine is reached.

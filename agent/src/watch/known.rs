@@ -39,7 +39,8 @@ pub(super) enum PathEntry {
 impl WatchedPaths {
     /// From now on directories of this database may be entered.
     pub(super) fn begin(&mut self, owner: &WatchOwner) {
-        self.databases.insert(owner.number, Arc::clone(&owner.database));
+        self.databases
+            .insert(owner.number, Arc::clone(&owner.database));
     }
 
     /// Enters a directory of a database, or the database itself.
@@ -47,8 +48,12 @@ impl WatchedPaths {
         if self.databases.get(&owner.number) != Some(&owner.database) {
             return PathEntry::Unwanted;
         }
-        let is_inner = |inner: &Path| inner != &*owner.database && inner.starts_with(&owner.database);
-        if self.owner(dir).is_some_and(|before| is_inner(&before.database)) {
+        let is_inner =
+            |inner: &Path| inner != &*owner.database && inner.starts_with(&owner.database);
+        if self
+            .owner(dir)
+            .is_some_and(|before| is_inner(&before.database))
+        {
             return PathEntry::Inner;
         }
         match self.directories.insert(Arc::clone(dir), owner.clone()) {
@@ -73,13 +78,19 @@ impl WatchedPaths {
     /// Forgets a directory and all below it. Returns the databases whose own directories are among them.
     pub(super) fn forget_all_below(&mut self, dir: &Path) -> Vec<WatchOwner> {
         let below = self.below(dir, |_| true);
-        let gone = below.iter().filter_map(|dir| Some((dir, self.directories.remove(dir)?)));
-        gone.filter(|(dir, owner)| **dir == owner.database).map(|(_, owner)| owner).collect()
+        let gone = below
+            .iter()
+            .filter_map(|dir| Some((dir, self.directories.remove(dir)?)));
+        gone.filter(|(dir, owner)| **dir == owner.database)
+            .map(|(_, owner)| owner)
+            .collect()
     }
 
     /// Forgets a database. Returns its directories.
     pub(super) fn end(&mut self, number: usize) -> Vec<Arc<Path>> {
-        let Some(database) = self.databases.remove(&number) else { return Vec::new() };
+        let Some(database) = self.databases.remove(&number) else {
+            return Vec::new();
+        };
         let directories = self.below(&database, |owner| owner.number == number);
         directories.iter().for_each(|dir| self.forget(dir));
         directories
@@ -88,13 +99,22 @@ impl WatchedPaths {
     /// The watched ones among a directory and those below it.
     fn below(&self, dir: &Path, is_wanted: impl Fn(&WatchOwner) -> bool) -> Vec<Arc<Path>> {
         let from = (Bound::Included(dir), Bound::Unbounded);
-        let below = self.directories.range::<Path, _>(from).take_while(|(path, _)| path.starts_with(dir));
-        below.filter(|(_, owner)| is_wanted(owner)).map(|(path, _)| Arc::clone(path)).collect()
+        let below = self
+            .directories
+            .range::<Path, _>(from)
+            .take_while(|(path, _)| path.starts_with(dir));
+        below
+            .filter(|(_, owner)| is_wanted(owner))
+            .map(|(path, _)| Arc::clone(path))
+            .collect()
     }
 
     /// Forgets everything. What is entered from now on belongs to the next watcher.
     pub(super) fn begin_anew(&mut self) {
-        *self = Self { watcher: self.watcher + 1, ..Self::default() };
+        *self = Self {
+            watcher: self.watcher + 1,
+            ..Self::default()
+        };
     }
 }
 
@@ -103,7 +123,10 @@ mod tests {
     use super::*;
 
     fn owner(number: usize, database: &str) -> WatchOwner {
-        WatchOwner { number, database: Path::new(database).into() }
+        WatchOwner {
+            number,
+            database: Path::new(database).into(),
+        }
     }
 
     #[test]
@@ -132,12 +155,20 @@ mod tests {
         let (outer, inner) = (owner(0, "/x/.beads"), owner(1, "/x/.beads/sub/.beads"));
         known.begin(&outer);
         known.begin(&inner);
-        for dir in ["/x/.beads", "/x/.beads/sub", "/x/.beads/sub-", "/x/.beads/sub/dir"] {
+        for dir in [
+            "/x/.beads",
+            "/x/.beads/sub",
+            "/x/.beads/sub-",
+            "/x/.beads/sub/dir",
+        ] {
             known.enter(&Path::new(dir).into(), &outer);
         }
         known.enter(&inner.database, &inner);
         assert_eq!(known.forget_all_below("/x/.beads/sub".as_ref()), [inner]);
-        assert_eq!(known.end(0), ["/x/.beads", "/x/.beads/sub-"].map(|dir| Path::new(dir).into()));
+        assert_eq!(
+            known.end(0),
+            ["/x/.beads", "/x/.beads/sub-"].map(|dir| Path::new(dir).into())
+        );
         assert!(known.end(1).is_empty());
     }
 }

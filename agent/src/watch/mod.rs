@@ -39,7 +39,10 @@ pub(crate) struct DatabaseWatch {
 impl DatabaseWatch {
     /// Without a watcher.
     pub(crate) fn none() -> Self {
-        Self { directories: None, shared: Arc::default() }
+        Self {
+            directories: None,
+            shared: Arc::default(),
+        }
     }
 
     /// # Errors
@@ -47,7 +50,10 @@ impl DatabaseWatch {
     pub(crate) fn new() -> io::Result<Self> {
         let shared = Arc::<SharedWatchState>::default();
         let directories = WatchedDirectories::new(Arc::clone(&shared), PATIENCE)?;
-        Ok(Self { directories: Some(directories), shared })
+        Ok(Self {
+            directories: Some(directories),
+            shared,
+        })
     }
 
     /// From now on the agent's own files, given without links, are never a change.
@@ -65,28 +71,39 @@ impl DatabaseWatch {
 
     /// The same, when the device and inode of the directory are known.
     pub(crate) fn ensure_seen(&self, number: usize, dir: &Path, inode: (u64, u64)) {
-        let Some(directories) = &self.directories else { return };
+        let Some(directories) = &self.directories else {
+            return;
+        };
         {
-            let unknown = WatchedDatabase { inode: NOWHERE, is_muted: false, marks: Marks::default() };
+            let unknown = WatchedDatabase {
+                inode: NOWHERE,
+                is_muted: false,
+                marks: Marks::default(),
+            };
             let mut state = self.shared.lock();
             let seen = state.databases.entry(number).or_insert(unknown);
             if std::mem::replace(&mut seen.inode, inode) == inode {
                 return;
             }
         }
-        let Err(error) = directories.watch(number, dir) else { return };
+        let Err(error) = directories.watch(number, dir) else {
+            return;
+        };
         if has_gone(&error) || is_without_watcher(&error) {
             // The next cycle tries again.
             self.shared.lock().forget(number);
         }
         if !has_gone(&error) {
-            self.shared.is_wrong(WatchProblem::new(Some(number), &error));
+            self.shared
+                .is_wrong(WatchProblem::new(Some(number), &error));
         }
     }
 
     /// Ends the watch of databases. Blocks. When they are many, all others count as changed.
     pub(crate) fn unwatch(&self, numbers: &[usize]) {
-        let Some(directories) = &self.directories else { return };
+        let Some(directories) = &self.directories else {
+            return;
+        };
         let mut state = self.shared.lock();
         for number in numbers {
             state.databases.remove(number);
@@ -136,10 +153,17 @@ impl DatabaseWatch {
     /// Takes the marks of a database, which clears them.
     pub(crate) fn take(&self, number: usize) -> Marks {
         let mut state = self.shared.lock();
-        state.databases.get_mut(&number).map(|seen| std::mem::take(&mut seen.marks)).unwrap_or_default()
+        state
+            .databases
+            .get_mut(&number)
+            .map(|seen| std::mem::take(&mut seen.marks))
+            .unwrap_or_default()
     }
 }
 
 #[cfg(test)]
-#[expect(clippy::disallowed_methods, reason = "the tests move and remove what they have made")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the tests move and remove what they have made"
+)]
 mod tests;

@@ -39,8 +39,12 @@ pub(super) fn heard(mut event: Event) -> Option<WatchReport> {
         EventKind::Modify(ModifyKind::Name(RenameMode::From)) if event.tracker().is_none() => {
             PathFate::MovedWithItsWatch
         }
-        EventKind::Modify(ModifyKind::Name(RenameMode::From)) | EventKind::Remove(_) => PathFate::Gone,
-        EventKind::Create(_) | EventKind::Modify(ModifyKind::Data(_) | ModifyKind::Metadata(_)) => PathFate::New,
+        EventKind::Modify(ModifyKind::Name(RenameMode::From)) | EventKind::Remove(_) => {
+            PathFate::Gone
+        }
+        EventKind::Create(_) | EventKind::Modify(ModifyKind::Data(_) | ModifyKind::Metadata(_)) => {
+            PathFate::New
+        }
         // Both halves of a move were reported one by one.
         _ => return None,
     };
@@ -56,16 +60,48 @@ mod tests {
     fn what_becomes_of_a_path() {
         let moved = |mode| EventKind::Modify(ModifyKind::Name(mode));
         let table = [
-            (EventKind::Create(CreateKind::File), None, Some(PathFate::New)),
-            (EventKind::Create(CreateKind::Folder), None, Some(PathFate::NewDirectory)),
-            (EventKind::Modify(ModifyKind::Data(DataChange::Any)), None, Some(PathFate::New)),
-            (EventKind::Modify(ModifyKind::Metadata(MetadataKind::Any)), None, Some(PathFate::New)),
-            (EventKind::Remove(RemoveKind::File), None, Some(PathFate::Gone)),
-            (EventKind::Remove(RemoveKind::Folder), None, Some(PathFate::Gone)),
+            (
+                EventKind::Create(CreateKind::File),
+                None,
+                Some(PathFate::New),
+            ),
+            (
+                EventKind::Create(CreateKind::Folder),
+                None,
+                Some(PathFate::NewDirectory),
+            ),
+            (
+                EventKind::Modify(ModifyKind::Data(DataChange::Any)),
+                None,
+                Some(PathFate::New),
+            ),
+            (
+                EventKind::Modify(ModifyKind::Metadata(MetadataKind::Any)),
+                None,
+                Some(PathFate::New),
+            ),
+            (
+                EventKind::Remove(RemoveKind::File),
+                None,
+                Some(PathFate::Gone),
+            ),
+            (
+                EventKind::Remove(RemoveKind::Folder),
+                None,
+                Some(PathFate::Gone),
+            ),
             // An unmount.
-            (EventKind::Remove(RemoveKind::Other), None, Some(PathFate::Gone)),
+            (
+                EventKind::Remove(RemoveKind::Other),
+                None,
+                Some(PathFate::Gone),
+            ),
             (moved(RenameMode::From), Some(7), Some(PathFate::Gone)),
-            (moved(RenameMode::From), None, Some(PathFate::MovedWithItsWatch)),
+            (
+                moved(RenameMode::From),
+                None,
+                Some(PathFate::MovedWithItsWatch),
+            ),
             (moved(RenameMode::To), Some(7), Some(PathFate::Arrived)),
             (moved(RenameMode::Both), Some(7), None),
             (EventKind::Other, None, None),
@@ -76,9 +112,20 @@ mod tests {
             if let Some(tracker) = tracker {
                 event = event.set_tracker(tracker);
             }
-            assert_eq!(heard(event), expected.map(|fate| WatchReport::At(path, fate)), "{kind:?} {tracker:?}");
+            assert_eq!(
+                heard(event),
+                expected.map(|fate| WatchReport::At(path, fate)),
+                "{kind:?} {tracker:?}"
+            );
         }
-        assert_eq!(heard(Event::new(EventKind::Other).set_flag(Flag::Rescan)), Some(WatchReport::Lost));
-        assert_eq!(heard(Event::new(EventKind::Create(CreateKind::File))), None, "nowhere");
+        assert_eq!(
+            heard(Event::new(EventKind::Other).set_flag(Flag::Rescan)),
+            Some(WatchReport::Lost)
+        );
+        assert_eq!(
+            heard(Event::new(EventKind::Create(CreateKind::File))),
+            None,
+            "nowhere"
+        );
     }
 }

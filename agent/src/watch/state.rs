@@ -42,7 +42,9 @@ impl WatchProblem {
         let errno = error.raw_os_error().map(Errno::from_raw);
         let limit = match errno {
             Some(Errno::ENOSPC) => Some("watches is reached; raise fs.inotify.max_user_watches"),
-            Some(Errno::EMFILE) => Some("instances is reached; raise fs.inotify.max_user_instances"),
+            Some(Errno::EMFILE) => {
+                Some("instances is reached; raise fs.inotify.max_user_instances")
+            }
             _ => None,
         };
         let why = match (limit, errno) {
@@ -50,7 +52,10 @@ impl WatchProblem {
             (None, Some(errno)) => errno.desc().to_lowercase(),
             (None, None) => error.to_string(),
         };
-        Self { database: database.filter(|_| limit.is_none()), why }
+        Self {
+            database: database.filter(|_| limit.is_none()),
+            why,
+        }
     }
 }
 
@@ -129,12 +134,16 @@ impl WatchState {
 
     /// Marks a database for an event at this path in it. True when the mark is new.
     fn mark(&mut self, number: usize, dir: &Path, path: &Path, is_gone: bool) -> bool {
-        let Some(kind) = classify(dir, path, is_gone, &self.own) else { return false };
+        let Some(kind) = classify(dir, path, is_gone, &self.own) else {
+            return false;
+        };
         if kind == ChangeKind::DirectoryGone {
             // Another directory may get its inode number.
             self.forget(number);
         }
-        let Some(seen) = self.databases.get_mut(&number) else { return false };
+        let Some(seen) = self.databases.get_mut(&number) else {
+            return false;
+        };
         let mark = match kind {
             ChangeKind::LockGone => &mut seen.marks.lock_gone,
             ChangeKind::Changed | ChangeKind::DirectoryGone if seen.is_muted => return false,

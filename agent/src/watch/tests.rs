@@ -8,9 +8,18 @@ use std::time::Instant;
 
 const BOUND: Duration = Duration::from_secs(30);
 
-const CHANGED: Marks = Marks { changed: true, lock_gone: false };
-const GONE: Marks = Marks { changed: false, lock_gone: true };
-const NOTHING: Marks = Marks { changed: false, lock_gone: false };
+const CHANGED: Marks = Marks {
+    changed: true,
+    lock_gone: false,
+};
+const GONE: Marks = Marks {
+    changed: false,
+    lock_gone: true,
+};
+const NOTHING: Marks = Marks {
+    changed: false,
+    lock_gone: false,
+};
 
 fn scene() -> (tempfile::TempDir, PathBuf, DatabaseWatch) {
     let root = tempfile::tempdir().unwrap();
@@ -109,7 +118,11 @@ fn one_that_has_gone_is_watched_no_longer_unless_it_is_back_under_another_number
     watch.ensure(7, &dir);
     watch.unwatch(&[0]);
     fs::write(dir.join("file"), "x").unwrap();
-    assert_eq!((marks(&watch, 7), marks(&watch, 0)), (CHANGED, NOTHING), "it is back");
+    assert_eq!(
+        (marks(&watch, 7), marks(&watch, 0)),
+        (CHANGED, NOTHING),
+        "it is back"
+    );
     assert_eq!(std::mem::take(&mut watch.shared.lock().news).marked, [7]);
     watch.unwatch(&[7]);
     fs::write(dir.join("file"), "y").unwrap();
@@ -150,7 +163,9 @@ fn in_a_database_in_another_the_inner_ones_lock_counts() {
     fs::write(inner.join(LOCK), "{}").unwrap();
     for order in [[&dir, &inner], [&inner, &dir]] {
         watch.unwatch(&[0, 1]);
-        order.iter().for_each(|at| watch.ensure(usize::from(**at == inner), at));
+        order
+            .iter()
+            .for_each(|at| watch.ensure(usize::from(**at == inner), at));
         marks(&watch, 0);
         fs::remove_file(inner.join(LOCK)).unwrap();
         assert_eq!((marks(&watch, 1), marks(&watch, 0)), (GONE, NOTHING));
@@ -173,13 +188,24 @@ fn a_shared_log_in_the_database_is_no_change() {
 
 #[test]
 fn what_cannot_be_watched_is_said_and_for_whom() {
-    let why = "the limit of inotify watches is reached; raise fs.inotify.max_user_watches".to_owned();
+    let why =
+        "the limit of inotify watches is reached; raise fs.inotify.max_user_watches".to_owned();
     let limit = WatchProblem::new(Some(3), &Errno::ENOSPC.into());
-    assert_eq!(limit, WatchProblem { database: None, why }, "a limit is everyone's");
+    assert_eq!(
+        limit,
+        WatchProblem {
+            database: None,
+            why
+        },
+        "a limit is everyone's"
+    );
     let denied = Errno::EACCES.into();
     assert_eq!(
         WatchProblem::new(Some(3), &denied),
-        WatchProblem { database: Some(3), why: "permission denied".to_owned() }
+        WatchProblem {
+            database: Some(3),
+            why: "permission denied".to_owned()
+        }
     );
 }
 
@@ -191,7 +217,11 @@ fn what_was_missed_is_a_change_of_everything_that_is_not_at_work() {
     watch.ensure(0, &dir);
     watch.mute(0);
     lose(&watch);
-    assert_eq!(watch.take(0), GONE, "a lost end of a claim would never be repeated");
+    assert_eq!(
+        watch.take(0),
+        GONE,
+        "a lost end of a claim would never be repeated"
+    );
     watch.unmute(0, &dir);
     assert_eq!(std::mem::take(&mut watch.shared.lock().news).resyncs, 2);
     fs::write(dir.join("file"), "x").unwrap();
@@ -203,7 +233,9 @@ fn a_new_watcher_is_a_change_of_all_others_and_each_is_watched_again() {
     let root = tempfile::tempdir().unwrap();
     let root = fs::canonicalize(root.path()).unwrap();
     let watch = DatabaseWatch::new().unwrap();
-    let dirs: Vec<_> = (0..300).map(|number| root.join(number.to_string())).collect();
+    let dirs: Vec<_> = (0..300)
+        .map(|number| root.join(number.to_string()))
+        .collect();
     for (number, dir) in dirs.iter().enumerate() {
         fs::create_dir_all(dir.join("sub")).unwrap();
         watch.ensure(number, dir);
@@ -211,7 +243,11 @@ fn a_new_watcher_is_a_change_of_all_others_and_each_is_watched_again() {
     watch.unwatch(&(0..10).collect::<Vec<_>>());
     assert_eq!(marks(&watch, 299), NOTHING);
     watch.mute(298);
-    watch.directories.as_ref().unwrap().take_back(&(10..200).collect::<Vec<_>>(), 0);
+    watch
+        .directories
+        .as_ref()
+        .unwrap()
+        .take_back(&(10..200).collect::<Vec<_>>(), 0);
     assert_eq!((marks(&watch, 299), marks(&watch, 298)), (CHANGED, GONE));
     assert_eq!(watch.shared.lock().news.resyncs, 1);
     for (number, dir) in dirs.iter().enumerate() {
@@ -222,8 +258,15 @@ fn a_new_watcher_is_a_change_of_all_others_and_each_is_watched_again() {
         fs::write(dir.join("sub/file"), "x").unwrap();
     }
     watch.drain();
-    let changed: Vec<_> = (0..300).filter(|number| watch.take(*number).changed).collect();
-    assert_eq!(changed, (200..300).filter(|number| *number != 298).collect::<Vec<_>>());
+    let changed: Vec<_> = (0..300)
+        .filter(|number| watch.take(*number).changed)
+        .collect();
+    assert_eq!(
+        changed,
+        (200..300)
+            .filter(|number| *number != 298)
+            .collect::<Vec<_>>()
+    );
 }
 
 #[test]
@@ -280,7 +323,10 @@ fn a_name_that_is_no_text_is_as_good_as_any() {
     use std::os::unix::ffi::OsStrExt;
     let root = tempfile::tempdir().unwrap();
     let odd = std::ffi::OsStr::from_bytes(b"\xff\xfe \n");
-    let dir = fs::canonicalize(root.path()).unwrap().join(odd).join(".beads");
+    let dir = fs::canonicalize(root.path())
+        .unwrap()
+        .join(odd)
+        .join(".beads");
     fs::create_dir_all(dir.join(odd)).unwrap();
     let watch = DatabaseWatch::new().unwrap();
     watch.ensure(0, &dir);
@@ -291,17 +337,26 @@ fn a_name_that_is_no_text_is_as_good_as_any() {
 #[test]
 fn a_watcher_that_does_not_answer_is_given_up() {
     let (_root, dir, mut watch) = scene();
-    let directories = WatchedDirectories::new(Arc::clone(&watch.shared), Duration::from_millis(200)).unwrap();
+    let directories =
+        WatchedDirectories::new(Arc::clone(&watch.shared), Duration::from_millis(200)).unwrap();
     watch.directories = Some(Arc::clone(&directories));
     // Its turn never ends.
     let hung = directories.asked();
     watch.forget_lock_gone(0);
-    assert_eq!(watch.take(0), CHANGED, "what it would have told counts as a change");
+    assert_eq!(
+        watch.take(0),
+        CHANGED,
+        "what it would have told counts as a change"
+    );
     watch.ensure(0, &dir);
     fs::write(dir.join("file"), "x").unwrap();
     assert_eq!(marks(&watch, 0), CHANGED, "another one hears");
     drop(hung);
     fs::write(dir.join("file"), "y").unwrap();
-    assert_eq!(marks(&watch, 0), CHANGED, "and stays, when the first one is back");
+    assert_eq!(
+        marks(&watch, 0),
+        CHANGED,
+        "and stays, when the first one is back"
+    );
     assert_eq!(watch.shared.lock().news.resyncs, 1);
 }

@@ -39,8 +39,17 @@ pub(super) struct WatcherTurn<'a> {
 
 impl WatcherTurns {
     pub(super) fn new(patience: Duration) -> Self {
-        let turn = TurnState { watcher: None, taken: None, given_up: 0 };
-        Self { turn: Mutex::new(turn), free: Condvar::new(), patience, asking: AtomicUsize::new(0) }
+        let turn = TurnState {
+            watcher: None,
+            taken: None,
+            given_up: 0,
+        };
+        Self {
+            turn: Mutex::new(turn),
+            free: Condvar::new(),
+            patience,
+            asking: AtomicUsize::new(0),
+        }
     }
 
     /// Whether a thread waits for the watcher or calls it.
@@ -52,13 +61,21 @@ impl WatcherTurns {
     pub(super) fn ask(&self) -> WatcherTurn<'_> {
         self.asking.fetch_add(1, Ordering::Relaxed);
         let mut turn = lock(&self.turn);
-        while let Some(rest) = turn.taken.and_then(|since| self.patience.checked_sub(since.elapsed())) {
+        while let Some(rest) = turn
+            .taken
+            .and_then(|since| self.patience.checked_sub(since.elapsed()))
+        {
             let waited = self.free.wait_timeout(turn, rest);
             (turn, _) = waited.unwrap_or_else(PoisonError::into_inner);
         }
         let was_given_up = turn.taken.replace(Instant::now()).is_some();
         turn.given_up += u64::from(was_given_up);
-        WatcherTurn { watcher: turn.watcher.take(), was_given_up, given_up: turn.given_up, turns: self }
+        WatcherTurn {
+            watcher: turn.watcher.take(),
+            was_given_up,
+            given_up: turn.given_up,
+            turns: self,
+        }
     }
 }
 

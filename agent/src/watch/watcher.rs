@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use nix::errno::Errno;
 use notify::{
-    Config, ErrorKind, Event, EventHandler, EventKindMask, INotifyWatcher, RecursiveMode, WatchPathConfig, Watcher as _,
+    Config, ErrorKind, Event, EventHandler, EventKindMask, INotifyWatcher, RecursiveMode,
+    WatchPathConfig, Watcher as _,
 };
 
 /// How long a watcher may take to end. One that takes longer hangs in a file system, and keeps its watches meanwhile.
@@ -49,16 +50,30 @@ impl SystemWatcher {
     ///
     /// # Errors
     /// EMFILE at `fs.inotify.max_user_instances`; EAGAIN where no thread can be started.
-    pub(super) fn new(tell: impl FnMut(notify::Result<Event>) + Send + 'static) -> io::Result<Self> {
-        let config = Config::default().with_event_kinds(EventKindMask::CORE).with_follow_symlinks(false);
+    pub(super) fn new(
+        tell: impl FnMut(notify::Result<Event>) + Send + 'static,
+    ) -> io::Result<Self> {
+        let config = Config::default()
+            .with_event_kinds(EventKindMask::CORE)
+            .with_follow_symlinks(false);
         let (_until_its_end, ended) = channel();
-        let mut notify = INotifyWatcher::new(EventTeller { tell, _until_its_end }, config).map_err(system)?;
+        let mut notify = INotifyWatcher::new(
+            EventTeller {
+                tell,
+                _until_its_end,
+            },
+            config,
+        )
+        .map_err(system)?;
         if answers(&mut notify).is_err() {
             // `notify` hides that it could not start its thread, and cannot be dropped without one.
             mem::forget(notify);
             return Err(Errno::EAGAIN.into());
         }
-        Ok(Self { notify, _end: ThreadEnd(ended) })
+        Ok(Self {
+            notify,
+            _end: ThreadEnd(ended),
+        })
     }
 
     /// Watches a directory that is not watched yet; follows no link.
@@ -66,7 +81,8 @@ impl SystemWatcher {
     /// # Errors
     /// ENOENT when it is not there, ENOSPC at `fs.inotify.max_user_watches`.
     pub(super) fn watch(&mut self, dir: &Path) -> io::Result<()> {
-        let this_one = WatchPathConfig::new(RecursiveMode::NonRecursive).with_dereference_symlinks(false);
+        let this_one =
+            WatchPathConfig::new(RecursiveMode::NonRecursive).with_dereference_symlinks(false);
         self.notify.watch_with(dir, this_one).map_err(system)
     }
 

@@ -14,9 +14,18 @@ fn fish_completes_its_options() {
     let scene = fresh_scene();
     scene.write("agent.fish", script(&scene, "fish"));
     let mut command = scene.command(fish);
-    command.args(["--no-config", "-c", "source agent.fish; complete -C 'beadlock-agent --cycle'"]);
+    command.args([
+        "--no-config",
+        "-c",
+        "source agent.fish; complete -C 'beadlock-agent --cycle'",
+    ]);
     command.env("HOME", scene.path());
-    assert!(Ended::from(run(command)).expect(0, &[]).out.starts_with("--cycle-timeout\t"));
+    assert!(
+        Ended::from(run(command))
+            .expect(0, &[])
+            .out
+            .starts_with("--cycle-timeout\t")
+    );
 }
 
 #[test]
@@ -28,5 +37,8 @@ fn zsh_reads_its_completion() {
     command.args(["-f", "-c"]);
     command.arg("autoload -U compinit; compinit -u -D; source ./_beadlock-agent; print -r -- $_comps[beadlock-agent]");
     command.env("HOME", scene.path());
-    assert_eq!(Ended::from(run(command)).expect(0, &[]).out, "_beadlock-agent\n");
+    assert_eq!(
+        Ended::from(run(command)).expect(0, &[]).out,
+        "_beadlock-agent\n"
+    );
 }

@@ -48,7 +48,9 @@ impl OfAgent for Scene {
         command.envs(variables.iter().copied());
         let ended = Ended::from(run(command));
         if !self.file("codes").exists() {
-            skip::cannot(&format!("needs a mount of tmpfs for a full disk: {ended:?}"));
+            skip::cannot(&format!(
+                "needs a mount of tmpfs for a full disk: {ended:?}"
+            ));
             return None;
         }
         Some(ended)
@@ -58,7 +60,13 @@ impl OfAgent for Scene {
 /// The lines of a database's log without their time.
 pub fn log_of(dir: &Path) -> Vec<String> {
     let text = read(&dir.join("daemon.log"));
-    text.lines().map(|line| line.split_once("] ").map_or(line, |(_, line)| line).to_owned()).collect()
+    text.lines()
+        .map(|line| {
+            line.split_once("] ")
+                .map_or(line, |(_, line)| line)
+                .to_owned()
+        })
+        .collect()
 }
 
 /// How often a line is in the log of a database.

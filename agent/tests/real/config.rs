@@ -10,9 +10,17 @@ use beadlock_testkit::{Scene, read, until};
 
 /// Exit code, stdout, stderr.
 fn run(scene: &Scene, args: &[&str], variables: &[(&str, &str)]) -> (Option<i32>, String, String) {
-    let output = scene.agent(args).envs(variables.iter().copied()).output().unwrap();
+    let output = scene
+        .agent(args)
+        .envs(variables.iter().copied())
+        .output()
+        .unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
-    (output.status.code(), text(output.stdout), text(output.stderr))
+    (
+        output.status.code(),
+        text(output.stdout),
+        text(output.stderr),
+    )
 }
 
 #[test]
@@ -36,8 +44,14 @@ fn each_database_has_its_own_settings() {
 fn paths_begin_where_the_file_lies() {
     let scene = fresh_scene();
     let dir = scene.database("conf.d");
-    scene.write("conf.d/agent.toml", "log-file = 'all.log'\nexec = 'true'\n[[database]]\ndir = '.beads'\n");
-    assert_eq!(scene.once(&["--config", "conf.d/agent.toml"]), (0, String::new()));
+    scene.write(
+        "conf.d/agent.toml",
+        "log-file = 'all.log'\nexec = 'true'\n[[database]]\ndir = '.beads'\n",
+    );
+    assert_eq!(
+        scene.once(&["--config", "conf.d/agent.toml"]),
+        (0, String::new())
+    );
     let line = format!("] {}: Sync cycle complete\n", dir.display());
     assert!(scene.read("conf.d/all.log").contains(&line));
     assert!(!dir.join("daemon.log").exists() && !scene.beads().join("daemon.log").exists());
@@ -46,7 +60,10 @@ fn paths_begin_where_the_file_lies() {
 #[test]
 fn the_command_line_beats_the_environment_and_both_beat_the_file() {
     let scene = fresh_scene();
-    scene.write("conf.toml", "interval = 1\ndebounce = 1\njobs = 1\nallow-worktree = true\n");
+    scene.write(
+        "conf.toml",
+        "interval = 1\ndebounce = 1\njobs = 1\nallow-worktree = true\n",
+    );
     let (code, printed, stderr) = run(
         &scene,
         &["--print-config", "--interval", "3"],
@@ -62,9 +79,21 @@ fn the_command_line_beats_the_environment_and_both_beat_the_file() {
     );
     assert_eq!((code, stderr.as_str()), (Some(0), ""));
     let audit = format!("audit = \"{}/of-all\"", scene.path().display());
-    let lines = ["interval = \"3s\"", "debounce = \"2s\"", "jobs = 1", "allow-worktree = false", &audit];
-    for line in lines.into_iter().chain(["allow-foreign-owner = false", "any-directory = false"]) {
-        assert!(printed.lines().any(|printed| printed == line), "{line}: {printed}");
+    let lines = [
+        "interval = \"3s\"",
+        "debounce = \"2s\"",
+        "jobs = 1",
+        "allow-worktree = false",
+        &audit,
+    ];
+    for line in lines
+        .into_iter()
+        .chain(["allow-foreign-owner = false", "any-directory = false"])
+    {
+        assert!(
+            printed.lines().any(|printed| printed == line),
+            "{line}: {printed}"
+        );
     }
 }
 
@@ -72,26 +101,64 @@ fn the_command_line_beats_the_environment_and_both_beat_the_file() {
 fn printing_starts_and_touches_nothing_and_what_is_printed_runs() {
     let scene = fresh_scene();
     let other = scene.database("below/other");
-    let before = |dir: &Path| (fs::metadata(dir).unwrap().mtime_nsec(), fs::read_dir(dir).unwrap().count());
+    let before = |dir: &Path| {
+        (
+            fs::metadata(dir).unwrap().mtime_nsec(),
+            fs::read_dir(dir).unwrap().count(),
+        )
+    };
     let seen = (before(&scene.beads()), before(&other), before(scene.path()));
-    let args = ["--print-config", "--exec", "touch ran", "--db", ".beads", "--root", "below"];
-    let args = [&args[..], &["--log-file", "all.log", "--audit", "audit.jsonl"]].concat();
+    let args = [
+        "--print-config",
+        "--exec",
+        "touch ran",
+        "--db",
+        ".beads",
+        "--root",
+        "below",
+    ];
+    let args = [
+        &args[..],
+        &["--log-file", "all.log", "--audit", "audit.jsonl"],
+    ]
+    .concat();
     let (code, printed, stderr) = run(&scene, &args, &[]);
     assert_eq!((code, stderr.as_str()), (Some(0), ""));
-    assert_eq!((before(&scene.beads()), before(&other), before(scene.path())), seen);
-    assert!(printed.contains(&format!("# Database found: {}\n", other.display())), "{printed}");
-    assert_eq!(printed.matches("[[database]]").count(), 1, "what is found is not named: {printed}");
+    assert_eq!(
+        (before(&scene.beads()), before(&other), before(scene.path())),
+        seen
+    );
+    assert!(
+        printed.contains(&format!("# Database found: {}\n", other.display())),
+        "{printed}"
+    );
+    assert_eq!(
+        printed.matches("[[database]]").count(),
+        1,
+        "what is found is not named: {printed}"
+    );
     scene.write("printed.toml", &printed);
     let again = run(&scene, &["--config", "printed.toml", "--print-config"], &[]);
     assert_eq!(again, (Some(0), printed, String::new()));
-    assert_eq!(scene.once(&["--config", "printed.toml"]), (0, String::new()));
+    assert_eq!(
+        scene.once(&["--config", "printed.toml"]),
+        (0, String::new())
+    );
     assert!(scene.file("ran").exists() && scene.file("below/other/ran").exists());
     assert!(scene.file("all.log").exists() && scene.file("audit.jsonl").exists());
     // A reader that stops wants no more.
     let mut agent = scene.agent(&args);
     let (reader, writer) = nix::unistd::pipe().unwrap();
     drop(reader);
-    assert_eq!(agent.stdout(Stdio::from(writer)).output().unwrap().status.code(), Some(0));
+    assert_eq!(
+        agent
+            .stdout(Stdio::from(writer))
+            .output()
+            .unwrap()
+            .status
+            .code(),
+        Some(0)
+    );
 }
 
 #[test]
@@ -102,16 +169,43 @@ fn what_is_wrong_is_said_before_anything_is_started() {
     scene.write("nowhere.toml", "[[database]]\ndir = 'nowhere/.beads'\n");
     scene.write("root.toml", "root = ['nowhere']\n");
     for (file, code, words) in [
-        ("typo.toml", 2, "typo.toml:3:1: unknown key intervall; did you mean interval?\n  3 | intervall = 3\n"),
+        (
+            "typo.toml",
+            2,
+            "typo.toml:3:1: unknown key intervall; did you mean interval?\n  3 | intervall = 3\n",
+        ),
         ("nowhere.toml", 1, "nowhere.toml:2:1: "),
-        ("root.toml", 1, "nowhere cannot be reached: no such file or directory; name a directory"),
-        ("none.toml", 1, "cannot read none.toml: no such file or directory; name a TOML file\n"),
-        ("fifo", 1, "cannot read fifo: it is not a regular file; name a TOML file\n"),
-        (".", 1, "cannot read .: it is a directory; name a TOML file\n"),
+        (
+            "root.toml",
+            1,
+            "nowhere cannot be reached: no such file or directory; name a directory",
+        ),
+        (
+            "none.toml",
+            1,
+            "cannot read none.toml: no such file or directory; name a TOML file\n",
+        ),
+        (
+            "fifo",
+            1,
+            "cannot read fifo: it is not a regular file; name a TOML file\n",
+        ),
+        (
+            ".",
+            1,
+            "cannot read .: it is a directory; name a TOML file\n",
+        ),
     ] {
-        for args in [&["--config", file][..], &["--config", file, "--print-config"]] {
+        for args in [
+            &["--config", file][..],
+            &["--config", file, "--print-config"],
+        ] {
             let (ended, stdout, stderr) = run(&scene, args, &[]);
-            assert_eq!((ended, stdout.as_str()), (Some(code), ""), "{file}: {stderr}");
+            assert_eq!(
+                (ended, stdout.as_str()),
+                (Some(code), ""),
+                "{file}: {stderr}"
+            );
             assert!(stderr.contains(words), "{file}: {stderr}");
         }
     }
@@ -122,17 +216,27 @@ fn what_is_wrong_is_said_before_anything_is_started() {
 #[test]
 fn the_example_of_the_documentation_is_a_configuration() {
     let manual = read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/configuration.md"));
-    let examples: Vec<&str> = manual.split("```toml\n").skip(1).filter_map(|part| part.split("```").next()).collect();
+    let examples: Vec<&str> = manual
+        .split("```toml\n")
+        .skip(1)
+        .filter_map(|part| part.split("```").next())
+        .collect();
     assert!(!examples.is_empty());
     for example in examples {
         let scene = fresh_scene();
-        let dirs = example.lines().filter_map(|line| line.strip_prefix("dir = \""));
+        let dirs = example
+            .lines()
+            .filter_map(|line| line.strip_prefix("dir = \""));
         for dir in dirs.filter_map(|rest| rest.split('"').next()) {
             fs::create_dir_all(scene.file(&format!("etc/{dir}"))).unwrap();
         }
         fs::create_dir_all(scene.file("etc/work")).unwrap();
         scene.write("etc/agent.toml", example);
-        let (code, printed, stderr) = run(&scene, &["--config", "etc/agent.toml", "--print-config"], &[]);
+        let (code, printed, stderr) = run(
+            &scene,
+            &["--config", "etc/agent.toml", "--print-config"],
+            &[],
+        );
         assert_eq!((code, stderr.as_str()), (Some(0), ""), "{example}");
         assert!(printed.contains("[[database]]"), "{printed}");
     }
@@ -141,8 +245,10 @@ fn the_example_of_the_documentation_is_a_configuration() {
 /// With every line of it in force.
 #[test]
 fn the_example_beside_the_units_is_a_configuration() {
-    let example = read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../integration/systemd/agent.toml"));
-    let is_setting = |line: &&str| line.starts_with("# ") && line.contains(" = ") && line.contains("  # ");
+    let example =
+        read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../integration/systemd/agent.toml"));
+    let is_setting =
+        |line: &&str| line.starts_with("# ") && line.contains(" = ") && line.contains("  # ");
     let settings: Vec<&str> = example.lines().filter(is_setting).collect();
     assert!(settings.len() >= 10, "the scan sees few: {settings:?}");
     // These two are one setting.
@@ -157,10 +263,17 @@ fn the_example_beside_the_units_is_a_configuration() {
         };
         let lines: Vec<String> = example.lines().map(in_force).collect();
         let here = scene.path().display().to_string();
-        let text = lines.join("\n").replace("/home/ann", &here).replace("/var/log/…", &format!("{here}/log/x"));
+        let text = lines
+            .join("\n")
+            .replace("/home/ann", &here)
+            .replace("/var/log/…", &format!("{here}/log/x"));
         scene.write("agent.toml", &text);
-        let (code, printed, stderr) = run(&scene, &["--config", "agent.toml", "--print-config"], &[]);
+        let (code, printed, stderr) =
+            run(&scene, &["--config", "agent.toml", "--print-config"], &[]);
         assert_eq!((code, stderr.as_str()), (Some(0), ""), "{text}");
-        assert!(printed.contains("log-keep = 3") && printed.contains("interval = \"1m\""), "{printed}");
+        assert!(
+            printed.contains("log-keep = 3") && printed.contains("interval = \"1m\""),
+            "{printed}"
+        );
     }
 }

@@ -19,8 +19,13 @@ fn an_empty_directory_is_refused_unless_the_option_insists() {
     let scene = scene_with_shop();
     let (code, stderr) = scene.once(&["--db", "shop", "--exec", "touch ran"]);
     assert!(code == 2 && stderr.ends_with(REFUSED), "{code}: {stderr}");
-    assert!(!scene.file("ran").exists() && fs::read_dir(scene.file("shop")).unwrap().next().is_none());
-    assert_eq!(scene.once(&["--db", "shop", "--exec", "touch ran", "--any-directory"]), (0, String::new()));
+    assert!(
+        !scene.file("ran").exists() && fs::read_dir(scene.file("shop")).unwrap().next().is_none()
+    );
+    assert_eq!(
+        scene.once(&["--db", "shop", "--exec", "touch ran", "--any-directory"]),
+        (0, String::new())
+    );
     assert!(scene.file("ran").exists());
 }
 
@@ -28,7 +33,10 @@ fn an_empty_directory_is_refused_unless_the_option_insists() {
 fn a_database_file_makes_it_one() {
     let scene = scene_with_shop();
     scene.write("shop/beads.db", "");
-    assert_eq!(scene.once(&["--db", "shop", "--action", "none"]), (0, String::new()));
+    assert_eq!(
+        scene.once(&["--db", "shop", "--action", "none"]),
+        (0, String::new())
+    );
 }
 
 #[test]
@@ -37,10 +45,17 @@ fn the_file_names_line_and_column_and_may_insist() {
     scene.write("conf.toml", "action = 'none'\n[[database]]\ndir = 'shop'\n");
     let (code, stderr) = scene.once(&["--config", "conf.toml"]);
     assert_eq!(code, 2, "{stderr}");
-    for word in ["conf.toml:3:", "shop is not a beads database", "--any-directory insists"] {
+    for word in [
+        "conf.toml:3:",
+        "shop is not a beads database",
+        "--any-directory insists",
+    ] {
         assert!(stderr.contains(word), "no {word}: {stderr}");
     }
-    scene.write("conf.toml", "action = 'none'\nany-directory = true\n[[database]]\ndir = 'shop'\n");
+    scene.write(
+        "conf.toml",
+        "action = 'none'\nany-directory = true\n[[database]]\ndir = 'shop'\n",
+    );
     assert_eq!(scene.once(&["--config", "conf.toml"]), (0, String::new()));
 }
 
@@ -54,5 +69,8 @@ fn the_variable_of_the_database_is_believed_and_a_target_is_not() {
     assert_eq!(once("BEADS_DIR").status.code(), Some(0));
     let refused = once("BEADLOCK_TARGET");
     let stderr = String::from_utf8(refused.stderr).unwrap();
-    assert!(refused.status.code() == Some(2) && stderr.ends_with(REFUSED), "{stderr}");
+    assert!(
+        refused.status.code() == Some(2) && stderr.ends_with(REFUSED),
+        "{stderr}"
+    );
 }

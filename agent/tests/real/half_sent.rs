@@ -18,7 +18,14 @@ const CLIENTS: usize = 200;
 /// How many the agent lets in at once.
 const ROOM: usize = 32;
 
-const QUIET: [&str; 6] = ["--interval", "10m", "--action", "none", "--no-watch", "--listen"];
+const QUIET: [&str; 6] = [
+    "--interval",
+    "10m",
+    "--action",
+    "none",
+    "--no-watch",
+    "--listen",
+];
 
 /// The server has closed it, or has answered.
 fn is_over(stream: &impl AsFd) -> bool {
@@ -36,7 +43,9 @@ fn healthz(mut stream: impl Read + Write) -> Option<String> {
 }
 
 /// Asks again and again, beside clients that hold on to half a request and come back as soon as they are sent away.
-fn answers_beside_half_sent_requests<S: Read + Write + AsFd + Send>(connect: impl Fn() -> S + Sync) {
+fn answers_beside_half_sent_requests<S: Read + Write + AsFd + Send>(
+    connect: impl Fn() -> S + Sync,
+) {
     let (stop, begun) = (AtomicBool::new(false), AtomicUsize::new(0));
     let half_sent = || {
         let mut stream = connect();
@@ -46,10 +55,17 @@ fn answers_beside_half_sent_requests<S: Read + Write + AsFd + Send>(connect: imp
     };
     let goes_on = || !stop.load(Ordering::Relaxed);
     let crowd = || {
-        let mut all: Vec<S> = (0..CLIENTS).take_while(|_| goes_on()).map(|_| half_sent()).collect();
+        let mut all: Vec<S> = (0..CLIENTS)
+            .take_while(|_| goes_on())
+            .map(|_| half_sent())
+            .collect();
         while goes_on() {
             // To connect may take a second each, where the kernel has no room for more.
-            for stream in all.iter_mut().take_while(|_| goes_on()).filter(|stream| is_over(*stream)) {
+            for stream in all
+                .iter_mut()
+                .take_while(|_| goes_on())
+                .filter(|stream| is_over(*stream))
+            {
                 *stream = half_sent();
             }
             std::thread::sleep(Duration::from_millis(5));
@@ -72,17 +88,32 @@ fn answers_beside_half_sent_requests<S: Read + Write + AsFd + Send>(connect: imp
     std::thread::scope(|scope| {
         let over = OverAtLast(&stop);
         scope.spawn(crowd);
-        until("more are there than have room", || begun.load(Ordering::Relaxed) > 2 * ROOM);
+        until("more are there than have room", || {
+            begun.load(Ordering::Relaxed) > 2 * ROOM
+        });
         let answers: Vec<(String, Duration)> = (0..20).map(|_| ask()).collect();
         drop(over);
-        let longest = answers.iter().map(|(_, took)| *took).max().unwrap_or_default();
-        println!("{} half requests, the longest answer: {longest:?}", begun.load(Ordering::Relaxed));
+        let longest = answers
+            .iter()
+            .map(|(_, took)| *took)
+            .max()
+            .unwrap_or_default();
+        println!(
+            "{} half requests, the longest answer: {longest:?}",
+            begun.load(Ordering::Relaxed)
+        );
         let took = median(&answers);
         for (answer, _) in answers {
-            assert!(answer.starts_with("HTTP/1.0 200") && answer.ends_with("ok\n"), "{answer}");
+            assert!(
+                answer.starts_with("HTTP/1.0 200") && answer.ends_with("ok\n"),
+                "{answer}"
+            );
         }
         // A client that waited for its turn behind half requests would wait for seconds each time.
-        assert!(took < Duration::from_secs(2).max(20 * control), "median {took:?}, without them {control:?}");
+        assert!(
+            took < Duration::from_secs(2).max(20 * control),
+            "median {took:?}, without them {control:?}"
+        );
     });
 }
 
@@ -94,7 +125,9 @@ fn healthz_answers_beside_them_on_a_unix_socket() {
         // Its queue may be full for a moment.
         loop {
             if let Ok(stream) = UnixStream::connect(scene.file("agent.sock")) {
-                stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+                stream
+                    .set_read_timeout(Some(Duration::from_secs(30)))
+                    .unwrap();
                 return stream;
             }
             std::thread::sleep(Duration::from_millis(1));
@@ -117,7 +150,9 @@ fn healthz_answers_beside_them_over_tcp() {
     let address = address().unwrap();
     let connect = || {
         let stream = TcpStream::connect(address).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        stream
+            .set_read_timeout(Some(Duration::from_secs(30)))
+            .unwrap();
         stream
     };
     answers_beside_half_sent_requests(connect);

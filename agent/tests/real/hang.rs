@@ -22,10 +22,14 @@ impl Mirror {
         let mut command = Command::new(tool("bindfs")?);
         command.arg("-f").args([source, point]);
         let mut bindfs = Running::start(command);
-        let is_mounted = || read(Path::new("/proc/self/mounts")).contains(&format!(" {} fuse", point.display()));
+        let is_mounted =
+            || read(Path::new("/proc/self/mounts")).contains(&format!(" {} fuse", point.display()));
         until("a mount, or none", || is_mounted() || bindfs.has_ended());
         if is_mounted() {
-            return Some(Self { bindfs, point: point.to_owned() });
+            return Some(Self {
+                bindfs,
+                point: point.to_owned(),
+            });
         }
         skip::cannot("needs bindfs, which may not mount here");
         None
@@ -48,7 +52,11 @@ impl Drop for Thaw<'_> {
 impl Drop for Mirror {
     fn drop(&mut self) {
         self.signal(Signal::SIGCONT);
-        let _ = Command::new("fusermount").arg("-uz").arg(&self.point).stderr(Stdio::null()).status();
+        let _ = Command::new("fusermount")
+            .arg("-uz")
+            .arg(&self.point)
+            .stderr(Stdio::null())
+            .status();
     }
 }
 
@@ -68,59 +76,111 @@ pub fn stop_while_it_hangs(mut agent: Running, mirror: &Mirror) -> Option<i32> {
 fn a_check_that_hangs_keeps_no_job_and_not_the_agents_end() {
     let scene = fresh_scene();
     let [_work, source, other] = ["work", "source", "other"].map(|name| scene.database(name));
-    let Some(mirror) = Mirror::of(&scene.file("source"), &scene.file("mirror")) else { return };
+    let Some(mirror) = Mirror::of(&scene.file("source"), &scene.file("mirror")) else {
+        return;
+    };
     let holder = sleeper();
     scene.claim("vc", holder.pid());
     let lock_of = |dir: &Path| dir.join(".exclusive-lock");
     for dir in [&source, &other] {
         std::fs::copy(scene.lock(), lock_of(dir)).unwrap();
     }
-    let exec = "case $BEADS_DIR in */work/.beads) while ! test -e ../go; do sleep 0.01; done;; esac";
-    let dbs = ["--db", "work/.beads", "--db", "mirror/.beads", "--db", "other/.beads"];
-    let how = ["--jobs", "1", "--interval", "100ms", "--log-file", "log", "--listen", "unix:agent.sock"];
+    let exec =
+        "case $BEADS_DIR in */work/.beads) while ! test -e ../go; do sleep 0.01; done;; esac";
+    let dbs = [
+        "--db",
+        "work/.beads",
+        "--db",
+        "mirror/.beads",
+        "--db",
+        "other/.beads",
+    ];
+    let how = [
+        "--jobs",
+        "1",
+        "--interval",
+        "100ms",
+        "--log-file",
+        "log",
+        "--listen",
+        "unix:agent.sock",
+    ];
     let agent = scene.start(&[&dbs[..], &how, &["--exec", exec]].concat());
     let count = |line: &str| scene.read("log").matches(line).count();
-    until("the only job", || count("work/.beads: Starting sync cycle...") == 1);
+    until("the only job", || {
+        count("work/.beads: Starting sync cycle...") == 1
+    });
     // One after the other they wait for it.
     for (number, dir) in [&source, &other].into_iter().enumerate() {
-        #[expect(clippy::disallowed_methods, reason = "the test is the holder of the lock")]
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the test is the holder of the lock"
+        )]
         std::fs::remove_file(lock_of(dir)).unwrap();
-        let ready = format!("beadlock_agent_databases{{phase=\"ready\"}} {}\n", number + 1);
-        until(&ready, || crate::outside::get(&scene, "/metrics").1.contains(&ready));
+        let ready = format!(
+            "beadlock_agent_databases{{phase=\"ready\"}} {}\n",
+            number + 1
+        );
+        until(&ready, || {
+            crate::outside::get(&scene, "/metrics").1.contains(&ready)
+        });
     }
     mirror.signal(Signal::SIGSTOP);
     std::fs::write(scene.file("go"), "").unwrap();
     until("others at work", || {
-        ["work", "other"].iter().all(|name| count(&format!("{name}/.beads: Sync cycle complete")) >= 3)
+        ["work", "other"]
+            .iter()
+            .all(|name| count(&format!("{name}/.beads: Sync cycle complete")) >= 3)
     });
     assert_eq!(count("mirror/.beads: Starting sync cycle..."), 0);
-    assert_eq!(stop_while_it_hangs(agent, &mirror), Some(0), "one that hangs is not waited for");
+    assert_eq!(
+        stop_while_it_hangs(agent, &mirror),
+        Some(0),
+        "one that hangs is not waited for"
+    );
 }
 
 /// The agent serves the other database and says which one it awaits, until that answers.
 fn awaits(scene: &Scene, mirror: &Mirror, args: &[&str]) {
     let served = &scene.beads();
     mirror.signal(Signal::SIGSTOP);
-    let how = ["--interval", "100ms", "--listen", "unix:agent.sock", "--action", "none"];
+    let how = [
+        "--interval",
+        "100ms",
+        "--listen",
+        "unix:agent.sock",
+        "--action",
+        "none",
+    ];
     let begun = Instant::now();
     let agent = scene.start(&[args, &how].concat());
     let _thaw = Thaw(mirror);
-    until("a cycle of the other", || count_in(served, "Sync cycle complete") > 0);
+    until("a cycle of the other", || {
+        count_in(served, "Sync cycle complete") > 0
+    });
     let took = begun.elapsed();
     let hung = mirror.point.join(".beads");
-    let words =
-        format!("Not serving {}: the file system fuse at {} does not answer", hung.display(), mirror.point.display());
+    let words = format!(
+        "Not serving {}: the file system fuse at {} does not answer",
+        hung.display(),
+        mirror.point.display()
+    );
     let is_said = || log_of(served).iter().any(|line| line.starts_with(&words));
     until("which one does not answer", is_said);
     // It is less than a second on a machine with nothing else to do; before, there was no first cycle at all.
     println!("the other had its first cycle after {took:?}");
     if !args.contains(&"--root") {
         let status = crate::outside::get(scene, "/status").1;
-        let row = format!(r#"{{"dir":"{}","state":"not_serving","phase":"not_serving","#, hung.display());
+        let row = format!(
+            r#"{{"dir":"{}","state":"not_serving","phase":"not_serving","#,
+            hung.display()
+        );
         assert!(status.contains(&row), "{status}");
     }
     mirror.signal(Signal::SIGCONT);
-    until("the one that answers now", || count_in(&hung, "Sync cycle complete") > 0);
+    until("the one that answers now", || {
+        count_in(&hung, "Sync cycle complete") > 0
+    });
     let status = crate::outside::get(scene, "/status").1;
     assert!(!status.contains(r#""state":"not_serving""#), "{status}");
     assert_eq!(agent.stop(), Some(0));
@@ -130,16 +190,27 @@ fn awaits(scene: &Scene, mirror: &Mirror, args: &[&str]) {
 fn one_that_hangs_at_the_start_is_awaited_while_the_others_are_served() {
     let scene = fresh_scene();
     scene.database("source");
-    let Some(mirror) = Mirror::of(&scene.file("source"), &scene.file("mirror")) else { return };
-    awaits(&scene, &mirror, &["--db", "mirror/.beads", "--db", ".beads"]);
+    let Some(mirror) = Mirror::of(&scene.file("source"), &scene.file("mirror")) else {
+        return;
+    };
+    awaits(
+        &scene,
+        &mirror,
+        &["--db", "mirror/.beads", "--db", ".beads"],
+    );
 }
 
 #[test]
 fn one_that_a_file_names_is_awaited_too() {
     let scene = fresh_scene();
     scene.database("source");
-    let Some(mirror) = Mirror::of(&scene.file("source"), &scene.file("mirror")) else { return };
-    scene.write("agent.toml", "[[database]]\ndir = '.beads'\n[[database]]\ndir = 'mirror/.beads'\n");
+    let Some(mirror) = Mirror::of(&scene.file("source"), &scene.file("mirror")) else {
+        return;
+    };
+    scene.write(
+        "agent.toml",
+        "[[database]]\ndir = '.beads'\n[[database]]\ndir = 'mirror/.beads'\n",
+    );
     awaits(&scene, &mirror, &["--config", "agent.toml"]);
 }
 
@@ -148,15 +219,25 @@ fn one_that_hangs_below_a_root_keeps_no_other_from_being_found() {
     let scene = fresh_scene();
     scene.database("source");
     let beads = scene.file("mirror/.beads");
-    let Some(mirror) = Mirror::of(&scene.file("source/.beads"), &beads) else { return };
+    let Some(mirror) = Mirror::of(&scene.file("source/.beads"), &beads) else {
+        return;
+    };
     mirror.signal(Signal::SIGSTOP);
     let agent = scene.start(&["--root", ".", "--interval", "100ms", "--action", "none"]);
     let _thaw = Thaw(&mirror);
-    until("a cycle of the other", || count_in(&scene.beads(), "Sync cycle complete") > 0);
+    until("a cycle of the other", || {
+        count_in(&scene.beads(), "Sync cycle complete") > 0
+    });
     let words = format!("Not serving {}: the file system fuse at ", beads.display());
-    until("which one does not answer", || log_of(&scene.beads()).iter().any(|line| line.starts_with(&words)));
+    until("which one does not answer", || {
+        log_of(&scene.beads())
+            .iter()
+            .any(|line| line.starts_with(&words))
+    });
     mirror.signal(Signal::SIGCONT);
-    until("the one that answers now", || count_in(&beads, "Sync cycle complete") > 0);
+    until("the one that answers now", || {
+        count_in(&beads, "Sync cycle complete") > 0
+    });
     assert_eq!(agent.stop(), Some(0));
 }
 
@@ -164,12 +245,27 @@ fn one_that_hangs_below_a_root_keeps_no_other_from_being_found() {
 fn one_look_does_not_wait_for_one_that_hangs_and_ends_with_1() {
     let scene = fresh_scene();
     scene.database("source");
-    let Some(mirror) = Mirror::of(&scene.file("source"), &scene.file("mirror")) else { return };
+    let Some(mirror) = Mirror::of(&scene.file("source"), &scene.file("mirror")) else {
+        return;
+    };
     mirror.signal(Signal::SIGSTOP);
-    let agent = scene.start(&["--once", "--db", "mirror/.beads", "--db", ".beads", "--action", "none"]);
+    let agent = scene.start(&[
+        "--once",
+        "--db",
+        "mirror/.beads",
+        "--db",
+        ".beads",
+        "--action",
+        "none",
+    ]);
     let _thaw = Thaw(&mirror);
-    until("a cycle of the other", || count_in(&scene.beads(), "Sync cycle complete") == 1);
+    until("a cycle of the other", || {
+        count_in(&scene.beads(), "Sync cycle complete") == 1
+    });
     // Its thread is in the kernel until the file system answers, and so is the process.
     mirror.signal(Signal::SIGCONT);
-    agent.end().expect(1, &["does not answer; look at its server, or type: umount -l "]);
+    agent.end().expect(
+        1,
+        &["does not answer; look at its server, or type: umount -l "],
+    );
 }

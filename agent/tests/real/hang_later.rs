@@ -32,18 +32,40 @@ impl Drop for Both {
 fn one_that_hangs_later_is_named_and_costs_the_others_neither_a_cycle_nor_a_line() {
     let scene = fresh_scene();
     let [source, other] = ["source", "other"].map(|name| scene.database(name));
-    let Some(mirror) = Mirror::of(&scene.file("source"), &scene.file("mirror")) else { return };
+    let Some(mirror) = Mirror::of(&scene.file("source"), &scene.file("mirror")) else {
+        return;
+    };
     let hung = scene.file("mirror/.beads");
     let dbs = ["--db", "mirror/.beads", "--db", "other/.beads"];
-    let how = ["--interval", "100ms", "--action", "none", "--listen", "unix:agent.sock"];
-    let mut both = Both { agent: Some(scene.start(&[&dbs[..], &how].concat())), mirror };
-    until("cycles of both", || cycles(&source) > 2 && cycles(&other) > 2);
+    let how = [
+        "--interval",
+        "100ms",
+        "--action",
+        "none",
+        "--listen",
+        "unix:agent.sock",
+    ];
+    let mut both = Both {
+        agent: Some(scene.start(&[&dbs[..], &how].concat())),
+        mirror,
+    };
+    until("cycles of both", || {
+        cycles(&source) > 2 && cycles(&other) > 2
+    });
     both.mirror.signal(Signal::SIGSTOP);
     let words = format!("Not serving {}: the file system fuse at ", hung.display());
-    let said = || log_of(&other).iter().filter(|line| line.starts_with(&words)).count();
+    let said = || {
+        log_of(&other)
+            .iter()
+            .filter(|line| line.starts_with(&words))
+            .count()
+    };
     until("the word", || said() == 1);
     let status = crate::outside::get(&scene, "/status").1;
-    let row = format!(r#"{{"dir":"{}","state":"not_serving","phase":"not_serving","#, hung.display());
+    let row = format!(
+        r#"{{"dir":"{}","state":"not_serving","phase":"not_serving","#,
+        hung.display()
+    );
     assert!(status.contains(&row), "{status}");
     // That word, as all that is said to all, is in the queue of the log that hangs.
     let before = cycles(&other);
@@ -51,15 +73,32 @@ fn one_that_hangs_later_is_named_and_costs_the_others_neither_a_cycle_nor_a_line
     both.mirror.signal(Signal::SIGCONT);
     let before = cycles(&source);
     until("cycles of both", || cycles(&source) > before + 2);
-    assert_eq!(log_of(&source).iter().filter(|line| line.starts_with(&words)).count(), 1, "its log has it now");
+    assert_eq!(
+        log_of(&source)
+            .iter()
+            .filter(|line| line.starts_with(&words))
+            .count(),
+        1,
+        "its log has it now"
+    );
     let status = crate::outside::get(&scene, "/status").1;
     assert!(!status.contains(r#""state":"not_serving""#), "{status}");
     both.mirror.signal(Signal::SIGSTOP);
     let before = cycles(&other);
     until("cycles", || cycles(&other) > before + 5);
     let begun = Instant::now();
-    assert_eq!(stop_while_it_hangs(both.agent.take().unwrap(), &both.mirror), Some(0));
-    assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
-    let stopped = log_of(&other).iter().filter(|line| line.starts_with("Agent stopped: ")).count();
+    assert_eq!(
+        stop_while_it_hangs(both.agent.take().unwrap(), &both.mirror),
+        Some(0)
+    );
+    assert!(
+        begun.elapsed() < Duration::from_secs(15),
+        "{:?}",
+        begun.elapsed()
+    );
+    let stopped = log_of(&other)
+        .iter()
+        .filter(|line| line.starts_with("Agent stopped: "))
+        .count();
     assert_eq!((stopped, said()), (1, 1));
 }

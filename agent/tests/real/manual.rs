@@ -9,8 +9,14 @@ use crate::agent::fresh_scene;
 
 /// Every option of the help, without its dashes.
 fn options(help: &str) -> Vec<&str> {
-    let options = help.lines().filter_map(|line| line.trim_start().trim_start_matches("-h, ").strip_prefix("--"));
-    options.filter_map(|option| option.split([' ', '[', '<']).next()).collect()
+    let options = help.lines().filter_map(|line| {
+        line.trim_start()
+            .trim_start_matches("-h, ")
+            .strip_prefix("--")
+    });
+    options
+        .filter_map(|option| option.split([' ', '[', '<']).next())
+        .collect()
 }
 
 #[test]
@@ -28,12 +34,17 @@ fn help_is_in_groups_and_fits_80_columns() {
         "Documentation:",
         "Exit codes:",
     ] {
-        at += help[at..].find(&format!("\n{heading}\n")).unwrap_or_else(|| panic!("{heading} in {help}"));
+        at += help[at..]
+            .find(&format!("\n{heading}\n"))
+            .unwrap_or_else(|| panic!("{heading} in {help}"));
     }
     let mut wide = scene.agent(&["--help"]);
     wide.env("COLUMNS", "200");
     let wide = Ended::from(run(wide)).expect(0, &[]).out;
-    assert!(wide.lines().all(|line| line.chars().count() <= 80), "{wide}");
+    assert!(
+        wide.lines().all(|line| line.chars().count() <= 80),
+        "{wide}"
+    );
     assert_eq!(scene.run(&["-h"]).expect(0, &[]).out, help);
     assert!(options(&help).len() > 25, "{:?}", options(&help));
 }
@@ -64,13 +75,32 @@ fn the_pages_name_every_option() {
     let help = scene.run(&["--help"]).expect(0, &[]).out;
     for option in options(&help) {
         let roff = option.replace('-', "\\-");
-        assert!(page.contains(&format!("\\-\\-{roff}")), "{option} in {page}");
-        let is_key = !["db", "config", "print-config", "once", "man", "completions", "help", "V"].contains(&option);
+        assert!(
+            page.contains(&format!("\\-\\-{roff}")),
+            "{option} in {page}"
+        );
+        let is_key = ![
+            "db",
+            "config",
+            "print-config",
+            "once",
+            "man",
+            "completions",
+            "help",
+            "V",
+        ]
+        .contains(&option);
         if is_key && option != "version" {
-            assert!(keys.contains(&format!("\\fB{roff}\\fR = ")), "{option} in {keys}");
+            assert!(
+                keys.contains(&format!("\\fB{roff}\\fR = ")),
+                "{option} in {keys}"
+            );
         }
     }
-    scene.run(&["--man", "nowhere"]).expect(1, &["cannot write nowhere/beadlock-agent.8: no such file or directory"]);
+    scene.run(&["--man", "nowhere"]).expect(
+        1,
+        &["cannot write nowhere/beadlock-agent.8: no such file or directory"],
+    );
 }
 
 #[test]
@@ -78,23 +108,36 @@ fn no_page_goes_through_a_link_or_waits_for_a_reader() {
     let scene = fresh_scene();
     fs::write(scene.file("other"), "mine").unwrap();
     std::os::unix::fs::symlink("other", scene.file("beadlock-agent.8")).unwrap();
-    scene.run(&["--man", "."]).expect(1, &["cannot write ./beadlock-agent.8: "]);
+    scene
+        .run(&["--man", "."])
+        .expect(1, &["cannot write ./beadlock-agent.8: "]);
     assert_eq!(fs::read_to_string(scene.file("other")).unwrap(), "mine");
     fs::create_dir(scene.file("fifo")).unwrap();
-    nix::unistd::mkfifo(&scene.file("fifo/beadlock-agent.8"), nix::sys::stat::Mode::S_IRWXU).unwrap();
-    scene.run(&["--man", "fifo"]).expect(1, &["cannot write fifo/beadlock-agent.8: "]);
+    nix::unistd::mkfifo(
+        &scene.file("fifo/beadlock-agent.8"),
+        nix::sys::stat::Mode::S_IRWXU,
+    )
+    .unwrap();
+    scene
+        .run(&["--man", "fifo"])
+        .expect(1, &["cannot write fifo/beadlock-agent.8: "]);
 }
 
 #[test]
 fn bash_completes_its_options() {
     let scene = fresh_scene();
     scene.run(&["--completions", "tcsh"]).expect(2, &["tcsh"]);
-    scene.write("agent.bash", scene.run(&["--completions", "bash"]).expect(0, &[]).out);
+    scene.write(
+        "agent.bash",
+        scene.run(&["--completions", "bash"]).expect(0, &[]).out,
+    );
     let Some(bash) = tool("bash") else { return };
     // Without the tab's work there is no such option.
     let keys = "source ./agent.bash\nbeadlock-agent --cycle\t5s --version\nexit\n";
     scene.write("keys", keys);
-    let folder = Path::new(env!("CARGO_BIN_EXE_beadlock-agent")).parent().unwrap();
+    let folder = Path::new(env!("CARGO_BIN_EXE_beadlock-agent"))
+        .parent()
+        .unwrap();
     // In a session of its own: it must not take the terminal of the tests.
     let mut command = scene.command("setsid");
     command
@@ -102,7 +145,15 @@ fn bash_completes_its_options() {
         .arg(bash)
         .args(["--norc", "--noprofile", "-i"])
         .stdin(File::open(scene.file("keys")).unwrap());
-    command.env("PATH", format!("{}:/usr/bin:/bin", folder.display())).env("TERM", "dumb").env("PS1", "");
+    command
+        .env("PATH", format!("{}:/usr/bin:/bin", folder.display()))
+        .env("TERM", "dumb")
+        .env("PS1", "");
     let ended = Ended::from(run(command));
-    assert!(ended.out.contains(concat!("beadlock-agent ", env!("CARGO_PKG_VERSION"))), "{ended:?}");
+    assert!(
+        ended
+            .out
+            .contains(concat!("beadlock-agent ", env!("CARGO_PKG_VERSION"))),
+        "{ended:?}"
+    );
 }

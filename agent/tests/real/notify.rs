@@ -22,7 +22,9 @@ impl Manager {
     fn new(scene: &Scene) -> Self {
         let path = scene.file("notify");
         let socket = UnixDatagram::bind(&path).unwrap();
-        socket.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        socket
+            .set_read_timeout(Some(Duration::from_secs(30)))
+            .unwrap();
         Self { socket, path }
     }
 
@@ -30,7 +32,10 @@ impl Manager {
     #[track_caller]
     fn hear(&self) -> String {
         let mut buffer = [0; 4096];
-        let length = self.socket.recv(&mut buffer).expect("a message within the bound");
+        let length = self
+            .socket
+            .recv(&mut buffer)
+            .expect("a message within the bound");
         String::from_utf8(buffer[..length].to_vec()).unwrap()
     }
 
@@ -41,7 +46,10 @@ impl Manager {
         while message == "WATCHDOG=1\n" {
             message = self.hear();
         }
-        assert!(message.starts_with("STOPPING=1\nSTATUS=ending"), "{message}");
+        assert!(
+            message.starts_with("STOPPING=1\nSTATUS=ending"),
+            "{message}"
+        );
     }
 
     /// Goes away, and the agent ends: beats that nobody hears would fill the queue, and then the agent waits.
@@ -88,7 +96,11 @@ fn ready_then_the_watchdog_then_stopping() {
         assert_eq!(manager.hear(), "WATCHDOG=1\n");
     }
     // The first comes at once, four more at half the time each.
-    assert!(begun.elapsed() >= Duration::from_millis(400), "too often: {:?}", begun.elapsed());
+    assert!(
+        begun.elapsed() >= Duration::from_millis(400),
+        "too often: {:?}",
+        begun.elapsed()
+    );
     agent.signal(Signal::SIGTERM);
     manager.hear_stopping();
     assert_eq!(manager.leave(agent).code, 0);
@@ -103,7 +115,11 @@ fn the_watchdog_is_content_while_the_last_cycle_runs() {
     until("the cycle", || scene.file("begun").exists());
     agent.signal(Signal::SIGTERM);
     let stopping = "STOPPING=1\nSTATUS=ending after 1 running cycles\n";
-    assert!(std::iter::repeat_with(|| manager.hear()).take(1000).any(|message| message == stopping));
+    assert!(
+        std::iter::repeat_with(|| manager.hear())
+            .take(1000)
+            .any(|message| message == stopping)
+    );
     for _ in 0..4 {
         assert_eq!(manager.hear(), "WATCHDOG=1\n");
     }
@@ -126,7 +142,10 @@ fn no_watchdog_but_ones_own_and_none_of_no_time() {
         until("the cycle", || scene.count("Sync cycle complete") == 1);
         assert_eq!(agent.stop(), Some(0));
         let rest = manager.rest();
-        assert!(rest.len() == 1 && rest[0].starts_with("STOPPING=1\n"), "{usec} {pid}: {rest:?}");
+        assert!(
+            rest.len() == 1 && rest[0].starts_with("STOPPING=1\n"),
+            "{usec} {pid}: {rest:?}"
+        );
     }
     // Times that no clock can count, or that leave no time.
     for usec in ["1", "18446744073709551615"] {
@@ -145,15 +164,31 @@ fn no_watchdog_but_ones_own_and_none_of_no_time() {
 fn the_commands_of_cycles_know_nothing_of_the_manager() {
     let scene = fresh_scene();
     let manager = Manager::new(&scene);
-    let mut agent =
-        manager.agent(&scene, &["--interval", "10m", "--exec", "env; tr '\\0' '\\n' < /proc/$PPID/environ"]);
-    agent.env("WATCHDOG_USEC", "200000000").env("OTHER", "stays");
+    let mut agent = manager.agent(
+        &scene,
+        &[
+            "--interval",
+            "10m",
+            "--exec",
+            "env; tr '\\0' '\\n' < /proc/$PPID/environ",
+        ],
+    );
+    agent
+        .env("WATCHDOG_USEC", "200000000")
+        .env("OTHER", "stays");
     let agent = Running::start(agent);
     until("the cycle", || scene.count("Sync cycle complete") == 1);
     assert_eq!(agent.stop(), Some(0));
     let log = scene.lines();
-    assert_eq!(log.iter().filter(|line| *line == "OTHER=stays").count(), 2, "the command and its runner: {log:?}");
-    let told: Vec<_> = log.iter().filter(|line| line.contains("NOTIFY_") || line.contains("WATCHDOG_")).collect();
+    assert_eq!(
+        log.iter().filter(|line| *line == "OTHER=stays").count(),
+        2,
+        "the command and its runner: {log:?}"
+    );
+    let told: Vec<_> = log
+        .iter()
+        .filter(|line| line.contains("NOTIFY_") || line.contains("WATCHDOG_"))
+        .collect();
     assert!(told.is_empty(), "{told:?}");
 }
 
@@ -161,19 +196,38 @@ fn the_commands_of_cycles_know_nothing_of_the_manager() {
 fn a_manager_that_cannot_be_told_harms_nothing() {
     let scene = fresh_scene();
     fs::write(scene.file("file"), "").unwrap();
-    for socket in ["nowhere/notify", "file", ".", "", "@abstract", &"x".repeat(300)] {
+    for socket in [
+        "nowhere/notify",
+        "file",
+        ".",
+        "",
+        "@abstract",
+        &"x".repeat(300),
+    ] {
         let before = scene.count("Sync cycle complete");
         let mut agent = scene.agent(&QUIET);
-        agent.env("NOTIFY_SOCKET", socket).env("WATCHDOG_USEC", "20000");
+        agent
+            .env("NOTIFY_SOCKET", socket)
+            .env("WATCHDOG_USEC", "20000");
         let agent = Running::start(agent);
-        until("the cycle", || scene.count("Sync cycle complete") == before + 1);
+        until("the cycle", || {
+            scene.count("Sync cycle complete") == before + 1
+        });
         agent.signal(Signal::SIGTERM);
-        let Ended { code, err: complaints, .. } = agent.end();
+        let Ended {
+            code,
+            err: complaints,
+            ..
+        } = agent.end();
         assert_eq!(code, 0, "{socket}");
         // At the start and at the end, and not with every beat.
         assert_eq!(complaints.lines().count(), 2, "{socket}: {complaints}");
         for line in complaints.lines() {
-            assert!(line.starts_with("beadlock-agent: cannot tell the service manager ($NOTIFY_SOCKET): "));
+            assert!(
+                line.starts_with(
+                    "beadlock-agent: cannot tell the service manager ($NOTIFY_SOCKET): "
+                )
+            );
         }
     }
 }
@@ -182,7 +236,10 @@ fn a_manager_that_cannot_be_told_harms_nothing() {
 fn one_cycle_each_tells_nobody() {
     let scene = fresh_scene();
     let manager = Manager::new(&scene);
-    let once = manager.agent(&scene, &["--once", "--action", "none"]).output().unwrap();
+    let once = manager
+        .agent(&scene, &["--once", "--action", "none"])
+        .output()
+        .unwrap();
     assert_eq!(once.status.code(), Some(0));
     assert_eq!(scene.count("Sync cycle complete"), 1);
     assert_eq!(manager.rest(), [""; 0]);

@@ -14,9 +14,23 @@ fn a_free_database_has_its_cycle() {
     let log = scene.lines();
     let beads = scene.beads();
     let (dir, repo) = (beads.to_str().unwrap(), scene.path().to_str().unwrap());
-    assert!(log[0].starts_with("beadlock-agent ") && log[0].ends_with("times in UTC"), "{log:?}");
+    assert!(
+        log[0].starts_with("beadlock-agent ") && log[0].ends_with("times in UTC"),
+        "{log:?}"
+    );
     assert!(log[1].starts_with("Agent started: "), "{log:?}");
-    assert_eq!(log[2..9], ["Starting sync cycle...", "one", "two", dir, dir, repo, "Sync cycle complete"]);
+    assert_eq!(
+        log[2..9],
+        [
+            "Starting sync cycle...",
+            "one",
+            "two",
+            dir,
+            dir,
+            repo,
+            "Sync cycle complete"
+        ]
+    );
     assert!(log[9].starts_with("Agent stopped: "), "{log:?}");
     assert_eq!(log.len(), 10);
     assert!(scene.gate_is_free());
@@ -26,17 +40,29 @@ fn a_free_database_has_its_cycle() {
 #[test]
 fn the_command_gets_the_signals_as_they_were() {
     let scene = fresh_scene();
-    assert_eq!(scene.once(&["--exec", "grep ^SigIgn: /proc/self/status > ignored"]).0, 0);
+    assert_eq!(
+        scene
+            .once(&["--exec", "grep ^SigIgn: /proc/self/status > ignored"])
+            .0,
+        0
+    );
     let line = scene.read("ignored");
     let ignored = u64::from_str_radix(line.trim_start_matches("SigIgn:").trim(), 16).unwrap();
-    assert_eq!(ignored >> (nix::sys::signal::Signal::SIGXFSZ as u32 - 1) & 1, 0, "{line}");
+    assert_eq!(
+        ignored >> (nix::sys::signal::Signal::SIGXFSZ as u32 - 1) & 1,
+        0,
+        "{line}"
+    );
 }
 
 #[test]
 fn without_a_command_it_checks_and_lets_go() {
     let scene = fresh_scene();
     assert_eq!(scene.once(&["--action", "none"]).0, 0);
-    assert_eq!(scene.lines()[2..4], ["Starting sync cycle...", "Sync cycle complete"]);
+    assert_eq!(
+        scene.lines()[2..4],
+        ["Starting sync cycle...", "Sync cycle complete"]
+    );
     let lines = scene.log();
     let stamp = lines.lines().next().unwrap();
     let is_stamp = |(at, c): (usize, char)| match at {
@@ -61,7 +87,13 @@ fn a_held_database_is_4() {
     let log = scene.lines();
     assert_eq!(log[2], "Skipping database (locked by vc-executor)");
     let host = this_host();
-    assert_eq!(log[3], format!("Held since 2025-10-25T12:00:00Z by PID {} on {host} (pid_alive)", holder.pid()));
+    assert_eq!(
+        log[3],
+        format!(
+            "Held since 2025-10-25T12:00:00Z by PID {} on {host} (pid_alive)",
+            holder.pid()
+        )
+    );
     assert!(!scene.file("ran").exists());
     assert_eq!(scene.lock_text(), before);
 }
@@ -69,9 +101,14 @@ fn a_held_database_is_4() {
 #[test]
 fn a_busy_gate_is_4() {
     let scene = fresh_scene();
-    let _gate = beadlock_checker::internal::Gate::try_take(&scene.beads()).unwrap().unwrap();
+    let _gate = beadlock_checker::internal::Gate::try_take(&scene.beads())
+        .unwrap()
+        .unwrap();
     assert_eq!(scene.once(&["--exec", "touch ran"]).0, 4);
-    assert_eq!(scene.lines()[2], "Skipping database (a sync cycle or a claim is in progress)");
+    assert_eq!(
+        scene.lines()[2],
+        "Skipping database (a sync cycle or a claim is in progress)"
+    );
     assert!(!scene.file("ran").exists());
 }
 
@@ -80,7 +117,10 @@ fn a_lock_that_cannot_be_checked_is_5() {
     let scene = fresh_scene();
     fs::write(scene.lock(), "{").unwrap();
     assert_eq!(scene.once(&["--exec", "touch ran"]).0, 5);
-    assert_eq!(scene.lines()[2], "Skipping database (lock check failed: malformed lock file: unexpected EOF)");
+    assert_eq!(
+        scene.lines()[2],
+        "Skipping database (lock check failed: malformed lock file: unexpected EOF)"
+    );
     assert!(!scene.file("ran").exists());
 }
 
@@ -88,7 +128,12 @@ fn a_lock_that_cannot_be_checked_is_5() {
 fn a_stale_lock_is_removed_first() {
     let scene = fresh_scene();
     scene.claim("dead\ntool", dead_pid());
-    assert_eq!(scene.once(&["--exec", "test ! -e .beads/.exclusive-lock && echo work"]).0, 0);
+    assert_eq!(
+        scene
+            .once(&["--exec", "test ! -e .beads/.exclusive-lock && echo work"])
+            .0,
+        0
+    );
     let log = scene.lines();
     let expected = [
         r"Removed stale lock (dead\ntool), proceeding with sync",
@@ -104,13 +149,19 @@ fn a_stale_lock_is_removed_first() {
 fn a_cycle_that_fails_is_1_and_says_how() {
     for (exec, words) in [
         ("exit 3", "Sync cycle failed: exit code 3 after "),
-        ("kill -9 $$", "Sync cycle failed: killed by signal 9 SIGKILL after "),
+        (
+            "kill -9 $$",
+            "Sync cycle failed: killed by signal 9 SIGKILL after ",
+        ),
         ("no-such-program", "Sync cycle failed: exit code 127 after "),
     ] {
         let scene = fresh_scene();
         assert_eq!(scene.once(&["--exec", exec]).0, 1, "{exec}");
         let log = scene.lines();
-        assert!(log.iter().any(|line| line.starts_with(words)), "{exec}: {log:?}");
+        assert!(
+            log.iter().any(|line| line.starts_with(words)),
+            "{exec}: {log:?}"
+        );
         assert!(!log.contains(&"Sync cycle complete".to_owned()));
         assert!(scene.gate_is_free());
     }
@@ -123,14 +174,39 @@ fn of_several_databases_the_highest_counts_and_one_log_names_each() {
     symlink(&other, scene.file("link")).unwrap();
     let holder = sleeper();
     scene.claim("t", holder.pid());
-    let args = ["--db", ".beads", "--db", "other/.beads", "--db", "link", "--log-file", "all.log", "--exec", "echo hi"];
+    let args = [
+        "--db",
+        ".beads",
+        "--db",
+        "other/.beads",
+        "--db",
+        "link",
+        "--log-file",
+        "all.log",
+        "--exec",
+        "echo hi",
+    ];
     assert_eq!(scene.once(&args), (4, String::new()));
     let log = scene.read("all.log");
     let has = |line: &str| log.lines().filter(|logged| logged.ends_with(line)).count();
-    assert_eq!(has(&format!("] {}: Skipping database (locked by t)", scene.beads().display())), 1, "{log}");
-    assert_eq!(has(&format!("] {}: hi", other.display())), 1, "named twice is once: {log}");
+    assert_eq!(
+        has(&format!(
+            "] {}: Skipping database (locked by t)",
+            scene.beads().display()
+        )),
+        1,
+        "{log}"
+    );
+    assert_eq!(
+        has(&format!("] {}: hi", other.display())),
+        1,
+        "named twice is once: {log}"
+    );
     assert!(!scene.beads().join("daemon.log").exists());
-    assert_eq!(scene.once(&["--db", "other/.beads", "--action", "none"]).0, 0);
+    assert_eq!(
+        scene.once(&["--db", "other/.beads", "--action", "none"]).0,
+        0
+    );
 }
 
 #[test]
@@ -140,7 +216,15 @@ fn what_the_command_prints_cannot_forge_a_line() {
     assert_eq!(scene.once(&["--exec", exec]).0, 0);
     let log = scene.lines();
     assert_eq!(log[3], r"a\u{1b}[2Jb\rc");
-    assert_eq!(log[4..].iter().filter(|line| line.starts_with("xxx")).map(String::len).sum::<usize>() / 1000, 100);
+    assert_eq!(
+        log[4..]
+            .iter()
+            .filter(|line| line.starts_with("xxx"))
+            .map(String::len)
+            .sum::<usize>()
+            / 1000,
+        100
+    );
 }
 
 #[test]
@@ -155,11 +239,21 @@ fn what_the_command_prints_is_told_from_what_the_agent_says() {
         "beadlock-agent 0.1.0, PID 1, host x, times in UTC",
         "| mine",
     ];
-    let plain = ["Sync", "skipping database: no", "a | b", "Exported to JSONL", "Error: x"];
+    let plain = [
+        "Sync",
+        "skipping database: no",
+        "a | b",
+        "Exported to JSONL",
+        "Error: x",
+    ];
     fs::write(scene.file("out"), [&forged[..], &plain].concat().join("\n")).unwrap();
     assert_eq!(scene.once(&["--exec", "cat out; exit 3"]).0, 1);
     let log = scene.lines();
-    let expected: Vec<String> = forged.iter().map(|line| format!("| {line}")).chain(plain.map(String::from)).collect();
+    let expected: Vec<String> = forged
+        .iter()
+        .map(|line| format!("| {line}"))
+        .chain(plain.map(String::from))
+        .collect();
     assert_eq!(log[3..log.len() - 3], expected);
     assert_eq!(scene.count("Sync cycle complete"), 0);
 }
@@ -173,7 +267,10 @@ fn a_log_that_cannot_be_written_is_said_once_and_stops_nothing() {
     let (code, stderr) = scene.once(&["--exec", "touch ran"]);
     assert_eq!(code, 0);
     assert_eq!(stderr.lines().count(), 1, "{stderr}");
-    assert!(stderr.contains(".beads/daemon.log: it is a symbolic link; cycles go on without it"), "{stderr}");
+    assert!(
+        stderr.contains(".beads/daemon.log: it is a symbolic link; cycles go on without it"),
+        "{stderr}"
+    );
     assert!(scene.file("ran").exists());
     assert_eq!(read(&victim), "");
 }
@@ -186,12 +283,18 @@ fn a_log_with_a_second_name_is_said_once_and_not_written() {
     fs::hard_link(&victim, scene.beads().join("daemon.log")).unwrap();
     let (code, stderr) = scene.once(&["--exec", "touch ran"]);
     assert_eq!((code, stderr.lines().count()), (0, 1), "{stderr}");
-    assert!(stderr.contains(".beads/daemon.log: it has 2 hard links; cycles go on without it"), "{stderr}");
+    assert!(
+        stderr.contains(".beads/daemon.log: it has 2 hard links; cycles go on without it"),
+        "{stderr}"
+    );
     assert!(scene.file("ran").exists());
     assert_eq!(read(&victim), "mine");
     let (code, stderr) = scene.once(&["--exec", "touch ran", "--log-file", "victim"]);
     assert_eq!(code, 1, "{stderr}");
-    assert!(stderr.contains("victim cannot be written: it has 2 hard links; name a"), "{stderr}");
+    assert!(
+        stderr.contains("victim cannot be written: it has 2 hard links; name a"),
+        "{stderr}"
+    );
 }
 
 #[test]
@@ -199,11 +302,19 @@ fn bad_targets_and_bad_lines_say_what_to_type() {
     let scene = fresh_scene();
     fs::write(scene.file("plain"), "").unwrap();
     for (args, code, words) in [
-        (&["--interval", "0"][..], 2, "must be above 0; type 5s or 500ms"),
+        (
+            &["--interval", "0"][..],
+            2,
+            "must be above 0; type 5s or 500ms",
+        ),
         (&["--interval", "soon"], 2, "examples: 10s, 500ms, 1h30m"),
         (&["--cycle-timeout", "0ms"], 2, "must be above 0"),
         (&["--jobs", "0"], 2, "--jobs"),
-        (&["--exec", "true", "--action", "none"], 2, "exclude each other"),
+        (
+            &["--exec", "true", "--action", "none"],
+            2,
+            "exclude each other",
+        ),
         (&["--exec", ""], 2, "type --exec"),
         (&["--no-such"], 2, "--no-such"),
         (&["--db", "nowhere"], 1, "nowhere does not exist"),
@@ -217,24 +328,60 @@ fn bad_targets_and_bad_lines_say_what_to_type() {
     let output = scene.agent(&["--once"]).current_dir("/").output().unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1));
-    assert!(stderr.contains("name one: beadlock-agent --db path/.beads"), "{stderr}");
+    assert!(
+        stderr.contains("name one: beadlock-agent --db path/.beads"),
+        "{stderr}"
+    );
 }
 
 #[test]
 fn settings_come_from_the_environment_and_the_line_beats_it() {
     let scene = fresh_scene();
     let run = |args: &[&str], variables: &[(&str, &str)]| {
-        let output = scene.agent(args).envs(variables.iter().copied()).output().unwrap();
-        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+        let output = scene
+            .agent(args)
+            .envs(variables.iter().copied())
+            .output()
+            .unwrap();
+        (
+            output.status.code(),
+            String::from_utf8(output.stderr).unwrap(),
+        )
     };
     let exec = ("BEADLOCK_AGENT_EXEC", "exit 7");
     assert_eq!(run(&[], &[exec, ("BEADLOCK_AGENT_ONCE", "yes")]).0, Some(1));
     assert_eq!(run(&["--once", "--exec", "true"], &[exec]).0, Some(0));
-    assert_eq!(run(&["--once", "--action", "none"], &[exec]).0, Some(0), "opposites too");
+    assert_eq!(
+        run(&["--once", "--action", "none"], &[exec]).0,
+        Some(0),
+        "opposites too"
+    );
     let none = ("BEADLOCK_AGENT_ACTION", "none");
-    assert_eq!(run(&["--once"], &[none, ("BEADLOCK_AGENT_INTERVAL", ""), ("BEADLOCK_AGENT_ONCE", "")]).0, Some(0));
-    assert_eq!(run(&["--once"], &[("BEADLOCK_AGENT_INTERVAL", "0")]).0, Some(2));
-    assert_eq!(run(&["--once"], &[none, ("BEADLOCK_AGENT_REAP_PROVEN_DEAD", "nonsense")]).0, Some(0), "has none");
+    assert_eq!(
+        run(
+            &["--once"],
+            &[
+                none,
+                ("BEADLOCK_AGENT_INTERVAL", ""),
+                ("BEADLOCK_AGENT_ONCE", "")
+            ]
+        )
+        .0,
+        Some(0)
+    );
+    assert_eq!(
+        run(&["--once"], &[("BEADLOCK_AGENT_INTERVAL", "0")]).0,
+        Some(2)
+    );
+    assert_eq!(
+        run(
+            &["--once"],
+            &[none, ("BEADLOCK_AGENT_REAP_PROVEN_DEAD", "nonsense")]
+        )
+        .0,
+        Some(0),
+        "has none"
+    );
 }
 
 #[test]
@@ -252,7 +399,10 @@ fn a_shared_log_that_cannot_be_written_at_the_start_is_an_error() {
         let (code, stderr) = scene.once(&["--log-file", path, "--exec", "touch ran"]);
         assert_eq!(code, 1, "{path}: {stderr}");
         assert_eq!(stderr.lines().count(), 1, "{stderr}");
-        assert!(stderr.contains(&format!("{path} cannot be written: {words}; name a")), "{stderr}");
+        assert!(
+            stderr.contains(&format!("{path} cannot be written: {words}; name a")),
+            "{stderr}"
+        );
     }
     assert!(!scene.file("ran").exists());
 }
@@ -264,7 +414,9 @@ fn a_cycle_that_the_end_came_before_is_1() {
         let scene = fresh_scene();
         scene.claim("vc", dead_pid());
         let mut agent = scene.start(&["--once", "--exec", "touch ran"]);
-        until("the removal", || scene.beads().join(".exclusive-lock.aside").exists() || !agent.is_running());
+        until("the removal", || {
+            scene.beads().join(".exclusive-lock.aside").exists() || !agent.is_running()
+        });
         agent.signal(nix::sys::signal::Signal::SIGTERM);
         let code = agent.wait(PATIENCE).code();
         let has_run = scene.file("ran").exists();
@@ -281,8 +433,7 @@ fn who_has_had_a_cycle_has_no_other_when_more_databases_are_found() {
         fs::create_dir_all(scene.file(&format!("root/{number}"))).unwrap();
     }
     let found = scene.database("root/found");
-    let text =
-        "interval = '50ms'\nroot = ['root']\nexec = 'sleep 0.5'\n[[database]]\ndir = '.beads'\naction = 'none'\n";
+    let text = "interval = '50ms'\nroot = ['root']\nexec = 'sleep 0.5'\n[[database]]\ndir = '.beads'\naction = 'none'\n";
     scene.write("conf.toml", text);
     assert_eq!(scene.once(&["--config", "conf.toml"]).0, 0);
     let [named, found] = [&scene.beads(), &found].map(|dir| count_in(dir, "Sync cycle complete"));

@@ -28,7 +28,9 @@ fn start(scene: &Scene, args: &[&str]) -> Running {
 
 fn connect(scene: &Scene) -> Option<UnixStream> {
     let stream = UnixStream::connect(scene.file("agent.sock")).ok()?;
-    stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    stream
+        .set_read_timeout(Some(Duration::from_secs(30)))
+        .unwrap();
     Some(stream)
 }
 
@@ -38,18 +40,26 @@ fn exchange(mut stream: impl Read + Write, head: &str) -> (u16, String) {
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     let (head, body) = answer.split_once("\r\n\r\n").expect(&answer);
-    (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
+    (
+        head.split(' ').nth(1).unwrap().parse().unwrap(),
+        body.to_owned(),
+    )
 }
 
 pub fn get(scene: &Scene, page: &str) -> (u16, String) {
-    exchange(connect(scene).expect("somebody listens"), &format!("GET {page} HTTP/1.0\r\n\r\n"))
+    exchange(
+        connect(scene).expect("somebody listens"),
+        &format!("GET {page} HTTP/1.0\r\n\r\n"),
+    )
 }
 
 /// The value of a series, written as it is in the text.
 fn value(scene: &Scene, series: &str) -> Option<f64> {
     let (code, text) = get(scene, "/metrics");
     assert_eq!(code, 200);
-    let line = text.lines().find_map(|line| line.strip_prefix(&format!("beadlock_agent_{series} ")));
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix(&format!("beadlock_agent_{series} ")));
     line.map(|value| value.parse().unwrap())
 }
 
@@ -74,7 +84,11 @@ fn the_counters_say_what_has_happened() {
     let agent = start(&scene, &["--config", "conf.toml", "--no-watch"]);
     let ended = |outcome: &str| value(&scene, &format!("cycles_total{{outcome=\"{outcome}\"}}"));
     until("four cycles", || {
-        ["complete", "failed", "skipped"].iter().filter_map(|outcome| ended(outcome)).sum::<f64>() >= 4.0
+        ["complete", "failed", "skipped"]
+            .iter()
+            .filter_map(|outcome| ended(outcome))
+            .sum::<f64>()
+            >= 4.0
     });
     let db = scene.beads().display().to_string();
     for (series, expected) in [
@@ -105,27 +119,59 @@ fn the_counters_say_what_has_happened() {
         format!("failures_total{{db=\"{failing_db}\",reason=\"exit_code\"}} 1"),
         format!("unpushed_commits{{db=\"{failing_db}\"}} 0"),
     ] {
-        assert!(text.contains(&format!("beadlock_agent_{series}\n")), "{series} in {text}");
+        assert!(
+            text.contains(&format!("beadlock_agent_{series}\n")),
+            "{series} in {text}"
+        );
     }
     let named = text.lines().filter(|line| line.contains("db=\""));
     let of_others = named.filter(|line| !line.contains(&db) && !line.contains(&failing_db));
-    assert_eq!(of_others.count(), 0, "a database that is fine has no name: {text}");
+    assert_eq!(
+        of_others.count(),
+        0,
+        "a database that is fine has no name: {text}"
+    );
     let (code, text) = get(&scene, "/status");
     let status: serde_json::Value = serde_json::from_str(&text).unwrap();
-    assert_eq!((code, &status["pid"], &status["served"]), (200, &agent.pid().into(), &4.into()));
+    assert_eq!(
+        (code, &status["pid"], &status["served"]),
+        (200, &agent.pid().into(), &4.into())
+    );
     let first = &status["databases"][1];
-    assert_eq!((&status["databases"][0]["state"], &first["state"]), (&"failed".into(), &"skipped".into()));
-    assert_eq!((&first["dir"], &first["last"]["reason"]), (&db.into(), &"pid_alive".into()), "{text}");
-    assert_eq!((&first["lock"]["holder"], &first["lock"]["pid"]), (&"v\u{1b}c".into(), &holder.pid().into()));
+    assert_eq!(
+        (&status["databases"][0]["state"], &first["state"]),
+        (&"failed".into(), &"skipped".into())
+    );
+    assert_eq!(
+        (&first["dir"], &first["last"]["reason"]),
+        (&db.into(), &"pid_alive".into()),
+        "{text}"
+    );
+    assert_eq!(
+        (&first["lock"]["holder"], &first["lock"]["pid"]),
+        (&"v\u{1b}c".into(), &holder.pid().into())
+    );
     assert_eq!(first["streak"]["skips"], 1);
     let of = |dir: &PathBuf| {
         let rows = status["databases"].as_array().unwrap();
-        rows.iter().find(|row| row["dir"] == dir.display().to_string()).unwrap().clone()
+        rows.iter()
+            .find(|row| row["dir"] == dir.display().to_string())
+            .unwrap()
+            .clone()
     };
-    assert_eq!((&of(&failing)["last"]["outcome"], &of(&failing)["streak"]), (&"failed".into(), &().into()));
-    assert!((590_000..=600_000).contains(&of(&stale)["next_due_ms"].as_u64().unwrap()), "{text}");
+    assert_eq!(
+        (&of(&failing)["last"]["outcome"], &of(&failing)["streak"]),
+        (&"failed".into(), &().into())
+    );
+    assert!(
+        (590_000..=600_000).contains(&of(&stale)["next_due_ms"].as_u64().unwrap()),
+        "{text}"
+    );
     assert_eq!(agent.stop(), Some(0));
-    assert!(!scene.file("agent.sock").exists(), "it is removed at the end");
+    assert!(
+        !scene.file("agent.sock").exists(),
+        "it is removed at the end"
+    );
 }
 
 #[test]
@@ -134,10 +180,17 @@ fn who_has_gone_is_not_being_skipped() {
     let scene = fresh_scene();
     let holder = sleeper();
     scene.claim("vc", holder.pid());
-    let agent = start(&scene, &["--db", ".beads", "--interval", "20ms", "--action", "none"]);
-    until("a streak", || value(&scene, "skipping_databases") == Some(1.0));
+    let agent = start(
+        &scene,
+        &["--db", ".beads", "--interval", "20ms", "--action", "none"],
+    );
+    until("a streak", || {
+        value(&scene, "skipping_databases") == Some(1.0)
+    });
     fs::rename(scene.beads(), scene.file("gone")).unwrap();
-    until("a failed cycle", || value(&scene, "cycles_total{outcome=\"failed\"}") >= Some(1.0));
+    until("a failed cycle", || {
+        value(&scene, "cycles_total{outcome=\"failed\"}") >= Some(1.0)
+    });
     assert_eq!(value(&scene, "skipping_databases"), Some(0.0));
     assert_eq!(value(&scene, "longest_skip_streak_seconds"), Some(0.0));
     assert_eq!(agent.stop(), Some(0));
@@ -147,14 +200,23 @@ fn who_has_gone_is_not_being_skipped() {
 fn the_pages_are_these_and_are_read_only() {
     let scene = fresh_scene();
     let agent = scene.start(&[&QUIET[..], &["--listen", "127.0.0.1:0"]].concat());
-    let address =
-        || log_of(&scene.beads()).iter().find_map(|line| Some(line.strip_prefix("Listening at ")?.to_owned()));
+    let address = || {
+        log_of(&scene.beads())
+            .iter()
+            .find_map(|line| Some(line.strip_prefix("Listening at ")?.to_owned()))
+    };
     until("its port", || address().is_some());
     let ask = |head: &str| exchange(TcpStream::connect(address().unwrap()).unwrap(), head);
-    assert_eq!(ask("GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"), (200, "ok\n".to_owned()));
+    assert_eq!(
+        ask("GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"),
+        (200, "ok\n".to_owned())
+    );
     assert_eq!(ask("HEAD /healthz HTTP/1.0\r\n\r\n"), (200, String::new()));
     assert_eq!(ask("GET /metrics?x=y HTTP/1.0\r\n\r\n").0, 200);
-    assert_eq!(ask("POST /status HTTP/1.0\r\nContent-Length: 9999999999\r\n\r\nx").0, 405);
+    assert_eq!(
+        ask("POST /status HTTP/1.0\r\nContent-Length: 9999999999\r\n\r\nx").0,
+        405
+    );
     assert_eq!(ask("GET / HTTP/1.0\r\n\r\n").0, 404);
     let (code, words) = ask("GET /status HTTP/1.1\r\nHost: evil.example\r\n\r\n");
     assert_eq!(code, 421, "{words}");
@@ -167,16 +229,26 @@ fn the_health_is_that_the_loop_turns() {
     let scene = fresh_scene();
     let manager = UnixDatagram::bind(scene.file("notify")).unwrap();
     let mut command = scene.agent(&[&QUIET[..], &["--listen", SOCKET]].concat());
-    command.env("NOTIFY_SOCKET", scene.file("notify")).env("WATCHDOG_USEC", "2000");
+    command
+        .env("NOTIFY_SOCKET", scene.file("notify"))
+        .env("WATCHDOG_USEC", "2000");
     let agent = Running::start(command);
     until("it answers", || connect(&scene).is_some());
     until("the loop stands still", || get(&scene, "/healthz").0 == 503);
     let (code, words) = get(&scene, "/status");
-    assert_eq!((code, words.as_str()), (503, "the agent's loop does not turn: no answer within 2s\n"));
+    assert_eq!(
+        (code, words.as_str()),
+        (503, "the agent's loop does not turn: no answer within 2s\n")
+    );
     let (code, text) = get(&scene, "/metrics");
-    assert!(code == 200 && text.ends_with("# EOF\n") && !text.contains("agent_databases"), "{text}");
+    assert!(
+        code == 200 && text.ends_with("# EOF\n") && !text.contains("agent_databases"),
+        "{text}"
+    );
     let reading = std::thread::spawn(move || {
-        manager.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        manager
+            .set_read_timeout(Some(Duration::from_secs(5)))
+            .unwrap();
         while manager.recv(&mut [0; 4096]).is_ok() {}
     });
     until("it turns again", || get(&scene, "/healthz").0 == 200);
@@ -188,9 +260,14 @@ fn the_health_is_that_the_loop_turns() {
 /// databases where nothing else happened.
 #[test]
 fn lost_reports_are_counted_and_every_database_is_checked_again() {
-    let limit: usize = read("/proc/sys/fs/inotify/max_queued_events".as_ref()).trim().parse().unwrap();
+    let limit: usize = read("/proc/sys/fs/inotify/max_queued_events".as_ref())
+        .trim()
+        .parse()
+        .unwrap();
     if limit > 100_000 {
-        return skip::cannot(&format!("needs fewer than {limit} events in fs.inotify.max_queued_events"));
+        return skip::cannot(&format!(
+            "needs fewer than {limit} events in fs.inotify.max_queued_events"
+        ));
     }
     let scene = fresh_scene();
     let quiet = scene.database("quiet");
@@ -198,20 +275,34 @@ fn lost_reports_are_counted_and_every_database_is_checked_again() {
     scene.claim("vc", holder.pid());
     fs::copy(scene.lock(), quiet.join(".exclusive-lock")).unwrap();
     let dbs = ["--db", ".beads", "--db", "quiet/.beads"];
-    let how = ["--action", "none", "--interval", "10m", "--debounce", "10ms"];
+    let how = [
+        "--action",
+        "none",
+        "--interval",
+        "10m",
+        "--debounce",
+        "10ms",
+    ];
     let agent = start(&scene, &[&dbs[..], &how].concat());
     let skipped = |dir: &Path| count_in(dir, "Skipping database (locked by vc)");
-    until("skips", || [&scene.beads(), &quiet].iter().all(|dir| skipped(dir) == 1));
+    until("skips", || {
+        [&scene.beads(), &quiet].iter().all(|dir| skipped(dir) == 1)
+    });
     assert_eq!(value(&scene, "watcher_resyncs_total"), Some(0.0));
     agent.signal(Signal::SIGSTOP);
     // It may still hear some before it stops.
     for number in 0..=limit * 2 {
         fs::write(scene.beads().join(number.to_string()), "").unwrap();
     }
-    #[expect(clippy::disallowed_methods, reason = "the test is the holder of the lock")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the test is the holder of the lock"
+    )]
     fs::remove_file(quiet.join(".exclusive-lock")).unwrap();
     agent.signal(Signal::SIGCONT);
-    until("a cycle that no report asked for", || count_in(&quiet, "Sync cycle complete") >= 1);
+    until("a cycle that no report asked for", || {
+        count_in(&quiet, "Sync cycle complete") >= 1
+    });
     until("a check of the other", || skipped(&scene.beads()) >= 2);
     assert!(value(&scene, "watcher_resyncs_total") >= Some(1.0));
     assert_eq!(agent.stop(), Some(0));
@@ -223,7 +314,16 @@ fn who_does_not_read_the_answer_delays_nobody() {
     let scene = fresh_scene();
     let name = "x".repeat(200);
     (0..2_000).for_each(|number| drop(scene.database(&format!("{name}{number}"))));
-    let how = ["--root", ".", "--action", "none", "--interval", "3s", "--log-file", "log"];
+    let how = [
+        "--root",
+        ".",
+        "--action",
+        "none",
+        "--interval",
+        "3s",
+        "--log-file",
+        "log",
+    ];
     let agent = start(&scene, &how);
     let cycles = || scene.read("log").matches("Sync cycle complete").count();
     until("all have had a cycle", || cycles() >= 2_000);
@@ -240,13 +340,19 @@ fn who_does_not_read_the_answer_delays_nobody() {
     let is_cut_off = |stream: &UnixStream| {
         let mut asked = [PollFd::new(stream.as_fd(), PollFlags::empty())];
         poll(&mut asked, PollTimeout::ZERO).unwrap();
-        asked[0].revents().is_some_and(|come| come.contains(PollFlags::POLLHUP))
+        asked[0]
+            .revents()
+            .is_some_and(|come| come.contains(PollFlags::POLLHUP))
     };
     until("the end of their time", || asked.iter().all(is_cut_off));
     for mut stream in asked {
         let mut answer = Vec::new();
         let _ = stream.read_to_end(&mut answer);
-        assert!(answer.len() < 400_000, "all of it was kept: {}", answer.len());
+        assert!(
+            answer.len() < 400_000,
+            "all of it was kept: {}",
+            answer.len()
+        );
     }
     assert_eq!(agent.stop(), Some(0));
 }
@@ -254,21 +360,34 @@ fn who_does_not_read_the_answer_delays_nobody() {
 #[test]
 fn who_asks_badly_is_cut_off_and_delays_no_cycle() {
     let scene = fresh_scene();
-    let agent = start(&scene, &["--interval", "20ms", "--action", "none", "--no-watch"]);
-    for bad in ["\0\u{1b}[2J\r\n\r\n".to_owned(), format!("GET / HTTP/1.1\r\nX: {}\r\n\r\n", "x".repeat(1 << 20))] {
+    let agent = start(
+        &scene,
+        &["--interval", "20ms", "--action", "none", "--no-watch"],
+    );
+    for bad in [
+        "\0\u{1b}[2J\r\n\r\n".to_owned(),
+        format!("GET / HTTP/1.1\r\nX: {}\r\n\r\n", "x".repeat(1 << 20)),
+    ] {
         let mut stream = connect(&scene).unwrap();
         // It may be cut off before it has said all.
         let _ = stream.write_all(bad.as_bytes());
         let mut answer = Vec::new();
         let _ = stream.read_to_end(&mut answer);
-        assert!(!answer.starts_with(b"HTTP/1.1 2"), "{:?}", String::from_utf8_lossy(&answer));
+        assert!(
+            !answer.starts_with(b"HTTP/1.1 2"),
+            "{:?}",
+            String::from_utf8_lossy(&answer)
+        );
         assert_eq!(get(&scene, "/healthz").0, 200);
     }
     // More than there is room for; none of them ever ends its question.
     let mut slow: Vec<UnixStream> = (0..24).map(|_| connect(&scene).unwrap()).collect();
-    slow.iter_mut().for_each(|stream| stream.write_all(b"GET /metrics HT").unwrap());
+    slow.iter_mut()
+        .for_each(|stream| stream.write_all(b"GET /metrics HT").unwrap());
     let cycles = scene.count("Sync cycle complete");
-    until("cycles go on", || scene.count("Sync cycle complete") >= cycles + 20);
+    until("cycles go on", || {
+        scene.count("Sync cycle complete") >= cycles + 20
+    });
     for stream in &mut slow {
         let mut rest = Vec::new();
         match stream.read_to_end(&mut rest) {
@@ -296,7 +415,11 @@ fn a_socket_is_its_users_alone_and_one_agents() {
     let refused = second();
     let words = String::from_utf8(refused.stderr).unwrap();
     assert_eq!(refused.status.code(), Some(1), "{words}");
-    let who = format!("cannot listen at {}: PID {} listens there", unix(&scene), agent.pid());
+    let who = format!(
+        "cannot listen at {}: PID {} listens there",
+        unix(&scene),
+        agent.pid()
+    );
     assert!(words.contains(&who), "{who}: {words}");
     agent.signal(Signal::SIGKILL);
     agent.wait(PATIENCE);
@@ -310,8 +433,14 @@ fn a_socket_is_its_users_alone_and_one_agents() {
     assert_eq!(read(&socket), "mine");
     let refused = second();
     let words = String::from_utf8(refused.stderr).unwrap();
-    assert!(words.contains("there is a file that is no socket; move it away"), "{words}");
-    assert_eq!((refused.status.code(), read(&socket).as_str()), (Some(1), "mine"));
+    assert!(
+        words.contains("there is a file that is no socket; move it away"),
+        "{words}"
+    );
+    assert_eq!(
+        (refused.status.code(), read(&socket).as_str()),
+        (Some(1), "mine")
+    );
 }
 
 /// What a dead one has left behind both find; the inode number of it may be that of what the first puts there.
@@ -327,11 +456,15 @@ fn of_two_agents_that_start_at_once_one_listens() {
             std::thread::sleep(Duration::from_millis(50));
             agent
         });
-        until("the end of one", || agents.iter_mut().any(|agent| !agent.is_running()));
+        until("the end of one", || {
+            agents.iter_mut().any(|agent| !agent.is_running())
+        });
         until("an answer", || connect(&scene).is_some());
         let (code, text) = get(&scene, "/status");
         let status: serde_json::Value = serde_json::from_str(&text).unwrap();
-        let living = agents.into_iter().find_map(|mut agent| agent.is_running().then_some(agent));
+        let living = agents
+            .into_iter()
+            .find_map(|mut agent| agent.is_running().then_some(agent));
         let living = living.expect("one of them listens");
         assert_eq!((code, &status["pid"]), (200, &living.pid().into()));
         assert_eq!(living.stop(), Some(0));
@@ -349,24 +482,55 @@ fn an_address_that_is_wrong_or_taken_or_everybodys_is_refused_at_the_start() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = listener.local_addr().unwrap().to_string();
     for (address, code, words) in [
-        (taken.as_str(), 1, "address already in use; another agent's? Name another port with --listen"),
-        ("0.0.0.0:0", 2, "other machines may reach 0.0.0.0:0 and learn"),
+        (
+            taken.as_str(),
+            1,
+            "address already in use; another agent's? Name another port with --listen",
+        ),
+        (
+            "0.0.0.0:0",
+            2,
+            "other machines may reach 0.0.0.0:0 and learn",
+        ),
         ("[::]:0", 2, "name 127.0.0.1, or add --listen-anywhere"),
-        ("example.org:80", 2, "is no address; examples: 127.0.0.1:9187"),
-        ("unix:nowhere/x", 1, "no such file or directory; name another one with --listen"),
+        (
+            "example.org:80",
+            2,
+            "is no address; examples: 127.0.0.1:9187",
+        ),
+        (
+            "unix:nowhere/x",
+            1,
+            "no such file or directory; name another one with --listen",
+        ),
     ] {
-        let output = scene.agent(&[&QUIET[..], &["--listen", address]].concat()).output().unwrap();
+        let output = scene
+            .agent(&[&QUIET[..], &["--listen", address]].concat())
+            .output()
+            .unwrap();
         let stderr = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(code), "{address}: {stderr}");
         assert!(stderr.contains(words), "{address}: {stderr}");
     }
     drop(listener);
     assert!(!scene.beads().join("daemon.log").exists());
-    let agent = scene.start(&[&QUIET[..], &["--listen", "0.0.0.0:0", "--listen-anywhere"]].concat());
-    until("it listens", || scene.lines().iter().any(|line| line.starts_with("Listening at 0.0.0.0:")));
+    let agent =
+        scene.start(&[&QUIET[..], &["--listen", "0.0.0.0:0", "--listen-anywhere"]].concat());
+    until("it listens", || {
+        scene
+            .lines()
+            .iter()
+            .any(|line| line.starts_with("Listening at 0.0.0.0:"))
+    });
     assert_eq!(agent.stop(), Some(0));
-    assert_eq!(scene.once(&["--action", "none", "--listen", SOCKET]), (0, String::new()));
-    assert!(!scene.file("agent.sock").exists(), "of one look nobody asks");
+    assert_eq!(
+        scene.once(&["--action", "none", "--listen", SOCKET]),
+        (0, String::new())
+    );
+    assert!(
+        !scene.file("agent.sock").exists(),
+        "of one look nobody asks"
+    );
 }
 
 #[test]
@@ -374,30 +538,58 @@ fn a_long_streak_is_warned_about_once_and_a_reload_keeps_the_address() {
     let scene = fresh_scene();
     let holder = sleeper();
     scene.claim("vc", holder.pid());
-    let text = |top: &str| format!("interval = '20ms'\naction = 'none'\n{top}[[database]]\ndir = '.beads'\n");
-    scene.write("conf.toml", text("skip-warn = '1h'\nlisten = 'unix:agent.sock'\n"));
+    let text = |top: &str| {
+        format!("interval = '20ms'\naction = 'none'\n{top}[[database]]\ndir = '.beads'\n")
+    };
+    scene.write(
+        "conf.toml",
+        text("skip-warn = '1h'\nlisten = 'unix:agent.sock'\n"),
+    );
     let agent = scene.start(&["--config", "conf.toml"]);
-    let warned = || scene.lines().iter().filter(|line| line.starts_with("Still skipping after ")).count();
+    let warned = || {
+        scene
+            .lines()
+            .iter()
+            .filter(|line| line.starts_with("Still skipping after "))
+            .count()
+    };
     let skips = || scene.count("Skipping database (locked by vc)");
     until("skips", || skips() >= 5);
     assert_eq!(warned(), 0);
-    scene.write("conf.toml", text("skip-warn = '100ms'\nlisten = '127.0.0.1:0'\n"));
+    scene.write(
+        "conf.toml",
+        text("skip-warn = '100ms'\nlisten = '127.0.0.1:0'\n"),
+    );
     agent.signal(Signal::SIGHUP);
     let kept = "0 gone, 1 changed; another address to listen at is opened at the next start";
-    until("the reload", || scene.lines().iter().any(|line| line.ends_with(kept)));
+    until("the reload", || {
+        scene.lines().iter().any(|line| line.ends_with(kept))
+    });
     until("a warning", || warned() == 1);
     let before = skips();
     until("more skips", || skips() >= before + 10);
-    assert_eq!((warned(), value(&scene, "skip_warnings_total")), (1, Some(1.0)));
+    assert_eq!(
+        (warned(), value(&scene, "skip_warnings_total")),
+        (1, Some(1.0))
+    );
     let host = this_host();
     let words = format!(
         ": locked by vc since 2025-10-25T12:00:00Z by PID {} on {host} (pid_alive); beadlock status {} says what to do",
         holder.pid(),
         scene.beads().display(),
     );
-    assert!(scene.lines().iter().any(|line| line.ends_with(&words)), "{words}: {:?}", scene.lines());
+    assert!(
+        scene.lines().iter().any(|line| line.ends_with(&words)),
+        "{words}: {:?}",
+        scene.lines()
+    );
     scene.unlock();
-    until("the end of the streak", || scene.lines().iter().any(|line| line.starts_with("Resumed after ")));
+    until("the end of the streak", || {
+        scene
+            .lines()
+            .iter()
+            .any(|line| line.starts_with("Resumed after "))
+    });
     scene.claim("vc", holder.pid());
     until("another warning", || warned() == 2);
     assert_eq!(value(&scene, "skip_warnings_total"), Some(2.0));

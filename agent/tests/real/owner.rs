@@ -30,11 +30,20 @@ fn one_that_is_named_is_refused_at_the_start() {
     let scene = fresh_scene();
     let redirected = scene.database("redirected");
     fs::write(redirected.join("redirect"), "../.beads").unwrap();
-    scene.write("conf.toml", "exec = 'touch ran'\n[[database]]\ndir = '.beads'\n");
+    scene.write(
+        "conf.toml",
+        "exec = 'touch ran'\n[[database]]\ndir = '.beads'\n",
+    );
     for (foreign, args) in [
         (&scene.beads(), &["--exec", "touch ran"][..]),
-        (&scene.beads(), &["--db", "redirected/.beads", "--exec", "touch ran"]),
-        (&redirected, &["--db", "redirected/.beads", "--exec", "touch ran"]),
+        (
+            &scene.beads(),
+            &["--db", "redirected/.beads", "--exec", "touch ran"],
+        ),
+        (
+            &redirected,
+            &["--db", "redirected/.beads", "--exec", "touch ran"],
+        ),
         (&scene.path().to_path_buf(), &["--exec", "touch ran"]),
         (&scene.beads(), &["--config", "conf.toml"]),
     ] {
@@ -45,11 +54,15 @@ fn one_that_is_named_is_refused_at_the_start() {
         give(foreign, 0);
     }
     give(&scene.beads(), SOMEBODY);
-    assert_eq!(scene.once(&["--exec", "touch ran", "--allow-foreign-owner"]), (0, String::new()));
+    assert_eq!(
+        scene.once(&["--exec", "touch ran", "--allow-foreign-owner"]),
+        (0, String::new())
+    );
     assert!(scene.file("ran").exists());
     let stderr = scene.once(&["--config", "conf.toml"]).1;
     assert!(
-        stderr.starts_with("beadlock-agent: conf.toml:3:1: ") && stderr.contains(&words(&scene.beads())),
+        stderr.starts_with("beadlock-agent: conf.toml:3:1: ")
+            && stderr.contains(&words(&scene.beads())),
         "{stderr}"
     );
 }
@@ -68,9 +81,13 @@ fn one_that_is_found_is_left_out_and_said_once() {
     assert!(!foreign.join("daemon.log").exists());
     // Becoming root's it is served; and no longer when it is somebody's again.
     give(&foreign, 0);
-    until("its cycles", || count_in(&foreign, "Sync cycle complete") > 0);
+    until("its cycles", || {
+        count_in(&foreign, "Sync cycle complete") > 0
+    });
     give(&foreign, SOMEBODY);
-    until("its end", || scene.count(&format!("Database gone: {}", foreign.display())) == 1);
+    until("its end", || {
+        scene.count(&format!("Database gone: {}", foreign.display())) == 1
+    });
     let five_cycles = || {
         let cycles = scene.count("Sync cycle complete");
         until("cycles", || scene.count("Sync cycle complete") > cycles + 5);
@@ -100,11 +117,25 @@ fn it_is_asked_again_before_each_cycle() {
     give(&next, SOMEBODY);
     #[expect(clippy::disallowed_methods, reason = "what somebody does")]
     fs::rename(&next, scene.beads()).unwrap();
-    let not_serving = format!("Not serving {}: {}", scene.beads().display(), words(&scene.beads()));
+    let not_serving = format!(
+        "Not serving {}: {}",
+        scene.beads().display(),
+        words(&scene.beads())
+    );
     until("the word", || scene.count(&not_serving) == 1);
     std::thread::sleep(std::time::Duration::from_millis(300));
-    assert_eq!((scene.count(&not_serving), scene.count("Starting sync cycle...")), (1, 0), "once, and no cycle");
-    let reloaded = format!("Configuration not reloaded: {}; the old one stays", words(&scene.beads()));
+    assert_eq!(
+        (
+            scene.count(&not_serving),
+            scene.count("Starting sync cycle...")
+        ),
+        (1, 0),
+        "once, and no cycle"
+    );
+    let reloaded = format!(
+        "Configuration not reloaded: {}; the old one stays",
+        words(&scene.beads())
+    );
     agent.signal(Signal::SIGHUP);
     until("no reload", || scene.count(&reloaded) == 1);
     give(&scene.beads(), 0);

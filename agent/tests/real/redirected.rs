@@ -40,19 +40,39 @@ fn a_claim_where_a_new_redirect_leads_is_kept_from_the_next_cycle_on() {
     claim(&other);
     redirect(&scene.beads(), "other/.beads");
     let moved = line(&scene.beads(), &other, &scene.beads());
-    until("the redirect in both logs", || count_in(&scene.beads(), &moved) == 1 && count_in(&other, &moved) == 1);
+    until("the redirect in both logs", || {
+        count_in(&scene.beads(), &moved) == 1 && count_in(&other, &moved) == 1
+    });
     let before = ran(&scene.beads());
     let skipped = || count_in(&other, "Skipping database (locked by vc)");
     until("skips", || skipped() > 10);
-    assert_eq!((ran(&scene.beads()), ran(&other)), (before, 0), "it works beside the claim");
-    #[expect(clippy::disallowed_methods, reason = "the test is the holder of the lock")]
+    assert_eq!(
+        (ran(&scene.beads()), ran(&other)),
+        (before, 0),
+        "it works beside the claim"
+    );
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the test is the holder of the lock"
+    )]
     fs::remove_file(other.join(".exclusive-lock")).unwrap();
     until("cycles there", || ran(&other) > 2);
     assert_eq!(ran(&scene.beads()), before);
-    #[expect(clippy::disallowed_methods, reason = "the test takes back the redirect")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the test takes back the redirect"
+    )]
     fs::remove_file(scene.beads().join("redirect")).unwrap();
-    until("cycles in its own directory", || ran(&scene.beads()) > before + 2);
-    assert_eq!(count_in(&scene.beads(), &line(&scene.beads(), &scene.beads(), &other)), 1);
+    until("cycles in its own directory", || {
+        ran(&scene.beads()) > before + 2
+    });
+    assert_eq!(
+        count_in(
+            &scene.beads(),
+            &line(&scene.beads(), &scene.beads(), &other)
+        ),
+        1
+    );
     let there = ran(&other);
     until("more cycles", || ran(&scene.beads()) > before + 5);
     assert_eq!(ran(&other), there);
@@ -66,7 +86,12 @@ fn a_redirect_that_leads_nowhere_stops_the_cycles_and_is_said_once() {
     until("cycles", || ran(&scene.beads()) > 2);
     redirect(&scene.beads(), "nowhere/.beads");
     let refused = format!("Not serving {}: cannot follow ", scene.beads().display());
-    let said = || log_of(&scene.beads()).iter().filter(|line| line.starts_with(&refused)).count();
+    let said = || {
+        log_of(&scene.beads())
+            .iter()
+            .filter(|line| line.starts_with(&refused))
+            .count()
+    };
     until("why", || said() == 1);
     let before = ran(&scene.beads());
     scene.database("nowhere");
@@ -80,11 +105,27 @@ fn a_redirect_that_leads_nowhere_stops_the_cycles_and_is_said_once() {
 fn two_names_that_lead_to_one_directory_are_one_database() {
     let scene = fresh_scene();
     let other = scene.database("other");
-    let args = ["--db", ".beads", "--db", "other/.beads", "--exec", EXEC, "--interval", "20ms"];
+    let args = [
+        "--db",
+        ".beads",
+        "--db",
+        "other/.beads",
+        "--exec",
+        EXEC,
+        "--interval",
+        "20ms",
+    ];
     let agent = scene.start(&[&args[..], &["--listen", "unix:agent.sock"]].concat());
-    until("cycles of both", || ran(&scene.beads()) > 2 && ran(&other) > 2);
+    until("cycles of both", || {
+        ran(&scene.beads()) > 2 && ran(&other) > 2
+    });
     redirect(&scene.beads(), "other/.beads");
-    until("the redirect", || count_in(&scene.beads(), &line(&scene.beads(), &other, &scene.beads())) == 1);
+    until("the redirect", || {
+        count_in(
+            &scene.beads(),
+            &line(&scene.beads(), &other, &scene.beads()),
+        ) == 1
+    });
     let before = (ran(&scene.beads()), ran(&other));
     until("cycles there", || ran(&other) > before.1 + 5);
     assert_eq!(ran(&scene.beads()), before.0);
@@ -102,10 +143,18 @@ fn a_database_below_a_root_is_followed_too() {
     until("cycles", || ran(&scene.beads()) > 2);
     claim(&other);
     redirect(&scene.beads(), "elsewhere/db");
-    until("skips there", || count_in(&other, "Skipping database (locked by vc)") > 3);
+    until("skips there", || {
+        count_in(&other, "Skipping database (locked by vc)") > 3
+    });
     let before = ran(&scene.beads());
-    until("more skips", || count_in(&other, "Skipping database (locked by vc)") > 10);
-    assert_eq!((ran(&scene.beads()), ran(&other)), (before, 0), "it works beside the claim");
+    until("more skips", || {
+        count_in(&other, "Skipping database (locked by vc)") > 10
+    });
+    assert_eq!(
+        (ran(&scene.beads()), ran(&other)),
+        (before, 0),
+        "it works beside the claim"
+    );
     assert_eq!(agent.stop(), Some(0));
 }
 
@@ -114,11 +163,24 @@ fn what_a_named_database_no_longer_leads_to_is_found_below_the_root() {
     let scene = fresh_scene();
     let (one, other) = (scene.database("tree/one"), scene.database("tree/other"));
     redirect(&scene.beads(), "tree/one/.beads");
-    let agent = scene.start(&["--root", "tree", "--db", ".beads", "--exec", EXEC, "--interval", "20ms"]);
+    let agent = scene.start(&[
+        "--root",
+        "tree",
+        "--db",
+        ".beads",
+        "--exec",
+        EXEC,
+        "--interval",
+        "20ms",
+    ]);
     until("cycles of both", || ran(&one) > 2 && ran(&other) > 2);
     redirect(&scene.beads(), "tree/other/.beads");
-    until("the redirect", || count_in(&one, &line(&scene.beads(), &other, &one)) == 1);
+    until("the redirect", || {
+        count_in(&one, &line(&scene.beads(), &other, &one)) == 1
+    });
     let before = (ran(&one), ran(&other));
-    until("more cycles of both", || ran(&one) > before.0 + 3 && ran(&other) > before.1 + 3);
+    until("more cycles of both", || {
+        ran(&one) > before.0 + 3 && ran(&other) > before.1 + 3
+    });
     assert_eq!(agent.stop(), Some(0));
 }

@@ -14,7 +14,15 @@ fn start(scene: &Scene) -> Option<Running> {
     }
     let script = "printf before >/proc/sys/kernel/hostname && exec \"$AGENT\" \"$@\"";
     let mut agent = scene.in_namespaces(&["--uts"], script)?;
-    agent.args(["sh", "--db", ".beads", "--interval", "100ms", "--action", "none"]);
+    agent.args([
+        "sh",
+        "--db",
+        ".beads",
+        "--interval",
+        "100ms",
+        "--action",
+        "none",
+    ]);
     Some(Running::start(agent))
 }
 
@@ -25,7 +33,13 @@ fn rename(agent: &Running, name: &str) {
     if !skip::may_be_root() {
         nsenter.args(["--user", "--preserve-credentials"]);
     }
-    let output = nsenter.args(["sh", "-c", &format!("printf '{name}' >/proc/sys/kernel/hostname")]).output();
+    let output = nsenter
+        .args([
+            "sh",
+            "-c",
+            &format!("printf '{name}' >/proc/sys/kernel/hostname"),
+        ])
+        .output();
     let output = output.unwrap();
     assert!(output.status.success(), "{output:?}");
 }
@@ -40,9 +54,13 @@ fn the_next_check_sees_the_machines_new_name() {
     let scene = fresh_scene();
     lock(&scene, "first", "after");
     let Some(agent) = start(&scene) else { return };
-    until("a skip: another host's", || scene.count("Skipping database (locked by first)") >= 1);
+    until("a skip: another host's", || {
+        scene.count("Skipping database (locked by first)") >= 1
+    });
     rename(&agent, "after");
-    until("its own host's stale lock is removed", || !scene.lock().exists());
+    until("its own host's stale lock is removed", || {
+        !scene.lock().exists()
+    });
 
     // A name that no record can have: nothing is stale on a host that nobody knows.
     for (holder, name) in [("second", r"\377\376"), ("third", r"\n")] {

@@ -29,14 +29,25 @@ fn a_time_out_ends_the_whole_group_before_the_gate_is_let_go() {
     let (stubborn, stopped) = (scene.pid_in("stubborn"), scene.pid_in("stopped"));
     let begun = Instant::now();
     until("the stopped one's end", || !lives(stopped));
-    assert!(begun.elapsed() < Duration::from_secs(12), "TERM is followed by CONT, and not by KILL alone");
+    assert!(
+        begun.elapsed() < Duration::from_secs(12),
+        "TERM is followed by CONT, and not by KILL alone"
+    );
     while !scene.gate_is_free() {
         std::thread::sleep(Duration::from_millis(10));
-        assert!(begun.elapsed() < Duration::from_secs(60), "the gate is never let go");
+        assert!(
+            begun.elapsed() < Duration::from_secs(60),
+            "the gate is never let go"
+        );
     }
     assert!(begun.elapsed() > Duration::from_secs(9), "after the grace");
-    assert!(!lives(stubborn), "the gate is let go only when the group is gone");
-    until("the line", || scene.count("Sync cycle timed out after 4s; command ended") == 1);
+    assert!(
+        !lives(stubborn),
+        "the gate is let go only when the group is gone"
+    );
+    until("the line", || {
+        scene.count("Sync cycle timed out after 4s; command ended") == 1
+    });
     assert_eq!(agent.stop(), Some(0));
 }
 
@@ -44,7 +55,8 @@ fn a_time_out_ends_the_whole_group_before_the_gate_is_let_go() {
 fn an_agent_killed_leaves_the_gate_shut_until_the_command_is_gone() {
     let scene = fresh_scene();
     // It writes after the agent's death, and must not die of it.
-    let exec = "echo $$ > command; while ! test -e go; do echo tick; sleep 0.02; done; touch finished";
+    let exec =
+        "echo $$ > command; while ! test -e go; do echo tick; sleep 0.02; done; touch finished";
     let mut agent = scene.start(&["--interval", "10m", "--exec", exec]);
     let command = scene.pid_in("command");
     agent.signal(Signal::SIGKILL);
@@ -57,14 +69,23 @@ fn an_agent_killed_leaves_the_gate_shut_until_the_command_is_gone() {
     assert!(lives(command));
     std::fs::write(scene.file("go"), "").unwrap();
     until("the gate", || scene.gate_is_free());
-    assert!(!lives(command) && scene.file("finished").exists(), "it ended by itself");
+    assert!(
+        !lives(command) && scene.file("finished").exists(),
+        "it ended by itself"
+    );
 }
 
 #[test]
 fn the_time_out_holds_when_the_agent_is_dead() {
     let scene = fresh_scene();
-    let mut agent =
-        scene.start(&["--interval", "10m", "--cycle-timeout", "6s", "--exec", "echo $$ > command; sleep 60"]);
+    let mut agent = scene.start(&[
+        "--interval",
+        "10m",
+        "--cycle-timeout",
+        "6s",
+        "--exec",
+        "echo $$ > command; sleep 60",
+    ]);
     let command = scene.pid_in("command");
     agent.signal(Signal::SIGKILL);
     agent.wait(PATIENCE);
@@ -81,9 +102,15 @@ fn a_runner_killed_takes_the_command_with_it() {
     let (command, grandchild) = (scene.pid_in("command"), scene.pid_in("grandchild"));
     kill(Pid::from_raw(runner(&agent)), Signal::SIGKILL).unwrap();
     until("the gate", || scene.gate_is_free());
-    assert!(!lives(command) && !lives(grandchild), "nobody works on without a gate");
+    assert!(
+        !lives(command) && !lives(grandchild),
+        "nobody works on without a gate"
+    );
     until("the line", || {
-        scene.lines().iter().any(|line| line.starts_with("Sync cycle failed: its runner was killed; "))
+        scene
+            .lines()
+            .iter()
+            .any(|line| line.starts_with("Sync cycle failed: its runner was killed; "))
     });
     assert_eq!(agent.stop(), Some(0));
 }
@@ -95,7 +122,12 @@ fn the_runner_does_not_die_of_the_signals_that_end_a_daemon() {
     let agent = scene.start(&["--interval", "10m", "--exec", exec]);
     scene.pid_in("command");
     let runner = runner(&agent);
-    for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGQUIT] {
+    for signal in [
+        Signal::SIGTERM,
+        Signal::SIGINT,
+        Signal::SIGHUP,
+        Signal::SIGQUIT,
+    ] {
         kill(Pid::from_raw(runner), signal).unwrap();
     }
     std::fs::write(scene.file("go"), "").unwrap();
@@ -122,8 +154,14 @@ fn what_a_command_leaves_behind_keeps_neither_the_gate_nor_the_cycle() {
     let exec = "echo first; setsid sh -c 'echo $$ > left; exec sleep 60' & while ! test -s left; do sleep 0.01; done; echo last";
     let agent = scene.start(&["--interval", "10m", "--exec", exec]);
     let left = scene.pid_in("left");
-    until("the cycle's end", || scene.count("Sync cycle complete") == 1);
-    assert_eq!((scene.count("first"), scene.count("last")), (1, 1), "what was written is in the log");
+    until("the cycle's end", || {
+        scene.count("Sync cycle complete") == 1
+    });
+    assert_eq!(
+        (scene.count("first"), scene.count("last")),
+        (1, 1),
+        "what was written is in the log"
+    );
     until("the gate", || scene.gate_is_free());
     assert!(lives(left), "it lives on");
     assert_eq!(agent.stop(), Some(0));
@@ -166,22 +204,32 @@ fn who_does_not_read_the_output_does_not_keep_the_gate() {
 #[test]
 fn an_agent_killed_at_the_very_end_does_not_leave_the_gate_to_a_daemon() {
     let scene = fresh_scene();
-    let leaves = "setsid sh -c 'echo $$ > left; exec sleep 60' & until test -s left; do sleep 0.01; done";
+    let leaves =
+        "setsid sh -c 'echo $$ > left; exec sleep 60' & until test -s left; do sleep 0.01; done";
     let gate = std::fs::File::open(scene.beads()).unwrap();
     assert!(flock(&gate, Flock::Try).unwrap());
     let mut runner = scene.agent(&[ARGUMENT, "1", "60000", "-"]);
-    runner.arg(scene.beads()).args(["sh", "-c", leaves]).stdin(gate);
+    runner
+        .arg(scene.beads())
+        .args(["sh", "-c", leaves])
+        .stdin(gate);
     let mut runner = runner.spawn().unwrap();
     let mut line = String::new();
     let mut word = BufReader::new(runner.stderr.take().unwrap());
     word.read_line(&mut line).unwrap();
     assert_eq!(line, "exit 0\n");
     std::thread::sleep(Duration::from_millis(100));
-    assert!(!scene.gate_is_free(), "for as long as an agent could have something to do");
+    assert!(
+        !scene.gate_is_free(),
+        "for as long as an agent could have something to do"
+    );
     assert!(runner.try_wait().unwrap().is_none());
     drop(word);
     until("its end", || runner.try_wait().unwrap().is_some());
     let left = scene.pid_in("left");
-    assert!(lives(left) && scene.gate_is_free(), "an unlock counts for every copy");
+    assert!(
+        lives(left) && scene.gate_is_free(),
+        "an unlock counts for every copy"
+    );
     kill(Pid::from_raw(left), Signal::SIGKILL).unwrap();
 }

@@ -7,12 +7,18 @@ use beadlock_testkit::until;
 
 /// How often the watcher's thread has waited for something.
 fn waits(agent: i32) -> u64 {
-    let tasks = fs::read_dir(format!("/proc/{agent}/task")).unwrap().flatten();
-    let read = |name: &str, task: &fs::DirEntry| fs::read_to_string(task.path().join(name)).unwrap_or_default();
+    let tasks = fs::read_dir(format!("/proc/{agent}/task"))
+        .unwrap()
+        .flatten();
+    let read = |name: &str, task: &fs::DirEntry| {
+        fs::read_to_string(task.path().join(name)).unwrap_or_default()
+    };
     let watchers = tasks.filter(|task| read("comm", task).starts_with("notify-rs"));
     let status: Vec<_> = watchers.map(|task| read("status", &task)).collect();
     assert_eq!(status.len(), 1, "one watcher");
-    let waits = status[0].lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+    let waits = status[0]
+        .lines()
+        .find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
     waits.unwrap().trim().parse().unwrap()
 }
 
@@ -21,8 +27,19 @@ fn what_is_only_opened_and_read_wakes_nobody() {
     let scene = fresh_scene();
     fs::create_dir(scene.beads().join("sub")).unwrap();
     fs::write(scene.beads().join("sub/file"), "x").unwrap();
-    let agent = scene.start(&["--db", ".beads", "--action", "none", "--interval", "10m", "--debounce", "0s"]);
-    until("the first cycle", || scene.count("Sync cycle complete") == 1);
+    let agent = scene.start(&[
+        "--db",
+        ".beads",
+        "--action",
+        "none",
+        "--interval",
+        "10m",
+        "--debounce",
+        "0s",
+    ]);
+    until("the first cycle", || {
+        scene.count("Sync cycle complete") == 1
+    });
     let mut rest = waits(agent.pid());
     until("the first cycle is heard", || {
         std::thread::sleep(std::time::Duration::from_millis(50));
@@ -38,7 +55,9 @@ fn what_is_only_opened_and_read_wakes_nobody() {
     assert_eq!(waits(agent.pid()), rest);
     fs::write(scene.beads().join("sub/file"), "y").unwrap();
     // Two at the most: the write empties the file first.
-    until("a cycle after a change", || scene.count("Sync cycle complete") >= 2);
+    until("a cycle after a change", || {
+        scene.count("Sync cycle complete") >= 2
+    });
     // It counts as soon as the watcher waits again.
     until("that wakes the watcher", || waits(agent.pid()) > rest);
     assert_eq!(agent.stop(), Some(0));
@@ -48,21 +67,41 @@ fn what_is_only_opened_and_read_wakes_nobody() {
 #[test]
 fn the_end_of_many_databases_leaves_the_others_watched() {
     let scene = fresh_scene();
-    let names: Vec<_> =
-        (0..2_000).map(|number| format!("{}/{number}", if number < 1_100 { "go" } else { "stay" })).collect();
+    let names: Vec<_> = (0..2_000)
+        .map(|number| format!("{}/{number}", if number < 1_100 { "go" } else { "stay" }))
+        .collect();
     let dirs: Vec<_> = names.iter().map(|name| scene.database(name)).collect();
-    let how = ["--root", ".", "--action", "none", "--interval", "10m", "--debounce", "0s", "--no-spread"];
+    let how = [
+        "--root",
+        ".",
+        "--action",
+        "none",
+        "--interval",
+        "10m",
+        "--debounce",
+        "0s",
+        "--no-spread",
+    ];
     let agent = scene.start(&how);
-    until("all have had a cycle", || dirs.iter().all(|dir| count_in(dir, "Sync cycle complete") == 1));
+    until("all have had a cycle", || {
+        dirs.iter()
+            .all(|dir| count_in(dir, "Sync cycle complete") == 1)
+    });
     let away = scene.path().parent().unwrap().join("away");
     #[expect(clippy::disallowed_methods, reason = "the test moves what it has made")]
     fs::rename(scene.file("go"), away).unwrap();
     agent.signal(nix::sys::signal::Signal::SIGHUP);
     let (_, stay) = dirs.split_at(1_100);
-    until("each counts as changed", || stay.iter().all(|dir| count_in(dir, "Sync cycle complete") >= 2));
+    until("each counts as changed", || {
+        stay.iter()
+            .all(|dir| count_in(dir, "Sync cycle complete") >= 2)
+    });
     for dir in stay {
         fs::write(dir.join("issues.jsonl"), "x").unwrap();
     }
-    until("each is heard", || stay.iter().all(|dir| count_in(dir, "Sync cycle complete") >= 3));
+    until("each is heard", || {
+        stay.iter()
+            .all(|dir| count_in(dir, "Sync cycle complete") >= 3)
+    });
     assert_eq!(agent.stop(), Some(0));
 }

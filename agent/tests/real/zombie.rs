@@ -9,7 +9,13 @@ fn a_zombie_is_named_in_the_log_with_the_parent_that_has_not_collected_it() {
     let mut holder = sleeper();
     scene.claim("vc", holder.pid());
     let agent = scene.start(&["--exec", "touch ran", "--interval", "100ms"]);
-    let held = || scene.lines().into_iter().filter(|line| line.starts_with("Held since ")).collect::<Vec<_>>();
+    let held = || {
+        scene
+            .lines()
+            .into_iter()
+            .filter(|line| line.starts_with("Held since "))
+            .collect::<Vec<_>>()
+    };
     until("the holder is named", || !held().is_empty());
     assert!(held()[0].ends_with(" (pid_alive)"), "{:?}", held());
     // Nobody waits for it yet.
@@ -22,7 +28,13 @@ fn a_zombie_is_named_in_the_log_with_the_parent_that_has_not_collected_it() {
          remove the lock"
     );
     assert!(held()[1].ends_with(&sentence), "{:?}", held());
-    let skips = || scene.lines().iter().filter(|line| *line == "Skipping database (locked by vc)").count();
+    let skips = || {
+        scene
+            .lines()
+            .iter()
+            .filter(|line| *line == "Skipping database (locked by vc)")
+            .count()
+    };
     let before = skips();
     until("it goes on skipping", || skips() > before + 2);
     assert_eq!(held().len(), 2, "said once");

@@ -6,7 +6,10 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::Author;
-use crate::{decision::Removed, decision::Skip, decision::Watched, dialect::StartedAt, facts, verdict::Reason};
+use crate::{
+    decision::Removed, decision::Skip, decision::Watched, dialect::StartedAt, facts,
+    verdict::Reason,
+};
 
 const LONGEST: usize = 128 * 1024;
 
@@ -140,9 +143,15 @@ impl Entry {
     /// What was in the way: why, and the record; without one, what the check says of it.
     pub fn skip(self, skip: &Skip) -> Self {
         match skip {
-            Skip::Locked(record, reason) | Skip::Stale { record, reason, .. } => self.reason(reason).lock(record),
+            Skip::Locked(record, reason) | Skip::Stale { record, reason, .. } => {
+                self.reason(reason).lock(record)
+            }
             Skip::InProgress => self.reason(Reason::GateBusy),
-            Skip::CheckFailed { reason, detail, record } => {
+            Skip::CheckFailed {
+                reason,
+                detail,
+                record,
+            } => {
                 let entry = self.reason(reason).detail(detail);
                 match record {
                     Some(record) => entry.lock(record),
@@ -175,15 +184,27 @@ impl Entry {
 
     /// The whole line, with its line break and no other.
     pub(super) fn line(&self, by: Author) -> String {
-        let signed = Self { by: Some(by), ..self.clone() };
+        let signed = Self {
+            by: Some(by),
+            ..self.clone()
+        };
         let line = signed.json();
         if line.len() <= LONGEST {
             return line;
         }
-        Self { lock: None, previous_lock: None, truncated: true, ..signed }.json()
+        Self {
+            lock: None,
+            previous_lock: None,
+            truncated: true,
+            ..signed
+        }
+        .json()
     }
 
-    #[expect(clippy::expect_used, reason = "strings and integers under fixed names always serialize")]
+    #[expect(
+        clippy::expect_used,
+        reason = "strings and integers under fixed names always serialize"
+    )]
     fn json(&self) -> String {
         serde_json::to_string(self).expect("strings and integers under fixed names") + "\n"
     }

@@ -1,10 +1,17 @@
 //! The file: opened for every line without following a link, appended to by one write.
 
 use std::time::Instant;
-use std::{fmt, fs, fs::File, fs::Metadata, io, os::unix::fs::FileExt, os::unix::fs::FileTypeExt, path::Path};
-use std::{path::PathBuf, sync::atomic::AtomicBool, sync::atomic::Ordering, thread::sleep, time::Duration};
+use std::{
+    fmt, fs, fs::File, fs::Metadata, io, os::unix::fs::FileExt, os::unix::fs::FileTypeExt,
+    path::Path,
+};
+use std::{
+    path::PathBuf, sync::atomic::AtomicBool, sync::atomic::Ordering, thread::sleep, time::Duration,
+};
 
-use nix::{errno::Errno, fcntl::OFlag, fcntl::open, sys::stat::Mode, sys::stat::fchmod, unistd::write};
+use nix::{
+    errno::Errno, fcntl::OFlag, fcntl::open, sys::stat::Mode, sys::stat::fchmod, unistd::write,
+};
 
 use super::{Author, Entry};
 use crate::{error::words, escape::escaped_path, sys::Flock, sys::flock};
@@ -22,12 +29,19 @@ pub struct Audit {
 impl Audit {
     /// Opens the file, as [`Lines::open`] does.
     pub fn open(path: &Path, author: Author) -> Result<Self, Failed> {
-        Ok(Self { lines: Lines::open(path)?, author })
+        Ok(Self {
+            lines: Lines::open(path)?,
+            author,
+        })
     }
 
     /// Appends a line.
     pub fn write(&self, entry: &Entry) -> Result<(), Failed> {
-        self.lines.append(entry.line(self.author.by()), entry.event().as_str(), entry.lock_path())
+        self.lines.append(
+            entry.line(self.author.by()),
+            entry.event().as_str(),
+            entry.lock_path(),
+        )
     }
 }
 
@@ -45,7 +59,10 @@ impl Lines {
         let failed = |error: io::Error| Failed::new(path, AuditAct::Open, &error, true);
         let path = std::path::absolute(path).map_err(failed)?;
         open_file(&path).map_err(failed)?;
-        Ok(Self { path, failing: AtomicBool::new(false) })
+        Ok(Self {
+            path,
+            failing: AtomicBool::new(false),
+        })
     }
 
     /// Appends `line`, which ends in its only line break. `event` and `lock` are for the error. Fails when it could not
@@ -55,7 +72,10 @@ impl Lines {
         let appended = self.write(line);
         let was_failing = self.failing.swap(appended.is_err(), Ordering::Relaxed);
         appended.map_err(|error| {
-            let act = AuditAct::Write { event, lock: lock.to_owned() };
+            let act = AuditAct::Write {
+                event,
+                lock: lock.to_owned(),
+            };
             Failed::new(&self.path, act, &error, !was_failing)
         })
     }
@@ -88,8 +108,11 @@ impl Lines {
 /// How often the file may be renamed away between two steps.
 const ROUNDS: usize = 32;
 
-const FLAGS: OFlag =
-    OFlag::O_APPEND.union(OFlag::O_CLOEXEC).union(OFlag::O_NOFOLLOW).union(OFlag::O_NONBLOCK).union(OFlag::O_NOCTTY);
+const FLAGS: OFlag = OFlag::O_APPEND
+    .union(OFlag::O_CLOEXEC)
+    .union(OFlag::O_NOFOLLOW)
+    .union(OFlag::O_NONBLOCK)
+    .union(OFlag::O_NOCTTY);
 
 /// Opens the file for appending, or makes it; also for reading, where that is allowed, for [`is_torn`].
 fn open_file(path: &Path) -> io::Result<File> {
@@ -119,7 +142,11 @@ fn open_file(path: &Path) -> io::Result<File> {
 /// A new file: nobody else's, and its owner's to open again, whatever the umask.
 fn made(path: &Path) -> io::Result<File> {
     let mode = Mode::S_IRUSR | Mode::S_IWUSR;
-    let file = File::from(open(path, FLAGS | OFlag::O_RDWR | OFlag::O_CREAT | OFlag::O_EXCL, mode)?);
+    let file = File::from(open(
+        path,
+        FLAGS | OFlag::O_RDWR | OFlag::O_CREAT | OFlag::O_EXCL,
+        mode,
+    )?);
     fchmod(&file, mode)?;
     Ok(file)
 }
@@ -184,13 +211,22 @@ impl Failed {
         };
         let todo = match (error.kind(), errno) {
             (io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded, _) => "make room there",
-            (io::ErrorKind::FileTooLarge, _) => "raise the limit for files (ulimit -f), or name another",
+            (io::ErrorKind::FileTooLarge, _) => {
+                "raise the limit for files (ulimit -f), or name another"
+            }
             (io::ErrorKind::PermissionDenied, _) => "name one that this user may write",
             (io::ErrorKind::ReadOnlyFilesystem, _) => "name one elsewhere",
             (_, Some(Errno::EMFILE | Errno::ENFILE | Errno::EIO)) => "see to that",
             _ => "name a regular file in a directory that is there",
         };
-        Self { path: path.to_owned(), act, why, todo, kind: error.kind(), is_news }
+        Self {
+            path: path.to_owned(),
+            act,
+            why,
+            todo,
+            kind: error.kind(),
+            is_news,
+        }
     }
 
     /// False for a line after another that could not be written either: it has been said.
@@ -224,5 +260,8 @@ impl fmt::Display for Failed {
 impl std::error::Error for Failed {}
 
 #[cfg(test)]
-#[expect(clippy::disallowed_methods, reason = "the tests move and remove what they have made")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the tests move and remove what they have made"
+)]
 mod tests;

@@ -64,19 +64,36 @@ impl Author {
     /// This process: the name of the program and its version. Looks up the user's name, once.
     pub fn new(program: &'static str, version: &'static str) -> Self {
         let uid = nix::unistd::getuid();
-        let user = nix::unistd::User::from_uid(uid).ok().flatten().map(|user| user.name);
+        let user = nix::unistd::User::from_uid(uid)
+            .ok()
+            .flatten()
+            .map(|user| user.name);
         let hostname = facts::hostname().map(|name| name.to_string());
-        Self { holder: None, program, version, pid: std::process::id(), uid: uid.as_raw(), user, hostname }
+        Self {
+            holder: None,
+            program,
+            version,
+            pid: std::process::id(),
+            uid: uid.as_raw(),
+            user,
+            hostname,
+        }
     }
 
     /// The name that this process claims under.
     #[must_use]
     pub fn holder(self, name: &str) -> Self {
-        Self { holder: Some(name.to_owned()), ..self }
+        Self {
+            holder: Some(name.to_owned()),
+            ..self
+        }
     }
 
     /// The PID is asked for now: a lease keeper is a fork of the process that made this.
     fn by(&self) -> Self {
-        Self { pid: std::process::id(), ..self.clone() }
+        Self {
+            pid: std::process::id(),
+            ..self.clone()
+        }
     }
 }

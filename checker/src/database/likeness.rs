@@ -40,7 +40,9 @@ impl Database {
         let (dir, named) = (self.dir.as_path(), self.named.as_path());
         let is_called = |path: &Path| path.file_name() == Some(OsStr::new(BEADS));
         [&self.typed, named, dir].into_iter().any(is_called)
-            || [named, dir].into_iter().any(|dir| is_beads_dir(dir, environment))
+            || [named, dir]
+                .into_iter()
+                .any(|dir| is_beads_dir(dir, environment))
             || has_database_file(named)
             || (dir != named && has_database_file(dir))
     }
@@ -53,7 +55,10 @@ impl Database {
         let path = quoted_path(&unambiguous(self.nearest(environment)));
         let meant = match suggest {
             Suggest::Path => path,
-            Suggest::PathOrScheme => format!("{}, or {path}", quoted(&Target::lock_of_directory(&self.typed))),
+            Suggest::PathOrScheme => format!(
+                "{}, or {path}",
+                quoted(&Target::lock_of_directory(&self.typed))
+            ),
         };
         Some(NoDatabase::usage(format!(
             "{} is not a beads database (it has no *.db, *.sqlite*, *.jsonl or redirect); did you mean {meant}?",
@@ -82,19 +87,27 @@ impl Database {
         let mut above = absolute.ancestors().skip(1).map(|dir| dir.join(BEADS));
         let is_there = |dir: &PathBuf| fs::symlink_metadata(dir).is_ok_and(|meta| meta.is_dir());
         match above.find(is_there) {
-            Some(dir) => dir.strip_prefix(&environment.cwd).map(Path::to_owned).unwrap_or(dir),
+            Some(dir) => dir
+                .strip_prefix(&environment.cwd)
+                .map(Path::to_owned)
+                .unwrap_or(dir),
             None => self.typed.join(BEADS),
         }
     }
 }
 
 fn unambiguous(path: PathBuf) -> PathBuf {
-    if Target::is_plain(&path) { path } else { Path::new(".").join(path) }
+    if Target::is_plain(&path) {
+        path
+    } else {
+        Path::new(".").join(path)
+    }
 }
 
 fn has_database_file(dir: &Path) -> bool {
-    let is_one =
-        |entry: DirEntry| is_database_name(&entry.file_name()) && entry.file_type().is_ok_and(|kind| !kind.is_dir());
+    let is_one = |entry: DirEntry| {
+        is_database_name(&entry.file_name()) && entry.file_type().is_ok_and(|kind| !kind.is_dir())
+    };
     match fs::read_dir(dir) {
         Ok(entries) => entries.flatten().any(is_one),
         Err(_) => true,
@@ -103,8 +116,15 @@ fn has_database_file(dir: &Path) -> bool {
 
 fn is_database_name(name: &OsStr) -> bool {
     let bytes = name.as_bytes();
-    let has_sqlite = || bytes.windows(b".sqlite".len()).any(|part| part == b".sqlite");
-    name == OsStr::new(REDIRECT) || bytes.ends_with(b".db") || bytes.ends_with(b".jsonl") || has_sqlite()
+    let has_sqlite = || {
+        bytes
+            .windows(b".sqlite".len())
+            .any(|part| part == b".sqlite")
+    };
+    name == OsStr::new(REDIRECT)
+        || bytes.ends_with(b".db")
+        || bytes.ends_with(b".jsonl")
+        || has_sqlite()
 }
 
 #[cfg(test)]
@@ -115,7 +135,13 @@ mod tests {
         let top = tempfile::tempdir().unwrap();
         let cwd = fs::canonicalize(top.path()).unwrap();
         fs::create_dir(cwd.join("shop")).unwrap();
-        (top, Environment { cwd, ..Environment::default() })
+        (
+            top,
+            Environment {
+                cwd,
+                ..Environment::default()
+            },
+        )
     }
 
     fn shop(environment: &Environment) -> Database {
@@ -124,10 +150,24 @@ mod tests {
 
     #[test]
     fn names_of_database_files() {
-        for name in ["beads.db", "x.sqlite", "x.sqlite3-wal", "issues.jsonl", "redirect"] {
+        for name in [
+            "beads.db",
+            "x.sqlite",
+            "x.sqlite3-wal",
+            "issues.jsonl",
+            "redirect",
+        ] {
             assert!(is_database_name(OsStr::new(name)), "{name}");
         }
-        for name in ["db", "beads.db.bak", "sqlite", "issues.json", "redirects", ".exclusive-lock", ""] {
+        for name in [
+            "db",
+            "beads.db.bak",
+            "sqlite",
+            "issues.json",
+            "redirects",
+            ".exclusive-lock",
+            "",
+        ] {
             assert!(!is_database_name(OsStr::new(name)), "{name}");
         }
     }
@@ -135,7 +175,9 @@ mod tests {
     #[test]
     fn an_empty_directory_is_doubted_until_it_has_a_database_file() {
         let (_keep, environment) = scene();
-        let doubt = shop(&environment).doubt(Suggest::PathOrScheme, &environment).unwrap();
+        let doubt = shop(&environment)
+            .doubt(Suggest::PathOrScheme, &environment)
+            .unwrap();
         assert_eq!((doubt.exit_code(), doubt.code()), (2, "USAGE"));
         assert_eq!(
             doubt.to_string(),
@@ -143,7 +185,10 @@ mod tests {
              memory:shop, or shop/.beads?"
         );
         fs::create_dir(environment.cwd.join(BEADS)).unwrap();
-        let doubt = shop(&environment).doubt(Suggest::Path, &environment).unwrap().to_string();
+        let doubt = shop(&environment)
+            .doubt(Suggest::Path, &environment)
+            .unwrap()
+            .to_string();
         assert!(doubt.ends_with("did you mean .beads?"), "{doubt}");
         fs::write(environment.cwd.join("shop/beads.db"), "").unwrap();
         assert_eq!(shop(&environment).doubt(Suggest::Path, &environment), None);
@@ -152,7 +197,8 @@ mod tests {
     #[test]
     fn the_option_accepts_any_directory() {
         let (_keep, environment) = scene();
-        let accepted = |directories| shop(&environment).accepted(directories, Suggest::Path, &environment);
+        let accepted =
+            |directories| shop(&environment).accepted(directories, Suggest::Path, &environment);
         let refused = accepted(Directories::LikeOne).unwrap_err().to_string();
         assert!(refused.ends_with("? --any-directory insists"), "{refused}");
         assert!(accepted(Directories::Any).is_ok());

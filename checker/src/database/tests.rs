@@ -5,7 +5,13 @@ fn scene() -> (tempfile::TempDir, Environment) {
     fs::create_dir_all(dir.path().join("repo/.beads")).unwrap();
     fs::create_dir_all(dir.path().join("repo/src/deep")).unwrap();
     let cwd = fs::canonicalize(dir.path()).unwrap();
-    (dir, Environment { cwd, ..Environment::default() })
+    (
+        dir,
+        Environment {
+            cwd,
+            ..Environment::default()
+        },
+    )
 }
 
 #[test]
@@ -18,21 +24,40 @@ fn finds_the_nearest_up_the_tree() {
     environment.cwd = repo.clone();
     assert_eq!(Database::find(&environment).unwrap().given, ".beads");
     environment.beads_dir = Some("src".into());
-    assert_eq!(Database::find(&environment).unwrap().dir, repo.join("src"), "$BEADS_DIR need not be called .beads");
+    assert_eq!(
+        Database::find(&environment).unwrap().dir,
+        repo.join("src"),
+        "$BEADS_DIR need not be called .beads"
+    );
     environment.target = Some("beads:.beads".into());
-    assert_eq!(Database::find(&environment).unwrap().dir, repo.join(".beads"));
-    for (target, words) in [("memory:x", "memory:x is no beads database"), ("tower:x", "tower:x is no beads database")]
-    {
+    assert_eq!(
+        Database::find(&environment).unwrap().dir,
+        repo.join(".beads")
+    );
+    for (target, words) in [
+        ("memory:x", "memory:x is no beads database"),
+        ("tower:x", "tower:x is no beads database"),
+    ] {
         environment.target = Some(target.into());
         let error = Database::find(&environment).unwrap_err().to_string();
-        assert!(error.starts_with(&format!("$BEADLOCK_TARGET: {words}")), "{error}");
+        assert!(
+            error.starts_with(&format!("$BEADLOCK_TARGET: {words}")),
+            "{error}"
+        );
     }
     environment.target = Some("".into());
     environment.beads_dir = Some("nowhere".into());
     let error = Database::find(&environment).unwrap_err().to_string();
-    assert!(error.starts_with("$BEADS_DIR: nowhere does not exist"), "{error}");
+    assert!(
+        error.starts_with("$BEADS_DIR: nowhere does not exist"),
+        "{error}"
+    );
     environment.beads_dir = Some("".into());
-    assert_eq!(Database::find(&environment).unwrap().dir, repo.join(".beads"), "empty is unset");
+    assert_eq!(
+        Database::find(&environment).unwrap().dir,
+        repo.join(".beads"),
+        "empty is unset"
+    );
 }
 
 #[test]
@@ -41,21 +66,34 @@ fn none_is_said_with_what_to_type() {
     let error = Database::find(&environment).unwrap_err();
     assert_eq!((error.exit_code(), error.code()), (1, "NO_TARGET"));
     let message = error.to_string();
-    assert!(message.starts_with("no .beads here or above (looked in "), "{message}");
-    assert!(message.ends_with("name one: beadlock hold path/.beads -- …"), "{message}");
+    assert!(
+        message.starts_with("no .beads here or above (looked in "),
+        "{message}"
+    );
+    assert!(
+        message.ends_with("name one: beadlock hold path/.beads -- …"),
+        "{message}"
+    );
 }
 
 #[test]
 fn one_that_cannot_be_looked_at_is_not_passed_over() {
     let (_keep, mut environment) = scene();
     let repo = environment.cwd.join("repo");
-    for (name, target) in [("loop", BEADS), ("nowhere", "/nowhere/.beads"), ("file", "../file/x")] {
+    for (name, target) in [
+        ("loop", BEADS),
+        ("nowhere", "/nowhere/.beads"),
+        ("file", "../file/x"),
+    ] {
         environment.cwd = repo.join(name);
         fs::create_dir(&environment.cwd).unwrap();
         fs::write(environment.cwd.join("x"), "").unwrap();
         std::os::unix::fs::symlink(target, environment.cwd.join(BEADS)).unwrap();
         match Database::find(&environment) {
-            Ok(found) => assert!(name == "file" && found.dir == repo.join(BEADS), "{name}: {found:?}"),
+            Ok(found) => assert!(
+                name == "file" && found.dir == repo.join(BEADS),
+                "{name}: {found:?}"
+            ),
             Err(error) => {
                 let words = format!("repo/{name}/.beads is a link that leads nowhere (");
                 assert!(error.to_string().contains(&words), "{error}");
@@ -69,17 +107,27 @@ fn one_level_too_high_is_a_usage_error() {
     let (_keep, mut environment) = scene();
     environment.cwd.push("repo");
     let error = Database::named(Path::new("."), &environment).unwrap_err();
-    assert_eq!(error.to_string(), ". is not a beads database; did you mean ./.beads?");
+    assert_eq!(
+        error.to_string(),
+        ". is not a beads database; did you mean ./.beads?"
+    );
     assert_eq!((error.exit_code(), error.code()), (2, "USAGE"));
     environment.beads_dir = Some(".".into());
-    assert!(Database::named(Path::new("."), &environment).is_ok(), "unless it is $BEADS_DIR");
+    assert!(
+        Database::named(Path::new("."), &environment).is_ok(),
+        "unless it is $BEADS_DIR"
+    );
 }
 
 #[test]
 fn what_is_not_there_or_no_directory_is_named() {
     let (_keep, environment) = scene();
     fs::write(environment.cwd.join("file"), "").unwrap();
-    for (path, word) in [("nowhere", "does not exist"), ("file", "not a directory"), ("file/x", "not a directory")] {
+    for (path, word) in [
+        ("nowhere", "does not exist"),
+        ("file", "not a directory"),
+        ("file/x", "not a directory"),
+    ] {
         let error = Database::named(Path::new(path), &environment).unwrap_err();
         assert!(error.to_string().starts_with(path), "{error}");
         assert!(error.to_string().contains(word), "{error}");
@@ -94,22 +142,43 @@ fn follows_a_redirect_once() {
     let other = environment.cwd.join("other/.beads");
     fs::create_dir_all(&other).unwrap();
     fs::write(other.join("redirect"), "../repo/.beads\n").unwrap();
-    fs::write(repo.join(".beads/redirect"), "# the database is shared\n\n../other/.beads\n").unwrap();
+    fs::write(
+        repo.join(".beads/redirect"),
+        "# the database is shared\n\n../other/.beads\n",
+    )
+    .unwrap();
     let found = Database::named(Path::new("repo/.beads"), &environment).unwrap();
     assert_eq!(found.dir, other, "no chains");
     fs::write(repo.join(".beads/redirect"), other.to_str().unwrap()).unwrap();
     let absolute = Database::named(Path::new("repo/.beads"), &environment).unwrap();
     assert!(found.is_same(&absolute));
     fs::write(repo.join(".beads/redirect"), "nowhere").unwrap();
-    let error = Database::named(Path::new("repo/.beads"), &environment).unwrap_err().to_string();
-    assert!(error.contains("repo/.beads/redirect") && error.contains("nowhere does not exist"), "{error}");
+    let error = Database::named(Path::new("repo/.beads"), &environment)
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("repo/.beads/redirect") && error.contains("nowhere does not exist"),
+        "{error}"
+    );
     fs::write(repo.join(".beads/redirect"), "../other").unwrap();
     let error = Database::named(Path::new("repo/.beads"), &environment).unwrap_err();
     let words = "../other is not a beads database; did you mean ../other/.beads?";
-    assert!(error.to_string().contains(words), "one level too high, here as well: {error}");
-    assert_eq!((error.exit_code(), error.code()), (1, "IO"), "the file is wrong, not the command line");
+    assert!(
+        error.to_string().contains(words),
+        "one level too high, here as well: {error}"
+    );
+    assert_eq!(
+        (error.exit_code(), error.code()),
+        (1, "IO"),
+        "the file is wrong, not the command line"
+    );
     fs::write(repo.join(".beads/redirect"), "\n").unwrap();
-    assert_eq!(Database::named(Path::new("repo/.beads"), &environment).unwrap().dir, repo.join(".beads"));
+    assert_eq!(
+        Database::named(Path::new("repo/.beads"), &environment)
+            .unwrap()
+            .dir,
+        repo.join(".beads")
+    );
 }
 
 #[test]
@@ -126,7 +195,14 @@ fn own_names() {
     ] {
         assert!(is_own_name(OsStr::new(name)), "{name}");
     }
-    for name in ["issues.jsonl", "exclusive-lock", "daemon.pid2", "bd.sock.old", "redirects", ""] {
+    for name in [
+        "issues.jsonl",
+        "exclusive-lock",
+        "daemon.pid2",
+        "bd.sock.old",
+        "redirects",
+        "",
+    ] {
         assert!(!is_own_name(OsStr::new(name)), "{name}");
     }
 }

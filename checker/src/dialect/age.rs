@@ -19,11 +19,14 @@ impl Clocks<'_> {
     /// How long ago the claim was made, by the clock that counts from boot. It tells nothing about a claim of another
     /// boot, nor of a time namespace in which that clock shows another time.
     fn since(&self, mark: &Mark) -> Option<Duration> {
-        let is_ours = |theirs: &Option<String>, ours: &Option<String>| theirs.is_some() && theirs == ours;
-        if !is_ours(&mark.boot_id, &self.ids.boot_id) || !is_ours(&mark.time_ns, &self.ids.time_ns) {
+        let is_ours =
+            |theirs: &Option<String>, ours: &Option<String>| theirs.is_some() && theirs == ours;
+        if !is_ours(&mark.boot_id, &self.ids.boot_id) || !is_ours(&mark.time_ns, &self.ids.time_ns)
+        {
             return None;
         }
-        self.boottime.checked_sub(Duration::from_nanos(mark.boottime_ns?))
+        self.boottime
+            .checked_sub(Duration::from_nanos(mark.boottime_ns?))
     }
 }
 
@@ -37,10 +40,16 @@ impl Record {
     /// is in whole seconds too.
     pub(crate) fn age(&self, clocks: &Clocks<'_>, written: Option<StartedAt>) -> Option<Duration> {
         let recorded = self.started_at()?;
-        let mark = self.mark().filter(|mark| mark.started_at.is_some_and(|at| at.is_in_second_of(recorded)));
+        let mark = self.mark().filter(|mark| {
+            mark.started_at
+                .is_some_and(|at| at.is_in_second_of(recorded))
+        });
         match mark.and_then(|mark| clocks.since(mark)) {
             Some(age) => Some(age),
-            None => mark.and_then(|mark| mark.started_at).unwrap_or(recorded).known_age(clocks.wall, written),
+            None => mark
+                .and_then(|mark| mark.started_at)
+                .unwrap_or(recorded)
+                .known_age(clocks.wall, written),
         }
     }
 }
@@ -56,7 +65,11 @@ impl StartedAt {
         let with_fraction = Some(self).filter(|time| time.has_fraction());
         let exact = with_fraction.or(written.filter(|at| at.is_in_second_of(self)));
         let age = Duration::try_from(exact.unwrap_or(self).age(now)).ok()?;
-        Some(if exact.is_some() { age } else { Duration::from_secs(age.as_secs()) })
+        Some(if exact.is_some() {
+            age
+        } else {
+            Duration::from_secs(age.as_secs())
+        })
     }
 }
 
@@ -73,14 +86,27 @@ mod tests {
     }
 
     fn ids() -> Ids {
-        Ids { boot_id: Some("boot".to_owned()), time_ns: Some("time:[1]".to_owned()), ..Ids::default() }
+        Ids {
+            boot_id: Some("boot".to_owned()),
+            time_ns: Some("time:[1]".to_owned()),
+            ..Ids::default()
+        }
     }
 
     /// Claimed 998 ms after the second, 5 s after boot.
     fn mark() -> Mark {
-        let Ids { boot_id, time_ns, .. } = ids();
+        let Ids {
+            boot_id, time_ns, ..
+        } = ids();
         let (started_at, boottime_ns) = (Some(at(998)), Some(5_000_000_000));
-        Mark { id: "x".to_owned(), started_at, boottime_ns, boot_id, time_ns, ..Mark::default() }
+        Mark {
+            id: "x".to_owned(),
+            started_at,
+            boottime_ns,
+            boot_id,
+            time_ns,
+            ..Mark::default()
+        }
     }
 
     /// As it is read out of the lock file of that claim.
@@ -98,8 +124,14 @@ mod tests {
 
     /// Its age in milliseconds when the wall clock is at `wall`, and the other one is at `boottime`.
     fn age(record: &Record, wall: i64, boottime: u64, written: Option<i64>) -> Option<u128> {
-        let clocks = Clocks { wall: at(wall), boottime: Duration::from_millis(boottime), ids: &ids() };
-        record.age(&clocks, written.map(at)).map(|age| age.as_millis())
+        let clocks = Clocks {
+            wall: at(wall),
+            boottime: Duration::from_millis(boottime),
+            ids: &ids(),
+        };
+        record
+            .age(&clocks, written.map(at))
+            .map(|age| age.as_millis())
     }
 
     #[test]
@@ -129,7 +161,11 @@ mod tests {
         for (number, change) in changes.iter().enumerate() {
             let mut mark = mark();
             change(&mut mark);
-            assert_eq!(age(&record(Some(mark)), 3_000, 7_250, Some(1)), Some(2_002), "{number}");
+            assert_eq!(
+                age(&record(Some(mark)), 3_000, 7_250, Some(1)),
+                Some(2_002),
+                "{number}"
+            );
         }
     }
 
@@ -143,7 +179,11 @@ mod tests {
     #[test]
     fn of_other_writers_the_file_tells_the_moment_or_the_age_has_whole_seconds() {
         let bare = record(None);
-        assert_eq!(age(&bare, 3_400, 0, Some(990)), Some(2_410), "written in that second");
+        assert_eq!(
+            age(&bare, 3_400, 0, Some(990)),
+            Some(2_410),
+            "written in that second"
+        );
         for written in [None, Some(1_000), Some(-1), Some(90_000)] {
             assert_eq!(age(&bare, 3_400, 0, written), Some(3_000), "{written:?}");
             assert_eq!(age(&bare, 999, 0, written), Some(0), "{written:?}");

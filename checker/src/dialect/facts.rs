@@ -64,7 +64,9 @@ pub enum Depth {
 impl Facts {
     /// The record's host name is this machine's, ignoring ASCII case.
     pub fn is_same_host(&self, record: &Record) -> bool {
-        self.hostname.as_ref().is_some_and(|name| name.eq_ignore_ascii_case(&record.hostname))
+        self.hostname
+            .as_ref()
+            .is_some_and(|name| name.eq_ignore_ascii_case(&record.hostname))
     }
 
     /// Both know their id of this kind, and they differ.
@@ -80,7 +82,9 @@ impl Facts {
 
     /// Whether `kill(pid, 0)` may be asked of the recorded process.
     pub(crate) fn may_ask(&self, record: &Record) -> bool {
-        self.is_same_host(record) && self.other_machine(record) != Some(true) && !self.other_namespace(record)
+        self.is_same_host(record)
+            && self.other_machine(record) != Some(true)
+            && !self.other_namespace(record)
     }
 
     /// Another machine of the same name; `None`: unknown.

@@ -85,8 +85,18 @@ pub(super) fn text(bytes: &[u8]) -> Cow<'_, str> {
 
 pub(super) fn nests_too_deeply(text: &str) -> bool {
     // A lock has one or two of them. In steps whose count fits into a byte, which a processor takes many at once.
-    let opened = |part: &[u8]| part.iter().fold(0_u8, |sum, byte| sum + u8::from(matches!(byte, b'[' | b'{')));
-    if text.as_bytes().chunks(255).map(|part| usize::from(opened(part))).sum::<usize>() <= NESTING {
+    let opened = |part: &[u8]| {
+        part.iter().fold(0_u8, |sum, byte| {
+            sum + u8::from(matches!(byte, b'[' | b'{'))
+        })
+    };
+    if text
+        .as_bytes()
+        .chunks(255)
+        .map(|part| usize::from(opened(part)))
+        .sum::<usize>()
+        <= NESTING
+    {
         return false;
     }
     let (mut depth, mut in_string, mut is_escaped) = (0_usize, false, false);
@@ -120,7 +130,11 @@ fn no_json(text: &str, error: &serde_json::Error) -> Rejected {
     // digit makes another end of it.
     let with_digit = || syntax_of(&format!("{text}0")).err();
     let is_cut_off = error.is_eof() || with_digit().is_none_or(|error| error.is_eof());
-    if is_cut_off { malformed("unexpected EOF") } else { malformed(format!("not JSON: {error}")) }
+    if is_cut_off {
+        malformed("unexpected EOF")
+    } else {
+        malformed(format!("not JSON: {error}"))
+    }
 }
 
 /// Shows `set` the members of the object that the text is, in order, keys decoded, up to the first that it rejects.
@@ -179,11 +193,15 @@ pub(super) fn unquoted(literal: &str) -> Result<Cow<'_, str>, Rejected> {
     }
 
     // Its syntax is checked: without a backslash it stands for itself.
-    if let Some(plain) = literal.get(1..literal.len() - 1).filter(|inner| !inner.contains('\\')) {
+    if let Some(plain) = literal
+        .get(1..literal.len() - 1)
+        .filter(|inner| !inner.contains('\\'))
+    {
         return Ok(Cow::Borrowed(plain));
     }
     let text = serde_json::Deserializer::from_str(literal).deserialize_bytes(Lenient);
-    text.map(Cow::Owned).map_err(|error| malformed(format!("not JSON: {error}")))
+    text.map(Cow::Owned)
+        .map_err(|error| malformed(format!("not JSON: {error}")))
 }
 
 pub(super) fn malformed(words: impl Into<String>) -> Rejected {
@@ -191,9 +209,14 @@ pub(super) fn malformed(words: impl Into<String>) -> Rejected {
 }
 
 /// The JSON of a lock file: indented by two spaces, a newline at the end.
-#[expect(clippy::expect_used, reason = "strings, integers and JSON values under fixed names always serialize")]
+#[expect(
+    clippy::expect_used,
+    reason = "strings, integers and JSON values under fixed names always serialize"
+)]
 pub(super) fn pretty(record: &impl Serialize) -> String {
-    serde_json::to_string_pretty(record).expect("strings, integers and JSON values under fixed names") + "\n"
+    serde_json::to_string_pretty(record)
+        .expect("strings, integers and JSON values under fixed names")
+        + "\n"
 }
 
 pub(super) fn shown(value: &str) -> String {
@@ -251,7 +274,10 @@ impl Rewrite {
         let text = std::str::from_utf8(bytes).ok()?;
         let Range { start, end } = string(text, key)?;
         if end - start == time.len() {
-            return Some(Self::InPlace { offset: start, time });
+            return Some(Self::InPlace {
+                offset: start,
+                time,
+            });
         }
         Some(Self::Whole([&text[..start], &time, &text[end..]].concat()))
     }

@@ -267,32 +267,47 @@ impl Record {
     /// The record of a beads database or of `lock:PATH`.
     #[doc(hidden)]
     pub fn as_beads(&self) -> Option<&beads::Record> {
-        if let Self::Beads(record) = self { Some(record) } else { None }
+        if let Self::Beads(record) = self {
+            Some(record)
+        } else {
+            None
+        }
     }
 
     /// The record of a named lock.
     #[doc(hidden)]
     pub fn as_tower(&self) -> Option<&tower::Record> {
-        if let Self::Tower(record) = self { Some(record) } else { None }
+        if let Self::Tower(record) = self {
+            Some(record)
+        } else {
+            None
+        }
     }
 
     /// The record of a lock that is judged by its age.
     #[doc(hidden)]
     pub fn as_memory(&self) -> Option<&memory::Record> {
-        if let Self::Memory(record) = self { Some(record) } else { None }
+        if let Self::Memory(record) = self {
+            Some(record)
+        } else {
+            None
+        }
     }
 
     /// The process that it is judged by, as a database's record has one; `None`: no process decides.
     #[doc(hidden)]
     pub fn process(&self) -> Option<Cow<'_, ProcessRecord>> {
         match self.lock().wanted_facts(Depth::Proof) {
-            WantedFacts::Process(process, _) | WantedFacts::ProcessTree(process, _) => Some(process),
+            WantedFacts::Process(process, _) | WantedFacts::ProcessTree(process, _) => {
+                Some(process)
+            }
             WantedFacts::TimeAndHost | WantedFacts::Time => None,
         }
     }
 
     /// The process whose proved death makes the lock stale; `None` where `--reap-proven-dead` means nothing.
     pub(crate) fn reapable(&self) -> Option<Cow<'_, ProcessRecord>> {
-        self.process().filter(|_| self.dialect().properties().may_be_reaped)
+        self.process()
+            .filter(|_| self.dialect().properties().may_be_reaped)
     }
 }

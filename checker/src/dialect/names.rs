@@ -25,20 +25,29 @@ impl Names {
 
     /// Of a dialect whose locks are all called the same.
     pub(super) const fn fixed(dialect: Dialect, lock: &'static CStr, aside: &'static CStr) -> Self {
-        Self { dialect, lock: Cow::Borrowed(lock), aside: Cow::Borrowed(aside) }
+        Self {
+            dialect,
+            lock: Cow::Borrowed(lock),
+            aside: Cow::Borrowed(aside),
+        }
     }
 
     /// Of a lock file called `lock`, which has no NUL in it.
     pub(super) fn called(dialect: Dialect, lock: &[u8]) -> Self {
-        let named = |tail: &[u8]| Cow::Owned(CString::new([lock, tail].concat()).unwrap_or_default());
-        Self { dialect, lock: named(b""), aside: named(b".aside") }
+        let named =
+            |tail: &[u8]| Cow::Owned(CString::new([lock, tail].concat()).unwrap_or_default());
+        Self {
+            dialect,
+            lock: named(b""),
+            aside: named(b".aside"),
+        }
     }
 
     /// Of a lock file of this dialect called `name`. `None`: a file cannot be called so.
     pub(crate) fn of(dialect: Dialect, name: &OsStr) -> Option<Self> {
         let bytes = name.as_bytes();
-        let is_unfit =
-            ["", ".", ".."].map(OsStr::new).contains(&name) || bytes.iter().any(|byte| b"/\0".contains(byte));
+        let is_unfit = ["", ".", ".."].map(OsStr::new).contains(&name)
+            || bytes.iter().any(|byte| b"/\0".contains(byte));
         (!is_unfit).then(|| Self::called(dialect, bytes))
     }
 
@@ -79,8 +88,16 @@ impl Names {
     /// What a lock that is broken at `time` is kept as; the `number`th of that second.
     pub(crate) fn broken(&self, time: StartedAt, number: usize) -> CString {
         let time = time.to_string();
-        let second = time.split(['.', 'Z']).next().unwrap_or_default().replace(['-', ':'], "");
-        let number = if number > 1 { format!("-{number}") } else { String::new() };
+        let second = time
+            .split(['.', 'Z'])
+            .next()
+            .unwrap_or_default()
+            .replace(['-', ':'], "");
+        let number = if number > 1 {
+            format!("-{number}")
+        } else {
+            String::new()
+        };
         self.with(&format!(".broken-{second}Z{number}.json"))
     }
 
@@ -90,7 +107,8 @@ impl Names {
     }
 
     pub(crate) fn process_of_draft(&self, name: &CStr) -> Option<i64> {
-        draft(name.to_bytes()).and_then(|(lock, process)| (lock == self.lock.to_bytes()).then_some(process))
+        draft(name.to_bytes())
+            .and_then(|(lock, process)| (lock == self.lock.to_bytes()).then_some(process))
     }
 
     /// The lock whose side file or unfinished lock a file of this name would be; so no lock may be called so.
@@ -98,7 +116,10 @@ impl Names {
         let bytes = name.as_bytes();
         let of_aside = bytes.strip_suffix(b".aside");
         let of_draft = || draft(bytes).map(|(lock, _)| lock);
-        of_aside.or_else(of_draft).filter(|lock| !lock.is_empty()).map(OsStr::from_bytes)
+        of_aside
+            .or_else(of_draft)
+            .filter(|lock| !lock.is_empty())
+            .map(OsStr::from_bytes)
     }
 }
 
@@ -109,9 +130,15 @@ fn draft(name: &[u8]) -> Option<(&[u8], i64)> {
     let rest = rest.strip_suffix(b"-")?;
     let (lock, process) = rest.split_at(rest.windows(TMP.len()).rposition(|window| window == TMP)?);
     let process = &process[TMP.len()..];
-    let is_random = random.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+    let is_random = random
+        .iter()
+        .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
     let is_process = process.iter().all(u8::is_ascii_digit) && !process.starts_with(b"0");
-    let process: u32 = std::str::from_utf8(process).ok().filter(|_| is_random && is_process)?.parse().ok()?;
+    let process: u32 = std::str::from_utf8(process)
+        .ok()
+        .filter(|_| is_random && is_process)?
+        .parse()
+        .ok()?;
     Some((lock, i64::from(process)))
 }
 
@@ -125,9 +152,20 @@ mod tests {
         assert_eq!(draft.as_c_str(), c".exclusive-lock.tmp-77-ab120934");
         assert_eq!(Names::BEADS.process_of_draft(&draft), Some(77));
         let names = Names::of(Dialect::Beads, OsStr::new("x.tmp-7-01234567")).unwrap();
-        assert_eq!(names.process_of_draft(c"x.tmp-7-01234567.tmp-4294967295-01234567"), Some(4_294_967_295));
-        for other in ["x.tmp-7-01234567", ".exclusive-lock", ".exclusive-lock.tmp-7-01234567.tmp-7-01234567"] {
-            assert_eq!(Names::BEADS.process_of_draft(&CString::new(other).unwrap()), None, "{other}");
+        assert_eq!(
+            names.process_of_draft(c"x.tmp-7-01234567.tmp-4294967295-01234567"),
+            Some(4_294_967_295)
+        );
+        for other in [
+            "x.tmp-7-01234567",
+            ".exclusive-lock",
+            ".exclusive-lock.tmp-7-01234567.tmp-7-01234567",
+        ] {
+            assert_eq!(
+                Names::BEADS.process_of_draft(&CString::new(other).unwrap()),
+                None,
+                "{other}"
+            );
         }
     }
 
@@ -156,7 +194,11 @@ mod tests {
             "7-é12345",
         ] {
             let name = format!(".exclusive-lock.tmp-{tail}");
-            assert_eq!(Names::BEADS.process_of_draft(&CString::new(name.as_str()).unwrap()), None, "{name}");
+            assert_eq!(
+                Names::BEADS.process_of_draft(&CString::new(name.as_str()).unwrap()),
+                None,
+                "{name}"
+            );
             assert_eq!(Names::belongs_to(OsStr::new(&name)), None, "{name}");
         }
     }
@@ -164,9 +206,13 @@ mod tests {
     #[test]
     fn a_broken_lock_has_the_second_in_its_name() {
         let time = StartedAt::from_unix(1_795_238_007, 999_999_999);
-        let names = [1, 2, 11].map(|number| Names::BEADS.broken(time, number).into_string().unwrap());
+        let names =
+            [1, 2, 11].map(|number| Names::BEADS.broken(time, number).into_string().unwrap());
         let tails = ["", "-2", "-11"];
-        assert_eq!(names, tails.map(|tail| format!(".exclusive-lock.broken-20261121T051327Z{tail}.json")));
+        assert_eq!(
+            names,
+            tails.map(|tail| format!(".exclusive-lock.broken-20261121T051327Z{tail}.json"))
+        );
         let longest = Names::of(Dialect::Beads, OsStr::new(&"x".repeat(Names::LIMIT))).unwrap();
         assert_eq!(longest.broken(time, 99).count_bytes(), 255);
         assert!(longest.draft(u32::MAX, "0123abcd").count_bytes() <= 255);
@@ -174,10 +220,18 @@ mod tests {
 
     #[test]
     fn a_side_name_is_no_locks_name() {
-        let owner = |name: &'static str| Names::belongs_to(OsStr::new(name)).and_then(OsStr::to_str);
+        let owner =
+            |name: &'static str| Names::belongs_to(OsStr::new(name)).and_then(OsStr::to_str);
         assert_eq!(owner("x.aside"), Some("x"));
         assert_eq!(owner("x.tmp-77-ab120934"), Some("x"));
-        for name in ["x", ".aside", "x.aside.lock", "x.tmp-old", "x.tmp", ".tmp-77-ab120934"] {
+        for name in [
+            "x",
+            ".aside",
+            "x.aside.lock",
+            "x.tmp-old",
+            "x.tmp",
+            ".tmp-77-ab120934",
+        ] {
             assert_eq!(owner(name), None, "{name}");
         }
     }

@@ -48,14 +48,21 @@ impl StartedAt {
 
     pub(crate) fn in_whole_seconds(self) -> Self {
         let cut = i64::from(self.0.subsec_nanos() < 0);
-        Self(SignedDuration::from_secs(self.0.as_secs().saturating_sub(cut)))
+        Self(SignedDuration::from_secs(
+            self.0.as_secs().saturating_sub(cut),
+        ))
     }
 
     /// RFC 3339, UTC, with three digits of the second, whatever there is: always as long.
     pub(super) fn to_millis(self) -> String {
         let cut = self.0.subsec_nanos().rem_euclid(1_000_000);
-        let whole = self.0.saturating_sub(SignedDuration::from_nanos(i64::from(cut)));
-        format!("{:.3}Z", EPOCH.saturating_add(whole).clamp(YEAR_0, YEAR_9999))
+        let whole = self
+            .0
+            .saturating_sub(SignedDuration::from_nanos(i64::from(cut)));
+        format!(
+            "{:.3}Z",
+            EPOCH.saturating_add(whole).clamp(YEAR_0, YEAR_9999)
+        )
     }
 
     /// The instant that a string literal without its quotes means; escapes are not undone, as in Go.
@@ -73,14 +80,20 @@ impl StartedAt {
             return None;
         }
         let time = jiff::civil::Time::new(hour, minute, second, nanos).ok()?;
-        let local = jiff::civil::Date::new(year, month, day).ok()?.to_datetime(time);
+        let local = jiff::civil::Date::new(year, month, day)
+            .ok()?
+            .to_datetime(time);
         Some(Self(local.duration_since(EPOCH).checked_sub(offset)?))
     }
 }
 
 impl fmt::Display for StartedAt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}Z", EPOCH.saturating_add(self.0).clamp(YEAR_0, YEAR_9999))
+        write!(
+            f,
+            "{}Z",
+            EPOCH.saturating_add(self.0).clamp(YEAR_0, YEAR_9999)
+        )
     }
 }
 
@@ -102,7 +115,8 @@ impl<'de> Deserialize<'de> for StartedAt {
             }
 
             fn visit_str<E: de::Error>(self, text: &str) -> Result<StartedAt, E> {
-                StartedAt::parse(text).ok_or_else(|| E::invalid_value(de::Unexpected::Str(text), &self))
+                StartedAt::parse(text)
+                    .ok_or_else(|| E::invalid_value(de::Unexpected::Str(text), &self))
             }
         }
 
@@ -126,7 +140,8 @@ impl Rest<'_> {
     }
 
     fn digit(&mut self) -> Option<i8> {
-        self.next_if(|byte| byte.is_ascii_digit()).and_then(|byte| i8::try_from(byte - b'0').ok())
+        self.next_if(|byte| byte.is_ascii_digit())
+            .and_then(|byte| i8::try_from(byte - b'0').ok())
     }
 
     fn two_digits(&mut self) -> Option<i8> {
@@ -140,7 +155,9 @@ impl Rest<'_> {
 
     /// Nanoseconds after a period or a comma; further digits are dropped. A separator alone is left standing.
     fn fraction(&mut self) -> i32 {
-        let [b'.' | b',', b'0'..=b'9', ..] = self.0 else { return 0 };
+        let [b'.' | b',', b'0'..=b'9', ..] = self.0 else {
+            return 0;
+        };
         self.0 = &self.0[1..];
         let mut nanos = 0;
         let mut unit = 100_000_000;
@@ -158,7 +175,10 @@ impl Rest<'_> {
         }
         let sign = self.next_if(|byte| matches!(byte, b'+' | b'-'))?;
         let hours = self.two_digits().filter(|hours| *hours <= 24)?;
-        let minutes = self.after(b':')?.two_digits().filter(|minutes| *minutes <= 60)?;
+        let minutes = self
+            .after(b':')?
+            .two_digits()
+            .filter(|minutes| *minutes <= 60)?;
         let offset = SignedDuration::from_secs(i64::from(hours) * 3600 + i64::from(minutes) * 60);
         Some(if sign == b'-' { -offset } else { offset })
     }
@@ -175,20 +195,38 @@ mod tests {
             ("2025-10-25T1:00:00Z", "2025-10-25T01:00:00Z"),
             ("2025-10-25T12:00:00.5Z", "2025-10-25T12:00:00.5Z"),
             ("2025-10-25T12:00:00,25+00:00", "2025-10-25T12:00:00.25Z"),
-            ("2025-10-25T12:00:00.12345678999999Z", "2025-10-25T12:00:00.123456789Z"),
+            (
+                "2025-10-25T12:00:00.12345678999999Z",
+                "2025-10-25T12:00:00.123456789Z",
+            ),
             ("2025-10-25T12:00:00-00:00", "2025-10-25T12:00:00Z"),
             ("2025-10-25T12:00:00+05:30", "2025-10-25T06:30:00Z"),
             ("2025-10-25T12:00:00-24:60", "2025-10-26T13:00:00Z"),
             ("2000-02-29T23:59:59Z", "2000-02-29T23:59:59Z"),
             ("0000-02-29T00:00:00Z", "0000-02-29T00:00:00Z"),
             ("0000-01-01T00:00:00+00:01", "0000-01-01T00:00:00Z"),
-            ("9999-12-31T23:59:59.999999999Z", "9999-12-31T23:59:59.999999999Z"),
-            ("9999-12-31T23:59:59-24:60", "9999-12-31T23:59:59.999999999Z"),
+            (
+                "9999-12-31T23:59:59.999999999Z",
+                "9999-12-31T23:59:59.999999999Z",
+            ),
+            (
+                "9999-12-31T23:59:59-24:60",
+                "9999-12-31T23:59:59.999999999Z",
+            ),
         ];
         for (text, expected) in rows {
-            assert_eq!(StartedAt::parse(text).map(|time| time.to_string()).as_deref(), Some(expected), "{text}");
+            assert_eq!(
+                StartedAt::parse(text)
+                    .map(|time| time.to_string())
+                    .as_deref(),
+                Some(expected),
+                "{text}"
+            );
         }
-        assert_eq!(StartedAt::parse("0001-01-01T05:30:00+05:30"), Some(StartedAt::NEVER));
+        assert_eq!(
+            StartedAt::parse("0001-01-01T05:30:00+05:30"),
+            Some(StartedAt::NEVER)
+        );
     }
 
     #[test]
@@ -235,27 +273,50 @@ mod tests {
 
     #[test]
     fn whole_seconds_are_those_it_lies_in() {
-        assert_eq!(StartedAt::from_unix(5, 900_000_000).in_whole_seconds(), StartedAt::from_unix(5, 0));
-        assert_eq!(StartedAt::from_unix(-5, 900_000_000).in_whole_seconds(), StartedAt::from_unix(-5, 0));
-        assert_eq!(StartedAt::from_unix(-5, 0).in_whole_seconds(), StartedAt::from_unix(-5, 0));
+        assert_eq!(
+            StartedAt::from_unix(5, 900_000_000).in_whole_seconds(),
+            StartedAt::from_unix(5, 0)
+        );
+        assert_eq!(
+            StartedAt::from_unix(-5, 900_000_000).in_whole_seconds(),
+            StartedAt::from_unix(-5, 0)
+        );
+        assert_eq!(
+            StartedAt::from_unix(-5, 0).in_whole_seconds(),
+            StartedAt::from_unix(-5, 0)
+        );
     }
 
     #[test]
     fn the_standard_library_has_the_same_instant() {
         let epoch = SystemTime::UNIX_EPOCH;
         let second = std::time::Duration::from_secs(1);
-        assert_eq!(StartedAt::from_unix(1, 5).to_system_time(), Some(epoch + second + second / 200_000_000));
-        assert_eq!(StartedAt::from_unix(-1, 0).to_system_time(), Some(epoch - second));
+        assert_eq!(
+            StartedAt::from_unix(1, 5).to_system_time(),
+            Some(epoch + second + second / 200_000_000)
+        );
+        assert_eq!(
+            StartedAt::from_unix(-1, 0).to_system_time(),
+            Some(epoch - second)
+        );
         assert!(StartedAt::NEVER.to_system_time() < Some(epoch));
     }
 
     #[test]
     fn no_instant_is_too_far_away() {
-        let ends = [StartedAt::from_unix(i64::MAX, u32::MAX), StartedAt::from_unix(i64::MIN, 0)];
+        let ends = [
+            StartedAt::from_unix(i64::MAX, u32::MAX),
+            StartedAt::from_unix(i64::MIN, 0),
+        ];
         assert_eq!(ends[0].to_string(), "9999-12-31T23:59:59.999999999Z");
         assert_eq!(ends[1].to_string(), "0000-01-01T00:00:00Z");
         assert_eq!(ends[1].age(ends[0]), SignedDuration::MAX);
         assert!(ends[1].in_whole_seconds() <= ends[1]);
-        assert_eq!(StartedAt::from_unix(10, 0).age(StartedAt::from_unix(25, 0)).as_secs(), 15);
+        assert_eq!(
+            StartedAt::from_unix(10, 0)
+                .age(StartedAt::from_unix(25, 0))
+                .as_secs(),
+            15
+        );
     }
 }

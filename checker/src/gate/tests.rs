@@ -24,9 +24,18 @@ fn names_who_waits_and_not_who_has_it() {
 fn excludes_names_its_holder_and_is_shared_by_descriptor() {
     let dir = tempfile::tempdir().unwrap();
     let gate = Gate::try_take(dir.path()).unwrap().unwrap();
-    assert!(Gate::try_take(dir.path()).unwrap().is_none(), "busy, also within one process");
+    assert!(
+        Gate::try_take(dir.path()).unwrap().is_none(),
+        "busy, also within one process"
+    );
     let me = std::process::id().cast_signed();
-    assert_eq!(Gate::holders(dir.path()).iter().map(|holder| holder.pid).collect::<Vec<_>>(), [me]);
+    assert_eq!(
+        Gate::holders(dir.path())
+            .iter()
+            .map(|holder| holder.pid)
+            .collect::<Vec<_>>(),
+        [me]
+    );
     let shared = gate.share().unwrap();
     // As a kill would end it: closed without LOCK_UN, so the other descriptor keeps it shut.
     let killed = std::thread::spawn(move || {
@@ -34,9 +43,15 @@ fn excludes_names_its_holder_and_is_shared_by_descriptor() {
         std::panic::resume_unwind(Box::new("killed"));
     });
     killed.join().unwrap_err();
-    assert!(Gate::try_take(dir.path()).unwrap().is_none(), "shut for as long as somebody shares it");
+    assert!(
+        Gate::try_take(dir.path()).unwrap().is_none(),
+        "shut for as long as somebody shares it"
+    );
     Gate::unlock(&shared);
-    assert!(Gate::try_take(dir.path()).unwrap().is_some(), "an unlock counts for all who share it");
+    assert!(
+        Gate::try_take(dir.path()).unwrap().is_some(),
+        "an unlock counts for all who share it"
+    );
 }
 
 #[test]

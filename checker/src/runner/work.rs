@@ -4,8 +4,13 @@ use std::process::{Child, ExitStatus};
 use std::{io, os::fd::AsFd, thread, time::Duration, time::Instant};
 
 use nix::unistd::Pid;
-use nix::{errno::Errno, poll::PollFd, poll::PollFlags, poll::PollTimeout, poll::poll, sys::signal::Signal};
-use nix::{sys::signal::kill, sys::wait::Id, sys::wait::WaitPidFlag, sys::wait::WaitStatus, sys::wait::waitid};
+use nix::{
+    errno::Errno, poll::PollFd, poll::PollFlags, poll::PollTimeout, poll::poll, sys::signal::Signal,
+};
+use nix::{
+    sys::signal::kill, sys::wait::Id, sys::wait::WaitPidFlag, sys::wait::WaitStatus,
+    sys::wait::waitid,
+};
 
 use super::GRACE;
 use crate::deadline::{DeadlineWatch, Demand};
@@ -35,7 +40,11 @@ pub(super) enum WaitEnd {
 impl Work {
     pub(super) fn new(child: Child, deadline: Option<DeadlineWatch>) -> Self {
         let group = Pid::from_raw(child.id().cast_signed());
-        Self { child, group, deadline }
+        Self {
+            child,
+            group,
+            deadline,
+        }
     }
 
     /// Waits for the command's end without reaping it, so that its PID stays the name of its group.
@@ -56,13 +65,23 @@ impl Work {
                 return WaitEnd::TimedOut;
             }
             // Without a pidfd only the clock tells of the end.
-            let pause = if pidfd.is_ok() { left } else { left.min(Duration::from_millis(10)) };
+            let pause = if pidfd.is_ok() {
+                left
+            } else {
+                left.min(Duration::from_millis(10))
+            };
             let millis = i32::try_from(pause.as_millis().max(1)).unwrap_or(i32::MAX);
             let timeout = PollTimeout::try_from(millis).unwrap_or(PollTimeout::MAX);
             let readable = |fd| PollFd::new(fd, PollFlags::POLLIN);
-            let mut ready: Vec<PollFd<'_>> = watch.iter().map(|watch| readable(watch.as_fd())).collect();
+            let mut ready: Vec<PollFd<'_>> =
+                watch.iter().map(|watch| readable(watch.as_fd())).collect();
             ready.extend(pidfd.iter().map(|pidfd| readable(pidfd.as_fd())));
-            ready.extend(self.deadline.iter().flat_map(DeadlineWatch::fds).map(readable));
+            ready.extend(
+                self.deadline
+                    .iter()
+                    .flat_map(DeadlineWatch::fds)
+                    .map(readable),
+            );
             if poll(&mut ready, timeout).is_ok() && watch.is_some() {
                 match ready.first().and_then(PollFd::revents) {
                     Some(events) if events.contains(PollFlags::POLLIN) => return WaitEnd::GateLost,
@@ -74,7 +93,9 @@ impl Work {
     }
 
     fn demand(&mut self) -> Demand {
-        self.deadline.as_mut().map_or(Demand::Nothing, DeadlineWatch::demand)
+        self.deadline
+            .as_mut()
+            .map_or(Demand::Nothing, DeadlineWatch::demand)
     }
 
     /// TERM, then CONT for stopped processes, then KILL: after the grace, or at the deadline. Returns when nothing
@@ -114,14 +135,19 @@ impl Work {
             return Vec::new();
         }
         let mut tree = process::descendants(std::process::id().cast_signed());
-        tree.retain(|stat| stat.pgrp != self.group.as_raw() && process::is_dead_zombie(stat.pid) != Some(true));
+        tree.retain(|stat| {
+            stat.pgrp != self.group.as_raw() && process::is_dead_zombie(stat.pid) != Some(true)
+        });
         tree
     }
 
     /// It has ended, is not reaped yet, and was killed by a signal.
     pub(super) fn was_killed(&self) -> bool {
         let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
-        matches!(waitid(Id::Pid(self.group), flags), Ok(WaitStatus::Signaled(..)))
+        matches!(
+            waitid(Id::Pid(self.group), flags),
+            Ok(WaitStatus::Signaled(..))
+        )
     }
 
     pub(super) fn reap(&mut self) -> io::Result<ExitStatus> {
@@ -137,13 +163,23 @@ mod tests {
 
     #[test]
     fn a_group_of_zombies_is_gone_and_a_living_one_is_not() {
-        let child = Command::new("sleep").arg("60").process_group(0).spawn().unwrap();
+        let child = Command::new("sleep")
+            .arg("60")
+            .process_group(0)
+            .spawn()
+            .unwrap();
         let mut work = Work::new(child, None);
         assert!(!work.is_gone());
-        assert_eq!(work.wait(Duration::from_millis(20), None), WaitEnd::TimedOut);
+        assert_eq!(
+            work.wait(Duration::from_millis(20), None),
+            WaitEnd::TimedOut
+        );
         work.child.kill().unwrap();
         assert_eq!(work.wait(Duration::from_secs(10), None), WaitEnd::Ended);
-        assert!(work.is_gone() && work.was_killed(), "the leader is a zombie");
+        assert!(
+            work.is_gone() && work.was_killed(),
+            "the leader is a zombie"
+        );
         work.reap().unwrap();
         assert!(work.is_gone());
     }

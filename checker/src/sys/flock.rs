@@ -69,7 +69,11 @@ pub fn range_lock(fd: impl AsFd, how: Flock) -> io::Result<bool> {
     };
     loop {
         let waits = matches!(how, Flock::Wait | Flock::WaitShared);
-        let command = if waits { FcntlArg::F_OFD_SETLKW(&all) } else { FcntlArg::F_OFD_SETLK(&all) };
+        let command = if waits {
+            FcntlArg::F_OFD_SETLKW(&all)
+        } else {
+            FcntlArg::F_OFD_SETLK(&all)
+        };
         match fcntl(fd.as_fd(), command) {
             Ok(_) => return Ok(true),
             Err(Errno::EINTR) => {}

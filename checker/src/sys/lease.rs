@@ -7,7 +7,11 @@ use nix::errno::Errno;
 /// Which signal a broken lease would send; the kernel's number on every architecture, unknown to the libc crate.
 const F_SETSIG: libc::c_int = 10;
 
-fn fcntl_int(fd: &impl AsFd, command: libc::c_int, argument: libc::c_int) -> nix::Result<libc::c_int> {
+fn fcntl_int(
+    fd: &impl AsFd,
+    command: libc::c_int,
+    argument: libc::c_int,
+) -> nix::Result<libc::c_int> {
     // SAFETY: the lease and owner commands take an int or nothing, never a pointer; the descriptor is borrowed.
     Errno::result(unsafe { libc::fcntl(fd.as_fd().as_raw_fd(), command, argument) })
 }

@@ -1,6 +1,9 @@
 //! System calls that no safe crate offers, and the only `unsafe` of the project: flock on a descriptor that is
 //! kept, leases, pidfd, fork. Linux; each has a portable fallback where it is used.
-#![expect(unsafe_code, reason = "the one module for system calls; each block has its SAFETY comment")]
+#![expect(
+    unsafe_code,
+    reason = "the one module for system calls; each block has its SAFETY comment"
+)]
 
 mod flock;
 mod lease;
@@ -34,7 +37,14 @@ pub fn has_access_list(fd: impl AsFd) -> nix::Result<bool> {
     let name = c"system.posix_acl_access";
     // SAFETY: the descriptor is open for as long as it is borrowed, the name ends with a NUL, and with a length of zero
     // nothing is written.
-    let length = unsafe { libc::fgetxattr(fd.as_fd().as_raw_fd(), name.as_ptr(), std::ptr::null_mut(), 0) };
+    let length = unsafe {
+        libc::fgetxattr(
+            fd.as_fd().as_raw_fd(),
+            name.as_ptr(),
+            std::ptr::null_mut(),
+            0,
+        )
+    };
     match Errno::result(length) {
         Ok(_) => Ok(true),
         Err(Errno::ENODATA | Errno::EOPNOTSUPP) => Ok(false),

@@ -1,7 +1,10 @@
 //! The PID of this process, its children, and the ends of others.
 
 use std::sync::OnceLock;
-use std::{io, mem::MaybeUninit, os::fd::FromRawFd, os::fd::OwnedFd, sync::atomic::AtomicU32, sync::atomic::Ordering};
+use std::{
+    io, mem::MaybeUninit, os::fd::FromRawFd, os::fd::OwnedFd, sync::atomic::AtomicU32,
+    sync::atomic::Ordering,
+};
 
 use nix::errno::Errno;
 
@@ -37,7 +40,11 @@ pub fn ended_child(pid: Option<i32>) -> nix::Result<Option<(i32, ChildEnd)>> {
         let info = info.assume_init();
         (info.si_code, info.si_pid(), info.si_status())
     };
-    let end = if code == libc::CLD_EXITED { ChildEnd::Exited(status) } else { ChildEnd::Killed(status) };
+    let end = if code == libc::CLD_EXITED {
+        ChildEnd::Exited(status)
+    } else {
+        ChildEnd::Killed(status)
+    };
     Ok((pid != 0).then_some((pid, end)))
 }
 
@@ -45,7 +52,9 @@ pub fn ended_child(pid: Option<i32>) -> nix::Result<Option<(i32, ChildEnd)>> {
 /// (`MADV_WIPEONFORK`, Linux 4.14). Where there is no such page the kernel is asked each time.
 pub fn process_id() -> u32 {
     static KEPT: OnceLock<Option<&'static AtomicU32>> = OnceLock::new();
-    let Some(kept) = KEPT.get_or_init(|| empty_in_a_fork().ok()) else { return std::process::id() };
+    let Some(kept) = KEPT.get_or_init(|| empty_in_a_fork().ok()) else {
+        return std::process::id();
+    };
     match kept.load(Ordering::Relaxed) {
         0 => {
             let id = std::process::id();
@@ -59,7 +68,10 @@ pub fn process_id() -> u32 {
 /// A number that is 0, and 0 again in whatever is forked from here. It is there until this process ends.
 fn empty_in_a_fork() -> io::Result<&'static AtomicU32> {
     let size = size_of::<AtomicU32>();
-    let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    let (access, kind) = (
+        libc::PROT_READ | libc::PROT_WRITE,
+        libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+    );
     // SAFETY: a new mapping, at an address of the kernel's choice, overlaps nothing.
     let page = unsafe { libc::mmap(std::ptr::null_mut(), size, access, kind, -1, 0) };
     if page == libc::MAP_FAILED {

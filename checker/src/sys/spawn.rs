@@ -1,12 +1,16 @@
 //! A command whose process is there before it may begin; and what a program has from the one that starts it.
 
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
-use std::{ffi::CStr, ffi::CString, io, io::Read, io::Write, os::unix::process::CommandExt, process::Command};
+use std::{
+    ffi::CStr, ffi::CString, io, io::Read, io::Write, os::unix::process::CommandExt,
+    process::Command,
+};
 
 use nix::fcntl::{FcntlArg, FdFlag, OFlag, fcntl};
 use nix::sys::signal::{SigSet, SigmaskHow, Signal, sigprocmask};
 use nix::unistd::{
-    ForkResult, Pid, close, dup2_stdin, dup2_stdout, execve, fchdir, fork, getpid, getppid, pipe2, setpgid,
+    ForkResult, Pid, close, dup2_stdin, dup2_stdout, execve, fchdir, fork, getpid, getppid, pipe2,
+    setpgid,
 };
 use nix::{errno::Errno, sys::prctl::set_pdeathsig};
 
@@ -62,7 +66,11 @@ pub fn fork_waiting(spawn: &Spawn<'_>) -> io::Result<Waiting> {
                 // The child does it too; the second of the two calls changes nothing.
                 let _ = setpgid(child, child);
             }
-            Ok(Waiting { pid: child.as_raw(), go, failure })
+            Ok(Waiting {
+                pid: child.as_raw(),
+                go,
+                failure,
+            })
         }
         ForkResult::Child => {
             drop((go, failure));
@@ -87,7 +95,9 @@ fn wait_and_execute(spawn: &Spawn<'_>, parent: Pid, go: OwnedFd, failure: OwnedF
     envp.retain(|known| !late.iter().any(|late| name_of(late) == name_of(known)));
     envp.extend(late);
     if let Some([input, output]) = spawn.streams
-        && dup2_stdin(input).and_then(|()| dup2_stdout(output)).is_err()
+        && dup2_stdin(input)
+            .and_then(|()| dup2_stdout(output))
+            .is_err()
     {
         return 125;
     }
@@ -127,14 +137,25 @@ fn read_go(go: OwnedFd) -> Option<Vec<CString>> {
     }
     let mut length = [0; 4];
     go.read_exact(&mut length).ok()?;
-    let mut bytes = vec![0; usize::try_from(u32::from_ne_bytes(length)).ok()?.min(UNTORN)];
+    let mut bytes = vec![
+        0;
+        usize::try_from(u32::from_ne_bytes(length))
+            .ok()?
+            .min(UNTORN)
+    ];
     go.read_exact(&mut bytes).ok()?;
     let variables = bytes.split_inclusive(|byte| *byte == 0);
-    variables.map(|variable| CString::from_vec_with_nul(variable.to_vec()).ok()).collect()
+    variables
+        .map(|variable| CString::from_vec_with_nul(variable.to_vec()).ok())
+        .collect()
 }
 
 fn name_of(variable: &CString) -> &[u8] {
-    variable.to_bytes().split(|byte| *byte == b'=').next().unwrap_or_default()
+    variable
+        .to_bytes()
+        .split(|byte| *byte == b'=')
+        .next()
+        .unwrap_or_default()
 }
 
 impl Waiting {
@@ -151,7 +172,11 @@ impl Waiting {
     /// The same, with more variables in its environment: `NAME=value` each, which were not known before. Fails with
     /// E2BIG when they are longer than a pipe takes at once.
     pub fn go_with(self, late: &[CString]) -> io::Result<Starting> {
-        let variables = late.iter().map(|variable| variable.as_bytes_with_nul()).collect::<Vec<_>>().concat();
+        let variables = late
+            .iter()
+            .map(|variable| variable.as_bytes_with_nul())
+            .collect::<Vec<_>>()
+            .concat();
         let length = u32::try_from(variables.len()).map_err(|_| Errno::E2BIG)?;
         let message = match late {
             [] => vec![GO],
@@ -161,7 +186,9 @@ impl Waiting {
             return Err(Errno::E2BIG.into());
         }
         std::fs::File::from(self.go).write_all(&message)?;
-        Ok(Starting { failure: self.failure })
+        Ok(Starting {
+            failure: self.failure,
+        })
     }
 }
 

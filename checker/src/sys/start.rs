@@ -20,7 +20,10 @@ pub fn stdout_was_closed() -> bool {
 }
 
 extern "C" fn remember_start() {
-    for (signal, was_ignored) in [(libc::SIGPIPE, &SIGPIPE_WAS_IGNORED), (libc::SIGXFSZ, &SIGXFSZ_WAS_IGNORED)] {
+    for (signal, was_ignored) in [
+        (libc::SIGPIPE, &SIGPIPE_WAS_IGNORED),
+        (libc::SIGXFSZ, &SIGXFSZ_WAS_IGNORED),
+    ] {
         was_ignored.store(is_ignored_now(signal), Ordering::Relaxed);
     }
     // SAFETY: F_GETFD takes a number that may be no descriptor's, and nothing else.
@@ -51,7 +54,10 @@ static REMEMBER_START: extern "C" fn() = remember_start;
 
 /// Rust's runtime ignores SIGPIPE, [`ignore_size_limit`] SIGXFSZ. A command inherits that only where this program did.
 pub(super) fn actions_of_the_start() {
-    for (one, was_ignored) in [(Signal::SIGPIPE, &SIGPIPE_WAS_IGNORED), (Signal::SIGXFSZ, &SIGXFSZ_WAS_IGNORED)] {
+    for (one, was_ignored) in [
+        (Signal::SIGPIPE, &SIGPIPE_WAS_IGNORED),
+        (Signal::SIGXFSZ, &SIGXFSZ_WAS_IGNORED),
+    ] {
         if !was_ignored.load(Ordering::Relaxed) {
             // SAFETY: SIG_DFL is not a handler.
             let _ = unsafe { signal(one, SigHandler::SigDfl) };

@@ -7,12 +7,22 @@
 
 use std::{io, os::fd::OwnedFd, path::PathBuf, thread::sleep, time::Duration, time::Instant};
 
-use nix::{errno::Errno, fcntl::AT_FDCWD, fcntl::AtFlags, fcntl::OFlag, fcntl::openat, sys::stat::fstat};
+use nix::{
+    errno::Errno, fcntl::AT_FDCWD, fcntl::AtFlags, fcntl::OFlag, fcntl::openat, sys::stat::fstat,
+};
 use nix::{sys::stat::FileStat, sys::stat::Mode, sys::stat::fstatat};
 
-use super::{GRACE, Site, Step, lease::GLANCE, lease::Watch, lease::watch, recover::Recovered, rename::Moved};
-use crate::{decision::Watched, error::Error, error::Result, facts::Depth, facts::now, look::Judged, look::look};
-use crate::{look::Look, obstacle::Obstacle, options::Options, place::Place, read, read::Inode, read::LockFile};
+use super::{
+    GRACE, Site, Step, lease::GLANCE, lease::Watch, lease::watch, recover::Recovered, rename::Moved,
+};
+use crate::{
+    decision::Watched, error::Error, error::Result, facts::Depth, facts::now, look::Judged,
+    look::look,
+};
+use crate::{
+    look::Look, obstacle::Obstacle, options::Options, place::Place, read, read::Inode,
+    read::LockFile,
+};
 use crate::{read::Sight, verdict::Verdict};
 
 const LOOKS: usize = 32;
@@ -68,10 +78,13 @@ impl Seen {
         loop {
             // Never opens what is there, so it neither blocks nor needs a permission.
             let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
-            let pin = openat(AT_FDCWD, &path, flags, Mode::empty()).ok().and_then(Pin::new);
+            let pin = openat(AT_FDCWD, &path, flags, Mode::empty())
+                .ok()
+                .and_then(Pin::new);
             let look = look(place, options);
             let there = read::inode_at(AT_FDCWD, &path).ok().flatten();
-            let is_one = there == pin.as_ref().map(|pin| pin.inode) && pin.is_none() == (look.verdict == Verdict::Free);
+            let is_one = there == pin.as_ref().map(|pin| pin.inode)
+                && pin.is_none() == (look.verdict == Verdict::Free);
             tries -= 1;
             if is_one || tries == 0 {
                 return Self { look, pin };
@@ -86,10 +99,14 @@ impl Seen {
 
     /// What is judged now is what was looked at: by its content, and without a record by its file as well.
     fn is(&self, judged: &Judged, stat: &FileStat) -> bool {
-        let same_words =
-            judged.id == self.look.id && judged.record == self.look.record && judged.detail == self.look.detail;
-        let same_file =
-            || self.pin.as_ref().is_some_and(|pin| pin.inode == Inode::of(stat) && pin.marks == marks(stat));
+        let same_words = judged.id == self.look.id
+            && judged.record == self.look.record
+            && judged.detail == self.look.detail;
+        let same_file = || {
+            self.pin
+                .as_ref()
+                .is_some_and(|pin| pin.inode == Inode::of(stat) && pin.marks == marks(stat))
+        };
         same_words
             && match judged.verdict {
                 Verdict::Free => false,
@@ -116,7 +133,11 @@ impl Pin {
 
     /// As it was at the look, and not so much as its ctime changes.
     fn is_unchanged_for(&self, grace: Duration) -> bool {
-        let changed = || fstat(&self.fd).ok().map(|stat| (stat.st_ctime, stat.st_ctime_nsec));
+        let changed = || {
+            fstat(&self.fd)
+                .ok()
+                .map(|stat| (stat.st_ctime, stat.st_ctime_nsec))
+        };
         let before = changed();
         let deadline = Instant::now() + grace;
         while self.is_as_it_was() && before == changed() {
@@ -131,12 +152,21 @@ impl Pin {
 
     fn new(fd: OwnedFd) -> Option<Self> {
         let stat = fstat(&fd).ok()?;
-        Some(Self { fd, inode: Inode::of(&stat), marks: marks(&stat) })
+        Some(Self {
+            fd,
+            inode: Inode::of(&stat),
+            marks: marks(&stat),
+        })
     }
 }
 
 fn marks(stat: &FileStat) -> [i64; 4] {
-    [i64::from(stat.st_mode), stat.st_size, stat.st_mtime, stat.st_mtime_nsec]
+    [
+        i64::from(stat.st_mode),
+        stat.st_size,
+        stat.st_mtime,
+        stat.st_mtime_nsec,
+    ]
 }
 
 /// A regular file at the lock's path, open for reading; else why what is there is not read.
@@ -162,7 +192,10 @@ impl<H: FnMut(Step)> Site<'_, H> {
         let side_stays = match self.recover(None)? {
             Recovered::Clean => false,
             Recovered::Left => true,
-            Recovered::Removed(_) | Recovered::Released | Recovered::Again | Recovered::Exchanged => {
+            Recovered::Removed(_)
+            | Recovered::Released
+            | Recovered::Again
+            | Recovered::Exchanged => {
                 return Ok(None);
             }
         };
@@ -237,23 +270,38 @@ impl<H: FnMut(Step)> Site<'_, H> {
             Err(errno) => return Err(self.lock_error("look at", errno)),
         };
         let judged = match &content {
-            Ok(bytes) => Judged::of_bytes(bytes, None, &self.names, self.dir, Depth::Proof, &self.options),
+            Ok(bytes) => Judged::of_bytes(
+                bytes,
+                None,
+                &self.names,
+                self.dir,
+                Depth::Proof,
+                &self.options,
+            ),
             Err(words) => Judged::unreadable(words),
         };
-        let is_spared = licence == Licence::UnlessHeld && matches!(judged.verdict, Verdict::Held(_));
-        let approved = Approved { inode: Inode::of(&stat), content: content.ok() };
+        let is_spared =
+            licence == Licence::UnlessHeld && matches!(judged.verdict, Verdict::Held(_));
+        let approved = Approved {
+            inode: Inode::of(&stat),
+            content: content.ok(),
+        };
         Ok((!is_spared && seen.is(&judged, &stat)).then_some(approved))
     }
 
     /// Moves the lock aside; where another claim lies aside, the two change places. False: it has gone meanwhile.
     fn bring_aside(&self, side_stays: bool) -> Result<bool> {
         if side_stays {
-            let exchanged = self.exchange().map_err(|errno| self.lock_error("move aside", errno))?;
+            let exchanged = self
+                .exchange()
+                .map_err(|errno| self.lock_error("move aside", errno))?;
             // Somebody's claim lies aside, and this file system cannot exchange the two.
             let refused = || self.lock_error("make room for the claim aside of", Errno::EOPNOTSUPP);
             return if exchanged { Ok(true) } else { Err(refused()) };
         }
-        let moved = self.move_aside().map_err(|errno| self.lock_error("move aside", errno))?;
+        let moved = self
+            .move_aside()
+            .map_err(|errno| self.lock_error("move aside", errno))?;
         Ok(moved == Moved::Yes)
     }
 
@@ -273,7 +321,10 @@ impl<H: FnMut(Step)> Site<'_, H> {
         let time = now();
         for number in 1..=KEPT {
             let name = self.names.broken(time, number);
-            match self.rename_aside(&name).map_err(|errno| self.aside_error("keep", errno))? {
+            match self
+                .rename_aside(&name)
+                .map_err(|errno| self.aside_error("keep", errno))?
+            {
                 Moved::Yes => return Ok(Some(read::join(self.path, &name))),
                 Moved::Vanished => return Ok(None),
                 Moved::Taken => {}

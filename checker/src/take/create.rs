@@ -1,14 +1,27 @@
 //! Creating a lock: written whole where nobody sees it, then linked, never over anything (docs/design.md#create).
-#![expect(clippy::disallowed_methods, reason = "an unfinished lock gets its name, or is removed under its own")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "an unfinished lock gets its name, or is removed under its own"
+)]
 
-use std::{ffi::CStr, ffi::CString, fs::File, io::Write, os::fd::AsRawFd, os::fd::OwnedFd, path::PathBuf};
+use std::{
+    ffi::CStr, ffi::CString, fs::File, io::Write, os::fd::AsRawFd, os::fd::OwnedFd, path::PathBuf,
+};
 
-use nix::{dir::Dir, errno::Errno, fcntl::AtFlags, fcntl::OFlag, fcntl::RenameFlags, fcntl::openat, fcntl::renameat2};
-use nix::{fcntl::AT_FDCWD, sys::stat::Mode, sys::stat::fchmod, sys::stat::fstat, sys::stat::fstatat};
+use nix::{
+    dir::Dir, errno::Errno, fcntl::AtFlags, fcntl::OFlag, fcntl::RenameFlags, fcntl::openat,
+    fcntl::renameat2,
+};
+use nix::{
+    fcntl::AT_FDCWD, sys::stat::Mode, sys::stat::fchmod, sys::stat::fstat, sys::stat::fstatat,
+};
 use nix::{unistd::UnlinkatFlags, unistd::fdatasync, unistd::linkat, unistd::unlinkat};
 
 use super::{Site, Step, held::Held};
-use crate::{dialect::Record, error::Error, error::Result, facts::Liveness, facts::random_id, filesystem::FileKind};
+use crate::{
+    dialect::Record, error::Error, error::Result, facts::Liveness, facts::random_id,
+    filesystem::FileKind,
+};
 use crate::{place::Place, process, read, read::Inode};
 
 /// A lock that is written and synced, and has no name yet, or one that nobody looks at.
@@ -48,15 +61,27 @@ impl<H: FnMut(Step)> Site<'_, H> {
 
     /// The same for a lock file of this content.
     pub(super) fn draft_of(&self, json: String) -> Result<Draft> {
-        let record = self.names.parse(json.as_bytes()).ok().map(Box::new).filter(|_| json.len() <= read::LIMIT);
+        let record = self
+            .names
+            .parse(json.as_bytes())
+            .ok()
+            .map(Box::new)
+            .filter(|_| json.len() <= read::LIMIT);
         let Some(record) = record else {
-            return Err(self.lock_error("claim with a record that nobody could read", Errno::EINVAL));
+            return Err(
+                self.lock_error("claim with a record that nobody could read", Errno::EINVAL)
+            );
         };
         self.sweep();
         match self.unnamed()? {
-            Some((file, pin)) => {
-                self.write(Draft { file, name: None, pin: self.numbered(pin)?, dir_pin: self.pin_dir()?, json, record })
-            }
+            Some((file, pin)) => self.write(Draft {
+                file,
+                name: None,
+                pin: self.numbered(pin)?,
+                dir_pin: self.pin_dir()?,
+                json,
+                record,
+            }),
             None => self.named(json, record),
         }
     }
@@ -66,8 +91,13 @@ impl<H: FnMut(Step)> Site<'_, H> {
     }
 
     fn write(&self, mut draft: Draft) -> Result<Draft> {
-        let error = |doing, source: std::io::Error| Error::new(doing, read::join(self.path, self.names.lock()), source);
-        draft.file.write_all(draft.json.as_bytes()).map_err(|source| error("write", source))?;
+        let error = |doing, source: std::io::Error| {
+            Error::new(doing, read::join(self.path, self.names.lock()), source)
+        };
+        draft
+            .file
+            .write_all(draft.json.as_bytes())
+            .map_err(|source| error("write", source))?;
         fchmod(&draft.file, self.mode()).map_err(|errno| error("set the mode of", errno.into()))?;
         fdatasync(&draft.file).map_err(|errno| error("sync", errno.into()))?;
         Ok(draft)
@@ -80,7 +110,9 @@ impl<H: FnMut(Step)> Site<'_, H> {
         let file = match openat(self.dir, c".", FLAGS | OFlag::O_TMPFILE, self.mode()) {
             Ok(fd) => File::from(fd),
             // The file system or the kernel has none.
-            Err(Errno::EOPNOTSUPP | Errno::EISDIR | Errno::EINVAL | Errno::ENOENT) => return Ok(None),
+            Err(Errno::EOPNOTSUPP | Errno::EISDIR | Errno::EINVAL | Errno::ENOENT) => {
+                return Ok(None);
+            }
             Err(errno) => return Err(self.lock_error("create", errno)),
         };
         match openat(AT_FDCWD, &by_number(&file), PIN, Mode::empty()) {
@@ -98,14 +130,28 @@ impl<H: FnMut(Step)> Site<'_, H> {
         let flags = FLAGS | OFlag::O_CREAT | OFlag::O_EXCL;
         let fd = openat(self.dir, name.as_c_str(), flags, self.mode()).map_err(error)?;
         let named = Named { dir, name };
-        let pin = openat(self.dir, named.name.as_c_str(), PIN | OFlag::O_NOFOLLOW, Mode::empty()).map_err(error)?;
+        let pin = openat(
+            self.dir,
+            named.name.as_c_str(),
+            PIN | OFlag::O_NOFOLLOW,
+            Mode::empty(),
+        )
+        .map_err(error)?;
         let pin = self.numbered(pin)?;
-        self.write(Draft { file: File::from(fd), name: Some(named), pin, dir_pin, json, record })
+        self.write(Draft {
+            file: File::from(fd),
+            name: Some(named),
+            pin,
+            dir_pin,
+            json,
+            record,
+        })
     }
 
     /// With its number: a claim that cannot tell its own file must fail before the link.
     fn numbered(&self, pin: OwnedFd) -> Result<(OwnedFd, Inode)> {
-        let stat = fstat(&pin).map_err(|errno| self.lock_error("look at the new file for", errno))?;
+        let stat =
+            fstat(&pin).map_err(|errno| self.lock_error("look at the new file for", errno))?;
         Ok((pin, Inode::of(&stat)))
     }
 
@@ -120,13 +166,17 @@ impl<H: FnMut(Step)> Site<'_, H> {
             return;
         }
         let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
-        let Ok(mut dir) = Dir::openat(self.dir, c".", flags, Mode::empty()) else { return };
+        let Ok(mut dir) = Dir::openat(self.dir, c".", flags, Mode::empty()) else {
+            return;
+        };
         for entry in dir.iter() {
             // An error is not passed by reading on.
             let Ok(entry) = entry else { return };
             let name = entry.file_name();
             let process = self.names.process_of_draft(name);
-            if process.is_some_and(|pid| process::probe(pid) == Liveness::Gone) && self.may_be_a_draft(name) {
+            if process.is_some_and(|pid| process::probe(pid) == Liveness::Gone)
+                && self.may_be_a_draft(name)
+            {
                 let _ = unlinkat(self.dir, name, UnlinkatFlags::NoRemoveDir);
             }
         }
@@ -134,36 +184,64 @@ impl<H: FnMut(Step)> Site<'_, H> {
 
     fn may_be_a_draft(&self, name: &CStr) -> bool {
         fstatat(self.dir, name, AtFlags::AT_SYMLINK_NOFOLLOW).is_ok_and(|stat| {
-            FileKind::of(&stat) == FileKind::File && usize::try_from(stat.st_size).is_ok_and(|size| size <= read::LIMIT)
+            FileKind::of(&stat) == FileKind::File
+                && usize::try_from(stat.st_size).is_ok_and(|size| size <= read::LIMIT)
         })
     }
 
     /// Gives the draft the lock's name. `Err` within: there is a lock, and the draft comes back.
     pub(super) fn link(&self, draft: Draft) -> Result<std::result::Result<Held, Draft>> {
-        Ok(self.link_as(draft, self.names.lock())?.map(|Draft { file, name, pin, dir_pin, record, .. }| {
-            drop((name, file));
-            let dir = std::path::absolute(self.path).unwrap_or_else(|_| self.path.to_owned());
-            Held::new(Place::new(dir, self.names.clone()), dir_pin, pin, record)
-        }))
+        Ok(self.link_as(draft, self.names.lock())?.map(
+            |Draft {
+                 file,
+                 name,
+                 pin,
+                 dir_pin,
+                 record,
+                 ..
+             }| {
+                drop((name, file));
+                let dir = std::path::absolute(self.path).unwrap_or_else(|_| self.path.to_owned());
+                Held::new(Place::new(dir, self.names.clone()), dir_pin, pin, record)
+            },
+        ))
     }
 
     /// Gives the draft a name that nothing has. `Err` within: something has it, and the draft comes back.
-    pub(super) fn link_as(&self, mut draft: Draft, to: &CStr) -> Result<std::result::Result<Draft, Draft>> {
+    pub(super) fn link_as(
+        &self,
+        mut draft: Draft,
+        to: &CStr,
+    ) -> Result<std::result::Result<Draft, Draft>> {
         let linked = match &draft.name {
             None => self.link_unnamed(&draft.file, to),
-            Some(named) => linkat(self.dir, named.name.as_c_str(), self.dir, to, AtFlags::empty()),
+            Some(named) => linkat(
+                self.dir,
+                named.name.as_c_str(),
+                self.dir,
+                to,
+                AtFlags::empty(),
+            ),
         };
         match linked {
             Ok(()) => {}
             Err(Errno::EEXIST) => return Ok(Err(draft)),
             // Unnamed files without a way to name them: no /proc, or no hard links.
-            Err(Errno::ENOENT | Errno::EPERM | Errno::EOPNOTSUPP | Errno::EXDEV) if draft.name.is_none() => {
+            Err(Errno::ENOENT | Errno::EPERM | Errno::EOPNOTSUPP | Errno::EXDEV)
+                if draft.name.is_none() =>
+            {
                 return self.link_as(self.named(draft.json, draft.record)?, to);
             }
             // No hard links at all.
             Err(Errno::EPERM | Errno::EOPNOTSUPP | Errno::ENOSYS) if self.means.renameat2 => {
                 let renamed = draft.name.as_ref().map_or(Err(Errno::ENOENT), |named| {
-                    renameat2(self.dir, named.name.as_c_str(), self.dir, to, RenameFlags::RENAME_NOREPLACE)
+                    renameat2(
+                        self.dir,
+                        named.name.as_c_str(),
+                        self.dir,
+                        to,
+                        RenameFlags::RENAME_NOREPLACE,
+                    )
                 });
                 match renamed {
                     // The name is the lock's now.
@@ -180,9 +258,13 @@ impl<H: FnMut(Step)> Site<'_, H> {
     fn link_unnamed(&self, file: &File, to: &CStr) -> nix::Result<()> {
         match linkat(file, c"", self.dir, to, AtFlags::AT_EMPTY_PATH) {
             // Needs a capability before Linux 6.10.
-            Err(Errno::ENOENT | Errno::EPERM | Errno::EINVAL) => {
-                linkat(AT_FDCWD, &by_number(file), self.dir, to, AtFlags::AT_SYMLINK_FOLLOW)
-            }
+            Err(Errno::ENOENT | Errno::EPERM | Errno::EINVAL) => linkat(
+                AT_FDCWD,
+                &by_number(file),
+                self.dir,
+                to,
+                AtFlags::AT_SYMLINK_FOLLOW,
+            ),
             answer => answer,
         }
     }

@@ -13,8 +13,13 @@ use std::{thread::sleep, time::Duration, time::Instant};
 
 use nix::errno::Errno;
 
-use super::{Site, Step, held::Held, held::Whereabouts, lease::Lease, lease::watch, recover::Recovered};
-use crate::{dialect::Record, dialect::Rewrite, dialect::StartedAt, error::Error, error::Result, facts, gate::Gate};
+use super::{
+    Site, Step, held::Held, held::Whereabouts, lease::Lease, lease::watch, recover::Recovered,
+};
+use crate::{
+    dialect::Record, dialect::Rewrite, dialect::StartedAt, error::Error, error::Result, facts,
+    gate::Gate,
+};
 use crate::{options::Options, read, read::Inode, read::LockFile, read::Sight};
 
 const LEASE_PATIENCE: Duration = Duration::from_millis(50);
@@ -51,7 +56,11 @@ impl Held {
     pub fn heartbeat_within(&mut self, patience: Duration) -> Heartbeat {
         match Gate::take_within(&self.reach(), patience) {
             Ok(Some(gate)) => self.heartbeat(Some(&gate)),
-            Ok(None) => Heartbeat::Failed(Error::new("take the gate to refresh", self.path(), Errno::EBUSY)),
+            Ok(None) => Heartbeat::Failed(Error::new(
+                "take the gate to refresh",
+                self.path(),
+                Errno::EBUSY,
+            )),
             Err(error) if error.means_no_gate() => self.heartbeat(None),
             Err(error) => Heartbeat::Failed(error),
         }
@@ -94,13 +103,18 @@ impl<H: FnMut(Step)> Site<'_, H> {
         }
         let tried = self.refresh(held);
         let busy = || self.lock_error("refresh", Errno::EBUSY);
-        tried.and_then(|tried| tried.ok_or_else(busy)).unwrap_or_else(Heartbeat::Failed)
+        tried
+            .and_then(|tried| tried.ok_or_else(busy))
+            .unwrap_or_else(Heartbeat::Failed)
     }
 
     fn refresh(&mut self, held: &mut Held) -> Result<Tried> {
         let mut rounds = ROUNDS;
         // What a crash has left aside may be ours.
-        while self.gated && rounds > 0 && !matches!(self.recover(None)?, Recovered::Clean | Recovered::Left) {
+        while self.gated
+            && rounds > 0
+            && !matches!(self.recover(None)?, Recovered::Clean | Recovered::Left)
+        {
             rounds -= 1;
         }
         let deadline = Instant::now() + LEASE_PATIENCE;
@@ -122,12 +136,13 @@ impl<H: FnMut(Step)> Site<'_, H> {
 
     /// One write, under a write lease or without.
     fn in_place(&mut self, held: &mut Held, leased: bool) -> Result<Tried> {
-        let Ours { file, rewrite, now, .. } =
-            match self.find(held, read::open_to_change(self.dir, self.names.lock()))? {
-                FoundLock::Ours(ours) => ours,
-                FoundLock::Lost(whereabouts) => return lost(whereabouts),
-                FoundLock::Closed(_) => return Ok(None),
-            };
+        let Ours {
+            file, rewrite, now, ..
+        } = match self.find(held, read::open_to_change(self.dir, self.names.lock()))? {
+            FoundLock::Ours(ours) => ours,
+            FoundLock::Lost(whereabouts) => return lost(whereabouts),
+            FoundLock::Closed(_) => return Ok(None),
+        };
         self.at(Step::Judged);
         let lease = leased.then(|| Lease::to_write(&file)).transpose();
         if let Err(errno) = lease {
@@ -135,13 +150,16 @@ impl<H: FnMut(Step)> Site<'_, H> {
             return Ok(None);
         }
         // Nobody has it open any more; so what it says now is what it will say.
-        let Ok(bytes) = file.read() else { return Ok(None) };
+        let Ok(bytes) = file.read() else {
+            return Ok(None);
+        };
         if !held.is(&file, &bytes) {
             return lost(Whereabouts::Changed(self.record_of(&bytes)));
         }
-        let (Rewrite::InPlace { offset, time }, true) =
-            (&rewrite, self.names.dialect().rewrite(&bytes, now).as_ref() == Some(&rewrite))
-        else {
+        let (Rewrite::InPlace { offset, time }, true) = (
+            &rewrite,
+            self.names.dialect().rewrite(&bytes, now).as_ref() == Some(&rewrite),
+        ) else {
             return Ok(None);
         };
         self.at(Step::Ours);
@@ -162,19 +180,30 @@ impl<H: FnMut(Step)> Site<'_, H> {
     /// What is in the lock's place, by its number; `None` while that is ours.
     fn loss(&self, held: &Held) -> Result<Option<Whereabouts>> {
         let there = read::inode_at(self.dir, self.names.lock());
-        Ok(match there.map_err(|errno| self.lock_error("look at", errno))? {
-            Some(inode) if inode == held.inode => None,
-            Some(_) => Some(Whereabouts::Changed(self.record_there())),
-            None => Some(Whereabouts::Vanished),
-        })
+        Ok(
+            match there.map_err(|errno| self.lock_error("look at", errno))? {
+                Some(inode) if inode == held.inode => None,
+                Some(_) => Some(Whereabouts::Changed(self.record_there())),
+                None => Some(Whereabouts::Vanished),
+            },
+        )
     }
 
     fn by_exchange(&mut self, held: &mut Held) -> Result<Tried> {
-        let Ours { rewrite, content, now, .. } = match self.find(held, read::open(self.dir, self.names.lock()))? {
+        let Ours {
+            rewrite,
+            content,
+            now,
+            ..
+        } = match self.find(held, read::open(self.dir, self.names.lock()))? {
             FoundLock::Ours(ours) => ours,
             FoundLock::Lost(whereabouts) => return lost(whereabouts),
             FoundLock::Closed(words) => {
-                return Err(Error::new("refresh", held.path(), std::io::Error::other(words)));
+                return Err(Error::new(
+                    "refresh",
+                    held.path(),
+                    std::io::Error::other(words),
+                ));
             }
         };
         // Without the gate nobody may touch a side file.
@@ -190,7 +219,9 @@ impl<H: FnMut(Step)> Site<'_, H> {
             }
         };
         let draft = self.draft_of(new)?;
-        let Ok(draft) = self.link_as(draft, self.names.aside())? else { return Ok(None) };
+        let Ok(draft) = self.link_as(draft, self.names.aside())? else {
+            return Ok(None);
+        };
         self.at(Step::Ours);
         let exchanged = self.exchange();
         self.at(Step::Exchanged);
@@ -206,14 +237,16 @@ impl<H: FnMut(Step)> Site<'_, H> {
             return lost(Whereabouts::Vanished);
         }
         if self.old_one_may_go(held)? {
-            self.delete_aside().map_err(|errno| self.aside_error("delete", errno))?;
+            self.delete_aside()
+                .map_err(|errno| self.aside_error("delete", errno))?;
             (held.pin, held.inode) = draft.pin;
             *held.record = *draft.record;
             return self.refreshed(held, now);
         }
         // Somebody's claim: it goes back to where it was.
         self.at(Step::MovingBack);
-        self.exchange().map_err(|errno| self.aside_error("move back", errno))?;
+        self.exchange()
+            .map_err(|errno| self.aside_error("move back", errno))?;
         self.drop_new(draft.pin.1)?;
         match self.find(held, read::open(self.dir, self.names.lock()))? {
             FoundLock::Lost(whereabouts) => lost(whereabouts),
@@ -223,15 +256,24 @@ impl<H: FnMut(Step)> Site<'_, H> {
 
     /// What came out is our old file, and nobody is writing to it.
     fn old_one_may_go(&self, held: &Held) -> Result<bool> {
-        let Sight::File(old) = read::open(self.dir, self.names.aside()) else { return Ok(false) };
-        let Some(watch) = watch(&old, self.means.leases) else { return Ok(false) };
-        let Ok(bytes) = old.read() else { return Ok(false) };
-        Ok(held.is(&old, &bytes) && watch.unbroken_for(Duration::ZERO, &bytes) && self.is_aside(old.inode())?)
+        let Sight::File(old) = read::open(self.dir, self.names.aside()) else {
+            return Ok(false);
+        };
+        let Some(watch) = watch(&old, self.means.leases) else {
+            return Ok(false);
+        };
+        let Ok(bytes) = old.read() else {
+            return Ok(false);
+        };
+        Ok(held.is(&old, &bytes)
+            && watch.unbroken_for(Duration::ZERO, &bytes)
+            && self.is_aside(old.inode())?)
     }
 
     fn drop_new(&self, inode: Inode) -> Result<()> {
         if self.is_aside(inode)? {
-            self.delete_aside().map_err(|errno| self.aside_error("delete", errno))?;
+            self.delete_aside()
+                .map_err(|errno| self.aside_error("delete", errno))?;
         }
         Ok(())
     }
@@ -242,7 +284,9 @@ impl<H: FnMut(Step)> Site<'_, H> {
             Sight::File(file) => file,
             Sight::Absent => return Ok(FoundLock::Lost(Whereabouts::Vanished)),
             Sight::Unreadable(words) => {
-                return Ok(self.loss(held)?.map_or(FoundLock::Closed(words), FoundLock::Lost));
+                return Ok(self
+                    .loss(held)?
+                    .map_or(FoundLock::Closed(words), FoundLock::Lost));
             }
         };
         let content = match file.read() {
@@ -251,9 +295,21 @@ impl<H: FnMut(Step)> Site<'_, H> {
             Err(_) => return Ok(FoundLock::Lost(Whereabouts::Changed(None))),
         };
         let now = facts::now();
-        match self.names.dialect().rewrite(&content, now).filter(|_| held.is(&file, &content)) {
-            Some(rewrite) => Ok(FoundLock::Ours(Ours { file, rewrite, now, content })),
-            None => Ok(FoundLock::Lost(Whereabouts::Changed(self.record_of(&content)))),
+        match self
+            .names
+            .dialect()
+            .rewrite(&content, now)
+            .filter(|_| held.is(&file, &content))
+        {
+            Some(rewrite) => Ok(FoundLock::Ours(Ours {
+                file,
+                rewrite,
+                now,
+                content,
+            })),
+            None => Ok(FoundLock::Lost(Whereabouts::Changed(
+                self.record_of(&content),
+            ))),
         }
     }
 
@@ -270,5 +326,8 @@ impl<H: FnMut(Step)> Site<'_, H> {
 }
 
 fn is_full(error: &Error) -> bool {
-    matches!(error.kind(), std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded)
+    matches!(
+        error.kind(),
+        std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded
+    )
 }

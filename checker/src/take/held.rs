@@ -7,7 +7,8 @@ use nix::{dir::Dir, fcntl::OFlag, fcntl::openat, sys::stat::Mode, sys::stat::fst
 
 use super::{Release, Site, Step, open_searchable, recover::Recovered};
 use crate::{
-    dialect::Record, error::Error, error::Result, filesystem, filesystem::FileKind, gate::Gate, on_disk::OnDisk,
+    dialect::Record, error::Error, error::Result, filesystem, filesystem::FileKind, gate::Gate,
+    on_disk::OnDisk,
 };
 use crate::{options::Options, place::Place, read, read::Inode, read::LockFile, read::Sight};
 
@@ -59,10 +60,23 @@ pub enum Adopted {
 }
 
 impl Held {
-    pub(super) fn new(place: Place, dir_pin: OwnedFd, lock: (OwnedFd, Inode), record: Box<Record>) -> Self {
+    pub(super) fn new(
+        place: Place,
+        dir_pin: OwnedFd,
+        lock: (OwnedFd, Inode),
+        record: Box<Record>,
+    ) -> Self {
         let (pin, inode) = lock;
         let (place, since) = (Box::new(place), Instant::now());
-        Self { place, dir_pin, record, pin, inode, since, guarded: since }
+        Self {
+            place,
+            dir_pin,
+            record,
+            pin,
+            inode,
+            since,
+            guarded: since,
+        }
     }
 
     /// What the lock file says.
@@ -84,7 +98,11 @@ impl Held {
     /// the release is. Without `/proc`, its path.
     pub fn reach(&self) -> PathBuf {
         let by_number = PathBuf::from(format!("/proc/self/fd/{}", self.dir_pin.as_raw_fd()));
-        if by_number.exists() { by_number } else { self.place.dir().to_owned() }
+        if by_number.exists() {
+            by_number
+        } else {
+            self.place.dir().to_owned()
+        }
     }
 
     /// How long it has been held; by the wall clock when another process has made the claim.
@@ -125,7 +143,9 @@ impl Held {
         match file.read() {
             Ok(bytes) if self.is(&file, &bytes) && self.is_replaced() => Whereabouts::Replaced,
             Ok(bytes) if self.is(&file, &bytes) => Whereabouts::InPlace,
-            Ok(_) if file.inode() != self.inode && named(self.place.names().aside()) => Whereabouts::Aside,
+            Ok(_) if file.inode() != self.inode && named(self.place.names().aside()) => {
+                Whereabouts::Aside
+            }
             Ok(bytes) => Whereabouts::Changed(self.place.names().parse(&bytes).ok().map(Box::new)),
             Err(_) if file.inode() == self.inode && !file.is_too_large() => Whereabouts::InPlace,
             Err(_) => Whereabouts::Changed(None),
@@ -135,7 +155,9 @@ impl Held {
     /// The path leads to another directory. One that leads nowhere shows none: the directory may have been renamed.
     pub(super) fn is_replaced(&self) -> bool {
         let there = nix::sys::stat::stat(self.place.dir());
-        there.is_ok_and(|stat| FileKind::of(&stat) == FileKind::Directory && Inode::of(&stat) != self.dir_inode())
+        there.is_ok_and(|stat| {
+            FileKind::of(&stat) == FileKind::Directory && Inode::of(&stat) != self.dir_inode()
+        })
     }
 
     /// The lock file is deleted: it has no name any more, here or elsewhere.
@@ -153,11 +175,18 @@ impl Held {
         let prefix = [self.place.names().lock().to_bytes(), b".broken-"].concat();
         let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
         let mut dir = Dir::openat(&self.dir_pin, c".", flags, Mode::empty()).ok()?;
-        let names = dir.iter().map_while(std::result::Result::ok).map(|entry| entry.file_name().to_owned());
-        let kept = names.filter(|name| name.to_bytes().starts_with(&prefix)).find(|name| {
-            let Sight::File(file) = read::open(&self.dir_pin, name.as_c_str()) else { return false };
-            file.inode() == self.inode
-        })?;
+        let names = dir
+            .iter()
+            .map_while(std::result::Result::ok)
+            .map(|entry| entry.file_name().to_owned());
+        let kept = names
+            .filter(|name| name.to_bytes().starts_with(&prefix))
+            .find(|name| {
+                let Sight::File(file) = read::open(&self.dir_pin, name.as_c_str()) else {
+                    return false;
+                };
+                file.inode() == self.inode
+            })?;
         Some(read::join(self.place.dir(), &kept))
     }
 
@@ -185,7 +214,10 @@ impl<H: FnMut(Step)> Site<'_, H> {
         for _ in 0..super::ROUNDS {
             match self.recover(None)? {
                 Recovered::Clean | Recovered::Left => break,
-                Recovered::Removed(_) | Recovered::Released | Recovered::Again | Recovered::Exchanged => {}
+                Recovered::Removed(_)
+                | Recovered::Released
+                | Recovered::Again
+                | Recovered::Exchanged => {}
             }
         }
         self.adopted(id)
@@ -197,7 +229,11 @@ impl<H: FnMut(Step)> Site<'_, H> {
             Sight::Unreadable(words) => return Ok(Adopted::Unreadable(words)),
             Sight::File(file) => file,
         };
-        let parsed = file.read().map(|bytes| self.names.parse(&bytes).map_err(|rejected| rejected.to_string()));
+        let parsed = file.read().map(|bytes| {
+            self.names
+                .parse(&bytes)
+                .map_err(|rejected| rejected.to_string())
+        });
         let record = match parsed {
             Ok(Ok(record)) => Box::new(record),
             Ok(Err(words)) | Err(words) => return Ok(Adopted::Unreadable(words)),
@@ -206,8 +242,8 @@ impl<H: FnMut(Step)> Site<'_, H> {
             return Ok(Adopted::NotOurs(Some(record)));
         }
         let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
-        let pin =
-            openat(self.dir, self.names.lock(), flags, Mode::empty()).map_err(|errno| self.lock_error("pin", errno))?;
+        let pin = openat(self.dir, self.names.lock(), flags, Mode::empty())
+            .map_err(|errno| self.lock_error("pin", errno))?;
         let inode = Inode::of_open(&pin);
         if inode != file.inode() {
             return Ok(Adopted::NotOurs(None));
@@ -217,7 +253,10 @@ impl<H: FnMut(Step)> Site<'_, H> {
         let age = crate::facts::age(&record, written).unwrap_or_default();
         let mut held = Held::new(place, self.pin_dir()?, (pin, inode), record);
         held.since = held.since.checked_sub(age).unwrap_or(held.since);
-        held.guarded = held.guarded.checked_sub(self.untouched_for(&file)).unwrap_or(held.guarded);
+        held.guarded = held
+            .guarded
+            .checked_sub(self.untouched_for(&file))
+            .unwrap_or(held.guarded);
         Ok(Adopted::Held(held))
     }
 
@@ -229,6 +268,8 @@ impl<H: FnMut(Step)> Site<'_, H> {
             return Duration::ZERO;
         }
         let age = file.changed().age(crate::facts::now());
-        Duration::try_from(age).unwrap_or_default().saturating_sub(TICK)
+        Duration::try_from(age)
+            .unwrap_or_default()
+            .saturating_sub(TICK)
     }
 }

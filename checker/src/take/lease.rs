@@ -48,7 +48,8 @@ pub(super) fn watch(file: &LockFile, leases: bool) -> Option<Watch<'_>> {
 impl Watch<'_> {
     /// Watches the file for `grace`. True: under a lease nobody has opened it for writing, else it looks the same.
     pub(super) fn unbroken_for(&self, grace: Duration, content: &[u8]) -> bool {
-        self.unchanged_for(grace) && (self.lease.is_some() || self.file.read().is_ok_and(|now| now == content))
+        self.unchanged_for(grace)
+            && (self.lease.is_some() || self.file.read().is_ok_and(|now| now == content))
     }
 
     /// The same without a look at the content.
@@ -72,11 +73,21 @@ impl Watch<'_> {
     }
 
     pub(super) fn how(&self) -> Watched {
-        if self.lease.is_some() { Watched::ByLease } else { Watched::ByComparison }
+        if self.lease.is_some() {
+            Watched::ByLease
+        } else {
+            Watched::ByComparison
+        }
     }
 
     fn appearance(&self) -> Option<[i64; 5]> {
         let stat = self.file.stat_now().ok()?;
-        Some([stat.st_size, stat.st_mtime, stat.st_mtime_nsec, stat.st_ctime, stat.st_ctime_nsec])
+        Some([
+            stat.st_size,
+            stat.st_mtime,
+            stat.st_mtime_nsec,
+            stat.st_ctime,
+            stat.st_ctime_nsec,
+        ])
     }
 }

@@ -28,8 +28,13 @@ use std::{fmt::Display, path::Path, thread::sleep, time::Duration, time::Instant
 use nix::{fcntl::OFlag, fcntl::open, sys::stat::Mode};
 
 use crate::verdict::Reason;
-use crate::{decision::Removed, decision::Skip, dialect::Record, error::Error, error::Result, gate::Gate, look::Dead};
-use crate::{look::Judged, options::Options, place::Names, place::Place, read, read::LockFile, read::Sight};
+use crate::{
+    decision::Removed, decision::Skip, dialect::Record, error::Error, error::Result, gate::Gate,
+    look::Dead,
+};
+use crate::{
+    look::Judged, options::Options, place::Names, place::Place, read, read::LockFile, read::Sight,
+};
 
 use recover::Recovered;
 use remove::Removal;
@@ -59,9 +64,17 @@ pub struct Means {
 
 impl Means {
     /// The strongest that Linux has.
-    pub const BEST: Self = Self { leases: true, renameat2: true, unnamed_files: true };
+    pub const BEST: Self = Self {
+        leases: true,
+        renameat2: true,
+        unnamed_files: true,
+    };
     /// What any Unix has.
-    pub const PORTABLE: Self = Self { leases: false, renameat2: false, unnamed_files: false };
+    pub const PORTABLE: Self = Self {
+        leases: false,
+        renameat2: false,
+        unnamed_files: false,
+    };
 }
 
 /// A database's directory with the gate held: where lock files are changed.
@@ -110,30 +123,59 @@ pub(crate) fn not_removed(record: Option<Box<Record>>, names: &Names, why: impl 
         Some(_) => format!("failed to remove stale lock: {why}"),
         None => format!("failed to recover {}: {why}", names.aside_shown()),
     };
-    Skip::CheckFailed { reason: Reason::RemovalFailed, detail, record }
+    Skip::CheckFailed {
+        reason: Reason::RemovalFailed,
+        detail,
+        record,
+    }
 }
 
 impl<'a> Site<'a> {
     /// Where the gate is held. `dry_run` is not heeded: a check and [`look`](crate::look::look) change nothing.
     pub fn new(gate: &'a Gate, options: &Options) -> Self {
         let (dir, path, names, options) = (gate.as_fd(), gate.path(), Names::BEADS, *options);
-        Self { dir, path, names, gated: true, options, means: Means::BEST, hook: |_| {} }
+        Self {
+            dir,
+            path,
+            names,
+            gated: true,
+            options,
+            means: Means::BEST,
+            hook: |_| {},
+        }
     }
 
     /// For a lock of ours, wherever its directory's path leads by now.
     fn of_held(place: &'a Place, gate: &'a Gate, options: &Options) -> Self {
-        Self { path: place.dir(), names: place.names().clone(), ..Self::new(gate, options) }
+        Self {
+            path: place.dir(),
+            names: place.names().clone(),
+            ..Self::new(gate, options)
+        }
     }
 
     /// For a lock whose directory, open as `dir`, has no gate.
     fn without_gate(dir: &'a OwnedFd, place: &'a Place, options: &Options) -> Self {
-        let (dir, path, names, options) = (dir.as_fd(), place.dir(), place.names().clone(), *options);
-        Self { dir, path, names, gated: false, options, means: Means::BEST, hook: |_| {} }
+        let (dir, path, names, options) =
+            (dir.as_fd(), place.dir(), place.names().clone(), *options);
+        Self {
+            dir,
+            path,
+            names,
+            gated: false,
+            options,
+            means: Means::BEST,
+            hook: |_| {},
+        }
     }
 }
 
 /// Claims where there can be no gate: an absent lock is claimed, nothing is removed.
-pub fn claim_without_gate(place: &Place, record: impl Into<Record>, options: &Options) -> Result<Attempt> {
+pub fn claim_without_gate(
+    place: &Place,
+    record: impl Into<Record>,
+    options: &Options,
+) -> Result<Attempt> {
     let dir = open_searchable(place.dir())?;
     Site::without_gate(&dir, place, options).claim(record)
 }
@@ -146,7 +188,10 @@ fn open_searchable(dir: &Path) -> Result<OwnedFd> {
 impl<'a, H: FnMut(Step)> Site<'a, H> {
     /// For the lock of this name, in place of a beads database's.
     pub fn with_names(self, names: &Names) -> Self {
-        Self { names: names.clone(), ..self }
+        Self {
+            names: names.clone(),
+            ..self
+        }
     }
 
     /// Uses these mechanisms only.
@@ -156,8 +201,24 @@ impl<'a, H: FnMut(Step)> Site<'a, H> {
 
     /// Calls `hook` between the steps.
     pub fn with_hook<G: FnMut(Step)>(self, hook: G) -> Site<'a, G> {
-        let Self { dir, path, names, gated, options, means, hook: _ } = self;
-        Site { dir, path, names, gated, options, means, hook }
+        let Self {
+            dir,
+            path,
+            names,
+            gated,
+            options,
+            means,
+            hook: _,
+        } = self;
+        Site {
+            dir,
+            path,
+            names,
+            gated,
+            options,
+            means,
+            hook,
+        }
     }
 
     fn at(&mut self, step: Step) {
@@ -173,11 +234,24 @@ impl<'a, H: FnMut(Step)> Site<'a, H> {
     }
 
     fn judge_bytes(&self, bytes: &[u8], file: &LockFile) -> Judged {
-        Judged::of_bytes(bytes, Some(file), &self.names, self.dir, self.options.depth(), &self.options)
+        Judged::of_bytes(
+            bytes,
+            Some(file),
+            &self.names,
+            self.dir,
+            self.options.depth(),
+            &self.options,
+        )
     }
 
     fn judge(&self, file: &LockFile) -> Judged {
-        Judged::of(file, &self.names, self.dir, self.options.depth(), &self.options)
+        Judged::of(
+            file,
+            &self.names,
+            self.dir,
+            self.options.depth(),
+            &self.options,
+        )
     }
 
     /// Recovers, then removes the lock if it is dead, until there is none or one that must stay. Only "absent"
@@ -199,11 +273,21 @@ impl<'a, H: FnMut(Step)> Site<'a, H> {
                 Err(skip) => return Settled::Refused { skip, removed },
             }
         }
-        Settled::Refused { skip: Skip::InProgress, removed }
+        Settled::Refused {
+            skip: Skip::InProgress,
+            removed,
+        }
     }
 
-    fn settle_once(&mut self, removed: &mut Option<Removed>) -> std::result::Result<SettleRound, Skip> {
-        let recovered = if self.gated { self.recover(None) } else { self.side_file_must_stay() };
+    fn settle_once(
+        &mut self,
+        removed: &mut Option<Removed>,
+    ) -> std::result::Result<SettleRound, Skip> {
+        let recovered = if self.gated {
+            self.recover(None)
+        } else {
+            self.side_file_must_stay()
+        };
         match recovered.map_err(|error| not_removed(None, &self.names, error))? {
             Recovered::Clean => {}
             Recovered::Removed(dead) => {
@@ -220,7 +304,11 @@ impl<'a, H: FnMut(Step)> Site<'a, H> {
             Sight::Unreadable(words) => return Err(Skip::unreadable(words)),
             Sight::File(file) => file,
         };
-        let Dead { record, reason, why } = self.judge(&file).stale(&self.options)?;
+        let Dead {
+            record,
+            reason,
+            why,
+        } = self.judge(&file).stale(&self.options)?;
         self.at(Step::Judged);
         if !self.gated {
             return Err(not_removed(Some(record), &self.names, "no gate"));
@@ -229,7 +317,13 @@ impl<'a, H: FnMut(Step)> Site<'a, H> {
             Ok(Removal::Removed(watched, bytes)) => {
                 // What was removed in the end may say something else than what was seen first.
                 let record = self.names.parse(&bytes).map_or(record, Box::new);
-                *removed = Some(Removed { record, reason, why, watched, bytes });
+                *removed = Some(Removed {
+                    record,
+                    reason,
+                    why,
+                    watched,
+                    bytes,
+                });
                 Ok(SettleRound::Again)
             }
             Ok(Removal::Changed) => Ok(SettleRound::Again),
@@ -247,7 +341,10 @@ impl<'a, H: FnMut(Step)> Site<'a, H> {
             Sight::File(file) => self.judge(&file),
         };
         // What died just now is for the next check, which will see to both.
-        judged.stale(&self.options).err().unwrap_or(Skip::InProgress)
+        judged
+            .stale(&self.options)
+            .err()
+            .unwrap_or(Skip::InProgress)
     }
 
     /// Where there is no gate nobody may touch a side file.
@@ -267,7 +364,10 @@ impl<'a, H: FnMut(Step)> Site<'a, H> {
         for _ in 0..ROUNDS {
             match self.settle() {
                 Settled::Free { removed: dead } => removed = dead.or(removed),
-                Settled::Refused { skip, removed: dead } => return Ok(Attempt::Refused(skip, dead.or(removed))),
+                Settled::Refused {
+                    skip,
+                    removed: dead,
+                } => return Ok(Attempt::Refused(skip, dead.or(removed))),
             }
             self.at(Step::Absent);
             let unlinked = match draft.take() {

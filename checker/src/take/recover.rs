@@ -2,7 +2,9 @@
 
 use super::{GRACE, Site, Step, lease::watch, remove::Wanted};
 use crate::decision::{Decision, Proceed, Removed, Watched};
-use crate::{error::Result, look::Dead, look::Judged, read, read::LockFile, read::Sight, verdict::Verdict};
+use crate::{
+    error::Result, look::Dead, look::Judged, read, read::LockFile, read::Sight, verdict::Verdict,
+};
 
 #[derive(Debug)]
 pub(super) enum Recovered {
@@ -34,45 +36,63 @@ impl<H: FnMut(Step)> Site<'_, H> {
         };
         self.at(Step::SideFound);
         // Kept to the end: a writer that waits for the lease must not go on before the file is in its place.
-        let watched = side.as_ref().map(|side| (side, watch(side, self.means.leases)));
+        let watched = side
+            .as_ref()
+            .map(|side| (side, watch(side, self.means.leases)));
         if let Some((side, Some(watch))) = &watched
             && let Some((content, recovered)) = self.side_may_go(side, watch.how(), mine)
             && watch.unbroken_for(GRACE, &content)
             && self.is_aside(side.inode())?
         {
             self.at(Step::SideJudged);
-            self.delete_aside().map_err(|errno| self.aside_error("delete", errno))?;
+            self.delete_aside()
+                .map_err(|errno| self.aside_error("delete", errno))?;
             return Ok(recovered);
         }
         // Anything else is somebody's claim.
         let lock = match read::open(self.dir, self.names.lock()) {
             Sight::Absent => {
                 self.at(Step::SideJudged);
-                self.move_back().map_err(|errno| self.aside_error("move back", errno))?;
+                self.move_back()
+                    .map_err(|errno| self.aside_error("move back", errno))?;
                 return Ok(Recovered::Again);
             }
             Sight::Unreadable(_) => return Ok(Recovered::Left),
             Sight::File(lock) => lock,
         };
-        if side.as_ref().is_some_and(|side| side.inode() == lock.inode()) {
+        if side
+            .as_ref()
+            .is_some_and(|side| side.inode() == lock.inode())
+        {
             // One file under both names: a move without renameat2 was cut short.
-            self.delete_aside().map_err(|errno| self.aside_error("delete", errno))?;
+            self.delete_aside()
+                .map_err(|errno| self.aside_error("delete", errno))?;
             return Ok(Recovered::Again);
         }
         // One that is stale and must stay all the same makes room for a living one, and for nothing else.
         let judged = self.judge(&lock);
         let makes_room = || {
             let side = side.as_ref().map(|side| self.judge(side).verdict);
-            matches!((judged.verdict, side), (Verdict::Stale(_), Some(Verdict::Held(_))))
+            matches!(
+                (judged.verdict, side),
+                (Verdict::Stale(_), Some(Verdict::Held(_)))
+            )
         };
-        let lock_may_go =
-            judged.may_go(&self.options) || makes_room() || mine.is_some_and(|mine| self.may_go(&lock, mine).is_some());
+        let lock_may_go = judged.may_go(&self.options)
+            || makes_room()
+            || mine.is_some_and(|mine| self.may_go(&lock, mine).is_some());
         if !lock_may_go {
             return Ok(Recovered::Left);
         }
         self.at(Step::SideJudged);
-        let exchanged = self.exchange().map_err(|errno| self.aside_error("exchange", errno))?;
-        Ok(if exchanged { Recovered::Exchanged } else { Recovered::Left })
+        let exchanged = self
+            .exchange()
+            .map_err(|errno| self.aside_error("exchange", errno))?;
+        Ok(if exchanged {
+            Recovered::Exchanged
+        } else {
+            Recovered::Left
+        })
     }
 
     /// The content of a side file that may be deleted by it, and what its deletion then is.
@@ -86,8 +106,18 @@ impl<H: FnMut(Step)> Site<'_, H> {
             return Some((content, Recovered::Released));
         }
         let content = side.read().ok()?;
-        let Dead { record, reason, why } = self.judge_bytes(&content, side).stale(&self.options).ok()?;
-        let removed = Removed { record, reason, why, watched, bytes: content.clone() };
+        let Dead {
+            record,
+            reason,
+            why,
+        } = self.judge_bytes(&content, side).stale(&self.options).ok()?;
+        let removed = Removed {
+            record,
+            reason,
+            why,
+            watched,
+            bytes: content.clone(),
+        };
         Some((content, Recovered::Removed(removed)))
     }
 

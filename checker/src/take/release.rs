@@ -5,7 +5,9 @@ use std::{thread::sleep, time::Duration, time::Instant};
 use nix::errno::Errno;
 
 use super::{Site, Step, held::Held, recover::Recovered, remove::Removal, remove::Wanted};
-use crate::{dialect::Record, error::Error, error::Result, read, read::Inode, read::LockFile, read::Sight};
+use crate::{
+    dialect::Record, error::Error, error::Result, read, read::Inode, read::LockFile, read::Sight,
+};
 
 /// The whole grace of a lock that is released at once; a claim older than that pays none.
 const GRACE: Duration = Duration::from_millis(10);
@@ -30,7 +32,11 @@ impl<H: FnMut(Step)> Site<'_, H> {
     /// [`Held::release`], with hooks. Fails when the lock could not be removed, or this is another lock's site.
     pub fn release(&mut self, held: &Held) -> Result<Release> {
         if Inode::of_open(self.dir) != held.dir_inode() || self.names != *held.place.names() {
-            return Err(Error::new("release with the gate of another directory", held.path(), Errno::EINVAL));
+            return Err(Error::new(
+                "release with the gate of another directory",
+                held.path(),
+                Errno::EINVAL,
+            ));
         }
         let is_mine = |file: &LockFile, bytes: &[u8]| held.is(file, bytes);
         let released = self.patiently(|site| {
@@ -41,7 +47,10 @@ impl<H: FnMut(Step)> Site<'_, H> {
     }
 
     /// Tries `once` again until it has an answer. `None`: somebody keeps touching the file.
-    pub(super) fn patiently<T>(&mut self, mut once: impl FnMut(&mut Self) -> Result<Option<T>>) -> Result<Option<T>> {
+    pub(super) fn patiently<T>(
+        &mut self,
+        mut once: impl FnMut(&mut Self) -> Result<Option<T>>,
+    ) -> Result<Option<T>> {
         let started = Instant::now();
         loop {
             let elapsed = started.elapsed();
@@ -58,7 +67,11 @@ impl<H: FnMut(Step)> Site<'_, H> {
 
     /// `None`: it is there, and could not be removed just now.
     fn release_once(&mut self, held: &Held, wanted: &Wanted<'_>) -> Result<Option<Release>> {
-        let recovered = if self.gated { self.recover(Some(wanted))? } else { Recovered::Clean };
+        let recovered = if self.gated {
+            self.recover(Some(wanted))?
+        } else {
+            Recovered::Clean
+        };
         match recovered {
             Recovered::Released => return Ok(Some(Release::Released)),
             Recovered::Removed(..) | Recovered::Again | Recovered::Exchanged => return Ok(None),
@@ -78,7 +91,9 @@ impl<H: FnMut(Step)> Site<'_, H> {
             Err(_) => return self.ours_or_not(held),
         };
         if !held.is(&file, &bytes) {
-            return Ok(Some(Release::NotOurs(self.judge_bytes(&bytes, &file).record.map(Box::new))));
+            return Ok(Some(Release::NotOurs(
+                self.judge_bytes(&bytes, &file).record.map(Box::new),
+            )));
         }
         if matches!(recovered, Recovered::Left) {
             // Somebody's claim lies aside, and this file system cannot exchange the two.
@@ -99,7 +114,8 @@ impl<H: FnMut(Step)> Site<'_, H> {
 
     /// What is there cannot be read just now: ours still, or somebody else's, by its number.
     fn ours_or_not(&self, held: &Held) -> Result<Option<Release>> {
-        let there = read::inode_at(self.dir, self.names.lock()).map_err(|errno| self.lock_error("look at", errno))?;
+        let there = read::inode_at(self.dir, self.names.lock())
+            .map_err(|errno| self.lock_error("look at", errno))?;
         Ok((there != Some(held.inode)).then_some(Release::NotOurs(None)))
     }
 }

@@ -35,11 +35,17 @@ impl<H: FnMut(Step)> Site<'_, H> {
 
     /// Removes the lock that is open as `file`, if it is still there and may still go.
     pub(super) fn remove(&mut self, file: &LockFile, wanted: &Wanted<'_>) -> Result<Removal> {
-        let Some(watch) = watch(file, self.means.leases) else { return Ok(Removal::Contended) };
+        let Some(watch) = watch(file, self.means.leases) else {
+            return Ok(Removal::Contended);
+        };
         self.at(Step::Leased);
-        let Some(content) = self.may_go(file, wanted) else { return Ok(Removal::Changed) };
+        let Some(content) = self.may_go(file, wanted) else {
+            return Ok(Removal::Changed);
+        };
         self.at(Step::JudgedAgain);
-        let moved = self.move_aside().map_err(|errno| self.lock_error("move aside", errno))?;
+        let moved = self
+            .move_aside()
+            .map_err(|errno| self.lock_error("move aside", errno))?;
         if moved != Moved::Yes {
             return Ok(Removal::Changed);
         }
@@ -48,9 +54,13 @@ impl<H: FnMut(Step)> Site<'_, H> {
             Wanted::Dead => GRACE,
             Wanted::Mine(_, grace) => *grace,
         };
-        if self.is_aside(file.inode())? && watch.unbroken_for(grace, &content) && self.is_aside(file.inode())? {
+        if self.is_aside(file.inode())?
+            && watch.unbroken_for(grace, &content)
+            && self.is_aside(file.inode())?
+        {
             self.at(Step::GraceOver);
-            self.delete_aside().map_err(|errno| self.aside_error("delete", errno))?;
+            self.delete_aside()
+                .map_err(|errno| self.aside_error("delete", errno))?;
             self.at(Step::Deleted);
             return Ok(Removal::Removed(watch.how(), content));
         }
@@ -58,7 +68,8 @@ impl<H: FnMut(Step)> Site<'_, H> {
         // move is waiting in `open`. It goes back before the lease does; taken meanwhile: it stays aside, and
         // the next one with the gate finds it.
         self.at(Step::MovingBack);
-        self.move_back().map_err(|errno| self.aside_error("move back", errno))?;
+        self.move_back()
+            .map_err(|errno| self.aside_error("move back", errno))?;
         Ok(Removal::Contended)
     }
 

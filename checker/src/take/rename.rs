@@ -1,5 +1,8 @@
 //! The moves between the lock's name and the side name: never over anything (docs/design.md#move-aside).
-#![expect(clippy::disallowed_methods, reason = "the one place where lock files are moved")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the one place where lock files are moved"
+)]
 
 use std::ffi::CStr;
 
@@ -43,7 +46,13 @@ impl<H: FnMut(Step)> Site<'_, H> {
         if !self.means.renameat2 {
             return Ok(false);
         }
-        match renameat2(self.dir, self.names.aside(), self.dir, self.names.lock(), RenameFlags::RENAME_EXCHANGE) {
+        match renameat2(
+            self.dir,
+            self.names.aside(),
+            self.dir,
+            self.names.lock(),
+            RenameFlags::RENAME_EXCHANGE,
+        ) {
             // ENOENT: one of them has gone meanwhile, so there is another situation to look at.
             Ok(()) | Err(Errno::ENOENT) => Ok(true),
             Err(Errno::EINVAL | Errno::ENOSYS | Errno::EOPNOTSUPP) => Ok(false),

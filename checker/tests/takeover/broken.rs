@@ -10,7 +10,8 @@ use beadlock_checker::internal::take::{Broken, Licence, Means, Seen, Step};
 use beadlock_checker::{Options, Place, Reason, Watched};
 
 use crate::scene::{
-    Database, MEANS, REMOVAL, Writer, crash_at, dead, has_crashed, live, locked_by, site, with_claim_at,
+    Database, MEANS, REMOVAL, Writer, crash_at, dead, has_crashed, live, locked_by, site,
+    with_claim_at,
 };
 use strange::make_strange;
 
@@ -22,8 +23,11 @@ const BREAKING: [Step; 7] = {
 };
 
 /// What may lie at a lock's path, and what has to be said for it to be broken.
-const LOCKS: [(&str, Licence); 3] =
-    [("dead", Licence::UnlessHeld), ("live", Licence::EvenIfLive), ("torn", Licence::UnlessHeld)];
+const LOCKS: [(&str, Licence); 3] = [
+    ("dead", Licence::UnlessHeld),
+    ("live", Licence::EvenIfLive),
+    ("torn", Licence::UnlessHeld),
+];
 
 fn text(kind: &str) -> String {
     match kind {
@@ -49,7 +53,9 @@ fn locked(kind: &str) -> (Database, Seen) {
 fn each(mut test: impl FnMut(Means, &str, Licence, Step)) {
     for means in MEANS {
         for (kind, licence) in LOCKS {
-            BREAKING.into_iter().for_each(|step| test(means, kind, licence, step));
+            BREAKING
+                .into_iter()
+                .for_each(|step| test(means, kind, licence, step));
         }
     }
 }
@@ -57,8 +63,11 @@ fn each(mut test: impl FnMut(Means, &str, Licence, Step)) {
 /// The names of what is kept, after a look that nothing else is left of it.
 fn kept(database: &Database) -> Vec<String> {
     assert!(!database.aside().exists(), "{:?}", database.names());
-    let mut kept: Vec<String> =
-        database.names().into_iter().filter(|name| name.starts_with(".exclusive-lock.broken-")).collect();
+    let mut kept: Vec<String> = database
+        .names()
+        .into_iter()
+        .filter(|name| name.starts_with(".exclusive-lock.broken-"))
+        .collect();
     kept.sort();
     kept
 }
@@ -71,13 +80,31 @@ fn a_lock_that_is_broken_is_kept_as_it_was() {
             let mut inodes = Vec::new();
             for _ in 0..3 {
                 fs::write(database.lock(), text(kind)).unwrap();
-                let (before, there) = (fs::read(database.lock()).unwrap(), fs::metadata(database.lock()).unwrap());
+                let (before, there) = (
+                    fs::read(database.lock()).unwrap(),
+                    fs::metadata(database.lock()).unwrap(),
+                );
                 let gate = database.gate();
-                let broken = site(&gate, means).break_lock(&seen(&database), licence).unwrap();
-                let Broken::Kept { file, watched } = broken else { panic!("{kind} with {means:?}: {broken:?}") };
-                assert_eq!(watched, if means.leases { Watched::ByLease } else { Watched::ByComparison });
+                let broken = site(&gate, means)
+                    .break_lock(&seen(&database), licence)
+                    .unwrap();
+                let Broken::Kept { file, watched } = broken else {
+                    panic!("{kind} with {means:?}: {broken:?}")
+                };
+                assert_eq!(
+                    watched,
+                    if means.leases {
+                        Watched::ByLease
+                    } else {
+                        Watched::ByComparison
+                    }
+                );
                 let now = fs::metadata(&file).unwrap();
-                assert_eq!((now.ino(), now.mode()), (there.ino(), there.mode()), "the file itself");
+                assert_eq!(
+                    (now.ino(), now.mode()),
+                    (there.ino(), there.mode()),
+                    "the file itself"
+                );
                 assert_eq!(fs::read(&file).unwrap(), before);
                 assert!(!database.lock().exists());
                 inodes.push(now.ino());
@@ -85,11 +112,19 @@ fn a_lock_that_is_broken_is_kept_as_it_was() {
             let kept = kept(&database);
             assert_eq!(kept.len(), 3, "never one over another: {kept:?}");
             for name in kept {
-                let stem = name.strip_prefix(".exclusive-lock.broken-").unwrap().strip_suffix(".json").unwrap();
+                let stem = name
+                    .strip_prefix(".exclusive-lock.broken-")
+                    .unwrap()
+                    .strip_suffix(".json")
+                    .unwrap();
                 let (time, number) = stem.split_once('-').unwrap_or((stem, "2"));
                 let digits = time.strip_suffix('Z').unwrap().replacen('T', "", 1);
                 assert!(time.len() == 16 && digits.len() == 14, "{name}");
-                assert!(digits.bytes().all(|byte| byte.is_ascii_digit()) && number.parse::<u8>().is_ok(), "{name}");
+                assert!(
+                    digits.bytes().all(|byte| byte.is_ascii_digit())
+                        && number.parse::<u8>().is_ok(),
+                    "{name}"
+                );
             }
         }
     }
@@ -101,7 +136,9 @@ fn a_held_lock_is_spared_unless_one_says_so() {
         let database = Database::new();
         fs::write(database.lock(), live("ci")).unwrap();
         let gate = database.gate();
-        let broken = site(&gate, means).break_lock(&seen(&database), Licence::UnlessHeld).unwrap();
+        let broken = site(&gate, means)
+            .break_lock(&seen(&database), Licence::UnlessHeld)
+            .unwrap();
         assert_eq!(broken, Broken::Changed);
         assert_eq!(database.names(), [".exclusive-lock"]);
     }
@@ -110,18 +147,31 @@ fn a_held_lock_is_spared_unless_one_says_so() {
 #[test]
 fn nothing_but_what_was_looked_at_is_broken() {
     for means in MEANS {
-        for (old, new) in
-            [(dead("a"), dead("b")), (live("a"), live("b")), (String::new(), "[".into()), ("[".into(), live("b"))]
-        {
+        for (old, new) in [
+            (dead("a"), dead("b")),
+            (live("a"), live("b")),
+            (String::new(), "[".into()),
+            ("[".into(), live("b")),
+        ] {
             let database = Database::new();
             fs::write(database.lock(), old).unwrap();
             let seen = seen(&database);
             fs::write(database.lock(), &new).unwrap();
             let gate = database.gate();
-            let broken = site(&gate, means).break_lock(&seen, Licence::EvenIfLive).unwrap();
-            assert_eq!((broken, fs::read_to_string(database.lock()).unwrap()), (Broken::Changed, new));
+            let broken = site(&gate, means)
+                .break_lock(&seen, Licence::EvenIfLive)
+                .unwrap();
+            assert_eq!(
+                (broken, fs::read_to_string(database.lock()).unwrap()),
+                (Broken::Changed, new)
+            );
             fs::remove_file(database.lock()).unwrap();
-            assert_eq!(site(&gate, means).break_lock(&seen, Licence::EvenIfLive).unwrap(), Broken::Gone);
+            assert_eq!(
+                site(&gate, means)
+                    .break_lock(&seen, Licence::EvenIfLive)
+                    .unwrap(),
+                Broken::Gone
+            );
             assert!(database.names().is_empty());
         }
         // All empty files are alike: this one is somebody's who is about to write.
@@ -131,7 +181,12 @@ fn nothing_but_what_was_looked_at_is_broken() {
         fs::remove_file(database.lock()).unwrap();
         fs::write(database.lock(), "").unwrap();
         let gate = database.gate();
-        assert_eq!(site(&gate, means).break_lock(&seen, Licence::UnlessHeld).unwrap(), Broken::Changed);
+        assert_eq!(
+            site(&gate, means)
+                .break_lock(&seen, Licence::UnlessHeld)
+                .unwrap(),
+            Broken::Changed
+        );
         assert!(database.lock().exists());
     }
 }
@@ -146,11 +201,17 @@ fn a_naive_claim_survives_a_breaking_at_any_step() {
             let old = fs::read(database.lock()).unwrap();
             let gate = database.gate();
             let broken = with_claim_at(step, writer, &database, |hook| {
-                site(&gate, means).with_hook(hook).break_lock(&seen, licence).unwrap()
+                site(&gate, means)
+                    .with_hook(hook)
+                    .break_lock(&seen, licence)
+                    .unwrap()
             });
             drop(gate);
             let scene = format!("{writer:?} over {kind} at {step:?} with {means:?}: {broken:?}");
-            assert!(locked_by("naive")(&database.next_check()), "the claim is lost: {scene}");
+            assert!(
+                locked_by("naive")(&database.next_check()),
+                "the claim is lost: {scene}"
+            );
             match broken {
                 Broken::Kept { file, .. } => assert_eq!(fs::read(file).unwrap(), old, "{scene}"),
                 Broken::Changed => assert!(kept(&database).is_empty(), "{scene}"),
@@ -171,10 +232,16 @@ fn a_naive_removal_at_any_step_leaves_nothing_or_the_kept_file() {
                 let _ = fs::remove_file(database.lock());
             }
         };
-        let broken = site(&gate, means).with_hook(hook).break_lock(&seen, licence).unwrap();
+        let broken = site(&gate, means)
+            .with_hook(hook)
+            .break_lock(&seen, licence)
+            .unwrap();
         let is_kept = matches!(broken, Broken::Kept { .. });
         let scene = format!("{kind} at {step:?} with {means:?}: {broken:?}");
-        assert!(is_kept || [Broken::Gone, Broken::Changed].contains(&broken), "{scene}");
+        assert!(
+            is_kept || [Broken::Gone, Broken::Changed].contains(&broken),
+            "{scene}"
+        );
         assert_eq!(kept(&database).len(), usize::from(is_kept), "{scene}");
         assert!(!database.lock().exists(), "{scene}");
     });
@@ -187,12 +254,19 @@ fn a_crash_at_any_step_of_a_breaking_is_recovered() {
         let (database, seen) = locked(kind);
         let gate = database.gate();
         let crashing = site(&gate, means).with_hook(|at| crash_at(at, step));
-        assert!(has_crashed(|| crashing.break_lock(&seen, licence)), "{step:?} was not reached with {means:?}");
+        assert!(
+            has_crashed(|| crashing.break_lock(&seen, licence)),
+            "{step:?} was not reached with {means:?}"
+        );
         drop(gate);
         let decision = database.next_check();
         let scene = format!("{kind} at {step:?} with {means:?}: {decision:?}");
         if step == Step::Kept {
-            assert_eq!((decision.is_skip(), kept(&database).len()), (false, 1), "{scene}");
+            assert_eq!(
+                (decision.is_skip(), kept(&database).len()),
+                (false, 1),
+                "{scene}"
+            );
             return;
         }
         assert!(kept(&database).is_empty(), "{scene}");
@@ -203,9 +277,17 @@ fn a_crash_at_any_step_of_a_breaking_is_recovered() {
         }
         let gate = database.gate();
         let again = site(&gate, means).break_lock(&seen, licence).unwrap();
-        let expected = if kind == "dead" { Broken::Gone } else { again.clone() };
+        let expected = if kind == "dead" {
+            Broken::Gone
+        } else {
+            again.clone()
+        };
         assert_eq!(again, expected, "{scene}");
-        assert_eq!(kept(&database).len(), usize::from(kind != "dead"), "{scene}");
+        assert_eq!(
+            kept(&database).len(),
+            usize::from(kind != "dead"),
+            "{scene}"
+        );
     });
 }
 
@@ -216,8 +298,13 @@ fn the_next_break_takes_up_what_a_crash_has_left() {
         let (database, seen) = locked("live");
         fs::rename(database.lock(), database.aside()).unwrap();
         let gate = database.gate();
-        let broken = site(&gate, means).break_lock(&seen, Licence::EvenIfLive).unwrap();
-        assert!(matches!(broken, Broken::Kept { .. }), "{means:?}: {broken:?}");
+        let broken = site(&gate, means)
+            .break_lock(&seen, Licence::EvenIfLive)
+            .unwrap();
+        assert!(
+            matches!(broken, Broken::Kept { .. }),
+            "{means:?}: {broken:?}"
+        );
         assert_eq!(kept(&database).len(), 1);
     }
 }
@@ -237,9 +324,15 @@ fn breaking_brings_back_what_lies_aside() {
         let database = Database::new();
         let looked = make(&database);
         let gate = database.gate();
-        let broken = site(&gate, Means::BEST).break_lock(&looked, Licence::EvenIfLive).unwrap();
+        let broken = site(&gate, Means::BEST)
+            .break_lock(&looked, Licence::EvenIfLive)
+            .unwrap();
         assert!(matches!(broken, Broken::Kept { .. }), "{kind}: {broken:?}");
-        assert_eq!((database.holder().as_str(), kept(&database).len()), ("naive", 1), "{kind}");
+        assert_eq!(
+            (database.holder().as_str(), kept(&database).len()),
+            ("naive", 1),
+            "{kind}"
+        );
 
         for step in BREAKING {
             let database = Database::new();
@@ -248,15 +341,27 @@ fn breaking_brings_back_what_lies_aside() {
             let crashing = site(&gate, Means::BEST).with_hook(|at| crash_at(at, step));
             let crashed = has_crashed(|| crashing.break_lock(&looked, Licence::EvenIfLive));
             assert!(crashed, "{kind}: {step:?} was not reached");
-            let there = [database.lock(), database.aside()].map(|path| path.symlink_metadata().is_ok());
-            assert_eq!(there, [true, step != Step::Kept], "{kind} at {step:?}: one of them is lost");
+            let there =
+                [database.lock(), database.aside()].map(|path| path.symlink_metadata().is_ok());
+            assert_eq!(
+                there,
+                [true, step != Step::Kept],
+                "{kind} at {step:?}: one of them is lost"
+            );
         }
 
         let database = Database::new();
         let looked = make(&database);
         let gate = database.gate();
-        let error = site(&gate, Means::PORTABLE).break_lock(&looked, Licence::EvenIfLive).unwrap_err();
-        assert!(error.to_string().contains("make room for the claim aside of"), "{error}");
+        let error = site(&gate, Means::PORTABLE)
+            .break_lock(&looked, Licence::EvenIfLive)
+            .unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .contains("make room for the claim aside of"),
+            "{error}"
+        );
         assert!(database.lock().symlink_metadata().is_ok() && database.aside().exists());
     }
 }
@@ -270,10 +375,20 @@ fn a_writer_into_a_lock_that_changed_places_claims_at_the_path() {
     let seen = seen(&database);
     let gate = database.gate();
     let broken = with_claim_at(Step::JudgedAgain, Writer::InPlace, &database, |hook| {
-        site(&gate, Means::BEST).with_hook(hook).break_lock(&seen, Licence::UnlessHeld).unwrap()
+        site(&gate, Means::BEST)
+            .with_hook(hook)
+            .break_lock(&seen, Licence::UnlessHeld)
+            .unwrap()
     });
-    assert_eq!((broken, database.holder().as_str()), (Broken::Changed, "naive"));
-    assert!(fs::read_to_string(database.aside()).unwrap().contains("other"));
+    assert_eq!(
+        (broken, database.holder().as_str()),
+        (Broken::Changed, "naive")
+    );
+    assert!(
+        fs::read_to_string(database.aside())
+            .unwrap()
+            .contains("other")
+    );
 }
 
 /// Somebody who has it open for writing and does nothing is waited for, a second long.
@@ -281,12 +396,26 @@ fn a_writer_into_a_lock_that_changed_places_claims_at_the_path() {
 fn a_lock_that_stays_open_for_writing_is_broken_by_comparison() {
     let database = Database::new();
     fs::write(database.lock(), dead("crashed")).unwrap();
-    let writer = fs::OpenOptions::new().write(true).open(database.lock()).unwrap();
+    let writer = fs::OpenOptions::new()
+        .write(true)
+        .open(database.lock())
+        .unwrap();
     let gate = database.gate();
     let begun = Instant::now();
-    let broken = site(&gate, Means::BEST).break_lock(&seen(&database), Licence::UnlessHeld).unwrap();
+    let broken = site(&gate, Means::BEST)
+        .break_lock(&seen(&database), Licence::UnlessHeld)
+        .unwrap();
     assert!(begun.elapsed() >= Duration::from_secs(1));
-    assert!(matches!(broken, Broken::Kept { watched: Watched::ByComparison, .. }), "{broken:?}");
+    assert!(
+        matches!(
+            broken,
+            Broken::Kept {
+                watched: Watched::ByComparison,
+                ..
+            }
+        ),
+        "{broken:?}"
+    );
     drop(writer);
 }
 
@@ -296,7 +425,10 @@ fn a_lock_that_is_written_all_the_time_stays() {
     let database = Database::new();
     let content = live("busy");
     fs::write(database.lock(), &content).unwrap();
-    let writer = fs::OpenOptions::new().write(true).open(database.lock()).unwrap();
+    let writer = fs::OpenOptions::new()
+        .write(true)
+        .open(database.lock())
+        .unwrap();
     let seen = seen(&database);
     let (stop, stopped) = std::sync::mpsc::channel::<()>();
     let writing = std::thread::spawn(move || {
@@ -308,9 +440,14 @@ fn a_lock_that_is_written_all_the_time_stays() {
         }
     });
     let gate = database.gate();
-    let broken = site(&gate, Means::BEST).break_lock(&seen, Licence::EvenIfLive).unwrap();
+    let broken = site(&gate, Means::BEST)
+        .break_lock(&seen, Licence::EvenIfLive)
+        .unwrap();
     drop(stop);
     writing.join().unwrap();
     assert_eq!(broken, Broken::Contended);
-    assert_eq!((database.holder().as_str(), kept(&database).len()), ("busy", 0));
+    assert_eq!(
+        (database.holder().as_str(), kept(&database).len()),
+        ("busy", 0)
+    );
 }

@@ -8,7 +8,9 @@ use beadlock_checker::internal::dialect::beads::Record;
 use beadlock_checker::internal::take::{Attempt, Means, Release, Step};
 use beadlock_checker::{Skip, should_skip_database};
 
-use crate::scene::{Database, MEANS, claimed, crash_at, dead, has_crashed, live, locked_by, released, site};
+use crate::scene::{
+    Database, MEANS, claimed, crash_at, dead, has_crashed, live, locked_by, released, site,
+};
 
 #[test]
 fn a_claim_is_whole_is_seen_and_is_released() {
@@ -18,15 +20,28 @@ fn a_claim_is_whole_is_seen_and_is_released() {
         let gate = database.gate();
         let record = Record::new("ours", "1.0").unwrap();
         let held = claimed(&gate, means, &record);
-        assert_eq!(fs::read_to_string(database.lock()).unwrap(), record.to_json());
-        assert_eq!(fs::metadata(database.lock()).unwrap().mode() & 0o7777, 0o644);
+        assert_eq!(
+            fs::read_to_string(database.lock()).unwrap(),
+            record.to_json()
+        );
+        assert_eq!(
+            fs::metadata(database.lock()).unwrap().mode() & 0o7777,
+            0o644
+        );
         assert_eq!(database.names(), [".exclusive-lock"], "{means:?}");
         let again = site(&gate, means).claim(&record).unwrap();
-        assert!(matches!(again, Attempt::Refused(Skip::Locked(..), None)), "{again:?}");
+        assert!(
+            matches!(again, Attempt::Refused(Skip::Locked(..), None)),
+            "{again:?}"
+        );
         assert!(locked_by("ours")(&should_skip_database(database.path())));
         let released = site(&gate, means).release(&held).unwrap();
         assert_eq!(released, Release::Released, "{means:?}");
-        assert!(database.names().is_empty(), "{means:?}: {:?}", database.names());
+        assert!(
+            database.names().is_empty(),
+            "{means:?}: {:?}",
+            database.names()
+        );
         let again = site(&gate, Means::BEST).release(&held).unwrap();
         assert_eq!(again, Release::Gone);
     }
@@ -42,9 +57,15 @@ fn a_crash_at_any_step_of_a_claim_leaves_a_whole_record_or_none() {
             let record = Record::new("ours", "").unwrap();
             let crash = |at| crash_at(at, step);
             let crashing = site(&gate, means).with_hook(crash);
-            assert!(has_crashed(|| crashing.claim(&record)), "{step:?} was not reached");
+            assert!(
+                has_crashed(|| crashing.claim(&record)),
+                "{step:?} was not reached"
+            );
             match step {
-                Step::Linked => assert_eq!(fs::read_to_string(database.lock()).unwrap(), record.to_json()),
+                Step::Linked => assert_eq!(
+                    fs::read_to_string(database.lock()).unwrap(),
+                    record.to_json()
+                ),
                 _ => assert!(!database.lock().exists()),
             }
         }
@@ -67,8 +88,8 @@ fn unfinished_locks_of_the_dead_are_swept() {
             fs::write(name, "{").unwrap();
         }
         // Somebody's own, whatever it is called, and whatever no unfinished lock can be.
-        let [named, long, link, fifo] =
-            ["notes.txt", "00000001", "00000002", "00000003"].map(|random| at(&format!("{gone}-{random}")));
+        let [named, long, link, fifo] = ["notes.txt", "00000001", "00000002", "00000003"]
+            .map(|random| at(&format!("{gone}-{random}")));
         fs::write(&named, "precious").unwrap();
         fs::write(&long, [b'x'; 64 * 1024 + 1]).unwrap();
         std::os::unix::fs::symlink(&named, &link).unwrap();
@@ -77,7 +98,10 @@ fn unfinished_locks_of_the_dead_are_swept() {
         let held = claimed(&gate, means, &Record::new("ours", "").unwrap());
         assert!(!dead.exists() && living.exists(), "{means:?}");
         for theirs in [&named, &long, &link, &fifo] {
-            assert!(fs::symlink_metadata(theirs).is_ok(), "{means:?}: {theirs:?}");
+            assert!(
+                fs::symlink_metadata(theirs).is_ok(),
+                "{means:?}: {theirs:?}"
+            );
         }
         assert_eq!(released(held, &gate), Release::Released);
     }
@@ -96,11 +120,18 @@ fn a_removal_is_told_of_when_the_claim_is_refused_after_it() {
                 came = Some(fs::write(database.lock(), live("other")));
             }
         };
-        let attempt = site(&gate, means).with_hook(hook).claim(Record::new("ours", "").unwrap()).unwrap();
+        let attempt = site(&gate, means)
+            .with_hook(hook)
+            .claim(Record::new("ours", "").unwrap())
+            .unwrap();
         let Attempt::Refused(Skip::Locked(record, _), Some(removed)) = attempt else {
             panic!("{means:?}: {attempt:?}")
         };
-        assert_eq!((record.holder(), removed.record.holder()), ("other", "crashed"), "{means:?}");
+        assert_eq!(
+            (record.holder(), removed.record.holder()),
+            ("other", "crashed"),
+            "{means:?}"
+        );
         assert_eq!(database.holder(), "other");
     }
 }
@@ -113,8 +144,14 @@ fn a_record_that_nobody_could_read_is_not_claimed_with() {
     let mut nameless = Record::new("ours", "").unwrap();
     nameless.holder.clear();
     for record in [nameless, Record::new("ours", &"1".repeat(70_000)).unwrap()] {
-        let error = site(&gate, Means::BEST).claim(&record).unwrap_err().to_string();
-        assert!(error.contains("that nobody could read") && error.contains(".exclusive-lock"), "{error}");
+        let error = site(&gate, Means::BEST)
+            .claim(&record)
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("that nobody could read") && error.contains(".exclusive-lock"),
+            "{error}"
+        );
         assert!(database.names().is_empty());
     }
 }

@@ -17,7 +17,9 @@ fn ours(locks: &Locks, means: Means, silent: i64) -> Held {
 }
 
 fn beat(locks: &Locks, means: Means, held: &mut Held) -> Heartbeat {
-    locks.site(&locks.gate(), means, &Options::default()).heartbeat(held)
+    locks
+        .site(&locks.gate(), means, &Options::default())
+        .heartbeat(held)
 }
 
 fn is_now(time: StartedAt) -> bool {
@@ -33,19 +35,42 @@ fn only_the_time_changes() {
         // Somebody has put a note into it, at another length and in their own form.
         let noted = before.replacen('{', "{ \"note\" : {\"last_heartbeat_at\": 7},", 1);
         fs::write(locks.path(), &noted).unwrap();
-        assert!(matches!(beat(&locks, means, &mut held), Heartbeat::Refreshed), "{means:?}");
-        let (then, now) = (record("", 500).last_heartbeat_at, locks.read().last_heartbeat_at);
+        assert!(
+            matches!(beat(&locks, means, &mut held), Heartbeat::Refreshed),
+            "{means:?}"
+        );
+        let (then, now) = (
+            record("", 500).last_heartbeat_at,
+            locks.read().last_heartbeat_at,
+        );
         assert!(is_now(now) && then != now, "{means:?}: {now}");
         let after = fs::read_to_string(locks.path()).unwrap();
         let [then, now] = [then, now].map(|time| format!("\"last_heartbeat_at\": \"{time}\""));
         // The times of the making may be a second apart.
-        let line = |text: &str| text.lines().find(|line| line.contains("\"last_heartbeat_at\": \"")).map(str::to_owned);
-        assert_eq!(line(&after).unwrap().trim().trim_end_matches(','), now, "{then}");
-        assert_eq!(after.replace(&line(&after).unwrap(), ""), noted.replace(&line(&noted).unwrap(), ""));
+        let line = |text: &str| {
+            text.lines()
+                .find(|line| line.contains("\"last_heartbeat_at\": \""))
+                .map(str::to_owned)
+        };
+        assert_eq!(
+            line(&after).unwrap().trim().trim_end_matches(','),
+            now,
+            "{then}"
+        );
+        assert_eq!(
+            after.replace(&line(&after).unwrap(), ""),
+            noted.replace(&line(&noted).unwrap(), "")
+        );
         assert_eq!(held.whereabouts(), Whereabouts::InPlace, "{means:?}");
-        assert_eq!(held.record().as_tower().unwrap().last_heartbeat_at, locks.read().last_heartbeat_at);
+        assert_eq!(
+            held.record().as_tower().unwrap().last_heartbeat_at,
+            locks.read().last_heartbeat_at
+        );
         assert_eq!(locks.names(), ["app-prod.lock"], "{means:?}");
-        assert!(matches!(beat(&locks, means, &mut held), Heartbeat::Refreshed), "and again with {means:?}");
+        assert!(
+            matches!(beat(&locks, means, &mut held), Heartbeat::Refreshed),
+            "and again with {means:?}"
+        );
         assert!(held.release(Some(&locks.gate())).is_ok());
         assert!(locks.names().is_empty(), "{means:?}");
     }
@@ -56,21 +81,39 @@ fn with_a_lease_it_is_the_same_file_and_beside_a_reader_another() {
     let locks = Locks::new();
     let mut held = ours(&locks, Means::BEST, 500);
     let inode = fs::metadata(locks.path()).unwrap().ino();
-    assert!(matches!(beat(&locks, Means::BEST, &mut held), Heartbeat::Refreshed));
+    assert!(matches!(
+        beat(&locks, Means::BEST, &mut held),
+        Heartbeat::Refreshed
+    ));
     assert_eq!(fs::metadata(locks.path()).unwrap().ino(), inode, "in place");
     let reader = fs::File::open(locks.path()).unwrap();
     let seen = std::io::read_to_string(&reader).unwrap();
     for _ in 0..2 {
-        assert!(matches!(beat(&locks, Means::BEST, &mut held), Heartbeat::Refreshed), "a reader is no loss");
+        assert!(
+            matches!(beat(&locks, Means::BEST, &mut held), Heartbeat::Refreshed),
+            "a reader is no loss"
+        );
     }
-    assert_eq!(std::os::unix::fs::FileExt::read_at(&reader, &mut [0; 4096], 0).unwrap(), seen.len());
-    assert_eq!((held.whereabouts(), locks.names().len()), (Whereabouts::InPlace, 1));
+    assert_eq!(
+        std::os::unix::fs::FileExt::read_at(&reader, &mut [0; 4096], 0).unwrap(),
+        seen.len()
+    );
+    assert_eq!(
+        (held.whereabouts(), locks.names().len()),
+        (Whereabouts::InPlace, 1)
+    );
     assert!(is_now(locks.read().last_heartbeat_at));
 }
 
 #[test]
 fn a_time_of_another_length_is_rewritten_whole() {
-    for means in [Means::BEST, Means { leases: false, ..Means::BEST }] {
+    for means in [
+        Means::BEST,
+        Means {
+            leases: false,
+            ..Means::BEST
+        },
+    ] {
         let locks = Locks::new();
         let mut held = ours(&locks, means, 500);
         let text = fs::read_to_string(locks.path()).unwrap();
@@ -78,7 +121,10 @@ fn a_time_of_another_length_is_rewritten_whole() {
         let (_, tail) = tail.split_once('"').unwrap();
         let odd = format!("{head}\"last_heartbeat_at\": \"2025-12-18T10:30:40.25+00:00\"{tail}");
         fs::write(locks.path(), odd).unwrap();
-        assert!(matches!(beat(&locks, means, &mut held), Heartbeat::Refreshed), "{means:?}");
+        assert!(
+            matches!(beat(&locks, means, &mut held), Heartbeat::Refreshed),
+            "{means:?}"
+        );
         let after = fs::read_to_string(locks.path()).unwrap();
         assert!(after.starts_with(head) && after.ends_with(tail), "{after}");
         assert!(is_now(locks.read().last_heartbeat_at));
@@ -98,8 +144,16 @@ fn what_is_no_longer_ours_is_lost_and_not_written() {
     let rows: [(&str, Act, Option<&str>); 6] = [
         ("stolen by rename", |_| {}, Some("req_thief")),
         ("a blind copy of ours", |_| {}, Some("req_ours")),
-        ("overwritten", |locks| fs::write(locks.path(), record("req_thief", 0).to_json()).unwrap(), Some("req_thief")),
-        ("overwritten with nothing", |locks| fs::write(locks.path(), "").unwrap(), None),
+        (
+            "overwritten",
+            |locks| fs::write(locks.path(), record("req_thief", 0).to_json()).unwrap(),
+            Some("req_thief"),
+        ),
+        (
+            "overwritten with nothing",
+            |locks| fs::write(locks.path(), "").unwrap(),
+            None,
+        ),
         (
             "a symbolic link",
             |locks| {
@@ -134,7 +188,11 @@ fn what_is_no_longer_ours_is_lost_and_not_written() {
             let Heartbeat::Lost(Whereabouts::Changed(record)) = &beaten else {
                 panic!("{scene} with {means:?}: {beaten:?}")
             };
-            assert_eq!(record.as_ref().and_then(|record| record.id()), expected, "{scene} with {means:?}");
+            assert_eq!(
+                record.as_ref().and_then(|record| record.id()),
+                expected,
+                "{scene} with {means:?}"
+            );
             assert_eq!(there(), before, "{scene} with {means:?}");
             assert!(!locks.place.aside().exists(), "{scene} with {means:?}");
         }
@@ -148,7 +206,10 @@ fn what_has_vanished_is_lost_and_not_made_again() {
         let mut held = ours(&locks, means, 500);
         fs::remove_file(locks.path()).unwrap();
         let beaten = beat(&locks, means, &mut held);
-        assert!(matches!(beaten, Heartbeat::Lost(Whereabouts::Vanished)), "{means:?}: {beaten:?}");
+        assert!(
+            matches!(beaten, Heartbeat::Lost(Whereabouts::Vanished)),
+            "{means:?}: {beaten:?}"
+        );
         assert!(locks.names().is_empty(), "{means:?}");
     }
 }
@@ -161,7 +222,10 @@ fn a_directory_that_was_replaced_is_lost() {
     fs::rename(locks.dir.path(), old.path().join("old")).unwrap();
     fs::create_dir(locks.dir.path()).unwrap();
     let beaten = held.heartbeat_within(std::time::Duration::from_secs(5));
-    assert!(matches!(beaten, Heartbeat::Lost(Whereabouts::Replaced)), "{beaten:?}");
+    assert!(
+        matches!(beaten, Heartbeat::Lost(Whereabouts::Replaced)),
+        "{beaten:?}"
+    );
     assert!(locks.names().is_empty());
     locks.dir.disable_cleanup(false);
 }
@@ -185,15 +249,25 @@ fn who_renames_over_it_in_between_keeps_his() {
             };
             let gate = locks.gate();
             let reader = fs::File::open(locks.path()).unwrap();
-            let beaten = locks.site(&gate, means, &Options::default()).with_hook(hook).heartbeat(&mut held);
+            let beaten = locks
+                .site(&gate, means, &Options::default())
+                .with_hook(hook)
+                .heartbeat(&mut held);
             drop((reader, gate));
             // In place there is no exchange.
             if !stolen {
-                assert_eq!((step, means.renameat2), (Step::Exchanged, false), "{means:?}");
+                assert_eq!(
+                    (step, means.renameat2),
+                    (Step::Exchanged, false),
+                    "{means:?}"
+                );
                 continue;
             }
             let scene = format!("{step:?} with {means:?}: {beaten:?}");
-            assert!(matches!(beaten, Heartbeat::Lost(Whereabouts::Changed(_))), "{scene}");
+            assert!(
+                matches!(beaten, Heartbeat::Lost(Whereabouts::Changed(_))),
+                "{scene}"
+            );
             assert_eq!(fs::read_to_string(locks.path()).unwrap(), thief, "{scene}");
             assert_ne!(held.whereabouts(), Whereabouts::InPlace, "{scene}");
             assert!(!locks.place.aside().exists(), "{scene}");
@@ -205,7 +279,9 @@ fn who_renames_over_it_in_between_keeps_his() {
 /// or by a note in ours, which moves the time.
 #[test]
 fn what_it_says_counts_once_nobody_else_has_it_open() {
-    let noted = record("req_ours", 500).to_json().replacen('{', "{ \"note\": 7,", 1);
+    let noted = record("req_ours", 500)
+        .to_json()
+        .replacen('{', "{ \"note\": 7,", 1);
     for (other, is_lost) in [(record("req_them", 500).to_json(), true), (noted, false)] {
         let locks = Locks::new();
         let mut held = ours(&locks, Means::BEST, 500);
@@ -217,13 +293,23 @@ fn what_it_says_counts_once_nobody_else_has_it_open() {
         };
         let gate = locks.gate();
         let options = Options::default();
-        let beaten = locks.site(&gate, Means::BEST, &options).with_hook(hook).heartbeat(&mut held);
+        let beaten = locks
+            .site(&gate, Means::BEST, &options)
+            .with_hook(hook)
+            .heartbeat(&mut held);
         if is_lost {
-            assert!(matches!(beaten, Heartbeat::Lost(Whereabouts::Changed(Some(_)))), "{beaten:?}");
+            assert!(
+                matches!(beaten, Heartbeat::Lost(Whereabouts::Changed(Some(_)))),
+                "{beaten:?}"
+            );
             assert_eq!(fs::read_to_string(locks.path()).unwrap(), other);
         } else {
             assert!(matches!(beaten, Heartbeat::Refreshed), "{beaten:?}");
-            assert!(fs::read_to_string(locks.path()).unwrap().starts_with("{ \"note\": 7,"));
+            assert!(
+                fs::read_to_string(locks.path())
+                    .unwrap()
+                    .starts_with("{ \"note\": 7,")
+            );
             assert!(is_now(locks.read().last_heartbeat_at));
         }
     }
@@ -234,14 +320,26 @@ fn what_it_says_counts_once_nobody_else_has_it_open() {
 fn who_has_it_open_for_writing_keeps_the_file() {
     let locks = Locks::new();
     let mut held = ours(&locks, Means::BEST, 500);
-    let (before, inode) = (fs::read(locks.path()).unwrap(), fs::metadata(locks.path()).unwrap().ino());
+    let (before, inode) = (
+        fs::read(locks.path()).unwrap(),
+        fs::metadata(locks.path()).unwrap().ino(),
+    );
     let writer = fs::File::options().append(true).open(locks.path()).unwrap();
     let beaten = beat(&locks, Means::BEST, &mut held);
     assert!(matches!(beaten, Heartbeat::Failed(_)), "{beaten:?}");
-    assert_eq!((fs::read(locks.path()).unwrap(), fs::metadata(locks.path()).unwrap().ino()), (before, inode));
+    assert_eq!(
+        (
+            fs::read(locks.path()).unwrap(),
+            fs::metadata(locks.path()).unwrap().ino()
+        ),
+        (before, inode)
+    );
     assert_eq!(locks.names(), ["app-prod.lock"]);
     drop(writer);
-    assert!(matches!(beat(&locks, Means::BEST, &mut held), Heartbeat::Refreshed));
+    assert!(matches!(
+        beat(&locks, Means::BEST, &mut held),
+        Heartbeat::Refreshed
+    ));
 }
 
 #[test]
@@ -251,7 +349,10 @@ fn what_a_crash_has_left_aside_is_put_back_and_refreshed() {
         let mut held = ours(&locks, means, 500);
         fs::rename(locks.path(), locks.place.aside()).unwrap();
         let beaten = beat(&locks, means, &mut held);
-        assert!(matches!(beaten, Heartbeat::Refreshed), "{means:?}: {beaten:?}");
+        assert!(
+            matches!(beaten, Heartbeat::Refreshed),
+            "{means:?}: {beaten:?}"
+        );
         assert_eq!(locks.names(), ["app-prod.lock"], "{means:?}");
         assert!(is_now(locks.read().last_heartbeat_at));
     }
@@ -276,7 +377,10 @@ fn who_renames_over_it_twice_loses_neither() {
     };
     let (gate, options) = (locks.gate(), Options::default());
     let reader = fs::File::open(locks.path()).unwrap();
-    let beaten = locks.site(&gate, Means::BEST, &options).with_hook(hook).heartbeat(&mut held);
+    let beaten = locks
+        .site(&gate, Means::BEST, &options)
+        .with_hook(hook)
+        .heartbeat(&mut held);
     drop(reader);
     assert!(matches!(beaten, Heartbeat::Lost(_)), "{beaten:?}");
     let there = [locks.path(), locks.place.aside()].map(|path| fs::read_to_string(path).unwrap());
@@ -292,27 +396,49 @@ fn a_crash_in_the_middle_leaves_our_lock() {
             let mut held = ours(&locks, means, 500);
             let gate = locks.gate();
             let _reader = fs::File::open(locks.path()).unwrap();
-            let mut site =
-                locks.site(&gate, means, &Options::default()).with_hook(|at| crate::scene::crash_at(at, step));
+            let mut site = locks
+                .site(&gate, means, &Options::default())
+                .with_hook(|at| crate::scene::crash_at(at, step));
             if !has_crashed(|| site.heartbeat(&mut held)) {
                 assert_eq!((step, means.renameat2), (Step::Exchanged, false));
                 continue;
             }
             drop(gate);
             let decision = check(&locks.place, &Options::default());
-            assert_eq!(decision.record().and_then(|record| record.id()), Some("req_ours"), "{step:?} {means:?}");
+            assert_eq!(
+                decision.record().and_then(|record| record.id()),
+                Some("req_ours"),
+                "{step:?} {means:?}"
+            );
             let rename_stale = |path: &std::path::Path| {
                 if let Ok(bytes) = fs::read(path) {
                     let read = Record::parse(&bytes, "app-prod").unwrap();
                     let old = StartedAt::from_unix(0, 0);
-                    fs::write(path, Record { last_heartbeat_at: old, ..read }.to_json()).unwrap();
+                    fs::write(
+                        path,
+                        Record {
+                            last_heartbeat_at: old,
+                            ..read
+                        }
+                        .to_json(),
+                    )
+                    .unwrap();
                 }
             };
             rename_stale(&locks.path());
             rename_stale(&locks.place.aside());
-            let force = Options { force_lock: true, ..Options::default() };
-            let attempt = locks.site(&locks.gate(), means, &force).claim(record("req_new", 0)).unwrap();
-            assert!(matches!(attempt, Attempt::Claimed(..)), "{step:?} {means:?}: {attempt:?}");
+            let force = Options {
+                force_lock: true,
+                ..Options::default()
+            };
+            let attempt = locks
+                .site(&locks.gate(), means, &force)
+                .claim(record("req_new", 0))
+                .unwrap();
+            assert!(
+                matches!(attempt, Attempt::Claimed(..)),
+                "{step:?} {means:?}: {attempt:?}"
+            );
             assert_eq!(locks.names(), ["app-prod.lock"], "{step:?} {means:?}");
         }
     }
@@ -328,5 +454,8 @@ fn a_beads_lock_has_no_heartbeat() {
     assert!(matches!(held.heartbeat(Some(&gate)), Heartbeat::Failed(_)));
     assert_eq!(fs::read(database.lock()).unwrap(), before);
     drop(gate);
-    assert!(matches!(beadlock_checker::should_skip_database(database.path()), Decision::Skip(_)));
+    assert!(matches!(
+        beadlock_checker::should_skip_database(database.path()),
+        Decision::Skip(_)
+    ));
 }

@@ -8,8 +8,8 @@ use beadlock_checker::internal::dialect::beads::Record;
 use beadlock_checker::internal::take::{Adopted, Held, Means, Release, Settled, Step, Whereabouts};
 
 use crate::scene::{
-    Database, MEANS, REMOVAL, Writer, claimed, crash_at, dead, has_crashed, live, locked_by, record, released, site,
-    with_claim_at,
+    Database, MEANS, REMOVAL, Writer, claimed, crash_at, dead, has_crashed, live, locked_by,
+    record, released, site, with_claim_at,
 };
 
 fn ours() -> Record {
@@ -40,7 +40,9 @@ fn every_place_that_it_can_have_got_to() {
     fs::write(&lock, live("other")).unwrap();
     assert_eq!(held.whereabouts(), Whereabouts::Aside);
     fs::remove_file(database.aside()).unwrap();
-    let Whereabouts::Changed(Some(other)) = held.whereabouts() else { panic!("{:?}", held.whereabouts()) };
+    let Whereabouts::Changed(Some(other)) = held.whereabouts() else {
+        panic!("{:?}", held.whereabouts())
+    };
     assert_eq!(other.holder(), "other");
     // The same words in another file are another claim.
     fs::remove_file(&lock).unwrap();
@@ -48,7 +50,11 @@ fn every_place_that_it_can_have_got_to() {
     assert!(matches!(held.whereabouts(), Whereabouts::Changed(Some(_))));
     for unreadable in ["", "{", "null"] {
         fs::write(&lock, unreadable).unwrap();
-        assert_eq!(held.whereabouts(), Whereabouts::Changed(None), "{unreadable:?}");
+        assert_eq!(
+            held.whereabouts(),
+            Whereabouts::Changed(None),
+            "{unreadable:?}"
+        );
     }
     fs::remove_file(&lock).unwrap();
     assert_eq!(held.whereabouts(), Whereabouts::Vanished);
@@ -58,12 +64,22 @@ fn every_place_that_it_can_have_got_to() {
     fs::rename(database.path().join("copy"), &lock).unwrap();
     assert_eq!(held.whereabouts(), Whereabouts::InPlace, "it has come back");
     fs::write(&lock, live("other")).unwrap();
-    assert!(matches!(held.whereabouts(), Whereabouts::Changed(Some(_))), "overwritten in place");
+    assert!(
+        matches!(held.whereabouts(), Whereabouts::Changed(Some(_))),
+        "overwritten in place"
+    );
     let huge = " ".repeat(64 * 1024 + 1);
     fs::write(&lock, &huge).unwrap();
-    assert_eq!(held.whereabouts(), Whereabouts::Changed(None), "and with more than anybody reads");
+    assert_eq!(
+        held.whereabouts(),
+        Whereabouts::Changed(None),
+        "and with more than anybody reads"
+    );
     let released = held.release(Some(&gate)).unwrap();
-    assert_eq!((released, fs::read_to_string(&lock).unwrap()), (Release::NotOurs(None), huge));
+    assert_eq!(
+        (released, fs::read_to_string(&lock).unwrap()),
+        (Release::NotOurs(None), huge)
+    );
 }
 
 /// A remover of a stale lock moves a fresh one that came in between, looks, and puts it back: at no step is it lost.
@@ -86,14 +102,28 @@ fn a_removal_that_meets_it_never_looks_like_a_loss() {
             }
         };
         let settled = site(&gate, means).with_hook(hook).settle();
-        assert!(matches!(settled, Settled::Refused { .. }), "{means:?}: {settled:?}");
-        assert!(seen.iter().any(|(_, place)| *place == Whereabouts::Aside), "{means:?}: {seen:?}");
-        let is_there = |place: &Whereabouts| matches!(place, Whereabouts::InPlace | Whereabouts::Aside);
-        assert!(seen.iter().all(|(_, place)| is_there(place)), "{means:?}: {seen:?}");
+        assert!(
+            matches!(settled, Settled::Refused { .. }),
+            "{means:?}: {settled:?}"
+        );
+        assert!(
+            seen.iter().any(|(_, place)| *place == Whereabouts::Aside),
+            "{means:?}: {seen:?}"
+        );
+        let is_there =
+            |place: &Whereabouts| matches!(place, Whereabouts::InPlace | Whereabouts::Aside);
+        assert!(
+            seen.iter().all(|(_, place)| is_there(place)),
+            "{means:?}: {seen:?}"
+        );
         let held = held.unwrap();
         assert_eq!(held.whereabouts(), Whereabouts::InPlace, "{means:?}");
         assert_eq!(released(held, &gate), Release::Released);
-        assert!(database.names().is_empty(), "{means:?}: {:?}", database.names());
+        assert!(
+            database.names().is_empty(),
+            "{means:?}: {:?}",
+            database.names()
+        );
     }
 }
 
@@ -126,18 +156,39 @@ fn a_claim_is_adopted_by_its_id_and_by_nothing_else() {
     let id = made(&database, Means::BEST);
     let before = fs::read(database.lock()).unwrap();
     let gate = database.gate();
-    for other in ["", "x", &id[..31], &id.to_uppercase(), "sha256:000000000000"] {
-        let Adopted::NotOurs(Some(there)) = site(&gate, Means::BEST).adopt(other).unwrap() else { panic!("{other}") };
+    for other in [
+        "",
+        "x",
+        &id[..31],
+        &id.to_uppercase(),
+        "sha256:000000000000",
+    ] {
+        let Adopted::NotOurs(Some(there)) = site(&gate, Means::BEST).adopt(other).unwrap() else {
+            panic!("{other}")
+        };
         assert_eq!(there.holder(), "ours");
-        assert!(matches!(Held::adopt(&place, other), Ok(Adopted::NotOurs(Some(_)))), "{other}");
+        assert!(
+            matches!(Held::adopt(&place, other), Ok(Adopted::NotOurs(Some(_)))),
+            "{other}"
+        );
     }
-    let Ok(Adopted::Held(watching)) = Held::adopt(&place, &id) else { panic!("without the gate") };
-    assert_eq!((watching.id(), watching.whereabouts()), (id.as_str(), Whereabouts::InPlace));
-    let Ok(Adopted::Held(held)) = site(&gate, Means::BEST).adopt(&id) else { panic!("with it") };
+    let Ok(Adopted::Held(watching)) = Held::adopt(&place, &id) else {
+        panic!("without the gate")
+    };
+    assert_eq!(
+        (watching.id(), watching.whereabouts()),
+        (id.as_str(), Whereabouts::InPlace)
+    );
+    let Ok(Adopted::Held(held)) = site(&gate, Means::BEST).adopt(&id) else {
+        panic!("with it")
+    };
     assert_eq!(fs::read(database.lock()).unwrap(), before);
     assert_eq!(released(held, &gate), Release::Released);
     assert_eq!(watching.whereabouts(), Whereabouts::Vanished);
-    assert!(matches!(site(&gate, Means::BEST).adopt(&id), Ok(Adopted::Gone)));
+    assert!(matches!(
+        site(&gate, Means::BEST).adopt(&id),
+        Ok(Adopted::Gone)
+    ));
     assert!(matches!(Held::adopt(&place, &id), Ok(Adopted::Gone)));
     assert!(Held::adopt(&Place::beads(database.path().join("nowhere")), &id).is_err());
 }
@@ -147,9 +198,11 @@ fn what_has_no_id_or_cannot_be_read_is_nobodys_to_adopt() {
     let database = Database::new();
     let gate = database.gate();
     let adopt = |id: &str| site(&gate, Means::BEST).adopt(id).unwrap();
-    for content in
-        [live("naive"), dead("crashed"), record("remote", 1).replace("\"hostname\":\"", "\"hostname\":\"not-")]
-    {
+    for content in [
+        live("naive"),
+        dead("crashed"),
+        record("remote", 1).replace("\"hostname\":\"", "\"hostname\":\"not-"),
+    ] {
         fs::write(database.lock(), &content).unwrap();
         for id in ["", "x"] {
             assert!(matches!(adopt(id), Adopted::NotOurs(Some(_))), "{content}");
@@ -171,14 +224,23 @@ fn who_is_adopted_is_as_old_as_the_record_says() {
     let database = Database::new();
     let id = made(&database, Means::BEST);
     let text = fs::read_to_string(database.lock()).unwrap();
-    let field = text.lines().find(|line| line.contains("\"started_at\"")).unwrap();
+    let field = text
+        .lines()
+        .find(|line| line.contains("\"started_at\""))
+        .unwrap();
     for (since, days) in [("2001-01-01T00:00:00Z", 9000), ("9999-01-01T00:00:00Z", 0)] {
         let aged = text.replace(field, &format!("  \"started_at\": \"{since}\","));
         fs::write(database.lock(), aged).unwrap();
         let gate = database.gate();
-        let Ok(Adopted::Held(held)) = site(&gate, Means::BEST).adopt(&id) else { panic!("{since}") };
+        let Ok(Adopted::Held(held)) = site(&gate, Means::BEST).adopt(&id) else {
+            panic!("{since}")
+        };
         let age = held.age().as_secs() / 86_400;
-        assert_eq!((age >= days, age > 0), (true, days > 0), "{since}: {age} days");
+        assert_eq!(
+            (age >= days, age > 0),
+            (true, days > 0),
+            "{since}: {age} days"
+        );
         assert_eq!(held.whereabouts(), Whereabouts::InPlace);
     }
 }
@@ -191,11 +253,17 @@ fn it_is_adopted_out_of_the_side_file() {
         let id = made(&database, means);
         fs::rename(database.lock(), database.aside()).unwrap();
         let gate = database.gate();
-        let Ok(Adopted::Held(held)) = site(&gate, means).adopt(&id) else { panic!("{means:?}") };
+        let Ok(Adopted::Held(held)) = site(&gate, means).adopt(&id) else {
+            panic!("{means:?}")
+        };
         assert!(database.lock().exists() && !database.aside().exists());
         assert_eq!(held.whereabouts(), Whereabouts::InPlace);
         assert_eq!(released(held, &gate), Release::Released);
-        assert!(database.names().is_empty(), "{means:?}: {:?}", database.names());
+        assert!(
+            database.names().is_empty(),
+            "{means:?}: {:?}",
+            database.names()
+        );
     }
 }
 
@@ -215,7 +283,11 @@ fn after_a_crash_at_any_step_of_its_release_it_is_held_or_gone() {
                 Adopted::Gone => assert_eq!(step, Step::Deleted, "{means:?}"),
                 other => panic!("{step:?} with {means:?}: {other:?}"),
             }
-            assert!(database.names().is_empty(), "{step:?} with {means:?}: {:?}", database.names());
+            assert!(
+                database.names().is_empty(),
+                "{step:?} with {means:?}: {:?}",
+                database.names()
+            );
         }
     }
 }
@@ -229,15 +301,22 @@ fn beside_somebodys_claim_both_stay() {
     fs::write(database.lock(), live("other")).unwrap();
     let gate = database.gate();
     let adopt = || site(&gate, Means::BEST).adopt(&id).unwrap();
-    let Adopted::NotOurs(Some(there)) = adopt() else { panic!("theirs is the lock") };
+    let Adopted::NotOurs(Some(there)) = adopt() else {
+        panic!("theirs is the lock")
+    };
     assert_eq!(there.holder(), "other");
     assert!(database.aside().exists());
     // The other way round: releasing ours brings theirs back.
     fs::rename(database.lock(), database.path().join("theirs")).unwrap();
     fs::rename(database.aside(), database.lock()).unwrap();
     fs::rename(database.path().join("theirs"), database.aside()).unwrap();
-    let Adopted::Held(held) = adopt() else { panic!("ours is the lock") };
-    assert_eq!((released(held, &gate), database.holder().as_str()), (Release::Released, "other"));
+    let Adopted::Held(held) = adopt() else {
+        panic!("ours is the lock")
+    };
+    assert_eq!(
+        (released(held, &gate), database.holder().as_str()),
+        (Release::Released, "other")
+    );
     drop(gate);
     assert!(locked_by("other")(&database.next_check()));
 }
@@ -252,12 +331,19 @@ fn a_naive_claim_survives_an_adoption_at_any_step() {
                 let id = made(&database, means);
                 fs::rename(database.lock(), database.aside()).unwrap();
                 let gate = database.gate();
-                let adopted =
-                    with_claim_at(step, writer, &database, |hook| site(&gate, means).with_hook(hook).adopt(&id));
-                assert!(!matches!(adopted, Ok(Adopted::Held(_))), "{writer:?} at {step:?} with {means:?}");
+                let adopted = with_claim_at(step, writer, &database, |hook| {
+                    site(&gate, means).with_hook(hook).adopt(&id)
+                });
+                assert!(
+                    !matches!(adopted, Ok(Adopted::Held(_))),
+                    "{writer:?} at {step:?} with {means:?}"
+                );
                 drop(gate);
                 let decision = beadlock_checker::should_skip_database(database.path());
-                assert!(locked_by("naive")(&decision), "{writer:?} at {step:?} with {means:?}: {decision:?}");
+                assert!(
+                    locked_by("naive")(&decision),
+                    "{writer:?} at {step:?} with {means:?}: {decision:?}"
+                );
             }
         }
     }
@@ -268,13 +354,24 @@ fn the_file_that_keeps_a_broken_lock_is_known_by_its_inode() {
     let database = Database::new();
     let gate = database.gate();
     let held = claimed(&gate, Means::BEST, &ours());
-    let kept = |name: &str| database.path().join(format!(".exclusive-lock.broken-{name}"));
+    let kept = |name: &str| {
+        database
+            .path()
+            .join(format!(".exclusive-lock.broken-{name}"))
+    };
     assert_eq!(held.broken_as(), None);
     fs::copy(database.lock(), kept("2026.json")).unwrap();
     fs::create_dir(kept("dir")).unwrap();
-    assert_eq!(held.broken_as(), None, "the same words are not the same lock");
+    assert_eq!(
+        held.broken_as(),
+        None,
+        "the same words are not the same lock"
+    );
     fs::rename(database.lock(), kept("2027.json")).unwrap();
-    assert_eq!((held.broken_as(), held.whereabouts()), (Some(kept("2027.json")), Whereabouts::Vanished));
+    assert_eq!(
+        (held.broken_as(), held.whereabouts()),
+        (Some(kept("2027.json")), Whereabouts::Vanished)
+    );
 }
 
 /// What is released by its id pays what is left of the grace since its claim, as its own process would: nothing, once
@@ -300,9 +397,17 @@ fn who_adopts_an_old_claim_waits_for_no_grace() {
     let grace = Duration::from_millis(10);
     // The two in turn, so that a busy machine is as slow to both.
     let rounds = (0..20).map(|_| [true, false].map(|adopts| takes(4 * grace, adopts).0));
-    let [adopted, own] = rounds.reduce(|[a, b], [c, d]| [a.min(c), b.min(d)]).unwrap();
-    assert!(adopted < own + grace / 2, "adopted {adopted:?}, its own process {own:?}");
+    let [adopted, own] = rounds
+        .reduce(|[a, b], [c, d]| [a.min(c), b.min(d)])
+        .unwrap();
+    assert!(
+        adopted < own + grace / 2,
+        "adopted {adopted:?}, its own process {own:?}"
+    );
     for (_, ended) in (0..20).map(|_| takes(Duration::ZERO, true)) {
-        assert!(ended >= grace, "gone {ended:?} after it was begun to be claimed");
+        assert!(
+            ended >= grace,
+            "gone {ended:?} after it was begun to be claimed"
+        );
     }
 }

@@ -24,7 +24,11 @@ fn who_waits_for_a_lease_to_write_counts_as_a_writer() {
         fs::write(database.lock(), "dead").unwrap();
         let remover = File::open(database.lock()).unwrap();
         if let Err(errno) = take_lease_alone(&remover) {
-            assert_eq!((round, errno), (0, Errno::EINVAL), "a file system without leases");
+            assert_eq!(
+                (round, errno),
+                (0, Errno::EINVAL),
+                "a file system without leases"
+            );
             return skip::cannot("needs leases in the temporary directory");
         }
         let (go_on, asked) = channel::<()>();
@@ -50,8 +54,16 @@ fn who_waits_for_a_lease_to_write_counts_as_a_writer() {
         refused += usize::from(take_lease(&again) == Err(Errno::EAGAIN));
         go_on.send(()).unwrap();
         writer.join().unwrap();
-        assert_eq!(fs::read_to_string(database.lock()).unwrap(), "live", "his bytes are in the file that is back");
-        assert_eq!(take_lease_alone(&again), Ok(()), "the control: nobody writes any more, and a new lease is granted");
+        assert_eq!(
+            fs::read_to_string(database.lock()).unwrap(),
+            "live",
+            "his bytes are in the file that is back"
+        );
+        assert_eq!(
+            take_lease_alone(&again),
+            Ok(()),
+            "the control: nobody writes any more, and a new lease is granted"
+        );
         drop_lease(&again);
     }
     assert_eq!(refused, ROUNDS, "of {ROUNDS} new leases were refused");
@@ -63,7 +75,9 @@ fn take_lease_alone(file: &File) -> Result<(), Errno> {
     let deadline = Instant::now() + Duration::from_secs(30);
     loop {
         match take_lease(file) {
-            Err(Errno::EAGAIN) if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(1)),
+            Err(Errno::EAGAIN) if Instant::now() < deadline => {
+                std::thread::sleep(Duration::from_millis(1))
+            }
             answer => return answer,
         }
     }

@@ -7,7 +7,10 @@
     clippy::panic,
     reason = "a test ends where something is not as it must be"
 )]
-#![expect(clippy::disallowed_methods, reason = "what careless tools do to a lock file")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "what careless tools do to a lock file"
+)]
 
 mod broken;
 mod claim;

@@ -18,7 +18,16 @@ fn a_live_side_file_goes_back_to_an_empty_path() {
         fs::write(database.aside(), live("naive")).unwrap();
         let gate = database.gate();
         let settled = site(&gate, means).settle();
-        assert!(matches!(settled, Settled::Refused { skip: Skip::Locked(..), .. }), "{settled:?}");
+        assert!(
+            matches!(
+                settled,
+                Settled::Refused {
+                    skip: Skip::Locked(..),
+                    ..
+                }
+            ),
+            "{settled:?}"
+        );
         assert_eq!(database.names(), [".exclusive-lock"]);
     }
 }
@@ -33,18 +42,28 @@ fn a_plain_check_recovers_a_side_file() {
 
     fs::remove_file(database.lock()).unwrap();
     fs::write(database.aside(), dead("crashed")).unwrap();
-    assert_eq!(database.next_check().to_string(), "Removed stale lock (crashed), proceeding with sync");
+    assert_eq!(
+        database.next_check().to_string(),
+        "Removed stale lock (crashed), proceeding with sync"
+    );
     assert!(database.names().is_empty());
 
     fs::write(database.aside(), live("naive")).unwrap();
     fs::write(database.lock(), "torn").unwrap();
     let decision = should_skip_database(database.path());
-    assert_eq!(decision.reason(), Reason::Malformed, "both must stay, and the lock's is the answer");
+    assert_eq!(
+        decision.reason(),
+        Reason::Malformed,
+        "both must stay, and the lock's is the answer"
+    );
     assert!(database.aside().exists());
 
     fs::remove_file(database.lock()).unwrap();
     let gate = database.gate();
-    assert_eq!(should_skip_database(database.path()).reason(), Reason::GateBusy);
+    assert_eq!(
+        should_skip_database(database.path()).reason(),
+        Reason::GateBusy
+    );
     drop(gate);
     assert!(locked_by("naive")(&database.next_check()));
 }
@@ -63,8 +82,21 @@ fn a_live_side_file_and_a_stale_lock_change_places() {
     let before = fs::metadata(database.lock()).unwrap().ino();
     let gate = database.gate();
     let settled = site(&gate, Means::BEST).settle();
-    assert!(matches!(settled, Settled::Refused { skip: Skip::Locked(..), .. }), "{settled:?}");
-    assert_eq!(database.names(), [".exclusive-lock"], "the dead one is deleted first");
+    assert!(
+        matches!(
+            settled,
+            Settled::Refused {
+                skip: Skip::Locked(..),
+                ..
+            }
+        ),
+        "{settled:?}"
+    );
+    assert_eq!(
+        database.names(),
+        [".exclusive-lock"],
+        "the dead one is deleted first"
+    );
     assert_eq!(fs::metadata(database.lock()).unwrap().ino(), before);
 }
 
@@ -76,7 +108,16 @@ fn where_nothing_can_be_exchanged_both_stay() {
     fs::write(database.lock(), dead("crashed")).unwrap();
     let gate = database.gate();
     let settled = site(&gate, Means::PORTABLE).settle();
-    assert!(matches!(settled, Settled::Refused { skip: Skip::InProgress, .. }), "{settled:?}");
+    assert!(
+        matches!(
+            settled,
+            Settled::Refused {
+                skip: Skip::InProgress,
+                ..
+            }
+        ),
+        "{settled:?}"
+    );
     assert!(database.aside().exists() && database.lock().exists());
 }
 
@@ -88,7 +129,16 @@ fn one_file_under_both_names_is_one_lock() {
     fs::hard_link(database.lock(), database.aside()).unwrap();
     let gate = database.gate();
     let settled = site(&gate, Means::BEST).settle();
-    assert!(matches!(settled, Settled::Refused { skip: Skip::Locked(..), .. }), "{settled:?}");
+    assert!(
+        matches!(
+            settled,
+            Settled::Refused {
+                skip: Skip::Locked(..),
+                ..
+            }
+        ),
+        "{settled:?}"
+    );
     assert_eq!(database.names(), [".exclusive-lock"]);
 }
 
@@ -108,9 +158,20 @@ fn a_strange_side_file_is_put_back_and_never_deleted() {
 #[test]
 fn a_dry_run_foresees_a_recovery() {
     let database = Database::new();
-    let foreseen = || check(&Place::beads(database.path()), &Options { dry_run: true, ..Options::default() });
+    let foreseen = || {
+        check(
+            &Place::beads(database.path()),
+            &Options {
+                dry_run: true,
+                ..Options::default()
+            },
+        )
+    };
     fs::write(database.aside(), dead("crashed")).unwrap();
-    assert_eq!(foreseen().to_string(), "Stale lock (crashed) would be removed, proceeding with sync");
+    assert_eq!(
+        foreseen().to_string(),
+        "Stale lock (crashed) would be removed, proceeding with sync"
+    );
     fs::write(database.aside(), live("naive")).unwrap();
     assert!(locked_by("naive")(&foreseen()));
     assert_eq!(database.names(), [".exclusive-lock.aside"]);
@@ -120,7 +181,10 @@ fn a_dry_run_foresees_a_recovery() {
     fs::write(database.aside(), "").unwrap();
     assert_eq!(foreseen().reason(), Reason::Malformed);
     fs::write(database.aside(), dead("crashed")).unwrap();
-    assert_eq!(foreseen().to_string(), "Stale lock (also crashed) would be removed, proceeding with sync");
+    assert_eq!(
+        foreseen().to_string(),
+        "Stale lock (also crashed) would be removed, proceeding with sync"
+    );
     fs::write(database.lock(), live("another")).unwrap();
     assert!(locked_by("another")(&foreseen()));
     assert_eq!(database.names().len(), 2);
@@ -130,7 +194,10 @@ fn a_dry_run_foresees_a_recovery() {
 /// grace finds no file, so one round in time is enough.
 #[test]
 fn a_writer_into_a_side_file_claims_at_the_path() {
-    assert!((0..5).any(|_| one_writer_claims_at_the_path()), "no writer is ever seen");
+    assert!(
+        (0..5).any(|_| one_writer_claims_at_the_path()),
+        "no writer is ever seen"
+    );
 }
 
 fn one_writer_claims_at_the_path() -> bool {
@@ -148,7 +215,10 @@ fn one_writer_claims_at_the_path() -> bool {
                 fs::write(aside, live("naive")).unwrap();
             }));
         }
-        Step::SideJudged => was_aside |= fs::read_to_string(database.aside()).is_ok_and(|text| text.contains("naive")),
+        Step::SideJudged => {
+            was_aside |=
+                fs::read_to_string(database.aside()).is_ok_and(|text| text.contains("naive"))
+        }
         _ => {}
     };
     let settled = site(&gate, Means::BEST).with_hook(hook).settle();

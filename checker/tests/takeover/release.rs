@@ -11,8 +11,8 @@ use beadlock_checker::internal::take::{Means, Release, Settled};
 use beadlock_testkit::tool;
 
 use crate::scene::{
-    Database, MEANS, REMOVAL, Writer, claim_naively, claimed, crash_at, dead, has_crashed, live, locked_by, released,
-    site, with_claim_at,
+    Database, MEANS, REMOVAL, Writer, claim_naively, claimed, crash_at, dead, has_crashed, live,
+    locked_by, released, site, with_claim_at,
 };
 
 /// Only one's own lock is ever released: neither a later one, nor one written over it in place.
@@ -25,7 +25,9 @@ fn a_release_leaves_a_lock_that_is_not_ours() {
             let held = claimed(&gate, means, &Record::new("ours", "").unwrap());
             claim_naively(writer, database.lock()).join().unwrap();
             let released = site(&gate, means).release(&held).unwrap();
-            let Release::NotOurs(Some(there)) = released else { panic!("{writer:?}: {released:?}") };
+            let Release::NotOurs(Some(there)) = released else {
+                panic!("{writer:?}: {released:?}")
+            };
             assert_eq!(there.holder(), "naive");
             assert_eq!(database.holder(), "naive");
         }
@@ -46,7 +48,10 @@ fn a_naive_claim_survives_a_release_at_any_step() {
                 });
                 drop(gate);
                 let scene = format!("{writer:?} at {step:?} with {means:?}: {released:?}");
-                assert!(locked_by("naive")(&database.next_check()), "the claim is lost: {scene}");
+                assert!(
+                    locked_by("naive")(&database.next_check()),
+                    "the claim is lost: {scene}"
+                );
             }
         }
     }
@@ -62,10 +67,20 @@ fn a_crash_at_any_step_of_a_release_is_recovered() {
             let held = claimed(&gate, means, &Record::new("ours", "").unwrap());
             let crash = |at| crash_at(at, step);
             let mut crashing = site(&gate, means).with_hook(crash);
-            assert!(has_crashed(|| crashing.release(&held)), "{step:?} was not reached");
+            assert!(
+                has_crashed(|| crashing.release(&held)),
+                "{step:?} was not reached"
+            );
             let released = site(&gate, Means::BEST).release(&held).unwrap();
-            assert!(matches!(released, Release::Released | Release::Gone), "{step:?}: {released:?}");
-            assert!(database.names().is_empty(), "{step:?} with {means:?}: {:?}", database.names());
+            assert!(
+                matches!(released, Release::Released | Release::Gone),
+                "{step:?}: {released:?}"
+            );
+            assert!(
+                database.names().is_empty(),
+                "{step:?} with {means:?}: {:?}",
+                database.names()
+            );
         }
     }
 }
@@ -78,7 +93,10 @@ fn a_release_brings_back_what_lies_aside() {
     let held = claimed(&gate, Means::BEST, &Record::new("ours", "").unwrap());
     fs::write(database.aside(), live("naive")).unwrap();
     let released = site(&gate, Means::BEST).release(&held).unwrap();
-    assert_eq!((released, database.holder().as_str()), (Release::Released, "naive"));
+    assert_eq!(
+        (released, database.holder().as_str()),
+        (Release::Released, "naive")
+    );
     drop(gate);
     assert!(locked_by("naive")(&database.next_check()));
 }
@@ -91,10 +109,20 @@ fn a_release_brings_back_what_lies_aside_also_while_ours_is_open_for_writing() {
     let gate = database.gate();
     let held = claimed(&gate, Means::BEST, &Record::new("ours", "").unwrap());
     fs::write(database.aside(), live("naive")).unwrap();
-    let writer = fs::OpenOptions::new().write(true).open(database.lock()).unwrap();
+    let writer = fs::OpenOptions::new()
+        .write(true)
+        .open(database.lock())
+        .unwrap();
     let released = site(&gate, Means::BEST).release(&held).unwrap();
-    assert_eq!((released, database.holder().as_str()), (Release::Released, "naive"));
-    assert_eq!(database.names(), [".exclusive-lock"], "ours is not left aside");
+    assert_eq!(
+        (released, database.holder().as_str()),
+        (Release::Released, "naive")
+    );
+    assert_eq!(
+        database.names(),
+        [".exclusive-lock"],
+        "ours is not left aside"
+    );
     drop(writer);
     drop(gate);
     assert!(locked_by("naive")(&database.next_check()));
@@ -108,7 +136,10 @@ fn readers_are_not_noticed() {
     let reader = fs::File::open(database.lock()).unwrap();
     let gate = database.gate();
     let settled = site(&gate, Means::BEST).settle();
-    assert!(matches!(settled, Settled::Free { removed: Some(_) }), "{settled:?}");
+    assert!(
+        matches!(settled, Settled::Free { removed: Some(_) }),
+        "{settled:?}"
+    );
     drop(reader);
     let held = claimed(&gate, Means::BEST, &Record::new("ours", "").unwrap());
     let _reader = fs::File::open(database.lock()).unwrap();
@@ -128,12 +159,20 @@ fn a_release_waits_until_it_can_look() {
         fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_WRLCK)\n\
         print('leased', flush=True)\n\
         sys.stdin.read()";
-    let Some(python) = tool("python3") else { return };
+    let Some(python) = tool("python3") else {
+        return;
+    };
     let mut python = Command::new(python);
-    python.args(["-c", script]).arg(database.lock()).stdin(Stdio::piped()).stdout(Stdio::piped());
+    python
+        .args(["-c", script])
+        .arg(database.lock())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped());
     let mut leaser = python.spawn().unwrap();
     let mut line = String::new();
-    BufReader::new(leaser.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    BufReader::new(leaser.stdout.take().unwrap())
+        .read_line(&mut line)
+        .unwrap();
     assert_eq!(line, "leased\n");
     let later = std::thread::spawn(move || {
         std::thread::sleep(Duration::from_millis(200));
@@ -150,7 +189,14 @@ fn a_claim_without_an_id_is_released_too() {
     for means in MEANS {
         let database = Database::new();
         let gate = database.gate();
-        let held = claimed(&gate, means, &Record { beadlock: None, ..Record::new("ours", "1").unwrap() });
+        let held = claimed(
+            &gate,
+            means,
+            &Record {
+                beadlock: None,
+                ..Record::new("ours", "1").unwrap()
+            },
+        );
         assert_eq!(released(held, &gate), Release::Released);
     }
 }
@@ -177,7 +223,10 @@ fn a_release_follows_its_directory() {
     drop(gate);
     fs::rename(&old, &new).unwrap();
     let gate = Gate::try_take(&held.reach()).unwrap().unwrap();
-    assert!(Gate::try_take(&new).unwrap().is_none(), "it is that directory's gate");
+    assert!(
+        Gate::try_take(&new).unwrap().is_none(),
+        "it is that directory's gate"
+    );
     assert_eq!(released(held, &gate), Release::Released);
     assert_eq!(fs::read_dir(&new).unwrap().count(), 0);
 }

@@ -13,12 +13,29 @@ use beadlock_checker::internal::take::{Attempt, Held, Means, Release, Site, Step
 use beadlock_checker::{Decision, Options, Reason, Skip, should_skip_database};
 use beadlock_testkit::{dead_pid, shell_lock_text, this_host, until};
 
-pub const MEANS: [Means; 4] =
-    [Means::BEST, Means { leases: false, ..Means::BEST }, Means { renameat2: false, ..Means::BEST }, Means::PORTABLE];
+pub const MEANS: [Means; 4] = [
+    Means::BEST,
+    Means {
+        leases: false,
+        ..Means::BEST
+    },
+    Means {
+        renameat2: false,
+        ..Means::BEST
+    },
+    Means::PORTABLE,
+];
 
 /// Every step of a removal.
-pub const REMOVAL: [Step; 7] =
-    [Step::Recovered, Step::Judged, Step::Leased, Step::JudgedAgain, Step::MovedAside, Step::GraceOver, Step::Deleted];
+pub const REMOVAL: [Step; 7] = [
+    Step::Recovered,
+    Step::Judged,
+    Step::Leased,
+    Step::JudgedAgain,
+    Step::MovedAside,
+    Step::GraceOver,
+    Step::Deleted,
+];
 
 pub struct Database {
     pub dir: tempfile::TempDir,
@@ -26,7 +43,9 @@ pub struct Database {
 
 impl Database {
     pub fn new() -> Self {
-        Self { dir: tempfile::tempdir().unwrap() }
+        Self {
+            dir: tempfile::tempdir().unwrap(),
+        }
     }
 
     pub fn path(&self) -> &Path {
@@ -42,22 +61,30 @@ impl Database {
     }
 
     pub fn gate(&self) -> Gate {
-        Gate::try_take(self.path()).unwrap().expect("the gate is free")
+        Gate::try_take(self.path())
+            .unwrap()
+            .expect("the gate is free")
     }
 
     pub fn holder(&self) -> String {
-        Record::parse(&fs::read(self.lock()).unwrap_or_default()).map_or_else(|no| no.to_string(), |there| there.holder)
+        Record::parse(&fs::read(self.lock()).unwrap_or_default())
+            .map_or_else(|no| no.to_string(), |there| there.holder)
     }
 
     /// What the next check says, and that it leaves no side file behind.
     pub fn next_check(&self) -> Decision {
         let decision = should_skip_database(self.path());
-        assert!(!self.aside().exists(), "a side file for ever, after: {decision:?}");
+        assert!(
+            !self.aside().exists(),
+            "a side file for ever, after: {decision:?}"
+        );
         decision
     }
 
     pub fn names(&self) -> Vec<String> {
-        let names = fs::read_dir(self.path()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let names = fs::read_dir(self.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap());
         names.collect()
     }
 }
@@ -87,7 +114,10 @@ pub fn claim_naively(writer: Writer, lock: PathBuf) -> JoinHandle<()> {
     let thread = std::thread::spawn(move || {
         let record = live("naive");
         match writer {
-            Writer::InPlace => fs::File::create(&lock).unwrap().write_all(record.as_bytes()).unwrap(),
+            Writer::InPlace => fs::File::create(&lock)
+                .unwrap()
+                .write_all(record.as_bytes())
+                .unwrap(),
             Writer::ByRename => {
                 let draft = lock.with_extension("draft");
                 fs::write(&draft, record).unwrap();
@@ -101,16 +131,33 @@ pub fn claim_naively(writer: Writer, lock: PathBuf) -> JoinHandle<()> {
 
 /// Until a tool has done its work, or stands still before a file of this directory that somebody has a lease on.
 pub fn until_done_or_still(tool: &JoinHandle<()>, dir: &Path) {
-    until("a tool that is done or waits", || tool.is_finished() || waits_for_a_lease(dir));
+    until("a tool that is done or waits", || {
+        tool.is_finished() || waits_for_a_lease(dir)
+    });
 }
 
 /// By `/proc/locks`: `3: LEASE  BREAKING  READ 4242 fe:00:131 0 EOF`.
 fn waits_for_a_lease(dir: &Path) -> bool {
-    let inodes: Vec<_> = fs::read_dir(dir).unwrap().flatten().map(|entry| entry.ino()).collect();
+    let inodes: Vec<_> = fs::read_dir(dir)
+        .unwrap()
+        .flatten()
+        .map(|entry| entry.ino())
+        .collect();
     let locks = fs::read_to_string("/proc/locks").unwrap();
-    let breaking = locks.lines().filter(|line| line.contains("LEASE") && line.contains("BREAKING"));
-    let inode = |line: &str| line.split_whitespace().nth(5)?.rsplit(':').next()?.parse::<u64>().ok();
-    breaking.filter_map(inode).any(|inode| inodes.contains(&inode))
+    let breaking = locks
+        .lines()
+        .filter(|line| line.contains("LEASE") && line.contains("BREAKING"));
+    let inode = |line: &str| {
+        line.split_whitespace()
+            .nth(5)?
+            .rsplit(':')
+            .next()?
+            .parse::<u64>()
+            .ok()
+    };
+    breaking
+        .filter_map(inode)
+        .any(|inode| inodes.contains(&inode))
 }
 
 /// What `act` comes to when a tool claims naively at `step`, once: it has claimed when this returns.
@@ -158,5 +205,7 @@ pub fn claimed(gate: &Gate, means: Means, record: &Record) -> Held {
 }
 
 pub fn released(held: Held, gate: &Gate) -> Release {
-    held.release(Some(gate)).map_err(|(_, error)| error).unwrap()
+    held.release(Some(gate))
+        .map_err(|(_, error)| error)
+        .unwrap()
 }

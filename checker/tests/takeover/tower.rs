@@ -40,15 +40,23 @@ impl Locks {
     }
 
     pub fn gate(&self) -> Gate {
-        Gate::try_take(self.dir.path()).unwrap().expect("the gate is free")
+        Gate::try_take(self.dir.path())
+            .unwrap()
+            .expect("the gate is free")
     }
 
     pub fn site<'g>(&self, gate: &'g Gate, means: Means, options: &Options) -> Site<'g> {
-        Site::new(gate, options).with_names(self.place.names()).with_means(means)
+        Site::new(gate, options)
+            .with_names(self.place.names())
+            .with_means(means)
     }
 
     pub fn claimed(&self, gate: &Gate, means: Means, record: &Record) -> Held {
-        match self.site(gate, means, &Options::default()).claim(record).unwrap() {
+        match self
+            .site(gate, means, &Options::default())
+            .claim(record)
+            .unwrap()
+        {
             Attempt::Claimed(held, None) => held,
             other => panic!("{means:?}: {other:?}"),
         }
@@ -60,7 +68,9 @@ impl Locks {
 
     pub fn names(&self) -> Vec<String> {
         let entries = fs::read_dir(self.dir.path()).unwrap();
-        let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        let mut names: Vec<_> = entries
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
         names.sort();
         names
     }
@@ -112,11 +122,24 @@ fn a_lock_is_written_whole_and_for_its_user_alone() {
         let locks = Locks::new();
         let ours = record("req_ours", 0);
         let held = locks.claimed(&locks.gate(), means, &ours);
-        assert_eq!((held.id(), fs::read_to_string(locks.path()).unwrap()), ("req_ours", ours.to_json()));
+        assert_eq!(
+            (held.id(), fs::read_to_string(locks.path()).unwrap()),
+            ("req_ours", ours.to_json())
+        );
         let mode = fs::metadata(locks.path()).unwrap().permissions().mode();
-        assert_eq!((mode & 0o7777, locks.names()), (0o600, vec!["app-prod.lock".to_owned()]), "{means:?}");
-        assert!(matches!(check(&locks.place, &Options::default()), Decision::Skip(Skip::Locked(..))));
-        assert!(matches!(held.release(Some(&locks.gate())), Ok(beadlock_checker::internal::take::Release::Released)));
+        assert_eq!(
+            (mode & 0o7777, locks.names()),
+            (0o600, vec!["app-prod.lock".to_owned()]),
+            "{means:?}"
+        );
+        assert!(matches!(
+            check(&locks.place, &Options::default()),
+            Decision::Skip(Skip::Locked(..))
+        ));
+        assert!(matches!(
+            held.release(Some(&locks.gate())),
+            Ok(beadlock_checker::internal::take::Release::Released)
+        ));
         assert!(locks.names().is_empty());
     }
 }
@@ -126,20 +149,54 @@ fn a_stale_lock_stays_until_somebody_says_otherwise() {
     let locks = Locks::new();
     fs::write(locks.path(), record("req_old", 1000).to_json()).unwrap();
     let before = fs::read(locks.path()).unwrap();
-    for options in [Options::default(), FORCE, Options { dry_run: true, ..FORCE }] {
+    for options in [
+        Options::default(),
+        FORCE,
+        Options {
+            dry_run: true,
+            ..FORCE
+        },
+    ] {
         let decision = check(&locks.place, &options);
-        let Decision::Skip(Skip::Stale { record, reason, age }) = &decision else { panic!("{decision:?}") };
-        assert_eq!((record.id(), *reason), (Some("req_old"), Reason::HeartbeatExpired));
+        let Decision::Skip(Skip::Stale {
+            record,
+            reason,
+            age,
+        }) = &decision
+        else {
+            panic!("{decision:?}")
+        };
+        assert_eq!(
+            (record.id(), *reason),
+            (Some("req_old"), Reason::HeartbeatExpired)
+        );
         assert!((1000..1060).contains(&age.as_secs()), "{age:?}");
-        let words = format!("Skipping (stale lock of ci, no heartbeat for {}s; --force-lock takes it)", age.as_secs());
-        assert_eq!((decision.to_string(), decision.verdict()), (words, Verdict::Stale(*reason)));
+        let words = format!(
+            "Skipping (stale lock of ci, no heartbeat for {}s; --force-lock takes it)",
+            age.as_secs()
+        );
+        assert_eq!(
+            (decision.to_string(), decision.verdict()),
+            (words, Verdict::Stale(*reason))
+        );
     }
-    assert_eq!(look(&locks.place, &Options::default()).verdict, Verdict::Stale(Reason::HeartbeatExpired));
+    assert_eq!(
+        look(&locks.place, &Options::default()).verdict,
+        Verdict::Stale(Reason::HeartbeatExpired)
+    );
     let gate = locks.gate();
-    let refused = locks.site(&gate, Means::BEST, &Options::default()).claim(record("req_new", 0)).unwrap();
-    let Attempt::Refused(Skip::Stale { record, age, .. }, None) = refused else { panic!("{refused:?}") };
+    let refused = locks
+        .site(&gate, Means::BEST, &Options::default())
+        .claim(record("req_new", 0))
+        .unwrap();
+    let Attempt::Refused(Skip::Stale { record, age, .. }, None) = refused else {
+        panic!("{refused:?}")
+    };
     let answer = tower::answer_stale(record.as_tower().unwrap(), age).to_string();
-    assert!(answer.starts_with(r#"{"error":"lock_stale","lock_name":"app-prod","stale_since":"#), "{answer}");
+    assert!(
+        answer.starts_with(r#"{"error":"lock_stale","lock_name":"app-prod","stale_since":"#),
+        "{answer}"
+    );
     assert_eq!(fs::read(locks.path()).unwrap(), before);
     assert_eq!(locks.names(), ["app-prod.lock"]);
 }
@@ -150,11 +207,25 @@ fn a_stale_lock_is_taken_with_what_it_said() {
         let locks = Locks::new();
         let old = record("req_old", 1000).to_json();
         fs::write(locks.path(), &old).unwrap();
-        let attempt = locks.site(&locks.gate(), means, &FORCE).claim(record("req_new", 0)).unwrap();
-        let Attempt::Claimed(held, Some(removed)) = attempt else { panic!("{means:?}: {attempt:?}") };
-        assert_eq!((held.id(), removed.reason), ("req_new", Reason::HeartbeatExpired));
-        assert_eq!((removed.record.id(), removed.bytes.as_slice()), (Some("req_old"), old.as_bytes()));
-        assert_eq!((locks.read().request_id.as_str(), locks.names().len()), ("req_new", 1));
+        let attempt = locks
+            .site(&locks.gate(), means, &FORCE)
+            .claim(record("req_new", 0))
+            .unwrap();
+        let Attempt::Claimed(held, Some(removed)) = attempt else {
+            panic!("{means:?}: {attempt:?}")
+        };
+        assert_eq!(
+            (held.id(), removed.reason),
+            ("req_new", Reason::HeartbeatExpired)
+        );
+        assert_eq!(
+            (removed.record.id(), removed.bytes.as_slice()),
+            (Some("req_old"), old.as_bytes())
+        );
+        assert_eq!(
+            (locks.read().request_id.as_str(), locks.names().len()),
+            ("req_new", 1)
+        );
     }
 }
 
@@ -167,10 +238,19 @@ fn what_is_not_stale_or_cannot_be_understood_is_never_taken() {
         (fresh, "heartbeat_fresh"),
         (future, "heartbeat_in_future"),
         (expired.replace("\"app-prod\"", "\"app\""), "invalid"),
-        (expired.replace("\"lock_version\": \"v1\"", "\"lock_version\": \"v2\""), "invalid"),
+        (
+            expired.replace("\"lock_version\": \"v1\"", "\"lock_version\": \"v2\""),
+            "invalid",
+        ),
         (expired.replace("req_old", "req old"), "invalid"),
-        (expired.replace("\"ttl_seconds\": 900", "\"ttl_seconds\": 0"), "invalid"),
-        (record("req_old", 1000).to_json().replace("Z\"", "\""), "invalid"),
+        (
+            expired.replace("\"ttl_seconds\": 900", "\"ttl_seconds\": 0"),
+            "invalid",
+        ),
+        (
+            record("req_old", 1000).to_json().replace("Z\"", "\""),
+            "invalid",
+        ),
         (expired[..expired.len() / 2].to_owned(), "malformed"),
         (String::new(), "malformed"),
     ];
@@ -178,9 +258,18 @@ fn what_is_not_stale_or_cannot_be_understood_is_never_taken() {
         let locks = Locks::new();
         fs::write(locks.path(), &json).unwrap();
         let decision = check(&locks.place, &Options::default());
-        assert_eq!((decision.is_skip(), decision.reason().as_str()), (true, reason), "{json}");
-        let attempt = locks.site(&locks.gate(), Means::BEST, &FORCE).claim(record("req_new", 0)).unwrap();
-        let Attempt::Refused(skip, None) = attempt else { panic!("{json}: {attempt:?}") };
+        assert_eq!(
+            (decision.is_skip(), decision.reason().as_str()),
+            (true, reason),
+            "{json}"
+        );
+        let attempt = locks
+            .site(&locks.gate(), Means::BEST, &FORCE)
+            .claim(record("req_new", 0))
+            .unwrap();
+        let Attempt::Refused(skip, None) = attempt else {
+            panic!("{json}: {attempt:?}")
+        };
         assert_eq!(Decision::Skip(skip).reason().as_str(), reason, "{json}");
         assert_eq!(fs::read_to_string(locks.path()).unwrap(), json);
         assert_eq!(locks.names(), ["app-prod.lock"]);
@@ -210,14 +299,22 @@ fn a_heartbeat_that_comes_while_it_is_stolen_wins() {
                         beating = Some(beat_naively(writer, &locks));
                     }
                 };
-                let attempt = locks.site(&gate, means, &FORCE).with_hook(hook).claim(record("req_new", 0)).unwrap();
+                let attempt = locks
+                    .site(&gate, means, &FORCE)
+                    .with_hook(hook)
+                    .claim(record("req_new", 0))
+                    .unwrap();
                 beating.unwrap().join().unwrap();
                 let scene = format!("{writer:?} at {step:?} with {means:?}: {attempt:?}");
                 assert!(matches!(attempt, Attempt::Refused(..)), "{scene}");
                 drop(gate);
                 // The next one puts back what is aside, if anything is.
                 let decision = check(&locks.place, &Options::default());
-                assert_eq!(decision.reason(), Reason::HeartbeatFresh, "{scene}: {decision:?}");
+                assert_eq!(
+                    decision.reason(),
+                    Reason::HeartbeatFresh,
+                    "{scene}: {decision:?}"
+                );
                 assert_eq!(locks.read().request_id, "req_old", "{scene}");
                 assert_eq!(locks.names(), ["app-prod.lock"], "{scene}");
             }
@@ -229,8 +326,18 @@ fn a_heartbeat_that_comes_while_it_is_stolen_wins() {
 /// has lost it, so one round in time is enough.
 #[test]
 fn a_heartbeat_in_place_during_the_grace_wins() {
-    for means in [Means::BEST, Means { leases: false, ..Means::BEST }, Means::PORTABLE] {
-        assert!((0..5).any(|_| one_heartbeat_wins(means)), "{means:?}: no heartbeat is ever seen");
+    for means in [
+        Means::BEST,
+        Means {
+            leases: false,
+            ..Means::BEST
+        },
+        Means::PORTABLE,
+    ] {
+        assert!(
+            (0..5).any(|_| one_heartbeat_wins(means)),
+            "{means:?}: no heartbeat is ever seen"
+        );
     }
 }
 
@@ -251,14 +358,22 @@ fn one_heartbeat_wins(means: Means) -> bool {
             std::thread::sleep(std::time::Duration::from_millis(20));
         }
     };
-    let attempt = locks.site(&gate, means, &FORCE).with_hook(hook).claim(record("req_new", 0)).unwrap();
+    let attempt = locks
+        .site(&gate, means, &FORCE)
+        .with_hook(hook)
+        .claim(record("req_new", 0))
+        .unwrap();
     let beaten = beating.unwrap().join().unwrap();
     if !matches!(attempt, Attempt::Refused(..)) {
         return false;
     }
     assert!(beaten.is_ok(), "{means:?}: {beaten:?}");
     assert_eq!(locks.read().request_id, "req_old", "{means:?}");
-    assert_eq!(check(&locks.place, &Options::default()).reason(), Reason::HeartbeatFresh, "{means:?}");
+    assert_eq!(
+        check(&locks.place, &Options::default()).reason(),
+        Reason::HeartbeatFresh,
+        "{means:?}"
+    );
     true
 }
 
@@ -273,7 +388,10 @@ fn a_crash_at_any_step_of_a_steal_is_recovered() {
             let gate = locks.gate();
             let crash = |at| crash_at(at, step);
             let mut crashing = locks.site(&gate, means, &FORCE).with_hook(crash);
-            assert!(has_crashed(|| crashing.settle()), "{step:?} was not reached with {means:?}");
+            assert!(
+                has_crashed(|| crashing.settle()),
+                "{step:?} was not reached with {means:?}"
+            );
             drop(gate);
             let decision = check(&locks.place, &Options::default());
             if step == Step::Deleted {
@@ -298,7 +416,11 @@ fn a_stale_lock_beside_a_stale_side_file_is_answered() {
     let gate = locks.gate();
     for _ in 0..2 {
         let settled = locks.site(&gate, Means::BEST, &Options::default()).settle();
-        let Settled::Refused { skip: Skip::Stale { record, .. }, removed: None } = settled else {
+        let Settled::Refused {
+            skip: Skip::Stale { record, .. },
+            removed: None,
+        } = settled
+        else {
             panic!("{settled:?}")
         };
         assert_eq!((record.id(), locks.names().len()), (Some("req_lock"), 2));
@@ -306,9 +428,27 @@ fn a_stale_lock_beside_a_stale_side_file_is_answered() {
     // A living one aside comes back, with or without leave to take the stale one.
     fs::write(locks.place.aside(), record("req_aside", 0).to_json()).unwrap();
     let settled = locks.site(&gate, Means::BEST, &Options::default()).settle();
-    assert!(matches!(settled, Settled::Refused { skip: Skip::Locked(..), .. }), "{settled:?}");
+    assert!(
+        matches!(
+            settled,
+            Settled::Refused {
+                skip: Skip::Locked(..),
+                ..
+            }
+        ),
+        "{settled:?}"
+    );
     assert_eq!(locks.read().request_id, "req_aside");
     let settled = locks.site(&gate, Means::BEST, &FORCE).settle();
-    assert!(matches!(settled, Settled::Refused { skip: Skip::Locked(..), .. }), "{settled:?}");
+    assert!(
+        matches!(
+            settled,
+            Settled::Refused {
+                skip: Skip::Locked(..),
+                ..
+            }
+        ),
+        "{settled:?}"
+    );
     assert_eq!(locks.names(), ["app-prod.lock"]);
 }

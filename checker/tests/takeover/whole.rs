@@ -37,7 +37,9 @@ fn seen_whole_during(locks: &Locks, mut act: impl FnMut()) {
             act();
         }
         is_over.store(true, Ordering::Relaxed);
-        reader.join().expect("every look found the whole or nothing");
+        reader
+            .join()
+            .expect("every look found the whole or nothing");
     });
 }
 
@@ -55,11 +57,21 @@ fn nobody_sees_half_a_record() {
         let gate = locks.gate();
         let hook = |step| steps.push((step, fs::read_to_string(locks.path()).ok()));
         let ours = record("req_ours", 0);
-        let attempt = locks.site(&gate, means, &Options::default()).with_hook(hook).claim(ours.clone()).unwrap();
-        assert!(matches!(attempt, Attempt::Claimed(..)), "{means:?}: {attempt:?}");
+        let attempt = locks
+            .site(&gate, means, &Options::default())
+            .with_hook(hook)
+            .claim(ours.clone())
+            .unwrap();
+        assert!(
+            matches!(attempt, Attempt::Claimed(..)),
+            "{means:?}: {attempt:?}"
+        );
         let (last, before) = steps.split_last().unwrap();
         assert_eq!(last, &(Step::Linked, Some(ours.to_json())), "{means:?}");
-        assert!(before.len() >= 2 && before.iter().all(|(_, text)| text.is_none()), "{means:?}: {before:?}");
+        assert!(
+            before.len() >= 2 && before.iter().all(|(_, text)| text.is_none()),
+            "{means:?}: {before:?}"
+        );
     }
 }
 
@@ -70,8 +82,13 @@ fn nobody_sees_half_a_heartbeat() {
         let locks = Locks::new();
         let mut held = locks.claimed(&locks.gate(), means, &record("req_ours", 500));
         seen_whole_during(&locks, || {
-            let beaten = locks.site(&locks.gate(), means, &Options::default()).heartbeat(&mut held);
-            assert!(matches!(beaten, Heartbeat::Refreshed), "a reader is no loss: {beaten:?} with {means:?}");
+            let beaten = locks
+                .site(&locks.gate(), means, &Options::default())
+                .heartbeat(&mut held);
+            assert!(
+                matches!(beaten, Heartbeat::Refreshed),
+                "a reader is no loss: {beaten:?} with {means:?}"
+            );
         });
         assert_eq!(locks.names(), ["app-prod.lock"], "{means:?}");
     }
@@ -92,14 +109,25 @@ fn a_claim_is_never_made_over_a_file() {
                 }
             };
             let gate = locks.gate();
-            let attempt =
-                locks.site(&gate, means, &Options::default()).with_hook(hook).claim(record("req_ours", 0)).unwrap();
+            let attempt = locks
+                .site(&gate, means, &Options::default())
+                .with_hook(hook)
+                .claim(record("req_ours", 0))
+                .unwrap();
             let Attempt::Refused(Skip::Locked(there, _), None) = &attempt else {
                 panic!("{step:?} with {means:?}: {attempt:?}")
             };
             assert_eq!(there.id(), Some("req_theirs"), "{step:?} with {means:?}");
-            assert_eq!(fs::read_to_string(locks.path()).unwrap(), theirs, "{step:?} with {means:?}");
-            assert_eq!(locks.names(), ["app-prod.lock"], "nothing of ours is left: {step:?} with {means:?}");
+            assert_eq!(
+                fs::read_to_string(locks.path()).unwrap(),
+                theirs,
+                "{step:?} with {means:?}"
+            );
+            assert_eq!(
+                locks.names(),
+                ["app-prod.lock"],
+                "nothing of ours is left: {step:?} with {means:?}"
+            );
         }
     }
 }
@@ -114,16 +142,35 @@ fn the_heartbeat_alone_decides_and_no_pid() {
     let rows = [
         (child.id(), 10, Verdict::Held(Reason::HeartbeatFresh)),
         (child.id(), 1000, Verdict::Stale(Reason::HeartbeatExpired)),
-        (std::process::id(), 10, Verdict::Held(Reason::HeartbeatFresh)),
-        (std::process::id(), 1000, Verdict::Stale(Reason::HeartbeatExpired)),
+        (
+            std::process::id(),
+            10,
+            Verdict::Held(Reason::HeartbeatFresh),
+        ),
+        (
+            std::process::id(),
+            1000,
+            Verdict::Stale(Reason::HeartbeatExpired),
+        ),
     ];
     for (pid, silent, verdict) in rows {
         let locks = Locks::new();
-        let there = Record { pid: pid.into(), host_id: host.clone(), ..record("req_old", silent) };
+        let there = Record {
+            pid: pid.into(),
+            host_id: host.clone(),
+            ..record("req_old", silent)
+        };
         fs::write(locks.path(), there.to_json()).unwrap();
         for reap_proven_dead in [false, true] {
-            let options = Options { reap_proven_dead, ..Options::default() };
-            assert_eq!(look(&locks.place, &options).verdict, verdict, "PID {pid}, {silent} s, {reap_proven_dead}");
+            let options = Options {
+                reap_proven_dead,
+                ..Options::default()
+            };
+            assert_eq!(
+                look(&locks.place, &options).verdict,
+                verdict,
+                "PID {pid}, {silent} s, {reap_proven_dead}"
+            );
         }
     }
 }

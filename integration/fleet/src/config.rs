@@ -27,8 +27,15 @@ pub struct Places {
 
 impl Places {
     /// By the values of `BEADLOCK_FLEET_CONFIG`, `XDG_CONFIG_HOME` and `HOME`, and the working directory.
-    pub fn of(named: Option<&OsStr>, config_home: Option<&OsStr>, home: Option<&OsStr>, cwd: &Path) -> Self {
-        let config_home = config_home.map(PathBuf::from).filter(|dir| dir.is_absolute());
+    pub fn of(
+        named: Option<&OsStr>,
+        config_home: Option<&OsStr>,
+        home: Option<&OsStr>,
+        cwd: &Path,
+    ) -> Self {
+        let config_home = config_home
+            .map(PathBuf::from)
+            .filter(|dir| dir.is_absolute());
         let config_home = config_home.or_else(|| home.map(|home| Path::new(home).join(".config")));
         Self {
             named: named.map(|named| cwd.join(named)),
@@ -40,7 +47,11 @@ impl Places {
     fn all(&self) -> Vec<&Path> {
         match &self.named {
             Some(named) => vec![named],
-            None => [Some(&self.system), self.user.as_ref()].into_iter().flatten().map(PathBuf::as_path).collect(),
+            None => [Some(&self.system), self.user.as_ref()]
+                .into_iter()
+                .flatten()
+                .map(PathBuf::as_path)
+                .collect(),
         }
     }
 
@@ -106,20 +117,31 @@ impl Config {
     /// # Errors
     /// [`Kind::Config`].
     pub fn parse(text: &str, path: &Path) -> Result<Self, Error> {
-        let wrong = |why: String| Error::new(Kind::Config, format!("{}: {why}", escaped_path(path)));
-        let written: Written = toml::from_str(text).map_err(|error| wrong(escaped(error.message()).to_string()))?;
+        let wrong =
+            |why: String| Error::new(Kind::Config, format!("{}: {why}", escaped_path(path)));
+        let written: Written =
+            toml::from_str(text).map_err(|error| wrong(escaped(error.message()).to_string()))?;
         let base = path.parent().unwrap_or(Path::new("/"));
         let login = match (written.user, written.password_file) {
-            (Some(user), Some(file)) => Some(Login { user, password_file: base.join(file) }),
+            (Some(user), Some(file)) => Some(Login {
+                user,
+                password_file: base.join(file),
+            }),
             (None, None) => None,
             (Some(_), None) => return Err(wrong("user without password-file".to_owned())),
             (None, Some(_)) => return Err(wrong("password-file without user".to_owned())),
         };
         let config = Self::of_url(&written.url, path).map_err(wrong)?;
         if written.ca.is_some() && !config.is_tls {
-            return Err(wrong("ca is for etcds://, and url begins with etcd://".to_owned()));
+            return Err(wrong(
+                "ca is for etcds://, and url begins with etcd://".to_owned(),
+            ));
         }
-        Ok(Self { login, ca: written.ca.map(|ca| base.join(ca)), ..config })
+        Ok(Self {
+            login,
+            ca: written.ca.map(|ca| base.join(ca)),
+            ..config
+        })
     }
 
     /// Of a url alone: no user, and the roots of the system.
@@ -127,8 +149,12 @@ impl Config {
     /// # Errors
     /// What is wrong with the url.
     pub fn of_url(url: &str, source: &Path) -> Result<Self, String> {
-        let wrong =
-            |why: &str| format!("url \"{}\" {why}; write etcd://HOST:2379/PREFIX, with etcds:// for TLS", escaped(url));
+        let wrong = |why: &str| {
+            format!(
+                "url \"{}\" {why}; write etcd://HOST:2379/PREFIX, with etcds:// for TLS",
+                escaped(url)
+            )
+        };
         let (is_tls, rest) = match (url.strip_prefix("etcd://"), url.strip_prefix("etcds://")) {
             (Some(rest), _) => (false, rest),
             (_, Some(rest)) => (true, rest),
@@ -138,17 +164,29 @@ impl Config {
         let is_fit = |byte: u8| byte.is_ascii_alphanumeric() || b"._-/".contains(&byte);
         let parts_are_fit = prefix.split('/').all(|part| !part.is_empty());
         if prefix.len() > 200 || !prefix.bytes().all(is_fit) || !parts_are_fit {
-            return Err(wrong("has a prefix that is not 1 to 200 of A-Z a-z 0-9 . _ - and / between two parts"));
+            return Err(wrong(
+                "has a prefix that is not 1 to 200 of A-Z a-z 0-9 . _ - and / between two parts",
+            ));
         }
         let nodes: Vec<String> = hosts.split(',').map(str::to_owned).collect();
         if nodes.len() > 16 {
             return Err(wrong("names more than 16 nodes"));
         }
         if let Some(node) = nodes.iter().find(|node| !is_node(node)) {
-            return Err(wrong(&format!("has \"{}\" where HOST:PORT belongs", escaped(node))));
+            return Err(wrong(&format!(
+                "has \"{}\" where HOST:PORT belongs",
+                escaped(node)
+            )));
         }
         let (login, ca) = (None, None);
-        Ok(Self { source: source.to_owned(), nodes, is_tls, prefix: format!("/{prefix}"), login, ca })
+        Ok(Self {
+            source: source.to_owned(),
+            nodes,
+            is_tls,
+            prefix: format!("/{prefix}"),
+            login,
+            ca,
+        })
     }
 
     /// The file that it is from.
@@ -187,15 +225,28 @@ impl Config {
     /// The text of the roots: `ca`, else the system's bundle.
     pub(crate) fn roots(&self) -> Result<Vec<u8>, Error> {
         /// Where systems have their bundle.
-        const BUNDLES: [&str; 3] =
-            ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem"];
+        const BUNDLES: [&str; 3] = [
+            "/etc/ssl/certs/ca-certificates.crt",
+            "/etc/pki/tls/certs/ca-bundle.crt",
+            "/etc/ssl/cert.pem",
+        ];
         if let Some(ca) = &self.ca {
-            return bounded(ca).map(String::into_bytes).map_err(|error| Error::io("read", ca, &error));
+            return bounded(ca)
+                .map(String::into_bytes)
+                .map_err(|error| Error::io("read", ca, &error));
         }
-        BUNDLES.iter().find_map(|path| bounded(Path::new(path)).ok()).map(String::into_bytes).ok_or_else(|| {
-            let words = format!("no {}: name the file of your CA as ca in {}", BUNDLES[0], escaped_path(&self.source));
-            Error::new(Kind::Config, words)
-        })
+        BUNDLES
+            .iter()
+            .find_map(|path| bounded(Path::new(path)).ok())
+            .map(String::into_bytes)
+            .ok_or_else(|| {
+                let words = format!(
+                    "no {}: name the file of your CA as ca in {}",
+                    BUNDLES[0],
+                    escaped_path(&self.source)
+                );
+                Error::new(Kind::Config, words)
+            })
     }
 }
 
@@ -207,22 +258,31 @@ impl Login {
         let mode = std::fs::metadata(path).map(|meta| meta.permissions().mode());
         if mode.is_ok_and(|mode| mode & 0o007 != 0) {
             let path = escaped_path(path);
-            return Err(Error::new(Kind::Config, format!("{path} is open to every user; type: chmod o= {path}")));
+            return Err(Error::new(
+                Kind::Config,
+                format!("{path} is open to every user; type: chmod o= {path}"),
+            ));
         }
         Ok(text.trim_end_matches(['\n', '\r']).to_owned())
     }
 }
 
 fn is_node(node: &str) -> bool {
-    let Some((host, port)) = node.rsplit_once(':') else { return false };
-    let is_host = match host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
+    let Some((host, port)) = node.rsplit_once(':') else {
+        return false;
+    };
+    let is_host = match host
+        .strip_prefix('[')
+        .and_then(|host| host.strip_suffix(']'))
+    {
         Some(address) => address.parse::<std::net::Ipv6Addr>().is_ok(),
         None => {
             let is_fit = |byte: u8| byte.is_ascii_alphanumeric() || b".-".contains(&byte);
             (1..=253).contains(&host.len()) && host.bytes().all(is_fit)
         }
     };
-    let is_port = port.bytes().all(|byte| byte.is_ascii_digit()) && port.parse::<u16>().is_ok_and(|port| port > 0);
+    let is_port = port.bytes().all(|byte| byte.is_ascii_digit())
+        && port.parse::<u16>().is_ok_and(|port| port > 0);
     is_host && is_port
 }
 
@@ -234,7 +294,11 @@ fn bounded(path: &Path) -> io::Result<String> {
     }
     let mut text = String::new();
     file.take(LIMIT + 1).read_to_string(&mut text)?;
-    if text.len() as u64 > LIMIT { Err(io::Error::other("it is larger than 4 MiB")) } else { Ok(text) }
+    if text.len() as u64 > LIMIT {
+        Err(io::Error::other("it is larger than 4 MiB"))
+    } else {
+        Ok(text)
+    }
 }
 
 #[cfg(test)]
@@ -247,14 +311,21 @@ mod tests {
 
     #[test]
     fn a_whole_configuration() {
-        let text =
-            "url = \"etcds://h1:2379,[::1]:2380/team/beads\"\nuser = \"bot\"\npassword-file = \"pw\"\nca = \"/c.pem\"";
+        let text = "url = \"etcds://h1:2379,[::1]:2380/team/beads\"\nuser = \"bot\"\npassword-file = \"pw\"\nca = \"/c.pem\"";
         let config = parsed(text).unwrap();
         assert_eq!(config.nodes(), ["h1:2379", "[::1]:2380"]);
         assert_eq!((config.prefix(), config.is_tls()), ("/team/beads", true));
-        assert_eq!(config.login().unwrap().password_file, Path::new("/etc/beadlock/pw"));
+        assert_eq!(
+            config.login().unwrap().password_file,
+            Path::new("/etc/beadlock/pw")
+        );
         assert_eq!(config.url(), "etcds://h1:2379,[::1]:2380/team/beads");
-        assert_eq!(Config::parse(&config.text(), config.source()).unwrap().url(), config.url());
+        assert_eq!(
+            Config::parse(&config.text(), config.source())
+                .unwrap()
+                .url(),
+            config.url()
+        );
     }
 
     #[test]
@@ -273,13 +344,19 @@ mod tests {
             ("url = \"etcd://h:1,/p\"", "HOST:PORT"),
             ("url = \"etcd://h:1/p?x\"", "prefix"),
             ("url = \"etcd://h:1/p\"\npassword = \"x\"", "unknown field"),
-            ("url = \"etcd://h:1/p\"\nuser = \"x\"", "without password-file"),
+            (
+                "url = \"etcd://h:1/p\"\nuser = \"x\"",
+                "without password-file",
+            ),
             ("url = \"etcd://h:1/p\"\nca = \"x\"", "etcds://"),
         ] {
             let error = parsed(text).unwrap_err();
             assert_eq!(error.kind(), Kind::Config, "{text}");
             let words = error.to_string();
-            assert!(words.starts_with("/etc/beadlock/fleet.toml: ") && words.contains(why), "{text}: {words}");
+            assert!(
+                words.starts_with("/etc/beadlock/fleet.toml: ") && words.contains(why),
+                "{text}: {words}"
+            );
         }
     }
 
@@ -287,28 +364,57 @@ mod tests {
     fn the_first_file_that_is_there_counts_and_none_says_what_to_write() {
         let dir = tempfile::tempdir().unwrap();
         let (system, user) = (dir.path().join("system.toml"), dir.path().join("user.toml"));
-        let places = Places { named: None, system: system.clone(), user: Some(user.clone()) };
+        let places = Places {
+            named: None,
+            system: system.clone(),
+            user: Some(user.clone()),
+        };
         let error = Config::read(&places).unwrap_err();
         assert_eq!(error.kind(), Kind::NoConfig);
-        assert!(error.to_string().contains("system.toml and no ") && error.to_string().contains("url ="), "{error}");
+        assert!(
+            error.to_string().contains("system.toml and no ")
+                && error.to_string().contains("url ="),
+            "{error}"
+        );
         std::fs::write(&user, "url = \"etcd://user:1/p\"").unwrap();
         assert_eq!(Config::read(&places).unwrap().nodes(), ["user:1"]);
         std::fs::write(&system, "url = \"etcd://system:1/p\"").unwrap();
         assert_eq!(Config::read(&places).unwrap().nodes(), ["system:1"]);
-        let named = Places { named: Some(dir.path().join("named.toml")), ..places };
-        assert_eq!(Config::read(&named).unwrap_err().kind(), Kind::NoConfig, "a named one is the only one");
+        let named = Places {
+            named: Some(dir.path().join("named.toml")),
+            ..places
+        };
+        assert_eq!(
+            Config::read(&named).unwrap_err().kind(),
+            Kind::NoConfig,
+            "a named one is the only one"
+        );
     }
 
     #[test]
     fn the_places_by_the_environment() {
         let os = OsStr::new;
         let cwd = Path::new("/w");
-        let user = |home: Option<&str>, config: Option<&str>| Places::of(None, config.map(os), home.map(os), cwd).user;
-        assert_eq!(user(Some("/h"), None), Some("/h/.config/beadlock/fleet.toml".into()));
-        assert_eq!(user(Some("/h"), Some("/c")), Some("/c/beadlock/fleet.toml".into()));
+        let user = |home: Option<&str>, config: Option<&str>| {
+            Places::of(None, config.map(os), home.map(os), cwd).user
+        };
+        assert_eq!(
+            user(Some("/h"), None),
+            Some("/h/.config/beadlock/fleet.toml".into())
+        );
+        assert_eq!(
+            user(Some("/h"), Some("/c")),
+            Some("/c/beadlock/fleet.toml".into())
+        );
         assert_eq!(user(None, None), None);
-        assert_eq!(user(Some("/h"), Some("relative")), Some("/h/.config/beadlock/fleet.toml".into()));
-        assert_eq!(Places::of(Some(os("f.toml")), None, None, cwd).named, Some("/w/f.toml".into()));
+        assert_eq!(
+            user(Some("/h"), Some("relative")),
+            Some("/h/.config/beadlock/fleet.toml".into())
+        );
+        assert_eq!(
+            Places::of(Some(os("f.toml")), None, None, cwd).named,
+            Some("/w/f.toml".into())
+        );
     }
 
     #[test]
@@ -316,9 +422,18 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("pw");
         std::fs::write(&file, "s3cret\n").unwrap();
-        let login = Login { user: "u".to_owned(), password_file: file.clone() };
+        let login = Login {
+            user: "u".to_owned(),
+            password_file: file.clone(),
+        };
         std::fs::set_permissions(&file, PermissionsExt::from_mode(0o644)).unwrap();
-        assert!(login.password().unwrap_err().to_string().contains("chmod o="));
+        assert!(
+            login
+                .password()
+                .unwrap_err()
+                .to_string()
+                .contains("chmod o=")
+        );
         std::fs::set_permissions(&file, PermissionsExt::from_mode(0o640)).unwrap();
         assert_eq!(login.password().unwrap(), "s3cret");
     }

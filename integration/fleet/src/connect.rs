@@ -12,10 +12,13 @@ use crate::{Error, Kind, Mark};
 pub(crate) fn fleet(client: &Client) -> Result<Known, Error> {
     let keys = Keys::below(client.config().prefix());
     let fleet = keys.fleet();
-    let found = client.txn(&Txn::look(&[Op::Get(&fleet)])).map_err(|failure| failure.error(client))?.next_one();
+    let found = client
+        .txn(&Txn::look(&[Op::Get(&fleet)]))
+        .map_err(|failure| failure.error(client))?
+        .next_one();
     let url = client.config().url();
-    let known =
-        Known::read(keys, found).map_err(|why| Error::new(Kind::NoFleet, format!("{fleet} of {url}: {why}")))?;
+    let known = Known::read(keys, found)
+        .map_err(|why| Error::new(Kind::NoFleet, format!("{fleet} of {url}: {why}")))?;
     let Some(known) = known else {
         let words = format!("there is no fleet at {url}; to make it, once: beadlock fleet create");
         return Err(Error::new(Kind::NoFleet, words));
@@ -23,7 +26,8 @@ pub(crate) fn fleet(client: &Client) -> Result<Known, Error> {
     let (version, least) = (env!("CARGO_PKG_VERSION"), &known.value.min_version);
     if !known.value.admits(version) {
         let least = beadlock_checker::internal::escape::escaped(least);
-        let words = format!("the fleet at {url} asks for beadlock {least} or later, and this is {version}");
+        let words =
+            format!("the fleet at {url} asks for beadlock {least} or later, and this is {version}");
         return Err(Error::new(Kind::TooOld, words));
     }
     Ok(known)
@@ -52,6 +56,7 @@ pub(crate) fn other_fleet(client: &Client, mark: &Mark) -> Error {
 
 pub(crate) fn no_name(mark: &Mark) -> Error {
     let name = &mark.name;
-    let words = format!("nobody has joined the fleet under {name}; type: beadlock fleet join {name}");
+    let words =
+        format!("nobody has joined the fleet under {name}; type: beadlock fleet join {name}");
     Error::new(Kind::NoName, words)
 }

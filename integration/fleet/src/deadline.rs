@@ -25,7 +25,11 @@ pub struct Deadlines {
 impl Deadlines {
     /// Those of a renewal that was sent at `renewed`.
     pub fn of(renewed: Duration) -> Self {
-        Self { renewed, term: renewed + T * 3 / 4, kill: renewed + T * 7 / 8 }
+        Self {
+            renewed,
+            term: renewed + T * 3 / 4,
+            kill: renewed + T * 7 / 8,
+        }
     }
 }
 

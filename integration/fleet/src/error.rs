@@ -55,13 +55,20 @@ pub struct Error {
 
 impl Error {
     pub(crate) fn new(kind: Kind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), nodes: None }
+        Self {
+            kind,
+            message: message.into(),
+            nodes: None,
+        }
     }
 
     /// No node of the etcd at `url` has answered: what each did.
     pub(crate) fn unreachable(url: &str, nodes: String) -> Self {
         let message = format!("no node of {url} answers: {nodes}");
-        Self { nodes: Some(nodes), ..Self::new(Kind::Unreachable, message) }
+        Self {
+            nodes: Some(nodes),
+            ..Self::new(Kind::Unreachable, message)
+        }
     }
 
     /// What each node did, where none has answered; else the message.
@@ -71,8 +78,19 @@ impl Error {
 
     /// `failed to DOING PATH: what the system said`.
     pub(crate) fn io(doing: &str, path: &Path, error: &io::Error) -> Self {
-        let kind = if error.kind() == io::ErrorKind::PermissionDenied { Kind::NotPermitted } else { Kind::Io };
-        Self::new(kind, format!("failed to {doing} {}: {}", escaped_path(path), system_words(error)))
+        let kind = if error.kind() == io::ErrorKind::PermissionDenied {
+            Kind::NotPermitted
+        } else {
+            Kind::Io
+        };
+        Self::new(
+            kind,
+            format!(
+                "failed to {doing} {}: {}",
+                escaped_path(path),
+                system_words(error)
+            ),
+        )
     }
 
     /// What kind it is.

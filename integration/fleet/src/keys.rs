@@ -16,7 +16,8 @@ impl Lease {
     pub(crate) fn random() -> std::io::Result<Self> {
         let mut bytes = [0; 8];
         loop {
-            getrandom::fill(&mut bytes).map_err(|_| std::io::Error::other("no random numbers from the system"))?;
+            getrandom::fill(&mut bytes)
+                .map_err(|_| std::io::Error::other("no random numbers from the system"))?;
             let id = i64::from_ne_bytes(bytes) & i64::MAX;
             // Zero is "no lease".
             if id != 0 {
@@ -27,8 +28,14 @@ impl Lease {
 
     /// As it is shown: 16 hex digits.
     pub fn parse(text: &str) -> Option<Self> {
-        let is_hex = text.len() == 16 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
-        i64::from_str_radix(text, 16).ok().filter(|id| is_hex && *id > 0).map(Self)
+        let is_hex = text.len() == 16
+            && text
+                .bytes()
+                .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+        i64::from_str_radix(text, 16)
+            .ok()
+            .filter(|id| is_hex && *id > 0)
+            .map(Self)
     }
 }
 
@@ -47,7 +54,9 @@ pub(crate) struct Keys {
 
 impl Keys {
     pub(crate) fn below(prefix: &str) -> Self {
-        Self { top: format!("{prefix}/v1/") }
+        Self {
+            top: format!("{prefix}/v1/"),
+        }
     }
 
     pub(crate) fn top(&self) -> &str {
@@ -145,9 +154,15 @@ mod tests {
         assert_eq!(keys.fleet(), "/beads/v1/fleet");
         assert_eq!(keys.new_fleet(), "/beads/v1/new");
         assert_eq!(keys.claim(&name), "/beads/v1/claims/acme:tracker");
-        assert_eq!(keys.agent(&name, lease), "/beads/v1/agents/acme:tracker/000000000000001f");
+        assert_eq!(
+            keys.agent(&name, lease),
+            "/beads/v1/agents/acme:tracker/000000000000001f"
+        );
         let agent = keys.agent(&name, lease);
-        assert_eq!(Keys::pair(&keys.agents(), agent.as_bytes()), Some((name, "000000000000001f")));
+        assert_eq!(
+            Keys::pair(&keys.agents(), agent.as_bytes()),
+            Some((name, "000000000000001f"))
+        );
         assert_eq!(Keys::pair(&keys.agents(), b"/beads/v1/agents/x"), None);
         assert_eq!(Keys::pair(&keys.agents(), b"/beads/v1/agents/\xff/x"), None);
     }
@@ -159,7 +174,14 @@ mod tests {
             assert!(lease.0 > 0);
             assert_eq!(Lease::parse(&lease.to_string()), Some(lease));
         }
-        for hostile in ["", "0000000000000000", "1f", "ffffffffffffffff", "+00000000000001f", "000000000000001F"] {
+        for hostile in [
+            "",
+            "0000000000000000",
+            "1f",
+            "ffffffffffffffff",
+            "+00000000000001f",
+            "000000000000001F",
+        ] {
             assert_eq!(Lease::parse(hostile), None, "{hostile}");
         }
     }

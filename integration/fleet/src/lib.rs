@@ -34,7 +34,9 @@ mod session;
 mod transactions;
 mod wait;
 
-pub use admin::{Created, EtcdReport, Evicted, Fleet, NodeReport, Overview, SeenMember, SeenSession, examine};
+pub use admin::{
+    Created, EtcdReport, Evicted, Fleet, NodeReport, Overview, SeenMember, SeenSession, examine,
+};
 pub use claim::{AgentSeen, ClaimRequest, ClaimState, FleetClaim, HeldClaim};
 pub use config::{Config, Places};
 pub use deadline::{Deadlines, T};

@@ -31,12 +31,18 @@ pub struct Mark {
 impl Mark {
     /// Of a clone that joins now.
     pub fn of_new_clone(fleet: &str, name: &Name) -> Self {
-        Self { fleet: fleet.to_owned(), name: name.clone(), clone: facts::random_id() }
+        Self {
+            fleet: fleet.to_owned(),
+            name: name.clone(),
+            clone: facts::random_id(),
+        }
     }
 
     fn parse(bytes: &[u8]) -> Result<Self, String> {
         let mark: Self = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
-        let is_id = |id: &str| (1..=64).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_alphanumeric());
+        let is_id = |id: &str| {
+            (1..=64).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_alphanumeric())
+        };
         if !is_id(&mark.fleet) || !is_id(&mark.clone) {
             return Err("fleet and clone are 1 to 64 letters and digits".to_owned());
         }
@@ -51,7 +57,11 @@ impl Mark {
 /// [`Kind::Mark`] when there is something that is not a mark; [`Kind::Io`] when it cannot be read.
 pub fn read(dir: impl AsFd) -> Result<Option<Mark>, Error> {
     let unfit = |why: &str| Err(Error::new(Kind::Mark, unfit_words(why)));
-    let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_NOCTTY | OFlag::O_CLOEXEC;
+    let flags = OFlag::O_RDONLY
+        | OFlag::O_NOFOLLOW
+        | OFlag::O_NONBLOCK
+        | OFlag::O_NOCTTY
+        | OFlag::O_CLOEXEC;
     let fd = loop {
         match openat(dir.as_fd(), MARK, flags, Mode::empty()) {
             Ok(fd) => break fd,
@@ -68,7 +78,9 @@ pub fn read(dir: impl AsFd) -> Result<Option<Mark>, Error> {
         return unfit("it is not a regular file");
     }
     let mut bytes = Vec::new();
-    file.take(LIMIT + 1).read_to_end(&mut bytes).map_err(failed)?;
+    file.take(LIMIT + 1)
+        .read_to_end(&mut bytes)
+        .map_err(failed)?;
     if bytes.len() as u64 > LIMIT {
         return unfit("it is larger than 4 KiB");
     }
@@ -118,15 +130,24 @@ pub fn write(dir: &Path, mark: &Mark) -> Result<bool, Error> {
 #[expect(clippy::disallowed_methods, reason = "a mark is replaced here alone")]
 pub fn replace(dir: &Path, mark: &Mark) -> Result<(), Error> {
     let path = dir.join(MARK);
-    drafted(dir, mark, |draft| std::fs::rename(draft, &path)).map_err(|error| Error::io("write", &path, &error))
+    drafted(dir, mark, |draft| std::fs::rename(draft, &path))
+        .map_err(|error| Error::io("write", &path, &error))
 }
 
 /// Writes a draft, gives it its name, and takes away what is left of it.
 #[expect(clippy::disallowed_methods, reason = "the draft is this module's own")]
-fn drafted(dir: &Path, mark: &Mark, name_it: impl FnOnce(&Path) -> io::Result<()>) -> io::Result<()> {
+fn drafted(
+    dir: &Path,
+    mark: &Mark,
+    name_it: impl FnOnce(&Path) -> io::Result<()>,
+) -> io::Result<()> {
     let draft = dir.join(format!("{MARK}.tmp-{}", facts::random_id()));
     let written = (|| {
-        let mut file = File::options().write(true).create_new(true).mode(0o644).open(&draft)?;
+        let mut file = File::options()
+            .write(true)
+            .create_new(true)
+            .mode(0o644)
+            .open(&draft)?;
         let text = serde_json::to_string(mark)? + "\n";
         file.write_all(text.as_bytes())?;
         file.sync_all()?;
@@ -171,13 +192,24 @@ mod tests {
         let mark = mark();
         assert_eq!(write(dir.path(), &mark), Ok(true));
         assert_eq!(read_in(dir.path()), Ok(Some(mark.clone())));
-        assert_eq!(write(dir.path(), &tests::mark()), Ok(false), "a mark never changes by itself");
+        assert_eq!(
+            write(dir.path(), &tests::mark()),
+            Ok(false),
+            "a mark never changes by itself"
+        );
         assert_eq!(read_in(dir.path()), Ok(Some(mark)));
         let other = tests::mark();
         replace(dir.path(), &other).unwrap();
         assert_eq!(read_in(dir.path()), Ok(Some(other)));
-        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "no draft stays");
-        assert_eq!((remove(dir.path()), remove(dir.path())), (Ok(true), Ok(false)));
+        assert_eq!(
+            fs::read_dir(dir.path()).unwrap().count(),
+            1,
+            "no draft stays"
+        );
+        assert_eq!(
+            (remove(dir.path()), remove(dir.path())),
+            (Ok(true), Ok(false))
+        );
     }
 
     #[test]
@@ -199,7 +231,10 @@ mod tests {
             fs::write(&path, &text).unwrap();
             let error = read_in(dir.path()).unwrap_err();
             assert_eq!(error.kind(), Kind::Mark, "{text}");
-            assert!(error.to_string().contains("beadlock fleet join NAME"), "{error}");
+            assert!(
+                error.to_string().contains("beadlock fleet join NAME"),
+                "{error}"
+            );
         }
         remove(dir.path()).unwrap();
         symlink("/etc/hostname", &path).unwrap();

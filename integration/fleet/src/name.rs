@@ -14,15 +14,23 @@ impl Name {
 
     /// Reads a name. The error says what a name looks like.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let is_fit = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'.' | b'_' | b'/' | b'-');
-        let is_name =
-            text.len() <= Self::LONGEST && text.bytes().all(is_fit) && text.split('/').all(|part| !part.is_empty());
+        let is_fit =
+            |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'.' | b'_' | b'/' | b'-');
+        let is_name = text.len() <= Self::LONGEST
+            && text.bytes().all(is_fit)
+            && text.split('/').all(|part| !part.is_empty());
         if is_name {
             return Ok(Self(text.to_owned()));
         }
-        let why = if text.len() > Self::LONGEST { "is too long" } else { "is not a name" };
+        let why = if text.len() > Self::LONGEST {
+            "is too long"
+        } else {
+            "is not a name"
+        };
         let shown = beadlock_checker::internal::escape::escaped(text);
-        Err(format!("\"{shown}\" {why}: 1 to 200 of a-z 0-9 . _ - and / between two parts, such as acme/tracker"))
+        Err(format!(
+            "\"{shown}\" {why}: 1 to 200 of a-z 0-9 . _ - and / between two parts, such as acme/tracker"
+        ))
     }
 
     /// The name.
@@ -37,7 +45,9 @@ impl Name {
 
     /// The name whose part of a key this is.
     pub(crate) fn of_key(part: &str) -> Option<Self> {
-        (!part.contains('/')).then(|| Self::parse(&part.replace(':', "/")).ok()).flatten()
+        (!part.contains('/'))
+            .then(|| Self::parse(&part.replace(':', "/")).ok())
+            .flatten()
     }
 }
 
@@ -59,11 +69,31 @@ mod tests {
 
     #[test]
     fn what_is_a_name_and_what_is_not() {
-        for name in ["a", "acme/tracker", "a.b-c_d/0", &"x".repeat(200), "..", "a/./b"] {
+        for name in [
+            "a",
+            "acme/tracker",
+            "a.b-c_d/0",
+            &"x".repeat(200),
+            "..",
+            "a/./b",
+        ] {
             let parsed = Name::parse(name).unwrap();
             assert_eq!(Name::of_key(&parsed.in_key()), Some(parsed), "{name}");
         }
-        for name in ["", "/", "a/", "/a", "a//b", "A", "é", "a b", "a:b", "a\n", "a\0", &"x".repeat(201)] {
+        for name in [
+            "",
+            "/",
+            "a/",
+            "/a",
+            "a//b",
+            "A",
+            "é",
+            "a b",
+            "a:b",
+            "a\n",
+            "a\0",
+            &"x".repeat(201),
+        ] {
             let why = Name::parse(name).unwrap_err();
             assert!(why.contains("acme/tracker") && why.len() < 400, "{why}");
         }
@@ -73,7 +103,10 @@ mod tests {
     /// Nothing of one database may lie below the keys of another.
     #[test]
     fn no_name_in_a_key_begins_another_with_a_slash() {
-        let (short, long) = (Name::parse("acme").unwrap(), Name::parse("acme/tracker").unwrap());
+        let (short, long) = (
+            Name::parse("acme").unwrap(),
+            Name::parse("acme/tracker").unwrap(),
+        );
         assert!(!long.in_key().starts_with(&format!("{}/", short.in_key())));
     }
 }

@@ -25,8 +25,14 @@ pub struct Who {
 impl Who {
     /// This process, now.
     pub fn this_process() -> Self {
-        let host = facts::hostname().map(|name| name.to_string()).unwrap_or_default();
-        Self { host, pid: std::process::id(), version: env!("CARGO_PKG_VERSION").to_owned() }
+        let host = facts::hostname()
+            .map(|name| name.to_string())
+            .unwrap_or_default();
+        Self {
+            host,
+            pid: std::process::id(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        }
     }
 }
 
@@ -114,9 +120,13 @@ pub(crate) fn written(value: &impl Serialize) -> Vec<u8> {
 /// What a key holds. `Err`: what is wrong with it, in words.
 pub(crate) fn read<V: DeserializeOwned>(bytes: &[u8]) -> Result<V, String> {
     if bytes.len() > LIMIT {
-        return Err(format!("its value has {} bytes, and at most {LIMIT} are read", bytes.len()));
+        return Err(format!(
+            "its value has {} bytes, and at most {LIMIT} are read",
+            bytes.len()
+        ));
     }
-    serde_json::from_slice(bytes).map_err(|error| format!("its value cannot be understood: {error}"))
+    serde_json::from_slice(bytes)
+        .map_err(|error| format!("its value cannot be understood: {error}"))
 }
 
 impl FleetValue {
@@ -129,7 +139,11 @@ impl FleetValue {
     /// This version may take part.
     pub(crate) fn admits(&self, version: &str) -> bool {
         let parts = |text: &str| -> Option<[u64; 3]> {
-            let mut parts = text.split('-').next()?.split('.').map(|part| part.parse().ok());
+            let mut parts = text
+                .split('-')
+                .next()?
+                .split('.')
+                .map(|part| part.parse().ok());
             let parsed = [parts.next()??, parts.next()??, parts.next()??];
             parts.next().is_none().then_some(parsed)
         };
@@ -142,25 +156,47 @@ mod tests {
     use super::*;
 
     fn fleet(base: u64, min_version: &str) -> FleetValue {
-        FleetValue { nonce: "n".to_owned(), base, min_version: min_version.to_owned() }
+        FleetValue {
+            nonce: "n".to_owned(),
+            base,
+            min_version: min_version.to_owned(),
+        }
     }
 
     #[test]
     fn a_token_is_a_number_that_every_reader_of_json_has_exactly() {
-        assert_eq!(fleet(1_795_617_300_000_000, "0.1.0").token(123), Some(1_795_617_300_000_123));
+        assert_eq!(
+            fleet(1_795_617_300_000_000, "0.1.0").token(123),
+            Some(1_795_617_300_000_123)
+        );
         for (base, created) in [(TOKENS_END, 1), (TOKENS_END - 1, 1), (u64::MAX, 1), (0, -1)] {
-            assert_eq!(fleet(base, "0.1.0").token(created), None, "{base} {created}");
+            assert_eq!(
+                fleet(base, "0.1.0").token(created),
+                None,
+                "{base} {created}"
+            );
         }
     }
 
     #[test]
     fn the_oldest_version_is_compared_by_numbers() {
-        for (least, admitted) in
-            [("0.1.0", true), ("0.0.9", true), ("0.2.0", false), ("1.0.0", false), ("0.10.0", false)]
-        {
+        for (least, admitted) in [
+            ("0.1.0", true),
+            ("0.0.9", true),
+            ("0.2.0", false),
+            ("1.0.0", false),
+            ("0.10.0", false),
+        ] {
             assert_eq!(fleet(0, least).admits("0.1.0"), admitted, "{least}");
         }
-        for hostile in ["", "x", "0.1", "0.1.0.0", "-1.0.0", "99999999999999999999.0.0"] {
+        for hostile in [
+            "",
+            "x",
+            "0.1",
+            "0.1.0.0",
+            "-1.0.0",
+            "99999999999999999999.0.0",
+        ] {
             assert!(!fleet(0, hostile).admits("0.1.0"), "{hostile}");
         }
     }
@@ -170,7 +206,11 @@ mod tests {
         let deep = "[".repeat(LIMIT - 1);
         let wide = "x".repeat(LIMIT + 1);
         for bytes in ["", "{", "null", "[]", "{\"nonce\":1}", &deep, &wide] {
-            assert!(read::<FleetValue>(bytes.as_bytes()).is_err(), "{}", &bytes[..bytes.len().min(20)]);
+            assert!(
+                read::<FleetValue>(bytes.as_bytes()).is_err(),
+                "{}",
+                &bytes[..bytes.len().min(20)]
+            );
         }
         assert!(read::<ClaimValue>(b"\xff\xfe").is_err());
         let negative =
@@ -180,9 +220,17 @@ mod tests {
 
     #[test]
     fn what_a_later_version_adds_is_left_alone() {
-        let read: FleetValue = read(br#"{"nonce":"n","base":7,"min_version":"0.1.0","later":{"x":[1]}}"#).unwrap();
+        let read: FleetValue =
+            read(br#"{"nonce":"n","base":7,"min_version":"0.1.0","later":{"x":[1]}}"#).unwrap();
         assert_eq!(read, fleet(7, "0.1.0"));
-        let session = SessionValue { nonce: "s".to_owned(), who: Who::this_process(), since: facts::now() };
-        assert_eq!(super::read::<SessionValue>(&written(&session)).unwrap().who, session.who);
+        let session = SessionValue {
+            nonce: "s".to_owned(),
+            who: Who::this_process(),
+            since: facts::now(),
+        };
+        assert_eq!(
+            super::read::<SessionValue>(&written(&session)).unwrap().who,
+            session.who
+        );
     }
 }

@@ -120,13 +120,21 @@ impl Session {
         scope: Scope,
         ring: impl Fn() + Send + Sync + 'static,
     ) -> Result<Self, NotBegun> {
-        let (wake, alarm) = Bell::new().and_then(|bell| Ok((bell, Alarm::new()?))).map_err(NotBegun::Io)?;
+        let (wake, alarm) = Bell::new()
+            .and_then(|bell| Ok((bell, Alarm::new()?)))
+            .map_err(NotBegun::Io)?;
         let nonce = facts::random_id();
-        let value = written(&SessionValue { nonce: nonce.clone(), who: who.clone(), since: facts::now() });
+        let value = written(&SessionValue {
+            nonce: nonce.clone(),
+            who: who.clone(),
+            since: facts::now(),
+        });
         let (lease, sent) = loop {
             let (lease, sent) = (Lease::random().map_err(NotBegun::Io)?, facts::boottime());
             client.grant(lease)?;
-            let answer = client.txn(&known.session(lease, &value)).inspect_err(|_| drop(client.revoke(lease)))?;
+            let answer = client
+                .txn(&known.session(lease, &value))
+                .inspect_err(|_| drop(client.revoke(lease)))?;
             match known.session_answer(&value, answer) {
                 Ok(true) => break (lease, sent),
                 Ok(false) => {}
@@ -237,7 +245,9 @@ impl Session {
         let begun = facts::boottime();
         match self.0.client.revoke(self.0.lease) {
             // Once more: a busy etcd may have been too slow.
-            Err(Failure::Silent(_)) if facts::boottime() < begun + 2 * CALL => self.0.client.revoke(self.0.lease),
+            Err(Failure::Silent(_)) if facts::boottime() < begun + 2 * CALL => {
+                self.0.client.revoke(self.0.lease)
+            }
             ended => ended,
         }
     }
@@ -261,7 +271,10 @@ impl Inner {
         let now = facts::boottime();
         if state.standing == Standing::Live && now >= state.deadlines.term {
             let silent = shown(now.saturating_sub(state.deadlines.renewed));
-            let why = state.failing.as_ref().map_or("this process stood still", |(_, why)| why);
+            let why = state
+                .failing
+                .as_ref()
+                .map_or("this process stood still", |(_, why)| why);
             let why = format!("no renewal for {silent}: {why}");
             state.standing = Standing::Over(Loss::Silent { why });
         }
@@ -274,14 +287,23 @@ impl Inner {
             let (is_ended, is_live, wants_look, term) = {
                 let mut state = self.now();
                 let wants_look = std::mem::take(&mut state.wants_look);
-                (state.is_ended, state.standing == Standing::Live, wants_look, state.deadlines.term)
+                (
+                    state.is_ended,
+                    state.standing == Standing::Live,
+                    wants_look,
+                    state.deadlines.term,
+                )
             };
             if is_ended {
                 return;
             }
             let now = facts::boottime();
             if is_live && now >= next {
-                next = if self.renew() { now + THIRD } else { facts::boottime() + pause() };
+                next = if self.renew() {
+                    now + THIRD
+                } else {
+                    facts::boottime() + pause()
+                };
                 (self.ring)();
                 self.client.refresh_login();
                 continue;
@@ -317,7 +339,9 @@ impl Inner {
                 Ok((is_alive, self.look_at(node)?))
             });
             match renewed {
-                Ok((is_alive, seen)) => return self.judge(&seen, expected, Some(is_alive.then_some(sent))),
+                Ok((is_alive, seen)) => {
+                    return self.judge(&seen, expected, Some(is_alive.then_some(sent)));
+                }
                 Err(failure) => silent.push(failure.to_string()),
             }
             if self.now().is_ended {
@@ -330,19 +354,29 @@ impl Inner {
             state.standing = Standing::Over(Loss::Gone { why });
             return true;
         }
-        let since = state.failing.as_ref().map_or_else(facts::boottime, |(since, _)| *since);
+        let since = state
+            .failing
+            .as_ref()
+            .map_or_else(facts::boottime, |(since, _)| *since);
         state.failing = Some((since, silent.join(", ")));
         false
     }
 
     fn look_at(&self, node: Node) -> Result<SessionLook, Failure> {
-        let answer = self.client.txn_at(node, &self.known.look(self.lease, &self.scope))?;
+        let answer = self
+            .client
+            .txn_at(node, &self.known.look(self.lease, &self.scope))?;
         Ok(self.known.look_answer(&self.nonce, answer))
     }
 
     /// What a look says of the session, of which this was expected when the look was sent. `renewal`: when the
     /// keep-alive was sent that etcd answered. True: the renewal counted, or none will.
-    fn judge(&self, seen: &SessionLook, expected: Expected, renewal: Option<Option<Duration>>) -> bool {
+    fn judge(
+        &self,
+        seen: &SessionLook,
+        expected: Expected,
+        renewal: Option<Option<Duration>>,
+    ) -> bool {
         let mut state = self.now();
         if state.standing != Standing::Live {
             return true;
@@ -362,7 +396,10 @@ impl Inner {
             }
             Some(None) => {
                 let why = "etcd has the session, and no lease of it".to_owned();
-                let since = state.failing.as_ref().map_or_else(facts::boottime, |(since, _)| *since);
+                let since = state
+                    .failing
+                    .as_ref()
+                    .map_or_else(facts::boottime, |(since, _)| *since);
                 state.failing = Some((since, why));
                 false
             }
@@ -378,7 +415,13 @@ fn pause() -> Duration {
 
 impl fmt::Display for BrokenValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "broken by {} on {}: {}", escaped(&self.by), escaped(&self.host), escaped(&self.why))
+        write!(
+            f,
+            "broken by {} on {}: {}",
+            escaped(&self.by),
+            escaped(&self.host),
+            escaped(&self.why)
+        )
     }
 }
 

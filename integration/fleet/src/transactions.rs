@@ -47,7 +47,10 @@ pub(crate) struct ClaimId {
 
 impl SeenClaim {
     pub(crate) fn id(&self) -> ClaimId {
-        ClaimId { created: self.created, session: self.session }
+        ClaimId {
+            created: self.created,
+            session: self.session,
+        }
     }
 
     /// A value that cannot be read is a claim all the same.
@@ -60,7 +63,12 @@ impl SeenClaim {
             started_at: StartedAt::from_unix(0, 0),
             phase: Phase::Held,
         });
-        Self { name: name.clone(), value, created: found.create_revision, session: Lease(found.lease) }
+        Self {
+            name: name.clone(),
+            value,
+            created: found.create_revision,
+            session: Lease(found.lease),
+        }
     }
 
     /// All below `claims/`.
@@ -126,9 +134,12 @@ impl Explanation {
     }
 
     fn read(known: &Known, name: &Name, mut answer: TxnAnswer) -> Hindrance {
-        let [fleet, new, session, broken, named, claim] = std::array::from_fn(|_| answer.next_one());
+        let [fleet, new, session, broken, named, claim] =
+            std::array::from_fn(|_| answer.next_one());
         match (fleet, new, session, broken, claim) {
-            (fleet, ..) if fleet.as_ref().map(|found| &found.value) != Some(&known.bytes) => Hindrance::FleetGone,
+            (fleet, ..) if fleet.as_ref().map(|found| &found.value) != Some(&known.bytes) => {
+                Hindrance::FleetGone
+            }
             (_, Some(_), ..) => Hindrance::New,
             (_, _, None, ..) => Hindrance::SessionGone,
             (_, _, _, Some(broken), _) => Hindrance::Broken(broken_value(&broken)),
@@ -144,19 +155,35 @@ impl Known {
     pub(crate) fn read(keys: Keys, found: Option<KeyValue>) -> Result<Option<Self>, String> {
         let Some(found) = found else { return Ok(None) };
         let value = record::read(&found.value)?;
-        Ok(Some(Self { keys, value, bytes: found.value }))
+        Ok(Some(Self {
+            keys,
+            value,
+            bytes: found.value,
+        }))
     }
 
     /// Begins a session under a lease that was granted.
     pub(crate) fn session(&self, lease: Lease, value: &[u8]) -> Txn {
-        let (fleet, new, session) = (self.keys.fleet(), self.keys.new_fleet(), self.keys.session(lease));
-        Txn::when(&[Compare::Absent(&new), Compare::Value(&fleet, &self.bytes), Compare::Absent(&session)])
-            .then(&[Op::Put(&session, value, Some(lease))])
-            .otherwise(&[Op::Get(&fleet), Op::Get(&new), Op::Get(&session)])
+        let (fleet, new, session) = (
+            self.keys.fleet(),
+            self.keys.new_fleet(),
+            self.keys.session(lease),
+        );
+        Txn::when(&[
+            Compare::Absent(&new),
+            Compare::Value(&fleet, &self.bytes),
+            Compare::Absent(&session),
+        ])
+        .then(&[Op::Put(&session, value, Some(lease))])
+        .otherwise(&[Op::Get(&fleet), Op::Get(&new), Op::Get(&session)])
     }
 
     /// `Ok(false)`: another session has this lease.
-    pub(crate) fn session_answer(&self, value: &[u8], mut answer: TxnAnswer) -> Result<bool, Hindrance> {
+    pub(crate) fn session_answer(
+        &self,
+        value: &[u8],
+        mut answer: TxnAnswer,
+    ) -> Result<bool, Hindrance> {
         if answer.succeeded {
             return Ok(true);
         }
@@ -164,7 +191,9 @@ impl Known {
         match session {
             Some(session) if session.value == value => Ok(true),
             Some(_) => Ok(false),
-            None if fleet.map(|found| found.value).as_ref() != Some(&self.bytes) => Err(Hindrance::FleetGone),
+            None if fleet.map(|found| found.value).as_ref() != Some(&self.bytes) => {
+                Err(Hindrance::FleetGone)
+            }
             None if new.is_some() => Err(Hindrance::New),
             None => Err(Hindrance::Passed),
         }
@@ -189,12 +218,22 @@ impl Known {
     /// What is read to say who is there when a claim is raised: the agents, the sessions, the clones.
     pub(crate) fn present(&self, name: &Name) -> [Present; 3] {
         let keys = &self.keys;
-        let [agents, sessions, members] = [keys.agents_of(name), keys.sessions(), keys.members_of(name)];
-        [Present::Keys(agents), Present::List(sessions), Present::List(members)]
+        let [agents, sessions, members] =
+            [keys.agents_of(name), keys.sessions(), keys.members_of(name)];
+        [
+            Present::Keys(agents),
+            Present::List(sessions),
+            Present::List(members),
+        ]
     }
 
     /// The revision that made the claim.
-    pub(crate) fn raise_answer(&self, lease: Lease, name: &Name, answer: TxnAnswer) -> Result<i64, Hindrance> {
+    pub(crate) fn raise_answer(
+        &self,
+        lease: Lease,
+        name: &Name,
+        answer: TxnAnswer,
+    ) -> Result<i64, Hindrance> {
         if answer.succeeded {
             return Ok(answer.revision);
         }
@@ -217,24 +256,38 @@ impl Known {
             Compare::Absent(broken),
             Compare::Absent(claim),
         ])
-        .then(&[Op::Put(&agent, b"", Some(lease)), Op::Put(session_key, session, Some(lease))])
+        .then(&[
+            Op::Put(&agent, b"", Some(lease)),
+            Op::Put(session_key, session, Some(lease)),
+        ])
         .otherwise(&why.ops())
     }
 
     /// The revision of the session from now on.
     pub(crate) fn right_answer(&self, name: &Name, answer: TxnAnswer) -> Result<i64, Hindrance> {
-        if answer.succeeded { Ok(answer.revision) } else { Err(Explanation::read(self, name, answer)) }
+        if answer.succeeded {
+            Ok(answer.revision)
+        } else {
+            Err(Explanation::read(self, name, answer))
+        }
     }
 
     /// Lets the right go before this claim. Once that has gone it does nothing.
     pub(crate) fn give_way(&self, lease: Lease, name: &Name, way: ClaimId) -> Txn {
         let (claim, agent) = (self.keys.claim(name), self.keys.agent(name, lease));
-        Txn::when(&[Compare::Created(&claim, way.created), Compare::Lease(&claim, way.session)])
-            .then(&[Op::Delete(&agent)])
+        Txn::when(&[
+            Compare::Created(&claim, way.created),
+            Compare::Lease(&claim, way.session),
+        ])
+        .then(&[Op::Delete(&agent)])
     }
 
     pub(crate) fn drained(&self, lease: Lease, name: &Name, created: i64, value: &[u8]) -> Txn {
-        let (claim, broken, agents) = (self.keys.claim(name), self.keys.broken(lease), self.keys.agents_of(name));
+        let (claim, broken, agents) = (
+            self.keys.claim(name),
+            self.keys.broken(lease),
+            self.keys.agents_of(name),
+        );
         Txn::when(&[
             Compare::Created(&claim, created),
             Compare::Lease(&claim, lease),
@@ -242,10 +295,19 @@ impl Known {
             Compare::NothingBelow(&agents),
         ])
         .then(&[Op::Put(&claim, value, Some(lease))])
-        .otherwise(&[Op::Get(&claim), Op::Get(&broken), Op::Keys(&agents, SHOWN_AGENTS)])
+        .otherwise(&[
+            Op::Get(&claim),
+            Op::Get(&broken),
+            Op::Keys(&agents, SHOWN_AGENTS),
+        ])
     }
 
-    pub(crate) fn drained_answer(&self, name: &Name, created: i64, mut answer: TxnAnswer) -> Drained {
+    pub(crate) fn drained_answer(
+        &self,
+        name: &Name,
+        created: i64,
+        mut answer: TxnAnswer,
+    ) -> Drained {
         if answer.succeeded {
             return Drained::Held;
         }
@@ -270,12 +332,19 @@ impl Known {
     /// The sessions of keys below `agents/NAME/`.
     pub(crate) fn agents(&self, name: &Name, found: &[KeyValue]) -> Vec<Lease> {
         let folder = self.keys.agents_of(name);
-        found.iter().filter_map(|found| Lease::parse(Keys::rest(&folder, &found.key)?)).collect()
+        found
+            .iter()
+            .filter_map(|found| Lease::parse(Keys::rest(&folder, &found.key)?))
+            .collect()
     }
 
     /// A look at a session, and at the claims that its owner wants to know of.
     pub(crate) fn look(&self, lease: Lease, scope: &Scope) -> Txn {
-        let (fleet, session, broken) = (self.keys.fleet(), self.keys.session(lease), self.keys.broken(lease));
+        let (fleet, session, broken) = (
+            self.keys.fleet(),
+            self.keys.session(lease),
+            self.keys.broken(lease),
+        );
         let claims = match scope {
             Scope::All => self.keys.claims(),
             Scope::One(name) => self.keys.claim(name),
@@ -289,8 +358,9 @@ impl Known {
 
     pub(crate) fn look_answer(&self, nonce: &str, mut answer: TxnAnswer) -> SessionLook {
         let [fleet, session, broken] = std::array::from_fn(|_| answer.next_one());
-        let is_mine =
-            |found: &KeyValue| record::read(&found.value).is_ok_and(|value: SessionValue| value.nonce == nonce);
+        let is_mine = |found: &KeyValue| {
+            record::read(&found.value).is_ok_and(|value: SessionValue| value.nonce == nonce)
+        };
         SessionLook {
             fleet_stands: fleet.is_some_and(|found| found.value == self.bytes),
             session: session.filter(is_mine).map(|found| found.mod_revision),

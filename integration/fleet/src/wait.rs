@@ -14,7 +14,9 @@ pub(crate) struct Bell(EventFd);
 
 impl Bell {
     pub(crate) fn new() -> io::Result<Self> {
-        Ok(Self(EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?))
+        Ok(Self(EventFd::from_flags(
+            EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK,
+        )?))
     }
 
     pub(crate) fn ring(&self) {
@@ -41,16 +43,24 @@ pub(crate) struct Alarm {
 
 impl Alarm {
     pub(crate) fn new() -> io::Result<Self> {
-        Ok(Self { timer: BootTimer::new()? })
+        Ok(Self {
+            timer: BootTimer::new()?,
+        })
     }
 
     /// Returns when the bell was rung, or at `point`. The bell is heard.
     pub(crate) fn wait(&self, bell: &Bell, point: Duration) {
         let armed = self.timer.fire_at(point).is_ok();
         // A timer that cannot be set must become neither a spin nor a wait for ever.
-        let limit = if armed { PollTimeout::NONE } else { PollTimeout::from(100_u8) };
-        let mut fds =
-            [PollFd::new(bell.as_fd(), PollFlags::POLLIN), PollFd::new(self.timer.as_fd(), PollFlags::POLLIN)];
+        let limit = if armed {
+            PollTimeout::NONE
+        } else {
+            PollTimeout::from(100_u8)
+        };
+        let mut fds = [
+            PollFd::new(bell.as_fd(), PollFlags::POLLIN),
+            PollFd::new(self.timer.as_fd(), PollFlags::POLLIN),
+        ];
         let _ = poll(&mut fds, limit);
         bell.hear();
     }

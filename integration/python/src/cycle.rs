@@ -22,7 +22,10 @@ pub struct Cycle {
 impl Cycle {
     #[new]
     fn new(path: PathBuf) -> Self {
-        Self { path, entered: Stack::new() }
+        Self {
+            path,
+            entered: Stack::new(),
+        }
     }
 
     /// Begins, or raises Skipped.
@@ -32,9 +35,10 @@ impl Cycle {
                 self.entered.push(py, cycle);
                 Ok(())
             }
-            Entered::Skipped(decision) => {
-                Err(raised::skipped(py, Bound::new(py, Decision::of(py, &decision))?.into_any()))
-            }
+            Entered::Skipped(decision) => Err(raised::skipped(
+                py,
+                Bound::new(py, Decision::of(py, &decision))?.into_any(),
+            )),
         }
     }
 
@@ -56,7 +60,9 @@ impl Cycle {
     /// Why there is no gate, where there can be none: claims do not wait for this cycle then. To be said once.
     #[getter]
     fn no_gate(&self, py: Python<'_>) -> Option<String> {
-        self.entered.last(py, |cycle| cycle.no_gate().map(ToString::to_string)).flatten()
+        self.entered
+            .last(py, |cycle| cycle.no_gate().map(ToString::to_string))
+            .flatten()
     }
 
     fn __enter__<'py>(slf: Bound<'py, Self>) -> PyResult<Bound<'py, Self>> {

@@ -36,7 +36,9 @@ pub struct Decision {
 impl Decision {
     pub fn of(py: Python<'_>, decision: &beadlock_checker::Decision) -> Self {
         let record = decision.record();
-        let since = record.and_then(Record::started_at).and_then(|since| raised::datetime(py, since));
+        let since = record
+            .and_then(Record::started_at)
+            .and_then(|since| raised::datetime(py, since));
         Self {
             skip: decision.is_skip(),
             reason: decision.reason().as_str().into(),
@@ -68,11 +70,23 @@ impl Decision {
         message: String,
     ) -> Self {
         let (reason, verdict) = (reason.into(), verdict.into());
-        Self { skip, reason, verdict, removed, holder, pid, host, since, message }
+        Self {
+            skip,
+            reason,
+            verdict,
+            removed,
+            holder,
+            pid,
+            host,
+            since,
+            message,
+        }
     }
 
     fn __getnewargs__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyTuple>> {
-        let fields = ["skip", "reason", "verdict", "removed", "holder", "pid", "host", "since", "message"];
+        let fields = [
+            "skip", "reason", "verdict", "removed", "holder", "pid", "host", "since", "message",
+        ];
         let values: PyResult<Vec<_>> = fields.iter().map(|field| slf.getattr(*field)).collect();
         PyTuple::new(slf.py(), values?)
     }

@@ -26,7 +26,10 @@ impl FileLock {
     fn new(path: PathBuf, shared: bool, wait: f64) -> PyResult<Self> {
         let locking = file::FileLock::on(path).wait(waiting::wait(wait)?);
         let locking = if shared { locking.shared() } else { locking };
-        Ok(Self { locking, locks: Stack::new() })
+        Ok(Self {
+            locking,
+            locks: Stack::new(),
+        })
     }
 
     /// Locks it, waiting for its holder.
@@ -37,13 +40,16 @@ impl FileLock {
     /// The same, and asks `is_over` every 50 ms of a wait. False: it said so, and nothing is locked.
     #[pyo3(name = "_acquire_unless")]
     fn acquire_unless(&self, py: Python<'_>, is_over: Option<Py<PyAny>>) -> PyResult<bool> {
-        let lock = waiting::acquire(py, is_over.as_ref(), |is_over| self.locking.acquire_unless(is_over))?;
+        let lock = waiting::acquire(py, is_over.as_ref(), |is_over| {
+            self.locking.acquire_unless(is_over)
+        })?;
         Ok(lock.map(|lock| self.locks.push(py, lock)).is_some())
     }
 
     /// Lets it go.
     fn release(&self, py: Python<'_>) -> PyResult<()> {
-        self.end(py)?.map_or(Ok(()), |lost| Err(raised::of(py, &lost)))
+        self.end(py)?
+            .map_or(Ok(()), |lost| Err(raised::of(py, &lost)))
     }
 
     /// Raises LockLost when the lock keeps nobody out any more.
@@ -71,12 +77,19 @@ impl FileLock {
                 return Err(PyValueError::new_err(words));
             }
         };
-        self.under(py, |lock| lock.write_with(content, &rules)).map(|_| ())
+        self.under(py, |lock| lock.write_with(content, &rules))
+            .map(|_| ())
     }
 
     /// The same with what has to be JSON.
     #[pyo3(name = "_write_json")]
-    fn write_json(&self, py: Python<'_>, content: &[u8], schema: Option<PathBuf>, backups: u32) -> PyResult<()> {
+    fn write_json(
+        &self,
+        py: Python<'_>,
+        content: &[u8],
+        schema: Option<PathBuf>,
+        backups: u32,
+    ) -> PyResult<()> {
         self.under(py, |lock| {
             let rules = Rules::default().format(Format::Json).backups(backups);
             let rules = match &schema {

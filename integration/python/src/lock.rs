@@ -29,7 +29,10 @@ impl Lock {
         version: Option<String>,
         about: Option<String>,
     ) -> PyResult<Self> {
-        let mut hold = target.map_or_else(Hold::found, Hold::target).holder(holder).wait(waiting::wait(wait)?);
+        let mut hold = target
+            .map_or_else(Hold::found, Hold::target)
+            .holder(holder)
+            .wait(waiting::wait(wait)?);
         if let Some(seconds) = drain {
             hold = hold.drain(waiting::duration("drain", seconds)?);
         }
@@ -39,7 +42,10 @@ impl Lock {
         if let Some(about) = about {
             hold = hold.about(about);
         }
-        Ok(Self { hold, claims: Stack::new() })
+        Ok(Self {
+            hold,
+            claims: Stack::new(),
+        })
     }
 
     /// Claims, waiting for the holder.
@@ -57,7 +63,8 @@ impl Lock {
 
     /// Ends the claim.
     fn release(&self, py: Python<'_>) -> PyResult<()> {
-        self.end(py)?.map_or(Ok(()), |lost| Err(raised::of(py, &lost)))
+        self.end(py)?
+            .map_or(Ok(()), |lost| Err(raised::of(py, &lost)))
     }
 
     /// Raises LockLost when the lock is no longer there, or no longer ours.
@@ -122,7 +129,11 @@ pub fn not_held() -> PyErr {
 }
 
 /// The end of a `with` block. What the block has raised goes first: a loss is a warning then.
-pub fn exit(py: Python<'_>, raised: &Bound<'_, PyTuple>, ended: PyResult<Option<Error>>) -> PyResult<()> {
+pub fn exit(
+    py: Python<'_>,
+    raised: &Bound<'_, PyTuple>,
+    ended: PyResult<Option<Error>>,
+) -> PyResult<()> {
     let wrong = match ended {
         Ok(None) => return Ok(()),
         Ok(Some(lost)) => raised::of(py, &lost),

@@ -21,7 +21,10 @@ pub struct MemoryLock {
 impl MemoryLock {
     #[new]
     fn new(dir: PathBuf, session: String) -> Self {
-        Self { lock: memory::MemoryLock::in_dir(dir).session(session), guards: Stack::new() }
+        Self {
+            lock: memory::MemoryLock::in_dir(dir).session(session),
+            guards: Stack::new(),
+        }
     }
 
     /// Acquires it, or once more, and asks `is_over` every 50 ms of a wait. What was logged of the stale locks in its
@@ -34,13 +37,20 @@ impl MemoryLock {
         break_stale: bool,
         is_over: Option<Py<PyAny>>,
     ) -> PyResult<Option<Vec<String>>> {
-        let stale = if break_stale { Stale::Break } else { Stale::Keep };
+        let stale = if break_stale {
+            Stale::Break
+        } else {
+            Stale::Keep
+        };
         let (lock, wait) = (self.lock.clone().stale(stale), waiting::wait(wait)?);
-        let guard =
-            waiting::acquire(py, is_over.as_ref(), |is_over| match lock.acquire_unless(operation, wait, is_over) {
-                Err(error) if wait == beadlock::Wait::No && error.code() == Code::LockHeld => Ok(None),
+        let guard = waiting::acquire(py, is_over.as_ref(), |is_over| {
+            match lock.acquire_unless(operation, wait, is_over) {
+                Err(error) if wait == beadlock::Wait::No && error.code() == Code::LockHeld => {
+                    Ok(None)
+                }
                 acquired => acquired,
-            })?;
+            }
+        })?;
         Ok(guard.map(|guard| {
             let broken = guard.broken().to_vec();
             self.guards.push(py, guard);
@@ -50,7 +60,9 @@ impl MemoryLock {
 
     /// Releases the last one; how it had been lost, where it had. None too where there is none.
     fn release(&self, py: Python<'_>) -> PyResult<Option<String>> {
-        let Some(Popped::Ours(guard)) = self.guards.pop(py) else { return Ok(None) };
+        let Some(Popped::Ours(guard)) = self.guards.pop(py) else {
+            return Ok(None);
+        };
         let ended = py.detach(|| {
             let lost = guard.still_held().err().map(|lost| lost.to_string());
             guard.release().map(|()| lost)
@@ -60,14 +72,33 @@ impl MemoryLock {
 
     /// How the last one was lost, where it was. None too where there is none.
     fn lost(&self, py: Python<'_>) -> Option<String> {
-        self.guards.last(py, |guard| guard.still_held().err().map(|lost| lost.to_string())).flatten()
+        self.guards
+            .last(py, |guard| {
+                guard.still_held().err().map(|lost| lost.to_string())
+            })
+            .flatten()
     }
 
     /// Breaks the lock of any holder: its record in JSON, and the file in which it is kept. None: there is no lock.
-    fn break_lock(&self, py: Python<'_>, even_if_live: bool) -> PyResult<Option<(String, PathBuf)>> {
-        let limit = if even_if_live { BreakLimit::EvenIfLive } else { BreakLimit::Stale };
-        let broken = py.detach(|| self.lock.break_lock(limit)).map_err(|error| raised::of(py, &error))?;
-        Ok(broken.map(|broken| (serde_json::to_string(&broken.record).unwrap_or_default(), broken.kept)))
+    fn break_lock(
+        &self,
+        py: Python<'_>,
+        even_if_live: bool,
+    ) -> PyResult<Option<(String, PathBuf)>> {
+        let limit = if even_if_live {
+            BreakLimit::EvenIfLive
+        } else {
+            BreakLimit::Stale
+        };
+        let broken = py
+            .detach(|| self.lock.break_lock(limit))
+            .map_err(|error| raised::of(py, &error))?;
+        Ok(broken.map(|broken| {
+            (
+                serde_json::to_string(&broken.record).unwrap_or_default(),
+                broken.kept,
+            )
+        }))
     }
 
     /// The document's status object, in JSON.

@@ -13,7 +13,10 @@ pub fn of(py: Python<'_>, error: &Error) -> PyErr {
 fn made<'py>(py: Python<'py>, error: &Error) -> PyResult<Bound<'py, PyAny>> {
     let fields = PyDict::new(py);
     fields.set_item("detail", error.detail())?;
-    fields.set_item("retry_after", error.retry_in().map(|pause| pause.as_secs_f64()))?;
+    fields.set_item(
+        "retry_after",
+        error.retry_in().map(|pause| pause.as_secs_f64()),
+    )?;
     let is_held = error.holder().is_some();
     if let Some(holder) = error.holder() {
         fields.set_item("path", &holder.path)?;
@@ -24,7 +27,10 @@ fn made<'py>(py: Python<'py>, error: &Error) -> PyResult<Bound<'py, PyAny>> {
         fields.set_item("age", holder.age.map(|age| age.as_secs_f64()))?;
     }
     let errors = py.import("beadlock.errors")?;
-    errors.getattr("_of")?.call((error.code().as_str(), is_held, error.to_string()), Some(&fields))
+    errors.getattr("_of")?.call(
+        (error.code().as_str(), is_held, error.to_string()),
+        Some(&fields),
+    )
 }
 
 /// As Python has it, in UTC; `None` for a year that it has not.
@@ -35,6 +41,10 @@ pub fn datetime(py: Python<'_>, at: StartedAt) -> Option<Bound<'_, PyDateTime>> 
 
 /// The exception of a cycle that must not run.
 pub fn skipped(py: Python<'_>, decision: Bound<'_, PyAny>) -> PyErr {
-    let made = || py.import("beadlock.errors")?.getattr("Skipped")?.call1((decision,));
+    let made = || {
+        py.import("beadlock.errors")?
+            .getattr("Skipped")?
+            .call1((decision,))
+    };
     made().map_or_else(|refusal| refusal, PyErr::from_value)
 }

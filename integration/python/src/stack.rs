@@ -18,22 +18,32 @@ impl<G: Send> Stack<G> {
 
     /// One more, of this process.
     pub fn push(&self, py: Python<'_>, guard: G) {
-        py.detach(|| self.guards().push(Owned { pid: process::id(), guard: Some(guard) }));
+        py.detach(|| {
+            self.guards().push(Owned {
+                pid: process::id(),
+                guard: Some(guard),
+            })
+        });
     }
 
     /// The last one, to be ended. `None`: there is none.
     pub fn pop(&self, py: Python<'_>) -> Option<Popped<G>> {
-        py.detach(|| self.guards().pop()).map(|mut owned| match owned.is_ours() {
-            true => owned.guard.take().map_or(Popped::OfAnother, Popped::Ours),
-            false => Popped::OfAnother,
-        })
+        py.detach(|| self.guards().pop())
+            .map(|mut owned| match owned.is_ours() {
+                true => owned.guard.take().map_or(Popped::OfAnother, Popped::Ours),
+                false => Popped::OfAnother,
+            })
     }
 
     /// What `work` makes of the last one, where that is this process's; without the GIL.
     pub fn last<T: Send>(&self, py: Python<'_>, work: impl FnOnce(&G) -> T + Send) -> Option<T> {
         py.detach(|| {
             let guards = self.guards();
-            guards.last().filter(|owned| owned.is_ours()).and_then(|owned| owned.guard.as_ref()).map(work)
+            guards
+                .last()
+                .filter(|owned| owned.is_ours())
+                .and_then(|owned| owned.guard.as_ref())
+                .map(work)
         })
     }
 

@@ -39,13 +39,19 @@ fn asked(py: Python<'_>, is_over: Option<&Py<PyAny>>) -> PyResult<bool> {
 
 /// The wait that so many seconds are: none for 0, one without end for infinity.
 pub fn wait(seconds: f64) -> PyResult<Wait> {
-    Ok(if seconds == 0.0 { Wait::No } else { Wait::UpTo(duration("wait", seconds)?) })
+    Ok(if seconds == 0.0 {
+        Wait::No
+    } else {
+        Wait::UpTo(duration("wait", seconds)?)
+    })
 }
 
 /// So many seconds.
 pub fn duration(what: &str, seconds: f64) -> PyResult<Duration> {
     if seconds.is_nan() || seconds < 0.0 {
-        return Err(PyValueError::new_err(format!("{what} is a number of seconds, 0 or more: {seconds}")));
+        return Err(PyValueError::new_err(format!(
+            "{what} is a number of seconds, 0 or more: {seconds}"
+        )));
     }
     Ok(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX))
 }

@@ -33,7 +33,8 @@ pub fn get(address: &Address, page: &'static str) -> Result<Vec<u8>, Error> {
         Ok(Ok(answer)) => answer,
         Ok(Err(_)) => {
             let seconds = PATIENCE.as_secs();
-            let message = format!("{address} does not answer within {seconds}s; is the agent stopped?");
+            let message =
+                format!("{address} does not answer within {seconds}s; is the agent stopped?");
             return Err(Error::new(Code::Io, message).retry_after(PATIENCE));
         }
         Err(error) => Err(error),
@@ -45,12 +46,17 @@ pub fn get(address: &Address, page: &'static str) -> Result<Vec<u8>, Error> {
             return Error::new(Code::NotPermitted, message);
         }
         let start = to_type("beadlock-agent --listen {}", &[address.part()]);
-        let message =
-            format!("no agent answers at {address}: {words}; start one with {start}, or name where it listens");
+        let message = format!(
+            "no agent answers at {address}: {words}; start one with {start}, or name where it listens"
+        );
         Error::new(Code::Io, message)
     };
-    body(&answer.map_err(failed)?)
-        .map_err(|why| Error::new(Code::Io, format!("{address} answers, but not as an agent: {why}")))
+    body(&answer.map_err(failed)?).map_err(|why| {
+        Error::new(
+            Code::Io,
+            format!("{address} answers, but not as an agent: {why}"),
+        )
+    })
 }
 
 fn exchange(address: &Address, page: &str) -> io::Result<Vec<u8>> {
@@ -91,9 +97,21 @@ mod tests {
 
     #[test]
     fn takes_the_body_of_a_good_answer_and_says_what_a_bad_one_says() {
-        assert_eq!(body(b"HTTP/1.0 200 OK\r\na: b\r\n\r\n{}\r\n\r\n"), Ok(b"{}\r\n\r\n".to_vec()));
-        assert_eq!(body(b"HTTP/1.1 503 x\r\n\r\nthe loop\n"), Err("HTTP/1.1 503 x: the loop".to_owned()));
-        for bad in [&b""[..], b"\x1b[2J", b"HTTP/1.0 200 OK\r\n", b"\r\n\r\n", b"SSH-2.0\r\n\r\n"] {
+        assert_eq!(
+            body(b"HTTP/1.0 200 OK\r\na: b\r\n\r\n{}\r\n\r\n"),
+            Ok(b"{}\r\n\r\n".to_vec())
+        );
+        assert_eq!(
+            body(b"HTTP/1.1 503 x\r\n\r\nthe loop\n"),
+            Err("HTTP/1.1 503 x: the loop".to_owned())
+        );
+        for bad in [
+            &b""[..],
+            b"\x1b[2J",
+            b"HTTP/1.0 200 OK\r\n",
+            b"\r\n\r\n",
+            b"SSH-2.0\r\n\r\n",
+        ] {
             let why = body(bad).unwrap_err();
             assert!(!why.contains('\u{1b}'), "{why}");
         }

@@ -37,7 +37,9 @@ impl EndFlag {
     pub fn wait(&self, length: Duration) -> bool {
         let begun = Instant::now();
         while !self.is_set() {
-            let Some(left) = length.checked_sub(begun.elapsed()) else { return false };
+            let Some(left) = length.checked_sub(begun.elapsed()) else {
+                return false;
+            };
             thread::sleep(left.min(LOOK));
         }
         true

@@ -18,7 +18,10 @@ use self::report::AgentStatus;
 /// Asks the agent that listens at this address, and prints what it says: a table, or the envelope with its own JSON.
 pub fn run(address: &Address, common: &Common) -> End {
     match look(address) {
-        Ok((status, said)) => ended(print_answer(common, said, None, || status.text(&common.talk)), Exit::Done.code()),
+        Ok((status, said)) => ended(
+            print_answer(common, said, None, || status.text(&common.talk)),
+            Exit::Done.code(),
+        ),
         Err(error) => conclude(common, Err((End::Code(Exit::Failed.code()), error))),
     }
 }
@@ -30,8 +33,9 @@ pub fn run(address: &Address, common: &Common) -> End {
 pub fn look(address: &Address) -> Result<(AgentStatus, Value), Error> {
     let body = client::get(address, "/status")?;
     let no_agent = |why: serde_json::Error| {
-        let message =
-            format!("what answers at {address} is not a beadlock-agent of this version: {why}; is the address right?");
+        let message = format!(
+            "what answers at {address} is not a beadlock-agent of this version: {why}; is the address right?"
+        );
         Error::new(Code::Io, message)
     };
     let said: Value = serde_json::from_slice(&body).map_err(no_agent)?;

@@ -95,31 +95,47 @@ impl AgentStatus {
             escaped(&self.since),
         );
         let mut text = fitted(&head, room);
-        let is_listed = |database: &&DatabaseStatus| is_verbose || TROUBLE.contains(&database.state.as_str());
+        let is_listed =
+            |database: &&DatabaseStatus| is_verbose || TROUBLE.contains(&database.state.as_str());
         let listed: Vec<&DatabaseStatus> = self.databases.iter().filter(is_listed).collect();
         if !listed.is_empty() {
             text += &table(&listed, room);
         }
-        let others = self.states.iter().filter(|(word, count)| **count > 0 && !TROUBLE.contains(&word.as_str()));
-        let others: Vec<String> = others.map(|(word, count)| format!("{count} {}", escaped(word))).collect();
+        let others = self
+            .states
+            .iter()
+            .filter(|(word, count)| **count > 0 && !TROUBLE.contains(&word.as_str()));
+        let others: Vec<String> = others
+            .map(|(word, count)| format!("{count} {}", escaped(word)))
+            .collect();
         if !others.is_empty() && !is_verbose {
             text += &format!("{}\n", others.join(", "));
         }
         if self.left_out > 0 {
             text += &format!("and {} more\n", self.left_out);
         }
-        let mut commands = listed.iter().filter_map(|database| database.next.as_ref()).peekable();
+        let mut commands = listed
+            .iter()
+            .filter_map(|database| database.next.as_ref())
+            .peekable();
         if commands.peek().is_some() {
             text += "to type:\n";
         }
-        text.extend(commands.take(10).map(|next| format!("  {}\n", escaped(next))));
+        text.extend(
+            commands
+                .take(10)
+                .map(|next| format!("  {}\n", escaped(next))),
+        );
         text
     }
 }
 
 /// On a terminal the directory that all paths have in common is named once.
 fn table(listed: &[&DatabaseStatus], room: Option<usize>) -> String {
-    let dirs: Vec<String> = listed.iter().map(|database| escaped_path(Path::new(&database.dir)).to_string()).collect();
+    let dirs: Vec<String> = listed
+        .iter()
+        .map(|database| escaped_path(Path::new(&database.dir)).to_string())
+        .collect();
     let common = room.and_then(|_| common_directory(dirs.iter().map(String::as_str)));
     let (left, right) = (Side::Left, Side::Right);
     let mut table = Table::new([
@@ -134,10 +150,14 @@ fn table(listed: &[&DatabaseStatus], room: Option<usize>) -> String {
         ("why", left, 0),
     ]);
     for (database, dir) in listed.iter().zip(&dirs) {
-        let dir = common.and_then(|common| dir.strip_prefix(common)).unwrap_or(dir);
+        let dir = common
+            .and_then(|common| dir.strip_prefix(common))
+            .unwrap_or(dir);
         table.row(database.row(dir));
     }
-    let below = common.map(|common| format!("below {common}\n")).unwrap_or_default();
+    let below = common
+        .map(|common| format!("below {common}\n"))
+        .unwrap_or_default();
     below + &table.text(room)
 }
 
@@ -155,7 +175,8 @@ impl DatabaseStatus {
             last.map(|last| escaped(&last.outcome).to_string()),
             self.streak.as_ref().map(|streak| streak.skips.to_string()),
             lock.map(held_by),
-            last.and_then(|last| last.reason.as_ref()).map(|reason| escaped(reason).to_string()),
+            last.and_then(|last| last.reason.as_ref())
+                .map(|reason| escaped(reason).to_string()),
             self.next_due_ms.map(millis),
             self.why.as_ref().map(|why| escaped(why).to_string()),
         ]
@@ -189,11 +210,24 @@ mod tests {
     fn the_worst_come_first_and_those_that_are_fine_are_one_line() {
         let text = status().text_in(None, false);
         let lines: Vec<&str> = text.lines().collect();
-        assert_eq!(lines[0], "beadlock-agent 0.1.0, PID 7, host vm, since 2026-11-25T07:00:00Z: 50 databases");
-        assert!(lines[2].starts_with("failed      45m  /srv/teams/one/.beads "), "{text}");
-        assert!(lines[3].starts_with("local_only  45m  /srv/teams/two/.beads "), "{text}");
+        assert_eq!(
+            lines[0],
+            "beadlock-agent 0.1.0, PID 7, host vm, since 2026-11-25T07:00:00Z: 50 databases"
+        );
+        assert!(
+            lines[2].starts_with("failed      45m  /srv/teams/one/.beads "),
+            "{text}"
+        );
+        assert!(
+            lines[3].starts_with("local_only  45m  /srv/teams/two/.beads "),
+            "{text}"
+        );
         assert_eq!(lines[4..], ["48 synced"]);
-        assert_eq!(status().text_in(None, true).matches("synced").count(), 1, "its own line instead");
+        assert_eq!(
+            status().text_in(None, true).matches("synced").count(),
+            1,
+            "its own line instead"
+        );
     }
 
     #[test]
@@ -205,7 +239,10 @@ mod tests {
             for line in text.lines().skip(1) {
                 assert!(line.chars().count() <= width, "{width}: {line}");
             }
-            for word in text.split_whitespace().filter(|word| !["below", "/srv/teams/"].contains(word)) {
+            for word in text
+                .split_whitespace()
+                .filter(|word| !["below", "/srv/teams/"].contains(word))
+            {
                 assert!(whole.contains(word), "{word} is torn: {text}");
             }
         }

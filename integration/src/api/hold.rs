@@ -10,7 +10,8 @@ use beadlock_checker::internal::{facts::random_id, sys::process_id};
 use crate::claim::attendant::{Attendant, Stopped, Unattended};
 use crate::claim::loss::{self, Loss};
 use crate::claim::{
-    asking::Asking, claiming::Claiming, command::holder_name, nested, release::release, target::Target,
+    asking::Asking, claiming::Claiming, command::holder_name, nested, release::release,
+    target::Target,
 };
 #[cfg(any(doc, test))]
 use crate::error::Code;
@@ -51,7 +52,10 @@ impl Hold {
 
     fn of(target: Option<OsString>) -> Self {
         let program = std::env::current_exe().ok();
-        let name = program.as_deref().and_then(Path::file_name).map(holder_name);
+        let name = program
+            .as_deref()
+            .and_then(Path::file_name)
+            .map(holder_name);
         Self {
             target,
             holder: name.unwrap_or_else(|| "beadlock".to_owned()),
@@ -116,7 +120,11 @@ impl Hold {
         }
     }
 
-    fn claim_in(self, environment: &Environment, attendant: &mut impl Attendant) -> Result<Claim, Stopped> {
+    fn claim_in(
+        self,
+        environment: &Environment,
+        attendant: &mut impl Attendant,
+    ) -> Result<Claim, Stopped> {
         check_holder(&self.holder)?;
         self.labels.check()?;
         let target = resolve(self.target.as_deref(), environment, Acceptance::Any)?;
@@ -134,17 +142,42 @@ impl Hold {
         environment: &Environment,
         attendant: &mut impl Attendant,
     ) -> Result<Claim, Stopped> {
-        let Self { holder, labels, wait, options, .. } = self;
+        let Self {
+            holder,
+            labels,
+            wait,
+            options,
+            ..
+        } = self;
         let (process, drain) = (process_id(), wait.drain(self.drain));
         nested::refuse_inside_a_cycle(&target, environment)?;
         if let Some(id) = nested::outer_claim(&target, environment) {
-            return Ok(Claim { held: None, process, id, target, patience: drain });
+            return Ok(Claim {
+                held: None,
+                process,
+                id,
+                target,
+                patience: drain,
+            });
         }
         let id = random_id();
         let says = &process_words().of(holder, id.clone(), labels);
-        let claiming = Claiming { target: &target, pid: process, says, wait, drain, options };
+        let claiming = Claiming {
+            target: &target,
+            pid: process,
+            says,
+            wait,
+            drain,
+            options,
+        };
         let held = claiming.claim(attendant, |_| ())?;
-        Ok(Claim { held: Some(held), process, id, target, patience: drain })
+        Ok(Claim {
+            held: Some(held),
+            process,
+            id,
+            target,
+            patience: drain,
+        })
     }
 }
 
@@ -184,10 +217,21 @@ impl Claim {
     pub fn still_held(&self) -> Result<(), Error> {
         let Some(held) = &self.held else {
             let lost = || Loss::Vanished.error(&self.id, None, Duration::ZERO, &self.target);
-            return if nested::stands(&self.id, &self.target) { Ok(()) } else { Err(lost()) };
+            return if nested::stands(&self.id, &self.target) {
+                Ok(())
+            } else {
+                Err(lost())
+            };
         };
-        let Some(loss) = loss::now(held) else { return Ok(()) };
-        Err(loss.error(&self.id, held.broken_as().as_deref(), held.age(), &self.target))
+        let Some(loss) = loss::now(held) else {
+            return Ok(());
+        };
+        Err(loss.error(
+            &self.id,
+            held.broken_as().as_deref(),
+            held.age(),
+            &self.target,
+        ))
     }
 
     /// Ends the claim. Someone else's lock in its place is left untouched, and that is not an error. Fails when the
@@ -200,13 +244,18 @@ impl Claim {
     /// [`Claim::release`], waiting for the gate at most `patience`. The answer is what was there; of a nested claim
     /// nothing.
     pub(crate) fn end(mut self, patience: Duration) -> Result<Option<Release>, NotReleased> {
-        let Some(held) = self.take_ours() else { return Ok(None) };
+        let Some(held) = self.take_ours() else {
+            return Ok(None);
+        };
         match release(held, self.target.dir(), patience, &mut Unattended) {
             Ok(release) => Ok(Some(release)),
             Err(failed) => {
                 let (held, error) = *failed;
                 self.held = Some(held);
-                Err(NotReleased { claim: Box::new(self), error })
+                Err(NotReleased {
+                    claim: Box::new(self),
+                    error,
+                })
             }
         }
     }
@@ -221,7 +270,12 @@ impl Drop for Claim {
     fn drop(&mut self) {
         if let Some(held) = self.take_ours() {
             // Call `release` to know. The lock is stale when this process is gone.
-            let _ = release(held, self.target.dir(), Duration::from_secs(1), &mut Unattended);
+            let _ = release(
+                held,
+                self.target.dir(),
+                Duration::from_secs(1),
+                &mut Unattended,
+            );
         }
     }
 }

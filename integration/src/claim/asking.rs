@@ -20,12 +20,19 @@ pub struct Asking<'a> {
 impl<'a> Asking<'a> {
     /// The wait is over once `is_over` says so.
     pub fn whether(is_over: &'a mut dyn FnMut() -> bool) -> Self {
-        Self { clock: OnceCell::new(), is_over }
+        Self {
+            clock: OnceCell::new(),
+            is_over,
+        }
     }
 }
 
 fn clock() -> Option<TimerFd> {
-    let clock = TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK).ok()?;
+    let clock = TimerFd::new(
+        ClockId::CLOCK_MONOTONIC,
+        TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK,
+    )
+    .ok()?;
     let ticks = Expiration::Interval(TimeSpec::from(EVERY));
     clock.set(ticks, TimerSetTimeFlags::empty()).ok()?;
     Some(clock)

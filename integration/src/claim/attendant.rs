@@ -78,12 +78,25 @@ impl<'a> Attending<'a> {
     pub fn wait_of(signals: &'a mut Signals, talk: &'a Talk, child: Option<i32>) -> Self {
         let for_holder = Duration::ZERO;
         let (said, said_address, others, lost) = (None, None, Vec::new(), None);
-        Self { signals, talk, child, is_keeper: false, said, for_holder, said_address, others, lost }
+        Self {
+            signals,
+            talk,
+            child,
+            is_keeper: false,
+            said,
+            for_holder,
+            said_address,
+            others,
+            lost,
+        }
     }
 
     /// The process that waits is to keep the claim.
     pub fn of_the_keeper(self) -> Self {
-        Self { is_keeper: true, ..self }
+        Self {
+            is_keeper: true,
+            ..self
+        }
     }
 }
 
@@ -100,12 +113,21 @@ impl Attendant for Attending<'_> {
         }
         // As PID 1, or after a shell that became us.
         self.child.into_iter().for_each(tree::reap_orphans);
-        let died = self.child.is_some_and(|child| tree::ending(child).is_some());
+        let died = self
+            .child
+            .is_some_and(|child| tree::ending(child).is_some());
         died.then(|| match self.is_keeper {
-            true => Error::new(Code::Io, "the keeper was killed before there was a claim to keep").into(),
+            true => Error::new(
+                Code::Io,
+                "the keeper was killed before there was a claim to keep",
+            )
+            .into(),
             false => {
-                let message = "the process that was to become the command was killed while it waited";
-                Error::new(Code::Io, message).ending(Exit::NotStarted).into()
+                let message =
+                    "the process that was to become the command was killed while it waited";
+                Error::new(Code::Io, message)
+                    .ending(Exit::NotStarted)
+                    .into()
             }
         })
     }
@@ -118,8 +140,12 @@ impl Attendant for Attending<'_> {
         // Said again only when it waits for something else now.
         let kind = waited.kind();
         let is_first = self.said.replace(kind) != Some(kind);
-        if let Some(address) = waited.about().filter(|address| self.said_address.as_ref() != Some(address)) {
-            self.talk.say_whole(&format!("the holder is at work on {address}"));
+        if let Some(address) = waited
+            .about()
+            .filter(|address| self.said_address.as_ref() != Some(address))
+        {
+            self.talk
+                .say_whole(&format!("the holder is at work on {address}"));
             self.said_address = Some(address);
         }
         self.talk.say_live(waited, is_first);
@@ -152,7 +178,14 @@ impl Stopped {
             Self::Signalled(signal) => {
                 let error = Error::new(Code::Io, format!("ended by {signal}{then}"));
                 let code = End::Code(Exit::Signal(signal as i32).code());
-                (if signal == Signal::SIGINT { End::Interrupted } else { code }, error)
+                (
+                    if signal == Signal::SIGINT {
+                        End::Interrupted
+                    } else {
+                        code
+                    },
+                    error,
+                )
             }
         }
     }
@@ -242,15 +275,30 @@ impl fmt::Display for Waited<'_> {
             Self::Gate { dir, since, left } => {
                 let holders = words::gate_holders(dir);
                 let (path, since, left) = (escaped_path(dir), shown(*since), shown(*left));
-                write!(f, "waiting for the gate of {path} {since} now, held by {holders}; {left} left")
+                write!(
+                    f,
+                    "waiting for the gate of {path} {since} now, held by {holders}; {left} left"
+                )
             }
             Self::Holder { target, look, left } => {
-                let Some(record) = &look.record else { return Ok(()) };
+                let Some(record) = &look.record else {
+                    return Ok(());
+                };
                 let (name, pid, left) = (escaped(record.holder()), record.pid(), shown(*left));
-                let is_here = !matches!(look.verdict.reason(), Reason::OtherHost | Reason::HostUnknown);
-                let host = if is_here { String::new() } else { format!(", on {}", escaped(record.hostname())) };
+                let is_here = !matches!(
+                    look.verdict.reason(),
+                    Reason::OtherHost | Reason::HostUnknown
+                );
+                let host = if is_here {
+                    String::new()
+                } else {
+                    format!(", on {}", escaped(record.hostname()))
+                };
                 let age = words::shown_age(words::age(look));
-                write!(f, "waiting for {name} (PID {pid}{host}), held {age}; {left} left")?;
+                write!(
+                    f,
+                    "waiting for {name} (PID {pid}{host}), held {age}; {left} left"
+                )?;
                 if f.alternate() {
                     let path = target.path();
                     match words::command_of_holder(look) {
@@ -266,11 +314,23 @@ impl fmt::Display for Waited<'_> {
             }
             #[cfg(feature = "fleet")]
             Self::Fleet { name, what, left } => {
-                write!(f, "waiting for {name} in the fleet: {what}; {} left", shown(*left))
+                write!(
+                    f,
+                    "waiting for {name} in the fleet: {what}; {} left",
+                    shown(*left)
+                )
             }
-            Self::Kernel { file, holders, since, left } => {
+            Self::Kernel {
+                file,
+                holders,
+                since,
+                left,
+            } => {
                 let (since, left) = (shown(*since), shown(*left));
-                write!(f, "waiting for {file}, locked by {holders}, {since} now; {left} left")
+                write!(
+                    f,
+                    "waiting for {file}, locked by {holders}, {since} now; {left} left"
+                )
             }
         }
     }

@@ -26,7 +26,11 @@ pub struct Claiming<'a> {
 impl Claiming<'_> {
     /// Claims, or says why not. On `Ok` the lock stands and the gate is open again. `removed` hears of each stale
     /// lock that was removed to make room, also when another one came before ours.
-    pub fn claim(&self, attendant: &mut impl Attendant, removed: impl Fn(&Removed)) -> Result<Held, Stopped> {
+    pub fn claim(
+        &self,
+        attendant: &mut impl Attendant,
+        removed: impl Fn(&Removed),
+    ) -> Result<Held, Stopped> {
         let dir = self.target.dir();
         let mut patience = Patience::new(self.target, self.wait, self.drain, self.options);
         let mut gate_is_missed = false;
@@ -60,10 +64,18 @@ impl Claiming<'_> {
     }
 
     /// The same, and says and writes down what came of it.
-    pub fn claim_and_tell(&self, attendant: &mut impl Attendant, trail: &Trail<'_>) -> Result<Held, Stopped> {
+    pub fn claim_and_tell(
+        &self,
+        attendant: &mut impl Attendant,
+        trail: &Trail<'_>,
+    ) -> Result<Held, Stopped> {
         let talk = trail.talk();
         let claimed = self.claim(attendant, |removed| {
-            self.target.protocol.removed(removed).iter().for_each(|words| talk.say(words));
+            self.target
+                .protocol
+                .removed(removed)
+                .iter()
+                .for_each(|words| talk.say(words));
             trail.removed(removed);
         });
         talk.end_live();
@@ -78,7 +90,11 @@ impl Claiming<'_> {
 
     /// Under the gate, where there is one: a clone joins a fleet between two claims.
     fn refuse_in_fleet(&self) -> Result<(), Error> {
-        if self.options.has_fleet_right { Ok(()) } else { fleet::refuse_joined(self.target) }
+        if self.options.has_fleet_right {
+            Ok(())
+        } else {
+            fleet::refuse_joined(self.target)
+        }
     }
 
     fn attempt(&self, gate: &Gate, options: &Options) -> Result<Attempt, Stopped> {

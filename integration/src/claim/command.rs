@@ -56,7 +56,11 @@ impl Command {
         if !name.is_empty() {
             for dir in std::env::split_paths(path) {
                 // An empty entry is the working directory; the name must have a slash then.
-                let dir = if dir.as_os_str().is_empty() { PathBuf::from(".") } else { dir };
+                let dir = if dir.as_os_str().is_empty() {
+                    PathBuf::from(".")
+                } else {
+                    dir
+                };
                 let program = dir.join(name);
                 match look_at(&program) {
                     Found::Executable => return Ok(Self::at(program, words)),
@@ -72,22 +76,34 @@ impl Command {
     }
 
     fn at(program: PathBuf, words: Vec<OsString>) -> Self {
-        Self { program, words, parent_death: None }
+        Self {
+            program,
+            words,
+            parent_death: None,
+        }
     }
 
     /// It is told to end (SIGTERM) when this process dies: its lock is kept up by nobody then. A
     /// [`Watchdog`](crate::run::watchdog::Watchdog) does the same to what it has started.
     pub fn ending_with_us(self) -> Self {
-        Self { parent_death: Some(Signal::SIGTERM), ..self }
+        Self {
+            parent_death: Some(Signal::SIGTERM),
+            ..self
+        }
     }
 
     /// What a record calls it when no other name was given.
     pub fn holder_name(&self) -> String {
-        holder_name(self.words.first().map_or(OsStr::new(""), |word| Path::new(word).file_name().unwrap_or(word)))
+        holder_name(self.words.first().map_or(OsStr::new(""), |word| {
+            Path::new(word).file_name().unwrap_or(word)
+        }))
     }
 
     pub fn shown(&self) -> String {
-        self.words.first().map(|word| escaped(&word.to_string_lossy()).to_string()).unwrap_or_default()
+        self.words
+            .first()
+            .map(|word| escaped(&word.to_string_lossy()).to_string())
+            .unwrap_or_default()
     }
 
     /// Forks its process, which waits before it executes.
@@ -98,8 +114,14 @@ impl Command {
         mask: SigSet,
         Inheritance { streams, gate }: Inheritance<'_>,
     ) -> Result<Waiting, Error> {
-        let argv = self.words.iter().map(|word| c_string(word)).collect::<Result<Vec<_>, _>>()?;
-        let envp = environment.iter().map(|(name, value)| c_string(&[name.as_os_str(), value].join(OsStr::new("="))));
+        let argv = self
+            .words
+            .iter()
+            .map(|word| c_string(word))
+            .collect::<Result<Vec<_>, _>>()?;
+        let envp = environment
+            .iter()
+            .map(|(name, value)| c_string(&[name.as_os_str(), value].join(OsStr::new("="))));
         let envp = envp.collect::<Result<Vec<_>, _>>()?;
         let program = c_string(self.program.as_os_str())?;
         let parent_death = self.parent_death;
@@ -121,9 +143,13 @@ impl Command {
         match error.kind() {
             // It was there when it was looked up; what is missing is what its first line names.
             ErrorKind::NotFound => not_found(format!("{name}: {why}; is its interpreter there?")),
-            ErrorKind::BrokenPipe => Error::new(Code::Io, format!("{name}: its process ended before it could execute"))
-                .ending(Exit::NotStarted),
-            kind => Error::io(format!("{name}: cannot be executed: {why}"), kind).ending(Exit::CannotExecute),
+            ErrorKind::BrokenPipe => Error::new(
+                Code::Io,
+                format!("{name}: its process ended before it could execute"),
+            )
+            .ending(Exit::NotStarted),
+            kind => Error::io(format!("{name}: cannot be executed: {why}"), kind)
+                .ending(Exit::CannotExecute),
         }
     }
 }
@@ -144,18 +170,37 @@ impl Drop for Child {
 /// A process without a controlling terminal cannot open `/dev/tty`.
 pub fn has_terminal() -> bool {
     let flags = OFlag::O_NOCTTY | OFlag::O_NONBLOCK;
-    OpenOptions::new().read(true).write(true).custom_flags(flags.bits()).open("/dev/tty").is_ok()
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .custom_flags(flags.bits())
+        .open("/dev/tty")
+        .is_ok()
 }
 
 /// A file name as a holder's name: what is not printable is replaced, and it is cut at 128 characters.
 pub fn holder_name(name: &OsStr) -> String {
     let printable = |c: char| if is_harmless(c) { c } else { '?' };
-    let shown: String = name.to_string_lossy().chars().map(printable).take(128).collect();
-    if shown.trim().is_empty() { "beadlock".to_owned() } else { shown }
+    let shown: String = name
+        .to_string_lossy()
+        .chars()
+        .map(printable)
+        .take(128)
+        .collect();
+    if shown.trim().is_empty() {
+        "beadlock".to_owned()
+    } else {
+        shown
+    }
 }
 
 fn c_string(word: &OsStr) -> Result<CString, Error> {
-    let nul = || Error::usage(format!("{:?} has a NUL byte, which no command can be given", word.to_string_lossy()));
+    let nul = || {
+        Error::usage(format!(
+            "{:?} has a NUL byte, which no command can be given",
+            word.to_string_lossy()
+        ))
+    };
     CString::new(word.as_bytes()).map_err(|_| nul())
 }
 
@@ -170,7 +215,9 @@ fn look_at(program: &Path) -> Found {
         Ok(meta) if meta.is_dir() => Found::NotExecutable("is a directory"),
         Ok(_) if access(program, AccessFlags::X_OK).is_ok() => Found::Executable,
         Ok(_) => Found::NotExecutable("permission denied"),
-        Err(error) if error.kind() == ErrorKind::PermissionDenied => Found::NotExecutable("permission denied"),
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+            Found::NotExecutable("permission denied")
+        }
         Err(_) => Found::Nothing,
     }
 }
@@ -224,10 +271,18 @@ mod tests {
 
     #[test]
     fn a_base_name_makes_a_fit_holder() {
-        for (word, name) in [("/usr/bin/make", "make"), ("a\nb", "a?b"), ("", "beadlock"), ("..", "..")] {
+        for (word, name) in [
+            ("/usr/bin/make", "make"),
+            ("a\nb", "a?b"),
+            ("", "beadlock"),
+            ("..", ".."),
+        ] {
             let command = Command::at(PathBuf::new(), vec![word.into()]);
             assert_eq!(command.holder_name(), name);
         }
-        assert_eq!(holder_name(OsStr::new(&"é".repeat(300))).chars().count(), 128);
+        assert_eq!(
+            holder_name(OsStr::new(&"é".repeat(300))).chars().count(),
+            128
+        );
     }
 }

@@ -22,11 +22,18 @@ pub fn wait_for<const N: usize>(fds: [Option<BorrowedFd<'_>>; N], limit: Duratio
 
 /// [`wait_for`], for a list.
 pub fn wait_for_each(fds: &[Option<BorrowedFd<'_>>], limit: Duration) -> Vec<bool> {
-    let mut polled: Vec<PollFd<'_>> = fds.iter().flatten().map(|fd| PollFd::new(*fd, PollFlags::POLLIN)).collect();
+    let mut polled: Vec<PollFd<'_>> = fds
+        .iter()
+        .flatten()
+        .map(|fd| PollFd::new(*fd, PollFlags::POLLIN))
+        .collect();
     // Rounded up, lest the last millisecond is spent spinning; cut to an hour, after which the caller comes again.
-    let millis =
-        limit.as_millis().saturating_add(u128::from(!limit.subsec_nanos().is_multiple_of(1_000_000))).min(3_600_000);
-    let timeout = PollTimeout::try_from(u32::try_from(millis).unwrap_or(u32::MAX)).unwrap_or(PollTimeout::MAX);
+    let millis = limit
+        .as_millis()
+        .saturating_add(u128::from(!limit.subsec_nanos().is_multiple_of(1_000_000)))
+        .min(3_600_000);
+    let timeout = PollTimeout::try_from(u32::try_from(millis).unwrap_or(u32::MAX))
+        .unwrap_or(PollTimeout::MAX);
     if let Err(errno) = poll(&mut polled, timeout) {
         // EINTR is not an event. Anything else must not become a spin.
         if errno != Errno::EINTR {
@@ -35,12 +42,17 @@ pub fn wait_for_each(fds: &[Option<BorrowedFd<'_>>], limit: Duration) -> Vec<boo
         return vec![false; fds.len()];
     }
     let mut answers = polled.iter().map(|fd| fd.any().unwrap_or(true));
-    fds.iter().map(|fd| fd.is_some() && answers.next().unwrap_or(false)).collect()
+    fds.iter()
+        .map(|fd| fd.is_some() && answers.next().unwrap_or(false))
+        .collect()
 }
 
 /// The error of a process, thread or descriptor that the system does not give.
 pub fn failed_to(what: &str, error: &io::Error) -> Error {
-    Error::io(format!("failed to {what}: {}", words::of_no_process(error)), error.kind())
+    Error::io(
+        format!("failed to {what}: {}", words::of_no_process(error)),
+        error.kind(),
+    )
 }
 
 /// Readable once another thread has written to it; `what` is said where there is none.
@@ -61,7 +73,10 @@ impl Watcher {
     pub fn over(paths: &[PathBuf], flags: AddWatchFlags) -> Option<Self> {
         let watcher = Self(Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK).ok());
         let inotify = watcher.0.as_ref()?;
-        paths.iter().any(|path| inotify.add_watch(path, flags).is_ok()).then_some(watcher)
+        paths
+            .iter()
+            .any(|path| inotify.add_watch(path, flags).is_ok())
+            .then_some(watcher)
     }
 
     pub fn read(&self, mut see: impl FnMut(&InotifyEvent)) {
@@ -81,7 +96,9 @@ impl Drop for Watcher {
     fn drop(&mut self) {
         let inotify = self.0.take();
         // Where there is no thread to be had it is closed here.
-        let _ = std::thread::Builder::new().stack_size(64 * 1024).spawn(move || drop(inotify));
+        let _ = std::thread::Builder::new()
+            .stack_size(64 * 1024)
+            .spawn(move || drop(inotify));
     }
 }
 
@@ -106,17 +123,29 @@ impl Events {
             | AddWatchFlags::IN_MOVE_SELF
             | AddWatchFlags::IN_ONLYDIR;
         let directory = Watcher::over(&[place.dir().to_owned()], flags);
-        Self { directory, holder: None, lock: OsStr::from_bytes(place.names().lock().to_bytes()).to_owned() }
+        Self {
+            directory,
+            holder: None,
+            lock: OsStr::from_bytes(place.names().lock().to_bytes()).to_owned(),
+        }
     }
 
     /// Waits for the end of the holder's process too, where it is one of this machine.
     pub fn watch_holder(&mut self, look: &Look) {
-        let pid = look.record.as_ref().and_then(|record| i32::try_from(record.pid()).ok());
-        self.holder = pid.filter(|_| words::is_local_and_alive(look)).and_then(|pid| sys::pidfd_open(pid).ok());
+        let pid = look
+            .record
+            .as_ref()
+            .and_then(|record| i32::try_from(record.pid()).ok());
+        self.holder = pid
+            .filter(|_| words::is_local_and_alive(look))
+            .and_then(|pid| sys::pidfd_open(pid).ok());
     }
 
     pub fn fds(&self) -> [Option<BorrowedFd<'_>>; 2] {
-        [self.directory.as_ref().and_then(Watcher::fd), self.holder.as_ref().map(AsFd::as_fd)]
+        [
+            self.directory.as_ref().and_then(Watcher::fd),
+            self.holder.as_ref().map(AsFd::as_fd),
+        ]
     }
 
     /// The holder's process has ended: said once, for a zombie stays readable for as long as nobody reaps it.
@@ -126,10 +155,13 @@ impl Events {
 
     /// Reads what happened in the directory. True when it was about the lock, or when events were lost.
     pub fn lock_has_changed(&mut self) -> bool {
-        let Some(directory) = &self.directory else { return false };
+        let Some(directory) = &self.directory else {
+            return false;
+        };
         let mut changed = false;
         // Events without a name are about the directory itself, or say that the queue overflowed.
-        directory.read(|event| changed |= event.name.as_ref().is_none_or(|name| *name == self.lock));
+        directory
+            .read(|event| changed |= event.name.as_ref().is_none_or(|name| *name == self.lock));
         changed
     }
 }
@@ -144,7 +176,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let mut events = Events::watch(&Place::beads(dir.path()));
         fs::write(dir.path().join("issues.jsonl"), "x").unwrap();
-        assert!(wait_for(events.fds(), Duration::from_secs(5))[0], "something happened");
+        assert!(
+            wait_for(events.fds(), Duration::from_secs(5))[0],
+            "something happened"
+        );
         assert!(!events.lock_has_changed());
         fs::write(dir.path().join(".exclusive-lock"), "x").unwrap();
         assert!(wait_for(events.fds(), Duration::from_secs(5))[0]);
@@ -157,7 +192,10 @@ mod tests {
     #[test]
     fn a_directory_that_is_not_there_is_no_reason_to_fail() {
         let mut events = Events::watch(&Place::beads("/nowhere/at/all"));
-        assert_eq!(wait_for(events.fds(), Duration::from_millis(1)), [false, false]);
+        assert_eq!(
+            wait_for(events.fds(), Duration::from_millis(1)),
+            [false, false]
+        );
         assert!(!events.lock_has_changed());
     }
 }

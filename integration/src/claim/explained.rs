@@ -26,7 +26,9 @@ impl Machine {
     }
 
     pub fn members(&self, namespace: &str) -> &[Member] {
-        self.namespaces.get_or_init(Namespaces::scan).members(namespace)
+        self.namespaces
+            .get_or_init(Namespaces::scan)
+            .members(namespace)
     }
 }
 
@@ -61,8 +63,17 @@ pub struct Inspected<'a> {
 impl Inspected<'_> {
     /// [`since`] of the claim, by the clock that knows best.
     pub fn since_claimed(&self) -> String {
-        let by_the_clock = || self.record.started_at().map(|at| at.age(self.now)).unwrap_or_default();
-        since(words::known_age(self.look).and_then(|age| age.try_into().ok()).unwrap_or_else(by_the_clock))
+        let by_the_clock = || {
+            self.record
+                .started_at()
+                .map(|at| at.age(self.now))
+                .unwrap_or_default()
+        };
+        since(
+            words::known_age(self.look)
+                .and_then(|age| age.try_into().ok())
+                .unwrap_or_else(by_the_clock),
+        )
     }
 
     /// How long ago a time of the lock file was; negative when it is yet to come.
@@ -76,12 +87,19 @@ impl Inspected<'_> {
     }
 
     pub fn wait(&self, comment: &str) -> NextCommand {
-        (self.of_target("beadlock wait --wait 10m {}"), comment.to_owned())
+        (
+            self.of_target("beadlock wait --wait 10m {}"),
+            comment.to_owned(),
+        )
     }
 
     /// What removes a lock whose process is gone.
     pub fn removed_by_check(&self) -> NextCommand {
-        let when = if self.is_gate_shut { "removes it, once the gate is open" } else { "removes it" };
+        let when = if self.is_gate_shut {
+            "removes it, once the gate is open"
+        } else {
+            "removes it"
+        };
         (self.of_target("beadlock check {}"), when.to_owned())
     }
 
@@ -100,7 +118,10 @@ impl Inspected<'_> {
 
     /// Breaks it although nothing proves its holder dead.
     pub fn by_hand(&self) -> String {
-        to_type("beadlock break {} {} --even-if-live", &[self.target.part(), self.id()])
+        to_type(
+            "beadlock break {} {} --even-if-live",
+            &[self.target.part(), self.id()],
+        )
     }
 
     /// What to do about the lock when something is found to be gone.
@@ -115,7 +136,11 @@ pub fn see(pid: i64) -> String {
 
 /// `5m ago`, or `5m in the future`.
 pub fn since(age: SignedDuration) -> String {
-    let when = if age.is_negative() { "in the future" } else { "ago" };
+    let when = if age.is_negative() {
+        "in the future"
+    } else {
+        "ago"
+    };
     format!("{} {when}", shown_age(age.unsigned_abs()))
 }
 
@@ -129,7 +154,13 @@ pub fn kill_words(liveness: Liveness) -> (&'static str, &'static str) {
         Liveness::Alive => ("ok", "succeeds: it lives"),
         Liveness::NotPermitted => ("EPERM", "says EPERM: it lives, and belongs to another user"),
         Liveness::Gone => ("ESRCH", "says ESRCH: it is gone"),
-        Liveness::Unknown => ("unknown", "gives no answer that can be trusted: counts as alive"),
-        Liveness::NotAsked => ("not_asked", "was not asked: it is not a process of this place"),
+        Liveness::Unknown => (
+            "unknown",
+            "gives no answer that can be trusted: counts as alive",
+        ),
+        Liveness::NotAsked => (
+            "not_asked",
+            "was not asked: it is not a process of this place",
+        ),
     }
 }

@@ -34,7 +34,10 @@ pub fn has_joined(target: &Target) -> Result<bool, Error> {
 /// Says and writes down that the fleet of a database is left out.
 pub fn waive(target: &Target, trail: &Trail<'_>) -> Result<(), Error> {
     if has_joined(target)? {
-        let words = format!("{} has joined a fleet, and with --no-fleet only this machine keeps away", target.given);
+        let words = format!(
+            "{} has joined a fleet, and with --no-fleet only this machine keeps away",
+            target.given
+        );
         trail.talk().warn(&words);
         trail.write(Event::FleetWaived, |entry| entry.detail(&words));
     }

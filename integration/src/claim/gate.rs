@@ -41,7 +41,11 @@ pub fn take(
             return Err(timed_out(dir, drain, attendant.advice()).into());
         }
         if notice.is_over() {
-            attendant.waiting(&Waited::Gate { dir, since: begun.elapsed(), left: deadline.left() })?;
+            attendant.waiting(&Waited::Gate {
+                dir,
+                since: begun.elapsed(),
+                left: deadline.left(),
+            })?;
             notice = Deadline::after(TICK);
         }
         let limit = deadline.left().min(notice.left());
@@ -58,14 +62,20 @@ pub fn take_or_advise(
     attendant: &mut impl Attendant,
 ) -> Result<Result<Gate, CheckerError>, Stopped> {
     take(dir, dir, patience, attendant).map_err(|stopped| match stopped {
-        Stopped::Failed(error) if error.code() == Code::DrainTimeout => timed_out(dir, patience, advice).into(),
+        Stopped::Failed(error) if error.code() == Code::DrainTimeout => {
+            timed_out(dir, patience, advice).into()
+        }
         stopped => stopped,
     })
 }
 
 /// What may pass, such as too many open files, does not allow a claim to go on without a gate.
 fn no_gate(why: CheckerError) -> Result<Result<Gate, CheckerError>, Stopped> {
-    if why.means_no_gate() { Ok(Err(why)) } else { Err(why.into()) }
+    if why.means_no_gate() {
+        Ok(Err(why))
+    } else {
+        Err(why.into())
+    }
 }
 
 struct Helper {
@@ -115,7 +125,10 @@ mod tests {
         let held = Gate::try_take(dir.path()).unwrap().unwrap();
         let waiter = thread::spawn({
             let dir = dir.path().to_owned();
-            move || take(&dir, &dir, Duration::from_secs(30), &mut Unattended).is_ok_and(|taken| taken.is_ok())
+            move || {
+                take(&dir, &dir, Duration::from_secs(30), &mut Unattended)
+                    .is_ok_and(|taken| taken.is_ok())
+            }
         });
         thread::sleep(Duration::from_millis(20));
         drop(held);
@@ -126,8 +139,16 @@ mod tests {
     fn a_wait_that_ran_out_names_who_has_it_and_leaves_nothing_behind() {
         let dir = tempfile::tempdir().unwrap();
         let held = Gate::try_take(dir.path()).unwrap().unwrap();
-        let stopped = take(dir.path(), dir.path(), Duration::from_millis(50), &mut Unattended).unwrap_err();
-        let Stopped::Failed(error) = stopped else { panic!("{stopped:?}") };
+        let stopped = take(
+            dir.path(),
+            dir.path(),
+            Duration::from_millis(50),
+            &mut Unattended,
+        )
+        .unwrap_err();
+        let Stopped::Failed(error) = stopped else {
+            panic!("{stopped:?}")
+        };
         assert_eq!(error.code(), Code::DrainTimeout);
         assert!(error.is_retryable());
         let me = format!("PID {} (", std::process::id());
@@ -138,7 +159,11 @@ mod tests {
         let mut free = 0;
         while free < 20 {
             assert!(Instant::now() < deadline, "the late helper keeps the gate");
-            free = if matches!(Gate::try_take(dir.path()), Ok(Some(_))) { free + 1 } else { 0 };
+            free = if matches!(Gate::try_take(dir.path()), Ok(Some(_))) {
+                free + 1
+            } else {
+                0
+            };
             thread::sleep(Duration::from_millis(2));
         }
     }

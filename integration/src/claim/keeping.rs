@@ -22,7 +22,11 @@ pub enum Keeping {
 impl Keeping {
     /// Begins: with heartbeats, where the lock has a `lease`. The guard comes back where the system has no thread to
     /// give.
-    pub fn begin(held: Held, lease: Option<Limits>, events: WatchStart) -> Result<Self, Box<(Held, Error)>> {
+    pub fn begin(
+        held: Held,
+        lease: Option<Limits>,
+        events: WatchStart,
+    ) -> Result<Self, Box<(Held, Error)>> {
         match lease {
             None => Ok(Self::Watched(held, events)),
             Some(limits) => Heartbeats::of(held, limits, events).map(Self::Beating),
@@ -89,7 +93,10 @@ pub struct LossReport {
 
 impl LossReport {
     fn of(loss: Loss, path: &Path, id: &str, kept: Option<&Path>) -> Self {
-        Self { cause: loss.cause(path, id, kept), loss }
+        Self {
+            cause: loss.cause(path, id, kept),
+            loss,
+        }
     }
 }
 
@@ -123,7 +130,9 @@ impl Guard<'_> {
     pub fn lost_by_now(&mut self) -> Option<Loss> {
         match self {
             Self::Watch(watch) => loss::now(watch.lock),
-            Self::Outer(watch) => loss::now(watch.lock).filter(|loss| !is_a_heartbeat(loss, watch.lock)),
+            Self::Outer(watch) => {
+                loss::now(watch.lock).filter(|loss| !is_a_heartbeat(loss, watch.lock))
+            }
             Self::Gate(..) => None,
             Self::Fleet(session) => session.look(),
             Self::Beats(..) => self.look(true).map(|report| report.loss),
@@ -140,7 +149,12 @@ impl Guard<'_> {
                 if is_outer && is_a_heartbeat(&loss, lock) {
                     return None;
                 }
-                return Some(LossReport::of(loss, &lock.path(), lock.id(), lock.broken_as().as_deref()));
+                return Some(LossReport::of(
+                    loss,
+                    &lock.path(),
+                    lock.id(),
+                    lock.broken_as().as_deref(),
+                ));
             }
             Self::Gate(watch, dir) => {
                 let loss = woken.then(|| watch.loss()).flatten()?;
@@ -157,18 +171,25 @@ impl Guard<'_> {
             match news {
                 HeartbeatEvent::Failed { in_a_row, why } => {
                     if in_a_row == 1 {
-                        trail
-                            .talk()
-                            .warn(&format!("a heartbeat failed: {why}; the command goes on, and it is tried again"));
+                        trail.talk().warn(&format!(
+                            "a heartbeat failed: {why}; the command goes on, and it is tried again"
+                        ));
                     }
                     if in_a_row == FAILURES_IN_A_ROW {
-                        trail.talk().warn(&format!("{in_a_row} heartbeats in a row have failed: {why}"));
+                        trail.talk().warn(&format!(
+                            "{in_a_row} heartbeats in a row have failed: {why}"
+                        ));
                         trail.heartbeat_failed(in_a_row, &why);
                     }
                 }
                 HeartbeatEvent::Recovered => trail.talk().say("heartbeats succeed again"),
                 HeartbeatEvent::Lost(loss, kept) => {
-                    told = Some(LossReport::of(loss, &beats.path, &beats.id, kept.as_deref()));
+                    told = Some(LossReport::of(
+                        loss,
+                        &beats.path,
+                        &beats.id,
+                        kept.as_deref(),
+                    ));
                 }
             }
         }
@@ -178,7 +199,9 @@ impl Guard<'_> {
 
 /// The first of a session's claims, by their places in its list, that is lost by now, seen twice.
 pub fn first_lost(guards: &mut [(usize, Guard<'_>)]) -> Option<(usize, Loss)> {
-    guards.iter_mut().find_map(|(claim, guard)| Some((*claim, guard.lost_by_now()?)))
+    guards
+        .iter_mut()
+        .find_map(|(claim, guard)| Some((*claim, guard.lost_by_now()?)))
 }
 
 /// The holder of this outer lock has put a new file in the old one's place.

@@ -10,9 +10,12 @@ use super::attendant::{Attending, Stopped};
 use super::kernel_lock::{KernelLock, WithoutRecord};
 use super::session_claim::{CommandProcess, End, SessionClaim, Watchfulness};
 use super::{
-    keeping::Guard, leaving::Why, loss::Loss, nested::HELD_IDS, nested::ids_with, signals::Signals, target::Target,
+    keeping::Guard, leaving::Why, loss::Loss, nested::HELD_IDS, nested::ids_with, signals::Signals,
+    target::Target,
 };
-use crate::{error::Error, output::trail::Trail, settings::environment::Environment, settings::wait::Wait};
+use crate::{
+    error::Error, output::trail::Trail, settings::environment::Environment, settings::wait::Wait,
+};
 
 #[derive(Debug)]
 pub struct KernelClaim<'a> {
@@ -45,7 +48,17 @@ impl<'a> KernelClaim<'a> {
             Some((id, _)) => id,
             None => kernel.id_to_be(&target)?,
         };
-        Ok(Self { target, kernel, mode, wait, trail, environment, id, is_nested, lock: None })
+        Ok(Self {
+            target,
+            kernel,
+            mode,
+            wait,
+            trail,
+            environment,
+            id,
+            is_nested,
+            lock: None,
+        })
     }
 }
 
@@ -82,13 +95,27 @@ impl SessionClaim for KernelClaim<'_> {
         self.wait = self.wait.at_most(left);
     }
 
-    fn obtain(&mut self, _child: CommandProcess<'_>, attending: &mut Attending<'_>) -> Result<(), Stopped> {
-        let Self { target, kernel, mode, wait, trail, environment, .. } = self;
+    fn obtain(
+        &mut self,
+        _child: CommandProcess<'_>,
+        attending: &mut Attending<'_>,
+    ) -> Result<(), Stopped> {
+        let Self {
+            target,
+            kernel,
+            mode,
+            wait,
+            trail,
+            environment,
+            ..
+        } = self;
         let lock = kernel.take(target, *mode, *wait, environment, attending, trail)?;
         (self.id, self.is_nested) = (lock.id(), lock.is_nested());
         if self.is_nested {
             let (given, id) = (&target.given, &self.id);
-            trail.talk().say_more(&format!("{given} is held by an outer claim ({id}); running under it"));
+            trail.talk().say_more(&format!(
+                "{given} is held by an outer claim ({id}); running under it"
+            ));
         } else {
             lock.acquired(&self.id, trail);
         }
@@ -98,17 +125,32 @@ impl SessionClaim for KernelClaim<'_> {
 
     fn watched_by(&self) -> Option<Watchfulness<'_>> {
         let shares = self.lock.as_ref()?.file()?;
-        Some(Watchfulness { shares: Some(shares), ..Watchfulness::default() })
+        Some(Watchfulness {
+            shares: Some(shares),
+            ..Watchfulness::default()
+        })
     }
 
     fn guard(&self) -> Option<Guard<'_>> {
         self.lock.as_ref().map(|lock| lock.guard())
     }
 
-    fn end(&mut self, lost: Option<Loss>, why: Why, _failed_step: Option<&str>, _: &mut Signals) -> End {
-        let Some(lock) = self.lock.take() else { return End::default() };
+    fn end(
+        &mut self,
+        lost: Option<Loss>,
+        why: Why,
+        _failed_step: Option<&str>,
+        _: &mut Signals,
+    ) -> End {
+        let Some(lock) = self.lock.take() else {
+            return End::default();
+        };
         let held = (!lock.is_nested()).then(|| lock.age());
         let lost = lock.end(lost, why, self.trail);
-        End { held, released: held.is_some() && lost.is_none(), lost }
+        End {
+            held,
+            released: held.is_some() && lost.is_none(),
+            lost,
+        }
     }
 }

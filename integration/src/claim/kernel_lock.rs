@@ -8,8 +8,8 @@ use beadlock_checker::internal::{GateHolder, Gates, dialect::LockMode};
 use super::attendant::{Attending, Stopped};
 use super::{keeping::Guard, leaving::Why, loss::Loss, target::Target};
 use crate::{
-    error::Error, output::Fact, output::talk::Talk, output::trail::Trail, settings::environment::Environment,
-    settings::wait::Wait,
+    error::Error, output::Fact, output::talk::Talk, output::trail::Trail,
+    settings::environment::Environment, settings::wait::Wait,
 };
 
 /// A lock that the kernel keeps: nothing is written, and so nothing goes stale.
@@ -20,8 +20,12 @@ pub trait WithoutRecord: fmt::Debug + Sync {
     fn note(&self, target: &Target, talk: &Talk);
     /// The id of the claim that this process runs in already, and the process that has it. Fails where a lock would
     /// wait for itself.
-    fn outer(&self, target: &Target, mode: LockMode, environment: &Environment)
-    -> Result<Option<(String, i32)>, Error>;
+    fn outer(
+        &self,
+        target: &Target,
+        mode: LockMode,
+        environment: &Environment,
+    ) -> Result<Option<(String, i32)>, Error>;
     /// The id of a claim that this process is to make. The lock file is made where it does not exist.
     fn id_to_be(&self, target: &Target) -> Result<String, Error>;
     /// Takes the lock, waiting for its holder. Only a wait that ran out is written down.
@@ -37,7 +41,13 @@ pub trait WithoutRecord: fmt::Debug + Sync {
     /// The lock that another process has taken and shares with this one as an open file.
     fn adopt(&self, target: &Target, mode: LockMode, shared: File) -> Option<Box<dyn KernelLock>>;
     /// Returns when it is free: how long that took. Exit 4 when the wait ran out.
-    fn wait(&self, target: &Target, wait: Wait, environment: &Environment, talk: &Talk) -> Result<Duration, Stopped>;
+    fn wait(
+        &self,
+        target: &Target,
+        wait: Wait,
+        environment: &Environment,
+        talk: &Talk,
+    ) -> Result<Duration, Stopped>;
     /// Ends the claim with this id, and returns whether there was one. Exit 9 where somebody else has the lock, exit 1
     /// where its keeper could not be ended.
     fn release(&self, target: &Target, id: &str, talk: &Talk) -> Result<bool, Error>;

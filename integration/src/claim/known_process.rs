@@ -23,7 +23,10 @@ pub struct KnownProcess {
 
 impl KnownProcess {
     pub fn of(pid: i32) -> Self {
-        Self { pid, start_ticks: process::start_ticks(pid.into()) }
+        Self {
+            pid,
+            start_ticks: process::start_ticks(pid.into()),
+        }
     }
 
     /// `stat` is of this process.
@@ -36,8 +39,11 @@ impl KnownProcess {
         if process::probe(self.pid.into()) == Liveness::Gone {
             return true;
         }
-        let Some(stat) = Stat::read(self.pid).filter(|_| process::proc_is_ours()) else { return false };
-        self.start_ticks.is_some_and(|ticks| ticks != stat.start_ticks)
+        let Some(stat) = Stat::read(self.pid).filter(|_| process::proc_is_ours()) else {
+            return false;
+        };
+        self.start_ticks
+            .is_some_and(|ticks| ticks != stat.start_ticks)
             || stat.is_zombie() && process::is_dead_zombie(self.pid) == Some(true)
     }
 
@@ -95,7 +101,10 @@ mod tests {
     #[test]
     fn a_pid_that_is_another_process_by_now_is_not_waited_for() {
         let me = KnownProcess::of(std::process::id().cast_signed());
-        let earlier = KnownProcess { start_ticks: me.start_ticks.map(|ticks| ticks - 1), ..me };
+        let earlier = KnownProcess {
+            start_ticks: me.start_ticks.map(|ticks| ticks - 1),
+            ..me
+        };
         assert!(!me.has_ended() && earlier.has_ended());
         earlier.wait(pidfd_open(me.pid).ok());
     }

@@ -34,25 +34,56 @@ pub struct Why {
 
 impl Why {
     /// A signal ended it before the command was there.
-    pub const SIGNAL: Self = Self { reason: "signal", result: Outcome::Failure };
-    pub const NOT_STARTED: Self = Self { reason: "command_not_started", result: Outcome::Failure };
+    pub const SIGNAL: Self = Self {
+        reason: "signal",
+        result: Outcome::Failure,
+    };
+    pub const NOT_STARTED: Self = Self {
+        reason: "command_not_started",
+        result: Outcome::Failure,
+    };
     /// Nobody has got to know of the claim.
-    pub const NOT_HANDED_OVER: Self = Self { reason: "not_handed_over", result: Outcome::Failure };
+    pub const NOT_HANDED_OVER: Self = Self {
+        reason: "not_handed_over",
+        result: Outcome::Failure,
+    };
     /// `release` was told its id.
-    pub const RELEASED: Self = Self { reason: "released", result: Outcome::Success };
+    pub const RELEASED: Self = Self {
+        reason: "released",
+        result: Outcome::Success,
+    };
     /// The same, and the work has failed.
-    pub const RELEASED_AFTER_FAILURE: Self = Self { reason: "released", result: Outcome::Failure };
+    pub const RELEASED_AFTER_FAILURE: Self = Self {
+        reason: "released",
+        result: Outcome::Failure,
+    };
     /// The keeper's time was over.
-    pub const MAX_HOLD: Self = Self { reason: "max_hold", result: Outcome::Success };
+    pub const MAX_HOLD: Self = Self {
+        reason: "max_hold",
+        result: Outcome::Success,
+    };
     /// The process that it was kept for has ended, and nobody has said that its work is done.
-    pub const PROCESS_ENDED: Self = Self { reason: "process_ended", result: Outcome::Failure };
-    pub const KEEPER_SIGNAL: Self = Self { reason: "signal", result: Outcome::Success };
+    pub const PROCESS_ENDED: Self = Self {
+        reason: "process_ended",
+        result: Outcome::Failure,
+    };
+    pub const KEEPER_SIGNAL: Self = Self {
+        reason: "signal",
+        result: Outcome::Success,
+    };
 
     pub const COMMAND_ENDED: &'static str = "command_ended";
 
     pub fn ended(ending: Ending) -> Self {
-        let result = if ending == Ending::Exited(0) { Outcome::Success } else { Outcome::Failure };
-        Self { reason: Self::COMMAND_ENDED, result }
+        let result = if ending == Ending::Exited(0) {
+            Outcome::Success
+        } else {
+            Outcome::Failure
+        };
+        Self {
+            reason: Self::COMMAND_ENDED,
+            result,
+        }
     }
 }
 
@@ -60,7 +91,13 @@ impl Leaving<'_> {
     /// Releases, and says so; a failure is a warning that says what to type. A signal ends the wait for the gate: the
     /// lock is stale the moment its process is reaped. `known` is a loss that was seen before: then there is nothing to
     /// release, unless it is in the directory that was replaced.
-    pub fn end(&self, held: Held, known: Option<Loss>, why: Why, attendant: &mut impl Attendant) -> Left {
+    pub fn end(
+        &self,
+        held: Held,
+        known: Option<Loss>,
+        why: Why,
+        attendant: &mut impl Attendant,
+    ) -> Left {
         let (age, record, id) = (held.age(), held.record().clone(), held.id().to_owned());
         let is_in_place = known.is_none() && held.whereabouts() == Whereabouts::InPlace;
         let kept = (!is_in_place).then(|| held.broken_as()).flatten();
@@ -82,20 +119,37 @@ impl Leaving<'_> {
                 if known.is_none() {
                     self.trail.talk().end_live();
                     // The age of the claim is not in every lock; the words are its document's then.
-                    match rules.released.filter(|_| why.reason == Why::RELEASED.reason) {
+                    match rules
+                        .released
+                        .filter(|_| why.reason == Why::RELEASED.reason)
+                    {
                         Some(words) => self.trail.talk().say(words),
-                        None => self.trail.talk().say(&format!("released {} after {}", self.target.given, shown(age))),
+                        None => self.trail.talk().say(&format!(
+                            "released {} after {}",
+                            self.target.given,
+                            shown(age)
+                        )),
                     }
                 }
                 // Work that goes on after a loss is not a success.
-                let result = if known.is_some() { Outcome::Failure } else { why.result };
-                self.trail.released((why.reason, result), age, &record, self.failure_step);
+                let result = if known.is_some() {
+                    Outcome::Failure
+                } else {
+                    why.result
+                };
+                self.trail
+                    .released((why.reason, result), age, &record, self.failure_step);
             }
             Ok(Release::Gone | Release::NotOurs(_)) => {}
             Err(failed) => {
                 let error = &failed.1;
-                let then = self.target.protocol.not_released(self.target, &record, error);
-                self.trail.talk().warn(&format!("the lock was not released: {then}"));
+                let then = self
+                    .target
+                    .protocol
+                    .not_released(self.target, &record, error);
+                self.trail
+                    .talk()
+                    .warn(&format!("the lock was not released: {then}"));
                 self.trail.not_released(why.reason, age, &record, error);
             }
         }
@@ -118,7 +172,10 @@ impl Leaving<'_> {
             "the lock was not released: {} does not answer; it goes stale by itself{then}",
             escaped_path(&self.target.path())
         ));
-        let why = known.map(|loss| loss.cause(&self.target.path(), id, None)).unwrap_or_default();
-        self.trail.hangs(known.map(|loss| (loss.as_str(), why.as_str())));
+        let why = known
+            .map(|loss| loss.cause(&self.target.path(), id, None))
+            .unwrap_or_default();
+        self.trail
+            .hangs(known.map(|loss| (loss.as_str(), why.as_str())));
     }
 }

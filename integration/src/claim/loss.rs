@@ -102,14 +102,19 @@ impl Loss {
         }
         let path = escaped_path(path);
         if let Some(kept) = kept {
-            return format!("{path} was broken by somebody; its record is kept in {}", escaped_path(kept));
+            return format!(
+                "{path} was broken by somebody; its record is kept in {}",
+                escaped_path(kept)
+            );
         }
         match self {
             Self::Vanished => format!(
                 "{path} vanished; `git clean -x`, `git stash -u`, rm and tools that clear up after others do that"
             ),
             Self::Released => {
-                format!("{path} was released by somebody who gave its id, or removed by a check that took it for dead")
+                format!(
+                    "{path} was released by somebody who gave its id, or removed by a check that took it for dead"
+                )
             }
             Self::Replaced => format!(
                 "the directory of {path} was replaced by another, where nobody sees the lock; it is still in the \
@@ -120,7 +125,10 @@ impl Loss {
             }
             Self::Changed(Some(record)) => {
                 let (holder, host) = (escaped(record.holder()), escaped(record.hostname()));
-                format!("{path} is {holder}'s now (PID {}, on {host}) and it was not touched", record.pid())
+                format!(
+                    "{path} is {holder}'s now (PID {}, on {host}) and it was not touched",
+                    record.pid()
+                )
             }
             Self::OtherFile => {
                 format!(
@@ -130,17 +138,28 @@ impl Loss {
             Self::Gate(_) | Self::Fleet { .. } => String::new(),
             Self::OuterEnded => format!("the claim of {path} that this stands under has ended"),
             Self::Overdue { why, .. } => {
-                format!("{path} could not be refreshed in time, and may be taken as stale from now on: {why}")
+                format!(
+                    "{path} could not be refreshed in time, and may be taken as stale from now on: {why}"
+                )
             }
             Self::Changed(None) => {
-                format!("{path} was overwritten with something that is no lock, and it was not touched")
+                format!(
+                    "{path} was overwritten with something that is no lock, and it was not touched"
+                )
             }
         }
     }
 
     /// Why the wait for another lock ends.
     pub fn during_the_wait(&self) -> Error {
-        Error::new(Code::LockLost, format!("a {} was lost during the wait: {}", self.subject(), self.as_str()))
+        Error::new(
+            Code::LockLost,
+            format!(
+                "a {} was lost during the wait: {}",
+                self.subject(),
+                self.as_str()
+            ),
+        )
     }
 
     /// The error that a hold ends with.
@@ -253,7 +272,10 @@ pub struct Watch<'h> {
 
 impl<'h> Watch<'h> {
     pub fn over(lock: &'h dyn Watched, events: WatchStart) -> Self {
-        Self { lock, state: WatchState::new(lock, events) }
+        Self {
+            lock,
+            state: WatchState::new(lock, events),
+        }
     }
 
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
@@ -289,7 +311,13 @@ impl WatchState {
             WatchStart::Later => (Some(1), Duration::ZERO),
         };
         let again = Deadline::after(first);
-        let mut state = Self { events: None, looks_before, again, suspected: false, moved: false };
+        let mut state = Self {
+            events: None,
+            looks_before,
+            again,
+            suspected: false,
+            moved: false,
+        };
         if looks_before.is_none() {
             state.ask_for_events(lock);
         }
@@ -301,7 +329,9 @@ impl WatchState {
             | AddWatchFlags::IN_MODIFY
             | AddWatchFlags::IN_MOVE_SELF
             | AddWatchFlags::IN_DELETE_SELF;
-        let by_number = lock.pin().map(|pin| PathBuf::from(format!("/proc/self/fd/{}", pin.as_raw_fd())));
+        let by_number = lock
+            .pin()
+            .map(|pin| PathBuf::from(format!("/proc/self/fd/{}", pin.as_raw_fd())));
         let paths: Vec<PathBuf> = by_number.into_iter().chain([lock.path()]).collect();
         self.events = Watcher::over(&paths, flags);
         self.looks_before = None;
@@ -339,7 +369,9 @@ impl WatchState {
         let is_in_place = sight == Sight::InPlace;
         let lost = match sight {
             // Not known where nothing wakes the watch: then by what a release leaves, and rm does too.
-            Sight::Lost(Loss::Vanished) if self.was_moved() && lock.is_deleted() => Some(Loss::Released),
+            Sight::Lost(Loss::Vanished) if self.was_moved() && lock.is_deleted() => {
+                Some(Loss::Released)
+            }
             Sight::Lost(loss) => Some(loss),
             Sight::InPlace | Sight::Elsewhere => None,
         };
@@ -368,7 +400,10 @@ mod tests {
     fn claim(dir: &Path) -> Held {
         let gate = Gate::try_take(dir).unwrap().unwrap();
         let record = beads::Record::new("test", "1").unwrap();
-        let Attempt::Claimed(held, None) = Site::new(&gate, &Options::default()).claim(&record).unwrap() else {
+        let Attempt::Claimed(held, None) = Site::new(&gate, &Options::default())
+            .claim(&record)
+            .unwrap()
+        else {
             panic!("not claimed")
         };
         held
@@ -394,13 +429,21 @@ mod tests {
         let mut watch = Watch::over(&held, WatchStart::Later);
         fs::read(held.path()).unwrap();
         assert_eq!(await_loss(&mut watch, Duration::from_millis(300)), None);
-        let foreign = r#"{"holder":"vc","pid":1,"hostname":"h","started_at":"2026-02-01T10:11:12Z"}"#;
+        let foreign =
+            r#"{"holder":"vc","pid":1,"hostname":"h","started_at":"2026-02-01T10:11:12Z"}"#;
         fs::write(held.path(), foreign).unwrap();
         let loss = await_loss(&mut watch, Duration::from_secs(20)).unwrap();
-        assert!(loss.cause(&held.path(), held.id(), None).contains("is vc's now (PID 1, on h)"), "{loss:?}");
+        assert!(
+            loss.cause(&held.path(), held.id(), None)
+                .contains("is vc's now (PID 1, on h)"),
+            "{loss:?}"
+        );
         fs::remove_file(held.path()).unwrap();
         assert_eq!(
-            await_loss(&mut Watch::over(&held, WatchStart::Later), Duration::from_secs(20)),
+            await_loss(
+                &mut Watch::over(&held, WatchStart::Later),
+                Duration::from_secs(20)
+            ),
             Some(Loss::Vanished)
         );
     }
@@ -409,7 +452,10 @@ mod tests {
     fn a_lock_that_is_put_back_at_once_is_not_lost() {
         let dir = tempfile::tempdir().unwrap();
         let held = claim(dir.path());
-        let mut state = WatchState { suspected: true, ..WatchState::new(&held, WatchStart::Later) };
+        let mut state = WatchState {
+            suspected: true,
+            ..WatchState::new(&held, WatchStart::Later)
+        };
         assert_eq!(state.look(&held, true), None);
         assert!(!state.suspected);
     }

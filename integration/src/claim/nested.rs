@@ -13,7 +13,9 @@ use crate::settings::environment::Environment;
 /// `$BEADLOCK_CYCLE` names this target: this runs in a cycle of it.
 pub fn is_inside_a_cycle(target: &Target, environment: &Environment) -> bool {
     let number = |path: &Path| fs::metadata(path).map(|meta| (meta.dev(), meta.ino())).ok();
-    let cycle = environment.get("BEADLOCK_CYCLE").and_then(|cycle| number(Path::new(cycle)));
+    let cycle = environment
+        .get("BEADLOCK_CYCLE")
+        .and_then(|cycle| number(Path::new(cycle)));
     cycle.is_some() && cycle == number(target.dir())
 }
 
@@ -50,7 +52,9 @@ pub fn outer_claim(target: &Target, environment: &Environment) -> Option<String>
         return None;
     }
     let there = look(&target.place, &Options::default());
-    let record = there.record.filter(|_| matches!(there.verdict, Verdict::Held(_)))?;
+    let record = there
+        .record
+        .filter(|_| matches!(there.verdict, Verdict::Held(_)))?;
     let id = record.id()?.to_owned();
     let is_its_id = |known: &OsStr| known == id.as_str() || known == name_of(&id).as_str();
     let is_its_target = || {
@@ -97,13 +101,19 @@ pub fn name_of(outer: &str) -> String {
 /// The outer claim of an id that is not ended from here: of a claim that stands under another, or of a `hold` that
 /// this runs in.
 pub fn outer_of<'i>(id: &'i str, target: &Target, environment: &Environment) -> Option<&'i str> {
-    id.strip_prefix(NESTED).or_else(|| is_of_hold(id, target, environment).then_some(id))
+    id.strip_prefix(NESTED)
+        .or_else(|| is_of_hold(id, target, environment).then_some(id))
 }
 
 /// The ids of all the `hold`s that this runs in. Without the innermost one's, or with another in its place, the list of
 /// them is not heeded: a process that takes that away wants to be outside.
 pub fn holds(environment: &Environment) -> impl Iterator<Item = &str> {
-    let value = |name| environment.get(name).and_then(OsStr::to_str).unwrap_or_default();
+    let value = |name| {
+        environment
+            .get(name)
+            .and_then(OsStr::to_str)
+            .unwrap_or_default()
+    };
     let (all, innermost) = (value(HELD_IDS), value("BEADLOCK_HELD_ID"));
     let is_innermost = |known: &str| known.split('@').next() == Some(innermost);
     let is_around = !innermost.is_empty() && all.split_ascii_whitespace().any(is_innermost);
@@ -173,7 +183,11 @@ mod tests {
     /// One request that holds two locks: each is its own.
     #[test]
     fn a_request_holds_the_named_lock_that_it_has_taken_and_no_other() {
-        let ids = super::ids_inside("r", &named("a"), &Environment::of(&[("BEADLOCK_HELD_ID", "x")]));
+        let ids = super::ids_inside(
+            "r",
+            &named("a"),
+            &Environment::of(&[("BEADLOCK_HELD_ID", "x")]),
+        );
         assert_eq!(ids, "x r@a");
         let inside = Environment::of(&[("BEADLOCK_HELD_IDS", &ids), ("BEADLOCK_HELD_ID", "r")]);
         assert!(super::is_of_hold("r", &named("a"), &inside) && is_of_hold("x", &inside));
@@ -183,16 +197,30 @@ mod tests {
 
     #[test]
     fn every_hold_around_is_known() {
-        let environment = Environment::of(&[("BEADLOCK_HELD_IDS", "a b"), ("BEADLOCK_HELD_ID", "b")]);
+        let environment =
+            Environment::of(&[("BEADLOCK_HELD_IDS", "a b"), ("BEADLOCK_HELD_ID", "b")]);
         assert!(["a", "b"].iter().all(|id| is_of_hold(id, &environment)));
-        assert!(["", "a b", "c"].iter().all(|id| !is_of_hold(id, &environment)));
+        assert!(
+            ["", "a b", "c"]
+                .iter()
+                .all(|id| !is_of_hold(id, &environment))
+        );
         assert_eq!(ids_inside("c", &environment), "a b c");
         assert_eq!(ids_inside("a", &environment), "a b", "under the outer one");
-        assert_eq!(ids_inside("c", &Environment::of(&[("BEADLOCK_HELD_ID", "b")])), "b c");
+        assert_eq!(
+            ids_inside("c", &Environment::of(&[("BEADLOCK_HELD_ID", "b")])),
+            "b c"
+        );
         assert_eq!(ids_inside("c", &Environment::default()), "c");
         for innermost in ["", "other"] {
-            let outside = Environment::of(&[("BEADLOCK_HELD_IDS", "a b"), ("BEADLOCK_HELD_ID", innermost)]);
-            assert!(!is_of_hold("a", &outside) && !is_of_hold("b", &outside), "{innermost:?}");
+            let outside = Environment::of(&[
+                ("BEADLOCK_HELD_IDS", "a b"),
+                ("BEADLOCK_HELD_ID", innermost),
+            ]);
+            assert!(
+                !is_of_hold("a", &outside) && !is_of_hold("b", &outside),
+                "{innermost:?}"
+            );
         }
     }
 
@@ -200,7 +228,10 @@ mod tests {
     fn an_id_that_is_not_ended_from_here_has_an_outer_one() {
         let environment = Environment::of(&[("BEADLOCK_HELD_IDS", "a"), ("BEADLOCK_HELD_ID", "a")]);
         let outer = |id: &'static str| outer_of(id, &database(), &environment);
-        assert_eq!([outer("a"), outer("nested:a"), outer("nested:b")], [Some("a"), Some("a"), Some("b")]);
+        assert_eq!(
+            [outer("a"), outer("nested:a"), outer("nested:b")],
+            [Some("a"), Some("a"), Some("b")]
+        );
         assert_eq!([outer("b"), outer(""), outer("xnested:a")], [None; 3]);
     }
 }

@@ -6,7 +6,9 @@
 use std::time::{Duration, Instant};
 
 use beadlock_checker::internal::escape::{escaped, escaped_path};
-use beadlock_checker::internal::{Look, Zombie, closed, dialect::Record, duration::shown, look, obstacle::Obstacle};
+use beadlock_checker::internal::{
+    Look, Zombie, closed, dialect::Record, duration::shown, look, obstacle::Obstacle,
+};
 use beadlock_checker::{Options, Reason, Skip, Verdict};
 
 use super::attendant::{Attendant, NOTICE_AFTER, Stopped, TICK, Waited};
@@ -44,13 +46,26 @@ impl<'a> Patience<'a> {
     pub fn new(target: &'a Target, wait: Wait, drain: Duration, options: Options) -> Self {
         let (begun, end) = (Instant::now(), None);
         let (holder, unreadable, changing) = (None, None, None);
-        Self { target, wait, drain, options, begun, end, holder, unreadable, changing }
+        Self {
+            target,
+            wait,
+            drain,
+            options,
+            begun,
+            end,
+            holder,
+            unreadable,
+            changing,
+        }
     }
 
     /// Of a command that waits until it is free and claims nothing: one clock for everything, from now on.
     pub fn to_see_it_free(target: &'a Target, wait: Wait, options: Options) -> Self {
         let limit = wait.limit();
-        Self { end: Some(Deadline::after(limit)), ..Self::new(target, wait, limit, options) }
+        Self {
+            end: Some(Deadline::after(limit)),
+            ..Self::new(target, wait, limit, options)
+        }
     }
 
     /// As given, and what the looks so far have shown: for the next attempt.
@@ -65,7 +80,9 @@ impl<'a> Patience<'a> {
 
     /// For how long a holder has been waited for.
     pub fn for_holder(&self) -> Duration {
-        self.holder.map_or(Duration::ZERO, |deadline| self.wait.limit().saturating_sub(deadline.left()))
+        self.holder.map_or(Duration::ZERO, |deadline| {
+            self.wait.limit().saturating_sub(deadline.left())
+        })
     }
 
     /// Returns when it is worth trying again. Fails when the patience is over, or the attendant stopped it.
@@ -89,7 +106,11 @@ impl<'a> Patience<'a> {
                 let deadline = match self.wait {
                     // Nobody is waited for, also no writer.
                     Wait::No if reason != Reason::RemovalFailed => Deadline::after(Duration::ZERO),
-                    _ => self.unreadable.get_or_insert_default().deadline(look.on_disk).sooner(self.end),
+                    _ => self
+                        .unreadable
+                        .get_or_insert_default()
+                        .deadline(look.on_disk)
+                        .sooner(self.end),
                 };
                 if deadline.is_over() {
                     return Err(not_a_lock(&look, self.target)
@@ -101,10 +122,19 @@ impl<'a> Patience<'a> {
         }
     }
 
-    fn pause(&self, words: &str, deadline: Deadline, attendant: &mut impl Attendant) -> Result<(), Stopped> {
+    fn pause(
+        &self,
+        words: &str,
+        deadline: Deadline,
+        attendant: &mut impl Attendant,
+    ) -> Result<(), Stopped> {
         if self.begun.elapsed() >= NOTICE_AFTER {
             let (path, left) = (self.target.path(), deadline.left());
-            attendant.waiting(&Waited::Unsettled { path: &path, words, left })?;
+            attendant.waiting(&Waited::Unsettled {
+                path: &path,
+                words,
+                left,
+            })?;
         }
         let end = Deadline::after(SHORTLY.min(deadline.left()));
         while !end.is_over() {
@@ -138,18 +168,27 @@ impl<'a> Patience<'a> {
                 watched.clone_from(&look.id);
                 reaping = Deadline::after(Duration::ZERO);
             }
-            let pause = if reaping.is_over() { backoff.next() } else { SHORTLY };
+            let pause = if reaping.is_over() {
+                backoff.next()
+            } else {
+                SHORTLY
+            };
             // No event tells that a lock has become stale.
             let fresh = fresh_for(target, &look, &self.options);
             let again = Deadline::after(pause.min(fresh.max(SHORTLY)));
             while !again.is_over() && !deadline.is_over() {
                 if notice.is_over() {
-                    attendant.waiting(&Waited::Holder { target, look: &look, left: deadline.left() })?;
+                    attendant.waiting(&Waited::Holder {
+                        target,
+                        look: &look,
+                        left: deadline.left(),
+                    })?;
                     notice = Deadline::after(TICK);
                 }
                 let limit = again.left().min(deadline.left()).min(notice.left());
                 let [directory, holder] = events.fds();
-                let [changed, ended, signalled] = wait_for([directory, holder, attendant.signals()], limit);
+                let [changed, ended, signalled] =
+                    wait_for([directory, holder, attendant.signals()], limit);
                 attendant.heed(signalled)?;
                 if ended {
                     events.holder_has_ended();
@@ -168,20 +207,36 @@ impl<'a> Patience<'a> {
 /// How long it is not stale yet, by time alone.
 fn fresh_for(target: &Target, look: &Look, options: &Options) -> Duration {
     let record = look.record.as_ref();
-    let fresh = record.and_then(|record| target.protocol.fresh_for(record, look.facts.as_ref(), options));
+    let fresh = record.and_then(|record| {
+        target
+            .protocol
+            .fresh_for(record, look.facts.as_ref(), options)
+    });
     fresh.unwrap_or(Duration::MAX)
 }
 
 pub(crate) fn held(target: &Target, look: &Look, wait: Wait) -> Error {
     let path = &escaped_path(&target.path());
     let Some(record) = &look.record else {
-        return of_lock(Code::LockHeld, format!("{path} is held; {wait}"), target).retry_on_a_lock_of(None);
+        return of_lock(Code::LockHeld, format!("{path} is held; {wait}"), target)
+            .retry_on_a_lock_of(None);
     };
     let (age, known_age) = (words::age(look), words::known_age(look));
     let holder = &target.holder(look).unwrap_or_default();
     let status = &to_type("beadlock status {}", &[target.part()]);
-    let zombie = &Zombie::holder_of(record).map(|zombie| format!("; {zombie}")).unwrap_or_default();
-    let message = target.protocol.timed_out(&WaitOver { target, record, path, holder, age, wait, zombie, status });
+    let zombie = &Zombie::holder_of(record)
+        .map(|zombie| format!("; {zombie}"))
+        .unwrap_or_default();
+    let message = target.protocol.timed_out(&WaitOver {
+        target,
+        record,
+        path,
+        holder,
+        age,
+        wait,
+        zombie,
+        status,
+    });
     of_record(Code::LockHeld, message, target, (record, known_age))
         .retry_on_a_lock_of(known_age)
         .answering(target.protocol.answer_held(record))
@@ -189,7 +244,10 @@ pub(crate) fn held(target: &Target, look: &Look, wait: Wait) -> Error {
 
 /// What a claim says of a file that is sure not to be a lock, or not to be one of beadlock.
 fn not_a_lock(look: &Look, target: &Target) -> Option<Error> {
-    let message = match (target.protocol.not_a_lock(look, target), target.protocol.why_empty(look)) {
+    let message = match (
+        target.protocol.not_a_lock(look, target),
+        target.protocol.why_empty(look),
+    ) {
         (Some(data), _) => data.words,
         (None, Some(why)) => format!(
             "{} is empty: {why}. If nobody uses it: {}",
@@ -203,28 +261,45 @@ fn not_a_lock(look: &Look, target: &Target) -> Option<Error> {
 
 /// A stale lock that goes only when somebody says so. Waiting does not change that.
 fn stale(target: &Target, record: &Record, age: Duration) -> Error {
-    let (path, status) = (escaped_path(&target.path()), to_type("beadlock status {}", &[target.part()]));
+    let (path, status) = (
+        escaped_path(&target.path()),
+        to_type("beadlock status {}", &[target.part()]),
+    );
     let (holder, seconds) = (escaped(record.holder()), age.as_secs());
     let message = format!(
         "{path} is a stale lock of {holder}, no heartbeat for {seconds}s; --force-lock takes it; who and why: {status}"
     );
-    of_record(Code::LockStale, message, target, (record, words::age_of_record(record)))
-        .ending(Exit::Conflict)
-        .answering(target.protocol.answer_stale(record, age))
+    of_record(
+        Code::LockStale,
+        message,
+        target,
+        (record, words::age_of_record(record)),
+    )
+    .ending(Exit::Conflict)
+    .answering(target.protocol.answer_stale(record, age))
 }
 
 fn of_lock(code: Code, message: String, target: &Target) -> Error {
     Error::new(code, message).detailed(format!("lock_file={}", escaped_path(&target.path())))
 }
 
-fn of_record(code: Code, message: String, target: &Target, (record, age): (&Record, Option<Duration>)) -> Error {
+fn of_record(
+    code: Code,
+    message: String,
+    target: &Target,
+    (record, age): (&Record, Option<Duration>),
+) -> Error {
     let holder = Holder::of_record(&target.path(), record, age);
-    Error::new(code, message).detailed(holder.detail()).held_by(holder)
+    Error::new(code, message)
+        .detailed(holder.detail())
+        .held_by(holder)
 }
 
 fn being_changed(target: &Target, drain: Duration) -> Error {
     let (path, limit) = (escaped_path(&target.path()), shown(drain));
-    let message = format!("{path} is being changed by somebody all the time; gave up after {limit}; try again");
+    let message = format!(
+        "{path} is being changed by somebody all the time; gave up after {limit}; try again"
+    );
     of_lock(Code::LockHeld, message, target).retry_on_a_lock_of(None)
 }
 
@@ -240,10 +315,17 @@ fn not_checked(target: &Target, reason: Reason, detail: &str) -> Error {
         return not_seen(target, obstacle, detail);
     }
     let (code, next) = match reason {
-        Reason::RemovalFailed => {
-            (Code::LockStale, format!("see to that, then: {}", to_type("beadlock check {}", &[target.part()])))
-        }
-        _ => (Code::LockUnreadable, format!("look at it: {}", to_look_at(reason, target))),
+        Reason::RemovalFailed => (
+            Code::LockStale,
+            format!(
+                "see to that, then: {}",
+                to_type("beadlock check {}", &[target.part()])
+            ),
+        ),
+        _ => (
+            Code::LockUnreadable,
+            format!("look at it: {}", to_look_at(reason, target)),
+        ),
     };
     let shown = escaped_path(&target.path());
     let message = match closed::directory_above(&target.path()) {

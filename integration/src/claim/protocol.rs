@@ -4,7 +4,9 @@
 use std::path::{Path, PathBuf};
 use std::{ffi::OsString, fmt, time::Duration};
 
-use beadlock_checker::internal::{Look, dialect::Record, dialect::facts::Facts, escape::escaped, take::Held};
+use beadlock_checker::internal::{
+    Look, dialect::Record, dialect::facts::Facts, escape::escaped, take::Held,
+};
 use beadlock_checker::{Options, Removed, Verdict};
 use serde_json::Value;
 
@@ -13,8 +15,8 @@ use super::target::{Target, prefixed};
 use super::{kernel_lock::WithoutRecord, lease::Limits};
 use crate::words::{Part, shown_age, to_type};
 use crate::{
-    error::Error, output::talk::Talk, output::trail::DocumentEvents, settings::environment::Environment,
-    settings::wait::Wait,
+    error::Error, output::talk::Talk, output::trail::DocumentEvents,
+    settings::environment::Environment, settings::wait::Wait,
 };
 
 /// What is fixed about one protocol.
@@ -111,7 +113,11 @@ pub trait Protocol: fmt::Debug + Sync {
     }
 
     /// Makes what a claim needs to exist; returns what is to be said of that.
-    fn prepare(&self, _target: &Target, _environment: &Environment) -> Result<Option<String>, Error> {
+    fn prepare(
+        &self,
+        _target: &Target,
+        _environment: &Environment,
+    ) -> Result<Option<String>, Error> {
         Ok(None)
     }
 
@@ -127,7 +133,11 @@ pub trait Protocol: fmt::Debug + Sync {
     }
 
     /// The variable, and its value, without which `Target::exported` does not lead to the target.
-    fn exported_besides(&self, _target: &Target, _environment: &Environment) -> Option<(&'static str, PathBuf)> {
+    fn exported_besides(
+        &self,
+        _target: &Target,
+        _environment: &Environment,
+    ) -> Option<(&'static str, PathBuf)> {
         None
     }
 
@@ -166,7 +176,12 @@ pub trait Protocol: fmt::Debug + Sync {
     }
 
     /// How long the lock is not stale yet, by time alone.
-    fn fresh_for(&self, _record: &Record, _facts: Option<&Facts>, _options: &Options) -> Option<Duration> {
+    fn fresh_for(
+        &self,
+        _record: &Record,
+        _facts: Option<&Facts>,
+        _options: &Options,
+    ) -> Option<Duration> {
         None
     }
 
@@ -192,7 +207,15 @@ pub trait Protocol: fmt::Debug + Sync {
 
     /// What a claim says whose wait for the holder ran out; `status` is the command that shows more.
     fn timed_out(&self, waited: &WaitOver<'_>) -> String {
-        let WaitOver { path, holder, age, wait, zombie, status, .. } = waited;
+        let WaitOver {
+            path,
+            holder,
+            age,
+            wait,
+            zombie,
+            status,
+            ..
+        } = waited;
         let age = shown_age(*age);
         format!("{path} is held by {holder} for {age}; {wait}{zombie}; who and why: {status}")
     }
@@ -210,7 +233,9 @@ pub trait Protocol: fmt::Debug + Sync {
     /// The holder of the lock: `make (PID 77: make release, on ci-3)`; `command` is of a process of this machine.
     fn holder(&self, record: &Record, command: Option<&str>) -> String {
         let (name, host) = (escaped(record.holder()), escaped(record.hostname()));
-        let command = command.map(|command| format!(": {command}")).unwrap_or_default();
+        let command = command
+            .map(|command| format!(": {command}"))
+            .unwrap_or_default();
         format!("{name} (PID {}{command}, on {host})", record.pid())
     }
 
@@ -218,7 +243,10 @@ pub trait Protocol: fmt::Debug + Sync {
     fn removed(&self, removed: &Removed) -> Option<String> {
         let Removed { record, reason, .. } = removed;
         let name = escaped(record.holder());
-        Some(format!("removed stale lock of {name} (PID {}, {reason})", record.pid()))
+        Some(format!(
+            "removed stale lock of {name} (PID {}, {reason})",
+            record.pid()
+        ))
     }
 
     /// What `break` says first of a lock that it has broken, where the document has words for it.

@@ -11,9 +11,12 @@ use super::leaving::{Leaving, Left, Why};
 use super::loss::{Loss, Watch, WatchStart};
 use super::session_claim::{CommandProcess, End, SessionClaim, Watchfulness};
 use super::{
-    claiming::Claiming, lease::HearHeartbeats, nested, protocol::MakeRecord, signals::Signals, target::Target,
+    claiming::Claiming, lease::HearHeartbeats, nested, protocol::MakeRecord, signals::Signals,
+    target::Target,
 };
-use crate::{error::Error, output::trail::Trail, settings::environment::Environment, settings::wait::Wait};
+use crate::{
+    error::Error, output::trail::Trail, settings::environment::Environment, settings::wait::Wait,
+};
 
 pub struct ClaimOrder<'a> {
     pub target: Target,
@@ -44,14 +47,20 @@ enum State {
 
 impl fmt::Debug for RecordClaim<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RecordClaim").field("target", &self.order.target).finish_non_exhaustive()
+        f.debug_struct("RecordClaim")
+            .field("target", &self.order.target)
+            .finish_non_exhaustive()
     }
 }
 
 impl<'a> RecordClaim<'a> {
     /// To be obtained, or nested in the claim `outer`.
     pub fn new(order: ClaimOrder<'a>, outer: Option<String>) -> Self {
-        Self { order, outer, state: State::Wanted }
+        Self {
+            order,
+            outer,
+            state: State::Wanted,
+        }
     }
 
     fn id(&self) -> &str {
@@ -59,9 +68,19 @@ impl<'a> RecordClaim<'a> {
     }
 
     fn leaving<'l>(&'l self, failure_step: Option<&'l str>) -> Leaving<'l> {
-        let ClaimOrder { target, drain, trail, .. } = &self.order;
+        let ClaimOrder {
+            target,
+            drain,
+            trail,
+            ..
+        } = &self.order;
         let patience = (*drain).max(Duration::from_secs(10));
-        Leaving { target, patience, trail, failure_step }
+        Leaving {
+            target,
+            patience,
+            trail,
+            failure_step,
+        }
     }
 }
 
@@ -83,11 +102,18 @@ impl SessionClaim for RecordClaim<'_> {
     }
 
     fn variables(&self) -> Vec<(&'static str, OsString)> {
-        let ClaimOrder { target, environment, .. } = &self.order;
+        let ClaimOrder {
+            target,
+            environment,
+            ..
+        } = &self.order;
         vec![
             ("BEADLOCK_HELD_TARGET", target.absolute()),
             ("BEADLOCK_HELD_ID", self.id().into()),
-            (nested::HELD_IDS, nested::ids_inside(self.id(), target, environment).into()),
+            (
+                nested::HELD_IDS,
+                nested::ids_inside(self.id(), target, environment).into(),
+            ),
         ]
     }
 
@@ -103,26 +129,54 @@ impl SessionClaim for RecordClaim<'_> {
         self.order.wait = self.order.wait.at_most(left);
     }
 
-    fn obtain(&mut self, child: CommandProcess<'_>, attending: &mut Attending<'_>) -> Result<(), Stopped> {
-        let ClaimOrder { target, says, wait, drain, options, trail, .. } = &self.order;
+    fn obtain(
+        &mut self,
+        child: CommandProcess<'_>,
+        attending: &mut Attending<'_>,
+    ) -> Result<(), Stopped> {
+        let ClaimOrder {
+            target,
+            says,
+            wait,
+            drain,
+            options,
+            trail,
+            ..
+        } = &self.order;
         let talk = trail.talk();
         if let Some(outer) = &self.outer {
-            talk.say_more(&format!("{} is held by an outer claim ({outer}); running under it", target.given));
+            talk.say_more(&format!(
+                "{} is held by an outer claim ({outer}); running under it",
+                target.given
+            ));
             self.state = State::Nested(None);
             return Ok(());
         }
         if let Some(name) = shared_file_system(target.dir()).filter(|_| target.has_cycles()) {
             let given = &target.given;
-            talk.note(&format!("{given} is on {name}: a running cycle is waited for on this machine only"));
+            talk.note(&format!(
+                "{given} is on {name}: a running cycle is waited for on this machine only"
+            ));
         }
         let (wait, drain, options) = (*wait, *drain, *options);
-        let claiming = Claiming { target, pid: child.pid.unsigned_abs(), says, wait, drain, options };
+        let claiming = Claiming {
+            target,
+            pid: child.pid.unsigned_abs(),
+            says,
+            wait,
+            drain,
+            options,
+        };
         self.state = State::Held(claiming.claim_and_tell(attending, trail)?);
         Ok(())
     }
 
     fn keep_up(&mut self) -> Result<(), Error> {
-        let ClaimOrder { target, environment, .. } = &self.order;
+        let ClaimOrder {
+            target,
+            environment,
+            ..
+        } = &self.order;
         match std::mem::replace(&mut self.state, State::Ended) {
             State::Held(held) => {
                 let lease = target.protocol.lease(&held);
@@ -136,16 +190,23 @@ impl SessionClaim for RecordClaim<'_> {
                 }
             }
             // An outer claim is watched too, and never released here.
-            State::Nested(_) => self.state = State::Nested(nested::guard_of(self.id(), target, environment)),
+            State::Nested(_) => {
+                self.state = State::Nested(nested::guard_of(self.id(), target, environment))
+            }
             state => self.state = state,
         }
         Ok(())
     }
 
     fn watched_by(&self) -> Option<Watchfulness<'_>> {
-        let State::Kept(keeping) = &self.state else { return None };
+        let State::Kept(keeping) = &self.state else {
+            return None;
+        };
         let lease = keeping.limits();
-        lease.is_some().then_some(Watchfulness { lease, ..Watchfulness::default() })
+        lease.is_some().then_some(Watchfulness {
+            lease,
+            ..Watchfulness::default()
+        })
     }
 
     fn tell(&self, pulse: Box<dyn HearHeartbeats>) {
@@ -162,7 +223,13 @@ impl SessionClaim for RecordClaim<'_> {
         }
     }
 
-    fn end(&mut self, lost: Option<Loss>, why: Why, failed_step: Option<&str>, signals: &mut Signals) -> End {
+    fn end(
+        &mut self,
+        lost: Option<Loss>,
+        why: Why,
+        failed_step: Option<&str>,
+        signals: &mut Signals,
+    ) -> End {
         let held = match std::mem::replace(&mut self.state, State::Ended) {
             State::Held(held) => held,
             State::Kept(keeping) => match keeping.end() {
@@ -177,7 +244,10 @@ impl SessionClaim for RecordClaim<'_> {
                     let (id, kept) = (outer.id(), outer.broken_as());
                     loss.error(id, kept.as_deref(), outer.age(), &self.order.target)
                 };
-                return End { lost: outer.zip(lost).map(error), ..End::default() };
+                return End {
+                    lost: outer.zip(lost).map(error),
+                    ..End::default()
+                };
             }
             State::Wanted | State::Ended => return End::default(),
         };
@@ -185,9 +255,21 @@ impl SessionClaim for RecordClaim<'_> {
         let leaving = self.leaving(failed_step);
         let mut attending = Attending::wait_of(signals, self.order.trail.talk(), None);
         match leaving.end(held, lost, why, &mut attending) {
-            Left::Released => End { held: Some(age), released: true, lost: None },
-            Left::Stuck => End { held: Some(age), released: false, lost: None },
-            Left::Lost(error) => End { held: Some(age), released: false, lost: Some(error) },
+            Left::Released => End {
+                held: Some(age),
+                released: true,
+                lost: None,
+            },
+            Left::Stuck => End {
+                held: Some(age),
+                released: false,
+                lost: None,
+            },
+            Left::Lost(error) => End {
+                held: Some(age),
+                released: false,
+                lost: Some(error),
+            },
         }
     }
 }

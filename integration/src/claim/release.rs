@@ -19,5 +19,6 @@ pub(crate) fn release(
         Ok(gate) => gate.ok(),
         Err(stopped) => return Err(Box::new((held, stopped.into()))),
     };
-    held.release(gate.as_ref()).map_err(|(held, error)| Box::new((held, error.into())))
+    held.release(gate.as_ref())
+        .map_err(|(held, error)| Box::new((held, error.into())))
 }

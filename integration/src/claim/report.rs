@@ -88,7 +88,10 @@ impl Report {
             "left_behind": self.left,
         });
         if let (Some(data), false) = (data.as_object_mut(), self.claims.is_empty()) {
-            data.insert("claims".to_owned(), self.claims.iter().map(ClaimOutcome::json).collect());
+            data.insert(
+                "claims".to_owned(),
+                self.claims.iter().map(ClaimOutcome::json).collect(),
+            );
         }
         data
     }
@@ -102,12 +105,19 @@ pub fn conclude(common: &Common, file: Option<&Path>, report: &Report, error: Op
     }
     // A claim that is refused for this has no report.
     let lock = report.target.as_ref().map(|(_, path)| path);
-    let locks: Vec<&Path> = report.locks.iter().chain(lock).map(PathBuf::as_path).collect();
+    let locks: Vec<&Path> = report
+        .locks
+        .iter()
+        .chain(lock)
+        .map(PathBuf::as_path)
+        .collect();
     if let Some(path) = file.filter(|path| Taken::of(path, &locks).is_none()) {
         let envelope = common.envelope(report.json(), error);
         if let Err(why) = write(path, &envelope) {
             let (path, why) = (escaped_path(path), system_words(&why));
-            common.talk.warn(&format!("failed to write the report {path}: {why}"));
+            common
+                .talk
+                .warn(&format!("failed to write the report {path}: {why}"));
         }
     }
 }
@@ -115,7 +125,12 @@ pub fn conclude(common: &Common, file: Option<&Path>, report: &Report, error: Op
 /// Writes the envelope to `path`, never through a symlink and never into something that would block.
 pub fn write(path: &Path, envelope: &str) -> std::io::Result<()> {
     let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
-    let mut file = OpenOptions::new().write(true).create(true).truncate(true).custom_flags(flags.bits()).open(path)?;
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .custom_flags(flags.bits())
+        .open(path)?;
     file.write_all(envelope.as_bytes())
 }
 

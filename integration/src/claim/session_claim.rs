@@ -44,13 +44,21 @@ pub trait SessionClaim: fmt::Debug {
         None
     }
     /// Waits for the lock and takes it for the process that is to become the command. Nothing is held after an error.
-    fn obtain(&mut self, child: CommandProcess<'_>, attending: &mut Attending<'_>) -> Result<(), Stopped>;
+    fn obtain(
+        &mut self,
+        child: CommandProcess<'_>,
+        attending: &mut Attending<'_>,
+    ) -> Result<(), Stopped>;
     /// What orders the second steps of a session's claims; `None`: this claim has no second step.
     fn second_step(&self) -> Option<&str> {
         None
     }
     /// Takes it, once every claim of the session stands and is kept up. After an error the claim still stands.
-    fn take_second_step(&self, _child: CommandProcess<'_>, _attending: &mut Attending<'_>) -> Result<(), Stopped> {
+    fn take_second_step(
+        &self,
+        _child: CommandProcess<'_>,
+        _attending: &mut Attending<'_>,
+    ) -> Result<(), Stopped> {
         Ok(())
     }
     /// From now on it is kept up. After an error the claim still stands.
@@ -90,7 +98,13 @@ pub trait SessionClaim: fmt::Debug {
         )
     }
     /// Ends it; `lost` is a loss that was seen before, and `failed_step` what of the work has failed.
-    fn end(&mut self, lost: Option<Loss>, why: Why, failed_step: Option<&str>, signals: &mut Signals) -> End;
+    fn end(
+        &mut self,
+        lost: Option<Loss>,
+        why: Why,
+        failed_step: Option<&str>,
+        signals: &mut Signals,
+    ) -> End;
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -122,6 +136,14 @@ pub struct End {
 
 /// `claimed .beads for make (PID 7)`, and in which directory where its document names another.
 pub fn claimed(target: &Target, holder: &str, pid: i32) -> String {
-    let dir = target.protocol.not_in(target).map(|_| format!(" in {}", escaped_path(target.dir())));
-    format!("claimed {} for {} (PID {pid}){}", target.given, escaped(holder), dir.unwrap_or_default())
+    let dir = target
+        .protocol
+        .not_in(target)
+        .map(|_| format!(" in {}", escaped_path(target.dir())));
+    format!(
+        "claimed {} for {} (PID {pid}){}",
+        target.given,
+        escaped(holder),
+        dir.unwrap_or_default()
+    )
 }

@@ -32,7 +32,10 @@ struct Seen {
 
 impl Default for Settling {
     fn default() -> Self {
-        Self { begun: Instant::now(), seen: None }
+        Self {
+            begun: Instant::now(),
+            seen: None,
+        }
     }
 }
 
@@ -44,15 +47,24 @@ impl Settling {
 
     fn left(&mut self, on_disk: Option<OnDisk>, now: StartedAt, instant: Instant) -> Duration {
         let longest = WRITING.saturating_sub(instant.saturating_duration_since(self.begun));
-        let Some(OnDisk { modified, size, .. }) = on_disk else { return longest };
+        let Some(OnDisk { modified, size, .. }) = on_disk else {
+            return longest;
+        };
         let is_it = |seen: &Seen| (seen.modified, seen.size) == (modified, size);
         let seen = self.seen.filter(is_it).unwrap_or_else(|| {
             // Negative, it has changed in the future: the clock says nothing.
             let is_old = Duration::try_from(modified.age(now)).is_ok_and(|age| age >= WRITING);
-            Seen { modified, size, since: instant, limit: if is_old { CONFIRM } else { WRITING } }
+            Seen {
+                modified,
+                size,
+                since: instant,
+                limit: if is_old { CONFIRM } else { WRITING },
+            }
         });
         self.seen = Some(seen);
-        seen.limit.saturating_sub(instant.saturating_duration_since(seen.since)).min(longest)
+        seen.limit
+            .saturating_sub(instant.saturating_duration_since(seen.since))
+            .min(longest)
     }
 }
 
@@ -67,9 +79,17 @@ mod tests {
     /// milliseconds.
     fn left(settling: &mut Settling, seconds: i64, size: u64, millis: u64) -> u128 {
         let modified = StartedAt::from_unix(NOW - seconds, 0);
-        let on_disk = OnDisk { kind: FileKind::File, size, modified, owner: 0, inode: (0, 0) };
+        let on_disk = OnDisk {
+            kind: FileKind::File,
+            size,
+            modified,
+            owner: 0,
+            inode: (0, 0),
+        };
         let instant = settling.begun + Duration::from_millis(millis);
-        settling.left(Some(on_disk), StartedAt::from_unix(NOW, 0), instant).as_millis()
+        settling
+            .left(Some(on_disk), StartedAt::from_unix(NOW, 0), instant)
+            .as_millis()
     }
 
     #[test]
@@ -85,7 +105,11 @@ mod tests {
         assert_eq!(left(&mut settling, 0, 7, 0), 2000);
         assert_eq!(left(&mut Settling::default(), 1, 7, 0), 2000);
         assert_eq!(left(&mut settling, 0, 7, 1500), 500);
-        assert_eq!(left(&mut settling, 0, 8, 2000), 0, "no longer, whoever writes");
+        assert_eq!(
+            left(&mut settling, 0, 8, 2000),
+            0,
+            "no longer, whoever writes"
+        );
     }
 
     #[test]
@@ -107,6 +131,9 @@ mod tests {
     fn what_cannot_be_seen_is_given_the_whole_time() {
         let mut settling = Settling::default();
         let instant = settling.begun;
-        assert_eq!(settling.left(None, StartedAt::from_unix(NOW, 0), instant), WRITING);
+        assert_eq!(
+            settling.left(None, StartedAt::from_unix(NOW, 0), instant),
+            WRITING
+        );
     }
 }

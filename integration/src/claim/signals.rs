@@ -10,7 +10,12 @@ use nix::unistd::{getpid, getsid};
 
 use crate::error::Error;
 
-const PASSED_ON: [Signal; 4] = [Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT, Signal::SIGINT];
+const PASSED_ON: [Signal; 4] = [
+    Signal::SIGTERM,
+    Signal::SIGHUP,
+    Signal::SIGQUIT,
+    Signal::SIGINT,
+];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Received {
@@ -25,7 +30,10 @@ impl Received {
         // Positive codes are the kernel's own. A hangup goes to the session's leader alone, so the command does
         // not have it when that is us.
         let leads = signal == Signal::SIGHUP && getsid(None) == Ok(getpid());
-        Self { signal, from_terminal: code > 0 && !leads }
+        Self {
+            signal,
+            from_terminal: code > 0 && !leads,
+        }
     }
 }
 
@@ -40,7 +48,10 @@ impl Signals {
     /// Blocks them; from here on nothing is lost. Before the first fork and the first thread.
     pub fn block() -> Result<Self, Error> {
         let failed = |error: std::io::Error| {
-            Error::io(format!("failed to prepare for signals: {}", system_words(&error)), error.kind())
+            Error::io(
+                format!("failed to prepare for signals: {}", system_words(&error)),
+                error.kind(),
+            )
         };
         sys::default_actions(&[Signal::SIGCHLD]).map_err(failed)?;
         let ignored = ignored();
@@ -50,9 +61,14 @@ impl Signals {
             .into_iter()
             .filter(|signal| ignored >> (*signal as u32 - 1) & 1 == 0)
             .for_each(|signal| mask.add(signal));
-        let before = mask.thread_swap_mask(SigmaskHow::SIG_BLOCK).map_err(|errno| failed(errno.into()))?;
+        let before = mask
+            .thread_swap_mask(SigmaskHow::SIG_BLOCK)
+            .map_err(|errno| failed(errno.into()))?;
         let fd = SignalFd::with_flags(&mask, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK);
-        Ok(Self { fd: fd.map_err(|errno| failed(errno.into()))?, before })
+        Ok(Self {
+            fd: fd.map_err(|errno| failed(errno.into()))?,
+            before,
+        })
     }
 
     pub fn mask_before(&self) -> SigSet {
@@ -77,5 +93,6 @@ impl AsFd for Signals {
 fn ignored() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    line.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok()).unwrap_or(0)
+    line.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok())
+        .unwrap_or(0)
 }

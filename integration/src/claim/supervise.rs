@@ -52,7 +52,9 @@ impl Ended {
     /// How the program ends then: as the command did.
     pub fn end(&self) -> End {
         match self.ending {
-            Ending::Killed(signal) if signal == Signal::SIGINT as i32 && self.interrupted => End::Interrupted,
+            Ending::Killed(signal) if signal == Signal::SIGINT as i32 && self.interrupted => {
+                End::Interrupted
+            }
             Ending::Killed(signal) => End::Code(Exit::Signal(signal).code()),
             Ending::Exited(code) => End::Code(Exit::Command(code).code()),
         }
@@ -109,13 +111,22 @@ impl Running {
                 let signalled = self.was_ended_by_a_signal(&mut came);
                 let left = self.left(signalled || self.wait_group);
                 if left.is_empty() || !(signalled || self.wait_group) {
-                    return Ok(Ended { ending, left, interrupted: came.interrupted, lost: came.lost });
+                    return Ok(Ended {
+                        ending,
+                        left,
+                        interrupted: came.interrupted,
+                        lost: came.lost,
+                    });
                 }
                 if signalled {
-                    came.deadline.get_or_insert_with(|| Deadline::after(self.kill_after));
+                    came.deadline
+                        .get_or_insert_with(|| Deadline::after(self.kill_after));
                 }
                 if !std::mem::replace(&mut said_waiting, true) {
-                    talk.say(&format!("the command has ended; waiting for {}", tree::names(&left)));
+                    talk.say(&format!(
+                        "the command has ended; waiting for {}",
+                        tree::names(&left)
+                    ));
                 }
             } else {
                 tree::reap_orphans(self.pid);
@@ -124,10 +135,18 @@ impl Running {
                 self.kill_all(&mut came, talk);
             }
             let net = if ending.is_some() { NET } else { Duration::MAX };
-            let limit = came.deadline.map_or(net, |deadline| deadline.left().min(net));
-            let limit = guards.iter().map(|(_, guard)| guard.left()).fold(limit, Duration::min);
+            let limit = came
+                .deadline
+                .map_or(net, |deadline| deadline.left().min(net));
+            let limit = guards
+                .iter()
+                .map(|(_, guard)| guard.left())
+                .fold(limit, Duration::min);
             let fds = [Some(signals.as_fd()), starting.as_ref().map(AsFd::as_fd)];
-            let fds = fds.into_iter().chain(guards.iter().map(|(_, guard)| guard.fd())).collect::<Vec<_>>();
+            let fds = fds
+                .into_iter()
+                .chain(guards.iter().map(|(_, guard)| guard.fd()))
+                .collect::<Vec<_>>();
             let ready = wait_for_each(&fds, limit);
             let has_started = ready.get(1) == Some(&true);
             let mut lost = None;
@@ -171,13 +190,18 @@ impl Running {
         if !left.is_empty() || !must_be_sure {
             return left;
         }
-        self.tree.orphans(self.pid).unwrap_or_else(|| self.tree.living())
+        self.tree
+            .orphans(self.pid)
+            .unwrap_or_else(|| self.tree.living())
     }
 
     /// A signal has come: it is passed on where the terminal has not done so, and what is left after the grace is to
     /// end.
     pub fn receive(&self, received: Received, has_ended: bool, is_late: bool, came: &mut Came) {
-        let Received { signal, from_terminal } = received;
+        let Received {
+            signal,
+            from_terminal,
+        } = received;
         if signal == Signal::SIGCHLD {
             // A command that is to end within a grace must not stop us: nobody would see the grace's end.
             if !is_late && came.deadline.is_none() {
@@ -192,7 +216,8 @@ impl Running {
         } else {
             came.passed_on = true;
             self.pass_on(signal, has_ended);
-            came.deadline.get_or_insert_with(|| Deadline::after(self.kill_after));
+            came.deadline
+                .get_or_insert_with(|| Deadline::after(self.kill_after));
         }
     }
 
@@ -217,7 +242,10 @@ impl Running {
 
     fn is_stopped(&self) -> bool {
         let flags = WaitPidFlag::WSTOPPED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
-        matches!(waitid(Id::Pid(Pid::from_raw(self.pid)), flags), Ok(WaitStatus::Stopped(..)))
+        matches!(
+            waitid(Id::Pid(Pid::from_raw(self.pid)), flags),
+            Ok(WaitStatus::Stopped(..))
+        )
     }
 
     fn pass_on(&self, signal: Signal, has_ended: bool) {
@@ -264,10 +292,17 @@ impl Running {
                     self.end_tree(&[Signal::SIGTERM, Signal::SIGCONT]);
                     Deadline::after(grace)
                 };
-                came.deadline = Some(came.deadline.map_or(deadline, |other| other.sooner(Some(deadline))));
-                talk.warn(&format!("the {subject} is lost, ending the command: {cause}"));
+                came.deadline = Some(
+                    came.deadline
+                        .map_or(deadline, |other| other.sooner(Some(deadline))),
+                );
+                talk.warn(&format!(
+                    "the {subject} is lost, ending the command: {cause}"
+                ));
             }
-            OnLoss::Warn => talk.warn(&format!("the {subject} is lost, the command runs on without it: {cause}")),
+            OnLoss::Warn => talk.warn(&format!(
+                "the {subject} is lost, the command runs on without it: {cause}"
+            )),
             OnLoss::Signal(signal) => {
                 // Without CONT: a command that somebody has stopped must not go on without its lock.
                 self.send(signal, tree::ending(self.pid).is_some());
@@ -282,7 +317,12 @@ impl Running {
                 let _ = killpg(Pid::from_raw(self.pid), signal);
             }
             let is_elsewhere = |stat: &Stat| !self.own_group || stat.pgrp != self.pid;
-            let rest: Vec<Stat> = self.tree.living().into_iter().filter(is_elsewhere).collect();
+            let rest: Vec<Stat> = self
+                .tree
+                .living()
+                .into_iter()
+                .filter(is_elsewhere)
+                .collect();
             tree::signal(&rest, signal);
         }
     }
@@ -293,7 +333,10 @@ impl Running {
         let is_first = came.killed.is_none();
         if is_first && !left.is_empty() {
             let limit = shown(self.kill_after);
-            talk.warn(&format!("still running {limit} after it was asked to end, killing: {}", tree::names(&left)));
+            talk.warn(&format!(
+                "still running {limit} after it was asked to end, killing: {}",
+                tree::names(&left)
+            ));
             if self.own_group {
                 let _ = killpg(Pid::from_raw(self.pid), Signal::SIGKILL);
             }
@@ -301,16 +344,24 @@ impl Running {
         let spared = tree::signal(&left, Signal::SIGKILL);
         if is_first && !spared.is_empty() {
             let names = tree::names(&spared);
-            talk.warn(&format!("not permitted to kill {names}; the lock stays until they have ended"));
+            talk.warn(&format!(
+                "not permitted to kill {names}; the lock stays until they have ended"
+            ));
         }
         if tree::ending(self.pid).is_some() {
             self.tree.kill_orphans(self.pid);
         }
         // What is killed for the first time ends soon; what is asked again and again may not be killed at all.
-        let numbers: Vec<(i32, u64)> = left.iter().map(|stat| (stat.pid, stat.start_ticks)).collect();
+        let numbers: Vec<(i32, u64)> = left
+            .iter()
+            .map(|stat| (stat.pid, stat.start_ticks))
+            .collect();
         let is_the_same = std::mem::replace(&mut came.asked, numbers.clone()) == numbers;
         let longer = |pause: Duration| (pause * 2).min(KILL_AGAIN_AT_MOST);
-        let pause = came.killed.filter(|_| is_the_same).map_or(KILL_AGAIN, longer);
+        let pause = came
+            .killed
+            .filter(|_| is_the_same)
+            .map_or(KILL_AGAIN, longer);
         came.killed = Some(pause);
         came.deadline = Some(Deadline::after(pause));
     }

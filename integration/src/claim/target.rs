@@ -12,7 +12,10 @@ use beadlock_checker::internal::{Look, redirect};
 use super::protocol::Protocol;
 use crate::error::{Code, Error};
 use crate::words::{Part, command_of_holder};
-use crate::{output::envelope::Request, output::talk::Talk, output::trail::Trail, settings::environment::Environment};
+use crate::{
+    output::envelope::Request, output::talk::Talk, output::trail::Trail,
+    settings::environment::Environment,
+};
 
 /// What is locked. The folders of `protocol` make targets; everything else asks them.
 #[derive(Debug, Clone)]
@@ -32,13 +35,25 @@ impl Target {
     pub fn at_path(protocol: &'static dyn Protocol, place: Place, path: &Path) -> Self {
         let given = format!("{}{}", protocol.prefix(), escaped_path(path));
         let (typed, exported) = (path.to_owned(), OsString::new());
-        let target = Self { place, given, typed, exported, database: None, protocol };
-        Self { exported: target.absolute(), ..target }
+        let target = Self {
+            place,
+            given,
+            typed,
+            exported,
+            database: None,
+            protocol,
+        };
+        Self {
+            exported: target.absolute(),
+            ..target
+        }
     }
 
     /// Refuses a database that git tracks and that a redirect or a link leads to: others would choose what is claimed.
     pub fn refuse_tracked(&self) -> Result<(), Error> {
-        let Some(database) = &self.database else { return Ok(()) };
+        let Some(database) = &self.database else {
+            return Ok(());
+        };
         redirect::refuse_tracked(database).map_err(|error| not_found(&error))
     }
 
@@ -52,14 +67,19 @@ impl Target {
     /// Warns of what its protocol knows of its directory: once, however many locks in it are looked at.
     pub fn warn(&self, talk: &Talk) {
         let known = talk.warnings();
-        let new = self.protocol.warnings(self).into_iter().filter(|warning| !known.contains(warning));
+        let new = self
+            .protocol
+            .warnings(self)
+            .into_iter()
+            .filter(|warning| !known.contains(warning));
         new.for_each(|warning| talk.warn(&warning));
     }
 
     /// A lock whose directory a claim would make, and that does not exist yet: the lock is free, and nothing is made
     /// to say so. A directory that cannot be looked at may exist.
     pub fn is_nowhere(&self) -> bool {
-        let is_absent = || fs::metadata(self.dir()).is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
+        let is_absent =
+            || fs::metadata(self.dir()).is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
         self.protocol.rules().makes_directory && is_absent()
     }
 
@@ -67,7 +87,10 @@ impl Target {
     /// machine.
     pub fn holder(&self, look: &Look) -> Option<String> {
         let record = look.record.as_ref()?;
-        Some(self.protocol.holder(record, command_of_holder(look).as_deref()))
+        Some(
+            self.protocol
+                .holder(record, command_of_holder(look).as_deref()),
+        )
     }
 
     /// The trail of what happens to its lock in `file`. With the `id` of a claim, or of the request that breaks it,
@@ -102,7 +125,11 @@ impl Target {
     /// The target with its scheme, as JSON has it: `beads:.beads`.
     pub fn name(&self) -> String {
         let prefix = self.protocol.prefix();
-        if self.given.starts_with(prefix) { self.given.clone() } else { format!("{prefix}{}", self.given) }
+        if self.given.starts_with(prefix) {
+            self.given.clone()
+        } else {
+            format!("{prefix}{}", self.given)
+        }
     }
 
     /// Where the lock itself lies, with its scheme: `beads:/home/ann/shop/.beads`.

@@ -55,7 +55,10 @@ pub struct KnownCommand {
 impl KnownCommand {
     /// The command whose process is `pid`, a child that has not been reaped.
     pub fn of(pid: i32, leads: bool) -> Self {
-        Self { process: KnownProcess::of(pid), leads }
+        Self {
+            process: KnownProcess::of(pid),
+            leads,
+        }
     }
 }
 
@@ -77,7 +80,10 @@ enum Root {
 impl Tree {
     /// The tree of a command that another process has started. `token` is its own, and has no colon.
     pub fn of_command(command: KnownCommand, token: String) -> Self {
-        Self { root: Root::Command(command, token), before: HashSet::new() }
+        Self {
+            root: Root::Command(command, token),
+            before: HashSet::new(),
+        }
     }
 
     /// From now on the orphans of the command fall to us.
@@ -85,7 +91,10 @@ impl Tree {
         set_child_subreaper(true).map_err(|errno| {
             let error = errno.into();
             let why = system_words(&error);
-            Error::io(format!("failed to become the subreaper of the command: {why}"), error.kind())
+            Error::io(
+                format!("failed to become the subreaper of the command: {why}"),
+                error.kind(),
+            )
         })?;
         Ok(Self::from_now_on())
     }
@@ -97,13 +106,20 @@ impl Tree {
             return Self::default();
         }
         let before = Self::default().with_descendants(process::all(), &[]);
-        let before = before.iter().map(|stat| (stat.pid, stat.start_ticks)).collect();
-        Self { root: Root::Us, before }
+        let before = before
+            .iter()
+            .map(|stat| (stat.pid, stat.start_ticks))
+            .collect();
+        Self {
+            root: Root::Us,
+            before,
+        }
     }
 
     /// Without the child `pid`, which does not belong to the command.
     pub fn without(mut self, pid: i32) -> Self {
-        self.before.extend(Stat::read(pid).map(|stat| (stat.pid, stat.start_ticks)));
+        self.before
+            .extend(Stat::read(pid).map(|stat| (stat.pid, stat.start_ticks)));
         self
     }
 
@@ -132,14 +148,20 @@ impl Tree {
         let me = std::process::id().cast_signed();
         all.retain(|stat| stat.pid != me);
         let is_root = self.is_root(&all);
-        let is_known = |stat: &Stat| known.iter().any(|one| (one.pid, one.start_ticks) == (stat.pid, stat.start_ticks));
-        let (mut tree, mut others): (Vec<Stat>, Vec<Stat>) =
-            all.into_iter().partition(|stat| is_known(stat) || is_root(stat));
+        let is_known = |stat: &Stat| {
+            known
+                .iter()
+                .any(|one| (one.pid, one.start_ticks) == (stat.pid, stat.start_ticks))
+        };
+        let (mut tree, mut others): (Vec<Stat>, Vec<Stat>) = all
+            .into_iter()
+            .partition(|stat| is_known(stat) || is_root(stat));
         let mut parents: HashSet<i32> = tree.iter().map(|stat| stat.pid).collect();
         // Every round finds the children of the round before, whatever the order of the PIDs.
         while !parents.is_empty() {
-            let (found, rest): (Vec<Stat>, Vec<Stat>) =
-                others.into_iter().partition(|stat| parents.contains(&stat.ppid));
+            let (found, rest): (Vec<Stat>, Vec<Stat>) = others
+                .into_iter()
+                .partition(|stat| parents.contains(&stat.ppid));
             parents = found.iter().map(|stat| stat.pid).collect();
             tree.extend(found);
             others = rest;
@@ -153,14 +175,20 @@ impl Tree {
         // The number of a group goes to another process only when the group is empty.
         let is_number_taken = |pid| all.iter().any(|stat| stat.pid == pid && !is_command(stat));
         let group = match &self.root {
-            Root::Command(KnownCommand { process, leads: true }, _) => {
-                Some(process.pid).filter(|pid| !is_number_taken(*pid))
-            }
+            Root::Command(
+                KnownCommand {
+                    process,
+                    leads: true,
+                },
+                _,
+            ) => Some(process.pid).filter(|pid| !is_number_taken(*pid)),
             _ => None,
         };
         move |stat| match &self.root {
             Root::Us => stat.ppid == me,
-            Root::Command(_, token) => is_command(stat) || group == Some(stat.pgrp) || has_token(stat.pid, token),
+            Root::Command(_, token) => {
+                is_command(stat) || group == Some(stat.pgrp) || has_token(stat.pid, token)
+            }
         }
     }
 
@@ -174,7 +202,9 @@ impl Tree {
         loop {
             let (mut living, mut reaped) = (Vec::new(), false);
             for pid in children()?.into_iter().filter(|pid| *pid != main) {
-                let Some(stat) = Stat::read(pid) else { continue };
+                let Some(stat) = Stat::read(pid) else {
+                    continue;
+                };
                 if self.before.contains(&(stat.pid, stat.start_ticks)) {
                     continue;
                 }
@@ -215,7 +245,11 @@ fn is_marked(environment: &[u8], token: &str) -> bool {
     let tokens = environment
         .split(|byte| *byte == 0)
         .find_map(|entry| entry.strip_prefix(VARIABLE.as_bytes())?.strip_prefix(b"="));
-    tokens.is_some_and(|tokens| tokens.split(|byte| *byte == b':').any(|one| one == token.as_bytes()))
+    tokens.is_some_and(|tokens| {
+        tokens
+            .split(|byte| *byte == b':')
+            .any(|one| one == token.as_bytes())
+    })
 }
 
 /// How often children that come anew are killed before there is a pause.
@@ -230,7 +264,10 @@ pub fn children() -> Option<Vec<i32>> {
     let mut children = Vec::new();
     for task in fs::read_dir("/proc/self/task").ok()? {
         let list = fs::read_to_string(task.ok()?.path().join("children")).ok()?;
-        children.extend(list.split_ascii_whitespace().filter_map(|pid| pid.parse::<i32>().ok()));
+        children.extend(
+            list.split_ascii_whitespace()
+                .filter_map(|pid| pid.parse::<i32>().ok()),
+        );
     }
     Some(children)
 }
@@ -245,7 +282,8 @@ fn has_ended(pid: i32) -> bool {
 pub fn signal(tree: &[Stat], signal: Signal) -> Vec<Stat> {
     let is_watchdog = |stat: &Stat| HelperKind::of(stat.pid) == Some(HelperKind::Watchdog);
     let spares = signal == Signal::SIGKILL && !tree.iter().all(is_watchdog);
-    let is_still = |stat: &&Stat| Stat::read(stat.pid).is_some_and(|now| now.start_ticks == stat.start_ticks);
+    let is_still =
+        |stat: &&Stat| Stat::read(stat.pid).is_some_and(|now| now.start_ticks == stat.start_ticks);
     let refused = |stat: &&Stat| kill(Pid::from_raw(stat.pid), signal) == Err(Errno::EPERM);
     let meant = tree.iter().filter(|stat| !(spares && is_watchdog(stat)));
     meant.filter(is_still).filter(refused).cloned().collect()
@@ -253,7 +291,12 @@ pub fn signal(tree: &[Stat], signal: Signal) -> Vec<Stat> {
 
 /// `PID 44 (sleep 60), PID 45 (make)`; many are counted.
 pub fn names(tree: &[Stat]) -> String {
-    let name = |stat: &Stat| words::process_name(stat.pid, &process::command_line(stat.pid).unwrap_or_default());
+    let name = |stat: &Stat| {
+        words::process_name(
+            stat.pid,
+            &process::command_line(stat.pid).unwrap_or_default(),
+        )
+    };
     let mut names: Vec<String> = tree.iter().take(5).map(name).collect();
     if tree.len() > 5 {
         names.push(format!("{} more", tree.len() - 5));

@@ -7,11 +7,17 @@ use beadlock_checker::internal::sys;
 use clap::{CommandFactory, Parser, error::ErrorKind};
 
 use super::{Cli, Command, completion, help, hint, man, patience};
-use crate::commands::{acquire, append, break_lock, check, cycle, hold, release, status, update, wait, write};
+use crate::commands::{
+    acquire, append, break_lock, check, cycle, hold, release, status, update, wait, write,
+};
 use crate::error::{End, Error, Exit, Replaced};
-use crate::output::{Common, answers::conclude, answers::not_written, envelope::Request, talk::print};
+use crate::output::{
+    Common, answers::conclude, answers::not_written, envelope::Request, talk::print,
+};
 use crate::run::{lease_keeper, request::HelperRequest, watchdog};
-use crate::settings::{self, common_unresolved, environment::Environment, environment::boolean, remote};
+use crate::settings::{
+    self, common_unresolved, environment::Environment, environment::boolean, remote,
+};
 use crate::{agent, doctor, list, log, protocol::LookArgs, top};
 
 /// Reads the command line and the environment, does what they say, and answers how the program is to end.
@@ -41,7 +47,8 @@ pub fn run() -> End {
     };
     if let Some(name) = cli.command.as_ref().and_then(Command::lacks_its_command) {
         let hint = hint::missing_dashes(words.get(1..).unwrap_or_default());
-        let message = hint.unwrap_or_else(|| format!("no command; type: beadlock {name} -- CMD [ARG…]"));
+        let message =
+            hint.unwrap_or_else(|| format!("no command; type: beadlock {name} -- CMD [ARG…]"));
         return misused(Error::usage(message), own, &common);
     }
     let remote = patience::guard(cli.command.as_ref(), &environment);
@@ -58,17 +65,31 @@ fn dispatch(command: Option<Command>, environment: &Environment, common: Common)
         Some(Command::Check(typed)) => check::run(&typed, environment, &common).print(&common),
         Some(Command::Status(typed)) if typed.raw => {
             let answers = status::run_raw(&typed.targets, &typed.protocol, environment, talk);
-            answers.print(&Common { json: false, ..common })
+            answers.print(&Common {
+                json: false,
+                ..common
+            })
         }
-        Some(Command::Status(status::StatusArgs { agent: Some(address), watch: true, interval, .. })) => {
-            agent::watch::run(&address, interval, &common)
+        Some(Command::Status(status::StatusArgs {
+            agent: Some(address),
+            watch: true,
+            interval,
+            ..
+        })) => agent::watch::run(&address, interval, &common),
+        Some(Command::Status(status::StatusArgs {
+            agent: Some(address),
+            ..
+        })) => agent::run(&address, &common),
+        Some(Command::Status(typed)) => {
+            status::run(&typed.targets, &typed.protocol, environment, talk).print(&common)
         }
-        Some(Command::Status(status::StatusArgs { agent: Some(address), .. })) => agent::run(&address, &common),
-        Some(Command::Status(typed)) => status::run(&typed.targets, &typed.protocol, environment, talk).print(&common),
         Some(Command::List(typed)) => list::run(&typed, environment, &common).print(&common),
         Some(Command::Log(typed)) => {
             let answers = log::run(&typed, environment, talk);
-            answers.print(&Common { json: common.json && !typed.html, ..common })
+            answers.print(&Common {
+                json: common.json && !typed.html,
+                ..common
+            })
         }
         Some(Command::Wait(typed)) => wait::run(&typed, environment, &common),
         Some(Command::Write(typed)) => write::run(&typed, environment, &common),
@@ -85,7 +106,9 @@ fn dispatch(command: Option<Command>, environment: &Environment, common: Common)
         None => {
             let end = status::run(&[], &LookArgs::default(), environment, talk).print(&common);
             if end == End::Code(Exit::Done.code()) {
-                common.talk.say("claim it: beadlock hold -- CMD; everything else: beadlock --help");
+                common
+                    .talk
+                    .say("claim it: beadlock hold -- CMD; everything else: beadlock --help");
             }
             end
         }
@@ -108,21 +131,41 @@ fn helper(request: Option<HelperRequest>) -> End {
 }
 
 /// Help and version are answers; the rest is a usage error, with a hint where the `--` was forgotten.
-fn not_understood(error: &clap::Error, words: &[OsString], environment: &Environment, request: Request) -> End {
-    if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
+fn not_understood(
+    error: &clap::Error,
+    words: &[OsString],
+    environment: &Environment,
+    request: Request,
+) -> End {
+    if matches!(
+        error.kind(),
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
+    ) {
         return match print(help::text(words, error, environment)) {
             Ok(()) => End::Code(Exit::Done.code()),
-            Err(why) => misused(not_written(&why), None, &common_unresolved(false, environment, request)),
+            Err(why) => misused(
+                not_written(&why),
+                None,
+                &common_unresolved(false, environment, request),
+            ),
         };
     }
     let words = words.get(1..).unwrap_or_default();
     let hint = hint::missing_dashes(words);
-    let typed: Vec<&str> = words.iter().take_while(|word| *word != "--").filter_map(|word| word.to_str()).collect();
+    let typed: Vec<&str> = words
+        .iter()
+        .take_while(|word| *word != "--")
+        .filter_map(|word| word.to_str())
+        .collect();
     let json = typed.iter().rev().find_map(|word| match *word {
         "--json" => Some(true),
         word => boolean(word.strip_prefix("--json=")?).ok(),
     });
-    let common = common_unresolved(json.unwrap_or_else(|| wants_json(environment)), environment, request);
+    let common = common_unresolved(
+        json.unwrap_or_else(|| wants_json(environment)),
+        environment,
+        request,
+    );
     let message = hint.unwrap_or_else(|| {
         let rendered = error.render().to_string();
         rendered.trim_start_matches("error: ").trim_end().to_owned()
@@ -130,22 +173,46 @@ fn not_understood(error: &clap::Error, words: &[OsString], environment: &Environ
     // Only of a command that has the option: 0 of a `check` must never be a usage error.
     let cli = Cli::command();
     let command = typed.iter().find_map(|word| cli.find_subcommand(word));
-    let has_own =
-        command.is_some_and(|command| command.get_arguments().any(|arg| arg.get_long() == Some("own-exit-code")));
-    let own = typed.iter().enumerate().filter(|_| has_own).find_map(|(at, word)| {
-        let next = || (*word == "--own-exit-code").then(|| typed.get(at + 1).copied()).flatten();
-        word.strip_prefix("--own-exit-code=").or_else(next)?.parse().ok()
+    let has_own = command.is_some_and(|command| {
+        command
+            .get_arguments()
+            .any(|arg| arg.get_long() == Some("own-exit-code"))
     });
+    let own = typed
+        .iter()
+        .enumerate()
+        .filter(|_| has_own)
+        .find_map(|(at, word)| {
+            let next = || {
+                (*word == "--own-exit-code")
+                    .then(|| typed.get(at + 1).copied())
+                    .flatten()
+            };
+            word.strip_prefix("--own-exit-code=")
+                .or_else(next)?
+                .parse()
+                .ok()
+        });
     misused(Error::usage(message), own, &common)
 }
 
 /// By the environment; a value that is wrong is said elsewhere.
 fn wants_json(environment: &Environment) -> bool {
-    environment.parsed("BEADLOCK_JSON", boolean).ok().flatten().unwrap_or(false)
+    environment
+        .parsed("BEADLOCK_JSON", boolean)
+        .ok()
+        .flatten()
+        .unwrap_or(false)
 }
 
 /// Ends what was not understood: with `own`, where `--own-exit-code` is given.
 fn misused(error: Error, own: Option<u8>, common: &Common) -> End {
-    let end = End::Code(Replaced { conflict: None, own }.code(error.exit));
+    let end = End::Code(
+        Replaced {
+            conflict: None,
+            own,
+        }
+        .code(error.exit),
+    );
     conclude(common, Err((end, error)))
 }

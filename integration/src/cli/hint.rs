@@ -35,14 +35,26 @@ pub fn missing_dashes(words: &[OsString]) -> Option<String> {
     if command.first().is_none_or(is_option) || command.iter().any(|word| word == "--") {
         return None;
     }
-    let parts = [Part::Words(ours.into_iter().cloned().collect()), Part::Words(command.to_vec())];
-    Some(format!("did you mean: {}", to_type("beadlock {} -- {}", &parts)))
+    let parts = [
+        Part::Words(ours.into_iter().cloned().collect()),
+        Part::Words(command.to_vec()),
+    ];
+    Some(format!(
+        "did you mean: {}",
+        to_type("beadlock {} -- {}", &parts)
+    ))
 }
 
 /// The options of `command` at the front of `words`, with their values, and the rest.
-fn split_options<'a>(words: &'a [OsString], command: &clap::Command) -> (&'a [OsString], &'a [OsString]) {
+fn split_options<'a>(
+    words: &'a [OsString],
+    command: &clap::Command,
+) -> (&'a [OsString], &'a [OsString]) {
     let mut at = 0;
-    while let Some(width) = words.get(at).and_then(|word| width_of_option(word, command)) {
+    while let Some(width) = words
+        .get(at)
+        .and_then(|word| width_of_option(word, command))
+    {
         at = (at + width).min(words.len());
     }
     words.split_at(at)
@@ -51,10 +63,15 @@ fn split_options<'a>(words: &'a [OsString], command: &clap::Command) -> (&'a [Os
 /// 1 for an option that stands alone, 2 for one whose value is the next word; `None` for anything else.
 fn width_of_option(word: &OsStr, command: &clap::Command) -> Option<usize> {
     let word = word.to_str()?;
-    let (name, has_value) = word.split_once('=').map_or((word, false), |(name, _)| (name, true));
+    let (name, has_value) = word
+        .split_once('=')
+        .map_or((word, false), |(name, _)| (name, true));
     let is_it = |arg: &&clap::Arg| {
-        name.strip_prefix("--").is_some_and(|long| arg.get_long() == Some(long))
-            || name.strip_prefix('-').is_some_and(|short| arg.get_short().is_some_and(|c| short == c.to_string()))
+        name.strip_prefix("--")
+            .is_some_and(|long| arg.get_long() == Some(long))
+            || name
+                .strip_prefix('-')
+                .is_some_and(|short| arg.get_short().is_some_and(|c| short == c.to_string()))
     };
     let arg = command.get_arguments().find(is_it)?;
     let takes_next = arg.get_action().takes_values() && !has_value && !arg.is_require_equals_set();
@@ -78,24 +95,43 @@ mod tests {
         let cases = [
             ("hold make release", "hold -- make release"),
             ("hold make", "hold -- make"),
-            ("hold make -j4 release --keep-going", "hold -- make -j4 release --keep-going"),
-            ("hold --wait 5s make release", "hold --wait 5s -- make release"),
-            ("hold --wait=5s --no-wait -q make -v", "hold --wait=5s --no-wait -q -- make -v"),
+            (
+                "hold make -j4 release --keep-going",
+                "hold -- make -j4 release --keep-going",
+            ),
+            (
+                "hold --wait 5s make release",
+                "hold --wait 5s -- make release",
+            ),
+            (
+                "hold --wait=5s --no-wait -q make -v",
+                "hold --wait=5s --no-wait -q -- make -v",
+            ),
             ("hold --json make", "hold --json -- make"),
             ("-q hold make", "-q hold -- make"),
             ("hold beads:x/.beads make", "hold beads:x/.beads -- make"),
             ("hold lock:x make", "hold lock:x -- make"),
             ("hold memory:x make", "hold memory:x -- make"),
-            ("hold --lock-dir d tower:x make", "hold --lock-dir d tower:x -- make"),
+            (
+                "hold --lock-dir d tower:x make",
+                "hold --lock-dir d tower:x -- make",
+            ),
             ("hold src make --wait 3", "hold src -- make --wait 3"),
             ("hold src --wait 3 make", "hold src --wait 3 -- make"),
             ("cycle make -j4", "cycle -- make -j4"),
-            ("cycle --reap-proven-dead src make", "cycle --reap-proven-dead src -- make"),
+            (
+                "cycle --reap-proven-dead src make",
+                "cycle --reap-proven-dead src -- make",
+            ),
             ("update file:x jq .n", "update file:x -- jq .n"),
             ("hold echo $HOME", "hold -- echo '$HOME'"),
         ];
         for (line, meant) in cases {
-            assert_eq!(hint(line), Some(format!("did you mean: beadlock {meant}")), "{line}");
+            assert_eq!(
+                hint(line),
+                Some(format!("did you mean: beadlock {meant}")),
+                "{line}"
+            );
         }
     }
 

@@ -16,7 +16,10 @@ const DATE: &str = "2026-11-25";
 
 /// The pages of files, by their names. Those of commands are made.
 const OF_FILES: &[(&str, &str)] = &[
-    ("exclusive-lock.5", include_str!("../../man/exclusive-lock.5")),
+    (
+        "exclusive-lock.5",
+        include_str!("../../man/exclusive-lock.5"),
+    ),
     #[cfg(feature = "fleet")]
     ("fleet.toml.5", include_str!("../../man/fleet.toml.5")),
 ];
@@ -34,11 +37,20 @@ pub fn run(typed: &ManArgs, common: &Common) -> End {
 /// Writes every page into the directory and returns nothing to print, or returns the first page.
 fn made(dir: Option<&Path>) -> Result<String, Error> {
     let mut pages = pages().map_err(|error| Error::failed("make the manual pages", &error))?;
-    let Some(dir) = dir else { return Ok(pages.swap_remove(0).1) };
+    let Some(dir) = dir else {
+        return Ok(pages.swap_remove(0).1);
+    };
     for (name, text) in pages {
         let path = dir.join(name);
         write(&path, &text).map_err(|error| {
-            Error::io(format!("cannot write {}: {}", escaped_path(&path), system_words(&error)), error.kind())
+            Error::io(
+                format!(
+                    "cannot write {}: {}",
+                    escaped_path(&path),
+                    system_words(&error)
+                ),
+                error.kind(),
+            )
         })?;
     }
     Ok(String::new())
@@ -50,27 +62,41 @@ fn pages() -> std::io::Result<Vec<(String, String)>> {
     tree.build();
     let mut pages = Vec::new();
     of_commands(&tree, &mut pages)?;
-    pages.extend(
-        OF_FILES.iter().map(|(name, text)| ((*name).to_owned(), text.replace("@VERSION@", env!("CARGO_PKG_VERSION")))),
-    );
+    pages.extend(OF_FILES.iter().map(|(name, text)| {
+        (
+            (*name).to_owned(),
+            text.replace("@VERSION@", env!("CARGO_PKG_VERSION")),
+        )
+    }));
     Ok(pages)
 }
 
 fn of_commands(command: &Command, pages: &mut Vec<(String, String)>) -> std::io::Result<()> {
     pages.push(page(command)?);
-    command.get_subcommands().filter(|below| !below.is_hide_set()).try_for_each(|below| of_commands(below, pages))
+    command
+        .get_subcommands()
+        .filter(|below| !below.is_hide_set())
+        .try_for_each(|below| of_commands(below, pages))
 }
 
 fn page(command: &Command) -> std::io::Result<(String, String)> {
     let usage = command.clone().render_usage().to_string();
     let usage = usage.trim_start_matches("Usage: ").to_owned();
-    let (before, after) = (command.get_before_help().cloned(), command.get_after_help().cloned());
-    let name = command.get_display_name().unwrap_or_else(|| command.get_name()).to_owned();
+    let (before, after) = (
+        command.get_before_help().cloned(),
+        command.get_after_help().cloned(),
+    );
+    let name = command
+        .get_display_name()
+        .unwrap_or_else(|| command.get_name())
+        .to_owned();
     let source = concat!("beadlock ", env!("CARGO_PKG_VERSION"));
     let man = Man::new(command.clone().override_usage(usage));
     let mut text = Vec::new();
     let mut title = roff::Roff::new();
-    title.control("TH", [name.as_str(), "1", DATE, source, "beadlock"]).to_writer(&mut text)?;
+    title
+        .control("TH", [name.as_str(), "1", DATE, source, "beadlock"])
+        .to_writer(&mut text)?;
     man.render_name_section(&mut text)?;
     man.render_synopsis_section(&mut text)?;
     man.render_description_section(&mut text)?;
@@ -84,8 +110,13 @@ fn page(command: &Command) -> std::io::Result<(String, String)> {
     see_also(&name).to_writer(&mut text)?;
     let text = String::from_utf8_lossy(&text).into_owned();
     // What is typed, such as `tower:`, stays in small letters.
-    let headings = command.get_arguments().filter_map(Arg::get_help_heading).filter(|heading| heading.contains(':'));
-    let text = headings.fold(text, |text, heading| text.replace(&heading.to_uppercase(), heading));
+    let headings = command
+        .get_arguments()
+        .filter_map(Arg::get_help_heading)
+        .filter(|heading| heading.contains(':'));
+    let text = headings.fold(text, |text, heading| {
+        text.replace(&heading.to_uppercase(), heading)
+    });
     Ok((man.get_filename(), text))
 }
 
@@ -93,7 +124,8 @@ fn page(command: &Command) -> std::io::Result<(String, String)> {
 fn sections(text: &str) -> roff::Roff {
     let mut page = roff::Roff::new();
     for (number, block) in text.split("\n\n").enumerate() {
-        let (titles, lines): (Vec<&str>, Vec<&str>) = block.lines().partition(|line| line.ends_with(':'));
+        let (titles, lines): (Vec<&str>, Vec<&str>) =
+            block.lines().partition(|line| line.ends_with(':'));
         match titles.first() {
             Some(title) => heading(&mut page, title.trim_end_matches(':')),
             None if number == 0 => heading(&mut page, "Notes"),
@@ -116,7 +148,11 @@ fn sections(text: &str) -> roff::Roff {
 }
 
 fn heading(page: &mut roff::Roff, title: &str) {
-    let title = if title == "Exit codes" { "EXIT STATUS".to_owned() } else { title.to_uppercase() };
+    let title = if title == "Exit codes" {
+        "EXIT STATUS".to_owned()
+    } else {
+        title.to_uppercase()
+    };
     page.control("SH", [title.as_str()]);
 }
 
@@ -124,7 +160,10 @@ fn see_also(name: &str) -> roff::Roff {
     let mut page = roff::Roff::new();
     page.control("SH", ["SEE ALSO"]);
     let others = ["beadlock(1)", "beadlock-agent(8)", "exclusive-lock(5)"];
-    let others: Vec<&str> = others.into_iter().filter(|other| *other != format!("{name}(1)")).collect();
+    let others: Vec<&str> = others
+        .into_iter()
+        .filter(|other| *other != format!("{name}(1)"))
+        .collect();
     page.text([roff::roman(others.join(", "))]);
     page
 }

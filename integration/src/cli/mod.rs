@@ -17,7 +17,12 @@ mod patience;
 
 /// Claim a beads database, a named lock or a file while a command runs
 #[derive(Debug, Parser)]
-#[command(name = "beadlock", version, disable_help_subcommand = true, args_override_self = true)]
+#[command(
+    name = "beadlock",
+    version,
+    disable_help_subcommand = true,
+    args_override_self = true
+)]
 #[command(after_help = help::MORE)]
 // After its options and commands, which both of these change.
 #[command(mut_arg(LockDirArg::ID, |arg| arg.global(true).hide(true)), mut_subcommands(showing_lock_dir))]
@@ -29,7 +34,9 @@ pub struct Cli {
 }
 
 /// The commands whose target may be a named lock.
-const OF_NAMED_LOCKS: [&str; 8] = ["hold", "acquire", "release", "check", "status", "wait", "break", "list"];
+const OF_NAMED_LOCKS: [&str; 8] = [
+    "hold", "acquire", "release", "check", "status", "wait", "break", "list",
+];
 
 /// Shows in the help of such a command, among the options of named locks, what every command takes.
 fn showing_lock_dir(command: clap::Command) -> clap::Command {

@@ -6,22 +6,28 @@ use beadlock_checker::internal::duration;
 
 use super::Command;
 use crate::commands::{
-    acquire::AcquireArgs, append::AppendArgs, break_lock::BreakArgs, hold::HoldArgs, release::ReleaseCommandArgs,
-    update::UpdateArgs, write::WriteArgs,
+    acquire::AcquireArgs, append::AppendArgs, break_lock::BreakArgs, hold::HoldArgs,
+    release::ReleaseCommandArgs, update::UpdateArgs, write::WriteArgs,
 };
-use crate::settings::{self, environment::Environment, remote::Patience, remote::Remote, wait::Wait};
+use crate::settings::{
+    self, environment::Environment, remote::Patience, remote::Remote, wait::Wait,
+};
 
 /// The guard of a command, whose wait bounds how long an answer is waited for.
 pub fn guard(command: Option<&Command>, environment: &Environment) -> Remote {
     let cwd = environment.of_database().cwd;
-    Remote::of(patience(command, environment), besides(command, environment), cwd)
+    Remote::of(
+        patience(command, environment),
+        besides(command, environment),
+        cwd,
+    )
 }
 
 fn patience(command: Option<&Command>, environment: &Environment) -> Patience {
     let (wait, no_wait, drain) = match command {
-        Some(Command::Hold(HoldArgs { claim, .. }) | Command::Acquire(AcquireArgs { claim, .. })) => {
-            (claim.wait, claim.no_wait, claim.drain)
-        }
+        Some(
+            Command::Hold(HoldArgs { claim, .. }) | Command::Acquire(AcquireArgs { claim, .. }),
+        ) => (claim.wait, claim.no_wait, claim.drain),
         Some(Command::Wait(typed)) => (typed.wait, false, None),
         Some(
             Command::Write(WriteArgs { on, .. })
@@ -36,20 +42,35 @@ fn patience(command: Option<&Command>, environment: &Environment) -> Patience {
         true => Some(Wait::No),
         false => wait.or_else(|| variable("BEADLOCK_WAIT")).map(Wait::UpTo),
     };
-    Patience::Waits { wait, drain: drain.or_else(|| variable("BEADLOCK_DRAIN")) }
+    Patience::Waits {
+        wait,
+        drain: drain.or_else(|| variable("BEADLOCK_DRAIN")),
+    }
 }
 
 /// The files that the command reads or writes beside its targets, as they were named.
 fn besides(command: Option<&Command>, environment: &Environment) -> Vec<PathBuf> {
     let (audit, others) = match command {
         Some(
-            Command::Hold(HoldArgs { claim, protocol, .. }) | Command::Acquire(AcquireArgs { claim, protocol, .. }),
-        ) => (claim.audit.as_deref(), [claim.report.as_deref(), protocol.files()]),
-        Some(Command::Release(ReleaseCommandArgs { audit, .. }) | Command::Break(BreakArgs { audit, .. })) => {
-            (audit.as_deref(), [None; 2])
-        }
+            Command::Hold(HoldArgs {
+                claim, protocol, ..
+            })
+            | Command::Acquire(AcquireArgs {
+                claim, protocol, ..
+            }),
+        ) => (
+            claim.audit.as_deref(),
+            [claim.report.as_deref(), protocol.files()],
+        ),
+        Some(
+            Command::Release(ReleaseCommandArgs { audit, .. })
+            | Command::Break(BreakArgs { audit, .. }),
+        ) => (audit.as_deref(), [None; 2]),
         _ => (None, [None; 2]),
     };
     let others = others.into_iter().flatten().map(Path::to_owned);
-    settings::audit(audit, environment).into_iter().chain(others).collect()
+    settings::audit(audit, environment)
+        .into_iter()
+        .chain(others)
+        .collect()
 }

@@ -50,8 +50,9 @@ fn append(args: &AppendArgs, environment: &Environment, common: &Common) -> Resu
     let lines = Lines::read(io::stdin().lock(), STDIN, path, &rules.check(path))?;
     let trail = args.on.trail(&file, &common.request, talk)?;
     let mut signals = Signals::block()?;
-    let (added, mut answer) =
-        file.under_lock(&mut signals, &trail, None, |lock, _| Ok(append_lines(&Entry::open(path)?, lock, &lines)?))?;
+    let (added, mut answer) = file.under_lock(&mut signals, &trail, None, |lock, _| {
+        Ok(append_lines(&Entry::open(path)?, lock, &lines)?)
+    })?;
     if let Some(torn) = &added.torn {
         talk.warn(&format!("{}: {torn}", escaped_path(&added.path)));
     }
@@ -60,6 +61,10 @@ fn append(args: &AppendArgs, environment: &Environment, common: &Common) -> Resu
     answer["bytes"] = added.bytes.into();
     answer["offset"] = added.offset.into();
     answer["created"] = added.created.into();
-    answer["torn"] = json!(added.torn.map(|torn| json!({ "offset": torn.offset, "length": torn.length })));
+    answer["torn"] = json!(
+        added
+            .torn
+            .map(|torn| json!({ "offset": torn.offset, "length": torn.length }))
+    );
     Ok(answer)
 }

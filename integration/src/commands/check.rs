@@ -8,7 +8,9 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use crate::error::{Code, Error, Exit};
-use crate::explain::{checked::Checked, checked::message, checked::message_line, observed::Observed};
+use crate::explain::{
+    checked::Checked, checked::message, checked::message_line, observed::Observed,
+};
 use crate::output::{Common, answers::Answers, answers::each};
 use crate::protocol::{Acceptance, LookArgs, resolve, unresolved};
 use crate::settings::{audit, environment::Environment};
@@ -51,8 +53,8 @@ pub struct CheckArgs {
 pub fn run(typed: &CheckArgs, environment: &Environment, common: &Common) -> Answers {
     let mut answers = Answers::default();
     for target in each(&typed.targets) {
-        let answer =
-            answer(target, typed, environment, common).or_else(|error| unanswered(error, target, typed, environment));
+        let answer = answer(target, typed, environment, common)
+            .or_else(|error| unanswered(error, target, typed, environment));
         match answer {
             Ok((exit, data, text)) => answers.add(exit, data, &text),
             Err(error) => answers.failed(error),
@@ -70,16 +72,31 @@ fn answer(
 ) -> Result<(Exit, Value, String), Error> {
     let talk = &common.talk;
     let target = resolve(target, environment, Acceptance::ToLookAt(talk))?;
-    let options = Options { reap_proven_dead: typed.reap_proven_dead, dry_run: typed.dry_run, ..Options::default() };
+    let options = Options {
+        reap_proven_dead: typed.reap_proven_dead,
+        dry_run: typed.dry_run,
+        ..Options::default()
+    };
     let options = typed.protocol.options(&target, options)?;
-    if let Some(why) = target.protocol.ignores("--reap-proven-dead").filter(|_| options.reap_proven_dead) {
+    if let Some(why) = target
+        .protocol
+        .ignores("--reap-proven-dead")
+        .filter(|_| options.reap_proven_dead)
+    {
         // It is for all the targets of a command line: no reason not to answer.
-        talk.note(&format!("--reap-proven-dead means nothing to {}; {why}", target.given));
+        talk.note(&format!(
+            "--reap-proven-dead means nothing to {}; {why}",
+            target.given
+        ));
     }
     let (explain, is_one_of_many) = (typed.explain, typed.targets.len() > 1);
     if let Some(kernel) = target.protocol.without_record() {
         let observed = Observed::of(target, kernel, &Gates::now());
-        return Ok((observed.exit(), observed.checked(explain), observed.checked_text(explain, is_one_of_many)));
+        return Ok((
+            observed.exit(),
+            observed.checked(explain),
+            observed.checked_text(explain, is_one_of_many),
+        ));
     }
     target.refuse_tracked()?;
     target.warn(talk);
@@ -90,8 +107,17 @@ fn answer(
     if let Some(removed) = decision.removed() {
         trail.removed(removed);
     }
-    let checked = Checked { target, before, decision, options };
-    Ok((checked.exit(), checked.json(explain), checked.text(explain, is_one_of_many)))
+    let checked = Checked {
+        target,
+        before,
+        decision,
+        options,
+    };
+    Ok((
+        checked.exit(),
+        checked.json(explain),
+        checked.text(explain, is_one_of_many),
+    ))
 }
 
 /// A target that could not be looked up. A file system that does not answer is an answer: skip, as for a lock that
@@ -105,9 +131,15 @@ fn unanswered(
     if error.code() != Code::LockUnreadable {
         return Err(error);
     }
-    let Some(unresolved) = unresolved(target, environment) else { return Err(error) };
+    let Some(unresolved) = unresolved(target, environment) else {
+        return Err(error);
+    };
     let detail = format!("failed to read lock file: {error}");
-    let decision = Decision::Skip(Skip::CheckFailed { reason: Reason::Unreadable, detail, record: None });
+    let decision = Decision::Skip(Skip::CheckFailed {
+        reason: Reason::Unreadable,
+        detail,
+        record: None,
+    });
     let message = message(&decision, unresolved.speaks_of_databases);
     let mut row = json!({
         "target": unresolved.name,

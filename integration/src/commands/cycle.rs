@@ -14,7 +14,8 @@ use std::time::{Duration, Instant};
 use std::{ffi::OsString, fmt, io};
 
 use beadlock_checker::internal::{
-    Gate, GateWatch, audit::Event, database::Directories, database::Suggest, escape::escaped_path, look,
+    Gate, GateWatch, audit::Event, database::Directories, database::Suggest, escape::escaped_path,
+    look,
 };
 use beadlock_checker::{Cycle, Decision, Entered, Options, Reason, Verdict};
 use clap::Args;
@@ -25,8 +26,8 @@ use serde_json::Value;
 use crate::claim::fleet::waive;
 use crate::claim::session_claim::{CommandProcess, End as ClaimEnd, SessionClaim};
 use crate::claim::{
-    attendant::Attending, attendant::Stopped, command::Command, keeping::Guard, leaving::Why, loss::Loss, nested,
-    report::Report, signals::Signals, target::Target, tree::KnownCommand,
+    attendant::Attending, attendant::Stopped, command::Command, keeping::Guard, leaving::Why,
+    loss::Loss, nested, report::Report, signals::Signals, target::Target, tree::KnownCommand,
 };
 use crate::error::{Code, End, Error, Exit, Replaced};
 use crate::explain::checked::Checked;
@@ -79,11 +80,16 @@ pub struct CycleArgs {
 }
 
 pub fn run(typed: CycleArgs, environment: &Environment, common: &Common) -> End {
-    let replaced = Replaced { conflict: None, own: typed.own_exit_code };
+    let replaced = Replaced {
+        conflict: None,
+        own: typed.own_exit_code,
+    };
     let (end, error, data) = match cycle(typed, environment, common) {
         Ok(CycleOutcome::Ran(Finished { end, lost: None })) => return end,
         // The command has run: stdout was its own, and gets no envelope.
-        Ok(CycleOutcome::Ran(Finished { lost: Some(error), .. })) => {
+        Ok(CycleOutcome::Ran(Finished {
+            lost: Some(error), ..
+        })) => {
             common.talk.error(&error.to_string());
             return End::Code(replaced.code(error.exit));
         }
@@ -92,9 +98,20 @@ pub fn run(typed: CycleArgs, environment: &Environment, common: &Common) -> End 
             common.talk.say(&error.to_string());
             let options = Options::default();
             // As `check` has it.
-            let row =
-                || Checked { before: look(&target.place, &options), target: *target, decision, options }.json(false);
-            (End::Code(replaced.code(error.exit)), error, if common.json { row() } else { Value::Null })
+            let row = || {
+                Checked {
+                    before: look(&target.place, &options),
+                    target: *target,
+                    decision,
+                    options,
+                }
+                .json(false)
+            };
+            (
+                End::Code(replaced.code(error.exit)),
+                error,
+                if common.json { row() } else { Value::Null },
+            )
         }
         Err(stopped) => {
             let (end, error) = stopped.end(" before the command was started", replaced);
@@ -116,7 +133,9 @@ enum CycleOutcome {
 /// The log line, under the code that says what kind of skip it is.
 fn skipped(decision: &Decision) -> Error {
     let code = match (decision.reason(), decision.verdict()) {
-        (Reason::FleetNew | Reason::FleetUnreachable | Reason::FleetLost, _) => Code::FleetUnreachable,
+        (Reason::FleetNew | Reason::FleetUnreachable | Reason::FleetLost, _) => {
+            Code::FleetUnreachable
+        }
         (Reason::GateBusy, _) => Code::DrainTimeout,
         (_, Verdict::Held(_)) => Code::LockHeld,
         (Reason::RemovalFailed, _) => Code::LockStale,
@@ -124,12 +143,18 @@ fn skipped(decision: &Decision) -> Error {
     };
     let error = Error::new(code, decision.to_string());
     match code {
-        Code::LockHeld => error.retry_on_a_lock_of(decision.record().and_then(words::age_of_record)),
+        Code::LockHeld => {
+            error.retry_on_a_lock_of(decision.record().and_then(words::age_of_record))
+        }
         _ => error.retry_after(Duration::from_secs(5)),
     }
 }
 
-fn cycle(typed: CycleArgs, environment: &Environment, common: &Common) -> Result<CycleOutcome, Stopped> {
+fn cycle(
+    typed: CycleArgs,
+    environment: &Environment,
+    common: &Common,
+) -> Result<CycleOutcome, Stopped> {
     let talk = &common.talk;
     let acceptance = Acceptance::ToClaim(Directories::any(typed.any_directory), Suggest::Path);
     let target = resolve(typed.target.as_deref(), environment, acceptance)?;
@@ -147,22 +172,43 @@ fn cycle(typed: CycleArgs, environment: &Environment, common: &Common) -> Result
     let audit = settings::audit(None, environment);
     let trail = target.trail(audit.as_deref(), (None, None), &common.request, talk)?;
     let mut signals = Signals::block()?;
-    let options = Options { reap_proven_dead: typed.reap_proven_dead, ..Options::default() };
+    let options = Options {
+        reap_proven_dead: typed.reap_proven_dead,
+        ..Options::default()
+    };
     let (on_loss, wait_group, steps) = (OnLoss::default(), false, None);
-    let session = Session { command, on_loss, kill_after, wait_group, steps, order: vec![0], environment, talk };
+    let session = Session {
+        command,
+        on_loss,
+        kill_after,
+        wait_group,
+        steps,
+        order: vec![0],
+        environment,
+        talk,
+    };
     if typed.no_fleet {
         waive(&target, &trail)?;
     } else {
         #[cfg(feature = "fleet")]
         if let Some(joined) = Joined::of(&target, environment)? {
-            return in_fleet(FleetCycle::new(target, joined, options, &trail)?, session, &mut signals);
+            return in_fleet(
+                FleetCycle::new(target, joined, options, &trail)?,
+                session,
+                &mut signals,
+            );
         }
     }
-    let options = Options { has_fleet_right: typed.no_fleet, ..options };
+    let options = Options {
+        has_fleet_right: typed.no_fleet,
+        ..options
+    };
     let cycle = match Cycle::enter_with(target.dir(), &options) {
         Entered::Cycle(cycle) => cycle,
         Entered::Skipped(decision) => {
-            if decision.reason() == Reason::GateBusy && nested::is_inside_a_cycle(&target, environment) {
+            if decision.reason() == Reason::GateBusy
+                && nested::is_inside_a_cycle(&target, environment)
+            {
                 return Err(inside_itself(&target).into());
             }
             if let Decision::Skip(skip) = &decision {
@@ -174,15 +220,29 @@ fn cycle(typed: CycleArgs, environment: &Environment, common: &Common) -> Result
     say_entered(&cycle, &trail);
     // From here on the gate is taken, and whatever fails has failed between that and the command's start.
     let mut claim: Box<dyn SessionClaim> = Box::new(CycleClaim::new(target, cycle, &trail)?);
-    session.run(std::slice::from_mut(&mut claim), &mut signals, &mut Report::default()).map(CycleOutcome::Ran)
+    session
+        .run(
+            std::slice::from_mut(&mut claim),
+            &mut signals,
+            &mut Report::default(),
+        )
+        .map(CycleOutcome::Ran)
 }
 
 /// Runs the cycle under its right in the fleet.
 #[cfg(feature = "fleet")]
-fn in_fleet(cycle: FleetCycle<'_>, session: Session<'_>, signals: &mut Signals) -> Result<CycleOutcome, Stopped> {
+fn in_fleet(
+    cycle: FleetCycle<'_>,
+    session: Session<'_>,
+    signals: &mut Signals,
+) -> Result<CycleOutcome, Stopped> {
     let (target, decision) = (cycle.target().clone(), cycle.decision());
     let mut claim: Box<dyn SessionClaim + '_> = Box::new(cycle);
-    let ran = session.run(std::slice::from_mut(&mut claim), signals, &mut Report::default());
+    let ran = session.run(
+        std::slice::from_mut(&mut claim),
+        signals,
+        &mut Report::default(),
+    );
     match (ran, decision.take()) {
         (Err(_), Some(decision)) => Ok(CycleOutcome::Skipped(Box::new(target), decision)),
         (ran, _) => ran.map(CycleOutcome::Ran),
@@ -196,7 +256,9 @@ fn say_entered(cycle: &Cycle, trail: &Trail<'_>) {
         trail.talk().say(&cycle.decision().to_string());
     }
     if let Some(why) = cycle.no_gate() {
-        trail.talk().warn(&format!("there is no gate here ({why}): claims do not wait for this cycle"));
+        trail.talk().warn(&format!(
+            "there is no gate here ({why}): claims do not wait for this cycle"
+        ));
     }
 }
 
@@ -214,7 +276,9 @@ struct CycleClaim<'a> {
 
 impl fmt::Debug for CycleClaim<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CycleClaim").field("target", &self.target).finish_non_exhaustive()
+        f.debug_struct("CycleClaim")
+            .field("target", &self.target)
+            .finish_non_exhaustive()
     }
 }
 
@@ -223,7 +287,15 @@ impl<'a> CycleClaim<'a> {
         let inherited = cycle.gate().map(Gate::for_command).transpose();
         let inherited = inherited.map_err(|error| Error::from(error).ending(Exit::NotStarted))?;
         let (cycle, begun) = (Some(cycle), Instant::now());
-        Ok(Self { target, cycle, trail, inherited, watch: None, gate_keeper: None, begun })
+        Ok(Self {
+            target,
+            cycle,
+            trail,
+            inherited,
+            watch: None,
+            gate_keeper: None,
+            begun,
+        })
     }
 
     fn gate(&self) -> Option<&Gate> {
@@ -249,7 +321,10 @@ impl SessionClaim for CycleClaim<'_> {
     }
 
     fn variables(&self) -> Vec<(&'static str, OsString)> {
-        vec![("BEADS_DIR", self.target.dir().into()), ("BEADLOCK_CYCLE", self.target.dir().into())]
+        vec![
+            ("BEADS_DIR", self.target.dir().into()),
+            ("BEADLOCK_CYCLE", self.target.dir().into()),
+        ]
     }
 
     fn ends_with_us(&self) -> bool {
@@ -268,16 +343,29 @@ impl SessionClaim for CycleClaim<'_> {
             let why = words::of_no_process(&error);
             Error::io(format!("failed to {doing}: {why}"), error.kind()).ending(Exit::NotStarted)
         };
-        let watch = self.gate().map(|gate| GateWatch::start(gate, self.target.dir())).transpose();
-        let watch = watch
-            .map_err(|error| failed(&format!("watch over the gate of {}", escaped_path(self.target.dir())), error))?;
+        let watch = self
+            .gate()
+            .map(|gate| GateWatch::start(gate, self.target.dir()))
+            .transpose();
+        let watch = watch.map_err(|error| {
+            failed(
+                &format!("watch over the gate of {}", escaped_path(self.target.dir())),
+                error,
+            )
+        })?;
         let keep = |gate: &Gate| {
-            let shared = gate.share().map_err(|error| io::Error::new(error.kind(), error.to_string()))?;
-            let (command, names) = (KnownCommand::of(child.pid, child.leads), (child.name, self.target.given.as_str()));
+            let shared = gate
+                .share()
+                .map_err(|error| io::Error::new(error.kind(), error.to_string()))?;
+            let (command, names) = (
+                KnownCommand::of(child.pid, child.leads),
+                (child.name, self.target.given.as_str()),
+            );
             Watchdog::start(command, AtEnd::OpenGate, names, &[shared.as_fd()])
         };
         let keeper = self.gate().map(keep).transpose();
-        let keeper = keeper.map_err(|error| failed("make the process that keeps the gate with us", error))?;
+        let keeper = keeper
+            .map_err(|error| failed("make the process that keeps the gate with us", error))?;
         (self.watch, self.gate_keeper) = (watch, keeper);
         Ok(())
     }
@@ -287,7 +375,9 @@ impl SessionClaim for CycleClaim<'_> {
     }
 
     fn guard(&self) -> Option<Guard<'_>> {
-        self.watch.as_ref().map(|watch| Guard::Gate(watch, self.target.dir()))
+        self.watch
+            .as_ref()
+            .map(|watch| Guard::Gate(watch, self.target.dir()))
     }
 
     fn left_behind(&self, names: &str) -> String {
@@ -295,7 +385,9 @@ impl SessionClaim for CycleClaim<'_> {
     }
 
     fn end(&mut self, lost: Option<Loss>, why: Why, _: Option<&str>, _: &mut Signals) -> ClaimEnd {
-        let Some(cycle) = self.cycle.take() else { return ClaimEnd::default() };
+        let Some(cycle) = self.cycle.take() else {
+            return ClaimEnd::default();
+        };
         let has_worked = why.reason == Why::COMMAND_ENDED;
         let loss = match lost {
             Some(Loss::Gate(loss)) => Some(loss),
@@ -310,10 +402,15 @@ impl SessionClaim for CycleClaim<'_> {
         let lost = loss.map(|loss| {
             let age = self.begun.elapsed();
             let error = Loss::of_gate(loss, age, &self.target);
-            self.trail.write(Event::LockLost, |entry| entry.reason(loss.as_str()).detail(&error).held_for(age));
+            self.trail.write(Event::LockLost, |entry| {
+                entry.reason(loss.as_str()).detail(&error).held_for(age)
+            });
             error
         });
-        ClaimEnd { lost, ..ClaimEnd::default() }
+        ClaimEnd {
+            lost,
+            ..ClaimEnd::default()
+        }
     }
 }
 

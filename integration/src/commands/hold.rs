@@ -8,7 +8,9 @@ use std::{ffi::OsString, path::PathBuf, time::Duration};
 use beadlock_checker::internal::duration;
 use clap::Args;
 
-use crate::claim::{attendant::Stopped, command::Command, report, report::Report, signals::Signals};
+use crate::claim::{
+    attendant::Stopped, command::Command, report, report::Report, signals::Signals,
+};
 use crate::error::{End, Error};
 use crate::output::{Common, answers::print_envelope, refuse_lock_file, talk::print};
 use crate::protocol::{self, HoldOnlyArgs, refuse_report, targets_of_claim};
@@ -73,9 +75,12 @@ pub struct HoldArgs {
 impl HoldArgs {
     /// Refuses a report that is the lock of one of the targets.
     fn refuse_report(&self, environment: &Environment) -> Result<(), Error> {
-        let targets =
-            [self.target.as_deref()].into_iter().chain(self.and.iter().map(|target| Some(target.as_os_str())));
-        targets.into_iter().try_for_each(|target| refuse_report(self.claim.report.as_deref(), target, environment))
+        let targets = [self.target.as_deref()]
+            .into_iter()
+            .chain(self.and.iter().map(|target| Some(target.as_os_str())));
+        targets
+            .into_iter()
+            .try_for_each(|target| refuse_report(self.claim.report.as_deref(), target, environment))
     }
 }
 
@@ -84,15 +89,26 @@ pub fn run(typed: HoldArgs, environment: &Environment, common: &Common) -> End {
     let own = typed.claim.replaced();
     let (mut report_file, raw) = (typed.claim.report.clone(), typed.protocol.raw());
     let mut report = Report::default();
-    let refused = typed.refuse_report(environment).inspect_err(|_| report_file = None);
+    let refused = typed
+        .refuse_report(environment)
+        .inspect_err(|_| report_file = None);
     let stopped = refused
-        .and_then(|()| Claim::resolve(&typed.claim, typed.protocol.options(), typed.holder.as_ref(), environment))
+        .and_then(|()| {
+            Claim::resolve(
+                &typed.claim,
+                typed.protocol.options(),
+                typed.holder.as_ref(),
+                environment,
+            )
+        })
         .and_then(|claim| Hold::resolve(claim, typed.on_loss, typed.kill_after, environment))
         .map_err(Stopped::from)
         .and_then(|settings| hold(typed, &settings, environment, common, &mut report));
     let (end, error) = match stopped {
         Ok(Finished { end, lost: None }) => (end, None),
-        Ok(Finished { lost: Some(error), .. }) => (End::Code(own.code(error.exit)), Some(error)),
+        Ok(Finished {
+            lost: Some(error), ..
+        }) => (End::Code(own.code(error.exit)), Some(error)),
         Err(stopped) => {
             let (end, error) = stopped.end(" before the command was started", own);
             (end, Some(error))
@@ -111,7 +127,11 @@ pub fn run(typed: HoldArgs, environment: &Environment, common: &Common) -> End {
 
 fn hold(
     typed: HoldArgs,
-    Hold { claim, on_loss, kill_after }: &Hold,
+    Hold {
+        claim,
+        on_loss,
+        kill_after,
+    }: &Hold,
     environment: &Environment,
     common: &Common,
     report: &mut Report,
@@ -120,14 +140,29 @@ fn hold(
     let besides = typed.hold_only.given();
     let of_claim = (&typed.protocol, &typed.claim);
     let of_options = (typed.holder.as_ref(), besides.as_slice());
-    let targets = targets_of_claim(typed.target.as_deref(), &typed.and, of_claim, of_options, environment)?;
+    let targets = targets_of_claim(
+        typed.target.as_deref(),
+        &typed.and,
+        of_claim,
+        of_options,
+        environment,
+    )?;
     // Before the directory of a target is made for it.
     let command = Command::find(typed.command, environment.get("PATH"))?;
     let wanted = wanted::all(targets, &typed.protocol, environment, talk)?;
     let (on_loss, kill_after, wait_group) = (*on_loss, *kill_after, typed.wait_group);
     let name = command.holder_name();
     let order = Vec::new();
-    let session = Session { command, on_loss, kill_after, wait_group, steps: None, order, environment, talk };
+    let session = Session {
+        command,
+        on_loss,
+        kill_after,
+        wait_group,
+        steps: None,
+        order,
+        environment,
+        talk,
+    };
     let Some(first) = wanted.first() else {
         return session.run(&mut [], &mut Signals::block()?, report);
     };
@@ -137,7 +172,10 @@ fn hold(
     let own_files: Vec<PathBuf> = wanted.iter().flat_map(Wanted::own_files).collect();
     refuse_lock_file("--audit", claim.audit.as_deref(), &own_files)?;
     let wanted = wanted::prepared(wanted, environment, talk)?;
-    let named: Vec<Named> = wanted.into_iter().map(|wanted| wanted.named(claim, &name, environment)).collect();
+    let named: Vec<Named> = wanted
+        .into_iter()
+        .map(|wanted| wanted.named(claim, &name, environment))
+        .collect();
     let trail = |named: &Named| named.trail(claim.audit.as_deref(), &common.request, talk);
     let trails = named.iter().map(trail).collect::<Result<Vec<_>, _>>()?;
     // Under an outer claim the steps are those of the outer one's work.
@@ -148,7 +186,13 @@ fn hold(
     let order = wanted::order(&named);
     fleet::waive(&named, &trails, claim)?;
     let claims = named.into_iter().zip(&trails);
-    let claims = claims.map(|(named, trail)| fleet::claim(named, claim, on_loss, trail, environment));
+    let claims =
+        claims.map(|(named, trail)| fleet::claim(named, claim, on_loss, trail, environment));
     let mut claims = claims.collect::<Result<Vec<_>, _>>()?;
-    Session { steps, order, ..session }.run(&mut claims, &mut Signals::block()?, report)
+    Session {
+        steps,
+        order,
+        ..session
+    }
+    .run(&mut claims, &mut Signals::block()?, report)
 }

@@ -50,18 +50,28 @@ pub struct ReleaseCommandArgs {
 const PATIENCE: Duration = Duration::from_secs(130);
 
 pub fn run(typed: &ReleaseCommandArgs, environment: &Environment, common: &Common) -> End {
-    let released = release(typed, environment, common).map_err(|error| (End::Code(error.exit.code()), error));
+    let released =
+        release(typed, environment, common).map_err(|error| (End::Code(error.exit.code()), error));
     conclude(common, released)
 }
 
-fn release(typed: &ReleaseCommandArgs, environment: &Environment, common: &Common) -> Result<Value, Error> {
+fn release(
+    typed: &ReleaseCommandArgs,
+    environment: &Environment,
+    common: &Common,
+) -> Result<Value, Error> {
     let id = id_of(typed, environment)?;
     let target = resolve(typed.target.as_deref(), environment, Acceptance::Any)?;
     let mut given = typed.protocol.given();
     given.extend(typed.audit.as_ref().map(|_| "--audit of release"));
     refuse_options(target.protocol, &target.given, &given)?;
     let (step, has_failed) = typed.protocol.outcome()?;
-    let releasing = Releasing { target: &target, id: &id, environment, common };
+    let releasing = Releasing {
+        target: &target,
+        id: &id,
+        environment,
+        common,
+    };
     let talk = &common.talk;
     if let Some(kernel) = target.protocol.without_record() {
         return Ok(releasing.answer(kernel.release(&target, &id, talk)?, None));
@@ -72,22 +82,36 @@ fn release(typed: &ReleaseCommandArgs, environment: &Environment, common: &Commo
     }
     let audit = settings::audit(typed.audit.as_deref(), environment);
     refuse_lock_file("--audit", audit.as_deref(), &[&target.path()])?;
-    let Some(held) = releasing.find()? else { return Ok(releasing.answer(false, None)) };
+    let Some(held) = releasing.find()? else {
+        return Ok(releasing.answer(false, None));
+    };
     let trail = releasing.trail(audit.as_deref(), held.record())?;
     let step = step.map(str::to_owned).or_else(|| {
         let file = environment.get(RESULT_FILE).filter(|_| has_failed);
         failure_step(None, file.map(Path::new))
     });
     let has_failed = step.is_some() || has_failed;
-    let why = if has_failed { Why::RELEASED_AFTER_FAILURE } else { Why::RELEASED };
+    let why = if has_failed {
+        Why::RELEASED_AFTER_FAILURE
+    } else {
+        Why::RELEASED
+    };
     let age = held.age();
-    let leaving = Leaving { target: &target, patience: PATIENCE, trail: &trail, failure_step: step.as_deref() };
+    let leaving = Leaving {
+        target: &target,
+        patience: PATIENCE,
+        trail: &trail,
+        failure_step: step.as_deref(),
+    };
     match leaving.end(held, None, why, &mut Unattended) {
         Left::Released => Ok(releasing.answer(true, Some(age))),
         Left::Lost(error) => Err(error),
         Left::Stuck => {
             let path = escaped_path(&target.path());
-            Err(Error::new(Code::Io, format!("{path} was not released; try again, or end its process")))
+            Err(Error::new(
+                Code::Io,
+                format!("{path} was not released; try again, or end its process"),
+            ))
         }
     }
 }
@@ -125,7 +149,12 @@ impl<'a> Releasing<'a> {
 
     /// The id names an outer claim, which is not ended from here.
     fn say_outer(&self, outer: &str) {
-        let Self { target, environment, common: Common { talk, .. }, .. } = self;
+        let Self {
+            target,
+            environment,
+            common: Common { talk, .. },
+            ..
+        } = self;
         let (given, path) = (&target.given, escaped_path(&target.path()));
         if !nested::stands(outer, target) {
             talk.warn(&format!(
@@ -134,23 +163,39 @@ impl<'a> Releasing<'a> {
                 escaped(outer)
             ));
         } else if nested::is_of_hold(outer, target, environment) {
-            talk.say(&format!("{given} is still held by the outer claim, a hold, which ends it with its command"));
+            talk.say(&format!(
+                "{given} is still held by the outer claim, a hold, which ends it with its command"
+            ));
         } else {
-            let end = to_type("beadlock release {} {}", &[target.part(), Part::Value("--id", outer.as_ref())]);
-            talk.say(&format!("{given} is still held by the outer claim; to end that: {end}"));
+            let end = to_type(
+                "beadlock release {} {}",
+                &[target.part(), Part::Value("--id", outer.as_ref())],
+            );
+            talk.say(&format!(
+                "{given} is still held by the outer claim; to end that: {end}"
+            ));
         }
     }
 
     /// The claim's lock; `None`: it is gone, which is said.
     fn find(&self) -> Result<Option<Held>, Error> {
-        let Self { target, id, environment, common } = self;
+        let Self {
+            target,
+            id,
+            environment,
+            common,
+        } = self;
         let found = match target.is_nowhere() {
             true => Adopted::Gone,
             false => find(target, id, environment, PATIENCE)?,
         };
-        let (not_ours, path) = (target.protocol.rules().not_ours, escaped_path(&target.path()));
+        let (not_ours, path) = (
+            target.protocol.rules().not_ours,
+            escaped_path(&target.path()),
+        );
         let look = || to_type("beadlock status {}", &[target.part()]);
-        let failed = |code, message| Err(Error::new(code, message).detailed(format!("lock_file={path}")));
+        let failed =
+            |code, message| Err(Error::new(code, message).detailed(format!("lock_file={path}")));
         match found {
             Adopted::Held(held) => Ok(Some(held)),
             Adopted::Gone => {
@@ -194,10 +239,22 @@ impl<'a> Releasing<'a> {
 
 /// Whose lock is there now. Only one's own lock is changed, and only a lock that a crash has left aside is put back:
 /// for anything else no cycle is waited for. A lock is gone when it is absent, not aside, and still absent.
-fn find(target: &Target, id: &str, environment: &Environment, patience: Duration) -> Result<Adopted, Error> {
-    let is_aside =
-        || !fs::symlink_metadata(target.place.aside()).is_err_and(|error| error.kind() == ErrorKind::NotFound);
-    let is_not_ours = || !matches!(Held::adopt(&target.place, id), Ok(Adopted::Held(_)) | Err(_));
+fn find(
+    target: &Target,
+    id: &str,
+    environment: &Environment,
+    patience: Duration,
+) -> Result<Adopted, Error> {
+    let is_aside = || {
+        !fs::symlink_metadata(target.place.aside())
+            .is_err_and(|error| error.kind() == ErrorKind::NotFound)
+    };
+    let is_not_ours = || {
+        !matches!(
+            Held::adopt(&target.place, id),
+            Ok(Adopted::Held(_)) | Err(_)
+        )
+    };
     if is_not_ours() && !is_aside() {
         match Held::adopt(&target.place, id)? {
             Adopted::Held(_) => {}
@@ -206,10 +263,14 @@ fn find(target: &Target, id: &str, environment: &Environment, patience: Duration
     }
     nested::refuse_to(target, environment, "release")?;
     let advice = "nothing is released yet: try again when that has ended";
-    Ok(match gate::take_or_advise(target.dir(), patience, advice, &mut Unattended)? {
-        Ok(gate) => Site::new(&gate, &Options::default()).with_names(target.place.names()).adopt(id)?,
-        Err(_) => Held::adopt(&target.place, id)?,
-    })
+    Ok(
+        match gate::take_or_advise(target.dir(), patience, advice, &mut Unattended)? {
+            Ok(gate) => Site::new(&gate, &Options::default())
+                .with_names(target.place.names())
+                .adopt(id)?,
+            Err(_) => Held::adopt(&target.place, id)?,
+        },
+    )
 }
 
 #[cfg(test)]
@@ -232,7 +293,10 @@ mod tests {
         let error = find(claim.id()).unwrap_err();
         assert_eq!(error.code(), Code::DrainTimeout);
         let words = error.to_string();
-        assert!(words.contains("did not open within 50ms") && words.contains("try again when"), "{words}");
+        assert!(
+            words.contains("did not open within 50ms") && words.contains("try again when"),
+            "{words}"
+        );
         assert!(!words.contains("--drain"), "{words}");
         // Aside it may be ours.
         fs::write(dir.join(".exclusive-lock.aside"), "").unwrap();

@@ -56,7 +56,12 @@ fn address() -> impl TypedValueParser<Value = Address> {
 }
 
 /// Looks at every target; one that cannot be answered does not stop the others.
-pub fn run(targets: &[OsString], protocol: &LookArgs, environment: &Environment, talk: &Talk) -> Answers {
+pub fn run(
+    targets: &[OsString],
+    protocol: &LookArgs,
+    environment: &Environment,
+    talk: &Talk,
+) -> Answers {
     let mut answers = Answers::default();
     for target in each(targets) {
         match seen(target, protocol, environment, talk) {
@@ -84,16 +89,27 @@ fn seen(
     if let Err(error) = target.refuse_tracked() {
         talk.warn(&error.to_string());
     }
-    let seen = Seen { look: look(&target.place, &options), target };
+    let seen = Seen {
+        look: look(&target.place, &options),
+        target,
+    };
     let explanation = Explanation::of(&seen.look, &seen.target, &options);
-    let text = if talk.is_verbose() { Seen::text } else { Seen::brief };
+    let text = if talk.is_verbose() {
+        Seen::text
+    } else {
+        Seen::brief
+    };
     let (data, text) = (seen.json(&explanation), text(&seen, &explanation, talk));
     Ok(with_fleet(&seen.target, (data, text), environment))
 }
 
 /// With what the fleet of a database says of it.
 #[cfg(feature = "fleet")]
-fn with_fleet(target: &Target, (mut data, mut text): (Value, String), environment: &Environment) -> (Value, String) {
+fn with_fleet(
+    target: &Target,
+    (mut data, mut text): (Value, String),
+    environment: &Environment,
+) -> (Value, String) {
     if let Some(fleet) = FleetSight::of(target, environment) {
         text.push_str(&format!("  {}\n", fleet.line()));
         if let Some(object) = data.as_object_mut() {
@@ -111,21 +127,33 @@ fn with_fleet(_: &Target, seen: (Value, String), _: &Environment) -> (Value, Str
 /// `status --raw`: the bytes of every target's lock file, one after the other; none for a lock that is not there. A
 /// file that cannot be read is a failure: a copy of it must not be empty. Where the protocol's document has a status
 /// object, this prints that.
-pub fn run_raw(targets: &[OsString], protocol: &LookArgs, environment: &Environment, talk: &Talk) -> Answers {
+pub fn run_raw(
+    targets: &[OsString],
+    protocol: &LookArgs,
+    environment: &Environment,
+    talk: &Talk,
+) -> Answers {
     let mut answers = Answers::default();
     for target in each(targets) {
         let found = resolve(target, environment, Acceptance::ToLookAt(talk));
         let bytes = found.and_then(|target| {
             target.warn(talk);
             let options = protocol.options(&target, Options::default())?;
-            if let Some(document) = target.protocol.document_status(&target, &options, environment) {
+            if let Some(document) = target
+                .protocol
+                .document_status(&target, &options, environment)
+            {
                 return document;
             }
-            let not_read = |words: &str| format!("{} was not read: {words}", escaped_path(&target.path()));
+            let not_read =
+                |words: &str| format!("{} was not read: {words}", escaped_path(&target.path()));
             if target.protocol.without_record().is_some() {
-                return Err(Error::usage(not_read("this lock has no record, and its file no content")));
+                return Err(Error::usage(not_read(
+                    "this lock has no record, and its file no content",
+                )));
             }
-            let bytes = raw(&target.place).map_err(|words| Error::new(Code::Io, not_read(&words)))?;
+            let bytes =
+                raw(&target.place).map_err(|words| Error::new(Code::Io, not_read(&words)))?;
             Ok(bytes.unwrap_or_default())
         });
         match bytes.and_then(|bytes| print(&bytes).map_err(|error| not_written(&error))) {

@@ -10,7 +10,9 @@ use serde_json::Value;
 
 use crate::claim::{attendant::Stopped, command::Command, signals::Signals};
 use crate::error::{Code, End, Error, Replaced};
-use crate::files::{entry::Beside, entry::Entry, json::Format, stage::Stage, write::Draft, write::tidy};
+use crate::files::{
+    entry::Beside, entry::Entry, json::Format, stage::Stage, write::Draft, write::tidy,
+};
 use crate::output::{Common, answers::conclude};
 use crate::protocol::file::command::{Backups, Checked, OnFile, tell};
 use crate::protocol::{file::nested, file::open::LockFile};
@@ -62,8 +64,12 @@ pub struct UpdateArgs {
 }
 
 pub fn run(args: UpdateArgs, environment: &Environment, common: &Common) -> End {
-    let own = Replaced { conflict: args.conflict_exit_code, own: args.own_exit_code };
-    let updated = update(args, environment, common).map_err(|stopped| stopped.end(" before the file was changed", own));
+    let own = Replaced {
+        conflict: args.conflict_exit_code,
+        own: args.own_exit_code,
+    };
+    let updated = update(args, environment, common)
+        .map_err(|stopped| stopped.end(" before the file was changed", own));
     conclude(common, updated)
 }
 
@@ -73,13 +79,18 @@ fn update(args: UpdateArgs, environment: &Environment, common: &Common) -> Resul
     let path = file.target.file();
     let rules = args.checked.rules(Format::of(path))?;
     let rules = args.backups.of(rules, environment)?;
-    let limit = either(args.filter_timeout, "BEADLOCK_FILTER_TIMEOUT", environment)?.unwrap_or(LIMIT);
+    let limit =
+        either(args.filter_timeout, "BEADLOCK_FILTER_TIMEOUT", environment)?.unwrap_or(LIMIT);
     let kill_after = settings::kill_after(args.kill_after, environment)?;
     let command = Command::find(args.command, environment.get("PATH"))?;
     let trail = args.on.trail(&file, &common.request, talk)?;
     let mut signals = Signals::block()?;
     let (device, inode) = LockFile::open(&file.target)?.inode();
-    let id = LockId { device, inode, pid: std::process::id().cast_signed() };
+    let id = LockId {
+        device,
+        inode,
+        pid: std::process::id().cast_signed(),
+    };
     let updates = nested::updates_with(id, environment);
     let filter = Filter::fork(command, environment, updates, &signals, kill_after, limit)?;
     let child = Some(filter.pid());
@@ -94,13 +105,15 @@ fn update(args: UpdateArgs, environment: &Environment, common: &Common) -> Resul
         let stage = Stage::new(&entry)?;
         let check = rules.check(entry.path());
         let poured = filter.run(input, stage.file(), &check, lock, signals, talk)?;
-        let bytes = poured.map_err(|spilled| spilled.error(entry.path(), "what the filter has written"))?;
+        let bytes =
+            poured.map_err(|spilled| spilled.error(entry.path(), "what the filter has written"))?;
         Ok(Draft::of(stage, bytes).commit(lock, &rules)?)
     })?;
     Ok(tell(&written, answer, talk))
 }
 
 fn absent(path: &Path) -> Error {
-    let words = "does not exist; write it first, or say what the filter is to get instead: --initial '{}'";
+    let words =
+        "does not exist; write it first, or say what the filter is to get instead: --initial '{}'";
     Error::new(Code::NoTarget, format!("{} {words}", escaped_path(path)))
 }

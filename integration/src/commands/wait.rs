@@ -42,17 +42,24 @@ pub struct WaitArgs {
 }
 
 pub fn run(typed: &WaitArgs, environment: &Environment, common: &Common) -> End {
-    let waited =
-        wait(typed, environment, common).map_err(|stopped| stopped.end(" before it was free", Replaced::default()));
+    let waited = wait(typed, environment, common)
+        .map_err(|stopped| stopped.end(" before it was free", Replaced::default()));
     conclude(common, waited)
 }
 
 fn wait(typed: &WaitArgs, environment: &Environment, common: &Common) -> Result<Value, Stopped> {
     let talk = &common.talk;
     let limit = either(typed.wait, "BEADLOCK_WAIT", environment)?;
-    let target = resolve(typed.target.as_deref(), environment, Acceptance::ToLookAt(talk))?;
+    let target = resolve(
+        typed.target.as_deref(),
+        environment,
+        Acceptance::ToLookAt(talk),
+    )?;
     // What it waits for is the lock of this machine alone.
-    let options = Options { has_fleet_right: true, ..typed.protocol.options(&target, Options::default())? };
+    let options = Options {
+        has_fleet_right: true,
+        ..typed.protocol.options(&target, Options::default())?
+    };
     let wait = match limit {
         Some(Duration::ZERO) => Wait::No,
         Some(limit) => Wait::UpTo(limit),
@@ -66,11 +73,19 @@ fn wait(typed: &WaitArgs, environment: &Environment, common: &Common) -> Result<
     target.refuse_tracked()?;
     target.warn(talk);
     if target.is_nowhere() {
-        talk.say_more(&format!("{} is free: its directory is not there", target.given));
+        talk.say_more(&format!(
+            "{} is free: its directory is not there",
+            target.given
+        ));
         return Ok(answer(&target, Duration::ZERO, false));
     }
     let ground = Ground::of(&target)?;
-    let trail = target.trail(audit(None, environment).as_deref(), (None, None), &common.request, talk)?;
+    let trail = target.trail(
+        audit(None, environment).as_deref(),
+        (None, None),
+        &common.request,
+        talk,
+    )?;
     let mut signals = Signals::block()?;
     let mut attending = Attending::wait_of(&mut signals, talk, None);
     let begun = Instant::now();
@@ -81,12 +96,18 @@ fn wait(typed: &WaitArgs, environment: &Environment, common: &Common) -> Result<
     let waited = begun.elapsed();
     if let Some(removed) = &removed {
         trail.removed(removed);
-        target.protocol.removed(removed).iter().for_each(|words| talk.say(words));
+        target
+            .protocol
+            .removed(removed)
+            .iter()
+            .for_each(|words| talk.say(words));
     }
     talk.say_more(&format!("{} is free after {}", target.given, shown(waited)));
     if has_joined(&target)? {
         let given = &target.given;
-        talk.say(&format!("{given} is free on this machine; it has joined a fleet, which was not asked: {STATUS}"));
+        talk.say(&format!(
+            "{given} is free on this machine; it has joined a fleet, which was not asked: {STATUS}"
+        ));
     }
     Ok(answer(&target, waited, removed.is_some()))
 }
@@ -129,8 +150,16 @@ fn check_patiently(
     if !matches!(decision, Decision::Skip(Skip::InProgress)) || !is_shut() {
         return Ok(decision);
     }
-    match gate::take_or_advise(target.dir(), patience, "wait longer with --wait DUR", attendant)? {
-        Ok(gate) => Ok(Site::new(&gate, options).with_names(target.place.names()).settle().into()),
+    match gate::take_or_advise(
+        target.dir(),
+        patience,
+        "wait longer with --wait DUR",
+        attendant,
+    )? {
+        Ok(gate) => Ok(Site::new(&gate, options)
+            .with_names(target.place.names())
+            .settle()
+            .into()),
         Err(_) => Ok(decision),
     }
 }

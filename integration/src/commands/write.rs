@@ -54,17 +54,23 @@ fn write(args: &WriteArgs, environment: &Environment, common: &Common) -> Result
     let rules = args.backups.of(rules, environment)?;
     let trail = args.on.trail(&file, &common.request, &common.talk)?;
     let entry = Entry::open(path)?;
-    let fill = |stage, from: &mut dyn Read| Draft::fill(stage, from, STDIN, &rules.check(entry.path()));
+    let fill =
+        |stage, from: &mut dyn Read| Draft::fill(stage, from, STDIN, &rules.check(entry.path()));
     // A signal may end this here as it ends any program: nothing has a name yet.
     let unnamed = Stage::unnamed(&entry)?;
-    let draft = unnamed.map(|stage| fill(stage, &mut io::stdin().lock())?.prepare()).transpose()?;
+    let draft = unnamed
+        .map(|stage| fill(stage, &mut io::stdin().lock())?.prepare())
+        .transpose()?;
     let mut signals = Signals::block()?;
     let (written, answer) = file.under_lock(&mut signals, &trail, None, |lock, signals| {
         tidy(&entry, rules.kept())?;
         let draft = match draft {
             Some(draft) => draft,
             None => {
-                let mut heard = Heard { signals, stopped: None };
+                let mut heard = Heard {
+                    signals,
+                    stopped: None,
+                };
                 let filled = fill(Stage::named(&entry)?, &mut heard);
                 filled.map_err(|error| heard.stopped.map_or(error.into(), Stopped::Signalled))?
             }

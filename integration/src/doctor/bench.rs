@@ -38,7 +38,9 @@ const OLD: i64 = 3600;
 /// How long files that were open a moment ago may stay, as they do on FUSE and NFS.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-const DIRECTORY: OFlag = OFlag::O_RDONLY.union(OFlag::O_DIRECTORY).union(OFlag::O_CLOEXEC);
+const DIRECTORY: OFlag = OFlag::O_RDONLY
+    .union(OFlag::O_DIRECTORY)
+    .union(OFlag::O_CLOEXEC);
 const OUR_DIRECTORY: OFlag = DIRECTORY.union(OFlag::O_NOFOLLOW);
 
 #[derive(Debug)]
@@ -66,7 +68,8 @@ impl ExaminedDirectory {
             (Err(error), Some(dir)) if error.code() == Code::Usage => {
                 // Whatever is wrong with the name itself is as wrong with this one.
                 let below = Path::new(dir).join(".beads");
-                let found = resolve(Some(below.as_os_str()), environment, Acceptance::Any).map_err(|_| error)?;
+                let found = resolve(Some(below.as_os_str()), environment, Acceptance::Any)
+                    .map_err(|_| error)?;
                 (found, Some(escaped_path(Path::new(dir))))
             }
             (found, _) => (found?, None),
@@ -75,10 +78,19 @@ impl ExaminedDirectory {
         let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
         let dir = open(&path, flags, Mode::empty()).map_err(|errno| {
             let (shown, error) = (escaped_path(&path), io::Error::from(errno));
-            Error::io(format!("failed to open {shown}: {}", system_words(&error)), error.kind())
+            Error::io(
+                format!("failed to open {shown}: {}", system_words(&error)),
+                error.kind(),
+            )
         })?;
         let lock = name_of_lock(&found, &environment.of_database());
-        Ok(Self { dir, path, given: found.given, lock, above })
+        Ok(Self {
+            dir,
+            path,
+            given: found.given,
+            lock,
+            above,
+        })
     }
 }
 
@@ -97,12 +109,20 @@ impl<'a> TrialSite<'a> {
     /// Makes the bench.
     pub fn prepare(directory: &'a ExaminedDirectory, cwd: &'a Path) -> Self {
         let free = fstatvfs(&directory.dir);
-        Self { directory, cwd, free, made: Bench::make(directory) }
+        Self {
+            directory,
+            cwd,
+            free,
+            made: Bench::make(directory),
+        }
     }
 
     /// The bench, empty but for the gate. Fails when none could be made.
     pub fn bench(&self) -> Result<&Bench<'a>, TrialFailure> {
-        let bench = self.made.as_ref().map_err(|_| TrialFailure::untried("nothing can be made here"))?;
+        let bench = self
+            .made
+            .as_ref()
+            .map_err(|_| TrialFailure::untried("nothing can be made here"))?;
         let _ = empty(bench.above, &bench.name, &[GATE]);
         Ok(bench)
     }
@@ -121,13 +141,23 @@ impl<'a> Bench<'a> {
     /// Makes one in the directory, and sweeps there what dead ones have left.
     fn make(directory: &'a ExaminedDirectory) -> nix::Result<Self> {
         let above = directory.dir.as_fd();
-        let name = format!("{PREFIX}{}-{}{}", std::process::id(), here(), &random_id()[..8]);
+        let name = format!(
+            "{PREFIX}{}-{}{}",
+            std::process::id(),
+            here(),
+            &random_id()[..8]
+        );
         mkdirat(above, name.as_str(), Mode::S_IRWXU)?;
         let opened = openat(above, name.as_str(), OUR_DIRECTORY, Mode::empty());
         let dir = opened.inspect_err(|_| {
             let _ = unlinkat(above, name.as_str(), UnlinkatFlags::RemoveDir);
         })?;
-        let bench = Self { above, path: directory.path.join(&name), name, dir };
+        let bench = Self {
+            above,
+            path: directory.path.join(&name),
+            name,
+            dir,
+        };
         mkdirat(&bench.dir, GATE, Mode::S_IRWXU)?;
         bench.sweep();
         Ok(bench)
@@ -145,7 +175,13 @@ impl<'a> Bench<'a> {
 
     /// Opens what is there for reading: a file or a directory.
     pub fn open(&self, name: &str) -> nix::Result<File> {
-        openat(&self.dir, name, OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC, Mode::empty()).map(File::from)
+        openat(
+            &self.dir,
+            name,
+            OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC,
+            Mode::empty(),
+        )
+        .map(File::from)
     }
 
     /// What a file holds.
@@ -167,7 +203,9 @@ impl<'a> Bench<'a> {
 
     /// Removes what dead processes of this machine have left, and what is an hour older than this one.
     fn sweep(&self) {
-        let Ok(mut above) = Dir::openat(self.above, c".", DIRECTORY, Mode::empty()) else { return };
+        let Ok(mut above) = Dir::openat(self.above, c".", DIRECTORY, Mode::empty()) else {
+            return;
+        };
         let Ok(now) = fstat(&self.dir) else { return };
         // An error is not passed by reading on.
         for entry in above.iter().map_while(Result::ok) {
@@ -185,7 +223,8 @@ impl<'a> Bench<'a> {
             return None;
         }
         let stat = fstatat(self.above, name, AtFlags::AT_SYMLINK_NOFOLLOW).ok()?;
-        let is_dir = SFlag::from_bits_truncate(stat.st_mode & SFlag::S_IFMT.bits()) == SFlag::S_IFDIR;
+        let is_dir =
+            SFlag::from_bits_truncate(stat.st_mode & SFlag::S_IFMT.bits()) == SFlag::S_IFDIR;
         let is_old = now.st_mtime.saturating_sub(stat.st_mtime) > OLD;
         Some(is_dir && stat.st_uid == geteuid().as_raw() && (rest.starts_with(&here()) || is_old))
     }
@@ -221,8 +260,17 @@ fn remove(above: BorrowedFd<'_>, name: &str) -> nix::Result<()> {
 /// Removes what lies in the directory, but for what is to be `kept`.
 fn empty(above: BorrowedFd<'_>, name: &str, kept: &[&str]) -> nix::Result<()> {
     let mut dir = Dir::openat(above, name, OUR_DIRECTORY, Mode::empty())?;
-    let names: Vec<_> = dir.iter().map_while(Result::ok).map(|entry| entry.file_name().to_owned()).collect();
-    let stays = |name: &[u8]| [".", ".."].iter().chain(kept).any(|kept| kept.as_bytes() == name);
+    let names: Vec<_> = dir
+        .iter()
+        .map_while(Result::ok)
+        .map(|entry| entry.file_name().to_owned())
+        .collect();
+    let stays = |name: &[u8]| {
+        [".", ".."]
+            .iter()
+            .chain(kept)
+            .any(|kept| kept.as_bytes() == name)
+    };
     for name in names.iter().filter(|name| !stays(name.to_bytes())) {
         if unlinkat(&dir, name.as_c_str(), UnlinkatFlags::NoRemoveDir).is_err() {
             let _ = unlinkat(&dir, name.as_c_str(), UnlinkatFlags::RemoveDir);
@@ -233,5 +281,6 @@ fn empty(above: BorrowedFd<'_>, name: &str, kept: &[&str]) -> nix::Result<()> {
 
 /// True in a bench: where the second process may work.
 pub fn is_bench(path: &Path) -> bool {
-    path.file_name().is_some_and(|name| name.as_bytes().starts_with(PREFIX.as_bytes()))
+    path.file_name()
+        .is_some_and(|name| name.as_bytes().starts_with(PREFIX.as_bytes()))
 }

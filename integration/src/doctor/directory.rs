@@ -23,13 +23,19 @@ const SIDE_FILES: [&str; 3] = [".aside", ".tmp-1-00000000", ".broken-20260101T00
 pub fn file_system(site: &TrialSite<'_>) -> TrialOutcome {
     let found = FileSystem::of(&site.directory.dir).map_err(of_statfs)?;
     let (kind, point) = mount_of(site.directory.dir.as_fd()).unzip();
-    let at = point.map(|point| format!(", mounted at {}", escaped(&point))).unwrap_or_default();
+    let at = point
+        .map(|point| format!(", mounted at {}", escaped(&point)))
+        .unwrap_or_default();
     let detail = name_of(found.name, kind.as_deref(), found.magic) + &at;
     match found.reach {
         Reach::Local | Reach::Shared => seen(found.reach == Reach::Local, detail),
         Reach::Unknown => {
             let detail = format!("{detail}: a kind that is in no table of ours");
-            Err(TrialFailure { ok: None, detail, to_type: None })
+            Err(TrialFailure {
+                ok: None,
+                detail,
+                to_type: None,
+            })
         }
     }
 }
@@ -44,7 +50,9 @@ pub fn writable(site: &TrialSite<'_>) -> TrialOutcome {
     match &site.made {
         Ok(_) => Ok("a directory was made in it".to_owned()),
         // A full disk is the answer here, not an accident on the way to another.
-        Err(errno @ (Errno::ENOSPC | Errno::EDQUOT)) => Err(TrialFailure::missing(system_words(&(*errno).into()))),
+        Err(errno @ (Errno::ENOSPC | Errno::EDQUOT)) => {
+            Err(TrialFailure::missing(system_words(&(*errno).into())))
+        }
         Err(errno) => Err((*errno).into()),
     }
 }
@@ -58,7 +66,9 @@ fn name_of(ours: Option<&str>, kind: Option<&str>, magic: i64) -> String {
     let lower = (ours.to_ascii_lowercase(), kind.to_ascii_lowercase());
     match () {
         () if lower.0.starts_with(&lower.1) => ours.to_owned(),
-        () if lower.1.starts_with(&lower.0) || lower.1.starts_with("ext") => escaped(kind).to_string(),
+        () if lower.1.starts_with(&lower.0) || lower.1.starts_with("ext") => {
+            escaped(kind).to_string()
+        }
         () => format!("{} ({ours})", escaped(kind)),
     }
 }
@@ -67,22 +77,41 @@ fn name_of(ours: Option<&str>, kind: Option<&str>, magic: i64) -> String {
 /// chroot.
 fn mount_of(dir: BorrowedFd<'_>) -> Option<(String, String)> {
     let info = fs::read_to_string(format!("/proc/self/fdinfo/{}", dir.as_raw_fd())).ok()?;
-    let id = info.lines().find_map(|line| line.strip_prefix("mnt_id:"))?.trim();
+    let id = info
+        .lines()
+        .find_map(|line| line.strip_prefix("mnt_id:"))?
+        .trim();
     let mounts = fs::read("/proc/self/mountinfo").ok()?;
     let mounts = String::from_utf8_lossy(&mounts);
-    mounts.lines().find(|line| line.split(' ').next() == Some(id)).and_then(kind_and_point)
+    mounts
+        .lines()
+        .find(|line| line.split(' ').next() == Some(id))
+        .and_then(kind_and_point)
 }
 
 /// Of `36 35 98:0 /root /mnt\040x rw,noatime master:1 - fuse.bindfs src rw`.
 fn kind_and_point(line: &str) -> Option<(String, String)> {
     let (before, after) = line.split_once(" - ")?;
-    Some((unescaped(after.split(' ').next()?), unescaped(before.split(' ').nth(4)?)))
+    Some((
+        unescaped(after.split(' ').next()?),
+        unescaped(before.split(' ').nth(4)?),
+    ))
 }
 
 /// The kernel escapes these alone. The backslash comes last, for every escape begins with one.
 fn unescaped(word: &str) -> String {
-    let escapes = [(r"\040", " "), (r"\011", "\t"), (r"\012", "\n"), (r"\043", "#"), (r"\134", r"\")];
-    escapes.into_iter().fold(word.to_owned(), |word, (escape, meant)| word.replace(escape, meant))
+    let escapes = [
+        (r"\040", " "),
+        (r"\011", "\t"),
+        (r"\012", "\n"),
+        (r"\043", "#"),
+        (r"\134", r"\"),
+    ];
+    escapes
+        .into_iter()
+        .fold(word.to_owned(), |word, (escape, meant)| {
+            word.replace(escape, meant)
+        })
 }
 
 /// Whether there are a block and an inode left for this user.
@@ -90,7 +119,10 @@ pub fn space(site: &TrialSite<'_>) -> TrialOutcome {
     let stat = site.free.map_err(of_statfs)?;
     // Some file systems make inodes as they need them, and count none.
     let inodes = (stat.files() > 0).then(|| stat.files_available());
-    let (blocks, size) = (u128::from(stat.blocks_available()), u128::from(stat.fragment_size()));
+    let (blocks, size) = (
+        u128::from(stat.blocks_available()),
+        u128::from(stat.fragment_size()),
+    );
     judged_space(stat.blocks() > 0, blocks * size, inodes)
 }
 
@@ -99,8 +131,13 @@ fn judged_space(is_limited: bool, bytes: u128, inodes: Option<u64>) -> TrialOutc
         // As a tmpfs without a limit.
         return Ok("no limit".to_owned());
     }
-    let inodes_left = inodes.map_or("inodes as they are needed".to_owned(), |count| format!("{count} inodes"));
-    seen(bytes > 0 && inodes != Some(0), format!("{} and {inodes_left} free", size(bytes)))
+    let inodes_left = inodes.map_or("inodes as they are needed".to_owned(), |count| {
+        format!("{count} inodes")
+    });
+    seen(
+        bytes > 0 && inodes != Some(0),
+        format!("{} and {inodes_left} free", size(bytes)),
+    )
 }
 
 /// `4.0 KiB`.
@@ -118,7 +155,12 @@ fn size(bytes: u128) -> String {
 
 /// Whether the directory can be opened for reading. It is not locked: that would be the gate.
 pub fn gate_opens(site: &TrialSite<'_>) -> TrialOutcome {
-    openat(&site.directory.dir, ".", OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC, Mode::empty())?;
+    openat(
+        &site.directory.dir,
+        ".",
+        OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC,
+        Mode::empty(),
+    )?;
     Ok("the directory can be opened for reading".to_owned())
 }
 
@@ -128,7 +170,10 @@ pub fn owner(site: &TrialSite<'_>) -> TrialOutcome {
 }
 
 fn judged_owner(owner: u32, user: u32) -> TrialOutcome {
-    ensure(owner == user, &format!("UID {owner}'s, and you are UID {user}"))?;
+    ensure(
+        owner == user,
+        &format!("UID {owner}'s, and you are UID {user}"),
+    )?;
     Ok(format!("yours, UID {owner}"))
 }
 
@@ -150,9 +195,15 @@ fn judged_mode(mode: u32) -> TrialOutcome {
 
 /// `/proc` is the kernel's own, and shows the processes of this PID namespace.
 pub fn proc() -> TrialOutcome {
-    ensure(statfs("/proc")?.filesystem_type() == PROC_SUPER_MAGIC, "/proc is not the kernel's")?;
+    ensure(
+        statfs("/proc")?.filesystem_type() == PROC_SUPER_MAGIC,
+        "/proc is not the kernel's",
+    )?;
     let me = std::process::id().to_string();
-    ensure(fs::read_link("/proc/self")?.as_os_str() == me.as_str(), "/proc is of another PID namespace")?;
+    ensure(
+        fs::read_link("/proc/self")?.as_os_str() == me.as_str(),
+        "/proc is of another PID namespace",
+    )?;
     Ok("/proc is of this PID namespace".to_owned())
 }
 
@@ -164,14 +215,20 @@ pub fn host_name() -> TrialOutcome {
 
 /// The machine id, which is not shown.
 pub fn machine_id() -> TrialOutcome {
-    ensure(Ids::current().machine_id.is_some(), "no /etc/machine-id, or an empty one")?;
+    ensure(
+        Ids::current().machine_id.is_some(),
+        "no /etc/machine-id, or an empty one",
+    )?;
     Ok("known".to_owned())
 }
 
 /// The kernel's boot id.
 pub fn boot_id() -> TrialOutcome {
     let is_known = Ids::current().boot_id.is_some();
-    ensure(is_known, "none from the kernel itself; containers often have another")?;
+    ensure(
+        is_known,
+        "none from the kernel itself; containers often have another",
+    )?;
     Ok("known".to_owned())
 }
 
@@ -184,7 +241,11 @@ pub fn ignored_by_git(site: &TrialSite<'_>) -> TrialOutcome {
 /// Git ignores what lies beside the lock.
 pub fn records_ignored(site: &TrialSite<'_>) -> TrialOutcome {
     let lock = &site.directory.lock;
-    all_ignored(site, &format!("{lock}.*"), &SIDE_FILES.map(|tail| format!("{lock}{tail}")))
+    all_ignored(
+        site,
+        &format!("{lock}.*"),
+        &SIDE_FILES.map(|tail| format!("{lock}{tail}")),
+    )
 }
 
 /// Git ignores all files of these `names`, which are `shown` as one.
@@ -194,11 +255,22 @@ fn all_ignored(site: &TrialSite<'_>, shown: &str, names: &[String]) -> TrialOutc
         GitAnswer::NoWorkTree => Ok("it is not in a git work tree".to_owned()),
         GitAnswer::Ignored => Ok(format!("git ignores {shown}")),
         GitAnswer::NotIgnored(name) => {
-            let such = if name == shown { String::new() } else { format!(", such as {name}") };
+            let such = if name == shown {
+                String::new()
+            } else {
+                format!(", such as {name}")
+            };
             let name = OsStr::new(&site.directory.lock);
-            let advice = IgnoreAdvice { dir: &site.directory.path, name, cwd: site.cwd };
+            let advice = IgnoreAdvice {
+                dir: &site.directory.path,
+                name,
+                cwd: site.cwd,
+            };
             let failure = TrialFailure::missing(format!("git does not ignore {shown}{such}"));
-            Err(TrialFailure { to_type: Some(advice.to_type()), ..failure })
+            Err(TrialFailure {
+                to_type: Some(advice.to_type()),
+                ..failure
+            })
         }
         GitAnswer::Unknown(why) => Err(TrialFailure::untried(why)),
     }
@@ -210,10 +282,18 @@ mod tests {
 
     #[test]
     fn a_mount_is_read_whatever_it_is_called() {
-        let line = r"36 35 98:0 / /mnt\040a\134b rw,noatime master:1 shared:2 - fuse.bindfs /src rw";
-        assert_eq!(kind_and_point(line), Some(("fuse.bindfs".to_owned(), r"/mnt a\b".to_owned())));
+        let line =
+            r"36 35 98:0 / /mnt\040a\134b rw,noatime master:1 shared:2 - fuse.bindfs /src rw";
+        assert_eq!(
+            kind_and_point(line),
+            Some(("fuse.bindfs".to_owned(), r"/mnt a\b".to_owned()))
+        );
         assert_eq!(kind_and_point("36 35 98:0 /"), None);
-        assert_eq!(unescaped(r"a\134040"), r"a\040", "a backslash before digits");
+        assert_eq!(
+            unescaped(r"a\134040"),
+            r"a\040",
+            "a backslash before digits"
+        );
         assert_eq!(unescaped(r"a\04"), r"a\04", "not whole");
         assert_eq!(unescaped(r"\777\999"), r"\777\999", "no byte");
     }
@@ -243,13 +323,24 @@ mod tests {
         for mode in [0o700, 0o755, 0o750, 0o500, 0o2755] {
             assert!(judged_mode(mode).is_ok(), "{mode:o}");
         }
-        for (mode, word) in [(0o777, "its group and every user"), (0o1777, "every user"), (0o775, "its group may")] {
+        for (mode, word) in [
+            (0o777, "its group and every user"),
+            (0o1777, "every user"),
+            (0o775, "its group may"),
+        ] {
             let failure = judged_mode(mode).unwrap_err();
-            assert!(failure.ok == Some(false) && failure.detail.contains(word), "{failure:?}");
+            assert!(
+                failure.ok == Some(false) && failure.detail.contains(word),
+                "{failure:?}"
+            );
         }
         assert!(judged_mode(0o755).unwrap().contains("0700"));
         assert!(!judged_mode(0o700).unwrap().contains("shut"));
-        assert!(judged_owner(7, 7).is_ok() && judged_owner(7, 0).is_err() && judged_owner(0, 7).is_err());
+        assert!(
+            judged_owner(7, 7).is_ok()
+                && judged_owner(7, 0).is_err()
+                && judged_owner(0, 7).is_err()
+        );
     }
 
     #[test]
@@ -259,7 +350,10 @@ mod tests {
         assert!(judged_space(true, 0, Some(5)).is_err());
         assert!(judged_space(true, 4096, Some(0)).is_err());
         assert!(judged_space(false, 0, None).is_ok());
-        assert_eq!((size(0), size(1023), size(1536), size(66 << 30)).3, "66.0 GiB");
+        assert_eq!(
+            (size(0), size(1023), size(1536), size(66 << 30)).3,
+            "66.0 GiB"
+        );
         assert_eq!(size(1536), "1.5 KiB");
     }
 }

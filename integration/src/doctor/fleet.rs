@@ -32,7 +32,9 @@ pub fn run(environment: &Environment, common: &Common) -> End {
         true => Exit::Failed,
         false => Exit::Done,
     };
-    let is_printed = print_answer(common, json_of(&config, &rows), None, || text(&config, &rows, &common.talk));
+    let is_printed = print_answer(common, json_of(&config, &rows), None, || {
+        text(&config, &rows, &common.talk)
+    });
     ended(is_printed, exit.code())
 }
 
@@ -74,21 +76,40 @@ fn rows(report: &EtcdReport, config: &Config) -> Vec<Row> {
 }
 
 fn of_node(node: &NodeReport) -> Row {
-    let version = node.version.as_ref().map(|version| format!("etcd {}", escaped(version)));
+    let version = node
+        .version
+        .as_ref()
+        .map(|version| format!("etcd {}", escaped(version)));
     let (ok, detail) = match (&node.answers, version) {
         (Ok(()), Ok(version)) => (true, version),
         (Ok(()), Err(why)) => (true, format!("its version is not known: {}", escaped(why))),
         (Err(why), _) => (false, escaped(why).to_string()),
     };
-    Row { ok: Some(ok), what: format!("node {}", node.node), detail }
+    Row {
+        ok: Some(ok),
+        what: format!("node {}", node.node),
+        detail,
+    }
 }
 
 fn of_fleet(config: &Config) -> Row {
     let what = "fleet".to_owned();
     match Fleet::open(config).map_err(|error| (error.kind(), Error::from(error))) {
-        Ok(_) => Row { ok: Some(true), what, detail: format!("there is one at {}", config.url()) },
-        Err((Kind::Unreachable, _)) => Row { ok: Some(false), what, detail: "not known".to_owned() },
-        Err((_, error)) => Row { ok: Some(false), what, detail: error.to_string() },
+        Ok(_) => Row {
+            ok: Some(true),
+            what,
+            detail: format!("there is one at {}", config.url()),
+        },
+        Err((Kind::Unreachable, _)) => Row {
+            ok: Some(false),
+            what,
+            detail: "not known".to_owned(),
+        },
+        Err((_, error)) => Row {
+            ok: Some(false),
+            what,
+            detail: error.to_string(),
+        },
     }
 }
 
@@ -100,14 +121,21 @@ fn text(config: &Config, rows: &[Row], talk: &Talk) -> String {
             Some(false) => ("no", RED),
             None => ("limited", YELLOW),
         };
-        text.push_str(&format!("  {}  {what:<28}  {detail}\n", talk.painted_data(&format!("{word:<7}"), color)));
+        text.push_str(&format!(
+            "  {}  {what:<28}  {detail}\n",
+            talk.painted_data(&format!("{word:<7}"), color)
+        ));
     }
-    text.push_str("Not to be seen from here: etcd should run with --auto-compaction-retention=1h.\n");
+    text.push_str(
+        "Not to be seen from here: etcd should run with --auto-compaction-retention=1h.\n",
+    );
     text
 }
 
 fn json_of(config: &Config, rows: &[Row]) -> Value {
-    let rows: Vec<Value> =
-        rows.iter().map(|Row { ok, what, detail }| json!({"what": what, "ok": ok, "detail": detail})).collect();
+    let rows: Vec<Value> = rows
+        .iter()
+        .map(|Row { ok, what, detail }| json!({"what": what, "ok": ok, "detail": detail}))
+        .collect();
     json!({"url": config.url(), "config": config.source().to_string_lossy(), "rows": rows})
 }

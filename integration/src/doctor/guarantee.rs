@@ -42,13 +42,21 @@ fn no(why: impl Into<String>) -> Judgement {
 
 /// By a trial that is needed: not there, or not known.
 fn without(needed: &TrialResult, then: &str) -> Judgement {
-    let holds = if needed.ok == Some(false) { Holds::No } else { Holds::Unknown };
+    let holds = if needed.ok == Some(false) {
+        Holds::No
+    } else {
+        Holds::Unknown
+    };
     (holds, format!("{}{then}", needed.says()))
 }
 
 /// In full where only this machine writes the file system, else so far.
 fn by_who_writes(results: &TrialResults, full: &str, so_far: &str) -> Judgement {
-    if results.has(Key::FileSystem) { yes(full) } else { limited(so_far) }
+    if results.has(Key::FileSystem) {
+        yes(full)
+    } else {
+        limited(so_far)
+    }
 }
 
 const CLAIM: &str = "claim";
@@ -58,17 +66,46 @@ const DRAIN: &str = "drain";
 pub fn guarantees(results: &TrialResults) -> Vec<Guarantee> {
     type Judge = fn(&TrialResults) -> Judgement;
     let all: [(&str, &str, Judge); 7] = [
-        (CLAIM, "a lock can be claimed, and is whole from the moment it can be seen", claim),
-        (DRAIN, "no cycle runs beside a claim, not even one that began before", drain),
-        ("live_lock", "a lock that may belong to somebody alive is never removed", live_lock),
-        ("stale_lock", "a lock whose process is gone needs no person to remove it", stale_lock),
+        (
+            CLAIM,
+            "a lock can be claimed, and is whole from the moment it can be seen",
+            claim,
+        ),
+        (
+            DRAIN,
+            "no cycle runs beside a claim, not even one that began before",
+            drain,
+        ),
+        (
+            "live_lock",
+            "a lock that may belong to somebody alive is never removed",
+            live_lock,
+        ),
+        (
+            "stale_lock",
+            "a lock whose process is gone needs no person to remove it",
+            stale_lock,
+        ),
         ("wake", "who waits goes on at once", wake),
-        ("proof", "a death that a PID cannot show can be proved (--reap-proven-dead)", proof),
-        ("privacy", "other users can neither remove nor replace a lock", privacy),
+        (
+            "proof",
+            "a death that a PID cannot show can be proved (--reap-proven-dead)",
+            proof,
+        ),
+        (
+            "privacy",
+            "other users can neither remove nor replace a lock",
+            privacy,
+        ),
     ];
     let judged = all.into_iter().map(|(name, promise, judge)| {
         let (holds, how) = judge(results);
-        Guarantee { name, holds, promise, how }
+        Guarantee {
+            name,
+            holds,
+            promise,
+            how,
+        }
     });
     judged.collect()
 }
@@ -76,7 +113,11 @@ pub fn guarantees(results: &TrialResults) -> Vec<Guarantee> {
 /// Why no lock is worth anything here, in a sentence; `None`: they are. Without a gate a claim does not keep out
 /// the cycle that is running, which is the first thing that a lock is for.
 pub fn cannot_lock(guarantees: &[Guarantee]) -> Option<String> {
-    let fails = |name| guarantees.iter().find(|one| one.name == name && one.holds == Holds::No);
+    let fails = |name| {
+        guarantees
+            .iter()
+            .find(|one| one.name == name && one.holds == Holds::No)
+    };
     let claim = fails(CLAIM).map(|one| format!("nothing can be locked here: {}", one.how));
     claim.or_else(|| fails(DRAIN).map(|one| format!("no lock can be relied on here: {}", one.how)))
 }
@@ -90,10 +131,14 @@ fn claim(results: &TrialResults) -> Judgement {
             no("this machine has no host name, and a lock must say where its holder runs")
         }
         () if results.misses(Key::Fdatasync) => cannot(Key::Fdatasync),
-        () if has(Key::UnnamedFile) => yes("it is written where nobody sees it, synced, then linked"),
+        () if has(Key::UnnamedFile) => {
+            yes("it is written where nobody sees it, synced, then linked")
+        }
         () if !has(Key::ExclusiveCreate) => cannot(Key::ExclusiveCreate),
         () if has(Key::HardLink) => yes("it is written under another name, synced, then linked"),
-        () if has(Key::RenameNoreplace) => yes("it is written under another name, synced, then renamed over nothing"),
+        () if has(Key::RenameNoreplace) => {
+            yes("it is written under another name, synced, then renamed over nothing")
+        }
         () => no("neither a link nor a rename puts a file in place without ever replacing one"),
     }
 }
@@ -105,7 +150,9 @@ const EXCLUSION: [Key; 2] = [Key::FlockProcesses, Key::FlockDescriptors];
 fn no_gate(results: &TrialResults) -> Option<String> {
     if !results.has(Key::GateOpens) {
         let why = &results[Key::GateOpens].detail;
-        return Some(format!("there is no gate, the directory cannot be opened: {why}"));
+        return Some(format!(
+            "there is no gate, the directory cannot be opened: {why}"
+        ));
     }
     let missing = EXCLUSION.into_iter().find(|key| results.misses(*key))?;
     Some(format!("there is no gate, {}", results[missing].says()))
@@ -124,7 +171,9 @@ fn drain(results: &TrialResults) -> Judgement {
     match results[Key::FileSystem].ok {
         Some(true) => yes("a running cycle is waited for, by flock on the directory"),
         Some(false) => limited("a running cycle is waited for on this machine only"),
-        None => limited("a running cycle is waited for on this machine; whether another writes here is not known"),
+        None => limited(
+            "a running cycle is waited for on this machine; whether another writes here is not known",
+        ),
     }
 }
 
@@ -137,18 +186,26 @@ fn live_lock(results: &TrialResults) -> Judgement {
         return yes("nothing can be removed");
     }
     if !has(Key::FileSystem) && !has(Key::MachineId) {
-        return limited("of two machines of one name without machine ids, one may take the other's lock for dead");
+        return limited(
+            "of two machines of one name without machine ids, one may take the other's lock for dead",
+        );
     }
     match results[Key::LeaseGranted].ok {
         None => without(&results[Key::LeaseGranted], "; by comparison at least"),
-        Some(false) if has(Key::Timestamps) => limited("by comparison: two writers at once could lose a claim"),
+        Some(false) if has(Key::Timestamps) => {
+            limited("by comparison: two writers at once could lose a claim")
+        }
         Some(false) => limited(
             "by comparison: two writers at once could lose a claim; times are coarse here, so one that writes as \
              much as there was may not show",
         ),
         Some(true) => match results.first_without(&[Key::LeaseRefused, Key::LeaseBroken]) {
             Some(trial) => limited(format!("not every writer may be seen, {}", trial.says())),
-            None => by_who_writes(results, "watched by lease", "watched by lease, against this machine's writers only"),
+            None => by_who_writes(
+                results,
+                "watched by lease",
+                "watched by lease, against this machine's writers only",
+            ),
         },
     }
 }
@@ -158,13 +215,18 @@ fn stale_lock(results: &TrialResults) -> Judgement {
         return no(format!("{why}; a person removes it"));
     }
     if !results.has(Key::Writable) {
-        return no(format!("nothing can be removed: {}", results[Key::Writable].detail));
+        return no(format!(
+            "nothing can be removed: {}",
+            results[Key::Writable].detail
+        ));
     }
     if !results.has(Key::RenameNoreplace) && !results.has(Key::HardLink) {
         return without(&results[Key::RenameNoreplace], "; else a person removes it");
     }
     if !results.has(Key::HostName) {
-        return no("this machine has no host name, so no lock is known to be its own; a person removes it");
+        return no(
+            "this machine has no host name, so no lock is known to be its own; a person removes it",
+        );
     }
     let on_its_own = "the next check or claim on the machine that it names removes it, no other";
     by_who_writes(results, "the next check or claim removes it", on_its_own)
@@ -183,13 +245,23 @@ fn wake(results: &TrialResults) -> Judgement {
 
 fn proof(results: &TrialResults) -> Judgement {
     let proofs: [(&[Key], &str); 3] = [
-        (&[Key::FileSystem, Key::HostName, Key::MachineId, Key::BootId], "a reboot"),
+        (
+            &[Key::FileSystem, Key::HostName, Key::MachineId, Key::BootId],
+            "a reboot",
+        ),
         (&[Key::Proc, Key::BootId], "a PID that is another's now"),
         (&[Key::Proc], "a zombie"),
     ];
-    let (there, missing): (Vec<_>, Vec<_>) =
-        proofs.into_iter().partition(|(keys, _)| results.first_without(keys).is_none());
-    let words = |proofs: Vec<(_, &str)>| proofs.iter().map(|(_, what)| *what).collect::<Vec<_>>().join(", ");
+    let (there, missing): (Vec<_>, Vec<_>) = proofs
+        .into_iter()
+        .partition(|(keys, _)| results.first_without(keys).is_none());
+    let words = |proofs: Vec<(_, &str)>| {
+        proofs
+            .iter()
+            .map(|(_, what)| *what)
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
     match (words(there), words(missing)) {
         (there, missing) if missing.is_empty() => yes(there),
         (there, missing) if there.is_empty() => no(format!("not {missing}")),
@@ -241,20 +313,40 @@ mod tests {
             (&[Key::FlockDescriptors], [Y, N, Y, N, Y, Y, Y]),
             (&[Key::FlockWakes], [Y, L, Y, Y, Y, Y, Y]),
             (&[Key::UnnamedFile, Key::HardLink], [Y, Y, Y, Y, Y, Y, Y]),
-            (&[Key::UnnamedFile, Key::HardLink, Key::RenameNoreplace], [N, Y, Y, N, Y, Y, Y]),
-            (&[Key::UnnamedFile, Key::ExclusiveCreate], [N, Y, Y, Y, Y, Y, Y]),
+            (
+                &[Key::UnnamedFile, Key::HardLink, Key::RenameNoreplace],
+                [N, Y, Y, N, Y, Y, Y],
+            ),
+            (
+                &[Key::UnnamedFile, Key::ExclusiveCreate],
+                [N, Y, Y, Y, Y, Y, Y],
+            ),
             (&[Key::Fdatasync], [N, Y, Y, Y, Y, Y, Y]),
-            (&[Key::LeaseGranted, Key::LeaseRefused, Key::LeaseBroken], [Y, Y, L, Y, Y, Y, Y]),
+            (
+                &[Key::LeaseGranted, Key::LeaseRefused, Key::LeaseBroken],
+                [Y, Y, L, Y, Y, Y, Y],
+            ),
             (&[Key::LeaseBroken], [Y, Y, L, Y, Y, Y, Y]),
             (&[Key::HostName], [N, Y, Y, N, Y, L, Y]),
             (&[Key::Notify, Key::Proc], [Y, Y, Y, Y, L, L, Y]),
-            (&[Key::Owner, Key::Pidfd, Key::BootId, Key::Proc], [Y, Y, Y, Y, L, N, N]),
+            (
+                &[Key::Owner, Key::Pidfd, Key::BootId, Key::Proc],
+                [Y, Y, Y, Y, L, N, N],
+            ),
         ];
         for (missing, expected) in table {
             let guarantees = judged(missing, &[]);
-            assert_eq!(holds(&guarantees), expected, "without {missing:?}: {guarantees:#?}");
+            assert_eq!(
+                holds(&guarantees),
+                expected,
+                "without {missing:?}: {guarantees:#?}"
+            );
             let cannot = [expected[0], expected[1]].contains(&N);
-            assert_eq!(cannot_lock(&guarantees).is_some(), cannot, "without {missing:?}");
+            assert_eq!(
+                cannot_lock(&guarantees).is_some(),
+                cannot,
+                "without {missing:?}"
+            );
         }
     }
 
@@ -274,7 +366,9 @@ mod tests {
                 Key::IgnoredByGit,
                 Key::RecordsIgnored,
             ];
-            let all = holds(&guarantees).into_iter().all(|holds| holds == Holds::Yes);
+            let all = holds(&guarantees)
+                .into_iter()
+                .all(|holds| holds == Holds::Yes);
             assert!(!all || silent.contains(&key), "{key:?}: {guarantees:#?}");
         }
     }
@@ -282,10 +376,16 @@ mod tests {
     #[test]
     fn the_words_say_how_and_why() {
         let how = |missing: &[Key], at: usize| judged(missing, &[])[at].how.clone();
-        assert_eq!(how(&[Key::FileSystem], 1), "a running cycle is waited for on this machine only");
+        assert_eq!(
+            how(&[Key::FileSystem], 1),
+            "a running cycle is waited for on this machine only"
+        );
         assert_eq!(how(&[], 2), "watched by lease");
         let by_comparison = how(&[Key::LeaseGranted, Key::LeaseRefused, Key::LeaseBroken], 2);
-        assert_eq!(by_comparison, "by comparison: two writers at once could lose a claim");
+        assert_eq!(
+            by_comparison,
+            "by comparison: two writers at once could lose a claim"
+        );
         assert_eq!(how(&[Key::Notify], 4), "by polling, up to every 2 s");
         let cannot = |missing| cannot_lock(&judged(&[missing], &[]));
         let words = "no lock can be relied on here: there is no gate, flock processes: refused";
@@ -295,7 +395,10 @@ mod tests {
         let unknown = &judged(&[], &[Key::FlockProcesses])[1];
         assert_eq!(
             (unknown.holds, unknown.how.as_str()),
-            (Holds::Unknown, "flock processes: could not be tried: no way")
+            (
+                Holds::Unknown,
+                "flock processes: could not be tried: no way"
+            )
         );
     }
 }

@@ -1,7 +1,10 @@
 //! What a lock file goes through: created once, written whole, synced, linked over nothing (docs/design.md#create);
 //! moved over nothing, and two at once (docs/design.md#move-aside). How fine its times are: what a comparison before
 //! and after a pause can see (docs/design.md#without-leases).
-#![expect(clippy::disallowed_methods, reason = "it tries the renames, on files of its own")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "it tries the renames, on files of its own"
+)]
 
 use std::os::{fd::AsRawFd, unix::fs::FileExt};
 use std::time::{Duration, Instant};
@@ -37,14 +40,20 @@ fn write(file: &mut File) -> Result<(), TrialFailure> {
 
 /// What was written is to be read under `name`.
 fn is_whole(bench: &Bench<'_>, name: &str) -> Result<(), TrialFailure> {
-    ensure(bench.read(name)?.as_bytes() == RECORD, "what was written is not what was read")
+    ensure(
+        bench.read(name)?.as_bytes() == RECORD,
+        "what was written is not what was read",
+    )
 }
 
 /// `O_CREAT|O_EXCL` creates a file once: neither this process nor another creates it again.
 pub fn exclusive(bench: &Bench<'_>) -> TrialOutcome {
     write(&mut bench.create(FILE)?)?;
     is_whole(bench, FILE)?;
-    ensure(bench.create(FILE).err() == Some(Errno::EEXIST), "one file was created twice")?;
+    ensure(
+        bench.create(FILE).err() == Some(Errno::EEXIST),
+        "one file was created twice",
+    )?;
     // Without a second process this one's word must do.
     let Ok(mut second) = SecondProcess::start(bench) else {
         return Ok("this process did not create it twice".to_owned());
@@ -66,7 +75,13 @@ pub fn unnamed(bench: &Bench<'_>) -> TrialOutcome {
         // Needs a capability before Linux 6.10.
         Err(Errno::ENOENT | Errno::EPERM | Errno::EINVAL) => {
             let by_number = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
-            linkat(AT_FDCWD, &by_number, bench, name, AtFlags::AT_SYMLINK_FOLLOW)?;
+            linkat(
+                AT_FDCWD,
+                &by_number,
+                bench,
+                name,
+                AtFlags::AT_SYMLINK_FOLLOW,
+            )?;
             "/proc/self/fd"
         }
         Err(errno) => return Err(errno.into()),
@@ -83,7 +98,10 @@ pub fn hard_link(bench: &Bench<'_>) -> TrialOutcome {
     linkat(bench, ONE, bench, TWO, AtFlags::empty())?;
     is_whole(bench, TWO)?;
     let linked = bench.open(TWO)?;
-    ensure(fstat(&file)?.st_ino == fstat(&linked)?.st_ino, "the link is another file")?;
+    ensure(
+        fstat(&file)?.st_ino == fstat(&linked)?.st_ino,
+        "the link is another file",
+    )?;
     drop((file, linked, bench.create(FILE)?));
     match linkat(bench, FILE, bench, TWO, AtFlags::empty()) {
         Err(Errno::EEXIST) => Ok("linked, and not over what was there".to_owned()),
@@ -98,7 +116,10 @@ pub fn synced(bench: &Bench<'_>) -> TrialOutcome {
     write(&mut file)?;
     let begun = Instant::now();
     fdatasync(&file)?;
-    Ok(format!("took {:.1} ms", begun.elapsed().as_secs_f64() * 1000.0))
+    Ok(format!(
+        "took {:.1} ms",
+        begun.elapsed().as_secs_f64() * 1000.0
+    ))
 }
 
 fn make(bench: &Bench<'_>, name: &str, text: &str) -> Result<(), TrialFailure> {
@@ -117,7 +138,9 @@ pub fn rename_noreplace(bench: &Bench<'_>) -> TrialOutcome {
     let over = rename(bench, RenameFlags::RENAME_NOREPLACE);
     let there = bench.read(TWO)?;
     match over {
-        Err(Errno::EEXIST) if there == "first" => Ok("moved, and not over what was there".to_owned()),
+        Err(Errno::EEXIST) if there == "first" => {
+            Ok("moved, and not over what was there".to_owned())
+        }
         Err(errno) if errno != Errno::EEXIST => Err(errno.into()),
         _ => Err(TrialFailure::missing("it moves over what is there")),
     }
@@ -141,7 +164,8 @@ pub fn timestamps(bench: &Bench<'_>) -> TrialOutcome {
     for byte in (0..=u8::MAX).cycle() {
         file.write_at(&[byte], 0)?;
         let stat = fstat(&file)?;
-        let nanos = |seconds: i64, nanos: i64| seconds.saturating_mul(1_000_000_000).saturating_add(nanos);
+        let nanos =
+            |seconds: i64, nanos: i64| seconds.saturating_mul(1_000_000_000).saturating_add(nanos);
         mtimes.push(nanos(stat.st_mtime, stat.st_mtime_nsec));
         ctimes.push(nanos(stat.st_ctime, stat.st_ctime_nsec));
         mtimes.dedup();
@@ -159,7 +183,11 @@ pub fn timestamps(bench: &Bench<'_>) -> TrialOutcome {
 
 /// The smallest step forward; `None`: there was none.
 fn smallest(times: &[i64]) -> Option<i64> {
-    times.windows(2).map(|pair| pair[1].saturating_sub(pair[0])).filter(|step| *step > 0).min()
+    times
+        .windows(2)
+        .map(|pair| pair[1].saturating_sub(pair[0]))
+        .filter(|step| *step > 0)
+        .min()
 }
 
 fn judged_steps(mtime: Option<i64>, ctime: Option<i64>) -> TrialOutcome {
@@ -168,7 +196,11 @@ fn judged_steps(mtime: Option<i64>, ctime: Option<i64>) -> TrialOutcome {
         Some(nanos) => shown(Duration::from_nanos(nanos.unsigned_abs())),
         None => "more than 2 s".to_owned(),
     };
-    let detail = format!("mtime changed after {}, ctime after {}", step(mtime), step(ctime));
+    let detail = format!(
+        "mtime changed after {}, ctime after {}",
+        step(mtime),
+        step(ctime)
+    );
     // A writer who puts the mtime back cannot put the ctime back.
     seen(ctime.is_some_and(|step| step <= GRACE), detail)
 }
@@ -181,9 +213,15 @@ mod tests {
     fn the_smallest_step_counts_and_none_is_coarse() {
         assert_eq!(smallest(&[]), None);
         assert_eq!(smallest(&[5]), None);
-        assert_eq!(smallest(&[0, 4_000_000, 5_000_000, 3_000_000]), Some(1_000_000));
+        assert_eq!(
+            smallest(&[0, 4_000_000, 5_000_000, 3_000_000]),
+            Some(1_000_000)
+        );
         assert!(judged_steps(Some(4_000_000), Some(4_000_000)).is_ok());
-        assert!(judged_steps(Some(1), Some(1_000_000_000)).is_err(), "whole seconds");
+        assert!(
+            judged_steps(Some(1), Some(1_000_000_000)).is_err(),
+            "whole seconds"
+        );
         assert!(judged_steps(None, None).is_err());
     }
 }

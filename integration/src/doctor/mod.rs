@@ -80,26 +80,41 @@ pub fn run(typed: &Doctor, environment: &Environment, common: &Common) -> End {
         Err(Signal::SIGINT) => return End::Interrupted,
         Err(signal) => return End::Code(Exit::Signal(signal as i32).code()),
     };
-    let report = DoctorReport { guarantees: guarantees(&results), results, directory: &directory };
+    let report = DoctorReport {
+        guarantees: guarantees(&results),
+        results,
+        directory: &directory,
+    };
     let is_printed = print_answer(common, report.json(), None, || report.text(&common.talk));
     ended(is_printed, report.conclusion().0.code())
 }
 
 /// Makes all trials, or returns the signal that ended it. The bench is gone when this returns.
-fn make_all(site: TrialSite<'_>, signals: &mut Signals, talk: &Talk) -> Result<TrialResults, Signal> {
+fn make_all(
+    site: TrialSite<'_>,
+    signals: &mut Signals,
+    talk: &Talk,
+) -> Result<TrialResults, Signal> {
     // The second process's end comes as SIGCHLD, and is waited for where it was started.
     let mut ending = || {
         let mut received = std::iter::from_fn(|| signals.next()).map(|received| received.signal);
-        received.find(|signal| *signal != Signal::SIGCHLD).map_or(Ok(()), Err)
+        received
+            .find(|signal| *signal != Signal::SIGCHLD)
+            .map_or(Ok(()), Err)
     };
-    let made = TRIALS.iter().map(|trial| ending().map(|()| TrialResult::of(trial, (trial.attempt)(&site))));
+    let made = TRIALS
+        .iter()
+        .map(|trial| ending().map(|()| TrialResult::of(trial, (trial.attempt)(&site))));
     let results = made.collect::<Result<_, _>>().map(TrialResults)?;
     if let Ok(bench) = &site.made
         && let Err(errno) = bench.clear()
     {
         let (path, words) = (bench.path(), system_words(&errno.into()));
         let remove = to_type("rm -r {}", &[Part::Path(path)]);
-        talk.warn(&format!("failed to remove {}: {words}; type: {remove}", escaped_path(path)));
+        talk.warn(&format!(
+            "failed to remove {}: {words}; type: {remove}",
+            escaped_path(path)
+        ));
     }
     ending().map(|()| results)
 }
@@ -119,22 +134,41 @@ impl DoctorReport<'_> {
         if let Some(why) = cannot_lock(&self.guarantees) {
             return (Exit::Unreadable, RED, format!("NO, {why}"));
         }
-        let missing = self.results.0.iter().filter(|result| result.ok != Some(true));
-        let missing = missing.map(TrialResult::words).collect::<Vec<_>>().join(", ");
+        let missing = self
+            .results
+            .0
+            .iter()
+            .filter(|result| result.ok != Some(true));
+        let missing = missing
+            .map(TrialResult::words)
+            .collect::<Vec<_>>()
+            .join(", ");
         if missing.is_empty() {
             return (Exit::Done, GREEN, "yes, locks hold here".to_owned());
         }
-        (Exit::Failed, YELLOW, format!("locks hold here, with limits: {missing}"))
+        (
+            Exit::Failed,
+            YELLOW,
+            format!("locks hold here, with limits: {missing}"),
+        )
     }
 
     fn text(&self, talk: &Talk) -> String {
-        let ExaminedDirectory { path, given, above, .. } = self.directory;
-        let above = above.as_ref().map(|above| format!(" (the database in {above})")).unwrap_or_default();
+        let ExaminedDirectory {
+            path, given, above, ..
+        } = self.directory;
+        let above = above
+            .as_ref()
+            .map(|above| format!(" (the database in {above})"))
+            .unwrap_or_default();
         let (_, color, summary) = self.conclusion();
         let mut text = format!("{given}{above}: {}\n", talk.painted_data(&summary, color));
         text.push_str(&format!("  directory: {}\n", escaped_path(path)));
         let line = |(word, color): (&str, &str), rest: String| {
-            format!("  {}  {rest}\n", talk.painted_data(&format!("{word:<7}"), color))
+            format!(
+                "  {}  {rest}\n",
+                talk.painted_data(&format!("{word:<7}"), color)
+            )
         };
         for result in &self.results.0 {
             let word = match result.ok {
@@ -145,7 +179,12 @@ impl DoctorReport<'_> {
             let mut parts = vec![format!("{:<17}  {}", result.words(), result.detail)];
             parts.extend((result.means != NOT_KNOWN).then(|| result.means.to_owned()));
             // At the end of the line, where nothing else is pasted along.
-            parts.extend(result.to_type.iter().map(|command| format!("type: {command}")));
+            parts.extend(
+                result
+                    .to_type
+                    .iter()
+                    .map(|command| format!("type: {command}")),
+            );
             text.push_str(&line(word, parts.join("; ")));
         }
         text.push_str("What is promised here:\n");
@@ -156,7 +195,10 @@ impl DoctorReport<'_> {
                 Holds::Unknown => ("unknown", YELLOW),
                 Holds::No => ("NO", RED),
             };
-            text.push_str(&line(word, format!("{}: {}", guarantee.promise, guarantee.how)));
+            text.push_str(&line(
+                word,
+                format!("{}: {}", guarantee.promise, guarantee.how),
+            ));
         }
         text
     }

@@ -6,7 +6,9 @@
 use std::time::{Duration, Instant};
 use std::{fs::File, os::fd::AsFd, thread::sleep};
 
-use beadlock_checker::internal::sys::{Flock, drop_lease, flock, lease_unbroken, pidfd_open, take_lease};
+use beadlock_checker::internal::sys::{
+    Flock, drop_lease, flock, lease_unbroken, pidfd_open, take_lease,
+};
 use nix::errno::Errno;
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify, InotifyEvent};
 
@@ -30,7 +32,10 @@ fn take(gate: &File) -> Result<(), TrialFailure> {
 pub fn flock_descriptors(bench: &Bench<'_>) -> TrialOutcome {
     let (one, other) = (bench.open(GATE)?, bench.open(GATE)?);
     take(&one)?;
-    ensure(!flock(&other, Flock::Try)?, "two descriptors of one process got it at once")?;
+    ensure(
+        !flock(&other, Flock::Try)?,
+        "two descriptors of one process got it at once",
+    )?;
     flock(&one, Flock::Unlock)?;
     take(&other)?;
     Ok("the second of two descriptors was refused until the first let go".to_owned())
@@ -41,7 +46,10 @@ pub fn flock_processes(bench: &Bench<'_>) -> TrialOutcome {
     let gate = bench.open(GATE)?;
     take(&gate)?;
     let mut second = SecondProcess::start(bench)?;
-    ensure(second.ask(SecondRequest::TryFlock)? == SecondReply::Busy, BOTH)?;
+    ensure(
+        second.ask(SecondRequest::TryFlock)? == SecondReply::Busy,
+        BOTH,
+    )?;
     flock(&gate, Flock::Unlock)?;
     second.must(SecondRequest::TryFlock)?;
     ensure(!flock(&gate, Flock::Try)?, BOTH)?;
@@ -56,12 +64,21 @@ pub fn flock_wakes(bench: &Bench<'_>) -> TrialOutcome {
     take(&gate)?;
     let mut second = SecondProcess::start(bench)?;
     second.begin(SecondRequest::WaitFlock)?;
-    ensure(second.reply(BLOCKED)?.is_none(), "the second process did not wait")?;
+    ensure(
+        second.reply(BLOCKED)?.is_none(),
+        "the second process did not wait",
+    )?;
     let released = Instant::now();
     flock(&gate, Flock::Unlock)?;
     let goes_on = second.reply(LIMIT)? == Some(SecondReply::Done);
-    ensure(goes_on, "who was blocked did not go on within 2 s after the release")?;
-    Ok(format!("who was blocked went on {} when it was let go", after(released.elapsed())))
+    ensure(
+        goes_on,
+        "who was blocked did not go on within 2 s after the release",
+    )?;
+    Ok(format!(
+        "who was blocked went on {} when it was let go",
+        after(released.elapsed())
+    ))
 }
 
 /// A process that is killed leaves no flock behind.
@@ -73,7 +90,10 @@ pub fn flock_death(bench: &Bench<'_>) -> TrialOutcome {
     let killed = Instant::now();
     second.kill();
     while !flock(&gate, Flock::Try)? {
-        ensure(killed.elapsed() <= LIMIT, "it was still busy 2 s after its holder was killed")?;
+        ensure(
+            killed.elapsed() <= LIMIT,
+            "it was still busy 2 s after its holder was killed",
+        )?;
         sleep(Duration::from_millis(1));
     }
     Ok("free again when its holder was killed".to_owned())
@@ -91,8 +111,12 @@ fn lease(file: &File) -> Result<(), TrialFailure> {
     loop {
         match take_lease(file) {
             Ok(()) => return Ok(()),
-            Err(Errno::EAGAIN) if begun.elapsed() < LEASE_PATIENCE => sleep(Duration::from_millis(2)),
-            Err(Errno::EAGAIN) => return Err(TrialFailure::missing("refused although nobody writes")),
+            Err(Errno::EAGAIN) if begun.elapsed() < LEASE_PATIENCE => {
+                sleep(Duration::from_millis(2))
+            }
+            Err(Errno::EAGAIN) => {
+                return Err(TrialFailure::missing("refused although nobody writes"));
+            }
             Err(errno) => return Err(errno.into()),
         }
     }
@@ -120,12 +144,18 @@ pub fn lease_refused(bench: &Bench<'_>) -> TrialOutcome {
     let mut second = SecondProcess::start(bench)?;
     second.begin(SecondRequest::Write)?;
     if second.reply(LIMIT) != Ok(Some(SecondReply::Done)) {
-        return Err(TrialFailure::untried("the second process could not open a file for writing"));
+        return Err(TrialFailure::untried(
+            "the second process could not open a file for writing",
+        ));
     }
     match take_lease(&file) {
-        Err(Errno::EAGAIN) => Ok("refused while another process had the file open for writing".to_owned()),
+        Err(Errno::EAGAIN) => {
+            Ok("refused while another process had the file open for writing".to_owned())
+        }
         Err(errno) => Err(errno.into()),
-        Ok(()) => Err(TrialFailure::missing("granted while another process had the file open for writing")),
+        Ok(()) => Err(TrialFailure::missing(
+            "granted while another process had the file open for writing",
+        )),
     }
 }
 
@@ -139,31 +169,54 @@ pub fn lease_broken(bench: &Bench<'_>) -> TrialOutcome {
     while lease_unbroken(&file) {
         early = early.or(second.reply(Duration::from_millis(1))?);
         let is_unseen = early == Some(SecondReply::Done) && lease_unbroken(&file);
-        ensure(!is_unseen, "another process opened the file for writing, and the lease stayed")?;
+        ensure(
+            !is_unseen,
+            "another process opened the file for writing, and the lease stayed",
+        )?;
         let is_over = begun.elapsed() > LIMIT;
-        ensure(!is_over, "another process opens the file for writing, and the lease stays")?;
+        ensure(
+            !is_over,
+            "another process opens the file for writing, and the lease stays",
+        )?;
     }
     let took = begun.elapsed();
     drop_lease(&file);
     let goes_on = early.is_some() || second.reply(LIMIT)?.is_some();
     ensure(goes_on, "broken, but the writer did not go on within 2 s")?;
-    Ok(format!("broken {} when another process opened the file for writing", after(took)))
+    Ok(format!(
+        "broken {} when another process opened the file for writing",
+        after(took)
+    ))
 }
 
 /// Another process removes a file, as a release does: an event about it comes.
 pub fn notify(bench: &Bench<'_>) -> TrialOutcome {
     let inotify = Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK)?;
     drop(bench.create(FILE)?);
-    inotify.add_watch(bench.path(), AddWatchFlags::IN_DELETE | AddWatchFlags::IN_MOVE)?;
+    inotify.add_watch(
+        bench.path(),
+        AddWatchFlags::IN_DELETE | AddWatchFlags::IN_MOVE,
+    )?;
     SecondProcess::start(bench)?.must(SecondRequest::Remove)?;
     let removed = Instant::now();
     let is_about_it = |event: InotifyEvent| event.name.is_some_and(|name| name == FILE);
-    while !inotify.read_events().unwrap_or_default().into_iter().any(is_about_it) {
+    while !inotify
+        .read_events()
+        .unwrap_or_default()
+        .into_iter()
+        .any(is_about_it)
+    {
         let left = LIMIT.saturating_sub(removed.elapsed());
-        ensure(!left.is_zero(), "no event within 2 s after another process removed a file")?;
+        ensure(
+            !left.is_zero(),
+            "no event within 2 s after another process removed a file",
+        )?;
         wait_for([Some(inotify.as_fd())], left);
     }
-    Ok(format!("inotify told {} of another process's removal", after(removed.elapsed())))
+    Ok(format!(
+        "inotify told {} of another process's removal",
+        after(removed.elapsed())
+    ))
 }
 
 /// A pidfd becomes readable when its process ends, and not before.
@@ -171,11 +224,17 @@ pub fn pidfd(bench: &Bench<'_>) -> TrialOutcome {
     let mut second = SecondProcess::start(bench)?;
     let fd = pidfd_open(second.pid())?;
     let is_readable = |limit| wait_for([Some(fd.as_fd())], limit) == [true];
-    ensure(!is_readable(Duration::ZERO), "it told of an end before there was one")?;
+    ensure(
+        !is_readable(Duration::ZERO),
+        "it told of an end before there was one",
+    )?;
     second.kill();
     let killed = Instant::now();
     while !is_readable(LIMIT) {
-        ensure(killed.elapsed() < LIMIT, "it did not tell of a process's end within 2 s")?;
+        ensure(
+            killed.elapsed() < LIMIT,
+            "it did not tell of a process's end within 2 s",
+        )?;
     }
     Ok("told of a process's end".to_owned())
 }

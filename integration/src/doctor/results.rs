@@ -27,11 +27,19 @@ pub struct TrialFailure {
 
 impl TrialFailure {
     pub fn missing(detail: impl Into<String>) -> Self {
-        Self { ok: Some(false), detail: detail.into(), to_type: None }
+        Self {
+            ok: Some(false),
+            detail: detail.into(),
+            to_type: None,
+        }
     }
 
     pub fn untried(why: impl Display) -> Self {
-        Self { ok: None, detail: format!("{UNTRIED}{why}"), to_type: None }
+        Self {
+            ok: None,
+            detail: format!("{UNTRIED}{why}"),
+            to_type: None,
+        }
     }
 }
 
@@ -42,7 +50,9 @@ impl From<Errno> for TrialFailure {
         let detail = system_words(&errno.into());
         match errno {
             // EEXIST: a file of an earlier trial is still there. Trials that hope for EEXIST look for it themselves.
-            EEXIST | EMFILE | ENFILE | ENOMEM | ENOSPC | EDQUOT | EAGAIN | EINTR => Self::untried(detail),
+            EEXIST | EMFILE | ENFILE | ENOMEM | ENOSPC | EDQUOT | EAGAIN | EINTR => {
+                Self::untried(detail)
+            }
             _ => Self::missing(detail),
         }
     }
@@ -59,22 +69,36 @@ impl From<io::Error> for TrialFailure {
 
 /// `detail` is what was seen, whether that is enough or not.
 pub fn seen(is_there: bool, detail: String) -> TrialOutcome {
-    if is_there { Ok(detail) } else { Err(TrialFailure::missing(detail)) }
+    if is_there {
+        Ok(detail)
+    } else {
+        Err(TrialFailure::missing(detail))
+    }
 }
 
 /// Goes on where `is_so`; else the thing that is tried is missing.
 pub fn ensure(is_so: bool, otherwise: &str) -> Result<(), TrialFailure> {
-    if is_so { Ok(()) } else { Err(TrialFailure::missing(otherwise)) }
+    if is_so {
+        Ok(())
+    } else {
+        Err(TrialFailure::missing(otherwise))
+    }
 }
 
 /// How long something took that is expected to take no time: `at once`, `after 40 ms`.
 pub fn after(took: Duration) -> String {
-    if took < Duration::from_millis(5) { "at once".to_owned() } else { format!("after {}", shown(took)) }
+    if took < Duration::from_millis(5) {
+        "at once".to_owned()
+    } else {
+        format!("after {}", shown(took))
+    }
 }
 
 /// What a value is called in JSON and on the pipe: `flock_wakes`. Each has a name: none is hidden.
 pub fn word(value: impl ValueEnum) -> String {
-    value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+    value
+        .to_possible_value()
+        .map_or_else(String::new, |value| value.get_name().to_owned())
 }
 
 /// The result of a trial, as JSON has it.
@@ -104,7 +128,13 @@ impl TrialResult {
             Some(false) => trial.missing,
             None => trial.unknown,
         };
-        Self { name: word(trial.key), ok, detail, means, to_type }
+        Self {
+            name: word(trial.key),
+            ok,
+            detail,
+            means,
+            to_type,
+        }
     }
 
     /// The trial's name for people: `flock wakes`.
@@ -148,7 +178,10 @@ impl TrialResults {
 
     /// The first of these that was not seen to be there.
     pub fn first_without(&self, keys: &[TrialKey]) -> Option<&TrialResult> {
-        keys.iter().copied().find(|key| !self.has(*key)).map(|key| &self[key])
+        keys.iter()
+            .copied()
+            .find(|key| !self.has(*key))
+            .map(|key| &self[key])
     }
 }
 
@@ -159,10 +192,16 @@ mod tests {
     #[test]
     fn what_may_pass_is_unknown_and_not_missing() {
         let refused = TrialFailure::from(Errno::EPERM);
-        assert_eq!((refused.ok, refused.detail.as_str()), (Some(false), "operation not permitted"));
+        assert_eq!(
+            (refused.ok, refused.detail.as_str()),
+            (Some(false), "operation not permitted")
+        );
         let passing = TrialFailure::from(Errno::EMFILE);
         assert_eq!(passing.ok, None);
-        assert!(passing.detail.starts_with("could not be tried: "), "{passing:?}");
+        assert!(
+            passing.detail.starts_with("could not be tried: "),
+            "{passing:?}"
+        );
         let ended = io::Error::new(io::ErrorKind::UnexpectedEof, "it ended");
         assert_eq!(TrialFailure::from(ended).ok, None);
     }

@@ -1,7 +1,10 @@
 //! The second process: this program once more, on the same bench, which does what the first one requests.
 //!
 //! Requests come in on its stdin and replies go out on its stdout, a word a line. It ends when its stdin does.
-#![expect(clippy::disallowed_methods, reason = "it removes a file on the bench, as another process would")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "it removes a file on the bench, as another process would"
+)]
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Write};
@@ -56,14 +59,22 @@ pub struct SecondProcess {
 impl SecondProcess {
     /// Starts one on `bench`. Trials that need one that cannot be started cannot be tried.
     pub fn start(bench: &Bench<'_>) -> Result<Self, TrialFailure> {
-        let failed = |error: io::Error| TrialFailure::untried(format!("no second process: {}", of_no_process(&error)));
+        let failed = |error: io::Error| {
+            TrialFailure::untried(format!("no second process: {}", of_no_process(&error)))
+        };
         let title = "beadlock: answers the trials of a doctor";
         let mut command = helper(title, &HelperRequest::DoctorTrials).map_err(failed)?;
         command.current_dir(bench.path());
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null());
         let mut child = command.spawn().map_err(failed)?;
         let stdout = child.stdout.take().ok_or_else(has_ended)?;
-        Ok(Self { child, replies: BufReader::new(stdout) })
+        Ok(Self {
+            child,
+            replies: BufReader::new(stdout),
+        })
     }
 
     pub fn pid(&self) -> i32 {
@@ -72,13 +83,24 @@ impl SecondProcess {
 
     fn send(&mut self, request: SecondRequest) -> Result<(), TrialFailure> {
         let line = format!("{}\n", word(request));
-        let sent = self.child.stdin.iter_mut().try_for_each(|pipe| pipe.write_all(line.as_bytes()));
-        sent.map_err(|error| TrialFailure::untried(format!("the second process has ended: {}", system_words(&error))))
+        let sent = self
+            .child
+            .stdin
+            .iter_mut()
+            .try_for_each(|pipe| pipe.write_all(line.as_bytes()));
+        sent.map_err(|error| {
+            TrialFailure::untried(format!(
+                "the second process has ended: {}",
+                system_words(&error)
+            ))
+        })
     }
 
     /// Its next reply; `None`: none within `limit`. Fails when the system refused it, and when it has ended.
     pub fn reply(&mut self, limit: Duration) -> Result<Option<SecondReply>, TrialFailure> {
-        if self.replies.buffer().is_empty() && wait_for([Some(self.replies.get_ref().as_fd())], limit) == [false] {
+        if self.replies.buffer().is_empty()
+            && wait_for([Some(self.replies.get_ref().as_fd())], limit) == [false]
+        {
             return Ok(None);
         }
         let mut line = String::new();
@@ -93,7 +115,9 @@ impl SecondProcess {
         self.send(request)?;
         self.reply(LIMIT)?.ok_or_else(|| {
             let word = word(request);
-            TrialFailure::untried(format!("the second process gave no answer to {word} within 2 s"))
+            TrialFailure::untried(format!(
+                "the second process gave no answer to {word} within 2 s"
+            ))
         })
     }
 
@@ -101,7 +125,11 @@ impl SecondProcess {
     pub fn must(&mut self, request: SecondRequest) -> Result<(), TrialFailure> {
         match self.ask(request)? {
             SecondReply::Done => Ok(()),
-            other => Err(TrialFailure::missing(format!("{} ended with {}", word(request), word(other)))),
+            other => Err(TrialFailure::missing(format!(
+                "{} ended with {}",
+                word(request),
+                word(other)
+            ))),
         }
     }
 
@@ -146,9 +174,13 @@ pub fn serve() -> u8 {
     }
     let mut files = OpenFiles::default();
     for line in io::stdin().lock().lines().map_while(Result::ok) {
-        let Ok(request) = SecondRequest::from_str(&line, false) else { return 2 };
+        let Ok(request) = SecondRequest::from_str(&line, false) else {
+            return 2;
+        };
         let number = |error: io::Error| error.raw_os_error().unwrap_or(Errno::UnknownErrno as i32);
-        let reply = files.obey(request).map_or_else(|error| number(error).to_string(), word);
+        let reply = files
+            .obey(request)
+            .map_or_else(|error| number(error).to_string(), word);
         if say(&reply).is_err() {
             break;
         }
@@ -173,7 +205,11 @@ impl OpenFiles {
         match request {
             SecondRequest::TryFlock => {
                 let taken = flock(self.gate()?, Flock::Try)?;
-                return Ok(if taken { SecondReply::Done } else { SecondReply::Busy });
+                return Ok(if taken {
+                    SecondReply::Done
+                } else {
+                    SecondReply::Busy
+                });
             }
             SecondRequest::WaitFlock => {
                 let gate = self.gate()?;
@@ -184,7 +220,9 @@ impl OpenFiles {
                 flock(self.gate()?, Flock::Unlock)?;
             }
             SecondRequest::Create => match File::create_new(FILE) {
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(SecondReply::Busy),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                    return Ok(SecondReply::Busy);
+                }
                 created => drop(created?),
             },
             SecondRequest::Write => {

@@ -127,7 +127,10 @@ mod tests {
 
     #[test]
     fn what_is_the_commands_is_never_replaced() {
-        let replaced = Replaced { conflict: Some(75), own: Some(99) };
+        let replaced = Replaced {
+            conflict: Some(75),
+            own: Some(99),
+        };
         assert_eq!(replaced.code(Exit::Conflict), 75);
         assert_eq!(replaced.code(Exit::FileHeld), 75);
         for exit in [
@@ -144,6 +147,13 @@ mod tests {
         assert_eq!(replaced.code(Exit::Command(4)), 4);
         assert_eq!(replaced.code(Exit::Signal(2)), 130);
         assert_eq!(replaced.code(Exit::Done), 0);
-        assert_eq!(Replaced { conflict: None, own: Some(99) }.code(Exit::Conflict), 99);
+        assert_eq!(
+            Replaced {
+                conflict: None,
+                own: Some(99)
+            }
+            .code(Exit::Conflict),
+            99
+        );
     }
 }

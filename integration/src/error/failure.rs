@@ -94,7 +94,16 @@ pub struct Error {
 impl Error {
     pub(crate) fn new(code: Code, message: impl Into<String>) -> Self {
         let (detail, retry_after, lock, errno, holder) = (None, None, None, None, None);
-        Self { code, exit: code.exit(), message: message.into(), detail, retry_after, lock, errno, holder }
+        Self {
+            code,
+            exit: code.exit(),
+            message: message.into(),
+            detail,
+            retry_after,
+            lock,
+            errno,
+            holder,
+        }
     }
 
     pub(crate) fn usage(message: impl Into<String>) -> Self {
@@ -103,16 +112,30 @@ impl Error {
 
     pub(crate) fn io(message: impl Into<String>, kind: io::ErrorKind) -> Self {
         let refused = matches!(kind, io::ErrorKind::PermissionDenied);
-        Self::new(if refused { Code::NotPermitted } else { Code::Io }, message)
+        Self::new(
+            if refused {
+                Code::NotPermitted
+            } else {
+                Code::Io
+            },
+            message,
+        )
     }
 
     /// `failed to DOING: what the system said`.
     pub(crate) fn failed(doing: impl fmt::Display, error: &io::Error) -> Self {
-        Self::io(format!("failed to {doing}: {}", system_words(error)), error.kind())
+        Self::io(
+            format!("failed to {doing}: {}", system_words(error)),
+            error.kind(),
+        )
     }
 
     pub(crate) fn of_code(self, code: Code) -> Self {
-        Self { code, exit: code.exit(), ..self }
+        Self {
+            code,
+            exit: code.exit(),
+            ..self
+        }
     }
 
     pub(crate) fn ending(self, exit: Exit) -> Self {
@@ -120,11 +143,17 @@ impl Error {
     }
 
     pub(crate) fn detailed(self, detail: impl Into<String>) -> Self {
-        Self { detail: Some(detail.into()), ..self }
+        Self {
+            detail: Some(detail.into()),
+            ..self
+        }
     }
 
     pub(crate) fn retry_after(self, pause: Duration) -> Self {
-        Self { retry_after: Some(pause), ..self }
+        Self {
+            retry_after: Some(pause),
+            ..self
+        }
     }
 
     /// Says when to try again for a lock of this age; `None`: its age is not known.
@@ -136,16 +165,25 @@ impl Error {
     }
 
     pub(crate) fn answering(self, lock: Option<Value>) -> Self {
-        Self { lock: lock.map(Box::new), ..self }
+        Self {
+            lock: lock.map(Box::new),
+            ..self
+        }
     }
 
     pub(crate) fn held_by(self, holder: Holder) -> Self {
-        Self { holder: Some(Box::new(holder)), ..self }
+        Self {
+            holder: Some(Box::new(holder)),
+            ..self
+        }
     }
 
     /// The system's error, where it is known.
     pub(crate) fn system(&self) -> io::Error {
-        self.errno.map_or_else(|| io::Error::other(self.message.clone()), io::Error::from_raw_os_error)
+        self.errno.map_or_else(
+            || io::Error::other(self.message.clone()),
+            io::Error::from_raw_os_error,
+        )
     }
 
     /// The code of the closed list.
@@ -191,7 +229,10 @@ impl std::error::Error for Error {}
 
 impl From<beadlock_checker::Error> for Error {
     fn from(error: beadlock_checker::Error) -> Self {
-        Self { errno: error.raw_os_error(), ..Self::io(error.to_string(), error.kind()) }
+        Self {
+            errno: error.raw_os_error(),
+            ..Self::io(error.to_string(), error.kind())
+        }
     }
 }
 
@@ -232,15 +273,34 @@ impl Holder {
 
     /// `lock_file=… holder_pid=… holder_age_ms=…`, and where it is known what the lock is held for, `about=…`.
     pub(crate) fn detail(&self) -> String {
-        let (path, pid, age) = (escaped_path(&self.path), self.pid.unwrap_or_default(), self.age.unwrap_or_default());
-        let about = self.about.as_ref().map(|address| format!(" about={address}")).unwrap_or_default();
-        format!("lock_file={path} holder_pid={pid} holder_age_ms={}{about}", age.as_millis())
+        let (path, pid, age) = (
+            escaped_path(&self.path),
+            self.pid.unwrap_or_default(),
+            self.age.unwrap_or_default(),
+        );
+        let about = self
+            .about
+            .as_ref()
+            .map(|address| format!(" about={address}"))
+            .unwrap_or_default();
+        format!(
+            "lock_file={path} holder_pid={pid} holder_age_ms={}{about}",
+            age.as_millis()
+        )
     }
 
     /// The first of those who have an flock on `path`.
     pub(crate) fn of_flock(path: &Path, holders: &[GateHolder]) -> Self {
         let pid = holders.first().map(|holder| i64::from(holder.pid));
-        Self { path: path.to_owned(), name: None, pid, hostname: None, since: None, age: None, about: None }
+        Self {
+            path: path.to_owned(),
+            name: None,
+            pid,
+            hostname: None,
+            since: None,
+            age: None,
+            about: None,
+        }
     }
 
     pub(crate) fn of_gate(dir: &Path) -> Self {
@@ -260,7 +320,9 @@ const UNKNOWN_MS: u64 = 3000;
 /// A quarter of the holder's age, at least 1 and at most 30 seconds, 3 seconds when it is unknown; give or take up to a
 /// fifth of that, by `random`, without leaving the bounds. Every value in reach is as likely as the others.
 fn retry_after(age: Option<Duration>, random: u64) -> Duration {
-    let base = age.map_or(UNKNOWN_MS, |age| (words::millis(age) / 4).clamp(LEAST_MS, MOST_MS));
+    let base = age.map_or(UNKNOWN_MS, |age| {
+        (words::millis(age) / 4).clamp(LEAST_MS, MOST_MS)
+    });
     let least = (base - base / 5).max(LEAST_MS);
     let most = (base + base / 5).min(MOST_MS);
     let room = u128::from(most - least + 1);

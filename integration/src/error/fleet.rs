@@ -16,6 +16,10 @@ impl From<beadlock_fleet::Error> for Error {
             Kind::TooOld | Kind::NoConfig | Kind::Mark | Kind::Io => Code::Io,
         };
         let words = Self::new(code, error.to_string());
-        if error.kind().is_retryable() { words.retry_after(Duration::from_secs(5)) } else { words }
+        if error.kind().is_retryable() {
+            words.retry_after(Duration::from_secs(5))
+        } else {
+            words
+        }
     }
 }

@@ -60,7 +60,10 @@ impl Checked {
     }
 
     fn message(&self) -> String {
-        message(&self.decision, self.target.protocol.rules().speaks_of_databases)
+        message(
+            &self.decision,
+            self.target.protocol.rules().speaks_of_databases,
+        )
     }
 
     pub fn json(&self, explain: bool) -> Value {
@@ -77,7 +80,10 @@ impl Checked {
         });
         if explain && let Some(fields) = data.as_object_mut() {
             fields.insert("witnesses".to_owned(), self.explain(&self.before).json());
-            fields.insert("lease_unavailable".to_owned(), self.lease_unavailable().into());
+            fields.insert(
+                "lease_unavailable".to_owned(),
+                self.lease_unavailable().into(),
+            );
             fields.insert("next".to_owned(), self.next().into());
         }
         data
@@ -88,9 +94,15 @@ impl Checked {
         if explain {
             let (verdict, reason) = (self.decision.verdict(), self.decision.reason());
             let path = escaped_path(&self.target.path());
-            let holder = self.decision.record().map(|record| format!(", holder {}", escaped(record.holder())));
+            let holder = self
+                .decision
+                .record()
+                .map(|record| format!(", holder {}", escaped(record.holder())));
             let holder = holder.unwrap_or_default();
-            text.push_str(&format!("  {path}: {} ({reason}){holder}\n", verdict.as_str()));
+            text.push_str(&format!(
+                "  {path}: {} ({reason}){holder}\n",
+                verdict.as_str()
+            ));
             for line in self.explain(&self.before).lines() {
                 text.push_str(&format!("  {line}\n"));
             }
@@ -107,12 +119,20 @@ impl Checked {
 
     /// A stale lock was removed without a lease to watch it by (docs/design.md#without-leases).
     fn lease_unavailable(&self) -> bool {
-        self.decision.removed().is_some_and(|removed| removed.watched == Watched::ByComparison)
+        self.decision
+            .removed()
+            .is_some_and(|removed| removed.watched == Watched::ByComparison)
     }
 
     /// After the check: what it removed needs nothing any more.
     fn next(&self) -> String {
-        let now = look(&self.target.place, &Options { limits: self.options.limits, ..Options::default() });
+        let now = look(
+            &self.target.place,
+            &Options {
+                limits: self.options.limits,
+                ..Options::default()
+            },
+        );
         self.explain(&now).next
     }
 

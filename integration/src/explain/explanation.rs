@@ -35,22 +35,48 @@ impl Explanation {
     pub fn on(machine: &Machine, look: &Look, target: &Target, options: &Options) -> Self {
         let now = facts::now();
         let gate = Shut::of(machine.gates(), target.dir());
-        let explained = look.record.as_ref().zip(look.facts.as_ref()).and_then(|(record, facts)| {
-            let is_gate_shut = gate.is_shut();
-            target.protocol.explain(&Inspected { look, record, facts, target, machine, options, now, is_gate_shut })
-        });
-        let Explained { situation, why, next, facts, holder_is } = explained.unwrap_or_else(|| {
+        let explained =
+            look.record
+                .as_ref()
+                .zip(look.facts.as_ref())
+                .and_then(|(record, facts)| {
+                    let is_gate_shut = gate.is_shut();
+                    target.protocol.explain(&Inspected {
+                        look,
+                        record,
+                        facts,
+                        target,
+                        machine,
+                        options,
+                        now,
+                        is_gate_shut,
+                    })
+                });
+        let Explained {
+            situation,
+            why,
+            next,
+            facts,
+            holder_is,
+        } = explained.unwrap_or_else(|| {
             let data = target.protocol.not_a_lock(look, target);
             let situation = Situation::of(look, data.as_ref(), now);
             situation::explain(situation, (look, target, now), data, &gate)
         });
         let (command, comment) = next;
-        let next = if comment.is_empty() { command } else { format!("{command}   # {comment}") };
+        let next = if comment.is_empty() {
+            command
+        } else {
+            format!("{command}   # {comment}")
+        };
         let (gate_for_programs, gate_for_people) = gate.facts(target.has_cycles());
         let mut all = vec![Fact::json("situation", situation)];
         all.extend(gate_for_programs);
         all.push(Fact::json("side_file", look.side_file));
-        all.push(Fact::json("file", look.on_disk.map(|file| file_json(&file, now))));
+        all.push(Fact::json(
+            "file",
+            look.on_disk.map(|file| file_json(&file, now)),
+        ));
         all.push(Fact::text("why", why));
         all.extend(look.record.as_ref().and_then(about));
         all.extend(facts);
@@ -61,13 +87,23 @@ impl Explanation {
                 format!("{dir}; a lock of this name elsewhere, as in {other}, is another"),
             ));
         }
-        all.extend(look.on_disk.map(|file| Fact::text("file", file_text(&file, now))));
+        all.extend(
+            look.on_disk
+                .map(|file| Fact::text("file", file_text(&file, now))),
+        );
         if look.side_file {
             let name = escaped(&target.place.names().aside().to_string_lossy()).to_string();
-            all.push(Fact::text("side file", format!("{name} is there; the next check sees to it")));
+            all.push(Fact::text(
+                "side file",
+                format!("{name} is there; the next check sees to it"),
+            ));
         }
         all.extend(gate_for_people);
-        Self { facts: all, next, holder_is }
+        Self {
+            facts: all,
+            next,
+            holder_is,
+        }
     }
 
     /// One fact a line, for people; what they amount to first.
@@ -94,22 +130,38 @@ pub fn lines(facts: &[Fact]) -> Vec<String> {
 
 /// As [`Explanation::brief`].
 pub fn brief(facts: &[Fact]) -> Vec<String> {
-    let text = |name: &str| facts.iter().find(|fact| fact.name == name && fact.text.is_some());
-    let gate = text("gate").filter(|gate| gate.text.as_ref().is_some_and(|text| text.starts_with("shut")));
+    let text = |name: &str| {
+        facts
+            .iter()
+            .find(|fact| fact.name == name && fact.text.is_some())
+    };
+    let gate = text("gate").filter(|gate| {
+        gate.text
+            .as_ref()
+            .is_some_and(|text| text.starts_with("shut"))
+    });
     let waiting = text("waiting for the gate").or(text("waiting for it"));
-    let in_the_way: Vec<String> = [gate, waiting].into_iter().flatten().filter_map(Fact::line).collect();
+    let in_the_way: Vec<String> = [gate, waiting]
+        .into_iter()
+        .flatten()
+        .filter_map(Fact::line)
+        .collect();
     // A lock of this name in another directory is another lock.
     let directory = text("directory").and_then(Fact::line);
     let in_the_way = directory.or_else(|| match in_the_way.is_empty() {
         true => text("side file").and_then(Fact::line),
         false => Some(in_the_way.join("; ")),
     });
-    let first = ["why", "acquired", "about"].into_iter().filter_map(|name| text(name)?.line());
+    let first = ["why", "acquired", "about"]
+        .into_iter()
+        .filter_map(|name| text(name)?.line());
     first.chain(in_the_way).collect()
 }
 
 pub fn json(facts: &[Fact]) -> Value {
-    let fields = facts.iter().filter_map(|fact| Some((fact.name.to_owned(), fact.json.clone()?)));
+    let fields = facts
+        .iter()
+        .filter_map(|fact| Some((fact.name.to_owned(), fact.json.clone()?)));
     Value::Object(fields.collect::<Map<_, _>>())
 }
 

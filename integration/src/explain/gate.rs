@@ -26,16 +26,34 @@ pub struct Orphaned<'a> {
 
 impl Orphaned<'_> {
     pub fn daemon(self) -> String {
-        self.daemon.map_or_else(|| "a daemon that was killed".to_owned(), |pid| format!("PID {pid}, which is gone,"))
+        self.daemon.map_or_else(
+            || "a daemon that was killed".to_owned(),
+            |pid| format!("PID {pid}, which is gone,"),
+        )
     }
 
     /// What ends it: with all its group where it leads one.
     pub fn to_end_it(self) -> String {
         let group = |pid: i32| Stat::read(pid).map_or(pid, |stat| stat.pgrp);
-        let groups: Vec<i32> = self.work.iter().map(|work| work.pid).filter(|pid| group(*pid) == *pid).collect();
-        let others = self.work.iter().map(|work| work.pid).filter(|pid| !groups.contains(&group(*pid)));
-        let words = groups.iter().map(|pid| format!("-{pid}")).chain(others.map(|pid| pid.to_string()));
-        to_type("kill -- {}", &[Part::Words(words.map(OsString::from).collect())])
+        let groups: Vec<i32> = self
+            .work
+            .iter()
+            .map(|work| work.pid)
+            .filter(|pid| group(*pid) == *pid)
+            .collect();
+        let others = self
+            .work
+            .iter()
+            .map(|work| work.pid)
+            .filter(|pid| !groups.contains(&group(*pid)));
+        let words = groups
+            .iter()
+            .map(|pid| format!("-{pid}"))
+            .chain(others.map(|pid| pid.to_string()));
+        to_type(
+            "kill -- {}",
+            &[Part::Words(words.map(OsString::from).collect())],
+        )
     }
 }
 
@@ -43,11 +61,19 @@ impl Shut {
     pub fn of(gates: &Gates, dir: &Path) -> Self {
         let left = gates.left(dir);
         let with_role = |holder: GateHolder| {
-            let role = if left.contains(&holder) { Role::Left } else { holder.role() };
+            let role = if left.contains(&holder) {
+                Role::Left
+            } else {
+                holder.role()
+            };
             (holder, role)
         };
         let holders = gates.holders(dir).into_iter().map(with_role).collect();
-        Self { holders, left, waiters: gates.waiters(dir) }
+        Self {
+            holders,
+            left,
+            waiters: gates.waiters(dir),
+        }
     }
 
     pub fn is_shut(&self) -> bool {
@@ -57,11 +83,18 @@ impl Shut {
     /// The daemon was killed, and its command keeps the gate shut.
     pub fn orphaned(&self) -> Option<Orphaned<'_>> {
         self.holders.iter().find_map(|(holder, role)| match role {
-            Role::Orphan { daemon, work } if work.is_empty() => {
-                Some(Orphaned { daemon: Some(*daemon), work: std::slice::from_ref(holder) })
-            }
-            Role::Orphan { daemon, work } => Some(Orphaned { daemon: Some(*daemon), work }),
-            Role::Left => Some(Orphaned { daemon: None, work: &self.left }),
+            Role::Orphan { daemon, work } if work.is_empty() => Some(Orphaned {
+                daemon: Some(*daemon),
+                work: std::slice::from_ref(holder),
+            }),
+            Role::Orphan { daemon, work } => Some(Orphaned {
+                daemon: Some(*daemon),
+                work,
+            }),
+            Role::Left => Some(Orphaned {
+                daemon: None,
+                work: &self.left,
+            }),
             Role::Runner { .. } | Role::Other => None,
         })
     }
@@ -72,14 +105,17 @@ impl Shut {
             Role::Runner { daemon } => {
                 format!("PID {} (for PID {daemon})", holder.pid)
             }
-            Role::Orphan { .. } | Role::Left | Role::Other => words::process_name(holder.pid, &holder.command),
+            Role::Orphan { .. } | Role::Left | Role::Other => {
+                words::process_name(holder.pid, &holder.command)
+            }
         };
         self.holders.iter().map(name).collect::<Vec<_>>().join(", ")
     }
 
     /// For programs `gate` and `gate_waiters`, and for people what is to be read after everything else.
     pub fn facts(&self, has_cycles: bool) -> ([Fact; 2], Vec<Fact>) {
-        let process = |GateHolder { pid, command }: &GateHolder| json!({ "pid": pid, "command": command });
+        let process =
+            |GateHolder { pid, command }: &GateHolder| json!({ "pid": pid, "command": command });
         let holder = |(holder, role): &(GateHolder, Role)| {
             let (role, daemon, work) = match role {
                 Role::Runner { daemon } => ("runner", Some(daemon), None),
@@ -100,9 +136,18 @@ impl Shut {
         let waiters: Value = self.waiters.iter().map(process).collect();
         let mut people = vec![Fact::text("gate", self.state(has_cycles))];
         if !self.waiters.is_empty() {
-            people.push(Fact::text("waiting for the gate", words::names(&self.waiters)));
+            people.push(Fact::text(
+                "waiting for the gate",
+                words::names(&self.waiters),
+            ));
         }
-        ([Fact::json("gate", holders), Fact::json("gate_waiters", waiters)], people)
+        (
+            [
+                Fact::json("gate", holders),
+                Fact::json("gate_waiters", waiters),
+            ],
+            people,
+        )
     }
 
     fn state(&self, has_cycles: bool) -> String {

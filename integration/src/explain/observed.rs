@@ -16,7 +16,10 @@ pub struct Observed {
 
 impl Observed {
     pub fn of(target: Target, kernel: &dyn WithoutRecord, gates: &Gates) -> Self {
-        Self { seen: kernel.look(&target, gates), target }
+        Self {
+            seen: kernel.look(&target, gates),
+            target,
+        }
     }
 
     pub fn exit(&self) -> Exit {
@@ -28,7 +31,13 @@ impl Observed {
     }
 
     pub fn checked(&self, explain: bool) -> Value {
-        let Observation { verdict, message, id, next, .. } = &self.seen;
+        let Observation {
+            verdict,
+            message,
+            id,
+            next,
+            ..
+        } = &self.seen;
         let mut data = json!({
             "target": self.target.name(),
             "path": self.target.path().to_string_lossy(),
@@ -54,24 +63,46 @@ impl Observed {
     }
 
     pub fn json(&self) -> Value {
-        let Observation { verdict, message, id, facts, next, .. } = &self.seen;
-        explanation::row(&self.target, (*verdict, message, id.as_deref()), None, (explanation::json(facts), next))
+        let Observation {
+            verdict,
+            message,
+            id,
+            facts,
+            next,
+            ..
+        } = &self.seen;
+        explanation::row(
+            &self.target,
+            (*verdict, message, id.as_deref()),
+            None,
+            (explanation::json(facts), next),
+        )
     }
 
     /// At most five lines, and with `-v` all that is known.
     pub fn text(&self, talk: &Talk) -> String {
-        let Observation { verdict, headline, .. } = &self.seen;
+        let Observation {
+            verdict, headline, ..
+        } = &self.seen;
         let color = super::seen::color(*verdict);
         let word = talk.painted_data(verdict.as_str(), color);
         let below = match talk.is_verbose() {
             true => self.below(),
-            false => explanation::below(explanation::brief(&self.seen.facts), None, &self.seen.next),
+            false => {
+                explanation::below(explanation::brief(&self.seen.facts), None, &self.seen.next)
+            }
         };
-        format!("{}: {word}{headline} ({})\n{below}", self.target.given, verdict.reason())
+        format!(
+            "{}: {word}{headline} ({})\n{below}",
+            self.target.given,
+            verdict.reason()
+        )
     }
 
     pub fn below(&self) -> String {
-        let Observation { id, facts, next, .. } = &self.seen;
+        let Observation {
+            id, facts, next, ..
+        } = &self.seen;
         explanation::below(explanation::lines(facts), id.as_deref(), next)
     }
 }

@@ -24,13 +24,21 @@ impl Seen {
         match (self.look.verdict, record) {
             (Verdict::Free, _) => Decision::Proceed(Proceed::NoLock),
             (Verdict::Stale(reason), Some(record)) => match self.silence() {
-                Some(age) => Decision::Skip(Skip::Stale { record, reason, age }),
+                Some(age) => Decision::Skip(Skip::Stale {
+                    record,
+                    reason,
+                    age,
+                }),
                 None => Decision::Proceed(Proceed::WouldRemoveStale(record, reason)),
             },
             (Verdict::Held(reason), Some(record)) => Decision::Skip(Skip::Locked(record, reason)),
             (verdict, record) => {
                 let (reason, detail) = (verdict.reason(), self.look.detail.clone());
-                Decision::Skip(Skip::CheckFailed { reason, detail, record })
+                Decision::Skip(Skip::CheckFailed {
+                    reason,
+                    detail,
+                    record,
+                })
             }
         }
     }
@@ -42,11 +50,26 @@ impl Seen {
 
     /// One element of `data` in the JSON contract.
     pub fn json(&self, explanation: &Explanation) -> Value {
-        let Look { verdict, id, record, .. } = &self.look;
-        let message = message(&self.decision(), self.target.protocol.rules().speaks_of_databases);
+        let Look {
+            verdict,
+            id,
+            record,
+            ..
+        } = &self.look;
+        let message = message(
+            &self.decision(),
+            self.target.protocol.rules().speaks_of_databases,
+        );
         let explained = (explanation.json(), explanation.next.as_str());
-        let held = record.as_ref().map(|record| (record, words::age(&self.look)));
-        explanation::row(&self.target, (*verdict, &message, id.as_deref()), held, explained)
+        let held = record
+            .as_ref()
+            .map(|record| (record, words::age(&self.look)));
+        explanation::row(
+            &self.target,
+            (*verdict, &message, id.as_deref()),
+            held,
+            explained,
+        )
     }
 
     /// The verdict's word, in its colour.
@@ -65,7 +88,8 @@ impl Seen {
 
     /// The headline and at most four more lines: why, since when, what stands in the way, and what to type.
     pub fn brief(&self, explanation: &Explanation, talk: &Talk) -> String {
-        self.headline(explanation, talk) + &explanation::below(explanation.brief(), None, &explanation.next)
+        self.headline(explanation, talk)
+            + &explanation::below(explanation.brief(), None, &explanation.next)
     }
 
     /// The headline and all that is known.
@@ -74,25 +98,42 @@ impl Seen {
     }
 
     fn of_silent(&self, silence: Duration, talk: &Talk) -> (String, String) {
-        let (reason, holder) = (self.look.verdict.reason(), self.target.holder(&self.look).unwrap_or_default());
+        let (reason, holder) = (
+            self.look.verdict.reason(),
+            self.target.holder(&self.look).unwrap_or_default(),
+        );
         let silence = format!("heartbeat {} ago", shown(silence));
         match self.look.verdict {
             Verdict::Stale(_) => {
                 let word = talk.painted_data("stale", "36");
-                (format!("{word} "), format!("left by {holder}, last {silence} ({reason})"))
+                (
+                    format!("{word} "),
+                    format!("left by {holder}, last {silence} ({reason})"),
+                )
             }
             _ => {
                 let (word, long) = (talk.painted_data("active", "33"), self.for_how_long());
-                (format!("{word} "), format!("held by {holder}{long} ({reason})"))
+                (
+                    format!("{word} "),
+                    format!("held by {holder}{long} ({reason})"),
+                )
             }
         }
     }
 
     fn of_any(&self, explanation: &Explanation, talk: &Talk) -> String {
-        let (verdict, reason, word) = (self.look.verdict, self.look.verdict.reason(), self.word(talk));
+        let (verdict, reason, word) = (
+            self.look.verdict,
+            self.look.verdict.reason(),
+            self.word(talk),
+        );
         match (verdict, self.target.holder(&self.look)) {
             (Verdict::Held(_), Some(holder)) => {
-                format!("{word} by {}{holder}{} ({reason})", explanation.holder_is, self.for_how_long())
+                format!(
+                    "{word} by {}{holder}{} ({reason})",
+                    explanation.holder_is,
+                    self.for_how_long()
+                )
             }
             (Verdict::Stale(_), Some(holder)) => format!("{word}, left by {holder} ({reason})"),
             (Verdict::Unreadable(_), _) => {
@@ -100,7 +141,10 @@ impl Seen {
                 format!("{word}: {} ({reason}); {then}", self.look.detail)
             }
             (Verdict::Free, _) if !self.look.detail.is_empty() => {
-                format!("{word} ({reason}); what lies there is no lock: {}", self.look.detail)
+                format!(
+                    "{word} ({reason}); what lies there is no lock: {}",
+                    self.look.detail
+                )
             }
             _ => format!("{word} ({reason})"),
         }
@@ -108,12 +152,18 @@ impl Seen {
 
     /// ` for 3h 2m`; nothing where the clocks disagree.
     fn for_how_long(&self) -> String {
-        words::known_age(&self.look).map(|age| format!(" for {}", shown_age(age))).unwrap_or_default()
+        words::known_age(&self.look)
+            .map(|age| format!(" for {}", shown_age(age)))
+            .unwrap_or_default()
     }
 
     /// What is known, and what to type, one line each.
     pub fn below(&self, explanation: &Explanation) -> String {
-        explanation::below(explanation.lines(), self.look.id.as_deref(), &explanation.next)
+        explanation::below(
+            explanation.lines(),
+            self.look.id.as_deref(),
+            &explanation.next,
+        )
     }
 }
 

@@ -6,7 +6,9 @@
 
 use std::time::Duration;
 
-use beadlock_checker::internal::{FileKind, Look, closed, dialect::StartedAt, duration::shown, obstacle::Obstacle};
+use beadlock_checker::internal::{
+    FileKind, Look, closed, dialect::StartedAt, duration::shown, obstacle::Obstacle,
+};
 use beadlock_checker::{Reason, Verdict};
 
 use super::gate::Shut;
@@ -50,7 +52,9 @@ impl Situation {
             Verdict::Unreadable(reason) => reason,
             Verdict::Held(_) | Verdict::Stale(_) => return Self::Unread,
         };
-        let age = look.on_disk.and_then(|on_disk| Duration::try_from(on_disk.modified.age(now)).ok());
+        let age = look
+            .on_disk
+            .and_then(|on_disk| Duration::try_from(on_disk.modified.age(now)).ok());
         let fresh = age.is_some_and(|age| age < WRITING);
         match (reason, look.on_disk) {
             (Reason::Malformed | Reason::Invalid, _) if data.is_some() => Self::Data,
@@ -93,7 +97,10 @@ pub fn explain(
                 false => "a crash has left it there",
             };
             let check = to_type("beadlock check {}", &[target.part()]);
-            (format!("no lock, but one is aside: {by}"), (check, "puts right what a crash has left".to_owned()))
+            (
+                format!("no lock, but one is aside: {by}"),
+                (check, "puts right what a crash has left".to_owned()),
+            )
         }
         (Situation::Data | Situation::TooLarge, Some(data)) => of_data(data, target),
         (Situation::Empty { .. } | Situation::Malformed { .. } | Situation::Invalid, _) => {
@@ -101,7 +108,13 @@ pub fn explain(
         }
         _ => of_unread(situation, target),
     };
-    Explained { situation: situation.as_str(), why, next, facts: Vec::new(), holder_is: "" }
+    Explained {
+        situation: situation.as_str(),
+        why,
+        next,
+        facts: Vec::new(),
+        holder_is: "",
+    }
 }
 
 fn of_free(target: &Target, gate: &Shut) -> (String, NextCommand) {
@@ -110,32 +123,62 @@ fn of_free(target: &Target, gate: &Shut) -> (String, NextCommand) {
     match gate.orphaned() {
         Some(orphaned) => {
             let daemon = orphaned.daemon();
-            let why = format!("no lock; a claim waits for the gate, which a cycle of {daemon} keeps shut");
-            let pids: Vec<String> = orphaned.work.iter().map(|work| work.pid.to_string()).collect();
+            let why = format!(
+                "no lock; a claim waits for the gate, which a cycle of {daemon} keeps shut"
+            );
+            let pids: Vec<String> = orphaned
+                .work
+                .iter()
+                .map(|work| work.pid.to_string())
+                .collect();
             let end = orphaned.to_end_it();
             let comment = format!("what is left running; a claim waits for it; to end it: {end}");
-            (why, (to_type("ps -fp {}", &[Part::Word(pids.join(",").as_ref())]), comment))
+            (
+                why,
+                (
+                    to_type("ps -fp {}", &[Part::Word(pids.join(",").as_ref())]),
+                    comment,
+                ),
+            )
         }
-        None if gate.is_shut() => {
-            ("no lock; a claim waits for the gate".to_owned(), (hold, "waits until the gate is open".to_owned()))
-        }
+        None if gate.is_shut() => (
+            "no lock; a claim waits for the gate".to_owned(),
+            (hold, "waits until the gate is open".to_owned()),
+        ),
         None => ("no lock".to_owned(), (hold, String::new())),
     }
 }
 
 fn of_data(data: NotALock, target: &Target) -> (String, NextCommand) {
     let [file, lock] = data.meant.map(|name| Part::Words(vec![name]));
-    let comment = format!("locks the file itself; for a lock file beside it: {}", to_type("{}", &[lock]));
+    let comment = format!(
+        "locks the file itself; for a lock file beside it: {}",
+        to_type("{}", &[lock])
+    );
     let claim = Part::Words(target.protocol.options_of_claim(None));
-    (data.words, (to_type("beadlock hold {} {} -- CMD", &[file, claim]), comment))
+    (
+        data.words,
+        (
+            to_type("beadlock hold {} {} -- CMD", &[file, claim]),
+            comment,
+        ),
+    )
 }
 
-fn of_content(situation: Situation, (look, target, now): (&Look, &Target, StartedAt)) -> (String, NextCommand) {
+fn of_content(
+    situation: Situation,
+    (look, target, now): (&Look, &Target, StartedAt),
+) -> (String, NextCommand) {
     let of_target = |template| to_type(template, &[target.part()]);
     let malformed = of_target("beadlock break {} --malformed");
-    let age = look.on_disk.and_then(|file| Duration::try_from(file.modified.age(now)).ok());
+    let age = look
+        .on_disk
+        .and_then(|file| Duration::try_from(file.modified.age(now)).ok());
     let being_written = |what: &str| {
-        let why = format!("{what}, and {} old: somebody may be writing it", shown(age.unwrap_or_default()));
+        let why = format!(
+            "{what}, and {} old: somebody may be writing it",
+            shown(age.unwrap_or_default())
+        );
         let again = of_target("sleep 2; beadlock status {}");
         (why, (again, "somebody may be writing it".to_owned()))
     };
@@ -147,15 +190,23 @@ fn of_content(situation: Situation, (look, target, now): (&Look, &Target, Starte
         Situation::Empty { fresh: true } => being_written("the file is empty"),
         Situation::Malformed { fresh: true } => being_written("it is no lock record"),
         Situation::Empty { fresh: false } => match target.protocol.why_empty(look) {
-            Some(why) => (format!("the file is empty: {why}"), (malformed, "if nobody uses it".to_owned())),
+            Some(why) => (
+                format!("the file is empty: {why}"),
+                (malformed, "if nobody uses it".to_owned()),
+            ),
             None => (
-                "the file is empty: who made it died before the first byte, or the disk is full".to_owned(),
-                (malformed, "there is nothing in it; was the disk full? df -h".to_owned()),
+                "the file is empty: who made it died before the first byte, or the disk is full"
+                    .to_owned(),
+                (
+                    malformed,
+                    "there is nothing in it; was the disk full? df -h".to_owned(),
+                ),
             ),
         },
-        Situation::Malformed { fresh: false } => {
-            ("it is no lock record, so nobody can tell whose it is".to_owned(), raw())
-        }
+        Situation::Malformed { fresh: false } => (
+            "it is no lock record, so nobody can tell whose it is".to_owned(),
+            raw(),
+        ),
         _ => {
             let why = "it is a record in which a value that is needed is missing or wrong";
             (format!("{why}, so nobody can tell whose it is"), raw())
@@ -167,25 +218,42 @@ fn of_unread(situation: Situation, target: &Target) -> (String, NextCommand) {
     let path = target.path();
     let of_target = |template| to_type(template, &[target.part()]);
     let of_lock = |template| to_type(template, &[Part::Path(&path)]);
-    let malformed = || format!("when nobody needs it: {}", of_target("beadlock break {} --malformed"));
+    let malformed = || {
+        format!(
+            "when nobody needs it: {}",
+            of_target("beadlock break {} --malformed")
+        )
+    };
     let again = || of_target("sleep 2; beadlock status {}");
     match situation {
         Situation::NotAFile(kind) => {
-            let list = if kind == FileKind::Directory { "ls -la {}" } else { "ls -ld {}" };
+            let list = if kind == FileKind::Directory {
+                "ls -la {}"
+            } else {
+                "ls -ld {}"
+            };
             let there = kind_words(kind);
-            let why = format!("there is {there} where a lock is a regular file; it is neither opened nor followed");
+            let why = format!(
+                "there is {there} where a lock is a regular file; it is neither opened nor followed"
+            );
             (why, (of_lock(list), malformed()))
         }
-        Situation::TooLarge => {
-            ("no lock is that large; it is not read".to_owned(), (of_lock("ls -ld {}"), malformed()))
-        }
+        Situation::TooLarge => (
+            "no lock is that large; it is not read".to_owned(),
+            (of_lock("ls -ld {}"), malformed()),
+        ),
         Situation::NotOpened(obstacle) => {
             let next = match obstacle {
                 Obstacle::Descriptors => (
-                    format!("ulimit -n \"$(ulimit -Hn)\"; {}", of_target("beadlock status {}")),
+                    format!(
+                        "ulimit -n \"$(ulimit -Hn)\"; {}",
+                        of_target("beadlock status {}")
+                    ),
                     "this process may open too few files",
                 ),
-                Obstacle::FileTable => (again(), "this machine has too many open files: fs.file-max"),
+                Obstacle::FileTable => {
+                    (again(), "this machine has too many open files: fs.file-max")
+                }
                 Obstacle::Lease => (
                     again(),
                     "a process has it under a write lease; to see those that have leases: grep LEASE /proc/locks",
@@ -196,9 +264,15 @@ fn of_unread(situation: Situation, target: &Target) -> (String, NextCommand) {
         _ => {
             let next = match closed::directory_above(&path) {
                 Some(why) => (of_lock("namei -l {}"), why),
-                None => (of_lock("ls -ld {}"), "as a user who may read it: beadlock status".to_owned()),
+                None => (
+                    of_lock("ls -ld {}"),
+                    "as a user who may read it: beadlock status".to_owned(),
+                ),
             };
-            ("it could not be read, so nobody can tell whose it is".to_owned(), next)
+            (
+                "it could not be read, so nobody can tell whose it is".to_owned(),
+                next,
+            )
         }
     }
 }

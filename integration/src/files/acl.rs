@@ -25,7 +25,9 @@ impl Acl {
         Self::read(|bytes| fgetxattr(file, NAME, spare_capacity(bytes)))
     }
 
-    fn read(read: impl FnOnce(&mut Vec<u8>) -> rustix::io::Result<usize>) -> io::Result<Option<Self>> {
+    fn read(
+        read: impl FnOnce(&mut Vec<u8>) -> rustix::io::Result<usize>,
+    ) -> io::Result<Option<Self>> {
         let mut bytes = Vec::with_capacity(LIMIT);
         match read(&mut bytes) {
             Ok(_) => Ok(Some(Self(bytes))),

@@ -25,11 +25,21 @@ pub struct Lines {
 
 impl Lines {
     /// Reads all of `from`, called `source` in messages, before any lock. A last line without an end gets one.
-    pub fn read(from: impl Read, source: &str, path: &Path, check: &Check<'_>) -> Result<Self, Error> {
+    pub fn read(
+        from: impl Read,
+        source: &str,
+        path: &Path,
+        check: &Check<'_>,
+    ) -> Result<Self, Error> {
         let mut bytes = Vec::new();
-        let read = from.take(LIMIT + 1).read_to_end(&mut bytes).map_err(Spilled::Read);
+        let read = from
+            .take(LIMIT + 1)
+            .read_to_end(&mut bytes)
+            .map_err(Spilled::Read);
         let checked = read.and_then(|length| match length as u64 > LIMIT {
-            true => Err(Spilled::Invalid("longer than 1 GiB, which one write cannot be".to_owned())),
+            true => Err(Spilled::Invalid(
+                "longer than 1 GiB, which one write cannot be".to_owned(),
+            )),
             false => check.whole_lines(&mut bytes),
         });
         let count = checked.map_err(|spilled| spilled.error(path, source))?;
@@ -68,7 +78,10 @@ impl fmt::Display for Torn {
     /// `the last line (34 bytes from 1024) had no end: …`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { offset, length } = self;
-        write!(f, "the last line, {length} bytes from offset {offset}, had no end: whoever wrote it was cut off; ")?;
+        write!(
+            f,
+            "the last line, {length} bytes from offset {offset}, had no end: whoever wrote it was cut off; "
+        )?;
         f.write_str("it is kept, and the new lines begin after it")
     }
 }
@@ -76,7 +89,13 @@ impl fmt::Display for Torn {
 impl fmt::Display for Appended {
     /// `added 2 lines to PATH (57 bytes at 1024)`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { path, lines, bytes, offset, .. } = self;
+        let Self {
+            path,
+            lines,
+            bytes,
+            offset,
+            ..
+        } = self;
         let (lines, path) = (counted(*lines, "line", "lines"), escaped_path(path));
         write!(f, "added {lines} to {path} ({bytes} bytes at {offset})")
     }
@@ -86,24 +105,45 @@ impl fmt::Display for Appended {
 pub fn append(entry: &Entry, lock: &impl WriteLock, lines: &Lines) -> Result<Appended, Error> {
     tidy(entry, backups::DEFAULT)?;
     lock.guards(entry)?;
-    let (path, count, length) = (entry.path().to_owned(), lines.count, lines.bytes.len() as u64);
+    let (path, count, length) = (
+        entry.path().to_owned(),
+        lines.count,
+        lines.bytes.len() as u64,
+    );
     if lines.bytes.is_empty() {
         let offset = entry.look(Beside::Itself)?.as_ref().map_or(0, size);
-        return Ok(Appended { path, lines: 0, bytes: 0, offset, created: false, torn: None });
+        return Ok(Appended {
+            path,
+            lines: 0,
+            bytes: 0,
+            offset,
+            created: false,
+            torn: None,
+        });
     }
     let (file, created) = entry.open_to_append()?;
     let before = size(&entry.stat(&file)?);
-    let torn = torn_end(&file, before).map_err(|error| entry.failed("read", Beside::Itself, error))?;
+    let torn =
+        torn_end(&file, before).map_err(|error| entry.failed("read", Beside::Itself, error))?;
     let added = match torn {
         Some(_) => add(&file, &[b"\n", lines.bytes.as_slice()].concat()),
         None => add(&file, &lines.bytes),
     };
     added.map_err(|short| short.undone(entry, &file, before, created))?;
     if created {
-        entry.sync().map_err(|error| entry.failed("sync the directory of", Beside::Itself, error))?;
+        entry
+            .sync()
+            .map_err(|error| entry.failed("sync the directory of", Beside::Itself, error))?;
     }
     let offset = before + u64::from(torn.is_some());
-    Ok(Appended { path, lines: count, bytes: length, offset, created, torn })
+    Ok(Appended {
+        path,
+        lines: count,
+        bytes: length,
+        offset,
+        created,
+        torn,
+    })
 }
 
 fn size(stat: &FileStat) -> u64 {
@@ -120,7 +160,12 @@ fn add(mut file: &File, bytes: &[u8]) -> Result<(), Short> {
     let mut added = 0;
     while let Some(rest) = bytes.get(added..).filter(|rest| !rest.is_empty()) {
         match file.write(rest) {
-            Ok(0) => return Err(Short { added, error: io::ErrorKind::WriteZero.into() }),
+            Ok(0) => {
+                return Err(Short {
+                    added,
+                    error: io::ErrorKind::WriteZero.into(),
+                });
+            }
             Ok(count) => added += count,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(Short { added, error }),
@@ -138,11 +183,17 @@ fn torn_end(file: &File, size: u64) -> io::Result<Option<Torn>> {
         file.read_exact_at(&mut piece, end - length)?;
         if let Some(at) = piece.iter().rposition(|byte| *byte == b'\n') {
             let offset = end - length + at as u64 + 1;
-            return Ok((offset < size).then_some(Torn { offset, length: size - offset }));
+            return Ok((offset < size).then_some(Torn {
+                offset,
+                length: size - offset,
+            }));
         }
         end -= length;
     }
-    Ok((size > 0).then_some(Torn { offset: 0, length: size }))
+    Ok((size > 0).then_some(Torn {
+        offset: 0,
+        length: size,
+    }))
 }
 
 impl Short {
@@ -150,19 +201,28 @@ impl Short {
     fn undone(self, entry: &Entry, file: &File, before: u64, created: bool) -> Error {
         let path = escaped_path(entry.path());
         let failed = Error::failed(format_args!("add to {path}"), &self.error);
-        let is_ours_alone = entry.stat(file).is_ok_and(|now| size(&now) == before + self.added as u64);
+        let is_ours_alone = entry
+            .stat(file)
+            .is_ok_and(|now| size(&now) == before + self.added as u64);
         let stays = if !is_ours_alone {
             let added = self.added;
-            format!("{added} bytes of it are there, for somebody without the lock has added to it at the same time")
+            format!(
+                "{added} bytes of it are there, for somebody without the lock has added to it at the same time"
+            )
         } else if let Err(error) = file.set_len(before) {
             let why = system_words(&error);
-            format!("it could not be cut back to its {before} bytes: {why}; cut it: truncate -s {before} {path}")
+            format!(
+                "it could not be cut back to its {before} bytes: {why}; cut it: truncate -s {before} {path}"
+            )
         } else if created && entry.remove(Beside::Itself).is_ok() {
             "there is no such file still".to_owned()
         } else {
             "it stays as it was".to_owned()
         };
-        Error { message: format!("{failed}; {stays}"), ..failed }
+        Error {
+            message: format!("{failed}; {stays}"),
+            ..failed
+        }
     }
 }
 
@@ -173,7 +233,10 @@ mod tests {
     use crate::protocol::file::FileLock;
     use std::fs;
 
-    const LINES: Check<'_> = Check { format: Format::JsonLines, schema: None };
+    const LINES: Check<'_> = Check {
+        format: Format::JsonLines,
+        schema: None,
+    };
 
     fn lines(text: &str) -> Lines {
         Lines::read(text.as_bytes(), "the lines", Path::new("x"), &LINES).unwrap()
@@ -195,8 +258,15 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("log.jsonl");
         fs::write(&path, text).unwrap();
-        let (entry, lock) = (Entry::open(&path).unwrap(), FileLock::exclusive(&path).unwrap());
-        Log { _dir: dir, entry, lock }
+        let (entry, lock) = (
+            Entry::open(&path).unwrap(),
+            FileLock::exclusive(&path).unwrap(),
+        );
+        Log {
+            _dir: dir,
+            entry,
+            lock,
+        }
     }
 
     fn text(path: &Path) -> String {
@@ -208,14 +278,22 @@ mod tests {
         let log = log("1\n");
         let added = log.append("2\n{\"three\":3}");
         assert_eq!(text(log.entry.path()), "1\n2\n{\"three\":3}\n");
-        assert_eq!((added.lines, added.bytes, added.offset, added.torn), (2, 14, 2, None));
+        assert_eq!(
+            (added.lines, added.bytes, added.offset, added.torn),
+            (2, 14, 2, None)
+        );
         assert!(!added.created);
     }
 
     #[test]
     fn a_torn_line_is_kept_apart_and_told() {
         let long = "x".repeat(200_000);
-        for (before, offset) in [("1\n{\"half", 2), ("half", 0), (&format!("1\n22\n{long}"), 5), ("1\n\0\0", 2)] {
+        for (before, offset) in [
+            ("1\n{\"half", 2),
+            ("half", 0),
+            (&format!("1\n22\n{long}"), 5),
+            ("1\n\0\0", 2),
+        ] {
             let log = log(before);
             let added = log.append("3\n");
             let length = before.len() as u64 - offset;
@@ -230,6 +308,9 @@ mod tests {
     fn no_lines_at_all_change_nothing() {
         let log = log("1\n");
         let added = log.append("");
-        assert_eq!((added.lines, added.bytes, text(log.entry.path()).as_str()), (0, 0, "1\n"));
+        assert_eq!(
+            (added.lines, added.bytes, text(log.entry.path()).as_str()),
+            (0, 0, "1\n")
+        );
     }
 }

@@ -43,9 +43,15 @@ enum Newest {
 }
 
 /// Keeps the file as it is, with `count` backups afterwards; 0 touches none. Only under the lock.
-pub fn keep<'e>(entry: &'e Entry, original: Option<&FileStat>, count: u32) -> Result<Kept<'e>, Error> {
+pub fn keep<'e>(
+    entry: &'e Entry,
+    original: Option<&FileStat>,
+    count: u32,
+) -> Result<Kept<'e>, Error> {
     let kept = |newest| Kept { entry, newest };
-    let Some(original) = original.filter(|_| count > 0) else { return Ok(kept(Newest::None)) };
+    let Some(original) = original.filter(|_| count > 0) else {
+        return Ok(kept(Newest::None));
+    };
     let newest = entry.look(Beside::Backup(1))?;
     if newest.is_some_and(|newest| is_same(&newest, original)) {
         return Ok(kept(Newest::There));
@@ -58,9 +64,14 @@ pub fn keep<'e>(entry: &'e Entry, original: Option<&FileStat>, count: u32) -> Re
     match entry.link_to(Beside::Waiting) {
         Ok(()) => {}
         // No hard links here, or not of this file. Where no other can take its place either, a copy is for nothing.
-        Err(Errno::EPERM | Errno::EACCES | Errno::EMLINK | Errno::EOPNOTSUPP | Errno::ENOSYS | Errno::EXDEV) => {
-            entry.obstacle().map_or_else(|| copy(entry), Err)?
-        }
+        Err(
+            Errno::EPERM
+            | Errno::EACCES
+            | Errno::EMLINK
+            | Errno::EOPNOTSUPP
+            | Errno::ENOSYS
+            | Errno::EXDEV,
+        ) => entry.obstacle().map_or_else(|| copy(entry), Err)?,
         Err(errno) => return Err(entry.failed("link", Beside::Waiting, errno)),
     }
     Ok(kept(Newest::Waiting { last }))
@@ -77,7 +88,9 @@ impl Kept<'_> {
 
     /// What the file was becomes its newest backup, and the others move by one. After an error the next write goes on.
     pub fn rotate(mut self) -> Result<(), Error> {
-        let Newest::Waiting { last } = std::mem::replace(&mut self.newest, Newest::None) else { return Ok(()) };
+        let Newest::Waiting { last } = std::mem::replace(&mut self.newest, Newest::None) else {
+            return Ok(());
+        };
         rotate(self.entry, last).map_err(|error| {
             let message = format!("{error}; the file is new, and the next write moves its backups");
             Error { message, ..error }
@@ -107,14 +120,24 @@ pub fn finish(entry: &Entry, count: u32) -> Result<(), Error> {
         missing += 1;
     }
     // Whose count it was is not known: of a longer row the last one goes.
-    rotate(entry, if missing <= count { missing } else { missing - 1 })
+    rotate(
+        entry,
+        if missing <= count {
+            missing
+        } else {
+            missing - 1
+        },
+    )
 }
 
 /// Removes what waits to be a backup if it is what the file is, or its newest backup. True: nothing waits.
 fn remove_needless(entry: &Entry) -> Result<bool, Error> {
-    let Some(waiting) = entry.look(Beside::Waiting)? else { return Ok(true) };
+    let Some(waiting) = entry.look(Beside::Waiting)? else {
+        return Ok(true);
+    };
     let newest = entry.look(Beside::Backup(1))?;
-    let is_needless = newest.is_some_and(|newest| is_same(&newest, &waiting)) || is_what_the_file_is(entry, &waiting)?;
+    let is_needless = newest.is_some_and(|newest| is_same(&newest, &waiting))
+        || is_what_the_file_is(entry, &waiting)?;
     if is_needless {
         entry.remove(Beside::Waiting)?;
     }
@@ -135,14 +158,17 @@ fn is_same(one: &FileStat, other: &FileStat) -> bool {
 
 /// What waits to be a backup is the file itself, or a copy of it.
 fn is_what_the_file_is(entry: &Entry, waiting: &FileStat) -> Result<bool, Error> {
-    let Some(itself) = entry.look(Beside::Itself)? else { return Ok(false) };
+    let Some(itself) = entry.look(Beside::Itself)? else {
+        return Ok(false);
+    };
     if is_same(&itself, waiting) {
         return Ok(true);
     }
     if itself.st_size != waiting.st_size {
         return Ok(false);
     }
-    let (Some(one), Some(other)) = (entry.read(Beside::Itself)?, entry.read(Beside::Waiting)?) else {
+    let (Some(one), Some(other)) = (entry.read(Beside::Itself)?, entry.read(Beside::Waiting)?)
+    else {
         return Ok(false);
     };
     is_equal(one, other).map_err(|error| entry.failed("read", Beside::Waiting, error))
@@ -163,13 +189,18 @@ fn is_equal(mut one: File, mut other: File) -> io::Result<bool> {
 
 /// What waits to be a backup as a copy of the file: whole before it has its name.
 fn copy(entry: &Entry) -> Result<(), Error> {
-    let Some(mut original) = entry.read(Beside::Itself)? else { return Ok(()) };
+    let Some(mut original) = entry.read(Beside::Itself)? else {
+        return Ok(());
+    };
     let (stat, acl) = (entry.stat(&original)?, entry.acl()?);
     let mut copy = entry.create(Beside::Copy, 0o600)?;
     let copied = (|| {
         io::copy(&mut original, &mut copy)?;
         // Where it cannot have the owner, it is for nobody else.
-        let owner = (Some(Uid::from_raw(stat.st_uid)), Some(Gid::from_raw(stat.st_gid)));
+        let owner = (
+            Some(Uid::from_raw(stat.st_uid)),
+            Some(Gid::from_raw(stat.st_gid)),
+        );
         if fchown(&copy, owner.0, owner.1).is_ok() {
             acl::give(&copy, acl.as_ref())?;
             fchmod(&copy, Mode::from_bits_truncate(stat.st_mode & 0o7777))?;
@@ -221,7 +252,10 @@ mod tests {
         /// The backups, `-` where there is a gap.
         fn texts(&self) -> String {
             let text = |number| fs::read_to_string(self.path().join(format!("x.{number}")));
-            (1..=6).map(|number| text(number).unwrap_or("-".into())).collect::<Vec<_>>().join(" ")
+            (1..=6)
+                .map(|number| text(number).unwrap_or("-".into()))
+                .collect::<Vec<_>>()
+                .join(" ")
         }
     }
 
@@ -236,7 +270,13 @@ mod tests {
 
     #[test]
     fn a_gap_is_filled_and_not_shifted_over() {
-        let dir = Dir::new(&[("x", "now"), ("x.1", "a"), ("x.2", "b"), ("x.4", "d"), ("x.5", "e")]);
+        let dir = Dir::new(&[
+            ("x", "now"),
+            ("x.1", "a"),
+            ("x.2", "b"),
+            ("x.4", "d"),
+            ("x.5", "e"),
+        ]);
         dir.write("new", 5).unwrap();
         assert_eq!(dir.texts(), "now a b d e -");
         let dir = Dir::new(&[("x", "now"), ("x.2", "b"), ("x.3", "c")]);
@@ -258,7 +298,11 @@ mod tests {
     fn one_alone_and_none_at_all() {
         let dir = Dir::new(&[("x", "now"), ("x.1", "a"), ("x.2", "b")]);
         dir.write("new", 0).unwrap();
-        assert_eq!(dir.texts(), "a b - - - -", "none: what is there is somebody's");
+        assert_eq!(
+            dir.texts(),
+            "a b - - - -",
+            "none: what is there is somebody's"
+        );
         dir.write("newer", 1).unwrap();
         assert_eq!(dir.texts(), "new b - - - -");
     }
@@ -276,10 +320,16 @@ mod tests {
         let dir = Dir::new(&[("x", "now"), ("x.1", "a"), ("x.2", "b")]);
         let entry = dir.entry();
         let kept = keep(&entry, entry.look(Beside::Itself).unwrap().as_ref(), 2).unwrap();
-        assert_eq!(fs::read_to_string(dir.path().join("x.tmp1")).unwrap(), "now");
+        assert_eq!(
+            fs::read_to_string(dir.path().join("x.tmp1")).unwrap(),
+            "now"
+        );
         assert_eq!(dir.texts(), "a b - - - -");
         drop(kept);
-        assert_eq!((dir.texts().as_str(), entry.look(Beside::Waiting).unwrap()), ("a b - - - -", None));
+        assert_eq!(
+            (dir.texts().as_str(), entry.look(Beside::Waiting).unwrap()),
+            ("a b - - - -", None)
+        );
     }
 
     #[test]
@@ -297,12 +347,18 @@ mod tests {
             };
             keep().unwrap();
             finish(&dir.entry(), 2).unwrap();
-            assert_eq!((dir.texts().as_str(), path("x.tmp1").exists()), ("a b - - - -", false));
+            assert_eq!(
+                (dir.texts().as_str(), path("x.tmp1").exists()),
+                ("a b - - - -", false)
+            );
             keep().unwrap();
             fs::write(path("x.tmp"), "new").unwrap();
             dir.entry().rename(Beside::Stage, Beside::Itself).unwrap();
             finish(&dir.entry(), 2).unwrap();
-            assert_eq!((dir.texts().as_str(), path("x.tmp1").exists()), ("now a - - - -", false));
+            assert_eq!(
+                (dir.texts().as_str(), path("x.tmp1").exists()),
+                ("now a - - - -", false)
+            );
         }
     }
 
@@ -338,7 +394,11 @@ mod tests {
     #[test]
     fn of_the_same_length_and_of_another_content_is_another_file() {
         let long = "x".repeat(200_000);
-        for (text, other) in [("now", "old"), (long.as_str(), &*format!("{}y", &long[1..])), ("", "a")] {
+        for (text, other) in [
+            ("now", "old"),
+            (long.as_str(), &*format!("{}y", &long[1..])),
+            ("", "a"),
+        ] {
             let dir = Dir::new(&[("x", text), ("x.tmp1", other)]);
             finish(&dir.entry(), 5).unwrap();
             assert_eq!(fs::read_to_string(dir.path().join("x.1")).unwrap(), other);
@@ -353,7 +413,10 @@ mod tests {
         let dir = Dir::new(&[("x", "now"), ("x.1", "a")]);
         fs::create_dir(dir.path().join("x.2")).unwrap();
         let error = dir.write("new", 2).unwrap_err().to_string();
-        assert!(error.contains("x.2 is a directory; move it out of the way"), "{error}");
+        assert!(
+            error.contains("x.2 is a directory; move it out of the way"),
+            "{error}"
+        );
         assert_eq!(dir.texts(), "a - - - - -");
         assert_eq!(fs::read_to_string(dir.path().join("x")).unwrap(), "now");
     }
@@ -364,8 +427,16 @@ mod tests {
         let entry = dir.entry();
         copy(&entry).unwrap();
         assert_eq!(dir.texts(), "a - - - - -");
-        let numbers = |which| entry.look(which).unwrap().map(|stat| (stat.st_ino, stat.st_mode));
-        let (itself, backup) = (numbers(Beside::Itself).unwrap(), numbers(Beside::Waiting).unwrap());
+        let numbers = |which| {
+            entry
+                .look(which)
+                .unwrap()
+                .map(|stat| (stat.st_ino, stat.st_mode))
+        };
+        let (itself, backup) = (
+            numbers(Beside::Itself).unwrap(),
+            numbers(Beside::Waiting).unwrap(),
+        );
         assert!(itself.0 != backup.0 && itself.1 == backup.1);
         assert_eq!(numbers(Beside::Copy), None);
     }

@@ -1,6 +1,9 @@
 //! A file by its name in a directory that is open, and the files beside it that are called by it. The one place where
 //! they are linked, renamed and removed, all of it relative to that directory.
-#![expect(clippy::disallowed_methods, reason = "a data file's stage and backups are called by its name; no lock is")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a data file's stage and backups are called by its name; no lock is"
+)]
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -40,16 +43,31 @@ pub struct Entry {
 }
 
 /// For files that may be anything: never follows a link, never waits for a FIFO's other end.
-const CAREFULLY: OFlag = OFlag::O_CLOEXEC.union(OFlag::O_NOFOLLOW).union(OFlag::O_NONBLOCK).union(OFlag::O_NOCTTY);
+const CAREFULLY: OFlag = OFlag::O_CLOEXEC
+    .union(OFlag::O_NOFOLLOW)
+    .union(OFlag::O_NONBLOCK)
+    .union(OFlag::O_NOCTTY);
 
 impl Entry {
     /// Of a path whose last component is not a symbolic link.
     pub fn open(path: &Path) -> Result<Self, Error> {
-        let name = path.file_name().ok_or_else(|| failed("write", path, &Errno::EISDIR.into()))?;
-        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let dir = File::options().read(true).custom_flags(OFlag::O_DIRECTORY.bits()).open(parent);
+        let name = path
+            .file_name()
+            .ok_or_else(|| failed("write", path, &Errno::EISDIR.into()))?;
+        let parent = path
+            .parent()
+            .filter(|parent| !parent.as_os_str().is_empty())
+            .unwrap_or(Path::new("."));
+        let dir = File::options()
+            .read(true)
+            .custom_flags(OFlag::O_DIRECTORY.bits())
+            .open(parent);
         let dir = dir.map_err(|error| failed("open", parent, &error))?;
-        Ok(Self { dir, path: path.to_owned(), name: name.to_owned() })
+        Ok(Self {
+            dir,
+            path: path.to_owned(),
+            name: name.to_owned(),
+        })
     }
 
     pub fn path(&self) -> &Path {
@@ -80,7 +98,11 @@ impl Entry {
 
     /// What is there, never followed; `None`: nothing.
     pub fn look(&self, which: Beside) -> Result<Option<FileStat>, Error> {
-        match fstatat(&self.dir, self.name_of(which).as_os_str(), AtFlags::AT_SYMLINK_NOFOLLOW) {
+        match fstatat(
+            &self.dir,
+            self.name_of(which).as_os_str(),
+            AtFlags::AT_SYMLINK_NOFOLLOW,
+        ) {
             Ok(stat) => self.regular(which, stat).map(Some),
             Err(Errno::ENOENT) => Ok(None),
             Err(errno) => Err(self.failed("look at", which, errno)),
@@ -100,7 +122,10 @@ impl Entry {
             _ => "no regular file",
         };
         let path = escaped_path(&self.path_of(which));
-        Err(Error::io(format!("{path} is {kind}; move it out of the way"), io::ErrorKind::InvalidInput))
+        Err(Error::io(
+            format!("{path} is {kind}; move it out of the way"),
+            io::ErrorKind::InvalidInput,
+        ))
     }
 
     /// The file, or one beside it, for reading; `None`: there is none.
@@ -115,7 +140,11 @@ impl Entry {
             if let Some(file) = self.open_there(Beside::Itself, flags)? {
                 return Ok((file, false));
             }
-            match self.open_at(self.name.as_os_str(), flags | OFlag::O_CREAT | OFlag::O_EXCL, 0o666) {
+            match self.open_at(
+                self.name.as_os_str(),
+                flags | OFlag::O_CREAT | OFlag::O_EXCL,
+                0o666,
+            ) {
                 Ok(file) => return Ok((file, true)),
                 // Somebody who does not ask for the lock was faster.
                 Err(Errno::EEXIST) => {}
@@ -140,7 +169,12 @@ impl Entry {
 
     fn open_at(&self, name: &OsStr, flags: OFlag, mode: u32) -> nix::Result<File> {
         loop {
-            match openat(&self.dir, name, flags | CAREFULLY, Mode::from_bits_truncate(mode)) {
+            match openat(
+                &self.dir,
+                name,
+                flags | CAREFULLY,
+                Mode::from_bits_truncate(mode),
+            ) {
                 Err(Errno::EINTR) => {}
                 opened => return opened.map(File::from),
             }
@@ -166,7 +200,9 @@ impl Entry {
         let error = self.failed("create", which, errno);
         match errno {
             Errno::EACCES | Errno::EROFS => {
-                let message = format!("{error}; its directory must be writable, for a write makes a new file");
+                let message = format!(
+                    "{error}; its directory must be writable, for a write makes a new file"
+                );
                 Error { message, ..error }
             }
             _ => error,
@@ -185,37 +221,73 @@ impl Entry {
     pub fn name_unnamed(&self, file: &File, which: Beside) -> nix::Result<()> {
         let name = self.name_of(which);
         let by_number = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
-        match linkat(AT_FDCWD, &by_number, &self.dir, name.as_os_str(), AtFlags::AT_SYMLINK_FOLLOW) {
+        match linkat(
+            AT_FDCWD,
+            &by_number,
+            &self.dir,
+            name.as_os_str(),
+            AtFlags::AT_SYMLINK_FOLLOW,
+        ) {
             // There is no /proc. This needs a capability before Linux 6.10.
-            Err(Errno::ENOENT | Errno::ENOTDIR | Errno::EACCES) => {
-                linkat(file, c"", &self.dir, name.as_os_str(), AtFlags::AT_EMPTY_PATH)
-            }
+            Err(Errno::ENOENT | Errno::ENOTDIR | Errno::EACCES) => linkat(
+                file,
+                c"",
+                &self.dir,
+                name.as_os_str(),
+                AtFlags::AT_EMPTY_PATH,
+            ),
             answer => answer,
         }
     }
 
     pub fn link_to(&self, to: Beside) -> nix::Result<()> {
-        linkat(&self.dir, self.name.as_os_str(), &self.dir, self.name_of(to).as_os_str(), AtFlags::empty())
+        linkat(
+            &self.dir,
+            self.name.as_os_str(),
+            &self.dir,
+            self.name_of(to).as_os_str(),
+            AtFlags::empty(),
+        )
     }
 
     pub fn rename(&self, from: Beside, to: Beside) -> Result<(), Error> {
         let names = [from, to].map(|which| self.name_of(which));
-        renameat(&self.dir, names[0].as_os_str(), &self.dir, names[1].as_os_str()).map_err(|errno| {
+        renameat(
+            &self.dir,
+            names[0].as_os_str(),
+            &self.dir,
+            names[1].as_os_str(),
+        )
+        .map_err(|errno| {
             let obstacle = (to == Beside::Itself).then(|| self.obstacle()).flatten();
             let onto = escaped_path(&self.path_of(to));
-            obstacle.unwrap_or_else(|| self.failed(&format!("move onto {onto} what was"), from, errno))
+            obstacle
+                .unwrap_or_else(|| self.failed(&format!("move onto {onto} what was"), from, errno))
         })
     }
 
     /// What keeps anybody from putting another file in this one's place, as far as the file itself can tell.
     pub fn obstacle(&self) -> Option<Error> {
-        let stat = statx(&self.dir, &self.name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW, StatxFlags::TYPE).ok()?;
+        let stat = statx(
+            &self.dir,
+            &self.name,
+            rustix::fs::AtFlags::SYMLINK_NOFOLLOW,
+            StatxFlags::TYPE,
+        )
+        .ok()?;
         let (kind, words) = obstacle_among(stat.stx_attributes & stat.stx_attributes_mask)?;
-        Some(Error::io(format!("{} {words}; it stays as it was", escaped_path(&self.path)), kind))
+        Some(Error::io(
+            format!("{} {words}; it stays as it was", escaped_path(&self.path)),
+            kind,
+        ))
     }
 
     pub fn remove(&self, which: Beside) -> Result<bool, Error> {
-        match unlinkat(&self.dir, self.name_of(which).as_os_str(), UnlinkatFlags::NoRemoveDir) {
+        match unlinkat(
+            &self.dir,
+            self.name_of(which).as_os_str(),
+            UnlinkatFlags::NoRemoveDir,
+        ) {
             Ok(()) => Ok(true),
             // Nothing has a name that is too long.
             Err(Errno::ENOENT | Errno::ENAMETOOLONG) => Ok(false),
@@ -263,7 +335,9 @@ const OBSTACLES: [(StatxAttributes, io::ErrorKind, &str); 3] = [
 ];
 
 fn obstacle_among(attributes: StatxAttributes) -> Option<(io::ErrorKind, &'static str)> {
-    let found = OBSTACLES.into_iter().find(|(attribute, ..)| attributes.contains(*attribute));
+    let found = OBSTACLES
+        .into_iter()
+        .find(|(attribute, ..)| attributes.contains(*attribute));
     found.map(|(_, kind, words)| (kind, words))
 }
 
@@ -273,7 +347,9 @@ mod tests {
 
     #[test]
     fn an_attribute_is_an_obstacle_and_none_is_none() {
-        let words = |attributes| obstacle_among(attributes).map(|(_, words)| words.split(' ').nth(1).unwrap());
+        let words = |attributes| {
+            obstacle_among(attributes).map(|(_, words)| words.split(' ').nth(1).unwrap())
+        };
         assert_eq!(words(StatxAttributes::empty()), None);
         assert_eq!(words(StatxAttributes::COMPRESSED), None);
         assert_eq!(words(StatxAttributes::IMMUTABLE), Some("immutable"));
@@ -286,6 +362,11 @@ mod tests {
     fn a_plain_file_and_no_file_have_none() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("x"), "").unwrap();
-        assert!(["x", "y"].iter().all(|name| Entry::open(&dir.path().join(name)).unwrap().obstacle().is_none()));
+        assert!(["x", "y"].iter().all(|name| {
+            Entry::open(&dir.path().join(name))
+                .unwrap()
+                .obstacle()
+                .is_none()
+        }));
     }
 }

@@ -33,7 +33,11 @@ impl Format {
     /// By the file's name: lines of JSON for `.jsonl` and `.ndjson`, else JSON.
     pub fn of(path: &Path) -> Self {
         let is_lines = |extension: &OsStr| extension == "jsonl" || extension == "ndjson";
-        if path.extension().is_some_and(is_lines) { Self::JsonLines } else { Self::Json }
+        if path.extension().is_some_and(is_lines) {
+            Self::JsonLines
+        } else {
+            Self::Json
+        }
     }
 }
 
@@ -70,11 +74,16 @@ impl Spilled {
     /// For content of the file at `path`, which came from `source`.
     pub fn error(self, path: &Path, source: &str) -> Error {
         let path = escaped_path(path);
-        let stays =
-            |failed: Error, which: &str| Error { message: format!("{failed}; {which} stays as it was"), ..failed };
+        let stays = |failed: Error, which: &str| Error {
+            message: format!("{failed}; {which} stays as it was"),
+            ..failed
+        };
         match self {
             Self::Read(error) => stays(Error::failed(format_args!("read {source}"), &error), &path),
-            Self::Write(error) => stays(Error::failed(format_args!("write the new content of {path}"), &error), "it"),
+            Self::Write(error) => stays(
+                Error::failed(format_args!("write the new content of {path}"), &error),
+                "it",
+            ),
             Self::Invalid(why) => {
                 let message = format!("{source} is {why}; {path} stays as it was");
                 Error::io(message, io::ErrorKind::InvalidData).detailed("invalid_content")
@@ -85,20 +94,36 @@ impl Spilled {
 
 impl Check<'_> {
     /// Nothing: it is known to be right.
-    pub const NOTHING: Self = Self { format: Format::Any, schema: None };
+    pub const NOTHING: Self = Self {
+        format: Format::Any,
+        schema: None,
+    };
 
     /// Copies all of `from` to `to`; how many bytes there were. What is not as it should be ends it early.
     pub fn pour(&self, from: impl Read, to: impl Write) -> Result<u64, Spilled> {
         let text = (self.format == Format::Json).then(Text::default);
-        let mut tee = Tee { from, to, count: 0, is_blank: true, text, failed: None };
+        let mut tee = Tee {
+            from,
+            to,
+            count: 0,
+            is_blank: true,
+            text,
+            failed: None,
+        };
         let checked = match self.format {
             Format::Json => self.value(BufReader::with_capacity(PIECE, &mut tee)),
-            Format::JsonLines => self.lines(BufReader::with_capacity(PIECE, &mut tee)).map(drop),
-            Format::Any => io::copy(&mut tee, &mut io::sink()).map(drop).map_err(Spilled::Read),
+            Format::JsonLines => self
+                .lines(BufReader::with_capacity(PIECE, &mut tee))
+                .map(drop),
+            Format::Any => io::copy(&mut tee, &mut io::sink())
+                .map(drop)
+                .map_err(Spilled::Read),
         };
         match (tee.failed, checked) {
             (Some(failed), _) => Err(failed),
-            (None, Err(_)) if tee.is_blank => Err(Spilled::Invalid("empty, which is no JSON".to_owned())),
+            (None, Err(_)) if tee.is_blank => {
+                Err(Spilled::Invalid("empty, which is no JSON".to_owned()))
+            }
             (None, Err(failed)) => Err(failed),
             (None, Ok(())) => Ok(tee.count),
         }
@@ -118,7 +143,10 @@ impl Check<'_> {
     fn value(&self, from: impl Read) -> Result<(), Spilled> {
         match self.read(Deserializer::from_reader(from)) {
             Ok(conforms) => conforms.map_err(Spilled::Invalid),
-            Err(error) => Err(Spilled::Invalid(format!("not valid JSON: {}", escaped(&error.to_string())))),
+            Err(error) => Err(Spilled::Invalid(format!(
+                "not valid JSON: {}",
+                escaped(&error.to_string())
+            ))),
         }
     }
 
@@ -136,16 +164,23 @@ impl Check<'_> {
         if number == 1 && line.starts_with(BYTE_ORDER_MARK) {
             return Err(marked());
         }
-        let wrong = |why: &str| Spilled::Invalid(format!("not valid JSON Lines: line {number}: {why}"));
+        let wrong =
+            |why: &str| Spilled::Invalid(format!("not valid JSON Lines: line {number}: {why}"));
         if line.trim_ascii().is_empty() {
             return Err(wrong("it is empty"));
         }
-        Text::default().hear(line).map_err(|(what, at)| wrong(&format!("{what} at column {}", at + 1)))?;
+        Text::default()
+            .hear(line)
+            .map_err(|(what, at)| wrong(&format!("{what} at column {}", at + 1)))?;
         match self.read(Deserializer::from_slice(line)) {
-            Ok(conforms) => conforms.map_err(|why| Spilled::Invalid(format!("{why} (line {number})"))),
+            Ok(conforms) => {
+                conforms.map_err(|why| Spilled::Invalid(format!("{why} (line {number})")))
+            }
             Err(error) => {
                 // Its own line is always the first.
-                let words = error.to_string().replace(" at line 1 column ", " at column ");
+                let words = error
+                    .to_string()
+                    .replace(" at line 1 column ", " at column ");
                 Err(wrong(&escaped(&words).to_string()))
             }
         }
@@ -166,7 +201,9 @@ impl Check<'_> {
 }
 
 fn marked() -> Spilled {
-    Spilled::Invalid("not valid JSON: it begins with a byte order mark; save it without one".to_owned())
+    Spilled::Invalid(
+        "not valid JSON: it begins with a byte order mark; save it without one".to_owned(),
+    )
 }
 
 struct Tee<R, W> {
@@ -183,7 +220,9 @@ impl<R: Read, W: Write> Read for Tee<R, W> {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         let failed = match self.step(bytes) {
             Ok(count) => return Ok(count),
-            Err(Spilled::Read(error)) if error.kind() == io::ErrorKind::Interrupted => return Err(error),
+            Err(Spilled::Read(error)) if error.kind() == io::ErrorKind::Interrupted => {
+                return Err(error);
+            }
             Err(failed) => failed,
         };
         self.failed = Some(failed);
@@ -200,8 +239,9 @@ impl<R: Read, W: Write> Tee<R, W> {
             if self.count == 0 && piece.starts_with(BYTE_ORDER_MARK) {
                 return Err(marked());
             }
-            text.hear(piece)
-                .map_err(|(what, at)| Spilled::Invalid(format!("{what} near byte {}", self.count + at as u64)))?;
+            text.hear(piece).map_err(|(what, at)| {
+                Spilled::Invalid(format!("{what} near byte {}", self.count + at as u64))
+            })?;
         }
         self.to.write_all(piece).map_err(Spilled::Write)?;
         self.count += count as u64;
@@ -220,8 +260,12 @@ struct Text {
 impl Text {
     /// `Err`: what is wrong with the piece, and where.
     fn hear(&mut self, piece: &[u8]) -> Result<(), (String, usize)> {
-        self.utf8.hear(piece).map_err(|at| ("not UTF-8".to_owned(), at))?;
-        self.nesting.hear(piece).map_err(|at| (format!("nested more than {DEEPEST} levels deep"), at))
+        self.utf8
+            .hear(piece)
+            .map_err(|at| ("not UTF-8".to_owned(), at))?;
+        self.nesting
+            .hear(piece)
+            .map_err(|at| (format!("nested more than {DEEPEST} levels deep"), at))
     }
 }
 
@@ -238,7 +282,9 @@ impl Utf8 {
         self.begun.extend(piece);
         match std::str::from_utf8(&self.begun) {
             Ok(_) => self.begun.clear(),
-            Err(error) if error.error_len().is_none() => drop(self.begun.drain(..error.valid_up_to())),
+            Err(error) if error.error_len().is_none() => {
+                drop(self.begun.drain(..error.valid_up_to()))
+            }
             Err(error) => return Err(error.valid_up_to().saturating_sub(before)),
         }
         Ok(())
@@ -283,7 +329,10 @@ mod tests {
 
     fn poured(format: Format, text: &[u8]) -> Result<Vec<u8>, String> {
         let mut to = Vec::new();
-        let check = Check { format, schema: None };
+        let check = Check {
+            format,
+            schema: None,
+        };
         match check.pour(text, &mut to) {
             Ok(count) => {
                 assert_eq!(count, to.len() as u64);
@@ -310,7 +359,13 @@ mod tests {
         ] {
             assert_eq!(poured(Format::Json, json).unwrap(), json);
         }
-        for lines in [&b""[..], b"{}\n", b"1\n2\r\n[3]", b"{\"a\":\"\\n\"}\n", &deep] {
+        for lines in [
+            &b""[..],
+            b"{}\n",
+            b"1\n2\r\n[3]",
+            b"{\"a\":\"\\n\"}\n",
+            &deep,
+        ] {
             assert_eq!(poured(Format::JsonLines, lines).unwrap(), lines);
         }
         for any in [&b""[..], b"\0\xff\n\n", &b"[".repeat(100_000)] {
@@ -325,32 +380,73 @@ mod tests {
         for (json, why) in [
             (&b""[..], "empty, which is no JSON"),
             (b" \n ", "empty, which is no JSON"),
-            (b"{\"n\":\n", "not valid JSON: EOF while parsing a value at line 2 column 0"),
-            (b"{", "not valid JSON: EOF while parsing an object at line 1 column 1"),
-            (b"{}\n{}", "not valid JSON: trailing characters at line 2 column 1"),
-            (b"{\"a\":\n nul}", "not valid JSON: expected ident at line 2 column 5"),
+            (
+                b"{\"n\":\n",
+                "not valid JSON: EOF while parsing a value at line 2 column 0",
+            ),
+            (
+                b"{",
+                "not valid JSON: EOF while parsing an object at line 1 column 1",
+            ),
+            (
+                b"{}\n{}",
+                "not valid JSON: trailing characters at line 2 column 1",
+            ),
+            (
+                b"{\"a\":\n nul}",
+                "not valid JSON: expected ident at line 2 column 5",
+            ),
             (b"[1,]", "not valid JSON: expected value at line 1 column 4"),
             (b"[01]", "not valid JSON: invalid number at line 1 column 3"),
             (b"NaN", "not valid JSON: expected value at line 1 column 1"),
-            (b"\xef\xbb\xbf{}", "not valid JSON: it begins with a byte order mark"),
+            (
+                b"\xef\xbb\xbf{}",
+                "not valid JSON: it begins with a byte order mark",
+            ),
             (b"\"\xff\"", "not UTF-8 near byte 1"),
             (b"\"\xe2\x82\"", "not UTF-8 near byte 1"),
             (&deep, "nested more than 127 levels deep near byte 127"),
-            (b"{}\0", "not valid JSON: trailing characters at line 1 column 3"),
+            (
+                b"{}\0",
+                "not valid JSON: trailing characters at line 1 column 3",
+            ),
         ] {
             let said = poured(Format::Json, json).unwrap_err();
-            assert!(said.starts_with(why), "{}: {said}", String::from_utf8_lossy(json));
+            assert!(
+                said.starts_with(why),
+                "{}: {said}",
+                String::from_utf8_lossy(json)
+            );
         }
         for (lines, why) in [
-            (&b"{}\n{\n}\n"[..], "not valid JSON Lines: line 2: EOF while parsing an object"),
+            (
+                &b"{}\n{\n}\n"[..],
+                "not valid JSON Lines: line 2: EOF while parsing an object",
+            ),
             (b"1\n\n2\n", "not valid JSON Lines: line 2: it is empty"),
-            (b"1 2\n", "not valid JSON Lines: line 1: trailing characters at column 3"),
-            (b"\"\xff\"\n", "not valid JSON Lines: line 1: not UTF-8 at column 2"),
-            (&deep_line, "not valid JSON Lines: line 2: nested more than 127 levels deep at column 128"),
-            (b"\xef\xbb\xbf{}\n", "not valid JSON: it begins with a byte order mark"),
+            (
+                b"1 2\n",
+                "not valid JSON Lines: line 1: trailing characters at column 3",
+            ),
+            (
+                b"\"\xff\"\n",
+                "not valid JSON Lines: line 1: not UTF-8 at column 2",
+            ),
+            (
+                &deep_line,
+                "not valid JSON Lines: line 2: nested more than 127 levels deep at column 128",
+            ),
+            (
+                b"\xef\xbb\xbf{}\n",
+                "not valid JSON: it begins with a byte order mark",
+            ),
         ] {
             let said = poured(Format::JsonLines, lines).unwrap_err();
-            assert!(said.starts_with(why), "{}: {said}", String::from_utf8_lossy(lines));
+            assert!(
+                said.starts_with(why),
+                "{}: {said}",
+                String::from_utf8_lossy(lines)
+            );
         }
     }
 
@@ -358,18 +454,42 @@ mod tests {
     fn lines_are_made_whole_and_counted() {
         let whole = |format, text: &[u8]| {
             let mut bytes = text.to_vec();
-            let count = Check { format, schema: None }.whole_lines(&mut bytes);
-            count.map(|count| (count, bytes)).map_err(|spilled| match spilled {
-                Spilled::Invalid(why) => why,
-                other => panic!("{other:?}"),
-            })
+            let count = Check {
+                format,
+                schema: None,
+            }
+            .whole_lines(&mut bytes);
+            count
+                .map(|count| (count, bytes))
+                .map_err(|spilled| match spilled {
+                    Spilled::Invalid(why) => why,
+                    other => panic!("{other:?}"),
+                })
         };
-        assert_eq!(whole(Format::JsonLines, b"1\n2").unwrap(), (2, b"1\n2\n".to_vec()));
+        assert_eq!(
+            whole(Format::JsonLines, b"1\n2").unwrap(),
+            (2, b"1\n2\n".to_vec())
+        );
         assert_eq!(whole(Format::JsonLines, b"").unwrap(), (0, Vec::new()));
-        assert_eq!(whole(Format::Any, b"a\n\n\xff").unwrap(), (3, b"a\n\n\xff\n".to_vec()));
-        assert!(whole(Format::JsonLines, b"1\n\"\xff\"\n").unwrap_err().contains("line 2: not UTF-8"));
-        assert!(whole(Format::JsonLines, b"1\nx\n").unwrap_err().contains("line 2: expected value"));
-        assert!(whole(Format::JsonLines, b"\xef\xbb\xbf1\n").unwrap_err().contains("a byte order mark"));
+        assert_eq!(
+            whole(Format::Any, b"a\n\n\xff").unwrap(),
+            (3, b"a\n\n\xff\n".to_vec())
+        );
+        assert!(
+            whole(Format::JsonLines, b"1\n\"\xff\"\n")
+                .unwrap_err()
+                .contains("line 2: not UTF-8")
+        );
+        assert!(
+            whole(Format::JsonLines, b"1\nx\n")
+                .unwrap_err()
+                .contains("line 2: expected value")
+        );
+        assert!(
+            whole(Format::JsonLines, b"\xef\xbb\xbf1\n")
+                .unwrap_err()
+                .contains("a byte order mark")
+        );
         assert_eq!(whole(Format::Any, b"\xef\xbb\xbf\n").unwrap().0, 1);
     }
 
@@ -391,9 +511,18 @@ mod tests {
             }
         }
         for format in [Format::Json, Format::JsonLines, Format::Any] {
-            let check = Check { format, schema: None };
-            assert!(matches!(check.pour(&b"{}"[..], Full), Err(Spilled::Write(_))), "{format}");
-            assert!(matches!(check.pour(Broken, io::sink()), Err(Spilled::Read(_))), "{format}");
+            let check = Check {
+                format,
+                schema: None,
+            };
+            assert!(
+                matches!(check.pour(&b"{}"[..], Full), Err(Spilled::Write(_))),
+                "{format}"
+            );
+            assert!(
+                matches!(check.pour(Broken, io::sink()), Err(Spilled::Read(_))),
+                "{format}"
+            );
         }
     }
 
@@ -403,7 +532,11 @@ mod tests {
             for at in 0..=text.len() {
                 let mut utf8 = Utf8::default();
                 let (one, two) = text.as_bytes().split_at(at);
-                assert_eq!((utf8.hear(one), utf8.hear(two)), (Ok(()), Ok(())), "{text} at {at}");
+                assert_eq!(
+                    (utf8.hear(one), utf8.hear(two)),
+                    (Ok(()), Ok(())),
+                    "{text} at {at}"
+                );
                 assert!(utf8.begun.is_empty());
             }
         }
@@ -415,11 +548,22 @@ mod tests {
     fn it_is_as_deep_as_serde_json_reads() {
         for (open, close) in [("[", "]"), ("{\"[\\\"[\":", "}")] {
             for (depth, is_fine) in [(127, true), (128, false), (100_000, false)] {
-                let json = format!("[0, {}0{}, 0]", open.repeat(depth - 1), close.repeat(depth - 1));
-                assert_eq!(serde_json::from_str::<Value>(&json).is_ok(), is_fine, "{depth}");
+                let json = format!(
+                    "[0, {}0{}, 0]",
+                    open.repeat(depth - 1),
+                    close.repeat(depth - 1)
+                );
+                assert_eq!(
+                    serde_json::from_str::<Value>(&json).is_ok(),
+                    is_fine,
+                    "{depth}"
+                );
                 for size in [1, 7, json.len()] {
                     let mut nesting = Nesting::default();
-                    let heard = json.as_bytes().chunks(size).try_for_each(|piece| nesting.hear(piece));
+                    let heard = json
+                        .as_bytes()
+                        .chunks(size)
+                        .try_for_each(|piece| nesting.hear(piece));
                     assert_eq!(heard.is_ok(), is_fine, "{depth} in pieces of {size}");
                 }
             }

@@ -23,28 +23,47 @@ impl Schema {
         let name = escaped_path(path);
         let mut bytes = Vec::new();
         let read = File::open(path).and_then(|file| file.take(LIMIT + 1).read_to_end(&mut bytes));
-        let read = read.map_err(|error| Error::failed(format_args!("read the schema {name}"), &error))?;
-        let no_schema =
-            |why: &str| Error::usage(format!("{name} is no JSON Schema that could be used: {}", escaped(why)));
+        let read =
+            read.map_err(|error| Error::failed(format_args!("read the schema {name}"), &error))?;
+        let no_schema = |why: &str| {
+            Error::usage(format!(
+                "{name} is no JSON Schema that could be used: {}",
+                escaped(why)
+            ))
+        };
         if read as u64 > LIMIT {
             return Err(no_schema("it has more than 16 MiB"));
         }
-        let schema: Value = serde_json::from_slice(&bytes).map_err(|error| no_schema(&error.to_string()))?;
-        let validator = jsonschema::validator_for(&schema).map_err(|error| no_schema(&error.to_string()))?;
+        let schema: Value =
+            serde_json::from_slice(&bytes).map_err(|error| no_schema(&error.to_string()))?;
+        let validator =
+            jsonschema::validator_for(&schema).map_err(|error| no_schema(&error.to_string()))?;
         Ok(Self { name, validator })
     }
 
     /// Whether the value conforms. The error says what does not, and where.
     pub fn check(&self, value: &Value) -> Result<(), String> {
-        let Some(error) = self.validator.iter_errors(value).next() else { return Ok(()) };
+        let Some(error) = self.validator.iter_errors(value).next() else {
+            return Ok(());
+        };
         let place = error.instance_path().to_string();
-        let place = if place.is_empty() { "its top".to_owned() } else { escaped(&place).to_string() };
-        Err(format!("not what {} asks for: {} at {place}", self.name, escaped(&error.to_string())))
+        let place = if place.is_empty() {
+            "its top".to_owned()
+        } else {
+            escaped(&place).to_string()
+        };
+        Err(format!(
+            "not what {} asks for: {} at {place}",
+            self.name,
+            escaped(&error.to_string())
+        ))
     }
 }
 
 impl fmt::Debug for Schema {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Schema").field("name", &self.name).finish_non_exhaustive()
+        f.debug_struct("Schema")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
     }
 }

@@ -37,7 +37,14 @@ pub struct Stage<'e> {
 
 impl<'e> Stage<'e> {
     fn of(entry: &'e Entry, file: File, has_name: bool) -> Self {
-        Self { entry, file, has_name, is_synced: false, given: None, process: process_id() }
+        Self {
+            entry,
+            file,
+            has_name,
+            is_synced: false,
+            given: None,
+            process: process_id(),
+        }
     }
 
     /// A stage without a name, which needs no lock; `None` where there are none.
@@ -74,7 +81,10 @@ impl<'e> Stage<'e> {
         }
         if !self.is_synced {
             let synced = self.file.sync_all();
-            synced.map_err(|error| self.entry.failed("sync the new content of", Beside::Itself, error))?;
+            synced.map_err(|error| {
+                self.entry
+                    .failed("sync the new content of", Beside::Itself, error)
+            })?;
             self.is_synced = true;
         }
         Ok(())
@@ -83,7 +93,11 @@ impl<'e> Stage<'e> {
     fn resemble(&mut self, original: &FileStat) -> Result<(), Error> {
         let mode = original.st_mode & PERMISSIONS;
         let acl = self.entry.acl()?;
-        let wanted = Given { mode, owners: (original.st_uid, original.st_gid), acl };
+        let wanted = Given {
+            mode,
+            owners: (original.st_uid, original.st_gid),
+            acl,
+        };
         if self.given.as_ref() == Some(&wanted) {
             return Ok(());
         }
@@ -107,12 +121,15 @@ impl<'e> Stage<'e> {
     }
 
     fn not_given(&self, original: &FileStat, errno: Errno) -> Error {
-        let error = self.entry.failed("keep the owner of", Beside::Itself, errno);
+        let error = self
+            .entry
+            .failed("keep the owner of", Beside::Itself, errno);
         if errno != Errno::EPERM {
             return error;
         }
         let FileStat { st_uid, st_gid, .. } = original;
-        let message = format!("{error}: it belongs to UID {st_uid}, GID {st_gid}; write it as that user");
+        let message =
+            format!("{error}: it belongs to UID {st_uid}, GID {st_gid}; write it as that user");
         Error::new(Code::NotPermitted, message)
     }
 
@@ -122,7 +139,9 @@ impl<'e> Stage<'e> {
             match self.entry.name_unnamed(&self.file, Beside::Stage) {
                 Ok(()) => self.has_name = true,
                 // Files without a name, and no way to give them one: no /proc, or no hard links.
-                Err(Errno::ENOENT | Errno::EPERM | Errno::EOPNOTSUPP | Errno::EXDEV) => return self.copied(),
+                Err(Errno::ENOENT | Errno::EPERM | Errno::EOPNOTSUPP | Errno::EXDEV) => {
+                    return self.copied();
+                }
                 Err(errno) => return Err(self.entry.failed("create", Beside::Stage, errno)),
             }
         }
@@ -133,8 +152,13 @@ impl<'e> Stage<'e> {
     fn copied(self) -> Result<Self, Error> {
         let mut copy = Self::named(self.entry)?;
         let mut from = &self.file;
-        let copied = from.rewind().and_then(|()| io::copy(&mut from, &mut &copy.file));
-        copied.map_err(|error| self.entry.failed("write the new content of", Beside::Itself, error))?;
+        let copied = from
+            .rewind()
+            .and_then(|()| io::copy(&mut from, &mut &copy.file));
+        copied.map_err(|error| {
+            self.entry
+                .failed("write the new content of", Beside::Itself, error)
+        })?;
         let like = self.entry.stat(&self.file)?;
         copy.seal(Some(&like))?;
         Ok(copy)
@@ -170,7 +194,14 @@ mod tests {
         let path = dir.path().join("todo.json.tmp");
         let file = stage.file.try_clone().unwrap();
         let process = process_id() + 1;
-        drop(Stage { entry: &entry, file, has_name: true, is_synced: false, given: None, process });
+        drop(Stage {
+            entry: &entry,
+            file,
+            has_name: true,
+            is_synced: false,
+            given: None,
+            process,
+        });
         assert!(path.exists(), "it was another process's");
         drop(stage);
         assert!(!path.exists());

@@ -19,7 +19,9 @@ use std::{fmt, io::Read};
 
 use beadlock_checker::internal::escape::escaped_path;
 
-use super::{Schema, backups, entry::Beside, entry::Entry, json::Check, json::Format, stage::Stage};
+use super::{
+    Schema, backups, entry::Beside, entry::Entry, json::Check, json::Format, stage::Stage,
+};
 use crate::{error::Error, files::WriteLock, words::counted};
 
 /// What messages call content that no command line has named.
@@ -37,7 +39,10 @@ impl Rules {
     /// What the content has to be; [`Format::of`] the file's name unless told otherwise.
     #[must_use]
     pub fn format(self, format: Format) -> Self {
-        Self { format: Some(format), ..self }
+        Self {
+            format: Some(format),
+            ..self
+        }
     }
 
     /// A schema that each value has to conform to. [`Format::Any`] is not checked by it. Needs the cargo feature
@@ -49,13 +54,19 @@ impl Rules {
     }
 
     pub(crate) fn conforming_to(self, schema: Schema) -> Self {
-        Self { schema: Some(schema), ..self }
+        Self {
+            schema: Some(schema),
+            ..self
+        }
     }
 
     /// How many backups are kept, 5 unless told otherwise; 0 makes none. Those that are there beyond it are left alone.
     #[must_use]
     pub fn backups(self, count: u32) -> Self {
-        Self { backups: Some(count), ..self }
+        Self {
+            backups: Some(count),
+            ..self
+        }
     }
 
     pub(crate) fn kept(&self) -> u32 {
@@ -64,7 +75,10 @@ impl Rules {
 
     pub(crate) fn check(&self, path: &Path) -> Check<'_> {
         let format = self.format.unwrap_or_else(|| Format::of(path));
-        Check { format, schema: self.schema.as_ref() }
+        Check {
+            format,
+            schema: self.schema.as_ref(),
+        }
     }
 }
 
@@ -87,9 +101,20 @@ pub struct Written {
 impl fmt::Display for Written {
     /// `wrote PATH (12 bytes; what it was before is in PATH.1)`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { path, bytes, created, backup, .. } = self;
+        let Self {
+            path,
+            bytes,
+            created,
+            backup,
+            ..
+        } = self;
         let verb = if *created { "created" } else { "wrote" };
-        write!(f, "{verb} {} ({}", escaped_path(path), counted(*bytes, "byte", "bytes"))?;
+        write!(
+            f,
+            "{verb} {} ({}",
+            escaped_path(path),
+            counted(*bytes, "byte", "bytes")
+        )?;
         match backup {
             Some(backup) => write!(f, "; what it was before is in {})", escaped_path(backup)),
             None => f.write_str(")"),
@@ -117,7 +142,12 @@ impl<'e> Draft<'e> {
     }
 
     /// Copies `from`, which is called `source` in what is said of it, to `stage`.
-    pub fn fill(stage: Stage<'e>, from: impl Read, source: &str, check: &Check<'_>) -> Result<Self, Error> {
+    pub fn fill(
+        stage: Stage<'e>,
+        from: impl Read,
+        source: &str,
+        check: &Check<'_>,
+    ) -> Result<Self, Error> {
         match check.pour(from, stage.file()) {
             Ok(bytes) => Ok(Self { stage, bytes }),
             Err(spilled) => Err(spilled.error(stage.entry().path(), source)),
@@ -126,7 +156,8 @@ impl<'e> Draft<'e> {
 
     /// Puts it on the disk, with mode, ACL and owner of the file as it is. The commit looks again, so it needs no lock.
     pub fn prepare(mut self) -> Result<Self, Error> {
-        self.stage.seal(self.stage.entry().look(Beside::Itself)?.as_ref())?;
+        self.stage
+            .seal(self.stage.entry().look(Beside::Itself)?.as_ref())?;
         Ok(self)
     }
 
@@ -134,10 +165,16 @@ impl<'e> Draft<'e> {
     pub fn commit(self, lock: &impl WriteLock, rules: &Rules) -> Result<Written, Error> {
         let entry = self.stage.entry();
         // Without the lock others are at work here: that is why it failed then.
-        self.place(entry, lock, rules).map_err(|error| lock.guards(entry).err().unwrap_or(error))
+        self.place(entry, lock, rules)
+            .map_err(|error| lock.guards(entry).err().unwrap_or(error))
     }
 
-    fn place(mut self, entry: &Entry, lock: &impl WriteLock, rules: &Rules) -> Result<Written, Error> {
+    fn place(
+        mut self,
+        entry: &Entry,
+        lock: &impl WriteLock,
+        rules: &Rules,
+    ) -> Result<Written, Error> {
         let original = entry.look(Beside::Itself)?;
         self.stage.seal(original.as_ref())?;
         let stage = self.stage.name()?;
@@ -149,12 +186,15 @@ impl<'e> Draft<'e> {
             bytes: self.bytes,
             created: original.is_none(),
             backup: kept.is_any().then(|| entry.path_of(Beside::Backup(1))),
-            other_links: original.as_ref().map_or(0, |original| other_links(original.st_nlink, kept.was_there())),
+            other_links: original.as_ref().map_or(0, |original| {
+                other_links(original.st_nlink, kept.was_there())
+            }),
         };
         let rotated = kept.rotate();
         entry.sync().map_err(|error| {
             let error = entry.failed("sync the directory of", Beside::Itself, error);
-            let message = format!("{error}; the file is new, and may be the old one again after a power cut");
+            let message =
+                format!("{error}; the file is new, and may be the old one again after a power cut");
             Error { message, ..error }
         })?;
         rotated.map(|()| written)
@@ -167,15 +207,29 @@ fn other_links(links: impl Into<u64>, has_backup: bool) -> u64 {
 }
 
 /// Writes `from` to the file of `entry`. Only under its lock.
-pub fn write(entry: &Entry, lock: &impl WriteLock, from: impl Read, rules: &Rules) -> Result<Written, Error> {
+pub fn write(
+    entry: &Entry,
+    lock: &impl WriteLock,
+    from: impl Read,
+    rules: &Rules,
+) -> Result<Written, Error> {
     tidy(entry, rules.kept())?;
-    Draft::fill(Stage::new(entry)?, from, CONTENT, &rules.check(entry.path()))?.commit(lock, rules)
+    Draft::fill(
+        Stage::new(entry)?,
+        from,
+        CONTENT,
+        &rules.check(entry.path()),
+    )?
+    .commit(lock, rules)
 }
 
 /// All of the file's content; `None`: there is no file.
 pub fn read(entry: &Entry) -> Result<Option<Vec<u8>>, Error> {
-    let Some(mut file) = entry.read(Beside::Itself)? else { return Ok(None) };
+    let Some(mut file) = entry.read(Beside::Itself)? else {
+        return Ok(None);
+    };
     let mut bytes = Vec::new();
-    file.read_to_end(&mut bytes).map_err(|error| entry.failed("read", Beside::Itself, error))?;
+    file.read_to_end(&mut bytes)
+        .map_err(|error| entry.failed("read", Beside::Itself, error))?;
     Ok(Some(bytes))
 }

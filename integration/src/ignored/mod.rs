@@ -35,7 +35,9 @@ pub enum GitAnswer {
 impl GitAnswer {
     /// For files called `names` in `dir`, a path without links.
     pub fn about(dir: &Path, names: &[&str]) -> Self {
-        let Some(tree) = WorkTree::around(dir) else { return Self::NoWorkTree };
+        let Some(tree) = WorkTree::around(dir) else {
+            return Self::NoWorkTree;
+        };
         if !tree.is_ours() {
             return Self::Unknown("the repository belongs to another user".to_owned());
         }
@@ -66,13 +68,19 @@ impl IgnoreAdvice<'_> {
     /// What is wrong and what to type, in one line.
     pub fn sentence(&self) -> String {
         let lock = escaped_path(&self.seen().join(self.name));
-        format!("git does not ignore {lock}, and git add -A would commit it; type: {}", self.to_type())
+        format!(
+            "git does not ignore {lock}, and git add -A would commit it; type: {}",
+            self.to_type()
+        )
     }
 
     /// The command that adds the pattern.
     pub fn to_type(&self) -> String {
         let ignore = self.dir.join(GITIGNORE);
-        let content = read(&ignore, Links::Ignored).ok().flatten().unwrap_or_default();
+        let content = read(&ignore, Links::Ignored)
+            .ok()
+            .flatten()
+            .unwrap_or_default();
         // A last line without its end would swallow the pattern.
         let template = match content.last() {
             None | Some(b'\n') => r"printf '%s\n' {} >> {}",
@@ -85,7 +93,9 @@ impl IgnoreAdvice<'_> {
     /// The directory as it is typed from here.
     fn seen(&self) -> &Path {
         let cwd = fs::canonicalize(self.cwd);
-        cwd.ok().and_then(|cwd| self.dir.strip_prefix(cwd).ok()).unwrap_or(self.dir)
+        cwd.ok()
+            .and_then(|cwd| self.dir.strip_prefix(cwd).ok())
+            .unwrap_or(self.dir)
     }
 }
 
@@ -102,7 +112,10 @@ fn pattern(name: &OsStr) -> OsString {
     });
     let mut pattern: Vec<u8> = [b'/'].into_iter().chain(escaped).chain([b'*']).collect();
     if !String::from_utf8_lossy(&pattern).chars().all(is_harmless) {
-        pattern = pattern.into_iter().map(|byte| if byte.is_ascii() { byte } else { b'?' }).collect();
+        pattern = pattern
+            .into_iter()
+            .map(|byte| if byte.is_ascii() { byte } else { b'?' })
+            .collect();
     }
     OsString::from_vec(pattern)
 }
@@ -123,17 +136,24 @@ impl WorkTree {
         }
         let device = |dir: &Path| fs::metadata(dir).map(|meta| meta.dev()).ok();
         let ours = device(dir)?;
-        dir.ancestors().take_while(|above| device(above) == Some(ours)).find_map(|top| {
-            let common = git_directory(top)?;
-            fs::symlink_metadata(common.join("HEAD")).ok()?;
-            Some(Self { top: top.to_owned(), common })
-        })
+        dir.ancestors()
+            .take_while(|above| device(above) == Some(ours))
+            .find_map(|top| {
+                let common = git_directory(top)?;
+                fs::symlink_metadata(common.join("HEAD")).ok()?;
+                Some(Self {
+                    top: top.to_owned(),
+                    common,
+                })
+            })
     }
 
     /// Both directories belong to this user: git itself refuses other repositories.
     pub fn is_ours(&self) -> bool {
         let user = geteuid().as_raw();
-        [&self.top, &self.common].iter().all(|dir| fs::metadata(dir).is_ok_and(|meta| meta.uid() == user))
+        [&self.top, &self.common]
+            .iter()
+            .all(|dir| fs::metadata(dir).is_ok_and(|meta| meta.uid() == user))
     }
 }
 
@@ -150,7 +170,10 @@ fn git_directory(top: &Path) -> Option<PathBuf> {
 /// The path that a file of one line names.
 fn line(file: &Path, before: &[u8]) -> Option<PathBuf> {
     let content = read(file, Links::Followed).ok()??;
-    let path = content.strip_prefix(before)?.split(|byte| *byte == b'\n').next()?;
+    let path = content
+        .strip_prefix(before)?
+        .split(|byte| *byte == b'\n')
+        .next()?;
     (!path.is_empty()).then(|| PathBuf::from(OsStr::from_bytes(path)))
 }
 
@@ -166,12 +189,23 @@ mod tests {
         fs::create_dir_all(top.join("repo/sub/.beads")).unwrap();
         fs::create_dir_all(top.join("side/.beads")).unwrap();
         let beads = top.join("repo/sub/.beads");
-        assert_eq!(WorkTree::around(&beads), None, "a .git without a HEAD is nothing");
+        assert_eq!(
+            WorkTree::around(&beads),
+            None,
+            "a .git without a HEAD is nothing"
+        );
         fs::write(top.join("repo/.git/HEAD"), "ref: refs/heads/main\n").unwrap();
         let found = WorkTree::around(&beads).unwrap();
-        assert_eq!((found.top.as_path(), found.common.as_path()), (&*top.join("repo"), &*top.join("repo/.git")));
+        assert_eq!(
+            (found.top.as_path(), found.common.as_path()),
+            (&*top.join("repo"), &*top.join("repo/.git"))
+        );
         assert!(found.is_ours());
-        fs::write(top.join("side/.git"), "gitdir: ../repo/.git/worktrees/side\n").unwrap();
+        fs::write(
+            top.join("side/.git"),
+            "gitdir: ../repo/.git/worktrees/side\n",
+        )
+        .unwrap();
         fs::write(top.join("repo/.git/worktrees/side/commondir"), "../..\n").unwrap();
         let side = WorkTree::around(&top.join("side/.beads")).unwrap();
         assert_eq!(fs::canonicalize(side.common).unwrap(), found.common);

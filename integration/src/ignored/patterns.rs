@@ -27,31 +27,57 @@ pub struct Patterns {
 impl Patterns {
     /// Those that may match files called `names` in `dir`, or a directory above them.
     /// Fails in words, when one cannot be read.
-    pub fn around(dir: &Path, names: &[impl AsRef<OsStr>], tree: &WorkTree) -> Result<Self, String> {
+    pub fn around(
+        dir: &Path,
+        names: &[impl AsRef<OsStr>],
+        tree: &WorkTree,
+    ) -> Result<Self, String> {
         let top = &tree.top;
-        let parts = dir.strip_prefix(top).unwrap_or(dir).iter().chain(names.iter().map(AsRef::as_ref));
+        let parts = dir
+            .strip_prefix(top)
+            .unwrap_or(dir)
+            .iter()
+            .chain(names.iter().map(AsRef::as_ref));
         let parts: Vec<Cow<'_, str>> = parts.map(OsStr::to_string_lossy).collect();
         let in_tree = dir.ancestors().take_while(|above| above.starts_with(top));
-        let mut sources: Vec<(&Path, PathBuf, Links)> =
-            in_tree.map(|above| (above, above.join(GITIGNORE), Links::Ignored)).collect();
+        let mut sources: Vec<(&Path, PathBuf, Links)> = in_tree
+            .map(|above| (above, above.join(GITIGNORE), Links::Ignored))
+            .collect();
         sources.push((top, tree.common.join("info/exclude"), Links::Followed));
-        sources.extend(excludes_file(tree)?.map(|file| (top.as_path(), top.join(file), Links::Followed)));
+        sources.extend(
+            excludes_file(tree)?.map(|file| (top.as_path(), top.join(file), Links::Followed)),
+        );
         let parse = |(root, file, links): (&Path, PathBuf, _)| {
             let content = read(&file, links)?;
             Ok(content.map(|content| (root.to_owned(), parsed(root, &content, &parts))))
         };
-        let files = sources.into_iter().filter_map(|source| parse(source).transpose());
-        Ok(Self { top: top.clone(), files: files.collect::<Result<_, String>>()? })
+        let files = sources
+            .into_iter()
+            .filter_map(|source| parse(source).transpose());
+        Ok(Self {
+            top: top.clone(),
+            files: files.collect::<Result<_, String>>()?,
+        })
     }
 
     /// Git ignores the file at `path`: by its own name, or because it ignores a directory above it.
     pub fn ignore(&self, path: &Path) -> bool {
-        let mut above: Vec<&Path> = path.ancestors().take_while(|above| *above != self.top).collect();
+        let mut above: Vec<&Path> = path
+            .ancestors()
+            .take_while(|above| *above != self.top)
+            .collect();
         above.reverse();
         above.into_iter().any(|part| {
-            let applies = |(root, _): &&(PathBuf, Gitignore)| part != root && part.starts_with(root);
-            let says = self.files.iter().filter(applies).map(|(_, file)| file.matched(part, part != path));
-            says.into_iter().find(|says| !says.is_none()).is_some_and(|says| matches!(says, Match::Ignore(_)))
+            let applies =
+                |(root, _): &&(PathBuf, Gitignore)| part != root && part.starts_with(root);
+            let says = self
+                .files
+                .iter()
+                .filter(applies)
+                .map(|(_, file)| file.matched(part, part != path));
+            says.into_iter()
+                .find(|says| !says.is_none())
+                .is_some_and(|says| matches!(says, Match::Ignore(_)))
         })
     }
 }
@@ -60,7 +86,11 @@ impl Patterns {
 fn parsed(root: &Path, content: &[u8], parts: &[Cow<'_, str>]) -> Gitignore {
     let text = String::from_utf8_lossy(content);
     let mut builder = GitignoreBuilder::new(root);
-    for line in text.trim_start_matches('\u{feff}').lines().filter(|line| may_match(line, parts)) {
+    for line in text
+        .trim_start_matches('\u{feff}')
+        .lines()
+        .filter(|line| may_match(line, parts))
+    {
         let _ = builder.add_line(None, line);
     }
     builder.build().unwrap_or_else(|_| Gitignore::empty())
@@ -73,7 +103,11 @@ fn may_match(line: &str, parts: &[Cow<'_, str>]) -> bool {
         return true;
     }
     let pattern = line.trim_end().trim_end_matches('/');
-    let name = pattern.rsplit('/').next().unwrap_or_default().trim_start_matches('!');
+    let name = pattern
+        .rsplit('/')
+        .next()
+        .unwrap_or_default()
+        .trim_start_matches('!');
     let end = name.rsplit(['*', '?', ']', '[']).next().unwrap_or_default();
     parts.iter().any(|part| part.ends_with(end))
 }
@@ -84,12 +118,19 @@ fn excludes_file(tree: &WorkTree) -> Result<Option<PathBuf>, String> {
     let config = String::from_utf8_lossy(&config);
     let value = |line: &str| {
         let (key, value) = line.split_once('=')?;
-        key.trim().eq_ignore_ascii_case("excludesfile").then(|| value.trim().trim_matches('"').to_owned())
+        key.trim()
+            .eq_ignore_ascii_case("excludesfile")
+            .then(|| value.trim().trim_matches('"').to_owned())
     };
-    let own = config.lines().filter_map(value).next_back().map(|value| match value.strip_prefix("~/") {
-        Some(rest) => std::env::home_dir().unwrap_or_default().join(rest),
-        None => PathBuf::from(value),
-    });
+    let own =
+        config
+            .lines()
+            .filter_map(value)
+            .next_back()
+            .map(|value| match value.strip_prefix("~/") {
+                Some(rest) => std::env::home_dir().unwrap_or_default().join(rest),
+                None => PathBuf::from(value),
+            });
     Ok(own.or_else(gitconfig_excludes_path))
 }
 
@@ -104,23 +145,50 @@ pub enum Links {
 
 /// The whole of a small file, or none; fails in words. It waits for nothing, such as the other end of a FIFO.
 pub fn read(file: &Path, links: Links) -> Result<Option<Vec<u8>>, String> {
-    let nofollow = if links == Links::Ignored { OFlag::O_NOFOLLOW } else { OFlag::empty() };
+    let nofollow = if links == Links::Ignored {
+        OFlag::O_NOFOLLOW
+    } else {
+        OFlag::empty()
+    };
     let flags = OFlag::O_NONBLOCK | OFlag::O_NOCTTY | nofollow;
-    let words = |error: io::Error| format!("{} cannot be read: {}", escaped_path(file), system_words(&error));
-    let opened = match OpenOptions::new().read(true).custom_flags(flags.bits()).open(file) {
+    let words = |error: io::Error| {
+        format!(
+            "{} cannot be read: {}",
+            escaped_path(file),
+            system_words(&error)
+        )
+    };
+    let opened = match OpenOptions::new()
+        .read(true)
+        .custom_flags(flags.bits())
+        .open(file)
+    {
         Err(error) => {
             let is_ignored = links == Links::Ignored && error.raw_os_error() == Some(libc::ELOOP);
-            let is_none = matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory);
-            return if is_none || is_ignored { Ok(None) } else { Err(words(error)) };
+            let is_none = matches!(
+                error.kind(),
+                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+            );
+            return if is_none || is_ignored {
+                Ok(None)
+            } else {
+                Err(words(error))
+            };
         }
         Ok(opened) => opened,
     };
     let meta = opened.metadata().map_err(words)?;
     if !meta.is_file() || meta.len() > LIMIT {
-        return Err(format!("{} is not a small regular file", escaped_path(file)));
+        return Err(format!(
+            "{} is not a small regular file",
+            escaped_path(file)
+        ));
     }
     let mut content = Vec::new();
-    opened.take(LIMIT).read_to_end(&mut content).map_err(words)?;
+    opened
+        .take(LIMIT)
+        .read_to_end(&mut content)
+        .map_err(words)?;
     Ok(Some(content))
 }
 
@@ -133,7 +201,14 @@ mod tests {
 
     /// Git's own answer; `None` where there is no git.
     fn of_git(top: &Path, args: &[&str]) -> Option<i32> {
-        Command::new("git").arg("-C").arg(top).args(args).output().ok()?.status.code()
+        Command::new("git")
+            .arg("-C")
+            .arg(top)
+            .args(args)
+            .output()
+            .ok()?
+            .status
+            .code()
     }
 
     /// The answer for `a/.beads/.exclusive-lock`, in a repository with these files, here and from git.
@@ -152,7 +227,16 @@ mod tests {
         let tree = WorkTree::around(&dir).unwrap();
         let patterns = Patterns::around(&dir, &[".exclusive-lock"], &tree).unwrap();
         let ours = patterns.ignore(&dir.join(".exclusive-lock"));
-        let git = of_git(&top, &["check-ignore", "-q", "--no-index", "a/.beads/.exclusive-lock"]).unwrap();
+        let git = of_git(
+            &top,
+            &[
+                "check-ignore",
+                "-q",
+                "--no-index",
+                "a/.beads/.exclusive-lock",
+            ],
+        )
+        .unwrap();
         assert!(git < 2, "{git}");
         Some((ours, git == 0))
     }
@@ -169,8 +253,17 @@ mod tests {
             (&[("a/.beads/.gitignore", ".exclusive-lock")], true),
             (&[("a/.beads/.gitignore", "/.exclusive-lock\n")], true),
             (&[("a/.beads/.gitignore", ".exclusive-lock/\n")], false),
-            (&[("a/.beads/.gitignore", "\u{feff}.exclusive-lock\n")], true),
-            (&[("a/.beads/.gitignore", "# .exclusive-lock\n\n[\n*\n!.gitignore\n")], true),
+            (
+                &[("a/.beads/.gitignore", "\u{feff}.exclusive-lock\n")],
+                true,
+            ),
+            (
+                &[(
+                    "a/.beads/.gitignore",
+                    "# .exclusive-lock\n\n[\n*\n!.gitignore\n",
+                )],
+                true,
+            ),
             (&[("a/.beads/.gitignore", "*\n!.exclusive*\n")], false),
             (&[("a/.beads/.gitignore", ".exclusive-lock \n")], true),
             (&[("a/.beads/.gitignore", ".exclusive-lock\\ \n")], false),
@@ -181,21 +274,56 @@ mod tests {
             (&[(".gitignore", "a/**/\n")], true),
             (&[(".gitignore", ".be[!x]ds/\n")], true),
             (&[(".gitignore", "/a\r\n")], true),
-            (&[(".gitignore", "*lock\n"), ("a/.beads/.gitignore", "!.exclusive-lock\n")], false),
-            (&[(".gitignore", ".beads/\n"), ("a/.beads/.gitignore", "!.exclusive-lock\n")], true),
+            (
+                &[
+                    (".gitignore", "*lock\n"),
+                    ("a/.beads/.gitignore", "!.exclusive-lock\n"),
+                ],
+                false,
+            ),
+            (
+                &[
+                    (".gitignore", ".beads/\n"),
+                    ("a/.beads/.gitignore", "!.exclusive-lock\n"),
+                ],
+                true,
+            ),
             (&[(".gitignore", ".beads/*\n")], false),
             (&[(".gitignore", "a/.beads/*\n")], true),
             (&[(".gitignore", "**/.beads/.ex*\n")], true),
-            (&[(".gitignore", "/.beads\n"), ("a/.gitignore", "b\n")], false),
+            (
+                &[(".gitignore", "/.beads\n"), ("a/.gitignore", "b\n")],
+                false,
+            ),
             (&[("a/.gitignore", "/.beads/.exclusive-lock*\n")], true),
             (&[(exclude, ".exclusive-lock*\n")], true),
-            (&[(exclude, ".exclusive-lock*\n"), (".gitignore", "!.exclusive-lock\n")], false),
-            (&[(config, "[core]\n\texcludesFile = all\n"), ("all", ".exclusive-lock*\n")], true),
-            (&[(config, "[core]\n\texcludesfile=\"all\"\n"), ("all", "a/**\n")], true),
+            (
+                &[
+                    (exclude, ".exclusive-lock*\n"),
+                    (".gitignore", "!.exclusive-lock\n"),
+                ],
+                false,
+            ),
+            (
+                &[
+                    (config, "[core]\n\texcludesFile = all\n"),
+                    ("all", ".exclusive-lock*\n"),
+                ],
+                true,
+            ),
+            (
+                &[
+                    (config, "[core]\n\texcludesfile=\"all\"\n"),
+                    ("all", "a/**\n"),
+                ],
+                true,
+            ),
             (&[(config, "[core]\n\texcludesFile = none\n")], false),
         ];
         for (files, expected) in cases {
-            let Some((ours, git)) = asked(files) else { return };
+            let Some((ours, git)) = asked(files) else {
+                return;
+            };
             assert_eq!((ours, git), (expected, expected), "{files:?}");
         }
     }
@@ -205,7 +333,10 @@ mod tests {
         let top = tempfile::tempdir().unwrap();
         let top = fs::canonicalize(top.path()).unwrap();
         nix::unistd::mkfifo(&top.join(GITIGNORE), nix::sys::stat::Mode::S_IRWXU).unwrap();
-        let tree = WorkTree { top: top.clone(), common: top.join(".git") };
+        let tree = WorkTree {
+            top: top.clone(),
+            common: top.join(".git"),
+        };
         let why = Patterns::around(&top, &[GITIGNORE; 0], &tree).unwrap_err();
         assert!(why.ends_with("is not a small regular file"), "{why}");
     }

@@ -49,11 +49,19 @@ impl Reminder {
             if patterns.ignore(&dir.join(&name)) || !stamp.renew() {
                 return None;
             }
-            let sentence = IgnoreAdvice { dir: &dir, name: &name, cwd: &cwd }.sentence();
+            let sentence = IgnoreAdvice {
+                dir: &dir,
+                name: &name,
+                cwd: &cwd,
+            }
+            .sentence();
             voice(&sentence);
             sender.send(sentence).ok()
         };
-        thread::Builder::new().name("ignored".to_owned()).spawn(ask).ok()?;
+        thread::Builder::new()
+            .name("ignored".to_owned())
+            .spawn(ask)
+            .ok()?;
         Some(receiver)
     }
 
@@ -77,7 +85,9 @@ struct ReminderStamp {
 
 impl ReminderStamp {
     fn of(git: &Path) -> Self {
-        Self { file: git.join("beadlock.reminded") }
+        Self {
+            file: git.join("beadlock.reminded"),
+        }
     }
 
     /// It is less than a day old, or so far in the future: a clock that was set back does not silence it for ever.
@@ -91,11 +101,16 @@ impl ReminderStamp {
         let mut options = OpenOptions::new();
         options.write(true).custom_flags(flags.bits()).mode(0o644);
         let (opened, is_new) = match options.open(&self.file) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => (options.create_new(true).open(&self.file), true),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                (options.create_new(true).open(&self.file), true)
+            }
             opened => (opened, false),
         };
         // Of two at once one has it locked, or comes after the other's time.
-        let Some(Ok(file)) = opened.ok().map(|file| Flock::lock(file, FlockArg::LockExclusiveNonblock)) else {
+        let Some(Ok(file)) = opened
+            .ok()
+            .map(|file| Flock::lock(file, FlockArg::LockExclusiveNonblock))
+        else {
             return false;
         };
         let is_old = is_new || file.metadata().is_ok_and(|meta| !is_fresh(&meta));
@@ -122,7 +137,13 @@ mod tests {
             let time = TimeSpec::new(facts::now().0.as_secs() + hours * 60 * 60, 0);
             futimens(fs::File::open(&stamp.file).unwrap(), &time, &time).unwrap();
         };
-        for (hours, is_fresh) in [(-23, true), (-25, false), (23, true), (25, false), (0, true)] {
+        for (hours, is_fresh) in [
+            (-23, true),
+            (-25, false),
+            (23, true),
+            (25, false),
+            (0, true),
+        ] {
             set(hours);
             assert_eq!(stamp.is_fresh(), is_fresh, "{hours}");
         }

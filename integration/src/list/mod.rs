@@ -54,12 +54,19 @@ pub struct List {
 
 /// Looks below every root; one that cannot be answered does not stop the others.
 pub fn run(typed: &List, environment: &Environment, common: &Common) -> Answers {
-    let mut answers = Answers { exits: vec![Exit::Done], ..Answers::default() };
+    let mut answers = Answers {
+        exits: vec![Exit::Done],
+        ..Answers::default()
+    };
     let around = environment.of_database();
     let mut roots = Vec::new();
     let here = [OsString::from(".")];
     let (mut named, mut directories) = (Vec::new(), None);
-    for root in if typed.roots.is_empty() { &here } else { typed.roots.as_slice() } {
+    for root in if typed.roots.is_empty() {
+        &here
+    } else {
+        typed.roots.as_slice()
+    } {
         if listing::is_root_of_names(root) {
             if directories.is_none() {
                 let answers_there = answers_for_intent(environment);
@@ -90,14 +97,23 @@ pub fn run(typed: &List, environment: &Environment, common: &Common) -> Answers 
     let mut targets = targets(&walk, &roots, environment, common);
     targets.extend(with_age(&walk, &roots, &around, common));
     targets.extend(named);
-    let looks = look_all(targets.iter().map(|target| &target.place), &Options::default());
-    let seen = targets.into_iter().zip(looks).map(|(target, look)| Seen { target, look });
+    let looks = look_all(
+        targets.iter().map(|target| &target.place),
+        &Options::default(),
+    );
+    let seen = targets
+        .into_iter()
+        .zip(looks)
+        .map(|(target, look)| Seen { target, look });
     // One that has vanished since does not count as a lock any more.
     let mut seen: Vec<Seen> = seen.filter(is_there).collect();
     seen.extend(at_paths(&walk, &roots, &around, &common.talk));
     let machine = Machine::default();
     if common.json {
-        answers.data = seen.iter().map(|seen| seen.json(&explain(seen, &machine))).collect();
+        answers.data = seen
+            .iter()
+            .map(|seen| seen.json(&explain(seen, &machine)))
+            .collect();
     }
     let talk = &common.talk;
     let row = |seen: &Seen| Row::of(seen, talk, || seen.below(&explain(seen, &machine)));
@@ -110,7 +126,10 @@ pub fn run(typed: &List, environment: &Environment, common: &Common) -> Answers 
         }
     }
     if !roots.is_empty() || directories.is_some() {
-        talk.say(&table::counts(&rows, walk.directories() + directories.unwrap_or_default()));
+        talk.say(&table::counts(
+            &rows,
+            walk.directories() + directories.unwrap_or_default(),
+        ));
     }
     answers
 }
@@ -128,16 +147,25 @@ fn is_there(Seen { target, look }: &Seen) -> bool {
 fn at_paths(walk: &Walk, roots: &[Root], around: &database::Environment, talk: &Talk) -> Vec<Seen> {
     let mut targets = BTreeMap::new();
     for (path, root) in walk.lock_files() {
-        let (Some(dir), Some(root)) = (path.parent(), roots.get(root)) else { continue };
+        let (Some(dir), Some(root)) = (path.parent(), roots.get(root)) else {
+            continue;
+        };
         match listing::at_path(&path, &root.typed(dir), around) {
             Ok(target) => drop(targets.insert(target.place.path(), target)),
             Err(error) => talk.warn(&error.to_string()),
         }
     }
     let targets: Vec<Target> = targets.into_values().collect();
-    let looks = look_all(targets.iter().map(|target| &target.place), &Options::default());
-    let seen = targets.into_iter().zip(looks).map(|(target, look)| Seen { target, look });
-    seen.filter(|seen| listing::is_lock_at_path(&seen.look)).collect()
+    let looks = look_all(
+        targets.iter().map(|target| &target.place),
+        &Options::default(),
+    );
+    let seen = targets
+        .into_iter()
+        .zip(looks)
+        .map(|(target, look)| Seen { target, look });
+    seen.filter(|seen| listing::is_lock_at_path(&seen.look))
+        .collect()
 }
 
 /// A directory to look below.
@@ -152,27 +180,47 @@ struct Root {
 impl Root {
     fn named(root: &OsStr, environment: &Environment) -> Result<Self, Error> {
         let one = |what: &str| {
-            let (given, look) =
-                (escaped_path(Path::new(root)), to_type("beadlock status {}", &[Part::of_path(root.as_ref())]));
-            Err(Error::usage(format!("{given} is one {what}; look at it: {look}")))
+            let (given, look) = (
+                escaped_path(Path::new(root)),
+                to_type("beadlock status {}", &[Part::of_path(root.as_ref())]),
+            );
+            Err(Error::usage(format!(
+                "{given} is one {what}; look at it: {look}"
+            )))
         };
         let shown = match protocol::root(root)? {
             Ok(dir) => dir,
             Err(what) => return one(what),
         };
         let cwd = environment.of_database().cwd;
-        environment.remote().answers_at(&cwd.join(&shown), &escaped_path(&shown), Code::Io)?;
-        let words = |what: &str| format!("{} {what}; name a directory to look below", escaped_path(&shown));
-        let dir = fs::canonicalize(cwd.join(&shown)).and_then(|dir| fs::read_dir(&dir).map(|_| dir));
+        environment
+            .remote()
+            .answers_at(&cwd.join(&shown), &escaped_path(&shown), Code::Io)?;
+        let words = |what: &str| {
+            format!(
+                "{} {what}; name a directory to look below",
+                escaped_path(&shown)
+            )
+        };
+        let dir =
+            fs::canonicalize(cwd.join(&shown)).and_then(|dir| fs::read_dir(&dir).map(|_| dir));
         let dir = dir.map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => Error::new(Code::NoTarget, words("does not exist")),
             io::ErrorKind::NotADirectory => Error::new(Code::NoTarget, words("is not a directory")),
             kind => {
-                let why = format!("cannot read {}: {}", escaped_path(&shown), system_words(&error));
+                let why = format!(
+                    "cannot read {}: {}",
+                    escaped_path(&shown),
+                    system_words(&error)
+                );
                 Error::io(why, kind)
             }
         })?;
-        let shown = if shown == Path::new(".") { PathBuf::new() } else { shown };
+        let shown = if shown == Path::new(".") {
+            PathBuf::new()
+        } else {
+            shown
+        };
         Ok(Self { dir, shown })
     }
 
@@ -183,10 +231,15 @@ impl Root {
             Ok(below) => self.shown.join(below),
             Err(_) => dir.to_owned(),
         };
-        let first = typed.components().next().map(|first| first.as_os_str().as_bytes().to_owned());
+        let first = typed
+            .components()
+            .next()
+            .map(|first| first.as_os_str().as_bytes().to_owned());
         match first {
             None => PathBuf::from("."),
-            Some(first) if first.starts_with(b"-") || first.contains(&b':') => Path::new(".").join(typed),
+            Some(first) if first.starts_with(b"-") || first.contains(&b':') => {
+                Path::new(".").join(typed)
+            }
             Some(_) => typed,
         }
     }
@@ -216,12 +269,17 @@ fn targets(walk: &Walk, roots: &[Root], environment: &Environment, common: &Comm
     // Whatever is found is compared with it.
     around.beads_dir = around.beads_dir.filter(|dir| {
         let (dir, shown) = (around.cwd.join(dir), escaped_path(Path::new(dir)));
-        environment.remote().answers_at(&dir, &shown, Code::Io).is_ok()
+        environment
+            .remote()
+            .answers_at(&dir, &shown, Code::Io)
+            .is_ok()
     });
     let mut known = HashSet::new();
     let mut targets = Vec::new();
     for (dir, root) in walk.found() {
-        let (Some(inode), Some(root)) = (inode(&dir, &common.talk), roots.get(root)) else { continue };
+        let (Some(inode), Some(root)) = (inode(&dir, &common.talk), roots.get(root)) else {
+            continue;
+        };
         // The same directory by way of another mount, or of another root.
         if !known.insert(inode) {
             continue;
@@ -240,11 +298,18 @@ fn targets(walk: &Walk, roots: &[Root], environment: &Environment, common: &Comm
 }
 
 /// The directories that may have a lock of their own, each once, by path.
-fn with_age(walk: &Walk, roots: &[Root], around: &database::Environment, common: &Common) -> Vec<Target> {
+fn with_age(
+    walk: &Walk,
+    roots: &[Root],
+    around: &database::Environment,
+    common: &Common,
+) -> Vec<Target> {
     let mut known = HashSet::new();
     let mut targets = Vec::new();
     for (dir, root) in walk.maybe() {
-        let (Some(inode), Some(root)) = (inode(&dir, &common.talk), roots.get(root)) else { continue };
+        let (Some(inode), Some(root)) = (inode(&dir, &common.talk), roots.get(root)) else {
+            continue;
+        };
         if !known.insert(inode) {
             continue;
         }
@@ -271,12 +336,19 @@ fn inode(dir: &Path, talk: &Talk) -> Option<(u64, u64)> {
 
 /// Nothing is there any more. All else that keeps one from looking says nothing of what is there.
 fn has_vanished(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+    matches!(
+        error.kind(),
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+    )
 }
 
 /// What is there is not known, and how to know it.
 fn not_read(dir: &Path, why: &str) -> String {
-    format!("{} was not read: {why}; to see what is there: {}", escaped_path(dir), as_root(dir))
+    format!(
+        "{} was not read: {why}; to see what is there: {}",
+        escaped_path(dir),
+        as_root(dir)
+    )
 }
 
 /// How to look again at what could not be read.
@@ -301,7 +373,12 @@ mod tests {
         let dir = top.path().join("itself");
         symlink("itself", &dir).unwrap();
         assert_eq!(inode(&dir, &talk), None);
-        let [said] = &talk.warnings()[..] else { panic!("{:?}", talk.warnings()) };
-        assert!(said.starts_with(&format!("{} was not read: ", dir.display())), "{said}");
+        let [said] = &talk.warnings()[..] else {
+            panic!("{:?}", talk.warnings())
+        };
+        assert!(
+            said.starts_with(&format!("{} was not read: ", dir.display())),
+            "{said}"
+        );
     }
 }

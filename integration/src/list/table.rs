@@ -23,8 +23,17 @@ pub struct Row {
 impl Row {
     /// Of a lock with a record; `below` is more of it.
     pub fn of(seen: &Seen, talk: &Talk, below: impl FnOnce() -> String) -> Self {
-        let below = if talk.is_verbose() { below() } else { String::new() };
-        Self { cells: cells(seen), word: seen.word(talk), verdict: seen.look.verdict, below }
+        let below = if talk.is_verbose() {
+            below()
+        } else {
+            String::new()
+        };
+        Self {
+            cells: cells(seen),
+            word: seen.word(talk),
+            verdict: seen.look.verdict,
+            below,
+        }
     }
 }
 
@@ -33,7 +42,13 @@ pub fn of(rows: &[Row]) -> String {
     let room = terminal_width();
     let common = room.and_then(|_| common_directory(rows.iter().map(|row| row.cells[0].as_str())));
     let left = Side::Left;
-    let mut table = Table::headless([("", left, 0), ("", left, 0), ("", left, 1), ("", left, 2), ("", left, 3)]);
+    let mut table = Table::headless([
+        ("", left, 0),
+        ("", left, 0),
+        ("", left, 1),
+        ("", left, 2),
+        ("", left, 3),
+    ]);
     for row in rows {
         let mut cells = row.cells.clone();
         if let Some(short) = common.and_then(|common| cells[0].strip_prefix(common)) {
@@ -41,7 +56,10 @@ pub fn of(rows: &[Row]) -> String {
         }
         table.painted_row(cells, (1, row.word.clone()), row.below.clone());
     }
-    common.map(|common| format!("below {common}\n")).unwrap_or_default() + &table.text(room)
+    common
+        .map(|common| format!("below {common}\n"))
+        .unwrap_or_default()
+        + &table.text(room)
 }
 
 fn cells(seen: &Seen) -> [String; 5] {
@@ -55,7 +73,9 @@ fn cells(seen: &Seen) -> [String; 5] {
     [
         seen.target.given.clone(),
         seen.look.verdict.as_str().to_owned(),
-        record.map_or("-".to_owned(), |record| escaped(record.holder()).to_string()),
+        record.map_or("-".to_owned(), |record| {
+            escaped(record.holder()).to_string()
+        }),
         age,
         seen.look.verdict.reason().to_string(),
     ]
@@ -67,12 +87,21 @@ pub fn counts(rows: &[Row], directories: u64) -> String {
     let kinds = [
         (of(|verdict| matches!(verdict, Verdict::Held(_))), "held"),
         (of(|verdict| matches!(verdict, Verdict::Stale(_))), "stale"),
-        (of(|verdict| matches!(verdict, Verdict::Unreadable(_))), "unreadable"),
+        (
+            of(|verdict| matches!(verdict, Verdict::Unreadable(_))),
+            "unreadable",
+        ),
         (of(|verdict| verdict == Verdict::Free), "set aside"),
     ];
-    let kinds = kinds.iter().filter(|(count, _)| *count > 0).map(|(count, word)| format!("{count} {word}"));
+    let kinds = kinds
+        .iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, word)| format!("{count} {word}"));
     let kinds = kinds.collect::<Vec<_>>().join(", ");
     let found = counted(rows.len(), "lock", "locks");
     let colon = if kinds.is_empty() { "" } else { ": " };
-    format!("{found} in {}{colon}{kinds}", counted(directories, "directory", "directories"))
+    format!(
+        "{found} in {}{colon}{kinds}",
+        counted(directories, "directory", "directories")
+    )
 }

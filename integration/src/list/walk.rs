@@ -53,15 +53,23 @@ impl Walk {
         let walk = Self::default();
         let every_root = |how: fn(&Self, usize, &Path, &WalkBuilder)| {
             for (index, root) in roots.iter().enumerate() {
-                how(&walk, index, &root.dir, &builder(&root.dir, all_file_systems, closed));
+                how(
+                    &walk,
+                    index,
+                    &root.dir,
+                    &builder(&root.dir, all_file_systems, closed),
+                );
             }
         };
         let in_parallel = thread::scope(|scope| {
             let (ended, has_ended) = mpsc::channel::<()>();
-            let walker = thread::Builder::new().name("walk".to_owned()).spawn_scoped(scope, move || {
-                every_root(Self::in_parallel);
-                drop(ended);
-            });
+            let walker =
+                thread::Builder::new()
+                    .name("walk".to_owned())
+                    .spawn_scoped(scope, move || {
+                        every_root(Self::in_parallel);
+                        drop(ended);
+                    });
             while has_ended.recv_timeout(TICK) == Err(mpsc::RecvTimeoutError::Timeout) {
                 tell(&walk);
             }
@@ -76,7 +84,9 @@ impl Walk {
     }
 
     fn in_parallel(&self, root: usize, dir: &Path, builder: &WalkBuilder) {
-        builder.build_parallel().run(|| Box::new(move |entry| self.entry(root, dir, entry)));
+        builder
+            .build_parallel()
+            .run(|| Box::new(move |entry| self.entry(root, dir, entry)));
     }
 
     fn one_by_one(&self, root: usize, dir: &Path, builder: &WalkBuilder) {
@@ -104,8 +114,12 @@ impl Walk {
             }
             return WalkState::Skip;
         }
-        if entry.file_type().is_some_and(|kind| kind.is_file()) && may_be_lock_at_path(entry.file_name()) {
-            locked(&self.lock_files).entry(entry.path().to_owned()).or_insert(root);
+        if entry.file_type().is_some_and(|kind| kind.is_file())
+            && may_be_lock_at_path(entry.file_name())
+        {
+            locked(&self.lock_files)
+                .entry(entry.path().to_owned())
+                .or_insert(root);
         }
         if entry.depth() > 0
             && is_lock_of_directory(entry.file_name())
@@ -129,7 +143,9 @@ impl Walk {
         };
         let mut unread = locked(&self.unread);
         unread.count += 1;
-        unread.named.insert((path_of(error).unwrap_or(root).to_owned(), why));
+        unread
+            .named
+            .insert((path_of(error).unwrap_or(root).to_owned(), why));
         if unread.named.len() > NAMED {
             unread.named.pop_last();
         }
@@ -169,13 +185,21 @@ impl Walk {
 
 impl fmt::Display for Walk {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} directories seen, {} locks found", self.directories(), self.locks.load(Ordering::Relaxed))
+        write!(
+            f,
+            "{} directories seen, {} locks found",
+            self.directories(),
+            self.locks.load(Ordering::Relaxed)
+        )
     }
 }
 
 fn builder(dir: &Path, all_file_systems: bool, closed: &Arc<HashSet<PathBuf>>) -> WalkBuilder {
     let mut builder = WalkBuilder::new(dir);
-    builder.standard_filters(false).follow_links(false).same_file_system(!all_file_systems);
+    builder
+        .standard_filters(false)
+        .follow_links(false)
+        .same_file_system(!all_file_systems);
     if !closed.is_empty() {
         let closed = Arc::clone(closed);
         builder.filter_entry(move |entry| !closed.contains(entry.path()));
@@ -186,7 +210,9 @@ fn builder(dir: &Path, all_file_systems: bool, closed: &Arc<HashSet<PathBuf>>) -
 fn path_of(error: &ignore::Error) -> Option<&Path> {
     match error {
         ignore::Error::WithPath { path, .. } => Some(path),
-        ignore::Error::WithDepth { err, .. } | ignore::Error::WithLineNumber { err, .. } => path_of(err),
+        ignore::Error::WithDepth { err, .. } | ignore::Error::WithLineNumber { err, .. } => {
+            path_of(err)
+        }
         _ => None,
     }
 }

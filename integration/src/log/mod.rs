@@ -58,7 +58,10 @@ pub struct LogArgs {
 impl LogArgs {
     /// All of one log.
     pub fn of(path: &Path) -> Self {
-        Self { files: vec![path.into()], ..Self::default() }
+        Self {
+            files: vec![path.into()],
+            ..Self::default()
+        }
     }
 }
 
@@ -70,11 +73,16 @@ pub fn run(args: &LogArgs, environment: &Environment, talk: &Talk) -> Answers {
     let mut answers = Answers::default();
     let now = LogTime::now();
     let at = |end: Option<WindowEnd>| end.map(|end| end.at(now));
-    let window = LogWindow { since: at(args.since), until: at(args.until) };
+    let window = LogWindow {
+        since: at(args.since),
+        until: at(args.until),
+    };
     if let (Some(since), Some(until)) = (window.since, window.until)
         && since > until
     {
-        answers.failed(Error::usage(format!("--since {since} is after --until {until}")));
+        answers.failed(Error::usage(format!(
+            "--since {since} is after --until {until}"
+        )));
         return answers;
     }
     if args.html && io::stdout().is_terminal() {
@@ -112,7 +120,10 @@ fn named(files: &[OsString], environment: &Environment) -> Vec<Result<LogInput, 
     let (mut logs, mut names) = (Vec::new(), Vec::new());
     for file in files {
         let shown = escaped_path(Path::new(file));
-        match environment.remote().answers_at(&cwd.join(file), &shown, Code::Io) {
+        match environment
+            .remote()
+            .answers_at(&cwd.join(file), &shown, Code::Io)
+        {
             Ok(()) => names.push(file.clone()),
             Err(error) => logs.push(Err(error)),
         }
@@ -121,7 +132,11 @@ fn named(files: &[OsString], environment: &Environment) -> Vec<Result<LogInput, 
         let target = target_of(source.path.as_deref());
         (source, target)
     };
-    logs.extend(LogSource::named(&names).into_iter().map(|source| source.map(with_target)));
+    logs.extend(
+        LogSource::named(&names)
+            .into_iter()
+            .map(|source| source.map(with_target)),
+    );
     logs
 }
 
@@ -130,12 +145,18 @@ fn found(environment: &Environment) -> Result<LogInput, Error> {
     protocol::answers_for(None, environment).map_err(|error| error.of_code(Code::Io))?;
     let database = Database::find(&environment.of_database()).map_err(|error| not_found(&error))?;
     // The user's words for it, where they are the path itself and no redirect leads to another place.
-    let is_itself = database.named == database.dir && !database.given.contains(['\\', char::REPLACEMENT_CHARACTER]);
-    let dir = if is_itself { PathBuf::from(&database.given) } else { database.dir.clone() };
+    let is_itself = database.named == database.dir
+        && !database.given.contains(['\\', char::REPLACEMENT_CHARACTER]);
+    let dir = if is_itself {
+        PathBuf::from(&database.given)
+    } else {
+        database.dir.clone()
+    };
     match LogSource::with_older(&dir.join("daemon.log")) {
         Ok(source) => Ok((source, Some(protocol::of_database(database).part()))),
         Err(error) if error.code() == Code::NoTarget => {
-            let message = format!("{error}: no daemon has logged there; name its log: beadlock log FILE");
+            let message =
+                format!("{error}: no daemon has logged there; name its log: beadlock log FILE");
             Err(Error::new(Code::NoTarget, message))
         }
         Err(error) => Err(error),
@@ -152,7 +173,11 @@ fn summed_up(
     if source.path.is_none() && io::stdin().is_terminal() {
         talk.say("reading the log from the terminal; Ctrl-D ends it");
     }
-    let (path, files, compressed) = (source.path.clone(), source.files(), source.compressed.clone());
+    let (path, files, compressed) = (
+        source.path.clone(),
+        source.files(),
+        source.compressed.clone(),
+    );
     let mut log = LogTimeline::new(window, now);
     if target.is_some() {
         log = log.of_one_database();
@@ -170,12 +195,25 @@ fn summed_up(
     let end = window.until.map_or(now, |until| until.min(now));
     log.finish(end);
     let host = facts::hostname().map(|name| name.to_string());
-    Ok((LogReport { path, files, compressed, log, end, target, host }, error))
+    Ok((
+        LogReport {
+            path,
+            files,
+            compressed,
+            log,
+            end,
+            target,
+            host,
+        },
+        error,
+    ))
 }
 
 /// The database of a log that lies in it.
 fn target_of(log: Option<&Path>) -> Option<Part<'static>> {
     let is_daemon_log = log?.file_name()?.to_str()?.starts_with("daemon.log");
-    let dir = log?.parent().filter(|dir| dir.file_name().is_some_and(|name| name == ".beads"))?;
+    let dir = log?
+        .parent()
+        .filter(|dir| dir.file_name().is_some_and(|name| name == ".beads"))?;
     is_daemon_log.then(|| Part::of_path(dir))
 }

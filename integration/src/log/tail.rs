@@ -63,21 +63,38 @@ struct Reached {
 impl LogTail {
     pub fn new(path: &Path) -> Self {
         let log = LogTimeline::new(LogWindow::default(), LogTime::now()).of_one_database();
-        Self { path: path.to_owned(), reached: None, partial: Vec::new(), log, has_begun: false }
+        Self {
+            path: path.to_owned(),
+            reached: None,
+            partial: Vec::new(),
+            log,
+            has_begun: false,
+        }
     }
 
     /// Reads what has come since. Returns whether there is a log that can be read.
     pub fn read_on(&mut self) -> bool {
-        let Some((mut file, inode, length)) = opened(&self.path) else { return false };
+        let Some((mut file, inode, length)) = opened(&self.path) else {
+            return false;
+        };
         let before = self.reached;
         let same = before.filter(|before| before.inode == inode && before.offset <= length);
         let mut reached = same.unwrap_or_else(|| {
-            let offset = if self.has_begun { 0 } else { length.saturating_sub(FIRST) };
-            Reached { inode, offset, is_in_line: offset > 0 }
+            let offset = if self.has_begun {
+                0
+            } else {
+                length.saturating_sub(FIRST)
+            };
+            Reached {
+                inode,
+                offset,
+                is_in_line: offset > 0,
+            }
         });
         if let Some(mut before) = before.filter(|_| same.is_none()) {
             // The rest of the file that was rotated away.
-            let older = opened(&self.path.with_extension("log.1")).filter(|(_, inode, _)| *inode == before.inode);
+            let older = opened(&self.path.with_extension("log.1"))
+                .filter(|(_, inode, _)| *inode == before.inode);
             if let Some((mut older, ..)) = older {
                 self.take_in(&mut older, &mut before);
             }
@@ -103,7 +120,8 @@ impl LogTail {
             for part in bytes.split_inclusive(|byte| *byte == b'\n') {
                 let room = LONGEST_LINE.saturating_sub(self.partial.len());
                 let is_cut = part.len() > room + 1;
-                self.partial.extend_from_slice(&part[..part.len().min(room)]);
+                self.partial
+                    .extend_from_slice(&part[..part.len().min(room)]);
                 if part.ends_with(b"\n") {
                     if self.partial.ends_with(b"\n") {
                         self.partial.pop();
@@ -120,13 +138,17 @@ impl LogTail {
     /// The address at which the daemon has said last that it listens.
     pub fn listens_at(&self) -> Option<&str> {
         let marks = self.log.databases.first()?.spans.marks.iter().rev();
-        marks.filter_map(|mark| mark.words.strip_prefix(Line::Listening.beginning())).next()
+        marks
+            .filter_map(|mark| mark.words.strip_prefix(Line::Listening.beginning()))
+            .next()
     }
 
     /// So many cells of the same length from one time to the other, the oldest first.
     pub fn cells(&self, from: LogTime, to: LogTime, count: usize) -> Vec<HistoryCell> {
         let mut strip = HistoryStrip::new(from, to, count);
-        let Some(timeline) = self.log.databases.first() else { return strip.cells };
+        let Some(timeline) = self.log.databases.first() else {
+            return strip.cells;
+        };
         let spans = &timeline.spans;
         for run in &spans.cycles {
             strip.put(run.from, run.to, of_cycle(run.end));
@@ -148,7 +170,9 @@ impl LogTail {
 /// The file, which it is, and its length. Neither a link nor a pipe is followed or waited for.
 fn opened(path: &Path) -> Option<(File, (u64, u64), u64)> {
     let mut options = OpenOptions::new();
-    options.read(true).custom_flags((OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits());
+    options
+        .read(true)
+        .custom_flags((OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits());
     let file = options.open(path).ok()?;
     let metadata = file.metadata().ok().filter(Metadata::is_file)?;
     Some((file, (metadata.dev(), metadata.ino()), metadata.len()))
@@ -189,8 +213,15 @@ pub struct HistoryStrip {
 
 impl HistoryStrip {
     pub fn new(from: LogTime, to: LogTime, count: usize) -> Self {
-        let length = i64::try_from(count).ok().and_then(|count| (to.0 - from.0).checked_div(count)).unwrap_or(1);
-        Self { from: from.0, length: length.max(1), cells: vec![HistoryCell::Unknown; count] }
+        let length = i64::try_from(count)
+            .ok()
+            .and_then(|count| (to.0 - from.0).checked_div(count))
+            .unwrap_or(1);
+        Self {
+            from: from.0,
+            length: length.max(1),
+            cells: vec![HistoryCell::Unknown; count],
+        }
     }
 
     /// Notes what was from one time to the other. What is worse stays.
@@ -198,8 +229,15 @@ impl HistoryStrip {
         let place = |at: LogTime| (at.0 - self.from).div_euclid(self.length);
         let (first, last) = (place(from).max(0), place(to));
         let places = usize::try_from(first).ok().zip(usize::try_from(last).ok());
-        let Some((first, last)) = places.filter(|_| last >= first) else { return };
-        for cell in self.cells.iter_mut().take(last.saturating_add(1)).skip(first) {
+        let Some((first, last)) = places.filter(|_| last >= first) else {
+            return;
+        };
+        for cell in self
+            .cells
+            .iter_mut()
+            .take(last.saturating_add(1))
+            .skip(first)
+        {
             *cell = (*cell).max(what);
         }
     }
@@ -227,13 +265,21 @@ mod tests {
         write!(file, "[2026-02-01 10:00:00] beadlock-agent 0.1.0, PID 7, host h, times in UTC\n[2026-02-01 10:00:0")
             .unwrap();
         assert!(tail.read_on());
-        writeln!(file, "1] Listening at 127.0.0.1:9\n[2026-02-01 10:00:02] Starting sync cycle...").unwrap();
+        writeln!(
+            file,
+            "1] Listening at 127.0.0.1:9\n[2026-02-01 10:00:02] Starting sync cycle..."
+        )
+        .unwrap();
         writeln!(file, "[2026-02-01 10:00:03] Sync cycle complete").unwrap();
         assert!(tail.read_on());
         assert_eq!(tail.listens_at(), Some("127.0.0.1:9"));
         let cells = |tail: &LogTail| tail.cells(at("09:50:00"), at("10:30:00"), 4);
         assert_eq!(cells(&tail), [Unknown, Complete, Unknown, Unknown]);
-        writeln!(file, "[2026-02-01 10:11:00] Skipping database (locked by make)").unwrap();
+        writeln!(
+            file,
+            "[2026-02-01 10:11:00] Skipping database (locked by make)"
+        )
+        .unwrap();
         fs::rename(&path, dir.path().join("daemon.log.1")).unwrap();
         drop(file);
         fs::write(&path, "[2026-02-01 10:25:00] Starting sync cycle...\n[2026-02-01 10:25:01] Sync cycle failed: x\n")

@@ -42,10 +42,16 @@ impl WindowEnd {
             Self::Ago(ago) => LogTime(now.0.saturating_sub_unsigned(millis(ago))),
             Self::Clock(time) => {
                 let at = LogTime::utc(now.civil().date().to_datetime(time));
-                if at > now { LogTime(at.0.saturating_sub(DAY)) } else { at }
+                if at > now {
+                    LogTime(at.0.saturating_sub(DAY))
+                } else {
+                    at
+                }
             }
             Self::Day { ago, is_end: false } => LogTime(today.saturating_sub(ago * DAY)),
-            Self::Day { ago, is_end: true } => LogTime(today.saturating_sub(ago * DAY).saturating_add(DAY - 1)),
+            Self::Day { ago, is_end: true } => {
+                LogTime(today.saturating_sub(ago * DAY).saturating_add(DAY - 1))
+            }
         }
     }
 }
@@ -62,13 +68,25 @@ pub fn parse_since(text: &str) -> Result<WindowEnd, String> {
     }
     // `DateTime` ignores an offset that has no `Z` or time before it.
     if let Ok(civil) = text.parse::<DateTime>()
-        && !text.get(10..).is_some_and(|time| time.contains(['+', '-', '[']))
+        && !text
+            .get(10..)
+            .is_some_and(|time| time.contains(['+', '-', '[']))
     {
         return Ok(WindowEnd::At(LogTime::utc(civil)));
     }
     match text.to_ascii_lowercase().as_str() {
-        "today" => return Ok(WindowEnd::Day { ago: 0, is_end: false }),
-        "yesterday" => return Ok(WindowEnd::Day { ago: 1, is_end: false }),
+        "today" => {
+            return Ok(WindowEnd::Day {
+                ago: 0,
+                is_end: false,
+            });
+        }
+        "yesterday" => {
+            return Ok(WindowEnd::Day {
+                ago: 1,
+                is_end: false,
+            });
+        }
         _ => {}
     }
     clock(text).map(WindowEnd::Clock).or_else(|| ago(text).map(WindowEnd::Ago)).ok_or_else(|| {
@@ -86,7 +104,9 @@ pub fn parse_since(text: &str) -> Result<WindowEnd, String> {
 pub fn parse_until(text: &str) -> Result<WindowEnd, String> {
     let is_date = !text.trim().contains(['T', 't', ' ', ':']);
     parse_since(text).map(|end| match end {
-        WindowEnd::At(LogTime(midnight)) if is_date => WindowEnd::At(LogTime(midnight.saturating_add(DAY - 1))),
+        WindowEnd::At(LogTime(midnight)) if is_date => {
+            WindowEnd::At(LogTime(midnight.saturating_add(DAY - 1)))
+        }
         WindowEnd::Day { ago, .. } => WindowEnd::Day { ago, is_end: true },
         end => end,
     })
@@ -94,8 +114,15 @@ pub fn parse_until(text: &str) -> Result<WindowEnd, String> {
 
 /// `02:00`, `2:00`, `02:00:30`.
 fn clock(text: &str) -> Option<Time> {
-    let is_clock = text.contains(':') && text.bytes().all(|byte| byte.is_ascii_digit() || byte == b':');
-    let padded = if text.find(':') == Some(1) { format!("0{text}") } else { text.to_owned() };
+    let is_clock = text.contains(':')
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_digit() || byte == b':');
+    let padded = if text.find(':') == Some(1) {
+        format!("0{text}")
+    } else {
+        text.to_owned()
+    };
     padded.parse().ok().filter(|_| is_clock)
 }
 
@@ -105,7 +132,10 @@ fn ago(text: &str) -> Option<Duration> {
         return Some(duration);
     }
     let span: Span = text.parse().ok()?;
-    let duration = span.to_duration(SpanRelativeTo::days_are_24_hours()).ok()?.unsigned_abs();
+    let duration = span
+        .to_duration(SpanRelativeTo::days_are_24_hours())
+        .ok()?
+        .unsigned_abs();
     (!text.starts_with('+') && !duration.is_zero()).then_some(duration)
 }
 
@@ -122,14 +152,46 @@ mod tests {
     #[test]
     fn reads_what_may_be_typed() {
         let cases = [
-            ("2026-02-01", "2026-02-01T00:00:00Z", "2026-02-01T23:59:59.999Z"),
-            (" 20260201 ", "2026-02-01T00:00:00Z", "2026-02-01T23:59:59.999Z"),
-            ("2026-02-01 00:00", "2026-02-01T00:00:00Z", "2026-02-01T00:00:00Z"),
-            ("2026-02-01 13:30", "2026-02-01T13:30:00Z", "2026-02-01T13:30:00Z"),
-            ("2026-02-01 13:30:05", "2026-02-01T13:30:05Z", "2026-02-01T13:30:05Z"),
-            ("2026-02-01T13:30:05", "2026-02-01T13:30:05Z", "2026-02-01T13:30:05Z"),
-            ("2026-02-01T13:30:05Z", "2026-02-01T13:30:05Z", "2026-02-01T13:30:05Z"),
-            ("2026-02-01T13:30:05.5+01:00", "2026-02-01T12:30:05.5Z", "2026-02-01T12:30:05.5Z"),
+            (
+                "2026-02-01",
+                "2026-02-01T00:00:00Z",
+                "2026-02-01T23:59:59.999Z",
+            ),
+            (
+                " 20260201 ",
+                "2026-02-01T00:00:00Z",
+                "2026-02-01T23:59:59.999Z",
+            ),
+            (
+                "2026-02-01 00:00",
+                "2026-02-01T00:00:00Z",
+                "2026-02-01T00:00:00Z",
+            ),
+            (
+                "2026-02-01 13:30",
+                "2026-02-01T13:30:00Z",
+                "2026-02-01T13:30:00Z",
+            ),
+            (
+                "2026-02-01 13:30:05",
+                "2026-02-01T13:30:05Z",
+                "2026-02-01T13:30:05Z",
+            ),
+            (
+                "2026-02-01T13:30:05",
+                "2026-02-01T13:30:05Z",
+                "2026-02-01T13:30:05Z",
+            ),
+            (
+                "2026-02-01T13:30:05Z",
+                "2026-02-01T13:30:05Z",
+                "2026-02-01T13:30:05Z",
+            ),
+            (
+                "2026-02-01T13:30:05.5+01:00",
+                "2026-02-01T12:30:05.5Z",
+                "2026-02-01T12:30:05.5Z",
+            ),
             ("02:00", "2026-03-01T02:00:00Z", "2026-03-01T02:00:00Z"),
             ("2:00", "2026-03-01T02:00:00Z", "2026-03-01T02:00:00Z"),
             ("03:15", "2026-03-01T03:15:00Z", "2026-03-01T03:15:00Z"),
@@ -137,7 +199,11 @@ mod tests {
             ("23:30", "2026-02-28T23:30:00Z", "2026-02-28T23:30:00Z"),
             ("00:00", "2026-03-01T00:00:00Z", "2026-03-01T00:00:00Z"),
             ("today", "2026-03-01T00:00:00Z", "2026-03-01T23:59:59.999Z"),
-            ("Yesterday", "2026-02-28T00:00:00Z", "2026-02-28T23:59:59.999Z"),
+            (
+                "Yesterday",
+                "2026-02-28T00:00:00Z",
+                "2026-02-28T23:59:59.999Z",
+            ),
             ("2h", "2026-03-01T01:15:00Z", "2026-03-01T01:15:00Z"),
             ("2h ago", "2026-03-01T01:15:00Z", "2026-03-01T01:15:00Z"),
             ("-2h", "2026-03-01T01:15:00Z", "2026-03-01T01:15:00Z"),
@@ -148,7 +214,10 @@ mod tests {
         ];
         for (text, since, until) in cases {
             assert_eq!(
-                (seen(&parse_since(text)).as_str(), seen(&parse_until(text)).as_str()),
+                (
+                    seen(&parse_since(text)).as_str(),
+                    seen(&parse_until(text)).as_str()
+                ),
                 (since, until),
                 "{text}"
             );
@@ -181,7 +250,13 @@ mod tests {
             "2026-02-01 13:30[Europe/Berlin]",
         ] {
             let error = parse_since(text).unwrap_err();
-            for example in ["examples: 2026-02-01, ", "02:00", "yesterday", "today", "2h ago"] {
+            for example in [
+                "examples: 2026-02-01, ",
+                "02:00",
+                "yesterday",
+                "today",
+                "2h ago",
+            ] {
                 assert!(error.contains(example), "{text}: {error}");
             }
             assert!(parse_until(text).is_err(), "{text}");

@@ -11,7 +11,10 @@ use crate::output::{Common, talk::print};
 
 /// The targets that were named, else the one that is found.
 pub fn each(targets: &[OsString]) -> impl Iterator<Item = Option<&OsStr>> {
-    targets.iter().map(|target| Some(target.as_os_str())).chain(targets.is_empty().then_some(None))
+    targets
+        .iter()
+        .map(|target| Some(target.as_os_str()))
+        .chain(targets.is_empty().then_some(None))
 }
 
 /// What a command has to say of its targets, in their order.
@@ -38,19 +41,38 @@ impl Answers {
 
     /// Prints, and ends with the highest code.
     pub fn print(self, common: &Common) -> End {
-        self.errors.iter().for_each(|error| common.talk.error(&error.to_string()));
-        let exit = self.exits.iter().map(|exit| exit.code()).max().unwrap_or(Exit::Done.code());
-        ended(print_answer(common, Value::Array(self.data), self.errors.first(), || self.text), exit)
+        self.errors
+            .iter()
+            .for_each(|error| common.talk.error(&error.to_string()));
+        let exit = self
+            .exits
+            .iter()
+            .map(|exit| exit.code())
+            .max()
+            .unwrap_or(Exit::Done.code());
+        ended(
+            print_answer(common, Value::Array(self.data), self.errors.first(), || {
+                self.text
+            }),
+            exit,
+        )
     }
 }
 
 /// Prints an answer, in the envelope or as text. False: it could not be printed, and an error was logged.
-pub fn print_answer(common: &Common, data: Value, error: Option<&Error>, text: impl FnOnce() -> String) -> bool {
+pub fn print_answer(
+    common: &Common,
+    data: Value,
+    error: Option<&Error>,
+    text: impl FnOnce() -> String,
+) -> bool {
     let printed = match common.json {
         true => print(common.envelope(data, error)),
         false => print(text()),
     };
-    printed.inspect_err(|why| common.talk.error(&not_written(why).message)).is_ok()
+    printed
+        .inspect_err(|why| common.talk.error(&not_written(why).message))
+        .is_ok()
 }
 
 /// Prints the envelope where JSON is wanted. False: it could not be printed, and an error was logged.
@@ -60,7 +82,11 @@ pub fn print_envelope(common: &Common, data: Value, error: Option<&Error>) -> bo
 
 /// The end of a command that answers: with `code`, or with a failure when the answer could not be printed.
 pub fn ended(is_printed: bool, code: u8) -> End {
-    End::Code(if is_printed { code } else { Exit::Failed.code() })
+    End::Code(if is_printed {
+        code
+    } else {
+        Exit::Failed.code()
+    })
 }
 
 /// Ends a command that has one answer. An answer that cannot be printed is a failure; an error keeps its own end.

@@ -6,10 +6,16 @@ const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz
 pub fn encoded(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for three in bytes.chunks(3) {
-        let number = (0..3).fold(0, |number, at| number << 8 | u32::from(three.get(at).copied().unwrap_or(0)));
+        let number = (0..3).fold(0, |number, at| {
+            number << 8 | u32::from(three.get(at).copied().unwrap_or(0))
+        });
         for place in 0..4 {
             let digit = usize::try_from(number >> (18 - 6 * place) & 63).unwrap_or(0);
-            text.push(if place <= three.len() { char::from(DIGITS[digit]) } else { '=' });
+            text.push(if place <= three.len() {
+                char::from(DIGITS[digit])
+            } else {
+                '='
+            });
         }
     }
     text

@@ -21,13 +21,19 @@ impl Request {
     /// Begins now, under a random id: `req_` and 12 characters of `[a-z0-9]`.
     #[must_use]
     pub fn begin() -> Self {
-        Self { begun: Instant::now(), id: new_request_id() }
+        Self {
+            begun: Instant::now(),
+            id: new_request_id(),
+        }
     }
 
     /// Begins now, under an id that somebody else has given.
     #[must_use]
     pub fn called(id: &str) -> Self {
-        Self { begun: Instant::now(), id: id.to_owned() }
+        Self {
+            begun: Instant::now(),
+            id: id.to_owned(),
+        }
     }
 
     /// The id of the request.
@@ -36,16 +42,27 @@ impl Request {
     }
 
     /// The envelope of a command's answer in one line.
-    pub(crate) fn envelope(&self, data: Value, error: Option<&Error>, warnings: &[String]) -> String {
+    pub(crate) fn envelope(
+        &self,
+        data: Value,
+        error: Option<&Error>,
+        warnings: &[String],
+    ) -> String {
         let envelope = match error {
             None => Envelope::ok(self, data),
             Some(error) => Envelope::of(self, error).data(data),
         };
-        warnings.iter().fold(envelope, |envelope, line| envelope.warning(line)).to_string()
+        warnings
+            .iter()
+            .fold(envelope, |envelope, line| envelope.warning(line))
+            .to_string()
     }
 
     fn meta(&self) -> Map<String, Value> {
-        fields([("duration_ms", millis(self.begun.elapsed()).into()), ("request_id", self.id.as_str().into())])
+        fields([
+            ("duration_ms", millis(self.begun.elapsed()).into()),
+            ("request_id", self.id.as_str().into()),
+        ])
     }
 }
 
@@ -100,7 +117,14 @@ impl Envelope {
     /// What was asked for: `ok` is true. `meta.duration_ms` is measured now.
     pub fn ok(request: &Request, data: impl Into<Value>) -> Self {
         let (error, warnings, more) = (None, Vec::new(), Map::new());
-        Self { ok: true, data: data.into(), error, warnings, meta: request.meta(), more }
+        Self {
+            ok: true,
+            data: data.into(),
+            error,
+            warnings,
+            meta: request.meta(),
+            more,
+        }
     }
 
     /// A failure of the tool's own: `ok` is false and `data` null. Not retryable, without a `detail`, until told
@@ -113,20 +137,32 @@ impl Envelope {
             ("retry_after_ms", Value::Null),
             ("detail", Value::Null),
         ]);
-        Self { ok: false, error: Some(error), ..Self::ok(request, Value::Null) }
+        Self {
+            ok: false,
+            error: Some(error),
+            ..Self::ok(request, Value::Null)
+        }
     }
 
     /// A failure of beadlock's, with all that it says.
     pub fn of(request: &Request, error: &Error) -> Self {
         let envelope = Self::failed(request, error.code.as_str(), error.message.as_str());
         let envelope = error.detail.iter().fold(envelope, Self::detail);
-        let envelope = error.retry_after.into_iter().fold(envelope, Self::retry_after);
-        error.lock.iter().fold(envelope, |envelope, lock| envelope.with_in_error("lock", Value::clone(lock)))
+        let envelope = error
+            .retry_after
+            .into_iter()
+            .fold(envelope, Self::retry_after);
+        error.lock.iter().fold(envelope, |envelope, lock| {
+            envelope.with_in_error("lock", Value::clone(lock))
+        })
     }
 
     /// What there is to answer beside an error.
     pub fn data(self, data: impl Into<Value>) -> Self {
-        Self { data: data.into(), ..self }
+        Self {
+            data: data.into(),
+            ..self
+        }
     }
 
     /// `error.detail`: what happened, for programs and bug reports. Nothing on an answer without an error, and so with
@@ -142,7 +178,8 @@ impl Envelope {
 
     /// `error.retry_after_ms`, in whole milliseconds: not before that; and [`Envelope::retryable`].
     pub fn retry_after(self, pause: Duration) -> Self {
-        self.retryable().set_in_error("retry_after_ms", millis(pause).into())
+        self.retryable()
+            .set_in_error("retry_after_ms", millis(pause).into())
     }
 
     /// One more of `warnings`.
@@ -198,12 +235,17 @@ impl Envelope {
     }
 
     fn taken(self, name: &str) -> Self {
-        self.warning(format!("{name} is a field of the envelope itself: another value for it was left out"))
+        self.warning(format!(
+            "{name} is a field of the envelope itself: another value for it was left out"
+        ))
     }
 }
 
 fn fields<const N: usize>(fields: [(&str, Value); N]) -> Map<String, Value> {
-    fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+    fields
+        .into_iter()
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect()
 }
 
 impl fmt::Display for Envelope {
@@ -221,9 +263,14 @@ mod tests {
 
     #[test]
     fn has_every_field_of_the_contract() {
-        let error = Error::new(Code::LockHeld, "held").detailed("lock_file=x").retry_after(Duration::from_secs(2));
+        let error = Error::new(Code::LockHeld, "held")
+            .detailed("lock_file=x")
+            .retry_after(Duration::from_secs(2));
         let text = Request::begin().envelope(Value::Null, Some(&error), &["w".to_owned()]);
-        assert!(text.starts_with(r#"{"ok":false,"data":null,"error":{"#), "{text}");
+        assert!(
+            text.starts_with(r#"{"ok":false,"data":null,"error":{"#),
+            "{text}"
+        );
         let value: Value = serde_json::from_str(&text).unwrap();
         assert_eq!(value["error"]["code"], "LOCK_HELD");
         assert_eq!(value["error"]["retryable"], true);
@@ -231,23 +278,38 @@ mod tests {
         assert_eq!(value["error"]["detail"], "lock_file=x");
         assert_eq!(value["warnings"], json!(["w"]));
         assert!(value["meta"]["duration_ms"].is_u64());
-        let id = value["meta"]["request_id"].as_str().and_then(|id| id.strip_prefix("req_")).unwrap();
-        assert!(id.len() == 12 && id.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit()), "{id}");
+        let id = value["meta"]["request_id"]
+            .as_str()
+            .and_then(|id| id.strip_prefix("req_"))
+            .unwrap();
+        assert!(
+            id.len() == 12
+                && id
+                    .bytes()
+                    .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit()),
+            "{id}"
+        );
     }
 
     #[test]
     fn an_answer_is_ok() {
-        let value: Value = serde_json::from_str(&Request::begin().envelope(json!([]), None, &[])).unwrap();
-        assert_eq!((&value["ok"], &value["error"], &value["warnings"]), (&json!(true), &Value::Null, &json!([])));
+        let value: Value =
+            serde_json::from_str(&Request::begin().envelope(json!([]), None, &[])).unwrap();
+        assert_eq!(
+            (&value["ok"], &value["error"], &value["warnings"]),
+            (&json!(true), &Value::Null, &json!([]))
+        );
     }
 
     /// The document's example, byte for byte but for the duration, which is measured.
     #[test]
     fn it_is_the_documents_in_the_documents_order() {
-        let error =
-            Error::new(Code::LockHeld, "Resource lock held by PID 9001 (age: 12s) — acquisition timed out after 10s")
-                .detailed("lock_file=/tmp/mytool/locks/deploy.lock holder_pid=9001 holder_age_ms=12048")
-                .retry_after(Duration::from_secs(3));
+        let error = Error::new(
+            Code::LockHeld,
+            "Resource lock held by PID 9001 (age: 12s) — acquisition timed out after 10s",
+        )
+        .detailed("lock_file=/tmp/mytool/locks/deploy.lock holder_pid=9001 holder_age_ms=12048")
+        .retry_after(Duration::from_secs(3));
         let text = Envelope::of(&Request::called("req_01HZ"), &error).to_string();
         let (before, after) = text.split_once("\"duration_ms\":").unwrap();
         let after = after.trim_start_matches(|c: char| c.is_ascii_digit());
@@ -261,7 +323,12 @@ mod tests {
     }
 
     fn keys(value: &Value) -> Vec<&str> {
-        value.as_object().unwrap().keys().map(String::as_str).collect()
+        value
+            .as_object()
+            .unwrap()
+            .keys()
+            .map(String::as_str)
+            .collect()
     }
 
     #[test]
@@ -273,10 +340,19 @@ mod tests {
             .with("schema", 3);
         let value: Value = serde_json::from_str(&envelope.to_string()).unwrap();
         assert_eq!(keys(&value), [&OWN[..], &["schema"]].concat());
-        assert_eq!(keys(&value["error"]), [&OWN_IN_ERROR[..], &["doc_url"]].concat());
+        assert_eq!(
+            keys(&value["error"]),
+            [&OWN_IN_ERROR[..], &["doc_url"]].concat()
+        );
         assert_eq!(keys(&value["meta"]), [&OWN_IN_META[..], &["host"]].concat());
-        assert_eq!((&value["schema"], &value["warnings"]), (&json!(3), &json!([])));
-        assert_eq!((&value["error"]["retryable"], &value["error"]["detail"]), (&json!(false), &Value::Null));
+        assert_eq!(
+            (&value["schema"], &value["warnings"]),
+            (&json!(3), &json!([]))
+        );
+        assert_eq!(
+            (&value["error"]["retryable"], &value["error"]["detail"]),
+            (&json!(false), &Value::Null)
+        );
     }
 
     #[test]
@@ -292,8 +368,16 @@ mod tests {
         for name in OWN_IN_META {
             envelope = envelope.with_in_meta(name, "replaced");
         }
-        assert_eq!(envelope.warnings.len(), OWN.len() + OWN_IN_ERROR.len() + OWN_IN_META.len());
-        assert!(envelope.warnings.iter().any(|line| line.starts_with("error.code is a field")));
+        assert_eq!(
+            envelope.warnings.len(),
+            OWN.len() + OWN_IN_ERROR.len() + OWN_IN_META.len()
+        );
+        assert!(
+            envelope
+                .warnings
+                .iter()
+                .any(|line| line.starts_with("error.code is a field"))
+        );
         envelope.warnings.clear();
         assert_eq!(envelope.to_string(), bare.to_string());
     }
@@ -305,7 +389,13 @@ mod tests {
             .retry_after(Duration::from_secs(1))
             .with_in_error("doc_url", "x");
         let value: Value = serde_json::from_str(&envelope.to_string()).unwrap();
-        assert_eq!((&value["ok"], &value["error"], &value["data"]), (&json!(true), &Value::Null, &json!(1)));
-        assert_eq!(value["warnings"], json!(["error.doc_url was left out: there is no error"]));
+        assert_eq!(
+            (&value["ok"], &value["error"], &value["data"]),
+            (&json!(true), &Value::Null, &json!(1))
+        );
+        assert_eq!(
+            value["warnings"],
+            json!(["error.doc_url was left out: there is no error"])
+        );
     }
 }

@@ -36,15 +36,28 @@ pub struct Common {
 impl Common {
     /// The envelope of an answer, with all warnings so far, as one line.
     pub fn envelope(&self, data: Value, error: Option<&Error>) -> String {
-        format!("{}\n", self.request.envelope(data, error, &self.talk.warnings()))
+        format!(
+            "{}\n",
+            self.request.envelope(data, error, &self.talk.warnings())
+        )
     }
 }
 
 /// Refuses, with exit 2, a file for output that is one of these lock files, or a database's. `option` has named it.
-pub fn refuse_lock_file(option: &str, file: Option<&Path>, locks: &[impl AsRef<Path>]) -> Result<(), Error> {
+pub fn refuse_lock_file(
+    option: &str,
+    file: Option<&Path>,
+    locks: &[impl AsRef<Path>],
+) -> Result<(), Error> {
     let locks: Vec<&Path> = locks.iter().map(AsRef::as_ref).collect();
-    let Some((file, taken)) = file.and_then(|file| Some((file, Taken::of(file, &locks)?))) else { return Ok(()) };
-    Err(Error::usage(format!("{option}: {} {}", escaped_path(file), taken.words())))
+    let Some((file, taken)) = file.and_then(|file| Some((file, Taken::of(file, &locks)?))) else {
+        return Ok(());
+    };
+    Err(Error::usage(format!(
+        "{option}: {} {}",
+        escaped_path(file),
+        taken.words()
+    )))
 }
 
 /// One thing that is known of a target, for people and for programs.
@@ -60,21 +73,35 @@ pub struct Fact {
 
 impl Fact {
     pub fn new(name: &'static str, text: impl Into<String>, json: impl Into<Value>) -> Self {
-        Self { name, text: Some(text.into()), json: Some(json.into()) }
+        Self {
+            name,
+            text: Some(text.into()),
+            json: Some(json.into()),
+        }
     }
 
     /// A fact for people alone.
     pub fn text(name: &'static str, text: impl Into<String>) -> Self {
-        Self { name, text: Some(text.into()), json: None }
+        Self {
+            name,
+            text: Some(text.into()),
+            json: None,
+        }
     }
 
     /// A fact for programs alone.
     pub fn json(name: &'static str, json: impl Into<Value>) -> Self {
-        Self { name, text: None, json: Some(json.into()) }
+        Self {
+            name,
+            text: None,
+            json: Some(json.into()),
+        }
     }
 
     /// `heartbeat: 5s ago`
     pub fn line(&self) -> Option<String> {
-        self.text.as_ref().map(|text| format!("{}: {text}", self.name))
+        self.text
+            .as_ref()
+            .map(|text| format!("{}: {text}", self.name))
     }
 }

@@ -49,39 +49,72 @@ pub fn terminal_width() -> Option<usize> {
     if !stdout.is_terminal() {
         return None;
     }
-    terminal_size_of(stdout).map(|(width, _)| usize::from(width.0)).filter(|width| *width > 0)
+    terminal_size_of(stdout)
+        .map(|(width, _)| usize::from(width.0))
+        .filter(|width| *width > 0)
 }
 
 impl<'a, const COLUMNS: usize> Table<'a, COLUMNS> {
     /// With a line of heads.
     pub fn new(columns: [Column<'a>; COLUMNS]) -> Self {
-        Self { columns, has_head: true, is_cut: false, rows: Vec::new() }
+        Self {
+            columns,
+            has_head: true,
+            is_cut: false,
+            rows: Vec::new(),
+        }
     }
 
     /// On a terminal each row is one line: of a last column that is too wide, whole words are left out.
     pub fn cut(self) -> Self {
-        Self { is_cut: true, ..self }
+        Self {
+            is_cut: true,
+            ..self
+        }
     }
 
     /// Without a line of heads.
     pub fn headless(columns: [Column<'a>; COLUMNS]) -> Self {
-        Self { has_head: false, ..Self::new(columns) }
+        Self {
+            has_head: false,
+            ..Self::new(columns)
+        }
     }
 
     pub fn row(&mut self, cells: [String; COLUMNS]) {
-        self.rows.push(Row { cells, painted: None, below: String::new() });
+        self.rows.push(Row {
+            cells,
+            painted: None,
+            below: String::new(),
+        });
     }
 
     /// A row in which one cell is printed as `painted`, which looks as wide as the cell; `below` has lines after it.
-    pub fn painted_row(&mut self, cells: [String; COLUMNS], painted: (usize, String), below: String) {
-        self.rows.push(Row { cells, painted: Some(painted), below });
+    pub fn painted_row(
+        &mut self,
+        cells: [String; COLUMNS],
+        painted: (usize, String),
+        below: String,
+    ) {
+        self.rows.push(Row {
+            cells,
+            painted: Some(painted),
+            below,
+        });
     }
 
     /// The lines, in so many columns of a terminal; `None`: as long as they are.
     pub fn text(&self, room: Option<usize>) -> String {
         let width = |column: usize| {
-            let head = if self.has_head { self.columns[column].0.width() } else { 0 };
-            self.rows.iter().map(|row| row.cells[column].width()).fold(head, usize::max)
+            let head = if self.has_head {
+                self.columns[column].0.width()
+            } else {
+                0
+            };
+            self.rows
+                .iter()
+                .map(|row| row.cells[column].width())
+                .fold(head, usize::max)
         };
         let mut widths: [usize; COLUMNS] = std::array::from_fn(width);
         let mut shown = self.shown(&mut widths, room);
@@ -89,13 +122,26 @@ impl<'a, const COLUMNS: usize> Table<'a, COLUMNS> {
         let mut text = String::new();
         if self.has_head {
             let head = self.columns.map(|(head, ..)| head.to_owned());
-            self.put(&mut text, &Row { cells: head, painted: None, below: String::new() }, &shown, &widths);
+            self.put(
+                &mut text,
+                &Row {
+                    cells: head,
+                    painted: None,
+                    below: String::new(),
+                },
+                &shown,
+                &widths,
+            );
         }
         for row in &self.rows {
             self.put(&mut text, row, &shown, &widths);
             if let Some((column, room)) = below {
                 let lines = wrapped(&row.cells[column], room.saturating_sub(GAP));
-                text.extend(lines.iter().map(|line| format!("{}{line}\n", " ".repeat(GAP))));
+                text.extend(
+                    lines
+                        .iter()
+                        .map(|line| format!("{}{line}\n", " ".repeat(GAP))),
+                );
             }
             text.push_str(&row.below);
         }
@@ -103,7 +149,12 @@ impl<'a, const COLUMNS: usize> Table<'a, COLUMNS> {
     }
 
     /// The last column, where it has no room beside the others: it goes below them, on lines of its own.
-    fn goes_below(&self, shown: &mut Vec<usize>, widths: &[usize; COLUMNS], room: usize) -> Option<usize> {
+    fn goes_below(
+        &self,
+        shown: &mut Vec<usize>,
+        widths: &[usize; COLUMNS],
+        room: usize,
+    ) -> Option<usize> {
         let taken: usize = shown.iter().map(|column| widths[*column] + GAP).sum();
         let has_room = self.is_cut || shown.len() < 2 || taken.saturating_sub(GAP) <= room;
         if has_room { None } else { shown.pop() }
@@ -114,16 +165,29 @@ impl<'a, const COLUMNS: usize> Table<'a, COLUMNS> {
         let mut shown: Vec<usize> = (0..COLUMNS).collect();
         let Some(room) = room else { return shown };
         let taken = |shown: &[usize], widths: &[usize; COLUMNS]| {
-            shown.iter().map(|column| widths[*column] + GAP).sum::<usize>().saturating_sub(GAP)
+            shown
+                .iter()
+                .map(|column| widths[*column] + GAP)
+                .sum::<usize>()
+                .saturating_sub(GAP)
         };
         // A column whose text can be wrapped needs little.
         let needed = |shown: &[usize], widths: &[usize; COLUMNS]| {
-            let last = shown.last().map_or(0, |last| widths[*last].saturating_sub(2 * NARROW));
+            let last = shown
+                .last()
+                .map_or(0, |last| widths[*last].saturating_sub(2 * NARROW));
             taken(shown, widths) - last
         };
         while needed(&shown, widths) > room {
             let rank = |column: &usize| self.columns[*column].2;
-            let Some(worst) = shown.iter().copied().max_by_key(rank).filter(|worst| rank(worst) > 0) else { break };
+            let Some(worst) = shown
+                .iter()
+                .copied()
+                .max_by_key(rank)
+                .filter(|worst| rank(worst) > 0)
+            else {
+                break;
+            };
             shown.retain(|column| *column != worst);
         }
         if let Some(last) = shown.last() {
@@ -133,19 +197,32 @@ impl<'a, const COLUMNS: usize> Table<'a, COLUMNS> {
         shown
     }
 
-    fn put(&self, text: &mut String, row: &Row<COLUMNS>, shown: &[usize], widths: &[usize; COLUMNS]) {
+    fn put(
+        &self,
+        text: &mut String,
+        row: &Row<COLUMNS>,
+        shown: &[usize],
+        widths: &[usize; COLUMNS],
+    ) {
         let mut line = String::new();
         let mut at = 0;
         for (place, column) in shown.iter().enumerate() {
             let (cell, width) = (&row.cells[*column], widths[*column]);
             let is_last = place + 1 == shown.len();
             let room = width.saturating_sub(cell.width());
-            let printed = row.painted.as_ref().filter(|(painted, _)| painted == column).map_or(cell, |(_, text)| text);
+            let printed = row
+                .painted
+                .as_ref()
+                .filter(|(painted, _)| painted == column)
+                .map_or(cell, |(_, text)| text);
             match self.columns[*column].1 {
                 Side::Right => line += &format!("{}{printed}", " ".repeat(room)),
                 Side::Left if is_last && cell.width() > width => {
                     let lines = match self.is_cut {
-                        true => vec![format!("{} …", wrapped(cell, width.saturating_sub(2)).swap_remove(0))],
+                        true => vec![format!(
+                            "{} …",
+                            wrapped(cell, width.saturating_sub(2)).swap_remove(0)
+                        )],
                         false => wrapped(cell, width),
                     };
                     line += &lines.join(&format!("\n{}", " ".repeat(at)));
@@ -168,7 +245,9 @@ pub fn wrapped(text: &str, width: usize) -> Vec<String> {
     for word in text.split(' ') {
         let line = lines.last_mut().map(|line| (line.width(), line));
         match line {
-            Some((taken, line)) if taken > 0 && taken + 1 + word.width() <= width => *line += &format!(" {word}"),
+            Some((taken, line)) if taken > 0 && taken + 1 + word.width() <= width => {
+                *line += &format!(" {word}")
+            }
             Some((0, line)) => *line += word,
             _ => lines.push(word.to_owned()),
         }
@@ -179,12 +258,16 @@ pub fn wrapped(text: &str, width: usize) -> Vec<String> {
 /// Lines for people, in so many columns of a terminal. A longer line goes on below, two columns further in. The comment
 /// after a command, behind ` #`, goes below it, and the command stays whole: it can be pasted.
 pub fn fitted(text: &str, room: Option<usize>) -> String {
-    let Some(room) = room else { return text.to_owned() };
+    let Some(room) = room else {
+        return text.to_owned();
+    };
     let mut fitted = String::new();
     for line in text.lines() {
         let indent = line.len() - line.trim_start().len() + 2;
         let (line, comment) = match line.split_once("   # ") {
-            Some((command, comment)) if line.width() > room => (vec![command.to_owned()], Some(comment)),
+            Some((command, comment)) if line.width() > room => {
+                (vec![command.to_owned()], Some(comment))
+            }
             _ if line.width() <= room => (vec![line.to_owned()], None),
             _ => {
                 let front = " ".repeat(indent - 2);
@@ -200,7 +283,10 @@ pub fn fitted(text: &str, room: Option<usize>) -> String {
         for (number, line) in line.iter().enumerate() {
             fitted += &format!("{}{line}\n", if number == 0 { "" } else { "  " });
         }
-        for piece in comment.into_iter().flat_map(|comment| wrapped(comment, room.saturating_sub(indent + 2))) {
+        for piece in comment
+            .into_iter()
+            .flat_map(|comment| wrapped(comment, room.saturating_sub(indent + 2)))
+        {
             fitted += &format!("{}# {piece}\n", " ".repeat(indent));
         }
     }
@@ -230,8 +316,18 @@ mod tests {
     use Side::{Left, Right};
 
     fn table() -> Table<'static, 4> {
-        let mut table = Table::new([("state", Left, 0), ("for", Right, 1), ("skips", Right, 2), ("why", Left, 0)]);
-        table.row(["failed".into(), "3h".into(), "7".into(), "a rebase is in progress; finish or abort it".into()]);
+        let mut table = Table::new([
+            ("state", Left, 0),
+            ("for", Right, 1),
+            ("skips", Right, 2),
+            ("why", Left, 0),
+        ]);
+        table.row([
+            "failed".into(),
+            "3h".into(),
+            "7".into(),
+            "a rebase is in progress; finish or abort it".into(),
+        ]);
         table.row(["ö".into(), "12m".into(), "1234".into(), "界界".into()]);
         table
     }
@@ -247,24 +343,38 @@ mod tests {
     #[test]
     fn a_narrow_terminal_loses_columns_by_rank_and_wraps_the_last_one_between_words() {
         let wide = table().text(Some(60));
-        assert!(wide.contains("skips") && wide.contains("finish or abort\n                    it\n"), "{wide}");
+        assert!(
+            wide.contains("skips") && wide.contains("finish or abort\n                    it\n"),
+            "{wide}"
+        );
         let narrow = table().text(Some(48));
-        assert!(!narrow.contains("skips") && narrow.contains("for"), "{narrow}");
+        assert!(
+            !narrow.contains("skips") && narrow.contains("for"),
+            "{narrow}"
+        );
         let least = table().text(Some(30));
         assert!(!least.contains("for"), "{least}");
         for (width, text) in [(60, wide), (48, narrow), (30, least)] {
             for line in text.lines() {
                 assert!(line.width() <= width, "{width}: {line}");
             }
-            let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+            let words = |text: &str| {
+                text.split_whitespace()
+                    .map(str::to_owned)
+                    .collect::<Vec<_>>()
+            };
             let whole = words(&table().text(None));
-            assert!(words(&text).iter().all(|word| whole.contains(word)), "torn: {text}");
+            assert!(
+                words(&text).iter().all(|word| whole.contains(word)),
+                "torn: {text}"
+            );
         }
     }
 
     #[test]
     fn without_room_beside_the_others_the_last_column_goes_below() {
-        let expected = "state\nfailed\n  a rebase is in\n  progress; finish\n  or abort it\nö\n  界界\n";
+        let expected =
+            "state\nfailed\n  a rebase is in\n  progress; finish\n  or abort it\nö\n  界界\n";
         assert_eq!(table().text(Some(20)), expected);
         let one_line = table().cut().text(Some(20));
         assert_eq!(one_line.lines().count(), 3, "{one_line}");
@@ -273,14 +383,24 @@ mod tests {
     #[test]
     fn a_coloured_cell_is_as_wide_as_it_looks() {
         let mut table = Table::headless([("", Left, 0), ("", Left, 0)]);
-        table.painted_row(["held".into(), "x".into()], (0, "\x1b[33mheld\x1b[0m".into()), "  below\n".into());
+        table.painted_row(
+            ["held".into(), "x".into()],
+            (0, "\x1b[33mheld\x1b[0m".into()),
+            "  below\n".into(),
+        );
         table.row(["unreadable".into(), "y".into()]);
-        assert_eq!(table.text(None), "\x1b[33mheld\x1b[0m        x\n  below\nunreadable  y\n");
+        assert_eq!(
+            table.text(None),
+            "\x1b[33mheld\x1b[0m        x\n  below\nunreadable  y\n"
+        );
     }
 
     #[test]
     fn a_word_wider_than_the_column_stays_whole() {
-        assert_eq!(wrapped("a bb /very/long/path c", 5), ["a bb", "/very/long/path", "c"]);
+        assert_eq!(
+            wrapped("a bb /very/long/path c", 5),
+            ["a bb", "/very/long/path", "c"]
+        );
         assert_eq!(wrapped("", 5), [""]);
     }
 
@@ -298,9 +418,20 @@ mod tests {
 
     #[test]
     fn paths_have_a_directory_in_common() {
-        assert_eq!(common_directory(["/srv/app/a/.beads", "/srv/app/b/.beads"]), Some("/srv/app/"));
-        assert_eq!(common_directory(["/srv/app/a/.beads", "/srv/apple/.beads"]), Some("/srv/"));
-        for few in [&["/srv/app/.beads"][..], &[], &["/a/x", "/b/y"], &["x", "y"]] {
+        assert_eq!(
+            common_directory(["/srv/app/a/.beads", "/srv/app/b/.beads"]),
+            Some("/srv/app/")
+        );
+        assert_eq!(
+            common_directory(["/srv/app/a/.beads", "/srv/apple/.beads"]),
+            Some("/srv/")
+        );
+        for few in [
+            &["/srv/app/.beads"][..],
+            &[],
+            &["/a/x", "/b/y"],
+            &["x", "y"],
+        ] {
             assert_eq!(common_directory(few.iter().copied()), None, "{few:?}");
         }
     }

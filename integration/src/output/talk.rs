@@ -43,14 +43,35 @@ pub struct Talk {
 }
 
 impl Talk {
-    pub fn new(quiet: bool, verbose: bool, color: Color, Terminal { is_dumb, no_color }: Terminal) -> Self {
+    pub fn new(
+        quiet: bool,
+        verbose: bool,
+        color: Color,
+        Terminal { is_dumb, no_color }: Terminal,
+    ) -> Self {
         let live = io::stderr().is_terminal() && !is_dumb;
-        Self { quiet, verbose, color, no_color, live, is_dirty: Cell::new(false), warnings: RefCell::default() }
+        Self {
+            quiet,
+            verbose,
+            color,
+            no_color,
+            live,
+            is_dirty: Cell::new(false),
+            warnings: RefCell::default(),
+        }
     }
 
     /// For a helper process: only warnings, without colours.
     pub fn silent() -> Self {
-        Self::new(true, false, Color::Never, Terminal { is_dumb: true, no_color: false })
+        Self::new(
+            true,
+            false,
+            Color::Never,
+            Terminal {
+                is_dumb: true,
+                no_color: false,
+            },
+        )
     }
 
     /// Prints one line, unless `-q`.
@@ -127,14 +148,19 @@ impl Talk {
     }
 
     fn before_warning(&self) -> String {
-        format!("beadlock: {} ", self.painted_on(io::stderr(), "warning:", "33"))
+        format!(
+            "beadlock: {} ",
+            self.painted_on(io::stderr(), "warning:", "33")
+        )
     }
 
     /// Prints a warning from another thread; `None` with `-q`.
     pub fn voice(&self) -> Option<impl Fn(&str) + Send + 'static> {
         let before = self.before_warning();
         let warn = move |line: &str| {
-            let _ = io::stderr().lock().write_all(format!("{before}{line}\n").as_bytes());
+            let _ = io::stderr()
+                .lock()
+                .write_all(format!("{before}{line}\n").as_bytes());
         };
         (!self.quiet).then_some(warn)
     }
@@ -150,7 +176,10 @@ impl Talk {
 
     /// Why it failed, printed with `-q` too.
     pub fn error(&self, line: &str) {
-        self.line(&format!("beadlock: {} {line}", self.painted_on(io::stderr(), "error:", "31")));
+        self.line(&format!(
+            "beadlock: {} {line}",
+            self.painted_on(io::stderr(), "error:", "31")
+        ));
     }
 
     /// `word` in the colour of `code` on stdout, where colours are wanted.
@@ -172,7 +201,11 @@ impl Talk {
     }
 
     fn painted_on(&self, stream: impl IsTerminal, word: &str, code: &str) -> String {
-        if self.paints(&stream) { format!("\x1b[{code}m{word}\x1b[0m") } else { word.to_owned() }
+        if self.paints(&stream) {
+            format!("\x1b[{code}m{word}\x1b[0m")
+        } else {
+            word.to_owned()
+        }
     }
 
     fn line(&self, line: &str) {
@@ -207,11 +240,18 @@ fn cut_to(room: usize, line: String) -> String {
         return line;
     }
     let of_end = room * 2 / 5;
-    let end: Vec<char> = fitting(of_end, line.chars().rev()).into_iter().rev().collect();
-    let begin: String = fitting(room.saturating_sub(of_end + 1), line.chars()).into_iter().collect();
+    let end: Vec<char> = fitting(of_end, line.chars().rev())
+        .into_iter()
+        .rev()
+        .collect();
+    let begin: String = fitting(room.saturating_sub(of_end + 1), line.chars())
+        .into_iter()
+        .collect();
     let end: String = end.into_iter().collect();
     // With the space beside it, so that no word touches the sign either.
-    let begin = begin.rfind(' ').map_or(begin.as_str(), |space| &begin[..=space]);
+    let begin = begin
+        .rfind(' ')
+        .map_or(begin.as_str(), |space| &begin[..=space]);
     let end = end.find(' ').map_or(end.as_str(), |space| &end[space..]);
     format!("{begin}…{end}")
 }
@@ -250,7 +290,11 @@ mod tests {
         assert_eq!(cut(21), "waiting for … 9s left");
         assert_eq!(cut(16), "waiting … left");
         assert_eq!(cut(10), "waiti…left", "a word that alone is too long");
-        assert_eq!(cut_to(9, "日本語日本語, 9s left".to_owned()), "日本…eft", "by what is seen, not by characters");
+        assert_eq!(
+            cut_to(9, "日本語日本語, 9s left".to_owned()),
+            "日本…eft",
+            "by what is seen, not by characters"
+        );
         assert_eq!((cut(1), cut(0)), ("…".to_owned(), "…".to_owned()));
     }
 }

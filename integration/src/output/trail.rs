@@ -65,7 +65,8 @@ pub struct Breakage<'a> {
 impl Breakage<'_> {
     /// Why, in a sentence: the person's own words, else what is wrong with the file.
     pub fn detail(&self) -> Option<&str> {
-        self.why.or(Some(self.look.detail.as_str()).filter(|detail| !detail.is_empty()))
+        self.why
+            .or(Some(self.look.detail.as_str()).filter(|detail| !detail.is_empty()))
     }
 }
 
@@ -92,7 +93,13 @@ impl<'a> Trail<'a> {
             }
         };
         let path = locks.first().cloned().unwrap_or_default();
-        Ok(Self { lines, request, talk, name, path })
+        Ok(Self {
+            lines,
+            request,
+            talk,
+            name,
+            path,
+        })
     }
 
     /// The trail of a claim whose document has events of its own. An error has exit 2: `file` is one of `locks`.
@@ -105,7 +112,13 @@ impl<'a> Trail<'a> {
     ) -> Result<Self, Error> {
         refuse_lock_file("--audit", file, locks)?;
         let path = locks.first().cloned().unwrap_or_default();
-        Ok(Self { lines: Lines::Document(events), request, talk, name, path })
+        Ok(Self {
+            lines: Lines::Document(events),
+            request,
+            talk,
+            name,
+            path,
+        })
     }
 
     pub fn talk(&self) -> &'a Talk {
@@ -114,7 +127,9 @@ impl<'a> Trail<'a> {
 
     /// Writes a line of `event`, as `with` fills it in.
     pub fn write(&self, event: Event, with: impl FnOnce(Entry) -> Entry) {
-        let Lines::Own(audit) = &self.lines else { return };
+        let Lines::Own(audit) = &self.lines else {
+            return;
+        };
         let entry = with(Entry::new(event, self.request.id(), &self.name, &self.path));
         if let Some(failed) = audit.write(&entry).err().filter(|failed| failed.is_news()) {
             self.talk.warn(&failed.to_string());
@@ -136,28 +151,51 @@ impl<'a> Trail<'a> {
     }
 
     /// The lock `record` was released after `held`; of a failure of the work `step` is what failed.
-    pub fn released(&self, why: (&'static str, Outcome), held: Duration, record: &Record, step: Option<&str>) {
+    pub fn released(
+        &self,
+        why: (&'static str, Outcome),
+        held: Duration,
+        record: &Record,
+        step: Option<&str>,
+    ) {
         let (reason, result) = why;
         match &self.lines {
             Lines::Document(events) => events.released(held, result, step),
-            _ => {
-                self.write(Event::LockReleased, |entry| entry.reason(reason).held_for(held).result(result).lock(record))
-            }
+            _ => self.write(Event::LockReleased, |entry| {
+                entry
+                    .reason(reason)
+                    .held_for(held)
+                    .result(result)
+                    .lock(record)
+            }),
         }
     }
 
-    pub fn not_released(&self, reason: &'static str, held: Duration, record: &Record, error: &Error) {
+    pub fn not_released(
+        &self,
+        reason: &'static str,
+        held: Duration,
+        record: &Record,
+        error: &Error,
+    ) {
         match &self.lines {
             Lines::Document(events) => events.release_failed(&error.system()),
             _ => self.write(Event::LockReleased, |entry| {
-                entry.reason(reason).held_for(held).lock(record).result(Outcome::Failure).error(error)
+                entry
+                    .reason(reason)
+                    .held_for(held)
+                    .lock(record)
+                    .result(Outcome::Failure)
+                    .error(error)
             }),
         }
     }
 
     /// It could not be released: its file system does not answer. `lost` is a loss that was seen before, and why.
     pub fn hangs(&self, lost: Option<(&'static str, &str)>) {
-        let Lines::Document(events) = &self.lines else { return };
+        let Lines::Document(events) = &self.lines else {
+            return;
+        };
         if let Some((reason, why)) = lost {
             events.lost(reason, None, why);
         }
@@ -167,7 +205,13 @@ impl<'a> Trail<'a> {
     pub fn lost(&self, reason: &'static str, held: Duration, record: &Record, error: &Error) {
         match &self.lines {
             Lines::Document(events) => events.lost(reason, Some(held), &error.to_string()),
-            _ => self.write(Event::LockLost, |entry| entry.reason(reason).detail(error).held_for(held).lock(record)),
+            _ => self.write(Event::LockLost, |entry| {
+                entry
+                    .reason(reason)
+                    .detail(error)
+                    .held_for(held)
+                    .lock(record)
+            }),
         }
     }
 
@@ -176,9 +220,14 @@ impl<'a> Trail<'a> {
             return events.broken(broken);
         }
         self.write(Event::LockBroken, |entry| {
-            let entry = broken.detail().into_iter().fold(entry.reason(broken.how), |entry, why| entry.detail(why));
+            let entry = broken
+                .detail()
+                .into_iter()
+                .fold(entry.reason(broken.how), |entry, why| entry.detail(why));
             match &broken.look.record {
-                Some(record) => entry.held_for(words::age(broken.look)).previous_lock(record),
+                Some(record) => entry
+                    .held_for(words::age(broken.look))
+                    .previous_lock(record),
                 None => entry,
             }
         });
@@ -203,7 +252,11 @@ impl<'a> Trail<'a> {
             _ => return,
         };
         self.write(Event::LockBlocked, |entry| {
-            look.record.iter().fold(entry.reason(reason).error(error), |entry, record| entry.lock(record))
+            look.record
+                .iter()
+                .fold(entry.reason(reason).error(error), |entry, record| {
+                    entry.lock(record)
+                })
         });
     }
 }

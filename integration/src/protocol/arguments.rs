@@ -10,7 +10,11 @@ use crate::{claim::target::Target, error::Error};
 
 /// Those options of a list that were typed.
 pub(super) fn given<const N: usize>(options: [(&'static str, bool); N]) -> Vec<&'static str> {
-    options.into_iter().filter(|(_, is_given)| *is_given).map(|(option, _)| option).collect()
+    options
+        .into_iter()
+        .filter(|(_, is_given)| *is_given)
+        .map(|(option, _)| option)
+        .collect()
 }
 
 /// The options of `hold` and `acquire` that mean something to one protocol.
@@ -47,7 +51,13 @@ impl Args {
     }
 
     pub(super) fn given(&self) -> Vec<&'static str> {
-        [self.file.given(), self.memory.given(), self.tower.given(), given([("--raw", self.raw)])].concat()
+        [
+            self.file.given(),
+            self.memory.given(),
+            self.tower.given(),
+            given([("--raw", self.raw)]),
+        ]
+        .concat()
     }
 }
 
@@ -65,7 +75,10 @@ pub struct HoldOnlyArgs {
 impl HoldOnlyArgs {
     pub fn given(&self) -> Vec<&'static str> {
         let step = &self.failure.failure_step;
-        given([("--failure-step", step.is_some()), ("--rollback", self.rollback.is_some())])
+        given([
+            ("--failure-step", step.is_some()),
+            ("--rollback", self.rollback.is_some()),
+        ])
     }
 
     pub fn steps(self) -> (Option<String>, Option<OsString>) {
@@ -102,7 +115,9 @@ impl ReleaseArgs {
     pub fn outcome(&self) -> Result<(Option<&str>, bool), Error> {
         let step = self.failure.failure_step.as_deref();
         if self.result == Some(WorkResult::Success) && step.is_some() {
-            return Err(Error::usage("--result success, and --failure-step: which of the two is it?"));
+            return Err(Error::usage(
+                "--result success, and --failure-step: which of the two is it?",
+            ));
         }
         Ok((step, self.result == Some(WorkResult::Failure)))
     }
@@ -119,7 +134,10 @@ pub struct LookArgs {
 impl LookArgs {
     pub fn options(&self, target: &Target, options: Options) -> Result<Options, Error> {
         refuse_options(target.protocol, &target.given, &self.ages.given())?;
-        Ok(Options { limits: self.ages.limits(), ..options })
+        Ok(Options {
+            limits: self.ages.limits(),
+            ..options
+        })
     }
 }
 
@@ -131,18 +149,46 @@ mod tests {
 
     fn each_is_known<A: ClapArgs + FromArgMatches>(given: fn(&A) -> Vec<&'static str>) {
         // What another part of the command line has, and `--raw` excludes.
-        let command = A::augment_args(Command::new("beadlock").no_binary_name(true).arg(Arg::new("json")));
+        let command = A::augment_args(
+            Command::new("beadlock")
+                .no_binary_name(true)
+                .arg(Arg::new("json")),
+        );
         for arg in command.get_arguments() {
-            let Some(option) = arg.get_long().map(|long| format!("--{long}")) else { continue };
-            let words = arg.get_possible_values().into_iter().map(|value| format!("={}", value.get_name()));
-            let forms = ["", "=1", "=a=1"].map(str::to_owned).into_iter().chain(words);
+            let Some(option) = arg.get_long().map(|long| format!("--{long}")) else {
+                continue;
+            };
+            let words = arg
+                .get_possible_values()
+                .into_iter()
+                .map(|value| format!("={}", value.get_name()));
+            let forms = ["", "=1", "=a=1"]
+                .map(str::to_owned)
+                .into_iter()
+                .chain(words);
             // With --intent, which --param needs.
-            let typed =
-                |form| [vec![format!("{option}{form}")], vec![format!("{option}{form}"), "--intent=file".to_owned()]];
-            let parsed = |typed| command.clone().try_get_matches_from::<_, String>(typed).ok();
-            let matches = forms.into_iter().flat_map(typed).find_map(parsed).expect(&option);
+            let typed = |form| {
+                [
+                    vec![format!("{option}{form}")],
+                    vec![format!("{option}{form}"), "--intent=file".to_owned()],
+                ]
+            };
+            let parsed = |typed| {
+                command
+                    .clone()
+                    .try_get_matches_from::<_, String>(typed)
+                    .ok()
+            };
+            let matches = forms
+                .into_iter()
+                .flat_map(typed)
+                .find_map(parsed)
+                .expect(&option);
             let typed = A::from_arg_matches(&matches).unwrap();
-            assert!(given(&typed).contains(&option.as_str()), "given() leaves {option} out");
+            assert!(
+                given(&typed).contains(&option.as_str()),
+                "given() leaves {option} out"
+            );
             let mut folders = Scheme::ALL.into_iter().map(folder);
             let has_owner = folders.any(|folder| folder.rules().options.contains(&option.as_str()));
             assert!(has_owner, "{option} is in the list of no protocol");

@@ -22,7 +22,9 @@ pub fn is_lock_of_directory(name: &OsStr) -> bool {
 }
 
 fn is_one_of(names: &Names, name: &OsStr) -> bool {
-    [names.lock(), names.aside()].iter().any(|ours| ours.to_bytes() == name.as_bytes())
+    [names.lock(), names.aside()]
+        .iter()
+        .any(|ours| ours.to_bytes() == name.as_bytes())
 }
 
 /// A lock at a path may have any name. The search opens files that are called `lock`, or `….lock`, `…-lock`,
@@ -30,16 +32,27 @@ fn is_one_of(names: &Names, name: &OsStr) -> bool {
 pub fn may_be_lock_at_path(name: &OsStr) -> bool {
     let name = name.as_bytes();
     let name = name.strip_suffix(b".aside").unwrap_or(name);
-    let Some(before) = name.strip_suffix(b"lock") else { return false };
-    !is_lock_of_database(OsStr::from_bytes(name)) && before.last().is_none_or(|last| b".-_".contains(last))
+    let Some(before) = name.strip_suffix(b"lock") else {
+        return false;
+    };
+    !is_lock_of_database(OsStr::from_bytes(name))
+        && before.last().is_none_or(|last| b".-_".contains(last))
 }
 
 /// The lock in `dir`: by the database's name where that leads there, else by the lock file's own.
-pub fn in_database(dir: &Path, typed: &Path, around: &database::Environment) -> Result<Target, Error> {
+pub fn in_database(
+    dir: &Path,
+    typed: &Path,
+    around: &database::Environment,
+) -> Result<Target, Error> {
     match Database::named(typed, around) {
         Ok(database) if database.dir == dir => Ok(beads::target(database)),
         _ => {
-            let name = Place::beads(dir).path().file_name().map(OsStr::to_owned).unwrap_or_default();
+            let name = Place::beads(dir)
+                .path()
+                .file_name()
+                .map(OsStr::to_owned)
+                .unwrap_or_default();
             Ok(lock::target(&typed.join(name), &around.cwd)?)
         }
     }
@@ -54,8 +67,12 @@ pub fn in_directory(typed: &Path, around: &database::Environment) -> Result<Targ
 pub fn name_of_lock(found: &Target, around: &database::Environment) -> String {
     let own = in_directory(found.dir(), around).ok();
     let is_named = |own: &Target| found.protocol.prefix() == own.protocol.prefix();
-    let lies_there = |own: &Target| own.protocol.is_its_lock(&look(&own.place, &Options::default()));
-    let own = own.filter(|own| is_named(own) || (found.protocol.rules().has_cycles && lies_there(own)));
+    let lies_there = |own: &Target| {
+        own.protocol
+            .is_its_lock(&look(&own.place, &Options::default()))
+    };
+    let own =
+        own.filter(|own| is_named(own) || (found.protocol.rules().has_cycles && lies_there(own)));
     let names = own.map_or(Names::BEADS, |own| own.place.names().clone());
     names.lock().to_string_lossy().into_owned()
 }
@@ -65,7 +82,10 @@ pub fn name_of_lock(found: &Target, around: &database::Environment) -> String {
 pub fn at_path(path: &Path, typed: &Path, around: &database::Environment) -> Result<Target, Error> {
     let name = path.file_name().unwrap_or_default().as_bytes();
     let name = OsStr::from_bytes(name.strip_suffix(b".aside").unwrap_or(name));
-    Ok(lock::target(&typed.strip_prefix(".").unwrap_or(typed).join(name), &around.cwd)?)
+    Ok(lock::target(
+        &typed.strip_prefix(".").unwrap_or(typed).join(name),
+        &around.cwd,
+    )?)
 }
 
 /// A record lies there, or was set aside from there: many a file has such a name.

@@ -26,9 +26,9 @@ use crate::claim::record_claim::{ClaimOrder, RecordClaim};
 use crate::claim::target::{Target, prefixed};
 use crate::output::refuse_lock_file;
 use crate::{
-    claim::kernel_claim::KernelClaim, claim::nested, claim::session_claim::SessionClaim, error::Error,
-    output::trail::Trail, settings::Claim, settings::arguments::ClaimArgs, settings::environment::Environment,
-    settings::labels::Labels,
+    claim::kernel_claim::KernelClaim, claim::nested, claim::session_claim::SessionClaim,
+    error::Error, output::trail::Trail, settings::Claim, settings::arguments::ClaimArgs,
+    settings::environment::Environment, settings::labels::Labels,
 };
 
 pub use arguments::{Args, HoldOnlyArgs, LookArgs, ReleaseArgs};
@@ -55,7 +55,10 @@ pub trait Folder: Protocol {
 
     /// What `beadlock help` says of it. The default has only its name.
     fn help(&self) -> ProtocolHelp {
-        ProtocolHelp { about: self.rules().kind, ..ProtocolHelp::default() }
+        ProtocolHelp {
+            about: self.rules().kind,
+            ..ProtocolHelp::default()
+        }
     }
 
     /// What a shell offers behind the colon.
@@ -64,7 +67,12 @@ pub trait Folder: Protocol {
     }
 
     /// What a claim of `target` says.
-    fn intended(&self, target: Target, _typed: &Args, _environment: &Environment) -> Result<Intended, Error> {
+    fn intended(
+        &self,
+        target: Target,
+        _typed: &Args,
+        _environment: &Environment,
+    ) -> Result<Intended, Error> {
         Ok(Intended::Claim(target.into(), process::claim_words()))
     }
 }
@@ -112,7 +120,12 @@ type MakeWords = Box<dyn Fn(&Claimant, u32) -> Result<Record, Error>>;
 
 impl ClaimWords {
     pub fn new(make: impl Fn(&Claimant, u32) -> Result<Record, Error> + 'static) -> Self {
-        Self { holder: None, id: None, mode: file::Mode::Exclusive, make: Box::new(make) }
+        Self {
+            holder: None,
+            id: None,
+            mode: file::Mode::Exclusive,
+            make: Box::new(make),
+        }
     }
 
     pub fn of(self, holder: String, id: String, labels: Labels) -> MakeRecord<'static> {
@@ -159,14 +172,22 @@ pub fn targets_of_claim(
         ("--drain", claim.drain.is_some()),
         ("--reap-proven-dead", claim.reap_proven_dead),
     ]));
-    let named = [named].into_iter().chain(and.iter().map(|target| Some(target.as_os_str())));
+    let named = [named]
+        .into_iter()
+        .chain(and.iter().map(|target| Some(target.as_os_str())));
     // Where others are typed, too, it is for the databases among them.
     let is_for = |named: Option<&OsStr>| {
-        let scheme = |named: &OsStr| Scheme::split(named.as_bytes()).map_or(Scheme::Beads, |(scheme, _)| scheme);
+        let scheme = |named: &OsStr| {
+            Scheme::split(named.as_bytes()).map_or(Scheme::Beads, |(scheme, _)| scheme)
+        };
         and.is_empty() || named.is_none_or(|named| folder(scheme(named)).rules().has_cycles)
     };
     let find = |named: Option<&OsStr>| {
-        let directories = if is_for(named) { claim.directories() } else { Directories::any(false) };
+        let directories = if is_for(named) {
+            claim.directories()
+        } else {
+            Directories::any(false)
+        };
         find_to_claim(named, typed, directories, environment)
     };
     let targets = named.clone().map(find).collect::<Result<Vec<_>, _>>()?;
@@ -177,15 +198,21 @@ pub fn targets_of_claim(
             None => (&tower::Tower as &dyn Protocol, OF_INTENT),
         })
         .collect();
-    if let (Directories::Any, Some((_, shown)), false) =
-        (claim.directories(), protocols.first(), named.into_iter().any(is_for))
-    {
+    if let (Directories::Any, Some((_, shown)), false) = (
+        claim.directories(),
+        protocols.first(),
+        named.into_iter().any(is_for),
+    ) {
         return Err(any_directory_is_for_databases(shown));
     }
     for option in &given {
-        let refused = protocols.iter().map(|(protocol, shown)| refuse_options(*protocol, shown, &[option]));
+        let refused = protocols
+            .iter()
+            .map(|(protocol, shown)| refuse_options(*protocol, shown, &[option]));
         // The first one's words, where no target understands it.
-        refused.reduce(|first, next| first.or_else(|error| next.map_err(|_| error))).unwrap_or(Ok(()))?;
+        refused
+            .reduce(|first, next| first.or_else(|error| next.map_err(|_| error)))
+            .unwrap_or(Ok(()))?;
     }
     Ok(targets)
 }
@@ -207,13 +234,21 @@ fn find_to_claim(
         answers_for_intent(environment)?;
         return Ok(None);
     }
-    let target = resolve(named, environment, Acceptance::ToClaim(directories, Suggest::PathOrScheme))?;
+    let target = resolve(
+        named,
+        environment,
+        Acceptance::ToClaim(directories, Suggest::PathOrScheme),
+    )?;
     target.refuse_tracked()?;
     Ok(Some(target))
 }
 
 /// What a claim of this target says. Makes the target's directory where an option asks for that.
-pub fn intended(target: Option<Target>, typed: &Args, environment: &Environment) -> Result<Intended, Error> {
+pub fn intended(
+    target: Option<Target>,
+    typed: &Args,
+    environment: &Environment,
+) -> Result<Intended, Error> {
     match target {
         Some(target) => folder_of(&target).intended(target, typed, environment),
         None => tower::fields::intended(None, &typed.tower, environment),
@@ -230,32 +265,65 @@ pub fn session_claim<'a>(
 ) -> Result<Box<dyn SessionClaim + 'a>, Error> {
     let (wait, drain) = settings.patience(target.protocol.rules().default_wait);
     if let Some(kernel) = target.protocol.without_record() {
-        return Ok(Box::new(KernelClaim::new((target, kernel), words.mode, wait, trail, environment)?));
+        return Ok(Box::new(KernelClaim::new(
+            (target, kernel),
+            words.mode,
+            wait,
+            trail,
+            environment,
+        )?));
     }
-    nested::refuse_inside_a_cycle(&target, environment).inspect_err(|error| trail.blocked(error, &target.place))?;
+    nested::refuse_inside_a_cycle(&target, environment)
+        .inspect_err(|error| trail.blocked(error, &target.place))?;
     let says = words.of(holder.clone(), id.clone(), settings.labels.clone());
     let options = settings.options;
-    let order = ClaimOrder { target, holder, id, says, wait, drain, options, trail, environment };
+    let order = ClaimOrder {
+        target,
+        holder,
+        id,
+        says,
+        wait,
+        drain,
+        options,
+        trail,
+        environment,
+    };
     Ok(Box::new(RecordClaim::new(order, outer)))
 }
 
 /// Refuses what was typed and does nothing for this protocol: a user that types an option relies on it.
-pub fn refuse_options(protocol: &dyn Protocol, target: &str, given: &[&'static str]) -> Result<(), Error> {
-    for option in given.iter().filter(|option| !protocol.rules().options.contains(option)) {
+pub fn refuse_options(
+    protocol: &dyn Protocol,
+    target: &str,
+    given: &[&'static str],
+) -> Result<(), Error> {
+    for option in given
+        .iter()
+        .filter(|option| !protocol.rules().options.contains(option))
+    {
         let mut folders = Scheme::ALL.into_iter().map(folder);
         if let Some(owner) = folders.find(|folder| folder.rules().options.contains(option)) {
             let kind = owner.rules().kind;
-            return Err(Error::usage(format!("{option} is for {kind}, and the target is {target}; leave it out")));
+            return Err(Error::usage(format!(
+                "{option} is for {kind}, and the target is {target}; leave it out"
+            )));
         }
         if let Some(why) = protocol.ignores(option) {
-            return Err(Error::usage(format!("{option} means nothing to {}; {why}", protocol.rules().kind)));
+            return Err(Error::usage(format!(
+                "{option} means nothing to {}; {why}",
+                protocol.rules().kind
+            )));
         }
     }
     Ok(())
 }
 
 /// Refuses a report that is the lock of the target. A target that is not found has no lock: that is said elsewhere.
-pub fn refuse_report(file: Option<&Path>, target: Option<&OsStr>, environment: &Environment) -> Result<(), Error> {
+pub fn refuse_report(
+    file: Option<&Path>,
+    target: Option<&OsStr>,
+    environment: &Environment,
+) -> Result<(), Error> {
     let Some(path) = file else { return Ok(()) };
     let locks: Vec<PathBuf> = match resolve(target, environment, Acceptance::Any) {
         // Its file system does not answer: that is said elsewhere, too.
@@ -278,8 +346,14 @@ mod tests {
                     let refused = refuse_options(other, "x", &[option]);
                     let understands = other.rules().options.contains(option);
                     assert_eq!(refused.is_ok(), understands, "{option} {other:?}");
-                    let words = refused.map_err(|error| error.to_string()).err().unwrap_or_default();
-                    let wanted = format!("{option} is for {}, and the target is x", owner.rules().kind);
+                    let words = refused
+                        .map_err(|error| error.to_string())
+                        .err()
+                        .unwrap_or_default();
+                    let wanted = format!(
+                        "{option} is for {}, and the target is x",
+                        owner.rules().kind
+                    );
                     assert!(understands || words.starts_with(&wanted), "{words}");
                 }
             }

@@ -25,7 +25,11 @@ impl From<NoDatabase> for Error {
 }
 
 /// The target named on the command line; without a name `$BEADLOCK_TARGET`, `$BEADS_DIR`, else the nearest `.beads`.
-pub fn resolve(named: Option<&OsStr>, environment: &Environment, acceptance: Acceptance<'_>) -> Result<Target, Error> {
+pub fn resolve(
+    named: Option<&OsStr>,
+    environment: &Environment,
+    acceptance: Acceptance<'_>,
+) -> Result<Target, Error> {
     answers_for(named, environment)?;
     let around = environment.of_database();
     let Some(text) = named.map(OsStr::to_owned).or_else(|| around.target.clone()) else {
@@ -33,9 +37,13 @@ pub fn resolve(named: Option<&OsStr>, environment: &Environment, acceptance: Acc
         return Ok(beads::target(found?));
     };
     let parsed = Parsed::parse(&unquoted_target(&text)).map_err(Error::from);
-    let found = parsed.and_then(|parsed| folder(parsed.scheme).find(&parsed.rest, environment, acceptance));
+    let found =
+        parsed.and_then(|parsed| folder(parsed.scheme).find(&parsed.rest, environment, acceptance));
     let found = found.map_err(|error| match named {
-        None => Error { message: format!("$BEADLOCK_TARGET: {}", error.message), ..error },
+        None => Error {
+            message: format!("$BEADLOCK_TARGET: {}", error.message),
+            ..error
+        },
         Some(_) => error,
     })?;
     match acceptance.insists() && found.database.is_none() {
@@ -87,7 +95,14 @@ impl Unresolved {
             // What is wrong with it is said without a look.
             let (given, wait) = (escaped_path(Path::new(&text)), Wait::DEFAULT);
             let (path, lookups) = (PathBuf::new(), Vec::new());
-            return Self { name: given.clone(), given, path, lookups, wait, speaks_of_databases: true };
+            return Self {
+                name: given.clone(),
+                given,
+                path,
+                lookups,
+                wait,
+                speaks_of_databases: true,
+            };
         };
         if scheme == Scheme::Beads {
             return Self::of_beads(&rest, environment, mounts);
@@ -95,9 +110,24 @@ impl Unresolved {
         let protocol = folder(scheme);
         let (lock, at) = protocol.by_letters(&rest, environment);
         let given = format!("{}{}", protocol.prefix(), escaped_path(&rest));
-        let lookups = mounts.on_the_way(&at).map(|_| Lookup::Path(at.clone().into())).into_iter().collect();
-        let ProtocolRules { default_wait: wait, speaks_of_databases, .. } = protocol.rules();
-        Self { name: given.clone(), given, path: lock, lookups, wait, speaks_of_databases }
+        let lookups = mounts
+            .on_the_way(&at)
+            .map(|_| Lookup::Path(at.clone().into()))
+            .into_iter()
+            .collect();
+        let ProtocolRules {
+            default_wait: wait,
+            speaks_of_databases,
+            ..
+        } = protocol.rules();
+        Self {
+            name: given.clone(),
+            given,
+            path: lock,
+            lookups,
+            wait,
+            speaks_of_databases,
+        }
     }
 
     fn of_beads(dir: &Path, environment: &Environment, mounts: &Mounts) -> Self {
@@ -105,7 +135,10 @@ impl Unresolved {
         let (at, shown) = (around.cwd.join(dir), escaped_path(dir));
         let mut lookups: Vec<Lookup> = of_directory(&at, mounts).into_iter().collect();
         // Whatever is named is compared with it.
-        let variable = around.beads_dir.map(|dir: OsString| around.cwd.join(dir)).filter(|dir| *dir != at);
+        let variable = around
+            .beads_dir
+            .map(|dir: OsString| around.cwd.join(dir))
+            .filter(|dir| *dir != at);
         lookups.extend(variable.and_then(|dir| of_directory(&dir, mounts)));
         Self::in_database(shown, &at, lookups)
     }
@@ -113,7 +146,14 @@ impl Unresolved {
     fn in_database(shown: String, dir: &Path, lookups: Vec<Lookup>) -> Self {
         let (name, given) = (format!("beads:{shown}"), beads::given_as(shown));
         let path = dir.join(".exclusive-lock");
-        Self { name, given, path, lookups, wait: Wait::DEFAULT, speaks_of_databases: true }
+        Self {
+            name,
+            given,
+            path,
+            lookups,
+            wait: Wait::DEFAULT,
+            speaks_of_databases: true,
+        }
     }
 
     /// The search up the tree, as far as it can be followed without a look at what may hang.
@@ -137,20 +177,39 @@ impl Unresolved {
 /// Returns when the target that is meant, and what the command touches beside it, can be looked at.
 pub fn answers_for(named: Option<&OsStr>, environment: &Environment) -> Result<(), Error> {
     let remote = environment.remote();
-    let Some(Unresolved { given, lookups, wait, .. }) = unresolved(named, environment) else { return Ok(()) };
-    remote.answers_to(lookups.into_iter().map(|lookup| (lookup, given.clone())), wait)
+    let Some(Unresolved {
+        given,
+        lookups,
+        wait,
+        ..
+    }) = unresolved(named, environment)
+    else {
+        return Ok(());
+    };
+    remote.answers_to(
+        lookups.into_iter().map(|lookup| (lookup, given.clone())),
+        wait,
+    )
 }
 
 /// Returns when the lock directory can be looked at, and what the command touches beside it, such as the intent.
 pub fn answers_for_intent(environment: &Environment) -> Result<(), Error> {
     let remote = environment.remote();
-    let Some(mounts) = remote.mounts() else { return Ok(()) };
+    let Some(mounts) = remote.mounts() else {
+        return Ok(());
+    };
     let dir = lock_dir::unresolved(environment);
-    let dir = mounts.on_the_way(&dir).map(|_| (Lookup::Path(dir.clone().into()), escaped_path(&dir)));
+    let dir = mounts
+        .on_the_way(&dir)
+        .map(|_| (Lookup::Path(dir.clone().into()), escaped_path(&dir)));
     remote.answers_to(dir, Wait::No)
 }
 
 /// A target that cannot be looked at, by its letters. `None`: nothing here can hang.
 pub fn unresolved(named: Option<&OsStr>, environment: &Environment) -> Option<Unresolved> {
-    Some(Unresolved::of(named, environment, environment.remote().mounts()?))
+    Some(Unresolved::of(
+        named,
+        environment,
+        environment.remote().mounts()?,
+    ))
 }

@@ -36,9 +36,10 @@ use crate::claim::leaving::{Leaving, Left, Why};
 use crate::claim::loss::{Loss, WatchStart};
 use crate::error::{Code, End, Error, Exit};
 use crate::{
-    claim::attendant::Attending, claim::kernel_lock::KernelLock, claim::known_process::KnownProcess,
-    claim::signals::Signals, claim::target::Target, claim::tree, output::envelope::Request, output::talk::Talk,
-    output::trail::Trail, protocol::exact, settings::environment::Environment, settings::wait::Deadline,
+    claim::attendant::Attending, claim::kernel_lock::KernelLock,
+    claim::known_process::KnownProcess, claim::signals::Signals, claim::target::Target,
+    claim::tree, output::envelope::Request, output::talk::Talk, output::trail::Trail,
+    protocol::exact, settings::environment::Environment, settings::wait::Deadline,
 };
 
 /// How long a keeper may take to let its caller go.
@@ -60,13 +61,18 @@ type Streams = (PipeReader, PipeWriter);
 
 impl LeaseKeeper {
     /// Forks one that does not execute before [`LeaseKeeper::start`].
-    pub fn fork(request: LeaseKeeperRequest, environment: &Environment, mask: SigSet) -> Result<Self, Error> {
+    pub fn fork(
+        request: LeaseKeeperRequest,
+        environment: &Environment,
+        mask: SigSet,
+    ) -> Result<Self, Error> {
         Self::with_pipes(|(stdin, stdout)| {
             let words = helper_words(&request.title(), &HelperRequest::LeaseKeeper(request))?;
             // No word of ours has a NUL.
             let c_string = |word: OsString| CString::new(word.into_vec()).unwrap_or_default();
             let argv = words.map(|word| c_string(word.into()));
-            let pair = |(name, value): (OsString, OsString)| c_string([name, value].join(OsStr::new("=")));
+            let pair =
+                |(name, value): (OsString, OsString)| c_string([name, value].join(OsStr::new("=")));
             let envp: Vec<CString> = environment.with(&[]).into_iter().map(pair).collect();
             let spawn = Spawn {
                 program: c"/proc/self/exe",
@@ -87,17 +93,27 @@ impl LeaseKeeper {
     pub fn sharing(file: BorrowedFd<'_>, request: LeaseKeeperRequest) -> Result<Self, Error> {
         Self::with_pipes(|(stdin, stdout)| {
             let mut command = helper(&request.title(), &HelperRequest::LeaseKeeper(request))?;
-            command.stdin(stdin).stdout(stdout).stderr(Stdio::from(file.try_clone_to_owned()?));
+            command
+                .stdin(stdin)
+                .stdout(stdout)
+                .stderr(Stdio::from(file.try_clone_to_owned()?));
             Ok((command.spawn()?.id().cast_signed(), None))
         })
     }
 
-    fn with_pipes(begin: impl FnOnce(Streams) -> io::Result<(i32, Option<Waiting>)>) -> Result<Self, Error> {
+    fn with_pipes(
+        begin: impl FnOnce(Streams) -> io::Result<(i32, Option<Waiting>)>,
+    ) -> Result<Self, Error> {
         let make = || {
             let (stdin, known) = io::pipe()?;
             let (ready, stdout) = io::pipe()?;
             let (pid, waiting) = begin((stdin, stdout))?;
-            Ok(Self { pid, waiting, ready: Some(ready), known })
+            Ok(Self {
+                pid,
+                waiting,
+                ready: Some(ready),
+                known,
+            })
         };
         make().map_err(|error: io::Error| failed_to("make the keeper", &error))
     }
@@ -111,8 +127,12 @@ impl LeaseKeeper {
         let go = |waiting: Waiting| waiting.go().and_then(sys::Starting::result);
         let begun = self.waiting.take().map_or(Ok(()), go);
         let started = begun.and_then(|()| self.ready.take().map_or(Ok(()), has_said_so));
-        started
-            .map_err(|error| Error::new(Code::Io, format!("the keeper could not be started: {}", system_words(&error))))
+        started.map_err(|error| {
+            Error::new(
+                Code::Io,
+                format!("the keeper could not be started: {}", system_words(&error)),
+            )
+        })
     }
 
     /// The claim has been told: from here on it is the keeper's alone. Returns once the keeper has let the pipe go, and
@@ -122,9 +142,15 @@ impl LeaseKeeper {
         let deadline = Deadline::after(PATIENCE);
         // A pipe without a reader is an error to its writer, which needs not be asked for.
         let mut writer = [PollFd::new(self.known.as_fd(), PollFlags::empty())];
-        while told.is_ok() && poll(&mut writer, PollTimeout::from(100_u8)) != Ok(1) && !deadline.is_over() {}
+        while told.is_ok()
+            && poll(&mut writer, PollTimeout::from(100_u8)) != Ok(1)
+            && !deadline.is_over()
+        {}
         if told.is_err() || tree::ending(self.pid).is_some() {
-            return Err(Error::new(Code::Io, "the keeper has ended, so nothing is claimed"));
+            return Err(Error::new(
+                Code::Io,
+                "the keeper has ended, so nothing is claimed",
+            ));
         }
         std::mem::forget(self);
         Ok(())
@@ -144,7 +170,11 @@ impl Drop for LeaseKeeper {
 
 /// The audit file for a process in another directory.
 pub fn absolute(audit: Option<&Path>) -> Option<OsString> {
-    audit.map(|path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned()).into_os_string())
+    audit.map(|path| {
+        std::path::absolute(path)
+            .unwrap_or_else(|_| path.to_owned())
+            .into_os_string()
+    })
 }
 
 /// How long it waits for the gate at the end. It is dead afterwards in any case, and the lock stale.
@@ -159,7 +189,16 @@ pub fn main(request: LeaseKeeperRequest) -> End {
 
 /// `None`: it could not begin.
 fn live(request: LeaseKeeperRequest) -> Option<Exit> {
-    let LeaseKeeperRequest { lease: kept, target, given, max_hold, subject, request_id, audit, until: _ } = request;
+    let LeaseKeeperRequest {
+        lease: kept,
+        target,
+        given,
+        max_hold,
+        subject,
+        request_id,
+        audit,
+        until: _,
+    } = request;
     let deadline = Deadline::after(max_hold);
     close_the_rest();
     let target = exact(&target, &given).ok()?;
@@ -172,7 +211,12 @@ fn live(request: LeaseKeeperRequest) -> Option<Exit> {
     // An audit file that cannot be had does not end a claim.
     let open = |audit| target.trail(audit, of_claim(&kept), &request, &talk);
     let trail = open(audit).or_else(|_| open(None)).ok()?;
-    let vigil = Vigil { ready: Some(ready), deadline, subject, signals };
+    let vigil = Vigil {
+        ready: Some(ready),
+        deadline,
+        subject,
+        signals,
+    };
     match lease {
         Lease::Record(held) => keep_record(vigil, *held, &target, &trail),
         Lease::Kernel(lock) => Some(keep_kernel(vigil, lock, &trail)),
@@ -191,7 +235,9 @@ impl Lease {
             KeptLease::Kernel { mode } => {
                 let shared = io::stderr().as_fd().try_clone_to_owned().ok()?;
                 let kernel = target.protocol.without_record()?;
-                kernel.adopt(target, *mode, File::from(shared)).map(Self::Kernel)
+                kernel
+                    .adopt(target, *mode, File::from(shared))
+                    .map(Self::Kernel)
             }
         }
     }
@@ -230,8 +276,18 @@ fn keep_record(mut vigil: Vigil, held: Held, target: &Target, trail: &Trail<'_>)
         return Some(Exit::Done);
     }
     let talk = trail.talk();
-    let leaving = Leaving { target, patience: LAST_PATIENCE, trail, failure_step: None };
-    match leaving.end(held, lost, why, &mut Attending::wait_of(&mut vigil.signals, talk, None)) {
+    let leaving = Leaving {
+        target,
+        patience: LAST_PATIENCE,
+        trail,
+        failure_step: None,
+    };
+    match leaving.end(
+        held,
+        lost,
+        why,
+        &mut Attending::wait_of(&mut vigil.signals, talk, None),
+    ) {
         Left::Lost(_) => Some(Exit::Lost),
         Left::Released | Left::Stuck => Some(Exit::Done),
     }
@@ -239,7 +295,11 @@ fn keep_record(mut vigil: Vigil, held: Held, target: &Target, trail: &Trail<'_>)
 
 fn keep_kernel(mut vigil: Vigil, lock: Box<dyn KernelLock>, trail: &Trail<'_>) -> Exit {
     let (lost, why) = vigil.keep(lock.guard());
-    if lock.end(lost, why, trail).is_some() { Exit::Lost } else { Exit::Done }
+    if lock.end(lost, why, trail).is_some() {
+        Exit::Lost
+    } else {
+        Exit::Done
+    }
 }
 
 /// What a keeper waits for beside a loss.
@@ -259,7 +319,9 @@ impl Vigil {
         let _ = self.ready.take().map(|mut ready| ready.write_all(b"."));
         let stdin = io::stdin();
         let mut is_known = false;
-        let end = self.subject.and_then(|subject| pidfd_open(subject.pid).ok());
+        let end = self
+            .subject
+            .and_then(|subject| pidfd_open(subject.pid).ok());
         let [mut told, mut woken, mut ended] = [false; 3];
         loop {
             // What cannot be refreshed just now is tried again: there is no work here that could be ended.
@@ -273,7 +335,10 @@ impl Vigil {
                 return (None, Why::PROCESS_ENDED);
             }
             while let Some(received) = self.signals.next() {
-                if matches!(received.signal, Signal::SIGTERM | Signal::SIGINT | Signal::SIGQUIT) {
+                if matches!(
+                    received.signal,
+                    Signal::SIGTERM | Signal::SIGINT | Signal::SIGQUIT
+                ) {
                     return (None, Why::KEEPER_SIGNAL);
                 }
             }
@@ -287,10 +352,19 @@ impl Vigil {
             if self.deadline.is_over() {
                 return (None, Why::MAX_HOLD);
             }
-            let net = if self.subject.is_some() && end.is_none() { NO_PIDFD } else { Duration::MAX };
+            let net = if self.subject.is_some() && end.is_none() {
+                NO_PIDFD
+            } else {
+                Duration::MAX
+            };
             let limit = guard.left().min(self.deadline.left()).min(net);
             let stdin: Option<BorrowedFd<'_>> = (!is_known).then(|| stdin.as_fd());
-            let fds = [Some(self.signals.as_fd()), guard.fd(), stdin, end.as_ref().map(AsFd::as_fd)];
+            let fds = [
+                Some(self.signals.as_fd()),
+                guard.fd(),
+                stdin,
+                end.as_ref().map(AsFd::as_fd),
+            ];
             [_, woken, told, ended] = wait_for(fds, limit);
         }
     }

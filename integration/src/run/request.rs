@@ -81,9 +81,13 @@ pub enum AtEnd {
 impl HelperRequest {
     /// What these words of a command line ask for, where they are a helper's; the inner `None`: they cannot be decoded.
     pub fn of(words: &[OsString]) -> Option<Option<Self>> {
-        let (_, [first, request @ ..]) = words.split_first()? else { return None };
+        let (_, [first, request @ ..]) = words.split_first()? else {
+            return None;
+        };
         (first == HELPER).then(|| match request {
-            [request] => serde_json::from_str(request.to_str()?).ok().filter(Self::is_sound),
+            [request] => serde_json::from_str(request.to_str()?)
+                .ok()
+                .filter(Self::is_sound),
             _ => None,
         })
     }
@@ -95,9 +99,12 @@ impl HelperRequest {
 
     /// Numbers below 1 are not of a process, and an empty token is in many environments.
     fn is_sound(&self) -> bool {
-        let has_token = |at_end: &AtEnd| !matches!(at_end, AtEnd::EndTree { token, .. } if token.is_empty());
+        let has_token =
+            |at_end: &AtEnd| !matches!(at_end, AtEnd::EndTree { token, .. } if token.is_empty());
         match self {
-            Self::Watchdog(request) => request.command.process.pid > 0 && has_token(&request.at_end),
+            Self::Watchdog(request) => {
+                request.command.process.pid > 0 && has_token(&request.at_end)
+            }
             Self::LeaseKeeper(request) => request.subject.is_none_or(|subject| subject.pid > 0),
             Self::Lookup(_) | Self::DoctorTrials => true,
         }
@@ -109,7 +116,9 @@ impl LeaseKeeperRequest {
     pub fn title(&self) -> String {
         let given = in_title(&self.given);
         let keeps = match &self.lease {
-            KeptLease::Record { holder, .. } => format!("beadlock: keeps {given} for {}", in_title(holder)),
+            KeptLease::Record { holder, .. } => {
+                format!("beadlock: keeps {given} for {}", in_title(holder))
+            }
             KeptLease::Kernel { .. } => format!("beadlock: keeps {given}"),
         };
         match (self.subject, &self.until) {

@@ -23,9 +23,9 @@ use crate::claim::supervise::{Ended, Running};
 use crate::claim::tree::{self, Ending, KnownCommand, Tree};
 use crate::error::{End, Error, Exit};
 use crate::{
-    claim::event::failed_to, claim::keeping::first_lost, claim::leaving::Why, claim::loss::Loss, claim::report::Report,
-    claim::signals::Signals, ignored::Reminder, output::talk::Talk, settings::OnLoss,
-    settings::environment::Environment,
+    claim::event::failed_to, claim::keeping::first_lost, claim::leaving::Why, claim::loss::Loss,
+    claim::report::Report, claim::signals::Signals, ignored::Reminder, output::talk::Talk,
+    settings::OnLoss, settings::environment::Environment,
 };
 use claims::{describe, guards, late_variables, none_is_claimed, variables_of};
 
@@ -55,42 +55,90 @@ type Claims<'c> = [Box<dyn SessionClaim + 'c>];
 
 impl Session<'_> {
     /// Runs the command under these claims. After an error the command has not run, and no claim stands.
-    pub fn run(self, claims: &mut Claims<'_>, signals: &mut Signals, report: &mut Report) -> Result<Finished, Stopped> {
+    pub fn run(
+        self,
+        claims: &mut Claims<'_>,
+        signals: &mut Signals,
+        report: &mut Report,
+    ) -> Result<Finished, Stopped> {
         describe(claims, report);
         let token = random_id();
         let ends_with_us = claims.iter().any(|claim| claim.ends_with_us());
         let mut variables = variables_of(claims);
-        if claims.iter().any(|claim| claim.ends_with_us() && !claim.is_nested()) {
+        if claims
+            .iter()
+            .any(|claim| claim.ends_with_us() && !claim.is_nested())
+        {
             let wards = watchdog::variable(&token, self.environment.get(watchdog::VARIABLE));
             variables.push((watchdog::VARIABLE, wards));
         }
         variables.extend(self.steps.as_ref().map(Steps::variable));
         let variables = self.environment.with(&variables);
-        let command = if ends_with_us { self.command.clone().ending_with_us() } else { self.command.clone() };
+        let command = if ends_with_us {
+            self.command.clone().ending_with_us()
+        } else {
+            self.command.clone()
+        };
 
         // A claim that stands already has begun what this fails in.
         let stands = claims.iter().any(|claim| claim.stands());
-        let of_start = |error: Error| if stands { error.ending(Exit::NotStarted) } else { error };
+        let of_start = |error: Error| {
+            if stands {
+                error.ending(Exit::NotStarted)
+            } else {
+                error
+            }
+        };
         let tree = Tree::as_subreaper().map_err(of_start)?;
         let own_group = !has_terminal();
         let gate = claims.iter().find_map(|claim| claim.inherited());
-        let waiting = command.fork(&variables, own_group, signals.mask_before(), Inheritance { streams: None, gate });
+        let waiting = command.fork(
+            &variables,
+            own_group,
+            signals.mask_before(),
+            Inheritance {
+                streams: None,
+                gate,
+            },
+        );
         let waiting = waiting.map_err(of_start)?;
         let pid = waiting.pid();
-        let Self { on_loss, kill_after, wait_group, .. } = self;
-        let mut running = Running { pid, own_group, kill_after, on_loss, wait_group, tree };
+        let Self {
+            on_loss,
+            kill_after,
+            wait_group,
+            ..
+        } = self;
+        let mut running = Running {
+            pid,
+            own_group,
+            kill_after,
+            on_loss,
+            wait_group,
+            tree,
+        };
         let child = Child(pid);
-        let mut stage = Stage { claims, order: &self.order, command: &command, talk: self.talk, signals, report };
+        let mut stage = Stage {
+            claims,
+            order: &self.order,
+            command: &command,
+            talk: self.talk,
+            signals,
+            report,
+        };
         stage.obtain(&running)?;
         let watchdog = stage.begin(&mut running, &token)?;
         let reminders = stage.announce(pid, self.environment);
-        let (ended, step) = stage.supervise(&mut running, waiting, self.steps.as_ref(), &variables)?;
+        let (ended, step) =
+            stage.supervise(&mut running, waiting, self.steps.as_ref(), &variables)?;
         let (end, why) = (ended.end(), Why::ended(ended.ending));
         let lost = stage.end(ended.lost, why, step.as_deref());
         // The command's tree was to be ended with us for as long as a claim stood.
         drop(watchdog);
         drop(child);
-        reminders.into_iter().for_each(|reminder| reminder.finish(self.talk));
+        reminders
+            .into_iter()
+            .for_each(|reminder| reminder.finish(self.talk));
         Ok(Finished { end, lost })
     }
 }
@@ -108,24 +156,41 @@ impl Stage<'_, '_> {
     /// Obtains every claim, in their order. Where one fails, those before it end.
     fn obtain(&mut self, running: &Running) -> Result<(), Stopped> {
         let name = self.command.holder_name();
-        let child = CommandProcess { pid: running.pid, leads: running.own_group, name: &name };
+        let child = CommandProcess {
+            pid: running.pid,
+            leads: running.own_group,
+            name: &name,
+        };
         let begun = Instant::now();
         // One of several must not be left alone while the next one is waited for.
         let keeps_up = self.order.len() > 1;
-        let limit = self.claims.iter().map(|claim| claim.wait().limit()).max().unwrap_or_default();
+        let limit = self
+            .claims
+            .iter()
+            .map(|claim| claim.wait().limit())
+            .max()
+            .unwrap_or_default();
         let mut spent = Duration::ZERO;
         for (turn, index) in self.order.iter().enumerate() {
-            let Some((before, from_it)) = self.claims.split_at_mut_checked(*index) else { continue };
-            let Some((claim, after)) = from_it.split_first_mut() else { continue };
+            let Some((before, from_it)) = self.claims.split_at_mut_checked(*index) else {
+                continue;
+            };
+            let Some((claim, after)) = from_it.split_first_mut() else {
+                continue;
+            };
             if keeps_up {
                 claim.wait_at_most(limit.saturating_sub(spent));
             }
             let mut attending = Attending::wait_of(self.signals, self.talk, Some(running.pid));
-            let after = guards(after).into_iter().map(|(at, guard)| (index + 1 + at, guard));
+            let after = guards(after)
+                .into_iter()
+                .map(|(at, guard)| (index + 1 + at, guard));
             attending.others = guards(before).into_iter().chain(after).collect();
             let mut obtained = claim.obtain(child, &mut attending);
             if keeps_up && obtained.is_ok() {
-                obtained = claim.keep_up().map_err(|error| error.ending(Exit::NotStarted).into());
+                obtained = claim
+                    .keep_up()
+                    .map_err(|error| error.ending(Exit::NotStarted).into());
             }
             spent += attending.for_holder;
             let lost = attending.lost.take();
@@ -147,20 +212,39 @@ impl Stage<'_, '_> {
             }
         }
         let steps = self.take_second_steps(child, limit.saturating_sub(spent))?;
-        if keeps_up || steps > 0 { self.refuse_loss() } else { Ok(()) }
+        if keeps_up || steps > 0 {
+            self.refuse_loss()
+        } else {
+            Ok(())
+        }
     }
 
     /// Takes the second steps in their order; the answer is how many there were. Where one fails, all claims end.
-    fn take_second_steps(&mut self, child: CommandProcess<'_>, left: Duration) -> Result<usize, Stopped> {
+    fn take_second_steps(
+        &mut self,
+        child: CommandProcess<'_>,
+        left: Duration,
+    ) -> Result<usize, Stopped> {
         let mut steps: Vec<(String, usize)> = Vec::new();
-        steps.extend(self.claims.iter().enumerate().filter_map(|(at, claim)| Some((claim.second_step()?.into(), at))));
+        steps.extend(
+            self.claims
+                .iter()
+                .enumerate()
+                .filter_map(|(at, claim)| Some((claim.second_step()?.into(), at))),
+        );
         steps.sort();
         let mut spent = Duration::ZERO;
         for (_, at) in &steps {
-            let Some(claim) = self.claims.get_mut(*at) else { continue };
+            let Some(claim) = self.claims.get_mut(*at) else {
+                continue;
+            };
             claim.wait_at_most(left.saturating_sub(spent));
-            let kept = claim.keep_up().map_err(|error| error.ending(Exit::NotStarted).into());
-            let Some(claim) = self.claims.get(*at) else { continue };
+            let kept = claim
+                .keep_up()
+                .map_err(|error| error.ending(Exit::NotStarted).into());
+            let Some(claim) = self.claims.get(*at) else {
+                continue;
+            };
             let mut attending = Attending::wait_of(self.signals, self.talk, Some(child.pid));
             attending.others = guards(self.claims);
             let taken = kept.and_then(|()| claim.take_second_step(child, &mut attending));
@@ -174,16 +258,31 @@ impl Stage<'_, '_> {
     }
 
     /// A claim was not obtained, perhaps since another one is `lost`: all that stand end.
-    fn give_up(&mut self, stopped: Stopped, lost: Option<(usize, Loss)>, is_alone: bool) -> Stopped {
+    fn give_up(
+        &mut self,
+        stopped: Stopped,
+        lost: Option<(usize, Loss)>,
+        is_alone: bool,
+    ) -> Stopped {
         let is_signal = is_alone || matches!(stopped, Stopped::Signalled(_));
         let is_lost = lost.is_some();
-        let error = self.end(lost, if is_signal { Why::SIGNAL } else { Why::NOT_STARTED }, None);
+        let error = self.end(
+            lost,
+            if is_signal {
+                Why::SIGNAL
+            } else {
+                Why::NOT_STARTED
+            },
+            None,
+        );
         error.filter(|_| is_lost).map_or(stopped, Stopped::from)
     }
 
     /// One of several claims may have been lost since the last look during the waits. Then all of them end.
     fn refuse_loss(&mut self) -> Result<(), Stopped> {
-        let Some((at, loss)) = first_lost(&mut guards(self.claims)) else { return Ok(()) };
+        let Some((at, loss)) = first_lost(&mut guards(self.claims)) else {
+            return Ok(());
+        };
         Err(self.give_up(loss.during_the_wait().into(), Some((at, loss)), false))
     }
 
@@ -201,7 +300,8 @@ impl Stage<'_, '_> {
     /// Keeps the claims up, and starts the watchdog that they need.
     fn begin(&mut self, running: &mut Running, token: &str) -> Result<Option<Watchdog>, Stopped> {
         let kept = self.claims.iter_mut().try_for_each(|claim| claim.keep_up());
-        let watchdog = kept.and_then(|()| start_watchdog(self.claims, running, token, self.command));
+        let watchdog =
+            kept.and_then(|()| start_watchdog(self.claims, running, token, self.command));
         let watchdog = match watchdog {
             Ok(watchdog) => watchdog,
             Err(error) => {
@@ -219,10 +319,18 @@ impl Stage<'_, '_> {
     /// Says which claims stand, and whether git would commit their locks.
     fn announce(&self, pid: i32, environment: &Environment) -> Vec<Reminder> {
         let mut reminders = Vec::new();
-        for claim in self.claims.iter().filter(|claim| !claim.is_nested() && !claim.stands()) {
+        for claim in self
+            .claims
+            .iter()
+            .filter(|claim| !claim.is_nested() && !claim.stands())
+        {
             let holder = claim.holder().unwrap_or_else(|| self.command.holder_name());
             self.talk.say(&claim.announcement(&holder, pid));
-            reminders.push(Reminder::of(claim.target(), environment.of_database().cwd, self.talk));
+            reminders.push(Reminder::of(
+                claim.target(),
+                environment.of_database().cwd,
+                self.talk,
+            ));
         }
         reminders
     }
@@ -243,8 +351,9 @@ impl Stage<'_, '_> {
         let late: Vec<CString> = late_variables(self.claims);
         let guards = guards(self.claims);
         let started = waiting.go_with(&late);
-        let supervised =
-            started.and_then(|starting| running.supervise(Some(starting), guards, self.signals, self.talk));
+        let supervised = started.and_then(|starting| {
+            running.supervise(Some(starting), guards, self.signals, self.talk)
+        });
         let mut ended = match supervised {
             Ok(ended) => ended,
             Err(error) => {
@@ -256,11 +365,14 @@ impl Stage<'_, '_> {
         self.report.ending = Some(ended.ending);
         self.report.left = ended.left.iter().map(|stat| stat.pid).collect();
         let step = steps.and_then(Steps::failed);
-        if let (Some(steps), Outcome::Failure, None) = (steps, Why::ended(ended.ending).result, &ended.lost) {
+        if let (Some(steps), Outcome::Failure, None) =
+            (steps, Why::ended(ended.ending).result, &ended.lost)
+        {
             ended.lost = self.roll_back(running, steps, variables, step.as_deref());
         }
         if let (false, Some(claim)) = (ended.left.is_empty(), self.claims.first()) {
-            self.talk.warn(&claim.left_behind(&tree::names(&ended.left)));
+            self.talk
+                .warn(&claim.left_behind(&tree::names(&ended.left)));
         }
         Ok((ended, step))
     }
@@ -274,12 +386,22 @@ impl Stage<'_, '_> {
         step: Option<&str>,
     ) -> Option<(usize, Loss)> {
         let talk = self.talk;
-        let failed = |why: &str| talk.warn(&format!("the rollback failed: {why}; the lock is released all the same"));
+        let failed = |why: &str| {
+            talk.warn(&format!(
+                "the rollback failed: {why}; the lock is released all the same"
+            ))
+        };
         steps.rollback.as_ref()?;
         let targets = || self.claims.iter().map(|claim| claim.target());
-        let of_steps = targets().find(|target| target.protocol.rules().has_steps).or_else(|| targets().next());
-        let given = of_steps.map(|target| target.given.clone()).unwrap_or_default();
-        talk.say(&format!("the command has failed, rolling back under the lock of {given}"));
+        let of_steps = targets()
+            .find(|target| target.protocol.rules().has_steps)
+            .or_else(|| targets().next());
+        let given = of_steps
+            .map(|target| target.given.clone())
+            .unwrap_or_default();
+        talk.say(&format!(
+            "the command has failed, rolling back under the lock of {given}"
+        ));
         let pid = match steps.start_rollback(variables, step)? {
             Ok(pid) => pid,
             Err(error) => {
@@ -307,7 +429,9 @@ impl Stage<'_, '_> {
         let mut error = None;
         let (at, mut loss) = lost.map_or((None, None), |(at, loss)| (Some(at), Some(loss)));
         for &index in self.order.iter().rev() {
-            let Some(claim) = self.claims.get_mut(index) else { continue };
+            let Some(claim) = self.claims.get_mut(index) else {
+                continue;
+            };
             let known = if at == Some(index) { loss.take() } else { None };
             let ended = claim.end(known, why, step, self.signals);
             if index == 0 {
@@ -317,7 +441,11 @@ impl Stage<'_, '_> {
                 (outcome.held, outcome.released) = (ended.held, ended.released);
             }
             let is_seen = at == Some(index);
-            error = if is_seen { ended.lost.or(error) } else { error.or(ended.lost) };
+            error = if is_seen {
+                ended.lost.or(error)
+            } else {
+                error.or(ended.lost)
+            };
         }
         error
     }
@@ -331,21 +459,44 @@ fn start_watchdog(
     token: &str,
     command: &Command,
 ) -> Result<Option<Watchdog>, Error> {
-    let watched: Vec<(&dyn SessionClaim, Watchfulness<'_>)> =
-        claims.iter().filter_map(|claim| Some((&**claim, claim.watched_by()?))).collect();
+    let watched: Vec<(&dyn SessionClaim, Watchfulness<'_>)> = claims
+        .iter()
+        .filter_map(|claim| Some((&**claim, claim.watched_by()?)))
+        .collect();
     if watched.is_empty() {
         return Ok(None);
     }
     let leases = || watched.iter().filter_map(|(_, watched)| watched.lease);
-    let grace = leases().map(|lease| lease.ttl() / 2).fold(running.kill_after, Duration::min);
+    let grace = leases()
+        .map(|lease| lease.ttl() / 2)
+        .fold(running.kill_after, Duration::min);
     // After it was given up, and before it is stale.
     let silence = leases().map(|lease| lease.give_up + lease.rest / 2).min();
     let silence = silence.filter(|_| running.on_loss == OnLoss::Kill);
-    let deadlines = watched.iter().filter_map(|(_, watched)| watched.deadline).collect();
-    let at_end = AtEnd::EndTree { token: token.to_owned(), grace, silence, deadlines };
-    let shared: Vec<_> = watched.iter().filter_map(|(_, watched)| watched.shares).collect();
-    let failed = |error: io::Error| failed_to("start the watchdog that ends the command when this is killed", &error);
-    let given = watched.first().map(|(claim, _)| claim.target().given.as_str()).unwrap_or_default();
+    let deadlines = watched
+        .iter()
+        .filter_map(|(_, watched)| watched.deadline)
+        .collect();
+    let at_end = AtEnd::EndTree {
+        token: token.to_owned(),
+        grace,
+        silence,
+        deadlines,
+    };
+    let shared: Vec<_> = watched
+        .iter()
+        .filter_map(|(_, watched)| watched.shares)
+        .collect();
+    let failed = |error: io::Error| {
+        failed_to(
+            "start the watchdog that ends the command when this is killed",
+            &error,
+        )
+    };
+    let given = watched
+        .first()
+        .map(|(claim, _)| claim.target().given.as_str())
+        .unwrap_or_default();
     let process = KnownCommand::of(running.pid, running.own_group);
     let watchdog = Watchdog::start(process, at_end, (&command.holder_name(), given), &shared);
     let watchdog = watchdog.map_err(failed)?;
@@ -354,7 +505,9 @@ fn start_watchdog(
             claim.tell(Box::new(watchdog.pulse().map_err(failed)?));
         }
     }
-    let in_fleets = claims.iter_mut().filter(|claim| claim.watched_by().is_some_and(|by| by.deadline.is_some()));
+    let in_fleets = claims
+        .iter_mut()
+        .filter(|claim| claim.watched_by().is_some_and(|by| by.deadline.is_some()));
     for (session, claim) in in_fleets.enumerate() {
         let mut pulse = watchdog.pulse().map_err(failed)?;
         claim.tell_deadlines(Box::new(move |deadline| pulse.deadline(session, deadline)));

@@ -30,8 +30,16 @@ pub struct Steps {
 
 impl Steps {
     /// `typed` is the step, and `rollback` the command, that were typed.
-    pub fn new(typed: Option<String>, rollback: Option<OsString>, environment: &Environment) -> Self {
-        Self { typed, result: ResultFile::new(environment), rollback }
+    pub fn new(
+        typed: Option<String>,
+        rollback: Option<OsString>,
+        environment: &Environment,
+    ) -> Self {
+        Self {
+            typed,
+            result: ResultFile::new(environment),
+            rollback,
+        }
     }
 
     pub fn variable(&self) -> (&'static str, OsString) {
@@ -44,7 +52,11 @@ impl Steps {
     }
 
     /// Starts the rollback, where there is one, in a group of its own and with the command's environment.
-    pub fn start_rollback(&self, variables: &[(OsString, OsString)], step: Option<&str>) -> Option<io::Result<i32>> {
+    pub fn start_rollback(
+        &self,
+        variables: &[(OsString, OsString)],
+        step: Option<&str>,
+    ) -> Option<io::Result<i32>> {
         let words = for_shell(self.rollback.as_deref()?);
         let (program, args) = words.split_first()?;
         let mut shell = Command::new(program);
@@ -65,12 +77,23 @@ pub fn failure_step(typed: Option<&str>, result: Option<&Path>) -> Option<String
 
 fn first_line(path: &Path) -> Option<String> {
     let flags = (OFlag::O_NONBLOCK | OFlag::O_NOCTTY | OFlag::O_NOFOLLOW).bits();
-    let file = File::options().read(true).custom_flags(flags).open(path).ok()?;
+    let file = File::options()
+        .read(true)
+        .custom_flags(flags)
+        .open(path)
+        .ok()?;
     let mut bytes = Vec::new();
     file.metadata().ok().filter(Metadata::is_file)?;
     file.take(1024).read_to_end(&mut bytes).ok()?;
     // The rollback's environment cannot have NUL.
-    Some(String::from_utf8_lossy(&bytes).lines().next()?.replace('\0', "").trim().to_owned())
+    Some(
+        String::from_utf8_lossy(&bytes)
+            .lines()
+            .next()?
+            .replace('\0', "")
+            .trim()
+            .to_owned(),
+    )
 }
 
 /// Where the command says which step has failed: the file that the caller has named, which stays. Else it is one that
@@ -88,7 +111,13 @@ type Version = (u64, u64, u64, i64, i64);
 
 fn version(path: &Path) -> Option<Version> {
     let found = fs::symlink_metadata(path).ok()?;
-    Some((found.dev(), found.ino(), found.len(), found.ctime(), found.ctime_nsec()))
+    Some((
+        found.dev(),
+        found.ino(),
+        found.len(),
+        found.ctime(),
+        found.ctime_nsec(),
+    ))
 }
 
 impl ResultFile {
@@ -96,18 +125,27 @@ impl ResultFile {
         let absolute = |path: PathBuf| std::path::absolute(&path).unwrap_or(path);
         // Below another hold on a named lock it is that one's.
         let is_callers = environment.get(watchdog::VARIABLE).is_none();
-        let named = environment.get(RESULT_FILE).filter(|path| is_callers && !path.is_empty());
+        let named = environment
+            .get(RESULT_FILE)
+            .filter(|path| is_callers && !path.is_empty());
         if let Some(path) = named {
             let path = absolute(PathBuf::from(path));
             let callers = Some(version(&path));
             return Self { path, callers };
         }
-        let top = environment.get("TMPDIR").map_or_else(|| PathBuf::from("/tmp"), PathBuf::from);
-        Self { path: absolute(top).join(format!("beadlock-result-{}", random_id())), callers: None }
+        let top = environment
+            .get("TMPDIR")
+            .map_or_else(|| PathBuf::from("/tmp"), PathBuf::from);
+        Self {
+            path: absolute(top).join(format!("beadlock-result-{}", random_id())),
+            callers: None,
+        }
     }
 
     fn written(&self) -> Option<&Path> {
-        let is_as_before = self.callers.is_some_and(|before| before == version(&self.path));
+        let is_as_before = self
+            .callers
+            .is_some_and(|before| before == version(&self.path));
         (!is_as_before).then_some(&self.path)
     }
 }
@@ -134,10 +172,19 @@ mod tests {
             failure_step(typed, Some(&result))
         };
         assert_eq!(of(Some("a"), "b").as_deref(), Some("a"));
-        assert_eq!(of(None, " deploy_manifests \nmore").as_deref(), Some("deploy_manifests"));
+        assert_eq!(
+            of(None, " deploy_manifests \nmore").as_deref(),
+            Some("deploy_manifests")
+        );
         assert_eq!((of(None, "\n"), of(None, "")), (None, None));
-        assert_eq!((of(None, "\0a\0 b\0\n").as_deref(), of(None, "\0\0")), (Some("a b"), None));
-        assert_eq!(of(None, &"x".repeat(5000)).map(|step| step.len()), Some(1024));
+        assert_eq!(
+            (of(None, "\0a\0 b\0\n").as_deref(), of(None, "\0\0")),
+            (Some("a b"), None)
+        );
+        assert_eq!(
+            of(None, &"x".repeat(5000)).map(|step| step.len()),
+            Some(1024)
+        );
         let fifo = top.path().join("fifo");
         nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();
         for path in [&fifo, top.path(), &top.path().join("none")] {

@@ -87,7 +87,11 @@ impl Watchdog {
         (name, target): (&str, &str),
         shared: &[BorrowedFd<'_>],
     ) -> io::Result<Self> {
-        let mut shared = shared.iter().map(BorrowedFd::try_clone_to_owned).collect::<io::Result<Vec<_>>>()?.into_iter();
+        let mut shared = shared
+            .iter()
+            .map(BorrowedFd::try_clone_to_owned)
+            .collect::<io::Result<Vec<_>>>()?
+            .into_iter();
         let first = shared.next();
         let others: Vec<OwnedFd> = shared.collect();
         for fd in &others {
@@ -97,12 +101,20 @@ impl Watchdog {
         let kept = others.iter().map(AsRawFd::as_raw_fd).collect();
         let (watched, alive) = io::pipe()?;
         let (ready, for_watchdog) = io::pipe()?;
-        let request = WatchdogRequest { parent: std::process::id().cast_signed(), command, at_end, kept };
+        let request = WatchdogRequest {
+            parent: std::process::id().cast_signed(),
+            command,
+            at_end,
+            kept,
+        };
         let title = request.title(name, target);
         let mut command = beside::helper(&title, &HelperRequest::Watchdog(request))?;
         command.stdin(Stdio::from(watched)).stdout(for_watchdog);
         command.stderr(first.map_or_else(Stdio::null, Stdio::from));
-        let watchdog = Self { child: command.spawn()?, alive };
+        let watchdog = Self {
+            child: command.spawn()?,
+            alive,
+        };
         drop(command); // It has the pipes' other ends.
         has_said_so(ready)?;
         Ok(watchdog)
@@ -130,7 +142,12 @@ impl Drop for Watchdog {
 }
 
 pub fn main(request: WatchdogRequest) {
-    let WatchdogRequest { command, at_end, kept, .. } = request;
+    let WatchdogRequest {
+        command,
+        at_end,
+        kept,
+        ..
+    } = request;
     let name = match at_end {
         AtEnd::EndTree { .. } => beside::WATCHDOG,
         AtEnd::OpenGate => c"beadlock-gate",
@@ -146,12 +163,21 @@ pub fn main(request: WatchdogRequest) {
     }
     beside::say_so();
     match at_end {
-        AtEnd::EndTree { token, grace, silence, deadlines } => {
+        AtEnd::EndTree {
+            token,
+            grace,
+            silence,
+            deadlines,
+        } => {
             let tree = Tree::of_command(command, token);
             let mut heard = Heard::new(silence, deadlines);
             wait_for_parent(&mut heard, || tree.living());
             // What would tidy up would do so under a lock that may be somebody else's.
-            let grace = if heard.is_late() { Duration::ZERO } else { grace };
+            let grace = if heard.is_late() {
+                Duration::ZERO
+            } else {
+                grace
+            };
             end_tree(&tree, grace, || heard.is_past_deadline());
         }
         AtEnd::OpenGate => {
@@ -207,6 +233,10 @@ fn end_tree(tree: &Tree, grace: Duration, is_past_deadline: impl Fn() -> bool) {
             }
         }
         // What it may not kill it need not ask a hundred times a second.
-        sleep(if begun.elapsed() > grace.saturating_add(LONG) { LONG } else { PAUSE });
+        sleep(if begun.elapsed() > grace.saturating_add(LONG) {
+            LONG
+        } else {
+            PAUSE
+        });
     }
 }

@@ -101,13 +101,21 @@ impl ClaimArgs {
 
     /// The exit codes that are wanted in place of ours.
     pub fn replaced(&self) -> Replaced {
-        Replaced { conflict: self.conflict_exit_code, own: self.own_exit_code }
+        Replaced {
+            conflict: self.conflict_exit_code,
+            own: self.own_exit_code,
+        }
     }
 }
 
 fn lock_dir() -> impl TypedValueParser<Value = OsString> {
-    OsStringValueParser::new()
-        .try_map(|dir| if dir.is_empty() { Err("the lock directory's name is empty") } else { Ok(dir) })
+    OsStringValueParser::new().try_map(|dir| {
+        if dir.is_empty() {
+            Err("the lock directory's name is empty")
+        } else {
+            Ok(dir)
+        }
+    })
 }
 
 /// Reads the time between two looks: any duration from 100 ms on.

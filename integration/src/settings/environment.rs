@@ -21,7 +21,10 @@ pub struct Environment {
 
 impl Environment {
     pub fn read() -> Self {
-        Self { variables: std::env::vars_os().collect(), ..Self::default() }
+        Self {
+            variables: std::env::vars_os().collect(),
+            ..Self::default()
+        }
     }
 
     /// With a lock directory that was typed, which beats the variable; for what is started from here, too.
@@ -29,7 +32,11 @@ impl Environment {
         let Some(dir) = dir else { return self };
         let absolute = self.of_database().cwd.join(dir).into_os_string();
         let variables = self.with(&[(LOCK_DIR, absolute)]);
-        Self { variables, typed_lock_dir: Some(dir.to_owned()), ..self }
+        Self {
+            variables,
+            typed_lock_dir: Some(dir.to_owned()),
+            ..self
+        }
     }
 
     /// With a guard against file systems that do not answer.
@@ -47,13 +54,18 @@ impl Environment {
 
     pub fn terminal(&self) -> Terminal {
         let is_dumb = self.get("TERM").is_none_or(|term| term == "dumb");
-        Terminal { is_dumb, no_color: self.get("NO_COLOR").is_some() }
+        Terminal {
+            is_dumb,
+            no_color: self.get("NO_COLOR").is_some(),
+        }
     }
 
     /// The variable `name`; empty is unset.
     pub fn get(&self, name: &str) -> Option<&OsStr> {
         let found = self.variables.iter().find(|(given, _)| given == name);
-        found.map(|(_, value)| value.as_os_str()).filter(|value| !value.is_empty())
+        found
+            .map(|(_, value)| value.as_os_str())
+            .filter(|value| !value.is_empty())
     }
 
     /// What was typed, else the variable as `parse` reads it. An error has exit 2, and names the variable.
@@ -63,14 +75,28 @@ impl Environment {
         name: &str,
         parse: impl Fn(&str) -> Result<T, String>,
     ) -> Result<Option<T>, Error> {
-        if typed.is_some() { Ok(typed) } else { self.parsed(name, parse) }
+        if typed.is_some() {
+            Ok(typed)
+        } else {
+            self.parsed(name, parse)
+        }
     }
 
     /// The variable as `parse` reads it. An error has exit 2, and names the variable.
-    pub fn parsed<T>(&self, name: &str, parse: impl Fn(&str) -> Result<T, String>) -> Result<Option<T>, Error> {
-        let Some(value) = self.get(name) else { return Ok(None) };
-        let Some(text) = value.to_str() else { return Err(Error::usage(format!("${name} is not UTF-8"))) };
-        parse(text).map(Some).map_err(|why| Error::usage(format!("${name}: {why}")))
+    pub fn parsed<T>(
+        &self,
+        name: &str,
+        parse: impl Fn(&str) -> Result<T, String>,
+    ) -> Result<Option<T>, Error> {
+        let Some(value) = self.get(name) else {
+            return Ok(None);
+        };
+        let Some(text) = value.to_str() else {
+            return Err(Error::usage(format!("${name} is not UTF-8")));
+        };
+        parse(text)
+            .map(Some)
+            .map_err(|why| Error::usage(format!("${name}: {why}")))
     }
 
     pub fn of_database(&self) -> database::Environment {
@@ -83,15 +109,27 @@ impl Environment {
 
     /// All variables, with `changed` in place of those of the same name: a command's environment.
     pub fn with(&self, changed: &[(&str, OsString)]) -> Vec<(OsString, OsString)> {
-        let is_kept = |(name, _): &&(OsString, OsString)| !changed.iter().any(|(new, _)| name == new);
+        let is_kept =
+            |(name, _): &&(OsString, OsString)| !changed.iter().any(|(new, _)| name == new);
         let kept = self.variables.iter().filter(is_kept).cloned();
-        kept.chain(changed.iter().map(|(name, value)| (OsString::from(name), value.clone()))).collect()
+        kept.chain(
+            changed
+                .iter()
+                .map(|(name, value)| (OsString::from(name), value.clone())),
+        )
+        .collect()
     }
 
     #[cfg(test)]
     pub fn of(variables: &[(&str, &str)]) -> Self {
-        let variables = variables.iter().map(|(name, value)| (name.into(), value.into())).collect();
-        Self { variables, ..Self::default() }
+        let variables = variables
+            .iter()
+            .map(|(name, value)| (name.into(), value.into()))
+            .collect();
+        Self {
+            variables,
+            ..Self::default()
+        }
     }
 }
 
@@ -99,19 +137,33 @@ impl Environment {
 /// is typed as `"$BEADLOCK_TARGET"`.
 pub fn unquoted_target(text: &OsStr) -> Cow<'_, OsStr> {
     let quotes = [&b"\"$(printf '"[..], b"$'", b"'"];
-    let inner = quotes.iter().find_map(|quote| text.as_bytes().strip_prefix(*quote));
-    if inner.and_then(Scheme::split).is_some() { unquoted(text).into() } else { text.into() }
+    let inner = quotes
+        .iter()
+        .find_map(|quote| text.as_bytes().strip_prefix(*quote));
+    if inner.and_then(Scheme::split).is_some() {
+        unquoted(text).into()
+    } else {
+        text.into()
+    }
 }
 
 /// The word that a shell would read `value` as, where it is quoted as a whole: as `acquire` has printed it, read from a
 /// file of environment variables. Anything else is returned unchanged.
 pub(crate) fn unquoted(value: &OsStr) -> OsString {
     let bytes = value.as_bytes();
-    let printed = || bytes.strip_prefix(b"\"$(printf '")?.strip_suffix(b"')\"").and_then(unprinted);
+    let printed = || {
+        bytes
+            .strip_prefix(b"\"$(printf '")?
+            .strip_suffix(b"')\"")
+            .and_then(unprinted)
+    };
     let word = match bytes.strip_prefix(b"$'") {
         Some(rest) => rest.strip_suffix(b"'").and_then(unescaped),
         None if bytes.starts_with(b"\"") => printed(),
-        None => bytes.strip_prefix(b"'").and_then(|rest| rest.strip_suffix(b"'")).and_then(unquoted_plainly),
+        None => bytes
+            .strip_prefix(b"'")
+            .and_then(|rest| rest.strip_suffix(b"'"))
+            .and_then(unquoted_plainly),
     };
     word.map_or_else(|| value.to_owned(), OsString::from_vec)
 }
@@ -138,7 +190,9 @@ fn unescaped(mut rest: &[u8]) -> Option<Vec<u8>> {
             (b'\\', [quoted @ (b'\'' | b'\\'), tail @ ..]) => (*quoted, tail),
             (b'\\', tail) => {
                 let (digits, tail) = tail.split_at_checked(3)?;
-                let digits = std::str::from_utf8(digits).ok().filter(|text| !text.starts_with('+'))?;
+                let digits = std::str::from_utf8(digits)
+                    .ok()
+                    .filter(|text| !text.starts_with('+'))?;
                 (u8::from_str_radix(digits, 8).ok()?, tail)
             }
             (byte, tail) => (*byte, tail),
@@ -154,7 +208,9 @@ fn unprinted(rest: &[u8]) -> Option<Vec<u8>> {
     let doubled = rest.iter().filter(|byte| **byte == b'%').count();
     let format = String::from_utf8(rest.to_vec()).ok()?;
     let single = format.replace("%%", r"\045");
-    (doubled % 2 == 0 && !single.contains('%')).then(|| unescaped(single.as_bytes())).flatten()
+    (doubled % 2 == 0 && !single.contains('%'))
+        .then(|| unescaped(single.as_bytes()))
+        .flatten()
 }
 
 /// A boolean of the contract: 1, 0, true, false, yes, no. The error says what would be right.
@@ -180,8 +236,13 @@ mod tests {
 
     #[test]
     fn a_wrong_value_names_its_variable() {
-        let error = Environment::of(&[("BEADLOCK_JSON", "maybe")]).parsed("BEADLOCK_JSON", boolean).unwrap_err();
-        assert_eq!(error.to_string(), r#"$BEADLOCK_JSON: "maybe" is neither of 1, 0, true, false, yes, no"#);
+        let error = Environment::of(&[("BEADLOCK_JSON", "maybe")])
+            .parsed("BEADLOCK_JSON", boolean)
+            .unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            r#"$BEADLOCK_JSON: "maybe" is neither of 1, 0, true, false, yes, no"#
+        );
     }
 
     #[test]
@@ -198,20 +259,31 @@ mod tests {
             br"lock:/\'",
         ];
         for word in words.map(OsStr::from_bytes) {
-            assert_eq!(unquoted(OsStr::new(&crate::words::quoted(word))), word, "{word:?}");
+            assert_eq!(
+                unquoted(OsStr::new(&crate::words::quoted(word))),
+                word,
+                "{word:?}"
+            );
         }
     }
 
     #[test]
     fn what_is_not_quoted_as_a_whole_is_as_it_is() {
         for plain in [
-            ".beads", "'", "$'", "'a", "a'", "'a'b'", "'a' 'b'", r"'a\'b'", "$'a'b'", r"$'\'", r"$'\1'", r"$'\x41'",
-            r"$'\777'", r"$'\+12'", r#""a""#, "./'a'", "$a", "",
+            ".beads", "'", "$'", "'a", "a'", "'a'b'", "'a' 'b'", r"'a\'b'", "$'a'b'", r"$'\'",
+            r"$'\1'", r"$'\x41'", r"$'\777'", r"$'\+12'", r#""a""#, "./'a'", "$a", "",
         ] {
             assert_eq!(unquoted(OsStr::new(plain)), plain, "{plain}");
         }
-        let target = |value| Environment::of(&[("BEADLOCK_TARGET", value)]).of_database().target;
-        assert_eq!(target(r"'beads:/it'\''s/.beads'"), Some("beads:/it's/.beads".into()));
+        let target = |value| {
+            Environment::of(&[("BEADLOCK_TARGET", value)])
+                .of_database()
+                .target
+        };
+        assert_eq!(
+            target(r"'beads:/it'\''s/.beads'"),
+            Some("beads:/it's/.beads".into())
+        );
         assert_eq!(target(r"$'lock:/a\012b'"), Some("lock:/a\nb".into()));
         assert_eq!(target(""), None);
     }
@@ -219,6 +291,9 @@ mod tests {
     #[test]
     fn a_command_gets_each_name_once() {
         let environment = Environment::of(&[("A", "1"), ("B", "2")]);
-        assert_eq!(environment.with(&[("A", "3".into())]), [("B".into(), "2".into()), ("A".into(), "3".into())]);
+        assert_eq!(
+            environment.with(&[("A", "3".into())]),
+            [("B".into(), "2".into()), ("A".into(), "3".into())]
+        );
     }
 }

@@ -9,7 +9,12 @@ use crate::error::Error;
 pub fn places(environment: &Environment) -> Places {
     let variable = |name| environment.get(name);
     let cwd = environment.of_database().cwd;
-    Places::of(variable("BEADLOCK_FLEET_CONFIG"), variable("XDG_CONFIG_HOME"), variable("HOME"), &cwd)
+    Places::of(
+        variable("BEADLOCK_FLEET_CONFIG"),
+        variable("XDG_CONFIG_HOME"),
+        variable("HOME"),
+        &cwd,
+    )
 }
 
 /// The configuration: exit 1 where there is none, 2 where it is wrong.

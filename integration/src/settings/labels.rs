@@ -18,7 +18,10 @@ pub struct Labels {
 impl Labels {
     /// What was typed, else what the variables say. An error has exit 2, and names the option or the variable.
     pub fn resolve(typed: &ClaimArgs, environment: &Environment) -> Result<Self, Error> {
-        let labels = Self { version: typed.holder_version.clone(), about: typed.about.clone() };
+        let labels = Self {
+            version: typed.holder_version.clone(),
+            about: typed.about.clone(),
+        };
         labels.check()?;
         Ok(Self {
             version: environment.unless(labels.version, "BEADLOCK_HOLDER_VERSION", version)?,
@@ -31,7 +34,8 @@ impl Labels {
         let fit = |text: Option<&String>, fit: fn(&str) -> Result<String, String>| {
             text.map_or(Ok(()), |text| fit(text).map(drop))
         };
-        fit(self.version.as_ref(), version).map_err(|why| Error::usage(format!("--holder-version: {why}")))?;
+        fit(self.version.as_ref(), version)
+            .map_err(|why| Error::usage(format!("--holder-version: {why}")))?;
         fit(self.about.as_ref(), about).map_err(|why| Error::usage(format!("--about: {why}")))
     }
 }
@@ -41,7 +45,9 @@ fn version(text: &str) -> Result<String, String> {
         return Ok(text.to_owned());
     }
     let (shown, count) = (escaped(text), text.chars().count());
-    Err(format!("a holder's version is 1 to 128 printable characters; this one has {count}: \"{shown}\""))
+    Err(format!(
+        "a holder's version is 1 to 128 printable characters; this one has {count}: \"{shown}\""
+    ))
 }
 
 fn about(text: &str) -> Result<String, String> {

@@ -25,29 +25,53 @@ pub mod remote;
 pub mod wait;
 
 /// How every command answers. A variable that is wrong is an error with exit 2 that names it.
-pub fn common(typed: &CommonArgs, environment: &Environment, request: Request) -> Result<Common, Error> {
-    let json = environment.unless(typed.json, "BEADLOCK_JSON", boolean)?.unwrap_or(false);
+pub fn common(
+    typed: &CommonArgs,
+    environment: &Environment,
+    request: Request,
+) -> Result<Common, Error> {
+    let json = environment
+        .unless(typed.json, "BEADLOCK_JSON", boolean)?
+        .unwrap_or(false);
     let quiet = typed.quiet.or(typed.verbose.then_some(false));
-    let quiet = environment.unless(quiet, "BEADLOCK_QUIET", boolean)?.unwrap_or(false);
-    let color = environment.unless(typed.color, "BEADLOCK_COLOR", one_of)?.unwrap_or_default();
-    Ok(Common { json, talk: Talk::new(quiet, typed.verbose, color, environment.terminal()), request })
+    let quiet = environment
+        .unless(quiet, "BEADLOCK_QUIET", boolean)?
+        .unwrap_or(false);
+    let color = environment
+        .unless(typed.color, "BEADLOCK_COLOR", one_of)?
+        .unwrap_or_default();
+    Ok(Common {
+        json,
+        talk: Talk::new(quiet, typed.verbose, color, environment.terminal()),
+        request,
+    })
 }
 
 /// How errors are answered before the command line is understood.
 pub fn common_unresolved(json: bool, environment: &Environment, request: Request) -> Common {
-    Common { json, talk: Talk::new(false, false, Color::Auto, environment.terminal()), request }
+    Common {
+        json,
+        talk: Talk::new(false, false, Color::Auto, environment.terminal()),
+        request,
+    }
 }
 
 fn one_of<T: ValueEnum>(text: &str) -> Result<T, String> {
     T::from_str(text, true).map_err(|_| {
-        let values = T::value_variants().iter().filter_map(ValueEnum::to_possible_value);
+        let values = T::value_variants()
+            .iter()
+            .filter_map(ValueEnum::to_possible_value);
         let names: Vec<String> = values.map(|value| value.get_name().to_owned()).collect();
         format!("{text:?} is neither of {}", names.join(", "))
     })
 }
 
 /// What was typed, else what the variable says. A variable that is wrong is an error with exit 2 that names it.
-pub fn either(typed: Option<Duration>, name: &str, environment: &Environment) -> Result<Option<Duration>, Error> {
+pub fn either(
+    typed: Option<Duration>,
+    name: &str,
+    environment: &Environment,
+) -> Result<Option<Duration>, Error> {
     environment.unless(typed, name, duration::parse)
 }
 
@@ -58,7 +82,9 @@ pub fn kill_after(typed: Option<Duration>, environment: &Environment) -> Result<
 
 /// The audit file that was typed, else `$BEADLOCK_AUDIT`.
 pub fn audit(typed: Option<&Path>, environment: &Environment) -> Option<PathBuf> {
-    typed.map(Path::to_owned).or_else(|| environment.get("BEADLOCK_AUDIT").map(PathBuf::from))
+    typed
+        .map(Path::to_owned)
+        .or_else(|| environment.get("BEADLOCK_AUDIT").map(PathBuf::from))
 }
 
 /// How a claim is made.
@@ -88,14 +114,20 @@ impl Claim {
             true => Some(Wait::No),
             false => either(typed.wait, "BEADLOCK_WAIT", environment)?.map(Wait::UpTo),
         };
-        let holder = environment.unless(holder.cloned(), "BEADLOCK_HOLDER", |name| Ok(name.to_owned()))?;
+        let holder = environment.unless(holder.cloned(), "BEADLOCK_HOLDER", |name| {
+            Ok(name.to_owned())
+        })?;
         holder.as_deref().map_or(Ok(()), check_holder)?;
         Ok(Self {
             holder,
             labels: Labels::resolve(typed, environment)?,
             wait,
             drain: either(typed.drain, "BEADLOCK_DRAIN", environment)?,
-            options: Options { reap_proven_dead: typed.reap_proven_dead, has_fleet_right: typed.no_fleet, ..options },
+            options: Options {
+                reap_proven_dead: typed.reap_proven_dead,
+                has_fleet_right: typed.no_fleet,
+                ..options
+            },
             audit: audit(typed.audit.as_deref(), environment),
         })
     }
@@ -103,7 +135,13 @@ impl Claim {
     /// The same for a database whose claim in its fleet comes next.
     #[cfg(feature = "fleet")]
     pub fn with_fleet_right(self) -> Self {
-        Self { options: Options { has_fleet_right: true, ..self.options }, ..self }
+        Self {
+            options: Options {
+                has_fleet_right: true,
+                ..self.options
+            },
+            ..self
+        }
     }
 
     /// How long to wait for a holder, `default` where nothing says so, and how long for a running cycle.
@@ -127,20 +165,33 @@ pub enum OnLoss {
 
 impl OnLoss {
     /// The signals that a command may ask for.
-    const SIGNALS: [Signal; 5] = [Signal::SIGHUP, Signal::SIGINT, Signal::SIGTERM, Signal::SIGUSR1, Signal::SIGUSR2];
+    const SIGNALS: [Signal; 5] = [
+        Signal::SIGHUP,
+        Signal::SIGINT,
+        Signal::SIGTERM,
+        Signal::SIGUSR1,
+        Signal::SIGUSR2,
+    ];
 
     /// `kill`, `warn`, or `signal:USR1`, in capital letters or not. The error says what would be right.
     pub fn parse(text: &str) -> Result<Self, String> {
         let upper = text.to_ascii_uppercase();
         let signal = |name: &str| {
             let name = name.strip_prefix("SIG").unwrap_or(name);
-            Self::SIGNALS.into_iter().find(|signal| signal.as_str().strip_prefix("SIG") == Some(name))
+            Self::SIGNALS
+                .into_iter()
+                .find(|signal| signal.as_str().strip_prefix("SIG") == Some(name))
         };
-        match (upper.as_str(), upper.strip_prefix("SIGNAL:").and_then(signal)) {
+        match (
+            upper.as_str(),
+            upper.strip_prefix("SIGNAL:").and_then(signal),
+        ) {
             ("KILL", _) => Ok(Self::Kill),
             ("WARN", _) => Ok(Self::Warn),
             (_, Some(signal)) => Ok(Self::Signal(signal)),
-            _ => Err(format!("{text:?} is neither of kill, warn, signal:NAME (HUP, INT, TERM, USR1, USR2)")),
+            _ => Err(format!(
+                "{text:?} is neither of kill, warn, signal:NAME (HUP, INT, TERM, USR1, USR2)"
+            )),
         }
     }
 }
@@ -162,8 +213,14 @@ impl Hold {
         typed_kill_after: Option<Duration>,
         environment: &Environment,
     ) -> Result<Self, Error> {
-        let on_loss = environment.unless(on_loss, "BEADLOCK_ON_LOSS", OnLoss::parse)?.unwrap_or_default();
-        Ok(Self { claim, on_loss, kill_after: kill_after(typed_kill_after, environment)? })
+        let on_loss = environment
+            .unless(on_loss, "BEADLOCK_ON_LOSS", OnLoss::parse)?
+            .unwrap_or_default();
+        Ok(Self {
+            claim,
+            on_loss,
+            kill_after: kill_after(typed_kill_after, environment)?,
+        })
     }
 }
 
@@ -173,7 +230,9 @@ pub fn check_holder(name: &str) -> Result<(), Error> {
         return Ok(());
     }
     let (shown, count) = (escaped(name), name.chars().count());
-    Err(Error::usage(format!("a holder's name is 1 to 128 printable characters; this one has {count}: \"{shown}\"")))
+    Err(Error::usage(format!(
+        "a holder's name is 1 to 128 printable characters; this one has {count}: \"{shown}\""
+    )))
 }
 
 #[cfg(test)]
@@ -183,12 +242,24 @@ mod tests {
     use clap::Parser;
 
     fn hold(args: &[&str], variables: &[(&str, &str)]) -> Result<Hold, Error> {
-        let words = ["beadlock", "hold"].iter().chain(args).chain(&["--", "true"]);
-        let cli::Cli { command: Some(cli::Command::Hold(typed)), .. } = cli::Cli::try_parse_from(words).unwrap() else {
+        let words = ["beadlock", "hold"]
+            .iter()
+            .chain(args)
+            .chain(&["--", "true"]);
+        let cli::Cli {
+            command: Some(cli::Command::Hold(typed)),
+            ..
+        } = cli::Cli::try_parse_from(words).unwrap()
+        else {
             panic!("not hold")
         };
         let environment = Environment::of(variables);
-        let claim = Claim::resolve(&typed.claim, typed.protocol.options(), typed.holder.as_ref(), &environment)?;
+        let claim = Claim::resolve(
+            &typed.claim,
+            typed.protocol.options(),
+            typed.holder.as_ref(),
+            &environment,
+        )?;
         Hold::resolve(claim, typed.on_loss, typed.kill_after, &environment)
     }
 
@@ -200,24 +271,57 @@ mod tests {
     #[test]
     fn the_command_line_beats_the_environment_also_across_opposites() {
         let seconds = |seconds| Wait::UpTo(Duration::from_secs(seconds));
-        assert_eq!(hold(&[], &[]).unwrap().claim.patience(Wait::DEFAULT).0, seconds(10));
-        assert_eq!(hold(&[], &[("BEADLOCK_WAIT", "3")]).unwrap().claim.patience(Wait::DEFAULT).0, seconds(3));
-        assert_eq!(hold(&["--no-wait"], &[("BEADLOCK_WAIT", "3")]).unwrap().claim.patience(Wait::DEFAULT).0, Wait::No);
         assert_eq!(
-            hold(&["--no-wait"], &[("BEADLOCK_WAIT", "nonsense")]).unwrap().claim.patience(Wait::DEFAULT).0,
+            hold(&[], &[]).unwrap().claim.patience(Wait::DEFAULT).0,
+            seconds(10)
+        );
+        assert_eq!(
+            hold(&[], &[("BEADLOCK_WAIT", "3")])
+                .unwrap()
+                .claim
+                .patience(Wait::DEFAULT)
+                .0,
+            seconds(3)
+        );
+        assert_eq!(
+            hold(&["--no-wait"], &[("BEADLOCK_WAIT", "3")])
+                .unwrap()
+                .claim
+                .patience(Wait::DEFAULT)
+                .0,
             Wait::No
         );
         assert_eq!(
-            hold(&["--wait", "2m"], &[("BEADLOCK_WAIT", "3")]).unwrap().claim.patience(Wait::DEFAULT).0,
+            hold(&["--no-wait"], &[("BEADLOCK_WAIT", "nonsense")])
+                .unwrap()
+                .claim
+                .patience(Wait::DEFAULT)
+                .0,
+            Wait::No
+        );
+        assert_eq!(
+            hold(&["--wait", "2m"], &[("BEADLOCK_WAIT", "3")])
+                .unwrap()
+                .claim
+                .patience(Wait::DEFAULT)
+                .0,
             seconds(120)
         );
         assert_eq!(
-            hold(&["--wait", "2m", "--no-wait"], &[]).unwrap().claim.patience(Wait::DEFAULT).0,
+            hold(&["--wait", "2m", "--no-wait"], &[])
+                .unwrap()
+                .claim
+                .patience(Wait::DEFAULT)
+                .0,
             Wait::No,
             "the last one typed"
         );
         assert_eq!(
-            hold(&["--no-wait", "--wait", "2m"], &[]).unwrap().claim.patience(Wait::DEFAULT).0,
+            hold(&["--no-wait", "--wait", "2m"], &[])
+                .unwrap()
+                .claim
+                .patience(Wait::DEFAULT)
+                .0,
             seconds(120),
             "the last one typed"
         );
@@ -227,14 +331,32 @@ mod tests {
 
     #[test]
     fn the_drain_is_short_without_a_wait_unless_it_is_given() {
-        assert_eq!(hold(&[], &[]).unwrap().claim.patience(Wait::DEFAULT).1, Duration::from_secs(130));
-        assert_eq!(hold(&["--no-wait"], &[]).unwrap().claim.patience(Wait::DEFAULT).1, Duration::from_secs(1));
         assert_eq!(
-            hold(&["--no-wait", "--drain", "5"], &[]).unwrap().claim.patience(Wait::DEFAULT).1,
+            hold(&[], &[]).unwrap().claim.patience(Wait::DEFAULT).1,
+            Duration::from_secs(130)
+        );
+        assert_eq!(
+            hold(&["--no-wait"], &[])
+                .unwrap()
+                .claim
+                .patience(Wait::DEFAULT)
+                .1,
+            Duration::from_secs(1)
+        );
+        assert_eq!(
+            hold(&["--no-wait", "--drain", "5"], &[])
+                .unwrap()
+                .claim
+                .patience(Wait::DEFAULT)
+                .1,
             Duration::from_secs(5)
         );
         assert_eq!(
-            hold(&["--no-wait"], &[("BEADLOCK_DRAIN", "7s")]).unwrap().claim.patience(Wait::DEFAULT).1,
+            hold(&["--no-wait"], &[("BEADLOCK_DRAIN", "7s")])
+                .unwrap()
+                .claim
+                .patience(Wait::DEFAULT)
+                .1,
             Duration::from_secs(7)
         );
     }
@@ -242,32 +364,66 @@ mod tests {
     #[test]
     fn what_a_loss_means_is_one_of_a_short_list() {
         let parsed = |text: &str| OnLoss::parse(text).ok();
-        assert_eq!((parsed("kill"), parsed("WARN")), (Some(OnLoss::Kill), Some(OnLoss::Warn)));
+        assert_eq!(
+            (parsed("kill"), parsed("WARN")),
+            (Some(OnLoss::Kill), Some(OnLoss::Warn))
+        );
         for signal in OnLoss::SIGNALS {
             let name = signal.as_str().trim_start_matches("SIG");
-            for text in [format!("signal:{name}"), format!("signal:SIG{name}"), format!("signal:{name}").to_lowercase()]
-            {
+            for text in [
+                format!("signal:{name}"),
+                format!("signal:SIG{name}"),
+                format!("signal:{name}").to_lowercase(),
+            ] {
                 assert_eq!(parsed(&text), Some(OnLoss::Signal(signal)), "{text}");
             }
         }
-        for text in ["", "signal", "signal:", "signal:SIG", "signal:KILL", "signal:9", "signal:SIGSIGHUP", "USR1"] {
+        for text in [
+            "",
+            "signal",
+            "signal:",
+            "signal:SIG",
+            "signal:KILL",
+            "signal:9",
+            "signal:SIGSIGHUP",
+            "USR1",
+        ] {
             let error = OnLoss::parse(text).unwrap_err();
-            assert!(error.ends_with(" is neither of kill, warn, signal:NAME (HUP, INT, TERM, USR1, USR2)"), "{error}");
+            assert!(
+                error.ends_with(
+                    " is neither of kill, warn, signal:NAME (HUP, INT, TERM, USR1, USR2)"
+                ),
+                "{error}"
+            );
         }
     }
 
     #[test]
     fn what_waives_a_safeguard_has_no_variable() {
         let variables = [("BEADLOCK_REAP_PROVEN_DEAD", "1")];
-        assert!(!hold(&[], &variables).unwrap().claim.options.reap_proven_dead);
+        assert!(
+            !hold(&[], &variables)
+                .unwrap()
+                .claim
+                .options
+                .reap_proven_dead
+        );
     }
 
     #[test]
     fn what_is_wrong_is_named() {
         let error = hold(&[], &[("BEADLOCK_KILL_AFTER", "soon")]).unwrap_err();
-        assert!(error.to_string().starts_with("$BEADLOCK_KILL_AFTER: \"soon\" is no duration"), "{error}");
+        assert!(
+            error
+                .to_string()
+                .starts_with("$BEADLOCK_KILL_AFTER: \"soon\" is no duration"),
+            "{error}"
+        );
         let error = hold(&["--holder", "a\nb"], &[]).unwrap_err();
         assert!(error.to_string().contains(r#""a\nb""#), "{error}");
-        assert_eq!(hold(&[], &[("BEADLOCK_HOLDER", "")]).unwrap().claim.holder, None);
+        assert_eq!(
+            hold(&[], &[("BEADLOCK_HOLDER", "")]).unwrap().claim.holder,
+            None
+        );
     }
 }

@@ -74,7 +74,11 @@ impl FromStr for Wait {
     /// is longer than the clock can count.
     fn from_str(text: &str) -> Result<Self, Error> {
         let limit = parse(text).map_err(Error::usage)?;
-        Ok(if limit.is_zero() { Self::No } else { Self::UpTo(limit) })
+        Ok(if limit.is_zero() {
+            Self::No
+        } else {
+            Self::UpTo(limit)
+        })
     }
 }
 
@@ -97,11 +101,15 @@ impl Deadline {
     }
 
     pub fn sooner(self, other: Option<Self>) -> Self {
-        other.filter(|other| other.left() < self.left()).unwrap_or(self)
+        other
+            .filter(|other| other.left() < self.left())
+            .unwrap_or(self)
     }
 
     pub fn left(self) -> Duration {
-        self.0.map_or(Duration::MAX, |at| at.saturating_duration_since(Instant::now()))
+        self.0.map_or(Duration::MAX, |at| {
+            at.saturating_duration_since(Instant::now())
+        })
     }
 
     pub fn is_over(self) -> bool {
@@ -127,7 +135,11 @@ impl Backoff {
     }
 
     fn next_with(&mut self, random: u8) -> Duration {
-        let full = if self.round == 0 { 0 } else { (100 << (self.round - 1).min(10)).min(Self::CAP) };
+        let full = if self.round == 0 {
+            0
+        } else {
+            (100 << (self.round - 1).min(10)).min(Self::CAP)
+        };
         self.round = self.round.saturating_add(1);
         Duration::from_millis(full - full * u64::from(random) / 1024)
     }
@@ -145,7 +157,9 @@ mod tests {
     #[test]
     fn the_schedule_of_the_contract() {
         let mut backoff = Backoff::default();
-        let schedule: Vec<u64> = (0..8).map(|_| backoff.next_with(0).as_millis() as u64).collect();
+        let schedule: Vec<u64> = (0..8)
+            .map(|_| backoff.next_with(0).as_millis() as u64)
+            .collect();
         assert_eq!(schedule, [0, 100, 200, 400, 800, 1600, 2000, 2000]);
         backoff.restart();
         assert_eq!(backoff.next_with(255), Duration::ZERO);
@@ -158,15 +172,27 @@ mod tests {
         assert_eq!(Wait::No.to_string(), "did not wait");
         assert_eq!(Wait::No.drain(None), Duration::from_secs(1));
         assert_eq!(Wait::DEFAULT.drain(None), Duration::from_secs(130));
-        assert_eq!(Wait::No.drain(Some(Duration::from_secs(7))), Duration::from_secs(7));
+        assert_eq!(
+            Wait::No.drain(Some(Duration::from_secs(7))),
+            Duration::from_secs(7)
+        );
     }
 
     #[test]
     fn a_policy_is_read_as_the_option_is() {
-        for (text, millis) in [("10s", 10_000), ("500ms", 500), ("1h30m", 5_400_000), ("10", 10_000), (" 1.5 ", 1_500)]
-        {
+        for (text, millis) in [
+            ("10s", 10_000),
+            ("500ms", 500),
+            ("1h30m", 5_400_000),
+            ("10", 10_000),
+            (" 1.5 ", 1_500),
+        ] {
             let wait: Wait = text.parse().unwrap();
-            assert_eq!((wait, wait.limit()), (Wait::UpTo(wait.limit()), Duration::from_millis(millis)), "{text}");
+            assert_eq!(
+                (wait, wait.limit()),
+                (Wait::UpTo(wait.limit()), Duration::from_millis(millis)),
+                "{text}"
+            );
         }
         for text in ["0", "0s", "0ms", "0.0"] {
             let wait: Wait = text.parse().unwrap();
@@ -175,7 +201,8 @@ mod tests {
         for text in ["", "soon", "-1s", "1d", "no", "99999999999999999999"] {
             let error = text.parse::<Wait>().unwrap_err();
             assert_eq!(error.code(), crate::Code::Usage, "{text}");
-            let words = format!("{text:?} is no duration; examples: 10s, 500ms, 1h30m, 90 (seconds)");
+            let words =
+                format!("{text:?} is no duration; examples: 10s, 500ms, 1h30m, 90 (seconds)");
             assert_eq!(error.to_string(), words);
         }
     }

@@ -12,7 +12,12 @@ use crate::log::parse::time::LogTime;
 use crate::log::tail::{HistoryCell, HistoryStrip};
 
 /// The lengths of the history that a key goes through, in seconds.
-pub const HISTORIES: [(u64, &str); 4] = [(3600, "1h"), (6 * 3600, "6h"), (24 * 3600, "24h"), (7 * 24 * 3600, "7d")];
+pub const HISTORIES: [(u64, &str); 4] = [
+    (3600, "1h"),
+    (6 * 3600, "6h"),
+    (24 * 3600, "24h"),
+    (7 * 24 * 3600, "7d"),
+];
 
 /// As many changes of a database are remembered where its log cannot be read.
 const REMEMBERED: usize = 1000;
@@ -69,8 +74,20 @@ pub struct TopApp {
 
 impl TopApp {
     pub fn new(agents: impl Iterator<Item = String>, targets: usize, host: Option<String>) -> Self {
-        let agents = agents.map(|name| TopAgent { name, heard: None, gone: None }).collect();
-        Self { agents, targets, host, has_details: true, ..Self::default() }
+        let agents = agents
+            .map(|name| TopAgent {
+                name,
+                heard: None,
+                gone: None,
+            })
+            .collect();
+        Self {
+            agents,
+            targets,
+            host,
+            has_details: true,
+            ..Self::default()
+        }
     }
 
     /// Takes news in. `now` is in seconds since the view began.
@@ -105,20 +122,36 @@ impl TopApp {
     /// The directories that agents of this machine serve, and whether they are in trouble: then the lock is looked at.
     pub fn directories(&self) -> Vec<(PathBuf, bool)> {
         let here = |status: &AgentStatus| self.host.is_some() && status.host == self.host;
-        let statuses = self.agents.iter().filter_map(|agent| agent.heard.as_ref().map(|(status, _)| status));
-        let databases = statuses.filter(|status| here(status)).flat_map(|status| &status.databases);
+        let statuses = self
+            .agents
+            .iter()
+            .filter_map(|agent| agent.heard.as_ref().map(|(status, _)| status));
+        let databases = statuses
+            .filter(|status| here(status))
+            .flat_map(|status| &status.databases);
         let is_trouble = |state: &str| TROUBLE.contains(&state);
-        databases.map(|database| (PathBuf::from(&database.dir), is_trouble(&database.state))).collect()
+        databases
+            .map(|database| (PathBuf::from(&database.dir), is_trouble(&database.state)))
+            .collect()
     }
 
     /// Every row, in no order.
     fn all(&self, now: u64) -> Vec<TopRow> {
         let mut rows = Vec::new();
-        let mut looks: HashMap<&str, &LocalLook> = self.looks.iter().map(|look| (look.name.as_str(), look)).collect();
+        let mut looks: HashMap<&str, &LocalLook> = self
+            .looks
+            .iter()
+            .map(|look| (look.name.as_str(), look))
+            .collect();
         for (place, agent) in self.agents.iter().enumerate() {
-            let Some((status, heard)) = &agent.heard else { continue };
+            let Some((status, heard)) = &agent.heard else {
+                continue;
+            };
             let is_here = self.host.is_some() && status.host == self.host;
-            for (mut row, database) in TopRow::of_agent(status, place, *heard).into_iter().zip(&status.databases) {
+            for (mut row, database) in TopRow::of_agent(status, place, *heard)
+                .into_iter()
+                .zip(&status.databases)
+            {
                 row.is_old = agent.gone.is_some();
                 if let Some(look) = looks.get(database.dir.as_str()).filter(|_| is_here) {
                     row.take_in(look);
@@ -132,7 +165,11 @@ impl TopApp {
             }
         }
         let named = self.looks.iter().take(self.targets);
-        rows.extend(named.filter(|look| looks.contains_key(look.name.as_str())).map(|look| TopRow::of_look(look, now)));
+        rows.extend(
+            named
+                .filter(|look| looks.contains_key(look.name.as_str()))
+                .map(|look| TopRow::of_look(look, now)),
+        );
         rows
     }
 
@@ -151,7 +188,8 @@ impl TopApp {
             return row.history[left_out..].to_vec();
         }
         let length = HISTORIES[self.history].0.saturating_mul(1000);
-        let mut strip = HistoryStrip::new(LogTime(wall.0.saturating_sub_unsigned(length)), wall, cells);
+        let mut strip =
+            HistoryStrip::new(LogTime(wall.0.saturating_sub_unsigned(length)), wall, cells);
         let seen = self.seen.get(&row.name).map_or(&[][..], Vec::as_slice);
         for (place, (at, cell)) in seen.iter().enumerate() {
             let until = seen.get(place + 1).map_or(wall, |(next, _)| *next);
@@ -162,7 +200,10 @@ impl TopApp {
 
     /// The place of the chosen row.
     pub fn place(&self, rows: &[TopRow]) -> usize {
-        let named = self.chosen.as_ref().and_then(|name| rows.iter().position(|row| row.name == *name));
+        let named = self
+            .chosen
+            .as_ref()
+            .and_then(|name| rows.iter().position(|row| row.name == *name));
         named.unwrap_or(0)
     }
 
@@ -183,7 +224,11 @@ impl TopApp {
             return TopAction::Nothing;
         }
         if std::mem::take(&mut self.has_help) {
-            return if key.code == KeyCode::Char('q') { TopAction::Quit } else { TopAction::Nothing };
+            return if key.code == KeyCode::Char('q') {
+                TopAction::Quit
+            } else {
+                TopAction::Nothing
+            };
         }
         match key.code {
             KeyCode::Char('q') => return TopAction::Quit,
@@ -224,7 +269,10 @@ impl TopApp {
 
     fn copied(&mut self, now: u64) -> TopAction {
         let rows = self.rows(now);
-        let command = rows.get(self.place(&rows)).and_then(TopRow::command).map(str::to_owned);
+        let command = rows
+            .get(self.place(&rows))
+            .and_then(TopRow::command)
+            .map(str::to_owned);
         let Some(command) = command else {
             self.message = Some("there is nothing to type for this one".to_owned());
             return TopAction::Nothing;
@@ -235,7 +283,9 @@ impl TopApp {
 
     fn go(&mut self, by: isize, now: u64) {
         let rows = self.rows(now);
-        let Some(last) = rows.len().checked_sub(1) else { return };
+        let Some(last) = rows.len().checked_sub(1) else {
+            return;
+        };
         let place = self.place(&rows).saturating_add_signed(by).min(last);
         self.chosen = Some(rows[place].name.clone());
     }
@@ -249,27 +299,44 @@ mod tests {
     pub fn status(host: &str, states: &[&str]) -> AgentStatus {
         let row = |(number, state): (usize, &&str)| json!({"dir": format!("/r/{number}/.beads"), "state": state, "age_ms": 60_000, "next": format!("look {number}")});
         let databases: Vec<_> = states.iter().enumerate().map(row).collect();
-        serde_json::from_value(json!({"version": "0.1.0", "pid": 7, "host": host, "since": "2026-02-01T10:00:00Z",
-            "served": states.len(), "states": {}, "databases": databases}))
+        serde_json::from_value(
+            json!({"version": "0.1.0", "pid": 7, "host": host, "since": "2026-02-01T10:00:00Z",
+            "served": states.len(), "states": {}, "databases": databases}),
+        )
         .unwrap()
     }
 
     fn app() -> TopApp {
         let mut app = TopApp::new(["a".to_owned()].into_iter(), 0, Some("vm".to_owned()));
-        app.take_in(TopUpdate::Agent(0, Ok(status("vm", &["synced", "failed", "skipped"]))), 5, LogTime(0));
+        app.take_in(
+            TopUpdate::Agent(0, Ok(status("vm", &["synced", "failed", "skipped"]))),
+            5,
+            LogTime(0),
+        );
         app
     }
 
     fn press(app: &mut TopApp, keys: &str) -> TopAction {
-        keys.chars().map(|key| app.press(KeyEvent::from(KeyCode::Char(key)), 9)).last().unwrap()
+        keys.chars()
+            .map(|key| app.press(KeyEvent::from(KeyCode::Char(key)), 9))
+            .last()
+            .unwrap()
     }
 
     #[test]
     fn keys_choose_filter_and_copy() {
         let mut app = app();
-        assert_eq!(press(&mut app, "c"), TopAction::Copy("look 1".to_owned()), "the worst is the first");
+        assert_eq!(
+            press(&mut app, "c"),
+            TopAction::Copy("look 1".to_owned()),
+            "the worst is the first"
+        );
         assert_eq!(press(&mut app, "jc"), TopAction::Copy("look 2".to_owned()));
-        assert_eq!(press(&mut app, "jjjc"), TopAction::Copy("look 0".to_owned()), "the last is the end");
+        assert_eq!(
+            press(&mut app, "jjjc"),
+            TopAction::Copy("look 0".to_owned()),
+            "the last is the end"
+        );
         press(&mut app, "/skiq");
         assert_eq!(app.rows(9).len(), 0, "q is typed");
         app.press(KeyEvent::from(KeyCode::Backspace), 9);
@@ -279,7 +346,11 @@ mod tests {
         assert_eq!(press(&mut app, "q"), TopAction::Quit);
         let interrupt = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
         press(&mut app, "/");
-        assert_eq!(app.press(interrupt, 9), TopAction::Quit, "while something is typed, too");
+        assert_eq!(
+            app.press(interrupt, 9),
+            TopAction::Quit,
+            "while something is typed, too"
+        );
     }
 
     #[test]
@@ -287,20 +358,43 @@ mod tests {
         let mut app = app();
         press(&mut app, "j");
         assert_eq!(app.chosen.as_deref(), Some("/r/2/.beads"));
-        app.take_in(TopUpdate::Agent(0, Ok(status("vm", &["failed", "failed", "synced"]))), 6, LogTime(1000));
+        app.take_in(
+            TopUpdate::Agent(0, Ok(status("vm", &["failed", "failed", "synced"]))),
+            6,
+            LogTime(1000),
+        );
         assert_eq!(app.place(&app.rows(9)), 2);
     }
 
     #[test]
     fn what_an_agent_said_that_has_gone_is_old() {
         let mut app = app();
-        app.take_in(TopUpdate::Agent(0, Err("no agent answers".to_owned())), 8, LogTime(0));
-        app.take_in(TopUpdate::Agent(0, Err("no agent answers".to_owned())), 9, LogTime(0));
-        assert_eq!(app.agents[0].gone.as_ref().map(|(since, _)| *since), Some(8));
+        app.take_in(
+            TopUpdate::Agent(0, Err("no agent answers".to_owned())),
+            8,
+            LogTime(0),
+        );
+        app.take_in(
+            TopUpdate::Agent(0, Err("no agent answers".to_owned())),
+            9,
+            LogTime(0),
+        );
+        assert_eq!(
+            app.agents[0].gone.as_ref().map(|(since, _)| *since),
+            Some(8)
+        );
         let rows = app.rows(100);
         assert!(rows.len() == 3 && rows.iter().all(|row| row.is_old));
-        assert_eq!(rows[0].state_for(100).as_deref(), Some("1m"), "nobody knows for how long by now");
-        app.take_in(TopUpdate::Agent(0, Ok(status("vm", &["synced"]))), 101, LogTime(0));
+        assert_eq!(
+            rows[0].state_for(100).as_deref(),
+            Some("1m"),
+            "nobody knows for how long by now"
+        );
+        app.take_in(
+            TopUpdate::Agent(0, Ok(status("vm", &["synced"]))),
+            101,
+            LogTime(0),
+        );
         assert!(app.agents[0].gone.is_none() && !app.rows(101)[0].is_old);
     }
 
@@ -308,7 +402,11 @@ mod tests {
     fn a_database_is_looked_at_here_only_when_its_agent_is_here() {
         let mut app = app();
         assert_eq!(app.directories().len(), 3);
-        app.take_in(TopUpdate::Agent(0, Ok(status("elsewhere", &["synced"]))), 6, LogTime(0));
+        app.take_in(
+            TopUpdate::Agent(0, Ok(status("elsewhere", &["synced"]))),
+            6,
+            LogTime(0),
+        );
         assert_eq!(app.directories(), []);
     }
 
@@ -316,7 +414,11 @@ mod tests {
     fn without_a_log_the_history_is_what_was_seen() {
         let mut app = app();
         let hour = 3_600_000;
-        app.take_in(TopUpdate::Agent(0, Ok(status("vm", &["failed"]))), 9, LogTime(hour / 2));
+        app.take_in(
+            TopUpdate::Agent(0, Ok(status("vm", &["failed"]))),
+            9,
+            LogTime(hour / 2),
+        );
         let row = &app.rows(9)[0];
         let cells = app.history_of(row, LogTime(hour), 4);
         use HistoryCell::{Complete, Failed};

@@ -69,7 +69,9 @@ pub fn run(typed: &TopArgs, environment: &Environment, common: &Common) -> End {
 fn shown(typed: &TopArgs, environment: &Environment, common: &Common) -> Result<(), Error> {
     if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
         let other = "for a program or a log: beadlock status --agent ADDR --json, or --watch";
-        return Err(Error::usage(format!("top is a view for a terminal; {other}")));
+        return Err(Error::usage(format!(
+            "top is a view for a terminal; {other}"
+        )));
     }
     let (agents, targets) = sources(&typed.named, environment)?;
     let host = facts::hostname().map(|name| name.to_string());
@@ -81,23 +83,48 @@ fn shown(typed: &TopArgs, environment: &Environment, common: &Common) -> Result<
         ask_agent(place, address, typed.interval, to.clone(), woken);
         wakes.push(wake);
     }
-    let looked_at = Arc::new(Mutex::new(LookedAt { targets, seconds: HISTORIES[0].0, ..LookedAt::default() }));
+    let looked_at = Arc::new(Mutex::new(LookedAt {
+        targets,
+        seconds: HISTORIES[0].0,
+        ..LookedAt::default()
+    }));
     let (wake, woken) = channel();
-    look_here(Arc::clone(&looked_at), environment.clone(), typed.interval, to, woken);
+    look_here(
+        Arc::clone(&looked_at),
+        environment.clone(),
+        typed.interval,
+        to,
+        woken,
+    );
     wakes.push(wake);
     let failed = |error: io::Error| Error::failed("use the terminal", &error);
     let ended = EndFlag::new().map_err(failed)?;
-    let has_blocks = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(|name| environment.get(name));
-    let has_blocks = has_blocks.is_none_or(|name| name.to_string_lossy().to_uppercase().contains("UTF"));
-    let look = TopLook { has_colours: common.talk.paints_data(), has_blocks };
+    let has_blocks = ["LC_ALL", "LC_CTYPE", "LANG"]
+        .into_iter()
+        .find_map(|name| environment.get(name));
+    let has_blocks =
+        has_blocks.is_none_or(|name| name.to_string_lossy().to_uppercase().contains("UTF"));
+    let look = TopLook {
+        has_colours: common.talk.paints_data(),
+        has_blocks,
+    };
     let mut screen = TopScreen::take().map_err(failed)?;
     screen::end_in_time(ended.clone()).map_err(failed)?;
-    let view = TopView { looked_at, updates, wakes, ended, look };
+    let view = TopView {
+        looked_at,
+        updates,
+        wakes,
+        ended,
+        look,
+    };
     view.turn(&mut screen, &mut app).map_err(failed)
 }
 
 /// The agents to ask, and the targets to look at.
-fn sources(named: &[OsString], environment: &Environment) -> Result<(Vec<Address>, Vec<OsString>), Error> {
+fn sources(
+    named: &[OsString],
+    environment: &Environment,
+) -> Result<(Vec<Address>, Vec<OsString>), Error> {
     let cwd = environment.of_database().cwd;
     let (mut agents, mut targets) = (Vec::new(), Vec::new());
     for name in named {
@@ -109,10 +136,14 @@ fn sources(named: &[OsString], environment: &Environment) -> Result<(Vec<Address
         }
     }
     if named.is_empty() {
-        let database = Database::find(&environment.of_database()).map_err(|error| not_found(&error))?;
+        let database =
+            Database::find(&environment.of_database()).map_err(|error| not_found(&error))?;
         let mut log = LogTail::new(&database.dir.join("daemon.log"));
         log.read_on();
-        agents.extend(log.listens_at().and_then(|address| Address::parse(OsStr::new(address)).ok()));
+        agents.extend(
+            log.listens_at()
+                .and_then(|address| Address::parse(OsStr::new(address)).ok()),
+        );
         targets.push(database.dir.into_os_string());
     }
     Ok((agents, targets))
@@ -124,8 +155,15 @@ fn is_of_agent(name: &OsStr, cwd: &Path) -> bool {
     if text.starts_with("unix:") {
         return true;
     }
-    let is_socket = |path: PathBuf| path.metadata().is_ok_and(|found| found.file_type().is_socket());
-    if text.contains('/') { is_socket(cwd.join(name)) } else { Address::parse(name).is_ok() }
+    let is_socket = |path: PathBuf| {
+        path.metadata()
+            .is_ok_and(|found| found.file_type().is_socket())
+    };
+    if text.contains('/') {
+        is_socket(cwd.join(name))
+    } else {
+        Address::parse(name).is_ok()
+    }
 }
 
 /// Waits for a key. Returns whether the terminal has gone: crossterm would read from it for ever.
@@ -135,7 +173,10 @@ fn has_hung_up(patience: Duration) -> bool {
     let patience = PollTimeout::try_from(patience).unwrap_or(PollTimeout::ZERO);
     let is_answered = poll(&mut asked, patience).is_ok_and(|count| count > 0);
     let gone = PollFlags::POLLHUP | PollFlags::POLLERR | PollFlags::POLLNVAL;
-    is_answered && asked[0].revents().is_some_and(|events| events.intersects(gone))
+    is_answered
+        && asked[0]
+            .revents()
+            .is_some_and(|events| events.intersects(gone))
 }
 
 /// What the loop turns around.
@@ -160,21 +201,26 @@ impl TopView {
             let directories = app.directories();
             {
                 let mut looked_at = locked(&self.looked_at);
-                (looked_at.cells, looked_at.seconds) = (view::cells(width), HISTORIES[app.history].0);
+                (looked_at.cells, looked_at.seconds) =
+                    (view::cells(width), HISTORIES[app.history].0);
                 looked_at.directories.clone_from(&directories);
             }
             if directories != served {
                 served = directories;
                 self.wake();
             }
-            screen.terminal.draw(|frame| view::draw(frame, app, self.look, now, LogTime::now()))?;
+            screen
+                .terminal
+                .draw(|frame| view::draw(frame, app, self.look, now, LogTime::now()))?;
             // A signal ends the first wait early.
             if has_hung_up(TICK) || has_hung_up(Duration::ZERO) || self.ended.is_set() {
                 return Ok(());
             }
             // Keys that are typed fast are one change of the screen.
             while event::poll(Duration::ZERO)? {
-                let Event::Key(key) = event::read()? else { continue };
+                let Event::Key(key) = event::read()? else {
+                    continue;
+                };
                 match app.press(key, begun.elapsed().as_secs()) {
                     TopAction::Nothing => {}
                     TopAction::Quit => return Ok(()),

@@ -66,7 +66,11 @@ pub struct LocalLook {
 impl TopRow {
     /// The rows of an agent's answer.
     pub fn of_agent(status: &AgentStatus, agent: usize, heard: u64) -> Vec<Self> {
-        status.databases.iter().map(|database| Self::of_database(database, agent, heard)).collect()
+        status
+            .databases
+            .iter()
+            .map(|database| Self::of_database(database, agent, heard))
+            .collect()
     }
 
     fn of_database(database: &DatabaseStatus, agent: usize, heard: u64) -> Self {
@@ -83,7 +87,9 @@ impl TopRow {
             why: database.why.as_ref().map(safe),
             next: database.next.as_ref().map(safe).or_else(|| {
                 let log = Path::new(&database.dir).join("daemon.log");
-                TROUBLE.contains(&database.state.as_str()).then(|| to_type("beadlock log {}", &[Part::Path(&log)]))
+                TROUBLE
+                    .contains(&database.state.as_str())
+                    .then(|| to_type("beadlock log {}", &[Part::Path(&log)]))
             }),
             skips: database.streak.as_ref().map(|streak| streak.skips),
             heard,
@@ -93,11 +99,17 @@ impl TopRow {
 
     /// The row of a lock that no agent was asked about.
     pub fn of_look(look: &LocalLook, heard: u64) -> Self {
-        let text = |name: &str| look.seen[name].as_str().map(|text| escaped(text).to_string());
+        let text = |name: &str| {
+            look.seen[name]
+                .as_str()
+                .map(|text| escaped(text).to_string())
+        };
         let mut row = Self {
             name: look.name.clone(),
             state: text("verdict").unwrap_or_else(|| "unreadable".to_owned()),
-            why: text("message").filter(|message| !message.is_empty()).or_else(|| text("error")),
+            why: text("message")
+                .filter(|message| !message.is_empty())
+                .or_else(|| text("error")),
             heard,
             ..Self::default()
         };
@@ -115,14 +127,24 @@ impl TopRow {
             self.holder = Some(holder);
             self.held_ms = seen["age_ms"].as_u64();
             let pid = seen["record"]["pid"].as_i64();
-            let host = seen["record"]["hostname"].as_str().map(|host| escaped(host).to_string());
-            let process = pid.map(|pid| host.map_or(format!("PID {pid}"), |host| format!("PID {pid} on {host}")));
+            let host = seen["record"]["hostname"]
+                .as_str()
+                .map(|host| escaped(host).to_string());
+            let process = pid.map(|pid| {
+                host.map_or(format!("PID {pid}"), |host| format!("PID {pid} on {host}"))
+            });
             self.process = process.or(self.process.take());
         }
-        self.queue = seen["witnesses"]["gate_waiters"].as_array().map(|waiters| waiters.len() as u64);
+        self.queue = seen["witnesses"]["gate_waiters"]
+            .as_array()
+            .map(|waiters| waiters.len() as u64);
         // The lock's own advice is nearer than the agent's, which is to look at it.
         let is_looked_at = !seen.is_null();
-        let is_of_lock = is_looked_at && matches!(self.state.as_str(), "skipped" | "held" | "unreadable" | "stale");
+        let is_of_lock = is_looked_at
+            && matches!(
+                self.state.as_str(),
+                "skipped" | "held" | "unreadable" | "stale"
+            );
         if is_of_lock && seen["verdict"] != "free" {
             self.next = text("next").or(self.next.take());
         }
@@ -133,7 +155,10 @@ impl TopRow {
 
     /// Its place among the states; an unknown state is bad.
     pub fn rank(&self) -> usize {
-        RANKS.iter().position(|word| *word == self.state).unwrap_or(0)
+        RANKS
+            .iter()
+            .position(|word| *word == self.state)
+            .unwrap_or(0)
     }
 
     /// How its state would look in its history.
@@ -160,27 +185,52 @@ impl TopRow {
     }
 
     fn grown(&self, millis: u64, now: u64) -> String {
-        let since = if self.is_old { 0 } else { now.saturating_sub(self.heard) };
+        let since = if self.is_old {
+            0
+        } else {
+            now.saturating_sub(self.heard)
+        };
         whole_seconds(millis / 1000 + since)
     }
 
     /// The command to type, without its comment.
     pub fn command(&self) -> Option<&str> {
         let next = self.next.as_deref()?;
-        Some(next.split_once("   # ").map_or(next, |(command, _)| command).trim())
+        Some(
+            next.split_once("   # ")
+                .map_or(next, |(command, _)| command)
+                .trim(),
+        )
     }
 
     /// Whether the words of a filter occur in it.
     pub fn matches(&self, filter: &str) -> bool {
-        let texts = [Some(self.name.as_str()), Some(self.state.as_str()), self.holder.as_deref(), self.why.as_deref()];
-        let text = texts.into_iter().flatten().collect::<Vec<_>>().join(" ").to_lowercase();
-        filter.to_lowercase().split_whitespace().all(|word| text.contains(word))
+        let texts = [
+            Some(self.name.as_str()),
+            Some(self.state.as_str()),
+            self.holder.as_deref(),
+            self.why.as_deref(),
+        ];
+        let text = texts
+            .into_iter()
+            .flatten()
+            .collect::<Vec<_>>()
+            .join(" ")
+            .to_lowercase();
+        filter
+            .to_lowercase()
+            .split_whitespace()
+            .all(|word| text.contains(word))
     }
 }
 
 /// A length for a view that counts in seconds.
 pub fn whole_seconds(seconds: u64) -> String {
-    if seconds == 0 { "0s".to_owned() } else { shown(Duration::from_secs(seconds)) }
+    if seconds == 0 {
+        "0s".to_owned()
+    } else {
+        shown(Duration::from_secs(seconds))
+    }
 }
 
 /// How the lines are sorted.
@@ -217,10 +267,16 @@ impl TopSort {
     pub fn sort(self, rows: &mut [TopRow]) {
         use std::cmp::Reverse;
         match self {
-            Self::Worst => rows.sort_by_key(|row| (row.rank(), Reverse(row.state_ms), row.name.clone())),
+            Self::Worst => {
+                rows.sort_by_key(|row| (row.rank(), Reverse(row.state_ms), row.name.clone()))
+            }
             Self::Name => rows.sort_by_key(|row| row.name.clone()),
-            Self::Held => rows.sort_by_key(|row| (Reverse(row.held_ms), row.rank(), row.name.clone())),
-            Self::Unpushed => rows.sort_by_key(|row| (Reverse(row.unpushed), row.rank(), row.name.clone())),
+            Self::Held => {
+                rows.sort_by_key(|row| (Reverse(row.held_ms), row.rank(), row.name.clone()))
+            }
+            Self::Unpushed => {
+                rows.sort_by_key(|row| (Reverse(row.unpushed), row.rank(), row.name.clone()))
+            }
         }
     }
 }
@@ -231,7 +287,12 @@ mod tests {
     use serde_json::json;
 
     fn row(name: &str, state: &str, millis: u64) -> TopRow {
-        TopRow { name: name.to_owned(), state: state.to_owned(), state_ms: Some(millis), ..TopRow::default() }
+        TopRow {
+            name: name.to_owned(),
+            state: state.to_owned(),
+            state_ms: Some(millis),
+            ..TopRow::default()
+        }
     }
 
     fn names(sort: TopSort, rows: &[TopRow]) -> Vec<String> {
@@ -242,8 +303,12 @@ mod tests {
 
     #[test]
     fn the_worst_come_first_and_in_a_state_the_longest() {
-        let mut rows =
-            vec![row("a", "synced", 9), row("b", "skipped", 5), row("c", "failed", 1), row("d", "skipped", 8)];
+        let mut rows = vec![
+            row("a", "synced", 9),
+            row("b", "skipped", 5),
+            row("c", "failed", 1),
+            row("d", "skipped", 8),
+        ];
         rows[0].unpushed = Some(3);
         rows[1].held_ms = Some(7);
         assert_eq!(names(TopSort::Worst, &rows), ["c", "d", "b", "a"]);
@@ -259,11 +324,22 @@ mod tests {
         of_agent.next = Some("beadlock status /r/.beads".to_owned());
         let seen = json!({"verdict": "held", "holder": "make\u{1b}", "age_ms": 61_000, "next": "kill 7   # ends it",
             "record": {"pid": 7, "hostname": "vm"}, "witnesses": {"gate_waiters": [{}, {}]}});
-        of_agent.take_in(&LocalLook { name: "/r/.beads".to_owned(), seen, history: None });
+        of_agent.take_in(&LocalLook {
+            name: "/r/.beads".to_owned(),
+            seen,
+            history: None,
+        });
         assert_eq!(of_agent.holder.as_deref(), Some("make\\u{1b}"));
-        assert_eq!((of_agent.queue, of_agent.command()), (Some(2), Some("kill 7")));
+        assert_eq!(
+            (of_agent.queue, of_agent.command()),
+            (Some(2), Some("kill 7"))
+        );
         assert_eq!(of_agent.held_for(9).as_deref(), Some("1m 10s"));
         assert_eq!(of_agent.process.as_deref(), Some("PID 7 on vm"));
-        assert!(of_agent.matches("MAKE skipped") && of_agent.matches("") && !of_agent.matches("make synced"));
+        assert!(
+            of_agent.matches("MAKE skipped")
+                && of_agent.matches("")
+                && !of_agent.matches("make synced")
+        );
     }
 }

@@ -12,7 +12,9 @@ use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::cursor::{Hide, Show};
 use ratatui::crossterm::execute;
-use ratatui::crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode};
+use ratatui::crossterm::terminal::{
+    EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
+};
 use signal_hook::consts::SIGTERM;
 use signal_hook::low_level::emulate_default_handler;
 
@@ -51,7 +53,9 @@ impl TopScreen {
             }));
         });
         switch()?;
-        Ok(Self { terminal: ManuallyDrop::new(Terminal::new(CrosstermBackend::new(io::stdout()))?) })
+        Ok(Self {
+            terminal: ManuallyDrop::new(Terminal::new(CrosstermBackend::new(io::stdout()))?),
+        })
     }
 
     /// Gives the terminal back, stops as Ctrl-Z does, and takes the terminal again afterwards.
@@ -103,7 +107,8 @@ impl Drop for TopScreen {
 
 fn switch() -> io::Result<()> {
     IS_TAKEN.store(true, Ordering::SeqCst);
-    let switched = enable_raw_mode().and_then(|()| execute!(io::stdout(), EnterAlternateScreen, Hide));
+    let switched =
+        enable_raw_mode().and_then(|()| execute!(io::stdout(), EnterAlternateScreen, Hide));
     if switched.is_err() {
         give_back();
     }
@@ -129,14 +134,26 @@ mod tests {
         let this = std::env::current_exe().unwrap().display().to_string();
         let name = "top::screen::tests::panics_on_the_screen";
         let test = format!("'{this}' --exact {name} --ignored --nocapture --test-threads 1");
-        terminal.type_in(&format!("stty -a > before; {test}; stty -a > after; echo > ended\n"));
+        terminal.type_in(&format!(
+            "stty -a > before; {test}; stty -a > after; echo > ended\n"
+        ));
         terminal.until("the end", || scene.read("ended").ends_with('\n'));
         assert_eq!(scene.read("after"), scene.read("before"));
         let written = terminal.seen();
-        let last = |what: &str| written.rfind(what).unwrap_or_else(|| panic!("no {what:?} in {written:?}"));
+        let last = |what: &str| {
+            written
+                .rfind(what)
+                .unwrap_or_else(|| panic!("no {what:?} in {written:?}"))
+        };
         let (taken, back) = (last("\x1b[?1049h"), last("\x1b[?1049l"));
-        assert!(taken < back && back < last("as a test wants it"), "it says why on the shell's screen: {written:?}");
-        assert!(last("\x1b[?25l") < last("\x1b[?25h"), "the cursor is shown: {written:?}");
+        assert!(
+            taken < back && back < last("as a test wants it"),
+            "it says why on the shell's screen: {written:?}"
+        );
+        assert!(
+            last("\x1b[?25l") < last("\x1b[?25h"),
+            "the cursor is shown: {written:?}"
+        );
     }
 
     /// Run by the test above.

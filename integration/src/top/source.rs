@@ -54,10 +54,18 @@ pub fn locked(looked_at: &Mutex<LookedAt>) -> std::sync::MutexGuard<'_, LookedAt
 }
 
 /// Asks an agent again and again. A message wakes it before its time, and the end of the messages ends it.
-pub fn ask_agent(place: usize, address: Address, every: Duration, to: Sender<TopUpdate>, wake: Receiver<()>) {
+pub fn ask_agent(
+    place: usize,
+    address: Address,
+    every: Duration,
+    to: Sender<TopUpdate>,
+    wake: Receiver<()>,
+) {
     let ask = move || {
         loop {
-            let heard = agent::look(&address).map(|(status, _)| status).map_err(|error| error.to_string());
+            let heard = agent::look(&address)
+                .map(|(status, _)| status)
+                .map_err(|error| error.to_string());
             if to.send(TopUpdate::Agent(place, heard)).is_err() || !waits(&wake, every) {
                 return;
             }
@@ -89,7 +97,10 @@ pub fn look_here(
 
 /// False: the view has ended.
 fn waits(wake: &Receiver<()>, every: Duration) -> bool {
-    !matches!(wake.recv_timeout(every), Err(RecvTimeoutError::Disconnected))
+    !matches!(
+        wake.recv_timeout(every),
+        Err(RecvTimeoutError::Disconnected)
+    )
 }
 
 fn looks(
@@ -101,16 +112,29 @@ fn looks(
     let (names, cells, seconds) = {
         let looked_at = locked(looked_at);
         let directories = looked_at.directories.iter().take(LOOKED_AT);
-        let directories = directories.map(|(dir, has_lock)| (dir.clone().into_os_string(), *has_lock));
-        let named = looked_at.targets.iter().map(|target| (target.clone(), true));
-        (named.chain(directories).collect::<Vec<_>>(), looked_at.cells, looked_at.seconds)
+        let directories =
+            directories.map(|(dir, has_lock)| (dir.clone().into_os_string(), *has_lock));
+        let named = looked_at
+            .targets
+            .iter()
+            .map(|target| (target.clone(), true));
+        (
+            named.chain(directories).collect::<Vec<_>>(),
+            looked_at.cells,
+            looked_at.seconds,
+        )
     };
     let to = LogTime::now();
     let from = LogTime(to.0.saturating_sub_unsigned(seconds.saturating_mul(1000)));
     let begun = Instant::now();
     let look = |(name, has_lock): (OsString, bool)| {
         let answers = match has_lock {
-            true => status::run(std::slice::from_ref(&name), &LookArgs::default(), environment, talk),
+            true => status::run(
+                std::slice::from_ref(&name),
+                &LookArgs::default(),
+                environment,
+                talk,
+            ),
             false => Answers::default(),
         };
         let error = answers.errors.first().map(ToString::to_string);
@@ -118,13 +142,24 @@ fn looks(
         let log = PathBuf::from(&name).join("daemon.log");
         let may_read = error.is_none() && (tails.contains_key(&log) || begun.elapsed() < NEW_LOGS);
         let history = may_read.then(|| {
-            let tail = tails.entry(log.clone()).or_insert_with(|| LogTail::new(&log));
+            let tail = tails
+                .entry(log.clone())
+                .or_insert_with(|| LogTail::new(&log));
             tail.read_on().then(|| tail.cells(from, to, cells))
         });
         let history = history.flatten();
-        let nothing = || error.map_or(Value::Null, |error| json!({ "verdict": "unreadable", "error": error }));
+        let nothing = || {
+            error.map_or(
+                Value::Null,
+                |error| json!({ "verdict": "unreadable", "error": error }),
+            )
+        };
         let seen = answers.data.into_iter().next().unwrap_or_else(nothing);
-        LocalLook { name: name.to_string_lossy().into_owned(), seen, history }
+        LocalLook {
+            name: name.to_string_lossy().into_owned(),
+            seen,
+            history,
+        }
     };
     names.into_iter().map(look).collect()
 }

@@ -57,10 +57,19 @@ pub fn cells(width: u16) -> usize {
 pub fn draw(frame: &mut Frame<'_>, app: &mut TopApp, look: TopLook, now: u64, wall: LogTime) {
     let rows = app.rows(now);
     let area = frame.area();
-    let agents = app.agents.iter().filter(|agent| app.agents.len() <= usize::from(AGENTS) || agent.gone.is_some());
-    let agents: Vec<Line<'_>> =
-        agents.take(usize::from(AGENTS)).map(|agent| agent_line(agent, look, now, usize::from(area.width))).collect();
-    let details = if app.has_details && area.height >= LOW { DETAILS } else { 0 };
+    let agents = app
+        .agents
+        .iter()
+        .filter(|agent| app.agents.len() <= usize::from(AGENTS) || agent.gone.is_some());
+    let agents: Vec<Line<'_>> = agents
+        .take(usize::from(AGENTS))
+        .map(|agent| agent_line(agent, look, now, usize::from(area.width)))
+        .collect();
+    let details = if app.has_details && area.height >= LOW {
+        DETAILS
+    } else {
+        0
+    };
     let [head, about, table, below, foot] = Layout::vertical([
         Constraint::Length(1),
         Constraint::Length(u16::try_from(agents.len()).unwrap_or(0)),
@@ -69,7 +78,10 @@ pub fn draw(frame: &mut Frame<'_>, app: &mut TopApp, look: TopLook, now: u64, wa
         Constraint::Length(1),
     ])
     .areas(area);
-    frame.render_widget(Paragraph::new(head_line(app, &rows, look, wall, usize::from(area.width))), head);
+    frame.render_widget(
+        Paragraph::new(head_line(app, &rows, look, wall, usize::from(area.width))),
+        head,
+    );
     frame.render_widget(Paragraph::new(agents), about);
     draw_table(frame, table, app, &rows, (look, now, wall));
     if details > 0 {
@@ -97,7 +109,13 @@ fn in_ascii(cell: &mut Cell) {
     cell.set_symbol(symbol);
 }
 
-fn head_line<'a>(app: &TopApp, rows: &[TopRow], look: TopLook, wall: LogTime, width: usize) -> Line<'a> {
+fn head_line<'a>(
+    app: &TopApp,
+    rows: &[TopRow],
+    look: TopLook,
+    wall: LogTime,
+    width: usize,
+) -> Line<'a> {
     let mut words: Vec<(String, usize, usize)> = Vec::new();
     for row in rows {
         match words.iter_mut().find(|(word, ..)| *word == row.state) {
@@ -107,17 +125,28 @@ fn head_line<'a>(app: &TopApp, rows: &[TopRow], look: TopLook, wall: LogTime, wi
     }
     words.sort_by_key(|(_, rank, _)| *rank);
     let all = counted(rows.len(), "database", "databases");
-    let mut spans =
-        vec![Span::styled("beadlock top", Style::new().add_modifier(Modifier::BOLD)), format!("  {all}").into()];
+    let mut spans = vec![
+        Span::styled("beadlock top", Style::new().add_modifier(Modifier::BOLD)),
+        format!("  {all}").into(),
+    ];
     for (place, (word, rank, count)) in words.iter().enumerate() {
         spans.push(if place == 0 { ": ".into() } else { ", ".into() });
         spans.push(Span::styled(format!("{count} {word}"), style(*rank, look)));
     }
     if app.sort.word() != "worst" || !app.filter.is_empty() {
-        let filter = if app.filter.is_empty() { String::new() } else { format!(" filter \"{}\"", app.filter) };
+        let filter = if app.filter.is_empty() {
+            String::new()
+        } else {
+            format!(" filter \"{}\"", app.filter)
+        };
         spans.push(format!("  (sort {}{filter})", app.sort.word()).into());
     }
-    let clock = wall.to_string().split(' ').nth(1).map(|time| format!("{time} UTC")).unwrap_or_default();
+    let clock = wall
+        .to_string()
+        .split(' ')
+        .nth(1)
+        .map(|time| format!("{time} UTC"))
+        .unwrap_or_default();
     let used: usize = spans.iter().map(Span::width).sum();
     if used + clock.len() + 2 <= width {
         spans.push(" ".repeat(width - used - clock.len()).into());
@@ -127,13 +156,27 @@ fn head_line<'a>(app: &TopApp, rows: &[TopRow], look: TopLook, wall: LogTime, wi
 }
 
 fn agent_line<'a>(agent: &TopAgent, look: TopLook, now: u64, width: usize) -> Line<'a> {
-    let bad = if look.has_colours { Style::new().fg(Color::Red) } else { Style::new().add_modifier(Modifier::BOLD) };
+    let bad = if look.has_colours {
+        Style::new().fg(Color::Red)
+    } else {
+        Style::new().add_modifier(Modifier::BOLD)
+    };
     match (&agent.gone, &agent.heard) {
         (Some((since, why)), heard) => {
             let since = whole_seconds(now.saturating_sub(*since));
-            let old = if heard.is_some() { "; what it said last is below" } else { "" };
+            let old = if heard.is_some() {
+                "; what it said last is below"
+            } else {
+                ""
+            };
             let why = why.split("; start one").next().unwrap_or(why);
-            Line::styled(fitted(&format!("{}: gone for {since}{old}: {why}", agent.name), width), bad)
+            Line::styled(
+                fitted(
+                    &format!("{}: gone for {since}{old}: {why}", agent.name),
+                    width,
+                ),
+                bad,
+            )
         }
         (None, Some((status, _))) => {
             let host = status.host.as_deref().unwrap_or("unknown");
@@ -161,21 +204,40 @@ fn draw_table(
     let columns = Columns::of(usize::from(area.width));
     let room = usize::from(area.height.saturating_sub(1));
     let place = app.place(rows);
-    app.top = app.top.min(rows.len().saturating_sub(room)).min(place).max((place + 1).saturating_sub(room));
+    app.top = app
+        .top
+        .min(rows.len().saturating_sub(room))
+        .min(place)
+        .max((place + 1).saturating_sub(room));
     let common = common_directory(rows.iter().map(|row| row.name.as_str())).unwrap_or("");
     let history = format!("last {}", HISTORIES[app.history].1);
     let below = format!("DATABASE below {common}");
     let has_room = !common.is_empty() && below.width() <= columns.name;
-    let database = if has_room { below } else { "DATABASE".to_owned() };
-    let heads = ["STATE", "FOR", &database, "HELD BY", "HELD FOR", "QUEUE", "UNPUSHED", &history];
+    let database = if has_room {
+        below
+    } else {
+        "DATABASE".to_owned()
+    };
+    let heads = [
+        "STATE", "FOR", &database, "HELD BY", "HELD FOR", "QUEUE", "UNPUSHED", &history,
+    ];
     let head = laid_out(columns, heads.map(str::to_owned));
-    let mut lines = vec![Line::styled(head, Style::new().add_modifier(Modifier::BOLD))];
+    let mut lines = vec![Line::styled(
+        head,
+        Style::new().add_modifier(Modifier::BOLD),
+    )];
     if rows.is_empty() {
         lines.push(Line::raw(nothing(app)));
     }
     for (number, row) in rows.iter().enumerate().skip(app.top).take(room) {
-        let count = |number: Option<u64>| number.map_or_else(|| "-".to_owned(), |number| number.to_string());
-        let state = if row.is_old { format!("({})", row.state) } else { row.state.clone() };
+        let count = |number: Option<u64>| {
+            number.map_or_else(|| "-".to_owned(), |number| number.to_string())
+        };
+        let state = if row.is_old {
+            format!("({})", row.state)
+        } else {
+            row.state.clone()
+        };
         let text = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
         let cells = [
             state,
@@ -188,9 +250,20 @@ fn draw_table(
             String::new(),
         ];
         let line = laid_out(columns, cells);
-        let (state, rest) = line.split_at(line.char_indices().nth(STATE).map_or(line.len(), |(at, _)| at));
-        let colour = if row.is_old { Style::new().add_modifier(Modifier::DIM) } else { style(row.rank(), look) };
-        let mut spans = vec![Span::styled(state.to_owned(), colour), Span::raw(rest.to_owned())];
+        let (state, rest) = line.split_at(
+            line.char_indices()
+                .nth(STATE)
+                .map_or(line.len(), |(at, _)| at),
+        );
+        let colour = if row.is_old {
+            Style::new().add_modifier(Modifier::DIM)
+        } else {
+            style(row.rank(), look)
+        };
+        let mut spans = vec![
+            Span::styled(state.to_owned(), colour),
+            Span::raw(rest.to_owned()),
+        ];
         spans.extend(strip(&app.history_of(row, wall, columns.history), look));
         let mut line = Line::from(spans);
         if number == place {
@@ -227,7 +300,11 @@ fn strip<'a>(cells: &[HistoryCell], look: TopLook) -> Vec<Span<'a>> {
     let mut spans: Vec<Span<'a>> = Vec::new();
     for cells in cells.chunk_by(|one, other| one == other) {
         let (c, colour) = shown(cells[0]);
-        let style = if look.has_colours { Style::new().fg(colour) } else { Style::new() };
+        let style = if look.has_colours {
+            Style::new().fg(colour)
+        } else {
+            Style::new()
+        };
         spans.push(Span::styled(c.to_string().repeat(cells.len()), style));
     }
     spans
@@ -237,9 +314,17 @@ fn draw_details(frame: &mut Frame<'_>, area: Rect, row: Option<&TopRow>, app: &T
     let mut lines = Vec::new();
     let mut title = String::new();
     if let Some(row) = row {
-        title = format!("─ {} ", fitted(&row.name, usize::from(area.width.saturating_sub(6))));
-        let mut first =
-            format!("{}{}", row.state, row.state_for(now).map(|length| format!(" for {length}")).unwrap_or_default());
+        title = format!(
+            "─ {} ",
+            fitted(&row.name, usize::from(area.width.saturating_sub(6)))
+        );
+        let mut first = format!(
+            "{}{}",
+            row.state,
+            row.state_for(now)
+                .map(|length| format!(" for {length}"))
+                .unwrap_or_default()
+        );
         if row.is_old {
             first += ", as its agent said last";
         }
@@ -248,16 +333,32 @@ fn draw_details(frame: &mut Frame<'_>, area: Rect, row: Option<&TopRow>, app: &T
         }
         lines.push(Line::raw(first));
         if let Some(holder) = &row.holder {
-            let process = row.process.as_ref().map(|process| format!(" ({process})")).unwrap_or_default();
-            let held = row.held_for(now).map(|length| format!(", held for {length}")).unwrap_or_default();
-            let skips = row.skips.map(|skips| format!(", {}", counted(skips, "skip", "skips"))).unwrap_or_default();
+            let process = row
+                .process
+                .as_ref()
+                .map(|process| format!(" ({process})"))
+                .unwrap_or_default();
+            let held = row
+                .held_for(now)
+                .map(|length| format!(", held for {length}"))
+                .unwrap_or_default();
+            let skips = row
+                .skips
+                .map(|skips| format!(", {}", counted(skips, "skip", "skips")))
+                .unwrap_or_default();
             lines.push(Line::raw(format!("held by {holder}{process}{held}{skips}")));
         }
         if let Some(queue) = row.queue.filter(|queue| *queue > 0) {
-            lines.push(Line::raw(format!("{} for the gate", counted(queue, "process waits", "processes wait"))));
+            lines.push(Line::raw(format!(
+                "{} for the gate",
+                counted(queue, "process waits", "processes wait")
+            )));
         }
         if let Some(unpushed) = row.unpushed {
-            lines.push(Line::raw(format!("{} not pushed", counted(unpushed, "commit is", "commits are"))));
+            lines.push(Line::raw(format!(
+                "{} not pushed",
+                counted(unpushed, "commit is", "commits are")
+            )));
         }
         if let Some(next) = &row.next {
             lines.push(Line::from(vec![
@@ -265,17 +366,29 @@ fn draw_details(frame: &mut Frame<'_>, area: Rect, row: Option<&TopRow>, app: &T
                 Span::styled(next.clone(), Style::new().add_modifier(Modifier::BOLD)),
             ]));
         }
-        if let Some(agent) = row.agent.and_then(|place| app.agents.get(place)).filter(|_| app.agents.len() > 1) {
+        if let Some(agent) = row
+            .agent
+            .and_then(|place| app.agents.get(place))
+            .filter(|_| app.agents.len() > 1)
+        {
             lines.push(Line::raw(format!("agent: {}", agent.name)));
         }
     }
     let block = Block::new().borders(Borders::TOP).title(title);
-    frame.render_widget(Paragraph::new(lines).block(block).wrap(Wrap { trim: false }), area);
+    frame.render_widget(
+        Paragraph::new(lines)
+            .block(block)
+            .wrap(Wrap { trim: false }),
+        area,
+    );
 }
 
 fn foot_line<'a>(app: &TopApp) -> Line<'a> {
     if app.is_typing {
-        return Line::raw(format!("filter: {}_   Enter keeps it, Esc clears it", app.filter));
+        return Line::raw(format!(
+            "filter: {}_   Enter keeps it, Esc clears it",
+            app.filter
+        ));
     }
     if let Some(message) = &app.message {
         return Line::raw(message.clone());

@@ -45,7 +45,11 @@ impl Clock {
         let memory = Memory::new();
         let (source, shim) = (memory.scene.file("clock.c"), memory.scene.file("clock.so"));
         fs::write(&source, STEPPED).unwrap();
-        let made = Command::new("cc").args(["-shared", "-fPIC", "-o"]).args([&shim, &source]).arg("-ldl").status();
+        let made = Command::new("cc")
+            .args(["-shared", "-fPIC", "-o"])
+            .args([&shim, &source])
+            .arg("-ldl")
+            .status();
         assert!(made.unwrap().success());
         let clock = Self { memory, shim };
         clock.set_to(0);
@@ -53,30 +57,53 @@ impl Clock {
     }
 
     fn set_to(&self, seconds: i64) {
-        let (new, file) = (self.memory.scene.file("step.new"), self.memory.scene.file("step"));
+        let (new, file) = (
+            self.memory.scene.file("step.new"),
+            self.memory.scene.file("step"),
+        );
         fs::write(&new, seconds.to_string()).unwrap();
         Command::new("mv").arg(new).arg(file).status().unwrap();
     }
 
     fn start(&self, args: &[&str]) -> Running {
         let mut command = self.memory.command(args);
-        command.env("LD_PRELOAD", &self.shim).env("CLOCK_STEP", self.memory.scene.file("step"));
+        command
+            .env("LD_PRELOAD", &self.shim)
+            .env("CLOCK_STEP", self.memory.scene.file("step"));
         Running::apart(command)
     }
 
     /// A command that holds the lock, and the moment after a refresh.
     fn holder(&self) -> Running {
         let script = "echo $$ >pid; while test ! -e go; do sleep 0.05; done";
-        let running = self.start(&["hold", TARGET, "--session-id", "main", "--", "sh", "-c", script]);
+        let running = self.start(&[
+            "hold",
+            TARGET,
+            "--session-id",
+            "main",
+            "--",
+            "sh",
+            "-c",
+            script,
+        ]);
         self.memory.scene.pid_in("pid");
         let first = self.memory.record()["acquired_at"].clone();
-        until("it is refreshed", || self.memory.record()["acquired_at"] != first);
+        until("it is refreshed", || {
+            self.memory.record()["acquired_at"] != first
+        });
         running
     }
 
     fn situation(&self) -> String {
-        let status = self.start(&["status", TARGET, "--json"]).end().expect(0, &[]).json();
-        status["data"][0]["witnesses"]["situation"].as_str().unwrap().to_owned()
+        let status = self
+            .start(&["status", TARGET, "--json"])
+            .end()
+            .expect(0, &[])
+            .json();
+        status["data"][0]["witnesses"]["situation"]
+            .as_str()
+            .unwrap()
+            .to_owned()
     }
 }
 
@@ -85,18 +112,35 @@ fn a_living_holder_keeps_its_lock_when_the_clock_is_set_forward() {
     let Some(clock) = Clock::new() else { return };
     let holder = clock.holder();
     clock.set_to(40);
-    assert_eq!(clock.situation(), "old_by_the_clock", "the step makes the lock too old, or this test shows nothing");
-    clock.start(&["hold", TARGET, "--no-wait", "--", "true"]).end().expect(4, &["Held by session 'main'"]);
-    clock.start(&["check", TARGET]).end().says(4, &["Skipping (locked by main)"]);
+    assert_eq!(
+        clock.situation(),
+        "old_by_the_clock",
+        "the step makes the lock too old, or this test shows nothing"
+    );
+    clock
+        .start(&["hold", TARGET, "--no-wait", "--", "true"])
+        .end()
+        .expect(4, &["Held by session 'main'"]);
+    clock
+        .start(&["check", TARGET])
+        .end()
+        .says(4, &["Skipping (locked by main)"]);
     let waiting = [
         clock.start(&["hold", TARGET, "--", "true"]),
         clock.start(&["acquire", TARGET, "--detach"]),
         clock.start(&["wait", TARGET]),
     ];
     for waited in waiting {
-        waited.end().expect(4, &["Could not acquire lock within 5.0s. Held by session 'main'"]);
+        waited.end().expect(
+            4,
+            &["Could not acquire lock within 5.0s. Held by session 'main'"],
+        );
     }
-    assert_eq!(clock.situation(), "recent", "it was refreshed by the new clock");
+    assert_eq!(
+        clock.situation(),
+        "recent",
+        "it was refreshed by the new clock"
+    );
     fs::write(clock.memory.scene.file("go"), "").unwrap();
     holder.end().expect(0, &["released memory:memory"]);
     assert!(clock.memory.names().is_empty());
@@ -108,12 +152,18 @@ fn a_living_holder_keeps_its_lock_when_the_clock_is_set_forward() {
 fn a_lock_that_is_refreshed_is_never_too_old_whatever_the_age() {
     let is_kept = |_| {
         let memory = Memory::new();
-        let holder = memory.holding(&["--session-id", "main"], "while test ! -e go; do sleep 0.05; done");
+        let holder = memory.holding(
+            &["--session-id", "main"],
+            "while test ! -e go; do sleep 0.05; done",
+        );
         let impatient = memory.hold(&["--stale-after", "100ms", "--wait", "7s"], "true");
         if impatient.code == 0 {
             return false;
         }
-        impatient.expect(4, &["Could not acquire lock within 7.0s. Held by session 'main'"]);
+        impatient.expect(
+            4,
+            &["Could not acquire lock within 7.0s. Held by session 'main'"],
+        );
         fs::write(memory.scene.file("go"), "").unwrap();
         holder.end().expect(0, &["released memory:memory"]);
         true
@@ -128,10 +178,19 @@ fn a_holder_that_hangs_is_broken_after_an_interval() {
     let holder = memory.holding(&["--session-id", "main"], "exec sleep 60");
     holder.signal(Signal::SIGSTOP);
     let begun = Instant::now();
-    memory
-        .hold(&["--stale-after", "500ms"], "true")
-        .expect(0, &["[LOCK] Breaking stale lock: lock is ", "s old (>0.5s)", "claimed"]);
-    assert!(begun.elapsed() >= Duration::from_millis(3500), "{:?}", begun.elapsed());
+    memory.hold(&["--stale-after", "500ms"], "true").expect(
+        0,
+        &[
+            "[LOCK] Breaking stale lock: lock is ",
+            "s old (>0.5s)",
+            "claimed",
+        ],
+    );
+    assert!(
+        begun.elapsed() >= Duration::from_millis(3500),
+        "{:?}",
+        begun.elapsed()
+    );
     holder.signal(Signal::SIGCONT);
     holder.end().expect(9, &["the lock is lost"]);
 }
@@ -142,12 +201,24 @@ fn one_look_at_an_old_lock_of_a_living_process_says_held_and_what_to_type() {
     // By the last line it may be ten seconds older.
     memory.write(40_200);
     let before = memory.record();
-    assert_eq!(memory.run(&["check", TARGET]).says(4, &[]).out, "Skipping (locked by main)\n");
+    assert_eq!(
+        memory.run(&["check", TARGET]).says(4, &[]).out,
+        "Skipping (locked by main)\n"
+    );
     let data = &memory.run(&["check", TARGET, "--json"]).says(4, &[]).json()["data"][0];
-    assert_eq!((&data["verdict"], &data["reason"]), (&"held".into(), &"pid_alive".into()));
-    memory.hold(&["--no-wait"], "true").expect(4, &["Held by session 'main'"]);
-    memory.run(&["wait", TARGET, "--wait", "0"]).expect(4, &["Held by session 'main'"]);
-    memory.run(&["break", TARGET, "--holder", "main"]).expect(4, &["its process lives (pid_alive)"]);
+    assert_eq!(
+        (&data["verdict"], &data["reason"]),
+        (&"held".into(), &"pid_alive".into())
+    );
+    memory
+        .hold(&["--no-wait"], "true")
+        .expect(4, &["Held by session 'main'"]);
+    memory
+        .run(&["wait", TARGET, "--wait", "0"])
+        .expect(4, &["Held by session 'main'"]);
+    memory
+        .run(&["break", TARGET, "--holder", "main"])
+        .expect(4, &["its process lives (pid_alive)"]);
     memory.run(&["list"]).says(0, &["held", "pid_alive"]);
     memory.run(&["status", TARGET]).says(
         0,
@@ -165,7 +236,14 @@ fn one_look_at_an_old_lock_of_a_living_process_says_held_and_what_to_type() {
     let ended = memory.run(&["wait", TARGET, "--wait", "1m"]);
     let ended = ended.expect(0, &["[LOCK] Breaking stale lock: lock is ", "s old (>30s)"]);
     // A machine that stood still has made it older.
-    assert!(ended.err.contains("lock is 4") || begun.elapsed() > Duration::from_secs(6), "{ended:?}");
-    assert!(begun.elapsed() >= Duration::from_millis(3500), "{:?}", begun.elapsed());
+    assert!(
+        ended.err.contains("lock is 4") || begun.elapsed() > Duration::from_secs(6),
+        "{ended:?}"
+    );
+    assert!(
+        begun.elapsed() >= Duration::from_millis(3500),
+        "{:?}",
+        begun.elapsed()
+    );
     assert!(memory.names().is_empty());
 }

@@ -1,5 +1,8 @@
 //! A lock that is held is refreshed; one that is lost ends the command; and there is no work without beadlock.
-#![expect(clippy::disallowed_methods, reason = "what other tools do to a lock file")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "what other tools do to a lock file"
+)]
 
 use std::fs;
 use std::process::Stdio;
@@ -29,7 +32,10 @@ fn it_is_refreshed_every_3_s_and_nothing_else_changes() {
     let refreshed: jiff::Timestamp = second["acquired_at"].as_str().unwrap().parse().unwrap();
     assert!(refreshed <= jiff::Timestamp::now());
     second["acquired_at"] = first["acquired_at"].clone();
-    assert_eq!((second, fs::read(memory.lock()).unwrap().len()), (first, bytes));
+    assert_eq!(
+        (second, fs::read(memory.lock()).unwrap().len()),
+        (first, bytes)
+    );
     fs::write(memory.scene.file("go"), "").unwrap();
     holder.end().expect(0, &["released"]);
     assert!(memory.names().is_empty());
@@ -45,7 +51,9 @@ fn one_that_is_broken_is_a_loss() {
     let other = memory.dir().join(".lock.tmp");
     fs::write(&other, r#"{"pid": 1, "session_id": "other"}"#).unwrap();
     fs::rename(&other, memory.lock()).unwrap();
-    holder.end().expect(9, &["the lock is lost, ending the command", "other's now"]);
+    holder
+        .end()
+        .expect(9, &["the lock is lost, ending the command", "other's now"]);
     assert!(!lives(pid));
     assert_eq!(memory.record()["session_id"], "other", "untouched");
 }
@@ -53,11 +61,22 @@ fn one_that_is_broken_is_a_loss() {
 #[test]
 fn a_loss_may_be_only_a_warning() {
     let memory = Memory::new();
-    let holder = memory.holding(&["--on-loss", "warn"], "while test ! -e go; do sleep 0.05; done; echo ran");
+    let holder = memory.holding(
+        &["--on-loss", "warn"],
+        "while test ! -e go; do sleep 0.05; done; echo ran",
+    );
     fs::remove_file(memory.lock()).unwrap();
-    until("it is noticed", || holder.err().contains("the lock is lost"));
+    until("it is noticed", || {
+        holder.err().contains("the lock is lost")
+    });
     fs::write(memory.scene.file("go"), "").unwrap();
-    assert_eq!(holder.end().expect(9, &["the command runs on without it"]).out, "ran\n");
+    assert_eq!(
+        holder
+            .end()
+            .expect(9, &["the command runs on without it"])
+            .out,
+        "ran\n"
+    );
 }
 
 /// The kernel ends the command's own process at once, and the watchdog all that this has started. On a machine that
@@ -68,8 +87,13 @@ fn what_the_command_has_started_ends_before_the_next_one_begins() {
     let holder = memory.holding(&[], "sh -c 'echo $$ >child; exec sleep 60'; :");
     until("it works", || memory.scene.read("child").ends_with('\n'));
     let (pid, child) = (memory.scene.pid_in("pid"), memory.scene.pid_in("child"));
-    let others: Vec<i32> = children(holder.pid()).into_iter().filter(|other| *other != pid).collect();
-    let [watchdog] = others[..] else { panic!("one watchdog: {others:?}") };
+    let others: Vec<i32> = children(holder.pid())
+        .into_iter()
+        .filter(|other| *other != pid)
+        .collect();
+    let [watchdog] = others[..] else {
+        panic!("one watchdog: {others:?}")
+    };
     kill(Pid::from_raw(watchdog), Signal::SIGSTOP).unwrap();
     holder.signal(Signal::SIGKILL);
     holder.end();
@@ -77,11 +101,14 @@ fn what_the_command_has_started_ends_before_the_next_one_begins() {
     memory.run(&["check", TARGET]).expect(4, &[]);
     memory.hold(&["--no-wait"], "true").expect(4, &[]);
     let why = memory.run(&["status", TARGET]).expect(0, &[]).out;
-    let words = format!("its process is gone, but PID {watchdog} has still to end what that had started");
+    let words =
+        format!("its process is gone, but PID {watchdog} has still to end what that had started");
     assert!(why.contains(&words), "{why}");
     // Where it cannot be seen for want of descriptors, the lock is held as well.
     for limit in 3..20 {
-        let mut check = memory.scene.shell(&format!("ulimit -n {limit}; exec \"$BEADLOCK\" check {TARGET}"));
+        let mut check = memory.scene.shell(&format!(
+            "ulimit -n {limit}; exec \"$BEADLOCK\" check {TARGET}"
+        ));
         check.stdin(Stdio::null());
         let ended = Running::apart(check).end();
         assert_ne!(ended.code, 0, "{limit}: {ended:?}");
@@ -89,7 +116,13 @@ fn what_the_command_has_started_ends_before_the_next_one_begins() {
     }
     assert!(lives(child));
     kill(Pid::from_raw(watchdog), Signal::SIGCONT).unwrap();
-    memory.hold(&[], "true").expect(0, &[&format!("[LOCK] Breaking stale lock: process {pid} is dead"), "claimed"]);
+    memory.hold(&[], "true").expect(
+        0,
+        &[
+            &format!("[LOCK] Breaking stale lock: process {pid} is dead"),
+            "claimed",
+        ],
+    );
     assert!(!lives(child));
 }
 
@@ -103,6 +136,12 @@ fn the_command_ends_with_beadlock_and_the_next_one_breaks_the_lock() {
     holder.end();
     until("the command has ended", || !lives(pid));
     process_is_gone(pid);
-    memory.hold(&[], "true").expect(0, &[&format!("[LOCK] Breaking stale lock: process {pid} is dead"), "claimed"]);
+    memory.hold(&[], "true").expect(
+        0,
+        &[
+            &format!("[LOCK] Breaking stale lock: process {pid} is dead"),
+            "claimed",
+        ],
+    );
     assert!(memory.names().is_empty());
 }

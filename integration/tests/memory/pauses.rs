@@ -26,7 +26,10 @@ fn the_pauses_are_the_documents_and_up_to_a_quarter_shorter() {
     assert!(asked.len() >= SCHEDULE.len(), "{asked:?}");
     // The room above is for a machine under load, and less than the half of the next pause.
     for (full, (least, most)) in SCHEDULE.into_iter().zip(&asked) {
-        assert!(*most >= full * 0.75 - 1.0 && *least <= full * 1.25 + 20.0, "{full}: {asked:?}");
+        assert!(
+            *most >= full * 0.75 - 1.0 && *least <= full * 1.25 + 20.0,
+            "{full}: {asked:?}"
+        );
     }
 }
 
@@ -37,10 +40,15 @@ fn pauses(calls: &str) -> Vec<Option<(f64, f64)>> {
     let (mut look, mut first) = (0.0, 0.0);
     for call in calls.lines() {
         // `26451 1795597715.277570 poll([{fd=4, events=POLLIN}, …], 3, 96) = 0 (Timeout)`
-        let Some((time, call)) = call.split_once(' ').and_then(|(_, rest)| rest.trim_start().split_once(' ')) else {
+        let Some((time, call)) = call
+            .split_once(' ')
+            .and_then(|(_, rest)| rest.trim_start().split_once(' '))
+        else {
             continue;
         };
-        let Ok(time) = time.parse::<f64>().map(|seconds| seconds * 1000.0) else { continue };
+        let Ok(time) = time.parse::<f64>().map(|seconds| seconds * 1000.0) else {
+            continue;
+        };
         if call.starts_with("openat(AT_FDCWD") && call.contains("/memory/.lock\"") {
             look = time;
             pauses.push(None);
@@ -57,8 +65,16 @@ fn pauses(calls: &str) -> Vec<Option<(f64, f64)>> {
 /// The milliseconds for which a call waits at most.
 fn limit(call: &str) -> Option<f64> {
     let (name, rest) = call.split_once('(')?;
-    let digits = |text: &str| text.split(|char: char| !char.is_ascii_digit()).next()?.parse::<f64>().ok();
-    let (_, rest) = rest.rsplit_once("}], ").filter(|_| name == "poll").or_else(|| rest.split_once("}], "))?;
+    let digits = |text: &str| {
+        text.split(|char: char| !char.is_ascii_digit())
+            .next()?
+            .parse::<f64>()
+            .ok()
+    };
+    let (_, rest) = rest
+        .rsplit_once("}], ")
+        .filter(|_| name == "poll")
+        .or_else(|| rest.split_once("}], "))?;
     let (_, limit) = rest.split_once(", ")?;
     match limit.strip_prefix("{tv_sec=") {
         None => digits(limit),

@@ -17,7 +17,9 @@ pub struct Memory {
 
 impl Memory {
     pub fn new() -> Self {
-        let memory = Self { scene: crate::a_scene() };
+        let memory = Self {
+            scene: crate::a_scene(),
+        };
         fs::create_dir(memory.dir()).unwrap();
         memory
     }
@@ -33,7 +35,9 @@ impl Memory {
     /// The names in the directory.
     pub fn names(&self) -> Vec<String> {
         let entries = fs::read_dir(self.dir()).unwrap();
-        let mut names: Vec<String> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        let mut names: Vec<String> = entries
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
         names.sort();
         names
     }

@@ -6,10 +6,15 @@ use crate::scene::{Memory, TARGET};
 fn it_waits_until_it_is_too_old() {
     let memory = Memory::new();
     memory.write(29_500);
-    memory.run(&["wait", TARGET]).expect(0, &["[LOCK] Breaking stale lock: lock is 3", "s old (>30s)"]);
+    memory.run(&["wait", TARGET]).expect(
+        0,
+        &["[LOCK] Breaking stale lock: lock is 3", "s old (>30s)"],
+    );
     assert!(memory.names().is_empty());
     memory.write(0);
-    memory.run(&["wait", TARGET, "--wait", "0.2"]).expect(4, &["Could not acquire lock within 0.2s"]);
+    memory
+        .run(&["wait", TARGET, "--wait", "0.2"])
+        .expect(4, &["Could not acquire lock within 0.2s"]);
 }
 
 #[test]

@@ -22,7 +22,16 @@ impl Browser {
         command.arg("--port=0").env("HOME", scene.path());
         let driver = Running::apart(command);
         let log = || driver.out();
-        let port = || Some(log().split_once("successfully on port ")?.1.split_once('.')?.0.to_owned());
+        let port = || {
+            Some(
+                log()
+                    .split_once("successfully on port ")?
+                    .1
+                    .split_once('.')?
+                    .0
+                    .to_owned(),
+            )
+        };
         until("the driver listens", || port().is_some());
         let address = format!("127.0.0.1:{}", port().expect("a port"));
         let args = [
@@ -36,22 +45,41 @@ impl Browser {
             "--disable-sync".to_owned(),
             format!("--user-data-dir={}", scene.file("profile").display()),
             format!("--window-size={},{}", size.0, size.1),
-            format!("--blink-settings=preferredColorScheme={}", u8::from(!is_dark)),
+            format!(
+                "--blink-settings=preferredColorScheme={}",
+                u8::from(!is_dark)
+            ),
         ];
         let options = json!({ "binary": chromium, "args": args });
-        let wanted = json!({ "capabilities": { "alwaysMatch": { "goog:chromeOptions": options } } });
+        let wanted =
+            json!({ "capabilities": { "alwaysMatch": { "goog:chromeOptions": options } } });
         let made = call(&address, "POST", "/session", &wanted);
-        let session = made["sessionId"].as_str().unwrap_or_else(|| panic!("no session: {made}")).to_owned();
-        Some(Self { address, session, _driver: driver })
+        let session = made["sessionId"]
+            .as_str()
+            .unwrap_or_else(|| panic!("no session: {made}"))
+            .to_owned();
+        Some(Self {
+            address,
+            session,
+            _driver: driver,
+        })
     }
 
     fn ask(&self, what: &str, body: &Value) -> Value {
-        call(&self.address, "POST", &format!("/session/{}/{what}", self.session), body)
+        call(
+            &self.address,
+            "POST",
+            &format!("/session/{}/{what}", self.session),
+            body,
+        )
     }
 
     /// Opens a file and waits until it is loaded.
     pub fn show(&self, file: &Path) {
-        self.ask("url", &json!({ "url": format!("file://{}", file.display()) }));
+        self.ask(
+            "url",
+            &json!({ "url": format!("file://{}", file.display()) }),
+        );
     }
 
     /// What a script returns in the page, whatever the page's own policy.
@@ -61,24 +89,31 @@ impl Browser {
 
     /// Presses keys one after the other.
     pub fn press(&self, keys: &str) {
-        let each = keys
-            .chars()
-            .flat_map(|key| ["keyDown", "keyUp"].map(|kind| json!({ "type": kind, "value": key.to_string() })));
-        let keyboard = json!({ "type": "key", "id": "keyboard", "actions": each.collect::<Vec<_>>() });
+        let each = keys.chars().flat_map(|key| {
+            ["keyDown", "keyUp"].map(|kind| json!({ "type": kind, "value": key.to_string() }))
+        });
+        let keyboard =
+            json!({ "type": "key", "id": "keyboard", "actions": each.collect::<Vec<_>>() });
         self.ask("actions", &json!({ "actions": [keyboard] }));
     }
 }
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        let _ = exchange(&self.address, "DELETE", &format!("/session/{}", self.session), "");
+        let _ = exchange(
+            &self.address,
+            "DELETE",
+            &format!("/session/{}", self.session),
+            "",
+        );
     }
 }
 
 #[track_caller]
 fn call(address: &str, method: &str, path: &str, body: &Value) -> Value {
     let answer = exchange(address, method, path, &body.to_string()).expect("the driver answers");
-    let answer: Value = serde_json::from_str(&answer).unwrap_or_else(|why| panic!("{why}: {answer}"));
+    let answer: Value =
+        serde_json::from_str(&answer).unwrap_or_else(|why| panic!("{why}: {answer}"));
     let value = answer["value"].clone();
     assert!(value["error"].is_null(), "{path}: {value}");
     value
@@ -88,8 +123,9 @@ fn exchange(address: &str, method: &str, path: &str, body: &str) -> std::io::Res
     let mut stream = TcpStream::connect(address)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     let length = body.len();
-    let head =
-        format!("{method} {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nContent-Length: {length}\r\n");
+    let head = format!(
+        "{method} {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nContent-Length: {length}\r\n"
+    );
     stream.write_all(format!("{head}Content-Type: application/json\r\n\r\n{body}").as_bytes())?;
     // The driver keeps the connection open, so the end of the answer is where its length says.
     let mut reader = BufReader::new(stream);
@@ -97,7 +133,13 @@ fn exchange(address: &str, method: &str, path: &str, body: &str) -> std::io::Res
     loop {
         let mut line = String::new();
         reader.read_line(&mut line)?;
-        let Some((name, value)) = line.split_once(':') else { if line.trim().is_empty() { break } else { continue } };
+        let Some((name, value)) = line.split_once(':') else {
+            if line.trim().is_empty() {
+                break;
+            } else {
+                continue;
+            }
+        };
         if name.eq_ignore_ascii_case("content-length") {
             length = value.trim().parse().unwrap_or(0);
         }

@@ -25,11 +25,20 @@ fn zsh_completes_with_an_installed_file_at_the_first_tab() {
     let Some(zsh) = tool("zsh") else { return };
     let scene = a_tree();
     fs::create_dir(scene.file("functions")).unwrap();
-    fs::write(scene.file("functions/_beadlock"), scene.run(&["completions", "zsh"]).expect(0, &[]).out).unwrap();
+    fs::write(
+        scene.file("functions/_beadlock"),
+        scene.run(&["completions", "zsh"]).expect(0, &[]).out,
+    )
+    .unwrap();
     let mut shell = Terminal::start(&scene, &[zsh.to_str().unwrap(), "-f", "-i"]);
     let show = "fpath=($PWD/functions $fpath); autoload -U compinit; compinit -u -D; \
                 show() { print -r -- \"$BUFFER\" > line }; zle -N show; bindkey '^X' show; bindkey '^U' kill-whole-line";
-    complete(&scene, &mut shell, show, &[("beadlock sta", "beadlock status ".to_owned())]);
+    complete(
+        &scene,
+        &mut shell,
+        show,
+        &[("beadlock sta", "beadlock status ".to_owned())],
+    );
 }
 
 #[test]
@@ -39,11 +48,20 @@ fn fish_completes_commands_targets_and_ids() {
     scene.claim("importer", std::process::id() as i32);
     let id = id(&scene);
     let offered = |line: &str| {
-        let script = format!("{}; beadlock completions fish | source; complete -C '{line}'", setting(&scene));
+        let script = format!(
+            "{}; beadlock completions fish | source; complete -C '{line}'",
+            setting(&scene)
+        );
         let mut command = scene.command(&fish);
-        command.args(["--no-config", "-c", &script]).env("HOME", scene.path());
+        command
+            .args(["--no-config", "-c", &script])
+            .env("HOME", scene.path());
         let ended = Ended::from(run(command)).expect(0, &[]);
-        ended.out.lines().map(|line| line.split('\t').next().unwrap_or_default().to_owned()).collect::<Vec<_>>()
+        ended
+            .out
+            .lines()
+            .map(|line| line.split('\t').next().unwrap_or_default().to_owned())
+            .collect::<Vec<_>>()
     };
     let until = |line: &str, wanted: &[&str]| {
         let begun = Instant::now();

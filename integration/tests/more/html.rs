@@ -20,7 +20,9 @@ fn spans(kind: &str, names: &[&str]) -> String {
 #[test]
 fn a_known_week_has_its_spans_in_the_page() {
     let scene = crate::a_scene();
-    let Some(browser) = Browser::open(&scene, (1280, 1000), false) else { return };
+    let Some(browser) = Browser::open(&scene, (1280, 1000), false) else {
+        return;
+    };
     browser.show(&week().page(&scene, &[]));
     let times = ["data-from", "data-to"];
     let of = |kind: &str, more: &[&str]| browser.run(&spans(kind, &[&times[..], more].concat()));
@@ -38,33 +40,57 @@ fn a_known_week_has_its_spans_in_the_page() {
             "2026-02-05T05:00:02Z 2026-02-08T00:00:00Z synced",
         ])
     );
-    assert_eq!(of("run", &[]), json!(["2026-02-01T00:00:00Z 2026-02-08T00:00:00Z"]));
+    assert_eq!(
+        of("run", &[]),
+        json!(["2026-02-01T00:00:00Z 2026-02-08T00:00:00Z"])
+    );
     let cycles = browser.run(&spans("cycles", &["data-end", "data-count"]));
     assert_eq!(cycles, json!(["complete 959", "incomplete 30", "failed 1"]));
     let said = browser.run("return document.querySelector('.db').innerText");
     let said = said.as_str().unwrap();
-    for words in ["Stopped", "cycles: 959 complete, 18 skipped, 30 incomplete, 1 failed", "nightly-import"] {
+    for words in [
+        "Stopped",
+        "cycles: 959 complete, 18 skipped, 30 incomplete, 1 failed",
+        "nightly-import",
+    ] {
         assert!(said.contains(words), "{words}: {said}");
     }
-    let rows = "return [...document.querySelectorAll('.holders tbody tr')].map((row) => row.innerText)";
-    assert_eq!(browser.run(rows), json!(["nightly-import\t1\t12\t2h\t2h\t2h"]));
+    let rows =
+        "return [...document.querySelectorAll('.holders tbody tr')].map((row) => row.innerText)";
+    assert_eq!(
+        browser.run(rows),
+        json!(["nightly-import\t1\t12\t2h\t2h\t2h"])
+    );
 
     // Another range: what is outside of it is gone, also from the table of holders.
     browser.run(
         "document.getElementById('from').value = '2026-02-04T00:30:00'; \
                  document.getElementById('from').dispatchEvent(new Event('change'))",
     );
-    until("the range is another one", || browser.run(rows) == json!(["no claim in this range"]));
-    assert_eq!(of("claim", &["data-of"]), json!(["2026-02-04T00:00:00Z 2026-02-04T01:00:00Z unreadable"]));
+    until("the range is another one", || {
+        browser.run(rows) == json!(["no claim in this range"])
+    });
+    assert_eq!(
+        of("claim", &["data-of"]),
+        json!(["2026-02-04T00:00:00Z 2026-02-04T01:00:00Z unreadable"])
+    );
 }
 
 #[test]
 fn keys_go_through_the_entries_and_say_what_the_log_says() {
     let scene = crate::a_scene();
-    let Some(browser) = Browser::open(&scene, (1280, 1000), true) else { return };
+    let Some(browser) = Browser::open(&scene, (1280, 1000), true) else {
+        return;
+    };
     browser.show(&week().page(&scene, &[]));
     let right = "\u{e014}";
-    let spoken = || browser.run("return document.getElementById('live').textContent").as_str().unwrap().to_owned();
+    let spoken = || {
+        browser
+            .run("return document.getElementById('live').textContent")
+            .as_str()
+            .unwrap()
+            .to_owned()
+    };
     browser.run("document.querySelector('.timeline').focus()");
     let mut heard = Vec::new();
     for _ in 0..7 {
@@ -96,15 +122,24 @@ fn keys_go_through_the_entries_and_say_what_the_log_says() {
         assert_eq!(heard[at], words, "{heard:#?}");
     }
     assert!(
-        heard[4].starts_with("Cycle: incomplete. 2026-02-05 00:00:00 to 2026-02-05 00:00:02, 2s. origin"),
+        heard[4].starts_with(
+            "Cycle: incomplete. 2026-02-05 00:00:00 to 2026-02-05 00:00:02, 2s. origin"
+        ),
         "{heard:#?}"
     );
-    assert_eq!(browser.run("return document.getElementById('tip').hidden"), json!(false));
+    assert_eq!(
+        browser.run("return document.getElementById('tip').hidden"),
+        json!(false)
+    );
     // Zoom in by a key, and back.
     browser.press("+");
-    until("it is zoomed", || browser.run("return location.hash") != json!(""));
+    until("it is zoomed", || {
+        browser.run("return location.hash") != json!("")
+    });
     browser.press("0");
-    until("it is whole again", || browser.run("return location.hash") == json!(""));
+    until("it is whole again", || {
+        browser.run("return location.hash") == json!("")
+    });
     let back = browser.run("return getComputedStyle(document.body).backgroundColor");
     assert_eq!(back, json!("rgb(19, 21, 26)"), "it is dark");
 }
@@ -122,51 +157,97 @@ const HOSTILE: [&str; 6] = [
 #[test]
 fn hostile_names_are_text() {
     let scene = crate::a_scene();
-    let Some(browser) = Browser::open(&scene, (1280, 1000), false) else { return };
+    let Some(browser) = Browser::open(&scene, (1280, 1000), false) else {
+        return;
+    };
     let mut log = Log::new();
     for (at, name) in (0..).zip(HOSTILE) {
         let dir = format!("/srv/{}/.beads", name.replace(['/', ':'], ";"));
         log.say(at * 600, &format!("{dir}: Starting sync cycle..."));
         log.say(at * 600 + 1, &format!("{dir}: Sync cycle failed: {name}"));
         for skip in 0..3 {
-            log.say(at * 600 + 10 + skip, &format!("{dir}: Skipping database (locked by {name})"));
+            log.say(
+                at * 600 + 10 + skip,
+                &format!("{dir}: Skipping database (locked by {name})"),
+            );
         }
     }
     let text = log.0.clone();
     let path = scene.file("several.log");
     fs::write(&path, text).unwrap();
     let page = scene.file("page.html");
-    let html = scene.run(&["log", "--html", "several.log"]).expect(0, &[]).out;
-    assert!(!html.contains(['\u{202e}', '\u{2028}']), "no mark turns the reading direction");
+    let html = scene
+        .run(&["log", "--html", "several.log"])
+        .expect(0, &[])
+        .out;
+    assert!(
+        !html.contains(['\u{202e}', '\u{2028}']),
+        "no mark turns the reading direction"
+    );
     fs::write(&page, &html).unwrap();
     browser.show(&page);
     let look = |what: &str| browser.run(&format!("return {what}"));
     let title = look("document.title");
-    assert!(title.as_str().unwrap().starts_with("beadlock log: "), "{title}");
-    assert_eq!(look("document.scripts.length"), json!(2), "the data and the script");
-    assert_eq!(look("document.querySelectorAll('img, [onload], [onerror], iframe, base').length"), json!(0));
-    assert_eq!(look("document.querySelectorAll('section.db').length"), json!(HOSTILE.len()));
+    assert!(
+        title.as_str().unwrap().starts_with("beadlock log: "),
+        "{title}"
+    );
+    assert_eq!(
+        look("document.scripts.length"),
+        json!(2),
+        "the data and the script"
+    );
+    assert_eq!(
+        look("document.querySelectorAll('img, [onload], [onerror], iframe, base').length"),
+        json!(0)
+    );
+    assert_eq!(
+        look("document.querySelectorAll('section.db').length"),
+        json!(HOSTILE.len())
+    );
     let shown = look("document.body.innerText");
-    assert!(shown.as_str().unwrap().contains(HOSTILE[1]), "as it is written: {shown}");
-    assert!(shown.as_str().unwrap().contains("nimda\\u{202e}resu\\u{2028}x"), "{shown}");
+    assert!(
+        shown.as_str().unwrap().contains(HOSTILE[1]),
+        "as it is written: {shown}"
+    );
+    assert!(
+        shown
+            .as_str()
+            .unwrap()
+            .contains("nimda\\u{202e}resu\\u{2028}x"),
+        "{shown}"
+    );
     let holders = browser.run(&spans("claim", &["data-holder"]));
-    assert_eq!(holders.as_array().map(Vec::len), Some(HOSTILE.len()), "{holders}");
+    assert_eq!(
+        holders.as_array().map(Vec::len),
+        Some(HOSTILE.len()),
+        "{holders}"
+    );
 
     // The policy stops a script that is not the page's own; without the policy it would run.
-    let foreign = html.replace("</main>", "</main><script>document.title = 'owned'</script>");
+    let foreign = html.replace(
+        "</main>",
+        "</main><script>document.title = 'owned'</script>",
+    );
     fs::write(&page, &foreign).unwrap();
     browser.show(&page);
     assert_eq!(look("document.title"), title, "the policy stops it");
     let without = foreign.replace("http-equiv=\"Content-Security-Policy\"", "name=\"nothing\"");
     fs::write(&page, without).unwrap();
     browser.show(&page);
-    assert_eq!(look("document.title"), json!("owned"), "the test sees a script that runs");
+    assert_eq!(
+        look("document.title"),
+        json!("owned"),
+        "the test sees a script that runs"
+    );
 }
 
 #[test]
 fn thirty_days_are_small_and_painted_at_once() {
     let scene = crate::a_scene();
-    let Some(browser) = Browser::open(&scene, (1280, 1000), false) else { return };
+    let Some(browser) = Browser::open(&scene, (1280, 1000), false) else {
+        return;
+    };
     let mut log = Log::new();
     let mut lines = 2;
     for number in 0_u64.. {
@@ -175,7 +256,10 @@ fn thirty_days_are_small_and_painted_at_once() {
             break;
         }
         if number % 700 < 30 {
-            log.say(at, &format!("Skipping database (locked by job-{})", number / 700 % 9));
+            log.say(
+                at,
+                &format!("Skipping database (locked by job-{})", number / 700 % 9),
+            );
             lines += 1;
         } else if number % 400 < 20 {
             log.cycle(at, "Sync cycle failed: the hook pre-commit has failed");
@@ -193,19 +277,28 @@ fn thirty_days_are_small_and_painted_at_once() {
     assert!(size < 3_000_000, "{size} bytes");
     let paint = || -> Value {
         browser.show(&page);
-        until("it is painted", || browser.run("return performance.getEntriesByType('paint').length") == json!(2));
+        until("it is painted", || {
+            browser.run("return performance.getEntriesByType('paint').length") == json!(2)
+        });
         browser.run("return performance.getEntriesByName('first-contentful-paint')[0].startTime")
     };
     // Of five, as elsewhere: a machine that stands still for a moment spoils one.
-    let fastest = (0..5).map(|_| paint().as_f64().unwrap()).fold(f64::MAX, f64::min);
+    let fastest = (0..5)
+        .map(|_| paint().as_f64().unwrap())
+        .fold(f64::MAX, f64::min);
     assert!(fastest < 1000.0, "the first paint after {fastest} ms");
     let redrawn = |seconds: &str| {
         let click = format!("document.querySelector('[data-seconds=\"{seconds}\"]').click()");
         let done = "requestAnimationFrame(() => setTimeout(() => done(performance.now() - begun)))";
-        let script = format!("const begun = performance.now(); {click}; return new Promise((done) => {done})");
+        let script = format!(
+            "const begun = performance.now(); {click}; return new Promise((done) => {done})"
+        );
         browser.run(&script).as_f64().unwrap()
     };
-    let took = ["604800", "all", "86400", "all", "604800"].map(redrawn).into_iter().fold(f64::MAX, f64::min);
+    let took = ["604800", "all", "86400", "all", "604800"]
+        .map(redrawn)
+        .into_iter()
+        .fold(f64::MAX, f64::min);
     assert!(took < 500.0, "another range took {took} ms");
     println!("{size} bytes, first paint after {fastest:.0} ms, another range after {took:.0} ms");
 }

@@ -11,7 +11,9 @@ use std::process::{Command, Stdio};
 
 use beadlock::run::request::HelperRequest;
 use beadlock_testkit::process::marked_by;
-use beadlock_testkit::{Ended, Running, Scene, as_nobody, dead_pid, has_program, lives, skip, until};
+use beadlock_testkit::{
+    Ended, Running, Scene, as_nobody, dead_pid, has_program, lives, skip, until,
+};
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 
@@ -27,11 +29,25 @@ impl Printed {
     #[track_caller]
     pub fn of(ended: &Ended) -> Self {
         let names = ["BEADLOCK_TARGET=", "BEADLOCK_ID=", "BEADLOCK_PID="];
-        let values: Vec<&str> =
-            ended.out.lines().zip(names).filter_map(|(line, name)| line.strip_prefix(name)).collect();
-        let [target, id, pid] = values[..] else { panic!("{ended:?}") };
-        assert_eq!((ended.out.lines().count(), ended.out.ends_with('\n')), (3, true), "{ended:?}");
-        Self { target: target.to_owned(), id: id.to_owned(), pid: pid.parse().unwrap() }
+        let values: Vec<&str> = ended
+            .out
+            .lines()
+            .zip(names)
+            .filter_map(|(line, name)| line.strip_prefix(name))
+            .collect();
+        let [target, id, pid] = values[..] else {
+            panic!("{ended:?}")
+        };
+        assert_eq!(
+            (ended.out.lines().count(), ended.out.ends_with('\n')),
+            (3, true),
+            "{ended:?}"
+        );
+        Self {
+            target: target.to_owned(),
+            id: id.to_owned(),
+            pid: pid.parse().unwrap(),
+        }
     }
 }
 
@@ -41,16 +57,25 @@ pub fn keepers(scene: &Scene) -> Vec<i32> {
         let request = HelperRequest::of_process(*pid);
         matches!(request, Some(HelperRequest::LeaseKeeper(_)))
     };
-    marked_by(scene).into_iter().map(Pid::as_raw).filter(is_keeper).collect()
+    marked_by(scene)
+        .into_iter()
+        .map(Pid::as_raw)
+        .filter(is_keeper)
+        .collect()
 }
 
 /// The processes of this scene that have this word in their command line.
 pub fn with_word(scene: &Scene, wanted: &str) -> Vec<i32> {
     let has_it = |pid: &i32| {
         let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        line.split(|byte| *byte == 0).any(|word| word == wanted.as_bytes())
+        line.split(|byte| *byte == 0)
+            .any(|word| word == wanted.as_bytes())
     };
-    marked_by(scene).into_iter().map(Pid::as_raw).filter(has_it).collect()
+    marked_by(scene)
+        .into_iter()
+        .map(Pid::as_raw)
+        .filter(has_it)
+        .collect()
 }
 
 /// A sleeping process, killed and reaped at the end.
@@ -58,7 +83,13 @@ pub struct Sleeper(std::process::Child);
 
 impl Sleeper {
     pub fn start() -> Self {
-        Self(Command::new("sleep").arg("300").stdin(Stdio::null()).spawn().unwrap())
+        Self(
+            Command::new("sleep")
+                .arg("300")
+                .stdin(Stdio::null())
+                .spawn()
+                .unwrap(),
+        )
     }
 
     pub fn pid(&self) -> String {
@@ -87,7 +118,10 @@ fn a_script_is_meant_however_deep_in_it_the_call_is() {
         r#"eval "$("$BEADLOCK" acquire -q)"; env > all; set | grep ^BEADLOCK_ > out"#,
     ];
     let scene = crate::a_scene();
-    for shell in ["/bin/sh", "/bin/dash", "/bin/bash"].into_iter().filter(|shell| Path::new(shell).exists()) {
+    for shell in ["/bin/sh", "/bin/dash", "/bin/bash"]
+        .into_iter()
+        .filter(|shell| Path::new(shell).exists())
+    {
         for form in forms {
             let script = format!(
                 "{form}\n. ./out\ntest \"$BEADLOCK_PID\" = $$ || exit 3\n\
@@ -96,7 +130,11 @@ fn a_script_is_meant_however_deep_in_it_the_call_is() {
             );
             fs::write(scene.file("script"), script).unwrap();
             let ended = Running::apart(scene.shell(&format!("exec {shell} ./script"))).end();
-            assert_eq!((ended.code, ended.err.as_str()), (0, ""), "{shell}: {form}: {ended:?}");
+            assert_eq!(
+                (ended.code, ended.err.as_str()),
+                (0, ""),
+                "{shell}: {form}: {ended:?}"
+            );
             assert!(scene.names().is_empty(), "{shell}: {form}");
         }
     }
@@ -129,7 +167,10 @@ fn for_a_program_that_is_no_shell_it_is_exactly_the_parent() {
 fn a_killed_script_leaves_a_lock_that_is_stale_at_once() {
     let scene = crate::a_scene();
     let script = "eval \"$(\"$BEADLOCK\" acquire -q --holder deploy)\"; echo > ready; while :; do sleep 0.01; done";
-    for next in [&["hold", "--wait", "1h", "--", "touch", "ran"][..], &["check"]] {
+    for next in [
+        &["hold", "--wait", "1h", "--", "touch", "ran"][..],
+        &["check"],
+    ] {
         let holding = Running::apart(scene.shell(script));
         until("it is claimed", || scene.file("ready").exists());
         fs::write(scene.file("ready"), "").unwrap();
@@ -143,11 +184,16 @@ fn a_killed_script_leaves_a_lock_that_is_stale_at_once() {
         holding.end().expect(137, &[]);
         match waiting {
             Some(waiting) => {
-                waiting.end().expect(0, &["removed stale lock of deploy (PID ", ", pid_gone)"]);
+                waiting
+                    .end()
+                    .expect(0, &["removed stale lock of deploy (PID ", ", pid_gone)"]);
             }
             None => {
                 let ended = scene.run(next).expect(0, &[]);
-                assert_eq!(ended.out, "Removed stale lock (deploy), proceeding with sync\n");
+                assert_eq!(
+                    ended.out,
+                    "Removed stale lock (deploy), proceeding with sync\n"
+                );
             }
         }
         assert!(scene.names().is_empty());
@@ -160,26 +206,45 @@ fn a_process_that_is_named_is_the_one_that_the_claim_is_for() {
     let scene = crate::a_scene();
     let sleeper = Sleeper::start();
     let ended = scene.run(&["acquire", "--for", &sleeper.pid()]);
-    let words = format!("claimed .beads for sleep (PID {}), for as long as that process lives\n", sleeper.pid());
+    let words = format!(
+        "claimed .beads for sleep (PID {}), for as long as that process lives\n",
+        sleeper.pid()
+    );
     let printed = Printed::of(&ended.expect(0, &[&words]));
-    let record: serde_json::Value = serde_json::from_slice(&fs::read(scene.lock()).unwrap()).unwrap();
+    let record: serde_json::Value =
+        serde_json::from_slice(&fs::read(scene.lock()).unwrap()).unwrap();
     assert_eq!(record["pid"], printed.pid);
-    assert_eq!((&record["holder"], &record["beadlock"]["id"]), (&"sleep".into(), &printed.id.as_str().into()));
-    assert_eq!(scene.run(&["check"]).expect(4, &[]).out, "Skipping database (locked by sleep)\n");
+    assert_eq!(
+        (&record["holder"], &record["beadlock"]["id"]),
+        (&"sleep".into(), &printed.id.as_str().into())
+    );
+    assert_eq!(
+        scene.run(&["check"]).expect(4, &[]).out,
+        "Skipping database (locked by sleep)\n"
+    );
     drop(sleeper);
     let ended = scene.run(&["check"]).expect(0, &[]);
-    assert_eq!(ended.out, "Removed stale lock (sleep), proceeding with sync\n");
+    assert_eq!(
+        ended.out,
+        "Removed stale lock (sleep), proceeding with sync\n"
+    );
     for pid in ["0", "-1", "-2147483648", "x", "4294967296"] {
-        let ended = scene.run(&["acquire", &format!("--for={pid}")]).expect(2, &[pid]);
+        let ended = scene
+            .run(&["acquire", &format!("--for={pid}")])
+            .expect(2, &[pid]);
         assert_eq!(ended.out, "");
     }
     let mut zombie = Command::new("true").spawn().unwrap();
     let number = zombie.id().to_string();
     until("it has ended", || !lives(zombie.id().cast_signed()));
-    scene.run(&["acquire", "--for", &number]).expect(1, &[&format!("PID {number} is gone")]);
+    scene
+        .run(&["acquire", "--for", &number])
+        .expect(1, &[&format!("PID {number} is gone")]);
     zombie.wait().unwrap();
     let gone = dead_pid().to_string();
-    scene.run(&["acquire", "--for", &gone]).expect(1, &[&format!("PID {gone} is gone")]);
+    scene
+        .run(&["acquire", "--for", &gone])
+        .expect(1, &[&format!("PID {gone} is gone")]);
     assert!(scene.names().is_empty());
 }
 
@@ -201,7 +266,9 @@ fn a_process_of_another_user_is_alive_too() {
     assert_eq!(json["data"][0]["reason"], "pid_not_permitted", "{json}");
     let mut release = scene.beadlock(&["release", "--id", &printed.id]);
     as_nobody(&mut release);
-    Running::apart(release).end().expect(0, &["released .beads"]);
+    Running::apart(release)
+        .end()
+        .expect(0, &["released .beads"]);
     assert!(scene.names().is_empty());
 }
 
@@ -214,6 +281,12 @@ fn a_caller_that_is_not_to_be_seen_must_be_named() {
     }
     Running::apart(unshare("\"$BEADLOCK\" acquire"))
         .end()
-        .expect(2, &["the process that called is not of this PID namespace; name the one", "--for PID, or --detach"]);
+        .expect(
+            2,
+            &[
+                "the process that called is not of this PID namespace; name the one",
+                "--for PID, or --detach",
+            ],
+        );
     assert!(scene.names().is_empty());
 }

@@ -1,5 +1,8 @@
 //! `--audit`: what `hold`, `acquire` and `release` write down.
-#![expect(clippy::disallowed_methods, reason = "what careless tools do to a lock file")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "what careless tools do to a lock file"
+)]
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -16,7 +19,8 @@ fn lines(scene: &Scene, file: &str) -> Vec<Value> {
     let text = scene.read(file);
     assert!(text.ends_with('\n'), "{text}");
     let check = |line: &str| {
-        let value: Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+        let value: Value =
+            serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
         assert!(value.is_object() && value["truncated"] == false, "{line}");
         value
     };
@@ -24,35 +28,81 @@ fn lines(scene: &Scene, file: &str) -> Vec<Value> {
 }
 
 fn words(lines: &[Value]) -> Vec<(&str, &str)> {
-    lines.iter().map(|line| (line["event"].as_str().unwrap(), line["reason"].as_str().unwrap_or("-"))).collect()
+    lines
+        .iter()
+        .map(|line| {
+            (
+                line["event"].as_str().unwrap(),
+                line["reason"].as_str().unwrap_or("-"),
+            )
+        })
+        .collect()
 }
 
 #[test]
 fn a_hold_is_two_lines_of_one_request() {
     let scene = crate::a_scene();
-    let words_of_hold =
-        ["hold", "--audit", "audit", "--report", "report", "--holder", "release job", "--", "sh", "-c", "exit 3"];
+    let words_of_hold = [
+        "hold",
+        "--audit",
+        "audit",
+        "--report",
+        "report",
+        "--holder",
+        "release job",
+        "--",
+        "sh",
+        "-c",
+        "exit 3",
+    ];
     scene.run(&words_of_hold).expect(3, &[]);
     let lines = lines(&scene, "audit");
-    assert_eq!(words(&lines), [("lock_acquired", "-"), ("lock_released", "command_ended")]);
-    let path = fs::canonicalize(scene.beads()).unwrap().join(".exclusive-lock");
+    assert_eq!(
+        words(&lines),
+        [("lock_acquired", "-"), ("lock_released", "command_ended")]
+    );
+    let path = fs::canonicalize(scene.beads())
+        .unwrap()
+        .join(".exclusive-lock");
     let report: Value = serde_json::from_str(&scene.read("report")).unwrap();
     for line in &lines {
         assert_eq!(line["request_id"], report["meta"]["request_id"]);
-        assert_eq!((&line["lock_name"], line["lock_path"].as_str()), (&"beads:.beads".into(), path.to_str()));
+        assert_eq!(
+            (&line["lock_name"], line["lock_path"].as_str()),
+            (&"beads:.beads".into(), path.to_str())
+        );
         let by = &line["by"];
         assert_eq!(
             (&by["holder"], &by["program"], &by["hostname"]),
-            (&"release job".into(), &"beadlock".into(), &this_host().into())
+            (
+                &"release job".into(),
+                &"beadlock".into(),
+                &this_host().into()
+            )
         );
-        assert!(by["pid"].as_i64().unwrap() > 0 && by["uid"].is_u64(), "{by}");
-        assert_eq!((&line["lock"]["holder"], &line["lock"]["pid"]), (&"release job".into(), &report["data"]["pid"]));
+        assert!(
+            by["pid"].as_i64().unwrap() > 0 && by["uid"].is_u64(),
+            "{by}"
+        );
+        assert_eq!(
+            (&line["lock"]["holder"], &line["lock"]["pid"]),
+            (&"release job".into(), &report["data"]["pid"])
+        );
         assert_eq!(line["lock"]["beadlock"]["id"], report["data"]["id"]);
         let stamp = line["timestamp"].as_str().unwrap();
         assert!(stamp.len() == 20 && stamp.ends_with('Z'), "{stamp}");
     }
-    assert_eq!((&lines[0]["held_duration_seconds"], &lines[1]["held_duration_seconds"]), (&Value::Null, &0.into()));
-    let mode = fs::metadata(scene.file("audit")).unwrap().permissions().mode();
+    assert_eq!(
+        (
+            &lines[0]["held_duration_seconds"],
+            &lines[1]["held_duration_seconds"]
+        ),
+        (&Value::Null, &0.into())
+    );
+    let mode = fs::metadata(scene.file("audit"))
+        .unwrap()
+        .permissions()
+        .mode();
     assert_eq!(mode & 0o7777, 0o600);
 }
 
@@ -63,32 +113,64 @@ fn what_is_in_the_way_is_written_down_with_its_record() {
     scene.write_shell_lock("vc", i64::from(std::process::id()), &this_host());
     command.env("BEADLOCK_AUDIT", "audit");
     Running::apart(command).end().expect(4, &[]);
-    scene.run(&["acquire", "--no-wait", "--audit", "audit"]).expect(4, &[]);
+    scene
+        .run(&["acquire", "--no-wait", "--audit", "audit"])
+        .expect(4, &[]);
     scene.write_shell_lock("remote", 1, "elsewhere");
-    scene.run(&["hold", "--wait", "50ms", "--audit", "audit", "--", "true"]).expect(4, &[]);
+    scene
+        .run(&["hold", "--wait", "50ms", "--audit", "audit", "--", "true"])
+        .expect(4, &[]);
     let gate = Gate::try_take(&scene.beads()).unwrap().unwrap();
-    scene.run(&["hold", "--drain", "50ms", "--audit", "audit", "--", "true"]).expect(4, &[]);
+    scene
+        .run(&["hold", "--drain", "50ms", "--audit", "audit", "--", "true"])
+        .expect(4, &[]);
     drop(gate);
     fs::write(scene.lock(), "{").unwrap();
-    scene.run(&["hold", "--audit", "audit", "--", "true"]).expect(5, &[]);
+    scene
+        .run(&["hold", "--audit", "audit", "--", "true"])
+        .expect(5, &[]);
     let lines = lines(&scene, "audit");
-    let reasons = ["pid_alive", "pid_alive", "other_host", "gate_busy", "malformed"];
-    assert_eq!(words(&lines), reasons.map(|reason| ("lock_blocked", reason)));
+    let reasons = [
+        "pid_alive",
+        "pid_alive",
+        "other_host",
+        "gate_busy",
+        "malformed",
+    ];
+    assert_eq!(
+        words(&lines),
+        reasons.map(|reason| ("lock_blocked", reason))
+    );
     let holders: Vec<&Value> = lines.iter().map(|line| &line["lock"]["holder"]).collect();
-    assert_eq!(holders[..3], [&Value::from("vc"), &"vc".into(), &"remote".into()]);
-    assert!(lines.iter().all(|line| line["error"].as_str().is_some_and(|error| !error.is_empty())), "{lines:?}");
+    assert_eq!(
+        holders[..3],
+        [&Value::from("vc"), &"vc".into(), &"remote".into()]
+    );
+    assert!(
+        lines.iter().all(|line| line["error"]
+            .as_str()
+            .is_some_and(|error| !error.is_empty())),
+        "{lines:?}"
+    );
 }
 
 #[test]
 fn a_stale_lock_that_is_taken_over_is_written_down() {
     let scene = crate::a_scene();
     let dead = i64::from(dead_pid());
-    for claim in [&["hold", "--audit", "audit", "--", "true"][..], &["acquire", "--audit", "audit"]] {
+    for claim in [
+        &["hold", "--audit", "audit", "--", "true"][..],
+        &["acquire", "--audit", "audit"],
+    ] {
         scene.write_shell_lock("crashed", dead, &this_host());
-        let ended = scene.run(claim).expect(0, &["removed stale lock of crashed"]);
+        let ended = scene
+            .run(claim)
+            .expect(0, &["removed stale lock of crashed"]);
         if claim[0] == "acquire" {
             let id = Printed::of(&ended).id;
-            scene.run(&["release", "--id", &id, "--audit", "audit"]).expect(0, &[]);
+            scene
+                .run(&["release", "--id", &id, "--audit", "audit"])
+                .expect(0, &[]);
         }
     }
     let lines = lines(&scene, "audit");
@@ -104,10 +186,16 @@ fn a_stale_lock_that_is_taken_over_is_written_down() {
     assert_eq!(words(&lines), expected);
     for line in [&lines[0], &lines[3]] {
         assert_eq!(
-            (&line["previous_lock"]["holder"], &line["previous_lock"]["pid"]),
+            (
+                &line["previous_lock"]["holder"],
+                &line["previous_lock"]["pid"]
+            ),
             (&"crashed".into(), &dead.into())
         );
-        assert!(line["watched"] == "lease" || line["watched"] == "comparison", "{line}");
+        assert!(
+            line["watched"] == "lease" || line["watched"] == "comparison",
+            "{line}"
+        );
         assert_eq!(line["lock"], Value::Null);
     }
 }
@@ -116,15 +204,35 @@ fn a_stale_lock_that_is_taken_over_is_written_down() {
 fn a_loss_is_written_down() {
     let scene = crate::a_scene();
     let script = "rm .beads/.exclusive-lock; sleep 300";
-    scene.run(&["hold", "--audit", "audit", "--", "sh", "-c", script]).expect(9, &[]);
+    scene
+        .run(&["hold", "--audit", "audit", "--", "sh", "-c", script])
+        .expect(9, &[]);
     fs::write(scene.file("foreign"), shell_lock_text("vc", 1, "elsewhere")).unwrap();
     let script = "cp foreign .beads/.exclusive-lock; sleep 300";
-    scene.run(&["hold", "--audit", "audit", "--", "sh", "-c", script]).expect(9, &[]);
+    scene
+        .run(&["hold", "--audit", "audit", "--", "sh", "-c", script])
+        .expect(9, &[]);
     let lines = lines(&scene, "audit");
     let acquired = ("lock_acquired", "-");
-    assert_eq!(words(&lines), [acquired, ("lock_lost", "vanished"), acquired, ("lock_lost", "changed")]);
-    assert!(lines[1]["detail"].as_str().unwrap().contains("vanished"), "{}", lines[1]);
-    assert!(lines[3]["detail"].as_str().unwrap().contains("is vc's now"), "{}", lines[3]);
+    assert_eq!(
+        words(&lines),
+        [
+            acquired,
+            ("lock_lost", "vanished"),
+            acquired,
+            ("lock_lost", "changed")
+        ]
+    );
+    assert!(
+        lines[1]["detail"].as_str().unwrap().contains("vanished"),
+        "{}",
+        lines[1]
+    );
+    assert!(
+        lines[3]["detail"].as_str().unwrap().contains("is vc's now"),
+        "{}",
+        lines[3]
+    );
     assert_eq!(lines[1]["lock"]["holder"], "sh", "the record that was lost");
 }
 
@@ -156,7 +264,9 @@ fn a_file_that_is_none_is_refused_before_anything_is_claimed() {
         command.env("BEADLOCK_AUDIT", file);
         Running::apart(command).end().expect(1, &[why]);
     }
-    assert!(scene.names().is_empty() && !scene.file("target").exists() && !scene.file("ran").exists());
+    assert!(
+        scene.names().is_empty() && !scene.file("target").exists() && !scene.file("ran").exists()
+    );
     // What was typed beats the variable; an empty one is none.
     let mut command = scene.beadlock(&["hold", "--audit", "typed", "--", "true"]);
     command.env("BEADLOCK_AUDIT", "link");
@@ -190,11 +300,17 @@ fn a_limit_for_files_is_a_line_that_is_missing_and_no_more() {
                 "released .beads",
             ],
         );
-        assert_eq!((is_ignored(), scene.names().len()), (expected, 0), "{before:?}");
+        assert_eq!(
+            (is_ignored(), scene.names().len()),
+            (expected, 0),
+            "{before:?}"
+        );
     }
     let script = "ulimit -f 16; \"$BEADLOCK\" acquire --detach --audit audit --max-hold 1h > out || exit 3; . ./out; \
                   \"$BEADLOCK\" release --audit audit --id \"$BEADLOCK_ID\"";
-    Running::apart(scene.shell(script)).end().expect(0, &["file too large", "released .beads"]);
+    Running::apart(scene.shell(script))
+        .end()
+        .expect(0, &["file too large", "released .beads"]);
     assert!(scene.read("audit") == full && scene.names().is_empty());
 }
 
@@ -207,20 +323,37 @@ fn a_umask_that_leaves_nothing_is_none_for_the_trail() {
     let mut command = scene.shell("umask 777; exec \"$BEADLOCK\" hold --audit audit -- true");
     // Root may open it whatever its mode.
     as_nobody(&mut command);
-    let ended = Running::apart(command).end().expect(0, &["released .beads"]);
+    let ended = Running::apart(command)
+        .end()
+        .expect(0, &["released .beads"]);
     assert!(!ended.err.contains("warning"), "{ended:?}");
     assert_eq!(lines(&scene, "audit").len(), 2);
-    assert_eq!(fs::metadata(scene.file("audit")).unwrap().permissions().mode() & 0o7777, 0o600);
+    assert_eq!(
+        fs::metadata(scene.file("audit"))
+            .unwrap()
+            .permissions()
+            .mode()
+            & 0o7777,
+        0o600
+    );
 }
 
 #[test]
 fn a_claim_that_is_refused_in_its_own_cycle_is_written_down() {
     let scene = crate::a_scene();
     let _gate = Gate::try_take(&scene.beads()).unwrap().unwrap();
-    for args in [&["hold", "--", "true"][..], &["acquire"], &["acquire", "--detach"]] {
+    for args in [
+        &["hold", "--", "true"][..],
+        &["acquire"],
+        &["acquire", "--detach"],
+    ] {
         let mut command = scene.beadlock(args);
-        command.env("BEADLOCK_AUDIT", "audit").env("BEADLOCK_CYCLE", scene.beads());
-        Running::apart(command).end().expect(4, &["inside a sync cycle of"]);
+        command
+            .env("BEADLOCK_AUDIT", "audit")
+            .env("BEADLOCK_CYCLE", scene.beads());
+        Running::apart(command)
+            .end()
+            .expect(4, &["inside a sync cycle of"]);
         let lines = lines(&scene, "audit");
         assert_eq!(words(&lines), [("lock_blocked", "gate_busy")], "{args:?}");
         fs::remove_file(scene.file("audit")).unwrap();
@@ -240,8 +373,18 @@ fn a_removal_is_written_down_also_when_the_claim_is_refused() {
     let ended = scene.run(&["hold", "--no-wait", "--audit", "audit", "--", "true"]);
     ended.expect(4, &["removed stale lock of crashed (PID ", "is held by vc"]);
     let lines = lines(&scene, "audit");
-    assert_eq!(words(&lines), [("lock_stale_removed", "pid_gone"), ("lock_blocked", "pid_alive")]);
-    assert_eq!(lines[0]["previous_lock"]["holder"], "crashed", "{}", lines[0]);
+    assert_eq!(
+        words(&lines),
+        [
+            ("lock_stale_removed", "pid_gone"),
+            ("lock_blocked", "pid_alive")
+        ]
+    );
+    assert_eq!(
+        lines[0]["previous_lock"]["holder"], "crashed",
+        "{}",
+        lines[0]
+    );
     assert_eq!(scene.names(), [".exclusive-lock"]);
 }
 
@@ -251,13 +394,25 @@ fn a_file_that_goes_bad_meanwhile_is_said_and_no_more() {
     let scene = crate::a_scene();
     let script = "rm audit; ln -s elsewhere audit; exit 7";
     let ended = scene.run(&["hold", "--audit", "audit", "--", "sh", "-c", script]);
-    ended.expect(7, &["warning: lock_released of ", "is not in the audit file", "released .beads"]);
+    ended.expect(
+        7,
+        &[
+            "warning: lock_released of ",
+            "is not in the audit file",
+            "released .beads",
+        ],
+    );
     assert!(!scene.file("elsewhere").exists() && scene.names().is_empty());
     // Renamed by a log rotation: the next line begins the new one.
     let script = "mv audit audit.1";
     let _ = fs::remove_file(scene.file("audit"));
-    scene.run(&["hold", "--audit", "audit", "--", "sh", "-c", script]).expect(0, &[]);
-    assert_eq!((lines(&scene, "audit.1").len(), lines(&scene, "audit").len()), (1, 1));
+    scene
+        .run(&["hold", "--audit", "audit", "--", "sh", "-c", script])
+        .expect(0, &[]);
+    assert_eq!(
+        (lines(&scene, "audit.1").len(), lines(&scene, "audit").len()),
+        (1, 1)
+    );
 }
 
 #[test]
@@ -267,10 +422,14 @@ fn lines_of_many_at_once_never_mix() {
     let holds: Vec<Running> = (0..20)
         .map(|number| {
             let target = format!("lock:lock {number}");
-            Running::apart(scene.beadlock(&["hold", &target, "-q", "--audit", "audit", "--", "sh", "-c", script]))
+            Running::apart(scene.beadlock(&[
+                "hold", &target, "-q", "--audit", "audit", "--", "sh", "-c", script,
+            ]))
         })
         .collect();
-    until("all are claimed", || scene.read("audit").lines().count() == 20);
+    until("all are claimed", || {
+        scene.read("audit").lines().count() == 20
+    });
     fs::write(scene.file("go"), "").unwrap();
     for hold in holds {
         hold.end().expect(0, &[]);
@@ -286,5 +445,8 @@ fn lines_of_many_at_once_never_mix() {
         names.dedup();
         names.len()
     };
-    assert_eq!((lines.len(), of("lock_acquired"), of("lock_released")), (40, 20, 20));
+    assert_eq!(
+        (lines.len(), of("lock_acquired"), of("lock_released")),
+        (40, 20, 20)
+    );
 }

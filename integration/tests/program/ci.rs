@@ -18,7 +18,11 @@ struct Job<'s> {
 
 impl<'s> Job<'s> {
     fn new(scene: &'s Scene, name: &'static str) -> Self {
-        Self { scene, name, variables: Vec::new() }
+        Self {
+            scene,
+            name,
+            variables: Vec::new(),
+        }
     }
 
     #[track_caller]
@@ -31,7 +35,9 @@ impl<'s> Job<'s> {
         command.env("GITHUB_ENV", &file).env("JOB", self.name);
         let ended = Running::apart(command).end();
         for line in fs::read_to_string(&file).unwrap().lines() {
-            let (name, value) = line.split_once('=').unwrap_or_else(|| panic!("no variable: {line:?}"));
+            let (name, value) = line
+                .split_once('=')
+                .unwrap_or_else(|| panic!("no variable: {line:?}"));
             self.variables.push((name.to_owned(), value.to_owned()));
         }
         ended
@@ -52,13 +58,17 @@ fn scene() -> (Scene, std::path::PathBuf) {
 fn three_steps_hold_one_claim_and_another_job_does_not_disturb_it() {
     let (scene, lock) = scene();
     let (mut a, mut b) = (Job::new(&scene, "a"), Job::new(&scene, "b"));
-    a.step(ACQUIRE).expect(0, &["claimed .beads for ci a (PID ", ", kept for at most 1h"]);
+    a.step(ACQUIRE).expect(
+        0,
+        &["claimed .beads for ci a (PID ", ", kept for at most 1h"],
+    );
     let held = fs::read(&lock).unwrap();
 
     b.step(ACQUIRE).expect(4, &["is held by ci a (PID "]);
     assert!(b.variables.is_empty(), "{:?}", b.variables);
     // `if: always()`: its last step runs though the first has failed.
-    b.step(RELEASE).expect(2, &["no id: nothing was acquired here"]);
+    b.step(RELEASE)
+        .expect(2, &["no id: nothing was acquired here"]);
     assert_eq!(fs::read(&lock).unwrap(), held);
 
     let work = r#"mkdir -p out && cd out && "$BEADLOCK" hold --no-wait -q -- sh -c 'echo "$BEADLOCK_HELD_ID" > held'
@@ -75,7 +85,8 @@ fn three_steps_hold_one_claim_and_another_job_does_not_disturb_it() {
     // And the other way round: what job a still knows is worth nothing by now.
     b.step(ACQUIRE).expect(0, &[]);
     let held = fs::read(&lock).unwrap();
-    a.step(RELEASE).expect(9, &["is ci b's (PID ", "was not touched"]);
+    a.step(RELEASE)
+        .expect(9, &["is ci b's (PID ", "was not touched"]);
     assert_eq!(fs::read(&lock).unwrap(), held);
     b.step(RELEASE).expect(0, &["released "]);
     assert!(!lock.exists());
@@ -87,11 +98,19 @@ fn a_job_that_is_killed_in_the_middle_wedges_nobody() {
     let (scene, lock) = scene();
     let (mut a, mut b) = (Job::new(&scene, "a"), Job::new(&scene, "b"));
     a.step(ACQUIRE).expect(0, &[]);
-    let [keeper] = keepers(&scene)[..] else { panic!("one keeper") };
+    let [keeper] = keepers(&scene)[..] else {
+        panic!("one keeper")
+    };
     kill(Pid::from_raw(keeper), Signal::SIGKILL).unwrap();
     until("it is gone", || !lives(keeper));
     beadlock_testkit::process_is_gone(keeper);
-    b.step(ACQUIRE).expect(0, &["removed stale lock of ci a (PID ", "claimed .beads for ci b"]);
+    b.step(ACQUIRE).expect(
+        0,
+        &[
+            "removed stale lock of ci a (PID ",
+            "claimed .beads for ci b",
+        ],
+    );
     a.step(RELEASE).expect(9, &["is ci b's"]);
     b.step(RELEASE).expect(0, &[]);
     assert!(!lock.exists());
@@ -102,8 +121,10 @@ fn a_job_that_is_killed_in_the_middle_wedges_nobody() {
 fn a_job_that_nobody_ends_is_ended_by_its_time() {
     let (scene, lock) = scene();
     let (mut a, mut b) = (Job::new(&scene, "a"), Job::new(&scene, "b"));
-    a.step(&ACQUIRE.replace("1h", "500ms")).expect(0, &["kept for at most 500ms"]);
-    b.step(&ACQUIRE.replace("100ms", "30s")).expect(0, &["claimed .beads for ci b"]);
+    a.step(&ACQUIRE.replace("1h", "500ms"))
+        .expect(0, &["kept for at most 500ms"]);
+    b.step(&ACQUIRE.replace("100ms", "30s"))
+        .expect(0, &["claimed .beads for ci b"]);
     a.step(RELEASE).expect(9, &["is ci b's"]);
     b.step(RELEASE).expect(0, &["released "]);
     assert!(!lock.exists());
@@ -114,7 +135,8 @@ fn a_job_that_nobody_ends_is_ended_by_its_time() {
 fn a_claim_for_a_step_ends_with_the_step() {
     let (scene, lock) = scene();
     let (mut a, mut b) = (Job::new(&scene, "a"), Job::new(&scene, "b"));
-    a.step(r#""$BEADLOCK" acquire >> "$GITHUB_ENV"; "$BEADLOCK" check; test $? = 4"#).expect(0, &[]);
+    a.step(r#""$BEADLOCK" acquire >> "$GITHUB_ENV"; "$BEADLOCK" check; test $? = 4"#)
+        .expect(0, &[]);
     assert!(lock.exists());
     b.step("\"$BEADLOCK\" check").expect(0, &[]);
     a.step(RELEASE).expect(0, &["is not there any more"]);

@@ -16,7 +16,10 @@ fn a_live_lock_is_never_touched_and_the_error_names_everything() {
     let before = fs::read(scene.lock()).unwrap();
     for args in [&["--no-wait"][..], &["--wait", "300ms"]] {
         let args = [&["hold", "--json"], args, &["--", "touch", "ran"]].concat();
-        let json = scene.run(&args).expect(4, &["is held by vc-executor (PID "]).json();
+        let json = scene
+            .run(&args)
+            .expect(4, &["is held by vc-executor (PID "])
+            .json();
         let error = &json["error"];
         assert_eq!(
             (&json["ok"], &error["code"], &error["retryable"]),
@@ -24,9 +27,19 @@ fn a_live_lock_is_never_touched_and_the_error_names_everything() {
         );
         assert!(error["retry_after_ms"].is_u64(), "{json}");
         let message = error["message"].as_str().unwrap();
-        let policy = if args.contains(&"--no-wait") { "did not wait" } else { "gave up after 300ms" };
+        let policy = if args.contains(&"--no-wait") {
+            "did not wait"
+        } else {
+            "gave up after 300ms"
+        };
         let me = format!("(PID {me}: ");
-        for word in [me.as_str(), ".exclusive-lock is held by", policy, ", on ", "d "] {
+        for word in [
+            me.as_str(),
+            ".exclusive-lock is held by",
+            policy,
+            ", on ",
+            "d ",
+        ] {
             assert!(message.contains(word), "{word:?} in {message}");
         }
         let detail = error["detail"].as_str().unwrap();
@@ -38,8 +51,19 @@ fn a_live_lock_is_never_touched_and_the_error_names_everything() {
         )));
         assert_eq!(fs::read(scene.lock()).unwrap(), before);
     }
-    scene.run(&["hold", "--no-wait", "--conflict-exit-code", "75", "--", "true"]).expect(75, &[]);
-    scene.run(&["hold", "--no-wait", "--own-exit-code", "99", "--", "true"]).expect(99, &[]);
+    scene
+        .run(&[
+            "hold",
+            "--no-wait",
+            "--conflict-exit-code",
+            "75",
+            "--",
+            "true",
+        ])
+        .expect(75, &[]);
+    scene
+        .run(&["hold", "--no-wait", "--own-exit-code", "99", "--", "true"])
+        .expect(99, &[]);
     assert!(!scene.file("ran").exists());
     assert_eq!(scene.names(), [".exclusive-lock"]);
 }
@@ -55,12 +79,23 @@ fn a_wait_is_said_once_and_ends_when_the_holder_does() {
 /// How long a wait of three seconds goes on when the holder has released.
 fn after_a_long_wait() -> Duration {
     let scene = crate::a_scene();
-    let first = Running::apart(scene.beadlock(&["hold", "--", "sh", "-c", "until test -e go; do sleep 0.01; done"]));
+    let first = Running::apart(scene.beadlock(&[
+        "hold",
+        "--",
+        "sh",
+        "-c",
+        "until test -e go; do sleep 0.01; done",
+    ]));
     until("it is claimed", || first.err().contains("claimed"));
     let second = Running::apart(scene.beadlock(&["hold", "--wait", "1h", "--", "touch", "ran"]));
     until("it waits", || second.err().contains("waiting"));
     let line = second.err();
-    for word in ["for sh (PID ", ", sh -c until test", ".exclusive-lock", " left"] {
+    for word in [
+        "for sh (PID ",
+        ", sh -c until test",
+        ".exclusive-lock",
+        " left",
+    ] {
         assert!(line.contains(word), "{word:?} in {line}");
     }
     // Far beyond the first rounds of the backoff, so that only an event can be quick.
@@ -81,7 +116,11 @@ fn after_a_long_wait() -> Duration {
 #[test]
 fn a_holder_that_dies_without_a_release_is_noticed() {
     let scene = crate::a_scene();
-    let mut holder = Command::new("sleep").arg("300").stdin(Stdio::null()).spawn().unwrap();
+    let mut holder = Command::new("sleep")
+        .arg("300")
+        .stdin(Stdio::null())
+        .spawn()
+        .unwrap();
     scene.write_shell_lock("my-tool", i64::from(holder.id()), &this_host());
     let waiting = Running::apart(scene.beadlock(&["hold", "--wait", "1h", "--", "true"]));
     until("it waits", || waiting.err().contains("waiting"));
@@ -94,10 +133,21 @@ fn a_holder_that_dies_without_a_release_is_noticed() {
 #[test]
 fn a_stale_lock_is_taken_over() {
     let scene = crate::a_scene();
-    scene.write_shell_lock("crashed", i64::from(dead_pid()), &this_host().to_ascii_uppercase());
+    scene.write_shell_lock(
+        "crashed",
+        i64::from(dead_pid()),
+        &this_host().to_ascii_uppercase(),
+    );
     let said = "beadlock: removed stale lock of crashed (PID ";
     scene
-        .run(&["hold", "--no-wait", "--", "sh", "-c", "cp .beads/.exclusive-lock seen"])
+        .run(&[
+            "hold",
+            "--no-wait",
+            "--",
+            "sh",
+            "-c",
+            "cp .beads/.exclusive-lock seen",
+        ])
         .expect(0, &[said, ", pid_gone)\n"]);
     assert!(scene.read("seen").contains("\"holder\": \"sh\""));
     assert!(scene.names().is_empty());
@@ -110,16 +160,32 @@ fn what_cannot_be_understood_is_looked_at_for_two_seconds_and_never_overwritten(
     let begun = Instant::now();
     let json = scene
         .run(&["hold", "--json", "--", "true"])
-        .expect(5, &["malformed lock file", "beadlock status --raw .beads", "beadlock break .beads --malformed"])
+        .expect(
+            5,
+            &[
+                "malformed lock file",
+                "beadlock status --raw .beads",
+                "beadlock break .beads --malformed",
+            ],
+        )
         .json();
-    assert!(begun.elapsed() >= Duration::from_secs(2), "{:?}", begun.elapsed());
-    assert_eq!((&json["error"]["code"], &json["error"]["retryable"]), (&"LOCK_UNREADABLE".into(), &false.into()));
+    assert!(
+        begun.elapsed() >= Duration::from_secs(2),
+        "{:?}",
+        begun.elapsed()
+    );
+    assert_eq!(
+        (&json["error"]["code"], &json["error"]["retryable"]),
+        (&"LOCK_UNREADABLE".into(), &false.into())
+    );
     assert_eq!(fs::read_to_string(scene.lock()).unwrap(), "{\"holder\":");
     // Anew: what has not changed for two seconds is not waited for. Once in time is enough.
     let is_read_late = |_| {
         fs::write(scene.lock(), "{\"holder\":").unwrap();
         let mut waiting = Running::apart(scene.beadlock(&["hold", "--", "true"]));
-        until("it waits", || waiting.err().contains("malformed") || waiting.has_ended());
+        until("it waits", || {
+            waiting.err().contains("malformed") || waiting.has_ended()
+        });
         scene.write_shell_lock("late", i64::from(dead_pid()), &this_host());
         let ended = waiting.end();
         ended.code == 0 && ended.err.contains("claimed")
@@ -132,14 +198,38 @@ fn a_gate_that_stays_shut_is_a_drain_time_out() {
     let scene = crate::a_scene();
     let gate = Gate::try_take(&scene.beads()).unwrap().unwrap();
     let me = format!("held by PID {} (", std::process::id());
-    for args in [&["--drain", "300ms"][..], &["--no-wait"], &["--no-wait", "--drain", "100ms"]] {
+    for args in [
+        &["--drain", "300ms"][..],
+        &["--no-wait"],
+        &["--no-wait", "--drain", "100ms"],
+    ] {
         let begun = Instant::now();
         let args = [&["hold", "--json"], args, &["--", "touch", "ran"]].concat();
-        let json = scene.run(&args).expect(4, &[&me, "the gate did not open within"]).json();
-        assert_eq!((&json["error"]["code"], &json["error"]["retryable"]), (&"DRAIN_TIMEOUT".into(), &true.into()));
-        assert!(begun.elapsed() < Duration::from_secs(20), "{args:?}: {:?}", begun.elapsed());
+        let json = scene
+            .run(&args)
+            .expect(4, &[&me, "the gate did not open within"])
+            .json();
+        assert_eq!(
+            (&json["error"]["code"], &json["error"]["retryable"]),
+            (&"DRAIN_TIMEOUT".into(), &true.into())
+        );
+        assert!(
+            begun.elapsed() < Duration::from_secs(20),
+            "{args:?}: {:?}",
+            begun.elapsed()
+        );
     }
-    scene.run(&["hold", "--drain", "0", "--conflict-exit-code", "75", "--", "true"]).expect(75, &[]);
+    scene
+        .run(&[
+            "hold",
+            "--drain",
+            "0",
+            "--conflict-exit-code",
+            "75",
+            "--",
+            "true",
+        ])
+        .expect(75, &[]);
     drop(gate);
     assert!(!scene.file("ran").exists() && scene.names().is_empty());
 }
@@ -149,9 +239,20 @@ fn a_cycle_that_ends_lets_the_claim_in() {
     let scene = crate::a_scene();
     let gate = Gate::try_take(&scene.beads()).unwrap().unwrap();
     let waiting = Running::apart(scene.beadlock(&["hold", "--", "touch", "ran"]));
-    until("it waits", || waiting.err().contains("waiting for the gate of "));
-    assert!(waiting.err().contains(&format!("held by PID {} (", std::process::id())), "{}", waiting.err());
-    assert!(!scene.lock().exists(), "a claim is not to be seen until the cycle has ended");
+    until("it waits", || {
+        waiting.err().contains("waiting for the gate of ")
+    });
+    assert!(
+        waiting
+            .err()
+            .contains(&format!("held by PID {} (", std::process::id())),
+        "{}",
+        waiting.err()
+    );
+    assert!(
+        !scene.lock().exists(),
+        "a claim is not to be seen until the cycle has ended"
+    );
     drop(gate);
     waiting.end().expect(0, &["claimed", "released"]);
     assert!(scene.file("ran").exists());
@@ -164,7 +265,9 @@ fn inside_a_cycle_of_the_same_database_it_fails_at_once() {
     for cycle in [scene.beads(), fs::canonicalize(scene.beads()).unwrap()] {
         let mut command = scene.beadlock(&["hold", "--", "touch", "ran"]);
         command.env("BEADLOCK_CYCLE", &cycle);
-        Running::apart(command).end().expect(4, &["this runs inside a sync cycle of"]);
+        Running::apart(command)
+            .end()
+            .expect(4, &["this runs inside a sync cycle of"]);
     }
     assert!(!scene.file("ran").exists());
     drop(gate);
@@ -179,7 +282,9 @@ fn what_a_cycle_has_left_behind_may_claim_once_that_has_ended() {
     let scene = crate::a_scene();
     let script = "setsid sh -c 'until test -e go; do sleep 0.01; done; \"$BEADLOCK\" hold .beads -- touch ran; \
                   echo $? > code' & echo $BEADLOCK_CYCLE > cycle";
-    scene.run(&["cycle", ".beads", "--", "sh", "-c", script]).expect(0, &["left processes behind"]);
+    scene
+        .run(&["cycle", ".beads", "--", "sh", "-c", script])
+        .expect(0, &["left processes behind"]);
     assert!(scene.read("cycle").contains(".beads"));
     fs::write(scene.file("go"), "").unwrap();
     until("it has claimed", || scene.read("code").ends_with('\n'));
@@ -208,7 +313,10 @@ fn a_directory_that_cannot_be_written_is_an_error_that_names_it() {
     if !as_nobody(&mut command) {
         return;
     }
-    let json = Running::apart(command).end().expect(1, &["permission denied", ".exclusive-lock"]).json();
+    let json = Running::apart(command)
+        .end()
+        .expect(1, &["permission denied", ".exclusive-lock"])
+        .json();
     assert_eq!(json["error"]["code"], "NOT_PERMITTED");
     assert!(scene.names().is_empty());
 }
@@ -222,16 +330,31 @@ fn where_there_is_no_gate_it_is_said_once_and_nothing_is_removed() {
         let mut command = scene.beadlock(args);
         as_nobody(&mut command).then(|| Running::apart(command).end())
     };
-    let Some(ended) = nobody(&["hold", "--", "true"]) else { return };
-    let ended = ended
-        .expect(0, &["there is no gate here", "no dead lock is removed", "permission denied", "claimed", "released"]);
+    let Some(ended) = nobody(&["hold", "--", "true"]) else {
+        return;
+    };
+    let ended = ended.expect(
+        0,
+        &[
+            "there is no gate here",
+            "no dead lock is removed",
+            "permission denied",
+            "claimed",
+            "released",
+        ],
+    );
     assert_eq!(ended.err.matches("no gate").count(), 1, "{ended:?}");
     scene.write_shell_lock("crashed", i64::from(dead_pid()), &this_host());
-    let json =
-        nobody(&["hold", "--json", "--", "true"]).unwrap().expect(5, &["failed to remove stale lock: no gate"]).json();
+    let json = nobody(&["hold", "--json", "--", "true"])
+        .unwrap()
+        .expect(5, &["failed to remove stale lock: no gate"])
+        .json();
     assert_eq!(json["error"]["code"], "LOCK_STALE");
     let line = "Skipping database (lock check failed: failed to remove stale lock: no gate)\n";
-    assert_eq!(nobody(&["check", ".beads"]).unwrap().expect(5, &[]).out, line);
+    assert_eq!(
+        nobody(&["check", ".beads"]).unwrap().expect(5, &[]).out,
+        line
+    );
     assert!(scene.lock().exists());
 }
 
@@ -240,10 +363,15 @@ fn the_last_of_two_opposites_wins_and_the_error_names_the_database() {
     let scene = crate::a_scene();
     scene.write_shell_lock("live", i64::from(std::process::id()), &this_host());
     for (args, words) in [
-        (["--wait", "1h", "--no-wait"], "did not wait; who and why: beadlock status .beads\n"),
+        (
+            ["--wait", "1h", "--no-wait"],
+            "did not wait; who and why: beadlock status .beads\n",
+        ),
         (["--no-wait", "--wait", "300ms"], "gave up after 300ms; "),
     ] {
-        scene.run(&[&["hold"], &args[..], &["--", "true"]].concat()).expect(4, &[words]);
+        scene
+            .run(&[&["hold"], &args[..], &["--", "true"]].concat())
+            .expect(4, &[words]);
     }
 }
 
@@ -251,7 +379,9 @@ fn the_last_of_two_opposites_wins_and_the_error_names_the_database() {
 fn a_fifo_is_not_offered_to_cat() {
     let scene = crate::a_scene();
     nix::unistd::mkfifo(&scene.lock(), nix::sys::stat::Mode::S_IRWXU).unwrap();
-    let ended = scene.run(&["hold", "--", "true"]).expect(5, &["look at it: ls -la "]);
+    let ended = scene
+        .run(&["hold", "--", "true"])
+        .expect(5, &["look at it: ls -la "]);
     assert!(!ended.err.contains("cat "), "{ended:?}");
 }
 
@@ -260,6 +390,9 @@ fn no_more_processes_is_said_in_words() {
     let scene = crate::a_scene();
     let mut command = scene.shell("exec bash -c 'ulimit -u 0; exec \"$BEADLOCK\" hold -- true'");
     if as_nobody(&mut command) {
-        Running::apart(command).end().expect(1, &["no more processes are allowed to this user (ulimit -u)"]);
+        Running::apart(command).end().expect(
+            1,
+            &["no more processes are allowed to this user (ulimit -u)"],
+        );
     }
 }

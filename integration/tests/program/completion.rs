@@ -20,7 +20,10 @@ fn bash_completes_commands_targets_and_ids() {
     let scene = a_tree();
     scene.claim("importer", std::process::id() as i32);
     let lines = lines(&id(&scene));
-    let mut shell = Terminal::start(&scene, &[bash.to_str().unwrap(), "--norc", "--noprofile", "-i"]);
+    let mut shell = Terminal::start(
+        &scene,
+        &[bash.to_str().unwrap(), "--norc", "--noprofile", "-i"],
+    );
     let show = "source <(beadlock completions bash); bind -x '\"\\C-x\": printf \"%s\\n\" \"$READLINE_LINE\" > line'";
     complete(&scene, &mut shell, show, &lines);
 }
@@ -28,7 +31,9 @@ fn bash_completes_commands_targets_and_ids() {
 /// What the program answers to a shell; fish's form has one candidate a line.
 fn answer(scene: &Scene, words: &[&str]) -> Vec<String> {
     let mut command = scene.beadlock(&[&["--"], words].concat());
-    command.env("BEADLOCK_COMPLETE", "fish").env("BEADLOCK_LOCK_DIR", scene.file("locks"));
+    command
+        .env("BEADLOCK_COMPLETE", "fish")
+        .env("BEADLOCK_LOCK_DIR", scene.file("locks"));
     let ended = Ended::from(run(command)).expect(0, &[]);
     assert_eq!(ended.err, "", "{words:?}");
     ended.out.lines().map(str::to_owned).collect()
@@ -37,7 +42,11 @@ fn answer(scene: &Scene, words: &[&str]) -> Vec<String> {
 fn until_answer(scene: &Scene, words: &[&str], wanted: &[&str]) {
     let begun = Instant::now();
     while answer(scene, words) != wanted {
-        assert!(begun.elapsed() < PATIENCE, "{words:?}: {:?}, and not {wanted:?}", answer(scene, words));
+        assert!(
+            begun.elapsed() < PATIENCE,
+            "{words:?}: {:?}, and not {wanted:?}",
+            answer(scene, words)
+        );
     }
 }
 
@@ -45,7 +54,14 @@ fn until_answer(scene: &Scene, words: &[&str], wanted: &[&str]) {
 fn targets_are_databases_locks_names_and_directories() {
     let scene = a_tree();
     fs::create_dir(scene.file("run")).unwrap();
-    let held = scene.beadlock(&["hold", "lock:run/import.lock", "--", "cp", "run/import.lock", "run/copy.lock"]);
+    let held = scene.beadlock(&[
+        "hold",
+        "lock:run/import.lock",
+        "--",
+        "cp",
+        "run/import.lock",
+        "run/copy.lock",
+    ]);
     Ended::from(run(held)).expect(0, &[]);
     let wanted = [
         ".beads",
@@ -62,15 +78,36 @@ fn targets_are_databases_locks_names_and_directories() {
         "memory:",
         "file:",
     ];
-    for command in ["hold", "acquire", "release", "break", "wait", "check", "status"] {
+    for command in [
+        "hold", "acquire", "release", "break", "wait", "check", "status",
+    ] {
         until_answer(&scene, &["beadlock", command, ""], &wanted);
     }
-    until_answer(&scene, &["beadlock", "hold", "--and", "tower:"], &["tower:app-prod"]);
-    until_answer(&scene, &["beadlock", "--lock-dir", "state", "hold", "tower:"], &[]);
-    until_answer(&scene, &["beadlock", "status", ".beads", "tower:a"], &["tower:app-prod"]);
+    until_answer(
+        &scene,
+        &["beadlock", "hold", "--and", "tower:"],
+        &["tower:app-prod"],
+    );
+    until_answer(
+        &scene,
+        &["beadlock", "--lock-dir", "state", "hold", "tower:"],
+        &[],
+    );
+    until_answer(
+        &scene,
+        &["beadlock", "status", ".beads", "tower:a"],
+        &["tower:app-prod"],
+    );
     // The id of the target that is named, with the option of another protocol shown because of it.
-    let id = scene.json(&["status", "lock:run/copy.lock"]).1["data"][0]["id"].as_str().unwrap().to_owned();
-    until_answer(&scene, &["beadlock", "break", "lock:run/copy.lock", "--id", ""], &[&id]);
+    let id = scene.json(&["status", "lock:run/copy.lock"]).1["data"][0]["id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    until_answer(
+        &scene,
+        &["beadlock", "break", "lock:run/copy.lock", "--id", ""],
+        &[&id],
+    );
 }
 
 /// A shell may ask at any time: nothing is made, removed or touched, and nothing else is printed.
@@ -92,7 +129,11 @@ fn an_answer_changes_nothing() {
         answer(&scene, words);
     }
     assert_eq!((scene.lock_text(), all_names(scene.path())), (lock, names));
-    assert_eq!(answer(&scene, &["beadlock", "hold", "--", ""]), [""; 0], "another command stands there");
+    assert_eq!(
+        answer(&scene, &["beadlock", "hold", "--", ""]),
+        [""; 0],
+        "another command stands there"
+    );
 }
 
 fn all_names(top: &Path) -> Vec<PathBuf> {
@@ -129,7 +170,13 @@ fn only_the_scripts_get_an_answer() {
     for value in ["", "0", "tcsh", "/bin/bash"] {
         let mut command: Command = scene.beadlock(&["--version"]);
         command.env("BEADLOCK_COMPLETE", value);
-        assert!(Ended::from(run(command)).expect(0, &[]).out.starts_with("beadlock "), "{value:?}");
+        assert!(
+            Ended::from(run(command))
+                .expect(0, &[])
+                .out
+                .starts_with("beadlock "),
+            "{value:?}"
+        );
     }
     scene.run(&["completions", "tcsh"]).expect(2, &["tcsh"]);
 }

@@ -30,12 +30,19 @@ fn scene() -> Scene {
 
 fn trial(json: &Value, name: &str) -> Value {
     let trials = json["data"]["trials"].as_array().unwrap();
-    trials.iter().find(|trial| trial["name"] == name).unwrap_or_else(|| panic!("no {name} in {json}")).clone()
+    trials
+        .iter()
+        .find(|trial| trial["name"] == name)
+        .unwrap_or_else(|| panic!("no {name} in {json}"))
+        .clone()
 }
 
 fn guarantee(json: &Value, name: &str) -> (String, String) {
     let all = json["data"]["guarantees"].as_array().unwrap();
-    let found = all.iter().find(|one| one["name"] == name).unwrap_or_else(|| panic!("no {name} in {json}"));
+    let found = all
+        .iter()
+        .find(|one| one["name"] == name)
+        .unwrap_or_else(|| panic!("no {name} in {json}"));
     let word = |key: &str| found[key].as_str().unwrap().to_owned();
     (word("holds"), word("how"))
 }
@@ -44,14 +51,17 @@ fn guarantee(json: &Value, name: &str) -> (String, String) {
 fn missing(json: &Value) -> Vec<String> {
     let trials = json["data"]["trials"].as_array().unwrap();
     let missing = trials.iter().filter(|trial| trial["ok"] != true);
-    missing.map(|trial| trial["name"].as_str().unwrap().to_owned()).collect()
+    missing
+        .map(|trial| trial["name"].as_str().unwrap().to_owned())
+        .collect()
 }
 
 #[test]
 fn a_directory_that_may_not_be_written_or_read_is_no_place_for_locks() {
-    for (mode, word, name) in
-        [(0o555, "nothing can be locked here", "writable"), (0o733, "there is no gate", "gate_opens")]
-    {
+    for (mode, word, name) in [
+        (0o555, "nothing can be locked here", "writable"),
+        (0o733, "there is no gate", "gate_opens"),
+    ] {
         let scene = scene();
         chmod(scene.path(), 0o755);
         chmod(&scene.beads(), mode);
@@ -61,9 +71,16 @@ fn a_directory_that_may_not_be_written_or_read_is_no_place_for_locks() {
         }
         let json = Running::apart(command).end().expect(5, &[]).json();
         let trial = trial(&json, name);
-        assert_eq!((&trial["ok"], &trial["detail"]), (&false.into(), &"permission denied".into()), "{json}");
+        assert_eq!(
+            (&trial["ok"], &trial["detail"]),
+            (&false.into(), &"permission denied".into()),
+            "{json}"
+        );
         let message = json["data"]["message"].as_str().unwrap();
-        assert!(message.starts_with("NO, ") && message.contains(word), "{message}");
+        assert!(
+            message.starts_with("NO, ") && message.contains(word),
+            "{message}"
+        );
         assert!(scene.names().is_empty(), "{:?}", scene.names());
     }
 }
@@ -73,12 +90,23 @@ fn says_who_else_may_write() {
     let scene = scene();
     chmod(&scene.beads(), 0o777);
     let ended = scene.run(&["doctor"]).expect(1, &[]);
-    assert!(ended.out.contains("mode 0777, its group and every user may write"), "{ended:?}");
+    assert!(
+        ended
+            .out
+            .contains("mode 0777, its group and every user may write"),
+        "{ended:?}"
+    );
     chmod(&scene.beads(), 0o755);
     let json = scene.run(&["doctor", "--json"]).json();
     let private = trial(&json, "private");
     assert_eq!(private["ok"], true);
-    assert!(private["detail"].as_str().unwrap().contains("0700 is better"), "{private}");
+    assert!(
+        private["detail"]
+            .as_str()
+            .unwrap()
+            .contains("0700 is better"),
+        "{private}"
+    );
     assert_eq!(guarantee(&json, "privacy").0, "yes");
 }
 
@@ -86,14 +114,27 @@ fn says_who_else_may_write() {
 fn has_a_line_for_each_trial_and_each_promise() {
     let scene = scene();
     let json = scene.run(&["doctor", "--json"]).json();
-    let mut keys: Vec<&str> = json["data"].as_object().unwrap().keys().map(String::as_str).collect();
+    let mut keys: Vec<&str> = json["data"]
+        .as_object()
+        .unwrap()
+        .keys()
+        .map(String::as_str)
+        .collect();
     keys.sort_unstable();
-    assert_eq!(keys, ["can_lock", "guarantees", "message", "path", "trials"]);
+    assert_eq!(
+        keys,
+        ["can_lock", "guarantees", "message", "path", "trials"]
+    );
     let beads = fs::canonicalize(scene.beads()).unwrap();
     assert_eq!(json["data"]["path"], beads.to_str().unwrap());
     let text = scene.run(&["doctor"]).out;
     for trial in json["data"]["trials"].as_array().unwrap() {
-        let mut keys: Vec<&str> = trial.as_object().unwrap().keys().map(String::as_str).collect();
+        let mut keys: Vec<&str> = trial
+            .as_object()
+            .unwrap()
+            .keys()
+            .map(String::as_str)
+            .collect();
         keys.sort_unstable();
         assert_eq!(keys, ["detail", "means", "name", "next", "ok"]);
         let word = match trial["ok"].as_bool() {
@@ -109,41 +150,78 @@ fn has_a_line_for_each_trial_and_each_promise() {
         };
         assert_eq!(text.lines().filter(is_its).count(), 1, "{trial} in {text}");
         // Times and what is free differ from one run to the next.
-        let is_steady = !["space", "fdatasync", "timestamps"].contains(&name.as_str()) && word == "ok";
+        let is_steady =
+            !["space", "fdatasync", "timestamps"].contains(&name.as_str()) && word == "ok";
         let has = |detail: &str| text.contains(detail.split(" at once").next().unwrap());
         let before_the_time = detail.split(" after ").next().unwrap();
         assert!(!is_steady || has(before_the_time), "{trial} in {text}");
     }
     for guarantee in json["data"]["guarantees"].as_array().unwrap() {
-        let line = format!("{}: {}", guarantee["promise"].as_str().unwrap(), guarantee["how"].as_str().unwrap());
+        let line = format!(
+            "{}: {}",
+            guarantee["promise"].as_str().unwrap(),
+            guarantee["how"].as_str().unwrap()
+        );
         assert!(text.contains(&line), "{line} in {text}");
     }
     assert!(!text.contains('\u{1b}'));
-    assert!(scene.run(&["doctor", "--color", "always"]).out.contains("\u{1b}[32mok     \u{1b}[0m"));
+    assert!(
+        scene
+            .run(&["doctor", "--color", "always"])
+            .out
+            .contains("\u{1b}[32mok     \u{1b}[0m")
+    );
 }
 
 #[test]
 fn finds_its_directory_as_every_command_and_takes_a_plain_one() {
     let scene = scene();
-    let first = |args: &[&str]| scene.run(args).out.lines().next().unwrap_or_default().to_owned();
+    let first = |args: &[&str]| {
+        scene
+            .run(args)
+            .out
+            .lines()
+            .next()
+            .unwrap_or_default()
+            .to_owned()
+    };
     assert!(first(&["doctor"]).starts_with(".beads: "));
     assert!(first(&["doctor", ".beads"]).starts_with(".beads: "));
-    assert!(first(&["doctor", "."]).starts_with("./.beads (the database in .): "), "{}", first(&["doctor", "."]));
+    assert!(
+        first(&["doctor", "."]).starts_with("./.beads (the database in .): "),
+        "{}",
+        first(&["doctor", "."])
+    );
     fs::create_dir(scene.file("plain")).unwrap();
     let json = scene.run(&["doctor", "plain", "--json"]).json();
     let plain = fs::canonicalize(scene.file("plain")).unwrap();
-    assert_eq!(json["data"]["path"], plain.to_str().unwrap(), "as it is, although a database is near");
-    let nowhere = scene.run(&["doctor", "nowhere", "--json"]).expect(1, &["nowhere does not exist"]).json();
+    assert_eq!(
+        json["data"]["path"],
+        plain.to_str().unwrap(),
+        "as it is, although a database is near"
+    );
+    let nowhere = scene
+        .run(&["doctor", "nowhere", "--json"])
+        .expect(1, &["nowhere does not exist"])
+        .json();
     assert_eq!(
         (&nowhere["ok"], &nowhere["data"], &nowhere["error"]["code"]),
         (&false.into(), &Value::Null, &"NO_TARGET".into())
     );
     fs::write(scene.file("file"), "").unwrap();
-    scene.run(&["doctor", "file"]).expect(1, &["file is not a directory"]);
-    scene.run(&["doctor", "a", "b"]).expect(2, &["unexpected argument"]);
-    scene.run(&["doctor", "ftp:x"]).expect(2, &["unknown scheme ftp:"]);
+    scene
+        .run(&["doctor", "file"])
+        .expect(1, &["file is not a directory"]);
+    scene
+        .run(&["doctor", "a", "b"])
+        .expect(2, &["unexpected argument"]);
+    scene
+        .run(&["doctor", "ftp:x"])
+        .expect(2, &["unknown scheme ftp:"]);
     fs::remove_dir(scene.beads()).unwrap();
-    scene.run(&["doctor"]).expect(1, &["no .beads here or above"]);
+    scene
+        .run(&["doctor"])
+        .expect(1, &["no .beads here or above"]);
 }
 
 /// The lock stays as it is, and a gate that is shut is none of its business.
@@ -165,7 +243,10 @@ fn touches_neither_the_lock_nor_the_gate() {
     assert_eq!(names.map(look), before);
     assert_eq!(scene.names(), names);
     let running = caught(&scene);
-    assert!(Gate::try_take(&scene.beads()).unwrap().is_some(), "the gate is free while it tries");
+    assert!(
+        Gate::try_take(&scene.beads()).unwrap().is_some(),
+        "the gate is free while it tries"
+    );
     running.signal(Signal::SIGCONT);
     let code = running.end().code;
     assert!([0, 1].contains(&code), "{code}");
@@ -173,20 +254,34 @@ fn touches_neither_the_lock_nor_the_gate() {
 }
 
 fn benches(scene: &Scene) -> Vec<String> {
-    scene.names().into_iter().filter(|name| name.starts_with(BENCH)).collect()
+    scene
+        .names()
+        .into_iter()
+        .filter(|name| name.starts_with(BENCH))
+        .collect()
 }
 
 /// A doctor that was stopped in the middle of its trials.
 fn caught(scene: &Scene) -> Running {
     for _ in 0..100 {
         let mut running = Running::apart(scene.beadlock(&["doctor", ".beads"]));
-        until("it begins or ends", || running.has_ended() || !benches(scene).is_empty());
+        until("it begins or ends", || {
+            running.has_ended() || !benches(scene).is_empty()
+        });
         if running.has_ended() {
             continue;
         }
         running.signal(Signal::SIGSTOP);
         let stat = format!("/proc/{}/stat", running.pid());
-        let state = || fs::read_to_string(&stat).unwrap().rsplit(") ").next().unwrap().chars().next();
+        let state = || {
+            fs::read_to_string(&stat)
+                .unwrap()
+                .rsplit(") ")
+                .next()
+                .unwrap()
+                .chars()
+                .next()
+        };
         until("it stands still", || matches!(state(), Some('T' | 'Z')));
         if state() == Some('T') && !benches(scene).is_empty() {
             return running;
@@ -199,13 +294,21 @@ fn caught(scene: &Scene) -> Running {
 
 #[test]
 fn a_signal_ends_it_and_nothing_is_left() {
-    for (signal, code) in [(Signal::SIGTERM, 143), (Signal::SIGINT, 130), (Signal::SIGHUP, 129)] {
+    for (signal, code) in [
+        (Signal::SIGTERM, 143),
+        (Signal::SIGINT, 130),
+        (Signal::SIGHUP, 129),
+    ] {
         let scene = scene();
         let running = caught(&scene);
         running.signal(signal);
         running.signal(Signal::SIGCONT);
         let ended = running.end().expect(code, &[]);
-        assert_eq!(ended.signal.is_some(), signal == Signal::SIGINT, "so that the script around it stops: {ended:?}");
+        assert_eq!(
+            ended.signal.is_some(),
+            signal == Signal::SIGINT,
+            "so that the script around it stops: {ended:?}"
+        );
         assert_eq!(ended.out, "");
         assert!(scene.names().is_empty(), "{:?}", scene.names());
     }
@@ -222,7 +325,9 @@ fn what_a_killed_one_leaves_is_swept_by_the_next() {
     running.signal(Signal::SIGKILL);
     running.end().expect(137, &[]);
     assert_eq!(benches(&scene).len(), 1);
-    until("its second process ends too", || second_processes(&scene) == 0);
+    until("its second process ends too", || {
+        second_processes(&scene) == 0
+    });
     scene.run(&["doctor"]);
     assert!(scene.names().is_empty(), "{:?}", scene.names());
 }
@@ -238,8 +343,14 @@ fn what_another_machine_may_be_at_is_left_alone() {
         dir
     };
     let dead = i64::from(dead_pid());
-    let (young, old) = (make(&format!("{dead}-00000000aa")), make(&format!("{dead}-00000000bb")));
-    let (alive, no_pid) = (make(&format!("{}-00000000cc", std::process::id())), make("x-dd"));
+    let (young, old) = (
+        make(&format!("{dead}-00000000aa")),
+        make(&format!("{dead}-00000000bb")),
+    );
+    let (alive, no_pid) = (
+        make(&format!("{}-00000000cc", std::process::id())),
+        make("x-dd"),
+    );
     let long_ago = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
     for dir in [&old, &alive, &no_pid] {
         fs::File::open(dir).unwrap().set_modified(long_ago).unwrap();
@@ -262,15 +373,23 @@ fn the_second_process_works_on_a_bench_only() {
     command.env("LC_ALL", "C");
     Running::apart(command).end().expect(2, &[]);
     assert_eq!(scene.read("file"), "mine");
-    let help = Command::new(env!("CARGO_BIN_EXE_beadlock")).args(["doctor", "--help"]).env_clear().output().unwrap();
-    assert!(!String::from_utf8_lossy(&help.stdout).contains("second"), "it is nobody's to type");
+    let help = Command::new(env!("CARGO_BIN_EXE_beadlock"))
+        .args(["doctor", "--help"])
+        .env_clear()
+        .output()
+        .unwrap();
+    assert!(
+        !String::from_utf8_lossy(&help.stdout).contains("second"),
+        "it is nobody's to type"
+    );
 }
 
 #[test]
 fn two_at_once_do_not_disturb_each_other() {
     let scene = scene();
-    let running: Vec<Running> =
-        (0..4).map(|_| Running::apart(scene.beadlock(&["doctor", "--json", ".beads"]))).collect();
+    let running: Vec<Running> = (0..4)
+        .map(|_| Running::apart(scene.beadlock(&["doctor", "--json", ".beads"])))
+        .collect();
     for one in running {
         let json = one.end().json();
         for name in ["exclusive_create", "flock_processes", "flock_descriptors"] {

@@ -28,15 +28,27 @@ impl Mirror {
     fn of(source: &Path, point: &Path) -> Option<Self> {
         std::fs::create_dir_all(point).unwrap();
         let mut bindfs = Command::new(skip::tool("bindfs")?);
-        let bindfs = bindfs.arg("-f").args([source, point]).stderr(Stdio::null()).spawn().unwrap();
-        let mut mirror = Self { bindfs, point: point.to_owned(), relief: None };
+        let bindfs = bindfs
+            .arg("-f")
+            .args([source, point])
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut mirror = Self {
+            bindfs,
+            point: point.to_owned(),
+            relief: None,
+        };
         let is_mounted = || {
             let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
             mounts.contains(&format!(" {} fuse", point.display()))
         };
         let begun = Instant::now();
         while !is_mounted() {
-            assert!(begun.elapsed() < PATIENCE, "neither a mount nor an end of bindfs");
+            assert!(
+                begun.elapsed() < PATIENCE,
+                "neither a mount nor an end of bindfs"
+            );
             if mirror.bindfs.try_wait().unwrap().is_some() {
                 skip::cannot("needs bindfs, which may not mount here");
                 return None;
@@ -58,7 +70,8 @@ impl Mirror {
             let tasks = std::fs::read_dir(format!("/proc/{}/task", self.bindfs.id())).unwrap();
             tasks.flatten().all(|task| {
                 let stat = std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
-                stat.rsplit_once(')').is_none_or(|(_, rest)| rest.trim_start().starts_with('T'))
+                stat.rsplit_once(')')
+                    .is_none_or(|(_, rest)| rest.trim_start().starts_with('T'))
             })
         });
     }
@@ -74,7 +87,10 @@ impl Mirror {
             }
         });
         self.relief = Some((end, relief));
-        assert!(stat_hangs(&self.point), "the control: stat waits for the file system");
+        assert!(
+            stat_hangs(&self.point),
+            "the control: stat waits for the file system"
+        );
     }
 }
 
@@ -87,7 +103,11 @@ impl Drop for Mirror {
         if self.bindfs.try_wait().is_ok_and(|ended| ended.is_none()) {
             self.signal(Signal::SIGCONT);
         }
-        let _ = Command::new("umount").arg("-l").arg(&self.point).stderr(Stdio::null()).status();
+        let _ = Command::new("umount")
+            .arg("-l")
+            .arg(&self.point)
+            .stderr(Stdio::null())
+            .status();
         let _ = self.bindfs.kill();
         let _ = self.bindfs.wait();
     }
@@ -95,7 +115,12 @@ impl Drop for Mirror {
 
 /// Whether a plain `stat` does not return for longer than a command is to wait.
 fn stat_hangs(path: &Path) -> bool {
-    let mut stat = Command::new("stat").arg("-f").arg(path).stdout(Stdio::null()).spawn().unwrap();
+    let mut stat = Command::new("stat")
+        .arg("-f")
+        .arg(path)
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
     std::thread::sleep(Duration::from_millis(2500));
     let hangs = stat.try_wait().unwrap().is_none();
     stat.kill().unwrap();
@@ -120,35 +145,79 @@ fn timed(command: Command, bound: Duration) -> Ended {
     let ended = Running::apart(command).end();
     let took = begun.elapsed();
     assert!(took < bound + SLACK, "took {took:?}: {}", ended.err);
-    assert!(took >= bound.mul_f32(0.9), "it has waited: {took:?} {} {}", ended.out, ended.err);
+    assert!(
+        took >= bound.mul_f32(0.9),
+        "it has waited: {took:?} {} {}",
+        ended.out,
+        ended.err
+    );
     ended
 }
 
 fn says_what_hangs(ended: &Ended, scene: &Scene) {
     let point = scene.file("mirror");
     let (point, text) = (point.display(), format!("{}{}", ended.out, ended.err));
-    assert!(text.contains(&format!("the file system fuse at {point} does not answer (waited ")), "{text}");
-    assert!(text.contains(&format!("look at its server, or type: umount -l {point}")), "{text}");
+    assert!(
+        text.contains(&format!(
+            "the file system fuse at {point} does not answer (waited "
+        )),
+        "{text}"
+    );
+    assert!(
+        text.contains(&format!("look at its server, or type: umount -l {point}")),
+        "{text}"
+    );
 }
 
 const SECOND: Duration = Duration::from_secs(1);
 
 #[test]
 fn every_command_ends_within_its_bound_and_runs_nothing() {
-    let Some((scene, mut mirror)) = scene() else { return };
+    let Some((scene, mut mirror)) = scene() else {
+        return;
+    };
     let db = "mirror/.beads";
-    scene.run(&["hold", db, "--", "true"]).expect(0, &["released"]);
+    scene
+        .run(&["hold", db, "--", "true"])
+        .expect(0, &["released"]);
     mirror.hang();
     let touch = &["--", "touch", "ran"][..];
     let rows: &[(&[&str], &[&str], u64, i32)] = &[
         (&["hold", db, "--wait", "3s"], touch, 3, 5),
         (&["hold", db, "--no-wait"], touch, 1, 5),
         (&["hold", db, "--drain", "2s"], touch, 2, 5),
-        (&["hold", db, "--wait", "1s", "--own-exit-code", "77"], touch, 1, 77),
-        (&["hold", "lock:mirror/run/x.lock", "--wait", "1s"], touch, 1, 5),
+        (
+            &["hold", db, "--wait", "1s", "--own-exit-code", "77"],
+            touch,
+            1,
+            77,
+        ),
+        (
+            &["hold", "lock:mirror/run/x.lock", "--wait", "1s"],
+            touch,
+            1,
+            5,
+        ),
         (&["hold", "memory:mirror/run", "--wait", "1s"], touch, 1, 5),
-        (&["hold", "file:mirror/todo.json", "--wait", "1s"], touch, 1, 5),
-        (&["hold", "tower:x", "--lock-dir", "mirror/run", "--actor", "a"], touch, 1, 5),
+        (
+            &["hold", "file:mirror/todo.json", "--wait", "1s"],
+            touch,
+            1,
+            5,
+        ),
+        (
+            &[
+                "hold",
+                "tower:x",
+                "--lock-dir",
+                "mirror/run",
+                "--actor",
+                "a",
+            ],
+            touch,
+            1,
+            5,
+        ),
         (&["acquire", db, "--wait", "1s"], &[], 1, 5),
         (&["wait", db, "--wait", "1s"], &[], 1, 5),
         (&["cycle", db], touch, 2, 5),
@@ -159,7 +228,12 @@ fn every_command_ends_within_its_bound_and_runs_nothing() {
         (&["doctor", db], &[], 2, 5),
         (&["list", "mirror"], &[], 2, 1),
         (&["log", "mirror/.beads/daemon.log"], &[], 2, 1),
-        (&["append", "file:mirror/todo.json", "--wait", "1s"], &[], 1, 5),
+        (
+            &["append", "file:mirror/todo.json", "--wait", "1s"],
+            &[],
+            1,
+            5,
+        ),
     ];
     let started: Vec<_> = rows
         .iter()
@@ -182,54 +256,115 @@ fn every_command_ends_within_its_bound_and_runs_nothing() {
     }
     assert!(!scene.file("ran").exists(), "no command was run");
     mirror.signal(Signal::SIGCONT);
-    scene.run(&["hold", db, "--", "touch", "ran"]).expect(0, &["released"]);
+    scene
+        .run(&["hold", db, "--", "touch", "ran"])
+        .expect(0, &["released"]);
     assert!(scene.file("ran").exists());
     scene.run(&["check", db]).expect(0, &[]);
 }
 
 #[test]
 fn json_says_it_as_of_an_unreadable_lock() {
-    let Some((scene, mut mirror)) = scene() else { return };
+    let Some((scene, mut mirror)) = scene() else {
+        return;
+    };
     mirror.hang();
     let json = |args: &[&str], seconds: u32| -> Value {
         let ended = timed(scene.beadlock(args), SECOND * seconds);
         serde_json::from_str(&ended.out).unwrap_or_else(|_| panic!("{args:?}: {}", ended.out))
     };
     let check = json(&["check", "mirror/.beads", ".beads", "--json"], 2);
-    assert_eq!((&check["ok"], &check["error"]), (&true.into(), &Value::Null), "{check}");
-    let [hung, other] = &check["data"].as_array().unwrap()[..] else { panic!("{check}") };
     assert_eq!(
-        (&hung["decision"], &hung["verdict"], &hung["reason"], &hung["removed"], &hung["target"]),
-        (&"skip".into(), &"unreadable".into(), &"unreadable".into(), &false.into(), &"beads:mirror/.beads".into())
+        (&check["ok"], &check["error"]),
+        (&true.into(), &Value::Null),
+        "{check}"
     );
-    assert!(hung["path"].as_str().unwrap().ends_with("/mirror/.beads/.exclusive-lock"), "{hung}");
-    assert_eq!((&other["decision"], &other["verdict"]), (&"proceed".into(), &"free".into()));
+    let [hung, other] = &check["data"].as_array().unwrap()[..] else {
+        panic!("{check}")
+    };
+    assert_eq!(
+        (
+            &hung["decision"],
+            &hung["verdict"],
+            &hung["reason"],
+            &hung["removed"],
+            &hung["target"]
+        ),
+        (
+            &"skip".into(),
+            &"unreadable".into(),
+            &"unreadable".into(),
+            &false.into(),
+            &"beads:mirror/.beads".into()
+        )
+    );
+    assert!(
+        hung["path"]
+            .as_str()
+            .unwrap()
+            .ends_with("/mirror/.beads/.exclusive-lock"),
+        "{hung}"
+    );
+    assert_eq!(
+        (&other["decision"], &other["verdict"]),
+        (&"proceed".into(), &"free".into())
+    );
     for target in ["memory:mirror/run", "file:mirror/todo.json"] {
         let check = json(&["check", target, "--json"], 2);
         let message = check["data"][0]["message"].as_str().unwrap();
-        assert!(message.starts_with("Skipping (lock check failed: failed to read lock file: "), "{check}");
+        assert!(
+            message.starts_with("Skipping (lock check failed: failed to read lock file: "),
+            "{check}"
+        );
     }
     for args in [
-        &["hold", "mirror/.beads", "--no-wait", "--json", "--", "touch", "ran"][..],
+        &[
+            "hold",
+            "mirror/.beads",
+            "--no-wait",
+            "--json",
+            "--",
+            "touch",
+            "ran",
+        ][..],
         &["acquire", "mirror/.beads", "--no-wait", "--json"],
         &["wait", "mirror/.beads", "--wait", "1", "--json"],
         &["status", "mirror/.beads", "--json"],
     ] {
         let answer = json(args, 1);
         let error = &answer["error"];
-        assert_eq!((&answer["ok"], &error["code"]), (&false.into(), &"LOCK_UNREADABLE".into()), "{answer}");
+        assert_eq!(
+            (&answer["ok"], &error["code"]),
+            (&false.into(), &"LOCK_UNREADABLE".into()),
+            "{answer}"
+        );
         assert_eq!(error["retryable"], true, "{answer}");
-        assert!(error["message"].as_str().unwrap().contains("does not answer (waited "), "{answer}");
-        assert!(error["detail"].as_str().unwrap().starts_with("mount="), "{answer}");
+        assert!(
+            error["message"]
+                .as_str()
+                .unwrap()
+                .contains("does not answer (waited "),
+            "{answer}"
+        );
+        assert!(
+            error["detail"].as_str().unwrap().starts_with("mount="),
+            "{answer}"
+        );
     }
     let answer = json(&["list", "mirror", "--json"], 2);
-    assert_eq!((&answer["ok"], &answer["error"]["code"]), (&false.into(), &"IO".into()), "{answer}");
+    assert_eq!(
+        (&answer["ok"], &answer["error"]["code"]),
+        (&false.into(), &"IO".into()),
+        "{answer}"
+    );
     assert!(!scene.file("ran").exists());
 }
 
 #[test]
 fn a_target_that_leads_there_in_another_way_hangs_no_command() {
-    let Some((scene, mut mirror)) = scene() else { return };
+    let Some((scene, mut mirror)) = scene() else {
+        return;
+    };
     std::fs::create_dir_all(scene.file("led/.beads")).unwrap();
     std::fs::write(scene.file("led/.beads/redirect"), "../mirror/.beads\n").unwrap();
     std::fs::create_dir(scene.file("above")).unwrap();
@@ -247,7 +382,13 @@ fn a_target_that_leads_there_in_another_way_hangs_no_command() {
     // By a redirect.
     let ended = timed(scene.beadlock(&["check", "led/.beads"]), SECOND * 2);
     assert_eq!(ended.code, 5, "{}", ended.err);
-    assert!(ended.out.contains("led/.beads leads to does not answer (waited 2s)"), "{}", ended.out);
+    assert!(
+        ended
+            .out
+            .contains("led/.beads leads to does not answer (waited 2s)"),
+        "{}",
+        ended.out
+    );
     // By the environment, also where another database is named.
     for name in ["BEADS_DIR", "BEADLOCK_TARGET"] {
         let mut command = scene.beadlock(&["check"]);
@@ -268,21 +409,37 @@ fn a_target_that_leads_there_in_another_way_hangs_no_command() {
     assert_eq!(ended.code, 5, "{}", ended.err);
     says_what_hangs(&ended, &scene);
     // What is written beside the claim lies there.
-    let args = ["hold", "--report", "mirror/report", "--no-wait", "--", "touch", "ran"];
+    let args = [
+        "hold",
+        "--report",
+        "mirror/report",
+        "--no-wait",
+        "--",
+        "touch",
+        "ran",
+    ];
     let ended = timed(scene.beadlock(&args), SECOND);
     assert_eq!(ended.code, 5, "{}", ended.err);
     assert!(!scene.file("ran").exists());
     // A target elsewhere does not wait for it.
     let begun = Instant::now();
-    scene.run(&["hold", ".beads", "--", "true"]).expect(0, &["released"]);
+    scene
+        .run(&["hold", ".beads", "--", "true"])
+        .expect(0, &["released"]);
     scene.run(&["check"]).expect(0, &[]);
     assert!(begun.elapsed() < SLACK, "{:?}", begun.elapsed());
 }
 
 #[test]
 fn a_list_leaves_out_what_does_not_answer_and_names_it() {
-    let Some((scene, mut mirror)) = scene() else { return };
-    scene.write_shell_lock("vc", i64::from(std::process::id()), &beadlock_testkit::this_host());
+    let Some((scene, mut mirror)) = scene() else {
+        return;
+    };
+    scene.write_shell_lock(
+        "vc",
+        i64::from(std::process::id()),
+        &beadlock_testkit::this_host(),
+    );
     std::fs::create_dir_all(scene.file("led/.beads")).unwrap();
     std::fs::write(scene.file("led/.beads/redirect"), "../mirror/.beads\n").unwrap();
     std::fs::copy(scene.lock(), scene.file("led/.beads/.exclusive-lock")).unwrap();
@@ -293,8 +450,18 @@ fn a_list_leaves_out_what_does_not_answer_and_names_it() {
     assert!(ended.expect(0, &[]).out.contains("vc"));
     let ended = timed(scene.beadlock(&["list", "--all-file-systems"]), SECOND * 2).expect(0, &[]);
     assert!(ended.out.contains("vc"), "{}", ended.out);
-    assert!(ended.err.contains(&format!("{} was left out: ", point.display())), "{}", ended.err);
-    assert!(ended.err.contains("does not answer (waited 2s)"), "{}", ended.err);
+    assert!(
+        ended
+            .err
+            .contains(&format!("{} was left out: ", point.display())),
+        "{}",
+        ended.err
+    );
+    assert!(
+        ended.err.contains("does not answer (waited 2s)"),
+        "{}",
+        ended.err
+    );
     mirror.signal(Signal::SIGCONT);
     std::fs::copy(scene.lock(), scene.file("source/.beads/.exclusive-lock")).unwrap();
     let ended = scene.run(&["list", "--all-file-systems"]).expect(0, &[]);
@@ -305,31 +472,50 @@ fn a_list_leaves_out_what_does_not_answer_and_names_it() {
 /// The server has taken the request and keeps it: a process that asks stays in the kernel, and no signal ends it.
 #[test]
 fn a_helper_that_cannot_be_killed_is_left_behind() {
-    let Some((scene, mut inner)) = scene() else { return };
+    let Some((scene, mut inner)) = scene() else {
+        return;
+    };
     let outer = Mirror::of(&scene.file("mirror"), &scene.file("outer")).unwrap();
     inner.hang();
     let helpers = || {
         let is_one = |pid: &i32| runs_as_helper(*pid, &scene.file("outer"));
-        beadlock_testkit::process::pids().into_iter().filter(is_one).collect::<Vec<_>>()
+        beadlock_testkit::process::pids()
+            .into_iter()
+            .filter(is_one)
+            .collect::<Vec<_>>()
     };
     let ended = timed(scene.beadlock(&["check", "outer/.beads"]), SECOND * 2);
     assert_eq!(ended.code, 5, "{}", ended.err);
-    let words = format!("the file system fuse at {} does not answer", outer.point.display());
+    let words = format!(
+        "the file system fuse at {} does not answer",
+        outer.point.display()
+    );
     assert!(ended.out.contains(&words), "{}", ended.out);
-    let [left] = helpers()[..] else { panic!("one is left behind: {:?}", helpers()) };
+    let [left] = helpers()[..] else {
+        panic!("one is left behind: {:?}", helpers())
+    };
     let link = |name: &str| std::fs::read_link(format!("/proc/{left}/{name}")).unwrap();
     assert_eq!(link("cwd"), Path::new("/"));
     for name in ["fd/0", "fd/2"] {
         assert_eq!(link(name), Path::new("/dev/null"));
     }
-    assert_eq!(nix::unistd::getsid(Some(Pid::from_raw(left))).unwrap().as_raw(), left, "a session of its own");
+    assert_eq!(
+        nix::unistd::getsid(Some(Pid::from_raw(left)))
+            .unwrap()
+            .as_raw(),
+        left,
+        "a session of its own"
+    );
     inner.signal(Signal::SIGCONT);
     beadlock_testkit::process_is_gone(left);
-    scene.run(&["hold", "outer/.beads", "--", "true"]).expect(0, &["released"]);
+    scene
+        .run(&["hold", "outer/.beads", "--", "true"])
+        .expect(0, &["released"]);
 }
 
 fn runs_as_helper(pid: i32, path: &Path) -> bool {
-    let Some(HelperRequest::Lookup(Lookup::Path(looked_at))) = HelperRequest::of_process(pid) else {
+    let Some(HelperRequest::Lookup(Lookup::Path(looked_at))) = HelperRequest::of_process(pid)
+    else {
         return false;
     };
     Path::new(&looked_at).starts_with(path)
@@ -341,7 +527,9 @@ fn completion_never_waits_for_it() {
     let scene = crate::a_scene();
     std::fs::create_dir_all(scene.file("real/.beads")).unwrap();
     std::fs::create_dir_all(scene.file("near/.beads")).unwrap();
-    let Some(mut mirror) = Mirror::of(&scene.file("real"), &scene.file("far")) else { return };
+    let Some(mut mirror) = Mirror::of(&scene.file("real"), &scene.file("far")) else {
+        return;
+    };
     let answer = |words: &[&str]| {
         let mut command = scene.beadlock(&[&["--", "beadlock"], words].concat());
         command.env("BEADLOCK_COMPLETE", "fish");
@@ -351,7 +539,9 @@ fn completion_never_waits_for_it() {
         ended.out.lines().map(str::to_owned).collect::<Vec<_>>()
     };
     mirror.hang();
-    until("an answer with what is near", || answer(&["hold", "n"]) == ["near/.beads", "near/"]);
+    until("an answer with what is near", || {
+        answer(&["hold", "n"]) == ["near/.beads", "near/"]
+    });
     for words in [
         &["hold", "far/"][..],
         &["hold", "memory:far/"],

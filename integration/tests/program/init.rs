@@ -32,7 +32,11 @@ fn can_have_containers() -> bool {
         return false;
     }
     let mut probe = Command::new(UNSHARE[0]);
-    let there = probe.args(&UNSHARE[1..]).arg("true").output().is_ok_and(|output| output.status.success());
+    let there = probe
+        .args(&UNSHARE[1..])
+        .arg("true")
+        .output()
+        .is_ok_and(|output| output.status.success());
     if !there {
         skip::cannot("needs namespaces");
     }
@@ -66,14 +70,22 @@ fn exit_codes_pass_and_the_lock_is_released() {
     for code in [0, 7, 143] {
         let scene = crate::a_scene();
         let script = format!("cp .beads/.exclusive-lock seen; echo $PPID > us; exit {code}");
-        let Some(container) = container(&scene, &["hold", "--", "sh", "-c", &script]) else { return };
+        let Some(container) = container(&scene, &["hold", "--", "sh", "-c", &script]) else {
+            return;
+        };
         container.end().expect(code, &["claimed", "released"]);
         assert_eq!(scene.read("us"), "1\n");
-        assert!(scene.read("seen").contains("\"pid\": 2"), "{}", scene.read("seen"));
+        assert!(
+            scene.read("seen").contains("\"pid\": 2"),
+            "{}",
+            scene.read("seen")
+        );
         assert!(scene.names().is_empty(), "{:?}", scene.names());
     }
     let scene = crate::a_scene();
-    let Some(container) = container(&scene, &["hold", "--", "nosuch"]) else { return };
+    let Some(container) = container(&scene, &["hold", "--", "nosuch"]) else {
+        return;
+    };
     container.end().expect(127, &["nosuch"]);
 }
 
@@ -83,18 +95,28 @@ fn orphans_are_reaped_while_the_command_runs() {
     // Many that end at different moments, each orphaned by a shell that has gone before it.
     let script = "i=0; while [ $i -lt 60 ]; do (sleep 0.$((i % 7)) &); i=$((i + 1)); done; echo > started
                   while grep -qs '^Name:.sleep$' /proc/[0-9]*/status; do :; done; echo > clean; exit 5";
-    let Some(container) = container(&scene, &["hold", "--", "sh", "-c", script]) else { return };
-    until("no orphan is left, dead or alive", || scene.file("clean").exists());
+    let Some(container) = container(&scene, &["hold", "--", "sh", "-c", script]) else {
+        return;
+    };
+    until("no orphan is left, dead or alive", || {
+        scene.file("clean").exists()
+    });
     container.end().expect(5, &["released"]);
 }
 
 #[test]
 fn a_term_from_outside_is_passed_on_and_ends_the_container() {
-    for (script, code) in
-        [("echo > ready; exec sleep 300", 143), ("trap 'exit 9' TERM; echo > ready; while :; do sleep 0.01; done", 9)]
-    {
+    for (script, code) in [
+        ("echo > ready; exec sleep 300", 143),
+        (
+            "trap 'exit 9' TERM; echo > ready; while :; do sleep 0.01; done",
+            9,
+        ),
+    ] {
         let scene = crate::a_scene();
-        let Some(container) = container(&scene, &["hold", "--", "sh", "-c", script]) else { return };
+        let Some(container) = container(&scene, &["hold", "--", "sh", "-c", script]) else {
+            return;
+        };
         until("it runs", || scene.file("ready").exists());
         kill(init(&container), Signal::SIGTERM).unwrap();
         container.end().expect(code, &["released"]);
@@ -105,7 +127,9 @@ fn a_term_from_outside_is_passed_on_and_ends_the_container() {
 #[test]
 fn an_interrupt_from_outside_ends_the_container_though_nobody_dies_of_it_as_pid_1() {
     let scene = crate::a_scene();
-    let Some(container) = container(&scene, &["hold", "--", "sleep", "300"]) else { return };
+    let Some(container) = container(&scene, &["hold", "--", "sleep", "300"]) else {
+        return;
+    };
     until("it runs", || scene.lock().exists());
     kill(init(&container), Signal::SIGINT).unwrap();
     let ended = container.end().expect(130, &["released"]);
@@ -116,9 +140,12 @@ fn an_interrupt_from_outside_ends_the_container_though_nobody_dies_of_it_as_pid_
 #[test]
 fn what_does_not_hear_the_term_is_killed_before_the_lock_is_released() {
     let scene = crate::a_scene();
-    let script = "setsid sh -c 'trap \"\" TERM; echo > deaf; while :; do sleep 0.01; done' & sleep 300";
+    let script =
+        "setsid sh -c 'trap \"\" TERM; echo > deaf; while :; do sleep 0.01; done' & sleep 300";
     let args = ["hold", "--kill-after", "300ms", "--", "sh", "-c", script];
-    let Some(container) = container(&scene, &args) else { return };
+    let Some(container) = container(&scene, &args) else {
+        return;
+    };
     until("it runs", || scene.file("deaf").exists());
     kill(init(&container), Signal::SIGTERM).unwrap();
     container.end().expect(143, &["killing: PID ", "released"]);
@@ -131,26 +158,44 @@ fn daemons_that_the_command_leaves_are_named_or_waited_for() {
                   test -e .beads/.exclusive-lock && echo > locked; echo > done' \
                   > /dev/null 2>&1 &); until test -e there; do sleep 0.01; done; exit 5";
     let scene = crate::a_scene();
-    let Some(container) = container(&scene, &["hold", "--", "sh", "-c", daemon]) else { return };
-    container.end().expect(5, &["left processes behind", "--wait-group", "released"]);
-    assert!(scene.names().is_empty() && !scene.file("done").exists(), "its end is the container's");
-
-    let scene = crate::a_scene();
-    let Some(container) = self::container(&scene, &["hold", "--wait-group", "--", "sh", "-c", daemon]) else {
+    let Some(container) = container(&scene, &["hold", "--", "sh", "-c", daemon]) else {
         return;
     };
-    until("it is waited for", || container.err().contains("waiting for PID "));
+    container
+        .end()
+        .expect(5, &["left processes behind", "--wait-group", "released"]);
+    assert!(
+        scene.names().is_empty() && !scene.file("done").exists(),
+        "its end is the container's"
+    );
+
+    let scene = crate::a_scene();
+    let Some(container) =
+        self::container(&scene, &["hold", "--wait-group", "--", "sh", "-c", daemon])
+    else {
+        return;
+    };
+    until("it is waited for", || {
+        container.err().contains("waiting for PID ")
+    });
     fs::write(scene.file("go"), "").unwrap();
     container.end().expect(5, &["released"]);
-    assert!(scene.names().is_empty() && scene.file("done").exists() && scene.file("locked").exists());
+    assert!(
+        scene.names().is_empty() && scene.file("done").exists() && scene.file("locked").exists()
+    );
 }
 
 #[test]
 fn a_wait_ends_at_a_term_too() {
-    for args in [&["hold", "--wait", "1h", "--", "touch", "ran"][..], &["wait", "--wait", "1h"]] {
+    for args in [
+        &["hold", "--wait", "1h", "--", "touch", "ran"][..],
+        &["wait", "--wait", "1h"],
+    ] {
         let scene = crate::a_scene();
         scene.write_shell_lock("live", 1, "another-host");
-        let Some(container) = container(&scene, args) else { return };
+        let Some(container) = container(&scene, args) else {
+            return;
+        };
         until("it waits", || container.err().contains("waiting"));
         kill(init(&container), Signal::SIGTERM).unwrap();
         container.end().expect(143, &[]);
@@ -164,10 +209,14 @@ fn orphans_of_whoever_was_pid_1_before_are_reaped_during_a_wait() {
     let scene = crate::a_scene();
     scene.write_shell_lock("live", 1, "another-host");
     let script = "sleep 0.2 & sleep 0.4 & exec \"$BEADLOCK\" hold --wait 1h -- true";
-    let Some(container) = contained(&scene, &["sh", "-c", script]) else { return };
+    let Some(container) = contained(&scene, &["sh", "-c", script]) else {
+        return;
+    };
     until("it waits", || container.err().contains("waiting"));
     let init = init(&container).as_raw();
-    until("nobody but the command-to-be is left", || children(init).len() == 1);
+    until("nobody but the command-to-be is left", || {
+        children(init).len() == 1
+    });
     fs::remove_file(scene.lock()).unwrap();
     container.end().expect(0, &["released"]);
 }
@@ -177,11 +226,19 @@ fn a_cycle_does_the_same() {
     let scene = crate::a_scene();
     let script = "i=0; while [ $i -lt 20 ]; do (sleep 0.$((i % 7)) &); i=$((i + 1)); done
                   while grep -qs '^Name:.sleep$' /proc/[0-9]*/status; do :; done; echo > clean; exec sleep 300";
-    let Some(container) = container(&scene, &["cycle", "--", "sh", "-c", script]) else { return };
-    until("no orphan is left, dead or alive", || scene.file("clean").exists());
+    let Some(container) = container(&scene, &["cycle", "--", "sh", "-c", script]) else {
+        return;
+    };
+    until("no orphan is left, dead or alive", || {
+        scene.file("clean").exists()
+    });
     kill(init(&container), Signal::SIGTERM).unwrap();
     container.end().expect(143, &[]);
-    drop(beadlock_checker::internal::Gate::try_take(&scene.beads()).unwrap().expect("the gate is open"));
+    drop(
+        beadlock_checker::internal::Gate::try_take(&scene.beads())
+            .unwrap()
+            .expect("the gate is open"),
+    );
 }
 
 #[test]
@@ -192,7 +249,15 @@ fn on_a_terminal_ctrl_c_ends_the_container() {
     let scene = crate::a_scene();
     let words = [
         &UNSHARE[..],
-        &[BEADLOCK, "hold", "-q", "--", "sh", "-c", "trap 'exit 5' INT; echo > ready; while :; do sleep 0.01; done"],
+        &[
+            BEADLOCK,
+            "hold",
+            "-q",
+            "--",
+            "sh",
+            "-c",
+            "trap 'exit 5' INT; echo > ready; while :; do sleep 0.01; done",
+        ],
     ]
     .concat();
     let mut terminal = Terminal::start(&scene, &words);

@@ -1,5 +1,8 @@
 //! A held lock that goes away: noticed within a second, and what that means to the command.
-#![expect(clippy::disallowed_methods, reason = "what careless tools do to a lock file")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "what careless tools do to a lock file"
+)]
 
 mod not_lost;
 mod tree;
@@ -13,14 +16,17 @@ use beadlock_testkit::{Ended, Running, Scene, has_program, shell_lock_text, skip
 use nix::sys::signal::Signal;
 
 /// Says when it is asked to end, and does.
-const OBEDIENT: &str = "trap 'echo > asked; exit 0' TERM; echo > ready; while :; do sleep 0.01; done";
+const OBEDIENT: &str =
+    "trap 'echo > asked; exit 0' TERM; echo > ready; while :; do sleep 0.01; done";
 const LOST: &str = "error: lost the lock of .beads after ";
 
 fn held(scene: &Scene, words: &[&str], script: &str) -> Running {
     let words = [&["hold"], words, &["--", "sh", "-c", script]].concat();
     let running = Running::apart(scene.beadlock(&words));
     until("the command runs", || scene.file("ready").exists());
-    until("events tell how the lock goes", || has_inotify(running.pid()));
+    until("events tell how the lock goes", || {
+        has_inotify(running.pid())
+    });
     running
 }
 
@@ -51,7 +57,11 @@ fn it_is_noticed_within_a_second_and_the_cause_is_named() {
     let changed = "is vc's now (PID 77, on elsewhere)";
     type Way<'w> = (&'static str, &'w dyn Fn(&Scene), &'static str);
     let ways: [Way<'_>; 6] = [
-        ("rm", &|scene| fs::remove_file(scene.lock()).unwrap(), vanished),
+        (
+            "rm",
+            &|scene| fs::remove_file(scene.lock()).unwrap(),
+            vanished,
+        ),
         (
             "mv over it",
             &|scene| {
@@ -60,13 +70,27 @@ fn it_is_noticed_within_a_second_and_the_cause_is_named() {
             },
             changed,
         ),
-        ("overwritten", &|scene| fs::write(scene.lock(), foreign()).unwrap(), changed),
-        ("truncated", &|scene| fs::write(scene.lock(), "").unwrap(), "was overwritten with something that is no lock"),
-        ("the directory", &|scene| fs::remove_dir_all(scene.beads()).unwrap(), vanished),
+        (
+            "overwritten",
+            &|scene| fs::write(scene.lock(), foreign()).unwrap(),
+            changed,
+        ),
+        (
+            "truncated",
+            &|scene| fs::write(scene.lock(), "").unwrap(),
+            "was overwritten with something that is no lock",
+        ),
+        (
+            "the directory",
+            &|scene| fs::remove_dir_all(scene.beads()).unwrap(),
+            vanished,
+        ),
         (
             "broken",
             &|scene| {
-                let kept = scene.beads().join(".exclusive-lock.broken-20260102T030405Z.json");
+                let kept = scene
+                    .beads()
+                    .join(".exclusive-lock.broken-20260102T030405Z.json");
                 fs::rename(scene.lock(), kept).unwrap();
             },
             ".exclusive-lock was broken by somebody; its record is kept in ",
@@ -80,7 +104,12 @@ fn it_is_noticed_within_a_second_and_the_cause_is_named() {
             let ended = ended.expect(9, &[warning, cause, LOST, "beadlock status .beads"]);
             assert!(!ended.err.contains("released"), "{name}: {ended:?}");
             if name == "broken" {
-                assert!(ended.err.contains(".exclusive-lock.broken-20260102T030405Z.json"), "{ended:?}");
+                assert!(
+                    ended
+                        .err
+                        .contains(".exclusive-lock.broken-20260102T030405Z.json"),
+                    "{ended:?}"
+                );
             }
             match name {
                 "mv over it" | "overwritten" => {
@@ -123,7 +152,9 @@ fn git_that_clears_up_is_noticed() {
         let clear = format!("export HOME=$PWD GIT_CONFIG_NOSYSTEM=1; {git} {tidy}");
         let tidied = Running::apart(scene.shell(&clear)).end();
         assert_eq!(tidied.code, 0, "{tidied:?}");
-        running.end().expect(9, &["`git clean -x`, `git stash -u`", LOST]);
+        running
+            .end()
+            .expect(9, &["`git clean -x`, `git stash -u`", LOST]);
         assert!(asked.exists() && scene.file(".beads/issues.jsonl").exists());
     }
 }
@@ -131,32 +162,70 @@ fn git_that_clears_up_is_noticed() {
 #[test]
 fn with_warn_the_command_runs_to_its_end() {
     let script = "echo > ready; until test -e go; do sleep 0.01; done; echo done > done; exit 3";
-    for (words, variable) in [(&["--on-loss", "warn"][..], "kill"), (&[], "warn"), (&["--own-exit-code", "77"], "WARN")]
-    {
+    for (words, variable) in [
+        (&["--on-loss", "warn"][..], "kill"),
+        (&[], "warn"),
+        (&["--own-exit-code", "77"], "WARN"),
+    ] {
         let scene = crate::a_scene();
-        let words = [&["hold", "--report", "report"], words, &["--", "sh", "-c", script]].concat();
+        let words = [
+            &["hold", "--report", "report"],
+            words,
+            &["--", "sh", "-c", script],
+        ]
+        .concat();
         let mut command = scene.beadlock(&words);
         command.env("BEADLOCK_ON_LOSS", variable);
         let running = Running::apart(command);
         until("the command runs", || scene.file("ready").exists());
         fs::write(scene.lock(), foreign()).unwrap();
-        until("it is said", || running.err().contains("warning: the lock is lost, the command runs on without it: "));
+        until("it is said", || {
+            running
+                .err()
+                .contains("warning: the lock is lost, the command runs on without it: ")
+        });
         fs::write(scene.file("go"), "").unwrap();
         let code = if words.contains(&"77") { 77 } else { 9 };
         running.end().expect(code, &[LOST, "is vc's now"]);
-        assert_eq!((scene.read("done").as_str(), fs::read_to_string(scene.lock()).unwrap()), ("done\n", foreign()));
+        assert_eq!(
+            (
+                scene.read("done").as_str(),
+                fs::read_to_string(scene.lock()).unwrap()
+            ),
+            ("done\n", foreign())
+        );
         let report: serde_json::Value = serde_json::from_str(&scene.read("report")).unwrap();
         let (error, data) = (&report["error"], &report["data"]);
-        assert_eq!((&error["code"], &error["retryable"]), (&"LOCK_LOST".into(), &false.into()));
-        assert!(error["detail"].as_str().unwrap().starts_with("lock_file=/"), "{report}");
-        assert_eq!((&data["exit_code"], &data["released"]), (&3.into(), &false.into()));
-        assert!(report["warnings"][0].as_str().unwrap().contains("runs on without it"), "{report}");
+        assert_eq!(
+            (&error["code"], &error["retryable"]),
+            (&"LOCK_LOST".into(), &false.into())
+        );
+        assert!(
+            error["detail"].as_str().unwrap().starts_with("lock_file=/"),
+            "{report}"
+        );
+        assert_eq!(
+            (&data["exit_code"], &data["released"]),
+            (&3.into(), &false.into())
+        );
+        assert!(
+            report["warnings"][0]
+                .as_str()
+                .unwrap()
+                .contains("runs on without it"),
+            "{report}"
+        );
     }
     let scene = crate::a_scene();
     let mut command = scene.beadlock(&["hold", "--", "true"]);
     command.env("BEADLOCK_ON_LOSS", "perhaps");
-    Running::apart(command).end().expect(2, &["$BEADLOCK_ON_LOSS: \"perhaps\" is neither of kill, warn"]);
-    scene.run(&["hold", "--on-loss", "ignore", "--", "true"]).expect(2, &["ignore"]);
+    Running::apart(command).end().expect(
+        2,
+        &["$BEADLOCK_ON_LOSS: \"perhaps\" is neither of kill, warn"],
+    );
+    scene
+        .run(&["hold", "--on-loss", "ignore", "--", "true"])
+        .expect(2, &["ignore"]);
 }
 
 /// The command decides: it saves its work, say, and goes on or ends.
@@ -166,7 +235,10 @@ fn with_a_signal_the_command_and_its_group_hear_of_the_loss_and_run_on() {
     let script = format!(
         "trap 'echo >> heard' USR1; sh -c \"{below}\" & while kill -0 $!; do wait $!; done; echo > done; exit 3"
     );
-    for (words, variable) in [(&["--on-loss", "signal:USR1"][..], "warn"), (&[], "Signal:SIGUSR1")] {
+    for (words, variable) in [
+        (&["--on-loss", "signal:USR1"][..], "warn"),
+        (&[], "Signal:SIGUSR1"),
+    ] {
         let scene = crate::a_scene();
         let words = [&["hold"], words, &["--", "sh", "-c", &script]].concat();
         let mut command = scene.beadlock(&words);
@@ -175,18 +247,31 @@ fn with_a_signal_the_command_and_its_group_hear_of_the_loss_and_run_on() {
         until("the command runs", || scene.file("ready").exists());
         assert!(!scene.file("heard").exists());
         fs::write(scene.lock(), foreign()).unwrap();
-        until("both have heard", || scene.file("heard").exists() && scene.file("below").exists());
+        until("both have heard", || {
+            scene.file("heard").exists() && scene.file("below").exists()
+        });
         fs::write(scene.file("go"), "").unwrap();
         let said = "warning: the lock is lost, the command gets SIGUSR1 and runs on without it: ";
         running.end().expect(9, &[said, "is vc's now", LOST]);
-        assert_eq!((scene.read("heard").as_str(), scene.read("done").as_str()), ("\n", "\n"), "once, and it went on");
+        assert_eq!(
+            (scene.read("heard").as_str(), scene.read("done").as_str()),
+            ("\n", "\n"),
+            "once, and it went on"
+        );
         assert_eq!(fs::read_to_string(scene.lock()).unwrap(), foreign());
     }
 }
 
 #[test]
 fn a_signal_tells_of_the_loss_of_a_lock_of_any_kind() {
-    let named = ["--lock-dir", "locks", "--intent-name", "deploy", "--intent-version", "1"];
+    let named = [
+        "--lock-dir",
+        "locks",
+        "--intent-name",
+        "deploy",
+        "--intent-version",
+        "1",
+    ];
     let kinds: [(&str, &[&str], &str); 4] = [
         ("lock:a.lock", &[], "a.lock"),
         ("file:todo.json", &[], "todo.json.lock"),
@@ -200,7 +285,14 @@ fn a_signal_tells_of_the_loss_of_a_lock_of_any_kind() {
         let words = [&[target], options, &["--on-loss", "signal:USR1"]].concat();
         let running = held(&scene, &words, script);
         fs::remove_file(scene.file(lock)).unwrap();
-        running.end().expect(9, &["the command gets SIGUSR1 and runs on without it", "lost the lock of ", target]);
+        running.end().expect(
+            9,
+            &[
+                "the command gets SIGUSR1 and runs on without it",
+                "lost the lock of ",
+                target,
+            ],
+        );
         assert!(scene.file("done").exists(), "{target}");
     }
 }
@@ -216,16 +308,22 @@ fn a_signal_that_ends_the_command_is_still_a_loss() {
         let ended = running.end().expect(9, &[LOST, "vanished"]);
         assert_eq!(ended.signal, None, "{ended:?}");
         let report: serde_json::Value = serde_json::from_str(&scene.read("report")).unwrap();
-        let signal: Signal = format!("SIG{}", name.trim_start_matches("SIG")).parse().unwrap();
+        let signal: Signal = format!("SIG{}", name.trim_start_matches("SIG"))
+            .parse()
+            .unwrap();
         assert_eq!(report["data"]["signal"], signal as i32, "{report}");
     }
     let scene = crate::a_scene();
     for wrong in ["signal:KILL", "signal:", "signal:10", "USR1"] {
         let said = "is neither of kill, warn, signal:NAME (HUP, INT, TERM, USR1, USR2)";
-        scene.run(&["hold", "--on-loss", wrong, "--", "touch", "ran"]).expect(2, &[wrong, said]);
+        scene
+            .run(&["hold", "--on-loss", wrong, "--", "touch", "ran"])
+            .expect(2, &[wrong, said]);
         let mut command = scene.beadlock(&["hold", "--", "touch", "ran"]);
         command.env("BEADLOCK_ON_LOSS", wrong);
-        Running::apart(command).end().expect(2, &["$BEADLOCK_ON_LOSS: ", wrong, said]);
+        Running::apart(command)
+            .end()
+            .expect(2, &["$BEADLOCK_ON_LOSS: ", wrong, said]);
     }
     assert!(!scene.file("ran").exists() && scene.names().is_empty());
 }
@@ -238,9 +336,15 @@ fn a_stopped_command_hears_of_the_loss_when_it_goes_on() {
     let running = held(&scene, &["--on-loss", "signal:USR1"], script);
     let pid = nix::unistd::Pid::from_raw(scene.pid_in("pid"));
     nix::sys::signal::kill(pid, Signal::SIGSTOP).unwrap();
-    until("it is stopped", || crate::terminal::state(pid.as_raw()) == 'T');
+    until("it is stopped", || {
+        crate::terminal::state(pid.as_raw()) == 'T'
+    });
     fs::remove_file(scene.lock()).unwrap();
-    until("it is said", || running.err().contains("the command gets SIGUSR1 and runs on without it"));
+    until("it is said", || {
+        running
+            .err()
+            .contains("the command gets SIGUSR1 and runs on without it")
+    });
     assert_eq!(crate::terminal::state(pid.as_raw()), 'T');
     nix::sys::signal::kill(pid, Signal::SIGCONT).unwrap();
     running.end().expect(9, &[LOST]);
@@ -251,9 +355,13 @@ fn a_stopped_command_hears_of_the_loss_when_it_goes_on() {
 #[test]
 fn a_loss_at_the_very_end_is_a_loss() {
     let scene = crate::a_scene();
-    scene.run(&["hold", "--", "sh", "-c", "rm .beads/.exclusive-lock"]).expect(9, &[LOST, "vanished"]);
+    scene
+        .run(&["hold", "--", "sh", "-c", "rm .beads/.exclusive-lock"])
+        .expect(9, &[LOST, "vanished"]);
     let script = "echo x > .beads/.exclusive-lock";
-    scene.run(&["hold", "--", "sh", "-c", script]).expect(9, &[LOST, "is no lock"]);
+    scene
+        .run(&["hold", "--", "sh", "-c", script])
+        .expect(9, &[LOST, "is no lock"]);
     assert_eq!(fs::read_to_string(scene.lock()).unwrap(), "x\n");
 }
 
@@ -278,7 +386,10 @@ fn under_an_outer_hold_the_loss_is_the_outer_ones() {
     let running = held(
         &scene,
         &["--kill-after", "300ms"],
-        &format!("exec \"$BEADLOCK\" hold -- sh -c '{}'", OBEDIENT.replace('\'', "\"")),
+        &format!(
+            "exec \"$BEADLOCK\" hold -- sh -c '{}'",
+            OBEDIENT.replace('\'', "\"")
+        ),
     );
     fs::remove_file(scene.lock()).unwrap();
     until("it is asked", || scene.file("asked").exists());
@@ -293,13 +404,26 @@ fn where_nothing_wakes_it_the_clock_does() {
     // As many watches as a user may have: none. In a user namespace of its own, where that can be said.
     let script = "echo 0 > /proc/sys/user/max_inotify_instances && exec \"$BEADLOCK\" hold -- sh -c \"$OBEDIENT\"";
     let mut command = Command::new("unshare");
-    command.args(["--user", "--map-root-user", "sh", "-c", script]).env_clear().current_dir(scene.path());
-    command.env("PATH", "/usr/bin:/bin").env(beadlock_testkit::scene::MARK, scene.path()).env("OBEDIENT", OBEDIENT);
-    command.env("BEADLOCK", env!("CARGO_BIN_EXE_beadlock")).stdin(Stdio::null());
+    command
+        .args(["--user", "--map-root-user", "sh", "-c", script])
+        .env_clear()
+        .current_dir(scene.path());
+    command
+        .env("PATH", "/usr/bin:/bin")
+        .env(beadlock_testkit::scene::MARK, scene.path())
+        .env("OBEDIENT", OBEDIENT);
+    command
+        .env("BEADLOCK", env!("CARGO_BIN_EXE_beadlock"))
+        .stdin(Stdio::null());
     let mut running = Running::apart(command);
-    until("the command runs", || scene.file("ready").exists() || running.has_ended());
+    until("the command runs", || {
+        scene.file("ready").exists() || running.has_ended()
+    });
     if !scene.file("ready").exists() {
-        return skip::cannot(&format!("needs a user namespace without inotify: {}", running.err()));
+        return skip::cannot(&format!(
+            "needs a user namespace without inotify: {}",
+            running.err()
+        ));
     }
     assert!(!has_inotify(running.pid()));
     fs::remove_file(scene.lock()).unwrap();
@@ -318,9 +442,21 @@ fn under_an_outer_claim_that_one_is_watched_and_never_released() {
     until("the command runs", || scene.file("ready").exists());
     fs::remove_file(scene.lock()).unwrap();
     let ended = running.end();
-    assert_eq!((scene.read("code").trim(), scene.read("again").trim()), ("9", "0"), "{ended:?}");
-    assert!(scene.file("asked").exists() && ended.err.contains("lost the lock of "), "{ended:?}");
-    assert!(!ended.err.contains("released .beads after 0ms\nbeadlock: error"), "{ended:?}");
+    assert_eq!(
+        (scene.read("code").trim(), scene.read("again").trim()),
+        ("9", "0"),
+        "{ended:?}"
+    );
+    assert!(
+        scene.file("asked").exists() && ended.err.contains("lost the lock of "),
+        "{ended:?}"
+    );
+    assert!(
+        !ended
+            .err
+            .contains("released .beads after 0ms\nbeadlock: error"),
+        "{ended:?}"
+    );
 }
 
 #[test]
@@ -329,8 +465,17 @@ fn a_directory_that_was_replaced_is_a_loss_and_the_lock_is_released_where_it_is(
         fs::rename(scene.beads(), scene.file("old")).unwrap();
         fs::create_dir(scene.beads()).unwrap();
     });
-    ended.expect(9, &[LOST, ".exclusive-lock was replaced by another, where nobody sees the lock"]);
-    assert!(!scene.file("old/.exclusive-lock").exists(), "nothing is left in the old one");
+    ended.expect(
+        9,
+        &[
+            LOST,
+            ".exclusive-lock was replaced by another, where nobody sees the lock",
+        ],
+    );
+    assert!(
+        !scene.file("old/.exclusive-lock").exists(),
+        "nothing is left in the old one"
+    );
 }
 
 #[test]
@@ -341,15 +486,24 @@ fn a_shut_gate_does_not_keep_a_loss_waiting() {
     let gate = Gate::try_take(&scene.beads()).unwrap().unwrap();
     let begun = Instant::now();
     running.end().expect(9, &[LOST]);
-    assert!(begun.elapsed() < Duration::from_secs(8), "it waited for the gate: {:?}", begun.elapsed());
+    assert!(
+        begun.elapsed() < Duration::from_secs(8),
+        "it waited for the gate: {:?}",
+        begun.elapsed()
+    );
     drop(gate);
 }
 
 #[test]
 fn a_release_by_the_id_is_told_from_a_removal_by_hand() {
     let (_, ended, _) = lost(&|scene| {
-        let id = scene.run(&["status", "--json"]).json()["data"][0]["id"].as_str().unwrap().to_owned();
-        scene.run(&["release", "--id", &id]).expect(0, &["released"]);
+        let id = scene.run(&["status", "--json"]).json()["data"][0]["id"]
+            .as_str()
+            .unwrap()
+            .to_owned();
+        scene
+            .run(&["release", "--id", &id])
+            .expect(0, &["released"]);
     });
     ended.expect(9, &[LOST, "was released by somebody who gave its id"]);
 }

@@ -31,20 +31,42 @@ fn there_is_a_page_for_each_command_and_for_each_file() {
         assert!(pages.iter().any(|name| name == page), "{page} in {pages:?}");
     }
     let hold = fs::read_to_string(scene.file("pages/beadlock-hold.1")).unwrap();
-    for words in [".SH EXAMPLES", "EXIT STATUS", "\\-\\-force\\-lock", "Named locks (tower:NAME)", "beadlock(1)"] {
+    for words in [
+        ".SH EXAMPLES",
+        "EXIT STATUS",
+        "\\-\\-force\\-lock",
+        "Named locks (tower:NAME)",
+        "beadlock(1)",
+    ] {
         assert!(hold.contains(words), "{words} in {hold}");
     }
     let page = fs::read_to_string(scene.file("pages/beadlock.1")).unwrap();
-    assert_eq!(scene.run(&["man"]).expect(0, &[]).out, page, "without a directory that of the program");
-    for name in pages.iter().filter_map(|name| name.strip_prefix("beadlock-")?.strip_suffix(".1")) {
+    assert_eq!(
+        scene.run(&["man"]).expect(0, &[]).out,
+        page,
+        "without a directory that of the program"
+    );
+    for name in pages
+        .iter()
+        .filter_map(|name| name.strip_prefix("beadlock-")?.strip_suffix(".1"))
+    {
         // A page is named by the page of what it is a command of.
         let words: Vec<&str> = name.split('-').collect();
-        let above = words[..words.len() - 1].iter().map(|word| format!("-{word}")).collect::<String>();
+        let above = words[..words.len() - 1]
+            .iter()
+            .map(|word| format!("-{word}"))
+            .collect::<String>();
         let above = fs::read_to_string(scene.file(&format!("pages/beadlock{above}.1"))).unwrap();
-        assert!(above.contains(&format!("beadlock\\-{}(1)", name.replace('-', "\\-"))), "{name} in {above}");
+        assert!(
+            above.contains(&format!("beadlock\\-{}(1)", name.replace('-', "\\-"))),
+            "{name} in {above}"
+        );
         scene.run(&[&["help"], &words[..]].concat()).expect(0, &[]);
     }
-    scene.run(&["man", "nowhere"]).expect(1, &["cannot write nowhere/beadlock.1: no such file or directory"]);
+    scene.run(&["man", "nowhere"]).expect(
+        1,
+        &["cannot write nowhere/beadlock.1: no such file or directory"],
+    );
 }
 
 #[test]
@@ -53,9 +75,17 @@ fn no_page_goes_through_a_link_or_waits_for_a_reader() {
     fs::create_dir(scene.file("pages")).unwrap();
     fs::write(scene.file("other"), "mine").unwrap();
     std::os::unix::fs::symlink("../other", scene.file("pages/beadlock.1")).unwrap();
-    scene.run(&["man", "pages"]).expect(1, &["cannot write pages/beadlock.1: "]);
+    scene
+        .run(&["man", "pages"])
+        .expect(1, &["cannot write pages/beadlock.1: "]);
     assert_eq!(fs::read_to_string(scene.file("other")).unwrap(), "mine");
     fs::create_dir(scene.file("fifo")).unwrap();
-    nix::unistd::mkfifo(&scene.file("fifo/beadlock.1"), nix::sys::stat::Mode::S_IRWXU).unwrap();
-    scene.run(&["man", "fifo"]).expect(1, &["cannot write fifo/beadlock.1: "]);
+    nix::unistd::mkfifo(
+        &scene.file("fifo/beadlock.1"),
+        nix::sys::stat::Mode::S_IRWXU,
+    )
+    .unwrap();
+    scene
+        .run(&["man", "fifo"])
+        .expect(1, &["cannot write fifo/beadlock.1: "]);
 }

@@ -22,7 +22,9 @@ fn scene_with(dir: &str) -> Scene {
 
 fn names(scene: &Scene, dir: &str) -> Vec<String> {
     let entries = fs::read_dir(scene.file(dir)).unwrap();
-    entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    entries
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect()
 }
 
 fn run_with(scene: &Scene, args: &[&str], (name, value): (&str, &str)) -> Ended {
@@ -35,12 +37,20 @@ fn run_with(scene: &Scene, args: &[&str], (name, value): (&str, &str)) -> Ended 
 fn a_claim_refuses_an_empty_directory() {
     let scene = scene_with("shop");
     for args in CLAIMS {
-        let ended = scene.run(args).expect(2, &[REFUSED, "did you mean", "--any-directory insists"]);
+        let ended = scene
+            .run(args)
+            .expect(2, &[REFUSED, "did you mean", "--any-directory insists"]);
         assert!(ended.out.is_empty(), "{ended:?}");
         assert_eq!(ended.err.lines().count(), 1, "{ended:?}");
     }
-    let json = scene.run(&["hold", "shop", "--json", "--", "true"]).expect(2, &[]).json();
-    assert_eq!((&json["error"]["code"], &json["error"]["retryable"]), (&"USAGE".into(), &false.into()));
+    let json = scene
+        .run(&["hold", "shop", "--json", "--", "true"])
+        .expect(2, &[])
+        .json();
+    assert_eq!(
+        (&json["error"]["code"], &json["error"]["retryable"]),
+        (&"USAGE".into(), &false.into())
+    );
     assert!(names(&scene, "shop").is_empty(), "nothing was written");
 }
 
@@ -51,18 +61,36 @@ fn the_scheme_and_the_path_that_may_be_meant_are_named() {
         let words = format!("; did you mean {meant}? --any-directory insists\n");
         scene.run(args).expect(2, &[&words]);
     };
-    means(&["hold", "memory", "--", "true"], "memory:memory, or .beads");
+    means(
+        &["hold", "memory", "--", "true"],
+        "memory:memory, or .beads",
+    );
     means(&["cycle", "memory", "--", "true"], ".beads");
     fs::remove_dir(scene.beads()).unwrap();
-    means(&["hold", "memory", "--", "true"], "memory:memory, or memory/.beads");
+    means(
+        &["hold", "memory", "--", "true"],
+        "memory:memory, or memory/.beads",
+    );
     fs::create_dir(scene.file("a b")).unwrap();
-    means(&["hold", "a b", "--", "true"], "'memory:a b', or 'a b/.beads'");
+    means(
+        &["hold", "a b", "--", "true"],
+        "'memory:a b', or 'a b/.beads'",
+    );
     fs::create_dir(scene.file("a:b")).unwrap();
-    means(&["hold", "./a:b", "--", "true"], "memory:./a:b, or ./a:b/.beads");
-    means(&["hold", "beads:a:b", "--", "true"], "memory:a:b, or ./a:b/.beads");
+    means(
+        &["hold", "./a:b", "--", "true"],
+        "memory:./a:b, or ./a:b/.beads",
+    );
+    means(
+        &["hold", "beads:a:b", "--", "true"],
+        "memory:a:b, or ./a:b/.beads",
+    );
     let hostile = "x;touch${IFS}PWN";
     fs::create_dir(scene.file(hostile)).unwrap();
-    means(&["hold", hostile, "--", "true"], &format!("'memory:{hostile}', or '{hostile}/.beads'"));
+    means(
+        &["hold", hostile, "--", "true"],
+        &format!("'memory:{hostile}', or '{hostile}/.beads'"),
+    );
 }
 
 #[test]
@@ -74,7 +102,14 @@ fn a_name_or_a_file_makes_it_one() {
             scene.run(args).expect(0, &[]);
         }
     }
-    for other in ["beads.db.bak", "notes.txt", ".exclusive-lock.aside", "db", "jsonl", "metadata.json"] {
+    for other in [
+        "beads.db.bak",
+        "notes.txt",
+        ".exclusive-lock.aside",
+        "db",
+        "jsonl",
+        "metadata.json",
+    ] {
         let scene = scene_with("shop");
         fs::write(scene.file("shop").join(other), "").unwrap();
         scene.run(CLAIMS[0]).expect(2, &[REFUSED]);
@@ -82,8 +117,12 @@ fn a_name_or_a_file_makes_it_one() {
     let scene = scene_with("shop");
     fs::create_dir(scene.file("shop/x.db")).unwrap();
     scene.run(CLAIMS[0]).expect(2, &[REFUSED]);
-    scene.run(&["hold", ".beads", "--", "true"]).expect(0, &["claimed .beads"]);
-    scene.run(&["hold", "./.beads/", "--", "true"]).expect(0, &[]);
+    scene
+        .run(&["hold", ".beads", "--", "true"])
+        .expect(0, &["claimed .beads"]);
+    scene
+        .run(&["hold", "./.beads/", "--", "true"])
+        .expect(0, &[]);
 }
 
 #[test]
@@ -91,7 +130,9 @@ fn a_link_counts_by_either_of_its_names() {
     let scene = scene_with("shop");
     fs::create_dir(scene.file("app")).unwrap();
     symlink("../shop", scene.file("app/.beads")).unwrap();
-    scene.run(&["hold", "app/.beads", "--", "true"]).expect(0, &[]);
+    scene
+        .run(&["hold", "app/.beads", "--", "true"])
+        .expect(0, &[]);
     symlink(".beads", scene.file("link")).unwrap();
     scene.run(&["hold", "link", "--", "true"]).expect(0, &[]);
 }
@@ -109,10 +150,18 @@ fn a_redirect_is_followed_first() {
 #[test]
 fn the_variable_that_names_the_database_is_believed_and_a_target_is_not() {
     let scene = scene_with("shop");
-    for args in [&["hold", "--", "true"][..], &["hold", "shop", "--", "true"], &["cycle", "--", "true"]] {
+    for args in [
+        &["hold", "--", "true"][..],
+        &["hold", "shop", "--", "true"],
+        &["cycle", "--", "true"],
+    ] {
         run_with(&scene, args, ("BEADS_DIR", "shop")).expect(0, &[]);
     }
-    let by_target = run_with(&scene, &["hold", "--", "true"], ("BEADLOCK_TARGET", "beads:shop"));
+    let by_target = run_with(
+        &scene,
+        &["hold", "--", "true"],
+        ("BEADLOCK_TARGET", "beads:shop"),
+    );
     by_target.expect(2, &["$BEADLOCK_TARGET: shop is not a beads database"]);
 }
 
@@ -139,10 +188,20 @@ fn the_option_is_for_databases_alone() {
 fn a_look_warns_and_answers() {
     let scene = scene_with("shop");
     let warning = "beadlock: warning: shop is not a beads database";
-    for (args, code) in [(&["check", "shop"][..], 0), (&["status", "shop"], 0), (&["wait", "shop"], 0)] {
+    for (args, code) in [
+        (&["check", "shop"][..], 0),
+        (&["status", "shop"], 0),
+        (&["wait", "shop"], 0),
+    ] {
         let ended = scene.run(args).expect(code, &[warning]);
-        assert!(!ended.err.contains("--any-directory"), "there is nothing to insist on: {ended:?}");
-        let json = scene.run(&[args, &["--json"]].concat()).expect(code, &[]).json();
+        assert!(
+            !ended.err.contains("--any-directory"),
+            "there is nothing to insist on: {ended:?}"
+        );
+        let json = scene
+            .run(&[args, &["--json"]].concat())
+            .expect(code, &[])
+            .json();
         assert_eq!(json["ok"], true);
         let warned = json["warnings"][0].as_str().unwrap_or_default();
         assert!(warned.starts_with(REFUSED), "{json}");
@@ -159,16 +218,25 @@ fn a_claim_of_beads_reads_no_directory() {
     }
     let scene = scene_with("shop");
     let calls = |dir: &str| {
-        let script = format!("strace -f -e trace=getdents64 -o calls $BEADLOCK hold --any-directory {dir} -- true");
+        let script = format!(
+            "strace -f -e trace=getdents64 -o calls $BEADLOCK hold --any-directory {dir} -- true"
+        );
         Running::apart(scene.shell(&script)).end().expect(0, &[]);
-        scene.read("calls").lines().filter(|line| line.contains("getdents64")).count()
+        scene
+            .read("calls")
+            .lines()
+            .filter(|line| line.contains("getdents64"))
+            .count()
     };
     let usual = calls(".beads");
     let insisted = calls("shop");
     assert_eq!(usual, insisted, "who insists is not asked either");
     let script = "strace -f -e trace=getdents64 -o calls $BEADLOCK hold shop -- true";
     Running::apart(scene.shell(script)).end().expect(2, &[]);
-    assert!(scene.read("calls").contains("getdents64"), "the control: a look at the directory shows");
+    assert!(
+        scene.read("calls").contains("getdents64"),
+        "the control: a look at the directory shows"
+    );
 }
 
 #[test]
@@ -180,17 +248,31 @@ fn a_directory_that_is_called_like_a_target_is_printed_with_its_scheme() {
         fs::write(dir.join("issues.jsonl"), "").unwrap();
         let typed = format!("beads:{name}");
         let look = |target: &str| {
-            let data = scene.run(&["status", target, "--json"]).expect(0, &[]).json()["data"][0].clone();
+            let data = scene
+                .run(&["status", target, "--json"])
+                .expect(0, &[])
+                .json()["data"][0]
+                .clone();
             let of = |key: &str| data[key].as_str().unwrap_or_default().to_owned();
             (of("target"), of("path"))
         };
         let (target, path) = look(&typed);
-        assert_eq!((target.as_str(), path), (typed.as_str(), format!("{}/.exclusive-lock", dir.display())));
-        assert_eq!(look(&target), look(&typed), "what is printed is the same target");
+        assert_eq!(
+            (target.as_str(), path),
+            (typed.as_str(), format!("{}/.exclusive-lock", dir.display()))
+        );
+        assert_eq!(
+            look(&target),
+            look(&typed),
+            "what is printed is the same target"
+        );
         let line = scene.run(&["status", &typed]).expect(0, &[]).out;
         let shown = if name == "x" { "x" } else { &typed };
         assert!(line.starts_with(&format!("{shown}: free")), "{line}");
-        let said = scene.run(&["hold", &typed, "--", "true"]).expect(0, &[]).err;
+        let said = scene
+            .run(&["hold", &typed, "--", "true"])
+            .expect(0, &[])
+            .err;
         assert!(said.contains(&format!("released {shown} ")), "{said}");
     }
 }

@@ -27,7 +27,12 @@ fn all(scene: &Scene) -> Vec<(String, String)> {
         .iter()
         .flat_map(|dir| fs::read_dir(dir).unwrap().flatten())
         .map(|entry| entry.path())
-        .map(|path| (path.display().to_string(), fs::read_to_string(&path).unwrap_or_default()))
+        .map(|path| {
+            (
+                path.display().to_string(),
+                fs::read_to_string(&path).unwrap_or_default(),
+            )
+        })
         .collect();
     all.sort();
     all
@@ -38,7 +43,10 @@ fn refused(scene: &Scene, option: &str, file: &str, command: Command) {
     let before = all(scene);
     let ended = Running::apart(command).end();
     let words = format!("beadlock: error: {option}: {file} ");
-    assert!(ended.code == 2 && ended.err.contains(&words), "{option} {file}: {ended:?}");
+    assert!(
+        ended.code == 2 && ended.err.contains(&words),
+        "{option} {file}: {ended:?}"
+    );
     assert!(ended.err.contains("name another file"), "{ended:?}");
     assert_eq!(all(scene), before, "{option} {file}");
 }
@@ -53,7 +61,13 @@ const OF_DATABASE: [&str; 7] = [
     "soft",
 ];
 
-const OF_LOCK: [&str; 5] = ["build.lock", "link/../build.lock", "build.lock.aside", "hard2", ".exclusive-lock"];
+const OF_LOCK: [&str; 5] = [
+    "build.lock",
+    "link/../build.lock",
+    "build.lock.aside",
+    "hard2",
+    ".exclusive-lock",
+];
 
 #[test]
 fn a_report_or_a_trail_in_a_lock_files_place_is_a_wrong_command_line() {
@@ -61,16 +75,46 @@ fn a_report_or_a_trail_in_a_lock_files_place_is_a_wrong_command_line() {
     for (target, files) in [(".beads", &OF_DATABASE[..]), ("lock:build.lock", &OF_LOCK)] {
         for file in files {
             for option in ["--report", "--audit"] {
-                let hold = scene.beadlock(&["hold", target, "--no-wait", option, file, "--", "touch", "ran"]);
+                let hold = scene.beadlock(&[
+                    "hold",
+                    target,
+                    "--no-wait",
+                    option,
+                    file,
+                    "--",
+                    "touch",
+                    "ran",
+                ]);
                 refused(&scene, option, file, hold);
                 let acquire = scene.beadlock(&["acquire", target, "--no-wait", option, file]);
                 refused(&scene, option, file, acquire);
             }
             let args: [&[&str]; 4] = [
                 &["release", target, "--id", "x", "--audit", file],
-                &["break", target, "--holder", "ann", "--even-if-live", "--audit", file],
-                &["hold", target, "--no-wait", "--report", file, "--holder", "", "--", "touch", "ran"],
-                &["hold", target, "--report", file, "--wait", "nonsense", "--", "touch", "ran"],
+                &[
+                    "break",
+                    target,
+                    "--holder",
+                    "ann",
+                    "--even-if-live",
+                    "--audit",
+                    file,
+                ],
+                &[
+                    "hold",
+                    target,
+                    "--no-wait",
+                    "--report",
+                    file,
+                    "--holder",
+                    "",
+                    "--",
+                    "touch",
+                    "ran",
+                ],
+                &[
+                    "hold", target, "--report", file, "--wait", "nonsense", "--", "touch", "ran",
+                ],
             ];
             for args in &args[..2] {
                 refused(&scene, "--audit", file, scene.beadlock(args));
@@ -79,7 +123,10 @@ fn a_report_or_a_trail_in_a_lock_files_place_is_a_wrong_command_line() {
             for args in &args[2..] {
                 let before = all(&scene);
                 let ended = Running::apart(scene.beadlock(args)).end();
-                assert!(ended.code == 2 && all(&scene) == before, "{args:?}: {ended:?}");
+                assert!(
+                    ended.code == 2 && all(&scene) == before,
+                    "{args:?}: {ended:?}"
+                );
             }
             for args in [&["check", target][..], &["wait", target, "--wait", "10ms"]] {
                 let mut command = scene.beadlock(args);
@@ -94,7 +141,14 @@ fn a_report_or_a_trail_in_a_lock_files_place_is_a_wrong_command_line() {
 #[test]
 fn the_locks_of_other_protocols_are_refused_by_their_names() {
     let scene = scene();
-    let named = ["--lock-dir", "locks", "--intent-name", "x", "--intent-version", "1"];
+    let named = [
+        "--lock-dir",
+        "locks",
+        "--intent-name",
+        "x",
+        "--intent-version",
+        "1",
+    ];
     fs::create_dir(scene.file("locks")).unwrap();
     for (target, more, file) in [
         ("memory:.", &[][..], ".lock"),
@@ -105,11 +159,20 @@ fn the_locks_of_other_protocols_are_refused_by_their_names() {
         ("file:todo.json", &[], "todo.json"),
     ] {
         for option in ["--report", "--audit"] {
-            let args = [&["hold", target, option, file], more, &["--", "touch", "ran"]].concat();
+            let args = [
+                &["hold", target, option, file],
+                more,
+                &["--", "touch", "ran"],
+            ]
+            .concat();
             refused(&scene, option, file, scene.beadlock(&args));
         }
     }
-    for (command, more) in [("write", &[][..]), ("append", &[]), ("update", &["--", "cat"])] {
+    for (command, more) in [
+        ("write", &[][..]),
+        ("append", &[]),
+        ("update", &["--", "cat"]),
+    ] {
         let args = [&[command, "file:todo.json", "--audit", "todo.json"], more].concat();
         refused(&scene, "--audit", "todo.json", scene.beadlock(&args));
     }

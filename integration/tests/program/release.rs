@@ -1,5 +1,8 @@
 //! Releasing what `acquire` has claimed: by its id only, and never anybody else's.
-#![expect(clippy::disallowed_methods, reason = "what careless tools and crashes do to a lock file")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "what careless tools and crashes do to a lock file"
+)]
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -14,13 +17,30 @@ use crate::acquire::{Printed, Sleeper};
 /// The file with its content and all that `stat` says of a change.
 fn state(path: &Path) -> (Vec<u8>, [i64; 5]) {
     let meta = fs::symlink_metadata(path).unwrap();
-    let content = if meta.is_file() { fs::read(path).unwrap() } else { Vec::new() };
-    (content, [meta.ino().cast_signed(), meta.mtime(), meta.mtime_nsec(), meta.ctime(), meta.ctime_nsec()])
+    let content = if meta.is_file() {
+        fs::read(path).unwrap()
+    } else {
+        Vec::new()
+    };
+    (
+        content,
+        [
+            meta.ino().cast_signed(),
+            meta.mtime(),
+            meta.mtime_nsec(),
+            meta.ctime(),
+            meta.ctime_nsec(),
+        ],
+    )
 }
 
 #[track_caller]
 fn acquired(scene: &Scene, words: &[&str]) -> Printed {
-    Printed::of(&scene.run(&[&["acquire", "-q"], words].concat()).expect(0, &[]))
+    Printed::of(
+        &scene
+            .run(&[&["acquire", "-q"], words].concat())
+            .expect(0, &[]),
+    )
 }
 
 fn released(scene: &Scene, words: &[&str], variables: &[(&str, &str)]) -> Ended {
@@ -39,13 +59,26 @@ fn without_an_id_nothing_is_released() {
         (&[".beads"], &[("BEADLOCK_ID", "")]),
         (&["--id", ""], &[]),
         (&["--id="], &[("BEADLOCK_ID", "")]),
-        (&[], &[("BEADLOCK_TARGET", "beads:.beads"), ("BEADLOCK_PID", "1")]),
+        (
+            &[],
+            &[("BEADLOCK_TARGET", "beads:.beads"), ("BEADLOCK_PID", "1")],
+        ),
     ] {
         let ended = released(&scene, words, variables);
-        ended.expect(2, &["no id: nothing was acquired here", "--id ID, or BEADLOCK_ID", "set -a; eval"]);
+        ended.expect(
+            2,
+            &[
+                "no id: nothing was acquired here",
+                "--id ID, or BEADLOCK_ID",
+                "set -a; eval",
+            ],
+        );
     }
     let json = released(&scene, &["--json"], &[]).expect(2, &[]).json();
-    assert_eq!((&json["ok"], &json["error"]["code"]), (&false.into(), &"USAGE".into()));
+    assert_eq!(
+        (&json["ok"], &json["error"]["code"]),
+        (&false.into(), &"USAGE".into())
+    );
     assert_eq!(state(&scene.lock()), before);
 }
 
@@ -71,7 +104,9 @@ fn it_is_found_by_every_name_and_from_everywhere() {
         let id = acquired(&scene, &[]).id;
         for by_variable in [false, true] {
             let mut command = scene.beadlock(&[&["release"], words].concat());
-            command.current_dir(scene.file(dir)).envs(variables.iter().copied());
+            command
+                .current_dir(scene.file(dir))
+                .envs(variables.iter().copied());
             match by_variable {
                 true => command.env("BEADLOCK_ID", &id),
                 // The one that was typed counts.
@@ -88,18 +123,35 @@ fn it_is_found_by_every_name_and_from_everywhere() {
 fn the_answer_in_json_and_in_words() {
     let scene = crate::a_scene();
     let id = acquired(&scene, &["--holder", "deploy"]).id;
-    let ended = released(&scene, &["--id", &id, "--json"], &[]).expect(0, &["beadlock: released .beads after "]);
+    let ended = released(&scene, &["--id", &id, "--json"], &[])
+        .expect(0, &["beadlock: released .beads after "]);
     let data = &ended.json()["data"];
-    assert_eq!((&data["target"], &data["id"]), (&"beads:.beads".into(), &id.as_str().into()));
-    assert!(data["released"] == true && data["held_ms"].is_u64(), "{data}");
+    assert_eq!(
+        (&data["target"], &data["id"]),
+        (&"beads:.beads".into(), &id.as_str().into())
+    );
+    assert!(
+        data["released"] == true && data["held_ms"].is_u64(),
+        "{data}"
+    );
     let ended = released(&scene, &["--id", &id, "--json"], &[]);
     let ended = ended.expect(0, &["warning: ", ".exclusive-lock is not there any more"]);
     let json = ended.json();
     assert_eq!(
-        (&json["ok"], &json["data"]["released"], &json["data"]["held_ms"]),
+        (
+            &json["ok"],
+            &json["data"]["released"],
+            &json["data"]["held_ms"]
+        ),
         (&true.into(), &false.into(), &().into())
     );
-    assert!(json["warnings"][0].as_str().unwrap().contains("is not there any more"), "{json}");
+    assert!(
+        json["warnings"][0]
+            .as_str()
+            .unwrap()
+            .contains("is not there any more"),
+        "{json}"
+    );
     let ended = released(&scene, &["--id", &id, "-q"], &[]).expect(0, &["is not there any more"]);
     assert_eq!(ended.out, "", "said with -q too, on stderr");
     released(&scene, &["nowhere", "--id", &id], &[]).expect(1, &["nowhere"]);
@@ -122,7 +174,10 @@ fn another_ones_lock_stays_as_it_is() {
         let ended = released(&scene, &["--id", &id, "--json"], &[]);
         let ended = ended.expect(9, &["now and was not touched", &id, "beadlock status "]);
         assert!(!ended.err.contains('\u{1b}'), "{ended:?}");
-        assert_eq!((&ended.json()["error"]["code"], &ended.json()["data"]), (&"LOCK_LOST".into(), &().into()));
+        assert_eq!(
+            (&ended.json()["error"]["code"], &ended.json()["data"]),
+            (&"LOCK_LOST".into(), &().into())
+        );
         assert_eq!(state(&scene.lock()), before);
     }
     fs::remove_file(scene.lock()).unwrap();
@@ -130,7 +185,12 @@ fn another_ones_lock_stays_as_it_is() {
     let before = state(&scene.lock());
     released(&scene, &["--id", &id], &[]).expect(9, &["is other's (PID "]);
     // Neither a part of the id, nor something like it.
-    for id in [&other.id[..31], &other.id.to_uppercase(), &format!("{} ", other.id), "sha256:000000000000"] {
+    for id in [
+        &other.id[..31],
+        &other.id.to_uppercase(),
+        &format!("{} ", other.id),
+        "sha256:000000000000",
+    ] {
         let code = if *id == *other.id { 0 } else { 9 };
         released(&scene, &["--id", id], &[]).expect(code, &[]);
     }
@@ -143,10 +203,16 @@ fn what_cannot_be_read_stays_as_it_is() {
     let scene = crate::a_scene();
     let id = acquired(&scene, &[]).id;
     fs::remove_file(scene.lock()).unwrap();
-    for content in ["", "{\"holder\":", &format!("{{\"beadlock\":{{\"id\":\"{id}\"}}}}"), &"x".repeat(70_000)] {
+    for content in [
+        "",
+        "{\"holder\":",
+        &format!("{{\"beadlock\":{{\"id\":\"{id}\"}}}}"),
+        &"x".repeat(70_000),
+    ] {
         fs::write(scene.lock(), content).unwrap();
         let before = state(&scene.lock());
-        let ended = released(&scene, &["--id", &id, "--json"], &[]).expect(5, &["was not touched: "]);
+        let ended =
+            released(&scene, &["--id", &id, "--json"], &[]).expect(5, &["was not touched: "]);
         assert_eq!(ended.json()["error"]["code"], "LOCK_UNREADABLE");
         assert_eq!(state(&scene.lock()), before);
         fs::remove_file(scene.lock()).unwrap();
@@ -203,14 +269,16 @@ fn what_is_not_ones_own_waits_for_no_cycle() {
     let scene = crate::a_scene();
     let _gate = Gate::try_take(&scene.beads()).unwrap().unwrap();
     let begun = Instant::now();
-    let gone = released(&scene, &["--id", "abc", "--json"], &[]).expect(0, &["is not there any more"]);
+    let gone =
+        released(&scene, &["--id", "abc", "--json"], &[]).expect(0, &["is not there any more"]);
     assert_eq!(gone.json()["data"]["released"], false);
     scene.write_shell_lock("other", i64::from(std::process::id()), &this_host());
     let before = state(&scene.lock());
     released(&scene, &["--id", "abc"], &[]).expect(9, &["is other's (PID "]);
     // Also within that cycle.
     let cycle = scene.beads().display().to_string();
-    released(&scene, &["--id", "abc"], &[("BEADLOCK_CYCLE", &cycle)]).expect(9, &["is other's (PID "]);
+    released(&scene, &["--id", "abc"], &[("BEADLOCK_CYCLE", &cycle)])
+        .expect(9, &["is other's (PID "]);
     assert_eq!(state(&scene.lock()), before);
     fs::write(scene.lock(), "").unwrap();
     released(&scene, &["--id", "abc"], &[]).expect(5, &["was not touched: "]);
@@ -224,12 +292,24 @@ fn ones_own_lock_is_not_released_within_a_cycle() {
     let id = acquired(&scene, &[]).id;
     let gate = Gate::try_take(&scene.beads()).unwrap().unwrap();
     let cycle = scene.beads().display().to_string();
-    let ended = released(&scene, &["--id", &id, "--json"], &[("BEADLOCK_CYCLE", &cycle)]);
-    let ended = ended.expect(4, &["inside a sync cycle of", "which a release would wait for", "leave the release out"]);
+    let ended = released(
+        &scene,
+        &["--id", &id, "--json"],
+        &[("BEADLOCK_CYCLE", &cycle)],
+    );
+    let ended = ended.expect(
+        4,
+        &[
+            "inside a sync cycle of",
+            "which a release would wait for",
+            "leave the release out",
+        ],
+    );
     assert_eq!(ended.json()["error"]["code"], "DRAIN_TIMEOUT");
     assert!(scene.lock().exists());
     drop(gate);
-    released(&scene, &["--id", &id], &[("BEADLOCK_CYCLE", "/nowhere")]).expect(0, &["released .beads"]);
+    released(&scene, &["--id", &id], &[("BEADLOCK_CYCLE", "/nowhere")])
+        .expect(0, &["released .beads"]);
 }
 
 /// What the release of a nested claim says: whether the outer one still stands, and what ends that.
@@ -241,25 +321,49 @@ fn the_release_of_a_nested_claim_says_what_stands() {
     command.env("BEADLOCK_ID", &outer);
     let nested = Printed::of(&Running::apart(command).end().expect(0, &[])).id;
     assert_eq!(nested, format!("nested:{outer}"));
-    let words = format!("is still held by the outer claim; to end that: beadlock release .beads --id {outer}");
+    let words = format!(
+        "is still held by the outer claim; to end that: beadlock release .beads --id {outer}"
+    );
     let before = state(&scene.lock());
     let ended = released(&scene, &["--id", &nested, "--json"], &[]).expect(0, &[&words]);
-    assert_eq!((&ended.json()["data"]["released"], &ended.json()["ok"]), (&false.into(), &true.into()));
-    assert_eq!(released(&scene, &["-q"], &[("BEADLOCK_ID", &nested)]).expect(0, &[]).err, "");
+    assert_eq!(
+        (&ended.json()["data"]["released"], &ended.json()["ok"]),
+        (&false.into(), &true.into())
+    );
+    assert_eq!(
+        released(&scene, &["-q"], &[("BEADLOCK_ID", &nested)])
+            .expect(0, &[])
+            .err,
+        ""
+    );
     assert_eq!(state(&scene.lock()), before);
-    released(&scene, &["--id", "nested:other"], &[]).expect(0, &["warning: the outer claim other of "]);
+    released(&scene, &["--id", "nested:other"], &[])
+        .expect(0, &["warning: the outer claim other of "]);
     assert_eq!(state(&scene.lock()), before);
     released(&scene, &["--id", &outer], &[]).expect(0, &["released .beads"]);
-    let ended = released(&scene, &["--id", &nested, "--json"], &[]).expect(0, &["is not there any more"]);
+    let ended =
+        released(&scene, &["--id", &nested, "--json"], &[]).expect(0, &["is not there any more"]);
     assert_eq!(ended.json()["data"]["released"], false);
-    assert!(ended.json()["warnings"][0].as_str().unwrap().contains("is not there any more"));
+    assert!(
+        ended.json()["warnings"][0]
+            .as_str()
+            .unwrap()
+            .contains("is not there any more")
+    );
     // Of a hold: it ends by itself.
     let script = "\"$BEADLOCK\" release --id \"nested:$BEADLOCK_HELD_ID\" 2> said && rm .beads/.exclusive-lock && \
                   \"$BEADLOCK\" release --id \"$BEADLOCK_HELD_ID\" 2>> said";
-    scene.run(&["hold", "--on-loss", "warn", "--", "sh", "-c", script]).expect(9, &[]);
+    scene
+        .run(&["hold", "--on-loss", "warn", "--", "sh", "-c", script])
+        .expect(9, &[]);
     let said = scene.read("said");
-    let [first, second] = said.lines().collect::<Vec<_>>()[..] else { panic!("{said}") };
-    assert!(first.ends_with("is still held by the outer claim, a hold, which ends it with its command"), "{said}");
+    let [first, second] = said.lines().collect::<Vec<_>>()[..] else {
+        panic!("{said}")
+    };
+    assert!(
+        first.ends_with("is still held by the outer claim, a hold, which ends it with its command"),
+        "{said}"
+    );
     assert!(second.contains("is not there any more"), "{said}");
 }
 
@@ -288,7 +392,9 @@ fn a_claim_under_another_releases_nothing() {
         "$BEADLOCK" acquire --detach --no-wait -q > /dev/null || exit 10
         grep -q "\"$BEADLOCK_HELD_ID\"" .beads/.exclusive-lock || exit 11
         cp .beads/.exclusive-lock seen"#;
-    scene.run(&["hold", "--", "sh", "-c", script]).expect(0, &["claimed", "released"]);
+    scene
+        .run(&["hold", "--", "sh", "-c", script])
+        .expect(0, &["claimed", "released"]);
     assert!(scene.file("seen").exists() && scene.names().is_empty());
     let script = r#"
         eval "$("$BEADLOCK" acquire -q)"; outer=$BEADLOCK_ID; export BEADLOCK_ID BEADLOCK_TARGET

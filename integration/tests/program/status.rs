@@ -11,11 +11,20 @@ use crate::log::many::on_columns;
 #[test]
 fn says_who_since_when_why_and_what_next() {
     let scene = crate::a_scene();
-    let running = Running::apart(scene.beadlock(&["hold", "--holder", "nightly", "--", "sleep", "300"]));
-    until("it works", || children(running.pid()).into_iter().any(|pid| runs(pid, &["sleep", "300"])));
+    let running =
+        Running::apart(scene.beadlock(&["hold", "--holder", "nightly", "--", "sleep", "300"]));
+    until("it works", || {
+        children(running.pid())
+            .into_iter()
+            .any(|pid| runs(pid, &["sleep", "300"]))
+    });
     let brief = scene.run(&["status"]).expect(0, &[]).out;
-    let starts =
-        [".beads: held by nightly (PID ", "  why: ", "  acquired: ", "  next: beadlock wait --wait 10m .beads"];
+    let starts = [
+        ".beads: held by nightly (PID ",
+        "  why: ",
+        "  acquired: ",
+        "  next: beadlock wait --wait 10m .beads",
+    ];
     assert_eq!(brief.lines().count(), starts.len(), "{brief}");
     for (line, start) in brief.lines().zip(starts) {
         assert!(line.starts_with(start), "{start}: {brief}");
@@ -42,18 +51,46 @@ fn says_who_since_when_why_and_what_next() {
     ]) {
         assert!(text.contains(word), "{word:?} in {text}");
     }
-    let json = scene.run(&["status", "--json", ".beads"]).expect(0, &[]).json();
+    let json = scene
+        .run(&["status", "--json", ".beads"])
+        .expect(0, &[])
+        .json();
     assert_eq!((&json["ok"], &json["error"]), (&true.into(), &Value::Null));
     let data = &json["data"][0];
-    let mut keys: Vec<&str> = data.as_object().unwrap().keys().map(String::as_str).collect();
+    let mut keys: Vec<&str> = data
+        .as_object()
+        .unwrap()
+        .keys()
+        .map(String::as_str)
+        .collect();
     keys.sort_unstable();
-    let expected =
-        ["age_ms", "holder", "id", "message", "next", "path", "reason", "record", "target", "verdict", "witnesses"];
+    let expected = [
+        "age_ms",
+        "holder",
+        "id",
+        "message",
+        "next",
+        "path",
+        "reason",
+        "record",
+        "target",
+        "verdict",
+        "witnesses",
+    ];
     assert_eq!(keys, expected);
-    assert_eq!((&data["verdict"], &data["holder"]), (&"held".into(), &"nightly".into()));
+    assert_eq!(
+        (&data["verdict"], &data["holder"]),
+        (&"held".into(), &"nightly".into())
+    );
     assert_eq!(data["message"], "Skipping database (locked by nightly)");
-    assert_eq!((&data["record"]["holder"], &data["witnesses"]["kill"]), (&"nightly".into(), &"ok".into()));
-    assert!(data["age_ms"].is_u64() && data["next"].is_string() && data["record"]["pid"].is_u64(), "{data}");
+    assert_eq!(
+        (&data["record"]["holder"], &data["witnesses"]["kill"]),
+        (&"nightly".into(), &"ok".into())
+    );
+    assert!(
+        data["age_ms"].is_u64() && data["next"].is_string() && data["record"]["pid"].is_u64(),
+        "{data}"
+    );
     running.signal(nix::sys::signal::Signal::SIGTERM);
     running.end().expect(143, &[]);
 }
@@ -62,7 +99,14 @@ fn says_who_since_when_why_and_what_next() {
 #[test]
 fn on_a_terminal_lines_end_between_words() {
     let scene = crate::a_scene();
-    let _running = Running::apart(scene.beadlock(&["hold", "--holder", "nightly-import", "--", "sleep", "300"]));
+    let _running = Running::apart(scene.beadlock(&[
+        "hold",
+        "--holder",
+        "nightly-import",
+        "--",
+        "sleep",
+        "300",
+    ]));
     until("it is claimed", || scene.lock().exists());
     for dir in ["teams/one/.beads", "teams/two/.beads"] {
         fs::create_dir_all(scene.file(dir)).unwrap();
@@ -76,10 +120,18 @@ fn on_a_terminal_lines_end_between_words() {
             assert!(lines.len() > 1, "{lines:#?}");
             for line in &lines {
                 let is_command = line.trim_start().starts_with("next: ");
-                assert!(is_command || line.chars().count() <= columns, "{columns}: {line}");
-                let is_age = |word: &str| word.chars().next().is_some_and(|first| first.is_ascii_digit());
-                for word in
-                    line.split_whitespace().filter(|word| !is_age(word) && !["below", "beadlock:"].contains(word))
+                assert!(
+                    is_command || line.chars().count() <= columns,
+                    "{columns}: {line}"
+                );
+                let is_age = |word: &str| {
+                    word.chars()
+                        .next()
+                        .is_some_and(|first| first.is_ascii_digit())
+                };
+                for word in line
+                    .split_whitespace()
+                    .filter(|word| !is_age(word) && !["below", "beadlock:"].contains(word))
                 {
                     let is_part_of_a_path = word.starts_with("teams/") || word.ends_with("/.beads");
                     assert!(
@@ -90,7 +142,11 @@ fn on_a_terminal_lines_end_between_words() {
             }
         }
     }
-    assert_eq!(on_columns(80, &scene, &["list", "teams"])[0], "below teams/", "the common directory is named once");
+    assert_eq!(
+        on_columns(80, &scene, &["list", "teams"])[0],
+        "below teams/",
+        "the common directory is named once"
+    );
 }
 
 #[test]
@@ -98,12 +154,17 @@ fn changes_nothing_whatever_it_sees() {
     let scene = crate::a_scene();
     scene.write_shell_lock("vc", i64::from(dead_pid()), &this_host());
     let text = scene.run(&["status"]).expect(0, &[]).out;
-    assert!(text.contains(".beads: stale, left by vc (PID ") && text.contains("next: beadlock check .beads"), "{text}");
+    assert!(
+        text.contains(".beads: stale, left by vc (PID ")
+            && text.contains("next: beadlock check .beads"),
+        "{text}"
+    );
     assert!(scene.lock().exists());
     fs::write(scene.lock(), "[1").unwrap();
     let text = scene.run(&["status"]).expect(0, &[]).out;
     assert!(
-        text.contains(".beads: unreadable: malformed lock file: ") && text.contains("somebody may be writing it"),
+        text.contains(".beads: unreadable: malformed lock file: ")
+            && text.contains("somebody may be writing it"),
         "{text}"
     );
     assert_eq!(fs::read_to_string(scene.lock()).unwrap(), "[1");
@@ -116,7 +177,10 @@ fn names_who_has_the_gate() {
     let me = std::process::id();
     let text = scene.run(&["status"]).expect(0, &[]).out;
     // Not always alone: what another test has forked has it too until it is executed.
-    let gate_of = text.lines().find(|line| line.contains("gate: shut by ")).unwrap_or_default();
+    let gate_of = text
+        .lines()
+        .find(|line| line.contains("gate: shut by "))
+        .unwrap_or_default();
     assert!(gate_of.contains(&format!("PID {me} (")), "{text}");
     let json = scene.run(&["status", "--json"]).expect(0, &[]).json();
     let who = json["data"][0]["witnesses"]["gate"].as_array().unwrap();
@@ -127,8 +191,13 @@ fn names_who_has_the_gate() {
 #[test]
 fn alone_it_is_the_status_and_a_line_of_help() {
     let scene = crate::a_scene();
-    let ended = scene.run(&[]).expect(0, &["beadlock hold -- CMD", "beadlock --help"]);
-    assert!(ended.out.starts_with(".beads: free (no_lock)\n"), "{ended:?}");
+    let ended = scene
+        .run(&[])
+        .expect(0, &["beadlock hold -- CMD", "beadlock --help"]);
+    assert!(
+        ended.out.starts_with(".beads: free (no_lock)\n"),
+        "{ended:?}"
+    );
     assert_eq!(ended.err.lines().count(), 1);
 }
 
@@ -136,10 +205,18 @@ fn alone_it_is_the_status_and_a_line_of_help() {
 fn colours_come_when_asked_for() {
     let scene = crate::a_scene();
     assert!(!scene.run(&["status"]).out.contains('\u{1b}'));
-    assert!(scene.run(&["status", "--color", "always"]).out.contains("\u{1b}[32mfree\u{1b}[0m"));
+    assert!(
+        scene
+            .run(&["status", "--color", "always"])
+            .out
+            .contains("\u{1b}[32mfree\u{1b}[0m")
+    );
     let mut command = scene.beadlock(&["status"]);
     command.env("BEADLOCK_COLOR", "always").env("NO_COLOR", "1");
-    assert!(Running::apart(command).end().out.contains('\u{1b}'), "what was asked for by name beats NO_COLOR");
+    assert!(
+        Running::apart(command).end().out.contains('\u{1b}'),
+        "what was asked for by name beats NO_COLOR"
+    );
 }
 
 #[test]
@@ -154,7 +231,13 @@ fn names_who_waits_for_the_gate() {
     let json = scene.run(&["status", "--json"]).expect(0, &[]).json();
     let waiters = &json["data"][0]["witnesses"]["gate_waiters"];
     assert_eq!(waiters[0]["pid"], waiting.pid());
-    assert!(waiters[0]["command"].as_str().unwrap().ends_with("hold -- true"), "{waiters}");
+    assert!(
+        waiters[0]["command"]
+            .as_str()
+            .unwrap()
+            .ends_with("hold -- true"),
+        "{waiters}"
+    );
     drop(gate);
     waiting.end().expect(0, &["released"]);
 }
@@ -162,23 +245,49 @@ fn names_who_waits_for_the_gate() {
 #[test]
 fn raw_is_the_files_own_bytes() {
     let scene = crate::a_scene();
-    assert_eq!(scene.run(&["status", "--raw"]).expect(0, &[]).out, "", "absent: nothing");
+    assert_eq!(
+        scene.run(&["status", "--raw"]).expect(0, &[]).out,
+        "",
+        "absent: nothing"
+    );
     let other = scene.file("other/.beads");
     fs::create_dir_all(&other).unwrap();
     fs::write(scene.lock(), b"{ \"a\":\t1}\x1b[2J").unwrap();
     fs::write(other.join(".exclusive-lock"), b"\xff\0no newline").unwrap();
-    let mut command = scene.beadlock(&["status", "--raw", ".beads", "other/.beads", "lock:.beads/.exclusive-lock"]);
+    let mut command = scene.beadlock(&[
+        "status",
+        "--raw",
+        ".beads",
+        "other/.beads",
+        "lock:.beads/.exclusive-lock",
+    ]);
     let output = command.output().unwrap();
-    assert_eq!(output.stdout, b"{ \"a\":\t1}\x1b[2J\xff\0no newline{ \"a\":\t1}\x1b[2J");
-    assert_eq!((output.status.code(), output.stderr.as_slice()), (Some(0), &b""[..]));
+    assert_eq!(
+        output.stdout,
+        b"{ \"a\":\t1}\x1b[2J\xff\0no newline{ \"a\":\t1}\x1b[2J"
+    );
+    assert_eq!(
+        (output.status.code(), output.stderr.as_slice()),
+        (Some(0), &b""[..])
+    );
     let mut command = scene.beadlock(&["status", "--raw"]);
     command.env("BEADLOCK_JSON", "1");
-    assert_eq!(command.output().unwrap().stdout, b"{ \"a\":\t1}\x1b[2J", "what was typed beats the environment");
-    scene.run(&["status", "--raw", "--json"]).expect(2, &["--raw"]);
+    assert_eq!(
+        command.output().unwrap().stdout,
+        b"{ \"a\":\t1}\x1b[2J",
+        "what was typed beats the environment"
+    );
+    scene
+        .run(&["status", "--raw", "--json"])
+        .expect(2, &["--raw"]);
     fs::remove_dir_all(scene.beads()).unwrap();
     fs::create_dir(scene.beads()).unwrap();
     std::os::unix::fs::symlink("/etc/passwd", scene.lock()).unwrap();
-    let ended = scene.run(&["status", "--raw"]).expect(1, &[".exclusive-lock was not read: it is a symbolic link"]);
+    let ended = scene
+        .run(&["status", "--raw"])
+        .expect(1, &[".exclusive-lock was not read: it is a symbolic link"]);
     assert_eq!(ended.out, "");
-    scene.run(&["status", "--raw", "nowhere", ".beads"]).expect(1, &["nowhere does not exist", "symbolic link"]);
+    scene
+        .run(&["status", "--raw", "nowhere", ".beads"])
+        .expect(1, &["nowhere does not exist", "symbolic link"]);
 }

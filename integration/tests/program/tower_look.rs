@@ -1,5 +1,8 @@
 //! `tower:NAME` for commands that look: check, status, list, wait, break. Nothing here claims.
-#![expect(clippy::disallowed_methods, reason = "what other tools do to a lock file")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "what other tools do to a lock file"
+)]
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -17,7 +20,9 @@ struct Tower {
 
 impl Tower {
     fn new() -> Self {
-        let tower = Self { scene: crate::a_scene() };
+        let tower = Self {
+            scene: crate::a_scene(),
+        };
         fs::create_dir(tower.dir()).unwrap();
         fs::set_permissions(tower.dir(), fs::Permissions::from_mode(0o700)).unwrap();
         tower
@@ -34,8 +39,14 @@ impl Tower {
     /// What is in the lock directory, by name, with its bytes.
     fn content(&self) -> Vec<(String, Vec<u8>)> {
         let entries = fs::read_dir(self.dir()).unwrap().map(Result::unwrap);
-        let mut content: Vec<_> =
-            entries.map(|entry| (entry.file_name().into_string().unwrap(), fs::read(entry.path()).unwrap())).collect();
+        let mut content: Vec<_> = entries
+            .map(|entry| {
+                (
+                    entry.file_name().into_string().unwrap(),
+                    fs::read(entry.path()).unwrap(),
+                )
+            })
+            .collect();
         content.sort();
         content
     }
@@ -63,7 +74,11 @@ fn seconds_ago(seconds: i64) -> String {
 /// A lock as another tool writes it, whose last heartbeat is so many seconds ago. Its PID is one that lives: nobody
 /// asks.
 fn record(name: &str, silent: i64) -> String {
-    let (created, beat, pid) = (seconds_ago(silent + 60), seconds_ago(silent), std::process::id());
+    let (created, beat, pid) = (
+        seconds_ago(silent + 60),
+        seconds_ago(silent),
+        std::process::id(),
+    );
     format!(
         r#"{{"lock_version":"v1","lock_name":"{name}","request_id":"req_abc","actor":"claude-code","intent":"deploy-app",
         "intent_version":"1.2.0","host_id":"{}","pid":{pid},"created_at":"{created}","last_heartbeat_at":"{beat}",
@@ -90,9 +105,13 @@ fn a_name_that_is_none_is_refused_with_its_character() {
         for command in ["check", "status", "wait"] {
             tower.run(&[command, target]).expect(2, &[words]);
         }
-        tower.run(&["break", target, "--id", "x"]).expect(2, &[words]);
+        tower
+            .run(&["break", target, "--id", "x"])
+            .expect(2, &[words]);
     }
-    tower.run(&["list", "tower:app-prod"]).expect(2, &["beadlock status tower:app-prod"]);
+    tower
+        .run(&["list", "tower:app-prod"])
+        .expect(2, &["beadlock status tower:app-prod"]);
     let longest = format!("tower:{}", "x".repeat(128));
     tower.run(&["check", &longest]).expect(0, &[]);
 }
@@ -101,14 +120,32 @@ fn a_name_that_is_none_is_refused_with_its_character() {
 fn without_a_lock_it_is_free_and_no_directory_is_made() {
     let tower = Tower::new();
     fs::remove_dir(tower.dir()).unwrap();
-    for args in [&["check", TARGET][..], &["wait", TARGET], &["status", TARGET, "--raw"]] {
+    for args in [
+        &["check", TARGET][..],
+        &["wait", TARGET],
+        &["status", TARGET, "--raw"],
+    ] {
         assert_eq!(tower.run(args).expect(0, &[]).out, "", "{args:?}");
     }
     let status = tower.run(&["status", TARGET]).expect(0, &[]).out;
-    assert!(status.starts_with("tower:app-prod: free (no_lock)\n"), "{status}");
-    assert!(status.contains("next: beadlock hold tower:app-prod --intent-name NAME"), "{status}");
-    tower.run(&["break", TARGET, "--id", "x"]).expect(0, &["nothing to break"]);
-    assert_eq!(tower.run(&["list", "tower:"]).expect(0, &["0 locks in 0 directories"]).out, "");
+    assert!(
+        status.starts_with("tower:app-prod: free (no_lock)\n"),
+        "{status}"
+    );
+    assert!(
+        status.contains("next: beadlock hold tower:app-prod --intent-name NAME"),
+        "{status}"
+    );
+    tower
+        .run(&["break", TARGET, "--id", "x"])
+        .expect(0, &["nothing to break"]);
+    assert_eq!(
+        tower
+            .run(&["list", "tower:"])
+            .expect(0, &["0 locks in 0 directories"])
+            .out,
+        ""
+    );
     assert!(!tower.dir().exists());
 }
 
@@ -118,20 +155,46 @@ fn a_check_speaks_of_the_lock_alone() {
     let tower = Tower::new();
     let rows = [
         (None, 0, ""),
-        (Some(record("app-prod", 30)), 4, "Skipping (locked by claude-code)"),
-        (Some(record("app-prod", 1000)), 4, "Skipping (stale lock of claude-code, no heartbeat for 1"),
-        (Some("{".to_owned()), 5, "Skipping (lock check failed: malformed lock file: "),
+        (
+            Some(record("app-prod", 30)),
+            4,
+            "Skipping (locked by claude-code)",
+        ),
+        (
+            Some(record("app-prod", 1000)),
+            4,
+            "Skipping (stale lock of claude-code, no heartbeat for 1",
+        ),
+        (
+            Some("{".to_owned()),
+            5,
+            "Skipping (lock check failed: malformed lock file: ",
+        ),
     ];
     for (text, code, line) in rows {
-        text.iter().for_each(|text| fs::write(tower.lock("app-prod"), text).unwrap());
-        for words in [&["check", TARGET][..], &["check", TARGET, "--explain"], &["check", TARGET, "--json"]] {
+        text.iter()
+            .for_each(|text| fs::write(tower.lock("app-prod"), text).unwrap());
+        for words in [
+            &["check", TARGET][..],
+            &["check", TARGET, "--explain"],
+            &["check", TARGET, "--json"],
+        ] {
             let ended = tower.run(words).expect(code, &[]);
             let said = format!("{}{}", ended.out, ended.err);
-            assert!(said.contains(line) && !said.to_lowercase().contains("database"), "{words:?}: {said}");
+            assert!(
+                said.contains(line) && !said.to_lowercase().contains("database"),
+                "{words:?}: {said}"
+            );
         }
-        let status = tower.run(&["status", TARGET, "--json"]).expect(0, &[]).json();
+        let status = tower
+            .run(&["status", TARGET, "--json"])
+            .expect(0, &[])
+            .json();
         let message = status["data"][0]["message"].as_str().unwrap();
-        assert!(message.starts_with(line) && !message.contains("database"), "{message}");
+        assert!(
+            message.starts_with(line) && !message.contains("database"),
+            "{message}"
+        );
     }
 }
 
@@ -143,23 +206,54 @@ fn a_fresh_one_is_active_whoever_lives() {
     let checked = tower.run(&["check", TARGET]).expect(4, &[]);
     assert_eq!(checked.out, "Skipping (locked by claude-code)\n");
     let status = tower.run(&["status", "-v", TARGET]).expect(0, &[]).out;
-    assert!(status.starts_with("active tower:app-prod: held by claude-code (PID "), "{status}");
-    for words in ["(heartbeat_fresh)\n", "heartbeat: ", "stale after 900s", "id: req_abc", "beadlock wait --wait 10m"] {
+    assert!(
+        status.starts_with("active tower:app-prod: held by claude-code (PID "),
+        "{status}"
+    );
+    for words in [
+        "(heartbeat_fresh)\n",
+        "heartbeat: ",
+        "stale after 900s",
+        "id: req_abc",
+        "beadlock wait --wait 10m",
+    ] {
         assert!(status.contains(words), "{words}: {status}");
     }
     // The PID is this test's own, which lives here: it is told, and nothing of its process is.
-    assert!(status.contains("neither is asked") && !status.contains("kill("), "{status}");
+    assert!(
+        status.contains("neither is asked") && !status.contains("kill("),
+        "{status}"
+    );
     let ended = tower.run(&["status", TARGET, "--json"]).expect(0, &[]);
     let data = &ended.json()["data"][0];
-    assert_eq!((&data["verdict"], &data["holder"]), (&"held".into(), &"claude-code".into()));
-    assert_eq!((&data["id"], &data["reason"]), (&"req_abc".into(), &"heartbeat_fresh".into()));
-    assert_eq!((&data["record"]["note"], &data["record"]["metadata"]["ticket"]), (&"kept".into(), &7.into()));
+    assert_eq!(
+        (&data["verdict"], &data["holder"]),
+        (&"held".into(), &"claude-code".into())
+    );
+    assert_eq!(
+        (&data["id"], &data["reason"]),
+        (&"req_abc".into(), &"heartbeat_fresh".into())
+    );
+    assert_eq!(
+        (
+            &data["record"]["note"],
+            &data["record"]["metadata"]["ticket"]
+        ),
+        (&"kept".into(), &7.into())
+    );
     assert_eq!(data["record"]["lock_version"], "v1");
     assert_eq!(data["witnesses"]["heartbeat"]["ttl_seconds"], 900);
-    assert!(data["witnesses"]["heartbeat"]["age_ms"].as_i64().unwrap() >= 30_000, "{data}");
+    assert!(
+        data["witnesses"]["heartbeat"]["age_ms"].as_i64().unwrap() >= 30_000,
+        "{data}"
+    );
     assert_eq!(data["witnesses"].get("kill"), None, "{data}");
-    tower.run(&["wait", TARGET]).expect(4, &["is held by claude-code"]);
-    tower.run(&["break", TARGET, "--id", "req_abc"]).expect(4, &["heartbeat_fresh", "--even-if-live"]);
+    tower
+        .run(&["wait", TARGET])
+        .expect(4, &["is held by claude-code"]);
+    tower
+        .run(&["break", TARGET, "--id", "req_abc"])
+        .expect(4, &["heartbeat_fresh", "--even-if-live"]);
     assert_eq!(tower.content(), before);
 }
 
@@ -168,7 +262,11 @@ fn a_stale_one_says_what_takes_it_and_stays() {
     let tower = Tower::new();
     tower.write("app-prod", 1800);
     let before = tower.content();
-    for args in [&["check", TARGET][..], &["check", "--dry-run", TARGET], &["check", "--reap-proven-dead", TARGET]] {
+    for args in [
+        &["check", TARGET][..],
+        &["check", "--dry-run", TARGET],
+        &["check", "--reap-proven-dead", TARGET],
+    ] {
         let line = tower.run(args).expect(4, &[]).out;
         let age = line
             .strip_prefix("Skipping (stale lock of claude-code, no heartbeat for ")
@@ -176,25 +274,59 @@ fn a_stale_one_says_what_takes_it_and_stays() {
         let age: u64 = age.unwrap_or_else(|| panic!("{line}")).parse().unwrap();
         assert!((1800..1900).contains(&age), "{line}");
     }
-    let said =
-        "beadlock: --reap-proven-dead means nothing to tower:app-prod; its PID is never asked, only its heartbeat\n";
-    tower.run(&["check", "--reap-proven-dead", TARGET]).expect(4, &[said]);
-    let ended = tower.run(&["check", TARGET, "--json", "--explain"]).expect(4, &[]);
+    let said = "beadlock: --reap-proven-dead means nothing to tower:app-prod; its PID is never asked, only its heartbeat\n";
+    tower
+        .run(&["check", "--reap-proven-dead", TARGET])
+        .expect(4, &[said]);
+    let ended = tower
+        .run(&["check", TARGET, "--json", "--explain"])
+        .expect(4, &[]);
     let data = &ended.json()["data"][0];
-    assert_eq!((&data["decision"], &data["verdict"]), (&"skip".into(), &"stale".into()));
-    assert_eq!((&data["reason"], &data["removed"]), (&"heartbeat_expired".into(), &false.into()));
-    assert_eq!((&data["id"], &ended.json()["ok"]), (&"req_abc".into(), &true.into()));
-    assert_eq!(data["message"].as_str().map(|line| line.starts_with("Skipping (stale lock of ")), Some(true));
+    assert_eq!(
+        (&data["decision"], &data["verdict"]),
+        (&"skip".into(), &"stale".into())
+    );
+    assert_eq!(
+        (&data["reason"], &data["removed"]),
+        (&"heartbeat_expired".into(), &false.into())
+    );
+    assert_eq!(
+        (&data["id"], &ended.json()["ok"]),
+        (&"req_abc".into(), &true.into())
+    );
+    assert_eq!(
+        data["message"]
+            .as_str()
+            .map(|line| line.starts_with("Skipping (stale lock of ")),
+        Some(true)
+    );
     let status = tower.run(&["status", TARGET]).expect(0, &[]).out;
-    assert!(status.starts_with("stale tower:app-prod: left by claude-code (PID "), "{status}");
+    assert!(
+        status.starts_with("stale tower:app-prod: left by claude-code (PID "),
+        "{status}"
+    );
     let next = "next: beadlock hold tower:app-prod --force-lock --intent-name=deploy-app --intent-version=1.2.0 -- CMD";
-    assert!(status.contains(next) && status.contains("(heartbeat_expired)"), "{status}");
+    assert!(
+        status.contains(next) && status.contains("(heartbeat_expired)"),
+        "{status}"
+    );
     let status = tower.run(&["status", TARGET, "--json"]).expect(0, &[]);
-    let message = status.json()["data"][0]["message"].as_str().unwrap().to_owned();
+    let message = status.json()["data"][0]["message"]
+        .as_str()
+        .unwrap()
+        .to_owned();
     assert!(message.ends_with("--force-lock takes it)"), "{message}");
-    let explained = tower.run(&["check", "--explain", TARGET]).expect(4, &[]).out;
-    assert!(explained.contains("(heartbeat_expired), holder claude-code\n"), "{explained}");
-    let waited = tower.run(&["wait", "--wait", "20s", TARGET, "--json"]).expect(4, &[]);
+    let explained = tower
+        .run(&["check", "--explain", TARGET])
+        .expect(4, &[])
+        .out;
+    assert!(
+        explained.contains("(heartbeat_expired), holder claude-code\n"),
+        "{explained}"
+    );
+    let waited = tower
+        .run(&["wait", "--wait", "20s", TARGET, "--json"])
+        .expect(4, &[]);
     assert_eq!(waited.json()["error"]["code"], "LOCK_STALE");
     assert_eq!(tower.content(), before);
 }
@@ -205,7 +337,10 @@ fn one_beat_in_the_future_is_active_and_reported() {
     tower.write("app-prod", -3600);
     tower.run(&["check", TARGET]).expect(4, &[]);
     let status = tower.run(&["status", TARGET]).expect(0, &[]).out;
-    assert!(status.starts_with("active tower:app-prod: ") && status.contains("(heartbeat_in_future)"), "{status}");
+    assert!(
+        status.starts_with("active tower:app-prod: ") && status.contains("(heartbeat_in_future)"),
+        "{status}"
+    );
     assert!(status.contains("a clock is wrong"), "{status}");
 }
 
@@ -215,10 +350,22 @@ fn what_cannot_be_understood_blocks_and_says_why() {
     let stale = record("app-prod", 1800);
     let rows = [
         (String::new(), "malformed lock file: unexpected EOF"),
-        (stale[..40].to_owned(), "malformed lock file: unexpected EOF"),
-        (record("other", 1800), "invalid lock file: lock_name must be app-prod (got other)"),
-        (stale.replace("req_abc", "req abc"), "invalid lock file: request_id must be"),
-        (stale.replace("\"ttl_seconds\":900", "\"ttl_seconds\":0"), "invalid lock file: ttl_seconds must be positive"),
+        (
+            stale[..40].to_owned(),
+            "malformed lock file: unexpected EOF",
+        ),
+        (
+            record("other", 1800),
+            "invalid lock file: lock_name must be app-prod (got other)",
+        ),
+        (
+            stale.replace("req_abc", "req abc"),
+            "invalid lock file: request_id must be",
+        ),
+        (
+            stale.replace("\"ttl_seconds\":900", "\"ttl_seconds\":0"),
+            "invalid lock file: ttl_seconds must be positive",
+        ),
         (
             stale.replace("last_heartbeat_at\":\"2", "last_heartbeat_at\":\"x"),
             "last_heartbeat_at must be an ISO 8601 time",
@@ -227,11 +374,25 @@ fn what_cannot_be_understood_blocks_and_says_why() {
     for (bytes, words) in rows {
         fs::write(tower.lock("app-prod"), &bytes).unwrap();
         let line = tower.run(&["check", TARGET]).expect(5, &[]).out;
-        assert!(line.starts_with("Skipping (lock check failed: ") && line.contains(words), "{line}");
-        assert_eq!(tower.run(&["status", "--raw", TARGET]).expect(0, &[]).out, bytes);
+        assert!(
+            line.starts_with("Skipping (lock check failed: ") && line.contains(words),
+            "{line}"
+        );
+        assert_eq!(
+            tower.run(&["status", "--raw", TARGET]).expect(0, &[]).out,
+            bytes
+        );
         let status = tower.run(&["status", TARGET]).expect(0, &[]).out;
-        assert!(status.starts_with("tower:app-prod: unreadable: ") && status.contains("it is never taken"), "{status}");
-        let why = if words.starts_with("malformed") { "why: it is no lock record" } else { "missing or wrong" };
+        assert!(
+            status.starts_with("tower:app-prod: unreadable: ")
+                && status.contains("it is never taken"),
+            "{status}"
+        );
+        let why = if words.starts_with("malformed") {
+            "why: it is no lock record"
+        } else {
+            "missing or wrong"
+        };
         assert!(bytes.is_empty() || status.contains(why), "{status}");
         assert_eq!(fs::read_to_string(tower.lock("app-prod")).unwrap(), bytes);
     }
@@ -249,21 +410,65 @@ fn list_shows_every_lock_of_the_directory() {
     fs::write(tower.lock("c-broken"), "{").unwrap();
     fs::write(tower.lock("Not"), "{}").unwrap();
     fs::write(tower.dir().join("audit.jsonl"), "").unwrap();
-    let ended = tower
-        .run(&["list", "tower:"])
-        .expect(0, &["Not.lock", "not 'N'", "3 locks in 1 directory: 1 held, 1 stale, 1 unreadable"]);
-    let lines: Vec<Vec<&str>> = ended.out.lines().map(|line| line.split_whitespace().collect()).collect();
-    let row = |at: usize| (lines[at][0], lines[at][1], lines[at][2], *lines[at].last().unwrap());
-    assert_eq!(row(0), ("tower:a-stale", "stale", "claude-code", "heartbeat_expired"));
-    assert_eq!(row(1), ("tower:b-fresh", "held", "claude-code", "heartbeat_fresh"));
+    let ended = tower.run(&["list", "tower:"]).expect(
+        0,
+        &[
+            "Not.lock",
+            "not 'N'",
+            "3 locks in 1 directory: 1 held, 1 stale, 1 unreadable",
+        ],
+    );
+    let lines: Vec<Vec<&str>> = ended
+        .out
+        .lines()
+        .map(|line| line.split_whitespace().collect())
+        .collect();
+    let row = |at: usize| {
+        (
+            lines[at][0],
+            lines[at][1],
+            lines[at][2],
+            *lines[at].last().unwrap(),
+        )
+    };
+    assert_eq!(
+        row(0),
+        ("tower:a-stale", "stale", "claude-code", "heartbeat_expired")
+    );
+    assert_eq!(
+        row(1),
+        ("tower:b-fresh", "held", "claude-code", "heartbeat_fresh")
+    );
     assert_eq!(row(2), ("tower:c-broken", "unreadable", "-", "malformed"));
-    let json = tower.run(&["list", "tower:", "--json"]).expect(0, &[]).json();
-    let targets: Vec<&Value> = json["data"].as_array().unwrap().iter().map(|lock| &lock["target"]).collect();
-    assert_eq!(targets, ["tower:a-stale", "tower:b-fresh", "tower:c-broken"]);
+    let json = tower
+        .run(&["list", "tower:", "--json"])
+        .expect(0, &[])
+        .json();
+    let targets: Vec<&Value> = json["data"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|lock| &lock["target"])
+        .collect();
+    assert_eq!(
+        targets,
+        ["tower:a-stale", "tower:b-fresh", "tower:c-broken"]
+    );
     // A ROOT is what it was: named locks are not looked for there, and both can be asked for at once.
     tower.scene.write_shell_lock("vc", 1, "elsewhere");
-    assert_eq!(tower.run(&["list", "."]).expect(0, &[]).out.lines().count(), 1);
-    assert_eq!(tower.run(&["list", ".", "tower:", "tower:"]).expect(0, &["4 locks"]).out.lines().count(), 4);
+    assert_eq!(
+        tower.run(&["list", "."]).expect(0, &[]).out.lines().count(),
+        1
+    );
+    assert_eq!(
+        tower
+            .run(&["list", ".", "tower:", "tower:"])
+            .expect(0, &["4 locks"])
+            .out
+            .lines()
+            .count(),
+        4
+    );
 }
 
 /// Those of the document, in its order, and what others have put there.
@@ -271,12 +476,22 @@ fn list_shows_every_lock_of_the_directory() {
 fn every_field_is_shown_by_status_and_by_list() {
     let tower = Tower::new();
     tower.write("app-prod", 30);
-    let there: Value = serde_json::from_str(&fs::read_to_string(tower.lock("app-prod")).unwrap()).unwrap();
+    let there: Value =
+        serde_json::from_str(&fs::read_to_string(tower.lock("app-prod")).unwrap()).unwrap();
     for args in [["status", TARGET, "--json"], ["list", "tower:", "--json"]] {
         let shown = tower.run(&args).expect(0, &[]).json()["data"][0]["record"].clone();
         assert_eq!(shown, there, "{args:?}");
-        let keys: Vec<&str> = shown.as_object().unwrap().keys().map(String::as_str).collect();
-        assert_eq!((keys.len(), keys.last().copied()), (13, Some("note")), "{args:?}");
+        let keys: Vec<&str> = shown
+            .as_object()
+            .unwrap()
+            .keys()
+            .map(String::as_str)
+            .collect();
+        assert_eq!(
+            (keys.len(), keys.last().copied()),
+            (13, Some("note")),
+            "{args:?}"
+        );
     }
     let raw = tower.run(&["status", TARGET, "--raw"]).expect(0, &[]).out;
     assert_eq!(raw, fs::read_to_string(tower.lock("app-prod")).unwrap());
@@ -287,7 +502,9 @@ fn wait_returns_when_it_is_released() {
     let tower = Tower::new();
     tower.write("app-prod", 0);
     let waiting = Running::apart(tower.command(&["wait", "--wait", "30s", TARGET]));
-    until("it says whom it waits for", || waiting.err().contains("claude-code"));
+    until("it says whom it waits for", || {
+        waiting.err().contains("claude-code")
+    });
     fs::remove_file(tower.lock("app-prod")).unwrap();
     waiting.end().expect(0, &[]);
 }
@@ -296,17 +513,24 @@ fn wait_returns_when_it_is_released() {
 fn break_by_its_id_keeps_the_record() {
     let tower = Tower::new();
     tower.write("app-prod", 1800);
-    tower.run(&["break", TARGET, "--id", "req_other"]).expect(1, &["--id req_abc"]);
+    tower
+        .run(&["break", TARGET, "--id", "req_other"])
+        .expect(1, &["--id req_abc"]);
     let before = fs::read(tower.lock("app-prod")).unwrap();
-    let ended =
-        tower.run(&["break", TARGET, "--id", "req_abc", "--json"]).expect(0, &["broke the lock of claude-code"]);
+    let ended = tower
+        .run(&["break", TARGET, "--id", "req_abc", "--json"])
+        .expect(0, &["broke the lock of claude-code"]);
     let kept = PathBuf::from(ended.json()["data"]["kept"].as_str().unwrap());
     assert_eq!(fs::read(&kept).unwrap(), before);
     assert!(kept.starts_with(tower.dir()) && !tower.lock("app-prod").exists());
     tower.write("app-prod", 10);
-    tower.run(&["break", TARGET, "--holder", "claude-code", "--even-if-live"]).expect(0, &[]);
+    tower
+        .run(&["break", TARGET, "--holder", "claude-code", "--even-if-live"])
+        .expect(0, &[]);
     fs::write(tower.lock("app-prod"), "{").unwrap();
-    tower.run(&["break", TARGET, "--malformed"]).expect(0, &["it is kept in"]);
+    tower
+        .run(&["break", TARGET, "--malformed"])
+        .expect(0, &["it is kept in"]);
     tower.run(&["check", TARGET]).expect(0, &[]);
 }
 
@@ -315,14 +539,28 @@ fn the_option_beats_the_variable_and_is_typed_again() {
     let tower = Tower::new();
     tower.write("app-prod", 1800);
     fs::create_dir(tower.scene.file("empty dir")).unwrap();
-    fs::set_permissions(tower.scene.file("empty dir"), fs::Permissions::from_mode(0o700)).unwrap();
-    let status = tower.run(&["status", "--lock-dir", "empty dir", TARGET]).expect(0, &[]).out;
+    fs::set_permissions(
+        tower.scene.file("empty dir"),
+        fs::Permissions::from_mode(0o700),
+    )
+    .unwrap();
+    let status = tower
+        .run(&["status", "--lock-dir", "empty dir", TARGET])
+        .expect(0, &[])
+        .out;
     assert!(status.starts_with("tower:app-prod: free"), "{status}");
-    assert!(status.contains("next: beadlock hold --lock-dir 'empty dir' tower:app-prod "), "{status}");
+    assert!(
+        status.contains("next: beadlock hold --lock-dir 'empty dir' tower:app-prod "),
+        "{status}"
+    );
     tower.run(&["check", TARGET]).expect(4, &[]);
-    tower.run(&["check", TARGET, "--lock-dir", ""]).expect(2, &["name is empty"]);
+    tower
+        .run(&["check", TARGET, "--lock-dir", ""])
+        .expect(2, &["name is empty"]);
     let mut command = tower.scene.beadlock(&["check"]);
-    command.env("BEADLOCK_TARGET", TARGET).env("BEADLOCK_LOCK_DIR", "locks");
+    command
+        .env("BEADLOCK_TARGET", TARGET)
+        .env("BEADLOCK_LOCK_DIR", "locks");
     Running::apart(command).end().expect(4, &[]);
 }
 
@@ -338,11 +576,32 @@ fn a_directory_that_others_may_write_is_warned_about_once() {
         &["wait", TARGET],
         &["break", TARGET, "--id", "x"],
     ] {
-        let ended = tower.run(args).expect(0, &["others may write the lock directory", "mode 777", "chmod 700 "]);
-        assert_eq!(ended.err.matches("others may write").count(), 1, "{args:?}: {}", ended.err);
+        let ended = tower.run(args).expect(
+            0,
+            &[
+                "others may write the lock directory",
+                "mode 777",
+                "chmod 700 ",
+            ],
+        );
+        assert_eq!(
+            ended.err.matches("others may write").count(),
+            1,
+            "{args:?}: {}",
+            ended.err
+        );
     }
-    let json = tower.run(&["check", TARGET, "--json"]).expect(0, &[]).json();
-    assert!(json["warnings"][0].as_str().unwrap().contains("others may write the lock directory"), "{json}");
+    let json = tower
+        .run(&["check", TARGET, "--json"])
+        .expect(0, &[])
+        .json();
+    assert!(
+        json["warnings"][0]
+            .as_str()
+            .unwrap()
+            .contains("others may write the lock directory"),
+        "{json}"
+    );
     fs::set_permissions(tower.dir(), fs::Permissions::from_mode(0o700)).unwrap();
     assert_eq!(tower.run(&["check", TARGET]).expect(0, &[]).err, "");
 }
@@ -354,5 +613,7 @@ fn a_directory_of_another_user_is_warned_about() {
     }
     let tower = Tower::new();
     std::os::unix::fs::chown(tower.dir(), Some(65534), None).unwrap();
-    tower.run(&["status", TARGET]).expect(0, &["belongs to user 65534, and this is user 0"]);
+    tower
+        .run(&["status", TARGET])
+        .expect(0, &["belongs to user 65534, and this is user 0"]);
 }

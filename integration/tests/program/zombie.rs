@@ -16,7 +16,11 @@ sh ./work $holder 3>end & exec "./$PARENT" end"#;
 until read -r line </proc/$1/stat && case $line in *") Z "*) true ;; *) false ;; esac; do :; done
 {work}; echo exit $?"#
     );
-    fs::write(scene.file("template"), shell_lock_text("vc", 77, &this_host())).unwrap();
+    fs::write(
+        scene.file("template"),
+        shell_lock_text("vc", 77, &this_host()),
+    )
+    .unwrap();
     fs::write(scene.file("work"), work).unwrap();
     write_program(&scene.file(parent), fs::File::open("/bin/cat").unwrap());
     let mut command = scene.in_namespaces(&["--pid", "--fork", "--mount-proc"], script)?;
@@ -34,7 +38,9 @@ fn sentence(parent: &str) -> String {
 #[test]
 fn status_says_who_has_not_collected_it_and_what_to_type() {
     let scene = crate::a_scene();
-    let Some(said) = in_a_container(&scene, "make", r#""$BEADLOCK" status -v"#) else { return };
+    let Some(said) = in_a_container(&scene, "make", r#""$BEADLOCK" status -v"#) else {
+        return;
+    };
     let sentence = sentence("make");
     let expected = [
         ".beads: held by a zombie, vc (PID ".to_owned(),
@@ -50,12 +56,23 @@ fn status_says_who_has_not_collected_it_and_what_to_type() {
 
 #[test]
 fn a_refusal_says_it_for_a_database_and_for_a_lock_file() {
-    for (target, before) in [(".beads", "; did not wait; "), ("lock:.beads/.exclusive-lock", "timed out after 0ms; ")] {
+    for (target, before) in [
+        (".beads", "; did not wait; "),
+        ("lock:.beads/.exclusive-lock", "timed out after 0ms; "),
+    ] {
         let scene = crate::a_scene();
         let work = format!(r#""$BEADLOCK" hold {target} --no-wait -- touch ran"#);
-        let Some(said) = in_a_container(&scene, "make", &work) else { return };
-        assert!(said.contains(&format!("{before}{}", sentence("make"))), "{said}");
-        assert!(said.ends_with("exit 4\n") && !scene.file("ran").exists(), "{said}");
+        let Some(said) = in_a_container(&scene, "make", &work) else {
+            return;
+        };
+        assert!(
+            said.contains(&format!("{before}{}", sentence("make"))),
+            "{said}"
+        );
+        assert!(
+            said.ends_with("exit 4\n") && !scene.file("ran").exists(),
+            "{said}"
+        );
         assert!(scene.lock().exists(), "the parent may rely on it");
     }
 }
@@ -63,18 +80,30 @@ fn a_refusal_says_it_for_a_database_and_for_a_lock_file() {
 #[test]
 fn the_option_removes_it() {
     let scene = crate::a_scene();
-    let Some(said) = in_a_container(&scene, "make", r#""$BEADLOCK" check --reap-proven-dead"#) else {
+    let Some(said) = in_a_container(&scene, "make", r#""$BEADLOCK" check --reap-proven-dead"#)
+    else {
         return;
     };
-    assert!(said.contains("Removed stale lock (vc)") && said.ends_with("exit 0\n"), "{said}");
+    assert!(
+        said.contains("Removed stale lock (vc)") && said.ends_with("exit 0\n"),
+        "{said}"
+    );
 }
 
 /// The name comes from another process.
 #[test]
 fn the_parents_name_is_escaped_and_not_in_a_line_to_paste() {
     let scene = crate::a_scene();
-    let Some(said) = in_a_container(&scene, "$(id)\u{1b}[2J", r#""$BEADLOCK" status"#) else { return };
-    assert!(said.contains(r"its parent (PID 1, $(id)\u{1b}[2J) has not collected it"), "{said}");
+    let Some(said) = in_a_container(&scene, "$(id)\u{1b}[2J", r#""$BEADLOCK" status"#) else {
+        return;
+    };
+    assert!(
+        said.contains(r"its parent (PID 1, $(id)\u{1b}[2J) has not collected it"),
+        "{said}"
+    );
     let next = said.lines().find(|line| line.contains("next: ")).unwrap();
-    assert!(next.contains("its parent (PID 1) has not collected it") && !next.contains('$'), "{next}");
+    assert!(
+        next.contains("its parent (PID 1) has not collected it") && !next.contains('$'),
+        "{next}"
+    );
 }

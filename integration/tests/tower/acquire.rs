@@ -10,7 +10,9 @@ use crate::scene::{INTENT, TARGET, Tower, keys, parsed};
 #[test]
 fn the_lock_file_has_the_twelve_fields() {
     let tower = Tower::new();
-    let ended = tower.hold(&[], "cat $LOCK; stat -c %a $LOCK >mode").expect(0, &["claimed tower:app-prod for"]);
+    let ended = tower
+        .hold(&[], "cat $LOCK; stat -c %a $LOCK >mode")
+        .expect(0, &["claimed tower:app-prod for"]);
     let record = parsed(&ended.out);
     assert_eq!(
         keys(&record),
@@ -29,14 +31,19 @@ fn the_lock_file_has_the_twelve_fields() {
             "metadata",
         ]
     );
-    assert_eq!((&record["lock_version"], &record["lock_name"]), (&"v1".into(), &"app-prod".into()));
+    assert_eq!(
+        (&record["lock_version"], &record["lock_name"]),
+        (&"v1".into(), &"app-prod".into())
+    );
     assert_eq!(tower.scene.read("mode"), "600\n");
 }
 
 #[test]
 fn a_free_name_is_taken() {
     let tower = Tower::new();
-    let ended = tower.hold(&[], "test -e $LOCK; echo $?").expect(0, &["claimed", "released"]);
+    let ended = tower
+        .hold(&[], "test -e $LOCK; echo $?")
+        .expect(0, &["claimed", "released"]);
     assert_eq!(ended.out, "0\n");
     assert!(tower.names().is_empty());
 }
@@ -45,7 +52,12 @@ fn a_free_name_is_taken() {
 fn a_lost_race_leaves_nothing_behind() {
     let tower = Tower::new();
     let claim = || {
-        let command = [&["hold", TARGET][..], &INTENT, &["--", "sh", "-c", "sleep 0.3; echo ran"]].concat();
+        let command = [
+            &["hold", TARGET][..],
+            &INTENT,
+            &["--", "sh", "-c", "sleep 0.3; echo ran"],
+        ]
+        .concat();
         Running::apart(tower.command(&command))
     };
     let racers: Vec<Running> = (0..6).map(|_| claim()).collect();
@@ -53,7 +65,10 @@ fn a_lost_race_leaves_nothing_behind() {
     let winners = ended.iter().filter(|ended| ended.code == 0).count();
     assert!(winners >= 1, "{ended:?}");
     for ended in &ended {
-        assert!(matches!((ended.code, ended.out.as_str()), (0, "ran\n") | (4, "")), "{ended:?}");
+        assert!(
+            matches!((ended.code, ended.out.as_str()), (0, "ran\n") | (4, "")),
+            "{ended:?}"
+        );
     }
     assert!(tower.names().is_empty(), "{:?}", tower.names());
     // Each winner's own two events, and none of the losers'.
@@ -65,5 +80,8 @@ fn a_directory_that_is_not_there_is_made_for_one_user_alone() {
     let tower = Tower::new();
     fs::remove_dir(tower.dir()).unwrap();
     tower.hold(&[], "true").expect(0, &[]);
-    assert_eq!(fs::metadata(tower.dir()).unwrap().permissions().mode() & 0o7777, 0o700);
+    assert_eq!(
+        fs::metadata(tower.dir()).unwrap().permissions().mode() & 0o7777,
+        0o700
+    );
 }

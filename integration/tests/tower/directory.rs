@@ -16,7 +16,10 @@ fn the_default_is_the_documents() {
     }
     let tower = Tower::new();
     let json = tower.scene.run(&["status", TARGET, "--json"]).json();
-    assert_eq!(json["data"][0]["path"], "/root/tower-fleet/logs/locks/app-prod.lock");
+    assert_eq!(
+        json["data"][0]["path"],
+        "/root/tower-fleet/logs/locks/app-prod.lock"
+    );
 }
 
 /// Locks in the directory of another user's are others: so the lines say which directory it is.
@@ -35,21 +38,52 @@ fn without_root_it_is_the_users_and_the_lines_name_it() {
         Running::apart(command).end()
     };
     let hold = [&["hold", TARGET][..], &INTENT, &["--", "sh", "-c"]].concat();
-    for (state, below) in [("", ".local/state"), (home.join("state").to_str().unwrap(), "state")] {
+    for (state, below) in [
+        ("", ".local/state"),
+        (home.join("state").to_str().unwrap(), "state"),
+    ] {
         let dir = home.join(below).join("tower-fleet/locks");
         let look = format!("ls -A {}; $BEADLOCK status {TARGET}", dir.display());
         let ended = run(&[&hold[..], &[&look]].concat(), state);
         let claimed = ended.err.lines().next().unwrap();
-        assert!(ended.code == 0 && claimed.ends_with(&format!(") in {}", dir.display())), "{ended:?}");
+        assert!(
+            ended.code == 0 && claimed.ends_with(&format!(") in {}", dir.display())),
+            "{ended:?}"
+        );
         assert!(ended.out.starts_with("app-prod.lock\n"), "{ended:?}");
-        let directory = format!("  directory: {}; a lock of this name elsewhere, as in /root/", dir.display());
+        let directory = format!(
+            "  directory: {}; a lock of this name elsewhere, as in /root/",
+            dir.display()
+        );
         assert!(ended.out.contains(&directory), "{ended:?}");
-        assert_eq!(fs::metadata(&dir).unwrap().permissions().mode() & 0o7777, 0o700);
+        assert_eq!(
+            fs::metadata(&dir).unwrap().permissions().mode() & 0o7777,
+            0o700
+        );
         assert!(dir.parent().unwrap().join("audit.jsonl").exists());
-        assert!(run(&["status", TARGET], state).expect(0, &[]).out.contains(&directory), "free, too");
-        let acquired = run(&[&["acquire", TARGET, "--detach"][..], &INTENT].concat(), state).expect(0, &[]);
-        let id = acquired.out.lines().find_map(|line| line.strip_prefix("BEADLOCK_ID=")).unwrap();
-        assert!(acquired.out.contains(&format!("BEADLOCK_LOCK_DIR={}\n", dir.display())), "{acquired:?}");
+        assert!(
+            run(&["status", TARGET], state)
+                .expect(0, &[])
+                .out
+                .contains(&directory),
+            "free, too"
+        );
+        let acquired = run(
+            &[&["acquire", TARGET, "--detach"][..], &INTENT].concat(),
+            state,
+        )
+        .expect(0, &[]);
+        let id = acquired
+            .out
+            .lines()
+            .find_map(|line| line.strip_prefix("BEADLOCK_ID="))
+            .unwrap();
+        assert!(
+            acquired
+                .out
+                .contains(&format!("BEADLOCK_LOCK_DIR={}\n", dir.display())),
+            "{acquired:?}"
+        );
         run(&["release", TARGET, "--id", id], state).expect(0, &["released"]);
     }
     assert!(tower.names().is_empty());
@@ -63,7 +97,12 @@ fn the_documents_directory_is_named_by_no_line() {
         let status = tower.scene.run(&["status", TARGET]).expect(0, &[]).out;
         assert!(!status.contains("directory: "), "{status}");
     }
-    let documents = ["status", TARGET, "--lock-dir", "/root/tower-fleet/logs/locks/"];
+    let documents = [
+        "status",
+        TARGET,
+        "--lock-dir",
+        "/root/tower-fleet/logs/locks/",
+    ];
     assert!(!tower.run(&documents).out.contains("directory: "));
 }
 
@@ -71,24 +110,55 @@ fn the_documents_directory_is_named_by_no_line() {
 fn the_option_beats_the_environment_and_the_file_is_name_dot_lock() {
     let tower = Tower::new();
     let hold = |dir: &[&str]| {
-        let words = [&["hold", TARGET][..], &INTENT, dir, &["--", "sh", "-c", "ls locks other"]].concat();
+        let words = [
+            &["hold", TARGET][..],
+            &INTENT,
+            dir,
+            &["--", "sh", "-c", "ls locks other"],
+        ]
+        .concat();
         Running::apart(tower.command(&words)).end()
     };
     fs::create_dir(tower.scene.file("other")).unwrap();
-    assert_eq!(hold(&[]).expect(0, &[]).out, "locks:\napp-prod.lock\n\nother:\n");
-    assert_eq!(hold(&["--lock-dir", "other"]).expect(0, &[]).out, "locks:\n\nother:\napp-prod.lock\n");
+    assert_eq!(
+        hold(&[]).expect(0, &[]).out,
+        "locks:\napp-prod.lock\n\nother:\n"
+    );
+    assert_eq!(
+        hold(&["--lock-dir", "other"]).expect(0, &[]).out,
+        "locks:\n\nother:\napp-prod.lock\n"
+    );
 }
 
 #[test]
 fn it_is_made_with_mode_0700() {
     let tower = Tower::new();
     fs::remove_dir(tower.dir()).unwrap();
-    let words = [&["hold", TARGET, "--lock-dir", "a/b/locks"][..], &INTENT, &["--", "true"]].concat();
-    let made = format!("made the lock directory {}", tower.scene.path().join("a/b/locks").display());
+    let words = [
+        &["hold", TARGET, "--lock-dir", "a/b/locks"][..],
+        &INTENT,
+        &["--", "true"],
+    ]
+    .concat();
+    let made = format!(
+        "made the lock directory {}",
+        tower.scene.path().join("a/b/locks").display()
+    );
     tower.run(&words).expect(0, &[&made]);
-    assert!(!tower.run(&words).expect(0, &[]).err.contains("made the"), "once");
+    assert!(
+        !tower.run(&words).expect(0, &[]).err.contains("made the"),
+        "once"
+    );
     for made in ["a", "a/b", "a/b/locks"] {
-        assert_eq!(fs::metadata(tower.scene.file(made)).unwrap().permissions().mode() & 0o7777, 0o700, "{made}");
+        assert_eq!(
+            fs::metadata(tower.scene.file(made))
+                .unwrap()
+                .permissions()
+                .mode()
+                & 0o7777,
+            0o700,
+            "{made}"
+        );
     }
     assert!(tower.scene.file("a/b/audit.jsonl").exists());
 }
@@ -101,13 +171,27 @@ fn its_mode_is_0700_whatever_the_umask() {
         fs::remove_dir(tower.dir()).unwrap();
         let words = match command {
             "hold" => [&["hold", TARGET][..], &INTENT, &["--", "true"]].concat(),
-            _ => [&["acquire", TARGET, "--detach", "--max-hold", "1m"][..], &INTENT].concat(),
+            _ => [
+                &["acquire", TARGET, "--detach", "--max-hold", "1m"][..],
+                &INTENT,
+            ]
+            .concat(),
         };
-        let mut shell = tower.scene.shell("umask \"$0\" && exec \"$BEADLOCK\" \"$@\"");
-        shell.arg(umask).args(&words).env("BEADLOCK_LOCK_DIR", tower.dir().join("locks"));
+        let mut shell = tower
+            .scene
+            .shell("umask \"$0\" && exec \"$BEADLOCK\" \"$@\"");
+        shell
+            .arg(umask)
+            .args(&words)
+            .env("BEADLOCK_LOCK_DIR", tower.dir().join("locks"));
         Running::apart(shell).end().expect(0, &[]);
         for made in [tower.dir(), tower.dir().join("locks")] {
-            assert_eq!(mode(&made), 0o700, "{command} with umask {umask}: {}", made.display());
+            assert_eq!(
+                mode(&made),
+                0o700,
+                "{command} with umask {umask}: {}",
+                made.display()
+            );
         }
     }
 }
@@ -135,22 +219,35 @@ fn another_users_is_warned_about() {
     }
     let tower = Tower::new();
     chown(tower.dir(), Some(65534), None).unwrap();
-    tower.hold(&[], "true").expect(0, &["warning:", "belongs to user 65534"]);
+    tower
+        .hold(&[], "true")
+        .expect(0, &["warning:", "belongs to user 65534"]);
 }
 
 #[test]
 fn one_that_others_may_write_is_warned_about() {
     let tower = Tower::new();
     fs::set_permissions(tower.dir(), fs::Permissions::from_mode(0o777)).unwrap();
-    tower.hold(&[], "true").expect(0, &["warning: others may write the lock directory", "chmod 700"]);
+    tower.hold(&[], "true").expect(
+        0,
+        &["warning: others may write the lock directory", "chmod 700"],
+    );
 }
 
 #[test]
 fn one_that_cannot_be_made_is_said() {
     let tower = Tower::new();
     fs::write(tower.scene.file("file"), "").unwrap();
-    let words = [&["hold", TARGET, "--lock-dir", "file/locks"][..], &INTENT, &["--", "true"]].concat();
-    tower.run(&words).expect(1, &["file/locks cannot be made: not a directory", "--lock-dir"]);
+    let words = [
+        &["hold", TARGET, "--lock-dir", "file/locks"][..],
+        &INTENT,
+        &["--", "true"],
+    ]
+    .concat();
+    tower.run(&words).expect(
+        1,
+        &["file/locks cannot be made: not a directory", "--lock-dir"],
+    );
     fs::remove_file(tower.scene.file("file")).unwrap();
 }
 
@@ -176,9 +273,18 @@ fn its_option_stands_with_those_of_named_locks_alone() {
         ("", false),
     ] {
         // The help leaves out the options of named locks, unless the command line is about one.
-        let plain: Vec<&str> = [command, "--help"].into_iter().filter(|word| !word.is_empty()).collect();
-        assert!(!tower.run(&plain).expect(0, &[]).out.contains("--lock-dir"), "{command}");
-        let words: Vec<&str> = [command, TARGET, "--help"].into_iter().filter(|word| !word.is_empty()).collect();
+        let plain: Vec<&str> = [command, "--help"]
+            .into_iter()
+            .filter(|word| !word.is_empty())
+            .collect();
+        assert!(
+            !tower.run(&plain).expect(0, &[]).out.contains("--lock-dir"),
+            "{command}"
+        );
+        let words: Vec<&str> = [command, TARGET, "--help"]
+            .into_iter()
+            .filter(|word| !word.is_empty())
+            .collect();
         let words = if command.is_empty() { plain } else { words };
         let help = tower.run(&words).expect(0, &[]).out;
         let (mut heading, mut headings) = ("", Vec::new());
@@ -189,13 +295,29 @@ fn its_option_stands_with_those_of_named_locks_alone() {
                 None => {}
             }
         }
-        let wanted: &[&str] = if is_shown { &["Named locks (tower:NAME)"] } else { &[] };
+        let wanted: &[&str] = if is_shown {
+            &["Named locks (tower:NAME)"]
+        } else {
+            &[]
+        };
         assert_eq!(headings, wanted, "{command}: {help}");
         let short = tower.run(&["--help"]).out;
         let about = help.lines().next().unwrap();
-        assert!(command.is_empty() || short.contains(about.get(..30).unwrap_or(about)), "{command}: {about}");
+        assert!(
+            command.is_empty() || short.contains(about.get(..30).unwrap_or(about)),
+            "{command}: {about}"
+        );
     }
     // It may stand before the command, too.
-    let json = tower.run(&["--lock-dir", "a", "status", TARGET, "--json"]).expect(0, &[]).json();
-    assert!(json["data"][0]["path"].as_str().unwrap().ends_with("/a/app-prod.lock"), "{json}");
+    let json = tower
+        .run(&["--lock-dir", "a", "status", TARGET, "--json"])
+        .expect(0, &[])
+        .json();
+    assert!(
+        json["data"][0]["path"]
+            .as_str()
+            .unwrap()
+            .ends_with("/a/app-prod.lock"),
+        "{json}"
+    );
 }

@@ -31,7 +31,9 @@ fn it_is_renewed_while_the_command_runs() {
     let tower = Tower::new();
     let holder = tower.holding(&["--ttl", "6"], "exec sleep 60");
     let first = tower.record();
-    until("it is renewed", || tower.record()["last_heartbeat_at"] != first["last_heartbeat_at"]);
+    until("it is renewed", || {
+        tower.record()["last_heartbeat_at"] != first["last_heartbeat_at"]
+    });
     let mut now = tower.record();
     now["last_heartbeat_at"] = first["last_heartbeat_at"].clone();
     assert_eq!(now, first, "nothing else changes");
@@ -89,7 +91,12 @@ fn a_living_holder_is_never_stale() {
             std::thread::sleep(Duration::from_millis(10));
         }
         over.store(true, Ordering::Relaxed);
-        assert!(looks.iter().all(|look| *look == Verdict::Held(Reason::HeartbeatFresh)), "{looks:?}");
+        assert!(
+            looks
+                .iter()
+                .all(|look| *look == Verdict::Held(Reason::HeartbeatFresh)),
+            "{looks:?}"
+        );
     });
     holder.signal(Signal::SIGTERM);
     holder.end().expect(143, &["released"]);
@@ -98,11 +105,20 @@ fn a_living_holder_is_never_stale() {
 #[test]
 fn the_command_ends_with_beadlock() {
     let tower = Tower::new();
-    let holder = tower.holding(&["--ttl", "8"], "trap '' TERM; setsid sleep 60 & echo $! >child; wait");
+    let holder = tower.holding(
+        &["--ttl", "8"],
+        "trap '' TERM; setsid sleep 60 & echo $! >child; wait",
+    );
     let pids = [tower.scene.pid_in("pid"), tower.scene.pid_in("child")];
     holder.signal(Signal::SIGKILL);
-    until("all of it has ended", || pids.iter().all(|pid| !lives(*pid)));
-    assert_eq!(tower.look().verdict, Verdict::Held(Reason::HeartbeatFresh), "before the lock is stale");
+    until("all of it has ended", || {
+        pids.iter().all(|pid| !lives(*pid))
+    });
+    assert_eq!(
+        tower.look().verdict,
+        Verdict::Held(Reason::HeartbeatFresh),
+        "before the lock is stale"
+    );
 }
 
 #[test]
@@ -110,10 +126,14 @@ fn a_failure_is_a_warning_and_the_command_goes_on() {
     let tower = Tower::new();
     let holder = tower.holding(&["--ttl", "12"], "while test ! -e go; do sleep 0.05; done");
     let gate = gate(&tower);
-    until("it fails", || holder.err().contains("warning: a heartbeat failed"));
+    until("it fails", || {
+        holder.err().contains("warning: a heartbeat failed")
+    });
     assert!(lives(tower.scene.pid_in("pid")));
     drop(gate);
-    until("it succeeds again", || holder.err().contains("heartbeats succeed again"));
+    until("it succeeds again", || {
+        holder.err().contains("heartbeats succeed again")
+    });
     fs::write(tower.scene.file("go"), "").unwrap();
     holder.end().expect(0, &["the command goes on", "released"]);
 }
@@ -126,7 +146,9 @@ fn what_has_failed_is_tried_again() {
     until("it fails", || holder.err().contains("a heartbeat failed"));
     let before = tower.record()["last_heartbeat_at"].clone();
     drop(gate);
-    until("it is renewed", || tower.record()["last_heartbeat_at"] != before);
+    until("it is renewed", || {
+        tower.record()["last_heartbeat_at"] != before
+    });
     drop(holder);
 }
 
@@ -137,26 +159,49 @@ fn the_third_failure_in_a_row_is_an_event() {
     let has_event = |tower: &Tower| tower.event_names().contains(&"heartbeat_failed".to_owned());
     let round = || {
         let tower = Tower::new();
-        let holder = tower.holding(&["--ttl", "6", "--request-id", "req_1", "--on-loss", "warn"], "exec sleep 60");
+        let holder = tower.holding(
+            &["--ttl", "6", "--request-id", "req_1", "--on-loss", "warn"],
+            "exec sleep 60",
+        );
         let gate = gate(&tower);
-        until("the event, or the loss", || has_event(&tower) || holder.err().contains("the lock is lost"));
+        until("the event, or the loss", || {
+            has_event(&tower) || holder.err().contains("the lock is lost")
+        });
         drop(gate);
         has_event(&tower).then_some((tower, holder))
     };
-    let (tower, holder) = (0..5).find_map(|_| round()).expect("an event before the loss");
+    let (tower, holder) = (0..5)
+        .find_map(|_| round())
+        .expect("an event before the loss");
     let event = tower.event("heartbeat_failed");
-    assert_eq!((&event["request_id"], &event["lock_name"]), (&"req_1".into(), &"app-prod".into()));
+    assert_eq!(
+        (&event["request_id"], &event["lock_name"]),
+        (&"req_1".into(), &"app-prod".into())
+    );
     assert_eq!(event["consecutive_failures"], 3);
-    assert!(event["error"].as_str().unwrap().contains("take the gate"), "{event}");
+    assert!(
+        event["error"].as_str().unwrap().contains("take the gate"),
+        "{event}"
+    );
     assert!(lives(tower.scene.pid_in("pid")));
     drop(holder);
-    assert_eq!(tower.event_names().iter().filter(|name| *name == "heartbeat_failed").count(), 1);
+    assert_eq!(
+        tower
+            .event_names()
+            .iter()
+            .filter(|name| *name == "heartbeat_failed")
+            .count(),
+        1
+    );
 }
 
 /// One round in time is enough: the machine may be busy for as long as the rest of the TTL.
 #[test]
 fn who_cannot_refresh_it_is_ended_before_it_is_stale() {
-    assert!((0..5).any(|_| one_is_ended_before_it_is_stale()), "its command works on until the lock is stale");
+    assert!(
+        (0..5).any(|_| one_is_ended_before_it_is_stale()),
+        "its command works on until the lock is stale"
+    );
 }
 
 fn one_is_ended_before_it_is_stale() -> bool {
@@ -170,7 +215,13 @@ fn one_is_ended_before_it_is_stale() -> bool {
         return false;
     }
     drop(gate);
-    holder.end().expect(9, &["the lock is lost, ending the command", "could not be refreshed in time"]);
+    holder.end().expect(
+        9,
+        &[
+            "the lock is lost, ending the command",
+            "could not be refreshed in time",
+        ],
+    );
     assert!(tower.names().is_empty(), "it was still ours to release");
     assert_eq!(tower.event("lock_released")["result"], "failure");
     let names = tower.event_names();
@@ -186,18 +237,31 @@ fn a_suspend_longer_than_the_ttl_ends_the_command_before_it_works_on() {
     let pid = tower.scene.pid_in("pid");
     until("it works", || tower.scene.read("log").lines().count() > 3);
     first.signal(Signal::SIGSTOP);
-    until("the lock is stale", || tower.look().verdict == Verdict::Stale(Reason::HeartbeatExpired));
+    until("the lock is stale", || {
+        tower.look().verdict == Verdict::Stale(Reason::HeartbeatExpired)
+    });
     until("its command stands still", || stands_still(pid));
     let before = tower.scene.read("log");
-    let second = tower.hold(&["--force-lock"], "date +%s.%N; sleep 0.3; wc -l <log").expect(0, &[]);
-    assert_eq!(tower.scene.read("log"), before, "no work under the lock of somebody else");
+    let second = tower
+        .hold(&["--force-lock"], "date +%s.%N; sleep 0.3; wc -l <log")
+        .expect(0, &[]);
+    assert_eq!(
+        tower.scene.read("log"),
+        before,
+        "no work under the lock of somebody else"
+    );
     assert!(second.out.lines().count() == 2);
     let third = tower.holding_other();
     first.signal(Signal::SIGCONT);
-    first.end().expect(9, &["the lock is lost, ending the command", "now (PID"]);
+    first
+        .end()
+        .expect(9, &["the lock is lost, ending the command", "now (PID"]);
     assert!(!lives(pid));
     let worked = tower.scene.read("log").lines().count() - before.lines().count();
-    assert!(worked <= 1, "{worked}: what it was at when it was stopped, and no more");
+    assert!(
+        worked <= 1,
+        "{worked}: what it was at when it was stopped, and no more"
+    );
     drop(third);
 }
 
@@ -205,16 +269,24 @@ fn a_suspend_longer_than_the_ttl_ends_the_command_before_it_works_on() {
 #[test]
 fn after_a_suspend_not_even_who_ignores_term_works_under_the_lock_of_somebody_else() {
     let tower = Tower::new();
-    let first = tower.holding(&["--ttl", "5"], &format!("trap 'echo tidy >>log' TERM; {WORK}"));
+    let first = tower.holding(
+        &["--ttl", "5"],
+        &format!("trap 'echo tidy >>log' TERM; {WORK}"),
+    );
     let pid = tower.scene.pid_in("pid");
     first.signal(Signal::SIGSTOP);
-    until("the lock is stale", || tower.look().verdict == Verdict::Stale(Reason::HeartbeatExpired));
+    until("the lock is stale", || {
+        tower.look().verdict == Verdict::Stale(Reason::HeartbeatExpired)
+    });
     until("its command stands still", || stands_still(pid));
     let before = tower.scene.read("log");
-    let second = Running::apart(tower.hold_command(&["--force-lock"], "echo >other; exec sleep 60"));
+    let second =
+        Running::apart(tower.hold_command(&["--force-lock"], "echo >other; exec sleep 60"));
     until("the other one runs", || tower.scene.file("other").exists());
     first.signal(Signal::SIGCONT);
-    first.end().expect(9, &["the lock is lost, ending the command"]);
+    first
+        .end()
+        .expect(9, &["the lock is lost, ending the command"]);
     assert!(!lives(pid));
     assert_eq!(tower.scene.read("log"), before);
     drop(second);
@@ -224,10 +296,15 @@ fn after_a_suspend_not_even_who_ignores_term_works_under_the_lock_of_somebody_el
 #[test]
 fn who_stands_still_when_beadlock_is_killed_works_no_more() {
     let tower = Tower::new();
-    let first = tower.holding(&["--ttl", "5"], &format!("trap 'echo tidy >>log' TERM; {WORK}"));
+    let first = tower.holding(
+        &["--ttl", "5"],
+        &format!("trap 'echo tidy >>log' TERM; {WORK}"),
+    );
     let pid = tower.scene.pid_in("pid");
     first.signal(Signal::SIGSTOP);
-    until("the lock is stale", || tower.look().verdict == Verdict::Stale(Reason::HeartbeatExpired));
+    until("the lock is stale", || {
+        tower.look().verdict == Verdict::Stale(Reason::HeartbeatExpired)
+    });
     until("its command stands still", || stands_still(pid));
     let before = tower.scene.read("log");
     first.signal(Signal::SIGKILL);
@@ -240,7 +317,8 @@ fn who_stands_still_when_beadlock_is_killed_works_no_more() {
 #[test]
 fn who_tidies_up_when_beadlock_is_killed_has_half_the_ttl_for_it() {
     let tower = Tower::new();
-    let script = "trap 'sleep 0.3; echo >tidied; exit' TERM; echo >ready; while :; do sleep 0.02; done";
+    let script =
+        "trap 'sleep 0.3; echo >tidied; exit' TERM; echo >ready; while :; do sleep 0.02; done";
     let holder = tower.holding(&["--ttl", "8"], script);
     let pid = tower.scene.pid_in("pid");
     until("it would tidy up", || tower.scene.file("ready").exists());
@@ -258,12 +336,18 @@ fn after_a_suspend_a_lock_that_nobody_took_is_kept() {
     let holder = tower.holding(&["--ttl", "5"], WORK);
     let pid = tower.scene.pid_in("pid");
     holder.signal(Signal::SIGSTOP);
-    until("the lock is stale", || tower.look().verdict == Verdict::Stale(Reason::HeartbeatExpired));
+    until("the lock is stale", || {
+        tower.look().verdict == Verdict::Stale(Reason::HeartbeatExpired)
+    });
     until("its command stands still", || stands_still(pid));
     let before = tower.scene.read("log").lines().count();
     holder.signal(Signal::SIGCONT);
-    until("it works again", || tower.scene.read("log").lines().count() > before + 3);
-    until("it is refreshed", || tower.look().verdict == Verdict::Held(Reason::HeartbeatFresh));
+    until("it works again", || {
+        tower.scene.read("log").lines().count() > before + 3
+    });
+    until("it is refreshed", || {
+        tower.look().verdict == Verdict::Held(Reason::HeartbeatFresh)
+    });
     holder.signal(Signal::SIGTERM);
     holder.end().expect(143, &["released"]);
 }
@@ -274,7 +358,9 @@ fn stands_still(pid: i32) -> bool {
     let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
     match stat.rsplit_once(") ").unwrap().1.chars().next() {
         Some('T') => true,
-        Some('D') => children.split_whitespace().any(|child| stands_still(child.parse().unwrap())),
+        Some('D') => children
+            .split_whitespace()
+            .any(|child| stands_still(child.parse().unwrap())),
         _ => false,
     }
 }

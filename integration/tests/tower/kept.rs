@@ -20,8 +20,15 @@ fn it_is_kept_up_until_its_process_ends() {
     let tower = Tower::new();
     let mut process = sleeper();
     let pid = process.id().to_string();
-    let ended = acquire(&tower, &["--for", &pid, "--ttl", "6", "--request-id", "req_1"]).expect(0, &["for as long as"]);
-    assert_eq!(ended.out, format!("BEADLOCK_TARGET=tower:app-prod\nBEADLOCK_ID=req_1\nBEADLOCK_PID={pid}\n"));
+    let ended = acquire(
+        &tower,
+        &["--for", &pid, "--ttl", "6", "--request-id", "req_1"],
+    )
+    .expect(0, &["for as long as"]);
+    assert_eq!(
+        ended.out,
+        format!("BEADLOCK_TARGET=tower:app-prod\nBEADLOCK_ID=req_1\nBEADLOCK_PID={pid}\n")
+    );
     let first = tower.record();
     assert_eq!(first["pid"].to_string(), pid);
     until("it is renewed", || {
@@ -32,17 +39,32 @@ fn it_is_kept_up_until_its_process_ends() {
     until("the lock is gone", || !tower.lock().exists());
     process.wait().unwrap();
     until("the event", || tower.event_names().len() == 2);
-    assert_eq!(tower.event("lock_released")["result"], "failure", "nobody has said that it is done");
+    assert_eq!(
+        tower.event("lock_released")["result"],
+        "failure",
+        "nobody has said that it is done"
+    );
 }
 
 #[test]
 fn detached_it_is_kept_until_it_is_released() {
     let tower = Tower::new();
-    let ended = acquire(&tower, &["--detach", "--lock-dir", "locks", "--request-id", "req_1"]).expect(0, &[]);
+    let ended = acquire(
+        &tower,
+        &["--detach", "--lock-dir", "locks", "--request-id", "req_1"],
+    )
+    .expect(0, &[]);
     let dir = tower.dir();
-    assert!(ended.out.contains(&format!("\nBEADLOCK_LOCK_DIR={}\n", dir.display())), "{ended:?}");
+    assert!(
+        ended
+            .out
+            .contains(&format!("\nBEADLOCK_LOCK_DIR={}\n", dir.display())),
+        "{ended:?}"
+    );
     assert_eq!(tower.hold(&[], "true").expect(4, &["held by"]).out, "");
-    tower.run(&["release", TARGET, "--id", "req_1"]).expect(0, &["released"]);
+    tower
+        .run(&["release", TARGET, "--id", "req_1"])
+        .expect(0, &["released"]);
     assert!(tower.names().is_empty());
     assert_eq!(tower.event("lock_released")["result"], "success");
     // More than the command takes, also on a machine that stands still for a moment.
@@ -55,26 +77,50 @@ fn a_hold_under_it_is_nested() {
     let tower = Tower::new();
     acquire(&tower, &["--detach", "--request-id", "req_1"]).expect(0, &[]);
     let mut command = tower.hold_command(&[], "echo $BEADLOCK_HELD_ID");
-    command.env("BEADLOCK_ID", "req_1").env("BEADLOCK_TARGET", TARGET);
-    assert_eq!(beadlock_testkit::Running::apart(command).end().expect(0, &[]).out, "req_1\n");
+    command
+        .env("BEADLOCK_ID", "req_1")
+        .env("BEADLOCK_TARGET", TARGET);
+    assert_eq!(
+        beadlock_testkit::Running::apart(command)
+            .end()
+            .expect(0, &[])
+            .out,
+        "req_1\n"
+    );
     assert!(tower.lock().exists());
-    tower.run(&["release", TARGET, "--id", "req_1"]).expect(0, &[]);
+    tower
+        .run(&["release", TARGET, "--id", "req_1"])
+        .expect(0, &[]);
     // The same request may have another lock, and that one is not an outer claim.
     acquire(&tower, &["--detach", "--request-id", "req_1"]).expect(0, &[]);
     let mut other = tower.hold_command(&["--request-id", "req_1"], "true");
-    other.env("BEADLOCK_ID", "req_1").env("BEADLOCK_TARGET", "tower:other");
-    beadlock_testkit::Running::apart(other).end().expect(4, &["held by"]);
-    tower.run(&["release", TARGET, "--id", "req_1"]).expect(0, &[]);
+    other
+        .env("BEADLOCK_ID", "req_1")
+        .env("BEADLOCK_TARGET", "tower:other");
+    beadlock_testkit::Running::apart(other)
+        .end()
+        .expect(4, &["held by"]);
+    tower
+        .run(&["release", TARGET, "--id", "req_1"])
+        .expect(0, &[]);
     // And one within a hold: its command belongs to the outer claim, with the outer claim's id and token.
     let script = "said='$BEADLOCK_HELD_ID $BEADLOCK_HELD_IDS $BEADLOCK_WARDS'; eval echo $said; \
                   $BEADLOCK hold tower:app-prod --intent-name x --intent-version 1 --json -- sh -c \"echo $said\"";
-    let out = tower.hold(&["--request-id", "req_1"], script).expect(0, &[]).out;
+    let out = tower
+        .hold(&["--request-id", "req_1"], script)
+        .expect(0, &[])
+        .out;
     let lines: Vec<&str> = out.lines().collect();
-    let [outer, inner, ..] = lines[..] else { panic!("{out}") };
+    let [outer, inner, ..] = lines[..] else {
+        panic!("{out}")
+    };
     assert_eq!(outer, inner);
     let words: Vec<&str> = outer.split(' ').collect();
     assert_eq!(words[..2], ["req_1", "req_1@app-prod"]);
-    assert!(words.len() == 3 && !words[2].contains(':'), "one token: {outer}");
+    assert!(
+        words.len() == 3 && !words[2].contains(':'),
+        "one token: {outer}"
+    );
     assert!(tower.names().is_empty());
 }
 
@@ -87,12 +133,30 @@ fn a_release_may_say_that_the_work_has_failed() {
         (&["--result", "success"], "success", None),
     ] {
         acquire(&tower, &["--detach", "--request-id", "req_1"]).expect(0, &[]);
-        tower.run(&[&["release", TARGET, "--id", "req_1"][..], options].concat()).expect(0, &[]);
+        tower
+            .run(&[&["release", TARGET, "--id", "req_1"][..], options].concat())
+            .expect(0, &[]);
         let event = tower.event("lock_released");
-        assert_eq!((event["result"].as_str(), event["failure_step"].as_str()), (Some(result), step));
+        assert_eq!(
+            (event["result"].as_str(), event["failure_step"].as_str()),
+            (Some(result), step)
+        );
     }
-    tower.run(&["release", TARGET, "--id", "x", "--result", "success", "--failure-step", "s"]).expect(2, &["which"]);
-    tower.run(&["release", ".beads", "--id", "x", "--failure-step", "s"]).expect(2, &["is for named locks"]);
+    tower
+        .run(&[
+            "release",
+            TARGET,
+            "--id",
+            "x",
+            "--result",
+            "success",
+            "--failure-step",
+            "s",
+        ])
+        .expect(2, &["which"]);
+    tower
+        .run(&["release", ".beads", "--id", "x", "--failure-step", "s"])
+        .expect(2, &["is for named locks"]);
 }
 
 #[test]

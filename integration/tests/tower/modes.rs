@@ -7,7 +7,9 @@ use beadlock_testkit::Ended;
 use crate::scene::{TARGET, Tower};
 
 fn intent(tower: &Tower, mode: &str, lock: &str) {
-    let text = format!("metadata: {{name: n, version: 1}}\nspec:\n  mode: {mode}\n  controls: {{{lock}}}\n");
+    let text = format!(
+        "metadata: {{name: n, version: 1}}\nspec:\n  mode: {mode}\n  controls: {{{lock}}}\n"
+    );
     fs::write(tower.scene.file("i.yaml"), text).unwrap();
 }
 
@@ -21,7 +23,12 @@ const LOCK: &str = "lock: app-prod";
 fn mutate_locks_what_its_intent_names() {
     let tower = Tower::new();
     intent(&tower, "mutate", LOCK);
-    assert_eq!(hold(&tower, "ls locks").expect(0, &["claimed tower:app-prod"]).out, "app-prod.lock\n");
+    assert_eq!(
+        hold(&tower, "ls locks")
+            .expect(0, &["claimed tower:app-prod"])
+            .out,
+        "app-prod.lock\n"
+    );
     tower.write(30);
     hold(&tower, "true").expect(4, &["held by claude-code"]);
 }
@@ -30,7 +37,10 @@ fn mutate_locks_what_its_intent_names() {
 fn reconcile_locks_and_is_blocked() {
     let tower = Tower::new();
     intent(&tower, "reconcile", LOCK);
-    assert_eq!(hold(&tower, "ls locks").expect(0, &[]).out, "app-prod.lock\n");
+    assert_eq!(
+        hold(&tower, "ls locks").expect(0, &[]).out,
+        "app-prod.lock\n"
+    );
     tower.write(30);
     hold(&tower, "touch ran").expect(4, &["held by claude-code"]);
     assert!(!tower.scene.file("ran").exists());
@@ -43,7 +53,9 @@ fn observe_takes_no_lock() {
     let ended = hold(&tower, "ls -A locks; exit 7").expect(7, &[]);
     assert_eq!((ended.out.as_str(), ended.err.as_str()), ("", ""));
     // Nor where the target is typed.
-    tower.run(&["hold", TARGET, "--mode", "observe", "--", "true"]).expect(0, &[]);
+    tower
+        .run(&["hold", TARGET, "--mode", "observe", "--", "true"])
+        .expect(0, &[]);
     assert!(tower.events().is_empty() && !tower.scene.file("audit.jsonl").exists());
 }
 
@@ -65,14 +77,21 @@ fn observe_may_ask_for_the_status() {
     intent(&tower, "observe", LOCK);
     tower.write(30);
     let ended = hold(&tower, "$BEADLOCK status tower:app-prod").expect(0, &[]);
-    assert!(ended.out.starts_with("active tower:app-prod: held by claude-code"), "{ended:?}");
+    assert!(
+        ended
+            .out
+            .starts_with("active tower:app-prod: held by claude-code"),
+        "{ended:?}"
+    );
 }
 
 #[test]
 fn mutate_without_a_lock_is_a_warning_and_runs() {
     let tower = Tower::new();
     intent(&tower, "mutate", "");
-    let ended = hold(&tower, "ls -A locks; echo ran")
-        .expect(0, &["warning: Mutate intent without lock - concurrent execution possible"]);
+    let ended = hold(&tower, "ls -A locks; echo ran").expect(
+        0,
+        &["warning: Mutate intent without lock - concurrent execution possible"],
+    );
     assert_eq!(ended.out, "ran\n");
 }

@@ -16,8 +16,14 @@ fn a_wrong_name_is_exit_2_and_names_the_character() {
         ("tower:", "names no lock"),
     ] {
         for command in [&["hold", target][..], &["acquire", target]] {
-            let rest: &[&str] = if command[0] == "hold" { &["--", "touch", "ran"] } else { &[] };
-            tower.run(&[command, &INTENT, rest].concat()).expect(2, &[words]);
+            let rest: &[&str] = if command[0] == "hold" {
+                &["--", "touch", "ran"]
+            } else {
+                &[]
+            };
+            tower
+                .run(&[command, &INTENT, rest].concat())
+                .expect(2, &[words]);
         }
     }
     assert!(tower.names().is_empty() && !tower.scene.file("ran").exists());
@@ -27,7 +33,9 @@ fn a_wrong_name_is_exit_2_and_names_the_character() {
 fn no_name_leads_out_of_the_lock_directory() {
     let tower = Tower::new();
     for target in ["tower:../x", "tower:/x", "tower:a/b", "tower:..", "tower:."] {
-        tower.run(&[&["hold", target][..], &INTENT, &["--", "true"]].concat()).expect(2, &["not '"]);
+        tower
+            .run(&[&["hold", target][..], &INTENT, &["--", "true"]].concat())
+            .expect(2, &["not '"]);
     }
     // Of an intent file too.
     std::fs::write(
@@ -35,9 +43,14 @@ fn no_name_leads_out_of_the_lock_directory() {
         "metadata: {name: n, version: 1}\nspec:\n  controls: {lock: '${params.x}'}\n",
     )
     .unwrap();
-    let words = ["hold", "--intent", "i.yaml", "--param", "x=../x", "--", "true"];
+    let words = [
+        "hold", "--intent", "i.yaml", "--param", "x=../x", "--", "true",
+    ];
     tower.run(&words).expect(2, &["i.yaml:3", "../x"]);
-    let mut top: Vec<_> = std::fs::read_dir(tower.scene.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
+    let mut top: Vec<_> = std::fs::read_dir(tower.scene.path())
+        .unwrap()
+        .map(|e| e.unwrap().file_name())
+        .collect();
     top.sort();
     assert_eq!(top, [".beads", "i.yaml", "locks"]);
 }

@@ -11,7 +11,9 @@ use crate::scene::{INTENT, TARGET, Tower};
 #[test]
 fn a_command_that_ends_well_releases() {
     let tower = Tower::new();
-    tower.hold(&[], "true").expect(0, &["released tower:app-prod"]);
+    tower
+        .hold(&[], "true")
+        .expect(0, &["released tower:app-prod"]);
     assert!(tower.names().is_empty());
     assert_eq!(tower.event("lock_released")["result"], "success");
 }
@@ -19,7 +21,9 @@ fn a_command_that_ends_well_releases() {
 #[test]
 fn a_command_that_fails_releases() {
     let tower = Tower::new();
-    tower.hold(&[], "exit 7").expect(7, &["released tower:app-prod"]);
+    tower
+        .hold(&[], "exit 7")
+        .expect(7, &["released tower:app-prod"]);
     assert!(tower.names().is_empty());
     assert_eq!(tower.event("lock_released")["result"], "failure");
 }
@@ -39,14 +43,27 @@ fn the_step_is_typed_or_in_the_result_file() {
     let tower = Tower::new();
     let step = |options: &[&str], script: &str| {
         let ended = tower.hold(options, script);
-        assert!(!ended.out.trim().is_empty() && !fs::exists(ended.out.trim()).unwrap(), "{ended:?}");
-        tower.event("lock_released")["failure_step"].as_str().map(str::to_owned)
+        assert!(
+            !ended.out.trim().is_empty() && !fs::exists(ended.out.trim()).unwrap(),
+            "{ended:?}"
+        );
+        tower.event("lock_released")["failure_step"]
+            .as_str()
+            .map(str::to_owned)
     };
-    let written = "echo $BEADLOCK_RESULT_FILE; printf 'migrate db\\nmore' >$BEADLOCK_RESULT_FILE; exit 1";
+    let written =
+        "echo $BEADLOCK_RESULT_FILE; printf 'migrate db\\nmore' >$BEADLOCK_RESULT_FILE; exit 1";
     assert_eq!(step(&[], written).as_deref(), Some("migrate db"));
-    assert_eq!(step(&["--failure-step", "typed"], written).as_deref(), Some("typed"));
+    assert_eq!(
+        step(&["--failure-step", "typed"], written).as_deref(),
+        Some("typed")
+    );
     assert_eq!(step(&[], "echo $BEADLOCK_RESULT_FILE; exit 1"), None);
-    assert_eq!(step(&["--failure-step", "typed"], "echo $BEADLOCK_RESULT_FILE"), None, "nothing has failed");
+    assert_eq!(
+        step(&["--failure-step", "typed"], "echo $BEADLOCK_RESULT_FILE"),
+        None,
+        "nothing has failed"
+    );
 }
 
 #[test]
@@ -61,11 +78,15 @@ fn the_result_file_may_be_the_callers_own_and_what_was_in_it_does_not_count() {
     };
     assert_eq!(step("echo migrate >result; exit 1"), Some("migrate".into()));
     assert_eq!(step("exit 1"), None, "that was the run before");
-    assert_eq!(step("echo restart >$BEADLOCK_RESULT_FILE; exit 1"), Some("restart".into()));
+    assert_eq!(
+        step("echo restart >$BEADLOCK_RESULT_FILE; exit 1"),
+        Some("restart".into())
+    );
     assert_eq!(tower.scene.read("result"), "restart\n", "it stays");
     let beadlock = env!("CARGO_BIN_EXE_beadlock");
     let below = "-- sh -c 'echo inner >$BEADLOCK_RESULT_FILE; exit 1'; exit 1";
-    let script = format!("'{beadlock}' hold tower:inner --intent-name i --intent-version 1 {below}");
+    let script =
+        format!("'{beadlock}' hold tower:inner --intent-name i --intent-version 1 {below}");
     assert_eq!(step(&script), None, "a hold below has its own");
 }
 
@@ -90,16 +111,27 @@ pub fn stuck(tower: &Tower) -> Option<Ended> {
 fn a_lock_that_cannot_be_removed_is_said() {
     let tower = Tower::new();
     let Some(ended) = stuck(&tower) else { return };
-    ended.expect(3, &["the lock was not released", "EACCES: permission denied", "beadlock break tower:app-prod"]);
+    ended.expect(
+        3,
+        &[
+            "the lock was not released",
+            "EACCES: permission denied",
+            "beadlock break tower:app-prod",
+        ],
+    );
     assert!(tower.lock().exists());
 }
 
 #[test]
 fn a_missing_lock_is_a_warning_and_0() {
     let tower = Tower::new();
-    tower.run(&["release", TARGET, "--id", "req_1"]).expect(0, &["warning:", "app-prod.lock is not there any more"]);
+    tower
+        .run(&["release", TARGET, "--id", "req_1"])
+        .expect(0, &["warning:", "app-prod.lock is not there any more"]);
     fs::remove_dir(tower.dir()).unwrap();
-    tower.run(&["release", TARGET, "--id", "req_1"]).expect(0, &["is not there any more"]);
+    tower
+        .run(&["release", TARGET, "--id", "req_1"])
+        .expect(0, &["is not there any more"]);
     assert!(!tower.dir().exists());
 }
 
@@ -109,8 +141,12 @@ fn another_requests_lock_stays() {
     for silent in [30, 1000] {
         tower.write(silent);
         let before = fs::read(tower.lock()).unwrap();
-        tower.run(&["release", TARGET, "--id", "req_1"]).expect(9, &["is claude-code's", "was not touched"]);
+        tower
+            .run(&["release", TARGET, "--id", "req_1"])
+            .expect(9, &["is claude-code's", "was not touched"]);
         assert_eq!(fs::read(tower.lock()).unwrap(), before);
     }
-    tower.run(&[&["release", TARGET][..], &INTENT].concat()).expect(2, &[]);
+    tower
+        .run(&[&["release", TARGET][..], &INTENT].concat())
+        .expect(2, &[]);
 }

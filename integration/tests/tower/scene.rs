@@ -21,7 +21,9 @@ pub struct Tower {
 
 impl Tower {
     pub fn new() -> Self {
-        let tower = Self { scene: crate::a_scene() };
+        let tower = Self {
+            scene: crate::a_scene(),
+        };
         fs::create_dir(tower.dir()).unwrap();
         fs::set_permissions(tower.dir(), fs::Permissions::from_mode(0o700)).unwrap();
         tower
@@ -46,14 +48,18 @@ impl Tower {
     /// The names in the lock directory.
     pub fn names(&self) -> Vec<String> {
         let entries = fs::read_dir(self.dir()).unwrap();
-        let mut names: Vec<String> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        let mut names: Vec<String> = entries
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
         names.sort();
         names
     }
 
     pub fn command(&self, args: &[&str]) -> Command {
         let mut command = self.scene.beadlock(args);
-        command.env("BEADLOCK_LOCK_DIR", self.dir()).env("LOCK", self.lock());
+        command
+            .env("BEADLOCK_LOCK_DIR", self.dir())
+            .env("LOCK", self.lock());
         command
     }
 
@@ -64,7 +70,15 @@ impl Tower {
 
     /// `hold tower:app-prod …OPTIONS -- sh -c SCRIPT`
     pub fn hold_command(&self, options: &[&str], script: &str) -> Command {
-        self.command(&[&["hold", TARGET][..], &INTENT, options, &["--", "sh", "-c", script]].concat())
+        self.command(
+            &[
+                &["hold", TARGET][..],
+                &INTENT,
+                options,
+                &["--", "sh", "-c", script],
+            ]
+            .concat(),
+        )
     }
 
     #[track_caller]
@@ -76,7 +90,8 @@ impl Tower {
     #[track_caller]
     pub fn holding(&self, options: &[&str], script: &str) -> Running {
         let _ = fs::write(self.scene.file("pid"), "");
-        let mut running = Running::apart(self.hold_command(options, &format!("echo $$ >pid; {script}")));
+        let mut running =
+            Running::apart(self.hold_command(options, &format!("echo $$ >pid; {script}")));
         until("the command runs", || {
             assert!(!running.has_ended(), "{}", running.err());
             self.scene.read("pid").ends_with('\n')
@@ -102,12 +117,18 @@ impl Tower {
 
     /// The same, by their names.
     pub fn event_names(&self) -> Vec<String> {
-        self.events().iter().map(|event| event["event"].as_str().unwrap().to_owned()).collect()
+        self.events()
+            .iter()
+            .map(|event| event["event"].as_str().unwrap().to_owned())
+            .collect()
     }
 
     #[track_caller]
     pub fn event(&self, name: &str) -> Value {
-        let found = self.events().into_iter().rfind(|event| event["event"] == name);
+        let found = self
+            .events()
+            .into_iter()
+            .rfind(|event| event["event"] == name);
         found.unwrap_or_else(|| panic!("no {name} in {:?}", self.events()))
     }
 }
@@ -118,7 +139,12 @@ pub fn parsed(text: &str) -> Value {
 }
 
 pub fn keys(object: &Value) -> Vec<&str> {
-    object.as_object().unwrap().keys().map(String::as_str).collect()
+    object
+        .as_object()
+        .unwrap()
+        .keys()
+        .map(String::as_str)
+        .collect()
 }
 
 pub fn seconds_ago(seconds: i64) -> String {
@@ -127,7 +153,11 @@ pub fn seconds_ago(seconds: i64) -> String {
 
 /// Its PID is one that lives: nobody asks.
 pub fn record(name: &str, silent: i64) -> String {
-    let (created, beat, pid) = (seconds_ago(silent + 60), seconds_ago(silent), std::process::id());
+    let (created, beat, pid) = (
+        seconds_ago(silent + 60),
+        seconds_ago(silent),
+        std::process::id(),
+    );
     format!(
         r#"{{"lock_version":"v1","lock_name":"{name}","request_id":"req_abc","actor":"claude-code","intent":"deploy-app",
         "intent_version":"1.2.0","host_id":"tower-01","pid":{pid},"created_at":"{created}","last_heartbeat_at":"{beat}",

@@ -9,7 +9,9 @@ use std::process::Command;
 use std::time::Duration;
 
 use beadlock_tests::wait::PATIENCE;
-use beadlock_tests::{Ended, Running, Scene, binaries, memory, part, run, skip, wait_until, write_program};
+use beadlock_tests::{
+    Ended, Running, Scene, binaries, memory, part, run, skip, wait_until, write_program,
+};
 use nix::sys::signal::Signal;
 
 use crate::snapshot::{Allowed, Snapshot};
@@ -59,7 +61,10 @@ impl Bench {
         bench.git(bench.here(), &["commit", "--quiet", "--message", "first"]);
         let remote = bench.remote().to_string_lossy().into_owned();
         bench.git(bench.here(), &["remote", "add", "origin", &remote]);
-        bench.git(bench.here(), &["push", "--quiet", "--set-upstream", "origin", "main"]);
+        bench.git(
+            bench.here(),
+            &["push", "--quiet", "--set-upstream", "origin", "main"],
+        );
         bench.git(bench.path(), &["clone", "--quiet", "remote.git", "there"]);
         bench
     }
@@ -76,7 +81,12 @@ impl Bench {
         .expect("write .gitconfig");
         let here = scene.path().join(name);
         fs::create_dir_all(here.join(".beads")).expect("create .beads");
-        Self { scene, here, environment: Vec::new(), options: Vec::new() }
+        Self {
+            scene,
+            here,
+            environment: Vec::new(),
+            options: Vec::new(),
+        }
     }
 
     /// Where all of it is.
@@ -113,14 +123,18 @@ impl Bench {
     /// A file's text here.
     #[track_caller]
     pub fn read(&self, path: &str) -> String {
-        let bytes = fs::read(self.here.join(path)).unwrap_or_else(|error| panic!("{path}: {error}"));
+        let bytes =
+            fs::read(self.here.join(path)).unwrap_or_else(|error| panic!("{path}: {error}"));
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
     /// `git ARGS` in a directory, ready to be run.
     pub fn git_command(&self, dir: &Path, args: &[&str]) -> Command {
         let mut command = self.scene.command("git");
-        command.current_dir(dir).env("GIT_EDITOR", "true").args(args);
+        command
+            .current_dir(dir)
+            .env("GIT_EDITOR", "true")
+            .args(args);
         command
     }
 
@@ -145,7 +159,10 @@ impl Bench {
     #[track_caller]
     pub fn shell(&self, script: &str) -> Ended {
         let mut command = self.scene.shell(script);
-        command.current_dir(&self.here).env("GIT_EDITOR", "true").env("BEADLOCK", binaries::beadlock());
+        command
+            .current_dir(&self.here)
+            .env("GIT_EDITOR", "true")
+            .env("BEADLOCK", binaries::beadlock());
         let ended = Ended::from(run(command));
         assert!(ended.code <= 1, "{script}: {ended:?}");
         ended
@@ -197,7 +214,10 @@ impl Bench {
     /// What was said after the log was this long.
     pub fn told_since(&self, before: usize, ended: Ended) -> Told {
         let log = self.log();
-        Told { code: ended.code, log: without_times(log.get(before..).unwrap_or(&log)) + &ended.err }
+        Told {
+            code: ended.code,
+            log: without_times(log.get(before..).unwrap_or(&log)) + &ended.err,
+        }
     }
 
     /// As many cycles of a daemon, and its end.
@@ -206,10 +226,15 @@ impl Bench {
         let before = self.log().len();
         let begun = |bench: &Self| {
             let log = bench.log();
-            log.get(before..).unwrap_or(&log).matches("Starting sync cycle...").count()
+            log.get(before..)
+                .unwrap_or(&log)
+                .matches("Starting sync cycle...")
+                .count()
         };
         let daemon = Running::start(self.agent(&["--interval", "20ms", "--no-watch"]));
-        wait_until(PATIENCE, &format!("{count} cycles"), || begun(self) >= count);
+        wait_until(PATIENCE, &format!("{count} cycles"), || {
+            begun(self) >= count
+        });
         daemon.signal(Signal::SIGTERM);
         self.told_since(before, daemon.finish(PATIENCE).into())
     }
@@ -225,7 +250,11 @@ impl Bench {
     pub fn snapshot(&self) -> Snapshot {
         let entries = ["ls-files", "--stage", "-v", "--debug", "--", ":!.beads"];
         let outside = self.try_git(&self.here, &entries).out;
-        let remote = if self.remote().exists() { self.git(self.remote(), &["for-each-ref"]) } else { String::new() };
+        let remote = if self.remote().exists() {
+            self.git(self.remote(), &["for-each-ref"])
+        } else {
+            String::new()
+        };
         // One line an entry: the debug lines of git follow it, indented.
         let outside = outside.replace("\n  ", " ");
         Snapshot::take(&self.here, outside, remote)
@@ -236,7 +265,11 @@ impl Bench {
     #[track_caller]
     pub fn untouched_since(&self, before: &Snapshot, allowed: Allowed, case: &str) {
         let differences = before.differences(&self.snapshot(), allowed);
-        assert!(differences.is_empty(), "harm, {case}: {differences:#?}\nlog:\n{}", self.log());
+        assert!(
+            differences.is_empty(),
+            "harm, {case}: {differences:#?}\nlog:\n{}",
+            self.log()
+        );
     }
 
     /// The agent refuses, once and for several cycles, with this line each time, and touches nothing.
@@ -261,7 +294,14 @@ impl Bench {
         self.untouched_since(&before, allowed, case);
         told.says(line, case);
         told.ends_with(1, case);
-        told.says(if code == 0 { "Sync cycle incomplete: " } else { "Sync cycle failed: " }, case);
+        told.says(
+            if code == 0 {
+                "Sync cycle incomplete: "
+            } else {
+                "Sync cycle failed: "
+            },
+            case,
+        );
         told.never_says("Sync cycle complete", case);
         let told = self.cycles(2);
         self.untouched_since(&before, allowed, case);
@@ -287,11 +327,27 @@ impl Bench {
             return;
         }
         let log = self.log();
-        let status =
-            self.git(&self.here, &["status", "--porcelain", "--untracked-files=all", "--", ".beads", ":!*daemon.log*"]);
-        let is_own = |line: &&str| OWN.iter().chain(&["/redirect"]).any(|name| line.ends_with(name));
+        let status = self.git(
+            &self.here,
+            &[
+                "status",
+                "--porcelain",
+                "--untracked-files=all",
+                "--",
+                ".beads",
+                ":!*daemon.log*",
+            ],
+        );
+        let is_own = |line: &&str| {
+            OWN.iter()
+                .chain(&["/redirect"])
+                .any(|name| line.ends_with(name))
+        };
         let left: Vec<_> = status.lines().filter(|line| !is_own(line)).collect();
-        assert!(left.is_empty(), "{case}: not committed: {left:?}; log:\n{log}");
+        assert!(
+            left.is_empty(),
+            "{case}: not committed: {left:?}; log:\n{log}"
+        );
         let head = self.git(&self.here, &["rev-parse", "HEAD"]);
         let main = self.git(self.remote(), &["rev-parse", "main"]);
         assert_eq!(head, main, "{case}: not where the remote is; log:\n{log}");
@@ -299,48 +355,76 @@ impl Bench {
 
     /// True when the remote's `main` has this file.
     pub fn remote_has(&self, path: &str) -> bool {
-        self.try_git(self.remote(), &["cat-file", "-e", &format!("main:{path}")]).code == 0
+        self.try_git(self.remote(), &["cat-file", "-e", &format!("main:{path}")])
+            .code
+            == 0
     }
 
     /// The subjects of the commits here, the newest first.
     #[track_caller]
     pub fn subjects(&self) -> Vec<String> {
-        self.git(&self.here, &["log", "--format=%s"]).lines().map(str::to_owned).collect()
+        self.git(&self.here, &["log", "--format=%s"])
+            .lines()
+            .map(str::to_owned)
+            .collect()
     }
 
     /// A script below the scene that leaves a mark and then does the rest. Its path; the mark is `path.called`.
     pub fn trap(&self, name: &str, rest: &str) -> String {
         let path = self.path().join(name);
-        script(&path, &format!("echo \"$0 $*\" >>'{}.called'\n{rest}", path.display()));
+        script(
+            &path,
+            &format!("echo \"$0 $*\" >>'{}.called'\n{rest}", path.display()),
+        );
         path.to_string_lossy().into_owned()
     }
 
     /// How often a trap was called.
     pub fn called(&self, name: &str) -> usize {
-        fs::read_to_string(self.path().join(format!("{name}.called"))).unwrap_or_default().lines().count()
+        fs::read_to_string(self.path().join(format!("{name}.called")))
+            .unwrap_or_default()
+            .lines()
+            .count()
     }
 }
 
 impl Told {
     #[track_caller]
     pub fn says(&self, line: &str, case: &str) {
-        assert!(is_naive() || self.log.contains(line), "{case}: the log does not say {line:?}:\n{}", self.log);
+        assert!(
+            is_naive() || self.log.contains(line),
+            "{case}: the log does not say {line:?}:\n{}",
+            self.log
+        );
     }
 
     #[track_caller]
     pub fn never_says(&self, line: &str, case: &str) {
-        assert!(is_naive() || !self.log.contains(line), "{case}: the log says {line:?}:\n{}", self.log);
+        assert!(
+            is_naive() || !self.log.contains(line),
+            "{case}: the log says {line:?}:\n{}",
+            self.log
+        );
     }
 
     #[track_caller]
     pub fn says_once(&self, line: &str, case: &str) {
         let count = self.log.matches(line).count();
-        assert!(is_naive() || count == 1, "{case}: the log says {line:?} {count} times:\n{}", self.log);
+        assert!(
+            is_naive() || count == 1,
+            "{case}: the log says {line:?} {count} times:\n{}",
+            self.log
+        );
     }
 
     #[track_caller]
     pub fn ends_with(&self, code: i32, case: &str) {
-        assert!(is_naive() || self.code == code, "{case}: exit code {}, not {code}:\n{}", self.code, self.log);
+        assert!(
+            is_naive() || self.code == code,
+            "{case}: exit code {}, not {code}:\n{}",
+            self.code,
+            self.log
+        );
     }
 
     /// The command that the log says to type: from its first word to the end of the line.
@@ -388,16 +472,32 @@ pub fn each<T>(rows: &[T], name: impl Fn(&T) -> String, case: impl Fn(&T)) {
     for row in &rows {
         let name = name(row);
         if let Err(why) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| case(row))) {
-            let why = why.downcast_ref::<String>().cloned().or(why.downcast_ref::<&str>().map(|s| (*s).to_owned()));
+            let why = why
+                .downcast_ref::<String>()
+                .cloned()
+                .or(why.downcast_ref::<&str>().map(|s| (*s).to_owned()));
             failed.push(format!("== {name}\n{}", why.unwrap_or_default()));
         }
     }
-    assert!(failed.is_empty(), "{} of {} cases failed:\n{}", failed.len(), rows.len(), failed.join("\n"));
+    assert!(
+        failed.is_empty(),
+        "{} of {} cases failed:\n{}",
+        failed.len(),
+        rows.len(),
+        failed.join("\n")
+    );
 }
 
 /// Every line without its `[YYYY-MM-DD HH:MM:SS] `.
 fn without_times(log: &str) -> String {
-    log.lines().map(|line| line.split_once("] ").map_or(line, |(_, rest)| rest).to_owned() + "\n").collect()
+    log.lines()
+        .map(|line| {
+            line.split_once("] ")
+                .map_or(line, |(_, rest)| rest)
+                .to_owned()
+                + "\n"
+        })
+        .collect()
 }
 
 /// How long a case lets a cycle take that would otherwise hang.

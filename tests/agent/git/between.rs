@@ -19,8 +19,16 @@ fn a_change_that_the_times_do_not_show_is_seen() {
     told.says("Committed 1 file", "the index is written");
     for case in ["once", "again"] {
         bench.write(".beads/mine.jsonl", case);
-        bench.once().says("Not pulling: uncommitted changes outside .beads (src/x.rs)", case);
-        assert_eq!(bench.read("src/x.rs"), "x 111\nx two\nx three\n", "harm, {case}:\n{}", bench.log());
+        bench.once().says(
+            "Not pulling: uncommitted changes outside .beads (src/x.rs)",
+            case,
+        );
+        assert_eq!(
+            bench.read("src/x.rs"),
+            "x 111\nx two\nx three\n",
+            "harm, {case}:\n{}",
+            bench.log()
+        );
     }
 }
 
@@ -29,9 +37,15 @@ fn a_change_that_the_times_do_not_show_is_seen() {
 fn what_only_looks_changed_is_pulled_over() {
     let bench = Bench::new();
     bench.shell("touch -d 2001-01-01 src/x.rs .beads/issues.jsonl");
-    bench.pushed_there(&[("src/x.rs", "theirs\n"), (".beads/issues.jsonl", "theirs\n")]);
+    bench.pushed_there(&[
+        ("src/x.rs", "theirs\n"),
+        (".beads/issues.jsonl", "theirs\n"),
+    ]);
     bench.syncs("touched");
-    assert_eq!(bench.read("src/x.rs") + &bench.read(".beads/issues.jsonl"), "theirs\ntheirs\n");
+    assert_eq!(
+        bench.read("src/x.rs") + &bench.read(".beads/issues.jsonl"),
+        "theirs\ntheirs\n"
+    );
 }
 
 /// What upstream has was there when the sync wanted to bring it.
@@ -54,11 +68,19 @@ fn a_person_pulls_first() {
     for (words, nth) in moments {
         count += 1;
         let text = format!("theirs {count}\n");
-        bench.pushed_there(&[("src/x.rs", &text), (".beads/theirs.jsonl", &text), ("new/file", &text)]);
+        bench.pushed_there(&[
+            ("src/x.rs", &text),
+            (".beads/theirs.jsonl", &text),
+            ("new/file", &text),
+        ]);
         let theirs = bench.git(bench.remote(), &["rev-parse", "main"]);
         bench.once_before_nth(words, nth, "git pull -q --ff-only");
         bench.syncs(words);
-        assert_eq!(bench.git(bench.remote(), &["rev-parse", "main"]), theirs, "harm, {words}: pushed");
+        assert_eq!(
+            bench.git(bench.remote(), &["rev-parse", "main"]),
+            theirs,
+            "harm, {words}: pushed"
+        );
         bench.is_whole(words);
         assert_eq!(bench.read("src/x.rs"), text, "harm, {words}");
     }
@@ -70,7 +92,11 @@ fn an_empty_commit_of_a_person_survives_a_pull() {
     bench.shell("git commit -q --allow-empty -m 'nothing in it'");
     bench.tempt();
     bench.syncs("an empty commit ahead");
-    assert!(bench.subjects().contains(&"nothing in it".to_owned()), "harm: {:?}", bench.subjects());
+    assert!(
+        bench.subjects().contains(&"nothing in it".to_owned()),
+        "harm: {:?}",
+        bench.subjects()
+    );
     assert!(is_naive() || bench.here().join(".beads/theirs.jsonl").exists());
 }
 
@@ -102,7 +128,10 @@ fn a_person_switches_away() {
         return;
     }
     each(
-        &[("git switch -q feature", 1), ("git checkout -q --detach", 3)],
+        &[
+            ("git switch -q feature", 1),
+            ("git checkout -q --detach", 3),
+        ],
         |row| row.0.to_owned(),
         |(switch, step)| {
             let bench = Bench::new();
@@ -117,16 +146,31 @@ fn a_person_switches_away() {
                 bench.write(".beads/mine.jsonl", format!("mine {n}\n"));
                 bench.pushed_there(&[(".beads/theirs.jsonl", &case), ("src/x.rs", &case)]);
                 let told = bench.once_before_nth(words, *nth, &switch);
-                let branch = bench.try_git(here, &["symbolic-ref", "--short", "HEAD"]).out;
+                let branch = bench
+                    .try_git(here, &["symbolic-ref", "--short", "HEAD"])
+                    .out;
                 let log = &told.log;
                 if branch != "main\n" {
-                    let switched = std::fs::read_to_string(bench.path().join("switched")).unwrap_or_default();
+                    let switched =
+                        std::fs::read_to_string(bench.path().join("switched")).unwrap_or_default();
                     let head = bench.git(here, &["rev-parse", "HEAD"]);
-                    assert_eq!(head, switched.trim(), "harm, {case}: {branch} has moved\n{log}");
+                    assert_eq!(
+                        head,
+                        switched.trim(),
+                        "harm, {case}: {branch} has moved\n{log}"
+                    );
                     let status = ["status", "--porcelain", "-uno", "--", ":!.beads"];
-                    assert_eq!(bench.git(here, &status), "", "harm, {case}: changed on {branch}\n{log}");
+                    assert_eq!(
+                        bench.git(here, &status),
+                        "",
+                        "harm, {case}: changed on {branch}\n{log}"
+                    );
                 }
-                assert_eq!(bench.git(here, &["rev-parse", "feature"]), feature, "harm, {case}: moved\n{log}");
+                assert_eq!(
+                    bench.git(here, &["rev-parse", "feature"]),
+                    feature,
+                    "harm, {case}: moved\n{log}"
+                );
                 bench.shell("git switch -q main");
             }
             bench.syncs("back on main");
@@ -139,9 +183,18 @@ fn a_person_switches_away() {
             // What the kill has left of the index's lock is in their way.
             bench.shell("rm .git/index.lock; git switch -q feature");
             bench.once();
-            assert_eq!(bench.git(here, &["rev-parse", "feature"]), feature, "harm: finished on feature");
+            assert_eq!(
+                bench.git(here, &["rev-parse", "feature"]),
+                feature,
+                "harm: finished on feature"
+            );
             let status = ["status", "--porcelain", "-uno", "--", ":!.beads"];
-            assert_eq!(bench.git(here, &status), "", "harm: changed on feature\n{}", bench.log());
+            assert_eq!(
+                bench.git(here, &status),
+                "",
+                "harm: changed on feature\n{}",
+                bench.log()
+            );
             bench.shell("git switch -q main");
             bench.syncs("back on main after a kill");
         },
@@ -155,7 +208,9 @@ fn a_filter_that_fails_in_the_middle_of_a_commit() {
     let clean = "[ $(wc -l <../clean.called) -ne $(cat ../fails) ] && exec cat";
     let clean = bench.trap("clean", clean);
     bench.write(".git/info/attributes", ".beads/mine.jsonl filter=up\n");
-    bench.shell(&format!("git config filter.up.clean '{clean}'; git config filter.up.required true"));
+    bench.shell(&format!(
+        "git config filter.up.clean '{clean}'; git config filter.up.required true"
+    ));
     let mut failed = 0;
     for fails in 1..=5 {
         bench.shell(&format!("rm -f ../clean.called; echo {fails} >../fails"));
@@ -163,11 +218,21 @@ fn a_filter_that_fails_in_the_middle_of_a_commit() {
         let told = bench.once();
         failed += usize::from(told.code != 0);
         bench.shell("echo 0 >../fails; git commit -q --allow-empty -m 'by hand'");
-        let committed = bench.git(bench.here(), &["diff-tree", "-r", "--name-only", "HEAD~1", "HEAD"]);
-        assert_eq!(committed, "", "harm, {fails}: committed by hand\n{}", told.log);
+        let committed = bench.git(
+            bench.here(),
+            &["diff-tree", "-r", "--name-only", "HEAD~1", "HEAD"],
+        );
+        assert_eq!(
+            committed, "",
+            "harm, {fails}: committed by hand\n{}",
+            told.log
+        );
     }
     // On a slow machine the file is older when git looks, and git filters it once less.
-    assert!(is_naive() || (1..5).contains(&failed), "{failed} of 5 have failed");
+    assert!(
+        is_naive() || (1..5).contains(&failed),
+        "{failed} of 5 have failed"
+    );
     bench.syncs("the filter works");
 }
 
@@ -180,11 +245,17 @@ fn a_hook_that_adds_to_the_commit() {
     bench.tempt();
     bench.syncs("adds in .beads");
     assert!(bench.remote_has(".beads/extra.jsonl"), "{}", bench.log());
-    assert_eq!(bench.git(bench.here(), &["diff", "--cached", "--name-only"]), "", "{}", bench.log());
+    assert_eq!(
+        bench.git(bench.here(), &["diff", "--cached", "--name-only"]),
+        "",
+        "{}",
+        bench.log()
+    );
     bench.write("src/generated.rs", "generated\n");
     hook("git add src/generated.rs");
     bench.write(".beads/mine.jsonl", "mine again\n");
-    let refused = "the hook pre-commit has added src/generated.rs, which is not the agent's to commit";
+    let refused =
+        "the hook pre-commit has added src/generated.rs, which is not the agent's to commit";
     bench.refuses(refused, "adds outside");
     hook("");
     bench.syncs("without the hook");
@@ -198,7 +269,13 @@ fn an_index_lock_that_goes_away_is_waited_for() {
     }
     let bench = Bench::new();
     let moment = ": >.git/index.lock; (sleep 0.3; rm .git/index.lock) >/dev/null 2>&1 &";
-    for words in ["rev-parse", "ls-files", "commit-tree", "merge-tree", "read-tree -m -n"] {
+    for words in [
+        "rev-parse",
+        "ls-files",
+        "commit-tree",
+        "merge-tree",
+        "read-tree -m -n",
+    ] {
         // git would refuse to make it while the sync has it.
         let moment = format!("[ -e .git/index.lock ] || {{ {moment} }}");
         bench.write(".beads/mine.jsonl", words);
@@ -217,7 +294,11 @@ fn a_branch_that_cannot_move() {
     const ROWS: &[(&str, &str, &str)] = &[
         (".git/HEAD.lock", "HEAD.lock", ""),
         (".git/refs/heads/main.lock", "main.lock", ""),
-        (".git/hooks/reference-transaction", "reference-transaction", "not on my watch"),
+        (
+            ".git/hooks/reference-transaction",
+            "reference-transaction",
+            "not on my watch",
+        ),
     ];
     each(
         ROWS,
@@ -229,7 +310,10 @@ fn a_branch_that_cannot_move() {
             } else {
                 script(&bench.here().join(path), refuse);
             }
-            bench.pushed_there(&[(".beads/theirs.jsonl", "theirs\n"), ("src/x.rs", "theirs\n")]);
+            bench.pushed_there(&[
+                (".beads/theirs.jsonl", "theirs\n"),
+                ("src/x.rs", "theirs\n"),
+            ]);
             let before = bench.snapshot();
             let told = bench.once();
             bench.untouched_since(&before, Allowed::Fetch, "a pull");
@@ -239,7 +323,10 @@ fn a_branch_that_cannot_move() {
             bench.write(".beads/mine.jsonl", "mine\n");
             bench.refuses("the branch main cannot move: ", "a commit");
             let staged = bench.git(bench.here(), &["diff", "--cached", "--name-only"]);
-            assert!(is_naive() || staged.is_empty(), "harm: left staged: {staged}");
+            assert!(
+                is_naive() || staged.is_empty(),
+                "harm: left staged: {staged}"
+            );
             std::fs::remove_file(bench.here().join(path)).expect("remove it");
             bench.syncs("it can again");
         },
@@ -256,10 +343,18 @@ fn the_index_is_never_behind_the_branch() {
     let bench = Bench::new();
     let hook = bench.here().join(".git/hooks/reference-transaction");
     let moved = "[ \"$1\" = committed ] && grep -q refs/heads/main$ || exit 0";
-    let look = format!("{moved}; echo moved >>../moved; git diff --cached --name-only HEAD >>../behind");
-    let theirs = [("src/x.rs", "theirs\n"), (".beads/theirs.jsonl", "theirs\n")];
+    let look =
+        format!("{moved}; echo moved >>../moved; git diff --cached --name-only HEAD >>../behind");
+    let theirs = [
+        ("src/x.rs", "theirs\n"),
+        (".beads/theirs.jsonl", "theirs\n"),
+    ];
     each(
-        &[("a commit", 1), ("a pull", 1), ("a pull that was killed", 1)],
+        &[
+            ("a commit", 1),
+            ("a pull", 1),
+            ("a pull that was killed", 1),
+        ],
         |row| row.0.to_owned(),
         |(case, moves)| {
             match *case {
@@ -267,7 +362,9 @@ fn the_index_is_never_behind_the_branch() {
                 "a pull" => bench.pushed_there(&theirs),
                 _ => {
                     bench.pushed_there(&theirs.map(|(path, _)| (path, "theirs again\n")));
-                    bench.once_before("read-tree -m -u", KILL_ALL).ends_with(1, case);
+                    bench
+                        .once_before("read-tree -m -u", KILL_ALL)
+                        .ends_with(1, case);
                 }
             }
             script(&hook, &look);
@@ -279,8 +376,17 @@ fn the_index_is_never_behind_the_branch() {
                 let _ = std::fs::remove_file(&path);
                 text
             };
-            assert_eq!(take("moved").lines().count(), *moves, "{case}: {}", told.log);
-            assert_eq!(take("behind"), "", "harm, {case}: the index is not where the branch is");
+            assert_eq!(
+                take("moved").lines().count(),
+                *moves,
+                "{case}: {}",
+                told.log
+            );
+            assert_eq!(
+                take("behind"),
+                "",
+                "harm, {case}: the index is not where the branch is"
+            );
             bench.is_synced(case);
         },
     );
@@ -294,7 +400,10 @@ fn a_person_pushes_from_the_same_clone() {
         return;
     }
     let bench = Bench::new();
-    for (n, words) in ["merge-base", "merge-base --fork-point", "fetch"].into_iter().enumerate() {
+    for (n, words) in ["merge-base", "merge-base --fork-point", "fetch"]
+        .into_iter()
+        .enumerate()
+    {
         bench.shell(&format!("echo {n} >>src/x.rs; git commit -qam mine"));
         bench.write(".beads/mine.jsonl", words);
         let told = bench.once_before(words, "git push -q");
@@ -312,9 +421,16 @@ fn a_change_in_the_moment_of_a_pull_is_named() {
     let bench = Bench::new();
     bench.pushed_there(&[("src/x.rs", "theirs\n")]);
     let told = bench.once_before("read-tree -m -n", "echo mine >>src/x.rs");
-    told.says("Not pulling: a pull would overwrite what is in no commit (src/x.rs)", "changed");
+    told.says(
+        "Not pulling: a pull would overwrite what is in no commit (src/x.rs)",
+        "changed",
+    );
     told.never_says("uptodate", "changed");
-    assert!(bench.read("src/x.rs").ends_with("mine\n"), "harm: overwritten\n{}", told.log);
+    assert!(
+        bench.read("src/x.rs").ends_with("mine\n"),
+        "harm: overwritten\n{}",
+        told.log
+    );
     bench.shell("git checkout -q src/x.rs");
     bench.syncs("put back");
 }
@@ -331,11 +447,20 @@ fn a_person_fetches_in_the_middle_of_a_fetch() {
          git -C '{}' fetch -q; }}; exec \"$@\"",
         bench.here().display()
     );
-    let hook = bench.trap("pack", &fetch.replace("../", &format!("{}/", bench.path().display())));
-    bench.git(bench.path(), &["config", "--global", "uploadpack.packObjectsHook", &hook]);
+    let hook = bench.trap(
+        "pack",
+        &fetch.replace("../", &format!("{}/", bench.path().display())),
+    );
+    bench.git(
+        bench.path(),
+        &["config", "--global", "uploadpack.packObjectsHook", &hook],
+    );
     bench.pushed_there(&[(".beads/theirs.jsonl", "theirs\n")]);
     let _ = std::fs::remove_file(bench.path().join("fetched"));
     bench.syncs("fetched by both");
-    assert!(bench.path().join("fetched").exists(), "nobody has fetched meanwhile: the test shows nothing");
+    assert!(
+        bench.path().join("fetched").exists(),
+        "nobody has fetched meanwhile: the test shows nothing"
+    );
     assert_eq!(bench.read(".beads/theirs.jsonl"), "theirs\n");
 }

@@ -18,7 +18,11 @@ fn many_tracked_logs() {
     told.ends_with(1, "400 logs");
     told.says("are tracked by git", "400 logs");
     told.says("rm --cached -- .beads/daemon.log.1 ", "400 logs");
-    assert!(is_naive() || !told.log.contains("Sync cycle complete"), "{}", told.log);
+    assert!(
+        is_naive() || !told.log.contains("Sync cycle complete"),
+        "{}",
+        told.log
+    );
 }
 
 /// What is made anew in each cycle, and cannot be pulled, is the same each time.
@@ -29,21 +33,40 @@ fn a_conflict_makes_no_objects_again() {
         "for i in 1 2 3 4; do echo $i >>src/y.rs; git commit -qam $i; done; echo 5 >src/x.rs; git commit -qam 5",
     );
     bench.pushed_there(&[("src/x.rs", "theirs\n")]);
-    bench.once().says("conflict with origin/main in src/x.rs", "a conflict");
+    bench
+        .once()
+        .says("conflict with origin/main in src/x.rs", "a conflict");
     let objects = || count(&bench.here().join(".git/objects"));
     let (before, begun) = (objects(), second());
     wait_until(PATIENCE, "another second", || second() > begun);
-    bench.cycles(4).says("conflict with origin/main in src/x.rs", "a conflict");
-    assert!(is_naive() || objects() == before, "{before} objects, then {}", objects());
+    bench
+        .cycles(4)
+        .says("conflict with origin/main in src/x.rs", "a conflict");
+    assert!(
+        is_naive() || objects() == before,
+        "{before} objects, then {}",
+        objects()
+    );
 }
 
 fn second() -> u64 {
-    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("after 1970").as_secs()
+    SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .expect("after 1970")
+        .as_secs()
 }
 
 fn count(dir: &Path) -> usize {
     let entries = fs::read_dir(dir).expect("list the objects").flatten();
-    entries.map(|entry| if entry.path().is_dir() { count(&entry.path()) } else { 1 }).sum()
+    entries
+        .map(|entry| {
+            if entry.path().is_dir() {
+                count(&entry.path())
+            } else {
+                1
+            }
+        })
+        .sum()
 }
 
 /// A hook that does not stop printing: what is kept of it is little.
@@ -60,7 +83,11 @@ fn a_hook_that_prints_without_end() {
     bench.write(".beads/mine.jsonl", "{}\n");
     bench.syncs("much output");
     let peak = fs::read_to_string(bench.path().join("peak")).expect("the hook has looked");
-    let peak: u64 = peak.split_whitespace().nth(1).and_then(|peak| peak.parse().ok()).expect("VmHWM: N kB");
+    let peak: u64 = peak
+        .split_whitespace()
+        .nth(1)
+        .and_then(|peak| peak.parse().ok())
+        .expect("VmHWM: N kB");
     assert!((1_000..100_000).contains(&peak), "{peak} kB");
     assert!(bench.log().contains("(much left out)"));
 }

@@ -17,7 +17,11 @@ fn a_held_database_has_no_operation_at_all() {
     let bench = Bench::new();
     bench.tempt();
     let lock = bench.here().join(".beads/.exclusive-lock");
-    fs::write(&lock, lock_text("my-tool", std::process::id().into(), &this_host())).expect("write the lock");
+    fs::write(
+        &lock,
+        lock_text("my-tool", std::process::id().into(), &this_host()),
+    )
+    .expect("write the lock");
     let before = bench.snapshot();
     let told = bench.once();
     bench.untouched_since(&before, Allowed::Nothing, "held");
@@ -38,17 +42,28 @@ fn who_claims_it_commits_and_pushes_beside_the_agent() {
     }
     let bench = Bench::new();
     let daemon = Running::start(bench.agent(&["--interval", "20ms"]));
-    wait_until(PATIENCE, "a first cycle", || bench.log().contains("Sync cycle complete"));
+    wait_until(PATIENCE, "a first cycle", || {
+        bench.log().contains("Sync cycle complete")
+    });
     let work = "echo '{}' >.beads/tool.jsonl; for _ in 1 2 3 4 5 6 7 8 9 10; do sleep 0.05; done
         git add .beads/tool.jsonl && git commit --quiet --message 'of the tool' && git push --quiet";
-    let mut hold = bench.scene().beadlock(&["hold", "--holder", "tool", ".beads", "--", "sh", "-c", work]);
+    let mut hold = bench
+        .scene()
+        .beadlock(&["hold", "--holder", "tool", ".beads", "--", "sh", "-c", work]);
     hold.current_dir(bench.here());
     let ended = Ended::from(run(hold));
     assert_eq!(ended.code, 0, "{ended:?}; {}", bench.log());
     let skipped = "Skipping database (locked by tool)";
     let complete = |log: &str| log.rfind("Sync cycle complete") > log.rfind(skipped);
-    wait_until(PATIENCE, "a cycle after it", || bench.log().contains(skipped) && complete(&bench.log()));
+    wait_until(PATIENCE, "a cycle after it", || {
+        bench.log().contains(skipped) && complete(&bench.log())
+    });
     drop(daemon);
-    assert_eq!(bench.subjects()[..2], ["of the tool", "first"], "the agent had nothing to add: {}", bench.log());
+    assert_eq!(
+        bench.subjects()[..2],
+        ["of the tool", "first"],
+        "the agent had nothing to add: {}",
+        bench.log()
+    );
     assert!(bench.remote_has(".beads/tool.jsonl"));
 }

@@ -18,10 +18,18 @@ fn cloned(reminded: &str) -> Option<(Scene, Ended)> {
     tool("git")?;
     let scene = Scene::new();
     let mut command = scene.shell(WORK);
-    let path = format!("{}:/usr/bin:/bin", beadlock_tests::binaries::directory().display());
-    command.env("PATH", path).env("REMINDED", reminded).env("HOME", scene.path());
+    let path = format!(
+        "{}:/usr/bin:/bin",
+        beadlock_tests::binaries::directory().display()
+    );
+    command
+        .env("PATH", path)
+        .env("REMINDED", reminded)
+        .env("HOME", scene.path());
     for who in ["GIT_AUTHOR", "GIT_COMMITTER"] {
-        command.env(format!("{who}_NAME"), "ann").env(format!("{who}_EMAIL"), "ann@example.org");
+        command
+            .env(format!("{who}_NAME"), "ann")
+            .env(format!("{who}_EMAIL"), "ann@example.org");
     }
     let ended = Ended::from(run(command));
     assert_eq!(ended.code, 0, "{ended:?}");
@@ -31,14 +39,19 @@ fn cloned(reminded: &str) -> Option<(Scene, Ended)> {
 #[test]
 fn a_clone_gets_no_lock_once_the_line_was_typed() {
     // Typed as it is said: the end of the warning.
-    let typed = "said=$(beadlock hold -- true 2>&1 | grep 'git does not ignore'); eval \"${said#*type: }\"";
-    let Some((scene, _)) = cloned(typed) else { return };
+    let typed =
+        "said=$(beadlock hold -- true 2>&1 | grep 'git does not ignore'); eval \"${said#*type: }\"";
+    let Some((scene, _)) = cloned(typed) else {
+        return;
+    };
     let clone = scene.path().join("clone/.beads");
     assert!(clone.join("issues.jsonl").exists() && !clone.join(".exclusive-lock").exists());
     let ignored = fs::read_to_string(clone.join(".gitignore")).expect("it is committed");
     assert!(ignored.ends_with("\n.exclusive-lock*\n"), "{ignored}");
 
     // The control: without it the lock is in the clone.
-    let Some((scene, _)) = cloned("true") else { return };
+    let Some((scene, _)) = cloned("true") else {
+        return;
+    };
     assert!(scene.path().join("clone/.beads/.exclusive-lock").exists());
 }

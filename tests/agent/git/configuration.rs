@@ -10,8 +10,22 @@ use crate::snapshot::Allowed;
 
 /// Settings that go together; `TRAP` is a program that leaves a mark and hangs.
 const SETTINGS: &[(&str, &[(&str, &str)])] = &[
-    ("pull", &[("pull.rebase", "false"), ("pull.ff", "only"), ("branch.main.rebase", "interactive")]),
-    ("pull merges", &[("pull.rebase", "merges"), ("merge.ff", "false"), ("merge.commit", "no")]),
+    (
+        "pull",
+        &[
+            ("pull.rebase", "false"),
+            ("pull.ff", "only"),
+            ("branch.main.rebase", "interactive"),
+        ],
+    ),
+    (
+        "pull merges",
+        &[
+            ("pull.rebase", "merges"),
+            ("merge.ff", "false"),
+            ("merge.commit", "no"),
+        ],
+    ),
     (
         "rebase",
         &[
@@ -23,11 +37,24 @@ const SETTINGS: &[(&str, &[(&str, &str)])] = &[
             ("merge.autoStash", "true"),
         ],
     ),
-    ("push nothing", &[("push.default", "nothing"), ("push.followTags", "true")]),
-    ("push matching", &[("push.default", "matching"), ("push.autoSetupRemote", "true")]),
+    (
+        "push nothing",
+        &[("push.default", "nothing"), ("push.followTags", "true")],
+    ),
+    (
+        "push matching",
+        &[
+            ("push.default", "matching"),
+            ("push.autoSetupRemote", "true"),
+        ],
+    ),
     (
         "push signed",
-        &[("push.gpgSign", "if-asked"), ("push.recurseSubmodules", "check"), ("push.useForceIfIncludes", "true")],
+        &[
+            ("push.gpgSign", "if-asked"),
+            ("push.recurseSubmodules", "check"),
+            ("push.useForceIfIncludes", "true"),
+        ],
     ),
     (
         "words",
@@ -101,8 +128,14 @@ const SETTINGS: &[(&str, &[(&str, &str)])] = &[
             ("maintenance.strategy", "incremental"),
         ],
     ),
-    ("line ends", &[("core.autocrlf", "true"), ("core.safecrlf", "warn")]),
-    ("line ends, input", &[("core.autocrlf", "input"), ("core.eol", "crlf")]),
+    (
+        "line ends",
+        &[("core.autocrlf", "true"), ("core.safecrlf", "warn")],
+    ),
+    (
+        "line ends, input",
+        &[("core.autocrlf", "input"), ("core.eol", "crlf")],
+    ),
     (
         "index",
         &[
@@ -141,7 +174,11 @@ const SETTINGS: &[(&str, &[(&str, &str)])] = &[
     ),
     (
         "refs",
-        &[("core.logAllRefUpdates", "false"), ("core.preferSymlinkRefs", "false"), ("core.warnAmbiguousRefs", "true")],
+        &[
+            ("core.logAllRefUpdates", "false"),
+            ("core.preferSymlinkRefs", "false"),
+            ("core.warnAmbiguousRefs", "true"),
+        ],
     ),
     (
         "merge",
@@ -186,12 +223,25 @@ fn configuration_does_not_matter() {
             bench.pushed_there(&[("src/theirs.rs", "one\ntwo\n")]);
             bench.tempt();
             for (key, value) in *settings {
-                bench.git(bench.here(), &["config", key, &value.replace("TRAP", &trap)]);
+                bench.git(
+                    bench.here(),
+                    &["config", key, &value.replace("TRAP", &trap)],
+                );
             }
             let untouched = ["src/x.rs", "src/y.rs", "README"].map(|path| bench.read(path));
-            let ended = Running::start(bench.agent(&["--once", "--cycle-timeout", "10s"])).finish(PATIENCE);
-            assert_eq!(bench.called("trap"), 0, "harm: a trap was called, {name}\n{}", bench.log());
-            assert_eq!(["src/x.rs", "src/y.rs", "README"].map(|path| bench.read(path)), untouched, "harm");
+            let ended =
+                Running::start(bench.agent(&["--once", "--cycle-timeout", "10s"])).finish(PATIENCE);
+            assert_eq!(
+                bench.called("trap"),
+                0,
+                "harm: a trap was called, {name}\n{}",
+                bench.log()
+            );
+            assert_eq!(
+                ["src/x.rs", "src/y.rs", "README"].map(|path| bench.read(path)),
+                untouched,
+                "harm"
+            );
             if stops_when_naive() {
                 return;
             }
@@ -202,7 +252,11 @@ fn configuration_does_not_matter() {
             }
             bench.is_synced(name);
             assert!(bench.remote_has(".beads/mine.jsonl"), "{}", bench.log());
-            assert!(bench.here().join(".beads/theirs.jsonl").exists(), "{}", bench.log());
+            assert!(
+                bench.here().join(".beads/theirs.jsonl").exists(),
+                "{}",
+                bench.log()
+            );
             let log = bench.log();
             assert!(!log.contains('\u{1b}'), "colours in the log\n{log}");
             let changed = bench.git(bench.here(), &["show", "--format=", "--name-only", "HEAD"]);
@@ -215,16 +269,37 @@ fn configuration_does_not_matter() {
 #[test]
 fn the_environment_does_not_mislead() {
     const ROWS: &[(&str, &[(&str, &str)])] = &[
-        ("another repository", &[("GIT_DIR", "ELSEWHERE/.git"), ("GIT_WORK_TREE", "ELSEWHERE")]),
-        ("another index", &[("GIT_INDEX_FILE", "ELSEWHERE/.git/index")]),
+        (
+            "another repository",
+            &[
+                ("GIT_DIR", "ELSEWHERE/.git"),
+                ("GIT_WORK_TREE", "ELSEWHERE"),
+            ],
+        ),
+        (
+            "another index",
+            &[("GIT_INDEX_FILE", "ELSEWHERE/.git/index")],
+        ),
         (
             "other objects",
-            &[("GIT_OBJECT_DIRECTORY", "ELSEWHERE/.git/objects"), ("GIT_ALTERNATE_OBJECT_DIRECTORIES", "ELSEWHERE")],
+            &[
+                ("GIT_OBJECT_DIRECTORY", "ELSEWHERE/.git/objects"),
+                ("GIT_ALTERNATE_OBJECT_DIRECTORIES", "ELSEWHERE"),
+            ],
         ),
-        ("a common directory", &[("GIT_COMMON_DIR", "ELSEWHERE/.git"), ("GIT_NAMESPACE", "x")]),
-        ("a prefix", &[("GIT_PREFIX", "src/"), ("GIT_INTERNAL_SUPER_PREFIX", "x/")]),
+        (
+            "a common directory",
+            &[("GIT_COMMON_DIR", "ELSEWHERE/.git"), ("GIT_NAMESPACE", "x")],
+        ),
+        (
+            "a prefix",
+            &[("GIT_PREFIX", "src/"), ("GIT_INTERNAL_SUPER_PREFIX", "x/")],
+        ),
         ("pathspecs", &[("GIT_LITERAL_PATHSPECS", "1")]),
-        ("pathspecs, globbed", &[("GIT_GLOB_PATHSPECS", "1"), ("GIT_ICASE_PATHSPECS", "1")]),
+        (
+            "pathspecs, globbed",
+            &[("GIT_GLOB_PATHSPECS", "1"), ("GIT_ICASE_PATHSPECS", "1")],
+        ),
         (
             "programs",
             &[
@@ -241,14 +316,49 @@ fn the_environment_does_not_mislead() {
         ),
         (
             "configuration",
-            &[("GIT_CONFIG_COUNT", "1"), ("GIT_CONFIG_KEY_0", "core.worktree"), ("GIT_CONFIG_VALUE_0", "ELSEWHERE")],
+            &[
+                ("GIT_CONFIG_COUNT", "1"),
+                ("GIT_CONFIG_KEY_0", "core.worktree"),
+                ("GIT_CONFIG_VALUE_0", "ELSEWHERE"),
+            ],
         ),
-        ("parameters", &[("GIT_CONFIG_PARAMETERS", "'core.bare=true'")]),
-        ("talk", &[("GIT_TRACE", "1"), ("GIT_TRACE_SETUP", "1"), ("GIT_CURL_VERBOSE", "1"), ("GIT_FLUSH", "1")]),
+        (
+            "parameters",
+            &[("GIT_CONFIG_PARAMETERS", "'core.bare=true'")],
+        ),
+        (
+            "talk",
+            &[
+                ("GIT_TRACE", "1"),
+                ("GIT_TRACE_SETUP", "1"),
+                ("GIT_CURL_VERBOSE", "1"),
+                ("GIT_FLUSH", "1"),
+            ],
+        ),
         ("ceilings", &[("GIT_CEILING_DIRECTORIES", "TOP")]),
-        ("a language", &[("LANG", "de_DE.UTF-8"), ("LC_ALL", "de_DE.UTF-8"), ("LANGUAGE", "de")]),
-        ("quarantine", &[("GIT_QUARANTINE_PATH", "x"), ("GIT_NO_REPLACE_OBJECTS", "1"), ("GIT_REFLOG_ACTION", "x")]),
-        ("dates", &[("GIT_AUTHOR_DATE", "2001-01-01T00:00:00Z"), ("GIT_COMMITTER_DATE", "2001-01-01T00:00:00Z")]),
+        (
+            "a language",
+            &[
+                ("LANG", "de_DE.UTF-8"),
+                ("LC_ALL", "de_DE.UTF-8"),
+                ("LANGUAGE", "de"),
+            ],
+        ),
+        (
+            "quarantine",
+            &[
+                ("GIT_QUARANTINE_PATH", "x"),
+                ("GIT_NO_REPLACE_OBJECTS", "1"),
+                ("GIT_REFLOG_ACTION", "x"),
+            ],
+        ),
+        (
+            "dates",
+            &[
+                ("GIT_AUTHOR_DATE", "2001-01-01T00:00:00Z"),
+                ("GIT_COMMITTER_DATE", "2001-01-01T00:00:00Z"),
+            ],
+        ),
     ];
     each(
         ROWS,
@@ -257,25 +367,53 @@ fn the_environment_does_not_mislead() {
             let mut bench = Bench::new();
             let trap = bench.trap("trap", "exec sleep 300");
             let elsewhere = bench.path().join("elsewhere");
-            bench.git(bench.path(), &["clone", "--quiet", "remote.git", "elsewhere"]);
+            bench.git(
+                bench.path(),
+                &["clone", "--quiet", "remote.git", "elsewhere"],
+            );
             crate::bench::write(&elsewhere.join("src/x.rs"), "uncommitted\n");
             crate::bench::write(&elsewhere.join(".beads/issues.jsonl"), "uncommitted\n");
-            let snapshot = || crate::snapshot::Snapshot::take(&elsewhere, String::new(), String::new());
+            let snapshot =
+                || crate::snapshot::Snapshot::take(&elsewhere, String::new(), String::new());
             let before = snapshot();
             bench.tempt();
             for (key, value) in *variables {
-                let value = value.replace("TRAP", &trap).replace("ELSEWHERE", &elsewhere.to_string_lossy());
+                let value = value
+                    .replace("TRAP", &trap)
+                    .replace("ELSEWHERE", &elsewhere.to_string_lossy());
                 let value = value.replace("TOP", &bench.path().to_string_lossy());
                 bench.environment.push(((*key).to_owned(), value));
             }
-            let ended = Running::start(bench.agent(&["--once", "--cycle-timeout", "10s"])).finish(PATIENCE);
+            let ended =
+                Running::start(bench.agent(&["--once", "--cycle-timeout", "10s"])).finish(PATIENCE);
             let differences = before.differences(&snapshot(), Allowed::Nothing);
-            assert!(differences.is_empty(), "harm, elsewhere: {differences:#?}\n{}", bench.log());
-            assert_eq!(bench.called("trap"), 0, "harm: a trap was called\n{}", bench.log());
-            assert!(is_naive() || ended.status.code() == Some(0), "{}", bench.log());
+            assert!(
+                differences.is_empty(),
+                "harm, elsewhere: {differences:#?}\n{}",
+                bench.log()
+            );
+            assert_eq!(
+                bench.called("trap"),
+                0,
+                "harm: a trap was called\n{}",
+                bench.log()
+            );
+            assert!(
+                is_naive() || ended.status.code() == Some(0),
+                "{}",
+                bench.log()
+            );
             bench.is_synced(name);
-            assert!(is_naive() || bench.remote_has(".beads/mine.jsonl"), "{}", bench.log());
-            assert!(is_naive() || bench.here().join(".beads/theirs.jsonl").exists(), "{}", bench.log());
+            assert!(
+                is_naive() || bench.remote_has(".beads/mine.jsonl"),
+                "{}",
+                bench.log()
+            );
+            assert!(
+                is_naive() || bench.here().join(".beads/theirs.jsonl").exists(),
+                "{}",
+                bench.log()
+            );
         },
     );
 }
@@ -284,7 +422,10 @@ fn the_environment_does_not_mislead() {
 #[test]
 fn a_directory_of_hooks_is_obeyed() {
     let bench = Bench::new();
-    crate::bench::script(&bench.path().join("hooks/pre-commit"), "echo 'not on my watch' >&2; exit 1");
+    crate::bench::script(
+        &bench.path().join("hooks/pre-commit"),
+        "echo 'not on my watch' >&2; exit 1",
+    );
     let hooks = bench.path().join("hooks").to_string_lossy().into_owned();
     bench.git(bench.here(), &["config", "core.hooksPath", &hooks]);
     bench.tempt();
@@ -299,10 +440,18 @@ fn no_name_to_commit_under() {
     for only in ["false", "true"] {
         let bench = Bench::new();
         bench.tempt();
-        std::fs::write(bench.path().join(".gitconfig"), format!("[user]\n\tuseConfigOnly = {only}\n")).expect("write");
+        std::fs::write(
+            bench.path().join(".gitconfig"),
+            format!("[user]\n\tuseConfigOnly = {only}\n"),
+        )
+        .expect("write");
         let before = bench.snapshot();
         let told = bench.once();
-        let allowed = if told.code == 0 { Allowed::Sync } else { Allowed::Fetch };
+        let allowed = if told.code == 0 {
+            Allowed::Sync
+        } else {
+            Allowed::Fetch
+        };
         bench.untouched_since(&before, allowed, "no name");
         if told.code == 0 {
             bench.is_synced("no name");
@@ -317,16 +466,34 @@ fn no_name_to_commit_under() {
 fn signing_that_hangs() {
     let bench = Bench::new();
     let gpg = bench.trap("gpg", "exec sleep 300");
-    for (key, value) in [("commit.gpgSign", "true"), ("gpg.program", &gpg), ("tag.gpgSign", "true")] {
+    for (key, value) in [
+        ("commit.gpgSign", "true"),
+        ("gpg.program", &gpg),
+        ("tag.gpgSign", "true"),
+    ] {
         bench.git(bench.here(), &["config", key, value]);
     }
     bench.write(".beads/mine.jsonl", "{}\n");
     let before = bench.snapshot();
     let ended = Running::start(bench.agent(&["--once", "--cycle-timeout", "6s"])).finish(PATIENCE);
     let is_done = ended.status.code() == Some(0);
-    bench.untouched_since(&before, if is_done { Allowed::Sync } else { Allowed::Fetch }, "gpg hangs");
-    assert!(!bench.here().join(".git/index.lock").exists(), "harm: index.lock left behind\n{}", bench.log());
-    wait_until(PATIENCE, "nobody is left", || marked_by(bench.scene()).is_empty());
+    bench.untouched_since(
+        &before,
+        if is_done {
+            Allowed::Sync
+        } else {
+            Allowed::Fetch
+        },
+        "gpg hangs",
+    );
+    assert!(
+        !bench.here().join(".git/index.lock").exists(),
+        "harm: index.lock left behind\n{}",
+        bench.log()
+    );
+    wait_until(PATIENCE, "nobody is left", || {
+        marked_by(bench.scene()).is_empty()
+    });
     bench.git(bench.here(), &["config", "commit.gpgSign", "false"]);
     bench.syncs("without it");
 }
@@ -343,15 +510,26 @@ fn filters_and_line_ends_settle() {
     bench.once();
     bench.write(".beads/notes.txt", "abc\n");
     bench.write(".beads/mine.jsonl", "{}\n");
-    bench.pushed_there(&[(".beads/theirs.txt", "def\n"), (".beads/theirs.jsonl", "{}\n")]);
+    bench.pushed_there(&[
+        (".beads/theirs.txt", "def\n"),
+        (".beads/theirs.jsonl", "{}\n"),
+    ]);
     bench.once();
     let head = bench.git(bench.here(), &["rev-parse", "HEAD"]);
     bench.cycles(3);
     if stops_when_naive() {
         return;
     }
-    assert_eq!(bench.git(bench.here(), &["rev-parse", "HEAD"]), head, "committed again\n{}", bench.log());
-    assert_eq!(bench.git(bench.remote(), &["show", "main:.beads/notes.txt"]), "ABC");
+    assert_eq!(
+        bench.git(bench.here(), &["rev-parse", "HEAD"]),
+        head,
+        "committed again\n{}",
+        bench.log()
+    );
+    assert_eq!(
+        bench.git(bench.remote(), &["show", "main:.beads/notes.txt"]),
+        "ABC"
+    );
     assert_eq!(bench.read(".beads/theirs.txt"), "def\n");
     bench.is_synced("filters");
 }

@@ -77,7 +77,11 @@ const ROWS: &[Row] = &[
     Row {
         name: "untracked outside, with the same content",
         here: "mkdir notes; echo same >notes/a; touch -d 2001-01-01 notes/a",
-        there: &[("notes/a", "same\n"), ("notes/b", "theirs\n"), ("src/x.rs", "theirs\n")],
+        there: &[
+            ("notes/a", "same\n"),
+            ("notes/b", "theirs\n"),
+            ("src/x.rs", "theirs\n"),
+        ],
         file: "notes/a",
         solve: "mv notes/a ../saved",
     },
@@ -127,7 +131,12 @@ fn a_conflict_is_given_up_whole() {
             let before = files(&bench);
             // The first cycle commits what is in .beads.
             let told = bench.once();
-            assert_eq!(files(&bench), before, "harm: the working tree\n{}", told.log);
+            assert_eq!(
+                files(&bench),
+                before,
+                "harm: the working tree\n{}",
+                told.log
+            );
             nothing_half_done(&bench);
             told.says(row.file, row.name);
             told.ends_with(1, row.name);
@@ -137,20 +146,47 @@ fn a_conflict_is_given_up_whole() {
             told.says(row.file, row.name);
             bench.shell(row.solve);
             bench.syncs("solved");
-            assert!(is_naive() || bench.git(bench.here(), &["status", "--porcelain", "-uno"]).is_empty());
+            assert!(
+                is_naive()
+                    || bench
+                        .git(bench.here(), &["status", "--porcelain", "-uno"])
+                        .is_empty()
+            );
         },
     );
 }
 
 fn nothing_half_done(bench: &Bench) {
-    for name in
-        ["rebase-merge", "rebase-apply", "MERGE_HEAD", "REBASE_HEAD", "AUTO_MERGE", "index.lock", "CHERRY_PICK_HEAD"]
-    {
-        assert!(!bench.here().join(".git").join(name).exists(), "harm: left behind .git/{name}\n{}", bench.log());
+    for name in [
+        "rebase-merge",
+        "rebase-apply",
+        "MERGE_HEAD",
+        "REBASE_HEAD",
+        "AUTO_MERGE",
+        "index.lock",
+        "CHERRY_PICK_HEAD",
+    ] {
+        assert!(
+            !bench.here().join(".git").join(name).exists(),
+            "harm: left behind .git/{name}\n{}",
+            bench.log()
+        );
     }
-    assert_eq!(bench.git(bench.here(), &["ls-files", "--unmerged"]), "", "harm: unmerged paths");
-    assert_eq!(bench.git(bench.here(), &["stash", "list"]), "", "harm: a stash");
-    assert_eq!(bench.git(bench.here(), &["symbolic-ref", "HEAD"]), "refs/heads/main", "harm: HEAD");
+    assert_eq!(
+        bench.git(bench.here(), &["ls-files", "--unmerged"]),
+        "",
+        "harm: unmerged paths"
+    );
+    assert_eq!(
+        bench.git(bench.here(), &["stash", "list"]),
+        "",
+        "harm: a stash"
+    );
+    assert_eq!(
+        bench.git(bench.here(), &["symbolic-ref", "HEAD"]),
+        "refs/heads/main",
+        "harm: HEAD"
+    );
 }
 
 /// A merge driver that the repository names solves what it is for.
@@ -164,7 +200,11 @@ fn attributes_are_obeyed() {
     bench.syncs("union");
     let text = bench.read(".beads/issues.jsonl");
     for line in ["here", "there", "{\"id\":\"bd-1\"}"] {
-        assert_eq!(text.lines().filter(|one| *one == line).count(), 1, "{line:?} in {text:?}");
+        assert_eq!(
+            text.lines().filter(|one| *one == line).count(),
+            1,
+            "{line:?} in {text:?}"
+        );
     }
 }
 
@@ -173,17 +213,33 @@ fn attributes_are_obeyed() {
 fn what_is_upstream_is_pulled_whole() {
     let bench = Bench::new();
     bench.write(".beads/mine.jsonl", "{}\n");
-    let files: Vec<(String, String)> = (0..200).map(|n| (format!("many/{n}/f"), format!("{n}\n"))).collect();
-    let files: Vec<(&str, &str)> = files.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
+    let files: Vec<(String, String)> = (0..200)
+        .map(|n| (format!("many/{n}/f"), format!("{n}\n")))
+        .collect();
+    let files: Vec<(&str, &str)> = files
+        .iter()
+        .map(|(path, text)| (path.as_str(), text.as_str()))
+        .collect();
     bench.pushed_there(&[&files[..], &[("src/x.rs", "theirs\n"), ("src/y.rs", "")]].concat());
     bench.git(bench.there(), &["update-index", "--chmod=+x", "src/z.rs"]);
-    bench.git(bench.there(), &["commit", "--quiet", "--message", "executable"]);
+    bench.git(
+        bench.there(),
+        &["commit", "--quiet", "--message", "executable"],
+    );
     bench.git(bench.there(), &["push", "--quiet"]);
     bench.syncs("many files");
-    assert_eq!(bench.git(bench.here(), &["status", "--porcelain", "-uno"]), "", "{}", bench.log());
+    assert_eq!(
+        bench.git(bench.here(), &["status", "--porcelain", "-uno"]),
+        "",
+        "{}",
+        bench.log()
+    );
     assert_eq!(bench.read("src/x.rs"), "theirs\n");
     assert!(!bench.here().join("src/y.rs").exists());
     use std::os::unix::fs::PermissionsExt;
-    let mode = std::fs::metadata(bench.here().join("src/z.rs")).expect("src/z.rs").permissions().mode();
+    let mode = std::fs::metadata(bench.here().join("src/z.rs"))
+        .expect("src/z.rs")
+        .permissions()
+        .mode();
     assert_eq!(mode & 0o111, 0o111);
 }

@@ -13,27 +13,42 @@ type Files = &'static [(&'static str, &'static str)];
 /// and one that borrows what it has not got.
 const WHOLE: Files = &[
     ("HEAD", "ref: refs/heads/main\n"),
-    ("config", "[core]\n\trepositoryformatversion = 0\n\tbare = false\n\tworktree = ..\n"),
+    (
+        "config",
+        "[core]\n\trepositoryformatversion = 0\n\tbare = false\n\tworktree = ..\n",
+    ),
     ("objects/info/keep", "\n"),
     ("refs/heads/keep", "\n"),
 ];
-const BORROWING: Files = &[("HEAD", "ref: refs/heads/main\n"), ("commondir", "../.git\n")];
+const BORROWING: Files = &[
+    ("HEAD", "ref: refs/heads/main\n"),
+    ("commondir", "../.git\n"),
+];
 
 fn below<'a>(dir: &str, files: &[(&str, &'a str)]) -> Vec<(String, &'a str)> {
-    files.iter().map(|(name, text)| (format!("{dir}/{name}"), *text)).collect()
+    files
+        .iter()
+        .map(|(name, text)| (format!("{dir}/{name}"), *text))
+        .collect()
 }
 
 #[track_caller]
 fn push(bench: &Bench, files: &[(String, &str)]) {
-    let files: Vec<_> = files.iter().map(|(path, text)| (path.as_str(), *text)).collect();
+    let files: Vec<_> = files
+        .iter()
+        .map(|(path, text)| (path.as_str(), *text))
+        .collect();
     bench.pushed_there(&files);
 }
 
 /// A user that may push adds one, at once or file by file: it does not come in, and nothing else changes.
 #[test]
 fn an_embedded_repository_is_not_pulled() {
-    const ROWS: &[(&str, Files, bool)] =
-        &[("whole", WHOLE, true), ("borrowing", BORROWING, true), ("in pieces", WHOLE, false)];
+    const ROWS: &[(&str, Files, bool)] = &[
+        ("whole", WHOLE, true),
+        ("borrowing", BORROWING, true),
+        ("in pieces", WHOLE, false),
+    ];
     each(
         ROWS,
         |row| row.0.to_owned(),
@@ -52,14 +67,20 @@ fn an_embedded_repository_is_not_pulled() {
             let told = bench.once();
             let refs = bench.here().join(".beads/refs");
             let common = bench.here().join(".beads/commondir");
-            assert!(!refs.exists() && !common.exists(), "harm, {name}: it was pulled\n{}", told.log);
+            assert!(
+                !refs.exists() && !common.exists(),
+                "harm, {name}: it was pulled\n{}",
+                told.log
+            );
             if stops_when_naive() {
                 return;
             }
             told.ends_with(1, name);
             told.says(".beads/HEAD", "names it");
             told.says("git would take .beads for a repository", name);
-            bench.cycles(2).says("git would take .beads for a repository", "again");
+            bench
+                .cycles(2)
+                .says("git would take .beads for a repository", "again");
             // Where it was committed, somebody types what the line says.
             let mut typed = bench.scene().shell(told.command("git rm"));
             typed.current_dir(bench.there());
@@ -67,7 +88,10 @@ fn an_embedded_repository_is_not_pulled() {
             bench.git(bench.there(), &["commit", "--quiet", "--message", "mended"]);
             bench.git(bench.there(), &["push", "--quiet"]);
             bench.syncs("mended");
-            assert!(bench.remote_has(".beads/mine.jsonl") && bench.here().join(".beads/theirs.jsonl").exists());
+            assert!(
+                bench.remote_has(".beads/mine.jsonl")
+                    && bench.here().join(".beads/theirs.jsonl").exists()
+            );
         },
     );
 }
@@ -89,15 +113,26 @@ fn an_embedded_repository_is_never_used() {
         return;
     }
     told.ends_with(1, "embedded");
-    told.says("/.beads has the files of a git repository in it (HEAD", "embedded");
+    told.says(
+        "/.beads has the files of a git repository in it (HEAD",
+        "embedded",
+    );
     bench.shell("echo mine >>src/y.rs; git commit -qam mine");
     let changed = bench.git(bench.here(), &["show", "--format=", "--name-only", "HEAD"]);
-    assert_eq!(changed, "src/y.rs", "harm: the user's commit changes more than the user did");
+    assert_eq!(
+        changed, "src/y.rs",
+        "harm: the user's commit changes more than the user did"
+    );
     assert_eq!(bench.shell(told.command("mv ")).code, 0, "{}", told.log);
     bench.shell("rm -r .beads/objects .beads/refs .beads/index");
     bench.git(bench.here(), &["push", "--quiet", "--force"]);
     bench.once().ends_with(0, "moved away");
-    assert!(!bench.git(bench.here(), &["ls-files"]).contains(".beads/HEAD\n"), "it is gone from the commits");
+    assert!(
+        !bench
+            .git(bench.here(), &["ls-files"])
+            .contains(".beads/HEAD\n"),
+        "it is gone from the commits"
+    );
 }
 
 /// The directory above the database is looked from: one that is made into a repository there hides the real one.
@@ -119,7 +154,10 @@ fn a_repository_around_the_database_is_not_used() {
     let ended = beadlock_tests::Ended::from(beadlock_tests::run(agent));
     let log = fs::read_to_string(bench.here().join("pkg/.beads/daemon.log")).unwrap_or_default();
     assert_eq!(ended.code, 1, "{ended:?}\n{log}");
-    assert!(log.contains("/pkg has the files of a git repository in it"), "{log}");
+    assert!(
+        log.contains("/pkg has the files of a git repository in it"),
+        "{log}"
+    );
     fs::remove_file(bench.here().join("pkg/.beads/daemon.log")).expect("the log");
     bench.untouched_since(&before, Allowed::Nothing, "around");
 }
@@ -132,22 +170,42 @@ fn a_database_that_becomes_something_else_is_not_pulled() {
             "a submodule",
             "git rm -qr --cached .beads; git update-index --add --cacheinfo 160000,$(git rev-parse HEAD),.beads",
         ),
-        ("a link", "git rm -qr .beads; ln -s /etc .beads; git add .beads"),
-        ("another one, a link", "mkdir x; ln -s /etc x/.beads; git add x"),
-        ("a submodule inside", "git update-index --add --cacheinfo 160000,$(git rev-parse HEAD),.beads/sub"),
+        (
+            "a link",
+            "git rm -qr .beads; ln -s /etc .beads; git add .beads",
+        ),
+        (
+            "another one, a link",
+            "mkdir x; ln -s /etc x/.beads; git add x",
+        ),
+        (
+            "a submodule inside",
+            "git update-index --add --cacheinfo 160000,$(git rev-parse HEAD),.beads/sub",
+        ),
     ];
     each(
         ROWS,
         |row| row.0.to_owned(),
         |(name, script)| {
             let bench = Bench::new();
-            let mut shell = bench.scene().shell(&format!("{script}; git commit -qm theirs; git push -q"));
+            let mut shell = bench
+                .scene()
+                .shell(&format!("{script}; git commit -qm theirs; git push -q"));
             shell.current_dir(bench.there());
             assert!(beadlock_tests::run(shell).status.success(), "{name}");
             let told = bench.once();
-            assert!(bench.here().join(".beads/issues.jsonl").exists(), "harm, {name}: the database is gone");
-            assert!(!bench.here().join("x/.beads").exists(), "harm, {name}: it was pulled");
-            assert!(!bench.here().join(".beads/sub").exists(), "harm, {name}: it was pulled");
+            assert!(
+                bench.here().join(".beads/issues.jsonl").exists(),
+                "harm, {name}: the database is gone"
+            );
+            assert!(
+                !bench.here().join("x/.beads").exists(),
+                "harm, {name}: it was pulled"
+            );
+            assert!(
+                !bench.here().join(".beads/sub").exists(),
+                "harm, {name}: it was pulled"
+            );
             told.ends_with(1, name);
             told.says("in the place of files of a database", name);
             told.says("type: git rm --cached -- ", name);

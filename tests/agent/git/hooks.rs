@@ -43,10 +43,18 @@ fn a_hook_that_refuses_a_push() {
     bench.tempt();
     let remote = bench.git(bench.remote(), &["for-each-ref"]);
     let told = bench.once();
-    assert_eq!(bench.git(bench.remote(), &["for-each-ref"]), remote, "harm: pushed past the hook");
+    assert_eq!(
+        bench.git(bench.remote(), &["for-each-ref"]),
+        remote,
+        "harm: pushed past the hook"
+    );
     told.says("not on my watch", "the hook's words");
     told.ends_with(1, "pre-push");
-    assert!(is_naive() || bench.here().join(".beads/theirs.jsonl").exists(), "pulled all the same: {}", told.log);
+    assert!(
+        is_naive() || bench.here().join(".beads/theirs.jsonl").exists(),
+        "pulled all the same: {}",
+        told.log
+    );
     without(&bench, "pre-push");
     bench.syncs("without the hook");
 }
@@ -65,22 +73,38 @@ fn a_hook_that_refuses_a_rebase() {
     }
     let subjects = bench.subjects();
     assert!(subjects.contains(&"mine".to_owned()), "harm: {subjects:?}");
-    assert!(told.log.contains("pre-rebase") || subjects.contains(&"theirs".to_owned()), "{before} {}", told.log);
+    assert!(
+        told.log.contains("pre-rebase") || subjects.contains(&"theirs".to_owned()),
+        "{before} {}",
+        told.log
+    );
 }
 
 #[test]
 fn a_hook_that_hangs_is_ended() {
     each(
-        &["pre-commit", "pre-push", "post-commit", "reference-transaction"],
+        &[
+            "pre-commit",
+            "pre-push",
+            "post-commit",
+            "reference-transaction",
+        ],
         |name| (*name).to_owned(),
         |name| {
             let bench = Bench::new();
             let pid = bench.path().join("hook.pid");
-            hook(&bench, name, &format!("echo $$ >'{}'; exec sleep 300", pid.display()));
+            hook(
+                &bench,
+                name,
+                &format!("echo $$ >'{}'; exec sleep 300", pid.display()),
+            );
             bench.write(".beads/mine.jsonl", "{}\n");
             let before = bench.snapshot();
             let begun = Instant::now();
-            let once = |timeout| Running::start(bench.agent(&["--once", "--cycle-timeout", timeout])).finish(PATIENCE);
+            let once = |timeout| {
+                Running::start(bench.agent(&["--once", "--cycle-timeout", timeout]))
+                    .finish(PATIENCE)
+            };
             let mut ended = once("4s");
             // A busy machine needs more time to reach the hook.
             if name.starts_with("pre-") && !pid.exists() {
@@ -96,18 +120,27 @@ fn a_hook_that_hangs_is_ended() {
             } else {
                 bench.untouched_since(&before, Allowed::Sync, name);
             }
-            wait_until(PATIENCE, "nobody is left", || marked_by(bench.scene()).is_empty());
+            wait_until(PATIENCE, "nobody is left", || {
+                marked_by(bench.scene()).is_empty()
+            });
             if stops_when_naive() {
                 return;
             }
             assert!(begun.elapsed().as_secs() < 120, "{:?}", begun.elapsed());
             if !pid.exists() {
                 // A hook that the daemon does not run cannot hang.
-                assert!(!name.starts_with("pre-"), "the hook was gone around\n{}", bench.log());
+                assert!(
+                    !name.starts_with("pre-"),
+                    "the hook was gone around\n{}",
+                    bench.log()
+                );
             } else {
                 assert_eq!(ended.status.code(), Some(1), "{}", bench.log());
                 let log = bench.log();
-                assert!(log.contains("timed out after") || log.contains("it took too long"), "{log}");
+                assert!(
+                    log.contains("timed out after") || log.contains("it took too long"),
+                    "{log}"
+                );
             }
             without(&bench, name);
             bench.syncs("without the hook");
@@ -127,8 +160,14 @@ fn a_hook_that_prints_much() {
     bench.tempt();
     bench.syncs("much output");
     let log = bench.log();
-    assert!(is_naive() || log.contains("complete 19999") || !log.contains("complete 1\n"), "cut off");
-    assert!(!log.contains("] Sync cycle complete 5\n"), "a hook's line looks like the agent's");
+    assert!(
+        is_naive() || log.contains("complete 19999") || !log.contains("complete 1\n"),
+        "cut off"
+    );
+    assert!(
+        !log.contains("] Sync cycle complete 5\n"),
+        "a hook's line looks like the agent's"
+    );
 }
 
 /// Hooks that run find the repository as git promises, and not the agent's own affairs.
@@ -136,10 +175,17 @@ fn a_hook_that_prints_much() {
 fn a_hook_sees_what_is_committed() {
     let bench = Bench::new();
     let seen = bench.path().join("seen");
-    hook(&bench, "pre-commit", &format!("git diff --cached --name-only >'{}'", seen.display()));
+    hook(
+        &bench,
+        "pre-commit",
+        &format!("git diff --cached --name-only >'{}'", seen.display()),
+    );
     bench.shell("echo staged >>src/x.rs; git add src/x.rs");
     bench.write(".beads/mine.jsonl", "{}\n");
     bench.once();
     let seen = fs::read_to_string(seen).unwrap_or_default();
-    assert_eq!(seen, ".beads/mine.jsonl\n", "harm: the hook judged something else than the commit");
+    assert_eq!(
+        seen, ".beads/mine.jsonl\n",
+        "harm: the hook judged something else than the commit"
+    );
 }

@@ -11,7 +11,14 @@ use nix::sys::signal::Signal;
 use crate::bench::{Bench, script, stops_when_naive};
 
 /// No fetch comes again in the time of a test.
-const NEVER: &[&str] = &["--interval", "50ms", "--debounce", "10ms", "--fetch-interval", "10h"];
+const NEVER: &[&str] = &[
+    "--interval",
+    "50ms",
+    "--debounce",
+    "10ms",
+    "--fetch-interval",
+    "10h",
+];
 
 impl Bench {
     /// A git in front of git, for the agent: each call is a line in `calls`, and `fetch` does this before and after.
@@ -25,7 +32,8 @@ impl Bench {
             self.path().display()
         );
         script(&bin.join("git"), &count);
-        self.environment.push(("PATH".to_owned(), format!("{}:{path}", bin.display())));
+        self.environment
+            .push(("PATH".to_owned(), format!("{}:{path}", bin.display())));
     }
 
     /// The calls of git so far: the subcommand of each.
@@ -51,7 +59,9 @@ impl Bench {
 
     fn wait_for_cycles(&self, count: usize) {
         let begun = self.cycles_begun();
-        wait_until(PATIENCE, "more cycles", || self.cycles_begun() >= begun + count);
+        wait_until(PATIENCE, "more cycles", || {
+            self.cycles_begun() >= begun + count
+        });
     }
 
     /// Waits until this many cycles have needed no git.
@@ -67,7 +77,8 @@ impl Bench {
     }
 
     fn at_remote(&self, path: &str) -> String {
-        self.try_git(self.remote(), &["show", &format!("main:{path}")]).out
+        self.try_git(self.remote(), &["show", &format!("main:{path}")])
+            .out
     }
 }
 
@@ -85,12 +96,24 @@ fn an_idle_cycle_starts_no_git_and_no_sync() {
     bench.wait_for_cycles(20);
     assert_eq!(bench.calls(), calls, "git was started");
     let since = &bench.log()[log.len()..];
-    assert!(since.matches("Sync cycle complete").count() >= 19, "each cycle has its two lines:\n{since}");
-    assert!(!since.contains("incomplete") && !since.contains("failed"), "{since}");
+    assert!(
+        since.matches("Sync cycle complete").count() >= 19,
+        "each cycle has its two lines:\n{since}"
+    );
+    assert!(
+        !since.contains("incomplete") && !since.contains("failed"),
+        "{since}"
+    );
     daemon.signal(Signal::SIGTERM);
     let said = String::from_utf8_lossy(&daemon.finish(PATIENCE).stderr).into_owned();
-    let (cycles, syncs) = (said.matches(" ended outcome=").count(), said.matches(" work ended ").count());
-    assert!(cycles >= 40 && syncs + 40 <= cycles, "{syncs} syncs in {cycles} cycles");
+    let (cycles, syncs) = (
+        said.matches(" ended outcome=").count(),
+        said.matches(" work ended ").count(),
+    );
+    assert!(
+        cycles >= 40 && syncs + 40 <= cycles,
+        "{syncs} syncs in {cycles} cycles"
+    );
 }
 
 /// The state of the sync stays what it was, also a bad one.
@@ -100,8 +123,14 @@ fn an_idle_cycle_tells_what_the_last_sync_has_found() {
         return;
     }
     for (how, line) in [
-        ("git remote remove origin", "Sync cycle incomplete: there is no remote"),
-        ("git checkout -q --detach", "Sync cycle failed: HEAD is detached in "),
+        (
+            "git remote remove origin",
+            "Sync cycle incomplete: there is no remote",
+        ),
+        (
+            "git checkout -q --detach",
+            "Sync cycle failed: HEAD is detached in ",
+        ),
         ("mv .git ../away", "is in no git repository"),
     ] {
         let mut bench = Bench::new();
@@ -112,7 +141,10 @@ fn an_idle_cycle_tells_what_the_last_sync_has_found() {
         let log = bench.log();
         bench.wait_for_cycles(10);
         let since = &bench.log()[log.len()..];
-        assert!(since.matches(line).count() >= 9 && !since.contains("complete\n"), "{how}:\n{since}");
+        assert!(
+            since.matches(line).count() >= 9 && !since.contains("complete\n"),
+            "{how}:\n{since}"
+        );
         daemon.signal(Signal::SIGTERM);
         daemon.finish(PATIENCE);
     }
@@ -134,7 +166,8 @@ fn what_changes_is_seen() {
         bench.shell(change);
         wait_until(PATIENCE, case, || bench.calls().len() > calls && is_seen());
     };
-    let has = |path: &'static str, text: &'static str| move |bench: &Bench| bench.at_remote(path) == text;
+    let has =
+        |path: &'static str, text: &'static str| move |bench: &Bench| bench.at_remote(path) == text;
     let one = has(".beads/issues.jsonl", "1\n");
     see("a file", "echo 1 >.beads/issues.jsonl", &|| one(&bench));
     let two = has(".beads/issues.jsonl", "2\n");
@@ -143,22 +176,46 @@ fn what_changes_is_seen() {
         "touch -r .beads/issues.jsonl ../t; echo 2 >.beads/issues.jsonl; touch -r ../t .beads/issues.jsonl",
         &|| two(&bench),
     );
-    see("a new file", "mkdir .beads/sub; echo 1 >.beads/sub/x", &|| bench.remote_has(".beads/sub/x"));
-    see("a file is gone", "rm .beads/sub/x", &|| !bench.remote_has(".beads/sub/x"));
-    see("ignored", "echo '*.tmp' >>.gitignore; git add .gitignore; git commit -qm ignore; git push -q", &|| true);
+    see(
+        "a new file",
+        "mkdir .beads/sub; echo 1 >.beads/sub/x",
+        &|| bench.remote_has(".beads/sub/x"),
+    );
+    see("a file is gone", "rm .beads/sub/x", &|| {
+        !bench.remote_has(".beads/sub/x")
+    });
+    see(
+        "ignored",
+        "echo '*.tmp' >>.gitignore; git add .gitignore; git commit -qm ignore; git push -q",
+        &|| true,
+    );
     // Under a claim: between the reset and the push the agent would pull what the reset has dropped.
     let reset = "\"$BEADLOCK\" hold -q -- sh -c 'echo 1 >.beads/x.tmp; git reset -q --hard HEAD~1; git push -qf'";
-    see("no longer ignored", reset, &|| bench.remote_has(".beads/x.tmp"));
+    see("no longer ignored", reset, &|| {
+        bench.remote_has(".beads/x.tmp")
+    });
     let log = bench.log().len();
-    see("another branch", "git switch -qc other", &|| bench.log()[log..].contains("the branch other has no upstream"));
-    see("back", "git switch -q main", &|| bench.log().ends_with("Sync cycle complete\n"));
+    see("another branch", "git switch -qc other", &|| {
+        bench.log()[log..].contains("the branch other has no upstream")
+    });
+    see("back", "git switch -q main", &|| {
+        bench.log().ends_with("Sync cycle complete\n")
+    });
     see("packed", "git pack-refs --all", &|| true);
     let log = bench.log().len();
-    see("a merge", "git rev-parse HEAD >.git/MERGE_HEAD", &|| bench.log()[log..].contains("a merge is in progress"));
-    see("its end", "rm .git/MERGE_HEAD", &|| bench.log().ends_with("Sync cycle complete\n"));
+    see("a merge", "git rev-parse HEAD >.git/MERGE_HEAD", &|| {
+        bench.log()[log..].contains("a merge is in progress")
+    });
+    see("its end", "rm .git/MERGE_HEAD", &|| {
+        bench.log().ends_with("Sync cycle complete\n")
+    });
     let log = bench.log().len();
-    see("no repository", "mv .git ../away", &|| bench.log()[log..].contains("is in no git repository"));
-    see("again one", "mv ../away .git", &|| bench.log().ends_with("Sync cycle complete\n"));
+    see("no repository", "mv .git ../away", &|| {
+        bench.log()[log..].contains("is in no git repository")
+    });
+    see("again one", "mv ../away .git", &|| {
+        bench.log().ends_with("Sync cycle complete\n")
+    });
     bench.wait_for_rest(5);
     daemon.signal(Signal::SIGTERM);
     daemon.finish(PATIENCE);
@@ -186,7 +243,9 @@ fn settings_that_change_are_seen_by_the_next_change() {
         bench.wait_for_rest(5);
         let before = bench.calls().len();
         bench.write(".beads/issues.jsonl", format!("{n}\n"));
-        wait_until(PATIENCE, "a push", || bench.at_remote(".beads/issues.jsonl") == format!("{n}\n"));
+        wait_until(PATIENCE, "a push", || {
+            bench.at_remote(".beads/issues.jsonl") == format!("{n}\n")
+        });
         bench.wait_for_rest(5);
         bench.calls()[before..].to_vec()
     };
@@ -216,7 +275,13 @@ fn a_fetch_comes_alone() {
     }
     let mut bench = Bench::new();
     bench.count_calls([":", ":"]);
-    let daemon = Running::start(bench.agent(&["--interval", "50ms", "--fetch-interval", "200ms", "--no-watch"]));
+    let daemon = Running::start(bench.agent(&[
+        "--interval",
+        "50ms",
+        "--fetch-interval",
+        "200ms",
+        "--no-watch",
+    ]));
     let mut seen = 0;
     wait_until(PATIENCE, "six fetches in a row", || {
         let calls = bench.calls();
@@ -224,9 +289,15 @@ fn a_fetch_comes_alone() {
         calls.len() >= 6 && calls[calls.len() - 6..].iter().all(|call| call == "fetch")
     });
     bench.wait_for_cycles(20);
-    assert!(bench.calls()[seen..].iter().all(|call| call == "fetch"), "{:?}", &bench.calls()[seen..]);
+    assert!(
+        bench.calls()[seen..].iter().all(|call| call == "fetch"),
+        "{:?}",
+        &bench.calls()[seen..]
+    );
     bench.pushed_there(&[(".beads/theirs.jsonl", "theirs\n")]);
-    wait_until(PATIENCE, "a pull", || bench.here().join(".beads/theirs.jsonl").exists());
+    wait_until(PATIENCE, "a pull", || {
+        bench.here().join(".beads/theirs.jsonl").exists()
+    });
     daemon.signal(Signal::SIGTERM);
     daemon.finish(PATIENCE);
     bench.is_synced("pulled");
@@ -253,9 +324,18 @@ fn a_fetch_is_made_at_once_when_a_claim_ends_and_on_a_signal() {
     bench.wait_for_cycles(10);
     assert!(!has("two.jsonl"), "the control: no fetch was due");
     let lock = bench.here().join(".beads/.exclusive-lock");
-    fs::write(&lock, beadlock_tests::lock_text("t", i64::from(std::process::id()), &beadlock_tests::this_host()))
-        .expect("claim");
-    wait_until(PATIENCE, "a skip", || bench.log().contains("Skipping database (locked by t)"));
+    fs::write(
+        &lock,
+        beadlock_tests::lock_text(
+            "t",
+            i64::from(std::process::id()),
+            &beadlock_tests::this_host(),
+        ),
+    )
+    .expect("claim");
+    wait_until(PATIENCE, "a skip", || {
+        bench.log().contains("Skipping database (locked by t)")
+    });
     fs::remove_file(&lock).expect("release");
     wait_until(PATIENCE, "a pull after the claim", || has("two.jsonl"));
     daemon.signal(Signal::SIGTERM);
@@ -272,8 +352,18 @@ fn the_end_of_a_dirty_tree_is_noticed() {
     bench.count_calls([":", ":"]);
     bench.shell("echo mine >>src/x.rs");
     bench.pushed_there(&[("src/x.rs", "theirs\n")]);
-    let daemon = Running::start(bench.agent(&["--interval", "50ms", "--fetch-interval", "1s", "--no-watch"]));
-    wait_until(PATIENCE, "a refusal", || bench.log().contains("uncommitted changes outside .beads (src/x.rs)"));
+    let daemon = Running::start(bench.agent(&[
+        "--interval",
+        "50ms",
+        "--fetch-interval",
+        "1s",
+        "--no-watch",
+    ]));
+    wait_until(PATIENCE, "a refusal", || {
+        bench
+            .log()
+            .contains("uncommitted changes outside .beads (src/x.rs)")
+    });
     bench.wait_for_cycles(10);
     bench.shell("git checkout -q src/x.rs");
     // For a moment it is not there.
@@ -296,16 +386,30 @@ fn a_host_has_one_fetch_at_a_time() {
     let before = format!("mkdir '{busy}' || : >'{both}'; sleep 0.1");
     bench.count_calls([&before, &format!("rmdir '{busy}'")]);
     let others = ["second", "third", "fourth"];
-    let mut agent = bench.agent(&["--interval", "50ms", "--fetch-interval", "100ms", "--no-watch", "--jobs", "8"]);
+    let mut agent = bench.agent(&[
+        "--interval",
+        "50ms",
+        "--fetch-interval",
+        "100ms",
+        "--no-watch",
+        "--jobs",
+        "8",
+    ]);
     for name in others {
         bench.git(bench.path(), &["clone", "--quiet", "remote.git", name]);
-        agent.arg("--db").arg(bench.path().join(name).join(".beads"));
+        agent
+            .arg("--db")
+            .arg(bench.path().join(name).join(".beads"));
     }
     let daemon = Running::start(agent);
     let fetches = || bench.calls().iter().filter(|call| *call == "fetch").count();
     wait_until(PATIENCE, "twenty fetches", || fetches() >= 20);
     bench.pushed_there(&[(".beads/theirs.jsonl", "theirs\n")]);
-    let have_all = || others.iter().all(|name| bench.path().join(name).join(".beads/theirs.jsonl").exists());
+    let have_all = || {
+        others
+            .iter()
+            .all(|name| bench.path().join(name).join(".beads/theirs.jsonl").exists())
+    };
     wait_until(PATIENCE, "each has its turn", have_all);
     daemon.signal(Signal::SIGTERM);
     daemon.finish(PATIENCE + Duration::from_secs(5));
@@ -321,21 +425,38 @@ fn a_change_needs_few_gits() {
     }
     let mut bench = Bench::new();
     bench.count_calls([":", ":"]);
-    let daemon = Running::start(bench.agent(&["--interval", "1s", "--debounce", "300ms", "--fetch-interval", "10h"]));
+    let daemon = Running::start(bench.agent(&[
+        "--interval",
+        "1s",
+        "--debounce",
+        "300ms",
+        "--fetch-interval",
+        "10h",
+    ]));
     let gits_of_a_change = |n: usize| {
         let before = bench.calls().len();
         bench.write(".beads/issues.jsonl", format!("{n}\n"));
-        wait_until(PATIENCE, "a push", || bench.at_remote(".beads/issues.jsonl") == format!("{n}\n"));
+        wait_until(PATIENCE, "a push", || {
+            bench.at_remote(".beads/issues.jsonl") == format!("{n}\n")
+        });
         let calls = bench.calls()[before..].to_vec();
         assert!(!calls.contains(&"fetch".to_owned()), "a fetch: {calls:?}");
-        calls.iter().position(|call| call == "push").expect("a push") + 1
+        calls
+            .iter()
+            .position(|call| call == "push")
+            .expect("a push")
+            + 1
     };
     bench.wait_for_rest(2);
     let mut counts = vec![gits_of_a_change(0)];
     counts.extend((1..=3).map(gits_of_a_change));
     bench.wait_for_rest(2);
     counts.extend((4..=6).map(gits_of_a_change));
-    assert!(counts.iter().all(|count| *count <= 8), "{counts:?}: {:#?}", bench.calls());
+    assert!(
+        counts.iter().all(|count| *count <= 8),
+        "{counts:?}: {:#?}",
+        bench.calls()
+    );
     daemon.signal(Signal::SIGTERM);
     daemon.finish(PATIENCE);
     bench.is_whole("changes");

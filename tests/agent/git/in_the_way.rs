@@ -14,7 +14,12 @@ struct Row {
 }
 
 const ROWS: &[Row] = &[
-    Row { name: "the database becomes a file", first: ":", here: ":", there: "git rm -qr .beads; echo x >.beads" },
+    Row {
+        name: "the database becomes a file",
+        first: ":",
+        here: ":",
+        there: "git rm -qr .beads; echo x >.beads",
+    },
     Row {
         name: "another database becomes a file",
         first: "mkdir -p sub/.beads; echo 1 >sub/.beads/issues.jsonl; echo '*.db' >sub/.beads/.gitignore",
@@ -57,7 +62,12 @@ const ROWS: &[Row] = &[
         here: "ln -s src build",
         there: "mkdir build; echo x >build/x.rs; git add -f build",
     },
-    Row { name: "an untracked file is added", first: ":", here: "echo mine >new", there: "echo x >new" },
+    Row {
+        name: "an untracked file is added",
+        first: ":",
+        here: "echo mine >new",
+        there: "echo x >new",
+    },
 ];
 
 #[test]
@@ -67,15 +77,24 @@ fn what_git_does_not_track_is_never_in_the_way_of_a_pull() {
         |row| row.name.to_owned(),
         |row| {
             let bench = Bench::new();
-            bench.shell(&format!("{}; git add .; git commit -qm first; git push -q; {}", row.first, row.here));
-            let script = format!("git pull -q; {}; git add -A; git commit -qm theirs; git push -q", row.there);
+            bench.shell(&format!(
+                "{}; git add .; git commit -qm first; git push -q; {}",
+                row.first, row.here
+            ));
+            let script = format!(
+                "git pull -q; {}; git add -A; git commit -qm theirs; git push -q",
+                row.there
+            );
             let mut there = bench.scene().shell(&script);
             there.current_dir(bench.there());
             assert!(beadlock_tests::run(there).status.success());
             let before = bench.snapshot();
             let told = bench.once();
             bench.untouched_since(&before, Allowed::Fetch, row.name);
-            told.says("would be overwritten, and git does not track it here; type: git -C ", row.name);
+            told.says(
+                "would be overwritten, and git does not track it here; type: git -C ",
+                row.name,
+            );
         },
     );
 }

@@ -9,15 +9,24 @@ type Row = (&'static str, &'static str);
 const UNCOMMITTED: &[Row] = &[
     ("modified", "echo more >>src/x.rs"),
     ("staged", "echo more >>src/x.rs; git add src/x.rs"),
-    ("staged and changed again", "echo more >>src/x.rs; git add src/x.rs; echo again >>src/x.rs"),
+    (
+        "staged and changed again",
+        "echo more >>src/x.rs; git add src/x.rs; echo again >>src/x.rs",
+    ),
     ("deleted", "rm src/x.rs"),
     ("deleted and staged", "git rm -q src/x.rs"),
-    ("staged as deleted, still there", "git rm -q --cached src/x.rs"),
+    (
+        "staged as deleted, still there",
+        "git rm -q --cached src/x.rs",
+    ),
     ("new and staged", "echo new >src/new.rs; git add src/new.rs"),
     ("renamed", "git mv src/x.rs src/moved.rs"),
     ("executable", "chmod +x src/x.rs"),
     ("a link in its place", "rm src/x.rs; ln -s y.rs src/x.rs"),
-    ("intent to add", "echo new >src/new.rs; git add -N src/new.rs"),
+    (
+        "intent to add",
+        "echo new >src/new.rs; git add -N src/new.rs",
+    ),
     ("many", "for f in x y z; do echo more >>src/$f.rs; done"),
     (
         "status hides it",
@@ -34,19 +43,41 @@ fn uncommitted_changes_outside_stop_the_pull_and_not_the_commit() {
             let bench = Bench::new();
             bench.shell(script);
             bench.tempt();
-            let cached = bench.git(bench.here(), &["diff", "--cached", "--binary", "--", ":!.beads"]);
+            let cached = bench.git(
+                bench.here(),
+                &["diff", "--cached", "--binary", "--", ":!.beads"],
+            );
             let before = bench.snapshot();
             let told = bench.once();
             bench.untouched_since(&before, Allowed::Sync, name);
             let pulled = bench.here().join(".beads/theirs.jsonl").exists();
             assert!(!pulled, "harm: pulled over a change\n{}", told.log);
-            told.says("Not pulling: uncommitted changes outside .beads (src/", name);
+            told.says(
+                "Not pulling: uncommitted changes outside .beads (src/",
+                name,
+            );
             told.ends_with(1, name);
-            bench.cycles(2).says_once("Not pulling: uncommitted changes outside .beads (src/", name);
+            bench.cycles(2).says_once(
+                "Not pulling: uncommitted changes outside .beads (src/",
+                name,
+            );
             bench.untouched_since(&before, Allowed::Sync, name);
-            assert_eq!(bench.git(bench.here(), &["diff", "--cached", "--binary", "--", ":!.beads"]), cached, "harm");
-            let committed = bench.git(bench.here(), &["log", "--format=", "--name-only", "origin/main~1..HEAD"]);
-            assert_eq!(committed, ".beads/mine.jsonl", "harm: committed more than .beads, or not that");
+            assert_eq!(
+                bench.git(
+                    bench.here(),
+                    &["diff", "--cached", "--binary", "--", ":!.beads"]
+                ),
+                cached,
+                "harm"
+            );
+            let committed = bench.git(
+                bench.here(),
+                &["log", "--format=", "--name-only", "origin/main~1..HEAD"],
+            );
+            assert_eq!(
+                committed, ".beads/mine.jsonl",
+                "harm: committed more than .beads, or not that"
+            );
             // The person commits: syncing goes on.
             bench.shell("git reset -q --hard; git clean -fdq src");
             bench.syncs("after the change is gone");
@@ -61,17 +92,44 @@ const STAGED: &[Row] = &[
         "a part of a change",
         "printf 'x zero\\nx one\\nx two\\nx three\\n' >src/x.rs; git add src/x.rs; printf 'x zero\\nx one\\nx 2\\nx three\\n' >src/x.rs",
     ),
-    ("intent to add", "echo new >src/new.rs; git add -N src/new.rs"),
-    ("executable in the index alone", "git update-index --chmod=+x src/x.rs"),
-    ("executable in the tree alone", "git config core.fileMode false; chmod +x src/x.rs"),
-    ("skip-worktree", "git update-index --skip-worktree src/x.rs; echo mine >>src/x.rs"),
-    ("assume-unchanged", "git update-index --assume-unchanged src/x.rs; echo mine >>src/x.rs"),
+    (
+        "intent to add",
+        "echo new >src/new.rs; git add -N src/new.rs",
+    ),
+    (
+        "executable in the index alone",
+        "git update-index --chmod=+x src/x.rs",
+    ),
+    (
+        "executable in the tree alone",
+        "git config core.fileMode false; chmod +x src/x.rs",
+    ),
+    (
+        "skip-worktree",
+        "git update-index --skip-worktree src/x.rs; echo mine >>src/x.rs",
+    ),
+    (
+        "assume-unchanged",
+        "git update-index --assume-unchanged src/x.rs; echo mine >>src/x.rs",
+    ),
     ("sparse", "git sparse-checkout set --no-cone /.beads/"),
     ("sparse cone", "git sparse-checkout set .beads"),
-    ("split index", "git update-index --split-index; echo more >>src/x.rs; git add src/x.rs"),
-    ("untracked cache", "git update-index --untracked-cache; echo new >src/new.rs"),
-    ("version 4", "git update-index --index-version 4; git rm -q --cached src/x.rs"),
-    ("stat data out of date", "touch -d '2001-01-01' src/x.rs src/y.rs"),
+    (
+        "split index",
+        "git update-index --split-index; echo more >>src/x.rs; git add src/x.rs",
+    ),
+    (
+        "untracked cache",
+        "git update-index --untracked-cache; echo new >src/new.rs",
+    ),
+    (
+        "version 4",
+        "git update-index --index-version 4; git rm -q --cached src/x.rs",
+    ),
+    (
+        "stat data out of date",
+        "touch -d '2001-01-01' src/x.rs src/y.rs",
+    ),
     ("untracked", "mkdir notes; echo mine >notes/a; echo mine >b"),
     (
         "staged in .beads too",
@@ -88,18 +146,34 @@ fn a_commit_leaves_the_index_outside_as_it_is() {
             let bench = Bench::new();
             bench.shell(script);
             bench.write(".beads/mine.jsonl", "{\"id\":\"mine\"}\n");
-            let cached = bench.git(bench.here(), &["diff", "--cached", "--binary", "--", ":!.beads"]);
+            let cached = bench.git(
+                bench.here(),
+                &["diff", "--cached", "--binary", "--", ":!.beads"],
+            );
             let before = bench.snapshot();
             let told = bench.once();
             bench.untouched_since(&before, Allowed::Sync, name);
             told.ends_with(0, name);
-            bench.write(".beads/mine.jsonl", "{\"id\":\"mine\"}\n{\"id\":\"more\"}\n");
+            bench.write(
+                ".beads/mine.jsonl",
+                "{\"id\":\"mine\"}\n{\"id\":\"more\"}\n",
+            );
             bench.cycles(2);
             bench.untouched_since(&before, Allowed::Sync, name);
-            assert_eq!(bench.git(bench.here(), &["diff", "--cached", "--binary", "--", ":!.beads"]), cached, "harm");
+            assert_eq!(
+                bench.git(
+                    bench.here(),
+                    &["diff", "--cached", "--binary", "--", ":!.beads"]
+                ),
+                cached,
+                "harm"
+            );
             let committed = bench.git(bench.here(), &["log", "--format=", "--name-only", "HEAD"]);
             assert!(
-                !committed.lines().take_while(|path| *path != "README").any(|path| path.starts_with("src")),
+                !committed
+                    .lines()
+                    .take_while(|path| *path != "README")
+                    .any(|path| path.starts_with("src")),
                 "harm"
             );
             bench.is_synced(name);
@@ -123,10 +197,19 @@ fn a_cycle_with_nothing_to_do_writes_nothing() {
 fn what_is_written_meanwhile_is_not_staged() {
     let bench = Bench::new();
     let write = "[ \"$1\" = committed ] && echo meanwhile >>.beads/issues.jsonl; exit 0";
-    crate::bench::script(&bench.here().join(".git/hooks/reference-transaction"), write);
+    crate::bench::script(
+        &bench.here().join(".git/hooks/reference-transaction"),
+        write,
+    );
     bench.shell("echo before >>.beads/issues.jsonl; echo staged >>src/x.rs; git add src/x.rs");
     bench.once();
-    assert!(bench.read(".beads/issues.jsonl").contains("meanwhile"), "nothing was written: the test shows nothing");
+    assert!(
+        bench.read(".beads/issues.jsonl").contains("meanwhile"),
+        "nothing was written: the test shows nothing"
+    );
     let staged = bench.git(bench.here(), &["diff", "--cached", "--name-only"]);
-    assert_eq!(staged, "src/x.rs", "harm: more is staged than the person has");
+    assert_eq!(
+        staged, "src/x.rs",
+        "harm: more is staged than the person has"
+    );
 }

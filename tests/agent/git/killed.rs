@@ -22,7 +22,9 @@ const AFTER: &str = "for top in . .beads; do git rm -qr $top/was-dir $top/was-fi
 fn bench(count: usize) -> (Bench, String) {
     let bench = Bench::new();
     let there = bench.there();
-    bench.shell(&format!("{BEFORE}; git add .; git commit -qm before; git push -q"));
+    bench.shell(&format!(
+        "{BEFORE}; git add .; git commit -qm before; git push -q"
+    ));
     let after = AFTER.replace("COUNT", &count.to_string());
     let script = format!("git pull -q; {after}; git add .; git commit -qm after; git push -q");
     let mut command = bench.scene().shell(&script);
@@ -62,7 +64,13 @@ fn what_a_kill_has_left_is_finished() {
 
 #[test]
 fn what_a_kill_has_left_of_many_files_is_finished() {
-    killed(850, &[At::File(".beads/many/0", KILL_ALL), At::File("many/500", KILL_ALL)]);
+    killed(
+        850,
+        &[
+            At::File(".beads/many/0", KILL_ALL),
+            At::File("many/500", KILL_ALL),
+        ],
+    );
 }
 
 fn killed(count: usize, rows: &[At]) {
@@ -75,7 +83,9 @@ fn killed(count: usize, rows: &[At]) {
         rows,
         |row| format!("{row:?}"),
         |row| {
-            bench.shell(&format!("git reset -q --hard {before}; git clean -fdqx -e daemon.log"));
+            bench.shell(&format!(
+                "git reset -q --hard {before}; git clean -fdqx -e daemon.log"
+            ));
             bench.before_file("none", 1, "");
             let told = match row {
                 At::File(path, kill) => {
@@ -90,7 +100,12 @@ fn killed(count: usize, rows: &[At]) {
                 }
                 At::Git(words) => bench.once_before(words, KILL_ALL),
                 At::Moved => {
-                    script(&hook, &format!("[ $1 = committed ] && grep -q refs/heads/main$ || exit 0; {KILL_ALL}"));
+                    script(
+                        &hook,
+                        &format!(
+                            "[ $1 = committed ] && grep -q refs/heads/main$ || exit 0; {KILL_ALL}"
+                        ),
+                    );
                     let told = bench.once();
                     fs::remove_file(&hook).expect("remove the hook");
                     told
@@ -115,14 +130,22 @@ fn what_a_person_has_changed_since_is_theirs() {
     if stops_when_naive() {
         return;
     }
-    let (typed, by_hand) =
-        (None, Some("git show origin/main:./src/x.rs >src/x.rs; git show \"origin/main:./it's here\" >\"it's here\""));
+    let (typed, by_hand) = (
+        None,
+        Some(
+            "git show origin/main:./src/x.rs >src/x.rs; git show \"origin/main:./it's here\" >\"it's here\"",
+        ),
+    );
     each(
         &[typed, by_hand],
         |way| format!("{way:?}"),
         |way| {
             let bench = Bench::new();
-            bench.pushed_there(&[("src/x.rs", "theirs\n"), ("it's here", "theirs\n"), ("z", "theirs\n")]);
+            bench.pushed_there(&[
+                ("src/x.rs", "theirs\n"),
+                ("it's here", "theirs\n"),
+                ("z", "theirs\n"),
+            ]);
             bench.before_file("z", 1, KILL_ALL);
             bench.once().ends_with(1, "killed");
             assert_eq!(bench.called("smudge"), 1, "{}", bench.log());
@@ -133,7 +156,10 @@ fn what_a_person_has_changed_since_is_theirs() {
             let told = bench.once();
             bench.untouched_since(&before, Allowed::Nothing, "changed since");
             told.ends_with(1, "changed since");
-            told.says("a pull has stopped in the middle, and it's here, src/x.rs is neither as in ", "changed since");
+            told.says(
+                "a pull has stopped in the middle, and it's here, src/x.rs is neither as in ",
+                "changed since",
+            );
             match way {
                 None => assert_eq!(bench.shell(told.command("git -C ")).code, 0, "{}", told.log),
                 Some(by_hand) => assert_eq!(bench.shell(by_hand).code, 0),
@@ -148,7 +174,11 @@ fn what_a_person_has_changed_since_is_theirs() {
 #[test]
 fn a_filter_that_fails_in_the_middle_of_a_pull() {
     let bench = Bench::new();
-    let theirs = [(".beads/issues.jsonl", "theirs\n"), ("src/x.rs", "theirs\n"), ("z", "theirs\n")];
+    let theirs = [
+        (".beads/issues.jsonl", "theirs\n"),
+        ("src/x.rs", "theirs\n"),
+        ("z", "theirs\n"),
+    ];
     bench.before_file("src/x.rs", 2, "exit 1");
     bench.pushed_there(&theirs);
     let head = bench.git(bench.here(), &["rev-parse", "HEAD"]);
@@ -157,11 +187,22 @@ fn a_filter_that_fails_in_the_middle_of_a_pull() {
         told.ends_with(1, case);
         told.says("Sync cycle failed: ", case);
         told.says("smudge filter trap failed", case);
-        assert_eq!(bench.git(bench.here(), &["rev-parse", "HEAD"]), head, "harm, {case}: {}", told.log);
+        assert_eq!(
+            bench.git(bench.here(), &["rev-parse", "HEAD"]),
+            head,
+            "harm, {case}: {}",
+            told.log
+        );
     }
     bench.syncs("the filter works");
     bench.is_whole("the filter works");
-    assert!(!bench.subjects().iter().any(|subject| subject.starts_with("chore: sync")), "harm: the half");
+    assert!(
+        !bench
+            .subjects()
+            .iter()
+            .any(|subject| subject.starts_with("chore: sync")),
+        "harm: the half"
+    );
 }
 
 /// The disk is full in the middle, and then is not.
@@ -172,7 +213,11 @@ fn a_disk_that_is_full_in_the_middle_of_a_pull() {
     }
     let bench = Bench::new();
     let long = "long\n".repeat(60_000);
-    bench.pushed_there(&[(".beads/a.jsonl", &long), (".beads/issues.jsonl", "theirs\n"), ("src/x.rs", &long)]);
+    bench.pushed_there(&[
+        (".beads/a.jsonl", &long),
+        (".beads/issues.jsonl", "theirs\n"),
+        ("src/x.rs", &long),
+    ]);
     // Where the repository is, is a small disk; what the objects need has room, the files have not.
     let here = bench.here().to_string_lossy().into_owned();
     let script = format!(
@@ -181,9 +226,13 @@ fn a_disk_that_is_full_in_the_middle_of_a_pull() {
         $AGENT; echo $?; git rev-parse HEAD; rm fill; $AGENT; echo $?
         git status --porcelain -uall -- . ':!*daemon.log'; git rev-parse HEAD; cat .beads/daemon.log; ls .git | grep beadlock"
     );
-    let Some(mut command) = bench.scene().in_namespaces(&["--mount"], &script) else { return };
+    let Some(mut command) = bench.scene().in_namespaces(&["--mount"], &script) else {
+        return;
+    };
     let agent = bench.agent(&["--once"]);
-    let words: Vec<_> = std::iter::once(agent.get_program()).chain(agent.get_args()).collect();
+    let words: Vec<_> = std::iter::once(agent.get_program())
+        .chain(agent.get_args())
+        .collect();
     let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
     command.env("AGENT", words.join(" "));
     let ended = beadlock_tests::Ended::from(beadlock_tests::run(command));
@@ -192,8 +241,14 @@ fn a_disk_that_is_full_in_the_middle_of_a_pull() {
     }
     let main = |dir: std::path::PathBuf| bench.git(dir, &["rev-parse", "main"]);
     let (before, after) = (main(bench.here().to_owned()), main(bench.remote()));
-    assert!(ended.out.starts_with(&format!("1\n{before}\n0\n{after}\n")), "{ended:?}");
-    assert!(ended.out.contains("unable to write file src/x.rs"), "{ended:?}");
+    assert!(
+        ended.out.starts_with(&format!("1\n{before}\n0\n{after}\n")),
+        "{ended:?}"
+    );
+    assert!(
+        ended.out.contains("unable to write file src/x.rs"),
+        "{ended:?}"
+    );
     assert!(!ended.out.ends_with("beadlock\n"), "left behind: {ended:?}");
 }
 
@@ -209,7 +264,11 @@ fn the_gate_outlives_a_git_that_works_on() {
     let slow = "trap '' TERM; kill -9 $(cut -d ' ' -f 4 /proc/$PPID/stat); sleep 0.7; echo ended >>../ended";
     bench.before_file("src/x.rs", 1, slow);
     let told = bench.once();
-    assert!(bench.path().join("ended").exists(), "the gate was open before the end of git\n{}", told.log);
+    assert!(
+        bench.path().join("ended").exists(),
+        "the gate was open before the end of git\n{}",
+        told.log
+    );
     assert!(marked_by(bench.scene()).is_empty(), "a git works on");
     told.ends_with(1, "killed");
     bench.syncs("after that");
@@ -227,14 +286,24 @@ fn a_filter_that_hangs_does_not_keep_the_index() {
     let told = bench.once_as(agent);
     assert_eq!(bench.called("smudge"), 1, "{}", told.log);
     told.says("timed out after 4s", "hangs");
-    assert!(is_naive() || !bench.here().join(".git/index.lock").exists(), "harm: {}", told.log);
-    assert_eq!(bench.shell("echo mine >mine; git add mine").code, 0, "a person's git add\n{}", told.log);
+    assert!(
+        is_naive() || !bench.here().join(".git/index.lock").exists(),
+        "harm: {}",
+        told.log
+    );
+    assert_eq!(
+        bench.shell("echo mine >mine; git add mine").code,
+        0,
+        "a person's git add\n{}",
+        told.log
+    );
     bench.shell("git rm -qf --cached mine");
     bench.syncs("the filter works");
 }
 
 /// Kills the whole sync when its branch is about to move, which is after the working tree has.
-const KILL_BEFORE_THE_BRANCH: &str = "[ \"$1\" = prepared ] && [ \"$BEADLOCK_CYCLE\" ] && [ -e ../kill ] || exit 0
+const KILL_BEFORE_THE_BRANCH: &str =
+    "[ \"$1\" = prepared ] && [ \"$BEADLOCK_CYCLE\" ] && [ -e ../kill ] || exit 0
 cmp -s src/x.rs ../there/src/x.rs || exit 0
 rm ../kill
 kill -9 0";
@@ -243,7 +312,10 @@ kill -9 0";
 const BEFORE_THE_NEXT: &[(&str, &str)] = &[
     ("nothing", "true"),
     ("a change", "echo mine >>src/y.rs"),
-    ("a commit", "rm -f .git/index.lock; echo mine >>src/y.rs; git commit -qm mine -- src/y.rs"),
+    (
+        "a commit",
+        "rm -f .git/index.lock; echo mine >>src/y.rs; git commit -qm mine -- src/y.rs",
+    ),
 ];
 
 #[test]
@@ -253,27 +325,55 @@ fn a_pull_that_was_killed_is_finished() {
         |row| row.0.to_owned(),
         |(name, script_between)| {
             let bench = Bench::new();
-            bench.pushed_there(&[("src/x.rs", "theirs\n"), (".beads/theirs.jsonl", "{}\n"), ("new/file", "new\n")]);
-            script(&bench.here().join(".git/hooks/reference-transaction"), KILL_BEFORE_THE_BRANCH);
+            bench.pushed_there(&[
+                ("src/x.rs", "theirs\n"),
+                (".beads/theirs.jsonl", "{}\n"),
+                ("new/file", "new\n"),
+            ]);
+            script(
+                &bench.here().join(".git/hooks/reference-transaction"),
+                KILL_BEFORE_THE_BRANCH,
+            );
             std::fs::write(bench.path().join("kill"), "").expect("write");
             let told = bench.once();
             if stops_when_naive() {
                 return;
             }
-            assert!(!bench.path().join("kill").exists(), "not killed: the test shows nothing\n{}", told.log);
-            assert_eq!(bench.read("src/x.rs"), "theirs\n", "killed too early: the test shows nothing");
+            assert!(
+                !bench.path().join("kill").exists(),
+                "not killed: the test shows nothing\n{}",
+                told.log
+            );
+            assert_eq!(
+                bench.read("src/x.rs"),
+                "theirs\n",
+                "killed too early: the test shows nothing"
+            );
             // Of git, not of ours; it says itself that they are to be removed.
             bench.shell("rm -f .git/HEAD.lock .git/refs/heads/main.lock");
             bench.shell(script_between);
             let subjects = bench.subjects();
             bench.once();
             let told = bench.once();
-            assert!(subjects.iter().all(|subject| bench.subjects().contains(subject)), "harm: a commit is lost");
+            assert!(
+                subjects
+                    .iter()
+                    .all(|subject| bench.subjects().contains(subject)),
+                "harm: a commit is lost"
+            );
             let status = bench.git(bench.here(), &["status", "--porcelain", "-uno"]);
-            let expected = if *name == "a change" { " M src/y.rs" } else { "" };
+            let expected = if *name == "a change" {
+                " M src/y.rs"
+            } else {
+                ""
+            };
             assert_eq!(status, expected, "{name}: half-done\n{}", told.log);
             assert_eq!(bench.read("new/file"), "new\n");
-            assert!(bench.subjects().contains(&"theirs".to_owned()), "{name}: not pulled\n{}", bench.log());
+            assert!(
+                bench.subjects().contains(&"theirs".to_owned()),
+                "{name}: not pulled\n{}",
+                bench.log()
+            );
         },
     );
 }

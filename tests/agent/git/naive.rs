@@ -18,13 +18,17 @@ fn harm(state: &str) -> String {
     let _ = Ended::from(run(agent));
     let look = || bench.untouched_since(&before, Allowed::Sync, "naive");
     let why = catch_unwind(AssertUnwindSafe(look)).err();
-    why.and_then(|why| why.downcast_ref::<String>().cloned()).unwrap_or_default()
+    why.and_then(|why| why.downcast_ref::<String>().cloned())
+        .unwrap_or_default()
 }
 
 #[test]
 fn a_naive_daemon_is_seen_to_do_harm() {
     let staged = harm("echo more >>src/x.rs; git add src/x.rs; echo again >>src/x.rs");
-    assert!(staged.contains("index entry") && staged.contains("src/x.rs"), "{staged}");
+    assert!(
+        staged.contains("index entry") && staged.contains("src/x.rs"),
+        "{staged}"
+    );
     let deleted = harm("git rm -q --cached src/y.rs");
     assert!(deleted.contains("index entry"), "{deleted}");
     let merging = harm(

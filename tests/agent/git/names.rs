@@ -53,13 +53,28 @@ fn names_are_names() {
     }
     let listed = bench.scene().command("git");
     let mut listed = listed;
-    listed.current_dir(bench.remote()).args(["ls-tree", "-r", "-z", "--name-only", "main", "--", ".beads/"]);
+    listed.current_dir(bench.remote()).args([
+        "ls-tree",
+        "-r",
+        "-z",
+        "--name-only",
+        "main",
+        "--",
+        ".beads/",
+    ]);
     let listed = listed.output().expect("git runs").stdout;
     for name in NAMES {
         let path = [b".beads/", *name].concat();
-        assert!(listed.split(|byte| *byte == 0).any(|one| one == path), "not pushed: {}", path.escape_ascii());
+        assert!(
+            listed.split(|byte| *byte == 0).any(|one| one == path),
+            "not pushed: {}",
+            path.escape_ascii()
+        );
     }
-    assert!(!bench.here().join("harm").exists() && !beads.join("harm").exists(), "harm: a name was executed");
+    assert!(
+        !bench.here().join("harm").exists() && !beads.join("harm").exists(),
+        "harm: a name was executed"
+    );
     // Gone again, they are gone there.
     for name in NAMES {
         fs::remove_file(beads.join(OsStr::from_bytes(name))).expect("remove");
@@ -77,9 +92,19 @@ fn a_hostile_name_is_escaped() {
     bench.git(bench.here(), &["add", "."]);
     bench.tempt();
     let told = bench.once();
-    told.says("Not pulling: uncommitted changes outside .beads (", "hostile name");
-    assert!(is_naive() || !bench.log().contains('\u{1b}'), "an escape character in the log");
-    assert!(is_naive() || !told.log.contains("\nSync cycle complete \\"), "a forged line: {}", told.log);
+    told.says(
+        "Not pulling: uncommitted changes outside .beads (",
+        "hostile name",
+    );
+    assert!(
+        is_naive() || !bench.log().contains('\u{1b}'),
+        "an escape character in the log"
+    );
+    assert!(
+        is_naive() || !told.log.contains("\nSync cycle complete \\"),
+        "a forged line: {}",
+        told.log
+    );
 }
 
 /// Links are committed as links and never followed, what is not a file is left out, and nothing hangs on it.
@@ -101,9 +126,28 @@ fn what_is_no_file() {
     if stops_when_naive() {
         return;
     }
-    let tree = bench.git(bench.remote(), &["ls-tree", "-r", "--format=%(objectmode) %(path)", "main", "--", ".beads/"]);
-    for line in ["120000 .beads/link", "120000 .beads/dangling", "120000 .beads/up", "100644 .beads/mine.jsonl"] {
-        assert!(tree.lines().any(|one| one == line), "{line} is not in {tree}\n{}", bench.log());
+    let tree = bench.git(
+        bench.remote(),
+        &[
+            "ls-tree",
+            "-r",
+            "--format=%(objectmode) %(path)",
+            "main",
+            "--",
+            ".beads/",
+        ],
+    );
+    for line in [
+        "120000 .beads/link",
+        "120000 .beads/dangling",
+        "120000 .beads/up",
+        "100644 .beads/mine.jsonl",
+    ] {
+        assert!(
+            tree.lines().any(|one| one == line),
+            "{line} is not in {tree}\n{}",
+            bench.log()
+        );
     }
     assert!(!tree.contains("fifo") && !tree.contains("socket"), "{tree}");
 }
@@ -115,7 +159,10 @@ fn a_repository_inside_the_database() {
     let inner = bench.here().join(".beads/inner");
     fs::create_dir(&inner).expect("create");
     bench.git(&inner, &["init", "--quiet"]);
-    bench.git(&inner, &["commit", "--quiet", "--allow-empty", "--message", "inner"]);
+    bench.git(
+        &inner,
+        &["commit", "--quiet", "--allow-empty", "--message", "inner"],
+    );
     bench.write(".beads/inner/file", "x\n");
     bench.write(".beads/mine.jsonl", "{}\n");
     let snapshot = || crate::snapshot::Snapshot::take(&inner, String::new(), String::new());
@@ -124,8 +171,15 @@ fn a_repository_inside_the_database() {
     let differences = before.differences(&snapshot(), Allowed::Nothing);
     assert!(differences.is_empty(), "harm: {differences:?}");
     let tree = bench.git(bench.remote(), &["ls-tree", "-r", "main"]);
-    assert!(!tree.contains("commit"), "harm: a submodule that nobody can fetch\n{tree}");
-    assert!(is_naive() || tree.contains("mine.jsonl"), "the rest is synced\n{}", bench.log());
+    assert!(
+        !tree.contains("commit"),
+        "harm: a submodule that nobody can fetch\n{tree}"
+    );
+    assert!(
+        is_naive() || tree.contains("mine.jsonl"),
+        "the rest is synced\n{}",
+        bench.log()
+    );
 }
 
 #[test]
@@ -146,7 +200,14 @@ fn a_huge_file() {
 /// Paths of repositories that a shell, a glob or a pathspec would take for something else.
 #[test]
 fn repositories_may_be_called_anything() {
-    let names: [&[u8]; 6] = [b"[a]*", b"with space", b"it's \"quoted\"", b"-n", b":(top)x", b"a\\b"];
+    let names: [&[u8]; 6] = [
+        b"[a]*",
+        b"with space",
+        b"it's \"quoted\"",
+        b"-n",
+        b":(top)x",
+        b"a\\b",
+    ];
     each(
         &names,
         |name| name.escape_ascii().to_string(),
@@ -160,7 +221,11 @@ fn repositories_may_be_called_anything() {
             bench.untouched_since(&before, Allowed::Sync, "a change outside");
             bench.git(bench.here(), &["checkout", "--quiet", "--", "src"]);
             bench.syncs("then");
-            assert!(is_naive() || bench.remote_has(".beads/mine.jsonl"), "{}", bench.log());
+            assert!(
+                is_naive() || bench.remote_has(".beads/mine.jsonl"),
+                "{}",
+                bench.log()
+            );
         },
     );
 }

@@ -50,11 +50,21 @@ fn the_other_ones_sync_finishes_a_move() {
             bench.pushed_there(&[("src/x.rs", words), (".beads/issues.jsonl", words)]);
             bench.write("sub/.beads/mine.jsonl", words);
             bench.once_before(words, KILL_ALL).ends_with(1, "killed");
-            assert!(bench.here().join(".git/index.lock").exists(), "nothing is left to be finished");
-            let ended = beadlock_tests::Ended::from(beadlock_tests::run(agent(&bench, &[OTHER], &["--once"])));
+            assert!(
+                bench.here().join(".git/index.lock").exists(),
+                "nothing is left to be finished"
+            );
+            let ended = beadlock_tests::Ended::from(beadlock_tests::run(agent(
+                &bench,
+                &[OTHER],
+                &["--once"],
+            )));
             let logs = logs(&bench);
             assert_eq!(ended.code, 0, "{logs}");
-            assert!(logs.contains("Pulled what a sync that was killed had begun"), "{logs}");
+            assert!(
+                logs.contains("Pulled what a sync that was killed had begun"),
+                "{logs}"
+            );
             assert!(!logs.contains("remove that file"), "{logs}");
             bench.is_synced(words);
             bench.is_whole(words);
@@ -70,18 +80,27 @@ fn both_commit_at_the_same_time() {
         return;
     }
     let bench = bench();
-    let daemon = Running::start(agent(&bench, &[".beads", OTHER], &["--interval", "20ms", "--jobs", "2"]));
+    let daemon = Running::start(agent(
+        &bench,
+        &[".beads", OTHER],
+        &["--interval", "20ms", "--jobs", "2"],
+    ));
     for round in 0..20 {
         let text = format!("{round}\n");
         bench.write(".beads/mine.jsonl", &text);
         bench.write("sub/.beads/mine.jsonl", &text);
         let has = |path: &str| bench.try_git(bench.remote(), &["show", path]).out == text;
-        wait_until(PATIENCE, "both are pushed", || has("main:.beads/mine.jsonl") && has("main:sub/.beads/mine.jsonl"));
+        wait_until(PATIENCE, "both are pushed", || {
+            has("main:.beads/mine.jsonl") && has("main:sub/.beads/mine.jsonl")
+        });
     }
     daemon.signal(Signal::SIGTERM);
     daemon.finish(PATIENCE);
     let logs = logs(&bench);
-    assert!(!logs.contains("failed") && !logs.contains("index.lock"), "{logs}");
+    assert!(
+        !logs.contains("failed") && !logs.contains("index.lock"),
+        "{logs}"
+    );
     bench.is_whole("both");
 }
 
@@ -92,16 +111,27 @@ fn a_claim_on_the_other_is_waited_for() {
         return;
     }
     let bench = bench();
-    bench.pushed_there(&[("sub/.beads/issues.jsonl", "theirs\n"), ("src/x.rs", "theirs\n")]);
-    bench.once_before("read-tree -m -u", KILL_ALL).ends_with(1, "killed");
+    bench.pushed_there(&[
+        ("sub/.beads/issues.jsonl", "theirs\n"),
+        ("src/x.rs", "theirs\n"),
+    ]);
+    bench
+        .once_before("read-tree -m -u", KILL_ALL)
+        .ends_with(1, "killed");
     let mut hold = bench.scene().beadlock(&["hold"]);
-    hold.arg(bench.here().join(OTHER)).args(["--", "sleep", "60"]);
+    hold.arg(bench.here().join(OTHER))
+        .args(["--", "sleep", "60"]);
     let hold = Running::start(hold);
     let lock = bench.here().join(OTHER).join(".exclusive-lock");
     wait_until(PATIENCE, "a claim", || lock.exists());
     let told = bench.once();
     told.says("sub/.beads: Skipping database (locked by sleep)", "claimed");
-    assert_eq!(bench.read("sub/.beads/issues.jsonl"), "{}\n", "harm: {}", told.log);
+    assert_eq!(
+        bench.read("sub/.beads/issues.jsonl"),
+        "{}\n",
+        "harm: {}",
+        told.log
+    );
     hold.signal(Signal::SIGTERM);
     hold.finish(PATIENCE);
     bench.syncs("not claimed any more");
@@ -113,9 +143,15 @@ fn a_claim_on_the_other_is_waited_for() {
 #[test]
 fn a_lock_of_the_other_is_not_pulled() {
     let bench = bench();
-    bench.pushed_there(&[("sub/.beads/.exclusive-lock", "{}\n"), ("src/x.rs", "theirs\n")]);
+    bench.pushed_there(&[
+        ("sub/.beads/.exclusive-lock", "{}\n"),
+        ("src/x.rs", "theirs\n"),
+    ]);
     let before = bench.snapshot();
     bench.once().ends_with(1, "a lock upstream");
     bench.untouched_since(&before, Allowed::Fetch, "a lock upstream");
-    bench.refuses("origin/main has sub/.beads/.exclusive-lock, and a pull would put it over", "a lock upstream");
+    bench.refuses(
+        "origin/main has sub/.beads/.exclusive-lock, and a pull would put it over",
+        "a lock upstream",
+    );
 }

@@ -43,7 +43,10 @@ impl Trapped {
         bench.pushed_there(&[("src/x.rs", "theirs\n")]);
         let trap = bench.trap("trap", "cat");
         for hook in HOOKS {
-            script(&bench.here().join(".git/hooks").join(hook), &format!("'{trap}' {hook} </dev/null"));
+            script(
+                &bench.here().join(".git/hooks").join(hook),
+                &format!("'{trap}' {hook} </dev/null"),
+            );
         }
         for (name, value) in [
             ("core.fsmonitor", trap.clone()),
@@ -58,13 +61,21 @@ impl Trapped {
 
     /// One cycle of root's.
     fn once(&self, options: &[&str]) -> Ended {
-        let mut agent = self.bench.scene().agent(&["--once", "--action", "git", "--db"]);
-        agent.arg(&self.database).args(options).env("SUDO_UID", STRANGER.to_string());
+        let mut agent = self
+            .bench
+            .scene()
+            .agent(&["--once", "--action", "git", "--db"]);
+        agent
+            .arg(&self.database)
+            .args(options)
+            .env("SUDO_UID", STRANGER.to_string());
         let log = self.bench.path().join("log");
         agent.arg("--log-file").arg(&log);
         let _ = std::fs::write(&log, "");
         let mut ended = Ended::from(run(agent));
-        ended.err.push_str(&std::fs::read_to_string(log).unwrap_or_default());
+        ended
+            .err
+            .push_str(&std::fs::read_to_string(log).unwrap_or_default());
         ended
     }
 
@@ -72,22 +83,42 @@ impl Trapped {
     fn is_refused(&self, dir: &Path, case: &str) {
         let before = self.bench.called("trap");
         let ended = self.once(&["--allow-worktree"]);
-        assert_eq!(self.bench.called("trap"), before, "harm, {case}: root ran another user's program\n{}", ended.err);
+        assert_eq!(
+            self.bench.called("trap"),
+            before,
+            "harm, {case}: root ran another user's program\n{}",
+            ended.err
+        );
         assert_eq!(ended.code, 1, "{case}: {ended:?}");
         // Of the top, which is above the database, the agent says it before the sync can.
         let line = format!("{} belongs to uid {STRANGER}, and ", dir.display());
-        let lines = ended.err.lines().filter(|said| said.contains(&line) && !said.contains("] State: "));
-        assert_eq!(lines.count(), 1, "{case}: one clear line: {line}\n{}", ended.err);
-        assert!(ended.err.contains("--allow-foreign-owner"), "{case}: what to type\n{}", ended.err);
-        assert!(!self.bench.remote_has("pkg/.beads/mine.jsonl"), "harm, {case}: it was pushed");
+        let lines = ended
+            .err
+            .lines()
+            .filter(|said| said.contains(&line) && !said.contains("] State: "));
+        assert_eq!(
+            lines.count(),
+            1,
+            "{case}: one clear line: {line}\n{}",
+            ended.err
+        );
+        assert!(
+            ended.err.contains("--allow-foreign-owner"),
+            "{case}: what to type\n{}",
+            ended.err
+        );
+        assert!(
+            !self.bench.remote_has("pkg/.beads/mine.jsonl"),
+            "harm, {case}: it was pushed"
+        );
     }
 }
 
-const TRUSTING: &str =
-    "[user]\n\tname = Ann\n\temail = ann@example.org\n[init]\n\tdefaultBranch = main\n[safe]\n\tdirectory = *\n";
+const TRUSTING: &str = "[user]\n\tname = Ann\n\temail = ann@example.org\n[init]\n\tdefaultBranch = main\n[safe]\n\tdirectory = *\n";
 
 fn give(path: &Path, to: u32) {
-    std::os::unix::fs::chown(path, Some(to), None).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    std::os::unix::fs::chown(path, Some(to), None)
+        .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
 }
 
 #[test]
@@ -107,8 +138,15 @@ fn root_runs_nothing_in_a_repository_of_another_user() {
     trapped.is_refused(&here, "both");
     let ended = trapped.once(&["--allow-foreign-owner"]);
     assert_eq!(ended.code, 0, "waived: {ended:?}");
-    assert!(trapped.bench.called("trap") >= HOOKS.len() / 2, "the control: these are programs that a sync starts");
-    assert!(trapped.bench.remote_has("pkg/.beads/mine.jsonl"), "{}", ended.err);
+    assert!(
+        trapped.bench.called("trap") >= HOOKS.len() / 2,
+        "the control: these are programs that a sync starts"
+    );
+    assert!(
+        trapped.bench.remote_has("pkg/.beads/mine.jsonl"),
+        "{}",
+        ended.err
+    );
 }
 
 /// What all worktrees share may be another user's, too.
@@ -120,8 +158,19 @@ fn root_runs_nothing_in_a_worktree_of_another_users_repository() {
     let mut trapped = Trapped::new();
     let bench = &trapped.bench;
     let tree = bench.path().join("tree");
-    bench.git(bench.here(), &["worktree", "add", "--quiet", "-b", "side", &tree.to_string_lossy()]);
-    std::fs::remove_file(bench.path().join("trap.called")).expect("the control: git has run the programs");
+    bench.git(
+        bench.here(),
+        &[
+            "worktree",
+            "add",
+            "--quiet",
+            "-b",
+            "side",
+            &tree.to_string_lossy(),
+        ],
+    );
+    std::fs::remove_file(bench.path().join("trap.called"))
+        .expect("the control: git has run the programs");
     let git = std::fs::canonicalize(bench.here().join(".git")).expect("the git directory");
     write(&tree.join("pkg/.beads/mine.jsonl"), "{}\n");
     give(&git, STRANGER);
@@ -130,5 +179,8 @@ fn root_runs_nothing_in_a_worktree_of_another_users_repository() {
     give(&git, 0);
     let ended = trapped.once(&["--allow-worktree"]);
     assert_eq!(ended.code, 1, "a branch without an upstream: {ended:?}");
-    assert!(trapped.bench.called("trap") > 0, "the control: these are programs that a sync starts");
+    assert!(
+        trapped.bench.called("trap") > 0,
+        "the control: these are programs that a sync starts"
+    );
 }

@@ -34,9 +34,21 @@ fn a_branch_without_a_commit_is_left_alone() {
 #[test]
 fn without_an_upstream_it_only_commits() {
     const ROWS: &[(&str, &str, &str)] = &[
-        ("no upstream", "git branch --unset-upstream", "Only committing: the branch main has no upstream"),
-        ("another branch", "git checkout -qb mine", "Only committing: the branch mine has no upstream"),
-        ("no remote", "git remote remove origin", "Only committing: there is no remote"),
+        (
+            "no upstream",
+            "git branch --unset-upstream",
+            "Only committing: the branch main has no upstream",
+        ),
+        (
+            "another branch",
+            "git checkout -qb mine",
+            "Only committing: the branch mine has no upstream",
+        ),
+        (
+            "no remote",
+            "git remote remove origin",
+            "Only committing: there is no remote",
+        ),
     ];
     each(
         ROWS,
@@ -47,9 +59,19 @@ fn without_an_upstream_it_only_commits() {
             bench.tempt();
             let remote = bench.git(bench.remote(), &["for-each-ref"]);
             bench.notes(line, 0, Allowed::Sync, name);
-            assert_eq!(bench.git(bench.remote(), &["for-each-ref"]), remote, "harm: pushed");
-            assert!(!bench.here().join(".beads/theirs.jsonl").exists(), "harm: pulled");
-            assert_eq!(bench.git(bench.here(), &["show", "--format=", "--name-only", "HEAD"]), ".beads/mine.jsonl");
+            assert_eq!(
+                bench.git(bench.remote(), &["for-each-ref"]),
+                remote,
+                "harm: pushed"
+            );
+            assert!(
+                !bench.here().join(".beads/theirs.jsonl").exists(),
+                "harm: pulled"
+            );
+            assert_eq!(
+                bench.git(bench.here(), &["show", "--format=", "--name-only", "HEAD"]),
+                ".beads/mine.jsonl"
+            );
         },
     );
 }
@@ -63,8 +85,15 @@ fn an_upstream_that_is_gone() {
     let before = bench.snapshot();
     bench.cycles(3);
     bench.untouched_since(&before, Allowed::Sync, "upstream gone");
-    assert!(!bench.remote_has(".beads/mine.jsonl"), "harm: pushed to another branch");
-    assert!(bench.git(bench.here(), &["show", "--format=", "--name-only", "HEAD"]).contains(".beads/mine.jsonl"));
+    assert!(
+        !bench.remote_has(".beads/mine.jsonl"),
+        "harm: pushed to another branch"
+    );
+    assert!(
+        bench
+            .git(bench.here(), &["show", "--format=", "--name-only", "HEAD"])
+            .contains(".beads/mine.jsonl")
+    );
 }
 
 /// The branch comes from one of another name, or from a branch of this repository.
@@ -76,7 +105,11 @@ fn an_upstream_of_another_name() {
     let told = bench.once();
     if !is_naive() {
         told.ends_with(0, "another name");
-        assert_eq!(bench.git(bench.remote(), &["for-each-ref", "--format=%(refname)"]), "refs/heads/main", "harm");
+        assert_eq!(
+            bench.git(bench.remote(), &["for-each-ref", "--format=%(refname)"]),
+            "refs/heads/main",
+            "harm"
+        );
         assert!(bench.remote_has(".beads/mine.jsonl"), "{}", told.log);
     }
     let bench = Bench::new();
@@ -84,7 +117,11 @@ fn an_upstream_of_another_name() {
     bench.write(".beads/mine.jsonl", "{}\n");
     let main = bench.git(bench.here(), &["rev-parse", "main"]);
     bench.cycles(2);
-    assert_eq!(bench.git(bench.here(), &["rev-parse", "main"]), main, "harm: pushed into a local branch");
+    assert_eq!(
+        bench.git(bench.here(), &["rev-parse", "main"]),
+        main,
+        "harm: pushed into a local branch"
+    );
 }
 
 #[test]
@@ -95,14 +132,22 @@ fn a_linked_worktree_needs_to_be_allowed() {
     let main = bench.path().join("main");
     let tree = bench.here().to_string_lossy().into_owned();
     bench.git(&main, &["worktree", "add", "--quiet", "-b", "side", &tree]);
-    bench.git(bench.here(), &["push", "--quiet", "--set-upstream", "origin", "side"]);
+    bench.git(
+        bench.here(),
+        &["push", "--quiet", "--set-upstream", "origin", "side"],
+    );
     bench.write(".beads/mine.jsonl", "{}\n");
     let git = main.join(".git");
-    let snapshot = |bench: &Bench| crate::snapshot::Snapshot::take(&git, String::new(), bench.snapshot().remote);
+    let snapshot = |bench: &Bench| {
+        crate::snapshot::Snapshot::take(&git, String::new(), bench.snapshot().remote)
+    };
     let before = snapshot(&bench);
     bench.refuses("is a linked worktree", "not allowed");
     let differences = before.differences(&snapshot(&bench), Allowed::Nothing);
-    assert!(differences.iter().all(|path| path.contains("objects/")), "harm: {differences:?}");
+    assert!(
+        differences.iter().all(|path| path.contains("objects/")),
+        "harm: {differences:?}"
+    );
     bench.once().says("--allow-worktree", "what to do");
     bench.options.push("--allow-worktree".to_owned());
     let before = bench.git(&main, &["status", "--porcelain"]);
@@ -111,8 +156,22 @@ fn a_linked_worktree_needs_to_be_allowed() {
         return;
     }
     told.ends_with(0, "allowed");
-    assert!(bench.try_git(bench.remote(), &["cat-file", "-e", "side:.beads/mine.jsonl"]).code == 0, "{}", told.log);
-    assert_eq!(bench.git(&main, &["status", "--porcelain"]), before, "harm: the other working tree");
+    assert!(
+        bench
+            .try_git(
+                bench.remote(),
+                &["cat-file", "-e", "side:.beads/mine.jsonl"]
+            )
+            .code
+            == 0,
+        "{}",
+        told.log
+    );
+    assert_eq!(
+        bench.git(&main, &["status", "--porcelain"]),
+        before,
+        "harm: the other working tree"
+    );
 }
 
 /// No repository: nothing to do, said once.
@@ -121,7 +180,9 @@ fn outside_of_any_repository() {
     let bench = Bench::without_repository("here");
     bench.write(".beads/issues.jsonl", "{}\n");
     bench.notes("Nothing to sync", 1, Allowed::Nothing, "no repository");
-    bench.once().says("is in no git repository", "no repository");
+    bench
+        .once()
+        .says("is in no git repository", "no repository");
 }
 
 #[test]
@@ -132,13 +193,22 @@ fn inside_a_bare_repository() {
     let before = bench.snapshot();
     let told = bench.once();
     bench.untouched_since(&before, Allowed::Nothing, "bare");
-    assert!(is_naive() || told.log.contains("Nothing to sync") || told.log.contains("bare"), "{}", told.log);
+    assert!(
+        is_naive() || told.log.contains("Nothing to sync") || told.log.contains("bare"),
+        "{}",
+        told.log
+    );
     // Inside the .git of one that is not bare.
     let bench = Bench::new();
     write(&bench.here().join(".git/.beads/issues.jsonl"), "{}\n");
     let before = bench.snapshot();
-    let mut agent = bench.scene().agent(&["--once", "--action", "git", "--log-file"]);
-    agent.arg(bench.path().join("log")).arg("--db").arg(bench.here().join(".git/.beads"));
+    let mut agent = bench
+        .scene()
+        .agent(&["--once", "--action", "git", "--log-file"]);
+    agent
+        .arg(bench.path().join("log"))
+        .arg("--db")
+        .arg(bench.here().join(".git/.beads"));
     run(agent);
     bench.untouched_since(&before, Allowed::Nothing, "inside .git");
 }
@@ -186,13 +256,19 @@ fn a_repository_of_its_own() {
     let told = bench.once();
     bench.untouched_since(&before, Allowed::Nothing, "a repository of its own");
     told.ends_with(1, "a repository of its own");
-    told.says("/.beads has a git repository of its own (.git), which is never used", "of its own");
+    told.says(
+        "/.beads has a git repository of its own (.git), which is never used",
+        "of its own",
+    );
     if stops_when_naive() {
         return;
     }
     assert_eq!(bench.shell(told.command("mv ")).code, 0, "{}", told.log);
     bench.once().ends_with(0, "moved away");
-    assert!(!bench.git(bench.here(), &["ls-files"]).contains(".beads"), "what is ignored is not committed");
+    assert!(
+        !bench.git(bench.here(), &["ls-files"]).contains(".beads"),
+        "what is ignored is not committed"
+    );
 }
 
 /// A user that ignores `.beads` does not want it committed.
@@ -216,29 +292,50 @@ fn a_submodule_is_left_alone() {
     submodule(&bench, "libs");
     write(&bench.here().join("libs/README"), "changed\n");
     bench.tempt();
-    let inside = || crate::snapshot::Snapshot::take(&bench.here().join("libs"), String::new(), String::new());
+    let inside = || {
+        crate::snapshot::Snapshot::take(&bench.here().join("libs"), String::new(), String::new())
+    };
     let before = inside();
     bench.cycles(2);
     let differences = before.differences(&inside(), Allowed::Nothing);
     assert!(differences.is_empty(), "harm: {differences:?}");
     assert!(
         bench
-            .git(bench.here(), &["log", "--format=", "--name-only", "origin/main..HEAD"])
+            .git(
+                bench.here(),
+                &["log", "--format=", "--name-only", "origin/main..HEAD"]
+            )
             .lines()
             .all(|path| path.starts_with(".beads")),
         "harm"
     );
     assert!(
-        is_naive() || bench.git(bench.here(), &["status", "--porcelain", "--", ".beads/mine.jsonl"]).is_empty(),
+        is_naive()
+            || bench
+                .git(
+                    bench.here(),
+                    &["status", "--porcelain", "--", ".beads/mine.jsonl"]
+                )
+                .is_empty(),
         "{}",
         bench.log()
     );
     // A commit in it that the outer repository does not have yet.
-    bench.git(bench.here().join("libs"), &["checkout", "--quiet", "-b", "mine"]);
-    bench.git(bench.here().join("libs"), &["commit", "--quiet", "--all", "--message", "mine"]);
+    bench.git(
+        bench.here().join("libs"),
+        &["checkout", "--quiet", "-b", "mine"],
+    );
+    bench.git(
+        bench.here().join("libs"),
+        &["commit", "--quiet", "--all", "--message", "mine"],
+    );
     let head = bench.git(bench.here().join("libs"), &["rev-parse", "HEAD"]);
     bench.cycles(2);
-    assert_eq!(bench.git(bench.here().join("libs"), &["rev-parse", "HEAD"]), head, "harm: the submodule moved");
+    assert_eq!(
+        bench.git(bench.here().join("libs"), &["rev-parse", "HEAD"]),
+        head,
+        "harm: the submodule moved"
+    );
 }
 
 /// The database in a submodule: the submodule's repository is synced, the outer one is not.
@@ -257,22 +354,54 @@ fn inside_a_submodule() {
     agent.arg(sub.join(".beads"));
     let ended = Ended::from(run(agent));
     assert_eq!(ended.code, 0, "{ended:?}");
-    assert_eq!(bench.git(bench.here(), &["rev-parse", "HEAD"]), outer, "harm: the outer repository");
-    assert_eq!(bench.git(bench.here(), &["diff", "--cached", "--name-only"]), "", "harm: the outer index");
+    assert_eq!(
+        bench.git(bench.here(), &["rev-parse", "HEAD"]),
+        outer,
+        "harm: the outer repository"
+    );
+    assert_eq!(
+        bench.git(bench.here(), &["diff", "--cached", "--name-only"]),
+        "",
+        "harm: the outer index"
+    );
     let library = bench.path().join("library.git");
-    assert_eq!(bench.git(library, &["ls-tree", "-r", "--name-only", "main", ".beads"]), ".beads/issues.jsonl");
+    assert_eq!(
+        bench.git(library, &["ls-tree", "-r", "--name-only", "main", ".beads"]),
+        ".beads/issues.jsonl"
+    );
 }
 
 fn submodule(bench: &Bench, name: &str) {
-    let library = bench.path().join("library.git").to_string_lossy().into_owned();
-    bench.git(bench.path(), &["clone", "--quiet", "--bare", "remote.git", "library.git"]);
+    let library = bench
+        .path()
+        .join("library.git")
+        .to_string_lossy()
+        .into_owned();
+    bench.git(
+        bench.path(),
+        &["clone", "--quiet", "--bare", "remote.git", "library.git"],
+    );
     let drop = "git rm -qr .beads; git commit -qm library; git push -q";
     bench.git(bench.path(), &["clone", "--quiet", &library, "library"]);
     let mut shell = bench.scene().shell(drop);
     shell.current_dir(bench.path().join("library"));
     assert!(run(shell).status.success());
-    bench.git(bench.here(), &["-c", "protocol.file.allow=always", "submodule", "--quiet", "add", &library, name]);
-    bench.git(bench.here(), &["commit", "--quiet", "--message", "submodule"]);
+    bench.git(
+        bench.here(),
+        &[
+            "-c",
+            "protocol.file.allow=always",
+            "submodule",
+            "--quiet",
+            "add",
+            &library,
+            name,
+        ],
+    );
+    bench.git(
+        bench.here(),
+        &["commit", "--quiet", "--message", "submodule"],
+    );
     bench.git(bench.here(), &["push", "--quiet"]);
 }
 
@@ -290,20 +419,37 @@ fn two_databases_in_one_repository() {
     bench.pushed_there(&[("src/x.rs", "theirs\n")]);
     let agent = |args: &[&str]| {
         let mut agent = bench.scene().agent(args);
-        agent.args(["--action", "git", "--db"]).arg(bench.here().join(".beads"));
+        agent
+            .args(["--action", "git", "--db"])
+            .arg(bench.here().join(".beads"));
         agent.arg("--db").arg(bench.here().join("b/.beads"));
         agent
     };
     for _ in 0..3 {
         run(agent(&["--once"]));
     }
-    let logs = || bench.log() + &fs::read_to_string(bench.here().join("b/.beads/daemon.log")).unwrap_or_default();
-    assert!(bench.remote_has(".beads/one.jsonl"), "the first is not pushed\n{}", logs());
-    assert!(bench.remote_has("b/.beads/two.jsonl"), "the second is not pushed\n{}", logs());
+    let logs = || {
+        bench.log()
+            + &fs::read_to_string(bench.here().join("b/.beads/daemon.log")).unwrap_or_default()
+    };
+    assert!(
+        bench.remote_has(".beads/one.jsonl"),
+        "the first is not pushed\n{}",
+        logs()
+    );
+    assert!(
+        bench.remote_has("b/.beads/two.jsonl"),
+        "the second is not pushed\n{}",
+        logs()
+    );
     assert_eq!(bench.read("src/x.rs"), "theirs\n", "not pulled\n{}", logs());
 
     // Claimed: what upstream has for it does not come in by the other one's pull.
-    let record = beadlock_tests::lock_text("alive", std::process::id().into(), &beadlock_tests::this_host());
+    let record = beadlock_tests::lock_text(
+        "alive",
+        std::process::id().into(),
+        &beadlock_tests::this_host(),
+    );
     bench.write("b/.beads/.exclusive-lock", &record);
     bench.write(".beads/one.jsonl", "{}\n{}\n");
     bench.write("b/.beads/two.jsonl", "half-way\n");
@@ -311,16 +457,34 @@ fn two_databases_in_one_repository() {
     for _ in 0..2 {
         run(agent(&["--once"]));
     }
-    assert_eq!(bench.read("b/.beads/issues.jsonl"), "{}\n", "harm: pulled over a claim\n{}", logs());
+    assert_eq!(
+        bench.read("b/.beads/issues.jsonl"),
+        "{}\n",
+        "harm: pulled over a claim\n{}",
+        logs()
+    );
     assert_eq!(bench.read("b/.beads/two.jsonl"), "half-way\n", "harm");
     assert!(
-        !bench.git(bench.here(), &["log", "-p", "--format="]).contains("half-way"),
+        !bench
+            .git(bench.here(), &["log", "-p", "--format="])
+            .contains("half-way"),
         "harm: committed under a claim"
     );
     fs::remove_file(bench.here().join("b/.beads/.exclusive-lock")).expect("release");
     for _ in 0..3 {
         run(agent(&["--once"]));
     }
-    assert_eq!(bench.read("b/.beads/issues.jsonl"), "theirs\n", "not pulled after the claim\n{}", logs());
-    assert!(bench.git(bench.remote(), &["show", "main:b/.beads/two.jsonl"]).contains("half-way"), "{}", logs());
+    assert_eq!(
+        bench.read("b/.beads/issues.jsonl"),
+        "theirs\n",
+        "not pulled after the claim\n{}",
+        logs()
+    );
+    assert!(
+        bench
+            .git(bench.remote(), &["show", "main:b/.beads/two.jsonl"])
+            .contains("half-way"),
+        "{}",
+        logs()
+    );
 }

@@ -16,7 +16,12 @@ const SIDE: &str = "git checkout -qb side; echo side >src/x.rs; git commit -qam 
     echo main >src/x.rs; git commit -qam main; git push -q; ";
 
 const ROWS: &[Row] = &[
-    Row { name: "merge, conflict", line: "merge", begin: "git merge -q side", end: "git merge --abort" },
+    Row {
+        name: "merge, conflict",
+        line: "merge",
+        begin: "git merge -q side",
+        end: "git merge --abort",
+    },
     Row {
         name: "merge, solved",
         line: "merge",
@@ -29,7 +34,12 @@ const ROWS: &[Row] = &[
         begin: "git merge -q --no-commit -s ours side",
         end: "git merge --abort",
     },
-    Row { name: "rebase", line: "rebase", begin: "git rebase -q side", end: "git rebase --abort" },
+    Row {
+        name: "rebase",
+        line: "rebase",
+        begin: "git rebase -q side",
+        end: "git rebase --abort",
+    },
     Row {
         name: "rebase, the other kind",
         line: "rebase",
@@ -42,7 +52,12 @@ const ROWS: &[Row] = &[
         begin: "GIT_SEQUENCE_EDITOR='sed -i s/^pick/edit/' git rebase -q -i HEAD~1",
         end: "git rebase --abort",
     },
-    Row { name: "cherry-pick", line: "cherry-pick", begin: "git cherry-pick side", end: "git cherry-pick --abort" },
+    Row {
+        name: "cherry-pick",
+        line: "cherry-pick",
+        begin: "git cherry-pick side",
+        end: "git cherry-pick --abort",
+    },
     Row {
         name: "cherry-pick of several",
         line: "cherry-pick",
@@ -55,8 +70,18 @@ const ROWS: &[Row] = &[
         begin: "echo later >src/x.rs; git commit -qam later; git push -q; git revert --no-edit HEAD~1",
         end: "git revert --abort",
     },
-    Row { name: "bisect", line: "bisect", begin: "git bisect start -q HEAD HEAD~1", end: "git bisect reset" },
-    Row { name: "bisect, on the branch", line: "bisect", begin: "git bisect start -q", end: "git bisect reset" },
+    Row {
+        name: "bisect",
+        line: "bisect",
+        begin: "git bisect start -q HEAD HEAD~1",
+        end: "git bisect reset",
+    },
+    Row {
+        name: "bisect, on the branch",
+        line: "bisect",
+        begin: "git bisect start -q",
+        end: "git bisect reset",
+    },
     Row {
         name: "am",
         line: "in progress",
@@ -75,7 +100,12 @@ const ROWS: &[Row] = &[
         begin: "echo a >.beads/issues.jsonl; git stash -q; echo b >.beads/issues.jsonl; git commit -qam other; git push -q; git stash pop -q",
         end: "git checkout -q HEAD -- .beads/issues.jsonl; git stash drop -q",
     },
-    Row { name: "index.lock", line: "index.lock", begin: ": >.git/index.lock", end: "rm .git/index.lock" },
+    Row {
+        name: "index.lock",
+        line: "index.lock",
+        begin: ": >.git/index.lock",
+        end: "rm .git/index.lock",
+    },
 ];
 
 #[test]
@@ -91,10 +121,17 @@ fn nothing_is_done_while_something_is_in_progress() {
             bench.tempt();
             bench.refuses(row.line, row.name);
             let told = bench.once();
-            assert!(told.log.contains("Sync cycle failed") || crate::bench::is_naive(), "{}", told.log);
+            assert!(
+                told.log.contains("Sync cycle failed") || crate::bench::is_naive(),
+                "{}",
+                told.log
+            );
             bench.shell(row.end);
             bench.syncs("when it is over");
-            assert!(bench.here().join(".beads/theirs.jsonl").exists(), "not pulled when it was over");
+            assert!(
+                bench.here().join(".beads/theirs.jsonl").exists(),
+                "not pulled when it was over"
+            );
         },
     );
 }
@@ -108,10 +145,14 @@ fn a_daemon_goes_on_when_it_is_over() {
     bench.tempt();
     let before = bench.snapshot();
     let daemon = Running::start(bench.agent(&["--interval", "50ms"]));
-    wait_until(PATIENCE, "three refusals", || bench.log().matches("Starting sync cycle...").count() >= 3);
+    wait_until(PATIENCE, "three refusals", || {
+        bench.log().matches("Starting sync cycle...").count() >= 3
+    });
     bench.untouched_since(&before, Allowed::Fetch, "index.lock");
     bench.shell("rm .git/index.lock");
     wait_until(PATIENCE, "a push", || bench.remote_has(".beads/mine.jsonl"));
-    wait_until(PATIENCE, "a pull", || bench.here().join(".beads/theirs.jsonl").exists());
+    wait_until(PATIENCE, "a pull", || {
+        bench.here().join(".beads/theirs.jsonl").exists()
+    });
     drop(daemon);
 }

@@ -9,18 +9,42 @@ use crate::bench::{Bench, each, is_naive, script, stops_when_naive};
 /// Commits of a person, and how many of them change something outside `.beads`.
 const COMMITS: &[(&str, usize, &str)] = &[
     ("one", 1, "echo 1 >>src/x.rs; git commit -qam mine"),
-    ("two", 2, "echo 1 >>src/x.rs; git commit -qam mine; echo 1 >>src/y.rs; git commit -qam more"),
+    (
+        "two",
+        2,
+        "echo 1 >>src/x.rs; git commit -qam mine; echo 1 >>src/y.rs; git commit -qam more",
+    ),
     (
         "one inside and one outside",
         1,
         "echo 1 >>.beads/i.jsonl; git add .; git commit -qm mine; echo 1 >>src/y.rs; git commit -qam more",
     ),
-    ("both in one", 1, "echo 1 >>.beads/i.jsonl; echo 1 >>src/x.rs; git add .; git commit -qm mine"),
-    ("taken back", 2, "echo 1 >>src/x.rs; git commit -qam mine; git revert --no-edit HEAD"),
-    ("moved in", 1, "git mv src/z.rs .beads/z.rs; git commit -qm mine"),
-    ("moved out", 1, "git mv .beads/issues.jsonl issues.jsonl; git commit -qm mine"),
+    (
+        "both in one",
+        1,
+        "echo 1 >>.beads/i.jsonl; echo 1 >>src/x.rs; git add .; git commit -qm mine",
+    ),
+    (
+        "taken back",
+        2,
+        "echo 1 >>src/x.rs; git commit -qam mine; git revert --no-edit HEAD",
+    ),
+    (
+        "moved in",
+        1,
+        "git mv src/z.rs .beads/z.rs; git commit -qm mine",
+    ),
+    (
+        "moved out",
+        1,
+        "git mv .beads/issues.jsonl issues.jsonl; git commit -qm mine",
+    ),
     ("executable", 1, "chmod +x src/x.rs; git commit -qam mine"),
-    ("a name like it", 1, "mkdir .beads2; echo 1 >.beads2/i; git add .; git commit -qm mine"),
+    (
+        "a name like it",
+        1,
+        "mkdir .beads2; echo 1 >.beads2/i; git add .; git commit -qm mine",
+    ),
     (
         "a branch merged",
         2,
@@ -40,13 +64,26 @@ fn commits_of_a_person_are_not_pushed() {
             let remote = bench.git(bench.remote(), &["for-each-ref"]);
             let subjects = bench.subjects();
             let told = bench.once();
-            assert_eq!(bench.git(bench.remote(), &["for-each-ref"]), remote, "harm: pushed\n{}", told.log);
+            assert_eq!(
+                bench.git(bench.remote(), &["for-each-ref"]),
+                remote,
+                "harm: pushed\n{}",
+                told.log
+            );
             let line = format!("Not pushing: {count} commits that are not ours");
             told.says(&line, name);
             told.ends_with(1, name);
             bench.cycles(2).says_once(&line, name);
-            assert_eq!(bench.git(bench.remote(), &["for-each-ref"]), remote, "harm: pushed later");
-            assert!(bench.subjects().ends_with(&subjects), "harm: {:?}", bench.subjects());
+            assert_eq!(
+                bench.git(bench.remote(), &["for-each-ref"]),
+                remote,
+                "harm: pushed later"
+            );
+            assert!(
+                bench.subjects().ends_with(&subjects),
+                "harm: {:?}",
+                bench.subjects()
+            );
             bench.git(bench.here(), &["push", "--quiet"]);
             bench.syncs("after the person has pushed");
         },
@@ -64,17 +101,39 @@ fn commits_of_a_person_survive_a_pull() {
             bench.shell(commits);
             bench.tempt();
             let files = |bench: &Bench| {
-                bench.git(bench.here(), &["ls-files", "-s", "--", "src", "README", ".beads2", "issues.jsonl"])
+                bench.git(
+                    bench.here(),
+                    &[
+                        "ls-files",
+                        "-s",
+                        "--",
+                        "src",
+                        "README",
+                        ".beads2",
+                        "issues.jsonl",
+                    ],
+                )
             };
             let before = files(&bench);
             let subjects = bench.subjects();
             bench.cycles(2);
             assert_eq!(files(&bench), before, "harm: {name}");
             let after = bench.subjects();
-            let lost: Vec<_> = subjects.iter().filter(|subject| !after.contains(subject)).collect();
-            assert!(lost.is_empty() || lost == ["merged"], "harm: lost {lost:?}\n{}", bench.log());
+            let lost: Vec<_> = subjects
+                .iter()
+                .filter(|subject| !after.contains(subject))
+                .collect();
+            assert!(
+                lost.is_empty() || lost == ["merged"],
+                "harm: lost {lost:?}\n{}",
+                bench.log()
+            );
             let is_pulled = after.contains(&"theirs".to_owned());
-            assert!(is_naive() || is_pulled || bench.log().contains("is a merge"), "{}", bench.log());
+            assert!(
+                is_naive() || is_pulled || bench.log().contains("is a merge"),
+                "{}",
+                bench.log()
+            );
             assert!(!bench.remote_has("src/new.rs"));
         },
     );
@@ -86,7 +145,11 @@ fn an_empty_commit_changes_nothing_outside() {
     let bench = Bench::new();
     bench.shell("git commit -q --allow-empty -m 'start the build'; echo 1 >>.beads/issues.jsonl");
     bench.syncs("an empty commit");
-    assert!(bench.subjects().contains(&"start the build".to_owned()), "harm: {:?}", bench.subjects());
+    assert!(
+        bench.subjects().contains(&"start the build".to_owned()),
+        "harm: {:?}",
+        bench.subjects()
+    );
 }
 
 /// Somebody pushes in the moment between our fetch and our push, every time: fetched and tried again.
@@ -109,10 +172,18 @@ fn somebody_was_faster() {
     if stops_when_naive() {
         return;
     }
-    assert!(once.exists(), "nobody was faster: the test shows nothing\n{}", told.log);
+    assert!(
+        once.exists(),
+        "nobody was faster: the test shows nothing\n{}",
+        told.log
+    );
     told.ends_with(0, "tried again");
     bench.is_synced("tried again");
-    assert!(bench.remote_has(".beads/faster.jsonl") && bench.remote_has(".beads/mine.jsonl"), "{}", told.log);
+    assert!(
+        bench.remote_has(".beads/faster.jsonl") && bench.remote_has(".beads/mine.jsonl"),
+        "{}",
+        told.log
+    );
 }
 
 /// A remote that always refuses: said, with its words; our side is whole; not asked in every cycle.
@@ -133,10 +204,24 @@ fn a_remote_that_refuses() {
     let head = bench.git(bench.here(), &["rev-parse", "HEAD"]);
     bench.cycles(12);
     let asked = bench.called("refuse") - once;
-    assert!(is_naive() || asked <= 6, "asked {asked} times in 12 cycles of 20 ms: that is hammering\n{}", bench.log());
+    assert!(
+        is_naive() || asked <= 6,
+        "asked {asked} times in 12 cycles of 20 ms: that is hammering\n{}",
+        bench.log()
+    );
     assert_eq!(bench.git(bench.remote(), &["for-each-ref"]), remote);
-    assert_eq!(bench.git(bench.here(), &["rev-parse", "HEAD"]), head, "nothing new to commit");
-    assert_eq!(bench.git(bench.here(), &["status", "--porcelain", "--", "src", ".beads/mine.jsonl"]), "");
+    assert_eq!(
+        bench.git(bench.here(), &["rev-parse", "HEAD"]),
+        head,
+        "nothing new to commit"
+    );
+    assert_eq!(
+        bench.git(
+            bench.here(),
+            &["status", "--porcelain", "--", "src", ".beads/mine.jsonl"]
+        ),
+        ""
+    );
     fs::remove_file(bench.remote().join("hooks/pre-receive")).expect("remove the hook");
     bench.syncs("the remote takes it again");
 }
@@ -157,9 +242,14 @@ fn nothing_else_is_pushed() {
     bench.shell("git config push.followTags true; git config push.default matching; git checkout -q other; echo 1 >>src/x.rs; git commit -qam on-other; git checkout -q main");
     bench.write(".beads/mine.jsonl", "{}\n");
     bench.syncs("beside other refs");
-    let refs = bench.git(bench.remote(), &["for-each-ref", "--format=%(refname) %(contents:subject)"]);
+    let refs = bench.git(
+        bench.remote(),
+        &["for-each-ref", "--format=%(refname) %(contents:subject)"],
+    );
     assert_eq!(
-        refs.lines().filter(|line| line.contains("on-other") || line.contains("tags")).count(),
+        refs.lines()
+            .filter(|line| line.contains("on-other") || line.contains("tags"))
+            .count(),
         0,
         "harm: {refs}"
     );
@@ -169,10 +259,18 @@ fn nothing_else_is_pushed() {
 #[test]
 fn a_remote_that_was_rewritten() {
     let bench = Bench::new();
-    bench.git(bench.there(), &["commit", "--quiet", "--amend", "--message", "rewritten"]);
+    bench.git(
+        bench.there(),
+        &["commit", "--quiet", "--amend", "--message", "rewritten"],
+    );
     bench.git(bench.there(), &["push", "--quiet", "--force"]);
     bench.write(".beads/mine.jsonl", "{}\n");
     bench.cycles(2);
-    assert!(bench.git(bench.remote(), &["log", "--format=%s", "main"]).contains("rewritten"), "harm: overwritten");
+    assert!(
+        bench
+            .git(bench.remote(), &["log", "--format=%s", "main"])
+            .contains("rewritten"),
+        "harm: overwritten"
+    );
     assert_eq!(bench.read(".beads/mine.jsonl"), "{}\n");
 }

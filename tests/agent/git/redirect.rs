@@ -20,7 +20,10 @@ fn private(bench: &Bench) -> PathBuf {
     bench.git(&dir, &["add", "."]);
     bench.git(&dir, &["commit", "--quiet", "--message", "first"]);
     bench.git(&dir, &["remote", "add", "origin", "../private.git"]);
-    bench.git(&dir, &["push", "--quiet", "--set-upstream", "origin", "main"]);
+    bench.git(
+        &dir,
+        &["push", "--quiet", "--set-upstream", "origin", "main"],
+    );
     write(&dir.join(".beads/secret"), "not to be committed\n");
     dir
 }
@@ -28,19 +31,36 @@ fn private(bench: &Bench) -> PathBuf {
 #[track_caller]
 fn is_untouched(bench: &Bench, case: &str) {
     let status = bench.git(bench.path().join("private"), &["status", "--porcelain"]);
-    assert_eq!(status, "?? .beads/secret", "harm, {case}: the private directory was synced");
-    let pushed = bench.git(bench.path().join("private.git"), &["ls-tree", "-r", "--name-only", "main"]);
-    assert_eq!(pushed, ".beads/issues.jsonl", "harm, {case}: the secret was pushed");
+    assert_eq!(
+        status, "?? .beads/secret",
+        "harm, {case}: the private directory was synced"
+    );
+    let pushed = bench.git(
+        bench.path().join("private.git"),
+        &["ls-tree", "-r", "--name-only", "main"],
+    );
+    assert_eq!(
+        pushed, ".beads/issues.jsonl",
+        "harm, {case}: the secret was pushed"
+    );
 }
 
 /// An agent below `here`, once; its exit code and everything that it says, in its logs too.
 fn below_root(bench: &Bench, options: &[&str]) -> Ended {
-    let mut agent = bench.scene().agent(&["--once", "--action", "git", "--root"]);
+    let mut agent = bench
+        .scene()
+        .agent(&["--once", "--action", "git", "--root"]);
     let log = bench.path().join("log");
     let _ = fs::write(&log, "");
-    agent.arg(bench.here()).arg("--log-file").arg(&log).args(options);
+    agent
+        .arg(bench.here())
+        .arg("--log-file")
+        .arg(&log)
+        .args(options);
     let mut ended = Ended::from(run(agent));
-    ended.err.push_str(&fs::read_to_string(log).unwrap_or_default());
+    ended
+        .err
+        .push_str(&fs::read_to_string(log).unwrap_or_default());
     ended
 }
 
@@ -59,12 +79,21 @@ fn a_redirect_is_not_pulled() {
     let bench = Bench::new();
     private(&bench);
     bench.write(".beads/mine.jsonl", "{}\n");
-    bench.pushed_there(&[(".beads/redirect", "../private/.beads\n"), ("x/.beads/redirect", "../../private/.beads\n")]);
+    bench.pushed_there(&[
+        (".beads/redirect", "../private/.beads\n"),
+        ("x/.beads/redirect", "../../private/.beads\n"),
+    ]);
     for _ in 0..2 {
         let ended = below_root(&bench, &[]);
         is_untouched(&bench, "pulled");
-        assert!(!bench.here().join(".beads/redirect").exists(), "harm: it was pulled");
-        assert!(!bench.here().join("x").exists(), "harm: the one of another database was pulled");
+        assert!(
+            !bench.here().join(".beads/redirect").exists(),
+            "harm: it was pulled"
+        );
+        assert!(
+            !bench.here().join("x").exists(),
+            "harm: the one of another database was pulled"
+        );
         assert_eq!(ended.code, 1, "{ended:?}");
         let words = "origin/main has .beads/redirect, x/.beads/redirect";
         assert!(ended.err.contains(words), "{}", ended.err);
@@ -84,12 +113,23 @@ fn a_tracked_redirect_is_not_followed_by_an_agent() {
     let bench = Bench::new();
     private(&bench);
     write(&bench.here().join("pkg/.beads/issues.jsonl"), "{}\n");
-    write(&bench.here().join("pkg/.beads/redirect"), bench.path().join("private/.beads").to_string_lossy().as_bytes());
+    write(
+        &bench.here().join("pkg/.beads/redirect"),
+        bench
+            .path()
+            .join("private/.beads")
+            .to_string_lossy()
+            .as_bytes(),
+    );
     bench.shell("git add -f pkg; git commit -qm redirect; git push -q");
     let line = line(&bench, "pkg");
     let ended = below_root(&bench, &[]);
     is_untouched(&bench, "--root");
-    assert!(ended.err.contains(&format!("/pkg/.beads: {line}")), "{}", ended.err);
+    assert!(
+        ended.err.contains(&format!("/pkg/.beads: {line}")),
+        "{}",
+        ended.err
+    );
     // Named it is an error at the start.
     let named = || {
         let mut agent = bench.scene().agent(&["--once", "--action", "git", "--db"]);
@@ -98,7 +138,11 @@ fn a_tracked_redirect_is_not_followed_by_an_agent() {
     };
     let ended = named();
     is_untouched(&bench, "--db");
-    assert_eq!((ended.code, ended.err.trim_end().ends_with(&line)), (1, true), "{ended:?}");
+    assert_eq!(
+        (ended.code, ended.err.trim_end().ends_with(&line)),
+        (1, true),
+        "{ended:?}"
+    );
     // What it says to type makes it the user's own, and that is followed.
     let command = line.split_once("type: ").expect("what to type").1;
     assert_eq!(bench.shell(command).code, 0);
@@ -118,16 +162,30 @@ fn an_agent_below_a_root_serves_it_again_when_it_is_mended() {
     let bench = Bench::new();
     let elsewhere = bench.path().join("elsewhere/.beads");
     write(&elsewhere.join("issues.jsonl"), "{}\n");
-    bench.write("pkg/.beads/redirect", elsewhere.to_string_lossy().as_bytes());
+    bench.write(
+        "pkg/.beads/redirect",
+        elsewhere.to_string_lossy().as_bytes(),
+    );
     bench.git(bench.here(), &["add", "--force", "pkg"]);
-    let mut agent = bench.scene().agent(&["--action", "none", "--interval", "50ms", "--root"]);
+    let mut agent = bench
+        .scene()
+        .agent(&["--action", "none", "--interval", "50ms", "--root"]);
     let log = bench.path().join("log");
     agent.arg(bench.here()).arg("--log-file").arg(&log);
     let agent = beadlock_tests::Running::start(agent);
     let read = || fs::read_to_string(&log).unwrap_or_default();
-    beadlock_tests::wait_until(beadlock_tests::wait::PATIENCE, "the line", || read().contains("is tracked by git"));
-    assert!(!read().contains("elsewhere/.beads: Sync cycle"), "harm: served\n{}", read());
-    bench.git(bench.here(), &["rm", "--quiet", "--cached", "pkg/.beads/redirect"]);
+    beadlock_tests::wait_until(beadlock_tests::wait::PATIENCE, "the line", || {
+        read().contains("is tracked by git")
+    });
+    assert!(
+        !read().contains("elsewhere/.beads: Sync cycle"),
+        "harm: served\n{}",
+        read()
+    );
+    bench.git(
+        bench.here(),
+        &["rm", "--quiet", "--cached", "pkg/.beads/redirect"],
+    );
     // The agent looks below its roots again when something changes there.
     bench.write("pkg/.beads/x", "x");
     beadlock_tests::wait_until(beadlock_tests::wait::PATIENCE, "a cycle of it", || {
@@ -164,7 +222,10 @@ fn a_tracked_redirect_is_refused_by_the_commands() {
     let held = || elsewhere.join(".exclusive-lock").exists();
     for args in commands {
         let ended = run_here(args);
-        assert_eq!(ended.code, 0, "untracked, it is the user's own: {args:?}: {ended:?}");
+        assert_eq!(
+            ended.code, 0,
+            "untracked, it is the user's own: {args:?}: {ended:?}"
+        );
         let _ = fs::remove_file(elsewhere.join(".exclusive-lock"));
     }
     bench.git(bench.here(), &["add", "--force", ".beads/redirect"]);
@@ -181,11 +242,16 @@ fn a_tracked_redirect_is_refused_by_the_commands() {
     );
     let status = run_here(&["status"]);
     assert!(status.err.contains(&line) && status.code == 0, "{status:?}");
-    let (_, json) = bench.scene().json(&["check", &bench.here().join(".beads").to_string_lossy()]);
+    let (_, json) = bench
+        .scene()
+        .json(&["check", &bench.here().join(".beads").to_string_lossy()]);
     assert!(json.to_string().contains("is tracked by git"), "{json}");
     // In another git directory, or in none, as the environment has it: it does not matter.
     let mut misled = bench.scene().beadlock(&["check"]);
-    misled.current_dir(bench.here()).env("GIT_DIR", bench.remote()).env("GIT_INDEX_FILE", "/nowhere");
+    misled
+        .current_dir(bench.here())
+        .env("GIT_DIR", bench.remote())
+        .env("GIT_INDEX_FILE", "/nowhere");
     misled.env("GIT_CEILING_DIRECTORIES", bench.here());
     let ended = Ended::from(run(misled));
     assert!(ended.code == 1 && ended.err.contains(&line), "{ended:?}");
@@ -204,13 +270,21 @@ fn a_git_that_does_not_say_no_opens_nothing() {
             printf '[core]\\nrepositoryformatversion=0\\nbare=true\\n' >config; git -C .. add -f .beads/redirect",
             "is tracked by git",
         ),
-        (".beads is a clone of its own", "cd .beads; git init -q; git add -f redirect", "is tracked by git"),
+        (
+            ".beads is a clone of its own",
+            "cd .beads; git init -q; git add -f redirect",
+            "is tracked by git",
+        ),
         (
             "no repository works there",
             "mkdir .beads/.git; echo x >.beads/.git/HEAD; echo '[x' >.git/config",
             "does not say whether it tracks it",
         ),
-        ("its .git leads nowhere", "rm -r .git; echo 'gitdir: /nowhere' >.git", "does not say whether it tracks it"),
+        (
+            "its .git leads nowhere",
+            "rm -r .git; echo 'gitdir: /nowhere' >.git",
+            "does not say whether it tracks it",
+        ),
         (
             "another user's",
             "git add -f .beads/redirect; chown 54321 .git; chown 54321 .",
@@ -232,8 +306,14 @@ fn a_git_that_does_not_say_no_opens_nothing() {
             let mut command = bench.scene().beadlock(&["hold", "--", "touch", "ran"]);
             command.current_dir(bench.here());
             let ended = Ended::from(run(command));
-            assert!(!bench.here().join("ran").exists(), "harm, {name}: claimed elsewhere");
-            assert!(ended.code == 1 && ended.err.contains(line), "{name}: {ended:?}");
+            assert!(
+                !bench.here().join("ran").exists(),
+                "harm, {name}: claimed elsewhere"
+            );
+            assert!(
+                ended.code == 1 && ended.err.contains(line),
+                "{name}: {ended:?}"
+            );
         },
     );
 }
@@ -265,8 +345,15 @@ fn where_there_is_no_git_a_redirect_is_followed() {
     script(&tools.join("git"), "sleep 60");
     let begun = Instant::now();
     let ended = check(Some(&format!("{}:/usr/bin:/bin", tools.display())));
-    assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
-    assert!(ended.code == 1 && ended.err.contains("it took longer than 5s"), "{ended:?}");
+    assert!(
+        begun.elapsed() < Duration::from_secs(30),
+        "{:?}",
+        begun.elapsed()
+    );
+    assert!(
+        ended.code == 1 && ended.err.contains("it took longer than 5s"),
+        "{ended:?}"
+    );
 }
 
 /// The user's own, untracked: left out of every commit, and left alone.
@@ -282,7 +369,10 @@ fn a_redirect_of_the_users_own_is_not_committed() {
     bench.syncs("beside a redirect");
     bench.untouched_since(&before, Allowed::Sync, "beside a redirect");
     assert!(bench.remote_has(".beads/mine.jsonl"));
-    assert!(!bench.git(bench.here(), &["ls-files"]).contains("redirect"), "harm: committed");
+    assert!(
+        !bench.git(bench.here(), &["ls-files"]).contains("redirect"),
+        "harm: committed"
+    );
 }
 
 /// A `.beads` that is a link which git tracks leads away in the same manner.
@@ -296,12 +386,22 @@ fn a_tracked_link_is_not_followed() {
     fs::create_dir(bench.here().join("pkg")).expect("pkg");
     symlink(private.join(".beads"), bench.here().join("pkg/.beads")).expect("a link");
     let ended = below_root(&bench, &[]);
-    assert!(!ended.err.contains("is tracked by git"), "the user's own: {}", ended.err);
+    assert!(
+        !ended.err.contains("is tracked by git"),
+        "the user's own: {}",
+        ended.err
+    );
     bench.git(&private, &["reset", "--quiet", "--hard", "HEAD~1"]);
     bench.git(&private, &["push", "--quiet", "--force"]);
     write(&private.join(".beads/secret"), "not to be committed\n");
     bench.git(bench.here(), &["add", "pkg"]);
     let ended = below_root(&bench, &[]);
     is_untouched(&bench, "a link");
-    assert!(ended.err.contains("/pkg/.beads is a link that git tracks, so everybody who may push"), "{}", ended.err);
+    assert!(
+        ended
+            .err
+            .contains("/pkg/.beads is a link that git tracks, so everybody who may push"),
+        "{}",
+        ended.err
+    );
 }

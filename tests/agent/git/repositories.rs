@@ -10,18 +10,32 @@ use crate::bench::{Bench, is_naive};
 #[test]
 fn a_submodule_that_upstream_has_moved() {
     let bench = Bench::new();
-    bench.git(bench.path(), &["clone", "--quiet", "remote.git", "here/lib"]);
+    bench.git(
+        bench.path(),
+        &["clone", "--quiet", "remote.git", "here/lib"],
+    );
     bench.shell("git add lib 2>/dev/null; git commit -qm lib; git push -q; git -C lib commit -q --allow-empty -m more");
     let moved = bench.git(bench.here().join("lib"), &["rev-parse", "HEAD"]);
     bench.git(bench.here().join("lib"), &["checkout", "--quiet", "HEAD~1"]);
     bench.git(bench.there(), &["pull", "--quiet"]);
-    bench.git(bench.there(), &["update-index", "--cacheinfo", &format!("160000,{moved},lib")]);
+    bench.git(
+        bench.there(),
+        &[
+            "update-index",
+            "--cacheinfo",
+            &format!("160000,{moved},lib"),
+        ],
+    );
     bench.pushed_there(&[("src/x.rs", "theirs\n")]);
     bench.syncs("moved");
     assert_eq!(bench.git(bench.here(), &["rev-parse", "HEAD:lib"]), moved);
     bench.tempt();
     bench.syncs("later");
-    assert!(is_naive() || bench.read(".beads/theirs.jsonl").contains("theirs"), "{}", bench.log());
+    assert!(
+        is_naive() || bench.read(".beads/theirs.jsonl").contains("theirs"),
+        "{}",
+        bench.log()
+    );
 }
 
 /// Refs in tables: what is in progress is not a file then.
@@ -29,7 +43,13 @@ fn a_submodule_that_upstream_has_moved() {
 fn a_cherry_pick_in_a_repository_with_tables() {
     let bench = Bench::new();
     fs::remove_dir_all(bench.here()).expect("make room");
-    let clone = ["clone", "--quiet", "--ref-format=reftable", "remote.git", "here"];
+    let clone = [
+        "clone",
+        "--quiet",
+        "--ref-format=reftable",
+        "remote.git",
+        "here",
+    ];
     if bench.try_git(bench.path(), &clone).code != 0 {
         return skip::cannot("this git has no reftable");
     }
@@ -37,7 +57,10 @@ fn a_cherry_pick_in_a_repository_with_tables() {
         "git switch -qc side; echo side >src/x.rs; git commit -qam side; git switch -q main; \
                  echo main >src/x.rs; git commit -qam main; git push -q; git cherry-pick side",
     );
-    assert!(!bench.here().join(".git/CHERRY_PICK_HEAD").exists(), "not in tables");
+    assert!(
+        !bench.here().join(".git/CHERRY_PICK_HEAD").exists(),
+        "not in tables"
+    );
     // Without the conflict nothing but this one ref tells of it.
     bench.shell("echo both >src/x.rs; git add src/x.rs");
     bench.tempt();
@@ -54,7 +77,10 @@ fn a_working_tree_elsewhere() {
     bench.write(".beads/mine.jsonl", "{}\n");
     let told = bench.once();
     told.ends_with(1, "elsewhere");
-    told.says("is a working tree without .git (core.worktree)", "elsewhere");
+    told.says(
+        "is a working tree without .git (core.worktree)",
+        "elsewhere",
+    );
     bench.shell("git config core.worktree ..");
     bench.syncs("the usual place");
 }

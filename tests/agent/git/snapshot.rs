@@ -41,7 +41,11 @@ impl Snapshot {
     pub fn take(top: &Path, outside: String, remote: String) -> Self {
         let mut files = BTreeMap::new();
         walk(top, top, &mut files);
-        Self { files, outside, remote }
+        Self {
+            files,
+            outside,
+            remote,
+        }
     }
 
     /// What is different in `after`, in words; empty when nothing is that is not allowed.
@@ -53,15 +57,31 @@ impl Snapshot {
             }
             match after.files.get(path) {
                 None => words.push(format!("gone: {path}")),
-                Some(after) => words.extend(before.differences(after).map(|what| format!("{what}: {path}"))),
+                Some(after) => words.extend(
+                    before
+                        .differences(after)
+                        .map(|what| format!("{what}: {path}")),
+                ),
             }
         }
         let is_new = |path: &&String| !self.files.contains_key(*path);
-        let new = after.files.keys().filter(is_new).filter(|path| !may_appear(path, allowed));
+        let new = after
+            .files
+            .keys()
+            .filter(is_new)
+            .filter(|path| !may_appear(path, allowed));
         words.extend(new.map(|path| format!("new: {path}")));
-        words.extend(lines_that_differ("index entry", &self.outside, &after.outside));
+        words.extend(lines_that_differ(
+            "index entry",
+            &self.outside,
+            &after.outside,
+        ));
         if allowed != Allowed::Sync {
-            words.extend(lines_that_differ("ref of the remote", &self.remote, &after.remote));
+            words.extend(lines_that_differ(
+                "ref of the remote",
+                &self.remote,
+                &after.remote,
+            ));
         }
         words
     }
@@ -71,7 +91,12 @@ impl Found {
     fn read(path: &Path, metadata: &Metadata, is_git: bool) -> Self {
         let kind = metadata.file_type();
         let (kind, bytes) = if kind.is_symlink() {
-            ("link", fs::read_link(path).map(|to| to.into_os_string().into_encoded_bytes()).unwrap_or_default())
+            (
+                "link",
+                fs::read_link(path)
+                    .map(|to| to.into_os_string().into_encoded_bytes())
+                    .unwrap_or_default(),
+            )
         } else if kind.is_dir() {
             ("directory", Vec::new())
         } else if kind.is_fifo() || kind.is_socket() {
@@ -79,15 +104,27 @@ impl Found {
         } else {
             ("file", fs::read(path).unwrap_or_default())
         };
-        let written = (kind != "directory" && !is_git).then(|| metadata.modified().expect("a time"));
-        Self { kind, mode: metadata.mode(), bytes, written }
+        let written =
+            (kind != "directory" && !is_git).then(|| metadata.modified().expect("a time"));
+        Self {
+            kind,
+            mode: metadata.mode(),
+            bytes,
+            written,
+        }
     }
 
     fn differences(&self, after: &Self) -> impl Iterator<Item = String> {
         let kind = (self.kind != after.kind).then(|| format!("now a {}", after.kind));
-        let mode = (self.mode != after.mode).then(|| format!("mode {:o}, was {:o}", after.mode, self.mode));
-        let bytes = (self.bytes != after.bytes)
-            .then(|| format!("{} bytes with other content, were {}", after.bytes.len(), self.bytes.len()));
+        let mode = (self.mode != after.mode)
+            .then(|| format!("mode {:o}, was {:o}", after.mode, self.mode));
+        let bytes = (self.bytes != after.bytes).then(|| {
+            format!(
+                "{} bytes with other content, were {}",
+                after.bytes.len(),
+                self.bytes.len()
+            )
+        });
         let written = (self.written != after.written && bytes.is_none())
             .then(|| "written again with the same content".to_owned());
         [kind, mode, bytes, written].into_iter().flatten()
@@ -97,16 +134,30 @@ impl Found {
 /// Objects are never removed or changed, so only new ones are beside the point.
 fn may_appear(path: &str, allowed: Allowed) -> bool {
     let is_scratch = allowed == Allowed::Sync && path.starts_with(".git/beadlock-");
-    may_differ(path, allowed) || is_scratch || path.contains(".git/objects/") || path.contains(".git/modules/")
+    may_differ(path, allowed)
+        || is_scratch
+        || path.contains(".git/objects/")
+        || path.contains(".git/modules/")
 }
 
 fn may_differ(path: &str, allowed: Allowed) -> bool {
     let is_log = path.contains(".beads/daemon.log");
-    let is_fetch = [".git/refs/remotes", ".git/logs/refs/remotes", ".git/logs/refs"]
-        .iter()
-        .any(|dir| path == *dir || (path.starts_with(dir) && path.contains("/remotes")));
-    let names = [".git/index", ".git/logs/HEAD", ".git/COMMIT_EDITMSG", ".git/FETCH_HEAD", ".git/ORIG_HEAD"];
-    let is_branch = path.starts_with(".git/refs/heads/") || path.starts_with(".git/logs/refs/heads/");
+    let is_fetch = [
+        ".git/refs/remotes",
+        ".git/logs/refs/remotes",
+        ".git/logs/refs",
+    ]
+    .iter()
+    .any(|dir| path == *dir || (path.starts_with(dir) && path.contains("/remotes")));
+    let names = [
+        ".git/index",
+        ".git/logs/HEAD",
+        ".git/COMMIT_EDITMSG",
+        ".git/FETCH_HEAD",
+        ".git/ORIG_HEAD",
+    ];
+    let is_branch =
+        path.starts_with(".git/refs/heads/") || path.starts_with(".git/logs/refs/heads/");
     let is_sync = is_branch || names.contains(&path) || path.starts_with(".beads");
     is_log
         || match allowed {
@@ -117,11 +168,17 @@ fn may_differ(path: &str, allowed: Allowed) -> bool {
 }
 
 fn walk(top: &Path, dir: &Path, files: &mut BTreeMap<String, Found>) {
-    let Ok(entries) = fs::read_dir(dir) else { return };
+    let Ok(entries) = fs::read_dir(dir) else {
+        return;
+    };
     for entry in entries.flatten() {
         let path = entry.path();
         let metadata = fs::symlink_metadata(&path).expect("what is listed is there");
-        let name = path.strip_prefix(top).expect("below the top").to_string_lossy().into_owned();
+        let name = path
+            .strip_prefix(top)
+            .expect("below the top")
+            .to_string_lossy()
+            .into_owned();
         let is_git = name.split('/').any(|part| part == ".git");
         files.insert(name, Found::read(&path, &metadata, is_git));
         if metadata.is_dir() {
@@ -132,7 +189,9 @@ fn walk(top: &Path, dir: &Path, files: &mut BTreeMap<String, Found>) {
 
 fn lines_that_differ(what: &str, before: &str, after: &str) -> Vec<String> {
     let only = |one: &str, other: &str, word: &str| -> Vec<String> {
-        let lines = one.lines().filter(|line| !other.lines().any(|other| other == *line));
+        let lines = one
+            .lines()
+            .filter(|line| !other.lines().any(|other| other == *line));
         lines.map(|line| format!("{what} {word}: {line}")).collect()
     };
     let mut words = only(before, after, "gone");
@@ -145,15 +204,31 @@ fn a_snapshot_sees_what_was_done() {
     use std::os::unix::fs::PermissionsExt;
     let top = tempfile::tempdir().expect("a temporary directory");
     let at = |name: &str| top.path().join(name);
-    for dir in [".git/objects/aa", ".git/refs/remotes/origin", ".beads", "src"] {
+    for dir in [
+        ".git/objects/aa",
+        ".git/refs/remotes/origin",
+        ".beads",
+        "src",
+    ] {
         fs::create_dir_all(at(dir)).expect("create");
     }
-    for name in [".git/index", ".git/HEAD", ".git/objects/aa/1", ".beads/daemon.log", "src/x", "src/y", "src/z"] {
+    for name in [
+        ".git/index",
+        ".git/HEAD",
+        ".git/objects/aa/1",
+        ".beads/daemon.log",
+        "src/x",
+        "src/y",
+        "src/z",
+    ] {
         fs::write(at(name), "one").expect("write");
     }
     let take = |index: &str| Snapshot::take(top.path(), index.to_owned(), "main 1\n".to_owned());
     let before = take("a\nb\n");
-    assert_eq!(before.differences(&take("a\nb\n"), Allowed::Nothing), Vec::<String>::new());
+    assert_eq!(
+        before.differences(&take("a\nb\n"), Allowed::Nothing),
+        Vec::<String>::new()
+    );
     fs::write(at(".git/index"), "two").expect("write");
     fs::write(at(".git/objects/aa/2"), "new").expect("write");
     fs::write(at(".git/MERGE_HEAD"), "new").expect("write");
@@ -175,5 +250,8 @@ fn a_snapshot_sees_what_was_done() {
         "index entry gone: b",
     ];
     assert_eq!(before.differences(&take("a\n"), Allowed::Fetch), words);
-    assert_eq!(before.differences(&take("a\n"), Allowed::Nothing).len(), words.len() + 1);
+    assert_eq!(
+        before.differences(&take("a\n"), Allowed::Nothing).len(),
+        words.len() + 1
+    );
 }

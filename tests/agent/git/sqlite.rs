@@ -14,7 +14,13 @@ fn database() -> Vec<u8> {
 }
 
 /// Names that say what it is, and names that do not; one that sh and .gitignore would misread.
-const NAMES: &[&str] = &["beads.db", "notes.jsonl", "deep/er/cache", "a b*[c]'$(touch PWN) ", "!#\\x"];
+const NAMES: &[&str] = &[
+    "beads.db",
+    "notes.jsonl",
+    "deep/er/cache",
+    "a b*[c]'$(touch PWN) ",
+    "!#\\x",
+];
 
 #[test]
 fn an_untracked_database_is_left_out() {
@@ -24,7 +30,10 @@ fn an_untracked_database_is_left_out() {
     }
     // SQLite has made it and not yet written to it.
     bench.write(".beads/new.sqlite3", "");
-    bench.write(".beads/text.db", "SQLite format 3 is what a database begins with\n");
+    bench.write(
+        ".beads/text.db",
+        "SQLite format 3 is what a database begins with\n",
+    );
     bench.write(".beads/short", "SQLite");
     bench.write(".beads/empty", "");
     bench.tempt();
@@ -33,13 +42,35 @@ fn an_untracked_database_is_left_out() {
     if stops_when_naive() {
         return;
     }
-    let tracked = bench.git(bench.here(), &["ls-tree", "-r", "--name-only", "HEAD", "--", ".beads"]);
+    let tracked = bench.git(
+        bench.here(),
+        &["ls-tree", "-r", "--name-only", "HEAD", "--", ".beads"],
+    );
     let mut tracked: Vec<_> = tracked.lines().collect();
     tracked.sort_unstable();
-    let names = ["empty", "issues.jsonl", "mine.jsonl", "short", "text.db", "theirs.jsonl"];
-    assert_eq!(tracked, names.map(|name| format!(".beads/{name}")), "harm: {}", told.log);
-    assert!(told.log.contains("Sync cycle complete") && !told.log.contains("failed"), "{}", told.log);
-    assert_eq!(fs::read(bench.here().join(".beads/beads.db")).expect("still there"), database());
+    let names = [
+        "empty",
+        "issues.jsonl",
+        "mine.jsonl",
+        "short",
+        "text.db",
+        "theirs.jsonl",
+    ];
+    assert_eq!(
+        tracked,
+        names.map(|name| format!(".beads/{name}")),
+        "harm: {}",
+        told.log
+    );
+    assert!(
+        told.log.contains("Sync cycle complete") && !told.log.contains("failed"),
+        "{}",
+        told.log
+    );
+    assert_eq!(
+        fs::read(bench.here().join(".beads/beads.db")).expect("still there"),
+        database()
+    );
 }
 
 /// Where git tracks one.
@@ -54,7 +85,11 @@ enum In {
 #[test]
 fn a_tracked_database_stops_everything() {
     let mut rows: Vec<_> = NAMES.iter().map(|name| (*name, In::Head)).collect();
-    rows.extend([("beads.db", In::Index), ("beads.db", In::Changed), ("notes.jsonl", In::Changed)]);
+    rows.extend([
+        ("beads.db", In::Index),
+        ("beads.db", In::Changed),
+        ("notes.jsonl", In::Changed),
+    ]);
     each(
         &rows,
         |row| format!("{row:?}"),
@@ -62,8 +97,18 @@ fn a_tracked_database_stops_everything() {
             let bench = Bench::new();
             let path = format!(".beads/{name}");
             let here = bench.here();
-            bench.write(&path, if *place == In::Changed { b"text\n".to_vec() } else { database() });
-            bench.git(here, &["add", "--force", "--", &format!(":(literal){path}")]);
+            bench.write(
+                &path,
+                if *place == In::Changed {
+                    b"text\n".to_vec()
+                } else {
+                    database()
+                },
+            );
+            bench.git(
+                here,
+                &["add", "--force", "--", &format!(":(literal){path}")],
+            );
             if *place != In::Index {
                 bench.git(here, &["commit", "--quiet", "--message", "by mistake"]);
                 bench.git(here, &["push", "--quiet"]);
@@ -79,22 +124,47 @@ fn a_tracked_database_stops_everything() {
             }
             told.ends_with(1, "once");
             told.says("is tracked by git, and begins as an SQLite database", "why");
-            bench.cycles(3).says("begins as an SQLite database", "again");
+            bench
+                .cycles(3)
+                .says("begins as an SQLite database", "again");
             bench.untouched_since(&before, Allowed::Fetch, "several cycles");
             let command = told.command("git -C");
-            assert!(command.contains("rm --cached -f -- ") && command.contains(".gitignore"), "{command}");
+            assert!(
+                command.contains("rm --cached -f -- ") && command.contains(".gitignore"),
+                "{command}"
+            );
             assert_eq!(bench.shell(command).code, 0, "{command}");
-            assert!(!here.join("PWN").exists() && !here.join(".beads/PWN").exists(), "harm: {command}");
+            assert!(
+                !here.join("PWN").exists() && !here.join(".beads/PWN").exists(),
+                "harm: {command}"
+            );
             let left = fs::read(here.join(&path)).expect("still there");
             assert_eq!(left.len(), database().len() + 4096, "harm: {command}");
             bench.syncs("mended");
-            assert!(bench.remote_has(".beads/mine.jsonl") && here.join(".beads/theirs.jsonl").exists());
-            let listed = bench.git(here, &["ls-files", "--others", "--exclude-standard", "-z", "--", ".beads"]);
+            assert!(
+                bench.remote_has(".beads/mine.jsonl") && here.join(".beads/theirs.jsonl").exists()
+            );
+            let listed = bench.git(
+                here,
+                &[
+                    "ls-files",
+                    "--others",
+                    "--exclude-standard",
+                    "-z",
+                    "--",
+                    ".beads",
+                ],
+            );
             assert!(
                 !listed.split('\0').any(|other| other == path),
                 "the line of .gitignore does not name it: {listed:?}"
             );
-            assert!(!bench.git(here, &["ls-files", "-z"]).split('\0').any(|other| other == path));
+            assert!(
+                !bench
+                    .git(here, &["ls-files", "-z"])
+                    .split('\0')
+                    .any(|other| other == path)
+            );
         },
     );
 }
@@ -106,7 +176,10 @@ fn a_database_is_not_pulled() {
     let mut large = database();
     large.resize(12 << 20, 1);
     write(&bench.there().join(".beads/cache"), large);
-    write(&bench.there().join(".beads/deep/small"), b"SQLite format 3\0");
+    write(
+        &bench.there().join(".beads/deep/small"),
+        b"SQLite format 3\0",
+    );
     write(&bench.there().join("b/.beads/other"), database());
     write(&bench.there().join(".beads/theirs.jsonl"), "{}\n");
     // Elsewhere it is somebody's own affair.
@@ -116,20 +189,34 @@ fn a_database_is_not_pulled() {
     bench.git(bench.there(), &["push", "--quiet"]);
     bench.write(".beads/mine.jsonl", "{}\n");
     let told = bench.once();
-    assert!(!bench.here().join(".beads/cache").exists(), "harm: it was pulled");
-    assert!(!bench.here().join("src/test.db").exists(), "harm: pulled beside it");
+    assert!(
+        !bench.here().join(".beads/cache").exists(),
+        "harm: it was pulled"
+    );
+    assert!(
+        !bench.here().join("src/test.db").exists(),
+        "harm: pulled beside it"
+    );
     if stops_when_naive() {
         return;
     }
     told.ends_with(1, "theirs");
-    told.says("origin/main has .beads/cache, .beads/deep/small, b/.beads/other", "names them");
-    let mut typed = bench.scene().shell(told.command("git --literal-pathspecs rm --cached"));
+    told.says(
+        "origin/main has .beads/cache, .beads/deep/small, b/.beads/other",
+        "names them",
+    );
+    let mut typed = bench
+        .scene()
+        .shell(told.command("git --literal-pathspecs rm --cached"));
     typed.current_dir(bench.there());
     assert!(beadlock_tests::run(typed).status.success(), "{}", told.log);
     bench.git(bench.there(), &["commit", "--quiet", "--message", "mended"]);
     bench.git(bench.there(), &["push", "--quiet"]);
     bench.syncs("mended");
-    assert!(bench.here().join("src/test.db").exists() && bench.here().join(".beads/theirs.jsonl").exists());
+    assert!(
+        bench.here().join("src/test.db").exists()
+            && bench.here().join(".beads/theirs.jsonl").exists()
+    );
 }
 
 /// A hook adds one, or it comes between the look and the commit.
@@ -145,8 +232,15 @@ fn a_database_that_comes_meanwhile_is_not_committed() {
     let head = bench.git(bench.here(), &["rev-parse", "HEAD"]);
     let told = bench.once();
     told.ends_with(1, "a hook");
-    told.says(".beads/mine.jsonl has become an SQLite database meanwhile", "a hook");
-    assert_eq!(bench.git(bench.here(), &["rev-parse", "HEAD"]), head, "harm: committed");
+    told.says(
+        ".beads/mine.jsonl has become an SQLite database meanwhile",
+        "a hook",
+    );
+    assert_eq!(
+        bench.git(bench.here(), &["rev-parse", "HEAD"]),
+        head,
+        "harm: committed"
+    );
     assert!(!bench.remote_has(".beads/mine.jsonl"), "harm: pushed");
     bench.once();
     assert!(!bench.remote_has(".beads/mine.jsonl"), "harm: pushed");
@@ -155,28 +249,51 @@ fn a_database_that_comes_meanwhile_is_not_committed() {
 /// What was looked at once is not looked at again in a cycle without changes.
 #[test]
 fn an_unchanged_file_is_not_read_in_every_cycle() {
-    let Some(strace) = beadlock_tests::skip::tool("strace") else { return };
+    let Some(strace) = beadlock_tests::skip::tool("strace") else {
+        return;
+    };
     if stops_when_naive() {
         return;
     }
     let bench = Bench::new();
     for number in 0..50 {
-        bench.write(&format!(".beads/issue-{number}.json"), format!("{{\"id\":\"an issue, number {number}\"}}\n"));
+        bench.write(
+            &format!(".beads/issue-{number}.json"),
+            format!("{{\"id\":\"an issue, number {number}\"}}\n"),
+        );
     }
     bench.syncs("fifty files");
     let trace = bench.path().join("trace");
     let agent = bench.agent(&["--interval", "30ms", "--no-watch"]);
     let mut traced = bench.scene().command(&strace);
-    traced.args(["-f", "-qq", "-e", "trace=openat,open", "-e", "signal=none", "-o"]).arg(&trace);
-    traced.arg(agent.get_program()).args(agent.get_args()).current_dir(bench.here());
+    traced
+        .args([
+            "-f",
+            "-qq",
+            "-e",
+            "trace=openat,open",
+            "-e",
+            "signal=none",
+            "-o",
+        ])
+        .arg(&trace);
+    traced
+        .arg(agent.get_program())
+        .args(agent.get_args())
+        .current_dir(bench.here());
     let before = bench.log().matches("Sync cycle complete").count();
     let traced = beadlock_tests::Running::start(traced);
     beadlock_tests::wait_until(beadlock_tests::wait::PATIENCE, "four cycles", || {
         bench.log().matches("Sync cycle complete").count() >= before + 4
     });
     let log = bench.log();
-    let pid = log.rsplit("Agent started: beadlock-agent 0.1.0, PID ").next().and_then(|rest| rest.split(',').next());
-    let pid = pid.and_then(|pid| pid.parse().ok()).expect("the agent says its PID");
+    let pid = log
+        .rsplit("Agent started: beadlock-agent 0.1.0, PID ")
+        .next()
+        .and_then(|rest| rest.split(',').next());
+    let pid = pid
+        .and_then(|pid| pid.parse().ok())
+        .expect("the agent says its PID");
     let agent = nix::unistd::Pid::from_raw(pid);
     nix::sys::signal::kill(agent, nix::sys::signal::Signal::SIGTERM).expect("the agent is there");
     traced.finish(beadlock_tests::wait::PATIENCE);
@@ -188,6 +305,14 @@ fn an_unchanged_file_is_not_read_in_every_cycle() {
         let name = format!("issue-{number}.json\"");
         ours.iter().filter(|line| line.contains(&name)).count()
     };
-    assert!((0..50).all(|number| of(number) <= 1), "read again: {} times", of(0));
-    assert_eq!(of(7), 1, "the control: the first cycle of an agent reads them");
+    assert!(
+        (0..50).all(|number| of(number) <= 1),
+        "read again: {} times",
+        of(0)
+    );
+    assert_eq!(
+        of(7),
+        1,
+        "the control: the first cycle of an agent reads them"
+    );
 }

@@ -101,7 +101,10 @@ const SABOTAGES: &[Sabotage] = &[
     Sabotage {
         name: "a hook that fails",
         act: |bench| {
-            script(&bench.here().join(".git/hooks/pre-commit"), "echo not today >&2; exit 1");
+            script(
+                &bench.here().join(".git/hooks/pre-commit"),
+                "echo not today >&2; exit 1",
+            );
             bench.write(".beads/mine.jsonl", "1\n");
         },
         mend: "rm .git/hooks/pre-commit",
@@ -167,22 +170,50 @@ impl<'a> Watched<'a> {
     fn start(bench: &'a Bench) -> Self {
         let path = bench.path().join("notify.sock");
         let manager = UnixDatagram::bind(&path).expect("a service manager's socket");
-        manager.set_nonblocking(true).expect("a socket that is asked");
-        let times = ["--interval", "100ms", "--debounce", "20ms", "--fetch-interval", "100ms", "--stale-after", "1ms"];
+        manager
+            .set_nonblocking(true)
+            .expect("a socket that is asked");
+        let times = [
+            "--interval",
+            "100ms",
+            "--debounce",
+            "20ms",
+            "--fetch-interval",
+            "100ms",
+            "--stale-after",
+            "1ms",
+        ];
         let mut command = bench.agent(&times);
-        command.arg("--listen").arg(socket(bench)).env("NOTIFY_SOCKET", path);
+        command
+            .arg("--listen")
+            .arg(socket(bench))
+            .env("NOTIFY_SOCKET", path);
         let agent = Running::start(command);
-        wait_until(PATIENCE, "the socket", || UnixStream::connect(socket(bench)).is_ok());
-        Self { bench, manager, agent }
+        wait_until(PATIENCE, "the socket", || {
+            UnixStream::connect(socket(bench)).is_ok()
+        });
+        Self {
+            bench,
+            manager,
+            agent,
+        }
     }
 
     fn get(&self, page: &str) -> (u16, String) {
         let mut stream = UnixStream::connect(socket(self.bench)).expect("the agent listens");
-        stream.write_all(format!("GET {page} HTTP/1.0\r\n\r\n").as_bytes()).expect("a question");
+        stream
+            .write_all(format!("GET {page} HTTP/1.0\r\n\r\n").as_bytes())
+            .expect("a question");
         let mut answer = String::new();
         stream.read_to_string(&mut answer).expect("an answer");
         let (head, body) = answer.split_once("\r\n\r\n").expect("a head and a body");
-        (head.split(' ').nth(1).and_then(|code| code.parse().ok()).expect("a status"), body.to_owned())
+        (
+            head.split(' ')
+                .nth(1)
+                .and_then(|code| code.parse().ok())
+                .expect("a status"),
+            body.to_owned(),
+        )
     }
 
     /// The database's row of `/status`.
@@ -194,16 +225,28 @@ impl<'a> Watched<'a> {
     fn waits_for(&self, state: &str) {
         let what = format!("the state {state}");
         let is_there = || self.row()["state"] == state;
-        let seen = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| wait_until(PATIENCE, &what, is_there)));
-        assert!(seen.is_ok(), "never {state}: {}\n{}", self.row(), self.bench.log());
+        let seen = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            wait_until(PATIENCE, &what, is_there)
+        }));
+        assert!(
+            seen.is_ok(),
+            "never {state}: {}\n{}",
+            self.row(),
+            self.bench.log()
+        );
     }
 
     /// The service manager has heard these words.
     fn told_manager(&self, words: &str) {
         let mut buffer = [0; 4096];
         wait_until(PATIENCE, words, || {
-            std::iter::from_fn(|| self.manager.recv(&mut buffer).ok().map(|length| buffer[..length].to_vec()))
-                .any(|message| String::from_utf8_lossy(&message).contains(words))
+            std::iter::from_fn(|| {
+                self.manager
+                    .recv(&mut buffer)
+                    .ok()
+                    .map(|length| buffer[..length].to_vec())
+            })
+            .any(|message| String::from_utf8_lossy(&message).contains(words))
         });
     }
 
@@ -219,7 +262,13 @@ fn socket(bench: &Bench) -> PathBuf {
 
 /// The last line of a state in the log.
 fn last_state(bench: &Bench) -> String {
-    bench.log().lines().rev().find(|line| line.contains("] State: ")).unwrap_or_default().to_owned()
+    bench
+        .log()
+        .lines()
+        .rev()
+        .find(|line| line.contains("] State: "))
+        .unwrap_or_default()
+        .to_owned()
 }
 
 /// What `beadlock ARGS` prints.
@@ -244,7 +293,9 @@ fn seen(row: &Sabotage) {
     let bench = Bench::new();
     let agent = Watched::start(&bench);
     agent.waits_for("synced");
-    wait_until(PATIENCE, "an agent that is ready", || agent.get("/readyz").0 == 200);
+    wait_until(PATIENCE, "an agent that is ready", || {
+        agent.get("/readyz").0 == 200
+    });
     agent.told_manager("1 synced");
     // It is stopped meanwhile: between the two steps of a conflict it could pull the first and commit the second.
     agent.agent.signal(Signal::SIGSTOP);
@@ -267,16 +318,29 @@ fn seen(row: &Sabotage) {
 
         let headline = beadlock(&bench, &["log", ".beads/daemon.log"]);
         let beginning = format!(".beads/daemon.log: {}", row.headline);
-        assert!(headline.starts_with(&beginning) && headline.contains(row.why), "{headline}");
+        assert!(
+            headline.starts_with(&beginning) && headline.contains(row.why),
+            "{headline}"
+        );
 
-        let table = beadlock(&bench, &["status", "--agent", &socket(&bench).display().to_string()]);
-        assert!(table.contains(row.state) && !table.contains(" synced"), "{table}");
+        let table = beadlock(
+            &bench,
+            &["status", "--agent", &socket(&bench).display().to_string()],
+        );
+        assert!(
+            table.contains(row.state) && !table.contains(" synced"),
+            "{table}"
+        );
 
         let metrics = agent.get("/metrics").1;
-        for series in
-            [format!("sync_state{{state=\"{}\"}} 1\n", row.state), "sync_state{state=\"synced\"} 0\n".to_owned()]
-        {
-            assert!(metrics.contains(&format!("beadlock_agent_{series}")), "{series} in {metrics}");
+        for series in [
+            format!("sync_state{{state=\"{}\"}} 1\n", row.state),
+            "sync_state{state=\"synced\"} 0\n".to_owned(),
+        ] {
+            assert!(
+                metrics.contains(&format!("beadlock_agent_{series}")),
+                "{series} in {metrics}"
+            );
         }
         let named = format!(".beads\",state=\"{}\"}} 1\n", row.state);
         assert!(metrics.contains(&named), "{named} in {metrics}");
@@ -287,14 +351,21 @@ fn seen(row: &Sabotage) {
         assert_eq!(is_ready().0, 200, "a claim may last");
     } else {
         let (code, text) = is_ready();
-        assert!(code == 503 && text.contains(&format!(".beads: {} for ", row.state)), "{code} {text}");
+        assert!(
+            code == 503 && text.contains(&format!(".beads: {} for ", row.state)),
+            "{code} {text}"
+        );
     }
     agent.told_manager(&format!("1 {}", row.state));
     sh(&bench, row.mend);
     agent.waits_for("synced");
-    wait_until(PATIENCE, "the good news", || last_state(&bench).contains("State: synced since "));
+    wait_until(PATIENCE, "the good news", || {
+        last_state(&bench).contains("State: synced since ")
+    });
     assert_eq!(is_ready(), (200, "ready\n".to_owned()));
-    assert!(beadlock(&bench, &["log", ".beads/daemon.log"]).starts_with(".beads/daemon.log: Syncing"));
+    assert!(
+        beadlock(&bench, &["log", ".beads/daemon.log"]).starts_with(".beads/daemon.log: Syncing")
+    );
     agent.told_manager("1 synced");
     agent.stop();
 
@@ -309,8 +380,21 @@ fn seen(row: &Sabotage) {
 /// Each state names a row of the page that the person on call opens.
 #[test]
 fn the_page_for_trouble_has_each_state() {
-    let page = fs::read_to_string(beadlock_tests::skip::checkout().join("docs/troubleshooting.md")).expect("the page");
-    for state in ["not_serving", "failed", "skipped", "local_only", "behind", "starting", "idle", "synced"] {
-        assert!(page.contains(&format!("`{state}`")), "docs/troubleshooting.md does not explain {state}");
+    let page = fs::read_to_string(beadlock_tests::skip::checkout().join("docs/troubleshooting.md"))
+        .expect("the page");
+    for state in [
+        "not_serving",
+        "failed",
+        "skipped",
+        "local_only",
+        "behind",
+        "starting",
+        "idle",
+        "synced",
+    ] {
+        assert!(
+            page.contains(&format!("`{state}`")),
+            "docs/troubleshooting.md does not explain {state}"
+        );
     }
 }

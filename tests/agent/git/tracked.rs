@@ -70,11 +70,21 @@ fn a_tracked_file_of_ours_stops_everything() {
             bench.tempt();
             let before = bench.snapshot();
             let told = bench.once();
-            let allowed = if *place == In::Upstream { Allowed::Sync } else { Allowed::Fetch };
+            let allowed = if *place == In::Upstream {
+                Allowed::Sync
+            } else {
+                Allowed::Fetch
+            };
             bench.untouched_since(&before, allowed, "once");
             if *place == In::Upstream {
-                assert!(!bench.here().join(&path).exists(), "harm: {path} was pulled");
-                assert!(!bench.here().join(".beads/theirs.jsonl").exists(), "harm: pulled beside {path}");
+                assert!(
+                    !bench.here().join(&path).exists(),
+                    "harm: {path} was pulled"
+                );
+                assert!(
+                    !bench.here().join(".beads/theirs.jsonl").exists(),
+                    "harm: pulled beside {path}"
+                );
             }
             if stops_when_naive() {
                 return;
@@ -90,7 +100,10 @@ fn a_tracked_file_of_ours_stops_everything() {
             bench.untouched_since(&before, Allowed::Fetch, "several cycles");
             mend(&bench, *place, told.command("git "));
             bench.syncs("mended");
-            assert!(bench.here().join(".beads/theirs.jsonl").exists(), "not pulled after it was mended");
+            assert!(
+                bench.here().join(".beads/theirs.jsonl").exists(),
+                "not pulled after it was mended"
+            );
             assert!(!bench.remote_has(&path), "{path} is still tracked");
             assert!(bench.remote_has(".beads/mine.jsonl"));
         },
@@ -120,7 +133,11 @@ fn a_live_lock_survives_that_upstream_stops_tracking_it() {
     bench.git(bench.here(), &["checkout", "--quiet", "--", lock]);
     bench.git(bench.there(), &["pull", "--quiet"]);
     bench.pushed_there(&[(lock, "")]);
-    let record = beadlock_tests::lock_text("alive", std::process::id().into(), &beadlock_tests::this_host());
+    let record = beadlock_tests::lock_text(
+        "alive",
+        std::process::id().into(),
+        &beadlock_tests::this_host(),
+    );
     bench.write(lock, &record);
     let told = bench.once();
     assert_eq!(bench.read(lock), record);
@@ -139,10 +156,19 @@ fn files_of_ours_are_never_committed() {
     bench.tempt();
     bench.once();
     bench.cycles(2);
-    let tracked = bench.git(bench.here(), &["ls-tree", "-r", "--name-only", "HEAD", "--", ".beads"]);
+    let tracked = bench.git(
+        bench.here(),
+        &["ls-tree", "-r", "--name-only", "HEAD", "--", ".beads"],
+    );
     let mut tracked: Vec<_> = tracked.lines().collect();
     tracked.sort_unstable();
-    let names = ["daemonlog", "deeper/notes.jsonl", "issues.jsonl", "mine.jsonl", "theirs.jsonl"];
+    let names = [
+        "daemonlog",
+        "deeper/notes.jsonl",
+        "issues.jsonl",
+        "mine.jsonl",
+        "theirs.jsonl",
+    ];
     assert_eq!(tracked, names.map(|name| format!(".beads/{name}")), "harm");
     bench.is_synced("beside files of ours");
 }

@@ -16,7 +16,11 @@ const HINDRANCES: &[(&str, &str, &str)] = &[
         "mv ../remote.git ../away.git; echo 1 >>.beads/issues.jsonl",
         "Sync cycle incomplete: origin cannot be reached: ",
     ),
-    ("no remote", "git remote remove origin", "Sync cycle incomplete: there is no remote"),
+    (
+        "no remote",
+        "git remote remove origin",
+        "Sync cycle incomplete: there is no remote",
+    ),
     (
         "no upstream",
         "git branch --unset-upstream; echo 1 >>.beads/issues.jsonl",
@@ -32,8 +36,16 @@ const HINDRANCES: &[(&str, &str, &str)] = &[
         "git -C ../there commit -q --allow-empty -m theirs; git -C ../there push -q; echo 1 >>src/x.rs",
         "Sync cycle incomplete: uncommitted changes outside .beads (src/x.rs)",
     ),
-    ("no repository any more", "mv .git ../away", "Sync cycle failed: HERE/.beads is in no git repository"),
-    ("a detached HEAD", "git checkout -q --detach", "Sync cycle failed: HEAD is detached in HERE"),
+    (
+        "no repository any more",
+        "mv .git ../away",
+        "Sync cycle failed: HERE/.beads is in no git repository",
+    ),
+    (
+        "a detached HEAD",
+        "git checkout -q --detach",
+        "Sync cycle failed: HEAD is detached in HERE",
+    ),
     (
         "a rewritten upstream",
         "git commit -q --allow-empty -m more; git push -q; git -C ../there pull -q; \
@@ -68,9 +80,16 @@ fn an_outage_is_told_by_every_cycle() {
     let told = bench.cycles(6);
     told.says_once("Cannot reach origin", "an outage");
     told.never_says("Sync cycle complete", "an outage");
-    let incomplete = told.log.matches("Sync cycle incomplete: origin cannot be reached: ").count();
+    let incomplete = told
+        .log
+        .matches("Sync cycle incomplete: origin cannot be reached: ")
+        .count();
     assert!(crate::bench::is_naive() || incomplete >= 5, "{}", told.log);
-    assert!(crate::bench::is_naive() || told.log.matches("; 1 commit waits").count() >= 5, "{}", told.log);
+    assert!(
+        crate::bench::is_naive() || told.log.matches("; 1 commit waits").count() >= 5,
+        "{}",
+        told.log
+    );
     fs::rename(&away, bench.remote()).expect("bring the remote back");
     bench.syncs("it is back");
 }

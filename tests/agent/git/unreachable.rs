@@ -23,11 +23,16 @@ fn count_tries(bench: &mut Bench) {
         bench.path().display()
     );
     script(&bin.join("git"), &count);
-    bench.environment.push(("PATH".to_owned(), format!("{}:{path}", bin.display())));
+    bench
+        .environment
+        .push(("PATH".to_owned(), format!("{}:{path}", bin.display())));
 }
 
 fn tries(bench: &Bench) -> usize {
-    fs::read_to_string(bench.path().join("tries")).unwrap_or_default().lines().count()
+    fs::read_to_string(bench.path().join("tries"))
+        .unwrap_or_default()
+        .lines()
+        .count()
 }
 
 #[test]
@@ -42,26 +47,44 @@ fn commits_go_on_and_all_is_pushed_in_the_end() {
     bench.untouched_since(&before, Allowed::Sync, "unreachable");
     told.says("Cannot reach origin", "once");
     told.ends_with(1, "once");
-    assert!(is_naive() || tries(&bench) >= 1, "the tries are not counted: the test shows nothing");
+    assert!(
+        is_naive() || tries(&bench) >= 1,
+        "the tries are not counted: the test shows nothing"
+    );
 
     let asked = tries(&bench);
     let daemon = Running::start(bench.agent(&["--interval", "50ms"]));
     for n in 2..5 {
         bench.write(".beads/mine.jsonl", format!("{n}\n"));
         wait_until(PATIENCE, "a commit", || {
-            bench.try_git(bench.here(), &["show", "HEAD:.beads/mine.jsonl"]).out == format!("{n}\n")
+            bench
+                .try_git(bench.here(), &["show", "HEAD:.beads/mine.jsonl"])
+                .out
+                == format!("{n}\n")
         });
     }
     let cycles = |bench: &Bench| bench.log().matches("Starting sync cycle...").count();
     let begun = cycles(&bench);
     wait_until(PATIENCE, "20 more cycles", || cycles(&bench) >= begun + 20);
     let tried = tries(&bench) - asked;
-    assert!(is_naive() || tried <= 4, "asked {tried} times in {} cycles: that is hammering", cycles(&bench));
+    assert!(
+        is_naive() || tried <= 4,
+        "asked {tried} times in {} cycles: that is hammering",
+        cycles(&bench)
+    );
     let said = bench.log().matches("Cannot reach origin").count();
-    assert!(is_naive() || said <= 1 + 2, "said {said} times\n{}", bench.log());
+    assert!(
+        is_naive() || said <= 1 + 2,
+        "said {said} times\n{}",
+        bench.log()
+    );
     fs::rename(&away, bench.remote()).expect("bring the remote back");
-    wait_until(Duration::from_secs(40), "a push", || bench.remote_has(".beads/mine.jsonl"));
-    wait_until(PATIENCE, "the good news", || is_naive() || bench.log().contains("again after"));
+    wait_until(Duration::from_secs(40), "a push", || {
+        bench.remote_has(".beads/mine.jsonl")
+    });
+    wait_until(PATIENCE, "the good news", || {
+        is_naive() || bench.log().contains("again after")
+    });
     daemon.signal(Signal::SIGTERM);
     daemon.finish(PATIENCE);
     bench.is_synced("reached again");
@@ -78,14 +101,20 @@ fn remotes_that_never_answer() {
         drop(kept);
     });
     // Nobody listens here any more.
-    let closed = TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a port").port();
+    let closed = TcpListener::bind("127.0.0.1:0")
+        .and_then(|l| l.local_addr())
+        .expect("a port")
+        .port();
     let urls = [
         ("http, silent", format!("http://127.0.0.1:{port}/x.git")),
         ("git, silent", format!("git://127.0.0.1:{port}/x.git")),
         ("ssh, silent", format!("ssh://ann@127.0.0.1:{port}/x.git")),
         ("ssh, closed", format!("ssh://ann@127.0.0.1:{closed}/x.git")),
         ("http, closed", format!("http://127.0.0.1:{closed}/x.git")),
-        ("no such host", "https://no-such-host.invalid/x.git".to_owned()),
+        (
+            "no such host",
+            "https://no-such-host.invalid/x.git".to_owned(),
+        ),
         ("no such path", "/no/such/path.git".to_owned()),
         ("no such helper", "nonsense::x".to_owned()),
     ];
@@ -101,18 +130,31 @@ fn remotes_that_never_answer() {
         let took = begun.elapsed();
         bench.untouched_since(&before, Allowed::Sync, name);
         assert!(took < SHORT + Duration::from_secs(25), "{took:?}");
-        assert!(!bench.here().join(".git/index.lock").exists(), "harm: index.lock left behind");
+        assert!(
+            !bench.here().join(".git/index.lock").exists(),
+            "harm: index.lock left behind"
+        );
         let committed = bench.git(bench.here(), &["show", "--format=", "--name-only", "HEAD"]);
-        assert!(is_naive() || committed == ".beads/mine.jsonl", "not committed\n{}", bench.log());
+        assert!(
+            is_naive() || committed == ".beads/mine.jsonl",
+            "not committed\n{}",
+            bench.log()
+        );
         let left = marked_by(bench.scene());
         assert!(left.is_empty(), "left behind: {left:?}\n{}", bench.log());
-        assert!(is_naive() || ended.status.code() == Some(1), "{ended:?}\n{}", bench.log());
+        assert!(
+            is_naive() || ended.status.code() == Some(1),
+            "{ended:?}\n{}",
+            bench.log()
+        );
     };
     // They mostly wait.
     std::thread::scope(|threads| {
         let case = &case;
-        let running: Vec<_> =
-            urls.chunks(4).map(|rows| threads.spawn(move || each(rows, |row| row.0.to_owned(), case))).collect();
+        let running: Vec<_> = urls
+            .chunks(4)
+            .map(|rows| threads.spawn(move || each(rows, |row| row.0.to_owned(), case)))
+            .collect();
         for thread in running {
             if let Err(why) = thread.join() {
                 std::panic::resume_unwind(why);
@@ -133,17 +175,42 @@ fn nobody_is_asked_for_a_password() {
         }
     });
     let mut bench = Bench::new();
-    bench.git(bench.here(), &["remote", "set-url", "origin", &format!("http://127.0.0.1:{port}/x.git")]);
+    bench.git(
+        bench.here(),
+        &[
+            "remote",
+            "set-url",
+            "origin",
+            &format!("http://127.0.0.1:{port}/x.git"),
+        ],
+    );
     let ask = bench.trap("ask", "echo secret; sleep 60");
     bench.git(bench.here(), &["config", "core.askPass", &ask]);
     for name in ["GIT_ASKPASS", "SSH_ASKPASS"] {
         bench.environment.push((name.to_owned(), ask.clone()));
     }
-    bench.environment.push(("DISPLAY".to_owned(), ":0".to_owned()));
-    bench.environment.push(("SSH_ASKPASS_REQUIRE".to_owned(), "force".to_owned()));
+    bench
+        .environment
+        .push(("DISPLAY".to_owned(), ":0".to_owned()));
+    bench
+        .environment
+        .push(("SSH_ASKPASS_REQUIRE".to_owned(), "force".to_owned()));
     bench.write(".beads/mine.jsonl", "{}\n");
     let ended = Running::start(bench.agent(&["--once", "--cycle-timeout", "15s"])).finish(PATIENCE);
-    assert_eq!(bench.called("ask"), 0, "harm: somebody was asked\n{}", bench.log());
-    assert!(is_naive() || ended.status.code() == Some(1), "{}", bench.log());
-    assert!(is_naive() || bench.log().contains("Cannot reach origin"), "{}", bench.log());
+    assert_eq!(
+        bench.called("ask"),
+        0,
+        "harm: somebody was asked\n{}",
+        bench.log()
+    );
+    assert!(
+        is_naive() || ended.status.code() == Some(1),
+        "{}",
+        bench.log()
+    );
+    assert!(
+        is_naive() || bench.log().contains("Cannot reach origin"),
+        "{}",
+        bench.log()
+    );
 }

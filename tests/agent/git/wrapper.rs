@@ -41,15 +41,29 @@ impl Bench {
         let bin = self.path().join("bin");
         let _ = fs::remove_dir_all(&bin);
         let path = std::env::var("PATH").expect("PATH");
-        let wrapper = WRAPPER.replace("PATH_OF_ALL", &path).replace("WORDS", words);
-        let wrapper = wrapper.replace("BIN", &bin.to_string_lossy()).replace("NTH", &nth.to_string());
-        script(&bin.join("git"), &wrapper.replace("HERE", &self.here().to_string_lossy()));
+        let wrapper = WRAPPER
+            .replace("PATH_OF_ALL", &path)
+            .replace("WORDS", words);
+        let wrapper = wrapper
+            .replace("BIN", &bin.to_string_lossy())
+            .replace("NTH", &nth.to_string());
+        script(
+            &bin.join("git"),
+            &wrapper.replace("HERE", &self.here().to_string_lossy()),
+        );
         write(&bin.join("script"), then);
         let mut agent = self.agent(&["--once"]);
         agent.env("PATH", format!("{}:{path}", bin.display()));
         let told = self.once_as(agent);
-        let seen = fs::read_to_string(bin.join("seen")).unwrap_or_default().lines().count();
-        assert!(seen >= nth, "git {words} was called {seen} times, not {nth}:\n{}", told.log);
+        let seen = fs::read_to_string(bin.join("seen"))
+            .unwrap_or_default()
+            .lines()
+            .count();
+        assert!(
+            seen >= nth,
+            "git {words} was called {seen} times, not {nth}:\n{}",
+            told.log
+        );
         told
     }
 
@@ -66,7 +80,10 @@ impl Bench {
     pub fn before_file(&self, path: &str, times: usize, then: &str) {
         let count = self.path().join("smudge.called");
         let _ = fs::remove_file(&count);
-        let then = format!("[ \"$(wc -l <'{}')\" -le {times} ] && {{ {then}; }}\nexec cat", count.display());
+        let then = format!(
+            "[ \"$(wc -l <'{}')\" -le {times} ] && {{ {then}; }}\nexec cat",
+            count.display()
+        );
         let smudge = self.trap("smudge", &then);
         self.write(".git/info/attributes", format!("{path} filter=trap\n"));
         self.git(self.here(), &["config", "filter.trap.smudge", &smudge]);

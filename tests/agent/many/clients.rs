@@ -13,11 +13,18 @@ fn fifty_who_obey_are_no_crowd_at_an_old_lock() {
     let scene = Scene::new();
     let text = lock_text("deploy", std::process::id().into(), &this_host());
     let mut record: serde_json::Value = serde_json::from_str(&text).expect("a record is JSON");
-    record["started_at"] = (Timestamp::now() - SignedDuration::from_secs(80)).to_string().into();
+    record["started_at"] = (Timestamp::now() - SignedDuration::from_secs(80))
+        .to_string()
+        .into();
     fs::write(scene.path().join("deploy.lock"), record.to_string()).expect("write the lock");
     let mut tries = thread::scope(|threads| {
-        let clients: Vec<_> = (0..50).map(|_| threads.spawn(|| come_back(&scene))).collect();
-        clients.into_iter().map(|client| client.join().expect("a client")).collect::<Vec<_>>()
+        let clients: Vec<_> = (0..50)
+            .map(|_| threads.spawn(|| come_back(&scene)))
+            .collect();
+        clients
+            .into_iter()
+            .map(|client| client.join().expect("a client"))
+            .collect::<Vec<_>>()
     });
     tries.sort_unstable();
     let within = |first: usize| {
@@ -33,10 +40,26 @@ fn fifty_who_obey_are_no_crowd_at_an_old_lock() {
 /// on a machine that has other work many may wake up late together.
 fn come_back(scene: &Scene) -> Instant {
     let refused = || {
-        let words = ["hold", "lock:deploy.lock", "--no-wait", "--drain", "1m", "--", "true"];
+        let words = [
+            "hold",
+            "lock:deploy.lock",
+            "--no-wait",
+            "--drain",
+            "1m",
+            "--",
+            "true",
+        ];
         let (code, envelope) = scene.json(&words);
-        assert_eq!((code, &envelope["error"]["code"]), (4, &"LOCK_HELD".into()), "{envelope}");
-        Duration::from_millis(envelope["error"]["retry_after_ms"].as_u64().expect("milliseconds"))
+        assert_eq!(
+            (code, &envelope["error"]["code"]),
+            (4, &"LOCK_HELD".into()),
+            "{envelope}"
+        );
+        Duration::from_millis(
+            envelope["error"]["retry_after_ms"]
+                .as_u64()
+                .expect("milliseconds"),
+        )
     };
     let told = refused();
     let again = Instant::now() + told;

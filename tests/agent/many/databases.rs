@@ -48,7 +48,8 @@ fn begun_in(databases: &[Database]) -> usize {
 
 /// So many that they and everything else can be watched.
 fn how_many() -> usize {
-    let limit = std::fs::read_to_string("/proc/sys/fs/inotify/max_user_watches").unwrap_or_default();
+    let limit =
+        std::fs::read_to_string("/proc/sys/fs/inotify/max_user_watches").unwrap_or_default();
     let limit: usize = limit.trim().parse().unwrap_or(0);
     let count = DATABASES.min(limit / 2);
     if count < DATABASES {
@@ -60,15 +61,29 @@ fn how_many() -> usize {
 #[test]
 fn ten_thousand_databases_and_no_missed_resume() {
     let _ = binaries::directory();
-    let seed = number("SOAK_SEED").map_or_else(|| u64::from(std::process::id()), |seed| seed as u64);
+    let seed =
+        number("SOAK_SEED").map_or_else(|| u64::from(std::process::id()), |seed| seed as u64);
     println!("seed {seed} (SOAK_SEED repeats it, roughly)");
     let scene = Scene::new();
     let ground = scene.path().join("ground");
-    let databases: Vec<Database> = (0..how_many()).map(|number| Database::new(&ground, number)).collect();
-    let args = ["--root", "ground", "--interval", "60s", "--debounce", "50ms", "--action", "none"];
+    let databases: Vec<Database> = (0..how_many())
+        .map(|number| Database::new(&ground, number))
+        .collect();
+    let args = [
+        "--root",
+        "ground",
+        "--interval",
+        "60s",
+        "--debounce",
+        "50ms",
+        "--action",
+        "none",
+    ];
     let mut agent = Running::start(scene.agent(&args));
     let pid = agent.pid();
-    wait_until(PATIENCE * 4, "every database is watched", || Pulse::of(pid).watches >= databases.len());
+    wait_until(PATIENCE * 4, "every database is watched", || {
+        Pulse::of(pid).watches >= databases.len()
+    });
     let begun = Instant::now();
     let end = begun + length();
     let waits = Mutex::new(Vec::new());
@@ -79,7 +94,8 @@ fn ten_thousand_databases_and_no_missed_resume() {
             scope.spawn(move || {
                 let mut dice = Dice::new(seed, &claimer.to_string());
                 // To each claimer its own.
-                let own: Vec<&Database> = databases.iter().skip(claimer).step_by(CLAIMERS).collect();
+                let own: Vec<&Database> =
+                    databases.iter().skip(claimer).step_by(CLAIMERS).collect();
                 while Instant::now() < end {
                     let wait = dice.one_of(&own).is_claimed_and_resumes(&mut dice, BOUND);
                     waits.lock().unwrap().push(wait);
@@ -93,22 +109,43 @@ fn ten_thousand_databases_and_no_missed_resume() {
     });
     let mut waits = waits.into_inner().unwrap();
     waits.sort_unstable();
-    let [median, longest] = [waits[waits.len() / 2], waits[waits.len() - 1]].map(|wait| wait.as_millis());
-    let cycles: usize = databases.iter().map(|it| it.count("Sync cycle complete")).sum();
-    println!("{} claims, resumed after {median} ms, at most {longest} ms; {cycles} cycles", waits.len());
+    let [median, longest] =
+        [waits[waits.len() / 2], waits[waits.len() - 1]].map(|wait| wait.as_millis());
+    let cycles: usize = databases
+        .iter()
+        .map(|it| it.count("Sync cycle complete"))
+        .sum();
+    println!(
+        "{} claims, resumed after {median} ms, at most {longest} ms; {cycles} cycles",
+        waits.len()
+    );
     println!("a third through {warm:?}\nat the end {last:?}");
     assert!(agent.is_running(), "the agent has ended");
-    assert!(waits.len() >= CLAIMERS * 5, "too few claims to show anything");
-    assert!(waits[waits.len() / 2] <= HALF, "half of the claims' ends are seen late");
+    assert!(
+        waits.len() >= CLAIMERS * 5,
+        "too few claims to show anything"
+    );
+    assert!(
+        waits[waits.len() / 2] <= HALF,
+        "half of the claims' ends are seen late"
+    );
     assert!(last.rss <= MEMORY, "more memory than 60 MiB");
     let grown = last.rss.saturating_sub(warm.rss);
     let new = (begun_in(&databases) - had_begun) as u64;
-    assert!(grown <= FLAT + new * NEW / 100, "the memory has grown by {grown} KiB, {new} databases are new");
+    assert!(
+        grown <= FLAT + new * NEW / 100,
+        "the memory has grown by {grown} KiB, {new} databases are new"
+    );
     // The agent's marker is watched too, so that one lost would not show in their number alone.
-    assert!(warm.watches >= databases.len() && last.watches >= warm.watches, "watches are lost");
+    assert!(
+        warm.watches >= databases.len() && last.watches >= warm.watches,
+        "watches are lost"
+    );
     // 32 logs are kept open, each with its directory.
     assert!(last.fds <= 64 + 32, "open files per database");
-    wait_until(PATIENCE, "the threads that helped have ended", || Pulse::of(pid).threads <= threads_allowed);
+    wait_until(PATIENCE, "the threads that helped have ended", || {
+        Pulse::of(pid).threads <= threads_allowed
+    });
     agent.signal(nix::sys::signal::Signal::SIGTERM);
     assert!(agent.wait(PATIENCE).success());
 }

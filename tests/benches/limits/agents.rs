@@ -49,7 +49,9 @@ pub fn measure(table: &mut Table) {
 
 /// How long, and what the rows say when that is not long enough.
 fn watched(table: &Table) -> (Duration, String) {
-    let asked = std::env::var("BENCH_SECONDS").ok().and_then(|seconds| seconds.parse().ok());
+    let asked = std::env::var("BENCH_SECONDS")
+        .ok()
+        .and_then(|seconds| seconds.parse().ok());
     let asked = if table.is_short { Some(5) } else { asked };
     match asked.map(Duration::from_secs) {
         Some(time) if time < WATCHED => (time, format!(" (shortened to {} s)", time.as_secs())),
@@ -61,7 +63,11 @@ fn idle(table: &mut Table, ground: &Ground) {
     let count = ground.dirs().len();
     let (watched, shortened) = watched(table);
     // Spread over it as ever; a short run cannot wait for a minute.
-    let interval = if table.is_short { Duration::from_secs(2) } else { INTERVAL };
+    let interval = if table.is_short {
+        Duration::from_secs(2)
+    } else {
+        INTERVAL
+    };
     let agent = ground.serve(interval, &[]);
     std::thread::sleep(interval);
     let before = agent.cycles();
@@ -83,27 +89,67 @@ fn idle(table: &mut Table, ground: &Ground) {
     let [shares, memory, threads] = [shares, memory, threads].map(Spread::of);
     let share = 100.0 * used / watched.as_secs_f64();
     let at_most = std::thread::available_parallelism().map_or(1, usize::from) + THREADS;
-    table.value(&figure("CPU of a core"), Unit::Percent, Some(CPU_PERCENT), share, Some(&shares));
-    table.value(&figure("memory"), Unit::Bytes, Some(MEMORY), memory.greatest(), Some(&memory));
-    table.value(&figure("threads"), Unit::Count, Some(at_most as f64), threads.greatest(), Some(&threads));
+    table.value(
+        &figure("CPU of a core"),
+        Unit::Percent,
+        Some(CPU_PERCENT),
+        share,
+        Some(&shares),
+    );
+    table.value(
+        &figure("memory"),
+        Unit::Bytes,
+        Some(MEMORY),
+        memory.greatest(),
+        Some(&memory),
+    );
+    table.value(
+        &figure("threads"),
+        Unit::Count,
+        Some(at_most as f64),
+        threads.greatest(),
+        Some(&threads),
+    );
 
     let cycle = used / cycles.max(1) as f64;
     for _ in 0..PARTS {
         costs.push(bare_cycle(ground).as_secs_f64());
     }
     let name = figure("CPU of a cycle");
-    beside(table, &name, "bare calls of a cycle and its log, without a pause", cycle, costs);
+    beside(
+        table,
+        &name,
+        "bare calls of a cycle and its log, without a pause",
+        cycle,
+        costs,
+    );
     let costs = paced_cycles(ground, interval);
-    let share = 100.0 * count as f64 / interval.as_secs_f64() * Spread::of(costs.iter().copied()).median();
+    let share =
+        100.0 * count as f64 / interval.as_secs_f64() * Spread::of(costs.iter().copied()).median();
     beside(table, &name, "the same calls in its rhythm", cycle, costs);
-    table.value(&figure("CPU of a core, of these calls alone"), Unit::Percent, None, share, None);
+    table.value(
+        &figure("CPU of a core, of these calls alone"),
+        Unit::Percent,
+        None,
+        share,
+        None,
+    );
     match [tool("flock"), tool("jq")] {
         [Some(_), Some(_)] => {
             let few = &ground.dirs()[..count.min(SHELL)];
             let costs = (0..PARTS).map(|_| shell_cycle(ground, few)).collect();
-            beside(table, &figure("CPU of a cycle"), "sh with flock(1), 500 databases", cycle, costs);
+            beside(
+                table,
+                &figure("CPU of a cycle"),
+                "sh with flock(1), 500 databases",
+                cycle,
+                costs,
+            );
         }
-        _ => table.not_here(&figure("CPU of a cycle, beside sh"), "no flock(1) or no jq here"),
+        _ => table.not_here(
+            &figure("CPU of a cycle, beside sh"),
+            "no flock(1) or no jq here",
+        ),
     }
 }
 
@@ -111,12 +157,25 @@ fn idle(table: &mut Table, ground: &Ground) {
 fn beside(table: &mut Table, figure: &str, other: &str, ours: f64, others: Vec<f64>) {
     let theirs = Spread::of(others.iter().copied()).least();
     let ratios = Spread::of(others.iter().map(|other| ours / other));
-    table.ratios(figure, other, None, &Ratios { ratios, ours, theirs });
+    table.ratios(
+        figure,
+        other,
+        None,
+        &Ratios {
+            ratios,
+            ours,
+            theirs,
+        },
+    );
 }
 
 /// The CPU of what a cycle cannot be without: its calls, and two lines in its log.
 pub fn bare_cycle(ground: &Ground) -> Duration {
-    let all: Vec<_> = ground.dirs().iter().map(|dir| (Bare::of(dir), dir.join("bare.log"))).collect();
+    let all: Vec<_> = ground
+        .dirs()
+        .iter()
+        .map(|dir| (Bare::of(dir), dir.join("bare.log")))
+        .collect();
     let sweep = || {
         for (bare, log) in &all {
             bare.cycle();
@@ -130,7 +189,11 @@ pub fn bare_cycle(ground: &Ground) -> Duration {
 /// The same in seconds, each database once an interval, as many together as an agent checks together: after a pause
 /// memory is cold. In an interval before it, which is not counted, the files come to be.
 fn paced_cycles(ground: &Ground, interval: Duration) -> Vec<f64> {
-    let all: Vec<_> = ground.dirs().iter().map(|dir| (Bare::of(dir), dir.join("bare.log"))).collect();
+    let all: Vec<_> = ground
+        .dirs()
+        .iter()
+        .map(|dir| (Bare::of(dir), dir.join("bare.log")))
+        .collect();
     let groups: Vec<_> = all.chunks(all.len().div_ceil(PLACES)).collect();
     let mut costs = Vec::new();
     let mut due = Instant::now();
@@ -157,9 +220,13 @@ fn paced_cycles(ground: &Ground, interval: Duration) -> Vec<f64> {
 
 fn two_lines(log: &Path) {
     let mut options = OpenOptions::new();
-    options.append(true).create(true).custom_flags(O_NOFOLLOW | O_CLOEXEC);
+    options
+        .append(true)
+        .create(true)
+        .custom_flags(O_NOFOLLOW | O_CLOEXEC);
     let mut log = options.open(log).expect("a log");
-    let lines = "[2026-01-01 00:00:00] Starting sync cycle...\n[2026-01-01 00:00:00] Sync cycle complete\n";
+    let lines =
+        "[2026-01-01 00:00:00] Starting sync cycle...\n[2026-01-01 00:00:00] Sync cycle complete\n";
     log.write_all(lines.as_bytes()).expect("two lines");
 }
 
@@ -203,8 +270,17 @@ fn start(table: &mut Table, ground: &Ground) {
         agent.end();
         seconds
     }));
-    let figure = format!("agent, {} databases, start to the first cycle of the last", ground.dirs().len());
-    table.value(&figure, Unit::Seconds, Some(START_SECONDS), seconds.median(), Some(&seconds));
+    let figure = format!(
+        "agent, {} databases, start to the first cycle of the last",
+        ground.dirs().len()
+    );
+    table.value(
+        &figure,
+        Unit::Seconds,
+        Some(START_SECONDS),
+        seconds.median(),
+        Some(&seconds),
+    );
 }
 
 /// Some go at once, by a move of what they lie in or by their deletion. Settled is an agent that watches the others
@@ -212,7 +288,10 @@ fn start(table: &mut Table, ground: &Ground) {
 fn removal(table: &mut Table, ground: &Ground) {
     let runs = if table.is_short { 1 } else { REMOVALS };
     let [all, gone] = [ground.dirs().len(), ground.dirs().len() / OF];
-    for (how, remove) in [("moved away", Ground::move_away as fn(&Ground, usize)), ("deleted", Ground::delete)] {
+    for (how, remove) in [
+        ("moved away", Ground::move_away as fn(&Ground, usize)),
+        ("deleted", Ground::delete),
+    ] {
         let seconds = Spread::of((0..runs).map(|_| {
             let agent = ground.serve(INTERVAL, &["--no-spread"]);
             agent.cycles_each(1);
@@ -226,6 +305,12 @@ fn removal(table: &mut Table, ground: &Ground) {
             settled.duration_since(begun).as_secs_f64()
         }));
         let figure = format!("agent, {all} databases, {gone} {how} at once, until it rests");
-        table.value(&figure, Unit::Seconds, Some(REMOVAL_SECONDS), seconds.median(), Some(&seconds));
+        table.value(
+            &figure,
+            Unit::Seconds,
+            Some(REMOVAL_SECONDS),
+            seconds.median(),
+            Some(&seconds),
+        );
     }
 }

@@ -20,8 +20,11 @@ use super::ratio::Clock;
 use super::table::{Table, Unit};
 
 /// As a lock file has to be opened: never blocking, never following a link.
-const FLAGS: OFlag =
-    OFlag::O_RDONLY.union(OFlag::O_NOFOLLOW).union(OFlag::O_NONBLOCK).union(OFlag::O_NOCTTY).union(OFlag::O_CLOEXEC);
+const FLAGS: OFlag = OFlag::O_RDONLY
+    .union(OFlag::O_NOFOLLOW)
+    .union(OFlag::O_NONBLOCK)
+    .union(OFlag::O_NOCTTY)
+    .union(OFlag::O_CLOEXEC);
 
 /// Databases in a sweep.
 const SWEEP: usize = 100_000;
@@ -50,13 +53,23 @@ impl Bare {
     pub fn no_lock(&self) {
         self.no_fleet();
         let _ = open(self.lock.as_c_str(), FLAGS, Mode::empty()).map_err(drop);
-        let _ = fstatat(AT_FDCWD, self.aside.as_c_str(), AtFlags::AT_SYMLINK_NOFOLLOW).map_err(drop);
+        let _ = fstatat(
+            AT_FDCWD,
+            self.aside.as_c_str(),
+            AtFlags::AT_SYMLINK_NOFOLLOW,
+        )
+        .map_err(drop);
         let _ = open(self.lock.as_c_str(), FLAGS, Mode::empty()).map_err(drop);
     }
 
     /// Whether the database has joined a fleet.
     fn no_fleet(&self) {
-        let _ = fstatat(AT_FDCWD, self.fleet.as_c_str(), AtFlags::AT_SYMLINK_NOFOLLOW).map_err(drop);
+        let _ = fstatat(
+            AT_FDCWD,
+            self.fleet.as_c_str(),
+            AtFlags::AT_SYMLINK_NOFOLLOW,
+        )
+        .map_err(drop);
     }
 
     /// What a lock cannot be read and judged without; `kill` only where there is a process to ask, which another
@@ -117,26 +130,65 @@ pub fn measure(table: &mut Table) {
     );
 
     let ours = Record::new("make release", "1.2.3").expect("a record");
-    let five = Record { beadlock: None, ..ours.clone() };
-    let remote = Record { hostname: format!("not-{}", hostname().expect("a name")), ..five.clone() };
+    let five = Record {
+        beadlock: None,
+        ..ours.clone()
+    };
+    let remote = Record {
+        hostname: format!("not-{}", hostname().expect("a name")),
+        ..five.clone()
+    };
     let me = std::process::id().cast_signed();
-    let (local, other) = ("open, fstat, read, close, uname, kill", "open, fstat, read, close, uname");
+    let (local, other) = (
+        "open, fstat, read, close, uname, kill",
+        "open, fstat, read, close, uname",
+    );
     let locks = [
-        ("should_skip_database, a live lock of five fields", local, &five, Some(me)),
-        ("should_skip_database, a live lock with our key", local, &ours, Some(me)),
-        ("should_skip_database, a lock of another host", other, &remote, None),
+        (
+            "should_skip_database, a live lock of five fields",
+            local,
+            &five,
+            Some(me),
+        ),
+        (
+            "should_skip_database, a live lock with our key",
+            local,
+            &ours,
+            Some(me),
+        ),
+        (
+            "should_skip_database, a lock of another host",
+            other,
+            &remote,
+            None,
+        ),
     ];
     for (figure, beside, record, pid) in locks {
         fs::write(dir.join(".exclusive-lock"), record.to_json()).expect("a lock");
-        table.ratio(figure, beside, Some(1.4), Clock::Thread, || check(true), || bare.lock(pid));
+        table.ratio(
+            figure,
+            beside,
+            Some(1.4),
+            Clock::Thread,
+            || check(true),
+            || bare.lock(pid),
+        );
     }
     let mut allocations = |figure: &str, at_most: Option<f64>| {
-        let count = allocation_counter::measure(|| drop(black_box(should_skip_database(&dir)))).count_total;
-        table.value(&format!("allocations, {figure}"), Unit::Count, at_most, count as f64, None);
+        let count =
+            allocation_counter::measure(|| drop(black_box(should_skip_database(&dir)))).count_total;
+        table.value(
+            &format!("allocations, {figure}"),
+            Unit::Count,
+            at_most,
+            count as f64,
+            None,
+        );
     };
-    for (figure, record, at_most) in
-        [("a live lock of five fields", &five, Some(4.0)), ("a live lock with our key", &ours, None)]
-    {
+    for (figure, record, at_most) in [
+        ("a live lock of five fields", &five, Some(4.0)),
+        ("a live lock with our key", &ours, None),
+    ] {
         fs::write(dir.join(".exclusive-lock"), record.to_json()).expect("a lock");
         allocations(figure, at_most);
     }
@@ -147,11 +199,22 @@ pub fn measure(table: &mut Table) {
 
 /// One after the other, each once in a batch.
 fn sweeps(table: &mut Table, root: &Path, lock: &Record, pid: i32) {
-    let (few, many) = if table.is_short { (100, 1000) } else { (SMALL_SWEEP, SWEEP) };
-    let dirs: Vec<PathBuf> = (0..many).map(|number| root.join(format!("{}/{number}", number % 100))).collect();
-    dirs.iter().for_each(|dir| fs::create_dir_all(dir).expect("a directory"));
+    let (few, many) = if table.is_short {
+        (100, 1000)
+    } else {
+        (SMALL_SWEEP, SWEEP)
+    };
+    let dirs: Vec<PathBuf> = (0..many)
+        .map(|number| root.join(format!("{}/{number}", number % 100)))
+        .collect();
+    dirs.iter()
+        .for_each(|dir| fs::create_dir_all(dir).expect("a directory"));
     let bare: Vec<Bare> = dirs.iter().map(|dir| Bare::of(dir)).collect();
-    let sweep = |dirs: &[PathBuf]| dirs.iter().filter(|dir| should_skip_database(dir).is_skip()).count();
+    let sweep = |dirs: &[PathBuf]| {
+        dirs.iter()
+            .filter(|dir| should_skip_database(dir).is_skip())
+            .count()
+    };
     table.ratio(
         &format!("a sweep of {many} without locks"),
         "the bare loop",
@@ -166,7 +229,11 @@ fn sweeps(table: &mut Table, root: &Path, lock: &Record, pid: i32) {
     }
     let bare_sweep = || {
         for (number, bare) in bare.iter().enumerate() {
-            if number % 2 == 0 { bare.lock(Some(pid)) } else { bare.no_lock() }
+            if number % 2 == 0 {
+                bare.lock(Some(pid))
+            } else {
+                bare.no_lock()
+            }
         }
     };
     table.ratio(

@@ -17,7 +17,10 @@ use super::ratio::{Batch, Clock, Ratios};
 use super::table::{Table, target_dir};
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/limits/python.py");
-const PINNED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/limits/requirements.txt");
+const PINNED: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/benches/limits/requirements.txt"
+);
 
 /// How often at a time, in Python: some milliseconds.
 const TIMES: u32 = 300;
@@ -26,7 +29,10 @@ pub fn measure(table: &mut Table) {
     let root = tempfile::tempdir().expect("a temporary directory");
     let dir = root.path().join(".beads");
     fs::create_dir(&dir).expect("a database");
-    let (cycle, check) = ("Cycle::enter and leave, no lock", "should_skip_database, a live lock of five fields");
+    let (cycle, check) = (
+        "Cycle::enter and leave, no lock",
+        "should_skip_database, a live lock of five fields",
+    );
     let python = match installed() {
         Ok(python) => python,
         Err(why) => {
@@ -42,19 +48,41 @@ pub fn measure(table: &mut Table) {
         let found = Ratios::between(table.runs(), 5, || ours.seconds(), || theirs.seconds());
         table.ratios(figure, words, None, &found);
     };
-    beside(cycle, "Python: filelock, timeout=0", "cycle", &|| enter_and_leave(&dir));
-    let five = Record { beadlock: None, ..Record::new("make release", "1.2.3").expect("a record") };
+    beside(cycle, "Python: filelock, timeout=0", "cycle", &|| {
+        enter_and_leave(&dir)
+    });
+    let five = Record {
+        beadlock: None,
+        ..Record::new("make release", "1.2.3").expect("a record")
+    };
     fs::write(dir.join(".exclusive-lock"), five.to_json()).expect("a lock");
-    beside(check, "Python: json.load, os.kill", "check", &|| assert!(should_skip_database(&dir).is_skip()));
+    beside(check, "Python: json.load, os.kill", "check", &|| {
+        assert!(should_skip_database(&dir).is_skip())
+    });
     in_python(table, &python, &dir);
 }
 
 /// The package beside it, in two interpreters.
 fn in_python(table: &mut Table, python: &Path, dir: &Path) {
     let figures = [
-        ("Python: should_skip_database, a live lock of five fields", "our-check", "json.load, os.kill", "check"),
-        ("Python: Cycle.enter and leave, no lock", "our-cycle", "filelock, timeout=0", "cycle"),
-        ("Python: FileLock.acquire and release", "our-lock", "filelock, timeout=0", "cycle"),
+        (
+            "Python: should_skip_database, a live lock of five fields",
+            "our-check",
+            "json.load, os.kill",
+            "check",
+        ),
+        (
+            "Python: Cycle.enter and leave, no lock",
+            "our-cycle",
+            "filelock, timeout=0",
+            "cycle",
+        ),
+        (
+            "Python: FileLock.acquire and release",
+            "our-lock",
+            "filelock, timeout=0",
+            "cycle",
+        ),
     ];
     let there = install_ours(python);
     for (figure, ours, beside, theirs) in figures {
@@ -66,7 +94,10 @@ fn in_python(table: &mut Table, python: &Path, dir: &Path) {
         if ours != "our-check" {
             let _ = fs::remove_file(dir.join(".exclusive-lock"));
         }
-        let (mut ours, mut theirs) = (Python::start(python, ours, dir), Python::start(python, theirs, dir));
+        let (mut ours, mut theirs) = (
+            Python::start(python, ours, dir),
+            Python::start(python, theirs, dir),
+        );
         let found = Ratios::between(table.runs(), 5, || ours.seconds(), || theirs.seconds());
         table.ratios(figure, &format!("Python: {beside}"), None, &found);
     }
@@ -76,7 +107,15 @@ fn in_python(table: &mut Table, python: &Path, dir: &Path) {
 fn install_ours(python: &Path) -> Result<(), String> {
     let package = concat!(env!("CARGO_MANIFEST_DIR"), "/../integration/python");
     let mut pip = Command::new(python);
-    pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--force-reinstall", "--no-deps"]);
+    pip.args([
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+        "--force-reinstall",
+        "--no-deps",
+    ]);
     run(pip.arg(package).env("CARGO_TARGET_DIR", target_dir()))
 }
 
@@ -85,9 +124,19 @@ fn installed() -> Result<PathBuf, String> {
     let environment = target_dir().join("filelock");
     let python = environment.join("bin/python3");
     if !python.exists() {
-        run(Command::new("python3").args(["-m", "venv"]).arg(&environment))?;
+        run(Command::new("python3")
+            .args(["-m", "venv"])
+            .arg(&environment))?;
     }
-    let options = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes", "-r"];
+    let options = [
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+        "--require-hashes",
+        "-r",
+    ];
     run(Command::new(&python).args(options).arg(PINNED))?;
     Ok(python)
 }
@@ -95,10 +144,20 @@ fn installed() -> Result<PathBuf, String> {
 /// Why it failed, in a line.
 fn run(command: &mut Command) -> Result<(), String> {
     let words = format!("{command:?}");
-    let ended = command.stdin(Stdio::null()).output().map_err(|error| format!("{words}: {error}"))?;
+    let ended = command
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| format!("{words}: {error}"))?;
     let talk = String::from_utf8_lossy(&ended.stderr);
-    let last = talk.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it failed");
-    if ended.status.success() { Ok(()) } else { Err(format!("{words}: {last}")) }
+    let last = talk
+        .lines()
+        .rfind(|line| !line.trim().is_empty())
+        .unwrap_or("it failed");
+    if ended.status.success() {
+        Ok(())
+    } else {
+        Err(format!("{words}: {last}"))
+    }
 }
 
 /// An interpreter that measures what it does.
@@ -112,9 +171,20 @@ impl Python {
     fn start(python: &Path, what: &str, dir: &Path) -> Self {
         let mut command = Command::new(python);
         command.env_clear().arg(SCRIPT).arg(what).arg(dir);
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("Python starts");
-        let (asks, answers) = (child.stdin.take().expect("a pipe"), child.stdout.take().expect("a pipe"));
-        Self { child, asks, answers: BufReader::new(answers) }
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("Python starts");
+        let (asks, answers) = (
+            child.stdin.take().expect("a pipe"),
+            child.stdout.take().expect("a pipe"),
+        );
+        Self {
+            child,
+            asks,
+            answers: BufReader::new(answers),
+        }
     }
 
     /// Seconds that one time takes.

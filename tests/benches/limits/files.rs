@@ -31,14 +31,20 @@ pub const SHARE_OF_THE_LOCK: f64 = 0.05;
 pub fn measure(table: &mut Table) {
     let root = tempfile::tempdir().expect("a temporary directory");
     let path = root.path().join("todo.json");
-    let lock = CString::new(path.with_extension("json.lock").as_os_str().as_bytes()).expect("a path");
+    let lock =
+        CString::new(path.with_extension("json.lock").as_os_str().as_bytes()).expect("a path");
     let locking = FileLock::on(&path);
     // Made when it is missing; from then on it is there.
     let acquire = || drop(locking.acquire().expect("a free lock"));
     acquire();
-    table.ratio("FileLock, acquire and drop", "open, flock, close", Some(1.5), Clock::Thread, acquire, || {
-        drop(bare_lock(&lock))
-    });
+    table.ratio(
+        "FileLock, acquire and drop",
+        "open, flock, close",
+        Some(1.5),
+        Clock::Thread,
+        acquire,
+        || drop(bare_lock(&lock)),
+    );
     table.ratio(
         "FileLock, acquire and drop, proved",
         "open, fstat, flock, lstat, unlock, close",
@@ -52,16 +58,30 @@ pub fn measure(table: &mut Table) {
         "open, flock, close",
         None,
         Clock::Thread,
-        || FileLock::exclusive(&path).expect("a free lock").release().expect("it stood"),
+        || {
+            FileLock::exclusive(&path)
+                .expect("a free lock")
+                .release()
+                .expect("it stood")
+        },
         || drop(bare_lock(&lock)),
     );
     acquire();
     let allocations = allocation_counter::measure(acquire).count_total;
-    table.value("allocations, FileLock, acquire and drop", Unit::Count, Some(0.0), allocations as f64, None);
+    table.value(
+        "allocations, FileLock, acquire and drop",
+        Unit::Count,
+        Some(0.0),
+        allocations as f64,
+        None,
+    );
     let content = format!("[{}0]", "{\"id\": 1, \"done\": false}, ".repeat(40));
     let disk = tempfile::tempdir_in(DISK).expect("a directory on a disk");
     let path = disk.path().join("todo.json");
-    let bare = Bare { dir: disk.path().to_owned(), path: disk.path().join("bare.json") };
+    let bare = Bare {
+        dir: disk.path().to_owned(),
+        path: disk.path().join("bare.json"),
+    };
     table.ratio(
         "atomic_write: locked, checked, 5 backups, synced",
         "the same without the lock, on a disk",
@@ -76,7 +96,12 @@ pub fn measure(table: &mut Table) {
         "a write without it, on a disk",
         Some(SHARE_OF_THE_LOCK),
         Clock::Wall,
-        || FileLock::exclusive(&path).expect("a free lock").release().expect("it stood"),
+        || {
+            FileLock::exclusive(&path)
+                .expect("a free lock")
+                .release()
+                .expect("it stood")
+        },
         || bare.write(content.as_bytes()),
     );
     shell::measure(table);
@@ -111,13 +136,23 @@ impl Bare {
     fn write(&self, content: &[u8]) {
         let _: &RawValue = serde_json::from_slice(content).expect("JSON");
         let flags = OFlag::O_TMPFILE | OFlag::O_CLOEXEC;
-        let mut file =
-            File::options().write(true).custom_flags(flags.bits()).open(&self.dir).expect("a file without a name");
+        let mut file = File::options()
+            .write(true)
+            .custom_flags(flags.bits())
+            .open(&self.dir)
+            .expect("a file without a name");
         file.write_all(content).expect("written");
         file.sync_all().expect("synced");
         let stage = self.path.with_extension("json.tmp");
         let unnamed = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
-        linkat(AT_FDCWD, &unnamed, AT_FDCWD, &stage, AtFlags::AT_SYMLINK_FOLLOW).expect("a name");
+        linkat(
+            AT_FDCWD,
+            &unnamed,
+            AT_FDCWD,
+            &stage,
+            AtFlags::AT_SYMLINK_FOLLOW,
+        )
+        .expect("a name");
         let kept = self.path.with_extension("json.tmp1");
         let _ = fs::hard_link(&self.path, &kept);
         fs::rename(stage, &self.path).expect("renamed");
@@ -125,7 +160,9 @@ impl Bare {
             let _ = fs::rename(self.backup(number), self.backup(number + 1));
         }
         let _ = fs::rename(kept, self.backup(1));
-        File::open(&self.dir).and_then(|dir| dir.sync_all()).expect("the directory, synced");
+        File::open(&self.dir)
+            .and_then(|dir| dir.sync_all())
+            .expect("the directory, synced");
     }
 
     fn backup(&self, number: usize) -> PathBuf {

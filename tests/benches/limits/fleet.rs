@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 
 use beadlock_checker::internal::facts;
 use beadlock_fleet::{
-    ClaimRequest, ClaimState, Config, Fleet, FleetAgent, FleetClaim, Mark, MemberValue, Name, T, Who,
+    ClaimRequest, ClaimState, Config, Fleet, FleetAgent, FleetClaim, Mark, MemberValue, Name, T,
+    Who,
 };
 use beadlock_testkit::Etcd;
 use beadlock_tests::{Spread, wait_until};
@@ -46,7 +47,10 @@ const PATIENCE: Duration = Duration::from_secs(120);
 
 pub fn measure(table: &mut Table) {
     let Some(etcd) = Etcd::three() else {
-        table.not_here("a fleet of three agents, and one of 1,000", "there is no etcd");
+        table.not_here(
+            "a fleet of three agents, and one of 1,000",
+            "there is no etcd",
+        );
         return;
     };
     let ground = Ground::on(&etcd);
@@ -72,7 +76,12 @@ impl Ground {
     fn join(&self, name: &str) -> Mark {
         let mark = Mark::of_new_clone(self.fleet.nonce(), &Name::parse(name).expect("a name"));
         let path = "/srv/tracker/.beads".to_owned();
-        let member = MemberValue { host: "bench".to_owned(), path, version: "0".to_owned(), since: facts::now() };
+        let member = MemberValue {
+            host: "bench".to_owned(),
+            path,
+            version: "0".to_owned(),
+            since: facts::now(),
+        };
         self.fleet.join(&mark, &member).expect("joined");
         mark
     }
@@ -83,8 +92,12 @@ impl Ground {
 
     /// Claims, and returns how long it took until it was drained.
     fn claim(&self, mark: &Mark) -> (FleetClaim, Duration) {
-        let request =
-            ClaimRequest { mark: mark.clone(), holder: "bench".into(), id: "bench".into(), who: Who::this_process() };
+        let request = ClaimRequest {
+            mark: mark.clone(),
+            holder: "bench".into(),
+            id: "bench".into(),
+            who: Who::this_process(),
+        };
         let begun = Instant::now();
         let claim = FleetClaim::begin(self.config.clone(), request).expect("a claim begins");
         loop {
@@ -100,7 +113,10 @@ impl Ground {
 }
 
 fn heard(bell: impl AsFd) {
-    let _ = poll(&mut [PollFd::new(bell.as_fd(), PollFlags::POLLIN)], PollTimeout::from(1_000_u16));
+    let _ = poll(
+        &mut [PollFd::new(bell.as_fd(), PollFlags::POLLIN)],
+        PollTimeout::from(1_000_u16),
+    );
 }
 
 /// Waits until this agent may run a cycle, as the programs do.
@@ -151,24 +167,46 @@ fn three(table: &mut Table, ground: &Ground) {
     }
     let (claims, releases) = (spread(&claims), spread(&releases));
     let figure = "fleet of 3 agents: claim to drained, p50";
-    table.value(figure, Unit::Seconds, Some(CLAIM_SECONDS), claims.median(), Some(&claims));
+    table.value(
+        figure,
+        Unit::Seconds,
+        Some(CLAIM_SECONDS),
+        claims.median(),
+        Some(&claims),
+    );
     let figure = "fleet of 3 agents: release to the next cycle elsewhere, p99";
-    table.value(figure, Unit::Seconds, Some(RELEASE_SECONDS), releases.percentile(99), Some(&releases));
+    table.value(
+        figure,
+        Unit::Seconds,
+        Some(RELEASE_SECONDS),
+        releases.percentile(99),
+        Some(&releases),
+    );
 }
 
 fn many(table: &mut Table, ground: &Ground, etcd: &Etcd) {
     let count = if table.is_short { 2 * READERS } else { AGENTS };
-    let groups: Vec<Mark> = (0..count / READERS).map(|group| ground.join(&format!("group/{group}"))).collect();
+    let groups: Vec<Mark> = (0..count / READERS)
+        .map(|group| ground.join(&format!("group/{group}")))
+        .collect();
     let agents: Vec<FleetAgent> = (0..count).map(|_| ground.agent()).collect();
     for (number, agent) in agents.iter().enumerate() {
         until_permitted(agent, &groups[number / READERS]);
     }
     idle(table, etcd, count);
     let claims = if table.is_short { 2 } else { CLAIMS };
-    let drained: Vec<Duration> = (0..claims).map(|round| ended(ground.claim(&groups[round % groups.len()]))).collect();
+    let drained: Vec<Duration> = (0..claims)
+        .map(|round| ended(ground.claim(&groups[round % groups.len()])))
+        .collect();
     let drained = spread(&drained);
     let figure = format!("fleet of {count} agents: claim to drained, {READERS} readers, p50");
-    table.value(&figure, Unit::Seconds, Some(DRAIN_SECONDS), drained.median(), Some(&drained));
+    table.value(
+        &figure,
+        Unit::Seconds,
+        Some(DRAIN_SECONDS),
+        drained.median(),
+        Some(&drained),
+    );
     let all = ground.join("acme/all");
     let mut drained = Vec::new();
     for _ in 0..if table.is_short { 1 } else { LARGE } {
@@ -177,8 +215,18 @@ fn many(table: &mut Table, ground: &Ground, etcd: &Etcd) {
     }
     let drained = spread(&drained);
     let figure = format!("fleet of {count} agents: claim to drained, {count} readers, p50");
-    table.value(&figure, Unit::Seconds, Some(LARGE_DRAIN_SECONDS), drained.median(), Some(&drained));
-    std::thread::scope(|scope| agents.iter().for_each(|agent| drop(scope.spawn(|| agent.end()))));
+    table.value(
+        &figure,
+        Unit::Seconds,
+        Some(LARGE_DRAIN_SECONDS),
+        drained.median(),
+        Some(&drained),
+    );
+    std::thread::scope(|scope| {
+        agents
+            .iter()
+            .for_each(|agent| drop(scope.spawn(|| agent.end())))
+    });
 }
 
 /// The claim ends; how long it took to drain.
@@ -191,19 +239,35 @@ fn ended((claim, took): (FleetClaim, Duration)) -> Duration {
 fn idle(table: &mut Table, etcd: &Etcd, agents: usize) {
     /// Elections are entries of the log too. A machine that is too small for the start of so many may have one late.
     const TRIES: usize = 3;
-    let watched = if table.is_short { Duration::from_secs(6) } else { WATCHED };
+    let watched = if table.is_short {
+        Duration::from_secs(6)
+    } else {
+        WATCHED
+    };
     let nodes = nodes();
     assert_eq!(nodes.len(), 3, "the nodes are children of this process");
     // What the start has left behind goes meanwhile: where its machine is too small for so many at once, an answer came
     // too late, and the agent has begun again with another lease.
-    std::thread::sleep(if table.is_short { Duration::from_secs(1) } else { T + Duration::from_secs(2) });
+    std::thread::sleep(if table.is_short {
+        Duration::from_secs(1)
+    } else {
+        T + Duration::from_secs(2)
+    });
     let mut tries = 0;
     let (done, percents) = loop {
         tries += 1;
-        let (before, used_before) = (applied(etcd), nodes.iter().map(|pid| used_by(*pid)).collect::<Vec<_>>());
+        let (before, used_before) = (
+            applied(etcd),
+            nodes.iter().map(|pid| used_by(*pid)).collect::<Vec<_>>(),
+        );
         let begun = Instant::now();
-        wait_until(watched + PATIENCE, "the idle fleet was watched", || begun.elapsed() >= watched);
-        let used = nodes.iter().zip(used_before).map(|(pid, before)| (used_by(*pid) - before).as_secs_f64());
+        wait_until(watched + PATIENCE, "the idle fleet was watched", || {
+            begun.elapsed() >= watched
+        });
+        let used = nodes
+            .iter()
+            .zip(used_before)
+            .map(|(pid, before)| (used_by(*pid) - before).as_secs_f64());
         let seconds = begun.elapsed().as_secs_f64();
         let percents = Spread::of(used.map(|used| used / seconds * 100.0));
         let after = applied(etcd);
@@ -212,10 +276,25 @@ fn idle(table: &mut Table, etcd: &Etcd, agents: usize) {
         }
         println!("the nodes have elected a leader meanwhile: once more");
     };
-    let figure = format!("fleet of {agents} idle agents: proposals that etcd applies in {} s", watched.as_secs());
-    table.value(&figure, Unit::Count, Some(IDLE_PROPOSALS), f64::from(u32::try_from(done).unwrap_or(u32::MAX)), None);
+    let figure = format!(
+        "fleet of {agents} idle agents: proposals that etcd applies in {} s",
+        watched.as_secs()
+    );
+    table.value(
+        &figure,
+        Unit::Count,
+        Some(IDLE_PROPOSALS),
+        f64::from(u32::try_from(done).unwrap_or(u32::MAX)),
+        None,
+    );
     let figure = format!("fleet of {agents} idle agents: of a core, the busiest node of three");
-    table.value(&figure, Unit::Percent, Some(IDLE_PERCENT), percents.greatest(), Some(&percents));
+    table.value(
+        &figure,
+        Unit::Percent,
+        Some(IDLE_PERCENT),
+        percents.greatest(),
+        Some(&percents),
+    );
 }
 
 /// How far the first node's log is.
@@ -228,20 +307,31 @@ fn applied(etcd: &Etcd) -> Applied {
     let status = etcd.ctl(&["endpoint", "status", "--write-out=json"]);
     let status: serde_json::Value = serde_json::from_str(&status).expect("JSON");
     let number = |name: &str| status[0]["Status"][name].as_u64().expect("a number");
-    Applied { entries: number("raftIndex"), term: number("raftTerm") }
+    Applied {
+        entries: number("raftIndex"),
+        term: number("raftTerm"),
+    }
 }
 
 /// What a process has used of the processors so far.
 fn used_by(pid: Pid) -> Duration {
     let clock = clock_getcpuclockid(pid).expect("it lives");
-    clock_gettime(clock).expect("a clock of the processor").into()
+    clock_gettime(clock)
+        .expect("a clock of the processor")
+        .into()
 }
 
 /// The PIDs of the etcd that this process has started.
 fn nodes() -> Vec<Pid> {
     let tasks = fs::read_dir("/proc/self/task").expect("proc").flatten();
     let children = tasks.filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
-    let pids = children.flat_map(|line| line.split(' ').filter_map(|pid| pid.parse().ok()).collect::<Vec<i32>>());
-    let is_etcd = |pid: &i32| fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|comm| comm.trim() == "etcd");
+    let pids = children.flat_map(|line| {
+        line.split(' ')
+            .filter_map(|pid| pid.parse().ok())
+            .collect::<Vec<i32>>()
+    });
+    let is_etcd = |pid: &i32| {
+        fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|comm| comm.trim() == "etcd")
+    };
     pids.filter(is_etcd).map(Pid::from_raw).collect()
 }

@@ -31,8 +31,7 @@ const FETCHES_A_MINUTE: f64 = 1.5;
 const GITS_OF_A_CHANGE: f64 = 8.0;
 
 /// What is usually written to sync a directory through git.
-const LOOP: &str =
-    "git add --all && git commit --quiet --message sync && git pull --quiet --rebase && git push --quiet";
+const LOOP: &str = "git add --all && git commit --quiet --message sync && git pull --quiet --rebase && git push --quiet";
 
 pub fn measure(table: &mut Table) {
     for count in COUNTS {
@@ -57,7 +56,8 @@ impl Site {
     fn new(count: usize) -> Self {
         let scene = Scene::new();
         let site = Self { scene, count };
-        let settings = "[user]\n\tname = Ann\n\temail = ann@example.org\n[init]\n\tdefaultBranch = main\n";
+        let settings =
+            "[user]\n\tname = Ann\n\temail = ann@example.org\n[init]\n\tdefaultBranch = main\n";
         fs::write(site.path().join(".gitconfig"), settings).expect("write .gitconfig");
         site.shell(
             site.path(),
@@ -65,7 +65,10 @@ impl Site {
              && echo '{}' >.beads/issues.jsonl && echo x >src/x && printf 'daemon.log*\\n' >.beads/.gitignore && git add . \
              && git commit -qm first && git remote add origin ../remote.git && git push -qu origin main",
         );
-        site.shell(site.path(), &format!("mkdir all && for n in $(seq {count}); do cp -r first all/$n; done"));
+        site.shell(
+            site.path(),
+            &format!("mkdir all && for n in $(seq {count}); do cp -r first all/$n; done"),
+        );
         site
     }
 
@@ -87,17 +90,29 @@ impl Site {
     /// An agent that has synced all of them, and needs no git any more.
     fn serve(&self, fetch_interval: &str, wrapper: Option<&Path>) -> Agent {
         self.shell(self.path(), "rm -f all/*/repo/.beads/daemon.log");
-        let mut command: Command = self.scene.agent(&["--root", "all", "--action", "git", "--interval", "5s"]);
+        let mut command: Command =
+            self.scene
+                .agent(&["--root", "all", "--action", "git", "--interval", "5s"]);
         command.args(["--fetch-interval", fetch_interval]);
         if let Some(bin) = wrapper {
             let path = std::env::var("PATH").expect("PATH");
             command.env("PATH", format!("{}:{path}", bin.display()));
         }
-        let agent = Agent { process: Running::start(command) };
-        let logs: Vec<_> =
-            (1..=self.count).map(|n| self.path().join(format!("all/{n}/repo/.beads/daemon.log"))).collect();
-        let cycles = |log: &PathBuf| fs::read_to_string(log).unwrap_or_default().matches("Sync cycle complete").count();
-        wait_until(Duration::from_secs(600), "five cycles each", || logs.iter().all(|log| cycles(log) >= 5));
+        let agent = Agent {
+            process: Running::start(command),
+        };
+        let logs: Vec<_> = (1..=self.count)
+            .map(|n| self.path().join(format!("all/{n}/repo/.beads/daemon.log")))
+            .collect();
+        let cycles = |log: &PathBuf| {
+            fs::read_to_string(log)
+                .unwrap_or_default()
+                .matches("Sync cycle complete")
+                .count()
+        };
+        wait_until(Duration::from_secs(600), "five cycles each", || {
+            logs.iter().all(|log| cycles(log) >= 5)
+        });
         agent
     }
 
@@ -115,19 +130,31 @@ impl Agent {
 
     /// The same with its children that have ended, in ticks of 10 ms.
     fn cpu_of_all(&self) -> f64 {
-        let stat = fs::read_to_string(format!("/proc/{}/stat", self.process.pid())).expect("it runs");
+        let stat =
+            fs::read_to_string(format!("/proc/{}/stat", self.process.pid())).expect("it runs");
         let fields = stat.rsplit_once(") ").expect("the name ends").1.split(' ');
-        fields.skip(11).take(4).map(|ticks| ticks.parse::<f64>().expect("ticks") / 100.0).sum()
+        fields
+            .skip(11)
+            .take(4)
+            .map(|ticks| ticks.parse::<f64>().expect("ticks") / 100.0)
+            .sum()
     }
 
     fn end(mut self) {
         self.process.signal(Signal::SIGTERM);
-        assert!(self.process.wait(PATIENCE * 4).success(), "the agent ends well");
+        assert!(
+            self.process.wait(PATIENCE * 4).success(),
+            "the agent ends well"
+        );
     }
 }
 
 fn idle(table: &mut Table, site: &Site) {
-    let watched = if table.is_short { Duration::from_secs(4) } else { WATCHED };
+    let watched = if table.is_short {
+        Duration::from_secs(4)
+    } else {
+        WATCHED
+    };
     let agent = site.serve("10h", None);
     let share = |_| {
         let before = agent.cpu();
@@ -141,9 +168,19 @@ fn idle(table: &mut Table, site: &Site) {
         500 => Some(ALL_PERCENT),
         count => Some(IDLE_PERCENT * count as f64),
     };
-    let repositories = if count == 1 { "1 idle repository".to_owned() } else { format!("{count} idle repositories") };
+    let repositories = if count == 1 {
+        "1 idle repository".to_owned()
+    } else {
+        format!("{count} idle repositories")
+    };
     let figure = format!("git, {repositories}, CPU of a core");
-    table.value(&figure, Unit::Percent, limit, shares.median(), Some(&shares));
+    table.value(
+        &figure,
+        Unit::Percent,
+        limit,
+        shares.median(),
+        Some(&shares),
+    );
 }
 
 /// A git in front of git, which writes a line for each call.
@@ -152,7 +189,10 @@ fn wrapper(site: &Site) -> PathBuf {
     fs::create_dir_all(&bin).expect("a directory of programs");
     let path = std::env::var("PATH").expect("PATH");
     let calls = site.path().join("calls");
-    let text = format!("#!/bin/sh\necho \" $* \" >>'{}'\nPATH='{path}' exec git \"$@\"\n", calls.display());
+    let text = format!(
+        "#!/bin/sh\necho \" $* \" >>'{}'\nPATH='{path}' exec git \"$@\"\n",
+        calls.display()
+    );
     write_program(&bin.join("git"), text.as_bytes());
     bin
 }
@@ -164,7 +204,11 @@ fn calls(site: &Site) -> Vec<String> {
 
 /// The gits of an idle repository, by the clock that it has when nothing is said.
 fn processes(table: &mut Table, site: &Site) {
-    let counted = if table.is_short { Duration::from_secs(4) } else { COUNTED };
+    let counted = if table.is_short {
+        Duration::from_secs(4)
+    } else {
+        COUNTED
+    };
     let agent = site.serve("1m", Some(&wrapper(site)));
     let (before, cpu) = (calls(site).len(), agent.cpu_of_all());
     std::thread::sleep(counted);
@@ -174,11 +218,29 @@ fn processes(table: &mut Table, site: &Site) {
     let fetches = since.iter().filter(|call| call.contains(" fetch ")).count();
     let minutes = counted.as_secs_f64() / 60.0;
     let figure = |what: &str| format!("git, 1 idle repository, {what}");
-    table.value(&figure("gits but fetches"), Unit::Count, Some(0.0), (since.len() - fetches) as f64, None);
+    table.value(
+        &figure("gits but fetches"),
+        Unit::Count,
+        Some(0.0),
+        (since.len() - fetches) as f64,
+        None,
+    );
     // Not a whole number of minutes: one more or less counts much.
-    table.value(&figure("fetches a minute"), Unit::Count, Some(FETCHES_A_MINUTE), fetches as f64 / minutes, None);
+    table.value(
+        &figure("fetches a minute"),
+        Unit::Count,
+        Some(FETCHES_A_MINUTE),
+        fetches as f64 / minutes,
+        None,
+    );
     let share = 100.0 * used / counted.as_secs_f64();
-    table.value(&figure("CPU of a core, with fetches"), Unit::Percent, None, share, None);
+    table.value(
+        &figure("CPU of a core, with fetches"),
+        Unit::Percent,
+        None,
+        share,
+        None,
+    );
 }
 
 /// One line more in a file, until it is at the remote.
@@ -188,9 +250,14 @@ fn change(table: &mut Table, site: &Site) {
     let agent = site.serve("10h", None);
     let mut ours = Vec::new();
     for _ in 0..changes {
-        let (before, pushed) = (agent.cpu_of_all(), site.log().matches("Pushed 1 commit").count());
+        let (before, pushed) = (
+            agent.cpu_of_all(),
+            site.log().matches("Pushed 1 commit").count(),
+        );
         site.shell(&repo, "echo '{}' >>.beads/issues.jsonl");
-        wait_until(PATIENCE, "a push", || site.log().matches("Pushed 1 commit").count() > pushed);
+        wait_until(PATIENCE, "a push", || {
+            site.log().matches("Pushed 1 commit").count() > pushed
+        });
         // With the look after it, which finds nothing more to do.
         std::thread::sleep(Duration::from_secs(11));
         ours.push(agent.cpu_of_all() - before);
@@ -200,20 +267,36 @@ fn change(table: &mut Table, site: &Site) {
     let mut gits = Vec::new();
     for _ in 0..=changes.min(3) {
         std::thread::sleep(Duration::from_secs(11));
-        let (before, pushed) = (calls(site).len(), site.log().matches("Pushed 1 commit").count());
+        let (before, pushed) = (
+            calls(site).len(),
+            site.log().matches("Pushed 1 commit").count(),
+        );
         site.shell(&repo, "echo '{}' >>.beads/issues.jsonl");
-        wait_until(PATIENCE, "a push", || site.log().matches("Pushed 1 commit").count() > pushed);
+        wait_until(PATIENCE, "a push", || {
+            site.log().matches("Pushed 1 commit").count() > pushed
+        });
         let since = calls(site).split_off(before);
-        let push = since.iter().position(|call| call.contains(" push ")).expect("a push");
+        let push = since
+            .iter()
+            .position(|call| call.contains(" push "))
+            .expect("a push");
         gits.push((push + 1) as f64);
     }
     agent.end();
     // The first one finds out what is known to the others.
     let gits = Spread::of(gits.into_iter().skip(1));
     let figure = "git, commit and push of one change, gits";
-    table.value(figure, Unit::Count, Some(GITS_OF_A_CHANGE), gits.median(), Some(&gits));
-    for (other, script) in [("git status", "git status --porcelain >/dev/null"), ("sh: add, commit, pull, push", LOOP)]
-    {
+    table.value(
+        figure,
+        Unit::Count,
+        Some(GITS_OF_A_CHANGE),
+        gits.median(),
+        Some(&gits),
+    );
+    for (other, script) in [
+        ("git status", "git status --porcelain >/dev/null"),
+        ("sh: add, commit, pull, push", LOOP),
+    ] {
         let cost = |_| {
             site.shell(&repo, "echo '{}' >>.beads/issues.jsonl");
             let before = children();
@@ -224,7 +307,16 @@ fn change(table: &mut Table, site: &Site) {
         let mine = Spread::of(ours.iter().copied()).median();
         let theirs = Spread::of(others.iter().copied()).median();
         let ratios = Spread::of(others.iter().map(|other| mine / other));
-        let found = Ratios { ratios, ours: mine, theirs };
-        table.ratios("git, commit and push of one change, CPU", other, None, &found);
+        let found = Ratios {
+            ratios,
+            ours: mine,
+            theirs,
+        };
+        table.ratios(
+            "git, commit and push of one change, CPU",
+            other,
+            None,
+            &found,
+        );
     }
 }

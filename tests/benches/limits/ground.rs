@@ -40,9 +40,14 @@ impl Ground {
     /// So many, each with nothing in it.
     pub fn new(count: usize) -> Self {
         let scene = Scene::new();
-        let dir = |number: usize| scene.path().join(format!("ground/{:02}/{number}/.beads", number % GROUPS));
+        let dir = |number: usize| {
+            scene
+                .path()
+                .join(format!("ground/{:02}/{number}/.beads", number % GROUPS))
+        };
         let dirs: Vec<PathBuf> = (0..count).map(dir).collect();
-        dirs.iter().for_each(|dir| fs::create_dir_all(dir).expect("a database"));
+        dirs.iter()
+            .for_each(|dir| fs::create_dir_all(dir).expect("a database"));
         Self { scene, dirs }
     }
 
@@ -64,7 +69,8 @@ impl Ground {
 
     /// Deletes as many.
     pub fn delete(&self, of: usize) {
-        self.groups(of).for_each(|(here, _)| fs::remove_dir_all(here).expect("delete a group of databases"));
+        self.groups(of)
+            .for_each(|(here, _)| fs::remove_dir_all(here).expect("delete a group of databases"));
     }
 
     /// All are there again.
@@ -73,7 +79,9 @@ impl Ground {
             // Those that were deleted are nowhere.
             let _ = fs::rename(away, here);
         }
-        self.dirs.iter().for_each(|dir| fs::create_dir_all(dir).expect("a database"));
+        self.dirs
+            .iter()
+            .for_each(|dir| fs::create_dir_all(dir).expect("a database"));
     }
 
     /// The directories that have one in so many of the databases, and where each may be meanwhile.
@@ -85,14 +93,30 @@ impl Ground {
 
     /// Starts an agent that finds all of them, with logs that are not there yet.
     pub fn serve(&self, interval: Duration, more: &[&str]) -> Agent<'_> {
-        for log in self.dirs.iter().map(|dir| dir.join("daemon.log")).filter(|log| log.exists()) {
+        for log in self
+            .dirs
+            .iter()
+            .map(|dir| dir.join("daemon.log"))
+            .filter(|log| log.exists())
+        {
             fs::remove_file(log).expect("remove a log");
         }
         let interval = format!("{}ms", interval.as_millis());
-        let args = ["--root", "ground", "--action", "none", "--interval", &interval];
+        let args = [
+            "--root",
+            "ground",
+            "--action",
+            "none",
+            "--interval",
+            &interval,
+        ];
         let command = self.scene.agent(&[&args, more].concat());
         let started = SystemTime::now();
-        Agent { ground: self, process: Running::start(command), started }
+        Agent {
+            ground: self,
+            process: Running::start(command),
+            started,
+        }
     }
 }
 
@@ -107,7 +131,10 @@ impl Agent<'_> {
             std::thread::sleep(MOMENT);
             self.cpu() - before < REST && self.logs(least).map(|logs| found = logs).is_some()
         });
-        let took = found.1.duration_since(self.started).expect("a line is later than the start");
+        let took = found
+            .1
+            .duration_since(self.started)
+            .expect("a line is later than the start");
         (found.0, took.as_secs_f64())
     }
 
@@ -119,7 +146,9 @@ impl Agent<'_> {
             if cycles < least {
                 return None;
             }
-            let written = fs::metadata(&log).and_then(|meta| meta.modified()).expect("the time of a log");
+            let written = fs::metadata(&log)
+                .and_then(|meta| meta.modified())
+                .expect("the time of a log");
             found = (found.0 + cycles, found.1.max(written));
         }
         Some(found)
@@ -127,7 +156,11 @@ impl Agent<'_> {
 
     /// How many cycles the logs have by now.
     pub fn cycles(&self) -> usize {
-        self.ground.dirs.iter().map(|dir| cycles_in(&dir.join("daemon.log"))).sum()
+        self.ground
+            .dirs
+            .iter()
+            .map(|dir| cycles_in(&dir.join("daemon.log")))
+            .sum()
     }
 
     /// What it has used of processors, with the threads that have ended: the kernel's clock of the process, which
@@ -161,12 +194,18 @@ impl Agent<'_> {
     /// Ends it as a service manager does.
     pub fn end(mut self) {
         self.process.signal(Signal::SIGTERM);
-        assert!(self.process.wait(PATIENCE * 4).success(), "the agent ends well");
+        assert!(
+            self.process.wait(PATIENCE * 4).success(),
+            "the agent ends well"
+        );
     }
 }
 
 fn cycles_in(log: &Path) -> usize {
-    fs::read_to_string(log).unwrap_or_default().matches(COMPLETE).count()
+    fs::read_to_string(log)
+        .unwrap_or_default()
+        .matches(COMPLETE)
+        .count()
 }
 
 /// What this thread uses of a processor for something.
@@ -177,5 +216,7 @@ pub fn cpu_of(what: impl FnOnce()) -> Duration {
 }
 
 fn time_of(clock: ClockId) -> Duration {
-    clock_gettime(clock).expect("a clock of the processor").into()
+    clock_gettime(clock)
+        .expect("a clock of the processor")
+        .into()
 }

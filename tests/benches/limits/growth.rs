@@ -39,7 +39,11 @@ struct Point {
 type Cost = fn(&Point) -> f64;
 
 pub fn measure(table: &mut Table) {
-    let sizes = if table.is_short { SIZES.map(|size| size / 100) } else { SIZES };
+    let sizes = if table.is_short {
+        SIZES.map(|size| size / 100)
+    } else {
+        SIZES
+    };
     let points: Vec<Point> = sizes.iter().map(|size| Point::of(*size)).collect();
     let watches = watches();
     let most = sizes[sizes.len() - 1];
@@ -61,25 +65,47 @@ pub fn measure(table: &mut Table) {
     }
     // The more paths, the fewer of them are in a processor's caches, for the bare calls too: those are what is linear.
     let beside: [(&str, Cost, Cost); 2] = [
-        ("CPU of an agent's sweep, beside its bare calls", |point| point.sweep, |point| point.bare),
-        ("a thread's checks, beside their bare calls", |point| point.library, |point| point.library_bare),
+        (
+            "CPU of an agent's sweep, beside its bare calls",
+            |point| point.sweep,
+            |point| point.bare,
+        ),
+        (
+            "a thread's checks, beside their bare calls",
+            |point| point.library,
+            |point| point.library_bare,
+        ),
     ];
     for (figure, ours, bare) in beside {
         let figure = format!("growth, {} to {most}: {figure}{polled}", sizes[0]);
-        table.value(&figure, Unit::Ratio, Some(LINEAR), growth(&points, ours) / growth(&points, bare), None);
+        table.value(
+            &figure,
+            Unit::Ratio,
+            Some(LINEAR),
+            growth(&points, ours) / growth(&points, bare),
+            None,
+        );
     }
-    table.keep("growth", json!(points.iter().map(Point::json).collect::<Vec<_>>()));
+    table.keep(
+        "growth",
+        json!(points.iter().map(Point::json).collect::<Vec<_>>()),
+    );
 }
 
 /// What one more database costs from the third size to the last, beside from the first to the third.
 fn growth(points: &[Point], of: Cost) -> f64 {
     let [few, more, most] = [0, 2, 4].map(|at| &points[at]);
-    let one_more = |from: &Point, to: &Point| (of(to) - of(from)) / (to.databases - from.databases) as f64;
+    let one_more =
+        |from: &Point, to: &Point| (of(to) - of(from)) / (to.databases - from.databases) as f64;
     one_more(more, most) / one_more(few, more)
 }
 
 fn watches() -> Option<usize> {
-    std::fs::read_to_string("/proc/sys/fs/inotify/max_user_watches").ok()?.trim().parse().ok()
+    std::fs::read_to_string("/proc/sys/fs/inotify/max_user_watches")
+        .ok()?
+        .trim()
+        .parse()
+        .ok()
 }
 
 impl Point {
@@ -100,7 +126,14 @@ impl Point {
         agent.end();
         let bare = bare_cycle(&ground).as_secs_f64() * databases as f64;
         let paths: Vec<Bare> = ground.dirs().iter().map(|dir| Bare::of(dir)).collect();
-        let check = || assert!(!ground.dirs().iter().any(|dir| should_skip_database(dir).is_skip()));
+        let check = || {
+            assert!(
+                !ground
+                    .dirs()
+                    .iter()
+                    .any(|dir| should_skip_database(dir).is_skip())
+            )
+        };
         let bare_check = || paths.iter().for_each(Bare::no_lock);
         let [mut library, mut library_bare] = [f64::MAX; 2];
         for _ in 0..5 {
@@ -111,7 +144,15 @@ impl Point {
             "{databases} databases: start {start:.2} s with {first} cycles, a sweep {sweep:.2} s of CPU (bare calls {bare:.2} s), {:.1} MiB",
             memory / f64::from(1 << 20)
         );
-        Self { databases, memory, sweep, start, bare, library, library_bare }
+        Self {
+            databases,
+            memory,
+            sweep,
+            start,
+            bare,
+            library,
+            library_bare,
+        }
     }
 
     fn json(&self) -> serde_json::Value {

@@ -59,17 +59,30 @@ impl Way {
         match self {
             Self::Release => {
                 let ended = scene.run(&["acquire", "-q", "--for", &me]);
-                let id = ended.out.lines().find_map(|line| line.strip_prefix("BEADLOCK_ID="));
+                let id = ended
+                    .out
+                    .lines()
+                    .find_map(|line| line.strip_prefix("BEADLOCK_ID="));
                 Claim::Acquired(id.unwrap_or_else(|| panic!("{ended:?}")).to_owned())
             }
             Self::EndOfHold => {
-                let hold = start(scene.beadlock(&["hold", "-q", "--", "cat"]).stdin(Stdio::piped()));
+                let hold = start(
+                    scene
+                        .beadlock(&["hold", "-q", "--", "cat"])
+                        .stdin(Stdio::piped()),
+                );
                 scene.wait_for_lock();
                 Claim::Held(hold)
             }
             Self::Unlink => {
                 let record = Record::new("an old client", "1").expect("a record");
-                scene.write_lock(Record { beadlock: None, ..record }.to_json());
+                scene.write_lock(
+                    Record {
+                        beadlock: None,
+                        ..record
+                    }
+                    .to_json(),
+                );
                 Claim::Written
             }
         }
@@ -105,7 +118,11 @@ struct Started(Child);
 
 fn start(command: &mut Command) -> Started {
     let name = format!("{command:?}");
-    Started(command.spawn().unwrap_or_else(|error| panic!("{name}: {error}")))
+    Started(
+        command
+            .spawn()
+            .unwrap_or_else(|error| panic!("{name}: {error}")),
+    )
 }
 
 impl Started {
@@ -116,7 +133,12 @@ impl Started {
     /// Waits for its first word, and returns the moment.
     fn speaks(&mut self) -> Instant {
         let mut word = [0];
-        self.0.stdout.as_mut().expect("a pipe").read_exact(&mut word).expect("a word");
+        self.0
+            .stdout
+            .as_mut()
+            .expect("a pipe")
+            .read_exact(&mut word)
+            .expect("a word");
         Instant::now()
     }
 
@@ -160,7 +182,8 @@ pub fn measure(table: &mut Table) {
     let samples = |many: usize| if table.is_short { 2 } else { many };
     let (released, killed) = (samples(SAMPLES), samples(KILLED));
     let mut dice = Dice::new(6, "latency");
-    let spread = |count: usize, sample: &mut dyn FnMut() -> f64| Spread::of((0..count).map(|_| sample()));
+    let spread =
+        |count: usize, sample: &mut dyn FnMut() -> f64| Spread::of((0..count).map(|_| sample()));
 
     let scene = Scene::new();
     let alone = spread(released, &mut || {
@@ -170,26 +193,54 @@ pub fn measure(table: &mut Table) {
         echo.end();
         took.as_secs_f64()
     });
-    table.value("the start of an echo by itself, p50", Unit::Seconds, None, alone.median(), Some(&alone));
+    table.value(
+        "the start of an echo by itself, p50",
+        Unit::Seconds,
+        None,
+        alone.median(),
+        Some(&alone),
+    );
     for way in Way::ALL {
         let found = spread(released, &mut || to_hold(&scene, way, &mut dice));
-        percentiles(table, &format!("release to a waiting hold's command, {}", way.words()), &found);
+        percentiles(
+            table,
+            &format!("release to a waiting hold's command, {}", way.words()),
+            &found,
+        );
     }
     for way in Way::ALL {
         let scene = Scene::new();
         let mut agent = Agent::start(&scene);
-        let found = spread(released, &mut || to_cycle(&scene, way, &mut agent, &mut dice));
-        percentiles(table, &format!("release to an agent's cycle, {}", way.words()), &found);
+        let found = spread(released, &mut || {
+            to_cycle(&scene, way, &mut agent, &mut dice)
+        });
+        percentiles(
+            table,
+            &format!("release to an agent's cycle, {}", way.words()),
+            &found,
+        );
     }
     let found = spread(killed, &mut || from_kill(&scene, &mut dice));
     let figure = "a holder's SIGKILL to a waiting hold's command, beyond 100 ms, p50";
-    table.value(figure, Unit::Seconds, Some(0.020), found.median(), Some(&found));
+    table.value(
+        figure,
+        Unit::Seconds,
+        Some(0.020),
+        found.median(),
+        Some(&found),
+    );
 }
 
 fn percentiles(table: &mut Table, figure: &str, found: &Spread) {
     for (percent, at_most) in [(50, 0.005), (99, 0.020)] {
         let figure = format!("{figure}, p{percent}");
-        table.value(&figure, Unit::Seconds, Some(at_most), found.percentile(percent), Some(found));
+        table.value(
+            &figure,
+            Unit::Seconds,
+            Some(at_most),
+            found.percentile(percent),
+            Some(found),
+        );
     }
 }
 
@@ -253,14 +304,26 @@ struct Agent {
 impl Agent {
     fn start(scene: &Scene) -> Self {
         let words = ["--interval", "1h", "--debounce", "10ms", "--action", "none"];
-        let running = start(scene.agent(&words).stdout(Stdio::null()).stderr(Stdio::null()));
+        let running = start(
+            scene
+                .agent(&words)
+                .stdout(Stdio::null())
+                .stderr(Stdio::null()),
+        );
         scene.wait_for_log("a first cycle", |log| log.contains("Sync cycle complete"));
         let path = scene.beads().join("daemon.log");
         let grows = Inotify::init(InitFlags::IN_CLOEXEC).expect("an inotify");
-        grows.add_watch(&path, AddWatchFlags::IN_MODIFY).expect("a log");
+        grows
+            .add_watch(&path, AddWatchFlags::IN_MODIFY)
+            .expect("a log");
         let mut log = File::open(path).expect("a log");
         log.seek(SeekFrom::End(0)).expect("its end");
-        Self { _running: running, log, grows, rest: String::new() }
+        Self {
+            _running: running,
+            log,
+            grows,
+            rest: String::new(),
+        }
     }
 
     /// Waits for a line with this in it, and returns the moment.

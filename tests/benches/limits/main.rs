@@ -43,9 +43,14 @@ const PARTS: [(&str, Part); 9] = [
 ];
 
 fn main() {
-    let (switches, names): (Vec<_>, Vec<_>) = std::env::args().skip(1).partition(|word| word.starts_with('-'));
+    let (switches, names): (Vec<_>, Vec<_>) = std::env::args()
+        .skip(1)
+        .partition(|word| word.starts_with('-'));
     let known = PARTS.map(|(name, _)| name);
-    assert!(names.iter().all(|name| known.contains(&name.as_str())), "{names:?}: there are {known:?}");
+    assert!(
+        names.iter().all(|name| known.contains(&name.as_str())),
+        "{names:?}: there are {known:?}"
+    );
     // `cargo test --benches` starts this too, to see whether it runs: as little as shows it is enough for that.
     let mut table = Table::new(!switches.iter().any(|word| word == "--bench"));
     for (name, measure) in PARTS {

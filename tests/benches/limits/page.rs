@@ -22,7 +22,8 @@ pub fn write(docs: &Path, parts: &[String], report: &Value, table: &str) {
     // A bench runs in its package's directory, and `docs` is typed in the one above it.
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(docs);
     let path = docs.join("performance.md");
-    let page = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let page =
+        fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let (before, rest) = page.split_once(BEGIN).expect("a mark where the run begins");
     let (_, after) = rest.split_once(END).expect("a mark where it ends");
     let points = report["growth"].as_array().expect("how cost grows");
@@ -43,14 +44,27 @@ fn machine(parts: &[String]) -> String {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let after = |text: &str, key: &str| {
-        let line = text.lines().find(|line| line.starts_with(key)).unwrap_or_default().to_owned();
-        line.split_once(':').map(|(_, value)| value.trim().to_owned()).unwrap_or_default()
+        let line = text
+            .lines()
+            .find(|line| line.starts_with(key))
+            .unwrap_or_default()
+            .to_owned();
+        line.split_once(':')
+            .map(|(_, value)| value.trim().to_owned())
+            .unwrap_or_default()
     };
-    let gibibytes =
-        after(&read("/proc/meminfo"), "MemTotal").trim_end_matches(" kB").parse().unwrap_or(0.0) / f64::from(1 << 20);
+    let gibibytes = after(&read("/proc/meminfo"), "MemTotal")
+        .trim_end_matches(" kB")
+        .parse()
+        .unwrap_or(0.0)
+        / f64::from(1 << 20);
     let date = jiff::Timestamp::now().strftime("%Y-%m-%d");
     let place = std::env::var("TMPDIR").map_or(String::new(), |place| format!("TMPDIR={place} "));
-    let parts = if parts.is_empty() { String::new() } else { format!(" BENCH='{}'", parts.join(" ")) };
+    let parts = if parts.is_empty() {
+        String::new()
+    } else {
+        format!(" BENCH='{}'", parts.join(" "))
+    };
     let watches = read("/proc/sys/fs/inotify/max_user_watches");
     format!(
         "{date}, `{place}make bench{parts}`: {cores} cores ({}), {gibibytes:.0} GiB, Linux {}, databases on {}, \

@@ -29,7 +29,10 @@ const DRAWINGS: [Drawing; 4] = [
         heading: "CPU of one cycle of every database",
         axis: "seconds of CPU",
         unit: 1.0,
-        lines: &[("agent", "sweep_cpu_seconds"), ("bare system calls", "bare_cpu_seconds")],
+        lines: &[
+            ("agent", "sweep_cpu_seconds"),
+            ("bare system calls", "bare_cpu_seconds"),
+        ],
     },
     Drawing {
         file: "start.svg",
@@ -43,7 +46,10 @@ const DRAWINGS: [Drawing; 4] = [
         heading: "One thread checks every database",
         axis: "seconds of CPU",
         unit: 1.0,
-        lines: &[("should_skip_database", "library_cpu_seconds"), ("bare system calls", "library_bare_cpu_seconds")],
+        lines: &[
+            ("should_skip_database", "library_cpu_seconds"),
+            ("bare system calls", "library_bare_cpu_seconds"),
+        ],
     },
 ];
 
@@ -54,19 +60,27 @@ const COLOURS: [RGBColor; 2] = [RGBColor(0, 90, 181), RGBColor(220, 100, 0)];
 /// # Errors
 /// When a file cannot be written.
 pub fn draw(dir: &Path, points: &[Value]) -> Result<(), Box<dyn Error>> {
-    DRAWINGS.iter().try_for_each(|drawing| drawing.draw(dir, points))
+    DRAWINGS
+        .iter()
+        .try_for_each(|drawing| drawing.draw(dir, points))
 }
 
 impl Drawing {
     fn draw(&self, dir: &Path, points: &[Value]) -> Result<(), Box<dyn Error>> {
         let line = |key: &str| -> Vec<(f64, f64)> {
             let number = |point: &Value, key: &str| point[key].as_f64().unwrap_or_default();
-            points.iter().map(|point| (number(point, "databases"), number(point, key) / self.unit)).collect()
+            points
+                .iter()
+                .map(|point| (number(point, "databases"), number(point, key) / self.unit))
+                .collect()
         };
         let all: Vec<(f64, f64)> = self.lines.iter().flat_map(|(_, key)| line(key)).collect();
         let ends = |values: Vec<f64>| {
             let least = values.iter().copied().fold(f64::MAX, f64::min);
-            (least, values.iter().copied().fold(f64::MIN_POSITIVE, f64::max))
+            (
+                least,
+                values.iter().copied().fold(f64::MIN_POSITIVE, f64::max),
+            )
         };
         let (few, many) = ends(all.iter().map(|(databases, _)| *databases).collect());
         let (least, most) = ends(all.iter().map(|(_, cost)| *cost).collect());
@@ -79,7 +93,10 @@ impl Drawing {
             .margin(16)
             .x_label_area_size(48)
             .y_label_area_size(76)
-            .build_cartesian_2d((few..many * 1.2).log_scale(), (least / 2.0..most * 2.0).log_scale())?;
+            .build_cartesian_2d(
+                (few..many * 1.2).log_scale(),
+                (least / 2.0..most * 2.0).log_scale(),
+            )?;
         chart
             .configure_mesh()
             .x_desc("databases")
@@ -92,15 +109,26 @@ impl Drawing {
             .draw()?;
         for ((name, key), colour) in self.lines.iter().zip(COLOURS) {
             let points = line(key);
-            let linear = points.last().map(|(databases, cost)| [few, many].map(|at| (at, cost * at / databases)));
+            let linear = points
+                .last()
+                .map(|(databases, cost)| [few, many].map(|at| (at, cost * at / databases)));
             let grey = RGBColor(150, 150, 150);
-            let within = linear.into_iter().flatten().map(|(at, cost)| (at, cost.max(least / 2.0)));
+            let within = linear
+                .into_iter()
+                .flatten()
+                .map(|(at, cost)| (at, cost.max(least / 2.0)));
             chart.draw_series(DashedLineSeries::new(within, 4, 5, grey.stroke_width(1)))?;
             chart
                 .draw_series(LineSeries::new(points.clone(), colour.stroke_width(2)))?
                 .label(*name)
-                .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], colour.stroke_width(2)));
-            chart.draw_series(points.into_iter().map(|point| Circle::new(point, 4, colour.filled())))?;
+                .legend(move |(x, y)| {
+                    PathElement::new([(x, y), (x + 18, y)], colour.stroke_width(2))
+                });
+            chart.draw_series(
+                points
+                    .into_iter()
+                    .map(|point| Circle::new(point, 4, colour.filled())),
+            )?;
         }
         chart
             .configure_series_labels()
@@ -120,6 +148,11 @@ fn in_words(number: f64) -> String {
         return format!("{number:.digits$}");
     }
     let digits = format!("{number:.0}");
-    let groups: Vec<&str> = digits.as_bytes().rchunks(3).rev().filter_map(|group| str::from_utf8(group).ok()).collect();
+    let groups: Vec<&str> = digits
+        .as_bytes()
+        .rchunks(3)
+        .rev()
+        .filter_map(|group| str::from_utf8(group).ok())
+        .collect();
     groups.join(",")
 }

@@ -38,7 +38,10 @@ impl Clock {
             Self::Thread => read(ClockId::CLOCK_THREAD_CPUTIME_ID),
             Self::Programs => {
                 let usage = getrusage(UsageWho::RUSAGE_CHILDREN).expect("what was used");
-                [usage.user_time(), usage.system_time()].map(duration).iter().sum()
+                [usage.user_time(), usage.system_time()]
+                    .map(duration)
+                    .iter()
+                    .sum()
             }
         }
     }
@@ -60,14 +63,23 @@ impl Ratios {
     /// Of so many runs of two things that are done so often at a time that they can be measured.
     pub fn of(runs: usize, clock: Clock, mut ours: impl FnMut(), mut theirs: impl FnMut()) -> Self {
         let (mut ours, mut theirs) = (Batch::of(clock, &mut ours), Batch::of(clock, &mut theirs));
-        let batches = if ours.took.max(theirs.took) > LEAST { 1 } else { BATCHES };
+        let batches = if ours.took.max(theirs.took) > LEAST {
+            1
+        } else {
+            BATCHES
+        };
         Self::between(runs, batches, || ours.seconds(), || theirs.seconds())
     }
 
     /// Of so many runs of two that measure themselves. In each, both go on in turn in so many batches, and the
     /// quickest batch of each counts: what disturbs the machine for a moment disturbs neither. They take turns at
     /// going first, since the second finds warm what both need.
-    pub fn between(runs: usize, batches: u32, mut ours: impl FnMut() -> f64, mut theirs: impl FnMut() -> f64) -> Self {
+    pub fn between(
+        runs: usize,
+        batches: u32,
+        mut ours: impl FnMut() -> f64,
+        mut theirs: impl FnMut() -> f64,
+    ) -> Self {
         let (mut ratios, mut all) = (Vec::new(), [f64::MAX; 2]);
         for run in 0..runs as u32 {
             let mut quickest = [f64::MAX; 2];
@@ -83,7 +95,11 @@ impl Ratios {
             ratios.push(quickest[0] / quickest[1]);
             all = [all[0].min(quickest[0]), all[1].min(quickest[1])];
         }
-        Self { ratios: Spread::of(ratios), ours: all[0], theirs: all[1] }
+        Self {
+            ratios: Spread::of(ratios),
+            ours: all[0],
+            theirs: all[1],
+        }
     }
 }
 
@@ -99,7 +115,12 @@ pub struct Batch<'a, F> {
 impl<'a, F: FnMut()> Batch<'a, F> {
     /// So often that it takes some milliseconds.
     pub fn of(clock: Clock, once: &'a mut F) -> Self {
-        let mut batch = Self { clock, once, times: 1, took: Duration::ZERO };
+        let mut batch = Self {
+            clock,
+            once,
+            times: 1,
+            took: Duration::ZERO,
+        };
         loop {
             batch.seconds();
             if batch.took >= LEAST / BATCHES || batch.times >= 1 << 20 {

@@ -38,8 +38,14 @@ impl Table {
             "{:<66} {:<34} {:>9} {:>19} {:>9}  {:>9} {:>9}",
             "figure", "beside", "found", "spread", "at most", "ours", "other"
         );
-        let mut table =
-            Self { is_short, text: String::new(), part: "", rows: Vec::new(), more: Map::new(), beyond: Vec::new() };
+        let mut table = Self {
+            is_short,
+            text: String::new(),
+            part: "",
+            rows: Vec::new(),
+            more: Map::new(),
+            beyond: Vec::new(),
+        };
         table.say(&head);
         table
     }
@@ -60,7 +66,12 @@ impl Table {
         ours: impl FnMut(),
         theirs: impl FnMut(),
     ) {
-        self.ratios(figure, beside, at_most, &Ratios::of(self.runs(), clock, ours, theirs));
+        self.ratios(
+            figure,
+            beside,
+            at_most,
+            &Ratios::of(self.runs(), clock, ours, theirs),
+        );
     }
 
     /// How often a ratio is measured.
@@ -70,22 +81,48 @@ impl Table {
 
     /// Ours, and the same work by others, measured elsewhere.
     pub fn ratios(&mut self, figure: &str, beside: &str, at_most: Option<f64>, found: &Ratios) {
-        let Ratios { ratios, ours, theirs } = found;
+        let Ratios {
+            ratios,
+            ours,
+            theirs,
+        } = found;
         let mut row = json!({ "beside": beside, "ours_seconds": ours, "other_seconds": theirs });
         let times = [*ours, *theirs].map(|seconds| Unit::Seconds.show(seconds));
         let words = [figure, beside, &times[0], &times[1]];
-        self.add(words, Unit::Ratio, ratios.median(), Some(ratios), at_most, &mut row);
+        self.add(
+            words,
+            Unit::Ratio,
+            ratios.median(),
+            Some(ratios),
+            at_most,
+            &mut row,
+        );
     }
 
     /// One number, such as the median or the 99th percentile of `of`, whose ends are shown with it.
-    pub fn value(&mut self, figure: &str, unit: Unit, at_most: Option<f64>, found: f64, of: Option<&Spread>) {
-        self.add([figure, "", "", ""], unit, found, of, at_most, &mut json!({}));
+    pub fn value(
+        &mut self,
+        figure: &str,
+        unit: Unit,
+        at_most: Option<f64>,
+        found: f64,
+        of: Option<&Spread>,
+    ) {
+        self.add(
+            [figure, "", "", ""],
+            unit,
+            found,
+            of,
+            at_most,
+            &mut json!({}),
+        );
     }
 
     /// What cannot be measured here, and why.
     pub fn not_here(&mut self, figure: &str, why: &str) {
         self.say(&format!("{figure:<66} not measured: {why}"));
-        self.rows.push(json!({ "part": self.part, "figure": figure, "not_measured": why }));
+        self.rows
+            .push(json!({ "part": self.part, "figure": figure, "not_measured": why }));
     }
 
     fn add(
@@ -97,8 +134,9 @@ impl Table {
         at_most: Option<f64>,
         row: &mut Value,
     ) {
-        let spread =
-            of.map_or_else(String::new, |of| format!("{}..{}", unit.show(of.least()), unit.show(of.greatest())));
+        let spread = of.map_or_else(String::new, |of| {
+            format!("{}..{}", unit.show(of.least()), unit.show(of.greatest()))
+        });
         let limit = at_most.map_or_else(String::new, |limit| unit.show(limit));
         self.say(&format!(
             "{figure:<66} {beside:<34} {:>9} {spread:>19} {limit:>9}  {ours:>9} {theirs:>9}",
@@ -154,7 +192,10 @@ impl Table {
 /// Above the profiles, since this is `target/PROFILE/deps/limits-HASH`.
 pub fn target_dir() -> PathBuf {
     let this = std::env::current_exe().expect("this program's own path");
-    this.ancestors().nth(3).expect("target/PROFILE/deps above it").to_path_buf()
+    this.ancestors()
+        .nth(3)
+        .expect("target/PROFILE/deps above it")
+        .to_path_buf()
 }
 
 impl Unit {

@@ -29,7 +29,10 @@ fn new_events(site: &Site) -> Vec<Value> {
 }
 
 fn names(events: &[Value]) -> Vec<&str> {
-    events.iter().filter_map(|event| event["event"].as_str()).collect()
+    events
+        .iter()
+        .filter_map(|event| event["event"].as_str())
+        .collect()
 }
 
 fn a_hold_is_two_events_of_one_request(site: &Site) {
@@ -46,10 +49,17 @@ fn a_hold_is_two_events_of_one_request(site: &Site) {
         assert_eq!(events[0]["request_id"], events[1]["request_id"]);
         assert_eq!(events[0]["lock_path"], site.lock_path());
         assert_eq!(events[1]["result"], result);
-        assert!(events[1]["held_duration_seconds"].as_u64().is_some_and(|held| held < 60));
+        assert!(
+            events[1]["held_duration_seconds"]
+                .as_u64()
+                .is_some_and(|held| held < 60)
+        );
         for event in &events {
             is_of_now(site, event);
-            assert!(event.to_string().contains(&format!("\"{id}\"")), "it names the claim {id}: {event}");
+            assert!(
+                event.to_string().contains(&format!("\"{id}\"")),
+                "it names the claim {id}: {event}"
+            );
         }
     }
 }
@@ -58,12 +68,24 @@ fn a_hold_is_two_events_of_one_request(site: &Site) {
 fn is_of_now(site: &Site, event: &Value) {
     assert_eq!(event["lock_name"], site.protocol.audit.lock_name);
     let time = event["timestamp"].as_str().expect("a time");
-    assert!(time.len() == 20 && time.ends_with('Z'), "UTC, in whole seconds: {time}");
+    assert!(
+        time.len() == 20 && time.ends_with('Z'),
+        "UTC, in whole seconds: {time}"
+    );
     let age = Timestamp::now().as_second() - time.parse::<Timestamp>().expect("a time").as_second();
     assert!((0..60).contains(&age), "{age} s");
     if keys(event) == EVENT {
-        assert_eq!(keys(&event["by"]), ["holder", "program", "version", "pid", "uid", "user", "hostname"]);
-        assert_eq!(event["by"]["holder"].is_null(), site.protocol.holder_key.is_none(), "{event}");
+        assert_eq!(
+            keys(&event["by"]),
+            [
+                "holder", "program", "version", "pid", "uid", "user", "hostname"
+            ]
+        );
+        assert_eq!(
+            event["by"]["holder"].is_null(),
+            site.protocol.holder_key.is_none(),
+            "{event}"
+        );
         assert_eq!(event["by"]["hostname"], this_host());
         assert_eq!(event["truncated"], false);
     }
@@ -78,7 +100,12 @@ fn a_refusal_is_an_event(site: &Site) {
     for event in &events {
         assert_eq!(keys(event), EVENT);
         assert_eq!(event["reason"], site.protocol.refusal.reason);
-        assert!(event["error"].as_str().is_some_and(|error| !error.is_empty()), "{event}");
+        assert!(
+            event["error"]
+                .as_str()
+                .is_some_and(|error| !error.is_empty()),
+            "{event}"
+        );
         is_of_now(site, event);
     }
     drop(neighbour);
@@ -90,24 +117,42 @@ fn a_loss_is_an_event(site: &Site) {
     fs::remove_file(site.lock()).expect("it is there");
     assert_eq!(holding.beadlock.end().code, 9);
     let events = new_events(site);
-    assert_eq!(names(&events), ["lock_acquired", "lock_lost"], "no event of a release");
+    assert_eq!(
+        names(&events),
+        ["lock_acquired", "lock_lost"],
+        "no event of a release"
+    );
     let lost = &events[1];
-    assert_eq!((keys(lost), &lost["reason"]), (site.protocol.audit.lost.to_vec(), &"vanished".into()));
+    assert_eq!(
+        (keys(lost), &lost["reason"]),
+        (site.protocol.audit.lost.to_vec(), &"vanished".into())
+    );
     is_of_now(site, lost);
 }
 
 fn a_stale_lock_that_is_taken_is_an_event(site: &Site) {
     let taken = site.protocol.audit.taken;
-    assert_eq!(taken.is_none(), site.protocol.dead.is_empty(), "the event is there for locks that can be stale");
+    assert_eq!(
+        taken.is_none(),
+        site.protocol.dead.is_empty(),
+        "the event is there for locks that can be stale"
+    );
     for dead in site.protocol.dead {
         let pid = site.gone();
         site.put(&(dead.text)(pid));
         let options = [&AUDIT[..], &site.protocol.takeover.options()].concat();
         assert_eq!(site.hold(&options, "true").code, 0);
         let events = new_events(site);
-        let expected: Vec<&str> = taken.into_iter().chain(["lock_acquired", "lock_released"]).collect();
+        let expected: Vec<&str> = taken
+            .into_iter()
+            .chain(["lock_acquired", "lock_released"])
+            .collect();
         assert_eq!(names(&events), expected, "{}", dead.what);
-        assert_eq!(events[0]["previous_lock"]["pid"], pid, "it names whose lock it was: {}", events[0]);
+        assert_eq!(
+            events[0]["previous_lock"]["pid"], pid,
+            "it names whose lock it was: {}",
+            events[0]
+        );
         assert_eq!(events[0]["request_id"], events[1]["request_id"]);
         is_of_now(site, &events[0]);
     }
@@ -120,6 +165,9 @@ fn an_audit_file_that_cannot_be_opened_does_what_its_protocol_says(site: &Site) 
         Unwritable::IsAWarning => (0, "ran\n"),
     };
     assert_eq!((ended.code, ended.out.as_str()), expected, "{ended:?}");
-    assert!(ended.err.contains("nowhere/audit cannot be opened"), "{ended:?}");
+    assert!(
+        ended.err.contains("nowhere/audit cannot be opened"),
+        "{ended:?}"
+    );
     site.assert_free();
 }

@@ -34,8 +34,18 @@ fn an_flock_stays_with_its_process(site: &Site) {
     let holding = site.holding(&[], UNTIL_GO);
     let ended = site.run("break", &[]);
     assert_eq!(ended.code, 4, "{ended:?}");
-    assert!(ended.err.contains(&format!("kill {}", holding.beadlock.pid())), "what to type: {ended:?}");
-    for option in [&["--even-if-live"][..], &["--id", "1:2:3"], &["--holder", "x"], &["--malformed"]] {
+    assert!(
+        ended
+            .err
+            .contains(&format!("kill {}", holding.beadlock.pid())),
+        "what to type: {ended:?}"
+    );
+    for option in [
+        &["--even-if-live"][..],
+        &["--id", "1:2:3"],
+        &["--holder", "x"],
+        &["--malformed"],
+    ] {
         let ended = site.run("break", option);
         assert_eq!(ended.code, 2, "{ended:?}");
         assert!(ended.err.contains(option[0]), "{ended:?}");
@@ -59,15 +69,25 @@ fn a_live_lock_is_broken_only_with_even_if_live(site: &Site) {
     let (id, before) = (site.id(), site.record());
     let ended = site.run("break", &["--id", &id]);
     assert_eq!(ended.code, 4, "{ended:?}");
-    assert!(ended.err.contains("--even-if-live"), "what to type: {ended:?}");
+    assert!(
+        ended.err.contains("--even-if-live"),
+        "what to type: {ended:?}"
+    );
     let ended = site.run("break", &["--id", "another", "--even-if-live"]);
     assert_eq!(ended.code, 4, "{ended:?}");
     assert_eq!(pid(&site.record()), pid(&before), "it is untouched");
     assert!(lives(holding.command));
 
-    let (code, envelope) = site.json("break", &["--id", &id, "--even-if-live", "--reason", "it hangs"]);
+    let (code, envelope) = site.json(
+        "break",
+        &["--id", &id, "--even-if-live", "--reason", "it hangs"],
+    );
     assert_eq!(code, 0, "{envelope}");
-    assert_eq!(pid(&kept(site, &envelope)), pid(&before), "the record is kept");
+    assert_eq!(
+        pid(&kept(site, &envelope)),
+        pid(&before),
+        "the record is kept"
+    );
     let ended = holding.beadlock.end();
     assert_eq!(ended.code, 9, "its holder has lost it: {ended:?}");
     assert!(ended.err.contains("was broken by somebody"), "{ended:?}");
@@ -82,10 +102,18 @@ fn a_dead_lock_is_broken_by_its_id(site: &Site, dead: &Dead) {
     let id = site.id();
     let ended = site.run("break", &["--id", "another"]);
     assert_eq!(ended.code, 1, "{}: {ended:?}", dead.what);
-    assert_eq!(site.bytes(), Some(text.clone().into_bytes()), "{}: it is untouched", dead.what);
+    assert_eq!(
+        site.bytes(),
+        Some(text.clone().into_bytes()),
+        "{}: it is untouched",
+        dead.what
+    );
     let (code, envelope) = site.json("break", &["--id", &id]);
     assert_eq!(code, 0, "{}: {envelope}", dead.what);
-    assert_eq!(kept(site, &envelope), serde_json::from_str::<Value>(&text).expect("a lock is JSON"));
+    assert_eq!(
+        kept(site, &envelope),
+        serde_json::from_str::<Value>(&text).expect("a lock is JSON")
+    );
     site.assert_free();
     clear(site);
 }
@@ -99,9 +127,19 @@ fn pid(record: &Value) -> &Value {
 fn kept(site: &Site, envelope: &Value) -> Value {
     crate::envelope::is_answer(envelope);
     let kept = PathBuf::from(envelope["data"]["kept"].as_str().expect("a path"));
-    assert_eq!(kept.parent(), fs::canonicalize(site.directory()).ok().as_deref());
-    let name = kept.file_name().expect("a name").to_string_lossy().into_owned();
-    assert!(name.starts_with(&format!("{}.broken-", site.protocol.lock_file)), "{name}");
+    assert_eq!(
+        kept.parent(),
+        fs::canonicalize(site.directory()).ok().as_deref()
+    );
+    let name = kept
+        .file_name()
+        .expect("a name")
+        .to_string_lossy()
+        .into_owned();
+    assert!(
+        name.starts_with(&format!("{}.broken-", site.protocol.lock_file)),
+        "{name}"
+    );
     serde_json::from_str(&fs::read_to_string(kept).expect("it is there")).expect("a record is JSON")
 }
 

@@ -52,7 +52,10 @@ fn killed_while_it_waits(site: &Site) {
 fn killed_while_its_command_runs(site: &Site) {
     let work = format!("exec 9<>work; flock 9; {UNTIL_GO}");
     let holding = site.holding(site.protocol.short_lived, &work);
-    let next = site.waiting(&next_options(site), "exec 9<>work; flock -n 9 || echo >>overlap; echo has it");
+    let next = site.waiting(
+        &next_options(site),
+        "exec 9<>work; flock -n 9 || echo >>overlap; echo has it",
+    );
     let (beadlock, command) = (holding.beadlock.pid(), holding.command);
     holding.beadlock.signal(Signal::SIGKILL);
     holding.beadlock.end();
@@ -60,7 +63,10 @@ fn killed_while_its_command_runs(site: &Site) {
         Orphan::KeepsTheLock => {
             site.assert_held();
             let ended = site.hold(&["--no-wait"], "touch ran");
-            assert_eq!(ended.code, site.protocol.refusal.exit_code, "the command works on: {ended:?}");
+            assert_eq!(
+                ended.code, site.protocol.refusal.exit_code,
+                "the command works on: {ended:?}"
+            );
             assert!(lives(command) && !site.scene.file("ran").exists());
             site.go();
         }
@@ -68,8 +74,15 @@ fn killed_while_its_command_runs(site: &Site) {
     }
     until_gone(beadlock);
     let ended = next.end();
-    assert_eq!((ended.code, ended.out.as_str()), (0, "has it\n"), "{ended:?}");
-    assert!(!site.scene.file("overlap").exists(), "the next one was at work beside the orphan");
+    assert_eq!(
+        (ended.code, ended.out.as_str()),
+        (0, "has it\n"),
+        "{ended:?}"
+    );
+    assert!(
+        !site.scene.file("overlap").exists(),
+        "the next one was at work beside the orphan"
+    );
     site.assert_free();
     site.assert_tidy();
     let _ = fs::remove_file(site.scene.file("go"));
@@ -94,7 +107,10 @@ fn killed_at_any_moment(site: &Site) {
         let ended = next.end();
         assert_eq!(ended.code, 0, "{ended:?}");
     }
-    assert!(!site.scene.file("overlap").exists(), "two were at work at once (CONFORMANCE_SEED={seed})");
+    assert!(
+        !site.scene.file("overlap").exists(),
+        "two were at work at once (CONFORMANCE_SEED={seed})"
+    );
     assert!(site.scene.read("turns").lines().count() >= ROUNDS as usize);
     site.assert_free();
     site.assert_tidy();
@@ -102,13 +118,22 @@ fn killed_at_any_moment(site: &Site) {
 
 /// What the next claim needs when the holder was killed.
 fn next_options(site: &Site) -> Vec<&'static str> {
-    [&["--wait", "30s"][..], site.protocol.short_lived, &site.protocol.takeover.options()].concat()
+    [
+        &["--wait", "30s"][..],
+        site.protocol.short_lived,
+        &site.protocol.takeover.options(),
+    ]
+    .concat()
 }
 
 #[track_caller]
 fn the_next_claim_is_granted(site: &Site) {
     let ended = site.hold(&next_options(site), "echo has it");
-    assert_eq!((ended.code, ended.out.as_str()), (0, "has it\n"), "{ended:?}");
+    assert_eq!(
+        (ended.code, ended.out.as_str()),
+        (0, "has it\n"),
+        "{ended:?}"
+    );
     site.assert_free();
     site.assert_tidy();
 }
@@ -117,7 +142,9 @@ fn the_next_claim_is_granted(site: &Site) {
 #[track_caller]
 fn until_gone(session: i32) {
     until("all that it has started has ended", || {
-        let left = beadlock_tests::process::pids().into_iter().filter(|pid| session_of(*pid) == Some(session));
+        let left = beadlock_tests::process::pids()
+            .into_iter()
+            .filter(|pid| session_of(*pid) == Some(session));
         let left: Vec<i32> = left.collect();
         for pid in &left {
             let _ = waitpid(Pid::from_raw(*pid), Some(WaitPidFlag::WNOHANG));

@@ -20,13 +20,22 @@ fn a_command_runs_under_a_lock_that_names_it(site: &Site) {
     let ended = site.hold(&[], script);
     assert_eq!((ended.code, ended.out.as_str()), (0, "ran\n"), "{ended:?}");
     let pid = site.scene.pid_in("pid");
-    let (claimed, released) = ended.err.split_once('\n').expect("a line for claimed, and one for released");
-    assert!(claimed.starts_with(&format!("beadlock: claimed {} for ", site.protocol.target)), "{ended:?}");
+    let (claimed, released) = ended
+        .err
+        .split_once('\n')
+        .expect("a line for claimed, and one for released");
+    assert!(
+        claimed.starts_with(&format!("beadlock: claimed {} for ", site.protocol.target)),
+        "{ended:?}"
+    );
     // And of a named lock, which may be in another directory, where.
     let (claimed, _) = claimed.split_once(" in /").unwrap_or((claimed, ""));
     assert!(claimed.ends_with(&format!(" (PID {pid})")), "{ended:?}");
     let said = format!("beadlock: released {} after ", site.protocol.target);
-    assert!(released.starts_with(&said) && released.lines().count() == 1, "{ended:?}");
+    assert!(
+        released.starts_with(&said) && released.lines().count() == 1,
+        "{ended:?}"
+    );
     the_lock_file_was_the_documents(site, pid);
     the_command_knew_its_lock(site);
     site.assert_tidy();
@@ -44,7 +53,10 @@ fn the_lock_file_was_the_documents(site: &Site, pid: i32) {
     let record: Value = serde_json::from_str(&text).expect("a lock file is JSON");
     assert_eq!(keys(&record), site.protocol.record);
     assert_eq!(record["pid"], pid, "the lock names the command");
-    assert_eq!(record[site.protocol.holder_key.expect("a record names its holder")], HOLDER);
+    assert_eq!(
+        record[site.protocol.holder_key.expect("a record names its holder")],
+        HOLDER
+    );
     assert!(text.ends_with("}\n"), "{text:?}");
 }
 
@@ -53,17 +65,31 @@ fn the_command_knew_its_lock(site: &Site) {
     let lock = shown(&envelope);
     assert_eq!(lock["verdict"], "held");
     assert_eq!(lock["path"], site.lock_path());
-    assert_eq!(lock["id"], site.scene.read("id").trim_end(), "the command has the lock's id");
+    assert_eq!(
+        lock["id"],
+        site.scene.read("id").trim_end(),
+        "the command has the lock's id"
+    );
     let target = site.scene.read("target");
     let (scheme, place) = target.trim_end().split_once(':').expect("SCHEME:PLACE");
-    assert!(place.starts_with('/'), "the target is valid in every directory: {target}");
-    assert!(site.protocol.shown.starts_with(&format!("{scheme}:")), "{target}");
+    assert!(
+        place.starts_with('/'),
+        "the target is valid in every directory: {target}"
+    );
+    assert!(
+        site.protocol.shown.starts_with(&format!("{scheme}:")),
+        "{target}"
+    );
 }
 
 fn the_commands_exit_code_is_passed_on(site: &Site) {
     for (script, code) in [("exit 7", 7), ("kill -KILL $$", 137)] {
         let ended = site.hold(&["-q"], script);
-        assert_eq!((ended.code, ended.out.as_str(), ended.err.as_str()), (code, "", ""), "{ended:?}");
+        assert_eq!(
+            (ended.code, ended.out.as_str(), ended.err.as_str()),
+            (code, "", ""),
+            "{ended:?}"
+        );
         site.assert_tidy();
     }
 }
@@ -75,7 +101,11 @@ fn a_hold_inside_a_hold_runs_under_the_outer_lock(site: &Site) {
     );
     let ended = site.hold(&["-q"], &script);
     let lines: Vec<&str> = ended.out.lines().collect();
-    assert_eq!((lines.first(), lines.last()), (Some(&"inner"), Some(&"4")), "still held: {ended:?}");
+    assert_eq!(
+        (lines.first(), lines.last()),
+        (Some(&"inner"), Some(&"4")),
+        "still held: {ended:?}"
+    );
     assert_eq!((ended.code, ended.err.as_str()), (0, ""), "{ended:?}");
     site.assert_tidy();
 }
@@ -85,5 +115,9 @@ fn a_command_that_does_not_exist_takes_no_lock(site: &Site) {
     let words = [site.protocol.claim, &["--", "no-such-command"]].concat();
     let ended = Running::apart(site.command("hold", &words)).end();
     assert_eq!((ended.code, ended.out.as_str()), (127, ""), "{ended:?}");
-    assert_eq!(site.names(), Vec::<String>::new(), "nothing was claimed: {ended:?}");
+    assert_eq!(
+        site.names(),
+        Vec::<String>::new(),
+        "nothing was claimed: {ended:?}"
+    );
 }

@@ -12,7 +12,11 @@ pub fn tell(site: &Site) {
     is_listed(site, "held", site.protocol.refusal.reason);
     site.go();
     assert_eq!(holding.beadlock.end().code, 0);
-    assert_eq!(listed(site), Vec::<Value>::new(), "what a release leaves is no lock");
+    assert_eq!(
+        listed(site),
+        Vec::<Value>::new(),
+        "what a release leaves is no lock"
+    );
     for dead in site.protocol.dead {
         site.put(&(dead.text)(site.gone()));
         is_listed(site, "stale", dead.reason);
@@ -31,14 +35,25 @@ fn is_listed(site: &Site, verdict: &str, reason: &str) {
     let (_, envelope) = site.json("status", &[]);
     let lock = shown(&envelope);
     assert_eq!(list.len(), 1, "{list:?}");
-    for key in ["target", "path", "verdict", "holder", "id", "reason", "next"] {
+    for key in [
+        "target", "path", "verdict", "holder", "id", "reason", "next",
+    ] {
         assert_eq!(list[0][key], lock[key], "{key}");
     }
-    assert_eq!((&list[0]["verdict"], &list[0]["reason"]), (&verdict.into(), &reason.into()));
+    assert_eq!(
+        (&list[0]["verdict"], &list[0]["reason"]),
+        (&verdict.into(), &reason.into())
+    );
     let ended = list_of(site, &[]);
-    let line = ended.out.lines().find(|line| line.contains(site.protocol.target));
+    let line = ended
+        .out
+        .lines()
+        .find(|line| line.contains(site.protocol.target));
     let line = line.unwrap_or_else(|| panic!("no line in {ended:?}"));
-    assert!(line.contains(&format!("  {verdict}  ")) && line.ends_with(reason), "{ended:?}");
+    assert!(
+        line.contains(&format!("  {verdict}  ")) && line.ends_with(reason),
+        "{ended:?}"
+    );
     assert!(ended.err.contains("1 lock in "), "{ended:?}");
 }
 

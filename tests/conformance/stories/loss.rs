@@ -45,7 +45,11 @@ fn a_lock_file_that_is_replaced_is_a_loss(site: &Site) {
     fs::write(site.scene.file("new"), &text).expect("write another lock");
     fs::rename(site.scene.file("new"), site.lock()).expect("over the lock file");
     is_lost(site, holding, child, site.protocol.lock_file);
-    assert_eq!(site.bytes(), Some(text.into_bytes()), "what is there now stays");
+    assert_eq!(
+        site.bytes(),
+        Some(text.into_bytes()),
+        "what is there now stays"
+    );
     fs::remove_file(site.lock()).expect("it is there");
 }
 
@@ -62,7 +66,11 @@ fn a_lock_file_that_is_overwritten_is_a_loss_where_its_text_counts(site: &Site) 
     let text = another_lock(site);
     site.put(&text);
     is_lost(site, holding, child, NEIGHBOUR);
-    assert_eq!(site.bytes(), Some(text.into_bytes()), "what is there now stays");
+    assert_eq!(
+        site.bytes(),
+        Some(text.into_bytes()),
+        "what is there now stays"
+    );
     fs::remove_file(site.lock()).expect("it is there");
 }
 
@@ -79,19 +87,41 @@ fn is_lost(site: &Site, holding: Holding, child: i32, cause: &str) {
     let ended = holding.beadlock.end();
     assert_eq!(ended.code, 9, "{ended:?}");
     let said = format!("error: lost the lock of {} after ", site.protocol.target);
-    assert!(ended.err.contains(&said) && ended.err.contains(cause), "{ended:?}");
-    assert!(ended.err.contains(&site.lock_path()), "it names the lock file: {ended:?}");
-    assert!(!lives(holding.command) && !lives(child), "the whole tree has ended: {ended:?}");
+    assert!(
+        ended.err.contains(&said) && ended.err.contains(cause),
+        "{ended:?}"
+    );
+    assert!(
+        ended.err.contains(&site.lock_path()),
+        "it names the lock file: {ended:?}"
+    );
+    assert!(
+        !lives(holding.command) && !lives(child),
+        "the whole tree has ended: {ended:?}"
+    );
 }
 
 fn with_warn_the_command_runs_on(site: &Site) {
-    let holding = site.holding(&["--on-loss", "warn"], "until test -e go; do sleep 0.02; done; echo worked on");
+    let holding = site.holding(
+        &["--on-loss", "warn"],
+        "until test -e go; do sleep 0.02; done; echo worked on",
+    );
     fs::remove_file(site.lock()).expect("it is there");
-    until("the loss is noticed", || holding.beadlock.err().contains("the lock is lost"));
+    until("the loss is noticed", || {
+        holding.beadlock.err().contains("the lock is lost")
+    });
     assert!(lives(holding.command));
     let ended = site.hold(&["--no-wait"], "echo has it");
-    assert_eq!((ended.code, ended.out.as_str()), (0, "has it\n"), "what is lost is free: {ended:?}");
+    assert_eq!(
+        (ended.code, ended.out.as_str()),
+        (0, "has it\n"),
+        "what is lost is free: {ended:?}"
+    );
     site.go();
     let ended = holding.beadlock.end();
-    assert_eq!((ended.code, ended.out.as_str()), (9, "worked on\n"), "{ended:?}");
+    assert_eq!(
+        (ended.code, ended.out.as_str()),
+        (9, "worked on\n"),
+        "{ended:?}"
+    );
 }

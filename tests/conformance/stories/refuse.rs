@@ -22,7 +22,11 @@ fn the_lock_of_a_hold_refuses_other_claims(site: &Site) {
     refused(site, &["--no-wait", "--conflict-exit-code", "75"], 75);
     refused(site, &["--no-wait", "--own-exit-code", "99"], 99);
     let ended = site.acquire(&["--no-wait"]);
-    assert_eq!((ended.code, ended.out.as_str()), (site.protocol.refusal.exit_code, ""), "{ended:?}");
+    assert_eq!(
+        (ended.code, ended.out.as_str()),
+        (site.protocol.refusal.exit_code, ""),
+        "{ended:?}"
+    );
     assert_eq!(site.run("check", &[]).code, 4);
     assert_eq!(site.bytes(), before, "a refused claim changes nothing");
     site.go();
@@ -36,9 +40,16 @@ fn another_tools_lock_refuses_claims(site: &Site) {
     site.assert_held();
     let ended = refused(site, &["--no-wait"], site.protocol.refusal.exit_code);
     let pid = format!("PID {}", neighbour.pid());
-    assert!(ended.err.contains(NEIGHBOUR) || ended.err.contains(&pid), "it names the holder: {ended:?}");
+    assert!(
+        ended.err.contains(NEIGHBOUR) || ended.err.contains(&pid),
+        "it names the holder: {ended:?}"
+    );
     let options = site.protocol.takeover.options();
-    refused(site, &[&["--no-wait"], options.as_slice()].concat(), site.protocol.refusal.exit_code);
+    refused(
+        site,
+        &[&["--no-wait"], options.as_slice()].concat(),
+        site.protocol.refusal.exit_code,
+    );
     assert_eq!(site.run("check", &[]).code, 4);
     assert_eq!(site.bytes(), before, "a live lock is never touched");
     drop(neighbour);
@@ -50,13 +61,23 @@ fn a_shut_gate_refuses_claims(site: &Site) {
     let gate = site.shut_gate();
     let before = site.names();
     let (exit_code, error_code) = site.protocol.refusal.gate_shut;
-    let (code, envelope) = site.json("hold", &[site.protocol.claim, &["--no-wait", "--", "touch", "ran"]].concat());
+    let (code, envelope) = site.json(
+        "hold",
+        &[site.protocol.claim, &["--no-wait", "--", "touch", "ran"]].concat(),
+    );
     assert_eq!(code, exit_code, "{envelope}");
     let error = is_error(&envelope, error_code, &[]);
     let message = error["message"].as_str().unwrap_or_default();
     let own = format!("PID {}", std::process::id());
-    assert!(message.contains(&own), "it names the process that has the gate: {message}");
-    assert_eq!((site.names(), site.scene.file("ran").exists()), (before, false), "{envelope}");
+    assert!(
+        message.contains(&own),
+        "it names the process that has the gate: {message}"
+    );
+    assert_eq!(
+        (site.names(), site.scene.file("ran").exists()),
+        (before, false),
+        "{envelope}"
+    );
     drop(gate);
 }
 
@@ -72,6 +93,9 @@ fn refused(site: &Site, options: &[&str], code: i32) -> Ended {
 
 /// The PID that a refusal names: that in the lock file, else the process that has the flock.
 fn named_pid(site: &Site, command: i32) -> i32 {
-    let pid = site.record()["pid"].as_i64().and_then(|pid| i32::try_from(pid).ok());
-    pid.inspect(|pid| assert_eq!(*pid, command, "the lock names the command")).unwrap_or_default()
+    let pid = site.record()["pid"]
+        .as_i64()
+        .and_then(|pid| i32::try_from(pid).ok());
+    pid.inspect(|pid| assert_eq!(*pid, command, "the lock names the command"))
+        .unwrap_or_default()
 }

@@ -22,10 +22,18 @@ pub fn tell(site: &Site) {
 #[track_caller]
 fn printed(ended: &Ended) -> HashMap<&str, &str> {
     assert_eq!(ended.code, 0, "{ended:?}");
-    let pairs: HashMap<&str, &str> = ended.out.lines().filter_map(|line| line.split_once('=')).collect();
+    let pairs: HashMap<&str, &str> = ended
+        .out
+        .lines()
+        .filter_map(|line| line.split_once('='))
+        .collect();
     let mut names: Vec<&&str> = pairs.keys().collect();
     names.sort();
-    assert_eq!(names, [&"BEADLOCK_ID", &"BEADLOCK_PID", &"BEADLOCK_TARGET"], "{ended:?}");
+    assert_eq!(
+        names,
+        [&"BEADLOCK_ID", &"BEADLOCK_PID", &"BEADLOCK_TARGET"],
+        "{ended:?}"
+    );
     pairs
 }
 
@@ -45,12 +53,26 @@ fn a_claim_is_released_by_its_id_and_by_nothing_else(site: &Site) {
     // From anywhere, by the variables alone.
     let with_the_claim = |args: &[&str]| {
         let mut command = site.plain(args);
-        command.current_dir("/").env("BEADLOCK_TARGET", target).env("BEADLOCK_ID", id);
+        command
+            .current_dir("/")
+            .env("BEADLOCK_TARGET", target)
+            .env("BEADLOCK_ID", id);
         Running::apart(command).end()
     };
     let claim = site.protocol.claim;
-    let ended = with_the_claim(&[&["hold", "-q", "--no-wait"], claim, &["--", "echo", "nested"]].concat());
-    assert_eq!((ended.code, ended.out.as_str()), (0, "nested\n"), "{ended:?}");
+    let ended = with_the_claim(
+        &[
+            &["hold", "-q", "--no-wait"],
+            claim,
+            &["--", "echo", "nested"],
+        ]
+        .concat(),
+    );
+    assert_eq!(
+        (ended.code, ended.out.as_str()),
+        (0, "nested\n"),
+        "{ended:?}"
+    );
     let ended = with_the_claim(&[&["acquire", "--no-wait"], claim].concat());
     let nested = printed(&ended)["BEADLOCK_ID"].to_owned();
     assert!(nested.starts_with("nested:"), "{ended:?}");
@@ -65,7 +87,10 @@ fn a_claim_is_released_by_its_id_and_by_nothing_else(site: &Site) {
     site.until_still();
     let ended = site.run("release", &["--id", id]);
     assert_eq!(ended.code, 0, "{ended:?}");
-    assert!(ended.err.starts_with("beadlock: warning: "), "there is nothing to release: {ended:?}");
+    assert!(
+        ended.err.starts_with("beadlock: warning: "),
+        "there is nothing to release: {ended:?}"
+    );
 }
 
 fn a_claim_for_a_process_ends_with_it(site: &Site) {
@@ -102,7 +127,10 @@ fn a_claim_ends_when_its_time_is_over(site: &Site) {
 
 /// Without its id a claim cannot be released.
 fn a_claim_that_cannot_be_printed_is_not_made(site: &Site) {
-    let full = File::options().write(true).open("/dev/full").expect("/dev/full");
+    let full = File::options()
+        .write(true)
+        .open("/dev/full")
+        .expect("/dev/full");
     let mut command = site.command("acquire", &[site.protocol.claim, &["--detach"]].concat());
     command.stdout(full);
     let mut acquire = Running::on(Stdio::null(), command);

@@ -6,7 +6,10 @@ use crate::protocol::{Dead, Doubtful, GARBAGE, Takeover};
 use crate::site::Site;
 
 pub fn tell(site: &Site) {
-    assert_eq!(site.protocol.dead.is_empty(), site.protocol.takeover == Takeover::Never);
+    assert_eq!(
+        site.protocol.dead.is_empty(),
+        site.protocol.takeover == Takeover::Never
+    );
     for dead in site.protocol.dead {
         a_dead_lock_stays_while_the_gate_is_shut(site, dead);
         a_dead_lock_is_taken(site, dead);
@@ -26,29 +29,61 @@ fn a_dead_lock_is_taken(site: &Site, dead: &Dead) {
     site.put(&text);
     let (code, envelope) = site.json("status", &[]);
     let shown = crate::envelope::shown(&envelope);
-    assert_eq!((code, word(shown, "verdict"), word(shown, "reason")), (0, "stale", dead.reason), "{shown}");
-    assert_eq!(site.bytes(), Some(text.clone().into_bytes()), "{}: a look changes nothing", dead.what);
+    assert_eq!(
+        (code, word(shown, "verdict"), word(shown, "reason")),
+        (0, "stale", dead.reason),
+        "{shown}"
+    );
+    assert_eq!(
+        site.bytes(),
+        Some(text.clone().into_bytes()),
+        "{}: a look changes nothing",
+        dead.what
+    );
 
     let removes = site.protocol.takeover == Takeover::ByAnyone;
     let (code, envelope) = site.json("check", &[]);
     let checked = crate::envelope::checked(&envelope);
     let decision = if removes { ("proceed", 0) } else { ("skip", 4) };
-    assert_eq!((word(checked, "decision"), code), decision, "{}: {checked}", dead.what);
+    assert_eq!(
+        (word(checked, "decision"), code),
+        decision,
+        "{}: {checked}",
+        dead.what
+    );
     assert_eq!(checked["removed"], removes, "{checked}");
     let message = (dead.checked)(pid);
-    assert!(word(checked, "message").starts_with(&message), "{checked} does not begin with {message:?}");
+    assert!(
+        word(checked, "message").starts_with(&message),
+        "{checked} does not begin with {message:?}"
+    );
     assert_eq!(site.bytes().is_none(), removes, "{}", dead.what);
 
     site.put(&text);
     if let Takeover::OnlyWith(option) = site.protocol.takeover {
         let ended = site.hold(&[], "touch ran");
-        assert_eq!((ended.code, site.scene.file("ran").exists()), (4, false), "{ended:?}");
-        assert!(ended.err.contains(option), "the message names the option: {ended:?}");
+        assert_eq!(
+            (ended.code, site.scene.file("ran").exists()),
+            (4, false),
+            "{ended:?}"
+        );
+        assert!(
+            ended.err.contains(option),
+            "the message names the option: {ended:?}"
+        );
         assert_eq!(site.bytes(), Some(text.into_bytes()), "{}", dead.what);
     }
     let options = site.protocol.takeover.options();
-    let ended = site.hold(&[&["--no-wait"], options.as_slice()].concat(), "echo has it");
-    assert_eq!((ended.code, ended.out.as_str()), (0, "has it\n"), "{}: {ended:?}", dead.what);
+    let ended = site.hold(
+        &[&["--no-wait"], options.as_slice()].concat(),
+        "echo has it",
+    );
+    assert_eq!(
+        (ended.code, ended.out.as_str()),
+        (0, "has it\n"),
+        "{}: {ended:?}",
+        dead.what
+    );
     let words = (dead.taken)(pid);
     assert!(ended.err.contains(&words), "no {words:?} in {ended:?}");
     site.assert_tidy();
@@ -63,10 +98,19 @@ fn a_dead_lock_stays_while_the_gate_is_shut(site: &Site, dead: &Dead) {
     let checked = crate::envelope::checked(&envelope);
     let removes = site.protocol.takeover == Takeover::ByAnyone;
     let reason = if removes { "gate_busy" } else { dead.reason };
-    assert_eq!((code, word(checked, "decision"), word(checked, "reason")), (4, "skip", reason), "{checked}");
+    assert_eq!(
+        (code, word(checked, "decision"), word(checked, "reason")),
+        (4, "skip", reason),
+        "{checked}"
+    );
     let options = site.protocol.takeover.options();
     let ended = site.hold(&[&["--no-wait"], options.as_slice()].concat(), "touch ran");
-    assert_eq!((ended.code, site.scene.file("ran").exists()), (4, false), "{}: {ended:?}", dead.what);
+    assert_eq!(
+        (ended.code, site.scene.file("ran").exists()),
+        (4, false),
+        "{}: {ended:?}",
+        dead.what
+    );
     assert_eq!(site.bytes(), Some(text.into_bytes()), "{}", dead.what);
     drop(gate);
 }
@@ -74,11 +118,21 @@ fn a_dead_lock_stays_while_the_gate_is_shut(site: &Site, dead: &Dead) {
 fn a_doubtful_lock_is_held(site: &Site, doubtful: &Doubtful) {
     let text = (doubtful.text)(site.gone());
     site.put(&text);
-    assert_eq!(site.verdict(), ("held".to_owned(), doubtful.reason.to_owned()), "{}", doubtful.what);
+    assert_eq!(
+        site.verdict(),
+        ("held".to_owned(), doubtful.reason.to_owned()),
+        "{}",
+        doubtful.what
+    );
     assert_eq!(site.run("check", &[]).code, 4, "{}", doubtful.what);
     let options = site.protocol.takeover.options();
     let ended = site.hold(&[&["--no-wait"], options.as_slice()].concat(), "touch ran");
-    assert_eq!((ended.code, site.scene.file("ran").exists()), (4, false), "{}: {ended:?}", doubtful.what);
+    assert_eq!(
+        (ended.code, site.scene.file("ran").exists()),
+        (4, false),
+        "{}: {ended:?}",
+        doubtful.what
+    );
     assert_eq!(site.bytes(), Some(text.into_bytes()), "{}", doubtful.what);
     std::fs::remove_file(site.lock()).expect("it is there");
 }
@@ -87,7 +141,11 @@ fn a_lock_file_that_is_left_over_is_free(site: &Site) {
     site.put("");
     site.assert_free();
     let ended = site.hold(&["--no-wait"], "echo has it");
-    assert_eq!((ended.code, ended.out.as_str()), (0, "has it\n"), "{ended:?}");
+    assert_eq!(
+        (ended.code, ended.out.as_str()),
+        (0, "has it\n"),
+        "{ended:?}"
+    );
     site.assert_tidy();
 }
 
@@ -97,25 +155,44 @@ fn a_lock_file_that_cannot_be_read_is_what_its_protocol_says(site: &Site) {
     let (code, envelope) = site.json("check", &["--dry-run"]);
     let checked = crate::envelope::checked(&envelope);
     let answer = (code, word(checked, "verdict"), word(checked, "reason"));
-    assert_eq!(answer, (garbage.exit_code, garbage.verdict, garbage.reason), "{checked}");
+    assert_eq!(
+        answer,
+        (garbage.exit_code, garbage.verdict, garbage.reason),
+        "{checked}"
+    );
     let ended = site.hold(&["--no-wait"], "echo has it");
     assert_eq!(ended.code, garbage.exit_code, "{ended:?}");
     assert_eq!(ended.out == "has it\n", garbage.exit_code == 0, "{ended:?}");
     if garbage.exit_code != 0 {
-        assert_eq!(site.bytes(), Some(GARBAGE.into()), "what cannot be understood stays");
+        assert_eq!(
+            site.bytes(),
+            Some(GARBAGE.into()),
+            "what cannot be understood stays"
+        );
     }
     let _ = std::fs::remove_file(site.lock());
     std::fs::create_dir(site.lock()).expect("a directory in the lock's place");
     let (code, envelope) = site.json("check", &[]);
     let checked = crate::envelope::checked(&envelope);
-    assert_eq!((code, word(checked, "verdict"), word(checked, "reason")), (5, "unreadable", "unreadable"));
+    assert_eq!(
+        (code, word(checked, "verdict"), word(checked, "reason")),
+        (5, "unreadable", "unreadable")
+    );
     assert_eq!(site.run("status", &[]).code, 0, "it could look");
     let ended = site.hold(&["--no-wait"], "touch ran");
-    assert!(ended.code == 5 || ended.code == site.protocol.refusal.exit_code, "{ended:?}");
-    assert!(site.lock().is_dir() && !site.scene.file("ran").exists(), "{ended:?}");
+    assert!(
+        ended.code == 5 || ended.code == site.protocol.refusal.exit_code,
+        "{ended:?}"
+    );
+    assert!(
+        site.lock().is_dir() && !site.scene.file("ran").exists(),
+        "{ended:?}"
+    );
 }
 
 #[track_caller]
 fn word<'v>(object: &'v Value, key: &str) -> &'v str {
-    object[key].as_str().unwrap_or_else(|| panic!("no text {key} in {object}"))
+    object[key]
+        .as_str()
+        .unwrap_or_else(|| panic!("no text {key} in {object}"))
 }

@@ -20,11 +20,24 @@ pub fn tell(site: &Site) {
     site.go();
     assert_eq!(holding.beadlock.end().code, 0);
     let ended = claiming.end();
-    assert_eq!((ended.code, ended.out.as_str()), (0, "has it\n"), "{ended:?}");
+    assert_eq!(
+        (ended.code, ended.out.as_str()),
+        (0, "has it\n"),
+        "{ended:?}"
+    );
     let ended = looking.end();
     assert_eq!((ended.code, ended.out.as_str()), (0, ""), "{ended:?}");
-    assert!(ended.err.contains(&format!("{} is free after ", site.protocol.target)), "{ended:?}");
-    assert_eq!(site.run("wait", &["--wait", "0s"]).code, 0, "a free lock is not waited for");
+    assert!(
+        ended
+            .err
+            .contains(&format!("{} is free after ", site.protocol.target)),
+        "{ended:?}"
+    );
+    assert_eq!(
+        site.run("wait", &["--wait", "0s"]).code,
+        0,
+        "a free lock is not waited for"
+    );
     each_of_several_has_its_turn(site);
     site.assert_tidy();
 }
@@ -42,19 +55,29 @@ fn each_of_several_has_its_turn(site: &Site) {
         let ended = running.end();
         assert_eq!((ended.code, ended.err.as_str()), (0, ""), "{ended:?}");
     }
-    assert!(!site.scene.file("overlap").exists(), "two were at work at once");
+    assert!(
+        !site.scene.file("overlap").exists(),
+        "two were at work at once"
+    );
     assert_eq!(site.scene.read("turns").lines().count(), 16);
 }
 
 fn a_wait_that_runs_out_is_refused(site: &Site, command: i32) {
     let begun = Instant::now();
     let ended = site.hold(&["--wait", "300ms"], "touch ran");
-    assert!(begun.elapsed() >= Duration::from_millis(300), "{:?}", begun.elapsed());
+    assert!(
+        begun.elapsed() >= Duration::from_millis(300),
+        "{:?}",
+        begun.elapsed()
+    );
     assert_eq!(ended.code, site.protocol.refusal.exit_code, "{ended:?}");
     let words = (site.protocol.refusal.after_300_ms)(command);
     assert!(ended.err.contains(&words), "no {words:?} in {ended:?}");
     let ended = site.run("wait", &["--wait", "300ms"]);
-    assert_eq!(ended.code, 4, "a wait claims nothing, so every protocol has this code: {ended:?}");
+    assert_eq!(
+        ended.code, 4,
+        "a wait claims nothing, so every protocol has this code: {ended:?}"
+    );
     assert!(ended.err.contains(&words), "no {words:?} in {ended:?}");
     assert!(!site.scene.file("ran").exists());
 }

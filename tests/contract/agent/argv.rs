@@ -24,18 +24,29 @@ const ANCESTORS: &str = r#"
 fn between_the_agent_and_its_work() {
     let mut book = Book::open("agent/helper-argv");
     let setting = Setting::free().with("ancestors", ANCESTORS);
-    setting.run("beadlock-agent --once --exec 'sh ancestors >words'").expect(0, &[]);
-    book.pin("contract-exec", &shown(&described(&setting, "words"), &setting.known));
+    setting
+        .run("beadlock-agent --once --exec 'sh ancestors >words'")
+        .expect(0, &[]);
+    book.pin(
+        "contract-exec",
+        &shown(&described(&setting, "words"), &setting.known),
+    );
     let setting = Setting::free().with("ancestors", ANCESTORS);
     let line = "beadlock-agent --once --cycle-timeout 90s --exec 'exec sh ancestors >words'";
     setting.run(line).expect(0, &[]);
-    book.pin("contract-exec-timeout", &shown(&described(&setting, "words"), &setting.known));
+    book.pin(
+        "contract-exec-timeout",
+        &shown(&described(&setting, "words"), &setting.known),
+    );
 
-    let setting =
-        Repositories::make().after("echo x >.beads/more.jsonl; hook .git/hooks/pre-commit 'sh ../ancestors >../words'");
+    let setting = Repositories::make()
+        .after("echo x >.beads/more.jsonl; hook .git/hooks/pre-commit 'sh ../ancestors >../words'");
     let setting = setting.with("ancestors", ANCESTORS);
     in_here(&setting, "beadlock-agent --once --log-file .beads/all.log").expect(0, &[]);
-    book.pin("contract-git", &shown_with_commits(&described(&setting, "words"), &setting));
+    book.pin(
+        "contract-git",
+        &shown_with_commits(&described(&setting, "words"), &setting),
+    );
     book.close();
 }
 
@@ -47,7 +58,13 @@ fn described(setting: &Setting, file: &str) -> String {
     let daemon = Regex::new(r"(__run-cycle\n)\d+\n").expect("an expression");
     let ours = ours.map(|process| {
         let process = daemon.replace(process, "$1[PID]\n");
-        let lines = process.lines().map(|word| if word.starts_with('{') { indented(word) } else { word.to_owned() });
+        let lines = process.lines().map(|word| {
+            if word.starts_with('{') {
+                indented(word)
+            } else {
+                word.to_owned()
+            }
+        });
         format!("comm: {}\n", lines.collect::<Vec<_>>().join("\n"))
     });
     ours.collect::<Vec<_>>().join("\n")

@@ -40,13 +40,20 @@ fn setting() -> Setting {
 /// Plays the lines, and pins the answers without the number of processors.
 #[track_caller]
 fn play(room: &str, setting: impl Fn() -> Setting + Sync, lines: &[Line]) {
-    let processors = format!("\njobs = {}\n", available_parallelism().map_or(1, usize::from));
+    let processors = format!(
+        "\njobs = {}\n",
+        available_parallelism().map_or(1, usize::from)
+    );
     let one = |(_, line): &Line| {
         let setting = setting().given(*line);
         let text = shown(&whole(line, &setting.run(line)), &setting.known);
         text.replace(&processors, "\njobs = [PROCESSORS]\n")
     };
-    pin_all(room, lines.iter().map(|(name, _)| *name), &at_once(lines, one));
+    pin_all(
+        room,
+        lines.iter().map(|(name, _)| *name),
+        &at_once(lines, one),
+    );
 }
 
 #[test]
@@ -56,7 +63,10 @@ fn what_holds() {
         setting,
         &[
             ("contract-defaults", "beadlock-agent --print-config"),
-            ("contract-file", "beadlock-agent --config agent.toml --print-config"),
+            (
+                "contract-file",
+                "beadlock-agent --config agent.toml --print-config",
+            ),
             (
                 "contract-file-and-options",
                 "beadlock-agent --config agent.toml --print-config --interval 3s --action none --db .beads --root other",
@@ -74,9 +84,18 @@ fn what_holds() {
                 "variable-file",
                 "BEADLOCK_AGENT_CONFIG=agent.toml BEADLOCK_AGENT_INTERVAL=7s beadlock-agent --print-config",
             ),
-            ("variable-exec", "BEADLOCK_AGENT_EXEC='./sync.sh' beadlock-agent --print-config --jobs 77"),
-            ("variable-audit-of-all", "BEADLOCK_AUDIT=audit.jsonl beadlock-agent --print-config"),
-            ("variable-beads-dir", "BEADS_DIR=other/.beads beadlock-agent --print-config"),
+            (
+                "variable-exec",
+                "BEADLOCK_AGENT_EXEC='./sync.sh' beadlock-agent --print-config --jobs 77",
+            ),
+            (
+                "variable-audit-of-all",
+                "BEADLOCK_AUDIT=audit.jsonl beadlock-agent --print-config",
+            ),
+            (
+                "variable-beads-dir",
+                "BEADS_DIR=other/.beads beadlock-agent --print-config",
+            ),
             (
                 "what-is-printed-holds",
                 "beadlock-agent --config agent.toml --print-config >printed.toml; beadlock-agent --config printed.toml --print-config | diff printed.toml - && echo the same",
@@ -91,14 +110,26 @@ fn what_is_wrong() {
         "agent/config/wrong",
         setting,
         &[
-            ("key", "printf 'jobs = 77\\n\\nintervall = 3\\n' >x; beadlock-agent --config x --print-config"),
-            ("key-far-from-all", "echo 'nonsense = 3' >x; beadlock-agent --config x --print-config"),
+            (
+                "key",
+                "printf 'jobs = 77\\n\\nintervall = 3\\n' >x; beadlock-agent --config x --print-config",
+            ),
+            (
+                "key-far-from-all",
+                "echo 'nonsense = 3' >x; beadlock-agent --config x --print-config",
+            ),
             (
                 "key-for-the-whole-agent",
                 "printf '[[database]]\\ndir = \".beads\"\\njobs = 3\\n' >x; beadlock-agent --config x --print-config",
             ),
-            ("key-twice", "printf 'jobs = 1\\njobs = 2\\n' >x; beadlock-agent --config x --print-config"),
-            ("table", "printf '[databases]\\n' >x; beadlock-agent --config x --print-config"),
+            (
+                "key-twice",
+                "printf 'jobs = 1\\njobs = 2\\n' >x; beadlock-agent --config x --print-config",
+            ),
+            (
+                "table",
+                "printf '[databases]\\n' >x; beadlock-agent --config x --print-config",
+            ),
             (
                 "database-without-directory",
                 "printf '[[database]]\\ninterval = 1\\n' >x; beadlock-agent --config x --print-config",
@@ -115,17 +146,50 @@ fn what_is_wrong() {
                 "database-is-above",
                 "printf '[[database]]\\ndir = \"other\"\\n' >x; beadlock-agent --config x --print-config",
             ),
-            ("no-toml", "echo 'interval 3' >x; beadlock-agent --config x --print-config"),
-            ("value-duration", "echo 'interval = \"soon\"' >x; beadlock-agent --config x --print-config"),
-            ("value-zero", "echo 'interval = 0' >x; beadlock-agent --config x --print-config"),
-            ("value-negative", "echo 'debounce = -1' >x; beadlock-agent --config x --print-config"),
-            ("value-of-another-kind", "echo 'interval = true' >x; beadlock-agent --config x --print-config"),
-            ("value-no-list", "echo 'root = \"projects\"' >x; beadlock-agent --config x --print-config"),
-            ("value-choice", "echo 'action = \"gti\"' >x; beadlock-agent --config x --print-config"),
-            ("value-number", "echo 'jobs = 0' >x; beadlock-agent --config x --print-config"),
-            ("value-size", "echo 'log-size = \"10MB\"' >x; beadlock-agent --config x --print-config"),
-            ("value-size-small", "echo 'log-size = 1024' >x; beadlock-agent --config x --print-config"),
-            ("value-address", "echo 'listen = \"localhost\"' >x; beadlock-agent --config x --print-config"),
+            (
+                "no-toml",
+                "echo 'interval 3' >x; beadlock-agent --config x --print-config",
+            ),
+            (
+                "value-duration",
+                "echo 'interval = \"soon\"' >x; beadlock-agent --config x --print-config",
+            ),
+            (
+                "value-zero",
+                "echo 'interval = 0' >x; beadlock-agent --config x --print-config",
+            ),
+            (
+                "value-negative",
+                "echo 'debounce = -1' >x; beadlock-agent --config x --print-config",
+            ),
+            (
+                "value-of-another-kind",
+                "echo 'interval = true' >x; beadlock-agent --config x --print-config",
+            ),
+            (
+                "value-no-list",
+                "echo 'root = \"projects\"' >x; beadlock-agent --config x --print-config",
+            ),
+            (
+                "value-choice",
+                "echo 'action = \"gti\"' >x; beadlock-agent --config x --print-config",
+            ),
+            (
+                "value-number",
+                "echo 'jobs = 0' >x; beadlock-agent --config x --print-config",
+            ),
+            (
+                "value-size",
+                "echo 'log-size = \"10MB\"' >x; beadlock-agent --config x --print-config",
+            ),
+            (
+                "value-size-small",
+                "echo 'log-size = 1024' >x; beadlock-agent --config x --print-config",
+            ),
+            (
+                "value-address",
+                "echo 'listen = \"localhost\"' >x; beadlock-agent --config x --print-config",
+            ),
             (
                 "value-address-of-others",
                 "echo 'listen = \"0.0.0.0:9187\"' >x; beadlock-agent --config x --print-config",
@@ -134,27 +198,78 @@ fn what_is_wrong() {
                 "action-and-exec",
                 "printf 'action = \"none\"\\nexec = \"true\"\\n' >x; beadlock-agent --config x --print-config",
             ),
-            ("exec-empty", "echo 'exec = \"\"' >x; beadlock-agent --config x --print-config"),
-            ("root-missing", "echo 'root = [\"nowhere\"]' >x; beadlock-agent --config x --print-config"),
+            (
+                "exec-empty",
+                "echo 'exec = \"\"' >x; beadlock-agent --config x --print-config",
+            ),
+            (
+                "root-missing",
+                "echo 'root = [\"nowhere\"]' >x; beadlock-agent --config x --print-config",
+            ),
             (
                 "log-file-is-the-lock",
                 "echo 'log-file = \".beads/.exclusive-lock\"' >x; beadlock-agent --config x --print-config --db .beads",
             ),
-            ("file-missing", "beadlock-agent --config nowhere.toml --print-config"),
-            ("file-is-a-directory", "beadlock-agent --config . --print-config"),
-            ("file-is-a-fifo", "mkfifo x; beadlock-agent --config x --print-config"),
-            ("file-is-large", "head -c 1100000 /dev/zero | tr '\\0' '#' >x; beadlock-agent --config x --print-config"),
-            ("file-is-no-text", "printf '\\377' >x; beadlock-agent --config x --print-config"),
-            ("option-interval", "beadlock-agent --print-config --interval soon"),
-            ("option-choice", "beadlock-agent --print-config --log-format xml"),
-            ("option-near", "beadlock-agent --print-config --intervall 3s"),
-            ("option-log-size", "beadlock-agent --print-config --log-size 1KiB"),
-            ("option-log-keep", "beadlock-agent --print-config --log-keep 1001"),
-            ("variable-interval", "BEADLOCK_AGENT_INTERVAL=soon beadlock-agent --print-config"),
-            ("variable-allow-worktree", "BEADLOCK_AGENT_ALLOW_WORKTREE=maybe beadlock-agent --print-config"),
-            ("variable-action", "BEADLOCK_AGENT_ACTION=gti beadlock-agent --print-config"),
-            ("variable-unknown", "BEADLOCK_AGENT_INTERVALL=7s beadlock-agent --print-config --jobs 77"),
-            ("variable-empty", "BEADLOCK_AGENT_INTERVAL= beadlock-agent --print-config --jobs 77"),
+            (
+                "file-missing",
+                "beadlock-agent --config nowhere.toml --print-config",
+            ),
+            (
+                "file-is-a-directory",
+                "beadlock-agent --config . --print-config",
+            ),
+            (
+                "file-is-a-fifo",
+                "mkfifo x; beadlock-agent --config x --print-config",
+            ),
+            (
+                "file-is-large",
+                "head -c 1100000 /dev/zero | tr '\\0' '#' >x; beadlock-agent --config x --print-config",
+            ),
+            (
+                "file-is-no-text",
+                "printf '\\377' >x; beadlock-agent --config x --print-config",
+            ),
+            (
+                "option-interval",
+                "beadlock-agent --print-config --interval soon",
+            ),
+            (
+                "option-choice",
+                "beadlock-agent --print-config --log-format xml",
+            ),
+            (
+                "option-near",
+                "beadlock-agent --print-config --intervall 3s",
+            ),
+            (
+                "option-log-size",
+                "beadlock-agent --print-config --log-size 1KiB",
+            ),
+            (
+                "option-log-keep",
+                "beadlock-agent --print-config --log-keep 1001",
+            ),
+            (
+                "variable-interval",
+                "BEADLOCK_AGENT_INTERVAL=soon beadlock-agent --print-config",
+            ),
+            (
+                "variable-allow-worktree",
+                "BEADLOCK_AGENT_ALLOW_WORKTREE=maybe beadlock-agent --print-config",
+            ),
+            (
+                "variable-action",
+                "BEADLOCK_AGENT_ACTION=gti beadlock-agent --print-config",
+            ),
+            (
+                "variable-unknown",
+                "BEADLOCK_AGENT_INTERVALL=7s beadlock-agent --print-config --jobs 77",
+            ),
+            (
+                "variable-empty",
+                "BEADLOCK_AGENT_INTERVAL= beadlock-agent --print-config --jobs 77",
+            ),
         ],
     );
 }
@@ -162,11 +277,17 @@ fn what_is_wrong() {
 /// The file beside the units, as it is and with every line in force.
 #[test]
 fn the_example() {
-    let example = fs::read_to_string(checkout().join("integration/systemd/agent.toml")).expect("the example");
-    let is_setting = |line: &str| line.starts_with("# ") && line.contains(" = ") && line.contains("  # ");
+    let example =
+        fs::read_to_string(checkout().join("integration/systemd/agent.toml")).expect("the example");
+    let is_setting =
+        |line: &str| line.starts_with("# ") && line.contains(" = ") && line.contains("  # ");
     // These two are one setting.
     let in_force = |line: &str| {
-        if is_setting(line) && !line.starts_with("# action") { line[2..].to_owned() } else { line.to_owned() }
+        if is_setting(line) && !line.starts_with("# action") {
+            line[2..].to_owned()
+        } else {
+            line.to_owned()
+        }
     };
     let all = example.lines().map(in_force).collect::<Vec<_>>().join("\n");
     let setting = || {
@@ -175,16 +296,27 @@ fn the_example() {
         setting.scene.database("work/x");
         fs::create_dir(setting.scene.file("log")).expect("a directory");
         let here = setting.scene.path().display().to_string();
-        let of_here = |text: &str| text.replace("/home/ann", &here).replace("/var/log/…", &format!("{here}/log/x"));
-        let setting = setting.with("example.toml", of_here(&example)).with("all.toml", of_here(&all));
+        let of_here = |text: &str| {
+            text.replace("/home/ann", &here)
+                .replace("/var/log/…", &format!("{here}/log/x"))
+        };
+        let setting = setting
+            .with("example.toml", of_here(&example))
+            .with("all.toml", of_here(&all));
         setting.given(example.clone())
     };
     play(
         "agent/config/example",
         setting,
         &[
-            ("contract-example", "beadlock-agent --config example.toml --print-config"),
-            ("contract-every-line", "beadlock-agent --config all.toml --print-config"),
+            (
+                "contract-example",
+                "beadlock-agent --config example.toml --print-config",
+            ),
+            (
+                "contract-every-line",
+                "beadlock-agent --config all.toml --print-config",
+            ),
         ],
     );
 }

@@ -20,7 +20,10 @@ fn one_day() {
     let mut book = Book::open("agent/day");
     for (name, line) in [
         ("contract-text", "beadlock-agent --config agent.toml"),
-        ("contract-json", "beadlock-agent --config agent.toml --log-format json"),
+        (
+            "contract-json",
+            "beadlock-agent --config agent.toml --log-format json",
+        ),
     ] {
         book.pin(name, &day(line));
     }
@@ -64,7 +67,10 @@ fn day(line: &str) -> String {
 
     writes("agent.toml", &configuration("intervall = '1h'\n"));
     agent.after(Agent::reload, "Configuration not reloaded: ");
-    writes("agent.toml", &configuration("audit = 'audit.jsonl'\nskip-warn = '1ms'\n"));
+    writes(
+        "agent.toml",
+        &configuration("audit = 'audit.jsonl'\nskip-warn = '1ms'\n"),
+    );
     agent.after(Agent::reload, "Configuration reloaded: ");
     agent.claim(&live);
     agent.cycle(Agent::change, "State: skipped");

@@ -6,7 +6,9 @@ use crate::setting::Setting;
 #[test]
 fn of_exec() {
     let setting = || {
-        let setting = Setting::free().variable("BEADLOCK_AGENT_INTERVAL", "7s").variable("BEADS_DIR", ".beads");
+        let setting = Setting::free()
+            .variable("BEADLOCK_AGENT_INTERVAL", "7s")
+            .variable("BEADS_DIR", ".beads");
         setting.scene.database("other");
         setting
     };
@@ -14,12 +16,18 @@ fn of_exec() {
         "agent/environment",
         setting,
         &[
-            ("contract-exec", "beadlock-agent --once --exec 'env | grep ^BEAD | grep -v SCENE | sort'"),
+            (
+                "contract-exec",
+                "beadlock-agent --once --exec 'env | grep ^BEAD | grep -v SCENE | sort'",
+            ),
             (
                 "contract-exec-root",
                 "beadlock-agent --once --root other --exec 'env | grep ^BEAD | grep -v SCENE | sort'",
             ),
-            ("contract-directory", "beadlock-agent --once --db other/.beads --exec 'pwd; wc -c'"),
+            (
+                "contract-directory",
+                "beadlock-agent --once --db other/.beads --exec 'pwd; wc -c'",
+            ),
             (
                 "contract-descriptors",
                 "beadlock-agent --once --exec 'for fd in /proc/self/fd/*; do echo ${fd##*/} $(readlink $fd); done | grep beads'",

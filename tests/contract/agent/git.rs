@@ -34,7 +34,9 @@ pub struct Repositories(Setting);
 impl Repositories {
     pub fn make() -> Self {
         let setting = of_a_person();
-        setting.run(&format!("set -e; {REPOSITORIES}")).expect(0, &[]);
+        setting
+            .run(&format!("set -e; {REPOSITORIES}"))
+            .expect(0, &[]);
         Self(setting)
     }
 
@@ -42,9 +44,15 @@ impl Repositories {
     pub fn after(&self, script: &str) -> Setting {
         let setting = of_a_person();
         let made = self.0.scene.path().display();
-        let there = if script.contains("there") { format!("{made}/there") } else { String::new() };
+        let there = if script.contains("there") {
+            format!("{made}/there")
+        } else {
+            String::new()
+        };
         let copy = format!("cp -a {made}/remote.git {made}/here {there} .");
-        let mut shell = setting.scene.shell(&format!("set -e; {copy}; cd here\n{WORDS}\n{script}"));
+        let mut shell = setting
+            .scene
+            .shell(&format!("set -e; {copy}; cd here\n{WORDS}\n{script}"));
         shell.envs(setting.variables.iter().map(|(name, value)| (*name, value)));
         Ended::from(run(shell)).expect(0, &[]);
         setting
@@ -53,8 +61,12 @@ impl Repositories {
 
 fn of_a_person() -> Setting {
     let setting = Setting::free().variable("GIT_CONFIG_NOSYSTEM", "1");
-    let setting = setting.variable("GIT_AUTHOR_NAME", "Ann").variable("GIT_AUTHOR_EMAIL", "ann@example.org");
-    setting.variable("GIT_COMMITTER_NAME", "Ann").variable("GIT_COMMITTER_EMAIL", "ann@example.org")
+    let setting = setting
+        .variable("GIT_AUTHOR_NAME", "Ann")
+        .variable("GIT_AUTHOR_EMAIL", "ann@example.org");
+    setting
+        .variable("GIT_COMMITTER_NAME", "Ann")
+        .variable("GIT_COMMITTER_EMAIL", "ann@example.org")
 }
 
 /// How a line ends that is typed in `here`.
@@ -68,7 +80,9 @@ pub fn in_here(setting: &Setting, line: &str) -> Ended {
 pub fn shown_with_commits(text: &str, setting: &Setting) -> String {
     let mut known = setting.known.clone();
     if COMMIT.is_match(text) {
-        let commits = in_here(setting, "git log --all --reflog --format='%H %s'").expect(0, &[]).out;
+        let commits = in_here(setting, "git log --all --reflog --format='%H %s'")
+            .expect(0, &[])
+            .out;
         for (commit, subject) in commits.lines().filter_map(|line| line.split_once(' ')) {
             let word = match subject {
                 "first" => "FIRST",
@@ -80,7 +94,9 @@ pub fn shown_with_commits(text: &str, setting: &Setting) -> String {
             known.values.push((commit[..7].to_owned(), word));
         }
     }
-    OBJECT.replace_all(&shown(text, &known), "[OBJECT]").into_owned()
+    OBJECT
+        .replace_all(&shown(text, &known), "[OBJECT]")
+        .into_owned()
 }
 
 /// What may be a commit, in full or as the log has it.
@@ -88,4 +104,5 @@ static COMMIT: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"\b[0-9a-f]{7}(?:[0-9a-f]{33})?\b").expect("an expression"));
 
 /// A tree, for example.
-static OBJECT: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\b[0-9a-f]{40}\b").expect("an expression"));
+static OBJECT: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"\b[0-9a-f]{40}\b").expect("an expression"));

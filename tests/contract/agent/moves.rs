@@ -24,7 +24,11 @@ fn moves() {
         ("contract-audit-trail", audit_trail),
         ("contract-interrupted", interrupted),
     ];
-    pin_all("agent/moves", rows.iter().map(|(name, _)| *name), &at_once(&rows, |(_, play)| play()));
+    pin_all(
+        "agent/moves",
+        rows.iter().map(|(name, _)| *name),
+        &at_once(&rows, |(_, play)| play()),
+    );
 }
 
 /// Each directory has a log of its own here: in one for all, a line has no fixed name in front while the other comes.
@@ -34,9 +38,17 @@ fn redirect() -> String {
     setting.scene.database("one");
     setting.scene.database("two");
     setting.scene.write(".beads/redirect", "one/.beads\n");
-    let agent = Agent::start(setting, "beadlock-agent --interval 1h --debounce 1ms --action none", LOGS[0], COMPLETE);
+    let agent = Agent::start(
+        setting,
+        "beadlock-agent --interval 1h --debounce 1ms --action none",
+        LOGS[0],
+        COMPLETE,
+    );
     agent.put(".beads/redirect", "nowhere/.beads\n");
-    agent.after(|agent| agent.put("one/.beads/issues.jsonl", "{}\n"), "State: not_serving");
+    agent.after(
+        |agent| agent.put("one/.beads/issues.jsonl", "{}\n"),
+        "State: not_serving",
+    );
     agent.put(".beads/redirect", "two/.beads\n");
     agent.fetch();
     agent.says_in(LOGS[1], COMPLETE, 1);
@@ -94,14 +106,19 @@ fn audit_trail() -> String {
     agent.moves("audit.jsonl", "link");
     agent.claim(&stale());
     agent.cycle(Agent::change, "State: idle");
-    until("a trail again", || agent.setting.scene.read("audit.jsonl").ends_with('\n'));
+    until("a trail again", || {
+        agent.setting.scene.read("audit.jsonl").ends_with('\n')
+    });
     agent.moves("audit.jsonl", "second.jsonl");
     agent.moves("link", "audit.jsonl");
     agent.claim(&stale());
     agent.after(Agent::change, "lock_stale_removed of ");
     let (_, setting) = agent.stop(&[]);
     let log = setting.scene.log();
-    let mut text: String = log.split_inclusive('\n').filter(|line| line.contains(" audit file ")).collect();
+    let mut text: String = log
+        .split_inclusive('\n')
+        .filter(|line| line.contains(" audit file "))
+        .collect();
     sections(&mut text, &setting.scene, &["first.jsonl", "second.jsonl"]);
     shown(&text, &setting.known)
 }

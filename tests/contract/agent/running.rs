@@ -23,7 +23,12 @@ impl Agent {
     #[track_caller]
     pub fn start(setting: Setting, line: &str, log: &'static str, words: &str) -> Self {
         let running = Running::start(setting.command(&format!("exec {line}")));
-        let agent = Self { setting, line: line.to_owned(), log, running };
+        let agent = Self {
+            setting,
+            line: line.to_owned(),
+            log,
+            running,
+        };
         agent.says_in(log, words, 1);
         agent.rests();
         agent
@@ -32,14 +37,28 @@ impl Agent {
     /// Waits until no cycle has the gate of a database: what changes in it before that counts as the cycle's own.
     #[track_caller]
     pub fn rests(&self) {
-        let dir = self.setting.scene.file(self.log).parent().expect("a directory").to_owned();
-        until("the gate", || Flock::lock(File::open(&dir).expect("open it"), FlockArg::LockExclusiveNonblock).is_ok());
+        let dir = self
+            .setting
+            .scene
+            .file(self.log)
+            .parent()
+            .expect("a directory")
+            .to_owned();
+        until("the gate", || {
+            Flock::lock(
+                File::open(&dir).expect("open it"),
+                FlockArg::LockExclusiveNonblock,
+            )
+            .is_ok()
+        });
     }
 
     /// Waits until a log of the scene has these words so many times.
     #[track_caller]
     pub fn says_in(&self, log: &str, words: &str, times: usize) {
-        until(&format!("{words} in {log}, {times} times"), || self.count(log, words) >= times);
+        until(&format!("{words} in {log}, {times} times"), || {
+            self.count(log, words) >= times
+        });
     }
 
     fn count(&self, log: &str, words: &str) -> usize {

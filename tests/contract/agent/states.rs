@@ -29,11 +29,17 @@ fn play(room: &str, rows: &[Row]) {
         let ended = in_here(&setting, line);
         let mut text = whole(line, &ended);
         let mut row = format!("{name}: exit {}:", ended.code);
-        for name in ["here/.beads/daemon.log", "here/.git/.beads/daemon.log", "tree/.beads/daemon.log"] {
+        for name in [
+            "here/.beads/daemon.log",
+            "here/.git/.beads/daemon.log",
+            "tree/.beads/daemon.log",
+        ] {
             let log = setting.scene.read(name);
             section(&mut text, name, &log);
             let others = ["header", "agent_started", "agent_stopped", "output"];
-            let words = events(&log).into_iter().filter(|word| !others.contains(&word.as_str()));
+            let words = events(&log)
+                .into_iter()
+                .filter(|word| !others.contains(&word.as_str()));
             words.for_each(|word| row += &format!(" {word}"));
         }
         (shown_with_commits(&text, &setting), row)
@@ -43,7 +49,13 @@ fn play(room: &str, rows: &[Row]) {
         let _ = writeln!(text, "{row}");
         text
     }));
-    pin_all(room, rows.iter().map(|(name, ..)| *name).chain(["contract-events"]), &texts);
+    pin_all(
+        room,
+        rows.iter()
+            .map(|(name, ..)| *name)
+            .chain(["contract-events"]),
+        &texts,
+    );
 }
 
 #[test]
@@ -53,19 +65,33 @@ fn synced() {
         &[
             ("nothing-to-do", "", ONCE),
             ("pushed", changed!("echo x >.beads/more.jsonl"), ONCE),
-            ("pushed-json", changed!(), "beadlock-agent --once --log-format json"),
+            (
+                "pushed-json",
+                changed!(),
+                "beadlock-agent --once --log-format json",
+            ),
             ("pulled", "there 'echo x >src/x.rs'", ONCE),
-            ("pulled-and-pushed", "echo x >.beads/more.jsonl; there 'echo x >>.beads/issues.jsonl'", ONCE),
+            (
+                "pulled-and-pushed",
+                "echo x >.beads/more.jsonl; there 'echo x >>.beads/issues.jsonl'",
+                ONCE,
+            ),
             (
                 "database-is-ignored",
                 "git rm -rq --cached .beads; echo .beads >.gitignore; git add .; git commit -qm mine; git push -q; echo x >.beads/more.jsonl",
                 ONCE,
             ),
             ("sqlite-is-left-out", "sqlite .beads/beads.db", ONCE),
-            ("repository-in-the-database", changed!("git init -q --template= .beads/sub; echo x >.beads/sub/x"), ONCE),
+            (
+                "repository-in-the-database",
+                changed!("git init -q --template= .beads/sub; echo x >.beads/sub/x"),
+                ONCE,
+            ),
             (
                 "hooks-speak",
-                changed!("hook .git/hooks/pre-commit 'echo looked'; hook .git/hooks/post-commit 'echo thanks >&2'"),
+                changed!(
+                    "hook .git/hooks/pre-commit 'echo looked'; hook .git/hooks/post-commit 'echo thanks >&2'"
+                ),
                 ONCE,
             ),
             (
@@ -89,7 +115,11 @@ fn without_a_repository() {
         "agent/states/repository",
         &[
             ("no-repository", "rm -rf .git", ONCE),
-            ("no-repository-json", "rm -rf .git", "beadlock-agent --once --log-format json"),
+            (
+                "no-repository-json",
+                "rm -rf .git",
+                "beadlock-agent --once --log-format json",
+            ),
             (
                 "no-working-tree",
                 "mkdir .git/.beads; echo x >.git/.beads/x.jsonl",
@@ -97,11 +127,27 @@ fn without_a_repository() {
             ),
             ("bare", "rm -rf .git; mv ../remote.git/* .", ONCE),
             ("of-its-own", "git init -q --template= .beads", ONCE),
-            ("embedded", "mkdir .beads/objects .beads/refs; echo x >.beads/HEAD", ONCE),
-            ("working-tree-elsewhere", "git config core.worktree ../..", ONCE),
-            ("linked-worktree", "git worktree add -q -b side ../tree", "beadlock-agent --once --db ../tree/.beads"),
+            (
+                "embedded",
+                "mkdir .beads/objects .beads/refs; echo x >.beads/HEAD",
+                ONCE,
+            ),
+            (
+                "working-tree-elsewhere",
+                "git config core.worktree ../..",
+                ONCE,
+            ),
+            (
+                "linked-worktree",
+                "git worktree add -q -b side ../tree",
+                "beadlock-agent --once --db ../tree/.beads",
+            ),
             ("broken-configuration", "echo '[' >>.git/config", ONCE),
-            ("no-program-git", "", "PATH=$(dirname $(command -v beadlock-agent)) beadlock-agent --once"),
+            (
+                "no-program-git",
+                "",
+                "PATH=$(dirname $(command -v beadlock-agent)) beadlock-agent --once",
+            ),
         ],
     );
 }
@@ -121,7 +167,11 @@ fn in_the_middle() {
                 ONCE,
             ),
             ("rebase", "mkdir .git/rebase-merge", ONCE),
-            ("cherry-pick", "cp .git/refs/heads/main .git/CHERRY_PICK_HEAD", ONCE),
+            (
+                "cherry-pick",
+                "cp .git/refs/heads/main .git/CHERRY_PICK_HEAD",
+                ONCE,
+            ),
             ("revert", "cp .git/refs/heads/main .git/REVERT_HEAD", ONCE),
             ("bisect", "git bisect start >/dev/null", ONCE),
             ("sequencer", "mkdir .git/sequencer", ONCE),
@@ -131,7 +181,11 @@ fn in_the_middle() {
                 ONCE,
             ),
             ("index-lock-old", "touch .git/index.lock", ONCE),
-            ("index-lock-new", "", "touch .git/index.lock; beadlock-agent --once"),
+            (
+                "index-lock-new",
+                "",
+                "touch .git/index.lock; beadlock-agent --once",
+            ),
         ],
     );
 }
@@ -155,7 +209,11 @@ fn tracked() {
                 "for file in daemon.pid daemon.lock bd.sock x.db-wal; do echo x >.beads/$file; done; git add -f .beads",
                 ONCE,
             ),
-            ("sqlite", "sqlite .beads/beads.db; git add -f .beads; git commit -qm mine; git push -q", ONCE),
+            (
+                "sqlite",
+                "sqlite .beads/beads.db; git add -f .beads; git commit -qm mine; git push -q",
+                ONCE,
+            ),
             (
                 "sqlite-by-a-hook",
                 changed!(
@@ -163,10 +221,18 @@ fn tracked() {
                 ),
                 ONCE,
             ),
-            ("lock-upstream", "there 'echo x >.beads/.exclusive-lock'", ONCE),
+            (
+                "lock-upstream",
+                "there 'echo x >.beads/.exclusive-lock'",
+                ONCE,
+            ),
             ("redirect-upstream", "there 'echo x >.beads/redirect'", ONCE),
             ("sqlite-upstream", "there 'sqlite .beads/beads.db'", ONCE),
-            ("link-upstream", "there 'git rm -rq .beads; ln -s src .beads'", ONCE),
+            (
+                "link-upstream",
+                "there 'git rm -rq .beads; ln -s src .beads'",
+                ONCE,
+            ),
             (
                 "embedded-upstream",
                 "there 'mkdir .beads/objects .beads/refs; echo x | tee .beads/HEAD .beads/objects/x >.beads/refs/x'",
@@ -183,19 +249,41 @@ fn local_only() {
         "agent/states/local_only",
         &[
             ("no-remote", "git remote remove origin", ONCE),
-            ("no-remote-waiting", changed!("git remote remove origin"), ONCE),
-            ("no-upstream", changed!("git branch -q --unset-upstream"), ONCE),
-            ("no-upstream-odd-branch", "git update-ref refs/heads/-x HEAD; git symbolic-ref HEAD refs/heads/-x", ONCE),
-            ("commit-of-a-person", changed!("echo x >>src/x.rs; git commit -qm mine src"), ONCE),
+            (
+                "no-remote-waiting",
+                changed!("git remote remove origin"),
+                ONCE,
+            ),
+            (
+                "no-upstream",
+                changed!("git branch -q --unset-upstream"),
+                ONCE,
+            ),
+            (
+                "no-upstream-odd-branch",
+                "git update-ref refs/heads/-x HEAD; git symbolic-ref HEAD refs/heads/-x",
+                ONCE,
+            ),
+            (
+                "commit-of-a-person",
+                changed!("echo x >>src/x.rs; git commit -qm mine src"),
+                ONCE,
+            ),
             (
                 "commits-of-a-person",
                 "echo x >>src/x.rs; git commit -qam mine; echo x >>src/y.rs; git commit -qam mine",
                 ONCE,
             ),
-            ("branch-gone-upstream", changed!("git -C ../remote.git update-ref -d refs/heads/main"), ONCE),
+            (
+                "branch-gone-upstream",
+                changed!("git -C ../remote.git update-ref -d refs/heads/main"),
+                ONCE,
+            ),
             (
                 "push-refused",
-                changed!("hook ../remote.git/hooks/pre-receive 'echo no pushes on a Friday >&2; exit 1'"),
+                changed!(
+                    "hook ../remote.git/hooks/pre-receive 'echo no pushes on a Friday >&2; exit 1'"
+                ),
                 ONCE,
             ),
             (
@@ -203,8 +291,16 @@ fn local_only() {
                 changed!("hook ../remote.git/hooks/pre-receive 'exit 1'"),
                 "beadlock-agent --once --log-format json",
             ),
-            ("cannot-push", changed!("git config remote.origin.pushurl ../nowhere.git"), ONCE),
-            ("cannot-reach-waiting", changed!("mv ../remote.git ../away.git"), ONCE),
+            (
+                "cannot-push",
+                changed!("git config remote.origin.pushurl ../nowhere.git"),
+                ONCE,
+            ),
+            (
+                "cannot-reach-waiting",
+                changed!("mv ../remote.git ../away.git"),
+                ONCE,
+            ),
             (
                 "others-are-faster",
                 changed!(
@@ -212,7 +308,11 @@ fn local_only() {
                 ),
                 ONCE,
             ),
-            ("uncommitted-changes-waiting", changed!("echo x >>src/x.rs; there 'echo x >src/y.rs'"), ONCE),
+            (
+                "uncommitted-changes-waiting",
+                changed!("echo x >>src/x.rs; there 'echo x >src/y.rs'"),
+                ONCE,
+            ),
         ],
     );
 }
@@ -226,9 +326,21 @@ fn behind() {
         "agent/states/behind",
         &[
             ("cannot-reach", "mv ../remote.git ../away.git", ONCE),
-            ("uncommitted-changes", "echo x >>src/x.rs; there 'echo x >src/y.rs'", ONCE),
-            ("untracked-file-in-the-way", "echo mine >new; there 'echo theirs >new'", ONCE),
-            ("other-database-in-the-way", format!("{LOCK}; echo z >b/.beads/x.jsonl").leak(), ONCE),
+            (
+                "uncommitted-changes",
+                "echo x >>src/x.rs; there 'echo x >src/y.rs'",
+                ONCE,
+            ),
+            (
+                "untracked-file-in-the-way",
+                "echo mine >new; there 'echo theirs >new'",
+                ONCE,
+            ),
+            (
+                "other-database-in-the-way",
+                format!("{LOCK}; echo z >b/.beads/x.jsonl").leak(),
+                ONCE,
+            ),
             ("other-database-is-held", held, ONCE),
             (
                 "merge-ahead",
@@ -249,7 +361,11 @@ fn failed() {
     play(
         "agent/states/failed",
         &[
-            ("conflict", "echo here >.beads/issues.jsonl; there 'echo there >.beads/issues.jsonl'", ONCE),
+            (
+                "conflict",
+                "echo here >.beads/issues.jsonl; there 'echo there >.beads/issues.jsonl'",
+                ONCE,
+            ),
             (
                 "rewritten",
                 "git commit -q --allow-empty -m mine; git push -q; git -C ../there pull -q; git -C ../there commit -q --amend --allow-empty -m theirs; git -C ../there push -qf; echo x >.beads/x.jsonl",
@@ -260,14 +376,36 @@ fn failed() {
                 "cd ../there; git checkout -q --orphan side; git commit -qm theirs; git push -qf origin side:main; cd ../here; echo x >.beads/x.jsonl",
                 ONCE,
             ),
-            ("hook-pre-commit", changed!("hook .git/hooks/pre-commit 'echo not today >&2; exit 1'"), ONCE),
-            ("hook-commit-msg", changed!("hook .git/hooks/commit-msg 'cat $1; exit 1'"), ONCE),
-            ("hook-pre-rebase", changed!("there 'echo x >src/y.rs'; hook .git/hooks/pre-rebase 'exit 3'"), ONCE),
-            ("hook-adds", changed!("hook .git/hooks/pre-commit 'git add -f src/new'; echo x >src/new"), ONCE),
-            ("claimed-meanwhile", changed!("hook .git/hooks/pre-commit 'echo x >.beads/.exclusive-lock'"), ONCE),
+            (
+                "hook-pre-commit",
+                changed!("hook .git/hooks/pre-commit 'echo not today >&2; exit 1'"),
+                ONCE,
+            ),
+            (
+                "hook-commit-msg",
+                changed!("hook .git/hooks/commit-msg 'cat $1; exit 1'"),
+                ONCE,
+            ),
+            (
+                "hook-pre-rebase",
+                changed!("there 'echo x >src/y.rs'; hook .git/hooks/pre-rebase 'exit 3'"),
+                ONCE,
+            ),
+            (
+                "hook-adds",
+                changed!("hook .git/hooks/pre-commit 'git add -f src/new'; echo x >src/new"),
+                ONCE,
+            ),
+            (
+                "claimed-meanwhile",
+                changed!("hook .git/hooks/pre-commit 'echo x >.beads/.exclusive-lock'"),
+                ONCE,
+            ),
             (
                 "switched-meanwhile",
-                changed!("hook .git/hooks/pre-commit 'git symbolic-ref HEAD refs/heads/side'; git branch side"),
+                changed!(
+                    "hook .git/hooks/pre-commit 'git symbolic-ref HEAD refs/heads/side'; git branch side"
+                ),
                 ONCE,
             ),
             (
@@ -301,7 +439,11 @@ fn of_another_user() {
         "agent/states/owner",
         &[
             ("git-directory", "chown 54321 .git", ONCE),
-            ("working-tree", "mkdir sub; mv .beads sub; chown 54321 .", "beadlock-agent --once --db sub/.beads"),
+            (
+                "working-tree",
+                "mkdir sub; mv .beads sub; chown 54321 .",
+                "beadlock-agent --once --db sub/.beads",
+            ),
         ],
     );
 }

@@ -25,14 +25,21 @@ impl Case {
         let (mut ours, mut theirs) = (Vec::new(), Vec::new());
         loop {
             let counted = self.count()?;
-            let Some(strace) = self.count_of_strace() else { return Some((counted, 0)) };
+            let Some(strace) = self.count_of_strace() else {
+                return Some((counted, 0));
+            };
             ours.push(counted);
             theirs.push(strace);
-            let agrees = |ours: &&Counted| theirs.contains(&ours.returned) || self.part == Part::FromTheCommandOn;
+            let agrees = |ours: &&Counted| {
+                theirs.contains(&ours.returned) || self.part == Part::FromTheCommandOn
+            };
             if let Some(both) = ours.iter().find(agrees) {
                 return Some((*both, both.returned));
             }
-            assert!(ours.len() < COUNTS, "we have counted {ours:?}, and strace {theirs:?}");
+            assert!(
+                ours.len() < COUNTS,
+                "we have counted {ours:?}, and strace {theirs:?}"
+            );
         }
     }
 
@@ -56,9 +63,15 @@ impl Case {
         let scene = Scene::new();
         let others = (self.before)(&scene);
         let mut command = scene.command(strace);
-        let options =
-            if self.keeper { &["-f", "-o", "counts"][..] } else { &["-f", "-c", "-U", "calls,name", "-o", "counts"] };
-        command.args(options).arg((self.program)()).args((self.words)(&scene, &others));
+        let options = if self.keeper {
+            &["-f", "-o", "counts"][..]
+        } else {
+            &["-f", "-c", "-U", "calls,name", "-o", "counts"]
+        };
+        command
+            .args(options)
+            .arg((self.program)())
+            .args((self.words)(&scene, &others));
         // A shell looks where it is, and ours has been told.
         command.env("PWD", scene.path());
         if self.keeper {
@@ -66,23 +79,44 @@ impl Case {
         }
         let ended = Ended::from(run(command));
         assert_eq!(ended.code, self.code, "{ended:?}");
-        let total = counts(&scene).lines().find(|line| line.ends_with("total")).map(str::to_owned).expect("a total");
-        total.split_whitespace().next().and_then(|word| word.parse().ok())
+        let total = counts(&scene)
+            .lines()
+            .find(|line| line.ends_with("total"))
+            .map(str::to_owned)
+            .expect("a total");
+        total
+            .split_whitespace()
+            .next()
+            .and_then(|word| word.parse().ok())
     }
 
     /// strace waits for a keeper, and would count what that does for hours. So it writes down each call, and those
     /// that came back before the end of the program count.
     fn count_beside_a_keeper(&self, scene: &Scene, others: &[Running], strace: Running) -> usize {
         let end = format!(" +++ exited with {} +++", self.code);
-        let is_over = |text: &str| text.lines().any(|line| thread(line) == thread(text) && line.ends_with(&end));
-        wait_until(PATIENCE, "the end of the program", || is_over(&counts(scene)));
-        let spared: Vec<i32> = others.iter().map(Running::pid).chain([strace.pid()]).collect();
-        for pid in marked_by(scene).into_iter().filter(|pid| !spared.contains(&pid.as_raw())) {
+        let is_over = |text: &str| {
+            text.lines()
+                .any(|line| thread(line) == thread(text) && line.ends_with(&end))
+        };
+        wait_until(PATIENCE, "the end of the program", || {
+            is_over(&counts(scene))
+        });
+        let spared: Vec<i32> = others
+            .iter()
+            .map(Running::pid)
+            .chain([strace.pid()])
+            .collect();
+        for pid in marked_by(scene)
+            .into_iter()
+            .filter(|pid| !spared.contains(&pid.as_raw()))
+        {
             let _ = kill(pid, Signal::SIGKILL);
         }
         strace.finish(PATIENCE);
         let text = counts(scene);
-        let lines = text.lines().take_while(|line| thread(line) != thread(&text) || !line.ends_with(&end));
+        let lines = text
+            .lines()
+            .take_while(|line| thread(line) != thread(&text) || !line.ends_with(&end));
         lines.filter(|line| comes_back(line)).count()
     }
 }
@@ -99,6 +133,8 @@ fn thread(line: &str) -> Option<&str> {
 /// A line of a whole call, or of its end: no signal, no end of a thread, no beginning, and no call that is the end.
 fn comes_back(line: &str) -> bool {
     let is_of_no_call = [" +++ ", " --- "].iter().any(|mark| line.contains(mark));
-    let never = [" <unfinished ...>", " = ?"].iter().any(|end| line.ends_with(end));
+    let never = [" <unfinished ...>", " = ?"]
+        .iter()
+        .any(|end| line.ends_with(end));
     !is_of_no_call && !never
 }

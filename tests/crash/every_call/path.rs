@@ -31,9 +31,16 @@ fn break_it(_: &Scene) -> Vec<String> {
     of_path(&["break", "-q", "--holder", "elsewhere", "--even-if-live"])
 }
 
-const PATH_HOLD: Case =
-    Case { words: |_, _| of_path(&["hold", "-q", "--", COMMAND, "0.1"]), kind: PATH, few: 2, ..HOLD };
-const PATH_STALE: Case = Case { before: stale, ..PATH_HOLD };
+const PATH_HOLD: Case = Case {
+    words: |_, _| of_path(&["hold", "-q", "--", COMMAND, "0.1"]),
+    kind: PATH,
+    few: 2,
+    ..HOLD
+};
+const PATH_STALE: Case = Case {
+    before: stale,
+    ..PATH_HOLD
+};
 const PATH_REFUSED: Case = Case {
     before: |scene| acquired_of(PATH, scene),
     words: |_, _| of_path(&["hold", "-q", "--no-wait", "--", COMMAND, "0.1"]),
@@ -46,7 +53,11 @@ const PATH_ACQUIRE: Case = Case {
     words: |_, script| of_path(&["acquire", "-q", "--for", &script[0].pid().to_string()]),
     ..PATH_HOLD
 };
-const PATH_CHECK: Case = Case { words: |_, _| of_path(&["check", "-q"]), claims: false, ..PATH_STALE };
+const PATH_CHECK: Case = Case {
+    words: |_, _| of_path(&["check", "-q"]),
+    claims: false,
+    ..PATH_STALE
+};
 const PATH_RELEASE: Case = Case {
     before: |scene| acquired_of(PATH, scene),
     words: |scene, _| release_of(PATH, scene),
@@ -71,7 +82,12 @@ fn next_tool(_: &Case, scene: &Scene) -> Ended {
     command.args([".beads", "--timeout", "0s", "return"]);
     let ended = Ended::from(run(command));
     let answer: Value = serde_json::from_str(&ended.out).unwrap_or_default();
-    assert_eq!((ended.code, &answer["ok"]), (0, &Value::Bool(true)), "{ended:?}, beside {:?}", scene.names());
+    assert_eq!(
+        (ended.code, &answer["ok"]),
+        (0, &Value::Bool(true)),
+        "{ended:?}, beside {:?}",
+        scene.names()
+    );
     ended
 }
 
@@ -82,11 +98,26 @@ const TOOL: Case = Case {
     is_tool: true,
     ..PATH_HOLD
 };
-const TOOL_STALE: Case = Case { before: stale, ..TOOL };
-const TOOL_REFUSED: Case = Case { before: PATH_REFUSED.before, code: 4, claims: false, ..TOOL };
-const TOOL_ASYNC: Case =
-    Case { before: stale, words: |_, _| words(&[".beads", "--timeout", "0s", "--async", "one", "spawned"]), ..TOOL };
-const TOOL_ENDED: Case = Case { words: |_, _| words(&[".beads", "--timeout", "0s", "raise"]), code: 143, ..TOOL };
+const TOOL_STALE: Case = Case {
+    before: stale,
+    ..TOOL
+};
+const TOOL_REFUSED: Case = Case {
+    before: PATH_REFUSED.before,
+    code: 4,
+    claims: false,
+    ..TOOL
+};
+const TOOL_ASYNC: Case = Case {
+    before: stale,
+    words: |_, _| words(&[".beads", "--timeout", "0s", "--async", "one", "spawned"]),
+    ..TOOL
+};
+const TOOL_ENDED: Case = Case {
+    words: |_, _| words(&[".beads", "--timeout", "0s", "raise"]),
+    code: 143,
+    ..TOOL
+};
 
 #[test]
 fn hold() {

@@ -8,13 +8,18 @@ pub type Arrows = BTreeMap<(String, String), Vec<String>>;
 /// The circles, the largest first: rooms that all lead to each other.
 pub fn circles(arrows: &Arrows) -> Vec<Vec<String>> {
     let rooms: BTreeSet<&String> = arrows.keys().flat_map(|(from, to)| [from, to]).collect();
-    let reached: BTreeMap<&String, BTreeSet<&String>> =
-        rooms.iter().map(|room| (*room, reached_from(room, arrows))).collect();
+    let reached: BTreeMap<&String, BTreeSet<&String>> = rooms
+        .iter()
+        .map(|room| (*room, reached_from(room, arrows)))
+        .collect();
     let leads = |from: &String, to: &String| reached.get(from).is_some_and(|all| all.contains(to));
     let mut circles = BTreeSet::new();
     for room in &rooms {
-        let around: Vec<String> =
-            rooms.iter().filter(|other| leads(room, other) && leads(other, room)).map(ToString::to_string).collect();
+        let around: Vec<String> = rooms
+            .iter()
+            .filter(|other| leads(room, other) && leads(other, room))
+            .map(ToString::to_string)
+            .collect();
         if around.len() > 1 {
             circles.insert(around);
         }

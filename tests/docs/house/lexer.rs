@@ -42,8 +42,17 @@ impl Source {
     pub fn read(text: &str) -> Self {
         let all = lex(text);
         let tests = test_items(&all);
-        let is_outside = |line: usize| !tests.iter().any(|(first, last)| (*first..=*last).contains(&line));
-        Self { lexemes: all.into_iter().filter(|lexeme| is_outside(lexeme.line)).collect() }
+        let is_outside = |line: usize| {
+            !tests
+                .iter()
+                .any(|(first, last)| (*first..=*last).contains(&line))
+        };
+        Self {
+            lexemes: all
+                .into_iter()
+                .filter(|lexeme| is_outside(lexeme.line))
+                .collect(),
+        }
     }
 }
 
@@ -52,7 +61,10 @@ fn test_items(all: &[Lexeme]) -> Vec<(usize, usize)> {
     let attribute = lex("#[cfg(test)]");
     let begins = |at: usize| {
         let here = all[at..].iter().map(|lexeme| &lexeme.kind);
-        here.zip(&attribute).filter(|(here, part)| **here == part.kind).count() == attribute.len()
+        here.zip(&attribute)
+            .filter(|(here, part)| **here == part.kind)
+            .count()
+            == attribute.len()
     };
     let mut items: Vec<(usize, usize)> = Vec::new();
     for at in (0..all.len()).filter(|at| begins(*at)) {
@@ -66,7 +78,10 @@ fn test_items(all: &[Lexeme]) -> Vec<(usize, usize)> {
 pub fn end_of_item(all: &[Lexeme], at: usize) -> usize {
     let mut depth = 0_i32;
     // The braces of a `use` are not a body.
-    let is_use = all[at..].iter().take(3).any(|lexeme| lexeme.word() == Some("use"));
+    let is_use = all[at..]
+        .iter()
+        .take(3)
+        .any(|lexeme| lexeme.word() == Some("use"));
     for (end, lexeme) in all.iter().enumerate().skip(at) {
         match lexeme.kind {
             Kind::Sign('{' | '(' | '[') => depth += 1,
@@ -86,7 +101,11 @@ pub fn end_of_item(all: &[Lexeme], at: usize) -> usize {
 
 /// Every word of the text.
 pub fn lex(text: &str) -> Vec<Lexeme> {
-    let mut reader = Reader { chars: text.chars().collect(), at: 0, line: 1 };
+    let mut reader = Reader {
+        chars: text.chars().collect(),
+        at: 0,
+        line: 1,
+    };
     let mut found = Vec::new();
     while let Some(c) = reader.peek(0) {
         let line = reader.line;
@@ -109,12 +128,17 @@ impl Reader {
     }
 
     fn starts(&self, what: &str) -> bool {
-        what.chars().enumerate().all(|(ahead, c)| self.peek(ahead) == Some(c))
+        what.chars()
+            .enumerate()
+            .all(|(ahead, c)| self.peek(ahead) == Some(c))
     }
 
     fn skip(&mut self, count: usize) {
         let end = (self.at + count).min(self.chars.len());
-        self.line += self.chars[self.at..end].iter().filter(|c| **c == '\n').count();
+        self.line += self.chars[self.at..end]
+            .iter()
+            .filter(|c| **c == '\n')
+            .count();
         self.at = end;
     }
 
@@ -163,7 +187,10 @@ impl Reader {
         if self.peek(0) != Some('r') {
             return None;
         }
-        let hashes = self.chars[self.at + 1..].iter().take_while(|c| **c == '#').count();
+        let hashes = self.chars[self.at + 1..]
+            .iter()
+            .take_while(|c| **c == '#')
+            .count();
         (self.peek(1 + hashes) == Some('"')).then_some(hashes)
     }
 
@@ -195,7 +222,10 @@ impl Reader {
 
     fn name(&mut self) -> Kind {
         let begin = self.at;
-        while self.peek(0).is_some_and(|c| c.is_alphanumeric() || c == '_') {
+        while self
+            .peek(0)
+            .is_some_and(|c| c.is_alphanumeric() || c == '_')
+        {
             self.skip(1);
         }
         Kind::Word(self.chars[begin..self.at].iter().collect())
@@ -206,11 +236,30 @@ impl Reader {
 fn words_keep_their_lines_and_tests_are_left_out() {
     let text = "// a comment\nfn f<'a>(c: char) { \"two\nlines\"; r#\"raw \"#; '\"'; b::C }\n\n#[cfg(test)]\nmod tests {\n    fn g() {}\n}\nstruct S;\n";
     let source = Source::read(text);
-    let texts: Vec<_> = source.lexemes.iter().filter(|lexeme| matches!(lexeme.kind, Kind::Text(_))).collect();
-    assert_eq!(texts[0], &Lexeme { kind: Kind::Text("two\nlines".to_owned()), line: 2 });
-    assert_eq!(texts[1], &Lexeme { kind: Kind::Text("raw ".to_owned()), line: 3 });
+    let texts: Vec<_> = source
+        .lexemes
+        .iter()
+        .filter(|lexeme| matches!(lexeme.kind, Kind::Text(_)))
+        .collect();
+    assert_eq!(
+        texts[0],
+        &Lexeme {
+            kind: Kind::Text("two\nlines".to_owned()),
+            line: 2
+        }
+    );
+    assert_eq!(
+        texts[1],
+        &Lexeme {
+            kind: Kind::Text("raw ".to_owned()),
+            line: 3
+        }
+    );
     let words: Vec<&str> = source.lexemes.iter().filter_map(Lexeme::word).collect();
-    assert_eq!(words, ["fn", "f", "a", "c", "char", "b", "C", "struct", "S"]);
+    assert_eq!(
+        words,
+        ["fn", "f", "a", "c", "char", "b", "C", "struct", "S"]
+    );
     let mut lines: Vec<usize> = source.lexemes.iter().map(|lexeme| lexeme.line).collect();
     lines.dedup();
     assert_eq!(lines, [2, 3, 9]);

@@ -26,7 +26,12 @@ fn read(house: &House) -> Crate {
 fn every_arrow_points_down_or_has_a_name() {
     let mut wrong = Vec::new();
     for house in HOUSES {
-        wrong.extend(house.problems(&read(house)).into_iter().map(|why| format!("{}: {why}", house.name)));
+        wrong.extend(
+            house
+                .problems(&read(house))
+                .into_iter()
+                .map(|why| format!("{}: {why}", house.name)),
+        );
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
@@ -46,29 +51,67 @@ fn a_forbidden_import_is_found_with_its_file() {
         exceptions: &[("lower", "beside")],
     };
     let of = |files: &[(&str, &str)]| {
-        let files = files.iter().map(|(path, text)| (Path::new(path).to_path_buf(), (*text).to_owned()));
+        let files = files
+            .iter()
+            .map(|(path, text)| (Path::new(path).to_path_buf(), (*text).to_owned()));
         Crate::of(&files.collect::<Vec<_>>())
     };
     let lib = ("lib.rs", "mod upper; mod beside; mod lower;");
     let beside = ("beside.rs", "");
     let excused = "use crate::beside::Thing;";
-    let right = [lib, beside, ("upper.rs", "use crate::lower::Thing;"), ("lower.rs", excused)];
+    let right = [
+        lib,
+        beside,
+        ("upper.rs", "use crate::lower::Thing;"),
+        ("lower.rs", excused),
+    ];
     assert_eq!(house.problems(&of(&right)), Vec::<String>::new());
 
-    let upwards = [lib, beside, ("upper.rs", ""), ("lower.rs", "use crate::{beside, upper::Thing};")];
-    assert_eq!(house.problems(&of(&upwards)), ["lower -> upper points up: lower.rs has upper::Thing"]);
+    let upwards = [
+        lib,
+        beside,
+        ("upper.rs", ""),
+        ("lower.rs", "use crate::{beside, upper::Thing};"),
+    ];
+    assert_eq!(
+        house.problems(&of(&upwards)),
+        ["lower -> upper points up: lower.rs has upper::Thing"]
+    );
 
-    let sideways = [lib, beside, ("upper/mod.rs", "fn f() { super::beside::run() }"), ("lower.rs", excused)];
-    assert_eq!(house.problems(&of(&sideways)), ["upper -> beside points sideways: upper/mod.rs has beside::run"]);
+    let sideways = [
+        lib,
+        beside,
+        ("upper/mod.rs", "fn f() { super::beside::run() }"),
+        ("lower.rs", excused),
+    ];
+    assert_eq!(
+        house.problems(&of(&sideways)),
+        ["upper -> beside points sideways: upper/mod.rs has beside::run"]
+    );
 
     let cut = [lib, beside, ("upper.rs", ""), ("lower.rs", "")];
-    assert_eq!(house.problems(&of(&cut)), ["lower -> beside is cut: take it off the list of exceptions"]);
+    assert_eq!(
+        house.problems(&of(&cut)),
+        ["lower -> beside is cut: take it off the list of exceptions"]
+    );
 
-    let unknown = [lib, beside, ("upper.rs", ""), ("lower.rs", excused), ("new.rs", "")];
-    assert_eq!(house.problems(&of(&unknown)), ["new is a room without a place in the order"]);
+    let unknown = [
+        lib,
+        beside,
+        ("upper.rs", ""),
+        ("lower.rs", excused),
+        ("new.rs", ""),
+    ];
+    assert_eq!(
+        house.problems(&of(&unknown)),
+        ["new is a room without a place in the order"]
+    );
 
     let missing = [lib, ("beside.rs", ""), ("lower.rs", excused)];
-    assert_eq!(house.problems(&of(&missing)), ["upper has a place in the order and does not exist"]);
+    assert_eq!(
+        house.problems(&of(&missing)),
+        ["upper has a place in the order and does not exist"]
+    );
 }
 
 #[test]

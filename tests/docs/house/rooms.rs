@@ -26,14 +26,33 @@ const CHECKER: House = House {
         &["look", "redirect"],
         &["database", "options", "outputs", "runner"],
         &["target"],
-        &["address", "audit", "deadline", "gate", "git", "obstacle", "place", "refresh", "zombie"],
-        &["directory", "facts", "gate_loss", "gates", "on_disk", "opened", "read"],
+        &[
+            "address", "audit", "deadline", "gate", "git", "obstacle", "place", "refresh", "zombie",
+        ],
+        &[
+            "directory",
+            "facts",
+            "gate_loss",
+            "gates",
+            "on_disk",
+            "opened",
+            "read",
+        ],
         &["closed", "decision", "watchdog"],
         &["namespace"],
         &["dialect", "error", "process"],
         &["shell"],
         &["escape"],
-        &["beside", "duration", "filesystem", "log_line", "mounts", "sys", "verdict", "words"],
+        &[
+            "beside",
+            "duration",
+            "filesystem",
+            "log_line",
+            "mounts",
+            "sys",
+            "verdict",
+            "words",
+        ],
     ],
     exceptions: &[],
 };
@@ -101,25 +120,45 @@ impl House {
     /// What is wrong with the crate, line by line.
     pub fn problems(&self, read: &Crate) -> Vec<String> {
         let mut problems = Vec::new();
-        for room in self.order.iter().copied().flatten().filter(|room| !read.rooms.contains(**room)) {
-            problems.push(format!("{room} has a place in the order and does not exist"));
+        for room in self
+            .order
+            .iter()
+            .copied()
+            .flatten()
+            .filter(|room| !read.rooms.contains(**room))
+        {
+            problems.push(format!(
+                "{room} has a place in the order and does not exist"
+            ));
         }
         for room in read.rooms.iter().filter(|room| self.floor(room).is_none()) {
             problems.push(format!("{room} is a room without a place in the order"));
         }
         for ((from, to), places) in &read.arrows {
-            let (Some(above), Some(below)) = (self.floor(from), self.floor(to)) else { continue };
+            let (Some(above), Some(below)) = (self.floor(from), self.floor(to)) else {
+                continue;
+            };
             let is_known = self.exceptions.contains(&(from.as_str(), to.as_str()));
             if above < below && is_known {
-                problems.push(format!("{from} -> {to} points down: take it off the list of exceptions"));
+                problems.push(format!(
+                    "{from} -> {to} points down: take it off the list of exceptions"
+                ));
             } else if above >= below && !is_known {
                 let direction = if above == below { "sideways" } else { "up" };
-                problems.push(format!("{from} -> {to} points {direction}: {}", places.join(", ")));
+                problems.push(format!(
+                    "{from} -> {to} points {direction}: {}",
+                    places.join(", ")
+                ));
             }
         }
         for (from, to) in self.exceptions {
-            if !read.arrows.contains_key(&((*from).to_owned(), (*to).to_owned())) {
-                problems.push(format!("{from} -> {to} is cut: take it off the list of exceptions"));
+            if !read
+                .arrows
+                .contains_key(&((*from).to_owned(), (*to).to_owned()))
+            {
+                problems.push(format!(
+                    "{from} -> {to} is cut: take it off the list of exceptions"
+                ));
             }
         }
         problems

@@ -11,7 +11,9 @@ use super::workspace::{File, Workspace};
 
 /// The protocols, as their modules are called: the product's own list.
 fn protocols() -> impl Iterator<Item = &'static str> {
-    Scheme::ALL.into_iter().map(|scheme| scheme.prefix().trim_end_matches(':'))
+    Scheme::ALL
+        .into_iter()
+        .map(|scheme| scheme.prefix().trim_end_matches(':'))
 }
 
 /// Rooms that are a protocol's folder, or delegate to them.
@@ -50,7 +52,13 @@ fn variant(protocol: &str) -> String {
 fn enums(workspace: &Workspace) -> Vec<ProtocolEnum> {
     let of_file = |file: &File| {
         let names = enums_of(&file.source);
-        names.into_iter().map(|name| ProtocolEnum { file: file.path.clone(), name }).collect::<Vec<_>>()
+        names
+            .into_iter()
+            .map(|name| ProtocolEnum {
+                file: file.path.clone(),
+                name,
+            })
+            .collect::<Vec<_>>()
     };
     workspace.files().flat_map(of_file).collect()
 }
@@ -60,7 +68,9 @@ fn enums_of(source: &Source) -> Vec<String> {
     let mut found = Vec::new();
     for at in 0..all.len() {
         let name = all.get(at + 1).and_then(Lexeme::word);
-        let (Some("enum"), Some(name)) = (all[at].word(), name) else { continue };
+        let (Some("enum"), Some(name)) = (all[at].word(), name) else {
+            continue;
+        };
         let variants = variants(&all[at..=end_of_item(all, at)]);
         let is_protocol = |protocol: &&str| variants.contains(variant(protocol).as_str());
         if protocols().filter(is_protocol).count() >= 2 {
@@ -92,13 +102,21 @@ type Places = BTreeMap<&'static str, BTreeMap<String, BTreeSet<usize>>>;
 
 /// All places outside the folders that are not allowed.
 fn places(workspace: &Workspace) -> Places {
-    let enums: BTreeSet<String> = enums(workspace).into_iter().map(|found| found.name).collect();
+    let enums: BTreeSet<String> = enums(workspace)
+        .into_iter()
+        .map(|found| found.name)
+        .collect();
     let mut places = Places::new();
     for file in workspace.files().filter(|file| !is_free(&file.path)) {
         let is_agent = file.path.starts_with("agent/");
         for (protocol, line) in named(&file.source, &enums) {
             if !(is_agent && protocol == "beads") {
-                places.entry(protocol).or_default().entry(file.path.clone()).or_default().insert(line);
+                places
+                    .entry(protocol)
+                    .or_default()
+                    .entry(file.path.clone())
+                    .or_default()
+                    .insert(line);
             }
         }
     }
@@ -125,14 +143,18 @@ fn named(source: &Source, enums: &BTreeSet<String>) -> Vec<(&'static str, usize)
             let before = |back: usize| at.checked_sub(back).and_then(|at| all.get(at));
             let follows_path = before(1).is_some_and(|lexeme| lexeme.kind == Kind::Path);
             let owner = before(2).and_then(Lexeme::word).filter(|_| follows_path);
-            let leads = all.get(at + 1).is_some_and(|lexeme| lexeme.kind == Kind::Path);
+            let leads = all
+                .get(at + 1)
+                .is_some_and(|lexeme| lexeme.kind == Kind::Path);
             let is_named = match &lexeme.kind {
-                Kind::Text(text) => text.strip_prefix(protocol).is_some_and(|rest| rest.starts_with(':')),
-                Kind::Word(word) if *word == variant => {
-                    owner.is_some_and(|owner| enums.contains(owner) || owner == "Self" && owns_an_enum)
-                }
+                Kind::Text(text) => text
+                    .strip_prefix(protocol)
+                    .is_some_and(|rest| rest.starts_with(':')),
+                Kind::Word(word) if *word == variant => owner
+                    .is_some_and(|owner| enums.contains(owner) || owner == "Self" && owns_an_enum),
                 Kind::Word(word) if word == protocol => {
-                    owner.is_some_and(is_folder) || !follows_path && leads && imported.contains(protocol)
+                    owner.is_some_and(is_folder)
+                        || !follows_path && leads && imported.contains(protocol)
                 }
                 _ => false,
             };
@@ -159,7 +181,9 @@ fn in_groups<'l>(all: &'l [Lexeme], protocol: &'l str) -> impl Iterator<Item = u
                 Kind::Sign('{') => depth += 1,
                 Kind::Sign('}') => depth -= 1,
                 Kind::Word(word) if word == protocol && depth == 1 => {
-                    let begins = at.checked_sub(1).is_some_and(|at| group[at].is('{') || group[at].is(','));
+                    let begins = at
+                        .checked_sub(1)
+                        .is_some_and(|at| group[at].is('{') || group[at].is(','));
                     return begins.then_some(lexeme.line);
                 }
                 _ => {}
@@ -182,7 +206,9 @@ fn groups(all: &[Lexeme]) -> impl Iterator<Item = &[Lexeme]> {
 fn imported(all: &[Lexeme]) -> BTreeSet<&'static str> {
     let is_imported = |protocol: &&'static str| {
         let by_path = all.windows(3).any(|three| {
-            three[0].word().is_some_and(is_folder) && three[1].kind == Kind::Path && three[2].word() == Some(*protocol)
+            three[0].word().is_some_and(is_folder)
+                && three[1].kind == Kind::Path
+                && three[2].word() == Some(*protocol)
         });
         by_path || in_groups(all, protocol).next().is_some()
     };
@@ -192,13 +218,20 @@ fn imported(all: &[Lexeme]) -> BTreeSet<&'static str> {
 #[test]
 fn the_enums_of_the_protocols_are_those_that_are_known() {
     let found = enums(&Workspace::read());
-    let found: Vec<String> = found.into_iter().map(|one| format!("{}: {}", one.file, one.name)).collect();
+    let found: Vec<String> = found
+        .into_iter()
+        .map(|one| format!("{}: {}", one.file, one.name))
+        .collect();
     assert_eq!(found, ENUMS);
 }
 
 #[test]
 fn no_place_outside_its_folders_names_a_protocol() {
-    assert_eq!(places(&Workspace::read()), Places::new(), "protocol, file, lines");
+    assert_eq!(
+        places(&Workspace::read()),
+        Places::new(),
+        "protocol, file, lines"
+    );
 }
 
 #[test]
@@ -215,7 +248,14 @@ fn each_way_of_naming_is_seen_and_nothing_else() {
     let mut found = named(&Source::read(text), &enums);
     found.sort_unstable();
     found.dedup();
-    let expected = [("file", 4), ("lock", 5), ("memory", 3), ("memory", 4), ("tower", 2), ("tower", 4)];
+    let expected = [
+        ("file", 4),
+        ("lock", 5),
+        ("memory", 3),
+        ("memory", 4),
+        ("tower", 2),
+        ("tower", 4),
+    ];
     assert_eq!(found, expected);
 }
 

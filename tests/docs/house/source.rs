@@ -26,8 +26,14 @@ impl Crate {
 
     /// From files with their paths below `src`.
     pub fn of(files: &[(PathBuf, String)]) -> Self {
-        let modules: Vec<Module> = files.iter().map(|(path, text)| Module::new(path, text)).collect();
-        let mut read = Self { rooms: modules.iter().map(Module::room).collect(), ..Self::default() };
+        let modules: Vec<Module> = files
+            .iter()
+            .map(|(path, text)| Module::new(path, text))
+            .collect();
+        let mut read = Self {
+            rooms: modules.iter().map(Module::room).collect(),
+            ..Self::default()
+        };
         let root = Facade::of(&modules);
         for module in &modules {
             let from = module.room();
@@ -36,7 +42,10 @@ impl Crate {
                 let target = root.leads_to(first);
                 if from != target {
                     let place = format!("{} has {}", module.file, to.join("::"));
-                    read.arrows.entry((from.clone(), target)).or_default().push(place);
+                    read.arrows
+                        .entry((from.clone(), target))
+                        .or_default()
+                        .push(place);
                 }
             }
         }
@@ -55,17 +64,27 @@ struct Module {
 
 impl Module {
     fn new(file: &Path, text: &str) -> Self {
-        let mut path: Vec<String> =
-            file.with_extension("").iter().map(|part| part.to_string_lossy().into_owned()).collect();
+        let mut path: Vec<String> = file
+            .with_extension("")
+            .iter()
+            .map(|part| part.to_string_lossy().into_owned())
+            .collect();
         let is_root = ["lib", "main"].contains(&path.join("/").as_str());
         if is_root || path.last().is_some_and(|last| last == "mod") {
             path.pop();
         }
-        Self { file: file.display().to_string(), path, tokens: tokens(&code(text)) }
+        Self {
+            file: file.display().to_string(),
+            path,
+            tokens: tokens(&code(text)),
+        }
     }
 
     fn room(&self) -> String {
-        self.path.first().cloned().unwrap_or_else(|| "lib".to_owned())
+        self.path
+            .first()
+            .cloned()
+            .unwrap_or_else(|| "lib".to_owned())
     }
 
     /// The paths into this crate, without `crate`.
@@ -82,10 +101,18 @@ struct Facade {
 
 impl Facade {
     fn of(modules: &[Module]) -> Self {
-        let rooms: BTreeSet<String> = modules.iter().filter_map(|module| module.path.first().cloned()).collect();
+        let rooms: BTreeSet<String> = modules
+            .iter()
+            .filter_map(|module| module.path.first().cloned())
+            .collect();
         let mut exported = BTreeMap::new();
         for module in modules.iter().filter(|module| module.path.is_empty()) {
-            for (at, _) in module.tokens.iter().enumerate().filter(|(_, token)| token.is("use")) {
+            for (at, _) in module
+                .tokens
+                .iter()
+                .enumerate()
+                .filter(|(_, token)| token.is("use"))
+            {
                 for named in tree(&mut module.tokens[at + 1..].iter().peekable(), &[]) {
                     let is_prefix = |word: &&String| ["crate", "self"].contains(&word.as_str());
                     let named = &named[named.iter().take_while(is_prefix).count()..];
@@ -110,11 +137,16 @@ impl Facade {
 fn collect(src: &Path, dir: &Path, files: &mut Vec<(PathBuf, String)>) {
     let entries = fs::read_dir(dir).unwrap_or_else(|error| panic!("{}: {error}", dir.display()));
     for path in entries.map(|entry| entry.unwrap().path()) {
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let name = path
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
         if path.is_dir() && name != "tests" {
             collect(src, &path, files);
         } else if name.ends_with(".rs") && name != "tests.rs" {
-            let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+            let text = fs::read_to_string(&path)
+                .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
             files.push((path.strip_prefix(src).unwrap().to_path_buf(), text));
         }
     }
@@ -124,7 +156,11 @@ fn collect(src: &Path, dir: &Path, files: &mut Vec<(PathBuf, String)>) {
 fn code(text: &str) -> String {
     let chars: Vec<char> = text.chars().collect();
     let (mut code, mut at) = (String::new(), 0);
-    let starts = |at: usize, what: &str| what.chars().enumerate().all(|(i, c)| chars.get(at + i) == Some(&c));
+    let starts = |at: usize, what: &str| {
+        what.chars()
+            .enumerate()
+            .all(|(i, c)| chars.get(at + i) == Some(&c))
+    };
     while let Some(&c) = chars.get(at) {
         let after_word = at > 0 && (chars[at - 1].is_alphanumeric() || chars[at - 1] == '_');
         if starts(at, "//") {
@@ -136,7 +172,10 @@ fn code(text: &str) -> String {
                 at += 1;
             }
             at += 2;
-        } else if c == 'r' && !after_word && (starts(at, "r\"") || starts(at, "r#\"") || starts(at, "r##\"")) {
+        } else if c == 'r'
+            && !after_word
+            && (starts(at, "r\"") || starts(at, "r#\"") || starts(at, "r##\""))
+        {
             let hashes = chars[at + 1..].iter().take_while(|c| **c == '#').count();
             let end = format!("\"{}", "#".repeat(hashes));
             at += 2 + hashes;
@@ -191,7 +230,11 @@ fn end_of_item(code: &str, at: usize) -> usize {
             '}' => depth -= 1,
             _ => {}
         }
-        let is_end = if has_body && !is_use { c == '}' && depth == 0 } else { c == ';' && depth == 0 };
+        let is_end = if has_body && !is_use {
+            c == '}' && depth == 0
+        } else {
+            c == ';' && depth == 0
+        };
         if is_end {
             return at + offset + 1;
         }
@@ -242,7 +285,10 @@ fn paths(tokens: &[Token], module: &[String]) -> Vec<Vec<String>> {
             let mut rest = tokens[at..].iter().peekable();
             found.extend(tree(&mut rest, &[]));
             at = tokens.len() - rest.len();
-        } else if ["crate", "super", "self"].iter().any(|first| token.is(first)) {
+        } else if ["crate", "super", "self"]
+            .iter()
+            .any(|first| token.is(first))
+        {
             let mut path = Vec::new();
             let mut next = Some(token);
             while let Some(Token::Word(word)) = next {
@@ -258,7 +304,11 @@ fn paths(tokens: &[Token], module: &[String]) -> Vec<Vec<String>> {
             }
         }
     }
-    found.into_iter().filter_map(|path| absolute(&path, module)).filter(|path| !path.is_empty()).collect()
+    found
+        .into_iter()
+        .filter_map(|path| absolute(&path, module))
+        .filter(|path| !path.is_empty())
+        .collect()
 }
 
 fn absolute(path: &[String], module: &[String]) -> Option<Vec<String>> {
@@ -267,13 +317,22 @@ fn absolute(path: &[String], module: &[String]) -> Option<Vec<String>> {
     match first.as_str() {
         "crate" => Some(rest.to_vec()),
         "self" => Some([module, rest].concat()),
-        "super" => Some([module.get(..module.len().checked_sub(supers)?)?, path.get(supers..)?].concat()),
+        "super" => Some(
+            [
+                module.get(..module.len().checked_sub(supers)?)?,
+                path.get(supers..)?,
+            ]
+            .concat(),
+        ),
         _ => None,
     }
 }
 
 /// The paths of a `use`, which is read to its end.
-fn tree<'t>(tokens: &mut std::iter::Peekable<impl Iterator<Item = &'t Token>>, before: &[String]) -> Vec<Vec<String>> {
+fn tree<'t>(
+    tokens: &mut std::iter::Peekable<impl Iterator<Item = &'t Token>>,
+    before: &[String],
+) -> Vec<Vec<String>> {
     let (mut found, mut path) = (Vec::new(), before.to_vec());
     let mut is_whole = false;
     while let Some(token) = tokens.peek() {
@@ -321,8 +380,19 @@ fn every_kind_of_path_is_seen_and_nothing_else() {
         pub(super) fn last() { self::child::Y; self.field }
     "##;
     let module = ["room".to_owned(), "file".to_owned()];
-    let found: Vec<String> = paths(&tokens(&code(text)), &module).iter().map(|path| path.join("::")).collect();
-    let expected =
-        ["plain::Thing", "one", "two", "two::Three", "glob", "called::run", "room::above::X", "room::file::child::Y"];
+    let found: Vec<String> = paths(&tokens(&code(text)), &module)
+        .iter()
+        .map(|path| path.join("::"))
+        .collect();
+    let expected = [
+        "plain::Thing",
+        "one",
+        "two",
+        "two::Three",
+        "glob",
+        "called::run",
+        "room::above::X",
+        "room::file::child::Y",
+    ];
     assert_eq!(found, expected);
 }

@@ -41,15 +41,24 @@ impl Workspace {
 
 /// All below `directory`, without files and directories of unit tests.
 fn collect(name: &str, src: &Path, directory: &Path, files: &mut Vec<File>) {
-    let entries = fs::read_dir(directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
+    let entries =
+        fs::read_dir(directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
     for path in entries.map(|entry| entry.unwrap().path()) {
-        let last = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let last = path
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
         if path.is_dir() && last != "tests" {
             collect(name, src, &path, files);
         } else if last.ends_with(".rs") && last != "tests.rs" {
-            let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+            let text = fs::read_to_string(&path)
+                .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
             let below = path.strip_prefix(src).unwrap().display();
-            files.push(File { path: format!("{name}/{below}"), source: Source::read(&text) });
+            files.push(File {
+                path: format!("{name}/{below}"),
+                source: Source::read(&text),
+            });
         }
     }
 }

@@ -16,7 +16,10 @@ const NAME: &str = "acme/tracker";
 
 /// `FLEET_CLAIMS`, else as many as fit into `make test`.
 fn claims() -> usize {
-    std::env::var("FLEET_CLAIMS").ok().and_then(|claims| claims.parse().ok()).unwrap_or(25)
+    std::env::var("FLEET_CLAIMS")
+        .ok()
+        .and_then(|claims| claims.parse().ok())
+        .unwrap_or(25)
 }
 
 /// What one fleet has; more claims are those of several fleets, side by side.
@@ -45,8 +48,23 @@ impl World {
         let tokens = self.claimants[0].file("tokens");
         while self.done.load(Ordering::SeqCst) < wanted {
             let work = self.witness.steps("claim", 1 + dice.below(6));
-            let script = format!("echo $BEADLOCK_FENCING_TOKEN >> {}; {work}", tokens.display());
-            let args = ["hold", "--wait", "60s", "--drain", "60s", "--kill-after", "1s", "--", "sh", "-c", &script];
+            let script = format!(
+                "echo $BEADLOCK_FENCING_TOKEN >> {}; {work}",
+                tokens.display()
+            );
+            let args = [
+                "hold",
+                "--wait",
+                "60s",
+                "--drain",
+                "60s",
+                "--kill-after",
+                "1s",
+                "--",
+                "sh",
+                "-c",
+                &script,
+            ];
             let command = self.site.lock().expect("no panic").beadlock(scene, &args);
             let mut hold = Running::start(command);
             match dice.below(40) {
@@ -107,10 +125,17 @@ fn no_cycle_of_a_program_runs_beside_a_claim_whatever_is_killed_or_stopped() {
     let counts: Vec<_> = std::thread::scope(|scope| {
         let fleet = |of: usize| scope.spawn(move || play(wanted.div_ceil(fleets), seed, of));
         let playing: Vec<_> = (0..fleets).map(fleet).collect();
-        playing.into_iter().map(|fleet| fleet.join().expect("what is asserted holds")).collect()
+        playing
+            .into_iter()
+            .map(|fleet| fleet.join().expect("what is asserted holds"))
+            .collect()
     });
-    let Some(counts) = counts.into_iter().collect::<Option<Vec<_>>>() else { return };
-    let (claims, cycles) = counts.iter().fold((0, 0), |sum, count| (sum.0 + count.0, sum.1 + count.1));
+    let Some(counts) = counts.into_iter().collect::<Option<Vec<_>>>() else {
+        return;
+    };
+    let (claims, cycles) = counts
+        .iter()
+        .fold((0, 0), |sum, count| (sum.0 + count.0, sum.1 + count.1));
     println!("{fleets} fleets, {claims} claims, {cycles} cycles, 0 overlaps; FLEET_SEED={seed}");
 }
 
@@ -120,26 +145,49 @@ fn play(wanted: usize, seed: u64, of: usize) -> Option<(usize, usize)> {
     let of_clones = || [site.clone_of(NAME), site.clone_of(NAME)];
     let (claimants, served) = (of_clones(), of_clones());
     let witness = Witness::in_scene(&claimants[0]);
-    let (site, done, over) = (Mutex::new(site), AtomicUsize::new(0), AtomicBool::new(false));
-    let world = World { site, claimants, served, witness, done, over };
+    let (site, done, over) = (
+        Mutex::new(site),
+        AtomicUsize::new(0),
+        AtomicBool::new(false),
+    );
+    let world = World {
+        site,
+        claimants,
+        served,
+        witness,
+        done,
+        over,
+    };
     let mut agents = [0, 1].map(|of| world.agent(of));
     std::thread::scope(|scope| {
         let is_over = OverAtLast(&world.over);
-        let failing = scope.spawn(|| world.trouble(&mut agents, &mut Dice::new(seed, &format!("trouble {of}"))));
+        let failing = scope
+            .spawn(|| world.trouble(&mut agents, &mut Dice::new(seed, &format!("trouble {of}"))));
         let claiming = [0, 1].map(|who| {
             let (world, dice) = (&world, Dice::new(seed, &format!("claimant {of} {who}")));
             scope.spawn(move || world.claim(who, dice, wanted))
         });
-        claiming.into_iter().for_each(|claims| claims.join().expect("the claimant does not panic"));
+        claiming
+            .into_iter()
+            .for_each(|claims| claims.join().expect("the claimant does not panic"));
         drop(is_over);
         failing.join().expect("what fails does not panic");
     });
     assert_eq!(world.witness.overlaps(), [], "FLEET_SEED={seed}");
     let tokens = world.claimants[0].read("tokens");
-    let tokens: Vec<u64> = tokens.lines().map(|token| token.parse().expect("a decimal")).collect();
-    assert!(tokens.windows(2).all(|two| two[0] < two[1]), "FLEET_SEED={seed}: {tokens:?}");
+    let tokens: Vec<u64> = tokens
+        .lines()
+        .map(|token| token.parse().expect("a decimal"))
+        .collect();
+    assert!(
+        tokens.windows(2).all(|two| two[0] < two[1]),
+        "FLEET_SEED={seed}: {tokens:?}"
+    );
     let (claims, cycles) = (world.witness.count("claim"), world.witness.count("cycle"));
-    assert!(cycles > wanted, "the agents have worked between the claims: {cycles}");
+    assert!(
+        cycles > wanted,
+        "the agents have worked between the claims: {cycles}"
+    );
     Some((claims, cycles))
 }
 
@@ -155,14 +203,20 @@ fn a_look_before_each_cycle_does_not_keep_it_from_running_beside_a_claim() {
         let _over = OverAtLast(&over);
         scope.spawn(|| {
             while !over.load(Ordering::SeqCst) {
-                if site.etcd.ctl(&["get", "--prefix", &site.key("claims/")]).is_empty() {
+                if site
+                    .etcd
+                    .ctl(&["get", "--prefix", &site.key("claims/")])
+                    .is_empty()
+                {
                     run(claimant.shell(&cycle));
                 }
             }
         });
         // On a busy machine the first claims may begin while no cycle runs.
         for _ in 0..100 {
-            let held = Ended::of(&run(site.beadlock(&claimant, &["hold", "--", "sh", "-c", &claim])));
+            let held = Ended::of(&run(
+                site.beadlock(&claimant, &["hold", "--", "sh", "-c", &claim])
+            ));
             assert_eq!(held.code, 0, "{}", held.err);
             std::thread::sleep(Duration::from_millis(50));
             if !witness.overlaps().is_empty() {

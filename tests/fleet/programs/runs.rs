@@ -21,12 +21,18 @@ pub struct Run {
 
 impl Witness {
     pub fn in_scene(scene: &Scene) -> Self {
-        Self { file: scene.file("witness") }
+        Self {
+            file: scene.file("witness"),
+        }
     }
 
     /// A script that does `work` between its two lines. `kind` is a word. One short write that appends is never torn.
     pub fn script(&self, kind: &str, work: &str) -> String {
-        format!("{}; {work}; {}", self.line(kind, "begins"), self.line(kind, "ends"))
+        format!(
+            "{}; {work}; {}",
+            self.line(kind, "begins"),
+            self.line(kind, "ends")
+        )
     }
 
     /// The same for work of so many steps, each of which is written down: of work that is killed, too, it is known how
@@ -40,14 +46,19 @@ impl Witness {
     }
 
     fn line(&self, kind: &str, what: &str) -> String {
-        format!("read -r up rest </proc/uptime; echo {kind} $$ {what} $up >> {}", self.file.display())
+        format!(
+            "read -r up rest </proc/uptime; echo {kind} $$ {what} $up >> {}",
+            self.file.display()
+        )
     }
 
     fn lines(&self) -> Vec<[String; 4]> {
         let text = fs::read_to_string(&self.file).unwrap_or_default();
         // What is being written now may have no end yet.
         let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
-        let words = whole.lines().map(|line| line.split(' ').map(str::to_owned).collect::<Vec<_>>());
+        let words = whole
+            .lines()
+            .map(|line| line.split(' ').map(str::to_owned).collect::<Vec<_>>());
         words.filter_map(|words| words.try_into().ok()).collect()
     }
 
@@ -55,10 +66,22 @@ impl Witness {
     pub fn runs(&self) -> Vec<Run> {
         let mut runs: Vec<Run> = Vec::new();
         for [kind, id, what, up] in self.lines() {
-            let hundredths = up.replace('.', "").parse().expect("a number with two places");
+            let hundredths = up
+                .replace('.', "")
+                .parse()
+                .expect("a number with two places");
             if what == "begins" {
-                runs.push(Run { kind, id, begun: hundredths, ended: None });
-            } else if let Some(run) = runs.iter_mut().rev().find(|run| run.kind == kind && run.id == id) {
+                runs.push(Run {
+                    kind,
+                    id,
+                    begun: hundredths,
+                    ended: None,
+                });
+            } else if let Some(run) = runs
+                .iter_mut()
+                .rev()
+                .find(|run| run.kind == kind && run.id == id)
+            {
                 run.ended = Some(hundredths);
             }
         }
@@ -74,10 +97,20 @@ impl Witness {
     pub fn overlaps(&self) -> Vec<(Run, Run)> {
         let runs = self.runs();
         let mut overlaps = Vec::new();
-        for (at, claim) in runs.iter().enumerate().filter(|(_, run)| run.kind == "claim") {
-            let others = runs.iter().enumerate().filter(|(other, run)| run.kind != "claim" || *other > at);
+        for (at, claim) in runs
+            .iter()
+            .enumerate()
+            .filter(|(_, run)| run.kind == "claim")
+        {
+            let others = runs
+                .iter()
+                .enumerate()
+                .filter(|(other, run)| run.kind != "claim" || *other > at);
             let met = others.filter(|(_, other)| {
-                let (end, other_end) = (claim.ended.unwrap_or(claim.begun), other.ended.unwrap_or(other.begun));
+                let (end, other_end) = (
+                    claim.ended.unwrap_or(claim.begun),
+                    other.ended.unwrap_or(other.begun),
+                );
                 claim.begun < other_end && other.begun < end
             });
             overlaps.extend(met.map(|(_, other)| (claim.clone(), other.clone())));

@@ -41,7 +41,9 @@ impl Agent {
     /// One step; `None` when it has to wait, or is to skip this time.
     pub fn step(self, who: Who, world: &mut World, protocol: &Protocol) -> Option<Self> {
         Some(match self {
-            Self::Idle => world.take_gate(who, protocol).then_some(Self::Checking(Site::new(Wanted::Dead)))?,
+            Self::Idle => world
+                .take_gate(who, protocol)
+                .then_some(Self::Checking(Site::new(Wanted::Dead)))?,
             Self::Checking(site) => Self::checked(site.step(who, world, protocol)?, who, world),
             Self::Entered => Self::Working,
             Self::Working => Self::Leaving,

@@ -40,12 +40,16 @@ impl Check {
     pub fn step(self, who: Who, world: &mut World, protocol: &Protocol) -> Option<Self> {
         Some(match self {
             Self::Idle => match world.look(Name::Lock) {
-                None if protocol.three_looks => Self::Absent { before: world.standing() },
+                None if protocol.three_looks => Self::Absent {
+                    before: world.standing(),
+                },
                 None => Self::proceed(world.standing(), world),
                 Some(verdict) => Self::judged(verdict)?,
             },
             Self::Absent { before } => match world.at(Name::Aside) {
-                None => Self::BothAbsent { before: before.and(world.standing()) },
+                None => Self::BothAbsent {
+                    before: before.and(world.standing()),
+                },
                 Some(_) => Self::NeedsGate,
             },
             // A claim that has come since it began is none that it could have known of.

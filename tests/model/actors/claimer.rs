@@ -52,14 +52,18 @@ impl Claimer {
     pub fn step(self, who: Who, world: &mut World, protocol: &Protocol) -> Option<Self> {
         Some(match self {
             Self::Waiting if !protocol.claim_under_gate => Self::settle(protocol),
-            Self::Waiting => world.take_gate(who, protocol).then(|| Self::settle(protocol))?,
+            Self::Waiting => world
+                .take_gate(who, protocol)
+                .then(|| Self::settle(protocol))?,
             Self::Settling(site) => Self::settled(site.step(who, world, protocol)?, who, world),
             Self::Linking if world.at(Name::Lock).is_some() => Self::settle(protocol),
             Self::Linking => {
                 if !world.standing().is_empty() {
                     world.wrong = Some(Wrong::Claim);
                 }
-                world.files.push(File::new(Some(Name::Lock), Content::Of(who)));
+                world
+                    .files
+                    .push(File::new(Some(Name::Lock), Content::Of(who)));
                 world.claims.insert(who);
                 Self::Linked
             }
@@ -72,7 +76,9 @@ impl Claimer {
                 world.claims.remove(who);
                 Self::Ended
             }
-            Self::Ended => world.take_gate(who, protocol).then_some(Self::Releasing(Site::new(Wanted::Mine)))?,
+            Self::Ended => world
+                .take_gate(who, protocol)
+                .then_some(Self::Releasing(Site::new(Wanted::Mine)))?,
             Self::Releasing(site) => Self::released(site.step(who, world, protocol)?),
             Self::Leaving => {
                 world.let_gate_go(who);
@@ -90,7 +96,11 @@ impl Claimer {
     /// Where there is a gate nobody removes anything without it.
     fn settle(protocol: &Protocol) -> Self {
         let without_it = protocol.gate && !protocol.claim_under_gate;
-        Self::Settling(Site::new(if without_it { Wanted::Nothing } else { Wanted::Dead }))
+        Self::Settling(Site::new(if without_it {
+            Wanted::Nothing
+        } else {
+            Wanted::Dead
+        }))
     }
 
     fn settled(came: Came, who: Who, world: &mut World) -> Self {

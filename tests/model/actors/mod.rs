@@ -62,9 +62,17 @@ impl Actor {
     }
 
     /// The actor afterwards; `None` when it cannot happen now.
-    pub fn after(self, deed: Deed, who: Who, world: &mut World, protocol: &Protocol) -> Option<Self> {
+    pub fn after(
+        self,
+        deed: Deed,
+        who: Who,
+        world: &mut World,
+        protocol: &Protocol,
+    ) -> Option<Self> {
         Some(match (self, deed) {
-            (Self::Claimer(claimer), Deed::Step) => Self::Claimer(claimer.step(who, world, protocol)?),
+            (Self::Claimer(claimer), Deed::Step) => {
+                Self::Claimer(claimer.step(who, world, protocol)?)
+            }
             (Self::Claimer(claimer), Deed::GiveUp) => Self::Claimer(claimer.give_up(who, world)?),
             (Self::Claimer(claimer), Deed::Crash) => Self::Claimer(claimer.crash(who, world)?),
             (Self::Agent(agent), Deed::Step) => Self::Agent(agent.step(who, world, protocol)?),

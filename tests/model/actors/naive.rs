@@ -44,7 +44,10 @@ pub struct Naive {
 
 impl Naive {
     pub fn new(way: Way) -> Self {
-        Self { way, stage: Stage::Idle }
+        Self {
+            way,
+            stage: Stage::Idle,
+        }
     }
 
     /// One step; `None` when it has to wait.
@@ -59,12 +62,24 @@ impl Naive {
                 Way::ByRename => Self::rename_over(who, world),
             },
             Stage::LookedUp => {
-                let file = world.files.iter_mut().find(|file| file.looked_up.has(who)).expect("looked up");
+                let file = world
+                    .files
+                    .iter_mut()
+                    .find(|file| file.looked_up.has(who))
+                    .expect("looked up");
                 file.open_arrives(who);
-                if file.blocked.has(who) { Stage::Blocked } else { Stage::Opened }
+                if file.blocked.has(who) {
+                    Stage::Blocked
+                } else {
+                    Stage::Opened
+                }
             }
             Stage::Blocked => {
-                let file = world.files.iter_mut().find(|file| file.blocked.has(who)).expect("it waits");
+                let file = world
+                    .files
+                    .iter_mut()
+                    .find(|file| file.blocked.has(who))
+                    .expect("it waits");
                 if file.is_leased() {
                     return None;
                 }
@@ -74,7 +89,11 @@ impl Naive {
             }
             Stage::Opened => {
                 world.overwrite(who, Content::Unfinished);
-                let file = world.files.iter_mut().find(|file| file.opened.has(who)).expect("open");
+                let file = world
+                    .files
+                    .iter_mut()
+                    .find(|file| file.opened.has(who))
+                    .expect("open");
                 file.opened.remove(who);
                 file.truncated.insert(who);
                 Stage::Truncated
@@ -100,7 +119,11 @@ impl Naive {
     }
 
     fn look_up(who: Who, world: &mut World) -> Stage {
-        match world.files.iter_mut().find(|file| file.name == Some(Name::Lock)) {
+        match world
+            .files
+            .iter_mut()
+            .find(|file| file.name == Some(Name::Lock))
+        {
             Some(file) => {
                 file.looked_up.insert(who);
                 Stage::LookedUp
@@ -116,14 +139,19 @@ impl Naive {
 
     fn rename_over(who: Who, world: &mut World) -> Stage {
         world.unlink_blindly(who);
-        world.files.push(File::new(Some(Name::Lock), Content::Of(who)));
+        world
+            .files
+            .push(File::new(Some(Name::Lock), Content::Of(who)));
         world.claims.insert(who);
         Stage::Working
     }
 
     /// After 45 s (`/proc/sys/fs/lease-break-time`) the kernel takes the leases that keep it waiting.
     pub fn gets_it_by_force(self, who: Who, world: &mut World) -> Option<Self> {
-        let file = world.files.iter_mut().find(|file| file.blocked.has(who) && file.is_leased())?;
+        let file = world
+            .files
+            .iter_mut()
+            .find(|file| file.blocked.has(who) && file.is_leased())?;
         file.broken = Set::default();
         Some(self)
     }
@@ -134,6 +162,9 @@ impl Naive {
         }
         world.close(who);
         world.alive.remove(who);
-        Some(Self { stage: Stage::Gone, ..self })
+        Some(Self {
+            stage: Stage::Gone,
+            ..self
+        })
     }
 }

@@ -146,12 +146,25 @@ impl Agent {
 
     /// It has its right, and nothing keeps it from running cycles.
     pub fn is_ready(self) -> bool {
-        let is_up = self.session.is_some_and(|session| session.stage == Stage::Up);
-        is_up && self.right == Right::Held && self.claim.is_none() && self.work.is_none() && !self.stopped
+        let is_up = self
+            .session
+            .is_some_and(|session| session.stage == Stage::Up);
+        is_up
+            && self.right == Right::Held
+            && self.claim.is_none()
+            && self.work.is_none()
+            && !self.stopped
     }
 
     /// One step; `None` when it has to wait.
-    pub fn step(self, who: Who, step: Step, delivery: Delivery, world: &mut World, rules: &Rules) -> Option<Self> {
+    pub fn step(
+        self,
+        who: Who,
+        step: Step,
+        delivery: Delivery,
+        world: &mut World,
+        rules: &Rules,
+    ) -> Option<Self> {
         if self.stopped || delivery != Delivery::Well && !step.sends() {
             return None;
         }
@@ -174,9 +187,17 @@ impl Agent {
             return None;
         }
         let fleet = world.server.fleet?;
-        assert!(self.sessions < 4, "more sessions than there are numbers for");
+        assert!(
+            self.sessions < 4,
+            "more sessions than there are numbers for"
+        );
         let lease = who * 4 + self.sessions;
-        self.session = Some(Session { lease, fleet, stage: Stage::Asking, right_at: 0 });
+        self.session = Some(Session {
+            lease,
+            fleet,
+            stage: Stage::Asking,
+            right_at: 0,
+        });
         self.sessions += 1;
         if let Some(old) = self.work.filter(|_| !rules.end_after_work) {
             world.server.revoke(old.lease);
@@ -185,13 +206,25 @@ impl Agent {
     }
 
     fn open(mut self, delivery: Delivery, world: &mut World, rules: &Rules) -> Option<Self> {
-        let session = self.session.as_mut().filter(|session| session.stage == Stage::Asking)?;
+        let session = self
+            .session
+            .as_mut()
+            .filter(|session| session.stage == Stage::Asking)?;
         if world.has_passed(session.lease) {
             return None;
         }
-        let answer =
-            world.send(Request { lease: session.lease, fleet: session.fleet, ask: Ask::Session }, delivery, rules);
-        if answer.is_some_and(|answer| answer.done || world.server.sessions[usize::from(session.lease)] > 0) {
+        let answer = world.send(
+            Request {
+                lease: session.lease,
+                fleet: session.fleet,
+                ask: Ask::Session,
+            },
+            delivery,
+            rules,
+        );
+        if answer.is_some_and(|answer| {
+            answer.done || world.server.sessions[usize::from(session.lease)] > 0
+        }) {
             session.stage = Stage::Up;
         }
         Some(self)
@@ -199,7 +232,8 @@ impl Agent {
 
     /// The session, if it may go on.
     fn up(self, world: &World) -> Option<Session> {
-        self.session.filter(|session| session.stage == Stage::Up && !world.has_passed(session.lease))
+        self.session
+            .filter(|session| session.stage == Stage::Up && !world.has_passed(session.lease))
     }
 
     fn ask_right(mut self, delivery: Delivery, world: &mut World, rules: &Rules) -> Option<Self> {
@@ -211,14 +245,39 @@ impl Agent {
             (Right::No, _) => Ask::Look,
             _ => return None,
         };
-        let answer = world.send(Request { lease: session.lease, fleet: session.fleet, ask }, delivery, rules);
+        let answer = world.send(
+            Request {
+                lease: session.lease,
+                fleet: session.fleet,
+                ask,
+            },
+            delivery,
+            rules,
+        );
         self.right = match answer {
             None => Right::No,
-            Some(answer) if answer.done && ask == Ask::Look && rules.right == RightRule::LookThenPut => Right::Looked,
-            Some(answer) if answer.done => Right::Answered(Answer { claim: None, ..answer }),
-            Some(Answer { claim: Some(claim), .. }) => {
-                let claim = Claim { lease: 0, held: false, ..claim };
-                Right::Answered(Answer { done: false, revision: 0, claim: Some(claim) })
+            Some(answer)
+                if answer.done && ask == Ask::Look && rules.right == RightRule::LookThenPut =>
+            {
+                Right::Looked
+            }
+            Some(answer) if answer.done => Right::Answered(Answer {
+                claim: None,
+                ..answer
+            }),
+            Some(Answer {
+                claim: Some(claim), ..
+            }) => {
+                let claim = Claim {
+                    lease: 0,
+                    held: false,
+                    ..claim
+                };
+                Right::Answered(Answer {
+                    done: false,
+                    revision: 0,
+                    claim: Some(claim),
+                })
             }
             Some(_) => Right::No,
         };
@@ -226,13 +285,18 @@ impl Agent {
     }
 
     fn take_right(mut self) -> Option<Self> {
-        let Right::Answered(answer) = self.right else { return None };
+        let Right::Answered(answer) = self.right else {
+            return None;
+        };
         let session = self.session.as_mut()?;
         self.right = Right::No;
         if answer.done {
             self.right = Right::Held;
             session.right_at = answer.revision;
-        } else if let Some(claim) = answer.claim.filter(|claim| self.claim != Some(claim.created)) {
+        } else if let Some(claim) = answer
+            .claim
+            .filter(|claim| self.claim != Some(claim.created))
+        {
             self.claim = Some(claim.created);
             self.yielded = Yield::No;
         }
@@ -244,15 +308,27 @@ impl Agent {
         match &mut self.work {
             None => {
                 let session = self.session.filter(|session| session.stage == Stage::Up)?;
-                let permitted = self.right == Right::Held && self.claim.is_none() && !world.has_passed(session.lease);
+                let permitted = self.right == Right::Held
+                    && self.claim.is_none()
+                    && !world.has_passed(session.lease);
                 if !permitted || !world.local[local].is_free() {
                     return None;
                 }
                 world.local[local].gate = Some(who);
                 let Session { lease, fleet, .. } = session;
-                self.work = Some(Work { lease, fleet, runs: false, orphaned: false, guard: true });
+                self.work = Some(Work {
+                    lease,
+                    fleet,
+                    runs: false,
+                    orphaned: false,
+                    guard: true,
+                });
             }
-            Some(work) if !work.runs && (!rules.looks_at_deadline || !world.has_passed(work.lease)) => work.runs = true,
+            Some(work)
+                if !work.runs && (!rules.looks_at_deadline || !world.has_passed(work.lease)) =>
+            {
+                work.runs = true
+            }
             Some(_) => self.leave(world),
         }
         Some(self)
@@ -277,7 +353,18 @@ impl Agent {
             if rules.right_after_yield || self.right == Right::Held {
                 self.right = Right::No;
             }
-            if world.send(Request { lease, fleet, ask: Ask::Yield(claim) }, delivery, rules).is_none() {
+            if world
+                .send(
+                    Request {
+                        lease,
+                        fleet,
+                        ask: Ask::Yield(claim),
+                    },
+                    delivery,
+                    rules,
+                )
+                .is_none()
+            {
                 self.yielded = Yield::Unanswered;
             }
         } else if delivery != Delivery::Well {
@@ -288,11 +375,15 @@ impl Agent {
 
     /// What the next renewal would find.
     pub fn verdict(self, world: &World, rules: &Rules) -> Verdict {
-        let Some(session) = self.session else { return Verdict::Lost };
+        let Some(session) = self.session else {
+            return Verdict::Lost;
+        };
         if session.stage == Stage::Asking {
             return world.server.before_session(session.fleet, rules);
         }
-        world.server.renew(session.lease, session.fleet, session.right_at, 0, rules)
+        world
+            .server
+            .renew(session.lease, session.fleet, session.right_at, 0, rules)
     }
 
     /// The read of a renewal, if it says something new.
@@ -318,7 +409,13 @@ impl Agent {
         let modified = world.server.sessions[usize::from(session.lease)];
         // The answer to a right that is under way may be older than this read; the renewal after it tells.
         let fresh = !matches!(self.right, Right::Answered(_));
-        self.view = Some(View { verdict, modified, claim, draining, fresh });
+        self.view = Some(View {
+            verdict,
+            modified,
+            claim,
+            draining,
+            fresh,
+        });
         Some(self)
     }
 
@@ -326,7 +423,9 @@ impl Agent {
     fn heed(mut self, world: &mut World, rules: &Rules) -> Option<Self> {
         let view = self.view.take()?;
         let session = self.session.as_mut()?;
-        let is_older = !rules.compares_with_sent && rules.renewal_reads_revision && view.modified < session.right_at;
+        let is_older = !rules.compares_with_sent
+            && rules.renewal_reads_revision
+            && view.modified < session.right_at;
         match view.verdict {
             Verdict::Lost => self.lose(world),
             _ if is_older => self.lose(world),
@@ -336,7 +435,8 @@ impl Agent {
                 if view.fresh {
                     world.unverified.remove(session.lease);
                 }
-                let again = self.yielded == Yield::Unanswered || rules.yields_again && view.draining;
+                let again =
+                    self.yielded == Yield::Unanswered || rules.yields_again && view.draining;
                 if view.claim != self.claim || again {
                     self.yielded = Yield::No;
                 }
@@ -366,24 +466,37 @@ impl Agent {
     }
 
     fn notice(mut self, world: &mut World) -> Option<Self> {
-        self.session.filter(|session| world.has_passed(session.lease))?;
+        self.session
+            .filter(|session| world.has_passed(session.lease))?;
         self.lose(world);
         Some(self)
     }
 
     fn end(mut self, delivery: Delivery, world: &mut World, rules: &Rules) -> Option<Self> {
-        let session = self.session.filter(|session| session.stage == Stage::Broken)?;
+        let session = self
+            .session
+            .filter(|session| session.stage == Stage::Broken)?;
         if self.work.is_some_and(|work| work.lease == session.lease) {
             return None;
         }
-        world.send(Request { lease: session.lease, fleet: session.fleet, ask: Ask::End }, delivery, rules);
+        world.send(
+            Request {
+                lease: session.lease,
+                fleet: session.fleet,
+                ask: Ask::End,
+            },
+            delivery,
+            rules,
+        );
         self.forget();
         Some(self)
     }
 
     /// The deadline of this lease passes: the agent and the cycle runner end the work, each of them that can.
     pub fn pass(&mut self, lease: Lease, world: &mut World, rules: &Rules) {
-        let Some(work) = self.work.filter(|work| work.lease == lease && work.runs) else { return };
+        let Some(work) = self.work.filter(|work| work.lease == lease && work.runs) else {
+            return;
+        };
         let by_itself = !work.orphaned && !self.stopped;
         if by_itself || work.guard && rules.watchdog {
             self.leave(world);

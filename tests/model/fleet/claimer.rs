@@ -49,8 +49,19 @@ pub struct Claimer {
 
 impl Claimer {
     pub fn new(machine: u8) -> Self {
-        let fleet = Fleet { nonce: 0, put_at: 0 };
-        Self { machine, stage: Stage::Waiting, stopped: false, guard: true, fleet, claim: 0, is_low: false }
+        let fleet = Fleet {
+            nonce: 0,
+            put_at: 0,
+        };
+        Self {
+            machine,
+            stage: Stage::Waiting,
+            stopped: false,
+            guard: true,
+            fleet,
+            claim: 0,
+            is_low: false,
+        }
     }
 
     pub fn lease(who: Who) -> Lease {
@@ -77,14 +88,31 @@ impl Claimer {
     }
 
     /// Next step; `None` when it has to wait.
-    pub fn step(mut self, who: Who, delivery: Delivery, world: &mut World, rules: &Rules) -> Option<Self> {
+    pub fn step(
+        mut self,
+        who: Who,
+        delivery: Delivery,
+        world: &mut World,
+        rules: &Rules,
+    ) -> Option<Self> {
         let lease = Self::lease(who);
-        if self.has_session() && self.renews() && world.has_passed(lease) && self.stage < Stage::Released {
+        if self.has_session()
+            && self.renews()
+            && world.has_passed(lease)
+            && self.stage < Stage::Released
+        {
             return self.notice(who, world, rules);
         }
-        let request = |ask| Request { lease, fleet: self.fleet, ask };
+        let request = |ask| Request {
+            lease,
+            fleet: self.fleet,
+            ask,
+        };
         let local = usize::from(self.machine);
-        let sends = matches!(self.stage, Stage::Known | Stage::Up | Stage::Raised | Stage::Released | Stage::GivingUp);
+        let sends = matches!(
+            self.stage,
+            Stage::Known | Stage::Up | Stage::Raised | Stage::Released | Stage::GivingUp
+        );
         if !sends && delivery != Delivery::Well {
             return None;
         }
@@ -100,7 +128,11 @@ impl Claimer {
             Stage::Known => {
                 let answer = world.send(request(Ask::Session), delivery, rules);
                 let is_there = |done| done || world.server.sessions[usize::from(lease)] > 0;
-                if answer.is_some_and(|answer| is_there(answer.done)) { Stage::Up } else { Stage::Known }
+                if answer.is_some_and(|answer| is_there(answer.done)) {
+                    Stage::Up
+                } else {
+                    Stage::Known
+                }
             }
             Stage::Up => match world.send(request(Ask::Raise), delivery, rules) {
                 Some(answer) => match answer.claim.filter(|claim| claim.lease == lease) {
@@ -115,7 +147,11 @@ impl Claimer {
             },
             Stage::Raised => {
                 let answer = world.send(request(Ask::Drained(self.claim)), delivery, rules);
-                if answer.is_some_and(|answer| answer.done) { Stage::Drained } else { Stage::Raised }
+                if answer.is_some_and(|answer| answer.done) {
+                    Stage::Drained
+                } else {
+                    Stage::Raised
+                }
             }
             Stage::Drained => {
                 self.use_token(who, world);
@@ -164,7 +200,9 @@ impl Claimer {
         if self.stage == Stage::Known {
             return world.server.before_session(self.fleet, rules);
         }
-        world.server.renew(Self::lease(who), self.fleet, 0, self.claim, rules)
+        world
+            .server
+            .renew(Self::lease(who), self.fleet, 0, self.claim, rules)
     }
 
     /// A renewal that says something new.
@@ -207,7 +245,10 @@ impl Claimer {
     /// What is over is all the same.
     fn forget(&mut self) {
         if self.stage == Stage::Gone {
-            *self = Self { stage: Stage::Gone, ..Self::new(self.machine) };
+            *self = Self {
+                stage: Stage::Gone,
+                ..Self::new(self.machine)
+            };
         }
     }
 

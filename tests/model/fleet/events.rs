@@ -29,7 +29,10 @@ pub enum Event {
 
 impl Event {
     pub fn is_ordinary(self) -> bool {
-        matches!(self, Self::Pass(_) | Self::Lapse(_) | Self::Arrive(_) | Self::NewIsOver | Self::Create)
+        matches!(
+            self,
+            Self::Pass(_) | Self::Lapse(_) | Self::Arrive(_) | Self::NewIsOver | Self::Create
+        )
     }
 }
 
@@ -51,7 +54,8 @@ impl State {
                 add(Event::Break(lease));
             }
         }
-        (0..self.world.strays.len()).for_each(|stray| add(Event::Arrive(u8::try_from(stray).expect("few"))));
+        (0..self.world.strays.len())
+            .for_each(|stray| add(Event::Arrive(u8::try_from(stray).expect("few"))));
         add(Event::NewIsOver);
         add(Event::Create);
         if faults.losses > 0 {
@@ -164,7 +168,10 @@ impl State {
     }
 
     fn create(&mut self, put_at: u8, rules: &Rules) {
-        let fleet = Fleet { nonce: self.world.newest.nonce + 1, put_at };
+        let fleet = Fleet {
+            nonce: self.world.newest.nonce + 1,
+            put_at,
+        };
         self.world.newest = fleet;
         self.world.server.create(fleet, rules);
         self.world.older = self.deadlines();

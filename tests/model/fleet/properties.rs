@@ -21,7 +21,13 @@ pub const RIGHT_IS_KNOWN: &str = "a right that counts is in etcd";
 pub const NO_NEEDLESS_LOSS: &str = "no session is lost without a fault";
 
 /// All that must hold.
-pub const MUST_HOLD: [&str; 5] = [NO_CYCLE_BESIDE, NO_OVERLAP, TOKENS_RISE, RIGHT_IS_KNOWN, NO_NEEDLESS_LOSS];
+pub const MUST_HOLD: [&str; 5] = [
+    NO_CYCLE_BESIDE,
+    NO_OVERLAP,
+    TOKENS_RISE,
+    RIGHT_IS_KNOWN,
+    NO_NEEDLESS_LOSS,
+];
 
 pub const CYCLE_RUNS: &str = "a cycle runs";
 pub const COMMAND_RUNS: &str = "a command runs";
@@ -48,41 +54,78 @@ fn sometimes(name: &'static str, condition: fn(&Fleets, &State) -> bool) -> Prop
 
 pub fn all() -> Vec<Property<Fleets>> {
     vec![
-        always(NO_CYCLE_BESIDE, |_, state| state.commands().count() == 0 || state.cycles().count() == 0),
+        always(NO_CYCLE_BESIDE, |_, state| {
+            state.commands().count() == 0 || state.cycles().count() == 0
+        }),
         always(NO_OVERLAP, |_, state| state.commands().count() < 2),
-        always(TOKENS_RISE, |_, state| state.world.wrong != Some(Wrong::Token)),
-        always(RIGHT_IS_KNOWN, |fleets, state| state.agents().all(|agent| fleets.knows_right(state, agent))),
-        always(NO_NEEDLESS_LOSS, |_, state| state.world.wrong != Some(Wrong::Loss)),
+        always(TOKENS_RISE, |_, state| {
+            state.world.wrong != Some(Wrong::Token)
+        }),
+        always(RIGHT_IS_KNOWN, |fleets, state| {
+            state.agents().all(|agent| fleets.knows_right(state, agent))
+        }),
+        always(NO_NEEDLESS_LOSS, |_, state| {
+            state.world.wrong != Some(Wrong::Loss)
+        }),
         sometimes(CYCLE_RUNS, |_, state| state.cycles().count() > 0),
         sometimes(COMMAND_RUNS, |_, state| state.commands().count() > 0),
         sometimes(CLAIM_DRAINS, |_, state| {
             let drains = |claimer: &Claimer| claimer.stage == claimer::Stage::Raised;
-            state.claimers().any(drains) && state.agents().any(|agent| agent.works() && agent.claim.is_some())
+            state.claimers().any(drains)
+                && state
+                    .agents()
+                    .any(|agent| agent.works() && agent.claim.is_some())
         }),
         sometimes(CLAIM_WAITS, |_, state| {
-            state.claimers().any(|claimer| claimer.stage == claimer::Stage::Up) && state.world.server.claim.is_some()
+            state
+                .claimers()
+                .any(|claimer| claimer.stage == claimer::Stage::Up)
+                && state.world.server.claim.is_some()
         }),
         sometimes(RIGHT_IS_LATE, |_, state| {
             let is_late = |agent: &Agent| {
-                agent.claim.is_some() && agent.yielded == Yield::No && matches!(agent.right, Right::Answered(_))
+                agent.claim.is_some()
+                    && agent.yielded == Yield::No
+                    && matches!(agent.right, Right::Answered(_))
             };
             state.agents().any(is_late)
         }),
-        sometimes(YIELD_REPEATED, |_, state| state.agents().any(|agent| agent.yielded == Yield::Unanswered)),
-        sometimes(CYCLE_ORPHANED, |_, state| state.agents().any(|agent| agent.work.is_some_and(|work| work.orphaned))),
+        sometimes(YIELD_REPEATED, |_, state| {
+            state
+                .agents()
+                .any(|agent| agent.yielded == Yield::Unanswered)
+        }),
+        sometimes(CYCLE_ORPHANED, |_, state| {
+            state
+                .agents()
+                .any(|agent| agent.work.is_some_and(|work| work.orphaned))
+        }),
         sometimes(COMMAND_ORPHANED, |_, state| {
-            state.claimers().any(|claimer| claimer.stage == claimer::Stage::Orphaned)
+            state
+                .claimers()
+                .any(|claimer| claimer.stage == claimer::Stage::Orphaned)
         }),
         sometimes(COMMAND_ENDED, |_, state| {
-            state.claimers().any(|claimer| claimer.stage == claimer::Stage::Lost && claimer.claim > 0)
+            state
+                .claimers()
+                .any(|claimer| claimer.stage == claimer::Stage::Lost && claimer.claim > 0)
         }),
         sometimes(LEASE_LAPSED, |_, state| {
-            state.used().members().any(|lease| state.world.has_passed(lease) && !state.world.server.leases.has(lease))
+            state
+                .used()
+                .members()
+                .any(|lease| state.world.has_passed(lease) && !state.world.server.leases.has(lease))
         }),
         sometimes(REQUEST_LATE, |_, state| !state.world.strays.is_empty()),
         sometimes(NEW_FLEET, |_, state| state.world.server.new),
-        sometimes(ROLLED_BACK, |_, state| state.world.harmed && state.commands().count() > 0),
-        sometimes(BROKEN, |_, state| state.commands().any(|lease| state.world.server.broken.has(lease))),
+        sometimes(ROLLED_BACK, |_, state| {
+            state.world.harmed && state.commands().count() > 0
+        }),
+        sometimes(BROKEN, |_, state| {
+            state
+                .commands()
+                .any(|lease| state.world.server.broken.has(lease))
+        }),
     ]
 }
 
@@ -108,20 +151,30 @@ impl State {
             Actor::Claimer(claimer) if claimer.works() => Some(Claimer::lease(who)),
             _ => None,
         };
-        (0..).zip(&self.actors).filter_map(works).filter(|lease| !self.world.unverified.has(*lease))
+        (0..)
+            .zip(&self.actors)
+            .filter_map(works)
+            .filter(|lease| !self.world.unverified.has(*lease))
     }
 
     /// The same for cycles whose work runs.
     fn cycles(&self) -> impl Iterator<Item = Lease> {
-        let works = self.agents().filter_map(|agent| agent.work.filter(|work| work.runs));
-        works.map(|work| work.lease).filter(|lease| !self.world.unverified.has(*lease))
+        let works = self
+            .agents()
+            .filter_map(|agent| agent.work.filter(|work| work.runs));
+        works
+            .map(|work| work.lease)
+            .filter(|lease| !self.world.unverified.has(*lease))
     }
 }
 
 impl Fleets {
     fn knows_right(&self, state: &State, agent: &Agent) -> bool {
-        let Some(session) = agent.session.filter(|session| session.stage == Stage::Up) else { return true };
-        let counts = agent.right == Right::Held && agent.verdict(&state.world, &self.rules) == Verdict::Good;
+        let Some(session) = agent.session.filter(|session| session.stage == Stage::Up) else {
+            return true;
+        };
+        let counts =
+            agent.right == Right::Held && agent.verdict(&state.world, &self.rules) == Verdict::Good;
         !counts
             || self.rules.right == RightRule::Look
             || state.world.has_passed(session.lease)

@@ -17,10 +17,16 @@ pub fn holds(fleets: Fleets, least: usize, seen: &[&'static str]) {
     let ways = ways_to_the_end(&fleets);
     assert_eq!(ways.states, states, "two searches, two worlds");
     if let Some(stuck) = ways.stuck.first() {
-        panic!("{fleets}: {} states from which no way leads to the end: {stuck:#?}", ways.stuck.len());
+        panic!(
+            "{fleets}: {} states from which no way leads to the end: {stuck:#?}",
+            ways.stuck.len()
+        );
     }
     println!("{fleets}: {states} states, {:.1?}", begun.elapsed());
-    assert!(states >= least, "only {states} states: is somebody standing still?");
+    assert!(
+        states >= least,
+        "only {states} states: is somebody standing still?"
+    );
 }
 
 /// The first half of it, for what is too large to be searched twice.
@@ -32,7 +38,10 @@ pub fn always_holds(fleets: Fleets, seen: &[&'static str]) -> usize {
         }
     }
     for sight in seen {
-        assert!(checker.discovery(sight).is_some(), "{fleets}: never seen: {sight}");
+        assert!(
+            checker.discovery(sight).is_some(),
+            "{fleets}: never seen: {sight}"
+        );
     }
     checker.unique_state_count()
 }
@@ -49,9 +58,13 @@ pub fn breaks(fleets: Fleets, rules: Rules, property: &'static str, steps: usize
 
 /// By its own rules it does not hold, and the shortest way there has so many steps.
 pub fn breaks_as_built(fleets: Fleets, property: &'static str, steps: usize) {
-    let path = shortest(fleets, property).unwrap_or_else(|| panic!("{fleets}: it holds: {property}"));
+    let path =
+        shortest(fleets, property).unwrap_or_else(|| panic!("{fleets}: it holds: {property}"));
     let found = path.clone().into_actions().len();
-    println!("{fleets}: not so, in {found} steps: {property}\n{}", lines(&path));
+    println!(
+        "{fleets}: not so, in {found} steps: {property}\n{}",
+        lines(&path)
+    );
     assert_eq!(found, steps, "the shortest way there is another one now");
 }
 

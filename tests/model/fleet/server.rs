@@ -153,8 +153,13 @@ impl Server {
     }
 
     fn is_fleet(&self, known: Fleet, rules: &Rules) -> bool {
-        self.fleet
-            .is_some_and(|fleet| if rules.fleet_has_nonce { fleet == known } else { fleet.put_at == known.put_at })
+        self.fleet.is_some_and(|fleet| {
+            if rules.fleet_has_nonce {
+                fleet == known
+            } else {
+                fleet.put_at == known.put_at
+            }
+        })
     }
 
     fn has_session(&self, lease: Lease) -> bool {
@@ -170,7 +175,11 @@ impl Server {
     }
 
     fn name_of_right(lease: Lease, rules: &Rules) -> usize {
-        usize::from(if rules.right_names_lease { lease } else { lease & !3 })
+        usize::from(if rules.right_names_lease {
+            lease
+        } else {
+            lease & !3
+        })
     }
 
     fn is_claim(&self, created: Revision) -> bool {
@@ -178,7 +187,11 @@ impl Server {
     }
 
     fn put_right(&mut self, lease: Lease, rules: &Rules) {
-        let attached = if rules.right_has_lease { lease } else { NO_LEASE };
+        let attached = if rules.right_has_lease {
+            lease
+        } else {
+            NO_LEASE
+        };
         self.rights[Self::name_of_right(lease, rules)] = Some(attached);
         self.sessions[usize::from(lease)] = self.revision;
     }
@@ -187,7 +200,8 @@ impl Server {
     pub fn apply(&mut self, request: Request, rules: &Rules) -> Answer {
         let Request { lease, fleet, ask } = request;
         let open = self.is_open(fleet, rules);
-        let may_begin = open && self.has_session(lease) && !self.broken.has(lease) && self.claim.is_none();
+        let may_begin =
+            open && self.has_session(lease) && !self.broken.has(lease) && self.claim.is_none();
         let done = match ask {
             Ask::Session => open && !self.has_session(lease),
             Ask::Raise | Ask::Right => may_begin,
@@ -195,8 +209,13 @@ impl Server {
             Ask::Put => self.has_session(lease),
             Ask::Yield(created) => !rules.yield_names_claim || self.is_claim(created),
             Ask::Drained(created) => {
-                let is_mine = self.is_claim(created) && self.claim.is_some_and(|claim| claim.lease == lease);
-                let may_put = if rules.drained_compares_claim { is_mine } else { self.leases.has(lease) };
+                let is_mine =
+                    self.is_claim(created) && self.claim.is_some_and(|claim| claim.lease == lease);
+                let may_put = if rules.drained_compares_claim {
+                    is_mine
+                } else {
+                    self.leases.has(lease)
+                };
                 may_put && !self.broken.has(lease) && !self.has_rights()
             }
             Ask::End => true,
@@ -204,7 +223,11 @@ impl Server {
         if done {
             self.act(request, rules);
         }
-        Answer { done, revision: self.revision, claim: self.claim }
+        Answer {
+            done,
+            revision: self.revision,
+            claim: self.claim,
+        }
     }
 
     fn act(&mut self, request: Request, rules: &Rules) {
@@ -230,7 +253,11 @@ impl Server {
             }
             Ask::Raise => {
                 self.revision += 1;
-                self.claim = Some(Claim { lease, created: self.revision, held: false });
+                self.claim = Some(Claim {
+                    lease,
+                    created: self.revision,
+                    held: false,
+                });
             }
             Ask::Right | Ask::Put => {
                 self.revision += 1;
@@ -239,7 +266,11 @@ impl Server {
             Ask::Drained(_) => {
                 self.revision += 1;
                 let created = self.claim.map_or(self.revision, |claim| claim.created);
-                self.claim = Some(Claim { lease, created, held: true });
+                self.claim = Some(Claim {
+                    lease,
+                    created,
+                    held: true,
+                });
             }
         }
     }
@@ -265,21 +296,39 @@ impl Server {
 
     /// What a request for a session finds: with another fleet there will never be one.
     pub fn before_session(&self, fleet: Fleet, rules: &Rules) -> Verdict {
-        if self.is_fleet(fleet, rules) { Verdict::Good } else { Verdict::Foreign }
+        if self.is_fleet(fleet, rules) {
+            Verdict::Good
+        } else {
+            Verdict::Foreign
+        }
     }
 
     /// A keep-alive and the read behind it, by what the session knew when it was sent.
-    pub fn renew(&self, lease: Lease, fleet: Fleet, last_right: Revision, claim: Revision, rules: &Rules) -> Verdict {
+    pub fn renew(
+        &self,
+        lease: Lease,
+        fleet: Fleet,
+        last_right: Revision,
+        claim: Revision,
+        rules: &Rules,
+    ) -> Verdict {
         let session = self.sessions[usize::from(lease)];
         let is_mine = |found: Claim| found.created == claim && found.lease == lease;
         let has_claim = claim == 0 || !rules.renewal_reads_claim || self.claim.is_some_and(is_mine);
-        if !self.leases.has(lease) || session == 0 || rules.renewal_reads_revision && session < last_right || !has_claim
+        if !self.leases.has(lease)
+            || session == 0
+            || rules.renewal_reads_revision && session < last_right
+            || !has_claim
         {
             return Verdict::Lost;
         }
         if rules.renewal_reads_fleet && !self.is_fleet(fleet, rules) {
             return Verdict::Foreign;
         }
-        if self.broken.has(lease) { Verdict::Broken } else { Verdict::Good }
+        if self.broken.has(lease) {
+            Verdict::Broken
+        } else {
+            Verdict::Good
+        }
     }
 }

@@ -75,10 +75,15 @@ impl State {
         let mut used = Leases::default();
         for (who, actor) in (0..).zip(&self.actors) {
             match actor {
-                Actor::Claimer(claimer) if claimer.has_session() => used.insert(Claimer::lease(who)),
+                Actor::Claimer(claimer) if claimer.has_session() => {
+                    used.insert(Claimer::lease(who))
+                }
                 Actor::Claimer(_) => {}
                 Actor::Agent(agent) => {
-                    agent.session.iter().for_each(|session| used.insert(session.lease));
+                    agent
+                        .session
+                        .iter()
+                        .for_each(|session| used.insert(session.lease));
                     agent.work.iter().for_each(|work| used.insert(work.lease));
                 }
             }
@@ -96,8 +101,12 @@ impl State {
                 }
                 Actor::Claimer(_) => {}
                 Actor::Agent(agent) => {
-                    let asking = agent.session.filter(|session| session.stage == Stage::Asking);
-                    asking.iter().for_each(|session| deadlines.remove(session.lease));
+                    let asking = agent
+                        .session
+                        .filter(|session| session.stage == Stage::Asking);
+                    asking
+                        .iter()
+                        .for_each(|session| deadlines.remove(session.lease));
                 }
             }
         }
@@ -125,7 +134,10 @@ impl State {
         self.world.harmed = true;
         self.world.unverified = self.world.unverified.or(leases);
         for actor in &mut self.actors {
-            if let Actor::Agent(Agent { view: Some(view), .. }) = actor {
+            if let Actor::Agent(Agent {
+                view: Some(view), ..
+            }) = actor
+            {
                 view.fresh = false;
             }
         }
@@ -135,15 +147,25 @@ impl State {
         let world = &mut self.world;
         match action {
             Action::Claimer(who, delivery) => {
-                let Actor::Claimer(claimer) = &mut self.actors[usize::from(who)] else { return None };
-                *claimer = if claimer.stopped { None } else { claimer.step(who, delivery, world, rules) }?;
+                let Actor::Claimer(claimer) = &mut self.actors[usize::from(who)] else {
+                    return None;
+                };
+                *claimer = if claimer.stopped {
+                    None
+                } else {
+                    claimer.step(who, delivery, world, rules)
+                }?;
             }
             Action::Renew(who) => {
-                let Actor::Claimer(claimer) = &mut self.actors[usize::from(who)] else { return None };
+                let Actor::Claimer(claimer) = &mut self.actors[usize::from(who)] else {
+                    return None;
+                };
                 *claimer = claimer.renew(who, world, rules)?;
             }
             Action::Agent(who, step, delivery) => {
-                let Actor::Agent(agent) = &mut self.actors[usize::from(who)] else { return None };
+                let Actor::Agent(agent) = &mut self.actors[usize::from(who)] else {
+                    return None;
+                };
                 *agent = agent.step(who, step, delivery, world, rules)?;
             }
             Action::Mishap(who, mishap) => self.befall(who, mishap)?,
@@ -175,7 +197,9 @@ impl State {
                 world.faults.guards = world.faults.guards.checked_sub(1)?;
                 let guard = match actor {
                     Actor::Claimer(claimer) if claimer.works() => &mut claimer.guard,
-                    Actor::Agent(Agent { work: Some(work), .. }) if work.runs => &mut work.guard,
+                    Actor::Agent(Agent {
+                        work: Some(work), ..
+                    }) if work.runs => &mut work.guard,
                     _ => return None,
                 };
                 if !std::mem::replace(guard, false) {
@@ -184,7 +208,10 @@ impl State {
             }
             (Mishap::Stop | Mishap::Continue, actor) => {
                 let (stopped, lives) = match actor {
-                    Actor::Claimer(claimer) => (&mut claimer.stopped, claimer.stage < claimer::Stage::Orphaned),
+                    Actor::Claimer(claimer) => (
+                        &mut claimer.stopped,
+                        claimer.stage < claimer::Stage::Orphaned,
+                    ),
                     Actor::Agent(agent) => (&mut agent.stopped, true),
                 };
                 let stops = mishap == Mishap::Stop;
@@ -206,7 +233,9 @@ impl State {
     /// because a new one may be equal to one that somebody remembers.
     fn number_anew(&mut self) {
         let used = self.world.server.leases.or(self.used());
-        let sessions = used.members().map(|lease| number(|each| self.revisions_of(lease, each)));
+        let sessions = used
+            .members()
+            .map(|lease| number(|each| self.revisions_of(lease, each)));
         let highest = sessions.max().unwrap_or(0);
         self.world.server.revision = highest.max(number(|each| self.revisions_of_claims(each)));
     }
@@ -216,7 +245,13 @@ impl State {
         each(&mut self.world.server.sessions[usize::from(lease)]);
         for actor in &mut self.actors {
             let Actor::Agent(agent) = actor else { continue };
-            let Some(session) = agent.session.as_mut().filter(|session| session.lease == lease) else { continue };
+            let Some(session) = agent
+                .session
+                .as_mut()
+                .filter(|session| session.lease == lease)
+            else {
+                continue;
+            };
             each(&mut session.right_at);
             if let Right::Answered(answer) = &mut agent.right {
                 each(&mut answer.revision);
@@ -243,10 +278,16 @@ impl State {
                 Actor::Claimer(claimer) => each(&mut claimer.claim),
                 Actor::Agent(agent) => {
                     agent.claim.iter_mut().for_each(&mut *each);
-                    if let Right::Answered(Answer { claim: Some(claim), .. }) = &mut agent.right {
+                    if let Right::Answered(Answer {
+                        claim: Some(claim), ..
+                    }) = &mut agent.right
+                    {
                         each(&mut claim.created);
                     }
-                    if let Some(View { claim: Some(claim), .. }) = &mut agent.view {
+                    if let Some(View {
+                        claim: Some(claim), ..
+                    }) = &mut agent.view
+                    {
                         each(claim);
                     }
                 }
@@ -286,28 +327,55 @@ impl Model for Fleets {
     type Action = Action;
 
     fn init_states(&self) -> Vec<State> {
-        let claimers = self.claimers.iter().map(|machine| Actor::Claimer(Claimer::new(*machine)));
-        let agents = self.agents.iter().map(|machine| Actor::Agent(Agent::new(*machine)));
-        vec![State { world: World::new(self.faults), actors: claimers.chain(agents).collect() }]
+        let claimers = self
+            .claimers
+            .iter()
+            .map(|machine| Actor::Claimer(Claimer::new(*machine)));
+        let agents = self
+            .agents
+            .iter()
+            .map(|machine| Actor::Agent(Agent::new(*machine)));
+        vec![State {
+            world: World::new(self.faults),
+            actors: claimers.chain(agents).collect(),
+        }]
     }
 
     /// What might be done; [`Model::next_state`] knows who has to wait.
     fn actions(&self, state: &State, actions: &mut Vec<Action>) {
-        let deliveries = if state.world.faults.messages > 0 { &Delivery::ALL[..] } else { &Delivery::ALL[..1] };
+        let deliveries = if state.world.faults.messages > 0 {
+            &Delivery::ALL[..]
+        } else {
+            &Delivery::ALL[..1]
+        };
         for (who, actor) in (0..).zip(&state.actors) {
             match actor {
                 Actor::Claimer(_) => {
-                    actions.extend(deliveries.iter().map(|delivery| Action::Claimer(who, *delivery)));
+                    actions.extend(
+                        deliveries
+                            .iter()
+                            .map(|delivery| Action::Claimer(who, *delivery)),
+                    );
                     actions.push(Action::Renew(who));
                 }
                 Actor::Agent(_) => {
                     for step in Step::ALL {
                         let count = if step.sends() { deliveries.len() } else { 1 };
-                        actions.extend(deliveries[..count].iter().map(|delivery| Action::Agent(who, step, *delivery)));
+                        actions.extend(
+                            deliveries[..count]
+                                .iter()
+                                .map(|delivery| Action::Agent(who, step, *delivery)),
+                        );
                     }
                 }
             }
-            let mishaps = [Mishap::GiveUp, Mishap::Kill, Mishap::KillGuard, Mishap::Stop, Mishap::Continue];
+            let mishaps = [
+                Mishap::GiveUp,
+                Mishap::Kill,
+                Mishap::KillGuard,
+                Mishap::Stop,
+                Mishap::Continue,
+            ];
             actions.extend(mishaps.map(|mishap| Action::Mishap(who, mishap)));
         }
         state.events(actions);
@@ -330,7 +398,18 @@ impl Model for Fleets {
 /// The actors, in words.
 impl fmt::Display for Fleets {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Faults { kills, guards, stops, cuts, messages, losses, restores, announced, revokes, breaks } = self.faults;
+        let Faults {
+            kills,
+            guards,
+            stops,
+            cuts,
+            messages,
+            losses,
+            restores,
+            announced,
+            revokes,
+            breaks,
+        } = self.faults;
         let claimers = u8::try_from(self.claimers.len()).expect("few");
         let agents = u8::try_from(self.agents.len()).expect("few");
         let counts = [
@@ -348,9 +427,20 @@ impl fmt::Display for Fleets {
             (breaks, ["break", "breaks"]),
         ];
         let shown = counts.iter().filter(|(count, _)| *count > 0);
-        let shown: Vec<_> =
-            shown.map(|(count, [one, more])| format!("{count} {}", if *count == 1 { one } else { more })).collect();
-        let machines = self.claimers.iter().chain(self.agents).max().map_or(1, |machine| machine + 1);
-        write!(f, "{}, {machines} machine{}", shown.join(", "), if machines == 1 { "" } else { "s" })
+        let shown: Vec<_> = shown
+            .map(|(count, [one, more])| format!("{count} {}", if *count == 1 { one } else { more }))
+            .collect();
+        let machines = self
+            .claimers
+            .iter()
+            .chain(self.agents)
+            .max()
+            .map_or(1, |machine| machine + 1);
+        write!(
+            f,
+            "{}, {machines} machine{}",
+            shown.join(", "),
+            if machines == 1 { "" } else { "s" }
+        )
     }
 }

@@ -118,7 +118,10 @@ pub struct World {
 
 impl World {
     pub fn new(faults: Faults) -> Self {
-        let fleet = Fleet { nonce: 0, put_at: 0 };
+        let fleet = Fleet {
+            nonce: 0,
+            put_at: 0,
+        };
         let mut server = Server::empty();
         server.fleet = Some(fleet);
         Self {
@@ -175,13 +178,20 @@ impl World {
 
     /// Forgets what can never matter again. `used`: the leases of living sessions and of work.
     pub fn tidy(&mut self, used: Leases) {
-        let in_snapshot = self.snapshot.as_ref().map(|snapshot| snapshot.leases).unwrap_or_default();
+        let in_snapshot = self
+            .snapshot
+            .as_ref()
+            .map(|snapshot| snapshot.leases)
+            .unwrap_or_default();
         let mut known = used.or(self.server.leases).or(in_snapshot);
-        self.strays.iter().for_each(|stray| known.insert(stray.lease));
+        self.strays
+            .iter()
+            .for_each(|stray| known.insert(stray.lease));
         self.passed = self.passed.and(known);
         self.older = self.older.and(used).but(self.passed);
         self.unverified = self.unverified.and(used);
-        self.strays.sort_unstable_by_key(|stray| (stray.lease, stray.ask, stray.fleet.nonce));
+        self.strays
+            .sort_unstable_by_key(|stray| (stray.lease, stray.ask, stray.fleet.nonce));
         self.strays.dedup();
     }
 }

@@ -11,7 +11,8 @@ use nix::sys::signal::Signal;
 use crate::{AT_ONCE, Bench, died_of};
 
 /// Takes half a second to heed SIGTERM, and then says whether the lock is there.
-const SLOW: &str = "trap 'sleep 0.5; test -e \"$LOCK\" && echo there > seen || echo gone > seen; exit' TERM
+const SLOW: &str =
+    "trap 'sleep 0.5; test -e \"$LOCK\" && echo there > seen || echo gone > seen; exit' TERM
     echo begun > begun; while :; do sleep 0.02; done";
 
 fn ended_with_a_slow_child(option: &[&str]) -> String {
@@ -22,7 +23,10 @@ fn ended_with_a_slow_child(option: &[&str]) -> String {
     died_of(Signal::SIGTERM, &running.finish(AT_ONCE));
     bench.is_clean();
     // The tool waits for it in either order.
-    std::fs::read_to_string(bench.file("seen")).expect("the child has ended before the tool").trim().to_owned()
+    std::fs::read_to_string(bench.file("seen"))
+        .expect("the child has ended before the tool")
+        .trim()
+        .to_owned()
 }
 
 #[test]
@@ -38,7 +42,10 @@ fn it_is_released_before_they_hear_of_it_where_that_is_wanted() {
 #[test]
 fn who_outlives_its_parent_is_waited_for_too() {
     let bench = Bench::new();
-    let script = format!("sh -c '{}' & while :; do sleep 0.02; done", SLOW.replace('\'', "'\\''"));
+    let script = format!(
+        "sh -c '{}' & while :; do sleep 0.02; done",
+        SLOW.replace('\'', "'\\''")
+    );
     let running = bench.start(&["shell", &script]);
     bench.written("begun");
     running.signal(Signal::SIGTERM);
@@ -58,9 +65,14 @@ fn who_does_not_heed_it_is_killed_and_then_the_lock_is_released() {
     assert_eq!(running.wait(AT_ONCE).signal(), Some(Signal::SIGTERM as i32));
     let took = begun.elapsed();
     // Without the option it would be ten seconds.
-    assert!((Duration::from_millis(300)..Duration::from_secs(10)).contains(&took), "{took:?}");
+    assert!(
+        (Duration::from_millis(300)..Duration::from_secs(10)).contains(&took),
+        "{took:?}"
+    );
     bench.is_clean();
-    wait_until(PATIENCE, "nobody is left", || marked_by(&bench.0).is_empty());
+    wait_until(PATIENCE, "nobody is left", || {
+        marked_by(&bench.0).is_empty()
+    });
 }
 
 #[test]
@@ -117,7 +129,8 @@ fn nor_does_it_go_before_them_beside_the_proc_of_another_pid_namespace() {
 #[test]
 fn who_loses_its_parent_by_the_end_hears_of_it_too() {
     let bench = Bench::new();
-    let script = "trap '(sleep 1000 &); exit' TERM; echo begun > begun; while :; do sleep 0.02; done";
+    let script =
+        "trap '(sleep 1000 &); exit' TERM; echo begun > begun; while :; do sleep 0.02; done";
     let running = bench.start(&["--kill-after", "60s", "shell", script]);
     bench.written("begun");
     running.signal(Signal::SIGTERM);
@@ -137,9 +150,14 @@ fn is_there_until_the_children_have_ended(namespaces: &[&str], first: &str) {
         crate::EMBEDDED,
         bench.dir().display(),
     );
-    let Some(command) = bench.0.in_namespaces(namespaces, &script) else { return };
+    let Some(command) = bench.0.in_namespaces(namespaces, &script) else {
+        return;
+    };
     let output = Running::start(command).finish(AT_ONCE);
-    assert!(String::from_utf8_lossy(&output.stdout).contains("ended 143"), "{output:?}");
+    assert!(
+        String::from_utf8_lossy(&output.stdout).contains("ended 143"),
+        "{output:?}"
+    );
     assert_eq!(bench.written("seen"), "there");
     bench.is_clean();
 }
@@ -162,8 +180,13 @@ fn two_signals_reach_the_children_both() {
 #[test]
 fn who_was_there_before_the_lock_is_left_alone() {
     let bench = Bench::new();
-    let mut command = bench.0.shell("sleep 1000 & echo $! > before; exec \"$0\" \"$@\"");
-    command.arg(crate::EMBEDDED).arg(bench.dir()).args(["shell", "echo begun > begun; sleep 1000"]);
+    let mut command = bench
+        .0
+        .shell("sleep 1000 & echo $! > before; exec \"$0\" \"$@\"");
+    command
+        .arg(crate::EMBEDDED)
+        .arg(bench.dir())
+        .args(["shell", "echo begun > begun; sleep 1000"]);
     let mut running = Running::start(command);
     bench.written("begun");
     running.signal(Signal::SIGTERM);

@@ -17,10 +17,16 @@ use crate::{AT_ONCE, Bench, LONG, answer, died_of};
 fn a_return_releases_and_prints_the_answer() {
     let bench = Bench::new();
     let (json, code) = answer(&bench.run(&["return"]));
-    assert_eq!((code, &json["ok"], &json["error"]), (0, &json!(true), &json!(null)));
+    assert_eq!(
+        (code, &json["ok"], &json["error"]),
+        (0, &json!(true), &json!(null))
+    );
     assert_eq!(json["data"]["id"].as_str().expect("an id").len(), 32);
     assert_eq!(json["warnings"], json!(["mind the gap"]));
-    assert!(json["meta"]["duration_ms"].is_u64() && is_request_id(&json["meta"]["request_id"]), "{json}");
+    assert!(
+        json["meta"]["duration_ms"].is_u64() && is_request_id(&json["meta"]["request_id"]),
+        "{json}"
+    );
     bench.is_clean();
 }
 
@@ -28,15 +34,24 @@ fn a_return_releases_and_prints_the_answer() {
 fn an_error_releases_and_has_its_own_code_and_exit_code() {
     let bench = Bench::new();
     let (json, code) = answer(&bench.run(&["fail"]));
-    assert_eq!((code, &json["ok"], &json["data"]), (7, &json!(false), &json!(null)));
+    assert_eq!(
+        (code, &json["ok"], &json["data"]),
+        (7, &json!(false), &json!(null))
+    );
     let told = json!({
         "code": "QUOTA", "message": "no room", "retryable": true, "retry_after_ms": 9000, "detail": null,
     });
     assert_eq!(json["error"], told);
     bench.is_clean();
     let (json, code) = answer(&bench.run(&["question-mark"]));
-    assert_eq!((code, &json["error"]["code"]), (1, &json!("COMMAND_FAILED")));
-    assert_eq!(json["error"]["message"], "No such file or directory (os error 2)");
+    assert_eq!(
+        (code, &json["error"]["code"]),
+        (1, &json!("COMMAND_FAILED"))
+    );
+    assert_eq!(
+        json["error"]["message"],
+        "No such file or directory (os error 2)"
+    );
     bench.is_clean();
 }
 
@@ -46,13 +61,22 @@ fn a_lock_that_is_lost_is_said_and_another_in_its_place_is_left_there() {
     let (json, code) = answer(&bench.run(&["lose"]));
     assert_eq!((code, &json["ok"]), (0, &json!(true)));
     let warning = json["warnings"][0].as_str().expect("a warning");
-    assert!(warning.contains("work.lock was gone when it was to be released"), "{warning}");
+    assert!(
+        warning.contains("work.lock was gone when it was to be released"),
+        "{warning}"
+    );
     bench.is_clean();
     let (json, code) = answer(&bench.run(&["overwritten"]));
     assert_eq!((code, &json["error"]["code"]), (9, &json!("LOCK_LOST")));
     let warning = json["warnings"][0].as_str().expect("a warning");
-    assert!(warning.contains("was another's lock when it was to be released"), "{warning}");
-    assert_eq!(fs::read_to_string(bench.lock()).expect("it is there"), "somebody else's");
+    assert!(
+        warning.contains("was another's lock when it was to be released"),
+        "{warning}"
+    );
+    assert_eq!(
+        fs::read_to_string(bench.lock()).expect("it is there"),
+        "somebody else's"
+    );
 }
 
 #[test]
@@ -60,11 +84,17 @@ fn a_panic_releases() {
     let bench = Bench::new();
     let output = bench.run(&["panic"]);
     assert_eq!(output.status.code(), Some(101), "{output:?}");
-    assert!(output.stdout.is_empty() && String::from_utf8_lossy(&output.stderr).contains("as told"));
+    assert!(
+        output.stdout.is_empty() && String::from_utf8_lossy(&output.stderr).contains("as told")
+    );
     bench.is_clean();
     // Also where that is not the end of the process.
     let output = bench.run(&["caught"]);
-    assert_eq!(String::from_utf8_lossy(&output.stdout), "panicked true, held false\n", "{output:?}");
+    assert_eq!(
+        String::from_utf8_lossy(&output.stdout),
+        "panicked true, held false\n",
+        "{output:?}"
+    );
 }
 
 #[test]
@@ -72,7 +102,11 @@ fn process_exit_releases_in_whichever_thread() {
     for work in ["exit", "exit-elsewhere"] {
         let bench = Bench::new();
         let output = bench.run(&[work]);
-        assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(7), &b""[..]), "{output:?}");
+        assert_eq!(
+            (output.status.code(), output.stdout.as_slice()),
+            (Some(7), &b""[..]),
+            "{output:?}"
+        );
         bench.is_clean();
     }
 }
@@ -94,11 +128,20 @@ fn a_signal_releases_and_is_what_the_tool_dies_of() {
 fn many_signals_are_one_end() {
     let bench = Bench::new();
     let running = bench.start(&["sleep"]);
-    for signal in [Signal::SIGTERM, Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGTERM] {
+    for signal in [
+        Signal::SIGTERM,
+        Signal::SIGTERM,
+        Signal::SIGINT,
+        Signal::SIGHUP,
+        Signal::SIGTERM,
+    ] {
         running.signal(signal);
     }
     let output = running.finish(AT_ONCE);
-    assert!(output.status.code().is_none() && output.stdout.is_empty(), "{output:?}");
+    assert!(
+        output.status.code().is_none() && output.stdout.is_empty(),
+        "{output:?}"
+    );
     bench.is_clean();
 }
 
@@ -106,7 +149,10 @@ fn many_signals_are_one_end() {
 fn what_was_ignored_stays_ignored() {
     let bench = Bench::new();
     let mut command = bench.0.shell("trap '' HUP; exec \"$0\" \"$@\"");
-    command.arg(crate::EMBEDDED).arg(bench.dir()).args(["heed", "witness"]);
+    command
+        .arg(crate::EMBEDDED)
+        .arg(bench.dir())
+        .args(["heed", "witness"]);
     let running = Running::start(command);
     bench.wait_for(running.pid());
     running.signal(Signal::SIGHUP);
@@ -123,7 +169,9 @@ fn a_holder_that_is_killed_is_taken_over_at_once() {
     let waiter = Running::start(bench.command(&["--timeout", LONG, "return"]));
     is_waiting(&waiter);
     // At once, and not by looking now and then.
-    wait_until(PATIENCE, "it waits for the holder", || watches(waiter.pid(), holder.pid()));
+    wait_until(PATIENCE, "it waits for the holder", || {
+        watches(waiter.pid(), holder.pid())
+    });
     holder.signal(Signal::SIGKILL);
     holder.wait(AT_ONCE);
     let (json, code) = answer(&waiter.finish(AT_ONCE));
@@ -131,7 +179,8 @@ fn a_holder_that_is_killed_is_taken_over_at_once() {
     bench.is_clean();
     assert_eq!(bench.run(&["abort"]).status.code(), None);
     assert!(bench.lock().exists(), "nobody could release it");
-    let (_, code) = answer(&Running::start(bench.command(&["--timeout", LONG, "return"])).finish(AT_ONCE));
+    let (_, code) =
+        answer(&Running::start(bench.command(&["--timeout", LONG, "return"])).finish(AT_ONCE));
     assert_eq!(code, 0);
     bench.is_clean();
 }
@@ -139,13 +188,21 @@ fn a_holder_that_is_killed_is_taken_over_at_once() {
 #[test]
 fn a_reader_that_has_gone_changes_nothing_and_a_full_disk_is_a_failure() {
     let bench = Bench::new();
-    let mut command =
-        bench.0.shell("\"$0\" \"$@\" | true; \"$0\" \"$@\" > /dev/full; echo $?; \"$0\" \"$@\" >&-; echo $?");
+    let mut command = bench.0.shell(
+        "\"$0\" \"$@\" | true; \"$0\" \"$@\" > /dev/full; echo $?; \"$0\" \"$@\" >&-; echo $?",
+    );
     command.arg(crate::EMBEDDED).arg(bench.dir()).arg("return");
     let output = Running::start(command).finish(PATIENCE);
-    assert_eq!(String::from_utf8_lossy(&output.stdout), "1\n1\n", "{output:?}");
+    assert_eq!(
+        String::from_utf8_lossy(&output.stdout),
+        "1\n1\n",
+        "{output:?}"
+    );
     let said = String::from_utf8_lossy(&output.stderr);
-    for words in ["could not be printed: no space left on device", "could not be printed: stdout is closed"] {
+    for words in [
+        "could not be printed: no space left on device",
+        "could not be printed: stdout is closed",
+    ] {
         assert!(said.contains(words), "{said}");
     }
     bench.is_clean();
@@ -167,8 +224,13 @@ fn a_fork_in_the_body_has_no_part_in_the_lock() {
         let file = bench.file("daemon");
         let mut first = Running::start(bench.command(&["daemon", "daemon"]));
         first.wait(AT_ONCE);
-        wait_until(PATIENCE, "the fork", || fs::read_to_string(&file).is_ok_and(|pid| !pid.is_empty()));
-        let fork: i32 = fs::read_to_string(&file).expect("its PID").parse().expect("a number");
+        wait_until(PATIENCE, "the fork", || {
+            fs::read_to_string(&file).is_ok_and(|pid| !pid.is_empty())
+        });
+        let fork: i32 = fs::read_to_string(&file)
+            .expect("its PID")
+            .parse()
+            .expect("a number");
         // The lock was the first one's, which is gone: the next takes it over.
         let next = is_taken.then(|| bench.start(&["heed", "witness"]));
         if by_signal {
@@ -177,8 +239,15 @@ fn a_fork_in_the_body_has_no_part_in_the_lock() {
             fs::write(bench.file("daemon.go"), "").expect("it may go on");
         }
         reap(fork, PATIENCE);
-        assert!(bench.lock().exists(), "the fork has taken a lock away that was not its own");
-        assert_eq!(first.finish(AT_ONCE).stdout, b"", "the fork has no answer to give");
+        assert!(
+            bench.lock().exists(),
+            "the fork has taken a lock away that was not its own"
+        );
+        assert_eq!(
+            first.finish(AT_ONCE).stdout,
+            b"",
+            "the fork has no answer to give"
+        );
         let next = next.unwrap_or_else(|| bench.start(&["heed", "witness"]));
         next.signal(Signal::SIGTERM);
         died_of(Signal::SIGTERM, &next.finish(AT_ONCE));
@@ -191,7 +260,11 @@ fn a_fork_in_the_body_has_no_part_in_the_lock() {
 fn a_killed_holder_that_nobody_reaps_is_taken_over_too() {
     let bench = Bench::new();
     let mut command = bench.command(&["sleep"]);
-    let mut holder = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
+    let mut holder = command
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("it starts");
     bench.wait_for(i32::try_from(holder.id()).expect("a PID"));
     let waiter = Running::start(bench.command(&["--timeout", LONG, "return"]));
     is_waiting(&waiter);

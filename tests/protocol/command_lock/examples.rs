@@ -23,7 +23,8 @@ const ANSWER: &str = concat!(
 
 /// The envelope that the document shows, as one line; None, and said so, where the document is absent.
 fn of_the_document() -> Option<String> {
-    let text = fs::read_to_string(shared()?.join("seeds/req-f-033-lock-timeout.md")).expect("the document");
+    let text = fs::read_to_string(shared()?.join("seeds/req-f-033-lock-timeout.md"))
+        .expect("the document");
     let begin = text.find("{\n\"ok\": false").expect("it shows an envelope");
     let end = begin + text[begin..].find("\n}\n").expect("and its end") + 2;
     let value: Value = serde_json::from_str(&text[begin..end]).expect("it is JSON");
@@ -43,8 +44,17 @@ fn alike(envelope: &str, locks: &str) -> String {
         "\"duration_ms\":",
         "\"request_id\":\"",
     ] {
-        let at = line.find(before).unwrap_or_else(|| panic!("{before:?} is in {line}")) + before.len();
-        let varies = |c: char| if before.ends_with('"') { c != '"' } else { c.is_ascii_digit() };
+        let at = line
+            .find(before)
+            .unwrap_or_else(|| panic!("{before:?} is in {line}"))
+            + before.len();
+        let varies = |c: char| {
+            if before.ends_with('"') {
+                c != '"'
+            } else {
+                c.is_ascii_digit()
+            }
+        };
         let end = at + line[at..].find(|c| !varies(c)).unwrap_or(line.len() - at);
         assert!(end > at, "something stands behind {before:?}: {line}");
         line.replace_range(at..end, "N");
@@ -62,7 +72,9 @@ fn example(scene: &Scene, name: &str, words: &[&str]) -> Command {
 
 #[test]
 fn the_answer_here_is_the_one_of_the_document() {
-    let Some(told) = of_the_document() else { return };
+    let Some(told) = of_the_document() else {
+        return;
+    };
     assert_eq!(alike(&told, "/tmp/mytool/locks"), ANSWER);
 }
 
@@ -77,12 +89,19 @@ fn the_documents_example_line_for_line() {
     wait_until(PATIENCE, "the lock", || lock.exists());
 
     // $ tool deploy --env prod
-    let second = example(&scene, "deploy_tool", &[&deploy[..], &["--timeout", "400ms"]].concat());
+    let second = example(
+        &scene,
+        "deploy_tool",
+        &[&deploy[..], &["--timeout", "400ms"]].concat(),
+    );
     let output = Running::start(second).finish(AT_ONCE);
     assert_eq!(answer(&output).1, 4);
     let printed = String::from_utf8(output.stdout).expect("UTF-8");
     let locks = scene.path().join("mytool/locks").display().to_string();
-    assert_eq!(alike(printed.strip_suffix('\n').expect("a line"), &locks), ANSWER);
+    assert_eq!(
+        alike(printed.strip_suffix('\n').expect("a line"), &locks),
+        ANSWER
+    );
     let pid = format!("held by PID {} (", first.pid());
     assert!(printed.contains(&pid), "{printed}");
 
@@ -91,7 +110,11 @@ fn the_documents_example_line_for_line() {
     died_of(Signal::SIGTERM, &first.finish(AT_ONCE));
     assert!(!lock.exists(), "the lock is still there");
 
-    let third = example(&scene, "deploy_tool", &[&deploy[..], &["--for", "10ms"]].concat());
+    let third = example(
+        &scene,
+        "deploy_tool",
+        &[&deploy[..], &["--for", "10ms"]].concat(),
+    );
     let (json, code) = answer(&Running::start(third).finish(AT_ONCE));
     assert_eq!((code, &json["data"]["deployed"]), (0, &Value::Bool(true)));
 }
@@ -104,15 +127,23 @@ fn the_example_waits_for_ten_seconds_by_itself() {
     let tool = Running::start(bench.command(&["return"]));
     let scene = Scene::new();
     let first = Running::start(example(&scene, "deploy_tool", &["deploy", "--env", "prod"]));
-    wait_until(PATIENCE, "the lock", || scene.path().join("mytool/locks/deploy.lock").exists());
+    wait_until(PATIENCE, "the lock", || {
+        scene.path().join("mytool/locks/deploy.lock").exists()
+    });
     let second = Running::start(example(&scene, "deploy_tool", &["deploy", "--env", "prod"]));
     for waiting in [second, tool] {
         let (json, code) = answer(&waiting.finish(Duration::from_secs(40)));
         assert_eq!(code, 4);
         let took = json["meta"]["duration_ms"].as_u64();
-        assert!(took.is_some_and(|took| (10_000..20_000).contains(&took)), "{json}");
+        assert!(
+            took.is_some_and(|took| (10_000..20_000).contains(&took)),
+            "{json}"
+        );
         let message = json["error"]["message"].as_str();
-        assert!(message.is_some_and(|words| words.ends_with("timed out after 10s")), "{json}");
+        assert!(
+            message.is_some_and(|words| words.ends_with("timed out after 10s")),
+            "{json}"
+        );
     }
     drop((first, holder));
 }
@@ -121,26 +152,41 @@ fn the_example_waits_for_ten_seconds_by_itself() {
 #[test]
 fn a_tool_written_from_the_documentation_has_all_of_it() {
     let source = beadlock_tests::skip::checkout().join("examples/examples/embed_lock.rs");
-    assert!(fs::read_to_string(source).expect("the source").lines().count() <= 30);
+    assert!(
+        fs::read_to_string(source)
+            .expect("the source")
+            .lines()
+            .count()
+            <= 30
+    );
     let scene = Scene::new();
     let lock = scene.path().join("embed_lock/locks/run.lock");
-    let run = |words: &[&str]| answer(&Running::start(example(&scene, "embed_lock", words)).finish(AT_ONCE));
+    let run = |words: &[&str]| {
+        answer(&Running::start(example(&scene, "embed_lock", words)).finish(AT_ONCE))
+    };
     let (json, code) = run(&["sh", "-c", "echo this is no envelope"]);
-    assert_eq!((code, &json["data"]["lock"]), (0, &lock.display().to_string().into()));
+    assert_eq!(
+        (code, &json["data"]["lock"]),
+        (0, &lock.display().to_string().into())
+    );
     assert_eq!((run(&["sh", "-c", "exit 3"]).1, run(&[]).1), (3, 2));
     let inside = binaries::example("embed_lock").display().to_string();
     assert_eq!(run(&[&inside, "true"]).1, 0, "under its own lock");
 
-    let script =
-        "trap 'sleep 0.3; test -e \"$0\" && echo there > seen; exit' TERM; echo > begun; while :; do sleep 0.02; done";
+    let script = "trap 'sleep 0.3; test -e \"$0\" && echo there > seen; exit' TERM; echo > begun; while :; do sleep 0.02; done";
     let words = ["sh", "-c", script, &lock.display().to_string()];
     let holder = Running::start(example(&scene, "embed_lock", &words));
-    wait_until(PATIENCE, "the command", || scene.path().join("begun").exists());
+    wait_until(PATIENCE, "the command", || {
+        scene.path().join("begun").exists()
+    });
     let (json, code) = run(&["true"]);
     assert_eq!((code, &json["error"]["code"]), (4, &"LOCK_HELD".into()));
     holder.signal(Signal::SIGTERM);
     died_of(Signal::SIGTERM, &holder.finish(AT_ONCE));
-    assert_eq!(fs::read_to_string(scene.path().join("seen")).expect("the command was waited for"), "there\n");
+    assert_eq!(
+        fs::read_to_string(scene.path().join("seen")).expect("the command was waited for"),
+        "there\n"
+    );
     assert!(!lock.exists(), "the lock is still there");
 
     let mut holder = Running::start(example(&scene, "embed_lock", &["sleep", "1000"]));

@@ -18,11 +18,19 @@ fn the_answer_is_the_same_also_from_a_task_of_its_own() {
     for kind in KINDS {
         let bench = Bench::new();
         let (json, code) = answer(&bench.run(&["--async", kind, "spawned"]));
-        assert_eq!((code, &json["data"]), (0, &json!({ "held": true })), "{kind}");
+        assert_eq!(
+            (code, &json["data"]),
+            (0, &json!({ "held": true })),
+            "{kind}"
+        );
         bench.is_clean();
         let holder = bench.start(&["sleep"]);
         let (json, code) = answer(&bench.run(&["--timeout", "200ms", "--async", kind, "spawned"]));
-        assert_eq!((code, &json["error"]["code"]), (4, &json!("LOCK_HELD")), "{kind}");
+        assert_eq!(
+            (code, &json["error"]["code"]),
+            (4, &json!("LOCK_HELD")),
+            "{kind}"
+        );
         drop(holder);
     }
 }
@@ -37,14 +45,20 @@ fn a_signal_releases_beside_handlers_of_the_tools_own() {
             running.signal(Signal::SIGTERM);
             let output = running.finish(AT_ONCE);
             died_of(Signal::SIGTERM, &output);
-            assert!(!String::from_utf8_lossy(&output.stderr).contains("went on"), "{kind}, {work}: {output:?}");
+            assert!(
+                !String::from_utf8_lossy(&output.stderr).contains("went on"),
+                "{kind}, {work}: {output:?}"
+            );
             bench.is_clean();
         }
     }
 }
 
 /// Reads what the tool says, up to a line like this.
-fn read_up_to(lines: &mut impl Iterator<Item = std::io::Result<String>>, wanted: &str) -> Vec<String> {
+fn read_up_to(
+    lines: &mut impl Iterator<Item = std::io::Result<String>>,
+    wanted: &str,
+) -> Vec<String> {
     let mut read = Vec::new();
     for line in lines {
         read.push(line.expect("a line"));
@@ -56,7 +70,10 @@ fn read_up_to(lines: &mut impl Iterator<Item = std::io::Result<String>>, wanted:
 }
 
 fn ticks(lines: &[String]) -> usize {
-    lines.iter().filter(|line| line.starts_with("tick ")).count()
+    lines
+        .iter()
+        .filter(|line| line.starts_with("tick "))
+        .count()
 }
 
 /// While it waits its executor turns; a wait that is dropped claims nothing later; a claim that is dropped is released.
@@ -87,7 +104,8 @@ fn a_wait_of_an_async_tool_ends_when_the_holder_does() {
     for kind in KINDS {
         let bench = Bench::new();
         let holder = bench.start(&["sleep"]);
-        let waiter = Running::start(bench.command(&["--timeout", crate::LONG, "--async", kind, "spawned"]));
+        let waiter =
+            Running::start(bench.command(&["--timeout", crate::LONG, "--async", kind, "spawned"]));
         is_waiting(&waiter);
         holder.signal(Signal::SIGTERM);
         died_of(Signal::SIGTERM, &holder.finish(AT_ONCE));

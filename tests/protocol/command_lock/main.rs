@@ -77,7 +77,10 @@ impl Bench {
     /// Nothing of a lock is left.
     #[track_caller]
     fn is_clean(&self) {
-        let left: Vec<_> = fs::read_dir(self.dir()).expect("the directory").flatten().collect();
+        let left: Vec<_> = fs::read_dir(self.dir())
+            .expect("the directory")
+            .flatten()
+            .collect();
         assert!(left.is_empty(), "{left:?}");
     }
 

@@ -20,11 +20,19 @@ fn a_thousand_ends_at_random_moments_leave_nothing_and_overlap_nowhere() {
     let bench = Bench::new();
     let witness = bench.file("witness").display().to_string();
     let seed = Dice::seed("STRESS_SEED");
-    let rounds = std::env::var("STRESS_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(ROUNDS);
-    let (next, killed, in_time) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
+    let rounds = std::env::var("STRESS_ROUNDS")
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(ROUNDS);
+    let (next, killed, in_time) = (
+        AtomicUsize::new(0),
+        AtomicUsize::new(0),
+        AtomicUsize::new(0),
+    );
     thread::scope(|scope| {
         for worker in 0..WORKERS {
-            let (bench, witness, next, killed, in_time) = (&bench, &witness, &next, &killed, &in_time);
+            let (bench, witness, next, killed, in_time) =
+                (&bench, &witness, &next, &killed, &in_time);
             scope.spawn(move || {
                 let mut dice = Dice::new(seed, &format!("worker {worker}"));
                 while next.fetch_add(1, Ordering::Relaxed) < rounds {
@@ -44,13 +52,21 @@ fn a_thousand_ends_at_random_moments_leave_nothing_and_overlap_nowhere() {
                     let output = tool.finish(AT_ONCE);
                     let signal = output.status.signal();
                     assert!(signal.is_some() && output.stdout.is_empty(), "{output:?}");
-                    let counter = if signal == Some(Signal::SIGKILL as i32) { killed } else { in_time };
+                    let counter = if signal == Some(Signal::SIGKILL as i32) {
+                        killed
+                    } else {
+                        in_time
+                    };
                     counter.fetch_add(1, Ordering::Relaxed);
                 }
             });
         }
     });
-    println!("{} killed, {} by another signal", killed.into_inner(), in_time.into_inner());
+    println!(
+        "{} killed, {} by another signal",
+        killed.into_inner(),
+        in_time.into_inner()
+    );
     // A killed tool has left a stale lock, which the next takes over.
     let output = bench.run(&["return"]);
     assert_eq!(output.status.code(), Some(0), "{output:?}");

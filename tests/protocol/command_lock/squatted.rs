@@ -27,7 +27,10 @@ impl Ground {
         let scene = Scene::new();
         mode(scene.path(), 0o755);
         let tool = scene.path().join("embedded");
-        write_program(&tool, fs::File::open(env!("CARGO_BIN_EXE_embedded")).expect("open the tool"));
+        write_program(
+            &tool,
+            fs::File::open(env!("CARGO_BIN_EXE_embedded")).expect("open the tool"),
+        );
         fs::create_dir(scene.path().join("tmp")).expect("make TMPDIR");
         Some(Self { scene })
     }
@@ -43,7 +46,12 @@ impl Ground {
     /// The tool of the user, with this work.
     fn tool(&self, work: &[&str]) -> Command {
         let mut command = self.scene.command(self.scene.path().join("embedded"));
-        command.arg("-").args(work).env("TMPDIR", self.temporary()).uid(USER).gid(USER);
+        command
+            .arg("-")
+            .args(work)
+            .env("TMPDIR", self.temporary())
+            .uid(USER)
+            .gid(USER);
         command
     }
 
@@ -52,16 +60,24 @@ impl Ground {
         let ended: Ended = run(self.tool(&["--timeout", "0s", "return"])).into();
         assert_eq!(ended.code, 1, "{ended:?}");
         assert!(!ended.err.contains("begun"), "{ended:?}");
-        assert!(!ended.out.contains("XDG_RUNTIME_DIR"), "another directory is another lock: {ended:?}");
+        assert!(
+            !ended.out.contains("XDG_RUNTIME_DIR"),
+            "another directory is another lock: {ended:?}"
+        );
         let answer: Value = serde_json::from_str(&ended.out).expect("an envelope");
         assert_eq!(answer["error"]["code"], "NOT_PERMITTED", "{answer}");
-        answer["error"]["message"].as_str().expect("a message").to_owned()
+        answer["error"]["message"]
+            .as_str()
+            .expect("a message")
+            .to_owned()
     }
 
     /// Types, as root, what stands behind `words`.
     #[track_caller]
     fn types(&self, said: &str, words: &str) {
-        let (_, command) = said.split_once(words).unwrap_or_else(|| panic!("no {words:?} in {said}"));
+        let (_, command) = said
+            .split_once(words)
+            .unwrap_or_else(|| panic!("no {words:?} in {said}"));
         let command = command.lines().next().unwrap_or_default();
         // Where there is no sudo, root needs none.
         let script = format!("sudo() {{ \"$@\"; }}\n{command}");
@@ -75,7 +91,9 @@ impl Ground {
     #[track_caller]
     fn two_exclude_each_other(&self) {
         let first = Running::start(self.tool(&["sleep"]));
-        wait_until(PATIENCE, "the first has the lock", || self.own().join("locks/work.lock").exists());
+        wait_until(PATIENCE, "the first has the lock", || {
+            self.own().join("locks/work.lock").exists()
+        });
         let second: Ended = run(self.tool(&["--timeout", "0s", "return"])).into();
         assert_eq!(second.code, 4, "{second:?}");
         drop(first);
@@ -93,7 +111,10 @@ fn a_directory_of_another_user_is_refused_and_the_advice_leads_to_one_lock() {
     fs::create_dir(ground.own()).expect("squat");
     for _ in 0..2 {
         let said = ground.refused();
-        assert!(said.contains("it belongs to user 0, and this is user 65534"), "{said}");
+        assert!(
+            said.contains("it belongs to user 0, and this is user 65534"),
+            "{said}"
+        );
     }
     ground.types(&ground.refused(), "remove it as root: ");
     ground.two_exclude_each_other();
@@ -102,7 +123,10 @@ fn a_directory_of_another_user_is_refused_and_the_advice_leads_to_one_lock() {
 #[test]
 fn a_temporary_directory_in_which_others_may_rename_is_refused() {
     let Some(ground) = Ground::new() else { return };
-    for (bits, words) in [(0o777, "everybody may rename"), (0o775, "its group may rename")] {
+    for (bits, words) in [
+        (0o777, "everybody may rename"),
+        (0o775, "its group may rename"),
+    ] {
         chown(ground.temporary(), Some(0), Some(USER)).expect("chown");
         mode(&ground.temporary(), bits);
         let said = ground.refused();
@@ -115,5 +139,8 @@ fn a_temporary_directory_in_which_others_may_rename_is_refused() {
     mode(&ground.temporary(), 0o1777);
     chown(ground.temporary(), Some(USER + 7), None).expect("chown");
     let said = ground.refused();
-    assert!(said.contains("user 65541 owns it") && said.contains("unset TMPDIR"), "{said}");
+    assert!(
+        said.contains("user 65541 owns it") && said.contains("unset TMPDIR"),
+        "{said}"
+    );
 }

@@ -17,7 +17,9 @@ use crate::Bench;
 /// the tool.
 #[test]
 fn what_the_terminal_sent_is_not_sent_again() {
-    let Some(setsid) = skip::tool("setsid") else { return };
+    let Some(setsid) = skip::tool("setsid") else {
+        return;
+    };
     let bench = Bench::new();
     let counts = |name: &str| {
         // After the first it stays for a moment, in which a second would come.
@@ -27,17 +29,35 @@ fn what_the_terminal_sent_is_not_sent_again() {
     };
     let away = counts("away").replace('\'', "'\\''");
     let script = format!("exec setsid sh -c '{away}'\n{}", counts("near"));
-    let master = posix_openpt(OFlag::O_RDWR | OFlag::O_NOCTTY | OFlag::O_CLOEXEC).expect("a terminal");
-    grantpt(&master).and_then(|()| unlockpt(&master)).expect("a terminal");
+    let master =
+        posix_openpt(OFlag::O_RDWR | OFlag::O_NOCTTY | OFlag::O_CLOEXEC).expect("a terminal");
+    grantpt(&master)
+        .and_then(|()| unlockpt(&master))
+        .expect("a terminal");
     let name = ptsname_r(&master).expect("its name");
-    let open = File::options().read(true).write(true).custom_flags(OFlag::O_NOCTTY.bits()).open(name);
+    let open = File::options()
+        .read(true)
+        .write(true)
+        .custom_flags(OFlag::O_NOCTTY.bits())
+        .open(name);
     let stream = open.expect("the terminal");
     let mut command: Command = bench.0.command(setsid);
-    command.arg("--ctty").arg(crate::EMBEDDED).arg(bench.dir()).args(["shells", &script]);
-    command.stdin(stream.try_clone().expect("it")).stdout(stream.try_clone().expect("it")).stderr(stream);
+    command
+        .arg("--ctty")
+        .arg(crate::EMBEDDED)
+        .arg(bench.dir())
+        .args(["shells", &script]);
+    command
+        .stdin(stream.try_clone().expect("it"))
+        .stdout(stream.try_clone().expect("it"))
+        .stderr(stream);
     let mut tool = command.spawn().expect("it starts");
     bench.wait_for(i32::try_from(tool.id()).expect("a PID"));
-    wait_until(PATIENCE, "both", || ["near", "away"].iter().all(|name| bench.file(&format!("begun-{name}")).exists()));
+    wait_until(PATIENCE, "both", || {
+        ["near", "away"]
+            .iter()
+            .all(|name| bench.file(&format!("begun-{name}")).exists())
+    });
     let mut keyboard = File::from(OwnedFd::from(master));
     keyboard.write_all(&[3]).expect("Ctrl-C");
     let mut status = None;
@@ -45,7 +65,10 @@ fn what_the_terminal_sent_is_not_sent_again() {
         status = tool.try_wait().expect("ours");
         status.is_some()
     });
-    assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status.expect("its end")), Some(2));
+    assert_eq!(
+        std::os::unix::process::ExitStatusExt::signal(&status.expect("its end")),
+        Some(2)
+    );
     for name in ["near", "away"] {
         let lines = std::fs::read_to_string(bench.file(name)).expect("it has heard");
         assert_eq!(lines, "int\nend\n", "{name}");

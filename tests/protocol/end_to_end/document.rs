@@ -10,5 +10,8 @@ use beadlock_tests::{Ended, Scene, run};
 
 /// One cycle of the agent with this command in it. Returns its exit code.
 fn one_cycle(scene: &Scene, command: &str) -> i32 {
-    Ended::from(run(scene.agent(&["--db", ".beads", "--once", "--exec", command]))).code
+    Ended::from(run(
+        scene.agent(&["--db", ".beads", "--once", "--exec", command])
+    ))
+    .code
 }

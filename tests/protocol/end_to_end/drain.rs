@@ -36,21 +36,38 @@ fn spans(file: &Path) -> Vec<Span> {
 
 /// Notes the beginning of something, now.
 fn note(scene: &Scene, file: &str) {
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("the clock is right");
-    let mut file = fs::File::options().create(true).append(true).open(scene.path().join(file)).expect("open");
+    let now = SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .expect("the clock is right");
+    let mut file = fs::File::options()
+        .create(true)
+        .append(true)
+        .open(scene.path().join(file))
+        .expect("open");
     writeln!(file, "b {}", now.as_nanos()).expect("write");
 }
 
 fn overlaps(scene: &Scene) -> Vec<(Span, Span)> {
     let cycles = spans(&scene.path().join("cycles"));
     let commands = spans(&scene.path().join("commands"));
-    let pairs = commands.iter().flat_map(|command| cycles.iter().map(move |cycle| (*command, *cycle)));
-    pairs.filter(|(command, cycle)| command.0 < cycle.1 && cycle.0 < command.1).collect()
+    let pairs = commands
+        .iter()
+        .flat_map(|command| cycles.iter().map(move |cycle| (*command, *cycle)));
+    pairs
+        .filter(|(command, cycle)| command.0 < cycle.1 && cycle.0 < command.1)
+        .collect()
 }
 
 /// An agent whose cycles take 300 ms and follow each other at once.
 fn busy_agent(scene: &Scene) -> Running {
-    scene.start_agent(&["--db", ".beads", "--interval", "310ms", "--exec", &work("cycles", 0.3)])
+    scene.start_agent(&[
+        "--db",
+        ".beads",
+        "--interval",
+        "310ms",
+        "--exec",
+        &work("cycles", 0.3),
+    ])
 }
 
 /// A moment within a cycle, another one every time.
@@ -58,7 +75,9 @@ fn random_moment() {
     let mut byte = [0; 2];
     let mut random = fs::File::open("/dev/urandom").expect("open /dev/urandom");
     random.read_exact(&mut byte).expect("read /dev/urandom");
-    std::thread::sleep(Duration::from_millis(u64::from(u16::from_ne_bytes(byte)) % 400));
+    std::thread::sleep(Duration::from_millis(
+        u64::from(u16::from_ne_bytes(byte)) % 400,
+    ));
 }
 
 #[test]
@@ -71,7 +90,14 @@ fn claims_at_fifty_random_moments_overlap_no_cycle() {
                 for _ in 0..10 {
                     random_moment();
                     note(scene, "claims");
-                    let ended = run(scene.beadlock(&["hold", "-q", "--", "sh", "-c", &work("commands", 0.05)]));
+                    let ended = run(scene.beadlock(&[
+                        "hold",
+                        "-q",
+                        "--",
+                        "sh",
+                        "-c",
+                        &work("commands", 0.05),
+                    ]));
                     assert!(ended.status.success(), "{ended:?}");
                 }
             });
@@ -83,9 +109,15 @@ fn claims_at_fifty_random_moments_overlap_no_cycle() {
         assert_eq!(overlaps(scene), []);
         let cycles = spans(&scene.path().join("cycles"));
         let claims = spans(&scene.path().join("claims"));
-        drained += claims.iter().filter(|claim| cycles.iter().any(|c| c.0 < claim.0 && claim.0 < c.1)).count();
+        drained += claims
+            .iter()
+            .filter(|claim| cycles.iter().any(|c| c.0 < claim.0 && claim.0 < c.1))
+            .count();
     }
-    assert!(drained >= 10, "{drained} of 50 claims were made during a cycle: that shows little");
+    assert!(
+        drained >= 10,
+        "{drained} of 50 claims were made during a cycle: that shows little"
+    );
 }
 
 /// What the test above is worth: the lock file alone, written by the classic recipe, does overlap.
@@ -97,7 +129,10 @@ fn claims_by_the_lock_file_alone_do_overlap() {
     let mut tries = 0;
     while overlaps(&scene).is_empty() {
         tries += 1;
-        assert!(tries <= 50, "50 claims without the gate and no overlap: the test above shows nothing");
+        assert!(
+            tries <= 50,
+            "50 claims without the gate and no overlap: the test above shows nothing"
+        );
         random_moment();
         let mut bash = scene.command("bash");
         bash.args(["-c", &recipe.around(&work("commands", 0.05))]);
@@ -114,16 +149,31 @@ fn a_claim_waits_for_the_orphan_of_a_killed_agent() {
             threads.spawn(move || {
                 let cycles = scene.path().join("cycles");
                 let exec = work("cycles", 2.0);
-                let mut agent = Running::start(scene.agent(&["--db", ".beads", "--interval", "1s", "--exec", &exec]));
+                let mut agent = Running::start(scene.agent(&[
+                    "--db",
+                    ".beads",
+                    "--interval",
+                    "1s",
+                    "--exec",
+                    &exec,
+                ]));
                 wait_until(PATIENCE, "a cycle", || !spans(&cycles).is_empty());
                 agent.signal(Signal::SIGKILL);
                 agent.wait(PATIENCE);
                 let hold = scene.start(&["hold", "--", "sh", "-c", &work("commands", 0.05)]);
-                assert_eq!(spans(&cycles)[0].1, u64::MAX, "the orphan is still at work when the claim begins");
+                assert_eq!(
+                    spans(&cycles)[0].1,
+                    u64::MAX,
+                    "the orphan is still at work when the claim begins"
+                );
                 let ended = hold.finish(PATIENCE);
                 assert!(ended.status.success(), "{ended:?}");
                 assert_eq!(spans(&scene.path().join("commands")).len(), 1);
-                assert_eq!(spans(&cycles).len(), 1, "nobody is left to start another cycle");
+                assert_eq!(
+                    spans(&cycles).len(),
+                    1,
+                    "nobody is left to start another cycle"
+                );
                 assert_eq!(overlaps(scene), []);
             });
         }

@@ -28,21 +28,33 @@ impl Held {
         assert_eq!(ended.code, 0, "{ended:?}");
         let text = scene.lock_text();
         let inode = std::fs::metadata(scene.lock()).expect("a lock").ino();
-        Self { scene, text, inode, _holder: holder }
+        Self {
+            scene,
+            text,
+            inode,
+            _holder: holder,
+        }
     }
 
     /// Runs it with so many descriptors, or with as many as it likes.
     fn run(&self, descriptors: Option<u32>, words: &str) -> Ended {
-        let limit = descriptors.map(|limit| format!("ulimit -n {limit}; ")).unwrap_or_default();
+        let limit = descriptors
+            .map(|limit| format!("ulimit -n {limit}; "))
+            .unwrap_or_default();
         let mut command = self.scene.command("sh");
         command.args(["-c", &format!("{limit}exec \"$BEADLOCK\" {words}")]);
         command.env("BEADLOCK", beadlock_tests::binaries::beadlock());
         let ended: Ended = run(command).into();
         // An open of a leased file waits.
-        let inode = std::fs::metadata(self.scene.lock()).map(|meta| meta.ino()).ok();
+        let inode = std::fs::metadata(self.scene.lock())
+            .map(|meta| meta.ino())
+            .ok();
         assert_eq!(inode, Some(self.inode), "{words}: {ended:?}");
         let said = format!("{}{}", ended.out, ended.err);
-        assert!(!said.contains("--malformed") && !said.contains("panicked"), "{words}: {said}");
+        assert!(
+            !said.contains("--malformed") && !said.contains("panicked"),
+            "{words}: {said}"
+        );
         assert!(!self.scene.path().join("ran").exists(), "{words}: {said}");
         ended
     }
@@ -68,31 +80,48 @@ fn too_few_descriptors_are_called_so() {
         for words in COMMANDS {
             let ended = held.run(Some(limit), words);
             if ended.err.contains("too many open files") && [1, 5].contains(&ended.code) {
-                assert!(ended.err.contains("(ulimit -n)"), "{limit}, {words}: {ended:?}");
+                assert!(
+                    ended.err.contains("(ulimit -n)"),
+                    "{limit}, {words}: {ended:?}"
+                );
                 hindered += 1;
             }
         }
     }
     assert_eq!(held.scene.lock_text(), held.text);
-    assert!(hindered >= 8, "{hindered} commands were short of descriptors: the test shows nothing");
+    assert!(
+        hindered >= 8,
+        "{hindered} commands were short of descriptors: the test shows nothing"
+    );
 }
 
 #[test]
 fn too_few_descriptors_have_a_code_of_the_list_and_may_be_tried_again() {
     let held = Held::new();
     let ended = held.run(Some(5), "wait .beads --wait 1s --json");
-    let answer: Value = serde_json::from_str(&ended.out).unwrap_or_else(|error| panic!("{error}: {ended:?}"));
+    let answer: Value =
+        serde_json::from_str(&ended.out).unwrap_or_else(|error| panic!("{error}: {ended:?}"));
     let error = &answer["error"];
-    assert_eq!((&error["code"], &error["retryable"], ended.code), (&"LOCK_UNREADABLE".into(), &true.into(), 5));
+    assert_eq!(
+        (&error["code"], &error["retryable"], ended.code),
+        (&"LOCK_UNREADABLE".into(), &true.into(), 5)
+    );
     let message = error["message"].as_str().expect("a message");
-    assert!(message.ends_with("the lock may be alive; raise the limit of this process and try again"), "{message}");
+    assert!(
+        message.ends_with("the lock may be alive; raise the limit of this process and try again"),
+        "{message}"
+    );
 }
 
 #[test]
 fn a_strangers_write_lease_is_called_so() {
     let held = Held::new();
     let lease = || {
-        let file = OpenOptions::new().read(true).write(true).open(held.scene.lock()).expect("open the lock");
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open(held.scene.lock())
+            .expect("open the lock");
         match sys::take_write_lease(&file) {
             Err(Errno::EINVAL) => None, // A file system without leases.
             _ => Some(file),
@@ -103,16 +132,35 @@ fn a_strangers_write_lease_is_called_so() {
         let Some(_lease) = lease() else { return };
         let ended = held.run(None, words);
         let said = format!("{}{}", ended.out, ended.err);
-        assert!(said.contains("another process has it under a write lease"), "{words}: {said}");
-        assert!(said.contains("the lock may be alive") && said.contains("try again"), "{words}: {said}");
-        assert_eq!(ended.code, if words.starts_with("status") { 0 } else { 5 }, "{words}: {said}");
+        assert!(
+            said.contains("another process has it under a write lease"),
+            "{words}: {said}"
+        );
+        assert!(
+            said.contains("the lock may be alive") && said.contains("try again"),
+            "{words}: {said}"
+        );
+        assert_eq!(
+            ended.code,
+            if words.starts_with("status") { 0 } else { 5 },
+            "{words}: {said}"
+        );
     }
     let leased = lease();
     let ended = held.run(None, "hold .beads --no-wait --json -- touch ran");
-    let answer: Value = serde_json::from_str(&ended.out).unwrap_or_else(|error| panic!("{error}: {ended:?}"));
+    let answer: Value =
+        serde_json::from_str(&ended.out).unwrap_or_else(|error| panic!("{error}: {ended:?}"));
     let error = &answer["error"];
-    assert_eq!((&error["code"], &error["retryable"]), (&"LOCK_UNREADABLE".into(), &true.into()), "{answer}");
+    assert_eq!(
+        (&error["code"], &error["retryable"]),
+        (&"LOCK_UNREADABLE".into(), &true.into()),
+        "{answer}"
+    );
     drop(leased);
     assert_eq!(held.scene.lock_text(), held.text);
-    assert_eq!(held.run(None, "hold .beads --no-wait -- touch ran").code, 4, "it was alive all the time");
+    assert_eq!(
+        held.run(None, "hold .beads --no-wait -- touch ran").code,
+        4,
+        "it was alive all the time"
+    );
 }

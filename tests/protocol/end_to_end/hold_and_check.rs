@@ -7,7 +7,8 @@ use nix::unistd::Pid;
 
 /// The PID that the lock names.
 fn locked_pid(scene: &Scene) -> i32 {
-    let record: serde_json::Value = serde_json::from_str(&scene.lock_text()).expect("the lock is JSON");
+    let record: serde_json::Value =
+        serde_json::from_str(&scene.lock_text()).expect("the lock is JSON");
     let pid = record["pid"].as_i64().expect("the lock has a pid");
     i32::try_from(pid).expect("a PID is an i32")
 }
@@ -27,12 +28,20 @@ fn a_zombie_is_still_held() {
     hold.wait(PATIENCE);
     end(command);
     wait_until(PATIENCE, "the command is a zombie", || {
-        std::fs::read_to_string(format!("/proc/{command}/stat")).is_ok_and(|stat| stat.contains(") Z "))
+        std::fs::read_to_string(format!("/proc/{command}/stat"))
+            .is_ok_and(|stat| stat.contains(") Z "))
     });
     assert_eq!(scene.run(&["check"]).code, 4);
     let proved = scene.run(&["check", "--dry-run", "--reap-proven-dead"]);
-    let expected = ("Stale lock (sleep) would be removed, proceeding with sync\n", 0);
-    assert_eq!((proved.out.as_str(), proved.code), expected, "unless every proof may count: {proved:?}");
+    let expected = (
+        "Stale lock (sleep) would be removed, proceeding with sync\n",
+        0,
+    );
+    assert_eq!(
+        (proved.out.as_str(), proved.code),
+        expected,
+        "unless every proof may count: {proved:?}"
+    );
     reap(command, PATIENCE);
     assert_eq!(scene.run(&["check"]).code, 0);
 }

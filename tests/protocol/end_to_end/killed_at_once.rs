@@ -47,25 +47,66 @@ fn read(scene: &Scene, name: &str) -> String {
 /// Runs [`KILLED`] after this start of a cycle, and sees what it has left.
 fn the_command_keeps_the_gate(start: &str, processes: usize) {
     let scene = Scene::new();
-    let Some(command) = alone(&scene, &format!("{start}\n{KILLED}")) else { return };
+    let Some(command) = alone(&scene, &format!("{start}\n{KILLED}")) else {
+        return;
+    };
     let ended = Ended::from(run(command));
     let read = |name| read(&scene, name);
-    assert_eq!(read("before").lines().count(), processes, "all of them were there to be killed: {ended:?}");
-    assert_eq!(read("lived"), "lives\n", "the command was not killed: {ended:?}");
+    assert_eq!(
+        read("before").lines().count(),
+        processes,
+        "all of them were there to be killed: {ended:?}"
+    );
+    assert_eq!(
+        read("lived"),
+        "lives\n",
+        "the command was not killed: {ended:?}"
+    );
     let refused = read("refused");
-    assert_eq!(read("refused.code"), "4\n", "a claim was let in beside the command: {refused} {ended:?}");
+    assert_eq!(
+        read("refused.code"),
+        "4\n",
+        "a claim was let in beside the command: {refused} {ended:?}"
+    );
     assert!(!scene.path().join("overlapped").exists());
     let (command, status) = (read("command").trim().to_owned(), read("status"));
     let named = format!("PID {command} (/bin/sh -c ");
-    let named = named.replace("/bin/sh", if status.contains("(/bin/sh") { "/bin/sh" } else { "sh" });
-    assert!(refused.contains("the gate did not open") && refused.contains(&named), "{refused}");
-    assert!(status.contains("gate: shut by what a daemon that was killed has left running: "), "{status}");
-    assert!(status.contains(&named) && status.contains("it opens when that has ended"), "{status}");
-    assert!(status.contains(&format!("kill -- -{command}")), "what to type to end it: {status}");
+    let named = named.replace(
+        "/bin/sh",
+        if status.contains("(/bin/sh") {
+            "/bin/sh"
+        } else {
+            "sh"
+        },
+    );
+    assert!(
+        refused.contains("the gate did not open") && refused.contains(&named),
+        "{refused}"
+    );
+    assert!(
+        status.contains("gate: shut by what a daemon that was killed has left running: "),
+        "{status}"
+    );
+    assert!(
+        status.contains(&named) && status.contains("it opens when that has ended"),
+        "{status}"
+    );
+    assert!(
+        status.contains(&format!("kill -- -{command}")),
+        "what to type to end it: {status}"
+    );
     let json: Value = serde_json::from_str(&read("status.json")).expect("an envelope");
     let gate = &json["data"][0]["witnesses"]["gate"];
-    assert!(gate.as_array().is_some_and(|gate| gate.iter().all(|one| one["role"] == "left")), "{gate}");
-    assert_eq!(read("hold.code"), "0\n", "once it has ended, a claim gets the gate: {ended:?}");
+    assert!(
+        gate.as_array()
+            .is_some_and(|gate| gate.iter().all(|one| one["role"] == "left")),
+        "{gate}"
+    );
+    assert_eq!(
+        read("hold.code"),
+        "0\n",
+        "once it has ended, a claim gets the gate: {ended:?}"
+    );
     assert!(read("after").contains("gate: open"), "{}", read("after"));
 }
 
@@ -100,13 +141,30 @@ fn a_daemon_left_behind_keeps_the_gate_only_when_all_were_killed() {
         "$BEADLOCK" status .beads > status
     "#;
     let scene = Scene::new();
-    let Some(mut command) = alone(&scene, regular) else { return };
+    let Some(mut command) = alone(&scene, regular) else {
+        return;
+    };
     command.env("LEAVES", leaves);
     let ended = Ended::from(run(command));
     let is_there = |name: &str| scene.path().join(name).exists();
-    assert!(is_there("cycle.free"), "a regular end of `cycle` lets the gate go: {ended:?}");
-    assert!(is_there("agent.free"), "a regular end of an agent's cycle lets the gate go: {ended:?}");
-    assert!(!is_there("left.free"), "what was left of a killed cycle keeps it: {ended:?}");
-    let (left, status) = (read(&scene, "left").trim().to_owned(), read(&scene, "status"));
-    assert!(status.contains(&format!("has left running: PID {left} (sleep 300)")), "{status}");
+    assert!(
+        is_there("cycle.free"),
+        "a regular end of `cycle` lets the gate go: {ended:?}"
+    );
+    assert!(
+        is_there("agent.free"),
+        "a regular end of an agent's cycle lets the gate go: {ended:?}"
+    );
+    assert!(
+        !is_there("left.free"),
+        "what was left of a killed cycle keeps it: {ended:?}"
+    );
+    let (left, status) = (
+        read(&scene, "left").trim().to_owned(),
+        read(&scene, "status"),
+    );
+    assert!(
+        status.contains(&format!("has left running: PID {left} (sleep 300)")),
+        "{status}"
+    );
 }

@@ -3,7 +3,9 @@
 
 use std::fs;
 
-use beadlock_tests::{Ended, Running, Scene, lock_text, run, this_host, wait::PATIENCE, wait_until};
+use beadlock_tests::{
+    Ended, Running, Scene, lock_text, run, this_host, wait::PATIENCE, wait_until,
+};
 use serde_json::Value;
 
 const CONTAINER: [&str; 4] = ["--pid", "--fork", "--kill-child", "--mount-proc"];
@@ -13,14 +15,22 @@ const CONTAINER: [&str; 4] = ["--pid", "--fork", "--kill-child", "--mount-proc"]
 fn a_live_lock_of_another_pid_namespace_is_never_removed() {
     let scene = Scene::new();
     let script = "\"$BEADLOCK\" hold .beads --holder inside -- sh -c 'touch up; exec sleep 300'";
-    let Some(command) = scene.in_namespaces(&CONTAINER, script) else { return };
+    let Some(command) = scene.in_namespaces(&CONTAINER, script) else {
+        return;
+    };
     let running = Running::start(command);
-    wait_until(PATIENCE, "a claim in the container", || scene.path().join("up").exists());
+    wait_until(PATIENCE, "a claim in the container", || {
+        scene.path().join("up").exists()
+    });
     let text = scene.lock_text();
     let record: Value = serde_json::from_str(&text).expect("a record");
     assert_eq!(record["hostname"], this_host(), "the same host name");
     let (code, envelope) = scene.json(&["check", ".beads"]);
-    assert_eq!((&envelope["data"][0]["reason"], code), (&"other_pid_namespace".into(), 4), "{envelope}");
+    assert_eq!(
+        (&envelope["data"][0]["reason"], code),
+        (&"other_pid_namespace".into(), 4),
+        "{envelope}"
+    );
     for args in [
         &["check", ".beads", "--reap-proven-dead"][..],
         &["hold", ".beads", "--no-wait", "--", "touch", "ran"],
@@ -30,11 +40,20 @@ fn a_live_lock_of_another_pid_namespace_is_never_removed() {
         assert_eq!(ended.code, 4, "{args:?}: {ended:?}");
         assert_eq!(scene.lock_text(), text, "{args:?}");
     }
-    let agent = ["--db", ".beads", "--once", "--reap-proven-dead", "--exec", "touch ran"];
+    let agent = [
+        "--db",
+        ".beads",
+        "--once",
+        "--reap-proven-dead",
+        "--exec",
+        "touch ran",
+    ];
     let agent = Ended::from(run(scene.agent(&agent)));
     assert_eq!(agent.code, 4, "{agent:?}");
     let inside = "\"$BEADLOCK\" check .beads --reap-proven-dead";
-    let other = scene.in_namespaces(&CONTAINER, inside).expect("it could be had before");
+    let other = scene
+        .in_namespaces(&CONTAINER, inside)
+        .expect("it could be had before");
     let other = Ended::from(run(other));
     assert_eq!(other.code, 4, "from a second container: {other:?}");
     assert_eq!(scene.lock_text(), text);
@@ -48,10 +67,17 @@ fn a_live_lock_of_five_fields_goes_by_the_protocol() {
     let scene = Scene::new();
     scene.write_lock(lock_text("vc", std::process::id().into(), &this_host()));
     let check = "\"$BEADLOCK\" check .beads --json";
-    let Some(command) = scene.in_namespaces(&CONTAINER, check) else { return };
+    let Some(command) = scene.in_namespaces(&CONTAINER, check) else {
+        return;
+    };
     let ended = Ended::from(run(command));
-    let envelope: Value = serde_json::from_str(&ended.out).unwrap_or_else(|e| panic!("{e}: {ended:?}"));
-    assert_eq!((&envelope["data"][0]["reason"], ended.code), (&"pid_gone".into(), 0), "{envelope}");
+    let envelope: Value =
+        serde_json::from_str(&ended.out).unwrap_or_else(|e| panic!("{e}: {ended:?}"));
+    assert_eq!(
+        (&envelope["data"][0]["reason"], ended.code),
+        (&"pid_gone".into(), 0),
+        "{envelope}"
+    );
     assert!(!scene.lock().exists());
 }
 
@@ -74,29 +100,52 @@ fn witnesses(scene: &Scene) -> Value {
 #[test]
 fn another_boot_counts_only_when_it_is_asked_for() {
     let scene = Scene::new();
-    written(&scene, |record| record["beadlock"]["boot_id"] = "another".into());
+    written(&scene, |record| {
+        record["beadlock"]["boot_id"] = "another".into()
+    });
     let seen = witnesses(&scene);
     assert_eq!(seen["boot"], "other", "{seen}");
     assert_eq!(scene.run(&["check", ".beads"]).code, 4, "its PID answers");
-    let agent = Ended::from(run(scene.agent(&["--db", ".beads", "--once", "--action", "none"])));
+    let agent = Ended::from(run(
+        scene.agent(&["--db", ".beads", "--once", "--action", "none"])
+    ));
     assert_eq!(agent.code, 4, "{agent:?}");
     assert!(scene.lock().exists());
     // What another machine can write too may be of a boot of that one.
     let proved = seen["local_file_system"] == true && seen["machine"] == "same";
     let (code, reap) = scene.json(&["check", ".beads", "--reap-proven-dead"]);
-    let (expected, reason) = if proved { (0, "other_boot") } else { (4, "pid_alive") };
-    assert_eq!((code, reap["data"][0]["reason"].as_str()), (expected, Some(reason)), "{seen} {reap}");
+    let (expected, reason) = if proved {
+        (0, "other_boot")
+    } else {
+        (4, "pid_alive")
+    };
+    assert_eq!(
+        (code, reap["data"][0]["reason"].as_str()),
+        (expected, Some(reason)),
+        "{seen} {reap}"
+    );
     assert_eq!(scene.lock().exists(), !proved);
 }
 
 #[test]
 fn a_recycled_pid_counts_only_when_it_is_asked_for() {
     let scene = Scene::new();
-    written(&scene, |record| record["beadlock"]["start_ticks"] = 1.into());
+    written(&scene, |record| {
+        record["beadlock"]["start_ticks"] = 1.into()
+    });
     assert_eq!(scene.run(&["check", ".beads"]).code, 4, "its PID answers");
-    let agent = Ended::from(run(scene.agent(&["--db", ".beads", "--once", "--action", "none"])));
+    let agent = Ended::from(run(
+        scene.agent(&["--db", ".beads", "--once", "--action", "none"])
+    ));
     assert_eq!(agent.code, 4, "{agent:?}");
-    let reap = Ended::from(run(scene.agent(&["--db", ".beads", "--once", "--action", "none", "--reap-proven-dead"])));
+    let reap = Ended::from(run(scene.agent(&[
+        "--db",
+        ".beads",
+        "--once",
+        "--action",
+        "none",
+        "--reap-proven-dead",
+    ])));
     assert_eq!(reap.code, 0, "{reap:?}");
     assert!(!scene.lock().exists());
 }
@@ -111,9 +160,17 @@ fn a_lock_of_before_the_machine_was_renamed_stays() {
     });
     let status = scene.run(&["status", ".beads"]);
     if witnesses(&scene)["machine"] == "same" {
-        assert!(status.out.contains("this machine was renamed: it was before"), "{status:?}");
+        assert!(
+            status
+                .out
+                .contains("this machine was renamed: it was before"),
+            "{status:?}"
+        );
     }
-    for args in [&["check", ".beads"][..], &["check", ".beads", "--reap-proven-dead"]] {
+    for args in [
+        &["check", ".beads"][..],
+        &["check", ".beads", "--reap-proven-dead"],
+    ] {
         assert_eq!(scene.run(args).code, 4, "{args:?}");
     }
     assert!(scene.lock().exists());

@@ -18,7 +18,9 @@ fn warded(scene: &Scene, group: &str, grace: &str, script: &str) -> Running {
     let mut command = scene.command(env!("CARGO_BIN_EXE_warded"));
     command.args([group, grace, "--", "/bin/sh", "-c", script]);
     let running = Running::start(command);
-    wait_until(PATIENCE, "the command is ready", || scene.path().join("ready").exists());
+    wait_until(PATIENCE, "the command is ready", || {
+        scene.path().join("ready").exists()
+    });
     running
 }
 
@@ -30,7 +32,8 @@ fn number(scene: &Scene, name: &str) -> Pid {
 
 /// Neither gone nor a zombie.
 fn lives(pid: Pid) -> bool {
-    beadlock_checker::internal::process::Stat::read(pid.as_raw()).is_some_and(|stat| !stat.is_zombie())
+    beadlock_checker::internal::process::Stat::read(pid.as_raw())
+        .is_some_and(|stat| !stat.is_zombie())
 }
 
 #[test]
@@ -47,10 +50,15 @@ fn the_whole_tree_ends_when_its_owner_is_killed() {
         // Owner, watchdog, shell, four times sleep, who stands still, and whose child is cleared.
         wait_until(PATIENCE, "all are there", || marked_by(&scene).len() == 9);
         let is_told_apart = !marked_by(&scene).contains(&cleared);
-        assert!(is_told_apart && lives(cleared), "its environment does not tell whose it is");
+        assert!(
+            is_told_apart && lives(cleared),
+            "its environment does not tell whose it is"
+        );
         owner.signal(Signal::SIGKILL);
         // Within a second on a machine that has nothing else to do.
-        wait_until(PATIENCE, &format!("{group}: nobody is left"), || marked_by(&scene).is_empty() && !lives(cleared));
+        wait_until(PATIENCE, &format!("{group}: nobody is left"), || {
+            marked_by(&scene).is_empty() && !lives(cleared)
+        });
     }
 }
 
@@ -63,7 +71,11 @@ fn who_does_not_hear_is_killed_after_the_grace() {
     let begun = Instant::now();
     owner.signal(Signal::SIGKILL);
     wait_until(PATIENCE, "the command is killed", || !lives(command));
-    assert!(begun.elapsed() >= Duration::from_millis(400), "{:?}", begun.elapsed());
+    assert!(
+        begun.elapsed() >= Duration::from_millis(400),
+        "{:?}",
+        begun.elapsed()
+    );
     wait_until(PATIENCE, "nobody is left", || marked_by(&scene).is_empty());
 }
 
@@ -74,7 +86,9 @@ fn what_a_command_leaves_behind_lives_on_when_it_ends_by_itself() {
     let mut owner = warded(&scene, "own", "0", script);
     assert!(owner.wait(PATIENCE).success());
     let left = number(&scene, "left");
-    wait_until(PATIENCE, "the watchdog has ended", || marked_by(&scene).len() == 1);
+    wait_until(PATIENCE, "the watchdog has ended", || {
+        marked_by(&scene).len() == 1
+    });
     assert!(lives(left));
     kill(left, Signal::SIGKILL).expect("it lives");
 }
@@ -92,7 +106,9 @@ fn without_its_watchdog_the_kernel_tells_the_command() {
     let watchdog = stats.iter().find(is_watchdog).expect("a watchdog").pid;
     kill(Pid::from_raw(watchdog), Signal::SIGKILL).expect("it lives");
     owner.signal(Signal::SIGKILL);
-    wait_until(PATIENCE, "the command is asked to end", || scene.path().join("asked").exists());
+    wait_until(PATIENCE, "the command is asked to end", || {
+        scene.path().join("asked").exists()
+    });
     wait_until(PATIENCE, "nobody is left", || marked_by(&scene).is_empty());
 }
 

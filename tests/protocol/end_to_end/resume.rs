@@ -9,7 +9,9 @@ use beadlock_tests::{Ended, Scene, run, wait_until};
 /// How many cycles have begun, and the last one's first moment in nanoseconds of the wall clock.
 fn cycles(scene: &Scene) -> Vec<u128> {
     let text = fs::read_to_string(scene.path().join("cycles")).unwrap_or_default();
-    text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n')?.parse().ok()).collect()
+    text.split_inclusive('\n')
+        .filter_map(|line| line.strip_suffix('\n')?.parse().ok())
+        .collect()
 }
 
 /// What a release was followed by, and how soon.
@@ -24,12 +26,21 @@ struct Round {
 /// did not begin within `limit`.
 fn measure(extra: &[&str], rounds: usize, limit: Duration) -> Result<Vec<Round>, String> {
     let scene = Scene::new();
-    let mut args = vec!["--db", ".beads", "--interval", "1h", "--exec", "date +%s%N >>cycles"];
+    let mut args = vec![
+        "--db",
+        ".beads",
+        "--interval",
+        "1h",
+        "--exec",
+        "date +%s%N >>cycles",
+    ];
     args.extend(extra);
     let _agent = scene.start_agent(&args);
     wait_until(PATIENCE, "the first cycle", || cycles(&scene).len() == 1);
     (0..rounds)
-        .map(|round| one_release(&scene, limit).ok_or(format!("round {round}: no cycle within {limit:?}")))
+        .map(|round| {
+            one_release(&scene, limit).ok_or(format!("round {round}: no cycle within {limit:?}"))
+        })
         .collect()
 }
 
@@ -42,8 +53,13 @@ fn one_release(scene: &Scene, limit: Duration) -> Option<Round> {
     }
     let (released, seen) = (SystemTime::now(), Instant::now());
     let since = |moment: u128| {
-        let released = released.duration_since(SystemTime::UNIX_EPOCH).expect("a time after 1970").as_nanos();
-        Duration::from_nanos(u64::try_from(moment.saturating_sub(released)).expect("within centuries"))
+        let released = released
+            .duration_since(SystemTime::UNIX_EPOCH)
+            .expect("a time after 1970")
+            .as_nanos();
+        Duration::from_nanos(
+            u64::try_from(moment.saturating_sub(released)).expect("within centuries"),
+        )
     };
     let mut command = scene.command("sh");
     command.args(["-c", "date +%s%N"]);
@@ -80,12 +96,18 @@ fn a_cycle_follows_a_release_at_once() {
         cycles[19], controls[19]
     );
     let limit = Duration::from_millis(100).max(10 * control);
-    assert!(cycle <= limit, "median {cycle:?} of {cycles:?}, beside {controls:?}");
+    assert!(
+        cycle <= limit,
+        "median {cycle:?} of {cycles:?}, beside {controls:?}"
+    );
 }
 
 /// What the test above is worth: without the watcher the next cycle is an hour away.
 #[test]
 fn without_the_watcher_it_does_not() {
     let times = measure(&["--no-watch"], 1, Duration::from_secs(3)).map(|rounds| rounds[0].cycle);
-    assert!(times.is_err(), "without the watcher a cycle began after {times:?}");
+    assert!(
+        times.is_err(),
+        "without the watcher a cycle began after {times:?}"
+    );
 }

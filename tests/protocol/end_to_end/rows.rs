@@ -22,10 +22,19 @@ fn live_pid() -> i64 {
 #[track_caller]
 fn answer(check: Command, decision: &str, reason: &str, code: i32) -> String {
     let ended = Ended::from(run(check));
-    let envelope: Value = serde_json::from_str(&ended.out).unwrap_or_else(|e| panic!("{e}: {ended:?}"));
+    let envelope: Value =
+        serde_json::from_str(&ended.out).unwrap_or_else(|e| panic!("{e}: {ended:?}"));
     let data = &envelope["data"][0];
-    assert_eq!((data["decision"].as_str(), data["reason"].as_str()), (Some(decision), Some(reason)), "{ended:?}");
-    assert_eq!((envelope["ok"].as_bool(), ended.code), (Some(true), code), "{ended:?}");
+    assert_eq!(
+        (data["decision"].as_str(), data["reason"].as_str()),
+        (Some(decision), Some(reason)),
+        "{ended:?}"
+    );
+    assert_eq!(
+        (envelope["ok"].as_bool(), ended.code),
+        (Some(true), code),
+        "{ended:?}"
+    );
     data["message"].as_str().expect("a message").to_owned()
 }
 
@@ -35,35 +44,75 @@ fn answer(check: Command, decision: &str, reason: &str, code: i32) -> String {
 fn skips(scene: &Scene, reason: &str, line: &str, code: i32) {
     let before = fs::read(scene.lock()).ok();
     let message = answer(scene.beadlock(&["check", "--json"]), "skip", reason, code);
-    assert!(message.starts_with(line), "{message:?} does not begin with {line:?}");
-    assert!(line.contains(": ") || message == line, "{message:?} is more than {line:?}");
+    assert!(
+        message.starts_with(line),
+        "{message:?} does not begin with {line:?}"
+    );
+    assert!(
+        line.contains(": ") || message == line,
+        "{message:?} is more than {line:?}"
+    );
     let text = scene.run(&["check"]);
     assert_eq!((text.out, text.code), (format!("{message}\n"), code));
-    let agent = Ended::from(run(scene.agent(&["--db", ".beads", "--once", "--action", "none"])));
+    let agent = Ended::from(run(
+        scene.agent(&["--db", ".beads", "--once", "--action", "none"])
+    ));
     assert_eq!(agent.code, code, "agent --once: {agent:?}");
     let log = scene.log();
-    assert!(log.contains(&format!("] {message}\n")), "{message:?} is not in the log:\n{log}");
-    assert!(!log.contains("Starting sync cycle..."), "a cycle ran:\n{log}");
+    assert!(
+        log.contains(&format!("] {message}\n")),
+        "{message:?} is not in the log:\n{log}"
+    );
+    assert!(
+        !log.contains("Starting sync cycle..."),
+        "a cycle ran:\n{log}"
+    );
     assert_eq!(fs::read(scene.lock()).ok(), before, "the lock was touched");
 }
 
 #[test]
 fn no_lock() {
     let scene = Scene::new();
-    assert_eq!(answer(scene.beadlock(&["check", "--json"]), "proceed", "no_lock", 0), "");
+    assert_eq!(
+        answer(
+            scene.beadlock(&["check", "--json"]),
+            "proceed",
+            "no_lock",
+            0
+        ),
+        ""
+    );
     let text = scene.run(&["check"]);
-    assert_eq!((text.out.as_str(), text.err.as_str(), text.code), ("", "", 0));
-    assert_eq!(run(scene.agent(&["--db", ".beads", "--once", "--action", "none"])).status.code(), Some(0));
+    assert_eq!(
+        (text.out.as_str(), text.err.as_str(), text.code),
+        ("", "", 0)
+    );
+    assert_eq!(
+        run(scene.agent(&["--db", ".beads", "--once", "--action", "none"]))
+            .status
+            .code(),
+        Some(0)
+    );
     let log = scene.log();
-    let (start, end) = (log.find("Starting sync cycle..."), log.find("Sync cycle complete"));
+    let (start, end) = (
+        log.find("Starting sync cycle..."),
+        log.find("Sync cycle complete"),
+    );
     assert!(start.is_some() && start < end, "{log}");
-    assert!(!log.contains("Skipping") && !log.contains("Removed"), "{log}");
+    assert!(
+        !log.contains("Skipping") && !log.contains("Removed"),
+        "{log}"
+    );
 }
 
 #[test]
 fn pid_alive() {
     let scene = Scene::new();
-    scene.write_lock(lock_text("vc-executor", live_pid(), &this_host().to_uppercase()));
+    scene.write_lock(lock_text(
+        "vc-executor",
+        live_pid(),
+        &this_host().to_uppercase(),
+    ));
     skips(&scene, "pid_alive", LOCKED, 4);
 }
 
@@ -71,25 +120,44 @@ fn pid_alive() {
 fn pid_not_permitted() {
     let scene = Scene::new();
     // Root looks at this test as the user nobody; everybody else at a process of another user.
-    let pid = if may_be_root() { Some(live_pid()) } else { another_users_pid() };
-    let Some(pid) = pid else { return skip::cannot("finds no process of another user") };
+    let pid = if may_be_root() {
+        Some(live_pid())
+    } else {
+        another_users_pid()
+    };
+    let Some(pid) = pid else {
+        return skip::cannot("finds no process of another user");
+    };
     scene.write_lock(lock_text("vc-executor", pid, &this_host()));
-    let Some(check) = scene.beadlock_as_mortal(&["check", ".beads", "--json"]) else { return };
+    let Some(check) = scene.beadlock_as_mortal(&["check", ".beads", "--json"]) else {
+        return;
+    };
     assert_eq!(answer(check, "skip", "pid_not_permitted", 4), LOCKED);
     assert!(scene.lock().exists());
 }
 
 fn another_users_pid() -> Option<i64> {
-    let pids = (1..1000).filter_map(|pid| Some((pid, fs::metadata(format!("/proc/{pid}")).ok()?.uid())));
+    let pids =
+        (1..1000).filter_map(|pid| Some((pid, fs::metadata(format!("/proc/{pid}")).ok()?.uid())));
     let mine = fs::metadata("/proc/self").ok()?.uid();
-    pids.filter(|(_, uid)| *uid != mine).map(|(pid, _)| pid).next()
+    pids.filter(|(_, uid)| *uid != mine)
+        .map(|(pid, _)| pid)
+        .next()
 }
 
 #[test]
 fn pid_gone() {
     let scene = Scene::new();
     scene.write_stale_lock("vc-executor");
-    assert_eq!(answer(scene.beadlock(&["check", "--json"]), "proceed", "pid_gone", 0), REMOVED);
+    assert_eq!(
+        answer(
+            scene.beadlock(&["check", "--json"]),
+            "proceed",
+            "pid_gone",
+            0
+        ),
+        REMOVED
+    );
     assert_eq!(scene.names(), ["issues.jsonl"]);
 
     scene.write_stale_lock("vc-executor");
@@ -97,9 +165,17 @@ fn pid_gone() {
     assert_eq!((text.out, text.code), (format!("{REMOVED}\n"), 0));
 
     scene.write_stale_lock("vc-executor");
-    assert_eq!(run(scene.agent(&["--db", ".beads", "--once", "--action", "none"])).status.code(), Some(0));
+    assert_eq!(
+        run(scene.agent(&["--db", ".beads", "--once", "--action", "none"]))
+            .status
+            .code(),
+        Some(0)
+    );
     let log = scene.log();
-    let (removed, start) = (log.find(&format!("] {REMOVED}\n")), log.find("Starting sync cycle..."));
+    let (removed, start) = (
+        log.find(&format!("] {REMOVED}\n")),
+        log.find("Starting sync cycle..."),
+    );
     assert!(removed.is_some() && removed < start, "{log}");
     assert!(!scene.lock().exists());
 }
@@ -108,8 +184,16 @@ fn pid_gone() {
 fn pid_gone_dry_run() {
     let scene = Scene::new();
     scene.write_stale_lock("vc-executor");
-    let message = answer(scene.beadlock(&["check", "--dry-run", "--json"]), "proceed", "pid_gone", 0);
-    assert_eq!(message, "Stale lock (vc-executor) would be removed, proceeding with sync");
+    let message = answer(
+        scene.beadlock(&["check", "--dry-run", "--json"]),
+        "proceed",
+        "pid_gone",
+        0,
+    );
+    assert_eq!(
+        message,
+        "Stale lock (vc-executor) would be removed, proceeding with sync"
+    );
     assert!(scene.lock().exists());
 }
 
@@ -126,7 +210,9 @@ fn gate_busy() {
 fn removal_failed() {
     let scene = Scene::new();
     scene.write_stale_lock("vc-executor");
-    let Some(check) = scene.beadlock_as_mortal(&["check", ".beads", "--json"]) else { return };
+    let Some(check) = scene.beadlock_as_mortal(&["check", ".beads", "--json"]) else {
+        return;
+    };
     fs::set_permissions(scene.beads(), fs::Permissions::from_mode(0o555)).expect("chmod");
     let message = answer(check, "skip", "removal_failed", 5);
     fs::set_permissions(scene.beads(), fs::Permissions::from_mode(0o755)).expect("chmod");
@@ -148,7 +234,11 @@ fn pid_unknown() {
 #[test]
 fn other_host() {
     let scene = Scene::new();
-    scene.write_lock(lock_text("vc-executor", dead_pid().into(), "some-other-host.example"));
+    scene.write_lock(lock_text(
+        "vc-executor",
+        dead_pid().into(),
+        "some-other-host.example",
+    ));
     skips(&scene, "other_host", LOCKED, 4);
 }
 
@@ -160,8 +250,11 @@ fn host_unknown() {
     }
     let scene = Scene::new();
     scene.write_lock(lock_text("vc-executor", dead_pid().into(), &this_host()));
-    let script = "python3 -c 'import socket; socket.sethostname(\"\")' && exec \"$BEADLOCK\" check --json";
-    let Some(check) = scene.in_namespaces(&["--uts"], script) else { return };
+    let script =
+        "python3 -c 'import socket; socket.sethostname(\"\")' && exec \"$BEADLOCK\" check --json";
+    let Some(check) = scene.in_namespaces(&["--uts"], script) else {
+        return;
+    };
     assert_eq!(answer(check, "skip", "host_unknown", 4), LOCKED);
     assert!(scene.lock().exists());
 }
@@ -173,7 +266,9 @@ fn record_with(scene: &Scene, key: &str, change: impl Fn(&Value) -> Option<Value
     drop(hold);
     let _ = fs::remove_file(scene.lock());
     record["pid"] = dead_pid().into();
-    let Some(changed) = change(&record["beadlock"][key]) else { return false };
+    let Some(changed) = change(&record["beadlock"][key]) else {
+        return false;
+    };
     record["beadlock"][key] = changed;
     scene.write_lock(record.to_string());
     true
@@ -184,7 +279,10 @@ fn other_machine() {
     let scene = Scene::new();
     // Another machine's: the same form, each digit another one.
     let other = |own: &Value| {
-        let other = own.as_str()?.chars().map(|c| if c == '0' { '1' } else { '0' });
+        let other = own
+            .as_str()?
+            .chars()
+            .map(|c| if c == '0' { '1' } else { '0' });
         Some(Value::String(other.collect()))
     };
     if !record_with(&scene, "machine_id", other) {
@@ -201,7 +299,10 @@ fn other_pid_namespace() {
         Value::String(text) => Some(Value::String(format!("{text}1"))),
         _ => None,
     };
-    assert!(record_with(&scene, "pid_ns", other), "a record names its PID namespace");
+    assert!(
+        record_with(&scene, "pid_ns", other),
+        "a record names its PID namespace"
+    );
     skips(&scene, "other_pid_namespace", LOCKED, 4);
 }
 
@@ -211,7 +312,9 @@ fn other_pid_namespace_from_inside() {
     let scene = Scene::new();
     let _hold = scene.hold(&["--holder", "vc-executor", "--", "sleep", "30"]);
     let namespaces = ["--pid", "--fork", "--mount-proc"];
-    let Some(check) = scene.in_namespaces(&namespaces, "\"$BEADLOCK\" check --json") else { return };
+    let Some(check) = scene.in_namespaces(&namespaces, "\"$BEADLOCK\" check --json") else {
+        return;
+    };
     assert_eq!(answer(check, "skip", "other_pid_namespace", 4), LOCKED);
     assert!(scene.lock().exists());
 }
@@ -219,7 +322,13 @@ fn other_pid_namespace_from_inside() {
 #[test]
 fn malformed() {
     let prefix = "Skipping database (lock check failed: malformed lock file: ";
-    for text in ["{\"holder\":", "not json", "[]", "{\"holder\":1,\"pid\":1,\"hostname\":\"h\"}", "\u{0}\u{0}"] {
+    for text in [
+        "{\"holder\":",
+        "not json",
+        "[]",
+        "{\"holder\":1,\"pid\":1,\"hostname\":\"h\"}",
+        "\u{0}\u{0}",
+    ] {
         let scene = Scene::new();
         scene.write_lock(text);
         skips(&scene, "malformed", prefix, 5);
@@ -230,7 +339,12 @@ fn malformed() {
 fn malformed_empty() {
     let scene = Scene::new();
     scene.write_lock("");
-    skips(&scene, "malformed", "Skipping database (lock check failed: malformed lock file: unexpected EOF)", 5);
+    skips(
+        &scene,
+        "malformed",
+        "Skipping database (lock check failed: malformed lock file: unexpected EOF)",
+        5,
+    );
 }
 
 #[test]
@@ -255,12 +369,16 @@ fn unreadable() {
     let prefix = "Skipping database (lock check failed: failed to read lock file: ";
     type Put = (&'static str, fn(&Scene));
     let put: [Put; 5] = [
-        ("a directory", |scene| fs::create_dir(scene.lock()).expect("mkdir")),
+        ("a directory", |scene| {
+            fs::create_dir(scene.lock()).expect("mkdir")
+        }),
         ("a FIFO", |scene| {
             let mode = nix::sys::stat::Mode::from_bits_truncate(0o644);
             nix::unistd::mkfifo(&scene.lock(), mode).expect("mkfifo");
         }),
-        ("a symlink", |scene| symlink("elsewhere", scene.lock()).expect("symlink")),
+        ("a symlink", |scene| {
+            symlink("elsewhere", scene.lock()).expect("symlink")
+        }),
         ("a socket", |scene| {
             std::os::unix::net::UnixListener::bind(scene.lock()).expect("bind");
         }),
@@ -273,12 +391,24 @@ fn unreadable() {
         let scene = Scene::new();
         put(&scene);
         let begun = std::time::Instant::now();
-        let message = answer(scene.beadlock(&["check", "--json"]), "skip", "unreadable", 5);
+        let message = answer(
+            scene.beadlock(&["check", "--json"]),
+            "skip",
+            "unreadable",
+            5,
+        );
         assert!(message.starts_with(prefix), "{what}: {message}");
-        assert!(begun.elapsed() < PATIENCE / 3, "{what} takes {:?}", begun.elapsed());
+        assert!(
+            begun.elapsed() < PATIENCE / 3,
+            "{what} takes {:?}",
+            begun.elapsed()
+        );
         let agent = run(scene.agent(&["--db", ".beads", "--once", "--action", "none"]));
         assert_eq!(agent.status.code(), Some(5), "{what}: {agent:?}");
-        assert!(fs::symlink_metadata(scene.lock()).is_ok(), "{what} is still there");
+        assert!(
+            fs::symlink_metadata(scene.lock()).is_ok(),
+            "{what} is still there"
+        );
     }
 }
 
@@ -287,7 +417,9 @@ fn unreadable_by_mode() {
     let scene = Scene::new();
     scene.write_lock(lock_text("vc-executor", dead_pid().into(), &this_host()));
     fs::set_permissions(scene.lock(), fs::Permissions::from_mode(0o000)).expect("chmod");
-    let Some(check) = scene.beadlock_as_mortal(&["check", ".beads", "--json"]) else { return };
+    let Some(check) = scene.beadlock_as_mortal(&["check", ".beads", "--json"]) else {
+        return;
+    };
     let message = answer(check, "skip", "unreadable", 5);
     assert!(message.contains("permission denied"), "{message}");
 }
@@ -296,7 +428,8 @@ fn unreadable_by_mode() {
 #[test]
 fn unreadable_in_a_shut_directory() {
     let scene = Scene::new();
-    let mode = |mode| fs::set_permissions(scene.beads(), fs::Permissions::from_mode(mode)).expect("chmod");
+    let mode =
+        |mode| fs::set_permissions(scene.beads(), fs::Permissions::from_mode(mode)).expect("chmod");
     let outside = |args: &[&str]| {
         let command = scene.beadlock_as_mortal(args);
         mode(0o600);
@@ -305,11 +438,16 @@ fn unreadable_in_a_shut_directory() {
     for args in [&["check", ".beads", "--json"][..], &["check", "--json"]] {
         let Some(check) = outside(args) else { return };
         let message = answer(check, "skip", "unreadable", 5);
-        assert!(message.contains("failed to read lock file: permission denied"), "{message}");
+        assert!(
+            message.contains("failed to read lock file: permission denied"),
+            "{message}"
+        );
     }
-    for (args, code) in
-        [(&["hold", "--no-wait", "--", "echo", "ran"][..], 5), (&["cycle", "--", "echo", "ran"], 5), (&["status"], 0)]
-    {
+    for (args, code) in [
+        (&["hold", "--no-wait", "--", "echo", "ran"][..], 5),
+        (&["cycle", "--", "echo", "ran"], 5),
+        (&["status"], 0),
+    ] {
         let Some(command) = outside(args) else { return };
         let ended = Ended::from(run(command));
         assert_eq!(ended.code, code, "{args:?}: {ended:?}");
@@ -323,13 +461,36 @@ fn unreadable_in_a_shut_directory() {
 fn a_side_file_is_recovered() {
     let side = |scene: &Scene| scene.beads().join(".exclusive-lock.aside");
     let scene = Scene::new();
-    fs::write(side(&scene), lock_text("vc-executor", live_pid(), &this_host())).expect("write the side file");
-    assert_eq!(answer(scene.beadlock(&["check", "--json"]), "skip", "pid_alive", 4), LOCKED);
-    assert_eq!(scene.names(), [".exclusive-lock", "issues.jsonl"], "a live one is moved back");
+    fs::write(
+        side(&scene),
+        lock_text("vc-executor", live_pid(), &this_host()),
+    )
+    .expect("write the side file");
+    assert_eq!(
+        answer(scene.beadlock(&["check", "--json"]), "skip", "pid_alive", 4),
+        LOCKED
+    );
+    assert_eq!(
+        scene.names(),
+        [".exclusive-lock", "issues.jsonl"],
+        "a live one is moved back"
+    );
 
     let scene = Scene::new();
-    fs::write(side(&scene), lock_text("vc-executor", dead_pid().into(), &this_host())).expect("write the side file");
-    assert_eq!(answer(scene.beadlock(&["check", "--json"]), "proceed", "pid_gone", 0), REMOVED);
+    fs::write(
+        side(&scene),
+        lock_text("vc-executor", dead_pid().into(), &this_host()),
+    )
+    .expect("write the side file");
+    assert_eq!(
+        answer(
+            scene.beadlock(&["check", "--json"]),
+            "proceed",
+            "pid_gone",
+            0
+        ),
+        REMOVED
+    );
     assert_eq!(scene.names(), ["issues.jsonl"], "a dead one is deleted");
 }
 
@@ -339,11 +500,23 @@ fn several_targets() {
     let (free, held, broken) = (Scene::new(), Scene::new(), Scene::new());
     held.write_lock(lock_text("vc-executor", live_pid(), &this_host()));
     broken.write_lock("{");
-    let dirs: Vec<_> = [&free, &held, &broken].iter().map(|scene| scene.beads().display().to_string()).collect();
+    let dirs: Vec<_> = [&free, &held, &broken]
+        .iter()
+        .map(|scene| scene.beads().display().to_string())
+        .collect();
     let mut check = free.beadlock(&["check"]);
     check.args(&dirs).stdin(Stdio::null());
     let ended = Ended::from(run(check));
     assert_eq!(ended.code, 5, "{ended:?}");
-    assert!(ended.out.contains(&format!("{}: {LOCKED}\n", dirs[1])), "{ended:?}");
-    assert!(ended.out.contains(&format!("{}: Skipping database (lock check failed:", dirs[2])), "{ended:?}");
+    assert!(
+        ended.out.contains(&format!("{}: {LOCKED}\n", dirs[1])),
+        "{ended:?}"
+    );
+    assert!(
+        ended.out.contains(&format!(
+            "{}: Skipping database (lock check failed:",
+            dirs[2]
+        )),
+        "{ended:?}"
+    );
 }

@@ -18,20 +18,32 @@ fn claim(scene: &Scene, recipe: &Recipe) -> Running {
 
 #[test]
 fn testing_your_integration_works_word_for_word() {
-    let Some(recipe) = Recipe::of_the_seed() else { return };
+    let Some(recipe) = Recipe::of_the_seed() else {
+        return;
+    };
     let scene = Scene::new();
     let _daemon = scene.start_agent(&["--db", ".beads", "--interval", "1s"]);
     let claimer = claim(&scene, &recipe);
     scene.wait_for_log("the skip", |log| log.contains(SKIPPING));
     std::fs::write(scene.path().join("go"), "").expect("let it go on");
-    assert!(claimer.finish(beadlock_tests::wait::PATIENCE).status.success(), "the recipe ends well");
-    scene.wait_for_log("a cycle after the release", |log| log.rfind("Starting sync cycle...") > log.rfind(SKIPPING));
+    assert!(
+        claimer
+            .finish(beadlock_tests::wait::PATIENCE)
+            .status
+            .success(),
+        "the recipe ends well"
+    );
+    scene.wait_for_log("a cycle after the release", |log| {
+        log.rfind("Starting sync cycle...") > log.rfind(SKIPPING)
+    });
     assert!(!scene.lock().exists(), "the agent puts no lock back");
 }
 
 #[test]
 fn a_recipe_that_was_killed_is_cleaned_up_after() {
-    let Some(recipe) = Recipe::of_the_seed() else { return };
+    let Some(recipe) = Recipe::of_the_seed() else {
+        return;
+    };
     let scene = Scene::new();
     let _daemon = scene.start_agent(&["--db", ".beads", "--interval", "1s"]);
     let mut claimer = claim(&scene, &recipe);

@@ -20,8 +20,15 @@ impl Daemon {
     /// With its lines in `daemon.txt`, and `path` in front of PATH.
     fn start(&self, scene: &Scene, path: &Path, script: &str) -> Running {
         let mut command = scene.shell("exec \"$@\" 2>> daemon.txt");
-        let flag = if self.interval.ends_with('s') { "-interval" } else { "--interval" };
-        command.arg("sh").args(&self.program).args([flag, self.interval, "--", "sh", "-c", script]);
+        let flag = if self.interval.ends_with('s') {
+            "-interval"
+        } else {
+            "--interval"
+        };
+        command
+            .arg("sh")
+            .args(&self.program)
+            .args([flag, self.interval, "--", "sh", "-c", script]);
         let rest = std::env::var_os("PATH").unwrap_or_default();
         let dirs = std::iter::once(path.to_owned()).chain(std::env::split_paths(&rest));
         command.env("PATH", std::env::join_paths(dirs).expect("a PATH"));
@@ -32,7 +39,10 @@ impl Daemon {
 fn python() -> Option<Daemon> {
     let python = skip::tool("python3")?;
     let script = skip::checkout().join("integration/cycle/daemon.py");
-    Some(Daemon { program: vec![python, script], interval: "0.05" })
+    Some(Daemon {
+        program: vec![python, script],
+        interval: "0.05",
+    })
 }
 
 fn go() -> Option<Daemon> {
@@ -44,14 +54,31 @@ fn go() -> Option<Daemon> {
     // What Go has built before is kept between two runs.
     let target = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let program = target.join("go-daemon");
-    for args in [&["vet", "."][..], &["build", "-o", program.to_str().expect("UTF-8"), "."]] {
+    for args in [
+        &["vet", "."][..],
+        &["build", "-o", program.to_str().expect("UTF-8"), "."],
+    ] {
         let mut command = Command::new("go");
-        command.args(args).current_dir(&sources).env("GOCACHE", target.join("go-cache"));
-        command.env("GOPROXY", "off").env("GOTOOLCHAIN", "local").env("GOFLAGS", "").env("CGO_ENABLED", "0");
+        command
+            .args(args)
+            .current_dir(&sources)
+            .env("GOCACHE", target.join("go-cache"));
+        command
+            .env("GOPROXY", "off")
+            .env("GOTOOLCHAIN", "local")
+            .env("GOFLAGS", "")
+            .env("CGO_ENABLED", "0");
         let built = command.output().expect("go starts");
-        assert!(built.status.success(), "go {args:?}:\n{}", String::from_utf8_lossy(&built.stderr));
+        assert!(
+            built.status.success(),
+            "go {args:?}:\n{}",
+            String::from_utf8_lossy(&built.stderr)
+        );
     }
-    Some(Daemon { program: vec![program], interval: "50ms" })
+    Some(Daemon {
+        program: vec![program],
+        interval: "50ms",
+    })
 }
 
 fn lines(scene: &Scene) -> Vec<String> {
@@ -63,11 +90,16 @@ fn lines(scene: &Scene) -> Vec<String> {
 }
 
 fn count(scene: &Scene, words: &str) -> usize {
-    lines(scene).iter().filter(|line| line.starts_with(words)).count()
+    lines(scene)
+        .iter()
+        .filter(|line| line.starts_with(words))
+        .count()
 }
 
 fn wait_for(scene: &Scene, words: &str, more_than: usize) {
-    wait_until(LONG, &format!("{words:?} in {:?}", scene.path()), || count(scene, words) > more_than);
+    wait_until(LONG, &format!("{words:?} in {:?}", scene.path()), || {
+        count(scene, words) > more_than
+    });
 }
 
 /// What is expected of each.
@@ -83,7 +115,11 @@ fn syncs_and_skips(daemon: &Daemon) {
     let script = "echo syncing; echo cycle >> ran; test ! -e fail || exit 3";
     let running = daemon.start(&scene, binaries::directory(), script);
     wait_for(&scene, "Sync cycle complete", 1);
-    assert!(count(&scene, "syncing") >= 2, "what the command says: {:?}", lines(&scene));
+    assert!(
+        count(&scene, "syncing") >= 2,
+        "what the command says: {:?}",
+        lines(&scene)
+    );
     let claim = "wc -l < ran > before; until test -e go; do sleep 0.01; done; wc -l < ran > after";
     let claim = scene.hold(&["--holder", "release job", "--", "sh", "-c", claim]);
     wait_for(&scene, "Skipping database (locked by release job)", 1);
@@ -91,9 +127,17 @@ fn syncs_and_skips(daemon: &Daemon) {
     assert!(claim.finish(LONG).status.success());
     let read = |name: &str| fs::read_to_string(scene.path().join(name)).expect("a count");
     assert_eq!(read("before"), read("after"), "no cycle beside a claim");
-    wait_for(&scene, "Sync cycle complete", count(&scene, "Sync cycle complete"));
+    wait_for(
+        &scene,
+        "Sync cycle complete",
+        count(&scene, "Sync cycle complete"),
+    );
     scene.write_lock("{");
-    wait_for(&scene, "Skipping database (lock check failed: malformed lock file: ", 1);
+    wait_for(
+        &scene,
+        "Skipping database (lock check failed: malformed lock file: ",
+        1,
+    );
     fs::remove_file(scene.lock()).expect("the lock is there");
     fs::write(scene.path().join("fail"), "").expect("a file");
     wait_for(&scene, "Sync cycle failed: exit code 3", 1);
@@ -109,7 +153,12 @@ fn ends_after_its_cycle(daemon: &Daemon) {
     wait_for(&scene, "Stopping after the cycle that is running", 0);
     fs::write(scene.path().join("go"), "").expect("a file");
     assert_eq!(running.wait(LONG).code(), Some(0), "{:?}", lines(&scene));
-    assert_eq!((count(&scene, "done"), count(&scene, "Sync cycle complete")), (1, 1), "{:?}", lines(&scene));
+    assert_eq!(
+        (count(&scene, "done"), count(&scene, "Sync cycle complete")),
+        (1, 1),
+        "{:?}",
+        lines(&scene)
+    );
     assert!(process::marked_by(&scene).is_empty(), "nothing is left");
 
     let scene = Scene::new();
@@ -120,7 +169,12 @@ fn ends_after_its_cycle(daemon: &Daemon) {
     assert!(running.is_running());
     running.signal(Signal::SIGINT);
     assert_eq!(running.wait(LONG).code(), Some(0), "{:?}", lines(&scene));
-    assert_eq!(count(&scene, "Sync cycle failed: exit code 143"), 1, "{:?}", lines(&scene));
+    assert_eq!(
+        count(&scene, "Sync cycle failed: exit code 143"),
+        1,
+        "{:?}",
+        lines(&scene)
+    );
     assert!(process::marked_by(&scene).is_empty(), "nothing is left");
 }
 
@@ -133,7 +187,12 @@ fn waits_for_beadlock(daemon: &Daemon) {
     assert_eq!(count(&scene, "syncing"), 0, "without beadlock nobody knows");
     std::os::unix::fs::symlink(binaries::beadlock(), bin.join("beadlock")).expect("a link");
     wait_for(&scene, "Sync cycle complete", 0);
-    assert_eq!(count(&scene, "No sync cycles"), 1, "said once: {:?}", lines(&scene));
+    assert_eq!(
+        count(&scene, "No sync cycles"),
+        1,
+        "said once: {:?}",
+        lines(&scene)
+    );
     end(running, &scene);
 }
 

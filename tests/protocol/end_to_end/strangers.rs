@@ -47,7 +47,9 @@ fn said(namespaces: &[&str], script: &str) -> Option<(String, i32)> {
     let mut sleep = scene.command("sleep");
     sleep.arg(STRANGER);
     let stranger = Running::start(sleep);
-    let script = script.replace("STRANGER_PID", &stranger.pid().to_string()).replace("HOLDER", HOLDER);
+    let script = script
+        .replace("STRANGER_PID", &stranger.pid().to_string())
+        .replace("HOLDER", HOLDER);
     let ended: Ended = run(scene.in_namespaces(namespaces, &script)?).into();
     let said = format!("{}\n{}", ended.out, ended.err);
     assert_eq!(ended.code, 0, "{said}");
@@ -59,12 +61,25 @@ fn no_name_of_a_stranger_is_shown_for_a_holder() {
     if !root() {
         return;
     }
-    let Some((said, pid)) = said(&WITHOUT_PROC, SCRIPT) else { return };
-    assert!(said.contains(&format!("PID {pid}")), "the holder is not named at all: {said}");
+    let Some((said, pid)) = said(&WITHOUT_PROC, SCRIPT) else {
+        return;
+    };
+    assert!(
+        said.contains(&format!("PID {pid}")),
+        "the holder is not named at all: {said}"
+    );
     assert!(!said.contains(STRANGER), "{said}");
-    assert!(!said.contains(HOLDER) && !said.contains("flock .beads"), "not even by its number outside: {said}");
-    let Some((said, _)) = self::said(&WITH_PROC, SCRIPT) else { return };
-    assert!(said.contains(HOLDER) && !said.contains(STRANGER), "where /proc is its own: {said}");
+    assert!(
+        !said.contains(HOLDER) && !said.contains("flock .beads"),
+        "not even by its number outside: {said}"
+    );
+    let Some((said, _)) = self::said(&WITH_PROC, SCRIPT) else {
+        return;
+    };
+    assert!(
+        said.contains(HOLDER) && !said.contains(STRANGER),
+        "where /proc is its own: {said}"
+    );
 }
 
 #[test]
@@ -72,9 +87,19 @@ fn a_claim_is_not_called_as_a_stranger_is() {
     if !root() {
         return;
     }
-    let Some((said, pid)) = said(&WITHOUT_PROC, CALLER) else { return };
+    let Some((said, pid)) = said(&WITHOUT_PROC, CALLER) else {
+        return;
+    };
     assert!(said.contains(&format!("\"pid\": {pid}")), "{said}");
-    assert!(!said.contains("\"holder\": \"sleep\""), "that is the stranger: {said}");
-    let Some((said, _)) = self::said(&WITH_PROC, CALLER) else { return };
-    assert!(said.contains("\"holder\": \"sh\""), "where /proc is its own: {said}");
+    assert!(
+        !said.contains("\"holder\": \"sleep\""),
+        "that is the stranger: {said}"
+    );
+    let Some((said, _)) = self::said(&WITH_PROC, CALLER) else {
+        return;
+    };
+    assert!(
+        said.contains("\"holder\": \"sh\""),
+        "where /proc is its own: {said}"
+    );
 }

@@ -8,7 +8,14 @@ use beadlock_tests::{Ended, Running, Scene, binaries, run, sleeper, until};
 fn the_plain_form_says_what_changes() {
     let scene = scene();
     let (first, holder) = (agent(&scene), sleeper());
-    let args = ["status", "--agent", "unix:agent.sock", "--watch", "--interval", "100ms"];
+    let args = [
+        "status",
+        "--agent",
+        "unix:agent.sock",
+        "--watch",
+        "--interval",
+        "100ms",
+    ];
     let watch = Running::apart(scene.beadlock(&args));
     let says = |what: &str| until(what, || watch.out().contains(what));
     says(": 3 databases: 1 failed, 2 idle\n");
@@ -18,11 +25,16 @@ fn the_plain_form_says_what_changes() {
     drop(first);
     says("no agent answers at ");
     let second = agent(&scene);
-    until("it is back", || watch.out().matches(": 3 databases: ").count() == 2);
+    until("it is back", || {
+        watch.out().matches(": 3 databases: ").count() == 2
+    });
     let out = watch.out();
     assert_eq!(out.matches("no agent answers").count(), 1, "{out}");
     for line in out.lines() {
-        assert!(line.starts_with("[20") && line.as_bytes()[20] == b']', "{line}");
+        assert!(
+            line.starts_with("[20") && line.as_bytes()[20] == b']',
+            "{line}"
+        );
     }
     assert_eq!(watch.stop(), Some(0));
     assert_eq!(second.stop(), Some(0));
@@ -33,7 +45,12 @@ fn a_view_needs_a_terminal() {
     let scene = Scene::new();
     let ended = Ended::from(run(scene.beadlock(&["top"])));
     assert_eq!((ended.code, ended.out.as_str()), (2, ""), "{ended:?}");
-    assert!(ended.err.contains("for a program or a log: beadlock status --agent ADDR --json, or --watch"), "{ended:?}");
+    assert!(
+        ended
+            .err
+            .contains("for a program or a log: beadlock status --agent ADDR --json, or --watch"),
+        "{ended:?}"
+    );
     for wrong in [
         &["status", "--watch"][..],
         &["status", "--agent", "unix:x", "--interval", "1s"],

@@ -5,7 +5,14 @@ use std::fs;
 use beadlock_tests::{Ended, Scene, run};
 
 /// Directories and what is typed for them: an empty one, one of memories, one of sources, one that does not exist.
-const MISTYPED: [&str; 6] = ["shop", "beads:shop", "./shop/", "memory", "src", "memory:nosuch"];
+const MISTYPED: [&str; 6] = [
+    "shop",
+    "beads:shop",
+    "./shop/",
+    "memory",
+    "src",
+    "memory:nosuch",
+];
 
 fn scene() -> Scene {
     let scene = Scene::new();
@@ -18,7 +25,9 @@ fn scene() -> Scene {
 }
 
 fn listing(scene: &Scene) -> Vec<String> {
-    let listed = Ended::from(run(scene.shell("find shop memory src nosuch 2>/dev/null | sort")));
+    let listed = Ended::from(run(
+        scene.shell("find shop memory src nosuch 2>/dev/null | sort")
+    ));
     listed.out.lines().map(str::to_owned).collect()
 }
 
@@ -29,7 +38,11 @@ fn ended(scene: &Scene, target: &str, insisting: &[&str]) -> Vec<Ended> {
         let words = [before, &[target], insisting, &["--", "touch", "ran"]].concat();
         all.push(scene.run(&words));
     }
-    let agent = [&["--db", target, "--once", "--exec", "touch ran"], insisting].concat();
+    let agent = [
+        &["--db", target, "--once", "--exec", "touch ran"],
+        insisting,
+    ]
+    .concat();
     all.push(Ended::from(run(scene.agent(&agent))));
     // The last one: its lock stays.
     all.push(scene.run(&[&["acquire", target, "--for", "1"], insisting].concat()));
@@ -46,7 +59,10 @@ fn a_mistyped_directory_is_refused_by_every_program_that_claims() {
             assert_eq!(ended.err.lines().count(), 1, "{target}: {ended:?}");
         }
         assert_eq!(listing(&scene), before, "{target}: nothing is written");
-        assert!(!scene.path().join("ran").exists(), "{target}: a command ran");
+        assert!(
+            !scene.path().join("ran").exists(),
+            "{target}: a command ran"
+        );
     }
     // The control: the same words claim when they insist.
     for ended in ended(&scene, "shop", &["--any-directory"]) {
@@ -62,6 +78,8 @@ fn an_empty_database_is_accepted_by_its_name() {
     fs::create_dir(scene.beads()).expect("create a directory");
     assert_eq!(scene.run(&["hold", "--", "true"]).code, 0);
     assert_eq!(scene.run(&["cycle", ".beads", "--", "true"]).code, 0);
-    let agent = Ended::from(run(scene.agent(&["--db", ".beads", "--once", "--action", "none"])));
+    let agent = Ended::from(run(
+        scene.agent(&["--db", ".beads", "--once", "--action", "none"])
+    ));
     assert_eq!(agent.code, 0, "{agent:?}");
 }

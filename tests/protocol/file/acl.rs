@@ -18,11 +18,21 @@ const DEFAULT: &str = "system.posix_acl_default";
 /// writes it (`linux/posix_acl_xattr.h`): a version, then tag, rights and id of each entry.
 fn for_4711() -> Vec<u8> {
     let nobody = u32::MAX;
-    let entries: [(u16, u16, u32); 5] =
-        [(1, 6, nobody), (2, 6, 4711), (4, 0, nobody), (0x10, 6, nobody), (0x20, 0, nobody)];
+    let entries: [(u16, u16, u32); 5] = [
+        (1, 6, nobody),
+        (2, 6, 4711),
+        (4, 0, nobody),
+        (0x10, 6, nobody),
+        (0x20, 0, nobody),
+    ];
     let mut list = 2_u32.to_le_bytes().to_vec();
     for (tag, rights, id) in entries {
-        list.extend(tag.to_le_bytes().into_iter().chain(rights.to_le_bytes()).chain(id.to_le_bytes()));
+        list.extend(
+            tag.to_le_bytes()
+                .into_iter()
+                .chain(rights.to_le_bytes())
+                .chain(id.to_le_bytes()),
+        );
     }
     list
 }
@@ -41,8 +51,13 @@ fn give(path: &Path, name: &str) -> bool {
 /// The mode, and the list.
 fn rights(path: &Path) -> (u32, Option<Vec<u8>>) {
     let mut list = [0; 200];
-    let list = getxattr(path, ACCESS, &mut list).ok().and_then(|length| list.get(..length).map(<[u8]>::to_vec));
-    (fs::metadata(path).expect("it is there").mode() & 0o777, list)
+    let list = getxattr(path, ACCESS, &mut list)
+        .ok()
+        .and_then(|length| list.get(..length).map(<[u8]>::to_vec));
+    (
+        fs::metadata(path).expect("it is there").mode() & 0o777,
+        list,
+    )
 }
 
 #[test]
@@ -55,9 +70,19 @@ fn a_list_is_kept_and_the_group_is_given_nothing() {
         return;
     }
     let before = rights(&path);
-    assert_eq!(before, (0o660, Some(for_4711())), "what the mode says of the group is the list's mask");
-    assert_eq!(scene.given("2", &["write", "-q", "file:secret.json"]).code, 0);
-    assert_eq!((rights(&path), scene.text("secret.json").as_str()), (before, "2"));
+    assert_eq!(
+        before,
+        (0o660, Some(for_4711())),
+        "what the mode says of the group is the list's mask"
+    );
+    assert_eq!(
+        scene.given("2", &["write", "-q", "file:secret.json"]).code,
+        0
+    );
+    assert_eq!(
+        (rights(&path), scene.text("secret.json").as_str()),
+        (before, "2")
+    );
 }
 
 #[test]
@@ -71,11 +96,20 @@ fn where_there_are_no_hard_links_the_backup_has_the_list_too() {
     }
     let mut command = scene.command(strace);
     command.args(["-f", "-o", "/dev/null", "-e", "inject=linkat:error=EPERM"]);
-    command.arg(binaries::beadlock()).args(["write", "-q", "file:secret.json"]);
+    command
+        .arg(binaries::beadlock())
+        .args(["write", "-q", "file:secret.json"]);
     assert_eq!(with_input(command, b"2").code, 0);
     let backup = scene.path().join("secret.json.1");
-    assert_eq!((rights(&path), rights(&backup)), ((0o660, Some(for_4711())), (0o660, Some(for_4711()))));
-    assert_eq!(fs::metadata(&backup).expect("a backup").nlink(), 1, "a copy");
+    assert_eq!(
+        (rights(&path), rights(&backup)),
+        ((0o660, Some(for_4711())), (0o660, Some(for_4711())))
+    );
+    assert_eq!(
+        fs::metadata(&backup).expect("a backup").nlink(),
+        1,
+        "a copy"
+    );
 }
 
 #[test]
@@ -87,8 +121,18 @@ fn a_directory_with_a_list_gives_it_to_no_file_that_had_none() {
     if !give(scene.path(), DEFAULT) {
         return;
     }
-    assert_eq!(scene.given("2", &["write", "-q", "file:secret.json"]).code, 0);
-    assert_eq!((rights(&path), scene.text("secret.json").as_str()), ((0o660, None), "2"));
+    assert_eq!(
+        scene.given("2", &["write", "-q", "file:secret.json"]).code,
+        0
+    );
+    assert_eq!(
+        (rights(&path), scene.text("secret.json").as_str()),
+        ((0o660, None), "2")
+    );
     assert_eq!(scene.given("1", &["write", "-q", "file:new.json"]).code, 0);
-    assert_eq!(rights(&scene.path().join("new.json")).1, Some(for_4711()), "as any new file there");
+    assert_eq!(
+        rights(&scene.path().join("new.json")).1,
+        Some(for_4711()),
+        "as any new file there"
+    );
 }

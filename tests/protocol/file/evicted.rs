@@ -14,9 +14,15 @@ const WRITES: usize = 6;
 /// The ways to write a file; each gets the new content on its standard input.
 const WAYS: [(&str, &str); 4] = [
     ("write", "$BEADLOCK write file:todo.json"),
-    ("write that keeps nine", "$BEADLOCK write file:todo.json --backups 9"),
+    (
+        "write that keeps nine",
+        "$BEADLOCK write file:todo.json --backups 9",
+    ),
     ("update", "$BEADLOCK update file:todo.json -- cat new"),
-    ("file-ops.sh", "bash -c 'source \"$1\"; save_json todo.json' sh \"$LIBRARY\""),
+    (
+        "file-ops.sh",
+        "bash -c 'source \"$1\"; save_json todo.json' sh \"$LIBRARY\"",
+    ),
 ];
 
 /// A file with five backups, and how each of them can be told from a copy of it.
@@ -32,20 +38,29 @@ impl Kept {
         scene.put("todo.json.lock", "");
         scene.put("new", "\"new\"\n");
         for number in 1..=5 {
-            scene.put(&format!("todo.json.{number}"), format!("\"backup {number}\"\n"));
+            scene.put(
+                &format!("todo.json.{number}"),
+                format!("\"backup {number}\"\n"),
+            );
         }
         let before = Self::all(&scene);
         Self { scene, before }
     }
 
     fn all(scene: &Scene) -> Vec<(String, String)> {
-        scene.files().into_iter().map(|name| (scene.text(&name), name)).collect()
+        scene
+            .files()
+            .into_iter()
+            .map(|name| (scene.text(&name), name))
+            .collect()
     }
 
     /// What is to be typed, with the words that this needs.
     fn with_library(&self, mut command: Command) -> Ended {
         let library = skip::checkout().join("integration/shell/file-ops.sh");
-        command.env("LIBRARY", library).env("BEADLOCK", binaries::beadlock());
+        command
+            .env("LIBRARY", library)
+            .env("BEADLOCK", binaries::beadlock());
         let ended = Ended::from(run(command));
         assert!(self.scene.path().is_dir());
         ended
@@ -54,7 +69,9 @@ impl Kept {
 
 /// The same words six times; each must fail with 1.
 fn again_and_again(way: &str) -> String {
-    format!("n=0; while [ $n -lt {WRITES} ]; do {way} < new; [ $? = 1 ] || exit 98; n=$((n+1)); done")
+    format!(
+        "n=0; while [ $n -lt {WRITES} ]; do {way} < new; [ $? = 1 ] || exit 98; n=$((n+1)); done"
+    )
 }
 
 #[test]
@@ -65,7 +82,9 @@ fn six_writes_of_a_mount_point_move_no_backup() {
             "cp todo.json elsewhere && mount --bind elsewhere todo.json || exit 99; {}; rm elsewhere; ls",
             again_and_again(way)
         );
-        let Some(command) = kept.scene.in_namespaces(&["--mount"], &script) else { return };
+        let Some(command) = kept.scene.in_namespaces(&["--mount"], &script) else {
+            return;
+        };
         let ended = kept.with_library(command);
         assert_eq!(ended.code, 0, "{name}: {ended:?}");
         let said = "todo.json is a mount point of its own (docker -v file:file); mount its directory instead";
@@ -100,10 +119,15 @@ impl Drop for Attribute<'_> {
 
 #[test]
 fn six_writes_of_a_file_that_may_not_change_move_no_backup() {
-    for (letter, said) in [('i', "todo.json is immutable (chattr +i)"), ('a', "todo.json is append-only (chattr +a)")] {
+    for (letter, said) in [
+        ('i', "todo.json is immutable (chattr +i)"),
+        ('a', "todo.json is append-only (chattr +a)"),
+    ] {
         for (name, way) in WAYS {
             let kept = Kept::new();
-            let Some(attribute) = Attribute::set(&kept.scene, letter) else { return };
+            let Some(attribute) = Attribute::set(&kept.scene, letter) else {
+                return;
+            };
             let ended = kept.with_library(kept.scene.shell(&again_and_again(way)));
             drop(attribute);
             assert_eq!(ended.code, 0, "{name}: {ended:?}");
@@ -131,7 +155,11 @@ fn six_renames_that_fail_move_no_backup() {
             command.env("STRACE", &strace);
             let ended = kept.with_library(command);
             assert_eq!(ended.code, 0, "{error}{link}: {ended:?}");
-            assert_eq!(Kept::all(&kept.scene), kept.before, "{error}{link}: {ended:?}");
+            assert_eq!(
+                Kept::all(&kept.scene),
+                kept.before,
+                "{error}{link}: {ended:?}"
+            );
         }
     }
 }
@@ -144,6 +172,10 @@ fn six_writes_that_succeed_move_all_of_them() {
         let script = again_and_again(way).replace("= 1", "= 0");
         let ended = kept.with_library(kept.scene.shell(&script));
         assert_eq!(ended.code, 0, "{name}: {ended:?}");
-        assert_eq!(fs::read_to_string(kept.scene.path().join("todo.json.5")).expect("five"), "\"new\"\n", "{name}");
+        assert_eq!(
+            fs::read_to_string(kept.scene.path().join("todo.json.5")).expect("five"),
+            "\"new\"\n",
+            "{name}"
+        );
     }
 }

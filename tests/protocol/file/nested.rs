@@ -31,7 +31,11 @@ fn many_nested_in_one_hold_take_turns() {
         beadlock.display()
     );
     let ended = scene.run(&["hold", "-q", "file:todo.json", "--", "sh", "-c", &script]);
-    assert_eq!((ended.code, scene.text("todo.json").as_str()), (0, "{\"n\":8}\n"), "{ended:?}");
+    assert_eq!(
+        (ended.code, scene.text("todo.json").as_str()),
+        (0, "{\"n\":8}\n"),
+        "{ended:?}"
+    );
 }
 
 /// What the filter prints becomes the file, and so nothing else in there may: at once, also where the update is itself
@@ -40,14 +44,25 @@ fn many_nested_in_one_hold_take_turns() {
 fn inside_the_filter_of_an_update_of_the_same_file_it_would_wait_for_itself() {
     let scene = Scene::new();
     let beadlock = binaries::beadlock().display().to_string();
-    for command in ["write", "append", "update -- cat", "hold -- true", "hold --shared -- true"] {
+    for command in [
+        "write",
+        "append",
+        "update -- cat",
+        "hold -- true",
+        "hold --shared -- true",
+    ] {
         let (verb, rest) = command.split_once(' ').unwrap_or((command, ""));
-        let script = format!("echo 1 | {beadlock} {verb} file:./todo.json --wait 1h {rest}; echo $?");
+        let script =
+            format!("echo 1 | {beadlock} {verb} file:./todo.json --wait 1h {rest}; echo $?");
         let update = ["update", "-q", "file:todo.json", "--", "sh", "-c", &script];
         for outer in [&[][..], &["hold", "-q", "file:todo.json", "--", &beadlock]] {
             scene.put("todo.json", "{}");
             let ended = scene.run(&[outer, &update].concat());
-            assert_eq!((ended.code, scene.text("todo.json").as_str()), (0, "8\n"), "{command}: {ended:?}");
+            assert_eq!(
+                (ended.code, scene.text("todo.json").as_str()),
+                (0, "8\n"),
+                "{command}: {ended:?}"
+            );
             let words = "todo.json is being updated by the beadlock update that this runs in (PID ";
             assert!(ended.err.contains(words), "{command}: {ended:?}");
         }
@@ -56,5 +71,9 @@ fn inside_the_filter_of_an_update_of_the_same_file_it_would_wait_for_itself() {
     scene.put("todo.json", "{}");
     let script = format!("echo 1 | {beadlock} write -q file:other.json && cat");
     let ended = scene.run(&["update", "-q", "file:todo.json", "--", "sh", "-c", &script]);
-    assert_eq!((ended.code, scene.text("other.json").as_str()), (0, "1\n"), "{ended:?}");
+    assert_eq!(
+        (ended.code, scene.text("other.json").as_str()),
+        (0, "1\n"),
+        "{ended:?}"
+    );
 }

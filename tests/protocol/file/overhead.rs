@@ -22,11 +22,19 @@ fn the_lock_of_a_write_costs_less_than_a_twentieth_of_it() {
         let held = FileLock::exclusive(&path).expect("a free lock");
         let write = quickest(|| drop(held.write(&content).expect("it is written")));
         held.release().expect("it stood");
-        let lock = quickest(|| FileLock::exclusive(&path).expect("a free lock").release().expect("it stood"));
+        let lock = quickest(|| {
+            FileLock::exclusive(&path)
+                .expect("a free lock")
+                .release()
+                .expect("it stood")
+        });
         println!("a lock {lock:?}, a write {write:?}");
         lock.as_secs_f64() / write.as_secs_f64()
     });
-    assert!(rounds.any(|share| share < SHARE), "in each of five rounds the lock cost more");
+    assert!(
+        rounds.any(|share| share < SHARE),
+        "in each of five rounds the lock cost more"
+    );
 }
 
 fn quickest(mut once: impl FnMut()) -> Duration {

@@ -8,7 +8,9 @@ fn on_small(script: &str) -> Option<Ended> {
     let before = "set -u; mkdir small && mount -t tmpfs -o size=64k,nr_inodes=40 tmpfs small && cd small || exit 99
         fill() { dd if=/dev/zero of=filler bs=1024 count=200 2>/dev/null; truncate -s -\"${1}k\" filler; }
         long() { printf '[\"'; head -c \"$1\" /dev/zero | tr '\\0' x; printf '\"]\\n'; }\n";
-    let ended = Ended::from(run(scene.in_namespaces(&["--mount"], &format!("{before}{script}"))?));
+    let ended = Ended::from(run(
+        scene.in_namespaces(&["--mount"], &format!("{before}{script}"))?
+    ));
     assert_ne!(ended.code, 99, "{ended:?}");
     Some(ended)
 }
@@ -22,8 +24,16 @@ fn a_write_that_has_no_room_changes_nothing() {
     ) else {
         return;
     };
-    assert_eq!(ended.out, "code 1\n{\"n\":0}\nfiller\ntodo.json\n", "{ended:?}");
-    assert!(ended.err.contains("no space left on device; it stays as it was"), "{ended:?}");
+    assert_eq!(
+        ended.out, "code 1\n{\"n\":0}\nfiller\ntodo.json\n",
+        "{ended:?}"
+    );
+    assert!(
+        ended
+            .err
+            .contains("no space left on device; it stays as it was"),
+        "{ended:?}"
+    );
 }
 
 #[test]
@@ -35,8 +45,16 @@ fn an_update_that_has_no_room_ends_its_filter_and_changes_nothing() {
     ) else {
         return;
     };
-    assert_eq!(ended.out, "code 1\n{\"n\":0}\nfiller\ntodo.json\ntodo.json.lock\n", "{ended:?}");
-    assert!(ended.err.contains("no space left on device; it stays as it was"), "{ended:?}");
+    assert_eq!(
+        ended.out, "code 1\n{\"n\":0}\nfiller\ntodo.json\ntodo.json.lock\n",
+        "{ended:?}"
+    );
+    assert!(
+        ended
+            .err
+            .contains("no space left on device; it stays as it was"),
+        "{ended:?}"
+    );
 }
 
 #[test]
@@ -53,8 +71,16 @@ fn a_half_line_is_cut_off_again() {
     let names = "filler\nlog.jsonl\nlog.jsonl.lock\nnew.jsonl.lock\n";
     let expected = format!("code 1\ncode 1\n{{\"n\":0}}\n{names}code 0\n{{\"n\":0}}\n[\"xxx\"]\n");
     assert_eq!(ended.out, expected, "{ended:?}");
-    assert!(ended.err.contains("no space left on device; it stays as it was"), "{ended:?}");
-    assert!(ended.err.contains("there is no such file still"), "{ended:?}");
+    assert!(
+        ended
+            .err
+            .contains("no space left on device; it stays as it was"),
+        "{ended:?}"
+    );
+    assert!(
+        ended.err.contains("there is no such file still"),
+        "{ended:?}"
+    );
 }
 
 #[test]
@@ -67,5 +93,8 @@ fn no_room_for_a_name_or_a_lock_file() {
     ) else {
         return;
     };
-    assert_eq!(ended.out, "code 1\n0\ncode 8\n0\n0\ncode 0\n1\n", "{ended:?}");
+    assert_eq!(
+        ended.out, "code 1\n0\ncode 8\n0\n0\ncode 0\n1\n",
+        "{ended:?}"
+    );
 }

@@ -24,12 +24,16 @@ impl Files for Scene {
 
     fn text(&self, name: &str) -> String {
         let bytes = fs::read(self.path().join(name));
-        bytes.map_or("(none)".to_owned(), |bytes| String::from_utf8_lossy(&bytes).into_owned())
+        bytes.map_or("(none)".to_owned(), |bytes| {
+            String::from_utf8_lossy(&bytes).into_owned()
+        })
     }
 
     fn files(&self) -> Vec<String> {
         let entries = fs::read_dir(self.path()).expect("list the scene");
-        let names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
+        let names = entries
+            .flatten()
+            .map(|entry| entry.file_name().to_string_lossy().into_owned());
         let mut names: Vec<String> = names.filter(|name| name != ".beads").collect();
         names.sort();
         names

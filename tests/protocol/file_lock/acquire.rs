@@ -14,7 +14,10 @@ fn acquired(files: &Files, args: &[&str]) -> HashMap<String, String> {
     become_subreaper();
     let ended = files.scene.run(&[&["acquire", TARGET], args].concat());
     assert_eq!(ended.code, 0, "{ended:?}");
-    let pair = |line: &str| line.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let pair = |line: &str| {
+        line.split_once('=')
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+    };
     ended.out.lines().filter_map(pair).collect()
 }
 
@@ -31,7 +34,8 @@ fn a_keeper_that_is_killed_leaves_a_free_lock_and_one_whose_lock_file_is_deleted
         let claim = acquired(&files, &["--detach"]);
         let keeper: i32 = claim["BEADLOCK_PID"].parse().expect("a PID");
         if kills {
-            nix::sys::signal::kill(nix::unistd::Pid::from_raw(keeper), Signal::SIGKILL).expect("it is ours");
+            nix::sys::signal::kill(nix::unistd::Pid::from_raw(keeper), Signal::SIGKILL)
+                .expect("it is ours");
         } else {
             std::fs::remove_file(files.lock()).expect("it is there");
         }
@@ -46,6 +50,9 @@ fn a_hold_under_a_claim_that_ends_has_lost_its_lock() {
     let claim = acquired(&files, &["--detach", "--max-hold", "3s"]);
     let ended = with(&files, &claim, &["hold", "--", "sleep", "600"]);
     assert_eq!(ended.code, 9, "{ended:?}");
-    assert!(ended.err.contains("that this stands under has ended"), "{ended:?}");
+    assert!(
+        ended.err.contains("that this stands under has ended"),
+        "{ended:?}"
+    );
     reap(claim["BEADLOCK_PID"].parse().expect("a PID"), PATIENCE);
 }

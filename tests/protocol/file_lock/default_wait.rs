@@ -23,16 +23,27 @@ fn every_command_waits_for_30_seconds_and_so_do_rust_and_the_shell() {
     let _somebody = files.somebody("-x");
     let begun = Instant::now();
     let path = files.path("todo.json");
-    let library = std::thread::spawn(move || (beadlock::file::atomic_write(path, "{}"), begun.elapsed()));
+    let library =
+        std::thread::spawn(move || (beadlock::file::atomic_write(path, "{}"), begun.elapsed()));
     let mut waiting: Vec<Running> = commands(&files).into_iter().map(Running::start).collect();
     // The control: it is the default, and nothing that holds for every wait.
-    let mut longer = files.scene.start(&["hold", TARGET, "--wait", "10m", "--", "touch", "ran"]);
+    let mut longer = files
+        .scene
+        .start(&["hold", TARGET, "--wait", "10m", "--", "touch", "ran"]);
 
     while begun.elapsed() < DEFAULT - Duration::from_millis(100) {
         for (number, command) in waiting.iter_mut().enumerate() {
-            assert!(command.is_running(), "number {number} has given up after {:?}", begun.elapsed());
+            assert!(
+                command.is_running(),
+                "number {number} has given up after {:?}",
+                begun.elapsed()
+            );
         }
-        assert!(!library.is_finished(), "the library has given up after {:?}", begun.elapsed());
+        assert!(
+            !library.is_finished(),
+            "the library has given up after {:?}",
+            begun.elapsed()
+        );
         std::thread::sleep(Duration::from_millis(50));
     }
     for command in waiting {
@@ -41,7 +52,10 @@ fn every_command_waits_for_30_seconds_and_so_do_rust_and_the_shell() {
     }
     let (written, waited) = library.join().expect("it does not panic");
     let message = written.expect_err("somebody has the lock").to_string();
-    assert!(message.starts_with(SAID) && waited >= DEFAULT && waited < DEFAULT + PATIENCE, "{waited:?}: {message}");
+    assert!(
+        message.starts_with(SAID) && waited >= DEFAULT && waited < DEFAULT + PATIENCE,
+        "{waited:?}: {message}"
+    );
     assert!(longer.is_running() && !files.path("ran").exists());
     assert_eq!(files.read("todo.json"), "{}\n");
 }
@@ -54,8 +68,12 @@ fn commands(files: &Files) -> Vec<Command> {
         command
     };
     let mut commands = vec![
-        files.scene.beadlock(&["hold", TARGET, "--", "touch", "ran"]),
-        files.scene.beadlock(&["hold", "--shared", TARGET, "--", "touch", "ran"]),
+        files
+            .scene
+            .beadlock(&["hold", TARGET, "--", "touch", "ran"]),
+        files
+            .scene
+            .beadlock(&["hold", "--shared", TARGET, "--", "touch", "ran"]),
         files.scene.beadlock(&["acquire", TARGET]),
         files.scene.beadlock(&["update", TARGET, "--", "cat"]),
         with_content(files.scene.beadlock(&["write", TARGET])),
@@ -63,7 +81,10 @@ fn commands(files: &Files) -> Vec<Command> {
     ];
     if tool("bash").is_some() {
         let mut shell = files.scene.command("bash");
-        shell.args(["-c", "source \"$0\"; lock_file todo.json fd || exit; touch ran"]);
+        shell.args([
+            "-c",
+            "source \"$0\"; lock_file todo.json fd || exit; touch ran",
+        ]);
         shell.arg(checkout().join("integration/shell/file-ops.sh"));
         commands.push(shell);
     }

@@ -25,7 +25,10 @@ fn a_hold_that_is_killed_leaves_the_lock_to_nobody_before_its_command_has_ended(
         let alive = lives(pid);
         // In this order: free while it was alive just before is what must not be.
         let is_free = files.is_free();
-        assert!(!(is_free && alive && lives(pid)), "the lock is free, and the command works on");
+        assert!(
+            !(is_free && alive && lives(pid)),
+            "the lock is free, and the command works on"
+        );
         is_free
     });
     drop(holding);
@@ -54,10 +57,24 @@ fn a_hold_and_its_command_that_are_killed_leave_a_free_lock() {
 fn rounds_with_kills_never_have_two_at_work() {
     become_subreaper();
     let files = Files::new();
-    let rounds: u32 = std::env::var("FILE_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(20);
+    let rounds: u32 = std::env::var("FILE_ROUNDS")
+        .ok()
+        .and_then(|rounds| rounds.parse().ok())
+        .unwrap_or(20);
     // A process at work has the flock on `work` for as long as it lives, whatever becomes of beadlock's.
-    let script = "exec 9<>work; flock -n 9 || echo >>overlap; trap '' TERM; echo >>turns; sleep 0.02";
-    let args = ["hold", "-q", "--kill-after", "200ms", TARGET, "--", "sh", "-c", script];
+    let script =
+        "exec 9<>work; flock -n 9 || echo >>overlap; trap '' TERM; echo >>turns; sleep 0.02";
+    let args = [
+        "hold",
+        "-q",
+        "--kill-after",
+        "200ms",
+        TARGET,
+        "--",
+        "sh",
+        "-c",
+        script,
+    ];
     let seed = Dice::seed("FILE_SEED");
     std::thread::scope(|scope| {
         for name in ["a", "b", "c"] {
@@ -79,5 +96,8 @@ fn rounds_with_kills_never_have_two_at_work() {
     });
     wait_until(PATIENCE, "the last one is gone", || files.is_free());
     assert!(!files.path("overlap").exists(), "two at work at once");
-    assert!(files.read("turns").lines().count() > 3, "somebody has worked");
+    assert!(
+        files.read("turns").lines().count() > 3,
+        "somebody has worked"
+    );
 }

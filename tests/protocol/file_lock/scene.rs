@@ -55,7 +55,8 @@ impl Files {
     /// `flock -F OPTION todo.json.lock sleep 600`, once it has the lock; it is one process.
     #[track_caller]
     pub fn somebody(&self, option: &str) -> Running {
-        let running = Running::start(self.flock_command(&["-F", option, "todo.json.lock", "sleep", "600"]));
+        let running =
+            Running::start(self.flock_command(&["-F", option, "todo.json.lock", "sleep", "600"]));
         wait_until(PATIENCE, "flock(1) has the lock", || !self.is_free());
         running
     }
@@ -64,7 +65,14 @@ impl Files {
     #[track_caller]
     pub fn holding(&self, options: &[&str], script: &str) -> Running {
         let script = format!("echo $$ >ready; {script}");
-        let running = self.scene.start(&[&["hold", TARGET], options, &["--", "sh", "-c", script.as_str()]].concat());
+        let running = self.scene.start(
+            &[
+                &["hold", TARGET],
+                options,
+                &["--", "sh", "-c", script.as_str()],
+            ]
+            .concat(),
+        );
         self.wait_for("ready");
         running
     }

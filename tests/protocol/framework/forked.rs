@@ -20,10 +20,18 @@ fn a_fork_s_copy_of_a_claim_releases_nothing() {
         let ended = first.finish(PATIENCE);
         assert!(ended.status.success(), "{how}: {ended:?}");
         wait_until(PATIENCE, "the fork", || done.exists());
-        let fork = fs::read_to_string(&done).expect("its PID").parse().expect("a number");
+        let fork = fs::read_to_string(&done)
+            .expect("its PID")
+            .parse()
+            .expect("a number");
         reap(fork, PATIENCE);
-        assert_eq!(scene.names(), [".exclusive-lock", "issues.jsonl"], "{how}: the claim was not the fork's");
-        let record: serde_json::Value = serde_json::from_str(&scene.lock_text()).expect("a whole record");
+        assert_eq!(
+            scene.names(),
+            [".exclusive-lock", "issues.jsonl"],
+            "{how}: the claim was not the fork's"
+        );
+        let record: serde_json::Value =
+            serde_json::from_str(&scene.lock_text()).expect("a whole record");
         assert_eq!(record["pid"], claimer, "{how}: {record}");
         // It is stale with its process, and nothing else is in the next one's way.
         let next = scene.run(&["hold", "--no-wait", "--", "true"]);

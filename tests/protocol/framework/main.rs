@@ -28,7 +28,10 @@ fn told(age: i64, took: Duration) -> (u64, u64) {
         Err(_) => (2400, 3600),
         Ok(age) => {
             let age = Duration::from_secs(age);
-            ((pause(age) * 4 / 5).max(1000), (pause(age + took) * 6 / 5).min(30_000))
+            (
+                (pause(age) * 4 / 5).max(1000),
+                (pause(age + took) * 6 / 5).min(30_000),
+            )
         }
     }
 }

@@ -51,11 +51,21 @@ fn every_envelope_has_a_request_id_of_the_documents_form() {
     let words = ["hold", ".beads", "--report", "report.json", "--", "true"];
     assert_eq!(scene.run(&words).code, 0);
     let text = std::fs::read(&report).expect("a report");
-    note(&words, &serde_json::from_slice(&text).expect("a report is JSON"));
+    note(
+        &words,
+        &serde_json::from_slice(&text).expect("a report is JSON"),
+    );
     write_lock(&scene.lock(), SignedDuration::from_secs(1));
     for words in held {
         note(words, &scene.json(words).1);
     }
-    assert_eq!((answers, ids.len()), (free.len() + 1 + held.len(), answers), "each answer has an id of its own");
-    assert!(std::fs::read_to_string(scene.lock()).is_ok_and(|text| text.contains("deploy")), "the lock stays");
+    assert_eq!(
+        (answers, ids.len()),
+        (free.len() + 1 + held.len(), answers),
+        "each answer has an id of its own"
+    );
+    assert!(
+        std::fs::read_to_string(scene.lock()).is_ok_and(|text| text.contains("deploy")),
+        "the lock stays"
+    );
 }

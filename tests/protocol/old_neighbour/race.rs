@@ -21,7 +21,8 @@ const WORK: &str = "import json, os, signal, sys, time\n\
         count = int(open('counter').read() or 0)\n    time.sleep(0.02)\n    open('counter', 'w').write(str(count + 1))\n    say('end', who)\n";
 
 /// One of ours, under `beadlock hold`: told to end, it says when it did.
-const OURS: &str = "signal.signal(signal.SIGTERM, lambda *_: (say('end', 'ours'), os._exit(1)))\nwork('ours')\n";
+const OURS: &str =
+    "signal.signal(signal.SIGTERM, lambda *_: (say('end', 'ours'), os._exit(1)))\nwork('ours')\n";
 
 /// One of theirs. What its own race with another of theirs makes of it (their new locks have one name before they are
 /// renamed) is an end like any other. It looks often, or it would never find the lock free beside four who are woken.
@@ -48,8 +49,13 @@ fn turns(log: &str) -> Vec<Turn> {
     let mut wrote = std::collections::BTreeMap::new();
     for line in log.lines() {
         let words: Vec<&str> = line.split(' ').collect();
-        let [time, process, what, who, rest @ ..] = &*words else { panic!("{line}") };
-        let (time, process): (u64, u32) = (time.parse().expect("a time"), process.parse().expect("a process"));
+        let [time, process, what, who, rest @ ..] = &*words else {
+            panic!("{line}")
+        };
+        let (time, process): (u64, u32) = (
+            time.parse().expect("a time"),
+            process.parse().expect("a process"),
+        );
         match *what {
             "wrote" => {
                 wrote.insert(process, time);
@@ -59,7 +65,10 @@ fn turns(log: &str) -> Vec<Turn> {
                 is_ours: *who == "ours",
                 begin: time,
                 end: u64::MAX,
-                there: rest.first().and_then(|pid| pid.parse().ok()).unwrap_or_default(),
+                there: rest
+                    .first()
+                    .and_then(|pid| pid.parse().ok())
+                    .unwrap_or_default(),
                 wrote: wrote.get(&process).copied(),
             }),
             _ => {
@@ -74,8 +83,12 @@ fn turns(log: &str) -> Vec<Turn> {
 
 #[test]
 fn two_of_ours_are_never_at_work_at_once_and_one_of_theirs_only_by_its_own_race() {
-    let Some(workspace) = Workspace::new() else { return };
-    let seconds = std::env::var("NEIGHBOUR_SECONDS").ok().and_then(|seconds| seconds.parse().ok());
+    let Some(workspace) = Workspace::new() else {
+        return;
+    };
+    let seconds = std::env::var("NEIGHBOUR_SECONDS")
+        .ok()
+        .and_then(|seconds| seconds.parse().ok());
     let path = workspace.scene.path();
     fs::write(path.join("counter"), "").expect("write the counter");
     fs::write(path.join("ours.py"), format!("{WORK}{OURS}")).expect("write ours");
@@ -83,7 +96,17 @@ fn two_of_ours_are_never_at_work_at_once_and_one_of_theirs_only_by_its_own_race(
     let limit = Duration::from_secs(seconds.unwrap_or(3));
     // A process has one turn: by the document it would have the lock again while its PID is in it.
     let ours = || {
-        let hold = ["hold", "memory:memory", "--wait", "30", "--kill-after", "1s", "--", "python3", "ours.py"];
+        let hold = [
+            "hold",
+            "memory:memory",
+            "--wait",
+            "30",
+            "--kill-after",
+            "1s",
+            "--",
+            "python3",
+            "ours.py",
+        ];
         Running::start(workspace.scene.beadlock(&hold))
     };
     let theirs = || Running::start(workspace.python(&format!("{WORK}{THEIRS}")));
@@ -106,7 +129,9 @@ fn two_of_ours_are_never_at_work_at_once_and_one_of_theirs_only_by_its_own_race(
     }
     // All of them each time: a zombie's lock is a living process's.
     wait_until(PATIENCE, "their end", || {
-        let ended = running.iter_mut().filter_map(|(_, one)| (!one.is_running()).then_some(()));
+        let ended = running
+            .iter_mut()
+            .filter_map(|(_, one)| (!one.is_running()).then_some(()));
         ended.count() == 8
     });
     let turns = turns(&fs::read_to_string(path.join("log")).unwrap_or_default());
@@ -127,8 +152,12 @@ fn two_of_ours_are_never_at_work_at_once_and_one_of_theirs_only_by_its_own_race(
             };
             mixed += 1;
             // Ours never goes over a file: what is there in its place at its begin came after it.
-            let came_after = its.wrote.is_some_and(|wrote| wrote > ours.begin) || ours.there == its.process;
-            assert!(came_after, "its lock was there, and ours was at work: {ours:?} {its:?}");
+            let came_after =
+                its.wrote.is_some_and(|wrote| wrote > ours.begin) || ours.there == its.process;
+            assert!(
+                came_after,
+                "its lock was there, and ours was at work: {ours:?} {its:?}"
+            );
         }
     }
     let count = |is_ours| turns.iter().filter(|turn| turn.is_ours == is_ours).count();
@@ -137,5 +166,10 @@ fn two_of_ours_are_never_at_work_at_once_and_one_of_theirs_only_by_its_own_race(
         "{ours} of ours, {its} of theirs: 0 times two of ours, {mixed} times one of each, {of_theirs} times two of theirs"
     );
     assert!(ours > 0 && its > 0, "no race");
-    assert!(turns.iter().all(|turn| !turn.is_ours || turn.end < u64::MAX), "each of ours has said its end");
+    assert!(
+        turns
+            .iter()
+            .all(|turn| !turn.is_ours || turn.end < u64::MAX),
+        "each of ours has said its end"
+    );
 }

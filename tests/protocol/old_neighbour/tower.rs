@@ -26,11 +26,21 @@ fn it_sees_ours_as_held() {
     let text = street.text();
     let refused = street.it(ITS_CLAIM);
     assert_eq!(refused.code, 1, "{refused:?}");
-    assert_eq!(refused.err, format!("ERROR: Lock is held by active process.\n{text}"));
+    assert_eq!(
+        refused.err,
+        format!("ERROR: Lock is held by active process.\n{text}")
+    );
     let refused = street.it(&format!("{ITS_CLAIM} true"));
-    assert_eq!(refused.err, format!("ERROR: Lock is held by active process.\n{text}"), "force is for stale ones");
+    assert_eq!(
+        refused.err,
+        format!("ERROR: Lock is held by active process.\n{text}"),
+        "force is for stale ones"
+    );
     let refused = street.it(&format!("release_lock {NAME} old-1"));
-    assert_eq!((refused.code, &*refused.err), (1, "ERROR: Lock held by different request: ours-1\n"));
+    assert_eq!(
+        (refused.code, &*refused.err),
+        (1, "ERROR: Lock held by different request: ours-1\n")
+    );
     assert_eq!(street.text(), text);
     drop(holder);
 }
@@ -41,17 +51,25 @@ fn it_sees_ours_as_stale() {
     let holder = street.holder(&["--ttl", "5"]);
     assert_eq!(street.it("is_lock_stale \"$LOCK\"").code, 1, "active");
     holder.signal(Signal::SIGKILL);
-    wait_until(PATIENCE, "its judgement that ours is stale", || street.it("is_lock_stale \"$LOCK\"").code == 0);
+    wait_until(PATIENCE, "its judgement that ours is stale", || {
+        street.it("is_lock_stale \"$LOCK\"").code == 0
+    });
     let text = street.text();
     let refused = street.it(ITS_CLAIM);
     assert_eq!(refused.code, 1, "{refused:?}");
-    assert_eq!(refused.err, format!("ERROR: Lock is stale. Use --force-lock to acquire.\n{text}"));
+    assert_eq!(
+        refused.err,
+        format!("ERROR: Lock is stale. Use --force-lock to acquire.\n{text}")
+    );
     // Its judgement and ours are one.
     assert_eq!(street.ours(&["check", TARGET]).code, 4);
     assert!(street.ours(&["status", TARGET]).out.starts_with("stale "));
     // What it calls to steal is nowhere defined.
     let forced = street.it(&format!("{ITS_CLAIM} true"));
-    assert!(forced.code != 0 && forced.err.contains("steal_lock"), "{forced:?}");
+    assert!(
+        forced.code != 0 && forced.err.contains("steal_lock"),
+        "{forced:?}"
+    );
     assert_eq!(street.text(), text);
 }
 
@@ -63,10 +81,18 @@ fn it_sees_ours_as_gone() {
     holder.signal(Signal::SIGTERM);
     holder.wait(PATIENCE);
     let taken = street.it(ITS_CLAIM);
-    assert_eq!((taken.code, &*taken.out), (0, "Lock acquired: app-production\n"), "{taken:?}");
+    assert_eq!(
+        (taken.code, &*taken.out),
+        (0, "Lock acquired: app-production\n"),
+        "{taken:?}"
+    );
     assert_eq!(street.record()["request_id"], "old-1");
     let released = street.it(&format!("release_lock {NAME} old-1"));
-    assert_eq!((released.code, &*released.out), (0, "Lock released: app-production\n"), "{released:?}");
+    assert_eq!(
+        (released.code, &*released.out),
+        (0, "Lock released: app-production\n"),
+        "{released:?}"
+    );
     assert_eq!(street.names(), [""; 0]);
 }
 
@@ -76,14 +102,28 @@ fn ours_sees_its_as_held() {
     assert_eq!(street.it(ITS_CLAIM).code, 0);
     let text = street.text();
     let check = street.ours(&["check", TARGET]);
-    assert_eq!((check.code, check.out.trim_end()), (4, "Skipping (locked by old-tool)"), "{check:?}");
+    assert_eq!(
+        (check.code, check.out.trim_end()),
+        (4, "Skipping (locked by old-tool)"),
+        "{check:?}"
+    );
     let status = street.ours(&["status", "-v", TARGET]);
-    assert!(status.code == 0 && status.out.starts_with("active "), "{status:?}");
-    assert!(status.out.contains("intent: deploy-app, version 1.2.0"), "{status:?}");
+    assert!(
+        status.code == 0 && status.out.starts_with("active "),
+        "{status:?}"
+    );
+    assert!(
+        status.out.contains("intent: deploy-app, version 1.2.0"),
+        "{status:?}"
+    );
     let refused = Ended::from(run(street.hold(&["--force-lock", "--raw"], "echo >at-work")));
     let answer: Value = serde_json::from_str(&refused.out).expect("the document's answer");
     assert_eq!(
-        (refused.code, &answer["error"], &answer["held_by"]["request_id"]),
+        (
+            refused.code,
+            &answer["error"],
+            &answer["held_by"]["request_id"]
+        ),
         (4, &"lock_blocked".into(), &"old-1".into())
     );
     assert!(!street.has_run());
@@ -104,18 +144,35 @@ fn ours_sees_its_as_stale() {
         check = street.ours(&["check", TARGET]);
         check.out.starts_with(line)
     });
-    assert!(check.code == 4 && check.out.trim_end().ends_with("s; --force-lock takes it)"), "{check:?}");
-    assert_eq!(street.it("is_lock_stale \"$LOCK\"").code, 0, "its judgement and ours are one");
+    assert!(
+        check.code == 4 && check.out.trim_end().ends_with("s; --force-lock takes it)"),
+        "{check:?}"
+    );
+    assert_eq!(
+        street.it("is_lock_stale \"$LOCK\"").code,
+        0,
+        "its judgement and ours are one"
+    );
     let status = street.ours(&["status", "-v", TARGET]);
-    assert!(status.code == 0 && status.out.starts_with("stale "), "{status:?}");
+    assert!(
+        status.code == 0 && status.out.starts_with("stale "),
+        "{status:?}"
+    );
     let text = street.text();
     let refused = Ended::from(run(street.hold(&["--raw"], "echo >at-work")));
     let answer: Value = serde_json::from_str(&refused.out).expect("the document's answer");
     assert_eq!(
-        (refused.code, &answer["error"], &answer["held_by"]["request_id"]),
+        (
+            refused.code,
+            &answer["error"],
+            &answer["held_by"]["request_id"]
+        ),
         (4, &"lock_stale".into(), &"old-1".into())
     );
-    assert!(!street.has_run() && street.text() == text, "nothing without --force-lock");
+    assert!(
+        !street.has_run() && street.text() == text,
+        "nothing without --force-lock"
+    );
     let taken = Ended::from(run(street.hold(&["--force-lock"], "echo >at-work")));
     assert!(taken.code == 0 && street.has_run(), "{taken:?}");
     assert_eq!(street.names(), [""; 0]);
@@ -153,20 +210,34 @@ fn ours_never_creates_beside_its() {
         hold.env("LOCK", street.lock());
         let its_claim = street.bash(&format!("{ITS_CLAIM}; {moved_in}"));
         // Now one has a start, now the other.
-        let (first, second) = if round % 2 == 0 { (hold, its_claim) } else { (its_claim, hold) };
+        let (first, second) = if round % 2 == 0 {
+            (hold, its_claim)
+        } else {
+            (its_claim, hold)
+        };
         let mut first = Running::start(first);
         if round < RACES {
             std::thread::sleep(Duration::from_millis(8) * (round / 2));
         } else {
-            wait_until(PATIENCE, "the first one's lock", || street.lock().exists() || !first.is_running());
+            wait_until(PATIENCE, "the first one's lock", || {
+                street.lock().exists() || !first.is_running()
+            });
         }
         let second = Running::start(second);
-        let (held, it) = if round % 2 == 0 { (first, second) } else { (second, first) };
+        let (held, it) = if round % 2 == 0 {
+            (first, second)
+        } else {
+            (second, first)
+        };
         let held = Ended::from(held.finish(PATIENCE));
         let it = Ended::from(it.finish(PATIENCE));
         if it.out.contains("moved") {
             its += 1;
-            assert_eq!(street.record()["request_id"], "old-1", "its lock stays: {held:?}");
+            assert_eq!(
+                street.record()["request_id"],
+                "old-1",
+                "its lock stays: {held:?}"
+            );
         }
         match held.code {
             0 => {
@@ -176,7 +247,10 @@ fn ours_never_creates_beside_its() {
             code => assert_eq!((code, &*held.out), (4, ""), "{held:?}"),
         }
     }
-    assert!(its > 0 && ours > 0, "the rounds are no race: {its} its, {ours} ours");
+    assert!(
+        its > 0 && ours > 0,
+        "the rounds are no race: {its} its, {ours} ours"
+    );
 }
 
 /// Its heartbeat is two steps: a copy with another time, and the move of that over the lock. The second one arrives at
@@ -201,15 +275,24 @@ fn its_heartbeat_is_respected_by_our_steal() {
         let mut beat = Beat::before_its_move(&street);
         let place = Place::tower(street.dir(), &LockName::parse(NAME).expect("a name"));
         let gate = Gate::take_blocking(place.dir()).expect("a gate");
-        let options = Options { force_lock: true, ..Options::default() };
+        let options = Options {
+            force_lock: true,
+            ..Options::default()
+        };
         let site = Site::new(&gate, &options).with_names(place.names());
         let hook = |at: Step| {
             if at == step {
                 beat.goes_on();
             }
         };
-        let attempt = site.with_hook(hook).claim(of_ours()).expect("a claim or none");
-        assert!(matches!(attempt, Attempt::Refused(Skip::Locked(..), _)), "{step:?}: {attempt:?}");
+        let attempt = site
+            .with_hook(hook)
+            .claim(of_ours())
+            .expect("a claim or none");
+        assert!(
+            matches!(attempt, Attempt::Refused(Skip::Locked(..), _)),
+            "{step:?}: {attempt:?}"
+        );
         drop(gate);
         assert!(beat.has_moved, "{step:?} was not reached");
         assert_eq!(street.record()["request_id"], "old-1", "{step:?}");
@@ -225,9 +308,12 @@ fn its_heartbeat_is_respected_by_our_steal() {
         ),
     );
     wait_until(PATIENCE, "its copy", || {
-        fs::read_to_string(street.dir().join(format!("{NAME}.lock.heartbeat.tmp"))).is_ok_and(|text| text.contains('}'))
+        fs::read_to_string(street.dir().join(format!("{NAME}.lock.heartbeat.tmp")))
+            .is_ok_and(|text| text.contains('}'))
     });
-    let ours = Ended::from(run(street.hold(&["--force-lock"], "echo >at-work; exec sleep 60")));
+    let ours = Ended::from(run(
+        street.hold(&["--force-lock"], "echo >at-work; exec sleep 60")
+    ));
     assert!(matches!(ours.code, 4 | 9), "{ours:?}");
     assert_eq!(street.record()["request_id"], "old-1");
     drop(it);
@@ -238,9 +324,14 @@ fn its_heartbeat_is_respected_by_our_steal() {
 fn its_move_over_ours_is_noticed_as_a_loss() {
     let Some(street) = Street::new() else { return };
     let copy = "jq '.request_id = \"old-1\"' \"$LOCK\" >copy; mv copy \"$LOCK\"";
-    for (move_over, its, words) in
-        [("update_heartbeat \"$LOCK\"", "ours-1", "was replaced by a copy of itself"), (copy, "old-1", "is ours's now")]
-    {
+    for (move_over, its, words) in [
+        (
+            "update_heartbeat \"$LOCK\"",
+            "ours-1",
+            "was replaced by a copy of itself",
+        ),
+        (copy, "old-1", "is ours's now"),
+    ] {
         let _ = fs::remove_file(street.lock());
         let _ = fs::remove_file(street.scene.path().join("at-work"));
         let holder = street.holder(&["--kill-after", "1s"]);
@@ -265,9 +356,17 @@ impl Beat {
         let mut command = street.bash(
             "mv() { echo copied; read -r; command mv \"$@\"; }; update_heartbeat \"$LOCK\"; echo moved; read -r || :",
         );
-        let mut bash = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("bash starts");
+        let mut bash = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("bash starts");
         let says = BufReader::new(bash.stdout.take().expect("a pipe"));
-        let mut beat = Self { bash, says, has_moved: false };
+        let mut beat = Self {
+            bash,
+            says,
+            has_moved: false,
+        };
         beat.wait_for("copied");
         beat
     }
@@ -281,7 +380,12 @@ impl Beat {
     /// Once, at the first time that it is asked to.
     fn goes_on(&mut self) {
         if !std::mem::replace(&mut self.has_moved, true) {
-            self.bash.stdin.as_mut().expect("a pipe").write_all(b"\n").expect("bash reads");
+            self.bash
+                .stdin
+                .as_mut()
+                .expect("a pipe")
+                .write_all(b"\n")
+                .expect("bash reads");
             self.wait_for("moved");
         }
     }

@@ -31,15 +31,24 @@ const HOSTILE: [&[u8]; 12] = [
 /// What stands between `from` and the end of the line.
 #[track_caller]
 fn after<'a>(text: &'a str, from: &str) -> &'a str {
-    let (_, rest) = text.split_once(from).unwrap_or_else(|| panic!("no {from:?} in {text}"));
+    let (_, rest) = text
+        .split_once(from)
+        .unwrap_or_else(|| panic!("no {from:?} in {text}"));
     rest.lines().next().unwrap_or_default()
 }
 
 #[track_caller]
 fn pastes(recorder: &Recorder, line: &str, meant: &[&[&OsStr]]) {
-    let meant: Vec<Argv> = meant.iter().map(|call| call.iter().map(OsString::from).collect()).collect();
+    let meant: Vec<Argv> = meant
+        .iter()
+        .map(|call| call.iter().map(OsString::from).collect())
+        .collect();
     for shell in shells() {
-        assert_eq!(recorder.paste(shell, &[line.to_owned()]), meant, "{shell}: {line}");
+        assert_eq!(
+            recorder.paste(shell, &[line.to_owned()]),
+            meant,
+            "{shell}: {line}"
+        );
     }
 }
 
@@ -82,16 +91,29 @@ fn what_beadlock_says_about_a_claim_leads_to_its_directory() {
             command.arg(&dir).args(rest);
             ended(command)
         };
-        let status: Value = serde_json::from_str(&beadlock(&["status", "--json"], &[]).out).expect("JSON");
+        let status: Value =
+            serde_json::from_str(&beadlock(&["status", "--json"], &[]).out).expect("JSON");
         let next = status["data"][0]["next"].as_str().expect("next");
         leads_to(&recorder, next, "beadlock wait --wait 10m", &dir, "");
         let held = beadlock(&["hold", "--no-wait"], &["--", "true"]);
         assert_eq!(held.code, 4, "{held:?}");
-        leads_to(&recorder, after(&held.err, "who and why: "), "beadlock status", &dir, "");
+        leads_to(
+            &recorder,
+            after(&held.err, "who and why: "),
+            "beadlock status",
+            &dir,
+            "",
+        );
         let broken = beadlock(&["break", "--holder", "ann"], &[]);
         let all_the_same = after(&broken.err, "to break it all the same: ");
         let id = status["data"][0]["id"].as_str().expect("an id");
-        leads_to(&recorder, all_the_same, "beadlock break", &dir, &format!("--id {id} --even-if-live"));
+        leads_to(
+            &recorder,
+            all_the_same,
+            "beadlock break",
+            &dir,
+            &format!("--id {id} --even-if-live"),
+        );
         // A malformed lock is looked at for two seconds.
         if number > 1 {
             continue;
@@ -100,7 +122,12 @@ fn what_beadlock_says_about_a_claim_leads_to_its_directory() {
         let held = beadlock(&["hold", "--no-wait"], &["--", "true"]);
         let line = after(&held.err, "look at it: ").replace("when nobody needs it: ", "");
         let raw: Vec<_> = [words("beadlock status --raw"), vec![dir.as_os_str()]].concat();
-        let malformed: Vec<_> = [words("beadlock break"), vec![dir.as_os_str()], words("--malformed")].concat();
+        let malformed: Vec<_> = [
+            words("beadlock break"),
+            vec![dir.as_os_str()],
+            words("--malformed"),
+        ]
+        .concat();
         pastes(&recorder, &line, &[&raw, &malformed]);
     }
 }
@@ -116,12 +143,22 @@ fn what_acquire_prints_is_evaluated_to_the_target() {
             let mut command = scene.command(shell);
             let script = r#"claim=$("$1" -q acquire "$2") || exit; eval "$claim"; export BEADLOCK_ID
                 "$1" -q release "$BEADLOCK_TARGET" || exit; printf %s "$BEADLOCK_TARGET""#;
-            command.args(["-c", script, "sh"]).arg(beadlock_tests::binaries::beadlock()).arg(&dir);
+            command
+                .args(["-c", script, "sh"])
+                .arg(beadlock_tests::binaries::beadlock())
+                .arg(&dir);
             let output = run(command);
             let target = [b"beads:", dir.as_os_str().as_bytes()].concat();
             let said = String::from_utf8_lossy(&output.stderr).into_owned();
-            assert_eq!(OsString::from_vec(output.stdout), OsString::from_vec(target), "{shell}: {said}");
-            assert!(!dir.join(".exclusive-lock").exists() && !scene.path().join("PWN").exists(), "{said}");
+            assert_eq!(
+                OsString::from_vec(output.stdout),
+                OsString::from_vec(target),
+                "{shell}: {said}"
+            );
+            assert!(
+                !dir.join(".exclusive-lock").exists() && !scene.path().join("PWN").exists(),
+                "{said}"
+            );
         }
         // Out of a file of environment variables it comes as it was printed.
         let printed = ended({
@@ -134,7 +171,10 @@ fn what_acquire_prints_is_evaluated_to_the_target() {
         let mut release = scene.beadlock(&["-q", "release", "--id", id]);
         release.env("BEADLOCK_TARGET", target);
         let released = ended(release);
-        assert!(released.code == 0 && !dir.join(".exclusive-lock").exists(), "{target}: {released:?}");
+        assert!(
+            released.code == 0 && !dir.join(".exclusive-lock").exists(),
+            "{target}: {released:?}"
+        );
     }
 }
 
@@ -142,7 +182,13 @@ fn what_acquire_prints_is_evaluated_to_the_target() {
 #[test]
 fn what_beadlock_log_says_about_a_hostile_host_and_holder_is_harmless() {
     let (scene, recorder) = (Scene::new(), Recorder::new());
-    for name in ["h;touch${IFS}PWN", "$(touch PWN)", "`touch PWN`", "-oProxyCommand=touch", "it's"] {
+    for name in [
+        "h;touch${IFS}PWN",
+        "$(touch PWN)",
+        "`touch PWN`",
+        "-oProxyCommand=touch",
+        "it's",
+    ] {
         let log = scene.beads().join("daemon.log");
         let lines = format!(
             "[2026-01-01 00:00:00] Starting sync cycle...\n[2026-01-01 00:00:00] Skipping database (locked by {name})\n\
@@ -151,13 +197,20 @@ fn what_beadlock_log_says_about_a_hostile_host_and_holder_is_harmless() {
         fs::write(&log, lines).expect("write a log");
         let answer = ended(scene.beadlock(&["log", "--json", "--until", "2026-01-01T00:00:05Z"]));
         let answer: Value = serde_json::from_str(&answer.out).expect("JSON");
-        let next = answer["data"][0]["databases"][0]["answer"]["next"].as_array().expect("next").clone();
+        let next = answer["data"][0]["databases"][0]["answer"]["next"]
+            .as_array()
+            .expect("next")
+            .clone();
         let command = |at: usize| next[at]["command"].as_str().unwrap_or_default().to_owned();
         assert_eq!(next.len(), 3, "{answer}");
         let name = OsStr::new(name);
         let ssh = [words("ssh --"), vec![name], words("ps -fp 77")].concat();
         pastes(&recorder, &command(1), &[&ssh]);
-        let mut holder = OsString::from(if name.as_bytes().starts_with(b"-") { "--holder=" } else { "--holder" });
+        let mut holder = OsString::from(if name.as_bytes().starts_with(b"-") {
+            "--holder="
+        } else {
+            "--holder"
+        });
         let mut by_holder = words("beadlock break .beads");
         if name.as_bytes().starts_with(b"-") {
             holder.push(name);
@@ -186,7 +239,11 @@ fn what_the_agent_says_about_a_repository_leads_to_it() {
         fs::write(top.join(".beads/issues.jsonl"), "1\n").expect("write issues");
         let git = |words: &[&str]| {
             let mut command = scene.command("git");
-            command.arg("-C").arg(&top).args(["-c", "user.name=a", "-c", "user.email=a@b"]).args(words);
+            command
+                .arg("-C")
+                .arg(&top)
+                .args(["-c", "user.name=a", "-c", "user.email=a@b"])
+                .args(words);
             let ended = ended(command);
             assert_eq!(ended.code, 0, "{words:?}: {ended:?}");
         };
@@ -194,14 +251,22 @@ fn what_the_agent_says_about_a_repository_leads_to_it() {
             let mut command = scene.agent(&["--once", "--db"]);
             command.arg(top.join(".beads"));
             for who in ["AUTHOR", "COMMITTER"] {
-                command.env(format!("GIT_{who}_NAME"), "a").env(format!("GIT_{who}_EMAIL"), "a@b");
+                command
+                    .env(format!("GIT_{who}_NAME"), "a")
+                    .env(format!("GIT_{who}_EMAIL"), "a@b");
             }
             let ended = ended(command);
             let log = fs::read_to_string(top.join(".beads/daemon.log")).expect("a log");
             after(&log, says).to_owned() + if ended.code > 1 { "?" } else { "" }
         };
         git(&["init", "-q", "-b", branch]);
-        leads_to(&recorder, &once("make the first one: "), "git -C", &top, "commit");
+        leads_to(
+            &recorder,
+            &once("make the first one: "),
+            "git -C",
+            &top,
+            "commit",
+        );
         git(&["add", ".beads/issues.jsonl"]);
         git(&["commit", "-qm", "1"]);
         git(&["remote", "add", "origin", "nowhere"]);
@@ -210,11 +275,26 @@ fn what_the_agent_says_about_a_repository_leads_to_it() {
         let tracked = ".beads/x;touch PWN-wal";
         fs::write(top.join(tracked), "").expect("write it");
         git(&["add", "-f", tracked]);
-        let remove = [words("git -C"), vec![top.as_os_str()], words("rm --cached --"), vec![OsStr::new(tracked)]];
-        pastes(&recorder, &once("an open database; type: "), &[&remove.concat()]);
+        let remove = [
+            words("git -C"),
+            vec![top.as_os_str()],
+            words("rm --cached --"),
+            vec![OsStr::new(tracked)],
+        ];
+        pastes(
+            &recorder,
+            &once("an open database; type: "),
+            &[&remove.concat()],
+        );
         git(&["rm", "-q", "--cached", tracked]);
         git(&["checkout", "-q", "--detach"]);
-        leads_to(&recorder, &once("on no branch; type: "), "git -C", &top, "switch BRANCH");
+        leads_to(
+            &recorder,
+            &once("on no branch; type: "),
+            "git -C",
+            &top,
+            "switch BRANCH",
+        );
         assert!(!top.join("PWN").exists() && !scene.path().join("PWN").exists());
     }
 }
@@ -224,7 +304,11 @@ fn what_the_agent_says_about_a_repository_leads_to_it() {
 fn a_name_that_ends_in_a_line_break_has_no_command() {
     let (scene, recorder) = (Scene::new(), Recorder::new());
     let lock = scene.path().join("x;touch PWN\n");
-    fs::write(&lock, lock_text("ann", i64::from(std::process::id()), &this_host())).expect("write a lock");
+    fs::write(
+        &lock,
+        lock_text("ann", i64::from(std::process::id()), &this_host()),
+    )
+    .expect("write a lock");
     let mut command = scene.beadlock(&["status", "--json"]);
     command.arg({
         let mut target = OsString::from("lock:");
@@ -233,7 +317,10 @@ fn a_name_that_ends_in_a_line_break_has_no_command() {
     });
     let status: Value = serde_json::from_str(&ended(command).out).expect("JSON");
     let next = status["data"][0]["next"].as_str().expect("next");
-    assert!(next.starts_with("# no command to paste: a name in it ends in a line break"), "{next}");
+    assert!(
+        next.starts_with("# no command to paste: a name in it ends in a line break"),
+        "{next}"
+    );
     pastes(&recorder, next, &[]);
     assert_eq!(to_type("ls {}", &[Part::Path(Path::new("a"))]), "ls a");
 }

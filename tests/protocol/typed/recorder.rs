@@ -79,34 +79,69 @@ impl Recorder {
     #[track_caller]
     pub fn paste(&self, shell: &str, lines: &[String]) -> Vec<Argv> {
         for line in lines {
-            assert!(line.chars().all(is_harmless), "it is not one line of visible characters: {line:?}");
+            assert!(
+                line.chars().all(is_harmless),
+                "it is not one line of visible characters: {line:?}"
+            );
         }
         let _ = fs::remove_file(self.record());
         let here = self.top.path().join("here");
         let script = self.top.path().join("script");
         // Built-in commands of these names would not be recorded.
-        fs::write(&script, format!(":\n{}\n", lines.join("\n")).replace("\nkill ", &format!("\n{KILL} ")))
-            .expect("write");
+        fs::write(
+            &script,
+            format!(":\n{}\n", lines.join("\n")).replace("\nkill ", &format!("\n{KILL} ")),
+        )
+        .expect("write");
         let mut command = Command::new(shell);
         command.arg(&script).env_clear().current_dir(&here);
-        command.env("PATH", self.top.path().join("bin")).env("RECORD", self.record());
+        command
+            .env("PATH", self.top.path().join("bin"))
+            .env("RECORD", self.record());
         let output = run(command);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!((said.as_str(), output.stdout.as_slice()), ("", &b""[..]), "{shell}:\n{}", lines.join("\n"));
-        let left: Vec<_> = fs::read_dir(&here).expect("list here").flatten().map(|it| it.path()).collect();
-        assert_eq!(left, [""; 0].map(PathBuf::from), "something else has run:\n{}", lines.join("\n"));
+        assert_eq!(
+            (said.as_str(), output.stdout.as_slice()),
+            ("", &b""[..]),
+            "{shell}:\n{}",
+            lines.join("\n")
+        );
+        let left: Vec<_> = fs::read_dir(&here)
+            .expect("list here")
+            .flatten()
+            .map(|it| it.path())
+            .collect();
+        assert_eq!(
+            left,
+            [""; 0].map(PathBuf::from),
+            "something else has run:\n{}",
+            lines.join("\n")
+        );
         read(&self.record())
     }
 }
 
 fn read(record: &Path) -> Vec<Argv> {
     let bytes = fs::read(record).unwrap_or_default();
-    let mut words = bytes.split(|byte| *byte == 0).map(|word| OsString::from_vec(word.to_vec()));
+    let mut words = bytes
+        .split(|byte| *byte == 0)
+        .map(|word| OsString::from_vec(word.to_vec()));
     let mut calls = Vec::new();
     while let Some(program) = words.next().filter(|word| !word.is_empty()) {
-        let count = words.next().and_then(|count| count.to_str()?.parse().ok()).expect("a count of words");
-        let program = if program == KILL { "kill".into() } else { program };
-        calls.push(std::iter::once(program).chain(words.by_ref().take(count)).collect());
+        let count = words
+            .next()
+            .and_then(|count| count.to_str()?.parse().ok())
+            .expect("a count of words");
+        let program = if program == KILL {
+            "kill".into()
+        } else {
+            program
+        };
+        calls.push(
+            std::iter::once(program)
+                .chain(words.by_ref().take(count))
+                .collect(),
+        );
     }
     calls
 }
@@ -114,9 +149,16 @@ fn read(record: &Path) -> Vec<Argv> {
 /// The shells of this machine that a person may paste into. `sh` is always there.
 pub fn shells() -> Vec<&'static str> {
     let is_there = |shell: &&str| Path::new("/bin").join(shell).exists();
-    ["/bin/sh"].into_iter().chain(["dash", "bash"].into_iter().filter(is_there).map(path_of)).collect()
+    ["/bin/sh"]
+        .into_iter()
+        .chain(["dash", "bash"].into_iter().filter(is_there).map(path_of))
+        .collect()
 }
 
 fn path_of(shell: &str) -> &'static str {
-    if shell == "dash" { "/bin/dash" } else { "/bin/bash" }
+    if shell == "dash" {
+        "/bin/dash"
+    } else {
+        "/bin/bash"
+    }
 }

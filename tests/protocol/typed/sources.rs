@@ -15,9 +15,16 @@ pub struct Literal {
 
 /// All in the sources, without tests and comments.
 pub fn literals() -> Vec<Literal> {
-    let top = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the repository");
+    let top = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("the repository");
     let mut found = Vec::new();
-    for room in ["checker/src", "agent/src", "integration/src", "integration/python/src"] {
+    for room in [
+        "checker/src",
+        "agent/src",
+        "integration/src",
+        "integration/python/src",
+    ] {
         let before = found.len();
         below(&top.join(room), &mut found);
         assert!(found.len() > before, "nothing was found in {room}");
@@ -26,7 +33,10 @@ pub fn literals() -> Vec<Literal> {
 }
 
 fn below(dir: &Path, found: &mut Vec<Literal>) {
-    for entry in fs::read_dir(dir).unwrap_or_else(|error| panic!("{}: {error}", dir.display())).flatten() {
+    for entry in fs::read_dir(dir)
+        .unwrap_or_else(|error| panic!("{}: {error}", dir.display()))
+        .flatten()
+    {
         let path = entry.path();
         let name = entry.file_name();
         if path.is_dir() {
@@ -42,7 +52,10 @@ fn below(dir: &Path, found: &mut Vec<Literal>) {
 }
 
 fn of_text(file: &Path, text: &str, found: &mut Vec<Literal>) {
-    let text: Vec<&str> = text.lines().filter(|line| !line.trim_start().starts_with("//")).collect();
+    let text: Vec<&str> = text
+        .lines()
+        .filter(|line| !line.trim_start().starts_with("//"))
+        .collect();
     let text = text.join("\n");
     let mut rest = text.as_str();
     let mut before = String::new();
@@ -56,7 +69,11 @@ fn of_text(file: &Path, text: &str, found: &mut Vec<Literal>) {
         }
         let (literal, length) = read(&rest[at + 1..]);
         let from = before.char_indices().rev().nth(79).map_or(0, |(at, _)| at);
-        found.push(Literal { file: file.to_owned(), before: before[from..].to_owned(), text: literal });
+        found.push(Literal {
+            file: file.to_owned(),
+            before: before[from..].to_owned(),
+            text: literal,
+        });
         before.push_str("\"\"");
         rest = &rest[at + 1 + length..];
     }
@@ -70,7 +87,12 @@ fn read(text: &str) -> (String, usize) {
         match character {
             '"' => return (literal, at + 1),
             '\\' => match characters.next() {
-                Some((_, '\n')) => while characters.next_if(|(_, next)| next.is_whitespace()).is_some() {},
+                Some((_, '\n')) => {
+                    while characters
+                        .next_if(|(_, next)| next.is_whitespace())
+                        .is_some()
+                    {}
+                }
                 Some((_, next)) => literal.push(next),
                 None => {}
             },
@@ -83,19 +105,28 @@ fn read(text: &str) -> (String, usize) {
 /// It begins with a program and has a place for a name.
 pub fn is_template(literal: &Literal) -> bool {
     let first = literal.text.split(' ').next().unwrap_or_default();
-    let is_made_otherwise = ["format!(", "format_args!("].iter().any(|name| literal.before.trim_end().ends_with(name));
+    let is_made_otherwise = ["format!(", "format_args!("]
+        .iter()
+        .any(|name| literal.before.trim_end().ends_with(name));
     literal.text.contains("{}") && PROGRAMS.contains(&first) && !is_made_otherwise
 }
 
 /// It has a command with a name in it, and is not a template: the name would not be quoted.
 pub fn is_made_elsewhere(literal: &Literal) -> bool {
     let is_begun = |at: usize| literal.text[..at].ends_with([' ', '(', '`']) || at == 0;
-    let commands = COMMANDS
-        .iter()
-        .flat_map(|command| literal.text.match_indices(command).filter(|(at, _)| is_begun(*at)).map(|(at, _)| at));
+    let commands = COMMANDS.iter().flat_map(|command| {
+        literal
+            .text
+            .match_indices(command)
+            .filter(|(at, _)| is_begun(*at))
+            .map(|(at, _)| at)
+    });
     // Up to the end of the command a name is put in.
     let mut names = commands.filter(|at| {
-        let command = literal.text[*at..].split([';', ',', '`', '|']).next().unwrap_or_default();
+        let command = literal.text[*at..]
+            .split([';', ',', '`', '|'])
+            .next()
+            .unwrap_or_default();
         command.contains('{')
     });
     !is_template(literal) && names.next().is_some()

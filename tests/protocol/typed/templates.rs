@@ -56,7 +56,8 @@ fn name() -> impl Strategy<Value = OsString> {
         8 => select(FRAGMENTS.to_vec()).prop_map(<[u8]>::to_vec),
         1 => prop::collection::vec(1u8.., 1..4),
     ];
-    prop::collection::vec(fragment, 1..5).prop_map(|fragments| OsString::from_vec(fragments.concat()))
+    prop::collection::vec(fragment, 1..5)
+        .prop_map(|fragments| OsString::from_vec(fragments.concat()))
 }
 
 /// Which kind of part a name becomes.
@@ -72,7 +73,13 @@ enum As {
 /// The part, and the words that are meant by it.
 fn part(name: &OsStr, kind: As) -> (Part<'_>, Argv) {
     let is_dashed = name.as_bytes().starts_with(b"-");
-    let path = || if is_dashed { Path::new(".").join(name).into() } else { name.to_owned() };
+    let path = || {
+        if is_dashed {
+            Path::new(".").join(name).into()
+        } else {
+            name.to_owned()
+        }
+    };
     match kind {
         As::Path => (Part::Path(Path::new(name)), vec![path()]),
         As::Word => (Part::Word(name), vec![name.to_owned()]),
@@ -80,8 +87,14 @@ fn part(name: &OsStr, kind: As) -> (Part<'_>, Argv) {
             let glued = [b"--id=", name.as_bytes()].concat();
             (Part::Value("--id", name), vec![OsString::from_vec(glued)])
         }
-        As::Value => (Part::Value("--id", name), vec!["--id".into(), name.to_owned()]),
-        As::Paths => (Part::Paths(vec![Path::new(name), Path::new("b c")]), vec![path(), "b c".into()]),
+        As::Value => (
+            Part::Value("--id", name),
+            vec!["--id".into(), name.to_owned()],
+        ),
+        As::Paths => (
+            Part::Paths(vec![Path::new(name), Path::new("b c")]),
+            vec![path(), "b c".into()],
+        ),
         As::Words => (Part::Words(vec![name.to_owned()]), vec![name.to_owned()]),
     }
 }
@@ -92,7 +105,13 @@ fn meant(template: &str, words: &[Argv]) -> Vec<Argv> {
     let of_command = |command: &str| {
         let parts = command.split(' ').filter(|word| !word.is_empty());
         parts
-            .flat_map(|word| if word == "{}" { words.next().expect("a part").clone() } else { vec![word.into()] })
+            .flat_map(|word| {
+                if word == "{}" {
+                    words.next().expect("a part").clone()
+                } else {
+                    vec![word.into()]
+                }
+            })
             .collect()
     };
     template.split(['|', ';']).map(of_command).collect()
@@ -124,9 +143,16 @@ fn templates() -> Vec<&'static str> {
 #[test]
 fn every_template_runs_what_it_means_and_nothing_else() {
     let (templates, recorder) = (templates(), Recorder::new());
-    assert!(templates.len() >= 30, "the templates are not found any more: {templates:?}");
+    assert!(
+        templates.len() >= 30,
+        "the templates are not found any more: {templates:?}"
+    );
     let kinds = select(vec![As::Path, As::Word, As::Value, As::Paths, As::Words]);
-    let mut runner = TestRunner::new(Config { cases: 12, failure_persistence: None, ..Config::default() });
+    let mut runner = TestRunner::new(Config {
+        cases: 12,
+        failure_persistence: None,
+        ..Config::default()
+    });
     let names = prop::collection::vec((name(), kinds), templates.len() * 3);
     let (pasted, refused) = (Cell::new(0_usize), Cell::new(0_usize));
     let outcome = runner.run(&names, |names| {
@@ -157,28 +183,61 @@ fn every_template_runs_what_it_means_and_nothing_else() {
     });
     outcome.unwrap_or_else(|error| panic!("{error}"));
     let (pasted, refused) = (pasted.get(), refused.get());
-    assert!(pasted > 10 * refused.max(10), "{pasted} lines were pasted, {refused} refused");
+    assert!(
+        pasted > 10 * refused.max(10),
+        "{pasted} lines were pasted, {refused} refused"
+    );
 }
 
 /// The same names as they were quoted before run `touch`: the test can fail.
 #[test]
 fn a_name_without_quotes_runs_something_else() {
     let recorder = Recorder::new();
-    let called = recorder.paste("/bin/sh", &["git push -u REMOTE x;touch${IFS}PWN".to_owned()]);
-    assert_eq!(called, [vec!["git", "push", "-u", "REMOTE", "x"], vec!["touch", "PWN"]]);
+    let called = recorder.paste(
+        "/bin/sh",
+        &["git push -u REMOTE x;touch${IFS}PWN".to_owned()],
+    );
+    assert_eq!(
+        called,
+        [
+            vec!["git", "push", "-u", "REMOTE", "x"],
+            vec!["touch", "PWN"]
+        ]
+    );
 }
 
 #[test]
 fn no_command_is_made_elsewhere() {
     let literal = |before: &str, text: &str| {
-        is_made_elsewhere(&Literal { file: "x".into(), before: before.to_owned(), text: text.to_owned() })
+        is_made_elsewhere(&Literal {
+            file: "x".into(),
+            before: before.to_owned(),
+            text: text.to_owned(),
+        })
     };
-    assert!(literal("format!(", "no upstream; type: git push -u REMOTE {0}"), "as it was");
-    assert!(literal("format!(", "git -C {} pull") && literal("format!(", "ssh -- {host} ps -p {pid}"));
-    assert!(!literal("to_type(", "git -C {} pull") && !literal("format!(", "{why}; type: {command}"));
+    assert!(
+        literal("format!(", "no upstream; type: git push -u REMOTE {0}"),
+        "as it was"
+    );
+    assert!(
+        literal("format!(", "git -C {} pull") && literal("format!(", "ssh -- {host} ps -p {pid}")
+    );
+    assert!(
+        !literal("to_type(", "git -C {} pull") && !literal("format!(", "{why}; type: {command}")
+    );
     let literals = literals();
     assert!(literals.len() > 2000, "{} literals", literals.len());
-    let wrong: Vec<_> = literals.iter().filter(|literal| is_made_elsewhere(literal)).collect();
-    let wrong: Vec<_> = wrong.iter().map(|it| format!("{}: {}", it.file.display(), it.text)).collect();
-    assert!(wrong.is_empty(), "made without shell::to_type, and so not quoted:\n{}", wrong.join("\n"));
+    let wrong: Vec<_> = literals
+        .iter()
+        .filter(|literal| is_made_elsewhere(literal))
+        .collect();
+    let wrong: Vec<_> = wrong
+        .iter()
+        .map(|it| format!("{}: {}", it.file.display(), it.text))
+        .collect();
+    assert!(
+        wrong.is_empty(),
+        "made without shell::to_type, and so not quoted:\n{}",
+        wrong.join("\n")
+    );
 }

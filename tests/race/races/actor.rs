@@ -25,8 +25,16 @@ pub enum Said {
 impl Actor {
     pub fn start(scene: &Scene, operation: Operation, means: &str, kind: Kind) -> Self {
         let mut command = scene.command(env!("CARGO_BIN_EXE_stepwise"));
-        command.arg(format!("{operation:?}")).arg(means).arg(format!("{kind:?}")).arg(scene.beads());
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("stepwise starts");
+        command
+            .arg(format!("{operation:?}"))
+            .arg(means)
+            .arg(format!("{kind:?}"))
+            .arg(scene.beads());
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("stepwise starts");
         let stdout = BufReader::new(child.stdout.take().expect("its stdout"));
         let (sender, lines) = channel();
         std::thread::spawn(move || {
@@ -39,7 +47,10 @@ impl Actor {
 
     /// What it says next.
     pub fn next(&mut self) -> Said {
-        let line = self.lines.recv_timeout(PATIENCE).expect("it comes to a step, or to its end");
+        let line = self
+            .lines
+            .recv_timeout(PATIENCE)
+            .expect("it comes to a step, or to its end");
         match line.split_once(' ').expect("a word and its object") {
             ("at", step) => Said::At(step.to_owned()),
             (_, answer) => Said::Done(answer.to_owned()),
@@ -47,7 +58,12 @@ impl Actor {
     }
 
     pub fn go_on(&mut self) {
-        self.child.stdin.as_mut().expect("its stdin").write_all(b"\n").expect("it waits for a line");
+        self.child
+            .stdin
+            .as_mut()
+            .expect("its stdin")
+            .write_all(b"\n")
+            .expect("it waits for a line");
     }
 
     /// It never continues.

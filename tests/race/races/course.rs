@@ -76,9 +76,20 @@ pub fn play(
         visit.ends(&scene);
     }
     let has_crashed = course.answer.is_empty();
-    course.standing = standing(&scene, kind, if has_crashed { Checker::Program } else { Checker::Library });
+    course.standing = standing(
+        &scene,
+        kind,
+        if has_crashed {
+            Checker::Program
+        } else {
+            Checker::Library
+        },
+    );
     course.ran = ran(scene.path());
-    course.next_claim = has_crashed.then(|| kind.run(&scene, &["hold", "-q", "--no-wait", "--", "true"]).code);
+    course.next_claim = has_crashed.then(|| {
+        kind.run(&scene, &["hold", "-q", "--no-wait", "--", "true"])
+            .code
+    });
     let broken = format!("{}.broken-", kind.name());
     let is_kept = |name: &String| name == "issues.jsonl" || name.starts_with(&broken);
     course.left = scene.names();

@@ -28,16 +28,26 @@ impl Draining {
         let cycle = start_cycle(&scene);
         let options = [&["hold", "-q", "--drain", "60s", "--holder", "ours"], wait].concat();
         let hold = scene.start(&[&options[..], &["--", "sh", "-c", COMMAND]].concat());
-        wait_until(PATIENCE, "the claim waits for the gate", || waiters(&scene.beads()) == 1);
+        wait_until(PATIENCE, "the claim waits for the gate", || {
+            waiters(&scene.beads()) == 1
+        });
         Self { scene, cycle, hold }
     }
 
     /// What has run when the cycle ends and then the claim; and how that ended.
     fn ends(self, visit: &mut Visit) -> (Scene, Vec<String>, i32) {
         let Self { scene, cycle, hold } = self;
-        assert_eq!(ran(scene.path()), ["cycle"], "nobody has begun while the cycle runs");
+        assert_eq!(
+            ran(scene.path()),
+            ["cycle"],
+            "nobody has begun while the cycle runs"
+        );
         end_cycle(&scene);
-        assert_eq!(Ended::from(cycle.finish(PATIENCE)).code, 0, "the cycle has noticed nothing");
+        assert_eq!(
+            Ended::from(cycle.finish(PATIENCE)).code,
+            0,
+            "the cycle has noticed nothing"
+        );
         visit.ends(&scene);
         fs::write(scene.path().join("over"), "").expect("end the claimer");
         let code = Ended::from(hold.finish(PATIENCE)).code;
@@ -67,7 +77,11 @@ fn who_claims_without_the_gate_during_the_drain_keeps_his_claim() {
             (4, vec!["naive".to_owned()]),
             "{writer:?}"
         );
-        assert_eq!(ran, ["cycle", "cycled"], "{writer:?}: the command does not run beside him");
+        assert_eq!(
+            ran,
+            ["cycle", "cycled"],
+            "{writer:?}: the command does not run beside him"
+        );
     }
 }
 
@@ -80,7 +94,11 @@ fn neither_a_check_nor_a_second_cycle_disturbs_a_drain() {
         assert_eq!(visit.code, Some(code), "{intruder:?}");
         assert_eq!(visit.before, visit.after, "{intruder:?} changes nothing");
         let (scene, ran, code) = draining.ends(&mut visit);
-        assert_eq!((code, standing(&scene, Kind::Beads, Checker::Library)), (0, vec![]), "{intruder:?}");
+        assert_eq!(
+            (code, standing(&scene, Kind::Beads, Checker::Library)),
+            (0, vec![]),
+            "{intruder:?}"
+        );
         assert_eq!(ran, ["cycle", "cycled", "hold", "held"], "{intruder:?}");
     }
 }
@@ -93,39 +111,84 @@ fn of_two_that_drain_each_waits_for_the_cycle_and_for_the_other() {
     let (_, ran, code) = draining.ends(&mut visit);
     assert_eq!(code, 0);
     let after = ["hold held", "hold held claimer", "claimer hold held"];
-    assert!(after.contains(&ran[2..].join(" ").as_str()), "one after the other: {ran:?}");
-    assert_eq!(ran[..2], ["cycle", "cycled"], "nobody begins beside the cycle: {ran:?}");
+    assert!(
+        after.contains(&ran[2..].join(" ").as_str()),
+        "one after the other: {ran:?}"
+    );
+    assert_eq!(
+        ran[..2],
+        ["cycle", "cycled"],
+        "nobody begins beside the cycle: {ran:?}"
+    );
 }
 
 #[test]
 fn a_claim_that_is_killed_in_its_drain_leaves_nothing() {
     let draining = Draining::begin(&["--no-wait"]);
-    let Draining { scene, cycle, mut hold } = draining;
+    let Draining {
+        scene,
+        cycle,
+        mut hold,
+    } = draining;
     hold.signal(Signal::SIGKILL);
     hold.wait(PATIENCE);
-    wait_until(PATIENCE, "nobody waits for the gate any more", || waiters(&scene.beads()) == 0);
-    assert!(Gate::try_take(&scene.beads()).expect("a gate").is_none(), "the cycle keeps the gate");
+    wait_until(PATIENCE, "nobody waits for the gate any more", || {
+        waiters(&scene.beads()) == 0
+    });
+    assert!(
+        Gate::try_take(&scene.beads()).expect("a gate").is_none(),
+        "the cycle keeps the gate"
+    );
     end_cycle(&scene);
-    assert_eq!(Ended::from(cycle.finish(PATIENCE)).code, 0, "the cycle has noticed nothing");
-    assert_eq!(standing(&scene, Kind::Beads, Checker::Program), Vec::<String>::new());
-    assert_eq!(scene.run(&["hold", "-q", "--no-wait", "--", "true"]).code, 0, "the next claim finds the gate open");
+    assert_eq!(
+        Ended::from(cycle.finish(PATIENCE)).code,
+        0,
+        "the cycle has noticed nothing"
+    );
+    assert_eq!(
+        standing(&scene, Kind::Beads, Checker::Program),
+        Vec::<String>::new()
+    );
+    assert_eq!(
+        scene.run(&["hold", "-q", "--no-wait", "--", "true"]).code,
+        0,
+        "the next claim finds the gate open"
+    );
     assert_eq!(
         (ran(scene.path()), scene.names()),
-        (vec!["cycle".into(), "cycled".into()], vec!["issues.jsonl".into()])
+        (
+            vec!["cycle".into(), "cycled".into()],
+            vec!["issues.jsonl".into()]
+        )
     );
 }
 
 #[test]
 fn a_claim_waits_for_the_work_of_a_cycle_that_was_killed() {
     become_subreaper();
-    let Draining { scene, mut cycle, hold } = Draining::begin(&["--no-wait"]);
+    let Draining {
+        scene,
+        mut cycle,
+        hold,
+    } = Draining::begin(&["--no-wait"]);
     cycle.signal(Signal::SIGKILL);
     cycle.wait(PATIENCE);
-    assert!(Gate::try_take(&scene.beads()).expect("a gate").is_none(), "its work keeps the gate");
-    assert_eq!((ran(scene.path()), waiters(&scene.beads())), (vec!["cycle".to_owned()], 1), "the claim still waits");
+    assert!(
+        Gate::try_take(&scene.beads()).expect("a gate").is_none(),
+        "its work keeps the gate"
+    );
+    assert_eq!(
+        (ran(scene.path()), waiters(&scene.beads())),
+        (vec!["cycle".to_owned()], 1),
+        "the claim still waits"
+    );
     end_cycle(&scene);
     assert_eq!(Ended::from(hold.finish(PATIENCE)).code, 0);
-    assert_eq!(ran(scene.path()), ["cycle", "cycled", "hold", "held"], "the command runs after the work");
+    assert_eq!(
+        ran(scene.path()),
+        ["cycle", "cycled", "hold", "held"],
+        "the command runs after the work"
+    );
 }
 
 /// The control: the lock file alone stops no cycle that runs already.
@@ -133,8 +196,9 @@ fn a_claim_waits_for_the_work_of_a_cycle_that_was_killed() {
 fn a_claim_by_the_lock_file_alone_runs_beside_the_cycle() {
     let scene = Scene::new();
     let cycle = start_cycle(&scene);
-    let script =
-        format!("[ -e .beads/.exclusive-lock ] && exit 4; printf %s \"$0\" >.beads/.exclusive-lock; {COMMAND}");
+    let script = format!(
+        "[ -e .beads/.exclusive-lock ] && exit 4; printf %s \"$0\" >.beads/.exclusive-lock; {COMMAND}"
+    );
     let mut command = scene.shell(&script);
     command.arg(live(Kind::Beads, "ours"));
     assert_eq!(Ended::from(beadlock_tests::run(command)).code, 0);

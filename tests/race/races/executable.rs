@@ -25,9 +25,18 @@ fn a_program_that_a_test_writes_can_be_executed_at_once() {
             });
         }
         for round in 0..ROUNDS {
-            write_program(&program, format!("#!/bin/sh\nexit {}\n", round % 100).as_bytes());
-            let status = Command::new(&program).status().unwrap_or_else(|error| panic!("{round}: {error}"));
-            assert_eq!(status.code(), i32::try_from(round % 100).ok(), "the program is the one just written");
+            write_program(
+                &program,
+                format!("#!/bin/sh\nexit {}\n", round % 100).as_bytes(),
+            );
+            let status = Command::new(&program)
+                .status()
+                .unwrap_or_else(|error| panic!("{round}: {error}"));
+            assert_eq!(
+                status.code(),
+                i32::try_from(round % 100).ok(),
+                "the program is the one just written"
+            );
         }
         drop(over);
     });

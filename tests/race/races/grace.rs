@@ -51,7 +51,12 @@ fn play(operation: Operation, opens: &str, writes: Writes) -> Option<Lingered> {
             Said::Done(answer) => break answer,
         };
         if step == opens && file.is_none() && written.is_none() {
-            file = Some(OpenOptions::new().write(true).open(scene.lock()).expect("open the lock"));
+            file = Some(
+                OpenOptions::new()
+                    .write(true)
+                    .open(scene.lock())
+                    .expect("open the lock"),
+            );
         }
         if matches!(writes, Writes::At(at) if at == step)
             && let Some(file) = file.take()
@@ -74,12 +79,17 @@ fn play(operation: Operation, opens: &str, writes: Writes) -> Option<Lingered> {
     let standing = standing(&scene, Kind::Beads, Checker::Library);
     let mut left = scene.names();
     left.retain(|name| name != "issues.jsonl");
-    (written < GRACE).then_some(Lingered { answer, standing, left })
+    (written < GRACE).then_some(Lingered {
+        answer,
+        standing,
+        left,
+    })
 }
 
 fn write(mut file: File) {
     file.set_len(0).expect("empty the lock");
-    file.write_all(live(Kind::Beads, "naive").as_bytes()).expect("write the lock");
+    file.write_all(live(Kind::Beads, "naive").as_bytes())
+        .expect("write the lock");
 }
 
 #[test]
@@ -88,7 +98,11 @@ fn who_has_the_lock_open_and_writes_up_to_the_end_of_the_grace_keeps_his_claim()
     for operation in [Operation::Removal, Operation::Claim] {
         for (at, opens) in STEPS[..3].iter().enumerate() {
             let later = STEPS[at + 1..].iter().map(|step| Writes::At(step));
-            squares.extend(later.chain([Writes::InTheGrace]).map(|writes| (operation, *opens, writes)));
+            squares.extend(
+                later
+                    .chain([Writes::InTheGrace])
+                    .map(|writes| (operation, *opens, writes)),
+            );
         }
     }
     for &(operation, opens, writes) in &squares {
@@ -96,7 +110,11 @@ fn who_has_the_lock_open_and_writes_up_to_the_end_of_the_grace_keeps_his_claim()
         let lingered = in_time.expect("the writer writes in time");
         let what = format!("{operation:?}, opens at {opens}, {writes:?}: {lingered:?}");
         assert!(lingered.answer.starts_with("Refused"), "{what}");
-        assert_eq!((lingered.standing, lingered.left), (vec!["naive".to_owned()], vec![]), "{what}");
+        assert_eq!(
+            (lingered.standing, lingered.left),
+            (vec!["naive".to_owned()], vec![]),
+            "{what}"
+        );
     }
     println!("a writer that lingers: {} squares, 0 lost", squares.len());
     assert_eq!(squares.len(), 18);
@@ -109,8 +127,18 @@ fn who_writes_after_a_grace_of_0_loses_his_claim() {
         let lingered = play(Operation::RemovalWithoutGrace, "Judged", Writes::InTheGrace);
         lingered.is_some_and(|lingered| lingered.answer == "Free" && lingered.standing.is_empty())
     };
-    assert!((0..TRIES).any(loses), "no claim was lost: the squares show nothing of the grace");
+    assert!(
+        (0..TRIES).any(loses),
+        "no claim was lost: the squares show nothing of the grace"
+    );
     // The comparison sees a write before it.
-    let seen = play(Operation::RemovalWithoutGrace, "Judged", Writes::At("MovedAside"));
-    assert_eq!(seen.expect("at a step it is never late").standing, ["naive"]);
+    let seen = play(
+        Operation::RemovalWithoutGrace,
+        "Judged",
+        Writes::At("MovedAside"),
+    );
+    assert_eq!(
+        seen.expect("at a step it is never late").standing,
+        ["naive"]
+    );
 }

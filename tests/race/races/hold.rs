@@ -34,7 +34,10 @@ struct Expected {
 fn expected(point: Point, intruder: Intruder) -> Expected {
     use Point::{Execute, Fork, Gate, Link, Release};
     let it_runs = Some(&["hold"][..]);
-    let (is_before, is_linked) = (matches!(point, Fork | Gate), !matches!(point, Fork | Gate | Link));
+    let (is_before, is_linked) = (
+        matches!(point, Fork | Gate),
+        !matches!(point, Fork | Gate | Link),
+    );
     match intruder {
         Intruder::WriterInPlace | Intruder::WriterByRename if !is_linked => Expected {
             rule: "who has claimed before the link keeps his claim, and the command does not run",
@@ -112,20 +115,40 @@ fn expected(point: Point, intruder: Intruder) -> Expected {
 fn command(scene: &Scene) -> Command {
     let mut command = scene.shell("kill -STOP $$; exec \"$@\" 2>said");
     command.arg("sh").arg(binaries::beadlock());
-    command.args(["hold", "-q", "--no-wait", "--drain", "60s", "--holder", "ours", "--", "sh", "-c", COMMAND]);
+    command.args([
+        "hold",
+        "-q",
+        "--no-wait",
+        "--drain",
+        "60s",
+        "--holder",
+        "ours",
+        "--",
+        "sh",
+        "-c",
+        COMMAND,
+    ]);
     command
 }
 
 fn children(pid: i32) -> Vec<i32> {
     let text = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
-    text.split_ascii_whitespace().filter_map(|word| word.parse().ok()).collect()
+    text.split_ascii_whitespace()
+        .filter_map(|word| word.parse().ok())
+        .collect()
 }
 
 /// It is where its name says.
 fn assert_is_at(point: Point, scene: &Scene, pid: i32) {
-    let is_shut = Gate::try_take(&scene.beads()).expect("it has a gate").is_none();
-    let found =
-        (children(pid).len(), is_shut, Kind::Beads.holder(scene).as_deref() == Some("ours"), ran(scene.path()).len());
+    let is_shut = Gate::try_take(&scene.beads())
+        .expect("it has a gate")
+        .is_none();
+    let found = (
+        children(pid).len(),
+        is_shut,
+        Kind::Beads.holder(scene).as_deref() == Some("ours"),
+        ran(scene.path()).len(),
+    );
     let expected = match point {
         Point::Fork => (0, false, false, 0),
         Point::Gate => (1, false, false, 0),
@@ -134,7 +157,10 @@ fn assert_is_at(point: Point, scene: &Scene, pid: i32) {
         Point::LetExecute | Point::Execute => (1, false, true, 0),
         Point::Release => (1, false, true, 1),
     };
-    assert_eq!(found, expected, "{point:?}: children, gate shut, lock ours, commands that have begun");
+    assert_eq!(
+        found, expected,
+        "{point:?}: children, gate shut, lock ours, commands that have begun"
+    );
 }
 
 /// False: nobody may be traced here.
@@ -147,9 +173,17 @@ fn play(point: Point, intruder: Intruder, finds_dead_lock: bool) -> bool {
     if point == Point::Release {
         end();
     }
-    let Some(mut hold) = Stopped::before(point, command(&scene)) else { return false };
+    let Some(mut hold) = Stopped::before(point, command(&scene)) else {
+        return false;
+    };
     assert_is_at(point, &scene, hold.pid());
-    let Expected { rule, code, ran: runs, standing: stand, theirs } = expected(point, intruder);
+    let Expected {
+        rule,
+        code,
+        ran: runs,
+        standing: stand,
+        theirs,
+    } = expected(point, intruder);
     let at = format!("{intruder:?} at {point:?}, a dead lock there: {finds_dead_lock}: {rule}");
     let mut visit = Visit::of(intruder, Kind::Beads, &scene);
     assert_eq!(visit.code, theirs, "{at}");
@@ -157,13 +191,27 @@ fn play(point: Point, intruder: Intruder, finds_dead_lock: bool) -> bool {
         let orphans = children(hold.pid());
         hold.kill();
         if point == Point::Execute {
-            wait_until(PATIENCE, "the command runs", || !ran(scene.path()).is_empty());
-            assert_eq!(scene.run(&["check"]).out, "Skipping database (locked by ours)\n", "{at}");
+            wait_until(PATIENCE, "the command runs", || {
+                !ran(scene.path()).is_empty()
+            });
+            assert_eq!(
+                scene.run(&["check"]).out,
+                "Skipping database (locked by ours)\n",
+                "{at}"
+            );
             end();
         }
         orphans.into_iter().for_each(|pid| reap(pid, PATIENCE));
-        assert_eq!(standing(&scene, Kind::Beads, Checker::Program), stand, "{at}");
-        assert_eq!(scene.run(&["hold", "-q", "--no-wait", "--", "true"]).code, 0, "{at}");
+        assert_eq!(
+            standing(&scene, Kind::Beads, Checker::Program),
+            stand,
+            "{at}"
+        );
+        assert_eq!(
+            scene.run(&["hold", "-q", "--no-wait", "--", "true"]).code,
+            0,
+            "{at}"
+        );
     } else {
         hold.go_on();
         visit.ends(&scene);
@@ -177,7 +225,11 @@ fn play(point: Point, intruder: Intruder, finds_dead_lock: bool) -> bool {
         });
         let said = fs::read_to_string(scene.path().join("said")).unwrap_or_default();
         assert_eq!(ended.and_then(|status| status.code()), code, "{at}: {said}");
-        assert_eq!(standing(&scene, Kind::Beads, Checker::Library), stand, "{at}");
+        assert_eq!(
+            standing(&scene, Kind::Beads, Checker::Library),
+            stand,
+            "{at}"
+        );
     }
     if let Some(runs) = runs {
         assert_eq!(ran(scene.path()), runs, "{at}");
@@ -199,7 +251,9 @@ fn a_claim_is_safe_whoever_comes_at_whatever_point() {
     std::thread::scope(|threads| {
         for _ in 0..LANES {
             threads.spawn(|| {
-                while let Some(&(point, intruder, dead)) = squares.get(next.fetch_add(1, Ordering::Relaxed)) {
+                while let Some(&(point, intruder, dead)) =
+                    squares.get(next.fetch_add(1, Ordering::Relaxed))
+                {
                     played.fetch_add(usize::from(play(point, intruder, dead)), Ordering::Relaxed);
                 }
             });
@@ -218,9 +272,22 @@ fn a_claim_is_safe_whoever_comes_at_whatever_point() {
 /// write.
 #[test]
 fn a_claim_by_the_lock_file_alone_loses_to_whoever_comes_before_it_writes() {
-    let lost: Vec<_> = Intruder::ALL.into_iter().filter(|&intruder| loses_by_script(intruder)).collect();
-    println!("the same claim by a script: 6 squares, {} lost: {lost:?}", lost.len());
-    assert_eq!(lost, [Intruder::WriterInPlace, Intruder::WriterByRename, Intruder::Claimer]);
+    let lost: Vec<_> = Intruder::ALL
+        .into_iter()
+        .filter(|&intruder| loses_by_script(intruder))
+        .collect();
+    println!(
+        "the same claim by a script: 6 squares, {} lost: {lost:?}",
+        lost.len()
+    );
+    assert_eq!(
+        lost,
+        [
+            Intruder::WriterInPlace,
+            Intruder::WriterByRename,
+            Intruder::Claimer
+        ]
+    );
 }
 
 /// True: the intruder has claimed, and its claim does not stand in the end.
@@ -237,7 +304,15 @@ fn loses_by_script(intruder: Intruder) -> bool {
     let mut visit = Visit::of(intruder, Kind::Beads, &scene);
     visit.ends(&scene);
     let has_claimed = Kind::Beads.holder(&scene);
-    kill(pid, if intruder == Intruder::Crash { Signal::SIGKILL } else { Signal::SIGCONT }).expect("it is ours");
+    kill(
+        pid,
+        if intruder == Intruder::Crash {
+            Signal::SIGKILL
+        } else {
+            Signal::SIGCONT
+        },
+    )
+    .expect("it is ours");
     child.wait().expect("it ends");
     let stands = standing(&scene, Kind::Beads, Checker::Library);
     has_claimed.is_some_and(|holder| !stands.contains(&holder))

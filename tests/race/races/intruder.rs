@@ -29,14 +29,24 @@ pub enum Intruder {
 }
 
 impl Intruder {
-    pub const ALL: [Self; 6] =
-        [Self::WriterInPlace, Self::WriterByRename, Self::Crash, Self::SecondRemover, Self::Claimer, Self::Cycle];
+    pub const ALL: [Self; 6] = [
+        Self::WriterInPlace,
+        Self::WriterByRename,
+        Self::Crash,
+        Self::SecondRemover,
+        Self::Claimer,
+        Self::Cycle,
+    ];
     /// The intruders for which it makes a difference by which means a lock is moved.
     const OF_THE_MEANS: [Self; 3] = [Self::WriterInPlace, Self::WriterByRename, Self::Crash];
 
     /// The intruders of an operation by these means. Only a database has cycles.
     pub fn of(means: &str, kind: Kind) -> Vec<Self> {
-        let mut all = if means == "best" { Self::ALL.to_vec() } else { Self::OF_THE_MEANS.to_vec() };
+        let mut all = if means == "best" {
+            Self::ALL.to_vec()
+        } else {
+            Self::OF_THE_MEANS.to_vec()
+        };
         all.retain(|intruder| kind == Kind::Beads || *intruder != Self::Cycle);
         all
     }
@@ -78,7 +88,11 @@ impl Visit {
                 nothing
             }
             Intruder::SecondRemover => (None, None, Some(kind.run(scene, &["check"]).code)),
-            Intruder::Cycle => (None, None, Some(scene.run(&["cycle", "-q", "--", "sh", "-c", CYCLE]).code)),
+            Intruder::Cycle => (
+                None,
+                None,
+                Some(scene.run(&["cycle", "-q", "--", "sh", "-c", CYCLE]).code),
+            ),
             Intruder::Claimer => {
                 let claimer;
                 (claimer, waited) = start_claimer(scene, kind);
@@ -87,7 +101,18 @@ impl Visit {
             Intruder::Crash => nothing,
         };
         let after = contents(scene);
-        Self { intruder, kind, over, code, before, after, waited, claimed: false, writer, claimer }
+        Self {
+            intruder,
+            kind,
+            over,
+            code,
+            before,
+            after,
+            waited,
+            claimed: false,
+            writer,
+            claimer,
+        }
     }
 
     /// Nobody is in its way any more.
@@ -106,19 +131,32 @@ impl Visit {
 
 /// The lock is the claimer's, and its command runs.
 fn is_claimers(scene: &Scene, kind: Kind) -> bool {
-    kind.holder(scene).as_deref() == Some("claimer") && ran(scene.path()).contains(&"claimer".to_owned())
+    kind.holder(scene).as_deref() == Some("claimer")
+        && ran(scene.path()).contains(&"claimer".to_owned())
 }
 
 /// The claimer, and whether it waits for the gate.
 fn start_claimer(scene: &Scene, kind: Kind) -> (Running, bool) {
-    let options = kind.words(&["hold", "-q", "--no-wait", "--drain", "60s", kind.holder_option(), "claimer"]);
+    let options = kind.words(&[
+        "hold",
+        "-q",
+        "--no-wait",
+        "--drain",
+        "60s",
+        kind.holder_option(),
+        "claimer",
+    ]);
     let before = waiters(&scene.beads());
     let mut claimer = scene.start(&[&options[..], &["--", "sh", "-c", CLAIMER]].concat());
     let mut waits = false;
-    wait_until(PATIENCE, "the claimer waits for the gate, claims or gives up", || {
-        waits = waiters(&scene.beads()) > before;
-        waits || is_claimers(scene, kind) || !claimer.is_running()
-    });
+    wait_until(
+        PATIENCE,
+        "the claimer waits for the gate, claims or gives up",
+        || {
+            waits = waiters(&scene.beads()) > before;
+            waits || is_claimers(scene, kind) || !claimer.is_running()
+        },
+    );
     (claimer, waits)
 }
 
@@ -137,13 +175,19 @@ fn write_in_place(scene: &Scene, kind: Kind) -> JoinHandle<()> {
         let lock = lock.clone();
         move || fs::write(lock, live(kind, "naive")).expect("write the lock")
     });
-    wait_until(PATIENCE, "the writer has written, or waits for a lease", || {
-        writer.is_finished() || before.as_deref().is_some_and(is_being_broken)
-    });
+    wait_until(
+        PATIENCE,
+        "the writer has written, or waits for a lease",
+        || writer.is_finished() || before.as_deref().is_some_and(is_being_broken),
+    );
     writer
 }
 
 /// The processes and what they have run, in this order.
 pub fn ran(path: &Path) -> Vec<String> {
-    fs::read_to_string(path.join("ran")).unwrap_or_default().lines().map(str::to_owned).collect()
+    fs::read_to_string(path.join("ran"))
+        .unwrap_or_default()
+        .lines()
+        .map(str::to_owned)
+        .collect()
 }

@@ -21,7 +21,10 @@ pub fn is_being_broken(name: &str) -> bool {
 /// What `/proc/locks` calls the file that has this path: `MAJOR:MINOR:INODE`.
 pub fn name_in_locks(path: &Path) -> Option<String> {
     // An open for more than the path would break a lease.
-    let file = fs::OpenOptions::new().read(true).custom_flags(libc::O_PATH | libc::O_NOFOLLOW).open(path);
+    let file = fs::OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_PATH | libc::O_NOFOLLOW)
+        .open(path);
     let file = file.ok()?;
     let meta = file.metadata().ok()?;
     let by_stat = || (major(meta.dev()), minor(meta.dev()));
@@ -32,9 +35,14 @@ pub fn name_in_locks(path: &Path) -> Option<String> {
 /// The device of the mount that a file is on: on some file systems, such as btrfs, `stat` tells another one.
 fn device_of_mount(file: &fs::File) -> Option<(u64, u64)> {
     let info = fs::read_to_string(format!("/proc/self/fdinfo/{}", file.as_raw_fd())).ok()?;
-    let mount = info.lines().find_map(|line| line.strip_prefix("mnt_id:"))?.trim();
+    let mount = info
+        .lines()
+        .find_map(|line| line.strip_prefix("mnt_id:"))?
+        .trim();
     let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
-    let line = mounts.lines().find(|line| line.split(' ').next() == Some(mount))?;
+    let line = mounts
+        .lines()
+        .find(|line| line.split(' ').next() == Some(mount))?;
     let (major, minor) = line.split(' ').nth(2)?.split_once(':')?;
     Some((major.parse().ok()?, minor.parse().ok()?))
 }

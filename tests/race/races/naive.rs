@@ -34,23 +34,43 @@ fn the_naive_ways_lose_claims_where_they_are_known_to() {
 #[test]
 fn the_documents_order_loses_the_lock_of_a_directory_where_it_is_known_to() {
     // Its claim is the whole record at once: there is no step after it.
-    let known: Vec<_> = LOST.into_iter().filter(|(_, step, ..)| *step != "Synced").collect();
+    let known: Vec<_> = LOST
+        .into_iter()
+        .filter(|(_, step, ..)| *step != "Synced")
+        .collect();
     assert_eq!(known.len(), 12);
     loses(Kind::Memory, &known);
 }
 
 fn loses(kind: Kind, known: &[(&str, &str, &str, usize)]) {
-    let Table { squares, broken, .. } = play_all(&Operation::NAIVE, &["best"], kind);
-    let claims = broken.iter().filter_map(|Broken { square, sentence, .. }| {
-        let which = CLAIMS.iter().position(|claim| claim == sentence)?;
-        let [operation, intruder] = [format!("{:?}", square.operation), format!("{:?}", square.intruder)];
-        Some((operation, square.step.clone(), intruder, which))
-    });
+    let Table {
+        squares, broken, ..
+    } = play_all(&Operation::NAIVE, &["best"], kind);
+    let claims = broken.iter().filter_map(
+        |Broken {
+             square, sentence, ..
+         }| {
+            let which = CLAIMS.iter().position(|claim| claim == sentence)?;
+            let [operation, intruder] = [
+                format!("{:?}", square.operation),
+                format!("{:?}", square.intruder),
+            ];
+            Some((operation, square.step.clone(), intruder, which))
+        },
+    );
     let mut lost: Vec<_> = claims.collect();
     lost.sort();
-    println!("races at every step, {kind:?}, the naive ways: {squares} squares, {} lost", lost.len());
+    println!(
+        "races at every step, {kind:?}, the naive ways: {squares} squares, {} lost",
+        lost.len()
+    );
     let known = known.iter().map(|(operation, step, intruder, which)| {
-        ((*operation).to_owned(), (*step).to_owned(), (*intruder).to_owned(), *which)
+        (
+            (*operation).to_owned(),
+            (*step).to_owned(),
+            (*intruder).to_owned(),
+            *which,
+        )
     });
     assert_eq!(lost, known.collect::<Vec<_>>());
 }

@@ -25,7 +25,9 @@ pub fn prepare(operation: Operation, kind: Kind, scene: &Scene) {
         | Op::NaiveClaim
         | Op::RemovalWithoutGrace => (Some(dead(kind, "long gone")), None),
         Op::RecoveryOfADeadLock => (None, Some(dead(kind, "long gone"))),
-        Op::RecoveryOfAClaim | Op::ReleaseBesideAClaim | Op::NaiveRecovery => (None, Some(live(kind, "aside"))),
+        Op::RecoveryOfAClaim | Op::ReleaseBesideAClaim | Op::NaiveRecovery => {
+            (None, Some(live(kind, "aside")))
+        }
         Op::RecoveryBesideADeadLock => (Some(dead(kind, "long gone")), Some(live(kind, "aside"))),
         Op::Release | Op::NaiveRelease => (None, None),
         Op::Break => (Some(kind.record("elsewhere", 4711, "another-host")), None),
@@ -59,7 +61,9 @@ pub fn standing_before(operation: Operation) -> &'static [&'static str] {
 /// The claim that this operation is there to end, and the step from which on it is ended.
 pub fn ends(operation: Operation) -> Option<(&'static str, &'static str)> {
     match operation {
-        Operation::Release | Operation::ReleaseBesideAClaim | Operation::NaiveRelease => Some(("ours", "Deleted")),
+        Operation::Release | Operation::ReleaseBesideAClaim | Operation::NaiveRelease => {
+            Some(("ours", "Deleted"))
+        }
         Operation::Break => Some(("elsewhere", "Kept")),
         _ => None,
     }

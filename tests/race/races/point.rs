@@ -29,13 +29,21 @@ pub enum Point {
 }
 
 impl Point {
-    pub const ALL: [Self; 7] =
-        [Self::Fork, Self::Gate, Self::Link, Self::LetGate, Self::LetExecute, Self::Execute, Self::Release];
+    pub const ALL: [Self; 7] = [
+        Self::Fork,
+        Self::Gate,
+        Self::Link,
+        Self::LetGate,
+        Self::LetExecute,
+        Self::Execute,
+        Self::Release,
+    ];
 
     /// A call with this number and these arguments is the one.
     fn is(self, number: libc::c_long, arguments: &[u64]) -> bool {
         let argument = |at: usize| arguments.get(at).copied().unwrap_or_default();
-        let flock = |operation: i32| number == libc::SYS_flock && argument(1) & operation as u64 != 0;
+        let flock =
+            |operation: i32| number == libc::SYS_flock && argument(1) & operation as u64 != 0;
         match self {
             Self::Fork => [libc::SYS_clone, libc::SYS_clone3].contains(&number),
             Self::Gate | Self::Release => flock(libc::LOCK_EX),
@@ -67,9 +75,15 @@ impl Stopped {
     /// traced.
     pub fn before(point: Point, mut command: Command) -> Option<Self> {
         let child = command.stdout(Stdio::null()).spawn().expect("sh starts");
-        let mut stopped = Self { traced: pid_of(&child), child, is_reaped: false };
+        let mut stopped = Self {
+            traced: pid_of(&child),
+            child,
+            is_reaped: false,
+        };
         stopped.next_status(WaitPidFlag::WUNTRACED, point);
-        let mut options = Options::PTRACE_O_TRACESYSGOOD | Options::PTRACE_O_TRACEEXEC | Options::PTRACE_O_EXITKILL;
+        let mut options = Options::PTRACE_O_TRACESYSGOOD
+            | Options::PTRACE_O_TRACEEXEC
+            | Options::PTRACE_O_EXITKILL;
         if point == Point::Execute {
             options |= Options::PTRACE_O_TRACEFORK | Options::PTRACE_O_TRACECLONE;
         }
@@ -91,7 +105,11 @@ impl Stopped {
                     (executed, inside) = (true, true);
                     None
                 }
-                WaitStatus::PtraceEvent(program, _, libc::PTRACE_EVENT_FORK | libc::PTRACE_EVENT_CLONE) => {
+                WaitStatus::PtraceEvent(
+                    program,
+                    _,
+                    libc::PTRACE_EVENT_FORK | libc::PTRACE_EVENT_CLONE,
+                ) => {
                     let child = ptrace::getevent(program).expect("the PID of its child");
                     self.traced = Pid::from_raw(child as i32);
                     inside = false;
@@ -101,7 +119,8 @@ impl Stopped {
                 }
                 WaitStatus::PtraceSyscall(pid) if executed => {
                     inside = !inside;
-                    let is_it = inside && call_of(pid).is_some_and(|(number, words)| point.is(number, &words));
+                    let is_it = inside
+                        && call_of(pid).is_some_and(|(number, words)| point.is(number, &words));
                     seen += usize::from(is_it);
                     if seen == point.count() {
                         return;
@@ -169,6 +188,7 @@ fn call_of(pid: Pid) -> Option<(libc::c_long, Vec<u64>)> {
     let text = fs::read_to_string(format!("/proc/{pid}/syscall")).ok()?;
     let mut words = text.split_ascii_whitespace();
     let number = words.next()?.parse().ok()?;
-    let arguments = words.filter_map(|word| u64::from_str_radix(word.trim_start_matches("0x"), 16).ok());
+    let arguments =
+        words.filter_map(|word| u64::from_str_radix(word.trim_start_matches("0x"), 16).ok());
     Some((number, arguments.collect()))
 }

@@ -17,20 +17,38 @@ pub const CLAIMS: [&str; 6] = [
 ];
 
 /// The first sentence that is not true of this course. `alone` is the course that the operation takes by itself.
-pub fn broken_rule(operation: Operation, visit: &Visit, alone: &Course, course: &Course) -> Option<&'static str> {
+pub fn broken_rule(
+    operation: Operation,
+    visit: &Visit,
+    alone: &Course,
+    course: &Course,
+) -> Option<&'static str> {
     let rules = match visit.intruder {
         Intruder::WriterInPlace | Intruder::WriterByRename => of_a_writer(operation, visit, course),
         Intruder::SecondRemover => of_a_remover(visit, alone, course),
         Intruder::Cycle => vec![
-            ("no cycle runs while the gate is held", visit.code == Some(4) && course.ran.is_empty()),
-            ("a cycle that does not run changes nothing", visit.before == visit.after),
-            ("nobody notices a cycle that does not run", course.is_like(alone)),
+            (
+                "no cycle runs while the gate is held",
+                visit.code == Some(4) && course.ran.is_empty(),
+            ),
+            (
+                "a cycle that does not run changes nothing",
+                visit.before == visit.after,
+            ),
+            (
+                "nobody notices a cycle that does not run",
+                course.is_like(alone),
+            ),
         ],
         Intruder::Claimer => of_a_claimer(visit, alone, course),
         Intruder::Crash => of_a_crash(operation, course),
     };
     let left = ("nothing is left behind", course.left.is_empty());
-    rules.into_iter().chain([left]).find(|(_, holds)| !holds).map(|(sentence, _)| sentence)
+    rules
+        .into_iter()
+        .chain([left])
+        .find(|(_, holds)| !holds)
+        .map(|(sentence, _)| sentence)
 }
 
 type Rules = Vec<(&'static str, bool)>;
@@ -39,13 +57,20 @@ fn of_a_writer(operation: Operation, visit: &Visit, course: &Course) -> Rules {
     let stands = |holder: &str| course.standing.iter().any(|there| there == holder);
     let is_written_over = |holder: &str| visit.over.as_deref() == Some(holder);
     let is_ended = |holder: &str| {
-        ends(operation).is_some_and(|(ended, _)| ended == holder) && ["Released", "Kept"].contains(&course.answer())
+        ends(operation).is_some_and(|(ended, _)| ended == holder)
+            && ["Released", "Kept"].contains(&course.answer())
     };
     let mut claims = standing_before(operation).to_vec();
     claims.extend((course.answer() == "Claimed").then_some("ours"));
-    let is_spared = claims.iter().all(|claim| stands(claim) || is_written_over(claim) || is_ended(claim));
+    let is_spared = claims
+        .iter()
+        .all(|claim| stands(claim) || is_written_over(claim) || is_ended(claim));
     let is_told = ["Free", "Claimed"].contains(&course.answer());
-    vec![(CLAIMS[0], stands("naive")), (CLAIMS[1], is_spared), (CLAIMS[2], !is_told || course.came_at == "Linked")]
+    vec![
+        (CLAIMS[0], stands("naive")),
+        (CLAIMS[1], is_spared),
+        (CLAIMS[2], !is_told || course.came_at == "Linked"),
+    ]
 }
 
 fn of_a_remover(visit: &Visit, alone: &Course, course: &Course) -> Rules {
@@ -53,8 +78,14 @@ fn of_a_remover(visit: &Visit, alone: &Course, course: &Course) -> Rules {
     let name = visit.kind.name();
     let is_free = !there(name) && !there(&format!("{name}.aside"));
     vec![
-        ("a second remover changes nothing while the gate is held", visit.before == visit.after),
-        ("it proceeds where there is neither a lock nor one aside", (visit.code == Some(0)) == is_free),
+        (
+            "a second remover changes nothing while the gate is held",
+            visit.before == visit.after,
+        ),
+        (
+            "it proceeds where there is neither a lock nor one aside",
+            (visit.code == Some(0)) == is_free,
+        ),
         ("nobody notices it", course.is_like(alone)),
     ]
 }
@@ -68,16 +99,30 @@ fn of_a_claimer(visit: &Visit, alone: &Course, course: &Course) -> Rules {
         (CLAIMS[3], course.ran.is_empty() || visit.claimed),
         (CLAIMS[4], course.standing == standing),
         ("who claims as well waits for the gate", visit.waited),
-        ("nobody notices that he waits", course.steps == alone.steps && course.answer == alone.answer),
-        ("he has the lock then, unless somebody lives who had it first", visit.claimed == is_alone),
+        (
+            "nobody notices that he waits",
+            course.steps == alone.steps && course.answer == alone.answer,
+        ),
+        (
+            "he has the lock then, unless somebody lives who had it first",
+            visit.claimed == is_alone,
+        ),
     ]
 }
 
 fn of_a_crash(operation: Operation, course: &Course) -> Rules {
     let is_ended = |holder: &&str| {
-        ends(operation).is_some_and(|(ended, step)| ended == *holder && course.steps.iter().any(|at| at == step))
+        ends(operation).is_some_and(|(ended, step)| {
+            ended == *holder && course.steps.iter().any(|at| at == step)
+        })
     };
     let mut standing = standing_before(operation).to_vec();
     standing.retain(|holder| !is_ended(holder));
-    vec![(CLAIMS[5], course.standing == standing), ("the next claim needs nobody's help", course.next_claim == Some(0))]
+    vec![
+        (CLAIMS[5], course.standing == standing),
+        (
+            "the next claim needs nobody's help",
+            course.next_claim == Some(0),
+        ),
+    ]
 }

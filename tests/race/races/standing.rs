@@ -20,14 +20,18 @@ pub fn standing(scene: &Scene, kind: Kind, checker: Checker) -> Vec<String> {
     for _ in 0..5 {
         let message = match (checker, kind) {
             (Checker::Library, Kind::Beads) => should_skip_database(scene.beads()).to_string(),
-            (Checker::Library, _) => check(&kind.place(&scene.beads()), &Options::default()).to_string(),
+            (Checker::Library, _) => {
+                check(&kind.place(&scene.beads()), &Options::default()).to_string()
+            }
             (Checker::Program, _) => kind.run(scene, &["check"]).out,
         };
         if !message.starts_with("Skipping") {
             named.sort();
             return named;
         }
-        let (_, holder) = message.split_once("locked by ").unwrap_or(("", message.trim_end()));
+        let (_, holder) = message
+            .split_once("locked by ")
+            .unwrap_or(("", message.trim_end()));
         named.push(holder.trim_end().trim_end_matches(')').to_owned());
         let _ = fs::remove_file(kind.lock(scene));
     }

@@ -62,7 +62,10 @@ fn play_some(operations: &[Operation], means: &[&'static str], kind: Kind, strid
     for &operation in operations {
         for &means in means {
             let (alone, _) = play(operation, means, kind, None);
-            assert!(alone.left.is_empty(), "{operation:?}, {kind:?}, {means}: {alone:?}");
+            assert!(
+                alone.left.is_empty(),
+                "{operation:?}, {kind:?}, {means}: {alone:?}"
+            );
             steps.extend(alone.steps.iter().cloned());
             courses.push((operation, means, alone));
         }
@@ -77,63 +80,135 @@ fn play_some(operations: &[Operation], means: &[&'static str], kind: Kind, strid
     std::thread::scope(|threads| {
         for _ in 0..LANES {
             threads.spawn(|| {
-                while let Some((square, alone)) = squares.get(next.fetch_add(1, Ordering::Relaxed)) {
+                while let Some((square, alone)) = squares.get(next.fetch_add(1, Ordering::Relaxed))
+                {
                     let found = play_square(square, alone);
-                    broken.lock().unwrap_or_else(PoisonError::into_inner).extend(found);
+                    broken
+                        .lock()
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .extend(found);
                 }
             });
         }
     });
     let broken = broken.into_inner().unwrap_or_else(PoisonError::into_inner);
-    Table { squares: squares.len(), broken, steps }
+    Table {
+        squares: squares.len(),
+        broken,
+        steps,
+    }
 }
 
 /// The squares of an operation that takes this course when it is alone.
-fn squares<'a>(operation: Operation, means: &'static str, kind: Kind, alone: &'a Course) -> Vec<(Square, &'a Course)> {
+fn squares<'a>(
+    operation: Operation,
+    means: &'static str,
+    kind: Kind,
+    alone: &'a Course,
+) -> Vec<(Square, &'a Course)> {
     // Until somebody comes, a removal that gives way is any other.
     let met = alone.steps.iter().position(|step| step == "JudgedAgain");
-    let first = met.filter(|_| operation == Operation::RemovalThatGivesWay).map_or(0, |at| at + 1);
+    let first = met
+        .filter(|_| operation == Operation::RemovalThatGivesWay)
+        .map_or(0, |at| at + 1);
     let intruders = Intruder::of(means, kind);
     let at_a_step = |(at, step): (usize, &String)| {
-        let square = |&intruder| (Square { operation, means, kind, at, step: step.clone(), intruder }, alone);
+        let square = |&intruder| {
+            (
+                Square {
+                    operation,
+                    means,
+                    kind,
+                    at,
+                    step: step.clone(),
+                    intruder,
+                },
+                alone,
+            )
+        };
         intruders.iter().map(square).collect::<Vec<_>>()
     };
-    alone.steps.iter().enumerate().skip(first).flat_map(at_a_step).collect()
+    alone
+        .steps
+        .iter()
+        .enumerate()
+        .skip(first)
+        .flat_map(at_a_step)
+        .collect()
 }
 
 /// How often a square is set up.
 const TRIES: usize = 3;
 
 fn play_square(square: &Square, alone: &Course) -> Option<Broken> {
-    let Square { operation, means, kind, at, intruder, .. } = *square;
+    let Square {
+        operation,
+        means,
+        kind,
+        at,
+        intruder,
+        ..
+    } = *square;
     // A child of another lane has this lane's files open for writing until it executes: a lease may be refused for
     // that.
     let tries = || (0..TRIES).map(|_| play(operation, means, kind, Some((at, intruder))));
     let goes_the_same_way = |course: &Course| course.steps.get(..=at) == alone.steps.get(..=at);
     let (course, visit) = tries()
         .find(|(course, _)| goes_the_same_way(course))
-        .unwrap_or_else(|| panic!("{square:?} was not reached in {TRIES} tries by the steps {:?}", alone.steps));
+        .unwrap_or_else(|| {
+            panic!(
+                "{square:?} was not reached in {TRIES} tries by the steps {:?}",
+                alone.steps
+            )
+        });
     let visit = visit.unwrap_or_else(|| panic!("{square:?} was not reached: {course:?}"));
     let sentence = broken_rule(operation, &visit, alone, &course)?;
-    Some(Broken { square: square.clone(), sentence, course })
+    Some(Broken {
+        square: square.clone(),
+        sentence,
+        course,
+    })
 }
 
 /// Steps of a heartbeat alone: its intruders are in the tests of the checker (`takeover heartbeat::`).
 const OF_HEARTBEATS: [Step; 2] = [Step::Ours, Step::Exchanged];
 
 fn nothing_is_lost(kind: Kind, at_least: usize, stride: usize) {
-    let Table { squares, broken, steps } = play_some(&Operation::OURS, &["best", "portable"], kind, stride);
+    let Table {
+        squares,
+        broken,
+        steps,
+    } = play_some(&Operation::OURS, &["best", "portable"], kind, stride);
     let is_ours = |step: &&Step| !OF_HEARTBEATS.contains(step);
-    let all: BTreeSet<_> = Step::ALL.iter().filter(is_ours).map(|step| format!("{step:?}")).collect();
-    assert_eq!(steps, all, "every step is come to, and none that is not in the list");
-    println!("races at every step, {kind:?}: {squares} squares, {} lost", broken.len());
-    assert!(broken.is_empty(), "{} of {squares}: {broken:#?}", broken.len());
-    assert!(squares >= at_least / stride, "{squares} squares: that shows little");
+    let all: BTreeSet<_> = Step::ALL
+        .iter()
+        .filter(is_ours)
+        .map(|step| format!("{step:?}"))
+        .collect();
+    assert_eq!(
+        steps, all,
+        "every step is come to, and none that is not in the list"
+    );
+    println!(
+        "races at every step, {kind:?}: {squares} squares, {} lost",
+        broken.len()
+    );
+    assert!(
+        broken.is_empty(),
+        "{} of {squares}: {broken:#?}",
+        broken.len()
+    );
+    assert!(
+        squares >= at_least / stride,
+        "{squares} squares: that shows little"
+    );
 }
 
 /// In `make test` a part, another one each time; in `make rows` all of it.
 fn stride(few: usize) -> usize {
-    let asked = std::env::var("RACES_STRIDE").ok().and_then(|stride| stride.parse().ok());
+    let asked = std::env::var("RACES_STRIDE")
+        .ok()
+        .and_then(|stride| stride.parse().ok());
     asked.unwrap_or(few).max(1)
 }
 

@@ -42,7 +42,13 @@ pub fn draw(dice: &mut Dice, two_in_place: bool) -> Cast {
     };
     // Beside daemons alone now and then: no claim that may come in between.
     if !writers.is_empty() && dice.below(4) == 0 {
-        cast = cast.map(|role| if role == Role::Claim { Role::Check } else { role });
+        cast = cast.map(|role| {
+            if role == Role::Claim {
+                Role::Check
+            } else {
+                role
+            }
+        });
     }
     cast[CONTENDERS - writers.len()..].copy_from_slice(writers);
     cast

@@ -17,19 +17,34 @@ pub struct Ground {
 }
 
 pub const ALL: [Ground; 3] = [
-    Ground { name: "ext4", make: ext4 },
-    Ground { name: "tmpfs", make: tmpfs },
-    Ground { name: "overlayfs", make: overlayfs },
+    Ground {
+        name: "ext4",
+        make: ext4,
+    },
+    Ground {
+        name: "tmpfs",
+        make: tmpfs,
+    },
+    Ground {
+        name: "overlayfs",
+        make: overlayfs,
+    },
 ];
 
 /// The temporary directory's, whatever that is: where nothing may be mounted.
-pub const HERE: Ground = Ground { name: "here", make: |top| Ok(top.to_owned()) };
+pub const HERE: Ground = Ground {
+    name: "here",
+    make: |top| Ok(top.to_owned()),
+};
 
 impl Ground {
     /// Calls `work` with a directory on this file system; all threads and programs that it starts see the mount. None,
     /// and said so, where it cannot be had.
     pub fn on<T: Send>(self, work: impl FnOnce(&Path) -> T + Send) -> Option<T> {
-        let top = tempfile::Builder::new().prefix("beadlock-test-").tempdir().expect("a temporary directory");
+        let top = tempfile::Builder::new()
+            .prefix("beadlock-test-")
+            .tempdir()
+            .expect("a temporary directory");
         let name = std::thread::current().name().unwrap_or_default().to_owned();
         std::thread::scope(|threads| {
             // The namespace is this one thread's, and of those that it starts.
@@ -40,8 +55,13 @@ impl Ground {
                     None
                 }
             };
-            let thread = std::thread::Builder::new().name(name).spawn_scoped(threads, made);
-            thread.expect("a thread").join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            let thread = std::thread::Builder::new()
+                .name(name)
+                .spawn_scoped(threads, made);
+            thread
+                .expect("a thread")
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         })
     }
 }
@@ -56,11 +76,17 @@ fn ext4(top: &Path) -> Result<PathBuf, String> {
     let file = std::fs::File::create(&image).map_err(|error| error.to_string())?;
     file.set_len(64 << 20).map_err(|error| error.to_string())?;
     let program = |name: &str, args: &[&str]| {
-        let output = Command::new(name).args(args).output().map_err(|error| format!("{name}: {error}"))?;
+        let output = Command::new(name)
+            .args(args)
+            .output()
+            .map_err(|error| format!("{name}: {error}"))?;
         let said = || String::from_utf8_lossy(&output.stderr).trim().to_owned();
         output.status.success().then_some(()).ok_or_else(said)
     };
-    let (image, target) = (image.to_string_lossy().into_owned(), disk.to_string_lossy().into_owned());
+    let (image, target) = (
+        image.to_string_lossy().into_owned(),
+        disk.to_string_lossy().into_owned(),
+    );
     program("mkfs.ext4", &["-q", &image])?;
     program("mount", &["-o", "loop", &image, &target])?;
     Ok(disk)
@@ -77,7 +103,12 @@ fn tmpfs(top: &Path) -> Result<PathBuf, String> {
 fn overlayfs(top: &Path) -> Result<PathBuf, String> {
     let base = tmpfs(top)?;
     let [lower, upper, work] = ["lower", "upper", "work"].map(|name| subdirectory(&base, name));
-    let layers = format!("lowerdir={},upperdir={},workdir={}", lower?.display(), upper?.display(), work?.display());
+    let layers = format!(
+        "lowerdir={},upperdir={},workdir={}",
+        lower?.display(),
+        upper?.display(),
+        work?.display()
+    );
     let overlay = subdirectory(top, "overlay")?;
     mount_at("overlay", &overlay, Some(&layers))?;
     Ok(overlay)
@@ -87,11 +118,13 @@ fn overlayfs(top: &Path) -> Result<PathBuf, String> {
 fn own_mounts() -> Result<(), String> {
     unshare(CloneFlags::CLONE_NEWNS).map_err(|errno| errno.desc().to_owned())?;
     let private = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
-    mount(None::<&str>, "/", None::<&str>, private, None::<&str>).map_err(|errno| errno.desc().to_owned())
+    mount(None::<&str>, "/", None::<&str>, private, None::<&str>)
+        .map_err(|errno| errno.desc().to_owned())
 }
 
 fn mount_at(kind: &str, target: &Path, options: Option<&str>) -> Result<(), String> {
-    mount(Some(kind), target, Some(kind), MsFlags::empty(), options).map_err(|errno| errno.desc().to_owned())
+    mount(Some(kind), target, Some(kind), MsFlags::empty(), options)
+        .map_err(|errno| errno.desc().to_owned())
 }
 
 fn subdirectory(dir: &Path, name: &str) -> Result<PathBuf, String> {

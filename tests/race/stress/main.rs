@@ -41,7 +41,10 @@ const FEW_OF_PROGRAMS: usize = 12;
 const MORE_OF_THE_CONTROL: u64 = 20;
 
 fn rounds() -> usize {
-    std::env::var("STRESS_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(FEW)
+    std::env::var("STRESS_ROUNDS")
+        .ok()
+        .and_then(|rounds| rounds.parse().ok())
+        .unwrap_or(FEW)
 }
 
 /// Plays each way on each file system and prints the table. The last way is the control: it must lose claims in 0.5 %
@@ -68,10 +71,17 @@ fn compare<W: Copy + Send + Sync>(
             };
             ways.iter().map(one).collect::<Vec<_>>()
         };
-        let Some(shown) = ground.on(all) else { continue };
+        let Some(shown) = ground.on(all) else {
+            continue;
+        };
         for (number, ((name, _), shown)) in ways.iter().zip(shown).enumerate() {
             if number + 1 < ways.len() {
-                wrong.extend(shown.counts.wrong().map(|what| format!("{}, {name}: {what}", ground.name)));
+                wrong.extend(
+                    shown
+                        .counts
+                        .wrong()
+                        .map(|what| format!("{}, {name}: {what}", ground.name)),
+                );
             } else {
                 of_control += each;
                 lost_by_control += shown.counts.lost.into_inner();
@@ -101,15 +111,26 @@ fn compare<W: Copy + Send + Sync>(
 fn no_claim_is_lost_where_the_obvious_way_loses_some() {
     let ways = [
         ("leases", Way::Ours(Means::BEST)),
-        ("no leases", Way::Ours(Means { leases: false, ..Means::BEST })),
+        (
+            "no leases",
+            Way::Ours(Means {
+                leases: false,
+                ..Means::BEST
+            }),
+        ),
         ("read, judge, unlink", Way::Naive),
     ];
-    compare(&ways, rounds(), |dir, way, each, seed| round::play(dir, way, each, LANES, seed));
+    compare(&ways, rounds(), |dir, way, each, seed| {
+        round::play(dir, way, each, LANES, seed)
+    });
 }
 
 #[test]
 fn no_program_loses_its_claim_where_scripts_lose_some() {
-    if ["flock", "setpriv"].iter().any(|name| skip::tool(name).is_none()) {
+    if ["flock", "setpriv"]
+        .iter()
+        .any(|name| skip::tool(name).is_none())
+    {
         return;
     }
     become_subreaper();
@@ -121,5 +142,7 @@ fn no_program_loses_its_claim_where_scripts_lose_some() {
     if skip::root() {
         ways.insert(1, ("programs, no leases", Troupe::WithoutLeases));
     }
-    compare(&ways, rounds, |dir, troupe, each, seed| programs::play(dir, troupe, each, LANES_OF_PROGRAMS, seed));
+    compare(&ways, rounds, |dir, troupe, each, seed| {
+        programs::play(dir, troupe, each, LANES_OF_PROGRAMS, seed)
+    });
 }

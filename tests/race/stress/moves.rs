@@ -16,7 +16,11 @@ impl Moves {
     pub fn new() -> Self {
         let flags = InitFlags::IN_NONBLOCK | InitFlags::IN_CLOEXEC;
         let inotify = Inotify::init(flags).expect("an inotify instance");
-        Self { inotify, aside: AtomicUsize::new(0), back: AtomicUsize::new(0) }
+        Self {
+            inotify,
+            aside: AtomicUsize::new(0),
+            back: AtomicUsize::new(0),
+        }
     }
 
     pub fn watch(&self, dir: &Path) {
@@ -28,8 +32,12 @@ impl Moves {
     pub fn count(&self) {
         while let Ok(events) = self.inotify.read_events() {
             for event in events {
-                let is_side_file = event.name.as_deref() == Some(OsStr::new(".exclusive-lock.aside"));
-                assert!(!event.mask.contains(AddWatchFlags::IN_Q_OVERFLOW), "moves were not counted");
+                let is_side_file =
+                    event.name.as_deref() == Some(OsStr::new(".exclusive-lock.aside"));
+                assert!(
+                    !event.mask.contains(AddWatchFlags::IN_Q_OVERFLOW),
+                    "moves were not counted"
+                );
                 if is_side_file && event.mask.contains(AddWatchFlags::IN_MOVED_TO) {
                     self.aside.fetch_add(1, Ordering::Relaxed);
                 } else if is_side_file {

@@ -24,7 +24,9 @@ enum Seen {
 }
 
 fn look(lock: &Path) -> Seen {
-    let Ok(bytes) = fs::read(lock) else { return Seen::Absent };
+    let Ok(bytes) = fs::read(lock) else {
+        return Seen::Absent;
+    };
     match Record::parse(&bytes) {
         Ok(there) if !is_process_alive(there.pid, &there.hostname) => Seen::Dead,
         _ => Seen::Taken,
@@ -96,7 +98,14 @@ pub fn cycle(dir: &Path, witness: &Witness<'_>, dice: &mut Dice) {
 /// The control's claim: what is dead goes, the lock is made with O_EXCL, and removed in the end if it is still ours.
 pub fn claim(dir: &Path, number: usize, witness: &Witness<'_>, dice: &mut Dice) {
     let dies = dies(dice);
-    let record = record(number, if dies { DEAD } else { std::process::id().into() });
+    let record = record(
+        number,
+        if dies {
+            DEAD
+        } else {
+            std::process::id().into()
+        },
+    );
     for _ in 0..ATTEMPTS {
         let made = is_free(dir, dice).then(|| fs::File::create_new(lock(dir)));
         let Some(Ok(mut file)) = made else {

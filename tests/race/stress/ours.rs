@@ -5,7 +5,9 @@ use std::path::Path;
 use beadlock_checker::internal::Gate;
 use beadlock_checker::internal::dialect::beads::Record;
 use beadlock_checker::internal::take::{Attempt, Held, Means, Release, Settled, Site, Step};
-use beadlock_checker::{Cycle, Decision, Entered, Options, Place, Proceed, check, should_skip_database};
+use beadlock_checker::{
+    Cycle, Decision, Entered, Options, Place, Proceed, check, should_skip_database,
+};
 use beadlock_tests::Dice;
 
 use super::round::{ATTEMPTS, Crash, DEAD, dies, hesitate, is_excused, pause, says, work};
@@ -23,7 +25,9 @@ pub fn claim(dir: &Path, means: Means, witness: &Witness<'_>, dice: &mut Dice) {
     }
     for _ in 0..ATTEMPTS {
         let gate = Gate::take_blocking(dir).expect("a gate");
-        let attempt = site(&gate, means).with_hook(|step| stumble(step, dice)).claim(&record);
+        let attempt = site(&gate, means)
+            .with_hook(|step| stumble(step, dice))
+            .claim(&record);
         drop(gate);
         match attempt.expect("a claim or none") {
             Attempt::Claimed(..) if dies => std::panic::resume_unwind(Box::new(Crash)),
@@ -42,9 +46,14 @@ fn hold(dir: &Path, means: Means, held: Held, witness: &Witness<'_>, dice: &mut 
         }
     });
     let gate = Gate::take_blocking(dir).expect("a gate");
-    let released = site(&gate, means).with_hook(|_| hesitate(dice)).release(&held);
+    let released = site(&gate, means)
+        .with_hook(|_| hesitate(dice))
+        .release(&held);
     let released = released.expect("a release");
-    assert!(released == Release::Released || is_excused(witness), "a lock that nobody overwrote is {released:?}");
+    assert!(
+        released == Release::Released || is_excused(witness),
+        "a lock that nobody overwrote is {released:?}"
+    );
 }
 
 /// A cycle of an agent.
@@ -64,7 +73,9 @@ pub fn cycle(dir: &Path, means: Means, witness: &Witness<'_>, dice: &mut Dice) {
         return;
     }
     // The same, step by step.
-    let Some(gate) = Gate::try_take(dir).expect("a gate") else { return };
+    let Some(gate) = Gate::try_take(dir).expect("a gate") else {
+        return;
+    };
     let mut let_in = false;
     witness.daemon(|| {
         let_in = is_free(&gate, means, dice);
@@ -81,7 +92,10 @@ pub fn ask(dir: &Path, means: Means, witness: &Witness<'_>, dice: &mut Dice) {
         return witness.daemon(|| !should_skip_database(dir).is_skip());
     }
     // The same, step by step: a dry run looks, and what is stale goes by these means.
-    let dry_run = Options { dry_run: true, ..Options::default() };
+    let dry_run = Options {
+        dry_run: true,
+        ..Options::default()
+    };
     witness.daemon(|| match check(&Place::beads(dir), &dry_run) {
         Decision::Proceed(Proceed::WouldRemoveStale(..)) => {
             let gate = Gate::try_take(dir).expect("a gate");
@@ -92,7 +106,12 @@ pub fn ask(dir: &Path, means: Means, witness: &Witness<'_>, dice: &mut Dice) {
 }
 
 fn is_free(gate: &Gate, means: Means, dice: &mut Dice) -> bool {
-    matches!(site(gate, means).with_hook(|step| stumble(step, dice)).settle(), Settled::Free { .. })
+    matches!(
+        site(gate, means)
+            .with_hook(|step| stumble(step, dice))
+            .settle(),
+        Settled::Free { .. }
+    )
 }
 
 fn site(gate: &Gate, means: Means) -> Site<'_> {

@@ -10,7 +10,9 @@ use std::time::{Duration, Instant};
 use beadlock_checker::internal::process::Stat;
 use beadlock_tests::process::marked_by;
 use beadlock_tests::wait::PATIENCE;
-use beadlock_tests::{Dice, Ended, OverAtLast, Running, Scene, binaries, lock_text, run, this_host, wait_until};
+use beadlock_tests::{
+    Dice, Ended, OverAtLast, Running, Scene, binaries, lock_text, run, this_host, wait_until,
+};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::Pid;
@@ -35,7 +37,9 @@ pub enum Troupe {
 /// At work: nobody else is, as an flock on another file says, which ends with the shell.
 fn work(done: &str, at_once: &str, dice: &mut Dice) -> String {
     let nap = 1 + dice.below(60);
-    format!("exec 9>>inside; flock -n 9 || echo . >>{at_once}; echo . >>{done}; sleep 0.0{nap:02} 9>&-")
+    format!(
+        "exec 9>>inside; flock -n 9 || echo . >>{at_once}; echo . >>{done}; sleep 0.0{nap:02} 9>&-"
+    )
 }
 
 /// How long a claim waits beside a writer, whose claim stands to the end of the round.
@@ -65,13 +69,23 @@ pub fn play(dir: &Path, troupe: Troupe, rounds: usize, lanes: usize, seed: u64) 
                     let scene = Scene::below(dir);
                     moves.watch(&scene.beads());
                     let dice = Dice::new(seed, &format!("programs {round}"));
-                    Round { scene: &scene, troupe, witness: Witness::new(counts), dice }.play(round);
+                    Round {
+                        scene: &scene,
+                        troupe,
+                        witness: Witness::new(counts),
+                        dice,
+                    }
+                    .play(round);
                     moves.count();
                 }
             });
         }
     });
-    Shown { counts, aside: moves.aside.into_inner(), back: moves.back.into_inner() }
+    Shown {
+        counts,
+        aside: moves.aside.into_inner(),
+        back: moves.back.into_inner(),
+    }
 }
 
 struct Round<'a> {
@@ -92,7 +106,8 @@ struct Player {
 
 impl Round<'_> {
     fn play(mut self, round: usize) {
-        self.scene.write_lock(lock_text("crashed", DEAD, &this_host()));
+        self.scene
+            .write_lock(lock_text("crashed", DEAD, &this_host()));
         if self.troupe == Troupe::WithoutLeases {
             chown(self.scene.lock(), Some(65534), None).expect("give the stale lock away");
         }
@@ -107,7 +122,9 @@ impl Round<'_> {
         std::thread::scope(|threads| {
             let (scene, witness) = (self.scene, &self.witness);
             if let Some(role) = writer {
-                threads.spawn(move || naive::write(&scene.beads(), round, role, witness, &mut writing));
+                threads.spawn(move || {
+                    naive::write(&scene.beads(), round, role, witness, &mut writing)
+                });
             }
             let _over = OverAtLast(&over);
             threads.spawn(|| {
@@ -130,12 +147,14 @@ impl Round<'_> {
         let command = match self.troupe {
             Troupe::Naive => {
                 let work = work("claims", "doubles", dice);
-                let script = format!("{NAIVE}{work}; {STILL}; exit 0; fi; sleep 0.02; done; exit 4");
+                let script =
+                    format!("{NAIVE}{work}; {STILL}; exit 0; fi; sleep 0.02; done; exit 4");
                 self.scene.shell(&script)
             }
             _ if is_daemon && dice.below(2) == 0 => {
                 // Looks without a cycle, again and again, until it is killed.
-                let script = "for n in $(seq 999); do \"$0\" \"$@\" check -q .beads; sleep 0.01; done";
+                let script =
+                    "for n in $(seq 999); do \"$0\" \"$@\" check -q .beads; sleep 0.01; done";
                 let mut command = self.scene.shell(script);
                 command.args(self.program("beadlock"));
                 command
@@ -147,19 +166,32 @@ impl Round<'_> {
             }
             _ => {
                 let work = format!("{}; {STILL}", work("claims", "doubles", dice));
-                self.command("beadlock", &["hold", "-q", "--wait", wait, "--", "sh", "-c", &work])
+                self.command(
+                    "beadlock",
+                    &["hold", "-q", "--wait", wait, "--", "sh", "-c", &work],
+                )
             }
         };
         let moment = Duration::from_millis(dice.below(500));
         let killed = (is_daemon || dice.below(3) == 0).then(|| (moment, dice.below(2) == 0));
-        Player { running: Running::start(command), begun: Instant::now(), killed, is_daemon }
+        Player {
+            running: Running::start(command),
+            begun: Instant::now(),
+            killed,
+            is_daemon,
+        }
     }
 
     /// A program of ours as its words, before it the one that takes a capability away.
     fn program(&self, name: &str) -> Vec<String> {
-        let program = binaries::directory().join(name).to_string_lossy().into_owned();
+        let program = binaries::directory()
+            .join(name)
+            .to_string_lossy()
+            .into_owned();
         match self.troupe {
-            Troupe::WithoutLeases => ["setpriv", "--bounding-set", "-lease", "--", &program].map(str::to_owned).into(),
+            Troupe::WithoutLeases => ["setpriv", "--bounding-set", "-lease", "--", &program]
+                .map(str::to_owned)
+                .into(),
             _ => vec![program],
         }
     }
@@ -214,11 +246,14 @@ impl Round<'_> {
     /// the flock that says who is at work, and on a busy machine the next one may be there before that is gone.
     fn kill_holder(&self) -> bool {
         let holder = holder(self.scene).filter(|pid| marked_by(self.scene).contains(pid));
-        let Some(pid) = holder.filter(|pid| kill(*pid, Signal::SIGSTOP).is_ok()) else { return false };
+        let Some(pid) = holder.filter(|pid| kill(*pid, Signal::SIGSTOP).is_ok()) else {
+            return false;
+        };
         wait_until(PATIENCE, "the command stands still", || {
             Stat::read(pid.as_raw()).is_none_or(|stat| stat.state == 'T' || stat.is_zombie())
         });
-        let is_its = |child: &Pid| Stat::read(child.as_raw()).is_some_and(|stat| stat.ppid == pid.as_raw());
+        let is_its =
+            |child: &Pid| Stat::read(child.as_raw()).is_some_and(|stat| stat.ppid == pid.as_raw());
         for child in marked_by(self.scene).into_iter().filter(is_its) {
             let _ = kill(child, Signal::SIGKILL);
         }
@@ -238,11 +273,20 @@ impl Round<'_> {
     /// Everybody has come to an end: what was seen is counted, and the next check finds the writer's claim or nothing.
     fn settle(&self, with_writer: bool) {
         let counts = self.witness.counts;
-        wait_until(PATIENCE, "the work that killed programs left behind", || {
-            self.reap_holder();
-            marked_by(self.scene).is_empty()
-        });
-        let lines = |name: &str| fs::read_to_string(self.scene.path().join(name)).unwrap_or_default().lines().count();
+        wait_until(
+            PATIENCE,
+            "the work that killed programs left behind",
+            || {
+                self.reap_holder();
+                marked_by(self.scene).is_empty()
+            },
+        );
+        let lines = |name: &str| {
+            fs::read_to_string(self.scene.path().join(name))
+                .unwrap_or_default()
+                .lines()
+                .count()
+        };
         counts.claims.fetch_add(lines("claims"), SeqCst);
         counts.doubles.fetch_add(lines("doubles"), SeqCst);
         counts.beside.fetch_add(lines("beside"), SeqCst);
@@ -263,9 +307,17 @@ impl Round<'_> {
             }
             code = next_check();
         }
-        let is_left = self.scene.names().iter().any(|name| name.starts_with(".exclusive-lock"));
+        let is_left = self
+            .scene
+            .names()
+            .iter()
+            .any(|name| name.starts_with(".exclusive-lock"));
         if self.troupe != Troupe::Naive && (code != 0 || is_left) {
-            println!("left behind: {:?}, {code}: {}", self.scene.names(), self.scene.lock_text());
+            println!(
+                "left behind: {:?}, {code}: {}",
+                self.scene.names(),
+                self.scene.lock_text()
+            );
             counts.left.fetch_add(1, SeqCst);
         }
     }

@@ -10,13 +10,27 @@ use super::round::Shown;
 pub fn print_head() {
     println!(
         "{:<10} {:<22} {:>7} {:>7} {:>6} {:>7} {:>7} {:>7} {:>7} {:>8} {:>5}",
-        "on", "way", "rounds", "claims", "lost", "doubles", "beside", "aside", "back", "killed", "left"
+        "on",
+        "way",
+        "rounds",
+        "claims",
+        "lost",
+        "doubles",
+        "beside",
+        "aside",
+        "back",
+        "killed",
+        "left"
     );
 }
 
 pub fn print_row(on: &str, way: &str, rounds: usize, shown: &Shown) {
     let count = |count: &AtomicUsize| count.load(SeqCst);
-    let Shown { counts, aside, back } = shown;
+    let Shown {
+        counts,
+        aside,
+        back,
+    } = shown;
     println!(
         "{on:<10} {way:<22} {rounds:>7} {:>7} {:>6} {:>7} {:>7} {aside:>7} {back:>7} {:>8} {:>5}",
         count(&counts.claims),

@@ -55,13 +55,23 @@ pub fn play(dir: &Path, way: Way, rounds: usize, lanes: usize, seed: u64) -> Sho
                 let dir = dir.join(format!("lane-{lane}"));
                 fs::create_dir(&dir).expect("create a lane");
                 moves.watch(&dir);
-                play_lane(&dir, way, (lane..rounds).step_by(lanes), seed, (counts, moves));
+                play_lane(
+                    &dir,
+                    way,
+                    (lane..rounds).step_by(lanes),
+                    seed,
+                    (counts, moves),
+                );
                 fs::remove_dir(&dir).expect("a lane is left empty");
             });
         }
     });
     moves.count();
-    Shown { counts, aside: moves.aside.into_inner(), back: moves.back.into_inner() }
+    Shown {
+        counts,
+        aside: moves.aside.into_inner(),
+        back: moves.back.into_inner(),
+    }
 }
 
 type Rounds = StepBy<Range<usize>>;
@@ -75,7 +85,9 @@ fn play_lane(dir: &Path, way: Way, rounds: Rounds, seed: u64, (counts, moves): (
             threads.spawn(move || {
                 for round in rounds {
                     start.wait();
-                    to_the_barrier(counts, || contend(dir, way, seed, round, contender, witness));
+                    to_the_barrier(counts, || {
+                        contend(dir, way, seed, round, contender, witness)
+                    });
                     end.wait();
                 }
             });
@@ -83,9 +95,16 @@ fn play_lane(dir: &Path, way: Way, rounds: Rounds, seed: u64, (counts, moves): (
         for round in rounds {
             to_the_barrier(counts, || {
                 let cast = cast_of(seed, round, way);
-                witness.begin(cast.iter().filter(|role| !matches!(role, Role::Cycle | Role::Check)).count());
-                fs::write(dir.join(".exclusive-lock"), lock_text("crashed", DEAD, &this_host()))
-                    .expect("write the stale lock");
+                witness.begin(
+                    cast.iter()
+                        .filter(|role| !matches!(role, Role::Cycle | Role::Check))
+                        .count(),
+                );
+                fs::write(
+                    dir.join(".exclusive-lock"),
+                    lock_text("crashed", DEAD, &this_host()),
+                )
+                .expect("write the stale lock");
             });
             start.wait();
             end.wait();
@@ -101,13 +120,20 @@ fn play_lane(dir: &Path, way: Way, rounds: Rounds, seed: u64, (counts, moves): (
 fn to_the_barrier(counts: &Counts, work: impl FnOnce()) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(work)) {
         // Whatever else it is has been said by the panic itself.
-        let counted = if panic.is::<Crash>() { &counts.crashes } else { &counts.broken };
+        let counted = if panic.is::<Crash>() {
+            &counts.crashes
+        } else {
+            &counts.broken
+        };
         counted.fetch_add(1, SeqCst);
     }
 }
 
 fn cast_of(seed: u64, round: usize, way: Way) -> Cast {
-    draw(&mut Dice::new(seed, &format!("round {round}")), way == Way::Ours(Means::BEST))
+    draw(
+        &mut Dice::new(seed, &format!("round {round}")),
+        way == Way::Ours(Means::BEST),
+    )
 }
 
 /// What one contender does in one round.
@@ -186,7 +212,13 @@ fn settle(dir: &Path, way: Way, witness: &Witness<'_>) {
 
 fn names(dir: &Path) -> impl Iterator<Item = String> {
     let entries = fs::read_dir(dir).expect("list the lane");
-    entries.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
+    entries.map(|entry| {
+        entry
+            .expect("an entry")
+            .file_name()
+            .to_string_lossy()
+            .into_owned()
+    })
 }
 
 /// The lock is the one with this in it.

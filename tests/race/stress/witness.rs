@@ -25,8 +25,17 @@ pub struct Counts {
 impl Counts {
     /// What must not be, if there is any.
     pub fn wrong(&self) -> Option<String> {
-        let counts = [&self.lost, &self.doubles, &self.beside, &self.broken, &self.left];
-        counts.iter().any(|count| count.load(SeqCst) > 0).then(|| format!("{self:?}"))
+        let counts = [
+            &self.lost,
+            &self.doubles,
+            &self.beside,
+            &self.broken,
+            &self.left,
+        ];
+        counts
+            .iter()
+            .any(|count| count.load(SeqCst) > 0)
+            .then(|| format!("{self:?}"))
     }
 }
 
@@ -75,7 +84,9 @@ impl<'a> Witness<'a> {
         let claim = self.counts.claims.fetch_add(1, SeqCst) + 1;
         let others = self.commands.fetch_add(1, SeqCst);
         self.counts.doubles.fetch_add(others.min(1), SeqCst);
-        self.counts.beside.fetch_add(self.cycles.load(SeqCst).min(1), SeqCst);
+        self.counts
+            .beside
+            .fetch_add(self.cycles.load(SeqCst).min(1), SeqCst);
         self.command.store(claim, SeqCst);
         work();
         self.command.store(0, SeqCst);
@@ -92,7 +103,10 @@ impl<'a> Witness<'a> {
 
     /// A daemon that asks, and works when it is let in.
     pub fn daemon(&self, asks: impl FnOnce() -> bool) {
-        let before = (self.command.load(SeqCst), self.claims_of_writers().is_empty());
+        let before = (
+            self.command.load(SeqCst),
+            self.claims_of_writers().is_empty(),
+        );
         let let_in = asks();
         let beside_a_command = before.0 != 0 && before.0 == self.command.load(SeqCst);
         if let_in && (beside_a_command || !before.1) {

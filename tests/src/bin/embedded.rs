@@ -72,12 +72,20 @@ fn tell(line: &str) {
 /// Wants another lock when those of the process are released.
 extern "C" fn late() {
     let dir = std::env::args().nth(1).unwrap_or_default();
-    if let Err(error) = CommandLock::new("embedded", "late").directory(dir).acquire() {
+    if let Err(error) = CommandLock::new("embedded", "late")
+        .directory(dir)
+        .acquire()
+    {
         tell(&format!("late: {error}"));
     }
 }
 
-fn body(running: &Running, work: &str, arg: &str, again: impl Fn() -> CommandLock) -> Result<Value, Failure> {
+fn body(
+    running: &Running,
+    work: &str,
+    arg: &str,
+    again: impl Fn() -> CommandLock,
+) -> Result<Value, Failure> {
     tell("begun");
     match work {
         "return" => {
@@ -86,7 +94,10 @@ fn body(running: &Running, work: &str, arg: &str, again: impl Fn() -> CommandLoc
             return Ok(json!({ "id": running.id() }));
         }
         "fail" => {
-            return Err(Failure::new("no room").code("QUOTA").exit(7).retry_after(Duration::from_secs(9)));
+            return Err(Failure::new("no room")
+                .code("QUOTA")
+                .exit(7)
+                .retry_after(Duration::from_secs(9)));
         }
         "question-mark" => drop(File::open("/nowhere/at/all")?),
         "panic" => panic!("as told"),
@@ -125,7 +136,10 @@ fn body(running: &Running, work: &str, arg: &str, again: impl Fn() -> CommandLoc
         }
         // Several at once, a script a line.
         "shells" => {
-            let all: Result<Vec<_>, _> = arg.lines().map(|script| shell(script, running).spawn()).collect();
+            let all: Result<Vec<_>, _> = arg
+                .lines()
+                .map(|script| shell(script, running).spawn())
+                .collect();
             for mut child in all? {
                 child.wait()?;
             }
@@ -157,7 +171,10 @@ fn body(running: &Running, work: &str, arg: &str, again: impl Fn() -> CommandLoc
 
 fn shell(script: &str, running: &Running) -> Command {
     let mut command = Command::new("sh");
-    command.args(["-c", script]).env("LOCK", running.path()).stdout(stderr());
+    command
+        .args(["-c", script])
+        .env("LOCK", running.path())
+        .stdout(stderr());
     command
 }
 
@@ -194,7 +211,10 @@ fn guard(first: CommandLock, again: impl Fn() -> CommandLock) -> ExitCode {
                 guard.release().expect("it can be released");
             }
             Err(error) => {
-                println!("{}", Envelope::of(&request, &error).with("tool", "embedded"));
+                println!(
+                    "{}",
+                    Envelope::of(&request, &error).with("tool", "embedded")
+                );
                 return error.exit_code();
             }
         }
@@ -234,16 +254,23 @@ fn asynchronous(kind: &str, lock: CommandLock, work: &str) -> ExitCode {
                 tell("went on");
                 code
             }
-            "spawned" => tokio::spawn(lock.run_async(answer)).await.expect("the task ends"),
+            "spawned" => tokio::spawn(lock.run_async(answer))
+                .await
+                .expect("the task ends"),
             "hear" => {
                 tokio::spawn(async {
-                    let mut term = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate());
+                    let mut term =
+                        tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate());
                     term.as_mut().expect("a handler").recv().await;
                     tell("heard");
                 });
-                lock.run_async(async |running| forever(&running).await).await
+                lock.run_async(async |running| forever(&running).await)
+                    .await
             }
-            _ => lock.run_async(async |running| forever(&running).await).await,
+            _ => {
+                lock.run_async(async |running| forever(&running).await)
+                    .await
+            }
         };
         ticking.abort();
         code

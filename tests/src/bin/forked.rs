@@ -11,7 +11,9 @@ use nix::unistd::daemon;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let words: Vec<OsString> = std::env::args_os().skip(1).collect();
-    let [how, dir, done] = words.as_slice() else { return Err("drop|release DIR DONE".into()) };
+    let [how, dir, done] = words.as_slice() else {
+        return Err("drop|release DIR DONE".into());
+    };
     let claim = Hold::on(dir).claim()?;
     daemon(true, true)?;
     match how.to_str() {
@@ -20,7 +22,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         _ => return Err("drop or release".into()),
     }
     // Seen whole: it gets its name with its content in it.
-    let draft = dir.to_str().map(|dir| format!("{dir}/../forked-draft")).ok_or("DIR")?;
+    let draft = dir
+        .to_str()
+        .map(|dir| format!("{dir}/../forked-draft"))
+        .ok_or("DIR")?;
     fs::write(&draft, std::process::id().to_string())?;
     fs::rename(draft, done)?;
     Ok(())

@@ -12,7 +12,9 @@ use std::path::Path;
 
 use beadlock_checker::internal::dialect::{Record, beads, memory};
 use beadlock_checker::internal::facts::{hostname, now, random_id};
-use beadlock_checker::internal::take::{Attempt, Broken, Held, Licence, Means, Release, Seen, Settled, Site, Step};
+use beadlock_checker::internal::take::{
+    Attempt, Broken, Held, Licence, Means, Release, Seen, Settled, Site, Step,
+};
 use beadlock_checker::internal::{Gate, look};
 use beadlock_checker::{Decision, Options, Place, Verdict};
 use beadlock_tests::Kind;
@@ -26,7 +28,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     let operation = Operation::named(operation).ok_or("no such operation")?;
     let kind = Kind::named(kind).ok_or("no such lock")?;
     let place = kind.place(Path::new(dir));
-    let means = if means == "portable" { Means::PORTABLE } else { Means::BEST };
+    let means = if means == "portable" {
+        Means::PORTABLE
+    } else {
+        Means::BEST
+    };
     let answer = match operation {
         Operation::NaiveRemoval
         | Operation::NaiveRecovery
@@ -35,7 +41,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         | Operation::RemovalWithoutGrace => naively(operation, kind, &place),
         _ => by_the_protocol(operation, means, kind, &place),
     };
-    println!("done {}", answer.unwrap_or_else(|error| format!("Error: {error}")));
+    println!(
+        "done {}",
+        answer.unwrap_or_else(|error| format!("Error: {error}"))
+    );
     io::stdin().read_line(&mut String::new())?;
     Ok(())
 }
@@ -52,15 +61,27 @@ fn record(kind: Kind, pid: u32) -> Result<Record, Box<dyn Error>> {
     Ok(match kind {
         Kind::Beads | Kind::Path => beads::Record::for_process(pid, "ours", "")?.into(),
         Kind::Memory => {
-            let (mark, host) = (memory::Mark::of(pid, random_id()), hostname().map(|name| name.to_string()));
+            let (mark, host) = (
+                memory::Mark::of(pid, random_id()),
+                hostname().map(|name| name.to_string()),
+            );
             memory::Record::of_claim((pid, mark), ("ours", "test"), now(), host).into()
         }
     })
 }
 
-fn by_the_protocol(operation: Operation, means: Means, kind: Kind, place: &Place) -> Result<String, Box<dyn Error>> {
+fn by_the_protocol(
+    operation: Operation,
+    means: Means,
+    kind: Kind,
+    place: &Place,
+) -> Result<String, Box<dyn Error>> {
     let gate = Gate::take_blocking(place.dir())?;
-    let site = || Site::new(&gate, &Options::default()).with_names(place.names()).with_means(means);
+    let site = || {
+        Site::new(&gate, &Options::default())
+            .with_names(place.names())
+            .with_means(means)
+    };
     let stopping = || site().with_hook(stop);
     Ok(match operation {
         Operation::Claim => match stopping().claim(record(kind, std::process::id())?)? {
@@ -90,7 +111,12 @@ fn by_the_protocol(operation: Operation, means: Means, kind: Kind, place: &Place
 }
 
 /// A claim for the parent; what was aside before is aside again after it.
-fn claimed(site: Site<'_>, operation: Operation, kind: Kind, place: &Place) -> Result<Held, Box<dyn Error>> {
+fn claimed(
+    site: Site<'_>,
+    operation: Operation,
+    kind: Kind,
+    place: &Place,
+) -> Result<Held, Box<dyn Error>> {
     let (aside, kept) = (place.aside(), place.dir().join("kept"));
     let is_beside = operation == Operation::ReleaseBesideAClaim;
     if is_beside {

@@ -34,13 +34,23 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     match (word(0), words.as_slice()) {
         (Some(runner::ARGUMENT), [_, rest @ ..]) => Ok(runner::main(rest.iter().cloned())),
         (Some("swap"), [_, one, other]) => loop {
-            renameat2(AT_FDCWD, one.as_os_str(), AT_FDCWD, other.as_os_str(), RenameFlags::RENAME_EXCHANGE)?;
+            renameat2(
+                AT_FDCWD,
+                one.as_os_str(),
+                AT_FDCWD,
+                other.as_os_str(),
+                RenameFlags::RENAME_EXCHANGE,
+            )?;
             sleep(RHYTHM);
         },
         (Some("serve"), [_, how, dir, seconds, _, command]) => {
             let seconds: f64 = seconds.to_str().ok_or("SECONDS")?.parse()?;
             let (dir, command) = (Path::new(dir), runner::for_shell(command.clone()));
-            let cycle = if how == "path" { by_path } else { by_descriptors };
+            let cycle = if how == "path" {
+                by_path
+            } else {
+                by_descriptors
+            };
             serve(cycle, dir, &command, Duration::from_secs_f64(seconds))
         }
         _ => Err("swap ONE OTHER, or serve path|descriptors DIR SECONDS -- COMMAND".into()),
@@ -55,7 +65,11 @@ fn serve(
     command: &[OsString],
     bound: Duration,
 ) -> Result<ExitCode, Box<dyn Error>> {
-    let foreign = dir.ancestors().nth(3).ok_or("DIR/../../..")?.join("foreign");
+    let foreign = dir
+        .ancestors()
+        .nth(3)
+        .ok_or("DIR/../../..")?
+        .join("foreign");
     let begun = Instant::now();
     let (mut ran, mut refused) = (0, 0);
     while begun.elapsed() < bound && !foreign.exists() {
@@ -78,9 +92,15 @@ fn by_path(dir: &Path, command: &[OsString]) -> Cycled {
     if !is_trusted(dir) || !is_trusted(above) {
         return Ok(false);
     }
-    let Some(gate) = Gate::try_take(dir)? else { return Ok(false) };
+    let Some(gate) = Gate::try_take(dir)? else {
+        return Ok(false);
+    };
     let (program, args) = command.split_first().ok_or("no command")?;
-    Command::new(program).args(args).current_dir(above).stdin(Stdio::null()).status()?;
+    Command::new(program)
+        .args(args)
+        .current_dir(above)
+        .stdin(Stdio::null())
+        .status()?;
     drop(gate);
     Ok(true)
 }
@@ -89,18 +109,30 @@ fn by_path(dir: &Path, command: &[OsString]) -> Cycled {
 fn by_descriptors(dir: &Path, command: &[OsString]) -> Cycled {
     let opened = OpenDirectory::open(dir)?;
     let trusted = Trusted::this_user();
-    let is_doubted =
-        trusted.doubts(&opened, Sticky::IsNot)?.is_some() || trusted.doubts(opened.above()?, Sticky::IsNot)?.is_some();
+    let is_doubted = trusted.doubts(&opened, Sticky::IsNot)?.is_some()
+        || trusted.doubts(opened.above()?, Sticky::IsNot)?.is_some();
     if is_doubted {
         return Ok(false);
     }
     let Entered::Cycle(cycle) = Cycle::enter_opened(Ok(opened), &Options::default()) else {
         return Ok(false);
     };
-    let order = Order { dir: dir.to_owned(), command: command.to_owned(), timeout: Duration::from_secs(60) };
+    let order = Order {
+        dir: dir.to_owned(),
+        command: command.to_owned(),
+        timeout: Duration::from_secs(60),
+    };
     let gate = cycle.gate().ok_or("no gate")?.share()?;
-    let above = cycle.above().ok_or("no directory above")?.as_fd().try_clone_to_owned()?;
-    let mut runner = order.runner(Some(gate), above, None).stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?;
+    let above = cycle
+        .above()
+        .ok_or("no directory above")?
+        .as_fd()
+        .try_clone_to_owned()?;
+    let mut runner = order
+        .runner(Some(gate), above, None)
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()?;
     let mut word = BufReader::new(runner.stderr.take().ok_or("no stderr")?);
     let mut line = String::new();
     word.read_line(&mut line)?;

@@ -34,7 +34,10 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     let grace = Duration::from_millis(grace.to_str().ok_or("GRACE_MS")?.parse()?);
     nix::sys::prctl::set_child_subreaper(true)?;
     let c_string = |word: &OsStr| CString::new(word.as_bytes());
-    let argv = command.iter().map(|word| c_string(word)).collect::<Result<Vec<_>, _>>()?;
+    let argv = command
+        .iter()
+        .map(|word| c_string(word))
+        .collect::<Result<Vec<_>, _>>()?;
     let token = format!("test-{}", std::process::id());
     let mark = watchdog::variable(&token, std::env::var_os(watchdog::VARIABLE).as_deref());
     let variables = std::env::vars_os().filter(|(name, _)| name != watchdog::VARIABLE);
@@ -45,13 +48,34 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     let program = argv.first().ok_or("no command")?;
     let parent_death = Some(Signal::SIGTERM);
     let streams = None;
-    let spawn = Spawn { program, argv: &argv, envp: &envp, own_group, mask, parent_death, streams, inherited: None };
+    let spawn = Spawn {
+        program,
+        argv: &argv,
+        envp: &envp,
+        own_group,
+        mask,
+        parent_death,
+        streams,
+        inherited: None,
+    };
     let waiting = fork_waiting(&spawn)?;
     let pid = waiting.pid();
-    let deadline = std::env::var("WARDED_DEADLINE").ok().and_then(|text| WorkDeadline::parse(&text));
+    let deadline = std::env::var("WARDED_DEADLINE")
+        .ok()
+        .and_then(|text| WorkDeadline::parse(&text));
     let deadlines = deadline.into_iter().collect();
-    let at_end = AtEnd::EndTree { token, grace, silence: None, deadlines };
-    let watchdog = Watchdog::start(KnownCommand::of(pid, own_group), at_end, ("test", "test"), &[])?;
+    let at_end = AtEnd::EndTree {
+        token,
+        grace,
+        silence: None,
+        deadlines,
+    };
+    let watchdog = Watchdog::start(
+        KnownCommand::of(pid, own_group),
+        at_end,
+        ("test", "test"),
+        &[],
+    )?;
     println!("{}", watchdog.pid());
     waiting.go()?.result()?;
     waitpid(Pid::from_raw(pid), None)?;

@@ -21,7 +21,9 @@ use nix::fcntl::{Flock, FlockArg};
 fn main() -> io::Result<()> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let [role, ground, beads, millis, options @ ..] = args.as_slice() else {
-        return Err(io::Error::other("witness ROLE GROUND BEADS MILLIS [--after-go] [--drain]"));
+        return Err(io::Error::other(
+            "witness ROLE GROUND BEADS MILLIS [--after-go] [--drain]",
+        ));
     };
     let (ground, beads) = (Path::new(ground), Path::new(beads));
     let after_go = options.iter().any(|option| option == "--after-go");
@@ -36,7 +38,9 @@ fn main() -> io::Result<()> {
     append(&ground.join("entered"), &format!("{role} {name}"))?;
     let work = beads.join("issues.jsonl");
     let there = fs::metadata(&work)?.len();
-    std::thread::sleep(Duration::from_millis(millis.parse().map_err(io::Error::other)?));
+    std::thread::sleep(Duration::from_millis(
+        millis.parse().map_err(io::Error::other)?,
+    ));
     if role == "cycle" {
         let noted = ground.join(format!("{name}.synced"));
         let new = noted.with_extension("new");
@@ -56,7 +60,10 @@ fn main() -> io::Result<()> {
 /// `a/017/.beads` is `a-017`.
 fn name(beads: &Path) -> String {
     let words: PathBuf = beads.components().rev().skip(1).take(2).collect();
-    let mut words: Vec<_> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    let mut words: Vec<_> = words
+        .iter()
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect();
     words.reverse();
     words.join("-")
 }
@@ -64,7 +71,11 @@ fn name(beads: &Path) -> String {
 /// The right to be the only one, or a line about who else is in.
 fn enter(role: &str, ground: &Path, name: &str) -> io::Result<Option<Flock<File>>> {
     let path = ground.join(name);
-    let file = File::options().write(true).create(true).truncate(false).open(&path)?;
+    let file = File::options()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(&path)?;
     match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
         Ok(inside) => {
             fs::write(&path, format!("{role} {}", std::process::id()))?;
@@ -72,7 +83,10 @@ fn enter(role: &str, ground: &Path, name: &str) -> io::Result<Option<Flock<File>
         }
         Err((_, nix::errno::Errno::EWOULDBLOCK)) => {
             let other = fs::read_to_string(&path).unwrap_or_default();
-            append(&ground.join("overlaps"), &format!("{role} {} met {other} in {name}", std::process::id()))?;
+            append(
+                &ground.join("overlaps"),
+                &format!("{role} {} met {other} in {name}", std::process::id()),
+            )?;
             Ok(None)
         }
         Err((_, errno)) => Err(errno.into()),
@@ -81,5 +95,9 @@ fn enter(role: &str, ground: &Path, name: &str) -> io::Result<Option<Flock<File>
 
 /// One write at the end of a file.
 fn append(path: &Path, line: &str) -> io::Result<()> {
-    File::options().append(true).create(true).open(path)?.write_all(format!("{line}\n").as_bytes())
+    File::options()
+        .append(true)
+        .create(true)
+        .open(path)?
+        .write_all(format!("{line}\n").as_bytes())
 }

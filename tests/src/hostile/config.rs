@@ -17,7 +17,11 @@ pub fn config(bytes: &[u8]) {
     };
     match printed(bytes) {
         Ok(first) => {
-            assert_eq!(printed(first.as_bytes()).as_ref(), Ok(&first), "it prints something else of itself");
+            assert_eq!(
+                printed(first.as_bytes()).as_ref(),
+                Ok(&first),
+                "it prints something else of itself"
+            );
         }
         Err((code, words)) => {
             words.lines().for_each(is_fit_to_be_said);
@@ -26,8 +30,14 @@ pub fn config(bytes: &[u8]) {
             let number = |part: Option<&str>| part.and_then(|part| part.parse().ok()).unwrap_or(0);
             let (line, column): (usize, usize) = (number(place.next()), number(place.next()));
             let lines = String::from_utf8_lossy(bytes).split('\n').count();
-            assert!((1..=lines).contains(&line) && column > 0, "no place of {lines} lines: {words}");
-            assert!([1, 2].contains(&code) && words.lines().count() == 3, "{code}: {words}");
+            assert!(
+                (1..=lines).contains(&line) && column > 0,
+                "no place of {lines} lines: {words}"
+            );
+            assert!(
+                [1, 2].contains(&code) && words.lines().count() == 3,
+                "{code}: {words}"
+            );
         }
     }
 }

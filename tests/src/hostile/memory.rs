@@ -18,8 +18,15 @@ pub fn memory(bytes: &[u8]) {
         Ok(record) => record,
         Err(rejected) => {
             is_fit_to_be_said(&rejected.to_string());
-            let is_deep = bytes.iter().filter(|byte| matches!(byte, b'[' | b'{')).count() > 128;
-            return assert!(is_deep || matches!(rejected, Rejected::Malformed(_)), "{rejected}");
+            let is_deep = bytes
+                .iter()
+                .filter(|byte| matches!(byte, b'[' | b'{'))
+                .count()
+                > 128;
+            return assert!(
+                is_deep || matches!(rejected, Rejected::Malformed(_)),
+                "{rejected}"
+            );
         }
     };
     let now = StartedAt::from_unix(1_795_238_007, 0);
@@ -35,19 +42,33 @@ pub fn memory(bytes: &[u8]) {
     let limits = Limits::default();
     let age = record.acquired_at.map(|time| time.age(now).as_secs());
     match judge(&record, &facts(Liveness::Alive), &limits) {
-        Verdict::Stale(Reason::AgeExceeded) => assert!(age.is_some_and(|age| age >= 10), "{record:?}"),
+        Verdict::Stale(Reason::AgeExceeded) => {
+            assert!(age.is_some_and(|age| age >= 10), "{record:?}")
+        }
         Verdict::Held(_) => assert!(age.is_none_or(|age| age <= 30), "{record:?}"),
         other => panic!("{other:?}: {record:?}"),
     }
-    let seen_once = Facts { unrefreshed: Duration::ZERO, ..facts(Liveness::Alive) };
+    let seen_once = Facts {
+        unrefreshed: Duration::ZERO,
+        ..facts(Liveness::Alive)
+    };
     let is_here = record.pid.is_some() && record.hostname.as_deref() == Some("box");
     let held = matches!(judge(&record, &seen_once, &limits), Verdict::Held(_));
-    assert!(!is_here || held, "one look breaks no lock of a living process: {record:?}");
+    assert!(
+        !is_here || held,
+        "one look breaks no lock of a living process: {record:?}"
+    );
     let gone = judge(&record, &facts(Liveness::Gone), &limits);
-    assert!(record.pid.is_none() || gone == Verdict::Stale(Reason::PidGone), "{record:?}");
+    assert!(
+        record.pid.is_none() || gone == Verdict::Stale(Reason::PidGone),
+        "{record:?}"
+    );
     assert!(record.pid.is_none_or(|pid| pid > 0), "{record:?}");
     is_fit_to_be_said(&timed_out(&record, limits.age));
-    let skip = Skip::Locked(Box::new(AnyRecord::Memory(record.clone())), Reason::AgeFresh);
+    let skip = Skip::Locked(
+        Box::new(AnyRecord::Memory(record.clone())),
+        Reason::AgeFresh,
+    );
     is_fit_to_be_said(&Decision::Skip(skip).to_string());
     let refreshed = match rewrite(bytes, now) {
         None => return,
@@ -61,7 +82,13 @@ pub fn memory(bytes: &[u8]) {
     };
     let again = Record::parse(&refreshed).expect("a record stays one");
     assert_eq!(again.acquired_at, Some(now));
-    let rest =
-        |record: &Record| (record.pid, record.session_id.clone(), record.operation.clone(), record.beadlock.clone());
+    let rest = |record: &Record| {
+        (
+            record.pid,
+            record.session_id.clone(),
+            record.operation.clone(),
+            record.beadlock.clone(),
+        )
+    };
     assert_eq!(rest(&again), rest(&record));
 }

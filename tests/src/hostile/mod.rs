@@ -26,7 +26,10 @@ pub use target::target;
 /// Shows on one line, moves no cursor, and is of a length that somebody reads.
 #[track_caller]
 fn is_fit_to_be_said(words: &str) {
-    assert!(!words.is_empty() && words.chars().all(is_harmless), "{words:?}");
+    assert!(
+        !words.is_empty() && words.chars().all(is_harmless),
+        "{words:?}"
+    );
 }
 
 /// A place of this thread's for the files that are tried; goes with the thread.
@@ -40,7 +43,10 @@ fn scratch(name: &str) -> PathBuf {
             builder.prefix("beadlock-hostile-");
             builder
         };
-        builder().tempdir_in(shm).or_else(|_| builder().tempdir()).expect("a temporary directory")
+        builder()
+            .tempdir_in(shm)
+            .or_else(|_| builder().tempdir())
+            .expect("a temporary directory")
     };
     DIR.with(|dir| dir.get_or_init(make).path().join(name))
 }

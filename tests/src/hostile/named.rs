@@ -1,5 +1,7 @@
 use beadlock_checker::internal::dialect::Rewrite;
-use beadlock_checker::internal::dialect::tower::{Record, Rejected, StartedAt, answer_stale, judge, rewrite, silence};
+use beadlock_checker::internal::dialect::tower::{
+    Record, Rejected, StartedAt, answer_stale, judge, rewrite, silence,
+};
 use beadlock_checker::{Decision, Reason, Skip, Verdict};
 
 use super::is_fit_to_be_said;
@@ -23,10 +25,18 @@ pub fn named(bytes: &[u8]) {
             return assert!(words.starts_with(begins), "{words}");
         }
     };
-    assert!(record.lock_name.as_str() == NAME && record.pid > 0 && record.ttl_seconds > 0, "{record:?}");
+    assert!(
+        record.lock_name.as_str() == NAME && record.pid > 0 && record.ttl_seconds > 0,
+        "{record:?}"
+    );
     let second = record.last_heartbeat_at.0.as_secs();
     let ttl = i64::try_from(record.ttl_seconds).unwrap_or(i64::MAX);
-    for (late, stale) in [(-1, false), (0, false), (ttl, false), (ttl.saturating_add(2), true)] {
+    for (late, stale) in [
+        (-1, false),
+        (0, false),
+        (ttl, false),
+        (ttl.saturating_add(2), true),
+    ] {
         let now = StartedAt::from_unix(second.saturating_add(late), 0);
         let is_stale = judge(&record, now) == Verdict::Stale(Reason::HeartbeatExpired);
         // Beyond what can be counted nothing is overdue.
@@ -35,8 +45,16 @@ pub fn named(bytes: &[u8]) {
     }
     let now = StartedAt::from_unix(1_795_238_007, 0);
     let age = silence(&record, now);
-    let skip = Skip::Stale { record: Box::new(record.clone().into()), reason: Reason::HeartbeatExpired, age };
-    assert!(answer_stale(&record, age).to_string().starts_with(r#"{"error":"lock_stale","#));
+    let skip = Skip::Stale {
+        record: Box::new(record.clone().into()),
+        reason: Reason::HeartbeatExpired,
+        age,
+    };
+    assert!(
+        answer_stale(&record, age)
+            .to_string()
+            .starts_with(r#"{"error":"lock_stale","#)
+    );
     is_fit_to_be_said(&Decision::Skip(skip).to_string());
     let beaten = match rewrite(bytes, now).expect("a record that was read has a time") {
         Rewrite::Whole(whole) => whole.into_bytes(),
@@ -47,10 +65,16 @@ pub fn named(bytes: &[u8]) {
             beaten
         }
     };
-    let expected = Record { last_heartbeat_at: now, ..record };
+    let expected = Record {
+        last_heartbeat_at: now,
+        ..record
+    };
     assert_eq!(Record::parse(&beaten, NAME).as_ref(), Ok(&expected));
     // What we write of it is read again, unless it has a time that four digits cannot write.
     if let Ok(again) = Record::parse(expected.to_json().as_bytes(), NAME) {
-        assert_eq!((again.request_id, again.others), (expected.request_id, expected.others));
+        assert_eq!(
+            (again.request_id, again.others),
+            (expected.request_id, expected.others)
+        );
     }
 }

@@ -28,12 +28,22 @@ pub fn record(bytes: &[u8]) {
     };
     assert_eq!(record.validate(), Ok(()));
     assert!(record.pid > 0 && !record.holder.is_empty() && !record.hostname.is_empty());
-    for liveness in [Liveness::Alive, Liveness::NotPermitted, Liveness::Unknown, Liveness::Gone] {
+    for liveness in [
+        Liveness::Alive,
+        Liveness::NotPermitted,
+        Liveness::Unknown,
+        Liveness::Gone,
+    ] {
         let now = record.started_at;
         let facts = Facts {
             now,
             hostname: Some(HOST.into()),
-            ids: Arc::new(Ids { machine_id: None, boot_id: None, pid_ns: None, time_ns: None }),
+            ids: Arc::new(Ids {
+                machine_id: None,
+                boot_id: None,
+                pid_ns: None,
+                time_ns: None,
+            }),
             liveness,
             watchdog: None,
             proof: None,
@@ -41,14 +51,31 @@ pub fn record(bytes: &[u8]) {
         };
         let verdict = judge(&record, &facts, true);
         let may_be_stale = liveness == Liveness::Gone && record.hostname.eq_ignore_ascii_case(HOST);
-        assert_eq!(verdict == Verdict::Stale(Reason::PidGone), may_be_stale, "{verdict:?} of {record:?}");
-        assert!(may_be_stale || matches!(verdict, Verdict::Held(_)), "{verdict:?} of {record:?}");
+        assert_eq!(
+            verdict == Verdict::Stale(Reason::PidGone),
+            may_be_stale,
+            "{verdict:?} of {record:?}"
+        );
+        assert!(
+            may_be_stale || matches!(verdict, Verdict::Held(_)),
+            "{verdict:?} of {record:?}"
+        );
     }
-    let shown = Decision::Skip(Skip::Locked(Box::new(record.clone().into()), Reason::PidAlive)).to_string();
+    let shown = Decision::Skip(Skip::Locked(
+        Box::new(record.clone().into()),
+        Reason::PidAlive,
+    ))
+    .to_string();
     is_fit_to_be_said(&shown);
     // Whatever it says, what we write of it is read again, or is not a time that four digits can write.
     if let Ok(again) = Record::parse(record.to_json().as_bytes()) {
-        assert_eq!((&again.holder, again.pid, &again.hostname), (&record.holder, record.pid, &record.hostname));
-        assert_eq!((&again.version, &again.beadlock), (&record.version, &record.beadlock));
+        assert_eq!(
+            (&again.holder, again.pid, &again.hostname),
+            (&record.holder, record.pid, &record.hostname)
+        );
+        assert_eq!(
+            (&again.version, &again.beadlock),
+            (&record.version, &record.beadlock)
+        );
     }
 }

@@ -26,15 +26,28 @@ pub fn target(bytes: &[u8]) {
         let has_scheme = colon.is_some_and(|colon| !bytes[..colon].contains(&b'/'));
         assert!(scheme == "beads:" && !has_scheme, "{target:?} of {bytes:?}");
     }
-    let Target { scheme: Scheme::Lock, rest: path } = &target else { return };
+    let Target {
+        scheme: Scheme::Lock,
+        rest: path,
+    } = &target
+    else {
+        return;
+    };
     let cwd = scratch("target");
     std::fs::create_dir_all(&cwd).expect("a directory");
     match Place::of_lock(path, &cwd) {
         Ok(place) => {
             let lock = place.path();
             let name = lock.file_name().expect("a name");
-            assert!(place.dir().is_dir() && name.len() <= Names::LIMIT, "{lock:?}");
-            assert_eq!((Names::belongs_to(name), lock.parent()), (None, Some(place.dir())), "{lock:?}");
+            assert!(
+                place.dir().is_dir() && name.len() <= Names::LIMIT,
+                "{lock:?}"
+            );
+            assert_eq!(
+                (Names::belongs_to(name), lock.parent()),
+                (None, Some(place.dir())),
+                "{lock:?}"
+            );
             assert_eq!(path.file_name(), Some(name), "{lock:?}");
         }
         Err(error) => {

@@ -27,7 +27,9 @@ pub fn text(name: &str) -> String {
 pub fn get(address: &str, page: &str) -> Option<String> {
     let mut stream = TcpStream::connect(address).ok()?;
     stream.set_read_timeout(Some(BOUND)).ok()?;
-    stream.write_all(format!("GET {page} HTTP/1.0\r\nHost: {address}\r\n\r\n").as_bytes()).ok()?;
+    stream
+        .write_all(format!("GET {page} HTTP/1.0\r\nHost: {address}\r\n\r\n").as_bytes())
+        .ok()?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer).ok()?;
     Some(answer.split_once("\r\n\r\n")?.1.to_owned())
@@ -47,7 +49,14 @@ impl Fleet {
     /// Returns once each database is in its state.
     pub fn start() -> Self {
         let scene = Scene::new();
-        for name in ["unpushed", "behind", "failing", "malformed", "claimed", "stale"] {
+        for name in [
+            "unpushed",
+            "behind",
+            "failing",
+            "malformed",
+            "claimed",
+            "stale",
+        ] {
             scene.database(name);
         }
         let script = "
@@ -70,7 +79,8 @@ impl Fleet {
         scene.write("malformed/.beads/.exclusive-lock", "{\"holder\":");
         let dead = lock_text("dead", dead_pid().into(), &this_host());
         scene.write("stale/.beads/.exclusive-lock", dead);
-        let mut conf = "interval = '200ms'\nfetch-interval = '200ms'\nlisten = '127.0.0.1:0'\n".to_owned();
+        let mut conf =
+            "interval = '200ms'\nfetch-interval = '200ms'\nlisten = '127.0.0.1:0'\n".to_owned();
         for (name, setting) in [
             ("unpushed", "action = 'git'"),
             ("behind", "action = 'git'"),
@@ -81,16 +91,42 @@ impl Fleet {
         ] {
             conf += &format!("[[database]]\ndir = '{name}/.beads'\n{setting}\n");
         }
-        scene.write("agent.toml", conf + "[[database]]\ndir = '.beads'\naction = 'none'\n");
+        scene.write(
+            "agent.toml",
+            conf + "[[database]]\ndir = '.beads'\naction = 'none'\n",
+        );
         let agent = scene.start_agent(&["--config", "agent.toml"]);
-        let address = || Some(scene.log().split_once("Listening at ")?.1.lines().next()?.to_owned());
+        let address = || {
+            Some(
+                scene
+                    .log()
+                    .split_once("Listening at ")?
+                    .1
+                    .lines()
+                    .next()?
+                    .to_owned(),
+            )
+        };
         wait_until(BOUND, "an address", || address().is_some());
-        let fleet = Self { address: address().expect("an address"), agent, scene };
-        let pushed = || fleet.scene.read("unpushed/.beads/daemon.log").contains("] Pushed");
+        let fleet = Self {
+            address: address().expect("an address"),
+            agent,
+            scene,
+        };
+        let pushed = || {
+            fleet
+                .scene
+                .read("unpushed/.beads/daemon.log")
+                .contains("] Pushed")
+        };
         wait_until(BOUND, "a push", pushed);
-        let ended = Ended::from(run(fleet.scene.shell("mv unpushed.git u.git && mv behind.git b.git")));
+        let ended = Ended::from(run(fleet
+            .scene
+            .shell("mv unpushed.git u.git && mv behind.git b.git")));
         assert_eq!(ended.code, 0, "{ended:?}");
-        fleet.scene.write("unpushed/.beads/issues.jsonl", "{\"id\":2}\n");
+        fleet
+            .scene
+            .write("unpushed/.beads/issues.jsonl", "{\"id\":2}\n");
         for (name, state) in [
             ("unpushed", "local_only"),
             ("behind", "behind"),
@@ -98,7 +134,9 @@ impl Fleet {
             ("malformed", "skipped"),
             ("claimed", "idle"),
         ] {
-            wait_until(BOUND, &format!("{name} is {state}"), || fleet.state(name) == state);
+            wait_until(BOUND, &format!("{name} is {state}"), || {
+                fleet.state(name) == state
+            });
         }
         fleet
     }
@@ -109,10 +147,14 @@ impl Fleet {
     }
 
     fn state(&self, name: &str) -> String {
-        let status = get(&self.address, "/status").and_then(|text| serde_json::from_str::<Value>(&text).ok());
-        let rows = status.and_then(|status| status["databases"].as_array().cloned()).unwrap_or_default();
+        let status = get(&self.address, "/status")
+            .and_then(|text| serde_json::from_str::<Value>(&text).ok());
+        let rows = status
+            .and_then(|status| status["databases"].as_array().cloned())
+            .unwrap_or_default();
         let row = rows.into_iter().find(|row| row["dir"] == self.dir(name));
-        row.and_then(|row| row["state"].as_str().map(str::to_owned)).unwrap_or_default()
+        row.and_then(|row| row["state"].as_str().map(str::to_owned))
+            .unwrap_or_default()
     }
 }
 
@@ -120,7 +162,15 @@ impl Fleet {
 pub fn queries() -> Vec<String> {
     let dashboard: Value = serde_json::from_str(&text("dashboard.json")).expect("JSON");
     let panels = dashboard["panels"].as_array().expect("panels");
-    let targets = panels.iter().flat_map(|panel| panel["targets"].as_array().expect("targets"));
-    let with_values = |query: &str| query.replace("$instance", ".*").replace("$__rate_interval", "10s");
-    targets.map(|target| with_values(target["expr"].as_str().expect("a query"))).collect()
+    let targets = panels
+        .iter()
+        .flat_map(|panel| panel["targets"].as_array().expect("targets"));
+    let with_values = |query: &str| {
+        query
+            .replace("$instance", ".*")
+            .replace("$__rate_interval", "10s")
+    };
+    targets
+        .map(|target| with_values(target["expr"].as_str().expect("a query")))
+        .collect()
 }

@@ -11,7 +11,16 @@ use serde_json::Value;
 /// Longer than anything here takes.
 const BOUND: Duration = Duration::from_secs(30);
 
-const ARGS: [&str; 8] = ["--interval", "10m", "--action", "none", "--db", ".beads", "--listen", "unix:agent.sock"];
+const ARGS: [&str; 8] = [
+    "--interval",
+    "10m",
+    "--action",
+    "none",
+    "--db",
+    ".beads",
+    "--listen",
+    "unix:agent.sock",
+];
 
 /// An agent of two databases, one of them in a directory of an odd name, and claimed; both have had their cycle.
 #[track_caller]
@@ -23,7 +32,8 @@ pub fn agent(scene: &Scene) -> (Running, String) {
     let odd = odd.to_str().expect("UTF-8").to_owned();
     let agent = scene.start_agent(&[&ARGS[..], &["--no-watch", "--db", &odd]].concat());
     wait_until(BOUND, "two cycles", || {
-        let status = ask(scene, "/status").and_then(|text| serde_json::from_str::<Value>(&text).ok());
+        let status =
+            ask(scene, "/status").and_then(|text| serde_json::from_str::<Value>(&text).ok());
         let rows = status.map(|status| status["databases"].as_array().cloned().unwrap_or_default());
         rows.is_some_and(|rows| rows.len() == 2 && rows.iter().all(|row| row["last"].is_object()))
     });
@@ -33,10 +43,15 @@ pub fn agent(scene: &Scene) -> (Running, String) {
 /// The body of a page of its own; nothing while nobody listens.
 pub fn ask(scene: &Scene, page: &str) -> Option<String> {
     let mut stream = UnixStream::connect(scene.path().join("agent.sock")).ok()?;
-    stream.write_all(format!("GET {page} HTTP/1.0\r\n\r\n").as_bytes()).ok()?;
+    stream
+        .write_all(format!("GET {page} HTTP/1.0\r\n\r\n").as_bytes())
+        .ok()?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer).ok()?;
     let (head, body) = answer.split_once("\r\n\r\n")?;
-    assert!(page != "/metrics" || head.contains("application/openmetrics-text; version=1.0.0"), "{head}");
+    assert!(
+        page != "/metrics" || head.contains("application/openmetrics-text; version=1.0.0"),
+        "{head}"
+    );
     Some(body.to_owned())
 }

@@ -31,7 +31,10 @@ impl Shard {
 pub fn shard() -> Option<Shard> {
     let text = std::env::var(SHARD).ok()?;
     let (at, of) = text.split_once('/')?;
-    Some(Shard { at: at.parse().ok()?, of: of.parse().ok()? })
+    Some(Shard {
+        at: at.parse().ok()?,
+        of: of.parse().ok()?,
+    })
 }
 
 /// Runs the test `name` of this program again, in `of` shards beside each other, which also have this variable. Returns
@@ -41,7 +44,12 @@ pub fn shard() -> Option<Shard> {
 ///
 /// When one of them fails, with all that it has said, or has not ended within `bound`.
 #[track_caller]
-pub fn shards(name: &str, of: usize, variable: (&str, String), bound: Duration) -> Option<Vec<Ended>> {
+pub fn shards(
+    name: &str,
+    of: usize,
+    variable: (&str, String),
+    bound: Duration,
+) -> Option<Vec<Ended>> {
     let scene = Scene::new();
     scene.in_namespaces(&NAMESPACES, "true")?;
     let unshare = skip::tool("unshare")?;
@@ -51,16 +59,29 @@ pub fn shards(name: &str, of: usize, variable: (&str, String), bound: Duration) 
         if !skip::may_be_root() {
             command.arg("--map-root-user");
         }
-        command.args(NAMESPACES).arg(&this).args(["--exact", name, "--nocapture", "--test-threads", "1"]);
-        command.env(SHARD, format!("{at}/{of}")).env(binaries::BUILT, binaries::directory());
-        command.env(variable.0, &variable.1).env("RUST_BACKTRACE", "0");
+        command.args(NAMESPACES).arg(&this).args([
+            "--exact",
+            name,
+            "--nocapture",
+            "--test-threads",
+            "1",
+        ]);
+        command
+            .env(SHARD, format!("{at}/{of}"))
+            .env(binaries::BUILT, binaries::directory());
+        command
+            .env(variable.0, &variable.1)
+            .env("RUST_BACKTRACE", "0");
         Running::start(command)
     };
     let started: Vec<Running> = (0..of).map(start).collect();
     let ended = started.into_iter().map(|shard| {
         let ended = Ended::from(shard.finish(bound));
         let Ended { code, out, err, .. } = &ended;
-        assert!(*code == 0 && out.contains("1 passed"), "{name}: {code}\n{out}\n{err}");
+        assert!(
+            *code == 0 && out.contains("1 passed"),
+            "{name}: {code}\n{out}\n{err}"
+        );
         ended
     });
     Some(ended.collect())

@@ -10,15 +10,20 @@ impl Dice {
     pub fn new(seed: u64, name: &str) -> Self {
         let mixed = name
             .bytes()
-            .fold(seed ^ 0x9e37_79b9_7f4a_7c15, |sum, byte| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+            .fold(seed ^ 0x9e37_79b9_7f4a_7c15, |sum, byte| {
+                (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+            });
         Self(mixed | 1)
     }
 
     /// A seed for a run: what this environment variable says, else one that no other run has. Printed, to be repeated.
     pub fn seed(variable: &str) -> u64 {
-        let given = std::env::var(variable).ok().and_then(|seed| seed.parse().ok());
+        let given = std::env::var(variable)
+            .ok()
+            .and_then(|seed| seed.parse().ok());
         let seed = given.unwrap_or_else(|| {
-            u64::from(std::process::id()) << 32 | u64::from(jiff::Timestamp::now().subsec_nanosecond().cast_unsigned())
+            u64::from(std::process::id()) << 32
+                | u64::from(jiff::Timestamp::now().subsec_nanosecond().cast_unsigned())
         });
         println!("seed {seed} ({variable} repeats the dice)");
         seed

@@ -28,7 +28,10 @@ impl Ended {
     fn whole(output: &Output) -> Self {
         let signal = output.status.signal();
         Self {
-            code: output.status.code().unwrap_or_else(|| signal.map_or(-1, |signal| 128 + signal)),
+            code: output
+                .status
+                .code()
+                .unwrap_or_else(|| signal.map_or(-1, |signal| 128 + signal)),
             signal,
             out: String::from_utf8_lossy(&output.stdout).into_owned(),
             err: String::from_utf8_lossy(&output.stderr).into_owned(),
@@ -39,7 +42,11 @@ impl Ended {
     pub fn of(output: &Output) -> Self {
         let whole = Self::whole(output);
         let remark = |line: &&str| line.contains("is waited for on this machine only");
-        let err = whole.err.split_inclusive('\n').filter(|line| !remark(line)).collect();
+        let err = whole
+            .err
+            .split_inclusive('\n')
+            .filter(|line| !remark(line))
+            .collect();
         Self { err, ..whole }
     }
 

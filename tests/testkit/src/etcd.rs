@@ -86,8 +86,18 @@ impl Etcd {
         if help(&program).contains("unsafe-no-fsync") {
             options.push("--unsafe-no-fsync".to_owned());
         }
-        let (nodes, dir) = ((0..nodes).map(|_| None).collect(), dir.expect("a temporary directory"));
-        Some(Self { program, network, dir, nodes, options, tls: None })
+        let (nodes, dir) = (
+            (0..nodes).map(|_| None).collect(),
+            dir.expect("a temporary directory"),
+        );
+        Some(Self {
+            program,
+            network,
+            dir,
+            nodes,
+            options,
+            tls: None,
+        })
     }
 
     #[track_caller]
@@ -138,19 +148,55 @@ impl Etcd {
     }
 
     fn launch(&mut self, node: usize) {
-        let (client, peer) = (self.url_of(node), format!("http://{}:{PEERS}", self.host(node)));
-        let cluster: Vec<String> =
-            (0..self.nodes.len()).map(|node| format!("n{node}=http://{}:{PEERS}", self.host(node))).collect();
-        let log = fs::File::options().create(true).append(true).open(self.dir.path().join(format!("log{node}")));
+        let (client, peer) = (
+            self.url_of(node),
+            format!("http://{}:{PEERS}", self.host(node)),
+        );
+        let cluster: Vec<String> = (0..self.nodes.len())
+            .map(|node| format!("n{node}=http://{}:{PEERS}", self.host(node)))
+            .collect();
+        let log = fs::File::options()
+            .create(true)
+            .append(true)
+            .open(self.dir.path().join(format!("log{node}")));
         let mut command = Command::new(&self.program);
-        command.env_clear().stdin(Stdio::null()).stdout(Stdio::null());
-        command.args(["--name", &format!("n{node}"), "--logger", "zap", "--log-outputs", "stderr"]);
+        command
+            .env_clear()
+            .stdin(Stdio::null())
+            .stdout(Stdio::null());
+        command.args([
+            "--name",
+            &format!("n{node}"),
+            "--logger",
+            "zap",
+            "--log-outputs",
+            "stderr",
+        ]);
         command.arg("--data-dir").arg(self.data(node));
-        command.args(["--listen-client-urls", &client, "--advertise-client-urls", &client]);
-        command.args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer]);
-        command.args(["--initial-cluster", &cluster.join(","), "--initial-cluster-state", "new"]);
+        command.args([
+            "--listen-client-urls",
+            &client,
+            "--advertise-client-urls",
+            &client,
+        ]);
+        command.args([
+            "--listen-peer-urls",
+            &peer,
+            "--initial-advertise-peer-urls",
+            &peer,
+        ]);
+        command.args([
+            "--initial-cluster",
+            &cluster.join(","),
+            "--initial-cluster-state",
+            "new",
+        ]);
         if let Some(tls) = &self.tls {
-            command.arg("--cert-file").arg(&tls.cert).arg("--key-file").arg(&tls.key);
+            command
+                .arg("--cert-file")
+                .arg(&tls.cert)
+                .arg("--key-file")
+                .arg(&tls.key);
         }
         command.args(&self.options);
         self.nodes[node] = Some(Running::on(log.expect("a log"), command));
@@ -164,7 +210,9 @@ impl Etcd {
     #[track_caller]
     pub fn until_ready(&self) {
         until("etcd answers", || {
-            let is_open = |node| TcpStream::connect_timeout(&self.address(node), Duration::from_millis(200)).is_ok();
+            let is_open = |node| {
+                TcpStream::connect_timeout(&self.address(node), Duration::from_millis(200)).is_ok()
+            };
             let living = (0..self.nodes.len()).filter(|node| self.nodes[*node].is_some());
             living.clone().all(is_open) && self.try_ctl(&["put", "readiness", "1"]).is_some()
         });
@@ -216,18 +264,39 @@ impl Etcd {
         self.kill_all();
         fs::remove_dir_all(self.data(0)).expect("the data of a node that has ended");
         let mut command = Command::new("etcdctl");
-        command.env("ETCDCTL_API", "3").args(["snapshot", "restore"]).arg(snapshot);
-        command.args(["--name", "n0", "--initial-cluster", &format!("n0=http://{}:{PEERS}", self.host(0))]);
-        command.args(["--initial-advertise-peer-urls", &format!("http://{}:{PEERS}", self.host(0))]);
-        command.arg("--data-dir").arg(self.data(0)).stdout(Stdio::null()).stderr(Stdio::null());
-        assert!(command.status().expect("etcdctl").success(), "the snapshot was not restored");
+        command
+            .env("ETCDCTL_API", "3")
+            .args(["snapshot", "restore"])
+            .arg(snapshot);
+        command.args([
+            "--name",
+            "n0",
+            "--initial-cluster",
+            &format!("n0=http://{}:{PEERS}", self.host(0)),
+        ]);
+        command.args([
+            "--initial-advertise-peer-urls",
+            &format!("http://{}:{PEERS}", self.host(0)),
+        ]);
+        command
+            .arg("--data-dir")
+            .arg(self.data(0))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        assert!(
+            command.status().expect("etcdctl").success(),
+            "the snapshot was not restored"
+        );
         self.start_all();
     }
 
     /// Stops one node, or lets it go on.
     #[track_caller]
     pub fn signal(&self, node: usize, signal: Signal) {
-        self.nodes[node].as_ref().expect("a node that lives").signal(signal);
+        self.nodes[node]
+            .as_ref()
+            .expect("a node that lives")
+            .signal(signal);
     }
 
     /// The leader among those that live.
@@ -239,17 +308,25 @@ impl Etcd {
     pub fn leader(&self) -> usize {
         let mut found = None;
         until("there is a leader", || {
-            found = (0..self.nodes.len()).filter(|node| self.nodes[*node].is_some()).find(|node| self.is_leader(*node));
+            found = (0..self.nodes.len())
+                .filter(|node| self.nodes[*node].is_some())
+                .find(|node| self.is_leader(*node));
             found.is_some()
         });
         found.expect("a leader")
     }
 
     fn is_leader(&self, node: usize) -> bool {
-        let status = self.ctl_at(&self.url_of(node), &["endpoint", "status", "--write-out=json"]);
-        let status = status.and_then(|text| serde_json::from_str::<serde_json::Value>(&text).ok()).unwrap_or_default();
+        let status = self.ctl_at(
+            &self.url_of(node),
+            &["endpoint", "status", "--write-out=json"],
+        );
+        let status = status
+            .and_then(|text| serde_json::from_str::<serde_json::Value>(&text).ok())
+            .unwrap_or_default();
         let of = |path: &str| status.pointer(path).and_then(serde_json::Value::as_u64);
-        of("/0/Status/leader").is_some() && of("/0/Status/leader") == of("/0/Status/header/member_id")
+        of("/0/Status/leader").is_some()
+            && of("/0/Status/leader") == of("/0/Status/header/member_id")
     }
 
     /// `etcdctl` with these words.
@@ -259,7 +336,8 @@ impl Etcd {
     /// When it fails.
     #[track_caller]
     pub fn ctl(&self, words: &[&str]) -> String {
-        self.try_ctl(words).unwrap_or_else(|| panic!("etcdctl {words:?} failed"))
+        self.try_ctl(words)
+            .unwrap_or_else(|| panic!("etcdctl {words:?} failed"))
     }
 
     /// The same; `None` when it fails.
@@ -271,12 +349,25 @@ impl Etcd {
 
     fn ctl_at(&self, endpoints: &str, words: &[&str]) -> Option<String> {
         let mut command = Command::new("etcdctl");
-        command.env("ETCDCTL_API", "3").args(["--endpoints", endpoints, "--dial-timeout=1s", "--command-timeout=2s"]);
+        command.env("ETCDCTL_API", "3").args([
+            "--endpoints",
+            endpoints,
+            "--dial-timeout=1s",
+            "--command-timeout=2s",
+        ]);
         if let Some(tls) = &self.tls {
             command.arg("--cacert").arg(&tls.ca);
         }
-        let output = command.args(words).stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
-        output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+        let output = command
+            .args(words)
+            .stdin(Stdio::null())
+            .stderr(Stdio::null())
+            .output()
+            .ok()?;
+        output
+            .status
+            .success()
+            .then(|| String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
     /// Makes `root` and a user with a password who may read and write below a prefix, and asks for passwords from now
@@ -288,7 +379,14 @@ impl Etcd {
             &["user", "grant-role", "root", "root"],
             &["user", "add", &format!("{user}:{password}")],
             &["role", "add", "beads"],
-            &["role", "grant-permission", "beads", "--prefix=true", "readwrite", prefix],
+            &[
+                "role",
+                "grant-permission",
+                "beads",
+                "--prefix=true",
+                "readwrite",
+                prefix,
+            ],
             &["user", "grant-role", user, "beads"],
             &["auth", "enable"],
         ] {
@@ -310,7 +408,11 @@ fn number() -> u64 {
 }
 
 fn help(program: &Path) -> String {
-    let output = Command::new(program).arg("--help").stdin(Stdio::null()).output().expect("etcd --help");
+    let output = Command::new(program)
+        .arg("--help")
+        .stdin(Stdio::null())
+        .output()
+        .expect("etcd --help");
     String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
 }
 
@@ -320,18 +422,63 @@ pub fn certificates(dir: &Path, address: &str) -> Tls {
     let file = |name: &str| dir.join(name);
     let openssl = |words: &[&str]| {
         let mut command = Command::new("openssl");
-        command.current_dir(dir).args(words).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        assert!(command.status().expect("openssl").success(), "openssl {words:?}");
+        command
+            .current_dir(dir)
+            .args(words)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        assert!(
+            command.status().expect("openssl").success(),
+            "openssl {words:?}"
+        );
     };
-    let curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"];
-    let ca = ["req", "-x509", "-subj", "/CN=test CA", "-keyout", "ca.key", "-out", "ca.pem", "-days", "2"];
+    let curve = [
+        "-newkey",
+        "ec",
+        "-pkeyopt",
+        "ec_paramgen_curve:prime256v1",
+        "-nodes",
+    ];
+    let ca = [
+        "req",
+        "-x509",
+        "-subj",
+        "/CN=test CA",
+        "-keyout",
+        "ca.key",
+        "-out",
+        "ca.pem",
+        "-days",
+        "2",
+    ];
     openssl(&[&ca[..], &curve[..]].concat());
-    let request = ["req", "-subj", "/CN=etcd", "-keyout", "node.key", "-out", "node.csr"];
+    let request = [
+        "req", "-subj", "/CN=etcd", "-keyout", "node.key", "-out", "node.csr",
+    ];
     openssl(&[&request[..], &curve[..]].concat());
-    fs::write(file("node.ext"), format!("subjectAltName=IP:{address}\nextendedKeyUsage=serverAuth,clientAuth\n"))
-        .expect("a file");
-    let sign =
-        ["x509", "-req", "-in", "node.csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-out", "node.pem"];
+    fs::write(
+        file("node.ext"),
+        format!("subjectAltName=IP:{address}\nextendedKeyUsage=serverAuth,clientAuth\n"),
+    )
+    .expect("a file");
+    let sign = [
+        "x509",
+        "-req",
+        "-in",
+        "node.csr",
+        "-CA",
+        "ca.pem",
+        "-CAkey",
+        "ca.key",
+        "-CAcreateserial",
+        "-out",
+        "node.pem",
+    ];
     openssl(&[&sign[..], &["-days", "2", "-extfile", "node.ext"]].concat());
-    Tls { ca: file("ca.pem"), cert: file("node.pem"), key: file("node.key") }
+    Tls {
+        ca: file("ca.pem"),
+        cert: file("node.pem"),
+        key: file("node.key"),
+    }
 }

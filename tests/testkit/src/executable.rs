@@ -22,13 +22,25 @@ use std::process::{Command, ExitStatus, Stdio};
 #[track_caller]
 pub fn write_program(path: &Path, content: impl Read) {
     let ended = install(path, content);
-    assert!(ended.as_ref().is_ok_and(ExitStatus::success), "cannot write {}: {ended:?}", path.display());
+    assert!(
+        ended.as_ref().is_ok_and(ExitStatus::success),
+        "cannot write {}: {ended:?}",
+        path.display()
+    );
 }
 
 fn install(path: &Path, mut content: impl Read) -> io::Result<ExitStatus> {
     let mut install = Command::new("install");
-    let mut child = install.args(["-m", "755", "/dev/stdin"]).arg(path).stdin(Stdio::piped()).spawn()?;
-    let written = child.stdin.take().map(|mut stdin| io::copy(&mut content, &mut stdin)).transpose();
+    let mut child = install
+        .args(["-m", "755", "/dev/stdin"])
+        .arg(path)
+        .stdin(Stdio::piped())
+        .spawn()?;
+    let written = child
+        .stdin
+        .take()
+        .map(|mut stdin| io::copy(&mut content, &mut stdin))
+        .transpose();
     let status = child.wait()?;
     written.map(|_| status)
 }

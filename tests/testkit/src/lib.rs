@@ -37,7 +37,8 @@ pub use memory::memory;
 pub use over::OverAtLast;
 pub use part::part;
 pub use process::{
-    become_subreaper, children, dead_pid, is_inside, lives, process_is_gone, reap, reap_all, runs, this_host,
+    become_subreaper, children, dead_pid, is_inside, lives, process_is_gone, reap, reap_all, runs,
+    this_host,
 };
 pub use proxy::{Passing, Proxy};
 pub use pulse::Pulse;

@@ -10,14 +10,20 @@ const FEW: usize = 4;
 /// The rows that this run tries, in their order: all with `ROWS_STRIDE=1`. `ROWS_SEED` repeats the choice, which is
 /// printed.
 pub fn part<T>(rows: &[T]) -> Vec<&T> {
-    let asked = std::env::var("ROWS_STRIDE").ok().and_then(|stride| stride.parse().ok());
+    let asked = std::env::var("ROWS_STRIDE")
+        .ok()
+        .and_then(|stride| stride.parse().ok());
     let stride = stride(rows.len(), asked);
     if stride == 1 {
         return rows.iter().collect();
     }
     let first = usize::try_from(Dice::seed("ROWS_SEED") % stride as u64).unwrap_or_default();
     let part: Vec<_> = rows.iter().skip(first).step_by(stride).collect();
-    println!("{} of {} rows (ROWS_STRIDE=1 tries all)", part.len(), rows.len());
+    println!(
+        "{} of {} rows (ROWS_STRIDE=1 tries all)",
+        part.len(),
+        rows.len()
+    );
     part
 }
 
@@ -31,7 +37,10 @@ mod tests {
 
     #[test]
     fn every_run_tries_a_few() {
-        assert_eq!([0, 3, 7, 8, 11, 12, 40].map(|rows| stride(rows, None)), [1, 1, 1, 2, 2, 3, 6]);
+        assert_eq!(
+            [0, 3, 7, 8, 11, 12, 40].map(|rows| stride(rows, None)),
+            [1, 1, 1, 2, 2, 3, 6]
+        );
     }
 
     #[test]

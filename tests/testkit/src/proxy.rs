@@ -45,8 +45,15 @@ impl Proxy {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         listener.set_nonblocking(true).expect("a listener");
         let address = listener.local_addr().expect("an address");
-        let (passing, is_over) = (Arc::new(Mutex::new(Passing::All)), Arc::new(AtomicBool::new(false)));
-        let proxy = Self { address, passing: Arc::clone(&passing), is_over: Arc::clone(&is_over) };
+        let (passing, is_over) = (
+            Arc::new(Mutex::new(Passing::All)),
+            Arc::new(AtomicBool::new(false)),
+        );
+        let proxy = Self {
+            address,
+            passing: Arc::clone(&passing),
+            is_over: Arc::clone(&is_over),
+        };
         thread::spawn(move || {
             while !is_over.load(Ordering::SeqCst) {
                 match listener.accept() {
@@ -75,19 +82,30 @@ impl Drop for Proxy {
     }
 }
 
-fn serve(client: TcpStream, server: SocketAddr, passing: &Arc<Mutex<Passing>>, is_over: &Arc<AtomicBool>) {
+fn serve(
+    client: TcpStream,
+    server: SocketAddr,
+    passing: &Arc<Mutex<Passing>>,
+    is_over: &Arc<AtomicBool>,
+) {
     let (passing, is_over) = (Arc::clone(passing), Arc::clone(is_over));
     thread::spawn(move || {
         // The connection itself is silent too.
-        while *passing.lock().expect("no panic") == Passing::Silent && !is_over.load(Ordering::SeqCst) {
+        while *passing.lock().expect("no panic") == Passing::Silent
+            && !is_over.load(Ordering::SeqCst)
+        {
             thread::sleep(LOOK);
         }
         if *passing.lock().expect("no panic") == Passing::Refuse {
             return;
         }
-        let Ok(server) = TcpStream::connect_timeout(&server, Duration::from_secs(2)) else { return };
+        let Ok(server) = TcpStream::connect_timeout(&server, Duration::from_secs(2)) else {
+            return;
+        };
         let ends = [client.try_clone(), server.try_clone()];
-        let [Ok(client_again), Ok(server_again)] = ends else { return };
+        let [Ok(client_again), Ok(server_again)] = ends else {
+            return;
+        };
         let (also, over) = (Arc::clone(&passing), Arc::clone(&is_over));
         let is_watch = Arc::new(AtomicBool::new(false));
         let watch = Arc::clone(&is_watch);
@@ -114,7 +132,9 @@ fn pump(
         let count = match from.read(&mut piece) {
             Ok(0) => break,
             Ok(count) => count,
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => continue,
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                continue;
+            }
             Err(_) => break,
         };
         if !is_answer && piece[..count].starts_with(b"POST /v3/watch ") {

@@ -21,14 +21,28 @@ impl Pulse {
     pub fn of(pid: i32) -> Self {
         let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
         let rss = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-        let rss = rss.and_then(|line| line.trim().trim_end_matches(" kB").parse().ok()).unwrap_or_default();
-        let entries = |of: &str| fs::read_dir(format!("/proc/{pid}/{of}")).into_iter().flatten().flatten();
+        let rss = rss
+            .and_then(|line| line.trim().trim_end_matches(" kB").parse().ok())
+            .unwrap_or_default();
+        let entries = |of: &str| {
+            fs::read_dir(format!("/proc/{pid}/{of}"))
+                .into_iter()
+                .flatten()
+                .flatten()
+        };
         let watches = |entry: fs::DirEntry| {
             let info = fs::read_to_string(entry.path()).unwrap_or_default();
-            info.lines().filter(|line| line.starts_with("inotify wd:")).count()
+            info.lines()
+                .filter(|line| line.starts_with("inotify wd:"))
+                .count()
         };
         let [fds, threads] = ["fd", "task"].map(|of| entries(of).count());
-        Self { rss, fds, threads, watches: entries("fdinfo").map(watches).sum() }
+        Self {
+            rss,
+            fds,
+            threads,
+            watches: entries("fdinfo").map(watches).sum(),
+        }
     }
 
     /// Between two cycles: the fewest descriptors until there are so few, or the time is over, with the

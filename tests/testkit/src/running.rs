@@ -44,7 +44,11 @@ impl Running {
         let (mut child, name) = spawn(command);
         let stdout = collect(child.stdout.take().expect("a pipe"));
         let stderr = collect(child.stderr.take().expect("a pipe"));
-        Self { child, name, output: Streams::Pipes { stdout, stderr } }
+        Self {
+            child,
+            name,
+            output: Streams::Pipes { stdout, stderr },
+        }
     }
 
     /// The same with the streams in files: the output ends with the program, whatever it leaves behind.
@@ -54,7 +58,11 @@ impl Running {
         let file = |name: &str| File::create(dir.path().join(name)).expect("a file for the output");
         command.stdout(file("out")).stderr(file("err"));
         let (child, name) = spawn(command);
-        Self { child, name, output: Streams::Files(dir) }
+        Self {
+            child,
+            name,
+            output: Streams::Files(dir),
+        }
     }
 
     /// The same with its stderr there, and its stdout as the command has it: nothing is collected.
@@ -62,7 +70,11 @@ impl Running {
     pub fn on(stderr: impl Into<Stdio>, mut command: Command) -> Self {
         command.stderr(stderr);
         let (child, name) = spawn(command);
-        Self { child, name, output: Streams::Elsewhere }
+        Self {
+            child,
+            name,
+            output: Streams::Elsewhere,
+        }
     }
 
     /// Its PID.
@@ -90,7 +102,9 @@ impl Running {
     pub fn err(&self) -> String {
         match &self.output {
             Streams::Files(dir) => fs::read_to_string(dir.path().join("err")).unwrap_or_default(),
-            Streams::Pipes { .. } | Streams::Elsewhere => panic!("{} was not started apart", self.name),
+            Streams::Pipes { .. } | Streams::Elsewhere => {
+                panic!("{} was not started apart", self.name)
+            }
         }
     }
 
@@ -98,7 +112,9 @@ impl Running {
     pub fn out(&self) -> String {
         match &self.output {
             Streams::Files(dir) => fs::read_to_string(dir.path().join("out")).unwrap_or_default(),
-            Streams::Pipes { .. } | Streams::Elsewhere => panic!("{} was not started apart", self.name),
+            Streams::Pipes { .. } | Streams::Elsewhere => {
+                panic!("{} was not started apart", self.name)
+            }
         }
     }
 
@@ -114,7 +130,11 @@ impl Running {
             if let Some(status) = self.child.try_wait().expect("a child can be waited for") {
                 return status;
             }
-            assert!(begun.elapsed() < bound, "still running after {bound:?}: {}", self.name);
+            assert!(
+                begun.elapsed() < bound,
+                "still running after {bound:?}: {}",
+                self.name
+            );
             nap(begun.elapsed());
         }
     }
@@ -143,7 +163,11 @@ impl Running {
             Streams::Files(dir) => (read(dir, "out"), read(dir, "err")),
             Streams::Elsewhere => Default::default(),
         };
-        Output { status, stdout, stderr }
+        Output {
+            status,
+            stdout,
+            stderr,
+        }
     }
 
     /// The same with [`PATIENCE`], and without what concerns the machine alone.
@@ -164,7 +188,9 @@ impl Drop for Running {
 fn spawn(mut command: Command) -> (Child, String) {
     heed_signals();
     let name = format!("{command:?}");
-    let child = command.spawn().unwrap_or_else(|error| panic!("cannot start {name}: {error}"));
+    let child = command
+        .spawn()
+        .unwrap_or_else(|error| panic!("cannot start {name}: {error}"));
     (child, name)
 }
 
@@ -177,7 +203,9 @@ fn collect(mut stream: impl Read + Send + 'static) -> Reader {
 }
 
 fn join(reader: Reader) -> Vec<u8> {
-    reader.and_then(|reader| reader.join().ok()).unwrap_or_default()
+    reader
+        .and_then(|reader| reader.join().ok())
+        .unwrap_or_default()
 }
 
 fn read(dir: &TempDir, name: &str) -> Vec<u8> {

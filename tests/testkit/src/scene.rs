@@ -10,7 +10,9 @@ use tempfile::TempDir;
 use crate::process::{heed_signals, sweep};
 use crate::record::{lock_text, shell_lock_text};
 use crate::stage::Stage;
-use crate::{Ended, Running, become_subreaper, binaries, run, skip, this_host, until, write_program};
+use crate::{
+    Ended, Running, become_subreaper, binaries, run, skip, this_host, until, write_program,
+};
 
 /// A directory with `.beads/issues.jsonl`. Dropped, whatever was started in it is gone too.
 pub struct Scene {
@@ -34,7 +36,8 @@ impl Scene {
     /// A fresh one in this directory: on the file system there.
     pub fn below(dir: &Path) -> Self {
         let scene = Self::staged(dir, Stage::Both);
-        fs::write(scene.beads().join("issues.jsonl"), "{\"id\":\"bd-1\"}\n").expect("write issues.jsonl");
+        fs::write(scene.beads().join("issues.jsonl"), "{\"id\":\"bd-1\"}\n")
+            .expect("write issues.jsonl");
         scene
     }
 
@@ -53,10 +56,16 @@ impl Scene {
 
     fn staged(dir: &Path, stage: Stage) -> Self {
         heed_signals();
-        let top = tempfile::Builder::new().prefix(stage.prefix()).tempdir_in(dir);
+        let top = tempfile::Builder::new()
+            .prefix(stage.prefix())
+            .tempdir_in(dir);
         let top = top.expect("a temporary directory");
         let path = stage.path(top.path());
-        let scene = Self { _top: top, path, stage };
+        let scene = Self {
+            _top: top,
+            path,
+            stage,
+        };
         fs::create_dir_all(scene.beads()).expect("create .beads");
         scene
     }
@@ -114,14 +123,18 @@ impl Scene {
 
     /// The lock's bytes, lossily; empty where there is no lock.
     pub fn lock_text(&self) -> String {
-        fs::read(self.lock()).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
+        fs::read(self.lock())
+            .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+            .unwrap_or_default()
     }
 
     /// Takes the gate, as a running cycle does, until it is dropped.
     #[track_caller]
     pub fn take_gate(&self) -> Flock<File> {
         let dir = File::open(self.beads()).expect("open .beads");
-        Flock::lock(dir, FlockArg::LockExclusiveNonblock).map_err(|(_, errno)| errno).expect("the gate is free")
+        Flock::lock(dir, FlockArg::LockExclusiveNonblock)
+            .map_err(|(_, errno)| errno)
+            .expect("the gate is free")
     }
 
     /// True when nobody has the gate.
@@ -133,7 +146,10 @@ impl Scene {
     /// The files of `.beads` by name, sorted: a leftover shows here.
     pub fn names(&self) -> Vec<String> {
         let entries = fs::read_dir(self.beads()).expect("list .beads");
-        let mut names: Vec<_> = entries.flatten().map(|e| e.file_name().to_string_lossy().into_owned()).collect();
+        let mut names: Vec<_> = entries
+            .flatten()
+            .map(|e| e.file_name().to_string_lossy().into_owned())
+            .collect();
         names.sort();
         names
     }
@@ -217,10 +233,14 @@ impl Scene {
     #[track_caller]
     pub fn json(&self, args: &[&str]) -> (i32, serde_json::Value) {
         // Before a `--`, after which the words are the command's.
-        let at = args.iter().position(|arg| *arg == "--").unwrap_or(args.len());
+        let at = args
+            .iter()
+            .position(|arg| *arg == "--")
+            .unwrap_or(args.len());
         let command = self.beadlock(&[&args[..at], &["--json"], &args[at..]].concat());
         let ended = Ended::from(run(command));
-        let envelope = serde_json::from_str(&ended.out).unwrap_or_else(|e| panic!("no envelope ({e}): {ended:?}"));
+        let envelope = serde_json::from_str(&ended.out)
+            .unwrap_or_else(|e| panic!("no envelope ({e}): {ended:?}"));
         (ended.code, envelope)
     }
 
@@ -244,7 +264,9 @@ impl Scene {
     #[track_caller]
     pub fn start_agent(&self, args: &[&str]) -> Running {
         let running = Running::start(self.agent(args));
-        self.wait_for_log("a first cycle", |log| log.contains("Starting sync cycle...") || log.contains("Skipping"));
+        self.wait_for_log("a first cycle", |log| {
+            log.contains("Starting sync cycle...") || log.contains("Skipping")
+        });
         running
     }
 
@@ -298,7 +320,14 @@ impl Scene {
         let setpriv = skip::tool("setpriv")?;
         let bin = self.open_to_others();
         let mut command = self.command(setpriv);
-        command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups", "--"]);
+        command.args([
+            "--reuid",
+            "65534",
+            "--regid",
+            "65534",
+            "--clear-groups",
+            "--",
+        ]);
         command.arg(bin.join("beadlock")).args(args);
         Some(command)
     }

@@ -24,13 +24,19 @@ pub fn shared() -> Option<PathBuf> {
 
 /// [`shared`] without a word.
 pub fn find_shared() -> Option<PathBuf> {
-    let named = env::var_os("BEADLOCK_SHARED").filter(|value| !value.is_empty()).map(PathBuf::from);
+    let named = env::var_os("BEADLOCK_SHARED")
+        .filter(|value| !value.is_empty())
+        .map(PathBuf::from);
     Some(named.unwrap_or_else(|| checkout().join("../shared"))).filter(|found| found.is_dir())
 }
 
 /// The checkout's top directory.
 pub fn checkout() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).map(Path::to_path_buf).unwrap_or_default()
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .ancestors()
+        .nth(2)
+        .map(Path::to_path_buf)
+        .unwrap_or_default()
 }
 
 /// Where a program is; where it is absent the test skips.
@@ -75,10 +81,15 @@ pub fn as_nobody(command: &mut Command) -> bool {
 pub fn python(module: &str) -> Option<PathBuf> {
     let has_it = |python: &PathBuf| {
         let mut import = Command::new(python);
-        import.args(["-c", &format!("import {module}")]).stderr(Stdio::null());
+        import
+            .args(["-c", &format!("import {module}")])
+            .stderr(Stdio::null());
         import.status().is_ok_and(|status| status.success())
     };
-    let found = in_path("python3").into_iter().chain([PathBuf::from("/usr/bin/python3")]).find(has_it);
+    let found = in_path("python3")
+        .into_iter()
+        .chain([PathBuf::from("/usr/bin/python3")])
+        .find(has_it);
     if found.is_none() {
         lacking(&format!("python3 with {module}"));
     }
@@ -118,13 +129,18 @@ pub fn is_ci() -> bool {
 
 /// The test's name: the test runner gives each its own thread of that name.
 fn test() -> String {
-    std::thread::current().name().map(|name| format!("{name} ")).unwrap_or_default()
+    std::thread::current()
+        .name()
+        .map(|name| format!("{name} "))
+        .unwrap_or_default()
 }
 
 /// Where a program is.
 pub fn in_path(name: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH")?;
-    env::split_paths(&path).map(|dir| dir.join(name)).find(|file| file.is_file())
+    env::split_paths(&path)
+        .map(|dir| dir.join(name))
+        .find(|file| file.is_file())
 }
 
 /// Past the test runner's capture, which would keep the line of a test that passes.

@@ -15,7 +15,10 @@ impl Spread {
     pub fn of(values: impl IntoIterator<Item = f64>) -> Self {
         let mut sorted: Vec<f64> = values.into_iter().collect();
         assert!(!sorted.is_empty(), "nothing was measured");
-        assert!(!sorted.iter().any(|value| value.is_nan()), "not a number was measured");
+        assert!(
+            !sorted.iter().any(|value| value.is_nan()),
+            "not a number was measured"
+        );
         sorted.sort_by(f64::total_cmp);
         Self { sorted }
     }
@@ -67,7 +70,11 @@ mod tests {
 
     #[test]
     fn the_worst_few_are_not_left_out() {
-        assert_eq!(percentile(200, 99), 199.0, "two in 200 are as slow as this or slower");
+        assert_eq!(
+            percentile(200, 99),
+            199.0,
+            "two in 200 are as slow as this or slower"
+        );
         assert_eq!(percentile(201, 99), 199.0, "1.99 in 201 would be too few");
         assert_eq!(percentile(100, 99), 100.0);
         assert_eq!(percentile(20, 99), 20.0, "too few to leave one out");
@@ -77,7 +84,10 @@ mod tests {
     #[test]
     fn the_ends_are_the_ends_in_any_order() {
         let spread = Spread::of([2.0, 0.5, 9.0, 1.0]);
-        assert_eq!((spread.least(), spread.greatest(), spread.count()), (0.5, 9.0, 4));
+        assert_eq!(
+            (spread.least(), spread.greatest(), spread.count()),
+            (0.5, 9.0, 4)
+        );
     }
 
     #[test]

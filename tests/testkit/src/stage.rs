@@ -30,7 +30,10 @@ impl Stage {
     pub(crate) fn path(&self, top: &Path) -> PathBuf {
         match self {
             Self::Both | Self::Beadlock(_) => top.to_path_buf(),
-            Self::Agent(_) => top.canonicalize().expect("a path without links").join("repo"),
+            Self::Agent(_) => top
+                .canonicalize()
+                .expect("a path without links")
+                .join("repo"),
         }
     }
 
@@ -68,11 +71,17 @@ impl Stage {
         command.env_clear().stdin(Stdio::null());
         match self {
             Self::Both => {
-                command.env("PATH", std::env::var_os("PATH").unwrap_or_else(|| "/usr/bin:/bin".into()));
+                command.env(
+                    "PATH",
+                    std::env::var_os("PATH").unwrap_or_else(|| "/usr/bin:/bin".into()),
+                );
                 command.env("HOME", home)
             }
             Self::Beadlock(beadlock) => {
-                command.arg(program).env("PATH", "/usr/bin:/bin").env("BEADLOCK", beadlock);
+                command
+                    .arg(program)
+                    .env("PATH", "/usr/bin:/bin")
+                    .env("BEADLOCK", beadlock);
                 command.stdout(Stdio::piped()).stderr(Stdio::piped())
             }
             Self::Agent(_) => {

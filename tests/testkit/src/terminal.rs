@@ -20,24 +20,41 @@ use crate::{Ended, PATIENCE, Scene, until};
 /// one program, `$BEADLOCK` or `$AGENT` is its path.
 pub fn on_terminal(scene: &Scene, program: &[&str]) -> (Child, File) {
     // Close-on-exec: a process that inherits this end keeps the terminal from hanging up.
-    let master = posix_openpt(OFlag::O_RDWR | OFlag::O_NOCTTY | OFlag::O_CLOEXEC).expect("a new terminal");
+    let master =
+        posix_openpt(OFlag::O_RDWR | OFlag::O_NOCTTY | OFlag::O_CLOEXEC).expect("a new terminal");
     grantpt(&master).expect("its owner is set");
     unlockpt(&master).expect("it may be opened");
     let name = ptsname_r(&master).expect("its name");
-    let open = File::options().read(true).write(true).custom_flags(OFlag::O_NOCTTY.bits()).open(&name);
+    let open = File::options()
+        .read(true)
+        .write(true)
+        .custom_flags(OFlag::O_NOCTTY.bits())
+        .open(&name);
     let stream = open.expect("open its other end");
     let mut command = Command::new("setsid");
-    command.arg("--ctty").args(program).env_clear().current_dir(scene.path());
-    command.env("PATH", "/usr/bin:/bin").env(MARK, scene.path()).envs(scene.variable());
+    command
+        .arg("--ctty")
+        .args(program)
+        .env_clear()
+        .current_dir(scene.path());
+    command
+        .env("PATH", "/usr/bin:/bin")
+        .env(MARK, scene.path())
+        .envs(scene.variable());
     let another = || stream.try_clone().expect("another handle of it");
     command.stdin(another()).stdout(another()).stderr(another());
-    (command.spawn().expect("start setsid"), File::from(OwnedFd::from(master)))
+    (
+        command.spawn().expect("start setsid"),
+        File::from(OwnedFd::from(master)),
+    )
 }
 
 /// Waits for its end. What it has written went to its terminal.
 #[track_caller]
 pub fn end(mut child: Child) -> Ended {
-    until("it ends", || child.try_wait().expect("it is our child").is_some());
+    until("it ends", || {
+        child.try_wait().expect("it is our child").is_some()
+    });
     Ended::of(&child.wait_with_output().expect("it has ended"))
 }
 
@@ -59,7 +76,11 @@ impl Terminal {
         let term = format!("TERM={term}");
         let (leader, keyboard) = on_terminal(scene, &[&["env", &term, "PS1=$ "], program].concat());
         fcntl(&keyboard, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).expect("reads that do not wait");
-        Self { leader, keyboard, seen: RefCell::default() }
+        Self {
+            leader,
+            keyboard,
+            seen: RefCell::default(),
+        }
     }
 
     /// An interactive shell, which has job control.
@@ -97,7 +118,10 @@ impl Terminal {
             if done() {
                 return;
             }
-            assert!(begun.elapsed() < PATIENCE, "not within {PATIENCE:?}: {what}; on the screen:\n{seen}");
+            assert!(
+                begun.elapsed() < PATIENCE,
+                "not within {PATIENCE:?}: {what}; on the screen:\n{seen}"
+            );
             std::thread::sleep(Duration::from_millis(2));
         }
     }
@@ -108,7 +132,9 @@ impl Terminal {
         self.until(name, || {
             let record = fs::read(scene.lock()).unwrap_or_default();
             let record: serde_json::Value = serde_json::from_slice(&record).unwrap_or_default();
-            record["pid"].as_i64().is_some_and(|pid| program(pid as i32) == name)
+            record["pid"]
+                .as_i64()
+                .is_some_and(|pid| program(pid as i32) == name)
         });
     }
 
@@ -117,7 +143,9 @@ impl Terminal {
     pub fn resize(&self, columns: u32) {
         let mut stty = Command::new("stty");
         stty.args(["cols", &columns.to_string()]);
-        let status = stty.stdin(self.keyboard.try_clone().expect("another handle of it")).status();
+        let status = stty
+            .stdin(self.keyboard.try_clone().expect("another handle of it"))
+            .status();
         assert!(status.expect("start stty").success());
     }
 
@@ -128,13 +156,19 @@ impl Terminal {
         self.until("it ends", || has_ended(pid));
         let status = self.leader.wait().expect("it has ended");
         let stdout = self.seen().into_bytes();
-        Ended::of(&std::process::Output { status, stdout, stderr: Vec::new() })
+        Ended::of(&std::process::Output {
+            status,
+            stdout,
+            stderr: Vec::new(),
+        })
     }
 
     /// The connection breaks, or somebody closes the window.
     #[track_caller]
     pub fn hang_up(self) -> Ended {
-        let Self { leader, keyboard, .. } = self;
+        let Self {
+            leader, keyboard, ..
+        } = self;
         drop(keyboard);
         end(leader)
     }
@@ -142,7 +176,10 @@ impl Terminal {
 
 /// The program that a process executes. A shell that was asked to start it may miss a Ctrl-C until it has.
 pub fn program(pid: i32) -> String {
-    fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim_end().to_owned()
+    fs::read_to_string(format!("/proc/{pid}/comm"))
+        .unwrap_or_default()
+        .trim_end()
+        .to_owned()
 }
 
 /// The child `pid` has ended; it stays unreaped.
@@ -161,5 +198,7 @@ pub fn pid_in(terminal: &Terminal, scene: &Scene, name: &str) -> i32 {
 /// Its state, as in `/proc/PID/stat`: `T` is stopped.
 pub fn state(pid: i32) -> char {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next()).unwrap_or('-')
+    stat.rsplit_once(") ")
+        .and_then(|(_, rest)| rest.chars().next())
+        .unwrap_or('-')
 }

@@ -13,13 +13,36 @@ impl<'a> Tmux<'a> {
     /// A window of that many columns and lines; `None` where there is no tmux, which is said. The shell has these
     /// variables besides.
     #[track_caller]
-    pub fn start(scene: &'a Scene, (columns, lines): (u16, u16), variables: &[&str]) -> Option<Self> {
+    pub fn start(
+        scene: &'a Scene,
+        (columns, lines): (u16, u16),
+        variables: &[&str],
+    ) -> Option<Self> {
         skip::tool("tmux")?;
         let tmux = Self { scene };
         let (columns, lines) = (columns.to_string(), lines.to_string());
-        let shell = ["env", "PS1=$ ", "LANG=C.UTF-8"].iter().chain(variables).copied().chain(["sh"]);
+        let shell = ["env", "PS1=$ ", "LANG=C.UTF-8"]
+            .iter()
+            .chain(variables)
+            .copied()
+            .chain(["sh"]);
         let shell: Vec<&str> = shell.collect();
-        tmux.call(&[&["-f", "/dev/null", "new-session", "-d", "-x", &columns, "-y", &lines][..], &shell].concat());
+        tmux.call(
+            &[
+                &[
+                    "-f",
+                    "/dev/null",
+                    "new-session",
+                    "-d",
+                    "-x",
+                    &columns,
+                    "-y",
+                    &lines,
+                ][..],
+                &shell,
+            ]
+            .concat(),
+        );
         tmux.call(&["set-option", "-g", "set-clipboard", "on"]);
         until("the shell is there", || tmux.screen().starts_with('$'));
         Some(tmux)
@@ -70,13 +93,21 @@ impl<'a> Tmux<'a> {
     /// Another size of the window.
     #[track_caller]
     pub fn resize(&self, (columns, lines): (u16, u16)) {
-        self.call(&["resize-window", "-x", &columns.to_string(), "-y", &lines.to_string()]);
+        self.call(&[
+            "resize-window",
+            "-x",
+            &columns.to_string(),
+            "-y",
+            &lines.to_string(),
+        ]);
     }
 
     /// A value of tmux's, such as `alternate_on`.
     #[track_caller]
     pub fn value(&self, name: &str) -> String {
-        self.call(&["display-message", "-p", &format!("#{{{name}}}")]).trim().to_owned()
+        self.call(&["display-message", "-p", &format!("#{{{name}}}")])
+            .trim()
+            .to_owned()
     }
 
     /// Waits until the screen is as wished, and returns it.
@@ -89,7 +120,10 @@ impl<'a> Tmux<'a> {
             if seen(&screen) {
                 return screen;
             }
-            assert!(begun.elapsed() < crate::PATIENCE, "waited in vain for: {what}\n{screen}");
+            assert!(
+                begun.elapsed() < crate::PATIENCE,
+                "waited in vain for: {what}\n{screen}"
+            );
             std::thread::sleep(std::time::Duration::from_millis(20));
         }
     }

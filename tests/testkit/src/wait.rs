@@ -23,7 +23,10 @@ pub fn wait_until(bound: Duration, what: &str, mut seen: impl FnMut() -> bool) -
         if seen() {
             return begun.elapsed();
         }
-        assert!(begun.elapsed() < bound, "waited {bound:?} in vain for: {what}");
+        assert!(
+            begun.elapsed() < bound,
+            "waited {bound:?} in vain for: {what}"
+        );
         nap(begun.elapsed());
     }
 }

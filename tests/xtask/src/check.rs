@@ -13,11 +13,23 @@ pub fn protocols(wanted: &[String]) -> ExitCode {
         Ok(pages) => pages,
         Err(wrong) => return fail(&wrong.join("\n")),
     };
-    if let Some(name) = wanted.iter().find(|name| !pages.iter().any(|page| page.name == **name)) {
-        return fail(&format!("there is no docs/protocols/{name}.md, and docs/fleet.md is called fleet"));
+    if let Some(name) = wanted
+        .iter()
+        .find(|name| !pages.iter().any(|page| page.name == **name))
+    {
+        return fail(&format!(
+            "there is no docs/protocols/{name}.md, and docs/fleet.md is called fleet"
+        ));
     }
-    let pages: Vec<Page> = pages.into_iter().filter(|page| wanted.is_empty() || wanted.contains(&page.name)).collect();
-    let tests: BTreeSet<Named> = pages.iter().flat_map(|page| &page.rows).flat_map(|row| row.tests.clone()).collect();
+    let pages: Vec<Page> = pages
+        .into_iter()
+        .filter(|page| wanted.is_empty() || wanted.contains(&page.name))
+        .collect();
+    let tests: BTreeSet<Named> = pages
+        .iter()
+        .flat_map(|page| &page.rows)
+        .flat_map(|row| row.tests.clone())
+        .collect();
     println!("protocol-check: {} tests", tests.len());
     let answers = run(&tests);
 
@@ -28,7 +40,10 @@ pub fn protocols(wanted: &[String]) -> ExitCode {
             let place = format!("{} {} ({})", page.name, row.id, row.section);
             let mut whole = Answer::Passed;
             for test in &row.tests {
-                let answer = answers.get(test).cloned().unwrap_or(Answer::Failed("was not run".to_owned()));
+                let answer = answers
+                    .get(test)
+                    .cloned()
+                    .unwrap_or(Answer::Failed("was not run".to_owned()));
                 match &answer {
                     Answer::Passed => {}
                     Answer::Skipped(reason) => println!("skipped: {place}: {test}: {reason}"),
@@ -50,7 +65,11 @@ pub fn protocols(wanted: &[String]) -> ExitCode {
             page.at_least
         );
     }
-    if is_whole { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if is_whole {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
 }
 
 fn fail(why: &str) -> ExitCode {

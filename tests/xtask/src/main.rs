@@ -7,7 +7,9 @@ fn main() -> ExitCode {
     match words.next().as_deref() {
         Some("protocol-check") => xtask::check::protocols(&words.collect::<Vec<_>>()),
         other => {
-            let said = other.map(|task| format!("there is no task {task:?}\n")).unwrap_or_default();
+            let said = other
+                .map(|task| format!("there is no task {task:?}\n"))
+                .unwrap_or_default();
             eprintln!("{said}cargo xtask protocol-check [NAME…]");
             ExitCode::from(2)
         }

@@ -28,15 +28,21 @@ pub fn fleet() -> PathBuf {
 
 /// Every page, by name; or what is wrong with them, a line each.
 pub fn pages() -> Result<Vec<Page>, Vec<String>> {
-    let entries = fs::read_dir(directory()).map_err(|e| vec![format!("{}: {e}", directory().display())])?;
+    let entries =
+        fs::read_dir(directory()).map_err(|e| vec![format!("{}: {e}", directory().display())])?;
     let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
     files.retain(|file| file.extension().is_some_and(|extension| extension == "md"));
     files.push(fleet());
     files.sort_by(|one, other| one.file_name().cmp(&other.file_name()));
     let (mut pages, mut wrong) = (Vec::new(), Vec::new());
     for file in files {
-        let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        let text = fs::read_to_string(&file).map_err(|e| vec![format!("{}: {e}", file.display())])?;
+        let name = file
+            .file_stem()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
+        let text =
+            fs::read_to_string(&file).map_err(|e| vec![format!("{}: {e}", file.display())])?;
         match Page::parse(&name, &text) {
             Ok(page) => pages.push(page),
             Err(lines) => wrong.extend(lines),
@@ -45,5 +51,9 @@ pub fn pages() -> Result<Vec<Page>, Vec<String>> {
     if pages.is_empty() && wrong.is_empty() {
         wrong.push(format!("{} has no page", directory().display()));
     }
-    if wrong.is_empty() { Ok(pages) } else { Err(wrong) }
+    if wrong.is_empty() {
+        Ok(pages)
+    } else {
+        Err(wrong)
+    }
 }

@@ -59,7 +59,9 @@ fn numbered(number: u32) -> String {
 
 fn numbers_in(path: &Path) -> Vec<u32> {
     let text = fs::read_to_string(path).unwrap_or_default();
-    text.lines().filter_map(|line| line.split_once(" line ")?.1.parse().ok()).collect()
+    text.lines()
+        .filter_map(|line| line.split_once(" line ")?.1.parse().ok())
+        .collect()
 }
 
 fn is_root() -> bool {
@@ -70,7 +72,10 @@ fn is_root() -> bool {
 fn a_new_file_begins_with_its_header() {
     let mut scene = Scene::new(LIMITS);
     assert_eq!([scene.write(LINE), scene.write(LINE)].concat(), [""; 0]);
-    assert_eq!(fs::read_to_string(&scene.path).unwrap(), [HEADER, LINE, LINE].concat());
+    assert_eq!(
+        fs::read_to_string(&scene.path).unwrap(),
+        [HEADER, LINE, LINE].concat()
+    );
 }
 
 #[test]
@@ -81,17 +86,29 @@ fn the_current_file_is_always_daemon_log_and_so_many_are_kept() {
             scene.number(number);
             assert!(scene.size() <= 300);
         }
-        let mut names: Vec<_> =
-            fs::read_dir(scene.root.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        let mut names: Vec<_> = fs::read_dir(scene.root.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name())
+            .collect();
         names.sort();
-        assert_eq!(names, ["daemon.log", "daemon.log.1", "daemon.log.2", "daemon.log.3"][..=keep as usize]);
+        assert_eq!(
+            names,
+            ["daemon.log", "daemon.log.1", "daemon.log.2", "daemon.log.3"][..=keep as usize]
+        );
         for name in names {
             let text = fs::read_to_string(scene.root.path().join(name)).unwrap();
-            assert!(text.starts_with(HEADER) && text.matches(HEADER).count() == 1, "{text}");
+            assert!(
+                text.starts_with(HEADER) && text.matches(HEADER).count() == 1,
+                "{text}"
+            );
         }
         let kept = scene.numbers();
         assert!(kept.len() > 5 * keep as usize);
-        assert_eq!(kept, (kept[0]..60).collect::<Vec<_>>(), "in order, without a gap");
+        assert_eq!(
+            kept,
+            (kept[0]..60).collect::<Vec<_>>(),
+            "in order, without a gap"
+        );
     }
 }
 
@@ -114,9 +131,15 @@ fn a_line_longer_than_a_file_has_one_of_its_own() {
     scene.number(1);
     let long = "x".repeat(1000) + "\n";
     assert_eq!(scene.write(&long), [""; 0]);
-    assert_eq!(fs::read_to_string(&scene.path).unwrap(), [HEADER, &long].concat());
+    assert_eq!(
+        fs::read_to_string(&scene.path).unwrap(),
+        [HEADER, &long].concat()
+    );
     scene.number(2);
-    assert_eq!((numbers_in(&scene.older(2)), numbers_in(&scene.path)), (vec![1], vec![2]));
+    assert_eq!(
+        (numbers_in(&scene.older(2)), numbers_in(&scene.path)),
+        (vec![1], vec![2])
+    );
     for _ in 0..10 {
         scene.write(&long);
         assert_eq!(scene.size() as usize, HEADER.len() + long.len());
@@ -134,7 +157,10 @@ fn a_file_moved_or_removed_or_emptied_is_made_anew() {
     scene.write(LINE);
     File::create(&scene.path).unwrap();
     scene.write(LINE);
-    assert_eq!(fs::read_to_string(&scene.path).unwrap(), [HEADER, LINE].concat());
+    assert_eq!(
+        fs::read_to_string(&scene.path).unwrap(),
+        [HEADER, LINE].concat()
+    );
     assert_eq!(fs::read_to_string(moved).unwrap(), [HEADER, LINE].concat());
 }
 
@@ -145,12 +171,18 @@ fn a_link_is_not_followed_and_said_once() {
     fs::write(&victim, "").unwrap();
     symlink(&victim, &scene.path).unwrap();
     let complaints = scene.write(LINE);
-    assert!(complaints[0].contains("daemon.log: it is a symbolic link; cycles go on"), "{complaints:?}");
+    assert!(
+        complaints[0].contains("daemon.log: it is a symbolic link; cycles go on"),
+        "{complaints:?}"
+    );
     assert_eq!(scene.write(LINE), [""; 0], "said once");
     assert_eq!(fs::read_to_string(&victim).unwrap(), "");
     fs::remove_file(&scene.path).unwrap();
     assert_eq!(scene.write(LINE), [""; 0]);
-    assert!(fs::read_to_string(&scene.path).unwrap().ends_with(LINE), "it goes on when it can");
+    assert!(
+        fs::read_to_string(&scene.path).unwrap().ends_with(LINE),
+        "it goes on when it can"
+    );
 }
 
 #[test]
@@ -160,12 +192,18 @@ fn a_hard_link_is_not_written_and_said_once() {
     fs::write(&victim, "mine").unwrap();
     fs::hard_link(&victim, &scene.path).unwrap();
     let complaints = scene.write(LINE);
-    assert!(complaints[0].contains("daemon.log: it has 2 hard links; cycles go on"), "{complaints:?}");
+    assert!(
+        complaints[0].contains("daemon.log: it has 2 hard links; cycles go on"),
+        "{complaints:?}"
+    );
     assert_eq!(scene.write(LINE), [""; 0], "said once");
     assert_eq!(fs::read_to_string(&victim).unwrap(), "mine");
     fs::remove_file(&victim).unwrap();
     assert_eq!(scene.write(LINE), [""; 0]);
-    assert!(fs::read_to_string(&scene.path).unwrap().ends_with(LINE), "it goes on when it can");
+    assert!(
+        fs::read_to_string(&scene.path).unwrap().ends_with(LINE),
+        "it goes on when it can"
+    );
     // The open one gets a second name.
     fs::hard_link(&scene.path, &victim).unwrap();
     let before = fs::read_to_string(&victim).unwrap();
@@ -200,7 +238,13 @@ fn a_rotation_empties_no_file_with_two_names() {
     let file = File::open(&scene.path).unwrap();
     let dir = open_dir(scene.root.path()).unwrap();
     let limits = LogLimits { keep: 0, ..LIMITS };
-    let full = FullLog { dir: &dir, name: "daemon.log".as_ref(), file: &file, limits, more: 1 };
+    let full = FullLog {
+        dir: &dir,
+        name: "daemon.log".as_ref(),
+        file: &file,
+        limits,
+        more: 1,
+    };
     let stuck = full.rotate().unwrap_err();
     assert_eq!(stuck.0.to_string(), "it has 2 hard links");
     assert_eq!(fs::metadata(&other).unwrap().len(), 1000);
@@ -243,7 +287,12 @@ fn a_fifo_neither_hangs_nor_is_written() {
     let mut scene = Scene::new(LIMITS);
     nix::unistd::mkfifo(&scene.path, Mode::S_IRWXU).unwrap();
     assert!(scene.write(LINE)[0].contains("it is a FIFO"));
-    let _reader = open(&scene.path, OFlag::O_RDONLY | OFlag::O_NONBLOCK, Mode::empty()).unwrap();
+    let _reader = open(
+        &scene.path,
+        OFlag::O_RDONLY | OFlag::O_NONBLOCK,
+        Mode::empty(),
+    )
+    .unwrap();
     scene.file.is_failing = false;
     assert!(scene.write(LINE)[0].contains("it is not a regular file"));
 }
@@ -277,7 +326,9 @@ fn where_nothing_can_be_moved_aside_it_is_emptied_and_said_once() {
     for number in 1..=3 {
         fs::create_dir_all(scene.older(number).join("not empty")).unwrap();
     }
-    let complaints: Vec<_> = (0..60).flat_map(|number| scene.write(&numbered(number))).collect();
+    let complaints: Vec<_> = (0..60)
+        .flat_map(|number| scene.write(&numbered(number)))
+        .collect();
     let path = shown(&scene.path);
     let expected = format!(
         "cannot move the full log {path} aside: is a directory; it is emptied whenever it is full; make its \
@@ -292,7 +343,12 @@ fn where_nothing_can_be_moved_aside_it_is_emptied_and_said_once() {
     (0..20).for_each(|number| scene.number(number));
     fs::remove_file(scene.older(1)).unwrap();
     fs::create_dir_all(scene.older(1).join("not empty")).unwrap();
-    assert_eq!((0..20).map(|number| scene.write(&numbered(number)).len()).sum::<usize>(), 1);
+    assert_eq!(
+        (0..20)
+            .map(|number| scene.write(&numbered(number)).len())
+            .sum::<usize>(),
+        1
+    );
 }
 
 #[test]
@@ -304,9 +360,14 @@ fn in_a_directory_that_may_not_be_written_it_stays_bounded() {
     let mut scene = Scene::new(LIMITS);
     scene.number(0);
     fs::set_permissions(scene.root.path(), Permissions::from_mode(0o555)).unwrap();
-    let complaints: Vec<_> = (1..60).flat_map(|number| scene.write(&numbered(number))).collect();
+    let complaints: Vec<_> = (1..60)
+        .flat_map(|number| scene.write(&numbered(number)))
+        .collect();
     fs::set_permissions(scene.root.path(), Permissions::from_mode(0o755)).unwrap();
-    assert!(complaints.len() == 1 && complaints[0].contains("permission denied"), "{complaints:?}");
+    assert!(
+        complaints.len() == 1 && complaints[0].contains("permission denied"),
+        "{complaints:?}"
+    );
     assert!(scene.size() <= 300);
 }
 
@@ -344,8 +405,15 @@ fn who_comes_second_does_not_move_the_fresh_file_aside() {
     (1..8).for_each(|number| scene.number(number));
     let before = scene.numbers();
     scene.number(8);
-    assert!(scene.older(1).exists() && numbers_in(&scene.path) == [8], "it was full and has been moved");
-    assert_eq!(second.make_room(1000), None, "for the file that it has open, which is .1 now");
+    assert!(
+        scene.older(1).exists() && numbers_in(&scene.path) == [8],
+        "it was full and has been moved"
+    );
+    assert_eq!(
+        second.make_room(1000),
+        None,
+        "for the file that it has open, which is .1 now"
+    );
     assert_eq!(scene.numbers(), [&before[..], &[8]].concat());
     assert!(!scene.older(2).exists());
     // Neither does one that has the fresh file open, and was told a size from before.
@@ -359,7 +427,10 @@ fn who_comes_second_does_not_move_the_fresh_file_aside() {
 #[test]
 fn of_agents_that_share_a_log_no_line_is_lost_and_none_is_twice() {
     const EACH: u32 = 3_000;
-    let limits = LogLimits { size: 8 * 1024, keep: 200 };
+    let limits = LogLimits {
+        size: 8 * 1024,
+        keep: 200,
+    };
     let scene = Scene::new(limits);
     std::thread::scope(|scope| {
         for agent in 0..4 {
@@ -373,15 +444,29 @@ fn of_agents_that_share_a_log_no_line_is_lost_and_none_is_twice() {
             });
         }
     });
-    let files: Vec<_> =
-        (1..=limits.keep).rev().map(|number| scene.older(number)).filter(|file| file.exists()).collect();
-    assert!(files.len() > 10 && files.len() < limits.keep as usize, "{}", files.len());
-    let mut numbers: Vec<_> = files.iter().chain([&scene.path]).flat_map(|file| numbers_in(file)).collect();
+    let files: Vec<_> = (1..=limits.keep)
+        .rev()
+        .map(|number| scene.older(number))
+        .filter(|file| file.exists())
+        .collect();
+    assert!(
+        files.len() > 10 && files.len() < limits.keep as usize,
+        "{}",
+        files.len()
+    );
+    let mut numbers: Vec<_> = files
+        .iter()
+        .chain([&scene.path])
+        .flat_map(|file| numbers_in(file))
+        .collect();
     for file in &files {
         // While one moves it aside the others write on; each may have looked when there was room for its line.
         let size = fs::metadata(file).unwrap().len();
         assert!(size <= 2 * limits.size + 4 * LINE.len() as u64, "{size}");
-        assert!(size > limits.size / 2, "moved aside when it was full, not before: {size}");
+        assert!(
+            size > limits.size / 2,
+            "moved aside when it was full, not before: {size}"
+        );
     }
     numbers.sort_unstable();
     assert_eq!(numbers, (0..4 * EACH).collect::<Vec<_>>());
@@ -390,7 +475,10 @@ fn of_agents_that_share_a_log_no_line_is_lost_and_none_is_twice() {
 /// Somebody removes, empties and replaces the file all the time.
 #[test]
 fn under_attack_it_stays_bounded_and_writes_nowhere_else() {
-    let limits = LogLimits { size: 1024, keep: 2 };
+    let limits = LogLimits {
+        size: 1024,
+        keep: 2,
+    };
     let mut scene = Scene::new(limits);
     let root = scene.root.path().to_owned();
     let victim = root.join("victim");
@@ -424,10 +512,18 @@ fn under_attack_it_stays_bounded_and_writes_nowhere_else() {
         assert!(scene.size() <= limits.size);
     }
     assert_eq!(fs::read_to_string(&victim).unwrap(), "mine");
-    let mut names: Vec<_> = fs::read_dir(&root).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    let mut names: Vec<_> = fs::read_dir(&root)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
     names.sort();
     let known = ["daemon.log", "daemon.log.1", "daemon.log.2", "victim"];
-    assert!(names.iter().all(|name| known.iter().any(|known| name == known)), "{names:?}");
+    assert!(
+        names
+            .iter()
+            .all(|name| known.iter().any(|known| name == known)),
+        "{names:?}"
+    );
 }
 
 #[test]
@@ -436,6 +532,11 @@ fn a_line_that_was_torn_before_ends_before_the_next() {
     fs::write(&scene.path, "[2026-01-01 00:00:00] Sync cyc").unwrap();
     scene.number(1);
     scene.number(2);
-    let expected = ["[2026-01-01 00:00:00] Sync cyc\n", &numbered(1), &numbered(2)].concat();
+    let expected = [
+        "[2026-01-01 00:00:00] Sync cyc\n",
+        &numbered(1),
+        &numbered(2),
+    ]
+    .concat();
     assert_eq!(fs::read_to_string(&scene.path).unwrap(), expected);
 }

@@ -13,7 +13,13 @@ use tokio::time::Instant;
 fn all() -> Vec<Line> {
     let record = || Box::new(Record::from(beads::Record::new("vc", "1").unwrap()));
     let skip = |skip| Decision::Skip(skip);
-    let check_failed = |reason| skip(Skip::CheckFailed { reason, detail: "x".to_owned(), record: None });
+    let check_failed = |reason| {
+        skip(Skip::CheckFailed {
+            reason,
+            detail: "x".to_owned(),
+            record: None,
+        })
+    };
     let removed = Removed {
         record: record(),
         reason: Reason::PidGone,
@@ -23,9 +29,23 @@ fn all() -> Vec<Line> {
     };
     let took = Duration::from_secs(1);
     let ended = |how| End::Failed { how, took };
-    let mut lines = vec![begun(), fault(), no_database("x"), no_gate("x"), cannot_watch("x")];
-    lines.extend([header(), started(), stopped(), ending("SIGTERM", 0), ending("SIGINT", 2)]);
-    lines.push(removed_stale(&Decision::Proceed(Proceed::RemovedStale(removed))));
+    let mut lines = vec![
+        begun(),
+        fault(),
+        no_database("x"),
+        no_gate("x"),
+        cannot_watch("x"),
+    ];
+    lines.extend([
+        header(),
+        started(),
+        stopped(),
+        ending("SIGTERM", 0),
+        ending("SIGINT", 2),
+    ]);
+    lines.push(removed_stale(&Decision::Proceed(Proceed::RemovedStale(
+        removed,
+    ))));
     let ends = [
         End::Complete,
         ended(Ended::Exit(3)),
@@ -45,9 +65,17 @@ fn all() -> Vec<Line> {
         check_failed(Reason::Unreadable),
         check_failed(Reason::RemovalFailed),
     ];
-    lines.extend(skips.iter().flat_map(|skip| streak.skipped(skip, Instant::now(), took, |_| None)));
+    lines.extend(
+        skips
+            .iter()
+            .flat_map(|skip| streak.skipped(skip, Instant::now(), took, |_| None)),
+    );
     lines.extend(streak.resumed(Instant::now()));
-    lines.extend(skips.iter().map(|skip| still_skipping(skip, took, Path::new("/x"))));
+    lines.extend(
+        skips
+            .iter()
+            .map(|skip| still_skipping(skip, took, Path::new("/x"))),
+    );
     lines.push(listening(&Address::Unix("/x".into())));
     // No directory to write it in: the audit trail says so in the log.
     let root = tempfile::tempdir().unwrap();
@@ -56,15 +84,31 @@ fn all() -> Vec<Line> {
     let audit = Audit::open(&dir.join("audit"), Author::new("x", "1")).unwrap();
     std::fs::remove_dir_all(&dir).unwrap();
     for event in [AuditEvent::LockBlocked, AuditEvent::LockStaleRemoved] {
-        lines.push(worded(audit.write(&Entry::new(event, "1", "beads:.beads", path)).unwrap_err()));
+        lines.push(worded(
+            audit
+                .write(&Entry::new(event, "1", "beads:.beads", path))
+                .unwrap_err(),
+        ));
     }
     let path = Path::new("/x");
-    lines.extend([reloaded([3, 1, 1, 0], &["audit file"]), not_reloaded("x"), found(path), gone(path)]);
+    lines.extend([
+        reloaded([3, 1, 1, 0], &["audit file"]),
+        not_reloaded("x"),
+        found(path),
+        gone(path),
+    ]);
     lines.push(others_gone(2));
-    lines.extend([joined_fleet("etcd://h:1/p"), lost_fleet("the session is gone: x")]);
+    lines.extend([
+        joined_fleet("etcd://h:1/p"),
+        lost_fleet("the session is gone: x"),
+    ]);
     let database = Database::named(root.path(), &Environment::default()).unwrap();
     lines.push(redirected(&database, path));
-    lines.extend([not_serving(path, "x"), nothing_served(&[path.into()]), cannot_look(path, "x")]);
+    lines.extend([
+        not_serving(path, "x"),
+        nothing_served(&[path.into()]),
+        cannot_look(path, "x"),
+    ]);
     let git = [
         "Committed 3 files (1a2b3c4)",
         "Pulled 2 commits from origin/main (1a2b3c4..5d6e7f8)",
@@ -81,7 +125,9 @@ fn all() -> Vec<Line> {
         "Sync cycle incomplete: origin cannot be reached: x; 3 commits wait",
     ];
     lines.extend(git.map(worded));
-    lines.push(worded("Sync cycle incomplete: origin cannot be reached: x; 3 commits wait"));
+    lines.push(worded(
+        "Sync cycle incomplete: origin cannot be reached: x; 3 commits wait",
+    ));
     let at = StartedAt::from_unix(0, 0);
     lines.extend(StateWord::ALL.map(|word| state(word.event(), at, " since 1970-01-01 00:00:00")));
     lines
@@ -106,7 +152,10 @@ fn a_line_that_begins_otherwise_is_noticed() {
 
 #[test]
 fn a_line_about_a_lock_says_whose_it_is() {
-    let record = beads::Record { holder: "a\u{1b}b".to_owned(), ..beads::Record::new("x", "1").unwrap() };
+    let record = beads::Record {
+        holder: "a\u{1b}b".to_owned(),
+        ..beads::Record::new("x", "1").unwrap()
+    };
     let (pid, host) = (Some(record.pid), Some(record.hostname.clone()));
     let since = Some(record.started_at.to_string());
     let record = Box::new(Record::from(record));
@@ -125,12 +174,23 @@ fn a_line_about_a_lock_says_whose_it_is() {
         (removed_stale(&removed), "pid_gone"),
     ];
     for (line, reason) in about {
-        assert_eq!(line.lock.holder.as_deref(), Some("a\u{1b}b"), "as the file has it");
-        assert_eq!((line.lock.pid, &line.lock.host, &line.lock.since), (pid, &host, &since), "{line:?}");
+        assert_eq!(
+            line.lock.holder.as_deref(),
+            Some("a\u{1b}b"),
+            "as the file has it"
+        );
+        assert_eq!(
+            (line.lock.pid, &line.lock.host, &line.lock.since),
+            (pid, &host, &since),
+            "{line:?}"
+        );
         assert_eq!(line.lock.reason, Some(reason));
     }
     let busy = skipped(&Decision::Skip(Skip::InProgress));
-    assert_eq!((busy.lock.reason, busy.lock.holder, busy.lock.pid), (Some("gate_busy"), None, None));
+    assert_eq!(
+        (busy.lock.reason, busy.lock.holder, busy.lock.pid),
+        (Some("gate_busy"), None, None)
+    );
 }
 
 #[test]
@@ -142,7 +202,10 @@ fn what_could_be_taken_for_the_agents_is_marked() {
             assert_eq!(output(&forged).message, format!("| {forged}"));
         }
     }
-    assert_eq!(output("| Sync cycle complete").message, "| | Sync cycle complete");
+    assert_eq!(
+        output("| Sync cycle complete").message,
+        "| | Sync cycle complete"
+    );
     assert_eq!(output("| x").message, "| | x");
 }
 

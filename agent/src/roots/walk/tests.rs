@@ -39,11 +39,18 @@ fn every_one_is_told_in_order_each_time() {
     let (_root, top) = scene();
     let mut walk = RootWalk::new(top.clone());
     for now in [BEFORE, LATER, LATER, BEFORE] {
-        assert_eq!(go(&mut walk, now), ["a/x/.beads", "b/.beads", "c/.beads"], "{now:?}");
+        assert_eq!(
+            go(&mut walk, now),
+            ["a/x/.beads", "b/.beads", "c/.beads"],
+            "{now:?}"
+        );
     }
     fs::create_dir(top.join("a/.beads")).unwrap();
     fs::rename(top.join("b"), top.join("d")).unwrap();
-    assert_eq!(go(&mut walk, LATER), ["a/.beads", "a/x/.beads", "c/.beads", "d/.beads"]);
+    assert_eq!(
+        go(&mut walk, LATER),
+        ["a/.beads", "a/x/.beads", "c/.beads", "d/.beads"]
+    );
     fs::remove_dir(top.join("a/.beads")).unwrap();
     assert_eq!(go(&mut walk, LATER), ["a/x/.beads", "c/.beads", "d/.beads"]);
     fs::remove_dir_all(&top).unwrap();
@@ -68,7 +75,11 @@ fn what_has_not_changed_is_not_read_again_and_what_has_just_changed_is() {
     fs::write(top.join("other"), "").unwrap();
     go(&mut walk, now);
     walk.tree.beads = Some(BeadsEntry::default());
-    assert_eq!(go(&mut walk, now), all, "it may change again within the same tick");
+    assert_eq!(
+        go(&mut walk, now),
+        all,
+        "it may change again within the same tick"
+    );
 }
 
 /// What its cycles ask is not asked twice, but as soon as they have found something wrong.
@@ -77,21 +88,34 @@ fn a_beads_that_has_changed_is_told_as_such_unless_its_cycles_ask() {
     let (_root, top) = scene();
     let beads = top.join("b/.beads");
     let database = Database::named(&beads, &Environment::default()).unwrap();
-    let found = Arc::new(FoundDatabase { root: top.clone(), at: beads.clone(), database });
+    let found = Arc::new(FoundDatabase {
+        root: top.clone(),
+        at: beads.clone(),
+        database,
+    });
     let mut walk = RootWalk::new(top);
     let mut is_known = |are_asked| {
         walk.are_asked = are_asked;
         let mut is_known = false;
-        let _ = walk.go(LATER, &AtomicBool::new(false), &Mounts::default(), |told| match told {
-            WalkEvent::Beads(at, known) if at == beads => {
-                is_known = known.is_some();
-                Some(Arc::clone(&found))
-            }
-            _ => None,
-        });
+        let _ = walk.go(
+            LATER,
+            &AtomicBool::new(false),
+            &Mounts::default(),
+            |told| match told {
+                WalkEvent::Beads(at, known) if at == beads => {
+                    is_known = known.is_some();
+                    Some(Arc::clone(&found))
+                }
+                _ => None,
+            },
+        );
         is_known
     };
-    assert_eq!((is_known(true), is_known(false)), (false, true), "it was seen once");
+    assert_eq!(
+        (is_known(true), is_known(false)),
+        (false, true),
+        "it was seen once"
+    );
     fs::set_permissions(&beads, fs::Permissions::from_mode(0o777)).unwrap();
     assert_eq!((is_known(true), is_known(false)), (true, false));
     fs::remove_dir(&beads).unwrap();

@@ -23,10 +23,17 @@ const FIELDS: [&str; 15] = [
     "previous_lock",
     "truncated",
 ];
-const BY: [&str; 7] = ["holder", "program", "version", "pid", "uid", "user", "hostname"];
+const BY: [&str; 7] = [
+    "holder", "program", "version", "pid", "uid", "user", "hostname",
+];
 
 fn entry(event: Event) -> Entry {
-    Entry::new(event, "r1", "beads:.beads", Path::new("/r/.beads/.exclusive-lock"))
+    Entry::new(
+        event,
+        "r1",
+        "beads:.beads",
+        Path::new("/r/.beads/.exclusive-lock"),
+    )
 }
 
 fn line(entry: &Entry) -> String {
@@ -36,7 +43,14 @@ fn line(entry: &Entry) -> String {
 fn record(holder: &str) -> Box<Record> {
     let started_at = StartedAt::from_unix(1_767_323_045, 0);
     let (pid, hostname, version) = (7, "box".to_owned(), "1".to_owned());
-    Box::new(Record { holder: holder.to_owned(), pid, hostname, started_at, version, beadlock: None })
+    Box::new(Record {
+        holder: holder.to_owned(),
+        pid,
+        hostname,
+        started_at,
+        version,
+        beadlock: None,
+    })
 }
 
 fn boxed(holder: &str) -> Box<dialect::Record> {
@@ -46,12 +60,26 @@ fn boxed(holder: &str) -> Box<dialect::Record> {
 /// The line has these fields and no other, in their order; so has its `by`.
 fn assert_in_order(line: &str) {
     let value: Value = serde_json::from_str(line).unwrap();
-    assert_eq!(value.as_object().unwrap().len(), FIELDS.len(), "{line:.9999}");
-    assert_eq!(value["by"].as_object().unwrap().len(), BY.len(), "{line:.9999}");
+    assert_eq!(
+        value.as_object().unwrap().len(),
+        FIELDS.len(),
+        "{line:.9999}"
+    );
+    assert_eq!(
+        value["by"].as_object().unwrap().len(),
+        BY.len(),
+        "{line:.9999}"
+    );
     let (_, by) = line.split_once("\"by\":{").unwrap();
     for (fields, text) in [(&FIELDS[..], line), (&BY, by)] {
-        let places: Vec<_> = fields.iter().map(|field| text.find(&format!("\"{field}\":"))).collect();
-        assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{places:?}: {line:.9999}");
+        let places: Vec<_> = fields
+            .iter()
+            .map(|field| text.find(&format!("\"{field}\":")))
+            .collect();
+        assert!(
+            places.iter().all(Option::is_some) && places.is_sorted(),
+            "{places:?}: {line:.9999}"
+        );
     }
     assert_eq!(line.find('\n'), Some(line.len() - 1));
 }
@@ -69,11 +97,21 @@ fn a_line_has_every_field_in_the_order_of_the_document() {
     assert_in_order(&line);
     let value: Value = serde_json::from_str(&line).unwrap();
     let stamp = value["timestamp"].as_str().unwrap();
-    assert_eq!((stamp.len(), &stamp[10..11], &stamp[19..]), (20, "T", "Z"), "{stamp}");
+    assert_eq!(
+        (stamp.len(), &stamp[10..11], &stamp[19..]),
+        (20, "T", "Z"),
+        "{stamp}"
+    );
     assert_eq!(value["by"]["pid"], std::process::id());
     assert_eq!(value["by"]["uid"], nix::unistd::getuid().as_raw());
-    assert_eq!(value["by"]["hostname"].as_str(), facts::hostname().as_deref());
-    assert!(line.contains(r#""by":{"holder":"ci","program":"beadlock","version":"1.2.3","pid":"#), "{line}");
+    assert_eq!(
+        value["by"]["hostname"].as_str(),
+        facts::hostname().as_deref()
+    );
+    assert!(
+        line.contains(r#""by":{"holder":"ci","program":"beadlock","version":"1.2.3","pid":"#),
+        "{line}"
+    );
     let tail = concat!(
         r#""reason":"command_ended","detail":"d","watched":null,"held_duration_seconds":61,"#,
         r#""result":"failure","error":"exit code 3","lock":{"holder":"a\n\u001b[2J","pid":7,"#,
@@ -88,12 +126,25 @@ fn nothing_known_is_null() {
     let line = line(&entry(Event::LockLost));
     assert_in_order(&line);
     let value: Value = serde_json::from_str(&line).unwrap();
-    assert_eq!(FIELDS[6..14].iter().map(|field| &value[field]).collect::<Vec<_>>(), [&Value::Null; 8]);
+    assert_eq!(
+        FIELDS[6..14]
+            .iter()
+            .map(|field| &value[field])
+            .collect::<Vec<_>>(),
+        [&Value::Null; 8]
+    );
 }
 
 #[test]
 fn the_words_of_the_events_are_the_contracts() {
-    let words = ["acquired", "released", "blocked", "stale_removed", "broken", "lost"];
+    let words = [
+        "acquired",
+        "released",
+        "blocked",
+        "stale_removed",
+        "broken",
+        "lost",
+    ];
     let events = [
         Event::LockAcquired,
         Event::LockReleased,
@@ -104,20 +155,40 @@ fn the_words_of_the_events_are_the_contracts() {
     ];
     for (event, word) in events.into_iter().zip(words) {
         assert_eq!(event.to_string(), format!("lock_{word}"));
-        assert!(line(&entry(event)).starts_with(&format!(r#"{{"event":"{event}","request_id":"r1","#)));
+        assert!(
+            line(&entry(event)).starts_with(&format!(r#"{{"event":"{event}","request_id":"r1","#))
+        );
     }
 }
 
 #[test]
 fn a_removal_has_its_proof_its_watch_and_its_record() {
-    for (watched, word) in [(Watched::ByLease, "lease"), (Watched::ByComparison, "comparison")] {
-        let removed =
-            Removed { record: boxed("dead"), reason: Reason::PidGone, why: String::new(), watched, bytes: Vec::new() };
+    for (watched, word) in [
+        (Watched::ByLease, "lease"),
+        (Watched::ByComparison, "comparison"),
+    ] {
+        let removed = Removed {
+            record: boxed("dead"),
+            reason: Reason::PidGone,
+            why: String::new(),
+            watched,
+            bytes: Vec::new(),
+        };
         let line = line(&entry(Event::LockStaleRemoved).removed(&removed));
         let value: Value = serde_json::from_str(&line).unwrap();
         assert_eq!(
-            (&value["reason"], &value["watched"], &value["previous_lock"]["holder"], &value["lock"]),
-            (&Value::from("pid_gone"), &word.into(), &"dead".into(), &Value::Null)
+            (
+                &value["reason"],
+                &value["watched"],
+                &value["previous_lock"]["holder"],
+                &value["lock"]
+            ),
+            (
+                &Value::from("pid_gone"),
+                &word.into(),
+                &"dead".into(),
+                &Value::Null
+            )
         );
     }
 }
@@ -126,13 +197,32 @@ fn a_removal_has_its_proof_its_watch_and_its_record() {
 fn a_block_has_what_is_in_the_way() {
     let check_failed = |reason, record| {
         let detail = "malformed lock file: unexpected EOF".to_owned();
-        Skip::CheckFailed { reason, detail, record }
+        Skip::CheckFailed {
+            reason,
+            detail,
+            record,
+        }
     };
     let rows = [
-        (Skip::Locked(boxed("h"), Reason::OtherHost), "other_host", false, true),
+        (
+            Skip::Locked(boxed("h"), Reason::OtherHost),
+            "other_host",
+            false,
+            true,
+        ),
         (Skip::InProgress, "gate_busy", false, false),
-        (check_failed(Reason::Malformed, None), "malformed", true, false),
-        (check_failed(Reason::RemovalFailed, Some(boxed("h"))), "removal_failed", true, true),
+        (
+            check_failed(Reason::Malformed, None),
+            "malformed",
+            true,
+            false,
+        ),
+        (
+            check_failed(Reason::RemovalFailed, Some(boxed("h"))),
+            "removal_failed",
+            true,
+            true,
+        ),
     ];
     for (skip, reason, has_detail, has_record) in rows {
         let line = line(&entry(Event::LockBlocked).skip(&skip));
@@ -158,23 +248,51 @@ fn however_long_the_values_the_line_is_not() {
         time_ns: Some(long.clone()),
         start_ticks: Some(u64::MAX),
     };
-    let hostile = Record { hostname: long.clone(), version: long.clone(), ..*record(&long) };
-    let marked = Record { beadlock: Some(mark), ..hostile.clone() };
-    let one = line(&entry(Event::LockBlocked).lock(&hostile).reason(&long).detail(&long).error(&long));
+    let hostile = Record {
+        hostname: long.clone(),
+        version: long.clone(),
+        ..*record(&long)
+    };
+    let marked = Record {
+        beadlock: Some(mark),
+        ..hostile.clone()
+    };
+    let one = line(
+        &entry(Event::LockBlocked)
+            .lock(&hostile)
+            .reason(&long)
+            .detail(&long)
+            .error(&long),
+    );
     assert_in_order(&one);
     let value: Value = serde_json::from_str(&one).unwrap();
     assert!(value["lock"]["holder"] == "\u{1}".repeat(1024) + "…");
-    assert_eq!((&value["lock"]["pid"], &value["truncated"]), (&7.into(), &true.into()));
+    assert_eq!(
+        (&value["lock"]["pid"], &value["truncated"]),
+        (&7.into(), &true.into())
+    );
     // The longest path there is, in the worst of bytes, twice, and all that a record can have, twice.
     let path = long.get(..4096).unwrap();
     let worst = Entry::new(Event::LockBroken, "r", path, Path::new(path));
-    let worst = worst.lock(&marked).previous_lock(&marked).reason(&long).detail(&long).error(&long);
+    let worst = worst
+        .lock(&marked)
+        .previous_lock(&marked)
+        .reason(&long)
+        .detail(&long)
+        .error(&long);
     let worst = line(&worst);
     assert_in_order(&worst);
     let value: Value = serde_json::from_str(&worst).unwrap();
-    assert!(value["lock"].is_null() && value["previous_lock"].is_null() && value["truncated"] == true);
+    assert!(
+        value["lock"].is_null() && value["previous_lock"].is_null() && value["truncated"] == true
+    );
     assert!(value["lock_path"] == path, "a path is never cut");
-    assert!(one.len() <= LONGEST && worst.len() <= LONGEST, "{} {}", one.len(), worst.len());
+    assert!(
+        one.len() <= LONGEST && worst.len() <= LONGEST,
+        "{} {}",
+        one.len(),
+        worst.len()
+    );
 }
 
 #[test]
@@ -190,13 +308,30 @@ fn what_is_short_stays_as_it_is() {
 
 #[test]
 fn every_long_string_is_cut_at_the_same_character_and_stays_json() {
-    for unit in ["a", "é", "\u{0}", "\"", "\\", "\u{2028}", "\u{10ffff}", "\n"] {
-        let value = [unit.repeat(LONGEST_STRING + 1), unit.repeat(3), unit.repeat(5 * LONGEST_STRING)];
+    for unit in [
+        "a",
+        "é",
+        "\u{0}",
+        "\"",
+        "\\",
+        "\u{2028}",
+        "\u{10ffff}",
+        "\n",
+    ] {
+        let value = [
+            unit.repeat(LONGEST_STRING + 1),
+            unit.repeat(3),
+            unit.repeat(5 * LONGEST_STRING),
+        ];
         let (short, cut) = cut_json(&serde_json::to_string(&value).unwrap());
         assert!(cut);
         let expected = unit.repeat(LONGEST_STRING) + "…";
         let read: [String; 3] = serde_json::from_str(&short).unwrap();
-        assert_eq!(read, [expected.clone(), unit.repeat(3), expected.clone()], "{unit:?}");
+        assert_eq!(
+            read,
+            [expected.clone(), unit.repeat(3), expected.clone()],
+            "{unit:?}"
+        );
         assert_eq!(cut_text(&value[0]), (expected, true));
     }
 }

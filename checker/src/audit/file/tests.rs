@@ -12,7 +12,12 @@ fn author() -> Author {
 }
 
 fn entry(id: &str) -> Entry {
-    Entry::new(Event::LockAcquired, id, "beads:.beads", Path::new("/r/.beads/.exclusive-lock"))
+    Entry::new(
+        Event::LockAcquired,
+        id,
+        "beads:.beads",
+        Path::new("/r/.beads/.exclusive-lock"),
+    )
 }
 
 fn scene() -> (tempfile::TempDir, PathBuf, Audit) {
@@ -25,8 +30,12 @@ fn scene() -> (tempfile::TempDir, PathBuf, Audit) {
 /// The requests of all lines; every line has to be one JSON object.
 fn requests(path: &Path) -> Vec<String> {
     let text = fs::read_to_string(path).unwrap();
-    let parsed = text.lines().map(|line| serde_json::from_str::<Value>(line).expect(line));
-    parsed.map(|line| line["request_id"].as_str().unwrap().to_owned()).collect()
+    let parsed = text
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).expect(line));
+    parsed
+        .map(|line| line["request_id"].as_str().unwrap().to_owned())
+        .collect()
 }
 
 #[test]
@@ -84,7 +93,11 @@ fn what_is_wrong_is_news_once() {
     fs::remove_dir(&path).unwrap();
     audit.write(&entry("a")).unwrap();
     drop(root);
-    assert_eq!([is_news(), is_news()], [true, false], "again after it went well");
+    assert_eq!(
+        [is_news(), is_news()],
+        [true, false],
+        "again after it went well"
+    );
 }
 
 #[test]
@@ -93,7 +106,12 @@ fn nothing_but_a_regular_file_is_written_and_none_blocks() {
     let at = |name: &str| root.path().join(name);
     nix::unistd::mkfifo(&at("fifo"), Mode::S_IRWXU).unwrap();
     nix::unistd::mkfifo(&at("read"), Mode::S_IRWXU).unwrap();
-    let _reader = open(&at("read"), OFlag::O_RDONLY | OFlag::O_NONBLOCK, Mode::empty()).unwrap();
+    let _reader = open(
+        &at("read"),
+        OFlag::O_RDONLY | OFlag::O_NONBLOCK,
+        Mode::empty(),
+    )
+    .unwrap();
     let _socket = std::os::unix::net::UnixListener::bind(at("socket")).unwrap();
     fs::create_dir(at("dir")).unwrap();
     let begun = Instant::now();
@@ -102,9 +120,18 @@ fn nothing_but_a_regular_file_is_written_and_none_blocks() {
         (at("read"), "it is a FIFO; name a regular file"),
         (at("socket"), "it is a socket; name a regular file"),
         (at("dir"), "is a directory; name a regular file"),
-        (at("no/file"), "no such file or directory; name a regular file in a directory that is there"),
-        (PathBuf::from("/dev/null"), "it is not a regular file; name a regular file"),
-        (PathBuf::from("/dev/stderr"), "it is a symbolic link; name a regular file"),
+        (
+            at("no/file"),
+            "no such file or directory; name a regular file in a directory that is there",
+        ),
+        (
+            PathBuf::from("/dev/null"),
+            "it is not a regular file; name a regular file",
+        ),
+        (
+            PathBuf::from("/dev/stderr"),
+            "it is a symbolic link; name a regular file",
+        ),
         (PathBuf::new(), "name a regular file"),
     ] {
         let said = Audit::open(&path, author()).unwrap_err().to_string();
@@ -124,8 +151,15 @@ fn what_is_no_file_is_not_even_opened() {
         move || fs::read(path).unwrap()
     });
     let opening = |_| Audit::open(&path, author()).unwrap_err();
-    let failed: Vec<Failed> = (0..200).map(opening).inspect(|_| sleep(Duration::from_millis(1))).collect();
-    assert!(!reading.is_finished(), "its reader was woken: {:?}", failed.last());
+    let failed: Vec<Failed> = (0..200)
+        .map(opening)
+        .inspect(|_| sleep(Duration::from_millis(1)))
+        .collect();
+    assert!(
+        !reading.is_finished(),
+        "its reader was woken: {:?}",
+        failed.last()
+    );
     File::options().write(true).open(&path).unwrap();
     assert_eq!(reading.join().unwrap(), b"");
 }
@@ -134,14 +168,26 @@ fn what_is_no_file_is_not_even_opened() {
 fn a_torn_line_does_not_swallow_the_next() {
     let (_root, path, audit) = scene();
     audit.write(&entry("a")).unwrap();
-    fs::OpenOptions::new().append(true).open(&path).unwrap().write_all(b"{\"event\":\"lock_acq").unwrap();
+    fs::OpenOptions::new()
+        .append(true)
+        .open(&path)
+        .unwrap()
+        .write_all(b"{\"event\":\"lock_acq")
+        .unwrap();
     audit.write(&entry("b")).unwrap();
     audit.write(&entry("c")).unwrap();
     let text = fs::read_to_string(&path).unwrap();
     let lines: Vec<_> = text.lines().collect();
-    assert_eq!((lines.len(), lines[1]), (4, "{\"event\":\"lock_acq"), "{text}");
+    assert_eq!(
+        (lines.len(), lines[1]),
+        (4, "{\"event\":\"lock_acq"),
+        "{text}"
+    );
     for (line, id) in [(lines[0], "a"), (lines[2], "b"), (lines[3], "c")] {
-        assert_eq!(serde_json::from_str::<Value>(line).unwrap()["request_id"], id);
+        assert_eq!(
+            serde_json::from_str::<Value>(line).unwrap()["request_id"],
+            id
+        );
     }
 }
 
@@ -170,8 +216,14 @@ fn who_rotates_it_tells_nobody() {
     audit.write(&entry("a")).unwrap();
     fs::rename(&path, root.path().join("audit.1")).unwrap();
     audit.write(&entry("b")).unwrap();
-    assert_eq!((requests(&root.path().join("audit.1")), requests(&path)), (vec!["a".into()], vec!["b".into()]));
-    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o7777, 0o600);
+    assert_eq!(
+        (requests(&root.path().join("audit.1")), requests(&path)),
+        (vec!["a".into()], vec!["b".into()])
+    );
+    assert_eq!(
+        fs::metadata(&path).unwrap().permissions().mode() & 0o7777,
+        0o600
+    );
 }
 
 #[test]
@@ -182,7 +234,9 @@ fn the_lines_of_many_never_mix() {
     let write = |audit: &Audit, name: &str| {
         for number in 0..LINES {
             let long = name.repeat(1 + number * 7 % 1000);
-            audit.write(&entry(&format!("{name}{number}")).detail(long)).unwrap();
+            audit
+                .write(&entry(&format!("{name}{number}")).detail(long))
+                .unwrap();
         }
     };
     std::thread::scope(|scope| {
@@ -193,7 +247,9 @@ fn the_lines_of_many_never_mix() {
     let found = requests(&path);
     assert_eq!(found.len(), 3 * LINES);
     for name in ["a", "b", "c"] {
-        let of_one = found.iter().filter_map(|id| id.strip_prefix(name)?.parse::<usize>().ok());
+        let of_one = found
+            .iter()
+            .filter_map(|id| id.strip_prefix(name)?.parse::<usize>().ok());
         assert!(of_one.eq(0..LINES), "{name} has all of its lines, in order");
     }
 }

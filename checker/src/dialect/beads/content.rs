@@ -26,7 +26,8 @@ impl Content {
             return Self::Empty;
         }
         let text = text(bytes);
-        let text = text.trim_start_matches(|c: char| c.is_ascii_whitespace() || c == '\0' || c == '\u{feff}');
+        let text = text
+            .trim_start_matches(|c: char| c.is_ascii_whitespace() || c == '\0' || c == '\u{feff}');
         match (text.is_empty(), text.strip_prefix('{')) {
             (true, _) => Self::Record,
             (false, Some(inside)) if has_field(text) || is_just_begun(inside) => Self::Record,
@@ -64,10 +65,23 @@ impl<'de> Visitor<'de> for Keys<'_> {
 /// An object that ends within its first key, which may have become a field's.
 fn is_just_begun(inside: &str) -> bool {
     let rest = inside.trim_ascii();
-    let Some(key) = rest.strip_prefix('"') else { return rest.is_empty() };
-    ["holder", "pid", "hostname", "started_at", "version", "beadlock"]
-        .iter()
-        .any(|field| field.get(..key.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(key)))
+    let Some(key) = rest.strip_prefix('"') else {
+        return rest.is_empty();
+    };
+    [
+        "holder",
+        "pid",
+        "hostname",
+        "started_at",
+        "version",
+        "beadlock",
+    ]
+    .iter()
+    .any(|field| {
+        field
+            .get(..key.len())
+            .is_some_and(|begin| begin.eq_ignore_ascii_case(key))
+    })
 }
 
 #[cfg(test)]
@@ -123,6 +137,9 @@ mod tests {
         }
         let deep = "[".repeat(60_000);
         assert_eq!(Content::of(deep.as_bytes()), Content::Data);
-        assert_eq!(Content::of(format!("{{\"a\": {deep}").as_bytes()), Content::Data);
+        assert_eq!(
+            Content::of(format!("{{\"a\": {deep}").as_bytes()),
+            Content::Data
+        );
     }
 }

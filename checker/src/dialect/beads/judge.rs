@@ -30,7 +30,10 @@ pub fn judge(record: &Record, facts: &Facts, reap_proven_dead: bool) -> Verdict 
             _ => Verdict::Held(Reason::OtherPidNamespace),
         };
     }
-    match (facts.liveness, proof.and_then(|proof| proven_dead(record, facts, proof))) {
+    match (
+        facts.liveness,
+        proof.and_then(|proof| proven_dead(record, facts, proof)),
+    ) {
         (Liveness::Gone, _) => Verdict::Stale(Reason::PidGone),
         (_, Some(proven)) => Verdict::Stale(proven),
         (Liveness::Alive, None) => Verdict::Held(Reason::PidAlive),
@@ -47,10 +50,13 @@ fn proven_dead(record: &Record, facts: &Facts, proof: &Proof) -> Option<Reason> 
             return (this_machine && proof.local_file_system).then_some(Reason::OtherBoot);
         }
         Some(false) => {
-            let same_pid_ns = facts.differs(record, |ids| &ids.pid_ns, |mark| &mark.pid_ns) == Some(false);
-            let same_time_ns = facts.differs(record, |ids| &ids.time_ns, |mark| &mark.time_ns) == Some(false);
+            let same_pid_ns =
+                facts.differs(record, |ids| &ids.pid_ns, |mark| &mark.pid_ns) == Some(false);
+            let same_time_ns =
+                facts.differs(record, |ids| &ids.time_ns, |mark| &mark.time_ns) == Some(false);
             let recorded = record.beadlock.as_ref().and_then(|mark| mark.start_ticks);
-            if let (true, true, Some(then), Some(now)) = (same_pid_ns, same_time_ns, recorded, proof.start_ticks)
+            if let (true, true, Some(then), Some(now)) =
+                (same_pid_ns, same_time_ns, recorded, proof.start_ticks)
                 && then.abs_diff(now) > TICK
             {
                 return Some(Reason::PidReused);
@@ -73,7 +79,14 @@ mod tests {
     fn record(hostname: &str, mark: Option<Mark>) -> Record {
         let started_at = StartedAt(jiff::SignedDuration::from_secs(1_761_393_600));
         let holder = "vc-executor".to_owned();
-        Record { holder, pid: 12345, hostname: hostname.to_owned(), started_at, version: String::new(), beadlock: mark }
+        Record {
+            holder,
+            pid: 12345,
+            hostname: hostname.to_owned(),
+            started_at,
+            version: String::new(),
+            beadlock: mark,
+        }
     }
 
     fn mark() -> Mark {
@@ -90,8 +103,12 @@ mod tests {
 
     fn facts(liveness: Liveness) -> Facts {
         let mark = mark();
-        let ids =
-            Ids { machine_id: mark.machine_id, boot_id: mark.boot_id, pid_ns: mark.pid_ns, time_ns: mark.time_ns };
+        let ids = Ids {
+            machine_id: mark.machine_id,
+            boot_id: mark.boot_id,
+            pid_ns: mark.pid_ns,
+            time_ns: mark.time_ns,
+        };
         let now = StartedAt(jiff::SignedDuration::from_secs(1_761_393_700));
         Facts {
             now,
@@ -124,31 +141,92 @@ mod tests {
             mark.boot_id = None;
             mark.pid_ns = Some("pid:[2]".to_owned());
         });
-        let unknown = other(|mark| (mark.machine_id, mark.boot_id, mark.pid_ns) = (None, None, None));
+        let unknown =
+            other(|mark| (mark.machine_id, mark.boot_id, mark.pid_ns) = (None, None, None));
         let rows = [
             ("dev-machine", None, Alive, Verdict::Held(Reason::PidAlive)),
             ("DEV-MACHINE", None, Alive, Verdict::Held(Reason::PidAlive)),
-            ("dev-machine", None, NotPermitted, Verdict::Held(Reason::PidNotPermitted)),
+            (
+                "dev-machine",
+                None,
+                NotPermitted,
+                Verdict::Held(Reason::PidNotPermitted),
+            ),
             ("dev-machine", None, Gone, Verdict::Stale(Reason::PidGone)),
-            ("dev-machine", None, Unknown, Verdict::Held(Reason::PidUnknown)),
-            ("dev-machine", None, NotAsked, Verdict::Held(Reason::PidUnknown)),
-            ("dev-machine.example.org", None, Gone, Verdict::Held(Reason::OtherHost)),
+            (
+                "dev-machine",
+                None,
+                Unknown,
+                Verdict::Held(Reason::PidUnknown),
+            ),
+            (
+                "dev-machine",
+                None,
+                NotAsked,
+                Verdict::Held(Reason::PidUnknown),
+            ),
+            (
+                "dev-machine.example.org",
+                None,
+                Gone,
+                Verdict::Held(Reason::OtherHost),
+            ),
             (" dev-machine", None, Gone, Verdict::Held(Reason::OtherHost)),
             ("localhost", None, Gone, Verdict::Held(Reason::OtherHost)),
-            ("dev-machine", Some(mark()), Gone, Verdict::Stale(Reason::PidGone)),
-            ("dev-machine", machine, Gone, Verdict::Held(Reason::OtherMachine)),
-            ("dev-machine", namespace, Gone, Verdict::Held(Reason::OtherPidNamespace)),
-            ("dev-machine", namespace_before_boot, Gone, Verdict::Stale(Reason::PidGone)),
-            ("dev-machine", namespace_of_unknown_boot, Gone, Verdict::Held(Reason::OtherPidNamespace)),
+            (
+                "dev-machine",
+                Some(mark()),
+                Gone,
+                Verdict::Stale(Reason::PidGone),
+            ),
+            (
+                "dev-machine",
+                machine,
+                Gone,
+                Verdict::Held(Reason::OtherMachine),
+            ),
+            (
+                "dev-machine",
+                namespace,
+                Gone,
+                Verdict::Held(Reason::OtherPidNamespace),
+            ),
+            (
+                "dev-machine",
+                namespace_before_boot,
+                Gone,
+                Verdict::Stale(Reason::PidGone),
+            ),
+            (
+                "dev-machine",
+                namespace_of_unknown_boot,
+                Gone,
+                Verdict::Held(Reason::OtherPidNamespace),
+            ),
             ("dev-machine", boot, Alive, Verdict::Held(Reason::PidAlive)),
-            ("dev-machine", unknown, Gone, Verdict::Stale(Reason::PidGone)),
+            (
+                "dev-machine",
+                unknown,
+                Gone,
+                Verdict::Stale(Reason::PidGone),
+            ),
         ];
         for (host, mark, liveness, expected) in rows {
             let record = record(host, mark);
-            assert_eq!(judge(&record, &facts(liveness), false), expected, "{record:?} {liveness:?}");
+            assert_eq!(
+                judge(&record, &facts(liveness), false),
+                expected,
+                "{record:?} {liveness:?}"
+            );
         }
-        let nameless = Facts { hostname: None, ..facts(Gone) };
-        assert_eq!(judge(&record("dev-machine", None), &nameless, false), Verdict::Held(Reason::HostUnknown));
+        let nameless = Facts {
+            hostname: None,
+            ..facts(Gone)
+        };
+        assert_eq!(
+            judge(&record("dev-machine", None), &nameless, false),
+            Verdict::Held(Reason::HostUnknown)
+        );
     }
 
     /// A proof counts when all its conditions hold, and not when any one of them is missing.
@@ -158,44 +236,110 @@ mod tests {
         let judged = |change_record: &dyn Fn(&mut Mark), proof: Proof, liveness: Liveness| {
             let mut mark = mark();
             change_record(&mut mark);
-            let facts = Facts { proof: Some(proof), ..facts(liveness) };
+            let facts = Facts {
+                proof: Some(proof),
+                ..facts(liveness)
+            };
             let record = record("dev-machine", Some(mark));
             let without = judge(&record, &facts, false);
-            assert!(liveness == Gone || matches!(without, Verdict::Held(_)), "a proof counted unasked: {without:?}");
+            assert!(
+                liveness == Gone || matches!(without, Verdict::Held(_)),
+                "a proof counted unasked: {without:?}"
+            );
             judge(&record, &facts, true)
         };
         let other_boot = |mark: &mut Mark| mark.boot_id = Some("another".to_owned());
-        let local = || Proof { local_file_system: true, ..Proof::default() };
+        let local = || Proof {
+            local_file_system: true,
+            ..Proof::default()
+        };
         let held = Verdict::Held(Reason::PidAlive);
-        assert_eq!(judged(&other_boot, local(), Alive), Verdict::Stale(Reason::OtherBoot));
-        assert_eq!(judged(&other_boot, Proof::default(), Alive), held, "not a local file system");
+        assert_eq!(
+            judged(&other_boot, local(), Alive),
+            Verdict::Stale(Reason::OtherBoot)
+        );
+        assert_eq!(
+            judged(&other_boot, Proof::default(), Alive),
+            held,
+            "not a local file system"
+        );
         let machineless = |mark: &mut Mark| {
             other_boot(mark);
             mark.machine_id = None;
         };
-        assert_eq!(judged(&machineless, local(), Alive), held, "the machine is unknown");
-        assert_eq!(judged(&|mark| mark.boot_id = None, local(), Alive), held, "the boot is unknown");
+        assert_eq!(
+            judged(&machineless, local(), Alive),
+            held,
+            "the machine is unknown"
+        );
+        assert_eq!(
+            judged(&|mark| mark.boot_id = None, local(), Alive),
+            held,
+            "the boot is unknown"
+        );
 
-        let started = |ticks| Proof { start_ticks: Some(ticks), ..Proof::default() };
-        assert_eq!(judged(&|_| {}, started(1002), Alive), Verdict::Stale(Reason::PidReused));
+        let started = |ticks| Proof {
+            start_ticks: Some(ticks),
+            ..Proof::default()
+        };
+        assert_eq!(
+            judged(&|_| {}, started(1002), Alive),
+            Verdict::Stale(Reason::PidReused)
+        );
         assert_eq!(judged(&|_| {}, started(1001), Alive), held, "within a tick");
-        assert_eq!(judged(&|_| {}, started(998), Alive), Verdict::Stale(Reason::PidReused));
-        assert_eq!(judged(&|mark| mark.time_ns = None, started(1), Alive), held, "the clock may be another");
-        assert_eq!(judged(&|mark| mark.pid_ns = None, started(1), Alive), held, "the PID may be another");
-        assert_eq!(judged(&|mark| mark.boot_id = None, started(1), Alive), held, "the boot may be another");
-        assert_eq!(judged(&|mark| mark.start_ticks = None, started(1), Alive), held);
+        assert_eq!(
+            judged(&|_| {}, started(998), Alive),
+            Verdict::Stale(Reason::PidReused)
+        );
+        assert_eq!(
+            judged(&|mark| mark.time_ns = None, started(1), Alive),
+            held,
+            "the clock may be another"
+        );
+        assert_eq!(
+            judged(&|mark| mark.pid_ns = None, started(1), Alive),
+            held,
+            "the PID may be another"
+        );
+        assert_eq!(
+            judged(&|mark| mark.boot_id = None, started(1), Alive),
+            held,
+            "the boot may be another"
+        );
+        assert_eq!(
+            judged(&|mark| mark.start_ticks = None, started(1), Alive),
+            held
+        );
 
-        let zombie = || Proof { zombie: true, ..Proof::default() };
-        assert_eq!(judged(&|_| {}, zombie(), Alive), Verdict::Stale(Reason::Zombie));
+        let zombie = || Proof {
+            zombie: true,
+            ..Proof::default()
+        };
+        assert_eq!(
+            judged(&|_| {}, zombie(), Alive),
+            Verdict::Stale(Reason::Zombie)
+        );
 
         let away = |mark: &mut Mark| mark.pid_ns = Some("pid:[2]".to_owned());
-        let gone = || Proof { namespace_gone: true, ..Proof::default() };
-        assert_eq!(judged(&away, gone(), NotAsked), Verdict::Stale(Reason::NamespaceGone));
-        assert_eq!(judged(&away, Proof::default(), NotAsked), Verdict::Held(Reason::OtherPidNamespace));
+        let gone = || Proof {
+            namespace_gone: true,
+            ..Proof::default()
+        };
+        assert_eq!(
+            judged(&away, gone(), NotAsked),
+            Verdict::Stale(Reason::NamespaceGone)
+        );
+        assert_eq!(
+            judged(&away, Proof::default(), NotAsked),
+            Verdict::Held(Reason::OtherPidNamespace)
+        );
         let machine = |mark: &mut Mark| {
             away(mark);
             mark.machine_id = Some("another".to_owned());
         };
-        assert_eq!(judged(&machine, gone(), NotAsked), Verdict::Held(Reason::OtherMachine));
+        assert_eq!(
+            judged(&machine, gone(), NotAsked),
+            Verdict::Held(Reason::OtherMachine)
+        );
     }
 }

@@ -12,13 +12,16 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 
 use super::facts::{Depth, Facts};
-use super::{Common, Dialect, LockRecord, Names, Properties, Rules, Verdict, WantedFacts, json::pretty};
+use super::{
+    Common, Dialect, LockRecord, Names, Properties, Rules, Verdict, WantedFacts, json::pretty,
+};
 pub use super::{json::Rejected, time::StartedAt};
 pub use content::Content;
 pub use judge::judge;
 pub(super) use parse::mark as parse_mark;
 
-pub(super) const NAMES: Names = Names::fixed(Dialect::Beads, c".exclusive-lock", c".exclusive-lock.aside");
+pub(super) const NAMES: Names =
+    Names::fixed(Dialect::Beads, c".exclusive-lock", c".exclusive-lock.aside");
 
 pub(super) const PROPERTIES: Properties =
     Properties::of_process(|bytes, _| Record::parse(bytes).map(super::Record::Beads));
@@ -101,7 +104,10 @@ impl Record {
 
     /// The lock file that beadlock writes: the document's fields in its order, then `beadlock`; whole seconds.
     pub fn to_json(&self) -> String {
-        pretty(&Self { started_at: self.started_at.in_whole_seconds(), ..self.clone() })
+        pretty(&Self {
+            started_at: self.started_at.in_whole_seconds(),
+            ..self.clone()
+        })
     }
 
     /// The PID namespace of the holder, `pid:[N]`, where it was recorded.
@@ -138,7 +144,8 @@ impl LockRecord for Record {
 /// Whether a claim of ours may be made in this name: 1 to 128 printable characters (docs/design.md#untrusted-names).
 /// What other writers put there is read whatever it is.
 pub fn holder_name_is_fit(name: &str) -> bool {
-    (1..=HOLDER_LIMIT).contains(&name.chars().count()) && name.chars().all(crate::escape::is_harmless)
+    (1..=HOLDER_LIMIT).contains(&name.chars().count())
+        && name.chars().all(crate::escape::is_harmless)
 }
 
 #[cfg(test)]
@@ -166,13 +173,19 @@ mod tests {
             ..record()
         };
         let mut says = |mend: fn(&mut Record), expected: &str| {
-            assert_eq!(bad.validate().unwrap_err().to_string(), format!("invalid lock file: {expected}"));
+            assert_eq!(
+                bad.validate().unwrap_err().to_string(),
+                format!("invalid lock file: {expected}")
+            );
             mend(&mut bad);
         };
         says(|bad| bad.holder.push('a'), "holder must not be empty");
         says(|bad| bad.pid = 1, "pid must be positive (got -3)");
         says(|bad| bad.hostname.push('h'), "hostname must not be empty");
-        says(|bad| bad.started_at = StartedAt::from_unix(0, 0), "started_at must be set");
+        says(
+            |bad| bad.started_at = StartedAt::from_unix(0, 0),
+            "started_at must be set",
+        );
         assert_eq!(bad.validate(), Ok(()));
     }
 
@@ -187,7 +200,13 @@ mod tests {
     fn names_of_ours_are_1_to_128_printable_characters() {
         assert!(holder_name_is_fit("vc executor é"));
         assert!(holder_name_is_fit(&"é".repeat(128)));
-        for unfit in [String::new(), "a".repeat(129), "a\nb".into(), "\u{1b}[2J".into(), "a\u{202e}b".into()] {
+        for unfit in [
+            String::new(),
+            "a".repeat(129),
+            "a\nb".into(),
+            "\u{1b}[2J".into(),
+            "a\u{202e}b".into(),
+        ] {
             assert!(!holder_name_is_fit(&unfit), "{unfit:?}");
         }
     }

@@ -29,23 +29,33 @@ impl Record {
             self.beadlock = mark(value);
             return Ok(());
         }
-        let Some(field) = field(key) else { return Ok(()) };
+        let Some(field) = field(key) else {
+            return Ok(());
+        };
         match (field, Kind::of(value)) {
             (_, Kind::Null) => {}
             ("holder", Kind::String) => self.holder = unquoted(value)?.into_owned(),
             ("hostname", Kind::String) => self.hostname = unquoted(value)?.into_owned(),
             ("version", Kind::String) => self.version = unquoted(value)?.into_owned(),
             ("pid", Kind::Number) => {
-                let no_integer = |_| malformed(format!("pid must be an integer, not {}", shown(value)));
+                let no_integer =
+                    |_| malformed(format!("pid must be an integer, not {}", shown(value)));
                 self.pid = value.parse().map_err(no_integer)?;
             }
             ("started_at", Kind::String) => {
                 let literal = value.get(1..value.len() - 1).unwrap_or_default();
-                let no_time = || malformed(format!("started_at must be an RFC 3339 time, not {}", shown(value)));
+                let no_time = || {
+                    malformed(format!(
+                        "started_at must be an RFC 3339 time, not {}",
+                        shown(value)
+                    ))
+                };
                 self.started_at = StartedAt::parse(literal).ok_or_else(no_time)?;
             }
             ("pid", kind) => return Err(malformed(format!("pid must be an integer, not {kind}"))),
-            (field, kind) => return Err(malformed(format!("{field} must be a string, not {kind}"))),
+            (field, kind) => {
+                return Err(malformed(format!("{field} must be a string, not {kind}")));
+            }
         }
         Ok(())
     }
@@ -60,7 +70,9 @@ fn field(key: &str) -> Option<&'static str> {
         '\u{212a}' => 'k',
         c => c.to_ascii_lowercase(),
     };
-    FIELDS.into_iter().find(|field| key.chars().map(folded).eq(field.chars()))
+    FIELDS
+        .into_iter()
+        .find(|field| key.chars().map(folded).eq(field.chars()))
 }
 
 /// A key that a lock has and hardly anything else: every field but `version`, and what beadlock adds.
@@ -70,7 +82,9 @@ pub(super) fn is_field(key: &str) -> bool {
 
 /// What beadlock wrote about its own claim. It is only ever used to be more careful, so a wrong shape is none.
 pub(in crate::dialect) fn mark(value: &str) -> Option<Mark> {
-    let mark: Mark = serde_json::from_str(value).ok().filter(|_| matches!(Kind::of(value), Kind::Object))?;
+    let mark: Mark = serde_json::from_str(value)
+        .ok()
+        .filter(|_| matches!(Kind::of(value), Kind::Object))?;
     Some(mark).filter(|mark| !mark.id.is_empty())
 }
 

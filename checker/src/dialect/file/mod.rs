@@ -1,7 +1,10 @@
 //! The file dialect: an exclusive or shared `flock` on `PATH.lock`, which is never deleted and never written. It has
 //! no record: the process with the flock holds the lock. Here are its names, its id and the words of its document.
 
-use std::{ffi::OsString, fmt, os::unix::ffi::OsStrExt, os::unix::ffi::OsStringExt, path::Path, path::PathBuf};
+use std::{
+    ffi::OsString, fmt, os::unix::ffi::OsStrExt, os::unix::ffi::OsStringExt, path::Path,
+    path::PathBuf,
+};
 use std::{str::FromStr, time::Duration};
 
 pub use crate::sys::FlockMode as Mode;
@@ -18,13 +21,20 @@ pub fn lock_of(path: &Path) -> PathBuf {
 
 /// The file whose lock file one at `path` would be taken for; `None` where it is not called like one.
 pub fn locked_by(path: &Path) -> Option<PathBuf> {
-    let name = path.file_name()?.as_bytes().strip_suffix(SUFFIX).filter(|name| !name.is_empty())?;
+    let name = path
+        .file_name()?
+        .as_bytes()
+        .strip_suffix(SUFFIX)
+        .filter(|name| !name.is_empty())?;
     Some(path.with_file_name(OsString::from_vec(name.to_vec())))
 }
 
 /// What is said when a wait of `limit` ran out (section 7.2 in docs/protocols/file.md).
 pub fn timed_out(limit: Duration) -> String {
-    format!("Failed to acquire lock (timeout after {}s)", limit.as_secs_f64())
+    format!(
+        "Failed to acquire lock (timeout after {}s)",
+        limit.as_secs_f64()
+    )
 }
 
 /// What is said of a lock that somebody has (section 7.2 in docs/protocols/file.md); `file` is fit for a line.
@@ -60,7 +70,11 @@ impl FromStr for LockId {
         let mut next = || numbers.next().flatten().ok_or(());
         let (device, inode, pid) = (next()?, next()?, next()?);
         let pid = i32::try_from(pid).ok().filter(|pid| *pid > 0).ok_or(())?;
-        if numbers.next().is_some() { Err(()) } else { Ok(Self { device, inode, pid }) }
+        if numbers.next().is_some() {
+            Err(())
+        } else {
+            Ok(Self { device, inode, pid })
+        }
     }
 }
 
@@ -70,27 +84,60 @@ mod tests {
 
     #[test]
     fn the_words_are_the_documents() {
-        for (millis, shown) in [(30_000, "30s"), (500, "0.5s"), (0, "0s"), (1_250, "1.25s"), (90_000, "90s")] {
+        for (millis, shown) in [
+            (30_000, "30s"),
+            (500, "0.5s"),
+            (0, "0s"),
+            (1_250, "1.25s"),
+            (90_000, "90s"),
+        ] {
             let words = timed_out(Duration::from_millis(millis));
-            assert_eq!(words, format!("Failed to acquire lock (timeout after {shown})"));
+            assert_eq!(
+                words,
+                format!("Failed to acquire lock (timeout after {shown})")
+            );
         }
-        assert_eq!(held("todo.json"), "Cannot acquire lock on todo.json (another process may be active)");
+        assert_eq!(
+            held("todo.json"),
+            "Cannot acquire lock on todo.json (another process may be active)"
+        );
     }
 
     #[test]
     fn the_lock_file_is_called_by_its_file() {
-        assert_eq!(lock_of(Path::new("a/todo.json")), Path::new("a/todo.json.lock"));
-        assert_eq!(locked_by(Path::new("a/todo.json.lock")), Some("a/todo.json".into()));
+        assert_eq!(
+            lock_of(Path::new("a/todo.json")),
+            Path::new("a/todo.json.lock")
+        );
+        assert_eq!(
+            locked_by(Path::new("a/todo.json.lock")),
+            Some("a/todo.json".into())
+        );
         assert_eq!(locked_by(Path::new("a/todo.json")), None);
         assert_eq!(locked_by(Path::new("a/.lock")), None, "a file of its own");
     }
 
     #[test]
     fn an_id_is_read_back_and_nothing_else_is_one() {
-        let id = LockId { device: 64512, inode: u64::MAX, pid: 4242 };
+        let id = LockId {
+            device: 64512,
+            inode: u64::MAX,
+            pid: 4242,
+        };
         assert_eq!(id.to_string(), "64512:18446744073709551615:4242");
         assert_eq!(id.to_string().parse(), Ok(id));
-        for wrong in ["", "1:2", "1:2:3:4", "1:2:0", "1:2:-3", "+1:2:3", "1:2:4294967296", "1::3", "a:b:c", "1:2:3 "] {
+        for wrong in [
+            "",
+            "1:2",
+            "1:2:3:4",
+            "1:2:0",
+            "1:2:-3",
+            "+1:2:3",
+            "1:2:4294967296",
+            "1::3",
+            "a:b:c",
+            "1:2:3 ",
+        ] {
             assert_eq!(wrong.parse::<LockId>(), Err(()), "{wrong}");
         }
     }

@@ -14,23 +14,31 @@ use std::time::Duration;
 use jiff::SignedDuration;
 
 use super::{Limits, Record, UNREFRESHED};
-use crate::{dialect::beads, dialect::facts::Facts, dialect::facts::Liveness, verdict::Reason, verdict::Verdict};
+use crate::{
+    dialect::beads, dialect::facts::Facts, dialect::facts::Liveness, verdict::Reason,
+    verdict::Verdict,
+};
 
 /// What makes the lock stale, if anything does, in the document's order: the word of the contract, and the document's
 /// words. The host's name in them is untrusted.
 pub fn evidence(record: &Record, facts: &Facts, limits: &Limits) -> Option<(Reason, String)> {
-    if let (Some(pid), Liveness::Gone, None) = (record.pid, facts.liveness, watchdog(record, facts)) {
+    if let (Some(pid), Liveness::Gone, None) = (record.pid, facts.liveness, watchdog(record, facts))
+    {
         return Some((Reason::PidGone, format!("process {pid} is dead")));
     }
     let age = record.acquired_at?.age(facts.now);
     let seconds = age.as_secs_f64();
     if is_over(age, limits.age) {
-        let is_believed = facts.unrefreshed >= UNREFRESHED || may_live_here(record, facts).is_none();
+        let is_believed =
+            facts.unrefreshed >= UNREFRESHED || may_live_here(record, facts).is_none();
         let words = || format!("lock is {seconds:.1}s old (>{}s)", limits.age.as_secs_f64());
         return is_believed.then(|| (Reason::AgeExceeded, words()));
     }
     let hostname = other_host(record, facts).filter(|_| is_over(age, limits.remote_age))?;
-    Some((Reason::AgeExceeded, format!("cross-machine lock from {hostname}, {seconds:.1}s old")))
+    Some((
+        Reason::AgeExceeded,
+        format!("cross-machine lock from {hostname}, {seconds:.1}s old"),
+    ))
 }
 
 /// Judges a record.
@@ -53,7 +61,9 @@ pub fn judge(record: &Record, facts: &Facts, limits: &Limits) -> Verdict {
 
 /// It is older than a lock of its host may be, by the wall clock. Whether that counts is another question.
 pub fn is_old(record: &Record, facts: &Facts, limits: &Limits) -> bool {
-    record.acquired_at.is_some_and(|time| is_over(time.age(facts.now), limits.age))
+    record
+        .acquired_at
+        .is_some_and(|time| is_over(time.age(facts.now), limits.age))
 }
 
 /// Which process has still to end what the process of the lock has started. Where nothing makes the lock too old it
@@ -101,5 +111,8 @@ fn is_over(age: SignedDuration, limit: Duration) -> bool {
 /// The host that the record names, where that is another one. Where this one has no name there is no telling.
 fn other_host<'r>(record: &'r Record, facts: &Facts) -> Option<&'r str> {
     let here = facts.hostname.as_deref()?;
-    record.hostname.as_deref().filter(|hostname| !hostname.eq_ignore_ascii_case(here))
+    record
+        .hostname
+        .as_deref()
+        .filter(|hostname| !hostname.eq_ignore_ascii_case(here))
 }

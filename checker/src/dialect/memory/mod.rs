@@ -15,7 +15,9 @@ use std::{borrow::Cow, time::Duration};
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
 
-use super::{Common, Dialect, LockRecord, Names, Properties, beads, facts::Depth, facts::Facts, json::pretty};
+use super::{
+    Common, Dialect, LockRecord, Names, Properties, beads, facts::Depth, facts::Facts, json::pretty,
+};
 use super::{RefreshSign, Rewrite, Rules, Verdict, WantedFacts};
 pub use super::{beads::Mark, json::Rejected, time::StartedAt};
 pub use judge::{evidence, fresh_for, is_old, judge, watchdog};
@@ -56,7 +58,10 @@ pub struct Limits {
 
 impl Limits {
     /// The document's: 30 s, and 10 s across hosts.
-    pub const DEFAULT: Self = Self { age: Duration::from_secs(30), remote_age: Duration::from_secs(10) };
+    pub const DEFAULT: Self = Self {
+        age: Duration::from_secs(30),
+        remote_age: Duration::from_secs(10),
+    };
 }
 
 impl Default for Limits {
@@ -74,7 +79,9 @@ pub fn rewrite(bytes: &[u8], now: StartedAt) -> Option<Rewrite> {
 pub fn timed_out(record: &Record, limit: Duration) -> String {
     let (session, operation) = (escaped(record.session()), escaped(record.operation()));
     let limit = limit.as_secs_f64();
-    format!("Could not acquire lock within {limit:?}s. Held by session '{session}' for operation '{operation}'")
+    format!(
+        "Could not acquire lock within {limit:?}s. Held by session '{session}' for operation '{operation}'"
+    )
 }
 
 /// The lock file's content, as read: plain data, no I/O. Serialized it has every field as it was read.
@@ -146,7 +153,8 @@ impl Record {
 
     /// Has the fields that tell a lock of this kind from another JSON file called `.lock`.
     pub fn is_typical(&self) -> bool {
-        self.pid.is_some() && (self.session_id.is_some() || self.acquired_at.is_some() || self.operation.is_some())
+        self.pid.is_some()
+            && (self.session_id.is_some() || self.acquired_at.is_some() || self.operation.is_some())
     }
 
     /// The lock file that beadlock writes: every field, indented by two spaces, a newline at the end.
@@ -209,7 +217,9 @@ impl LockRecord for Record {
     }
 
     fn removed_words(&self, facts: &Facts, limits: &Limits) -> String {
-        evidence(self, facts, limits).map(|(_, words)| words).unwrap_or_default()
+        evidence(self, facts, limits)
+            .map(|(_, words)| words)
+            .unwrap_or_default()
     }
 }
 

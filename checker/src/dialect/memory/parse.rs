@@ -38,7 +38,9 @@ impl Record {
         match key {
             "pid" => self.pid = process(value),
             "session_id" => self.session_id = string(value),
-            "acquired_at" => self.acquired_at = string(value).and_then(|time| StartedAt::parse(&time)),
+            "acquired_at" => {
+                self.acquired_at = string(value).and_then(|time| StartedAt::parse(&time))
+            }
             "hostname" => self.hostname = string(value).filter(|name| !name.is_empty()),
             "operation" => self.operation = string(value),
             "beadlock" => self.beadlock = parse_mark(value),
@@ -63,14 +65,19 @@ fn without_infinities(text: &str) -> Option<String> {
         in_string = !was_in_string || is_escaped;
         match was_in_string {
             true => part.to_owned(),
-            false => THEIRS.iter().fold(part.to_owned(), |text, number| text.replace(number, "null")),
+            false => THEIRS
+                .iter()
+                .fold(part.to_owned(), |text, number| text.replace(number, "null")),
         }
     };
     Some(text.split('"').map(part).collect::<Vec<_>>().join("\""))
 }
 
 fn string(value: &str) -> Option<String> {
-    Some(value).filter(|value| Kind::of(value) == Kind::String).and_then(|value| unquoted(value).ok()).map(Into::into)
+    Some(value)
+        .filter(|value| Kind::of(value) == Kind::String)
+        .and_then(|value| unquoted(value).ok())
+        .map(Into::into)
 }
 
 fn process(value: &str) -> Option<i64> {

@@ -3,7 +3,9 @@ use std::{sync::Arc, time::Duration};
 use jiff::SignedDuration;
 
 use super::*;
-use crate::{facts::Facts, facts::Ids, facts::Liveness, facts::Proof, verdict::Reason, verdict::Verdict};
+use crate::{
+    facts::Facts, facts::Ids, facts::Liveness, facts::Proof, verdict::Reason, verdict::Verdict,
+};
 
 const NOW: &str = "2026-01-29T15:30:00.000Z";
 
@@ -25,19 +27,40 @@ fn aged(millis: i64, hostname: &str) -> Record {
 
 fn facts(liveness: Liveness) -> Facts {
     let (hostname, ids) = (Some("Here".into()), Arc::new(Ids::default()));
-    Facts { now: now(), hostname, ids, liveness, watchdog: None, proof: None, unrefreshed: Duration::ZERO }
+    Facts {
+        now: now(),
+        hostname,
+        ids,
+        liveness,
+        watchdog: None,
+        proof: None,
+        unrefreshed: Duration::ZERO,
+    }
 }
 
 fn words(record: &Record, liveness: Liveness) -> String {
-    let facts = Facts { unrefreshed: UNREFRESHED, ..facts(liveness) };
-    evidence(record, &facts, &Limits::default()).map(|(_, words)| words).unwrap_or_default()
+    let facts = Facts {
+        unrefreshed: UNREFRESHED,
+        ..facts(liveness)
+    };
+    evidence(record, &facts, &Limits::default())
+        .map(|(_, words)| words)
+        .unwrap_or_default()
 }
 
 /// It works on, and by its age the lock becomes stale all the same.
 #[test]
 fn what_a_watchdog_has_still_to_end_keeps_the_lock() {
     let judged = |record: &Record, unrefreshed, watchdog| {
-        judge(record, &Facts { watchdog, unrefreshed, ..facts(Liveness::Gone) }, &Limits::default())
+        judge(
+            record,
+            &Facts {
+                watchdog,
+                unrefreshed,
+                ..facts(Liveness::Gone)
+            },
+            &Limits::default(),
+        )
     };
     let gone = Verdict::Stale(Reason::PidGone);
     let (once, twice) = (Duration::ZERO, UNREFRESHED);
@@ -49,10 +72,18 @@ fn what_a_watchdog_has_still_to_end_keeps_the_lock() {
         (0, once, None, gone),
     ];
     for (age, unrefreshed, watchdog, expected) in rows {
-        assert_eq!(judged(&aged(age, "Here"), unrefreshed, watchdog), expected, "{age} {watchdog:?}");
+        assert_eq!(
+            judged(&aged(age, "Here"), unrefreshed, watchdog),
+            expected,
+            "{age} {watchdog:?}"
+        );
     }
     let ageless = parsed(r#"{"pid":12345,"hostname":"Here"}"#);
-    assert_eq!(judged(&ageless, once, Some(77)), gone, "it would never be too old");
+    assert_eq!(
+        judged(&ageless, once, Some(77)),
+        gone,
+        "it would never be too old"
+    );
 }
 
 #[test]
@@ -66,12 +97,36 @@ fn the_rule() {
         (0, "Here", Alive, twice, fresh),
         (30_000, "Here", Alive, twice, fresh),
         (30_001, "Here", Alive, twice, old),
-        (30_001, "Here", Alive, twice - Duration::from_millis(1), Verdict::Held(Reason::PidAlive)),
+        (
+            30_001,
+            "Here",
+            Alive,
+            twice - Duration::from_millis(1),
+            Verdict::Held(Reason::PidAlive),
+        ),
         (30_001, "Here", Alive, once, Verdict::Held(Reason::PidAlive)),
-        (86_400_000, "Here", Alive, once, Verdict::Held(Reason::PidAlive)),
+        (
+            86_400_000,
+            "Here",
+            Alive,
+            once,
+            Verdict::Held(Reason::PidAlive),
+        ),
         (30_001, "Here", NotPermitted, twice, old),
-        (30_001, "Here", NotPermitted, once, Verdict::Held(Reason::PidNotPermitted)),
-        (30_001, "Here", Unknown, once, Verdict::Held(Reason::PidUnknown)),
+        (
+            30_001,
+            "Here",
+            NotPermitted,
+            once,
+            Verdict::Held(Reason::PidNotPermitted),
+        ),
+        (
+            30_001,
+            "Here",
+            Unknown,
+            once,
+            Verdict::Held(Reason::PidUnknown),
+        ),
         (0, "Here", NotPermitted, once, fresh),
         (0, "Here", Unknown, once, fresh),
         (0, "HERE", Gone, once, gone),
@@ -84,16 +139,33 @@ fn the_rule() {
     ];
     for (age, host, liveness, unrefreshed, expected) in rows {
         let record = aged(age, host);
-        let facts = Facts { unrefreshed, ..facts(liveness) };
+        let facts = Facts {
+            unrefreshed,
+            ..facts(liveness)
+        };
         let limits = Limits::default();
-        assert_eq!(judge(&record, &facts, &limits), expected, "{age} {host} {liveness:?} {unrefreshed:?}");
+        assert_eq!(
+            judge(&record, &facts, &limits),
+            expected,
+            "{age} {host} {liveness:?} {unrefreshed:?}"
+        );
         let left = fresh_for(&record, &facts, &limits).unwrap();
         assert!(expected != old || left.is_zero(), "{age} {host}: {left:?}");
         let is_watched = matches!(expected, Verdict::Held(reason) if reason != Reason::AgeFresh);
-        assert!(!is_watched || left == UNREFRESHED - unrefreshed, "{age} {host}: {left:?}");
+        assert!(
+            !is_watched || left == UNREFRESHED - unrefreshed,
+            "{age} {host}: {left:?}"
+        );
     }
-    let nameless = Facts { hostname: None, ..facts(NotAsked) };
-    assert_eq!(judge(&aged(20_000, "there"), &nameless, &Limits::default()), fresh, "is it another host?");
+    let nameless = Facts {
+        hostname: None,
+        ..facts(NotAsked)
+    };
+    assert_eq!(
+        judge(&aged(20_000, "there"), &nameless, &Limits::default()),
+        fresh,
+        "is it another host?"
+    );
 }
 
 /// What has ended, or never was, refreshes nothing: one look is enough.
@@ -106,35 +178,112 @@ fn an_age_counts_at_once_where_its_process_is_not_the_one_that_has_the_pid() {
         ))
     };
     let some = |word: &str| Some(word.to_owned());
-    let ids = Ids { machine_id: some("m"), boot_id: some("b"), pid_ns: some("pid:[1]"), time_ns: some("time:[1]") };
-    let proof = Proof { start_ticks: Some(1000), local_file_system: true, ..Proof::default() };
-    let here = Facts { ids: Arc::new(ids), proof: Some(proof.clone()), ..facts(Liveness::Alive) };
+    let ids = Ids {
+        machine_id: some("m"),
+        boot_id: some("b"),
+        pid_ns: some("pid:[1]"),
+        time_ns: some("time:[1]"),
+    };
+    let proof = Proof {
+        start_ticks: Some(1000),
+        local_file_system: true,
+        ..Proof::default()
+    };
+    let here = Facts {
+        ids: Arc::new(ids),
+        proof: Some(proof.clone()),
+        ..facts(Liveness::Alive)
+    };
     let judged = |record: &Record, facts: &Facts| judge(record, facts, &Limits::default());
-    let (old, held) = (Verdict::Stale(Reason::AgeExceeded), Verdict::Held(Reason::PidAlive));
+    let (old, held) = (
+        Verdict::Stale(Reason::AgeExceeded),
+        Verdict::Held(Reason::PidAlive),
+    );
     assert_eq!(judged(&marked(1000), &here), held);
-    assert_eq!(judged(&marked(5000), &here), old, "its PID is another process now");
-    let zombie = Facts { proof: Some(Proof { zombie: true, ..proof }), ..here.clone() };
+    assert_eq!(
+        judged(&marked(5000), &here),
+        old,
+        "its PID is another process now"
+    );
+    let zombie = Facts {
+        proof: Some(Proof {
+            zombie: true,
+            ..proof
+        }),
+        ..here.clone()
+    };
     assert_eq!(judged(&marked(1000), &zombie), old, "it has ended");
-    let ids = Ids { boot_id: some("another"), ..(*here.ids).clone() };
-    assert_eq!(judged(&marked(1000), &Facts { ids: Arc::new(ids), ..here.clone() }), old, "booted since");
-    let ids = Ids { pid_ns: some("pid:[2]"), ..(*here.ids).clone() };
-    let inside = Facts { ids: Arc::new(ids), liveness: Liveness::NotAsked, ..here.clone() };
-    assert_eq!(judged(&marked(1000), &inside), Verdict::Held(Reason::OtherPidNamespace), "it may live there");
+    let ids = Ids {
+        boot_id: some("another"),
+        ..(*here.ids).clone()
+    };
+    assert_eq!(
+        judged(
+            &marked(1000),
+            &Facts {
+                ids: Arc::new(ids),
+                ..here.clone()
+            }
+        ),
+        old,
+        "booted since"
+    );
+    let ids = Ids {
+        pid_ns: some("pid:[2]"),
+        ..(*here.ids).clone()
+    };
+    let inside = Facts {
+        ids: Arc::new(ids),
+        liveness: Liveness::NotAsked,
+        ..here.clone()
+    };
+    assert_eq!(
+        judged(&marked(1000), &inside),
+        Verdict::Held(Reason::OtherPidNamespace),
+        "it may live there"
+    );
     let text = r#"{"pid":1099511627776,"acquired_at":"2026-01-29T15:29:00Z","hostname":"Here"}"#;
-    assert_eq!(judged(&parsed(text), &facts(Liveness::Unknown)), old, "no kernel has this PID");
+    assert_eq!(
+        judged(&parsed(text), &facts(Liveness::Unknown)),
+        old,
+        "no kernel has this PID"
+    );
     let text = r#"{"acquired_at":"2026-01-29T15:29:00Z","hostname":"Here"}"#;
-    assert_eq!(judged(&parsed(text), &facts(Liveness::NotAsked)), old, "it names no process");
+    assert_eq!(
+        judged(&parsed(text), &facts(Liveness::NotAsked)),
+        old,
+        "it names no process"
+    );
 }
 
 #[test]
 fn the_words_are_the_documents() {
-    assert_eq!(words(&aged(0, "Here"), Liveness::Gone), "process 12345 is dead");
-    assert_eq!(words(&aged(45_200, "Here"), Liveness::Alive), "lock is 45.2s old (>30s)");
-    assert_eq!(words(&aged(45_200, "there"), Liveness::NotAsked), "lock is 45.2s old (>30s)", "before the host");
-    assert_eq!(words(&aged(12_000, "there"), Liveness::NotAsked), "cross-machine lock from there, 12.0s old");
+    assert_eq!(
+        words(&aged(0, "Here"), Liveness::Gone),
+        "process 12345 is dead"
+    );
+    assert_eq!(
+        words(&aged(45_200, "Here"), Liveness::Alive),
+        "lock is 45.2s old (>30s)"
+    );
+    assert_eq!(
+        words(&aged(45_200, "there"), Liveness::NotAsked),
+        "lock is 45.2s old (>30s)",
+        "before the host"
+    );
+    assert_eq!(
+        words(&aged(12_000, "there"), Liveness::NotAsked),
+        "cross-machine lock from there, 12.0s old"
+    );
     assert_eq!(words(&aged(1000, "there"), Liveness::NotAsked), "");
-    let limits = Limits { age: Duration::from_millis(1500), ..Limits::default() };
-    let seen = Facts { unrefreshed: UNREFRESHED, ..facts(Liveness::Alive) };
+    let limits = Limits {
+        age: Duration::from_millis(1500),
+        ..Limits::default()
+    };
+    let seen = Facts {
+        unrefreshed: UNREFRESHED,
+        ..facts(Liveness::Alive)
+    };
     let (_, found) = evidence(&aged(2000, "Here"), &seen, &limits).unwrap();
     assert_eq!(found, "lock is 2.0s old (>1.5s)");
 }
@@ -149,23 +298,45 @@ fn what_is_missing_or_odd_is_no_reason() {
         (r#"{"pid":12345.0,"acquired_at":1}"#, Reason::PidUnknown),
         (r#"{"pid":-5,"hostname":7}"#, Reason::PidUnknown),
         (r#"{"pid":0,"acquired_at":"yesterday"}"#, Reason::PidUnknown),
-        (r#"{"pid":true,"acquired_at":"2020-01-01T00:00:00"}"#, Reason::PidUnknown),
-        (r#"{"pid":null,"session_id":null,"acquired_at":null,"hostname":null,"operation":null}"#, Reason::PidUnknown),
+        (
+            r#"{"pid":true,"acquired_at":"2020-01-01T00:00:00"}"#,
+            Reason::PidUnknown,
+        ),
+        (
+            r#"{"pid":null,"session_id":null,"acquired_at":null,"hostname":null,"operation":null}"#,
+            Reason::PidUnknown,
+        ),
         (r#"{"pid":5,"hostname":"there"}"#, Reason::OtherHost),
     ] {
         let record = parsed(json);
-        assert_eq!(judge(&record, &facts(Liveness::NotAsked), &Limits::default()), Verdict::Held(reason), "{json}");
-        assert_eq!((record.session(), record.operation()), ("unknown", "unknown"));
+        assert_eq!(
+            judge(&record, &facts(Liveness::NotAsked), &Limits::default()),
+            Verdict::Held(reason),
+            "{json}"
+        );
+        assert_eq!(
+            (record.session(), record.operation()),
+            ("unknown", "unknown")
+        );
         assert!(!record.is_typical());
     }
     // As Python writes and reads them.
     let numbers = parsed(
         r#"{"pid":-Infinity,"acquired_at":NaN,"session_id":"NaN \" NaN\\","hostname":"there","x":[Infinity,{"y":NaN}]}"#,
     );
-    assert_eq!((numbers.pid, numbers.acquired_at, numbers.session()), (None, None, "NaN \" NaN\\"));
-    assert_eq!(serde_json::to_value(&numbers).unwrap()["x"], serde_json::json!([null, {"y": null}]));
+    assert_eq!(
+        (numbers.pid, numbers.acquired_at, numbers.session()),
+        (None, None, "NaN \" NaN\\")
+    );
+    assert_eq!(
+        serde_json::to_value(&numbers).unwrap()["x"],
+        serde_json::json!([null, {"y": null}])
+    );
     let alive = parsed(r#"{"pid":12345,"hostname":"Here"}"#);
-    assert_eq!(judge(&alive, &facts(Liveness::Alive), &Limits::default()), Verdict::Held(Reason::PidAlive));
+    assert_eq!(
+        judge(&alive, &facts(Liveness::Alive), &Limits::default()),
+        Verdict::Held(Reason::PidAlive)
+    );
 }
 
 /// As Python's `isoformat` and PowerShell's `ToString("o")` write it.
@@ -178,11 +349,17 @@ fn what_the_documents_programs_write_is_read() {
     for (json, nanos) in [(python, 123_456_000), (shell, 123_456_700)] {
         let record = parsed(json);
         let age = record.acquired_at.unwrap().age(now());
-        assert_eq!(age, SignedDuration::new(1, 0) - SignedDuration::from_nanos(nanos));
+        assert_eq!(
+            age,
+            SignedDuration::new(1, 0) - SignedDuration::from_nanos(nanos)
+        );
         assert!(record.is_typical());
     }
     let date = parsed(r#"{"acquired_at":"2026-01-29T15:29:59+00:00"}"#);
-    assert_eq!(date.acquired_at.unwrap().age(now()), SignedDuration::from_secs(1));
+    assert_eq!(
+        date.acquired_at.unwrap().age(now()),
+        SignedDuration::from_secs(1)
+    );
 }
 
 #[test]
@@ -205,10 +382,16 @@ fn what_is_no_object_is_no_lock() {
         "\u{feff}",
     ] {
         let rejected = Record::parse(none.as_bytes()).unwrap_err();
-        assert!(matches!(rejected, Rejected::Malformed(_)), "{none}: {rejected}");
+        assert!(
+            matches!(rejected, Rejected::Malformed(_)),
+            "{none}: {rejected}"
+        );
     }
     let deep = format!(r#"{{"pid":7,"x":{}1{}}}"#, "[".repeat(200), "]".repeat(200));
-    assert!(matches!(Record::parse(deep.as_bytes()), Err(Rejected::Invalid(_))), "an object, and not to be read");
+    assert!(
+        matches!(Record::parse(deep.as_bytes()), Err(Rejected::Invalid(_))),
+        "an object, and not to be read"
+    );
     let bytes = b"{\"pid\":7,\"session_id\":\"\xff\"}";
     assert_eq!(Record::parse(bytes).unwrap().session(), "\u{fffd}");
 }
@@ -225,7 +408,10 @@ fn it_is_written_in_the_documents_order_and_read_back() {
     );
     let mut again = parsed(&json);
     again.has_been_refreshed(StartedAt(now().0 + SignedDuration::from_millis(3000)));
-    assert_eq!(serde_json::to_value(&again).unwrap()["acquired_at"], "2026-01-29T15:30:03.000Z");
+    assert_eq!(
+        serde_json::to_value(&again).unwrap()["acquired_at"],
+        "2026-01-29T15:30:03.000Z"
+    );
     assert_eq!(again.to_json(), json.replace("00.001Z", "03.000Z"));
 }
 
@@ -233,5 +419,8 @@ fn it_is_written_in_the_documents_order_and_read_back() {
 fn every_field_is_shown_as_it_was_read() {
     let record = parsed(r#"{"pid":"x","more":{"a":[1]},"session_id":"s"}"#);
     let shown = serde_json::to_value(&record).unwrap();
-    assert_eq!(shown, serde_json::json!({"pid": "x", "more": {"a": [1]}, "session_id": "s"}));
+    assert_eq!(
+        shown,
+        serde_json::json!({"pid": "x", "more": {"a": [1]}, "session_id": "s"})
+    );
 }

@@ -27,7 +27,9 @@ pub fn silence(record: &Record, now: StartedAt) -> Duration {
 pub fn fresh_for(record: &Record, now: StartedAt) -> Duration {
     let second = record.last_heartbeat_at.in_whole_seconds().0;
     let ttl = SignedDuration::try_from(Duration::from_secs(record.ttl_seconds));
-    let stale = second.saturating_add(ttl.unwrap_or(SignedDuration::MAX)).saturating_add(SignedDuration::from_secs(1));
+    let stale = second
+        .saturating_add(ttl.unwrap_or(SignedDuration::MAX))
+        .saturating_add(SignedDuration::from_secs(1));
     stale.saturating_sub(now.0).try_into().unwrap_or_default()
 }
 
@@ -47,10 +49,22 @@ mod tests {
         let rows = [
             (at(0, 0), 0, Verdict::Held(Reason::HeartbeatFresh)),
             (at(900, 0), 900, Verdict::Held(Reason::HeartbeatFresh)),
-            (at(900, 999_999_999), 900, Verdict::Held(Reason::HeartbeatFresh)),
+            (
+                at(900, 999_999_999),
+                900,
+                Verdict::Held(Reason::HeartbeatFresh),
+            ),
             (at(901, 0), 901, Verdict::Stale(Reason::HeartbeatExpired)),
-            (at(1_000_000_000, 0), 1_000_000_000, Verdict::Stale(Reason::HeartbeatExpired)),
-            (at(-1, 999_999_999), 0, Verdict::Held(Reason::HeartbeatInFuture)),
+            (
+                at(1_000_000_000, 0),
+                1_000_000_000,
+                Verdict::Stale(Reason::HeartbeatExpired),
+            ),
+            (
+                at(-1, 999_999_999),
+                0,
+                Verdict::Held(Reason::HeartbeatInFuture),
+            ),
             (at(-86_400, 0), 0, Verdict::Held(Reason::HeartbeatInFuture)),
         ];
         for (now, silent, expected) in rows {
@@ -59,7 +73,8 @@ mod tests {
             assert_eq!(silence(&record, now).as_secs(), silent, "{now}");
             let is_stale = matches!(expected, Verdict::Stale(_));
             assert_eq!(fresh_for(&record, now).is_zero(), is_stale, "{now}");
-            let then = StartedAt(now.0 + SignedDuration::try_from(fresh_for(&record, now)).unwrap());
+            let then =
+                StartedAt(now.0 + SignedDuration::try_from(fresh_for(&record, now)).unwrap());
             assert!(matches!(judge(&record, then), Verdict::Stale(_)), "{now}");
         }
     }
@@ -77,7 +92,10 @@ mod tests {
         let mut record = record();
         record.last_heartbeat_at = StartedAt::from_unix(1_766_053_840, 900_000_000);
         let now = StartedAt::from_unix(1_766_053_840 + 901, 100_000_000);
-        assert_eq!(judge(&record, now), Verdict::Stale(Reason::HeartbeatExpired));
+        assert_eq!(
+            judge(&record, now),
+            Verdict::Stale(Reason::HeartbeatExpired)
+        );
     }
 
     #[test]
@@ -88,6 +106,9 @@ mod tests {
         assert_eq!(judge(&record, end), Verdict::Held(Reason::HeartbeatFresh));
         record.last_heartbeat_at = end;
         let start = StartedAt(SignedDuration::MIN);
-        assert_eq!(judge(&record, start), Verdict::Held(Reason::HeartbeatInFuture));
+        assert_eq!(
+            judge(&record, start),
+            Verdict::Held(Reason::HeartbeatInFuture)
+        );
     }
 }

@@ -14,7 +14,10 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::facts::{Depth, Facts};
-use super::{Common, Dialect, LockRecord, Names, Properties, Rewrite, Rules, Verdict, WantedFacts, json::pretty};
+use super::{
+    Common, Dialect, LockRecord, Names, Properties, Rewrite, Rules, Verdict, WantedFacts,
+    json::pretty,
+};
 pub use super::{json::Rejected, time::StartedAt};
 pub use judge::{fresh_for, judge, silence};
 pub use name::LockName;
@@ -96,7 +99,8 @@ impl Record {
     /// With the address of what the lock is held for: `beadlock.about`, beside the document's fields.
     #[must_use]
     pub fn about(mut self, address: &str) -> Self {
-        self.others.insert(OURS.to_owned(), json!({ "about": address }));
+        self.others
+            .insert(OURS.to_owned(), json!({ "about": address }));
         self
     }
 }
@@ -122,7 +126,11 @@ impl LockRecord for Record {
     }
 
     fn wanted_facts(&self, depth: Depth) -> WantedFacts<'_> {
-        if depth == Depth::Protocol { WantedFacts::Time } else { WantedFacts::TimeAndHost }
+        if depth == Depth::Protocol {
+            WantedFacts::Time
+        } else {
+            WantedFacts::TimeAndHost
+        }
     }
 
     fn has_been_refreshed(&mut self, now: StartedAt) {
@@ -146,7 +154,15 @@ impl LockName {
 
 /// Answers a claim on a lock that is not stale.
 pub fn answer_blocked(record: &Record) -> Value {
-    let Record { lock_name, request_id, actor, intent, created_at, last_heartbeat_at, .. } = record;
+    let Record {
+        lock_name,
+        request_id,
+        actor,
+        intent,
+        created_at,
+        last_heartbeat_at,
+        ..
+    } = record;
     json!({
         "error": "lock_blocked",
         "lock_name": lock_name,
@@ -160,7 +176,16 @@ pub fn answer_blocked(record: &Record) -> Value {
 
 /// Answers a claim without `--force-lock` on a lock that has been without a heartbeat for `age`.
 pub fn answer_stale(record: &Record, age: Duration) -> Value {
-    let Record { lock_name, request_id, actor, host_id, pid, last_heartbeat_at, ttl_seconds, .. } = record;
+    let Record {
+        lock_name,
+        request_id,
+        actor,
+        host_id,
+        pid,
+        last_heartbeat_at,
+        ttl_seconds,
+        ..
+    } = record;
     json!({
         "error": "lock_stale",
         "lock_name": lock_name,
@@ -174,7 +199,11 @@ pub fn answer_stale(record: &Record, age: Duration) -> Value {
 
 /// What makes the record in `bytes` say that its last heartbeat was `now`; `None` when it says none.
 pub fn rewrite(bytes: &[u8], now: StartedAt) -> Option<Rewrite> {
-    Rewrite::of(bytes, "last_heartbeat_at", now.in_whole_seconds().to_string())
+    Rewrite::of(
+        bytes,
+        "last_heartbeat_at",
+        now.in_whole_seconds().to_string(),
+    )
 }
 
 /// Whether a text is a request id: 1 to 128 characters of `[A-Za-z0-9._-]`.

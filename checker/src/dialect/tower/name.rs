@@ -21,15 +21,24 @@ impl LockName {
         let is_known = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || is_edge(&c);
         if let Some(unknown) = text.chars().find(|c| !is_known(*c)) {
             let unknown = unknown.to_string();
-            return Err(format!("a lock's name has only a-z, 0-9, '_' and '-', not '{}'", escaped(&unknown)));
+            return Err(format!(
+                "a lock's name has only a-z, 0-9, '_' and '-', not '{}'",
+                escaped(&unknown)
+            ));
         }
         // All of them are ASCII from here on.
         let length = text.len();
         match (text.chars().next(), text.chars().next_back()) {
             (None, _) => Err("a lock's name must not be empty".to_owned()),
-            _ if length > LIMIT => Err(format!("a lock's name has at most {LIMIT} characters, this one has {length}")),
-            (Some(first), _) if is_edge(&first) => Err(format!("a lock's name must not start with '{first}'")),
-            (_, Some(last)) if is_edge(&last) => Err(format!("a lock's name must not end with '{last}'")),
+            _ if length > LIMIT => Err(format!(
+                "a lock's name has at most {LIMIT} characters, this one has {length}"
+            )),
+            (Some(first), _) if is_edge(&first) => {
+                Err(format!("a lock's name must not start with '{first}'"))
+            }
+            (_, Some(last)) if is_edge(&last) => {
+                Err(format!("a lock's name must not end with '{last}'"))
+            }
             _ => Ok(Self(text.into())),
         }
     }
@@ -53,7 +62,14 @@ mod tests {
     #[test]
     fn names_that_may_be() {
         let longest = "x".repeat(128);
-        for name in ["a", "0", "money-tracker-production", "a_b", "a--_b", &longest] {
+        for name in [
+            "a",
+            "0",
+            "money-tracker-production",
+            "a_b",
+            "a--_b",
+            &longest,
+        ] {
             assert_eq!(LockName::parse(name).unwrap().as_str(), name);
         }
     }

@@ -28,15 +28,25 @@ impl Record {
     /// [`Rejected::Invalid`] for what lacks a field, or has a value that none may have.
     pub fn parse(bytes: &[u8], name: &str) -> Result<Self, Rejected> {
         let text = std::str::from_utf8(bytes).map_err(|_| malformed("not UTF-8"))?;
-        let mut found = RawFields { known: [None; FIELDS.len()], others: Map::new() };
+        let mut found = RawFields {
+            known: [None; FIELDS.len()],
+            others: Map::new(),
+        };
         object(text, |key, value| found.set(key, value))?;
         let lock_version = found.string("lock_version")?;
         if lock_version != VERSION {
-            return Err(invalid(format!("lock_version must be {VERSION} (got {})", shown(&lock_version))));
+            return Err(invalid(format!(
+                "lock_version must be {VERSION} (got {})",
+                shown(&lock_version)
+            )));
         }
         let lock_name = found.string("lock_name")?;
         if lock_name != name {
-            return Err(invalid(format!("lock_name must be {} (got {})", escaped(name), shown(&lock_name))));
+            return Err(invalid(format!(
+                "lock_name must be {} (got {})",
+                escaped(name),
+                shown(&lock_name)
+            )));
         }
         let lock_name = LockName::parse(&lock_name).map_err(invalid)?;
         let request_id = found.string("request_id")?;
@@ -72,7 +82,8 @@ impl<'t> RawFields<'t> {
             Some(at) => self.known[at] = Some(value),
             None => {
                 // What no value can hold (a number beyond all bounds) is shown as it is written.
-                let value = serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned()));
+                let value =
+                    serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned()));
                 self.others.insert(key.to_owned(), value);
             }
         }
@@ -80,11 +91,16 @@ impl<'t> RawFields<'t> {
     }
 
     fn optional(&self, name: &str) -> Option<&'t str> {
-        FIELDS.iter().zip(self.known).find(|(field, _)| **field == name)?.1
+        FIELDS
+            .iter()
+            .zip(self.known)
+            .find(|(field, _)| **field == name)?
+            .1
     }
 
     fn required(&self, name: &str) -> Result<&'t str, Rejected> {
-        self.optional(name).ok_or_else(|| invalid(format!("{name} must be set")))
+        self.optional(name)
+            .ok_or_else(|| invalid(format!("{name} must be set")))
     }
 
     fn string(&self, name: &str) -> Result<String, Rejected> {
@@ -102,22 +118,35 @@ impl<'t> RawFields<'t> {
             Kind::Number => value.parse().map_err(|_| no_integer(shown(value)))?,
             kind => return Err(no_integer(kind.to_string())),
         };
-        if number > 0 { Ok(number) } else { Err(invalid(format!("{name} must be positive (got {number})"))) }
+        if number > 0 {
+            Ok(number)
+        } else {
+            Err(invalid(format!("{name} must be positive (got {number})")))
+        }
     }
 
     fn time(&self, name: &str) -> Result<StartedAt, Rejected> {
         let value = self.string(name)?;
-        let no_time = || invalid(format!("{name} must be an ISO 8601 time in UTC (got {})", shown(&value)));
+        let no_time = || {
+            invalid(format!(
+                "{name} must be an ISO 8601 time in UTC (got {})",
+                shown(&value)
+            ))
+        };
         StartedAt::parse(&value).ok_or_else(no_time)
     }
 
     fn metadata(&self) -> Result<Option<Map<String, Value>>, Rejected> {
-        let Some(value) = self.optional("metadata") else { return Ok(None) };
+        let Some(value) = self.optional("metadata") else {
+            return Ok(None);
+        };
         match Kind::of(value) {
             Kind::Null => Ok(None),
             Kind::Object => {
                 let object = serde_json::from_str(value);
-                object.map(Some).map_err(|error| malformed(format!("metadata cannot be read: {error}")))
+                object
+                    .map(Some)
+                    .map_err(|error| malformed(format!("metadata cannot be read: {error}")))
             }
             kind => Err(malformed(format!("metadata must be an object, not {kind}"))),
         }

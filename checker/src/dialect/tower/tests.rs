@@ -37,14 +37,26 @@ fn the_lock_file_has_the_documents_fields_in_its_order() {
 }
 "#;
     assert_eq!(record().to_json(), expected);
-    assert_eq!(Record::parse(expected.as_bytes(), "money-tracker-production"), Ok(record()));
+    assert_eq!(
+        Record::parse(expected.as_bytes(), "money-tracker-production"),
+        Ok(record())
+    );
 }
 
 #[test]
 fn times_are_written_in_whole_seconds() {
     let fine = StartedAt::from_unix(1_766_053_840, 999_999_999);
-    let json = Record { created_at: fine, last_heartbeat_at: fine, ..record() }.to_json();
-    assert_eq!(json.matches("\"2025-12-18T10:30:40Z\"").count(), 2, "{json}");
+    let json = Record {
+        created_at: fine,
+        last_heartbeat_at: fine,
+        ..record()
+    }
+    .to_json();
+    assert_eq!(
+        json.matches("\"2025-12-18T10:30:40Z\"").count(),
+        2,
+        "{json}"
+    );
 }
 
 #[test]
@@ -64,7 +76,9 @@ fn now() -> StartedAt {
 
 fn applied(bytes: &str) -> String {
     match rewrite(bytes.as_bytes(), now()).unwrap() {
-        Rewrite::InPlace { offset, time } => [&bytes[..offset], &time, &bytes[offset + time.len()..]].concat(),
+        Rewrite::InPlace { offset, time } => {
+            [&bytes[..offset], &time, &bytes[offset + time.len()..]].concat()
+        }
         Rewrite::Whole(whole) => whole,
     }
 }
@@ -72,18 +86,32 @@ fn applied(bytes: &str) -> String {
 #[test]
 fn ours_is_rewritten_in_place_and_nothing_else_changes() {
     let mut before = record();
-    before.others.insert("note".to_owned(), "last_heartbeat_at".into());
+    before
+        .others
+        .insert("note".to_owned(), "last_heartbeat_at".into());
     let json = before.to_json();
-    assert!(matches!(rewrite(json.as_bytes(), now()), Some(Rewrite::InPlace { .. })));
-    let after = Record { last_heartbeat_at: now(), ..before };
+    assert!(matches!(
+        rewrite(json.as_bytes(), now()),
+        Some(Rewrite::InPlace { .. })
+    ));
+    let after = Record {
+        last_heartbeat_at: now(),
+        ..before
+    };
     assert_eq!(applied(&json), after.to_json());
 }
 
 #[test]
 fn another_length_is_rewritten_whole() {
     let json = r#"{ "x" : {"last_heartbeat_at":1}, "last_heartbeat_at" : "2025-12-18T10:30:40.5+00:00" ,"y":[ ]}"#;
-    assert!(matches!(rewrite(json.as_bytes(), now()), Some(Rewrite::Whole(_))));
-    assert_eq!(applied(json), json.replace("2025-12-18T10:30:40.5+00:00", NOW));
+    assert!(matches!(
+        rewrite(json.as_bytes(), now()),
+        Some(Rewrite::Whole(_))
+    ));
+    assert_eq!(
+        applied(json),
+        json.replace("2025-12-18T10:30:40.5+00:00", NOW)
+    );
 }
 
 /// Readers take the last of several: so does a heartbeat.
@@ -97,7 +125,14 @@ fn the_last_duplicate_is_the_one() {
 
 #[test]
 fn where_there_is_no_time_there_is_no_rewrite() {
-    for none in ["", "{", "{}", "[]", r#"{"last_heartbeat_at":7}"#, r#"{"last_heartbeat_at":"x"} x"#] {
+    for none in [
+        "",
+        "{",
+        "{}",
+        "[]",
+        r#"{"last_heartbeat_at":7}"#,
+        r#"{"last_heartbeat_at":"x"} x"#,
+    ] {
         assert_eq!(rewrite(none.as_bytes(), now()), None, "{none}");
     }
     assert_eq!(rewrite(b"{\"last_heartbeat_at\":\"\xff\"}", now()), None);

@@ -6,7 +6,13 @@ use crate::{Cycle, Entered, gate::Gate, sys::in_a_fork};
 
 /// Asked of another process, flock(1).
 fn is_shut(dir: &Path) -> bool {
-    !Command::new("flock").arg("-n").arg(dir).arg("true").status().unwrap().success()
+    !Command::new("flock")
+        .arg("-n")
+        .arg(dir)
+        .arg("true")
+        .status()
+        .unwrap()
+        .success()
 }
 
 fn enter(dir: &Path) -> Cycle {
@@ -29,7 +35,9 @@ fn a_child_that_drops_its_copy_of_a_cycle_leaves_the_gate_shut() {
         };
         threads.spawn(forks).join().unwrap()
     });
-    let (true, Some(cycle)) = user else { panic!("{user:?}") };
+    let (true, Some(cycle)) = user else {
+        panic!("{user:?}")
+    };
     assert!(is_shut(dir.path()), "the cycle goes on here");
     cycle.leave();
     assert!(!is_shut(dir.path()), "it was this process's to open");
@@ -41,7 +49,11 @@ fn the_copy_of_each_gate_opens_nothing_however_it_was_taken() {
     let opened = || std::fs::File::open(dir.path()).unwrap().into();
     let ways: [&dyn Fn() -> Gate; 3] = [
         &|| Gate::try_take(dir.path()).unwrap().unwrap(),
-        &|| Gate::try_take_opened(opened(), dir.path().to_owned()).unwrap().unwrap(),
+        &|| {
+            Gate::try_take_opened(opened(), dir.path().to_owned())
+                .unwrap()
+                .unwrap()
+        },
         &|| Gate::take_blocking(dir.path()).unwrap(),
     ];
     for (way, take) in ways.iter().enumerate() {

@@ -10,7 +10,9 @@ use beadlock_checker::internal::take::{Broken, Licence, Means, Step};
 use beadlock_checker::{Reason, Verdict, Watched};
 
 use super::{BREAKING, kept, seen};
-use crate::scene::{Database, MEANS, Writer, crash_at, has_crashed, locked_by, site, with_claim_at};
+use crate::scene::{
+    Database, MEANS, Writer, crash_at, has_crashed, locked_by, site, with_claim_at,
+};
 
 const STRANGE: [&str; 5] = ["symlink", "FIFO", "socket", "directory", "large"];
 
@@ -41,14 +43,27 @@ fn what_is_no_readable_file_is_kept_the_same_way() {
             let broken = site(&gate, means).break_lock(&seen, Licence::UnlessHeld);
             if kind == "directory" && !means.renameat2 {
                 let error = broken.unwrap_err().to_string();
-                assert!(error.starts_with("failed to move aside /"), "a directory has no second link: {error}");
+                assert!(
+                    error.starts_with("failed to move aside /"),
+                    "a directory has no second link: {error}"
+                );
                 assert_eq!(database.names(), [".exclusive-lock"]);
                 continue;
             }
-            let Broken::Kept { file, watched } = broken.unwrap() else { panic!("{kind} with {means:?}") };
+            let Broken::Kept { file, watched } = broken.unwrap() else {
+                panic!("{kind} with {means:?}")
+            };
             assert_eq!(fs::symlink_metadata(file).unwrap().ino(), before);
             let by_lease = means.leases && kind == "large";
-            assert_eq!(watched, if by_lease { Watched::ByLease } else { Watched::ByComparison }, "{kind}");
+            assert_eq!(
+                watched,
+                if by_lease {
+                    Watched::ByLease
+                } else {
+                    Watched::ByComparison
+                },
+                "{kind}"
+            );
             assert_eq!(kept(&database).len(), 1);
             assert_eq!(database.names().len(), 1, "{:?}", database.names());
         }
@@ -72,11 +87,18 @@ fn a_naive_claim_over_a_strange_thing_survives() {
                 let seen = seen(&database);
                 let gate = database.gate();
                 let broken = with_claim_at(step, writer, &database, |hook| {
-                    site(&gate, means).with_hook(hook).break_lock(&seen, Licence::UnlessHeld).unwrap()
+                    site(&gate, means)
+                        .with_hook(hook)
+                        .break_lock(&seen, Licence::UnlessHeld)
+                        .unwrap()
                 });
                 drop(gate);
-                let scene = format!("{writer:?} over {kind} at {step:?} with {means:?}: {broken:?}");
-                assert!(locked_by("naive")(&database.next_check()), "the claim is lost: {scene}");
+                let scene =
+                    format!("{writer:?} over {kind} at {step:?} with {means:?}: {broken:?}");
+                assert!(
+                    locked_by("naive")(&database.next_check()),
+                    "the claim is lost: {scene}"
+                );
                 match broken {
                     Broken::Kept { file, .. } => {
                         assert_eq!(fs::symlink_metadata(file).unwrap().ino(), inode, "{scene}");
@@ -97,11 +119,15 @@ fn a_crash_with_a_strange_thing_aside_is_recovered() {
         let seen = seen(&database);
         let gate = database.gate();
         let crashing = site(&gate, Means::BEST).with_hook(|at| crash_at(at, Step::MovedAside));
-        assert!(has_crashed(|| crashing.break_lock(&seen, Licence::UnlessHeld)));
+        assert!(has_crashed(
+            || crashing.break_lock(&seen, Licence::UnlessHeld)
+        ));
         drop(gate);
         assert_eq!(database.next_check().reason(), Reason::Unreadable, "{kind}");
         let gate = database.gate();
-        let broken = site(&gate, Means::BEST).break_lock(&seen, Licence::UnlessHeld).unwrap();
+        let broken = site(&gate, Means::BEST)
+            .break_lock(&seen, Licence::UnlessHeld)
+            .unwrap();
         assert!(matches!(broken, Broken::Kept { .. }), "{kind}: {broken:?}");
     }
 }
@@ -110,7 +136,10 @@ fn a_crash_with_a_strange_thing_aside_is_recovered() {
 /// so one round in time is enough.
 #[test]
 fn a_strange_thing_that_changes_is_left() {
-    assert!((0..5).any(|_| one_that_changes_is_left()), "no change is ever seen");
+    assert!(
+        (0..5).any(|_| one_that_changes_is_left()),
+        "no change is ever seen"
+    );
 }
 
 fn one_that_changes_is_left() -> bool {
@@ -129,7 +158,10 @@ fn one_that_changes_is_left() -> bool {
             }));
         }
     };
-    let broken = site(&gate, Means::BEST).with_hook(hook).break_lock(&seen, Licence::UnlessHeld).unwrap();
+    let broken = site(&gate, Means::BEST)
+        .with_hook(hook)
+        .break_lock(&seen, Licence::UnlessHeld)
+        .unwrap();
     writing.unwrap().join().unwrap();
     if broken != Broken::Changed {
         return false;

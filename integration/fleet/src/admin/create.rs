@@ -38,20 +38,30 @@ impl Fleet {
     /// [`Kind::Usage`]: no token can be above `above`. As [`Fleet::open`] besides, without [`Kind::NoFleet`].
     pub fn create(config: &Config, above: Option<u64>) -> Result<Created, Error> {
         let client = Client::new(config.clone())?;
-        let value = FleetValue { nonce: facts::random_id(), base: base(above)?, min_version: FIRST_VERSION.to_owned() };
+        let value = FleetValue {
+            nonce: facts::random_id(),
+            base: base(above)?,
+            min_version: FIRST_VERSION.to_owned(),
+        };
         let (keys, bytes) = (Keys::below(client.config().prefix()), written(&value));
         let (fleet, new) = (keys.fleet(), keys.new_fleet());
         let make = Txn::when(&[Compare::Absent(&fleet)])
             .then(&[Op::Put(&fleet, &bytes, None), Op::Put(&new, b"", None)])
             .otherwise(&[Op::Get(&fleet)]);
-        let mut answer = client.txn(&make).map_err(|failure| failure.error(&client))?;
-        let is_new = answer.succeeded || answer.next_one().is_some_and(|found| found.value == bytes);
+        let mut answer = client
+            .txn(&make)
+            .map_err(|failure| failure.error(&client))?;
+        let is_new =
+            answer.succeeded || answer.next_one().is_some_and(|found| found.value == bytes);
         let known = match is_new {
             true => Known { keys, value, bytes },
             false => connect::fleet(&client)?,
         };
         end_of_new(&client, &known).map_err(|failure| failure.error(&client))?;
-        Ok(Created { fleet: Self { client, known }, is_new })
+        Ok(Created {
+            fleet: Self { client, known },
+            is_new,
+        })
     }
 
     /// For how long nobody may begin anything yet, at most; `None`: the fleet is old enough.
@@ -60,7 +70,9 @@ impl Fleet {
     /// As [`Fleet::open`].
     pub fn is_new(&self) -> Result<Option<Duration>, Error> {
         let key = self.known.keys.new_fleet();
-        let Some(found) = self.txn(&Txn::look(&[Op::Get(&key)]))?.next_one() else { return Ok(None) };
+        let Some(found) = self.txn(&Txn::look(&[Op::Get(&key)]))?.next_one() else {
+            return Ok(None);
+        };
         let left = self.client.time_left(Lease(found.lease)).ok().flatten();
         Ok(Some(left.unwrap_or(crate::T)))
     }
@@ -77,9 +89,12 @@ fn end_of_new(client: &Client, known: &Known) -> Result<(), Failure> {
         let lease = Lease::random().map_err(|error| Failure::Silent(error.to_string()))?;
         client.grant(lease)?;
         let without = Lease(0);
-        let put =
-            Txn::when(&[Compare::Value(&fleet, &known.bytes), Compare::Present(&new), Compare::Lease(&new, without)])
-                .then(&[Op::Put(&new, b"", Some(lease))]);
+        let put = Txn::when(&[
+            Compare::Value(&fleet, &known.bytes),
+            Compare::Present(&new),
+            Compare::Lease(&new, without),
+        ])
+        .then(&[Op::Put(&new, b"", Some(lease))]);
         match client.txn(&put) {
             // The lease was over when the request arrived.
             Err(Failure::Refused(code::NOT_FOUND, _)) => {}
@@ -93,13 +108,20 @@ fn end_of_new(client: &Client, known: &Known) -> Result<(), Failure> {
 
 /// What the tokens of a new fleet are counted from: microseconds since 1970, or more.
 fn base(above: Option<u64>) -> Result<u64, Error> {
-    let now = facts::now().to_system_time().and_then(|now| now.duration_since(std::time::UNIX_EPOCH).ok());
-    let now = now.and_then(|since| u64::try_from(since.as_micros()).ok()).unwrap_or_default();
+    let now = facts::now()
+        .to_system_time()
+        .and_then(|now| now.duration_since(std::time::UNIX_EPOCH).ok());
+    let now = now
+        .and_then(|since| u64::try_from(since.as_micros()).ok())
+        .unwrap_or_default();
     let base = now.max(above.unwrap_or_default());
     if base < LATEST_BASE {
         return Ok(base);
     }
-    let words = format!("tokens above {base} would not stay below 2^53: --above is at most {}", LATEST_BASE - 1);
+    let words = format!(
+        "tokens above {base} would not stay below 2^53: --above is at most {}",
+        LATEST_BASE - 1
+    );
     Err(Error::new(Kind::Usage, words))
 }
 

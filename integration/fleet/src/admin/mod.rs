@@ -69,7 +69,9 @@ impl Fleet {
     }
 
     fn txn(&self, txn: &Txn) -> Result<crate::etcd::TxnAnswer, Error> {
-        self.client.txn(txn).map_err(|failure| failure.error(&self.client))
+        self.client
+            .txn(txn)
+            .map_err(|failure| failure.error(&self.client))
     }
 
     /// A transaction of the fleet as it is known.
@@ -78,8 +80,10 @@ impl Fleet {
     /// [`Kind::NoFleet`]: it is not there any more.
     fn change(&self, more: &[Compare<'_>], ops: &[Op<'_>]) -> Result<bool, Error> {
         let fleet = self.known.keys.fleet();
-        let compare: Vec<_> =
-            [Compare::Value(&fleet, &self.known.bytes)].into_iter().chain(more.iter().copied()).collect();
+        let compare: Vec<_> = [Compare::Value(&fleet, &self.known.bytes)]
+            .into_iter()
+            .chain(more.iter().copied())
+            .collect();
         let mut answer = self.txn(&Txn::when(&compare).then(ops).otherwise(&[Op::Get(&fleet)]))?;
         if answer.succeeded {
             return Ok(true);
@@ -88,7 +92,10 @@ impl Fleet {
             Some(found) if found.value == self.known.bytes => Ok(false),
             _ => Err(Error::new(
                 Kind::NoFleet,
-                format!("the fleet at {} was destroyed or made anew just now", self.url()),
+                format!(
+                    "the fleet at {} was destroyed or made anew just now",
+                    self.url()
+                ),
             )),
         }
     }
@@ -99,8 +106,16 @@ impl Fleet {
     /// As [`Self::open`].
     pub fn join(&self, mark: &Mark, member: &MemberValue) -> Result<(), Error> {
         let keys = &self.known.keys;
-        let (name, of_clone, value) = (keys.name(&mark.name), keys.member(&mark.name, &mark.clone), written(member));
-        self.change(&[], &[Op::Put(&name, b"", None), Op::Put(&of_clone, &value, None)]).map(drop)
+        let (name, of_clone, value) = (
+            keys.name(&mark.name),
+            keys.member(&mark.name, &mark.clone),
+            written(member),
+        );
+        self.change(
+            &[],
+            &[Op::Put(&name, b"", None), Op::Put(&of_clone, &value, None)],
+        )
+        .map(drop)
     }
 
     /// Takes a clone out, and with the last one the name.
@@ -112,7 +127,11 @@ impl Fleet {
         let (name, members) = (keys.name(&mark.name), keys.members_of(&mark.name));
         self.change(&[], &[Op::Delete(&keys.member(&mark.name, &mark.clone))])?;
         let claim = keys.claim(&mark.name);
-        self.change(&[Compare::NothingBelow(&members), Compare::Absent(&claim)], &[Op::Delete(&name)]).map(drop)
+        self.change(
+            &[Compare::NothingBelow(&members), Compare::Absent(&claim)],
+            &[Op::Delete(&name)],
+        )
+        .map(drop)
     }
 
     /// The claim that stands on a name.
@@ -136,17 +155,29 @@ impl Fleet {
     /// As [`Self::open`].
     pub fn evict(&self, session: Lease, why: &BrokenValue) -> Result<Evicted, Error> {
         let key = self.known.keys.session(session);
-        let Some(found) = self.txn(&Txn::look(&[Op::Get(&key)]))?.next_one() else { return Ok(Evicted::NotThere) };
-        let answer = self.txn(&self.known.break_session(session, found.create_revision, why))?;
+        let Some(found) = self.txn(&Txn::look(&[Op::Get(&key)]))?.next_one() else {
+            return Ok(Evicted::NotThere);
+        };
+        let answer = self.txn(
+            &self
+                .known
+                .break_session(session, found.create_revision, why),
+        )?;
         if !answer.succeeded {
             return Ok(Evicted::NotThere);
         }
         let unread = |_| SessionValue {
             nonce: String::new(),
-            who: crate::Who { host: String::new(), pid: 0, version: String::new() },
+            who: crate::Who {
+                host: String::new(),
+                pid: 0,
+                version: String::new(),
+            },
             since: why.at,
         };
-        Ok(Evicted::Marked(record::read(&found.value).unwrap_or_else(unread)))
+        Ok(Evicted::Marked(
+            record::read(&found.value).unwrap_or_else(unread),
+        ))
     }
 
     /// Destroys the fleet, with all that is below the prefix: whatever runs under it is ended. The marks stay.
@@ -154,6 +185,7 @@ impl Fleet {
     /// # Errors
     /// As [`Self::open`].
     pub fn destroy(&self) -> Result<(), Error> {
-        self.change(&[], &[Op::DeleteBelow(self.known.keys.top())]).map(drop)
+        self.change(&[], &[Op::DeleteBelow(self.known.keys.top())])
+            .map(drop)
     }
 }

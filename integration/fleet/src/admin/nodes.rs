@@ -36,19 +36,34 @@ pub fn examine(config: &Config) -> Result<EtcdReport, Error> {
     let question = Txn::look(&[Op::Get(&fleet)]);
     let nodes: Vec<_> = client.nodes().collect();
     let reports = nodes.into_iter().map(|node| {
-        let version = client.version_at(node).map_err(|failure| failure.to_string());
+        let version = client
+            .version_at(node)
+            .map_err(|failure| failure.to_string());
         let may_revoke = version.as_ref().is_ok_and(|version| !has_fix(version));
-        let answers = client.txn_at(node, &question).map(drop).map_err(|failure| failure.to_string());
-        NodeReport { node: client.name_of(node).to_owned(), version, answers, may_revoke }
+        let answers = client
+            .txn_at(node, &question)
+            .map(drop)
+            .map_err(|failure| failure.to_string());
+        NodeReport {
+            node: client.name_of(node).to_owned(),
+            version,
+            answers,
+            may_revoke,
+        }
     });
     let mut nodes: Vec<NodeReport> = reports.collect();
     nodes.sort_by(|one, other| one.node.cmp(&other.node));
-    Ok(EtcdReport { nodes, has_web_tokens: client.has_web_token() })
+    Ok(EtcdReport {
+        nodes,
+        has_web_tokens: client.has_web_token(),
+    })
 }
 
 /// A version with the fix of etcd issue 15247: 3.4.31, 3.5.13, 3.6 and later.
 fn has_fix(version: &str) -> bool {
-    let mut parts = version.split(['.', '-']).map_while(|part| part.parse::<u32>().ok());
+    let mut parts = version
+        .split(['.', '-'])
+        .map_while(|part| part.parse::<u32>().ok());
     match (parts.next(), parts.next(), parts.next()) {
         (Some(3), Some(4), Some(patch)) => patch >= 31,
         (Some(3), Some(5), Some(patch)) => patch >= 13,

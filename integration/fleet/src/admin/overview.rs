@@ -75,9 +75,12 @@ impl Fleet {
         ]))?;
         let found: [_; 6] = std::array::from_fn(|_| answer.next());
         let more = found.iter().any(|range| range.more);
-        let [named, claimed, sessions_found, broken_found, rights, joined] = found.map(|range| range.kvs);
-        let mut seen: BTreeMap<Lease, SeenSession> =
-            sessions_found.iter().filter_map(|found| session(&sessions, found)).collect();
+        let [named, claimed, sessions_found, broken_found, rights, joined] =
+            found.map(|range| range.kvs);
+        let mut seen: BTreeMap<Lease, SeenSession> = sessions_found
+            .iter()
+            .filter_map(|found| session(&sessions, found))
+            .collect();
         for found in &broken_found {
             let lease = Keys::rest(&broken, &found.key).and_then(Lease::parse);
             if let Some(session) = lease.and_then(|lease| seen.get_mut(&lease)) {
@@ -85,19 +88,29 @@ impl Fleet {
             }
         }
         for found in &rights {
-            let Some((name, lease)) = Keys::pair(&agents, &found.key) else { continue };
+            let Some((name, lease)) = Keys::pair(&agents, &found.key) else {
+                continue;
+            };
             if let Some(session) = Lease::parse(lease).and_then(|lease| seen.get_mut(&lease)) {
                 session.rights.insert(name);
             }
         }
-        let hosts: BTreeSet<String> =
-            seen.values().filter_map(|session| Some(session.value.as_ref()?.who.host.clone())).collect();
+        let hosts: BTreeSet<String> = seen
+            .values()
+            .filter_map(|session| Some(session.value.as_ref()?.who.host.clone()))
+            .collect();
         Ok(Overview {
             is_new: self.is_new()?,
-            names: named.iter().filter_map(|found| Name::of_key(Keys::rest(&names, &found.key)?)).collect(),
+            names: named
+                .iter()
+                .filter_map(|found| Name::of_key(Keys::rest(&names, &found.key)?))
+                .collect(),
             claims: SeenClaim::all(keys, &claimed),
             sessions: seen,
-            members: joined.iter().filter_map(|found| member(&members, &hosts, found)).collect(),
+            members: joined
+                .iter()
+                .filter_map(|found| member(&members, &hosts, found))
+                .collect(),
             more,
         })
     }
@@ -106,11 +119,24 @@ impl Fleet {
 fn session(folder: &str, found: &KeyValue) -> Option<(Lease, SeenSession)> {
     let session = Lease::parse(Keys::rest(folder, &found.key)?)?;
     let value = read(&found.value).ok();
-    Some((session, SeenSession { session, value, broken: None, rights: BTreeSet::new() }))
+    Some((
+        session,
+        SeenSession {
+            session,
+            value,
+            broken: None,
+            rights: BTreeSet::new(),
+        },
+    ))
 }
 
 fn member(folder: &str, hosts: &BTreeSet<String>, found: &KeyValue) -> Option<SeenMember> {
     let (name, clone) = Keys::pair(folder, &found.key)?;
     let value: MemberValue = read(&found.value).ok()?;
-    Some(SeenMember { name, clone: clone.to_owned(), is_seen: hosts.contains(&value.host), value })
+    Some(SeenMember {
+        name,
+        clone: clone.to_owned(),
+        is_seen: hosts.contains(&value.host),
+        value,
+    })
 }

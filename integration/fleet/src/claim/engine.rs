@@ -43,7 +43,11 @@ enum Stop {
 
 impl Engine {
     pub(super) fn new(shared: Arc<Shared>) -> io::Result<Self> {
-        Ok(Self { shared, alarm: Alarm::new()?, told: Cell::default() })
+        Ok(Self {
+            shared,
+            alarm: Alarm::new()?,
+            told: Cell::default(),
+        })
     }
 
     pub(super) fn run(&self) {
@@ -60,7 +64,10 @@ impl Engine {
                         ClaimState::Connecting { since, .. } => *since,
                         _ => facts::boottime(),
                     };
-                    self.shared.set(ClaimState::Connecting { why: Some(error), since });
+                    self.shared.set(ClaimState::Connecting {
+                        why: Some(error),
+                        since,
+                    });
                     self.pause(Duration::from_millis(200));
                 }
                 Err(error) => return self.shared.set(ClaimState::Failed(error)),
@@ -71,7 +78,8 @@ impl Engine {
     /// Waits for the bell, or so long; up to as long again at random.
     fn pause(&self, least: Duration) {
         let more = least * u32::from(random_byte()) / 255;
-        self.alarm.wait(&self.shared.wake, facts::boottime() + least + more);
+        self.alarm
+            .wait(&self.shared.wake, facts::boottime() + least + more);
     }
 
     fn name(&self) -> &Name {
@@ -87,14 +95,24 @@ impl Engine {
         let session = match Session::begin(client, &known, &shared.request.who, scope, ring) {
             Ok(session) => Arc::new(session),
             Err(NotBegun::Failed(failure)) => return Err(failure.error(client)),
-            Err(NotBegun::Hindered(hindrance)) => return self.hindered(hindrance).map(|()| Stop::Again),
+            Err(NotBegun::Hindered(hindrance)) => {
+                return self.hindered(hindrance).map(|()| Stop::Again);
+            }
             Err(NotBegun::Io(error)) => {
-                return Err(Error::new(Kind::Io, format!("failed to begin a session: {error}")));
+                return Err(Error::new(
+                    Kind::Io,
+                    format!("failed to begin a session: {error}"),
+                ));
             }
         };
         *shared.session() = Some(Arc::clone(&session));
         // Without a watch the looks of every T/3 still find everything.
-        let _watch = Watch::begin(Arc::clone(client), &watched(&session, self.name()), |_| true, session.looker());
+        let _watch = Watch::begin(
+            Arc::clone(client),
+            &watched(&session, self.name()),
+            |_| true,
+            session.looker(),
+        );
         let stop = self.obtain(&session);
         if matches!(stop, Ok(Stop::Rest)) && matches!(*shared.state(), ClaimState::Held(_)) {
             self.stay();
@@ -154,7 +172,12 @@ impl Engine {
         step: Step,
         drained: &mut Tally,
     ) -> Result<Result<(), Hindrance>, Failure> {
-        let (client, known, lease, name) = (&self.shared.client, session.known(), session.lease(), self.name());
+        let (client, known, lease, name) = (
+            &self.shared.client,
+            session.known(),
+            session.lease(),
+            self.name(),
+        );
         match (step, &*machine) {
             (Step::LookForHolder, _) => {
                 let key = known.keys.claim(name);
@@ -167,7 +190,8 @@ impl Engine {
                 Ok(Ok(()))
             }
             (Step::Raise, _) => {
-                let mut answer = client.txn(&known.raise(lease, name, &self.value(Phase::Draining)))?;
+                let mut answer =
+                    client.txn(&known.raise(lease, name, &self.value(Phase::Draining)))?;
                 if answer.succeeded {
                     *drained = self.tally(known, &mut answer);
                 }
@@ -181,20 +205,31 @@ impl Engine {
                 if drained.members.is_none() {
                     // The answer to the raise was lost: those that have given way since are not counted.
                     let present = known.present(name);
-                    let mut answer = client.txn(&Txn::look(&present.each_ref().map(Present::op)))?;
+                    let mut answer =
+                        client.txn(&Txn::look(&present.each_ref().map(Present::op)))?;
                     *drained = self.tally(known, &mut answer);
                 }
                 let below = known.keys.agents_of(name);
-                let found = client.txn(&Txn::look(&[Op::Keys(&below, SHOWN_AGENTS)]))?.next();
+                let found = client
+                    .txn(&Txn::look(&[Op::Keys(&below, SHOWN_AGENTS)]))?
+                    .next();
                 let agents = known.agents(name, &found.kvs);
                 // A key of another form there is somebody's right too.
                 let is_empty = found.kvs.is_empty();
-                machine.agents_seen(if is_empty || !agents.is_empty() { agents } else { vec![Lease(1)] }, found.more);
+                machine.agents_seen(
+                    if is_empty || !agents.is_empty() {
+                        agents
+                    } else {
+                        vec![Lease(1)]
+                    },
+                    found.more,
+                );
                 Ok(Ok(()))
             }
             (Step::Drain, Machine::Raised { created, .. }) => {
                 let created = *created;
-                let answer = client.txn(&known.drained(lease, name, created, &self.value(Phase::Held)))?;
+                let answer =
+                    client.txn(&known.drained(lease, name, created, &self.value(Phase::Held)))?;
                 let drained = known.drained_answer(name, created, answer);
                 if drained == Drained::Held {
                     session.claim_is_held();
@@ -223,11 +258,20 @@ impl Engine {
     }
 
     fn at_rest(&self, session: &Session, machine: &Machine, drained: Tally) -> Result<Stop, Error> {
-        let Machine::Held { created } = *machine else { return Ok(Stop::Again) };
-        let Some(token) = session.known().value.token(created) else {
-            return Err(Error::new(Kind::NoFleet, "the fencing tokens of this fleet are used up: make a new fleet"));
+        let Machine::Held { created } = *machine else {
+            return Ok(Stop::Again);
         };
-        let (agents, hosts, not_seen) = (drained.agents, drained.hosts, drained.members.unwrap_or_default());
+        let Some(token) = session.known().value.token(created) else {
+            return Err(Error::new(
+                Kind::NoFleet,
+                "the fencing tokens of this fleet are used up: make a new fleet",
+            ));
+        };
+        let (agents, hosts, not_seen) = (
+            drained.agents,
+            drained.hosts,
+            drained.members.unwrap_or_default(),
+        );
         self.shared.set(ClaimState::Held(HeldClaim {
             token,
             created,
@@ -242,34 +286,74 @@ impl Engine {
     fn value(&self, phase: Phase) -> Vec<u8> {
         let request = &self.shared.request;
         let started_at = facts::now();
-        let (id, holder, host, pid) =
-            (request.id.clone(), request.holder.clone(), request.who.host.clone(), request.who.pid);
-        written(&ClaimValue { id, holder, host, pid, started_at, phase })
+        let (id, holder, host, pid) = (
+            request.id.clone(),
+            request.holder.clone(),
+            request.who.host.clone(),
+            request.who.pid,
+        );
+        written(&ClaimValue {
+            id,
+            holder,
+            host,
+            pid,
+            started_at,
+            phase,
+        })
     }
 
     /// The members that are there, by the answers to the questions of [`Known::present`].
     fn tally(&self, known: &Known, answer: &mut TxnAnswer) -> Tally {
-        let agents: BTreeSet<Lease> = known.agents(self.name(), &answer.next().kvs).into_iter().collect();
+        let agents: BTreeSet<Lease> = known
+            .agents(self.name(), &answer.next().kvs)
+            .into_iter()
+            .collect();
         let sessions = answer.next().kvs;
-        let host = |found: &KeyValue| Some(record::read::<SessionValue>(&found.value).ok()?.who.host);
-        let of_agents = sessions.iter().filter(|found| agents.contains(&Lease(found.lease)));
+        let host =
+            |found: &KeyValue| Some(record::read::<SessionValue>(&found.value).ok()?.who.host);
+        let of_agents = sessions
+            .iter()
+            .filter(|found| agents.contains(&Lease(found.lease)));
         let hosts: BTreeSet<String> = of_agents.filter_map(host).collect();
         let here = &self.shared.request.who.host;
-        let alive: BTreeSet<String> = sessions.iter().filter_map(host).chain([here.clone()]).collect();
-        let members = answer.next().kvs.into_iter().filter_map(|found| record::read::<MemberValue>(&found.value).ok());
-        let members = members.filter(|member| !alive.contains(&member.host)).collect();
-        Tally { agents: agents.len(), hosts: hosts.len(), members: Some(members) }
+        let alive: BTreeSet<String> = sessions
+            .iter()
+            .filter_map(host)
+            .chain([here.clone()])
+            .collect();
+        let members = answer
+            .next()
+            .kvs
+            .into_iter()
+            .filter_map(|found| record::read::<MemberValue>(&found.value).ok());
+        let members = members
+            .filter(|member| !alive.contains(&member.host))
+            .collect();
+        Tally {
+            agents: agents.len(),
+            hosts: hosts.len(),
+            members: Some(members),
+        }
     }
 
     /// Tells the caller what is waited for.
     fn show(&self, session: &Session, machine: &Machine) {
         match machine {
-            Machine::Below { holder: Some(claim), .. } => self.shared.set(ClaimState::Waiting(claim.clone())),
+            Machine::Below {
+                holder: Some(claim),
+                ..
+            } => self.shared.set(ClaimState::Waiting(claim.clone())),
             // While a thousand agents give way, nobody reads who is left.
-            Machine::Raised { agents: Some((agents, more)), .. } if self.told.get() + TELL <= facts::boottime() => {
+            Machine::Raised {
+                agents: Some((agents, more)),
+                ..
+            } if self.told.get() + TELL <= facts::boottime() => {
                 self.told.set(facts::boottime());
                 let agents = self.described(session.known(), agents);
-                self.shared.set(ClaimState::Draining { agents, more: *more });
+                self.shared.set(ClaimState::Draining {
+                    agents,
+                    more: *more,
+                });
             }
             _ => {}
         }
@@ -277,17 +361,29 @@ impl Engine {
 
     /// Whose these sessions are, as far as it can be read now.
     fn described(&self, known: &Known, agents: &[Lease]) -> Vec<AgentSeen> {
-        let keys: Vec<String> = agents.iter().map(|lease| known.keys.session(*lease)).collect();
+        let keys: Vec<String> = agents
+            .iter()
+            .map(|lease| known.keys.session(*lease))
+            .collect();
         let ops: Vec<Op<'_>> = keys.iter().map(|key| Op::Get(key)).collect();
         let mut answer = self.shared.client.txn(&Txn::look(&ops)).unwrap_or_default();
         let described = agents.iter().enumerate().map(|(number, lease)| {
-            let value = answer.next_one().and_then(|found| record::read::<SessionValue>(&found.value).ok());
-            let asked = (number < MOST_ASKED).then(|| self.shared.client.time_left(*lease).ok().flatten());
+            let value = answer
+                .next_one()
+                .and_then(|found| record::read::<SessionValue>(&found.value).ok());
+            let asked =
+                (number < MOST_ASKED).then(|| self.shared.client.time_left(*lease).ok().flatten());
             let left = asked.flatten();
             // A renewal is due when two thirds are left.
             let gone_within = left.filter(|left| *left < T - THIRD - Duration::from_secs(2));
-            let (since, who) = value.map_or((None, None), |value| (Some(value.since), Some(value.who)));
-            AgentSeen { session: *lease, who, since, gone_within }
+            let (since, who) =
+                value.map_or((None, None), |value| (Some(value.since), Some(value.who)));
+            AgentSeen {
+                session: *lease,
+                who,
+                since,
+                gone_within,
+            }
         });
         described.collect()
     }

@@ -45,14 +45,27 @@ pub(crate) enum Step {
 
 impl Machine {
     pub(crate) fn new() -> Self {
-        Self::Below { holder: None, is_due: true }
+        Self::Below {
+            holder: None,
+            is_due: true,
+        }
     }
 
     pub(crate) fn step(&self) -> Step {
         match self {
-            Self::Below { holder: None, is_due: true } => Step::Raise,
-            Self::Below { holder: Some(_), is_due: true } => Step::LookForHolder,
-            Self::Raised { agents: Some((agents, _)), is_due: false, .. } if agents.is_empty() => Step::Drain,
+            Self::Below {
+                holder: None,
+                is_due: true,
+            } => Step::Raise,
+            Self::Below {
+                holder: Some(_),
+                is_due: true,
+            } => Step::LookForHolder,
+            Self::Raised {
+                agents: Some((agents, _)),
+                is_due: false,
+                ..
+            } if agents.is_empty() => Step::Drain,
             Self::Raised { is_due: true, .. } => Step::LookForAgents,
             Self::Below { .. } | Self::Raised { .. } => Step::Wait,
             Self::Held { .. } | Self::Lost => Step::Rest,
@@ -85,9 +98,17 @@ impl Machine {
 
     /// `Err`: what is left to the caller, for it is not the claim's to judge.
     pub(crate) fn raised(&mut self, answer: Result<i64, Hindrance>) -> Result<(), Hindrance> {
-        let Self::Below { holder, is_due } = self else { return Ok(()) };
+        let Self::Below { holder, is_due } = self else {
+            return Ok(());
+        };
         match answer {
-            Ok(created) => *self = Self::Raised { created, agents: None, is_due: true },
+            Ok(created) => {
+                *self = Self::Raised {
+                    created,
+                    agents: None,
+                    is_due: true,
+                }
+            }
             Err(Hindrance::Held(claim)) => (*holder, *is_due) = (Some(*claim), false),
             Err(Hindrance::Passed) => (*holder, *is_due) = (None, true),
             Err(other) => {
@@ -106,7 +127,14 @@ impl Machine {
     }
 
     pub(crate) fn drained(&mut self, answer: Drained) -> Result<(), Hindrance> {
-        let Self::Raised { created, agents, is_due } = self else { return Ok(()) };
+        let Self::Raised {
+            created,
+            agents,
+            is_due,
+        } = self
+        else {
+            return Ok(());
+        };
         match answer {
             Drained::Held => *self = Self::Held { created: *created },
             Drained::Agents(found, more) => (*agents, *is_due) = (Some((found, more)), false),
@@ -135,7 +163,12 @@ mod tests {
             started_at: facts::now(),
             phase: Phase::Held,
         };
-        SeenClaim { name: Name::parse("a").unwrap(), value, created: 5, session: Lease(9) }
+        SeenClaim {
+            name: Name::parse("a").unwrap(),
+            value,
+            created: 5,
+            session: Lease(9),
+        }
     }
 
     fn raised() -> Machine {
@@ -153,13 +186,18 @@ mod tests {
         machine.agents_seen(Vec::new(), false);
         assert_eq!(machine.step(), Step::Drain);
         machine.drained(Drained::Held).unwrap();
-        assert_eq!((machine.step(), machine), (Step::Rest, Machine::Held { created: 7 }));
+        assert_eq!(
+            (machine.step(), machine),
+            (Step::Rest, Machine::Held { created: 7 })
+        );
     }
 
     #[test]
     fn a_claim_in_the_way_is_looked_at_when_something_stirs_and_only_then() {
         let mut machine = Machine::new();
-        machine.raised(Err(Hindrance::Held(Box::new(claim())))).unwrap();
+        machine
+            .raised(Err(Hindrance::Held(Box::new(claim()))))
+            .unwrap();
         assert_eq!(machine.step(), Step::Wait);
         machine.stir();
         assert_eq!(machine.step(), Step::LookForHolder);
@@ -181,8 +219,14 @@ mod tests {
         assert_eq!(machine.step(), Step::LookForAgents);
         machine.agents_seen(Vec::new(), false);
         assert_eq!(machine.step(), Step::Drain);
-        machine.drained(Drained::Agents(vec![Lease(2)], false)).unwrap();
-        assert_eq!(machine.step(), Step::Wait, "one came between the look and the transaction");
+        machine
+            .drained(Drained::Agents(vec![Lease(2)], false))
+            .unwrap();
+        assert_eq!(
+            machine.step(),
+            Step::Wait,
+            "one came between the look and the transaction"
+        );
     }
 
     #[test]
@@ -197,19 +241,36 @@ mod tests {
         machine.unanswered();
         assert_eq!(machine.step(), Step::Wait);
         machine.stir();
-        assert_eq!(machine.step(), Step::LookForAgents, "what was seen before is not believed any more");
+        assert_eq!(
+            machine.step(),
+            Step::LookForAgents,
+            "what was seen before is not believed any more"
+        );
     }
 
     #[test]
     fn what_is_not_the_claims_to_judge_goes_to_the_caller() {
-        let broken = BrokenValue { by: "a".into(), host: "h".into(), why: "w".into(), at: facts::now() };
-        for hindrance in [Hindrance::New, Hindrance::FleetGone, Hindrance::SessionGone, Hindrance::NoName] {
+        let broken = BrokenValue {
+            by: "a".into(),
+            host: "h".into(),
+            why: "w".into(),
+            at: facts::now(),
+        };
+        for hindrance in [
+            Hindrance::New,
+            Hindrance::FleetGone,
+            Hindrance::SessionGone,
+            Hindrance::NoName,
+        ] {
             let mut machine = Machine::new();
             assert_eq!(machine.raised(Err(hindrance.clone())), Err(hindrance));
             assert_eq!(machine.step(), Step::Wait);
         }
         let mut machine = raised();
-        assert_eq!(machine.drained(Drained::Broken(broken.clone())), Err(Hindrance::Broken(broken)));
+        assert_eq!(
+            machine.drained(Drained::Broken(broken.clone())),
+            Err(Hindrance::Broken(broken))
+        );
         assert_eq!(machine, Machine::Lost);
         let mut machine = raised();
         machine.drained(Drained::Lost).unwrap();

@@ -142,20 +142,33 @@ impl FleetClaim {
     /// [`Kind::Config`], [`Kind::Io`]: the certificates of the configuration cannot be read, or the system has no
     /// thread.
     pub fn begin(config: Config, request: ClaimRequest) -> Result<Self, Error> {
-        let failed = |error: io::Error| Error::new(Kind::Io, format!("failed to begin a claim in the fleet: {error}"));
+        let failed = |error: io::Error| {
+            Error::new(
+                Kind::Io,
+                format!("failed to begin a claim in the fleet: {error}"),
+            )
+        };
         let shared = Arc::new(Shared {
             client: Arc::new(Client::new(config)?),
             request,
-            state: Mutex::new(ClaimState::Connecting { why: None, since: facts::boottime() }),
+            state: Mutex::new(ClaimState::Connecting {
+                why: None,
+                since: facts::boottime(),
+            }),
             session: Mutex::default(),
             is_over: AtomicBool::new(false),
             wake: Bell::new().map_err(failed)?,
             bell: Bell::new().map_err(failed)?,
         });
         let engine = engine::Engine::new(Arc::clone(&shared)).map_err(failed)?;
-        let thread =
-            thread::Builder::new().name("fleet-claim".to_owned()).spawn(move || engine.run()).map_err(failed)?;
-        Ok(Self { shared, engine: Some(thread) })
+        let thread = thread::Builder::new()
+            .name("fleet-claim".to_owned())
+            .spawn(move || engine.run())
+            .map_err(failed)?;
+        Ok(Self {
+            shared,
+            engine: Some(thread),
+        })
     }
 
     /// Readable when anything that can be asked here may have changed.
@@ -190,7 +203,9 @@ impl FleetClaim {
     pub fn may_begin(&self) -> bool {
         matches!(*self.shared.state(), ClaimState::Held(_))
             && self.standing() == Standing::Live
-            && self.deadlines().is_some_and(|deadlines| facts::boottime() < deadlines.term)
+            && self
+                .deadlines()
+                .is_some_and(|deadlines| facts::boottime() < deadlines.term)
     }
 
     /// Ends it, after the work's whole tree and the local lock. Nothing is left in etcd.

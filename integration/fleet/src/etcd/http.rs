@@ -57,13 +57,21 @@ impl Failure {
         let source = escaped_path(client.config.source());
         match self {
             Self::Silent(why) => Error::unreachable(&client.config.url(), why),
-            Self::Refused(code::INVALID | code::NO_LOGIN, why) if client.config.login().is_none() => {
+            Self::Refused(code::INVALID | code::NO_LOGIN, why)
+                if client.config.login().is_none() =>
+            {
                 let add = "add user = \"…\" and password-file = \"…\"";
-                Error::new(Kind::Refused, format!("etcd refuses: {}; {add} to {source}", escaped(&why)))
+                Error::new(
+                    Kind::Refused,
+                    format!("etcd refuses: {}; {add} to {source}", escaped(&why)),
+                )
             }
             Self::Refused(_, why) => {
                 let check = format!("check user, password-file and the prefix in {source}");
-                Error::new(Kind::Refused, format!("etcd refuses: {}; {check}", escaped(&why)))
+                Error::new(
+                    Kind::Refused,
+                    format!("etcd refuses: {}; {check}", escaped(&why)),
+                )
             }
             Self::Wrong(error) => error,
         }
@@ -118,12 +126,20 @@ impl Client {
             builder = builder.https_only(true).tls_config(trusting(&config)?);
         }
         let current = AtomicUsize::new(usize::from(random_byte()) % config.nodes().len());
-        Ok(Self { agent: builder.build().new_agent(), config, current, token: Mutex::default() })
+        Ok(Self {
+            agent: builder.build().new_agent(),
+            config,
+            current,
+            token: Mutex::default(),
+        })
     }
 
     /// The node that answered last, and the others after it.
     pub(crate) fn nodes(&self) -> impl Iterator<Item = Node> + use<> {
-        let (first, count) = (self.current.load(Ordering::Relaxed), self.config.nodes().len());
+        let (first, count) = (
+            self.current.load(Ordering::Relaxed),
+            self.config.nodes().len(),
+        );
         (0..count).map(move |step| Node((first + step) % count))
     }
 
@@ -136,7 +152,11 @@ impl Client {
     }
 
     fn url(&self, node: Node, path: &str) -> String {
-        let scheme = if self.config.is_tls() { "https" } else { "http" };
+        let scheme = if self.config.is_tls() {
+            "https"
+        } else {
+            "http"
+        };
         format!("{scheme}://{}{path}", self.name_of(node))
     }
 
@@ -146,7 +166,10 @@ impl Client {
     }
 
     /// Asks one node after the other until one is not silent.
-    pub(crate) fn with_any<A>(&self, ask: impl Fn(Node) -> Result<A, Failure>) -> Result<A, Failure> {
+    pub(crate) fn with_any<A>(
+        &self,
+        ask: impl Fn(Node) -> Result<A, Failure>,
+    ) -> Result<A, Failure> {
         let mut silent = Vec::new();
         for node in self.nodes() {
             match self.with_this(node, &ask) {
@@ -160,7 +183,11 @@ impl Client {
     }
 
     /// Asks this node alone, and remembers it where it is not silent.
-    pub(crate) fn with_this<A>(&self, node: Node, ask: impl FnOnce(Node) -> Result<A, Failure>) -> Result<A, Failure> {
+    pub(crate) fn with_this<A>(
+        &self,
+        node: Node,
+        ask: impl FnOnce(Node) -> Result<A, Failure>,
+    ) -> Result<A, Failure> {
         let answer = ask(node);
         if !matches!(answer, Err(Failure::Silent(_))) {
             self.current.store(node.0, Ordering::Relaxed);
@@ -172,7 +199,9 @@ impl Client {
     pub(crate) fn call_at(&self, node: Node, path: &str, body: &Value) -> Result<Vec<u8>, Failure> {
         let token = self.token_at(node)?;
         match self.post(node, path, body, token.as_deref()) {
-            Err(Failure::Refused(code, why)) if self.config.login().is_some() && wants_login(code, &why) => {
+            Err(Failure::Refused(code, why))
+                if self.config.login().is_some() && wants_login(code, &why) =>
+            {
                 let token = self.log_in(node, token.as_deref())?;
                 self.post(node, path, body, Some(&token))
             }
@@ -180,17 +209,30 @@ impl Client {
         }
     }
 
-    fn post(&self, node: Node, path: &str, body: &Value, token: Option<&str>) -> Result<Vec<u8>, Failure> {
-        let mut request = self.agent.post(self.url(node, path)).header("content-type", "application/json");
+    fn post(
+        &self,
+        node: Node,
+        path: &str,
+        body: &Value,
+        token: Option<&str>,
+    ) -> Result<Vec<u8>, Failure> {
+        let mut request = self
+            .agent
+            .post(self.url(node, path))
+            .header("content-type", "application/json");
         if let Some(token) = token {
             request = request.header("authorization", token);
         }
-        let mut response = request.send(body.to_string()).map_err(|error| self.failure(node, &error))?;
+        let mut response = request
+            .send(body.to_string())
+            .map_err(|error| self.failure(node, &error))?;
         let status = response.status();
         let bytes = response.body_mut().with_config().limit(LIMIT).read_to_vec();
         let bytes = bytes.map_err(|error| self.failure(node, &error))?;
         match wire::refusal(&bytes) {
-            Some((code::UNAVAILABLE | code::TOO_LATE | code::EXHAUSTED, why)) => Err(self.silent(node, &escaped(&why))),
+            Some((code::UNAVAILABLE | code::TOO_LATE | code::EXHAUSTED, why)) => {
+                Err(self.silent(node, &escaped(&why)))
+            }
             Some((code, why)) => Err(Failure::Refused(code, why)),
             None if status.is_success() => Ok(bytes),
             None => Err(self.silent(node, &format_args!("HTTP status {}", status.as_u16()))),
@@ -198,19 +240,42 @@ impl Client {
     }
 
     /// Begins a stream at this node: the reader ends after [`STREAM`], and blocks meanwhile.
-    pub(crate) fn stream_at(&self, node: Node, path: &str, body: String) -> Result<impl io::Read + use<>, Failure> {
+    pub(crate) fn stream_at(
+        &self,
+        node: Node,
+        path: &str,
+        body: String,
+    ) -> Result<impl io::Read + use<>, Failure> {
         let token = self.token_at(node)?;
-        let mut request = self.agent.post(self.url(node, path)).header("content-type", "application/json");
+        let mut request = self
+            .agent
+            .post(self.url(node, path))
+            .header("content-type", "application/json");
         if let Some(token) = &token {
             request = request.header("authorization", &**token);
         }
-        let request = request.config().timeout_global(None).timeout_connect(Some(CALL));
-        let request = request.timeout_recv_response(Some(STREAM)).timeout_recv_body(Some(STREAM)).build();
-        let response = request.send(body).map_err(|error| self.failure(node, &error))?;
+        let request = request
+            .config()
+            .timeout_global(None)
+            .timeout_connect(Some(CALL));
+        let request = request
+            .timeout_recv_response(Some(STREAM))
+            .timeout_recv_body(Some(STREAM))
+            .build();
+        let response = request
+            .send(body)
+            .map_err(|error| self.failure(node, &error))?;
         if !response.status().is_success() {
-            return Err(self.silent(node, &format_args!("HTTP status {}", response.status().as_u16())));
+            return Err(self.silent(
+                node,
+                &format_args!("HTTP status {}", response.status().as_u16()),
+            ));
         }
-        Ok(response.into_body().into_with_config().limit(LIMIT).reader())
+        Ok(response
+            .into_body()
+            .into_with_config()
+            .limit(LIMIT)
+            .reader())
     }
 
     fn silent(&self, node: Node, why: &dyn fmt::Display) -> Failure {
@@ -222,9 +287,14 @@ impl Client {
         let wrong = |words: String| Failure::Wrong(Error::new(Kind::Refused, words));
         match error {
             ureq::Error::Timeout(_) => self.silent(node, &"no answer within 1s"),
-            ureq::Error::BodyExceedsLimit(_) => self.silent(node, &"its answer is larger than 8 MiB"),
+            ureq::Error::BodyExceedsLimit(_) => {
+                self.silent(node, &"its answer is larger than 8 MiB")
+            }
             ureq::Error::Rustls(error) => wrong(certificate_words(name, &error.to_string())),
-            ureq::Error::Io(error) => match error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
+            ureq::Error::Io(error) => match error
+                .get_ref()
+                .and_then(|inner| inner.downcast_ref::<rustls::Error>())
+            {
                 Some(error) => wrong(certificate_words(name, &error.to_string())),
                 None => self.silent(node, &beadlock_checker::internal::system_words(error)),
             },
@@ -255,7 +325,10 @@ impl Client {
 
     /// The token of the log-in says when it ends; `None`: nobody has logged in.
     pub(crate) fn has_web_token(&self) -> Option<bool> {
-        self.token().text.as_ref().map(|token| wire::token_end(token).is_some())
+        self.token()
+            .text
+            .as_ref()
+            .map(|token| wire::token_end(token).is_some())
     }
 
     /// Grants a lease of T under our own id. One that is there already is ours: a request of ours came twice.
@@ -264,7 +337,9 @@ impl Client {
         match self.call("/v3/lease/grant", &body) {
             Ok(bytes) => match wire::granted(&bytes) {
                 Ok(ttl) if ttl >= T.as_secs() as i64 => Ok(()),
-                Ok(ttl) => Err(Failure::Silent(format!("a lease of {ttl}s was granted in place of 15s"))),
+                Ok(ttl) => Err(Failure::Silent(format!(
+                    "a lease of {ttl}s was granted in place of 15s"
+                ))),
                 Err(why) => Err(Failure::Silent(escaped(&why).to_string())),
             },
             Err(Failure::Refused(code::EXISTS, _)) => Ok(()),
@@ -274,7 +349,11 @@ impl Client {
 
     /// Sends one keep-alive. False: there is no such lease, or one of another length.
     pub(crate) fn keep_alive_at(&self, node: Node, lease: Lease) -> Result<bool, Failure> {
-        let bytes = self.call_at(node, "/v3/lease/keepalive", &json!({"ID": lease.0.to_string()}))?;
+        let bytes = self.call_at(
+            node,
+            "/v3/lease/keepalive",
+            &json!({"ID": lease.0.to_string()}),
+        )?;
         let ttl = wire::time_to_live(&bytes).map_err(|why| self.silent(node, &escaped(&why)))?;
         Ok(ttl.is_some_and(|ttl| ttl >= T.as_secs() as i64))
     }
@@ -282,7 +361,8 @@ impl Client {
     /// How long a lease lives if it is not renewed; `None`: there is no such lease.
     pub(crate) fn time_left(&self, lease: Lease) -> Result<Option<Duration>, Failure> {
         let bytes = self.call("/v3/lease/timetolive", &json!({"ID": lease.0.to_string()}))?;
-        let ttl = wire::granted(&bytes).map_err(|why| Failure::Silent(escaped(&why).to_string()))?;
+        let ttl =
+            wire::granted(&bytes).map_err(|why| Failure::Silent(escaped(&why).to_string()))?;
         Ok(u64::try_from(ttl).ok().map(Duration::from_secs))
     }
 
@@ -308,16 +388,26 @@ impl Client {
 
     /// Logs in, unless another thread has done so since `refused` was taken.
     fn log_in(&self, node: Node, refused: Option<&str>) -> Result<Arc<str>, Failure> {
-        if let Some(other) = self.token().text.clone().filter(|text| Some(&**text) != refused) {
+        if let Some(other) = self
+            .token()
+            .text
+            .clone()
+            .filter(|text| Some(&**text) != refused)
+        {
             return Ok(other);
         }
-        let Some(login) = self.config.login() else { return Err(Failure::Refused(code::NO_LOGIN, String::new())) };
+        let Some(login) = self.config.login() else {
+            return Err(Failure::Refused(code::NO_LOGIN, String::new()));
+        };
         let password = login.password().map_err(Failure::Wrong)?;
         let body = json!({"name": login.user, "password": password});
         let answer = self.post(node, "/v3/auth/authenticate", &body, None)?;
         let text = wire::token(&answer).map_err(|why| self.silent(node, &escaped(&why)))?;
         let text: Arc<str> = text.into();
-        *self.token() = Token { due: due_of(&text), text: Some(Arc::clone(&text)) };
+        *self.token() = Token {
+            due: due_of(&text),
+            text: Some(Arc::clone(&text)),
+        };
         Ok(text)
     }
 
@@ -338,10 +428,21 @@ impl Client {
 
 /// Half to nine tenths of what is left of a token, at random; `None`: it does not say when it ends.
 fn due_of(token: &str) -> Option<Duration> {
-    let now =
-        i64::try_from(facts::now().to_system_time()?.duration_since(std::time::UNIX_EPOCH).ok()?.as_secs()).ok()?;
-    let left = u64::try_from(wire::token_end(token)? - now).ok()?.min(24 * 3600);
-    Some(facts::boottime() + Duration::from_millis(left * (500 + u64::from(random_byte()) * 400 / 255)))
+    let now = i64::try_from(
+        facts::now()
+            .to_system_time()?
+            .duration_since(std::time::UNIX_EPOCH)
+            .ok()?
+            .as_secs(),
+    )
+    .ok()?;
+    let left = u64::try_from(wire::token_end(token)? - now)
+        .ok()?
+        .min(24 * 3600);
+    Some(
+        facts::boottime()
+            + Duration::from_millis(left * (500 + u64::from(random_byte()) * 400 / 255)),
+    )
 }
 
 /// A random byte; without a random source there is no jitter.
@@ -354,11 +455,15 @@ pub(crate) fn random_byte() -> u8 {
 /// The token is missing (3, by its words), over (16), or older than the last change of users (3, by its words).
 fn wants_login(code: i64, why: &str) -> bool {
     code == code::NO_LOGIN
-        || (code == code::INVALID && (why.contains("user name is empty") || why.contains("auth store is old")))
+        || (code == code::INVALID
+            && (why.contains("user name is empty") || why.contains("auth store is old")))
 }
 
 fn certificate_words(node: &str, why: &str) -> String {
-    format!("{node} is not trusted: {}; name the file of its CA as ca in fleet.toml", escaped(why))
+    format!(
+        "{node} is not trusted: {}; name the file of its CA as ca in fleet.toml",
+        escaped(why)
+    )
 }
 
 /// Trusts the roots of the configuration alone.
@@ -370,7 +475,10 @@ fn trusting(config: &Config) -> Result<TlsConfig, Error> {
     };
     let roots: Vec<_> = parse_pem(&pem).filter_map(is_certificate).collect();
     if roots.is_empty() {
-        let words = format!("{}: the file of the CA has no certificate in PEM", escaped_path(config.source()));
+        let words = format!(
+            "{}: the file of the CA has no certificate in PEM",
+            escaped_path(config.source())
+        );
         return Err(Error::new(Kind::Config, words));
     }
     let provider = Arc::new(ring::default_provider());

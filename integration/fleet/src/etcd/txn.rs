@@ -107,7 +107,10 @@ fn list(prefix: &str, limit: u32, keys_only: bool) -> Value {
 impl Txn {
     /// When all of these hold …
     pub(crate) fn when(compare: &[Compare<'_>]) -> Self {
-        Self { compare: compare.iter().map(|one| one.json()).collect(), ..Self::default() }
+        Self {
+            compare: compare.iter().map(|one| one.json()).collect(),
+            ..Self::default()
+        }
     }
 
     /// A look at several keys at one moment.
@@ -144,9 +147,13 @@ mod tests {
 
     #[test]
     fn a_transaction_as_the_gateway_reads_it() {
-        let txn = Txn::when(&[Compare::Absent("x"), Compare::Lease("y", Lease(7)), Compare::NothingBelow("z/")])
-            .then(&[Op::Put("x", b"1", Some(Lease(7)))])
-            .otherwise(&[Op::Get("x"), Op::List("z/", 20)]);
+        let txn = Txn::when(&[
+            Compare::Absent("x"),
+            Compare::Lease("y", Lease(7)),
+            Compare::NothingBelow("z/"),
+        ])
+        .then(&[Op::Put("x", b"1", Some(Lease(7)))])
+        .otherwise(&[Op::Get("x"), Op::List("z/", 20)]);
         assert_eq!(
             txn.body(),
             json!({

@@ -45,14 +45,18 @@ impl Watch {
     ) -> io::Result<Self> {
         let is_over = Arc::new(AtomicBool::new(false));
         let (body, over) = (body(watched), Arc::clone(&is_over));
-        thread::Builder::new().name("fleet-watch".to_owned()).spawn(move || {
-            while !over.load(Ordering::Relaxed) {
-                let has_worked = follow(&client, &body, &over, (&matters, &ring));
-                // Not all at once after a restart, and not in a circle.
-                let pause = if has_worked { 20 } else { 500 };
-                thread::sleep(Duration::from_millis(pause + pause * u64::from(random_byte()) / 255));
-            }
-        })?;
+        thread::Builder::new()
+            .name("fleet-watch".to_owned())
+            .spawn(move || {
+                while !over.load(Ordering::Relaxed) {
+                    let has_worked = follow(&client, &body, &over, (&matters, &ring));
+                    // Not all at once after a restart, and not in a circle.
+                    let pause = if has_worked { 20 } else { 500 };
+                    thread::sleep(Duration::from_millis(
+                        pause + pause * u64::from(random_byte()) / 255,
+                    ));
+                }
+            })?;
         Ok(Self { is_over })
     }
 }
@@ -70,7 +74,9 @@ fn body(watched: &[Watched]) -> String {
         .map(|one| {
             let request = match one {
                 Watched::Key(key) => json!({"key": encoded(key)}),
-                Watched::Below(prefix) => json!({"key": encoded(prefix), "range_end": encoded(after(prefix))}),
+                Watched::Below(prefix) => {
+                    json!({"key": encoded(prefix), "range_end": encoded(after(prefix))})
+                }
             };
             format!("{}\n", json!({"create_request": request}))
         })
@@ -90,7 +96,10 @@ fn follow(
     let mut was_in_place = false;
     loop {
         let mut line = Vec::new();
-        let read = lines.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut line);
+        let read = lines
+            .by_ref()
+            .take(LONGEST_LINE)
+            .read_until(b'\n', &mut line);
         if over.load(Ordering::Relaxed) || !read.is_ok_and(|count| count > 0) {
             return was_in_place;
         }

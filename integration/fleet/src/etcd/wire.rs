@@ -11,13 +11,17 @@ pub(crate) fn encoded(bytes: impl AsRef<[u8]>) -> String {
 }
 
 fn bytes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
-    STANDARD.decode(String::deserialize(deserializer)?).map_err(de::Error::custom)
+    STANDARD
+        .decode(String::deserialize(deserializer)?)
+        .map_err(de::Error::custom)
 }
 
 fn number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<i64, D::Error> {
     match Value::deserialize(deserializer)? {
         Value::String(text) => text.parse().map_err(de::Error::custom),
-        Value::Number(number) => number.as_i64().ok_or_else(|| de::Error::custom("a number out of range")),
+        Value::Number(number) => number
+            .as_i64()
+            .ok_or_else(|| de::Error::custom("a number out of range")),
         _ => Err(de::Error::custom("not a number")),
     }
 }
@@ -82,8 +86,16 @@ pub(crate) struct TxnAnswer {
 impl TxnAnswer {
     pub(crate) fn parse(bytes: &[u8]) -> Result<Self, String> {
         let raw: RawTxn = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
-        let ranges = raw.responses.into_iter().filter_map(|response| response.response_range).collect();
-        Ok(Self { revision: raw.header.revision, succeeded: raw.succeeded, ranges })
+        let ranges = raw
+            .responses
+            .into_iter()
+            .filter_map(|response| response.response_range)
+            .collect();
+        Ok(Self {
+            revision: raw.header.revision,
+            succeeded: raw.succeeded,
+            ranges,
+        })
     }
 
     /// What the next question found.
@@ -108,7 +120,10 @@ pub(crate) fn time_to_live(bytes: &[u8]) -> Result<Option<i64>, String> {
     struct Stream {
         result: Alive,
     }
-    let line = bytes.split(|byte| *byte == b'\n').find(|line| !line.is_empty()).unwrap_or_default();
+    let line = bytes
+        .split(|byte| *byte == b'\n')
+        .find(|line| !line.is_empty())
+        .unwrap_or_default();
     let stream: Stream = serde_json::from_slice(line).map_err(|error| error.to_string())?;
     Ok(Some(stream.result.ttl).filter(|ttl| *ttl > 0))
 }
@@ -120,7 +135,9 @@ pub(crate) fn granted(bytes: &[u8]) -> Result<i64, String> {
         #[serde(rename = "TTL", deserialize_with = "number")]
         ttl: i64,
     }
-    serde_json::from_slice(bytes).map(|granted: Granted| granted.ttl).map_err(|error| error.to_string())
+    serde_json::from_slice(bytes)
+        .map(|granted: Granted| granted.ttl)
+        .map_err(|error| error.to_string())
 }
 
 /// The answer to a log-in.
@@ -129,7 +146,9 @@ pub(crate) fn token(bytes: &[u8]) -> Result<String, String> {
     struct LoggedIn {
         token: String,
     }
-    serde_json::from_slice(bytes).map(|answer: LoggedIn| answer.token).map_err(|error| error.to_string())
+    serde_json::from_slice(bytes)
+        .map(|answer: LoggedIn| answer.token)
+        .map_err(|error| error.to_string())
 }
 
 /// The answer to the question for a version.
@@ -150,15 +169,26 @@ pub(crate) fn token_end(token: &str) -> Option<i64> {
     }
     use base64::engine::general_purpose::URL_SAFE_NO_PAD;
     let payload = token.split('.').nth(1)?.trim_end_matches('=');
-    serde_json::from_slice(&URL_SAFE_NO_PAD.decode(payload).ok()?).ok().map(|claims: Claims| claims.exp)
+    serde_json::from_slice(&URL_SAFE_NO_PAD.decode(payload).ok()?)
+        .ok()
+        .map(|claims: Claims| claims.exp)
 }
 
 /// A refusal: the code of gRPC, and the words. The gateway's HTTP status says less.
 pub(crate) fn refusal(bytes: &[u8]) -> Option<(i64, String)> {
     let value: Value = serde_json::from_slice(bytes).ok()?;
-    let inner = value.get("error").filter(|error| error.is_object()).unwrap_or(&value);
-    let code = inner.get("code").or_else(|| inner.get("grpc_code"))?.as_i64()?;
-    let words = ["message", "error"].iter().find_map(|name| inner.get(name)?.as_str()).unwrap_or_default();
+    let inner = value
+        .get("error")
+        .filter(|error| error.is_object())
+        .unwrap_or(&value);
+    let code = inner
+        .get("code")
+        .or_else(|| inner.get("grpc_code"))?
+        .as_i64()?;
+    let words = ["message", "error"]
+        .iter()
+        .find_map(|name| inner.get(name)?.as_str())
+        .unwrap_or_default();
     Some((code, words.to_owned()))
 }
 

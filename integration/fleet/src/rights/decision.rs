@@ -20,13 +20,24 @@ impl Refusal {
             Self::Lost { .. } => Reason::FleetLost,
             Self::Asking | Self::Unreachable { .. } | Self::Failed(_) => Reason::FleetUnreachable,
         };
-        Skip::CheckFailed { reason, detail: self.to_string(), record: None }.into()
+        Skip::CheckFailed {
+            reason,
+            detail: self.to_string(),
+            record: None,
+        }
+        .into()
     }
 }
 
 /// A claim of the fleet as the record of a lock. `None`: what it says would be no lock.
 fn record_of(claim: &ClaimValue) -> Option<Record> {
-    let ClaimValue { holder, host, pid, started_at, .. } = claim;
+    let ClaimValue {
+        holder,
+        host,
+        pid,
+        started_at,
+        ..
+    } = claim;
     let text = serde_json::json!({
         "holder": holder, "pid": pid, "hostname": host, "started_at": started_at.to_string(),
     });
@@ -42,16 +53,34 @@ mod tests {
     fn held(holder: &str) -> Refusal {
         let (holder, host) = (holder.to_owned(), "build-9".to_owned());
         let (started_at, phase) = (facts::now(), Phase::Held);
-        let value = ClaimValue { id: "i".to_owned(), holder, host, pid: 77, started_at, phase };
-        Refusal::Held(Box::new(SeenClaim { name: Name::parse("a").unwrap(), value, created: 5, session: Lease(9) }))
+        let value = ClaimValue {
+            id: "i".to_owned(),
+            holder,
+            host,
+            pid: 77,
+            started_at,
+            phase,
+        };
+        Refusal::Held(Box::new(SeenClaim {
+            name: Name::parse("a").unwrap(),
+            value,
+            created: 5,
+            session: Lease(9),
+        }))
     }
 
     #[test]
     fn a_claim_in_the_fleet_reads_as_a_lock() {
         let decision = held("release-job").decision();
-        assert_eq!(decision.to_string(), "Skipping database (locked by release-job)");
+        assert_eq!(
+            decision.to_string(),
+            "Skipping database (locked by release-job)"
+        );
         let record = decision.record().unwrap();
-        assert_eq!((record.hostname(), record.pid(), decision.reason()), ("build-9", 77, Reason::FleetHeld));
+        assert_eq!(
+            (record.hostname(), record.pid(), decision.reason()),
+            ("build-9", 77, Reason::FleetHeld)
+        );
         // What would be no lock is told in words.
         let decision = held("").decision();
         assert!(decision.is_skip() && decision.record().is_none());
@@ -61,11 +90,22 @@ mod tests {
     #[test]
     fn every_refusal_has_the_reason_of_the_contract() {
         let why = || "why".to_owned();
-        for refusal in [held("x"), Refusal::New, Refusal::Lost { why: why() }, Refusal::Unreachable { why: why() }] {
+        for refusal in [
+            held("x"),
+            Refusal::New,
+            Refusal::Lost { why: why() },
+            Refusal::Unreachable { why: why() },
+        ] {
             let reason = refusal.reason();
             assert_eq!(refusal.decision().reason().as_str(), reason.unwrap());
         }
-        let decision = Refusal::Unreachable { why: "no node answered for 12s: x".to_owned() }.decision();
-        assert_eq!(decision.to_string(), "Skipping database (lock check failed: fleet: no node answered for 12s: x)");
+        let decision = Refusal::Unreachable {
+            why: "no node answered for 12s: x".to_owned(),
+        }
+        .decision();
+        assert_eq!(
+            decision.to_string(),
+            "Skipping database (lock check failed: fleet: no node answered for 12s: x)"
+        );
     }
 }

@@ -25,7 +25,10 @@ pub(super) struct Engine {
 
 impl Engine {
     pub(super) fn new(shared: Arc<Shared>) -> io::Result<Self> {
-        Ok(Self { shared, alarm: Alarm::new()? })
+        Ok(Self {
+            shared,
+            alarm: Alarm::new()?,
+        })
     }
 
     pub(super) fn run(&self) {
@@ -39,7 +42,11 @@ impl Engine {
                     old.extend(locked(&self.shared.epoch).take_if(|now| Arc::ptr_eq(now, &epoch)));
                 }
                 Err(without) => {
-                    let least = if matches!(without, Without::Silent(..)) { 200 } else { 1000 };
+                    let least = if matches!(without, Without::Silent(..)) {
+                        200
+                    } else {
+                        1000
+                    };
                     *locked(&self.shared.without) = without;
                     self.shared.bell.ring();
                     self.pause(Duration::from_millis(least));
@@ -63,20 +70,35 @@ impl Engine {
     /// Waits for the bell, or so long; up to as long again at random.
     fn pause(&self, least: Duration) {
         let more = least * u32::from(random_byte()) / 255;
-        self.alarm.wait(&self.shared.wake, facts::boottime() + least + more);
+        self.alarm
+            .wait(&self.shared.wake, facts::boottime() + least + more);
     }
 
     fn begin(&self) -> Result<Arc<Epoch>, Without> {
         let (shared, client) = (&self.shared, &self.shared.client);
         let known = connect::fleet(client).map_err(|error| self.without(error))?;
-        let session = Session::begin(client, &known, &shared.who, Scope::All, ringing(Arc::downgrade(shared)));
+        let session = Session::begin(
+            client,
+            &known,
+            &shared.who,
+            Scope::All,
+            ringing(Arc::downgrade(shared)),
+        );
         let session = session.map_err(|why| match why {
             NotBegun::Failed(failure) => self.without(failure.error(client)),
             NotBegun::Hindered(Hindrance::New) => Without::New,
-            NotBegun::Hindered(_) => Without::Lost("the fleet has just been made or ended".to_owned()),
-            NotBegun::Io(error) => Without::Failed(Error::new(Kind::Io, format!("failed to begin a session: {error}"))),
+            NotBegun::Hindered(_) => {
+                Without::Lost("the fleet has just been made or ended".to_owned())
+            }
+            NotBegun::Io(error) => Without::Failed(Error::new(
+                Kind::Io,
+                format!("failed to begin a session: {error}"),
+            )),
         })?;
-        let epoch = Arc::new(Epoch { session, rights: Mutex::new(BTreeMap::new()) });
+        let epoch = Arc::new(Epoch {
+            session,
+            rights: Mutex::new(BTreeMap::new()),
+        });
         *locked(&shared.epoch) = Some(Arc::clone(&epoch));
         if shared.is_over() {
             // It was ended meanwhile, and the end has not seen this one.
@@ -104,11 +126,19 @@ impl Engine {
     fn serve(&self, epoch: &Arc<Epoch>, old: &mut Vec<Arc<Epoch>>) {
         let (shared, session) = (&self.shared, &epoch.session);
         let keys = &session.known().keys;
-        let watched =
-            [Watched::Below(keys.claims()), Watched::Key(keys.broken(session.lease())), Watched::Key(keys.fleet())];
+        let watched = [
+            Watched::Below(keys.claims()),
+            Watched::Key(keys.broken(session.lease())),
+            Watched::Key(keys.fleet()),
+        ];
         let matters = mattering(Arc::downgrade(shared), keys.claims());
         // Without a watch the looks of every T/3 still find everything.
-        let _watch = Watch::begin(Arc::clone(&shared.client), &watched, matters, session.looker());
+        let _watch = Watch::begin(
+            Arc::clone(&shared.client),
+            &watched,
+            matters,
+            session.looker(),
+        );
         let mut renewed = session.deadlines().renewed;
         let mut claimed_since = BTreeMap::new();
         while !shared.is_over() {
@@ -189,7 +219,12 @@ impl Engine {
         all_answered
     }
 
-    fn right(&self, epoch: &Epoch, name: &Name, claimed_since: &mut BTreeMap<Name, Duration>) -> Result<(), Failure> {
+    fn right(
+        &self,
+        epoch: &Epoch,
+        name: &Name,
+        claimed_since: &mut BTreeMap<Name, Duration>,
+    ) -> Result<(), Failure> {
         let (client, session) = (&self.shared.client, &epoch.session);
         let known = session.known();
         let answer = client.txn(&known.right(session.lease(), name, session.value()))?;
@@ -197,7 +232,10 @@ impl Engine {
         if let Ok(revision) = &answer {
             session.has_right_of(*revision);
         }
-        let turn = epoch.rights().get_mut(name).map(|right| right.right_answered(answer));
+        let turn = epoch
+            .rights()
+            .get_mut(name)
+            .map(|right| right.right_answered(answer));
         match turn {
             Some(Ok(Some(turn))) => self.turned(name, turn, claimed_since),
             // The session's own look says what it is.
@@ -215,7 +253,9 @@ impl Engine {
         claimed_since: &mut BTreeMap<Name, Duration>,
     ) -> Result<(), Failure> {
         let session = &epoch.session;
-        self.shared.client.txn(&session.known().give_way(session.lease(), name, way))?;
+        self.shared
+            .client
+            .txn(&session.known().give_way(session.lease(), name, way))?;
         if let Some(right) = epoch.rights().get_mut(name) {
             right.yield_answered(way);
         }

@@ -108,7 +108,11 @@ impl Right {
     /// With each renewal: as long as the claim waits for agents the yield is sent again, answered or not. A store
     /// that was restored has the right again, and the claim would wait for it.
     pub(crate) fn renewed(&mut self) {
-        if self.claim.as_ref().is_some_and(|claim| claim.value.phase == Phase::Draining) {
+        if self
+            .claim
+            .as_ref()
+            .is_some_and(|claim| claim.value.phase == Phase::Draining)
+        {
             self.yielded = None;
         }
     }
@@ -119,7 +123,10 @@ impl Right {
     }
 
     /// `Err`: what is the session's to judge.
-    pub(crate) fn right_answered(&mut self, answer: Result<i64, Hindrance>) -> Result<Option<Turn>, Hindrance> {
+    pub(crate) fn right_answered(
+        &mut self,
+        answer: Result<i64, Hindrance>,
+    ) -> Result<Option<Turn>, Hindrance> {
         match answer {
             Ok(_) => {
                 self.is_held = true;
@@ -148,7 +155,12 @@ mod tests {
             started_at: facts::now(),
             phase: Phase::Draining,
         };
-        SeenClaim { name: Name::parse("a").unwrap(), value, created, session: Lease(9) }
+        SeenClaim {
+            name: Name::parse("a").unwrap(),
+            value,
+            created,
+            session: Lease(9),
+        }
     }
 
     fn held() -> Right {
@@ -163,7 +175,10 @@ mod tests {
         let mut right = Right::default();
         assert_eq!(right.permit(), Err(NoPermit::Asking));
         let mut right = held();
-        assert_eq!((right.permit(), right.permit(), right.request()), (Ok(()), Ok(()), None));
+        assert_eq!(
+            (right.permit(), right.permit(), right.request()),
+            (Ok(()), Ok(()), None)
+        );
         assert_eq!(right.permits(), 2);
     }
 
@@ -177,7 +192,11 @@ mod tests {
         assert!(right.give_back());
         assert_eq!(right.request(), Some(Request::Yield(claim(5).id())));
         assert!(!right.is_held());
-        assert_eq!(right.request(), Some(Request::Yield(claim(5).id())), "unanswered");
+        assert_eq!(
+            right.request(),
+            Some(Request::Yield(claim(5).id())),
+            "unanswered"
+        );
         right.yield_answered(claim(5).id());
         assert_eq!(right.request(), None, "the claim stands, and has its way");
         assert_eq!(right.see(None), None);
@@ -199,10 +218,17 @@ mod tests {
         right.see(Some(&claim(5)));
         assert_eq!(right.request(), Some(Request::Yield(claim(5).id())));
         right.yield_answered(claim(5).id());
-        assert!(matches!(right.see(Some(&claim(8))), Some(Turn::Claimed(_))), "the next one, without a look between");
+        assert!(
+            matches!(right.see(Some(&claim(8))), Some(Turn::Claimed(_))),
+            "the next one, without a look between"
+        );
         assert_eq!(right.request(), Some(Request::Yield(claim(8).id())));
         right.yield_answered(claim(5).id());
-        assert_eq!(right.request(), Some(Request::Yield(claim(8).id())), "a late answer to the first");
+        assert_eq!(
+            right.request(),
+            Some(Request::Yield(claim(8).id())),
+            "a late answer to the first"
+        );
     }
 
     #[test]
@@ -213,7 +239,11 @@ mod tests {
         right.yield_answered(claim(5).id());
         assert_eq!(right.request(), None);
         right.renewed();
-        assert_eq!(right.request(), Some(Request::Yield(claim(5).id())), "a restored store has the right again");
+        assert_eq!(
+            right.request(),
+            Some(Request::Yield(claim(5).id())),
+            "a restored store has the right again"
+        );
         right.yield_answered(claim(5).id());
         let mut held = claim(5);
         held.value.phase = Phase::Held;
@@ -229,7 +259,10 @@ mod tests {
         right.see(Some(&claim(5)));
         right.request();
         right.yield_answered(claim(5).id());
-        let other = SeenClaim { session: Lease(10), ..claim(5) };
+        let other = SeenClaim {
+            session: Lease(10),
+            ..claim(5)
+        };
         assert!(matches!(right.see(Some(&other)), Some(Turn::Claimed(_))));
         assert_eq!(right.request(), Some(Request::Yield(other.id())));
     }
@@ -248,7 +281,10 @@ mod tests {
     #[test]
     fn what_hinders_a_right() {
         let mut right = Right::default();
-        assert!(matches!(right.right_answered(Err(Hindrance::Held(Box::new(claim(5))))), Ok(Some(Turn::Claimed(_)))));
+        assert!(matches!(
+            right.right_answered(Err(Hindrance::Held(Box::new(claim(5))))),
+            Ok(Some(Turn::Claimed(_)))
+        ));
         assert!(matches!(right.permit(), Err(NoPermit::Held(held)) if held.created == 5));
         let mut right = Right::default();
         assert_eq!(right.right_answered(Err(Hindrance::Passed)), Ok(None));

@@ -82,7 +82,11 @@ impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Held(claim) => {
-                let (holder, host, pid) = (escaped(&claim.value.holder), escaped(&claim.value.host), claim.value.pid);
+                let (holder, host, pid) = (
+                    escaped(&claim.value.holder),
+                    escaped(&claim.value.host),
+                    claim.value.pid,
+                );
                 write!(f, "held in the fleet by {holder} (PID {pid} on {host})")
             }
             Self::Asking => f.write_str("fleet: the right to run cycles was asked for"),
@@ -127,7 +131,10 @@ impl Epoch {
 
     /// Since when no node has answered, and how the last try failed; `why`: where that is not known.
     fn silence(&self, why: &str) -> Without {
-        let why = self.session.failing().map_or_else(|| why.to_owned(), |(_, why)| why);
+        let why = self
+            .session
+            .failing()
+            .map_or_else(|| why.to_owned(), |(_, why)| why);
         Without::Silent(self.session.deadlines().renewed, why)
     }
 
@@ -220,12 +227,17 @@ impl FleetAgent {
     /// [`Kind::Config`], [`Kind::Io`]: the certificates of the configuration cannot be read, or the system has no
     /// thread.
     pub fn start(config: Config, who: Who) -> Result<Self, Error> {
-        let failed = |error: io::Error| Error::new(Kind::Io, format!("failed to begin in the fleet: {error}"));
+        let failed = |error: io::Error| {
+            Error::new(Kind::Io, format!("failed to begin in the fleet: {error}"))
+        };
         let shared = Arc::new(Shared {
             client: Arc::new(Client::new(config)?),
             who,
             epoch: Mutex::default(),
-            without: Mutex::new(Without::Silent(facts::boottime(), "no node has been asked yet".to_owned())),
+            without: Mutex::new(Without::Silent(
+                facts::boottime(),
+                "no node has been asked yet".to_owned(),
+            )),
             wanted: Mutex::default(),
             changes: Mutex::default(),
             last_yield: Mutex::default(),
@@ -234,8 +246,14 @@ impl FleetAgent {
             bell: Bell::new().map_err(failed)?,
         });
         let engine = engine::Engine::new(Arc::clone(&shared)).map_err(failed)?;
-        thread::Builder::new().name("fleet-agent".to_owned()).spawn(move || engine.run()).map_err(failed)?;
-        Ok(Self { _ending: Arc::new(Ending(Arc::clone(&shared))), shared })
+        thread::Builder::new()
+            .name("fleet-agent".to_owned())
+            .spawn(move || engine.run())
+            .map_err(failed)?;
+        Ok(Self {
+            _ending: Arc::new(Ending(Arc::clone(&shared))),
+            shared,
+        })
     }
 
     /// Readable when something has happened.
@@ -259,19 +277,40 @@ impl FleetAgent {
         if locked(&shared.wanted).insert(mark.name.clone()) {
             shared.wake.ring();
         }
-        let Some(epoch) = shared.epoch() else { return Err(self.without()) };
+        let Some(epoch) = shared.epoch() else {
+            return Err(self.without());
+        };
         match epoch.session.standing() {
             Standing::Live => {}
             Standing::Over(Loss::Silent { why }) => return Err(epoch.silence(&why).refusal()),
-            Standing::Over(loss) => return Err(Refusal::Lost { why: loss.to_string() }),
-            Standing::Broken(broken) => return Err(Refusal::Lost { why: broken.to_string() }),
+            Standing::Over(loss) => {
+                return Err(Refusal::Lost {
+                    why: loss.to_string(),
+                });
+            }
+            Standing::Broken(broken) => {
+                return Err(Refusal::Lost {
+                    why: broken.to_string(),
+                });
+            }
         }
         if epoch.session.known().value.nonce != mark.fleet {
-            return Err(Refusal::Failed(crate::connect::other_fleet(&shared.client, mark)));
+            return Err(Refusal::Failed(crate::connect::other_fleet(
+                &shared.client,
+                mark,
+            )));
         }
-        let given = epoch.rights().entry(mark.name.clone()).or_default().permit();
+        let given = epoch
+            .rights()
+            .entry(mark.name.clone())
+            .or_default()
+            .permit();
         match given {
-            Ok(()) => Ok(Permit { shared: Arc::clone(shared), epoch, name: mark.name.clone() }),
+            Ok(()) => Ok(Permit {
+                shared: Arc::clone(shared),
+                epoch,
+                name: mark.name.clone(),
+            }),
             Err(NoPermit::Held(claim)) => Err(Refusal::Held(claim)),
             Err(NoPermit::Asking) => Err(match epoch.session.failing() {
                 Some((since, why)) => unreachable_since(since, &why),
@@ -323,7 +362,9 @@ impl FleetAgent {
 
 fn unreachable_since(since: Duration, why: &str) -> Refusal {
     let silent = shown(facts::boottime().saturating_sub(since));
-    Refusal::Unreachable { why: format!("no node answered for {silent}: {}", escaped(why)) }
+    Refusal::Unreachable {
+        why: format!("no node answered for {silent}: {}", escaped(why)),
+    }
 }
 
 /// The permit for one cycle. While it is out no claim of this name becomes held, as long as the session stands: its
@@ -349,7 +390,11 @@ impl Permit {
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        let is_awaited = self.epoch.rights().get_mut(&self.name).is_some_and(Right::give_back);
+        let is_awaited = self
+            .epoch
+            .rights()
+            .get_mut(&self.name)
+            .is_some_and(Right::give_back);
         if is_awaited || self.epoch.session.standing() != Standing::Live {
             self.shared.wake.ring();
         }
@@ -358,6 +403,8 @@ impl Drop for Permit {
 
 impl fmt::Debug for Permit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Permit").field("name", &self.name).finish_non_exhaustive()
+        f.debug_struct("Permit")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
     }
 }

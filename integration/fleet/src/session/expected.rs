@@ -18,23 +18,37 @@ pub(super) struct Expected {
 }
 
 /// How a look finds a session that does not stand any more.
-pub(super) fn found(seen: &SessionLook, expected: Expected, lease: Lease, scope: &Scope) -> Option<Standing> {
-    let gone = |why: &str| Some(Standing::Over(Loss::Gone { why: why.to_owned() }));
+pub(super) fn found(
+    seen: &SessionLook,
+    expected: Expected,
+    lease: Lease,
+    scope: &Scope,
+) -> Option<Standing> {
+    let gone = |why: &str| {
+        Some(Standing::Over(Loss::Gone {
+            why: why.to_owned(),
+        }))
+    };
     if !seen.fleet_stands {
         return Some(Standing::Over(Loss::FleetGone));
     }
     let claim = match scope {
         Scope::One(name) => {
             let claim = seen.claims.get(name).filter(|claim| claim.session == lease);
-            let is_as_far = |claim: &&SeenClaim| !expected.is_held || claim.value.phase == Phase::Held;
+            let is_as_far =
+                |claim: &&SeenClaim| !expected.is_held || claim.value.phase == Phase::Held;
             claim.filter(is_as_far).map(|claim| claim.created)
         }
         Scope::All => None,
     };
     match (seen.session, &seen.broken) {
         (None, _) => gone("etcd does not know it any more"),
-        (Some(revision), _) if revision < expected.least => gone("etcd has it as it was before, as after a restore"),
-        _ if expected.claim.is_some() && claim != expected.claim => gone("etcd does not know its claim any more"),
+        (Some(revision), _) if revision < expected.least => {
+            gone("etcd has it as it was before, as after a restore")
+        }
+        _ if expected.claim.is_some() && claim != expected.claim => {
+            gone("etcd does not know its claim any more")
+        }
         (Some(_), Some(broken)) => Some(Standing::Broken(broken.clone())),
         (Some(_), None) => None,
     }
@@ -50,23 +64,68 @@ mod tests {
     use crate::{BrokenValue, Name};
 
     fn seen() -> SessionLook {
-        SessionLook { fleet_stands: true, session: Some(7), broken: None, claims: BTreeMap::new() }
+        SessionLook {
+            fleet_stands: true,
+            session: Some(7),
+            broken: None,
+            claims: BTreeMap::new(),
+        }
     }
 
     #[test]
     fn what_a_look_says_of_a_session() {
-        let broken = BrokenValue { by: "ann".into(), host: "h".into(), why: "stuck".into(), at: facts::now() };
+        let broken = BrokenValue {
+            by: "ann".into(),
+            host: "h".into(),
+            why: "stuck".into(),
+            at: facts::now(),
+        };
         let is_gone = |standing| matches!(standing, Some(Standing::Over(Loss::Gone { .. })));
-        let found =
-            |seen: &SessionLook, least| found(seen, Expected { least, ..Expected::default() }, Lease(9), &Scope::All);
+        let found = |seen: &SessionLook, least| {
+            found(
+                seen,
+                Expected {
+                    least,
+                    ..Expected::default()
+                },
+                Lease(9),
+                &Scope::All,
+            )
+        };
         assert_eq!(found(&seen(), 7), None);
-        assert!(is_gone(found(&seen(), 8)), "older than its right: a restore");
-        assert!(is_gone(found(&SessionLook { session: None, ..seen() }, 0)));
-        let other = SessionLook { fleet_stands: false, session: None, ..seen() };
+        assert!(
+            is_gone(found(&seen(), 8)),
+            "older than its right: a restore"
+        );
+        assert!(is_gone(found(
+            &SessionLook {
+                session: None,
+                ..seen()
+            },
+            0
+        )));
+        let other = SessionLook {
+            fleet_stands: false,
+            session: None,
+            ..seen()
+        };
         assert_eq!(found(&other, 0), Some(Standing::Over(Loss::FleetGone)));
-        let marked = SessionLook { broken: Some(broken.clone()), ..seen() };
+        let marked = SessionLook {
+            broken: Some(broken.clone()),
+            ..seen()
+        };
         assert_eq!(found(&marked, 0), Some(Standing::Broken(broken.clone())));
-        assert!(is_gone(found(&SessionLook { session: None, broken: Some(broken), ..seen() }, 0)), "gone beats broken");
+        assert!(
+            is_gone(found(
+                &SessionLook {
+                    session: None,
+                    broken: Some(broken),
+                    ..seen()
+                },
+                0
+            )),
+            "gone beats broken"
+        );
     }
 
     /// A snapshot from before the claim has the session and the lease, and would let the command run on for ever.
@@ -78,25 +137,51 @@ mod tests {
                 br#"{"id":"i","holder":"h","host":"b","pid":1,"started_at":"2026-11-25T00:00:00Z","phase":"held"}"#
                     .to_vec();
             let (key, mod_revision) = (Vec::new(), 8);
-            let found = crate::etcd::KeyValue { key, value, create_revision: created, mod_revision, lease: session };
+            let found = crate::etcd::KeyValue {
+                key,
+                value,
+                create_revision: created,
+                mod_revision,
+                lease: session,
+            };
             BTreeMap::from([(name.clone(), SeenClaim::of(&name, &found))])
         };
         let scope = Scope::One(name.clone());
         let look = |claims| {
             found(
                 &SessionLook { claims, ..seen() },
-                Expected { claim: Some(5), is_held: true, ..Expected::default() },
+                Expected {
+                    claim: Some(5),
+                    is_held: true,
+                    ..Expected::default()
+                },
                 Lease(9),
                 &scope,
             )
         };
         assert_eq!(look(claim(5, 9)), None);
         let mut drains_again = claim(5, 9);
-        drains_again.values_mut().for_each(|claim| claim.value.phase = Phase::Draining);
+        drains_again
+            .values_mut()
+            .for_each(|claim| claim.value.phase = Phase::Draining);
         for claims in [BTreeMap::new(), claim(6, 9), claim(5, 8), drains_again] {
-            assert!(matches!(look(claims), Some(Standing::Over(Loss::Gone { .. }))));
+            assert!(matches!(
+                look(claims),
+                Some(Standing::Over(Loss::Gone { .. }))
+            ));
         }
         let none_yet = Expected::default();
-        assert_eq!(found(&SessionLook { claims: claim(6, 8), ..seen() }, none_yet, Lease(9), &scope), None);
+        assert_eq!(
+            found(
+                &SessionLook {
+                    claims: claim(6, 8),
+                    ..seen()
+                },
+                none_yet,
+                Lease(9),
+                &scope
+            ),
+            None
+        );
     }
 }

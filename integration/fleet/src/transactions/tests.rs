@@ -25,11 +25,21 @@ impl Ground {
         etcd.ctl(&["del", "/beads/v1/new"]);
         let name = Name::parse("acme/tracker").unwrap();
         let mark = Mark::of_new_clone(fleet.nonce(), &name);
-        let member = MemberValue { host: "h".into(), path: "/p".into(), version: "0.1.0".into(), since: facts::now() };
+        let member = MemberValue {
+            host: "h".into(),
+            path: "/p".into(),
+            version: "0.1.0".into(),
+            since: facts::now(),
+        };
         fleet.join(&mark, &member).unwrap();
         let client = Client::new(config).unwrap();
         let known = connect::fleet(&client).unwrap();
-        Some(Self { etcd, client, known, name })
+        Some(Self {
+            etcd,
+            client,
+            known,
+            name,
+        })
     }
 
     fn session(&self) -> (Lease, Vec<u8>) {
@@ -41,48 +51,96 @@ impl Ground {
 
     fn session_value(&self) -> Vec<u8> {
         let nonce = facts::random_id();
-        written(&SessionValue { nonce, who: Who::this_process(), since: facts::now() })
+        written(&SessionValue {
+            nonce,
+            who: Who::this_process(),
+            since: facts::now(),
+        })
     }
 
     fn begin(&self, lease: Lease, value: &[u8]) -> Result<bool, Hindrance> {
-        self.known.session_answer(value, self.client.txn(&self.known.session(lease, value)).unwrap())
+        self.known.session_answer(
+            value,
+            self.client.txn(&self.known.session(lease, value)).unwrap(),
+        )
     }
 
     fn claim_value(&self, phase: Phase) -> Vec<u8> {
         let (id, holder, host) = ("i".to_owned(), "h".to_owned(), "b".to_owned());
-        written(&ClaimValue { id, holder, host, pid: 1, started_at: facts::now(), phase })
+        written(&ClaimValue {
+            id,
+            holder,
+            host,
+            pid: 1,
+            started_at: facts::now(),
+            phase,
+        })
     }
 
     fn raise(&self, lease: Lease) -> Result<i64, Hindrance> {
-        let txn = self.known.raise(lease, &self.name, &self.claim_value(Phase::Draining));
-        self.known.raise_answer(lease, &self.name, self.client.txn(&txn).unwrap())
+        let txn = self
+            .known
+            .raise(lease, &self.name, &self.claim_value(Phase::Draining));
+        self.known
+            .raise_answer(lease, &self.name, self.client.txn(&txn).unwrap())
     }
 
     fn right(&self, lease: Lease, session: &[u8]) -> Result<i64, Hindrance> {
-        self.known.right_answer(&self.name, self.client.txn(&self.known.right(lease, &self.name, session)).unwrap())
+        self.known.right_answer(
+            &self.name,
+            self.client
+                .txn(&self.known.right(lease, &self.name, session))
+                .unwrap(),
+        )
     }
 
     fn give_way(&self, lease: Lease, claimer: Lease, created: i64) -> bool {
-        let way = ClaimId { created, session: claimer };
-        self.client.txn(&self.known.give_way(lease, &self.name, way)).unwrap().succeeded
+        let way = ClaimId {
+            created,
+            session: claimer,
+        };
+        self.client
+            .txn(&self.known.give_way(lease, &self.name, way))
+            .unwrap()
+            .succeeded
     }
 
     fn drain(&self, lease: Lease, created: i64) -> Drained {
-        let txn = self.known.drained(lease, &self.name, created, &self.claim_value(Phase::Held));
-        self.known.drained_answer(&self.name, created, self.client.txn(&txn).unwrap())
+        let txn = self
+            .known
+            .drained(lease, &self.name, created, &self.claim_value(Phase::Held));
+        self.known
+            .drained_answer(&self.name, created, self.client.txn(&txn).unwrap())
     }
 
     fn break_it(&self, lease: Lease, created: i64) -> bool {
-        let why = BrokenValue { by: "ann".into(), host: "h".into(), why: "stuck".into(), at: facts::now() };
-        self.client.txn(&self.known.break_session(lease, created, &why)).unwrap().succeeded
+        let why = BrokenValue {
+            by: "ann".into(),
+            host: "h".into(),
+            why: "stuck".into(),
+            at: facts::now(),
+        };
+        self.client
+            .txn(&self.known.break_session(lease, created, &why))
+            .unwrap()
+            .succeeded
     }
 
     fn is_there(&self, key: &str) -> bool {
-        self.client.txn(&Txn::look(&[Op::Get(key)])).unwrap().next_one().is_some()
+        self.client
+            .txn(&Txn::look(&[Op::Get(key)]))
+            .unwrap()
+            .next_one()
+            .is_some()
     }
 
     fn created(&self, key: &str) -> i64 {
-        self.client.txn(&Txn::look(&[Op::Get(key)])).unwrap().next_one().unwrap().create_revision
+        self.client
+            .txn(&Txn::look(&[Op::Get(key)]))
+            .unwrap()
+            .next_one()
+            .unwrap()
+            .create_revision
     }
 }
 
@@ -97,13 +155,30 @@ fn held_by(answer: Result<i64, Hindrance>) -> Lease {
 fn a_session_begins_once_and_a_second_request_is_the_same_one() {
     let Some(ground) = Ground::new() else { return };
     let (lease, value) = ground.session();
-    assert_eq!(ground.begin(lease, &value), Ok(true), "the answer to the first was lost");
-    assert_eq!(ground.begin(lease, &ground.session_value()), Ok(false), "another session's");
-    ground.client.grant(lease).expect("a grant that comes twice");
+    assert_eq!(
+        ground.begin(lease, &value),
+        Ok(true),
+        "the answer to the first was lost"
+    );
+    assert_eq!(
+        ground.begin(lease, &ground.session_value()),
+        Ok(false),
+        "another session's"
+    );
+    ground
+        .client
+        .grant(lease)
+        .expect("a grant that comes twice");
     ground.client.revoke(lease).unwrap();
-    ground.client.revoke(lease).expect("an end that comes twice");
+    ground
+        .client
+        .revoke(lease)
+        .expect("an end that comes twice");
     let late = ground.client.txn(&ground.known.session(lease, &value));
-    assert!(late.is_err(), "its lease has gone, and no key is left without one: {late:?}");
+    assert!(
+        late.is_err(),
+        "its lease has gone, and no key is left without one: {late:?}"
+    );
     assert!(!ground.is_there(&ground.known.keys.session(lease)));
 }
 
@@ -112,7 +187,11 @@ fn one_claim_is_raised_and_a_second_request_is_the_same_one() {
     let Some(ground) = Ground::new() else { return };
     let ((one, _), (other, _)) = (ground.session(), ground.session());
     let created = ground.raise(one).unwrap();
-    assert_eq!(ground.raise(one), Ok(created), "the answer to the first was lost");
+    assert_eq!(
+        ground.raise(one),
+        Ok(created),
+        "the answer to the first was lost"
+    );
     assert_eq!(held_by(ground.raise(other)), one);
     ground.client.revoke(one).unwrap();
     assert_eq!(ground.raise(one), Err(Hindrance::SessionGone), "late");
@@ -137,17 +216,34 @@ fn a_right_and_a_claim_are_never_taken_at_once() {
     let again = ground.right(agent, &session).unwrap();
     assert!(again > first, "the session's revision rises with each");
     let created = ground.raise(claimer).unwrap();
-    assert_eq!(held_by(ground.right(agent, &session)), claimer, "a right that comes late");
-    assert_eq!(ground.drain(claimer, created), Drained::Agents(vec![agent], false));
-    assert!(!ground.give_way(agent, agent, created), "another session's claim, with a revision that came again");
+    assert_eq!(
+        held_by(ground.right(agent, &session)),
+        claimer,
+        "a right that comes late"
+    );
+    assert_eq!(
+        ground.drain(claimer, created),
+        Drained::Agents(vec![agent], false)
+    );
+    assert!(
+        !ground.give_way(agent, agent, created),
+        "another session's claim, with a revision that came again"
+    );
     assert!(ground.give_way(agent, claimer, created));
     assert!(ground.give_way(agent, claimer, created), "twice");
     assert_eq!(ground.drain(claimer, created), Drained::Held);
-    assert_eq!(ground.drain(claimer, created), Drained::Held, "the answer to the first was lost");
+    assert_eq!(
+        ground.drain(claimer, created),
+        Drained::Held,
+        "the answer to the first was lost"
+    );
     assert_eq!(held_by(ground.right(agent, &session)), claimer);
     ground.client.revoke(claimer).unwrap();
     ground.right(agent, &session).unwrap();
-    assert!(!ground.give_way(agent, claimer, created), "late: the claim that it names has gone");
+    assert!(
+        !ground.give_way(agent, claimer, created),
+        "late: the claim that it names has gone"
+    );
     assert!(ground.is_there(&ground.known.keys.agent(&ground.name, agent)));
 }
 
@@ -169,17 +265,29 @@ fn a_break_marks_the_session_that_it_names_and_hinders_it_alone() {
     let key = ground.known.keys.session(lease);
     let created = ground.created(&key);
     let claim = ground.raise(lease).unwrap();
-    assert!(!ground.break_it(lease, created - 1), "another session's revision");
+    assert!(
+        !ground.break_it(lease, created - 1),
+        "another session's revision"
+    );
     assert!(ground.break_it(lease, created));
     assert!(ground.break_it(lease, created), "twice");
     assert!(matches!(ground.drain(lease, claim), Drained::Broken(why) if why.by == "ann"));
-    assert!(ground.is_there(&ground.known.keys.claim(&ground.name)), "nothing is revoked: the work may run");
+    assert!(
+        ground.is_there(&ground.known.keys.claim(&ground.name)),
+        "nothing is revoked: the work may run"
+    );
     ground.client.revoke(lease).unwrap();
-    assert!(!ground.is_there(&ground.known.keys.broken(lease)), "the mark goes with the session");
+    assert!(
+        !ground.is_there(&ground.known.keys.broken(lease)),
+        "the mark goes with the session"
+    );
     assert!(!ground.break_it(lease, created), "late");
     let (agent, value) = ground.session();
     assert!(ground.break_it(agent, ground.created(&ground.known.keys.session(agent))));
-    assert!(matches!(ground.right(agent, &value), Err(Hindrance::Broken(_))));
+    assert!(matches!(
+        ground.right(agent, &value),
+        Err(Hindrance::Broken(_))
+    ));
     assert!(matches!(ground.raise(agent), Err(Hindrance::Broken(_))));
     let _ = session;
 }
@@ -191,15 +299,28 @@ fn nobody_begins_anything_in_a_new_fleet_or_in_another() {
     ground.etcd.ctl(&["put", "/beads/v1/new", ""]);
     assert_eq!(ground.raise(lease), Err(Hindrance::New));
     assert_eq!(ground.right(lease, &session), Err(Hindrance::New));
-    assert_eq!(ground.begin(Lease::random().unwrap(), &session), Err(Hindrance::New));
+    assert_eq!(
+        ground.begin(Lease::random().unwrap(), &session),
+        Err(Hindrance::New)
+    );
     ground.etcd.ctl(&["del", "/beads/v1/new"]);
-    ground.etcd.ctl(&["put", "/beads/v1/fleet", r#"{"nonce":"other","base":1,"min_version":"0.1.0"}"#]);
+    ground.etcd.ctl(&[
+        "put",
+        "/beads/v1/fleet",
+        r#"{"nonce":"other","base":1,"min_version":"0.1.0"}"#,
+    ]);
     assert_eq!(ground.raise(lease), Err(Hindrance::FleetGone));
     assert_eq!(ground.right(lease, &session), Err(Hindrance::FleetGone));
-    assert_eq!(ground.begin(Lease::random().unwrap(), &session), Err(Hindrance::FleetGone));
+    assert_eq!(
+        ground.begin(Lease::random().unwrap(), &session),
+        Err(Hindrance::FleetGone)
+    );
     ground.etcd.ctl(&["del", "/beads/v1/fleet"]);
     assert_eq!(ground.raise(lease), Err(Hindrance::FleetGone));
-    assert_eq!(connect::fleet(&ground.client).unwrap_err().kind(), Kind::NoFleet);
+    assert_eq!(
+        connect::fleet(&ground.client).unwrap_err().kind(),
+        Kind::NoFleet
+    );
 }
 
 #[test]
@@ -207,10 +328,17 @@ fn the_databases_below_a_name_are_not_that_names() {
     let Some(ground) = Ground::new() else { return };
     let ((agent, session), (claimer, _)) = (ground.session(), ground.session());
     ground.right(agent, &session).unwrap();
-    let above = Ground { name: Name::parse("acme").unwrap(), ..ground };
+    let above = Ground {
+        name: Name::parse("acme").unwrap(),
+        ..ground
+    };
     above.etcd.ctl(&["put", "/beads/v1/names/acme", ""]);
     let created = above.raise(claimer).unwrap();
-    assert_eq!(above.drain(claimer, created), Drained::Held, "the agent of acme/tracker is not one of acme");
+    assert_eq!(
+        above.drain(claimer, created),
+        Drained::Held,
+        "the agent of acme/tracker is not one of acme"
+    );
 }
 
 #[test]
@@ -218,21 +346,46 @@ fn hostile_values_are_claims_and_never_none() {
     let Some(ground) = Ground::new() else { return };
     let (lease, session) = ground.session();
     for value in ["", "{", "null", &"x".repeat(100_000)] {
-        ground.etcd.ctl(&["put", "/beads/v1/claims/acme:tracker", value]);
-        let Err(Hindrance::Held(claim)) = ground.raise(lease) else { panic!("not held") };
+        ground
+            .etcd
+            .ctl(&["put", "/beads/v1/claims/acme:tracker", value]);
+        let Err(Hindrance::Held(claim)) = ground.raise(lease) else {
+            panic!("not held")
+        };
         assert!(claim.value.holder.contains("cannot be read"), "{claim:?}");
-        assert!(matches!(ground.right(lease, &session), Err(Hindrance::Held(_))));
+        assert!(matches!(
+            ground.right(lease, &session),
+            Err(Hindrance::Held(_))
+        ));
     }
     ground.etcd.ctl(&["del", "/beads/v1/claims/acme:tracker"]);
-    ground.etcd.ctl(&["put", "/beads/v1/agents/acme:tracker/x", ""]);
+    ground
+        .etcd
+        .ctl(&["put", "/beads/v1/agents/acme:tracker/x", ""]);
     let created = ground.raise(lease).unwrap();
-    assert_eq!(ground.drain(lease, created), Drained::Agents(Vec::new(), false), "not held, whatever is there");
-    for value in ["{}", "[]", "\"x\"", r#"{"nonce":"a","base":-1,"min_version":"0.1.0"}"#] {
+    assert_eq!(
+        ground.drain(lease, created),
+        Drained::Agents(Vec::new(), false),
+        "not held, whatever is there"
+    );
+    for value in [
+        "{}",
+        "[]",
+        "\"x\"",
+        r#"{"nonce":"a","base":-1,"min_version":"0.1.0"}"#,
+    ] {
         ground.etcd.ctl(&["put", "/beads/v1/fleet", value]);
         let error = connect::fleet(&ground.client).unwrap_err();
-        assert!(error.to_string().contains("cannot be understood"), "{error}");
+        assert!(
+            error.to_string().contains("cannot be understood"),
+            "{error}"
+        );
     }
-    ground.etcd.ctl(&["put", "/beads/v1/fleet", r#"{"nonce":"a","base":1,"min_version":"99.0.0"}"#]);
+    ground.etcd.ctl(&[
+        "put",
+        "/beads/v1/fleet",
+        r#"{"nonce":"a","base":1,"min_version":"99.0.0"}"#,
+    ]);
     let error = connect::fleet(&ground.client).unwrap_err();
     assert_eq!(error.kind(), Kind::TooOld);
     assert!(error.to_string().contains("99.0.0"), "{error}");
@@ -243,11 +396,20 @@ fn new_goes_by_itself_and_a_creator_that_was_killed_leaves_a_fleet_that_create_f
     let Some(ground) = Ground::new() else { return };
     let config = Config::of_url(&ground.etcd.url("other"), Path::new("fleet.toml")).unwrap();
     // As it is after the first transaction.
-    ground.etcd.ctl(&["put", "/other/v1/fleet", r#"{"nonce":"a","base":1,"min_version":"0.1.0"}"#]);
+    ground.etcd.ctl(&[
+        "put",
+        "/other/v1/fleet",
+        r#"{"nonce":"a","base":1,"min_version":"0.1.0"}"#,
+    ]);
     ground.etcd.ctl(&["put", "/other/v1/new", ""]);
     let again = Fleet::create(&config, None).unwrap();
     assert!(!again.is_new && again.fleet.nonce() == "a");
     let left = again.fleet.is_new().unwrap().expect("it is new");
-    assert!((std::time::Duration::from_secs(10)..=crate::T).contains(&left), "{left:?}");
-    until("new goes by itself", || again.fleet.is_new().unwrap().is_none());
+    assert!(
+        (std::time::Duration::from_secs(10)..=crate::T).contains(&left),
+        "{left:?}"
+    );
+    until("new goes by itself", || {
+        again.fleet.is_new().unwrap().is_none()
+    });
 }

@@ -5,7 +5,9 @@ use std::task::{Context, Poll, Waker};
 use std::{ffi::OsStr, future::Future, path::PathBuf, pin::Pin, thread, time::Duration};
 
 use beadlock_checker::Options;
-use beadlock_checker::internal::{dialect::beads::holder_name_is_fit, escape::escaped, sys::process_id};
+use beadlock_checker::internal::{
+    dialect::beads::holder_name_is_fit, escape::escaped, sys::process_id,
+};
 
 use super::locks::{self, Bell, Ending, LockAttendant, ReleaseOrder, Terms};
 use super::{dir::Directory, ending, guard::CommandGuard};
@@ -45,7 +47,10 @@ impl CommandLock {
             directory: None,
             labels: Labels::default(),
             timeout: Duration::from_secs(10),
-            terms: Terms { order: ReleaseOrder::ForwardFirst, kill_after: Duration::from_secs(10) },
+            terms: Terms {
+                order: ReleaseOrder::ForwardFirst,
+                kill_after: Duration::from_secs(10),
+            },
         }
     }
 
@@ -137,10 +142,17 @@ impl CommandLock {
             target: None,
             holder: holder_name(OsStr::new(&format!("{} {}", self.tool, self.name))),
             labels: self.labels,
-            wait: if self.timeout.is_zero() { Wait::No } else { Wait::UpTo(self.timeout) },
+            wait: if self.timeout.is_zero() {
+                Wait::No
+            } else {
+                Wait::UpTo(self.timeout)
+            },
             drain: Some(self.timeout.max(SHORTEST_DRAIN)),
             // A crashed holder counts as dead, be it a zombie or a PID that is another's by now.
-            options: Options { reap_proven_dead: true, ..Options::default() },
+            options: Options {
+                reap_proven_dead: true,
+                ..Options::default()
+            },
         };
         let claim = match hold.claim_on(target.clone(), &environment, &mut LockAttendant(bell)) {
             Ok(claim) => claim,
@@ -207,7 +219,11 @@ fn open(parcel: &Mutex<Parcel>) -> MutexGuard<'_, Parcel> {
 impl Acquiring {
     /// Starts the thread that waits.
     fn start(lock: CommandLock) -> Result<Self, Error> {
-        let this = Self { process: process_id(), bell: Bell::new()?, parcel: Arc::default() };
+        let this = Self {
+            process: process_id(),
+            bell: Bell::new()?,
+            parcel: Arc::default(),
+        };
         let (bell, parcel) = (Arc::clone(&this.bell), Arc::clone(&this.parcel));
         let work = move || {
             let acquired = lock.acquire_heeding(&bell);
@@ -219,10 +235,15 @@ impl Acquiring {
             waker.into_iter().for_each(Waker::wake);
             // Where the wait was given up meanwhile, the parcel ends here, and releases the lock.
         };
-        let spawned = thread::Builder::new().name("command-lock-wait".to_owned()).spawn(work);
+        let spawned = thread::Builder::new()
+            .name("command-lock-wait".to_owned())
+            .spawn(work);
         spawned.map_err(|error| {
             let why = of_no_process(&error);
-            Error::io(format!("failed to start the thread that waits for the lock: {why}"), error.kind())
+            Error::io(
+                format!("failed to start the thread that waits for the lock: {why}"),
+                error.kind(),
+            )
         })?;
         Ok(this)
     }
@@ -262,7 +283,11 @@ mod tests {
     fn a_fork_s_copy_of_a_wait_does_not_wake_it() {
         let bell = Bell::new().unwrap();
         let rings = || wait_for([LockAttendant(&bell).signals()], Duration::ZERO) == [true];
-        let wait = |process| Acquiring { process, bell: Arc::clone(&bell), parcel: Arc::default() };
+        let wait = |process| Acquiring {
+            process,
+            bell: Arc::clone(&bell),
+            parcel: Arc::default(),
+        };
         drop(wait(process_id() + 1));
         assert!(!rings(), "it was another process's");
         drop(wait(process_id()));

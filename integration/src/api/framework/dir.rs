@@ -26,11 +26,19 @@ impl Directory {
     /// Relative paths do not count: they would differ with the working directory.
     pub fn of(tool: &str, environment: &Environment) -> Self {
         let us = geteuid().as_raw();
-        let is_ours = |dir: &Path| fs::metadata(dir).is_ok_and(|meta| meta.is_dir() && meta.uid() == us);
-        let named = |name| environment.get(name).map(PathBuf::from).filter(|dir| dir.is_absolute());
+        let is_ours =
+            |dir: &Path| fs::metadata(dir).is_ok_and(|meta| meta.is_dir() && meta.uid() == us);
+        let named = |name| {
+            environment
+                .get(name)
+                .map(PathBuf::from)
+                .filter(|dir| dir.is_absolute())
+        };
         Self::Own(match named("XDG_RUNTIME_DIR").filter(|dir| is_ours(dir)) {
             Some(runtime) => runtime.join(tool),
-            None => named("TMPDIR").unwrap_or_else(|| "/tmp".into()).join(format!("{tool}-{us}")),
+            None => named("TMPDIR")
+                .unwrap_or_else(|| "/tmp".into())
+                .join(format!("{tool}-{us}")),
         })
     }
 
@@ -64,16 +72,25 @@ impl Directory {
 /// that does not would take two locks that do not exclude each other.
 fn make_own(dir: &Path) -> Result<(), Error> {
     let made = DirBuilder::new().mode(0o700).create(dir);
-    if let Some(error) = made.err().filter(|error| error.kind() != io::ErrorKind::AlreadyExists) {
+    if let Some(error) = made
+        .err()
+        .filter(|error| error.kind() != io::ErrorKind::AlreadyExists)
+    {
         return Err(failed(dir, &error));
     }
     let meta = fs::symlink_metadata(dir).map_err(|error| failed(dir, &error))?;
     let (owner, us, mode) = (meta.uid(), geteuid().as_raw(), meta.mode() & 0o777);
     let command = |template| to_type(template, &[Part::Path(dir)]);
     let why = if meta.is_symlink() {
-        format!("it is a link; to see what it leads to: {}", command("ls -ld {}"))
+        format!(
+            "it is a link; to see what it leads to: {}",
+            command("ls -ld {}")
+        )
     } else if !meta.is_dir() {
-        format!("it is not a directory; to see what it is: {}", command("ls -ld {}"))
+        format!(
+            "it is not a directory; to see what it is: {}",
+            command("ls -ld {}")
+        )
     } else if owner != us {
         let remove = command("sudo rm -r -- {}");
         format!(
@@ -81,22 +98,35 @@ fn make_own(dir: &Path) -> Result<(), Error> {
              needs it, remove it as root: {remove}"
         )
     } else if mode & 0o022 != 0 {
-        format!("others may write it (mode {mode:03o}); {}", command("chmod 700 {}"))
+        format!(
+            "others may write it (mode {mode:03o}); {}",
+            command("chmod 700 {}")
+        )
     } else {
         return Ok(());
     };
     let shown = escaped_path(dir);
-    Err(refused(&shown, format!("the lock directory {shown} is not to be trusted: {why}")))
+    Err(refused(
+        &shown,
+        format!("the lock directory {shown} is not to be trusted: {why}"),
+    ))
 }
 
 /// Another user's tool may have made it, for itself alone.
 fn check_open(dir: &Path) -> Result<(), Error> {
     let entered = faccessat(AT_FDCWD, dir, AccessFlags::X_OK, AtFlags::AT_EACCESS);
-    let Ok(meta) = fs::metadata(dir) else { return Ok(()) };
+    let Ok(meta) = fs::metadata(dir) else {
+        return Ok(());
+    };
     if entered != Err(Errno::EACCES) {
         return Ok(());
     }
-    let (shown, mode, owner, us) = (escaped_path(dir), meta.mode() & 0o7777, meta.uid(), geteuid());
+    let (shown, mode, owner, us) = (
+        escaped_path(dir),
+        meta.mode() & 0o7777,
+        meta.uid(),
+        geteuid(),
+    );
     let message = format!(
         "the lock directory {shown} is closed to this user, {us}: it belongs to user {owner} (mode {mode:03o}); for a \
          lock between users it has to be one that all of them may write, without the sticky bit (chmod 2770)"
@@ -106,7 +136,9 @@ fn check_open(dir: &Path) -> Result<(), Error> {
 
 /// The directory that the tool's own lies in: only its owner, root or this user, may rename what is in it.
 fn check_above(dir: &Path) -> Result<(), Error> {
-    let Ok(meta) = fs::metadata(dir) else { return Ok(()) };
+    let Ok(meta) = fs::metadata(dir) else {
+        return Ok(());
+    };
     let (owner, us, mode) = (meta.uid(), geteuid().as_raw(), meta.mode() & 0o7777);
     let why = if owner != us && owner != 0 {
         format!(
@@ -114,15 +146,26 @@ fn check_above(dir: &Path) -> Result<(), Error> {
              lock: unset TMPDIR"
         )
     } else if mode & 0o1000 == 0 && mode & 0o022 != 0 {
-        let writers = if mode & 0o002 != 0 { "everybody" } else { "its group" };
-        let template = if owner == us { "chmod +t {}" } else { "sudo chmod +t {}" };
+        let writers = if mode & 0o002 != 0 {
+            "everybody"
+        } else {
+            "its group"
+        };
+        let template = if owner == us {
+            "chmod +t {}"
+        } else {
+            "sudo chmod +t {}"
+        };
         let command = to_type(template, &[Part::Path(dir)]);
         format!("{writers} may rename what is in it (mode {mode:03o}); {command}")
     } else {
         return Ok(());
     };
     let shown = escaped_path(dir);
-    Err(refused(&shown, format!("no lock directory can be trusted in {shown}: {why}")))
+    Err(refused(
+        &shown,
+        format!("no lock directory can be trusted in {shown}: {why}"),
+    ))
 }
 
 fn refused(shown: &str, message: String) -> Error {
@@ -131,7 +174,10 @@ fn refused(shown: &str, message: String) -> Error {
 
 fn failed(dir: &Path, error: &io::Error) -> Error {
     let (shown, why) = (escaped_path(dir), system_words(error));
-    Error::io(format!("the lock directory {shown} cannot be made: {why}; see to that"), error.kind())
+    Error::io(
+        format!("the lock directory {shown} cannot be made: {why}; see to that"),
+        error.kind(),
+    )
 }
 
 #[cfg(test)]
@@ -146,15 +192,23 @@ mod tests {
     #[test]
     fn it_is_below_the_runtime_directory_where_that_is_ours() {
         let top = tempfile::tempdir().unwrap();
-        let of = |value: &str| Directory::of("tool", &Environment::of(&[("XDG_RUNTIME_DIR", value)])).path();
+        let of = |value: &str| {
+            Directory::of("tool", &Environment::of(&[("XDG_RUNTIME_DIR", value)])).path()
+        };
         let below = |temporary: &Path| temporary.join(format!("tool-{}", geteuid())).join("locks");
         let own = below(Path::new("/tmp"));
-        assert_eq!(of(top.path().to_str().unwrap()), top.path().join("tool/locks"));
+        assert_eq!(
+            of(top.path().to_str().unwrap()),
+            top.path().join("tool/locks")
+        );
         for other in ["", ".", "run", "/nowhere/at/all", "/dev/null"] {
             assert_eq!(of(other), own, "{other:?}");
         }
         let of = |value: &str| Directory::of("tool", &Environment::of(&[("TMPDIR", value)])).path();
-        assert_eq!((of("/var/tmp"), of("tmp"), of("")), (below(Path::new("/var/tmp")), own.clone(), own));
+        assert_eq!(
+            (of("/var/tmp"), of("tmp"), of("")),
+            (below(Path::new("/var/tmp")), own.clone(), own)
+        );
     }
 
     #[test]
@@ -168,7 +222,10 @@ mod tests {
             }
         }
         Directory::Given(top.path().join("a/b")).make().unwrap();
-        assert_eq!(fs::metadata(top.path().join("a/b")).unwrap().mode() & 0o777, 0o700);
+        assert_eq!(
+            fs::metadata(top.path().join("a/b")).unwrap().mode() & 0o777,
+            0o700
+        );
     }
 
     #[test]
@@ -187,14 +244,24 @@ mod tests {
         mode(&top.path().join("inside/locks"), 0o702);
         symlink(top.path().join("other"), top.path().join("link")).unwrap();
         fs::write(top.path().join("file"), "").unwrap();
-        assert!(refused("open").contains(&format!("(mode 770); chmod 700 {}/open", top.path().display())));
-        assert!(refused("inside").contains("inside/locks is not to be trusted: others may write it (mode 702)"));
+        assert!(refused("open").contains(&format!(
+            "(mode 770); chmod 700 {}/open",
+            top.path().display()
+        )));
+        assert!(
+            refused("inside")
+                .contains("inside/locks is not to be trusted: others may write it (mode 702)")
+        );
         assert!(refused("link").contains("it is a link"));
         assert!(refused("file").contains("it is not a directory"));
         mode(&top.path().join("all"), 0o777);
-        assert!(refused("all/tool").contains("everybody may rename what is in it (mode 777); chmod +t"));
+        assert!(
+            refused("all/tool").contains("everybody may rename what is in it (mode 777); chmod +t")
+        );
         mode(&top.path().join("all"), 0o775);
-        assert!(refused("all/tool").contains("its group may rename what is in it (mode 775); chmod +t"));
+        assert!(
+            refused("all/tool").contains("its group may rename what is in it (mode 775); chmod +t")
+        );
         for sticky in [0o1777, 0o1775] {
             mode(&top.path().join("all"), sticky);
             Directory::Own(top.path().join("all/tool")).make().unwrap();
@@ -211,7 +278,10 @@ mod tests {
             Directory::Own(top.path().join("file")),
         ] {
             let error = directory.make().unwrap_err().to_string();
-            assert!(!error.contains("XDG_RUNTIME_DIR") && !error.contains("TMPDIR"), "{error}");
+            assert!(
+                !error.contains("XDG_RUNTIME_DIR") && !error.contains("TMPDIR"),
+                "{error}"
+            );
         }
     }
 
@@ -225,7 +295,12 @@ mod tests {
         mode(top.path(), 0o1777);
         let error = Directory::Own(top.path().join("tool")).make().unwrap_err();
         assert_eq!(error.code(), Code::NotPermitted);
-        assert!(error.to_string().contains("user 65534 owns it and may rename what is in it"), "{error}");
+        assert!(
+            error
+                .to_string()
+                .contains("user 65534 owns it and may rename what is in it"),
+            "{error}"
+        );
         assert!(error.to_string().ends_with("unset TMPDIR"), "{error}");
         assert!(!top.path().join("tool").exists());
     }
@@ -239,7 +314,10 @@ mod tests {
             std::os::unix::fs::chown(&dir, Some(65534), None).unwrap();
             (dir, "it belongs to user 65534, and this is user 0")
         } else {
-            (PathBuf::from("/usr"), "it belongs to user 0, and this is user")
+            (
+                PathBuf::from("/usr"),
+                "it belongs to user 0, and this is user",
+            )
         };
         let error = Directory::Own(dir).make().unwrap_err();
         assert!(error.to_string().contains(words), "{error}");

@@ -35,15 +35,25 @@ pub fn watch() -> Result<(), Error> {
     if *is_watched {
         let of_a_fork = "this process is a fork of one that has command locks, and cannot have its own: take the lock \
             before the fork, or execute a program";
-        return if locks::are_ours() { Ok(()) } else { Err(Error::new(Code::Io, of_a_fork)) };
+        return if locks::are_ours() {
+            Ok(())
+        } else {
+            Err(Error::new(Code::Io, of_a_fork))
+        };
     }
-    let heard: SigSet = HEARD.into_iter().filter(|signal| !sys::is_ignored(*signal)).collect();
+    let heard: SigSet = HEARD
+        .into_iter()
+        .filter(|signal| !sys::is_ignored(*signal))
+        .collect();
     locks::OWNER.store(std::process::id(), Ordering::Relaxed);
     start(heard).map_err(|error| {
         // No thread hears them.
         let _ = sys::default_actions(&heard.iter().collect::<Vec<_>>());
         let why = of_no_process(&error);
-        Error::io(format!("failed to prepare for the end of the process: {why}"), error.kind())
+        Error::io(
+            format!("failed to prepare for the end of the process: {why}"),
+            error.kind(),
+        )
     })?;
     *is_watched = true;
     Ok(())
@@ -63,7 +73,9 @@ fn start(heard: SigSet) -> io::Result<()> {
                 }
             }
         };
-        thread::Builder::new().name("command-lock".to_owned()).spawn(work)
+        thread::Builder::new()
+            .name("command-lock".to_owned())
+            .spawn(work)
     });
     before.thread_set_mask()?;
     started.map(drop)
@@ -76,7 +88,12 @@ impl Inbox {
     fn of(heard: &SigSet) -> io::Result<Self> {
         let (read, write) = UnixStream::pair()?;
         let numbers = heard.iter().map(|signal| signal as i32);
-        let inbox = Self(SignalDelivery::with_pipe(read, write, WithRawSiginfo, numbers)?);
+        let inbox = Self(SignalDelivery::with_pipe(
+            read,
+            write,
+            WithRawSiginfo,
+            numbers,
+        )?);
         for signal in heard.iter() {
             sys::default_in_forks(signal, &locks::OWNER)?;
         }
@@ -87,7 +104,14 @@ impl Inbox {
     fn within(&mut self, limit: Duration) -> Vec<Received> {
         wait_for([Some(self.0.get_read().as_fd())], limit);
         let pending = self.0.pending();
-        pending.filter_map(|info| Some(Received::of(Signal::try_from(info.si_signo).ok()?, info.si_code))).collect()
+        pending
+            .filter_map(|info| {
+                Some(Received::of(
+                    Signal::try_from(info.si_signo).ok()?,
+                    info.si_code,
+                ))
+            })
+            .collect()
     }
 
     fn end_process(&mut self, first: Received) -> ! {
@@ -103,7 +127,9 @@ impl Inbox {
                 // Last: nobody may be reading.
                 complain(&complaints);
                 if let Some(names) = left {
-                    say(&format!("the lock is given up, and these still run: {names}"));
+                    say(&format!(
+                        "the lock is given up, and these still run: {names}"
+                    ));
                 }
             }
         }
@@ -166,7 +192,13 @@ impl Children {
         if process::proc_is_ours() {
             let _ = set_child_subreaper(true);
         }
-        Self { tree, known: Vec::new(), told: HashMap::new(), first, has_looked: false }
+        Self {
+            tree,
+            known: Vec::new(),
+            told: HashMap::new(),
+            first,
+            has_looked: false,
+        }
     }
 
     /// Whether any lives. The new ones among them hear of the signal that ends the process.
@@ -194,7 +226,10 @@ impl Children {
         let is_new = |stat: &&Stat| !self.has_heard(stat, &by_pid);
         let new: Vec<Stat> = self.known.iter().filter(is_new).cloned().collect();
         // What the terminal sent to the whole group was sent before any that is born later.
-        let first = Received { from_terminal: self.first.from_terminal && is_first, ..self.first };
+        let first = Received {
+            from_terminal: self.first.from_terminal && is_first,
+            ..self.first
+        };
         for stat in &new {
             // Before the signal: a process that has it may start another at once. `/proc` counts 100 ticks a second.
             let now = u64::try_from(boottime().as_millis() / 10).unwrap_or(u64::MAX);
@@ -233,11 +268,25 @@ fn key(stat: &Stat) -> (i32, u64) {
 }
 
 /// Sends it to each that does not have it from the terminal. A stopped process has to go on, to heed it.
-fn send(stats: &[Stat], Received { signal, from_terminal }: Received) {
+fn send(
+    stats: &[Stat],
+    Received {
+        signal,
+        from_terminal,
+    }: Received,
+) {
     let ours = getpgrp().as_raw();
-    let lacking: Vec<Stat> = stats.iter().filter(|stat| !(from_terminal && stat.pgrp == ours)).cloned().collect();
+    let lacking: Vec<Stat> = stats
+        .iter()
+        .filter(|stat| !(from_terminal && stat.pgrp == ours))
+        .cloned()
+        .collect();
     tree::signal(&lacking, signal);
-    let stopped: Vec<Stat> = stats.iter().filter(|stat| stat.state == 'T').cloned().collect();
+    let stopped: Vec<Stat> = stats
+        .iter()
+        .filter(|stat| stat.state == 'T')
+        .cloned()
+        .collect();
     tree::signal(&stopped, Signal::SIGCONT);
 }
 
@@ -256,7 +305,11 @@ extern "C" fn at_exit() {
 }
 
 fn complain(errors: &[Error]) {
-    errors.iter().for_each(|error| say(&format!("{error}; the lock is stale once this process is gone")));
+    errors.iter().for_each(|error| {
+        say(&format!(
+            "{error}; the lock is stale once this process is gone"
+        ))
+    });
 }
 
 fn say(line: &str) {

@@ -150,7 +150,9 @@ mod tests {
 
     impl StdError for Chained {
         fn source(&self) -> Option<&(dyn StdError + 'static)> {
-            self.1.as_deref().map(|cause| cause as &(dyn StdError + 'static))
+            self.1
+                .as_deref()
+                .map(|cause| cause as &(dyn StdError + 'static))
         }
     }
 
@@ -171,10 +173,13 @@ mod tests {
 
     #[test]
     fn beadlocks_own_error_keeps_its_code_and_exit_code() {
-        let error = Error::new(Code::LockLost, "lost").detailed("lock_file=x").retry_after(Duration::from_secs(2));
+        let error = Error::new(Code::LockLost, "lost")
+            .detailed("lock_file=x")
+            .retry_after(Duration::from_secs(2));
         let failure = Failure::from(error);
         assert_eq!(failure.exit_code(), 9);
-        let value: Value = serde_json::from_str(&failure.envelope(&Request::begin()).to_string()).unwrap();
+        let value: Value =
+            serde_json::from_str(&failure.envelope(&Request::begin()).to_string()).unwrap();
         assert_eq!(
             value["error"],
             json!({"code": "LOCK_LOST", "message": "lost", "retryable": true, "retry_after_ms": 2000, "detail": "lock_file=x"})

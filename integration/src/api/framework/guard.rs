@@ -8,7 +8,9 @@ use beadlock_checker::internal::take::Release;
 
 use super::locks;
 use crate::error::{Code, Error};
-use crate::{api::hold::Claim, claim::nested, claim::target::Target, settings::environment::Environment};
+use crate::{
+    api::hold::Claim, claim::nested, claim::target::Target, settings::environment::Environment,
+};
 
 /// A command's lock that this process holds. [`CommandGuard::release`] ends it; dropping it is the net, and a signal or
 /// `exit` releases it too.
@@ -26,7 +28,16 @@ impl CommandGuard {
     /// Of the lock with this number; `id` is the claim's.
     pub(super) fn new(number: u64, id: String, target: Target) -> Self {
         let (path, warnings) = (target.path(), Mutex::default());
-        Self { running: Running(Arc::new(Shared { number, id, target, path, warnings })), is_over: false }
+        Self {
+            running: Running(Arc::new(Shared {
+                number,
+                id,
+                target,
+                path,
+                warnings,
+            })),
+            is_over: false,
+        }
     }
 
     /// What the work under the lock may want to know, for other threads.
@@ -103,13 +114,20 @@ impl Running {
     pub fn still_held(&self) -> Result<(), Error> {
         locks::ask(self.0.number, Claim::still_held).unwrap_or_else(|| {
             let path = self.path().display();
-            Err(Error::new(Code::LockLost, format!("{path} was released: the work under it is over")))
+            Err(Error::new(
+                Code::LockLost,
+                format!("{path} was released: the work under it is over"),
+            ))
         })
     }
 
     /// A line for `warnings` in the envelope of [`run`](super::CommandLock::run).
     pub fn warn(&self, line: impl Into<String>) {
-        self.0.warnings.lock().unwrap_or_else(PoisonError::into_inner).push(line.into());
+        self.0
+            .warnings
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(line.into());
     }
 
     /// What a child is to have in its environment (`Command::envs`) when it may want the same lock: it runs under this
@@ -124,6 +142,10 @@ impl Running {
     }
 
     pub(super) fn warnings(&self) -> Vec<String> {
-        self.0.warnings.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0
+            .warnings
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 }

@@ -68,7 +68,11 @@ struct State {
     last: u64,
 }
 
-static STATE: Mutex<State> = Mutex::new(State { locks: Vec::new(), tree: None, last: 0 });
+static STATE: Mutex<State> = Mutex::new(State {
+    locks: Vec::new(),
+    tree: None,
+    last: 0,
+});
 static CHANGED: Condvar = Condvar::new();
 
 /// Set with [`STATE`] locked, and read without it where a wait is not allowed: in a fork, say.
@@ -95,12 +99,20 @@ pub struct Bell {
 
 impl Bell {
     pub fn new() -> Result<Arc<Self>, Error> {
-        let fd = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK).map_err(|errno| {
-            let error = errno.into();
-            let why = system_words(&error);
-            Error::io(format!("failed to make an eventfd for the wait for a lock: {why}"), error.kind())
-        })?;
-        Ok(Arc::new(Self { fd, is_withdrawn: AtomicBool::new(false) }))
+        let fd = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK).map_err(
+            |errno| {
+                let error = errno.into();
+                let why = system_words(&error);
+                Error::io(
+                    format!("failed to make an eventfd for the wait for a lock: {why}"),
+                    error.kind(),
+                )
+            },
+        )?;
+        Ok(Arc::new(Self {
+            fd,
+            is_withdrawn: AtomicBool::new(false),
+        }))
     }
 
     pub fn withdraw(&self) {
@@ -128,7 +140,9 @@ impl Attendant for LockAttendant<'_> {
         match ending() {
             Some(Ending::Signal(signal)) => Some(Stopped::Signalled(signal)),
             Some(Ending::Exit) => Some(too_late().into()),
-            None if self.0.is_withdrawn() => Some(Error::new(Code::Io, "nobody waits for the lock any more").into()),
+            None if self.0.is_withdrawn() => {
+                Some(Error::new(Code::Io, "nobody waits for the lock any more").into())
+            }
             None => None,
         }
     }
@@ -140,7 +154,10 @@ impl Attendant for LockAttendant<'_> {
 
 /// The process is in the middle of `exit`: no lock would outlast that.
 pub fn too_late() -> Error {
-    Error::new(Code::Io, "the process is ending, and claims no lock any more")
+    Error::new(
+        Code::Io,
+        "the process is ending, and claims no lock any more",
+    )
 }
 
 /// A lock that is wanted. Dropped before it stands, it is wanted no longer.
@@ -151,12 +168,24 @@ pub struct PendingLock(u64);
 pub fn want(path: &Path, terms: Terms, bell: &Arc<Bell>) -> Result<PendingLock, Error> {
     // A wait that was given up just now is over in a moment.
     let is_going = |lock: &Lock| lock.progress == Progress::Claiming && lock.bell.is_withdrawn();
-    let mut state = wait_until(SHORTLY, |state| !state.locks.iter().any(|lock| lock.path == path && is_going(lock)));
+    let mut state = wait_until(SHORTLY, |state| {
+        !state
+            .locks
+            .iter()
+            .any(|lock| lock.path == path && is_going(lock))
+    });
     if let Some(lock) = state.locks.iter().find(|lock| lock.path == path) {
         let (path, pid) = (escaped_path(path), std::process::id());
-        let has = if lock.progress == Progress::Claiming { "waits for it already" } else { "holds it already" };
-        let message = format!("{path}: this process (PID {pid}) {has}, and would wait for itself; release it first");
-        return Err(Error::new(Code::LockHeld, message).detailed(format!("lock_file={path} holder_pid={pid}")));
+        let has = if lock.progress == Progress::Claiming {
+            "waits for it already"
+        } else {
+            "holds it already"
+        };
+        let message = format!(
+            "{path}: this process (PID {pid}) {has}, and would wait for itself; release it first"
+        );
+        return Err(Error::new(Code::LockHeld, message)
+            .detailed(format!("lock_file={path} holder_pid={pid}")));
     }
     if state.locks.is_empty() {
         state.tree = Some(Tree::from_now_on());
@@ -167,7 +196,14 @@ pub fn want(path: &Path, terms: Terms, bell: &Arc<Bell>) -> Result<PendingLock, 
     state.last += 1;
     let number = state.last;
     let (path, bell, progress) = (path.to_owned(), Arc::clone(bell), Progress::Claiming);
-    state.locks.push(Lock { number, path, terms, bell, progress, claim: None });
+    state.locks.push(Lock {
+        number,
+        path,
+        terms,
+        bell,
+        progress,
+        claim: None,
+    });
     Ok(PendingLock(number))
 }
 
@@ -228,7 +264,8 @@ pub fn release(number: u64, patience: Duration) -> Option<Result<Option<Release>
         let mut state = state();
         let lock = state.lock(number);
         if is_ended_by_a_signal() {
-            lock.into_iter().for_each(|lock| lock.progress = Progress::Returned);
+            lock.into_iter()
+                .for_each(|lock| lock.progress = Progress::Returned);
             return None;
         }
         lock.and_then(|lock| lock.claim.take())
@@ -269,7 +306,9 @@ pub fn begin(cause: Ending) -> Option<Ending> {
 
 /// Waits until nobody is in the middle of a claim or a release.
 pub fn settle(limit: Duration) {
-    drop(wait_until(limit, |state| state.locks.iter().all(|lock| lock.claim.is_some())));
+    drop(wait_until(limit, |state| {
+        state.locks.iter().all(|lock| lock.claim.is_some())
+    }));
 }
 
 /// Waits until there are no locks any more.
@@ -290,11 +329,19 @@ fn wait_until(limit: Duration, is_so: impl Fn(&State) -> bool) -> MutexGuard<'st
 /// How long children may take to end: the longest of the locks that stand. `None`: none stands.
 pub fn kill_after() -> Option<Duration> {
     let state = state();
-    state.locks.iter().filter(|lock| lock.claim.is_some()).map(|lock| lock.terms.kill_after).max()
+    state
+        .locks
+        .iter()
+        .filter(|lock| lock.claim.is_some())
+        .map(|lock| lock.terms.kill_after)
+        .max()
 }
 
 pub fn all_returned() -> bool {
-    !state().locks.iter().any(|lock| lock.claim.is_some() && lock.progress == Progress::Standing)
+    !state()
+        .locks
+        .iter()
+        .any(|lock| lock.claim.is_some() && lock.progress == Progress::Standing)
 }
 
 /// What runs below us and not under a lock, for the thread that ends the process.
@@ -305,7 +352,13 @@ pub fn take_tree() -> Tree {
 /// Releases the locks that stand, the last first: all, or those of this order. Answers what failed.
 pub fn release_all(order: Option<ReleaseOrder>) -> Vec<Error> {
     let is_wanted = |lock: &&Lock| order.is_none_or(|order| lock.terms.order == order);
-    let numbers: Vec<u64> = state().locks.iter().rev().filter(is_wanted).map(|lock| lock.number).collect();
+    let numbers: Vec<u64> = state()
+        .locks
+        .iter()
+        .rev()
+        .filter(is_wanted)
+        .map(|lock| lock.number)
+        .collect();
     let release = |number| {
         let claim = state().lock(number)?.claim.take()?;
         end(number, claim, SHORTLY).err()

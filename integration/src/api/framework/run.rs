@@ -62,10 +62,18 @@ fn refuse(request: &Request, error: &Error) -> ExitCode {
 }
 
 /// Releases the lock and prints what came of the work. `None`: a signal is ending the process.
-fn answer<T: Serialize>(request: &Request, mut guard: CommandGuard, done: Result<T, Failure>) -> Option<ExitCode> {
+fn answer<T: Serialize>(
+    request: &Request,
+    mut guard: CommandGuard,
+    done: Result<T, Failure>,
+) -> Option<ExitCode> {
     if !locks::are_ours() {
         // This is a fork of the process that holds the lock, and that process answers.
-        return Some(if done.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+        return Some(if done.is_ok() {
+            ExitCode::SUCCESS
+        } else {
+            ExitCode::FAILURE
+        });
     }
     let released = guard.end()?;
     let data = done.and_then(|data| serde_json::to_value(data).map_err(Failure::from));
@@ -76,13 +84,15 @@ fn answer<T: Serialize>(request: &Request, mut guard: CommandGuard, done: Result
     let path = escaped_path(guard.path());
     let late = match released {
         Ok(None | Some(Release::Released)) => None,
-        Ok(Some(Release::Gone)) => {
-            Some(format!("{path} was gone when it was to be released: another may have worked meanwhile"))
-        }
-        Ok(Some(Release::NotOurs(_))) => {
-            Some(format!("{path} was another's lock when it was to be released, and was left there"))
-        }
-        Err(error) => Some(format!("{path} could not be released, and is stale now: {error}")),
+        Ok(Some(Release::Gone)) => Some(format!(
+            "{path} was gone when it was to be released: another may have worked meanwhile"
+        )),
+        Ok(Some(Release::NotOurs(_))) => Some(format!(
+            "{path} was another's lock when it was to be released, and was left there"
+        )),
+        Err(error) => Some(format!(
+            "{path} could not be released, and is stale now: {error}"
+        )),
     };
     let warnings = guard.running().warnings().into_iter().chain(late);
     Some(print(&warnings.fold(envelope, Envelope::warning), exit))
@@ -94,8 +104,17 @@ fn print(envelope: &Envelope, exit: u8) -> ExitCode {
         true => Err(io::Error::other("stdout is closed")),
         false => envelope.print(),
     };
-    let Err(error) = printed else { return ExitCode::from(exit) };
+    let Err(error) = printed else {
+        return ExitCode::from(exit);
+    };
     let why = system_words(&error);
-    let _ = writeln!(io::stderr(), "beadlock: error: the answer could not be printed: {why}");
-    ExitCode::from(if exit == Exit::Done.code() { Exit::Failed.code() } else { exit })
+    let _ = writeln!(
+        io::stderr(),
+        "beadlock: error: the answer could not be printed: {why}"
+    );
+    ExitCode::from(if exit == Exit::Done.code() {
+        Exit::Failed.code()
+    } else {
+        exit
+    })
 }

@@ -13,8 +13,14 @@ fn a_guard_holds_until_it_is_released() {
     let (_top, dir) = database();
     let claim = Hold::on(&dir).holder("importer").claim().unwrap();
     let decision = beadlock_checker::should_skip_database(&dir);
-    assert_eq!(decision.to_string(), "Skipping database (locked by importer)");
-    assert_eq!(decision.record().unwrap().pid(), i64::from(std::process::id()));
+    assert_eq!(
+        decision.to_string(),
+        "Skipping database (locked by importer)"
+    );
+    assert_eq!(
+        decision.record().unwrap().pid(),
+        i64::from(std::process::id())
+    );
     assert_eq!(decision.record().unwrap().mark().unwrap().id, claim.id());
     claim.release().unwrap();
     assert!(!dir.join(".exclusive-lock").exists());
@@ -24,15 +30,29 @@ fn a_guard_holds_until_it_is_released() {
 fn the_lock_has_the_version_that_is_given_and_else_none() {
     let (_top, dir) = database();
     let text = || std::fs::read_to_string(dir.join(".exclusive-lock")).unwrap();
-    let claim = Hold::on(&dir).version("1.2.0").about("https://ci.example/7").claim().unwrap();
-    assert!(text().contains("\n  \"version\": \"1.2.0\",\n"), "{}", text());
+    let claim = Hold::on(&dir)
+        .version("1.2.0")
+        .about("https://ci.example/7")
+        .claim()
+        .unwrap();
+    assert!(
+        text().contains("\n  \"version\": \"1.2.0\",\n"),
+        "{}",
+        text()
+    );
     let refused = Hold::on(&dir).wait(Wait::No).claim().unwrap_err();
-    assert_eq!(refused.holder().unwrap().about.as_deref(), Some("https://ci.example/7"));
+    assert_eq!(
+        refused.holder().unwrap().about.as_deref(),
+        Some("https://ci.example/7")
+    );
     claim.release().unwrap();
     let claim = Hold::on(&dir).claim().unwrap();
     assert!(!text().contains("\n  \"version\""), "{}", text());
     claim.release().unwrap();
-    for hold in [Hold::on(&dir).version("1\n2"), Hold::on(&dir).about("ftp://ci.example/7")] {
+    for hold in [
+        Hold::on(&dir).version("1\n2"),
+        Hold::on(&dir).about("ftp://ci.example/7"),
+    ] {
         assert_eq!(hold.claim().unwrap_err().code(), Code::Usage);
     }
     assert!(!dir.join(".exclusive-lock").exists());
@@ -43,7 +63,10 @@ fn a_claim_that_was_overwritten_is_no_longer_held() {
     let (_top, dir) = database();
     let claim = Hold::on(&dir).claim().unwrap();
     let under_it = Environment::of(&[("BEADLOCK_ID", claim.id())]);
-    let nested = Hold::on(&dir).wait(Wait::No).claim_in(&under_it, &mut Unattended).unwrap();
+    let nested = Hold::on(&dir)
+        .wait(Wait::No)
+        .claim_in(&under_it, &mut Unattended)
+        .unwrap();
     claim.still_held().unwrap();
     nested.still_held().unwrap();
     std::fs::write(dir.join(".exclusive-lock"), "somebody else's").unwrap();
@@ -67,12 +90,22 @@ fn a_claim_inside_a_hold_of_the_same_database_is_nested() {
         let target = format!("beads:{}", dir.display());
         Environment::of(&[("BEADLOCK_HELD_TARGET", &target), ("BEADLOCK_HELD_ID", id)])
     };
-    let inner = Hold::on(&dir).wait(Wait::No).claim_in(&held_here(outer.id()), &mut Unattended).unwrap();
+    let inner = Hold::on(&dir)
+        .wait(Wait::No)
+        .claim_in(&held_here(outer.id()), &mut Unattended)
+        .unwrap();
     assert_eq!(inner.id(), outer.id());
     inner.release().unwrap();
-    drop(Hold::on(&dir).wait(Wait::No).claim_in(&held_here(outer.id()), &mut Unattended).unwrap());
+    drop(
+        Hold::on(&dir)
+            .wait(Wait::No)
+            .claim_in(&held_here(outer.id()), &mut Unattended)
+            .unwrap(),
+    );
     assert!(dir.join(".exclusive-lock").exists(), "it releases nothing");
-    let stranger = Hold::on(&dir).wait(Wait::No).claim_in(&held_here("other"), &mut Unattended);
+    let stranger = Hold::on(&dir)
+        .wait(Wait::No)
+        .claim_in(&held_here("other"), &mut Unattended);
     assert_eq!(Error::from(stranger.unwrap_err()).code(), Code::LockHeld);
     outer.release().unwrap();
     assert!(!dir.join(".exclusive-lock").exists());
@@ -83,10 +116,17 @@ fn a_live_lock_is_never_touched_and_its_holder_is_named() {
     let (_top, dir) = database();
     let first = Hold::on(&dir).holder("first").claim().unwrap();
     let before = std::fs::read(dir.join(".exclusive-lock")).unwrap();
-    let error = Hold::on(&dir).holder("second").wait(Wait::No).claim().unwrap_err();
+    let error = Hold::on(&dir)
+        .holder("second")
+        .wait(Wait::No)
+        .claim()
+        .unwrap_err();
     assert_eq!(error.code(), Code::LockHeld);
     let words = error.to_string();
-    assert!(words.contains(&format!("held by first (PID {}", std::process::id())), "{words}");
+    assert!(
+        words.contains(&format!("held by first (PID {}", std::process::id())),
+        "{words}"
+    );
     assert!(words.contains("did not wait"), "{words}");
     assert_eq!(std::fs::read(dir.join(".exclusive-lock")).unwrap(), before);
     first.release().unwrap();
@@ -98,7 +138,10 @@ fn who_was_in_the_way_is_told_to_programs_too() {
     let first = Hold::on(&dir).holder("first").claim().unwrap();
     let error = Hold::target(&dir).wait(Wait::No).claim().unwrap_err();
     let holder = error.holder().unwrap();
-    assert_eq!((holder.name.as_deref(), holder.path.as_path()), (Some("first"), first.path().as_path()));
+    assert_eq!(
+        (holder.name.as_deref(), holder.path.as_path()),
+        (Some("first"), first.path().as_path())
+    );
     assert_eq!(holder.pid, Some(i64::from(std::process::id())));
     assert!(holder.age.is_some() && error.retry_in().is_some() && error.detail().is_some());
     first.release().unwrap();
@@ -111,11 +154,16 @@ fn a_wait_that_is_called_off_claims_nothing() {
     for target in [dir.into_os_string(), lock] {
         let first = Hold::target(&target).claim().unwrap();
         let mut asked = 0;
-        let second = Hold::target(&target).wait(Wait::UpTo(Duration::MAX)).claim_unless(|| {
-            asked += 1;
-            asked == 3
-        });
-        assert!(second.unwrap().is_none() && asked == 3, "{target:?}: asked {asked} times");
+        let second = Hold::target(&target)
+            .wait(Wait::UpTo(Duration::MAX))
+            .claim_unless(|| {
+                asked += 1;
+                asked == 3
+            });
+        assert!(
+            second.unwrap().is_none() && asked == 3,
+            "{target:?}: asked {asked} times"
+        );
         let path = first.path();
         first.release().unwrap();
         assert!(!path.exists(), "{target:?}");
@@ -126,7 +174,10 @@ fn a_wait_that_is_called_off_claims_nothing() {
 fn a_lock_that_needs_more_than_a_living_process_is_refused() {
     let error = Hold::target("tower:app-prod").claim().unwrap_err();
     assert_eq!(error.code(), Code::Usage);
-    assert!(error.to_string().contains("beadlock hold tower:app-prod"), "{error}");
+    assert!(
+        error.to_string().contains("beadlock hold tower:app-prod"),
+        "{error}"
+    );
 }
 
 #[test]

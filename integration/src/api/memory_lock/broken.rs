@@ -46,11 +46,22 @@ impl MemoryLock {
             return Ok(None);
         }
         nested::refuse_to(&target, &environment, "break")?;
-        let taken = gate::take_or_advise(target.dir(), PATIENCE, "try again when that has ended", &mut Unattended)?;
+        let taken = gate::take_or_advise(
+            target.dir(),
+            PATIENCE,
+            "try again when that has ended",
+            &mut Unattended,
+        )?;
         let gate = taken.map_err(|why| {
-            Error::io(format!("there is no gate here ({why}), and without one no lock is broken"), why.kind())
+            Error::io(
+                format!("there is no gate here ({why}), and without one no lock is broken"),
+                why.kind(),
+            )
         })?;
-        let options = Options { limits: self.limits, ..Options::default() };
+        let options = Options {
+            limits: self.limits,
+            ..Options::default()
+        };
         let licence = match limit {
             BreakLimit::Stale => Licence::UnlessHeld,
             BreakLimit::EvenIfLive => Licence::EvenIfLive,
@@ -64,7 +75,9 @@ impl MemoryLock {
                 seen = Seen::at(&target.place, &options);
             }
             let look = seen.look();
-            let Some(record) = to_be_broken(look, licence, &target)? else { return Ok(None) };
+            let Some(record) = to_be_broken(look, licence, &target)? else {
+                return Ok(None);
+            };
             match site.break_lock(&seen, licence)? {
                 Broken::Kept { file, .. } => return Ok(Some(BrokenLock { record, kept: file })),
                 Broken::Gone => return Ok(None),
@@ -72,7 +85,9 @@ impl MemoryLock {
             }
         }
         let path = escaped_path(&target.path());
-        let message = format!("{path} is being changed by somebody all the time; it was not touched; try again");
+        let message = format!(
+            "{path} is being changed by somebody all the time; it was not touched; try again"
+        );
         Err(Error::new(Code::LockHeld, message).retry_on_a_lock_of(None))
     }
 }
@@ -85,15 +100,20 @@ fn to_be_broken(look: &Look, licence: Licence, target: &Target) -> Result<Option
         (Verdict::Held(reason), Some(record)) if licence == Licence::UnlessHeld => {
             let holder = target.holder(look).unwrap_or_default();
             let message = format!("{path} is held by {holder} ({reason}); it was not touched");
-            Err(Error::new(Code::LockHeld, message).held_by(Holder::of_record(
-                &target.path(),
-                record,
-                words::known_age(look),
-            )))
+            Err(
+                Error::new(Code::LockHeld, message).held_by(Holder::of_record(
+                    &target.path(),
+                    record,
+                    words::known_age(look),
+                )),
+            )
         }
         (Verdict::Held(_) | Verdict::Stale(_), Some(record)) => Ok(record.as_memory().cloned()),
         _ => {
-            let message = format!("{path} cannot be understood: {}; it was not touched", look.detail);
+            let message = format!(
+                "{path} cannot be understood: {}; it was not touched",
+                look.detail
+            );
             Err(Error::new(Code::LockUnreadable, message))
         }
     }

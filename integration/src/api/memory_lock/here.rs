@@ -9,7 +9,10 @@ use beadlock_checker::Options;
 use beadlock_checker::internal::look;
 
 use crate::claim::attendant::{Attendant, Stopped, Unattended};
-use crate::claim::{event::wait_for, keeping::Keeping, lease::heartbeat::HeartbeatEvent, loss::Loss, nested, patience};
+use crate::claim::{
+    event::wait_for, keeping::Keeping, lease::heartbeat::HeartbeatEvent, loss::Loss, nested,
+    patience,
+};
 use crate::claim::{release::release, target::Target};
 use crate::error::{Code, Error};
 use crate::settings::wait::{Deadline, Wait};
@@ -44,7 +47,11 @@ pub struct DirectoryTurn {
 }
 
 /// Has the lock of this directory once more, or gets the turn to claim it; waits for the threads that have it.
-pub fn enter(target: &Target, wait: Wait, attendant: &mut impl Attendant) -> Result<DirectoryEntry, Stopped> {
+pub fn enter(
+    target: &Target,
+    wait: Wait,
+    attendant: &mut impl Attendant,
+) -> Result<DirectoryEntry, Stopped> {
     let (process, dir) = (std::process::id(), target.dir().to_owned());
     let deadline = Deadline::after(wait.limit());
     loop {
@@ -60,7 +67,9 @@ pub fn enter(target: &Target, wait: Wait, attendant: &mut impl Attendant) -> Res
             }
         }
         if deadline.is_over() {
-            return Err(patience::held(target, &look(&target.place, &Options::default()), wait).into());
+            return Err(
+                patience::held(target, &look(&target.place, &Options::default()), wait).into(),
+            );
         }
         let [signalled] = wait_for([attendant.signals()], SHORTLY);
         attendant.heed(signalled)?;
@@ -71,8 +80,13 @@ impl DirectoryTurn {
     /// It stands, kept up by `keeping`; `None`: by the `beadlock hold` that this process runs in.
     pub fn stands(self, keeping: Option<Keeping>, id: String, target: Target) -> Arc<Standing> {
         let entry = (self.process, self.dir.clone());
-        let standing =
-            Arc::new(Standing { keeping: Mutex::new(keeping), lost: Mutex::default(), id, target, turn: self });
+        let standing = Arc::new(Standing {
+            keeping: Mutex::new(keeping),
+            lost: Mutex::default(),
+            id,
+            target,
+            turn: self,
+        });
         locked(&HERE).insert(entry, Arc::downgrade(&standing));
         standing
     }
@@ -119,16 +133,23 @@ impl Standing {
 
     /// Releases it. In a fork it stays: it is the parent's, whose threads are not there.
     pub fn release(&mut self) -> Result<(), Error> {
-        let Some(keeping) = locked(&self.keeping).take() else { return Ok(()) };
+        let Some(keeping) = locked(&self.keeping).take() else {
+            return Ok(());
+        };
         if self.turn.process != std::process::id() {
             std::mem::forget(keeping);
             return Ok(());
         }
         let Some(held) = keeping.end() else {
-            let message = format!("{} does not answer; it goes stale by itself", self.target.given);
+            let message = format!(
+                "{} does not answer; it goes stale by itself",
+                self.target.given
+            );
             return Err(Error::new(Code::Io, message));
         };
-        release(held, self.target.dir(), PATIENCE, &mut Unattended).map(|_| ()).map_err(|failed| failed.1)
+        release(held, self.target.dir(), PATIENCE, &mut Unattended)
+            .map(|_| ())
+            .map_err(|failed| failed.1)
     }
 }
 

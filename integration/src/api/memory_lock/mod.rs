@@ -37,7 +37,9 @@ use beadlock_checker::internal::{facts::random_id, look};
 use beadlock_checker::{Options, Verdict};
 
 use crate::claim::attendant::{Attendant, Stopped, Unattended};
-use crate::claim::{asking::Asking, claiming::Claiming, keeping::Keeping, loss::WatchStart, nested};
+use crate::claim::{
+    asking::Asking, claiming::Claiming, keeping::Keeping, loss::WatchStart, nested,
+};
 use crate::claim::{release::release, target::Target};
 use crate::error::{Code, Error};
 use crate::protocol::memory::{self, claim::make, claim::words};
@@ -75,12 +77,20 @@ impl MemoryLock {
     /// The lock `.lock` in `dir`, in the name of the session `$CLAWDBOT_SESSION_ID`, else of `unknown`. The directory
     /// is made when the lock is acquired.
     pub fn in_dir(dir: impl Into<PathBuf>) -> Self {
-        Self { dir: dir.into(), session: None, stale: Stale::default(), limits: Limits::default() }
+        Self {
+            dir: dir.into(),
+            session: None,
+            stale: Stale::default(),
+            limits: Limits::default(),
+        }
     }
 
     /// In the name of this session.
     pub fn session(self, name: impl Into<String>) -> Self {
-        Self { session: Some(name.into()), ..self }
+        Self {
+            session: Some(name.into()),
+            ..self
+        }
     }
 
     /// What is done with a stale lock; it is broken unless told otherwise.
@@ -138,40 +148,78 @@ impl MemoryLock {
         if let Verdict::Unreadable(_) = look.verdict {
             return Err(Error::new(Code::LockUnreadable, look.detail));
         }
-        let is_ours = look.record.as_ref().is_some_and(|record| record.pid() == i64::from(std::process::id()));
+        let is_ours = look
+            .record
+            .as_ref()
+            .is_some_and(|record| record.pid() == i64::from(std::process::id()));
         let we_hold_it = is_ours || nested::outer_claim(&target, &environment).is_some();
         Ok(Status::of(&look, &self.limits, we_hold_it))
     }
 
     fn options(&self) -> Options {
-        Options { keep_stale: self.stale == Stale::Keep, limits: self.limits, ..Options::default() }
+        Options {
+            keep_stale: self.stale == Stale::Keep,
+            limits: self.limits,
+            ..Options::default()
+        }
     }
 
     fn target(&self, environment: &Environment) -> Result<Target, Error> {
         Ok(memory::target(&self.dir, &environment.of_database().cwd)?)
     }
 
-    fn acquire_in(&self, operation: &str, wait: Wait, attendant: &mut impl Attendant) -> Result<Guard, Stopped> {
+    fn acquire_in(
+        &self,
+        operation: &str,
+        wait: Wait,
+        attendant: &mut impl Attendant,
+    ) -> Result<Guard, Stopped> {
         let environment = Environment::read();
         make(&self.target(&environment)?)?;
         // Once more: now its directory is there, and has a path without links.
         let target = self.target(&environment)?;
         nested::refuse_inside_a_cycle(&target, &environment)?;
         let turn = match here::enter(&target, wait, attendant)? {
-            DirectoryEntry::Again(standing) => return Ok(Guard { standing, broken: Vec::new() }),
+            DirectoryEntry::Again(standing) => {
+                return Ok(Guard {
+                    standing,
+                    broken: Vec::new(),
+                });
+            }
             DirectoryEntry::First(turn) => turn,
         };
         if let Some(id) = nested::outer_claim(&target, &environment) {
-            return Ok(Guard { standing: turn.stands(None, id, target), broken: Vec::new() });
+            return Ok(Guard {
+                standing: turn.stands(None, id, target),
+                broken: Vec::new(),
+            });
         }
-        let named = || environment.get("CLAWDBOT_SESSION_ID").and_then(OsStr::to_str);
-        let session = self.session.as_deref().or_else(named).filter(|name| !name.is_empty()).unwrap_or(UNKNOWN);
+        let named = || {
+            environment
+                .get("CLAWDBOT_SESSION_ID")
+                .and_then(OsStr::to_str)
+        };
+        let session = self
+            .session
+            .as_deref()
+            .or_else(named)
+            .filter(|name| !name.is_empty())
+            .unwrap_or(UNKNOWN);
         let words = words(session.to_owned(), operation.to_owned());
         let says = &words.of(session.to_owned(), random_id(), Labels::default());
         let (drain, options) = (wait.drain(None).min(PATIENCE), self.options());
-        let claiming = Claiming { target: &target, pid: std::process::id(), says, wait, drain, options };
+        let claiming = Claiming {
+            target: &target,
+            pid: std::process::id(),
+            says,
+            wait,
+            drain,
+            options,
+        };
         let broken = RefCell::new(Vec::new());
-        let held = claiming.claim(attendant, |removed| broken.borrow_mut().extend(target.protocol.removed(removed)))?;
+        let held = claiming.claim(attendant, |removed| {
+            broken.borrow_mut().extend(target.protocol.removed(removed))
+        })?;
         let (id, lease) = (held.id().to_owned(), target.protocol.lease(&held));
         let keeping = Keeping::begin(held, lease, WatchStart::Later).map_err(|failed| {
             let (held, error) = *failed;
@@ -179,7 +227,10 @@ impl MemoryLock {
             let _ = release(held, target.dir(), PATIENCE, &mut Unattended);
             error
         })?;
-        Ok(Guard { standing: turn.stands(Some(keeping), id, target), broken: broken.into_inner() })
+        Ok(Guard {
+            standing: turn.stands(Some(keeping), id, target),
+            broken: broken.into_inner(),
+        })
     }
 }
 

@@ -1,4 +1,7 @@
-#![expect(clippy::disallowed_methods, reason = "what other programs do to a lock file")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "what other programs do to a lock file"
+)]
 
 use std::{fs, thread};
 
@@ -13,8 +16,10 @@ fn directory() -> (tempfile::TempDir, PathBuf) {
 
 fn write(dir: &Path, pid: u32, age: i64) {
     let now = beadlock_checker::internal::facts::now().0 - jiff::SignedDuration::from_secs(age);
-    let (time, host) =
-        (beadlock_checker::internal::dialect::StartedAt(now), beadlock_checker::internal::facts::hostname().unwrap());
+    let (time, host) = (
+        beadlock_checker::internal::dialect::StartedAt(now),
+        beadlock_checker::internal::facts::hostname().unwrap(),
+    );
     let json = format!(
         r#"{{"pid":{pid},"session_id":"main","acquired_at":"{time}","hostname":"{host}","operation":"write:tasks.json"}}"#
     );
@@ -26,10 +31,24 @@ fn it_is_held_until_the_last_guard_is_released() {
     let (_top, dir) = directory();
     let lock = MemoryLock::in_dir(&dir).session("main");
     let first = lock.acquire("write:tasks.json", WAIT).unwrap();
-    let second = MemoryLock::in_dir(&dir).try_acquire("again").unwrap().unwrap();
+    let second = MemoryLock::in_dir(&dir)
+        .try_acquire("again")
+        .unwrap()
+        .unwrap();
     assert_eq!(first.id(), second.id());
-    let Status::Locked { holder, is_stale, we_hold_it, .. } = lock.status().unwrap() else { panic!("it is held") };
-    assert_eq!((holder.session(), holder.operation()), ("main", "write:tasks.json"));
+    let Status::Locked {
+        holder,
+        is_stale,
+        we_hold_it,
+        ..
+    } = lock.status().unwrap()
+    else {
+        panic!("it is held")
+    };
+    assert_eq!(
+        (holder.session(), holder.operation()),
+        ("main", "write:tasks.json")
+    );
     assert!(we_hold_it && !is_stale && holder.pid == Some(std::process::id().into()));
     first.release().unwrap();
     second.still_held().unwrap();
@@ -45,9 +64,14 @@ fn somebody_elses_is_waited_for_and_named() {
     write(&dir, 1, 0);
     let lock = MemoryLock::in_dir(&dir);
     assert!(lock.try_acquire("x").unwrap().is_none());
-    let error = lock.acquire("x", Wait::UpTo(Duration::from_millis(200))).unwrap_err();
+    let error = lock
+        .acquire("x", Wait::UpTo(Duration::from_millis(200)))
+        .unwrap_err();
     let words = "Could not acquire lock within 0.2s. Held by session 'main' for operation 'write:tasks.json'";
-    assert_eq!((error.code(), error.to_string().as_str()), (Code::LockHeld, words));
+    assert_eq!(
+        (error.code(), error.to_string().as_str()),
+        (Code::LockHeld, words)
+    );
     assert_eq!(error.holder().unwrap().name.as_deref(), Some("main"));
     let mut asked = 0;
     let called_off = lock.acquire_unless("x", WAIT, || {
@@ -63,14 +87,35 @@ fn a_stale_one_is_broken_and_said_unless_it_is_to_stand() {
     fs::create_dir(&dir).unwrap();
     write(&dir, 1, 31);
     let lock = MemoryLock::in_dir(&dir);
-    assert!(lock.clone().stale(Stale::Keep).try_acquire("x").unwrap().is_none());
-    let limits = Limits { age: Duration::from_secs(60), ..Limits::default() };
-    assert!(lock.clone().limits(limits).try_acquire("x").unwrap().is_none());
-    assert!(lock.try_acquire("x").unwrap().is_none(), "one look cannot tell whether process 1 refreshes it");
-    let guard = lock.acquire("x", WAIT).unwrap();
-    let [broken] = guard.broken() else { panic!("{:?}", guard.broken()) };
     assert!(
-        broken.starts_with("[LOCK] Breaking stale lock: lock is 3") && broken.ends_with("s old (>30s)"),
+        lock.clone()
+            .stale(Stale::Keep)
+            .try_acquire("x")
+            .unwrap()
+            .is_none()
+    );
+    let limits = Limits {
+        age: Duration::from_secs(60),
+        ..Limits::default()
+    };
+    assert!(
+        lock.clone()
+            .limits(limits)
+            .try_acquire("x")
+            .unwrap()
+            .is_none()
+    );
+    assert!(
+        lock.try_acquire("x").unwrap().is_none(),
+        "one look cannot tell whether process 1 refreshes it"
+    );
+    let guard = lock.acquire("x", WAIT).unwrap();
+    let [broken] = guard.broken() else {
+        panic!("{:?}", guard.broken())
+    };
+    assert!(
+        broken.starts_with("[LOCK] Breaking stale lock: lock is 3")
+            && broken.ends_with("s old (>30s)"),
         "{broken}"
     );
     guard.release().unwrap();
@@ -119,16 +164,28 @@ fn a_stale_lock_is_broken_and_kept_and_a_living_holders_only_when_that_is_said()
     write(&dir, dead, 0);
     let before = fs::read(dir.join(".lock")).unwrap();
     let broken = lock.break_lock(BreakLimit::Stale).unwrap().unwrap();
-    assert_eq!((broken.record.pid, broken.record.session()), (Some(dead.into()), "main"));
+    assert_eq!(
+        (broken.record.pid, broken.record.session()),
+        (Some(dead.into()), "main")
+    );
     assert_eq!(fs::read(&broken.kept).unwrap(), before);
     assert!(!dir.join(".lock").exists());
     write(&dir, std::process::id(), 60);
     let error = lock.break_lock(BreakLimit::Stale).unwrap_err();
-    assert_eq!((error.code(), error.holder().unwrap().name.as_deref()), (Code::LockHeld, Some("main")));
+    assert_eq!(
+        (error.code(), error.holder().unwrap().name.as_deref()),
+        (Code::LockHeld, Some("main"))
+    );
     let words = error.to_string();
-    assert!(words.contains("is held by session main for operation write:tasks.json (PID "), "{words}");
+    assert!(
+        words.contains("is held by session main for operation write:tasks.json (PID "),
+        "{words}"
+    );
     assert!(dir.join(".lock").exists());
     assert!(lock.break_lock(BreakLimit::EvenIfLive).unwrap().is_some());
     fs::create_dir(dir.join(".lock")).unwrap();
-    assert_eq!(lock.break_lock(BreakLimit::EvenIfLive).unwrap_err().code(), Code::LockUnreadable);
+    assert_eq!(
+        lock.break_lock(BreakLimit::EvenIfLive).unwrap_err().code(),
+        Code::LockUnreadable
+    );
 }

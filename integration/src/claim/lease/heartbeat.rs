@@ -76,8 +76,18 @@ struct State {
 
 impl Shared {
     fn new() -> Result<Self, Error> {
-        let state = State { news: Vec::new(), last: boottime(), under_way: None, pulse: None, was_late: None };
-        Ok(Self { state: Mutex::new(state), bell: bell(PREPARE)?, stop: bell(PREPARE)? })
+        let state = State {
+            news: Vec::new(),
+            last: boottime(),
+            under_way: None,
+            pulse: None,
+            was_late: None,
+        };
+        Ok(Self {
+            state: Mutex::new(state),
+            bell: bell(PREPARE)?,
+            stop: bell(PREPARE)?,
+        })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -94,8 +104,12 @@ impl Heartbeats {
     /// Begins with the lock that was just acquired. The guard comes back where the system has no thread or descriptor
     /// to give.
     pub fn of(held: Held, limits: Limits, events: WatchStart) -> Result<Self, Box<(Held, Error)>> {
-        let made = Shared::new()
-            .and_then(|shared| Ok((shared, BootTimer::new().map_err(|errno| failed_to(PREPARE, &errno.into()))?)));
+        let made = Shared::new().and_then(|shared| {
+            Ok((
+                shared,
+                BootTimer::new().map_err(|errno| failed_to(PREPARE, &errno.into()))?,
+            ))
+        });
         let (shared, timer) = match made {
             Ok(made) => made,
             Err(error) => return Err(Box::new((held, error))),
@@ -109,16 +123,34 @@ impl Heartbeats {
             let shared = Arc::clone(&shared);
             move || {
                 if let Ok(held) = guard.recv() {
-                    Beating { held, watch, shared, timer, limits, wall: wall(), failures: 0 }.until_stopped(&sender);
+                    Beating {
+                        held,
+                        watch,
+                        shared,
+                        timer,
+                        limits,
+                        wall: wall(),
+                        failures: 0,
+                    }
+                    .until_stopped(&sender);
                 }
             }
         };
-        if let Err(error) = thread::Builder::new().name("heartbeat".to_owned()).spawn(work) {
+        if let Err(error) = thread::Builder::new()
+            .name("heartbeat".to_owned())
+            .spawn(work)
+        {
             return Err(Box::new((held, failed_to("start the heartbeats", &error))));
         }
         // It waits for that.
         let _ = guards.send(held);
-        Ok(Self { shared, ended, path, id, limits })
+        Ok(Self {
+            shared,
+            ended,
+            path,
+            id,
+            limits,
+        })
     }
 
     /// From now on it is told of each heartbeat that succeeds.
@@ -133,7 +165,9 @@ impl Heartbeats {
     pub fn are_late(&self) -> bool {
         let state = self.shared.state();
         let now = boottime();
-        let was_late = state.was_late.is_some_and(|until| now.saturating_sub(until) < RECENTLY);
+        let was_late = state
+            .was_late
+            .is_some_and(|until| now.saturating_sub(until) < RECENTLY);
         was_late || now.saturating_sub(state.last) >= self.limits.give_up
     }
 
@@ -144,7 +178,10 @@ impl Heartbeats {
     /// How long it may be left alone: until one that hangs is one too long.
     pub fn left(&self) -> Duration {
         let since = boottime().saturating_sub(self.shared.state().last);
-        self.limits.give_up.saturating_sub(since).max(self.limits.again.min(Duration::from_millis(500)))
+        self.limits
+            .give_up
+            .saturating_sub(since)
+            .max(self.limits.again.min(Duration::from_millis(500)))
     }
 
     /// What has happened since this was last asked.
@@ -155,10 +192,26 @@ impl Heartbeats {
         let now = boottime();
         let silent = now.saturating_sub(state.last);
         // After a suspend the first attempt has its time; one that began before hangs.
-        let hangs = state.under_way.is_some_and(|since| now.saturating_sub(since) >= self.limits.again);
-        if hangs && silent >= self.limits.give_up && !news.iter().any(|news| matches!(news, HeartbeatEvent::Lost(..))) {
-            let why = format!("a heartbeat hangs; the last one was {} s ago", silent.as_secs());
-            news.push(HeartbeatEvent::Lost(Loss::Overdue { why, left: self.limits.left(silent) }, None));
+        let hangs = state
+            .under_way
+            .is_some_and(|since| now.saturating_sub(since) >= self.limits.again);
+        if hangs
+            && silent >= self.limits.give_up
+            && !news
+                .iter()
+                .any(|news| matches!(news, HeartbeatEvent::Lost(..)))
+        {
+            let why = format!(
+                "a heartbeat hangs; the last one was {} s ago",
+                silent.as_secs()
+            );
+            news.push(HeartbeatEvent::Lost(
+                Loss::Overdue {
+                    why,
+                    left: self.limits.left(silent),
+                },
+                None,
+            ));
         }
         news
     }
@@ -183,9 +236,14 @@ struct Beating {
 
 impl Beating {
     fn until_stopped(mut self, ended: &Sender<Held>) {
-        let was_long = facts::age(self.held.record(), None).unwrap_or_default() >= self.limits.interval;
+        let was_long =
+            facts::age(self.held.record(), None).unwrap_or_default() >= self.limits.interval;
         // The claim may have taken its time.
-        let mut due = if was_long { boottime() } else { boottime() + self.limits.interval };
+        let mut due = if was_long {
+            boottime()
+        } else {
+            boottime() + self.limits.interval
+        };
         let mut is_lost = false;
         loop {
             let has_jumped = wall().saturating_sub(self.wall) >= self.limits.interval;
@@ -199,11 +257,16 @@ impl Beating {
                     }
                 }
             }
-            let limit = if is_lost { Duration::MAX } else { self.watch.left() };
+            let limit = if is_lost {
+                Duration::MAX
+            } else {
+                self.watch.left()
+            };
             let _ = self.timer.fire_at(due);
             let timer = (!is_lost).then(|| self.timer.as_fd());
             let watched = if is_lost { None } else { self.watch.fd() };
-            let [stopped, _, woken] = wait_for([Some(self.shared.stop.as_fd()), timer, watched], limit);
+            let [stopped, _, woken] =
+                wait_for([Some(self.shared.stop.as_fd()), timer, watched], limit);
             if stopped {
                 break;
             }
@@ -218,7 +281,11 @@ impl Beating {
     fn lose(&self, loss: Loss, is_final: bool) {
         if is_final {
             // What is asked to end must be able to.
-            self.shared.state().pulse.iter_mut().for_each(|pulse| pulse.over());
+            self.shared
+                .state()
+                .pulse
+                .iter_mut()
+                .for_each(|pulse| pulse.over());
         }
         let kept = self.held.broken_as();
         self.shared.tell(HeartbeatEvent::Lost(loss, kept));
@@ -231,7 +298,10 @@ impl Beating {
         self.shared.state().under_way = Some(begun);
         let Limits { again, give_up, .. } = self.limits;
         let silent = begun.saturating_sub(self.shared.state().last);
-        let patience = again.min(PATIENCE).min(give_up.saturating_sub(silent)).max(SHORTLY);
+        let patience = again
+            .min(PATIENCE)
+            .min(give_up.saturating_sub(silent))
+            .max(SHORTLY);
         let mut heartbeat = self.held.heartbeat_within(patience);
         if matches!(heartbeat, Heartbeat::Lost(_)) {
             // One look proves nothing.
@@ -262,14 +332,25 @@ impl Beating {
             Heartbeat::Failed(error) => {
                 self.failures += 1;
                 let why = error.to_string();
-                self.shared.tell(HeartbeatEvent::Failed { in_a_row: self.failures, why: why.clone() });
+                self.shared.tell(HeartbeatEvent::Failed {
+                    in_a_row: self.failures,
+                    why: why.clone(),
+                });
                 let now = boottime();
                 let silent = now.saturating_sub(self.shared.state().last);
                 if silent >= give_up {
-                    return Err((Loss::Overdue { why, left: self.limits.left(silent) }, false));
+                    return Err((
+                        Loss::Overdue {
+                            why,
+                            left: self.limits.left(silent),
+                        },
+                        false,
+                    ));
                 }
                 // Not beyond the time when it is given up.
-                Ok(again.saturating_sub(now.saturating_sub(begun)).min(give_up - silent))
+                Ok(again
+                    .saturating_sub(now.saturating_sub(begun))
+                    .min(give_up - silent))
             }
         }
     }

@@ -44,7 +44,12 @@ impl Limits {
         let ttl = Duration::from_secs(ttl_seconds);
         let rest = (ttl / 4).min(Duration::from_secs(10));
         let interval = interval(ttl);
-        Self { interval, again: interval.min(ttl / 8), give_up: ttl.saturating_sub(rest), rest }
+        Self {
+            interval,
+            again: interval.min(ttl / 8),
+            give_up: ttl.saturating_sub(rest),
+            rest,
+        }
     }
 
     /// After so long without one it is stale.
@@ -59,19 +64,42 @@ mod tests {
 
     #[test]
     fn the_interval_is_a_third_of_the_ttl_and_at_most_30_s() {
-        for (ttl, millis) in [(1, 333), (3, 1000), (30, 10_000), (90, 30_000), (900, 30_000), (86_400, 30_000)] {
-            assert_eq!(interval(Duration::from_secs(ttl)).as_millis(), millis, "{ttl}");
+        for (ttl, millis) in [
+            (1, 333),
+            (3, 1000),
+            (30, 10_000),
+            (90, 30_000),
+            (900, 30_000),
+            (86_400, 30_000),
+        ] {
+            assert_eq!(
+                interval(Duration::from_secs(ttl)).as_millis(),
+                millis,
+                "{ttl}"
+            );
         }
     }
 
     #[test]
     fn three_failures_fit_into_the_ttl_and_what_is_given_up_is_not_stale_yet() {
         for ttl in [1, 2, 3, 10, 60, 90, 900, 86_400, u64::MAX] {
-            let Limits { interval, again, give_up, rest } = Limits::of(ttl);
-            assert!(interval + 3 * again <= give_up, "{ttl}: {:?}", Limits::of(ttl));
+            let Limits {
+                interval,
+                again,
+                give_up,
+                rest,
+            } = Limits::of(ttl);
+            assert!(
+                interval + 3 * again <= give_up,
+                "{ttl}: {:?}",
+                Limits::of(ttl)
+            );
             assert_eq!(give_up + rest, Duration::from_secs(ttl));
             assert_eq!(Limits::of(ttl).left(give_up), rest);
-            assert_eq!(Limits::of(ttl).left(Duration::from_secs(ttl)), Duration::ZERO);
+            assert_eq!(
+                Limits::of(ttl).left(Duration::from_secs(ttl)),
+                Duration::ZERO
+            );
             assert_eq!(Limits::of(ttl).left(Duration::MAX), Duration::ZERO);
             assert!(rest == Duration::from_secs(10) || rest * 4 == Duration::from_secs(ttl));
         }

@@ -19,31 +19,43 @@ pub fn targets(environment: &Environment, mounts: &Mounts, until: Instant) -> Ve
     let (mut databases, mut locks) = (BTreeSet::new(), BTreeSet::new());
     let mut left: VecDeque<(PathBuf, usize)> = [(PathBuf::new(), 0)].into();
     while let Some((dir, depth)) = left.pop_front() {
-        let Ok(entries) = fs::read_dir(around.cwd.join(&dir)) else { continue };
+        let Ok(entries) = fs::read_dir(around.cwd.join(&dir)) else {
+            continue;
+        };
         for entry in entries.flatten() {
             if Instant::now() >= until {
                 return databases.into_iter().chain(locks).collect();
             }
             let (name, path) = (entry.file_name(), dir.join(entry.file_name()));
-            let Ok(kind) = entry.file_type() else { continue };
+            let Ok(kind) = entry.file_type() else {
+                continue;
+            };
             if kind.is_dir() {
                 let is_hidden = name.as_encoded_bytes().starts_with(b".");
                 if name == BEADS {
                     databases.extend(typed(&path));
-                } else if !is_hidden && depth < DEPTH && !mounts.is_remote_point(&around.cwd.join(&path)) {
+                } else if !is_hidden
+                    && depth < DEPTH
+                    && !mounts.is_remote_point(&around.cwd.join(&path))
+                {
                     left.push_back((path, depth + 1));
                 }
             } else if kind.is_file() && listing::is_lock_of_database(&name) {
                 databases.extend(typed(&dir));
             } else if kind.is_file() && listing::is_lock_of_directory(&name) {
                 let target = typed(&dir).and_then(|_| listing::in_directory(&dir, &around).ok());
-                let target =
-                    target.filter(|target| target.protocol.is_its_lock(&look(&target.place, &Options::default())));
+                let target = target.filter(|target| {
+                    target
+                        .protocol
+                        .is_its_lock(&look(&target.place, &Options::default()))
+                });
                 locks.extend(target.map(|target| target.given));
             } else if kind.is_file() && listing::may_be_lock_at_path(&name) {
-                let target = typed(&path).and_then(|_| listing::at_path(&around.cwd.join(&path), &dir, &around).ok());
-                let target =
-                    target.filter(|target| listing::is_lock_at_path(&look(&target.place, &Options::default())));
+                let target = typed(&path)
+                    .and_then(|_| listing::at_path(&around.cwd.join(&path), &dir, &around).ok());
+                let target = target.filter(|target| {
+                    listing::is_lock_at_path(&look(&target.place, &Options::default()))
+                });
                 locks.extend(target.map(|target| target.given));
             }
         }
@@ -70,14 +82,22 @@ mod tests {
         // The working directory of a unit test is that of its crate.
         let begun = Instant::now();
         targets(&environment, &mounts, begun + Duration::from_millis(1));
-        assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+        assert!(
+            begun.elapsed() < Duration::from_secs(5),
+            "{:?}",
+            begun.elapsed()
+        );
     }
 
     #[test]
     fn what_would_be_an_option_or_a_scheme_is_not_offered() {
-        for (path, offered) in
-            [("a/.beads", true), (".beads", true), ("-x/.beads", false), ("a:b/.beads", false), ("", false)]
-        {
+        for (path, offered) in [
+            ("a/.beads", true),
+            (".beads", true),
+            ("-x/.beads", false),
+            ("a:b/.beads", false),
+            ("", false),
+        ] {
             assert_eq!(typed(Path::new(path)).is_some(), offered, "{path}");
         }
     }

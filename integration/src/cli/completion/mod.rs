@@ -78,7 +78,12 @@ pub fn run(typed: &CompletionsArgs, common: &Common) -> End {
 pub fn answer(words: &[OsString], environment: &Environment) -> Option<End> {
     let begun = Instant::now();
     let shell = Shell::from_str(environment.get(VARIABLE)?.to_str()?, false).ok()?;
-    let typed: Vec<OsString> = words.iter().skip_while(|word| *word != "--").skip(1).cloned().collect();
+    let typed: Vec<OsString> = words
+        .iter()
+        .skip_while(|word| *word != "--")
+        .skip(1)
+        .cloned()
+        .collect();
     // Behind the next `--` stands another command, which the shell completes.
     if typed.is_empty() || typed.iter().rev().skip(1).any(|word| word == "--") {
         return Some(End::Code(Exit::Done.code()));
@@ -88,12 +93,24 @@ pub fn answer(words: &[OsString], environment: &Environment) -> Option<End> {
     let completing = move || {
         let candidates = Candidates::new(&typed, environment, begun + SEARCH);
         let mut answer = Vec::new();
-        let done = shell.completer().write_complete(&mut tree(&typed, candidates), typed, None, &mut answer);
+        let done = shell.completer().write_complete(
+            &mut tree(&typed, candidates),
+            typed,
+            None,
+            &mut answer,
+        );
         let _ = sender.send(done.map(|()| answer).unwrap_or_default());
     };
     // The thread is left alone when its time is over.
-    let is_started = thread::Builder::new().name("completion".to_owned()).spawn(completing).is_ok();
-    let answer = is_started.then(|| receiver.recv_timeout(PATIENCE.saturating_sub(begun.elapsed())).ok());
+    let is_started = thread::Builder::new()
+        .name("completion".to_owned())
+        .spawn(completing)
+        .is_ok();
+    let answer = is_started.then(|| {
+        receiver
+            .recv_timeout(PATIENCE.saturating_sub(begun.elapsed()))
+            .ok()
+    });
     let _ = print(answer.flatten().unwrap_or_default());
     Some(End::Code(Exit::Done.code()))
 }
@@ -101,15 +118,30 @@ pub fn answer(words: &[OsString], environment: &Environment) -> Option<End> {
 /// The command line, with what is offered for each value.
 fn tree(typed: &[OsString], candidates: Candidates) -> Command {
     let candidates = Arc::new(candidates);
-    let is_option = typed.last().is_some_and(|word| word.as_encoded_bytes().starts_with(b"-"));
+    let is_option = typed
+        .last()
+        .is_some_and(|word| word.as_encoded_bytes().starts_with(b"-"));
     let tree = help::tree(typed).mut_subcommands(|command| completed(command, &candidates));
-    if is_option { tree } else { without_options(tree) }
+    if is_option {
+        tree
+    } else {
+        without_options(tree)
+    }
 }
 
 /// Options are offered where a dash is typed, or where there is nothing else.
 fn without_options(command: Command) -> Command {
-    let command = command.mut_args(|arg| if arg.is_positional() { arg } else { arg.hide(true) });
-    command.disable_help_flag(true).disable_version_flag(true).mut_subcommands(without_options)
+    let command = command.mut_args(|arg| {
+        if arg.is_positional() {
+            arg
+        } else {
+            arg.hide(true)
+        }
+    });
+    command
+        .disable_help_flag(true)
+        .disable_version_flag(true)
+        .mut_subcommands(without_options)
 }
 
 fn completed(command: Command, candidates: &Arc<Candidates>) -> Command {
@@ -117,16 +149,24 @@ fn completed(command: Command, candidates: &Arc<Candidates>) -> Command {
     command.mut_args(|arg| match arg.get_id().as_str() {
         "target" | "targets" | "and" => {
             let candidates = Arc::clone(candidates);
-            arg.add(ArgValueCompleter::new(move |typed: &std::ffi::OsStr| candidates.targets(typed)))
+            arg.add(ArgValueCompleter::new(move |typed: &std::ffi::OsStr| {
+                candidates.targets(typed)
+            }))
         }
         "id" if has_ids => {
             let candidates = Arc::clone(candidates);
-            arg.add(ArgValueCompleter::new(move |typed: &std::ffi::OsStr| candidates.ids(typed)))
+            arg.add(ArgValueCompleter::new(move |typed: &std::ffi::OsStr| {
+                candidates.ids(typed)
+            }))
         }
         _ if !arg.get_action().takes_values() => arg,
         name => {
             let hint = hint(name, &arg);
-            arg.value_hint(if candidates.may_read_paths() { hint } else { ValueHint::Other })
+            arg.value_hint(if candidates.may_read_paths() {
+                hint
+            } else {
+                ValueHint::Other
+            })
         }
     })
 }

@@ -30,13 +30,19 @@ const BEFORE: &str = "{about-with-newline}\n{usage-heading} {usage}\n\n";
 pub fn listed(tree: Command) -> Command {
     let mut template = BEFORE.to_owned();
     for (title, names) in GROUPS {
-        let commands: Vec<&Command> = names.iter().filter_map(|name| tree.find_subcommand(name)).collect();
+        let commands: Vec<&Command> = names
+            .iter()
+            .filter_map(|name| tree.find_subcommand(name))
+            .collect();
         if commands.is_empty() {
             continue;
         }
         template += &style::heading(title);
         for command in commands {
-            let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+            let about = command
+                .get_about()
+                .map(ToString::to_string)
+                .unwrap_or_default();
             template += &style::row(command.get_name(), &about);
         }
         template += "\n";
@@ -63,9 +69,18 @@ mod tests {
     #[test]
     fn each_command_has_one_line_of_its_own() {
         for command in Cli::command().get_subcommands() {
-            let row = style::row(command.get_name(), &command.get_about().map(ToString::to_string).unwrap_or_default());
+            let row = style::row(
+                command.get_name(),
+                &command
+                    .get_about()
+                    .map(ToString::to_string)
+                    .unwrap_or_default(),
+            );
             let row = anstream::adapter::strip_str(&row).to_string();
-            assert!(row.trim_end().len() <= super::super::COLUMNS && row.lines().count() == 1, "{row}");
+            assert!(
+                row.trim_end().len() <= super::super::COLUMNS && row.lines().count() == 1,
+                "{row}"
+            );
         }
     }
 }

@@ -29,7 +29,8 @@ use crate::{error::End, error::Error};
 const COLUMNS: usize = 80;
 
 /// The help of a command. The examples stand before the options, the exit codes after them.
-const TEMPLATE: &str = "{about-with-newline}\n{usage-heading} {usage}\n\n{before-help}{all-args}{after-help}";
+const TEMPLATE: &str =
+    "{about-with-newline}\n{usage-heading} {usage}\n\n{before-help}{all-args}{after-help}";
 
 #[derive(Debug, Args)]
 pub struct HelpArgs {
@@ -40,12 +41,18 @@ pub struct HelpArgs {
 
 /// Prints the help of a command or of a protocol. Without a topic it prints the help of the program.
 pub fn run(typed: &HelpArgs, environment: &Environment, common: &Common) -> End {
-    printed(page(&typed.topics).map(|page| style::text(&page, common.talk.color(), environment)), common)
+    printed(
+        page(&typed.topics).map(|page| style::text(&page, common.talk.color(), environment)),
+        common,
+    )
 }
 
 /// What `--help` among these words prints; `error` is what the parser made of them.
 pub fn text(words: &[OsString], error: &clap::Error, environment: &Environment) -> String {
-    let shown = tree(words).try_get_matches_from(words).err().filter(|again| again.kind() == error.kind());
+    let shown = tree(words)
+        .try_get_matches_from(words)
+        .err()
+        .filter(|again| again.kind() == error.kind());
     let page = shown.as_ref().unwrap_or(error).render();
     let color = style::typed(words).unwrap_or_default();
     style::text(&page, color, environment)
@@ -61,9 +68,12 @@ fn page(topics: &[String]) -> Result<StyledStr, Error> {
     command.build();
     let mut found = &mut command;
     for topic in topics {
-        found = found
-            .find_subcommand_mut(topic)
-            .ok_or_else(|| Error::usage(format!("there is no help on {}; type: beadlock help", topics.join(" "))))?;
+        found = found.find_subcommand_mut(topic).ok_or_else(|| {
+            Error::usage(format!(
+                "there is no help on {}; type: beadlock help",
+                topics.join(" ")
+            ))
+        })?;
     }
     Ok(found.render_help())
 }
@@ -76,7 +86,9 @@ pub fn tree(words: &[OsString]) -> Command {
     let tree = groups::listed(tree.mut_subcommands(|command| prepared(command, &shown)));
     tree.mut_subcommand("help", |help| {
         let topics = topics();
-        help.mut_arg("topics", |arg| arg.value_parser(PossibleValuesParser::new(topics)))
+        help.mut_arg("topics", |arg| {
+            arg.value_parser(PossibleValuesParser::new(topics))
+        })
     })
 }
 
@@ -86,9 +98,18 @@ fn prepared(command: Command, shown: &[&str]) -> Command {
         Some(heading) if hidden.iter().any(|help| help.heading == heading) => arg.hide(true),
         _ => arg,
     });
-    let before = command.get_before_help().map(StyledStr::to_string).unwrap_or_default();
-    let after = command.get_after_help().map(StyledStr::to_string).unwrap_or_default();
-    let after = [protocols::pointer(&hidden), after].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>();
+    let before = command
+        .get_before_help()
+        .map(StyledStr::to_string)
+        .unwrap_or_default();
+    let after = command
+        .get_after_help()
+        .map(StyledStr::to_string)
+        .unwrap_or_default();
+    let after = [protocols::pointer(&hidden), after]
+        .into_iter()
+        .filter(|part| !part.is_empty())
+        .collect::<Vec<_>>();
     let command = match before.is_empty() {
         true => command,
         false => command.before_help(style::marked(&before)),
@@ -98,7 +119,9 @@ fn prepared(command: Command, shown: &[&str]) -> Command {
         false => command.after_help(style::marked(&after.join("\n\n"))),
     };
 
-    command.help_template(TEMPLATE).mut_subcommands(|below| prepared(below, shown))
+    command
+        .help_template(TEMPLATE)
+        .mut_subcommands(|below| prepared(below, shown))
 }
 
 /// Everything that there is help on.
@@ -111,5 +134,7 @@ fn topics() -> Vec<PossibleValue> {
 
 fn names_of(command: &Command) -> Vec<String> {
     let below = command.get_subcommands();
-    below.flat_map(|below| [vec![below.get_name().to_owned()], names_of(below)].concat()).collect()
+    below
+        .flat_map(|below| [vec![below.get_name().to_owned()], names_of(below)].concat())
+        .collect()
 }

@@ -24,7 +24,9 @@ fn name(scheme: Scheme) -> &'static str {
 
 /// Each protocol that has options of its own.
 fn with_options() -> impl Iterator<Item = (Scheme, ProtocolHelp)> {
-    let helps = Scheme::ALL.into_iter().map(|scheme| (scheme, folder(scheme).help()));
+    let helps = Scheme::ALL
+        .into_iter()
+        .map(|scheme| (scheme, folder(scheme).help()));
     helps.filter(|(_, help)| !help.heading.is_empty())
 }
 
@@ -32,32 +34,51 @@ fn with_options() -> impl Iterator<Item = (Scheme, ProtocolHelp)> {
 pub fn headings_of(words: &[OsString]) -> Vec<&'static str> {
     let words = || words.iter().take_while(|word| *word != "--");
     let is_named = |scheme: Scheme| {
-        let target = |word: &OsString| Scheme::split(word.as_bytes()).is_some_and(|(named, _)| named == scheme);
+        let target = |word: &OsString| {
+            Scheme::split(word.as_bytes()).is_some_and(|(named, _)| named == scheme)
+        };
         let options = folder(scheme).rules().options;
         let option = |word: &OsString| {
-            word.to_str().and_then(|word| word.split('=').next()).is_some_and(|word| options.contains(&word))
+            word.to_str()
+                .and_then(|word| word.split('=').next())
+                .is_some_and(|word| options.contains(&word))
         };
         words().any(|word| target(word) || option(word))
     };
-    with_options().filter(|(scheme, _)| is_named(*scheme)).map(|(_, help)| help.heading).collect()
+    with_options()
+        .filter(|(scheme, _)| is_named(*scheme))
+        .map(|(_, help)| help.heading)
+        .collect()
 }
 
 /// The protocols whose options the help of this command leaves out, because its command line is not about them.
 pub fn hidden_in(command: &Command, shown: &[&str]) -> Vec<ProtocolHelp> {
-    let has_some =
-        |help: &ProtocolHelp| command.get_arguments().any(|arg| arg.get_help_heading() == Some(help.heading));
+    let has_some = |help: &ProtocolHelp| {
+        command
+            .get_arguments()
+            .any(|arg| arg.get_help_heading() == Some(help.heading))
+    };
     let helps = with_options().map(|(_, help)| help);
-    helps.filter(|help| !shown.contains(&help.heading) && has_some(help)).collect()
+    helps
+        .filter(|help| !shown.contains(&help.heading) && has_some(help))
+        .collect()
 }
 
 /// Where the options are that the help of a command leaves out.
 pub fn pointer(hidden: &[ProtocolHelp]) -> String {
-    let is_hidden = |help: &ProtocolHelp| hidden.iter().any(|hidden| hidden.heading == help.heading);
-    let names: Vec<&str> = with_options().filter(|(_, help)| is_hidden(help)).map(|(scheme, _)| name(scheme)).collect();
+    let is_hidden =
+        |help: &ProtocolHelp| hidden.iter().any(|hidden| hidden.heading == help.heading);
+    let names: Vec<&str> = with_options()
+        .filter(|(_, help)| is_hidden(help))
+        .map(|(scheme, _)| name(scheme))
+        .collect();
     match names.as_slice() {
         [] => String::new(),
         names => {
-            let lines: Vec<String> = names.iter().map(|name| format!("  beadlock help {name}")).collect();
+            let lines: Vec<String> = names
+                .iter()
+                .map(|name| format!("  beadlock help {name}"))
+                .collect();
             format!("More options for other targets:\n{}", lines.join("\n"))
         }
     }
@@ -65,16 +86,25 @@ pub fn pointer(hidden: &[ProtocolHelp]) -> String {
 
 /// The page of the protocol of this name.
 pub fn page(named: &str) -> Option<StyledStr> {
-    let scheme = Scheme::ALL.into_iter().find(|scheme| name(*scheme) == named)?;
+    let scheme = Scheme::ALL
+        .into_iter()
+        .find(|scheme| name(*scheme) == named)?;
     let help = folder(scheme).help();
-    let examples: Vec<String> = help.examples.lines().map(|line| format!("  {line}")).collect();
+    let examples: Vec<String> = help
+        .examples
+        .lines()
+        .map(|line| format!("  {line}"))
+        .collect();
     let page = Command::new(name(scheme))
         .styles(style::STYLES)
         .max_term_width(COLUMNS)
         .disable_help_flag(true)
         .help_template(TEMPLATE)
         .about(format!("{}\n\n{}", help.about, help.text))
-        .before_help(style::marked(&format!("Examples:\n{}", examples.join("\n"))));
+        .before_help(style::marked(&format!(
+            "Examples:\n{}",
+            examples.join("\n")
+        )));
     Some(page.args(options(help.heading)).render_help())
 }
 
@@ -83,14 +113,22 @@ fn options(heading: &str) -> Vec<Arg> {
     let tree = Cli::command();
     let mut options: Vec<(Arg, Vec<&str>)> = Vec::new();
     for command in tree.get_subcommands() {
-        for arg in command.get_arguments().filter(|arg| arg.get_help_heading() == Some(heading)) {
-            match options.iter_mut().find(|(known, _)| known.get_id() == arg.get_id()) {
+        for arg in command
+            .get_arguments()
+            .filter(|arg| arg.get_help_heading() == Some(heading))
+        {
+            match options
+                .iter_mut()
+                .find(|(known, _)| known.get_id() == arg.get_id())
+            {
                 Some((_, commands)) => commands.push(command.get_name()),
                 None => options.push((shown(arg), vec![command.get_name()])),
             }
         }
     }
-    let below = |(arg, commands): (Arg, Vec<&str>)| arg.help_heading(format!("Options of {}", listed(&commands)));
+    let below = |(arg, commands): (Arg, Vec<&str>)| {
+        arg.help_heading(format!("Options of {}", listed(&commands)))
+    };
     options.into_iter().map(below).collect()
 }
 
@@ -105,7 +143,11 @@ fn listed(names: &[&str]) -> String {
 /// The same option, without its relations to others that this page does not have.
 fn shown(arg: &Arg) -> Arg {
     let takes = arg.get_action().takes_values();
-    let mut shown = Arg::new(arg.get_id().clone()).action(if takes { ArgAction::Set } else { ArgAction::SetTrue });
+    let mut shown = Arg::new(arg.get_id().clone()).action(if takes {
+        ArgAction::Set
+    } else {
+        ArgAction::SetTrue
+    });
     if let Some(long) = arg.get_long() {
         shown = shown.long(long.to_owned());
     }

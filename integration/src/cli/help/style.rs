@@ -17,27 +17,47 @@ const HEADING: Style = AnsiColor::BrightGreen.on_default().effects(Effects::BOLD
 const LITERAL: Style = AnsiColor::BrightCyan.on_default().effects(Effects::BOLD);
 const PLACEHOLDER: Style = AnsiColor::Cyan.on_default();
 
-pub const STYLES: Styles = Styles::styled().header(HEADING).usage(HEADING).literal(LITERAL).placeholder(PLACEHOLDER);
+pub const STYLES: Styles = Styles::styled()
+    .header(HEADING)
+    .usage(HEADING)
+    .literal(LITERAL)
+    .placeholder(PLACEHOLDER);
 
 /// The page for stdout, with colours where they are wanted.
 pub fn text(page: &StyledStr, color: Color, environment: &Environment) -> String {
-    let color = environment.unless((color != Color::Auto).then_some(color), "BEADLOCK_COLOR", named);
+    let color = environment.unless(
+        (color != Color::Auto).then_some(color),
+        "BEADLOCK_COLOR",
+        named,
+    );
     let is_coloured = match color.ok().flatten().unwrap_or_default() {
         Color::Always => true,
         Color::Never => false,
         Color::Auto => AutoStream::choice(&io::stdout()) != ColorChoice::Never,
     };
-    if is_coloured { page.ansi().to_string() } else { page.to_string() }
+    if is_coloured {
+        page.ansi().to_string()
+    } else {
+        page.to_string()
+    }
 }
 
 /// What `--color` says among these words.
 pub fn typed(words: &[OsString]) -> Option<Color> {
-    let words: Vec<&str> = words.iter().take_while(|word| *word != "--").filter_map(|word| word.to_str()).collect();
-    let values = words.iter().enumerate().filter_map(|(at, word)| match word.strip_prefix("--color") {
-        Some("") => words.get(at + 1).copied(),
-        Some(value) => value.strip_prefix('='),
-        None => None,
-    });
+    let words: Vec<&str> = words
+        .iter()
+        .take_while(|word| *word != "--")
+        .filter_map(|word| word.to_str())
+        .collect();
+    let values =
+        words
+            .iter()
+            .enumerate()
+            .filter_map(|(at, word)| match word.strip_prefix("--color") {
+                Some("") => words.get(at + 1).copied(),
+                Some(value) => value.strip_prefix('='),
+                None => None,
+            });
     values.filter_map(|value| named(value).ok()).next_back()
 }
 
@@ -59,8 +79,9 @@ pub fn marked(text: &str) -> String {
     let mut marked = String::new();
     for line in text.lines() {
         let is_heading = line.ends_with(':') && !line.starts_with(' ');
-        let literal =
-            line.strip_prefix("  ").filter(|line| line.starts_with("beadlock ") || line.contains("| beadlock "));
+        let literal = line
+            .strip_prefix("  ")
+            .filter(|line| line.starts_with("beadlock ") || line.contains("| beadlock "));
         let _ = match literal {
             _ if is_heading => write!(marked, "{HEADING}{line}{HEADING:#}"),
             Some(literal) => write!(marked, "  {LITERAL}{literal}{LITERAL:#}"),

@@ -21,7 +21,12 @@ impl Acquiring<'_> {
         report: &mut Report,
     ) -> Result<(), Stopped> {
         let (talk, given) = (&self.common.talk, &target.given);
-        let trail = &target.trail(self.settings.audit.as_deref(), (None, None), &self.common.request, talk)?;
+        let trail = &target.trail(
+            self.settings.audit.as_deref(),
+            (None, None),
+            &self.common.request,
+            talk,
+        )?;
         let subject = self.subject()?;
         self.warn_of_a_wrapper(subject);
         report.target = Some((target.name(), target.path()));
@@ -35,7 +40,9 @@ impl Acquiring<'_> {
         let (wait, _) = self.settings.patience(target.protocol.rules().default_wait);
         let lock = kernel.take(target, mode, wait, self.environment, &mut attending, trail)?;
         report.waited = Some(begun.elapsed());
-        let Some(file) = lock.file() else { return Err(Error::new(Code::Io, "there is no lock to keep").into()) };
+        let Some(file) = lock.file() else {
+            return Err(Error::new(Code::Io, "there is no lock to keep").into());
+        };
         let request = self.keeper_request(target, KeptLease::Kernel { mode }, subject);
         let mut keeper = LeaseKeeper::sharing(file, request)?;
         keeper.start()?;

@@ -13,20 +13,23 @@ use std::os::unix::ffi::OsStrExt;
 use std::time::{Duration, Instant};
 
 use beadlock_checker::internal::{
-    dialect::StartedAt, duration, duration::shown, facts, facts::Liveness, facts::random_id, process,
-    sys::stdout_was_closed,
+    dialect::StartedAt, duration, duration::shown, facts, facts::Liveness, facts::random_id,
+    process, sys::stdout_was_closed,
 };
 use clap::Args;
 
 use crate::claim::attendant::{Attendant, Attending, Stopped};
 use crate::claim::{
-    claiming::Claiming, command, fleet, known_process::KnownProcess, leaving::Leaving, leaving::Why, nested,
-    protocol::MakeRecord, report, report::Report, session_claim::claimed, signals::Signals, target::Target,
+    claiming::Claiming, command, fleet, known_process::KnownProcess, leaving::Leaving,
+    leaving::Why, nested, protocol::MakeRecord, report, report::Report, session_claim::claimed,
+    signals::Signals, target::Target,
 };
 use crate::error::{End, Error, Exit};
 use crate::output::{Common, refuse_lock_file, trail::Trail};
 use crate::protocol::{self, Intended, intended, refuse_report, target_of_claim};
-use crate::run::{lease_keeper, lease_keeper::LeaseKeeper, request::KeptLease, request::LeaseKeeperRequest};
+use crate::run::{
+    lease_keeper, lease_keeper::LeaseKeeper, request::KeptLease, request::LeaseKeeperRequest,
+};
 use crate::settings::{Claim, arguments::ClaimArgs, environment::Environment};
 use crate::{ignored::Reminder, words::quoted};
 
@@ -78,12 +81,27 @@ const MAX_HOLD: Duration = Duration::from_secs(6 * 60 * 60);
 pub fn run(typed: &AcquireArgs, environment: &Environment, common: &Common) -> End {
     let mut report = Report::default();
     let mut report_file = typed.claim.report.as_deref();
-    let refused = refuse_report(report_file, typed.target.as_deref(), environment).inspect_err(|_| report_file = None);
+    let refused = refuse_report(report_file, typed.target.as_deref(), environment)
+        .inspect_err(|_| report_file = None);
     let settings = refused
-        .and_then(|()| Claim::resolve(&typed.claim, typed.protocol.options(), typed.holder.as_ref(), environment))
+        .and_then(|()| {
+            Claim::resolve(
+                &typed.claim,
+                typed.protocol.options(),
+                typed.holder.as_ref(),
+                environment,
+            )
+        })
         .map_err(Stopped::from);
-    let done = settings
-        .and_then(|settings| Acquiring { typed, settings: &settings, environment, common }.acquire(&mut report));
+    let done = settings.and_then(|settings| {
+        Acquiring {
+            typed,
+            settings: &settings,
+            environment,
+            common,
+        }
+        .acquire(&mut report)
+    });
     let (end, error) = match done {
         Ok(()) => (End::Code(Exit::Done.code()), None),
         Err(stopped) => {
@@ -125,7 +143,12 @@ struct RecordClaim<'a> {
 
 impl Acquiring<'_> {
     fn acquire(&self, report: &mut Report) -> Result<(), Stopped> {
-        let Self { typed, settings, environment, common } = *self;
+        let Self {
+            typed,
+            settings,
+            environment,
+            common,
+        } = *self;
         let talk = &common.talk;
         let of_claim = (&typed.protocol, &typed.claim);
         let of_options = (typed.holder.as_ref(), &[][..]);
@@ -134,7 +157,8 @@ impl Acquiring<'_> {
             Intended::Claim(target, words) => (*target, words),
             Intended::Nothing(why) => {
                 let why = why.unwrap_or("mode observe takes no lock");
-                let message = format!("{why}: there is nothing to acquire; run the commands without that");
+                let message =
+                    format!("{why}: there is nothing to acquire; run the commands without that");
                 return Err(Error::usage(message).into());
             }
         };
@@ -145,15 +169,30 @@ impl Acquiring<'_> {
         refuse_lock_file("--report", typed.claim.report.as_deref(), &[&target.path()])?;
         let subject = self.subject()?;
         let name = || subject::name(subject.unwrap_or_else(subject::parent));
-        let holder = words.holder.clone().or_else(|| settings.holder.clone()).or_else(name);
+        let holder = words
+            .holder
+            .clone()
+            .or_else(|| settings.holder.clone())
+            .or_else(name);
         let holder = holder.unwrap_or_else(|| command::holder_name(OsStr::new("")));
         report.holder = Some(holder.clone());
         target.prepare(environment, talk)?;
         target.warn(talk);
         let id = words.id.clone().unwrap_or_else(random_id);
-        let trail = &target.trail(settings.audit.as_deref(), (Some(&holder), Some(&id)), &common.request, talk)?;
+        let trail = &target.trail(
+            settings.audit.as_deref(),
+            (Some(&holder), Some(&id)),
+            &common.request,
+            talk,
+        )?;
         let says = words.of(holder.clone(), id.clone(), settings.labels.clone());
-        let claim = RecordClaim { target, holder, id, subject, trail };
+        let claim = RecordClaim {
+            target,
+            holder,
+            id,
+            subject,
+            trail,
+        };
         if self.is_nested(&claim, report)? {
             return Ok(());
         }
@@ -193,9 +232,17 @@ impl Acquiring<'_> {
     }
 
     /// What the keeper of a claim on `target` is asked for.
-    fn keeper_request(&self, target: &Target, lease: KeptLease, subject: Option<i32>) -> LeaseKeeperRequest {
+    fn keeper_request(
+        &self,
+        target: &Target,
+        lease: KeptLease,
+        subject: Option<i32>,
+    ) -> LeaseKeeperRequest {
         let max_hold = self.max_hold(subject);
-        let end = max_hold.try_into().ok().and_then(|time| facts::now().0.checked_add(time));
+        let end = max_hold
+            .try_into()
+            .ok()
+            .and_then(|time| facts::now().0.checked_add(time));
         LeaseKeeperRequest {
             lease,
             target: target.absolute(),
@@ -210,32 +257,65 @@ impl Acquiring<'_> {
 
     /// Tells of a claim that stands under `outer`. A second claim of the same process is refused.
     fn is_nested(&self, claim: &RecordClaim<'_>, report: &mut Report) -> Result<bool, Stopped> {
-        let RecordClaim { target, subject, trail, .. } = claim;
+        let RecordClaim {
+            target,
+            subject,
+            trail,
+            ..
+        } = claim;
         let blocked = |error: &Error| trail.blocked(error, &target.place);
         nested::refuse_inside_a_cycle(target, self.environment).inspect_err(blocked)?;
-        let is_in = || target.protocol.reentered(target, (*subject)?, &self.settings.options);
+        let is_in = || {
+            target
+                .protocol
+                .reentered(target, (*subject)?, &self.settings.options)
+        };
         let Some(outer) = nested::outer_claim(target, self.environment).or_else(is_in) else {
             if let Some(pid) = *subject {
                 subject::refuse_second_claim(target, pid).inspect_err(blocked)?;
             }
             return Ok(false);
         };
-        self.tell_of_outer(target, &outer, subject.unwrap_or_else(subject::parent), report)?;
+        self.tell_of_outer(
+            target,
+            &outer,
+            subject.unwrap_or_else(subject::parent),
+            report,
+        )?;
         Ok(true)
     }
 
-    fn tell_of_outer(&self, target: &Target, outer: &str, pid: i32, report: &mut Report) -> Result<(), Error> {
+    fn tell_of_outer(
+        &self,
+        target: &Target,
+        outer: &str,
+        pid: i32,
+        report: &mut Report,
+    ) -> Result<(), Error> {
         report.nested = true;
         report.waited = Some(Duration::ZERO);
         let id = nested::name_of(outer);
         report.id = Some(id.clone());
         let given = &target.given;
-        self.common.talk.say_more(&format!("{given} is held by an outer claim ({outer}); this one releases nothing"));
+        self.common.talk.say_more(&format!(
+            "{given} is held by an outer claim ({outer}); this one releases nothing"
+        ));
         self.tell(report, target, &id, pid)
     }
 
-    fn claim(&self, claim: &RecordClaim<'_>, says: &MakeRecord<'_>, report: &mut Report) -> Result<(), Stopped> {
-        let RecordClaim { target, holder, id, subject, trail } = claim;
+    fn claim(
+        &self,
+        claim: &RecordClaim<'_>,
+        says: &MakeRecord<'_>,
+        report: &mut Report,
+    ) -> Result<(), Stopped> {
+        let RecordClaim {
+            target,
+            holder,
+            id,
+            subject,
+            trail,
+        } = claim;
         let (talk, subject) = (&self.common.talk, *subject);
         report.id = Some(id.clone());
         match self.settings.options.has_fleet_right {
@@ -247,9 +327,16 @@ impl Acquiring<'_> {
         let mut keeper = match subject {
             Some(_) if !target.place.dialect().is_judged_by_time() => None,
             _ => {
-                let lease = KeptLease::Record { id: id.clone(), holder: holder.clone() };
+                let lease = KeptLease::Record {
+                    id: id.clone(),
+                    holder: holder.clone(),
+                };
                 let request = self.keeper_request(target, lease, subject);
-                Some(LeaseKeeper::fork(request, self.environment, signals.mask_before())?)
+                Some(LeaseKeeper::fork(
+                    request,
+                    self.environment,
+                    signals.mask_before(),
+                )?)
             }
         };
         let child = keeper.as_ref().map(LeaseKeeper::pid);
@@ -258,10 +345,23 @@ impl Acquiring<'_> {
         let mut attending = Attending::wait_of(&mut signals, talk, child).of_the_keeper();
         let (wait, drain) = self.settings.patience(target.protocol.rules().default_wait);
         let options = self.settings.options;
-        let claiming = Claiming { target, pid: pid.unsigned_abs(), says, wait, drain, options };
+        let claiming = Claiming {
+            target,
+            pid: pid.unsigned_abs(),
+            says,
+            wait,
+            drain,
+            options,
+        };
         let held = claiming.claim_and_tell(&mut attending, trail)?;
-        if let Err(stopped) = self.hand_over(claim, pid, &mut keeper, &mut attending, begun, report) {
-            let leaving = Leaving { target, patience: drain, trail, failure_step: None };
+        if let Err(stopped) = self.hand_over(claim, pid, &mut keeper, &mut attending, begun, report)
+        {
+            let leaving = Leaving {
+                target,
+                patience: drain,
+                trail,
+                failure_step: None,
+            };
             let _ = leaving.end(held, None, Why::NOT_HANDED_OVER, &mut attending);
             return Err(stopped);
         }
@@ -290,7 +390,9 @@ impl Acquiring<'_> {
         }
         if let Some(Err(error)) = keeper.as_mut().map(LeaseKeeper::start) {
             // What has ended it may have been meant for both.
-            let stopped = attending.stopped().filter(|stopped| matches!(stopped, Stopped::Signalled(_)));
+            let stopped = attending
+                .stopped()
+                .filter(|stopped| matches!(stopped, Stopped::Signalled(_)));
             return Err(stopped.unwrap_or_else(|| error.into()));
         }
         if claim.subject.is_some() && process::probe(i64::from(pid)) == Liveness::Gone {
@@ -311,13 +413,16 @@ impl Acquiring<'_> {
             lines = self.common.envelope(report.json(), None).into_bytes();
         } else {
             lines.extend([b"BEADLOCK_TARGET=", assigned(&target.exported).as_slice()].concat());
-            if let Some((variable, path)) = target.protocol.exported_besides(target, self.environment) {
+            if let Some((variable, path)) =
+                target.protocol.exported_besides(target, self.environment)
+            {
                 lines.extend(format!("\n{variable}=").into_bytes());
                 lines.extend(assigned(path.as_os_str()));
             }
             lines.extend(format!("\nBEADLOCK_ID={id}\nBEADLOCK_PID={pid}\n").as_bytes());
         }
-        print_all(&lines).map_err(|error| Error::failed("write to stdout, so nothing is claimed", &error))
+        print_all(&lines)
+            .map_err(|error| Error::failed("write to stdout, so nothing is claimed", &error))
     }
 }
 
@@ -328,7 +433,10 @@ fn assigned(word: &OsStr) -> Vec<u8> {
     if !shown.starts_with(['$', '"']) || bytes.iter().any(u8::is_ascii_control) {
         return shown.into_bytes();
     }
-    let inner = bytes.split(|byte| *byte == b'\'').collect::<Vec<_>>().join(&br"'\''"[..]);
+    let inner = bytes
+        .split(|byte| *byte == b'\'')
+        .collect::<Vec<_>>()
+        .join(&br"'\''"[..]);
     [b"'", inner.as_slice(), b"'"].concat()
 }
 

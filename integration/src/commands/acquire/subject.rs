@@ -13,11 +13,15 @@ use crate::error::{Code, Error, Holder};
 use crate::words::{self, quoted, shown_age};
 
 /// Shells: a copy that one of them makes of itself is a part of the same script.
-const SHELLS: [&str; 9] = ["sh", "ash", "bash", "busybox", "dash", "ksh", "ksh93", "mksh", "zsh"];
+const SHELLS: [&str; 9] = [
+    "sh", "ash", "bash", "busybox", "dash", "ksh", "ksh93", "mksh", "zsh",
+];
 
 /// Programs that only start others, and end with them.
-const WRAPPERS: [&str; 12] =
-    ["timeout", "sudo", "xargs", "env", "nice", "nohup", "setsid", "stdbuf", "ionice", "chrt", "doas", "time"];
+const WRAPPERS: [&str; 12] = [
+    "timeout", "sudo", "xargs", "env", "nice", "nohup", "setsid", "stdbuf", "ionice", "chrt",
+    "doas", "time",
+];
 
 /// Programs that are several others, by the name that they are called by.
 const SEVERAL: [&str; 3] = ["busybox", "coreutils", "toybox"];
@@ -27,7 +31,9 @@ pub fn wrapper(pid: i32) -> Option<&'static str> {
     let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
     let program = program(pid);
     let program = program.as_deref().and_then(OsStr::to_str);
-    let called = program.filter(|program| !SEVERAL.contains(program)).unwrap_or(name.trim_end());
+    let called = program
+        .filter(|program| !SEVERAL.contains(program))
+        .unwrap_or(name.trim_end());
     WRAPPERS.into_iter().find(|wrapper| *wrapper == called)
 }
 
@@ -45,7 +51,10 @@ pub fn named(pid: i32) -> Result<i32, Error> {
 }
 
 pub fn gone(pid: i32) -> Error {
-    Error::new(Code::Io, format!("PID {pid} is gone: nothing is claimed for a process that has ended"))
+    Error::new(
+        Code::Io,
+        format!("PID {pid} is gone: nothing is claimed for a process that has ended"),
+    )
 }
 
 /// The process that called. A shell's copy of itself, as in `$(…)` or a pipe, ends with its line, so this returns the
@@ -64,7 +73,9 @@ pub fn caller() -> Result<i32, Error> {
         1 if process::is_initial_namespace() => "the process that called is init, which never ends",
         _ => return Ok(pid),
     };
-    Err(Error::usage(format!("{what}; name the one that the claim is for: --for PID, or --detach")))
+    Err(Error::usage(format!(
+        "{what}; name the one that the claim is for: --for PID, or --detach"
+    )))
 }
 
 /// The process that called, as the kernel has it.
@@ -105,8 +116,10 @@ pub fn refuse_second_claim(target: &Target, pid: i32) -> Result<(), Error> {
         shown_age(age.unwrap_or_default())
     );
     let error = Error::new(Code::LockHeld, message);
-    Err(match record.map(|record| Holder::of_record(&lock, record, age)) {
-        Some(holder) => error.detailed(holder.detail()).held_by(holder),
-        None => error,
-    })
+    Err(
+        match record.map(|record| Holder::of_record(&lock, record, age)) {
+            Some(holder) => error.detailed(holder.detail()).held_by(holder),
+            None => error,
+        },
+    )
 }

@@ -4,7 +4,9 @@
 use std::io::{self, IsTerminal};
 use std::{os::fd::AsFd, time::Duration};
 
-use beadlock_checker::internal::{FileKind, Look, escape::escaped, escape::escaped_path, first_bytes};
+use beadlock_checker::internal::{
+    FileKind, Look, escape::escaped, escape::escaped_path, first_bytes,
+};
 use nix::errno::Errno;
 
 use crate::claim::attendant::{Attendant, Stopped};
@@ -25,12 +27,17 @@ pub fn is_possible(common: &Common) -> bool {
 }
 
 /// Asks for a line; `None` when the input ends. An error is a signal.
-pub fn line(question: &str, talk: &Talk, attendant: &mut impl Attendant) -> Result<Option<String>, Stopped> {
+pub fn line(
+    question: &str,
+    talk: &Talk,
+    attendant: &mut impl Attendant,
+) -> Result<Option<String>, Stopped> {
     talk.ask(question);
     let stdin = io::stdin();
     let mut typed = Vec::new();
     while !typed.contains(&b'\n') && typed.len() < LONGEST {
-        let [readable, signalled] = wait_for([Some(stdin.as_fd()), attendant.signals()], Duration::MAX);
+        let [readable, signalled] =
+            wait_for([Some(stdin.as_fd()), attendant.signals()], Duration::MAX);
         attendant.heed(signalled).inspect_err(|_| talk.ask("\n"))?;
         if !readable {
             continue;
@@ -80,13 +87,19 @@ fn shown(look: &Look, target: &Target) -> String {
         None => format!("{path} cannot be understood: {}", escaped(&look.detail)),
     };
     let begin = match (look.on_disk, first_bytes(&target.place, SHOWN)) {
-        (Some(there), _) if there.kind != FileKind::File => format!("it is {}", kind_words(there.kind)),
+        (Some(there), _) if there.kind != FileKind::File => {
+            format!("it is {}", kind_words(there.kind))
+        }
         (_, Err(why)) => format!("it cannot be shown: {}", escaped(&why)),
         (_, Ok(bytes)) if bytes.is_empty() => "it is empty".to_owned(),
         (there, Ok(bytes)) => {
             let size = there.map_or(bytes.len() as u64, |there| there.size);
             let text = String::from_utf8_lossy(&bytes);
-            format!("its first {} of {size} bytes: {}", bytes.len(), escaped(&text))
+            format!(
+                "its first {} of {size} bytes: {}",
+                bytes.len(),
+                escaped(&text)
+            )
         }
     };
     format!("{what}\n{begin}\n")

@@ -1,6 +1,8 @@
 //! Which lock is meant, and the words when another one is there.
 
-use beadlock_checker::internal::{Look, Zombie, escape::escaped, escape::escaped_path, take::Licence};
+use beadlock_checker::internal::{
+    Look, Zombie, escape::escaped, escape::escaped_path, take::Licence,
+};
 use beadlock_checker::{Reason, Verdict};
 
 use super::BreakArgs;
@@ -23,19 +25,27 @@ impl Choice {
     pub fn typed(typed: &BreakArgs) -> Option<Self> {
         let malformed = typed.malformed.then_some(Self::Malformed);
         let id = typed.id.clone().map(Self::Id);
-        id.or_else(|| typed.holder.clone().map(Self::Holder)).or(malformed)
+        id.or_else(|| typed.holder.clone().map(Self::Holder))
+            .or(malformed)
     }
 
     /// Where no option names the lock: there can be one lock at most.
     pub fn unnamed(target: &Target) -> Option<Self> {
-        target.protocol.rules().breaks_unnamed.then_some(Self::Unnamed)
+        target
+            .protocol
+            .rules()
+            .breaks_unnamed
+            .then_some(Self::Unnamed)
     }
 
     /// Whether that is the lock that is there.
     pub fn is(&self, look: &Look) -> bool {
         match self {
             Self::Id(id) => look.id.as_ref() == Some(id),
-            Self::Holder(name) => look.record.as_ref().is_some_and(|record| record.holder() == *name),
+            Self::Holder(name) => look
+                .record
+                .as_ref()
+                .is_some_and(|record| record.holder() == *name),
             Self::Malformed => matches!(look.verdict, Verdict::Unreadable(_)),
             Self::Unnamed => look.record.is_some(),
         }
@@ -73,23 +83,38 @@ impl Choice {
         let (path, wanted) = (escaped_path(&target.path()), self.words());
         let there = is_there(look, target);
         let (code, next) = match look.verdict {
-            Verdict::Held(_) => {
-                (Code::LockHeld, format!("who and why: {}", to_type("beadlock status {}", &[target.part()])))
-            }
+            Verdict::Held(_) => (
+                Code::LockHeld,
+                format!(
+                    "who and why: {}",
+                    to_type("beadlock status {}", &[target.part()])
+                ),
+            ),
             Verdict::Unreadable(_) => {
                 let next = match target.protocol.not_a_lock(look, target) {
                     Some(data) => data.words,
-                    None => format!("to break it: {}", command(look, target, Licence::UnlessHeld)),
+                    None => format!(
+                        "to break it: {}",
+                        command(look, target, Licence::UnlessHeld)
+                    ),
                 };
                 (Code::LockUnreadable, next)
             }
-            Verdict::Stale(_) | Verdict::Free => {
-                (Code::LockStale, format!("to break that one: {}", command(look, target, Licence::UnlessHeld)))
-            }
+            Verdict::Stale(_) | Verdict::Free => (
+                Code::LockStale,
+                format!(
+                    "to break that one: {}",
+                    command(look, target, Licence::UnlessHeld)
+                ),
+            ),
         };
         let message = format!("{path} is not {wanted}: it {there}; it was not touched; {next}");
         let error = Error::new(code, message).detailed(format!("lock_file={path}"));
-        if code == Code::LockStale { error.ending(Exit::Failed) } else { error }
+        if code == Code::LockStale {
+            error.ending(Exit::Failed)
+        } else {
+            error
+        }
     }
 }
 
@@ -98,7 +123,9 @@ pub fn held(look: &Look, target: &Target) -> Error {
     let (path, there) = (escaped_path(&target.path()), is_there(look, target));
     let command = command(look, target, Licence::EvenIfLive);
     let witness = witness(look);
-    let message = format!("{path} {there}; {witness}; it was not touched; to break it all the same: {command}");
+    let message = format!(
+        "{path} {there}; {witness}; it was not touched; to break it all the same: {command}"
+    );
     Error::new(Code::LockHeld, message).detailed(format!("lock_file={path}"))
 }
 
@@ -106,17 +133,31 @@ pub fn held(look: &Look, target: &Target) -> Error {
 pub fn without_id(look: &Look, target: &Target) -> Error {
     let (path, there) = (escaped_path(&target.path()), is_there(look, target));
     let command = command(look, target, Licence::UnlessHeld);
-    Error::new(Code::LockUnreadable, format!("{path} {there}; it was not touched; to break it: {command}"))
+    Error::new(
+        Code::LockUnreadable,
+        format!("{path} {there}; it was not touched; to break it: {command}"),
+    )
 }
 
 /// What is there: `is held by ci (PID 77, on box) for 2m, id …`.
 fn is_there(look: &Look, target: &Target) -> String {
-    let id = look.id.as_ref().map(|id| format!(", id {}", escaped(id))).unwrap_or_default();
+    let id = look
+        .id
+        .as_ref()
+        .map(|id| format!(", id {}", escaped(id)))
+        .unwrap_or_default();
     let holder = target.holder(look).unwrap_or_default();
     match (look.verdict, &look.record) {
-        (Verdict::Held(_), Some(_)) => format!("is held by {holder} for {}{id}", shown_age(words::age(look))),
+        (Verdict::Held(_), Some(_)) => format!(
+            "is held by {holder} for {}{id}",
+            shown_age(words::age(look))
+        ),
         (Verdict::Stale(reason), _) => format!("is stale, left by {holder} ({reason}){id}"),
-        (verdict, _) => format!("cannot be understood: {} ({}){id}", escaped(&look.detail), verdict.reason()),
+        (verdict, _) => format!(
+            "cannot be understood: {} ({}){id}",
+            escaped(&look.detail),
+            verdict.reason()
+        ),
     }
 }
 
@@ -143,12 +184,18 @@ fn witness(look: &Look) -> String {
         Reason::PidAlive => "its process lives",
         Reason::PidNotPermitted => "its process lives, and belongs to another user",
         Reason::OtherHost => "its process is another host's, and cannot be asked for from here",
-        Reason::OtherMachine => "its process is another machine's of this name, and cannot be asked for from here",
-        Reason::OtherPidNamespace => "its process is in another PID namespace, such as a container's",
+        Reason::OtherMachine => {
+            "its process is another machine's of this name, and cannot be asked for from here"
+        }
+        Reason::OtherPidNamespace => {
+            "its process is in another PID namespace, such as a container's"
+        }
         Reason::HostUnknown => "this machine has no host name to compare with",
         Reason::AgeFresh => "it is not too old",
         Reason::HeartbeatFresh => "its last heartbeat is not overdue",
-        Reason::HeartbeatInFuture => "its last heartbeat lies in the future: a clock is wrong, here or there",
+        Reason::HeartbeatInFuture => {
+            "its last heartbeat lies in the future: a clock is wrong, here or there"
+        }
         _ => "its process may live",
     };
     format!("{words} ({reason})")

@@ -47,14 +47,20 @@ pub fn run(
     if fleet.evict(*session, &why(reason))? == Evicted::NotThere {
         return Ok(None);
     }
-    let (name, holder, host) = (&joined.mark.name, escaped(&value.holder), escaped(&value.host));
+    let (name, holder, host) = (
+        &joined.mark.name,
+        escaped(&value.holder),
+        escaped(&value.host),
+    );
     let words = format!(
         "told {holder} (PID {} on {host}) that its claim of {name} in the fleet is broken: it ends its work, and then \
          the claim; a holder that does not hear that loses it within 15s",
         value.pid
     );
     trail.talk().say(&words);
-    trail.write(Event::LockBroken, |entry| entry.reason(choice.as_str()).detail(reason).lock(value));
+    trail.write(Event::LockBroken, |entry| {
+        entry.reason(choice.as_str()).detail(reason).lock(value)
+    });
     Ok(Some(json!({
         "target": target.name(),
         "path": target.path().to_string_lossy(),
@@ -67,6 +73,8 @@ pub fn run(
 
 /// The lock of this machine can be broken all the same.
 fn not_asked<T>(trail: &Trail<'_>, error: &Error) -> Option<T> {
-    trail.talk().warn(&format!("the fleet was not asked, and only this machine's lock is looked at: {error}"));
+    trail.talk().warn(&format!(
+        "the fleet was not asked, and only this machine's lock is looked at: {error}"
+    ));
     None
 }

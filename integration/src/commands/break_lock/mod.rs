@@ -73,7 +73,9 @@ fn reason(text: &str) -> Result<String, String> {
     if (1..=500).contains(&count) && text.chars().all(is_harmless) {
         return Ok(text.to_owned());
     }
-    Err(format!("a reason is 1 to 500 printable characters in one line; this one has {count}"))
+    Err(format!(
+        "a reason is 1 to 500 printable characters in one line; this one has {count}"
+    ))
 }
 
 pub fn run(typed: &BreakArgs, environment: &Environment, common: &Common) -> End {
@@ -92,6 +94,9 @@ impl BreakArgs {
             ("--yes", self.yes),
             ("--even-if-live", self.even_if_live),
         ];
-        all.into_iter().filter(|(_, is_given)| *is_given).map(|(option, _)| option).collect()
+        all.into_iter()
+            .filter(|(_, is_given)| *is_given)
+            .map(|(option, _)| option)
+            .collect()
     }
 }

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use beadlock_checker::internal::take::{Broken, Licence, Seen, Site};
 use beadlock_checker::internal::{
-    FileKind, Gate, Gates, Look, OnDisk, dialect::StartedAt, escape::escaped, escape::escaped_path, facts, look,
-    obstacle::Obstacle, process,
+    FileKind, Gate, Gates, Look, OnDisk, dialect::StartedAt, escape::escaped, escape::escaped_path,
+    facts, look, obstacle::Obstacle, process,
 };
 use beadlock_checker::{Options, Reason, Verdict};
 use serde_json::{Value, json};
@@ -16,8 +16,8 @@ use super::fleet;
 use super::{BreakArgs, ask, choice, choice::Choice};
 use crate::claim::attendant::{Attendant, Attending, Stopped, Waited};
 use crate::claim::{
-    event::wait_for, gate, kernel_lock::WithoutRecord, nested, patience::not_seen, settling::WRITING, signals::Signals,
-    target::Target,
+    event::wait_for, gate, kernel_lock::WithoutRecord, nested, patience::not_seen,
+    settling::WRITING, signals::Signals, target::Target,
 };
 use crate::error::{Code, Error};
 use crate::explain::{explanation::Explanation, seen::Seen as Shown};
@@ -55,7 +55,11 @@ fn row(target: &Target, look: Option<&Look>, kept: Option<&Path>, typed: &BreakA
 }
 
 /// Breaks the lock that is meant; returns the envelope's `data`. On an error nothing was changed.
-pub fn run(typed: &BreakArgs, environment: &Environment, common: &Common) -> Result<Value, Stopped> {
+pub fn run(
+    typed: &BreakArgs,
+    environment: &Environment,
+    common: &Common,
+) -> Result<Value, Stopped> {
     let talk = &common.talk;
     let target = resolve(typed.target.as_deref(), environment, Acceptance::Any)?;
     if let Some(kernel) = target.protocol.without_record() {
@@ -76,7 +80,12 @@ pub fn run(typed: &BreakArgs, environment: &Environment, common: &Common) -> Res
     nested::refuse_to(&target, environment, "break")?;
     let ground = Ground::of(&target)?;
     let audit = settings::audit(typed.audit.as_deref(), environment);
-    let trail = target.trail(audit.as_deref(), (None, Some(common.request.id())), &common.request, talk)?;
+    let trail = target.trail(
+        audit.as_deref(),
+        (None, Some(common.request.id())),
+        &common.request,
+        talk,
+    )?;
     #[cfg(feature = "fleet")]
     if let Some(choice) = &choice
         && let Some(told) = fleet::run(&target, choice, typed, environment, &trail)?
@@ -86,24 +95,48 @@ pub fn run(typed: &BreakArgs, environment: &Environment, common: &Common) -> Res
     let mut signals = Signals::block()?;
     let mut attending = Attending::wait_of(&mut signals, talk, None);
     let how = choice.as_ref().map_or("broken_on_terminal", Choice::as_str);
-    let licence = if typed.even_if_live { Licence::EvenIfLive } else { Licence::UnlessHeld };
-    let breaking = Breaking { target: &target, common, licence, yes: typed.yes };
+    let licence = if typed.even_if_live {
+        Licence::EvenIfLive
+    } else {
+        Licence::UnlessHeld
+    };
+    let breaking = Breaking {
+        target: &target,
+        common,
+        licence,
+        yes: typed.yes,
+    };
     let (look, kept) = breaking.until_done(choice, ground, &mut attending)?;
-    let Some(kept) = kept else { return Ok(nothing(&target, &look, typed, talk)) };
+    let Some(kept) = kept else {
+        return Ok(nothing(&target, &look, typed, talk));
+    };
     talk.end_live();
     breaking.tell(&look, &kept);
-    trail.broken(&Breakage { look: &look, how, why: typed.reason.as_deref(), kept: &kept });
+    trail.broken(&Breakage {
+        look: &look,
+        how,
+        why: typed.reason.as_deref(),
+        kept: &kept,
+    });
     Ok(row(&target, Some(&look), Some(&kept), typed))
 }
 
 /// A lock that the kernel keeps cannot be broken: an error names its holder.
-fn of_kernel(target: &Target, kernel: &dyn WithoutRecord, typed: &BreakArgs, talk: &Talk) -> Result<Value, Error> {
+fn of_kernel(
+    target: &Target,
+    kernel: &dyn WithoutRecord,
+    typed: &BreakArgs,
+    talk: &Talk,
+) -> Result<Value, Error> {
     refuse_options(target.protocol, &target.given, &typed.given())?;
     let seen = kernel.look(target, &Gates::now());
     if seen.verdict != Verdict::Free {
         return Err(kernel.not_to_break(target, &seen));
     }
-    talk.say(&format!("nobody has {} locked: there is nothing to break", target.given));
+    talk.say(&format!(
+        "nobody has {} locked: there is nothing to break",
+        target.given
+    ));
     Ok(row(target, None, None, typed))
 }
 
@@ -121,7 +154,9 @@ fn hindered(look: &Look) -> Option<Obstacle> {
 fn nothing(target: &Target, look: &Look, typed: &BreakArgs, talk: &Talk) -> Value {
     let given = &target.given;
     match target.protocol.rules().nothing_to_break {
-        Some(words) if target.is_nowhere() => talk.warn(&format!("{words} The directory of {given} does not exist")),
+        Some(words) if target.is_nowhere() => {
+            talk.warn(&format!("{words} The directory of {given} does not exist"))
+        }
         Some(words) => talk.note(words),
         None => talk.warn(&format!("nothing to break: there is no lock on {given}")),
     }
@@ -166,7 +201,9 @@ impl Breaking<'_> {
                 return Err(chosen.not_there(look, target).into());
             }
             self.spare(look)?;
-            let is_approved = approved.as_ref().is_some_and(|before| is_as_before(before, look));
+            let is_approved = approved
+                .as_ref()
+                .is_some_and(|before| is_as_before(before, look));
             if chosen == Choice::Malformed && !is_approved {
                 ask::consent(self.yes, look, target, self.common, attending)?;
                 approved = Some(look.clone());
@@ -203,7 +240,9 @@ impl Breaking<'_> {
                 (Verdict::Free, _) if seen.look().side_file => {
                     // A crash has left a lock aside, or somebody is changing it just now.
                     let gate = self.gate(attendant)?;
-                    let _ = Site::new(&gate, &Options::default()).with_names(place.names()).settle();
+                    let _ = Site::new(&gate, &Options::default())
+                        .with_names(place.names())
+                        .settle();
                     SHORTLY
                 }
                 // Absent, no side file, absent: nothing less is "no lock" (docs/model.md#v5).
@@ -225,8 +264,16 @@ impl Breaking<'_> {
                 return Err(self.being_changed().into());
             }
             let (path, words) = (self.target.path(), &seen.look().detail);
-            let words = if words.is_empty() { "it is aside for the moment" } else { words };
-            attendant.waiting(&Waited::Unsettled { path: &path, words, left })?;
+            let words = if words.is_empty() {
+                "it is aside for the moment"
+            } else {
+                words
+            };
+            attendant.waiting(&Waited::Unsettled {
+                path: &path,
+                words,
+                left,
+            })?;
             let pause = Deadline::after(left.min(SHORTLY));
             while !pause.is_over() {
                 let [signalled] = wait_for([attendant.signals()], pause.left());
@@ -245,14 +292,26 @@ impl Breaking<'_> {
 
     /// Shows the lock, and lets its id be typed.
     fn ask(&self, look: &Look, attendant: &mut impl Attendant) -> Result<Choice, Stopped> {
-        let shown = Shown { target: self.target.clone(), look: look.clone() };
-        self.common.talk.ask(&shown.text(&Explanation::of(look, self.target, &Options::default()), &self.common.talk));
+        let shown = Shown {
+            target: self.target.clone(),
+            look: look.clone(),
+        };
+        self.common.talk.ask(&shown.text(
+            &Explanation::of(look, self.target, &Options::default()),
+            &self.common.talk,
+        ));
         self.spare(look)?;
-        let Some(id) = &look.id else { return Err(choice::without_id(look, self.target).into()) };
+        let Some(id) = &look.id else {
+            return Err(choice::without_id(look, self.target).into());
+        };
         let typed = ask::line("Type its id to break it: ", &self.common.talk, attendant)?;
         let refused = match typed {
-            Some(typed) if typed == *id || typed == escaped(id).to_string() => return Ok(Choice::Id(id.clone())),
-            Some(typed) if !typed.is_empty() => format!("{} is not its id; it was not touched", escaped(&typed)),
+            Some(typed) if typed == *id || typed == escaped(id).to_string() => {
+                return Ok(Choice::Id(id.clone()));
+            }
+            Some(typed) if !typed.is_empty() => {
+                format!("{} is not its id; it was not touched", escaped(&typed))
+            }
             _ => "no id was typed; it was not touched".to_owned(),
         };
         Err(Error::new(Code::Io, refused).into())
@@ -261,16 +320,24 @@ impl Breaking<'_> {
     /// The gate: without one nothing is changed.
     fn gate(&self, attendant: &mut impl Attendant) -> Result<Gate, Stopped> {
         let dir = self.target.dir();
-        let taken = gate::take_or_advise(dir, PATIENCE, "try again when that has ended", attendant)?;
+        let taken =
+            gate::take_or_advise(dir, PATIENCE, "try again when that has ended", attendant)?;
         Ok(taken.map_err(|why| {
-            Error::io(format!("there is no gate here ({why}), and without one no lock is broken"), why.kind())
+            Error::io(
+                format!("there is no gate here ({why}), and without one no lock is broken"),
+                why.kind(),
+            )
         })?)
     }
 
     fn being_changed(&self) -> Error {
         let path = escaped_path(&self.target.path());
-        let message = format!("{path} is being changed by somebody all the time; it was not touched; try again");
-        Error::new(Code::LockHeld, message).detailed(format!("lock_file={path}")).retry_on_a_lock_of(None)
+        let message = format!(
+            "{path} is being changed by somebody all the time; it was not touched; try again"
+        );
+        Error::new(Code::LockHeld, message)
+            .detailed(format!("lock_file={path}"))
+            .retry_on_a_lock_of(None)
     }
 
     /// Says what was done, and warns of a holder that still runs or that is there now.
@@ -278,33 +345,55 @@ impl Breaking<'_> {
         let (talk, given, kept) = (&self.common.talk, &self.target.given, escaped_path(kept));
         match &look.record {
             Some(record) => {
-                let (holder, pid, age) = (escaped(record.holder()), record.pid(), words::shown_age(words::age(look)));
+                let (holder, pid, age) = (
+                    escaped(record.holder()),
+                    record.pid(),
+                    words::shown_age(words::age(look)),
+                );
                 let broke = match self.target.protocol.broken(record) {
                     Some(words) => {
                         talk.say(&words);
-                        format!("{given} was held by {} for {age}", self.target.protocol.holder(record, None))
+                        format!(
+                            "{given} was held by {} for {age}",
+                            self.target.protocol.holder(record, None)
+                        )
                     }
-                    None => format!("broke the lock of {holder} (PID {pid}, held for {age}) on {given}"),
+                    None => {
+                        format!("broke the lock of {holder} (PID {pid}, held for {age}) on {given}")
+                    }
                 };
                 talk.say(&format!("{broke}; its record is kept in {kept}"));
             }
             None => {
                 let detail = escaped(&look.detail);
                 let what = match look.on_disk.map(|there| there.kind) {
-                    Some(kind) if kind != FileKind::File => format!("{} in place of the lock", kind_words(kind)),
+                    Some(kind) if kind != FileKind::File => {
+                        format!("{} in place of the lock", kind_words(kind))
+                    }
                     _ => "the unreadable lock".to_owned(),
                 };
-                talk.say(&format!("broke {what} on {given} ({detail}); it is kept in {kept}"));
+                talk.say(&format!(
+                    "broke {what} on {given} ({detail}); it is kept in {kept}"
+                ));
             }
         }
-        let pid = look.record.as_ref().and_then(|record| i32::try_from(record.pid()).ok());
+        let pid = look
+            .record
+            .as_ref()
+            .and_then(|record| i32::try_from(record.pid()).ok());
         if let Some(pid) = pid.filter(|_| words::is_local_and_alive(look)) {
             let name = words::process_name(pid, &process::command_line(pid).unwrap_or_default());
             let see = to_type("ps -fp {}", &[Part::Pid(pid.into())]);
-            talk.warn(&format!("{name} still runs, perhaps as if it had the lock; to see it: {see}"));
+            talk.warn(&format!(
+                "{name} still runs, perhaps as if it had the lock; to see it: {see}"
+            ));
         }
         let now = look_again(self.target);
-        if let Some(holder) = self.target.holder(&now).filter(|_| matches!(now.verdict, Verdict::Held(_))) {
+        if let Some(holder) = self
+            .target
+            .holder(&now)
+            .filter(|_| matches!(now.verdict, Verdict::Held(_)))
+        {
             talk.note(&format!("{given} is held by {holder} now"));
         }
     }

@@ -13,7 +13,9 @@ use beadlock_checker::{Cycle, Decision, Entered, Options};
 
 use super::{CycleClaim, say_entered, skipped};
 use crate::claim::session_claim::{CommandProcess, End, SessionClaim, Watchfulness};
-use crate::claim::{attendant::Attending, attendant::Stopped, keeping::Guard, leaving::Why, loss::Loss};
+use crate::claim::{
+    attendant::Attending, attendant::Stopped, keeping::Guard, leaving::Why, loss::Loss,
+};
 use crate::claim::{signals::Signals, target::Target};
 use crate::error::{Code, Error};
 use crate::output::trail::Trail;
@@ -34,18 +36,38 @@ pub struct FleetCycle<'a> {
 
 impl fmt::Debug for FleetCycle<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FleetCycle").field("target", &self.target).finish_non_exhaustive()
+        f.debug_struct("FleetCycle")
+            .field("target", &self.target)
+            .finish_non_exhaustive()
     }
 }
 
 impl<'a> FleetCycle<'a> {
-    pub fn new(target: Target, joined: Joined, options: Options, trail: &'a Trail<'a>) -> Result<Self, Error> {
+    pub fn new(
+        target: Target,
+        joined: Joined,
+        options: Options,
+        trail: &'a Trail<'a>,
+    ) -> Result<Self, Error> {
         let opened = OpenDirectory::open(target.dir())?;
         let failed = |error| Error::failed("make a descriptor for the command", &error);
         let inherited = Some(sys::to_pass_on(&opened).map_err(failed)?);
-        let options = Options { has_fleet_right: true, ..options };
+        let options = Options {
+            has_fleet_right: true,
+            ..options
+        };
         let (opened, right, cycle, skipped) = (Some(opened), None, None, Rc::default());
-        Ok(Self { target, joined, options, trail, opened, inherited, right, cycle, skipped })
+        Ok(Self {
+            target,
+            joined,
+            options,
+            trail,
+            opened,
+            inherited,
+            right,
+            cycle,
+            skipped,
+        })
     }
 
     /// Where the decision is by which the cycle was skipped, once it was.
@@ -55,7 +77,8 @@ impl<'a> FleetCycle<'a> {
 
     fn skip(&self, decision: Decision) -> Stopped {
         if let Decision::Skip(skip) = &decision {
-            self.trail.write(Event::LockBlocked, |entry| entry.skip(skip));
+            self.trail
+                .write(Event::LockBlocked, |entry| entry.skip(skip));
         }
         let error = skipped(&decision);
         self.skipped.replace(Some(decision));
@@ -83,7 +106,11 @@ impl SessionClaim for FleetCycle<'_> {
     fn variables(&self) -> Vec<(&'static str, OsString)> {
         let dir = || self.target.dir().into();
         let name = self.joined.mark.name.as_str().into();
-        vec![("BEADS_DIR", dir()), ("BEADLOCK_CYCLE", dir()), (CYCLE_FLEET, name)]
+        vec![
+            ("BEADS_DIR", dir()),
+            ("BEADLOCK_CYCLE", dir()),
+            (CYCLE_FLEET, name),
+        ]
     }
 
     fn ends_with_us(&self) -> bool {
@@ -94,7 +121,11 @@ impl SessionClaim for FleetCycle<'_> {
         self.inherited.as_ref().map(AsFd::as_fd)
     }
 
-    fn obtain(&mut self, child: CommandProcess<'_>, attending: &mut Attending<'_>) -> Result<(), Stopped> {
+    fn obtain(
+        &mut self,
+        child: CommandProcess<'_>,
+        attending: &mut Attending<'_>,
+    ) -> Result<(), Stopped> {
         // The command's process has it.
         self.inherited = None;
         let right = match HeldRight::obtain(&self.joined, attending) {
@@ -103,14 +134,21 @@ impl SessionClaim for FleetCycle<'_> {
             Err(NoRight::Stopped(stopped)) => return Err(stopped),
         };
         let right = self.right.insert(right);
-        let Some(opened) = self.opened.take() else { return Ok(()) };
+        let Some(opened) = self.opened.take() else {
+            return Ok(());
+        };
         let cycle = match Cycle::enter_opened(Ok(opened), &self.options) {
             Entered::Cycle(cycle) => cycle,
             Entered::Skipped(decision) => return Err(self.skip(decision)),
         };
         if !right.is_of(&cycle) {
-            let message = format!("{} has left its fleet, or joined another, just now; try again", self.target.given);
-            return Err(Error::new(Code::LockUnreadable, message).retry_after(Duration::from_secs(1)).into());
+            let message = format!(
+                "{} has left its fleet, or joined another, just now; try again",
+                self.target.given
+            );
+            return Err(Error::new(Code::LockUnreadable, message)
+                .retry_after(Duration::from_secs(1))
+                .into());
         }
         say_entered(&cycle, self.trail);
         let cycle = CycleClaim::new(self.target.clone(), cycle, self.trail)?;
@@ -119,7 +157,10 @@ impl SessionClaim for FleetCycle<'_> {
 
     fn watched_by(&self) -> Option<Watchfulness<'_>> {
         let deadline = self.right.as_ref().map(HeldRight::deadline);
-        deadline.map(|_| Watchfulness { deadline, ..Watchfulness::default() })
+        deadline.map(|_| Watchfulness {
+            deadline,
+            ..Watchfulness::default()
+        })
     }
 
     fn tell_deadlines(&mut self, hear: Box<dyn FnMut(WorkDeadline)>) {
@@ -129,8 +170,13 @@ impl SessionClaim for FleetCycle<'_> {
     }
 
     fn may_begin(&self) -> Result<(), Error> {
-        let Some(why) = self.right.as_ref().and_then(HeldRight::over) else { return Ok(()) };
-        let message = format!("the right to sync {} was lost before the cycle began: {why}", self.joined.mark.name);
+        let Some(why) = self.right.as_ref().and_then(HeldRight::over) else {
+            return Ok(());
+        };
+        let message = format!(
+            "the right to sync {} was lost before the cycle began: {why}",
+            self.joined.mark.name
+        );
         Err(Error::new(Code::FleetUnreachable, message).retry_after(Duration::from_secs(5)))
     }
 
@@ -147,19 +193,36 @@ impl SessionClaim for FleetCycle<'_> {
     }
 
     fn left_behind(&self, names: &str) -> String {
-        self.cycle.as_ref().map_or_else(String::new, |cycle| cycle.left_behind(names))
+        self.cycle
+            .as_ref()
+            .map_or_else(String::new, |cycle| cycle.left_behind(names))
     }
 
     /// The gate, then the right, are let go.
-    fn end(&mut self, lost: Option<Loss>, why: Why, failed_step: Option<&str>, signals: &mut Signals) -> End {
+    fn end(
+        &mut self,
+        lost: Option<Loss>,
+        why: Why,
+        failed_step: Option<&str>,
+        signals: &mut Signals,
+    ) -> End {
         let has_worked = why.reason == Why::COMMAND_ENDED;
         let (of_fleet, of_gate) = match lost {
             Some(Loss::Fleet { why, .. }) => (Some(why), None),
             lost => (None, lost),
         };
-        let ended = self.cycle.take().map(|mut cycle| cycle.end(of_gate, why, failed_step, signals));
+        let ended = self
+            .cycle
+            .take()
+            .map(|mut cycle| cycle.end(of_gate, why, failed_step, signals));
         let ended = ended.unwrap_or_default();
-        let lost = self.right.take().and_then(|right| right.end(of_fleet, has_worked, self.trail));
-        End { lost: ended.lost.or(lost), ..ended }
+        let lost = self
+            .right
+            .take()
+            .and_then(|right| right.end(of_fleet, has_worked, self.trail));
+        End {
+            lost: ended.lost.or(lost),
+            ..ended
+        }
     }
 }

@@ -34,31 +34,45 @@ pub struct CreateArgs {
 
 pub fn run(typed: &CreateArgs, environment: &Environment, common: &Common) -> End {
     let created = create(typed, environment, common).map_err(|stopped| {
-        stopped.end("; the fleet is there, and lets nobody begin for up to 15s", Replaced::default())
+        stopped.end(
+            "; the fleet is there, and lets nobody begin for up to 15s",
+            Replaced::default(),
+        )
     });
     conclude(common, created)
 }
 
-fn create(typed: &CreateArgs, environment: &Environment, common: &Common) -> Result<Value, Stopped> {
+fn create(
+    typed: &CreateArgs,
+    environment: &Environment,
+    common: &Common,
+) -> Result<Value, Stopped> {
     let (talk, places) = (&common.talk, places(environment));
     let (config, is_written) = configured(typed.url.as_deref(), &places)?;
     let Created { fleet, is_new } = Fleet::create(&config, typed.above).map_err(Error::from)?;
     let url = fleet.url();
     if !is_written {
         write(&config)?;
-        talk.say(&format!("wrote {}, for every command on this machine that finds it", escaped_path(config.source())));
+        talk.say(&format!(
+            "wrote {}, for every command on this machine that finds it",
+            escaped_path(config.source())
+        ));
     }
     match is_new {
         true => talk.say(&format!("made the fleet at {url}")),
-        false => talk.say(&format!("there is a fleet at {url} already; it stays as it is")),
+        false => talk.say(&format!(
+            "there is a fleet at {url} already; it stays as it is"
+        )),
     }
     let begun = Instant::now();
     let mut signals = Signals::block().map_err(Stopped::Failed)?;
     let mut is_first = true;
     while let Some(left) = fleet.is_new().map_err(Error::from)? {
         talk.say_live(&Young { left }, std::mem::take(&mut is_first));
-        let [signalled] =
-            wait_for([Some(signals.as_fd())], left.clamp(Duration::from_millis(200), Duration::from_secs(1)));
+        let [signalled] = wait_for(
+            [Some(signals.as_fd())],
+            left.clamp(Duration::from_millis(200), Duration::from_secs(1)),
+        );
         let received = if signalled { signals.next() } else { None };
         if let Some(received) = received {
             return Err(Stopped::Signalled(received.signal));
@@ -90,14 +104,18 @@ impl fmt::Display for Young {
 /// The configuration, and whether it is written already.
 fn configured(url: Option<&str>, places: &Places) -> Result<(Config, bool), Error> {
     let read = Config::read(places);
-    let Some(url) = url else { return Ok((read?, true)) };
+    let Some(url) = url else {
+        return Ok((read?, true));
+    };
     let to_write = places.to_write(nix::unistd::geteuid().is_root());
     let typed = Config::of_url(url, to_write).map_err(Error::usage)?;
     match read {
         Ok(config) if config.url() == typed.url() => Ok((config, true)),
         Ok(config) => {
             let (file, written) = (escaped_path(config.source()), config.url());
-            Err(Error::usage(format!("{file} has url = \"{written}\"; leave the URL out, or change it there")))
+            Err(Error::usage(format!(
+                "{file} has url = \"{written}\"; leave the URL out, or change it there"
+            )))
         }
         Err(error) if error.kind() == Kind::NoConfig => Ok((typed, false)),
         Err(error) => Err(error.into()),
@@ -110,11 +128,22 @@ fn write(config: &Config) -> Result<(), Error> {
     let failed = |error: std::io::Error| {
         let text = config.text();
         let why = Error::failed(format_args!("write {}", escaped_path(path)), &error);
-        Error { message: format!("{why}; the fleet is made: write into that file: {}", text.trim_end()), ..why }
+        Error {
+            message: format!(
+                "{why}; the fleet is made: write into that file: {}",
+                text.trim_end()
+            ),
+            ..why
+        }
     };
     let above = path.parent().unwrap_or(Path::new("/"));
     fs::create_dir_all(above).map_err(failed)?;
-    let mut file = fs::File::options().write(true).create_new(true).open(path).map_err(failed)?;
+    let mut file = fs::File::options()
+        .write(true)
+        .create_new(true)
+        .open(path)
+        .map_err(failed)?;
     let head = format!("# Written by beadlock fleet create, {}.\n", facts::now());
-    file.write_all((head + &config.text()).as_bytes()).map_err(failed)
+    file.write_all((head + &config.text()).as_bytes())
+        .map_err(failed)
 }

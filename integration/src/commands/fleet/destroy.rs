@@ -24,11 +24,16 @@ pub struct DestroyArgs {
 }
 
 pub fn run(typed: &DestroyArgs, environment: &Environment, common: &Common) -> End {
-    let destroyed = destroy(typed, environment, common).map_err(|error| (End::Code(error.exit.code()), error));
+    let destroyed =
+        destroy(typed, environment, common).map_err(|error| (End::Code(error.exit.code()), error));
     conclude(common, destroyed)
 }
 
-fn destroy(typed: &DestroyArgs, environment: &Environment, common: &Common) -> Result<Value, Error> {
+fn destroy(
+    typed: &DestroyArgs,
+    environment: &Environment,
+    common: &Common,
+) -> Result<Value, Error> {
     let fleet = Fleet::open(&config(environment)?)?;
     let (url, seen) = (fleet.url(), said_of(&fleet.overview()?));
     if !typed.yes {
@@ -44,21 +49,31 @@ fn destroy(typed: &DestroyArgs, environment: &Environment, common: &Common) -> R
 fn said_of(overview: &Overview) -> String {
     let claims = counted(overview.claims.len(), "claim", "claims");
     let sessions = counted(overview.sessions.len(), "session", "sessions");
-    format!("{claims}, {sessions}, {}", counted(overview.members.len(), "clone", "clones"))
+    format!(
+        "{claims}, {sessions}, {}",
+        counted(overview.members.len(), "clone", "clones")
+    )
 }
 
 /// A person says yes on the terminal.
 fn consent(url: &str, seen: &str, common: &Common) -> Result<(), Error> {
     if common.json || !io::stdin().is_terminal() || !io::stderr().is_terminal() {
-        let message = format!("the fleet at {url} has {seen}; all work under it would be ended; to do that: add --yes");
+        let message = format!(
+            "the fleet at {url} has {seen}; all work under it would be ended; to do that: add --yes"
+        );
         return Err(Error::usage(message));
     }
     let talk = &common.talk;
-    talk.ask(&format!("the fleet at {url} has {seen}; all work under it is ended\nType yes to destroy it: "));
+    talk.ask(&format!(
+        "the fleet at {url} has {seen}; all work under it is ended\nType yes to destroy it: "
+    ));
     let mut line = String::new();
     let read = io::stdin().lock().read_line(&mut line);
     match (read, line.trim()) {
         (Ok(_), "yes") => Ok(()),
-        _ => Err(Error::new(Code::Io, "nobody said yes; the fleet was not touched")),
+        _ => Err(Error::new(
+            Code::Io,
+            "nobody said yes; the fleet was not touched",
+        )),
     }
 }

@@ -26,27 +26,37 @@ pub struct EvictArgs {
 }
 
 fn session(text: &str) -> Result<Lease, String> {
-    Lease::parse(text).ok_or_else(|| "a session is 16 of 0-9 a-f, as beadlock fleet status shows it".to_owned())
+    Lease::parse(text)
+        .ok_or_else(|| "a session is 16 of 0-9 a-f, as beadlock fleet status shows it".to_owned())
 }
 
 fn reason(text: &str) -> Result<String, String> {
     let is_fit = (1..=500).contains(&text.chars().count()) && text.chars().all(is_harmless);
-    if is_fit { Ok(text.to_owned()) } else { Err("a reason is 1 to 500 printable characters in one line".to_owned()) }
+    if is_fit {
+        Ok(text.to_owned())
+    } else {
+        Err("a reason is 1 to 500 printable characters in one line".to_owned())
+    }
 }
 
 pub fn run(typed: &EvictArgs, environment: &Environment, common: &Common) -> End {
-    let evicted = evict(typed, environment, common).map_err(|error| (End::Code(error.exit.code()), error));
+    let evicted =
+        evict(typed, environment, common).map_err(|error| (End::Code(error.exit.code()), error));
     conclude(common, evicted)
 }
 
 fn evict(typed: &EvictArgs, environment: &Environment, common: &Common) -> Result<Value, Error> {
     let fleet = Fleet::open(&config(environment)?)?;
     let session = typed.session;
-    let Evicted::Marked(SessionValue { who, .. }) =
-        fleet.evict(session, &why(typed.reason.as_deref().unwrap_or("no reason given")))?
+    let Evicted::Marked(SessionValue { who, .. }) = fleet.evict(
+        session,
+        &why(typed.reason.as_deref().unwrap_or("no reason given")),
+    )?
     else {
-        let message =
-            format!("there is no session {session} in the fleet at {}; type: beadlock fleet status", fleet.url());
+        let message = format!(
+            "there is no session {session} in the fleet at {}; type: beadlock fleet status",
+            fleet.url()
+        );
         return Err(Error::new(Code::NoTarget, message));
     };
     let (host, pid) = (escaped(&who.host), who.pid);
@@ -58,7 +68,17 @@ fn evict(typed: &EvictArgs, environment: &Environment, common: &Common) -> Resul
 
 /// The user that wants the session to end, and why.
 pub fn why(reason: &str) -> BrokenValue {
-    let user = nix::unistd::User::from_uid(nix::unistd::getuid()).ok().flatten();
-    let by = user.map_or_else(|| format!("user {}", nix::unistd::getuid()), |user| user.name);
-    BrokenValue { by, host: Who::this_process().host, why: reason.to_owned(), at: facts::now() }
+    let user = nix::unistd::User::from_uid(nix::unistd::getuid())
+        .ok()
+        .flatten();
+    let by = user.map_or_else(
+        || format!("user {}", nix::unistd::getuid()),
+        |user| user.name,
+    );
+    BrokenValue {
+        by,
+        host: Who::this_process().host,
+        why: reason.to_owned(),
+        at: facts::now(),
+    }
 }

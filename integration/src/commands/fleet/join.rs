@@ -59,7 +59,12 @@ fn join(typed: &JoinArgs, environment: &Environment, common: &Common) -> Result<
     refuse_held(&target)?;
     let path = target.dir().to_string_lossy().into_owned();
     let Who { host, version, .. } = Who::this_process();
-    let member = MemberValue { host, path: path.clone(), version, since: facts::now() };
+    let member = MemberValue {
+        host,
+        path: path.clone(),
+        version,
+        since: facts::now(),
+    };
     fleet.join(&mark, &member).map_err(Error::from)?;
     if before.as_ref() != Some(&mark) {
         // Not under the gate is a cycle that has not seen the mark.
@@ -72,9 +77,16 @@ fn join(typed: &JoinArgs, environment: &Environment, common: &Common) -> Result<
     let others: Vec<SeenMember> = others(&fleet, &mark)?;
     let url = fleet.url();
     match &before {
-        Some(before) if *before == mark => talk.say(&format!("{} has joined as {name} already", target.given)),
-        Some(_) => talk.say(&format!("joined {name} in the fleet at {url}, which was made since this clone joined")),
-        None => talk.say(&format!("joined {name} in the fleet at {url}; {}", said_of(&others))),
+        Some(before) if *before == mark => {
+            talk.say(&format!("{} has joined as {name} already", target.given))
+        }
+        Some(_) => talk.say(&format!(
+            "joined {name} in the fleet at {url}, which was made since this clone joined"
+        )),
+        None => talk.say(&format!(
+            "joined {name} in the fleet at {url}; {}",
+            said_of(&others)
+        )),
     }
     let others: Vec<Value> = others.iter().map(json_of).collect();
     let (clone, target) = (&mark.clone, target.name());
@@ -93,13 +105,21 @@ fn joined_as(name: &Name, wanted: &Name) -> Error {
 
 /// A claim that began without the fleet would not be seen in it.
 fn refuse_held(target: &Target) -> Result<(), Error> {
-    let Look { verdict, record, .. } = look(&target.place, &Options::default());
+    let Look {
+        verdict, record, ..
+    } = look(&target.place, &Options::default());
     match verdict {
         Verdict::Free | Verdict::Stale(_) => Ok(()),
         Verdict::Held(_) => {
-            let holder = record.as_ref().map(|record| escaped(record.holder()).to_string()).unwrap_or_default();
+            let holder = record
+                .as_ref()
+                .map(|record| escaped(record.holder()).to_string())
+                .unwrap_or_default();
             let age = record.as_ref().and_then(words::age_of_record);
-            let held = format!("{} is claimed by {holder}; a clone joins when it is free: beadlock wait", target.given);
+            let held = format!(
+                "{} is claimed by {holder}; a clone joins when it is free: beadlock wait",
+                target.given
+            );
             let error = Error::new(Code::LockHeld, held).retry_on_a_lock_of(age);
             Err(match &record {
                 Some(record) => error.held_by(Holder::of_record(&target.path(), record, age)),
@@ -107,7 +127,10 @@ fn refuse_held(target: &Target) -> Result<(), Error> {
             })
         }
         Verdict::Unreadable(_) => {
-            let words = format!("the lock of {} cannot be understood; type: beadlock status", target.given);
+            let words = format!(
+                "the lock of {} cannot be understood; type: beadlock status",
+                target.given
+            );
             Err(Error::new(Code::LockUnreadable, words))
         }
     }
@@ -120,14 +143,23 @@ fn marked(target: &Target, mark: &Mark, is_there: bool, common: &Common) -> Resu
     let gate = gate::take_or_advise(target.dir(), DRAIN, "try again later", &mut attending)?;
     common.talk.end_live();
     if let Err(why) = &gate {
-        common.talk.warn(&format!("there is no gate here ({why}): a cycle that is running now is not waited for"));
+        common.talk.warn(&format!(
+            "there is no gate here ({why}): a cycle that is running now is not waited for"
+        ));
     }
     let dir = target.dir();
-    let written = if is_there { mark::replace(dir, mark).map(|()| true) } else { mark::write(dir, mark) };
+    let written = if is_there {
+        mark::replace(dir, mark).map(|()| true)
+    } else {
+        mark::write(dir, mark)
+    };
     match written.map_err(Error::from)? {
         true => Ok(()),
         false => {
-            let message = format!("{} was joined by somebody else just now; try again", escaped_path(dir));
+            let message = format!(
+                "{} was joined by somebody else just now; try again",
+                escaped_path(dir)
+            );
             Err(Error::new(Code::Io, message).into())
         }
     }
@@ -157,7 +189,12 @@ fn said_of(others: &[SeenMember]) -> String {
 
 /// A clone, for programs.
 pub(super) fn json_of(member: &SeenMember) -> Value {
-    let MemberValue { host, path, version, since } = &member.value;
+    let MemberValue {
+        host,
+        path,
+        version,
+        since,
+    } = &member.value;
     json!({
         "name": member.name, "clone": member.clone, "host": host, "path": path, "version": version, "since": since,
         "seen": member.is_seen,

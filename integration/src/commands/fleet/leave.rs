@@ -25,7 +25,8 @@ pub struct LeaveArgs {
 }
 
 pub fn run(typed: &LeaveArgs, environment: &Environment, common: &Common) -> End {
-    let left = leave(typed, environment, common).map_err(|error| (End::Code(error.exit.code()), error));
+    let left =
+        leave(typed, environment, common).map_err(|error| (End::Code(error.exit.code()), error));
     conclude(common, left)
 }
 
@@ -38,13 +39,18 @@ fn leave(typed: &LeaveArgs, environment: &Environment, common: &Common) -> Resul
     let found = match mark::read_in(dir) {
         Ok(found) => found,
         Err(error) if error.kind() == Kind::Mark => {
-            talk.warn(&format!("{error}; it is removed, and nothing in the fleet is told"));
+            talk.warn(&format!(
+                "{error}; it is removed, and nothing in the fleet is told"
+            ));
             None
         }
         Err(error) => return Err(error.into()),
     };
     if !mark::remove(dir)? {
-        let message = format!("{} has not joined a fleet: there is no {MARK} in it", target.given);
+        let message = format!(
+            "{} has not joined a fleet: there is no {MARK} in it",
+            target.given
+        );
         return Err(Error::new(Code::NoTarget, message));
     }
     let told = match &found {

@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use beadlock_checker::internal::{dialect::StartedAt, duration::shown, escape::escaped, facts};
-use beadlock_fleet::{Fleet, MemberValue, Name, Overview, Phase, SeenClaim, SeenMember, SeenSession};
+use beadlock_fleet::{
+    Fleet, MemberValue, Name, Overview, Phase, SeenClaim, SeenMember, SeenSession,
+};
 use serde_json::{Value, json};
 
 use super::join::json_of;
@@ -23,7 +25,10 @@ pub fn run(environment: &Environment, common: &Common) -> End {
     match seen {
         Ok((fleet, overview)) => {
             let text = || fitted(&text(&fleet, &overview), terminal_width());
-            ended(print_answer(common, json(&fleet, &overview), None, text), Exit::Done.code())
+            ended(
+                print_answer(common, json(&fleet, &overview), None, text),
+                Exit::Done.code(),
+            )
         }
         Err(error) => conclude(common, Err((End::Code(error.exit.code()), error))),
     }
@@ -32,16 +37,33 @@ pub fn run(environment: &Environment, common: &Common) -> End {
 /// The names that anybody knows of.
 fn names(overview: &Overview) -> BTreeSet<&Name> {
     let members = overview.members.iter().map(|member| &member.name);
-    let rights = overview.sessions.values().flat_map(|session| &session.rights);
-    overview.names.iter().chain(overview.claims.keys()).chain(members).chain(rights).collect()
+    let rights = overview
+        .sessions
+        .values()
+        .flat_map(|session| &session.rights);
+    overview
+        .names
+        .iter()
+        .chain(overview.claims.keys())
+        .chain(members)
+        .chain(rights)
+        .collect()
 }
 
 fn agents<'a>(overview: &'a Overview, name: &Name) -> Vec<&'a SeenSession> {
-    overview.sessions.values().filter(|session| session.rights.contains(name)).collect()
+    overview
+        .sessions
+        .values()
+        .filter(|session| session.rights.contains(name))
+        .collect()
 }
 
 fn members<'a>(overview: &'a Overview, name: &Name) -> Vec<&'a SeenMember> {
-    overview.members.iter().filter(|member| member.name == *name).collect()
+    overview
+        .members
+        .iter()
+        .filter(|member| member.name == *name)
+        .collect()
 }
 
 fn ago(since: StartedAt) -> String {
@@ -54,33 +76,62 @@ fn ago(since: StartedAt) -> String {
 fn text(fleet: &Fleet, overview: &Overview) -> String {
     let mut text = format!("fleet at {}\n", fleet.url());
     if let Some(left) = overview.is_new {
-        let _ = writeln!(text, "  it is new: nobody begins anything for up to {}", shown(left));
+        let _ = writeln!(
+            text,
+            "  it is new: nobody begins anything for up to {}",
+            shown(left)
+        );
     }
     let names = names(overview);
     if names.is_empty() {
-        text.push_str("  no clone has joined; in each clone of a database: beadlock fleet join NAME\n");
+        text.push_str(
+            "  no clone has joined; in each clone of a database: beadlock fleet join NAME\n",
+        );
     }
     for name in names {
         let claimed = overview.claims.get(name);
         let _ = writeln!(
             text,
             "{name}: {}",
-            claimed.map_or("free".to_owned(), |claim| said_of_claim(fleet, overview, claim))
+            claimed.map_or("free".to_owned(), |claim| said_of_claim(
+                fleet, overview, claim
+            ))
         );
         for session in agents(overview, name) {
             let _ = writeln!(text, "  agent  {}", said_of_session(session));
         }
         for member in members(overview, name) {
-            let MemberValue { host, path, since, .. } = &member.value;
-            let nothing = if member.is_seen { "" } else { "; nothing of the fleet runs on that host now" };
+            let MemberValue {
+                host, path, since, ..
+            } = &member.value;
+            let nothing = if member.is_seen {
+                ""
+            } else {
+                "; nothing of the fleet runs on that host now"
+            };
             let (host, path) = (escaped(host), escaped(path));
-            let _ = writeln!(text, "  clone  {path} on {host}, joined {}{nothing}", ago(*since));
+            let _ = writeln!(
+                text,
+                "  clone  {path} on {host}, joined {}{nothing}",
+                ago(*since)
+            );
         }
     }
-    let idle = overview.sessions.values().filter(|session| session.rights.is_empty());
-    let of_claims: BTreeSet<_> = overview.claims.values().map(|claim| claim.session).collect();
+    let idle = overview
+        .sessions
+        .values()
+        .filter(|session| session.rights.is_empty());
+    let of_claims: BTreeSet<_> = overview
+        .claims
+        .values()
+        .map(|claim| claim.session)
+        .collect();
     for session in idle.filter(|session| !of_claims.contains(&session.session)) {
-        let _ = writeln!(text, "session without claim or right: {}", said_of_session(session));
+        let _ = writeln!(
+            text,
+            "session without claim or right: {}",
+            said_of_session(session)
+        );
     }
     if overview.more {
         text.push_str("there is more: of each kind only the first 5,000 are read\n");
@@ -94,27 +145,46 @@ fn said_of_claim(fleet: &Fleet, overview: &Overview, claim: &SeenClaim) -> Strin
         Phase::Held => "claimed by",
         Phase::Draining => "waits for its agents:",
     };
-    let token = fleet.token(claim).map(|token| format!(", token {token}")).unwrap_or_default();
+    let token = fleet
+        .token(claim)
+        .map(|token| format!(", token {token}"))
+        .unwrap_or_default();
     let (holder, host, pid) = (escaped(&value.holder), escaped(&value.host), value.pid);
-    let broken = overview.sessions.get(&claim.session).and_then(|session| session.broken.as_ref());
-    let broken = broken.map(|broken| format!("; {broken}")).unwrap_or_default();
+    let broken = overview
+        .sessions
+        .get(&claim.session)
+        .and_then(|session| session.broken.as_ref());
+    let broken = broken
+        .map(|broken| format!("; {broken}"))
+        .unwrap_or_default();
     let (since, session) = (ago(value.started_at), claim.session);
     format!("{phase} {holder} (PID {pid} on {host}), {since}{token}, session {session}{broken}")
 }
 
 fn said_of_session(session: &SeenSession) -> String {
     let whose = match &session.value {
-        Some(value) => format!("PID {} on {}, {}", value.who.pid, escaped(&value.who.host), ago(value.since)),
+        Some(value) => format!(
+            "PID {} on {}, {}",
+            value.who.pid,
+            escaped(&value.who.host),
+            ago(value.since)
+        ),
         None => "a session that cannot be read".to_owned(),
     };
-    let broken = session.broken.as_ref().map(|broken| format!("; {broken}")).unwrap_or_default();
+    let broken = session
+        .broken
+        .as_ref()
+        .map(|broken| format!("; {broken}"))
+        .unwrap_or_default();
     let rights = counted(session.rights.len(), "right", "rights");
     format!("{whose}, {rights}, session {}{broken}", session.session)
 }
 
 fn json(fleet: &Fleet, overview: &Overview) -> Value {
     let databases = names(overview).into_iter().map(|name| {
-        let agents = agents(overview, name).into_iter().map(|session| session.session.to_string());
+        let agents = agents(overview, name)
+            .into_iter()
+            .map(|session| session.session.to_string());
         let members = members(overview, name).into_iter().map(json_of);
         json!({
             "name": name,

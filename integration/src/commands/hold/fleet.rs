@@ -23,14 +23,35 @@ pub fn claim<'a>(
             joined.refuse_claim(on_loss, environment)?;
             let patience = settings.patience(named.target.protocol.rules().default_wait);
             let names = (named.holder.clone(), named.id.clone());
-            let local = claim(named, &settings.clone().with_fleet_right(), on_loss, trail, environment)?;
-            return Ok(Box::new(InFleet::around(local, joined, names, patience, trail)));
+            let local = claim(
+                named,
+                &settings.clone().with_fleet_right(),
+                on_loss,
+                trail,
+                environment,
+            )?;
+            return Ok(Box::new(InFleet::around(
+                local, joined, names, patience, trail,
+            )));
         }
     }
     #[cfg(not(feature = "fleet"))]
     let _ = on_loss;
-    let Named { target, words, holder, id, outer } = named;
-    session_claim(target, words, (holder, id, outer), settings, trail, environment)
+    let Named {
+        target,
+        words,
+        holder,
+        id,
+        outer,
+    } = named;
+    session_claim(
+        target,
+        words,
+        (holder, id, outer),
+        settings,
+        trail,
+        environment,
+    )
 }
 
 /// Says which of the databases are claimed without their fleets, where that was typed.
@@ -38,6 +59,9 @@ pub fn waive(named: &[Named], trails: &[Trail<'_>], settings: &Claim) -> Result<
     if !settings.options.has_fleet_right {
         return Ok(());
     }
-    let mut claimed = named.iter().zip(trails).filter(|(named, _)| named.outer.is_none());
+    let mut claimed = named
+        .iter()
+        .zip(trails)
+        .filter(|(named, _)| named.outer.is_none());
     claimed.try_for_each(|(named, trail)| fleet::waive(&named.target, trail))
 }

@@ -40,8 +40,13 @@ pub fn all(
     let mut wanted = Vec::new();
     for target in targets {
         match intended(target, typed, environment)? {
-            Intended::Nothing(warning) => warning.into_iter().for_each(|warning| talk.warn(warning)),
-            Intended::Claim(target, words) => wanted.push(Wanted { target: *target, words }),
+            Intended::Nothing(warning) => {
+                warning.into_iter().for_each(|warning| talk.warn(warning))
+            }
+            Intended::Claim(target, words) => wanted.push(Wanted {
+                target: *target,
+                words,
+            }),
         }
     }
     Ok(wanted)
@@ -49,16 +54,26 @@ pub fn all(
 
 /// Makes the directories of the locks, and leaves out what was typed before. Fails with exit 2 where one lock file is
 /// named as two kinds of lock.
-pub fn prepared(wanted: Vec<Wanted>, environment: &Environment, talk: &Talk) -> Result<Vec<Wanted>, Error> {
+pub fn prepared(
+    wanted: Vec<Wanted>,
+    environment: &Environment,
+    talk: &Talk,
+) -> Result<Vec<Wanted>, Error> {
     let mut prepared: Vec<Wanted> = Vec::new();
     for Wanted { target, words } in wanted {
         target.prepare(environment, talk)?;
         target.warn(talk);
         let place = LockPlace::of(&target);
-        match prepared.iter().find(|known| LockPlace::of(&known.target) == place) {
+        match prepared
+            .iter()
+            .find(|known| LockPlace::of(&known.target) == place)
+        {
             None => prepared.push(Wanted { target, words }),
             Some(known) if known.target.protocol.prefix() == target.protocol.prefix() => {
-                talk.say_more(&format!("{} is {}: it is claimed once", target.given, known.target.given));
+                talk.say_more(&format!(
+                    "{} is {}: it is claimed once",
+                    target.given, known.target.given
+                ));
             }
             Some(known) => {
                 return Err(Error::usage(format!(
@@ -108,10 +123,20 @@ impl Wanted {
     /// `name` is the command's.
     pub fn named(self, claim: &Claim, name: &str, environment: &Environment) -> Named {
         let Self { target, words } = self;
-        let holder = words.holder.clone().or_else(|| claim.holder.clone()).unwrap_or_else(|| name.to_owned());
+        let holder = words
+            .holder
+            .clone()
+            .or_else(|| claim.holder.clone())
+            .unwrap_or_else(|| name.to_owned());
         let id = words.id.clone().unwrap_or_else(random_id);
         let outer = nested::outer_claim(&target, environment);
-        Named { target, words, holder, id, outer }
+        Named {
+            target,
+            words,
+            holder,
+            id,
+            outer,
+        }
     }
 }
 
@@ -120,10 +145,23 @@ impl Named {
         self.target.protocol.rules().has_steps && self.outer.is_none()
     }
 
-    pub fn trail<'a>(&self, file: Option<&Path>, request: &'a Request, talk: &'a Talk) -> Result<Trail<'a>, Error> {
+    pub fn trail<'a>(
+        &self,
+        file: Option<&Path>,
+        request: &'a Request,
+        talk: &'a Talk,
+    ) -> Result<Trail<'a>, Error> {
         // A lock without a record names no holder.
-        let holder = self.target.protocol.without_record().is_none().then_some(self.holder.as_str());
-        let of_claim = (holder, Some(self.outer.as_ref().unwrap_or(&self.id).as_str()));
+        let holder = self
+            .target
+            .protocol
+            .without_record()
+            .is_none()
+            .then_some(self.holder.as_str());
+        let of_claim = (
+            holder,
+            Some(self.outer.as_ref().unwrap_or(&self.id).as_str()),
+        );
         self.target.trail(file, of_claim, request, talk)
     }
 }

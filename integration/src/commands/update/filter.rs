@@ -16,8 +16,8 @@ use nix::sys::signal::Signal;
 use crate::claim::command::{Child, Command, Inheritance, has_terminal};
 use crate::claim::tree::{self, Ending, KnownCommand, Tree};
 use crate::claim::{
-    attendant::Stopped, event::wait_for, loss::Loss, loss::Watch, loss::WatchStart, signals::Signals, supervise::Came,
-    supervise::Running,
+    attendant::Stopped, event::wait_for, loss::Loss, loss::Watch, loss::WatchStart,
+    signals::Signals, supervise::Came, supervise::Running,
 };
 use crate::error::{Code, Error, Exit};
 use crate::files::json::{Check, Spilled};
@@ -65,24 +65,53 @@ impl Filter {
         let no_pipe = |error: io::Error| Error::failed("make a pipe to the filter", &error);
         let (tree, own_group, token) = (Tree::as_subreaper()?, !has_terminal(), random_id());
         let wards = watchdog::variable(&token, environment.get(watchdog::VARIABLE));
-        let variables = environment.with(&[(watchdog::VARIABLE, wards), (nested::UPDATES, updates)]);
+        let variables =
+            environment.with(&[(watchdog::VARIABLE, wards), (nested::UPDATES, updates)]);
         let (stdin, input) = io::pipe().map_err(no_pipe)?;
         let (output, stdout) = io::pipe().map_err(no_pipe)?;
         let command = command.ending_with_us();
-        let inherited = Inheritance { streams: Some([stdin.as_fd(), stdout.as_fd()]), gate: None };
+        let inherited = Inheritance {
+            streams: Some([stdin.as_fd(), stdout.as_fd()]),
+            gate: None,
+        };
         let waiting = command.fork(&variables, own_group, signals.mask_before(), inherited)?;
         drop((stdin, stdout));
         let pid = waiting.pid();
         let child = Child(pid);
-        let at_end = AtEnd::EndTree { token, grace: kill_after, silence: None, deadlines: Vec::new() };
+        let at_end = AtEnd::EndTree {
+            token,
+            grace: kill_after,
+            silence: None,
+            deadlines: Vec::new(),
+        };
         let (name, known) = (command.holder_name(), KnownCommand::of(pid, own_group));
-        let watchdog = Watchdog::start(known, at_end, (&name, "an update"), &[]).map_err(|error| {
-            let why = words::of_no_process(&error);
-            Error::io(format!("failed to start who ends the filter when this is killed: {why}"), error.kind())
-        })?;
+        let watchdog =
+            Watchdog::start(known, at_end, (&name, "an update"), &[]).map_err(|error| {
+                let why = words::of_no_process(&error);
+                Error::io(
+                    format!("failed to start who ends the filter when this is killed: {why}"),
+                    error.kind(),
+                )
+            })?;
         let tree = tree.without(watchdog.pid());
-        let running = Running { pid, own_group, kill_after, on_loss: OnLoss::default(), wait_group: false, tree };
-        Ok(Self { command, running, waiting, child, watchdog, input, output, limit })
+        let running = Running {
+            pid,
+            own_group,
+            kill_after,
+            on_loss: OnLoss::default(),
+            wait_group: false,
+            tree,
+        };
+        Ok(Self {
+            command,
+            running,
+            waiting,
+            child,
+            watchdog,
+            input,
+            output,
+            limit,
+        })
     }
 
     pub fn pid(&self) -> i32 {
@@ -100,7 +129,16 @@ impl Filter {
         signals: &mut Signals,
         talk: &Talk,
     ) -> Result<Poured, Stopped> {
-        let Self { command, running, waiting, child, watchdog, input: to_filter, output, limit } = self;
+        let Self {
+            command,
+            running,
+            waiting,
+            child,
+            watchdog,
+            input: to_filter,
+            output,
+            limit,
+        } = self;
         let ran = thread::scope(|threads| {
             let (ended, bell) = io::pipe()?;
             let (tell, told) = channel();
@@ -109,7 +147,13 @@ impl Filter {
                 let _ = tell.send(collect(output, stage, check));
                 drop(bell);
             })?;
-            Course { running: &running, limit, ended, told }.run(
+            Course {
+                running: &running,
+                limit,
+                ended,
+                told,
+            }
+            .run(
                 waiting,
                 Watch::over(lock, WatchStart::FirstLook),
                 signals,
@@ -126,9 +170,13 @@ impl Filter {
             // Whatever its end was then, it came of that.
             End::Ran(_) if matches!(poured, Err(Spilled::Write(_))) => Ok(poured),
             End::Ran(ending) => Err(failed(&name, ending).into()),
-            End::TooLong => Err(too_long(&format!("the filter {name} has not ended"), limit).into()),
+            End::TooLong => {
+                Err(too_long(&format!("the filter {name} has not ended"), limit).into())
+            }
             End::LeftOpen => {
-                let still = format!("the filter {name} has ended, but what it has started has not closed its output");
+                let still = format!(
+                    "the filter {name} has ended, but what it has started has not closed its output"
+                );
                 Err(too_long(&still, limit).into())
             }
             End::Lost(loss) => Err(lock.lost(&loss).into()),
@@ -163,7 +211,12 @@ impl Course<'_> {
         signals: &mut Signals,
         talk: &Talk,
     ) -> io::Result<(End, Poured)> {
-        let Self { running, limit, ended, told } = self;
+        let Self {
+            running,
+            limit,
+            ended,
+            told,
+        } = self;
         let mut starting = Some(waiting.go()?);
         let limit = Deadline::after(*limit);
         let (mut came, mut has_happened) = (Came::default(), false);
@@ -199,7 +252,8 @@ impl Course<'_> {
                     return Ok((stop.unwrap_or(End::TooLong), poured.unwrap_or_else(nothing)));
                 }
                 Some(_) => {
-                    came.deadline.get_or_insert_with(|| Deadline::after(running.kill_after));
+                    came.deadline
+                        .get_or_insert_with(|| Deadline::after(running.kill_after));
                 }
             }
             // What cannot be written need not be made.
@@ -210,7 +264,11 @@ impl Course<'_> {
                 } else if let Some(loss) = watch.look(has_happened) {
                     Some(End::Lost(loss))
                 } else {
-                    limit.is_over().then_some(if ending.is_some() { End::LeftOpen } else { End::TooLong })
+                    limit.is_over().then_some(if ending.is_some() {
+                        End::LeftOpen
+                    } else {
+                        End::TooLong
+                    })
                 };
                 if stop.is_some() {
                     running.end_tree(&[Signal::SIGTERM, Signal::SIGCONT]);
@@ -220,12 +278,19 @@ impl Course<'_> {
             if came.deadline.is_some_and(Deadline::is_over) {
                 running.kill_all(&mut came, talk);
             }
-            let next = came.deadline.map_or(NET, |deadline| deadline.left().min(NET));
-            let next = if stop.is_none() { limit.left().min(watch.left()).min(next) } else { next };
+            let next = came
+                .deadline
+                .map_or(NET, |deadline| deadline.left().min(NET));
+            let next = if stop.is_none() {
+                limit.left().min(watch.left()).min(next)
+            } else {
+                next
+            };
             let ends = poured.is_none().then(|| ended.as_fd());
             let starts = starting.as_ref().map(AsFd::as_fd);
             let events = watch.fd().filter(|_| stop.is_none());
-            let [_, has_started, _, woken] = wait_for([Some(signals.as_fd()), starts, ends, events], next);
+            let [_, has_started, _, woken] =
+                wait_for([Some(signals.as_fd()), starts, ends, events], next);
             has_happened = woken;
             if has_started && let Some(starting) = starting.take() {
                 starting.result()?;
@@ -254,9 +319,16 @@ fn collect(mut output: PipeReader, stage: &File, check: &Check<'_>) -> Poured {
 fn failed(name: &str, ending: Ending) -> Error {
     let (how, exit) = match ending {
         Ending::Exited(code) => (format!("ended with code {code}"), Exit::Command(code)),
-        Ending::Killed(signal) => (format!("was killed by signal {signal}"), Exit::Signal(signal)),
+        Ending::Killed(signal) => (
+            format!("was killed by signal {signal}"),
+            Exit::Signal(signal),
+        ),
     };
-    Error::new(Code::Io, format!("the filter {name} {how}; the file stays as it was")).ending(exit)
+    Error::new(
+        Code::Io,
+        format!("the filter {name} {how}; the file stays as it was"),
+    )
+    .ending(exit)
 }
 
 fn too_long(what: &str, limit: Duration) -> Error {

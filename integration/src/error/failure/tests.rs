@@ -44,7 +44,10 @@ fn a_quarter_of_the_age_within_the_bounds_and_a_fifth_about_it() {
         for _ in 0..1000 {
             let told = told(dice.roll());
             assert!((1000..=30_000).contains(&told), "{age:?}: {told}");
-            assert!(told * 5 >= base * 4 && told * 5 <= base * 6, "{age:?}: {told} of {base}");
+            assert!(
+                told * 5 >= base * 4 && told * 5 <= base * 6,
+                "{age:?}: {told} of {base}"
+            );
         }
     }
 }
@@ -59,7 +62,10 @@ fn every_value_in_reach_is_as_likely_as_the_others() {
             tenths[((told - least) * 10 / (most - least + 1)) as usize] += 1;
         }
         // A tenth of a narrow range has up to one value in twenty more than its neighbour.
-        assert!(tenths.iter().all(|count| (9000..11_000).contains(count)), "{age:?}: {tenths:?}");
+        assert!(
+            tenths.iter().all(|count| (9000..11_000).contains(count)),
+            "{age:?}: {tenths:?}"
+        );
     }
 }
 

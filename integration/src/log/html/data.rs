@@ -72,7 +72,10 @@ impl WordList {
 /// The whole data, and the range that it spans.
 pub fn data(databases: &[HtmlDatabase<'_>], reports: &[LogReport]) -> (Value, HtmlRange) {
     let range = range(databases);
-    let runs: usize = databases.iter().map(|database| database.timeline.spans.cycles.len()).sum();
+    let runs: usize = databases
+        .iter()
+        .map(|database| database.timeline.spans.cycles.len())
+        .sum();
     let mut words = WordList::default();
     let logs = reports.iter().enumerate().map(|(number, report)| {
         let of_log = databases.iter().filter(|database| database.log == number);
@@ -81,11 +84,19 @@ pub fn data(databases: &[HtmlDatabase<'_>], reports: &[LogReport]) -> (Value, Ht
             database_json(database, share.max(LEAST), range, &mut words)
         });
         let list: Vec<Value> = list.collect();
-        let agents = report.log.agents.all().iter().map(|run| agent(run, range, &mut words));
+        let agents = report
+            .log
+            .agents
+            .all()
+            .iter()
+            .map(|run| agent(run, range, &mut words));
         json!({ "runs": agents.collect::<Vec<_>>(), "databases": list })
     });
     let logs: Vec<Value> = logs.collect();
-    (json!({ "from": range.from, "to": range.to, "words": words.all, "logs": logs }), range)
+    (
+        json!({ "from": range.from, "to": range.to, "words": words.all, "logs": logs }),
+        range,
+    )
 }
 
 /// From the first line of a database to the last time that the log speaks for.
@@ -93,19 +104,43 @@ fn range(databases: &[HtmlDatabase<'_>]) -> HtmlRange {
     let first = |database: &HtmlDatabase<'_>| {
         let first = database.timeline.first.or(database.timeline.last)?;
         let window = database.since.filter(|since| *since > first);
-        let begun = database.timeline.spans.streaks.iter().map(|past| past.streak.since).min();
-        Some(seconds(window.unwrap_or_else(|| begun.map_or(first, |begun| begun.min(first)))))
+        let begun = database
+            .timeline
+            .spans
+            .streaks
+            .iter()
+            .map(|past| past.streak.since)
+            .min();
+        Some(seconds(window.unwrap_or_else(|| {
+            begun.map_or(first, |begun| begun.min(first))
+        })))
     };
     let from = databases.iter().filter_map(first).min().unwrap_or(0);
-    let to = databases.iter().map(|database| seconds(database.end)).max().unwrap_or(from);
-    HtmlRange { from, to: to.max(from + 1) }
+    let to = databases
+        .iter()
+        .map(|database| seconds(database.end))
+        .max()
+        .unwrap_or(from);
+    HtmlRange {
+        from,
+        to: to.max(from + 1),
+    }
 }
 
-fn database_json(database: &HtmlDatabase<'_>, runs: usize, range: HtmlRange, words: &mut WordList) -> Value {
+fn database_json(
+    database: &HtmlDatabase<'_>,
+    runs: usize,
+    range: HtmlRange,
+    words: &mut WordList,
+) -> Value {
     let timeline: &DatabaseTimeline = database.timeline;
     let spans = &timeline.spans;
     let span = |from: LogTime, to: LogTime| (seconds(from), (seconds(to) - seconds(from)).max(0));
-    let claims = spans.streaks.iter().map(|past| claim(past, words)).collect::<Vec<_>>();
+    let claims = spans
+        .streaks
+        .iter()
+        .map(|past| claim(past, words))
+        .collect::<Vec<_>>();
     let states = spans.states.iter().map(|state| {
         let (from, length) = span(state.from, state.to.unwrap_or(database.end));
         let word = state.state.beginning().trim_start_matches("State: ");
@@ -148,7 +183,12 @@ fn cycles(runs: &[CycleRun], range: HtmlRange, words: &mut WordList) -> Value {
         before = from;
     }
     // The latest words first, as long as there is room.
-    for (number, run) in runs.iter().enumerate().rev().filter(|(_, run)| !run.words.is_empty()) {
+    for (number, run) in runs
+        .iter()
+        .enumerate()
+        .rev()
+        .filter(|(_, run)| !run.words.is_empty())
+    {
         places.insert(number.to_string(), words.place(&run.words).into());
     }
     json!({ "d": deltas, "l": lengths, "k": ends, "n": counts, "w": places })
@@ -162,7 +202,9 @@ fn claim(PastStreak { streak, until, end }: &PastStreak, words: &mut WordList) -
     };
     let lock = &streak.lock;
     let about = [
-        lock.since.as_ref().map(|since| format!("held since {since}")),
+        lock.since
+            .as_ref()
+            .map(|since| format!("held since {since}")),
         lock.pid.map(|pid| format!("by PID {pid}")),
         lock.host.as_ref().map(|host| format!("on {host}")),
         lock.reason.as_ref().map(|reason| format!("({reason})")),
@@ -176,12 +218,24 @@ fn claim(PastStreak { streak, until, end }: &PastStreak, words: &mut WordList) -
     let from = seconds(streak.since);
     let length = (seconds(*until) - from).max(0);
     let about = if why.is_empty() { about } else { why };
-    json!([from, length, kind, words.place(who), streak.skips, words.place(ended), words.place(&about)])
+    json!([
+        from,
+        length,
+        kind,
+        words.place(who),
+        streak.skips,
+        words.place(ended),
+        words.place(&about)
+    ])
 }
 
 fn agent(run: &AgentRun, range: HtmlRange, words: &mut WordList) -> Value {
     let from = run.started.map_or(range.from, seconds);
-    let to = if run.end == AgentEnd::Running { range.to } else { seconds(run.last) };
+    let to = if run.end == AgentEnd::Running {
+        range.to
+    } else {
+        seconds(run.last)
+    };
     let end = match (run.end, &run.signal) {
         (AgentEnd::Running, _) => "running".to_owned(),
         (AgentEnd::Stopped, Some(signal)) => format!("stopped by {signal}"),
@@ -194,7 +248,12 @@ fn agent(run: &AgentRun, range: HtmlRange, words: &mut WordList) -> Value {
         run.id.host.as_ref().map(|host| format!("host {host}")),
     ];
     let named = named.into_iter().flatten().collect::<Vec<_>>().join(", ");
-    json!([from, (to - from).max(0), escaped(&end).to_string(), words.place(&named)])
+    json!([
+        from,
+        (to - from).max(0),
+        escaped(&end).to_string(),
+        words.place(&named)
+    ])
 }
 
 fn seconds(at: LogTime) -> i64 {

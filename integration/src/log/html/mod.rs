@@ -41,7 +41,8 @@ struct HtmlDatabase<'a> {
 
 /// The page about these logs, the worst database first.
 pub fn page(reports: &[LogReport], now: LogTime) -> String {
-    let mut databases: Vec<HtmlDatabase<'_>> = reports.iter().enumerate().flat_map(of_log).collect();
+    let mut databases: Vec<HtmlDatabase<'_>> =
+        reports.iter().enumerate().flat_map(of_log).collect();
     databases.sort_by_key(|database| (database.answer.rank(), database.answer.since));
     let (data, range) = data::data(&databases, reports);
     let lines: u64 = reports.iter().map(|report| report.log.lines.all).sum();
@@ -84,15 +85,18 @@ const KEYS: &str = "All times are UTC. Drag over a timeline to choose a range, d
     and - zoom, 0 shows everything.";
 
 fn of_log<'a>((number, report): (usize, &'a LogReport)) -> impl Iterator<Item = HtmlDatabase<'a>> {
-    report.answers().enumerate().map(move |(at, (timeline, answer))| HtmlDatabase {
-        log: number,
-        id: format!("db-{number}-{at}"),
-        title: report.title(timeline),
-        timeline,
-        since: report.log.window.since,
-        end: answer.as_of.or(timeline.last).unwrap_or(report.end),
-        answer,
-    })
+    report
+        .answers()
+        .enumerate()
+        .map(move |(at, (timeline, answer))| HtmlDatabase {
+            log: number,
+            id: format!("db-{number}-{at}"),
+            title: report.title(timeline),
+            timeline,
+            since: report.log.window.since,
+            end: answer.as_of.or(timeline.last).unwrap_or(report.end),
+            answer,
+        })
 }
 
 /// The source of a style or a script, for the policy.
@@ -101,7 +105,10 @@ fn hash(text: &str) -> String {
     let digits = hex.trim_start_matches("sha256:").as_bytes();
     let digit = |byte: &u8| char::from(*byte).to_digit(16).unwrap_or(0);
     let byte = |two: &[u8]| two.iter().fold(0, |number, byte| number << 4 | digit(byte));
-    let bytes: Vec<u8> = digits.chunks(2).map(|two| u8::try_from(byte(two)).unwrap_or(0)).collect();
+    let bytes: Vec<u8> = digits
+        .chunks(2)
+        .map(|two| u8::try_from(byte(two)).unwrap_or(0))
+        .collect();
     format!("'sha256-{}'", base64::encoded(&bytes))
 }
 
@@ -130,10 +137,17 @@ fn controls(range: HtmlRange) -> String {
              min=\"{from}\" max=\"{to}\"></label>"
         )
     };
-    let buttons: String = [("all", "all"), ("604800", "7 days"), ("86400", "24 hours"), ("3600", "1 hour")]
-        .iter()
-        .map(|(seconds, words)| format!("<button type=\"button\" data-seconds=\"{seconds}\">{words}</button>"))
-        .collect();
+    let buttons: String = [
+        ("all", "all"),
+        ("604800", "7 days"),
+        ("86400", "24 hours"),
+        ("3600", "1 hour"),
+    ]
+    .iter()
+    .map(|(seconds, words)| {
+        format!("<button type=\"button\" data-seconds=\"{seconds}\">{words}</button>")
+    })
+    .collect();
     format!(
         "<div class=\"bar needs-script\" hidden><div><svg id=\"overview\" aria-hidden=\"true\"></svg>\
          <div class=\"ranges\" role=\"group\" aria-label=\"Range, back from the end\">{buttons}</div>{}{}\
@@ -147,7 +161,8 @@ fn controls(range: HtmlRange) -> String {
 
 /// The meaning of the colours, and the hatches that the timelines use.
 fn legend() -> String {
-    let mut text = "<svg width=\"0\" height=\"0\" class=\"sr\" aria-hidden=\"true\"><defs>".to_owned();
+    let mut text =
+        "<svg width=\"0\" height=\"0\" class=\"sr\" aria-hidden=\"true\"><defs>".to_owned();
     for name in ["off", "bad", "busy"] {
         let size = if name == "busy" { 4 } else { 6 };
         let _ = write!(
@@ -182,7 +197,14 @@ fn legend() -> String {
 }
 
 fn section(database: &HtmlDatabase<'_>) -> String {
-    let HtmlDatabase { id, title, timeline, answer, end, .. } = database;
+    let HtmlDatabase {
+        id,
+        title,
+        timeline,
+        answer,
+        end,
+        ..
+    } = database;
     let (class, words) = match answer.syncing {
         Some(true) => ("good", STATES[answer.rank()].1),
         Some(false) => ("bad", STATES[answer.rank()].1),
@@ -201,7 +223,12 @@ fn section(database: &HtmlDatabase<'_>) -> String {
     if !answer.next.is_empty() {
         text += "<ul class=\"next\">";
         for next in &answer.next {
-            let _ = write!(text, "<li><code>{}</code> <span>{}</span></li>", markup(&next.command), markup(next.why));
+            let _ = write!(
+                text,
+                "<li><code>{}</code> <span>{}</span></li>",
+                markup(&next.command),
+                markup(next.why)
+            );
         }
         text += "</ul>\n";
     }
@@ -212,7 +239,11 @@ fn section(database: &HtmlDatabase<'_>) -> String {
         markup(title),
         markup(&timeline.cycles_text(*end)),
     );
-    let tables = format!("{}{}", holders(timeline), failures(&timeline.failures.latest()));
+    let tables = format!(
+        "{}{}",
+        holders(timeline),
+        failures(&timeline.failures.latest())
+    );
     if !tables.is_empty() {
         let _ = writeln!(text, "<div class=\"tables\">{tables}</div>");
     }
@@ -220,9 +251,16 @@ fn section(database: &HtmlDatabase<'_>) -> String {
     text
 }
 
-fn table(class: &str, title: &str, heads: &[&str], rows: &[Vec<String>], is_number: impl Fn(usize) -> bool) -> String {
+fn table(
+    class: &str,
+    title: &str,
+    heads: &[&str],
+    rows: &[Vec<String>],
+    is_number: impl Fn(usize) -> bool,
+) -> String {
     let class_of = |at: usize| if is_number(at) { " class=\"n\"" } else { "" };
-    let mut text = format!("<div><h3>{title}</h3><div class=\"wide\"><table class=\"{class}\"><thead><tr>");
+    let mut text =
+        format!("<div><h3>{title}</h3><div class=\"wide\"><table class=\"{class}\"><thead><tr>");
     for (at, head) in heads.iter().enumerate() {
         let _ = write!(text, "<th scope=\"col\"{}>{head}</th>", class_of(at));
     }
@@ -240,7 +278,9 @@ fn table(class: &str, title: &str, heads: &[&str], rows: &[Vec<String>], is_numb
 /// The holders. The script limits the rows to the chosen range.
 fn holders(timeline: &DatabaseTimeline) -> String {
     let shown = |length: Option<std::time::Duration>| {
-        length.map(beadlock_checker::internal::duration::shown).unwrap_or_default()
+        length
+            .map(beadlock_checker::internal::duration::shown)
+            .unwrap_or_default()
     };
     let rows: Vec<Vec<String>> = timeline
         .holders
@@ -270,10 +310,20 @@ fn failures(messages: &[&RepeatedMessage]) -> String {
         return String::new();
     }
     let row = |failure: &&RepeatedMessage| {
-        vec![failure.last.to_string(), failure.count.to_string(), escaped(&failure.message).to_string()]
+        vec![
+            failure.last.to_string(),
+            failure.count.to_string(),
+            escaped(&failure.message).to_string(),
+        ]
     };
     let rows: Vec<Vec<String>> = messages.iter().take(FAILURES).map(row).collect();
-    table("failures", "Failures", &["last (UTC)", "times", "why"], &rows, |at| at == 1)
+    table(
+        "failures",
+        "Failures",
+        &["last (UTC)", "times", "why"],
+        &rows,
+        |at| at == 1,
+    )
 }
 
 #[cfg(test)]
@@ -288,6 +338,9 @@ mod tests {
     #[test]
     fn the_hash_is_that_of_the_policy() {
         // printf %s 'alert(1)' | openssl dgst -sha256 -binary | base64
-        assert_eq!(hash("alert(1)"), "'sha256-bhHHL3z2vDgxUt0W3dWQOrprscmda2Y5pLsLg4GF+pI='");
+        assert_eq!(
+            hash("alert(1)"),
+            "'sha256-bhHHL3z2vDgxUt0W3dWQOrprscmda2Y5pLsLg4GF+pI='"
+        );
     }
 }

@@ -75,18 +75,34 @@ pub struct DaemonId {
 impl DaemonId {
     /// The original daemon, which gives neither PID nor host.
     pub fn original() -> Self {
-        Self { program: "bd daemon".to_owned(), pid: None, host: None, database: None }
+        Self {
+            program: "bd daemon".to_owned(),
+            pid: None,
+            host: None,
+            database: None,
+        }
     }
 
     /// The daemon that writes as this one does.
     pub fn writer(&self) -> LogWriter {
-        if self.pid.is_some() { LogWriter::Agent } else { LogWriter::Original }
+        if self.pid.is_some() {
+            LogWriter::Agent
+        } else {
+            LogWriter::Original
+        }
     }
 }
 
 /// The original daemon's names for the kinds of a cycle.
-const MODES: [&str; 7] =
-    ["sync cycle", "local sync cycle", "export", "local export", "auto-import", "local auto-import", "import"];
+const MODES: [&str; 7] = [
+    "sync cycle",
+    "local sync cycle",
+    "export",
+    "local export",
+    "auto-import",
+    "local auto-import",
+    "import",
+];
 
 const COMPLETE: [&str; 6] = [
     "Local sync cycle complete",
@@ -114,8 +130,13 @@ impl<'a> DaemonEvent<'a> {
 
     /// A cycle begins, ends or is skipped, or a state is reported, so the daemon is alive.
     pub fn is_of_a_cycle(&self) -> bool {
-        use DaemonEvent::{Ending, EventMode, Header, Notice, Other, Serves, Started, Stopped, SyncBranch, Trouble};
-        let is_of_daemon = matches!(self, Header(_) | Started(_) | Stopped(_) | Ending(_) | EventMode(_) | Serves(_));
+        use DaemonEvent::{
+            Ending, EventMode, Header, Notice, Other, Serves, Started, Stopped, SyncBranch, Trouble,
+        };
+        let is_of_daemon = matches!(
+            self,
+            Header(_) | Started(_) | Stopped(_) | Ending(_) | EventMode(_) | Serves(_)
+        );
         !is_of_daemon && !matches!(self, Notice | Other | Trouble(_) | SyncBranch(_))
     }
 }
@@ -134,23 +155,31 @@ fn of_agent(message: &str) -> Option<DaemonEvent<'_>> {
         Line::CycleFailed => rest.strip_prefix(": ").map(DaemonEvent::Failed),
         Line::CycleTimedOut => {
             let rest = rest.strip_prefix(" after ")?;
-            Some(DaemonEvent::TimedOut(rest.strip_suffix("; command ended").unwrap_or(rest)))
+            Some(DaemonEvent::TimedOut(
+                rest.strip_suffix("; command ended").unwrap_or(rest),
+            ))
         }
-        Line::NotChecked | Line::Skipped => skipped(message.strip_prefix(Line::Skipped.beginning())?),
+        Line::NotChecked | Line::Skipped => {
+            skipped(message.strip_prefix(Line::Skipped.beginning())?)
+        }
         Line::Held => held(rest).map(DaemonEvent::Held),
         Line::Resumed => {
             let is_resumed = rest.contains(" skips in ") || rest.starts_with("1 skip in ");
             is_resumed.then_some(DaemonEvent::Resumed)
         }
         // The last one: a name may have the words in it.
-        Line::RemovedStale => rest.rfind("), proceeding").map(|end| DaemonEvent::Removed(&rest[..end])),
+        Line::RemovedStale => rest
+            .rfind("), proceeding")
+            .map(|end| DaemonEvent::Removed(&rest[..end])),
         Line::Committed => step(rest, &[" file ", " files "]),
         Line::Pulled => step(rest, &[" commit from ", " commits from "]),
         Line::Pushed => step(rest, &[" commit to ", " commits to "]),
         Line::Header => agent(message.strip_suffix(", times in UTC")?).map(DaemonEvent::Header),
         Line::AgentStarted => agent(rest).map(DaemonEvent::Started),
         Line::AgentStopped => agent(rest).map(|agent| DaemonEvent::Stopped(Some(agent))),
-        Line::Ending => rest.starts_with("SIG").then(|| DaemonEvent::Ending(rest.split(' ').next().unwrap_or(rest))),
+        Line::Ending => rest
+            .starts_with("SIG")
+            .then(|| DaemonEvent::Ending(rest.split(' ').next().unwrap_or(rest))),
         Line::SkipNotAudited | Line::RemovalNotAudited | Line::Output => None,
         _ => Some(DaemonEvent::Notice),
     }
@@ -159,25 +188,45 @@ fn of_agent(message: &str) -> Option<DaemonEvent<'_>> {
 /// ` since YYYY-MM-DD HH:MM:SS: WHY; type: COMMAND`, of which each part may be missing.
 fn state(state: Line, rest: &str) -> Option<DaemonEvent<'_>> {
     let (since, rest) = match rest.strip_prefix(" since ") {
-        Some(rest) => (Some(LogTime::stamp(rest.get(..LogTime::STAMP)?)?), &rest[LogTime::STAMP..]),
+        Some(rest) => (
+            Some(LogTime::stamp(rest.get(..LogTime::STAMP)?)?),
+            &rest[LogTime::STAMP..],
+        ),
         None => (None, rest),
     };
     // The reason may have the words too, so the last ones are the agent's.
-    let (rest, next) = rest.rsplit_once("; type: ").map_or((rest, None), |(rest, next)| (rest, Some(next)));
-    let why = if rest.is_empty() { None } else { Some(rest.strip_prefix(": ")?) };
-    Some(DaemonEvent::State(StateReport { state, since, why, next }))
+    let (rest, next) = rest
+        .rsplit_once("; type: ")
+        .map_or((rest, None), |(rest, next)| (rest, Some(next)));
+    let why = if rest.is_empty() {
+        None
+    } else {
+        Some(rest.strip_prefix(": ")?)
+    };
+    Some(DaemonEvent::State(StateReport {
+        state,
+        since,
+        why,
+        next,
+    }))
 }
 
 /// What follows the first bracket of a skip.
 pub fn skipped(rest: &str) -> Option<DaemonEvent<'_>> {
     if let Some(text) = rest.strip_prefix("locked by ") {
         // A name with a line end of its own is cut in two, and has no bracket.
-        return Some(text.strip_suffix(')').map_or(DaemonEvent::CutOff(text), DaemonEvent::Locked));
+        return Some(
+            text.strip_suffix(')')
+                .map_or(DaemonEvent::CutOff(text), DaemonEvent::Locked),
+        );
     }
     if let Some(why) = rest.strip_prefix("lock check failed: ") {
-        return Some(DaemonEvent::Unreadable(why.strip_suffix(')').unwrap_or(why)));
+        return Some(DaemonEvent::Unreadable(
+            why.strip_suffix(')').unwrap_or(why),
+        ));
     }
-    rest.starts_with("a sync cycle or a claim is in progress").then_some(DaemonEvent::Busy)
+    rest.starts_with("a sync cycle or a claim is in progress")
+        .then_some(DaemonEvent::Busy)
 }
 
 /// `3 files (1a2b3c4)`, `2 commits from …`, `1 commit to …`.
@@ -205,7 +254,9 @@ fn without_zombie(rest: &str) -> &str {
     if !rest.ends_with("--reap-proven-dead may remove the lock") {
         return rest;
     }
-    rest.find("); a zombie: ").and_then(|at| rest.get(..=at)).unwrap_or(rest)
+    rest.find("); a zombie: ")
+        .and_then(|at| rest.get(..=at))
+        .unwrap_or(rest)
 }
 
 fn agent(text: &str) -> Option<DaemonId> {
@@ -213,11 +264,18 @@ fn agent(text: &str) -> Option<DaemonId> {
     let (pid, host) = rest.split_once(", host ")?;
     let is_agent = program.starts_with(Line::Header.beginning());
     let pid = Some(pid.parse().ok()?);
-    is_agent.then(|| DaemonId { program: program.to_owned(), pid, host: Some(host.to_owned()), database: None })
+    is_agent.then(|| DaemonId {
+        program: program.to_owned(),
+        pid,
+        host: Some(host.to_owned()),
+        database: None,
+    })
 }
 
 fn of_original_start(message: &str) -> Option<DaemonEvent<'_>> {
-    message.starts_with(ORIGINAL_START).then(|| DaemonEvent::Started(DaemonId::original()))
+    message
+        .starts_with(ORIGINAL_START)
+        .then(|| DaemonEvent::Started(DaemonId::original()))
 }
 
 /// A skip by the original daemon, after `Skipping `.
@@ -228,7 +286,11 @@ fn skipped_by_original(rest: &str) -> Option<DaemonEvent<'_>> {
         return skipped(rest);
     }
     let is_unchanged = rest.strip_prefix(": ")? == "JSONL content unchanged";
-    Some(if is_unchanged { DaemonEvent::Complete } else { DaemonEvent::Notice })
+    Some(if is_unchanged {
+        DaemonEvent::Complete
+    } else {
+        DaemonEvent::Notice
+    })
 }
 
 /// How the original daemon's lines begin by which it ends.
@@ -261,15 +323,22 @@ const LOOKS_BY_CLOCK: [&str; 6] = [
 ];
 
 /// How its lines begin that name a branch of its own.
-const SYNC_BRANCH: [&str; 4] =
-    ["Using sync branch: ", "Committed changes to sync branch ", "Pulled sync branch ", "Pushed sync branch "];
+const SYNC_BRANCH: [&str; 4] = [
+    "Using sync branch: ",
+    "Committed changes to sync branch ",
+    "Pulled sync branch ",
+    "Pushed sync branch ",
+];
 
 /// The event of a line of the original daemon, in its older and newer wordings.
 fn of_original(message: &str) -> Option<DaemonEvent<'_>> {
     if let Some(started) = of_original_start(message) {
         return Some(started);
     }
-    if let Some(mode) = message.strip_prefix("Starting ").and_then(|rest| rest.strip_suffix("...")) {
+    if let Some(mode) = message
+        .strip_prefix("Starting ")
+        .and_then(|rest| rest.strip_suffix("..."))
+    {
         return MODES.contains(&mode).then_some(DaemonEvent::Begun);
     }
     if let Some(rest) = message.strip_prefix("Skipping ") {
@@ -278,16 +347,27 @@ fn of_original(message: &str) -> Option<DaemonEvent<'_>> {
     if COMPLETE.contains(&message) {
         return Some(DaemonEvent::Complete);
     }
-    if starts(message, &ENDS) || message.starts_with("Received signal") && message.contains("shutting down") {
+    if starts(message, &ENDS)
+        || message.starts_with("Received signal") && message.contains("shutting down")
+    {
         return Some(DaemonEvent::Stopped(None));
     }
     if let Some(path) = message.strip_prefix("Using database: ") {
         return Some(DaemonEvent::Serves(path));
     }
-    if let Some(branch) = SYNC_BRANCH.iter().find_map(|front| message.strip_prefix(front)) {
-        return Some(DaemonEvent::SyncBranch(branch.strip_suffix(" to remote").unwrap_or(branch)));
+    if let Some(branch) = SYNC_BRANCH
+        .iter()
+        .find_map(|front| message.strip_prefix(front))
+    {
+        return Some(DaemonEvent::SyncBranch(
+            branch.strip_suffix(" to remote").unwrap_or(branch),
+        ));
     }
-    let is_like = |front: &&str| message.get(..front.len()).is_some_and(|start| start.eq_ignore_ascii_case(front));
+    let is_like = |front: &&str| {
+        message
+            .get(..front.len())
+            .is_some_and(|start| start.eq_ignore_ascii_case(front))
+    };
     if LOOKS_AT_CHANGES.iter().any(&is_like) {
         return Some(DaemonEvent::EventMode(true));
     }
@@ -301,7 +381,11 @@ fn of_original(message: &str) -> Option<DaemonEvent<'_>> {
             || front == "Error"
             || starts(
                 message,
-                &["Error checking git status: ", "Error during 3-way merge", "Failed to count issues "],
+                &[
+                    "Error checking git status: ",
+                    "Error during 3-way merge",
+                    "Failed to count issues ",
+                ],
             ));
     is_trouble.then_some(DaemonEvent::Trouble(message))
 }

@@ -45,7 +45,12 @@ impl LogWriter {
         let head = String::from_utf8_lossy(head);
         let line = |beginning| head.find(&format!("] {beginning}"));
         let header = head.find(Event::Header.beginning());
-        let agent = [header, line(Event::Held.beginning()), line(Event::Resumed.beginning()), line("State: ")];
+        let agent = [
+            header,
+            line(Event::Held.beginning()),
+            line(Event::Resumed.beginning()),
+            line("State: "),
+        ];
         let first = |found: &[Option<usize>]| found.iter().copied().flatten().min();
         match (first(&agent), first(&ORIGINAL.map(line))) {
             (None, None) => None,
@@ -72,7 +77,10 @@ impl LockDetails {
     pub fn complete(&mut self, other: &Self) {
         self.pid = self.pid.or(other.pid);
         let mine = [&mut self.host, &mut self.since, &mut self.reason];
-        for (mine, other) in mine.into_iter().zip([&other.host, &other.since, &other.reason]) {
+        for (mine, other) in mine
+            .into_iter()
+            .zip([&other.host, &other.since, &other.reason])
+        {
             if mine.is_none() {
                 mine.clone_from(other);
             }
@@ -89,10 +97,15 @@ impl<'a> LogLine<'a> {
         let prefixed = raw.strip_prefix(b"[daemon] ").unwrap_or(raw);
         match prefixed {
             [b'[', b'0'..=b'9', ..] => Self::stamped(prefixed, clock, writer),
-            [b'0'..=b'9', ..] => clock.read(prefixed, b'/', LogZone::Local).map(|(at, rest)| {
-                let writer = Some(LogWriter::Original);
-                Self { writer, ..Self::plain(Some(at), rest.strip_prefix(b" ").unwrap_or(rest)) }
-            }),
+            [b'0'..=b'9', ..] => clock
+                .read(prefixed, b'/', LogZone::Local)
+                .map(|(at, rest)| {
+                    let writer = Some(LogWriter::Original);
+                    Self {
+                        writer,
+                        ..Self::plain(Some(at), rest.strip_prefix(b" ").unwrap_or(rest))
+                    }
+                }),
             [b'{', ..] => slog::json(&String::from_utf8_lossy(prefixed)),
             [b't', b'i', b'm', b'e', b'=', ..] => slog::text(&String::from_utf8_lossy(prefixed)),
             _ => None,
@@ -103,17 +116,32 @@ impl<'a> LogLine<'a> {
     /// `[YYYY-MM-DD HH:MM:SS] message`: in UTC from the agent, in local time from the original daemon.
     fn stamped(raw: &'a [u8], clock: &mut LogClock, writer: Option<LogWriter>) -> Option<Self> {
         // A line by which a daemon takes the log over says itself who writes it.
-        let begins = |beginning: &str| raw.get(22..).is_some_and(|rest| rest.starts_with(beginning.as_bytes()));
-        let is_agents = begins(Event::Header.beginning()) || begins(Event::AgentStarted.beginning());
+        let begins = |beginning: &str| {
+            raw.get(22..)
+                .is_some_and(|rest| rest.starts_with(beginning.as_bytes()))
+        };
+        let is_agents =
+            begins(Event::Header.beginning()) || begins(Event::AgentStarted.beginning());
         let is_local = begins(ORIGINAL_START) || writer == Some(LogWriter::Original) && !is_agents;
-        let zone = if is_local { LogZone::Local } else { LogZone::Utc };
+        let zone = if is_local {
+            LogZone::Local
+        } else {
+            LogZone::Utc
+        };
         let (at, rest) = clock.read(&raw[1..], b'-', zone)?;
         let rest = rest.strip_prefix(b"]")?;
-        Some(Self::plain(Some(at), rest.strip_prefix(b" ").unwrap_or(rest)))
+        Some(Self::plain(
+            Some(at),
+            rest.strip_prefix(b" ").unwrap_or(rest),
+        ))
     }
 
     fn plain(at: Option<LogTime>, message: &'a [u8]) -> Self {
-        Self { at, message: String::from_utf8_lossy(message), ..Self::default() }
+        Self {
+            at,
+            message: String::from_utf8_lossy(message),
+            ..Self::default()
+        }
     }
 }
 
@@ -123,7 +151,10 @@ mod tests {
 
     fn parse(raw: &[u8]) -> (String, String) {
         let line = LogLine::parse(raw, &mut LogClock::default(), Some(LogWriter::Agent));
-        (line.at.map(|at| at.to_string()).unwrap_or_default(), line.message.into_owned())
+        (
+            line.at.map(|at| at.to_string()).unwrap_or_default(),
+            line.message.into_owned(),
+        )
     }
 
     #[test]
@@ -136,11 +167,22 @@ mod tests {
             "{\"time\":\"2026-02-01T10:11:12Z\",\"msg\":\"Sync cycle complete\"}",
             "{\"time\":\"2026-02-01T10:11:12Z\",\"message\":\"Sync cycle complete\"}",
         ] {
-            assert_eq!(parse(line.as_bytes()), ("2026-02-01 10:11:12".into(), "Sync cycle complete".into()), "{line}");
+            assert_eq!(
+                parse(line.as_bytes()),
+                ("2026-02-01 10:11:12".into(), "Sync cycle complete".into()),
+                "{line}"
+            );
         }
-        for line in ["2026/02/01 10:11:12 Sync cycle complete", "[daemon] 2026/02/01 10:11:12 Sync cycle complete"] {
+        for line in [
+            "2026/02/01 10:11:12 Sync cycle complete",
+            "[daemon] 2026/02/01 10:11:12 Sync cycle complete",
+        ] {
             let (at, message) = parse(line.as_bytes());
-            assert_eq!((at.len(), message.as_str()), (19, "Sync cycle complete"), "{line}");
+            assert_eq!(
+                (at.len(), message.as_str()),
+                (19, "Sync cycle complete"),
+                "{line}"
+            );
         }
     }
 
@@ -170,13 +212,18 @@ mod tests {
             Some(LogWriter::Agent)
         );
         assert_eq!(
-            guess("[2026-02-01 10:11:12] Starting sync cycle...\n[2026-02-01 10:11:12] Exported to JSONL\n"),
+            guess(
+                "[2026-02-01 10:11:12] Starting sync cycle...\n[2026-02-01 10:11:12] Exported to JSONL\n"
+            ),
             Some(LogWriter::Original)
         );
         assert_eq!(
             guess("[2026-02-01 10:11:12] Using database: x\n[…] beadlock-agent 0.1.0"),
             Some(LogWriter::Original)
         );
-        assert_eq!(guess("[2026-02-01 10:11:12] Starting sync cycle...\n"), None);
+        assert_eq!(
+            guess("[2026-02-01 10:11:12] Starting sync cycle...\n"),
+            None
+        );
     }
 }

@@ -25,13 +25,21 @@ pub fn text(line: &str) -> Option<LogLine<'static>> {
         rest = after.trim_start_matches(' ');
     }
     let message = filled(&message?, &arguments).into();
-    Some(LogLine { at: Some(at?), message, writer: Some(LogWriter::Original), ..LogLine::default() })
+    Some(LogLine {
+        at: Some(at?),
+        message,
+        writer: Some(LogWriter::Original),
+        ..LogLine::default()
+    })
 }
 
 /// Parses one JSON object that has a message.
 pub fn json(line: &str) -> Option<LogLine<'static>> {
     let Pairs(pairs) = serde_json::from_str(line).ok()?;
-    let mut parsed = LogLine { writer: Some(LogWriter::Original), ..LogLine::default() };
+    let mut parsed = LogLine {
+        writer: Some(LogWriter::Original),
+        ..LogLine::default()
+    };
     let (mut message, mut arguments) = (None, Vec::new());
     for (key, value) in pairs {
         let string = || value.as_str().map(str::to_owned);
@@ -48,12 +56,21 @@ pub fn json(line: &str) -> Option<LogLine<'static>> {
             "host" => parsed.lock.host = string(),
             "since" => parsed.lock.since = string(),
             "reason" => parsed.lock.reason = string(),
-            _ => argument(&mut arguments, key, string().unwrap_or_else(|| value.to_string())),
+            _ => argument(
+                &mut arguments,
+                key,
+                string().unwrap_or_else(|| value.to_string()),
+            ),
         }
     }
     let is_agents = parsed.writer == Some(LogWriter::Agent);
     let message = message?;
-    parsed.message = if is_agents { message } else { filled(&message, &arguments) }.into();
+    parsed.message = if is_agents {
+        message
+    } else {
+        filled(&message, &arguments)
+    }
+    .into();
     Some(parsed)
 }
 
@@ -111,7 +128,11 @@ fn word(text: &str, end: char) -> Option<(String, &str)> {
 }
 
 /// Reads the rest of one of Go's escapes, after its backslash and first character.
-fn unescape(escape: char, rest: &mut impl Iterator<Item = (usize, char)>, word: &mut String) -> Option<()> {
+fn unescape(
+    escape: char,
+    rest: &mut impl Iterator<Item = (usize, char)>,
+    word: &mut String,
+) -> Option<()> {
     let mut hex = |digits: usize| {
         let mut value = 0;
         for _ in 0..digits {
@@ -179,18 +200,27 @@ mod tests {
             (read.at.unwrap().to_string().as_str(), &*read.message),
             ("2026-02-01 07:11:12", "Sync cycle complete")
         );
-        assert_eq!(message("time=2026-02-01T10:11:12Z level=WARN msg=boom path=/x"), "boom");
+        assert_eq!(
+            message("time=2026-02-01T10:11:12Z level=WARN msg=boom path=/x"),
+            "boom"
+        );
     }
 
     #[test]
     fn puts_the_arguments_back_where_they_were_meant_to_be() {
         let cases = [
-            (r#"msg="Starting %s..." !BADKEY="sync cycle""#, "Starting sync cycle..."),
+            (
+                r#"msg="Starting %s..." !BADKEY="sync cycle""#,
+                "Starting sync cycle...",
+            ),
             (
                 r#"msg="Skipping database (locked by %s)" !BADKEY=vc-executor"#,
                 "Skipping database (locked by vc-executor)",
             ),
-            (r#"msg="Skipping %s (locked by %s)" export=vc-executor"#, "Skipping export (locked by vc-executor)"),
+            (
+                r#"msg="Skipping %s (locked by %s)" export=vc-executor"#,
+                "Skipping export (locked by vc-executor)",
+            ),
             (
                 r#"msg="Removed stale lock (%s), proceeding with %s" vc-executor="sync cycle""#,
                 "Removed stale lock (vc-executor), proceeding with sync cycle",
@@ -199,12 +229,18 @@ mod tests {
                 r#"msg="Skipping database (lock check failed: %v)" !BADKEY="malformed lock file: unexpected EOF""#,
                 "Skipping database (lock check failed: malformed lock file: unexpected EOF)",
             ),
-            (r#"msg="Pull failed: %v" !BADKEY="a\nb\t\"c\"\x00\u202e""#, "Pull failed: a\nb\t\"c\"\u{fffd}\u{202e}"),
+            (
+                r#"msg="Pull failed: %v" !BADKEY="a\nb\t\"c\"\x00\u202e""#,
+                "Pull failed: a\nb\t\"c\"\u{fffd}\u{202e}",
+            ),
             (r#"msg="100% of %s" !BADKEY=x"#, "100% of x"),
             (r#"msg="%s and %s" !BADKEY=x"#, "x and %s"),
         ];
         for (rest, expected) in cases {
-            assert_eq!(message(&format!("time=2026-02-01T10:11:12Z level=INFO {rest}")), expected);
+            assert_eq!(
+                message(&format!("time=2026-02-01T10:11:12Z level=INFO {rest}")),
+                expected
+            );
         }
     }
 
@@ -230,16 +266,31 @@ mod tests {
     fn reads_json_of_both_daemons() {
         let line = r#"{"time":"2026-02-01T10:11:12Z","level":"info","db":"/r/.beads","event":"skip","message":"Skipping database (locked by vc)","holder":"vc","pid":77,"host":"ci-3","since":"2026-02-01T10:00:00Z","reason":"pid_alive"}"#;
         let read = json(line).unwrap();
-        assert_eq!((&*read.message, read.database.as_deref()), ("Skipping database (locked by vc)", Some("/r/.beads")));
         assert_eq!(
-            (read.lock.pid, read.lock.host.as_deref(), read.lock.reason.as_deref()),
+            (&*read.message, read.database.as_deref()),
+            ("Skipping database (locked by vc)", Some("/r/.beads"))
+        );
+        assert_eq!(
+            (
+                read.lock.pid,
+                read.lock.host.as_deref(),
+                read.lock.reason.as_deref()
+            ),
             (Some(77), Some("ci-3"), Some("pid_alive"))
         );
         assert_eq!(read.writer, Some(LogWriter::Agent));
         let line = r#"{"time":"2026-02-01T10:11:12.5+01:00","level":"INFO","msg":"Starting %s...","!BADKEY":"sync cycle","!BADKEY":"x"}"#;
         let read = json(line).unwrap();
-        assert_eq!((&*read.message, read.writer), ("Starting sync cycle...", Some(LogWriter::Original)));
+        assert_eq!(
+            (&*read.message, read.writer),
+            ("Starting sync cycle...", Some(LogWriter::Original))
+        );
         assert_eq!(read.at.unwrap().rfc3339(), "2026-02-01T09:11:12.5Z");
-        assert_eq!(json(r#"{"time":7,"message":"x","db":null,"pid":null,"host":[]}"#).unwrap().at, None);
+        assert_eq!(
+            json(r#"{"time":7,"message":"x","db":null,"pid":null,"host":[]}"#)
+                .unwrap()
+                .at,
+            None
+        );
     }
 }

@@ -60,13 +60,19 @@ impl LogSource {
         for name in names {
             let path = PathBuf::from(name);
             let (base, number) = numbered(&path);
-            let at = families.iter().position(|(of, _)| *of == base).unwrap_or_else(|| {
-                families.push((base, BTreeMap::new()));
-                families.len() - 1
-            });
+            let at = families
+                .iter()
+                .position(|(of, _)| *of == base)
+                .unwrap_or_else(|| {
+                    families.push((base, BTreeMap::new()));
+                    families.len() - 1
+                });
             families[at].1.entry(number).or_insert(path);
         }
-        families.into_iter().map(|(base, members)| Self::family(&base, &members)).collect()
+        families
+            .into_iter()
+            .map(|(base, members)| Self::family(&base, &members))
+            .collect()
     }
 
     fn family(base: &Path, members: &BTreeMap<u32, PathBuf>) -> Result<Self, Error> {
@@ -77,7 +83,11 @@ impl LogSource {
                 // The highest number is the oldest file.
                 let files = members.values().rev().map(|path| OpenedLog::open(path));
                 let newest = members.values().next().cloned();
-                Ok(Self { path: newest, files: files.collect::<Result<_, _>>()?, compressed: Vec::new() })
+                Ok(Self {
+                    path: newest,
+                    files: files.collect::<Result<_, _>>()?,
+                    compressed: Vec::new(),
+                })
             }
         }
     }
@@ -99,7 +109,11 @@ impl LogSource {
             Err(error) => return Err(error),
         };
         let is_log = files.first().is_none_or(|file| file.is_regular);
-        let (older, compressed) = if is_log { rotated(path) } else { Default::default() };
+        let (older, compressed) = if is_log {
+            rotated(path)
+        } else {
+            Default::default()
+        };
         for file in older.iter().filter_map(|path| OpenedLog::open(path).ok()) {
             if file.is_regular && files.iter().all(|other| other.inode != file.inode) {
                 files.push(file);
@@ -109,11 +123,18 @@ impl LogSource {
             return Err(error);
         }
         files.reverse();
-        Ok(Self { path: Some(path.to_owned()), files, compressed })
+        Ok(Self {
+            path: Some(path.to_owned()),
+            files,
+            compressed,
+        })
     }
 
     pub fn files(&self) -> Vec<PathBuf> {
-        self.files.iter().map(|opened| opened.path.clone()).collect()
+        self.files
+            .iter()
+            .map(|opened| opened.path.clone())
+            .collect()
     }
 
     /// Hands over the beginning of each file and then its lines, the oldest first.
@@ -123,7 +144,8 @@ impl LogSource {
     pub fn read(self, mut take: impl FnMut(LogBytes<'_>)) -> Result<(), Error> {
         if self.path.is_none() {
             let stdin = io::stdin().lock();
-            return lines(stdin, None, &mut take).map_err(|error| failed(Path::new("standard input"), &error));
+            return lines(stdin, None, &mut take)
+                .map_err(|error| failed(Path::new("standard input"), &error));
         }
         for OpenedLog { path, file, .. } in self.files {
             lines(file, Some(&path), &mut take).map_err(|error| failed(&path, &error))?;
@@ -133,11 +155,19 @@ impl LogSource {
 }
 
 fn failed(path: &Path, error: &io::Error) -> Error {
-    let message = format!("failed to read {}: {}", escaped_path(path), system_words(error));
+    let message = format!(
+        "failed to read {}: {}",
+        escaped_path(path),
+        system_words(error)
+    );
     Error::io(message, error.kind())
 }
 
-fn lines(input: impl Read, path: Option<&Path>, take: &mut impl FnMut(LogBytes<'_>)) -> io::Result<()> {
+fn lines(
+    input: impl Read,
+    path: Option<&Path>,
+    take: &mut impl FnMut(LogBytes<'_>),
+) -> io::Result<()> {
     let mut reader = BufReader::with_capacity(CHUNK, input);
     let head = loop {
         match reader.fill_buf() {
@@ -151,7 +181,9 @@ fn lines(input: impl Read, path: Option<&Path>, take: &mut impl FnMut(LogBytes<'
             Some(path) => to_type("{} {} | beadlock log -", &[tool, Part::Path(path)]),
             None => to_type("{} … | beadlock log -", &[tool]),
         };
-        return Err(io::Error::other(format!("it is compressed; type: {command}")));
+        return Err(io::Error::other(format!(
+            "it is compressed; type: {command}"
+        )));
     }
     take(LogBytes::Head(&head));
     let mut line = Vec::with_capacity(256);
@@ -168,15 +200,25 @@ fn lines(input: impl Read, path: Option<&Path>, take: &mut impl FnMut(LogBytes<'
         }
         let is_whole = line.pop_if(|byte| *byte == b'\n').is_some();
         let is_cut = !is_whole && line.len() == LONGEST_LINE && reader.skip_until(b'\n')? > 1;
-        take(LogBytes::Line { bytes: &line, is_cut });
+        take(LogBytes::Line {
+            bytes: &line,
+            is_cut,
+        });
     }
 }
 
 /// The program that unpacks a file with this beginning.
 fn decompressor(head: &[u8]) -> Option<&'static str> {
-    let magic: [(&[u8], &str); 4] =
-        [(b"\x1f\x8b", "zcat"), (b"\x28\xb5\x2f\xfd", "zstdcat"), (b"\xfd7zXZ\0", "xzcat"), (b"BZh", "bzcat")];
-    magic.iter().find(|(magic, _)| head.starts_with(magic)).map(|(_, tool)| *tool)
+    let magic: [(&[u8], &str); 4] = [
+        (b"\x1f\x8b", "zcat"),
+        (b"\x28\xb5\x2f\xfd", "zstdcat"),
+        (b"\xfd7zXZ\0", "xzcat"),
+        (b"BZh", "bzcat"),
+    ];
+    magic
+        .iter()
+        .find(|(magic, _)| head.starts_with(magic))
+        .map(|(_, tool)| *tool)
 }
 
 impl OpenedLog {
@@ -188,14 +230,22 @@ impl OpenedLog {
             .custom_flags((OFlag::O_NONBLOCK | OFlag::O_NOCTTY).bits())
             .open(path)
             .map_err(|error| match error.kind() {
-                io::ErrorKind::NotFound => Error::new(Code::NoTarget, format!("there is no {shown}")),
-                kind => Error::io(format!("failed to open {shown}: {}", system_words(&error)), kind),
+                io::ErrorKind::NotFound => {
+                    Error::new(Code::NoTarget, format!("there is no {shown}"))
+                }
+                kind => Error::io(
+                    format!("failed to open {shown}: {}", system_words(&error)),
+                    kind,
+                ),
             })?;
         let meta = file.metadata().map_err(|error| failed(path, &error))?;
         let kind = meta.file_type();
         if kind.is_dir() {
             let meant = to_type("beadlock log {}", &[Part::Path(&path.join("daemon.log"))]);
-            return Err(Error::new(Code::Io, format!("{shown} is a directory; name the log in it: {meant}")));
+            return Err(Error::new(
+                Code::Io,
+                format!("{shown} is a directory; name the log in it: {meant}"),
+            ));
         }
         if kind.is_fifo() {
             // The program that writes to the pipe may be slow: wait for it.
@@ -206,7 +256,12 @@ impl OpenedLog {
             return Err(Error::new(Code::Io, message));
         }
         let inode = (meta.dev(), meta.ino());
-        Ok(Self { path: path.to_owned(), file, is_regular: kind.is_file(), inode })
+        Ok(Self {
+            path: path.to_owned(),
+            file,
+            is_regular: kind.is_file(),
+            inode,
+        })
     }
 }
 
@@ -214,8 +269,12 @@ impl OpenedLog {
 fn numbered(path: &Path) -> (PathBuf, u32) {
     let split = || {
         let (base, number) = path.to_str()?.rsplit_once('.')?;
-        let is_number = (1..=3).contains(&number.len()) && number.bytes().all(|byte| byte.is_ascii_digit());
-        let number = number.parse().ok().filter(|number| is_number && *number > 0)?;
+        let is_number =
+            (1..=3).contains(&number.len()) && number.bytes().all(|byte| byte.is_ascii_digit());
+        let number = number
+            .parse()
+            .ok()
+            .filter(|number| is_number && *number > 0)?;
         (!base.is_empty() && !base.ends_with('/')).then(|| (PathBuf::from(base), number))
     };
     split().unwrap_or_else(|| (path.to_owned(), 0))
@@ -223,21 +282,32 @@ fn numbered(path: &Path) -> (PathBuf, u32) {
 
 /// The older files beside `path`, from the newest to the oldest: the plain ones, and the compressed ones.
 fn rotated(path: &Path) -> (Vec<PathBuf>, Vec<PathBuf>) {
-    let (Some(name), Some(dir)) = (path.file_name(), path.parent()) else { return Default::default() };
-    let entries = fs::read_dir(if dir.as_os_str().is_empty() { Path::new(".") } else { dir });
+    let (Some(name), Some(dir)) = (path.file_name(), path.parent()) else {
+        return Default::default();
+    };
+    let entries = fs::read_dir(if dir.as_os_str().is_empty() {
+        Path::new(".")
+    } else {
+        dir
+    });
     let mut files: Vec<(Age, bool, PathBuf)> = Vec::new();
     for entry in entries.into_iter().flatten().flatten() {
         let other = entry.file_name();
         let extension = Path::new(&other).extension().and_then(OsStr::to_str);
         let is_compressed = matches!(extension, Some("gz" | "zst" | "xz" | "bz2"));
-        let plain = if is_compressed { Path::new(&other).with_extension("").into() } else { other.clone() };
+        let plain = if is_compressed {
+            Path::new(&other).with_extension("").into()
+        } else {
+            other.clone()
+        };
         if let Some(age) = age(name, &plain) {
             files.push((age, is_compressed, path.with_file_name(other)));
         }
     }
     files.sort();
     let (compressed, plain): (Vec<_>, Vec<_>) = files.into_iter().partition(|(_, is, _)| *is);
-    let paths = |files: Vec<(Age, bool, PathBuf)>| files.into_iter().map(|(.., path)| path).collect();
+    let paths =
+        |files: Vec<(Age, bool, PathBuf)>| files.into_iter().map(|(.., path)| path).collect();
     (paths(plain), paths(compressed))
 }
 
@@ -256,13 +326,22 @@ fn age(name: &OsStr, other: &OsStr) -> Option<Age> {
         return Some(Age::Numbered(number));
     }
     let stem = Path::new(name).file_stem()?.as_bytes();
-    let extension = Path::new(name).extension().map(|extension| [b".", extension.as_bytes()].concat());
+    let extension = Path::new(name)
+        .extension()
+        .map(|extension| [b".", extension.as_bytes()].concat());
     let rest = other.as_bytes().strip_prefix(stem)?.strip_prefix(b"-")?;
     let stamp = rest.strip_suffix(&extension.unwrap_or_default()[..])?;
     // 2006-01-02T15-04-05.000
     let shape = b"dddd-dd-ddTdd-dd-dd.ddd";
-    let fits = |(byte, shape): (&u8, &u8)| if *shape == b'd' { byte.is_ascii_digit() } else { byte == shape };
-    (stamp.len() == shape.len() && stamp.iter().zip(shape).all(fits)).then(|| Age::Dated(Reverse(other.to_owned())))
+    let fits = |(byte, shape): (&u8, &u8)| {
+        if *shape == b'd' {
+            byte.is_ascii_digit()
+        } else {
+            byte == shape
+        }
+    };
+    (stamp.len() == shape.len() && stamp.iter().zip(shape).all(fits))
+        .then(|| Age::Dated(Reverse(other.to_owned())))
 }
 
 #[cfg(test)]

@@ -67,7 +67,10 @@ impl fmt::Display for LogTime {
         let civil = self.civil();
         let (year, month, day) = (civil.year(), civil.month(), civil.day());
         let (hour, minute, second) = (civil.hour(), civil.minute(), civil.second());
-        write!(f, "{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}")
+        write!(
+            f,
+            "{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}"
+        )
     }
 }
 
@@ -105,19 +108,34 @@ impl Default for LogClock {
 
 impl LogClock {
     fn in_zone(local: TimeZone) -> Self {
-        Self { local, last: None, used_local: false }
+        Self {
+            local,
+            last: None,
+            used_local: false,
+        }
     }
 
     pub fn local_name(&self) -> String {
-        self.local.iana_name().unwrap_or("this machine's zone").to_owned()
+        self.local
+            .iana_name()
+            .unwrap_or("this machine's zone")
+            .to_owned()
     }
 
     /// Reads `YYYY-MM-DD HH:MM:SS` at the front of `text`, with this `separator` in the date. Skips a fraction of a
     /// second and returns the rest.
-    pub fn read<'a>(&mut self, text: &'a [u8], separator: u8, zone: LogZone) -> Option<(LogTime, &'a [u8])> {
+    pub fn read<'a>(
+        &mut self,
+        text: &'a [u8],
+        separator: u8,
+        zone: LogZone,
+    ) -> Option<(LogTime, &'a [u8])> {
         let (stamp, mut rest) = text.split_first_chunk::<STAMP>()?;
         if let [b'.', digits @ ..] = rest {
-            let length = digits.iter().take_while(|byte| byte.is_ascii_digit()).count();
+            let length = digits
+                .iter()
+                .take_while(|byte| byte.is_ascii_digit())
+                .count();
             rest = &digits[length..];
         }
         if let Some((last, of, at)) = &self.last
@@ -139,7 +157,13 @@ impl LogClock {
 }
 
 fn civil(mut stamp: [u8; STAMP], separator: u8) -> Option<DateTime> {
-    let shape = [(4, separator), (7, separator), (10, b' '), (13, b':'), (16, b':')];
+    let shape = [
+        (4, separator),
+        (7, separator),
+        (10, b' '),
+        (13, b':'),
+        (16, b':'),
+    ];
     // The parser would take a 60th second for the 59th.
     if shape.iter().any(|(at, byte)| stamp[*at] != *byte) || stamp[17] >= b'6' {
         return None;
@@ -155,12 +179,24 @@ mod tests {
     #[test]
     fn reads_the_times_of_lines() {
         let mut clock = LogClock::in_zone(TimeZone::fixed(jiff::tz::offset(2)));
-        let (at, rest) = clock.read(b"2026-02-01 10:11:12] x", b'-', LogZone::Utc).unwrap();
-        assert_eq!((at.to_string().as_str(), rest), ("2026-02-01 10:11:12", &b"] x"[..]));
-        let (again, _) = clock.read(b"2026-02-01 10:11:12] y", b'-', LogZone::Utc).unwrap();
+        let (at, rest) = clock
+            .read(b"2026-02-01 10:11:12] x", b'-', LogZone::Utc)
+            .unwrap();
+        assert_eq!(
+            (at.to_string().as_str(), rest),
+            ("2026-02-01 10:11:12", &b"] x"[..])
+        );
+        let (again, _) = clock
+            .read(b"2026-02-01 10:11:12] y", b'-', LogZone::Utc)
+            .unwrap();
         assert_eq!((again, clock.used_local), (at, false));
-        let (local, rest) = clock.read(b"2026/02/01 10:11:12.123456 x", b'/', LogZone::Local).unwrap();
-        assert_eq!((local.to_string().as_str(), rest), ("2026-02-01 08:11:12", &b" x"[..]));
+        let (local, rest) = clock
+            .read(b"2026/02/01 10:11:12.123456 x", b'/', LogZone::Local)
+            .unwrap();
+        assert_eq!(
+            (local.to_string().as_str(), rest),
+            ("2026-02-01 08:11:12", &b" x"[..])
+        );
         assert!(clock.used_local);
         for wrong in [
             "2026-02-30 10:11:12",
@@ -171,17 +207,32 @@ mod tests {
             "+026-02-01 10:11:12",
             "",
         ] {
-            assert_eq!(clock.read(wrong.as_bytes(), b'-', LogZone::Utc), None, "{wrong}");
+            assert_eq!(
+                clock.read(wrong.as_bytes(), b'-', LogZone::Utc),
+                None,
+                "{wrong}"
+            );
         }
     }
 
     #[test]
     fn an_hour_that_comes_twice_is_no_trap() {
-        let Ok(zone) = TimeZone::get("Europe/Berlin") else { return };
+        let Ok(zone) = TimeZone::get("Europe/Berlin") else {
+            return;
+        };
         let mut clock = LogClock::in_zone(zone);
-        let read =
-            |clock: &mut LogClock, text: &[u8]| clock.read(text, b'/', LogZone::Local).map(|(at, _)| at.to_string());
-        assert_eq!(read(&mut clock, b"2026/10/25 02:30:00").as_deref(), Some("2026-10-25 00:30:00"));
-        assert_eq!(read(&mut clock, b"2026/03/29 02:30:00").as_deref(), Some("2026-03-29 01:30:00"));
+        let read = |clock: &mut LogClock, text: &[u8]| {
+            clock
+                .read(text, b'/', LogZone::Local)
+                .map(|(at, _)| at.to_string())
+        };
+        assert_eq!(
+            read(&mut clock, b"2026/10/25 02:30:00").as_deref(),
+            Some("2026-10-25 00:30:00")
+        );
+        assert_eq!(
+            read(&mut clock, b"2026/03/29 02:30:00").as_deref(),
+            Some("2026-03-29 01:30:00")
+        );
     }
 }

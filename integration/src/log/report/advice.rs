@@ -15,11 +15,18 @@ impl AnswerContext<'_> {
     /// A command about the database. Its place in the template stays empty where the database is unknown.
     fn on_target(&self, template: &'static str, why: &'static str) -> NextCommand {
         let target = self.target().unwrap_or(Part::Words(Vec::new()));
-        NextCommand { command: to_type(template, &[target]), why }
+        NextCommand {
+            command: to_type(template, &[target]),
+            why,
+        }
     }
 
     fn target(&self) -> Option<Part<'static>> {
-        let name = self.timeline.name.as_ref().map(|name| Part::of_path(Path::new(name)));
+        let name = self
+            .timeline
+            .name
+            .as_ref()
+            .map(|name| Part::of_path(Path::new(name)));
         name.or_else(|| self.report.target.clone())
     }
 
@@ -34,13 +41,27 @@ impl AnswerContext<'_> {
     pub fn for_failing(&self) -> Vec<NextCommand> {
         let tail = |file| to_type("tail -n 50 {}", &[Part::Path(file)]);
         let path = self.report.path.as_deref();
-        path.map(|file| NextCommand { command: tail(file), why: "what the cycles' command says" }).into_iter().collect()
+        path.map(|file| NextCommand {
+            command: tail(file),
+            why: "what the cycles' command says",
+        })
+        .into_iter()
+        .collect()
     }
 
     /// What the agent says to type. A command that would not be shown as it is cannot be pasted.
     pub fn for_reported(&self, reported: &ReportedState) -> Vec<NextCommand> {
-        let command = reported.next.clone().filter(|next| next.chars().all(is_harmless));
-        command.map(|command| NextCommand { command, why: "what the daemon says to type" }).into_iter().collect()
+        let command = reported
+            .next
+            .clone()
+            .filter(|next| next.chars().all(is_harmless));
+        command
+            .map(|command| NextCommand {
+                command,
+                why: "what the daemon says to type",
+            })
+            .into_iter()
+            .collect()
     }
 
     /// Starts the daemon that writes this log.
@@ -57,10 +78,14 @@ impl AnswerContext<'_> {
         let pid = self.agent.and_then(|run| run.id.pid);
         let look = match pid {
             Some(pid) => Some(show_process(pid, "whether the daemon lives")),
-            None if self.is_of_original() => Some(bd("bd daemon --status", "whether the daemon lives")),
+            None if self.is_of_original() => {
+                Some(bd("bd daemon --status", "whether the daemon lives"))
+            }
             None => None,
         };
-        look.into_iter().chain([self.start("when it does not")]).collect()
+        look.into_iter()
+            .chain([self.start("when it does not")])
+            .collect()
     }
 
     pub fn for_both(&self) -> NextCommand {
@@ -68,10 +93,16 @@ impl AnswerContext<'_> {
     }
 
     pub fn for_held(&self, name: &str, streak: &SkipStreak) -> Vec<NextCommand> {
-        let status = self.on_target("beadlock status {}", "whether the lock is still there, and its holder alive");
+        let status = self.on_target(
+            "beadlock status {}",
+            "whether the lock is still there, and its holder alive",
+        );
         let mut next = vec![status];
         if self.timeline.is_event_driven() {
-            next.push(bd("bd sync", "once the lock is free: syncs at once, as any edit does"));
+            next.push(bd(
+                "bd sync",
+                "once the lock is free: syncs at once, as any edit does",
+            ));
         }
         let process = streak.lock.pid.zip(streak.lock.host.as_deref());
         let is_here = process.is_some_and(|(_, host)| is_same(self.report.host.as_deref(), host));
@@ -80,7 +111,10 @@ impl AnswerContext<'_> {
                 next.push(self.on_target("beadlock wait {}", "returns when it is free"));
                 next.push(show_process(pid, "what it is doing"));
                 let kill = to_type("kill {}", &[Part::Pid(pid)]);
-                next.push(NextCommand { command: kill, why: "ends it, and the lock goes with it" });
+                next.push(NextCommand {
+                    command: kill,
+                    why: "ends it, and the lock goes with it",
+                });
                 return next;
             }
             (Some((pid, host)), _) => next.push(self.for_process(pid, host)),
@@ -91,33 +125,57 @@ impl AnswerContext<'_> {
     }
 
     fn for_process(&self, pid: i64, host: &str) -> NextCommand {
-        let daemons = self.agent.and_then(|run| run.id.host.as_deref()).or(self.report.host.as_deref());
+        let daemons = self
+            .agent
+            .and_then(|run| run.id.host.as_deref())
+            .or(self.report.host.as_deref());
         if is_same(daemons, host) {
             return show_process(pid, "what it is doing");
         }
-        let command = to_type("ssh -- {} ps -fp {}", &[Part::Word(OsStr::new(host)), Part::Pid(pid)]);
-        NextCommand { command, why: "whether it lives: nobody else can tell" }
+        let command = to_type(
+            "ssh -- {} ps -fp {}",
+            &[Part::Word(OsStr::new(host)), Part::Pid(pid)],
+        );
+        NextCommand {
+            command,
+            why: "whether it lives: nobody else can tell",
+        }
     }
 
     fn for_break(&self, name: &str) -> NextCommand {
         // A name that the log has escaped or cut differs from the name in the lock file.
         let is_whole = name.chars().all(|c| is_harmless(c) && c != '\\') && !name.ends_with('…');
         let (which, why) = match is_whole {
-            true => (Part::Value("--holder", OsStr::new(name)), "once you know that it is gone"),
-            false => (Part::Words(vec!["--id".into(), "ID".into()]), "with the id that status shows, once it is gone"),
+            true => (
+                Part::Value("--holder", OsStr::new(name)),
+                "once you know that it is gone",
+            ),
+            false => (
+                Part::Words(vec!["--id".into(), "ID".into()]),
+                "with the id that status shows, once it is gone",
+            ),
         };
         let target = self.target().unwrap_or(Part::Words(Vec::new()));
-        NextCommand { command: to_type("beadlock break {} {} --even-if-live", &[target, which]), why }
+        NextCommand {
+            command: to_type("beadlock break {} {} --even-if-live", &[target, which]),
+            why,
+        }
     }
 
     pub fn for_unreadable(&self, why: &str) -> Vec<NextCommand> {
         if why.starts_with("failed to remove stale lock") {
-            return vec![self.on_target("beadlock check {} --explain", "tries again, and says what stops it")];
+            return vec![self.on_target(
+                "beadlock check {} --explain",
+                "tries again, and says what stops it",
+            )];
         }
         let mut next = vec![self.on_target("beadlock status {}", "what is wrong with it")];
         // A lock file that could not be read may be alive. Older daemons have their own words for the first obstacle.
         if !why.contains("too many open files") && Obstacle::of(why).is_none() {
-            next.push(self.on_target("beadlock break {} --malformed", "when nobody needs it; keeps a copy"));
+            next.push(self.on_target(
+                "beadlock break {} --malformed",
+                "when nobody needs it; keeps a copy",
+            ));
         }
         next
     }
@@ -128,22 +186,46 @@ fn is_same(host: Option<&str>, other: &str) -> bool {
 }
 
 fn bd(command: &str, why: &'static str) -> NextCommand {
-    NextCommand { command: command.to_owned(), why }
+    NextCommand {
+        command: command.to_owned(),
+        why,
+    }
 }
 
 fn show_process(pid: i64, why: &'static str) -> NextCommand {
-    NextCommand { command: to_type("ps -fp {}", &[Part::Pid(pid)]), why }
+    NextCommand {
+        command: to_type("ps -fp {}", &[Part::Pid(pid)]),
+        why,
+    }
 }
 
 /// What the reasons of the closed list mean.
 const REASONS: [(&str, &str); 7] = [
     ("pid_alive", "its process lives; the lock goes when it ends"),
-    ("pid_not_permitted", "its process lives and is another user's; the lock goes when it ends"),
-    ("pid_unknown", "the system could not say whether its process lives, so it counts as alive"),
-    ("other_host", "only that host can tell whether it lives; no daemon here ever removes it"),
-    ("host_unknown", "this machine has no host name, so no lock is ever removed"),
-    ("other_machine", "another machine of the same name; no daemon here ever removes it"),
-    ("other_pid_namespace", "its PID is one of another container; no daemon here ever removes it"),
+    (
+        "pid_not_permitted",
+        "its process lives and is another user's; the lock goes when it ends",
+    ),
+    (
+        "pid_unknown",
+        "the system could not say whether its process lives, so it counts as alive",
+    ),
+    (
+        "other_host",
+        "only that host can tell whether it lives; no daemon here ever removes it",
+    ),
+    (
+        "host_unknown",
+        "this machine has no host name, so no lock is ever removed",
+    ),
+    (
+        "other_machine",
+        "another machine of the same name; no daemon here ever removes it",
+    ),
+    (
+        "other_pid_namespace",
+        "its PID is one of another container; no daemon here ever removes it",
+    ),
 ];
 
 /// A reason, with its meaning where it is known.

@@ -41,7 +41,9 @@ pub struct AnswerContext<'a> {
 
 pub fn answer(report: &LogReport, timeline: &DatabaseTimeline) -> LogAnswer {
     let is_blank = timeline.is_blank() && timeline.state == SyncState::Unknown;
-    let Some(last) = timeline.last.filter(|_| !is_blank) else { return unknown(report, timeline) };
+    let Some(last) = timeline.last.filter(|_| !is_blank) else {
+        return unknown(report, timeline);
+    };
     if report.log.window.until.is_none() && last.since(report.end) > CLOCKS {
         return of_the_future(last, report.end);
     }
@@ -51,19 +53,27 @@ pub fn answer(report: &LogReport, timeline: &DatabaseTimeline) -> LogAnswer {
         && context.reported.is_some()
         && !matches!(answer.state, "silent" | "in_cycle")
     {
-        let before = [format!("before that: {}", answer.message)].into_iter().chain(answer.more);
-        answer = LogAnswer { more: before.collect(), ..context.fell_silent(silent) };
+        let before = [format!("before that: {}", answer.message)]
+            .into_iter()
+            .chain(answer.more);
+        answer = LogAnswer {
+            more: before.collect(),
+            ..context.fell_silent(silent)
+        };
     }
     answer.silent = context.silent;
     if report.log.has_no_times() {
         (answer.since, answer.duration, answer.as_of) = (None, None, None);
-        answer.more = vec!["no line says when: what is shown as times is the moment of reading".to_owned()];
+        answer.more =
+            vec!["no line says when: what is shown as times is the moment of reading".to_owned()];
         return answer;
     }
     answer.as_of = Some(context.as_of);
     if let Some(length) = context.silent.filter(|_| answer.state != "silent") {
         let (length, why) = (shown(length), context.why_silent());
-        answer.more.push(format!("no line for {length} since, and no stop: {why}"));
+        answer
+            .more
+            .push(format!("no line for {length} since, and no stop: {why}"));
         answer.next.extend(context.for_silence());
     }
     context.add_others(&mut answer);
@@ -77,7 +87,10 @@ fn unknown(report: &LogReport, timeline: &DatabaseTimeline) -> LogAnswer {
         None => "No line of a daemon in this log",
     };
     let message = format!("{what}: it does not say whether anything syncs");
-    LogAnswer { as_of: timeline.last, ..LogAnswer::new("unknown", None, message) }
+    LogAnswer {
+        as_of: timeline.last,
+        ..LogAnswer::new("unknown", None, message)
+    }
 }
 
 /// The last line has a time that has not come yet.
@@ -87,14 +100,25 @@ fn of_the_future(last: LogTime, now: LogTime) -> LogAnswer {
         "The last line is of {last} UTC, {ahead} in the future: a clock or $TZ is wrong, and so the log does not say \
          whether anything syncs"
     );
-    let date = NextCommand { command: "date -u".to_owned(), why: "what this machine's clock says" };
-    LogAnswer { as_of: Some(now), next: vec![date], ..LogAnswer::new("unknown", None, message) }
+    let date = NextCommand {
+        command: "date -u".to_owned(),
+        why: "what this machine's clock says",
+    };
+    LogAnswer {
+        as_of: Some(now),
+        next: vec![date],
+        ..LogAnswer::new("unknown", None, message)
+    }
 }
 
 impl<'a> AnswerContext<'a> {
     fn new(report: &'a LogReport, timeline: &'a DatabaseTimeline, last: LogTime) -> Self {
         let tail = report.end.since(last);
-        let in_cycle = if timeline.in_cycle().is_some() { CYCLE } else { Duration::ZERO };
+        let in_cycle = if timeline.in_cycle().is_some() {
+            CYCLE
+        } else {
+            Duration::ZERO
+        };
         let is_silent = match timeline.state {
             SyncState::Stopped(_) => false,
             // No line means that nothing has changed, and so that nothing was synced.
@@ -102,7 +126,11 @@ impl<'a> AnswerContext<'a> {
             _ if timeline.is_event_driven() => tail > QUIET.max(in_cycle),
             _ => tail > timeline.rhythm.limit().max(in_cycle),
         };
-        let as_of = if is_silent { last } else { report.end.max(last) };
+        let as_of = if is_silent {
+            last
+        } else {
+            report.end.max(last)
+        };
         let reported = timeline.reported();
         Self {
             report,
@@ -121,7 +149,9 @@ impl<'a> AnswerContext<'a> {
             .in_cycle()
             .filter(|_| self.silent.is_some() || self.reported.is_none_or(ReportedState::is_well));
         let state = &self.timeline.state;
-        if let Some(at) = in_cycle.filter(|_| self.reported.is_some() || *state != SyncState::Skipping) {
+        if let Some(at) =
+            in_cycle.filter(|_| self.reported.is_some() || *state != SyncState::Skipping)
+        {
             return self.in_cycle(at);
         }
         match (self.reported, state) {
@@ -130,29 +160,56 @@ impl<'a> AnswerContext<'a> {
             (Some(reported), _) if reported.state == Line::StateSkipped => self.skipping(),
             (Some(reported), _) if reported.state == Line::StateStarting => LogAnswer {
                 since: Some(reported.since),
-                ..LogAnswer::new("started", None, self.headline("Starting", reported.since, None))
+                ..LogAnswer::new(
+                    "started",
+                    None,
+                    self.headline("Starting", reported.since, None),
+                )
             },
             (Some(reported), _) if !reported.is_well() => self.reports(reported),
-            (_, SyncState::Complete(_)) if self.silent.is_none() && self.report.log.has_no_times() => {
-                LogAnswer::new("syncing", Some(true), "Syncing by the last line: a cycle was complete".to_owned())
+            (_, SyncState::Complete(_))
+                if self.silent.is_none() && self.report.log.has_no_times() =>
+            {
+                LogAnswer::new(
+                    "syncing",
+                    Some(true),
+                    "Syncing by the last line: a cycle was complete".to_owned(),
+                )
             }
-            (_, SyncState::Complete(at)) => {
-                self.syncing("syncing", format!("the last cycle was complete at {at} UTC ({} ago)", self.ago(*at)))
-            }
+            (_, SyncState::Complete(at)) => self.syncing(
+                "syncing",
+                format!(
+                    "the last cycle was complete at {at} UTC ({} ago)",
+                    self.ago(*at)
+                ),
+            ),
             (_, SyncState::Resumed(at)) => {
                 let ago = self.ago(*at);
-                let because = format!("the cycles run again since {at} UTC ({ago} ago), and none is complete yet");
+                let because = format!(
+                    "the cycles run again since {at} UTC ({ago} ago), and none is complete yet"
+                );
                 self.syncing("resumed", because)
             }
-            (Some(reported), _) => self.syncing("syncing", format!("nothing is missing since {} UTC", reported.since)),
+            (Some(reported), _) => self.syncing(
+                "syncing",
+                format!("nothing is missing since {} UTC", reported.since),
+            ),
             (None, SyncState::Failing { why, in_a_row }) => {
-                let cycles = if *in_a_row == 1 { "cycle".to_owned() } else { format!("{in_a_row} cycles") };
+                let cycles = if *in_a_row == 1 {
+                    "cycle".to_owned()
+                } else {
+                    format!("{in_a_row} cycles")
+                };
                 let because = format!("the last {cycles} failed: {}", escaped(why));
-                LogAnswer { next: self.for_failing(), ..self.not_syncing("failing", &because) }
+                LogAnswer {
+                    next: self.for_failing(),
+                    ..self.not_syncing("failing", &because)
+                }
             }
-            (None, SyncState::Incomplete(why)) => {
-                self.not_syncing("incomplete", &format!("the last cycle was incomplete: {}", escaped(why)))
-            }
+            (None, SyncState::Incomplete(why)) => self.not_syncing(
+                "incomplete",
+                &format!("the last cycle was incomplete: {}", escaped(why)),
+            ),
             (None, SyncState::Started(at)) => self.started(*at),
             (None, SyncState::Unknown) => unknown(self.report, self.timeline),
         }
@@ -160,7 +217,10 @@ impl<'a> AnswerContext<'a> {
 
     /// What is said besides: of other hosts, other daemons, and of a daemon that looks only at changes.
     fn add_others(&self, answer: &mut LogAnswer) {
-        if self.timeline.is_event_driven() && answer.syncing == Some(false) && answer.state != "stopped" {
+        if self.timeline.is_event_driven()
+            && answer.syncing == Some(false)
+            && answer.state != "stopped"
+        {
             let more = "bd's daemon is in event mode: it looks again only at the next change, even if nothing is in \
                         the way any more";
             answer.more.push(more.to_owned());
@@ -168,13 +228,19 @@ impl<'a> AnswerContext<'a> {
         let beside = self.report.log.agents.beside();
         if !beside.is_empty() {
             let daemons: Vec<String> = beside.iter().map(|run| named(run)).collect();
-            answer.more.push(format!("{} daemons write this log: {}", daemons.len(), daemons.join(", ")));
+            answer.more.push(format!(
+                "{} daemons write this log: {}",
+                daemons.len(),
+                daemons.join(", ")
+            ));
             if beside.iter().any(|run| run.id.pid.is_some()) {
                 answer.next.push(self.for_both());
             }
         }
         if let Some(host) = self.other_host().filter(|_| !answer.next.is_empty()) {
-            answer.more.push(format!("the daemon runs on {host}: type there"));
+            answer
+                .more
+                .push(format!("the daemon runs on {host}: type there"));
         }
     }
 
@@ -186,26 +252,46 @@ impl<'a> AnswerContext<'a> {
     fn headline(&self, verdict: &str, since: LogTime, because: Option<&str>) -> String {
         let at = since.to_string();
         let is_today = since.is_same_day(self.report.end);
-        let at = at.rsplit_once(' ').filter(|_| is_today).map_or(at.as_str(), |(_, time)| time);
-        let because = because.map(|because| format!(": {because}")).unwrap_or_default();
-        format!("{verdict} since {at} ({}){because}", shown(self.as_of.since(since)))
+        let at = at
+            .rsplit_once(' ')
+            .filter(|_| is_today)
+            .map_or(at.as_str(), |(_, time)| time);
+        let because = because
+            .map(|because| format!(": {because}"))
+            .unwrap_or_default();
+        format!(
+            "{verdict} since {at} ({}){because}",
+            shown(self.as_of.since(since))
+        )
     }
 
     /// `Not syncing since … UTC (…): BECAUSE`, in the words of the state where the agent reports one.
     fn not_syncing(&self, state: &'static str, because: &str) -> LogAnswer {
-        let unseen = SyncOutage { since: self.last, is_first: true };
+        let unseen = SyncOutage {
+            since: self.last,
+            is_first: true,
+        };
         let mut outage = self.timeline.outages.current.unwrap_or(unseen);
         let message = match self.reported {
             Some(ReportedState { since, .. }) => {
-                outage = SyncOutage { since: *since, is_first: false };
-                let verdict =
-                    STATES.iter().find(|(word, _)| *word == state).map_or("Not syncing", |(_, verdict)| verdict);
+                outage = SyncOutage {
+                    since: *since,
+                    is_first: false,
+                };
+                let verdict = STATES
+                    .iter()
+                    .find(|(word, _)| *word == state)
+                    .map_or("Not syncing", |(_, verdict)| verdict);
                 self.headline(verdict, *since, Some(because))
             }
             None if self.report.log.has_no_times() => format!("Not syncing: {because}"),
             None => {
                 let or_earlier = if outage.is_first { " or earlier" } else { "" };
-                let as_of = if self.silent.is_some() { " by the end of the log" } else { "" };
+                let as_of = if self.silent.is_some() {
+                    " by the end of the log"
+                } else {
+                    ""
+                };
                 let (since, duration) = (outage.since, shown(self.as_of.since(outage.since)));
                 format!("Not syncing since {since} UTC{or_earlier} ({duration}{as_of}): {because}")
             }
@@ -234,8 +320,18 @@ impl<'a> AnswerContext<'a> {
             Line::StateBehind => "behind",
             _ => "failing",
         };
-        let why = escaped(reported.why.as_deref().unwrap_or("the log does not say why")).to_string();
-        let because = if state == "local_only" { summary(&why) } else { why.clone() };
+        let why = escaped(
+            reported
+                .why
+                .as_deref()
+                .unwrap_or("the log does not say why"),
+        )
+        .to_string();
+        let because = if state == "local_only" {
+            summary(&why)
+        } else {
+            why.clone()
+        };
         let mut answer = self.not_syncing(state, &because);
         if because != why {
             answer.more.insert(0, why);
@@ -248,18 +344,33 @@ impl<'a> AnswerContext<'a> {
     }
 
     fn skipping(&self) -> LogAnswer {
-        let Some(streak) = self.timeline.streak.clone().or_else(|| self.reported.and_then(of_report)) else {
+        let Some(streak) = self
+            .timeline
+            .streak
+            .clone()
+            .or_else(|| self.reported.and_then(of_report))
+        else {
             return self.not_syncing("busy", "a cycle was skipped");
         };
         let (state, because, next) = match &streak.cause {
             SkipCause::Held(name) => {
                 let process = process(streak.lock.pid, streak.lock.host.as_deref());
-                ("held", format!("held by {}{process}", escaped(name)), self.for_held(name, &streak))
+                (
+                    "held",
+                    format!("held by {}{process}", escaped(name)),
+                    self.for_held(name, &streak),
+                )
             }
-            SkipCause::Unreadable(why) => {
-                ("unreadable", "the lock cannot be checked".to_owned(), self.for_unreadable(why))
-            }
-            SkipCause::Busy => ("busy", "another cycle or a claim has the gate".to_owned(), self.for_busy()),
+            SkipCause::Unreadable(why) => (
+                "unreadable",
+                "the lock cannot be checked".to_owned(),
+                self.for_unreadable(why),
+            ),
+            SkipCause::Busy => (
+                "busy",
+                "another cycle or a claim has the gate".to_owned(),
+                self.for_busy(),
+            ),
         };
         let skips = match (streak.skips, self.reported) {
             (0, _) => String::new(),
@@ -273,33 +384,68 @@ impl<'a> AnswerContext<'a> {
 
     fn more_about(&self, streak: &SkipStreak) -> Vec<String> {
         let reason = streak.lock.reason.as_deref().map(explained);
-        let claimed = streak.lock.since.as_deref().map(|since| format!("the lock says: claimed {}", escaped(since)));
-        let is_later =
-            self.reported.is_none() && self.timeline.outages.current.is_some_and(|outage| outage.since < streak.since);
-        let before =
-            is_later.then(|| format!("this has gone on since {}; before it there was something else", streak.since));
+        let claimed = streak
+            .lock
+            .since
+            .as_deref()
+            .map(|since| format!("the lock says: claimed {}", escaped(since)));
+        let is_later = self.reported.is_none()
+            && self
+                .timeline
+                .outages
+                .current
+                .is_some_and(|outage| outage.since < streak.since);
+        let before = is_later.then(|| {
+            format!(
+                "this has gone on since {}; before it there was something else",
+                streak.since
+            )
+        });
         let detail = match &streak.cause {
             SkipCause::Unreadable(why) => Some(escaped(why).to_string()),
             _ => None,
         };
-        [reason, claimed, before, detail].into_iter().flatten().collect()
+        [reason, claimed, before, detail]
+            .into_iter()
+            .flatten()
+            .collect()
     }
 
     fn stopped(&self, at: LogTime) -> LogAnswer {
         let signal = self.agent.and_then(|run| run.signal.as_deref());
-        let by = signal.map(|signal| format!(" by {}", escaped(signal))).unwrap_or_default();
-        let is_later = self.timeline.outages.current.is_some_and(|outage| outage.since != at);
-        let when = if is_later { format!(" at {at}") } else { String::new() };
+        let by = signal
+            .map(|signal| format!(" by {}", escaped(signal)))
+            .unwrap_or_default();
+        let is_later = self
+            .timeline
+            .outages
+            .current
+            .is_some_and(|outage| outage.since != at);
+        let when = if is_later {
+            format!(" at {at}")
+        } else {
+            String::new()
+        };
         let because = format!("the daemon{} was stopped{when}{by}", self.daemon());
-        LogAnswer { next: vec![self.start("starts it again")], ..self.not_syncing("stopped", &because) }
+        LogAnswer {
+            next: vec![self.start("starts it again")],
+            ..self.not_syncing("stopped", &because)
+        }
     }
 
     fn started(&self, at: LogTime) -> LogAnswer {
         let daemon = self.daemon();
         if self.timeline.outages.current.is_some() {
-            return self.not_syncing("started", &format!("the daemon{daemon} started at {at}, no cycle since"));
+            return self.not_syncing(
+                "started",
+                &format!("the daemon{daemon} started at {at}, no cycle since"),
+            );
         }
-        LogAnswer::new("started", None, format!("The daemon{daemon} started at {at} UTC; no cycle since"))
+        LogAnswer::new(
+            "started",
+            None,
+            format!("The daemon{daemon} started at {at} UTC; no cycle since"),
+        )
     }
 
     fn in_cycle(&self, at: LogTime) -> LogAnswer {
@@ -313,8 +459,13 @@ impl<'a> AnswerContext<'a> {
             };
         }
         let outage = self.timeline.outages.current;
-        let first = outage.map(|outage| format!(", the first since {}", outage.since)).unwrap_or_default();
-        self.syncing("in_cycle", format!("a cycle runs since {at} UTC ({length}){first}"))
+        let first = outage
+            .map(|outage| format!(", the first since {}", outage.since))
+            .unwrap_or_default();
+        self.syncing(
+            "in_cycle",
+            format!("a cycle runs since {at} UTC ({length}){first}"),
+        )
     }
 
     /// `Syncing: BECAUSE`, unless the log went silent.
@@ -326,7 +477,12 @@ impl<'a> AnswerContext<'a> {
     }
 
     fn fell_silent(&self, silent: Duration) -> LogAnswer {
-        let message = format!("Silent since {} UTC ({}): {}", self.last, shown(silent), self.why_silent());
+        let message = format!(
+            "Silent since {} UTC ({}): {}",
+            self.last,
+            shown(silent),
+            self.why_silent()
+        );
         LogAnswer {
             since: Some(self.last),
             duration: Some(silent),
@@ -342,11 +498,16 @@ impl<'a> AnswerContext<'a> {
                        killed";
             return why.to_owned();
         }
-        format!("the daemon{} was killed, hangs, or logs elsewhere", self.daemon())
+        format!(
+            "the daemon{} was killed, hangs, or logs elsewhere",
+            self.daemon()
+        )
     }
 
     fn daemon(&self) -> String {
-        self.agent.map(|run| process(run.id.pid, run.id.host.as_deref())).unwrap_or_default()
+        self.agent
+            .map(|run| process(run.id.pid, run.id.host.as_deref()))
+            .unwrap_or_default()
     }
 
     /// The host of the daemon, when it is not this one.
@@ -359,9 +520,13 @@ impl<'a> AnswerContext<'a> {
 
 /// `origin cannot be reached: DETAIL; 3 commits wait, the oldest since …` without the detail and the time.
 fn summary(why: &str) -> String {
-    let waits = |tail: &str| tail.starts_with(|c: char| c.is_ascii_digit()) && tail.contains(" wait");
+    let waits =
+        |tail: &str| tail.starts_with(|c: char| c.is_ascii_digit()) && tail.contains(" wait");
     let (cause, count) = match why.rsplit_once("; ").filter(|(_, tail)| waits(tail)) {
-        Some((cause, tail)) => (cause, tail.split(',').next().map(|count| format!("; {count}"))),
+        Some((cause, tail)) => (
+            cause,
+            tail.split(',').next().map(|count| format!("; {count}")),
+        ),
         None => (why, None),
     };
     let cause = cause.split_once(": ").map_or(cause, |(cause, _)| cause);
@@ -372,14 +537,26 @@ fn summary(why: &str) -> String {
 fn of_report(reported: &ReportedState) -> Option<SkipStreak> {
     let why = format!("{})", reported.why.as_deref()?);
     let cause = SkipCause::of(&skipped(&why)?)?;
-    Some(SkipStreak { cause, since: reported.since, skips: 0, lock: LockDetails::default() })
+    Some(SkipStreak {
+        cause,
+        since: reported.since,
+        skips: 0,
+        lock: LockDetails::default(),
+    })
 }
 
 /// `bd daemon since …`, `beadlock-agent 0.1.0 (PID 7 on ci-3) since …`
 fn named(run: &AgentRun) -> String {
     let (id, process) = (&run.id, process(run.id.pid, run.id.host.as_deref()));
-    let database = id.database.as_deref().map(|path| format!(" of {}", escaped(path))).unwrap_or_default();
-    let since = run.started.map(|at| format!(" since {at}")).unwrap_or_default();
+    let database = id
+        .database
+        .as_deref()
+        .map(|path| format!(" of {}", escaped(path)))
+        .unwrap_or_default();
+    let since = run
+        .started
+        .map(|at| format!(" since {at}"))
+        .unwrap_or_default();
     format!("{}{process}{database}{since}", escaped(&id.program))
 }
 

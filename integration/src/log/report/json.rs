@@ -40,14 +40,22 @@ use crate::words::millis;
 const UNREADABLE: usize = 100;
 
 /// The words for the ends of a streak.
-const ENDS: StreakEnds<&str> = ["released", "removed_stale", "taken_over", "agent_stopped", "open"];
+const ENDS: StreakEnds<&str> = [
+    "released",
+    "removed_stale",
+    "taken_over",
+    "agent_stopped",
+    "open",
+];
 
 impl LogReport {
     /// The object that the head of this module describes.
     pub fn json(&self) -> Value {
         let path = |path: &PathBuf| path.to_string_lossy().into_owned();
         let agents = &self.log.agents;
-        let databases = self.answers().map(|(timeline, answer)| self.database_json(timeline, &answer));
+        let databases = self
+            .answers()
+            .map(|(timeline, answer)| self.database_json(timeline, &answer));
         json!({
             "log": self.path.as_ref().map(path),
             "files": self.files.iter().map(path).collect::<Vec<_>>(),
@@ -131,7 +139,10 @@ fn answer_json(timeline: &DatabaseTimeline, answer: &LogAnswer) -> Value {
 }
 
 fn holder(row: &HolderRow) -> Value {
-    let ended = ENDS.iter().zip(row.ends).map(|(word, count)| ((*word).to_owned(), json!(count)));
+    let ended = ENDS
+        .iter()
+        .zip(row.ends)
+        .map(|(word, count)| ((*word).to_owned(), json!(count)));
     json!({
         "holder": row.name,
         "claims": row.claims(),
@@ -146,7 +157,13 @@ fn holder(row: &HolderRow) -> Value {
 }
 
 fn unreadable_json(timeline: &DatabaseTimeline) -> Vec<Value> {
-    let mut latest: Vec<Value> = timeline.spans.unreadable().rev().take(UNREADABLE).map(unreadable).collect();
+    let mut latest: Vec<Value> = timeline
+        .spans
+        .unreadable()
+        .rev()
+        .take(UNREADABLE)
+        .map(unreadable)
+        .collect();
     latest.reverse();
     latest
 }

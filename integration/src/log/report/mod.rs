@@ -39,12 +39,17 @@ pub struct LogReport {
 
 impl LogReport {
     fn name(&self) -> String {
-        self.path.as_deref().map_or_else(|| "standard input".to_owned(), escaped_path)
+        self.path
+            .as_deref()
+            .map_or_else(|| "standard input".to_owned(), escaped_path)
     }
 
     /// Each database, and what the log says about it.
     pub fn answers(&self) -> impl Iterator<Item = (&DatabaseTimeline, LogAnswer)> {
-        self.log.databases.iter().map(|timeline| (timeline, answer::answer(self, timeline)))
+        self.log
+            .databases
+            .iter()
+            .map(|timeline| (timeline, answer::answer(self, timeline)))
     }
 }
 
@@ -98,13 +103,25 @@ pub struct NextCommand {
 
 impl LogAnswer {
     fn new(state: &'static str, syncing: Option<bool>, message: String) -> Self {
-        Self { state, syncing, message, ..Self::default() }
+        Self {
+            state,
+            syncing,
+            message,
+            ..Self::default()
+        }
     }
 
     /// Its place in [`STATES`]; a cycle that has not ended in time counts as silence.
     pub fn rank(&self) -> usize {
-        let state = if self.state == "in_cycle" && self.syncing.is_none() { "silent" } else { self.state };
-        STATES.iter().position(|(word, _)| *word == state).unwrap_or(0)
+        let state = if self.state == "in_cycle" && self.syncing.is_none() {
+            "silent"
+        } else {
+            self.state
+        };
+        STATES
+            .iter()
+            .position(|(word, _)| *word == state)
+            .unwrap_or(0)
     }
 
     pub fn is_trouble(&self) -> bool {

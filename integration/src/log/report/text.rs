@@ -28,10 +28,22 @@ const RECENT: usize = 5;
 const NAME: usize = 28;
 
 /// The words for the ends of a claim.
-pub const CLAIM_ENDS: StreakEnds<&str> = ["released", "removed stale", "taken over", "agent stopped", "still held"];
+pub const CLAIM_ENDS: StreakEnds<&str> = [
+    "released",
+    "removed stale",
+    "taken over",
+    "agent stopped",
+    "still held",
+];
 
 /// The words for the ends of an unreadable lock.
-pub const UNREADABLE_ENDS: StreakEnds<&str> = ["gone or mended", "removed stale", "held", "agent stopped", "still so"];
+pub const UNREADABLE_ENDS: StreakEnds<&str> = [
+    "gone or mended",
+    "removed stale",
+    "held",
+    "agent stopped",
+    "still so",
+];
 
 /// One database in all: its answer, and its tables. Several: one line each, the worst first, and then the details of
 /// those that somebody should look at.
@@ -46,13 +58,21 @@ pub fn text(reports: &[LogReport], page: &Page<'_>) -> String {
             .map(|(report, databases)| report.text(&databases.iter().collect::<Vec<_>>(), page))
             .collect();
     }
-    let mut all: Vec<&AnsweredDatabase<'_>> = logs.iter().flat_map(|(_, databases)| databases).collect();
+    let mut all: Vec<&AnsweredDatabase<'_>> =
+        logs.iter().flat_map(|(_, databases)| databases).collect();
     all.sort_by_key(|database| (database.answer.rank(), database.answer.since));
     let mut text = summary(&all, page);
-    logs.sort_by_key(|(_, databases)| databases.iter().map(|database| database.answer.rank()).min());
+    logs.sort_by_key(|(_, databases)| {
+        databases
+            .iter()
+            .map(|database| database.answer.rank())
+            .min()
+    });
     for (report, databases) in &logs {
-        let trouble: Vec<&AnsweredDatabase<'_>> =
-            databases.iter().filter(|database| database.answer.is_trouble()).collect();
+        let trouble: Vec<&AnsweredDatabase<'_>> = databases
+            .iter()
+            .filter(|database| database.answer.is_trouble())
+            .collect();
         if !trouble.is_empty() || reports.len() == 1 {
             text += &format!("\n{}", report.text(&trouble, page));
         }
@@ -72,7 +92,12 @@ struct AnsweredDatabase<'a> {
 impl<'a> AnsweredDatabase<'a> {
     fn all(report: &'a LogReport) -> Vec<Self> {
         let answers = report.answers();
-        let named = |(timeline, answer)| Self { title: report.title(timeline), end: report.end, timeline, answer };
+        let named = |(timeline, answer)| Self {
+            title: report.title(timeline),
+            end: report.end,
+            timeline,
+            answer,
+        };
         let mut all: Vec<Self> = answers.map(named).collect();
         all.sort_by_key(|database| database.answer.rank());
         all
@@ -80,12 +105,28 @@ impl<'a> AnsweredDatabase<'a> {
 }
 
 fn summary(all: &[&AnsweredDatabase<'_>], page: &Page<'_>) -> String {
-    let columns = [("database", Left, 0), ("state", Left, 0), ("since", Left, 2), ("for", Right, 1), ("why", Left, 0)];
-    let row = |AnsweredDatabase { title, end, answer, .. }: &&AnsweredDatabase<'_>| {
+    let columns = [
+        ("database", Left, 0),
+        ("state", Left, 0),
+        ("since", Left, 2),
+        ("for", Right, 1),
+        ("why", Left, 0),
+    ];
+    let row = |AnsweredDatabase {
+                   title, end, answer, ..
+               }: &&AnsweredDatabase<'_>| {
         // The time today, else the day.
-        let short =
-            |since: LogTime| since.to_string().split(' ').nth(since.is_same_day(*end).into()).map(str::to_owned);
-        let why = answer.message.split_once(": ").map_or(answer.message.as_str(), |(_, why)| why);
+        let short = |since: LogTime| {
+            since
+                .to_string()
+                .split(' ')
+                .nth(since.is_same_day(*end).into())
+                .map(str::to_owned)
+        };
+        let why = answer
+            .message
+            .split_once(": ")
+            .map_or(answer.message.as_str(), |(_, why)| why);
         [
             page.name(title, NAME),
             STATES[answer.rank()].1.to_owned(),
@@ -100,9 +141,18 @@ fn summary(all: &[&AnsweredDatabase<'_>], page: &Page<'_>) -> String {
 impl LogReport {
     /// A database has its name in front of its tables where there are several.
     fn text(&self, databases: &[&AnsweredDatabase<'_>], page: &Page<'_>) -> String {
-        let mut text: String = databases.iter().map(|database| format!("{}\n", answer_text(database, page))).collect();
+        let mut text: String = databases
+            .iter()
+            .map(|database| format!("{}\n", answer_text(database, page)))
+            .collect();
         text += &self.about(page);
-        for AnsweredDatabase { title, timeline, answer, .. } in databases {
+        for AnsweredDatabase {
+            title,
+            timeline,
+            answer,
+            ..
+        } in databases
+        {
             if self.log.databases.len() > 1 {
                 text += &format!("\n{}", page.prose(0, title));
             }
@@ -113,7 +163,10 @@ impl LogReport {
 
     /// The name of a database, for people.
     pub fn title(&self, timeline: &DatabaseTimeline) -> String {
-        timeline.name.as_deref().map_or_else(|| self.name(), |name| escaped(name).to_string())
+        timeline
+            .name
+            .as_deref()
+            .map_or_else(|| self.name(), |name| escaped(name).to_string())
     }
 
     /// `daemon.log and 2 older files: 1234 lines, … to …`
@@ -125,7 +178,10 @@ impl LogReport {
         let databases = &self.log.databases;
         let first = databases.iter().filter_map(|timeline| timeline.first).min();
         let last = databases.iter().filter_map(|timeline| timeline.last).max();
-        let range = first.zip(last).map(|(first, last)| format!(", {first} to {last} UTC")).unwrap_or_default();
+        let range = first
+            .zip(last)
+            .map(|(first, last)| format!(", {first} to {last} UTC"))
+            .unwrap_or_default();
         let lines = counted(self.log.lines.all, "line", "lines");
         page.prose(0, &format!("{}{older}: {lines}{range}", self.name()))
     }
@@ -136,17 +192,32 @@ impl LogReport {
         if runs.is_empty() {
             return String::new();
         }
-        let [starts, stops] = [(agents.starts, "start", "starts"), (agents.stops, "stop", "stops")]
-            .map(|(count, one, many)| counted(count, one, many));
+        let [starts, stops] = [
+            (agents.starts, "start", "starts"),
+            (agents.stops, "stop", "stops"),
+        ]
+        .map(|(count, one, many)| counted(count, one, many));
         let lost = match agents.lost {
             0 => String::new(),
             lost => format!(", {lost} without a stop: killed or crashed"),
         };
-        let columns =
-            [("started", Left, 0), ("ended", Left, 1), ("PID", Right, 2), ("host", Left, 4), ("program", Left, 3)];
+        let columns = [
+            ("started", Left, 0),
+            ("ended", Left, 1),
+            ("PID", Right, 2),
+            ("host", Left, 4),
+            ("program", Left, 3),
+        ];
         let is_recent = |number: usize| number + RECENT >= runs.len();
-        let shown = runs.iter().enumerate().filter(|(number, run)| is_recent(*number) || run.end == AgentEnd::Lost);
-        let mut rows: Vec<_> = shown.rev().take(2 * RECENT).map(|(_, run)| agent_row(run)).collect();
+        let shown = runs
+            .iter()
+            .enumerate()
+            .filter(|(number, run)| is_recent(*number) || run.end == AgentEnd::Lost);
+        let mut rows: Vec<_> = shown
+            .rev()
+            .take(2 * RECENT)
+            .map(|(_, run)| agent_row(run))
+            .collect();
         rows.reverse();
         let head = page.prose(0, &format!("agents: {starts}, {stops}{lost}"));
         format!("\n{head}{}", page.table(columns, rows))
@@ -161,7 +232,10 @@ impl LogReport {
         }
         let cut = self.log.lines.cut;
         if cut > 0 {
-            notes.push(format!("{} longer than 64 KiB, read up to there", counted(cut, "line", "lines")));
+            notes.push(format!(
+                "{} longer than 64 KiB, read up to there",
+                counted(cut, "line", "lines")
+            ));
         }
         if let Some(first) = self.compressed.first() {
             let count = counted(self.compressed.len(), "older file", "older files");
@@ -171,7 +245,11 @@ impl LogReport {
                  type: zcat FILE.gz | cat - FILE | beadlock log -"
             ));
         }
-        let branch = self.log.databases.iter().find_map(|timeline| timeline.sync_branch.as_deref());
+        let branch = self
+            .log
+            .databases
+            .iter()
+            .find_map(|timeline| timeline.sync_branch.as_deref());
         if let Some(branch) = branch {
             let branch = escaped(branch);
             notes.push(format!(
@@ -180,18 +258,28 @@ impl LogReport {
             ));
         }
         let notes: String = notes.iter().map(|note| page.prose(0, note)).collect();
-        if notes.is_empty() { notes } else { format!("\n{notes}") }
+        if notes.is_empty() {
+            notes
+        } else {
+            format!("\n{notes}")
+        }
     }
 }
 
-fn answer_text(AnsweredDatabase { title, answer, .. }: &AnsweredDatabase<'_>, page: &Page<'_>) -> String {
+fn answer_text(
+    AnsweredDatabase { title, answer, .. }: &AnsweredDatabase<'_>,
+    page: &Page<'_>,
+) -> String {
     let color = match answer.syncing {
         Some(true) => "32",
         Some(false) => "31",
         None => "33",
     };
     let mut text = page.prose(0, &format!("{title}: {}", answer.message));
-    if let Some((_, verdict)) = STATES.iter().find(|(_, verdict)| answer.message.starts_with(verdict)) {
+    if let Some((_, verdict)) = STATES
+        .iter()
+        .find(|(_, verdict)| answer.message.starts_with(verdict))
+    {
         let painted = page.talk.painted_data(verdict, color);
         text = text.replacen(&format!(": {verdict}"), &format!(": {painted}"), 1);
     }
@@ -199,7 +287,10 @@ fn answer_text(AnsweredDatabase { title, answer, .. }: &AnsweredDatabase<'_>, pa
         let front = if number == 0 { "  type: " } else { "        " };
         text += &page.command(front, &next.command, next.why);
     }
-    answer.more.iter().for_each(|line| text += &page.prose(2, line));
+    answer
+        .more
+        .iter()
+        .for_each(|line| text += &page.prose(2, line));
     text
 }
 
@@ -207,12 +298,24 @@ fn database_text(timeline: &DatabaseTimeline, end: LogTime, page: &Page<'_>) -> 
     let mut text = page.prose(0, &timeline.cycles_text(end))
         + &holders(&timeline.holders.sorted(), page)
         + &unreadable(timeline, page)
-        + &repeated(["last failed", "times", "why"], &timeline.failures.latest(), page)
+        + &repeated(
+            ["last failed", "times", "why"],
+            &timeline.failures.latest(),
+            page,
+        )
         + &gaps(timeline, page)
-        + &repeated(["last said", "times", "notice"], &timeline.notices.latest(), page);
+        + &repeated(
+            ["last said", "times", "notice"],
+            &timeline.notices.latest(),
+            page,
+        );
     if timeline.clock_back.0 > 0 {
-        let (count, most) = (counted(timeline.clock_back.0, "time", "times"), shown(timeline.clock_back.1));
-        let back = format!("the clock went back {count}, by up to {most}: lengths may be off by that");
+        let (count, most) = (
+            counted(timeline.clock_back.0, "time", "times"),
+            shown(timeline.clock_back.1),
+        );
+        let back =
+            format!("the clock went back {count}, by up to {most}: lengths may be off by that");
         text += &format!("\n{}", page.prose(0, &back));
     }
     text
@@ -255,8 +358,13 @@ fn holders(rows: &[&HolderRow], page: &Page<'_>) -> String {
         ("how they ended", Left, 0),
     ];
     let row = |row: &&HolderRow| {
-        let ends = CLAIM_ENDS.iter().zip(row.ends).filter(|(_, count)| *count > 0);
-        let ends: Vec<String> = ends.map(|(word, count)| format!("{count} {word}")).collect();
+        let ends = CLAIM_ENDS
+            .iter()
+            .zip(row.ends)
+            .filter(|(_, count)| *count > 0);
+        let ends: Vec<String> = ends
+            .map(|(word, count)| format!("{count} {word}"))
+            .collect();
         [
             escaped(&row.name).to_string(),
             row.claims().to_string(),
@@ -266,12 +374,22 @@ fn holders(rows: &[&HolderRow], page: &Page<'_>) -> String {
             ends.join(", "),
         ]
     };
-    section(columns, rows.iter().take(ROWS).map(row).collect(), rows.len(), page)
+    section(
+        columns,
+        rows.iter().take(ROWS).map(row).collect(),
+        rows.len(),
+        page,
+    )
 }
 
 fn unreadable(timeline: &DatabaseTimeline, page: &Page<'_>) -> String {
-    let columns =
-        [("lock unreadable", Left, 0), ("for", Right, 1), ("skips", Right, 3), ("then", Left, 2), ("why", Left, 0)];
+    let columns = [
+        ("lock unreadable", Left, 0),
+        ("for", Right, 1),
+        ("skips", Right, 3),
+        ("then", Left, 2),
+        ("why", Left, 0),
+    ];
     let row = |PastStreak { streak, until, end }: &PastStreak| {
         let why = match &streak.cause {
             SkipCause::Unreadable(why) => escaped(why).to_string(),
@@ -286,18 +404,37 @@ fn unreadable(timeline: &DatabaseTimeline, page: &Page<'_>) -> String {
         ]
     };
     let all = usize::try_from(timeline.counts.unreadable).unwrap_or(usize::MAX);
-    let rows: Vec<_> = timeline.spans.unreadable().rev().take(RECENT).map(row).collect();
+    let rows: Vec<_> = timeline
+        .spans
+        .unreadable()
+        .rev()
+        .take(RECENT)
+        .map(row)
+        .collect();
     let all = all.max(rows.len());
     section(columns, rows, all, page)
 }
 
-fn repeated([last, times, what]: [&str; 3], messages: &[&RepeatedMessage], page: &Page<'_>) -> String {
+fn repeated(
+    [last, times, what]: [&str; 3],
+    messages: &[&RepeatedMessage],
+    page: &Page<'_>,
+) -> String {
     let columns = [(last, Left, 1), (times, Right, 2), (what, Left, 0)];
     let row = |repeated: &&RepeatedMessage| {
         let message = escaped(&repeated.message).to_string();
-        [repeated.last.to_string(), repeated.count.to_string(), message]
+        [
+            repeated.last.to_string(),
+            repeated.count.to_string(),
+            message,
+        ]
     };
-    section(columns, messages.iter().take(RECENT).map(row).collect(), messages.len(), page)
+    section(
+        columns,
+        messages.iter().take(RECENT).map(row).collect(),
+        messages.len(),
+        page,
+    )
 }
 
 fn gaps(timeline: &DatabaseTimeline, page: &Page<'_>) -> String {
@@ -305,30 +442,51 @@ fn gaps(timeline: &DatabaseTimeline, page: &Page<'_>) -> String {
     if gaps.is_empty() {
         return String::new();
     }
-    let columns = [("no line after", Left, 0), ("until", Left, 1), ("for", Right, 0), ("what it was at", Left, 0)];
+    let columns = [
+        ("no line after", Left, 0),
+        ("until", Left, 1),
+        ("for", Right, 0),
+        ("what it was at", Left, 0),
+    ];
     let rows = gaps.iter().rev().take(RECENT).map(|gap| {
         let what = match gap.kind {
             GapKind::Silent => "between cycles: hung, or the machine slept",
             GapKind::InCycle => "in the middle of a cycle",
             GapKind::Gone => "gone: killed or crashed, then started again",
         };
-        [gap.from.to_string(), gap.to.to_string(), shown(gap.to.since(gap.from)), what.to_owned()]
+        [
+            gap.from.to_string(),
+            gap.to.to_string(),
+            shown(gap.to.since(gap.from)),
+            what.to_owned(),
+        ]
     });
-    let rule = format!("gaps are longer than {limit} (5 times the usual, at least a minute); stops do not count");
+    let rule = format!(
+        "gaps are longer than {limit} (5 times the usual, at least a minute); stops do not count"
+    );
     section(columns, rows.collect(), gaps.len(), page) + &page.prose(0, &rule)
 }
 
 fn agent_row(run: &AgentRun) -> [String; 5] {
-    let by = run.signal.as_deref().map(|signal| format!(" by {}", escaped(signal))).unwrap_or_default();
+    let by = run
+        .signal
+        .as_deref()
+        .map(|signal| format!(" by {}", escaped(signal)))
+        .unwrap_or_default();
     [
-        run.started.map_or_else(|| "before this log".to_owned(), |at| at.to_string()),
+        run.started
+            .map_or_else(|| "before this log".to_owned(), |at| at.to_string()),
         match run.end {
             AgentEnd::Running => "-".to_owned(),
             AgentEnd::Stopped => format!("{}{by}", run.last),
             AgentEnd::Lost => format!("lost after {}", run.last),
         },
         run.id.pid.map(|pid| pid.to_string()).unwrap_or_default(),
-        run.id.host.as_deref().map(|host| escaped(host).to_string()).unwrap_or_default(),
+        run.id
+            .host
+            .as_deref()
+            .map(|host| escaped(host).to_string())
+            .unwrap_or_default(),
         match run.id.database.as_deref() {
             Some(database) => format!("{} of {}", escaped(&run.id.program), escaped(database)),
             None => escaped(&run.id.program).to_string(),

@@ -54,18 +54,26 @@ impl AgentRuns {
     pub fn started(&mut self, id: &DaemonId, at: LogTime) {
         self.starts += 1;
         // An agent writes the header of its file a moment before its start.
-        self.runs.pop_if(|run| run.end == AgentEnd::Running && run.started.is_none() && run.id.pid == id.pid);
+        self.runs.pop_if(|run| {
+            run.end == AgentEnd::Running && run.started.is_none() && run.id.pid == id.pid
+        });
         self.add(id.clone(), Some(at), at);
     }
 
     /// The original daemon that has just started serves this database file. It starts no second time on one database,
     /// so another one on another database goes on.
     pub fn serves(&mut self, path: &str) {
-        let Some((run, others)) = self.runs.split_last_mut() else { return };
+        let Some((run, others)) = self.runs.split_last_mut() else {
+            return;
+        };
         if run.id.writer() == LogWriter::Original {
             run.id.database = Some(path.to_owned());
             for other in others {
-                other.is_beside |= other.id.database.as_deref().is_some_and(|database| database != path);
+                other.is_beside |= other
+                    .id
+                    .database
+                    .as_deref()
+                    .is_some_and(|database| database != path);
             }
         }
     }
@@ -88,7 +96,9 @@ impl AgentRuns {
 
     pub fn stopped(&mut self, id: Option<&DaemonId>, at: LogTime) {
         self.stops += 1;
-        let is_it = |run: &&mut AgentRun| run.end == AgentEnd::Running && id.is_none_or(|id| id.pid == run.id.pid);
+        let is_it = |run: &&mut AgentRun| {
+            run.end == AgentEnd::Running && id.is_none_or(|id| id.pid == run.id.pid)
+        };
         if !self.runs.iter_mut().any(|mut run| is_it(&mut run)) {
             self.add(id.cloned().unwrap_or_else(DaemonId::original), None, at);
         }
@@ -112,7 +122,11 @@ impl AgentRuns {
 
     /// The daemons that may still write the log, where there are several.
     pub fn beside(&self) -> Vec<&AgentRun> {
-        let runs: Vec<_> = self.runs.iter().filter(|run| run.end == AgentEnd::Running).collect();
+        let runs: Vec<_> = self
+            .runs
+            .iter()
+            .filter(|run| run.end == AgentEnd::Running)
+            .collect();
         if runs.len() > 1 { runs } else { Vec::new() }
     }
 
@@ -123,12 +137,17 @@ impl AgentRuns {
 
     /// At the end of the log the runs without a stop are lost, unless they have written beside another one.
     pub fn finish(&mut self) {
-        let last = self.runs.iter().rposition(|run| run.end == AgentEnd::Running).unwrap_or(0);
+        let last = self
+            .runs
+            .iter()
+            .rposition(|run| run.end == AgentEnd::Running)
+            .unwrap_or(0);
         for run in self.runs.iter_mut().take(last).filter(|run| run.is_lost()) {
             run.end = AgentEnd::Lost;
             self.lost += 1;
         }
-        self.runs.sort_by_key(|run| run.started.map_or((0, run.last), |started| (1, started)));
+        self.runs
+            .sort_by_key(|run| run.started.map_or((0, run.last), |started| (1, started)));
     }
 
     /// The remembered runs, after [`AgentRuns::finish`] in the order of their starts.
@@ -137,14 +156,23 @@ impl AgentRuns {
     }
 
     fn current(&mut self) -> Option<&mut AgentRun> {
-        self.runs.iter_mut().rfind(|run| run.end == AgentEnd::Running)
+        self.runs
+            .iter_mut()
+            .rfind(|run| run.end == AgentEnd::Running)
     }
 
     fn add(&mut self, id: DaemonId, started: Option<LogTime>, last: LogTime) {
         if self.runs.len() == KEPT {
             self.lost += u64::from(self.runs.remove(0).is_lost());
         }
-        self.runs.push(AgentRun { id, started, last, end: AgentEnd::Running, signal: None, is_beside: false });
+        self.runs.push(AgentRun {
+            id,
+            started,
+            last,
+            end: AgentEnd::Running,
+            signal: None,
+            is_beside: false,
+        });
     }
 }
 
@@ -161,12 +189,21 @@ mod tests {
 
     fn agent(pid: i64) -> DaemonId {
         let program = "beadlock-agent 0.1.0".to_owned();
-        DaemonId { program, pid: Some(pid), host: Some("h".to_owned()), database: None }
+        DaemonId {
+            program,
+            pid: Some(pid),
+            host: Some("h".to_owned()),
+            database: None,
+        }
     }
 
     fn ends(agents: &mut AgentRuns) -> Vec<(i64, AgentEnd)> {
         agents.finish();
-        agents.all().iter().map(|run| (run.id.pid.unwrap_or(0), run.end)).collect()
+        agents
+            .all()
+            .iter()
+            .map(|run| (run.id.pid.unwrap_or(0), run.end))
+            .collect()
     }
 
     #[test]
@@ -180,7 +217,14 @@ mod tests {
         agents.stopped(Some(&agent(2)), LogTime(21));
         agents.started(&agent(3), LogTime(30));
         let ends = ends(&mut agents);
-        assert_eq!(ends, [(1, AgentEnd::Lost), (2, AgentEnd::Stopped), (3, AgentEnd::Running)]);
+        assert_eq!(
+            ends,
+            [
+                (1, AgentEnd::Lost),
+                (2, AgentEnd::Stopped),
+                (3, AgentEnd::Running)
+            ]
+        );
         assert_eq!((agents.starts, agents.stops, agents.lost), (3, 1, 1));
         assert_eq!(agents.all()[1].signal.as_deref(), Some("SIGTERM"));
     }
@@ -192,7 +236,10 @@ mod tests {
         agents.started(&agent(2), LogTime(10));
         agents.stopped(Some(&agent(2)), LogTime(11));
         agents.alive(LogTime(12));
-        assert_eq!(ends(&mut agents), [(1, AgentEnd::Running), (2, AgentEnd::Stopped)]);
+        assert_eq!(
+            ends(&mut agents),
+            [(1, AgentEnd::Running), (2, AgentEnd::Stopped)]
+        );
         agents.started(&agent(3), LogTime(20));
         agents.stopped(Some(&agent(1)), LogTime(21));
         assert_eq!(ends(&mut agents)[0], (1, AgentEnd::Stopped));
@@ -215,7 +262,11 @@ mod tests {
         start(&mut agents, "/a/beads.db", 0);
         start(&mut agents, "/a/beads.db", 10);
         agents.finish();
-        assert_eq!((agents.beside().len(), agents.lost), (0, 1), "on one database the first one was killed");
+        assert_eq!(
+            (agents.beside().len(), agents.lost),
+            (0, 1),
+            "on one database the first one was killed"
+        );
     }
 
     #[test]
@@ -225,7 +276,14 @@ mod tests {
         agents.stopped(Some(&agent(1)), LogTime(5));
         agents.stopped(Some(&agent(9)), LogTime(6));
         agents.stopped(None, LogTime(7));
-        assert_eq!(agents.all().iter().map(|run| run.id.pid).collect::<Vec<_>>(), [Some(1), Some(9), None]);
+        assert_eq!(
+            agents
+                .all()
+                .iter()
+                .map(|run| run.id.pid)
+                .collect::<Vec<_>>(),
+            [Some(1), Some(9), None]
+        );
         assert!(agents.all().iter().all(|run| run.started.is_none()));
     }
 

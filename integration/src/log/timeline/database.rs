@@ -52,7 +52,10 @@ pub struct DatabaseTimeline {
 
 impl DatabaseTimeline {
     pub fn new(name: Option<String>) -> Self {
-        Self { name, ..Self::default() }
+        Self {
+            name,
+            ..Self::default()
+        }
     }
 
     pub fn is_blank(&self) -> bool {
@@ -66,7 +69,9 @@ impl DatabaseTimeline {
 
     /// The state that the agent reports, unless a later line says otherwise.
     pub fn reported(&self) -> Option<&ReportedState> {
-        self.reported.as_ref().filter(|reported| reported.is_current)
+        self.reported
+            .as_ref()
+            .filter(|reported| reported.is_current)
     }
 
     /// Silence is not a sign of trouble: the daemon looks only when something changes.
@@ -152,11 +157,16 @@ impl DatabaseTimeline {
     }
 
     pub fn finish(&mut self, end: LogTime) {
-        if self.cycle.as_ref().is_some_and(|cycle| cycle.trouble.is_some()) {
+        if self
+            .cycle
+            .as_ref()
+            .is_some_and(|cycle| cycle.trouble.is_some())
+        {
             self.cut_short(end.min(self.last.unwrap_or(end)));
         }
         // The log says nothing about the time after its last line, once that time is longer than usual.
-        let is_silent = |last: &LogTime| !self.is_event_driven() && end.since(*last) > self.rhythm.limit();
+        let is_silent =
+            |last: &LogTime| !self.is_event_driven() && end.since(*last) > self.rhythm.limit();
         let end = self.last.filter(is_silent).unwrap_or(end);
         self.settle();
         if let Some(streak) = self.streak.clone() {
@@ -168,7 +178,9 @@ impl DatabaseTimeline {
     /// cycle's command.
     fn is_output(&mut self, at: LogTime, event: &DaemonEvent<'_>) -> bool {
         use DaemonEvent::{Busy, CutOff, Held, Locked, Removed, Resumed, Trouble, Unreadable};
-        let Some(cycle) = &mut self.cycle else { return false };
+        let Some(cycle) = &mut self.cycle else {
+            return false;
+        };
         match event {
             Locked(_) | CutOff(_) => {
                 cycle.skipped = SkipCause::of(event).map(|cause| (at, cause));
@@ -203,7 +215,11 @@ impl DatabaseTimeline {
             self.end_streak(at, StreakEnd::Released);
             self.settle();
         }
-        self.cycle = Some(OpenCycle { at, trouble: None, skipped: None });
+        self.cycle = Some(OpenCycle {
+            at,
+            trouble: None,
+            skipped: None,
+        });
     }
 
     /// The open cycle has no end in the log, or it ended with an error.
@@ -241,12 +257,26 @@ impl DatabaseTimeline {
         match report.state {
             Line::StateSynced | Line::StateIdle => self.outages.end(at),
             Line::StateStarting => {}
-            _ if self.outages.current.is_some_and(|outage| outage.since <= since) => {}
-            _ => self.outages.current = Some(SyncOutage { since, is_first: false }),
+            _ if self
+                .outages
+                .current
+                .is_some_and(|outage| outage.since <= since) => {}
+            _ => {
+                self.outages.current = Some(SyncOutage {
+                    since,
+                    is_first: false,
+                })
+            }
         }
         self.spans.state(report, since);
         let [why, next] = [report.why, report.next].map(|text| text.map(str::to_owned));
-        self.reported = Some(ReportedState { state: report.state, since, why, next, is_current: true });
+        self.reported = Some(ReportedState {
+            state: report.state,
+            since,
+            why,
+            next,
+            is_current: true,
+        });
     }
 
     fn set(&mut self, state: SyncState) {
@@ -258,7 +288,9 @@ impl DatabaseTimeline {
 
     fn failed(&mut self, why: &str, at: LogTime, end: CycleEnd) {
         // `exit code 3 after 1.2s` is the same failure as `exit code 3 after 1.3s`.
-        let kind = why.rsplit_once(" after ").filter(|_| !why.starts_with("timed out"));
+        let kind = why
+            .rsplit_once(" after ")
+            .filter(|_| !why.starts_with("timed out"));
         let kind = kind.map_or(why, |(kind, _)| kind);
         self.failures.add(kind, at);
         let began = self.cycle_ends(at, end, why);
@@ -267,7 +299,10 @@ impl DatabaseTimeline {
             SyncState::Failing { in_a_row, .. } => in_a_row + 1,
             _ => 1,
         };
-        self.set(SyncState::Failing { why: kind.to_owned(), in_a_row });
+        self.set(SyncState::Failing {
+            why: kind.to_owned(),
+            in_a_row,
+        });
     }
 
     fn skipped(&mut self, cause: SkipCause, lock: &LockDetails, at: LogTime) {
@@ -287,7 +322,10 @@ impl DatabaseTimeline {
                 streak.lock.complete(lock);
                 return;
             }
-            if matches!((&streak.cause, &cause), (SkipCause::Unreadable(_), SkipCause::Unreadable(_))) {
+            if matches!(
+                (&streak.cause, &cause),
+                (SkipCause::Unreadable(_), SkipCause::Unreadable(_))
+            ) {
                 streak.skips += 1;
                 streak.cause = cause;
                 return;
@@ -295,14 +333,24 @@ impl DatabaseTimeline {
         }
         self.end_streak(at, StreakEnd::TakenOver);
         if matches!(cause, SkipCause::Held(_)) {
-            let goes_on = |ended: &mut PastStreak| ended.end != StreakEnd::Released && ended.streak.is_of(&cause, lock);
+            let goes_on = |ended: &mut PastStreak| {
+                ended.end != StreakEnd::Released && ended.streak.is_of(&cause, lock)
+            };
             if let Some(PastStreak { streak, .. }) = self.ended.take_if(goes_on) {
-                self.streak = Some(SkipStreak { skips: streak.skips + 1, ..streak });
+                self.streak = Some(SkipStreak {
+                    skips: streak.skips + 1,
+                    ..streak
+                });
                 return;
             }
             self.settle();
         }
-        self.streak = Some(SkipStreak { cause, since: at, skips: 1, lock: lock.clone() });
+        self.streak = Some(SkipStreak {
+            cause,
+            since: at,
+            skips: 1,
+            lock: lock.clone(),
+        });
     }
 
     fn removed(&mut self, holder: &str, at: LogTime) {
@@ -312,7 +360,10 @@ impl DatabaseTimeline {
             _ => StreakEnd::RemovedStale,
         };
         self.end_streak(at, end);
-        match self.ended.take_if(|ended| ended.streak.cause == SkipCause::Held(holder.to_owned())) {
+        match self
+            .ended
+            .take_if(|ended| ended.streak.cause == SkipCause::Held(holder.to_owned()))
+        {
             Some(ended) => self.past(ended.streak, at, StreakEnd::RemovedStale),
             None => self.holders.removed_at_once(holder, at),
         }
@@ -360,12 +411,16 @@ impl DatabaseTimeline {
 
     fn outage(&mut self, since: LogTime) {
         let is_first = self.is_first();
-        self.outages.current.get_or_insert(SyncOutage { since, is_first });
+        self.outages
+            .current
+            .get_or_insert(SyncOutage { since, is_first });
     }
 
     /// Ends the streak of skips. The end of a claim counts once it is [settled](Self::settle).
     fn end_streak(&mut self, until: LogTime, end: StreakEnd) {
-        let Some(streak) = self.streak.take() else { return };
+        let Some(streak) = self.streak.take() else {
+            return;
+        };
         if matches!(streak.cause, SkipCause::Held(_)) {
             self.settle();
             self.ended = Some(PastStreak { streak, until, end });
@@ -377,14 +432,21 @@ impl DatabaseTimeline {
     /// The claim that has ended does not go on: a cycle runs, or another claim has come.
     fn settle(&mut self) {
         let from = self.outages.from;
-        if let Some(ended) = self.ended.take().filter(|ended| from.is_none_or(|from| ended.until >= from)) {
+        if let Some(ended) = self
+            .ended
+            .take()
+            .filter(|ended| from.is_none_or(|from| ended.until >= from))
+        {
             self.past(ended.streak, ended.until, ended.end);
         }
     }
 
     fn past(&mut self, streak: SkipStreak, until: LogTime, end: StreakEnd) {
         match &streak.cause {
-            SkipCause::Held(name) => self.holders.held(name, streak.since, until, streak.skips, end),
+            SkipCause::Held(name) => {
+                self.holders
+                    .held(name, streak.since, until, streak.skips, end)
+            }
             SkipCause::Busy => {}
             SkipCause::Unreadable(_) => self.counts.unreadable += 1,
         }

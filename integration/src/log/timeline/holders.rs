@@ -38,7 +38,9 @@ impl HolderRow {
         claims.sort_unstable();
         let (upper, lower) = (claims.len() / 2, claims.len().saturating_sub(1) / 2);
         let millis = |at: usize| claims.get(at).copied().map(crate::words::millis);
-        Some(Duration::from_millis(millis(lower)?.midpoint(millis(upper)?)))
+        Some(Duration::from_millis(
+            millis(lower)?.midpoint(millis(upper)?),
+        ))
     }
 
     pub fn longest(&self) -> Option<Duration> {
@@ -46,7 +48,9 @@ impl HolderRow {
     }
 
     pub fn total(&self) -> Duration {
-        self.claims.iter().fold(Duration::ZERO, |total, claim| total.saturating_add(*claim))
+        self.claims
+            .iter()
+            .fold(Duration::ZERO, |total, claim| total.saturating_add(*claim))
     }
 }
 
@@ -79,13 +83,24 @@ impl HolderRows {
     /// The holders with the longest claims first.
     pub fn sorted(&self) -> Vec<&HolderRow> {
         let mut rows: Vec<&HolderRow> = self.rows.values().collect();
-        rows.sort_by(|a, b| (b.total(), b.claims()).cmp(&(a.total(), a.claims())).then_with(|| a.name.cmp(&b.name)));
+        rows.sort_by(|a, b| {
+            (b.total(), b.claims())
+                .cmp(&(a.total(), a.claims()))
+                .then_with(|| a.name.cmp(&b.name))
+        });
         rows
     }
 
     fn row(&mut self, name: &str) -> &mut HolderRow {
-        let name = if self.rows.len() < NAMES || self.rows.contains_key(name) { name } else { OTHERS };
-        let new = || HolderRow { name: name.to_owned(), ..HolderRow::default() };
+        let name = if self.rows.len() < NAMES || self.rows.contains_key(name) {
+            name
+        } else {
+            OTHERS
+        };
+        let new = || HolderRow {
+            name: name.to_owned(),
+            ..HolderRow::default()
+        };
         self.rows.entry(name.to_owned()).or_insert_with(new)
     }
 }
@@ -107,14 +122,36 @@ mod tests {
         holders.held("vc", at(600), at(1000), 9, StreakEnd::TakenOver);
         holders.removed_at_once("gone", at(2000));
         let rows = holders.sorted();
-        assert_eq!(rows.iter().map(|row| row.name.as_str()).collect::<Vec<_>>(), ["vc", "make", "gone"]);
+        assert_eq!(
+            rows.iter().map(|row| row.name.as_str()).collect::<Vec<_>>(),
+            ["vc", "make", "gone"]
+        );
         let make = rows[1];
-        assert_eq!((make.claims(), make.skips, make.ends), (3, 66, [1, 1, 0, 0, 1]));
-        assert_eq!((make.median(), make.longest()), (Some(Duration::from_secs(20)), Some(Duration::from_secs(300))));
-        assert_eq!((make.longest_since, make.total()), (Some(at(100)), Duration::from_secs(330)));
-        assert_eq!((rows[2].claims(), rows[2].median(), rows[2].ends), (0, None, [0, 1, 0, 0, 0]));
+        assert_eq!(
+            (make.claims(), make.skips, make.ends),
+            (3, 66, [1, 1, 0, 0, 1])
+        );
+        assert_eq!(
+            (make.median(), make.longest()),
+            (
+                Some(Duration::from_secs(20)),
+                Some(Duration::from_secs(300))
+            )
+        );
+        assert_eq!(
+            (make.longest_since, make.total()),
+            (Some(at(100)), Duration::from_secs(330))
+        );
+        assert_eq!(
+            (rows[2].claims(), rows[2].median(), rows[2].ends),
+            (0, None, [0, 1, 0, 0, 0])
+        );
         holders.held("vc", at(2000), at(2200), 1, StreakEnd::AgentStopped);
-        assert_eq!(holders.sorted()[0].median(), Some(Duration::from_secs(300)), "between the two in the middle");
+        assert_eq!(
+            holders.sorted()[0].median(),
+            Some(Duration::from_secs(300)),
+            "between the two in the middle"
+        );
     }
 
     #[test]
@@ -124,7 +161,11 @@ mod tests {
             holders.held(&number.to_string(), at(10), at(5), 1, StreakEnd::Released);
         }
         assert_eq!(holders.sorted().len(), NAMES + 1);
-        let others = holders.sorted().into_iter().find(|row| row.name == OTHERS).unwrap();
+        let others = holders
+            .sorted()
+            .into_iter()
+            .find(|row| row.name == OTHERS)
+            .unwrap();
         assert_eq!((others.claims(), others.total()), (50, Duration::ZERO));
     }
 }

@@ -70,11 +70,20 @@ pub struct LogTimeline {
 impl LogTimeline {
     pub fn new(window: LogWindow, now: LogTime) -> Self {
         let databases = vec![DatabaseTimeline::default()];
-        Self { window, databases, is_open: window.since.is_none(), now, ..Self::default() }
+        Self {
+            window,
+            databases,
+            is_open: window.since.is_none(),
+            now,
+            ..Self::default()
+        }
     }
 
     pub fn of_one_database(self) -> Self {
-        Self { of_one: true, ..self }
+        Self {
+            of_one: true,
+            ..self
+        }
     }
 
     /// The zone of the times without one, where the log has such times.
@@ -85,8 +94,13 @@ impl LogTimeline {
     /// A file begins with these bytes.
     pub fn begin(&mut self, head: &[u8]) {
         self.writer = LogWriter::guess(head).or(self.writer);
-        let has_time = |line: &[u8]| LogLine::parse(line, &mut LogClock::default(), self.writer).at.is_some();
-        self.no_times.get_or_insert(!head.split(|byte| *byte == b'\n').any(has_time));
+        let has_time = |line: &[u8]| {
+            LogLine::parse(line, &mut LogClock::default(), self.writer)
+                .at
+                .is_some()
+        };
+        self.no_times
+            .get_or_insert(!head.split(|byte| *byte == b'\n').any(has_time));
     }
 
     pub fn has_no_times(&self) -> bool {
@@ -128,12 +142,20 @@ impl LogTimeline {
         if let Some(writer) = self.only_writer(database, &event, message) {
             self.agents.wrote(writer, at);
             // The other daemon has stopped, and this one goes on.
-            let is_latest = self.agents.latest().is_some_and(|run| run.id.writer() == writer);
+            let is_latest = self
+                .agents
+                .latest()
+                .is_some_and(|run| run.id.writer() == writer);
             self.writer = Some(writer).filter(|_| is_latest).or(self.writer);
         }
-        let is_for_all = database.is_none() && !event.is_of_a_cycle() && event != DaemonEvent::Other;
+        let is_for_all =
+            database.is_none() && !event.is_of_a_cycle() && event != DaemonEvent::Other;
         let first = database.unwrap_or(0);
-        let whose = if is_for_all { 0..self.databases.len() } else { first..first + 1 };
+        let whose = if is_for_all {
+            0..self.databases.len()
+        } else {
+            first..first + 1
+        };
         for timeline in &mut self.databases[whose] {
             timeline.add(at, &event, message, &line.lock, self.writer);
         }
@@ -158,15 +180,29 @@ impl LogTimeline {
     }
 
     /// The daemon whose line this is, where the other kind of daemon never writes such a line.
-    fn only_writer(&self, database: Option<usize>, event: &DaemonEvent<'_>, message: &str) -> Option<LogWriter> {
-        use DaemonEvent::{EventMode, Failed, Held, Incomplete, Other, Resumed, State, SyncBranch, TimedOut};
+    fn only_writer(
+        &self,
+        database: Option<usize>,
+        event: &DaemonEvent<'_>,
+        message: &str,
+    ) -> Option<LogWriter> {
+        use DaemonEvent::{
+            EventMode, Failed, Held, Incomplete, Other, Resumed, State, SyncBranch, TimedOut,
+        };
         match event {
-            Held(_) | Resumed | State(_) | Incomplete(_) | Failed(_) | TimedOut(_) => Some(LogWriter::Agent),
+            Held(_) | Resumed | State(_) | Incomplete(_) | Failed(_) | TimedOut(_) => {
+                Some(LogWriter::Agent)
+            }
             EventMode(_) | SyncBranch(_) => Some(LogWriter::Original),
             Other if self.writer == Some(LogWriter::Agent) && database.is_none() => {
                 // While no cycle of the agent's runs, no command of one prints.
-                let is_originals = DaemonEvent::parse(message, Some(LogWriter::Original)).is_of_a_cycle();
-                let is_output = || self.databases.iter().any(|timeline| timeline.in_cycle().is_some());
+                let is_originals =
+                    DaemonEvent::parse(message, Some(LogWriter::Original)).is_of_a_cycle();
+                let is_output = || {
+                    self.databases
+                        .iter()
+                        .any(|timeline| timeline.in_cycle().is_some())
+                };
                 (is_originals && !is_output()).then_some(LogWriter::Original)
             }
             _ => None,
@@ -177,7 +213,12 @@ impl LogTimeline {
     pub fn finish(&mut self, end: LogTime) {
         self.open();
         self.agents.finish();
-        if self.databases.len() > 1 && self.databases.first().is_some_and(DatabaseTimeline::is_blank) {
+        if self.databases.len() > 1
+            && self
+                .databases
+                .first()
+                .is_some_and(DatabaseTimeline::is_blank)
+        {
             self.databases.remove(0);
         }
         for timeline in &mut self.databases {
@@ -187,9 +228,14 @@ impl LogTimeline {
 
     /// The window begins, unless it has begun already.
     fn open(&mut self) {
-        let Some(since) = self.window.since.filter(|_| !self.is_open) else { return };
+        let Some(since) = self.window.since.filter(|_| !self.is_open) else {
+            return;
+        };
         self.is_open = true;
-        self.lines = LineCounts { outside: self.lines.all + self.lines.outside, ..LineCounts::default() };
+        self.lines = LineCounts {
+            outside: self.lines.all + self.lines.outside,
+            ..LineCounts::default()
+        };
         self.agents.forget();
         for timeline in &mut self.databases {
             timeline.forget(since);
@@ -205,7 +251,11 @@ impl LogTimeline {
             return (None, DaemonEvent::Other, message);
         }
         if let Some(name) = line.database.as_ref().filter(|_| !self.of_one) {
-            return (Some(self.database(name)), DaemonEvent::parse(message, self.writer), message);
+            return (
+                Some(self.database(name)),
+                DaemonEvent::parse(message, self.writer),
+                message,
+            );
         }
         let may_name = match self.writer {
             Some(LogWriter::Agent) => !self.of_one,

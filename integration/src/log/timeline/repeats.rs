@@ -32,7 +32,12 @@ impl RepeatedMessages {
         {
             self.0.remove(oldest);
         }
-        self.0.push(RepeatedMessage { message: message.to_owned(), count: 1, first: at, last: at });
+        self.0.push(RepeatedMessage {
+            message: message.to_owned(),
+            count: 1,
+            first: at,
+            last: at,
+        });
     }
 
     pub fn latest(&self) -> Vec<&RepeatedMessage> {
@@ -55,8 +60,14 @@ mod tests {
         }
         let latest = repeats.latest();
         assert_eq!(latest.len(), KEPT);
-        let again = latest.iter().find(|found| found.message == "again").unwrap();
-        assert_eq!((again.count, again.first, again.last), (1000, LogTime(0), LogTime(999)));
+        let again = latest
+            .iter()
+            .find(|found| found.message == "again")
+            .unwrap();
+        assert_eq!(
+            (again.count, again.first, again.last),
+            (1000, LogTime(0), LogTime(999))
+        );
         assert_eq!(latest.last().unwrap().message, "901");
     }
 }

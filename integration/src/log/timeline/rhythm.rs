@@ -69,7 +69,8 @@ impl CycleRhythm {
         }
         self.gaps.push(LogGap { from, to, kind });
         if self.gaps.len() > 2 * KEPT {
-            self.gaps.sort_by_key(|gap| std::cmp::Reverse(gap.to.since(gap.from)));
+            self.gaps
+                .sort_by_key(|gap| std::cmp::Reverse(gap.to.since(gap.from)));
             self.gaps.truncate(KEPT);
             self.gaps.sort_by_key(|gap| gap.from);
         }
@@ -77,7 +78,11 @@ impl CycleRhythm {
 
     /// No daemon ran in the gap that has just ended.
     pub fn was_gone(&mut self, at: LogTime) {
-        if let Some(gap) = self.gaps.last_mut().filter(|gap| at.since(gap.to) <= Duration::from_secs(2)) {
+        if let Some(gap) = self
+            .gaps
+            .last_mut()
+            .filter(|gap| at.since(gap.to) <= Duration::from_secs(2))
+        {
             gap.kind = GapKind::Gone;
         }
     }
@@ -93,17 +98,24 @@ impl CycleRhythm {
             before += **count;
             before * 2 > self.count
         });
-        median.filter(|_| self.count >= 3).map(|(seconds, _)| Duration::from_secs(*seconds))
+        median
+            .filter(|_| self.count >= 3)
+            .map(|(seconds, _)| Duration::from_secs(*seconds))
     }
 
     /// A longer time without a line is a gap.
     pub fn limit(&self) -> Duration {
-        self.usual().map_or(UNKNOWN, |usual| (usual * 5).max(SHORTEST))
+        self.usual()
+            .map_or(UNKNOWN, |usual| (usual * 5).max(SHORTEST))
     }
 
     pub fn gaps(&self) -> Vec<LogGap> {
         let limit = self.limit();
-        self.gaps.iter().filter(|gap| gap.to.since(gap.from) > limit).copied().collect()
+        self.gaps
+            .iter()
+            .filter(|gap| gap.to.since(gap.from) > limit)
+            .copied()
+            .collect()
     }
 }
 
@@ -128,7 +140,14 @@ mod tests {
         rhythm.silence(at(0), at(60), GapKind::Silent);
         rhythm.silence(at(0), at(150), GapKind::Silent);
         rhythm.silence(at(200), at(351), GapKind::InCycle);
-        assert_eq!(rhythm.gaps(), [LogGap { from: at(200), to: at(351), kind: GapKind::InCycle }]);
+        assert_eq!(
+            rhythm.gaps(),
+            [LogGap {
+                from: at(200),
+                to: at(351),
+                kind: GapKind::InCycle
+            }]
+        );
     }
 
     #[test]
@@ -150,7 +169,11 @@ mod tests {
     fn of_very_many_the_longest_are_kept() {
         let mut rhythm = CycleRhythm::default();
         for number in 0..50_000 {
-            rhythm.silence(at(number * 10_000), at(number * 10_000 + 301 + number % 7), GapKind::Silent);
+            rhythm.silence(
+                at(number * 10_000),
+                at(number * 10_000 + 301 + number % 7),
+                GapKind::Silent,
+            );
         }
         assert!(rhythm.gaps().len() >= KEPT && rhythm.gaps.len() <= 2 * KEPT);
     }

@@ -83,7 +83,8 @@ impl LogSpans {
     pub fn forget(&mut self, from: LogTime) {
         self.cycles.retain(|run| run.to >= from);
         self.streaks.clear();
-        self.states.retain(|span| span.to.is_none_or(|to| to >= from));
+        self.states
+            .retain(|span| span.to.is_none_or(|to| to >= from));
         self.marks.retain(|mark| mark.at >= from);
     }
 
@@ -98,7 +99,13 @@ impl LogSpans {
     pub fn cycle(&mut self, from: LogTime, to: LogTime, end: CycleEnd, why: &str) {
         let mut words = std::mem::take(&mut self.steps);
         words.extend(Some(why.to_owned()).filter(|why| !why.is_empty()));
-        self.cycles.push(CycleRun { from, to: to.max(from), end, count: 1, words: words.join("; ") });
+        self.cycles.push(CycleRun {
+            from,
+            to: to.max(from),
+            end,
+            count: 1,
+            words: words.join("; "),
+        });
         if self.cycles.len() > RUNS {
             self.cycles = joined(std::mem::take(&mut self.cycles), RUNS / 2);
         }
@@ -110,7 +117,9 @@ impl LogSpans {
 
     /// The streaks in which the lock could not be checked, the oldest first.
     pub fn unreadable(&self) -> impl DoubleEndedIterator<Item = &PastStreak> {
-        self.streaks.iter().filter(|past| matches!(past.streak.cause, SkipCause::Unreadable(_)))
+        self.streaks
+            .iter()
+            .filter(|past| matches!(past.streak.cause, SkipCause::Unreadable(_)))
     }
 
     /// The agent has reported a state that holds since `since`, which ends the one before.
@@ -123,7 +132,15 @@ impl LogSpans {
             }
             last.to = Some(since.max(last.from));
         }
-        push(&mut self.states, StateSpan { from: since, to: None, state: report.state, why });
+        push(
+            &mut self.states,
+            StateSpan {
+                from: since,
+                to: None,
+                state: report.state,
+                why,
+            },
+        );
     }
 
     /// The agent has ended, and with it the state that it reports.
@@ -134,7 +151,14 @@ impl LogSpans {
     }
 
     pub fn mark(&mut self, at: LogTime, kind: MarkKind, words: &str) {
-        push(&mut self.marks, LogMark { at, kind, words: words.to_owned() });
+        push(
+            &mut self.marks,
+            LogMark {
+                at,
+                kind,
+                words: words.to_owned(),
+            },
+        );
     }
 }
 
@@ -153,7 +177,10 @@ pub fn joined(mut runs: Vec<CycleRun>, limit: usize) -> Vec<CycleRun> {
         let mut fewer: Vec<CycleRun> = Vec::with_capacity(before / 2 + 1);
         let mut has_joined = false;
         for run in runs {
-            match fewer.last_mut().filter(|last| !has_joined && last.end == run.end) {
+            match fewer
+                .last_mut()
+                .filter(|last| !has_joined && last.end == run.end)
+            {
                 Some(last) => {
                     last.to = last.to.max(run.to);
                     last.count += run.count;
@@ -191,16 +218,34 @@ mod tests {
         let mut spans = LogSpans::default();
         let count = i64::try_from(RUNS).unwrap() * 3;
         for number in 0..count {
-            let end = if number % 1000 == 999 { CycleEnd::Failed } else { CycleEnd::Complete };
+            let end = if number % 1000 == 999 {
+                CycleEnd::Failed
+            } else {
+                CycleEnd::Complete
+            };
             spans.cycle(at(number * 10), at(number * 10 + 1), end, "");
         }
         assert!(spans.cycles.len() <= RUNS);
-        assert_eq!(spans.cycles.iter().map(|run| run.count).sum::<u64>(), u64::try_from(count).unwrap());
         assert_eq!(
-            spans.cycles.iter().filter(|run| run.end == CycleEnd::Failed).map(|run| run.count).sum::<u64>(),
+            spans.cycles.iter().map(|run| run.count).sum::<u64>(),
+            u64::try_from(count).unwrap()
+        );
+        assert_eq!(
+            spans
+                .cycles
+                .iter()
+                .filter(|run| run.end == CycleEnd::Failed)
+                .map(|run| run.count)
+                .sum::<u64>(),
             300
         );
-        assert!(spans.cycles.windows(2).all(|pair| pair[0].to <= pair[1].from), "they stay in order");
+        assert!(
+            spans
+                .cycles
+                .windows(2)
+                .all(|pair| pair[0].to <= pair[1].from),
+            "they stay in order"
+        );
         let ends = [CycleEnd::Complete, CycleEnd::Failed];
         let run = |number: usize| CycleRun {
             from: LogTime(0),
@@ -209,19 +254,44 @@ mod tests {
             count: 1,
             words: String::new(),
         };
-        assert_eq!(joined((0..100).map(run).collect(), 10).len(), 10, "the latest, where none can be joined");
+        assert_eq!(
+            joined((0..100).map(run).collect(), 10).len(),
+            10,
+            "the latest, where none can be joined"
+        );
     }
 
     #[test]
     fn a_state_lasts_until_another_one_is_reported_or_the_agent_ends() {
         let mut spans = LogSpans::default();
-        let report = |state, why| StateReport { state, since: None, why, next: None };
-        spans.state(&report(Line::StateLocalOnly, Some("1 commit waits")), at(10));
-        spans.state(&report(Line::StateLocalOnly, Some("2 commits wait")), at(10));
+        let report = |state, why| StateReport {
+            state,
+            since: None,
+            why,
+            next: None,
+        };
+        spans.state(
+            &report(Line::StateLocalOnly, Some("1 commit waits")),
+            at(10),
+        );
+        spans.state(
+            &report(Line::StateLocalOnly, Some("2 commits wait")),
+            at(10),
+        );
         spans.state(&report(Line::StateSynced, None), at(50));
         spans.state_ends(at(60));
         spans.state_ends(at(70));
-        let seen: Vec<_> = spans.states.iter().map(|span| (span.from, span.to, span.why.as_str())).collect();
-        assert_eq!(seen, [(at(10), Some(at(50)), "2 commits wait"), (at(50), Some(at(60)), "")]);
+        let seen: Vec<_> = spans
+            .states
+            .iter()
+            .map(|span| (span.from, span.to, span.why.as_str()))
+            .collect();
+        assert_eq!(
+            seen,
+            [
+                (at(10), Some(at(50)), "2 commits wait"),
+                (at(50), Some(at(60)), "")
+            ]
+        );
     }
 }

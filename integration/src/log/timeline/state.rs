@@ -63,7 +63,9 @@ impl ReportedState {
         match cycle {
             SyncState::Unknown | SyncState::Started(_) => true,
             SyncState::Complete(_) => self.is_well(),
-            SyncState::Incomplete(_) => matches!(self.state, Line::StateLocalOnly | Line::StateBehind),
+            SyncState::Incomplete(_) => {
+                matches!(self.state, Line::StateLocalOnly | Line::StateBehind)
+            }
             SyncState::Failing { .. } => self.state == Line::StateFailed,
             SyncState::Skipping => self.state == Line::StateSkipped,
             SyncState::Resumed(_) => self.state != Line::StateSkipped,

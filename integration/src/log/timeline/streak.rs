@@ -38,7 +38,8 @@ pub struct SkipStreak {
 impl SkipStreak {
     /// A skip for `cause` and `lock` belongs to this claim, as far as the log tells.
     pub fn is_of(&self, cause: &SkipCause, lock: &LockDetails) -> bool {
-        let is_other_claim = self.lock.since.is_some() && lock.since.is_some() && self.lock.since != lock.since;
+        let is_other_claim =
+            self.lock.since.is_some() && lock.since.is_some() && self.lock.since != lock.since;
         self.cause == *cause && !is_other_claim
     }
 }
@@ -99,7 +100,9 @@ impl SyncOutages {
 
     /// The length of all outages up to `end`.
     pub fn total(&self, end: LogTime) -> Duration {
-        let current = self.current.map(|outage| end.since(outage.since.max(self.from.unwrap_or(outage.since))));
+        let current = self
+            .current
+            .map(|outage| end.since(outage.since.max(self.from.unwrap_or(outage.since))));
         self.past.saturating_add(current.unwrap_or_default())
     }
 }

@@ -75,8 +75,18 @@ fn a_hold_goes_from_the_first_skip_to_the_next_cycle() {
         "10:00:18",
     );
     assert_eq!(rows(&timeline), ["make 1 3 10s 10s [1, 0, 0, 0, 0]"]);
-    assert_eq!(timeline.counts, CycleCounts { complete: 2, skips: 3, ..CycleCounts::default() });
-    assert_eq!((timeline.state.clone(), timeline.outages.current), (SyncState::Complete(at("10:00:16")), None));
+    assert_eq!(
+        timeline.counts,
+        CycleCounts {
+            complete: 2,
+            skips: 3,
+            ..CycleCounts::default()
+        }
+    );
+    assert_eq!(
+        (timeline.state.clone(), timeline.outages.current),
+        (SyncState::Complete(at("10:00:16")), None)
+    );
     assert_eq!(
         timeline.outages.total(at("10:00:18")),
         Duration::from_secs(11),
@@ -120,8 +130,14 @@ fn every_way_a_hold_can_end_is_told_apart() {
         ]
     );
     let past = timeline.spans.unreadable().next().unwrap();
-    assert_eq!((past.streak.since, past.until), (at("10:00:25"), at("10:00:35")));
-    assert_eq!(past.streak.cause, SkipCause::Unreadable("malformed lock file: unexpected EOF".to_owned()));
+    assert_eq!(
+        (past.streak.since, past.until),
+        (at("10:00:25"), at("10:00:35"))
+    );
+    assert_eq!(
+        past.streak.cause,
+        SkipCause::Unreadable("malformed lock file: unexpected EOF".to_owned())
+    );
 }
 
 /// Each claim has one ending, whatever came between its skips. A stale lock that caused no skip is an ending alone.
@@ -131,29 +147,88 @@ fn one_claim_has_one_ending() {
     let stop = "Agent stopped: beadlock-agent 0.1.0, PID 7, host ci-3";
     let start = "Agent started: beadlock-agent 0.1.0, PID 8, host ci-3";
     let removed = "Removed stale lock (make), proceeding with sync";
-    let not_removed = "Skipping database (lock check failed: failed to remove stale lock: read-only file system)";
-    let (begin, complete, resumed) = ("Starting sync cycle...", "Sync cycle complete", "Resumed after 1 skip in 5s");
+    let not_removed =
+        "Skipping database (lock check failed: failed to remove stale lock: read-only file system)";
+    let (begin, complete, resumed) = (
+        "Starting sync cycle...",
+        "Sync cycle complete",
+        "Resumed after 1 skip in 5s",
+    );
     let cases: [(&str, &[&str], &str); 11] = [
-        ("it goes on over a stop", &[skip, stop, start, skip, resumed, begin, complete], "1 2 [1, 0, 0, 0, 0]"),
-        ("it goes on over a kill", &[skip, start, skip], "1 2 [0, 0, 0, 0, 1]"),
-        ("it is stale after a kill", &[skip, start, removed, begin, complete], "1 1 [0, 1, 0, 0, 0]"),
-        ("it is gone after a stop", &[skip, stop, start, begin, complete], "1 1 [0, 0, 0, 1, 0]"),
-        ("the log ends with the stop", &[skip, stop], "1 1 [0, 0, 0, 1, 0]"),
-        ("released, then found stale", &[skip, resumed, removed, begin, complete], "1 1 [0, 1, 0, 0, 0]"),
-        ("released, and another one found stale", &[skip, resumed, begin, complete, removed], "1 1 [1, 1, 0, 0, 0]"),
-        ("released, and claimed again", &[skip, resumed, skip], "2 2 [1, 0, 0, 0, 1]"),
-        ("it cannot be removed at first", &[skip, not_removed, removed, begin, complete], "1 1 [0, 1, 0, 0, 0]"),
-        ("it cannot be read for a moment", &[skip, not_removed, skip, resumed, begin], "1 2 [1, 0, 0, 0, 0]"),
-        ("another one came between", &[skip, "Skipping database (locked by vc)", skip], "2 2 [0, 0, 1, 0, 1]"),
+        (
+            "it goes on over a stop",
+            &[skip, stop, start, skip, resumed, begin, complete],
+            "1 2 [1, 0, 0, 0, 0]",
+        ),
+        (
+            "it goes on over a kill",
+            &[skip, start, skip],
+            "1 2 [0, 0, 0, 0, 1]",
+        ),
+        (
+            "it is stale after a kill",
+            &[skip, start, removed, begin, complete],
+            "1 1 [0, 1, 0, 0, 0]",
+        ),
+        (
+            "it is gone after a stop",
+            &[skip, stop, start, begin, complete],
+            "1 1 [0, 0, 0, 1, 0]",
+        ),
+        (
+            "the log ends with the stop",
+            &[skip, stop],
+            "1 1 [0, 0, 0, 1, 0]",
+        ),
+        (
+            "released, then found stale",
+            &[skip, resumed, removed, begin, complete],
+            "1 1 [0, 1, 0, 0, 0]",
+        ),
+        (
+            "released, and another one found stale",
+            &[skip, resumed, begin, complete, removed],
+            "1 1 [1, 1, 0, 0, 0]",
+        ),
+        (
+            "released, and claimed again",
+            &[skip, resumed, skip],
+            "2 2 [1, 0, 0, 0, 1]",
+        ),
+        (
+            "it cannot be removed at first",
+            &[skip, not_removed, removed, begin, complete],
+            "1 1 [0, 1, 0, 0, 0]",
+        ),
+        (
+            "it cannot be read for a moment",
+            &[skip, not_removed, skip, resumed, begin],
+            "1 2 [1, 0, 0, 0, 0]",
+        ),
+        (
+            "another one came between",
+            &[skip, "Skipping database (locked by vc)", skip],
+            "2 2 [0, 0, 1, 0, 1]",
+        ),
     ];
     for (what, lines, expected) in cases {
-        let lines: Vec<String> =
-            lines.iter().enumerate().map(|(at, line)| format!("[2026-02-01 10:00:{at:02}] {line}")).collect();
-        let lines: Vec<&str> = [HEADER, START].into_iter().chain(lines.iter().map(String::as_str)).collect();
+        let lines: Vec<String> = lines
+            .iter()
+            .enumerate()
+            .map(|(at, line)| format!("[2026-02-01 10:00:{at:02}] {line}"))
+            .collect();
+        let lines: Vec<&str> = [HEADER, START]
+            .into_iter()
+            .chain(lines.iter().map(String::as_str))
+            .collect();
         let timeline = only(&lines, "10:00:10");
         let rows = timeline.holders.sorted();
         let make = rows.iter().find(|row| row.name == "make").unwrap();
-        assert_eq!(format!("{} {} {:?}", make.claims(), make.skips, make.ends), expected, "{what}");
+        assert_eq!(
+            format!("{} {} {:?}", make.claims(), make.skips, make.ends),
+            expected,
+            "{what}"
+        );
     }
     // A lock that says that it is another claim is one.
     let line = |second: u32, since: &str| {
@@ -161,7 +236,11 @@ fn one_claim_has_one_ending() {
             r#"{{"time":"2026-02-01T10:00:0{second}Z","db":null,"message":"{skip}","since":"2026-02-01T{since}Z","pid":9}}"#
         )
     };
-    let lines = [line(0, "09:00:00"), line(1, "09:00:00"), line(2, "10:00:01")];
+    let lines = [
+        line(0, "09:00:00"),
+        line(1, "09:00:00"),
+        line(2, "10:00:01"),
+    ];
     let timeline = only(&lines.each_ref().map(String::as_str), "10:00:03");
     assert_eq!(rows(&timeline), ["make 2 3 1s 2s [0, 0, 1, 0, 1]"]);
 }
@@ -184,11 +263,35 @@ fn the_output_of_a_cycles_command_does_not_count_as_the_daemons_lines() {
         ],
         "10:02:12",
     );
-    assert_eq!(timeline.counts, CycleCounts { failed: 2, timed_out: 1, ..CycleCounts::default() });
+    assert_eq!(
+        timeline.counts,
+        CycleCounts {
+            failed: 2,
+            timed_out: 1,
+            ..CycleCounts::default()
+        }
+    );
     assert_eq!(rows(&timeline), [""; 0]);
-    let failures: Vec<_> = timeline.failures.latest().iter().map(|f| (f.message.clone(), f.count)).collect();
-    assert_eq!(failures, [("timed out after 2m".to_owned(), 1), ("exit code 3".to_owned(), 2)]);
-    assert_eq!(timeline.state, SyncState::Failing { why: "timed out after 2m".to_owned(), in_a_row: 3 });
+    let failures: Vec<_> = timeline
+        .failures
+        .latest()
+        .iter()
+        .map(|f| (f.message.clone(), f.count))
+        .collect();
+    assert_eq!(
+        failures,
+        [
+            ("timed out after 2m".to_owned(), 1),
+            ("exit code 3".to_owned(), 2)
+        ]
+    );
+    assert_eq!(
+        timeline.state,
+        SyncState::Failing {
+            why: "timed out after 2m".to_owned(),
+            in_a_row: 3
+        }
+    );
     assert_eq!(timeline.outages.current.unwrap().since, at("10:00:00"));
 }
 
@@ -206,7 +309,13 @@ fn a_cycle_whose_end_is_lost_hides_no_hold() {
         "10:00:12",
     );
     assert_eq!(rows(&timeline), ["make 1 2 7s 7s [0, 0, 0, 0, 1]"]);
-    assert_eq!((timeline.counts.unfinished, timeline.streak.unwrap().lock.pid), (1, Some(99)));
+    assert_eq!(
+        (
+            timeline.counts.unfinished,
+            timeline.streak.unwrap().lock.pid
+        ),
+        (1, Some(99))
+    );
 }
 
 #[test]
@@ -229,9 +338,20 @@ fn the_original_daemon_says_first_that_it_starts() {
         "10:00:21",
     );
     assert_eq!(rows(&timeline), ["vc-executor 1 2 10s 10s [0, 1, 0, 0, 0]"]);
-    assert_eq!(timeline.counts, CycleCounts { complete: 1, failed: 1, skips: 2, ..CycleCounts::default() });
+    assert_eq!(
+        timeline.counts,
+        CycleCounts {
+            complete: 1,
+            failed: 1,
+            skips: 2,
+            ..CycleCounts::default()
+        }
+    );
     assert!(matches!(timeline.state, SyncState::Stopped(_)));
-    assert_eq!(timeline.failures.latest()[0].message, "Pull failed: exit status 128\nfatal: no");
+    assert_eq!(
+        timeline.failures.latest()[0].message,
+        "Pull failed: exit status 128\nfatal: no"
+    );
 }
 
 #[test]
@@ -247,12 +367,36 @@ fn a_log_of_several_databases_has_a_timeline_for_each() {
         "[2026-02-01 10:00:03] Agent stopped: beadlock-agent 0.1.0, PID 7, host ci-3",
     ]);
     let databases = finished(&mut log, "10:00:04");
-    let names: Vec<_> = databases.iter().map(|timeline| timeline.name.as_deref().unwrap()).collect();
-    assert_eq!(names, [r"/r/a:\u{20}Resumed after 3 skips in 1s/.beads", "/r/c/.beads"]);
-    assert_eq!((databases[0].counts.complete, databases[0].counts.failed, databases[1].counts.skips), (1, 0, 1));
+    let names: Vec<_> = databases
+        .iter()
+        .map(|timeline| timeline.name.as_deref().unwrap())
+        .collect();
+    assert_eq!(
+        names,
+        [
+            r"/r/a:\u{20}Resumed after 3 skips in 1s/.beads",
+            "/r/c/.beads"
+        ]
+    );
+    assert_eq!(
+        (
+            databases[0].counts.complete,
+            databases[0].counts.failed,
+            databases[1].counts.skips
+        ),
+        (1, 0, 1)
+    );
     assert_eq!(rows(&databases[1]), ["make: x 1 1 3s 3s [0, 0, 0, 1, 0]"]);
-    assert!(databases.iter().all(|timeline| matches!(timeline.state, SyncState::Stopped(_))), "the stop is everyone's");
-    assert_eq!((log.agents.stops, log.lines.all, log.lines.other), (1, 8, 2));
+    assert!(
+        databases
+            .iter()
+            .all(|timeline| matches!(timeline.state, SyncState::Stopped(_))),
+        "the stop is everyone's"
+    );
+    assert_eq!(
+        (log.agents.stops, log.lines.all, log.lines.other),
+        (1, 8, 2)
+    );
 }
 
 #[test]
@@ -262,33 +406,65 @@ fn structured_lines_name_their_database_and_holder() {
         r#"{"time":"2026-02-01T10:00:00Z","level":"info","db":"/r/.beads","event":"skip","message":"Skipping database (locked by vc)","holder":"vc","pid":99,"host":"ci-4","since":"2026-02-01T09:00:00Z","reason":"other_host"}"#,
     ]);
     let databases = finished(&mut log, "10:00:04");
-    assert_eq!((databases.len(), databases[0].name.as_deref()), (1, Some("/r/.beads")));
+    assert_eq!(
+        (databases.len(), databases[0].name.as_deref()),
+        (1, Some("/r/.beads"))
+    );
     let lock = &databases[0].streak.as_ref().unwrap().lock;
-    assert_eq!((lock.pid, lock.host.as_deref(), lock.reason.as_deref()), (Some(99), Some("ci-4"), Some("other_host")));
+    assert_eq!(
+        (lock.pid, lock.host.as_deref(), lock.reason.as_deref()),
+        (Some(99), Some("ci-4"), Some("other_host"))
+    );
 }
 
 #[test]
 fn gaps_are_told_from_stops_and_from_kills() {
     let mut lines = vec![HEADER.to_owned(), START.to_owned()];
     let cycle = |lines: &mut Vec<String>, minute: u32| {
-        lines.push(format!("[2026-02-01 10:{minute:02}:00] Starting sync cycle..."));
-        lines.push(format!("[2026-02-01 10:{minute:02}:01] Sync cycle complete"));
+        lines.push(format!(
+            "[2026-02-01 10:{minute:02}:00] Starting sync cycle..."
+        ));
+        lines.push(format!(
+            "[2026-02-01 10:{minute:02}:01] Sync cycle complete"
+        ));
     };
     (0..6).for_each(|minute| cycle(&mut lines, minute));
     cycle(&mut lines, 15);
-    lines.push("[2026-02-01 10:15:02] Agent stopped: beadlock-agent 0.1.0, PID 7, host ci-3".to_owned());
-    lines.push("[2026-02-01 10:30:00] Agent started: beadlock-agent 0.1.0, PID 8, host ci-3".to_owned());
+    lines.push(
+        "[2026-02-01 10:15:02] Agent stopped: beadlock-agent 0.1.0, PID 7, host ci-3".to_owned(),
+    );
+    lines.push(
+        "[2026-02-01 10:30:00] Agent started: beadlock-agent 0.1.0, PID 8, host ci-3".to_owned(),
+    );
     cycle(&mut lines, 30);
-    lines.push("[2026-02-01 10:50:00] beadlock-agent 0.1.0, PID 9, host ci-3, times in UTC".to_owned());
-    lines.push("[2026-02-01 10:50:00] Agent started: beadlock-agent 0.1.0, PID 9, host ci-3".to_owned());
+    lines.push(
+        "[2026-02-01 10:50:00] beadlock-agent 0.1.0, PID 9, host ci-3, times in UTC".to_owned(),
+    );
+    lines.push(
+        "[2026-02-01 10:50:00] Agent started: beadlock-agent 0.1.0, PID 9, host ci-3".to_owned(),
+    );
     cycle(&mut lines, 50);
     let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
     let mut log = read(&lines);
     let timeline = finished(&mut log, "10:51:00").remove(0);
     assert_eq!(timeline.rhythm.limit(), Duration::from_secs(300));
-    let gaps: Vec<_> = timeline.rhythm.gaps().iter().map(|gap| (gap.from, gap.kind)).collect();
-    assert_eq!(gaps, [(at("10:05:01"), GapKind::Silent), (at("10:30:01"), GapKind::Gone)]);
-    assert_eq!((log.agents.starts, log.agents.stops, log.agents.lost), (3, 1, 1));
+    let gaps: Vec<_> = timeline
+        .rhythm
+        .gaps()
+        .iter()
+        .map(|gap| (gap.from, gap.kind))
+        .collect();
+    assert_eq!(
+        gaps,
+        [
+            (at("10:05:01"), GapKind::Silent),
+            (at("10:30:01"), GapKind::Gone)
+        ]
+    );
+    assert_eq!(
+        (log.agents.starts, log.agents.stops, log.agents.lost),
+        (3, 1, 1)
+    );
 }
 
 #[test]
@@ -303,21 +479,59 @@ fn of_the_time_that_is_not_asked_for_only_what_goes_on_is_told() {
         "[2026-02-01 10:00:15] Starting sync cycle...",
         "[2026-02-01 10:00:16] Sync cycle failed: exit code 1 after 1s",
     ];
-    let window = LogWindow { since: Some(at("10:00:08")), until: Some(at("10:00:12")) };
+    let window = LogWindow {
+        since: Some(at("10:00:08")),
+        until: Some(at("10:00:12")),
+    };
     let mut log = read_in(window, &lines);
     let timeline = finished(&mut log, "10:00:12").remove(0);
-    assert_eq!(rows(&timeline), ["make 1 2 7s 7s [0, 0, 0, 0, 1]"], "a hold that reaches in counts whole");
-    assert_eq!(timeline.counts, CycleCounts { skips: 1, ..CycleCounts::default() });
-    assert_eq!(timeline.outages.total(at("10:00:12")), Duration::from_secs(4));
     assert_eq!(
-        (timeline.outages.current.unwrap().since, timeline.last_complete),
+        rows(&timeline),
+        ["make 1 2 7s 7s [0, 0, 0, 0, 1]"],
+        "a hold that reaches in counts whole"
+    );
+    assert_eq!(
+        timeline.counts,
+        CycleCounts {
+            skips: 1,
+            ..CycleCounts::default()
+        }
+    );
+    assert_eq!(
+        timeline.outages.total(at("10:00:12")),
+        Duration::from_secs(4)
+    );
+    assert_eq!(
+        (
+            timeline.outages.current.unwrap().since,
+            timeline.last_complete
+        ),
         (at("10:00:05"), Some(at("10:00:01")))
     );
-    assert_eq!(log.lines, LineCounts { all: 1, outside: 7, ..LineCounts::default() });
-    let mut late = read_in(LogWindow { since: Some(at("12:00:00")), until: None }, &lines);
+    assert_eq!(
+        log.lines,
+        LineCounts {
+            all: 1,
+            outside: 7,
+            ..LineCounts::default()
+        }
+    );
+    let mut late = read_in(
+        LogWindow {
+            since: Some(at("12:00:00")),
+            until: None,
+        },
+        &lines,
+    );
     let timeline = finished(&mut late, "12:00:00").remove(0);
-    assert!(matches!(timeline.state, SyncState::Failing { .. }), "what came before is still the answer");
-    assert_eq!((timeline.counts, late.lines.all), (CycleCounts::default(), 0));
+    assert!(
+        matches!(timeline.state, SyncState::Failing { .. }),
+        "what came before is still the answer"
+    );
+    assert_eq!(
+        (timeline.counts, late.lines.all),
+        (CycleCounts::default(), 0)
+    );
 }
 
 #[test]
@@ -344,9 +558,23 @@ fn any_bytes_make_a_line() {
         for line in [
             vec![number],
             [b"[2026-02-01 10:00:00] ", &[number][..], b"Skipping"].concat(),
-            [b"[2026-02-01 10:00:00] Skipping database (locked by ", &[number][..]].concat(),
-            [b"[2026-02-01 10:00:0", &[number][..], b"] /x: Starting sync cycle..."].concat(),
-            [b"{\"time\":\"", &[number][..], b"\",\"message\":\"Resumed after 1 skips in 2s\"}"].concat(),
+            [
+                b"[2026-02-01 10:00:00] Skipping database (locked by ",
+                &[number][..],
+            ]
+            .concat(),
+            [
+                b"[2026-02-01 10:00:0",
+                &[number][..],
+                b"] /x: Starting sync cycle...",
+            ]
+            .concat(),
+            [
+                b"{\"time\":\"",
+                &[number][..],
+                b"\",\"message\":\"Resumed after 1 skips in 2s\"}",
+            ]
+            .concat(),
             [b"time=2026-02-01T10:00:00Z msg=\"", &[number][..]].concat(),
         ] {
             log.begin(&line);

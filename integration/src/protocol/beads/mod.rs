@@ -59,7 +59,8 @@ impl Folder for Beads {
 
     fn find(&self, rest: &Path, environment: &Environment, acceptance: Acceptance<'_>) -> Found {
         let around = environment.of_database();
-        let database = Database::named(rest, &around).and_then(|found| acceptance.of(found, &around));
+        let database =
+            Database::named(rest, &around).and_then(|found| acceptance.of(found, &around));
         Ok(target(database?))
     }
 
@@ -67,30 +68,59 @@ impl Folder for Beads {
     fn exact(&self, rest: &Path, given: &str) -> Found {
         let exported = prefixed(self.prefix(), rest);
         let (place, given, typed) = (Place::beads(rest), given.to_owned(), rest.to_owned());
-        Ok(Target { place, given, typed, exported, database: None, protocol: &Beads })
+        Ok(Target {
+            place,
+            given,
+            typed,
+            exported,
+            database: None,
+            protocol: &Beads,
+        })
     }
 }
 
 pub fn target(database: Database) -> Target {
-    let Database { dir, given, named, .. } = database.clone();
+    let Database {
+        dir, given, named, ..
+    } = database.clone();
     // As the user knows it, where those words are the path itself.
     let is_itself = !given.contains(['\\', char::REPLACEMENT_CHARACTER]);
-    let typed = if is_itself { PathBuf::from(&given) } else { dir.clone() };
-    let typed = if is_plain(&typed) { typed } else { Path::new(".").join(typed) };
+    let typed = if is_itself {
+        PathBuf::from(&given)
+    } else {
+        dir.clone()
+    };
+    let typed = if is_plain(&typed) {
+        typed
+    } else {
+        Path::new(".").join(typed)
+    };
     let given = given_as(given);
     let exported = prefixed(Beads.prefix(), &named);
     let place = Place::beads(dir);
-    Target { place, given, typed, exported, database: Some(database.into()), protocol: &Beads }
+    Target {
+        place,
+        given,
+        typed,
+        exported,
+        database: Some(database.into()),
+        protocol: &Beads,
+    }
 }
 
 /// How the database in the directory `shown` is named in lines: with its scheme, where the name reads as one itself.
 pub fn given_as(shown: String) -> String {
-    if is_plain(Path::new(&shown)) { shown } else { format!("{}{shown}", Beads.prefix()) }
+    if is_plain(Path::new(&shown)) {
+        shown
+    } else {
+        format!("{}{shown}", Beads.prefix())
+    }
 }
 
 /// The path alone names this directory on a command line: it does not read as a scheme.
 fn is_plain(path: &Path) -> bool {
-    Parsed::parse(path.as_os_str()).is_ok_and(|parsed| parsed.scheme == Scheme::Beads && parsed.rest == path)
+    Parsed::parse(path.as_os_str())
+        .is_ok_and(|parsed| parsed.scheme == Scheme::Beads && parsed.rest == path)
 }
 
 /// What becomes of a directory that does not look like a database.
@@ -104,7 +134,11 @@ pub enum Acceptance<'a> {
 }
 
 impl Acceptance<'_> {
-    pub fn of(self, database: Database, around: &database::Environment) -> Result<Database, NoDatabase> {
+    pub fn of(
+        self,
+        database: Database,
+        around: &database::Environment,
+    ) -> Result<Database, NoDatabase> {
         match self {
             Self::Any => Ok(database),
             Self::ToClaim(directories, suggest) => database.accepted(directories, suggest, around),
@@ -122,5 +156,7 @@ impl Acceptance<'_> {
 }
 
 pub fn any_directory_is_for_databases(given: &str) -> Error {
-    Error::usage(format!("--any-directory is for the directory of a database, and the target is {given}"))
+    Error::usage(format!(
+        "--any-directory is for the directory of a database, and the target is {given}"
+    ))
 }

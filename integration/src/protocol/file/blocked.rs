@@ -55,8 +55,9 @@ pub struct Blocked(Arc<Slot>);
 impl Blocked {
     /// Begins, or goes on with one that has been waiting for this all along; the lock file is `inode` now.
     pub fn on(target: &FileTarget, what: WaitTarget, inode: Inode) -> Result<Self, Error> {
-        let is_it =
-            |slot: &Arc<Slot>| slot.what == what && slot.target.lock() == target.lock() && slot.state().inode == inode;
+        let is_it = |slot: &Arc<Slot>| {
+            slot.what == what && slot.target.lock() == target.lock() && slot.state().inode == inode
+        };
         let late = LATE.with(|late| {
             late.retain(|slot| !slot.state().has_ended);
             late.iter().position(is_it).map(|at| late.swap_remove(at))
@@ -74,10 +75,22 @@ impl Blocked {
 
     fn start(target: &FileTarget, what: WaitTarget, inode: Inode) -> Result<Self, Error> {
         let bell = bell("make an eventfd for the lock")?;
-        let state = SlotState { inode, is_awaited: true, has_ended: false, got: None };
-        let slot = Arc::new(Slot { target: target.clone(), what, bell, state: Mutex::new(state) });
+        let state = SlotState {
+            inode,
+            is_awaited: true,
+            has_ended: false,
+            got: None,
+        };
+        let slot = Arc::new(Slot {
+            target: target.clone(),
+            what,
+            bell,
+            state: Mutex::new(state),
+        });
         let blocked = Arc::clone(&slot);
-        let builder = thread::Builder::new().name("file lock".to_owned()).stack_size(64 * 1024);
+        let builder = thread::Builder::new()
+            .name("file lock".to_owned())
+            .stack_size(64 * 1024);
         let spawned = builder.spawn(move || blocked.wait());
         spawned.map_err(|error| failed_to("start the thread that waits for the lock", &error))?;
         Ok(Self(slot))
@@ -143,13 +156,21 @@ impl Slot {
 
     fn take(&self, file: LockFile) -> Result<Got, Error> {
         let taken = match self.what {
-            WaitTarget::Lock(mode) => file.flock(mode, Patience::Blocked).map(|taken| taken.map(Got::Lock)),
-            WaitTarget::Turn(inode) if file.inode() != inode => return Err(lost_meanwhile(&self.target)),
-            WaitTarget::Turn(_) => InTurn::take(file, Patience::Blocked).map(|taken| taken.map(Got::Turn)),
+            WaitTarget::Lock(mode) => file
+                .flock(mode, Patience::Blocked)
+                .map(|taken| taken.map(Got::Lock)),
+            WaitTarget::Turn(inode) if file.inode() != inode => {
+                return Err(lost_meanwhile(&self.target));
+            }
+            WaitTarget::Turn(_) => {
+                InTurn::take(file, Patience::Blocked).map(|taken| taken.map(Got::Turn))
+            }
         };
         // It does not say busy when it may wait.
         let busy = || io::Error::from(Errno::EAGAIN);
-        taken.and_then(|taken| taken.map_err(|_| busy())).map_err(|error| failed(&self.target, &error))
+        taken
+            .and_then(|taken| taken.map_err(|_| busy()))
+            .map_err(|error| failed(&self.target, &error))
     }
 
     fn give(&self, got: Result<Got, Error>) {

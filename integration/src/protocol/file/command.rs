@@ -19,9 +19,9 @@ use crate::files::write::{Rules, Written};
 use crate::settings::{audit, either};
 use crate::words::{Part, millis, to_type};
 use crate::{
-    claim::kernel_lock::KernelLock, claim::leaving::Why, claim::signals::Signals, files::Schema, files::json::Format,
-    output::envelope::Request, output::talk::Talk, output::trail::Trail, protocol::answers_for,
-    settings::environment::Environment, settings::wait::Wait,
+    claim::kernel_lock::KernelLock, claim::leaving::Why, claim::signals::Signals, files::Schema,
+    files::json::Format, output::envelope::Request, output::talk::Talk, output::trail::Trail,
+    protocol::answers_for, settings::environment::Environment, settings::wait::Wait,
 };
 
 #[derive(Debug, Args)]
@@ -41,12 +41,22 @@ pub struct OnFile {
 
 impl OnFile {
     /// The file that is meant, and for how long its lock is waited for; `command` is what was typed.
-    pub fn find<'a>(&self, command: &str, environment: &'a Environment) -> Result<OneFile<'a>, Error> {
+    pub fn find<'a>(
+        &self,
+        command: &str,
+        environment: &'a Environment,
+    ) -> Result<OneFile<'a>, Error> {
         let around = environment.of_database();
         let Some(text) = self.target.as_deref().or(around.target.as_deref()) else {
-            return Err(Error::usage(format!("no file; name one: beadlock {command} file:todo.json")));
+            return Err(Error::usage(format!(
+                "no file; name one: beadlock {command} file:todo.json"
+            )));
         };
-        let Target { scheme: Scheme::File, rest } = Target::parse(text)? else {
+        let Target {
+            scheme: Scheme::File,
+            rest,
+        } = Target::parse(text)?
+        else {
             return Err(self.no_file(command, text));
         };
         answers_for(self.target.as_deref(), environment)?;
@@ -55,23 +65,38 @@ impl OnFile {
             true => Wait::No,
             false => Wait::UpTo(either(self.wait, "BEADLOCK_WAIT", environment)?.unwrap_or(WAIT)),
         };
-        Ok(OneFile { target, wait, environment })
+        Ok(OneFile {
+            target,
+            wait,
+            environment,
+        })
     }
 
     fn no_file(&self, command: &str, text: &OsStr) -> Error {
         let shown = escaped_path(text.as_ref());
         let has_scheme = Target::parse(text).is_ok_and(|target| target.scheme != Scheme::Beads);
         let mut meant = OsString::from("file:");
-        meant.push(if has_scheme { OsStr::new("todo.json") } else { text });
+        meant.push(if has_scheme {
+            OsStr::new("todo.json")
+        } else {
+            text
+        });
         let words = vec!["beadlock".into(), command.into(), meant];
         let then = to_type("{}", &[Part::Words(words)]);
         Error::usage(format!("{shown} is no file's lock; name a file: {then}"))
     }
 
     /// Where what happens to the lock is written down. Nothing is locked without the trail that was asked for.
-    pub fn trail<'a>(&self, file: &OneFile<'_>, request: &'a Request, talk: &'a Talk) -> Result<Trail<'a>, Error> {
+    pub fn trail<'a>(
+        &self,
+        file: &OneFile<'_>,
+        request: &'a Request,
+        talk: &'a Talk,
+    ) -> Result<Trail<'a>, Error> {
         let audit = audit(self.audit.as_deref(), file.environment);
-        file.target.to_target().trail(audit.as_deref(), (None, None), request, talk)
+        file.target
+            .to_target()
+            .trail(audit.as_deref(), (None, None), request, talk)
     }
 }
 
@@ -97,9 +122,9 @@ impl Checked {
         let format = self.format.unwrap_or(format);
         let rules = Rules::default().format(format);
         match &self.schema {
-            Some(_) if format == Format::Any => {
-                Err(Error::usage("--schema is for JSON; it checks nothing with --format any"))
-            }
+            Some(_) if format == Format::Any => Err(Error::usage(
+                "--schema is for JSON; it checks nothing with --format any",
+            )),
             Some(path) => Ok(rules.conforming_to(Schema::read(path)?)),
             None => Ok(rules),
         }
@@ -138,12 +163,22 @@ impl OneFile<'_> {
         child: Option<i32>,
         work: impl FnOnce(&FileLock, &mut Signals) -> Result<T, Stopped>,
     ) -> Result<(T, Value), Stopped> {
-        let Self { target, wait, environment } = self;
+        let Self {
+            target,
+            wait,
+            environment,
+        } = self;
         let talk = trail.talk();
         note(target, talk);
         let begun = Instant::now();
         let mut attending = Attending::wait_of(signals, talk, child);
-        let lock = take(target, Mode::Exclusive, *wait, Some(*environment), &mut attending);
+        let lock = take(
+            target,
+            Mode::Exclusive,
+            *wait,
+            Some(*environment),
+            &mut attending,
+        );
         talk.end_live();
         let lock = lock.inspect_err(|stopped| blocked(stopped, trail))?;
         let id = lock.id().to_string();
@@ -155,25 +190,42 @@ impl OneFile<'_> {
         let held = lock.age();
         let done = done.and_then(|done| match lock.still_held() {
             Ok(()) => Ok(done),
-            Err(error) => Err(Error { message: format!("{done}, but {error}"), ..error }.into()),
+            Err(error) => Err(Error {
+                message: format!("{done}, but {error}"),
+                ..error
+            }
+            .into()),
         });
         let (is_ours, record) = (!lock.is_nested(), record(&lock, &id));
         drop(lock);
-        let why = if done.is_ok() { Why::RELEASED } else { Why::RELEASED_AFTER_FAILURE };
+        let why = if done.is_ok() {
+            Why::RELEASED
+        } else {
+            Why::RELEASED_AFTER_FAILURE
+        };
         match &done {
             _ if !is_ours => {}
             Err(Stopped::Failed(error)) if error.code() == Code::LockLost => {
                 trail.write(Event::LockLost, |entry| {
-                    entry.detail(error).held_for(held).lock(&record).result(why.result)
+                    entry
+                        .detail(error)
+                        .held_for(held)
+                        .lock(&record)
+                        .result(why.result)
                 });
             }
             _ => trail.write(Event::LockReleased, |entry| {
-                entry.reason(why.reason).held_for(held).result(why.result).lock(&record)
+                entry
+                    .reason(why.reason)
+                    .held_for(held)
+                    .result(why.result)
+                    .lock(&record)
             }),
         }
         let (given, path) = (target.given(), target.file().to_string_lossy());
         let (waited_ms, held_ms) = (millis(waited), millis(held));
-        let answer = json!({ "target": given, "path": path, "waited_ms": waited_ms, "held_ms": held_ms });
+        let answer =
+            json!({ "target": given, "path": path, "waited_ms": waited_ms, "held_ms": held_ms });
         Ok((done?, answer))
     }
 }
@@ -183,7 +235,9 @@ pub fn tell(written: &Written, mut answer: Value, talk: &Talk) -> Value {
     if written.other_links > 0 {
         let (path, links) = (escaped_path(&written.path), written.other_links);
         let plural = if links == 1 { "" } else { "s" };
-        talk.warn(&format!("{path} had {links} other hard link{plural}: the old content is still there"));
+        talk.warn(&format!(
+            "{path} had {links} other hard link{plural}: the old content is still there"
+        ));
     }
     talk.say(&written.to_string());
     answer["bytes"] = written.bytes.into();
@@ -205,7 +259,11 @@ pub struct FileArgs {
 
 impl FileArgs {
     pub fn mode(&self) -> Mode {
-        if self.shared { Mode::Shared } else { Mode::Exclusive }
+        if self.shared {
+            Mode::Shared
+        } else {
+            Mode::Exclusive
+        }
     }
 
     pub fn given(&self) -> Vec<&'static str> {

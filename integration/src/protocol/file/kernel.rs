@@ -10,15 +10,18 @@ use beadlock_checker::internal::audit::{Event, Outcome};
 use beadlock_checker::internal::{Gates, duration::shown, shared_file_system};
 use serde_json::{Value, json};
 
-use super::{File, FileLock, FileTarget, LockFile, LockId, Mode, look, nested, refused::names, release, take};
+use super::{
+    File, FileLock, FileTarget, LockFile, LockId, Mode, look, nested, refused::names, release, take,
+};
 use crate::claim::attendant::{Attending, Stopped};
 use crate::claim::kernel_lock::{KernelLock, Observation, WithoutRecord};
 use crate::claim::loss::{Loss, Watch, WatchStart};
 use crate::error::{Code, Error, Exit};
 use crate::words::{Part, to_type};
 use crate::{
-    claim::keeping::Guard, claim::leaving::Why, claim::signals::Signals, claim::target::Target, output::talk::Talk,
-    output::trail::Trail, settings::environment::Environment, settings::wait::Wait,
+    claim::keeping::Guard, claim::leaving::Why, claim::signals::Signals, claim::target::Target,
+    output::talk::Talk, output::trail::Trail, settings::environment::Environment,
+    settings::wait::Wait,
 };
 
 impl WithoutRecord for File {
@@ -30,7 +33,12 @@ impl WithoutRecord for File {
         note(&FileTarget::of_target(target), talk);
     }
 
-    fn outer(&self, target: &Target, mode: Mode, environment: &Environment) -> Result<Option<(String, i32)>, Error> {
+    fn outer(
+        &self,
+        target: &Target,
+        mode: Mode,
+        environment: &Environment,
+    ) -> Result<Option<(String, i32)>, Error> {
         let target = FileTarget::of_target(target);
         let inode = LockFile::open(&target)?.inode();
         let outer = nested::outer(&target, inode, mode, environment)?;
@@ -39,7 +47,12 @@ impl WithoutRecord for File {
 
     fn id_to_be(&self, target: &Target) -> Result<String, Error> {
         let (device, inode) = LockFile::open(&FileTarget::of_target(target))?.inode();
-        Ok(LockId { device, inode, pid: std::process::id().cast_signed() }.to_string())
+        Ok(LockId {
+            device,
+            inode,
+            pid: std::process::id().cast_signed(),
+        }
+        .to_string())
     }
 
     fn take(
@@ -51,33 +64,61 @@ impl WithoutRecord for File {
         attending: &mut Attending<'_>,
         trail: &Trail<'_>,
     ) -> Result<Box<dyn KernelLock>, Stopped> {
-        let taken = take(&FileTarget::of_target(target), mode, wait, Some(environment), attending);
+        let taken = take(
+            &FileTarget::of_target(target),
+            mode,
+            wait,
+            Some(environment),
+            attending,
+        );
         trail.talk().end_live();
-        Ok(Box::new(taken.inspect_err(|stopped| blocked(stopped, trail))?))
+        Ok(Box::new(
+            taken.inspect_err(|stopped| blocked(stopped, trail))?,
+        ))
     }
 
     fn adopt(&self, target: &Target, mode: Mode, shared: fs::File) -> Option<Box<dyn KernelLock>> {
-        Some(Box::new(FileLock::adopt(FileTarget::of_target(target), mode, shared)?))
+        Some(Box::new(FileLock::adopt(
+            FileTarget::of_target(target),
+            mode,
+            shared,
+        )?))
     }
 
-    fn wait(&self, target: &Target, wait: Wait, environment: &Environment, talk: &Talk) -> Result<Duration, Stopped> {
+    fn wait(
+        &self,
+        target: &Target,
+        wait: Wait,
+        environment: &Environment,
+        talk: &Talk,
+    ) -> Result<Duration, Stopped> {
         let (target, begun) = (FileTarget::of_target(target), Instant::now());
         if LockFile::find(&target)?.is_some() {
             let mut signals = Signals::block()?;
             let mut attending = Attending::wait_of(&mut signals, talk, None);
-            let lock = take(&target, Mode::Exclusive, wait, Some(environment), &mut attending);
+            let lock = take(
+                &target,
+                Mode::Exclusive,
+                wait,
+                Some(environment),
+                &mut attending,
+            );
             talk.end_live();
             // The same words, and the code of a wait: nothing was to be claimed.
             let lock = lock.map_err(|stopped| match stopped {
-                Stopped::Failed(error) if error.exit == Exit::FileHeld => {
-                    Error { code: Code::LockHeld, exit: Exit::Conflict, ..error }.into()
+                Stopped::Failed(error) if error.exit == Exit::FileHeld => Error {
+                    code: Code::LockHeld,
+                    exit: Exit::Conflict,
+                    ..error
                 }
+                .into(),
                 stopped => stopped,
             })?;
             if lock.is_nested() {
                 let (shown, pid) = (target.shown(), FileLock::id(&lock).pid);
-                let message =
-                    format!("{shown} is held by the hold that this runs in (PID {pid}): it would wait for itself");
+                let message = format!(
+                    "{shown} is held by the hold that this runs in (PID {pid}): it would wait for itself"
+                );
                 return Err(Error::new(Code::LockHeld, message).into());
             }
         }
@@ -94,10 +135,17 @@ impl WithoutRecord for File {
             return Error::new(Code::LockFailed, seen.detail.clone());
         }
         let (given, names) = (&target.given, names(&seen.holders));
-        let pids: Vec<OsString> = seen.holders.iter().map(|holder| holder.pid.to_string().into()).collect();
+        let pids: Vec<OsString> = seen
+            .holders
+            .iter()
+            .map(|holder| holder.pid.to_string().into())
+            .collect();
         let end = match pids.is_empty() {
             true => "root sees whose it is: sudo beadlock status".to_owned(),
-            false => format!("when it is to end: {}", to_type("kill {}", &[Part::Words(pids)])),
+            false => format!(
+                "when it is to end: {}",
+                to_type("kill {}", &[Part::Words(pids)])
+            ),
         };
         let message = format!(
             "{given} is locked by {names}, and an flock cannot be taken away: it is gone when its process has ended; \
@@ -114,7 +162,11 @@ impl KernelLock for FileLock {
     }
 
     fn id_of(&self, pid: i32) -> String {
-        LockId { pid, ..Self::id(self) }.to_string()
+        LockId {
+            pid,
+            ..Self::id(self)
+        }
+        .to_string()
     }
 
     fn is_nested(&self) -> bool {
@@ -147,17 +199,29 @@ impl KernelLock for FileLock {
         }
         let (age, given) = (FileLock::age(&self), self.target().given());
         let written = record(&self, &FileLock::id(&self).to_string());
-        let lost = known.or_else(|| self.loss()).map(|loss| (self.lost(&loss), loss));
+        let lost = known
+            .or_else(|| self.loss())
+            .map(|loss| (self.lost(&loss), loss));
         drop(self);
         let Some((error, loss)) = lost else {
-            trail.talk().say(&format!("released {given} after {}", shown(age)));
+            trail
+                .talk()
+                .say(&format!("released {given} after {}", shown(age)));
             trail.write(Event::LockReleased, |entry| {
-                entry.reason(why.reason).held_for(age).result(why.result).lock(&written)
+                entry
+                    .reason(why.reason)
+                    .held_for(age)
+                    .result(why.result)
+                    .lock(&written)
             });
             return None;
         };
         trail.write(Event::LockLost, |entry| {
-            let entry = entry.reason(loss.as_str()).detail(&error).held_for(age).lock(&written);
+            let entry = entry
+                .reason(loss.as_str())
+                .detail(&error)
+                .held_for(age)
+                .lock(&written);
             entry.result(Outcome::Failure)
         });
         Some(error)
@@ -168,7 +232,9 @@ impl KernelLock for FileLock {
 pub fn note(target: &FileTarget, talk: &Talk) {
     if let Some(name) = shared_file_system(target.dir()) {
         let given = target.given();
-        talk.note(&format!("{given} is on {name}: its lock may keep out this machine, or this mount, only"));
+        talk.note(&format!(
+            "{given} is on {name}: its lock may keep out this machine, or this mount, only"
+        ));
     }
 }
 
@@ -176,7 +242,9 @@ pub fn blocked(stopped: &Stopped, trail: &Trail<'_>) {
     if let Stopped::Failed(error) = stopped
         && error.exit == Exit::FileHeld
     {
-        trail.write(Event::LockBlocked, |entry| entry.reason("flock_held").error(error));
+        trail.write(Event::LockBlocked, |entry| {
+            entry.reason("flock_held").error(error)
+        });
     }
 }
 

@@ -37,7 +37,10 @@ pub struct FileLock {
 #[derive(Debug)]
 enum Held {
     /// By this process. Its number is given up first: the next thread of this process finds it free, or waits.
-    Here(#[expect(dead_code, reason = "its end counts")] Registered, Flocked),
+    Here(
+        #[expect(dead_code, reason = "its end counts")] Registered,
+        Flocked,
+    ),
     /// By the hold that this runs in.
     There(LockId),
 }
@@ -136,14 +139,18 @@ impl FileLock {
     /// [`Code::LockLost`] when that is another by now.
     pub fn turn(&self) -> Result<Turn<'_>, Error> {
         let thread = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(file) = LockFile::find(&self.target)?.filter(|file| file.inode() == self.inode()) else {
+        let Some(file) = LockFile::find(&self.target)?.filter(|file| file.inode() == self.inode())
+        else {
             return Err(self.lost(&Loss::OtherFile));
         };
         if !file.is_writable() {
             return match self.held {
                 Held::There(_) => Err(turn::not_writable(&self.target)),
                 // What is nested here cannot take turns either.
-                Held::Here(..) => Ok(Turn { _file: None, _thread: thread }),
+                Held::Here(..) => Ok(Turn {
+                    _file: None,
+                    _thread: thread,
+                }),
             };
         }
         let cannot = |error: std::io::Error| failed(&self.target, &error);
@@ -152,7 +159,10 @@ impl FileLock {
             Ok(file) => file,
             Err(_) => self.wait_for_turn(inode)?,
         };
-        Ok(Turn { _file: Some(file), _thread: thread })
+        Ok(Turn {
+            _file: Some(file),
+            _thread: thread,
+        })
     }
 
     fn wait_for_turn(&self, inode: Inode) -> Result<InTurn, Error> {
@@ -177,7 +187,14 @@ impl FileLock {
         let registered = Registered::enter(file.inode())?;
         let held = Held::Here(registered, Flocked::of(file));
         let (wait, since) = (Wait::No, Instant::now());
-        Some(Self { target, mode, held, wait, since, turns: Mutex::new(()) })
+        Some(Self {
+            target,
+            mode,
+            held,
+            wait,
+            since,
+            turns: Mutex::new(()),
+        })
     }
 
     /// Leaves it to the process that shares the open file.
@@ -222,18 +239,32 @@ pub fn take(
 ) -> Result<FileLock, Stopped> {
     let locked = |held| {
         let (target, since, turns) = (target.clone(), Instant::now(), Mutex::new(()));
-        FileLock { target, mode, held, wait, since, turns }
+        FileLock {
+            target,
+            mode,
+            held,
+            wait,
+            since,
+            turns,
+        }
     };
     // No clock is read where nobody is in the way.
     let mut begun = None;
     loop {
         let file = LockFile::open(target)?;
         let inode = file.inode();
-        let Some(registered) = Registered::enter(inode) else { return Err(refused::twice(target).into()) };
-        let pin = match file.flock(mode, Patience::Try).map_err(|error| failed(target, &error))? {
+        let Some(registered) = Registered::enter(inode) else {
+            return Err(refused::twice(target).into());
+        };
+        let pin = match file
+            .flock(mode, Patience::Try)
+            .map_err(|error| failed(target, &error))?
+        {
             // Else somebody has deleted or replaced it in between.
             Ok(flocked) if flocked.file().is_named_by(target) => {
-                begun.into_iter().for_each(|(at, _): (Instant, _)| attendant.waited(at.elapsed()));
+                begun
+                    .into_iter()
+                    .for_each(|(at, _): (Instant, _)| attendant.waited(at.elapsed()));
                 return Ok(locked(Held::Here(registered, flocked)));
             }
             Ok(_) => continue,
@@ -252,7 +283,11 @@ pub fn take(
         if let Some(flocked) = waited {
             attendant.waited(begun.0.elapsed());
             let here = flocked.file().inode();
-            let entered = if here == inode { Some(registered) } else { Registered::enter(here) };
+            let entered = if here == inode {
+                Some(registered)
+            } else {
+                Registered::enter(here)
+            };
             let registered = entered.ok_or_else(|| refused::twice(target))?;
             return Ok(locked(Held::Here(registered, flocked)));
         }
@@ -287,7 +322,12 @@ fn wait_for_lock(
             }
             let (file, holders) = (target.shown(), refused::Holders(target));
             let (since, left) = (at.elapsed(), deadline.left());
-            attendant.waiting(&Waited::Kernel { file: &file, holders: &holders, since, left })?;
+            attendant.waiting(&Waited::Kernel {
+                file: &file,
+                holders: &holders,
+                since,
+                left,
+            })?;
             notice = Deadline::after(TICK);
         }
         let limit = deadline.left().min(notice.left());
@@ -309,7 +349,11 @@ pub struct Locking {
 
 impl Locking {
     pub(super) fn of(path: &Path) -> Self {
-        Self { target: FileTarget::of(path), mode: Mode::Exclusive, wait: Wait::UpTo(WAIT) }
+        Self {
+            target: FileTarget::of(path),
+            mode: Mode::Exclusive,
+            wait: Wait::UpTo(WAIT),
+        }
     }
 
     /// For how long a holder is waited for.
@@ -331,13 +375,28 @@ impl Locking {
     /// [`Code::LockFailed`] when the wait ran out, when the lock file cannot be opened, or when this process has the
     /// file locked already; [`Code::NoTarget`] where there is no directory, [`Code::Usage`] for anything but a file.
     pub fn acquire(&self) -> Result<FileLock, Error> {
-        Ok(take(self.target()?, self.mode, self.wait, None, &mut Unattended)?)
+        Ok(take(
+            self.target()?,
+            self.mode,
+            self.wait,
+            None,
+            &mut Unattended,
+        )?)
     }
 
     /// [`Locking::acquire`], and every 50 ms of a wait `is_over` is asked whether that is over. `None`: it said so, and
     /// nothing is locked. Fails as [`Locking::acquire`].
-    pub fn acquire_unless(&self, mut is_over: impl FnMut() -> bool) -> Result<Option<FileLock>, Error> {
-        match take(self.target()?, self.mode, self.wait, None, &mut Asking::whether(&mut is_over)) {
+    pub fn acquire_unless(
+        &self,
+        mut is_over: impl FnMut() -> bool,
+    ) -> Result<Option<FileLock>, Error> {
+        match take(
+            self.target()?,
+            self.mode,
+            self.wait,
+            None,
+            &mut Asking::whether(&mut is_over),
+        ) {
             Ok(lock) => Ok(Some(lock)),
             Err(Stopped::Signalled(_)) => Ok(None),
             Err(Stopped::Failed(error)) => Err(error),

@@ -22,7 +22,10 @@ pub fn at(target: &FileTarget, gates: &Gates) -> Observation {
             Err(error) => (Verdict::Unreadable(Reason::Unreadable), error.to_string()),
         },
     };
-    let first = holders.first().zip(named_inode(target)).map(|(holder, inode)| (holder.pid, inode));
+    let first = holders
+        .first()
+        .zip(named_inode(target))
+        .map(|(holder, inode)| (holder.pid, inode));
     let mode = first.and_then(|(pid, inode)| flock_of(pid, target.lock(), inode));
     let id = first.map(|(pid, (device, inode))| LockId { device, inode, pid }.to_string());
     let headline = match verdict {
@@ -33,18 +36,35 @@ pub fn at(target: &FileTarget, gates: &Gates) -> Observation {
         _ if !detail.is_empty() => format!(": {detail}"),
         _ => String::new(),
     };
-    let message = if matches!(verdict, Verdict::Held(_)) { held(&target.shown()) } else { detail.clone() };
+    let message = if matches!(verdict, Verdict::Held(_)) {
+        held(&target.shown())
+    } else {
+        detail.clone()
+    };
     let next = next(target, verdict, &holders);
     let facts = facts(mode, &holders, &waiters);
-    Observation { verdict, detail, message, id, holders, headline, facts, next }
+    Observation {
+        verdict,
+        detail,
+        message,
+        id,
+        holders,
+        headline,
+        facts,
+        next,
+    }
 }
 
 fn facts(mode: Option<Mode>, holders: &[GateHolder], waiters: &[GateHolder]) -> Vec<Fact> {
     let all = |processes: &[GateHolder]| -> Value {
-        let one = |GateHolder { pid, command }: &GateHolder| json!({ "pid": pid, "command": command });
+        let one =
+            |GateHolder { pid, command }: &GateHolder| json!({ "pid": pid, "command": command });
         processes.iter().map(one).collect()
     };
-    let mut facts = vec![Fact::json("mode", mode.map(Mode::as_str)), Fact::json("flock", all(holders))];
+    let mut facts = vec![
+        Fact::json("mode", mode.map(Mode::as_str)),
+        Fact::json("flock", all(holders)),
+    ];
     facts.push(Fact::json("flock_waiters", all(waiters)));
     if !waiters.is_empty() {
         facts.push(Fact::text("waiting for it", words::names(waiters)));
@@ -61,7 +81,10 @@ fn next(target: &FileTarget, verdict: Verdict, holders: &[GateHolder]) -> String
             to_type("ps -fp {}", &[Part::Pid(holder.pid.into())])
         ),
         (Verdict::Held(_), None) => {
-            format!("{}   # root sees all processes", command("sudo beadlock status {}"))
+            format!(
+                "{}   # root sees all processes",
+                command("sudo beadlock status {}")
+            )
         }
         (Verdict::Unreadable(_), _) => to_type("ls -ld {}", &[Part::Path(target.lock())]),
         _ => command("beadlock hold {} -- CMD"),
@@ -70,7 +93,15 @@ fn next(target: &FileTarget, verdict: Verdict, holders: &[GateHolder]) -> String
 
 /// `/proc` may hide a holder of another namespace or machine: the lock is tried, and let go at once.
 fn try_it(target: &FileTarget) -> Result<Verdict, Error> {
-    let Some(file) = LockFile::find(target)? else { return Ok(Verdict::Free) };
-    let taken = file.flock(Mode::Exclusive, Patience::Try).map_err(|error| failed(target, &error))?;
-    Ok(if taken.is_ok() { Verdict::Free } else { Verdict::Held(Reason::FlockHeld) })
+    let Some(file) = LockFile::find(target)? else {
+        return Ok(Verdict::Free);
+    };
+    let taken = file
+        .flock(Mode::Exclusive, Patience::Try)
+        .map_err(|error| failed(target, &error))?;
+    Ok(if taken.is_ok() {
+        Verdict::Free
+    } else {
+        Verdict::Held(Reason::FlockHeld)
+    })
 }

@@ -29,7 +29,8 @@ use crate::claim::protocol::{Protocol, ProtocolRules, WaitOver};
 use crate::claim::target::{Target, prefixed};
 use crate::error::{Code, Error};
 use crate::{
-    claim::kernel_lock::WithoutRecord, protocol::ClaimWords, settings::environment::Environment, settings::wait::Wait,
+    claim::kernel_lock::WithoutRecord, protocol::ClaimWords, settings::environment::Environment,
+    settings::wait::Wait,
 };
 
 pub use beadlock_checker::internal::dialect::file::{LockId, Mode, WAIT};
@@ -58,7 +59,9 @@ impl Protocol for File {
             "--holder" => Some("an flock has no name, only a process"),
             "--holder-version" | "--about" => Some("an flock has no record that could say it"),
             "--drain" => Some("it has no cycles: --wait is all the waiting there is"),
-            "--reap-proven-dead" => Some("an flock ends with its process: none is ever left behind"),
+            "--reap-proven-dead" => {
+                Some("an flock ends with its process: none is ever left behind")
+            }
             "--audit of release" => Some("the keeper writes into the file that acquire was told"),
             "--id" | "--malformed" | "--yes" | "--even-if-live" => {
                 Some("an flock cannot be taken away, only its process ended")
@@ -82,7 +85,9 @@ impl Protocol for File {
 
     fn not_for_a_guard(&self, target: &Target) -> Option<String> {
         let given = &target.given;
-        Some(format!("{given} has no database, no record and no cycles: lock it with what is for it in `file`"))
+        Some(format!(
+            "{given} has no database, no record and no cycles: lock it with what is for it in `file`"
+        ))
     }
 
     fn timed_out(&self, waited: &WaitOver<'_>) -> String {
@@ -118,20 +123,34 @@ impl Folder for File {
         Ok(file.ok_or_else(no_name)?.to_target())
     }
 
-    fn intended(&self, target: Target, typed: &Args, _environment: &Environment) -> Result<Intended, Error> {
-        Ok(Intended::Claim(target.into(), claim_words(typed.file.mode())))
+    fn intended(
+        &self,
+        target: Target,
+        typed: &Args,
+        _environment: &Environment,
+    ) -> Result<Intended, Error> {
+        Ok(Intended::Claim(
+            target.into(),
+            claim_words(typed.file.mode()),
+        ))
     }
 }
 
 pub fn claim_words(mode: Mode) -> ClaimWords {
-    let words = ClaimWords::new(|_, _| Err(Error::new(Code::Io, "the lock of a file has no record")));
+    let words =
+        ClaimWords::new(|_, _| Err(Error::new(Code::Io, "the lock of a file has no record")));
     ClaimWords { mode, ..words }
 }
 
 impl FileTarget {
     pub fn of_target(target: &Target) -> Self {
-        let file = target.exported.as_bytes().strip_prefix(File.prefix().as_bytes());
-        let file = file.map(|file| PathBuf::from(std::ffi::OsStr::from_bytes(file))).unwrap_or_default();
+        let file = target
+            .exported
+            .as_bytes()
+            .strip_prefix(File.prefix().as_bytes());
+        let file = file
+            .map(|file| PathBuf::from(std::ffi::OsStr::from_bytes(file)))
+            .unwrap_or_default();
         Self::of_paths(file, target.typed.clone())
     }
 
@@ -141,6 +160,13 @@ impl FileTarget {
         let place = Place::named(self.dir(), name).unwrap_or_else(|| Place::beads(self.dir()));
         let exported = prefixed(File.prefix(), self.file());
         let (given, typed) = (self.given(), self.named().to_owned());
-        Target { place, given, typed, exported, database: None, protocol: &File }
+        Target {
+            place,
+            given,
+            typed,
+            exported,
+            database: None,
+            protocol: &File,
+        }
     }
 }

@@ -25,14 +25,24 @@ pub fn outer(
     if let Some(pid) = update(target, inode, environment) {
         return Err(refused::inside_update(target, pid));
     }
-    let holds = nested::holds(environment).filter_map(|id| id.parse().ok()).filter(|id: &LockId| is_above(id.pid));
+    let holds = nested::holds(environment)
+        .filter_map(|id| id.parse().ok())
+        .filter(|id: &LockId| is_above(id.pid));
     // Where the lock file was replaced while the hold waited for it, the command's environment was made before.
-    let holds = holds.map(|LockId { pid, .. }| LockId { device: inode.0, inode: inode.1, pid });
+    let holds = holds.map(|LockId { pid, .. }| LockId {
+        device: inode.0,
+        inode: inode.1,
+        pid,
+    });
     let acquired = environment.get("BEADLOCK_ID").and_then(|id| id.to_str());
     let acquired = acquired.and_then(|id| id.strip_prefix(NESTED).unwrap_or(id).parse().ok());
-    let mut known = holds.chain(acquired).filter(|id| (id.device, id.inode) == inode);
+    let mut known = holds
+        .chain(acquired)
+        .filter(|id| (id.device, id.inode) == inode);
     match known.find_map(|id| Some((id, standing(target, id)?))) {
-        Some((id, Mode::Shared)) if mode == Mode::Exclusive => Err(refused::only_shared(target, id.pid)),
+        Some((id, Mode::Shared)) if mode == Mode::Exclusive => {
+            Err(refused::only_shared(target, id.pid))
+        }
         outer => Ok(outer.map(|(id, _)| id)),
     }
 }
@@ -40,19 +50,37 @@ pub fn outer(
 /// The PID of a `beadlock update` of the lock file `inode` whose filter this process runs in: it has lock or turn.
 fn update(target: &FileTarget, inode: Inode, environment: &Environment) -> Option<i32> {
     // Where the lock file was replaced while the update waited for it, the filter's environment was made before.
-    let has_flock = |pid| standing(target, LockId { device: inode.0, inode: inode.1, pid }).is_some();
+    let has_flock = |pid| {
+        standing(
+            target,
+            LockId {
+                device: inode.0,
+                inode: inode.1,
+                pid,
+            },
+        )
+        .is_some()
+    };
     let mut around = updates(environment).filter_map(|id| id.parse().ok());
-    let is_it = |id: &LockId| is_above(id.pid) && ((id.device, id.inode) == inode || has_flock(id.pid));
+    let is_it =
+        |id: &LockId| is_above(id.pid) && ((id.device, id.inode) == inode || has_flock(id.pid));
     around.find(is_it).map(|id| id.pid)
 }
 
 fn updates(environment: &Environment) -> impl Iterator<Item = &str> {
-    environment.get(UPDATES).and_then(OsStr::to_str).unwrap_or_default().split_ascii_whitespace()
+    environment
+        .get(UPDATES)
+        .and_then(OsStr::to_str)
+        .unwrap_or_default()
+        .split_ascii_whitespace()
 }
 
 /// `$BEADLOCK_UPDATE_IDS` for the filter of an update with this id, which those around it stay in.
 pub fn updates_with(id: LockId, environment: &Environment) -> OsString {
-    let ids: Vec<String> = updates(environment).map(str::to_owned).chain([id.to_string()]).collect();
+    let ids: Vec<String> = updates(environment)
+        .map(str::to_owned)
+        .chain([id.to_string()])
+        .collect();
     ids.join(" ").into()
 }
 
@@ -89,10 +117,24 @@ mod tests {
         let (inode, above) = ((1, 2), getppid().as_raw());
         let of = |ids: &str| update(&target, inode, &Environment::of(&[(UPDATES, ids)]));
         assert_eq!(of(&format!("1:3:{above} 1:2:{above}")), Some(above));
-        for ids in [String::new(), format!("1:3:{above}"), format!("1:2:{}", std::process::id())] {
+        for ids in [
+            String::new(),
+            format!("1:3:{above}"),
+            format!("1:2:{}", std::process::id()),
+        ] {
             assert_eq!(of(&ids), None, "{ids}");
         }
         let outer = Environment::of(&[(UPDATES, "1:3:4")]);
-        assert_eq!(updates_with(LockId { device: 1, inode: 2, pid: 9 }, &outer), "1:3:4 1:2:9");
+        assert_eq!(
+            updates_with(
+                LockId {
+                    device: 1,
+                    inode: 2,
+                    pid: 9
+                },
+                &outer
+            ),
+            "1:3:4 1:2:9"
+        );
     }
 }

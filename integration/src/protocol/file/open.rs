@@ -31,7 +31,8 @@ pub struct LockFile {
 
 impl LockFile {
     pub fn open(target: &FileTarget) -> Result<Self, Error> {
-        Self::open_or(target, true).and_then(|found| found.ok_or_else(|| failed(target, &Errno::ENOENT.into())))
+        Self::open_or(target, true)
+            .and_then(|found| found.ok_or_else(|| failed(target, &Errno::ENOENT.into())))
     }
 
     /// The same where it is there; `None`: it is not.
@@ -44,20 +45,24 @@ impl LockFile {
             let (file, is_writable) = match open(target, OFlag::O_RDWR) {
                 Ok(file) => (file, true),
                 // Made by itself: an open that would make it is refused in /tmp where it is somebody else's.
-                Err(Errno::ENOENT) if makes => match open(target, OFlag::O_RDWR | OFlag::O_CREAT | OFlag::O_EXCL) {
-                    Ok(file) => (file, true),
-                    Err(Errno::EEXIST) => continue,
-                    Err(errno @ (Errno::ENOENT | Errno::ENOTDIR)) => {
-                        return Err(no_directory(target.file(), &errno.into()));
+                Err(Errno::ENOENT) if makes => {
+                    match open(target, OFlag::O_RDWR | OFlag::O_CREAT | OFlag::O_EXCL) {
+                        Ok(file) => (file, true),
+                        Err(Errno::EEXIST) => continue,
+                        Err(errno @ (Errno::ENOENT | Errno::ENOTDIR)) => {
+                            return Err(no_directory(target.file(), &errno.into()));
+                        }
+                        Err(errno) => return Err(not_made(target, &errno.into())),
                     }
-                    Err(errno) => return Err(not_made(target, &errno.into())),
-                },
+                }
                 Err(Errno::ENOENT) => return Ok(None),
                 // An flock needs no more than a descriptor.
-                Err(Errno::EACCES | Errno::EPERM | Errno::EROFS) => match open(target, OFlag::O_RDONLY) {
-                    Ok(file) => (file, false),
-                    Err(errno) => return Err(failed(target, &errno.into())),
-                },
+                Err(Errno::EACCES | Errno::EPERM | Errno::EROFS) => {
+                    match open(target, OFlag::O_RDONLY) {
+                        Ok(file) => (file, false),
+                        Err(errno) => return Err(failed(target, &errno.into())),
+                    }
+                }
                 Err(Errno::EAGAIN) => {
                     sleep(Duration::from_millis(5));
                     continue;
@@ -67,11 +72,17 @@ impl LockFile {
             let stat = fstat(&file).map_err(|errno| failed(target, &errno.into()))?;
             match stat.st_mode & SFlag::S_IFMT.bits() {
                 kind if kind == SFlag::S_IFREG.bits() => {}
-                kind if kind == SFlag::S_IFDIR.bits() => return Err(no_regular_file(target, "a directory")),
+                kind if kind == SFlag::S_IFDIR.bits() => {
+                    return Err(no_regular_file(target, "a directory"));
+                }
                 _ => return Err(no_regular_file(target, "no regular file")),
             }
             let inode = (stat.st_dev, stat.st_ino);
-            return Ok(Some(Self { file, inode, is_writable }));
+            return Ok(Some(Self {
+                file,
+                inode,
+                is_writable,
+            }));
         }
         Err(failed(target, &Errno::EAGAIN.into()))
     }
@@ -79,7 +90,11 @@ impl LockFile {
     /// One that came open from another process, and is not to be written.
     pub fn of(file: File) -> Option<Self> {
         let stat = fstat(&file).ok()?;
-        Some(Self { inode: (stat.st_dev, stat.st_ino), file, is_writable: false })
+        Some(Self {
+            inode: (stat.st_dev, stat.st_ino),
+            file,
+            is_writable: false,
+        })
     }
 
     pub fn inode(&self) -> Inode {
@@ -104,7 +119,11 @@ impl LockFile {
             (Mode::Shared, Patience::Try) => Flock::TryShared,
             (Mode::Shared, Patience::Blocked) => Flock::WaitShared,
         };
-        Ok(if flock(&self, how)? { Ok(Flocked::of(self)) } else { Err(self) })
+        Ok(if flock(&self, how)? {
+            Ok(Flocked::of(self))
+        } else {
+            Err(self)
+        })
     }
 }
 
@@ -124,7 +143,9 @@ pub enum Patience {
 
 /// Which file has the lock file's name now; a symbolic link is one of its own. `None`: none, or it is not to be seen.
 pub fn named_inode(target: &FileTarget) -> Option<Inode> {
-    lstat(target.lock_name()).ok().map(|stat| (stat.st_dev, stat.st_ino))
+    lstat(target.lock_name())
+        .ok()
+        .map(|stat| (stat.st_dev, stat.st_ino))
 }
 
 /// A lock file with the flock on it. Dropped, it is unlocked before it is closed, for a fork may have it open too; in a
@@ -138,7 +159,10 @@ pub struct Flocked {
 
 impl Flocked {
     pub fn of(file: LockFile) -> Self {
-        Self { file, process: process_id() }
+        Self {
+            file,
+            process: process_id(),
+        }
     }
 
     /// Closes it here; another process with the same open file keeps the lock.
@@ -164,7 +188,11 @@ impl Drop for Flocked {
 fn open(target: &FileTarget, how: OFlag) -> nix::Result<File> {
     let carefully = OFlag::O_CLOEXEC | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
     loop {
-        match fcntl::open(target.lock_name(), how | carefully, Permissions::from_bits_truncate(0o644)) {
+        match fcntl::open(
+            target.lock_name(),
+            how | carefully,
+            Permissions::from_bits_truncate(0o644),
+        ) {
             Err(Errno::EINTR) => {}
             opened => return opened.map(File::from),
         }
@@ -172,7 +200,9 @@ fn open(target: &FileTarget, how: OFlag) -> nix::Result<File> {
 }
 
 fn errno(error: &io::Error) -> Errno {
-    error.raw_os_error().map_or(Errno::UnknownErrno, Errno::from_raw)
+    error
+        .raw_os_error()
+        .map_or(Errno::UnknownErrno, Errno::from_raw)
 }
 
 pub fn failed(target: &FileTarget, error: &io::Error) -> Error {
@@ -182,12 +212,18 @@ pub fn failed(target: &FileTarget, error: &io::Error) -> Error {
         Errno::ENXIO => no_regular_file(target, "a socket"),
         Errno::ENOTDIR => no_directory(target.file(), error),
         Errno::ENAMETOOLONG => refused(target, &too_long(target), error),
-        Errno::ENOLCK | Errno::EOPNOTSUPP | Errno::ENOSYS => {
-            refused(target, "its file system knows no locks; keep the file on another one", error)
-        }
+        Errno::ENOLCK | Errno::EOPNOTSUPP | Errno::ENOSYS => refused(
+            target,
+            "its file system knows no locks; keep the file on another one",
+            error,
+        ),
         Errno::EACCES | Errno::EPERM => {
             let its_own = || "who made it may let others in: chmod 0644".to_owned();
-            refused(target, &closed::directory_above(target.lock()).unwrap_or_else(its_own), error)
+            refused(
+                target,
+                &closed::directory_above(target.lock()).unwrap_or_else(its_own),
+                error,
+            )
         }
         _ => refused(target, "see to that, then try again", error),
     }
@@ -195,12 +231,17 @@ pub fn failed(target: &FileTarget, error: &io::Error) -> Error {
 
 fn not_made(target: &FileTarget, error: &io::Error) -> Error {
     let then = match errno(error) {
-        Errno::EACCES | Errno::EPERM | Errno::EROFS => "its directory must be writable for that, or the file be there",
+        Errno::EACCES | Errno::EPERM | Errno::EROFS => {
+            "its directory must be writable for that, or the file be there"
+        }
         Errno::ENOSPC | Errno::EDQUOT => "make room, then try again",
         _ => "see to that, then try again",
     };
     let (lock, why) = (escaped_path(target.lock()), system_words(error));
-    not_locked(target, &format!("the lock file {lock} cannot be made: {why}; {then}"))
+    not_locked(
+        target,
+        &format!("the lock file {lock} cannot be made: {why}; {then}"),
+    )
 }
 
 /// What is too long, and for what: the file itself may be there.
@@ -213,21 +254,35 @@ fn too_long(target: &FileTarget) -> String {
             "the file's name has {name} bytes, and with a lock file beside it at most {most}; give it a shorter one"
         )
     } else {
-        "the whole path is too long for the system; keep the file in a directory with a shorter one".to_owned()
+        "the whole path is too long for the system; keep the file in a directory with a shorter one"
+            .to_owned()
     }
 }
 
 fn refused(target: &FileTarget, then: &str, error: &io::Error) -> Error {
     let (lock, why) = (escaped_path(target.lock()), system_words(error));
-    not_locked(target, &format!("the lock file {lock} cannot be locked: {why}; {then}"))
+    not_locked(
+        target,
+        &format!("the lock file {lock} cannot be locked: {why}; {then}"),
+    )
 }
 
 fn no_regular_file(target: &FileTarget, what: &str) -> Error {
-    let (lock, look) = (escaped_path(target.lock()), to_type("ls -ld {}", &[Part::Path(target.lock())]));
-    not_locked(target, &format!("{lock} is {what}, and was not touched; move it out of the way: {look}"))
+    let (lock, look) = (
+        escaped_path(target.lock()),
+        to_type("ls -ld {}", &[Part::Path(target.lock())]),
+    );
+    not_locked(
+        target,
+        &format!("{lock} is {what}, and was not touched; move it out of the way: {look}"),
+    )
 }
 
 fn not_locked(target: &FileTarget, why: &str) -> Error {
     let detail = format!("lock_file={}", escaped_path(target.lock()));
-    Error::new(Code::LockFailed, format!("cannot lock {}: {why}", target.shown())).detailed(detail)
+    Error::new(
+        Code::LockFailed,
+        format!("cannot lock {}: {why}", target.shown()),
+    )
+    .detailed(detail)
 }

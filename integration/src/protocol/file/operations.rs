@@ -27,7 +27,9 @@ use crate::{files::WriteLock, files::stage::Stage};
 /// ```
 /// Fails as [`FileLock::acquire`](super::Locking::acquire) and [`FileLock::write_with`].
 pub fn atomic_write(path: impl AsRef<Path>, content: impl AsRef<[u8]>) -> Result<Written, Error> {
-    under_lock(path, |entry, lock| write::write(entry, lock, content.as_ref(), &Rules::default()))
+    under_lock(path, |entry, lock| {
+        write::write(entry, lock, content.as_ref(), &Rules::default())
+    })
 }
 
 /// Gives the file at `path` this value as JSON, indented by two spaces, as [`atomic_write`] does.
@@ -43,10 +45,15 @@ pub fn atomic_write(path: impl AsRef<Path>, content: impl AsRef<[u8]>) -> Result
 /// # }
 /// ```
 /// Fails as [`atomic_write`]; also when the value is none that JSON has.
-pub fn save_json(path: impl AsRef<Path>, value: &(impl Serialize + ?Sized)) -> Result<Written, Error> {
+pub fn save_json(
+    path: impl AsRef<Path>,
+    value: &(impl Serialize + ?Sized),
+) -> Result<Written, Error> {
     let content = json(path.as_ref(), value)?;
     let rules = Rules::default().format(Format::Json);
-    under_lock(path, |entry, lock| write::write(entry, lock, content.as_slice(), &rules))
+    under_lock(path, |entry, lock| {
+        write::write(entry, lock, content.as_slice(), &rules)
+    })
 }
 
 /// Reads the JSON in the file at `path`, lets `change` change it, and writes it, all under one lock; returns what
@@ -64,7 +71,10 @@ pub fn save_json(path: impl AsRef<Path>, value: &(impl Serialize + ?Sized)) -> R
 /// # }
 /// ```
 /// Fails as [`atomic_write`]; also when what is there is no JSON.
-pub fn update_json<R>(path: impl AsRef<Path>, change: impl FnOnce(&mut Value) -> R) -> Result<R, Error> {
+pub fn update_json<R>(
+    path: impl AsRef<Path>,
+    change: impl FnOnce(&mut Value) -> R,
+) -> Result<R, Error> {
     under_lock(path, |entry, lock| update(entry, lock, change))
 }
 
@@ -89,7 +99,10 @@ pub fn append(path: impl AsRef<Path>, lines: impl AsRef<[u8]>) -> Result<Appende
     under_lock(path, |entry, lock| append_lines(entry, lock, &lines))
 }
 
-fn under_lock<T>(path: impl AsRef<Path>, work: impl FnOnce(&Entry, &FileLock) -> Result<T, Error>) -> Result<T, Error> {
+fn under_lock<T>(
+    path: impl AsRef<Path>,
+    work: impl FnOnce(&Entry, &FileLock) -> Result<T, Error>,
+) -> Result<T, Error> {
     let lock = FileLock::exclusive(path)?;
     let entry = Entry::open(lock.path())?;
     let done = lock.alone(|| work(&entry, &lock))?;
@@ -100,7 +113,9 @@ fn under_lock<T>(path: impl AsRef<Path>, work: impl FnOnce(&Entry, &FileLock) ->
 impl WriteLock for FileLock {
     fn guards(&self, entry: &Entry) -> Result<(), Error> {
         let LockId { device, inode, .. } = self.id();
-        let is_here = entry.look(Beside::Lock)?.is_some_and(|stat| (stat.st_dev, stat.st_ino) == (device, inode));
+        let is_here = entry
+            .look(Beside::Lock)?
+            .is_some_and(|stat| (stat.st_dev, stat.st_ino) == (device, inode));
         if is_here && !self.is_nested() {
             return Ok(());
         }
@@ -109,7 +124,10 @@ impl WriteLock for FileLock {
             return Ok(());
         }
         let path = escaped_path(entry.path());
-        Err(Error::new(Code::LockLost, format!("{path} is in another directory than its lock by now")))
+        Err(Error::new(
+            Code::LockLost,
+            format!("{path} is in another directory than its lock by now"),
+        ))
     }
 }
 
@@ -156,14 +174,22 @@ impl FileLock {
     }
 
     /// One operation under a lock that was taken for it. Under a hold others may be at work too.
-    pub(crate) fn alone<T, E: From<Error>>(&self, work: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
-        if self.is_nested() { self.in_turn(work) } else { work() }
+    pub(crate) fn alone<T, E: From<Error>>(
+        &self,
+        work: impl FnOnce() -> Result<T, E>,
+    ) -> Result<T, E> {
+        if self.is_nested() {
+            self.in_turn(work)
+        } else {
+            work()
+        }
     }
 
     fn in_turn<T, E: From<Error>>(&self, work: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
         if self.mode() == Mode::Shared {
             let path = escaped_path(self.path());
-            let message = format!("{path} is locked by many at once (shared), and so for reading only");
+            let message =
+                format!("{path} is locked by many at once (shared), and so for reading only");
             return Err(Error::usage(message).into());
         }
         let _turn = self.turn()?;
@@ -171,7 +197,11 @@ impl FileLock {
     }
 }
 
-fn update<R>(entry: &Entry, lock: &FileLock, change: impl FnOnce(&mut Value) -> R) -> Result<R, Error> {
+fn update<R>(
+    entry: &Entry,
+    lock: &FileLock,
+    change: impl FnOnce(&mut Value) -> R,
+) -> Result<R, Error> {
     let rules = Rules::default();
     tidy(entry, rules.kept())?;
     let mut value = match write::read(entry)? {
@@ -184,21 +214,33 @@ fn update<R>(entry: &Entry, lock: &FileLock, change: impl FnOnce(&mut Value) -> 
     };
     let result = change(&mut value);
     let content = json(entry.path(), &value)?;
-    Draft::fill(Stage::new(entry)?, content.as_slice(), CONTENT, &Check::NOTHING)?.commit(lock, &rules)?;
+    Draft::fill(
+        Stage::new(entry)?,
+        content.as_slice(),
+        CONTENT,
+        &Check::NOTHING,
+    )?
+    .commit(lock, &rules)?;
     Ok(result)
 }
 
 fn json(path: &Path, value: &(impl Serialize + ?Sized)) -> Result<Vec<u8>, Error> {
     let mut content = serde_json::to_vec_pretty(value).map_err(|error| {
         let path = escaped_path(path);
-        Error::io(format!("the value for {path} is none of JSON: {error}"), std::io::ErrorKind::InvalidData)
+        Error::io(
+            format!("the value for {path} is none of JSON: {error}"),
+            std::io::ErrorKind::InvalidData,
+        )
     })?;
     content.push(b'\n');
     Ok(content)
 }
 
 fn checked(path: &Path, lines: &[u8]) -> Result<Lines, Error> {
-    let check = Check { format: Format::JsonLines, schema: None };
+    let check = Check {
+        format: Format::JsonLines,
+        schema: None,
+    };
     Lines::read(lines, CONTENT, path, &check)
 }
 
@@ -218,14 +260,20 @@ mod tests {
     fn one_operation_is_one_call() {
         let (_dir, path) = scene();
         let written = atomic_write(&path, r#"{"n":1}"#).unwrap();
-        assert_eq!((written.bytes, written.created, written.backup), (7, true, None));
+        assert_eq!(
+            (written.bytes, written.created, written.backup),
+            (7, true, None)
+        );
         let id = update_json(&path, |todo| {
             todo["n"] = 2.into();
             todo["n"].as_u64()
         });
         assert_eq!(id.unwrap(), Some(2));
         assert_eq!(fs::read_to_string(&path).unwrap(), "{\n  \"n\": 2\n}\n");
-        assert_eq!(save_json(&path, &[1, 2]).unwrap().backup, Some(path.with_file_name("todo.json.1")));
+        assert_eq!(
+            save_json(&path, &[1, 2]).unwrap().backup,
+            Some(path.with_file_name("todo.json.1"))
+        );
         let log = path.with_file_name("log.jsonl");
         assert_eq!(append(&log, "1\n2").unwrap().lines, 2);
         assert_eq!(fs::read_to_string(&log).unwrap(), "1\n2\n");
@@ -235,13 +283,30 @@ mod tests {
     fn what_is_wrong_changes_nothing() {
         let (_dir, path) = scene();
         atomic_write(&path, "1").unwrap();
-        assert!(atomic_write(&path, "{").unwrap_err().to_string().contains("the content is not valid JSON"));
-        assert!(append(&path, "{}\n{").unwrap_err().to_string().contains("line 2"));
+        assert!(
+            atomic_write(&path, "{")
+                .unwrap_err()
+                .to_string()
+                .contains("the content is not valid JSON")
+        );
+        assert!(
+            append(&path, "{}\n{")
+                .unwrap_err()
+                .to_string()
+                .contains("line 2")
+        );
         fs::write(&path, "{half").unwrap();
         let error = update_json(&path, |_| ()).unwrap_err();
-        assert!(error.to_string().contains("todo.json is not valid JSON"), "{error}");
+        assert!(
+            error.to_string().contains("todo.json is not valid JSON"),
+            "{error}"
+        );
         assert_eq!(fs::read_to_string(&path).unwrap(), "{half");
-        assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 2, "file and lock file");
+        assert_eq!(
+            fs::read_dir(path.parent().unwrap()).unwrap().count(),
+            2,
+            "file and lock file"
+        );
     }
 
     #[test]
@@ -252,13 +317,26 @@ mod tests {
         lock.update_json(|todo| assert!(todo.is_null())).unwrap();
         lock.write("2").unwrap();
         lock.append("3").unwrap();
-        lock.write_with(&b"any"[..], &Rules::default().format(Format::Any).backups(1)).unwrap();
+        lock.write_with(
+            &b"any"[..],
+            &Rules::default().format(Format::Any).backups(1),
+        )
+        .unwrap();
         assert_eq!(lock.read().unwrap().as_deref(), Some(&b"any"[..]));
-        let backup = |number: u32| fs::read_to_string(path.with_file_name(format!("todo.json.{number}")));
-        assert_eq!(backup(1).unwrap(), "2\n3\n", "what has no end gets one before a line is added");
+        let backup =
+            |number: u32| fs::read_to_string(path.with_file_name(format!("todo.json.{number}")));
+        assert_eq!(
+            backup(1).unwrap(),
+            "2\n3\n",
+            "what has no end gets one before a line is added"
+        );
         assert!(backup(2).is_err(), "one is kept");
         let error = atomic_write(&path, "4").unwrap_err();
-        assert_eq!(error.code(), Code::LockFailed, "twice in one process: {error}");
+        assert_eq!(
+            error.code(),
+            Code::LockFailed,
+            "twice in one process: {error}"
+        );
         lock.release().unwrap();
         atomic_write(&path, "4").unwrap();
     }
@@ -269,7 +347,11 @@ mod tests {
         atomic_write(&path, "1").unwrap();
         let lock = FileLock::shared(&path).unwrap();
         assert_eq!(lock.read().unwrap().as_deref(), Some(&b"1"[..]));
-        for refused in [lock.write("2").map(drop), lock.append("2").map(drop), lock.update_json(|_| ())] {
+        for refused in [
+            lock.write("2").map(drop),
+            lock.append("2").map(drop),
+            lock.update_json(|_| ()),
+        ] {
             assert_eq!(refused.unwrap_err().code(), Code::Usage);
         }
         assert_eq!(fs::read_to_string(&path).unwrap(), "1");
@@ -282,7 +364,10 @@ mod tests {
         lock.write("0").unwrap();
         std::thread::scope(|threads| {
             for _ in 0..8 {
-                threads.spawn(|| lock.update_json(|n| *n = (n.as_u64().unwrap() + 1).into()).unwrap());
+                threads.spawn(|| {
+                    lock.update_json(|n| *n = (n.as_u64().unwrap() + 1).into())
+                        .unwrap()
+                });
             }
         });
         assert_eq!(lock.read().unwrap().as_deref(), Some(&b"8\n"[..]));
@@ -293,14 +378,23 @@ mod tests {
         let (_dir, path) = scene();
         atomic_write(&path, "1").unwrap();
         fs::write(path.with_file_name("todo.json.tmp"), "left over").unwrap();
-        let (entry, lock) = (Entry::open(&path).unwrap(), FileLock::exclusive(&path).unwrap());
+        let (entry, lock) = (
+            Entry::open(&path).unwrap(),
+            FileLock::exclusive(&path).unwrap(),
+        );
         let fill = |text: &[u8]| {
             let stage = Stage::named(&entry).unwrap();
             Draft::fill(stage, text, CONTENT, &Rules::default().check(&path))
         };
         assert!(fill(b"{").is_err());
-        assert!(!path.with_file_name("todo.json.tmp").exists(), "nothing is left of it");
-        fill(b"2").unwrap().commit(&lock, &Rules::default()).unwrap();
+        assert!(
+            !path.with_file_name("todo.json.tmp").exists(),
+            "nothing is left of it"
+        );
+        fill(b"2")
+            .unwrap()
+            .commit(&lock, &Rules::default())
+            .unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "2");
         assert!(!path.with_file_name("todo.json.tmp").exists());
     }

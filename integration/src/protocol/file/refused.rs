@@ -46,14 +46,24 @@ pub fn timed_out(target: &FileTarget, wait: Wait) -> Error {
     let (name, seen) = (target.shown(), holders(target));
     let (said, then) = match wait {
         Wait::No => (file::held(&name), "it was not waited for (--wait DUR does)"),
-        Wait::UpTo(limit) => (file::timed_out(limit), "wait for it to complete, or raise the timeout (--wait DUR)"),
+        Wait::UpTo(limit) => (
+            file::timed_out(limit),
+            "wait for it to complete, or raise the timeout (--wait DUR)",
+        ),
     };
-    let (names, look) = (names(&seen), to_type("lsof +D {}", &[Part::Path(target.dir())]));
+    let (names, look) = (
+        names(&seen),
+        to_type("lsof +D {}", &[Part::Path(target.dir())]),
+    );
     let message = format!(
         "{said}: {name} is locked by {names}; {then}; when nothing seems to be at work, look for stuck processes: \
          {look}"
     );
-    let mut detail = format!("lock_file={} timeout_ms={}", escaped_path(target.lock()), wait.limit().as_millis());
+    let mut detail = format!(
+        "lock_file={} timeout_ms={}",
+        escaped_path(target.lock()),
+        wait.limit().as_millis()
+    );
     if let Some(holder) = seen.first() {
         detail.push_str(&format!(" holder_pid={}", holder.pid));
     }

@@ -3,13 +3,18 @@
 use std::{os::fd::AsFd, time::Duration};
 
 use beadlock_checker::Verdict;
-use beadlock_checker::internal::{Gates, dialect::file::LockId, escape::escaped, sys::pidfd_open, system_words};
+use beadlock_checker::internal::{
+    Gates, dialect::file::LockId, escape::escaped, sys::pidfd_open, system_words,
+};
 use nix::sys::signal::{Signal, kill};
 use nix::{errno::Errno, unistd::Pid};
 
 use super::{look, nested, refused::names, target::FileTarget};
 use crate::error::{Code, Error};
-use crate::{claim::event::wait_for, claim::known_process::HelperKind, claim::nested::NESTED, output::talk::Talk};
+use crate::{
+    claim::event::wait_for, claim::known_process::HelperKind, claim::nested::NESTED,
+    output::talk::Talk,
+};
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -26,11 +31,15 @@ pub fn release(target: &FileTarget, id: &str, talk: &Talk) -> Result<bool, Error
             );
             return Err(Error::new(Code::LockLost, message));
         }
-        talk.warn(&format!("{given} is not locked any more: it was released, or its time was over"));
+        talk.warn(&format!(
+            "{given} is not locked any more: it was released, or its time was over"
+        ));
         return Ok(false);
     };
     if id.starts_with(NESTED) || !is_keeper(known.pid) {
-        talk.say(&format!("{given} is still held by the outer claim ({known}), which ends it with its own end"));
+        talk.say(&format!(
+            "{given} is still held by the outer claim ({known}), which ends it with its own end"
+        ));
         return Ok(false);
     }
     end(target, known)?;
@@ -45,7 +54,13 @@ fn is_keeper(pid: i32) -> bool {
 fn end(target: &FileTarget, id: LockId) -> Result<(), Error> {
     let failed = |why: &str| {
         let given = target.given();
-        Error::new(Code::Io, format!("{given} was not released: its keeper, PID {}, {why}", id.pid))
+        Error::new(
+            Code::Io,
+            format!(
+                "{given} was not released: its keeper, PID {}, {why}",
+                id.pid
+            ),
+        )
     };
     // Looked at after the descriptor was opened: it is the keeper's then, and stays so.
     let ended = pidfd_open(id.pid);
@@ -56,9 +71,16 @@ fn end(target: &FileTarget, id: LockId) -> Result<(), Error> {
         Ok(()) | Err(Errno::ESRCH) => {}
         Err(errno) => {
             let why = format!("cannot be ended: {}", system_words(&errno.into()));
-            return Err(Error { code: Code::NotPermitted, ..failed(&why) });
+            return Err(Error {
+                code: Code::NotPermitted,
+                ..failed(&why)
+            });
         }
     }
     let has_ended = ended.is_ok_and(|ended| wait_for([Some(ended.as_fd())], PATIENCE) == [true]);
-    if has_ended || nested::standing(target, id).is_none() { Ok(()) } else { Err(failed("does not end; try again")) }
+    if has_ended || nested::standing(target, id).is_none() {
+        Ok(())
+    } else {
+        Err(failed("does not end; try again"))
+    }
 }

@@ -34,10 +34,17 @@ impl FileTarget {
         let shown = || escaped_path(path);
         let bytes = path.as_os_str().as_bytes();
         if path.file_name().is_none() || bytes.ends_with(b"/") || bytes.ends_with(b"/.") {
-            return Err(Error::usage(format!("file:{} names no file; name one, such as file:path/todo.json", shown())));
+            return Err(Error::usage(format!(
+                "file:{} names no file; name one, such as file:path/todo.json",
+                shown()
+            )));
         }
-        let absolute = std::path::absolute(path)
-            .map_err(|error| Error::io(format!("cannot find {}: {}", shown(), system_words(&error)), error.kind()))?;
+        let absolute = std::path::absolute(path).map_err(|error| {
+            Error::io(
+                format!("cannot find {}: {}", shown(), system_words(&error)),
+                error.kind(),
+            )
+        })?;
         let file = without_links(absolute, shown)?;
         if let Some(data) = locked_by(&file)
             && fs::symlink_metadata(&data).is_ok_and(|meta| meta.is_file())
@@ -48,8 +55,12 @@ impl FileTarget {
                 shown()
             )));
         }
-        Self::exact(file, path.to_owned())
-            .ok_or_else(|| Error::usage(format!("file:{} has a NUL byte, which no file's name has", shown())))
+        Self::exact(file, path.to_owned()).ok_or_else(|| {
+            Error::usage(format!(
+                "file:{} has a NUL byte, which no file's name has",
+                shown()
+            ))
+        })
     }
 
     /// A file that was found by another process. `None`: no file's name has a NUL byte.
@@ -70,7 +81,9 @@ impl FileTarget {
     /// The same with the links in its directory's path resolved, so that it is named in one way alone.
     pub fn canonical(self) -> Result<Self, Error> {
         let file = self.file();
-        let (Some(dir), Some(name)) = (file.parent(), file.file_name()) else { return Ok(self) };
+        let (Some(dir), Some(name)) = (file.parent(), file.file_name()) else {
+            return Ok(self);
+        };
         let dir = fs::canonicalize(dir).map_err(|error| no_directory(file, &error))?;
         Ok(Self::exact(dir.join(name), self.named().to_owned()).unwrap_or(self))
     }
@@ -110,24 +123,36 @@ impl FileTarget {
 fn without_links(mut file: PathBuf, shown: impl Fn() -> String) -> Result<PathBuf, Error> {
     for _ in 0..LINKS {
         // What cannot be looked at is told when its lock file cannot be opened.
-        let Ok(stat) = lstat(&file) else { return Ok(file) };
+        let Ok(stat) = lstat(&file) else {
+            return Ok(file);
+        };
         let kind = SFlag::from_bits_truncate(stat.st_mode & SFlag::S_IFMT.bits());
         if kind == SFlag::S_IFLNK {
             let link = fs::read_link(&file).map_err(|error| {
-                Error::io(format!("cannot follow {}: {}", shown(), system_words(&error)), error.kind())
+                Error::io(
+                    format!("cannot follow {}: {}", shown(), system_words(&error)),
+                    error.kind(),
+                )
             })?;
             file = file.parent().unwrap_or(Path::new("/")).join(link);
         } else if kind == SFlag::S_IFREG {
             return Ok(file);
         } else {
-            let what = if kind == SFlag::S_IFDIR { "a directory" } else { "no regular file" };
+            let what = if kind == SFlag::S_IFDIR {
+                "a directory"
+            } else {
+                "no regular file"
+            };
             return Err(Error::usage(format!(
                 "{} is {what}; only files are locked so: name one, such as file:path/todo.json",
                 escaped_path(&file)
             )));
         }
     }
-    Err(Error::new(Code::Io, format!("{}: too many symbolic links", shown())))
+    Err(Error::new(
+        Code::Io,
+        format!("{}: too many symbolic links", shown()),
+    ))
 }
 
 pub fn no_directory(file: &Path, error: &std::io::Error) -> Error {
@@ -136,16 +161,26 @@ pub fn no_directory(file: &Path, error: &std::io::Error) -> Error {
     match error.kind() {
         ErrorKind::NotFound if path.iter().any(|part| part == "~") => Error::new(
             Code::NoTarget,
-            format!("{dir} does not exist; a shell leaves a ~ as it is there, so type $HOME for it"),
+            format!(
+                "{dir} does not exist; a shell leaves a ~ as it is there, so type $HOME for it"
+            ),
         ),
         ErrorKind::NotFound => {
-            let then = format!("make it first: {}", to_type("mkdir -p {}", &[Part::Path(path)]));
+            let then = format!(
+                "make it first: {}",
+                to_type("mkdir -p {}", &[Part::Path(path)])
+            );
             Error::new(Code::NoTarget, format!("{dir} does not exist; {then}"))
         }
         ErrorKind::NotADirectory => Error::new(Code::NoTarget, format!("{dir} is not a directory")),
         kind => {
-            let closed = closed::directory_above(path).map(|why| format!("; {why}")).unwrap_or_default();
-            Error::io(format!("cannot reach {dir}: {}{closed}", system_words(error)), kind)
+            let closed = closed::directory_above(path)
+                .map(|why| format!("; {why}"))
+                .unwrap_or_default();
+            Error::io(
+                format!("cannot reach {dir}: {}{closed}", system_words(error)),
+                kind,
+            )
         }
     }
 }
@@ -163,13 +198,28 @@ mod tests {
         symlink("real", top.join("dir")).unwrap();
         symlink("../second", top.join("real/first")).unwrap();
         symlink("real/todo.json", top.join("second")).unwrap();
-        let of = |path: &str| FileTarget::of(&top.join(path)).unwrap().canonical().unwrap();
-        for path in ["dir/first", "second", "real/todo.json", "real/../dir/todo.json"] {
+        let of = |path: &str| {
+            FileTarget::of(&top.join(path))
+                .unwrap()
+                .canonical()
+                .unwrap()
+        };
+        for path in [
+            "dir/first",
+            "second",
+            "real/todo.json",
+            "real/../dir/todo.json",
+        ] {
             assert_eq!(of(path).file(), top.join("real/todo.json"), "{path}");
             assert_eq!(of(path).lock(), top.join("real/todo.json.lock"), "{path}");
         }
         symlink("loop", top.join("loop")).unwrap();
-        assert!(FileTarget::of(&top.join("loop")).unwrap_err().to_string().contains("too many symbolic links"));
+        assert!(
+            FileTarget::of(&top.join("loop"))
+                .unwrap_err()
+                .to_string()
+                .contains("too many symbolic links")
+        );
     }
 
     #[test]
@@ -191,8 +241,14 @@ mod tests {
             assert!(usage(no_name).contains("names no file"), "{no_name}");
         }
         assert!(usage("todo.json.lock").contains("is the lock file of"));
-        assert!(FileTarget::of(&top.path().join("Cargo.lock")).is_ok(), "a file of its own");
-        let error = FileTarget::of(&top.path().join("nowhere/x")).unwrap().canonical().unwrap_err();
+        assert!(
+            FileTarget::of(&top.path().join("Cargo.lock")).is_ok(),
+            "a file of its own"
+        );
+        let error = FileTarget::of(&top.path().join("nowhere/x"))
+            .unwrap()
+            .canonical()
+            .unwrap_err();
         assert_eq!(error.code(), Code::NoTarget, "{error}");
     }
 }

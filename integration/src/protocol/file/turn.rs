@@ -34,7 +34,14 @@ impl InTurn {
             Patience::Try => Flock::Try,
             Patience::Blocked => Flock::Wait,
         };
-        Ok(if range_lock(&file, how)? { Ok(Self { file, process: process_id() }) } else { Err(file) })
+        Ok(if range_lock(&file, how)? {
+            Ok(Self {
+                file,
+                process: process_id(),
+            })
+        } else {
+            Err(file)
+        })
     }
 }
 
@@ -54,7 +61,10 @@ pub fn lost_meanwhile(target: &FileTarget) -> Error {
 /// Nobody takes turns where the lock file may not be written.
 pub fn not_writable(target: &FileTarget) -> Error {
     let error = failed(target, &nix::errno::Errno::EACCES.into());
-    Error::new(Code::LockFailed, format!("{error}; under a lock of somebody else's it must be writable, too"))
+    Error::new(
+        Code::LockFailed,
+        format!("{error}; under a lock of somebody else's it must be writable, too"),
+    )
 }
 
 #[cfg(test)]
@@ -82,9 +92,14 @@ mod tests {
         fs::write(&path, "").unwrap();
         let file = File::options().write(true).open(&path).unwrap();
         let in_a_fork = LockFile::of(file.try_clone().unwrap()).unwrap();
-        let turn = InTurn::take(LockFile::of(file).unwrap(), Patience::Try).unwrap().unwrap();
+        let turn = InTurn::take(LockFile::of(file).unwrap(), Patience::Try)
+            .unwrap()
+            .unwrap();
         assert!(is_taken(&path));
-        drop(InTurn { file: in_a_fork, process: process_id() + 1 });
+        drop(InTurn {
+            file: in_a_fork,
+            process: process_id() + 1,
+        });
         assert!(is_taken(&path), "it was another process's");
         drop(turn);
         assert!(!is_taken(&path));

@@ -12,7 +12,11 @@ impl Watched for FileLock {
         match named_inode(self.target()) {
             None => Sight::Lost(Loss::Vanished),
             Some(there) if there != self.inode() => Sight::Lost(Loss::OtherFile),
-            Some(_) if self.outer().is_some_and(|id| nested::standing(self.target(), id).is_none()) => {
+            Some(_)
+                if self
+                    .outer()
+                    .is_some_and(|id| nested::standing(self.target(), id).is_none()) =>
+            {
                 Sight::Lost(Loss::OuterEnded)
             }
             Some(_) => Sight::InPlace,
@@ -39,7 +43,10 @@ mod tests {
     #[test]
     fn a_lock_file_that_is_deleted_is_noticed_within_a_second_and_a_touched_one_is_no_loss() {
         // A machine that stands still for a moment spoils one round; a fault spoils all of them.
-        let took: Vec<Duration> = (0..5).map(|_| one_that_is_deleted()).take_while(|took| took.as_secs() > 0).collect();
+        let took: Vec<Duration> = (0..5)
+            .map(|_| one_that_is_deleted())
+            .take_while(|took| took.as_secs() > 0)
+            .collect();
         assert!(took.len() < 5, "{took:?}");
     }
 
@@ -59,9 +66,21 @@ mod tests {
             }
             None
         };
-        assert!(Command::new("touch").arg(lock.lock_path()).status().unwrap().success());
+        assert!(
+            Command::new("touch")
+                .arg(lock.lock_path())
+                .status()
+                .unwrap()
+                .success()
+        );
         assert_eq!(look(Duration::from_millis(300)), None);
-        assert!(Command::new("rm").arg(lock.lock_path()).status().unwrap().success());
+        assert!(
+            Command::new("rm")
+                .arg(lock.lock_path())
+                .status()
+                .unwrap()
+                .success()
+        );
         let begun = Instant::now();
         assert_eq!(look(Duration::from_secs(20)), Some(Loss::Vanished));
         begun.elapsed()

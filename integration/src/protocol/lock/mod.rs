@@ -5,7 +5,8 @@ mod help;
 use std::path::Path;
 
 use beadlock_checker::internal::{
-    FileKind, Look, database::NoDatabase, dialect::beads::Content, dialect::lock, escape::escaped_path, target::Scheme,
+    FileKind, Look, database::NoDatabase, dialect::beads::Content, dialect::lock,
+    escape::escaped_path, target::Scheme,
 };
 use beadlock_checker::{Place, Verdict};
 
@@ -37,7 +38,10 @@ impl Protocol for LockAtPath {
     }
 
     fn not_a_lock(&self, look: &Look, target: &Target) -> Option<NotALock> {
-        let is_large = || look.on_disk.is_some_and(|file| file.kind == FileKind::File && file.size > LONGEST_LOCK_FILE);
+        let is_large = || {
+            look.on_disk
+                .is_some_and(|file| file.kind == FileKind::File && file.size > LONGEST_LOCK_FILE)
+        };
         let is_data = look.content == Some(Content::Data) || is_large();
         if !is_data || !matches!(look.verdict, Verdict::Unreadable(_)) {
             return None;
@@ -46,7 +50,10 @@ impl Protocol for LockAtPath {
         beside.push(".lock");
         let meant = [prefixed(Scheme::File.prefix(), &target.typed), beside];
         let [file, lock] = meant.each_ref().map(|name| quoted(name));
-        let words = format!("{} is not a lock file; did you mean {file} or {lock}?", escaped_path(&target.typed));
+        let words = format!(
+            "{} is not a lock file; did you mean {file} or {lock}?",
+            escaped_path(&target.typed)
+        );
         Some(NotALock { words, meant })
     }
 
@@ -65,8 +72,18 @@ impl Protocol for LockAtPath {
     }
 
     fn timed_out(&self, waited: &WaitOver<'_>) -> String {
-        let WaitOver { record, age, wait, zombie, .. } = waited;
-        record.as_beads().map(|record| lock::timed_out(record, *age, wait.limit())).unwrap_or_default() + zombie
+        let WaitOver {
+            record,
+            age,
+            wait,
+            zombie,
+            ..
+        } = waited;
+        record
+            .as_beads()
+            .map(|record| lock::timed_out(record, *age, wait.limit()))
+            .unwrap_or_default()
+            + zombie
     }
 }
 
@@ -84,10 +101,17 @@ impl Folder for LockAtPath {
     }
 
     fn exact(&self, rest: &Path, given: &str) -> Found {
-        Ok(Target { given: given.to_owned(), ..target(rest, Path::new("/"))? })
+        Ok(Target {
+            given: given.to_owned(),
+            ..target(rest, Path::new("/"))?
+        })
     }
 }
 
 pub fn target(path: &Path, cwd: &Path) -> Result<Target, NoDatabase> {
-    Ok(Target::at_path(&LockAtPath, Place::of_lock(path, cwd)?, path))
+    Ok(Target::at_path(
+        &LockAtPath,
+        Place::of_lock(path, cwd)?,
+        path,
+    ))
 }

@@ -11,16 +11,24 @@ use clap::Args;
 
 use crate::error::{Code, Error};
 use crate::protocol::{ClaimWords, Claimant, Intended};
-use crate::{claim::target::Target, protocol::arguments::given, settings::environment::Environment};
+use crate::{
+    claim::target::Target, protocol::arguments::given, settings::environment::Environment,
+};
 
 /// The claim of `target`. Only `--create` makes the directory: else a typing mistake would claim a new directory.
-pub fn intended(target: Target, typed: &MemoryArgs, environment: &Environment) -> Result<Intended, Error> {
+pub fn intended(
+    target: Target,
+    typed: &MemoryArgs,
+    environment: &Environment,
+) -> Result<Intended, Error> {
     let (session, operation) = (typed.session(environment)?, typed.operation().to_owned());
     match typed.create {
         true => make(&target)?,
         false if target.is_nowhere() => {
             let given = &target.given;
-            let message = format!("the directory of {given} does not exist; name another, or make it: --create");
+            let message = format!(
+                "the directory of {given} does not exist; name another, or make it: --create"
+            );
             return Err(Error::new(Code::NoTarget, message));
         }
         false => {}
@@ -31,27 +39,48 @@ pub fn intended(target: Target, typed: &MemoryArgs, environment: &Environment) -
 pub fn words(session: String, operation: String) -> ClaimWords {
     let words = ClaimWords::new(move |Claimant { holder, id, labels }, pid| {
         let about = labels.about.clone();
-        let mark = memory::Mark { about, ..memory::Mark::of(pid, id.to_owned()) };
-        let (at, host) = (mark.started_at.unwrap_or_else(now), hostname().map(|name| name.to_string()));
+        let mark = memory::Mark {
+            about,
+            ..memory::Mark::of(pid, id.to_owned())
+        };
+        let (at, host) = (
+            mark.started_at.unwrap_or_else(now),
+            hostname().map(|name| name.to_string()),
+        );
         Ok(memory::Record::of_claim((pid, mark), (holder, &operation), at, host).into())
     });
-    ClaimWords { holder: Some(session), ..words }
+    ClaimWords {
+        holder: Some(session),
+        ..words
+    }
 }
 
 pub fn make(target: &Target) -> Result<(), Error> {
     fs::create_dir_all(target.dir()).map_err(|error| {
         let (shown, why) = (escaped_path(target.dir()), system_words(&error));
-        Error::io(format!("the directory {shown} cannot be made: {why}"), error.kind())
+        Error::io(
+            format!("the directory {shown} cannot be made: {why}"),
+            error.kind(),
+        )
     })
 }
 
 /// The id of the lock that this process of this host has already: the document lets it in again.
 pub fn of_same_process(target: &Target, pid: i32, options: &Options) -> Option<String> {
     let there = look(&target.place, options);
-    let record = there.record.as_ref().filter(|_| matches!(there.verdict, Verdict::Held(_)))?.as_memory()?;
-    let is_here =
-        record.hostname.as_deref().zip(hostname()).is_some_and(|(host, here)| host.eq_ignore_ascii_case(&here));
-    there.id.filter(|_| is_here && record.pid == Some(pid.into()))
+    let record = there
+        .record
+        .as_ref()
+        .filter(|_| matches!(there.verdict, Verdict::Held(_)))?
+        .as_memory()?;
+    let is_here = record
+        .hostname
+        .as_deref()
+        .zip(hostname())
+        .is_some_and(|(host, here)| host.eq_ignore_ascii_case(&here));
+    there
+        .id
+        .filter(|_| is_here && record.pid == Some(pid.into()))
 }
 
 pub const HEADING: &str = "Directories with one lock (memory:DIR)";
@@ -61,8 +90,14 @@ const SESSION: &str = "CLAWDBOT_SESSION_ID";
 /// What a record says that does not say what it is for.
 const OPERATION: &str = "cli-test";
 
-pub const ALL: &[&str] =
-    &["--session-id", "--operation", "--no-break-stale", "--create", "--stale-after", "--stale-after-remote"];
+pub const ALL: &[&str] = &[
+    "--session-id",
+    "--operation",
+    "--no-break-stale",
+    "--create",
+    "--stale-after",
+    "--stale-after-remote",
+];
 
 #[derive(Debug, Clone, Default, Args)]
 #[group(skip)]
@@ -78,7 +113,10 @@ pub struct Ages {
 impl Ages {
     pub fn limits(&self) -> Limits {
         let Limits { age, remote_age } = Limits::default();
-        Limits { age: self.stale_after.unwrap_or(age), remote_age: self.stale_after_remote.unwrap_or(remote_age) }
+        Limits {
+            age: self.stale_after.unwrap_or(age),
+            remote_age: self.stale_after_remote.unwrap_or(remote_age),
+        }
     }
 
     pub fn given(&self) -> Vec<&'static str> {
@@ -138,5 +176,7 @@ fn name(text: &str) -> Result<String, String> {
     if (1..=128).contains(&count) && text.chars().all(is_harmless) {
         return Ok(text.to_owned());
     }
-    Err(format!("is 1 to 128 printable characters; this one has {count}"))
+    Err(format!(
+        "is 1 to 128 printable characters; this one has {count}"
+    ))
 }

@@ -12,13 +12,33 @@ pub fn explain(seen: &Inspected<'_>) -> Option<Explained> {
     let record = seen.record.as_memory()?;
     let why = || why(seen, record);
     let (situation, why, next) = match seen.look.verdict.reason() {
-        Reason::PidGone => ("gone", "its process is gone".to_owned(), seen.removed_by_check()),
-        Reason::AgeExceeded => ("old", why(), (seen.of_target("beadlock check {}"), "removes it".to_owned())),
-        Reason::AgeFresh => ("recent", why(), seen.wait("waits until it is free, or too old")),
-        reason if record.acquired_at.is_some() => ("old_by_the_clock", why(), wait_for_refresh(seen, reason)),
+        Reason::PidGone => (
+            "gone",
+            "its process is gone".to_owned(),
+            seen.removed_by_check(),
+        ),
+        Reason::AgeExceeded => (
+            "old",
+            why(),
+            (seen.of_target("beadlock check {}"), "removes it".to_owned()),
+        ),
+        Reason::AgeFresh => (
+            "recent",
+            why(),
+            seen.wait("waits until it is free, or too old"),
+        ),
+        reason if record.acquired_at.is_some() => {
+            ("old_by_the_clock", why(), wait_for_refresh(seen, reason))
+        }
         reason => ("ageless", why(), ask_holder(seen, reason)),
     };
-    Some(Explained { situation, why, next, facts: facts(seen, record), holder_is: "" })
+    Some(Explained {
+        situation,
+        why,
+        next,
+        facts: facts(seen, record),
+        holder_is: "",
+    })
 }
 
 fn wait_for_refresh(seen: &Inspected<'_>, reason: Reason) -> NextCommand {
@@ -26,16 +46,26 @@ fn wait_for_refresh(seen: &Inspected<'_>, reason: Reason) -> NextCommand {
         Reason::OtherPidNamespace => String::new(),
         _ => format!("; to see its process: {}", seen.see_process()),
     };
-    let look = format!("looks at it for {} and removes it if it is not refreshed", shown(UNREFRESHED));
+    let look = format!(
+        "looks at it for {} and removes it if it is not refreshed",
+        shown(UNREFRESHED)
+    );
     (seen.of_target("beadlock wait {}"), look + &process)
 }
 
 fn ask_holder(seen: &Inspected<'_>, reason: Reason) -> NextCommand {
     if seen.record.pid() <= 0 {
         let raw = seen.of_target("beadlock status --raw {}");
-        return (raw, format!("shows it; when nobody works: {}", seen.by_hand()));
+        return (
+            raw,
+            format!("shows it; when nobody works: {}", seen.by_hand()),
+        );
     }
-    let see = if reason == Reason::OtherHost { seen.see_on_its_host() } else { seen.see_process() };
+    let see = if reason == Reason::OtherHost {
+        seen.see_on_its_host()
+    } else {
+        seen.see_process()
+    };
     (see, seen.once_gone())
 }
 
@@ -46,7 +76,9 @@ fn why(seen: &Inspected<'_>, record: &Record) -> String {
     }
     let process = match (facts.liveness, memory::watchdog(record, facts)) {
         (Liveness::Alive | Liveness::NotPermitted, _) => "its process lives".to_owned(),
-        (_, Some(pid)) => format!("its process is gone, but PID {pid} has still to end what that had started"),
+        (_, Some(pid)) => {
+            format!("its process is gone, but PID {pid} has still to end what that had started")
+        }
         _ => "its process is not known to be gone".to_owned(),
     };
     let age = record.acquired_at.map(|time| time.age(facts.now));
@@ -64,7 +96,10 @@ fn why(seen: &Inspected<'_>, record: &Record) -> String {
             format!("{process}, and its time lies in the future: a clock is wrong, here or there")
         }
         (Some(_), Some(left)) => {
-            format!("{process}, and it is stale by its age in {} if nobody refreshes it", shown(left))
+            format!(
+                "{process}, and it is stale by its age in {} if nobody refreshes it",
+                shown(left)
+            )
         }
         _ => format!("{process}; when it was acquired it does not say, so it is never too old"),
     }
@@ -76,7 +111,11 @@ fn facts(seen: &Inspected<'_>, record: &Record) -> Vec<Fact> {
     let acquired = match record.acquired_at.zip(age) {
         None => "unknown: never too old".to_owned(),
         Some((time, age)) => {
-            let or_refreshed = if age.is_negative() { "" } else { ", or refreshed then" };
+            let or_refreshed = if age.is_negative() {
+                ""
+            } else {
+                ", or refreshed then"
+            };
             format!("{time}, {}{or_refreshed}", since(age))
         }
     };
@@ -91,7 +130,11 @@ fn facts(seen: &Inspected<'_>, record: &Record) -> Vec<Fact> {
     let host = match &record.hostname {
         None => "unknown".to_owned(),
         Some(host) => {
-            let is_same = if host.eq_ignore_ascii_case(here) { "this one" } else { "not this one" };
+            let is_same = if host.eq_ignore_ascii_case(here) {
+                "this one"
+            } else {
+                "not this one"
+            };
             format!("{}, {is_same} ({})", escaped(host), escaped(here))
         }
     };
@@ -99,7 +142,11 @@ fn facts(seen: &Inspected<'_>, record: &Record) -> Vec<Fact> {
         Fact::json("kill", kill_words(facts.liveness).0),
         Fact::text("acquired", acquired),
         Fact::text("process", process),
-        Fact::new("host", host, json!({ "record": record.hostname, "here": facts.hostname.as_deref() })),
+        Fact::new(
+            "host",
+            host,
+            json!({ "record": record.hostname, "here": facts.hostname.as_deref() }),
+        ),
         Fact::text("operation", escaped(record.operation()).to_string()),
         Fact::json("acquired", json!({ "age_ms": age.map(millis) })),
     ]

@@ -10,7 +10,8 @@ use std::{ffi::OsString, time::Duration};
 
 use beadlock_checker::internal::dialect::{Record, memory};
 use beadlock_checker::internal::{
-    Look, database::NoDatabase, dialect::facts::Facts, escape::escaped, shared_file_system, take::Held, target::Scheme,
+    Look, database::NoDatabase, dialect::facts::Facts, escape::escaped, shared_file_system,
+    take::Held, target::Scheme,
 };
 use beadlock_checker::{Options, Place, Removed};
 
@@ -20,7 +21,9 @@ use crate::claim::explained::{Explained, Inspected};
 use crate::claim::protocol::{Protocol, ProtocolRules, WaitOver};
 use crate::claim::target::{Target, prefixed};
 use crate::words::{Part, to_type};
-use crate::{claim::lease::Limits, error::Error, settings::environment::Environment, settings::wait::Wait};
+use crate::{
+    claim::lease::Limits, error::Error, settings::environment::Environment, settings::wait::Wait,
+};
 
 /// How long a claim waits for the holder where nobody says so: the document's 5 seconds.
 pub const WAIT: Wait = Wait::UpTo(Duration::from_secs(5));
@@ -39,7 +42,10 @@ impl Protocol for Memory {
             not_ours: "We don't hold the lock. ",
             breaks_unnamed: true,
             nothing_to_break: Some("No lock to break."),
-            ..ProtocolRules::of(Scheme::Memory.prefix(), "directories with one lock (memory:DIR)")
+            ..ProtocolRules::of(
+                Scheme::Memory.prefix(),
+                "directories with one lock (memory:DIR)",
+            )
         }
     }
 
@@ -73,31 +79,58 @@ impl Protocol for Memory {
         let limits = memory::Limits::default();
         // Others that write to the same file system judge it as another host's lock, which is stale sooner.
         let is_shared = held.path().parent().and_then(shared_file_system).is_some();
-        let age = if is_shared { limits.age.min(limits.remote_age) } else { limits.age };
+        let age = if is_shared {
+            limits.age.min(limits.remote_age)
+        } else {
+            limits.age
+        };
         let again = Duration::from_secs(1);
-        Some(Limits { interval: memory::REFRESH, again, ..Limits::of(age.as_secs()) })
+        Some(Limits {
+            interval: memory::REFRESH,
+            again,
+            ..Limits::of(age.as_secs())
+        })
     }
 
-    fn fresh_for(&self, record: &Record, facts: Option<&Facts>, options: &Options) -> Option<Duration> {
+    fn fresh_for(
+        &self,
+        record: &Record,
+        facts: Option<&Facts>,
+        options: &Options,
+    ) -> Option<Duration> {
         let facts = facts.filter(|_| !options.keep_stale)?;
         memory::fresh_for(record.as_memory()?, facts, &options.limits)
     }
 
     fn is_its_lock(&self, look: &Look) -> bool {
-        look.record.as_ref().and_then(Record::as_memory).is_some_and(memory::Record::is_typical)
+        look.record
+            .as_ref()
+            .and_then(Record::as_memory)
+            .is_some_and(memory::Record::is_typical)
     }
 
     fn timed_out(&self, waited: &WaitOver<'_>) -> String {
         let record = waited.record.as_memory();
-        record.map(|record| memory::timed_out(record, waited.wait.limit())).unwrap_or_default()
+        record
+            .map(|record| memory::timed_out(record, waited.wait.limit()))
+            .unwrap_or_default()
     }
 
     fn holder(&self, record: &Record, command: Option<&str>) -> String {
-        let Some(memory) = record.as_memory() else { return String::new() };
+        let Some(memory) = record.as_memory() else {
+            return String::new();
+        };
         let (name, operation) = (escaped(record.holder()), escaped(memory.operation()));
-        let pid = memory.pid.map_or("PID unknown".to_owned(), |pid| format!("PID {pid}"));
-        let host = memory.hostname.as_ref().map(|_| format!(", on {}", escaped(record.hostname())));
-        let command = command.map(|command| format!(": {command}")).unwrap_or_default();
+        let pid = memory
+            .pid
+            .map_or("PID unknown".to_owned(), |pid| format!("PID {pid}"));
+        let host = memory
+            .hostname
+            .as_ref()
+            .map(|_| format!(", on {}", escaped(record.hostname())));
+        let command = command
+            .map(|command| format!(": {command}"))
+            .unwrap_or_default();
         let host = host.unwrap_or_default();
         format!("session {name} for operation {operation} ({pid}{command}{host})")
     }
@@ -107,7 +140,10 @@ impl Protocol for Memory {
     }
 
     fn broken(&self, record: &Record) -> Option<String> {
-        let pid = record.as_memory()?.pid.map_or("unknown".to_owned(), |pid| pid.to_string());
+        let pid = record
+            .as_memory()?
+            .pid
+            .map_or("unknown".to_owned(), |pid| pid.to_string());
         Some(format!("Broke lock held by PID {pid}"))
     }
 
@@ -125,9 +161,14 @@ impl Protocol for Memory {
     }
 
     fn not_released(&self, target: &Target, record: &Record, error: &Error) -> String {
-        let parts = [target.part(), Part::Value("--id", record.id().unwrap_or_default().as_ref())];
+        let parts = [
+            target.part(),
+            Part::Value("--id", record.id().unwrap_or_default().as_ref()),
+        ];
         let by_hand = to_type("beadlock break {} {} --even-if-live", &parts);
-        format!("{error}; it is stale 30 s after its last refresh, and goes by itself then; by hand: {by_hand}")
+        format!(
+            "{error}; it is stale 30 s after its last refresh, and goes by itself then; by hand: {by_hand}"
+        )
     }
 }
 
@@ -141,7 +182,10 @@ impl Folder for Memory {
     }
 
     fn exact(&self, rest: &Path, given: &str) -> Found {
-        Ok(Target { given: given.to_owned(), ..target(rest, Path::new("/"))? })
+        Ok(Target {
+            given: given.to_owned(),
+            ..target(rest, Path::new("/"))?
+        })
     }
 
     fn by_letters(&self, rest: &Path, environment: &Environment) -> (PathBuf, PathBuf) {
@@ -149,7 +193,12 @@ impl Folder for Memory {
         (at.join(".lock"), at)
     }
 
-    fn intended(&self, target: Target, typed: &Args, environment: &Environment) -> Result<Intended, Error> {
+    fn intended(
+        &self,
+        target: Target,
+        typed: &Args,
+        environment: &Environment,
+    ) -> Result<Intended, Error> {
         claim::intended(target, &typed.memory, environment)
     }
 }

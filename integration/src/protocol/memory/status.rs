@@ -35,11 +35,20 @@ pub enum Status {
 impl Status {
     /// Of a look by these limits.
     pub fn of(look: &Look, limits: &Limits, we_hold_it: bool) -> Self {
-        match (look.record.as_ref().and_then(|record| record.as_memory()), &look.facts) {
+        match (
+            look.record.as_ref().and_then(|record| record.as_memory()),
+            &look.facts,
+        ) {
             (Some(record), Some(facts)) => {
                 let stale_reason = memory::evidence(record, facts, limits).map(|(_, words)| words);
                 let (holder, is_stale) = (Box::new(record.clone()), stale_reason.is_some());
-                Self::Locked { locked: true, holder, is_stale, stale_reason, we_hold_it }
+                Self::Locked {
+                    locked: true,
+                    holder,
+                    is_stale,
+                    stale_reason,
+                    we_hold_it,
+                }
             }
             _ => Self::Free { locked: false },
         }
@@ -47,11 +56,18 @@ impl Status {
 }
 
 /// The status object of `target`, in JSON.
-pub fn document(target: &Target, options: &Options, environment: &Environment) -> Result<Vec<u8>, Error> {
+pub fn document(
+    target: &Target,
+    options: &Options,
+    environment: &Environment,
+) -> Result<Vec<u8>, Error> {
     let look = look(&target.place, options);
     if let Verdict::Unreadable(_) = look.verdict {
         let path = escaped_path(&target.path());
-        return Err(Error::new(Code::LockUnreadable, format!("{path} cannot be understood: {}", look.detail)));
+        return Err(Error::new(
+            Code::LockUnreadable,
+            format!("{path} cannot be understood: {}", look.detail),
+        ));
     }
     let we_hold_it = nested::outer_claim(target, environment).is_some();
     let status = Status::of(&look, &options.limits, we_hold_it);

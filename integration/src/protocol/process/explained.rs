@@ -1,7 +1,9 @@
 //! What `status` explains of a lock whose process is judged: what the process is now, and what to type next.
 
 use beadlock_checker::internal::facts::{Facts, Liveness};
-use beadlock_checker::internal::{Member, Zombie, dialect::beads::Record, escape::escaped, process};
+use beadlock_checker::internal::{
+    Member, Zombie, dialect::beads::Record, escape::escaped, process,
+};
 
 use super::situation::{self, Asked, Here, Inside, Situation};
 use crate::claim::explained::{Explained, Inspected, Machine, NextCommand, see};
@@ -30,17 +32,31 @@ pub fn explain(seen: &Inspected<'_>) -> Option<Explained> {
     let (situation, why, next) = match inquiry.situation {
         Situation::Renamed(here) => inquiry.of_renamed(here),
         Situation::Container(inside) => inquiry.of_container(inside),
-        Situation::ContainerGone { .. } | Situation::Remote { .. } | Situation::Namesake | Situation::Nameless => {
-            inquiry.of_another_place()
-        }
+        Situation::ContainerGone { .. }
+        | Situation::Remote { .. }
+        | Situation::Namesake
+        | Situation::Nameless => inquiry.of_another_place(),
         _ => inquiry.of_this_place(),
     };
-    let holder_is = if inquiry.zombie.is_some() { "a zombie, " } else { "" };
-    Some(Explained { situation, why, next, facts: inquiry.to_facts(), holder_is })
+    let holder_is = if inquiry.zombie.is_some() {
+        "a zombie, "
+    } else {
+        ""
+    };
+    Some(Explained {
+        situation,
+        why,
+        next,
+        facts: inquiry.to_facts(),
+        holder_is,
+    })
 }
 
 fn ask<'a>(record: &Record, facts: &Facts, machine: &'a Machine) -> Asked<'a> {
-    let mut asked = Asked { liveness: Liveness::NotAsked, members: &[] };
+    let mut asked = Asked {
+        liveness: Liveness::NotAsked,
+        members: &[],
+    };
     if facts.other_boot(record) == Some(false)
         && let (Some(theirs), Some(ours)) = (record.pid_ns(), facts.ids.pid_ns.as_deref())
     {
@@ -61,29 +77,53 @@ impl<'a> Inquiry<'a> {
         let pid = i32::try_from(record.pid).ok();
         let lives = |liveness| matches!(liveness, Liveness::Alive | Liveness::NotPermitted);
         let command_now = pid.filter(|_| lives(facts.liveness) || lives(asked.liveness));
-        let zombie = pid.filter(|_| situation == Situation::Zombie).map(Zombie::of);
+        let zombie = pid
+            .filter(|_| situation == Situation::Zombie)
+            .map(Zombie::of);
         let command_now = command_now.and_then(process::command_line);
-        Self { seen, record, facts, asked, situation, command_now, zombie }
+        Self {
+            seen,
+            record,
+            facts,
+            asked,
+            situation,
+            command_now,
+            zombie,
+        }
     }
 
     /// Its process can be looked up here.
     fn of_this_place(&self) -> Words {
         let (seen, pid, now) = (self.seen, self.record.pid, self.now_is());
-        let reap = |comment: &str| (seen.of_target("beadlock check --reap-proven-dead {}"), comment.to_owned());
+        let reap = |comment: &str| {
+            (
+                seen.of_target("beadlock check --reap-proven-dead {}"),
+                comment.to_owned(),
+            )
+        };
         match self.situation {
             Situation::Alive => {
                 let why = match self.recorded_start_is_known() {
                     true => "its process lives here, and started when the record says".to_owned(),
-                    false => format!("PID {pid} lives here; whether it is still the one that claimed is not recorded"),
+                    false => format!(
+                        "PID {pid} lives here; whether it is still the one that claimed is not recorded"
+                    ),
                 };
                 ("alive", why, self.wait())
             }
-            Situation::AliveOfAnotherUser => {
-                ("alive", "its process lives here, and is another user's".to_owned(), self.wait())
-            }
+            Situation::AliveOfAnotherUser => (
+                "alive",
+                "its process lives here, and is another user's".to_owned(),
+                self.wait(),
+            ),
             Situation::Zombie => {
-                let zombie = self.zombie.as_ref().map(|zombie| (zombie.to_string(), zombie.clone()));
-                let (why, zombie) = zombie.map(|(why, it)| (why, it.in_plain_text().to_string())).unwrap_or_default();
+                let zombie = self
+                    .zombie
+                    .as_ref()
+                    .map(|zombie| (zombie.to_string(), zombie.clone()));
+                let (why, zombie) = zombie
+                    .map(|(why, it)| (why, it.in_plain_text().to_string()))
+                    .unwrap_or_default();
                 ("zombie", why, reap(&zombie))
             }
             Situation::Recycled => {
@@ -102,20 +142,38 @@ impl<'a> Inquiry<'a> {
                             "{booted}, and PID {pid} is in use again{now}; the boot alone is no proof here, because {}",
                             self.why_boot_is_no_proof()
                         ),
-                        self.not_its_holder("a process that was started since the boot is not its holder"),
+                        self.not_its_holder(
+                            "a process that was started since the boot is not its holder",
+                        ),
                     ),
                 };
                 ("rebooted", why, next)
             }
             Situation::Gone { rebooted } => {
-                let booted = if rebooted { "; this machine has booted since" } else { "" };
-                ("gone", format!("its process is gone{booted}"), seen.removed_by_check())
+                let booted = if rebooted {
+                    "; this machine has booted since"
+                } else {
+                    ""
+                };
+                (
+                    "gone",
+                    format!("its process is gone{booted}"),
+                    seen.removed_by_check(),
+                )
             }
             Situation::NoSuchPid => {
-                let why = format!("no process can have PID {pid}, so nothing can ever prove it dead");
+                let why =
+                    format!("no process can have PID {pid}, so nothing can ever prove it dead");
                 let path = seen.target.path();
-                let comment = format!("ask whoever runs the tool that wrote it; {}", seen.once_gone());
-                ("pid_unknown", why, (to_type("cat {}", &[Part::Path(&path)]), comment))
+                let comment = format!(
+                    "ask whoever runs the tool that wrote it; {}",
+                    seen.once_gone()
+                );
+                (
+                    "pid_unknown",
+                    why,
+                    (to_type("cat {}", &[Part::Path(&path)]), comment),
+                )
             }
             _ => {
                 let why = format!("the system gives no answer about PID {pid}");
@@ -135,24 +193,40 @@ impl<'a> Inquiry<'a> {
                 let (of_host, next) = match proved {
                     true => {
                         let reap = seen.of_target("beadlock check --reap-proven-dead {}");
-                        (format!(", {nobody}"), (reap, "removes it: namespace_gone".to_owned()))
+                        (
+                            format!(", {nobody}"),
+                            (reap, "removes it: namespace_gone".to_owned()),
+                        )
                     }
                     false => (
-                        format!(" called {host}, {nobody}; by its name it is another host's, so no check removes it"),
-                        (seen.by_hand(), "nobody lives in its container any more".to_owned()),
+                        format!(
+                            " called {host}, {nobody}; by its name it is another host's, so no check removes it"
+                        ),
+                        (
+                            seen.by_hand(),
+                            "nobody lives in its container any more".to_owned(),
+                        ),
                     ),
                 };
                 ("container_gone", format!("{CONTAINER}{of_host}"), next)
             }
             Situation::Namesake => {
-                let why = format!("it was claimed on another machine that is called {host} too; {only_there}");
-                let comment = format!("by an address that leads to the other machine of this name; {once_gone}");
+                let why = format!(
+                    "it was claimed on another machine that is called {host} too; {only_there}"
+                );
+                let comment = format!(
+                    "by an address that leads to the other machine of this name; {once_gone}"
+                );
                 ("namesake", why, (seen.see_on_its_host(), comment))
             }
             Situation::Nameless => {
                 let why = "this machine has no host name to compare with".to_owned();
                 let comment = format!("gives this machine its name; {once_gone}");
-                ("nameless", why, ("hostname -F /etc/hostname".to_owned(), comment))
+                (
+                    "nameless",
+                    why,
+                    ("hostname -F /etc/hostname".to_owned(), comment),
+                )
             }
             situation => {
                 let why = match situation {
@@ -172,20 +246,31 @@ impl<'a> Inquiry<'a> {
         let name = self.facts.hostname.as_deref().unwrap_or_default();
         let what = match name.eq_ignore_ascii_case(&host) {
             false => {
-                format!("this machine was renamed: it was {host} when this was claimed, and is {} now", escaped(name))
+                format!(
+                    "this machine was renamed: it was {host} when this was claimed, and is {} now",
+                    escaped(name)
+                )
             }
             true => "this machine's id has changed since this was claimed".to_owned(),
         };
         let other = || self.not_its_holder("it is not its holder");
         let (now, next) = match here {
             Here::Lives => (format!("it lives{}", self.now_is()), self.wait()),
-            Here::Recycled => (format!("it is another process now{}", self.now_is()), other()),
+            Here::Recycled => (
+                format!("it is another process now{}", self.now_is()),
+                other(),
+            ),
             Here::Gone => ("it is gone".to_owned(), other()),
-            Here::Unknown => {
-                ("the system gives no answer about it".to_owned(), (self.seen.see_process(), self.seen.once_gone()))
-            }
+            Here::Unknown => (
+                "the system gives no answer about it".to_owned(),
+                (self.seen.see_process(), self.seen.once_gone()),
+            ),
         };
-        ("renamed", format!("{what}, on the same boot; so PID {pid} can be looked up here: {now}"), next)
+        (
+            "renamed",
+            format!("{what}, on the same boot; so PID {pid} can be looked up here: {now}"),
+            next,
+        )
     }
 
     fn of_container(&self, inside: Inside) -> Words {
@@ -194,11 +279,18 @@ impl<'a> Inquiry<'a> {
             Inside::Process(here) => {
                 let name = process_name(here, &process::command_line(here).unwrap_or_default());
                 let why = format!(", and its process lives: {name} here");
-                (why, see(here.into()), "its process, as it is seen from here")
+                (
+                    why,
+                    see(here.into()),
+                    "its process, as it is seen from here",
+                )
             }
             Inside::Others(other) => (
                 format!(", which lives; nobody that we can see there is PID {pid}"),
-                to_type("nsenter -t {} -p -m ps -p {}", &[Part::Pid(other.into()), Part::Pid(pid)]),
+                to_type(
+                    "nsenter -t {} -p -m ps -p {}",
+                    &[Part::Pid(other.into()), Part::Pid(pid)],
+                ),
                 "looks for it in its container",
             ),
             Inside::Nothing => (
@@ -213,21 +305,37 @@ impl<'a> Inquiry<'a> {
 
     fn wait(&self) -> NextCommand {
         let see = self.seen.see_process();
-        self.seen.wait(&format!("waits until it is free; to see its process: {see}"))
+        self.seen.wait(&format!(
+            "waits until it is free; to see its process: {see}"
+        ))
     }
 
     fn not_its_holder(&self, comment: &str) -> NextCommand {
-        (self.seen.see_process(), format!("{comment}; then: {}", self.seen.by_hand()))
+        (
+            self.seen.see_process(),
+            format!("{comment}; then: {}", self.seen.by_hand()),
+        )
     }
 
     fn recorded_start_is_known(&self) -> bool {
-        let recorded = self.record.beadlock.as_ref().and_then(|mark| mark.start_ticks);
-        recorded.is_some() && self.facts.proof.as_ref().is_some_and(|proof| proof.start_ticks.is_some())
+        let recorded = self
+            .record
+            .beadlock
+            .as_ref()
+            .and_then(|mark| mark.start_ticks);
+        recorded.is_some()
+            && self
+                .facts
+                .proof
+                .as_ref()
+                .is_some_and(|proof| proof.start_ticks.is_some())
     }
 
     fn now_is(&self) -> String {
         let command = self.command_now.as_ref();
-        command.map(|command| format!(" ({})", escaped(command))).unwrap_or_default()
+        command
+            .map(|command| format!(" ({})", escaped(command)))
+            .unwrap_or_default()
     }
 
     fn why_boot_is_no_proof(&self) -> &'static str {
@@ -239,11 +347,17 @@ impl<'a> Inquiry<'a> {
 
     /// Only this machine writes the file system of the lock.
     pub(super) fn is_local(&self) -> bool {
-        self.facts.proof.as_ref().is_some_and(|proof| proof.local_file_system)
+        self.facts
+            .proof
+            .as_ref()
+            .is_some_and(|proof| proof.local_file_system)
     }
 
     /// The process of a container that the record names.
     pub(super) fn member(&self) -> Option<&Member> {
-        self.asked.members.iter().find(|member| i64::from(member.pid_there) == self.record.pid)
+        self.asked
+            .members
+            .iter()
+            .find(|member| i64::from(member.pid_there) == self.record.pid)
     }
 }

@@ -24,7 +24,8 @@ pub fn claim_words() -> ClaimWords {
 pub fn claim_words_of(record: impl Fn(beads::Record) -> Record + 'static) -> ClaimWords {
     ClaimWords::new(move |claimant: &Claimant, pid: u32| {
         let Claimant { holder, id, labels } = claimant;
-        let made = beads::Record::for_process(pid, holder, labels.version.as_deref().unwrap_or_default());
+        let made =
+            beads::Record::for_process(pid, holder, labels.version.as_deref().unwrap_or_default());
         let mut process = made.map_err(|rejected| match rejected {
             Rejected::Invalid(why) | Rejected::Malformed(why) => {
                 Error::new(Code::Io, format!("no record can be made: {why}"))
@@ -43,10 +44,14 @@ const TICK: u64 = 1;
 
 /// The lock names the process that has this PID here and now.
 pub fn is_held_by(there: &Look, pid: i32) -> bool {
-    let (Verdict::Held(_), Some(record), Some(facts)) = (there.verdict, &there.record, &there.facts) else {
+    let (Verdict::Held(_), Some(record), Some(facts)) =
+        (there.verdict, &there.record, &there.facts)
+    else {
         return false;
     };
-    record.process().is_some_and(|record| record.pid == i64::from(pid) && is_same_process(&record, facts))
+    record
+        .process()
+        .is_some_and(|record| record.pid == i64::from(pid) && is_same_process(&record, facts))
 }
 
 fn is_same_process(record: &beads::Record, facts: &Facts) -> bool {
@@ -55,6 +60,10 @@ fn is_same_process(record: &beads::Record, facts: &Facts) -> bool {
     facts.is_same_host(record)
         && facts.other_machine(record) != Some(true)
         && facts.other_boot(record) == Some(false)
-        && record.pid_ns().is_some_and(|theirs| facts.ids.pid_ns.as_deref() == Some(theirs))
-        && recorded.zip(now).is_some_and(|(then, now)| then.abs_diff(now) <= TICK)
+        && record
+            .pid_ns()
+            .is_some_and(|theirs| facts.ids.pid_ns.as_deref() == Some(theirs))
+        && recorded
+            .zip(now)
+            .is_some_and(|(then, now)| then.abs_diff(now) <= TICK)
 }

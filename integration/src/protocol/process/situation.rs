@@ -83,9 +83,13 @@ pub fn of(reason: Reason, record: &beads::Record, facts: &Facts, asked: &Asked<'
         (Some(Reason::Zombie), _) => Situation::Zombie,
         (Some(Reason::NamespaceGone), _) => Situation::ContainerGone { proved: true },
         (_, Reason::OtherPidNamespace) => inside(record, facts, asked),
-        (_, Reason::OtherHost | Reason::OtherMachine) if facts.other_boot(record) == Some(false) => {
+        (_, Reason::OtherHost | Reason::OtherMachine)
+            if facts.other_boot(record) == Some(false) =>
+        {
             match record.pid_ns().zip(facts.ids.pid_ns.as_deref()) {
-                Some((theirs, ours)) if theirs == ours => Situation::Renamed(here(record, facts, asked)),
+                Some((theirs, ours)) if theirs == ours => {
+                    Situation::Renamed(here(record, facts, asked))
+                }
                 Some(_) => inside(record, facts, asked),
                 None => elsewhere(reason, record, facts),
             }
@@ -105,20 +109,28 @@ pub fn of(reason: Reason, record: &beads::Record, facts: &Facts, asked: &Asked<'
 fn elsewhere(reason: Reason, record: &beads::Record, facts: &Facts) -> Situation {
     match reason {
         Reason::OtherMachine => Situation::Namesake,
-        _ => Situation::Remote { same_machine: facts.other_machine(record) == Some(false) },
+        _ => Situation::Remote {
+            same_machine: facts.other_machine(record) == Some(false),
+        },
     }
 }
 
 fn inside(record: &beads::Record, facts: &Facts, asked: &Asked<'_>) -> Situation {
-    if facts.proof.as_ref().is_some_and(|proof| proof.namespace_gone) {
+    if facts
+        .proof
+        .as_ref()
+        .is_some_and(|proof| proof.namespace_gone)
+    {
         return Situation::ContainerGone { proved: false };
     }
     let is_it = |member: &&Member| i64::from(member.pid_there) == record.pid;
-    Situation::Container(match (asked.members.iter().find(is_it), asked.members.first()) {
-        (Some(member), _) => Inside::Process(member.pid),
-        (None, Some(other)) => Inside::Others(other.pid),
-        (None, None) => Inside::Nothing,
-    })
+    Situation::Container(
+        match (asked.members.iter().find(is_it), asked.members.first()) {
+            (Some(member), _) => Inside::Process(member.pid),
+            (None, Some(other)) => Inside::Others(other.pid),
+            (None, None) => Inside::Nothing,
+        },
+    )
 }
 
 fn here(record: &beads::Record, facts: &Facts, asked: &Asked<'_>) -> Here {

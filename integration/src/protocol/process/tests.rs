@@ -20,8 +20,17 @@ fn seen(change: impl Fn(&mut Record, &mut Facts)) -> Seen {
         {"id":"i","machine_id":"m","boot_id":"b","pid_ns":"pid:[1]","time_ns":"time:[1]","start_ticks":1000}}"#;
     let mut record = Record::parse(json).unwrap();
     let some = |word: &str| Some(word.to_owned());
-    let ids = Ids { machine_id: some("m"), boot_id: some("b"), pid_ns: some("pid:[1]"), time_ns: some("time:[1]") };
-    let proof = Proof { local_file_system: true, start_ticks: Some(1000), ..Proof::default() };
+    let ids = Ids {
+        machine_id: some("m"),
+        boot_id: some("b"),
+        pid_ns: some("pid:[1]"),
+        time_ns: some("time:[1]"),
+    };
+    let proof = Proof {
+        local_file_system: true,
+        start_ticks: Some(1000),
+        ..Proof::default()
+    };
     let mut facts = Facts {
         now: now(),
         hostname: Some("vm".into()),
@@ -36,7 +45,13 @@ fn seen(change: impl Fn(&mut Record, &mut Facts)) -> Seen {
 }
 
 fn of(seen: &Seen) -> Situation {
-    of_asked(seen, &Asked { liveness: Liveness::NotAsked, members: &[] })
+    of_asked(
+        seen,
+        &Asked {
+            liveness: Liveness::NotAsked,
+            members: &[],
+        },
+    )
 }
 
 fn of_asked((record, facts): &Seen, asked: &Asked<'_>) -> Situation {
@@ -61,8 +76,16 @@ type Change = fn(&mut Record, &mut Facts);
 fn of_a_lock_of_this_host() {
     let table: [(&str, Change, Situation); 13] = [
         ("lives", |_, _| {}, Situation::Alive),
-        ("EPERM", |_, f| f.liveness = Liveness::NotPermitted, Situation::AliveOfAnotherUser),
-        ("ESRCH", |_, f| f.liveness = Liveness::Gone, Situation::Gone { rebooted: false }),
+        (
+            "EPERM",
+            |_, f| f.liveness = Liveness::NotPermitted,
+            Situation::AliveOfAnotherUser,
+        ),
+        (
+            "ESRCH",
+            |_, f| f.liveness = Liveness::Gone,
+            Situation::Gone { rebooted: false },
+        ),
         (
             "ESRCH, booted since",
             |_, f| {
@@ -72,8 +95,16 @@ fn of_a_lock_of_this_host() {
             Situation::Gone { rebooted: true },
         ),
         ("zombie", |_, f| proof(f).zombie = true, Situation::Zombie),
-        ("recycled", |_, f| proof(f).start_ticks = Some(2000), Situation::Recycled),
-        ("booted since", |_, f| ids(f).boot_id = Some("c".to_owned()), Situation::Rebooted { proved: true }),
+        (
+            "recycled",
+            |_, f| proof(f).start_ticks = Some(2000),
+            Situation::Recycled,
+        ),
+        (
+            "booted since",
+            |_, f| ids(f).boot_id = Some("c".to_owned()),
+            Situation::Rebooted { proved: true },
+        ),
         (
             "booted since, on NFS",
             |_, f| {
@@ -90,9 +121,17 @@ fn of_a_lock_of_this_host() {
             },
             Situation::NoSuchPid,
         ),
-        ("no answer", |_, f| f.liveness = Liveness::Unknown, Situation::Unanswered),
+        (
+            "no answer",
+            |_, f| f.liveness = Liveness::Unknown,
+            Situation::Unanswered,
+        ),
         ("no own name", |_, f| f.hostname = None, Situation::Nameless),
-        ("container", |_, f| ids(f).pid_ns = Some("pid:[2]".to_owned()), Situation::Container(Inside::Nothing)),
+        (
+            "container",
+            |_, f| ids(f).pid_ns = Some("pid:[2]".to_owned()),
+            Situation::Container(Inside::Nothing),
+        ),
         (
             "container gone",
             |_, f| {
@@ -110,19 +149,43 @@ fn of_a_lock_of_this_host() {
 #[test]
 fn of_a_lock_of_another_name() {
     let table: [(&str, Change, Situation); 7] = [
-        ("its own boot", |r, _| mark(r).boot_id = Some("c".to_owned()), Situation::Remote { same_machine: true }),
-        ("not ours", |r, _| r.beadlock = None, Situation::Remote { same_machine: false }),
+        (
+            "its own boot",
+            |r, _| mark(r).boot_id = Some("c".to_owned()),
+            Situation::Remote { same_machine: true },
+        ),
+        (
+            "not ours",
+            |r, _| r.beadlock = None,
+            Situation::Remote {
+                same_machine: false,
+            },
+        ),
         (
             "its own machine and boot",
             |r, _| {
                 mark(r).boot_id = Some("c".to_owned());
                 mark(r).machine_id = Some("n".to_owned());
             },
-            Situation::Remote { same_machine: false },
+            Situation::Remote {
+                same_machine: false,
+            },
         ),
-        ("this boot, PIDs unknown", |r, _| mark(r).pid_ns = None, Situation::Remote { same_machine: true }),
-        ("this boot and these PIDs", |_, _| {}, Situation::Renamed(Here::Unknown)),
-        ("a container", |r, _| mark(r).pid_ns = Some("pid:[2]".to_owned()), Situation::Container(Inside::Nothing)),
+        (
+            "this boot, PIDs unknown",
+            |r, _| mark(r).pid_ns = None,
+            Situation::Remote { same_machine: true },
+        ),
+        (
+            "this boot and these PIDs",
+            |_, _| {},
+            Situation::Renamed(Here::Unknown),
+        ),
+        (
+            "a container",
+            |r, _| mark(r).pid_ns = Some("pid:[2]".to_owned()),
+            Situation::Container(Inside::Nothing),
+        ),
         (
             "a container that is gone",
             |r, f| {
@@ -163,19 +226,40 @@ fn of_a_renamed_machine_by_what_its_pid_is_now() {
             proof(facts).start_ticks = start;
             proof(facts).zombie = zombie;
         });
-        let asked = Asked { liveness, members: &[] };
-        assert_eq!(of_asked(&look, &asked), Situation::Renamed(expected), "{liveness:?} {start:?}");
+        let asked = Asked {
+            liveness,
+            members: &[],
+        };
+        assert_eq!(
+            of_asked(&look, &asked),
+            Situation::Renamed(expected),
+            "{liveness:?} {start:?}"
+        );
     }
 }
 
 #[test]
 fn of_a_container_by_who_lives_there() {
     let look = seen(|record, _| mark(record).pid_ns = Some("pid:[2]".to_owned()));
-    let (other, it) = (Member { pid: 4710, pid_there: 1 }, Member { pid: 4711, pid_there: 77 });
-    for (members, expected) in
-        [(&[other, it][..], Inside::Process(4711)), (&[other], Inside::Others(4710)), (&[], Inside::Nothing)]
-    {
-        let asked = Asked { liveness: Liveness::NotAsked, members };
+    let (other, it) = (
+        Member {
+            pid: 4710,
+            pid_there: 1,
+        },
+        Member {
+            pid: 4711,
+            pid_there: 77,
+        },
+    );
+    for (members, expected) in [
+        (&[other, it][..], Inside::Process(4711)),
+        (&[other], Inside::Others(4710)),
+        (&[], Inside::Nothing),
+    ] {
+        let asked = Asked {
+            liveness: Liveness::NotAsked,
+            members,
+        };
         assert_eq!(of_asked(&look, &asked), Situation::Container(expected));
     }
 }

@@ -39,15 +39,34 @@ pub struct TowerAudit<'a> {
 
 impl<'a> TowerAudit<'a> {
     /// Opens `file`. One that cannot be opened is warned of, and nothing is written then.
-    pub fn open(file: &Path, request_id: &str, lock_name: &str, lock_path: &Path, talk: &'a Talk) -> Self {
-        let lines = Lines::open(file).inspect_err(|failed| talk.warn(&failed.to_string())).ok();
+    pub fn open(
+        file: &Path,
+        request_id: &str,
+        lock_name: &str,
+        lock_path: &Path,
+        talk: &'a Talk,
+    ) -> Self {
+        let lines = Lines::open(file)
+            .inspect_err(|failed| talk.warn(&failed.to_string()))
+            .ok();
         let (request_id, lock_name) = (request_id.to_owned(), lock_name.to_owned());
-        Self { lines, talk, request_id, lock_name, lock_path: lock_path.to_owned() }
+        Self {
+            lines,
+            talk,
+            request_id,
+            lock_name,
+            lock_path: lock_path.to_owned(),
+        }
     }
 
     fn stolen_from(&self, previous: &Record, bytes: &[u8]) {
-        let (previous_lock, hash, reason) = (previous_lock(previous), facts::sha256(bytes), "stale_lock_forced");
-        let fields = json!({ "previous_lock": previous_lock, "previous_lock_hash": hash, "reason": reason });
+        let (previous_lock, hash, reason) = (
+            previous_lock(previous),
+            facts::sha256(bytes),
+            "stale_lock_forced",
+        );
+        let fields =
+            json!({ "previous_lock": previous_lock, "previous_lock_hash": hash, "reason": reason });
         self.write("lock_stolen", fields);
     }
 
@@ -60,7 +79,8 @@ impl<'a> TowerAudit<'a> {
         let Some(lines) = &self.lines else { return };
         let timestamp = StartedAt::from_unix(facts::now().0.as_secs(), 0);
         let (id, name) = (&self.request_id, &self.lock_name);
-        let mut line = json!({ "event": event, "request_id": id, "timestamp": timestamp, "lock_name": name });
+        let mut line =
+            json!({ "event": event, "request_id": id, "timestamp": timestamp, "lock_name": name });
         if let (Value::Object(line), Value::Object(fields)) = (&mut line, fields) {
             line.extend(fields);
         }
@@ -75,7 +95,10 @@ impl<'a> TowerAudit<'a> {
 impl DocumentEvents for TowerAudit<'_> {
     fn acquired(&self, record: &LockRecord) {
         let ttl = record.as_tower().map_or(0, |record| record.ttl_seconds);
-        self.write("lock_acquired", json!({ "lock_path": self.path(), "ttl_seconds": ttl }));
+        self.write(
+            "lock_acquired",
+            json!({ "lock_path": self.path(), "ttl_seconds": ttl }),
+        );
     }
 
     fn stolen(&self, removed: &Removed) {
@@ -94,7 +117,10 @@ impl DocumentEvents for TowerAudit<'_> {
 
     fn release_failed(&self, error: &io::Error) {
         let (path, error, action) = (self.path(), errno_words(error), "manual_cleanup_required");
-        self.write("lock_release_failed", json!({ "lock_path": path, "error": error, "action": action }));
+        self.write(
+            "lock_release_failed",
+            json!({ "lock_path": path, "error": error, "action": action }),
+        );
     }
 
     /// The document has the event's name and no more.
@@ -113,7 +139,12 @@ impl DocumentEvents for TowerAudit<'_> {
 
     /// A file that is not a lock record has no `previous_lock`.
     fn broken(&self, broken: &Breakage<'_>) {
-        let previous = broken.look.record.as_ref().and_then(LockRecord::as_tower).map(previous_lock);
+        let previous = broken
+            .look
+            .record
+            .as_ref()
+            .and_then(LockRecord::as_tower)
+            .map(previous_lock);
         let fields = json!({
             "lock_path": self.path(),
             "actor": user_name(),
@@ -141,7 +172,10 @@ fn previous_lock(record: &Record) -> Value {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::disallowed_methods, reason = "the tests remove what they have made")]
+    #![expect(
+        clippy::disallowed_methods,
+        reason = "the tests remove what they have made"
+    )]
 
     use super::*;
     use std::fs;
@@ -164,8 +198,12 @@ mod tests {
         let without_time = |line: &str| {
             let (before, rest) = line.split_once("\"timestamp\":\"").unwrap();
             let (time, after) = rest.split_once('"').unwrap();
-            let age = facts::now().0.as_secs() - time.parse::<jiff::Timestamp>().unwrap().as_second();
-            assert!((0..60).contains(&age) && time.len() == "2025-12-18T10:30:10Z".len(), "{time}");
+            let age =
+                facts::now().0.as_secs() - time.parse::<jiff::Timestamp>().unwrap().as_second();
+            assert!(
+                (0..60).contains(&age) && time.len() == "2025-12-18T10:30:10Z".len(),
+                "{time}"
+            );
             format!("{before}\"timestamp\":\"T\"{after}")
         };
         text.lines().map(without_time).collect()
@@ -179,13 +217,20 @@ mod tests {
         audit.acquired(&previous().into());
         audit.stolen_from(&previous(), b"abc");
         audit.released(Duration::from_millis(900_999), Outcome::Success, Some("x"));
-        audit.released(Duration::from_secs(600), Outcome::Failure, Some("deploy_manifests"));
+        audit.released(
+            Duration::from_secs(600),
+            Outcome::Failure,
+            Some("deploy_manifests"),
+        );
         audit.released(Duration::ZERO, Outcome::Failure, None);
         audit.release_failed(&nix::errno::Errno::EACCES.into());
         audit.heartbeat_failed(3, "why");
         audit.lost("vanished", Some(Duration::from_millis(2_999)), "why");
-        let head =
-            |event: &str| format!(r#"{{"event":"{event}","request_id":"req_1","timestamp":"T","lock_name":"a-b","#);
+        let head = |event: &str| {
+            format!(
+                r#"{{"event":"{event}","request_id":"req_1","timestamp":"T","lock_name":"a-b","#
+            )
+        };
         let path = r#""lock_path":"/locks/a-b.lock","#;
         let expected = [
             format!(r#"{}{path}"ttl_seconds":900}}"#, head("lock_acquired")),
@@ -193,21 +238,36 @@ mod tests {
                 r#"{}"previous_lock":{{"request_id":"req_old123","actor":"claude-code","intent":"deploy-app","created_at":"2025-12-18T10:00:00Z","last_heartbeat_at":"2025-12-18T10:15:00Z","host_id":"tower-01","pid":12345}},"previous_lock_hash":"sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad","reason":"stale_lock_forced"}}"#,
                 head("lock_stolen")
             ),
-            format!(r#"{}"held_duration_seconds":900,"result":"success"}}"#, head("lock_released")),
+            format!(
+                r#"{}"held_duration_seconds":900,"result":"success"}}"#,
+                head("lock_released")
+            ),
             format!(
                 r#"{}"held_duration_seconds":600,"result":"failure","failure_step":"deploy_manifests"}}"#,
                 head("lock_released")
             ),
-            format!(r#"{}"held_duration_seconds":0,"result":"failure"}}"#, head("lock_released")),
+            format!(
+                r#"{}"held_duration_seconds":0,"result":"failure"}}"#,
+                head("lock_released")
+            ),
             format!(
                 r#"{}{path}"error":"EACCES: permission denied","action":"manual_cleanup_required"}}"#,
                 head("lock_release_failed")
             ),
-            format!(r#"{}{path}"consecutive_failures":3,"error":"why"}}"#, head("heartbeat_failed")),
-            format!(r#"{}{path}"held_duration_seconds":2,"reason":"vanished","error":"why"}}"#, head("lock_lost")),
+            format!(
+                r#"{}{path}"consecutive_failures":3,"error":"why"}}"#,
+                head("heartbeat_failed")
+            ),
+            format!(
+                r#"{}{path}"held_duration_seconds":2,"reason":"vanished","error":"why"}}"#,
+                head("lock_lost")
+            ),
         ];
         assert_eq!(lines(&file), expected);
-        assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o7777, 0o600);
+        assert_eq!(
+            fs::metadata(&file).unwrap().permissions().mode() & 0o7777,
+            0o600
+        );
         assert!(talk.warnings().is_empty());
     }
 
@@ -221,8 +281,13 @@ mod tests {
         let audit = TowerAudit::open(&file, "r", "a", Path::new("/l/a.lock"), &of_link);
         audit.acquired(&previous().into());
         assert_eq!(fs::read(&target).unwrap(), b"");
-        let [said] = &of_link.warnings()[..] else { panic!("{:?}", of_link.warnings()) };
-        assert!(said.contains("audit.jsonl cannot be opened: it is a symbolic link"), "{said}");
+        let [said] = &of_link.warnings()[..] else {
+            panic!("{:?}", of_link.warnings())
+        };
+        assert!(
+            said.contains("audit.jsonl cannot be opened: it is a symbolic link"),
+            "{said}"
+        );
 
         let file = top.path().join("later");
         let later = talk();
@@ -231,8 +296,13 @@ mod tests {
         fs::create_dir(&file).unwrap();
         audit.acquired(&previous().into());
         audit.released(Duration::ZERO, Outcome::Success, None);
-        let [said] = &later.warnings()[..] else { panic!("once: {:?}", later.warnings()) };
-        assert!(said.starts_with("lock_acquired of /l/a.lock is not in the audit file"), "{said}");
+        let [said] = &later.warnings()[..] else {
+            panic!("once: {:?}", later.warnings())
+        };
+        assert!(
+            said.starts_with("lock_acquired of /l/a.lock is not in the audit file"),
+            "{said}"
+        );
         assert!(said.ends_with("the work goes on without it"), "{said}");
     }
 
@@ -242,19 +312,36 @@ mod tests {
         let (file, talk) = (top.path().join("audit.jsonl"), talk());
         let hostile = "\n\u{1b}\"".repeat(20_000);
         let audit = TowerAudit::open(&file, "r", "a", Path::new("/l/a.lock"), &talk);
-        audit.stolen_from(&Record { actor: hostile.clone(), host_id: hostile.clone(), ..previous() }, b"");
+        audit.stolen_from(
+            &Record {
+                actor: hostile.clone(),
+                host_id: hostile.clone(),
+                ..previous()
+            },
+            b"",
+        );
         audit.heartbeat_failed(3, &hostile);
         let lines = lines(&file);
         assert_eq!(lines.len(), 2);
         let stolen: Value = serde_json::from_str(&lines[0]).unwrap();
         let actor = stolen["previous_lock"]["actor"].as_str().unwrap();
-        assert!(actor.starts_with("\n\u{1b}\"") && actor.ends_with('…') && actor.chars().count() == 1025);
+        assert!(
+            actor.starts_with("\n\u{1b}\"")
+                && actor.ends_with('…')
+                && actor.chars().count() == 1025
+        );
     }
 
     #[test]
     fn it_lies_beside_the_lock_directory() {
-        assert_eq!(default_file(Path::new("/r/logs/locks")), Path::new("/r/logs/audit.jsonl"));
-        assert_eq!(default_file(Path::new("/r/logs/locks/")), Path::new("/r/logs/audit.jsonl"));
+        assert_eq!(
+            default_file(Path::new("/r/logs/locks")),
+            Path::new("/r/logs/audit.jsonl")
+        );
+        assert_eq!(
+            default_file(Path::new("/r/logs/locks/")),
+            Path::new("/r/logs/audit.jsonl")
+        );
         assert_eq!(default_file(Path::new("/")), Path::new("/audit.jsonl"));
         let cwd = std::env::current_dir().unwrap();
         assert_eq!(default_file(Path::new("locks")), cwd.join("audit.jsonl"));

@@ -11,7 +11,10 @@ use crate::{claim::protocol::Protocol, output::Fact};
 
 pub fn explain(seen: &Inspected<'_>) -> Option<Explained> {
     let record = seen.record.as_tower()?;
-    let (ttl, silent) = (record.ttl_seconds, silence(record, seen.facts.now).as_secs());
+    let (ttl, silent) = (
+        record.ttl_seconds,
+        silence(record, seen.facts.now).as_secs(),
+    );
     let (situation, why, next) = match seen.look.verdict.reason() {
         Reason::HeartbeatFresh => (
             "beating",
@@ -39,22 +42,36 @@ pub fn explain(seen: &Inspected<'_>) -> Option<Explained> {
                 "silent",
                 format!("its holder has said nothing for {silent}s, and may be silent for {ttl}s"),
                 (
-                    to_type("beadlock hold {} --force-lock {} -- CMD", &[seen.target.part(), claim]),
+                    to_type(
+                        "beadlock hold {} --force-lock {} -- CMD",
+                        &[seen.target.part(), claim],
+                    ),
                     format!("takes it, and writes that down; without a command: {by_hand}"),
                 ),
             )
         }
     };
-    Some(Explained { situation, why, next, facts: facts(seen), holder_is: "" })
+    Some(Explained {
+        situation,
+        why,
+        next,
+        facts: facts(seen),
+        holder_is: "",
+    })
 }
 
 fn facts(seen: &Inspected<'_>) -> Vec<Fact> {
-    let Some(record) = seen.record.as_tower() else { return Vec::new() };
+    let Some(record) = seen.record.as_tower() else {
+        return Vec::new();
+    };
     let (ttl, beat) = (record.ttl_seconds, record.last_heartbeat_at);
     let (acquired, silent) = (seen.age_of(record.created_at), seen.age_of(beat));
     let (intent, version) = (escaped(&record.intent), escaped(&record.intent_version));
     vec![
-        Fact::text("acquired", format!("{}, {}", record.created_at, since(acquired))),
+        Fact::text(
+            "acquired",
+            format!("{}, {}", record.created_at, since(acquired)),
+        ),
         Fact::new(
             "heartbeat",
             format!("{beat}, {}; stale after {ttl}s without one", since(silent)),
@@ -63,7 +80,11 @@ fn facts(seen: &Inspected<'_>) -> Vec<Fact> {
         Fact::text("intent", format!("{intent}, version {version}")),
         Fact::new(
             "host",
-            format!("{}, PID {} there (for people: neither is asked)", escaped(&record.host_id), record.pid),
+            format!(
+                "{}, PID {} there (for people: neither is asked)",
+                escaped(&record.host_id),
+                record.pid
+            ),
             json!({ "record": record.host_id, "here": seen.facts.hostname.as_deref() }),
         ),
         Fact::json("pid", record.pid),

@@ -1,6 +1,8 @@
 //! What a named lock is to say, and whether there is to be one: what was typed, over the intent, over the defaults.
 
-use beadlock_checker::internal::dialect::tower::{DEFAULT_TTL, LockName, Record, request_id_is_fit};
+use beadlock_checker::internal::dialect::tower::{
+    DEFAULT_TTL, LockName, Record, request_id_is_fit,
+};
 use beadlock_checker::internal::{dialect::beads::holder_name_is_fit, escape::escaped, facts};
 use serde_json::{Map, Value};
 
@@ -36,7 +38,12 @@ impl<'a> IntentClaim<'a> {
     pub fn resolve(typed: &'a TowerArgs, environment: &'a Environment) -> Result<Self, Error> {
         let params = typed.params()?;
         let intent = typed.intent.as_deref().map(Intent::read).transpose()?;
-        Ok(Self { typed, environment, intent, params })
+        Ok(Self {
+            typed,
+            environment,
+            intent,
+            params,
+        })
     }
 
     /// What is typed, else the intent's, else mutate.
@@ -47,11 +54,18 @@ impl<'a> IntentClaim<'a> {
 
     /// Whether there is to be a lock; `named` is the target's name, which beats the intent's.
     pub fn locking(&self, named: Option<&LockName>) -> Result<LockChoice, Error> {
-        let Some(warning) = self.mode().without_lock() else { return Ok(LockChoice::Observe) };
+        let Some(warning) = self.mode().without_lock() else {
+            return Ok(LockChoice::Observe);
+        };
         if let Some(name) = named {
             return Ok(LockChoice::Named(name.clone()));
         }
-        let name = self.intent.as_ref().map(|intent| intent.lock_name(&self.params)).transpose()?.flatten();
+        let name = self
+            .intent
+            .as_ref()
+            .map(|intent| intent.lock_name(&self.params))
+            .transpose()?
+            .flatten();
         Ok(name.map_or(LockChoice::Unnamed(warning), LockChoice::Named))
     }
 
@@ -60,7 +74,10 @@ impl<'a> IntentClaim<'a> {
         let typed = self.typed;
         let intent = self.intent.as_ref();
         let name = typed.intent_name.clone().or_else(|| intent?.name.clone());
-        let version = typed.intent_version.clone().or_else(|| intent?.version.clone());
+        let version = typed
+            .intent_version
+            .clone()
+            .or_else(|| intent?.version.clone());
         let (name, version) = match (name, version) {
             (Some(name), Some(version)) => (name, version),
             (name, version) => return Err(missing(name.is_none(), version.is_none(), intent)),
@@ -86,7 +103,10 @@ impl<'a> IntentClaim<'a> {
             pid: 0,
             created_at: now,
             last_heartbeat_at: now,
-            ttl_seconds: typed.ttl.or_else(|| intent?.lock_ttl).unwrap_or(DEFAULT_TTL),
+            ttl_seconds: typed
+                .ttl
+                .or_else(|| intent?.lock_ttl)
+                .unwrap_or(DEFAULT_TTL),
             metadata: Some(typed.metadata.as_deref().map_or(Ok(Map::new()), metadata)?),
             others: Map::new(),
         })
@@ -96,14 +116,21 @@ impl<'a> IntentClaim<'a> {
         if let Some(actor) = &self.typed.actor {
             return Ok(actor.clone());
         }
-        if let Some(actor) = self.environment.parsed("ACTOR", |actor| Ok(actor.to_owned()))? {
+        if let Some(actor) = self
+            .environment
+            .parsed("ACTOR", |actor| Ok(actor.to_owned()))?
+        {
             return Ok(actor);
         }
         Ok(user_name())
     }
 
     fn host_id(&self) -> String {
-        let own = || facts::hostname().map(|name| name.to_string()).unwrap_or_default();
+        let own = || {
+            facts::hostname()
+                .map(|name| name.to_string())
+                .unwrap_or_default()
+        };
         self.typed.host_id.clone().unwrap_or_else(own)
     }
 }
@@ -116,20 +143,28 @@ pub fn user_name() -> String {
 }
 
 fn missing(name: bool, version: bool, intent: Option<&Intent>) -> Error {
-    let missing: Vec<&str> = [(name, "--intent-name NAME"), (version, "--intent-version VERSION")]
-        .into_iter()
-        .filter_map(|(is_missing, option)| is_missing.then_some(option))
-        .collect();
+    let missing: Vec<&str> = [
+        (name, "--intent-name NAME"),
+        (version, "--intent-version VERSION"),
+    ]
+    .into_iter()
+    .filter_map(|(is_missing, option)| is_missing.then_some(option))
+    .collect();
     let missing = missing.join(" and ");
     Error::usage(match intent {
-        None => format!("a named lock says what it is for: {missing}; or --intent FILE, which has them"),
+        None => {
+            format!("a named lock says what it is for: {missing}; or --intent FILE, which has them")
+        }
         Some(intent) => {
             let keys = match (name, version) {
                 (true, true) => "metadata.name and metadata.version",
                 (true, false) => "metadata.name",
                 _ => "metadata.version",
             };
-            format!("{} has no {keys}: write it there, or type {missing}", intent.file())
+            format!(
+                "{} has no {keys}: write it there, or type {missing}",
+                intent.file()
+            )
         }
     })
 }
@@ -145,15 +180,20 @@ fn fit(what: &str, option: &str, name: String) -> Result<String, Error> {
 }
 
 fn metadata(text: &str) -> Result<Map<String, Value>, Error> {
-    let wrong = |why: String| Error::usage(format!("--metadata: {why}; wanted: a JSON object, as '{{\"ticket\": 7}}'"));
-    let what = match serde_json::from_str(text).map_err(|error| wrong(format!("no JSON ({error})")))? {
-        Value::Object(map) => return fitting(map),
-        Value::Null => "null",
-        Value::Bool(_) => "a boolean",
-        Value::Number(_) => "a number",
-        Value::String(_) => "a string",
-        Value::Array(_) => "a list",
+    let wrong = |why: String| {
+        Error::usage(format!(
+            "--metadata: {why}; wanted: a JSON object, as '{{\"ticket\": 7}}'"
+        ))
     };
+    let what =
+        match serde_json::from_str(text).map_err(|error| wrong(format!("no JSON ({error})")))? {
+            Value::Object(map) => return fitting(map),
+            Value::Null => "null",
+            Value::Bool(_) => "a boolean",
+            Value::Number(_) => "a number",
+            Value::String(_) => "a string",
+            Value::Array(_) => "a list",
+        };
     Err(wrong(format!("it is {what}")))
 }
 
@@ -185,7 +225,11 @@ fn depth(value: &Value) -> usize {
 }
 
 /// The claim of the named lock `target`, or of the lock that the intent names.
-pub fn intended(target: Option<Target>, typed: &TowerArgs, environment: &Environment) -> Result<Intended, Error> {
+pub fn intended(
+    target: Option<Target>,
+    typed: &TowerArgs,
+    environment: &Environment,
+) -> Result<Intended, Error> {
     let wanted = IntentClaim::resolve(typed, environment)?;
     let named = target.as_ref().and_then(name_of);
     let name = match wanted.locking(named.as_ref())? {
@@ -198,14 +242,26 @@ pub fn intended(target: Option<Target>, typed: &TowerArgs, environment: &Environ
     let (holder, id) = (Some(record.actor.clone()), Some(record.request_id.clone()));
     let words = ClaimWords::new(move |claimant, pid| {
         let (pid, now, about) = (pid.into(), facts::now(), claimant.labels.about.as_deref());
-        let record = Record { pid, created_at: now, last_heartbeat_at: now, ..record.clone() };
+        let record = Record {
+            pid,
+            created_at: now,
+            last_heartbeat_at: now,
+            ..record.clone()
+        };
         Ok(match about {
             Some(about) => record.about(about),
             None => record,
         }
         .into())
     });
-    Ok(Intended::Claim(target.into(), ClaimWords { holder, id, ..words }))
+    Ok(Intended::Claim(
+        target.into(),
+        ClaimWords {
+            holder,
+            id,
+            ..words
+        },
+    ))
 }
 
 #[cfg(test)]

@@ -43,24 +43,46 @@ impl Intent {
     /// Reads `path`, a regular file of at most 64 KiB.
     pub fn read(path: &Path) -> Result<Self, Error> {
         let failed = |why: String, kind: io::ErrorKind| {
-            Error::io(format!("the intent file {} cannot be read: {why}", escaped_path(path)), kind)
+            Error::io(
+                format!(
+                    "the intent file {} cannot be read: {why}",
+                    escaped_path(path)
+                ),
+                kind,
+            )
         };
         let system = |error: io::Error| failed(system_words(&error), error.kind());
         // Without waiting for a writer of a FIFO.
         let flags = (OFlag::O_NONBLOCK | OFlag::O_NOCTTY).bits();
-        let file = File::options().read(true).custom_flags(flags).open(path).map_err(system)?;
+        let file = File::options()
+            .read(true)
+            .custom_flags(flags)
+            .open(path)
+            .map_err(system)?;
         let meta = file.metadata().map_err(system)?;
         if !meta.is_file() {
-            let what = if meta.is_dir() { "a directory" } else { "not a regular file" };
+            let what = if meta.is_dir() {
+                "a directory"
+            } else {
+                "not a regular file"
+            };
             return Err(failed(format!("it is {what}"), io::ErrorKind::InvalidInput));
         }
         let mut bytes = Vec::new();
-        file.take(LIMIT + 1).read_to_end(&mut bytes).map_err(system)?;
+        file.take(LIMIT + 1)
+            .read_to_end(&mut bytes)
+            .map_err(system)?;
         if bytes.len() as u64 > LIMIT {
-            return Err(failed("it is larger than 64 KiB".to_owned(), io::ErrorKind::InvalidData));
+            return Err(failed(
+                "it is larger than 64 KiB".to_owned(),
+                io::ErrorKind::InvalidData,
+            ));
         }
         let Ok(text) = String::from_utf8(bytes) else {
-            return Err(failed("it is not UTF-8".to_owned(), io::ErrorKind::InvalidData));
+            return Err(failed(
+                "it is not UTF-8".to_owned(),
+                io::ErrorKind::InvalidData,
+            ));
         };
         Self::parse(&escaped_path(path), &text)
     }
@@ -81,14 +103,26 @@ impl Intent {
         let of_name = |name| [vec!["metadata", name], vec!["spec", name], vec![name]];
         let of_spec = |rest: &[&'static str]| [[&["spec"], rest].concat(), rest.to_vec()];
         let mode = document.scalar(&of_spec(&["mode"]))?.map(|(word, line)| {
-            let why = || format!("mode is \"{}\"; wanted: observe, mutate or reconcile", escaped(word));
+            let why = || {
+                format!(
+                    "mode is \"{}\"; wanted: observe, mutate or reconcile",
+                    escaped(word)
+                )
+            };
             IntentMode::parse(word).ok_or_else(|| Wrong::new(line, why()))
         });
         let mode = mode.transpose()?;
-        let lock_ttl = document.scalar(&of_spec(&["timeouts", "lock_ttl"]))?.map(|(text, line)| {
-            let why = || format!("lock_ttl is \"{}\"; wanted: whole seconds, above 0", escaped(text));
-            seconds(text).ok_or_else(|| Wrong::new(line, why()))
-        });
+        let lock_ttl = document
+            .scalar(&of_spec(&["timeouts", "lock_ttl"]))?
+            .map(|(text, line)| {
+                let why = || {
+                    format!(
+                        "lock_ttl is \"{}\"; wanted: whole seconds, above 0",
+                        escaped(text)
+                    )
+                };
+                seconds(text).ok_or_else(|| Wrong::new(line, why()))
+            });
         let lock_ttl = lock_ttl.transpose()?;
         let owned = |found: Option<(&str, usize)>| found.map(|(text, _)| text.to_owned());
         let lock = document.scalar(&of_spec(&["controls", "lock"]))?;
@@ -104,11 +138,15 @@ impl Intent {
 
     /// The name of its lock with every `${params.X}` resolved; `None` when it names none.
     pub fn lock_name(&self, params: &Params) -> Result<Option<LockName>, Error> {
-        let Some((template, line)) = &self.lock else { return Ok(None) };
+        let Some((template, line)) = &self.lock else {
+            return Ok(None);
+        };
         let name = resolve(template, params).and_then(|name| {
-            LockName::parse(&name).map_err(|why| format!("the lock would be \"{}\": {why}", escaped(&name)))
+            LockName::parse(&name)
+                .map_err(|why| format!("the lock would be \"{}\": {why}", escaped(&name)))
         });
-        name.map(Some).map_err(|why| said_of(&self.file, &Wrong::new(*line, why)))
+        name.map(Some)
+            .map_err(|why| said_of(&self.file, &Wrong::new(*line, why)))
     }
 
     /// Names the file, for what is said of an intent as a whole.
@@ -124,18 +162,30 @@ pub fn resolve(template: &str, params: &Params) -> Result<String, String> {
     while let Some((before, after)) = rest.split_once("${") {
         name.push_str(before);
         let Some((inside, after)) = after.split_once('}') else {
-            return Err(format!("the lock \"{}\" has a ${{ without its }}", escaped(template)));
+            return Err(format!(
+                "the lock \"{}\" has a ${{ without its }}",
+                escaped(template)
+            ));
         };
-        let Some(param) = inside.strip_prefix("params.").filter(|param| is_param(param)) else {
+        let Some(param) = inside
+            .strip_prefix("params.")
+            .filter(|param| is_param(param))
+        else {
             let inside = escaped(inside);
-            return Err(format!("the lock has ${{{inside}}}; only ${{params.NAME}} is known here"));
+            return Err(format!(
+                "the lock has ${{{inside}}}; only ${{params.NAME}} is known here"
+            ));
         };
         match params.get(param).map(String::as_str) {
             None => {
-                return Err(format!("the lock needs ${{params.{param}}}, which is not set: --param {param}=…"));
+                return Err(format!(
+                    "the lock needs ${{params.{param}}}, which is not set: --param {param}=…"
+                ));
             }
             Some("") => {
-                return Err(format!("the lock needs ${{params.{param}}}, which is empty: --param {param}=…"));
+                return Err(format!(
+                    "the lock needs ${{params.{param}}}, which is empty: --param {param}=…"
+                ));
             }
             Some(value) => name.push_str(value),
         }
@@ -147,14 +197,19 @@ pub fn resolve(template: &str, params: &Params) -> Result<String, String> {
 
 /// A parameter's name as it may stand in `${params.NAME}`.
 pub fn is_param(name: &str) -> bool {
-    !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte))
+    !name.is_empty()
+        && name
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte))
 }
 
 /// Whole seconds above 0, as far as the document's record has room for them.
 pub fn seconds(text: &str) -> Option<u64> {
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let seconds = text.parse::<u64>().ok().filter(|_| is_number)?;
-    (1..=i64::MAX.unsigned_abs()).contains(&seconds).then_some(seconds)
+    (1..=i64::MAX.unsigned_abs())
+        .contains(&seconds)
+        .then_some(seconds)
 }
 
 fn said_of(file: &str, Wrong { line, why }: &Wrong) -> Error {
@@ -170,7 +225,11 @@ impl Document {
 
     /// What is below `way`, if there is anything, is there to be seen: keys and values, once, and none merged in.
     fn must_show(&self, way: &[&str]) -> Result<(), Wrong> {
-        let name = if way.is_empty() { "an intent".to_owned() } else { way.join(".") };
+        let name = if way.is_empty() {
+            "an intent".to_owned()
+        } else {
+            way.join(".")
+        };
         let mut seen = None;
         for entry in self.at(way) {
             let is = match entry.value {
@@ -182,7 +241,10 @@ impl Document {
                 YamlValue::Alias => Some("an alias, which is not followed"),
             };
             if let Some(is) = is {
-                return Err(Wrong::new(entry.line, format!("{name} is {is}; wanted: keys and values")));
+                return Err(Wrong::new(
+                    entry.line,
+                    format!("{name} is {is}; wanted: keys and values"),
+                ));
             }
             if let Some(first) = seen.replace(entry.line) {
                 return Err(twice(&name, first, entry.line));
@@ -194,7 +256,9 @@ impl Document {
         match self.at(&[way, &["<<"]].concat()).next() {
             None => Ok(()),
             Some(merge) => {
-                let why = format!("{name} merges other keys in (<<), which is not followed: write them out");
+                let why = format!(
+                    "{name} merges other keys in (<<), which is not followed: write them out"
+                );
                 Err(Wrong::new(merge.line, why))
             }
         }
@@ -228,7 +292,10 @@ impl Document {
 
 fn twice(name: &str, one: usize, other: usize) -> Wrong {
     let (first, again) = (one.min(other), one.max(other));
-    Wrong::new(again, format!("{name} is given a second time here (first in line {first})"))
+    Wrong::new(
+        again,
+        format!("{name} is given a second time here (first in line {first})"),
+    )
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
@@ -252,7 +319,9 @@ impl IntentMode {
         match self {
             Self::Observe => None,
             Self::Mutate => Some("Mutate intent without lock - concurrent execution possible"),
-            Self::Reconcile => Some("Reconcile intent without lock - concurrent execution possible"),
+            Self::Reconcile => {
+                Some("Reconcile intent without lock - concurrent execution possible")
+            }
         }
     }
 }

@@ -38,7 +38,12 @@ pub fn default(environment: &Environment) -> PathBuf {
 
 /// Where the XDG specification has what a user's programs keep. `None`: the user has no home.
 fn of_user(environment: &Environment) -> Option<PathBuf> {
-    let absolute = |name| environment.get(name).map(Path::new).filter(|dir| dir.is_absolute());
+    let absolute = |name| {
+        environment
+            .get(name)
+            .map(Path::new)
+            .filter(|dir| dir.is_absolute())
+    };
     let state = absolute("XDG_STATE_HOME").map(Path::to_owned);
     let state = state.or_else(|| Some(absolute("HOME")?.join(".local/state")))?;
     Some(state.join("tower-fleet/locks"))
@@ -46,14 +51,20 @@ fn of_user(environment: &Environment) -> Option<PathBuf> {
 
 /// The document's directory, also where that is a link.
 pub fn is_the_documents(dir: &Path) -> bool {
-    dir == Path::new(DEFAULT_DIR) || fs::canonicalize(DEFAULT_DIR).is_ok_and(|documents| documents == dir)
+    dir == Path::new(DEFAULT_DIR)
+        || fs::canonicalize(DEFAULT_DIR).is_ok_and(|documents| documents == dir)
 }
 
 /// What is to be known of a lock directory before its locks are trusted; nothing where there is none.
 pub fn warnings(dir: &Path) -> Vec<String> {
-    let Ok(meta) = fs::metadata(dir) else { return Vec::new() };
-    let (shown, close, us) =
-        (escaped_path(dir), to_type("chmod 700 {}", &[Part::Path(dir)]), nix::unistd::geteuid().as_raw());
+    let Ok(meta) = fs::metadata(dir) else {
+        return Vec::new();
+    };
+    let (shown, close, us) = (
+        escaped_path(dir),
+        to_type("chmod 700 {}", &[Part::Path(dir)]),
+        nix::unistd::geteuid().as_raw(),
+    );
     let mut warnings = Vec::new();
     if meta.uid() != us {
         warnings.push(format!(
@@ -72,11 +83,14 @@ pub fn warnings(dir: &Path) -> Vec<String> {
 
 /// Makes the lock directory of a claim where it does not exist, for this user alone. Returns whether it did not.
 pub fn make(dir: &Path) -> Result<bool, Error> {
-    let is_new = fs::symlink_metadata(dir).is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
+    let is_new =
+        fs::symlink_metadata(dir).is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
     let made = DirBuilder::new().recursive(true).mode(0o700).create(dir);
     made.map(|()| is_new).map_err(|error| {
         let (shown, why) = (escaped_path(dir), system_words(&error));
-        let words = format!("the lock directory {shown} cannot be made: {why}; name another: --lock-dir DIR");
+        let words = format!(
+            "the lock directory {shown} cannot be made: {why}; name another: --lock-dir DIR"
+        );
         Error::io(words, error.kind())
     })
 }
@@ -102,7 +116,11 @@ pub fn of_names(environment: &Environment, talk: &Talk) -> Result<(Vec<Target>, 
         let name = entry.map_err(|error| unread(&dir, &error))?.file_name();
         let bytes = name.as_bytes();
         // One that is aside for the moment is there, too.
-        let Some(stem) = bytes.strip_suffix(b".aside").unwrap_or(bytes).strip_suffix(b".lock") else {
+        let Some(stem) = bytes
+            .strip_suffix(b".aside")
+            .unwrap_or(bytes)
+            .strip_suffix(b".lock")
+        else {
             continue;
         };
         let stem = String::from_utf8_lossy(stem);
@@ -111,7 +129,10 @@ pub fn of_names(environment: &Environment, talk: &Talk) -> Result<(Vec<Target>, 
                 names.insert(name.as_str().to_owned());
             }
             Err(error) => {
-                let (file, dir) = (escaped(&name.to_string_lossy()).to_string(), escaped_path(&dir));
+                let (file, dir) = (
+                    escaped(&name.to_string_lossy()).to_string(),
+                    escaped_path(&dir),
+                );
                 talk.warn(&format!("{file} in {dir} is no named lock: {error}"));
             }
         }
@@ -123,7 +144,11 @@ pub fn of_names(environment: &Environment, talk: &Talk) -> Result<(Vec<Target>, 
 
 /// The names of the locks in `dir`. Nothing is said of what cannot be read: a shell asks.
 pub fn names(dir: &Path) -> Vec<String> {
-    let files = fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.file_name());
+    let files = fs::read_dir(dir)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.file_name());
     let names: BTreeSet<String> = files
         .filter_map(|file| {
             let stem = file.to_str()?.strip_suffix(".lock")?;
@@ -134,7 +159,11 @@ pub fn names(dir: &Path) -> Vec<String> {
 }
 
 fn unread(dir: &Path, error: &io::Error) -> Error {
-    let why = format!("cannot read the lock directory {}: {}", escaped_path(dir), system_words(error));
+    let why = format!(
+        "cannot read the lock directory {}: {}",
+        escaped_path(dir),
+        system_words(error)
+    );
     Error::io(why, error.kind())
 }
 
@@ -155,8 +184,13 @@ mod tests {
         }
         assert!(warnings(&dir).is_empty());
         fs::write(top.path().join("file"), "").unwrap();
-        let error = make(&top.path().join("file/locks")).unwrap_err().to_string();
-        assert!(error.contains("cannot be made: not a directory") && error.contains("--lock-dir"), "{error}");
+        let error = make(&top.path().join("file/locks"))
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("cannot be made: not a directory") && error.contains("--lock-dir"),
+            "{error}"
+        );
     }
 
     #[test]
@@ -172,20 +206,36 @@ mod tests {
     #[test]
     fn without_root_it_is_where_the_users_programs_keep_their_state() {
         for (variables, dir) in [
-            (&[("HOME", "/home/ann")][..], Some("/home/ann/.local/state/tower-fleet/locks")),
-            (&[("HOME", "/home/ann"), ("XDG_STATE_HOME", "/s")], Some("/s/tower-fleet/locks")),
+            (
+                &[("HOME", "/home/ann")][..],
+                Some("/home/ann/.local/state/tower-fleet/locks"),
+            ),
+            (
+                &[("HOME", "/home/ann"), ("XDG_STATE_HOME", "/s")],
+                Some("/s/tower-fleet/locks"),
+            ),
             (&[("XDG_STATE_HOME", "/s")], Some("/s/tower-fleet/locks")),
-            (&[("HOME", "/home/ann"), ("XDG_STATE_HOME", "s")], Some("/home/ann/.local/state/tower-fleet/locks")),
+            (
+                &[("HOME", "/home/ann"), ("XDG_STATE_HOME", "s")],
+                Some("/home/ann/.local/state/tower-fleet/locks"),
+            ),
             (&[("HOME", "home")], None),
             (&[], None),
         ] {
-            assert_eq!(of_user(&Environment::of(variables)), dir.map(PathBuf::from), "{variables:?}");
+            assert_eq!(
+                of_user(&Environment::of(variables)),
+                dir.map(PathBuf::from),
+                "{variables:?}"
+            );
         }
     }
 
     #[test]
     fn the_documents_is_the_default_of_root_and_where_there_is_no_home() {
-        assert_eq!(of(&Environment::default()), Path::new("/root/tower-fleet/logs/locks"));
+        assert_eq!(
+            of(&Environment::default()),
+            Path::new("/root/tower-fleet/logs/locks")
+        );
         assert!(is_the_documents(Path::new("/root/tower-fleet/logs/locks/")));
         assert!(!is_the_documents(Path::new("/root/tower-fleet/logs")));
         let named = Environment::of(&[(LOCK_DIR, "/nowhere/x")]);

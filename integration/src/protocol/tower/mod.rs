@@ -16,8 +16,8 @@ use std::{os::unix::ffi::OsStrExt, time::Duration};
 
 use beadlock_checker::internal::dialect::tower::{self, LockName};
 use beadlock_checker::internal::{
-    Look, database::NoDatabase, dialect::Record, dialect::facts::Facts, escape::escaped_path, facts, take::Held,
-    target::Scheme,
+    Look, database::NoDatabase, dialect::Record, dialect::facts::Facts, escape::escaped_path,
+    facts, take::Held, target::Scheme,
 };
 use beadlock_checker::{Options, Place, Reason};
 use serde_json::Value;
@@ -29,7 +29,10 @@ use crate::claim::protocol::{Protocol, ProtocolRules, WaitOver};
 use crate::output::trail::{DocumentEvents, errno_words};
 use crate::settings::environment::{Environment, LOCK_DIR};
 use crate::words::{self, Part, to_type};
-use crate::{claim::lease::Limits, claim::target::Target, error::Error, output::talk::Talk, settings::wait::Wait};
+use crate::{
+    claim::lease::Limits, claim::target::Target, error::Error, output::talk::Talk,
+    settings::wait::Wait,
+};
 
 #[derive(Debug)]
 pub struct Tower;
@@ -54,7 +57,9 @@ impl Protocol for Tower {
     fn ignores(&self, option: &str) -> Option<&'static str> {
         match option {
             "--holder" => Some("it has an actor: --actor NAME"),
-            "--holder-version" => Some("it has the version of its intent: --intent-version VERSION"),
+            "--holder-version" => {
+                Some("it has the version of its intent: --intent-version VERSION")
+            }
             "--reap-proven-dead" => Some("its PID is never asked, only its heartbeat"),
             _ => None,
         }
@@ -65,8 +70,16 @@ impl Protocol for Tower {
             return Part::Words(vec![OsString::from(&target.given)]);
         }
         let is_dashed = target.typed.as_os_str().as_bytes().starts_with(b"-");
-        let dir = if is_dashed { Path::new(".").join(&target.typed) } else { target.typed.clone() };
-        Part::Words(vec!["--lock-dir".into(), dir.into(), target.given.clone().into()])
+        let dir = if is_dashed {
+            Path::new(".").join(&target.typed)
+        } else {
+            target.typed.clone()
+        };
+        Part::Words(vec![
+            "--lock-dir".into(),
+            dir.into(),
+            target.given.clone().into(),
+        ])
     }
 
     fn prepare(&self, target: &Target, environment: &Environment) -> Result<Option<String>, Error> {
@@ -84,10 +97,15 @@ impl Protocol for Tower {
         lock_dir::warnings(target.dir())
     }
 
-    fn exported_besides(&self, target: &Target, environment: &Environment) -> Option<(&'static str, PathBuf)> {
+    fn exported_besides(
+        &self,
+        target: &Target,
+        environment: &Environment,
+    ) -> Option<(&'static str, PathBuf)> {
         // The target does not say where. What was typed is in no environment, and the default is another for another
         // user.
-        let is_named = environment.typed_lock_dir().is_none() && environment.get(LOCK_DIR).is_some();
+        let is_named =
+            environment.typed_lock_dir().is_none() && environment.get(LOCK_DIR).is_some();
         let is_everybodys = is_named || lock_dir::is_the_documents(target.dir());
         (!is_everybodys).then(|| (LOCK_DIR, target.dir().to_owned()))
     }
@@ -97,22 +115,45 @@ impl Protocol for Tower {
     }
 
     fn lease(&self, held: &Held) -> Option<Limits> {
-        held.record().as_tower().map(|record| Limits::of(record.ttl_seconds))
+        held.record()
+            .as_tower()
+            .map(|record| Limits::of(record.ttl_seconds))
     }
 
-    fn fresh_for(&self, record: &Record, _facts: Option<&Facts>, _options: &Options) -> Option<Duration> {
-        record.as_tower().map(|record| tower::fresh_for(record, facts::now()))
+    fn fresh_for(
+        &self,
+        record: &Record,
+        _facts: Option<&Facts>,
+        _options: &Options,
+    ) -> Option<Duration> {
+        record
+            .as_tower()
+            .map(|record| tower::fresh_for(record, facts::now()))
     }
 
     fn timed_out(&self, waited: &WaitOver<'_>) -> String {
-        let WaitOver { path, holder, wait, status, .. } = waited;
-        let Some(record) = waited.record.as_tower() else { return String::new() };
+        let WaitOver {
+            path,
+            holder,
+            wait,
+            status,
+            ..
+        } = waited;
+        let Some(record) = waited.record.as_tower() else {
+            return String::new();
+        };
         let now = facts::now();
         let last = match tower::judge(record, now).reason() {
             Reason::HeartbeatInFuture => {
-                format!("its last heartbeat, {}, lies in the future: a clock is wrong", record.last_heartbeat_at)
+                format!(
+                    "its last heartbeat, {}, lies in the future: a clock is wrong",
+                    record.last_heartbeat_at
+                )
             }
-            _ => format!("last heartbeat {}s ago", tower::silence(record, now).as_secs()),
+            _ => format!(
+                "last heartbeat {}s ago",
+                tower::silence(record, now).as_secs()
+            ),
         };
         format!(
             "{path} is held by {holder} since {}, {last}; {wait}; wait for its completion (--wait DUR), or take it \
@@ -126,12 +167,17 @@ impl Protocol for Tower {
     }
 
     fn answer_stale(&self, record: &Record, age: Duration) -> Option<Value> {
-        record.as_tower().map(|record| tower::answer_stale(record, age))
+        record
+            .as_tower()
+            .map(|record| tower::answer_stale(record, age))
     }
 
     fn not_released(&self, target: &Target, record: &Record, error: &Error) -> String {
         let ttl = record.as_tower().map_or(0, |record| record.ttl_seconds);
-        let parts = [target.part(), Part::Value("--id", record.id().unwrap_or_default().as_ref())];
+        let parts = [
+            target.part(),
+            Part::Value("--id", record.id().unwrap_or_default().as_ref()),
+        ];
         let by_hand = to_type("beadlock break {} {} --even-if-live", &parts);
         format!(
             "{error} ({}); it goes stale {ttl} s after its last heartbeat, and --force-lock takes it then; to take it \
@@ -152,10 +198,15 @@ impl Protocol for Tower {
     /// Which intent, in which version.
     fn options_of_claim(&self, record: Option<&Record>) -> Vec<OsString> {
         let Some(record) = record.and_then(Record::as_tower) else {
-            return ["--intent-name", "NAME", "--intent-version", "VERSION"].map(OsString::from).to_vec();
+            return ["--intent-name", "NAME", "--intent-version", "VERSION"]
+                .map(OsString::from)
+                .to_vec();
         };
         let (intent, version) = (&record.intent, &record.intent_version);
-        vec![format!("--intent-name={intent}").into(), format!("--intent-version={version}").into()]
+        vec![
+            format!("--intent-name={intent}").into(),
+            format!("--intent-version={version}").into(),
+        ]
     }
 
     fn events<'a>(
@@ -168,8 +219,13 @@ impl Protocol for Tower {
         let default = || audit::default_file(target.dir());
         let file = file.map_or_else(default, Path::to_owned);
         let path = target.path();
-        let name = path.file_stem().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        Some(Box::new(audit::TowerAudit::open(&file, id, &name, &path, talk)))
+        let name = path
+            .file_stem()
+            .map(|name| name.to_string_lossy().into_owned())
+            .unwrap_or_default();
+        Some(Box::new(audit::TowerAudit::open(
+            &file, id, &name, &path, talk,
+        )))
     }
 }
 
@@ -183,8 +239,9 @@ impl Folder for Tower {
     }
 
     fn find(&self, rest: &Path, environment: &Environment, _: Acceptance<'_>) -> Found {
-        let name = LockName::parse(&rest.to_string_lossy())
-            .map_err(|error| NoDatabase::usage(format!("{}{}: {error}", self.prefix(), escaped_path(rest))))?;
+        let name = LockName::parse(&rest.to_string_lossy()).map_err(|error| {
+            NoDatabase::usage(format!("{}{}: {error}", self.prefix(), escaped_path(rest)))
+        })?;
         Ok(in_environment(&name, environment))
     }
 
@@ -197,7 +254,10 @@ impl Folder for Tower {
         };
         of_path().ok_or_else(|| {
             let shown = escaped_path(rest);
-            Error::usage(format!("{}{shown} does not say in which lock directory", self.prefix()))
+            Error::usage(format!(
+                "{}{shown} does not say in which lock directory",
+                self.prefix()
+            ))
         })
     }
 
@@ -206,7 +266,12 @@ impl Folder for Tower {
         (at.join(format!("{}.lock", rest.display())), at)
     }
 
-    fn intended(&self, target: Target, typed: &Args, environment: &Environment) -> Result<Intended, Error> {
+    fn intended(
+        &self,
+        target: Target,
+        typed: &Args,
+        environment: &Environment,
+    ) -> Result<Intended, Error> {
         fields::intended(Some(target), &typed.tower, environment)
     }
 }
@@ -216,12 +281,23 @@ pub fn target(dir: &Path, name: &LockName, typed: Option<&OsStr>) -> Target {
     let place = Place::tower(dir, name);
     let given = format!("{}{name}", Tower.prefix());
     let typed = typed.map(PathBuf::from).unwrap_or_default();
-    Target { place, exported: given.clone().into(), given, typed, database: None, protocol: &Tower }
+    Target {
+        place,
+        exported: given.clone().into(),
+        given,
+        typed,
+        database: None,
+        protocol: &Tower,
+    }
 }
 
 /// The lock of this name, in the lock directory that the command line or the environment names.
 pub fn in_environment(name: &LockName, environment: &Environment) -> Target {
-    target(&lock_dir::of(environment), name, environment.typed_lock_dir())
+    target(
+        &lock_dir::of(environment),
+        name,
+        environment.typed_lock_dir(),
+    )
 }
 
 pub fn name_of(target: &Target) -> Option<LockName> {

@@ -76,7 +76,17 @@ pub struct FailureStep {
 
 impl TowerArgs {
     pub fn given(&self) -> Vec<&'static str> {
-        let Self { request_id, actor, intent_name, intent_version, ttl, mode, metadata, host_id, .. } = self;
+        let Self {
+            request_id,
+            actor,
+            intent_name,
+            intent_version,
+            ttl,
+            mode,
+            metadata,
+            host_id,
+            ..
+        } = self;
         given([
             ("--force-lock", self.force_lock),
             ("--request-id", request_id.is_some()),
@@ -144,8 +154,14 @@ mod tests {
             let error = typed(words).unwrap_err();
             assert!(error.contains(why), "{words:?}: {error}");
         }
-        let twice = typed(&["--intent", "f", "--param", "a=b=c", "--param", "b=", "--param", "a=b"]).unwrap();
+        let twice = typed(&[
+            "--intent", "f", "--param", "a=b=c", "--param", "b=", "--param", "a=b",
+        ])
+        .unwrap();
         assert_eq!(twice.typed.params[0], ("a".to_owned(), "b=c".to_owned()));
-        assert_eq!(twice.typed.params().unwrap_err().to_string(), "--param a is given twice");
+        assert_eq!(
+            twice.typed.params().unwrap_err().to_string(),
+            "--param a is given twice"
+        );
     }
 }

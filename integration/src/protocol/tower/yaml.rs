@@ -14,7 +14,10 @@ pub struct Wrong {
 
 impl Wrong {
     pub fn new(line: usize, why: impl Into<String>) -> Self {
-        Self { line, why: why.into() }
+        Self {
+            line,
+            why: why.into(),
+        }
     }
 }
 
@@ -53,15 +56,22 @@ pub fn entries(text: &str) -> Result<Vec<YamlEntry>, Wrong> {
     let mut entries = Vec::new();
     let mut documents = 0;
     while let Some(next) = parser.next_event() {
-        let (event, span) =
-            next.map_err(|error| Wrong::new(error.marker().line().max(1), format!("no YAML: {}", error.info())))?;
+        let (event, span) = next.map_err(|error| {
+            Wrong::new(
+                error.marker().line().max(1),
+                format!("no YAML: {}", error.info()),
+            )
+        })?;
         let line = span.start.line().max(1);
         let value = match event {
             Event::StreamEnd => break,
             Event::DocumentStart(_) => {
                 documents += 1;
                 if documents > 1 {
-                    return Err(Wrong::new(line, "a second document begins here; a file has one"));
+                    return Err(Wrong::new(
+                        line,
+                        "a second document begins here; a file has one",
+                    ));
                 }
                 continue;
             }
@@ -72,14 +82,20 @@ pub fn entries(text: &str) -> Result<Vec<YamlEntry>, Wrong> {
                 continue;
             }
             Event::Alias(_) => YamlValue::Alias,
-            Event::Scalar(text, style, _, _) if style == ScalarStyle::Plain && is_null(&text) => YamlValue::Null,
+            Event::Scalar(text, style, _, _) if style == ScalarStyle::Plain && is_null(&text) => {
+                YamlValue::Null
+            }
             Event::Scalar(text, ..) => YamlValue::Scalar(text.into_owned()),
             Event::SequenceStart(..) => YamlValue::List,
             Event::MappingStart(..) => YamlValue::Mapping,
         };
         // A key is not an entry, nor is what belongs to none.
         if let Some(keys) = open.iter().map(key_of).collect() {
-            entries.push(YamlEntry { keys, value: value.clone(), line });
+            entries.push(YamlEntry {
+                keys,
+                value: value.clone(),
+                line,
+            });
         }
         match value {
             YamlValue::List => open.push(OpenCollection::List),
@@ -121,7 +137,10 @@ mod tests {
 
     fn shown(text: &str) -> Vec<String> {
         let entries = entries(text).unwrap();
-        entries.iter().map(|entry| format!("{} {:?} {}", entry.keys.join("."), entry.value, entry.line)).collect()
+        entries
+            .iter()
+            .map(|entry| format!("{} {:?} {}", entry.keys.join("."), entry.value, entry.line))
+            .collect()
     }
 
     #[test]
@@ -143,17 +162,30 @@ mod tests {
         );
         assert_eq!(shown(""), [""; 0]);
         assert_eq!(shown("- a"), [" List 1"]);
-        assert_eq!(shown("{? [a, {b: c}] : d, e: f}"), [" Mapping 1", "e Scalar(\"f\") 1"]);
+        assert_eq!(
+            shown("{? [a, {b: c}] : d, e: f}"),
+            [" Mapping 1", "e Scalar(\"f\") 1"]
+        );
     }
 
     #[test]
     fn hostile_documents_are_refused_at_their_line() {
         let deep = |open: &str| format!("a: 1\nb: {}", open.repeat(30_000));
-        for text in [&deep("["), &deep("{a: "), &deep("- "), &deep("? "), &deep("[{")] {
+        for text in [
+            &deep("["),
+            &deep("{a: "),
+            &deep("- "),
+            &deep("? "),
+            &deep("[{"),
+        ] {
             assert_eq!(entries(text).unwrap_err().line, 2, "{}", &text[..20]);
         }
-        for (text, line) in [("a: 1\n---\nb: 2\n", 2), ("a: 1\nb: *x\n", 2), ("b: 1\na: \"x\n", 2), ("a\n\tb: :\n", 2)]
-        {
+        for (text, line) in [
+            ("a: 1\n---\nb: 2\n", 2),
+            ("a: 1\nb: *x\n", 2),
+            ("b: 1\na: \"x\n", 2),
+            ("a\n\tb: :\n", 2),
+        ] {
             let wrong = entries(text).unwrap_err();
             assert_eq!(wrong.line, line, "{text:?}: {wrong:?}");
         }
@@ -194,13 +226,16 @@ mod tests {
         }
         // What a scanner may go through again and again.
         for unit in [
-            "a: ", "- ", "? ", "[", "{", "&a ", "*a ", "!a ", "\"", "'", "#", "|\n", ">\n", "%", ": ", ",", "\t",
-            "\u{feff}", "a\n",
+            "a: ", "- ", "? ", "[", "{", "&a ", "*a ", "!a ", "\"", "'", "#", "|\n", ">\n", "%",
+            ": ", ",", "\t", "\u{feff}", "a\n",
         ] {
             let begun = std::time::Instant::now();
             let _ = entries(&unit.repeat(64 * 1024 / unit.len()));
             let took = begun.elapsed();
-            assert!(took < std::time::Duration::from_secs(20), "{unit:?}: {took:?}");
+            assert!(
+                took < std::time::Duration::from_secs(20),
+                "{unit:?}: {took:?}"
+            );
         }
     }
 }

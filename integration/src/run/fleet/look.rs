@@ -28,19 +28,29 @@ impl FleetSight {
             return None;
         }
         let joined = Joined::of(target, environment).transpose()?;
-        let claim = joined.as_ref().map_err(Error::clone).and_then(Joined::claim);
+        let claim = joined
+            .as_ref()
+            .map_err(Error::clone)
+            .and_then(Joined::claim);
         Some(Self { joined, claim })
     }
 
     /// One line for people.
     pub fn line(&self) -> String {
-        let name = self.joined.as_ref().map(|joined| format!("{} ", joined.mark.name)).unwrap_or_default();
+        let name = self
+            .joined
+            .as_ref()
+            .map(|joined| format!("{} ", joined.mark.name))
+            .unwrap_or_default();
         match &self.claim {
             Ok(None) => format!("fleet: {name}is free there; who is in it: beadlock fleet status"),
             Ok(Some(seen)) => {
                 let value = &seen.claim.value;
                 let (holder, host, pid) = (escaped(&value.holder), escaped(&value.host), value.pid);
-                format!("fleet: {name}is claimed by {holder} (PID {pid} on {host}) since {}", value.started_at)
+                format!(
+                    "fleet: {name}is claimed by {holder} (PID {pid} on {host}) since {}",
+                    value.started_at
+                )
             }
             Err(error) => format!("fleet: {name}is not to be seen: {error}"),
         }
@@ -75,6 +85,9 @@ impl Joined {
     pub fn claim(&self) -> Result<Option<FleetClaimSeen>, Error> {
         let fleet = Fleet::of_mark(&self.config, &self.mark)?;
         let claim = fleet.claim_of(&self.mark.name)?;
-        Ok(claim.map(|claim| FleetClaimSeen { token: fleet.token(&claim), claim }))
+        Ok(claim.map(|claim| FleetClaimSeen {
+            token: fleet.token(&claim),
+            claim,
+        }))
     }
 }

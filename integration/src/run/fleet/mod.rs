@@ -14,7 +14,9 @@ mod watch;
 
 use std::{cell::OnceCell, ffi::OsString, fmt, os::fd::BorrowedFd, time::Duration};
 
-use beadlock_checker::internal::{audit::Event, deadline::WorkDeadline, duration::shown, escape::escaped, facts};
+use beadlock_checker::internal::{
+    audit::Event, deadline::WorkDeadline, duration::shown, escape::escaped, facts,
+};
 use beadlock_fleet::{ClaimRequest, Config, FleetClaim, Mark, Name, Who, mark};
 
 use crate::claim::attendant::{Attending, Stopped};
@@ -49,8 +51,13 @@ impl Joined {
         if !has_joined(target)? {
             return Ok(None);
         }
-        let Some(mark) = mark::read_in(target.dir())? else { return Ok(None) };
-        Ok(Some(Self { mark, config: config(environment)? }))
+        let Some(mark) = mark::read_in(target.dir())? else {
+            return Ok(None);
+        };
+        Ok(Some(Self {
+            mark,
+            config: config(environment)?,
+        }))
     }
 
     /// Refuses a claim that would wait for itself, and one whose command would live on without it.
@@ -107,7 +114,10 @@ struct Held {
 
 impl fmt::Debug for InFleet<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("InFleet").field("local", &self.local).field("joined", &self.joined).finish_non_exhaustive()
+        f.debug_struct("InFleet")
+            .field("local", &self.local)
+            .field("joined", &self.joined)
+            .finish_non_exhaustive()
     }
 }
 
@@ -120,7 +130,15 @@ impl<'a> InFleet<'a> {
         (wait, drain): (Wait, Duration),
         trail: &'a Trail<'a>,
     ) -> Self {
-        Self { local, joined, holder, id, patience: Patience { wait, drain }, trail, held: OnceCell::new() }
+        Self {
+            local,
+            joined,
+            holder,
+            id,
+            patience: Patience { wait, drain },
+            trail,
+            held: OnceCell::new(),
+        }
     }
 
     fn name(&self) -> &Name {
@@ -137,7 +155,9 @@ impl<'a> InFleet<'a> {
             to_type("beadlock fleet status", &[])
         );
         let error = Error::new(Code::LockLost, message).detailed(format!("fleet={name}"));
-        self.trail.write(Event::LockLost, |entry| entry.reason("fleet_lost").detail(&error).held_for(age));
+        self.trail.write(Event::LockLost, |entry| {
+            entry.reason("fleet_lost").detail(&error).held_for(age)
+        });
         error
     }
 
@@ -146,9 +166,10 @@ impl<'a> InFleet<'a> {
         let age = facts::boottime().saturating_sub(held.since);
         let over = held.watch.over().filter(|_| has_worked);
         if let Err(error) = held.watch.end() {
-            self.trail
-                .talk()
-                .warn(&format!("the claim of {} in the fleet ends by itself within 15s: {error}", self.name()));
+            self.trail.talk().warn(&format!(
+                "the claim of {} in the fleet ends by itself within 15s: {error}",
+                self.name()
+            ));
         }
         over.map(|why| self.lost(&why, age))
     }
@@ -178,7 +199,10 @@ impl SessionClaim for InFleet<'_> {
     }
 
     fn late_variables(&self) -> Vec<(&'static str, OsString)> {
-        let token = self.held.get().map(|held| (FENCING_TOKEN, held.standing.0.token.to_string().into()));
+        let token = self
+            .held
+            .get()
+            .map(|held| (FENCING_TOKEN, held.standing.0.token.to_string().into()));
         token.into_iter().collect()
     }
 
@@ -199,7 +223,11 @@ impl SessionClaim for InFleet<'_> {
         self.local.inherited()
     }
 
-    fn obtain(&mut self, child: CommandProcess<'_>, attending: &mut Attending<'_>) -> Result<(), Stopped> {
+    fn obtain(
+        &mut self,
+        child: CommandProcess<'_>,
+        attending: &mut Attending<'_>,
+    ) -> Result<(), Stopped> {
         self.local.obtain(child, attending)
     }
 
@@ -207,19 +235,45 @@ impl SessionClaim for InFleet<'_> {
         Some(self.name().as_str())
     }
 
-    fn take_second_step(&self, child: CommandProcess<'_>, attending: &mut Attending<'_>) -> Result<(), Stopped> {
+    fn take_second_step(
+        &self,
+        child: CommandProcess<'_>,
+        attending: &mut Attending<'_>,
+    ) -> Result<(), Stopped> {
         let Joined { mark, config } = self.joined.clone();
-        if mark::read_in(self.target().dir()).map_err(Error::from)?.as_ref() != Some(&mark) {
-            let message = format!("{} has left its fleet, or joined another, just now; try again", self.target().given);
-            return Err(Error::new(Code::LockUnreadable, message).retry_after(Duration::from_secs(1)).into());
+        if mark::read_in(self.target().dir())
+            .map_err(Error::from)?
+            .as_ref()
+            != Some(&mark)
+        {
+            let message = format!(
+                "{} has left its fleet, or joined another, just now; try again",
+                self.target().given
+            );
+            return Err(Error::new(Code::LockUnreadable, message)
+                .retry_after(Duration::from_secs(1))
+                .into());
         }
-        let who = Who { pid: child.pid.unsigned_abs(), ..Who::this_process() };
-        let request = ClaimRequest { mark, holder: self.holder.clone(), id: self.id.clone(), who };
+        let who = Who {
+            pid: child.pid.unsigned_abs(),
+            ..Who::this_process()
+        };
+        let request = ClaimRequest {
+            mark,
+            holder: self.holder.clone(),
+            id: self.id.clone(),
+            who,
+        };
         let claim = FleetClaim::begin(config, request).map_err(Error::from)?;
         match self.patience.until_held(&claim, self.name(), attending) {
             Ok(standing) => {
-                let watch = FleetWatch::of(FleetSession::Claim(claim)).map_err(|error| failed_to_watch(&error))?;
-                self.held.get_or_init(|| Held { watch, standing, since: facts::boottime() });
+                let watch = FleetWatch::of(FleetSession::Claim(claim))
+                    .map_err(|error| failed_to_watch(&error))?;
+                self.held.get_or_init(|| Held {
+                    watch,
+                    standing,
+                    since: facts::boottime(),
+                });
                 Ok(())
             }
             Err(stopped) => {
@@ -240,8 +294,14 @@ impl SessionClaim for InFleet<'_> {
     fn watched_by(&self) -> Option<Watchfulness<'_>> {
         let deadline = self.held.get().map(|held| held.watch.deadline());
         match self.local.watched_by() {
-            Some(watched) => Some(Watchfulness { deadline, ..watched }),
-            None => deadline.map(|_| Watchfulness { deadline, ..Watchfulness::default() }),
+            Some(watched) => Some(Watchfulness {
+                deadline,
+                ..watched
+            }),
+            None => deadline.map(|_| Watchfulness {
+                deadline,
+                ..Watchfulness::default()
+            }),
         }
     }
 
@@ -256,19 +316,33 @@ impl SessionClaim for InFleet<'_> {
     }
 
     fn may_begin(&self) -> Result<(), Error> {
-        let Some(why) = self.held.get().and_then(|held| held.watch.over()) else { return Ok(()) };
-        let message = format!("the claim of {} in the fleet was lost before the command began: {why}", self.name());
+        let Some(why) = self.held.get().and_then(|held| held.watch.over()) else {
+            return Ok(());
+        };
+        let message = format!(
+            "the claim of {} in the fleet was lost before the command began: {why}",
+            self.name()
+        );
         Err(Error::new(Code::FleetUnreachable, message).retry_after(Duration::from_secs(5)))
     }
 
     fn announcement(&self, holder: &str, pid: i32) -> String {
-        let Some(held) = self.held.get() else { return self.local.announcement(holder, pid) };
+        let Some(held) = self.held.get() else {
+            return self.local.announcement(holder, pid);
+        };
         if held.standing.0.agents == 0 {
             let name = self.name();
             let talk = self.trail.talk();
-            talk.warn(&format!("no agent has a right to sync {name}; are they in this fleet? beadlock fleet status"));
+            talk.warn(&format!(
+                "no agent has a right to sync {name}; are they in this fleet? beadlock fleet status"
+            ));
         }
-        format!("claimed {} in the fleet for {} (PID {pid}), {}", self.name(), escaped(holder), held.standing)
+        format!(
+            "claimed {} in the fleet for {} (PID {pid}), {}",
+            self.name(),
+            escaped(holder),
+            held.standing
+        )
     }
 
     fn helper(&self) -> Option<i32> {
@@ -287,23 +361,38 @@ impl SessionClaim for InFleet<'_> {
         self.local.left_behind(names)
     }
 
-    fn end(&mut self, lost: Option<Loss>, why: Why, failed_step: Option<&str>, signals: &mut Signals) -> End {
+    fn end(
+        &mut self,
+        lost: Option<Loss>,
+        why: Why,
+        failed_step: Option<&str>,
+        signals: &mut Signals,
+    ) -> End {
         let has_worked = why.reason == Why::COMMAND_ENDED;
         let held = self.held.take();
         let (of_fleet, of_lock) = match lost {
             Some(Loss::Fleet { why, .. }) => (Some(why), None),
             lost => (None, lost),
         };
-        let age = held.as_ref().map(|held| facts::boottime().saturating_sub(held.since)).unwrap_or_default();
+        let age = held
+            .as_ref()
+            .map(|held| facts::boottime().saturating_sub(held.since))
+            .unwrap_or_default();
         let (ended, over) = if has_worked {
             let ended = self.local.end(of_lock, why, failed_step, signals);
-            (ended, held.and_then(|held| self.leave(held, of_fleet.is_none())))
+            (
+                ended,
+                held.and_then(|held| self.leave(held, of_fleet.is_none())),
+            )
         } else {
             let over = held.and_then(|held| self.leave(held, false));
             (self.local.end(of_lock, why, failed_step, signals), over)
         };
         let of_fleet = of_fleet.map(|why| self.lost(&why, age));
-        End { lost: ended.lost.or(of_fleet).or(over), ..ended }
+        End {
+            lost: ended.lost.or(of_fleet).or(over),
+            ..ended
+        }
     }
 }
 

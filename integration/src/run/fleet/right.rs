@@ -38,7 +38,8 @@ impl HeldRight {
     pub fn obtain(joined: &Joined, attending: &mut Attending<'_>) -> Result<Self, NoRight> {
         let stopped = |error: Error| NoRight::Stopped(error.into());
         let Joined { mark, config } = joined.clone();
-        let agent = FleetAgent::start(config, Who::this_process()).map_err(|error| stopped(error.into()))?;
+        let agent = FleetAgent::start(config, Who::this_process())
+            .map_err(|error| stopped(error.into()))?;
         let deadline = Deadline::after(TO_COME);
         let mut notice = Deadline::after(NOTICE_AFTER);
         let permit = loop {
@@ -57,7 +58,11 @@ impl HeldRight {
             }
             if notice.is_over() {
                 let (what, left) = (refusal.to_string(), deadline.left());
-                let waited = Waited::Fleet { name: mark.name.as_str(), what: &what, left };
+                let waited = Waited::Fleet {
+                    name: mark.name.as_str(),
+                    what: &what,
+                    left,
+                };
                 attending.waiting(&waited).map_err(NoRight::Stopped)?;
                 notice = Deadline::after(TICK);
             }
@@ -70,12 +75,18 @@ impl HeldRight {
         };
         let watch = FleetWatch::of(FleetSession::Right(agent, permit));
         let watch = watch.map_err(|error| stopped(failed_to_watch(&error)))?;
-        Ok(Self { watch, mark, since: facts::boottime() })
+        Ok(Self {
+            watch,
+            mark,
+            since: facts::boottime(),
+        })
     }
 
     /// The mark of the directory of this cycle is still the one that the right is for.
     pub fn is_of(&self, cycle: &Cycle) -> bool {
-        cycle.gate().is_some_and(|gate| matches!(mark::read(gate), Ok(Some(mark)) if mark == self.mark))
+        cycle
+            .gate()
+            .is_some_and(|gate| matches!(mark::read(gate), Ok(Some(mark)) if mark == self.mark))
     }
 
     pub fn name(&self) -> &Name {
@@ -116,7 +127,9 @@ impl HeldRight {
             to_type("beadlock fleet status", &[])
         );
         let error = Error::new(Code::LockLost, message).detailed(format!("fleet={}", mark.name));
-        trail.write(Event::LockLost, |entry| entry.reason("fleet_lost").detail(&error).held_for(age));
+        trail.write(Event::LockLost, |entry| {
+            entry.reason("fleet_lost").detail(&error).held_for(age)
+        });
         Some(error)
     }
 }

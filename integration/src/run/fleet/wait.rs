@@ -36,7 +36,10 @@ impl Patience {
         attending: &mut Attending<'_>,
     ) -> Result<Standing, Stopped> {
         let begun = Instant::now();
-        let (wait, answer) = (Deadline::after(self.wait.limit()), Deadline::after(self.wait.limit().max(TO_ANSWER)));
+        let (wait, answer) = (
+            Deadline::after(self.wait.limit()),
+            Deadline::after(self.wait.limit().max(TO_ANSWER)),
+        );
         let mut drain = None;
         let mut notice = Deadline::after(NOTICE_AFTER);
         loop {
@@ -50,10 +53,14 @@ impl Patience {
                 ClaimState::Failed(error) => return Err(Error::from(error.clone()).into()),
                 ClaimState::Connecting { .. } | ClaimState::New => answer,
                 ClaimState::Waiting(_) => wait,
-                ClaimState::Draining { .. } => *drain.get_or_insert_with(|| Deadline::after(self.drain)),
+                ClaimState::Draining { .. } => {
+                    *drain.get_or_insert_with(|| Deadline::after(self.drain))
+                }
             };
             if let beadlock_fleet::Standing::Broken(broken) = claim.standing() {
-                let message = format!("the claim of {name} in the fleet was broken before it was held: {broken}");
+                let message = format!(
+                    "the claim of {name} in the fleet was broken before it was held: {broken}"
+                );
                 return Err(Error::new(Code::LockLost, message).into());
             }
             if deadline.is_over() {
@@ -61,7 +68,11 @@ impl Patience {
             }
             if notice.is_over() {
                 let (what, left) = (in_words(&state), deadline.left());
-                attending.waiting(&Waited::Fleet { name: name.as_str(), what: &what, left })?;
+                attending.waiting(&Waited::Fleet {
+                    name: name.as_str(),
+                    what: &what,
+                    left,
+                })?;
                 notice = Deadline::after(TICK);
             }
             let limit = deadline.left().min(notice.left());
@@ -77,7 +88,10 @@ impl Patience {
         let error = match state {
             ClaimState::Waiting(seen) => {
                 let holder = &seen.value;
-                let message = format!("{name} in the fleet is claimed by {}; {wait}; who else: {status}", of(holder));
+                let message = format!(
+                    "{name} in the fleet is claimed by {}; {wait}; who else: {status}",
+                    of(holder)
+                );
                 Error::new(Code::LockHeld, message).detailed(format!(
                     "fleet={name} holder_pid={} holder_host={}",
                     holder.pid,
@@ -93,7 +107,11 @@ impl Patience {
                     .detailed(format!("fleet={name} drain_ms={}", self.drain.as_millis()))
             }
             state => {
-                let message = format!("fleet: {}; gave up after {}; try again", in_words(state), shown(waited));
+                let message = format!(
+                    "fleet: {}; gave up after {}; try again",
+                    in_words(state),
+                    shown(waited)
+                );
                 Error::new(Code::FleetUnreachable, message)
             }
         };
@@ -106,7 +124,9 @@ fn in_words(state: &ClaimState) -> String {
     match state {
         ClaimState::Connecting { why: Some(why), .. } => format!("no node has answered: {why}"),
         ClaimState::Connecting { why: None, .. } => "no node has answered yet".to_owned(),
-        ClaimState::New => "the fleet was made a moment ago, and nobody may begin within 15s of that".to_owned(),
+        ClaimState::New => {
+            "the fleet was made a moment ago, and nobody may begin within 15s of that".to_owned()
+        }
         ClaimState::Waiting(seen) => of(&seen.value),
         ClaimState::Draining { agents, more } => {
             let names: Vec<String> = agents.iter().map(agent).collect();
@@ -118,12 +138,29 @@ fn in_words(state: &ClaimState) -> String {
 }
 
 fn of(claim: &ClaimValue) -> String {
-    let ClaimValue { holder, pid, host, started_at, .. } = claim;
-    format!("{} (PID {pid}, on {}) since {started_at}", escaped(holder), escaped(host))
+    let ClaimValue {
+        holder,
+        pid,
+        host,
+        started_at,
+        ..
+    } = claim;
+    format!(
+        "{} (PID {pid}, on {}) since {started_at}",
+        escaped(holder),
+        escaped(host)
+    )
 }
 
 /// `build-9 (PID 77) since 2026-11-25T19:00:00Z`
-fn agent(AgentSeen { session, who, since, gone_within }: &AgentSeen) -> String {
+fn agent(
+    AgentSeen {
+        session,
+        who,
+        since,
+        gone_within,
+    }: &AgentSeen,
+) -> String {
     let mut words = match who {
         Some(who) => format!("{} (PID {})", escaped(&who.host), who.pid),
         None => format!("the session {session}"),
@@ -132,19 +169,37 @@ fn agent(AgentSeen { session, who, since, gone_within }: &AgentSeen) -> String {
         words.push_str(&format!(" since {since}"));
     }
     if let Some(within) = gone_within {
-        words.push_str(&format!(" (it does not renew; gone within {})", shown(*within)));
+        words.push_str(&format!(
+            " (it does not renew; gone within {})",
+            shown(*within)
+        ));
     }
     words
 }
 
 impl fmt::Display for Standing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let HeldClaim { token, agents, hosts, not_seen, .. } = &self.0;
-        let (agents, hosts) = (counted(*agents, "agent", "agents"), counted(*hosts, "host", "hosts"));
+        let HeldClaim {
+            token,
+            agents,
+            hosts,
+            not_seen,
+            ..
+        } = &self.0;
+        let (agents, hosts) = (
+            counted(*agents, "agent", "agents"),
+            counted(*hosts, "host", "hosts"),
+        );
         write!(f, "token {token}: {agents} on {hosts} drained")?;
         for member in not_seen {
-            let joined = facts::age_of_time(member.since, None).map(|age| format!(" (joined {} ago)", shown_age(age)));
-            write!(f, "; {} not seen{}", escaped(&member.host), joined.unwrap_or_default())?;
+            let joined = facts::age_of_time(member.since, None)
+                .map(|age| format!(" (joined {} ago)", shown_age(age)));
+            write!(
+                f,
+                "; {} not seen{}",
+                escaped(&member.host),
+                joined.unwrap_or_default()
+            )?;
         }
         Ok(())
     }

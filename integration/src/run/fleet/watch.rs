@@ -69,22 +69,37 @@ pub struct FleetWatch {
 
 impl fmt::Debug for FleetWatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FleetWatch").field("deadlines", &self.deadlines).finish_non_exhaustive()
+        f.debug_struct("FleetWatch")
+            .field("deadlines", &self.deadlines)
+            .finish_non_exhaustive()
     }
 }
 
 impl FleetWatch {
     /// Begins. Fails where there are no descriptors to be had.
     pub fn of(session: FleetSession) -> io::Result<Self> {
-        let (woken, timer) = (Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?, BootTimer::new()?);
+        let (woken, timer) = (
+            Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?,
+            BootTimer::new()?,
+        );
         let event = EpollEvent::new(EpollFlags::EPOLLIN, 0);
         woken.add(session.bell(), event)?;
         woken.add(timer.as_fd(), event)?;
         // Without one there was no renewal.
-        let none = Deadlines { renewed: Duration::ZERO, term: Duration::ZERO, kill: Duration::ZERO };
+        let none = Deadlines {
+            renewed: Duration::ZERO,
+            term: Duration::ZERO,
+            kill: Duration::ZERO,
+        };
         let deadlines = session.deadlines().unwrap_or(none);
         timer.fire_at(deadlines.term)?;
-        Ok(Self { session, woken, timer, deadlines: Cell::new(deadlines), hear: RefCell::new(None) })
+        Ok(Self {
+            session,
+            woken,
+            timer,
+            deadlines: Cell::new(deadlines),
+            hear: RefCell::new(None),
+        })
     }
 
     pub fn deadline(&self) -> WorkDeadline {
@@ -134,7 +149,11 @@ impl FleetGuard for FleetWatch {
     fn look(&self) -> Option<Loss> {
         self.session.hear();
         let standing = self.session.standing();
-        if let Some(deadlines) = self.session.deadlines().filter(|new| *new != self.deadlines.get()) {
+        if let Some(deadlines) = self
+            .session
+            .deadlines()
+            .filter(|new| *new != self.deadlines.get())
+        {
             self.deadlines.set(deadlines);
             self.say(of_work(deadlines));
         }
@@ -145,21 +164,39 @@ impl FleetGuard for FleetWatch {
         match standing {
             Standing::Over(loss) if loss.kills_at_once() => {
                 self.say(WorkDeadline::PASSED);
-                Some(Loss::Fleet { why: loss.to_string(), left: Duration::ZERO })
+                Some(Loss::Fleet {
+                    why: loss.to_string(),
+                    left: Duration::ZERO,
+                })
             }
-            Standing::Over(loss) => Some(Loss::Fleet { why: loss.to_string(), left }),
-            Standing::Broken(broken) => Some(Loss::Fleet { why: broken.to_string(), left }),
-            Standing::Live if boottime() >= deadlines.term => Some(Loss::Fleet { why: silent(deadlines), left }),
+            Standing::Over(loss) => Some(Loss::Fleet {
+                why: loss.to_string(),
+                left,
+            }),
+            Standing::Broken(broken) => Some(Loss::Fleet {
+                why: broken.to_string(),
+                left,
+            }),
+            Standing::Live if boottime() >= deadlines.term => Some(Loss::Fleet {
+                why: silent(deadlines),
+                left,
+            }),
             Standing::Live => None,
         }
     }
 }
 
 fn of_work(Deadlines { term, kill, .. }: Deadlines) -> WorkDeadline {
-    WorkDeadline { ask_at: term, kill_at: kill }
+    WorkDeadline {
+        ask_at: term,
+        kill_at: kill,
+    }
 }
 
 fn silent(deadlines: Deadlines) -> String {
     let since = boottime().saturating_sub(deadlines.renewed);
-    format!("the session was not renewed for {}", beadlock_checker::internal::duration::shown(since))
+    format!(
+        "the session was not renewed for {}",
+        beadlock_checker::internal::duration::shown(since)
+    )
 }

@@ -26,7 +26,14 @@ pub(super) fn describe(claims: &Claims<'_>, report: &mut Report) {
 pub(super) fn outcome(claim: &dyn SessionClaim) -> ClaimOutcome {
     let (target, path) = (claim.target().name(), claim.target().path());
     let (holder, id, nested) = (claim.holder(), claim.id(), claim.is_nested());
-    ClaimOutcome { target, path, holder, id, nested, ..ClaimOutcome::default() }
+    ClaimOutcome {
+        target,
+        path,
+        holder,
+        id,
+        nested,
+        ..ClaimOutcome::default()
+    }
 }
 
 /// What the command's environment has besides: of each variable what the first claim says, and the ids of all claims.
@@ -46,25 +53,43 @@ pub(super) fn variables_of(claims: &Claims<'_>) -> Vec<(&'static str, OsString)>
 /// first claim says.
 pub(super) fn late_variables(claims: &Claims<'_>) -> Vec<CString> {
     let mut known: Vec<&str> = Vec::new();
-    let mut late = claims.iter().flat_map(|claim| claim.late_variables()).collect::<Vec<_>>();
+    let mut late = claims
+        .iter()
+        .flat_map(|claim| claim.late_variables())
+        .collect::<Vec<_>>();
     late.retain(|(name, _)| {
         !known.contains(name) && {
             known.push(*name);
             true
         }
     });
-    let pair = |(name, value): (&str, OsString)| [OsStr::new(name), &value].join(OsStr::new("=")).into_vec();
+    let pair = |(name, value): (&str, OsString)| {
+        [OsStr::new(name), &value].join(OsStr::new("=")).into_vec()
+    };
     // None of them has a NUL.
-    late.into_iter().filter_map(|late| CString::new(pair(late)).ok()).collect()
+    late.into_iter()
+        .filter_map(|late| CString::new(pair(late)).ok())
+        .collect()
 }
 
 /// The claim of this target, of so many that were wanted together, has failed; so long the others had waited before.
-pub(super) fn none_is_claimed(error: Error, target: &Target, count: usize, spent: Duration) -> Error {
+pub(super) fn none_is_claimed(
+    error: Error,
+    target: &Target,
+    count: usize,
+    spent: Duration,
+) -> Error {
     let waited = match spent.is_zero() {
         true => String::new(),
-        false => format!("; the wait is for all of them together, and {} of it had passed before", shown(spent)),
+        false => format!(
+            "; the wait is for all of them together, and {} of it had passed before",
+            shown(spent)
+        ),
     };
-    let message = format!("{}: {}; none of the {count} targets is claimed{waited}", target.given, error.message);
+    let message = format!(
+        "{}: {}; none of the {count} targets is claimed{waited}",
+        target.given, error.message
+    );
     Error { message, ..error }
 }
 

@@ -25,7 +25,13 @@ const DEADLINE: u64 = 2;
 fn message(about: u64, [first, second]: [Duration; 2]) -> [u8; LENGTH] {
     let nanos = |point: Duration| u64::try_from(point.as_nanos()).unwrap_or(u64::MAX);
     let mut bytes = [0; LENGTH];
-    for (to, word) in bytes.as_chunks_mut::<8>().0.iter_mut().zip([about, nanos(first), nanos(second)]) {
+    for (to, word) in
+        bytes
+            .as_chunks_mut::<8>()
+            .0
+            .iter_mut()
+            .zip([about, nanos(first), nanos(second)])
+    {
         *to = word.to_ne_bytes();
     }
     bytes
@@ -59,7 +65,9 @@ impl HearHeartbeats for Pulse {
 impl Pulse {
     /// The session with this number among those of the command has this deadline from now on.
     pub fn deadline(&mut self, session: usize, WorkDeadline { ask_at, kill_at }: WorkDeadline) {
-        let _ = self.0.write(&message(DEADLINE + session as u64, [ask_at, kill_at]));
+        let _ = self
+            .0
+            .write(&message(DEADLINE + session as u64, [ask_at, kill_at]));
     }
 }
 
@@ -87,18 +95,33 @@ pub(super) enum Came {
 impl Heard {
     pub fn new(silence: Option<Duration>, deadlines: Vec<WorkDeadline>) -> Self {
         let has_times = silence.is_some() || !deadlines.is_empty();
-        let timers = if has_times { BootTimer::new().and_then(|one| Ok([one, BootTimer::new()?])).ok() } else { None };
-        Self { last: boottime(), silence, deadlines, timers, failures: 0 }
+        let timers = if has_times {
+            BootTimer::new()
+                .and_then(|one| Ok([one, BootTimer::new()?]))
+                .ok()
+        } else {
+            None
+        };
+        Self {
+            last: boottime(),
+            silence,
+            deadlines,
+            timers,
+            failures: 0,
+        }
     }
 
     /// The work is to be killed by now.
     pub fn is_past_deadline(&self) -> bool {
         let now = boottime();
-        self.deadlines.iter().any(|deadline| deadline.demands(now) == Demand::Kill)
+        self.deadlines
+            .iter()
+            .any(|deadline| deadline.demands(now) == Demand::Kill)
     }
 
     pub fn is_late(&self) -> bool {
-        self.silence.is_some_and(|silence| boottime().saturating_sub(self.last) >= silence)
+        self.silence
+            .is_some_and(|silence| boottime().saturating_sub(self.last) >= silence)
     }
 
     pub fn is_over(&self) -> bool {
@@ -110,7 +133,10 @@ impl Heard {
         if self.is_past_deadline() {
             return Came::Deadline;
         }
-        let late = self.silence.filter(|_| !self.is_late()).map(|silence| self.last + silence);
+        let late = self
+            .silence
+            .filter(|_| !self.is_late())
+            .map(|silence| self.last + silence);
         let kill = self.deadlines.iter().map(|deadline| deadline.kill_at).min();
         let points = [late, kill];
         let mut limit = limit;
@@ -127,7 +153,11 @@ impl Heard {
             Some(true) => self.read(pipe),
             _ => Came::Time,
         };
-        if self.is_past_deadline() { Came::Deadline } else { came }
+        if self.is_past_deadline() {
+            Came::Deadline
+        } else {
+            came
+        }
     }
 
     fn read(&mut self, pipe: BorrowedFd<'_>) -> Came {
@@ -152,14 +182,24 @@ impl Heard {
 
     fn heard(&mut self, bytes: &[u8]) {
         for message in bytes.as_chunks::<LENGTH>().0 {
-            let mut words = message.as_chunks::<8>().0.iter().map(|word| u64::from_ne_bytes(*word));
+            let mut words = message
+                .as_chunks::<8>()
+                .0
+                .iter()
+                .map(|word| u64::from_ne_bytes(*word));
             let mut point = || words.next().unwrap_or_default();
             let about = point();
             let (first, second) = (Duration::from_nanos(point()), Duration::from_nanos(point()));
             match about {
                 BEAT => self.last = self.last.max(first),
                 OVER => self.silence = None,
-                _ => self.hear_deadline(about - DEADLINE, WorkDeadline { ask_at: first, kill_at: second }),
+                _ => self.hear_deadline(
+                    about - DEADLINE,
+                    WorkDeadline {
+                        ask_at: first,
+                        kill_at: second,
+                    },
+                ),
             }
         }
     }
@@ -167,7 +207,9 @@ impl Heard {
     /// One that has passed is never called off.
     fn hear_deadline(&mut self, session: u64, deadline: WorkDeadline) {
         let now = boottime();
-        let known = usize::try_from(session).ok().and_then(|session| self.deadlines.get_mut(session));
+        let known = usize::try_from(session)
+            .ok()
+            .and_then(|session| self.deadlines.get_mut(session));
         if let Some(known) = known.filter(|known| known.demands(now) != Demand::Kill) {
             *known = deadline;
         }
@@ -232,7 +274,10 @@ mod tests {
         let mut pulse = Pulse::on(writer).unwrap();
         let at = |kill: u64| {
             let kill_at = boottime() + Duration::from_millis(kill);
-            WorkDeadline { ask_at: kill_at, kill_at }
+            WorkDeadline {
+                ask_at: kill_at,
+                kill_at,
+            }
         };
         let mut heard = Heard::new(None, vec![at(60_000), at(40)]);
         pulse.deadline(1, at(60_000));

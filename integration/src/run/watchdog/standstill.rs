@@ -22,7 +22,9 @@ impl Standstill {
     /// Stops each running process of the tree, also one that somebody else has continued; to be called again and again.
     pub fn keep(&mut self, tree: impl FnOnce() -> Vec<Stat>) {
         for (pid, start) in &self.stopped {
-            if Stat::read(*pid).is_some_and(|stat| stat.start_ticks == *start && !stands_still(&stat)) {
+            if Stat::read(*pid)
+                .is_some_and(|stat| stat.start_ticks == *start && !stands_still(&stat))
+            {
                 let _ = kill(Pid::from_raw(*pid), Signal::SIGSTOP);
             }
         }
@@ -79,7 +81,9 @@ mod tests {
         let mut standstill = Standstill::default();
         let tree = || pids.map(stat).to_vec();
         standstill.keep(tree);
-        until("both stand still", || pids.iter().all(|pid| stands_still(&stat(*pid))));
+        until("both stand still", || {
+            pids.iter().all(|pid| stands_still(&stat(*pid)))
+        });
         kill(Pid::from_raw(pids[0]), Signal::SIGCONT).unwrap();
         until("it runs", || !stands_still(&stat(pids[0])));
         standstill.keep(tree);

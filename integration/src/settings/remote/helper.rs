@@ -31,11 +31,21 @@ impl Helper {
     /// `None`: it could not be started.
     pub fn start(lookup: &Lookup) -> Option<Self> {
         let (ready, said) = io::pipe().ok()?;
-        let title = format!("beadlock: looks at {}", in_title(&lookup.path().to_string_lossy()));
+        let title = format!(
+            "beadlock: looks at {}",
+            in_title(&lookup.path().to_string_lossy())
+        );
         let mut command = helper(&title, &lookup.as_request()).ok()?;
-        command.env_clear().stdin(Stdio::null()).stdout(said).stderr(Stdio::null());
+        command
+            .env_clear()
+            .stdin(Stdio::null())
+            .stdout(said)
+            .stderr(Stdio::null());
         // The writing end is closed here with `command`.
-        Some(Self { child: command.spawn().ok()?, ready })
+        Some(Self {
+            child: command.spawn().ok()?,
+            ready,
+        })
     }
 
     /// False: not within `limit`. After one that was killed before it could say anything, the command looks itself.
@@ -60,7 +70,10 @@ pub fn main(lookup: Lookup) {
     // An interrupted command leaves none behind that can still be killed.
     let _ = set_pdeathsig(Signal::SIGKILL);
     stand_apart(c"beadlock-look", &[]);
-    let around = |cwd| Environment { cwd, ..Environment::default() };
+    let around = |cwd| Environment {
+        cwd,
+        ..Environment::default()
+    };
     look_at(lookup.path());
     let database = match &lookup {
         Lookup::Path(path) => Database::named(Path::new(path), &around("/".into())),
@@ -101,6 +114,9 @@ fn read_a_byte(path: &Path) {
         return;
     }
     let flags = OFlag::O_NONBLOCK | OFlag::O_NOFOLLOW | OFlag::O_NOCTTY;
-    let file = File::options().read(true).custom_flags(flags.bits()).open(path);
+    let file = File::options()
+        .read(true)
+        .custom_flags(flags.bits())
+        .open(path);
     let _ = file.and_then(|mut file| file.read(&mut [0]));
 }

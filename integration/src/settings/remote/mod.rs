@@ -21,8 +21,8 @@ use std::time::{Duration, Instant};
 use std::{collections::BTreeMap, ffi::OsString, fs};
 
 use beadlock_checker::internal::{
-    database::REDIRECT, duration::shown, escape::escaped, escape::escaped_path, mounts::Mounts, shell::Part,
-    shell::to_type,
+    database::REDIRECT, duration::shown, escape::escaped, escape::escaped_path, mounts::Mounts,
+    shell::Part, shell::to_type,
 };
 use serde::{Deserialize, Serialize};
 
@@ -50,7 +50,10 @@ pub enum Patience {
     /// The command looks, and waits for no holder.
     Look,
     /// The command waits for a holder, this long where the command line says so, and this long for a running cycle.
-    Waits { wait: Option<Wait>, drain: Option<Duration> },
+    Waits {
+        wait: Option<Wait>,
+        drain: Option<Duration>,
+    },
 }
 
 impl Patience {
@@ -59,8 +62,12 @@ impl Patience {
     fn limit(self, default: Wait) -> Duration {
         let limit = match self {
             Self::Look => return LOOK,
-            Self::Waits { wait: Some(wait), .. } => wait.limit(),
-            Self::Waits { wait: None, drain } => drain.map_or(default.limit(), |drain| drain.min(default.limit())),
+            Self::Waits {
+                wait: Some(wait), ..
+            } => wait.limit(),
+            Self::Waits { wait: None, drain } => {
+                drain.map_or(default.limit(), |drain| drain.min(default.limit()))
+            }
         };
         limit.max(SHORTEST)
     }
@@ -116,7 +123,13 @@ impl Remote {
     /// For a command in the directory `cwd`. `besides` is what it reads or writes beside its targets.
     pub fn of(patience: Patience, besides: Vec<PathBuf>, cwd: PathBuf) -> Self {
         let (mounts, silent) = (OnceLock::new(), Mutex::default());
-        Self(Some(Arc::new(Guard { patience, besides, cwd, mounts, silent })))
+        Self(Some(Arc::new(Guard {
+            patience,
+            besides,
+            cwd,
+            mounts,
+            silent,
+        })))
     }
 
     /// The guard and the mounts, where some may not answer.
@@ -134,16 +147,29 @@ impl Remote {
     /// Returns when all of these can be looked at, and what the command touches beside its targets. Where the command
     /// line does not say how long a holder is waited for, it is `wait`. [`Code::LockUnreadable`]: a file system on the
     /// way did not answer in time.
-    pub fn answers_to(&self, lookups: impl IntoIterator<Item = (Lookup, String)>, wait: Wait) -> Result<(), Error> {
-        let Some((guard, mounts)) = self.guard() else { return Ok(()) };
+    pub fn answers_to(
+        &self,
+        lookups: impl IntoIterator<Item = (Lookup, String)>,
+        wait: Wait,
+    ) -> Result<(), Error> {
+        let Some((guard, mounts)) = self.guard() else {
+            return Ok(());
+        };
         let lookups = lookups.into_iter().chain(guard.besides(mounts));
-        guard.ask(mounts, lookups, guard.patience.limit(wait), Code::LockUnreadable)
+        guard.ask(
+            mounts,
+            lookups,
+            guard.patience.limit(wait),
+            Code::LockUnreadable,
+        )
     }
 
     /// Returns when `path` can be looked at, and the directory that a redirect in it leads to; an error with `code`
     /// when a file system on the way did not answer in time.
     pub fn answers_at(&self, path: &Path, given: &str, code: Code) -> Result<(), Error> {
-        let Some((guard, mounts)) = self.guard() else { return Ok(()) };
+        let Some((guard, mounts)) = self.guard() else {
+            return Ok(());
+        };
         let lookup = of_directory(path, mounts).map(|lookup| (lookup, given.to_owned()));
         guard.ask(mounts, lookup, LOOK, code)
     }
@@ -151,17 +177,33 @@ impl Remote {
     /// As [`Remote::answers_at`], where a redirect in `dir`, which was searched already, is to be followed.
     pub fn answers_where_led(&self, dir: &Path) -> Result<(), Error> {
         let leads_on = self.guard().is_some() && fs::symlink_metadata(dir.join(REDIRECT)).is_ok();
-        if leads_on { self.answers_at(dir, &escaped_path(dir), Code::Io) } else { Ok(()) }
+        if leads_on {
+            self.answers_at(dir, &escaped_path(dir), Code::Io)
+        } else {
+            Ok(())
+        }
     }
 
     /// Which mount points below `roots` a search must not enter, and for those that were asked the reason.
     /// `into_others`: the search enters other file systems, too.
-    pub fn closed_below(&self, roots: &[&Path], into_others: bool) -> Vec<(PathBuf, Option<String>)> {
-        let Some(mounts) = self.mounts() else { return Vec::new() };
+    pub fn closed_below(
+        &self,
+        roots: &[&Path],
+        into_others: bool,
+    ) -> Vec<(PathBuf, Option<String>)> {
+        let Some(mounts) = self.mounts() else {
+            return Vec::new();
+        };
         let (mut asked, mut closed) = (Vec::new(), Vec::new());
         for point in mounts.remote_points() {
-            let around: Vec<_> = roots.iter().filter(|root| point.starts_with(root) && point != **root).collect();
-            if around.iter().any(|root| into_others || mounts.remote_of(root).is_some()) {
+            let around: Vec<_> = roots
+                .iter()
+                .filter(|root| point.starts_with(root) && point != **root)
+                .collect();
+            if around
+                .iter()
+                .any(|root| into_others || mounts.remote_of(root).is_some())
+            {
                 asked.push(point);
             } else if !around.is_empty() {
                 closed.push((point.to_owned(), None));
@@ -169,10 +211,16 @@ impl Remote {
         }
         for some in asked.chunks(SIDE_BY_SIDE) {
             let begun = Instant::now();
-            let start = |point: &&Path| (point.to_path_buf(), Helper::start(&Lookup::Path((*point).into())));
+            let start = |point: &&Path| {
+                (
+                    point.to_path_buf(),
+                    Helper::start(&Lookup::Path((*point).into())),
+                )
+            };
             let helpers: Vec<_> = some.iter().map(start).collect();
             for (point, helper) in helpers {
-                if !helper.is_none_or(|helper| helper.answers(LOOK.saturating_sub(begun.elapsed()))) {
+                if !helper.is_none_or(|helper| helper.answers(LOOK.saturating_sub(begun.elapsed())))
+                {
                     let words = what_is_silent(mounts, &point, LOOK);
                     closed.push((point, Some(words)));
                 }
@@ -183,10 +231,14 @@ impl Remote {
 
     /// Nothing that lies at `path` was found silent.
     pub fn may_touch(&self, path: &Path) -> bool {
-        let Some((guard, mounts)) = self.guard() else { return true };
+        let Some((guard, mounts)) = self.guard() else {
+            return true;
+        };
         let absolute = guard.cwd.join(path);
         let silent = guard.silent.lock().unwrap_or_else(PoisonError::into_inner);
-        mounts.on_the_way(&absolute).is_none_or(|mount| !silent.contains(&mount.point))
+        mounts
+            .on_the_way(&absolute)
+            .is_none_or(|mount| !silent.contains(&mount.point))
     }
 }
 
@@ -210,7 +262,9 @@ impl Guard {
         let begun = Instant::now();
         for (lookup, given) in lookups {
             // Where none can be started, the command goes on as it would without one.
-            let Some(helper) = Helper::start(&lookup) else { continue };
+            let Some(helper) = Helper::start(&lookup) else {
+                continue;
+            };
             if helper.answers(limit.saturating_sub(begun.elapsed())) {
                 continue;
             }
@@ -223,24 +277,45 @@ impl Guard {
         Ok(())
     }
 
-    fn silence(&self, mounts: &Mounts, path: &Path, given: &str, waited: Duration, code: Code) -> Error {
+    fn silence(
+        &self,
+        mounts: &Mounts,
+        path: &Path,
+        given: &str,
+        waited: Duration,
+        code: Code,
+    ) -> Error {
         let millis = waited.as_millis();
         let (message, detail) = match mounts.on_the_way(path) {
             Some(mount) => {
-                self.silent.lock().unwrap_or_else(PoisonError::into_inner).push(mount.point.clone());
+                self.silent
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .push(mount.point.clone());
                 let (kind, point) = (escaped(&mount.kind), escaped_path(&mount.point));
                 let unmount = to_type("umount -l {}", &[Part::Path(&mount.point)]);
                 let silent = what_is_silent(mounts, path, waited);
                 let advice = format!("look at its server, or type: {unmount}");
-                (format!("{silent}, so {given} cannot be looked at; {advice}"), format!("mount={point} type={kind} "))
+                (
+                    format!("{silent}, so {given} cannot be looked at; {advice}"),
+                    format!("mount={point} type={kind} "),
+                )
             }
             None => {
-                let silent = format!("a file system that {given} leads to does not answer (waited {})", shown(waited));
+                let silent = format!(
+                    "a file system that {given} leads to does not answer (waited {})",
+                    shown(waited)
+                );
                 let advice = "look at its redirect and links";
-                (format!("{silent}, so {given} cannot be looked at; {advice}"), String::new())
+                (
+                    format!("{silent}, so {given} cannot be looked at; {advice}"),
+                    String::new(),
+                )
             }
         };
-        Error::new(code, message).detailed(format!("{detail}waited_ms={millis}")).retry_on_a_lock_of(None)
+        Error::new(code, message)
+            .detailed(format!("{detail}waited_ms={millis}"))
+            .retry_on_a_lock_of(None)
     }
 }
 
@@ -267,12 +342,26 @@ mod tests {
         assert_eq!(Patience::Look.limit(Wait::DEFAULT), seconds(2));
         assert_eq!(waits(None, None), seconds(10));
         assert_eq!(waits(Some(Wait::UpTo(seconds(60))), None), seconds(60));
-        assert_eq!(waits(Some(Wait::UpTo(seconds(60))), Some(seconds(3))), seconds(60));
+        assert_eq!(
+            waits(Some(Wait::UpTo(seconds(60))), Some(seconds(3))),
+            seconds(60)
+        );
         assert_eq!(waits(None, Some(seconds(3))), seconds(3));
         assert_eq!(waits(None, Some(seconds(130))), seconds(10));
-        for least in [Wait::No, Wait::UpTo(Duration::ZERO), Wait::UpTo(Duration::from_millis(20))] {
+        for least in [
+            Wait::No,
+            Wait::UpTo(Duration::ZERO),
+            Wait::UpTo(Duration::from_millis(20)),
+        ] {
             assert_eq!(waits(Some(least), Some(seconds(9))), seconds(1));
         }
-        assert_eq!(Patience::Waits { wait: None, drain: None }.limit(Wait::No), seconds(1));
+        assert_eq!(
+            Patience::Waits {
+                wait: None,
+                drain: None
+            }
+            .limit(Wait::No),
+            seconds(1)
+        );
     }
 }

@@ -25,19 +25,43 @@ impl Columns {
         let room = width.saturating_sub(fixed);
         let history = from(60, (room / 3).min(48));
         let holder = (room / 3).min(24);
-        Self { name: room.saturating_sub(history + holder), holder, held, queue, unpushed, history }
+        Self {
+            name: room.saturating_sub(history + holder),
+            holder,
+            held,
+            queue,
+            unpushed,
+            history,
+        }
     }
 }
 
 /// The columns in their widths, with a space between them, and room for the history behind them.
-pub fn laid_out(columns: Columns, [state, since, name, holder, held, queue, unpushed, history]: [String; 8]) -> String {
-    let left = |text: &str, width: usize| if width == 0 { String::new() } else { padded(text, width) + " " };
+pub fn laid_out(
+    columns: Columns,
+    [state, since, name, holder, held, queue, unpushed, history]: [String; 8],
+) -> String {
+    let left = |text: &str, width: usize| {
+        if width == 0 {
+            String::new()
+        } else {
+            padded(text, width) + " "
+        }
+    };
     let right = |text: &str, width: usize| {
         let text = fitted(text, width);
-        if width == 0 { String::new() } else { " ".repeat(width - text.width()) + &text + " " }
+        if width == 0 {
+            String::new()
+        } else {
+            " ".repeat(width - text.width()) + &text + " "
+        }
     };
     // Of a directory the end says more than the beginning.
-    let name = if name.starts_with("DATABASE") { name } else { ending(&name, columns.name) };
+    let name = if name.starts_with("DATABASE") {
+        name
+    } else {
+        ending(&name, columns.name)
+    };
     left(&state, STATE)
         + &right(&since, FOR)
         + &left(&name, columns.name)
@@ -51,7 +75,9 @@ pub fn laid_out(columns: Columns, [state, since, name, holder, held, queue, unpu
 /// A name without what all have in common, and without the `.beads` of most databases. The details have it whole.
 pub fn short_name<'a>(name: &'a str, common: &str) -> &'a str {
     let name = name.strip_prefix(common).unwrap_or(name);
-    name.strip_suffix("/.beads").filter(|short| !short.is_empty()).unwrap_or(name)
+    name.strip_suffix("/.beads")
+        .filter(|short| !short.is_empty())
+        .unwrap_or(name)
 }
 
 /// Cut to so many columns, with a sign that it was.

@@ -36,10 +36,24 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, look: TopLook) {
         legend.push(format!(" {words}  ").into());
     }
     lines.push(Line::from(legend));
-    let height = u16::try_from(lines.len() + 2).unwrap_or(u16::MAX).min(area.height);
+    let height = u16::try_from(lines.len() + 2)
+        .unwrap_or(u16::MAX)
+        .min(area.height);
     let width = area.width.min(86);
-    let place = Rect { x: area.x + (area.width - width) / 2, y: area.y + (area.height - height) / 2, width, height };
+    let place = Rect {
+        x: area.x + (area.width - width) / 2,
+        y: area.y + (area.height - height) / 2,
+        width,
+        height,
+    };
     frame.render_widget(Clear, place);
-    let block = Block::new().borders(Borders::ALL).title(" keys; any key closes this ");
-    frame.render_widget(Paragraph::new(lines).block(block).wrap(Wrap { trim: false }), place);
+    let block = Block::new()
+        .borders(Borders::ALL)
+        .title(" keys; any key closes this ");
+    frame.render_widget(
+        Paragraph::new(lines)
+            .block(block)
+            .wrap(Wrap { trim: false }),
+        place,
+    );
 }

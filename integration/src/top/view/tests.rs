@@ -9,7 +9,10 @@ use super::super::source::TopUpdate;
 use super::*;
 use crate::agent::report::AgentStatus;
 
-const LOOK: TopLook = TopLook { has_colours: false, has_blocks: true };
+const LOOK: TopLook = TopLook {
+    has_colours: false,
+    has_blocks: true,
+};
 
 fn status() -> AgentStatus {
     let row = |dir: &str, state: &str, why: Option<&str>| {
@@ -32,12 +35,24 @@ fn status() -> AgentStatus {
 }
 
 fn app() -> TopApp {
-    let mut app = TopApp::new(["127.0.0.1:9187".to_owned()].into_iter(), 0, Some("vm".to_owned()));
+    let mut app = TopApp::new(
+        ["127.0.0.1:9187".to_owned()].into_iter(),
+        0,
+        Some("vm".to_owned()),
+    );
     app.take_in(TopUpdate::Agent(0, Ok(status())), 0, LogTime(0));
     let seen = json!({"verdict": "held", "holder": "nightly", "age_ms": 60_000, "next": "kill 4711   # ends it",
         "witnesses": {"gate_waiters": [{}]}});
-    let cells = [HistoryCell::Complete, HistoryCell::Held, HistoryCell::Failed];
-    let look = LocalLook { name: "/srv/teams/four/.beads".to_owned(), seen, history: Some(cells.to_vec()) };
+    let cells = [
+        HistoryCell::Complete,
+        HistoryCell::Held,
+        HistoryCell::Failed,
+    ];
+    let look = LocalLook {
+        name: "/srv/teams/four/.beads".to_owned(),
+        seen,
+        history: Some(cells.to_vec()),
+    };
     app.take_in(TopUpdate::Looks(vec![look]), 0, LogTime(0));
     app
 }
@@ -45,27 +60,66 @@ fn app() -> TopApp {
 /// The screen, line by line.
 fn drawn(app: &mut TopApp, (width, height): (u16, u16), look: TopLook) -> Vec<String> {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
-    terminal.draw(|frame| draw(frame, app, look, 0, LogTime(0))).unwrap();
+    terminal
+        .draw(|frame| draw(frame, app, look, 0, LogTime(0)))
+        .unwrap();
     let buffer = terminal.backend().buffer().clone();
-    let line = |y: u16| (0..width).map(|x| buffer[(x, y)].symbol().to_owned()).collect::<String>();
+    let line = |y: u16| {
+        (0..width)
+            .map(|x| buffer[(x, y)].symbol().to_owned())
+            .collect::<String>()
+    };
     (0..height).map(|y| line(y).trim_end().to_owned()).collect()
 }
 
 #[test]
 fn the_whole_view_on_80_columns() {
     let lines = drawn(&mut app(), (80, 24), LOOK);
-    assert_eq!(lines[0], "beadlock top  5 databases: 1 failed, 1 skipped, 1 local_only, 2 synced");
-    assert_eq!(lines[1], "127.0.0.1:9187: agent 0.1.0, PID 7, host vm, since 2026-11-25T07:00:00Z");
-    assert_eq!(lines[2], "STATE           FOR DATABASE       HELD BY        QUEUE UNPUSHED last 1h");
-    assert_eq!(lines[3], "failed          45m one            -                  -        -");
-    assert_eq!(lines[4], "skipped         45m four           nightly            1        - ▁▃█");
-    assert_eq!(lines[5], "local_only      45m two            -                  -        3");
-    assert_eq!(lines[6], "synced          45m f\\u{1b}ive     -                  -        -");
-    assert_eq!(lines[7], "synced          45m …-for-a-column -                  -        -");
-    assert_eq!(lines[15], "─ /srv/teams/one/.beads ────────────────────────────────────────────────────────");
-    assert_eq!(lines[16], "failed for 45m: a rebase is in progress in /srv/teams/one; finish or abort it");
+    assert_eq!(
+        lines[0],
+        "beadlock top  5 databases: 1 failed, 1 skipped, 1 local_only, 2 synced"
+    );
+    assert_eq!(
+        lines[1],
+        "127.0.0.1:9187: agent 0.1.0, PID 7, host vm, since 2026-11-25T07:00:00Z"
+    );
+    assert_eq!(
+        lines[2],
+        "STATE           FOR DATABASE       HELD BY        QUEUE UNPUSHED last 1h"
+    );
+    assert_eq!(
+        lines[3],
+        "failed          45m one            -                  -        -"
+    );
+    assert_eq!(
+        lines[4],
+        "skipped         45m four           nightly            1        - ▁▃█"
+    );
+    assert_eq!(
+        lines[5],
+        "local_only      45m two            -                  -        3"
+    );
+    assert_eq!(
+        lines[6],
+        "synced          45m f\\u{1b}ive     -                  -        -"
+    );
+    assert_eq!(
+        lines[7],
+        "synced          45m …-for-a-column -                  -        -"
+    );
+    assert_eq!(
+        lines[15],
+        "─ /srv/teams/one/.beads ────────────────────────────────────────────────────────"
+    );
+    assert_eq!(
+        lines[16],
+        "failed for 45m: a rebase is in progress in /srv/teams/one; finish or abort it"
+    );
     assert_eq!(lines[17], "type: git -C /srv/teams/one rebase --continue");
-    assert_eq!(lines[23], "q quit  / filter  s sort  jk choose  d details  c copy  t history  ? help");
+    assert_eq!(
+        lines[23],
+        "q quit  / filter  s sort  jk choose  d details  c copy  t history  ? help"
+    );
 }
 
 #[test]
@@ -76,12 +130,20 @@ fn every_size_is_drawn_and_nothing_is_wider_than_the_terminal() {
             for (help, filter) in [(false, ""), (true, ""), (false, "nothing has this")] {
                 (app.has_help, app.filter) = (help, filter.to_owned());
                 let lines = drawn(&mut app, (width, height), LOOK);
-                assert!(lines.iter().all(|line| !line.contains(['\u{1b}', '\u{202e}'])), "{lines:#?}");
+                assert!(
+                    lines
+                        .iter()
+                        .all(|line| !line.contains(['\u{1b}', '\u{202e}'])),
+                    "{lines:#?}"
+                );
             }
         }
     }
     let lines = drawn(&mut app(), (120, 24), LOOK);
-    assert!(lines[2].contains("DATABASE below /srv/teams/") && lines[2].contains("HELD FOR"), "{lines:#?}");
+    assert!(
+        lines[2].contains("DATABASE below /srv/teams/") && lines[2].contains("HELD FOR"),
+        "{lines:#?}"
+    );
     assert!(lines[4].contains(" 1m "), "{lines:#?}");
 }
 
@@ -104,11 +166,20 @@ fn the_chosen_row_is_on_the_screen_and_its_details_below() {
         .map(|number| json!({"dir": format!("/r/{number:03}/.beads"), "state": "synced", "age_ms": 1}))
         .collect();
     let status = json!({"version": "0", "pid": 1, "since": "", "served": 100, "states": {}, "databases": many});
-    app.take_in(TopUpdate::Agent(0, Ok(serde_json::from_value(status).unwrap())), 0, LogTime(0));
+    app.take_in(
+        TopUpdate::Agent(0, Ok(serde_json::from_value(status).unwrap())),
+        0,
+        LogTime(0),
+    );
     for place in [0, 50, 99, 20] {
         app.chosen = Some(format!("/r/{place:03}/.beads"));
         let lines = drawn(&mut app, (80, 24), LOOK);
-        assert!(lines.iter().any(|line| line.contains(&format!("/{place:03} "))), "{place}: {lines:#?}");
+        assert!(
+            lines
+                .iter()
+                .any(|line| line.contains(&format!("/{place:03} "))),
+            "{place}: {lines:#?}"
+        );
     }
 }
 
@@ -116,12 +187,18 @@ fn the_chosen_row_is_on_the_screen_and_its_details_below() {
 fn an_agent_that_has_gone_is_named_and_its_rows_are_in_brackets() {
     let mut app = app();
     app.take_in(
-        TopUpdate::Agent(0, Err("no agent answers at 127.0.0.1:9187: refused; start one with x".to_owned())),
+        TopUpdate::Agent(
+            0,
+            Err("no agent answers at 127.0.0.1:9187: refused; start one with x".to_owned()),
+        ),
         0,
         LogTime(0),
     );
     let lines = drawn(&mut app, (80, 24), LOOK);
-    assert!(lines[1].starts_with("127.0.0.1:9187: gone for 0s; what it said last is below: no agent"), "{lines:#?}");
+    assert!(
+        lines[1].starts_with("127.0.0.1:9187: gone for 0s; what it said last is below: no agent"),
+        "{lines:#?}"
+    );
     assert!(lines[3].starts_with("(failed) "), "{lines:#?}");
 }
 
@@ -129,7 +206,14 @@ fn an_agent_that_has_gone_is_named_and_its_rows_are_in_brackets() {
 fn a_terminal_with_ascii_alone_gets_letters() {
     let mut app = app();
     app.has_help = true;
-    let lines = drawn(&mut app, (80, 24), TopLook { has_blocks: false, ..LOOK });
+    let lines = drawn(
+        &mut app,
+        (80, 24),
+        TopLook {
+            has_blocks: false,
+            ..LOOK
+        },
+    );
     assert!(lines.iter().all(|line| line.is_ascii()), "{lines:#?}");
     assert!(lines[4].ends_with(" .cF"), "{lines:#?}");
 }

@@ -31,7 +31,9 @@ fn every_wrong_word_is_exit_2_and_nothing_is_claimed() {
     ] {
         let ended = scene.run(&[&["acquire"], args].concat()).expect(2, &[word]);
         assert_eq!(ended.out, "", "{args:?}");
-        scene.run(&[&["acquire", "--own-exit-code", "99"], args].concat()).expect(99, &[word]);
+        scene
+            .run(&[&["acquire", "--own-exit-code", "99"], args].concat())
+            .expect(99, &[word]);
     }
     assert!(scene.names().is_empty());
 }
@@ -44,12 +46,14 @@ fn a_claim_that_cannot_be_had_says_why_and_touches_nothing() {
     let before = fs::read(scene.lock()).unwrap();
     for words in [&[][..], &["--detach"]] {
         let run = |more: &[&str]| scene.run(&[&["acquire"], words, more].concat());
-        let ended = run(&["--wait", "100ms"]).expect(4, &["is held by vc (PID ", "gave up after 100ms"]);
+        let ended =
+            run(&["--wait", "100ms"]).expect(4, &["is held by vc (PID ", "gave up after 100ms"]);
         assert_eq!(ended.out, "");
         run(&["--no-wait", "--conflict-exit-code", "75"]).expect(75, &["did not wait"]);
         run(&["--no-wait", "--own-exit-code", "99"]).expect(99, &[]);
         let gate = Gate::try_take(&scene.beads()).unwrap().unwrap();
-        let ended = run(&["--drain", "100ms", "--json"]).expect(4, &["the gate did not open within 100ms"]);
+        let ended =
+            run(&["--drain", "100ms", "--json"]).expect(4, &["the gate did not open within 100ms"]);
         assert_eq!(ended.json()["error"]["code"], "DRAIN_TIMEOUT");
         drop(gate);
         run(&["nowhere"]).expect(1, &["nowhere"]);
@@ -57,9 +61,14 @@ fn a_claim_that_cannot_be_had_says_why_and_touches_nothing() {
     }
     assert_eq!(fs::read(scene.lock()).unwrap(), before);
     fs::write(scene.lock(), "").unwrap();
-    let ended = scene.run(&["acquire", "--json"]).expect(5, &["malformed lock file"]);
+    let ended = scene
+        .run(&["acquire", "--json"])
+        .expect(5, &["malformed lock file"]);
     assert_eq!(ended.json()["error"]["code"], "LOCK_UNREADABLE");
-    assert_eq!((fs::read(scene.lock()).unwrap(), scene.names().len()), (Vec::new(), 1));
+    assert_eq!(
+        (fs::read(scene.lock()).unwrap(), scene.names().len()),
+        (Vec::new(), 1)
+    );
 }
 
 #[test]
@@ -67,17 +76,24 @@ fn a_signal_ends_the_wait() {
     let scene = crate::a_scene();
     scene.write_shell_lock("vc", i64::from(std::process::id()), &this_host());
     let before = fs::read(scene.lock()).unwrap();
-    for (signal, code, died) in
-        [(Signal::SIGTERM, 143, None), (Signal::SIGHUP, 129, None), (Signal::SIGINT, 130, Some(2))]
-    {
-        for words in [&["acquire", "--wait", "1h"][..], &["acquire", "--wait", "1h", "--detach"]] {
+    for (signal, code, died) in [
+        (Signal::SIGTERM, 143, None),
+        (Signal::SIGHUP, 129, None),
+        (Signal::SIGINT, 130, Some(2)),
+    ] {
+        for words in [
+            &["acquire", "--wait", "1h"][..],
+            &["acquire", "--wait", "1h", "--detach"],
+        ] {
             let waiting = Running::apart(scene.beadlock(words));
             until("it waits", || waiting.err().contains("waiting"));
             let below = children(waiting.pid());
             waiting.signal(signal);
             let ended = waiting.end().expect(code, &["nothing is claimed"]);
             assert_eq!((ended.signal, ended.out.as_str()), (died, ""), "{words:?}");
-            until("the keeper is gone", || !below.iter().any(|pid| lives(*pid)));
+            until("the keeper is gone", || {
+                !below.iter().any(|pid| lives(*pid))
+            });
         }
     }
     assert_eq!(fs::read(scene.lock()).unwrap(), before);
@@ -88,7 +104,9 @@ fn waiting_beside_a_lock(scene: &Scene) -> (Running, i32) {
     scene.write_shell_lock("vc", i64::from(std::process::id()), &this_host());
     let waiting = Running::apart(scene.beadlock(&["acquire", "--wait", "1h", "--detach"]));
     until("it waits", || waiting.err().contains("waiting"));
-    let [keeper] = children(waiting.pid())[..] else { panic!("one keeper") };
+    let [keeper] = children(waiting.pid())[..] else {
+        panic!("one keeper")
+    };
     (waiting, keeper)
 }
 
@@ -97,7 +115,10 @@ fn a_keeper_that_is_killed_while_it_waits_is_said() {
     let scene = crate::a_scene();
     let (waiting, keeper) = waiting_beside_a_lock(&scene);
     kill(Pid::from_raw(keeper), Signal::SIGKILL).unwrap();
-    waiting.end().expect(1, &["the keeper was killed before there was a claim to keep"]);
+    waiting.end().expect(
+        1,
+        &["the keeper was killed before there was a claim to keep"],
+    );
 }
 
 /// A Ctrl-C reaches both: then its code is the signal's, and not that of a keeper which is no more.
@@ -109,12 +130,17 @@ fn a_signal_that_ends_the_keeper_too_is_what_ends_it() {
     let tell_keeper = |signal| kill(Pid::from_raw(keeper), signal).unwrap();
     tell_keeper(Signal::SIGSTOP);
     fs::remove_file(scene.lock()).unwrap();
-    let is_claimed = || fs::read_to_string(scene.lock()).is_ok_and(|text| text.contains(&keeper.to_string()));
+    let is_claimed =
+        || fs::read_to_string(scene.lock()).is_ok_and(|text| text.contains(&keeper.to_string()));
     let reads = || is_inside(waiting.pid(), libc::SYS_read);
-    until("it waits for its keeper to begin", || is_claimed() && reads());
+    until("it waits for its keeper to begin", || {
+        is_claimed() && reads()
+    });
     waiting.signal(Signal::SIGINT);
     tell_keeper(Signal::SIGKILL);
-    let ended = waiting.end().expect(130, &["ended by SIGINT", "nothing is claimed"]);
+    let ended = waiting
+        .end()
+        .expect(130, &["ended by SIGINT", "nothing is claimed"]);
     assert_eq!((ended.signal, ended.out.as_str()), (Some(2), ""));
     assert!(scene.names().is_empty(), "{:?}", scene.names());
 }
@@ -126,8 +152,13 @@ fn a_crash_at_any_moment_wedges_nobody() {
     for round in 0..24_u64 {
         let sleeper = Sleeper::start();
         let pid = sleeper.pid();
-        let words = if round % 2 == 0 { vec!["--detach", "--max-hold", "1h"] } else { vec!["--for", &pid] };
-        let running = Running::apart(scene.beadlock(&[&["acquire", "-q"], words.as_slice()].concat()));
+        let words = if round % 2 == 0 {
+            vec!["--detach", "--max-hold", "1h"]
+        } else {
+            vec!["--for", &pid]
+        };
+        let running =
+            Running::apart(scene.beadlock(&[&["acquire", "-q"], words.as_slice()].concat()));
         std::thread::sleep(Duration::from_micros(1500 * round));
         running.signal(Signal::SIGKILL);
         let ended = running.end();
@@ -137,7 +168,9 @@ fn a_crash_at_any_moment_wedges_nobody() {
         if was_told {
             // All was said: a reader of that can release it, if the keeper has not seen it first.
             let printed = Printed::of(&ended);
-            scene.run(&["release", "-q", "--id", &printed.id]).expect(0, &[]);
+            scene
+                .run(&["release", "-q", "--id", &printed.id])
+                .expect(0, &[]);
         }
         let next = Running::apart(scene.beadlock(&["hold", "-q", "--wait", "20s", "--", "true"]));
         // An orphan's init is this process: as long as nobody reaps it, it answers and its lock stands.
@@ -164,13 +197,28 @@ fn reap_holder(scene: &Scene) {
 #[test]
 fn of_many_at_once_exactly_one_has_it() {
     let scene = crate::a_scene();
-    for words in [&["acquire", "-q", "--wait", "0"][..], &["acquire", "-q", "--wait", "0", "--detach"]] {
-        let contenders: Vec<Running> = (0..8).map(|_| Running::apart(scene.beadlock(words))).collect();
+    for words in [
+        &["acquire", "-q", "--wait", "0"][..],
+        &["acquire", "-q", "--wait", "0", "--detach"],
+    ] {
+        let contenders: Vec<Running> = (0..8)
+            .map(|_| Running::apart(scene.beadlock(words)))
+            .collect();
         let ended: Vec<Ended> = contenders.into_iter().map(Running::end).collect();
-        let (winners, losers): (Vec<&Ended>, Vec<&Ended>) = ended.iter().partition(|ended| ended.code == 0);
-        let [winner] = winners[..] else { panic!("{ended:?}") };
-        assert!(losers.iter().all(|loser| loser.code == 4 && loser.out.is_empty()), "{losers:?}");
-        scene.run(&["release", "-q", "--id", &Printed::of(winner).id]).expect(0, &[]);
+        let (winners, losers): (Vec<&Ended>, Vec<&Ended>) =
+            ended.iter().partition(|ended| ended.code == 0);
+        let [winner] = winners[..] else {
+            panic!("{ended:?}")
+        };
+        assert!(
+            losers
+                .iter()
+                .all(|loser| loser.code == 4 && loser.out.is_empty()),
+            "{losers:?}"
+        );
+        scene
+            .run(&["release", "-q", "--id", &Printed::of(winner).id])
+            .expect(0, &[]);
         assert!(scene.names().is_empty(), "{:?}", scene.names());
         until("the keepers are gone", || keepers(&scene).is_empty());
     }

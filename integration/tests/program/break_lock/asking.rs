@@ -10,7 +10,9 @@ use crate::terminal::{BEADLOCK, Terminal};
 fn asked(scene: &Scene, args: &[&str], keys: &str) -> (Ended, String) {
     let words = [&[BEADLOCK, "break", "--color", "never"], args].concat();
     let mut terminal = Terminal::start_as(scene, "dumb", &words);
-    terminal.until("it asks", || terminal.seen().contains("Type its id to break it: "));
+    terminal.until("it asks", || {
+        terminal.seen().contains("Type its id to break it: ")
+    });
     terminal.type_in(keys);
     let ended = terminal.end();
     let shown = ended.out.clone();
@@ -45,13 +47,21 @@ fn on_a_terminal_the_lock_is_shown_and_its_id_is_typed() {
 
 #[test]
 fn on_a_terminal_anything_but_the_id_touches_nothing() {
-    for (keys, code, signal) in
-        [("nonsense\n", 1, None), ("\n", 1, None), ("yes\n", 1, None), ("\u{4}", 1, None), ("half\u{3}", 130, Some(2))]
-    {
+    for (keys, code, signal) in [
+        ("nonsense\n", 1, None),
+        ("\n", 1, None),
+        ("yes\n", 1, None),
+        ("\u{4}", 1, None),
+        ("half\u{3}", 130, Some(2)),
+    ] {
         let scene = crate::a_scene();
         scene.write_shell_lock("vc", i64::from(dead_pid()), &this_host());
         let (ended, shown) = asked(&scene, &[], keys);
-        assert_eq!((ended.code, ended.signal), (code, signal), "{keys:?}: {shown}");
+        assert_eq!(
+            (ended.code, ended.signal),
+            (code, signal),
+            "{keys:?}: {shown}"
+        );
         assert_eq!(scene.names(), [".exclusive-lock"], "{keys:?}");
     }
 }
@@ -76,15 +86,27 @@ fn on_a_terminal_the_one_lock_of_a_directory_is_asked_for_too() {
     let scene = crate::a_scene();
     std::fs::create_dir(scene.file("memory")).unwrap();
     let (dead, host) = (dead_pid(), this_host());
-    let lock = format!(r#"{{"pid": {dead}, "session_id": "main", "hostname": "{host}", "operation": "x"}}"#);
+    let lock = format!(
+        r#"{{"pid": {dead}, "session_id": "main", "hostname": "{host}", "operation": "x"}}"#
+    );
     std::fs::write(scene.file("memory/.lock"), lock).unwrap();
     let (ended, shown) = asked(&scene, &["memory:memory"], "no\n");
     assert_eq!(ended.code, 1, "{shown}");
     assert!(scene.file("memory/.lock").exists(), "{shown}");
-    let id = shown.split_once("id: ").unwrap().1.split_whitespace().next().unwrap().to_owned();
+    let id = shown
+        .split_once("id: ")
+        .unwrap()
+        .1
+        .split_whitespace()
+        .next()
+        .unwrap()
+        .to_owned();
     let (ended, shown) = asked(&scene, &["memory:memory"], &format!("{id}\n"));
     assert_eq!(ended.code, 0, "{shown}");
-    assert!(shown.contains(&format!("beadlock: Broke lock held by PID {dead}\r\n")), "{shown}");
+    assert!(
+        shown.contains(&format!("beadlock: Broke lock held by PID {dead}\r\n")),
+        "{shown}"
+    );
     assert!(!scene.file("memory/.lock").exists(), "{shown}");
 }
 
@@ -94,6 +116,11 @@ fn on_a_terminal_what_has_no_id_is_shown_with_what_to_type() {
     std::os::unix::fs::symlink("/nowhere", scene.lock()).unwrap();
     let ended = not_asked(&scene);
     assert_eq!(ended.code, 5, "{ended:?}");
-    assert!(ended.out.contains("to break it: beadlock break .beads --malformed\r\n"), "{ended:?}");
+    assert!(
+        ended
+            .out
+            .contains("to break it: beadlock break .beads --malformed\r\n"),
+        "{ended:?}"
+    );
     assert!(scene.lock().is_symlink());
 }

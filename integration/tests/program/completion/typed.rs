@@ -19,8 +19,14 @@ pub fn a_tree() -> Scene {
 
 /// The folder with the program first in PATH, and the lock directory.
 pub fn setting(scene: &Scene) -> String {
-    let folder = Path::new(env!("CARGO_BIN_EXE_beadlock")).parent().unwrap().display();
-    format!("export PATH={folder}:/usr/bin:/bin BEADLOCK_LOCK_DIR={}", scene.file("locks").display())
+    let folder = Path::new(env!("CARGO_BIN_EXE_beadlock"))
+        .parent()
+        .unwrap()
+        .display();
+    format!(
+        "export PATH={folder}:/usr/bin:/bin BEADLOCK_LOCK_DIR={}",
+        scene.file("locks").display()
+    )
 }
 
 /// What is typed, and the line that a tab makes of it.
@@ -57,7 +63,11 @@ pub fn complete(scene: &Scene, shell: &mut Terminal, show: &str, lines: &[(&str,
             if made.trim_end_matches('\n') == line {
                 break;
             }
-            assert!(begun.elapsed() < PATIENCE, "{typed}: {made:?}, and not {line:?}\n{}", shell.seen());
+            assert!(
+                begun.elapsed() < PATIENCE,
+                "{typed}: {made:?}, and not {line:?}\n{}",
+                shell.seen()
+            );
         }
     }
     // An empty line and the end.
@@ -68,11 +78,17 @@ pub fn complete(scene: &Scene, shell: &mut Terminal, show: &str, lines: &[(&str,
 pub fn lines(id: &str) -> Vec<(&'static str, String)> {
     let mut lines: Vec<(&str, String)> = LINES.map(|(typed, line)| (typed, line.to_owned())).into();
     lines.push(("beadlock break --id ", format!("beadlock break --id {id} ")));
-    lines.push(("beadlock release --id ", format!("beadlock release --id {id} ")));
+    lines.push((
+        "beadlock release --id ",
+        format!("beadlock release --id {id} "),
+    ));
     lines
 }
 
 /// The id of the claim in the database of the scene.
 pub fn id(scene: &Scene) -> String {
-    scene.json(&["status"]).1["data"][0]["id"].as_str().unwrap().to_owned()
+    scene.json(&["status"]).1["data"][0]["id"]
+        .as_str()
+        .unwrap()
+        .to_owned()
 }

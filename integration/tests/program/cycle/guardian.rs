@@ -33,15 +33,21 @@ fn without_a_guardian_nothing_runs() {
         }
         let ended = ended.expect(*codes.last().unwrap(), &["too many open files"]);
         // With the gate taken: its own process, or the guardian's.
-        let made = ["the command's process", "the process that keeps the gate with us"]
-            .map(|process| ended.err.contains(&format!("failed to make {process}: ")));
+        let made = [
+            "the command's process",
+            "the process that keeps the gate with us",
+        ]
+        .map(|process| ended.err.contains(&format!("failed to make {process}: ")));
         if made.contains(&true) {
             assert_eq!(ended.code, 125, "{ended:?}");
         }
         without = [without[0] || made[0], without[1] || made[1]];
         assert!(!scene.file("ran").exists());
     }
-    assert!(scene.file("ran").exists() && without == [true, true], "{without:?} {codes:?}");
+    assert!(
+        scene.file("ran").exists() && without == [true, true],
+        "{without:?} {codes:?}"
+    );
 }
 
 #[test]
@@ -50,12 +56,23 @@ fn killed_it_leaves_the_gate_shut_until_the_command_has_ended() {
     let (running, command, guardian) = start(&scene);
     running.signal(Signal::SIGKILL);
     running.end().expect(137, &[]);
-    for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGQUIT, Signal::SIGUSR1] {
+    for signal in [
+        Signal::SIGTERM,
+        Signal::SIGINT,
+        Signal::SIGHUP,
+        Signal::SIGQUIT,
+        Signal::SIGUSR1,
+    ] {
         kill(Pid::from_raw(guardian), signal).unwrap();
     }
     let status = scene.run(&["status"]).expect(0, &[]).out;
-    assert!(status.contains(&format!("PID {command} (sh -c ")), "what keeps it shut: {status}");
-    scene.run(&["hold", "--no-wait", "--drain", "100ms", "--", "true"]).expect(4, &["the gate did not open"]);
+    assert!(
+        status.contains(&format!("PID {command} (sh -c ")),
+        "what keeps it shut: {status}"
+    );
+    scene
+        .run(&["hold", "--no-wait", "--drain", "100ms", "--", "true"])
+        .expect(4, &["the gate did not open"]);
     scene.run(&["cycle", "--", "true"]).expect(4, &[]);
     assert!(lives(command) && lives(guardian) && !gate_is_free(&scene));
     fs::write(scene.file("go"), "").unwrap();
@@ -77,11 +94,17 @@ fn killed_it_leaves_the_gate_shut_until_the_commands_group_has_ended() {
         let running = Running::apart(command);
         let (command, member) = (scene.pid_in("pid"), scene.pid_in("member"));
         until("the member hears no TERM", || scene.file("deaf").exists());
-        let [guardian] = guardians(running.pid())[..] else { panic!("one guardian") };
+        let [guardian] = guardians(running.pid())[..] else {
+            panic!("one guardian")
+        };
         if ends_first {
             running.signal(Signal::SIGTERM);
             until("the command has ended", || !lives(command));
-            until("it waits for the rest", || running.err().contains("the command has ended; waiting for PID "));
+            until("it waits for the rest", || {
+                running
+                    .err()
+                    .contains("the command has ended; waiting for PID ")
+            });
             assert!(lives(guardian), "as long as the cycle has not ended");
             running.signal(Signal::SIGKILL);
             running.end().expect(137, &[]);
@@ -92,11 +115,17 @@ fn killed_it_leaves_the_gate_shut_until_the_commands_group_has_ended() {
             process_is_gone(command);
         }
         for _ in 0..20 {
-            assert!(lives(member) && lives(guardian) && !gate_is_free(&scene), "{ends_first}");
+            assert!(
+                lives(member) && lives(guardian) && !gate_is_free(&scene),
+                "{ends_first}"
+            );
             std::thread::sleep(Duration::from_millis(10));
         }
         let status = scene.run(&["status"]).expect(0, &[]).out;
-        assert!(status.contains(&format!("PID {member} (")), "what keeps it shut: {status}");
+        assert!(
+            status.contains(&format!("PID {member} (")),
+            "what keeps it shut: {status}"
+        );
         fs::write(scene.file("go"), "").unwrap();
         until("the guardian ends", || !lives(guardian));
         assert!(scene.file("done").exists() && gate_is_free(&scene));
@@ -116,7 +145,9 @@ fn killed_at_any_moment_no_command_runs_beside_an_open_gate() {
         running.end();
         let guards = || {
             let is_ours = |request| matches!(request, HelperRequest::Watchdog(watchdog) if watchdog.parent == parent);
-            let guards = |stat: Stat| HelperRequest::of_process(stat.pid).is_some_and(is_ours) && lives(stat.pid);
+            let guards = |stat: Stat| {
+                HelperRequest::of_process(stat.pid).is_some_and(is_ours) && lives(stat.pid)
+            };
             process::all().into_iter().any(guards)
         };
         // It is there for as long as there is a process that may become the command, or is it.
@@ -124,7 +155,10 @@ fn killed_at_any_moment_no_command_runs_beside_an_open_gate() {
         until("the end, or the command's start", || {
             let started = command().is_some_and(lives);
             let free = gate_is_free(&scene);
-            assert!(!free || !started, "the command runs, and the gate is open: after {quarter} quarters");
+            assert!(
+                !free || !started,
+                "the command runs, and the gate is open: after {quarter} quarters"
+            );
             started || !guards()
         });
         // A process that has not started by now never will.
@@ -167,17 +201,29 @@ fn the_guardian_has_nothing_but_the_gate_and_ends_with_the_cycle() {
     let script = format!("exec 9> open; exec \"$BEADLOCK\" cycle -- sh -c '{WORK}'");
     let running = Running::apart(scene.shell(&script));
     scene.pid_in("pid");
-    let [guardian] = guardians(running.pid())[..] else { panic!("one guardian") };
+    let [guardian] = guardians(running.pid())[..] else {
+        panic!("one guardian")
+    };
     let link = |name: &str| fs::read_link(format!("/proc/{guardian}/{name}")).unwrap();
     let gate = fs::canonicalize(scene.beads()).unwrap();
-    until("it has only the gate, and what tells it of the two ends", || {
-        let fds = fs::read_dir(format!("/proc/{guardian}/fd")).unwrap().flatten();
-        let links = fds.map(|fd| fs::read_link(fd.path()).unwrap_or_default()).collect::<Vec<_>>();
-        let is_named = |link: &&PathBuf| link.is_absolute() && link.as_os_str() != "/dev/null";
-        links.len() <= 5 && links.iter().filter(is_named).eq([&gate])
-    });
+    until(
+        "it has only the gate, and what tells it of the two ends",
+        || {
+            let fds = fs::read_dir(format!("/proc/{guardian}/fd"))
+                .unwrap()
+                .flatten();
+            let links = fds
+                .map(|fd| fs::read_link(fd.path()).unwrap_or_default())
+                .collect::<Vec<_>>();
+            let is_named = |link: &&PathBuf| link.is_absolute() && link.as_os_str() != "/dev/null";
+            links.len() <= 5 && links.iter().filter(is_named).eq([&gate])
+        },
+    );
     assert!(link("fd/0").to_string_lossy().starts_with("pipe:"));
-    assert_eq!([link("fd/1"), link("fd/2")], ["/dev/null"; 2].map(PathBuf::from));
+    assert_eq!(
+        [link("fd/1"), link("fd/2")],
+        ["/dev/null"; 2].map(PathBuf::from)
+    );
     assert_eq!(link("cwd"), Path::new("/"));
     assert_eq!(Stat::read(guardian).unwrap().session, guardian);
     fs::write(scene.file("go"), "").unwrap();
@@ -188,5 +234,7 @@ fn the_guardian_has_nothing_but_the_gate_and_ends_with_the_cycle() {
 #[test]
 fn the_hidden_argument_is_for_nobody_else() {
     let scene = crate::a_scene();
-    scene.run(&["__helper", "x"]).expect(2, &["this is for beadlock's own use"]);
+    scene
+        .run(&["__helper", "x"])
+        .expect(2, &["this is for beadlock's own use"]);
 }

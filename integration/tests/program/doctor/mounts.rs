@@ -28,28 +28,49 @@ fn on_a_mount(scene: &Scene, mount: &str, script: &str) -> Option<Ended> {
 }
 
 /// Doctor's answer in JSON, then what it has left.
-const EXAMINE: &str = "$BEADLOCK doctor --json disk/.beads >answer; code=$?; ls -A disk/.beads >left; exit $code";
+const EXAMINE: &str =
+    "$BEADLOCK doctor --json disk/.beads >answer; code=$?; ls -A disk/.beads >left; exit $code";
 
 fn answer(scene: &Scene) -> Value {
     assert_eq!(scene.read("left"), "", "what was tried is cleared away");
     serde_json::from_str(&scene.read("answer")).unwrap()
 }
 
-const TMPFS: &str = "mkdir -p disk && mount -t tmpfs -o size=4m tmpfs disk && mkdir -m 700 disk/.beads || exit 1";
+const TMPFS: &str =
+    "mkdir -p disk && mount -t tmpfs -o size=4m tmpfs disk && mkdir -m 700 disk/.beads || exit 1";
 
 #[test]
 fn on_a_tmpfs_all_is_there() {
     let scene = scene();
-    let Some(ended) = on_a_mount(&scene, TMPFS, EXAMINE) else { return };
+    let Some(ended) = on_a_mount(&scene, TMPFS, EXAMINE) else {
+        return;
+    };
     let json = answer(&scene);
     let missing = missing(&json);
-    assert!(missing.iter().all(|name| OF_MACHINE.contains(&name.as_str())), "{json}");
+    assert!(
+        missing
+            .iter()
+            .all(|name| OF_MACHINE.contains(&name.as_str())),
+        "{json}"
+    );
     ended.expect(i32::from(!missing.is_empty()), &[]);
-    assert_eq!((&json["ok"], &json["error"], &json["data"]["can_lock"]), (&true.into(), &Value::Null, &true.into()));
+    assert_eq!(
+        (&json["ok"], &json["error"], &json["data"]["can_lock"]),
+        (&true.into(), &Value::Null, &true.into())
+    );
     let system = trial(&json, "file_system");
-    assert!(system["detail"].as_str().unwrap().starts_with("tmpfs, mounted at "), "{system}");
+    assert!(
+        system["detail"]
+            .as_str()
+            .unwrap()
+            .starts_with("tmpfs, mounted at "),
+        "{system}"
+    );
     assert_eq!(guarantee(&json, "drain").0, "yes");
-    assert_eq!(guarantee(&json, "live_lock"), ("yes".to_owned(), "watched by lease".to_owned()));
+    assert_eq!(
+        guarantee(&json, "live_lock"),
+        ("yes".to_owned(), "watched by lease".to_owned())
+    );
     assert_eq!(guarantee(&json, "stale_lock").0, "yes");
     assert_eq!(guarantee(&json, "claim").0, "yes");
 }
@@ -60,12 +81,20 @@ fn on_an_overlay_the_gate_covers_this_machine_only() {
         && mount -t overlay -o lowerdir=base/lower,upperdir=base/upper,workdir=base/work overlay disk \
         && mkdir -m 700 disk/.beads || exit 1";
     let scene = scene();
-    let Some(ended) = on_a_mount(&scene, OVERLAY, EXAMINE) else { return };
+    let Some(ended) = on_a_mount(&scene, OVERLAY, EXAMINE) else {
+        return;
+    };
     let json = answer(&scene);
     ended.expect(1, &[]);
     let system = trial(&json, "file_system");
     assert_eq!(system["ok"], false, "{system}");
-    assert!(system["detail"].as_str().unwrap().starts_with("overlayfs, mounted at "), "{system}");
+    assert!(
+        system["detail"]
+            .as_str()
+            .unwrap()
+            .starts_with("overlayfs, mounted at "),
+        "{system}"
+    );
     assert_eq!(json["data"]["can_lock"], true);
     let how = "a running cycle is waited for on this machine only".to_owned();
     assert_eq!(guarantee(&json, "drain"), ("limited".to_owned(), how));
@@ -92,21 +121,44 @@ fn on_fuse_what_is_missing_is_named_and_locks_hold() {
     if !has_program("bindfs") {
         return;
     }
-    let Some(ended) = on_a_mount(&scene, FUSE, EXAMINE) else { return };
+    let Some(ended) = on_a_mount(&scene, FUSE, EXAMINE) else {
+        return;
+    };
     let json = answer(&scene);
     ended.expect(1, &[]);
     let missing = missing(&json);
     assert!(missing.contains(&"file_system".to_owned()), "{missing:?}");
     let system = trial(&json, "file_system");
-    assert!(system["detail"].as_str().unwrap().to_lowercase().starts_with("fuse"), "{system}");
-    for name in ["exclusive_create", "hard_link", "flock_descriptors", "flock_processes", "flock_wakes", "flock_death"]
-    {
+    assert!(
+        system["detail"]
+            .as_str()
+            .unwrap()
+            .to_lowercase()
+            .starts_with("fuse"),
+        "{system}"
+    );
+    for name in [
+        "exclusive_create",
+        "hard_link",
+        "flock_descriptors",
+        "flock_processes",
+        "flock_wakes",
+        "flock_death",
+    ] {
         assert_eq!(trial(&json, name)["ok"], true, "{json}");
     }
-    assert_eq!((guarantee(&json, "claim").0.as_str(), guarantee(&json, "drain").0.as_str()), ("yes", "limited"));
+    assert_eq!(
+        (
+            guarantee(&json, "claim").0.as_str(),
+            guarantee(&json, "drain").0.as_str()
+        ),
+        ("yes", "limited")
+    );
     assert_eq!(json["data"]["can_lock"], true);
     // And so it is: what the doctor says of claims holds for a claim.
-    let Some(ended) = on_a_mount(&scene, FUSE, "$BEADLOCK hold disk/.beads -- true") else { return };
+    let Some(ended) = on_a_mount(&scene, FUSE, "$BEADLOCK hold disk/.beads -- true") else {
+        return;
+    };
     ended.expect(0, &["released"]);
 }
 
@@ -114,21 +166,41 @@ fn on_fuse_what_is_missing_is_named_and_locks_hold() {
 fn where_nothing_can_be_made_the_answer_is_no() {
     let full = format!("{TMPFS}\ndd if=/dev/zero of=disk/fill bs=64k 2>/dev/null; true");
     let cases = [
-        (format!("{TMPFS}\nmount -o remount,ro disk"), "read-only file system", "writable"),
+        (
+            format!("{TMPFS}\nmount -o remount,ro disk"),
+            "read-only file system",
+            "writable",
+        ),
         (full, "no space left on device", "space"),
-        (TMPFS.replace("size=4m", "size=4m,nr_inodes=2"), "no space left on device", "space"),
+        (
+            TMPFS.replace("size=4m", "size=4m,nr_inodes=2"),
+            "no space left on device",
+            "space",
+        ),
     ];
     for (mount, why, name) in cases {
         let scene = scene();
-        let Some(ended) = on_a_mount(&scene, &mount, EXAMINE) else { return };
+        let Some(ended) = on_a_mount(&scene, &mount, EXAMINE) else {
+            return;
+        };
         ended.expect(5, &[]);
         let json = answer(&scene);
-        assert_eq!((&json["ok"], &json["data"]["can_lock"]), (&true.into(), &false.into()));
+        assert_eq!(
+            (&json["ok"], &json["data"]["can_lock"]),
+            (&true.into(), &false.into())
+        );
         assert_eq!(trial(&json, name)["ok"], false, "{json}");
         let message = json["data"]["message"].as_str().unwrap();
-        assert!(message.starts_with("NO, nothing can be locked here: ") && message.contains(why), "{message}");
+        assert!(
+            message.starts_with("NO, nothing can be locked here: ") && message.contains(why),
+            "{message}"
+        );
         assert_eq!(guarantee(&json, "claim").0, "no");
         // What could not be tried is not said to be missing.
-        assert_eq!(trial(&json, "exclusive_create")["ok"], Value::Null, "{json}");
+        assert_eq!(
+            trial(&json, "exclusive_create")["ok"],
+            Value::Null,
+            "{json}"
+        );
     }
 }

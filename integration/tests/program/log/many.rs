@@ -11,7 +11,11 @@ use crate::terminal::{BEADLOCK, end, on_terminal};
 
 /// Databases in each state, and a name that does not fit.
 fn write(scene: &Scene) -> Vec<String> {
-    let synced: &[&str] = &["Starting sync cycle...", "Sync cycle complete", "State: synced since 2026-02-01 10:00:00"];
+    let synced: &[&str] = &[
+        "Starting sync cycle...",
+        "Sync cycle complete",
+        "State: synced since 2026-02-01 10:00:00",
+    ];
     let long = "a-very/long/path/to/a/database/of/somebody";
     let logs: [(&str, &[&str]); 8] = [
         ("well", synced),
@@ -27,7 +31,10 @@ fn write(scene: &Scene) -> Vec<String> {
                 "State: local_only since 2026-01-30 09:00:00: origin cannot be reached: Connection refused; 3 commits wait, the oldest since 2026-01-30 08:00:00",
             ],
         ),
-        ("behind", &["State: behind since 2026-02-01 09:00:00: cannot fetch: origin: Connection refused"]),
+        (
+            "behind",
+            &["State: behind since 2026-02-01 09:00:00: cannot fetch: origin: Connection refused"],
+        ),
         (
             "held",
             &[
@@ -36,7 +43,10 @@ fn write(scene: &Scene) -> Vec<String> {
             ],
         ),
         ("idle", &["State: idle since 2026-02-01 10:00:00"]),
-        ("stops", &["Agent stopped: beadlock-agent 0.1.0, PID 77, host ci-3"]),
+        (
+            "stops",
+            &["Agent stopped: beadlock-agent 0.1.0, PID 77, host ci-3"],
+        ),
         (long, synced),
     ];
     let written = logs.iter().map(|(name, lines)| {
@@ -50,7 +60,11 @@ fn write(scene: &Scene) -> Vec<String> {
 
 fn words<'a>(logs: &'a [String], more: &[&'a str]) -> Vec<&'a str> {
     let logs = logs.iter().map(String::as_str);
-    ["log", "--until", "2026-02-01 10:00:10"].into_iter().chain(more.iter().copied()).chain(logs).collect()
+    ["log", "--until", "2026-02-01 10:00:10"]
+        .into_iter()
+        .chain(more.iter().copied())
+        .chain(logs)
+        .collect()
 }
 
 #[test]
@@ -59,14 +73,33 @@ fn one_line_each_the_worst_first_and_details_of_those_in_trouble() {
     let logs = write(&scene);
     let text = scene.run(&words(&logs, &[])).expect(0, &[]).out;
     let (table, details) = text.split_once("\n\n").unwrap();
-    let rows: Vec<Vec<&str>> = table.lines().skip(1).map(|line| line.split_whitespace().collect()).collect();
-    let names: Vec<&str> = rows.iter().map(|row| row[0].split('/').next().unwrap()).collect();
-    assert_eq!(names, ["stops", "fails", "held", "local", "behind", "well", "idle", "a-very"], "{table}");
+    let rows: Vec<Vec<&str>> = table
+        .lines()
+        .skip(1)
+        .map(|line| line.split_whitespace().collect())
+        .collect();
+    let names: Vec<&str> = rows
+        .iter()
+        .map(|row| row[0].split('/').next().unwrap())
+        .collect();
+    assert_eq!(
+        names,
+        [
+            "stops", "fails", "held", "local", "behind", "well", "idle", "a-very"
+        ],
+        "{table}"
+    );
     let words_of = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
     let line = |name: &str| words_of(table.lines().find(|line| line.starts_with(name)).unwrap());
     for (name, words) in [
-        ("fails", "daemon.log Failing 09:00:00 1h conflict with origin/main; nothing was changed"),
-        ("local", "daemon.log Not pushing 2026-01-30 2d 1h origin cannot be reached; 3 commits wait"),
+        (
+            "fails",
+            "daemon.log Failing 09:00:00 1h conflict with origin/main; nothing was changed",
+        ),
+        (
+            "local",
+            "daemon.log Not pushing 2026-01-30 2d 1h origin cannot be reached; 3 commits wait",
+        ),
         (
             "held",
             "daemon.log Skipping 10:00:00 10s held by make (PID 99 on build-server-3.example.org), 1 cycle skipped",
@@ -76,19 +109,42 @@ fn one_line_each_the_worst_first_and_details_of_those_in_trouble() {
         assert!(line(name).contains(words), "{words:?} in {table}");
     }
     for name in ["fails", "local", "behind", "held", "stops"] {
-        assert!(details.contains(&format!("{name}/.beads/daemon.log: ")), "{name}: {details}");
+        assert!(
+            details.contains(&format!("{name}/.beads/daemon.log: ")),
+            "{name}: {details}"
+        );
     }
     for name in ["well", "idle", "a-very"] {
         assert!(!details.contains(name), "{name}: {details}");
     }
     let json = scene.run(&words(&logs, &["--json"])).expect(0, &[]).json();
-    let states: Vec<_> =
-        json["data"].as_array().unwrap().iter().map(|log| &log["databases"][0]["answer"]["state"]).collect();
-    let all = ["syncing", "failing", "local_only", "behind", "held", "syncing", "stopped", "syncing"];
-    assert_eq!(states, all.map(|state| json!(state)).iter().collect::<Vec<_>>(), "in the order of the command line");
+    let states: Vec<_> = json["data"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|log| &log["databases"][0]["answer"]["state"])
+        .collect();
+    let all = [
+        "syncing",
+        "failing",
+        "local_only",
+        "behind",
+        "held",
+        "syncing",
+        "stopped",
+        "syncing",
+    ];
+    assert_eq!(
+        states,
+        all.map(|state| json!(state)).iter().collect::<Vec<_>>(),
+        "in the order of the command line"
+    );
     // One log alone has its details, well as it is.
     let one = scene.run(&words(&logs[..1], &[])).expect(0, &[]).out;
-    assert!(one.starts_with("well/.beads/daemon.log: Syncing: ") && one.contains("cycles: 1 complete"), "{one}");
+    assert!(
+        one.starts_with("well/.beads/daemon.log: Syncing: ") && one.contains("cycles: 1 complete"),
+        "{one}"
+    );
 }
 
 /// What is on a terminal of 80 columns.
@@ -113,8 +169,13 @@ pub fn on_columns(columns: usize, scene: &Scene, words: &[&str]) -> Vec<String> 
     }
     end(child).expect(0, &[]);
     let text = String::from_utf8(seen).unwrap().replace("\u{1b}[0m", "");
-    let plain = ["31", "32", "33", "36"].iter().fold(text, |text, color| text.replace(&format!("\u{1b}[{color}m"), ""));
-    plain.lines().map(|line| line.trim_end_matches('\r').to_owned()).collect()
+    let plain = ["31", "32", "33", "36"].iter().fold(text, |text, color| {
+        text.replace(&format!("\u{1b}[{color}m"), "")
+    });
+    plain
+        .lines()
+        .map(|line| line.trim_end_matches('\r').to_owned())
+        .collect()
 }
 
 #[test]
@@ -131,18 +192,33 @@ fn on_a_terminal_lines_fit_and_end_between_words() {
             assert!(lines.len() > 5, "{lines:#?}");
             for line in lines {
                 let is_command = line.trim_start().starts_with("beadlock ");
-                assert!(is_command || line.chars().count() <= columns, "{columns}: {line}");
+                assert!(
+                    is_command || line.chars().count() <= columns,
+                    "{columns}: {line}"
+                );
                 // A name that does not fit, and words that are left out.
-                for word in line.split_whitespace().filter(|word| !word.starts_with('…')) {
-                    assert!(known.iter().any(|known| known.ends_with(word)), "{word:?} is torn: {line}");
+                for word in line
+                    .split_whitespace()
+                    .filter(|word| !word.starts_with('…'))
+                {
+                    assert!(
+                        known.iter().any(|known| known.ends_with(word)),
+                        "{word:?} is torn: {line}"
+                    );
                 }
             }
         }
     }
     let table = on_80_columns(&scene, &words(&logs, &["--color", "never"]));
-    let row = |front: &str| table.iter().find(|line| line.starts_with(front)).unwrap_or_else(|| panic!("{table:#?}"));
+    let row = |front: &str| {
+        table
+            .iter()
+            .find(|line| line.starts_with(front))
+            .unwrap_or_else(|| panic!("{table:#?}"))
+    };
     assert!(
-        row("…").starts_with("…/.beads/daemon.log ") || row("…").starts_with("…/somebody/.beads/daemon.log "),
+        row("…").starts_with("…/.beads/daemon.log ")
+            || row("…").starts_with("…/somebody/.beads/daemon.log "),
         "{table:#?}"
     );
     assert!(row("held/").ends_with(" …"), "one line each: {table:#?}");

@@ -36,40 +36,75 @@ time=2026-02-01T12:10:02.373+03:00 level=INFO msg=\"Pull failed: %v\" !BADKEY=\"
 time=2026-02-01T12:10:05.835+03:00 level=INFO msg=\"Starting %s...\" !BADKEY=auto-import
 time=2026-02-01T12:10:05.836+03:00 level=INFO msg=\"Skipping %s (lock check failed: %v)\" auto-import=\"malformed lock file: unexpected EOF\"
 ";
-    fs::write(scene.beads().join("daemon-2026-02-01T09-05-00.000.log"), old).unwrap();
+    fs::write(
+        scene.beads().join("daemon-2026-02-01T09-05-00.000.log"),
+        old,
+    )
+    .unwrap();
     fs::write(scene.beads().join("daemon.log"), new).unwrap();
     let mut command = scene.beadlock(&["log", "--json", "--until", "2026-02-01 09:10:07"]);
     command.env("TZ", "XXX-3");
     let ended = Running::apart(command).end().expect(0, &[]);
     let log = &ended.json()["data"][0];
     assert_eq!(
-        (&log["writer"], &log["agents"]["starts"], &log["agents"]["stops"]),
+        (
+            &log["writer"],
+            &log["agents"]["starts"],
+            &log["agents"]["stops"]
+        ),
         (&json!("original"), &json!(2), &json!(1))
     );
     let database = database(&ended);
-    assert_eq!(database["first"], "2026-02-01T09:00:00Z", "local time, three hours ahead");
+    assert_eq!(
+        database["first"], "2026-02-01T09:00:00Z",
+        "local time, three hours ahead"
+    );
     let row = &database["holders"][0];
     assert_eq!(
-        (&row["holder"], &row["claims"], &row["skips"], &row["median_ms"]),
+        (
+            &row["holder"],
+            &row["claims"],
+            &row["skips"],
+            &row["median_ms"]
+        ),
         (&json!("vc-executor"), &json!(1), &json!(2), &json!(10_000))
     );
     assert_eq!(row["ended"]["removed_stale"], 1);
     let cycles = &database["cycles"];
-    assert_eq!((&cycles["complete"], &cycles["failed"], &cycles["unfinished"]), (&json!(2), &json!(1), &json!(0)));
-    assert_eq!(database["failures"][0]["message"], "Pull failed: git pull failed: exit status 128\nfatal: no");
+    assert_eq!(
+        (
+            &cycles["complete"],
+            &cycles["failed"],
+            &cycles["unfinished"]
+        ),
+        (&json!(2), &json!(1), &json!(0))
+    );
+    assert_eq!(
+        database["failures"][0]["message"],
+        "Pull failed: git pull failed: exit status 128\nfatal: no"
+    );
     let answer = &database["answer"];
-    assert_eq!((&answer["state"], &answer["since"]), (&json!("unreadable"), &json!("2026-02-01T09:00:17Z")));
+    assert_eq!(
+        (&answer["state"], &answer["since"]),
+        (&json!("unreadable"), &json!("2026-02-01T09:00:17Z"))
+    );
     assert_eq!(answer["detail"], "malformed lock file: unexpected EOF");
     let mut command = scene.beadlock(&["log", "--until", "2026-02-01 09:10:07"]);
     command.env("TZ", "XXX-3");
     let text = Running::apart(command).end().expect(0, &[]).out;
-    assert!(text.contains("times without a zone, as bd's daemon writes them, were taken as "), "{text}");
+    assert!(
+        text.contains("times without a zone, as bd's daemon writes them, were taken as "),
+        "{text}"
+    );
     assert!(text.contains(r"exit status 128\nfatal: no"), "{text}");
 }
 
 /// The report on these lines of 2026-02-01 in UTC as they were at `until`, as text and in JSON.
 fn reported(scene: &Scene, lines: &[&str], until: &str) -> (String, Value) {
-    let log: String = lines.iter().map(|line| format!("[2026-02-01 {line}\n")).collect();
+    let log: String = lines
+        .iter()
+        .map(|line| format!("[2026-02-01 {line}\n"))
+        .collect();
     fs::write(scene.beads().join("daemon.log"), log).unwrap();
     let run = |words: &[&str]| {
         let until = format!("2026-02-01 {until}");
@@ -91,8 +126,16 @@ const START: [&str; 5] = [
 #[test]
 fn a_daemon_in_event_mode_looks_again_only_at_the_next_change() {
     let scene = crate::a_scene();
-    let skip = ["12:10:00] Export triggered by mutation events", "12:10:00] Starting export..."];
-    let skip = [&START[..], &skip, &["12:10:00] Skipping export (locked by make)"]].concat();
+    let skip = [
+        "12:10:00] Export triggered by mutation events",
+        "12:10:00] Starting export...",
+    ];
+    let skip = [
+        &START[..],
+        &skip,
+        &["12:10:00] Skipping export (locked by make)"],
+    ]
+    .concat();
     let (text, database) = reported(&scene, &skip, "15:10:00");
     let first = ".beads/daemon.log: Not syncing since 2026-02-01 12:10:00 UTC (3h): held by make, 1 cycle skipped\n";
     assert!(text.starts_with(first), "{text}");
@@ -105,21 +148,48 @@ fn a_daemon_in_event_mode_looks_again_only_at_the_next_change() {
     }
     let answer = &database["answer"];
     assert_eq!(
-        (&database["event_mode"], &answer["state"], &answer["silent_ms"]),
+        (
+            &database["event_mode"],
+            &answer["state"],
+            &answer["silent_ms"]
+        ),
         (&json!(true), &json!("held"), &Value::Null)
     );
     assert_eq!(database["holders"][0]["ended"]["open"], 1);
     // The claim of an import is one too.
-    let import =
-        [&START[..], &["12:10:00] Starting auto-import...", "12:10:00] Skipping import (locked by make)"]].concat();
-    assert_eq!(reported(&scene, &import, "12:10:01").1["answer"]["holder"], "make");
+    let import = [
+        &START[..],
+        &[
+            "12:10:00] Starting auto-import...",
+            "12:10:00] Skipping import (locked by make)",
+        ],
+    ]
+    .concat();
+    assert_eq!(
+        reported(&scene, &import, "12:10:01").1["answer"]["holder"],
+        "make"
+    );
     // By the clock it would have looked again.
-    let polling = START.map(|line| line.replace("Using event-driven mode", "Using polling mode (interval: 5s)"));
-    let polling: Vec<&str> =
-        polling.iter().map(String::as_str).chain(["12:10:00] Skipping database (locked by make)"]).collect();
+    let polling = START.map(|line| {
+        line.replace(
+            "Using event-driven mode",
+            "Using polling mode (interval: 5s)",
+        )
+    });
+    let polling: Vec<&str> = polling
+        .iter()
+        .map(String::as_str)
+        .chain(["12:10:00] Skipping database (locked by make)"])
+        .collect();
     let (text, database) = reported(&scene, &polling, "15:10:00");
-    assert_eq!((&database["event_mode"], &database["answer"]["silent_ms"]), (&json!(false), &json!(10_800_000)));
-    assert!(!text.contains("event mode") && !text.contains("bd sync"), "{text}");
+    assert_eq!(
+        (&database["event_mode"], &database["answer"]["silent_ms"]),
+        (&json!(false), &json!(10_800_000))
+    );
+    assert!(
+        !text.contains("event mode") && !text.contains("bd sync"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -131,20 +201,33 @@ fn silence_in_event_mode_is_neither_well_nor_a_gap() {
         (&json!("syncing"), &json!(true)),
         "{text}"
     );
-    let later =
-        ["14:00:00] Mutation detected: create bd-1", "14:00:01] Starting export...", "14:00:01] Export complete"];
+    let later = [
+        "14:00:00] Mutation detected: create bd-1",
+        "14:00:01] Starting export...",
+        "14:00:01] Export complete",
+    ];
     let (text, database) = reported(&scene, &[&START[..], &later].concat(), "16:00:01");
     let silent = "Silent since 2026-02-01 14:00:01 UTC (2h): bd's daemon writes only when something changes (event mode), so \
                   either nothing has, or it was killed\n  type: bd daemon --status   (whether the daemon lives)\n        \
                   bd daemon --start   (when it does not)\n";
     assert!(text.contains(silent), "{text}");
-    assert_eq!((&database["answer"]["syncing"], &database["gaps"]["list"]), (&Value::Null, &json!([])));
+    assert_eq!(
+        (&database["answer"]["syncing"], &database["gaps"]["list"]),
+        (&Value::Null, &json!([]))
+    );
     let (text, _) = reported(
         &scene,
-        &[&START[..], &["12:00:05] Received signal terminated, shutting down..."]].concat(),
+        &[
+            &START[..],
+            &["12:00:05] Received signal terminated, shutting down..."],
+        ]
+        .concat(),
         "12:01:00",
     );
-    assert!(text.contains("  type: bd daemon --start   (starts it again)\n"), "{text}");
+    assert!(
+        text.contains("  type: bd daemon --start   (starts it again)\n"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -160,24 +243,40 @@ fn sync_branch_mode_is_named_as_what_the_agent_does_not_do() {
     let note = "sync-branch mode: bd commits to beads-sync in a worktree of its own; beadlock-agent --action git does not \
                 support it, --exec 'bd sync' does\n";
     assert!(text.contains(note), "{text}");
-    assert!(!reported(&scene, &START, "12:00:07").0.contains("sync-branch"));
+    assert!(
+        !reported(&scene, &START, "12:00:07")
+            .0
+            .contains("sync-branch")
+    );
 }
 
 #[test]
 fn daemons_that_share_a_log_are_told_apart_by_their_starts() {
     let scene = crate::a_scene();
     let other = START.map(|line| line.replace("/r/", "/s/").replace("12:00:0", "12:30:0"));
-    let two: Vec<&str> = START.into_iter().chain(other.iter().map(String::as_str)).collect();
+    let two: Vec<&str> = START
+        .into_iter()
+        .chain(other.iter().map(String::as_str))
+        .collect();
     let (text, database) = reported(&scene, &two, "12:30:03");
     let said = "2 daemons write this log: bd daemon of /r/.beads/beads.db since 2026-02-01 12:00:00, bd daemon of \
                 /s/.beads/beads.db since 2026-02-01 12:30:00";
-    assert!(text.contains(said) && text.contains("agents: 2 starts, 0 stops\n"), "{text}");
+    assert!(
+        text.contains(said) && text.contains("agents: 2 starts, 0 stops\n"),
+        "{text}"
+    );
     assert_eq!(database["answer"]["next"], json!([]));
     // The same daemon again: the first one was killed.
     let again = START.map(|line| line.replace("12:00:0", "12:30:0"));
-    let two: Vec<&str> = START.into_iter().chain(again.iter().map(String::as_str)).collect();
+    let two: Vec<&str> = START
+        .into_iter()
+        .chain(again.iter().map(String::as_str))
+        .collect();
     let (text, _) = reported(&scene, &two, "12:30:03");
-    assert!(!text.contains("daemons write") && text.contains("1 without a stop: killed or crashed"), "{text}");
+    assert!(
+        !text.contains("daemons write") && text.contains("1 without a stop: killed or crashed"),
+        "{text}"
+    );
     // An agent that is started beside it.
     let agent = [
         "12:30:00] beadlock-agent 0.1.0, PID 77, host ci-3, times in UTC",
@@ -186,9 +285,19 @@ fn daemons_that_share_a_log_are_told_apart_by_their_starts() {
         "12:30:01] Sync cycle complete",
     ];
     let (text, _) = reported(&scene, &[&START[..], &agent].concat(), "12:30:03");
-    assert!(!text.contains("daemons write"), "bd's daemon may have been killed: {text}");
-    let (text, _) = reported(&scene, &[&START[..], &agent, &["12:30:02] Starting export..."]].concat(), "12:30:03");
+    assert!(
+        !text.contains("daemons write"),
+        "bd's daemon may have been killed: {text}"
+    );
+    let (text, _) = reported(
+        &scene,
+        &[&START[..], &agent, &["12:30:02] Starting export..."]].concat(),
+        "12:30:03",
+    );
     let said = "2 daemons write this log: bd daemon of /r/.beads/beads.db since 2026-02-01 12:00:00, beadlock-agent 0.1.0 \
                 (PID 77 on ci-3) since 2026-02-01 12:30:00\n";
-    assert!(text.contains(said) && text.contains("bd daemon --stop   (so that one daemon syncs)\n"), "{text}");
+    assert!(
+        text.contains(said) && text.contains("bd daemon --stop   (so that one daemon syncs)\n"),
+        "{text}"
+    );
 }

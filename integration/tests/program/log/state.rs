@@ -15,7 +15,9 @@ fn reported(scene: &Scene, lines: &[&str], until: &str) -> (String, Value) {
     fs::write(scene.beads().join("daemon.log"), log).unwrap();
     let run = |words: &[&str]| {
         let until = format!("2026-02-02 {until}");
-        scene.run(&[&["log", "--until", &until][..], words].concat()).expect(0, &[])
+        scene
+            .run(&[&["log", "--until", &until][..], words].concat())
+            .expect(0, &[])
     };
     (run(&[]).out, database(&run(&["--json"])))
 }
@@ -34,13 +36,25 @@ fn the_headline_is_the_state_that_was_reported_last() {
                 type: git -C /r fetch   (what the daemon says to type)\n  \
                 origin cannot be reached: Connection refused; 3 commits wait, the oldest since 2026-02-02 15:10:00\n";
     assert!(text.starts_with(head), "{text}");
-    assert!(text.contains("cycles: 0 complete, 1 incomplete; not syncing for "), "{text}");
+    assert!(
+        text.contains("cycles: 0 complete, 1 incomplete; not syncing for "),
+        "{text}"
+    );
     let answer = &database["answer"];
-    assert_eq!((&answer["state"], &answer["syncing"]), (&json!("local_only"), &json!(false)));
-    assert_eq!((&answer["since"], &answer["for_ms"]), (&json!("2026-02-02T15:55:57Z"), &json!(2_701_000)));
+    assert_eq!(
+        (&answer["state"], &answer["syncing"]),
+        (&json!("local_only"), &json!(false))
+    );
+    assert_eq!(
+        (&answer["since"], &answer["for_ms"]),
+        (&json!("2026-02-02T15:55:57Z"), &json!(2_701_000))
+    );
     let said = json!({"state": "local_only", "since": "2026-02-02T15:55:57Z", "next": "git -C /r fetch",
         "why": "origin cannot be reached: Connection refused; 3 commits wait, the oldest since 2026-02-02 15:10:00"});
-    assert_eq!((&answer["reported"], &database["cycles"]["incomplete"]), (&said, &json!(1)));
+    assert_eq!(
+        (&answer["reported"], &database["cycles"]["incomplete"]),
+        (&said, &json!(1))
+    );
     for (line, head, state) in [
         (
             "not_serving since 2026-02-02 16:00:00: it belongs to ann",
@@ -57,13 +71,32 @@ fn the_headline_is_the_state_that_was_reported_last() {
             "Not pulling since 16:00:00 (40m): cannot fetch: origin: x",
             "behind",
         ),
-        ("skipped since 2026-02-02 16:00:00: locked by make", "Skipping since 16:00:00 (40m): held by make\n", "held"),
-        ("starting since 2026-02-02 16:39:58", "Starting since 16:39:58 (2s)\n", "started"),
-        ("idle since 2026-02-02 16:00:00", "Syncing: nothing is missing since 2026-02-02 16:00:00 UTC\n", "syncing"),
-        ("synced since 2026-02-02 16:00:00", "Syncing: nothing is missing since 2026-02-02 16:00:00 UTC\n", "syncing"),
+        (
+            "skipped since 2026-02-02 16:00:00: locked by make",
+            "Skipping since 16:00:00 (40m): held by make\n",
+            "held",
+        ),
+        (
+            "starting since 2026-02-02 16:39:58",
+            "Starting since 16:39:58 (2s)\n",
+            "started",
+        ),
+        (
+            "idle since 2026-02-02 16:00:00",
+            "Syncing: nothing is missing since 2026-02-02 16:00:00 UTC\n",
+            "syncing",
+        ),
+        (
+            "synced since 2026-02-02 16:00:00",
+            "Syncing: nothing is missing since 2026-02-02 16:00:00 UTC\n",
+            "syncing",
+        ),
     ] {
         let (text, database) = reported(&scene, &[&format!("16:39:59] State: {line}")], "16:40:00");
-        assert!(text.starts_with(&format!(".beads/daemon.log: {head}")), "{line}: {text}");
+        assert!(
+            text.starts_with(&format!(".beads/daemon.log: {head}")),
+            "{line}: {text}"
+        );
         assert_eq!(database["answer"]["state"], state, "{line}");
     }
 }
@@ -77,11 +110,28 @@ fn a_skip_that_is_reported_has_the_holder_and_the_count_of_its_skips() {
         "16:00:00] State: skipped since 2026-02-02 16:00:00: locked by make; type: rm -rf x",
     ];
     let (text, database) = reported(&scene, &lines, "16:00:04");
-    assert!(text.contains(": Skipping since 16:00:00 (4s): held by make (PID 99 on ci-3), 1 skip\n"), "{text}");
-    assert!(!text.contains("rm -rf"), "a holder's name is never a command: {text}");
-    assert_eq!((&database["answer"]["state"], &database["answer"]["pid"]), (&json!("held"), &json!(99)));
-    let more = [&lines[..], &["16:00:05] Skipping database (locked by make)"]].concat();
-    assert!(reported(&scene, &more, "16:00:06").0.contains("(PID 99 on ci-3), 2 skips\n"));
+    assert!(
+        text.contains(": Skipping since 16:00:00 (4s): held by make (PID 99 on ci-3), 1 skip\n"),
+        "{text}"
+    );
+    assert!(
+        !text.contains("rm -rf"),
+        "a holder's name is never a command: {text}"
+    );
+    assert_eq!(
+        (&database["answer"]["state"], &database["answer"]["pid"]),
+        (&json!("held"), &json!(99))
+    );
+    let more = [
+        &lines[..],
+        &["16:00:05] Skipping database (locked by make)"],
+    ]
+    .concat();
+    assert!(
+        reported(&scene, &more, "16:00:06")
+            .0
+            .contains("(PID 99 on ci-3), 2 skips\n")
+    );
 }
 
 #[test]
@@ -90,17 +140,28 @@ fn no_answer_is_green_that_is_not_true() {
     let synced = "16:00:01] State: synced since 2026-02-02 16:00:01";
     let state = |lines: &[&str], until: &str| {
         let (text, database) = reported(&scene, lines, until);
-        (database["answer"]["state"].as_str().unwrap().to_owned(), text)
+        (
+            database["answer"]["state"].as_str().unwrap().to_owned(),
+            text,
+        )
     };
     // Stopped, silent, or hanging in a cycle: that comes before the state.
-    let (word, text) = state(&[synced, "16:00:02] Agent stopped: beadlock-agent 0.1.0, PID 77, host ci-3"], "16:00:03");
+    let (word, text) = state(
+        &[
+            synced,
+            "16:00:02] Agent stopped: beadlock-agent 0.1.0, PID 77, host ci-3",
+        ],
+        "16:00:03",
+    );
     assert_eq!(word, "stopped", "{text}");
     let (word, text) = state(&[synced], "18:00:01");
     assert_eq!(word, "silent", "{text}");
     let (word, text) = state(&[LOCAL_ONLY], "18:40:57");
     assert_eq!(word, "silent", "{text}");
     assert!(
-        text.contains(": Silent since 2026-02-02 16:40:57 UTC (2h): the daemon (PID 77 on ci-3) was killed, "),
+        text.contains(
+            ": Silent since 2026-02-02 16:40:57 UTC (2h): the daemon (PID 77 on ci-3) was killed, "
+        ),
         "{text}"
     );
     assert!(
@@ -109,9 +170,18 @@ fn no_answer_is_green_that_is_not_true() {
     );
     let (word, text) = state(&[synced, "16:00:05] Starting sync cycle..."], "18:00:01");
     assert_eq!(word, "in_cycle", "{text}");
-    assert!(text.contains("A cycle began at 2026-02-02 16:00:05 UTC and has not ended"), "{text}");
+    assert!(
+        text.contains("A cycle began at 2026-02-02 16:00:05 UTC and has not ended"),
+        "{text}"
+    );
     // Killed and started again: what the killed one reported is over.
-    let (word, text) = state(&[synced, "16:00:09] Agent started: beadlock-agent 0.1.0, PID 78, host ci-3"], "16:00:10");
+    let (word, text) = state(
+        &[
+            synced,
+            "16:00:09] Agent started: beadlock-agent 0.1.0, PID 78, host ci-3",
+        ],
+        "16:00:10",
+    );
     assert_eq!(word, "started", "{text}");
     // A later line that says otherwise.
     for (line, expected) in [
@@ -120,11 +190,17 @@ fn no_answer_is_green_that_is_not_true() {
         ("16:00:06] Skipping database (locked by make)", "held"),
         ("16:00:06] Sync cycle complete", "syncing"),
     ] {
-        let (word, text) = state(&[synced, "16:00:05] Starting sync cycle...", line], "16:00:07");
+        let (word, text) = state(
+            &[synced, "16:00:05] Starting sync cycle...", line],
+            "16:00:07",
+        );
         let held = expected == "held";
         assert!(word == expected || held, "{line}: {text}");
     }
-    let (word, _) = state(&[synced, "16:00:06] Skipping database (locked by make)"], "16:00:07");
+    let (word, _) = state(
+        &[synced, "16:00:06] Skipping database (locked by make)"],
+        "16:00:07",
+    );
     assert_eq!(word, "held");
     // A cycle that runs after a failure is not a success yet.
     let failed = "16:00:01] State: failed since 2026-02-02 16:00:01: conflict";
@@ -137,7 +213,10 @@ fn no_answer_is_green_that_is_not_true() {
         "16:41:01] Starting sync cycle...",
         "16:41:02] Sync cycle incomplete: x",
     ];
-    let (word, text) = state(&[&[INCOMPLETE, LOCAL_ONLY, busy], &again[..]].concat(), "16:41:03");
+    let (word, text) = state(
+        &[&[INCOMPLETE, LOCAL_ONLY, busy], &again[..]].concat(),
+        "16:41:03",
+    );
     assert_eq!(word, "local_only", "{text}");
 }
 
@@ -151,7 +230,10 @@ fn output_that_looks_like_a_state_is_none() {
     ];
     let (text, database) = reported(&scene, &lines, "16:00:02");
     assert_eq!(
-        (&database["answer"]["state"], &database["answer"]["reported"]),
+        (
+            &database["answer"]["state"],
+            &database["answer"]["reported"]
+        ),
         (&json!("failing"), &Value::Null),
         "{text}"
     );
@@ -173,18 +255,43 @@ fn shared_logs_and_json_tell_the_same() {
              \"holder\":null,\"pid\":null,\"host\":null,\"since\":{since},\"reason\":null}}\n"
         )
     };
-    let json = line("null", "agent_started", "null", &format!("Agent started: {ME}"))
-        + &line("\"/a/.beads\"", "state", "\"2026-02-02T15:55:57Z\"", &message)
-        + &line("\"/b/.beads\"", "state", "\"2026-02-02T16:40:57Z\"", "State: synced since 2026-02-02 16:40:57");
+    let json = line(
+        "null",
+        "agent_started",
+        "null",
+        &format!("Agent started: {ME}"),
+    ) + &line(
+        "\"/a/.beads\"",
+        "state",
+        "\"2026-02-02T15:55:57Z\"",
+        &message,
+    ) + &line(
+        "\"/b/.beads\"",
+        "state",
+        "\"2026-02-02T16:40:57Z\"",
+        "State: synced since 2026-02-02 16:40:57",
+    );
     fs::write(scene.file("json.log"), json).unwrap();
     let answers = |log: &str| {
-        let ended = scene.run(&["log", log, "--until", "2026-02-02 16:40:58", "--json"]).expect(0, &[]);
-        let databases = ended.json()["data"][0]["databases"].as_array().unwrap().clone();
-        databases.iter().map(|one| (one["database"].clone(), one["answer"].clone())).collect::<Vec<_>>()
+        let ended = scene
+            .run(&["log", log, "--until", "2026-02-02 16:40:58", "--json"])
+            .expect(0, &[]);
+        let databases = ended.json()["data"][0]["databases"]
+            .as_array()
+            .unwrap()
+            .clone();
+        databases
+            .iter()
+            .map(|one| (one["database"].clone(), one["answer"].clone()))
+            .collect::<Vec<_>>()
     };
     let of_text = answers("all.log");
     assert_eq!(
-        (of_text.len(), &of_text[0].1["state"], &of_text[1].1["state"]),
+        (
+            of_text.len(),
+            &of_text[0].1["state"],
+            &of_text[1].1["state"]
+        ),
         (2, &json!("local_only"), &json!("syncing"))
     );
     assert_eq!(of_text, answers("json.log"));
@@ -194,11 +301,17 @@ fn shared_logs_and_json_tell_the_same() {
 fn a_holder_that_lives_here_is_waited_for_or_ended_and_not_broken() {
     let scene = crate::a_scene();
     let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
-    let held = format!("16:00:00] Held since 2026-02-02T15:59:00Z by PID 99 on {} (pid_alive)", host.trim());
+    let held = format!(
+        "16:00:00] Held since 2026-02-02T15:59:00Z by PID 99 on {} (pid_alive)",
+        host.trim()
+    );
     let skip = "16:00:00] Skipping database (locked by make)";
     let (text, _) = reported(&scene, &[skip, &held], "16:00:04");
     let next = "  type: beadlock status .beads   (whether the lock is still there, and its holder alive)\n        \
                 beadlock wait .beads   (returns when it is free)\n        ps -fp 99   (what it is doing)\n        \
                 kill 99   (ends it, and the lock goes with it)\n";
-    assert!(text.contains(next) && !text.contains("--even-if-live"), "{text}");
+    assert!(
+        text.contains(next) && !text.contains("--even-if-live"),
+        "{text}"
+    );
 }

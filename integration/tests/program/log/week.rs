@@ -10,7 +10,12 @@ use super::{ME, database};
 /// Seconds after 2026-02-01 00:00:00 UTC, as the agent writes them.
 fn stamp(seconds: u64) -> String {
     let (day, rest) = (1 + seconds / 86_400, seconds % 86_400);
-    format!("2026-02-{day:02} {:02}:{:02}:{:02}", rest / 3600, rest / 60 % 60, rest % 60)
+    format!(
+        "2026-02-{day:02} {:02}:{:02}:{:02}",
+        rest / 3600,
+        rest / 60 % 60,
+        rest % 60
+    )
 }
 
 /// A week of an agent with an interval of 5 s, and what is to be found in it.
@@ -45,7 +50,9 @@ impl Week {
         for number in 0..skips {
             self.say(&format!("Skipping database (locked by {name})"));
             if number == 0 {
-                self.say(&format!("Held since {since}Z by PID {pid} on ci-3 (pid_alive)"));
+                self.say(&format!(
+                    "Held since {since}Z by PID {pid} on ci-3 (pid_alive)"
+                ));
             }
             self.now += 5;
         }
@@ -105,8 +112,15 @@ impl Week {
     /// In three files as the agent rotates them.
     fn write(&self, dir: &Path) {
         let third = self.lines.len() / 3;
-        let parts = [&self.lines[..third], &self.lines[third..2 * third], &self.lines[2 * third..]];
-        for (lines, name) in parts.iter().zip(["daemon.log.2", "daemon.log.1", "daemon.log"]) {
+        let parts = [
+            &self.lines[..third],
+            &self.lines[third..2 * third],
+            &self.lines[2 * third..],
+        ];
+        for (lines, name) in parts
+            .iter()
+            .zip(["daemon.log.2", "daemon.log.1", "daemon.log"])
+        {
             let header = format!("{}{ME}, times in UTC\n", &lines[0][..22]);
             fs::write(dir.join(name), header + &lines.join("\n") + "\n").unwrap();
         }
@@ -117,8 +131,12 @@ impl Week {
     }
 
     fn median_ms(&self, name: &str) -> u64 {
-        let mut holds: Vec<u64> =
-            self.holds.iter().filter(|(of, _)| *of == name).map(|(_, length)| length * 1000).collect();
+        let mut holds: Vec<u64> = self
+            .holds
+            .iter()
+            .filter(|(of, _)| *of == name)
+            .map(|(_, length)| length * 1000)
+            .collect();
         holds.sort_unstable();
         (holds[(holds.len() - 1) / 2] + holds[holds.len() / 2]) / 2
     }
@@ -129,28 +147,43 @@ fn a_recorded_week_is_summed_up() {
     let scene = crate::a_scene();
     let week = Week::recorded();
     week.write(&scene.beads());
-    let ended = scene.run(&["log", "--until", &week.end(), "--json"]).expect(0, &[]);
+    let ended = scene
+        .run(&["log", "--until", &week.end(), "--json"])
+        .expect(0, &[]);
     let log = &ended.json()["data"][0];
     assert_eq!(log["files"].as_array().unwrap().len(), 3, "{log}");
     assert_eq!(log["lines"]["all"], week.lines.len() + 3);
     assert_eq!(
-        (&log["writer"], &log["agents"]["starts"], &log["agents"]["lost"]),
+        (
+            &log["writer"],
+            &log["agents"]["starts"],
+            &log["agents"]["lost"]
+        ),
         (&json!("agent"), &json!(2), &json!(1))
     );
     let database = database(&ended);
     let holders = database["holders"].as_array().unwrap();
     for name in ["make", "vc-executor", "nightly"] {
         let row = holders.iter().find(|row| row["holder"] == name).unwrap();
-        let sum =
-            |of: &[(&str, u64)]| of.iter().filter(|(holder, _)| *holder == name).map(|(_, count)| count).sum::<u64>();
+        let sum = |of: &[(&str, u64)]| {
+            of.iter()
+                .filter(|(holder, _)| *holder == name)
+                .map(|(_, count)| count)
+                .sum::<u64>()
+        };
         let holds = week.holds.iter().filter(|(holder, _)| *holder == name);
         assert_eq!(row["claims"], holds.clone().count(), "{row}");
         assert_eq!(row["skips"], sum(&week.skips), "{row}");
         assert_eq!(row["median_ms"], week.median_ms(name), "{row}");
-        assert_eq!(row["longest_ms"], holds.map(|(_, length)| length * 1000).max().unwrap(), "{row}");
+        assert_eq!(
+            row["longest_ms"],
+            holds.map(|(_, length)| length * 1000).max().unwrap(),
+            "{row}"
+        );
         assert_eq!(row["total_ms"], sum(&week.holds) * 1000, "{row}");
     }
-    let ended_how = |name: &str| holders.iter().find(|row| row["holder"] == name).unwrap()["ended"].clone();
+    let ended_how =
+        |name: &str| holders.iter().find(|row| row["holder"] == name).unwrap()["ended"].clone();
     assert_eq!(
         ended_how("make"),
         json!({"released": 24, "removed_stale": 0, "taken_over": 0, "agent_stopped": 0, "open": 1})
@@ -165,10 +198,17 @@ fn a_recorded_week_is_summed_up() {
     let spell = &database["unreadable"][0];
     assert_eq!(
         (&spell["since"], &spell["for_ms"], &spell["end"]),
-        (&json!("2026-02-07T00:00:00Z"), &json!(305_000), &json!("released"))
+        (
+            &json!("2026-02-07T00:00:00Z"),
+            &json!(305_000),
+            &json!("released")
+        )
     );
     let gaps = database["gaps"]["list"].as_array().unwrap();
-    let kinds: Vec<&str> = gaps.iter().map(|gap| gap["kind"].as_str().unwrap()).collect();
+    let kinds: Vec<&str> = gaps
+        .iter()
+        .map(|gap| gap["kind"].as_str().unwrap())
+        .collect();
     assert_eq!(
         kinds.iter().filter(|kind| **kind == "silent").count(),
         7,
@@ -176,8 +216,14 @@ fn a_recorded_week_is_summed_up() {
     );
     assert_eq!(kinds[kinds.len() - 2..], ["in_cycle", "gone"]);
     let answer = &database["answer"];
-    assert_eq!((&answer["state"], &answer["holder"], &answer["pid"]), (&json!("held"), &json!("make"), &json!(3000)));
-    assert_eq!((&answer["syncing"], &answer["for_ms"]), (&json!(false), &json!(1597 * 5 * 1000)));
+    assert_eq!(
+        (&answer["state"], &answer["holder"], &answer["pid"]),
+        (&json!("held"), &json!("make"), &json!(3000))
+    );
+    assert_eq!(
+        (&answer["syncing"], &answer["for_ms"]),
+        (&json!(false), &json!(1597 * 5 * 1000))
+    );
 }
 
 #[test]
@@ -185,7 +231,10 @@ fn the_answer_comes_first_and_fits_a_terminal() {
     let scene = crate::a_scene();
     let week = Week::recorded();
     week.write(&scene.beads());
-    let text = scene.run(&["log", "--until", &week.end()]).expect(0, &[]).out;
+    let text = scene
+        .run(&["log", "--until", &week.end()])
+        .expect(0, &[])
+        .out;
     let lines: Vec<&str> = text.lines().collect();
     let since = stamp(week.now - 1597 * 5);
     assert_eq!(
@@ -194,9 +243,19 @@ fn the_answer_comes_first_and_fits_a_terminal() {
             ".beads/daemon.log: Not syncing since {since} UTC (2h 13m): held by make (PID 3000 on ci-3), 1597 cycles skipped"
         )
     );
-    assert_eq!(lines[1], "  type: beadlock status .beads   (whether the lock is still there, and its holder alive)");
-    assert!(lines[1..].iter().all(|line| line.chars().count() <= 110), "{text}");
-    assert_eq!(text.matches("UTC").count(), 2, "once in the answer, once over the tables: {text}");
+    assert_eq!(
+        lines[1],
+        "  type: beadlock status .beads   (whether the lock is still there, and its holder alive)"
+    );
+    assert!(
+        lines[1..].iter().all(|line| line.chars().count() <= 110),
+        "{text}"
+    );
+    assert_eq!(
+        text.matches("UTC").count(),
+        2,
+        "once in the answer, once over the tables: {text}"
+    );
     for words in [
         "beadlock break .beads --holder make --even-if-live",
         "pid_alive: its process lives",
@@ -216,7 +275,10 @@ fn the_answer_comes_first_and_fits_a_terminal() {
     }
     assert!(!text.contains('\u{1b}'), "{text}");
     let red = scene.run(&["log", "--color", "always"]).expect(0, &[]).out;
-    assert!(red.contains("\u{1b}[31mNot syncing\u{1b}[0m since"), "{red}");
+    assert!(
+        red.contains("\u{1b}[31mNot syncing\u{1b}[0m since"),
+        "{red}"
+    );
 }
 
 #[test]
@@ -224,18 +286,38 @@ fn only_what_was_in_the_time_that_is_asked_for() {
     let scene = crate::a_scene();
     let week = Week::recorded();
     week.write(&scene.beads());
-    let day = scene.run(&["log", "--since", "2026-02-02", "--until", "2026-02-02 23:59:59", "--json"]).expect(0, &[]);
+    let day = scene
+        .run(&[
+            "log",
+            "--since",
+            "2026-02-02",
+            "--until",
+            "2026-02-02 23:59:59",
+            "--json",
+        ])
+        .expect(0, &[]);
     let json = day.json();
     assert_eq!(
-        (&json["data"][0]["since"], &json["data"][0]["agents"]["starts"]),
+        (
+            &json["data"][0]["since"],
+            &json["data"][0]["agents"]["starts"]
+        ),
         (&json!("2026-02-02T00:00:00Z"), &json!(0))
     );
     let database = database(&day);
     assert_eq!(database["cycles"]["complete"], 410 + 8 * 500);
     assert_eq!(database["holders"].as_array().unwrap().len(), 2);
-    assert!(database["first"].as_str().unwrap().starts_with("2026-02-02T00:00:00"), "{database}");
+    assert!(
+        database["first"]
+            .as_str()
+            .unwrap()
+            .starts_with("2026-02-02T00:00:00"),
+        "{database}"
+    );
     // Nothing is that new, and the answer is what the log said last.
-    let late = scene.run(&["log", "--since", "1h", "--json"]).expect(0, &[]);
+    let late = scene
+        .run(&["log", "--since", "1h", "--json"])
+        .expect(0, &[]);
     assert_eq!(self::database(&late)["answer"]["state"], "held");
     assert_eq!(late.json()["data"][0]["lines"]["all"], 0);
 }

@@ -1,5 +1,8 @@
 //! What does not count as a loss: reading the lock, or moving it for a moment, takes nothing away.
-#![expect(clippy::disallowed_methods, reason = "what careless tools do to a lock file")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "what careless tools do to a lock file"
+)]
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -13,7 +16,11 @@ use super::held;
 #[test]
 fn a_reader_is_never_a_loss() {
     let scene = crate::a_scene();
-    let running = held(&scene, &[], "echo > ready; until test -e go; do sleep 0.01; done");
+    let running = held(
+        &scene,
+        &[],
+        "echo > ready; until test -e go; do sleep 0.01; done",
+    );
     let script = "until test -e go; do \"$BEADLOCK\" check; \"$BEADLOCK\" status; cat .beads/.exclusive-lock; \
                   touch .beads/.exclusive-lock; chmod 600 .beads/.exclusive-lock; ln -f .beads/.exclusive-lock copy; \
                   done > /dev/null 2>&1";
@@ -30,7 +37,11 @@ fn a_reader_is_never_a_loss() {
 fn a_lock_that_is_aside_for_a_moment_is_not_lost() {
     let scene = crate::a_scene();
     let aside = scene.beads().join(".exclusive-lock.aside");
-    let running = held(&scene, &[], "echo > ready; until test -e go; do sleep 0.01; done");
+    let running = held(
+        &scene,
+        &[],
+        "echo > ready; until test -e go; do sleep 0.01; done",
+    );
     let before = fs::read(scene.lock()).unwrap();
     for _ in 0..3 {
         let gate = Gate::try_take(&scene.beads()).unwrap().unwrap();
@@ -42,12 +53,19 @@ fn a_lock_that_is_aside_for_a_moment_is_not_lost() {
     fs::rename(scene.lock(), &aside).unwrap();
     std::thread::sleep(Duration::from_millis(250));
     scene.run(&["check"]).expect(4, &[]);
-    assert_eq!(fs::read(scene.lock()).unwrap(), before, "the next check has put it back");
+    assert_eq!(
+        fs::read(scene.lock()).unwrap(),
+        before,
+        "the next check has put it back"
+    );
     fs::rename(scene.lock(), &aside).unwrap();
     std::thread::sleep(Duration::from_millis(250));
     fs::write(scene.file("go"), "").unwrap();
     let ended = running.end().expect(0, &["released .beads"]);
-    assert!(!ended.err.contains("warning") && scene.names().is_empty(), "{ended:?}");
+    assert!(
+        !ended.err.contains("warning") && scene.names().is_empty(),
+        "{ended:?}"
+    );
 }
 
 /// What only *one* look has missed is not lost either: put back by hand at once. A holder each time: one that stands still
@@ -56,7 +74,11 @@ fn a_lock_that_is_aside_for_a_moment_is_not_lost() {
 fn a_lock_that_was_put_back_at_once_is_not_lost() {
     for _ in 0..5 {
         let scene = crate::a_scene();
-        let running = held(&scene, &[], "echo > ready; until test -e go; do sleep 0.01; done");
+        let running = held(
+            &scene,
+            &[],
+            "echo > ready; until test -e go; do sleep 0.01; done",
+        );
         let begun = Instant::now();
         fs::rename(scene.lock(), scene.file("elsewhere")).unwrap();
         std::thread::sleep(Duration::from_millis(20));
@@ -65,7 +87,10 @@ fn a_lock_that_was_put_back_at_once_is_not_lost() {
         std::thread::sleep(Duration::from_millis(150));
         fs::write(scene.file("go"), "").unwrap();
         let ended = running.end();
-        assert!(ended.code == 0 || away > Duration::from_millis(90), "{ended:?}");
+        assert!(
+            ended.code == 0 || away > Duration::from_millis(90),
+            "{ended:?}"
+        );
     }
 }
 
@@ -73,7 +98,11 @@ fn a_lock_that_was_put_back_at_once_is_not_lost() {
 #[test]
 fn a_directory_that_was_renamed_is_no_loss() {
     let scene = crate::a_scene();
-    let running = held(&scene, &[], "echo > ready; until test -e go; do sleep 0.01; done");
+    let running = held(
+        &scene,
+        &[],
+        "echo > ready; until test -e go; do sleep 0.01; done",
+    );
     fs::rename(scene.beads(), scene.file("moved")).unwrap();
     std::thread::sleep(Duration::from_millis(300));
     fs::write(scene.file("go"), "").unwrap();

@@ -1,5 +1,8 @@
 //! The end after a loss is the end of everything that the command has started.
-#![expect(clippy::disallowed_methods, reason = "what careless tools do to a lock file")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "what careless tools do to a lock file"
+)]
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -13,7 +16,9 @@ use crate::keeper::on_pty;
 #[test]
 fn what_ignores_the_end_is_killed() {
     let scene = crate::a_scene();
-    let stubborn = |name: &str| format!("sh -c 'trap \"\" TERM; echo $$ > {name}; while :; do sleep 0.01; done'");
+    let stubborn = |name: &str| {
+        format!("sh -c 'trap \"\" TERM; echo $$ > {name}; while :; do sleep 0.01; done'")
+    };
     let (near, far) = (stubborn("near"), stubborn("far"));
     let script = format!(
         "trap '' TERM; {near} & setsid {far} & until test -s near -a -s far; do sleep 0.01; done; echo $$ > main; \
@@ -22,7 +27,13 @@ fn what_ignores_the_end_is_killed() {
     let running = held(&scene, &["--kill-after", "300ms"], &script);
     let begun = Instant::now();
     fs::remove_file(scene.lock()).unwrap();
-    running.end().expect(9, &["still running 300ms after it was asked to end, killing: PID ", LOST]);
+    running.end().expect(
+        9,
+        &[
+            "still running 300ms after it was asked to end, killing: PID ",
+            LOST,
+        ],
+    );
     assert!(begun.elapsed() >= Duration::from_millis(300));
     for name in ["near", "far", "main"] {
         assert!(!lives(scene.read(name).trim().parse().unwrap()), "{name}");
@@ -36,7 +47,14 @@ fn a_grandchild_does_not_outlive_a_command_that_obeys() {
                   trap 'exit 0' TERM; until test -s far; do sleep 0.01; done; echo > ready; while :; do sleep 0.01; done";
     let running = held(&scene, &["--kill-after", "200ms"], script);
     fs::remove_file(scene.lock()).unwrap();
-    running.end().expect(9, &["the command has ended; waiting for PID ", "killing: PID ", LOST]);
+    running.end().expect(
+        9,
+        &[
+            "the command has ended; waiting for PID ",
+            "killing: PID ",
+            LOST,
+        ],
+    );
     assert!(!lives(scene.read("far").trim().parse().unwrap()));
 }
 

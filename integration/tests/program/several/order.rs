@@ -18,7 +18,9 @@ fn they_are_taken_in_one_order_whatever_order_is_typed() {
         let scene = crate::a_scene();
         occupy(&scene, "a.lock");
         let running = hold(&scene, &[&words, &["--wait", "1h"][..]].concat(), "true");
-        until("it waits for the first", || running.err().contains("a.lock"));
+        until("it waits for the first", || {
+            running.err().contains("a.lock")
+        });
         assert!(!scene.file("b.lock").exists(), "{words:?}");
     }
 }
@@ -36,7 +38,10 @@ fn nested_holds_in_opposite_orders_wait_for_each_other_until_one_gives_up() {
     };
     let both = [nested("a", "b"), nested("b", "a")].map(Running::end);
     assert!(both.iter().any(|ended| ended.code == 4), "{both:?}");
-    assert!(both.iter().all(|ended| ended.code == 4 || ended.code == 0), "{both:?}");
+    assert!(
+        both.iter().all(|ended| ended.code == 4 || ended.code == 0),
+        "{both:?}"
+    );
 }
 
 #[test]

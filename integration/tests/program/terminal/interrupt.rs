@@ -38,7 +38,11 @@ fn ctrl_c_is_heard_once_and_a_command_that_survives_it_decides() {
     assert!(scene.file("locked").exists(), "it keeps its lock");
     let groups = scene.read("group");
     let groups: Vec<&str> = groups.split_ascii_whitespace().collect();
-    assert_eq!(groups.first(), groups.get(1), "the command stays in our group");
+    assert_eq!(
+        groups.first(),
+        groups.get(1),
+        "the command stays in our group"
+    );
     assert!(scene.names().is_empty());
 }
 
@@ -57,7 +61,10 @@ fn tidied_up(kill_after: &str, script: &str) -> (Scene, i32) {
     let script = format!(
         "setsid sleep 300 & echo $! > below; until grep -q sleep /proc/$!/comm; do :; done; {script}; echo > ready; until test -e end; do sleep 0.01; done; exit 0"
     );
-    let ended = interrupted(&scene, &["--kill-after", kill_after, "--", "sh", "-c", &script]);
+    let ended = interrupted(
+        &scene,
+        &["--kill-after", kill_after, "--", "sh", "-c", &script],
+    );
     assert_eq!((ended.code, ended.signal), (0, None), "{ended:?}");
     assert!(scene.names().is_empty());
     let below = scene.read("below").trim().parse().unwrap();
@@ -85,7 +92,9 @@ fn script_goes_on(shell: &str, command: &str, program: &str) -> bool {
     let script = format!("\"$BEADLOCK\" hold -q -- {command}; echo > after");
     let mut terminal = Terminal::start(&scene, &[shell, "-c", &script]);
     terminal.until_runs(&scene, program);
-    terminal.until("it is ready", || program == "sleep" || scene.file("ready").exists());
+    terminal.until("it is ready", || {
+        program == "sleep" || scene.file("ready").exists()
+    });
     terminal.type_in("\x03");
     terminal.end();
     assert!(scene.names().is_empty(), "{:?}", scene.names());
@@ -116,19 +125,25 @@ fn ctrl_backslash_ends_both_and_the_lock() {
 
 #[test]
 fn ctrl_c_ends_a_wait_and_takes_its_line_away() {
-    for command in
-        [&["hold", "--wait", "1h", "--", "true"][..], &["acquire", "--wait", "1h"], &["wait", "--wait", "1h"]]
-    {
+    for command in [
+        &["hold", "--wait", "1h", "--", "true"][..],
+        &["acquire", "--wait", "1h"],
+        &["wait", "--wait", "1h"],
+    ] {
         let scene = crate::a_scene();
         scene.write_shell_lock("live", i64::from(std::process::id()), &this_host());
         let script = "stty rows 24 cols 80; exec \"$BEADLOCK\" \"$@\"";
-        let mut terminal = Terminal::start(&scene, &[&["sh", "-c", script, "sh"], command].concat());
+        let mut terminal =
+            Terminal::start(&scene, &[&["sh", "-c", script, "sh"], command].concat());
         terminal.until("it waits", || terminal.seen().contains("waiting"));
         terminal.type_in("\x03");
         let ended = terminal.end();
         assert_eq!(ended.signal, Some(2), "{command:?}: {ended:?}");
         let rows = rows(&ended.out, 80);
-        assert!(!rows.iter().any(|row| row.contains("waiting")), "{command:?}: {rows:?}");
+        assert!(
+            !rows.iter().any(|row| row.contains("waiting")),
+            "{command:?}: {rows:?}"
+        );
         assert_eq!(scene.names(), [".exclusive-lock"]);
     }
 }
@@ -146,10 +161,24 @@ fn ctrl_c_is_a_cycles_to_deal_with_too() {
     assert!(!is_open(), "the cycle goes on");
     std::fs::write(scene.file("end"), "").unwrap();
     let ended = terminal.end();
-    assert_eq!((ended.code, ended.signal, scene.read("log").as_str()), (5, None, "got\n"), "{ended:?}");
+    assert_eq!(
+        (ended.code, ended.signal, scene.read("log").as_str()),
+        (5, None, "got\n"),
+        "{ended:?}"
+    );
     assert!(is_open());
 
-    let mut terminal = Terminal::start(&scene, &[BEADLOCK, "cycle", "--", "sh", "-c", "echo $$ > pid; exec sleep 300"]);
+    let mut terminal = Terminal::start(
+        &scene,
+        &[
+            BEADLOCK,
+            "cycle",
+            "--",
+            "sh",
+            "-c",
+            "echo $$ > pid; exec sleep 300",
+        ],
+    );
     let pid = pid_in(&terminal, &scene, "pid");
     terminal.until("it runs", || program(pid) == "sleep");
     terminal.type_in("\x03");

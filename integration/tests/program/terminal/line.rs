@@ -8,12 +8,19 @@ use beadlock_testkit::{Scene, this_host};
 use super::screen::rows;
 use super::{BEADLOCK, Terminal, pid_in, state};
 
-const WAITS: [&[&str]; 3] =
-    [&["hold", "--wait", "1h", "--", "true"], &["acquire", "--wait", "1h"], &["wait", "--wait", "1h"]];
+const WAITS: [&[&str]; 3] = [
+    &["hold", "--wait", "1h", "--", "true"],
+    &["acquire", "--wait", "1h"],
+    &["wait", "--wait", "1h"],
+];
 
 fn held_scene() -> Scene {
     let scene = crate::a_scene();
-    scene.write_shell_lock("some long name of a release job", i64::from(std::process::id()), &this_host());
+    scene.write_shell_lock(
+        "some long name of a release job",
+        i64::from(std::process::id()),
+        &this_host(),
+    );
     scene
 }
 
@@ -28,20 +35,35 @@ fn a_wait_has_one_live_line() {
         fs::remove_file(scene.lock()).unwrap();
         let ended = terminal.end();
         assert_eq!(ended.code, 0, "{ended:?}");
-        let ends: Vec<usize> = ended.out.match_indices("\x1b[?7h").map(|(at, end)| at + end.len()).collect();
+        let ends: Vec<usize> = ended
+            .out
+            .match_indices("\x1b[?7h")
+            .map(|(at, end)| at + end.len())
+            .collect();
         let mut shown = Vec::new();
         for end in ends {
-            let [line] = &rows(&ended.out[..end], 40)[..] else { panic!("{command:?}: one line: {ended:?}") };
+            let [line] = &rows(&ended.out[..end], 40)[..] else {
+                panic!("{command:?}: one line: {ended:?}")
+            };
             // With room for the `^C` that a terminal echoes.
             let is_cut = line.chars().count() <= 37 && line.contains('…');
-            let (begins, ends) = (line.starts_with("beadlock: waiting "), line.ends_with(" left"));
+            let (begins, ends) = (
+                line.starts_with("beadlock: waiting "),
+                line.ends_with(" left"),
+            );
             assert!(is_cut && begins && ends, "{command:?}: {line:?}");
             shown.push(line.clone());
         }
         shown.dedup();
-        assert!(shown.len() >= 2, "{command:?}: nothing new was said: {shown:?}");
+        assert!(
+            shown.len() >= 2,
+            "{command:?}: nothing new was said: {shown:?}"
+        );
         let rows = rows(&ended.out, 200);
-        assert!(!rows.iter().any(|row| row.contains("waiting")), "{command:?}: {rows:?}");
+        assert!(
+            !rows.iter().any(|row| row.contains("waiting")),
+            "{command:?}: {rows:?}"
+        );
     }
 }
 
@@ -60,13 +82,21 @@ fn no_word_of_the_line_is_torn_on_any_terminal() {
         let ended = terminal.end();
         let first = ended.out.find("\x1b[?7h").expect("a frame");
         let line = rows(&ended.out[..first], columns)[0].clone();
-        let whole = format!("beadlock: waiting for {holder} (PID {}), held ", std::process::id());
-        assert!(line.starts_with("beadlock: waiting for a nightly ") && line.ends_with(" left"), "{line}");
+        let whole = format!(
+            "beadlock: waiting for {holder} (PID {}), held ",
+            std::process::id()
+        );
+        assert!(
+            line.starts_with("beadlock: waiting for a nightly ") && line.ends_with(" left"),
+            "{line}"
+        );
         assert_eq!(line.starts_with(&whole), columns == 120, "{line}");
         for word in line.split_whitespace().filter(|word| *word != "…") {
             let is_time = word.starts_with(|first: char| first.is_ascii_digit());
             assert!(
-                is_time || ["left", "held"].contains(&word) || whole.split(' ').any(|whole| whole == word),
+                is_time
+                    || ["left", "held"].contains(&word)
+                    || whole.split(' ').any(|whole| whole == word),
                 "{word}: {line}"
             );
         }
@@ -97,8 +127,15 @@ fn a_dumb_terminal_gets_one_plain_line() {
         std::thread::sleep(std::time::Duration::from_millis(1300));
         fs::remove_file(scene.lock()).unwrap();
         let ended = terminal.end();
-        assert_eq!(ended.out.matches("waiting").count(), 1, "{command:?}: {ended:?}");
-        assert!(!ended.out.contains('\x1b') && ended.out.starts_with("beadlock: waiting "), "{ended:?}");
+        assert_eq!(
+            ended.out.matches("waiting").count(),
+            1,
+            "{command:?}: {ended:?}"
+        );
+        assert!(
+            !ended.out.contains('\x1b') && ended.out.starts_with("beadlock: waiting "),
+            "{ended:?}"
+        );
     }
 }
 

@@ -2,14 +2,24 @@
 
 /// The rows that are not empty, top to bottom.
 pub fn rows(written: &str, columns: usize) -> Vec<String> {
-    let mut screen = Screen { rows: vec![Vec::new()], row: 0, column: 0, columns, wraps: true };
+    let mut screen = Screen {
+        rows: vec![Vec::new()],
+        row: 0,
+        column: 0,
+        columns,
+        wraps: true,
+    };
     let mut left = written.chars();
     while let Some(char) = left.next() {
         match char {
             '\r' => screen.column = 0,
             '\n' => screen.down(),
             '\x1b' => {
-                assert_eq!(left.next(), Some('['), "only CSI is known here: {written:?}");
+                assert_eq!(
+                    left.next(),
+                    Some('['),
+                    "only CSI is known here: {written:?}"
+                );
                 let mut sequence = String::new();
                 for char in left.by_ref() {
                     sequence.push(char);
@@ -23,8 +33,13 @@ pub fn rows(written: &str, columns: usize) -> Vec<String> {
             char => screen.put(char),
         }
     }
-    let rows = screen.rows.into_iter().map(|row| row.into_iter().collect::<String>());
-    rows.map(|row| row.trim_end().to_owned()).filter(|row| !row.is_empty()).collect()
+    let rows = screen
+        .rows
+        .into_iter()
+        .map(|row| row.into_iter().collect::<String>());
+    rows.map(|row| row.trim_end().to_owned())
+        .filter(|row| !row.is_empty())
+        .collect()
 }
 
 struct Screen {

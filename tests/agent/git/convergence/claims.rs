@@ -48,12 +48,18 @@ pub fn claim(world: &World, clone: char, kind: &'static str, line: &str, millis:
     if let Some(span) = claim.span {
         ledger.claims.push((clone, kind, span));
         ledger.count(format!("claims by {kind}"));
-        ledger.lines.entry(SHARED.to_owned()).or_default().push(line.to_owned());
+        ledger
+            .lines
+            .entry(SHARED.to_owned())
+            .or_default()
+            .push(line.to_owned());
     } else if claim.wrong.is_none() {
         ledger.count(format!("claims by {kind} that were not had"));
     }
     if let Some(what) = claim.wrong {
-        ledger.found.push(format!("claim by {kind} in {clone} {what}"));
+        ledger
+            .found
+            .push(format!("claim by {kind} in {clone} {what}"));
     }
 }
 
@@ -91,15 +97,28 @@ impl From<Ended> for Claim {
             (Some(found), _) => Some(lost(found)),
             (None, 9) => Some(lost(&ended.err)),
             (None, 0) => None,
-            (None, code) => from.map(|_| format!("ended with exit code {code}: {}", in_one_line(&ended.err))),
+            (None, code) => {
+                from.map(|_| format!("ended with exit code {code}: {}", in_one_line(&ended.err)))
+            }
         };
-        Self { span: from.zip(to), wrong }
+        Self {
+            span: from.zip(to),
+            wrong,
+        }
     }
 }
 
 fn by_hold(world: &World, clone: char, line: &str, millis: u64) -> Claim {
-    let mut hold =
-        world.bench.scene().beadlock(&["hold", "-q", "--drain", DRAIN, "--", "sh", "-c", &work(line, millis)]);
+    let mut hold = world.bench.scene().beadlock(&[
+        "hold",
+        "-q",
+        "--drain",
+        DRAIN,
+        "--",
+        "sh",
+        "-c",
+        &work(line, millis),
+    ]);
     hold.current_dir(world.clone_of(clone));
     Ended::from(run(hold)).into()
 }
@@ -111,7 +130,9 @@ fn by_acquire(world: &World, clone: char, line: &str, millis: u64) -> Claim {
         work(line, millis)
     );
     let mut shell = world.bench.scene().shell(&script);
-    shell.current_dir(world.clone_of(clone)).env("BEADLOCK", beadlock_tests::binaries::beadlock());
+    shell
+        .current_dir(world.clone_of(clone))
+        .env("BEADLOCK", beadlock_tests::binaries::beadlock());
     Ended::from(run(shell)).into()
 }
 
@@ -120,7 +141,9 @@ fn by_acquire(world: &World, clone: char, line: &str, millis: u64) -> Claim {
 fn by_writing(world: &World, clone: char, line: &str, millis: u64) -> Claim {
     let lock = world.beads(clone).join(".exclusive-lock");
     let record = lock_text("naive", std::process::id().into(), &this_host());
-    let Ok(mut file) = File::create_new(&lock) else { return Claim::default() };
+    let Ok(mut file) = File::create_new(&lock) else {
+        return Claim::default();
+    };
     file.write_all(record.as_bytes()).expect("write the lock");
     drop(file);
     let dir = File::open(world.beads(clone)).expect("open .beads");
@@ -132,6 +155,13 @@ fn by_writing(world: &World, clone: char, line: &str, millis: u64) -> Claim {
     let found = fs::read_to_string(&lock).unwrap_or_else(|error| error.to_string());
     // Whosever it is by now: such a tool does not look.
     let removed = fs::remove_file(&lock);
-    let found = if found == record { removed.err().map(|error| error.to_string()) } else { Some(found) };
-    Claim { span: Some((from, to)), wrong: found.map(|found| lost(&found)) }
+    let found = if found == record {
+        removed.err().map(|error| error.to_string())
+    } else {
+        Some(found)
+    };
+    Claim {
+        span: Some((from, to)),
+        wrong: found.map(|found| lost(&found)),
+    }
 }

@@ -57,13 +57,25 @@ impl Daemon {
         let trace = bench.path().join(format!("trace-{clone}"));
         let bin = bench.path().join(format!("bin-{clone}"));
         let path = std::env::var("PATH").expect("PATH");
-        let wrapper = WRAPPER.replace("PATH_OF_ALL", &path).replace("TRACE", &trace.to_string_lossy());
+        let wrapper = WRAPPER
+            .replace("PATH_OF_ALL", &path)
+            .replace("TRACE", &trace.to_string_lossy());
         script(&bin.join("git"), &wrapper);
-        Self { clone, kind, running: Mutex::default(), trace, bin }
+        Self {
+            clone,
+            kind,
+            running: Mutex::default(),
+            trace,
+            bin,
+        }
     }
 
     pub fn start(&self, bench: &Bench) {
-        let path = format!("{}:{}", self.bin.display(), std::env::var("PATH").expect("PATH"));
+        let path = format!(
+            "{}:{}",
+            self.bin.display(),
+            std::env::var("PATH").expect("PATH")
+        );
         let clone = bench.path().join(self.clone.to_string());
         let mut command: Command = match self.kind {
             Kind::Git => {
@@ -77,17 +89,28 @@ impl Daemon {
                     "--fetch-interval",
                     "300ms",
                 ]);
-                agent.arg("--db").arg(clone.join(".beads")).arg("--log-file").arg(self.log(bench));
+                agent
+                    .arg("--db")
+                    .arg(clone.join(".beads"))
+                    .arg("--log-file")
+                    .arg(self.log(bench));
                 agent
             }
-            Kind::Naive => bench.scene().shell(&format!("while :; do {NAIVE}; sleep 0.3; done")),
+            Kind::Naive => bench
+                .scene()
+                .shell(&format!("while :; do {NAIVE}; sleep 0.3; done")),
         };
-        command.current_dir(&clone).env("PATH", path).env(MARK, self.clone.to_string());
+        command
+            .current_dir(&clone)
+            .env("PATH", path)
+            .env(MARK, self.clone.to_string());
         *self.running.lock().expect("the daemon") = Some(Running::start(command));
     }
 
     pub fn stop(&self) {
-        let Some(running) = self.running.lock().expect("the daemon").take() else { return };
+        let Some(running) = self.running.lock().expect("the daemon").take() else {
+            return;
+        };
         running.signal(Signal::SIGTERM);
         let _ = running.finish(PATIENCE);
     }
@@ -123,7 +146,11 @@ impl Daemon {
                 self.kill_tree(world);
             }
             drop(self.running.lock().expect("the daemon").take());
-            world.ledger().count(format!("killed {}{}", self.clone, if whole { ", with its tree" } else { "" }));
+            world.ledger().count(format!(
+                "killed {}{}",
+                self.clone,
+                if whole { ", with its tree" } else { "" }
+            ));
             self.start(&world.bench);
             self.clear_locks(world);
         }
@@ -157,9 +184,14 @@ impl Daemon {
         let mark = format!("{MARK}={}", self.clone);
         let ours = |pid: &Pid| {
             let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-            environment.split(|byte| *byte == 0).any(|entry| entry == mark.as_bytes())
+            environment
+                .split(|byte| *byte == 0)
+                .any(|entry| entry == mark.as_bytes())
         };
-        marked_by(world.bench.scene()).into_iter().filter(ours).collect()
+        marked_by(world.bench.scene())
+            .into_iter()
+            .filter(ours)
+            .collect()
     }
 
     /// What a person does after a crash: a lock of git's that stays for two seconds has no owner any more.
@@ -172,8 +204,14 @@ impl Daemon {
         std::thread::sleep(Duration::from_secs(2));
         for (path, inode) in locks(&git) {
             if before.contains(&(path.clone(), inode)) && fs::remove_file(&path).is_ok() {
-                let name = path.strip_prefix(&git).unwrap_or(&path).display().to_string();
-                world.ledger().count(format!("removed {name} by hand after a kill"));
+                let name = path
+                    .strip_prefix(&git)
+                    .unwrap_or(&path)
+                    .display()
+                    .to_string();
+                world
+                    .ledger()
+                    .count(format!("removed {name} by hand after a kill"));
             }
         }
     }
@@ -184,7 +222,9 @@ fn locks(git: &Path) -> Vec<(PathBuf, u64)> {
     let mut dirs = vec![git.to_path_buf()];
     while let Some(dir) = dirs.pop() {
         for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
-            let Ok(metadata) = entry.metadata() else { continue };
+            let Ok(metadata) = entry.metadata() else {
+                continue;
+            };
             if metadata.is_dir() && entry.file_name() != "objects" {
                 dirs.push(entry.path());
             } else if entry.path().extension().is_some_and(|end| end == "lock") {

@@ -36,7 +36,10 @@ impl Ledger {
 
 /// Nanoseconds of the wall clock, as `date +%s%N` has them.
 pub fn now() -> u128 {
-    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("the clock is right").as_nanos()
+    SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .expect("the clock is right")
+        .as_nanos()
 }
 
 /// The words of a text with one space between them.

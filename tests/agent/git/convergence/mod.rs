@@ -36,7 +36,12 @@ fn two_agents_and_three_people_converge() {
     let wrong = verdict::wrong(&world, settled);
     let counts = verdict::counts(&world);
     println!("{counts}");
-    assert!(wrong.is_empty(), "{} wrong:\n{}\n{counts}", wrong.len(), wrong.join("\n"));
+    assert!(
+        wrong.is_empty(),
+        "{} wrong:\n{}\n{counts}",
+        wrong.len(),
+        wrong.join("\n")
+    );
     verdict::shows_something(&world);
 }
 
@@ -44,7 +49,10 @@ fn two_agents_and_three_people_converge() {
 #[test]
 fn a_naive_daemon_is_found_out() {
     let world = World::new(Kind::Naive, Dice::seed("SOAK_SEED"));
-    world.run(soak().map_or(Duration::from_secs(6), |_| Duration::from_secs(30)), false);
+    world.run(
+        soak().map_or(Duration::from_secs(6), |_| Duration::from_secs(30)),
+        false,
+    );
     let settled = world.settle(Duration::from_secs(2));
     let wrong = verdict::wrong(&world, settled);
     println!(
@@ -53,8 +61,14 @@ fn a_naive_daemon_is_found_out() {
         wrong.len(),
         wrong.iter().take(8).collect::<Vec<_>>()
     );
-    let in_claims = wrong.iter().filter(|what| what.contains("in a time of claim")).count();
-    assert!(in_claims > 0, "the naive daemon never worked in a time of claim: the check shows nothing\n{wrong:#?}");
+    let in_claims = wrong
+        .iter()
+        .filter(|what| what.contains("in a time of claim"))
+        .count();
+    assert!(
+        in_claims > 0,
+        "the naive daemon never worked in a time of claim: the check shows nothing\n{wrong:#?}"
+    );
 }
 
 /// A claim that is lost, by what takes its lock away or puts another there, is in the verdict, whichever process has
@@ -67,15 +81,22 @@ fn a_lost_claim_is_found() {
             for (kind, clone) in KINDS.into_iter().zip(ALL) {
                 let world = &world;
                 threads.spawn(move || claims::claim(world, clone, kind, "{}", 1500));
-                threads.spawn(move || takes_the_place(&world.beads(clone).join(".exclusive-lock"), other));
+                threads.spawn(move || {
+                    takes_the_place(&world.beads(clone).join(".exclusive-lock"), other)
+                });
             }
         });
         let wrong = verdict::wrong(&world, true);
         for (kind, clone) in KINDS.into_iter().zip(ALL) {
             let is_found = |what: &&String| {
-                what.starts_with(&format!("claim by {kind} in {clone} is lost: ")) && what.contains(other)
+                what.starts_with(&format!("claim by {kind} in {clone} is lost: "))
+                    && what.contains(other)
             };
-            assert_eq!(wrong.iter().filter(is_found).count(), 1, "{kind}: {wrong:#?}");
+            assert_eq!(
+                wrong.iter().filter(is_found).count(),
+                1,
+                "{kind}: {wrong:#?}"
+            );
             let _ = fs::remove_file(world.beads(clone).join(".exclusive-lock"));
         }
         world.ledger().found.clear();
@@ -85,7 +106,11 @@ fn a_lost_claim_is_found() {
 /// Once there is a lock: none, or one of this holder's, in the place of it.
 fn takes_the_place(lock: &Path, holder: &str) {
     let other = lock.with_extension("other");
-    fs::write(&other, lock_text(holder, std::process::id().into(), &this_host())).expect("write a lock");
+    fs::write(
+        &other,
+        lock_text(holder, std::process::id().into(), &this_host()),
+    )
+    .expect("write a lock");
     wait_until(PATIENCE, "a claim", || lock.exists());
     fs::rename(&other, lock).expect("put it there");
     if holder.is_empty() {

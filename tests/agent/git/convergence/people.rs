@@ -19,7 +19,12 @@ pub fn writes_lines(world: &World, clone: char) {
 pub fn writes_line(world: &World, clone: char, line: &str) {
     let path = format!(".beads/{clone}.jsonl");
     world.append(clone, &path, line);
-    world.ledger().lines.entry(path).or_default().push(line.to_owned());
+    world
+        .ledger()
+        .lines
+        .entry(path)
+        .or_default()
+        .push(line.to_owned());
 }
 
 /// Somebody who works outside of the database, commits, and sometimes pushes.
@@ -36,8 +41,16 @@ pub fn works_beside(world: &World, clone: char) {
         world.append(clone, &note, &subject);
         {
             let mut ledger = world.ledger();
-            ledger.lines.entry(path.clone()).or_default().push(subject.clone());
-            ledger.own_lines.entry((clone, note.clone())).or_default().push(subject.clone());
+            ledger
+                .lines
+                .entry(path.clone())
+                .or_default()
+                .push(subject.clone());
+            ledger
+                .own_lines
+                .entry((clone, note.clone()))
+                .or_default()
+                .push(subject.clone());
         }
         dice.pause(1, 500);
         let staged_first = dice.below(2) == 0;
@@ -53,7 +66,9 @@ fn commits(world: &World, clone: char, path: &str, subject: &str, staged_first: 
     for _ in 0..200 {
         let args: &[&str] = if staged_first {
             if world.git(clone, &["add", "--", path]).code != 0 {
-                world.ledger().count(format!("git add tried again in {clone}"));
+                world
+                    .ledger()
+                    .count(format!("git add tried again in {clone}"));
                 std::thread::sleep(std::time::Duration::from_millis(30));
                 continue;
             }
@@ -63,10 +78,17 @@ fn commits(world: &World, clone: char, path: &str, subject: &str, staged_first: 
         };
         let ended = world.git(clone, args);
         if ended.code == 0 {
-            world.ledger().commits.entry(clone).or_default().push(subject.to_owned());
+            world
+                .ledger()
+                .commits
+                .entry(clone)
+                .or_default()
+                .push(subject.to_owned());
             return;
         }
-        world.ledger().count(format!("git commit tried again in {clone}"));
+        world
+            .ledger()
+            .count(format!("git commit tried again in {clone}"));
         if ended.err.contains("but expected") {
             takes_the_index_of_the_branch(world, clone);
         }
@@ -77,7 +99,9 @@ fn commits(world: &World, clone: char, path: &str, subject: &str, staged_first: 
 
 /// The branch has moved while git had the index in hand, which it has then written as it was before.
 fn takes_the_index_of_the_branch(world: &World, clone: char) {
-    world.ledger().count(format!("commits that the branch has moved under in {clone}"));
+    world.ledger().count(format!(
+        "commits that the branch has moved under in {clone}"
+    ));
     for _ in 0..200 {
         if world.git(clone, &["reset", "--quiet", "--", ".beads"]).code == 0 {
             return;
@@ -111,16 +135,32 @@ pub fn syncs_by_hand(world: &World, clone: char) {
         {
             let mut ledger = world.ledger();
             ledger.lines.entry(lines.clone()).or_default().push(line);
-            ledger.lines.entry(path.clone()).or_default().push(subject.clone());
+            ledger
+                .lines
+                .entry(path.clone())
+                .or_default()
+                .push(subject.clone());
         }
-        let steps: [&[&str]; 2] =
-            [&["add", "--", ".beads/*.jsonl", "src"], &["commit", "--quiet", "--message", &subject]];
-        let failed = steps.into_iter().map(|args| world.git(clone, args)).find(|ended| ended.code != 0);
+        let steps: [&[&str]; 2] = [
+            &["add", "--", ".beads/*.jsonl", "src"],
+            &["commit", "--quiet", "--message", &subject],
+        ];
+        let failed = steps
+            .into_iter()
+            .map(|args| world.git(clone, args))
+            .find(|ended| ended.code != 0);
         match failed {
             Some(ended) => {
-                world.ledger().found.push(format!("git fails in {clone}, where nobody else is: {ended:?}"));
+                world.ledger().found.push(format!(
+                    "git fails in {clone}, where nobody else is: {ended:?}"
+                ));
             }
-            None => world.ledger().commits.entry(clone).or_default().push(subject),
+            None => world
+                .ledger()
+                .commits
+                .entry(clone)
+                .or_default()
+                .push(subject),
         }
         catches_up(world, clone);
     }
@@ -134,7 +174,10 @@ pub fn catches_up(world: &World, clone: char) {
         git push --quiet || exit 41";
     for _ in 0..5 {
         let made = world.ledger().commits.get(&clone).map_or(0, Vec::len);
-        let mut hold = world.bench.scene().beadlock(&["hold", "-q", "--", "sh", "-c", SCRIPT]);
+        let mut hold = world
+            .bench
+            .scene()
+            .beadlock(&["hold", "-q", "--", "sh", "-c", SCRIPT]);
         hold.current_dir(world.clone_of(clone));
         let ended = Ended::from(run(hold));
         match ended.code {
@@ -146,10 +189,17 @@ pub fn catches_up(world: &World, clone: char) {
             }
             9 => {
                 let words = in_one_line(&ended.err);
-                world.ledger().found.push(format!("claim by hold in {clone} is lost under a pull: {words}"));
+                world.ledger().found.push(format!(
+                    "claim by hold in {clone} is lost under a pull: {words}"
+                ));
             }
-            40 => world.ledger().count(format!("conflicts by hand in {clone}: {}", ended.err.trim())),
-            code => world.ledger().count(format!("pushes tried again in {clone}: exit code {code}")),
+            40 => world.ledger().count(format!(
+                "conflicts by hand in {clone}: {}",
+                ended.err.trim()
+            )),
+            code => world
+                .ledger()
+                .count(format!("pushes tried again in {clone}: exit code {code}")),
         }
     }
 }

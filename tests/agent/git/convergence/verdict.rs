@@ -22,16 +22,29 @@ pub fn wrong(world: &World, settled: bool) -> Vec<String> {
             wrong.extend(lines_wrong(world, clone, path, lines));
         }
         let subjects = world.git(clone, &["log", "--format=%s"]).out;
-        let remote = world.bench.try_git(world.bench.remote(), &["log", "--format=%s", "main"]).out;
-        let made = ledger.commits.get(&clone).map(Vec::as_slice).unwrap_or_default();
+        let remote = world
+            .bench
+            .try_git(world.bench.remote(), &["log", "--format=%s", "main"])
+            .out;
+        let made = ledger
+            .commits
+            .get(&clone)
+            .map(Vec::as_slice)
+            .unwrap_or_default();
         let pushed = ledger.pushed.get(&clone).copied().unwrap_or_default();
         for (number, subject) in made.iter().enumerate() {
             let count = |log: &str| log.lines().filter(|line| line == subject).count();
             if count(&subjects) != 1 {
-                wrong.push(format!("commit {subject:?} is {} times in {clone}", count(&subjects)));
+                wrong.push(format!(
+                    "commit {subject:?} is {} times in {clone}",
+                    count(&subjects)
+                ));
             }
             if number < pushed && count(&remote) != 1 {
-                wrong.push(format!("commit {subject:?} was pushed, and is {} times in the remote", count(&remote)));
+                wrong.push(format!(
+                    "commit {subject:?} was pushed, and is {} times in the remote",
+                    count(&remote)
+                ));
             }
         }
     }
@@ -54,7 +67,11 @@ fn unsettled(world: &World) -> String {
     for daemon in &world.daemons {
         let log = fs::read_to_string(daemon.log(&world.bench)).unwrap_or_default();
         let tail: Vec<_> = log.lines().rev().take(12).collect();
-        let _ = writeln!(words, "log:\n{}", tail.into_iter().rev().collect::<Vec<_>>().join("\n"));
+        let _ = writeln!(
+            words,
+            "log:\n{}",
+            tail.into_iter().rev().collect::<Vec<_>>().join("\n")
+        );
     }
     words
 }
@@ -70,10 +87,17 @@ fn lines_wrong(world: &World, clone: char, path: &str, lines: &[String]) -> Vec<
     for line in lines {
         match found.remove(line.as_str()) {
             Some(1) => {}
-            count => wrong.push(format!("line {line} is {} times in {clone}/{path}", count.unwrap_or_default())),
+            count => wrong.push(format!(
+                "line {line} is {} times in {clone}/{path}",
+                count.unwrap_or_default()
+            )),
         }
     }
-    wrong.extend(found.keys().map(|line| format!("line {line:?} of nobody in {clone}/{path}")));
+    wrong.extend(
+        found
+            .keys()
+            .map(|line| format!("line {line:?} of nobody in {clone}/{path}")),
+    );
     wrong
 }
 
@@ -97,13 +121,21 @@ fn in_claims(world: &World) -> Vec<String> {
 
 /// An agent's commit has nothing but the database in it, and a commit by hand in `a` or `b` nothing of it.
 fn mixed(world: &World) -> Vec<String> {
-    let log = world.bench.try_git(world.bench.remote(), &["log", "--format=%x01%s", "--name-only", "main"]).out;
+    let log = world
+        .bench
+        .try_git(
+            world.bench.remote(),
+            &["log", "--format=%x01%s", "--name-only", "main"],
+        )
+        .out;
     let mut wrong = Vec::new();
     for commit in log.split('\u{1}').skip(1) {
         let mut lines = commit.lines().filter(|line| !line.is_empty());
         let subject = lines.next().unwrap_or_default();
         let is_ours = subject.starts_with(OURS) || subject == "sync";
-        let is_beside = SYNCED.iter().any(|clone| subject.starts_with(&format!("by hand in {clone}")));
+        let is_beside = SYNCED
+            .iter()
+            .any(|clone| subject.starts_with(&format!("by hand in {clone}")));
         for path in lines {
             if is_ours && !path.starts_with(".beads/") || is_beside && path.starts_with(".beads/") {
                 wrong.push(format!("commit {subject:?} has {path} in it"));
@@ -120,14 +152,23 @@ fn said(world: &World) -> BTreeMap<String, usize> {
         let log = fs::read_to_string(daemon.log(&world.bench)).unwrap_or_default();
         for line in log.lines() {
             let line = line.split_once("] ").map_or(line, |(_, rest)| rest);
-            let what =
-                ["Committed", "Pulled", "Pushed", "Skipping", "Not pulling", "Not pushing", "conflict", "Starting"]
-                    .into_iter()
-                    .find(|what| line.starts_with(what))
-                    .map(str::to_owned)
-                    .or_else(|| {
-                        line.strip_prefix("Sync cycle failed: ").map(|why| format!("failed: {}", without_digits(why)))
-                    });
+            let what = [
+                "Committed",
+                "Pulled",
+                "Pushed",
+                "Skipping",
+                "Not pulling",
+                "Not pushing",
+                "conflict",
+                "Starting",
+            ]
+            .into_iter()
+            .find(|what| line.starts_with(what))
+            .map(str::to_owned)
+            .or_else(|| {
+                line.strip_prefix("Sync cycle failed: ")
+                    .map(|why| format!("failed: {}", without_digits(why)))
+            });
             if let Some(what) = what {
                 *said.entry(format!("{clone}: {what}")).or_default() += 1;
             }
@@ -137,7 +178,10 @@ fn said(world: &World) -> BTreeMap<String, usize> {
 }
 
 fn without_digits(text: &str) -> String {
-    text.chars().filter(|c| !c.is_ascii_digit()).take(110).collect()
+    text.chars()
+        .filter(|c| !c.is_ascii_digit())
+        .take(110)
+        .collect()
 }
 
 /// All counts, one a line.
@@ -163,13 +207,26 @@ pub fn shows_something(world: &World) {
     let said = said(world);
     for clone in SYNCED {
         for what in ["Committed", "Pulled", "Pushed", "Skipping"] {
-            let count = said.get(&format!("{clone}: {what}")).copied().unwrap_or_default();
-            assert!(count > 0, "{clone} never said {what}: the test shows nothing\n{}", counts(world));
+            let count = said
+                .get(&format!("{clone}: {what}"))
+                .copied()
+                .unwrap_or_default();
+            assert!(
+                count > 0,
+                "{clone} never said {what}: the test shows nothing\n{}",
+                counts(world)
+            );
         }
         let changes = world.daemons[usize::from(clone == 'b')].changes().len();
-        assert!(changes > 0, "no change of {clone} was traced: the test shows nothing");
+        assert!(
+            changes > 0,
+            "no change of {clone} was traced: the test shows nothing"
+        );
     }
     for kind in KINDS {
-        assert!(world.ledger().counted(&format!("claims by {kind}")) > 0, "no claim by {kind}");
+        assert!(
+            world.ledger().counted(&format!("claims by {kind}")) > 0,
+            "no claim by {kind}"
+        );
     }
 }

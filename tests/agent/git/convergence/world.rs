@@ -36,8 +36,16 @@ impl World {
         let _ = beadlock_tests::binaries::directory();
         let bench = Bench::named("a");
         let a = bench.here().to_path_buf();
-        crate::bench::write(&a.join(".gitattributes"), ".beads/shared.jsonl merge=union\n");
-        for file in [".beads/shared.jsonl", ".beads/a.jsonl", ".beads/b.jsonl", ".beads/c.jsonl"] {
+        crate::bench::write(
+            &a.join(".gitattributes"),
+            ".beads/shared.jsonl merge=union\n",
+        );
+        for file in [
+            ".beads/shared.jsonl",
+            ".beads/a.jsonl",
+            ".beads/b.jsonl",
+            ".beads/c.jsonl",
+        ] {
             crate::bench::write(&a.join(file), "");
         }
         for clone in ALL {
@@ -50,7 +58,13 @@ impl World {
             bench.git(bench.path(), &["clone", "--quiet", "remote.git", clone]);
         }
         let daemons = SYNCED.map(|clone| Daemon::new(&bench, clone, kind));
-        Self { bench, seed, daemons, ledger: Mutex::default(), over: AtomicBool::new(false) }
+        Self {
+            bench,
+            seed,
+            daemons,
+            ledger: Mutex::default(),
+            over: AtomicBool::new(false),
+        }
     }
 
     /// Everybody at once, for so long.
@@ -70,7 +84,9 @@ impl World {
             }
             threads.spawn(|| people::syncs_by_hand(self, 'c'));
             // On a busy machine few claims are had.
-            while Instant::now() < end || (!self.has_each_claim() && Instant::now() < end + PATIENCE) {
+            while Instant::now() < end
+                || (!self.has_each_claim() && Instant::now() < end + PATIENCE)
+            {
                 std::thread::sleep(Duration::from_millis(50));
             }
             self.over.store(true, Ordering::Relaxed);
@@ -78,7 +94,9 @@ impl World {
     }
 
     fn has_each_claim(&self) -> bool {
-        claims::KINDS.iter().all(|kind| self.ledger().counted(&format!("claims by {kind}")) > 0)
+        claims::KINDS
+            .iter()
+            .all(|kind| self.ledger().counted(&format!("claims by {kind}")) > 0)
     }
 
     /// Nobody writes any more; people push what is theirs, and then the agents bring the last lines to each other.
@@ -111,11 +129,24 @@ impl World {
     }
 
     fn is_one(&self) -> bool {
-        let main = self.bench.try_git(self.bench.remote(), &["rev-parse", "main"]).out;
+        let main = self
+            .bench
+            .try_git(self.bench.remote(), &["rev-parse", "main"])
+            .out;
         ALL.into_iter().all(|clone| {
             let head = self.git(clone, &["rev-parse", "HEAD"]).out;
-            let status =
-                self.git(clone, &["status", "--porcelain", "--", ".beads", "src", ":!*daemon.log*", ":!*.note"]);
+            let status = self.git(
+                clone,
+                &[
+                    "status",
+                    "--porcelain",
+                    "--",
+                    ".beads",
+                    "src",
+                    ":!*daemon.log*",
+                    ":!*.note",
+                ],
+            );
             head == main && status.out.is_empty()
         })
     }
@@ -125,7 +156,9 @@ impl World {
     }
 
     pub fn ledger(&self) -> MutexGuard<'_, Ledger> {
-        self.ledger.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.ledger
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
     pub fn dice(&self, name: &str, clone: char) -> Dice {
@@ -152,6 +185,11 @@ impl World {
 }
 
 pub fn append(path: &Path, line: &str) {
-    let mut file = File::options().append(true).create(true).open(path).expect("open");
-    file.write_all(format!("{line}\n").as_bytes()).expect("write");
+    let mut file = File::options()
+        .append(true)
+        .create(true)
+        .open(path)
+        .expect("open");
+    file.write_all(format!("{line}\n").as_bytes())
+        .expect("write");
 }

@@ -44,12 +44,16 @@ impl Database {
         fs::rename(self.dir.join("claim"), &lock).unwrap();
         fs::write(self.dir.join("issues.jsonl"), "changed\n").unwrap();
         let what = format!("{} is skipped", self.dir.display());
-        wait_until(PATIENCE, &what, || self.count("Skipping database (locked by soak)") > skips);
+        wait_until(PATIENCE, &what, || {
+            self.count("Skipping database (locked by soak)") > skips
+        });
         dice.pause(0, 200);
         let before = self.count("Sync cycle complete");
         let released = Instant::now();
         fs::remove_file(&lock).unwrap();
-        wait_until(bound, &format!("{} resumes", self.dir.display()), || self.count("Sync cycle complete") > before);
+        wait_until(bound, &format!("{} resumes", self.dir.display()), || {
+            self.count("Sync cycle complete") > before
+        });
         released.elapsed()
     }
 }

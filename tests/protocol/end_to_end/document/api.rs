@@ -12,7 +12,10 @@ const ELSEWHERE: &str = "elsewhere.example";
 fn answer(scene: &Scene) -> (bool, String, bool) {
     let decision = should_skip_database(scene.beads());
     let failed = matches!(decision, Decision::Skip(Skip::CheckFailed { .. }));
-    let holder = decision.record().map(|record| record.holder().to_owned()).unwrap_or_default();
+    let holder = decision
+        .record()
+        .map(|record| record.holder().to_owned())
+        .unwrap_or_default();
     (decision.is_skip(), holder, failed)
 }
 
@@ -26,12 +29,28 @@ fn should_skip_database_says_whether_by_whom_and_what_failed() {
     };
     let lock = beadlock_tests::shell_lock_text;
     assert_eq!(answer(&scene), (false, String::new(), false), "no lock");
-    assert_eq!(with(&lock("a", living, &this_host())), (true, "a".to_owned(), false), "alive");
-    assert_eq!(with(&lock("b", living, ELSEWHERE)), (true, "b".to_owned(), false), "of another host");
-    assert_eq!(with(&lock("c", dead_pid().into(), &this_host())), (false, "c".to_owned(), false), "removed");
+    assert_eq!(
+        with(&lock("a", living, &this_host())),
+        (true, "a".to_owned(), false),
+        "alive"
+    );
+    assert_eq!(
+        with(&lock("b", living, ELSEWHERE)),
+        (true, "b".to_owned(), false),
+        "of another host"
+    );
+    assert_eq!(
+        with(&lock("c", dead_pid().into(), &this_host())),
+        (false, "c".to_owned(), false),
+        "removed"
+    );
     assert!(!scene.lock().exists());
     assert_eq!(with("{"), (true, String::new(), true), "malformed");
-    assert_eq!(with(&lock("", living, &this_host())), (true, String::new(), true), "invalid");
+    assert_eq!(
+        with(&lock("", living, &this_host())),
+        (true, String::new(), true),
+        "invalid"
+    );
 }
 
 /// Unlike the command, which says so and exits with 1.
@@ -40,7 +59,10 @@ fn should_skip_database_proceeds_where_there_is_no_directory() {
     let scene = Scene::new();
     let missing = scene.file("missing/.beads");
     let decision = should_skip_database(&missing);
-    assert!(!decision.is_skip() && decision.to_string().is_empty(), "{decision:?}");
+    assert!(
+        !decision.is_skip() && decision.to_string().is_empty(),
+        "{decision:?}"
+    );
     assert!(!missing.exists(), "and makes none");
     let checked = scene.run(&["check", "missing/.beads"]);
     assert_eq!(checked.code, 1, "{checked:?}");
@@ -53,5 +75,8 @@ fn a_process_is_dead_only_where_this_host_says_so() {
     assert!(is_process_alive(living, &this_host().to_uppercase()));
     assert!(!is_process_alive(dead, &this_host()));
     assert!(is_process_alive(dead, ELSEWHERE), "nobody here can tell");
-    assert!(is_process_alive(1 << 31, &this_host()), "no kernel has it, and it is never asked for");
+    assert!(
+        is_process_alive(1 << 31, &this_host()),
+        "no kernel has it, and it is never asked for"
+    );
 }

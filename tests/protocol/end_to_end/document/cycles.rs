@@ -26,7 +26,11 @@ fn the_lock_is_looked_at_when_a_cycle_begins_and_each_time_anew() {
         scene.wait_for_log("three skips", |log| count(log, SKIPPING) >= skips + 3);
         let cycles = count(&scene.log(), "Starting sync cycle...");
         scene.wait_for_log("one skip more", |log| count(log, SKIPPING) >= skips + 4);
-        assert_eq!(count(&scene.log(), "Starting sync cycle..."), cycles, "round {round}: none begins beside the lock");
+        assert_eq!(
+            count(&scene.log(), "Starting sync cycle..."),
+            cycles,
+            "round {round}: none begins beside the lock"
+        );
         scene.unlock();
         scene.wait_for_log("a cycle", |log| count(log, "Sync cycle complete") > cycles);
     }
@@ -45,8 +49,15 @@ fn a_lock_made_in_a_cycle_lets_that_one_end_and_no_other_begin() {
     scene.wait_for_log("skips", |log| count(log, SKIPPING) >= 3);
     let log = scene.log();
     let (complete, skipping) = (log.find("Sync cycle complete"), log.find(SKIPPING));
-    assert!(complete.is_some() && complete < skipping, "the cycle has ended before the first skip: {log}");
-    assert_eq!((count(&log, "Sync cycle complete"), begun()), (1, 1), "{log}");
+    assert!(
+        complete.is_some() && complete < skipping,
+        "the cycle has ended before the first skip: {log}"
+    );
+    assert_eq!(
+        (count(&log, "Sync cycle complete"), begun()),
+        (1, 1),
+        "{log}"
+    );
     scene.unlock();
     wait_until(PATIENCE, "another cycle", || begun() >= 2);
 }
@@ -56,13 +67,23 @@ fn a_lock_made_in_a_cycle_lets_that_one_end_and_no_other_begin() {
 fn the_five_steps_of_the_document() {
     let scene = Scene::new();
     // 1. Start the daemon.
-    let _daemon = scene.start_agent(&["--db", ".beads", "--interval", "1m", "--exec", "echo cycle >>cycles"]);
-    scene.wait_for_log("the first cycle's end", |log| log.contains("Sync cycle complete"));
+    let _daemon = scene.start_agent(&[
+        "--db",
+        ".beads",
+        "--interval",
+        "1m",
+        "--exec",
+        "echo cycle >>cycles",
+    ]);
+    scene.wait_for_log("the first cycle's end", |log| {
+        log.contains("Sync cycle complete")
+    });
     // 2. Create a lock.
     let before = count(&scene.log(), "Starting sync cycle...");
     claim(&scene);
     // 3. The daemon skips: it says so in the log, and does nothing.
-    fs::write(scene.beads().join("issues.jsonl"), "{\"id\":\"bd-2\"}\n").expect("change the database");
+    fs::write(scene.beads().join("issues.jsonl"), "{\"id\":\"bd-2\"}\n")
+        .expect("change the database");
     scene.wait_for_log("the skip", |log| log.contains(SKIPPING));
     assert_eq!(count(&scene.log(), "Starting sync cycle..."), before);
     assert_eq!(scene.read("cycles"), "cycle\n".repeat(before));
@@ -71,6 +92,9 @@ fn the_five_steps_of_the_document() {
     // 5. The daemon resumes, without waiting for the minute.
     scene.wait_for_log("a cycle", |log| count(log, "Sync cycle complete") > before);
     let log = scene.log();
-    assert!(log.rfind("Starting sync cycle...") > log.rfind(SKIPPING), "{log}");
+    assert!(
+        log.rfind("Starting sync cycle...") > log.rfind(SKIPPING),
+        "{log}"
+    );
     assert!(log.contains("Resumed after "), "{log}");
 }

@@ -12,13 +12,20 @@ use super::one_cycle;
 fn the_recipe_claims_and_removes_its_lock() {
     let scene = Scene::new();
     let mut bash = scene.command("bash");
-    bash.args(["-c", &Recipe::any().around("until [ -e go ]; do sleep 0.02; done")]);
+    bash.args([
+        "-c",
+        &Recipe::any().around("until [ -e go ]; do sleep 0.02; done"),
+    ]);
     let claimer = Running::start(bash);
     // The recipe writes in place: for a moment the file may be empty.
     beadlock_tests::until("the whole lock", || scene.lock_text().ends_with("}\n"));
     let checked = scene.run(&["check"]);
-    assert_eq!((checked.out.as_str(), checked.code), ("Skipping database (locked by my-tool)\n", 4));
-    let record: serde_json::Value = serde_json::from_str(&scene.lock_text()).expect("the lock is JSON");
+    assert_eq!(
+        (checked.out.as_str(), checked.code),
+        ("Skipping database (locked by my-tool)\n", 4)
+    );
+    let record: serde_json::Value =
+        serde_json::from_str(&scene.lock_text()).expect("the lock is JSON");
     assert_eq!(record["pid"], claimer.pid(), "the shell's own PID");
     assert_eq!(one_cycle(&scene, "touch ran"), 4);
     scene.write("go", "");
@@ -31,8 +38,15 @@ fn the_recipe_claims_and_removes_its_lock() {
 /// A script that sources claim.sh, claims, says so, and ends with `end`.
 fn script(scene: &Scene, end: &str) -> Running {
     let library = checkout().join("integration/shell/claim.sh");
-    let path = format!("{}:{}", binaries::directory().display(), std::env::var("PATH").unwrap_or_default());
-    let text = format!("set -eu\n. '{}'\nclaim .beads --holder importer\necho $$ >claimed\n{end}\n", library.display());
+    let path = format!(
+        "{}:{}",
+        binaries::directory().display(),
+        std::env::var("PATH").unwrap_or_default()
+    );
+    let text = format!(
+        "set -eu\n. '{}'\nclaim .beads --holder importer\necho $$ >claimed\n{end}\n",
+        library.display()
+    );
     let mut command = scene.shell(&text);
     command.env("PATH", path);
     Running::start(command)
@@ -40,18 +54,31 @@ fn script(scene: &Scene, end: &str) -> Running {
 
 #[test]
 fn the_shell_library_releases_however_a_script_ends() {
-    for (end, code) in
-        [("true", 0), ("exit 3", 3), ("false; echo went on", 1), ("unclaim; test ! -e .beads/.exclusive-lock", 0)]
-    {
+    for (end, code) in [
+        ("true", 0),
+        ("exit 3", 3),
+        ("false; echo went on", 1),
+        ("unclaim; test ! -e .beads/.exclusive-lock", 0),
+    ] {
         let scene = Scene::new();
-        let ended = Ended::from(script(&scene, &format!("cp .beads/.exclusive-lock seen\n{end}")).finish(PATIENCE));
+        let ended = Ended::from(
+            script(&scene, &format!("cp .beads/.exclusive-lock seen\n{end}")).finish(PATIENCE),
+        );
         assert_eq!(ended.code, code, "{end}: {ended:?}");
         assert!(!ended.out.contains("went on"), "{ended:?}");
-        let record: serde_json::Value = serde_json::from_str(&scene.read("seen")).expect("it was claimed");
-        assert_eq!((&record["holder"], &record["pid"]), (&"importer".into(), &scene.pid_in("claimed").into()));
+        let record: serde_json::Value =
+            serde_json::from_str(&scene.read("seen")).expect("it was claimed");
+        assert_eq!(
+            (&record["holder"], &record["pid"]),
+            (&"importer".into(), &scene.pid_in("claimed").into())
+        );
         assert!(!scene.lock().exists(), "{end}: {ended:?}");
     }
-    for (signal, code) in [(Signal::SIGHUP, 129), (Signal::SIGINT, 130), (Signal::SIGTERM, 143)] {
+    for (signal, code) in [
+        (Signal::SIGHUP, 129),
+        (Signal::SIGINT, 130),
+        (Signal::SIGTERM, 143),
+    ] {
         let scene = Scene::new();
         let running = script(&scene, "until [ -e never ]; do sleep 0.02; done");
         scene.pid_in("claimed");
@@ -72,7 +99,13 @@ fn a_script_with_the_library_that_is_killed_leaves_a_lock_that_the_next_cycle_re
     running.wait(PATIENCE);
     assert!(scene.lock().exists());
     assert_eq!(one_cycle(&scene, "true"), 0);
-    assert!(scene.log().contains("] Removed stale lock (importer), proceeding with sync\n"), "{}", scene.log());
+    assert!(
+        scene
+            .log()
+            .contains("] Removed stale lock (importer), proceeding with sync\n"),
+        "{}",
+        scene.log()
+    );
 }
 
 #[test]
@@ -80,8 +113,15 @@ fn the_shell_library_goes_no_further_without_a_claim() {
     let scene = Scene::new();
     scene.claim("another", std::process::id());
     let library = checkout().join("integration/shell/claim.sh");
-    let path = format!("{}:{}", binaries::directory().display(), std::env::var("PATH").unwrap_or_default());
-    let text = format!(". '{}'\nclaim .beads --no-wait || exit\ntouch ran\n", library.display());
+    let path = format!(
+        "{}:{}",
+        binaries::directory().display(),
+        std::env::var("PATH").unwrap_or_default()
+    );
+    let text = format!(
+        ". '{}'\nclaim .beads --no-wait || exit\ntouch ran\n",
+        library.display()
+    );
     let mut command = scene.shell(&text);
     command.env("PATH", path);
     let ended = Ended::from(run(command));

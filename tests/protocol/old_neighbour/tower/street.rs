@@ -56,8 +56,12 @@ impl Street {
     }
 
     pub fn names(&self) -> Vec<String> {
-        let entries = fs::read_dir(self.dir()).expect("list the lock directory").flatten();
-        let mut names: Vec<_> = entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+        let entries = fs::read_dir(self.dir())
+            .expect("list the lock directory")
+            .flatten();
+        let mut names: Vec<_> = entries
+            .map(|entry| entry.file_name().to_string_lossy().into_owned())
+            .collect();
         names.sort();
         names
     }
@@ -65,7 +69,9 @@ impl Street {
     /// bash with the script, and then this.
     pub fn bash(&self, work: &str) -> Command {
         let mut command = self.scene.command("bash");
-        command.args(["-c", &self.script.before(work)]).env("LOCK", self.lock());
+        command
+            .args(["-c", &self.script.before(work)])
+            .env("LOCK", self.lock());
         command
     }
 
@@ -75,7 +81,9 @@ impl Street {
 
     pub fn beadlock(&self, words: &[&str]) -> Command {
         let mut command = self.scene.beadlock(words);
-        command.env("BEADLOCK_LOCK_DIR", self.dir()).env("TMPDIR", self.scene.path());
+        command
+            .env("BEADLOCK_LOCK_DIR", self.dir())
+            .env("TMPDIR", self.scene.path());
         command
     }
 
@@ -85,14 +93,33 @@ impl Street {
 
     /// `beadlock hold TARGET OPTIONS -- sh -c WORK`, as request ours-1.
     pub fn hold(&self, options: &[&str], work: &str) -> Command {
-        let fields = ["--request-id", "ours-1", "--actor", "ours", "--intent-name", "i", "--intent-version", "1"];
-        self.beadlock(&[&["hold", TARGET][..], &fields, options, &["--", "sh", "-c", work]].concat())
+        let fields = [
+            "--request-id",
+            "ours-1",
+            "--actor",
+            "ours",
+            "--intent-name",
+            "i",
+            "--intent-version",
+            "1",
+        ];
+        self.beadlock(
+            &[
+                &["hold", TARGET][..],
+                &fields,
+                options,
+                &["--", "sh", "-c", work],
+            ]
+            .concat(),
+        )
     }
 
     /// Starts one, and returns once its command is at work.
     pub fn holder(&self, options: &[&str]) -> Running {
         let running = Running::start(self.hold(options, "echo >at-work; exec sleep 60"));
-        wait_until(PATIENCE, "our command", || self.scene.path().join("at-work").exists());
+        wait_until(PATIENCE, "our command", || {
+            self.scene.path().join("at-work").exists()
+        });
         running
     }
 

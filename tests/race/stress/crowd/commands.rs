@@ -32,7 +32,8 @@ pub enum Work {
 }
 
 /// The commands' own log, and their own witness: a file that each locks for its life, and that its children inherit.
-pub const BEGINS: &str = r#"exec 9>>inside; flock -n 9 || echo "overlap $1 $$" >>log; echo "begin $1 $$" >>log"#;
+pub const BEGINS: &str =
+    r#"exec 9>>inside; flock -n 9 || echo "overlap $1 $$" >>log; echo "begin $1 $$" >>log"#;
 pub const ENDS: &str = r#"echo "end $1 $$" >>log"#;
 
 impl Work {
@@ -69,13 +70,21 @@ impl<'s> Place<'s> {
     pub fn hold(&self, id: &str, work: Work) -> Command {
         if self.dialect == Dialect::Tool {
             let mut command = self.scene.command(env!("CARGO_BIN_EXE_embedded"));
-            command.args(self.dialect.hold(id)).arg(format!("{id} {}", work.millis()));
+            command
+                .args(self.dialect.hold(id))
+                .arg(format!("{id} {}", work.millis()));
             return command;
         }
         let script = work.script(self.dialect);
-        let words = [&self.dialect.hold(id)[..], &["--", "sh", "-c", &script, "sh", id]].concat();
+        let words = [
+            &self.dialect.hold(id)[..],
+            &["--", "sh", "-c", &script, "sh", id],
+        ]
+        .concat();
         let mut command = self.scene.beadlock(&words);
-        command.env("BEADLOCK_LOCK_DIR", self.locks()).env("TMPDIR", self.scene.path().join("tmp"));
+        command
+            .env("BEADLOCK_LOCK_DIR", self.locks())
+            .env("TMPDIR", self.scene.path().join("tmp"));
         command
     }
 
@@ -114,9 +123,14 @@ impl<'s> Place<'s> {
             return Vec::new();
         }
         let audit = fs::read_to_string(self.scene.path().join("audit.jsonl")).expect("an audit");
-        let events = audit.lines().map(|line| serde_json::from_str::<Value>(line).expect("an event a line"));
+        let events = audit
+            .lines()
+            .map(|line| serde_json::from_str::<Value>(line).expect("an event a line"));
         let of = |event: Value| self.dialect.id_of(&event["previous_lock"]).to_owned();
-        events.filter(|event| event["event"] == self.dialect.taken()).map(of).collect()
+        events
+            .filter(|event| event["event"] == self.dialect.taken())
+            .map(of)
+            .collect()
     }
 
     /// The last one may have been killed: its lock is stale in a moment, and goes.
@@ -134,5 +148,7 @@ impl<'s> Place<'s> {
 
 fn names(dir: &Path) -> Vec<String> {
     let entries = fs::read_dir(dir).expect("list the directory").flatten();
-    entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+    entries
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect()
 }

@@ -28,14 +28,24 @@ pub struct Seen {
 
 impl fmt::Display for Seen {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { rounds, begun, overlaps } = self;
-        write!(f, "{rounds} rounds, {begun} commands, {overlaps} times beside another")
+        let Self {
+            rounds,
+            begun,
+            overlaps,
+        } = self;
+        write!(
+            f,
+            "{rounds} rounds, {begun} commands, {overlaps} times beside another"
+        )
     }
 }
 
 /// So many rounds, each with a fresh stale lock.
 pub fn play(dialect: Dialect, rounds: usize, way: Way) -> Seen {
-    let mut seen = Seen { rounds, ..Seen::default() };
+    let mut seen = Seen {
+        rounds,
+        ..Seen::default()
+    };
     for _ in 0..rounds {
         let scene = Scene::below(&memory());
         let place = Place::in_scene(&scene, dialect);
@@ -45,7 +55,9 @@ pub fn play(dialect: Dialect, rounds: usize, way: Way) -> Seen {
             Running::start(match way {
                 Way::Ours => place.hold(&id, Work::Short),
                 Way::AsDocumented => {
-                    let script = dialect.script().replace("WORK", &format!("{BEGINS}; sleep 0.02; {ENDS}; exec 9>&-"));
+                    let script = dialect
+                        .script()
+                        .replace("WORK", &format!("{BEGINS}; sleep 0.02; {ENDS}; exec 9>&-"));
                     let mut command = scene.command("bash");
                     command.args(["-c", &script, "bash", &id]);
                     command

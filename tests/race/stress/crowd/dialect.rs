@@ -66,9 +66,16 @@ impl Dialect {
             Self::Path | Self::Tool => &["lock:locks/work.lock"],
         });
         match self {
-            Self::Tower => {
-                words.extend(["--request-id", id, "--actor", "stress", "--intent-name", "i", "--intent-version", "1"])
-            }
+            Self::Tower => words.extend([
+                "--request-id",
+                id,
+                "--actor",
+                "stress",
+                "--intent-name",
+                "i",
+                "--intent-version",
+                "1",
+            ]),
             Self::Memory => words.extend(["--session-id", id]),
             Self::Path | Self::Tool => words.extend(["--holder", id]),
         }

@@ -69,7 +69,10 @@ pub struct Plan {
 
 impl Urn {
     pub fn new(dice: Dice) -> Self {
-        Self { dice, left: Vec::new() }
+        Self {
+            dice,
+            left: Vec::new(),
+        }
     }
 
     /// The next one.
@@ -78,15 +81,27 @@ impl Urn {
             self.left = Kind::of(dialect).to_vec();
         }
         let dice = &mut self.dice;
-        let kind = self.left.swap_remove(usize::try_from(dice.below(self.left.len() as u64)).expect("an index"));
-        let moment = *dice.one_of(&[Moment::Claimed, Moment::AtWork, Moment::AtWork, Moment::Heartbeat]);
+        let kind = self
+            .left
+            .swap_remove(usize::try_from(dice.below(self.left.len() as u64)).expect("an index"));
+        let moment = *dice.one_of(&[
+            Moment::Claimed,
+            Moment::AtWork,
+            Moment::AtWork,
+            Moment::Heartbeat,
+        ]);
         let mut up_to = |micros| Duration::from_micros(dice.below(micros));
         let pause = match moment {
             Moment::Claimed => up_to(15_000),
             Moment::AtWork => up_to(100_000),
             Moment::Heartbeat => dialect.beats_after() - Duration::from_millis(20) + up_to(60_000),
         };
-        Plan { kind, moment, pause, command_first: dice.below(2) == 0 }
+        Plan {
+            kind,
+            moment,
+            pause,
+            command_first: dice.below(2) == 0,
+        }
     }
 }
 
@@ -134,7 +149,10 @@ impl Plan {
 /// reap.
 pub fn reap(orphan: Pid) {
     wait_until(PATIENCE, "the orphan ends", || {
-        !matches!(waitpid(orphan, Some(WaitPidFlag::WNOHANG)), Ok(WaitStatus::StillAlive))
+        !matches!(
+            waitpid(orphan, Some(WaitPidFlag::WNOHANG)),
+            Ok(WaitStatus::StillAlive)
+        )
     });
 }
 

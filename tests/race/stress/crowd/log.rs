@@ -30,9 +30,14 @@ impl Log {
         let mut last = "";
         for line in text.lines() {
             let mut words = line.split(' ');
-            let (what, id) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+            let (what, id) = (
+                words.next().unwrap_or_default(),
+                words.next().unwrap_or_default(),
+            );
             let is_right = match what {
-                "begin" => begun.insert(id) && open.replace(id).is_none_or(|open| killed.contains(open)),
+                "begin" => {
+                    begun.insert(id) && open.replace(id).is_none_or(|open| killed.contains(open))
+                }
                 "end" => open.take() == Some(id),
                 _ => false,
             };

@@ -48,7 +48,11 @@ pub fn never_overlaps(dialect: Dialect) {
     let _ = binaries::directory();
     let seed = Dice::seed("STRESS_SEED");
     let rounds = super::rounds();
-    let few = if rounds == super::FEW { dialect.few() } else { 1 };
+    let few = if rounds == super::FEW {
+        dialect.few()
+    } else {
+        1
+    };
     let wanted = (rounds / ROUNDS_AN_ACQUISITION).max(FEW) / few;
     // On a disk that stands still for seconds a heartbeat waits, and so does the end of a process that was writing.
     let scene = Scene::below(&memory());
@@ -64,12 +68,19 @@ pub fn never_overlaps(dialect: Dialect) {
     let took = begun.elapsed();
     let killed = crowd.killed();
     // The command of a beadlock that was killed works on where the lock is its own, and says its end.
-    let ended: Vec<_> =
-        killed.iter().filter(|kill| !(dialect.is_the_commands() && kill.kind == Kind::Beadlock)).cloned().collect();
+    let ended: Vec<_> = killed
+        .iter()
+        .filter(|kill| !(dialect.is_the_commands() && kill.kind == Kind::Beadlock))
+        .cloned()
+        .collect();
     let log = Log::read(&place.log(), &ended);
     let taken = match dialect {
         // A process that was killed at work has left a stale lock, and others have been at work after it.
-        Dialect::Tool => killed.iter().filter(|kill| place.has_begun(&kill.id)).map(|kill| kill.id.clone()).collect(),
+        Dialect::Tool => killed
+            .iter()
+            .filter(|kill| place.has_begun(&kill.id))
+            .map(|kill| kill.id.clone())
+            .collect(),
         _ => place.taken(),
     };
     let of = |kind: Kind| killed.iter().filter(|kill| kill.kind == kind).count();
@@ -91,15 +102,29 @@ pub fn never_overlaps(dialect: Dialect) {
         log.overlaps.len(),
         crowd.lost(),
     );
-    assert!(log.overlaps.is_empty(), "two at work at once: {:#?}", log.overlaps.iter().take(9).collect::<Vec<_>>());
+    assert!(
+        log.overlaps.is_empty(),
+        "two at work at once: {:#?}",
+        log.overlaps.iter().take(9).collect::<Vec<_>>()
+    );
     assert_eq!(crowd.broken(), [""; 0], "every other acquisition ends well");
     assert_eq!(crowd.lost(), 0, "a live lock was taken");
     for id in &taken {
-        assert!(killed.iter().any(|kill| kill.id == *id), "{id}'s was taken, and nobody had killed it");
+        assert!(
+            killed.iter().any(|kill| kill.id == *id),
+            "{id}'s was taken, and nobody had killed it"
+        );
     }
-    assert!(log.begun >= wanted && !killed.is_empty() && !taken.is_empty(), "this run has shown nothing");
+    assert!(
+        log.begun >= wanted && !killed.is_empty() && !taken.is_empty(),
+        "this run has shown nothing"
+    );
     place.take_what_is_left();
-    assert_eq!(place.names(), [""; 0], "nothing is left in the lock directory");
+    assert_eq!(
+        place.names(),
+        [""; 0],
+        "nothing is left in the lock directory"
+    );
     if wanted >= MANY {
         assert!(taken.len() >= 100, "{} were taken", taken.len());
         assert!(took < LIMIT, "{wanted} acquisitions took {took:?}");
@@ -121,6 +146,13 @@ pub fn falls_to_one(dialect: Dialect) {
     let ours = control::play(dialect, of(ROUNDS_OF_OURS), control::Way::Ours);
     let name = dialect.name();
     println!("{name}: eight for one stale lock: ours {ours}; look, then take {by_script}");
-    assert!(by_script.overlaps > 0, "the control shows nothing: {by_script}");
-    assert_eq!((ours.overlaps, ours.begun), (0, PROCESSES * ours.rounds), "{ours}");
+    assert!(
+        by_script.overlaps > 0,
+        "the control shows nothing: {by_script}"
+    );
+    assert_eq!(
+        (ours.overlaps, ours.begun),
+        (0, PROCESSES * ours.rounds),
+        "{ours}"
+    );
 }

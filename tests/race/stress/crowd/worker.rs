@@ -41,13 +41,26 @@ impl Crowd {
         let urn = Mutex::new(Urn::new(Dice::new(seed, "crowd")));
         let [started, done, long, lost, late] = [const { AtomicUsize::new(0) }; 5];
         let (killed, broken) = (Mutex::default(), Mutex::default());
-        Self { wanted, urn, started, done, long, lost, late, killed, broken }
+        Self {
+            wanted,
+            urn,
+            started,
+            done,
+            long,
+            lost,
+            late,
+            killed,
+            broken,
+        }
     }
 
     /// One of them.
     pub fn work(&self, worker: usize, place: &Place<'_>) {
         // What has gone wrong once need not go wrong ten thousand times.
-        while self.done.load(SeqCst) < self.wanted && self.lost() == 0 && lock(&self.broken).is_empty() {
+        while self.done.load(SeqCst) < self.wanted
+            && self.lost() == 0
+            && lock(&self.broken).is_empty()
+        {
             let number = self.started.fetch_add(1, SeqCst);
             if number > TRIES * self.wanted {
                 return;
@@ -90,7 +103,10 @@ impl Crowd {
             lock(&self.broken).push(format!("{id} was to be killed: {ended:?}"));
             return;
         };
-        lock(&self.killed).push(Killed { id: id.to_owned(), kind: plan.kind });
+        lock(&self.killed).push(Killed {
+            id: id.to_owned(),
+            kind: plan.kind,
+        });
         // The end of its output: whatever it had started has ended too.
         let ended = Ended::from(holder.finish(BOUND));
         reap(command);
@@ -99,7 +115,8 @@ impl Crowd {
         if !is_expected {
             lock(&self.broken).push(format!("{id}, {:?} killed: {ended:?}", plan.kind));
         }
-        self.done.fetch_add(usize::from(place.has_begun(id)), SeqCst);
+        self.done
+            .fetch_add(usize::from(place.has_begun(id)), SeqCst);
     }
 
     fn start(&self, id: &str, work: Work, place: &Place<'_>) -> Running {

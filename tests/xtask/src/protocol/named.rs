@@ -16,7 +16,11 @@ const PACKAGES: [(&str, &str); 5] = [
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Named {
     /// `PACKAGE lib PATH`, `PACKAGE tests/NAME PATH`: `PATH` as the test runner prints it.
-    Cargo { package: &'static str, target: Target, path: String },
+    Cargo {
+        package: &'static str,
+        target: Target,
+        path: String,
+    },
     /// `FILE: NAME`, the file from the checkout's top.
     Bats { file: String, name: String },
     /// `FILE: NAME`, the file from the checkout's top, and the name of a function in it.
@@ -34,7 +38,10 @@ pub enum Target {
 
 /// The folder of a package.
 pub fn folder(package: &str) -> &'static str {
-    PACKAGES.iter().find(|(name, _)| *name == package).map_or("", |(_, folder)| folder)
+    PACKAGES
+        .iter()
+        .find(|(name, _)| *name == package)
+        .map_or("", |(_, folder)| folder)
 }
 
 impl FromStr for Named {
@@ -47,24 +54,37 @@ impl FromStr for Named {
                  `FILE.py: NAME`)"
             )
         };
-        let is_inside =
-            |file: &str| !file.starts_with('/') && file.split('/').all(|part| !matches!(part, "" | "." | ".."));
+        let is_inside = |file: &str| {
+            !file.starts_with('/') && file.split('/').all(|part| !matches!(part, "" | "." | ".."))
+        };
         if let Some((file, name)) = text.split_once(".bats: ") {
             let name = name.trim();
             if !is_inside(file) || name.is_empty() {
                 return Err(wrong());
             }
-            return Ok(Self::Bats { file: format!("{file}.bats"), name: name.to_owned() });
+            return Ok(Self::Bats {
+                file: format!("{file}.bats"),
+                name: name.to_owned(),
+            });
         }
         if let Some((file, name)) = text.split_once(".py: ") {
             if !is_inside(file) || !is_word(name) {
                 return Err(wrong());
             }
-            return Ok(Self::Python { file: format!("{file}.py"), name: name.to_owned() });
+            return Ok(Self::Python {
+                file: format!("{file}.py"),
+                name: name.to_owned(),
+            });
         }
         let words: Vec<&str> = text.split(' ').collect();
-        let [package, target, path] = words[..] else { return Err(wrong()) };
-        let package = PACKAGES.iter().find(|(name, _)| *name == package).ok_or_else(wrong)?.0;
+        let [package, target, path] = words[..] else {
+            return Err(wrong());
+        };
+        let package = PACKAGES
+            .iter()
+            .find(|(name, _)| *name == package)
+            .ok_or_else(wrong)?
+            .0;
         let target = match target.strip_prefix("tests/") {
             Some(name) if is_word(name) => Target::Test(name.to_owned()),
             None if target == "lib" => Target::Lib,
@@ -73,7 +93,11 @@ impl FromStr for Named {
         if !path.split("::").all(is_word) {
             return Err(wrong());
         }
-        Ok(Self::Cargo { package, target, path: path.to_owned() })
+        Ok(Self::Cargo {
+            package,
+            target,
+            path: path.to_owned(),
+        })
     }
 }
 
@@ -85,8 +109,16 @@ fn is_word(text: &str) -> bool {
 impl fmt::Display for Named {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Cargo { package, target: Target::Lib, path } => write!(f, "{package} lib {path}"),
-            Self::Cargo { package, target: Target::Test(name), path } => {
+            Self::Cargo {
+                package,
+                target: Target::Lib,
+                path,
+            } => write!(f, "{package} lib {path}"),
+            Self::Cargo {
+                package,
+                target: Target::Test(name),
+                path,
+            } => {
                 write!(f, "{package} tests/{name} {path}")
             }
             Self::Bats { file, name } | Self::Python { file, name } => write!(f, "{file}: {name}"),
@@ -107,7 +139,12 @@ mod tests {
             "integration/shell/tests/lock-manager.bats: release: a missing lock is a warning",
             "integration/python/tests/test_memory.py: test_ctrl_c_ends_the_wait",
         ] {
-            assert_eq!(text.parse::<Named>().map(|named| named.to_string()).as_deref(), Ok(text));
+            assert_eq!(
+                text.parse::<Named>()
+                    .map(|named| named.to_string())
+                    .as_deref(),
+                Ok(text)
+            );
         }
     }
 

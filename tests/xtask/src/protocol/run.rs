@@ -44,7 +44,12 @@ pub fn run(tests: &BTreeSet<Named>) -> BTreeMap<Named, Answer> {
 }
 
 fn run_cargo(tests: &[&Named]) -> BTreeMap<Named, Answer> {
-    let all = |why: String| tests.iter().map(|test| ((*test).clone(), Answer::Failed(why.clone()))).collect();
+    let all = |why: String| {
+        tests
+            .iter()
+            .map(|test| ((*test).clone(), Answer::Failed(why.clone())))
+            .collect()
+    };
     let binaries = match build::tests(tests) {
         Ok(binaries) => binaries,
         Err(why) => return all(why),
@@ -53,22 +58,33 @@ fn run_cargo(tests: &[&Named]) -> BTreeMap<Named, Answer> {
     let answers = Mutex::new(BTreeMap::new());
     let work = || {
         loop {
-            let Some(test) = left.lock().expect("nobody panics with it").next() else { return };
+            let Some(test) = left.lock().expect("nobody panics with it").next() else {
+                return;
+            };
             let answer = match test {
-                Named::Cargo { package, target, path } => match binaries.get(&(*package, target.clone())) {
+                Named::Cargo {
+                    package,
+                    target,
+                    path,
+                } => match binaries.get(&(*package, target.clone())) {
                     None => Answer::Failed("cargo has built no such test binary".to_owned()),
                     Some(binary) => {
                         let mut command = Command::new(binary);
                         command.args(["--exact", path, "--show-output", "--color", "never"]);
                         // As cargo would: there, and with the package's own variables.
                         let folder = checkout().join(folder(package));
-                        command.env("CARGO_MANIFEST_DIR", &folder).current_dir(folder);
+                        command
+                            .env("CARGO_MANIFEST_DIR", &folder)
+                            .current_dir(folder);
                         answer::of_cargo(path, &Running::start(command).finish(BOUND))
                     }
                 },
                 Named::Bats { .. } | Named::Python { .. } => continue,
             };
-            answers.lock().expect("nobody panics with it").insert((*test).clone(), answer);
+            answers
+                .lock()
+                .expect("nobody panics with it")
+                .insert((*test).clone(), answer);
         }
     };
     std::thread::scope(|threads| {
@@ -81,20 +97,32 @@ fn run_cargo(tests: &[&Named]) -> BTreeMap<Named, Answer> {
 
 /// As many as the test runner would start, which the Makefile sets.
 fn at_once() -> usize {
-    let said = std::env::var("RUST_TEST_THREADS").ok().and_then(|number| number.parse().ok());
+    let said = std::env::var("RUST_TEST_THREADS")
+        .ok()
+        .and_then(|number| number.parse().ok());
     said.filter(|number| *number > 0).unwrap_or(4)
 }
 
 /// One run of the file, with the directory of the programs in `$BEADLOCK_BIN`.
 fn run_bats(file: &str, tests: &[&Named]) -> BTreeMap<Named, Answer> {
-    let all = |answer: Answer| tests.iter().map(|test| ((*test).clone(), answer.clone())).collect();
-    let Some(bats) = in_path("bats") else { return all(answer::skipped("needs bats")) };
+    let all = |answer: Answer| {
+        tests
+            .iter()
+            .map(|test| ((*test).clone(), answer.clone()))
+            .collect()
+    };
+    let Some(bats) = in_path("bats") else {
+        return all(answer::skipped("needs bats"));
+    };
     let programs = match build::programs() {
         Ok(programs) => programs,
         Err(why) => return all(Answer::Failed(why)),
     };
     let mut command = Command::new(bats);
-    command.args(["--formatter", "tap", file]).current_dir(checkout()).env("BEADLOCK_BIN", programs);
+    command
+        .args(["--formatter", "tap", file])
+        .current_dir(checkout())
+        .env("BEADLOCK_BIN", programs);
     let output = Running::start(command).finish(BOUND);
     let answer = |test: &&Named| match test {
         Named::Bats { name, .. } => Some(((*test).clone(), answer::of_bats(name, &output))),
@@ -110,11 +138,21 @@ fn run_python(files: &BTreeMap<&str, Vec<&Named>>) -> BTreeMap<Named, Answer> {
     }
     let mut command = Command::new(checkout().join("scripts/python.sh"));
     // Where the line is too short, pytest leaves out why a test was skipped.
-    command.arg("-vvv").args(files.keys()).current_dir(checkout()).env("COLUMNS", "1000");
+    command
+        .arg("-vvv")
+        .args(files.keys())
+        .current_dir(checkout())
+        .env("COLUMNS", "1000");
     let output = Running::start(command).finish(BOUND);
     let answer = |test: &Named| match test {
-        Named::Python { file, name } => Some((test.clone(), answer::of_python(file, name, &output))),
+        Named::Python { file, name } => {
+            Some((test.clone(), answer::of_python(file, name, &output)))
+        }
         Named::Cargo { .. } | Named::Bats { .. } => None,
     };
-    files.values().flatten().filter_map(|test| answer(test)).collect()
+    files
+        .values()
+        .flatten()
+        .filter_map(|test| answer(test))
+        .collect()
 }

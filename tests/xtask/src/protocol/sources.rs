@@ -13,7 +13,11 @@ pub fn look_for(top: &Path, named: &Named) -> Result<(), String> {
 
 fn look(top: &Path, named: &Named) -> Result<(), String> {
     match named {
-        Named::Cargo { package, target, path } => {
+        Named::Cargo {
+            package,
+            target,
+            path,
+        } => {
             let folder = top.join(folder(package));
             let (name, modules) = match path.rsplit_once("::") {
                 Some((modules, name)) => (name, modules.split("::").collect()),
@@ -25,18 +29,27 @@ fn look(top: &Path, named: &Named) -> Result<(), String> {
             if has_test(&text, name) || tells_stories(&text) && has_test(&read(&root)?, name) {
                 return Ok(());
             }
-            Err(format!("there is no test {name} that runs in {}", file.display()))
+            Err(format!(
+                "there is no test {name} that runs in {}",
+                file.display()
+            ))
         }
         Named::Bats { file, name } => {
             let wanted = format!("@test \"{name}\" {{");
-            if read(&top.join(file))?.lines().any(|line| line.trim_end() == wanted) {
+            if read(&top.join(file))?
+                .lines()
+                .any(|line| line.trim_end() == wanted)
+            {
                 return Ok(());
             }
             Err(format!("{file} has no line {wanted}"))
         }
         Named::Python { file, name } => {
             let wanted = format!("def {name}(");
-            if read(&top.join(file))?.lines().any(|line| line.starts_with(&wanted)) {
+            if read(&top.join(file))?
+                .lines()
+                .any(|line| line.starts_with(&wanted))
+            {
                 return Ok(());
             }
             Err(format!("{file} has no line {wanted}"))
@@ -49,7 +62,11 @@ fn has_test(source: &str, name: &str) -> bool {
     let lines: Vec<&str> = source.lines().map(str::trim).collect();
     let begin = format!("fn {name}()");
     let is_run = |at: usize| {
-        let attributes: Vec<_> = lines[..at].iter().rev().take_while(|line| line.starts_with("#[")).collect();
+        let attributes: Vec<_> = lines[..at]
+            .iter()
+            .rev()
+            .take_while(|line| line.starts_with("#["))
+            .collect();
         attributes.contains(&&"#[test]") && !attributes.iter().any(|line| line.contains("ignore"))
     };
     (0..lines.len()).any(|at| lines[at].starts_with(&begin) && is_run(at))
@@ -69,10 +86,15 @@ fn root(folder: &Path, target: &Target) -> Result<PathBuf, String> {
     // A package may say where its targets begin.
     let manifest = fs::read_to_string(folder.join("Cargo.toml")).unwrap_or_default();
     let named = format!("[[test]]\nname = \"{name}\"\npath = \"");
-    let said = manifest.split_once(&named).and_then(|(_, rest)| rest.split('"').next());
+    let said = manifest
+        .split_once(&named)
+        .and_then(|(_, rest)| rest.split('"').next());
     let usual = folder.join("tests").join(name).join("main.rs");
-    let files =
-        [said.map(|path| folder.join(path)), Some(folder.join(format!("tests/{name}.rs"))), Some(usual.clone())];
+    let files = [
+        said.map(|path| folder.join(path)),
+        Some(folder.join(format!("tests/{name}.rs"))),
+        Some(usual.clone()),
+    ];
     let found = files.into_iter().flatten().find(|file| file.is_file());
     found.ok_or(format!("there is no {}", usual.display()))
 }
@@ -86,15 +108,24 @@ fn file_of(root: PathBuf, modules: &[&str]) -> Result<PathBuf, String> {
         let text = read(&file)?;
         let declares = |end: &str| {
             let line = format!("mod {module}{end}");
-            let seen = |prefix: &str| text.lines().any(|found| found.trim().strip_prefix(prefix) == Some(&line));
+            let seen = |prefix: &str| {
+                text.lines()
+                    .any(|found| found.trim().strip_prefix(prefix) == Some(&line))
+            };
             ["", "pub ", "pub(crate) "].into_iter().any(seen)
         };
         if declares(";") {
-            let candidates = [dir.join(format!("{module}.rs")), dir.join(module).join("mod.rs")];
+            let candidates = [
+                dir.join(format!("{module}.rs")),
+                dir.join(module).join("mod.rs"),
+            ];
             file = candidates
                 .into_iter()
                 .find(|file| file.is_file())
-                .ok_or(format!("{} has no file for its mod {module}", file.display()))?;
+                .ok_or(format!(
+                    "{} has no file for its mod {module}",
+                    file.display()
+                ))?;
         } else if !declares(" {") {
             return Err(format!("{} has no mod {module}", file.display()));
         }
@@ -118,22 +149,55 @@ mod tests {
         for (file, text) in [
             ("checker/src/lib.rs", "pub mod dialect;\n".to_owned()),
             ("checker/src/dialect/mod.rs", "pub mod tower;\n".to_owned()),
-            ("checker/src/dialect/tower/mod.rs", "mod judge;\nmod name;\n".to_owned()),
-            ("checker/src/dialect/tower/judge.rs", format!("#[cfg(test)]\nmod tests {{\n{}}}\n", test("fresh"))),
-            ("checker/src/dialect/tower/name.rs", "#[cfg(test)]\nmod tests;\n".to_owned()),
+            (
+                "checker/src/dialect/tower/mod.rs",
+                "mod judge;\nmod name;\n".to_owned(),
+            ),
+            (
+                "checker/src/dialect/tower/judge.rs",
+                format!("#[cfg(test)]\nmod tests {{\n{}}}\n", test("fresh")),
+            ),
+            (
+                "checker/src/dialect/tower/name.rs",
+                "#[cfg(test)]\nmod tests;\n".to_owned(),
+            ),
             ("checker/src/dialect/tower/name/tests.rs", test("short")),
-            ("checker/src/dialect/tower/loose.rs", test("compiled_by_nobody")),
+            (
+                "checker/src/dialect/tower/loose.rs",
+                test("compiled_by_nobody"),
+            ),
             ("checker/tests/tower.rs", test("stolen")),
-            ("integration/tests/tower/main.rs", "#[cfg(test)]\nmod hold;\n".to_owned()),
-            ("integration/tests/tower/hold.rs", format!("#[ignore]\n{}{}", test("later"), test("now"))),
+            (
+                "integration/tests/tower/main.rs",
+                "#[cfg(test)]\nmod hold;\n".to_owned(),
+            ),
+            (
+                "integration/tests/tower/hold.rs",
+                format!("#[ignore]\n{}{}", test("later"), test("now")),
+            ),
             (
                 "tests/tests/conformance/main.rs",
-                format!("macro_rules! stories {{\n{}}}\nmod tower;\nmod silent;\n", test("stale")),
+                format!(
+                    "macro_rules! stories {{\n{}}}\nmod tower;\nmod silent;\n",
+                    test("stale")
+                ),
             ),
-            ("tests/tests/conformance/tower.rs", "stories!(TOWER);\n".to_owned()),
-            ("tests/tests/conformance/silent.rs", "// stories!(SILENT);\n".to_owned()),
-            ("integration/shell/a.bats", "@test \"a b\" {\n}\n# @test \"c\" {\n".to_owned()),
-            ("integration/python/tests/test_a.py", "def test_a(scene: Scene) -> None:\n    def test_b():\n".to_owned()),
+            (
+                "tests/tests/conformance/tower.rs",
+                "stories!(TOWER);\n".to_owned(),
+            ),
+            (
+                "tests/tests/conformance/silent.rs",
+                "// stories!(SILENT);\n".to_owned(),
+            ),
+            (
+                "integration/shell/a.bats",
+                "@test \"a b\" {\n}\n# @test \"c\" {\n".to_owned(),
+            ),
+            (
+                "integration/python/tests/test_a.py",
+                "def test_a(scene: Scene) -> None:\n    def test_b():\n".to_owned(),
+            ),
         ] {
             let file = top.path().join(file);
             fs::create_dir_all(file.parent().expect("a folder")).expect("make it");
@@ -174,18 +238,42 @@ mod tests {
     fn what_would_not_run_is_not_found() {
         let top = checkout();
         for (text, said) in [
-            ("beadlock-checker lib dialect::tower::judge::tests::stale", "no test stale"),
-            ("beadlock-checker lib dialect::tower::loose::compiled_by_nobody", "no mod loose"),
-            ("beadlock-checker lib dialect::beads::tests::a", "no mod beads"),
-            ("beadlock-checker tests/tower stole", "no test stole that runs in checker/tests/tower.rs"),
+            (
+                "beadlock-checker lib dialect::tower::judge::tests::stale",
+                "no test stale",
+            ),
+            (
+                "beadlock-checker lib dialect::tower::loose::compiled_by_nobody",
+                "no mod loose",
+            ),
+            (
+                "beadlock-checker lib dialect::beads::tests::a",
+                "no mod beads",
+            ),
+            (
+                "beadlock-checker tests/tower stole",
+                "no test stole that runs in checker/tests/tower.rs",
+            ),
             ("beadlock tests/tower hold::later", "no test later"),
-            ("beadlock tests/hold now", "there is no integration/tests/hold/main.rs"),
-            ("beadlock-tests tests/conformance tower::fresh", "no test fresh"),
-            ("beadlock-tests tests/conformance silent::stale", "no test stale"),
+            (
+                "beadlock tests/hold now",
+                "there is no integration/tests/hold/main.rs",
+            ),
+            (
+                "beadlock-tests tests/conformance tower::fresh",
+                "no test fresh",
+            ),
+            (
+                "beadlock-tests tests/conformance silent::stale",
+                "no test stale",
+            ),
             ("integration/shell/a.bats: a", "has no line"),
             ("integration/shell/a.bats: c", "has no line"),
             ("integration/shell/b.bats: a b", "b.bats"),
-            ("integration/python/tests/test_a.py: test", "has no line def test("),
+            (
+                "integration/python/tests/test_a.py: test",
+                "has no line def test(",
+            ),
             ("integration/python/tests/test_a.py: test_b", "has no line"),
         ] {
             let found = look_for_text(top.path(), text).expect_err(text);

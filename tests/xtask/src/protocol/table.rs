@@ -50,23 +50,34 @@ impl Page {
         let mut ids = BTreeSet::new();
         for line in rows_of(text) {
             match Row::parse(&cells(line)) {
-                Ok(row) if !ids.insert(row.id.clone()) => wrong.push(format!("{name}: {} is there twice", row.id)),
+                Ok(row) if !ids.insert(row.id.clone()) => {
+                    wrong.push(format!("{name}: {} is there twice", row.id))
+                }
                 Ok(row) => rows.push(row),
                 Err(why) => wrong.push(format!("{name}: {why}: {line}")),
             }
         }
         let at_least = at_least(text);
         match at_least {
-            None => wrong.push(format!("{name}: no line `<!-- protocol-check: at least N rows -->`")),
+            None => wrong.push(format!(
+                "{name}: no line `<!-- protocol-check: at least N rows -->`"
+            )),
             Some(least) if rows.len() < least => {
-                wrong.push(format!("{name}: {} rows, and at least {least} are meant to be there", rows.len()));
+                wrong.push(format!(
+                    "{name}: {} rows, and at least {least} are meant to be there",
+                    rows.len()
+                ));
             }
             Some(_) => {}
         }
         if !wrong.is_empty() {
             return Err(wrong);
         }
-        Ok(Self { name: name.to_owned(), at_least: at_least.unwrap_or_default(), rows })
+        Ok(Self {
+            name: name.to_owned(),
+            at_least: at_least.unwrap_or_default(),
+            rows,
+        })
     }
 }
 
@@ -82,11 +93,20 @@ impl Row {
             return Err(format!("{says:?} is none of {}", SAYS.join(", ")));
         }
         // What stands between backticks.
-        let tests: Vec<Named> = tests.split('`').skip(1).step_by(2).map(str::parse).collect::<Result<_, _>>()?;
+        let tests: Vec<Named> = tests
+            .split('`')
+            .skip(1)
+            .step_by(2)
+            .map(str::parse)
+            .collect::<Result<_, _>>()?;
         if tests.is_empty() {
             return Err("names no test".to_owned());
         }
-        Ok(Self { id: id.clone(), section: section.clone(), tests })
+        Ok(Self {
+            id: id.clone(),
+            section: section.clone(),
+            tests,
+        })
     }
 }
 
@@ -120,7 +140,9 @@ fn cells(line: &str) -> Vec<String> {
     let line = line.replace("\\|", BAR);
     let line = line.strip_prefix('|').unwrap_or(&line);
     let line = line.strip_suffix('|').unwrap_or(line);
-    line.split('|').map(|cell| cell.trim().replace(BAR, "|")).collect()
+    line.split('|')
+        .map(|cell| cell.trim().replace(BAR, "|"))
+        .collect()
 }
 
 #[cfg(test)]
@@ -134,41 +156,77 @@ mod tests {
         | field | type |\n|---|---|\n| A1 | another table |\n";
 
     fn wrong(text: &str) -> String {
-        Page::parse("locks", text).expect_err("nothing wrong is found").join("\n")
+        Page::parse("locks", text)
+            .expect_err("nothing wrong is found")
+            .join("\n")
     }
 
     #[test]
     fn a_page_is_read() {
         let page = Page::parse("locks", GOOD).expect("a good page");
-        let read: Vec<_> = page.rows.iter().map(|row| (row.id.as_str(), row.tests.len())).collect();
+        let read: Vec<_> = page
+            .rows
+            .iter()
+            .map(|row| (row.id.as_str(), row.tests.len()))
+            .collect();
         assert_eq!((page.at_least, read), (2, vec![("A1", 1), ("A2", 2)]));
-        assert_eq!(page.rows[1].tests[1].to_string(), "integration/shell/tests/a.bats: a b");
+        assert_eq!(
+            page.rows[1].tests[1].to_string(),
+            "integration/shell/tests/a.bats: a b"
+        );
     }
 
     /// Each one thing changed, and what is said about it.
     #[test]
     fn every_mutant_is_found() {
         let mutants = [
-            ("`beadlock tests/tower names::none`", "", "names no test: | A1"),
-            ("`beadlock tests/tower names::none`", "beadlock tests/tower names::none", "names no test"),
-            ("`beadlock tests/tower names::none`", "``", "\"\" is no test"),
-            ("`beadlock tests/tower names::none`", "`names::none`", "\"names::none\" is no test"),
+            (
+                "`beadlock tests/tower names::none`",
+                "",
+                "names no test: | A1",
+            ),
+            (
+                "`beadlock tests/tower names::none`",
+                "beadlock tests/tower names::none",
+                "names no test",
+            ),
+            (
+                "`beadlock tests/tower names::none`",
+                "``",
+                "\"\" is no test",
+            ),
+            (
+                "`beadlock tests/tower names::none`",
+                "`names::none`",
+                "\"names::none\" is no test",
+            ),
             ("| A2 |", "| A1 |", "A1 is there twice"),
             ("| A2 |", "|  |", "an empty cell"),
             ("| 3 |", "| |", "an empty cell"),
             ("| the rest |", "| |", "an empty cell"),
             ("| the rest |", "| the | rest |", "6 cells, not 5"),
             ("MUST NOT", "must", "\"must\" is none of"),
-            ("at least 2 rows", "at least 3 rows", "2 rows, and at least 3"),
+            (
+                "at least 2 rows",
+                "at least 3 rows",
+                "2 rows, and at least 3",
+            ),
             ("at least 2 rows", "at least 0 rows", "no line"),
             ("<!-- protocol-check", "<!-- ", "no line"),
-            ("| id | section |", "| section | id |", "0 rows, and at least 2"),
+            (
+                "| id | section |",
+                "| section | id |",
+                "0 rows, and at least 2",
+            ),
             ("| A2 | 3", "\n| A2 | 3", "1 rows, and at least 2"),
         ];
         for (from, to, said) in mutants {
             assert!(GOOD.contains(from), "{from}");
             let found = wrong(&GOOD.replacen(from, to, 1));
-            assert!(found.contains(said), "{from} as {to}: {found:?} does not say {said:?}");
+            assert!(
+                found.contains(said),
+                "{from} as {to}: {found:?} does not say {said:?}"
+            );
         }
     }
 }

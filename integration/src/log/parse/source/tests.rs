@@ -5,7 +5,11 @@ use std::fs;
 use super::*;
 
 fn names(source: &LogSource) -> Vec<String> {
-    source.files().iter().map(|path| path.file_name().unwrap().to_str().unwrap().to_owned()).collect()
+    source
+        .files()
+        .iter()
+        .map(|path| path.file_name().unwrap().to_str().unwrap().to_owned())
+        .collect()
 }
 
 fn read(source: LogSource) -> Vec<String> {
@@ -62,14 +66,29 @@ fn a_log_comes_with_its_older_files_oldest_first() {
 fn one_family_is_one_log_and_an_older_file_alone_is_alone() {
     let dir = scene(&["daemon.log", "daemon.log.1", "daemon.log.2", "b.log"]);
     let typed = |names: &[&str]| {
-        let names: Vec<OsString> = names.iter().map(|name| dir.path().join(name).into_os_string()).collect();
-        LogSource::named(&names).into_iter().map(|source| self::names(&source.unwrap())).collect::<Vec<_>>()
+        let names: Vec<OsString> = names
+            .iter()
+            .map(|name| dir.path().join(name).into_os_string())
+            .collect();
+        LogSource::named(&names)
+            .into_iter()
+            .map(|source| self::names(&source.unwrap()))
+            .collect::<Vec<_>>()
     };
     assert_eq!(typed(&["daemon.log.1"]), [["daemon.log.1"]]);
-    assert_eq!(typed(&["daemon.log.1", "daemon.log.2"]), [["daemon.log.2", "daemon.log.1"]]);
+    assert_eq!(
+        typed(&["daemon.log.1", "daemon.log.2"]),
+        [["daemon.log.2", "daemon.log.1"]]
+    );
     let all = vec!["daemon.log.2", "daemon.log.1", "daemon.log"];
-    assert_eq!(typed(&["daemon.log", "daemon.log.1", "daemon.log.2"]), [&all[..]]);
-    assert_eq!(typed(&["daemon.log", "b.log", "daemon.log"]), [all, vec!["b.log"]]);
+    assert_eq!(
+        typed(&["daemon.log", "daemon.log.1", "daemon.log.2"]),
+        [&all[..]]
+    );
+    assert_eq!(
+        typed(&["daemon.log", "b.log", "daemon.log"]),
+        [all, vec!["b.log"]]
+    );
 }
 
 #[test]
@@ -105,8 +124,17 @@ fn lines_are_lines_whatever_is_in_them() {
 
 #[test]
 fn what_is_compressed_is_said_with_what_to_type() {
-    for (head, tool) in [(&b"\x1f\x8b\x08"[..], "zcat"), (b"\x28\xb5\x2f\xfd", "zstdcat"), (b"BZh9", "bzcat")] {
-        let error = lines(head, Some(Path::new("FILE")), &mut |_| ()).unwrap_err().to_string();
-        assert_eq!(error, format!("it is compressed; type: {tool} FILE | beadlock log -"));
+    for (head, tool) in [
+        (&b"\x1f\x8b\x08"[..], "zcat"),
+        (b"\x28\xb5\x2f\xfd", "zstdcat"),
+        (b"BZh9", "bzcat"),
+    ] {
+        let error = lines(head, Some(Path::new("FILE")), &mut |_| ())
+            .unwrap_err()
+            .to_string();
+        assert_eq!(
+            error,
+            format!("it is compressed; type: {tool} FILE | beadlock log -")
+        );
     }
 }

@@ -26,10 +26,21 @@ impl Other {
     fn holding(file: &Path, option: &str) -> Self {
         let lock = file::lock_of(file);
         let mut command = Command::new("flock");
-        command.args(["-F", option]).arg(&lock).args(["sleep", "60"]).stdin(Stdio::null());
+        command
+            .args(["-F", option])
+            .arg(&lock)
+            .args(["sleep", "60"])
+            .stdin(Stdio::null());
         let other = Self(command.spawn().unwrap());
         let deadline = Instant::now() + Duration::from_secs(30);
-        while Command::new("flock").args(["-n"]).arg(&lock).arg("true").status().unwrap().success() {
+        while Command::new("flock")
+            .args(["-n"])
+            .arg(&lock)
+            .arg("true")
+            .status()
+            .unwrap()
+            .success()
+        {
             assert!(Instant::now() < deadline, "flock(1) does not get it");
             sleep(Duration::from_millis(2));
         }
@@ -50,7 +61,11 @@ fn a_lock_is_made_kept_and_never_written() {
     let lock = FileLock::exclusive(&file).unwrap();
     assert_eq!(lock.lock_path(), file.with_file_name("todo.json.lock"));
     let meta = fs::metadata(lock.lock_path()).unwrap();
-    assert_eq!((meta.len(), meta.permissions().mode() & 0o133), (0, 0), "0644 less the umask");
+    assert_eq!(
+        (meta.len(), meta.permissions().mode() & 0o133),
+        (0, 0),
+        "0644 less the umask"
+    );
     assert_eq!(lock.id().pid.unsigned_abs(), std::process::id());
     let path = lock.lock_path().to_owned();
     lock.release().unwrap();
@@ -86,22 +101,51 @@ fn the_same_file_twice_is_an_error_at_once_by_whatever_name() {
     for name in ["todo.json", "./todo.json", "link.json", "x/../todo.json"] {
         fs::create_dir_all(top.path().join("x")).unwrap();
         let error = FileLock::exclusive(top.path().join(name)).unwrap_err();
-        assert_eq!((error.code(), error.is_retryable()), (Code::LockFailed, false), "{name}");
-        assert!(error.to_string().contains("is locked by this process already"), "{name}: {error}");
-        assert_eq!(FileLock::shared(top.path().join(name)).unwrap_err().code(), Code::LockFailed);
+        assert_eq!(
+            (error.code(), error.is_retryable()),
+            (Code::LockFailed, false),
+            "{name}"
+        );
+        assert!(
+            error
+                .to_string()
+                .contains("is locked by this process already"),
+            "{name}: {error}"
+        );
+        assert_eq!(
+            FileLock::shared(top.path().join(name)).unwrap_err().code(),
+            Code::LockFailed
+        );
     }
-    assert!(begun.elapsed() < Duration::from_secs(20), "not one of them has waited");
+    assert!(
+        begun.elapsed() < Duration::from_secs(20),
+        "not one of them has waited"
+    );
     first.release().unwrap();
-    FileLock::exclusive(file.with_file_name("link.json")).unwrap().release().unwrap();
+    FileLock::exclusive(file.with_file_name("link.json"))
+        .unwrap()
+        .release()
+        .unwrap();
 }
 
 #[test]
 fn a_path_is_followed_when_the_locking_is_made_and_not_again() {
     let (_top, file) = scene();
-    let (link, other) = (file.with_file_name("link.json"), file.with_file_name("other.json"));
+    let (link, other) = (
+        file.with_file_name("link.json"),
+        file.with_file_name("other.json"),
+    );
     symlink(&file, &link).unwrap();
     let locking = FileLock::on(&link);
-    assert!(Command::new("ln").arg("-sfn").arg(&other).arg(&link).status().unwrap().success());
+    assert!(
+        Command::new("ln")
+            .arg("-sfn")
+            .arg(&other)
+            .arg(&link)
+            .status()
+            .unwrap()
+            .success()
+    );
     for _ in 0..2 {
         let lock = locking.acquire().unwrap();
         assert_eq!(lock.path(), file);
@@ -110,7 +154,11 @@ fn a_path_is_followed_when_the_locking_is_made_and_not_again() {
         lock.release().unwrap();
     }
     let error = FileLock::on(file.parent().unwrap()).acquire().unwrap_err();
-    assert_eq!(error.code(), Code::Usage, "told when it is to be locked: {error}");
+    assert_eq!(
+        error.code(),
+        Code::Usage,
+        "told when it is to be locked: {error}"
+    );
 }
 
 #[test]
@@ -119,13 +167,28 @@ fn flock_of_the_shell_is_waited_for_and_named() {
     let other = Other::holding(&file, "-x");
     let begun = Instant::now();
     let limit = Duration::from_millis(300);
-    let error = FileLock::on(&file).wait(Wait::UpTo(limit)).acquire().unwrap_err();
+    let error = FileLock::on(&file)
+        .wait(Wait::UpTo(limit))
+        .acquire()
+        .unwrap_err();
     assert!(begun.elapsed() >= limit);
-    assert_eq!((error.code(), error.is_retryable()), (Code::LockFailed, true));
+    assert_eq!(
+        (error.code(), error.is_retryable()),
+        (Code::LockFailed, true)
+    );
     let words = error.to_string();
-    assert!(words.starts_with("Failed to acquire lock (timeout after 0.3s): "), "{words}");
-    assert!(words.contains(&format!("PID {} (sleep 60)", other.0.id())), "{words}");
-    assert!(words.contains(&format!("lsof +D {}", file.parent().unwrap().display())), "{words}");
+    assert!(
+        words.starts_with("Failed to acquire lock (timeout after 0.3s): "),
+        "{words}"
+    );
+    assert!(
+        words.contains(&format!("PID {} (sleep 60)", other.0.id())),
+        "{words}"
+    );
+    assert!(
+        words.contains(&format!("lsof +D {}", file.parent().unwrap().display())),
+        "{words}"
+    );
     let error = at_once(&file).unwrap_err();
     let shown = file.display();
     let begin = format!("Cannot acquire lock on {shown} (another process may be active): ");
@@ -143,7 +206,11 @@ fn flock_of_the_shell_is_waited_for_and_named() {
 fn readers_share_and_keep_writers_out() {
     let (_top, file) = scene();
     let other = Other::holding(&file, "-s");
-    let reader = FileLock::on(&file).shared().wait(Wait::No).acquire().unwrap();
+    let reader = FileLock::on(&file)
+        .shared()
+        .wait(Wait::No)
+        .acquire()
+        .unwrap();
     assert_eq!(reader.mode(), Mode::Shared);
     reader.release().unwrap();
     assert_eq!(at_once(&file).unwrap_err().code(), Code::LockFailed);
@@ -164,7 +231,12 @@ fn a_wait_that_ran_out_leaves_one_thread_and_no_lock() {
     };
     let before = threads();
     for _ in 0..10 {
-        assert!(FileLock::on(&file).wait(Wait::UpTo(Duration::from_millis(5))).acquire().is_err());
+        assert!(
+            FileLock::on(&file)
+                .wait(Wait::UpTo(Duration::from_millis(5)))
+                .acquire()
+                .is_err()
+        );
     }
     // Other tests of this process have theirs.
     assert!(threads() < before + 8, "{} then {}", before, threads());
@@ -187,17 +259,32 @@ fn a_lock_file_that_is_deleted_or_replaced_is_a_loss_and_the_new_one_is_locked()
     let (old, new) = (path.with_extension("old"), path.with_extension("new"));
     fs::hard_link(&path, &old).unwrap();
     fs::write(&new, "").unwrap();
-    assert!(Command::new("mv").args([&new, &path]).status().unwrap().success());
+    assert!(
+        Command::new("mv")
+            .args([&new, &path])
+            .status()
+            .unwrap()
+            .success()
+    );
     let error = lock.still_held().unwrap_err();
     assert_eq!(error.code(), Code::LockLost);
-    assert!(error.to_string().contains("is another file by now"), "{error}");
+    assert!(
+        error.to_string().contains("is another file by now"),
+        "{error}"
+    );
     assert_eq!(lock.turn().unwrap_err().code(), Code::LockLost);
     // Another file has the name: that one counts.
     let second = at_once(&file).unwrap();
     second.still_held().unwrap();
     assert_eq!(lock.release().unwrap_err().code(), Code::LockLost);
     assert!(Command::new("rm").arg(&path).status().unwrap().success());
-    assert!(second.still_held().unwrap_err().to_string().contains("vanished"));
+    assert!(
+        second
+            .still_held()
+            .unwrap_err()
+            .to_string()
+            .contains("vanished")
+    );
 }
 
 #[test]
@@ -211,8 +298,17 @@ fn a_lock_file_that_is_replaced_while_it_is_waited_for_is_let_be() {
     sleep(Duration::from_millis(20));
     let (path, new) = (file::lock_of(&file), file.with_file_name("new"));
     fs::write(&new, "").unwrap();
-    assert!(Command::new("mv").args([&new, &path]).status().unwrap().success());
-    assert_eq!(Some(waiting.join().unwrap().unwrap()), named_inode(&FileTarget::of(&file).unwrap()));
+    assert!(
+        Command::new("mv")
+            .args([&new, &path])
+            .status()
+            .unwrap()
+            .success()
+    );
+    assert_eq!(
+        Some(waiting.join().unwrap().unwrap()),
+        named_inode(&FileTarget::of(&file).unwrap())
+    );
     drop(other);
 }
 
@@ -241,15 +337,34 @@ fn what_is_no_lock_file_is_not_touched() {
 #[test]
 fn turns_exclude_each_other_under_one_lock() {
     let (_top, file) = scene();
-    let lock = FileLock::on(&file).wait(Wait::UpTo(Duration::from_millis(100))).acquire().unwrap();
+    let lock = FileLock::on(&file)
+        .wait(Wait::UpTo(Duration::from_millis(100)))
+        .acquire()
+        .unwrap();
     let turn = lock.turn().unwrap();
     // Somebody who is nested in it, in another process.
     let held = Held::There(lock.id());
     let target = lock.target.clone();
-    let (mode, wait, since) = (Mode::Exclusive, Wait::UpTo(Duration::from_millis(100)), Instant::now());
-    let inner = FileLock { target, mode, held, wait, since, turns: Mutex::new(()) };
+    let (mode, wait, since) = (
+        Mode::Exclusive,
+        Wait::UpTo(Duration::from_millis(100)),
+        Instant::now(),
+    );
+    let inner = FileLock {
+        target,
+        mode,
+        held,
+        wait,
+        since,
+        turns: Mutex::new(()),
+    };
     let error = inner.turn().unwrap_err();
-    assert!(error.to_string().starts_with("Failed to acquire lock (timeout after 0.1s)"), "{error}");
+    assert!(
+        error
+            .to_string()
+            .starts_with("Failed to acquire lock (timeout after 0.1s)"),
+        "{error}"
+    );
     drop(turn);
     let deadline = Instant::now() + Duration::from_secs(30);
     // The thread that came too late lets it go.
@@ -266,18 +381,29 @@ fn a_wait_that_is_called_off_locks_nothing_and_a_refusal_names_the_holder() {
     let (_top, file) = scene();
     let other = Other::holding(&file, "-x");
     let mut asked = 0;
-    let called_off = FileLock::on(&file).wait(Wait::UpTo(Duration::MAX)).acquire_unless(|| {
-        asked += 1;
-        asked == 3
-    });
-    assert!(called_off.unwrap().is_none() && asked == 3, "asked {asked} times");
+    let called_off = FileLock::on(&file)
+        .wait(Wait::UpTo(Duration::MAX))
+        .acquire_unless(|| {
+            asked += 1;
+            asked == 3
+        });
+    assert!(
+        called_off.unwrap().is_none() && asked == 3,
+        "asked {asked} times"
+    );
     let error = at_once(&file).unwrap_err();
     let holder = error.holder().unwrap();
-    assert_eq!((holder.pid, holder.path.as_path()), (Some(i64::from(other.0.id())), &*file::lock_of(&file)));
+    assert_eq!(
+        (holder.pid, holder.path.as_path()),
+        (Some(i64::from(other.0.id())), &*file::lock_of(&file))
+    );
     drop(other);
     let deadline = Instant::now() + Duration::from_secs(30);
     while at_once(&file).is_err() {
-        assert!(Instant::now() < deadline, "what was called off keeps the lock");
+        assert!(
+            Instant::now() < deadline,
+            "what was called off keeps the lock"
+        );
         sleep(Duration::from_millis(2));
     }
 }

@@ -10,7 +10,12 @@ const ME: &str = "beadlock-agent 0.1.0, PID 77, host ci-3";
 /// Seconds after 2026-02-01 00:00:00 UTC, as a line of the log has them.
 fn stamp(seconds: u64) -> String {
     let (day, rest) = (1 + seconds / 86_400, seconds % 86_400);
-    format!("2026-02-{day:02} {:02}:{:02}:{:02}", rest / 3600, rest / 60 % 60, rest % 60)
+    format!(
+        "2026-02-{day:02} {:02}:{:02}:{:02}",
+        rest / 3600,
+        rest / 60 % 60,
+        rest % 60
+    )
 }
 
 /// A log of an agent that starts with that month.
@@ -39,7 +44,9 @@ impl Log {
     /// The page about it.
     pub fn page(&self, scene: &Scene, more: &[&str]) -> PathBuf {
         fs::write(scene.beads().join("daemon.log"), &self.0).unwrap();
-        let ended = scene.run(&[&["log", "--html"], more].concat()).expect(0, &[]);
+        let ended = scene
+            .run(&[&["log", "--html"], more].concat())
+            .expect(0, &[]);
         let page = scene.file("page.html");
         fs::write(&page, ended.out).unwrap();
         page
@@ -58,18 +65,34 @@ pub fn week() -> Log {
             _ if (DAY + 2 * HOUR..DAY + 4 * HOUR).contains(&at) => {
                 log.say(at, "Skipping database (locked by nightly-import)");
                 if at == DAY + 2 * HOUR {
-                    log.say(at, "Held since 2026-02-02T01:55:00Z by PID 4711 on build-3 (pid_alive)");
+                    log.say(
+                        at,
+                        "Held since 2026-02-02T01:55:00Z by PID 4711 on build-3 (pid_alive)",
+                    );
                 }
             }
             _ if (3 * DAY..3 * DAY + HOUR).contains(&at) => {
-                log.say(at, "Skipping database (lock check failed: the lock is not JSON)");
+                log.say(
+                    at,
+                    "Skipping database (lock check failed: the lock is not JSON)",
+                );
             }
             _ if (4 * DAY..4 * DAY + 5 * HOUR).contains(&at) => {
-                log.cycle(at, "Sync cycle incomplete: origin cannot be reached; 3 commits wait");
+                log.cycle(
+                    at,
+                    "Sync cycle incomplete: origin cannot be reached; 3 commits wait",
+                );
                 let since = stamp(4 * DAY);
-                log.say(at + 2, &format!("State: local_only since {since}: origin cannot be reached; 3 commits wait"));
+                log.say(
+                    at + 2,
+                    &format!(
+                        "State: local_only since {since}: origin cannot be reached; 3 commits wait"
+                    ),
+                );
             }
-            _ if at == 5 * DAY => log.cycle(at, "Sync cycle failed: the hook pre-commit has failed"),
+            _ if at == 5 * DAY => {
+                log.cycle(at, "Sync cycle failed: the hook pre-commit has failed")
+            }
             _ => {
                 log.cycle(at, "Sync cycle complete");
                 if at == 4 * DAY + 5 * HOUR {

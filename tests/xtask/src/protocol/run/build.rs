@@ -14,7 +14,9 @@ pub fn tests(named: &[&Named]) -> Result<BTreeMap<(&'static str, Target), PathBu
     let targets: BTreeSet<(&'static str, Target)> = named
         .iter()
         .filter_map(|test| match test {
-            Named::Cargo { package, target, .. } => Some((*package, target.clone())),
+            Named::Cargo {
+                package, target, ..
+            } => Some((*package, target.clone())),
             Named::Bats { .. } | Named::Python { .. } => None,
         })
         .collect();
@@ -22,8 +24,14 @@ pub fn tests(named: &[&Named]) -> Result<BTreeMap<(&'static str, Target), PathBu
         return Ok(BTreeMap::new());
     }
     // With the whole workspace's features, as in `make test`: built there, it is not built again.
-    let mut args: Vec<String> = ["test", "--workspace", "--no-run"].map(str::to_owned).into();
-    for name in targets.iter().map(|(_, target)| target).collect::<BTreeSet<_>>() {
+    let mut args: Vec<String> = ["test", "--workspace", "--no-run"]
+        .map(str::to_owned)
+        .into();
+    for name in targets
+        .iter()
+        .map(|(_, target)| target)
+        .collect::<BTreeSet<_>>()
+    {
         match name {
             Target::Lib => args.push("--lib".to_owned()),
             Target::Test(name) => args.extend(["--test".to_owned(), name.clone()]),
@@ -50,22 +58,39 @@ pub fn tests(named: &[&Named]) -> Result<BTreeMap<(&'static str, Target), PathBu
 
 /// The directory of both programs.
 pub fn programs() -> Result<PathBuf, String> {
-    let args = ["build", "--workspace", "--bin", "beadlock", "--bin", "beadlock-agent"].map(str::to_owned);
+    let args = [
+        "build",
+        "--workspace",
+        "--bin",
+        "beadlock",
+        "--bin",
+        "beadlock-agent",
+    ]
+    .map(str::to_owned);
     let built = cargo(&args)?;
-    let executable = built.iter().find_map(|artifact| artifact["executable"].as_str());
+    let executable = built
+        .iter()
+        .find_map(|artifact| artifact["executable"].as_str());
     let directory = executable.and_then(|executable| Path::new(executable).parent());
-    directory.map(Path::to_path_buf).ok_or("cargo has built no program".to_owned())
+    directory
+        .map(Path::to_path_buf)
+        .ok_or("cargo has built no program".to_owned())
 }
 
 /// What it has built, as it says in JSON; its talk and its errors go where ours go.
 fn cargo(args: &[String]) -> Result<Vec<Value>, String> {
     let mut command = binaries::cargo();
-    command.args(args).args(["--locked", "--message-format=json-render-diagnostics"]);
+    command
+        .args(args)
+        .args(["--locked", "--message-format=json-render-diagnostics"]);
     command.current_dir(checkout()).stderr(Stdio::inherit());
     let output = command.output().map_err(|e| format!("cargo: {e}"))?;
     if !output.status.success() {
         return Err(format!("cargo {} failed", args.join(" ")));
     }
     let lines = String::from_utf8_lossy(&output.stdout).into_owned();
-    Ok(lines.lines().filter_map(|line| serde_json::from_str(line).ok()).collect())
+    Ok(lines
+        .lines()
+        .filter_map(|line| serde_json::from_str(line).ok())
+        .collect())
 }
