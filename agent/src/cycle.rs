@@ -112,6 +112,10 @@ pub(crate) enum CheckResult {
 
 /// The first half of a cycle: takes the gate and checks. Where there is no work, that is all of it. Blocks, for ever in
 /// a file system that does not answer. `told` is what the log of the database knows already.
+#[expect(
+    clippy::too_many_lines,
+    reason = "the questions of a check, in their order"
+)]
 pub(crate) fn check(
     services: &CycleServices,
     subject: &Subject,

@@ -22,8 +22,10 @@ const OF_THE_MACHINE: [&str; 8] = [
     "SIZE",
 ];
 
+type MakeSetting = fn() -> Setting;
+
 /// Lines that between them show every kind of value.
-const LINES: [(fn() -> Setting, &str); 9] = [
+const LINES: [(MakeSetting, &str); 9] = [
     (Setting::held, "beadlock status -v"),
     (Setting::held, "beadlock hold --no-wait -- true"),
     (Setting::stale, "beadlock check --explain"),

@@ -56,6 +56,7 @@ pub(super) fn plan(
 }
 
 /// One sync through git.
+#[expect(clippy::too_many_lines, reason = "the steps of a sync, in their order")]
 pub(super) async fn sync(
     services: &Arc<CycleServices>,
     subject: &Subject,

@@ -1,5 +1,7 @@
 //! What takes a browser, more shells, or readers of manual pages: `make test-more` runs these.
 
+#![allow(clippy::too_many_lines, reason = "a table of cases is one piece")]
+
 #[cfg(test)]
 mod browser;
 #[cfg(test)]

@@ -29,14 +29,14 @@ fn between_the_agent_and_its_work() {
         .expect(0, &[]);
     book.pin(
         "contract-exec",
-        &shown(&described(&setting, "words"), &setting.known),
+        &shown(&described(&setting), &setting.known),
     );
     let setting = Setting::free().with("ancestors", ANCESTORS);
     let line = "beadlock-agent --once --cycle-timeout 90s --exec 'exec sh ancestors >words'";
     setting.run(line).expect(0, &[]);
     book.pin(
         "contract-exec-timeout",
-        &shown(&described(&setting, "words"), &setting.known),
+        &shown(&described(&setting), &setting.known),
     );
 
     let setting = Repositories::make()
@@ -45,14 +45,14 @@ fn between_the_agent_and_its_work() {
     in_here(&setting, "beadlock-agent --once --log-file .beads/all.log").expect(0, &[]);
     book.pin(
         "contract-git",
-        &shown_with_commits(&described(&setting, "words"), &setting),
+        &shown_with_commits(&described(&setting), &setting),
     );
     book.close();
 }
 
-/// The words without those of git, and with a PID and a stamp hidden.
-fn described(setting: &Setting, file: &str) -> String {
-    let words = setting.scene.read(file);
+/// What the script has written, without the processes of git and without the PID.
+fn described(setting: &Setting) -> String {
+    let words = setting.scene.read("words");
     let is_ours = |process: &&str| process.starts_with("beadlock");
     let ours = words.split("comm: ").filter(is_ours);
     let daemon = Regex::new(r"(__run-cycle\n)\d+\n").expect("an expression");

@@ -204,6 +204,10 @@ enum End {
 }
 
 impl Course<'_> {
+    #[expect(
+        clippy::too_many_lines,
+        reason = "one loop: a match over what may come next"
+    )]
     fn run(
         &self,
         waiting: Waiting,

@@ -93,6 +93,10 @@ impl<'a> Inquiry<'a> {
     }
 
     /// Its process can be looked up here.
+    #[expect(
+        clippy::too_many_lines,
+        reason = "one table: each situation and its words"
+    )]
     fn of_this_place(&self) -> Words {
         let (seen, pid, now) = (self.seen, self.record.pid, self.now_is());
         let reap = |comment: &str| {

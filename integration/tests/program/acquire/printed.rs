@@ -183,7 +183,7 @@ fn what_cannot_be_printed_is_not_claimed() {
             };
             match kind {
                 "full" => {
-                    drop(command.stdout(File::options().write(true).open("/dev/full").unwrap()))
+                    let _ = command.stdout(File::options().write(true).open("/dev/full").unwrap());
                 }
                 "unread" => drop(command.stdout(std::io::pipe().unwrap().1)),
                 _ => {}
