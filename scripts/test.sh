@@ -6,8 +6,8 @@
 # scripts/test.sh test   every test but those of `more`
 # scripts/test.sh more   the test targets `more`, which cargo runs when they are named (`test = false`); and the scripts
 #
-# With cargo-nextest the Rust tests of all targets are one pool, and the Python tests, which mostly wait, run beside it;
-# without it cargo test runs one target after the other.
+# With cargo-nextest the Rust tests of all targets are one pool, and the Python tests, which mostly wait, and those of the
+# documentation run beside it; without it cargo test runs one target after the other.
 # SEED repeats the dice of a run, roughly: the kernel's are its own.
 set -u
 cd "$(dirname "$0")/.." || exit 1
@@ -42,14 +42,15 @@ if [ "$(id -u)" = 0 ] && ! is_open "$target"; then
 fi
 mkdir -p "$target" || exit 1
 log=$(mktemp "$target/test.log.XXXXXX") || exit 1
-python=
-# Interrupted, it says what the Python tests have said so far, and ends them and all that they have started.
+# `TITLE:PID` of each suite that runs beside the others.
+beside=
+# Interrupted, it says what these have said so far, and ends them and all that they have started.
 end() {
-    if [ -n "$python" ]; then
-        cat "$log.Python"
-        kill -- "-$python" 2>/dev/null
-    fi
-    rm -f "$log" "$log.Python"
+    for job in $beside; do
+        cat "$log.${job%:*}"
+        kill -- "-${job#*:}" 2>/dev/null
+    done
+    rm -f "$log" "$log".*
 }
 trap end EXIT
 trap 'exit 130' INT
@@ -74,6 +75,27 @@ suite() {
         echo $? >&3
     } | tee -a "$log" >&4; } 3>&1) 4>&1
     [ "$code" = 0 ] || failed="$failed $title"
+}
+
+# `begin TITLE COMMAND…`: a suite beside the others, in a process group of its own.
+begin() {
+    title=$1
+    shift
+    setsid "$@" >"$log.$title" 2>&1 &
+    beside="$beside $title:$!"
+}
+# What each of these has said, once it has ended.
+finish() {
+    said_beside() {
+        cat "$log.$1"
+        return "$2"
+    }
+    for job in $beside; do
+        wait "${job#*:}"
+        code=$?
+        beside=${beside#" $job"}
+        suite "${job%:*}" said_beside "${job%:*}" "$code"
+    done
 }
 
 # cargo-nextest's report has what the tests that pass have said.
@@ -108,18 +130,10 @@ every_test() {
     fi
     build
     rust tests --no-run
-    setsid scripts/python.sh >"$log.Python" 2>&1 &
-    python=$!
+    begin Python scripts/python.sh
+    begin documentation "$cargo" test --locked --workspace --doc --no-fail-fast
     rust Rust
-    suite documentation "$cargo" test --locked --workspace --doc --no-fail-fast
-    wait "$python"
-    code=$?
-    python=
-    said_by_python() {
-        cat "$log.Python"
-        return "$1"
-    }
-    suite Python said_by_python "$code"
+    finish
 }
 
 case $size in

@@ -40,8 +40,11 @@ impl Setting {
     /// A database that nobody claims.
     pub fn free() -> Self {
         let scene = Scene::new();
+        // Some answers have the path as it was given, others without the links in it.
+        let whole = fs::canonicalize(scene.path()).expect("the scene's path");
+        let paths = [scene.path(), &whole].map(|path| (path.display().to_string(), "SCENE"));
         let known = Known {
-            values: vec![(scene.path().display().to_string(), "SCENE")],
+            values: paths.into(),
             given: Vec::new(),
         };
         Self {
