@@ -5,7 +5,9 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use beadlock_tests::{Ended, Running, Scene, binaries, dead_pid, run, sleeper, this_host};
+use beadlock_tests::{
+    Ended, Running, Scene, binaries, dead_pid, run, runs, sleeper, this_host, until,
+};
 use nix::fcntl::{AT_FDCWD, Flock, FlockArg};
 use nix::sys::stat::{UtimensatFlags, utimensat};
 use nix::sys::time::TimeSpec;
@@ -33,7 +35,6 @@ pub struct Setting {
     pub known: Known,
     pub variables: Vec<(&'static str, String)>,
     alive: Vec<Running>,
-    locks: Vec<Flock<File>>,
 }
 
 impl Setting {
@@ -52,7 +53,6 @@ impl Setting {
             known,
             variables: Vec::new(),
             alive: Vec::new(),
-            locks: Vec::new(),
         }
     }
 
@@ -91,10 +91,9 @@ impl Setting {
         setting
     }
 
-    /// With the gate taken by this process.
-    pub fn with_the_gate_shut(mut self) -> Self {
-        self.locks.push(self.scene.take_gate());
-        self
+    /// With the gate taken by a process, `sleep 300`.
+    pub fn with_the_gate_shut(self) -> Self {
+        self.locked_by_a_process("exec 9<.beads", ".beads")
     }
 
     /// With this file in it.
@@ -109,11 +108,24 @@ impl Setting {
         self
     }
 
-    /// With an flock of this process on this file, for as long as the setting is there.
-    pub fn flocked(mut self, name: &str) -> Self {
-        let file = File::create(self.scene.file(name)).expect("make the lock file");
-        let lock = Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|(_, errno)| errno);
-        self.locks.push(lock.expect("nobody has it"));
+    /// With an flock of a process, `sleep 300`, on this file.
+    pub fn flocked(self, name: &str) -> Self {
+        self.scene.write(name, "");
+        self.locked_by_a_process(&format!("exec 9>>{name}"), name)
+    }
+
+    /// The process that is named as its holder is to be the same in every run, so it is not this test.
+    fn locked_by_a_process(mut self, open: &str, name: &str) -> Self {
+        let holder = self
+            .scene
+            .shell(&format!("{open}; flock 9; exec sleep 300"));
+        self.alive.push(Running::start(holder));
+        until("the flock is taken", || {
+            let file = File::open(self.scene.file(name)).expect("open it");
+            Flock::lock(file, FlockArg::LockExclusiveNonblock).is_err()
+        });
+        let pid = self.alive.last().map_or(0, Running::pid);
+        until("the shell is sleep", || runs(pid, &["sleep", "300"]));
         self
     }
 
