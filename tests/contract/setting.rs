@@ -147,11 +147,9 @@ impl Setting {
     pub fn command(&self, line: &str) -> Command {
         age_all(self.scene.path());
         let mut command = self.scene.shell(line);
-        let path = std::env::var("PATH").unwrap_or_default();
-        command.env(
-            "PATH",
-            format!("{}:{path}", binaries::directory().display()),
-        );
+        // Whoever runs the tests may have directories in their PATH that others cannot look into.
+        let programs = binaries::directory().display();
+        command.env("PATH", format!("{programs}:/usr/local/bin:/usr/bin:/bin"));
         command.envs(self.variables.iter().map(|(name, value)| (*name, value)));
         command
     }
