@@ -43,8 +43,9 @@ static VALUES: LazyLock<Vec<(&str, Regex)>> = LazyLock::new(|| {
         ("SIZE", r#"(?:"size": ?|\bfile: )(\d+)\b"#.to_owned()),
         ("FILE", r#"(?:"id": ?"|\bid: |BEADLOCK_(?:HELD_)?ID=)(\d+:\d+:\d+)\b"#.to_owned()),
         ("USER", r#""user": ?"([^"]+)""#.to_owned()),
-        ("MS", r#""(?:age_ms|duration_ms|retry_after_ms|waited_ms|held_ms|starts_in_ms|expires_in_ms)": ?(\d+)"#.to_owned()),
+        ("MS", r#""(?:age_ms|duration_ms|retry_after_ms|waited_ms|held_ms|starts_in_ms)": ?(\d+)"#.to_owned()),
         ("MS", r#"(?:\bholder_age_ms=|"age_seconds": ?)(\d+)"#.to_owned()),
+        ("SECONDS", r#""held_duration_seconds": ?(\d+)"#.to_owned()),
         ("UID", r#"(?:\bUID |"(?:owner|uid)": ?)(\d+)"#.to_owned()),
         ("VERSION", format!(r#"(?:"version": ?"|beadlock(?:-agent)? |v)({})"#, env!("CARGO_PKG_VERSION").replace('.', r"\."))),
     ];
