@@ -294,23 +294,13 @@ fn links_and_headings_are_read_as_they_are_written() {
     );
 }
 
-/// Every source below a folder, one after the other.
-fn read_all(folder: &Path, text: &mut String) {
-    for entry in fs::read_dir(folder).expect("read the sources").flatten() {
-        match entry.path() {
-            path if path.is_dir() => read_all(&path, text),
-            path => text.push_str(&fs::read_to_string(path).expect("read a source")),
-        }
-    }
-}
-
 /// What the page calls by a file's path is there, and so is each test that it calls by its name.
 #[test]
 fn the_page_of_the_model_names_only_files_and_tests_that_exist() {
     let page = crate::document("docs/model.md");
     let mut sources = String::new();
     for folder in ["tests/model", "checker/tests/takeover"] {
-        read_all(&checkout().join(folder), &mut sources);
+        crate::read_all(&checkout().join(folder), &mut sources);
     }
     let (mut files, mut tests) = (0, 0);
     for word in page

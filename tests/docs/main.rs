@@ -1,5 +1,6 @@
 //! The documents are tried: sessions are typed again, the Python of docs/protocol.md joins the gate, the examples run,
-//! the demo tells a claim from none, and links and rows lead to something. Nothing here judges how a sentence reads.
+//! the demo tells a claim from none, and links and rows lead to something. The lines that a page explains are written, and the commands of a page are there.
+//! Nothing here judges how a sentence reads.
 
 mod citations;
 mod examples;
@@ -10,7 +11,7 @@ mod sizes;
 mod tutorial;
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -31,6 +32,73 @@ fn path_with_programs() -> String {
         binaries::directory().display(),
         std::env::var("PATH").unwrap_or_default()
     )
+}
+
+/// Every `program …` that a document types, cut at what ends a command: in code blocks the whole line, in prose
+/// what stands between backticks.
+fn typed(text: &str, program: &str) -> Vec<String> {
+    let mut commands = Vec::new();
+    for (block, part) in text.split("```").enumerate() {
+        let pieces: Vec<&str> = if block % 2 == 1 {
+            part.lines().collect()
+        } else {
+            part.split('`').skip(1).step_by(2).collect()
+        };
+        for piece in pieces {
+            let line = piece.trim_start_matches("$ ").trim();
+            let words = line
+                .split_whitespace()
+                .take_while(|word| !["--", "#", "|", "&&", "&"].contains(word));
+            let words: Vec<_> = words.collect();
+            if words.first() == Some(&program) {
+                commands.push(words.join(" "));
+            }
+        }
+    }
+    commands
+}
+
+/// A line of the log, or of ours, that the page begins a row with is one that the sources can write.
+#[test]
+fn the_lines_that_troubleshooting_explains_are_really_written() {
+    let mut sources = String::new();
+    for folder in ["checker/src", "integration/src", "agent/src"] {
+        read_all(&checkout().join(folder), &mut sources);
+    }
+    let page = document("docs/troubleshooting.md");
+    let rows = page
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `")?.split_once('`'));
+    let mut count = 0;
+    for (line, _) in rows.filter(|(line, _)| line.contains(' ')) {
+        // What stands between what changes from case to case.
+        let fixed = line.split(['…', '(', ')', ':']).flat_map(|piece| {
+            let words = piece.split(' ').filter(|word| !word.is_empty());
+            let is_filled_in = |word: &&str| word.chars().any(char::is_uppercase) && word.len() < 7;
+            words
+                .filter(move |word| !is_filled_in(word))
+                .filter(|word| word.len() > 3)
+        });
+        for word in fixed {
+            let word = word.trim_end_matches([',', ';']);
+            assert!(
+                sources.contains(word),
+                "{word:?} of {line:?} is nowhere in the sources"
+            );
+        }
+        count += 1;
+    }
+    assert!(count >= 20, "few rows, or the scan sees few: {count}");
+}
+
+/// Every source below a folder, one after the other.
+fn read_all(folder: &Path, text: &mut String) {
+    for entry in fs::read_dir(folder).expect("read the sources").flatten() {
+        match entry.path() {
+            path if path.is_dir() => read_all(&path, text),
+            path => text.push_str(&fs::read_to_string(path).expect("read a source")),
+        }
+    }
 }
 
 #[test]
@@ -254,4 +322,103 @@ fn assert_nothing_left(scene: &Scene) {
         beadlock_tests::process::marked_by(scene).is_empty(),
         "no process is left"
     );
+}
+
+/// What is typed to see a figure of docs/reliability.md again is there to be typed.
+#[test]
+fn what_was_tried_can_be_tried_again() {
+    let table = document("docs/reliability.md");
+    let makefile = document("Makefile");
+    let made = typed(&table, "make");
+    for target in made
+        .iter()
+        .map(|command| command.split(' ').nth(1).expect("a target"))
+    {
+        assert!(makefile.contains(&format!("\n{target}:")), "make {target}");
+    }
+    let tested: Vec<_> = table
+        .split('`')
+        .filter(|command| command.contains("cargo test "))
+        .collect();
+    for command in tested.iter().flat_map(|commands| commands.split("; ")) {
+        let words: Vec<_> = command.split(' ').collect();
+        let after = |option| {
+            words
+                .iter()
+                .position(|word| *word == option)
+                .map(|at| words[at + 1])
+        };
+        let package = match after("-p").expect("a package") {
+            "beadlock" => "integration",
+            package => package.trim_start_matches("beadlock-"),
+        };
+        let name = after("--test");
+        let dirs = match name {
+            Some(name) => {
+                // In the directory of its kind, those that no single crate can promise.
+                let top = checkout().join(package);
+                let kinds = fs::read_dir(&top)
+                    .expect("list")
+                    .flatten()
+                    .map(|entry| entry.path());
+                let dirs = kinds.filter(|path| path.is_dir()).chain([top.clone()]);
+                dirs.flat_map(|dir| [dir.join(format!("{name}.rs")), dir.join(name)])
+                    .collect()
+            }
+            None => vec![
+                checkout().join(package).join("src"),
+                checkout().join(package).join("tests"),
+            ],
+        };
+        let files: Vec<_> = dirs
+            .into_iter()
+            .flat_map(|path| {
+                if path.is_dir() {
+                    sources(&path)
+                } else {
+                    vec![path]
+                }
+            })
+            .filter(|path| path.exists())
+            .collect();
+        assert!(!files.is_empty(), "{command}");
+        let has_it = |path: &PathBuf, part: &str| {
+            let text = fs::read_to_string(path).expect("a source");
+            path.file_stem().is_some_and(|stem| stem == part)
+                || text
+                    .lines()
+                    .any(|line| line.trim_start().starts_with("fn ") && line.contains(part))
+        };
+        let begun = words
+            .iter()
+            .position(|word| *word == "-p")
+            .expect("a package");
+        let is_filter = |word: &&str| {
+            !word.starts_with('-') && Some(*word) != name && word.parse::<u8>().is_err()
+        };
+        for filter in words[begun + 2..].iter().copied().filter(is_filter) {
+            for part in filter.split("::").filter(|part| !part.is_empty()) {
+                assert!(
+                    files.iter().any(|path| has_it(path, part)),
+                    "{command}: {part}"
+                );
+            }
+        }
+    }
+    assert!(made.len() > 5 && tested.len() > 5, "{made:?} {tested:?}");
+}
+
+fn sources(dir: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(dir)
+        .expect("a directory")
+        .map(|entry| entry.expect("an entry").path());
+    entries
+        .flat_map(|path| {
+            if path.is_dir() {
+                sources(&path)
+            } else {
+                vec![path]
+            }
+        })
+        .collect()
 }

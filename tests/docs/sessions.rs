@@ -179,6 +179,32 @@ fn sessions_say_what_the_documents_show() {
     assert!(count >= 11, "few sessions, or the scan sees few: {count}");
 }
 
+/// A block of commands or of their output says whether a test types it, and if not, why.
+#[test]
+fn every_block_of_commands_is_typed_again_or_says_why_not() {
+    let mut count = 0;
+    for name in pages() {
+        let text = document(&name);
+        let mut before = "";
+        let mut is_inside = false;
+        for line in text.lines() {
+            if let Some(language) = line.trim_start().strip_prefix("```") {
+                is_inside = !is_inside;
+                if is_inside && matches!(language, "" | "sh" | "bash" | "console") {
+                    let says = before == MARK || before.starts_with("<!-- not run: ");
+                    assert!(
+                        says,
+                        "{name}: the block after {before:?} has neither a test nor a reason"
+                    );
+                    count += 1;
+                }
+            }
+            before = line.trim_start();
+        }
+    }
+    assert!(count >= 20, "few blocks, or the scan sees few: {count}");
+}
+
 /// README, and each page of docs.
 fn pages() -> Vec<String> {
     let mut pages = vec!["README.md".to_owned()];
