@@ -57,3 +57,40 @@ impl Book {
         );
     }
 }
+
+/// A room that was renamed leaves a folder that no test opens any more.
+#[test]
+fn every_folder_of_snapshots_is_named_by_a_test() {
+    let top = beadlock_tests::skip::checkout().join("tests/contract");
+    let mut sources = String::new();
+    let mut rooms = Vec::new();
+    let mut folders = vec![top.clone()];
+    while let Some(folder) = folders.pop() {
+        for path in fs::read_dir(folder).expect("a folder").flatten() {
+            let path = path.path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|kind| kind == "rs") {
+                sources += &fs::read_to_string(path).expect("a source");
+            } else if path.extension().is_some_and(|kind| kind == "snap") {
+                let room = path.parent().and_then(|room| room.file_name());
+                rooms.push(room.expect("a room").to_string_lossy().into_owned());
+            }
+        }
+    }
+    rooms.sort();
+    rooms.dedup();
+    // A name may be put together: the last part of it stands before a quote all the same.
+    let unnamed = rooms
+        .iter()
+        .filter(|room| !sources.contains(&format!("{room}\"")));
+    assert_eq!(
+        unnamed.collect::<Vec<_>>(),
+        Vec::<&String>::new(),
+        "remove these"
+    );
+    assert!(
+        rooms.len() > 40,
+        "few rooms, or the scan sees few: {rooms:?}"
+    );
+}

@@ -86,14 +86,16 @@ fn face(dir: &Path) -> String {
     text
 }
 
+/// The declaration of an item in its page.
+const DECLARATION: &str = r#"(?s)<pre class="rust item-decl"><code>(.*?)</code></pre>"#;
+
 /// The item of a page.
 fn item(html: &str) -> String {
     let own = of_the_crate(html);
     let (own, traits) = own
         .split_once(r#"<h2 id="trait-implementations""#)
         .unwrap_or((own, ""));
-    let declaration = Regex::new(r#"(?s)<pre class="rust item-decl"><code>(.*?)</code></pre>"#)
-        .expect("an expression");
+    let declaration = Regex::new(DECLARATION).expect("an expression");
     let method = Regex::new(r#"(?s)<h4 class="code-header">(.*?)</h4>"#).expect("an expression");
     let implemented =
         Regex::new(r#"(?s)<h3 class="code-header">(.*?)</h3>"#).expect("an expression");
@@ -106,7 +108,7 @@ fn item(html: &str) -> String {
     }
     for found in implemented
         .captures_iter(traits)
-        .map(|found| on_one_line(&plain(&found[1])))
+        .map(|found| on_one_line(&plain(&with_paths(&found[1]))))
     {
         // The compiler's own, of each type that can be matched.
         if !found.starts_with("impl StructuralPartialEq") {
@@ -114,6 +116,13 @@ fn item(html: &str) -> String {
         }
     }
     text
+}
+
+/// With the path of each type that is called `Error`, of which there are several.
+fn with_paths(html: &str) -> String {
+    let error = Regex::new(r#"<a [^>]*title="[a-z]+ ([a-z_:]+::Error)"[^>]*>Error</a>"#)
+        .expect("an expression");
+    error.replace_all(html, "$1").into_owned()
 }
 
 /// Without tags.
@@ -142,30 +151,37 @@ fn on_one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Types in the signatures of methods and implementations to which rustdoc has no page, and that are no item here: those of
-/// other crates, whose change would be a change of this face.
+/// Types of other crates in declarations, methods and implementations, whose change would be a change of this face: those
+/// to which rustdoc has no page here. A name that a declaration makes itself, such as a variant's, is none.
 fn foreign(dir: &Path) -> BTreeSet<String> {
+    let linked = Regex::new(r#"(?s)<a [^>]*>.*?</a>|<span class="comment">.*?</span>"#)
+        .expect("an expression");
     let signature =
-        Regex::new(r#"(?s)(?:<h4 class="code-header">|<h3 class="code-header">impl)(.*?)</h[34]>"#)
-            .expect("an expression");
-    let linked = Regex::new(r"(?s)<a [^>]*>.*?</a>").expect("an expression");
+        Regex::new(r#"(?s)(?:<h4 class="code-header">|<h3 class="code-header">impl)(.*?)</h[34]>"#);
+    let signature = signature.expect("an expression");
+    let declaration = Regex::new(DECLARATION).expect("an expression");
     let name = Regex::new(r"\b[A-Z][A-Za-z0-9]+\b").expect("an expression");
-    let mut own = BTreeSet::from(["Self".to_owned()]);
+    // In a declaration, the types of fields and arguments.
+    let typed = Regex::new(r"(?s)(?::|->|\()[^,;{}]*").expect("an expression");
     let mut found = BTreeSet::new();
     for page in pages(dir) {
         let html = fs::read_to_string(dir.join(&page)).expect("the page of an item");
-        own.extend(
-            page.trim_end_matches(".html")
-                .rsplit('.')
-                .next()
-                .map(str::to_owned),
-        );
-        for signature in signature.captures_iter(of_the_crate(&html)) {
-            let rest = plain(&linked.replace_all(&signature[1], ""));
-            found.extend(name.find_iter(&rest).map(|name| name.as_str().to_owned()));
+        let own = of_the_crate(&html);
+        let mut look = |text: &str| {
+            found.extend(name.find_iter(text).map(|name| name.as_str().to_owned()));
+        };
+        for signature in signature.captures_iter(own) {
+            look(&plain(&linked.replace_all(&signature[1], "")));
+        }
+        for declared in declaration.captures_iter(own) {
+            let declared = plain(&linked.replace_all(&declared[1], ""));
+            typed
+                .find_iter(&declared)
+                .for_each(|typed| look(typed.as_str()));
         }
     }
-    found.difference(&own).cloned().collect()
+    found.remove("Self");
+    found
 }
 
 #[test]

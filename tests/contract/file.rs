@@ -1,9 +1,12 @@
 //! The lock of a file, `file:PATH`, and the commands that write under it.
 
+use beadlock_tests::tool;
+
 use crate::setting::{Line, Setting, play};
 
 #[test]
 fn nobody_has_it() {
+    let Some(_) = tool("jq") else { return };
     play(
         "file/free",
         || Setting::free().with("todo.json", "{}\n"),
@@ -87,6 +90,7 @@ const TYPED: &[Line] = &[
 
 #[test]
 fn somebody_has_it() {
+    let Some(_) = tool("flock") else { return };
     let setting = || {
         Setting::free()
             .with("todo.json", "{}\n")

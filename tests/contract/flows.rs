@@ -1,9 +1,12 @@
 //! Commands that belong together: a claim over several commands, one inside another, one that is lost.
 
+use beadlock_tests::tool;
+
 use crate::setting::{Setting, play};
 
 #[test]
 fn a_claim_over_several_commands() {
+    let Some(_) = tool("jq") else { return };
     play(
         "flows/acquire",
         Setting::free,

@@ -25,7 +25,10 @@ pub enum Piece {
 /// The word for what the first group of the expression matches, in the order in which they are looked for.
 static VALUES: LazyLock<Vec<(&str, Regex)>> = LazyLock::new(|| {
     let age = r"\d+(?:\.\d+)?(?:ms|[smhd])(?: \d+[smh])?";
+    let host = regex::escape(&this_host());
     let values = [
+        // Where a host is said, and nowhere else: a machine may be called `release`.
+        ("HOST", format!(r#"(?:\bon |\bhost:? |this one \(|"(?:host|hostname|host_id|here|record)": ?")({host})(?:\b|$)"#)),
         ("TIME", r"\b(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|\+00:00)?)".to_owned()),
         ("TIME", r"\.broken-(\d{8}T\d{6}Z)".to_owned()),
         ("REQUEST", r"\b(req_[a-z0-9]{12})\b".to_owned()),
@@ -42,7 +45,7 @@ static VALUES: LazyLock<Vec<(&str, Regex)>> = LazyLock::new(|| {
         ("AGE", format!(r"(?:by its age in |\(age: )({age})")),
         ("SIZE", r#"(?:"size": ?|\bfile: )(\d+)\b"#.to_owned()),
         ("FILE", r#"(?:"id": ?"|\bid: |BEADLOCK_(?:HELD_)?ID=)(\d+:\d+:\d+)\b"#.to_owned()),
-        ("USER", r#""user": ?"([^"]+)""#.to_owned()),
+        ("USER", r#""user": ?("[^"]+"|null)"#.to_owned()),
         ("MS", r#""(?:age_ms|duration_ms|retry_after_ms|waited_ms|held_ms|starts_in_ms)": ?(\d+)"#.to_owned()),
         ("MS", r#"(?:\bholder_age_ms=|"age_seconds": ?)(\d+)"#.to_owned()),
         ("SECONDS", r#""held_duration_seconds": ?(\d+)"#.to_owned()),
@@ -59,7 +62,7 @@ pub fn words() -> BTreeSet<&'static str> {
     VALUES
         .iter()
         .map(|(word, _)| *word)
-        .chain(["HOST", "SCENE"])
+        .chain(["SCENE"])
         .collect()
 }
 
@@ -70,6 +73,8 @@ pub struct Known {
     pub values: Vec<(String, &'static str)>,
     /// Texts that are the same in every run, such as a log that the scene begins with. What stands in one is not hidden.
     pub given: Vec<String>,
+    /// Words for values that are the same in every run here, such as an age between two times of such a log.
+    pub fixed: Vec<&'static str>,
 }
 
 impl Known {
@@ -88,8 +93,7 @@ impl Known {
 /// The text in pieces.
 pub fn pieces(text: &str, known: &Known) -> Vec<Piece> {
     let mut pieces = vec![Piece::Kept(text.to_owned())];
-    let host = [(this_host(), "HOST")];
-    for (value, word) in known.values.iter().chain(&host) {
+    for (value, word) in &known.values {
         // A path begins with a slash, which is no end of a word.
         let begin = if value.starts_with('/') { "" } else { r"\b" };
         let value = Regex::new(&format!(r"{begin}({})\b", regex::escape(value)));
@@ -100,7 +104,10 @@ pub fn pieces(text: &str, known: &Known) -> Vec<Piece> {
             &Known::default(),
         );
     }
-    for (word, value) in VALUES.iter() {
+    for (word, value) in VALUES
+        .iter()
+        .filter(|(word, _)| !known.fixed.contains(word))
+    {
         split(&mut pieces, word, value, known);
     }
     pieces
@@ -129,11 +136,22 @@ fn split(pieces: &mut Vec<Piece>, word: &'static str, value: &Regex, known: &Kno
     pieces.retain(|piece| *piece != Piece::Kept(String::new()));
 }
 
-/// The text as a snapshot has it.
+/// A text of ours that is the same on every machine, such as help: only the version is hidden.
+pub fn without_version(text: &str) -> String {
+    text.replace(env!("CARGO_PKG_VERSION"), "[VERSION]")
+}
+
+/// The text as a snapshot has it. What was typed, up to the exit code, stays as it is.
 pub fn hidden(text: &str, known: &Known) -> String {
+    let typed = text
+        .starts_with("$ ")
+        .then(|| text.find("\nexit "))
+        .flatten();
+    let (typed, text) = text.split_at(typed.unwrap_or_default());
     let word = |piece| match piece {
         Piece::Kept(text) => text,
         Piece::Hidden { word, .. } => format!("[{word}]"),
     };
-    pieces(text, known).into_iter().map(word).collect()
+    let answer: String = pieces(text, known).into_iter().map(word).collect();
+    format!("{typed}{answer}")
 }

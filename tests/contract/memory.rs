@@ -23,7 +23,7 @@ fn locked(mut setting: Setting, pid: Option<i64>, age: i64, host: &str) -> Setti
     });
     setting
         .with("memory/.lock", format!("{record:#}"))
-        .given("4711")
+        .given("4711000")
 }
 
 const LINES: &[Line] = &[
@@ -103,7 +103,7 @@ fn its_process_is_gone() {
 fn of_another_host() {
     play(
         "memory/elsewhere",
-        || locked(free(), Some(4711), 3, "build-7"),
+        || locked(free(), Some(4711000), 3, "build-7"),
         DOUBTED,
     );
 }

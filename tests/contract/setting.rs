@@ -43,10 +43,10 @@ impl Setting {
         let scene = Scene::new();
         // Some answers have the path as it was given, others without the links in it.
         let whole = fs::canonicalize(scene.path()).expect("the scene's path");
-        let paths = [scene.path(), &whole].map(|path| (path.display().to_string(), "SCENE"));
+        let paths = [&whole, scene.path()].map(|path| (path.display().to_string(), "SCENE"));
         let known = Known {
             values: paths.into(),
-            given: Vec::new(),
+            ..Known::default()
         };
         Self {
             scene,
@@ -80,8 +80,8 @@ impl Setting {
         let setting = Self::free();
         setting
             .scene
-            .write_lock(old_lock("release-job", 4711, "build-7"));
-        setting.given("4711")
+            .write_lock(old_lock("release-job", 4711000, "build-7"));
+        setting.given("4711000")
     }
 
     /// With these bytes as the lock file.
@@ -105,6 +105,12 @@ impl Setting {
     /// With values in it that are the same in every run, and so are not hidden.
     pub fn given(mut self, text: impl Into<String>) -> Self {
         self.known.given.push(text.into());
+        self
+    }
+
+    /// With values of this kind that are the same in every run, and so are not hidden.
+    pub fn fixed(mut self, word: &'static str) -> Self {
+        self.known.fixed.push(word);
         self
     }
 
@@ -147,9 +153,16 @@ impl Setting {
     pub fn command(&self, line: &str) -> Command {
         age_all(self.scene.path());
         let mut command = self.scene.shell(line);
-        // Whoever runs the tests may have directories in their PATH that others cannot look into.
-        let programs = binaries::directory().display();
-        command.env("PATH", format!("{programs}:/usr/local/bin:/usr/bin:/bin"));
+        // A directory that cannot be looked into would make "not found" a "not permitted".
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let open = std::env::split_paths(&path).filter(|dir| fs::read_dir(dir).is_ok());
+        let programs = [binaries::directory().to_path_buf()]
+            .into_iter()
+            .chain(open);
+        command.env(
+            "PATH",
+            std::env::join_paths(programs).expect("directories of a PATH"),
+        );
         command.envs(self.variables.iter().map(|(name, value)| (*name, value)));
         command
     }

@@ -12,7 +12,7 @@ use regex::Regex;
 
 use crate::answer::{indented, visible, whole};
 use crate::book::Book;
-use crate::hide::hidden;
+use crate::hide::{hidden, without_version};
 use crate::setting::Setting;
 
 #[test]
@@ -20,10 +20,7 @@ fn help() {
     let mut book = Book::open("help");
     let setting = Setting::free();
     let mut pin = |name: &str, line: &str| {
-        book.pin(
-            name,
-            &hidden(&whole(line, &setting.run(line)), &setting.known),
-        );
+        book.pin(name, &without_version(&whole(line, &setting.run(line))));
     };
     pin("beadlock", "beadlock --help");
     pin("beadlock-agent", "beadlock-agent --help");
@@ -81,10 +78,7 @@ fn manual_pages() {
     pages.sort_by_key(fs::DirEntry::file_name);
     for page in pages {
         let text = fs::read_to_string(page.path()).expect("a page");
-        book.pin(
-            &page.file_name().to_string_lossy(),
-            &hidden(&text, &setting.known),
-        );
+        book.pin(&page.file_name().to_string_lossy(), &without_version(&text));
     }
     book.close();
 }

@@ -29,12 +29,12 @@ fn silent(seconds: i64) -> Setting {
     };
     of(format!(
         r#"{{"lock_version":"v1","lock_name":"app-prod","request_id":"run-7","actor":"claude-code","intent":"deploy-app",
-        "intent_version":"1.2.0","host_id":"tower-01","pid":4711,"created_at":"{}","last_heartbeat_at":"{}",
+        "intent_version":"1.2.0","host_id":"tower-01","pid":4711000,"created_at":"{}","last_heartbeat_at":"{}",
         "ttl_seconds":900,"metadata":{{"ticket":7}}}}"#,
         ago(seconds + 60),
         ago(seconds)
     ))
-    .given("4711")
+    .given("4711000")
 }
 
 const LINES: &[Line] = &[

@@ -1,6 +1,7 @@
 //! The name and the words of the processes between the agent and what it runs, by which `ps` shows them and other
 //! versions find them.
 
+use beadlock_tests::tool;
 use regex::Regex;
 
 use super::git::{Repositories, in_here, shown_with_commits};
@@ -22,6 +23,7 @@ const ANCESTORS: &str = r#"
 
 #[test]
 fn between_the_agent_and_its_work() {
+    let Some(_) = tool("git") else { return };
     let mut book = Book::open("agent/helper-argv");
     let setting = Setting::free().with("ancestors", ANCESTORS);
     setting

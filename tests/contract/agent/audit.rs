@@ -1,5 +1,7 @@
 //! The audit trail of an agent.
 
+use beadlock_tests::tool;
+
 use super::play_with;
 use crate::setting::{Line, Setting};
 
@@ -10,6 +12,7 @@ const TYPED: &[Line] = &[(
 
 #[test]
 fn trails() {
+    let Some(_) = tool("flock") else { return };
     play_with(&["audit.jsonl"], "agent/audit/free", Setting::free, TYPED);
     play_with(&["audit.jsonl"], "agent/audit/held", Setting::held, TYPED);
     play_with(&["audit.jsonl"], "agent/audit/stale", Setting::stale, TYPED);

@@ -79,7 +79,8 @@ pub fn in_here(setting: &Setting, line: &str) -> Ended {
 /// The text as a snapshot has it: `[FIRST]` stands for the commit of that subject.
 pub fn shown_with_commits(text: &str, setting: &Setting) -> String {
     let mut known = setting.known.clone();
-    if COMMIT.is_match(text) {
+    // A PID may look like a commit, so this is asked of what is left when all else is hidden.
+    if COMMIT.is_match(&shown(text, &known)) {
         let commits = in_here(setting, "git log --all --reflog --format='%H %s'")
             .expect(0, &[])
             .out;

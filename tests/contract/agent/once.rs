@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 
-use beadlock_tests::{skip, this_host};
+use beadlock_tests::{skip, this_host, tool};
 
 use super::play_with_logs;
 use crate::setting::{Line, Setting, old_lock};
@@ -202,6 +202,7 @@ fn a_link() {
 
 #[test]
 fn behind_a_shut_gate() {
+    let Some(_) = tool("flock") else { return };
     play_with_logs(
         "agent/once/gate",
         || Setting::free().with_the_gate_shut(),

@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 
-use beadlock_tests::{Scene, this_host, until};
+use beadlock_tests::{Scene, this_host, tool, until};
 use regex::Regex;
 
 use super::git::{Repositories, shown_with_commits};
@@ -38,6 +38,7 @@ action = 'git'
 
 #[test]
 fn pages() {
+    let Some(_) = tool("git") else { return };
     let mut setting =
         Repositories::make().after("git branch -q --unset-upstream; echo x >.beads/more.jsonl");
     for name in ["free", "failing"] {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use beadlock_tests::skip;
+use beadlock_tests::{skip, tool};
 
 use super::git::{Repositories, in_here, shown_with_commits};
 use super::{at_once, events, pin_all, section};
@@ -60,6 +60,7 @@ fn play(room: &str, rows: &[Row]) {
 
 #[test]
 fn synced() {
+    let Some(_) = tool("git") else { return };
     play(
         "agent/states/synced",
         &[
@@ -111,6 +112,7 @@ fn synced() {
 /// Where there is no repository, or one that is not used.
 #[test]
 fn without_a_repository() {
+    let Some(_) = tool("git") else { return };
     play(
         "agent/states/repository",
         &[
@@ -146,7 +148,7 @@ fn without_a_repository() {
             (
                 "no-program-git",
                 "",
-                "PATH=$(dirname $(command -v beadlock-agent)) beadlock-agent --once",
+                "PATH=$(dirname \"$(command -v beadlock-agent)\") beadlock-agent --once",
             ),
         ],
     );
@@ -155,6 +157,7 @@ fn without_a_repository() {
 /// Where a person has to go on, or to end something.
 #[test]
 fn in_the_middle() {
+    let Some(_) = tool("git") else { return };
     play(
         "agent/states/middle",
         &[
@@ -193,6 +196,7 @@ fn in_the_middle() {
 /// What must not be tracked.
 #[test]
 fn tracked() {
+    let Some(_) = tool("git") else { return };
     let by_mistake = |file: &'static str| -> &'static str {
         format!("echo x >.beads/{file}; git add -f .beads/{file}; git commit -qm mine; git push -q; rm .beads/{file}")
             .leak()
@@ -245,6 +249,7 @@ fn tracked() {
 /// Where nothing is pushed, or cannot be.
 #[test]
 fn local_only() {
+    let Some(_) = tool("git") else { return };
     play(
         "agent/states/local_only",
         &[
@@ -320,6 +325,7 @@ fn local_only() {
 /// Where nothing is pulled, or cannot be.
 #[test]
 fn behind() {
+    let Some(_) = tool("git") else { return };
     const LOCK: &str = "mkdir -p b/.beads; echo x >b/.beads/x.jsonl; git add b; git commit -qm mine; git push -q; there 'echo y >b/.beads/x.jsonl'";
     let held = format!("{LOCK}; printf '{{\"holder\":\"release-job\",\"pid\":4711,\"hostname\":\"build-7\",\"started_at\":\"2026-01-02T03:04:05Z\"}}' >b/.beads/.exclusive-lock").leak();
     play(
@@ -358,6 +364,7 @@ fn behind() {
 
 #[test]
 fn failed() {
+    let Some(_) = tool("git") else { return };
     play(
         "agent/states/failed",
         &[
@@ -432,6 +439,7 @@ fn failed() {
 /// The repository around a database, and git's directory, that another user owns.
 #[test]
 fn of_another_user() {
+    let Some(_) = tool("git") else { return };
     if !skip::may_be_root() {
         return skip::cannot("only root can give a directory away");
     }
