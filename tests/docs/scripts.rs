@@ -265,28 +265,60 @@ fn asks_the_policy(code: i32) -> String {
     )
 }
 
+/// What a machine has before packages are installed.
+#[derive(Default)]
+struct Machine<'a> {
+    /// The text of its policy.
+    policy: Option<&'a str>,
+    /// Packages, units and init scripts, each with a blank before and after it.
+    has: &'a str,
+}
+
 /// The exit code, what was asked and answered, the services that were disabled, and the policy that is left.
 type Installed = (i32, Vec<String>, Vec<String>, Option<String>);
 
-/// Installs these packages with this `apt-get` in a mount namespace whose `/usr/sbin` has `policy` alone, if any.
-fn installed(packages: &str, apt_get: &str, policy: Option<&str>) -> Option<Installed> {
+/// Installs these packages with this `apt-get` in a mount namespace where `/usr/sbin` and `/etc/init.d` have what the
+/// machine has.
+fn installed(packages: &str, apt_get: &str, machine: &Machine) -> Option<Installed> {
     let scene = Scene::new();
-    for dir in ["bin", "sbin"] {
+    for dir in ["bin", "sbin", "init.d"] {
         fs::create_dir(scene.file(dir)).expect("make a directory");
     }
+    let has = machine.has;
     stand_in(&scene, "apt-get", apt_get);
-    stand_in(&scene, "systemctl", "echo \"$*\" >>disabled");
-    if fs::symlink_metadata("/usr/sbin").is_ok_and(|meta| meta.is_symlink()) {
-        skip::cannot("needs a /usr/sbin that is a directory of its own");
-        return None;
+    stand_in(
+        &scene,
+        "dpkg-query",
+        &format!(
+            "for last; do :; done; case '{has}' in *\" $last \"*) echo installed ;; *) exit 1 ;; esac"
+        ),
+    );
+    stand_in(
+        &scene,
+        "systemctl",
+        &format!(
+            "[ \"$1\" != cat ] || case '{has}' in *\" $2 \"*) exit 0 ;; *) exit 1 ;; esac\necho \"$*\" >>disabled"
+        ),
+    );
+    for script in has
+        .split(' ')
+        .filter_map(|name| name.strip_prefix("init.d/"))
+    {
+        scene.write(&format!("init.d/{script}"), "");
+    }
+    for dir in ["/usr/sbin", "/etc/init.d"] {
+        if !fs::symlink_metadata(dir).is_ok_and(|meta| meta.is_dir()) {
+            skip::cannot(&format!("needs a {dir} that is a directory of its own"));
+            return None;
+        }
     }
     let at = Path::new("sbin/policy-rc.d");
-    if let Some(policy) = policy {
+    if let Some(policy) = machine.policy {
         write_program(&scene.path().join(at), policy.as_bytes());
     }
     let install = checkout().join("scripts/apt-install.sh");
     let script = format!(
-        "mount --bind sbin /usr/sbin && exec '{}' {packages}",
+        "mount --bind sbin /usr/sbin && mount --bind init.d /etc/init.d && exec '{}' {packages}",
         install.display()
     );
     let ended = with_bench(&scene, scene.in_namespaces(&["--mount"], &script)?);
@@ -299,13 +331,15 @@ fn installed(packages: &str, apt_get: &str, policy: Option<&str>) -> Option<Inst
     ))
 }
 
+const BOTH: &str = "etcd-server jq prometheus";
+
 #[test]
 fn no_service_of_a_package_is_started_and_nothing_is_left_behind() {
-    let both = "etcd-server jq prometheus";
-    let Some((code, asked, disabled, left)) = installed(both, &asks_the_policy(0), None) else {
+    let bare = Machine::default();
+    let Some((code, asked, disabled, left)) = installed(BOTH, &asks_the_policy(0), &bare) else {
         return;
     };
-    let words = format!("install -y -qq --no-install-recommends {both}");
+    let words = format!("install -y -qq --no-install-recommends {BOTH}");
     assert_eq!(code, 0);
     assert_eq!(
         asked,
@@ -318,7 +352,7 @@ fn no_service_of_a_package_is_started_and_nothing_is_left_behind() {
     );
     assert_eq!(left, None);
 
-    let Some((code, asked, disabled, left)) = installed(both, &asks_the_policy(100), None) else {
+    let Some((code, asked, disabled, left)) = installed(BOTH, &asks_the_policy(100), &bare) else {
         return;
     };
     assert_eq!(
@@ -327,17 +361,7 @@ fn no_service_of_a_package_is_started_and_nothing_is_left_behind() {
         "a failure leaves no policy either"
     );
 
-    let own = "#!/bin/sh\nexit 104\n";
-    let Some((code, asked, _, left)) = installed(both, &asks_the_policy(0), Some(own)) else {
-        return;
-    };
-    assert_eq!(
-        (code, asked[0].as_str(), left.as_deref()),
-        (0, "etcd.service 104", Some(own)),
-        "the machine's own stays"
-    );
-
-    let Some((code, asked, disabled, left)) = installed("jq", &asks_the_policy(0), None) else {
+    let Some((code, asked, disabled, left)) = installed("jq", &asks_the_policy(0), &bare) else {
         return;
     };
     assert_eq!(
@@ -345,4 +369,75 @@ fn no_service_of_a_package_is_started_and_nothing_is_left_behind() {
         (0, "etcd.service 0", 0, None),
         "no service, no policy"
     );
+}
+
+#[test]
+fn a_service_that_the_machine_had_before_stays_as_it_is() {
+    for (has, asked_first, disabled_now) in [
+        // A newer version of a package that is there: it may be started again.
+        (
+            " etcd-server ",
+            "etcd.service 0",
+            "disable --now prometheus",
+        ),
+        // The machine's own: the package does not start it, and does not disable it.
+        (
+            " etcd.service ",
+            "etcd.service 101",
+            "disable --now prometheus",
+        ),
+        (
+            " init.d/prometheus ",
+            "etcd.service 101",
+            "disable --now etcd",
+        ),
+    ] {
+        let machine = Machine { policy: None, has };
+        let Some((code, asked, disabled, left)) = installed(BOTH, &asks_the_policy(0), &machine)
+        else {
+            return;
+        };
+        assert_eq!(
+            (code, asked[0].as_str(), left),
+            (0, asked_first, None),
+            "{has}"
+        );
+        assert_eq!(disabled, [disabled_now], "{has}");
+    }
+}
+
+#[test]
+fn the_machines_own_policy_stays_and_one_that_a_killed_run_has_left_goes() {
+    let own = "#!/bin/sh\nexit 104\n";
+    let machine = Machine {
+        policy: Some(own),
+        has: "",
+    };
+    let Some((code, asked, _, left)) = installed(BOTH, &asks_the_policy(0), &machine) else {
+        return;
+    };
+    assert_eq!(
+        (code, asked[0].as_str(), left.as_deref()),
+        (0, "etcd.service 104", Some(own)),
+    );
+
+    // What a run leaves that is killed: its own policy, word for word.
+    let killed = "cp /usr/sbin/policy-rc.d asked; kill -KILL $PPID";
+    let Some((_, policy, _, left)) = installed(BOTH, killed, &Machine::default()) else {
+        return;
+    };
+    let left = left.expect("nothing has removed it");
+    assert_eq!(policy, left.lines().collect::<Vec<_>>());
+    let machine = Machine {
+        policy: Some(&left),
+        has: "",
+    };
+    for (packages, answer) in [(BOTH, 101), ("jq", 0)] {
+        let Some((code, asked, _, left)) = installed(packages, &asks_the_policy(0), &machine)
+        else {
+            return;
+        };
+        let said = format!("etcd.service {answer}");
+        assert_eq!((code, &asked[0], left), (0, &said, None), "{packages}");
+    }
 }
