@@ -17,6 +17,7 @@
 //! - As PID 1 it reaps only its own children. In a container give it an init (`docker run --init`): the zombie of an
 //!   orphaned holder still answers, and its lock would stay.
 
+#![forbid(unsafe_code)]
 #![expect(
     rustdoc::private_intra_doc_links,
     reason = "the modules are the map of the house, for who reads the code"

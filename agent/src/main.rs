@@ -1,5 +1,7 @@
 //! `beadlock-agent`: the daemon that asks before every cycle.
 
+#![forbid(unsafe_code)]
+
 use std::process::ExitCode;
 
 use beadlock_checker::internal::runner;

@@ -21,6 +21,7 @@
 //! of the whole process: the lock is stale when the process is gone, and not before. A process that is forked
 //! meanwhile has copies of the guards, and these end nothing.
 
+#![forbid(unsafe_code)]
 #![cfg_attr(
     test,
     allow(clippy::too_many_lines, reason = "a table of cases is one piece")

@@ -1,5 +1,7 @@
 //! `beadlock`: see the library for all it does.
 
+#![forbid(unsafe_code)]
+
 #[expect(
     clippy::disallowed_methods,
     reason = "the one place where this program ends"

@@ -1,6 +1,7 @@
 //! `--schema` and `file::Schema`, in a beadlock built with the feature `validate-schema`:
 //! `cargo test -p beadlock --features validate-schema --test schema`.
 
+#![forbid(unsafe_code)]
 #![cfg(test)]
 
 use std::fs;

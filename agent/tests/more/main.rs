@@ -1,5 +1,7 @@
 //! What takes more shells, or readers of manual pages: `make test-more` runs these.
 
+#![forbid(unsafe_code)]
+
 #[cfg(test)]
 mod completion;
 #[cfg(test)]

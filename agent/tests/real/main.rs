@@ -1,5 +1,6 @@
 //! The real `beadlock-agent` on real databases.
 
+#![forbid(unsafe_code)]
 #![allow(clippy::too_many_lines, reason = "a table of cases is one piece")]
 
 #[cfg(test)]

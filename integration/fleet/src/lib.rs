@@ -18,6 +18,8 @@
 //!   first promise for as long as it takes to notice. The fencing token lets a receiver refuse such late work.
 //! - Linux alone: `eventfd` and `timerfd`.
 
+#![forbid(unsafe_code)]
+
 mod admin;
 mod claim;
 mod config;

@@ -1,5 +1,7 @@
 //! `memory:DIR`: the real binary against the requirements of its document. docs/protocols/memory.md names these tests.
 
+#![forbid(unsafe_code)]
+
 #[cfg(test)]
 mod check;
 #[cfg(test)]

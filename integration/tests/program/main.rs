@@ -1,5 +1,6 @@
 //! The real binary, command by command: every exit code, every JSON shape, every way a hold can end.
 
+#![forbid(unsafe_code)]
 #![allow(clippy::too_many_lines, reason = "a table of cases is one piece")]
 
 #[cfg(test)]

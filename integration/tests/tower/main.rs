@@ -1,6 +1,8 @@
 //! `tower:NAME` for commands that claim: the real binary against the requirements of its document.
 //! docs/protocols/tower.md names these tests.
 
+#![forbid(unsafe_code)]
+
 #[cfg(test)]
 mod acquire;
 #[cfg(test)]
