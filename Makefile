@@ -149,7 +149,6 @@ more-tools:
 
 lint:
 	@scripts/lint-tools.sh
-	@scripts/lint-scripts.sh --if-there
 	$(CARGO) fmt --all --check
 	$(CARGO) fmt --manifest-path integration/python/Cargo.toml --check
 	$(CARGO) clippy --locked --workspace --all-targets -- --deny warnings
@@ -160,6 +159,7 @@ lint:
 		$(CARGO) clippy --locked --manifest-path integration/python/Cargo.toml -- --deny warnings
 	@scripts/fuzz-lock.sh
 	RUSTDOCFLAGS='--deny warnings' $(CARGO) doc --locked --workspace --no-deps --features beadlock/validate-schema
+	@scripts/lint-scripts.sh --if-there
 
 install uninstall: export PREFIX := $(PREFIX)
 install uninstall: export UNITDIR := $(UNITDIR)
