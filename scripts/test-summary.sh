@@ -12,7 +12,7 @@ junit=${2:-/dev/null}
 
 grep -E '^(test .* \.\.\. FAILED|FAILED |ERROR | +(FAIL|TIMEOUT|SIG[A-Z]+|LEAK-FAIL|ABORT) \[|SKIPPED )' "$log" | sort -u
 {
-    grep '^skipped: ' "$log" || true
+    sed -nE 's/^(test .* \.\.\. )?skipped: /skipped: /p' "$log"
     sed -nE 's/^(.*(>| \.\.\. ))?skipped: /skipped: /p' "$junit" | sed 's/&apos;/'"'"'/g; s/&quot;/"/g; s/&lt;/</g; s/&gt;/>/g; s/&amp;/\&/g'
 } | sort -u
 
@@ -32,9 +32,14 @@ awk '
     is_report && /<\/testcase>/ && says_skipped && !has_failed { skipped++; passed-- }
     is_report { next }
 
-    # cargo test, and the lines of its tests. Each says its name, so two lines are two tests.
-    /^test result: / { passed += count("passed"); failed += count("failed") }
-    /^skipped: / && !seen[$0]++ { skipped++; if (!/^skipped: the (tests of|scripts) /) passed-- }
+    # cargo test, and the lines of its tests, which say their names. With RUST_TEST_THREADS=1 a line begins as libtest
+    # has begun it. A test may give several reasons; another binary may have a test of the same name.
+    /^test result: / { passed += count("passed"); failed += count("failed"); binary++ }
+    sub(/^(test .* \.\.\. )?skipped: /, "") {
+        if (/^the (tests of|scripts) /) skipped += !seen[$0]++
+        else if (!seen[binary, $1]++) { skipped++; passed-- }
+        next
+    }
 
     # pytest.
     /^[0-9]+ (passed|failed|errors?|skipped).* in [0-9.]+s/ {

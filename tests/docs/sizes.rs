@@ -113,6 +113,37 @@ fn without_nextest_the_lines_of_the_tests_are_counted() {
     assert_eq!(said.len(), 5, "{said:#?}");
 }
 
+/// A test that gives two reasons is one test, also where libtest has begun its line.
+/// Another binary's test of that name is another test.
+#[test]
+fn without_nextest_a_test_counts_once_whatever_it_gives_as_reasons() {
+    let ends = "test result: ok. 2 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.03s\n";
+    let log = format!(
+        "skipped: a::b needs jq\n\
+         skipped: a::b needs root\n\
+         {ends}\
+         test a::b ... skipped: a::b needs jq\n\
+         skipped: a::b needs etcd\n\
+         ok\n\
+         test c ... ok\n\
+         {ends}\
+         skipped: the scripts need shfmt (Debian: shfmt)\n\
+         skipped: the scripts need ruff (make python installs it)\n"
+    );
+    let said = summary(&log, None);
+    assert_eq!(
+        said,
+        [
+            "skipped: a::b needs etcd",
+            "skipped: a::b needs jq",
+            "skipped: a::b needs root",
+            "skipped: the scripts need ruff (make python installs it)",
+            "skipped: the scripts need shfmt (Debian: shfmt)",
+            "2 passed, 0 failed, 4 skipped",
+        ]
+    );
+}
+
 /// What was begun and not ended has failed, as what was interrupted.
 #[test]
 fn an_interrupted_run_and_a_build_that_failed_are_no_success() {
