@@ -4,6 +4,10 @@
 set -eu
 cd "$(dirname "$0")/.."
 
+# Where a hook or an alias of git's starts it, git names another repository than the one that this file is in.
+# shellcheck disable=SC2046 # a list of names
+unset $(git rev-parse --local-env-vars)
+
 directory=$(git config core.hooksPath || true)
 if [ -n "$directory" ]; then
     echo "make hooks: core.hooksPath is $directory, which may serve other repositories too. Have its pre-commit run: scripts/pre-commit.sh" >&2

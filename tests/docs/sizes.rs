@@ -352,6 +352,28 @@ fn the_hook_checks_each_commit_in_every_worktree() {
     assert_eq!(checked(&scene), [""; 0]);
 }
 
+/// As where a hook of another repository types it: git then names that repository.
+#[test]
+fn the_hook_goes_to_the_repository_of_the_script() {
+    if !has_tools() {
+        return;
+    }
+    let scene = Scene::new();
+    clone(&scene);
+    assert_eq!(git(&scene, ".", "init -q other").code, 0);
+    let mut command = scene.command(scene.file("clone/scripts/hooks.sh"));
+    command
+        .env("GIT_CONFIG_NOSYSTEM", "1")
+        .env("GIT_DIR", scene.file("other/.git"));
+    let made = Ended::from(run(command));
+    let hook = |of: &str| scene.file(of).join(".git/hooks/pre-commit").exists();
+    assert_eq!(
+        (made.code, hook("clone"), hook("other")),
+        (0, true, false),
+        "{made:?}"
+    );
+}
+
 #[test]
 fn a_merge_and_a_rebase_are_not_held_up() {
     if !has_tools() {
