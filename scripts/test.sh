@@ -53,6 +53,7 @@ end() {
     rm -f "$log" "$log".*
 }
 trap end EXIT
+trap 'exit 129' HUP
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
