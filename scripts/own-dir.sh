@@ -7,7 +7,8 @@ mark=$dir/${2:-.made-by-beadlock}
 
 if [ ! -e "$mark" ]; then
     if [ -L "$dir" ] || { [ -e "$dir" ] && [ -n "$(ls -A "$dir")" ]; }; then
-        echo "$dir was not made by this script, or has lost its mark $mark; look into it, and remove it yourself" >&2
+        quoted=$(printf '%s\n' "$dir" | sed "s/'/'\\\\''/g; s/^/'/; s/\$/'/")
+        echo "$dir was not made by this script, or has lost its mark $mark; look into it, and remove it yourself: rm -r $quoted" >&2
         exit 1
     fi
     mkdir -p "$dir"

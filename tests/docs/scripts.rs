@@ -160,8 +160,9 @@ fn a_directory_that_somebody_else_has_made_stays_as_it_is() {
         fs::write(dir.join("checkout/precious"), "").expect("write a file");
         let ended = script(&bench, name);
         let words = format!("{} was not made by this script", dir.display());
+        let typed = format!(": rm -r '{}'\n", dir.display());
         assert!(
-            ended.code == 1 && ended.err.contains(&words),
+            ended.code == 1 && ended.err.contains(&words) && ended.err.ends_with(&typed),
             "{name}: {ended:?}"
         );
         let left: Vec<_> = fs::read_dir(&dir)
@@ -172,6 +173,22 @@ fn a_directory_that_somebody_else_has_made_stays_as_it_is() {
         assert_eq!(left, ["checkout"], "{name}");
         assert!(dir.join("checkout/precious").exists(), "{name}");
     }
+}
+
+/// The line that is typed reaches that directory, whatever its name.
+#[test]
+fn what_it_says_to_remove_is_quoted() {
+    let scene = Scene::new();
+    let dir = scene.file("it's $(touch no) here");
+    fs::create_dir_all(dir.join("precious")).expect("make a directory");
+    let mut command = scene.command(checkout().join("scripts/own-dir.sh"));
+    command.arg(&dir);
+    let refused = Ended::from(run(command));
+    assert_eq!(refused.code, 1, "{refused:?}");
+    let (_, typed) = refused.err.split_once("yourself: ").expect("what to type");
+    let removed = Ended::from(run(scene.shell(typed)));
+    assert!(removed.code == 0 && !dir.exists(), "{removed:?}");
+    assert!(!scene.file("no").exists(), "{typed}");
 }
 
 /// The control: what the script has made itself it makes anew.
