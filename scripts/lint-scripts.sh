@@ -36,11 +36,18 @@ fi
 
 # The one that integration/python/tests/requirements.txt names comes first: another release may lay out differently.
 PATH=$(scripts/target-dir.sh)/python/bin:$PATH
+code=0
+needs=
+if [ "$mode" != --if-there ] && ! command -v ruff >/dev/null 2>&1; then
+    needs=$(scripts/python-environment.sh) || code=$?
+fi
 if command -v ruff >/dev/null 2>&1; then
     ruff check --no-cache --quiet . || status=1
     ruff format --no-cache --quiet --diff . || status=1
+elif [ $code = 0 ] || [ $code = 3 ]; then
+    lacks "$mode" ruff "which takes $needs"
 else
-    lacks "$mode" ruff 'make python installs it'
+    status=1
 fi
 
 exit $status

@@ -269,6 +269,51 @@ fn no_other_word_than_uninstall_removes_what_was_installed() {
     assert!(!scene.file("bin/beadlock").exists(), "the control");
 }
 
+/// A python3 that makes an environment whose pip installs a ruff. Both say in `$BENCH/asked` what they were asked.
+const PYTHON: &str = r#"[ "$2" = venv ] || exit 0
+for dir; do :; done
+mkdir -p "$dir/bin"
+: >"$dir/pyvenv.cfg"
+cat >"$dir/bin/python" <<'END'
+#!/bin/sh
+case $* in *--require-hashes*) ;; *) exit 1 ;; esac
+printf '#!/bin/sh\necho "ruff $1" >>"$BENCH/asked"\n' >"${0%python}ruff"
+chmod 755 "${0%python}ruff"
+END
+chmod 755 "$dir/bin/python"
+echo venv >>"$BENCH/asked""#;
+
+/// `make test-more` alone, in a fresh clone, makes ruff; `make lint` takes one that is there.
+#[test]
+fn the_scripts_have_ruff_where_python_can_make_it() {
+    if skip::in_path("ruff").is_some() {
+        return skip::cannot("needs a PATH without ruff");
+    }
+    let skipped = "skipped: the scripts need ruff (which takes Python 3.9 or later)\n";
+    let deferred = "no ruff here: make test-more runs it\n";
+    let both = "venv\nruff check\nruff format\n";
+    for (python, words, ci, code, said, asked) in [
+        (PYTHON, "", "", 0, "", both),
+        (PYTHON, "", "true", 0, "", both),
+        (PYTHON, "--if-there", "true", 0, deferred, ""),
+        ("exit 1", "", "", 0, skipped, ""),
+        ("exit 1", "", "true", 1, skipped, ""),
+    ] {
+        let place = Scene::new();
+        let bench = bench(&metadata(&place.file("target").display().to_string()), 0);
+        stand_in(&bench, "python3", python);
+        let mut command = bench.command(checkout().join("scripts/lint-scripts.sh"));
+        command.args([words].iter().filter(|word| !word.is_empty()));
+        command.env("BENCH", bench.path()).env("CI", ci);
+        let ended = with_bench(&bench, command);
+        assert_eq!(
+            (ended.code, ended.err.as_str(), bench.read("asked").as_str()),
+            (code, said, asked),
+            "{words} {ended:?}"
+        );
+    }
+}
+
 /// An `apt-get install` that asks, as Debian's packages do, whether their services may be started, and ends with `code`.
 fn asks_the_policy(code: i32) -> String {
     format!(

@@ -128,7 +128,7 @@ fn without_nextest_a_test_counts_once_whatever_it_gives_as_reasons() {
          test c ... ok\n\
          {ends}\
          skipped: the scripts need shfmt (Debian: shfmt)\n\
-         skipped: the scripts need ruff (make python installs it)\n"
+         skipped: the scripts need ruff (which takes Python 3.9 or later)\n"
     );
     let said = summary(&log, None);
     assert_eq!(
@@ -137,7 +137,7 @@ fn without_nextest_a_test_counts_once_whatever_it_gives_as_reasons() {
             "skipped: a::b needs etcd",
             "skipped: a::b needs jq",
             "skipped: a::b needs root",
-            "skipped: the scripts need ruff (make python installs it)",
+            "skipped: the scripts need ruff (which takes Python 3.9 or later)",
             "skipped: the scripts need shfmt (Debian: shfmt)",
             "2 passed, 0 failed, 4 skipped",
         ]
