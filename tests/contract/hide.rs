@@ -28,7 +28,10 @@ static VALUES: LazyLock<Vec<(&str, Regex)>> = LazyLock::new(|| {
     let host = regex::escape(&this_host());
     let values = [
         // Where a host is said, and nowhere else: a machine may be called `release`.
-        ("HOST", format!(r#"(?:\bon |\bhost:? |this one \(|"(?:host|hostname|host_id|here|record)": ?")({host})(?:\b|$)"#)),
+        ("HOST", format!(r#"\bon ({host})(?:[),;:."]| \(|\n|$)"#)),
+        ("HOST", format!(r#"\bhost:? ({host})(?:[,"]|\n|$)"#)),
+        ("HOST", format!(r"this one \(({host})\)")),
+        ("HOST", format!(r#""(?:host|hostname|host_id|here|record)": ?"({host})""#)),
         ("TIME", r"\b(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|\+00:00)?)".to_owned()),
         ("TIME", r"\.broken-(\d{8}T\d{6}Z)".to_owned()),
         ("REQUEST", r"\b(req_[a-z0-9]{12})\b".to_owned()),
@@ -123,7 +126,9 @@ fn split(pieces: &mut Vec<Piece>, word: &'static str, value: &Regex, known: &Kno
         let found = value
             .captures_iter(&text)
             .filter_map(|groups| groups.get(1));
-        for found in found.filter(|found| !known.is_given(found.as_str())) {
+        // A name of a machine may be part of what is typed.
+        let is_shown = |value: &str| word != "HOST" && known.is_given(value);
+        for found in found.filter(|found| !is_shown(found.as_str())) {
             pieces.push(Piece::Kept(text[at..found.start()].to_owned()));
             pieces.push(Piece::Hidden {
                 word,
