@@ -546,7 +546,8 @@ _file_ops_acquire() {
 
 # An flock on file $1, made when it is missing, for $2 as it is called and entered, within $3 seconds.
 _file_ops_flock() {
-    local _fo_name="$1" _fo_path="$2" _fo_wait="$3" _fo_began="$SECONDS" _fo_left _fo_fd _fo_code _fo_why
+    local _fo_name="$1" _fo_path="$2" _fo_wait="$3" _fo_began _fo_now _fo_left _fo_fd _fo_code _fo_why
+    _file_ops_clock _fo_began
     # Those of the waits whose traps this is in.
     local _fo_opened="${_fo_opened-} "
     if [[ "$_fo_wait" != [0-9]* || "$_fo_wait" == *[!0-9]* || "${#_fo_wait}" -gt 9 ]]; then
@@ -602,18 +603,20 @@ _file_ops_flock() {
             return 8
         fi
         while [[ "$_fo_code" -eq 1 ]]; do
-            _fo_left=$((_fo_wait - (SECONDS - _fo_began)))
+            _file_ops_clock _fo_now
+            _fo_left=$((_fo_wait * 1000000 - (_fo_now - _fo_began)))
             if [[ "$_fo_left" -le 0 ]]; then
                 _file_ops_say_held "$_fo_name" "$_fo_path" "$_fo_wait"
                 _file_ops_close "$_fo_fd"
                 return 8
             fi
             # bash runs a trap when the command in front of it has ended: within a second. Else it waits in one piece, in its turn.
-            if [[ "$(trap -p HUP INT QUIT TERM)" == *"trap -- '"* ]]; then
-                _fo_left=1
+            if [[ "$_fo_left" -gt 1000000 && "$(trap -p HUP INT QUIT TERM)" == *"trap -- '"* ]]; then
+                _fo_left=1000000
             fi
+            printf -v _fo_left '%d.%06d' $((_fo_left / 1000000)) $((_fo_left % 1000000))
             _fo_code=0
-            command flock -x -w "$_fo_left" "$_fo_fd" || _fo_code=$?
+            command flock -x -w "${_fo_left%.000000}" "$_fo_fd" || _fo_code=$?
         done
         if [[ "$_fo_code" -ne 0 ]]; then
             _file_ops_close "$_fo_fd"
@@ -630,6 +633,16 @@ _file_ops_flock() {
     _FILE_OPS_OWNER[_fo_fd]="$BASHPID"
     unset "_FILE_OPS_OPENED[$_fo_fd]"
     _file_ops_fd="$_fo_fd"
+}
+
+# The time of day in microseconds, into variable $1. In whole seconds, which bash before 5 alone has, a wait would be up to
+# one second shorter than it says.
+_file_ops_clock() {
+    if [[ "${EPOCHREALTIME-}" == [0-9]* ]]; then
+        printf -v "$1" %s "${EPOCHREALTIME/[.,]/}"
+    else
+        printf -v "$1" %s "${SECONDS}000000"
+    fi
 }
 
 # Lock file $1 is held by a `beadlock` that this shell runs in, by one of the ids $2, and would wait for itself.

@@ -131,11 +131,23 @@ stub() {
     [[ "$stderr" == *"held by PID ${STARTED[0]} "*"sleep)"* ]]
 }
 
+@test "lock_file: a wait is never shorter than it says, wherever in a second it begins" {
+    [[ -n "${EPOCHREALTIME-}" ]] || skip "needs bash 5"
+    hold
+    only sleep
+    stub flock "case \" \$* \" in *' -n '*) sleep 1.1; exit 1 ;; esac; exec '$(type -P flock)' \"\$@\""
+    # At the end of a second: after 1.1 s the clock has gone from one whole second to the next but one.
+    sourced 'until [[ "$EPOCHREALTIME" == *[.,]9[0-5]* ]]; do :; done
+        begun=${EPOCHREALTIME/[.,]/}; lock_file todo.json fd 2; echo "$? $((${EPOCHREALTIME/[.,]/} - begun))"'
+    [ "${output% *}" = 8 ]
+    [ "${output#* }" -ge 2000000 ]
+}
+
 @test "lock_file: without a time-out it is 30 s, and it can be another" {
     only
     stub flock 'exit 1'
     # A clock that has run out by the second look.
-    local clock='SECONDS=0; _file_ops_is_inside() { SECONDS=1000; return 1; };'
+    local clock='now=0; _file_ops_clock() { printf -v "$1" %s "$now"; }; _file_ops_is_inside() { now=1000000000; return 1; };'
     local wait
     for wait in "" 7; do
         sourced "${clock} lock_file todo.json fd $wait"
