@@ -13,10 +13,8 @@ mod outside;
 mod running;
 mod states;
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::LazyLock;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use beadlock_checker::internal::log_line::Event;
 use beadlock_tests::Scene;
@@ -25,7 +23,7 @@ use regex::{Captures, Regex};
 use crate::answer::{visible, whole};
 use crate::book::Book;
 use crate::hide::{Known, hidden};
-use crate::setting::{Line, Setting};
+use crate::setting::{Line, Setting, at_once};
 
 /// The logs that the agent may have written.
 const LOGS: [&str; 3] = [".beads/daemon.log", "other/.beads/daemon.log", "all.log"];
@@ -61,30 +59,6 @@ fn pin_all<'a>(room: &str, names: impl IntoIterator<Item = &'a str>, texts: &[St
         .for_each(|(name, text)| book.pin(name, text));
     book.close();
 }
-
-/// The results of all rows, in their order; some rows at once.
-fn at_once<R: Sync, T: Send>(rows: &[R], one: impl Fn(&R) -> T + Sync) -> Vec<T> {
-    let next = AtomicUsize::new(0);
-    let some = || {
-        let mut done = BTreeMap::new();
-        loop {
-            let at = next.fetch_add(1, Ordering::Relaxed);
-            let Some(row) = rows.get(at) else { return done };
-            done.insert(at, one(row));
-        }
-    };
-    let mut all = BTreeMap::new();
-    std::thread::scope(|threads| {
-        let threads: Vec<_> = (0..AT_ONCE).map(|_| threads.spawn(some)).collect();
-        threads
-            .into_iter()
-            .for_each(|thread| all.append(&mut thread.join().expect("the answers of a thread")));
-    });
-    all.into_values().collect()
-}
-
-/// Most of the time of a row is spent in waiting for programs.
-const AT_ONCE: usize = 4;
 
 /// What only the agent says of times: each with the word that stands for its second group.
 static VALUES: LazyLock<Vec<(&str, Regex)>> = LazyLock::new(|| {

@@ -1,8 +1,10 @@
 //! Scenes for command lines, and the table of lines that is played in them.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::Path;
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use beadlock_tests::{
@@ -238,21 +240,28 @@ fn answers(
             with_json(line).map(|line| answer(&line, answer::envelope)),
         )
     };
-    let mut all = Vec::new();
-    for some in lines.chunks(AT_ONCE) {
-        std::thread::scope(|threads| {
-            let threads: Vec<_> = some
-                .iter()
-                .map(|(_, line)| threads.spawn(move || one(line)))
-                .collect();
-            all.extend(
-                threads
-                    .into_iter()
-                    .map(|thread| thread.join().expect("an answer")),
-            );
-        });
-    }
-    all
+    at_once(lines, |(_, line)| one(line))
+}
+
+/// The results of all rows, in their order; some rows at once.
+pub fn at_once<R: Sync, T: Send>(rows: &[R], one: impl Fn(&R) -> T + Sync) -> Vec<T> {
+    let next = AtomicUsize::new(0);
+    let some = || {
+        let mut done = BTreeMap::new();
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some(row) = rows.get(at) else { return done };
+            done.insert(at, one(row));
+        }
+    };
+    let mut all = BTreeMap::new();
+    std::thread::scope(|threads| {
+        let threads: Vec<_> = (0..AT_ONCE).map(|_| threads.spawn(some)).collect();
+        threads
+            .into_iter()
+            .for_each(|thread| all.append(&mut thread.join().expect("the answers of a thread")));
+    });
+    all.into_values().collect()
 }
 
 /// Most lines take a few milliseconds; some wait for seconds.
