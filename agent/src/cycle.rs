@@ -18,6 +18,8 @@ use beadlock_checker::internal::database::Database;
 use beadlock_checker::internal::dialect::Record;
 use beadlock_checker::internal::{Gate, OpenDirectory, Zombie, redirect, runner, system_words};
 use beadlock_checker::{Cycle, Decision, Entered, Options, Reason};
+use beadlock_git::{FetchCrowd, SyncPlan, SyncReport, SyncResult};
+use beadlock_trust::Owners;
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
@@ -27,12 +29,9 @@ use crate::config::{AgentSettings, CycleAction, Policy};
 use crate::database::LoggedState;
 use crate::diagnostics::events;
 use crate::fleet::{Fleet, NotEntered, Right};
-use crate::git::history::{SyncPlan, SyncResult};
-use crate::git::{FetchCrowd, SyncReport};
 use crate::log::{self, Line, own};
 use crate::outcome::{CycleFailure, Outcome};
 use crate::outside::Metrics;
-use crate::owner::Owners;
 use crate::stamp;
 use crate::watch::DatabaseWatch;
 

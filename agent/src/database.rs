@@ -6,11 +6,11 @@ use std::time::Duration;
 use beadlock_checker::internal::Zombie;
 use beadlock_checker::internal::dialect::Record;
 use beadlock_checker::{Decision, Reason};
+use beadlock_git::SyncHistory;
+use beadlock_trust::DirStamp;
 use tokio::time::Instant;
 
-use crate::git::history::SyncHistory;
 use crate::log::{Line, own};
-use crate::stamp::DirStamp;
 use crate::watch::Marks;
 
 /// The first and the longest wait of a database whose lock went away during its cycle.

@@ -1,6 +1,6 @@
 //! The daemon that asks before every cycle: `beadlock-agent` (docs/design.md#the-agent).
 //!
-//! It syncs each of its databases through git ([`git`]), or runs a command for it, again and again: at every interval,
+//! It syncs each of its databases through git ([`beadlock_git`]), or runs a command for it, again and again: at every interval,
 //! after a change, and at once when a lock goes away. Every cycle holds the database's gate and begins with the check;
 //! what is claimed is left alone, and the log says so.
 //!
@@ -37,20 +37,15 @@ mod diagnostics;
 mod fleet;
 #[doc(hidden)]
 pub mod fuzzing;
-pub mod git;
 mod limits;
 mod log;
 mod notify;
 mod outcome;
 mod outside;
-mod owner;
-mod report;
 mod roots;
 mod scheduler;
 mod stamp;
 mod state;
-#[doc(hidden)]
-pub mod trust;
 mod watch;
 
 use std::ffi::OsString;

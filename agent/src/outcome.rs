@@ -3,8 +3,7 @@
 use std::borrow::Cow;
 
 use beadlock_checker::Decision;
-
-use crate::report::{HindranceKind, SyncReport};
+use beadlock_git::{HindranceKind, SyncReport};
 
 /// How a cycle ended. The log has said it.
 #[derive(Debug)]
@@ -57,13 +56,15 @@ impl Outcome {
     pub(crate) const WORDS: [&str; 4] = ["complete", "incomplete", "failed", "skipped"];
 
     /// The reason of a cycle that failed.
-    pub(crate) fn failure(&self) -> Option<&Cow<'static, str>> {
+    pub(crate) fn failure(&self) -> Option<Cow<'static, str>> {
         match self {
-            Self::Failed(failure) | Self::NotServed(failure) => Some(&failure.reason),
+            Self::Failed(failure) | Self::NotServed(failure) => Some(failure.reason.clone()),
             Self::Synced(SyncReport {
                 hindrance: Some(hindrance),
                 ..
-            }) if hindrance.kind == HindranceKind::Failed => Some(&hindrance.reason),
+            }) if hindrance.kind == HindranceKind::Failed => {
+                Some(Cow::Borrowed(hindrance.reason.as_str()))
+            }
             _ => None,
         }
     }

@@ -1,53 +1,11 @@
-//! A directory as it was when it was looked at. While its change time is the same, so are the names in it: it need not
-//! be read again, and a redirect that was not in it is not in it now.
+//! A directory whose change time is the same need not be read again: a redirect that was not in it is not in it now.
 
-use std::fs::Metadata;
 use std::os::fd::AsFd;
-use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
 
 use beadlock_checker::internal::database::Database;
 use beadlock_checker::internal::{FileSystem, OpenDirectory, Reach, facts};
-use nix::sys::stat::FileStat;
-
-/// A change time is trusted when it lay this far back at the look: a later change may fall into the same tick of the
-/// clock, and old file systems count whole seconds.
-pub(crate) const SETTLED: Duration = Duration::from_secs(2);
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct DirStamp {
-    /// Device and inode.
-    pub(crate) inode: (u64, u64),
-    /// The change time: seconds since 1970, and nanoseconds.
-    changed: (i64, i64),
-}
-
-impl From<&Metadata> for DirStamp {
-    fn from(meta: &Metadata) -> Self {
-        Self {
-            inode: (meta.dev(), meta.ino()),
-            changed: (meta.ctime(), meta.ctime_nsec()),
-        }
-    }
-}
-
-impl From<&FileStat> for DirStamp {
-    fn from(stat: &FileStat) -> Self {
-        Self {
-            inode: (stat.st_dev, stat.st_ino),
-            changed: (stat.st_ctime, stat.st_ctime_nsec),
-        }
-    }
-}
-
-impl DirStamp {
-    /// Whether the directory was not changed after this time, since 1970.
-    pub(crate) fn is_older_than(&self, time: Duration) -> bool {
-        let (seconds, nanos) = self.changed;
-        let known = u64::try_from(seconds).ok().zip(u32::try_from(nanos).ok());
-        known.is_some_and(|(seconds, nanos)| Duration::new(seconds, nanos) <= time)
-    }
-}
+use beadlock_trust::{DirStamp, SETTLED};
 
 /// Whether there is no redirect in this open directory; `seen` is what an earlier call has remembered. Change times are
 /// not trusted where other machines may write the file system.

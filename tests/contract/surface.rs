@@ -115,6 +115,8 @@ fn names_of_variables() {
         "integration/src",
         "integration/fleet/src",
         "agent/src",
+        "agent/git/src",
+        "agent/trust/src",
     ] {
         sources(&checkout().join(folder), &mut look);
     }

@@ -62,7 +62,13 @@ fn typed(text: &str, program: &str) -> Vec<String> {
 #[test]
 fn the_lines_that_troubleshooting_explains_are_really_written() {
     let mut sources = String::new();
-    for folder in ["checker/src", "integration/src", "agent/src"] {
+    for folder in [
+        "checker/src",
+        "integration/src",
+        "agent/src",
+        "agent/git/src",
+        "agent/trust/src",
+    ] {
         read_all(&checkout().join(folder), &mut sources);
     }
     let page = document("docs/troubleshooting.md");

@@ -12,6 +12,7 @@ use std::thread;
 use beadlock_checker::internal::database::{Database, Directories, Environment, Suggest};
 use beadlock_checker::internal::mounts::Mounts;
 use beadlock_checker::internal::redirect;
+use beadlock_trust::{Owners, Refusal};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use super::cli::CommandLine;
@@ -19,7 +20,6 @@ use super::file::{ConfigFile, DatabaseTable};
 use super::options::Policy;
 use super::page::ConfigFailure;
 use crate::beside::{self, silence};
-use crate::owner::{Owners, Refusal};
 
 /// A database that is named, and how it is served.
 #[derive(Debug, Clone)]

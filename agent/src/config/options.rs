@@ -13,6 +13,7 @@ use beadlock_checker::Options;
 use beadlock_checker::internal::address::Address;
 use beadlock_checker::internal::database::Directories;
 use beadlock_checker::internal::duration;
+use beadlock_trust::Owners;
 use clap::builder::{BoolishValueParser, OsStringValueParser, TypedValueParser};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, ValueEnum};
@@ -21,7 +22,6 @@ use serde::Serialize;
 use super::print;
 use crate::diagnostics::LogLevel;
 use crate::log;
-use crate::owner::Owners;
 
 /// Longer durations are cut to this: above it some clock or timer overflows.
 pub(super) const LONGEST: Duration = Duration::from_secs(365 * 86_400);

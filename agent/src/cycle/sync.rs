@@ -6,18 +6,18 @@ use std::time::Duration;
 
 use beadlock_checker::Cycle;
 use beadlock_checker::internal::facts;
+use beadlock_git::{
+    FetchPace, FetchTurn, HindranceKind, Network, Snapshot, Subjects, SyncHistory, SyncMessage,
+    SyncPlan, SyncReport, SyncRequest, SyncResult, guess_host,
+};
+use beadlock_trust::Owners;
 use tokio::time::Instant;
 
 use super::{CycleServices, CycleWork, Subject, execute, timeout_of};
 use crate::command::End;
 use crate::database::LoggedState;
 use crate::fleet::Right;
-use crate::git::history::{SyncHistory, SyncPlan, SyncResult};
-use crate::git::{
-    self, FetchPace, FetchTurn, HindranceKind, Network, Snapshot, Subjects, SyncMessage, SyncReport,
-};
 use crate::log::{self, own};
-use crate::owner::Owners;
 
 /// What a sync has to do, as far as that can be told without git.
 pub(super) fn plan(
@@ -90,7 +90,7 @@ pub(super) async fn sync(
         }
         network = Network::Push;
     }
-    let request = git::SyncRequest {
+    let request = SyncRequest {
         dir: database.dir.clone(),
         allow_worktree: policy.allow_worktree,
         any_owner: common.owners == Owners::All,
@@ -167,7 +167,7 @@ async fn fetch_turn(
     } = subject;
     let host = match told.known() {
         Some(known) => known.host(),
-        None => git::guess_host(&database.dir),
+        None => guess_host(&database.dir),
     };
     let most = common.fetch_jobs;
     match told.is_new() {
@@ -219,12 +219,16 @@ fn waiting(report: &SyncReport, why: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::git::{Hindrance, Unpushed};
+    use beadlock_git::{GitReason, Hindrance, Unpushed};
 
     #[test]
     fn only_a_sync_without_a_hindrance_is_complete() {
         let report = |kind: HindranceKind, commits: u64, next: Option<&str>| {
-            let (reason, why, next) = ("x".into(), "why".to_owned(), next.map(str::to_owned));
+            let (reason, why, next) = (
+                GitReason::Conflict,
+                "why".to_owned(),
+                next.map(str::to_owned),
+            );
             let hindrance = Some(Hindrance {
                 kind,
                 reason,

@@ -9,13 +9,13 @@ use beadlock_checker::Decision;
 use beadlock_checker::internal::dialect::beads::StartedAt;
 use beadlock_checker::internal::escape::{escaped, escaped_path};
 use beadlock_checker::internal::{duration, facts};
+use beadlock_git::Unpushed;
 use jiff::SignedDuration;
 use serde::Serialize;
 use tokio::time::Instant;
 
 use crate::fleet::FleetStatus;
 use crate::outcome::Outcome;
-use crate::report::Unpushed;
 use crate::state::{DatabaseState, FailureCounts, StateWord};
 
 /// How many databases are listed at most; those that are skipped for longest come first.

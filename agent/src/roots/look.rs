@@ -17,12 +17,12 @@ use beadlock_checker::internal::database::{Database, Environment, NoDatabase, RE
 use beadlock_checker::internal::mounts::Mounts;
 use beadlock_checker::internal::redirect::{self, Lead};
 use beadlock_checker::internal::{facts, system_words};
+use beadlock_trust::Owners;
 
 use super::SearchScope;
 use super::walk::{RootWalk, WalkEvent};
 use crate::beside::{self, silence};
 use crate::log::{Line, own};
-use crate::owner::Owners;
 
 /// A database below a root.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -17,12 +17,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use beadlock_trust::Owners;
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::{Instant, sleep_until};
 
 pub(crate) use self::look::{FoundDatabase, RootScan, ScanProblem, look};
 use self::walk::RootWalk;
-use crate::owner::Owners;
 
 /// After a scan the search rests for this many times as long as the scan took: it costs at most 2 % of a core.
 const REST: u32 = 50;

@@ -17,9 +17,10 @@ use std::time::Duration;
 
 use beadlock_checker::internal::mounts::Mounts;
 use beadlock_checker::internal::redirect::Lead;
+use beadlock_trust::{DirStamp, SETTLED};
 
 use super::look::FoundDatabase;
-use crate::stamp::{DirStamp, SETTLED, is_local};
+use crate::stamp::is_local;
 
 /// What holds a database.
 const BEADS: &str = ".beads";

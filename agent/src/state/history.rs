@@ -56,9 +56,9 @@ impl StateHistory {
         }
         if let Some(reason) = outcome.failure() {
             let failures = Arc::make_mut(self.failures.get_or_insert_default());
-            let is_known = failures.contains_key(reason) || failures.len() < REASONS;
+            let is_known = failures.contains_key(&reason) || failures.len() < REASONS;
             let reason = if is_known {
-                reason.clone()
+                reason
             } else {
                 Cow::Borrowed("other")
             };

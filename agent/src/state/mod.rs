@@ -13,10 +13,10 @@ use beadlock_checker::internal::dialect::beads::StartedAt;
 use beadlock_checker::internal::log_line::Event;
 use beadlock_checker::internal::shell::{Part, to_type};
 use beadlock_checker::{Decision, Verdict};
+use beadlock_git::{Hindrance, HindranceKind, SyncReport, Unpushed};
 
 pub(crate) use self::history::{FailureCounts, StateHistory};
 use crate::outcome::Outcome;
-use crate::report::{Hindrance, HindranceKind, SyncReport, Unpushed};
 
 /// The states, the worst first: of those that apply, the first one counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -188,7 +188,7 @@ impl DatabaseState {
             (StateWord::LocalOnly, Some(waiting)) => format!("{why}; {waiting}"),
             _ => why.clone(),
         };
-        let (reason, next) = (reason.clone(), next.clone());
+        let (reason, next) = (Cow::Borrowed(reason.as_str()), next.clone());
         Self::new(
             word,
             StateDetails {

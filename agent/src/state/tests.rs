@@ -1,15 +1,16 @@
 use std::time::Duration;
 
+use beadlock_git::GitReason;
 use tokio::time::Instant;
 
 use super::*;
 use crate::outcome::CycleFailure;
 
-fn report(kind: HindranceKind, reason: &'static str, commits: u64) -> Outcome {
+fn report(kind: HindranceKind, reason: GitReason, commits: u64) -> Outcome {
     let oldest = (commits > 0).then_some(1_764_083_400);
     let hindrance = Hindrance {
         kind,
-        reason: reason.into(),
+        reason,
         why: format!("WHY {reason}"),
         next: None,
     };
@@ -41,49 +42,49 @@ fn each_end_of_a_cycle_leads_to_one_state() {
             "exit code 3 after 2s",
         ),
         (
-            report(Failed, "conflict", 0),
+            report(Failed, GitReason::Conflict, 0),
             "failed",
             "conflict",
             "WHY conflict",
         ),
         (
-            report(Failed, "conflict", 2),
+            report(Failed, GitReason::Conflict, 2),
             "failed",
             "conflict",
             "WHY conflict",
         ),
         (
-            report(NotPushing, "no_upstream", 0),
+            report(NotPushing, GitReason::NoUpstream, 0),
             "local_only",
             "no_upstream",
             "WHY no_upstream",
         ),
         (
-            report(NotPushing, "no_upstream", 1),
+            report(NotPushing, GitReason::NoUpstream, 1),
             "local_only",
             "no_upstream",
             "WHY no_upstream; 1 commit waits, since 2025-11-25 15:10:00",
         ),
         (
-            report(Unreachable, "remote_unreachable", 3),
+            report(Unreachable, GitReason::RemoteUnreachable, 3),
             "local_only",
             "remote_unreachable",
             "WHY remote_unreachable; 3 commits wait, the oldest since 2025-11-25 15:10:00",
         ),
         (
-            report(Unreachable, "remote_unreachable", 0),
+            report(Unreachable, GitReason::RemoteUnreachable, 0),
             "behind",
             "remote_unreachable",
             "WHY remote_unreachable",
         ),
         (
-            report(NotPulling, "dirty_tree", 0),
+            report(NotPulling, GitReason::DirtyTree, 0),
             "behind",
             "dirty_tree",
             "WHY dirty_tree",
         ),
         (
-            report(NotPulling, "dirty_tree", 2),
+            report(NotPulling, GitReason::DirtyTree, 2),
             "local_only",
             "dirty_tree",
             "WHY dirty_tree; 2 commits wait, the oldest since 2025-11-25 15:10:00",
@@ -170,7 +171,13 @@ fn the_log_is_told_when_the_word_or_the_reason_changes_and_once_an_hour() {
             wall(seconds as i64),
         )
     };
-    let unreachable = |commits| report(HindranceKind::Unreachable, "remote_unreachable", commits);
+    let unreachable = |commits| {
+        report(
+            HindranceKind::Unreachable,
+            GitReason::RemoteUnreachable,
+            commits,
+        )
+    };
     assert!(turn(&mut history, &unreachable(1), 10));
     assert!(
         !turn(&mut history, &unreachable(2), 20),
@@ -183,7 +190,7 @@ fn the_log_is_told_when_the_word_or_the_reason_changes_and_once_an_hour() {
     assert!(
         turn(
             &mut history,
-            &report(HindranceKind::NotPushing, "push_refused", 2),
+            &report(HindranceKind::NotPushing, GitReason::PushRefused, 2),
             30
         ),
         "another reason"

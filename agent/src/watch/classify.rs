@@ -1,9 +1,9 @@
 //! What an event means for a database: a pure function and its table (docs/design.md#when-a-cycle-runs).
 
-use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use beadlock_checker::internal::database::is_own_name;
+use beadlock_git::is_own_file;
 
 /// The name whose disappearance starts a cycle.
 pub(super) const LOCK: &str = ".exclusive-lock";
@@ -35,12 +35,6 @@ pub(super) fn classify(
     }
     let first = inside.components().next()?;
     (!is_own_name(first.as_os_str())).then_some(ChangeKind::Changed)
-}
-
-/// Whether a path is a file of the agent's own, or an older version of it, which has a number as its extension.
-pub(crate) fn is_own_file(path: &Path, own: &Path) -> bool {
-    let is_number = |text: &OsStr| text.as_encoded_bytes().iter().all(u8::is_ascii_digit);
-    path == own || (path.with_extension("") == own && path.extension().is_some_and(is_number))
 }
 
 #[cfg(test)]

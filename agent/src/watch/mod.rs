@@ -21,7 +21,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-pub(crate) use self::classify::is_own_file;
 use self::directories::{WatchedDirectories, has_gone, is_without_watcher};
 pub(crate) use self::state::{Marks, WatchProblem, WatchUpdate};
 use self::state::{NOWHERE, SharedWatchState, WatchedDatabase};

@@ -14,7 +14,7 @@ pub struct House {
     pub exceptions: &'static [(&'static str, &'static str)],
 }
 
-pub const HOUSES: &[House] = &[CHECKER, INTEGRATION, FLEET, AGENT];
+pub const HOUSES: &[House] = &[CHECKER, INTEGRATION, FLEET, AGENT, TRUST];
 
 const CHECKER: House = House {
     name: "checker",
@@ -103,12 +103,17 @@ const AGENT: House = House {
         &["scheduler"],
         &["cycle"],
         &["config", "database"],
-        &["command", "git", "roots"],
-        &["audit", "diagnostics", "notify", "outside", "owner"],
+        &["command", "roots"],
+        &["audit", "diagnostics", "notify", "outside"],
         &["log", "state"],
-        &["beside", "fleet", "limits", "outcome", "trust", "watch"],
-        &["report", "stamp"],
+        &["beside", "fleet", "limits", "outcome", "stamp", "watch"],
     ],
+    exceptions: &[],
+};
+
+const TRUST: House = House {
+    name: "agent/trust",
+    order: &[&["lib"], &["owner"], &["above"], &["stamp", "trusted"]],
     exceptions: &[],
 };
 

@@ -1,4 +1,4 @@
-//! The sources of the four crates.
+//! The sources of the published crates.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,14 @@ use beadlock_tests::skip::checkout;
 use super::lexer::Source;
 
 /// The directories of the crates.
-const CRATES: [&str; 4] = ["checker", "integration", "integration/fleet", "agent"];
+const CRATES: [&str; 6] = [
+    "checker",
+    "integration",
+    "integration/fleet",
+    "agent",
+    "agent/git",
+    "agent/trust",
+];
 
 /// A source file.
 pub struct File {

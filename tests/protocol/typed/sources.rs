@@ -1,4 +1,4 @@
-//! The string literals of the three crates: which of them are templates of commands, and which make a command without
+//! The string literals of the crates: which of them are templates of commands, and which make a command without
 //! the one function.
 
 use std::fs;
@@ -22,6 +22,8 @@ pub fn literals() -> Vec<Literal> {
     for room in [
         "checker/src",
         "agent/src",
+        "agent/git/src",
+        "agent/trust/src",
         "integration/src",
         "integration/python/src",
     ] {

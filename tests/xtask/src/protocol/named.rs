@@ -4,12 +4,14 @@ use std::fmt;
 use std::str::FromStr;
 
 /// The packages, and the folder of each.
-const PACKAGES: [(&str, &str); 5] = [
+const PACKAGES: [(&str, &str); 7] = [
     ("beadlock-checker", "checker"),
     ("beadlock", "integration"),
     ("beadlock-agent", "agent"),
     ("beadlock-fleet", "integration/fleet"),
+    ("beadlock-git", "agent/git"),
     ("beadlock-tests", "tests"),
+    ("beadlock-trust", "agent/trust"),
 ];
 
 /// A test.

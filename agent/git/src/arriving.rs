@@ -1,0 +1,147 @@
+//! What must never come in by a pull, into this database or another one of the repository. It is refused by name,
+//! before anything has changed.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use beadlock_checker::internal::database::REDIRECT;
+
+use crate::{
+    Git, GitReason, HindranceKind, Move, Repository, Stop, TreeEntry, Upstream, as_path, blobs,
+    embedded, entries, sqlite, to_type, typed_all,
+};
+
+/// Refuses what the new commit has and the old one has not, or has otherwise.
+pub(crate) fn refuse(repository: &Repository, upstream: &Upstream, way: &Move) -> Result<(), Stop> {
+    let entries = entries::changed(&repository.git, &way.from, &way.to)?;
+    let refuse_these = |paths: &[&[u8]], what: &str, command: &'static str| {
+        if paths.is_empty() {
+            return Ok(());
+        }
+        let why = format!(
+            "{} has {}{what}",
+            upstream.name(),
+            repository.shown_all(paths)
+        );
+        let stop = Stop::refused(HindranceKind::NotPulling, GitReason::RefusedContent, why);
+        Err(stop.next_at(
+            "; where that was committed, type: ",
+            to_type(command, &[typed_all(paths)]),
+        ))
+    };
+    let (redirects, live): (Vec<&[u8]>, Vec<&[u8]>) = entries
+        .iter()
+        .filter(|entry| repository.names.is_left_out_anywhere(&entry.path))
+        .map(|entry| entry.path.as_slice())
+        .partition(|path| as_path(path).iter().any(|part| part == REDIRECT));
+    let untrack = "git rm --cached -- {}";
+    refuse_these(
+        &live,
+        ", and a pull would put it over what is live here",
+        untrack,
+    )?;
+    refuse_these(
+        &redirects,
+        ", and everybody who may push would decide where a database is",
+        untrack,
+    )?;
+    let what = ", a submodule or a link that a pull would put in the place of files of a database";
+    refuse_these(&in_the_place(repository, &entries), what, untrack)?;
+    for dir in dirs_that_change(repository, &entries) {
+        let parts = embedded_after(repository, &dir, &way.to)?;
+        let paths: Vec<_> = parts.iter().map(|part| dir.join(part)).collect();
+        let paths: Vec<_> = paths
+            .iter()
+            .map(|path| path.as_os_str().as_encoded_bytes())
+            .collect();
+        let dir = repository.shown(dir.as_os_str().as_encoded_bytes());
+        let what = format!(", and git would take {dir} for a repository");
+        refuse_these(&paths, &what, "git rm --cached -r -- {}")?;
+    }
+    let in_databases = entries
+        .iter()
+        .filter(|entry| repository.has_anywhere(&entry.path));
+    let databases = databases(&repository.git, in_databases)?;
+    let what = ", and a pull would replace an SQLite database that may be open here";
+    refuse_these(
+        &databases,
+        what,
+        "git --literal-pathspecs rm --cached -- {}",
+    )
+}
+
+pub(crate) fn databases<'a>(
+    git: &Git,
+    entries: impl Iterator<Item = &'a TreeEntry>,
+) -> Result<Vec<&'a [u8]>, Stop> {
+    let files: Vec<_> = entries.filter(|entry| entry.is_file()).collect();
+    let beginnings = blobs::beginnings(git, files.iter().map(|entry| entry.id.as_str()))?;
+    let of_sqlite = files
+        .iter()
+        .zip(beginnings)
+        .filter(|(_, beginning)| sqlite::begins(beginning));
+    Ok(of_sqlite.map(|(entry, _)| entry.path.as_slice()).collect())
+}
+
+/// Links and submodules in the place of a database or of a directory above it, and submodules inside one.
+fn in_the_place<'a>(repository: &Repository, entries: &'a [TreeEntry]) -> Vec<&'a [u8]> {
+    let is_in_the_place = |entry: &&TreeEntry| {
+        let path = entry.path();
+        let is_database =
+            path.file_name() == Some(OsStr::new(".beads")) || repository.prefix.starts_with(path);
+        (entry.leads_elsewhere() && is_database)
+            || (entry.is_submodule() && repository.has_anywhere(&entry.path))
+    };
+    entries
+        .iter()
+        .filter(is_in_the_place)
+        .map(|entry| entry.path.as_slice())
+        .collect()
+}
+
+/// The databases, and the directories above this one, in which a name changes by which git knows a repository.
+fn dirs_that_change(repository: &Repository, entries: &[TreeEntry]) -> BTreeSet<PathBuf> {
+    let is_part = |part: &OsStr| {
+        embedded::NAMES
+            .iter()
+            .any(|name| part.eq_ignore_ascii_case(name))
+    };
+    let is_looked_into = |dir: &&Path| {
+        let is_top = dir.as_os_str().is_empty();
+        !is_top && (dir.ends_with(".beads") || repository.prefix.starts_with(dir))
+    };
+    let paths = entries.iter().flat_map(|entry| entry.path().ancestors());
+    let parts = paths.filter(|path| path.file_name().is_some_and(is_part));
+    parts
+        .filter_map(Path::parent)
+        .filter(is_looked_into)
+        .map(Path::to_owned)
+        .collect()
+}
+
+/// What makes this directory a repository, of what a commit has there and what lies there already.
+fn embedded_after(
+    repository: &Repository,
+    dir: &Path,
+    commit: &str,
+) -> Result<Vec<&'static str>, Stop> {
+    let below = [dir.as_os_str().as_encoded_bytes(), b"/"].concat();
+    let ls_tree = repository
+        .git
+        .call(["ls-tree", "-z", "--name-only", commit, "--"]);
+    let listed = ls_tree.paths([&below]).words()?;
+    let listed: Vec<_> = listed
+        .iter()
+        .filter_map(|path| path.strip_prefix(below.as_slice()))
+        .collect();
+    let here = repository.git.dir.join(dir);
+    let is_listed = |name: &str| {
+        listed
+            .iter()
+            .any(|listed| listed.eq_ignore_ascii_case(name.as_bytes()))
+    };
+    Ok(embedded::parts(|name| {
+        is_listed(name) || embedded::is_in(&here, name)
+    }))
+}

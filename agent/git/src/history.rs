@@ -1,0 +1,457 @@
+//! The syncs of a database: which notices the log has, when the remote is asked again, and when git need not be asked
+//! at all. Pure.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use beadlock_checker::internal::duration::shown;
+use tokio::time::Instant;
+
+use crate::clock::FetchClock;
+use crate::unchanged::Snapshot;
+use crate::upstream::UNREACHABLE;
+use crate::{
+    Event, FetchPace, Hindrance, HindranceKind, KnownRepository, LookedIndex, Network, SyncMessage,
+    SyncReport,
+};
+
+/// The first and the longest wait before a remote that did not answer is asked again.
+const RETRY: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(600));
+
+/// How long the proof is trusted that nothing has changed.
+const TRUSTED: Duration = Duration::from_secs(3600);
+
+/// The syncs of one database since the agent has started.
+#[derive(Debug, Default)]
+pub struct SyncHistory {
+    /// The notices that hold since the last cycle.
+    notices: BTreeSet<String>,
+    outage: Option<RemoteOutage>,
+    /// The index whose files were all checked: the next sync need not check it again.
+    pub looked: Option<LookedIndex>,
+    clock: FetchClock,
+    /// The repository, as the last sync has found it.
+    known: Option<Box<KnownRepository>>,
+    last: Option<Box<LastSync>>,
+    /// How things were before the next sync.
+    seen: Option<Snapshot>,
+    /// How things were when git was last asked where the repository is, and when that was. `None` once the place or the
+    /// settings may be others.
+    setup: Option<(Snapshot, Instant)>,
+}
+
+/// The last sync that ran to its end.
+#[derive(Debug)]
+struct LastSync {
+    result: SyncResult,
+    /// How things were before it, and when that was: the same now, another sync would come to the same result.
+    before: Option<(Snapshot, Instant)>,
+}
+
+/// What a sync has come to.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct SyncResult {
+    /// What it has found out.
+    pub report: SyncReport,
+    /// Its line, where it must not, or could not, go on.
+    pub refused: Option<String>,
+}
+
+/// What a cycle has to do.
+#[derive(Debug, PartialEq)]
+pub enum SyncPlan {
+    /// Nothing has changed, and the remote is not to be asked: this is still the result.
+    Rest(SyncResult),
+    /// Nothing has changed here; the remote is to be asked.
+    Fetch(Box<KnownRepository>),
+    /// The whole sync is to be made.
+    Sync,
+}
+
+#[derive(Debug)]
+struct RemoteOutage {
+    why: String,
+    /// What the reports say for as long as the remote is left alone.
+    hindrance: Option<Hindrance>,
+    since: Instant,
+    again: Instant,
+    tries: u32,
+}
+
+impl SyncHistory {
+    /// The repository as the last sync has found it.
+    pub fn known(&self) -> Option<&KnownRepository> {
+        self.known.as_deref()
+    }
+
+    /// The next cycle fetches.
+    pub fn hurry(&mut self) {
+        self.clock.hurry();
+    }
+
+    /// The agent was asked so often to fetch everything at once, also from remotes that did not answer.
+    pub fn heed(&mut self, asked: u64, now: Instant) {
+        if self.clock.heed(asked)
+            && let Some(outage) = &mut self.outage
+        {
+            outage.again = now;
+        }
+    }
+
+    /// Whether the remote was never asked.
+    pub fn is_new(&self) -> bool {
+        self.clock.is_new()
+    }
+
+    /// What the next sync may ask of the remote.
+    pub fn network(&self, now: Instant) -> Network {
+        match &self.outage {
+            None if self.clock.is_due(now) => Network::Use,
+            None => Network::Push,
+            Some(outage) if outage.again <= now => Network::UseQuietly,
+            Some(_) => Network::Leave,
+        }
+    }
+
+    /// What the next cycle has to do, with things as they are `seen` now.
+    pub fn plan(&mut self, seen: Option<Snapshot>, now: Instant) -> SyncPlan {
+        let is_due = matches!(self.network(now), Network::Use | Network::UseQuietly);
+        let plan = self.plan_by(seen.as_ref(), is_due, now);
+        let is_same = |(before, at): &(Snapshot, Instant)| {
+            seen.as_ref().is_some_and(|seen| before.proves_setup(seen))
+                && now.duration_since(*at) < TRUSTED
+        };
+        self.setup = self.setup.take().filter(is_same);
+        self.seen = seen;
+        plan
+    }
+
+    /// As [`Self::plan`] has found it a moment ago, in the check.
+    pub fn plan_again(&self, now: Instant) -> SyncPlan {
+        let is_due = matches!(self.network(now), Network::Use | Network::UseQuietly);
+        self.plan_by(self.seen.as_ref(), is_due, now)
+    }
+
+    /// What is left to do where the remote cannot be asked just now.
+    pub fn without_fetch(&self) -> Option<SyncResult> {
+        self.last.as_ref().map(|last| last.again())
+    }
+
+    /// The repository, when it is still where the last sync has found it, and its settings are the same.
+    pub fn same_setup(&self) -> Option<&KnownRepository> {
+        self.known().filter(|_| self.setup.is_some())
+    }
+
+    fn plan_by(&self, seen: Option<&Snapshot>, is_due: bool, now: Instant) -> SyncPlan {
+        let (Some(last), Some(known), Some(seen)) = (&self.last, &self.known, seen) else {
+            return SyncPlan::Sync;
+        };
+        let is_same = |(before, at): &(Snapshot, Instant)| {
+            before.proves(seen) && now.duration_since(*at) < TRUSTED
+        };
+        if !last.before.as_ref().is_some_and(is_same) {
+            return SyncPlan::Sync;
+        }
+        match last
+            .result
+            .report
+            .hindrance
+            .as_ref()
+            .map(|hindrance| hindrance.reason)
+        {
+            Some(reason) if !reason.needs_remote() => SyncPlan::Rest(last.again()),
+            Some(reason) if !reason.is_lasting() => SyncPlan::Sync,
+            Some(_) if is_due => SyncPlan::Sync,
+            None if is_due && known.upstream.is_some() => SyncPlan::Fetch(known.clone()),
+            None if is_due => SyncPlan::Sync,
+            _ => SyncPlan::Rest(last.again()),
+        }
+    }
+
+    /// Takes the messages of a sync that has ended. Returns the lines to be logged now.
+    pub fn hear(
+        &mut self,
+        network: Network,
+        messages: &[SyncMessage],
+        now: Instant,
+    ) -> Vec<String> {
+        let mut lines = Vec::new();
+        let mut notices = BTreeSet::new();
+        let is_out = messages
+            .iter()
+            .any(|message| matches!(message, SyncMessage::Unreachable(_)));
+        let is_look_of_all = !messages.iter().any(|message| self.is_known(message));
+        for message in messages {
+            match message {
+                SyncMessage::Notice(text) => {
+                    if !self.notices.contains(text) {
+                        lines.push(text.clone());
+                    }
+                    notices.insert(text.clone());
+                }
+                SyncMessage::Looked(index) => self.looked = Some(index.clone()),
+                SyncMessage::Unreachable(why) => lines.extend(self.unreachable(why, now)),
+                SyncMessage::Report(report) if is_out => self.note_hindrance(report),
+                _ => {}
+            }
+        }
+        if messages.contains(&SyncMessage::Reached)
+            && !is_out
+            && let Some(outage) = self.outage.take()
+        {
+            lines.push(Event::Reached.line(shown(now.duration_since(outage.since))));
+        }
+        if network == Network::Leave || is_out || !is_look_of_all {
+            // The notices about the remote did not come up.
+            self.notices.append(&mut notices);
+        } else {
+            self.notices = notices;
+        }
+        lines
+    }
+
+    /// The sync has looked at nothing but the remote.
+    fn is_known(&self, message: &SyncMessage) -> bool {
+        matches!(message, SyncMessage::Found(found) if found.upstream.is_some() && self.known.as_ref() == Some(found))
+    }
+
+    fn note_hindrance(&mut self, report: &SyncReport) {
+        if let Some(outage) = &mut self.outage {
+            outage.hindrance.clone_from(&report.hindrance);
+        }
+    }
+
+    /// A sync ends without its last message: of what it has done nothing is known.
+    pub fn lost(&mut self) {
+        (self.known, self.last, self.seen, self.setup) = (None, None, None, None);
+    }
+
+    /// A sync has run to its end. Returns its result, with what is known of a remote that it has left alone.
+    pub fn ended(
+        &mut self,
+        network: Network,
+        messages: Vec<SyncMessage>,
+        now: Instant,
+        pace: FetchPace,
+    ) -> SyncResult {
+        let has_asked = messages.contains(&SyncMessage::Reached);
+        let (mut result, mut known) = (SyncResult::default(), None);
+        for message in messages {
+            match message {
+                SyncMessage::Found(found) => known = Some(found),
+                SyncMessage::Report(report) => result.report = self.complete(network, report),
+                SyncMessage::Refused(line) => result.refused = Some(line),
+                _ => {}
+            }
+        }
+        if has_asked || matches!(network, Network::Use | Network::UseQuietly) {
+            let was_here = |known: &KnownRepository| {
+                known
+                    .upstream
+                    .as_ref()
+                    .map(|upstream| upstream.commit.clone())
+            };
+            let has_moved =
+                self.known.as_deref().and_then(was_here) != known.as_deref().and_then(was_here);
+            self.clock
+                .fetched(now, pace, has_moved || result.report.has_pushed);
+        }
+        if self.setup.is_none() {
+            self.setup = self.seen.clone().map(|seen| (seen, now));
+        }
+        self.known = known;
+        let before = self.seen.take().map(|seen| (seen, now));
+        self.last = Some(Box::new(LastSync {
+            result: result.clone(),
+            before,
+        }));
+        result
+    }
+
+    /// A report, with what is known of a remote that this sync has left alone.
+    fn complete(&mut self, network: Network, mut report: SyncReport) -> SyncReport {
+        if network == Network::Leave && report.hindrance.is_none() {
+            let hindrance = self
+                .outage
+                .as_ref()
+                .and_then(|outage| outage.hindrance.clone());
+            let is_over = |known: &Hindrance| {
+                known.kind == HindranceKind::NotPushing && report.unpushed.commits == 0
+            };
+            if hindrance.as_ref().is_some_and(is_over) {
+                // Somebody has pushed what the remote had refused.
+                self.outage = None;
+            } else {
+                report.hindrance = hindrance;
+            }
+        }
+        if let Some(hindrance) = &mut report.hindrance
+            && report.unpushed.commits == 0
+            && let Some((remote, words)) = hindrance.why.split_once(UNREACHABLE)
+        {
+            hindrance.why = format!("cannot fetch: {remote}: {words}");
+        }
+        report
+    }
+
+    fn unreachable(&mut self, why: &str, now: Instant) -> Option<String> {
+        let (first, longest) = RETRY;
+        let last = self.outage.take();
+        let (since, tries) = last
+            .as_ref()
+            .map_or((now, 0), |last| (last.since, last.tries));
+        let pause = first.saturating_mul(1 << tries.min(10)).min(longest);
+        let is_news = last.is_none_or(|last| last.why != why);
+        let (why, again, tries) = (why.to_owned(), now + pause, tries + 1);
+        self.outage = Some(RemoteOutage {
+            why: why.clone(),
+            hindrance: None,
+            since,
+            again,
+            tries,
+        });
+        is_news.then(|| format!("{why}; committing only, next try in {}", shown(pause)))
+    }
+}
+
+impl LastSync {
+    /// The result of another sync that comes to the same.
+    fn again(&self) -> SyncResult {
+        let mut result = self.result.clone();
+        result.report.has_pushed = false;
+        result
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{GitReason, Unpushed};
+
+    fn seconds(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn a_notice_is_said_once_for_as_long_as_it_stays() {
+        let (mut history, now) = (SyncHistory::default(), Instant::now());
+        let notice = |text: &str| SyncMessage::Notice(text.to_owned());
+        assert_eq!(history.hear(Network::Use, &[notice("a")], now), ["a"]);
+        assert!(history.hear(Network::Use, &[notice("a")], now).is_empty());
+        assert!(
+            history.hear(Network::Leave, &[], now).is_empty(),
+            "it could not come up"
+        );
+        assert!(history.hear(Network::Use, &[notice("a")], now).is_empty());
+        assert_eq!(history.hear(Network::Use, &[notice("b")], now), ["b"]);
+        assert!(history.hear(Network::Use, &[], now).is_empty());
+        assert_eq!(
+            history.hear(Network::Use, &[notice("b")], now),
+            ["b"],
+            "it had gone"
+        );
+    }
+
+    #[test]
+    fn a_remote_that_does_not_answer_is_left_alone_for_longer_and_longer() {
+        let (mut history, begun) = (SyncHistory::default(), Instant::now());
+        let out = [SyncMessage::Unreachable(
+            "Cannot reach origin: no route".to_owned(),
+        )];
+        let line = "Cannot reach origin: no route; committing only, next try in 10s";
+        let mut now = begun;
+        assert_eq!(history.network(now), Network::Use);
+        assert_eq!(history.hear(Network::Use, &out, now), [line]);
+        for pause in [10, 20, 40, 80, 160, 320, 600, 600] {
+            assert_eq!(history.network(now + seconds(pause - 1)), Network::Leave);
+            now += seconds(pause);
+            assert_eq!(history.network(now), Network::UseQuietly);
+            assert!(history.hear(Network::UseQuietly, &out, now).is_empty());
+        }
+        assert_eq!(
+            history.hear(Network::UseQuietly, &[SyncMessage::Reached], now),
+            ["Reached it again after 30m 30s"]
+        );
+        assert_eq!(history.network(now), Network::Use);
+        assert_eq!(
+            history.hear(Network::Use, &[SyncMessage::Reached, out[0].clone()], now),
+            [line],
+            "a refused push"
+        );
+        assert_eq!(history.network(now), Network::Leave);
+    }
+
+    #[test]
+    fn a_report_tells_of_an_outage_for_as_long_as_it_lasts() {
+        let (mut history, now) = (SyncHistory::default(), Instant::now());
+        let hindered = |kind: HindranceKind| {
+            let why = "origin cannot be reached: no route".to_owned();
+            let hindrance = Hindrance {
+                kind,
+                reason: GitReason::RemoteUnreachable,
+                why,
+                next: None,
+            };
+            SyncReport {
+                hindrance: Some(hindrance),
+                ..SyncReport::default()
+            }
+        };
+        let out = |kind| {
+            [
+                SyncMessage::Unreachable("Cannot reach origin".to_owned()),
+                SyncMessage::Report(hindered(kind)),
+            ]
+        };
+        let clean = SyncReport::default;
+        history.hear(Network::Use, &out(HindranceKind::Unreachable), now);
+        let why = |report: SyncReport| {
+            report
+                .hindrance
+                .map(|hindrance| hindrance.why)
+                .unwrap_or_default()
+        };
+        assert_eq!(
+            why(history.complete(Network::Leave, clean())),
+            "cannot fetch: origin: no route"
+        );
+        let waiting = || SyncReport {
+            unpushed: Unpushed {
+                commits: 1,
+                oldest: None,
+            },
+            ..clean()
+        };
+        assert_eq!(
+            why(history.complete(Network::Leave, waiting())),
+            "origin cannot be reached: no route"
+        );
+        let mut failed = hindered(HindranceKind::Failed);
+        failed.hindrance.as_mut().unwrap().why = "conflict".to_owned();
+        assert_eq!(
+            history.complete(Network::Leave, failed.clone()),
+            failed,
+            "what this sync has found comes first"
+        );
+        history.hear(
+            Network::UseQuietly,
+            &[SyncMessage::Reached, SyncMessage::Report(clean())],
+            now,
+        );
+        assert_eq!(history.complete(Network::Use, clean()), clean());
+        history.hear(Network::Use, &out(HindranceKind::NotPushing), now);
+        assert!(
+            history
+                .complete(Network::Leave, waiting())
+                .hindrance
+                .is_some(),
+            "a refused push"
+        );
+        assert_eq!(
+            history.complete(Network::Leave, clean()),
+            clean(),
+            "somebody has pushed it"
+        );
+        assert_eq!(history.network(now), Network::Use);
+    }
+}

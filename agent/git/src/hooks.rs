@@ -1,0 +1,67 @@
+//! The hooks of a repository, run where `git commit` and `git pull --rebase` run them. Their output goes to the log.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::Path;
+
+use crate::{GitOutput, GitReason, Repository, Stop};
+
+/// Whether there may be such a hook: in the directory of hooks, or in the settings.
+pub(crate) fn may_be_there(repository: &Repository, hook: &str) -> Result<bool, Stop> {
+    let settings = repository.settings()?;
+    let dir = match settings.get("core.hookspath") {
+        // Only git knows what that stands for.
+        Some(dir) if dir.starts_with(['~', '%']) => return Ok(true),
+        Some(dir) => repository.git.dir.join(dir),
+        None => repository.common_dir.join("hooks"),
+    };
+    Ok(settings.have_hooks() || fs::symlink_metadata(dir.join(hook)).is_ok())
+}
+
+fn run(
+    repository: &Repository,
+    hook: &str,
+    args: &[&OsStr],
+    index: Option<&Path>,
+) -> Result<GitOutput, Stop> {
+    let mut call = repository
+        .git
+        .call(["hook", "run", "--ignore-missing", hook]);
+    if !args.is_empty() {
+        call = call
+            .paths(["--"])
+            .paths(args.iter().map(|arg| arg.as_encoded_bytes()));
+    }
+    if let Some(index) = index {
+        call = call.index(index);
+    }
+    let answer = call.run()?;
+    answer.show();
+    Ok(answer)
+}
+
+/// Runs a hook that may refuse, when there is one.
+pub(crate) fn ask(
+    repository: &Repository,
+    hook: &str,
+    args: &[&OsStr],
+    index: Option<&Path>,
+) -> Result<(), Stop> {
+    if !may_be_there(repository, hook)? {
+        return Ok(());
+    }
+    let status = run(repository, hook, args, index)?.status;
+    if status.success() {
+        return Ok(());
+    }
+    let why = format!("the hook {hook} has failed ({status}); what it says is above");
+    Err(Stop::failed(GitReason::Hook, why))
+}
+
+/// Runs a hook whose exit code no longer matters.
+pub(crate) fn tell(repository: &Repository, hook: &str, args: &[&str]) {
+    let args: Vec<_> = args.iter().map(OsStr::new).collect();
+    if may_be_there(repository, hook).unwrap_or(true) {
+        let _ = run(repository, hook, &args, None);
+    }
+}

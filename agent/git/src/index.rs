@@ -1,0 +1,121 @@
+//! The index of a repository, changed as git changes it: under `index.lock`, in a copy, by a rename.
+//!
+//! It is replaced before the branch moves, because `git commit` reads the branch, then the index, and only then takes
+//! `index.lock`. With the branch first, a commit by hand in between would put the old index on the new commit and so
+//! take back what that brings. In this order git finds that the branch has moved, and fails.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use crate::{Git, Repository, Stop, SyncTurn, remove, turn};
+
+#[must_use = "dropped, the index is as it was"]
+pub(crate) struct IndexLock<'a> {
+    pub(crate) repository: &'a Repository,
+}
+
+impl<'a> IndexLock<'a> {
+    /// Takes it, unless the database is claimed by now.
+    pub(crate) fn take(turn: &SyncTurn<'a>) -> Result<Self, Stop> {
+        let repository = turn.repository;
+        repository.check_unclaimed()?;
+        let (file, lock) = (turn::path(repository), repository.index_lock());
+        let begun = Instant::now();
+        loop {
+            match fs::hard_link(&file, &lock) {
+                Ok(()) => return Ok(Self { repository }),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                    repository.wait_for_index(begun)?
+                }
+                Err(error) => return Err(Stop::io("cannot make", &lock, &error)),
+            }
+        }
+    }
+
+    pub(crate) fn copy(&self) -> Result<PathBuf, Stop> {
+        let scratch = scratch(self.repository);
+        copy(self.repository, &scratch)?;
+        Ok(scratch)
+    }
+
+    /// The copy becomes the index. The old index is kept for as long as the lock is held.
+    pub(crate) fn replace(&self) -> Result<(), Stop> {
+        copy(self.repository, &before(self.repository))?;
+        self.become_index(&scratch(self.repository))
+    }
+
+    /// The index is again what it was before it was replaced.
+    pub(crate) fn put_back(&self) -> Result<(), Stop> {
+        self.become_index(&before(self.repository))
+    }
+
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the index is replaced as git does it, under its lock"
+    )]
+    fn become_index(&self, path: &Path) -> Result<(), Stop> {
+        let index = self.repository.index();
+        fs::rename(path, &index).map_err(|error| Stop::io("cannot replace", &index, &error))
+    }
+}
+
+impl Drop for IndexLock<'_> {
+    fn drop(&mut self) {
+        remove(&self.repository.index_lock());
+        remove(&scratch(self.repository));
+        remove(&before(self.repository));
+    }
+}
+
+/// Sets entries to the first side of a difference: the raw words of `git diff-index -z`.
+pub(crate) fn set_back(git: &Git, index: &Path, differing: &[Vec<u8>]) -> Result<(), Stop> {
+    let mut entries = Vec::new();
+    for entry in differing.chunks_exact(2) {
+        // `:MODE MODE HASH HASH STATUS`, the first of each as they become.
+        let fields: Vec<_> = entry[0].split(|byte| *byte == b' ').collect();
+        if let [mode, _, hash, ..] = fields.as_slice() {
+            let mode = mode.strip_prefix(b":").unwrap_or(mode);
+            entries.extend([mode, b" ", hash, b"\t", &entry[1], b"\0"].concat());
+        }
+    }
+    if !entries.is_empty() {
+        let args = ["update-index", "--replace", "-z", "--index-info"];
+        git.call(args).index(index).stdin(entries).done()?;
+    }
+    Ok(())
+}
+
+pub(crate) fn set(git: &Git, index: &Path, commit: &str, paths: &[Vec<u8>]) -> Result<(), Stop> {
+    let args = ["diff-index", "--cached", "-z", "--no-renames", commit];
+    let paths: BTreeSet<_> = paths.iter().collect();
+    let differing = git.call(args).index(index).words()?;
+    let of_these = differing
+        .chunks_exact(2)
+        .filter(|entry| paths.contains(&entry[1]))
+        .flatten()
+        .cloned();
+    set_back(git, index, &of_these.collect::<Vec<_>>())
+}
+
+/// The copy is as old as the index: by its age git tells which files it must look into.
+pub(crate) fn copy(repository: &Repository, path: &Path) -> Result<(), Stop> {
+    let index = repository.index();
+    let copy = || {
+        fs::copy(&index, path)?;
+        let copy = File::options().write(true).open(path)?;
+        copy.set_modified(fs::metadata(&index)?.modified()?)
+    };
+    copy().map_err(|error| Stop::io("cannot copy", &index, &error))
+}
+
+/// An index of our own.
+pub(crate) fn scratch(repository: &Repository) -> PathBuf {
+    turn::own(repository, "index")
+}
+
+fn before(repository: &Repository) -> PathBuf {
+    turn::own(repository, "index.before")
+}

@@ -1,0 +1,243 @@
+//! What a sync has found out about a repository, for the agent: what is to be watched there, and how to fetch.
+
+use std::env;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::crowd::host_of;
+use crate::repository::{IN_PROGRESS, Repository};
+use crate::{BranchHead, GitSettings, Upstream};
+
+/// The repository of a database, as the last sync has found it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KnownRepository {
+    top: PathBuf,
+    git_dir: PathBuf,
+    common_dir: PathBuf,
+    /// The database's directory.
+    database: PathBuf,
+    /// Full names of the branch and of the tracking branch, where they are known.
+    refs: Vec<String>,
+    /// The files of git's settings of this user and of this machine.
+    settings_files: Vec<PathBuf>,
+    /// What the settings say. `None` where it was not asked, or has to be asked each time.
+    pub(crate) settings: Option<GitSettings>,
+    /// How to fetch, where there is an upstream.
+    pub upstream: Option<KnownUpstream>,
+}
+
+/// The upstream of the branch, and how it is reached.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KnownUpstream {
+    pub(crate) remote: String,
+    pub(crate) branch: String,
+    pub(crate) tracking: String,
+    /// Where the tracking branch was.
+    pub(crate) commit: String,
+    /// The command for ssh, where git is given one.
+    pub(crate) ssh: Option<String>,
+    pub(crate) url: Option<String>,
+}
+
+/// In the git directory of a working tree. (Refs in tables are never watched.)
+const OF_WORKING_TREE: [&str; 5] = [
+    "HEAD",
+    "index",
+    "index.lock",
+    "beadlock.turn",
+    "info/sparse-checkout",
+];
+/// In the git directory that all working trees share.
+const SHARED: [&str; 4] = ["packed-refs", "info/exclude", "info/attributes", "shallow"];
+/// In each directory from the database up to the top.
+const ABOVE: [&str; 2] = [".gitignore", ".gitattributes"];
+/// There too: what makes a directory a repository.
+const OF_A_REPOSITORY: [&str; 2] = [".git", "HEAD"];
+
+impl KnownRepository {
+    /// `None` where the paths cannot be told, or refs are not files.
+    pub(crate) fn of(
+        repository: &Repository,
+        head: Option<&BranchHead>,
+        upstream: Option<KnownUpstream>,
+    ) -> Option<Self> {
+        let branch = head.map(|head| format!("refs/heads/{}", head.branch));
+        let known = Self {
+            top: repository.git.dir.clone(),
+            git_dir: repository.git_dir.clone(),
+            common_dir: repository.common_dir.clone(),
+            database: repository.request.dir.clone(),
+            refs: branch
+                .into_iter()
+                .chain(upstream.as_ref().map(|upstream| upstream.tracking.clone()))
+                .collect(),
+            settings_files: settings_files(),
+            settings: repository.known_settings(),
+            upstream,
+        };
+        let paths = [
+            &known.top,
+            &known.git_dir,
+            &known.common_dir,
+            &known.database,
+        ];
+        let can_be_told = paths
+            .into_iter()
+            .chain(&known.settings_files)
+            .all(|path| path.to_str().is_some());
+        (can_be_told && !known.common_dir.join("reftable").exists()).then_some(known)
+    }
+
+    /// Where there is no repository: until one comes, git need not be asked again.
+    pub(crate) fn nowhere(database: &Path) -> Option<Self> {
+        let above = database.parent().unwrap_or(database).to_owned();
+        let [top, git_dir, common_dir, database] =
+            [Path::new("/"), &above, &above, database].map(Path::to_owned);
+        let is_text = database.to_str().is_some();
+        let (refs, settings_files) = (Vec::new(), Vec::new());
+        let (settings, upstream) = (None, None);
+        is_text.then_some(Self {
+            top,
+            git_dir,
+            common_dir,
+            database,
+            refs,
+            settings_files,
+            settings,
+            upstream,
+        })
+    }
+
+    /// Which host its upstream is at.
+    pub fn host(&self) -> Option<String> {
+        let url = self
+            .upstream
+            .as_ref()
+            .and_then(|upstream| upstream.url.as_ref())?;
+        Some(host_of(url, &self.top))
+    }
+
+    #[cfg(test)]
+    pub(crate) fn for_tests(top: &Path, database: &Path) -> Self {
+        Self {
+            top: top.to_owned(),
+            git_dir: top.join(".git"),
+            common_dir: top.join(".git"),
+            database: database.to_owned(),
+            refs: vec![
+                "refs/heads/main".to_owned(),
+                "refs/remotes/origin/main".to_owned(),
+            ],
+            settings_files: Vec::new(),
+            settings: None,
+            upstream: None,
+        }
+    }
+
+    pub(crate) fn top(&self) -> &Path {
+        &self.top
+    }
+
+    pub(crate) fn git_dir(&self) -> &Path {
+        &self.git_dir
+    }
+
+    pub(crate) fn common_dir(&self) -> &Path {
+        &self.common_dir
+    }
+
+    /// What has to stay as it is, or away, for a sync to come to the same result: this and [`Self::setup`].
+    pub(crate) fn content(&self) -> impl Iterator<Item = PathBuf> {
+        let in_progress = IN_PROGRESS.iter().map(|(name, _)| self.git_dir.join(name));
+        let of_tree = OF_WORKING_TREE.iter().map(|name| self.git_dir.join(name));
+        let shared = SHARED
+            .iter()
+            .copied()
+            .chain(self.refs.iter().map(String::as_str));
+        let shared = shared.map(|name| self.common_dir.join(name));
+        in_progress
+            .chain(of_tree)
+            .chain(shared)
+            .chain(self.above(ABOVE))
+    }
+
+    /// What has to stay as it is, or away, for the repository to be at the same place, with the same settings.
+    pub(crate) fn setup(&self) -> impl Iterator<Item = PathBuf> {
+        let shared = ["config", "reftable"].map(|name| self.common_dir.join(name));
+        let of_tree = [self.git_dir.join("config.worktree")];
+        let files = shared
+            .into_iter()
+            .chain(of_tree)
+            .chain(self.settings_files.iter().cloned());
+        files.chain(self.above(OF_A_REPOSITORY))
+    }
+
+    fn above(&self, names: [&'static str; 2]) -> impl Iterator<Item = PathBuf> {
+        let above = self
+            .database
+            .ancestors()
+            .skip(1)
+            .take_while(|dir| dir.starts_with(&self.top));
+        above.flat_map(move |dir| names.map(|name| dir.join(name)))
+    }
+
+    /// Directories whose owner counts.
+    pub(crate) fn owned(&self) -> [&Path; 3] {
+        [&self.top, &self.git_dir, &self.common_dir]
+    }
+}
+
+impl KnownUpstream {
+    pub(crate) fn of(
+        upstream: &Upstream,
+        commit: String,
+        ssh: Option<String>,
+        url: Option<String>,
+    ) -> Self {
+        let Upstream {
+            remote,
+            branch,
+            tracking,
+        } = upstream;
+        let [remote, branch, tracking] = [remote, branch, tracking].map(String::clone);
+        Self {
+            remote,
+            branch,
+            tracking,
+            commit,
+            ssh,
+            url,
+        }
+    }
+}
+
+/// The files of git's settings outside of repositories, whether they are there or not.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "git finds its settings by these variables"
+)]
+fn settings_files() -> Vec<PathBuf> {
+    let variable = |name: &str| {
+        env::var_os(name)
+            .filter(|value| !value.is_empty())
+            .map(PathBuf::from)
+    };
+    let named = ["GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"]
+        .into_iter()
+        .filter_map(variable);
+    let home = variable("HOME");
+    let config =
+        variable("XDG_CONFIG_HOME").or_else(|| home.as_ref().map(|home| home.join(".config")));
+    let in_config = ["config", "ignore", "attributes"]
+        .map(|name| config.as_ref().map(|dir| dir.join("git").join(name)));
+    let in_etc = [
+        Some("/etc/gitconfig".into()),
+        Some("/etc/gitattributes".into()),
+    ];
+    let others = [home.map(|home| home.join(".gitconfig"))]
+        .into_iter()
+        .chain(in_config)
+        .chain(in_etc);
+    named.chain(others.flatten()).collect()
+}

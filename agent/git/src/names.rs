@@ -1,0 +1,263 @@
+//! What is never committed and never pulled over: lock files, logs, our side files, a redirect, and SQLite's databases
+//! with what it keeps beside them while they are open.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use beadlock_checker::internal::database::{REDIRECT, is_own_name};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{GitReason, Part, Repository, Stop, SyncRequest, as_path, sqlite, to_type, typed_all};
+
+/// The files that SQLite writes while a database is open. Under another open database they would damage it.
+const OF_SQLITE: [&[u8]; 3] = [b"-wal", b"-shm", b"-journal"];
+
+/// Which paths from the top of a repository are left out.
+#[derive(Debug)]
+pub(crate) struct ExcludedNames {
+    pub(crate) prefix: PathBuf,
+    /// The agent's own files, from the top.
+    pub(crate) own: Vec<PathBuf>,
+}
+
+impl ExcludedNames {
+    pub(crate) fn of(request: &SyncRequest, top: &Path, prefix: &Path) -> Self {
+        let from_top = |path: &PathBuf| path.strip_prefix(top).ok().map(Path::to_owned);
+        let own = request.own_files.iter().filter_map(from_top).collect();
+        Self {
+            prefix: prefix.to_owned(),
+            own,
+        }
+    }
+
+    /// A path from the top is one that is never committed.
+    pub(crate) fn is_left_out(&self, path: &[u8]) -> bool {
+        let path = as_path(path);
+        let Ok(inside) = path.strip_prefix(&self.prefix) else {
+            return false;
+        };
+        let first = inside
+            .components()
+            .next()
+            .is_some_and(|first| is_own_name(first.as_os_str()));
+        let is_agents = || self.own.iter().any(|own| is_own_file(path, own));
+        first || is_agents() || is_of_sqlite(inside)
+    }
+
+    /// As [`Self::is_left_out`], for every `.beads` in the repository.
+    pub(crate) fn is_left_out_anywhere(&self, path: &[u8]) -> bool {
+        let parts: Vec<_> = as_path(path).iter().collect();
+        let is_in_one = |pair: &[&OsStr]| pair[0] == ".beads" && is_own_name(pair[1]);
+        parts.windows(2).any(is_in_one) || self.is_left_out(path)
+    }
+}
+
+/// Whether a path is a file of the agent's own, or an older version of it, which has a number as its extension.
+pub fn is_own_file(path: &Path, own: &Path) -> bool {
+    let is_number = |text: &OsStr| text.as_encoded_bytes().iter().all(u8::is_ascii_digit);
+    path == own || (path.with_extension("") == own && path.extension().is_some_and(is_number))
+}
+
+/// An index in which nothing is unmerged, and nothing is tracked that must not be.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LookedIndex {
+    pub(crate) stamp: String,
+    /// A commit, and its tree, of which the index is a copy.
+    pub(crate) copy_of: Option<(String, String)>,
+}
+
+/// Refuses while one of them, or an SQLite database, is in the index: git overwrites, moves and deletes what it tracks.
+/// Nothing is looked at when the index is still the last one that was `looked` at.
+pub(crate) fn refuse_tracked(
+    repository: &Repository,
+    looked: Option<&LookedIndex>,
+) -> Result<Option<LookedIndex>, Stop> {
+    let stamp = index_now(repository);
+    if let Some(looked) = looked.filter(|looked| Some(&looked.stamp) == stamp.as_ref()) {
+        return Ok(Some(looked.clone()));
+    }
+    repository.check_merged()?;
+    let ls_files = repository.git.call(["ls-files", "-z", "--cached", "--"]);
+    let tracked = ls_files.paths([repository.inside()]).words()?;
+    refuse_names(repository, &tracked)?;
+    let is_database = |path: &&[u8]| sqlite::is_at(&repository.git.dir.join(as_path(path)));
+    let databases: Vec<_> = tracked
+        .iter()
+        .map(Vec::as_slice)
+        .filter(is_database)
+        .collect();
+    refuse_databases(repository, &databases)?;
+    Ok(stamp.map(|stamp| LookedIndex {
+        stamp,
+        copy_of: None,
+    }))
+}
+
+fn refuse_names(repository: &Repository, tracked: &[Vec<u8>]) -> Result<(), Stop> {
+    let left_out = tracked
+        .iter()
+        .filter(|path| repository.names.is_left_out(path));
+    let redirect = repository.prefix.join(REDIRECT);
+    let (redirects, live): (Vec<_>, Vec<_>) =
+        left_out.partition(|path| as_path(path).starts_with(&redirect));
+    let (paths, why) = match (live.is_empty(), redirects.is_empty()) {
+        (false, _) => (
+            live,
+            "a pull would delete a live lock or damage an open database",
+        ),
+        (true, false) => (
+            redirects,
+            "everybody who may push would decide where the database is",
+        ),
+        (true, true) => return Ok(()),
+    };
+    let command = to_type(
+        "git -C {} rm --cached -- {}",
+        &[Part::Path(&repository.git.dir), typed_all(&paths)],
+    );
+    let why = format!(
+        "{} tracked by git, and {why}",
+        is_or_are(repository, &paths)
+    );
+    Err(Stop::failed(GitReason::Tracked, why).next(command))
+}
+
+/// Refuses where git tracks SQLite databases. The command has `-f`, because a live one differs from its staged copy.
+pub(crate) fn refuse_databases(repository: &Repository, paths: &[&[u8]]) -> Result<(), Stop> {
+    if paths.is_empty() {
+        return Ok(());
+    }
+    let begins = if paths.len() == 1 {
+        "begins as an SQLite database"
+    } else {
+        "begin as SQLite databases"
+    };
+    let line = |path: &&[u8]| {
+        let path = as_path(path);
+        sqlite::ignored(path.strip_prefix(&repository.prefix).unwrap_or(path))
+    };
+    let lines: Vec<_> = paths.iter().map(line).collect();
+    let (top, ignore) = (
+        Part::Path(&repository.git.dir),
+        repository.request.dir.join(".gitignore"),
+    );
+    let command = to_type(
+        "git -C {} --literal-pathspecs rm --cached -f -- {} && printf '\\n%s\\n' {} >>{}",
+        &[
+            top,
+            typed_all(paths),
+            typed_all(&lines),
+            Part::Path(&ignore),
+        ],
+    );
+    let why = format!(
+        "{} tracked by git, and {begins}: a commit would tear what is open, and a pull would replace it",
+        is_or_are(repository, paths),
+    );
+    Err(Stop::failed(GitReason::Tracked, why).next(command))
+}
+
+/// How the index is known: a changed one has another inode or other times. With other files of its own, the agent looks
+/// at it again.
+pub(crate) fn index_now(repository: &Repository) -> Option<String> {
+    let meta = fs::symlink_metadata(repository.index()).ok()?;
+    let (written, changed) = (
+        (meta.mtime(), meta.mtime_nsec()),
+        (meta.ctime(), meta.ctime_nsec()),
+    );
+    let numbers = format!("{}.{}.{}", meta.dev(), meta.ino(), meta.size());
+    let mut own = DefaultHasher::new();
+    repository.names.own.hash(&mut own);
+    Some(format!(
+        "{numbers}.{}.{}.{}.{}.{:x}",
+        written.0,
+        written.1,
+        changed.0,
+        changed.1,
+        own.finish()
+    ))
+}
+
+fn is_or_are(repository: &Repository, paths: &[impl AsRef<[u8]>]) -> String {
+    format!(
+        "{} {}",
+        repository.shown_all(paths),
+        if paths.len() == 1 { "is" } else { "are" }
+    )
+}
+
+fn is_of_sqlite(path: &Path) -> bool {
+    let name = path
+        .file_name()
+        .map(OsStr::as_encoded_bytes)
+        .unwrap_or_default();
+    OF_SQLITE
+        .iter()
+        .any(|ending| name.len() > ending.len() && name.ends_with(ending))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_out() {
+        let names = ExcludedNames {
+            prefix: "a/.beads".into(),
+            own: vec!["a/.beads/logs/sync.log".into()],
+        };
+        for path in [
+            ".exclusive-lock",
+            ".exclusive-lock.aside",
+            ".exclusive-lock.broken-20260101T000000Z.json",
+            "daemon.log",
+            "daemon.log.1",
+            "daemon.lock",
+            "daemon.pid",
+            "bd.sock",
+            "redirect",
+            "beads.db-wal",
+            "sub/x.db-shm",
+            "beads.db-journal",
+            "logs/sync.log",
+            "logs/sync.log.2",
+        ] {
+            assert!(
+                names.is_left_out(format!("a/.beads/{path}").as_bytes()),
+                "{path}"
+            );
+            assert!(
+                !names.is_left_out(path.as_bytes()),
+                "{path} is not below the database"
+            );
+        }
+        for path in [
+            "issues.jsonl",
+            "sub/.exclusive-lock",
+            "-wal",
+            "logs/sync.log.old",
+            "daemon.locked",
+            "beads.db",
+        ] {
+            assert!(
+                !names.is_left_out(format!("a/.beads/{path}").as_bytes()),
+                "{path}"
+            );
+        }
+        let at_top = ExcludedNames {
+            prefix: PathBuf::new(),
+            own: Vec::new(),
+        };
+        assert!(names.is_left_out_anywhere(b"b/.beads/daemon.log"));
+        assert!(
+            !names.is_left_out_anywhere(b"b/.beads/x")
+                && !names.is_left_out_anywhere(b"b/daemon.log")
+        );
+        assert!(names.is_left_out_anywhere(b"b/.beads/x/.beads/redirect"));
+        assert!(at_top.is_left_out(b".exclusive-lock") && !at_top.is_left_out(b"issues.jsonl"));
+    }
+}

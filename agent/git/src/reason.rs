@@ -1,0 +1,253 @@
+//! Why a database is not synced, in one word.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// Why a database is not synced: the word in the state of the database, in metrics and in JSON.
+///
+/// Users compare these words, so none may change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GitReason {
+    /// The database is not in a repository.
+    NoRepository,
+    /// No branch is checked out.
+    DetachedHead,
+    /// The branch has no commit yet.
+    NoCommit,
+    /// A merge, a rebase or the like is not finished, or a pull has stopped in the middle.
+    InProgress,
+    /// The commits ahead change the same lines as the upstream's.
+    Conflict,
+    /// Files have conflicts from a merge that nobody has resolved.
+    Unmerged,
+    /// The upstream has lost commits that this branch was built on.
+    Rewritten,
+    /// The upstream has no commit in common with the branch.
+    Unrelated,
+    /// A hook has failed, or has added a file that a sync does not commit.
+    Hook,
+    /// Git tracks, or would commit, a file that must never be committed.
+    Tracked,
+    /// The working tree cannot be synced: a linked one without `--allow-worktree`, or one that git sees elsewhere.
+    Worktree,
+    /// The repository belongs to another user.
+    WrongOwner,
+    /// The database, or the directory above it, has the files of a repository of its own.
+    Embedded,
+    /// Not all commits ahead come from a sync.
+    ForeignCommits,
+    /// The remote refuses the push.
+    PushRefused,
+    /// Files outside the database have changes that are not committed.
+    DirtyTree,
+    /// A pull would overwrite files that are in no commit.
+    InTheWay,
+    /// The upstream has a file that must not come in.
+    RefusedContent,
+    /// There is a merge among the commits ahead.
+    MergeAhead,
+    /// There is a signed commit among the commits ahead.
+    SignedAhead,
+    /// The remote does not answer.
+    RemoteUnreachable,
+    /// The remote answers, and the push fails.
+    CannotPush,
+    /// The repository has no remote.
+    NoRemote,
+    /// The branch has no upstream.
+    NoUpstream,
+    /// Another program, or another sync, has locked the index for too long.
+    IndexLocked,
+    /// A call of git has failed, or git is not installed.
+    GitFailed,
+    /// The sync was told to end.
+    Killed,
+    /// The database was claimed while the sync was at work.
+    Claimed,
+    /// A pull would change another database in the repository, which is claimed.
+    Neighbour,
+    /// Others were faster: at the remote, on the branch, or by a switch to another one.
+    Raced,
+    /// A system call on a file has failed.
+    Io,
+    /// A call of git, or the whole sync, has taken too long.
+    TimedOut,
+}
+
+impl GitReason {
+    /// The word: `no_upstream`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::NoRepository => "no_repository",
+            Self::DetachedHead => "detached_head",
+            Self::NoCommit => "no_commit",
+            Self::InProgress => "in_progress",
+            Self::Conflict => "conflict",
+            Self::Unmerged => "unmerged",
+            Self::Rewritten => "rewritten",
+            Self::Unrelated => "unrelated",
+            Self::Hook => "hook",
+            Self::Tracked => "tracked",
+            Self::Worktree => "worktree",
+            Self::WrongOwner => "wrong_owner",
+            Self::Embedded => "embedded",
+            Self::ForeignCommits => "foreign_commits",
+            Self::PushRefused => "push_refused",
+            Self::DirtyTree => "dirty_tree",
+            Self::InTheWay => "in_the_way",
+            Self::RefusedContent => "refused_content",
+            Self::MergeAhead => "merge_ahead",
+            Self::SignedAhead => "signed_ahead",
+            Self::RemoteUnreachable => "remote_unreachable",
+            Self::CannotPush => "cannot_push",
+            Self::NoRemote => "no_remote",
+            Self::NoUpstream => "no_upstream",
+            Self::IndexLocked => "index_locked",
+            Self::GitFailed => "git_failed",
+            Self::Killed => "killed",
+            Self::Claimed => "claimed",
+            Self::Neighbour => "neighbour",
+            Self::Raced => "raced",
+            Self::Io => "io",
+            Self::TimedOut => "timed_out",
+        }
+    }
+
+    /// Whether the reason holds for as long as nothing changes here. Any other may be over by the next sync, without a
+    /// change that the agent can see.
+    pub fn is_lasting(self) -> bool {
+        match self {
+            Self::NoRepository
+            | Self::DetachedHead
+            | Self::NoCommit
+            | Self::InProgress
+            | Self::Conflict
+            | Self::Unmerged
+            | Self::Rewritten
+            | Self::Unrelated
+            | Self::Hook
+            | Self::Tracked
+            | Self::Worktree
+            | Self::WrongOwner
+            | Self::Embedded
+            | Self::ForeignCommits
+            | Self::PushRefused
+            | Self::DirtyTree
+            | Self::InTheWay
+            | Self::RefusedContent
+            | Self::MergeAhead
+            | Self::SignedAhead
+            | Self::RemoteUnreachable
+            | Self::CannotPush
+            | Self::NoRemote
+            | Self::NoUpstream => true,
+            Self::IndexLocked
+            | Self::GitFailed
+            | Self::Killed
+            | Self::Claimed
+            | Self::Neighbour
+            | Self::Raced
+            | Self::Io
+            | Self::TimedOut => false,
+        }
+    }
+
+    /// Whether a sync goes to the remote when a fetch is due. Without a remote or an upstream there is nothing to ask.
+    pub fn needs_remote(self) -> bool {
+        match self {
+            Self::NoRemote | Self::NoUpstream => false,
+            Self::NoRepository
+            | Self::DetachedHead
+            | Self::NoCommit
+            | Self::InProgress
+            | Self::Conflict
+            | Self::Unmerged
+            | Self::Rewritten
+            | Self::Unrelated
+            | Self::Hook
+            | Self::Tracked
+            | Self::Worktree
+            | Self::WrongOwner
+            | Self::Embedded
+            | Self::ForeignCommits
+            | Self::PushRefused
+            | Self::DirtyTree
+            | Self::InTheWay
+            | Self::RefusedContent
+            | Self::MergeAhead
+            | Self::SignedAhead
+            | Self::RemoteUnreachable
+            | Self::CannotPush
+            | Self::IndexLocked
+            | Self::GitFailed
+            | Self::Killed
+            | Self::Claimed
+            | Self::Neighbour
+            | Self::Raced
+            | Self::Io
+            | Self::TimedOut => true,
+        }
+    }
+}
+
+impl fmt::Display for GitReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every word, whether it is lasting, and whether it needs the remote.
+    const WORDS: [(&str, bool, bool); 32] = [
+        ("no_repository", true, true),
+        ("detached_head", true, true),
+        ("no_commit", true, true),
+        ("in_progress", true, true),
+        ("conflict", true, true),
+        ("unmerged", true, true),
+        ("rewritten", true, true),
+        ("unrelated", true, true),
+        ("hook", true, true),
+        ("tracked", true, true),
+        ("worktree", true, true),
+        ("wrong_owner", true, true),
+        ("embedded", true, true),
+        ("foreign_commits", true, true),
+        ("push_refused", true, true),
+        ("dirty_tree", true, true),
+        ("in_the_way", true, true),
+        ("refused_content", true, true),
+        ("merge_ahead", true, true),
+        ("signed_ahead", true, true),
+        ("remote_unreachable", true, true),
+        ("cannot_push", true, true),
+        ("no_remote", true, false),
+        ("no_upstream", true, false),
+        ("index_locked", false, true),
+        ("git_failed", false, true),
+        ("killed", false, true),
+        ("claimed", false, true),
+        ("neighbour", false, true),
+        ("raced", false, true),
+        ("io", false, true),
+        ("timed_out", false, true),
+    ];
+
+    #[test]
+    fn a_word_is_the_same_in_a_message_and_in_the_state() {
+        for (word, is_lasting, needs_remote) in WORDS {
+            let json = format!("\"{word}\"");
+            let reason: GitReason = serde_json::from_str(&json).unwrap();
+            assert_eq!(reason.as_str(), word);
+            assert_eq!(serde_json::to_string(&reason).unwrap(), json);
+            assert_eq!(reason.is_lasting(), is_lasting, "{word}");
+            assert_eq!(reason.needs_remote(), needs_remote, "{word}");
+        }
+        assert!(serde_json::from_str::<GitReason>("\"unheard_of\"").is_err());
+    }
+}

@@ -1,0 +1,53 @@
+//! The result of a sync, for the state of its database.
+
+use serde::{Deserialize, Serialize};
+
+use crate::GitReason;
+
+/// The result of one sync that ran to its end.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SyncReport {
+    /// Commits of this branch that no remote has, as far as is known here.
+    pub unpushed: Unpushed,
+    /// Commits of the upstream that are not pulled.
+    pub behind: u64,
+    /// This sync has pushed something.
+    pub has_pushed: bool,
+    /// Why not everything is at the remote, and everything of the remote here; `None`: nothing is missing.
+    pub hindrance: Option<Hindrance>,
+}
+
+/// Commits that wait to be pushed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unpushed {
+    /// How many there are.
+    pub commits: u64,
+    /// When the oldest of them was committed, in Unix seconds; `None` without commits.
+    pub oldest: Option<i64>,
+}
+
+/// What keeps a database from being synced.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hindrance {
+    /// Which state it leads to.
+    pub kind: HindranceKind,
+    /// The reason as a word, for metrics and for comparing.
+    pub reason: GitReason,
+    /// One sentence without its full stop, for people.
+    pub why: String,
+    /// The command to type, where there is one.
+    pub next: Option<String>,
+}
+
+/// Which state a hindrance leads to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum HindranceKind {
+    /// The sync failed: somebody has to act before anything is synced.
+    Failed,
+    /// Nothing is pushed, whatever there is to push.
+    NotPushing,
+    /// The upstream's commits are not pulled.
+    NotPulling,
+    /// The remote does not answer, or cannot be asked.
+    Unreachable,
+}

@@ -1,0 +1,464 @@
+//! Where a database lies: its repository, the branch, and what is in progress there.
+
+use std::cell::OnceCell;
+use std::ffi::OsStr;
+use std::fs::{self, File, OpenOptions};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
+
+use beadlock_checker::Place;
+use beadlock_checker::internal::duration::shown;
+use beadlock_checker::internal::facts;
+use beadlock_trust::Owners;
+use nix::libc::{O_CLOEXEC, O_DIRECTORY};
+
+use crate::find::{FoundDirs, git_dirs, look, plain_git_dir};
+use crate::refs::{self, HeadLook, RefLook};
+use crate::{
+    Event, ExcludedNames, Git, GitReason, GitSettings, HindranceKind, KnownRepository, Part, Stop,
+    SyncRequest, as_path, embedded, escaped, escaped_path, to_type,
+};
+
+/// A repository with a branch that can be committed to.
+#[derive(Debug)]
+pub(crate) struct Repository {
+    /// git in its top directory.
+    pub(crate) git: Git,
+    /// The git directory of this working tree.
+    pub(crate) git_dir: PathBuf,
+    /// The database's directory, from the top; empty when it is the top.
+    pub(crate) prefix: PathBuf,
+    pub(crate) names: ExcludedNames,
+    pub(crate) request: SyncRequest,
+    /// The git directory that all worktrees share.
+    pub(crate) common_dir: PathBuf,
+    settings: OnceCell<GitSettings>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct BranchHead {
+    /// Without `refs/heads/`.
+    pub(crate) branch: String,
+    pub(crate) commit: String,
+}
+
+/// How long an `index.lock` may be there before this sync gives up: a prompt's `git status` takes one.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// From this age on, an `index.lock` may have been left behind.
+const OLD: Duration = Duration::from_secs(60);
+/// What git leaves in its directory while something is in progress, and what that is.
+pub(crate) const IN_PROGRESS: [(&str, &str); 7] = [
+    ("rebase-merge", "a rebase"),
+    ("rebase-apply", "a rebase"),
+    ("MERGE_HEAD", "a merge"),
+    ("CHERRY_PICK_HEAD", "a cherry-pick"),
+    ("REVERT_HEAD", "a revert"),
+    ("BISECT_LOG", "a bisect"),
+    ("sequencer", "a cherry-pick or revert of several commits"),
+];
+
+impl Repository {
+    /// The repository that the database lies in, as an earlier sync has found it where the request says so.
+    pub(crate) fn of(request: &SyncRequest) -> Result<Self, Stop> {
+        embedded::refuse(&request.dir)?;
+        match request
+            .known
+            .as_ref()
+            .filter(|known| known.settings.is_some())
+        {
+            Some(known) => Self::known(request, known),
+            None => Self::find(request),
+        }
+    }
+
+    /// The repository that the database lies in, when it may be synced. It is looked for from the directory above the
+    /// database, where a cycle's command is started, and never from inside.
+    fn find(request: &SyncRequest) -> Result<Self, Stop> {
+        let dir = escaped_path(&request.dir);
+        let FoundDirs {
+            top,
+            git_dir,
+            common_dir,
+        } = look(request)?;
+        let path =
+            fs::canonicalize(&top).map_err(|error| Stop::io("cannot look at", &top, &error))?;
+        let shown = escaped_path(&path);
+        // Before git could start a program of the repository's, or one that its configuration names.
+        let open = owned(request, &top, &path)?;
+        let Ok(prefix) = request.dir.strip_prefix(&path) else {
+            return Err(Stop::failed(
+                GitReason::Worktree,
+                format!("{dir} is not below {shown}, where git sees it"),
+            ));
+        };
+        // With core.worktree it may be any directory, and git started in there finds another repository, or none.
+        if fs::symlink_metadata(path.join(".git")).is_err() {
+            return Err(Stop::failed(
+                GitReason::Worktree,
+                format!("{shown} is a working tree without .git (core.worktree)"),
+            ));
+        }
+        let git = Git::in_open(open, path.clone());
+        let (git_dir, common_dir) = match plain_git_dir(&path, &git_dir, &common_dir) {
+            Some(plain) => (plain.clone(), plain),
+            // By a file that leads there: as git sees it in the directory that is open now.
+            None => git_dirs(&git)?.ok_or_else(|| {
+                Stop::failed(
+                    GitReason::Worktree,
+                    format!("the path of the repository of {dir} has a line break in it"),
+                )
+            })?,
+        };
+        for dir in [&git_dir, &common_dir] {
+            owned(request, dir, dir)?;
+        }
+        if git_dir != common_dir && !request.allow_worktree {
+            let why = format!(
+                "{shown} is a linked worktree: what is committed goes to the branch that is checked out here, and \
+                 other worktrees have databases of their own; run the agent on the main one, or give --allow-worktree"
+            );
+            return Err(Stop::failed(GitReason::Worktree, why));
+        }
+        let names = ExcludedNames::of(request, &path, prefix);
+        let (prefix, request) = (prefix.to_owned(), request.clone());
+        Ok(Self {
+            git,
+            git_dir,
+            common_dir,
+            prefix,
+            names,
+            request,
+            settings: OnceCell::new(),
+        })
+    }
+
+    /// The repository as an earlier sync has found it, when it still has the right owner. Starts nothing.
+    pub(crate) fn known(request: &SyncRequest, known: &KnownRepository) -> Result<Self, Stop> {
+        let top = known.top();
+        let open = owned(request, top, top)?;
+        let (git_dir, common_dir) = (known.git_dir().to_owned(), known.common_dir().to_owned());
+        for dir in [&git_dir, &common_dir] {
+            owned(request, dir, dir)?;
+        }
+        let Ok(prefix) = request.dir.strip_prefix(top) else {
+            let (dir, top) = (escaped_path(&request.dir), escaped_path(top));
+            return Err(Stop::failed(
+                GitReason::Worktree,
+                format!("{dir} is not below {top}, where git saw it"),
+            ));
+        };
+        let names = ExcludedNames::of(request, top, prefix);
+        let git = Git::in_open(open, top.to_owned());
+        Ok(Self {
+            git,
+            git_dir,
+            common_dir,
+            prefix: prefix.to_owned(),
+            names,
+            request: request.clone(),
+            settings: known
+                .settings
+                .clone()
+                .map_or_else(OnceCell::new, OnceCell::from),
+        })
+    }
+
+    /// The settings, where the next sync may go on with them.
+    pub(crate) fn known_settings(&self) -> Option<GitSettings> {
+        self.settings
+            .get()
+            .filter(|settings| settings.can_be_kept())
+            .cloned()
+    }
+
+    /// Refuses while somebody else is in the middle of something.
+    pub(crate) fn check_quiet(&self) -> Result<(), Stop> {
+        let is_there = |name: &str| fs::symlink_metadata(self.git_dir.join(name)).is_ok();
+        let mut found = IN_PROGRESS.iter().find(|(name, _)| is_there(name));
+        if found.is_none() && self.common_dir.join("reftable").is_dir() {
+            // There these are not files.
+            for entry in IN_PROGRESS
+                .iter()
+                .filter(|(name, _)| name.ends_with("_HEAD"))
+            {
+                let verified = self
+                    .git
+                    .call(["rev-parse", "-q", "--verify", entry.0])
+                    .run()?;
+                found = found.or_else(|| verified.status.success().then_some(entry));
+            }
+        }
+        if let Some((_, what)) = found {
+            let top = self.top();
+            return Err(Stop::failed(
+                GitReason::InProgress,
+                format!("{what} is in progress in {top}; finish or abort it"),
+            ));
+        }
+        let begun = Instant::now();
+        while fs::symlink_metadata(self.index_lock()).is_ok() {
+            self.wait_for_index(begun)?;
+        }
+        Ok(())
+    }
+
+    /// Waits a little for another git that has the index; gives up when that has taken too long since `begun`.
+    pub(crate) fn wait_for_index(&self, begun: Instant) -> Result<(), Stop> {
+        let lock = self.index_lock();
+        let Ok(meta) = fs::symlink_metadata(&lock) else {
+            return Ok(());
+        };
+        if begun.elapsed() < PATIENCE {
+            thread::sleep(Duration::from_millis(20));
+            return Ok(());
+        }
+        let since = meta
+            .modified()
+            .ok()
+            .and_then(|at| at.duration_since(SystemTime::UNIX_EPOCH).ok());
+        let now = Duration::try_from(facts::now().0).unwrap_or_default();
+        let age = now.saturating_sub(since.unwrap_or(now));
+        let advice = if age >= OLD {
+            "; if none is, remove that file"
+        } else {
+            ""
+        };
+        let (lock, age) = (escaped_path(&lock), shown(age));
+        Err(Stop::failed(
+            GitReason::IndexLocked,
+            format!("{lock} has been there for {age}: another git is at work{advice}"),
+        ))
+    }
+
+    /// The settings, read once.
+    pub(crate) fn settings(&self) -> Result<&GitSettings, Stop> {
+        if self.settings.get().is_none() {
+            let _ = self.settings.set(GitSettings::read(&self.git)?);
+        }
+        self.settings
+            .get()
+            .ok_or_else(|| Stop::failed(GitReason::GitFailed, "git config was not read"))
+    }
+
+    /// Refuses without an index, because then everything looks deleted.
+    pub(crate) fn check_index(&self) -> Result<(), Stop> {
+        let index = self.index();
+        let failed = |error| {
+            Stop::io(
+                "there is nothing checked out: cannot look at",
+                &index,
+                &error,
+            )
+        };
+        fs::symlink_metadata(&index).map_err(failed).map(|_| ())
+    }
+
+    /// Refuses while any paths are unmerged.
+    pub(crate) fn check_merged(&self) -> Result<(), Stop> {
+        let mut paths = self
+            .git
+            .call(["ls-files", "--unmerged", "-z", "--format=%(path)"])
+            .words()?;
+        paths.dedup();
+        if paths.is_empty() {
+            Ok(())
+        } else {
+            Err(self.unmerged(&paths))
+        }
+    }
+
+    pub(crate) fn head(&self) -> Result<BranchHead, Stop> {
+        let (top, dir) = (self.top(), Part::Path(&self.git.dir));
+        let name = match refs::head(&self.git_dir) {
+            HeadLook::Branch(name) => Some(name),
+            HeadLook::Detached => None,
+            HeadLook::Unsure => self
+                .git
+                .call(["symbolic-ref", "-q", "HEAD"])
+                .run()?
+                .ok_text(),
+        };
+        let Some(name) = name else {
+            let why = format!("HEAD is detached in {top}, so a commit would be on no branch");
+            return Err(Stop::failed(GitReason::DetachedHead, why)
+                .next(to_type("git -C {} switch BRANCH", &[dir])));
+        };
+        let branch = name.strip_prefix("refs/heads/").unwrap_or(&name).to_owned();
+        match self.commit_of(&name)? {
+            Some(commit) => Ok(BranchHead { branch, commit }),
+            None => {
+                let why = format!("the branch {} in {top} has no commit yet", escaped(&branch));
+                let command = to_type("git -C {} commit", &[dir]);
+                Err(Stop::failed(GitReason::NoCommit, why)
+                    .next_at("; make the first one: ", command))
+            }
+        }
+    }
+
+    /// The commit that a ref names; `None` when there is no such ref.
+    pub(crate) fn commit_of(&self, name: &str) -> Result<Option<String>, Stop> {
+        Ok(match refs::read(&self.common_dir, name) {
+            RefLook::Object(commit) => Some(commit),
+            RefLook::Absent => None,
+            RefLook::Unsure => {
+                let commit = format!("{name}^{{commit}}");
+                self.git
+                    .call(["rev-parse", "-q", "--verify", &commit])
+                    .run()?
+                    .ok_text()
+            }
+        })
+    }
+
+    /// The branch as it is now. Refuses when somebody has switched to another one: that one's turn is the next cycle.
+    pub(crate) fn head_of(&self, branch: &str) -> Result<BranchHead, Stop> {
+        let now = self.head()?;
+        if now.branch == branch {
+            return Ok(now);
+        }
+        let (from, to) = (escaped(branch), escaped(&now.branch));
+        Err(Stop::failed(
+            GitReason::Raced,
+            format!("somebody has switched from {from} to {to} meanwhile"),
+        ))
+    }
+
+    /// Refuses when it is another branch now, or the branch has another commit.
+    pub(crate) fn check_at(&self, branch: &str, commit: &str) -> Result<(), Stop> {
+        if self.head_of(branch)?.commit != commit {
+            return Err(Stop::moved(format!(
+                "somebody else has moved {} meanwhile",
+                escaped(branch)
+            )));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn status(&self, options: &[&str], specs: &[Vec<u8>]) -> Result<Vec<Vec<u8>>, Stop> {
+        let args = ["status", "--porcelain=v2", "-z", "--no-renames"]
+            .iter()
+            .chain(options)
+            .chain(&["--"]);
+        self.git.call(args).paths(specs).words()
+    }
+
+    /// The paths that differ between two commits; with a filter, only those.
+    pub(crate) fn differing(
+        &self,
+        from: &str,
+        to: &str,
+        filter: Option<&str>,
+    ) -> Result<Vec<Vec<u8>>, Stop> {
+        let args = ["diff-tree", "-r", "-z", "--name-only", "--no-renames"];
+        self.git
+            .call(args.into_iter().chain(filter).chain([from, to]))
+            .words()
+    }
+
+    pub(crate) fn unmerged(&self, paths: impl IntoIterator<Item = impl AsRef<[u8]>>) -> Stop {
+        let paths = self.shown_all(paths);
+        Stop::failed(
+            GitReason::Unmerged,
+            format!("a merge has left conflicts in {paths}; resolve them, then git add"),
+        )
+    }
+
+    /// Refuses when a lock has come meanwhile, from a tool that does not ask for the gate.
+    pub(crate) fn check_unclaimed(&self) -> Result<(), Stop> {
+        let lock = Place::beads(self.request.dir.as_path()).path();
+        if fs::symlink_metadata(&lock).is_err() {
+            return Ok(());
+        }
+        let lock = escaped_path(&lock);
+        Err(Stop::failed(
+            GitReason::Claimed,
+            format!("{lock} has come meanwhile; the next cycle looks at it"),
+        ))
+    }
+
+    /// What only a person can do.
+    pub(crate) fn by_hand(&self, kind: HindranceKind, reason: GitReason, why: &str) -> Stop {
+        let command = to_type("git -C {} pull", &[Part::Path(&self.git.dir)]);
+        Stop::notice(Event::NotPulling, kind, reason, why).next(command)
+    }
+
+    pub(crate) fn has(&self, path: &[u8]) -> bool {
+        as_path(path).starts_with(&self.prefix)
+    }
+
+    /// A path from the top is in a database, this one or another.
+    pub(crate) fn has_anywhere(&self, path: &[u8]) -> bool {
+        let mut above = as_path(path).ancestors().skip(1);
+        self.has(path) || above.any(|dir| dir.file_name() == Some(OsStr::new(".beads")))
+    }
+
+    /// The top directory, for a line.
+    pub(crate) fn top(&self) -> String {
+        escaped_path(&self.git.dir)
+    }
+
+    pub(crate) fn inside(&self) -> Vec<u8> {
+        match self.prefix.as_os_str().as_encoded_bytes() {
+            b"" => b":(top)".to_vec(),
+            prefix => [b":(top,literal)", prefix].concat(),
+        }
+    }
+
+    /// The pathspecs of everything but databases, this one and others; `None` when there is nothing else.
+    pub(crate) fn outside(&self) -> Option<[Vec<u8>; 3]> {
+        if self.prefix == Path::new("") {
+            return None;
+        }
+        let this = [
+            b":(top,exclude,literal)",
+            self.prefix.as_os_str().as_encoded_bytes(),
+        ]
+        .concat();
+        Some([
+            b":(top)".to_vec(),
+            this,
+            b":(top,exclude,glob)**/.beads/**".to_vec(),
+        ])
+    }
+
+    pub(crate) fn index(&self) -> PathBuf {
+        self.git_dir.join("index")
+    }
+
+    pub(crate) fn index_lock(&self) -> PathBuf {
+        self.git_dir.join("index.lock")
+    }
+
+    /// A path from the top, for a line.
+    pub(crate) fn shown(&self, path: &[u8]) -> String {
+        escaped_path(as_path(path))
+    }
+
+    /// The first three paths for a line, and how many more.
+    pub(crate) fn shown_all(&self, paths: impl IntoIterator<Item = impl AsRef<[u8]>>) -> String {
+        let paths: Vec<_> = paths
+            .into_iter()
+            .map(|path| self.shown(path.as_ref()))
+            .collect();
+        match paths.len() {
+            ..=3 => paths.join(", "),
+            count => format!("{} and {} more", paths[..3].join(", "), count - 3),
+        }
+    }
+}
+
+/// Opens a directory, and refuses another user's as the database's; `path` is for lines.
+fn owned(request: &SyncRequest, dir: &Path, path: &Path) -> Result<File, Stop> {
+    let opened = OpenOptions::new()
+        .read(true)
+        .custom_flags(O_DIRECTORY | O_CLOEXEC)
+        .open(dir);
+    let opened = opened.map_err(|error| Stop::io("cannot open", path, &error))?;
+    let owners = Owners::of_this_user(request.any_owner);
+    owners
+        .check_open(&opened, path)
+        .map_err(|why| Stop::failed(GitReason::WrongOwner, why))?;
+    Ok(opened)
+}

@@ -1,0 +1,159 @@
+//! The request for a sync: the command line of its process.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use beadlock_checker::internal::runner;
+use serde::{Deserialize, Serialize};
+
+use crate::{GitReason, KnownRepository, LookedIndex, Stop};
+
+/// The hidden first argument: `main.rs` hands the rest to `git::main` before it reads any command line.
+pub const ARGUMENT: &str = "__sync-git";
+/// A move of the working tree is not begun with less time left than this.
+const TIME_FOR_A_MOVE: Duration = Duration::from_secs(5);
+
+/// What a sync may ask of the remote.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Network {
+    /// A fetch is due.
+    Use,
+    /// As `Use`; it did not answer the last time, and git's words for that were logged.
+    UseQuietly,
+    /// No fetch is due. What is committed goes out at once.
+    Push,
+    /// It has failed a short time ago, and is left alone.
+    Leave,
+}
+
+/// One sync. On its command line this is JSON, but for the paths, which need not be UTF-8.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SyncRequest {
+    /// The database's directory.
+    #[serde(skip)]
+    pub dir: PathBuf,
+    /// The repository may be a linked working tree.
+    pub allow_worktree: bool,
+    /// The repository may belong to anybody.
+    pub any_owner: bool,
+    /// What it may ask of the remote.
+    pub network: Network,
+    /// The time after which it is ended.
+    pub timeout: Duration,
+    /// The agent's log and audit trail, which may lie in the database.
+    #[serde(skip)]
+    pub own_files: Vec<PathBuf>,
+    /// The index in which every tracked file was looked at.
+    pub looked: Option<LookedIndex>,
+    /// The repository as an earlier sync has found it, where that is still so.
+    pub known: Option<KnownRepository>,
+    /// Nothing has changed here since: a fetch is all, unless it brings something.
+    pub only_fetch: bool,
+    /// The sync says how long each call of git has taken.
+    pub is_timed: bool,
+    /// When the sync began; `None` in the agent.
+    #[serde(skip)]
+    pub begun: Option<Instant>,
+}
+
+impl SyncRequest {
+    /// The command line of the sync's process: this program, with [`ARGUMENT`].
+    pub fn command(&self) -> Vec<OsString> {
+        let json = serde_json::to_string(self).unwrap_or_default();
+        let mut command = vec![
+            runner::THIS.into(),
+            ARGUMENT.into(),
+            json.into(),
+            self.dir.clone().into(),
+        ];
+        command.extend(self.own_files.iter().map(OsString::from));
+        command
+    }
+
+    pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Option<Self> {
+        let mut args = args.into_iter();
+        let request: Self = serde_json::from_str(args.next()?.to_str()?).ok()?;
+        let dir = args.next()?.into();
+        Some(Self {
+            dir,
+            own_files: args.map(PathBuf::from).collect(),
+            begun: Some(Instant::now()),
+            ..request
+        })
+    }
+
+    /// How long one talk with the remote may take: the rest is for what comes after it.
+    pub(crate) fn for_the_network(&self) -> Duration {
+        self.left().mul_f64(0.75)
+    }
+
+    pub(crate) fn is_fetch_due(&self) -> bool {
+        matches!(self.network, Network::Use | Network::UseQuietly)
+    }
+
+    fn left(&self) -> Duration {
+        self.timeout
+            .saturating_sub(self.begun.map(|begun| begun.elapsed()).unwrap_or_default())
+    }
+
+    /// Refuses when the time-out could come in the middle.
+    pub(crate) fn time_for_a_move(&self) -> Result<(), Stop> {
+        if self.left() >= TIME_FOR_A_MOVE.min(self.timeout / 2) {
+            return Ok(());
+        }
+        Err(Stop::failed(
+            GitReason::TimedOut,
+            "too little of --cycle-timeout was left for the working tree",
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    #[test]
+    fn an_order_survives_the_command_line() {
+        for network in [
+            Network::Use,
+            Network::UseQuietly,
+            Network::Push,
+            Network::Leave,
+        ] {
+            let is_first = network == Network::Use;
+            let request = SyncRequest {
+                dir: "/x y/.beads".into(),
+                allow_worktree: is_first,
+                any_owner: is_first,
+                network,
+                timeout: Duration::from_secs(7),
+                own_files: vec!["/x y/.beads/sync.log".into()],
+                looked: is_first.then(|| LookedIndex {
+                    stamp: "1.2.3".to_owned(),
+                    copy_of: None,
+                }),
+                known: KnownRepository::nowhere(Path::new("/x y/.beads")).filter(|_| is_first),
+                only_fetch: is_first,
+                is_timed: is_first,
+                begun: None,
+            };
+            let command = request.command();
+            assert_eq!(
+                command[..2],
+                [OsString::from(runner::THIS), ARGUMENT.into()]
+            );
+            let read = SyncRequest::parse(command[2..].to_vec()).unwrap();
+            assert!(read.begun.is_some());
+            assert_eq!(
+                SyncRequest {
+                    begun: None,
+                    ..read
+                },
+                request
+            );
+        }
+        assert_eq!(SyncRequest::parse(["{}".into()]), None);
+    }
+}

@@ -1,0 +1,109 @@
+//! What a repository's settings say of remotes, branches, ssh and hooks: one question to git.
+
+use serde::{Deserialize, Serialize};
+
+use crate::secrets::masked;
+use crate::{Git, Stop, nul_separated};
+
+/// The settings in question, as git has merged them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct GitSettings(Vec<(String, String)>);
+
+const ASKED: &str = r"^(core\.(sshcommand|hookspath)|(remote|branch|hook|include|includeif)\..*)$";
+/// They are handed to the next sync on its command line, which has room for 128 KiB.
+const LONG: usize = 16 * 1024;
+
+impl GitSettings {
+    pub(crate) fn read(git: &Git) -> Result<Self, Stop> {
+        let answer = git.call(["config", "-z", "--get-regexp", ASKED]).run()?;
+        match answer.status.code() {
+            Some(0) => Ok(Self::parse(&answer.stdout)),
+            // There are none.
+            Some(1) => Ok(Self::default()),
+            _ => Err(answer.refused("git config failed")),
+        }
+    }
+
+    fn parse(printed: &[u8]) -> Self {
+        let pair = |word: &Vec<u8>| {
+            let text = String::from_utf8_lossy(word).into_owned();
+            // A key without a value is true.
+            let (key, value) = text.split_once('\n').unwrap_or((&text, "true"));
+            (key.to_owned(), value.to_owned())
+        };
+        Self(nul_separated(printed).iter().map(pair).collect())
+    }
+
+    /// The values of a key, of which the last one counts.
+    pub(crate) fn all(&self, key: &str) -> Vec<&str> {
+        self.0
+            .iter()
+            .filter(|(name, _)| name == key)
+            .map(|(_, value)| value.as_str())
+            .collect()
+    }
+
+    pub(crate) fn get(&self, key: &str) -> Option<&str> {
+        self.all(key).pop()
+    }
+
+    /// Whether the next sync may go on with them, while the stamps of git's own files are the same. Not where other
+    /// files are included. Everybody on the machine may read a command line, so not where a URL may have a token.
+    pub(crate) fn can_be_kept(&self) -> bool {
+        let is_include = |(key, _): &(String, String)| {
+            key.starts_with("include.") || key.starts_with("includeif.")
+        };
+        let length: usize = self
+            .0
+            .iter()
+            .map(|(key, value)| key.len() + value.len())
+            .sum();
+        let is_public = |(_, value): &(String, String)| masked(value) == *value;
+        length <= LONG && !self.0.iter().any(is_include) && self.0.iter().all(is_public)
+    }
+
+    /// Hooks may come from the settings too, from git 2.54 on.
+    pub(crate) fn have_hooks(&self) -> bool {
+        self.0.iter().any(|(key, _)| key.starts_with("hook."))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_value_counts() {
+        let printed = b"remote.a.b.url\nx\ny\0core.sshcommand\nssh -v\0core.sshcommand\nssh\0remote.o.mirror\0";
+        let settings = GitSettings::parse(printed);
+        assert_eq!(settings.get("core.sshcommand"), Some("ssh"));
+        assert_eq!(settings.all("core.sshcommand").len(), 2);
+        assert_eq!(settings.get("remote.a.b.url"), Some("x\ny"));
+        assert_eq!(
+            (settings.get("remote.o.mirror"), settings.get("none")),
+            (Some("true"), None)
+        );
+        assert!(
+            !settings.have_hooks() && GitSettings::parse(b"hook.x.command\nmake\0").have_hooks()
+        );
+    }
+
+    #[test]
+    fn settings_that_may_change_unseen_and_those_with_a_secret_are_asked_each_time() {
+        let can_be_kept = |printed: &[u8]| GitSettings::parse(printed).can_be_kept();
+        assert!(can_be_kept(b"") && can_be_kept(b"branch.include.remote\norigin\0"));
+        assert!(!can_be_kept(b"include.path\nmore\0"));
+        assert!(!can_be_kept(b"includeif.gitdir:~/work/.path\nmore\0"));
+        assert!(can_be_kept(
+            b"remote.origin.url\ngit@host:x.git\0remote.o.url\nhttps://host/x.git\0"
+        ));
+        assert!(
+            !can_be_kept(b"remote.origin.url\nhttps://TOKEN@host/x.git\0"),
+            "a secret"
+        );
+        assert!(
+            !can_be_kept(&[b"remote.origin.url\n", &[b'x'; LONG][..], b"\0"].concat()),
+            "too long"
+        );
+    }
+}

@@ -1,0 +1,91 @@
+//! SQLite's databases, known by how they begin, whatever they are called. One that is open is live: a commit would tear
+//! it, and a pull would replace it under its users.
+
+use std::ffi::OsStr;
+use std::fs::{self, OpenOptions};
+use std::io::Read;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use nix::libc::{O_CLOEXEC, O_NOFOLLOW, O_NONBLOCK};
+
+use crate::blobs::BEGINNING;
+
+const MAGIC: &[u8; BEGINNING] = b"SQLite format 3\0";
+/// Usual ends of a database's name. An empty file of such a name is one that SQLite has only just made.
+const ENDINGS: [&[u8]; 4] = [b".db", b".sqlite", b".sqlite3", b".db3"];
+
+pub(crate) fn begins(bytes: &[u8]) -> bool {
+    bytes.starts_with(MAGIC)
+}
+
+/// The file at this path is a database. One that cannot be read is not known to be one.
+pub(crate) fn is_at(path: &Path) -> bool {
+    let is_long_enough = |meta: fs::Metadata| meta.is_file() && meta.len() >= MAGIC.len() as u64;
+    // Before it is opened: to open a device may do something.
+    if !fs::symlink_metadata(path).is_ok_and(is_long_enough) {
+        return false;
+    }
+    let mut options = OpenOptions::new();
+    let opened = options
+        .read(true)
+        .custom_flags(O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
+        .open(path);
+    let mut bytes = [0; BEGINNING];
+    opened
+        .and_then(|mut file| file.read_exact(&mut bytes))
+        .is_ok_and(|()| begins(&bytes))
+}
+
+/// The file at this path is a database, or is about to become one.
+pub(crate) fn is_or_becomes(path: &Path) -> bool {
+    let name = path
+        .file_name()
+        .map(OsStr::as_encoded_bytes)
+        .unwrap_or_default();
+    let is_empty =
+        || fs::symlink_metadata(path).is_ok_and(|meta| meta.is_file() && meta.len() == 0);
+    is_at(path) || (ENDINGS.iter().any(|ending| name.ends_with(ending)) && is_empty())
+}
+
+/// The line of the `.gitignore` beside it that names this file alone.
+pub(crate) fn ignored(inside: &Path) -> Vec<u8> {
+    let mut line = b"/".to_vec();
+    for byte in inside.as_os_str().as_encoded_bytes() {
+        match byte {
+            b'\\' | b'*' | b'?' | b'[' | b' ' => line.extend([b'\\', *byte]),
+            // No line can hold it; `?` matches any character.
+            b'\n' | b'\r' => line.push(b'?'),
+            byte => line.push(*byte),
+        }
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_known_by_how_it_begins() {
+        let top = tempfile::tempdir().unwrap();
+        let at = |name: &str, bytes: &[u8]| {
+            let path = top.path().join(name);
+            fs::write(&path, bytes).unwrap();
+            (is_at(&path), is_or_becomes(&path))
+        };
+        assert_eq!(at("notes.txt", b"SQLite format 3\0"), (true, true));
+        assert_eq!(at("x.db", b"SQLite format 3\n and more"), (false, false));
+        assert_eq!(at("y.db", b""), (false, true));
+        assert_eq!(at("empty", b""), (false, false));
+        let link = top.path().join("link");
+        std::os::unix::fs::symlink("notes.txt", &link).unwrap();
+        assert!(!is_at(&link) && !is_at(top.path()) && !is_at(Path::new("/dev/zero")));
+    }
+
+    #[test]
+    fn a_line_names_one_file() {
+        assert_eq!(ignored(Path::new("a b*[c]\\")), br"/a\ b\*\[c]\\");
+        assert_eq!(ignored(Path::new("!#x\ny")), b"/!#x?y");
+    }
+}

@@ -1,0 +1,261 @@
+//! Whose databases are served. A cycle runs commands in the directory above the database, and git runs what its
+//! repository tells it to: what another user may put there would run as this one.
+//!
+//! So the database, the directory above it and the directory whose redirect leads to it belong to this user or to root,
+//! and nobody else may write to them. Nor may another user write to a directory above these, for then that user could
+//! put another directory in their place; the sticky bit is enough there, as in `/tmp`.
+//!
+//! Everything is asked of open directories. A cycle goes on with the very descriptors that were asked, so that a rename
+//! between the question and the work changes nothing.
+
+use std::fmt;
+use std::io;
+use std::os::fd::AsFd;
+use std::path::Path;
+
+use beadlock_checker::Error;
+use beadlock_checker::internal::database::Database;
+use beadlock_checker::internal::escape::{escaped, escaped_path};
+use beadlock_checker::internal::shell::{Part, to_type};
+use beadlock_checker::internal::{OpenDirectory, system_words};
+use nix::errno::Errno;
+use nix::unistd::{Gid, Group, Uid, User, geteuid};
+
+use crate::{Doubt, Sticky, Trusted};
+
+/// Whose databases are served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Owners {
+    /// Those of this user, and root's.
+    Trusted(Trusted),
+    /// Everybody's.
+    All,
+}
+
+/// Why a database is not served. `Display` says what to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// It is about a directory further above, where another user could put something else in the place of the database.
+    pub is_of_ancestor: bool,
+    words: String,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.words)
+    }
+}
+
+/// The open database, or why it could not be opened: what is to be done there then fails by itself.
+pub type Opened = Result<OpenDirectory, Error>;
+
+/// How it is opened: with the directory above it, or alone.
+type How = fn(&Path) -> Result<OpenDirectory, Error>;
+
+impl Owners {
+    /// This user's and root's, unless others' are allowed.
+    pub fn of_this_user(allow_foreign_owner: bool) -> Self {
+        if allow_foreign_owner {
+            Self::All
+        } else {
+            Self::Trusted(Trusted::this_user())
+        }
+    }
+
+    /// Whether a database may be served, as it is now.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn check(self, database: &Database) -> Result<(), Refusal> {
+        self.open_alone(database).map(drop)
+    }
+
+    /// Opens a database that may be served. The cycle goes on with these descriptors and looks its path up no more.
+    ///
+    /// # Errors
+    /// Why it may not be served.
+    pub fn open(self, database: &Database) -> Result<Opened, Refusal> {
+        self.open_by(database, OpenDirectory::open)
+    }
+
+    /// The same for a cycle without any work: the directory above is asked, but not kept open.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn open_alone(self, database: &Database) -> Result<Opened, Refusal> {
+        self.open_by(database, OpenDirectory::open_alone)
+    }
+
+    fn open_by(self, database: &Database, how: How) -> Result<Opened, Refusal> {
+        let dir = database.dir.as_path();
+        let opened = open(dir, how)?;
+        if let (Self::Trusted(trusted), Ok(opened)) = (self, &opened) {
+            ask_above(trusted, opened)?;
+            if database.named != dir {
+                check_redirect(trusted, &database.named)?;
+            }
+            Refusal::of(trusted.doubts_opened(opened), dir, Position::AtWork)?;
+            let above = trusted.doubts_just_above(opened, Sticky::IsNot);
+            Refusal::of(above, dir.parent().unwrap_or(dir), Position::AtWork)?;
+        }
+        Ok(opened)
+    }
+
+    /// Whether an open directory belongs to somebody whose databases are served; `shown` is its path.
+    ///
+    /// # Errors
+    /// Whose it is, and what to do.
+    pub fn check_open(self, dir: impl AsFd, shown: &Path) -> Result<(), String> {
+        let Self::Trusted(trusted) = self else {
+            return Ok(());
+        };
+        let answer = trusted.doubts_owner(dir);
+        Refusal::of(answer, shown, Position::AtWork).map_err(|refusal| refusal.words)
+    }
+}
+
+/// Opens a directory through no symbolic link.
+fn open(dir: &Path, how: How) -> Result<Opened, Refusal> {
+    match how(dir) {
+        Err(error) if error.raw_os_error() == Some(Errno::ELOOP as i32) => {
+            Err(Refusal::of_link(&error))
+        }
+        opened => Ok(opened),
+    }
+}
+
+/// The directory whose redirect leads to the database, and those above it.
+fn check_redirect(trusted: Trusted, named: &Path) -> Result<(), Refusal> {
+    let Ok(opened) = open(named, OpenDirectory::open_alone)? else {
+        return Ok(());
+    };
+    ask_above(trusted, &opened)?;
+    let above = trusted.doubts_just_above(&opened, Sticky::IsEnough);
+    Refusal::of(
+        above,
+        named.parent().unwrap_or(named),
+        Position::Above(named),
+    )?;
+    Refusal::of(trusted.doubts_opened(&opened), named, Position::AtWork)
+}
+
+/// The directories above the one above `opened`.
+fn ask_above(trusted: Trusted, opened: &OpenDirectory) -> Result<(), Refusal> {
+    let dir = opened.path();
+    match trusted.doubts_above(opened) {
+        Ok(None) => Ok(()),
+        Ok(Some((above, doubt))) => Refusal::of(Ok(Some(doubt)), above, Position::Above(dir)),
+        Err(error) => Refusal::of(Err(error), dir, Position::Above(dir)),
+    }
+}
+
+/// What a directory is to a cycle.
+#[derive(Clone, Copy)]
+enum Position<'a> {
+    /// It works there, or by what is written there.
+    AtWork,
+    /// It looks up the way to this directory there.
+    Above(&'a Path),
+}
+
+impl Refusal {
+    /// The answer about the directory `dir`.
+    fn of(
+        answer: io::Result<Option<Doubt>>,
+        dir: &Path,
+        position: Position<'_>,
+    ) -> Result<(), Self> {
+        let (fault, remedy) = match answer {
+            Ok(None) => return Ok(()),
+            Err(error) => {
+                let words = system_words(&error);
+                (
+                    format!(
+                        "{} or a directory above it cannot be looked at ({words})",
+                        escaped_path(dir)
+                    ),
+                    None,
+                )
+            }
+            Ok(Some(Doubt::Owner(uid))) => (
+                format!("{} belongs to {}", escaped_path(dir), user(uid)),
+                None,
+            ),
+            Ok(Some(Doubt::Writers {
+                mode,
+                group,
+                everybody,
+            })) => {
+                let writers = match group {
+                    Some(gid) if !everybody => self::group(gid),
+                    _ => "everybody".to_owned(),
+                };
+                let chmod = match (group, everybody) {
+                    (Some(_), true) => "chmod go-w {}",
+                    (Some(_), false) => "chmod g-w {}",
+                    (None, _) => "chmod o-w {}",
+                };
+                let fault = format!(
+                    "{writers} may write to {} (mode {mode:04o})",
+                    escaped_path(dir)
+                );
+                (
+                    fault,
+                    Some(format!("type: {}", to_type(chmod, &[Part::Path(dir)]))),
+                )
+            }
+        };
+        let remedy = remedy.as_deref().unwrap_or("run it as that user");
+        let danger = match position {
+            Position::AtWork if geteuid().is_root() => {
+                "as root the agent would run commands there".to_owned()
+            }
+            Position::AtWork => format!(
+                "the agent would run commands there as {}",
+                user(geteuid().as_raw())
+            ),
+            Position::Above(below) => {
+                format!(
+                    "another directory could be put in the place of {}",
+                    escaped_path(below)
+                )
+            }
+        };
+        let words = format!("{fault}, and {danger}; {remedy}, or give --allow-foreign-owner");
+        Err(Self {
+            is_of_ancestor: matches!(position, Position::Above(_)),
+            words,
+        })
+    }
+
+    /// A symbolic link has come since the path of the database was found.
+    fn of_link(error: &Error) -> Self {
+        let link = escaped_path(error.path());
+        let words = format!(
+            "{link} is a symbolic link now; to follow it, send SIGHUP to the agent, or start it again"
+        );
+        Self {
+            is_of_ancestor: true,
+            words,
+        }
+    }
+}
+
+/// A user, by name where there is one.
+fn user(uid: u32) -> String {
+    match User::from_uid(Uid::from_raw(uid)) {
+        Ok(Some(user)) => format!("{} (uid {uid})", escaped(&user.name)),
+        _ => format!("uid {uid}"),
+    }
+}
+
+/// A group, by name where there is one.
+fn group(gid: u32) -> String {
+    match Group::from_gid(Gid::from_raw(gid)) {
+        Ok(Some(group)) => format!("the group {} (gid {gid})", escaped(&group.name)),
+        _ => format!("the group with gid {gid}"),
+    }
+}
+
+#[cfg(test)]
+mod tests;
