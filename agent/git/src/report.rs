@@ -48,6 +48,8 @@ pub enum HindranceKind {
     NotPushing,
     /// The upstream's commits are not pulled.
     NotPulling,
+    /// There is nothing to sync: git has no file of the database.
+    Idle,
     /// The remote does not answer, or cannot be asked.
     Unreachable,
 }

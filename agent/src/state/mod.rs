@@ -181,6 +181,7 @@ impl DatabaseState {
         let word = match kind {
             HindranceKind::Failed => StateWord::Failed,
             HindranceKind::NotPushing => StateWord::LocalOnly,
+            HindranceKind::Idle => StateWord::Idle,
             HindranceKind::NotPulling | HindranceKind::Unreachable if waits => StateWord::LocalOnly,
             HindranceKind::NotPulling | HindranceKind::Unreachable => StateWord::Behind,
         };

@@ -1,0 +1,19 @@
+//! Repositories as people have them. Each row: set up, one cycle, the state and its sentence; what the state says to
+//! type is typed in a shell; another cycle, and the bytes at the place are compared.
+//!
+//! The rows are played with the `git` of this machine, and where it has another version besides, with that one too.
+
+mod play;
+mod repository;
+
+use crate::play::{Row, play};
+
+#[test]
+fn a_row_is_as_its_name_says() {
+    play(&[Row {
+        name: "one record appended",
+        set_up: "append bd-2",
+        state: "synced",
+        ..Row::SYNCED
+    }]);
+}
