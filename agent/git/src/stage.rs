@@ -1,0 +1,551 @@
+//! The files of a move of the working tree, aside: the new ones until each is exchanged with the old one, and the old
+//! ones after that, until nobody writes to them any more.
+//!
+//! The plan is written before the first file is exchanged. After a kill each file is wholly the old or wholly the new
+//! one, and nothing else is noted: what lies here and in the working tree tells how far the move has come. A file that
+//! is neither as it was nor as it was to be is somebody's writing, and is merged in ([`records`](crate::records)).
+//! Where the branch has not moved, the files go back ([`Stage::take_back`]); where it has, the move stands
+//! ([`Stage::gather`]).
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::content::Content;
+use crate::tree::{FileTree, Put};
+use crate::{GitReason, Move, Repository, Stop, as_path, records};
+
+/// Where the plan and the files are, in the git directory; and in the database, where that is on another mount.
+const IN_GIT: &str = "beadlock.stage";
+const IN_DATABASE: &str = ".exclusive-lock.stage";
+const PLAN: &str = "plan";
+/// How often a file is merged again because somebody has written to it meanwhile.
+const ROUNDS: usize = 20;
+
+/// Where a text can be had.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Source {
+    /// The file as this commit has it, as it is checked out.
+    Commit(String),
+    /// A blob whose bytes are the file's.
+    Blob(String),
+    /// There is no such file.
+    Nowhere,
+}
+
+/// A file that moves.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Moving {
+    /// From the top.
+    pub(crate) path: Vec<u8>,
+    /// What was in the working tree, as far as it is in the old commit. `None` where nothing was, or something else.
+    pub(crate) old: Option<Content>,
+    /// What is to be there; `None` for a file that goes.
+    pub(crate) new: Option<Content>,
+    pub(crate) old_text: Source,
+    pub(crate) new_text: Source,
+    /// It is a record file of a database: what is written meanwhile can be merged in.
+    pub(crate) is_record_file: bool,
+}
+
+impl Moving {
+    pub(crate) fn path(&self) -> &Path {
+        as_path(&self.path)
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Plan {
+    branch: String,
+    from: String,
+    to: String,
+    files: Vec<Moving>,
+    /// The stage in a database on another mount.
+    in_database: Option<PathBuf>,
+}
+
+/// Files aside, all on one mount.
+#[derive(Debug)]
+struct Aside {
+    dir: PathBuf,
+    mount: u64,
+    new: FileTree,
+    gone: FileTree,
+}
+
+impl Aside {
+    fn make(dir: PathBuf) -> Result<Self, Stop> {
+        let make = |dir: &Path| {
+            let (new, gone) = (
+                FileTree::make(&dir.join("new"))?,
+                FileTree::make(&dir.join("gone"))?,
+            );
+            Ok((new.mount_of(Path::new("x"))?, new, gone))
+        };
+        let made = make(&dir).map_err(|error| Stop::io("cannot make", &dir, &error));
+        let (mount, new, gone) = made?;
+        Ok(Self {
+            dir,
+            mount,
+            new,
+            gone,
+        })
+    }
+
+    /// The results of merges, each in a tree of its own.
+    fn merged(&self) -> Vec<FileTree> {
+        let existing = |number: usize| {
+            FileTree::existing(&self.dir.join(format!("merged{number}")))
+                .ok()
+                .flatten()
+        };
+        (0..).map_while(existing).collect()
+    }
+}
+
+/// A move of the working tree, prepared or under way.
+#[derive(Debug)]
+#[must_use = "the files aside stay there"]
+pub(crate) struct Stage<'a> {
+    repository: &'a Repository,
+    /// The working tree.
+    files: FileTree,
+    asides: Vec<Aside>,
+    plan: Plan,
+}
+
+/// A stage is there: a sync was killed, or is at work.
+pub(crate) fn is_left(repository: &Repository) -> bool {
+    fs::symlink_metadata(repository.git_dir.join(IN_GIT)).is_ok()
+}
+
+impl<'a> Stage<'a> {
+    /// An empty stage, for the sync that has the turn.
+    pub(crate) fn begin(repository: &'a Repository, way: &Move) -> Result<Self, Stop> {
+        remove_all(&repository.git_dir.join(IN_GIT))?;
+        let in_git = Aside::make(repository.git_dir.join(IN_GIT))?;
+        let files = repository.git.files();
+        let beside = |error| Stop::io("cannot look at", &repository.request.dir, &error);
+        let here = files
+            .mount_of(&repository.prefix.join("x"))
+            .map_err(beside)?;
+        let mut asides = vec![in_git];
+        let mut in_database = None;
+        if here != asides[0].mount {
+            let dir = repository.request.dir.join(IN_DATABASE);
+            remove_all(&dir)?;
+            asides.push(Aside::make(dir.clone())?);
+            in_database = Some(dir);
+        }
+        let Move { branch, from, to } = way.clone();
+        let plan = Plan {
+            branch,
+            from,
+            to,
+            files: Vec::new(),
+            in_database,
+        };
+        Ok(Self {
+            repository,
+            files,
+            asides,
+            plan,
+        })
+    }
+
+    /// The stage that a sync has left which was killed. `None` where nothing was exchanged; it is removed then.
+    pub(crate) fn left(repository: &'a Repository) -> Result<Option<Self>, Stop> {
+        let dir = repository.git_dir.join(IN_GIT);
+        if fs::symlink_metadata(&dir).is_err() {
+            return Ok(None);
+        }
+        let Some(plan) = fs::read(dir.join(PLAN))
+            .ok()
+            .and_then(|text| serde_json::from_slice::<Plan>(&text).ok())
+        else {
+            remove_all(&dir)?;
+            remove_all(&repository.request.dir.join(IN_DATABASE))?;
+            return Ok(None);
+        };
+        let mut asides = vec![Aside::make(dir)?];
+        if let Some(dir) = plan.in_database.clone().filter(|dir| dir.is_dir()) {
+            asides.push(Aside::make(dir)?);
+        }
+        Ok(Some(Self {
+            repository,
+            files: repository.git.files(),
+            asides,
+            plan,
+        }))
+    }
+
+    pub(crate) fn way(&self) -> Move {
+        let Plan {
+            branch, from, to, ..
+        } = self.plan.clone();
+        Move { branch, from, to }
+    }
+
+    pub(crate) fn files(&self) -> &FileTree {
+        &self.files
+    }
+
+    pub(crate) fn moving(&self) -> &[Moving] {
+        &self.plan.files
+    }
+
+    pub(crate) fn paths(&self) -> Vec<Vec<u8>> {
+        self.plan
+            .files
+            .iter()
+            .map(|moving| moving.path.clone())
+            .collect()
+    }
+
+    /// Where files for this path are aside. `None`: on another mount than any.
+    fn aside(&self, path: &Path) -> Option<&Aside> {
+        let mount = self.files.mount_of(path).ok()?;
+        self.asides.iter().find(|aside| aside.mount == mount)
+    }
+
+    /// The tree in which the new file of this path waits, and the old one stays after the exchange.
+    pub(crate) fn new_of(&self, path: &Path) -> Result<&FileTree, Stop> {
+        match self.aside(path) {
+            Some(aside) => Ok(&aside.new),
+            None => Err(self.elsewhere(path)),
+        }
+    }
+
+    fn elsewhere(&self, path: &Path) -> Stop {
+        let path = self
+            .repository
+            .shown(path.as_os_str().as_encoded_bytes());
+        let why = format!("{path} is on another mount than the repository and the database");
+        Stop::not_pulling(GitReason::InTheWay, why)
+    }
+
+    /// Notes what is about to move. From here on the stage is seen to after a kill.
+    pub(crate) fn note(&mut self, files: Vec<Moving>) -> Result<(), Stop> {
+        self.plan.files = files;
+        let dir = self.asides[0].dir.clone();
+        let failed = |error| Stop::io("cannot write", &dir, &error);
+        self.sync_files().map_err(failed)?;
+        let text = serde_json::to_vec(&self.plan).unwrap_or_default();
+        let (draft, plan) = (dir.join("plan.new"), dir.join(PLAN));
+        let write = || {
+            fs::write(&draft, &text)?;
+            fs::File::open(&draft)?.sync_all()?;
+            rename(&draft, &plan)?;
+            fs::File::open(&dir)?.sync_all()
+        };
+        write().map_err(failed)
+    }
+
+    /// An exchange does not write out the new file as a plain rename does.
+    fn sync_files(&self) -> std::io::Result<()> {
+        const FEW: usize = 32;
+        for aside in &self.asides {
+            if self.plan.files.len() > FEW {
+                aside.new.sync_all()?;
+                continue;
+            }
+            for moving in &self.plan.files {
+                aside.new.sync_file(moving.path())?;
+                aside.new.sync_dir(moving.path())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What was exchanged survives a power cut.
+    pub(crate) fn sync_tree(&self) -> Result<(), Stop> {
+        let mut dirs: Vec<_> = self
+            .plan
+            .files
+            .iter()
+            .map(|moving| moving.path().parent().unwrap_or(Path::new("")).join("x"))
+            .collect();
+        dirs.sort();
+        dirs.dedup();
+        let synced = match dirs.len() {
+            0..=32 => dirs.iter().try_for_each(|dir| self.files.sync_dir(dir)),
+            _ => self.files.sync_all(),
+        };
+        synced.map_err(|error| Stop::io("cannot write out", &self.files.path, &error))
+    }
+
+    /// Exchanges one file, puts it where nothing was, or takes it away.
+    pub(crate) fn step(&self, moving: &Moving) -> Result<Stepped, Stop> {
+        let path = moving.path();
+        let failed = |error: std::io::Error| self.failed(path, &error);
+        let aside = self.aside(path).ok_or_else(|| self.elsewhere(path))?;
+        let there = self.files.look(path).map_err(failed)?;
+        let swapped_out = match (&moving.new, there) {
+            // It is there already, or has gone already.
+            (new, there) if *new == there && !matches!(there, Some(Content::Other)) => {
+                return Ok(Stepped::Done);
+            }
+            (Some(_), Some(Content::Other)) => return Ok(Stepped::InTheWay),
+            (Some(_), Some(_)) => {
+                self.files.exchange(&aside.new, path).map_err(failed)?;
+                aside.new.look(path).map_err(failed)?
+            }
+            (Some(_), None) => match aside.new.move_to_making(&self.files, path) {
+                Ok(Put::Done) => return Ok(Stepped::Done),
+                Ok(Put::Otherwise) => return self.step(moving),
+                Err(error) => return Err(failed(error)),
+            },
+            (None, _) => {
+                if self.files.move_to(&aside.gone, path).map_err(failed)? == Put::Otherwise {
+                    return Ok(Stepped::Done);
+                }
+                let gone = aside.gone.look(path).map_err(failed)?;
+                if gone == moving.old {
+                    return Ok(Stepped::Done);
+                }
+                // What somebody has written is no longer what was to go.
+                aside.gone.move_to(&self.files, path).map_err(failed)?;
+                return Ok(if moving.is_record_file {
+                    Stepped::Done
+                } else {
+                    Stepped::InTheWay
+                });
+            }
+        };
+        if swapped_out == moving.old || swapped_out == moving.new {
+            return Ok(Stepped::Done);
+        }
+        if !moving.is_record_file {
+            self.files.exchange(&aside.new, path).map_err(failed)?;
+            return Ok(Stepped::InTheWay);
+        }
+        let late = aside.new.read(path).map_err(failed)?;
+        let base = self.text(&moving.old_text, path)?;
+        let here = self.text(&moving.new_text, path)?;
+        self.merge_in(moving, base, here, late.unwrap_or_default())?;
+        Ok(Stepped::Merged)
+    }
+
+    /// Merges what somebody has written into a file that was just put there. `here` is what is there, made of `base`;
+    /// `late` is made of `base`, too.
+    fn merge_in(
+        &self,
+        moving: &Moving,
+        mut base: Vec<u8>,
+        mut here: Vec<u8>,
+        mut late: Vec<u8>,
+    ) -> Result<(), Stop> {
+        let path = moving.path();
+        let failed = |error: std::io::Error| self.failed(path, &error);
+        let aside = self.aside(path).ok_or_else(|| self.elsewhere(path))?;
+        for _ in 0..ROUNDS {
+            let merged = records::late(self.repository, path, &base, &here, &late)?;
+            if merged == here {
+                return Ok(());
+            }
+            let number = aside.merged().len();
+            let tree = FileTree::make(&aside.dir.join(format!("merged{number}"))).map_err(failed)?;
+            tree.write_new(path, &merged).map_err(failed)?;
+            tree.dress_as(&self.files, path).map_err(failed)?;
+            tree.sync_file(path).map_err(failed)?;
+            if self.files.look(path).map_err(failed)?.is_none() {
+                tree.move_to(&self.files, path).map_err(failed)?;
+                return Ok(());
+            }
+            self.files.exchange(&tree, path).map_err(failed)?;
+            let out = tree.read(path).map_err(failed)?.unwrap_or_default();
+            if out == here {
+                return Ok(());
+            }
+            (base, here, late) = (here, merged, out);
+        }
+        let path = self.repository.shown(&moving.path);
+        Err(Stop::not_pulling(
+            GitReason::InUse,
+            format!("a program writes to {path} all the time"),
+        ))
+    }
+
+    fn text(&self, source: &Source, path: &Path) -> Result<Vec<u8>, Stop> {
+        let git = &self.repository.git;
+        Ok(match source {
+            Source::Commit(commit) => records::text_of(git, commit, path)?.unwrap_or_default(),
+            Source::Blob(id) => git.call(["cat-file", "blob", id]).done()?.stdout,
+            Source::Nowhere => Vec::new(),
+        })
+    }
+
+    /// Every file is again what it was before the move, with what was written since.
+    pub(crate) fn take_back(&self) -> Result<(), Stop> {
+        for moving in &self.plan.files {
+            self.take_back_one(moving)?;
+        }
+        Ok(())
+    }
+
+    fn take_back_one(&self, moving: &Moving) -> Result<(), Stop> {
+        let path = moving.path();
+        let failed = |error: std::io::Error| self.failed(path, &error);
+        let Some(aside) = self.aside(path) else {
+            return Ok(());
+        };
+        let gone = aside.gone.look(path).map_err(failed)?;
+        if gone.is_some() {
+            aside.gone.move_to_making(&self.files, path).map_err(failed)?;
+            return Ok(());
+        }
+        let here = self.files.look(path).map_err(failed)?;
+        let out = aside.new.look(path).map_err(failed)?;
+        let has_merged = aside
+            .merged()
+            .iter()
+            .any(|tree| matches!(tree.look(path), Ok(Some(_))));
+        if here == moving.new && here.is_some() && !has_merged {
+            if out.is_none() {
+                // It was put where nothing was.
+                if self.files.move_to(&aside.gone, path).map_err(failed)? == Put::Done
+                    && aside.gone.look(path).map_err(failed)? != moving.new
+                {
+                    aside.gone.move_to(&self.files, path).map_err(failed)?;
+                }
+                return Ok(());
+            }
+            if out != moving.new {
+                self.files.exchange(&aside.new, path).map_err(failed)?;
+                if aside.new.look(path).map_err(failed)? == moving.new {
+                    return Ok(());
+                }
+            }
+        } else if out == moving.new && !has_merged || out.is_none() {
+            return Ok(());
+        }
+        if moving.is_record_file {
+            let (old, new) = (
+                self.text(&moving.old_text, path)?,
+                self.text(&moving.new_text, path)?,
+            );
+            let here = self.files.read(path).map_err(failed)?.unwrap_or_default();
+            let out = match aside.new.read(path).map_err(failed)? {
+                // Its end was appended in place.
+                Some(out) if out == new => old,
+                out => out.unwrap_or_default(),
+            };
+            self.merge_all(moving, aside, &new, (here, out))?;
+        }
+        Ok(())
+    }
+
+    /// Merges all that lies aside of a file into it, all of it made of `base`; `out` is what was there before.
+    fn merge_all(
+        &self,
+        moving: &Moving,
+        aside: &Aside,
+        base: &[u8],
+        (here, out): (Vec<u8>, Vec<u8>),
+    ) -> Result<(), Stop> {
+        let path = moving.path();
+        let mut all = here.clone();
+        let others = aside.merged();
+        let others = others.iter().filter_map(|tree| tree.read(path).ok().flatten());
+        for other in others.chain([out]) {
+            all = records::late(self.repository, path, base, &all, &other)?;
+        }
+        if all == here {
+            return Ok(());
+        }
+        // What is merged is there, and made of what is there: so that is the base.
+        self.merge_in(moving, here.clone(), here, all)
+    }
+
+    /// The move stands. What was written to files that it has replaced is merged in.
+    pub(crate) fn gather(&self) -> Result<(), Stop> {
+        for moving in &self.plan.files {
+            let path = moving.path();
+            let failed = |error: std::io::Error| self.failed(path, &error);
+            let Some(aside) = self.aside(path) else {
+                continue;
+            };
+            let out = aside.new.look(path).map_err(failed)?;
+            if out.is_none() || out == moving.old || out == moving.new {
+                continue;
+            }
+            let here = self.files.look(path).map_err(failed)?;
+            if moving.is_record_file && here.is_some() {
+                let old = self.text(&moving.old_text, path)?;
+                let here = self.files.read(path).map_err(failed)?.unwrap_or_default();
+                let out = aside.new.read(path).map_err(failed)?.unwrap_or_default();
+                self.merge_all(moving, aside, &old, (here, out))?;
+            } else if here == moving.new {
+                self.files.exchange(&aside.new, path).map_err(failed)?;
+            } else if let Some(bytes) = aside.new.read(path).map_err(failed)? {
+                let mine = [&moving.path, &b".mine"[..]].concat();
+                let _ = self.files.write_new(as_path(&mine), &bytes);
+            }
+        }
+        Ok(())
+    }
+
+    /// The files aside go, but for those to which somebody may still write.
+    pub(crate) fn end(self) -> Result<(), Stop> {
+        for moving in self
+            .plan
+            .files
+            .iter()
+            .filter(|moving| self.repository.has(&moving.path))
+        {
+            if let Some(aside) = self.aside(moving.path()) {
+                crate::open_files::keep(self.repository, &aside.new, moving)?;
+            }
+        }
+        for aside in self.asides.iter().rev() {
+            remove_all(&aside.dir)?;
+        }
+        Ok(())
+    }
+
+    fn failed(&self, path: &Path, error: &std::io::Error) -> Stop {
+        const BUSY: i32 = nix::errno::Errno::EBUSY as i32;
+        const OTHER_MOUNT: i32 = nix::errno::Errno::EXDEV as i32;
+        match error.raw_os_error() {
+            Some(BUSY | OTHER_MOUNT) => {
+                let path = self
+                    .repository
+                    .shown(path.as_os_str().as_encoded_bytes());
+                Stop::not_pulling(
+                    GitReason::InTheWay,
+                    format!("{path} is a mount point of its own; mount the directory"),
+                )
+            }
+            _ => Stop::io("cannot replace", &self.files.path.join(path), error),
+        }
+    }
+}
+
+/// What has come of a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stepped {
+    Done,
+    /// Somebody has written meanwhile, and that was merged in.
+    Merged,
+    /// Somebody has written meanwhile, and it was left as it is.
+    InTheWay,
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the plan of this sync, in its own directory"
+)]
+fn rename(from: &Path, to: &Path) -> std::io::Result<()> {
+    fs::rename(from, to)
+}
+
+/// Removes a stage: the plan last, so that after a kill what is left is still known.
+fn remove_all(dir: &Path) -> Result<(), Stop> {
+    match fs::remove_dir_all(dir) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(Stop::io("cannot remove", dir, &error))
+        }
+        _ => Ok(()),
+    }
+}
