@@ -45,10 +45,10 @@ pub enum SyncMessage {
     Done,
 }
 
-/// The longest text of a message, in characters: its line must stay in one piece (`command::read_lines`).
+/// The longest text of a message, in characters: its line must stay in one piece (`command::read_lines` of the agent).
 const LONGEST: usize = 1000;
 
-/// The longest line that comes in one piece (`command::read_lines`).
+/// The longest line that comes in one piece (`command::read_lines` of the agent).
 const LONGEST_LINE: usize = 8000;
 
 /// Sends a message: long output in pieces, other long texts cut, the secrets in URLs masked. It does not fail: a sync

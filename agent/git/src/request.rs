@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{GitReason, KnownRepository, LookedIndex, Stop};
 
-/// The hidden first argument: `main.rs` hands the rest to `git::main` before it reads any command line.
+/// The hidden first argument: the agent hands the rest to [`main`](crate::main) before it reads any command line.
 pub const ARGUMENT: &str = "__sync-git";
 /// A move of the working tree is not begun with less time left than this.
 const TIME_FOR_A_MOVE: Duration = Duration::from_secs(5);
