@@ -27,6 +27,47 @@ pub(crate) fn changed(git: &Git, from: &str, to: &str) -> Result<Vec<TreeEntry>,
     Ok(parse(&git.call(args).words()?))
 }
 
+/// How two trees differ in one file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Difference {
+    /// From the top.
+    pub(crate) path: Vec<u8>,
+    /// The blob's id in the first tree; `None` where it has no such file or link.
+    pub(crate) old: Option<String>,
+    /// The same in the second tree.
+    pub(crate) new: Option<String>,
+    /// The second tree has a submodule there, and the first has not.
+    pub(crate) becomes_submodule: bool,
+}
+
+/// The files in which two trees differ.
+pub(crate) fn both(git: &Git, from: &str, to: &str) -> Result<Vec<Difference>, Stop> {
+    let words = git
+        .call(["diff-tree", "-r", "-z", "--no-renames", from, to])
+        .words()?;
+    Ok(parse_both(&words))
+}
+
+fn parse_both(words: &[Vec<u8>]) -> Vec<Difference> {
+    let difference = |pair: &[Vec<u8>]| {
+        let text = std::str::from_utf8(&pair[0]).ok()?;
+        let mut fields = text.trim_start_matches(':').split(' ');
+        let (old_mode, new_mode) = (fields.next()?, fields.next()?);
+        let (old, new) = (fields.next()?, fields.next()?);
+        let blob = |mode: &str, id: &str| {
+            let is_blob = mode.starts_with("100") || mode == "120000";
+            is_blob.then(|| id.to_owned())
+        };
+        Some(Difference {
+            path: pair[1].clone(),
+            old: blob(old_mode, old),
+            new: blob(new_mode, new),
+            becomes_submodule: new_mode == "160000" && old_mode != "160000",
+        })
+    };
+    words.chunks_exact(2).filter_map(difference).collect()
+}
+
 fn parse(words: &[Vec<u8>]) -> Vec<TreeEntry> {
     let entry = |pair: &[Vec<u8>]| {
         // `:MODE MODE ID ID STATUS`, then the path.
@@ -79,5 +120,30 @@ mod tests {
         );
         assert!(entries[0].is_file() && !entries[0].leads_elsewhere());
         assert!(entries[1].is_submodule() && !entries[1].is_file() && entries[1].id == "ef01");
+    }
+
+    #[test]
+    fn both_sides_are_read() {
+        let words = [
+            &b":000000 100755 0000 abcd A"[..],
+            b"a b",
+            b":100644 160000 abcd ef01 T",
+            b"\xff",
+            b":120000 000000 abcd 0000 D",
+            b"l",
+        ];
+        let found = parse_both(&words.map(<[u8]>::to_vec));
+        let sides: Vec<_> = found
+            .iter()
+            .map(|found| (found.old.as_deref(), found.new.as_deref(), found.becomes_submodule))
+            .collect();
+        assert_eq!(
+            sides,
+            [
+                (None, Some("abcd"), false),
+                (Some("abcd"), None, true),
+                (Some("abcd"), None, false)
+            ]
+        );
     }
 }

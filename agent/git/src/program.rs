@@ -58,6 +58,8 @@ pub(crate) struct Git {
     /// The same directory, open: git starts there, whatever the path leads to by then.
     open: Option<Arc<File>>,
     ssh: Option<OsString>,
+    /// The git directory and the working tree, where git is not to look for them.
+    told: Option<(PathBuf, PathBuf)>,
 }
 
 pub(crate) struct GitCall {
@@ -73,6 +75,7 @@ impl Git {
             dir: dir.to_owned(),
             open: None,
             ssh: None,
+            told: None,
         }
     }
 
@@ -82,6 +85,7 @@ impl Git {
             dir,
             open: Some(Arc::new(open)),
             ssh: None,
+            told: None,
         }
     }
 
@@ -107,8 +111,27 @@ impl Git {
                 dir: self.dir.join(below),
                 open: Some(Arc::new(open)),
                 ssh: self.ssh.clone(),
+                told: self.told.clone(),
             },
             Err(_) => self.clone(),
+        }
+    }
+
+    /// The files of the directory in which it is started.
+    pub(crate) fn files(&self) -> FileTree {
+        match &self.open {
+            Some(open) => FileTree::new(Arc::clone(open), self.dir.clone()),
+            None => FileTree::of(&self.dir),
+        }
+    }
+
+    /// The same repository with another working tree, in which git is started.
+    pub(crate) fn in_tree(&self, git_dir: &Path, tree: &FileTree) -> Self {
+        Self {
+            dir: tree.path.clone(),
+            open: None,
+            ssh: self.ssh.clone(),
+            told: Some((git_dir.to_owned(), tree.path.clone())),
         }
     }
 
@@ -167,6 +190,9 @@ impl Git {
             .env("GIT_PAGER", "cat");
         if let Some(ssh) = &self.ssh {
             command.env("GIT_SSH_COMMAND", ssh);
+        }
+        if let Some((git_dir, tree)) = &self.told {
+            command.env("GIT_DIR", git_dir).env("GIT_WORK_TREE", tree);
         }
         command.current_dir(self.place()).arg("--no-pager");
         command.args(SETTINGS.iter().flat_map(|setting| ["-c", setting]));

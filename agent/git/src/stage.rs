@@ -8,13 +8,18 @@
 //! ([`Stage::gather`]).
 
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
 
+use beadlock_checker::internal::sys::{self, Flock};
 use serde::{Deserialize, Serialize};
 
 use crate::content::Content;
+use crate::open_files::{self, Writers};
 use crate::tree::{FileTree, Put};
-use crate::{GitReason, Move, Repository, Stop, as_path, records};
+use crate::{GitReason, Move, Repository, Stop, SyncTurn, as_path, records};
 
 /// Where the plan and the files are, in the git directory; and in the database, where that is on another mount.
 const IN_GIT: &str = "beadlock.stage";
@@ -22,6 +27,8 @@ const IN_DATABASE: &str = ".exclusive-lock.stage";
 const PLAN: &str = "plan";
 /// How often a file is merged again because somebody has written to it meanwhile.
 const ROUNDS: usize = 20;
+/// How long a program may have a file locked before the pull is left to the next cycle.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Where a text can be had.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -291,9 +298,13 @@ impl<'a> Stage<'a> {
                 self.files.exchange(&aside.new, path).map_err(failed)?;
                 aside.new.look(path).map_err(failed)?
             }
-            (Some(_), None) => match aside.new.move_to_making(&self.files, path) {
+            (Some(_), None) => match aside.new.move_to(&self.files, path) {
                 Ok(Put::Done) => return Ok(Stepped::Done),
-                Ok(Put::Otherwise) => return self.step(moving),
+                // Something has come there meanwhile.
+                Ok(Put::Otherwise) if aside.new.look(path).map_err(failed)?.is_some() => {
+                    return self.step(moving);
+                }
+                Ok(Put::Otherwise) => return Err(failed(std::io::ErrorKind::NotFound.into())),
                 Err(error) => return Err(failed(error)),
             },
             (None, _) => {
@@ -392,7 +403,7 @@ impl<'a> Stage<'a> {
         };
         let gone = aside.gone.look(path).map_err(failed)?;
         if gone.is_some() {
-            aside.gone.move_to_making(&self.files, path).map_err(failed)?;
+            aside.gone.move_to(&self.files, path).map_err(failed)?;
             return Ok(());
         }
         let here = self.files.look(path).map_err(failed)?;
@@ -495,13 +506,87 @@ impl<'a> Stage<'a> {
             .filter(|moving| self.repository.has(&moving.path))
         {
             if let Some(aside) = self.aside(moving.path()) {
-                crate::open_files::keep(self.repository, &aside.new, moving)?;
+                open_files::keep(self.repository, &aside.new, moving)?;
             }
         }
-        for aside in self.asides.iter().rev() {
+        self.remove()
+    }
+
+    /// Without the plan the rest means nothing.
+    fn remove(&self) -> Result<(), Stop> {
+        crate::remove(&self.asides[0].dir.join(PLAN));
+        for aside in &self.asides {
             remove_all(&aside.dir)?;
         }
         Ok(())
+    }
+
+    /// Waits a little until nobody has a file of this database locked (flock, fcntl), and keeps it locked against those
+    /// who ask: two programs that lock the file before and after an exchange would lock two files.
+    pub(crate) fn hold(&self, moving: &Moving) -> Result<Option<fs::File>, Stop> {
+        let path = moving.path();
+        if !self.repository.has(&moving.path) {
+            return Ok(None);
+        }
+        let begun = Instant::now();
+        loop {
+            let opened = self.files.open_to_append(path);
+            let opened = opened.or_else(|| self.files.open_file(path).ok().flatten());
+            let Some(file) = opened else {
+                return Ok(None);
+            };
+            // A file system without locks has none that are held.
+            let is_free = sys::flock(&file, Flock::Try).unwrap_or(true)
+                && sys::range_lock(&file, Flock::Try).unwrap_or(true);
+            let is_still_there = || {
+                let named = self.files.stat(path).ok().flatten();
+                let open = rustix::fs::fstat(&file).ok();
+                named.zip(open).is_some_and(|(named, open)| {
+                    (named.st_dev, named.st_ino) == (open.st_dev, open.st_ino)
+                })
+            };
+            if is_free && is_still_there() {
+                return Ok(Some(file));
+            }
+            if begun.elapsed() >= PATIENCE {
+                let path = self.repository.shown(&moving.path);
+                let why = format!("a program has {path} locked; the next cycle tries again");
+                return Err(Stop::not_pulling(GitReason::InUse, why));
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Where somebody has the file open for writing, and the new one is the old one and more: adds that in one write.
+    /// So what that program writes later is in the file, too.
+    pub(crate) fn append(&self, moving: &Moving) -> Result<bool, Stop> {
+        let path = moving.path();
+        if !moving.is_record_file || moving.old.is_none() || moving.new.is_none() {
+            return Ok(false);
+        }
+        let failed = |error: std::io::Error| self.failed(path, &error);
+        let Some(file) = self.files.open_file(path).map_err(failed)? else {
+            return Ok(false);
+        };
+        if open_files::writers(&file) != Writers::Some {
+            return Ok(false);
+        }
+        let (Some(new), Some(here)) = (
+            self.new_of(path)?.read(path).map_err(failed)?,
+            self.files.read(path).map_err(failed)?,
+        ) else {
+            return Ok(false);
+        };
+        let tail = new.strip_prefix(here.as_slice()).unwrap_or_default();
+        let is_whole = here.is_empty() || here.ends_with(b"\n");
+        let Some(mut file) = self.files.open_to_append(path) else {
+            return Ok(false);
+        };
+        if tail.is_empty() || !is_whole || self.files.look(path).map_err(failed)? != moving.old {
+            return Ok(false);
+        }
+        file.write_all(tail).map_err(failed)?;
+        Ok(true)
     }
 
     fn failed(&self, path: &Path, error: &std::io::Error) -> Stop {
@@ -520,6 +605,51 @@ impl<'a> Stage<'a> {
             _ => Stop::io("cannot replace", &self.files.path.join(path), error),
         }
     }
+}
+
+/// Brings another text to a record file in which `was` was read: in one step, and with what is written meanwhile.
+pub(crate) fn bring_in(
+    turn: &SyncTurn<'_>,
+    path: &Path,
+    was: Vec<u8>,
+    text: Vec<u8>,
+) -> Result<(), Stop> {
+    if text == was {
+        return Ok(());
+    }
+    let repository = turn.repository;
+    let head = repository.head()?;
+    let way = Move {
+        branch: head.branch,
+        from: head.commit.clone(),
+        to: head.commit,
+    };
+    let mut stage = Stage::begin(repository, &way)?;
+    let failed = |error| Stop::io("cannot write", &repository.git.dir.join(path), &error);
+    let new = stage.new_of(path)?;
+    new.write_new(path, &text).map_err(failed)?;
+    let old = stage.files.look(path).map_err(failed)?;
+    if old.is_some() && !new.dress_as(&stage.files, path).map_err(failed)? {
+        let path = repository.shown(path.as_os_str().as_encoded_bytes());
+        let why = format!("{path} would be open to fewer than it is; the agent must run as its owner");
+        return Err(Stop::not_pulling(GitReason::InTheWay, why));
+    }
+    let git = &repository.git;
+    let moving = Moving {
+        path: path.as_os_str().as_encoded_bytes().to_vec(),
+        old: old.filter(|old| old.has_bytes(&was)),
+        new: new.look(path).map_err(failed)?,
+        old_text: Source::Blob(records::write_blob(git, was)?),
+        new_text: Source::Blob(records::write_blob(git, text)?),
+        is_record_file: true,
+    };
+    stage.note(vec![moving])?;
+    for moving in stage.moving() {
+        let _held = stage.hold(moving)?;
+        stage.step(moving)?;
+    }
+    stage.sync_tree()?;
+    stage.end()
 }
 
 /// What has come of a step.

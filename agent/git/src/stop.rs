@@ -70,6 +70,11 @@ impl Stop {
         }
     }
 
+    /// Nothing is pulled: the line says why, once.
+    pub(crate) fn not_pulling(reason: GitReason, why: impl Display) -> Self {
+        Self::notice(Event::NotPulling, HindranceKind::NotPulling, reason, why)
+    }
+
     /// The remote cannot be used now; `said` is how the line of `event` ends.
     pub(crate) fn unreachable(
         event: Event,

@@ -1,20 +1,20 @@
-//! The one step in which the working tree, the branch and the index move to another commit.
+//! The one step in which the working tree, the index and the branch move to another commit.
 //!
-//! Order: the gates of other databases whose files change; `index.lock`; a look at every obstacle; a note of the move.
-//! Then the working tree and a copy of the index (`read-tree -m -u`, which leaves alone what somebody has changed);
-//! the index; the branch, by compare-and-swap. After a kill or a full disk in between, the next sync finds the note
-//! and [resumes](crate::resume).
+//! Order: the gates of other databases whose files change; `index.lock`; a look at every obstacle; all new files aside
+//! ([`stage`](crate::stage)), and the plan. Then each file is exchanged with the one in its place, so that a reader
+//! sees the old one or the new one; the index; the branch, by compare-and-swap.
 
-use std::collections::BTreeSet;
-use std::fs;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use crate::content::Content;
+use crate::entries::{self, Difference};
+use crate::records::is_record_file;
+use crate::stage::{Moving, Source, Stage, Stepped};
+use crate::tree::FileTree;
 use crate::{
-    Event, GitOutput, GitReason, HindranceKind, IndexLock, Repository, Stop, SyncTurn, as_path,
-    neighbours,
+    GitOutput, GitReason, IndexLock, Part, Repository, Stop, SyncTurn, as_path, neighbours, to_type,
 };
-
-const UNFINISHED: &str = "a pull has stopped in the middle, the next cycle goes on";
 
 /// The commits that a branch, and for a pull its index and its working tree, move between.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,90 +48,373 @@ pub(crate) fn short(commit: &str) -> &str {
     commit.get(..7).unwrap_or(commit)
 }
 
-pub(crate) fn travel(turn: &mut SyncTurn<'_>, way: &Move) -> Result<(), Stop> {
+/// Moves. Returns true where somebody has written to a record file meanwhile: that is in the file, and in no commit.
+pub(crate) fn travel(turn: &SyncTurn<'_>, way: &Move) -> Result<bool, Stop> {
     let repository = turn.repository;
-    let _others = neighbours::enter(repository, &repository.differing(&way.from, &way.to, None)?)?;
+    let differences = entries::both(&repository.git, &way.from, &way.to)?;
+    let paths: Vec<_> = differences
+        .iter()
+        .map(|difference| difference.path.clone())
+        .collect();
+    let _others = neighbours::enter(repository, &paths)?;
     let lock = IndexLock::take(turn)?;
     repository.check_at(&way.branch, &way.from)?;
-    refuse_in_the_way(repository, way)?;
-    let scratch = lock.copy()?;
-    // read-tree would take a file that was written again with the same content for a change.
-    repository
-        .git
-        .call(["update-index", "-q", "--refresh"])
-        .index(&scratch)
-        .run()?;
-    let could = read_tree(repository, &scratch, &["-n", &way.from, &way.to])?;
-    if !could.status.success() {
-        return Err(overwritten(repository, &scratch, way)?);
-    }
-    try_branch(repository, way)?;
-    turn.note(way)?;
-    let read_tree = |args: [&str; 3]| {
-        let moved = read_tree(repository, &scratch, &args)?;
-        if moved.status.success() {
-            Ok(())
-        } else {
-            Err(moved.refused(UNFINISHED))
+    let mut stage = Stage::begin(repository, way)?;
+    let prepared = prepare(repository, &lock, &mut stage, differences);
+    let submodules = match prepared.and_then(|submodules| {
+        try_branch(repository, way)?;
+        Ok(submodules)
+    }) {
+        Ok(submodules) => submodules,
+        Err(stop) => {
+            stage.end()?;
+            return Err(stop);
         }
     };
-    read_tree(["-u", &way.from, &way.to])?;
-    lock.replace()?;
-    let moved = move_branch(repository, way, "pull (beadlock-agent)");
+    let mut is_replaced = false;
+    let moved = step_all(&stage).and_then(|is_merged| {
+        submodules.iter().for_each(|path| {
+            let _ = stage.files().make_dir(as_path(path));
+        });
+        stage.sync_tree()?;
+        refresh(repository)?;
+        lock.replace()?;
+        is_replaced = true;
+        move_branch(repository, way, "pull (beadlock-agent)").map(|()| is_merged)
+    });
     if moved.is_err() {
-        lock.copy()?;
-        read_tree(["-u", &way.to, &way.from])?;
-        lock.put_back()?;
+        stage.take_back()?;
+        if is_replaced {
+            lock.put_back()?;
+        }
     }
-    turn.forget();
+    drop(lock);
+    remove_empty(repository, &stage);
+    stage.end()?;
     moved
 }
 
-/// Why git will not move the working tree: what has been changed since it was looked at, or in another database.
-fn overwritten(repository: &Repository, index: &Path, way: &Move) -> Result<Stop, Stop> {
+/// Puts the new files aside, with the index of afterwards, and writes the plan. Returns the submodules that come.
+fn prepare(
+    repository: &Repository,
+    lock: &IndexLock<'_>,
+    stage: &mut Stage<'_>,
+    differences: Vec<Difference>,
+) -> Result<Vec<Vec<u8>>, Stop> {
+    let way = stage.way();
+    // Looked at before git looks: what git then finds unchanged is what was seen.
+    let mut seen = BTreeMap::new();
+    for difference in &differences {
+        let path = as_path(&difference.path);
+        let content = stage.files().look(path);
+        let content =
+            content.map_err(|error| Stop::io("cannot look at", &stage.files().path.join(path), &error))?;
+        seen.insert(difference.path.clone(), content);
+    }
+    let scratch = lock.copy()?;
+    // read-tree would take a file that was written again with the same content for a change.
     let git = &repository.git;
-    let list = |args: &[&str]| git.call(args).index(index).words();
-    let changed = list(&["diff-files", "-z", "--name-only"])?;
-    let staged = list(&[
-        "diff-index",
-        "-z",
-        "--cached",
-        "--name-only",
-        "--no-renames",
-        &way.from,
-    ])?;
-    let added = repository.differing(&way.from, &way.to, Some("--diff-filter=A"))?;
-    let is_there = |path: &Vec<u8>| fs::symlink_metadata(git.dir.join(as_path(path))).is_ok();
-    let in_no_commit: BTreeSet<_> = changed
+    git.call(["update-index", "-q", "--refresh"])
+        .index(&scratch)
+        .run()?;
+    let changed: BTreeSet<_> = git
+        .call(["diff-files", "-z", "--name-only"])
+        .index(&scratch)
+        .words()?
         .into_iter()
-        .chain(staged)
-        .chain(added.into_iter().filter(is_there))
         .collect();
-    let mut paths = repository.differing(&way.from, &way.to, None)?;
-    paths.retain(|path| in_no_commit.contains(path));
-    let why = match paths.len() {
-        0 => "files were changed while the pull looked at them; the next cycle looks again"
-            .to_owned(),
-        _ => format!(
-            "a pull would overwrite what is in no commit ({})",
-            repository.shown_all(paths)
-        ),
-    };
-    Ok(Stop::notice(
-        Event::NotPulling,
-        HindranceKind::NotPulling,
-        GitReason::InTheWay,
-        why,
-    ))
+    // The index alone: the files are looked at here.
+    let read = git
+        .call(["read-tree", "-i", "-m", &way.from, &way.to])
+        .index(&scratch)
+        .run()?;
+    if !read.status.success() {
+        return Err(staged(repository, lock, &differences, &way)?);
+    }
+    let going: Going = differences
+        .iter()
+        .filter(|difference| difference.new.is_none())
+        .map(|difference| difference.path.clone())
+        .collect();
+    let skipped = outside_the_sparse_checkout(repository, &scratch, &differences)?;
+    let mut differences = differences;
+    differences.retain(|difference| !skipped.contains(&difference.path));
+    let submodules = differences
+        .iter()
+        .filter(|difference| difference.becomes_submodule)
+        .map(|difference| difference.path.clone())
+        .collect();
+    differences.retain(|difference| difference.old.is_some() || difference.new.is_some());
+    check_out(repository, &scratch, stage, &differences)?;
+    let mut files = Vec::new();
+    let mut hindered = Vec::new();
+    for difference in differences {
+        let there = seen.remove(&difference.path).flatten();
+        let is_changed = changed.contains(&difference.path) || difference.old.is_none();
+        let moving = moving(stage, &way, difference, there.clone(), is_changed)?;
+        if is_in_the_way((repository, stage), &moving, there.as_ref(), is_changed, &going) {
+            hindered.push(moving.path);
+        } else {
+            files.push(moving);
+        }
+    }
+    if !hindered.is_empty() {
+        return Err(in_the_way(repository, &hindered));
+    }
+    dress(repository, stage, &files)?;
+    stage.note(in_order(files))?;
+    Ok(submodules)
 }
 
-/// Runs `git read-tree -m`, started in the database. git removes and remakes a directory that it has emptied, but
-/// (from 2.35 on) never the one that it was started in. Claims would take the gate of the new one, and not wait.
-fn read_tree(repository: &Repository, index: &Path, args: &[&str]) -> Result<GitOutput, Stop> {
-    let git = repository.git.started_in(&repository.prefix);
-    // Started there, git must not take files of the database for a repository.
-    let read_tree = ["-c", "safe.bareRepository=explicit", "read-tree", "-m"];
-    git.call(read_tree.iter().chain(args)).index(index).run()
+/// Writes the new files aside, as `git checkout` would write them with the attributes of the new commit.
+fn check_out(
+    repository: &Repository,
+    index: &Path,
+    stage: &Stage<'_>,
+    differences: &[Difference],
+) -> Result<(), Stop> {
+    let coming = |difference: &&Difference| difference.new.is_some();
+    let mut by_tree: BTreeMap<&Path, (&FileTree, Vec<u8>)> = BTreeMap::new();
+    for difference in differences.iter().filter(coming) {
+        let tree = stage.new_of(as_path(&difference.path))?;
+        let (_, paths) = by_tree.entry(&tree.path).or_insert((tree, Vec::new()));
+        paths.extend_from_slice(&difference.path);
+        paths.push(0);
+    }
+    if by_tree.is_empty() {
+        return Ok(());
+    }
+    let attributes = repository.git.call(["ls-files", "-z", "--"]);
+    let attributes = attributes
+        .paths([".gitattributes", "**/.gitattributes", ":(glob)**/.gitattributes"])
+        .index(index)
+        .words()?;
+    let attributes: Vec<u8> = attributes
+        .iter()
+        .flat_map(|path| [path, &b"\0"[..]].concat())
+        .collect();
+    for (tree, paths) in by_tree.into_values() {
+        let git = repository.git.in_tree(&repository.git_dir, tree);
+        let write = |paths: Vec<u8>| {
+            git.call(["checkout-index", "-f", "-q", "-z", "--stdin"])
+                .index(index)
+                .stdin(paths)
+                .done()
+        };
+        if !attributes.is_empty() {
+            write(attributes.clone())?;
+        }
+        write(paths)?;
+    }
+    Ok(())
+}
+
+/// A file's part of the plan. `there` is what is in its place.
+fn moving(
+    stage: &Stage<'_>,
+    way: &Move,
+    difference: Difference,
+    there: Option<Content>,
+    is_changed: bool,
+) -> Result<Moving, Stop> {
+    let path = as_path(&difference.path);
+    let new = match difference.new {
+        Some(_) => {
+            let tree = stage.new_of(path)?;
+            let new = tree.look(path);
+            new.map_err(|error| Stop::io("cannot read", &tree.path.join(path), &error))?
+        }
+        None => None,
+    };
+    let source = |commit: &str, entry: &Option<_>| match entry {
+        Some(_) => Source::Commit(commit.to_owned()),
+        None => Source::Nowhere,
+    };
+    Ok(Moving {
+        old: there.filter(|_| !is_changed),
+        new,
+        old_text: source(&way.from, &difference.old),
+        new_text: source(&way.to, &difference.new),
+        is_record_file: is_record_file(&difference.path),
+        path: difference.path,
+    })
+}
+
+/// The paths that go.
+type Going = BTreeSet<Vec<u8>>;
+
+/// What is in the place of a file is in no commit, and cannot be merged.
+fn is_in_the_way(
+    (repository, stage): (&Repository, &Stage<'_>),
+    moving: &Moving,
+    there: Option<&Content>,
+    is_changed: bool,
+    going: &Going,
+) -> bool {
+    if moving.new.is_some() && is_blocked_above(stage.files(), moving.path(), going) {
+        return true;
+    }
+    match there {
+        None => false,
+        Some(there) if Some(there) == moving.new.as_ref() => false,
+        Some(Content::Other) if moving.new.is_some() => {
+            repository.prefix.starts_with(moving.path())
+                || !goes_whole(&stage.files().path, moving.path(), going)
+        }
+        Some(Content::File { .. }) if moving.is_record_file && repository.has(&moving.path) => false,
+        Some(_) => is_changed,
+    }
+}
+
+/// A file that stays has the place of a directory above.
+fn is_blocked_above(files: &FileTree, path: &Path, going: &Going) -> bool {
+    let above = path.ancestors().skip(1);
+    above
+        .filter(|above| !above.as_os_str().is_empty())
+        .any(|above| {
+            let content = files.look(above).ok().flatten();
+            content.is_some_and(|content| content != Content::Other)
+                && !going.contains(above.as_os_str().as_encoded_bytes())
+        })
+}
+
+/// Every file of a directory goes.
+fn goes_whole(top: &Path, dir: &Path, going: &Going) -> bool {
+    let Ok(entries) = std::fs::read_dir(top.join(dir)) else {
+        return false;
+    };
+    entries.flatten().all(|entry| {
+        let path = dir.join(entry.file_name());
+        match entry.file_type() {
+            Ok(kind) if kind.is_dir() => goes_whole(top, &path, going),
+            _ => going.contains(path.as_os_str().as_encoded_bytes()),
+        }
+    })
+}
+
+/// The order of the steps: files that make room, then what comes and goes outside of databases, which may still be in
+/// the way; the record files last, for nothing that is written to them meanwhile stops the move.
+fn in_order(mut files: Vec<Moving>) -> Vec<Moving> {
+    let coming: Vec<_> = files
+        .iter()
+        .filter(|moving| moving.new.is_some())
+        .map(|moving| moving.path().to_owned())
+        .collect();
+    let makes_room = |moving: &Moving| {
+        moving.new.is_none()
+            && coming.iter().any(|coming| {
+                coming.starts_with(moving.path()) || moving.path().starts_with(coming)
+            })
+    };
+    files.sort_by_cached_key(|moving| {
+        (
+            !makes_room(moving),
+            moving.is_record_file,
+            moving.new.is_none(),
+            moving.path.clone(),
+        )
+    });
+    files
+}
+
+/// Gives each new file the owner and the rights of the old one.
+fn dress(repository: &Repository, stage: &Stage<'_>, files: &[Moving]) -> Result<(), Stop> {
+    let replaced = files
+        .iter()
+        .filter(|moving| moving.new.is_some() && moving.old.is_some() || moving.is_record_file);
+    for moving in replaced {
+        let path = moving.path();
+        let is_as_open = stage.new_of(path)?.dress_as(stage.files(), path);
+        let is_as_open =
+            is_as_open.map_err(|error| Stop::io("cannot prepare", &stage.files().path.join(path), &error))?;
+        if !is_as_open && repository.has(&moving.path) {
+            let path = repository.shown(&moving.path);
+            let why = format!(
+                "{path} would be open to fewer than it is: the agent cannot give it the owner that it has"
+            );
+            return Err(Stop::not_pulling(GitReason::InTheWay, why));
+        }
+    }
+    Ok(())
+}
+
+/// Exchanges all files. Returns true where what somebody has written meanwhile was merged in.
+fn step_all(stage: &Stage<'_>) -> Result<bool, Stop> {
+    let mut is_merged = false;
+    for moving in stage.moving() {
+        let _held = stage.hold(moving)?;
+        if stage.append(moving)? {
+            continue;
+        }
+        match stage.step(moving)? {
+            Stepped::Done => {}
+            Stepped::Merged => is_merged = true,
+            Stepped::InTheWay => {
+                let why = "files were changed while the pull looked at them; the next cycle looks again";
+                return Err(Stop::not_pulling(GitReason::InTheWay, why));
+            }
+        }
+    }
+    Ok(is_merged)
+}
+
+/// The next index knows the files as they are now.
+fn refresh(repository: &Repository) -> Result<(), Stop> {
+    let call = repository.git.call(["update-index", "-q", "--refresh"]);
+    call.index(&crate::index::scratch(repository)).run().map(drop)
+}
+
+/// Directories that are empty now, as git removes them; never the database, whose gate is an open directory.
+fn remove_empty(repository: &Repository, stage: &Stage<'_>) {
+    for moving in stage.moving() {
+        stage.files().remove_empty_above(moving.path(), |dir| {
+            repository.prefix.starts_with(dir) || dir.file_name().is_some_and(|name| name == ".beads")
+        });
+    }
+}
+
+/// Paths that a sparse checkout leaves out, now or from now on. They are marked in the index.
+fn outside_the_sparse_checkout(
+    repository: &Repository,
+    index: &Path,
+    differences: &[Difference],
+) -> Result<BTreeSet<Vec<u8>>, Stop> {
+    let git = &repository.git;
+    if std::fs::symlink_metadata(repository.git_dir.join("info/sparse-checkout")).is_err() {
+        return Ok(BTreeSet::new());
+    }
+    let listed = git.call(["ls-files", "-t", "-z"]).index(index).words()?;
+    let left_out: BTreeSet<_> = listed
+        .iter()
+        .filter_map(|entry| entry.strip_prefix(b"S "))
+        .map(<[u8]>::to_vec)
+        .collect();
+    if left_out.is_empty() {
+        return Ok(BTreeSet::new());
+    }
+    let is_dir = |path: &Path| git.dir.join(path).is_dir();
+    let comes_outside = |difference: &&Difference| {
+        let dir = as_path(&difference.path).parent().unwrap_or(Path::new(""));
+        difference.old.is_none() && !is_dir(dir)
+    };
+    let coming: Vec<_> = differences
+        .iter()
+        .filter(comes_outside)
+        .map(|difference| difference.path.clone())
+        .collect();
+    if !coming.is_empty() {
+        let stdin: Vec<u8> = coming
+            .iter()
+            .flat_map(|path| [path, &b"\0"[..]].concat())
+            .collect();
+        let args = ["update-index", "--skip-worktree", "-z", "--stdin"];
+        git.call(args).index(index).stdin(stdin).done()?;
+    }
+    let listed = differences
+        .iter()
+        .filter(|difference| left_out.contains(&difference.path))
+        .map(|difference| difference.path.clone());
+    Ok(listed.chain(coming).collect())
 }
 
 /// Whether the branch could move: its locks, and the hook that may refuse.
@@ -152,44 +435,50 @@ fn try_branch(repository: &Repository, way: &Move) -> Result<(), Stop> {
     }
 }
 
-/// Refuses where git would overwrite ignored files, or remove them with a directory that becomes a file.
-fn refuse_in_the_way(repository: &Repository, way: &Move) -> Result<(), Stop> {
-    let git = &repository.git;
-    let added = repository.differing(&way.from, &way.to, Some("--diff-filter=A"))?;
-    let lists = |which: &str, path: &Path| -> Result<bool, Stop> {
-        let spec = [b":(top,literal)", path.as_os_str().as_encoded_bytes()].concat();
-        Ok(!git
-            .call(["ls-files", "-z", which, "--"])
-            .paths([spec])
-            .words()?
-            .is_empty())
-    };
-    let mut hindered = Vec::new();
-    for name in &added {
-        let path = as_path(name);
-        for (above, path) in path
-            .ancestors()
-            .filter(|path| !path.as_os_str().is_empty())
-            .enumerate()
-        {
-            let Ok(meta) = fs::symlink_metadata(git.dir.join(path)) else {
-                continue;
-            };
-            let is_in_the_way = match (above, meta.is_dir()) {
-                (0, true) => repository.prefix.starts_with(path) || lists("--others", path)?,
-                (_, true) => false,
-                (_, false) => !lists("--cached", path)?,
-            };
-            if is_in_the_way {
-                hindered.push(name);
-                break;
-            }
-        }
-    }
-    if hindered.is_empty() {
-        return Ok(());
-    }
-    let paths = repository.shown_all(hindered);
-    let why = format!("{paths} would be overwritten, and git does not track it here");
-    Err(repository.by_hand(HindranceKind::NotPulling, GitReason::InTheWay, &why))
+/// git will not make the new index: something else is staged for what a pull would change.
+fn staged(
+    repository: &Repository,
+    lock: &IndexLock<'_>,
+    differences: &[Difference],
+    way: &Move,
+) -> Result<Stop, Stop> {
+    let index = lock.copy()?;
+    let staged: BTreeSet<_> = repository
+        .git
+        .call(["diff-index", "-z", "--cached", "--name-only", "--no-renames", &way.from])
+        .index(&index)
+        .words()?
+        .into_iter()
+        .collect();
+    let paths = differences
+        .iter()
+        .map(|difference| &difference.path)
+        .filter(|path| staged.contains(*path));
+    let paths = repository.shown_all(paths);
+    let why = format!("a pull would overwrite what is staged and in no commit ({paths})");
+    Ok(Stop::not_pulling(GitReason::InTheWay, why))
+}
+
+/// What is in the way of a pull, and how to save it.
+fn in_the_way(repository: &Repository, hindered: &[Vec<u8>]) -> Stop {
+    const FEW: usize = 8;
+    let (paths, are) = (
+        repository.shown_all(hindered),
+        if hindered.len() == 1 { "is" } else { "are" },
+    );
+    let stop = Stop::not_pulling(
+        GitReason::InTheWay,
+        format!("{paths} {are} here and in no commit, and a pull would overwrite that"),
+    );
+    let commands: Vec<_> = hindered
+        .iter()
+        .take(FEW)
+        .map(|path| {
+            let path = repository.git.dir.join(as_path(path));
+            let mut mine = path.clone().into_os_string();
+            mine.push(".mine");
+            to_type("mv {} {}", &[Part::Path(&path), Part::Path(Path::new(&mine))])
+        })
+        .collect();
+    stop.next(commands.join(" && "))
 }
