@@ -562,6 +562,11 @@ impl<'a> Object<'a> {
         self.member(name).map(|member| &member.value)
     }
 
+    pub fn has_names_of(&self, other: &Self) -> bool {
+        let names = self.sorted().map(|member| &*member.name);
+        names.eq(other.sorted().map(|member| &*member.name))
+    }
+
     fn compare(&self, other: &Self) -> Ordering {
         let names = self.sorted().map(|member| &*member.name);
         let other_names = other.sorted().map(|member| &*member.name);

@@ -2,7 +2,10 @@
 
 #![forbid(unsafe_code)]
 
+mod blemish;
 mod escape;
+mod file;
+mod held;
 mod id;
 mod json;
 mod keys;
@@ -14,6 +17,8 @@ mod outcome;
 mod time;
 mod words;
 
+pub use blemish::{Blemish, BlemishKind, blemishes, new_blemishes};
+pub use file::{Ahead, RecordFile, ahead_of, differing, gone, older};
 pub use id::Id;
 pub use merge::{Labels, MAX_BYTES, MAX_LINES, Merged, TooLarge, Undecided, merge};
 pub use outcome::{Conflict, ConflictKind, MemberConflict, Note, Side};

@@ -25,6 +25,8 @@ pub struct Line<'a> {
     pub text: &'a [u8],
     /// Its number in the file, from 1.
     pub number: u32,
+    /// Whether an LF ends it: only the last line may have none.
+    pub has_end: bool,
 }
 
 /// What belongs to no line.
@@ -61,7 +63,13 @@ pub fn read<'a>(bytes: &'a [u8], mut line: impl FnMut(Line<'a>, Kind<'a>)) -> Fr
         if end.is_some() {
             has_crlf = Some(ends_in_cr && has_crlf.unwrap_or(true));
         }
-        line(Line { text, number }, kind(text, is_utf8));
+        let has_end = end.is_some();
+        let this = Line {
+            text,
+            number,
+            has_end,
+        };
+        line(this, kind(text, is_utf8));
     }
     Frame {
         has_byte_order_mark,

@@ -2,7 +2,9 @@
 
 use std::fmt;
 
+use crate::blemish::{Blemish, BlemishKind};
 use crate::escape::escaped;
+use crate::file::Ahead;
 use crate::merge::{MAX_BYTES, MAX_LINES, TooLarge};
 use crate::outcome::{Conflict, ConflictKind, Note, Side};
 use crate::time;
@@ -143,5 +145,29 @@ impl fmt::Display for TooLarge {
                 self.lines
             ),
         }
+    }
+}
+
+impl fmt::Display for Blemish<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = match self.kind {
+            BlemishKind::Marker => "is a conflict marker",
+            BlemishKind::Nul => "has a NUL byte",
+            BlemishKind::Torn => "is not JSON (cut off?)",
+            BlemishKind::NotJson => "is not JSON",
+        };
+        write!(f, "line {} {what}", self.line)
+    }
+}
+
+impl fmt::Display for Ahead {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (id, time) = (&self.id, escaped(self.time.as_bytes()));
+        let ahead = match self.seconds {
+            seconds @ 0..7_200 => format!("{} minutes", seconds / 60),
+            seconds @ 7_200..172_800 => format!("{} hours", seconds / 3_600),
+            seconds => format!("{} days", seconds / 86_400),
+        };
+        write!(f, "{id} has the time {time}, {ahead} ahead of this clock")
     }
 }

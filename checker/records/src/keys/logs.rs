@@ -1,7 +1,7 @@
 //! Ids whose lines are not versions of one record: event logs, patches, rows of two tables in one file.
 
 use super::{Keys, VERSIONS, Version};
-use crate::json::{Object, Value};
+use crate::json::Value;
 use crate::lines::Line;
 use crate::time::{self, Time};
 
@@ -49,46 +49,40 @@ fn has_time(line: Line<'_>) -> bool {
     time.is_some()
 }
 
-/// Several lines of different content, at least two of which cannot be versions of one record.
-fn are_several_things<'a>(lines: impl Iterator<Item = Line<'a>>) -> bool {
-    let mut lines = lines.peekable();
+/// Several lines of different content which are not versions of one record: those all have a time, the times can be
+/// compared, and `created_at` is equal or the members have the same names.
+fn are_several_things<'a>(mut lines: impl Iterator<Item = Line<'a>> + Clone) -> bool {
     let Some(first) = lines.next() else {
         return false;
     };
-    if lines.peek().is_none() {
+    if lines.clone().all(|line| line.text == first.text) {
         return false;
     }
-    let lines: Vec<Value<'a>> = std::iter::once(first)
-        .chain(lines)
-        .filter_map(|line| Value::read(line.text))
-        .collect();
-    let Some((first, others)) = lines.split_first() else {
+    let Some(first) = Value::read(first.text) else {
         return false;
     };
-    let differ = others.iter().any(|other| !first.equals(other));
-    differ && !are_versions(first, others)
-}
-
-/// Each has a time, these can be compared, and `created_at` is equal or the members have the same names.
-fn are_versions(first: &Value<'_>, others: &[Value<'_>]) -> bool {
-    let Some(first) = first.object() else {
-        return false;
-    };
-    let Some(time) = Time::of(first) else {
-        return false;
-    };
-    let others: Vec<&Object<'_>> = others.iter().filter_map(Value::object).collect();
-    let has_time =
-        |other: &&Object<'_>| Time::of(other).is_some_and(|other| time.compare(&other).is_some());
-    let created = first.get(b"created_at");
-    let has_its_created_at = |other: &&Object<'_>| match (created, other.get(b"created_at")) {
-        (Some(one), Some(two)) => one.equals(two),
-        _ => false,
-    };
-    let names = |object: &Object<'_>| -> Vec<Vec<u8>> {
-        object.sorted().map(|member| member.name.to_vec()).collect()
-    };
-    let has_its_names = |other: &&Object<'_>| names(first) == names(other);
-    others.iter().all(has_time)
-        && (others.iter().all(has_its_created_at) || others.iter().all(has_its_names))
+    let time = first.object().and_then(Time::of);
+    let created = first.object().and_then(|first| first.get(b"created_at"));
+    let (mut differ, mut have_times, mut have_created, mut have_names) = (false, true, true, true);
+    for line in lines {
+        let Some(other) = Value::read(line.text) else {
+            continue;
+        };
+        differ |= !first.equals(&other);
+        let [Some(first), Some(other)] = [first.object(), other.object()] else {
+            have_times = false;
+            continue;
+        };
+        have_times &= match (&time, Time::of(other)) {
+            (Some(one), Some(two)) => one.compare(&two).is_some(),
+            _ => false,
+        };
+        have_created &= match (created, other.get(b"created_at")) {
+            (Some(one), Some(two)) => one.equals(two),
+            _ => false,
+        };
+        have_names &= first.has_names_of(other);
+    }
+    let are_versions = have_times && (have_created || have_names);
+    differ && !are_versions
 }

@@ -161,7 +161,7 @@ impl<'a> Keys<'a> {
     }
 
     /// The lines of a key in a version, in their order.
-    pub fn lines(&self, key: u32, version: Version) -> impl Iterator<Item = Line<'a>> {
+    pub fn lines(&self, key: u32, version: Version) -> impl Iterator<Item = Line<'a>> + Clone {
         let entries = &self.files[version as usize].entries;
         let at = |index: u32| entries.get(index as usize);
         let first = self.first[key as usize][version as usize];

@@ -1,12 +1,11 @@
 //! What becomes of each key.
 
+use crate::held::{Held, created_at, held};
 use crate::id::Id;
 use crate::json::{Object, Value};
 use crate::keys::{Key, Keys, VERSIONS, Version};
-use crate::lines::Line;
 use crate::members::{self, Changed, MergedRecord, Three};
 use crate::outcome::{Conflict, ConflictKind, Note, Side};
-use crate::time::Time;
 
 /// What becomes of a key.
 pub enum Fate<'a> {
@@ -21,14 +20,6 @@ pub enum Fate<'a> {
     Undecided,
     /// The line of each side, with everything merged in it that could be.
     UndecidedMembers(Box<[Vec<u8>; 2]>),
-}
-
-/// What a version has for a key.
-enum Held<'a> {
-    Nothing,
-    Line(&'a [u8]),
-    /// Several lines that are not one record: they were created at different times.
-    TwoThings,
 }
 
 /// The fate of each key, and what is to be said about it.
@@ -57,7 +48,10 @@ impl<'k, 'a> Fates<'k, 'a> {
     }
 
     fn fate(&mut self, key: u32) -> Fate<'a> {
-        let held = VERSIONS.map(|version| held(self.keys.lines(key, version)));
+        let held = VERSIONS.map(|version| {
+            let lines = self.keys.lines(key, version);
+            held(lines.map(|line| line.text))
+        });
         let ours = match held[Version::Ours as usize] {
             Held::Line(line) => Some(line),
             _ => None,
@@ -258,47 +252,6 @@ impl<'k, 'a> Fates<'k, 'a> {
             _ => None,
         }
     }
-}
-
-fn created_at<'v, 'a>(record: &'v Value<'a>) -> Option<&'v Value<'a>> {
-    record.object().and_then(|record| record.get(b"created_at"))
-}
-
-/// The line that counts: of several the newer; without a newer one the later.
-fn held<'a>(mut lines: impl Iterator<Item = Line<'a>>) -> Held<'a> {
-    let Some(first) = lines.next() else {
-        return Held::Nothing;
-    };
-    let first = first.text;
-    let mut others = lines.map(|line| line.text).filter(|line| *line != first);
-    let Some(other) = others.next() else {
-        return Held::Line(first);
-    };
-    let lines: Vec<(&[u8], Option<Value<'_>>)> = [first, other]
-        .into_iter()
-        .chain(others)
-        .map(|line| (line, Value::read(line)))
-        .collect();
-    let mut created = lines
-        .iter()
-        .filter_map(|(_, value)| value.as_ref().and_then(created_at));
-    if let Some(first) = created.next()
-        && created.any(|other| !first.equals(other))
-    {
-        return Held::TwoThings;
-    }
-    let time = |value: &Option<Value<'_>>| {
-        let record = value.as_ref().and_then(Value::object);
-        record.and_then(Time::of)
-    };
-    let counts = lines
-        .iter()
-        .map(|(line, value)| (*line, time(value)))
-        .reduce(|counts, later| match (&counts.1, &later.1) {
-            (Some(one), Some(two)) if one.compare(two).is_some_and(|order| order.is_gt()) => counts,
-            _ => later,
-        });
-    counts.map_or(Held::Nothing, |(line, _)| Held::Line(line))
 }
 
 /// The lines of a version for one id, in an order that their content gives.

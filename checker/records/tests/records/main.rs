@@ -1,5 +1,12 @@
 //! The merge of record files: every rule, the shared vectors, histories at random, hostile input.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test ends where something is not as it must be"
+)]
+
 mod vectors;
 
 /// Exchanges the halves of each hunk, with their labels.
