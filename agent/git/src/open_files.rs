@@ -59,11 +59,7 @@ pub(crate) fn are_there(repository: &Repository) -> bool {
 }
 
 /// Keeps a file that was replaced, where somebody may still write to it. `aside` is the tree in which it is now.
-pub(crate) fn keep(
-    repository: &Repository,
-    aside: &FileTree,
-    moving: &Moving,
-) -> Result<(), Stop> {
+pub(crate) fn keep(repository: &Repository, aside: &FileTree, moving: &Moving) -> Result<(), Stop> {
     let path = moving.path();
     if !moving.is_record_file {
         return Ok(());
@@ -124,7 +120,7 @@ fn look_at(turn: &crate::SyncTurn<'_>, dir: &Path) -> Result<(), Stop> {
         return Ok(());
     }
     if now_is != seen {
-        let files = repository.git.files();
+        let files = repository.files.clone();
         let failed = |error| Stop::io("cannot read", &repository.git.dir.join(path), &error);
         let here = files.read(path).map_err(failed)?.unwrap_or_default();
         let merged = records::late(repository, path, &seen, &here, &now_is)?;
@@ -176,4 +172,3 @@ fn free(top: &Path) -> PathBuf {
         number += 1;
     }
 }
-

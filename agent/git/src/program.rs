@@ -18,6 +18,7 @@ use beadlock_checker::internal::{sys, system_words};
 use nix::libc::{O_CLOEXEC, O_DIRECTORY, O_NOFOLLOW};
 use nix::sys::signal::Signal;
 
+use crate::tree::FileTree;
 use crate::{
     Beginnings, GitOutput, GitReason, KeptOutput, Stop, SyncMessage, converse, escaped, say,
 };
@@ -80,10 +81,10 @@ impl Git {
     }
 
     /// In a directory that is open; `dir` is for lines.
-    pub(crate) fn in_open(open: File, dir: PathBuf) -> Self {
+    pub(crate) fn in_open(open: Arc<File>, dir: PathBuf) -> Self {
         Self {
             dir,
-            open: Some(Arc::new(open)),
+            open: Some(open),
             ssh: None,
             told: None,
         }
@@ -114,14 +115,6 @@ impl Git {
                 told: self.told.clone(),
             },
             Err(_) => self.clone(),
-        }
-    }
-
-    /// The files of the directory in which it is started.
-    pub(crate) fn files(&self) -> FileTree {
-        match &self.open {
-            Some(open) => FileTree::new(Arc::clone(open), self.dir.clone()),
-            None => FileTree::of(&self.dir),
         }
     }
 

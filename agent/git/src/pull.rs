@@ -5,22 +5,30 @@ use std::ffi::OsStr;
 
 use crate::{
     BranchHead, Distance, Event, Git, GitReason, HindranceKind, Move, Repository, Stop,
-    SyncMessage, SyncTurn, Upstream, arriving, counted, hooks, replay, say, short, travel,
+    SyncMessage, SyncTurn, Upstream, arriving, as_path, counted, hooks, kept, records, replay, say,
+    short, travel, versions,
 };
 
-/// Puts the branch on top of the upstream's commit. Returns where it is then.
+/// What a pull has come to.
+pub(crate) struct Pulled {
+    pub(crate) head: BranchHead,
+    /// Somebody has written to a record file meanwhile: that is merged in, and in no commit yet.
+    pub(crate) is_to_be_committed: bool,
+}
+
+/// Puts the branch on top of the upstream's commit.
 pub(crate) fn pull(
-    turn: &mut SyncTurn<'_>,
+    turn: &SyncTurn<'_>,
     upstream: &Upstream,
     distance: &Distance,
-) -> Result<BranchHead, Stop> {
+) -> Result<Pulled, Stop> {
     let (repository, head) = (turn.repository, &distance.head);
     refuse_uncommitted(repository)?;
-    let to = replay::replay(repository, &head.commit, distance.commit(), upstream.name())?;
+    let replayed = replay::replay(repository, &head.commit, distance.commit(), upstream.name())?;
     let way = Move {
         branch: head.branch.clone(),
         from: head.commit.clone(),
-        to,
+        to: replayed.commit,
     };
     // The result is looked at: a file that a commit here untracks may still lie there.
     arriving::refuse(repository, upstream, &way)?;
@@ -29,7 +37,27 @@ pub(crate) fn pull(
         hooks::ask(repository, "pre-rebase", &args, None)?;
     }
     repository.request.time_for_a_move()?;
-    travel::travel(turn, &way)?;
+    let files: Vec<_> = replayed
+        .merged
+        .iter()
+        .flat_map(|tree| &tree.files)
+        .collect();
+    for file in &files {
+        let (conflicts, commit) = (&file.merged.conflicts, file.commit.clone());
+        kept::keep_in(
+            repository,
+            as_path(&file.path),
+            conflicts,
+            &file.ours,
+            commit,
+        )?;
+    }
+    let is_to_be_committed = travel::travel(turn, &way)?;
+    versions::note(repository, &way.from);
+    versions::note(repository, &way.to);
+    for file in &files {
+        records::tell(repository, &file.path, &file.merged);
+    }
     let (commits, from, to) = (
         counted(distance.behind, "commit"),
         short(&way.from),
@@ -44,9 +72,12 @@ pub(crate) fn pull(
         0 => hooks::tell(repository, "post-merge", &["0"]),
         _ => hooks::tell(repository, "post-checkout", &[&way.from, &way.to, "1"]),
     }
-    Ok(BranchHead {
-        branch: way.branch,
-        commit: way.to,
+    Ok(Pulled {
+        head: BranchHead {
+            branch: way.branch,
+            commit: way.to,
+        },
+        is_to_be_committed,
     })
 }
 

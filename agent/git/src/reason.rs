@@ -44,6 +44,8 @@ pub enum GitReason {
     DirtyTree,
     /// A pull would overwrite files that are in no commit.
     InTheWay,
+    /// A program has a file locked, or writes to it all the time.
+    InUse,
     /// The upstream has a file that must not come in.
     RefusedContent,
     /// There is a merge among the commits ahead.
@@ -97,6 +99,7 @@ impl GitReason {
             Self::PushRefused => "push_refused",
             Self::DirtyTree => "dirty_tree",
             Self::InTheWay => "in_the_way",
+            Self::InUse => "in_use",
             Self::RefusedContent => "refused_content",
             Self::MergeAhead => "merge_ahead",
             Self::SignedAhead => "signed_ahead",
@@ -144,6 +147,7 @@ impl GitReason {
             | Self::NoRemote
             | Self::NoUpstream => true,
             Self::IndexLocked
+            | Self::InUse
             | Self::GitFailed
             | Self::Killed
             | Self::Claimed
@@ -175,6 +179,7 @@ impl GitReason {
             | Self::PushRefused
             | Self::DirtyTree
             | Self::InTheWay
+            | Self::InUse
             | Self::RefusedContent
             | Self::MergeAhead
             | Self::SignedAhead

@@ -22,12 +22,7 @@ pub(crate) fn is_record_file(path: &[u8]) -> bool {
 
 /// A file as a commit has it, as it is checked out; `None` where that has no such file.
 pub(crate) fn text_of(git: &Git, commit: &str, path: &Path) -> Result<Option<Vec<u8>>, Stop> {
-    let name = [
-        commit.as_bytes(),
-        b":",
-        path.as_os_str().as_encoded_bytes(),
-    ]
-    .concat();
+    let name = [commit.as_bytes(), b":", path.as_os_str().as_encoded_bytes()].concat();
     let answer = git.call(["cat-file", "--filters"]).paths([name]).run()?;
     Ok(answer.status.success().then_some(answer.stdout))
 }
@@ -136,7 +131,12 @@ mod tests {
     #[test]
     fn a_record_file_is_known_by_its_name() {
         assert!(is_record_file(b".beads/issues.jsonl"));
-        for path in [&b".beads/issues.json"[..], b"jsonl", b".jsonl", b"a.jsonl/x"] {
+        for path in [
+            &b".beads/issues.json"[..],
+            b"jsonl",
+            b".jsonl",
+            b"a.jsonl/x",
+        ] {
             assert!(!is_record_file(path), "{path:?}");
         }
     }

@@ -5,6 +5,7 @@ use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -16,6 +17,7 @@ use nix::libc::{O_CLOEXEC, O_DIRECTORY};
 
 use crate::find::{FoundDirs, git_dirs, look, plain_git_dir};
 use crate::refs::{self, HeadLook, RefLook};
+use crate::tree::FileTree;
 use crate::{
     Event, ExcludedNames, Git, GitReason, GitSettings, HindranceKind, KnownRepository, Part, Stop,
     SyncRequest, as_path, embedded, escaped, escaped_path, to_type,
@@ -26,6 +28,8 @@ use crate::{
 pub(crate) struct Repository {
     /// git in its top directory.
     pub(crate) git: Git,
+    /// The files of the working tree.
+    pub(crate) files: FileTree,
     /// The git directory of this working tree.
     pub(crate) git_dir: PathBuf,
     /// The database's directory, from the top; empty when it is the top.
@@ -100,6 +104,8 @@ impl Repository {
                 format!("{shown} is a working tree without .git (core.worktree)"),
             ));
         }
+        let open = Arc::new(open);
+        let files = FileTree::new(Arc::clone(&open), path.clone());
         let git = Git::in_open(open, path.clone());
         let (git_dir, common_dir) = match plain_git_dir(&path, &git_dir, &common_dir) {
             Some(plain) => (plain.clone(), plain),
@@ -125,6 +131,7 @@ impl Repository {
         let (prefix, request) = (prefix.to_owned(), request.clone());
         Ok(Self {
             git,
+            files,
             git_dir,
             common_dir,
             prefix,
@@ -150,9 +157,12 @@ impl Repository {
             ));
         };
         let names = ExcludedNames::of(request, top, prefix);
+        let open = Arc::new(open);
+        let files = FileTree::new(Arc::clone(&open), top.to_owned());
         let git = Git::in_open(open, top.to_owned());
         Ok(Self {
             git,
+            files,
             git_dir,
             common_dir,
             prefix: prefix.to_owned(),

@@ -9,7 +9,7 @@ use crate::{Git, Stop, nul_separated};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct GitSettings(Vec<(String, String)>);
 
-const ASKED: &str = r"^(core\.(sshcommand|hookspath)|(remote|branch|hook|include|includeif)\..*)$";
+const ASKED: &str = r"^(core\.(sshcommand|hookspath|attributesfile)|merge\..*\.driver|(remote|branch|hook|include|includeif)\..*)$";
 /// They are handed to the next sync on its command line, which has room for 128 KiB.
 const LONG: usize = 16 * 1024;
 
@@ -60,6 +60,13 @@ impl GitSettings {
             .sum();
         let is_public = |(_, value): &(String, String)| masked(value) == *value;
         length <= LONG && !self.0.iter().any(is_include) && self.0.iter().all(is_public)
+    }
+
+    /// Whether any program merges files.
+    pub(crate) fn has_merge_drivers(&self) -> bool {
+        let is_driver =
+            |(key, _): &(String, String)| key.starts_with("merge.") && key.ends_with(".driver");
+        self.0.iter().any(is_driver)
     }
 
     /// Hooks may come from the settings too, from git 2.54 on.

@@ -7,6 +7,7 @@
 //! Where the branch has not moved, the files go back ([`Stage::take_back`]); where it has, the move stands
 //! ([`Stage::gather`]).
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -19,7 +20,9 @@ use serde::{Deserialize, Serialize};
 use crate::content::Content;
 use crate::open_files::{self, Writers};
 use crate::tree::{FileTree, Put};
-use crate::{GitReason, Move, Repository, Stop, SyncTurn, as_path, records};
+use crate::{
+    GitReason, IndexLock, Move, Repository, Stop, SyncTurn, as_path, index, neighbours, records,
+};
 
 /// Where the plan and the files are, in the git directory; and in the database, where that is on another mount.
 const IN_GIT: &str = "beadlock.stage";
@@ -132,7 +135,7 @@ impl<'a> Stage<'a> {
     pub(crate) fn begin(repository: &'a Repository, way: &Move) -> Result<Self, Stop> {
         remove_all(&repository.git_dir.join(IN_GIT))?;
         let in_git = Aside::make(repository.git_dir.join(IN_GIT))?;
-        let files = repository.git.files();
+        let files = repository.files.clone();
         let beside = |error| Stop::io("cannot look at", &repository.request.dir, &error);
         let here = files
             .mount_of(&repository.prefix.join("x"))
@@ -181,7 +184,7 @@ impl<'a> Stage<'a> {
         }
         Ok(Some(Self {
             repository,
-            files: repository.git.files(),
+            files: repository.files.clone(),
             asides,
             plan,
         }))
@@ -225,9 +228,7 @@ impl<'a> Stage<'a> {
     }
 
     fn elsewhere(&self, path: &Path) -> Stop {
-        let path = self
-            .repository
-            .shown(path.as_os_str().as_encoded_bytes());
+        let path = self.repository.shown(path.as_os_str().as_encoded_bytes());
         let why = format!("{path} is on another mount than the repository and the database");
         Stop::not_pulling(GitReason::InTheWay, why)
     }
@@ -239,14 +240,10 @@ impl<'a> Stage<'a> {
         let failed = |error| Stop::io("cannot write", &dir, &error);
         self.sync_files().map_err(failed)?;
         let text = serde_json::to_vec(&self.plan).unwrap_or_default();
-        let (draft, plan) = (dir.join("plan.new"), dir.join(PLAN));
-        let write = || {
-            fs::write(&draft, &text)?;
-            fs::File::open(&draft)?.sync_all()?;
-            rename(&draft, &plan)?;
-            fs::File::open(&dir)?.sync_all()
-        };
-        write().map_err(failed)
+        crate::turn::write_whole(&dir.join(PLAN), &text)?;
+        fs::File::open(&dir)
+            .and_then(|dir| dir.sync_all())
+            .map_err(failed)
     }
 
     /// An exchange does not write out the new file as a plain rename does.
@@ -356,7 +353,8 @@ impl<'a> Stage<'a> {
                 return Ok(());
             }
             let number = aside.merged().len();
-            let tree = FileTree::make(&aside.dir.join(format!("merged{number}"))).map_err(failed)?;
+            let tree =
+                FileTree::make(&aside.dir.join(format!("merged{number}"))).map_err(failed)?;
             tree.write_new(path, &merged).map_err(failed)?;
             tree.dress_as(&self.files, path).map_err(failed)?;
             tree.sync_file(path).map_err(failed)?;
@@ -458,7 +456,9 @@ impl<'a> Stage<'a> {
         let path = moving.path();
         let mut all = here.clone();
         let others = aside.merged();
-        let others = others.iter().filter_map(|tree| tree.read(path).ok().flatten());
+        let others = others
+            .iter()
+            .filter_map(|tree| tree.read(path).ok().flatten());
         for other in others.chain([out]) {
             all = records::late(self.repository, path, base, &all, &other)?;
         }
@@ -594,9 +594,7 @@ impl<'a> Stage<'a> {
         const OTHER_MOUNT: i32 = nix::errno::Errno::EXDEV as i32;
         match error.raw_os_error() {
             Some(BUSY | OTHER_MOUNT) => {
-                let path = self
-                    .repository
-                    .shown(path.as_os_str().as_encoded_bytes());
+                let path = self.repository.shown(path.as_os_str().as_encoded_bytes());
                 Stop::not_pulling(
                     GitReason::InTheWay,
                     format!("{path} is a mount point of its own; mount the directory"),
@@ -631,7 +629,8 @@ pub(crate) fn bring_in(
     let old = stage.files.look(path).map_err(failed)?;
     if old.is_some() && !new.dress_as(&stage.files, path).map_err(failed)? {
         let path = repository.shown(path.as_os_str().as_encoded_bytes());
-        let why = format!("{path} would be open to fewer than it is; the agent must run as its owner");
+        let why =
+            format!("{path} would be open to fewer than it is; the agent must run as its owner");
         return Err(Stop::not_pulling(GitReason::InTheWay, why));
     }
     let git = &repository.git;
@@ -662,15 +661,7 @@ pub(crate) enum Stepped {
     InTheWay,
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the plan of this sync, in its own directory"
-)]
-fn rename(from: &Path, to: &Path) -> std::io::Result<()> {
-    fs::rename(from, to)
-}
-
-/// Removes a stage: the plan last, so that after a kill what is left is still known.
+/// Removes a directory, where it is there.
 fn remove_all(dir: &Path) -> Result<(), Stop> {
     match fs::remove_dir_all(dir) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
@@ -678,4 +669,51 @@ fn remove_all(dir: &Path) -> Result<(), Stop> {
         }
         _ => Ok(()),
     }
+}
+
+/// Takes the turn, with nothing left to finish and nobody in the middle of something.
+pub(crate) fn begin(repository: &Repository) -> Result<SyncTurn<'_>, Stop> {
+    let turn = SyncTurn::take(repository)?;
+    repository.check_quiet()?;
+    if let Some(stage) = Stage::left(repository)? {
+        recover(&turn, stage)?;
+    }
+    open_files::look(&turn)?;
+    Ok(turn)
+}
+
+/// What a sync that was killed has left: its files go back, or the move stands.
+fn recover(turn: &SyncTurn<'_>, stage: Stage<'_>) -> Result<(), Stop> {
+    let repository = turn.repository;
+    let (way, head) = (stage.way(), repository.head()?);
+    let _others = neighbours::enter(repository, &stage.paths())?;
+    if way.from != way.to && head.branch == way.branch && head.commit == way.from {
+        stage.take_back()?;
+        let lock = IndexLock::take(turn)?;
+        let index = lock.copy()?;
+        let args = [
+            "diff-index",
+            "--cached",
+            "-z",
+            "--name-only",
+            "--no-renames",
+            &way.to,
+            "--",
+        ];
+        let others: BTreeSet<_> = repository
+            .git
+            .call(args)
+            .index(&index)
+            .words()?
+            .into_iter()
+            .collect();
+        let mut paths = stage.paths();
+        paths.retain(|path| !others.contains(path));
+        // The index may have moved already.
+        index::set(&repository.git, &index, &way.from, &paths)?;
+        lock.replace()?;
+    } else {
+        stage.gather()?;
+    }
+    stage.end()
 }

@@ -5,7 +5,7 @@ use crate::secrets::masked;
 use crate::{
     BranchHead, Distance, Event, GitReason, HindranceKind, KnownRepository, KnownUpstream, Network,
     Pushed, Repository, Stop, SyncMessage, SyncReport, SyncRequest, Unpushed, Upstream, begin,
-    commit, names, pull, push, say, turn, upstream,
+    commit, kept, names, open_files, pull, push, say, turn, upstream,
 };
 
 /// What a sync has found out so far.
@@ -17,6 +17,8 @@ struct Findings {
     upstream: Option<KnownUpstream>,
     /// The one commit that was made, after its parent.
     sole: Option<(String, String)>,
+    /// A pull has merged in what somebody wrote meanwhile: it is to be committed.
+    is_to_be_committed: bool,
 }
 
 /// Syncs, and tells the agent all about it.
@@ -35,7 +37,7 @@ pub(crate) fn report(mut request: SyncRequest) {
         },
         None => sync(&request, &mut findings),
     };
-    if ended.as_ref().is_err_and(Stop::is_moved) {
+    if ended.as_ref().is_err_and(Stop::is_moved) || findings.is_to_be_committed {
         ended = sync(&request, &mut findings);
     }
     findings.report.hindrance = ended.err().map(Stop::say);
@@ -78,8 +80,10 @@ fn sync(request: &SyncRequest, findings: &mut Findings) -> Result<(), Stop> {
         findings.head.as_ref(),
         findings.upstream.take(),
     );
+    // To files that somebody still writes to each cycle looks.
     known
         .into_iter()
+        .filter(|_| !open_files::are_there(&repository))
         .for_each(|known| say(&SyncMessage::Found(Box::new(known))));
     ended
 }
@@ -122,6 +126,8 @@ impl Findings {
             };
             ended = conversation.exchange(self, head, known);
         }
+        // What waits for a person is told where there is nothing else.
+        ended = ended.and_then(|()| kept::refuse(repository));
         // Where the tracking branch is now, the next fetch shows nothing new.
         if let Some(commit) = repository.commit_of(&upstream.tracking)?
             && ssh != Some(None)
@@ -273,11 +279,13 @@ impl Conversation<'_> {
             pull::refuse_rewritten(repository, upstream, &distance)?;
         }
         if distance.behind > 0 {
-            let mut turn = begin(repository)?;
+            let turn = begin(repository)?;
             // Another database's sync may have had its turn meanwhile.
             distance = measure(repository.head_of(&distance.head.branch)?)?;
             if distance.behind > 0 {
-                distance = measure(pull::pull(&mut turn, upstream, &distance)?)?;
+                let pulled = pull::pull(&turn, upstream, &distance)?;
+                distance = measure(pulled.head)?;
+                findings.is_to_be_committed |= pulled.is_to_be_committed;
             }
         }
         Ok(distance)

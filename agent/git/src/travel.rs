@@ -107,8 +107,8 @@ fn prepare(
     for difference in &differences {
         let path = as_path(&difference.path);
         let content = stage.files().look(path);
-        let content =
-            content.map_err(|error| Stop::io("cannot look at", &stage.files().path.join(path), &error))?;
+        let content = content
+            .map_err(|error| Stop::io("cannot look at", &stage.files().path.join(path), &error))?;
         seen.insert(difference.path.clone(), content);
     }
     let scratch = lock.copy()?;
@@ -152,7 +152,13 @@ fn prepare(
         let there = seen.remove(&difference.path).flatten();
         let is_changed = changed.contains(&difference.path) || difference.old.is_none();
         let moving = moving(stage, &way, difference, there.clone(), is_changed)?;
-        if is_in_the_way((repository, stage), &moving, there.as_ref(), is_changed, &going) {
+        if is_in_the_way(
+            (repository, stage),
+            &moving,
+            there.as_ref(),
+            is_changed,
+            &going,
+        ) {
             hindered.push(moving.path);
         } else {
             files.push(moving);
@@ -186,7 +192,11 @@ fn check_out(
     }
     let attributes = repository.git.call(["ls-files", "-z", "--"]);
     let attributes = attributes
-        .paths([".gitattributes", "**/.gitattributes", ":(glob)**/.gitattributes"])
+        .paths([
+            ".gitattributes",
+            "**/.gitattributes",
+            ":(glob)**/.gitattributes",
+        ])
         .index(index)
         .words()?;
     let attributes: Vec<u8> = attributes
@@ -261,7 +271,9 @@ fn is_in_the_way(
             repository.prefix.starts_with(moving.path())
                 || !goes_whole(&stage.files().path, moving.path(), going)
         }
-        Some(Content::File { .. }) if moving.is_record_file && repository.has(&moving.path) => false,
+        Some(Content::File { .. }) if moving.is_record_file && repository.has(&moving.path) => {
+            false
+        }
         Some(_) => is_changed,
     }
 }
@@ -325,8 +337,8 @@ fn dress(repository: &Repository, stage: &Stage<'_>, files: &[Moving]) -> Result
     for moving in replaced {
         let path = moving.path();
         let is_as_open = stage.new_of(path)?.dress_as(stage.files(), path);
-        let is_as_open =
-            is_as_open.map_err(|error| Stop::io("cannot prepare", &stage.files().path.join(path), &error))?;
+        let is_as_open = is_as_open
+            .map_err(|error| Stop::io("cannot prepare", &stage.files().path.join(path), &error))?;
         if !is_as_open && repository.has(&moving.path) {
             let path = repository.shown(&moving.path);
             let why = format!(
@@ -350,7 +362,8 @@ fn step_all(stage: &Stage<'_>) -> Result<bool, Stop> {
             Stepped::Done => {}
             Stepped::Merged => is_merged = true,
             Stepped::InTheWay => {
-                let why = "files were changed while the pull looked at them; the next cycle looks again";
+                let why =
+                    "files were changed while the pull looked at them; the next cycle looks again";
                 return Err(Stop::not_pulling(GitReason::InTheWay, why));
             }
         }
@@ -361,14 +374,17 @@ fn step_all(stage: &Stage<'_>) -> Result<bool, Stop> {
 /// The next index knows the files as they are now.
 fn refresh(repository: &Repository) -> Result<(), Stop> {
     let call = repository.git.call(["update-index", "-q", "--refresh"]);
-    call.index(&crate::index::scratch(repository)).run().map(drop)
+    call.index(&crate::index::scratch(repository))
+        .run()
+        .map(drop)
 }
 
 /// Directories that are empty now, as git removes them; never the database, whose gate is an open directory.
 fn remove_empty(repository: &Repository, stage: &Stage<'_>) {
     for moving in stage.moving() {
         stage.files().remove_empty_above(moving.path(), |dir| {
-            repository.prefix.starts_with(dir) || dir.file_name().is_some_and(|name| name == ".beads")
+            repository.prefix.starts_with(dir)
+                || dir.file_name().is_some_and(|name| name == ".beads")
         });
     }
 }
@@ -445,7 +461,14 @@ fn staged(
     let index = lock.copy()?;
     let staged: BTreeSet<_> = repository
         .git
-        .call(["diff-index", "-z", "--cached", "--name-only", "--no-renames", &way.from])
+        .call([
+            "diff-index",
+            "-z",
+            "--cached",
+            "--name-only",
+            "--no-renames",
+            &way.from,
+        ])
         .index(&index)
         .words()?
         .into_iter()
@@ -477,7 +500,10 @@ fn in_the_way(repository: &Repository, hindered: &[Vec<u8>]) -> Stop {
             let path = repository.git.dir.join(as_path(path));
             let mut mine = path.clone().into_os_string();
             mine.push(".mine");
-            to_type("mv {} {}", &[Part::Path(&path), Part::Path(Path::new(&mine))])
+            to_type(
+                "mv {} {}",
+                &[Part::Path(&path), Part::Path(Path::new(&mine))],
+            )
         })
         .collect();
     stop.next(commands.join(" && "))

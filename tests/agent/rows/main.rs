@@ -4,6 +4,7 @@
 //! The rows are played with the `git` of this machine, and where it has another version besides, with that one too.
 
 mod play;
+mod records;
 mod repository;
 
 use crate::play::{Row, play};
