@@ -9,9 +9,9 @@ use beadlock_records::{Conflict, ConflictKind, Id, RecordFile};
 use serde::{Deserialize, Serialize};
 
 use crate::records::SIDES;
-use crate::{Event, GitReason, HindranceKind, Repository, Stop, as_path, records, short};
+use crate::{Event, GitReason, HindranceKind, Repository, Stop, as_path, records, short, turn};
 
-const NOTES: &str = "beadlock.kept";
+const NOTES: &str = "kept";
 const REFS: &str = "refs/beadlock/kept";
 /// How much of a value a sentence shows.
 const SHOWN: usize = 60;
@@ -207,18 +207,18 @@ fn mine(path: &Path) -> PathBuf {
 }
 
 fn read(repository: &Repository) -> Vec<Kept> {
-    fs::read(repository.git_dir.join(NOTES))
+    fs::read(turn::notes(repository).join(NOTES))
         .ok()
         .and_then(|text| serde_json::from_slice(&text).ok())
         .unwrap_or_default()
 }
 
 fn write(repository: &Repository, all: &[Kept]) -> Result<(), Stop> {
-    let path = repository.git_dir.join(NOTES);
+    let path = turn::notes(repository).join(NOTES);
     if all.is_empty() {
         crate::remove(&path);
         return Ok(());
     }
     let text = serde_json::to_vec(all).unwrap_or_default();
-    crate::turn::write_whole(&path, &text)
+    turn::write_whole(&path, &text)
 }

@@ -9,7 +9,9 @@ use beadlock_records::Merged;
 
 use crate::records::{self, is_record_file};
 use crate::tree::FileTree;
-use crate::{Event, Git, Repository, Stop, SyncMessage, kept, nul_separated, replay, say, turn};
+use crate::{
+    Event, Git, Repository, Stop, SyncMessage, as_path, kept, nul_separated, replay, say, turn,
+};
 
 /// What is merged: the change from `parent` to `ours` goes onto `onto`.
 pub(crate) struct Trees<'a> {
@@ -189,6 +191,7 @@ fn merge_tree(
     setting.push(&attributes);
     let tree = FileTree::make(&scratch.join("tree"))
         .map_err(|error| Stop::io("cannot make", &scratch, &error))?;
+    copy_attributes(repository, &tree)?;
     if has_drivers(repository)? {
         link_programs(repository, &tree.path);
     }
@@ -421,6 +424,27 @@ fn global_attributes(repository: &Repository) -> Result<Option<std::path::PathBu
             .or_else(|| home().map(|home| home.join(".config")))
             .map(|dir| dir.join("git/attributes")),
     })
+}
+
+/// merge-tree looks for attributes in the working tree alone.
+fn copy_attributes(repository: &Repository, tree: &FileTree) -> Result<(), Stop> {
+    for path in attributes_files(&repository.git, None)? {
+        let path = as_path(&path);
+        if let Ok(Some(bytes)) = repository.files.read(path) {
+            tree.write_new(path, &bytes)
+                .map_err(|error| Stop::io("cannot write", &tree.path.join(path), &error))?;
+        }
+    }
+    Ok(())
+}
+
+/// The tracked files of attributes, from the top.
+pub(crate) fn attributes_files(git: &Git, index: Option<&Path>) -> Result<Vec<Vec<u8>>, Stop> {
+    let call = git.call(["ls-files", "-z", "--", ":(top,glob)**/.gitattributes"]);
+    match index {
+        Some(index) => call.index(index).words(),
+        None => call.words(),
+    }
 }
 
 fn has_drivers(repository: &Repository) -> Result<bool, Stop> {

@@ -16,9 +16,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::stage::Moving;
 use crate::tree::FileTree;
-use crate::{Event, Repository, Stop, SyncMessage, as_path, records, say, stage};
+use crate::{Event, Repository, Stop, SyncMessage, as_path, records, say, stage, turn};
 
-const IN_GIT: &str = "beadlock.open";
+const OPEN: &str = "open";
 /// How long a file stays where no lease tells whether it is open.
 const UNSURE: Duration = Duration::from_secs(600);
 /// How long a program may go on before the log says so.
@@ -55,7 +55,7 @@ pub(crate) fn writers(file: &fs::File) -> Writers {
 
 /// There are such files: each cycle looks at them.
 pub(crate) fn are_there(repository: &Repository) -> bool {
-    fs::symlink_metadata(repository.git_dir.join(IN_GIT)).is_ok()
+    fs::symlink_metadata(turn::notes(repository).join(OPEN)).is_ok()
 }
 
 /// Keeps a file that was replaced, where somebody may still write to it. `aside` is the tree in which it is now.
@@ -74,7 +74,7 @@ pub(crate) fn keep(repository: &Repository, aside: &FileTree, moving: &Moving) -
     let Some(seen) = aside.read(path).map_err(failed)? else {
         return Ok(());
     };
-    let dir = free(&repository.git_dir.join(IN_GIT));
+    let dir = free(&turn::notes(repository).join(OPEN));
     let tree = FileTree::make(&dir).map_err(failed)?;
     // A second name for the same file: across mounts there can be none.
     let (from, to) = (aside.path.join(path), dir.join("file"));
@@ -94,7 +94,7 @@ pub(crate) fn keep(repository: &Repository, aside: &FileTree, moving: &Moving) -
 /// Merges in what programs have written to such files since the last look, and lets go of those that nobody has open.
 pub(crate) fn look(turn: &crate::SyncTurn<'_>) -> Result<(), Stop> {
     let repository = turn.repository;
-    let top = repository.git_dir.join(IN_GIT);
+    let top = turn::notes(repository).join(OPEN);
     let Ok(entries) = fs::read_dir(&top) else {
         return Ok(());
     };

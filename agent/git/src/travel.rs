@@ -13,7 +13,8 @@ use crate::records::is_record_file;
 use crate::stage::{Moving, Source, Stage, Stepped};
 use crate::tree::FileTree;
 use crate::{
-    GitOutput, GitReason, IndexLock, Part, Repository, Stop, SyncTurn, as_path, neighbours, to_type,
+    GitOutput, GitReason, IndexLock, Part, Repository, Stop, SyncTurn, as_path, merge, neighbours,
+    to_type,
 };
 
 /// The commits that a branch, and for a pull its index and its working tree, move between.
@@ -190,15 +191,7 @@ fn check_out(
     if by_tree.is_empty() {
         return Ok(());
     }
-    let attributes = repository.git.call(["ls-files", "-z", "--"]);
-    let attributes = attributes
-        .paths([
-            ".gitattributes",
-            "**/.gitattributes",
-            ":(glob)**/.gitattributes",
-        ])
-        .index(index)
-        .words()?;
+    let attributes = merge::attributes_files(&repository.git, Some(index))?;
     let attributes: Vec<u8> = attributes
         .iter()
         .flat_map(|path| [path, &b"\0"[..]].concat())

@@ -119,6 +119,11 @@ pub(crate) fn remove(path: &Path) {
     let _ = fs::remove_file(path);
 }
 
+/// Where notes of ours stay from one sync to the next, in the git directory.
+pub(crate) fn notes(repository: &Repository) -> PathBuf {
+    repository.git_dir.join("beadlock")
+}
+
 /// Writes a file of ours in one step.
 #[expect(
     clippy::disallowed_methods,
@@ -128,6 +133,9 @@ pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), Stop> {
     let mut draft = path.as_os_str().to_owned();
     draft.push(".new");
     let write = || {
+        if let Some(dir) = path.parent() {
+            fs::create_dir_all(dir)?;
+        }
         let mut file = File::create(&draft)?;
         io::Write::write_all(&mut file, bytes)?;
         file.sync_all()?;

@@ -12,9 +12,11 @@ use beadlock_checker::internal::facts;
 use beadlock_records::{Id, RecordFile, differing, gone};
 use serde::{Deserialize, Serialize};
 
-use crate::{Event, Repository, Stop, SyncMessage, SyncTurn, as_path, kept, records, say, stage};
+use crate::{
+    Event, Repository, Stop, SyncMessage, SyncTurn, as_path, kept, records, say, stage, turn,
+};
 
-const NOTES: &str = "beadlock.versions";
+const NOTES: &str = "versions";
 /// How many commits are noted, and how many different contents of a file are compared.
 const COMMITS: usize = 64;
 const CONTENTS: usize = 8;
@@ -218,7 +220,7 @@ pub(crate) fn few(names: &[String]) -> String {
 }
 
 fn read(repository: &Repository) -> Notes {
-    fs::read(repository.git_dir.join(NOTES))
+    fs::read(turn::notes(repository).join(NOTES))
         .ok()
         .and_then(|text| serde_json::from_slice(&text).ok())
         .unwrap_or_default()
@@ -227,7 +229,7 @@ fn read(repository: &Repository) -> Notes {
 /// What cannot be written is not known the next time.
 fn write(repository: &Repository, notes: &Notes) {
     let text = serde_json::to_vec(notes).unwrap_or_default();
-    let _ = crate::turn::write_whole(&repository.git_dir.join(NOTES), &text);
+    let _ = turn::write_whole(&turn::notes(repository).join(NOTES), &text);
 }
 
 #[cfg(test)]
