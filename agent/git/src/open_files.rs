@@ -123,8 +123,10 @@ fn look_at(turn: &crate::SyncTurn<'_>, dir: &Path) -> Result<(), Stop> {
         let files = repository.files.clone();
         let failed = |error| Stop::io("cannot read", &repository.git.dir.join(path), &error);
         let here = files.read(path).map_err(failed)?.unwrap_or_default();
-        let merged = records::late(repository, path, &seen, &here, &now_is)?;
-        stage::bring_in(turn, path, here, merged)?;
+        match records::late(repository, path, &seen, &here, &now_is)? {
+            Some(merged) => stage::bring_in(turn, path, here, merged)?,
+            None => records::put_beside(repository, path, &now_is),
+        }
         fs::write(dir.join("seen"), &now_is)
             .map_err(|error| Stop::io("cannot write", &dir.join("seen"), &error))?;
     }

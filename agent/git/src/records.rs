@@ -73,20 +73,31 @@ pub(crate) fn merge(base: &[u8], ours: &[u8], theirs: &[u8]) -> Result<Merged, S
         .map_err(|error| Stop::failed(GitReason::Conflict, error.to_string()))
 }
 
-/// What somebody has written to a record file while it was replaced: `here` and `late` are both made of `base`. What
-/// cannot be decided stays as it is `here`, and the other value is kept beside the file.
+/// What somebody has written to a record file while it was replaced: `here` and `late` are both made of `base`. A record
+/// that cannot be decided stays as it is `here`, and the other one is kept beside the file. `None` where the file as a
+/// whole cannot be merged: it was emptied, or has lines that are no records.
 pub(crate) fn late(
     repository: &Repository,
     path: &Path,
     base: &[u8],
     here: &[u8],
     late: &[u8],
-) -> Result<Vec<u8>, Stop> {
+) -> Result<Option<Vec<u8>>, Stop> {
     let merged = merge(base, late, here)?;
+    if merged.conflicts.iter().any(kept::is_of_file) {
+        return Ok(None);
+    }
     if !merged.conflicts.is_empty() {
         kept::keep(repository, path, &merged.conflicts, late)?;
     }
-    Ok(merged.bytes)
+    Ok(Some(merged.bytes))
+}
+
+/// Puts a version that cannot be merged beside the file, as `FILE.mine`, where that name is free.
+pub(crate) fn put_beside(repository: &Repository, path: &Path, bytes: &[u8]) {
+    let mut mine = path.as_os_str().to_owned();
+    mine.push(".mine");
+    let _ = repository.files.write_new(Path::new(&mine), bytes);
 }
 
 /// Tells what a merge of a file has come to.

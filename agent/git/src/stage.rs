@@ -82,24 +82,31 @@ struct Aside {
     mount: u64,
     new: FileTree,
     gone: FileTree,
+    /// The new files of which the end was added in place.
+    appended: FileTree,
 }
 
 impl Aside {
     fn make(dir: PathBuf) -> Result<Self, Stop> {
         let make = |dir: &Path| {
-            let (new, gone) = (
-                FileTree::make(&dir.join("new"))?,
-                FileTree::make(&dir.join("gone"))?,
-            );
-            Ok((new.mount_of(Path::new("x"))?, new, gone))
+            let [new, gone, appended] = ["new", "gone", "appended"].map(|name| dir.join(name));
+            let new = FileTree::make(&new)?;
+            let mount = new.mount_of(Path::new("x"))?;
+            Ok((
+                mount,
+                new,
+                FileTree::make(&gone)?,
+                FileTree::make(&appended)?,
+            ))
         };
         let made = make(&dir).map_err(|error| Stop::io("cannot make", &dir, &error));
-        let (mount, new, gone) = made?;
+        let (mount, new, gone, appended) = made?;
         Ok(Self {
             dir,
             mount,
             new,
             gone,
+            appended,
         })
     }
 
@@ -348,7 +355,10 @@ impl<'a> Stage<'a> {
         let failed = |error: std::io::Error| self.failed(path, &error);
         let aside = self.aside(path).ok_or_else(|| self.elsewhere(path))?;
         for _ in 0..ROUNDS {
-            let merged = records::late(self.repository, path, &base, &here, &late)?;
+            let Some(merged) = records::late(self.repository, path, &base, &here, &late)? else {
+                records::put_beside(self.repository, path, &late);
+                return Ok(());
+            };
             if merged == here {
                 return Ok(());
             }
@@ -376,7 +386,7 @@ impl<'a> Stage<'a> {
         ))
     }
 
-    fn text(&self, source: &Source, path: &Path) -> Result<Vec<u8>, Stop> {
+    pub(crate) fn text(&self, source: &Source, path: &Path) -> Result<Vec<u8>, Stop> {
         let git = &self.repository.git;
         Ok(match source {
             Source::Commit(commit) => records::text_of(git, commit, path)?.unwrap_or_default(),
@@ -410,8 +420,13 @@ impl<'a> Stage<'a> {
             .merged()
             .iter()
             .any(|tree| matches!(tree.look(path), Ok(Some(_))));
-        if here == moving.new && here.is_some() && !has_merged {
-            if out.is_none() {
+        let is_appended = matches!(aside.appended.look(path), Ok(Some(_)));
+        if !has_merged && !is_appended {
+            if out == moving.new {
+                // Its turn had not come.
+                return Ok(());
+            }
+            if here == moving.new && out.is_none() && moving.old.is_none() {
                 // It was put where nothing was.
                 if self.files.move_to(&aside.gone, path).map_err(failed)? == Put::Done
                     && aside.gone.look(path).map_err(failed)? != moving.new
@@ -420,14 +435,15 @@ impl<'a> Stage<'a> {
                 }
                 return Ok(());
             }
-            if out != moving.new {
+            if out.is_none() {
+                return Ok(());
+            }
+            if here == moving.new {
                 self.files.exchange(&aside.new, path).map_err(failed)?;
                 if aside.new.look(path).map_err(failed)? == moving.new {
                     return Ok(());
                 }
             }
-        } else if out == moving.new && !has_merged || out.is_none() {
-            return Ok(());
         }
         if moving.is_record_file {
             let (old, new) = (
@@ -436,9 +452,8 @@ impl<'a> Stage<'a> {
             );
             let here = self.files.read(path).map_err(failed)?.unwrap_or_default();
             let out = match aside.new.read(path).map_err(failed)? {
-                // Its end was appended in place.
-                Some(out) if out == new => old,
-                out => out.unwrap_or_default(),
+                Some(out) if !is_appended => out,
+                _ => old,
             };
             self.merge_all(moving, aside, &new, (here, out))?;
         }
@@ -460,7 +475,10 @@ impl<'a> Stage<'a> {
             .iter()
             .filter_map(|tree| tree.read(path).ok().flatten());
         for other in others.chain([out]) {
-            all = records::late(self.repository, path, base, &all, &other)?;
+            match records::late(self.repository, path, base, &all, &other)? {
+                Some(merged) => all = merged,
+                None => records::put_beside(self.repository, path, &other),
+            }
         }
         if all == here {
             return Ok(());
@@ -490,8 +508,7 @@ impl<'a> Stage<'a> {
             } else if here == moving.new {
                 self.files.exchange(&aside.new, path).map_err(failed)?;
             } else if let Some(bytes) = aside.new.read(path).map_err(failed)? {
-                let mine = [&moving.path, &b".mine"[..]].concat();
-                let _ = self.files.write_new(as_path(&mine), &bytes);
+                records::put_beside(self.repository, path, &bytes);
             }
         }
         Ok(())
@@ -557,20 +574,21 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// Where somebody has the file open for writing, and the new one is the old one and more: adds that in one write.
-    /// So what that program writes later is in the file, too.
+    /// Whether somebody has a record file of this database open for writing. Asked before [`Stage::hold`] opens it.
+    pub(crate) fn is_open(&self, moving: &Moving) -> bool {
+        moving.is_record_file
+            && self.repository.has(&moving.path)
+            && matches!(self.files.open_file(moving.path()), Ok(Some(file)) if open_files::writers(&file) == Writers::Some)
+    }
+
+    /// Where the new file is the old one and more: adds that in one write. So what a program that has the file open
+    /// writes later is in the file, too.
     pub(crate) fn append(&self, moving: &Moving) -> Result<bool, Stop> {
         let path = moving.path();
         if !moving.is_record_file || moving.old.is_none() || moving.new.is_none() {
             return Ok(false);
         }
         let failed = |error: std::io::Error| self.failed(path, &error);
-        let Some(file) = self.files.open_file(path).map_err(failed)? else {
-            return Ok(false);
-        };
-        if open_files::writers(&file) != Writers::Some {
-            return Ok(false);
-        }
         let (Some(new), Some(here)) = (
             self.new_of(path)?.read(path).map_err(failed)?,
             self.files.read(path).map_err(failed)?,
@@ -586,6 +604,8 @@ impl<'a> Stage<'a> {
             return Ok(false);
         }
         file.write_all(tail).map_err(failed)?;
+        let aside = self.aside(path).ok_or_else(|| self.elsewhere(path))?;
+        aside.new.move_to(&aside.appended, path).map_err(failed)?;
         Ok(true)
     }
 

@@ -13,8 +13,8 @@ use crate::records::is_record_file;
 use crate::stage::{Moving, Source, Stage, Stepped};
 use crate::tree::FileTree;
 use crate::{
-    GitOutput, GitReason, IndexLock, Part, Repository, Stop, SyncTurn, as_path, merge, neighbours,
-    to_type,
+    GitOutput, GitReason, IndexLock, Part, Repository, Stop, SyncTurn, as_path, kept, merge,
+    neighbours, records, to_type,
 };
 
 /// The commits that a branch, and for a pull its index and its working tree, move between.
@@ -243,6 +243,41 @@ fn moving(
     })
 }
 
+/// Refuses where what is in the place of a record file and in no commit cannot be merged.
+fn refuse_unmergeable(
+    repository: &Repository,
+    stage: &Stage<'_>,
+    moving: &Moving,
+) -> Result<(), Stop> {
+    let path = moving.path();
+    let failed = |error| Stop::io("cannot read", &stage.files().path.join(path), &error);
+    let here = stage
+        .files()
+        .read(path)
+        .map_err(failed)?
+        .unwrap_or_default();
+    let new = stage
+        .new_of(path)?
+        .read(path)
+        .map_err(failed)?
+        .unwrap_or_default();
+    let base = stage.text(&moving.old_text, path)?;
+    let merged = records::merge(&base, &here, &new)?;
+    let Some(conflict) = merged
+        .conflicts
+        .iter()
+        .find(|conflict| kept::is_of_file(conflict))
+    else {
+        return Ok(());
+    };
+    let (path, conflict) = (
+        repository.shown(&moving.path),
+        conflict.told(records::SIDES).to_string(),
+    );
+    let why = format!("a pull changes {path}, which is in no commit as it is here ({conflict})");
+    Err(Stop::not_pulling(GitReason::InTheWay, why))
+}
+
 /// The paths that go.
 type Going = BTreeSet<Vec<u8>>;
 
@@ -347,8 +382,9 @@ fn dress(repository: &Repository, stage: &Stage<'_>, files: &[Moving]) -> Result
 fn step_all(stage: &Stage<'_>) -> Result<bool, Stop> {
     let mut is_merged = false;
     for moving in stage.moving() {
+        let is_open = stage.is_open(moving);
         let _held = stage.hold(moving)?;
-        if stage.append(moving)? {
+        if is_open && stage.append(moving)? {
             continue;
         }
         match stage.step(moving)? {
