@@ -1,8 +1,7 @@
 //! A rebase that touches nothing: the commits that are ahead are made anew on top of the upstream, in the object store
 //! alone. So a conflict is found before anything has changed.
 
-use crate::HindranceKind::NotPulling;
-use crate::{Git, GitReason, Part, Repository, Stop, nul_separated, short, to_type};
+use crate::{Git, GitReason, Part, Repository, Stop, nul_separated, pull, short, to_type};
 
 struct Commit {
     tree: String,
@@ -33,10 +32,10 @@ pub(crate) fn replay(
         let commit = Commit::parse(&git.call(["cat-file", "commit", id]).done()?.stdout);
         let short = short(id);
         let [parent] = commit.parents.as_slice() else {
-            return Err(repository.by_hand(
-                NotPulling,
+            return Err(pull::left_to_a_merge(
+                repository,
                 GitReason::MergeAhead,
-                &format!("{short} is a merge, ahead of {name}"),
+                &format!("{short} is a merge, ahead of {name}: a rebase would flatten it"),
             ));
         };
         let tree = match merge(git, parent, &onto, id)? {
@@ -53,10 +52,10 @@ pub(crate) fn replay(
             continue;
         }
         if commit.is_signed {
-            return Err(repository.by_hand(
-                NotPulling,
+            return Err(pull::left_to_a_merge(
+                repository,
                 GitReason::SignedAhead,
-                &format!("{short}, ahead of {name}, is signed"),
+                &format!("{short}, ahead of {name}, is signed: a rebase takes its signature away"),
             ));
         }
         // With the time as before it is the same object in every cycle, until it can be pulled.

@@ -11,7 +11,7 @@ use std::path::Path;
 
 use crate::{
     Event, GitOutput, GitReason, HindranceKind, IndexLock, Repository, Stop, SyncTurn, as_path,
-    neighbours,
+    neighbours, pull,
 };
 
 const UNFINISHED: &str = "a pull has stopped in the middle, the next cycle goes on";
@@ -63,7 +63,7 @@ pub(crate) fn travel(turn: &mut SyncTurn<'_>, way: &Move) -> Result<(), Stop> {
         .run()?;
     let could = read_tree(repository, &scratch, &["-n", &way.from, &way.to])?;
     if !could.status.success() {
-        return Err(overwritten(repository, &scratch, way)?);
+        return Err(overwritten(repository, &scratch, way, &could)?);
     }
     try_branch(repository, way)?;
     turn.note(way)?;
@@ -88,7 +88,12 @@ pub(crate) fn travel(turn: &mut SyncTurn<'_>, way: &Move) -> Result<(), Stop> {
 }
 
 /// Why git will not move the working tree: what has been changed since it was looked at, or in another database.
-fn overwritten(repository: &Repository, index: &Path, way: &Move) -> Result<Stop, Stop> {
+fn overwritten(
+    repository: &Repository,
+    index: &Path,
+    way: &Move,
+    said: &GitOutput,
+) -> Result<Stop, Stop> {
     let git = &repository.git;
     let list = |args: &[&str]| git.call(args).index(index).words();
     let changed = list(&["diff-files", "-z", "--name-only"])?;
@@ -110,6 +115,16 @@ fn overwritten(repository: &Repository, index: &Path, way: &Move) -> Result<Stop
     let mut paths = repository.differing(&way.from, &way.to, None)?;
     paths.retain(|path| in_no_commit.contains(path));
     let why = match paths.len() {
+        // A tree that git does not take: the same words at each try.
+        0 if said.last_line().contains("invalid path") => {
+            let why = format!("git refuses what a pull would bring: {}", said.last_line());
+            return Ok(Stop::notice(
+                Event::NotPulling,
+                HindranceKind::NotPulling,
+                GitReason::RefusedContent,
+                why,
+            ));
+        }
         0 => "files were changed while the pull looked at them; the next cycle looks again"
             .to_owned(),
         _ => format!(
@@ -164,7 +179,7 @@ fn refuse_in_the_way(repository: &Repository, way: &Move) -> Result<(), Stop> {
             .words()?
             .is_empty())
     };
-    let mut hindered = Vec::new();
+    let (mut hindered, mut blocking) = (Vec::new(), BTreeSet::new());
     for name in &added {
         let path = as_path(name);
         for (above, path) in path
@@ -182,6 +197,7 @@ fn refuse_in_the_way(repository: &Repository, way: &Move) -> Result<(), Stop> {
             };
             if is_in_the_way {
                 hindered.push(name);
+                blocking.insert(path.to_owned());
                 break;
             }
         }
@@ -189,7 +205,6 @@ fn refuse_in_the_way(repository: &Repository, way: &Move) -> Result<(), Stop> {
     if hindered.is_empty() {
         return Ok(());
     }
-    let paths = repository.shown_all(hindered);
-    let why = format!("{paths} would be overwritten, and git does not track it here");
-    Err(repository.by_hand(HindranceKind::NotPulling, GitReason::InTheWay, &why))
+    let blocking: Vec<_> = blocking.into_iter().collect();
+    Err(pull::in_the_way(repository, &hindered, &blocking))
 }
