@@ -141,7 +141,7 @@ pub(crate) fn of_branch(repository: &Repository, name: &str) -> Option<Stop> {
 fn candidates(repository: &Repository, name: &str, log: &[LogEntry]) -> Vec<String> {
     let head = reflog::entries(&repository.git_dir.join("logs/HEAD"));
     let is_real = |id: &String| id.bytes().any(|byte| byte != b'0');
-    let logged = log.iter().chain(&head).take(50);
+    let logged = log.iter().chain(&head).take(16);
     let logged = logged.map(|entry| entry.new.clone()).filter(is_real);
     let branch = name.strip_prefix("refs/heads/").unwrap_or(name);
     let tracking = format!("refs/remotes/origin/{branch}");
@@ -154,15 +154,14 @@ fn candidates(repository: &Repository, name: &str, log: &[LogEntry]) -> Vec<Stri
 
 /// The first of these commits that is whole, as far as its tree, and whether it is the first of all.
 fn last_whole(git: &Git, commits: &[String]) -> Option<(String, bool)> {
-    let asked: String = commits
-        .iter()
-        .map(|id| format!("{id}^{{tree}}\n"))
-        .collect();
-    let call = git.call(["cat-file", "--batch-check"]).stdin(asked);
-    let answer = call.run().ok()?;
-    let text = String::from_utf8_lossy(&answer.stdout);
-    let found = text.lines().position(|line| line.contains(" tree "))?;
-    Some((commits.get(found)?.clone(), found == 0))
+    // One call for each: git ends at the first object that is damaged.
+    let is_whole = |id: &&String| {
+        let tree = format!("{id}^{{tree}}");
+        let asked = git.call(["cat-file", "-e", &tree]).run();
+        asked.is_ok_and(|answer| answer.status.success())
+    };
+    let found = commits.iter().take(20).find(is_whole)?;
+    Some((found.clone(), commits.first() == Some(found)))
 }
 
 /// Objects that are missing or damaged, by what git has said.

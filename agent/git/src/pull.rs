@@ -1,15 +1,17 @@
 //! Brings here what the upstream has: a rebase in the object store ([`replay`]), then one step of the working tree, the
 //! branch and the index ([`travel`]).
 
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::fmt::Display;
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 
 use crate::reflog::{self, LogEntry};
 use crate::{
     BranchHead, Distance, Event, Git, GitReason, HindranceKind, Move, Part, Repository, Stop,
-    SyncMessage, SyncTurn, Upstream, arriving, counted, escaped, hooks, progress, replay, say,
-    short, to_type, travel,
+    SyncMessage, SyncTurn, Upstream, arriving, as_path, counted, escaped, hooks, progress, replay,
+    say, short, to_type, travel,
 };
 
 /// Puts the branch on top of the upstream's commit. Returns where it is then.
@@ -116,19 +118,47 @@ pub(crate) fn in_the_way(
     let paths = repository.shown_all(hindered);
     let why = format!("{paths} would be overwritten, and git does not track it here");
     let stop = not_pulling(GitReason::InTheWay, why);
-    let top = &repository.git.dir;
     // Nothing that has the database in it is moved away.
     let movable = |path: &&PathBuf| !repository.prefix.starts_with(path);
     if !blocking.iter().all(|path| movable(&path)) {
         return stop;
     }
-    let moved = blocking.iter().take(8).map(|path| {
-        let mut aside = path.as_os_str().to_owned();
-        aside.push(".mine");
-        let (from, to) = (top.join(path), progress::free(&top.join(aside)));
-        to_type("mv {} {}", &[Part::Path(&from), Part::Path(&to)])
-    });
-    stop.next(moved.collect::<Vec<_>>().join(" && "))
+    let moved: Option<Vec<_>> = blocking
+        .iter()
+        .take(8)
+        .map(|path| moved_aside(repository, path))
+        .collect();
+    match moved {
+        Some(moved) => stop.next(moved.join(" && ")),
+        None => stop,
+    }
+}
+
+/// The command that moves aside what git does not track at this path. `None` where two names would become one.
+fn moved_aside(repository: &Repository, path: &Path) -> Option<String> {
+    let top = &repository.git.dir;
+    let from = top.join(path);
+    let mut aside = from.clone().into_os_string();
+    aside.push(".mine");
+    let to = progress::free(Path::new(&aside));
+    let whole = || to_type("mv {} {}", &[Part::Path(&from), Part::Path(&to)]);
+    if !fs::symlink_metadata(&from).is_ok_and(|meta| meta.is_dir()) {
+        return Some(whole());
+    }
+    let spec = [b":(top,literal)", path.as_os_str().as_encoded_bytes()].concat();
+    let others = ["ls-files", "-z", "--others", "--directory", "--"];
+    let others = repository.git.call(others).paths([spec]).words().ok()?;
+    let others: Vec<_> = others.iter().map(|name| top.join(as_path(name))).collect();
+    if others.as_slice() == [from.clone()] {
+        return Some(whole());
+    }
+    let names: BTreeSet<_> = others.iter().filter_map(|path| path.file_name()).collect();
+    if names.len() != others.len() {
+        return None;
+    }
+    let files = others.iter().map(PathBuf::as_path).collect();
+    let parts = [Part::Path(&to), Part::Paths(files), Part::Path(&to)];
+    Some(to_type("mkdir {} && mv {} {}", &parts))
 }
 
 /// Refuses to undo what a person has undone: the branch was set back to an ancestor of where it was, and the upstream

@@ -43,7 +43,7 @@ fn skips_while_held_and_resumes_at_once() {
         .unwrap();
     let skips = scene.count("Skipping database (locked by vc-executor)");
     assert!(
-        log[resumed].starts_with(&format!("Resumed after {skips} skips in ")),
+        log[resumed].starts_with(&format!("Resumed after {skips} skip")),
         "{}",
         log[resumed]
     );

@@ -68,7 +68,7 @@ fn databases_come_and_go_and_a_streak_of_skips_goes_on() {
             .any(|line| line.starts_with("Resumed after "))
     });
     assert_eq!(agent.stop(), Some(0));
-    let resumed = format!("Resumed after {} skips in ", scene.count(skipping));
+    let resumed = format!("Resumed after {} skip", scene.count(skipping));
     assert!(
         scene.lines().iter().any(|line| line.starts_with(&resumed)),
         "{resumed}: {:?}",
