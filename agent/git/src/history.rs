@@ -9,7 +9,6 @@ use tokio::time::Instant;
 
 use crate::clock::FetchClock;
 use crate::unchanged::Snapshot;
-use crate::upstream::UNREACHABLE;
 use crate::{
     Event, FetchPace, Hindrance, HindranceKind, KnownRepository, LookedIndex, Network, SyncMessage,
     SyncReport,
@@ -285,12 +284,6 @@ impl SyncHistory {
                 report.hindrance = hindrance;
             }
         }
-        if let Some(hindrance) = &mut report.hindrance
-            && report.unpushed.commits == 0
-            && let Some((remote, words)) = hindrance.why.split_once(UNREACHABLE)
-        {
-            hindrance.why = format!("cannot fetch: {remote}: {words}");
-        }
         report
     }
 
@@ -413,7 +406,7 @@ mod tests {
         };
         assert_eq!(
             why(history.complete(Network::Leave, clean())),
-            "cannot fetch: origin: no route"
+            "origin cannot be reached: no route"
         );
         let waiting = || SyncReport {
             unpushed: Unpushed {

@@ -180,7 +180,9 @@ impl Git {
         command
             .env("GIT_EDITOR", ":")
             .env("GIT_SEQUENCE_EDITOR", ":")
-            .env("GIT_PAGER", "cat");
+            .env("GIT_PAGER", "cat")
+            // What git says is read; names and texts keep their encoding.
+            .env("LANGUAGE", "C");
         if let Some(ssh) = &self.ssh {
             command.env("GIT_SSH_COMMAND", ssh);
         }

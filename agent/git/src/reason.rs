@@ -64,6 +64,22 @@ pub enum GitReason {
     IndexLocked,
     /// A call of git has failed, or git is not installed.
     GitFailed,
+    /// Git does not know who commits.
+    NoIdentity,
+    /// HEAD, a branch, the index or an object is damaged, as after a power loss.
+    Damaged,
+    /// Another git has locked HEAD or a branch for too long, or has left its lock.
+    RefLocked,
+    /// A file of the repository belongs to another user, and cannot be written.
+    NotWritable,
+    /// Git refuses to take in a file, as for a filter that fails.
+    GitRefuses,
+    /// Somebody has set the branch back, and a pull would undo that.
+    WentBack,
+    /// The remote had the upstream's branch, and no longer has it.
+    UpstreamGone,
+    /// The clone is shallow, and what it has does not reach back to the upstream.
+    Shallow,
     /// The sync was told to end.
     Killed,
     /// The database was claimed while the sync was at work.
@@ -109,6 +125,14 @@ impl GitReason {
             Self::NoUpstream => "no_upstream",
             Self::IndexLocked => "index_locked",
             Self::GitFailed => "git_failed",
+            Self::NoIdentity => "no_identity",
+            Self::Damaged => "damaged",
+            Self::RefLocked => "ref_locked",
+            Self::NotWritable => "not_writable",
+            Self::GitRefuses => "git_refuses",
+            Self::WentBack => "went_back",
+            Self::UpstreamGone => "upstream_gone",
+            Self::Shallow => "shallow",
             Self::Killed => "killed",
             Self::Claimed => "claimed",
             Self::Neighbour => "neighbour",
@@ -145,10 +169,18 @@ impl GitReason {
             | Self::RemoteUnreachable
             | Self::CannotPush
             | Self::NoRemote
-            | Self::NoUpstream => true,
+            | Self::NoUpstream
+            | Self::NoIdentity
+            | Self::WentBack
+            | Self::UpstreamGone
+            | Self::Shallow => true,
             Self::IndexLocked
             | Self::InUse
             | Self::GitFailed
+            | Self::Damaged
+            | Self::RefLocked
+            | Self::NotWritable
+            | Self::GitRefuses
             | Self::Killed
             | Self::Claimed
             | Self::Neighbour
@@ -187,6 +219,14 @@ impl GitReason {
             | Self::CannotPush
             | Self::IndexLocked
             | Self::GitFailed
+            | Self::NoIdentity
+            | Self::Damaged
+            | Self::RefLocked
+            | Self::NotWritable
+            | Self::GitRefuses
+            | Self::WentBack
+            | Self::UpstreamGone
+            | Self::Shallow
             | Self::Killed
             | Self::Claimed
             | Self::Neighbour
@@ -208,7 +248,7 @@ mod tests {
     use super::*;
 
     /// Every word, whether it is lasting, and whether it needs the remote.
-    const WORDS: [(&str, bool, bool); 32] = [
+    const WORDS: [(&str, bool, bool); 40] = [
         ("no_repository", true, true),
         ("detached_head", true, true),
         ("no_commit", true, true),
@@ -235,6 +275,14 @@ mod tests {
         ("no_upstream", true, false),
         ("index_locked", false, true),
         ("git_failed", false, true),
+        ("no_identity", true, true),
+        ("damaged", false, true),
+        ("ref_locked", false, true),
+        ("not_writable", false, true),
+        ("git_refuses", false, true),
+        ("went_back", true, true),
+        ("upstream_gone", true, true),
+        ("shallow", true, true),
         ("killed", false, true),
         ("claimed", false, true),
         ("neighbour", false, true),

@@ -4,9 +4,8 @@
 //! Commits of ours that follow each other are taken together, as one: half of a rewrite that was committed on the way
 //! is no conflict then. A commit of a person stays one.
 
-use crate::HindranceKind::NotPulling;
 use crate::merge::{self, MergedTree, Trees};
-use crate::{Git, GitReason, Part, Repository, Stop, counted, entries, short, to_type};
+use crate::{Git, GitReason, Part, Repository, Stop, counted, entries, pull, short, to_type};
 
 /// How the message of a commit of ours begins.
 pub(crate) const SUBJECT: &str = "chore: sync .beads (";
@@ -78,10 +77,10 @@ pub(crate) fn replay(
             continue;
         }
         if unit.commit.is_signed {
-            return Err(repository.by_hand(
-                NotPulling,
+            return Err(pull::left_to_a_merge(
+                repository,
                 GitReason::SignedAhead,
-                &format!("{short}, ahead of {name}, is signed"),
+                &format!("{short}, ahead of {name}, is signed: a rebase takes its signature away"),
             ));
         }
         // With the time as before it is the same object in every cycle, until it can be pulled.
@@ -104,10 +103,11 @@ fn units(repository: &Repository, ahead: &str, name: &str) -> Result<Vec<Unit>, 
     for id in ahead.lines() {
         let commit = Commit::parse(&git.call(["cat-file", "commit", id]).done()?.stdout);
         let [parent] = commit.parents.as_slice() else {
-            return Err(repository.by_hand(
-                NotPulling,
+            let short = short(id);
+            return Err(pull::left_to_a_merge(
+                repository,
                 GitReason::MergeAhead,
-                &format!("{} is a merge, ahead of {name}", short(id)),
+                &format!("{short} is a merge, ahead of {name}: a rebase would flatten it"),
             ));
         };
         let parent = parent.clone();

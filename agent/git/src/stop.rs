@@ -16,6 +16,8 @@ pub(crate) struct Stop {
     ending: Ending,
     line: String,
     hindrance: Hindrance,
+    /// What git has said on stderr, where a call of it has failed.
+    said: String,
 }
 
 /// How the agent takes the end of a sync.
@@ -43,6 +45,7 @@ impl Stop {
             ending,
             line: why,
             hindrance,
+            said: String::new(),
         }
     }
 
@@ -117,6 +120,19 @@ impl Stop {
     pub(crate) fn because(mut self, why: String) -> Self {
         self.hindrance.why = why;
         self
+    }
+
+    /// With what git has said on stderr.
+    pub(crate) fn with_words(self, said: String) -> Self {
+        Self { said, ..self }
+    }
+
+    pub(crate) fn said(&self) -> &str {
+        &self.said
+    }
+
+    pub(crate) fn reason(&self) -> GitReason {
+        self.hindrance.reason
     }
 
     pub(crate) fn is_moved(&self) -> bool {

@@ -5,7 +5,7 @@ use crate::secrets::masked;
 use crate::{
     BranchHead, Distance, Event, GitReason, HindranceKind, KnownRepository, KnownUpstream, Network,
     Pushed, Repository, Stop, SyncMessage, SyncReport, SyncRequest, Unpushed, Upstream, begin,
-    commit, kept, names, open_files, pull, push, say, turn, upstream,
+    cause, commit, kept, names, open_files, pull, push, say, turn, upstream,
 };
 
 /// What a sync has found out so far.
@@ -70,7 +70,9 @@ fn sync(request: &SyncRequest, findings: &mut Findings) -> Result<(), Stop> {
             return Err(stop);
         }
     };
-    let ended = findings.sync(&repository);
+    let ended = findings
+        .sync(&repository)
+        .map_err(|stop| cause::explain(&repository, stop));
     if ended.is_err() && !findings.is_measured {
         let report = &mut findings.report;
         (report.unpushed, report.behind) = upstream::waiting(&repository);
@@ -97,6 +99,7 @@ impl Findings {
         repository.check_quiet()?;
         let head = repository.head()?;
         self.head = Some(head.clone());
+        repository.check_unlocked(&head)?;
         repository.check_index()?;
         let looked = names::refuse_tracked(repository, request.looked.as_ref())?;
         if let Some(looked) = &looked {

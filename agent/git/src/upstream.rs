@@ -8,9 +8,6 @@ use crate::{
     SyncMessage, Unpushed, escaped, say, to_type,
 };
 
-/// Stands between the remote and what git says, in the reason of a remote that does not answer.
-pub(crate) const UNREACHABLE: &str = " cannot be reached: ";
-
 /// The upstream, as `git branch --set-upstream-to` has set it.
 pub(crate) struct Upstream {
     pub(crate) remote: String,
@@ -177,12 +174,32 @@ impl Upstream {
         let ls_remote = ["ls-remote", "--exit-code", &self.remote, &self.branch];
         if !answer.timed_out && git.call(ls_remote).within(bound).run()?.status.code() == Some(2) {
             say(&SyncMessage::Reached);
-            return Ok(None);
+            return match before {
+                None => Ok(None),
+                Some(_) => Err(self.gone(repository)),
+            };
         }
         if request.network != Network::UseQuietly {
             answer.show();
         }
-        Err(self.stop(Event::CannotReach, &answer.last_line()))
+        Err(self
+            .stop(Event::CannotReach, &answer.last_line())
+            .with_words(answer.said()))
+    }
+
+    /// The remote had the branch, and no longer has it: to make it anew may be as wrong as to follow another one.
+    fn gone(&self, repository: &Repository) -> Stop {
+        let (remote, branch) = (&self.remote, self.branch.trim_start_matches("refs/heads/"));
+        let why = format!(
+            "{} has no branch {} any more: it was deleted or renamed there",
+            escaped(remote),
+            escaped(branch)
+        );
+        let here = format!("HEAD:{}", self.branch);
+        let [remote, here] = [remote, &here].map(|word| Part::Word(word.as_ref()));
+        let parts = [Part::Path(&repository.git.dir), remote, here];
+        Stop::notice(Event::NotPushing, NotPushing, GitReason::UpstreamGone, why)
+            .next(to_type("git -C {} push {} {}", &parts))
     }
 
     /// The remote cannot be used now: the line of `event`, in the words of git or of the remote.
@@ -202,7 +219,7 @@ impl Upstream {
             _ => (
                 Unreachable,
                 GitReason::RemoteUnreachable,
-                format!("{remote}{UNREACHABLE}{words}"),
+                format!("{remote} cannot be reached: {words}"),
             ),
         };
         Stop::unreachable(event, kind, reason, format_args!("{remote}: {words}"), why)
