@@ -48,6 +48,7 @@ mod known;
 mod message;
 mod names;
 mod neighbours;
+mod place;
 mod program;
 mod pull;
 mod push;
