@@ -44,6 +44,7 @@ mod find;
 mod history;
 mod hooks;
 mod index;
+mod join;
 mod known;
 mod message;
 mod names;
@@ -59,6 +60,7 @@ mod report;
 mod repository;
 mod request;
 mod resume;
+mod route;
 mod secrets;
 mod settings;
 mod sqlite;
@@ -101,7 +103,7 @@ use self::stop::{Stop, counted, typed_all};
 use self::travel::{Move, move_branch, short};
 use self::turn::{SyncTurn, remove};
 pub use self::unchanged::{Snapshot, Subjects};
-use self::upstream::{Distance, Upstream, foreign};
+use self::upstream::{Distance, Upstream};
 
 /// The sync's `main`, with the arguments after [`ARGUMENT`].
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {

@@ -84,11 +84,12 @@ fn refuse_uncommitted(repository: &Repository) -> Result<(), Stop> {
 }
 
 /// Refuses when the upstream has lost commits that this branch was built on: to put them back may be as wrong as to
-/// drop them.
+/// drop them. What is in one of the commits `known` was never the upstream's.
 pub(crate) fn refuse_rewritten(
     repository: &Repository,
     upstream: &Upstream,
     distance: &Distance,
+    known: &[&str],
 ) -> Result<(), Stop> {
     let head = &distance.head;
     let (git, name) = (&repository.git, upstream.name());
@@ -112,8 +113,17 @@ pub(crate) fn refuse_rewritten(
         ])
         .run()?
         .ok_text();
+    let is_known = |fork: &str| {
+        known
+            .iter()
+            .any(|tip| is_ancestor(git, fork, tip) == Ok(true))
+    };
     match fork {
-        Some(fork) if fork != base && !is_ancestor(git, &fork, &upstream.tracking)? => {
+        Some(fork)
+            if fork != base
+                && !is_ancestor(git, &fork, &upstream.tracking)?
+                && !is_known(&fork) =>
+        {
             Err(repository.by_hand(
                 HindranceKind::Failed,
                 GitReason::Rewritten,

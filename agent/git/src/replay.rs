@@ -2,7 +2,7 @@
 //! alone. So a conflict is found before anything has changed.
 
 use crate::HindranceKind::NotPulling;
-use crate::{Git, GitReason, Part, Repository, Stop, nul_separated, short, to_type};
+use crate::{Git, GitReason, Part, Repository, Stop, join, nul_separated, short, to_type};
 
 struct Commit {
     tree: String,
@@ -33,13 +33,17 @@ pub(crate) fn replay(
         let commit = Commit::parse(&git.call(["cat-file", "commit", id]).done()?.stdout);
         let short = short(id);
         let [parent] = commit.parents.as_slice() else {
+            // What it brought is in the commit that the others come upon.
+            if join::is_join(repository, id)? {
+                continue;
+            }
             return Err(repository.by_hand(
                 NotPulling,
                 GitReason::MergeAhead,
                 &format!("{short} is a merge, ahead of {name}"),
             ));
         };
-        let tree = match merge(git, parent, &onto, id)? {
+        let tree = match merge_trees(git, parent, &onto, id)? {
             Ok(tree) => tree,
             Err(conflicts) => {
                 let paths = repository.shown_all(conflicts);
@@ -71,7 +75,7 @@ pub(crate) fn tree_of(git: &Git, commit: &str) -> Result<String, Stop> {
 }
 
 /// The tree of `ours` with the change from `parent` to `theirs`; or the paths in conflict.
-fn merge(
+pub(crate) fn merge_trees(
     git: &Git,
     parent: &str,
     ours: &str,
@@ -100,6 +104,29 @@ fn merge(
         Some(1) => Ok(Err(words.filter(|path| !path.is_empty()).collect())),
         _ => Err(answer.refused("git merge-tree failed")),
     }
+}
+
+/// Makes a merge of two commits with this tree. Without a time of its own it is the same object each time.
+pub(crate) fn merge_commit(
+    git: &Git,
+    tree: &str,
+    [ours, theirs]: [&str; 2],
+    message: &str,
+) -> Result<String, Stop> {
+    let ident = git.text(["var", "GIT_COMMITTER_IDENT"])?;
+    let ident = ident.split_inclusive('>').next().unwrap_or_default();
+    let mut time = (0, Vec::new());
+    for parent in [ours, theirs] {
+        let commit = Commit::parse(&git.call(["cat-file", "commit", parent]).done()?.stdout);
+        let text = String::from_utf8_lossy(&commit.committed).into_owned();
+        let seconds = text.split_ascii_whitespace().next();
+        let seconds = seconds.and_then(|it| it.parse::<i64>().ok());
+        time = time.max((seconds.unwrap_or_default(), commit.committed));
+    }
+    let time = String::from_utf8_lossy(&time.1).into_owned();
+    let head = format!("tree {tree}\nparent {ours}\nparent {theirs}\n");
+    let object = format!("{head}author {ident}{time}\ncommitter {ident}{time}\n\n{message}");
+    write(git, object.as_bytes())
 }
 
 fn write(git: &Git, object: &[u8]) -> Result<String, Stop> {

@@ -108,12 +108,6 @@ impl Stop {
         self
     }
 
-    /// Another reason, in a sentence that can stand alone.
-    pub(crate) fn because(mut self, why: String) -> Self {
-        self.hindrance.why = why;
-        self
-    }
-
     pub(crate) fn is_moved(&self) -> bool {
         self.ending == Ending::Moved
     }
