@@ -161,7 +161,9 @@ impl SyncHistory {
             Some(reason) if !reason.needs_remote() => SyncPlan::Rest(last.again()),
             Some(reason) if !reason.is_lasting() => SyncPlan::Sync,
             Some(_) if is_due => SyncPlan::Sync,
-            None if is_due && known.upstream.is_some() => SyncPlan::Fetch(known.clone()),
+            None if is_due && known.upstream.as_ref().is_some_and(|it| it.is_all) => {
+                SyncPlan::Fetch(known.clone())
+            }
             None if is_due => SyncPlan::Sync,
             _ => SyncPlan::Rest(last.again()),
         }
@@ -248,7 +250,7 @@ impl SyncHistory {
                 known
                     .upstream
                     .as_ref()
-                    .map(|upstream| upstream.commit.clone())
+                    .map(|upstream| (upstream.commit.clone(), upstream.places.clone()))
             };
             let has_moved =
                 self.known.as_deref().and_then(was_here) != known.as_deref().and_then(was_here);

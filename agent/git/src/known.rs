@@ -38,6 +38,10 @@ pub struct KnownUpstream {
     /// The command for ssh, where git is given one.
     pub(crate) ssh: Option<String>,
     pub(crate) url: Option<String>,
+    /// A fetch of this branch alone tells all: it is the place, and its URL is that of its remote.
+    pub(crate) is_all: bool,
+    /// The copies of the place, where that is another branch, and their commits.
+    pub(crate) places: Vec<(String, Option<String>)>,
 }
 
 /// In the git directory of a working tree. (Refs in tables are never watched.)
@@ -63,6 +67,13 @@ impl KnownRepository {
         upstream: Option<KnownUpstream>,
     ) -> Option<Self> {
         let branch = head.map(|head| format!("refs/heads/{}", head.branch));
+        let copies = |upstream: &KnownUpstream| {
+            let places = upstream.places.iter().map(|(copy, _)| copy.clone());
+            [upstream.tracking.clone()]
+                .into_iter()
+                .chain(places)
+                .collect::<Vec<_>>()
+        };
         let known = Self {
             top: repository.git.dir.clone(),
             git_dir: repository.git_dir.clone(),
@@ -70,7 +81,7 @@ impl KnownRepository {
             database: repository.request.dir.clone(),
             refs: branch
                 .into_iter()
-                .chain(upstream.as_ref().map(|upstream| upstream.tracking.clone()))
+                .chain(upstream.as_ref().map(copies).unwrap_or_default())
                 .collect(),
             settings_files: settings_files(),
             settings: repository.known_settings(),
@@ -199,7 +210,9 @@ impl KnownUpstream {
             remote,
             branch,
             tracking,
+            ..
         } = upstream;
+        let is_all = upstream.url.is_none() && !upstream.is_own();
         let [remote, branch, tracking] = [remote, branch, tracking].map(String::clone);
         Self {
             remote,
@@ -208,7 +221,15 @@ impl KnownUpstream {
             commit,
             ssh,
             url,
+            is_all,
+            places: Vec::new(),
         }
+    }
+
+    /// The place is another branch, and this is where its copy is.
+    pub(crate) fn add(&mut self, place: &Upstream, commit: Option<String>) {
+        self.is_all = false;
+        self.places.push((place.tracking.clone(), commit));
     }
 }
 

@@ -47,6 +47,7 @@ mod find;
 mod history;
 mod hooks;
 mod index;
+mod join;
 mod kept;
 mod known;
 mod locks;
@@ -55,6 +56,7 @@ mod message;
 mod names;
 mod neighbours;
 mod open_files;
+mod place;
 mod program;
 mod progress;
 mod pull;
@@ -67,6 +69,7 @@ mod replay;
 mod report;
 mod repository;
 mod request;
+mod route;
 mod secrets;
 mod settings;
 mod sqlite;
@@ -112,7 +115,7 @@ use self::stop::{Stop, counted, typed_all};
 use self::travel::{Move, move_branch, short};
 use self::turn::{SyncTurn, remove};
 pub use self::unchanged::{Snapshot, Subjects};
-use self::upstream::{Distance, Upstream, foreign};
+use self::upstream::{Distance, Upstream};
 
 /// The sync's `main`, with the arguments after [`ARGUMENT`].
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {

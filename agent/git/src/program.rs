@@ -248,6 +248,20 @@ impl GitCall {
         }
     }
 
+    /// Adds settings to this call alone. They are not on its command line, which everybody may read.
+    pub(crate) fn with_settings(mut self, settings: &[(String, String)]) -> Self {
+        if !settings.is_empty() {
+            let count = settings.len().to_string();
+            self.command.env("GIT_CONFIG_COUNT", count);
+        }
+        for (number, (key, value)) in settings.iter().enumerate() {
+            self.command.env(format!("GIT_CONFIG_KEY_{number}"), key);
+            self.command
+                .env(format!("GIT_CONFIG_VALUE_{number}"), value);
+        }
+        self
+    }
+
     /// Makes git speak English, for messages that are read.
     pub(crate) fn in_english(mut self) -> Self {
         self.command.env("LC_ALL", "C");

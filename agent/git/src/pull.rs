@@ -49,14 +49,7 @@ pub(crate) fn pull(
         .flat_map(|tree| &tree.files)
         .collect();
     for file in &files {
-        let (conflicts, commit) = (&file.merged.conflicts, file.commit.clone());
-        kept::keep_in(
-            repository,
-            as_path(&file.path),
-            conflicts,
-            &file.ours,
-            commit,
-        )?;
+        kept::keep_file(repository, file)?;
     }
     let is_to_be_committed = travel::travel(turn, &way)?;
     versions::note(repository, &way.from);
@@ -239,11 +232,12 @@ fn refuse_undone(repository: &Repository, distance: &Distance) -> Result<(), Sto
 }
 
 /// Refuses when the upstream has lost commits that this branch was built on: to put them back may be as wrong as to
-/// drop them.
+/// drop them. What is in one of the commits `known` was never the upstream's.
 pub(crate) fn refuse_rewritten(
     repository: &Repository,
     upstream: &Upstream,
     distance: &Distance,
+    known: &[&str],
 ) -> Result<(), Stop> {
     let head = &distance.head;
     let (git, name) = (&repository.git, upstream.name());
@@ -263,8 +257,17 @@ pub(crate) fn refuse_rewritten(
         ])
         .run()?
         .ok_text();
+    let is_known = |fork: &str| {
+        known
+            .iter()
+            .any(|tip| is_ancestor(git, fork, tip) == Ok(true))
+    };
     match fork {
-        Some(fork) if fork != base && !is_ancestor(git, &fork, &upstream.tracking)? => {
+        Some(fork)
+            if fork != base
+                && !is_ancestor(git, &fork, &upstream.tracking)?
+                && !is_known(&fork) =>
+        {
             let own = git.text(["rev-list", "--count", &format!("{fork}..{}", head.commit)])?;
             let own = own.parse().unwrap_or(0_u64);
             let on_it = match own {

@@ -60,6 +60,10 @@ pub enum GitReason {
     NoRemote,
     /// The branch has no upstream.
     NoUpstream,
+    /// Pushing is switched off by a setting of git's.
+    PushOff,
+    /// `git push` would refuse, or would do more than push this branch.
+    NoPlace,
     /// Another program, or another sync, has locked the index for too long.
     IndexLocked,
     /// A call of git has failed, or git is not installed.
@@ -123,6 +127,8 @@ impl GitReason {
             Self::CannotPush => "cannot_push",
             Self::NoRemote => "no_remote",
             Self::NoUpstream => "no_upstream",
+            Self::PushOff => "push_off",
+            Self::NoPlace => "no_place",
             Self::IndexLocked => "index_locked",
             Self::GitFailed => "git_failed",
             Self::NoIdentity => "no_identity",
@@ -173,7 +179,9 @@ impl GitReason {
             | Self::NoIdentity
             | Self::WentBack
             | Self::UpstreamGone
-            | Self::Shallow => true,
+            | Self::Shallow
+            | Self::PushOff
+            | Self::NoPlace => true,
             Self::IndexLocked
             | Self::InUse
             | Self::GitFailed
@@ -217,6 +225,8 @@ impl GitReason {
             | Self::SignedAhead
             | Self::RemoteUnreachable
             | Self::CannotPush
+            | Self::PushOff
+            | Self::NoPlace
             | Self::IndexLocked
             | Self::GitFailed
             | Self::NoIdentity
@@ -248,7 +258,7 @@ mod tests {
     use super::*;
 
     /// Every word, whether it is lasting, and whether it needs the remote.
-    const WORDS: [(&str, bool, bool); 40] = [
+    const WORDS: [(&str, bool, bool); 42] = [
         ("no_repository", true, true),
         ("detached_head", true, true),
         ("no_commit", true, true),
@@ -273,6 +283,8 @@ mod tests {
         ("cannot_push", true, true),
         ("no_remote", true, false),
         ("no_upstream", true, false),
+        ("push_off", true, true),
+        ("no_place", true, true),
         ("index_locked", false, true),
         ("git_failed", false, true),
         ("no_identity", true, true),

@@ -145,7 +145,7 @@ fn is_shared(name: &str) -> bool {
     let is_plain = Path::new(name)
         .components()
         .all(|part| matches!(part, Component::Normal(_)));
-    let is_known = ["refs/heads/", "refs/remotes/"]
+    let is_known = ["refs/heads/", "refs/remotes/", "refs/beadlock/"]
         .iter()
         .any(|kind| name.len() > kind.len() && name.starts_with(kind));
     is_plain && is_known && !name.ends_with("/.invalid") && !name.ends_with(".lock")

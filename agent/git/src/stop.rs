@@ -116,12 +116,6 @@ impl Stop {
         self
     }
 
-    /// Another reason, in a sentence that can stand alone.
-    pub(crate) fn because(mut self, why: String) -> Self {
-        self.hindrance.why = why;
-        self
-    }
-
     /// With what git has said on stderr.
     pub(crate) fn with_words(self, said: String) -> Self {
         Self { said, ..self }
