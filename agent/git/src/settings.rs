@@ -9,7 +9,7 @@ use crate::{Git, Stop, nul_separated};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct GitSettings(Vec<(String, String)>);
 
-const ASKED: &str = r"^(core\.(sshcommand|hookspath)|(remote|branch|hook|include|includeif)\..*)$";
+const ASKED: &str = r"^(core\.(sshcommand|hookspath|excludesfile|attributesfile|ignorecase)|(remote|branch|hook|filter|include|includeif)\..*)$";
 /// They are handed to the next sync on its command line, which has room for 128 KiB.
 const LONG: usize = 16 * 1024;
 
@@ -45,6 +45,17 @@ impl GitSettings {
 
     pub(crate) fn get(&self, key: &str) -> Option<&str> {
         self.all(key).pop()
+    }
+
+    /// Whether a key is set to true, in any of git's words for it.
+    pub(crate) fn is_true(&self, key: &str) -> bool {
+        let is_word = |value: &str| {
+            let words = ["true", "yes", "on"];
+            words.iter().any(|word| value.eq_ignore_ascii_case(word))
+        };
+        self.get(key).is_some_and(|value| {
+            is_word(value) || value.parse().is_ok_and(|number: i64| number != 0)
+        })
     }
 
     /// Whether the next sync may go on with them, while the stamps of git's own files are the same. Not where other

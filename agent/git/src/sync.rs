@@ -2,6 +2,7 @@
 
 use crate::commit::Committed;
 use crate::secrets::masked;
+use crate::truth::{self, Claim};
 use crate::{
     BranchHead, Distance, Event, GitReason, HindranceKind, KnownRepository, KnownUpstream, Network,
     Pushed, Repository, Stop, SyncMessage, SyncReport, SyncRequest, Unpushed, Upstream, begin,
@@ -35,6 +36,10 @@ pub(crate) fn report(mut request: SyncRequest) {
         },
         None => sync(&request, &mut findings),
     };
+    if ended.as_ref().is_err_and(Stop::is_unseen) {
+        request.contents = true;
+        ended = sync(&request, &mut findings);
+    }
     if ended.as_ref().is_err_and(Stop::is_moved) {
         ended = sync(&request, &mut findings);
     }
@@ -98,7 +103,7 @@ impl Findings {
         if let Some(looked) = &looked {
             say(&SyncMessage::Looked(looked.clone()));
         }
-        let Committed { head, parent } = commit::commit(repository, head, looked.as_ref())?;
+        let Committed { head, parent, seen } = commit::commit(repository, head, looked.as_ref())?;
         self.sole = parent.map(|parent| (parent, head.commit.clone()));
         let settings = repository.settings()?;
         let upstream = Upstream::of(repository, settings, &head)?;
@@ -122,8 +127,21 @@ impl Findings {
             };
             ended = conversation.exchange(self, head, known);
         }
+        let place = repository.commit_of(&upstream.tracking)?;
+        if ended.is_ok()
+            && self.report.unpushed.commits == 0
+            && let Some(commit) = &place
+        {
+            let claim = Claim {
+                commit,
+                name: upstream.name(),
+                remote: &upstream.remote,
+                seen: &seen,
+            };
+            ended = truth::prove(repository, &claim);
+        }
         // Where the tracking branch is now, the next fetch shows nothing new.
-        if let Some(commit) = repository.commit_of(&upstream.tracking)?
+        if let Some(commit) = place
             && ssh != Some(None)
         {
             self.upstream = Some(KnownUpstream::of(&upstream, commit, ssh.flatten(), url));
