@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::crowd::host_of;
 use crate::repository::{IN_PROGRESS, Repository};
-use crate::{BranchHead, GitSettings, Upstream};
+use crate::{BranchHead, GitSettings, Upstream, refs};
 
 /// The repository of a database, as the last sync has found it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,11 +45,12 @@ pub struct KnownUpstream {
 }
 
 /// In the git directory of a working tree. (Refs in tables are never watched.)
-const OF_WORKING_TREE: [&str; 5] = [
+const OF_WORKING_TREE: [&str; 6] = [
     "HEAD",
     "index",
     "index.lock",
     "beadlock.turn",
+    "beadlock.stage",
     "info/sparse-checkout",
 ];
 /// In the git directory that all working trees share.
@@ -66,6 +67,10 @@ impl KnownRepository {
         head: Option<&BranchHead>,
         upstream: Option<KnownUpstream>,
     ) -> Option<Self> {
+        let named = match repository.settings() {
+            Ok(settings) => named_files(settings, &repository.git.dir)?,
+            Err(_) => Vec::new(),
+        };
         let branch = head.map(|head| format!("refs/heads/{}", head.branch));
         let copies = |upstream: &KnownUpstream| {
             let places = upstream.places.iter().map(|(copy, _)| copy.clone());
@@ -82,8 +87,9 @@ impl KnownRepository {
             refs: branch
                 .into_iter()
                 .chain(upstream.as_ref().map(copies).unwrap_or_default())
+                .flat_map(|name| refs::chain(&repository.common_dir, name))
                 .collect(),
-            settings_files: settings_files(),
+            settings_files: settings_files().into_iter().chain(named).collect(),
             settings: repository.known_settings(),
             upstream,
         };
@@ -233,6 +239,42 @@ impl KnownUpstream {
     }
 }
 
+/// The files that settings name for what is ignored and for attributes. `None` where only git knows which they are.
+fn named_files(settings: &GitSettings, top: &Path) -> Option<Vec<PathBuf>> {
+    let named = ["core.excludesfile", "core.attributesfile"];
+    let values = named.into_iter().flat_map(|key| settings.all(key));
+    values.map(|value| expanded(value, top)).collect()
+}
+
+/// The files of attributes outside of the working tree and the git directory.
+pub(crate) fn attributes_files(settings: &GitSettings, top: &Path) -> Vec<PathBuf> {
+    let is_one = |path: &PathBuf| {
+        path.file_name()
+            .is_some_and(|name| name.as_encoded_bytes().ends_with(b"attributes"))
+    };
+    let named = settings
+        .get("core.attributesfile")
+        .and_then(|file| expanded(file, top));
+    settings_files()
+        .into_iter()
+        .filter(is_one)
+        .chain(named)
+        .collect()
+}
+
+/// A path in a setting, as git reads it where it can be told.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "git finds its settings by this variable"
+)]
+pub(crate) fn expanded(value: &str, top: &Path) -> Option<PathBuf> {
+    match value.strip_prefix("~/") {
+        Some(rest) => Some(Path::new(&env::var_os("HOME")?).join(rest)),
+        None if value.starts_with(['~', '%']) => None,
+        None => Some(top.join(value)),
+    }
+}
+
 /// The files of git's settings outside of repositories, whether they are there or not.
 #[expect(
     clippy::disallowed_methods,
@@ -255,6 +297,9 @@ fn settings_files() -> Vec<PathBuf> {
     let in_etc = [
         Some("/etc/gitconfig".into()),
         Some("/etc/gitattributes".into()),
+        // A git that was built from source has them there.
+        Some("/usr/local/etc/gitconfig".into()),
+        Some("/usr/local/etc/gitattributes".into()),
     ];
     let others = [home.map(|home| home.join(".gitconfig"))]
         .into_iter()

@@ -229,6 +229,12 @@ impl GitCall {
         self
     }
 
+    /// git may write the index that it is given (our own) when it has looked at files.
+    pub(crate) fn with_locks(mut self) -> Self {
+        self.command.env("GIT_OPTIONAL_LOCKS", "1");
+        self
+    }
+
     pub(crate) fn stdin(mut self, bytes: impl Into<Vec<u8>>) -> Self {
         self.stdin = bytes.into();
         self

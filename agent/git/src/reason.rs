@@ -92,6 +92,26 @@ pub enum GitReason {
     Neighbour,
     /// Others were faster: at the remote, on the branch, or by a switch to another one.
     Raced,
+    /// The index tells git not to look at files of the database.
+    IndexFlags,
+    /// The sparse checkout leaves the database out.
+    Sparse,
+    /// No file of the database is in git.
+    NothingInGit,
+    /// Git ignores a record file of the database.
+    Ignored,
+    /// A record file is a link: what it leads to is not in git.
+    Link,
+    /// What a filter gives back is not what it was given.
+    Filter,
+    /// A file is for git-lfs, which is not set up here.
+    Lfs,
+    /// A name in git and the name of the file differ in case alone.
+    NameCase,
+    /// A directory of the database is a repository of its own.
+    NestedRepository,
+    /// A file here is not what the remote has, for a reason that is not known.
+    NotAtPlace,
     /// A system call on a file has failed.
     Io,
     /// A call of git, or the whole sync, has taken too long.
@@ -143,6 +163,16 @@ impl GitReason {
             Self::Claimed => "claimed",
             Self::Neighbour => "neighbour",
             Self::Raced => "raced",
+            Self::IndexFlags => "index_flags",
+            Self::Sparse => "sparse",
+            Self::NothingInGit => "nothing_in_git",
+            Self::Ignored => "ignored",
+            Self::Link => "link",
+            Self::Filter => "filter",
+            Self::Lfs => "lfs",
+            Self::NameCase => "name_case",
+            Self::NestedRepository => "nested_repository",
+            Self::NotAtPlace => "not_at_place",
             Self::Io => "io",
             Self::TimedOut => "timed_out",
         }
@@ -181,7 +211,16 @@ impl GitReason {
             | Self::UpstreamGone
             | Self::Shallow
             | Self::PushOff
-            | Self::NoPlace => true,
+            | Self::NoPlace
+            | Self::IndexFlags
+            | Self::Sparse
+            | Self::NothingInGit
+            | Self::Ignored
+            | Self::Link
+            | Self::Filter
+            | Self::Lfs
+            | Self::NameCase
+            | Self::NestedRepository => true,
             Self::IndexLocked
             | Self::InUse
             | Self::GitFailed
@@ -193,6 +232,7 @@ impl GitReason {
             | Self::Claimed
             | Self::Neighbour
             | Self::Raced
+            | Self::NotAtPlace
             | Self::Io
             | Self::TimedOut => false,
         }
@@ -241,6 +281,16 @@ impl GitReason {
             | Self::Claimed
             | Self::Neighbour
             | Self::Raced
+            | Self::IndexFlags
+            | Self::Sparse
+            | Self::NothingInGit
+            | Self::Ignored
+            | Self::Link
+            | Self::Filter
+            | Self::Lfs
+            | Self::NameCase
+            | Self::NestedRepository
+            | Self::NotAtPlace
             | Self::Io
             | Self::TimedOut => true,
         }
@@ -299,6 +349,16 @@ mod tests {
         ("claimed", false, true),
         ("neighbour", false, true),
         ("raced", false, true),
+        ("index_flags", true, true),
+        ("sparse", true, true),
+        ("nothing_in_git", true, true),
+        ("ignored", true, true),
+        ("link", true, true),
+        ("filter", true, true),
+        ("lfs", true, true),
+        ("name_case", true, true),
+        ("nested_repository", true, true),
+        ("not_at_place", false, true),
         ("io", false, true),
         ("timed_out", false, true),
     ];

@@ -88,6 +88,21 @@ pub(crate) fn branches(common_dir: &Path) -> Vec<String> {
     found.into_iter().collect()
 }
 
+/// A ref, and those that it stands for, as far as they are files.
+pub(crate) fn chain(common_dir: &Path, name: String) -> Vec<String> {
+    /// git follows no more.
+    const LONGEST: usize = 5;
+    let mut chain = vec![name];
+    while chain.len() <= LONGEST
+        && let Some(name) = chain.last().filter(|name| is_shared(name))
+        && let Ok(text) = read_small(&common_dir.join(name))
+        && let Some(next) = text.strip_prefix("ref: ")
+    {
+        chain.push(next.trim_end().to_owned());
+    }
+    chain
+}
+
 fn is_absent(error: &io::Error) -> bool {
     use io::ErrorKind::{IsADirectory, NotADirectory, NotFound};
     matches!(error.kind(), NotFound | NotADirectory | IsADirectory)

@@ -215,20 +215,6 @@ impl Repository {
         fs::symlink_metadata(&index).map_err(failed).map(|_| ())
     }
 
-    /// Refuses while any paths are unmerged.
-    pub(crate) fn check_merged(&self) -> Result<(), Stop> {
-        let mut paths = self
-            .git
-            .call(["ls-files", "--unmerged", "-z", "--format=%(path)"])
-            .words()?;
-        paths.dedup();
-        if paths.is_empty() {
-            Ok(())
-        } else {
-            Err(self.unmerged(&paths))
-        }
-    }
-
     pub(crate) fn head(&self) -> Result<BranchHead, Stop> {
         let (top, dir) = (self.top(), Part::Path(&self.git.dir));
         let name = match refs::head(&self.git_dir) {

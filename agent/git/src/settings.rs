@@ -9,7 +9,7 @@ use crate::{Git, Stop, nul_separated};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct GitSettings(Vec<(String, String)>);
 
-pub(crate) const ASKED: &str = r"^(core\.(sshcommand|hookspath|attributesfile)|merge\..*\.driver|push\.(default|autosetupremote)|(remote|branch|url|hook|include|includeif)\..*)$";
+pub(crate) const ASKED: &str = r"^(core\.(sshcommand|hookspath|excludesfile|attributesfile|ignorecase)|merge\..*\.driver|push\.(default|autosetupremote)|(remote|branch|url|hook|filter|include|includeif)\..*)$";
 /// They are handed to the next sync on its command line, which has room for 128 KiB.
 const LONG: usize = 16 * 1024;
 
@@ -47,6 +47,17 @@ impl GitSettings {
         self.all(key).pop()
     }
 
+    /// Whether a key is set to true, in any of git's words for it.
+    pub(crate) fn is_true(&self, key: &str) -> bool {
+        let is_word = |value: &str| {
+            let words = ["true", "yes", "on"];
+            words.iter().any(|word| value.eq_ignore_ascii_case(word))
+        };
+        self.get(key).is_some_and(|value| {
+            is_word(value) || value.parse().is_ok_and(|number: i64| number != 0)
+        })
+    }
+
     /// Whether the next sync may go on with them, while the stamps of git's own files are the same. Not where other
     /// files are included. Everybody on the machine may read a command line, so not where a URL may have a token.
     pub(crate) fn can_be_kept(&self) -> bool {
@@ -74,16 +85,6 @@ impl GitSettings {
     /// Whether a key has any value.
     pub(crate) fn has(&self, key: &str) -> bool {
         self.0.iter().any(|(name, _)| name == key)
-    }
-
-    /// Whether git reads the last value of a key as true.
-    pub(crate) fn is_true(&self, key: &str) -> bool {
-        let Some(value) = self.get(key) else {
-            return false;
-        };
-        let value = value.to_ascii_lowercase();
-        let is_number = value.parse().is_ok_and(|number: i64| number != 0);
-        is_number || ["true", "yes", "on"].contains(&&*value)
     }
 
     /// All keys with their values, in git's order.

@@ -31,6 +31,8 @@ enum Ending {
     Refused,
     /// Somebody else has moved the branch meanwhile: once more from the start.
     Moved,
+    /// The times of files have hidden a change: once more, with a look at the contents.
+    Unseen,
 }
 
 impl Stop {
@@ -129,6 +131,18 @@ impl Stop {
         self.hindrance.reason
     }
 
+    /// The times of files may have hidden that from the commit: once more, with a look at the contents.
+    pub(crate) fn unseen(self) -> Self {
+        Self {
+            ending: Ending::Unseen,
+            ..self
+        }
+    }
+
+    pub(crate) fn is_unseen(&self) -> bool {
+        self.ending == Ending::Unseen
+    }
+
     pub(crate) fn is_moved(&self) -> bool {
         self.ending == Ending::Moved
     }
@@ -140,7 +154,7 @@ impl Stop {
     /// Tells the agent. Returns what the report says.
     pub(crate) fn say(self) -> Hindrance {
         say(&match self.ending {
-            Ending::Notice => SyncMessage::Notice(self.line),
+            Ending::Notice | Ending::Unseen => SyncMessage::Notice(self.line),
             Ending::Unreachable => SyncMessage::Unreachable(self.line),
             Ending::Refused | Ending::Moved => SyncMessage::Refused(self.line),
         });

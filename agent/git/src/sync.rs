@@ -1,8 +1,10 @@
 //! One sync: its steps, and what it finds out on the way.
 
+use crate::changes::CommitSeen;
 use crate::commit::Committed;
 use crate::route::{Fetched, Route, Tips};
 use crate::secrets::masked;
+use crate::truth::{self, Claim};
 use crate::{
     BranchHead, Distance, Event, GitReason, HindranceKind, KnownRepository, KnownUpstream, Network,
     Pushed, Repository, Stop, SyncMessage, SyncReport, SyncRequest, Unpushed, Upstream, begin,
@@ -38,6 +40,10 @@ pub(crate) fn report(mut request: SyncRequest) {
         },
         None => sync(&request, &mut findings),
     };
+    if ended.as_ref().is_err_and(Stop::is_unseen) {
+        request.contents = true;
+        ended = sync(&request, &mut findings);
+    }
     if ended.as_ref().is_err_and(Stop::is_moved) || findings.is_to_be_committed {
         ended = sync(&request, &mut findings);
     }
@@ -106,7 +112,7 @@ impl Findings {
         if let Some(looked) = &looked {
             say(&SyncMessage::Looked(looked.clone()));
         }
-        let Committed { head, parent } = commit::commit(repository, head, looked.as_ref())?;
+        let Committed { head, parent, seen } = commit::commit(repository, head, looked.as_ref())?;
         self.sole = parent.map(|parent| (parent, head.commit.clone()));
         let settings = repository.settings()?;
         let route = Route::of(repository, settings, &head.branch)?;
@@ -131,6 +137,9 @@ impl Findings {
                 route: &route,
             };
             ended = conversation.exchange(self, head, known).and(ended);
+        }
+        if ended.is_ok() && self.report.unpushed.commits == 0 {
+            ended = prove(repository, &route, &seen);
         }
         // What waits for a person is told where there is nothing else.
         ended = ended.and_then(|()| kept::refuse(repository));
@@ -172,6 +181,28 @@ fn refuse_nowhere(repository: &Repository, route: &Route, branch: &str) -> Resul
         Ok(_) => Ok(()),
         Err(no) => Err(no.stop(repository, branch)),
     }
+}
+
+/// What is here is at each place, byte for byte.
+fn prove(repository: &Repository, route: &Route, seen: &CommitSeen) -> Result<(), Stop> {
+    let mut proved = Vec::new();
+    for place in route.places() {
+        let Some(commit) = repository.commit_of(&place.tracking)? else {
+            continue;
+        };
+        if proved.contains(&commit) {
+            continue;
+        }
+        let claim = Claim {
+            commit: &commit,
+            name: place.name(),
+            remote: &place.remote,
+            seen,
+        };
+        truth::prove(repository, &claim)?;
+        proved.push(commit);
+    }
+    Ok(())
 }
 
 /// A sync's talk with the remotes.
