@@ -22,7 +22,6 @@ use beadlock_checker::internal::facts;
 use serde::{Deserialize, Serialize};
 
 use crate::changes::CommitSeen;
-use crate::filters;
 use crate::program::GitCall;
 use crate::unchanged::FileStamp;
 use crate::walk::{DatabaseFiles, is_record};
@@ -30,6 +29,7 @@ use crate::{
     Event, GitReason, HindranceKind, Part, Repository, Stop, as_path, nul_separated, remove,
     to_type, turn, typed_all,
 };
+use crate::{filters, name_case};
 
 /// What a cycle says of the place.
 pub(crate) struct Claim<'a> {
@@ -289,6 +289,9 @@ impl Proof<'_> {
             .iter()
             .filter(|path| !self.is_left_out(path) && !self.is_young(path))
             .collect();
+        if let Some(path) = new.first() {
+            name_case::refuse_twin(repository, path)?;
+        }
         let shown = |paths: &[&Vec<u8>]| repository.shown_all(paths);
         let why = if !differing.is_empty() {
             format!(
