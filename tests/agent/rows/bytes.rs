@@ -1,7 +1,7 @@
 //! `synced` means that the bytes are at the place: what git does not look at, ignores, stores otherwise or not at all
 //! is told, with what to type.
 
-use crate::play::{Row, play};
+use crate::play::{Played, Row, gits, play};
 
 /// A row that is not at the place, by the fault of nobody but the set-up.
 const KEPT: Row = Row {
@@ -45,6 +45,15 @@ fn a_file_that_git_is_told_not_to_look_at_stops_the_cycle_before_the_commit() {
             ..flagged
         },
         Row {
+            name: "git sets the flag each time",
+            set_up: "git config core.ignoreStat true; touch $db; git update-index $db; append bd-13",
+            why: &["git is told not to look at .beads/issues.jsonl (core.ignoreStat)"],
+            next: "git -C TOP config core.ignoreStat false && \
+                   git -C TOP update-index --no-assume-unchanged -- .beads/issues.jsonl && \
+                   git -C TOP update-index --no-skip-worktree -- .beads/issues.jsonl",
+            ..flagged
+        },
+        Row {
             name: "many files with odd names",
             set_up: "n=$(printf '.beads/\"x\\ny'); append q \"$n\"
                      for f in 1 2 3 4 5 6 7 8 9; do append $f .beads/$f.jsonl; done
@@ -59,6 +68,16 @@ fn a_file_that_git_is_told_not_to_look_at_stops_the_cycle_before_the_commit() {
             ..flagged
         },
     ]);
+}
+
+#[test]
+fn flags_of_other_files_are_a_persons_own() {
+    play(&[Row {
+        name: "flags outside of the database",
+        set_up: "git update-index --skip-worktree src/s; append bd-13",
+        truth: "at_place; git ls-files -v src/s | grep -q ^S",
+        ..Row::SYNCED
+    }]);
 }
 
 #[test]
@@ -221,6 +240,14 @@ fn a_record_file_that_is_a_link_is_told() {
             why: &[".beads/recs is a link: what it leads to is not synced"],
             next: "T=$(readlink -f TOP/.beads/recs) && [ -e \"$T\" ] && rm TOP/.beads/recs && mv \"$T\" TOP/.beads/recs",
             truth: "at_place $db .beads/recs/more.jsonl",
+            ..KEPT
+        },
+        Row {
+            name: "a link to a file of the database that git ignores",
+            set_up: "mkdir .beads/local; echo local/ >>.beads/.gitignore; git mv $db .beads/old.jsonl; git commit -qam old; git push -q
+                     cp .beads/old.jsonl .beads/local/x.jsonl; ln -s local/x.jsonl $db",
+            why,
+            next,
             ..KEPT
         },
         Row {
@@ -518,6 +545,20 @@ fn the_proof_does_not_believe_what_it_finds() {
             ..Row::SYNCED
         },
         Row {
+            name: "a file is written while the cycle runs",
+            set_up: "printf '#!/bin/sh\n[ -e ../done ] || printf x >>.beads/note.txt; touch ../done\n' >.git/hooks/pre-push; chmod +x .git/hooks/pre-push
+                     echo note >.beads/note.txt; append bd-13",
+            truth: "[ -e ../done ]; at_place $db .beads/note.txt",
+            ..Row::SYNCED
+        },
+        Row {
+            name: "files come and go while the cycle runs",
+            set_up: "printf '#!/bin/sh\n[ -e ../done ] || { rm .beads/note.txt; echo >.beads/new.txt; }; touch ../done\n' >.git/hooks/pre-push; chmod +x .git/hooks/pre-push
+                     echo note >.beads/note.txt; append bd-13",
+            truth: "[ -e ../done ]; at_place $db .beads/new.txt; ! place .beads/note.txt",
+            ..Row::SYNCED
+        },
+        Row {
             name: "a hook takes a file out of the commit",
             set_up: "printf '#!/bin/sh\\ngit rm -q --cached --ignore-unmatch .beads/more.jsonl\\n' >.git/hooks/pre-commit; chmod +x .git/hooks/pre-commit
                      append x .beads/more.jsonl; append bd-13",
@@ -528,4 +569,41 @@ fn the_proof_does_not_believe_what_it_finds() {
             ..Row::SYNCED
         },
     ]);
+}
+
+/// Each database has an index of its own, also in a linked worktree.
+#[test]
+fn databases_of_one_repository_are_proved_each_for_itself() {
+    for git in gits() {
+        let played = Played::begin(&git);
+        let began = played.shell(
+            "mkdir -p sub/.beads; append x sub/.beads/x.jsonl; cp .beads/.gitignore sub/.beads; git add sub; git commit -qm sub; git push -q
+             git worktree add -q -b side ../w; git push -qu origin side",
+            "",
+        );
+        assert_eq!(began.code, 0, "{began:?}");
+        let synced = |dir: &str| {
+            let log = played.cycle_of(dir);
+            let state = log.lines().rev().find(|line| line.contains("State: "));
+            assert!(
+                state.is_some_and(|line| line.contains("State: synced since")),
+                "{dir}: {log}"
+            );
+        };
+        for _ in 0..2 {
+            for dir in ["a/.beads", "a/sub/.beads", "w/.beads"] {
+                let path = played.scene.path().join(dir).join("more.jsonl");
+                let mut text = std::fs::read(&path).unwrap_or_default();
+                text.extend_from_slice(b"{\"id\":\"y\"}\n");
+                std::fs::write(&path, text).expect("write more.jsonl");
+                synced(dir);
+            }
+        }
+        let ended = played.shell(
+            "at_place .beads/more.jsonl sub/.beads/more.jsonl; [ $(ls .git | grep -c '^beadlock.truth.*json$') = 2 ]
+             [ -e .git/worktrees/w/beadlock.truth ]; git -C ../r.git show side:.beads/more.jsonl | cmp - ../w/.beads/more.jsonl",
+            "",
+        );
+        assert_eq!(ended.code, 0, "{ended:?}");
+    }
 }
