@@ -108,7 +108,7 @@ pub fn play(rows: &[Row]) {
 }
 
 /// The directories of the different versions of git that are here.
-fn gits() -> Vec<PathBuf> {
+pub fn gits() -> Vec<PathBuf> {
     let mut versions = Vec::new();
     let mut dirs = Vec::new();
     for dir in std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()) {
@@ -220,6 +220,16 @@ impl Played {
         let (why, next) = rest.split_once("; type: ").unwrap_or((rest, ""));
         let [state, why, next] = [state, why, next].map(str::to_owned);
         Said { state, why, next }
+    }
+
+    /// One cycle of another database, by its path from the scene. Returns its log.
+    pub fn cycle_of(&self, dir: &str) -> String {
+        let dir = self.scene.path().join(dir);
+        let mut command = self.scene.agent(&["--once", "--allow-worktree", "--db"]);
+        command.arg(&dir).env("PATH", &self.path);
+        let ended = Ended::from(run(command));
+        let log = fs::read(dir.join("daemon.log")).unwrap_or_default();
+        format!("{}\n{ended:?}", String::from_utf8_lossy(&log))
     }
 
     /// The agent's log.
