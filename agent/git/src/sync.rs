@@ -246,6 +246,8 @@ impl Conversation<'_> {
             let may_push = self.refuse(&distance, &known, is_ahead);
             match may_push {
                 Ok(()) if is_ahead => match self.push(findings, &distance)? {
+                    // Of an upstream that is not the place it tells nothing.
+                    Pushed::Done if is_fetch_due && self.route.follows_another() => {}
                     Pushed::Done => return Ok(()),
                     // Somebody was faster, and this clone does not know it yet.
                     Pushed::Rejected(why) => {
@@ -286,10 +288,12 @@ impl Conversation<'_> {
                 return Err(at.stop(Event::PushRefused, &rejected.why));
             }
             let distance = self.pull(findings, head, &tips)?;
-            if let Some(missing) = missing {
-                return Err(missing);
+            let is_quiet = repository.request.network == Network::UseQuietly;
+            match missing {
+                // Another URL of the push may take it, and one that tells nothing may, too.
+                Some(missing) if is_quiet || !distance.is_ahead() => return Err(missing),
+                _ => self.refuse(&distance, &tips, distance.is_ahead())?,
             }
-            self.refuse(&distance, &tips, distance.is_ahead())?;
             if !distance.is_ahead() {
                 return Ok(());
             }
@@ -320,7 +324,7 @@ impl Conversation<'_> {
         refuse_nowhere(self.repository, self.route, &distance.head.branch)?;
         match is_ahead {
             true => {
-                push::refuse_absent(self.repository, self.route, distance)?;
+                push::refuse_absent(self.repository, self.route, distance, tips)?;
                 push::refuse_foreign(self.repository, distance, tips)
             }
             false => Ok(()),

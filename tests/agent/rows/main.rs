@@ -5,6 +5,7 @@
 
 mod behind;
 mod bytes;
+mod place;
 mod play;
 mod records;
 mod refused;

@@ -78,6 +78,14 @@ at_place() {
 there() { (cd ../b && git pull -q --rebase && eval "$1" && git add -A && git commit -qm there && git push -q); }
 # both ID…: each record is once in the file and at the place.
 both() { for id; do [ "$(grep -c "\"id\":\"$id\"" "$db")" = 1 ] && [ "$(place "$db" | grep -c "\"id\":\"$id\"")" = 1 ] || return 1; done; }
+# has REPOSITORY REF [PATH]: the place has HEAD there, and this file, or the records, byte for byte.
+has() { git -C "$1" show "$2:${3:-$db}" >../placed && cmp ../placed "${3:-$db}" && [ "$(git -C "$1" rev-parse "$2")" = "$(git rev-parse HEAD)" ]; }
+# fork: another remote, which is empty.
+fork() { git init -q --bare ../fork.git; git remote add fork ../fork.git; }
+# two: pushes go to r.git and to p.git, which are the same.
+two() { git clone -q --bare ../r.git ../p.git; for url in r p; do git remote set-url --add --push origin "$(cd .. && pwd)/$url.git"; done; }
+# hook DIR NAME SCRIPT: this hook, in the hooks of a repository.
+hook() { mkdir -p "$1/hooks"; printf '#!/bin/sh\n%s\n' "$3" >"$1/hooks/$2"; chmod +x "$1/hooks/$2"; }
 # advised: what the last state said to type.
 advised() { sh -c "$NEXT"; }
 "#;
