@@ -1,0 +1,193 @@
+//! What the lines of three versions are compared by.
+//!
+//! Lines are kept by where they lie in their file, not as copies: some 40 bytes for each line of each version, and some
+//! 150 for each key.
+
+mod logs;
+
+use std::collections::HashMap;
+
+use crate::id::LineId;
+use crate::lines::{self, Frame, Kind, Line};
+
+/// One of the three versions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Version {
+    Base,
+    Ours,
+    Theirs,
+}
+
+/// In the order in which their numbers stand in arrays.
+pub const VERSIONS: [Version; 3] = [Version::Base, Version::Ours, Version::Theirs];
+
+/// No line, or no key.
+const NONE: u32 = u32::MAX;
+
+/// What a line is compared by. The order is that of lines without a time: records first.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Key<'a> {
+    Record(LineId<'a>),
+    /// The bytes of other JSON, and which occurrence of them in the file it is.
+    Other(&'a [u8], u32),
+    /// The same of a line that is not JSON.
+    Bad(&'a [u8], u32),
+}
+
+impl Key<'_> {
+    pub fn is_record(&self) -> bool {
+        matches!(self, Self::Record(_))
+    }
+}
+
+/// A line and what it belongs to.
+struct Entry<'a> {
+    line: Line<'a>,
+    is_bad: bool,
+    /// For a line that is not a record this is known last: see [`Keys::give_keys_to_other_lines`].
+    key: u32,
+    /// The next line of its key in its file.
+    next: u32,
+}
+
+/// A version with its lines.
+struct File<'a> {
+    entries: Vec<Entry<'a>>,
+    frame: Frame,
+}
+
+/// The lines of three versions, by key. A key is a number below [`Keys::count`].
+pub struct Keys<'a> {
+    files: [File<'a>; 3],
+    keys: Vec<Key<'a>>,
+    /// For each key its first line in each version.
+    first: Vec<[u32; 3]>,
+}
+
+impl<'a> Keys<'a> {
+    pub fn read(base: &'a [u8], ours: &'a [u8], theirs: &'a [u8]) -> Self {
+        let mut keys = Vec::new();
+        let mut known: HashMap<LineId<'a>, u32> = HashMap::new();
+        let files = [base, ours, theirs].map(|bytes| {
+            let mut entries = Vec::new();
+            let frame = lines::read(bytes, |line, kind| {
+                let is_bad = kind == Kind::Bad;
+                let key = match kind {
+                    Kind::Record(id) => *known.entry(id).or_insert_with_key(|id| {
+                        keys.push(Key::Record(id.clone()));
+                        number(keys.len() - 1)
+                    }),
+                    Kind::Other | Kind::Bad => NONE,
+                };
+                let next = NONE;
+                entries.push(Entry {
+                    line,
+                    is_bad,
+                    key,
+                    next,
+                });
+            });
+            File { entries, frame }
+        });
+        drop(known);
+        let first = vec![[NONE; 3]; keys.len()];
+        let mut read = Self { files, keys, first };
+        read.link();
+        let logs = logs::find(&read);
+        read.give_keys_to_other_lines(&logs);
+        read.link();
+        read
+    }
+
+    /// Puts the lines of each key and version into a chain.
+    fn link(&mut self) {
+        self.first.clear();
+        self.first.resize(self.keys.len(), [NONE; 3]);
+        for (version, file) in self.files.iter_mut().enumerate() {
+            for (index, entry) in file.entries.iter_mut().enumerate().rev() {
+                if let Some(first) = self.first.get_mut(entry.key as usize) {
+                    entry.next = first[version];
+                    first[version] = number(index);
+                }
+            }
+        }
+    }
+
+    /// Lines that are not records, and those of the ids in `logs`, which then have no line left.
+    fn give_keys_to_other_lines(&mut self, logs: &[bool]) {
+        /// The keys of lines of the same bytes, by occurrence.
+        #[derive(Default)]
+        struct Same {
+            keys: Vec<u32>,
+            version: usize,
+            seen: usize,
+        }
+        let mut known: HashMap<(bool, &'a [u8]), Same> = HashMap::new();
+        for (version, file) in self.files.iter_mut().enumerate() {
+            for entry in &mut file.entries {
+                if logs.get(entry.key as usize) == Some(&false) {
+                    continue;
+                }
+                let text = entry.line.text;
+                let same = known.entry((entry.is_bad, text)).or_default();
+                if same.version != version {
+                    (same.version, same.seen) = (version, 0);
+                }
+                if same.seen == same.keys.len() {
+                    let occurrence = number(same.seen);
+                    same.keys.push(number(self.keys.len()));
+                    self.keys.push(match entry.is_bad {
+                        true => Key::Bad(text, occurrence),
+                        false => Key::Other(text, occurrence),
+                    });
+                }
+                entry.key = same.keys[same.seen];
+                same.seen += 1;
+            }
+        }
+    }
+
+    pub fn count(&self) -> usize {
+        self.keys.len()
+    }
+
+    pub fn key(&self, key: u32) -> &Key<'a> {
+        &self.keys[key as usize]
+    }
+
+    /// Whether the version has a line of this key.
+    pub fn has(&self, key: u32, version: Version) -> bool {
+        self.first[key as usize][version as usize] != NONE
+    }
+
+    /// The lines of a key in a version, in their order.
+    pub fn lines(&self, key: u32, version: Version) -> impl Iterator<Item = Line<'a>> + Clone {
+        let entries = &self.files[version as usize].entries;
+        let at = |index: u32| entries.get(index as usize);
+        let first = self.first[key as usize][version as usize];
+        std::iter::successors(at(first), move |entry| at(entry.next)).map(|entry| entry.line)
+    }
+
+    /// How many lines a version has.
+    pub fn size(&self, version: Version) -> usize {
+        self.files[version as usize].entries.len()
+    }
+
+    pub fn frame(&self, version: Version) -> Frame {
+        self.files[version as usize].frame
+    }
+
+    /// The keys of a version in the order of their first lines.
+    pub fn sequence(&self, version: Version) -> impl Iterator<Item = u32> {
+        let entries = self.files[version as usize].entries.iter();
+        entries.enumerate().filter_map(move |(index, entry)| {
+            let first = self.first[entry.key as usize][version as usize];
+            (first as usize == index).then_some(entry.key)
+        })
+    }
+}
+
+/// Lines and keys are counted in 32 bits: three versions of [`crate::MAX_LINES`] lines fit.
+fn number(index: usize) -> u32 {
+    u32::try_from(index).unwrap_or(NONE)
+}

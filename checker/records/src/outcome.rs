@@ -1,0 +1,94 @@
+//! What a merge says besides its bytes.
+
+use crate::id::Id;
+
+/// One of the two sides of a merge.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Side {
+    /// The version that the merge is written over.
+    Ours,
+    /// The other one.
+    Theirs,
+}
+
+impl Side {
+    /// The side across.
+    pub fn other(self) -> Self {
+        match self {
+            Self::Ours => Self::Theirs,
+            Self::Theirs => Self::Ours,
+        }
+    }
+}
+
+/// What a merge leaves to a person. `Display` says it in one line, with "ours" and "theirs"; [`Conflict::told`] with
+/// other names for the two sides.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Conflict {
+    /// The record; `None` for a line without an id, and for a whole file.
+    pub id: Option<Id>,
+    /// What could not be decided.
+    pub kind: ConflictKind,
+}
+
+/// Why a merge could not decide.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ConflictKind {
+    /// Both sides changed these members to different values, and neither record is newer.
+    Members(Vec<MemberConflict>),
+    /// Both sides added this id, and nothing says that the two are one record.
+    AddedTwice,
+    /// A version has two records with this id, which were created at different times.
+    SharedId,
+    /// Both sides changed the record, and a member name comes twice in it (or it is longer than 16 MiB): it is not taken
+    /// apart.
+    Indivisible,
+    /// One side added a line that is not JSON.
+    BadLine {
+        /// Which side.
+        side: Side,
+        /// The line's number there, from 1.
+        line: usize,
+    },
+    /// One side has no line left of this many. The result is the other side: nothing is removed.
+    Emptied {
+        /// The side that is empty.
+        side: Side,
+        /// How many lines BASE has that are more than spaces.
+        lines: usize,
+    },
+}
+
+/// A member with two values.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MemberConflict {
+    /// Its name; that of a member of an inner object after the outer one's name and a point, as in `meta.k`.
+    pub name: String,
+    /// The bytes of its value at ours; `None` where it is absent.
+    pub ours: Option<Vec<u8>>,
+    /// The same at theirs.
+    pub theirs: Option<Vec<u8>>,
+}
+
+/// What a merge has decided and a person may want to know. `Display` says it in one line, as that of [`Conflict`] does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Note {
+    /// One side removed the record and the other changed it: it is kept.
+    KeptChanged {
+        /// The record.
+        id: Id,
+        /// The side that changed it.
+        changed: Side,
+    },
+    /// Both sides changed these members, and the newer record's values were taken.
+    ByTime {
+        /// The record.
+        id: Id,
+        /// The name of the newer record's time: `updated_at`, `updatedAt`, `modified_at` or `modifiedAt`.
+        time: &'static str,
+        /// The side with the newer record.
+        newer: Side,
+        /// The names of the members, as in [`MemberConflict::name`].
+        members: Vec<String>,
+    },
+}
