@@ -3,8 +3,9 @@
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 
+use crate::held::is_record_name;
 use crate::unchanged::{FileStamp, is_of_this_machine};
-use crate::{ExcludedNames, Git, Repository, Stop, as_path, refuse_databases, sqlite};
+use crate::{ExcludedNames, Git, LeftOut, Repository, Stop, as_path, refuse_databases, sqlite};
 
 /// Paths from the top, without those that are never committed (but their removal from the index is here).
 #[derive(Debug, Default, PartialEq)]
@@ -17,6 +18,10 @@ pub(crate) struct DatabaseChanges {
     pub(crate) gone: Vec<Vec<u8>>,
     /// Repositories inside the database, which are not committed.
     pub(crate) repositories: Vec<Vec<u8>>,
+    /// The ids in the last commit of the changed record files, by their paths.
+    pub(crate) in_head: HashMap<Vec<u8>, String>,
+    /// New files that are never committed, and are told.
+    pub(crate) left_out: LeftOut,
     /// How the present files were before they were looked into.
     pub(crate) stamps: Vec<Option<FileStamp>>,
 }
@@ -38,9 +43,7 @@ impl DatabaseChanges {
                 .filter(|path| sqlite::is_at(&file(path)))
                 .collect::<Vec<_>>(),
         )?;
-        changes
-            .new
-            .retain(|path| !sqlite::is_or_becomes(&file(path)));
+        changes.left_out = LeftOut::take_from(repository, &mut changes.new);
         changes.present.append(&mut changes.new);
         changes.stamps = changes
             .present
@@ -48,6 +51,27 @@ impl DatabaseChanges {
             .map(|path| stamps.get(path).cloned().flatten())
             .collect();
         Ok(changes)
+    }
+
+    /// Takes these paths out, and what cannot be there beside them: a file in the place of a directory, or below it.
+    pub(crate) fn leave(&mut self, paths: &BTreeSet<Vec<u8>>) {
+        let is_left = |path: &[u8]| {
+            paths.iter().any(|left| {
+                let (path, left) = (as_path(path), as_path(left));
+                path.starts_with(left) || left.starts_with(path)
+            })
+        };
+        if paths.is_empty() {
+            return;
+        }
+        let stamps = std::mem::take(&mut self.stamps);
+        let present = std::mem::take(&mut self.present);
+        (self.present, self.stamps) = present
+            .into_iter()
+            .zip(stamps)
+            .filter(|(path, _)| !is_left(path))
+            .unzip();
+        self.gone.retain(|path| !is_left(path));
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -92,6 +116,14 @@ impl DatabaseChanges {
                     let (Some([index, tree]), Some(path)) = (fields.first(), fields.get(7)) else {
                         continue;
                     };
+                    let (mode, id) = (fields.get(2), fields.get(5));
+                    if let (Some(mode), Some(id)) = (mode, id)
+                        && is_record_name(path)
+                        && mode.starts_with(b"100")
+                    {
+                        let id = String::from_utf8_lossy(id).into_owned();
+                        changes.in_head.insert(path.to_vec(), id);
+                    }
                     match (index, tree) {
                         (b'D', _) => changes.gone.push(path.to_vec()),
                         _ if names.is_left_out(path) => {}
@@ -135,6 +167,7 @@ mod tests {
     #[test]
     fn entries_are_sorted_by_what_becomes_of_them() {
         let names = ExcludedNames {
+            top: std::path::PathBuf::new(),
             prefix: ".beads".into(),
             own: Vec::new(),
         };
@@ -149,7 +182,8 @@ mod tests {
             one("D.", ".beads/untracked again"),
             b"? .beads/untracked again".to_vec(),
             one("D.", ".beads/.exclusive-lock"),
-            one(".M", ".beads/beads.db-wal"),
+            one(".M", ".beads/daemon.log.1"),
+            one("M.", ".beads/x.jsonl"),
             b"? .beads/daemon.log".to_vec(),
             b"? .beads/nested/".to_vec(),
             b"? .beads/\xff".to_vec(),
@@ -157,7 +191,7 @@ mod tests {
         let changes = DatabaseChanges::parse(&status, &names).unwrap();
         let paths = |paths: &[&[u8]]| paths.iter().map(|path| path.to_vec()).collect::<Vec<_>>();
         let expected = DatabaseChanges {
-            present: paths(&[b".beads/a b", b".beads/staged"]),
+            present: paths(&[b".beads/a b", b".beads/staged", b".beads/x.jsonl"]),
             new: paths(&[b".beads/untracked again", b".beads/\xff"]),
             gone: paths(&[
                 b".beads/deleted",
@@ -165,10 +199,11 @@ mod tests {
                 b".beads/.exclusive-lock",
             ]),
             repositories: paths(&[b".beads/nested"]),
-            stamps: Vec::new(),
+            in_head: HashMap::from([(b".beads/x.jsonl".to_vec(), hash.to_owned())]),
+            ..DatabaseChanges::default()
         };
         assert_eq!(changes, expected);
-        assert_eq!(changes.count(), 5);
+        assert_eq!(changes.count(), 6);
         let unmerged =
             format!("u UU N... 100644 100644 100644 100644 {hash} {hash} {hash} .beads/x y")
                 .into_bytes();

@@ -13,8 +13,9 @@ use std::path::Path;
 
 use crate::names::{LookedIndex, index_now};
 use crate::{
-    BranchHead, DatabaseChanges, Event, GitReason, IndexLock, Move, Repository, Stop, SyncMessage,
-    arriving, begin, counted, entries, hooks, index, move_branch, replay, say, short, turn,
+    BranchHead, DatabaseChanges, Event, GitReason, Held, IndexLock, Move, Repository, Stop,
+    SyncMessage, arriving, begin, counted, entries, held, hooks, index, move_branch, replay, say,
+    short, turn,
 };
 
 /// The branch after a commit.
@@ -30,7 +31,7 @@ pub(crate) fn commit(
     head: BranchHead,
     looked: Option<&LookedIndex>,
 ) -> Result<Committed, Stop> {
-    let mut changes = DatabaseChanges::of(repository)?;
+    let (mut changes, mut held) = look(repository, &head)?;
     if !changes.repositories.is_empty() {
         let paths = repository.shown_all(&changes.repositories);
         let line = Event::NotCommitting.line(format_args!("{paths}, a git repository of its own"));
@@ -43,7 +44,7 @@ pub(crate) fn commit(
     let now = repository.head_of(&head.branch)?;
     if now != head {
         // Another database's sync had its turn before this one.
-        changes = DatabaseChanges::of(repository)?;
+        (changes, held) = look(repository, &now)?;
     }
     let head = now;
     let draft = Draft::begin(repository, &head, looked)?;
@@ -58,6 +59,7 @@ pub(crate) fn commit(
             repository,
             new.as_ref().map_or(&head.commit, |new| &new.commit),
             &scratch,
+            &held,
         )?;
     }
     lock.replace()?;
@@ -80,6 +82,7 @@ pub(crate) fn commit(
         say(&SyncMessage::Looked(LookedIndex {
             stamp,
             copy_of: Some((commit.clone(), tree)),
+            warning: looked.and_then(|looked| looked.warning.clone()),
         }));
     }
     drop(lock);
@@ -97,8 +100,25 @@ pub(crate) fn commit(
     })
 }
 
+/// What has changed and is to be committed, and what of it is held back. Tells the agent what is not committed.
+fn look(repository: &Repository, head: &BranchHead) -> Result<(DatabaseChanges, Held), Stop> {
+    let mut changes = DatabaseChanges::of(repository)?;
+    say(&changes.left_out.message(repository));
+    for line in changes.left_out.lines(repository) {
+        say(&SyncMessage::NoticeOnce(line));
+    }
+    let held = Held::take_out(repository, head, &mut changes)?;
+    held.say(repository);
+    Ok((changes, held))
+}
+
 /// Unstages what was written to a file since it was read for the commit: the next commit by hand would take it.
-fn as_committed(repository: &Repository, commit: &str, index: &Path) -> Result<(), Stop> {
+fn as_committed(
+    repository: &Repository,
+    commit: &str,
+    index: &Path,
+    held: &Held,
+) -> Result<(), Stop> {
     let diff_index =
         repository
             .git
@@ -107,6 +127,13 @@ fn as_committed(repository: &Repository, commit: &str, index: &Path) -> Result<(
         .paths([repository.inside()])
         .index(index)
         .words()?;
+    // What somebody has staged of a file that is held back stays staged.
+    let differing: Vec<_> = differing
+        .chunks_exact(2)
+        .filter(|entry| !held.has(&entry[1]))
+        .flatten()
+        .cloned()
+        .collect();
     index::set_back(&repository.git, index, &differing)
 }
 
@@ -193,6 +220,7 @@ impl<'a> Draft<'a> {
         }
         if has_hook || !are_as_seen {
             refuse_strange(repository, before, &tree)?;
+            held::refuse_changed(repository, before, &tree)?;
         }
         let text = format!(
             "chore: sync .beads ({})\n",

@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 
 use crate::{
     BranchHead, Distance, Event, Git, GitReason, HindranceKind, Move, Repository, Stop,
-    SyncMessage, SyncTurn, Upstream, arriving, counted, hooks, replay, say, short, travel,
+    SyncMessage, SyncTurn, Upstream, arriving, counted, held, hooks, replay, say, short, travel,
 };
 
 /// Puts the branch on top of the upstream's commit. Returns where it is then.
@@ -24,6 +24,7 @@ pub(crate) fn pull(
     };
     // The result is looked at: a file that a commit here untracks may still lie there.
     arriving::refuse(repository, upstream, &way)?;
+    held::refuse_arriving(repository, upstream, (&way.from, &way.to))?;
     if distance.ahead > 0 {
         let args = [OsStr::new(&upstream.tracking), OsStr::new(&head.branch)];
         hooks::ask(repository, "pre-rebase", &args, None)?;

@@ -2,7 +2,7 @@
 
 use crate::{
     Distance, Event, Git, GitOutput, GitReason, HindranceKind, Repository, Stop, SyncMessage,
-    Upstream, counted, foreign, say, short,
+    Upstream, counted, foreign, held, say, short,
 };
 
 pub(crate) enum Pushed {
@@ -79,7 +79,7 @@ pub(crate) fn refuse_foreign(repository: &Repository, distance: &Distance) -> Re
         .map_or_else(|| commit.clone(), |known| format!("{known}..{commit}"));
     let commits = foreign(repository, &range)?;
     if commits == 0 {
-        return Ok(());
+        return held::refuse_ahead(repository, distance);
     }
     // The words are the contract's (docs/design.md#the-log).
     let words = format_args!("{commits} commits that are not ours");

@@ -44,6 +44,8 @@ pub enum GitReason {
     DirtyTree,
     /// A pull would overwrite files that are in no commit.
     InTheWay,
+    /// A record file has lines that are no records, or has lost most of its records.
+    Held,
     /// The upstream has a file that must not come in.
     RefusedContent,
     /// There is a merge among the commits ahead.
@@ -97,6 +99,7 @@ impl GitReason {
             Self::PushRefused => "push_refused",
             Self::DirtyTree => "dirty_tree",
             Self::InTheWay => "in_the_way",
+            Self::Held => "held",
             Self::RefusedContent => "refused_content",
             Self::MergeAhead => "merge_ahead",
             Self::SignedAhead => "signed_ahead",
@@ -136,6 +139,7 @@ impl GitReason {
             | Self::PushRefused
             | Self::DirtyTree
             | Self::InTheWay
+            | Self::Held
             | Self::RefusedContent
             | Self::MergeAhead
             | Self::SignedAhead
@@ -175,6 +179,7 @@ impl GitReason {
             | Self::PushRefused
             | Self::DirtyTree
             | Self::InTheWay
+            | Self::Held
             | Self::RefusedContent
             | Self::MergeAhead
             | Self::SignedAhead
@@ -203,7 +208,7 @@ mod tests {
     use super::*;
 
     /// Every word, whether it is lasting, and whether it needs the remote.
-    const WORDS: [(&str, bool, bool); 32] = [
+    const WORDS: [(&str, bool, bool); 33] = [
         ("no_repository", true, true),
         ("detached_head", true, true),
         ("no_commit", true, true),
@@ -221,6 +226,7 @@ mod tests {
         ("push_refused", true, true),
         ("dirty_tree", true, true),
         ("in_the_way", true, true),
+        ("held", true, true),
         ("refused_content", true, true),
         ("merge_ahead", true, true),
         ("signed_ahead", true, true),

@@ -50,6 +50,9 @@ pub struct SyncRequest {
     pub known: Option<KnownRepository>,
     /// Nothing has changed here since: a fetch is all, unless it brings something.
     pub only_fetch: bool,
+    /// No other cycle of this agent comes: `--once`.
+    #[serde(default)]
+    pub is_once: bool,
     /// The sync says how long each call of git has taken.
     pub is_timed: bool,
     /// When the sync began; `None` in the agent.
@@ -133,9 +136,11 @@ mod tests {
                 looked: is_first.then(|| LookedIndex {
                     stamp: "1.2.3".to_owned(),
                     copy_of: None,
+                    warning: None,
                 }),
                 known: KnownRepository::nowhere(Path::new("/x y/.beads")).filter(|_| is_first),
                 only_fetch: is_first,
+                is_once: is_first,
                 is_timed: is_first,
                 begun: None,
             };

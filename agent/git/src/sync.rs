@@ -5,7 +5,7 @@ use crate::secrets::masked;
 use crate::{
     BranchHead, Distance, Event, GitReason, HindranceKind, KnownRepository, KnownUpstream, Network,
     Pushed, Repository, Stop, SyncMessage, SyncReport, SyncRequest, Unpushed, Upstream, begin,
-    commit, names, pull, push, say, turn, upstream,
+    commit, exclude, names, pull, push, say, turn, upstream,
 };
 
 /// What a sync has found out so far.
@@ -68,6 +68,7 @@ fn sync(request: &SyncRequest, findings: &mut Findings) -> Result<(), Stop> {
             return Err(stop);
         }
     };
+    exclude::write(&repository);
     let ended = findings.sync(&repository);
     if ended.is_err() && !findings.is_measured {
         let report = &mut findings.report;

@@ -113,6 +113,7 @@ impl Stamps {
     /// Every file of the database but those that are never committed.
     fn files_of(&mut self, subjects: &Subjects<'_>) -> io::Result<()> {
         let names = ExcludedNames {
+            top: PathBuf::new(),
             prefix: subjects.database.to_owned(),
             own: subjects.own_files.to_vec(),
         };

@@ -3,6 +3,7 @@
 //!
 //! The rows are played with the `git` of this machine, and where it has another version besides, with that one too.
 
+mod held;
 mod play;
 mod repository;
 
