@@ -182,8 +182,11 @@ impl Proof<'_> {
             repository, files, ..
         } = self;
         let is_ignored = |path: &[u8]| self.compared.is_ignored(path);
-        let is_out =
-            |path: &&Vec<u8>| !is_ignored(path) && files.leads_out(repository, path, is_ignored);
+        let is_out = |path: &&Vec<u8>| {
+            !is_ignored(path)
+                && !self.is_left_out(path)
+                && files.leads_out(repository, path, is_ignored)
+        };
         let Some(first) = files.links.iter().find(is_out) else {
             return Ok(());
         };

@@ -537,6 +537,7 @@ fn a_pull_brings_no_line_that_is_no_record_but_it_brings_what_somebody_has_delet
                      echo dirt >>src/s; append n-1 .beads/notes.jsonl; append bd-13",
             state: "local_only",
             why: &["uncommitted changes outside .beads"],
+            next: "git -C TOP stash push -- ':!.beads'",
             typed: "git checkout -q src/s; git pull -q --rebase 2>/dev/null || { git checkout -q --theirs $db; \
                     (git show origin/main:$db; append bd-13 /dev/stdout) >$db; git add $db; git rebase --continue; }",
             truth: "at_place .beads/notes.jsonl; both x-1 bd-13",

@@ -201,8 +201,12 @@ impl Played {
         run(command).into()
     }
 
-    /// One cycle. Returns what the log says of the state.
-    fn cycle_of(&self, database: &Path, row: &Row) -> Said {
+    /// One cycle of the clone's database. Returns what the log says of the state.
+    pub fn cycle(&self) -> Said {
+        self.cycle_in(&self.top().join(".beads"), &Row::SYNCED)
+    }
+
+    fn cycle_in(&self, database: &Path, row: &Row) -> Said {
         let mut command = self.scene.agent(&["--once"]);
         command.args(row.options).arg("--db").arg(database);
         if row.is_mortal {
@@ -256,7 +260,7 @@ impl Played {
         }
         self.done(row.set_up, "", "set up");
         let mut database = self.top().join(row.db);
-        let said = self.cycle_of(&database, row);
+        let said = self.cycle_in(&database, row);
         let what = || format!("{said:#?}\n{}", Self::log_of(&self.top().join(row.db)));
         assert_eq!(said.state, row.state, "{}", what());
         let top = self.top().to_string_lossy().into_owned();
@@ -277,7 +281,7 @@ impl Played {
         if !row.moved.is_empty() {
             database = self.top().join(row.moved);
         }
-        let said = self.cycle_of(&database, row);
+        let said = self.cycle_in(&database, row);
         let log = Self::log_of(&database);
         assert_eq!(said.state, row.afterwards, "{said:#?}\n{log}");
         self.done(row.truth, "", "the truth");
