@@ -159,7 +159,7 @@ impl SyncHistory {
         let is_hidden = self
             .look
             .as_mut()
-            .is_some_and(|look| (is_sync || look.is_due(now)) && look.has_hidden_change());
+            .is_some_and(|look| look.is_due(now) && look.has_hidden_change());
         if !is_sync && !is_hidden {
             return plan;
         }
@@ -168,7 +168,8 @@ impl SyncHistory {
             self.contents |= is_hidden || last.before.as_ref().is_some_and(is_old);
             last.before = None;
         }
-        self.look = seen.map(|seen| ContentLook::begin(seen.recent(), now));
+        let before = self.look.take();
+        self.look = seen.map(|seen| ContentLook::begin(before, seen.recent(), now));
         SyncPlan::Sync
     }
 

@@ -209,7 +209,7 @@ fn a_filter_that_fails_in_the_middle_of_a_commit() {
     let clean = bench.trap("clean", clean);
     bench.write(".git/info/attributes", ".beads/mine.jsonl filter=up\n");
     bench.shell(&format!(
-        "git config filter.up.clean '{clean}'; git config filter.up.required true"
+        "git config filter.up.clean '{clean}'; git config filter.up.required true; git config filter.up.smudge cat"
     ));
     let mut failed = 0;
     for fails in 1..=9 {
