@@ -2,8 +2,6 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use beadlock_checker::internal::facts;
-
 use crate::HindranceKind::{NotPushing, Unreachable};
 use crate::place::{Place, UpstreamSetting};
 use crate::secrets::masked;
@@ -62,20 +60,6 @@ pub(crate) struct Distance {
 impl Distance {
     pub(crate) fn commit(&self) -> &str {
         self.upstream.as_deref().unwrap_or_default()
-    }
-
-    /// To a commit that was just made, on what the remote has.
-    pub(crate) fn of_one(head: BranchHead, upstream: Option<String>, has_place: bool) -> Self {
-        let oldest = Some(facts::now().0.as_secs());
-        Self {
-            head,
-            places: Vec::from_iter(has_place.then(|| upstream.clone())),
-            upstream,
-            ahead: 1,
-            behind: 0,
-            oldest,
-            is_ours: true,
-        }
     }
 
     /// There is something to push: commits, or the branch itself.
