@@ -84,7 +84,7 @@ fn refuse_uncommitted(repository: &Repository) -> Result<(), Stop> {
     let top = Part::Path(&repository.git.dir);
     let pop = to_type("git -C {} stash pop", std::slice::from_ref(&top));
     let why = format!(
-        "uncommitted changes outside .beads ({paths}); stashed, they are back after the pull by {pop}"
+        "uncommitted changes outside .beads ({paths}); after the pull, {pop} brings them back"
     );
     let mut all_but = OsString::from(":!");
     all_but.push(&repository.prefix);

@@ -91,6 +91,9 @@ fn what_is_in_progress_is_named_with_its_begin_and_the_command_that_aborts_it() 
             )
         },
         Row {
+            // git leaves the commit that was made meanwhile.
+            afterwards: "local_only",
+            truth: "git diff --quiet HEAD",
             why: &["a cherry-pick is in progress in TOP since 20"],
             ..row(
                 "a cherry-pick of several commits, of which the first is resolved",
