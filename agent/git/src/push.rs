@@ -63,7 +63,8 @@ pub(crate) fn push(
         Some(why) => upstream.stop(Event::PushRefused, why),
         None if answer.timed_out => upstream.stop(Event::CannotReach, &answer.last_line()),
         None => upstream.stop(Event::CannotPush, &answer.last_line()),
-    };
+    }
+    .with_words(answer.said());
     Ok(Pushed::Failed(stop, answer))
 }
 

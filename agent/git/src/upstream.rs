@@ -5,7 +5,7 @@ use beadlock_checker::internal::facts;
 use crate::HindranceKind::{NotPushing, Unreachable};
 use crate::{
     BranchHead, Event, Git, GitReason, GitSettings, KnownUpstream, Network, Part, Repository, Stop,
-    SyncMessage, Unpushed, escaped, say, to_type,
+    SyncMessage, Unpushed, escaped, say, steady, to_type,
 };
 
 /// The upstream, as `git branch --set-upstream-to` has set it.
@@ -204,7 +204,7 @@ impl Upstream {
 
     /// The remote cannot be used now: the line of `event`, in the words of git or of the remote.
     pub(crate) fn stop(&self, event: Event, words: &str) -> Stop {
-        let remote = &self.remote;
+        let (remote, words) = (&self.remote, steady(words));
         let (kind, reason, why) = match event {
             Event::PushRefused => (
                 NotPushing,

@@ -29,6 +29,27 @@ fn what_is_here_and_in_no_commit_is_kept_by_what_is_typed() {
             ..Row::TYPED
         },
         Row {
+            name: "a dirty file outside, and another database",
+            set_up: "mkdir -p sub/.beads; append bd-50 sub/.beads/issues.jsonl; git add -A; git commit -qm sub; git push -q; \
+                     there 'echo theirs >theirs'; echo mine >>src/s; append bd-51 sub/.beads/issues.jsonl",
+            state: "behind",
+            why: &["uncommitted changes outside .beads (src/s)"],
+            next: "git -C TOP stash push -- ':!.beads' ':(exclude,glob)**/.beads/**'",
+            truth: "at_place; at_place theirs; grep bd-51 sub/.beads/issues.jsonl; git stash pop -q; grep mine src/s",
+            ..Row::TYPED
+        },
+        Row {
+            name: "conflicts that nobody has resolved",
+            set_up: "there 'echo theirs >theirs'; echo mine >src/s; git stash -q; echo two >src/s; git commit -qam two; git push -q -f 2>/dev/null || \
+                     { git pull -q --rebase; git push -q; }; there 'echo x >x'; git stash pop -q || true",
+            state: "failed",
+            why: &["a merge has left conflicts in src/s; resolve them, then git add"],
+            next: "git -C TOP add -- src/s",
+            typed: "echo both >src/s; advised; git commit -qm both; git pull -q --rebase; git push -q",
+            truth: "at_place; at_place src/s x",
+            ..Row::TYPED
+        },
+        Row {
             name: "an untracked file in the way",
             set_up: "there 'echo theirs >new'; echo mine >new; append bd-13",
             state: "local_only",

@@ -41,6 +41,19 @@ fn a_hook_that_refuses_is_named_with_its_last_line() {
             ..row
         },
         Row {
+            name: "reference-transaction",
+            set_up: hook(
+                "reference-transaction",
+                "cat >/dev/null; [ $1 != prepared ] || [ -e ../may ] || { echo ask Ann; exit 1; }",
+            ),
+            why: &[
+                "the branch main cannot move: the hook reference-transaction has failed: ask Ann",
+            ],
+            next: "",
+            typed: "touch ../may",
+            ..row
+        },
+        Row {
             name: "pre-rebase",
             set_up: format!(
                 "there 'echo x >x'; {}",
