@@ -7,7 +7,7 @@ use crate::place::{Place, UpstreamSetting};
 use crate::secrets::masked;
 use crate::{
     BranchHead, Event, Git, GitOutput, GitReason, GitSettings, KnownUpstream, Network, Part,
-    Repository, Stop, SyncMessage, Unpushed, escaped, say, to_type,
+    Repository, Stop, SyncMessage, Unpushed, escaped, say, steady, to_type,
 };
 
 /// A branch of a remote that this branch follows or is pushed to, and its copy here.
@@ -276,7 +276,7 @@ impl Upstream {
 
     /// The remote cannot be used now: the line of `event`, in the words of git or of the remote.
     pub(crate) fn stop(&self, event: Event, words: &str) -> Stop {
-        let remote = self.at();
+        let (remote, words) = (self.at(), steady(words));
         let (kind, reason, why) = match event {
             Event::PushRefused => (
                 NotPushing,

@@ -256,6 +256,7 @@ impl Played {
 
     fn play(&self, row: &Row) {
         if row.is_mortal {
+            fs::create_dir_all(self.scene.beads()).expect("create .beads");
             self.done("chown -R 65534:65534 ..", "", "given away");
         }
         self.done(row.set_up, "", "set up");
