@@ -92,7 +92,7 @@ pub fn play(rows: &[Row]) {
 }
 
 /// The directories of the different versions of git that are here.
-fn gits() -> Vec<PathBuf> {
+pub fn gits() -> Vec<PathBuf> {
     let mut versions = Vec::new();
     let mut dirs = Vec::new();
     for dir in std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()) {
@@ -167,12 +167,17 @@ impl Played {
         run(command).into()
     }
 
+    /// The agent, on its clone.
+    pub fn agent(&self, args: &[&str]) -> Command {
+        let mut command = self.scene.agent(&["--db"]);
+        command.arg(self.top().join(".beads")).args(args);
+        command.env("PATH", &self.path);
+        command
+    }
+
     /// One cycle. Returns what the log says of the state.
     pub fn cycle(&self) -> Said {
-        let mut command = self.scene.agent(&["--once", "--db"]);
-        command.arg(self.top().join(".beads"));
-        command.env("PATH", &self.path);
-        let ended = Ended::from(run(command));
+        let ended = Ended::from(run(self.agent(&["--once"])));
         let log = self.log();
         let line = log.lines().rev().find_map(|line| {
             let (_, said) = line.split_once("] State: ")?;
