@@ -182,7 +182,9 @@ fn failed(
         true => Event::CannotReach,
         false => Event::CannotPush,
     };
-    let stop = at.stop(event, &answer.last_line()).with_words(answer.said());
+    let stop = at
+        .stop(event, &answer.last_line())
+        .with_words(answer.said());
     Ok(Pushed::Failed(stop, answer))
 }
 

@@ -201,6 +201,14 @@ impl Played {
         run(command).into()
     }
 
+    /// The agent, on its clone.
+    pub fn agent(&self, args: &[&str]) -> Command {
+        let mut command = self.scene.agent(&["--db"]);
+        command.arg(self.top().join(".beads")).args(args);
+        command.env("PATH", &self.path);
+        command
+    }
+
     /// One cycle of the clone's database. Returns what the log says of the state.
     pub fn cycle(&self) -> Said {
         self.cycle_in(&self.top().join(".beads"), &Row::SYNCED)
