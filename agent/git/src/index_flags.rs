@@ -44,10 +44,18 @@ pub(crate) fn refuse(repository: &Repository, entries: &[IndexEntry]) -> Result<
             &[top(), inside(), top(), top(), inside(), top()],
         )
     };
+    let (cause, command) = if flagged.iter().any(|entry| entry.is_assumed)
+        && repository.settings()?.is_true("core.ignorestat")
+    {
+        // git would set the flags again with the next change.
+        let off = to_type("git -C {} config core.ignoreStat false && ", &[top()]);
+        ("core.ignoreStat", off + &command)
+    } else {
+        (flags(&flagged), command)
+    };
     let why = format!(
-        "git is told not to look at {} ({})",
-        repository.shown_all(&paths),
-        flags(&flagged)
+        "git is told not to look at {} ({cause})",
+        repository.shown_all(&paths)
     );
     let stop = Stop::notice(
         Event::NotCommitting,

@@ -47,6 +47,41 @@ pub(crate) fn refuse(repository: &Repository, gone: &[Vec<u8>]) -> Result<(), St
     Err(stop.next(command))
 }
 
+/// Says that git does not show a new file, because of another one whose name differs in case alone.
+pub(crate) fn refuse_twin(repository: &Repository, path: &[u8]) -> Result<(), Stop> {
+    let Some(twin) = twin(&repository.git.dir, as_path(path)) else {
+        return Ok(());
+    };
+    if !repository.settings()?.is_true("core.ignorecase") {
+        return Ok(());
+    }
+    let why = format!(
+        "git takes {} for {} (core.ignorecase)",
+        repository.shown(path),
+        repository.shown(twin.as_os_str().as_encoded_bytes())
+    );
+    let command = to_type(
+        "git -C {} -c core.ignoreCase=false --literal-pathspecs add -f -- {}",
+        &[Part::Path(&repository.git.dir), typed_all(&[path])],
+    );
+    let stop = Stop::notice(
+        Event::NotCommitting,
+        HindranceKind::NotPushing,
+        GitReason::NameCase,
+        why,
+    );
+    Err(stop.next(command))
+}
+
+/// Another file of the directory, whose name differs in case alone.
+fn twin(top: &Path, path: &Path) -> Option<PathBuf> {
+    let (dir, name) = (path.parent()?, path.file_name()?);
+    let names = fs::read_dir(top.join(dir)).ok()?.flatten();
+    let mut names = names.map(|entry| entry.file_name());
+    let twin = names.find(|other| other != name && is_folded(other, name))?;
+    Some(dir.join(twin))
+}
+
 /// The path as it is below a directory, when it is there in other letters alone.
 fn here(top: &Path, path: &Path) -> Option<PathBuf> {
     if fs::symlink_metadata(top.join(path)).is_ok() {
@@ -86,5 +121,8 @@ mod tests {
         assert_eq!(here("sub/DEEP/issues.jsonl"), found);
         assert_eq!(here("Sub/deep/issues.jsonl"), None, "it is there");
         assert_eq!(here("Sub/deep/other.jsonl"), None);
+        let twin = |path: &str| twin(top.path(), Path::new(path));
+        assert_eq!(twin("Sub/deep/Issues.jsonl"), found);
+        assert_eq!(twin("Sub/deep/issues.jsonl"), None);
     }
 }

@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 
 use crate::route::{Route, Tips};
+use crate::secrets::masked;
 use crate::{
     Distance, Event, Git, GitOutput, GitReason, HindranceKind, Part, Repository, Stop, SyncMessage,
-    Upstream, counted, escaped, hooks, join, say, short, to_type,
+    Upstream, counted, escaped, held, hooks, join, say, short, to_type,
 };
 
 pub(crate) enum Pushed {
@@ -240,41 +241,46 @@ fn cut(text: &str, most: usize) -> String {
     }
 }
 
-/// Refuses to make the branch there, where `git push` would not.
+/// Refuses to make the branch there, where `git push` would not, or where somebody has deleted it.
 pub(crate) fn refuse_absent(
     repository: &Repository,
     route: &Route,
     distance: &Distance,
+    tips: &Tips,
 ) -> Result<(), Stop> {
     let Ok(place) = &route.place else {
         return Ok(());
     };
-    if !place.must_be_there || !distance.places.contains(&None) {
+    if !distance.places.contains(&None) {
         return Ok(());
     }
     let branch = &distance.head.branch;
-    let why = format!(
-        "{} has no branch {}, and git push makes none (push.default is matching)",
-        escaped(&place.remote),
-        escaped(branch)
-    );
+    let name = place
+        .branch
+        .strip_prefix("refs/heads/")
+        .unwrap_or(&place.branch);
+    let (remote, name) = (masked(&place.remote), escaped(name));
+    let why = match (place.must_be_there, tips.is_deleted(distance)) {
+        (true, _) => format!(
+            "{remote} has no branch {name}, and git push makes none (push.default is matching)"
+        ),
+        (false, true) => format!("{remote} has no branch {name} any more: somebody has deleted it"),
+        (false, false) => return Ok(()),
+    };
     let stop = Stop::notice(
         Event::NotPushing,
         HindranceKind::NotPushing,
         GitReason::NoPlace,
         why,
     );
-    let full = format!("refs/heads/{branch}");
-    let name: &str = match branch.starts_with(['-', '+']) {
-        true => &full,
-        false => branch,
-    };
-    let remote = Part::Words(vec![place.remote.clone().into()]);
-    let parts = [
-        Part::Path(&repository.git.dir),
-        remote,
-        Part::Word(name.as_ref()),
-    ];
+    let what =
+        match place.branch == format!("refs/heads/{branch}") && !branch.starts_with(['-', '+']) {
+            true => branch.clone(),
+            false => format!("refs/heads/{branch}:{}", place.branch),
+        };
+    let words = [&place.remote, &what].map(|word| Part::Words(vec![word.into()]));
+    let [remote, what] = words;
+    let parts = [Part::Path(&repository.git.dir), remote, what];
     Err(stop.next(to_type("git -C {} push {} {}", &parts)))
 }
 
@@ -288,9 +294,9 @@ pub(crate) fn refuse_foreign(
         return Ok(());
     }
     let mut range = vec![distance.head.commit.clone()];
-    range.extend(Route::without(tips));
+    range.extend(tips.without());
     let Some((first, commits)) = foreign(repository, &range)? else {
-        return Ok(());
+        return held::refuse_ahead(repository, distance);
     };
     let git = &repository.git;
     let show = [

@@ -23,7 +23,11 @@ struct Source {
 
 /// The commit of each source of a [`Route`], as it is known here; `None` where there is none, or none is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Tips(Vec<Option<String>>);
+pub(crate) struct Tips {
+    commits: Vec<Option<String>>,
+    /// The place has no such branch, and never had one, as far as is known here. The remote that it will be made at.
+    new_at: Option<String>,
+}
 
 /// What a fetch has found.
 pub(crate) struct Fetched {
@@ -34,11 +38,31 @@ pub(crate) struct Fetched {
 
 impl Tips {
     pub(crate) fn are_complete(&self) -> bool {
-        self.0.iter().all(Option::is_some)
+        self.commits.iter().all(Option::is_some)
     }
 
     pub(crate) fn first(&self) -> Option<&String> {
-        self.0.first().and_then(Option::as_ref)
+        self.commits.first().and_then(Option::as_ref)
+    }
+
+    /// The place has lost the branch.
+    pub(crate) fn is_deleted(&self, distance: &Distance) -> bool {
+        distance.places.contains(&None) && self.new_at.is_none()
+    }
+
+    /// What the remotes have, as the end of a range. Where the branch is new at its remote, all that is there.
+    pub(crate) fn without(&self) -> Vec<String> {
+        let tips = self.commits.iter().flatten();
+        let mut all: Vec<_> = tips.map(|tip| format!("^{tip}")).collect();
+        all.dedup();
+        let at = self
+            .new_at
+            .as_ref()
+            .filter(|at| !at.contains(['*', '?', '[', '\\']));
+        if let Some(at) = at {
+            all.extend(["--not".to_owned(), format!("--remotes={at}")]);
+        }
+        all
     }
 }
 
@@ -126,7 +150,18 @@ impl Route {
     pub(crate) fn known(&self, repository: &Repository) -> Result<Tips, Stop> {
         let tips = self.sources.iter();
         let tips = tips.map(|source| repository.commit_of(&source.at.tracking));
-        Ok(Tips(tips.collect::<Result<_, _>>()?))
+        self.tips(repository, tips.collect::<Result<_, _>>()?)
+    }
+
+    fn tips(&self, repository: &Repository, commits: Vec<Option<String>>) -> Result<Tips, Stop> {
+        let mut new_at = None;
+        for (source, tip) in self.sources.iter().zip(&commits) {
+            let is_missing = source.is_place && tip.is_none();
+            if is_missing && repository.commit_of(&source.at.tracking)?.is_none() {
+                new_at = Some(source.at.remote.clone());
+            }
+        }
+        Ok(Tips { commits, new_at })
     }
 
     /// Asks the remotes. Where only the place does not answer, it is as `known`, and the upstream can be pulled.
@@ -142,12 +177,12 @@ impl Route {
                 Ok(tip) => tips.push(tip),
                 Err(stop) if number == 0 => return Err(stop),
                 Err(stop) => {
-                    tips.push(known.0.get(number).cloned().flatten());
+                    tips.push(known.commits.get(number).cloned().flatten());
                     missing.get_or_insert(stop);
                 }
             }
         }
-        let tips = Tips(tips);
+        let tips = self.tips(repository, tips)?;
         Ok(Fetched { tips, missing })
     }
 
@@ -160,10 +195,10 @@ impl Route {
     ) -> Result<Distance, Stop> {
         let commit = head.commit.clone();
         let of = |source: &Source, tip: &Option<String>| source.is_place.then(|| tip.clone());
-        let sources = self.sources.iter().zip(&tips.0);
+        let sources = self.sources.iter().zip(&tips.commits);
         let mut distance = Distance {
             head,
-            upstream: tips.0.first().cloned().flatten(),
+            upstream: tips.commits.first().cloned().flatten(),
             places: sources
                 .filter_map(|(source, tip)| of(source, tip))
                 .collect(),
@@ -173,10 +208,10 @@ impl Route {
             is_ours: false,
         };
         let ask = |args: &[&str]| both(git, args);
-        let (unpushed, behind) = match tips.0.as_slice() {
+        let (unpushed, behind) = match tips.commits.as_slice() {
             [Some(tip)] if *tip == commit => return Ok(distance),
             [Some(tip)] => ask(&[&format!("{tip}...{commit}")])?,
-            [None] => ask(&[&commit])?,
+            [None] => (unpushed(git, &distance, tips)?, 0),
             all => {
                 let theirs: Vec<_> = all.iter().flatten().filter(|tip| **tip != commit).collect();
                 let args: Vec<_> = ["rev-list", "--count"]
@@ -191,7 +226,7 @@ impl Route {
                         count.parse().unwrap_or(u64::MAX)
                     }
                 };
-                (unpushed(git, &distance)?, behind)
+                (unpushed(git, &distance, tips)?, behind)
             }
         };
         (distance.ahead, distance.oldest) = (unpushed.commits, unpushed.oldest);
@@ -199,24 +234,12 @@ impl Route {
         Ok(distance)
     }
 
-    /// All that is known of the remotes, for a range without what they have.
-    pub(crate) fn without(tips: &Tips) -> Vec<String> {
-        let mut all: Vec<_> = tips
-            .0
-            .iter()
-            .flatten()
-            .map(|tip| format!("^{tip}"))
-            .collect();
-        all.dedup();
-        all
-    }
-
     /// Each source with its commit, where it has one.
     pub(crate) fn found<'a>(
         &'a self,
         tips: &'a Tips,
     ) -> impl Iterator<Item = (&'a Upstream, &'a str)> {
-        let all = self.sources.iter().zip(&tips.0);
+        let all = self.sources.iter().zip(&tips.commits);
         all.filter_map(|(source, tip)| Some((&source.at, tip.as_deref()?)))
     }
 
@@ -268,7 +291,7 @@ impl Route {
 
 /// What waits to be pushed, to the place that has least. Where it has no such branch, the upstream's commits do not
 /// count.
-fn unpushed(git: &Git, distance: &Distance) -> Result<Unpushed, Stop> {
+fn unpushed(git: &Git, distance: &Distance, tips: &Tips) -> Result<Unpushed, Stop> {
     let (commit, mut most) = (&distance.head.commit, Unpushed::default());
     let mut places = distance.places.clone();
     if places.is_empty() {
@@ -276,15 +299,15 @@ fn unpushed(git: &Git, distance: &Distance) -> Result<Unpushed, Stop> {
     }
     places.dedup();
     for place in &places {
-        let known = place.as_ref().or(distance.upstream.as_ref());
-        if known == Some(commit) {
+        if place.as_ref() == Some(commit) {
             continue;
         }
-        let without = known.map(|known| format!("^{known}"));
-        let args: Vec<_> = [commit.as_str()]
-            .into_iter()
-            .chain(without.as_deref())
-            .collect();
+        let without = match place {
+            Some(place) => vec![format!("^{place}")],
+            None => tips.without(),
+        };
+        let args: Vec<_> = [commit].into_iter().chain(&without).collect();
+        let args: Vec<_> = args.into_iter().map(String::as_str).collect();
         let (unpushed, _) = both(git, &args)?;
         if unpushed.commits >= most.commits {
             most = unpushed;

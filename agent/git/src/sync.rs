@@ -8,7 +8,7 @@ use crate::truth::{self, Claim};
 use crate::{
     BranchHead, Distance, Event, GitReason, HindranceKind, KnownRepository, KnownUpstream, Network,
     Pushed, Repository, Stop, SyncMessage, SyncReport, SyncRequest, Unpushed, Upstream, begin,
-    cause, commit, kept, names, open_files, pull, push, say, turn, upstream,
+    cause, commit, exclude, kept, names, open_files, pull, push, say, turn, upstream,
 };
 
 /// What a sync has found out so far.
@@ -77,6 +77,7 @@ fn sync(request: &SyncRequest, findings: &mut Findings) -> Result<(), Stop> {
             return Err(stop);
         }
     };
+    exclude::write(&repository);
     let ended = findings
         .sync(&repository)
         .map_err(|stop| cause::explain(&repository, stop));
@@ -246,6 +247,8 @@ impl Conversation<'_> {
             let may_push = self.refuse(&distance, &known, is_ahead);
             match may_push {
                 Ok(()) if is_ahead => match self.push(findings, &distance)? {
+                    // Of an upstream that is not the place it tells nothing.
+                    Pushed::Done if is_fetch_due && self.route.follows_another() => {}
                     Pushed::Done => return Ok(()),
                     // Somebody was faster, and this clone does not know it yet.
                     Pushed::Rejected(why) => {
@@ -286,10 +289,12 @@ impl Conversation<'_> {
                 return Err(at.stop(Event::PushRefused, &rejected.why));
             }
             let distance = self.pull(findings, head, &tips)?;
-            if let Some(missing) = missing {
-                return Err(missing);
+            let is_quiet = repository.request.network == Network::UseQuietly;
+            match missing {
+                // Another URL of the push may take it, and one that tells nothing may, too.
+                Some(missing) if is_quiet || !distance.is_ahead() => return Err(missing),
+                _ => self.refuse(&distance, &tips, distance.is_ahead())?,
             }
-            self.refuse(&distance, &tips, distance.is_ahead())?;
             if !distance.is_ahead() {
                 return Ok(());
             }
@@ -320,7 +325,7 @@ impl Conversation<'_> {
         refuse_nowhere(self.repository, self.route, &distance.head.branch)?;
         match is_ahead {
             true => {
-                push::refuse_absent(self.repository, self.route, distance)?;
+                push::refuse_absent(self.repository, self.route, distance, tips)?;
                 push::refuse_foreign(self.repository, distance, tips)
             }
             false => Ok(()),

@@ -22,7 +22,6 @@ use beadlock_checker::internal::facts;
 use serde::{Deserialize, Serialize};
 
 use crate::changes::CommitSeen;
-use crate::filters;
 use crate::program::GitCall;
 use crate::unchanged::FileStamp;
 use crate::walk::{DatabaseFiles, is_record};
@@ -30,6 +29,7 @@ use crate::{
     Event, GitReason, HindranceKind, Part, Repository, Stop, as_path, nul_separated, remove,
     to_type, turn, typed_all,
 };
+use crate::{filters, name_case};
 
 /// What a cycle says of the place.
 pub(crate) struct Claim<'a> {
@@ -55,14 +55,9 @@ pub(crate) fn prove(repository: &Repository, claim: &Claim<'_>) -> Result<(), St
         files: &files,
         begun: begun(repository),
     };
-    proof.in_git()?;
-    proof.ignored()?;
-    proof.links()?;
-    proof.repositories()?;
-    let judged = proof.judged_by_trip(&mut index.note)?;
-    proof.bytes(&judged)?;
+    let judged = proof.judge(&mut index.note);
     index.keep();
-    Ok(())
+    judged
 }
 
 /// When the cycle began, by the clock of files.
@@ -83,6 +78,16 @@ struct Proof<'a> {
 }
 
 impl Proof<'_> {
+    /// The first cause that is found is told.
+    fn judge(&self, note: &mut TruthNote) -> Result<(), Stop> {
+        self.in_git()?;
+        self.ignored()?;
+        self.links()?;
+        self.repositories()?;
+        let judged = self.judged_by_trip(note)?;
+        self.bytes(&judged)
+    }
+
     /// The place has a file of the database.
     fn in_git(&self) -> Result<(), Stop> {
         let Self {
@@ -176,8 +181,9 @@ impl Proof<'_> {
         let Self {
             repository, files, ..
         } = self;
+        let is_ignored = |path: &[u8]| self.compared.is_ignored(path);
         let is_out =
-            |path: &&Vec<u8>| !self.compared.is_ignored(path) && files.leads_out(repository, path);
+            |path: &&Vec<u8>| !is_ignored(path) && files.leads_out(repository, path, is_ignored);
         let Some(first) = files.links.iter().find(is_out) else {
             return Ok(());
         };
@@ -289,6 +295,9 @@ impl Proof<'_> {
             .iter()
             .filter(|path| !self.is_left_out(path) && !self.is_young(path))
             .collect();
+        if let Some(path) = new.first() {
+            name_case::refuse_twin(repository, path)?;
+        }
         let shown = |paths: &[&Vec<u8>]| repository.shown_all(paths);
         let why = if !differing.is_empty() {
             format!(
@@ -328,7 +337,7 @@ impl Proof<'_> {
     }
 
     fn is_left_out(&self, path: &[u8]) -> bool {
-        self.claim.seen.left_out.contains(path) || self.repository.names.is_left_out(path)
+        self.claim.seen.leaves_out(path) || self.repository.names.is_left_out(path)
     }
 
     /// Written while the cycle ran, or gone meanwhile.

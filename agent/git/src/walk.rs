@@ -60,8 +60,13 @@ impl DatabaseFiles {
         files
     }
 
-    /// A link to records that are not in the database.
-    pub(crate) fn leads_out(&self, repository: &Repository, path: &[u8]) -> bool {
+    /// A link to records that are not in the database, or are ignored there.
+    pub(crate) fn leads_out(
+        &self,
+        repository: &Repository,
+        path: &[u8],
+        is_ignored: impl Fn(&[u8]) -> bool,
+    ) -> bool {
         let link = repository.git.dir.join(as_path(path));
         let Ok(target) = fs::canonicalize(&link) else {
             return is_record(path);
@@ -69,7 +74,7 @@ impl DatabaseFiles {
         let from_top = target.strip_prefix(&repository.git.dir).ok();
         let is_inside = from_top.is_some_and(|target| {
             let target = target.as_os_str().as_encoded_bytes();
-            repository.has(target) && !repository.names.is_left_out(target)
+            repository.has(target) && !repository.names.is_left_out(target) && !is_ignored(target)
         });
         !is_inside && (is_record(path) || has_records(&target))
     }

@@ -4,6 +4,9 @@
 //! The rows are played with the `git` of this machine, and where it has another version besides, with that one too.
 
 mod behind;
+mod bytes;
+mod held;
+mod place;
 mod play;
 mod records;
 mod refused;

@@ -78,6 +78,14 @@ at_place() {
 there() { (cd ../b && git pull -q --rebase && eval "$1" && git add -A && git commit -qm there && git push -q); }
 # both ID…: each record is once in the file and at the place.
 both() { for id; do [ "$(grep -c "\"id\":\"$id\"" "$db")" = 1 ] && [ "$(place "$db" | grep -c "\"id\":\"$id\"")" = 1 ] || return 1; done; }
+# has REPOSITORY REF [PATH]: the place has HEAD there, and this file, or the records, byte for byte.
+has() { git -C "$1" show "$2:${3:-$db}" >../placed && cmp ../placed "${3:-$db}" && [ "$(git -C "$1" rev-parse "$2")" = "$(git rev-parse HEAD)" ]; }
+# fork: another remote, which is empty.
+fork() { git init -q --bare ../fork.git; git remote add fork ../fork.git; }
+# two: pushes go to r.git and to p.git, which are the same.
+two() { git clone -q --bare ../r.git ../p.git; for url in r p; do git remote set-url --add --push origin "$(cd .. && pwd)/$url.git"; done; }
+# hook DIR NAME SCRIPT: this hook, in the hooks of a repository.
+hook() { mkdir -p "$1/hooks"; printf '#!/bin/sh\n%s\n' "$3" >"$1/hooks/$2"; chmod +x "$1/hooks/$2"; }
 # advised: what the last state said to type.
 advised() { sh -c "$NEXT"; }
 "#;
@@ -108,7 +116,7 @@ pub fn play(rows: &[Row]) {
 }
 
 /// The directories of the different versions of git that are here.
-fn gits() -> Vec<PathBuf> {
+pub fn gits() -> Vec<PathBuf> {
     let mut versions = Vec::new();
     let mut dirs = Vec::new();
     for dir in std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()) {
@@ -220,6 +228,16 @@ impl Played {
         let (why, next) = rest.split_once("; type: ").unwrap_or((rest, ""));
         let [state, why, next] = [state, why, next].map(str::to_owned);
         Said { state, why, next }
+    }
+
+    /// One cycle of another database, by its path from the scene. Returns its log.
+    pub fn cycle_of(&self, dir: &str) -> String {
+        let dir = self.scene.path().join(dir);
+        let mut command = self.scene.agent(&["--once", "--allow-worktree", "--db"]);
+        command.arg(&dir).env("PATH", &self.path);
+        let ended = Ended::from(run(command));
+        let log = fs::read(dir.join("daemon.log")).unwrap_or_default();
+        format!("{}\n{ended:?}", String::from_utf8_lossy(&log))
     }
 
     /// The agent's log.
