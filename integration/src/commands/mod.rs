@@ -8,6 +8,7 @@ pub mod cycle;
 #[cfg(feature = "fleet")]
 pub mod fleet;
 pub mod hold;
+pub mod merge;
 pub mod release;
 pub mod status;
 pub mod update;
