@@ -3,6 +3,7 @@
 //! Everything that may fail comes before OURS is written, also the words that are said afterwards: an exit code of 1
 //! means that OURS has the conflict, and 129 that OURS is as it was.
 
+use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -92,6 +93,11 @@ pub fn merge_files(typed: &MergeArgs, talk: &Talk) -> Result<(Exit, Value), Erro
         marker_size: usize::from(typed.marker_size),
     });
     let path = typed.path.as_deref().unwrap_or(&typed.ours);
+    let is_by_record = ours != base && theirs != base;
+    let base = match is_by_record {
+        true => without_conflicts(&base),
+        false => base.into(),
+    };
     let merged = merge(&base, &ours, &theirs, &undecided).map_err(|why| too_large(path, why))?;
     let report = Report::of(&merged, path, &labels);
     if merged.bytes != ours {
@@ -135,6 +141,47 @@ fn read_regular(path: &Path) -> Result<Vec<u8>, Error> {
 fn too_large(path: &Path, why: TooLarge) -> Error {
     let message = format!("{}: {why}", escaped_path(path));
     Error::io(message, io::ErrorKind::FileTooLarge)
+}
+
+/// BASE without what stands between conflict markers, with the markers.
+///
+/// Where two branches have several newest common commits, git merges these first, and what could not be decided between
+/// them stands so in BASE. It is not a record of BASE: each side has decided it since, perhaps in another way.
+fn without_conflicts(base: &[u8]) -> Cow<'_, [u8]> {
+    let lines: Vec<&[u8]> = base.split_inclusive(|byte| *byte == b'\n').collect();
+    if !lines.iter().any(|line| marker(line, b'<').is_some()) {
+        return base.into();
+    }
+    let mut left = Vec::new();
+    let mut at = 0;
+    while let Some(line) = lines.get(at) {
+        match end_of_conflict(&lines[at..]) {
+            Some(end) => at += end + 1,
+            None => {
+                left.extend_from_slice(line);
+                at += 1;
+            }
+        }
+    }
+    left.into()
+}
+
+/// Where the conflict ends that begins with the first of these lines. One inside it has longer markers.
+fn end_of_conflict(lines: &[&[u8]]) -> Option<usize> {
+    let size = marker(lines.first()?, b'<');
+    size?;
+    let middle = lines.iter().position(|line| marker(line, b'=') == size)?;
+    let end = lines[middle..]
+        .iter()
+        .position(|line| marker(line, b'>') == size)?;
+    Some(middle + end)
+}
+
+/// How many of `sign` the line begins with, where it is a conflict marker.
+fn marker(line: &[u8], sign: u8) -> Option<usize> {
+    let size = line.iter().take_while(|byte| **byte == sign).count();
+    let is_marker = size >= 7 && matches!(line.get(size), None | Some(b' ' | b'\r' | b'\n'));
+    is_marker.then_some(size)
 }
 
 /// A label on one line. Git before 2.44 hands over its `placeholder` as it is.
@@ -247,6 +294,26 @@ fn advice(conflicts: &[Conflict]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn conflicts_of_base_are_no_records_of_it() {
+        let of = |base: &'static str| {
+            String::from_utf8(without_conflicts(base.as_bytes()).into_owned()).unwrap()
+        };
+        let hunk = "a\n<<<<<<< x\nb\n=======\nc\n>>>>>>> y\nd\n";
+        assert_eq!(of(hunk), "a\nd\n");
+        let nested = "<<<<<<< x\n<<<<<<<<< 1\r\nb\n=========\n>>>>>>>>> 2\n=======\n>>>>>>>\nd";
+        assert_eq!(of(nested), "d");
+        for base in [
+            "a\nb",
+            "",
+            "<<<<<<< x\nb\n=======\n",
+            "<<<<<<\n======\n>>>>>>\n",
+            "<<<<<<<x\n=======\n>>>>>>> y\n",
+        ] {
+            assert_eq!(of(base), base);
+        }
+    }
 
     #[test]
     fn a_label_is_one_line_and_never_a_placeholder() {
