@@ -8,7 +8,7 @@ use clap::{CommandFactory, Parser, error::ErrorKind};
 
 use super::{Cli, Command, completion, help, hint, man, merge, patience};
 use crate::commands::{
-    acquire, append, break_lock, check, cycle, hold, release, status, update, wait, write,
+    acquire, append, break_lock, check, cycle, hold, release, setup, status, update, wait, write,
 };
 use crate::error::{End, Error, Exit, Replaced};
 use crate::output::{
@@ -103,6 +103,7 @@ fn dispatch(command: Option<Command>, environment: &Environment, common: Common)
         Some(Command::Update(typed)) => update::run(typed, environment, &common),
         Some(Command::Append(typed)) => append::run(&typed, environment, &common),
         Some(Command::Merge(typed)) => merge::merge(&typed, &common),
+        Some(Command::Setup(typed)) => setup::run(&typed, environment, &common),
         Some(Command::Break(typed)) => break_lock::run(&typed, environment, &common),
         Some(Command::Top(typed)) => top::run(&typed, environment, &common),
         Some(Command::Doctor(typed)) => doctor::run(&typed, environment, &common),

@@ -72,6 +72,8 @@ pub enum Command {
     Append(commands::append::AppendArgs),
     /// Merge three versions of a record file by the ids of its records
     Merge(commands::merge::MergeArgs),
+    /// Set up git to merge record files with beadlock
+    Setup(commands::setup::SetupArgs),
     /// Remove a lock by force, and keep its record beside it
     Break(commands::break_lock::BreakArgs),
     /// List every lock below a directory
