@@ -44,6 +44,8 @@ const DRIVER: &str = "merge.beadlock.driver";
 /// What git calls the driver where it fails.
 const DESCRIPTION: &str = "record files, by id (beadlock)";
 
+const OR_FAIL: &str = "exit $(( $? == 1 ? 1 : 129 ))";
+
 /// The first version of git that gives the driver labels of the two sides.
 const LABELS_SINCE: (u32, u32) = (2, 44);
 
@@ -192,13 +194,16 @@ fn shown(value: &OsStr) -> String {
 }
 
 /// The driver's line in git's configuration. Git replaces the placeholders and hands the line to a shell.
+///
+/// Git takes every code from 1 to 128 for a conflict whose markers are in the file, also the 127 of a shell that does not
+/// find the program, and the 2 of a beadlock that does not know `merge`. These become 129, a failure.
 fn driver_line(program: &Path, git: Option<(u32, u32)>) -> OsString {
     let program = quoted(program.as_os_str()).replace('%', "%%");
     let labels = match git {
         Some(version) if version >= LABELS_SINCE => " --ours=%X --theirs=%Y",
         _ => "",
     };
-    format!("{program} merge --marker-size=%L{labels} -- %O %A %B %P").into()
+    format!("{program} merge --marker-size=%L{labels} -- %O %A %B %P || {OR_FAIL}").into()
 }
 
 /// The major and the minor number of `2.39.5 (Apple Git-154)`.
@@ -317,7 +322,8 @@ mod tests {
     #[test]
     fn a_git_is_given_the_placeholders_that_it_knows() {
         let line = |git: &str| driver_line(Path::new("/opt/beadlock"), version_numbers(git));
-        let old = "/opt/beadlock merge --marker-size=%L -- %O %A %B %P";
+        let old =
+            "/opt/beadlock merge --marker-size=%L -- %O %A %B %P || exit $(( $? == 1 ? 1 : 129 ))";
         for git in [
             "2.39.5",
             "2.39.5 (Apple Git-154)",
@@ -328,9 +334,9 @@ mod tests {
         ] {
             assert_eq!(line(git), old, "{git}");
         }
-        let new = "/opt/beadlock merge --marker-size=%L --ours=%X --theirs=%Y -- %O %A %B %P";
+        let new = old.replace("%L", "%L --ours=%X --theirs=%Y");
         for git in ["2.44.0", "2.47.3", "2.50.1.windows.1", "2.45.GIT", "3.0.0"] {
-            assert_eq!(line(git), new, "{git}");
+            assert_eq!(line(git), new.as_str(), "{git}");
         }
     }
 
