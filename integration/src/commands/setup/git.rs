@@ -44,7 +44,8 @@ const DRIVER: &str = "merge.beadlock.driver";
 /// What git calls the driver where it fails.
 const DESCRIPTION: &str = "record files, by id (beadlock)";
 
-const OR_FAIL: &str = "exit $(( $? == 1 ? 1 : 129 ))";
+/// The first version of git for which a driver can fail: by a code above 128.
+const FAILURES_SINCE: (u32, u32) = (2, 42);
 
 /// The first version of git that gives the driver labels of the two sides.
 const LABELS_SINCE: (u32, u32) = (2, 44);
@@ -196,14 +197,22 @@ fn shown(value: &OsStr) -> String {
 /// The driver's line in git's configuration. Git replaces the placeholders and hands the line to a shell.
 ///
 /// Git takes every code from 1 to 128 for a conflict whose markers are in the file, also the 127 of a shell that does not
-/// find the program, and the 2 of a beadlock that does not know `merge`. These become 129, a failure.
+/// find the program, and the 2 of a beadlock that does not know `merge`. These become 129, a failure. An older git takes
+/// every code for a conflict. There the sides are merged as text, so that none of them is missing in the file.
 fn driver_line(program: &Path, git: Option<(u32, u32)>) -> OsString {
     let program = quoted(program.as_os_str()).replace('%', "%%");
-    let labels = match git {
-        Some(version) if version >= LABELS_SINCE => " --ours=%X --theirs=%Y",
-        _ => "",
+    let knows = |since| git.is_some_and(|version| version >= since);
+    let labels = match knows(LABELS_SINCE) {
+        true => " --ours=%X --theirs=%Y",
+        false => "",
     };
-    format!("{program} merge --marker-size=%L{labels} -- %O %A %B %P || {OR_FAIL}").into()
+    let or_else = match knows(FAILURES_SINCE) {
+        true => "exit $(( $? == 1 ? 1 : 129 ))",
+        false => {
+            "{ [ $? = 1 ] || git merge-file --marker-size=%L -L ours -L base -L theirs %A %O %B; exit 1; }"
+        }
+    };
+    format!("{program} merge --marker-size=%L{labels} -- %O %A %B %P || {or_else}").into()
 }
 
 /// The major and the minor number of `2.39.5 (Apple Git-154)`.
@@ -253,7 +262,7 @@ fn must(output: &Output, doing: &str) -> Result<(), Error> {
 
 fn version() -> Result<String, Error> {
     let output = git(["version"])?;
-    must(&output, "tell its version, or to read")?;
+    must(&output, "read")?;
     let said = String::from_utf8_lossy(&output.stdout);
     let version = said.trim().trim_start_matches("git version ");
     Ok(escaped(version).to_string())
@@ -321,22 +330,22 @@ mod tests {
 
     #[test]
     fn a_git_is_given_the_placeholders_that_it_knows() {
-        let line = |git: &str| driver_line(Path::new("/opt/beadlock"), version_numbers(git));
-        let old =
-            "/opt/beadlock merge --marker-size=%L -- %O %A %B %P || exit $(( $? == 1 ? 1 : 129 ))";
-        for git in [
-            "2.39.5",
-            "2.39.5 (Apple Git-154)",
-            "2.43.0",
-            "1.99",
-            "",
-            "unknown",
-        ] {
+        let line = |git: &str| {
+            let line = driver_line(Path::new("/opt/beadlock"), version_numbers(git));
+            line.into_string().unwrap()
+        };
+        let old = "/opt/beadlock merge --marker-size=%L -- %O %A %B %P || { [ $? = 1 ] || git merge-file \
+                   --marker-size=%L -L ours -L base -L theirs %A %O %B; exit 1; }";
+        for git in ["2.39.5", "2.39.5 (Apple Git-154)", "1.99", "", "unknown"] {
             assert_eq!(line(git), old, "{git}");
         }
-        let new = old.replace("%L", "%L --ours=%X --theirs=%Y");
+        let fails =
+            "/opt/beadlock merge --marker-size=%L -- %O %A %B %P || exit $(( $? == 1 ? 1 : 129 ))";
+        assert_eq!(line("2.42.0"), fails);
+        assert_eq!(line("2.43.7"), fails);
+        let labelled = fails.replace("%L", "%L --ours=%X --theirs=%Y");
         for git in ["2.44.0", "2.47.3", "2.50.1.windows.1", "2.45.GIT", "3.0.0"] {
-            assert_eq!(line(git), new.as_str(), "{git}");
+            assert_eq!(line(git), labelled, "{git}");
         }
     }
 
