@@ -59,12 +59,15 @@ events! {
     RemovedStale: "removed_stale", Warn, "Removed stale lock (";
     Committed: "committed", Info, "Committed ";
     Pulled: "pulled", Info, "Pulled ";
+    /// Records of both sides of a pull have come together.
+    Merged: "merged", Info, "Merged ";
     Pushed: "pushed", Info, "Pushed ";
     NotCommitting: "notice", Warn, "Not committing: ";
     NotPulling: "notice", Warn, "Not pulling: ";
     NotPushing: "notice", Warn, "Not pushing: ";
     NothingToSync: "notice", Warn, "Nothing to sync: ";
     OnlyCommitting: "notice", Warn, "Only committing: ";
+    Notice: "notice", Warn, "Notice: ";
     CannotReach: "unreachable", Warn, "Cannot reach ";
     CannotPush: "unreachable", Warn, "Cannot push to ";
     PushRefused: "unreachable", Warn, "Push refused by ";

@@ -135,7 +135,13 @@ mod tests {
         let found = parse_both(&words.map(<[u8]>::to_vec));
         let sides: Vec<_> = found
             .iter()
-            .map(|found| (found.old.as_deref(), found.new.as_deref(), found.becomes_submodule))
+            .map(|found| {
+                (
+                    found.old.as_deref(),
+                    found.new.as_deref(),
+                    found.becomes_submodule,
+                )
+            })
             .collect();
         assert_eq!(
             sides,

@@ -16,9 +16,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::stage::Moving;
 use crate::tree::FileTree;
-use crate::{Event, Repository, Stop, SyncMessage, as_path, records, say, stage};
+use crate::{Event, Repository, Stop, SyncMessage, as_path, records, say, stage, turn};
 
-const IN_GIT: &str = "beadlock.open";
+const OPEN: &str = "open";
 /// How long a file stays where no lease tells whether it is open.
 const UNSURE: Duration = Duration::from_secs(600);
 /// How long a program may go on before the log says so.
@@ -55,15 +55,11 @@ pub(crate) fn writers(file: &fs::File) -> Writers {
 
 /// There are such files: each cycle looks at them.
 pub(crate) fn are_there(repository: &Repository) -> bool {
-    fs::symlink_metadata(repository.git_dir.join(IN_GIT)).is_ok()
+    fs::symlink_metadata(turn::notes(repository).join(OPEN)).is_ok()
 }
 
 /// Keeps a file that was replaced, where somebody may still write to it. `aside` is the tree in which it is now.
-pub(crate) fn keep(
-    repository: &Repository,
-    aside: &FileTree,
-    moving: &Moving,
-) -> Result<(), Stop> {
+pub(crate) fn keep(repository: &Repository, aside: &FileTree, moving: &Moving) -> Result<(), Stop> {
     let path = moving.path();
     if !moving.is_record_file {
         return Ok(());
@@ -78,7 +74,7 @@ pub(crate) fn keep(
     let Some(seen) = aside.read(path).map_err(failed)? else {
         return Ok(());
     };
-    let dir = free(&repository.git_dir.join(IN_GIT));
+    let dir = free(&turn::notes(repository).join(OPEN));
     let tree = FileTree::make(&dir).map_err(failed)?;
     // A second name for the same file: across mounts there can be none.
     let (from, to) = (aside.path.join(path), dir.join("file"));
@@ -98,7 +94,7 @@ pub(crate) fn keep(
 /// Merges in what programs have written to such files since the last look, and lets go of those that nobody has open.
 pub(crate) fn look(turn: &crate::SyncTurn<'_>) -> Result<(), Stop> {
     let repository = turn.repository;
-    let top = repository.git_dir.join(IN_GIT);
+    let top = turn::notes(repository).join(OPEN);
     let Ok(entries) = fs::read_dir(&top) else {
         return Ok(());
     };
@@ -124,11 +120,13 @@ fn look_at(turn: &crate::SyncTurn<'_>, dir: &Path) -> Result<(), Stop> {
         return Ok(());
     }
     if now_is != seen {
-        let files = repository.git.files();
+        let files = repository.files.clone();
         let failed = |error| Stop::io("cannot read", &repository.git.dir.join(path), &error);
         let here = files.read(path).map_err(failed)?.unwrap_or_default();
-        let merged = records::late(repository, path, &seen, &here, &now_is)?;
-        stage::bring_in(turn, path, here, merged)?;
+        match records::late(repository, path, &seen, &here, &now_is)? {
+            Some(merged) => stage::bring_in(turn, path, here, merged)?,
+            None => records::put_beside(repository, path, &now_is),
+        }
         fs::write(dir.join("seen"), &now_is)
             .map_err(|error| Stop::io("cannot write", &dir.join("seen"), &error))?;
     }
@@ -176,4 +174,3 @@ fn free(top: &Path) -> PathBuf {
         number += 1;
     }
 }
-

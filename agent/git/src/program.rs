@@ -18,6 +18,7 @@ use beadlock_checker::internal::{sys, system_words};
 use nix::libc::{O_CLOEXEC, O_DIRECTORY, O_NOFOLLOW};
 use nix::sys::signal::Signal;
 
+use crate::tree::FileTree;
 use crate::{
     Beginnings, GitOutput, GitReason, KeptOutput, Stop, SyncMessage, converse, escaped, say,
 };
@@ -80,10 +81,10 @@ impl Git {
     }
 
     /// In a directory that is open; `dir` is for lines.
-    pub(crate) fn in_open(open: File, dir: PathBuf) -> Self {
+    pub(crate) fn in_open(open: Arc<File>, dir: PathBuf) -> Self {
         Self {
             dir,
-            open: Some(Arc::new(open)),
+            open: Some(open),
             ssh: None,
             told: None,
         }
@@ -114,14 +115,6 @@ impl Git {
                 told: self.told.clone(),
             },
             Err(_) => self.clone(),
-        }
-    }
-
-    /// The files of the directory in which it is started.
-    pub(crate) fn files(&self) -> FileTree {
-        match &self.open {
-            Some(open) => FileTree::new(Arc::clone(open), self.dir.clone()),
-            None => FileTree::of(&self.dir),
         }
     }
 
@@ -187,7 +180,9 @@ impl Git {
         command
             .env("GIT_EDITOR", ":")
             .env("GIT_SEQUENCE_EDITOR", ":")
-            .env("GIT_PAGER", "cat");
+            .env("GIT_PAGER", "cat")
+            // What git says is read; names and texts keep their encoding.
+            .env("LANGUAGE", "C");
         if let Some(ssh) = &self.ssh {
             command.env("GIT_SSH_COMMAND", ssh);
         }
@@ -234,6 +229,12 @@ impl GitCall {
         self
     }
 
+    /// git may write the index that it is given (our own) when it has looked at files.
+    pub(crate) fn with_locks(mut self) -> Self {
+        self.command.env("GIT_OPTIONAL_LOCKS", "1");
+        self
+    }
+
     pub(crate) fn stdin(mut self, bytes: impl Into<Vec<u8>>) -> Self {
         self.stdin = bytes.into();
         self
@@ -251,6 +252,20 @@ impl GitCall {
             kept: KeptOutput::Beginnings(Beginnings::default()),
             ..self
         }
+    }
+
+    /// Adds settings to this call alone. They are not on its command line, which everybody may read.
+    pub(crate) fn with_settings(mut self, settings: &[(String, String)]) -> Self {
+        if !settings.is_empty() {
+            let count = settings.len().to_string();
+            self.command.env("GIT_CONFIG_COUNT", count);
+        }
+        for (number, (key, value)) in settings.iter().enumerate() {
+            self.command.env(format!("GIT_CONFIG_KEY_{number}"), key);
+            self.command
+                .env(format!("GIT_CONFIG_VALUE_{number}"), value);
+        }
+        self
     }
 
     /// Makes git speak English, for messages that are read.

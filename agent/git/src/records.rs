@@ -22,12 +22,7 @@ pub(crate) fn is_record_file(path: &[u8]) -> bool {
 
 /// A file as a commit has it, as it is checked out; `None` where that has no such file.
 pub(crate) fn text_of(git: &Git, commit: &str, path: &Path) -> Result<Option<Vec<u8>>, Stop> {
-    let name = [
-        commit.as_bytes(),
-        b":",
-        path.as_os_str().as_encoded_bytes(),
-    ]
-    .concat();
+    let name = [commit.as_bytes(), b":", path.as_os_str().as_encoded_bytes()].concat();
     let answer = git.call(["cat-file", "--filters"]).paths([name]).run()?;
     Ok(answer.status.success().then_some(answer.stdout))
 }
@@ -78,20 +73,31 @@ pub(crate) fn merge(base: &[u8], ours: &[u8], theirs: &[u8]) -> Result<Merged, S
         .map_err(|error| Stop::failed(GitReason::Conflict, error.to_string()))
 }
 
-/// What somebody has written to a record file while it was replaced: `here` and `late` are both made of `base`. What
-/// cannot be decided stays as it is `here`, and the other value is kept beside the file.
+/// What somebody has written to a record file while it was replaced: `here` and `late` are both made of `base`. A record
+/// that cannot be decided stays as it is `here`, and the other one is kept beside the file. `None` where the file as a
+/// whole cannot be merged: it was emptied, or has lines that are no records.
 pub(crate) fn late(
     repository: &Repository,
     path: &Path,
     base: &[u8],
     here: &[u8],
     late: &[u8],
-) -> Result<Vec<u8>, Stop> {
+) -> Result<Option<Vec<u8>>, Stop> {
     let merged = merge(base, late, here)?;
+    if merged.conflicts.iter().any(kept::is_of_file) {
+        return Ok(None);
+    }
     if !merged.conflicts.is_empty() {
         kept::keep(repository, path, &merged.conflicts, late)?;
     }
-    Ok(merged.bytes)
+    Ok(Some(merged.bytes))
+}
+
+/// Puts a version that cannot be merged beside the file, as `FILE.mine`, where that name is free.
+pub(crate) fn put_beside(repository: &Repository, path: &Path, bytes: &[u8]) {
+    let mut mine = path.as_os_str().to_owned();
+    mine.push(".mine");
+    let _ = repository.files.write_new(Path::new(&mine), bytes);
 }
 
 /// Tells what a merge of a file has come to.
@@ -136,7 +142,12 @@ mod tests {
     #[test]
     fn a_record_file_is_known_by_its_name() {
         assert!(is_record_file(b".beads/issues.jsonl"));
-        for path in [&b".beads/issues.json"[..], b"jsonl", b".jsonl", b"a.jsonl/x"] {
+        for path in [
+            &b".beads/issues.json"[..],
+            b"jsonl",
+            b".jsonl",
+            b"a.jsonl/x",
+        ] {
             assert!(!is_record_file(path), "{path:?}");
         }
     }

@@ -1,8 +1,14 @@
 //! A rebase that touches nothing: the commits that are ahead are made anew on top of the upstream, in the object store
 //! alone. So a conflict is found before anything has changed.
+//!
+//! Commits of ours that follow each other are taken together, as one: half of a rewrite that was committed on the way
+//! is no conflict then. A commit of a person stays one.
 
-use crate::HindranceKind::NotPulling;
-use crate::{Git, GitReason, Part, Repository, Stop, nul_separated, short, to_type};
+use crate::merge::{self, MergedTree, Trees};
+use crate::{Git, GitReason, Part, Repository, Stop, counted, entries, join, pull, short, to_type};
+
+/// How the message of a commit of ours begins.
+pub(crate) const SUBJECT: &str = "chore: sync .beads (";
 
 struct Commit {
     tree: String,
@@ -16,90 +22,150 @@ struct Commit {
     message: Vec<u8>,
 }
 
-/// Makes the commits of `upstream..head` anew on top of `upstream`. Returns the last of them.
+/// Commits that are made anew as one: several of ours, or a single one.
+struct Unit {
+    /// The parent of the first.
+    parent: String,
+    /// The last of them.
+    last: String,
+    /// The commit that stands for them all.
+    commit: Commit,
+    count: usize,
+}
+
+/// Commits on top of the upstream.
+pub(crate) struct Replayed {
+    /// The last of them.
+    pub(crate) commit: String,
+    /// The record files that were merged on the way.
+    pub(crate) merged: Vec<MergedTree>,
+}
+
+/// Makes the commits of `upstream..head` anew on top of `upstream`.
 pub(crate) fn replay(
     repository: &Repository,
     head: &str,
     upstream: &str,
     name: &str,
-) -> Result<String, Stop> {
+) -> Result<Replayed, Stop> {
     let git = &repository.git;
     let range = format!("{upstream}..{head}");
     let ahead = git.text(["rev-list", "--reverse", "--topo-order", &range])?;
     let committer = git.text(["var", "GIT_COMMITTER_IDENT"])?;
     let committer = committer.split_inclusive('>').next().unwrap_or_default();
-    let mut onto = upstream.to_owned();
-    for id in ahead.lines() {
-        let commit = Commit::parse(&git.call(["cat-file", "commit", id]).done()?.stdout);
-        let short = short(id);
-        let [parent] = commit.parents.as_slice() else {
-            return Err(repository.by_hand(
-                NotPulling,
-                GitReason::MergeAhead,
-                &format!("{short} is a merge, ahead of {name}"),
-            ));
+    let mut replayed = Replayed {
+        commit: upstream.to_owned(),
+        merged: Vec::new(),
+    };
+    for unit in units(repository, &ahead, name)? {
+        let onto = &replayed.commit;
+        let short = short(&unit.last);
+        let trees = Trees {
+            parent: &unit.parent,
+            onto,
+            ours: &unit.last,
         };
-        let tree = match merge(git, parent, &onto, id)? {
-            Ok(tree) => tree,
-            Err(conflicts) => {
-                let paths = repository.shown_all(conflicts);
-                let why = format!("conflict with {name} in {paths}; nothing was changed");
-                let command = to_type("git -C {} pull --rebase", &[Part::Path(&git.dir)]);
-                return Err(Stop::failed(GitReason::Conflict, why).next(command));
-            }
-        };
+        let merged = merge::merge(repository, &trees)?.map_err(|conflict| {
+            let why = format!("conflict with {name} in {conflict}; nothing was changed");
+            let command = to_type("git -C {} pull --rebase", &[Part::Path(&git.dir)]);
+            Stop::failed(GitReason::Conflict, why).next(command)
+        })?;
+        let onto_tree = tree_of(git, onto)?;
         // The upstream has this change already, unless the commit was empty from the start.
-        if tree == tree_of(git, &onto)? && commit.tree != tree_of(git, parent)? {
+        if merged.tree == onto_tree && unit.commit.tree != tree_of(git, &unit.parent)? {
+            replayed.merged.push(merged);
             continue;
         }
-        if commit.is_signed {
-            return Err(repository.by_hand(
-                NotPulling,
+        if unit.commit.is_signed {
+            return Err(pull::left_to_a_merge(
+                repository,
                 GitReason::SignedAhead,
-                &format!("{short}, ahead of {name}, is signed"),
+                &format!("{short}, ahead of {name}, is signed: a rebase takes its signature away"),
             ));
         }
         // With the time as before it is the same object in every cycle, until it can be pulled.
-        let committer = [committer.as_bytes(), commit.committed.as_slice()].concat();
-        onto = write(git, &commit.anew(&tree, &onto, &committer))?;
+        let committer = [committer.as_bytes(), unit.commit.committed.as_slice()].concat();
+        let mut anew = unit.commit;
+        if unit.count > 1 {
+            let files = entries::both(git, &onto_tree, &merged.tree)?.len();
+            anew.message = format!("\n{SUBJECT}{})\n", counted(files, "file")).into_bytes();
+        }
+        replayed.commit = write(git, &anew.anew(&merged.tree, onto, &committer))?;
+        replayed.merged.push(merged);
     }
-    Ok(onto)
+    Ok(replayed)
+}
+
+/// The commits as they are taken together. A merge is left to a person.
+fn units(repository: &Repository, ahead: &str, name: &str) -> Result<Vec<Unit>, Stop> {
+    let git = &repository.git;
+    let mut units: Vec<Unit> = Vec::new();
+    for id in ahead.lines() {
+        let commit = Commit::parse(&git.call(["cat-file", "commit", id]).done()?.stdout);
+        let [parent] = commit.parents.as_slice() else {
+            // What it brought is in the commit that the others come upon.
+            if join::is_join(repository, id)? {
+                continue;
+            }
+            let short = short(id);
+            return Err(pull::left_to_a_merge(
+                repository,
+                GitReason::MergeAhead,
+                &format!("{short} is a merge, ahead of {name}: a rebase would flatten it"),
+            ));
+        };
+        let parent = parent.clone();
+        match units.last_mut() {
+            Some(unit) if unit.last == parent && unit.commit.is_ours() && commit.is_ours() => {
+                unit.last = id.to_owned();
+                unit.commit = commit;
+                unit.count += 1;
+            }
+            _ => units.push(Unit {
+                parent,
+                last: id.to_owned(),
+                commit,
+                count: 1,
+            }),
+        }
+    }
+    Ok(units)
 }
 
 pub(crate) fn tree_of(git: &Git, commit: &str) -> Result<String, Stop> {
     git.text(["rev-parse", "--verify", &format!("{commit}^{{tree}}")])
 }
 
-/// The tree of `ours` with the change from `parent` to `theirs`; or the paths in conflict.
-fn merge(
-    git: &Git,
-    parent: &str,
-    ours: &str,
-    theirs: &str,
-) -> Result<Result<String, Vec<Vec<u8>>>, Stop> {
-    // Until git 2.40 merge-tree finds merge bases by ancestry alone, so ours becomes a sibling that nobody keeps.
+/// A commit that nobody keeps, with this parent and the tree of another.
+pub(crate) fn sibling(git: &Git, parent: &str, of: &str) -> Result<String, Stop> {
     let sibling = Commit::parse(b"author beadlock <> 0 +0000\n\n");
-    let sibling = write(
+    write(
         git,
-        &sibling.anew(&tree_of(git, ours)?, parent, b"beadlock <> 0 +0000"),
-    )?;
-    let args = [
-        "merge-tree",
-        "--write-tree",
-        "--name-only",
-        "--no-messages",
-        "-z",
-        &sibling,
-        theirs,
-    ];
-    let answer = git.call(args).run()?;
-    let mut words = nul_separated(&answer.stdout).into_iter();
-    let tree = String::from_utf8_lossy(&words.next().unwrap_or_default()).into_owned();
-    match answer.status.code() {
-        Some(0) => Ok(Ok(tree)),
-        Some(1) => Ok(Err(words.filter(|path| !path.is_empty()).collect())),
-        _ => Err(answer.refused("git merge-tree failed")),
+        &sibling.anew(&tree_of(git, of)?, parent, b"beadlock <> 0 +0000"),
+    )
+}
+
+/// Makes a merge of two commits with this tree. Without a time of its own it is the same object each time.
+pub(crate) fn merge_commit(
+    git: &Git,
+    tree: &str,
+    [ours, theirs]: [&str; 2],
+    message: &str,
+) -> Result<String, Stop> {
+    let ident = git.text(["var", "GIT_COMMITTER_IDENT"])?;
+    let ident = ident.split_inclusive('>').next().unwrap_or_default();
+    let mut time = (0, Vec::new());
+    for parent in [ours, theirs] {
+        let commit = Commit::parse(&git.call(["cat-file", "commit", parent]).done()?.stdout);
+        let text = String::from_utf8_lossy(&commit.committed).into_owned();
+        let seconds = text.split_ascii_whitespace().next();
+        let seconds = seconds.and_then(|it| it.parse::<i64>().ok());
+        time = time.max((seconds.unwrap_or_default(), commit.committed));
     }
+    let time = String::from_utf8_lossy(&time.1).into_owned();
+    let head = format!("tree {tree}\nparent {ours}\nparent {theirs}\n");
+    let object = format!("{head}author {ident}{time}\ncommitter {ident}{time}\n\n{message}");
+    write(git, object.as_bytes())
 }
 
 fn write(git: &Git, object: &[u8]) -> Result<String, Stop> {
@@ -147,6 +213,15 @@ impl Commit {
             is_signed,
             message: message.to_vec(),
         }
+    }
+
+    /// Made by a sync of this agent, or of another one.
+    fn is_ours(&self) -> bool {
+        !self.is_signed
+            && self
+                .message
+                .trim_ascii_start()
+                .starts_with(SUBJECT.as_bytes())
     }
 
     /// The object, with another tree and parent, committed by somebody else.

@@ -7,6 +7,7 @@
 //! Where the branch has not moved, the files go back ([`Stage::take_back`]); where it has, the move stands
 //! ([`Stage::gather`]).
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -19,7 +20,9 @@ use serde::{Deserialize, Serialize};
 use crate::content::Content;
 use crate::open_files::{self, Writers};
 use crate::tree::{FileTree, Put};
-use crate::{GitReason, Move, Repository, Stop, SyncTurn, as_path, records};
+use crate::{
+    GitReason, IndexLock, Move, Repository, Stop, SyncTurn, as_path, index, neighbours, records,
+};
 
 /// Where the plan and the files are, in the git directory; and in the database, where that is on another mount.
 const IN_GIT: &str = "beadlock.stage";
@@ -79,24 +82,31 @@ struct Aside {
     mount: u64,
     new: FileTree,
     gone: FileTree,
+    /// The new files of which the end was added in place.
+    appended: FileTree,
 }
 
 impl Aside {
     fn make(dir: PathBuf) -> Result<Self, Stop> {
         let make = |dir: &Path| {
-            let (new, gone) = (
-                FileTree::make(&dir.join("new"))?,
-                FileTree::make(&dir.join("gone"))?,
-            );
-            Ok((new.mount_of(Path::new("x"))?, new, gone))
+            let [new, gone, appended] = ["new", "gone", "appended"].map(|name| dir.join(name));
+            let new = FileTree::make(&new)?;
+            let mount = new.mount_of(Path::new("x"))?;
+            Ok((
+                mount,
+                new,
+                FileTree::make(&gone)?,
+                FileTree::make(&appended)?,
+            ))
         };
         let made = make(&dir).map_err(|error| Stop::io("cannot make", &dir, &error));
-        let (mount, new, gone) = made?;
+        let (mount, new, gone, appended) = made?;
         Ok(Self {
             dir,
             mount,
             new,
             gone,
+            appended,
         })
     }
 
@@ -132,7 +142,7 @@ impl<'a> Stage<'a> {
     pub(crate) fn begin(repository: &'a Repository, way: &Move) -> Result<Self, Stop> {
         remove_all(&repository.git_dir.join(IN_GIT))?;
         let in_git = Aside::make(repository.git_dir.join(IN_GIT))?;
-        let files = repository.git.files();
+        let files = repository.files.clone();
         let beside = |error| Stop::io("cannot look at", &repository.request.dir, &error);
         let here = files
             .mount_of(&repository.prefix.join("x"))
@@ -181,7 +191,7 @@ impl<'a> Stage<'a> {
         }
         Ok(Some(Self {
             repository,
-            files: repository.git.files(),
+            files: repository.files.clone(),
             asides,
             plan,
         }))
@@ -225,9 +235,7 @@ impl<'a> Stage<'a> {
     }
 
     fn elsewhere(&self, path: &Path) -> Stop {
-        let path = self
-            .repository
-            .shown(path.as_os_str().as_encoded_bytes());
+        let path = self.repository.shown(path.as_os_str().as_encoded_bytes());
         let why = format!("{path} is on another mount than the repository and the database");
         Stop::not_pulling(GitReason::InTheWay, why)
     }
@@ -239,14 +247,10 @@ impl<'a> Stage<'a> {
         let failed = |error| Stop::io("cannot write", &dir, &error);
         self.sync_files().map_err(failed)?;
         let text = serde_json::to_vec(&self.plan).unwrap_or_default();
-        let (draft, plan) = (dir.join("plan.new"), dir.join(PLAN));
-        let write = || {
-            fs::write(&draft, &text)?;
-            fs::File::open(&draft)?.sync_all()?;
-            rename(&draft, &plan)?;
-            fs::File::open(&dir)?.sync_all()
-        };
-        write().map_err(failed)
+        crate::turn::write_whole(&dir.join(PLAN), &text)?;
+        fs::File::open(&dir)
+            .and_then(|dir| dir.sync_all())
+            .map_err(failed)
     }
 
     /// An exchange does not write out the new file as a plain rename does.
@@ -351,12 +355,16 @@ impl<'a> Stage<'a> {
         let failed = |error: std::io::Error| self.failed(path, &error);
         let aside = self.aside(path).ok_or_else(|| self.elsewhere(path))?;
         for _ in 0..ROUNDS {
-            let merged = records::late(self.repository, path, &base, &here, &late)?;
+            let Some(merged) = records::late(self.repository, path, &base, &here, &late)? else {
+                records::put_beside(self.repository, path, &late);
+                return Ok(());
+            };
             if merged == here {
                 return Ok(());
             }
             let number = aside.merged().len();
-            let tree = FileTree::make(&aside.dir.join(format!("merged{number}"))).map_err(failed)?;
+            let tree =
+                FileTree::make(&aside.dir.join(format!("merged{number}"))).map_err(failed)?;
             tree.write_new(path, &merged).map_err(failed)?;
             tree.dress_as(&self.files, path).map_err(failed)?;
             tree.sync_file(path).map_err(failed)?;
@@ -378,7 +386,7 @@ impl<'a> Stage<'a> {
         ))
     }
 
-    fn text(&self, source: &Source, path: &Path) -> Result<Vec<u8>, Stop> {
+    pub(crate) fn text(&self, source: &Source, path: &Path) -> Result<Vec<u8>, Stop> {
         let git = &self.repository.git;
         Ok(match source {
             Source::Commit(commit) => records::text_of(git, commit, path)?.unwrap_or_default(),
@@ -412,8 +420,13 @@ impl<'a> Stage<'a> {
             .merged()
             .iter()
             .any(|tree| matches!(tree.look(path), Ok(Some(_))));
-        if here == moving.new && here.is_some() && !has_merged {
-            if out.is_none() {
+        let is_appended = matches!(aside.appended.look(path), Ok(Some(_)));
+        if !has_merged && !is_appended {
+            if out == moving.new {
+                // Its turn had not come.
+                return Ok(());
+            }
+            if here == moving.new && out.is_none() && moving.old.is_none() {
                 // It was put where nothing was.
                 if self.files.move_to(&aside.gone, path).map_err(failed)? == Put::Done
                     && aside.gone.look(path).map_err(failed)? != moving.new
@@ -422,14 +435,15 @@ impl<'a> Stage<'a> {
                 }
                 return Ok(());
             }
-            if out != moving.new {
+            if out.is_none() {
+                return Ok(());
+            }
+            if here == moving.new {
                 self.files.exchange(&aside.new, path).map_err(failed)?;
                 if aside.new.look(path).map_err(failed)? == moving.new {
                     return Ok(());
                 }
             }
-        } else if out == moving.new && !has_merged || out.is_none() {
-            return Ok(());
         }
         if moving.is_record_file {
             let (old, new) = (
@@ -438,9 +452,8 @@ impl<'a> Stage<'a> {
             );
             let here = self.files.read(path).map_err(failed)?.unwrap_or_default();
             let out = match aside.new.read(path).map_err(failed)? {
-                // Its end was appended in place.
-                Some(out) if out == new => old,
-                out => out.unwrap_or_default(),
+                Some(out) if !is_appended => out,
+                _ => old,
             };
             self.merge_all(moving, aside, &new, (here, out))?;
         }
@@ -458,9 +471,14 @@ impl<'a> Stage<'a> {
         let path = moving.path();
         let mut all = here.clone();
         let others = aside.merged();
-        let others = others.iter().filter_map(|tree| tree.read(path).ok().flatten());
+        let others = others
+            .iter()
+            .filter_map(|tree| tree.read(path).ok().flatten());
         for other in others.chain([out]) {
-            all = records::late(self.repository, path, base, &all, &other)?;
+            match records::late(self.repository, path, base, &all, &other)? {
+                Some(merged) => all = merged,
+                None => records::put_beside(self.repository, path, &other),
+            }
         }
         if all == here {
             return Ok(());
@@ -490,8 +508,7 @@ impl<'a> Stage<'a> {
             } else if here == moving.new {
                 self.files.exchange(&aside.new, path).map_err(failed)?;
             } else if let Some(bytes) = aside.new.read(path).map_err(failed)? {
-                let mine = [&moving.path, &b".mine"[..]].concat();
-                let _ = self.files.write_new(as_path(&mine), &bytes);
+                records::put_beside(self.repository, path, &bytes);
             }
         }
         Ok(())
@@ -557,20 +574,21 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// Where somebody has the file open for writing, and the new one is the old one and more: adds that in one write.
-    /// So what that program writes later is in the file, too.
+    /// Whether somebody has a record file of this database open for writing. Asked before [`Stage::hold`] opens it.
+    pub(crate) fn is_open(&self, moving: &Moving) -> bool {
+        moving.is_record_file
+            && self.repository.has(&moving.path)
+            && matches!(self.files.open_file(moving.path()), Ok(Some(file)) if open_files::writers(&file) == Writers::Some)
+    }
+
+    /// Where the new file is the old one and more: adds that in one write. So what a program that has the file open
+    /// writes later is in the file, too.
     pub(crate) fn append(&self, moving: &Moving) -> Result<bool, Stop> {
         let path = moving.path();
         if !moving.is_record_file || moving.old.is_none() || moving.new.is_none() {
             return Ok(false);
         }
         let failed = |error: std::io::Error| self.failed(path, &error);
-        let Some(file) = self.files.open_file(path).map_err(failed)? else {
-            return Ok(false);
-        };
-        if open_files::writers(&file) != Writers::Some {
-            return Ok(false);
-        }
         let (Some(new), Some(here)) = (
             self.new_of(path)?.read(path).map_err(failed)?,
             self.files.read(path).map_err(failed)?,
@@ -586,6 +604,8 @@ impl<'a> Stage<'a> {
             return Ok(false);
         }
         file.write_all(tail).map_err(failed)?;
+        let aside = self.aside(path).ok_or_else(|| self.elsewhere(path))?;
+        aside.new.move_to(&aside.appended, path).map_err(failed)?;
         Ok(true)
     }
 
@@ -594,9 +614,7 @@ impl<'a> Stage<'a> {
         const OTHER_MOUNT: i32 = nix::errno::Errno::EXDEV as i32;
         match error.raw_os_error() {
             Some(BUSY | OTHER_MOUNT) => {
-                let path = self
-                    .repository
-                    .shown(path.as_os_str().as_encoded_bytes());
+                let path = self.repository.shown(path.as_os_str().as_encoded_bytes());
                 Stop::not_pulling(
                     GitReason::InTheWay,
                     format!("{path} is a mount point of its own; mount the directory"),
@@ -631,7 +649,8 @@ pub(crate) fn bring_in(
     let old = stage.files.look(path).map_err(failed)?;
     if old.is_some() && !new.dress_as(&stage.files, path).map_err(failed)? {
         let path = repository.shown(path.as_os_str().as_encoded_bytes());
-        let why = format!("{path} would be open to fewer than it is; the agent must run as its owner");
+        let why =
+            format!("{path} would be open to fewer than it is; the agent must run as its owner");
         return Err(Stop::not_pulling(GitReason::InTheWay, why));
     }
     let git = &repository.git;
@@ -662,15 +681,7 @@ pub(crate) enum Stepped {
     InTheWay,
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the plan of this sync, in its own directory"
-)]
-fn rename(from: &Path, to: &Path) -> std::io::Result<()> {
-    fs::rename(from, to)
-}
-
-/// Removes a stage: the plan last, so that after a kill what is left is still known.
+/// Removes a directory, where it is there.
 fn remove_all(dir: &Path) -> Result<(), Stop> {
     match fs::remove_dir_all(dir) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
@@ -678,4 +689,51 @@ fn remove_all(dir: &Path) -> Result<(), Stop> {
         }
         _ => Ok(()),
     }
+}
+
+/// Takes the turn, with nothing left to finish and nobody in the middle of something.
+pub(crate) fn begin(repository: &Repository) -> Result<SyncTurn<'_>, Stop> {
+    let turn = SyncTurn::take(repository)?;
+    repository.check_quiet()?;
+    if let Some(stage) = Stage::left(repository)? {
+        recover(&turn, stage)?;
+    }
+    open_files::look(&turn)?;
+    Ok(turn)
+}
+
+/// What a sync that was killed has left: its files go back, or the move stands.
+fn recover(turn: &SyncTurn<'_>, stage: Stage<'_>) -> Result<(), Stop> {
+    let repository = turn.repository;
+    let (way, head) = (stage.way(), repository.head()?);
+    let _others = neighbours::enter(repository, &stage.paths())?;
+    if way.from != way.to && head.branch == way.branch && head.commit == way.from {
+        stage.take_back()?;
+        let lock = IndexLock::take(turn)?;
+        let index = lock.copy()?;
+        let args = [
+            "diff-index",
+            "--cached",
+            "-z",
+            "--name-only",
+            "--no-renames",
+            &way.to,
+            "--",
+        ];
+        let others: BTreeSet<_> = repository
+            .git
+            .call(args)
+            .index(&index)
+            .words()?
+            .into_iter()
+            .collect();
+        let mut paths = stage.paths();
+        paths.retain(|path| !others.contains(path));
+        // The index may have moved already.
+        index::set(&repository.git, &index, &way.from, &paths)?;
+        lock.replace()?;
+    } else {
+        stage.gather()?;
+    }
+    stage.end()
 }

@@ -56,10 +56,7 @@ impl FileTree {
     /// The directory `path`, where it is there.
     pub(crate) fn existing(path: &Path) -> io::Result<Option<Self>> {
         match rustix::fs::open(path, DIR, Mode::empty()) {
-            Ok(open) => Ok(Some(Self::new(
-                Arc::new(File::from(open)),
-                path.to_owned(),
-            ))),
+            Ok(open) => Ok(Some(Self::new(Arc::new(File::from(open)), path.to_owned()))),
             Err(errno) if is_absent(errno) => Ok(None),
             Err(errno) => Err(errno.into()),
         }
@@ -70,11 +67,7 @@ impl FileTree {
         self.walk(path, false)
     }
 
-    fn walk<'a>(
-        &self,
-        path: &'a Path,
-        makes: bool,
-    ) -> io::Result<Option<(OwnedFd, &'a OsStr)>> {
+    fn walk<'a>(&self, path: &'a Path, makes: bool) -> io::Result<Option<(OwnedFd, &'a OsStr)>> {
         let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
         let mut dir = rustix::fs::openat(self.open.as_fd(), c".", DIR, Mode::empty())?;
         for part in path.parent().into_iter().flat_map(Path::components) {
@@ -266,13 +259,16 @@ fn dress(new: &File, old: &File) -> io::Result<bool> {
     let has_all = (is.st_uid, is.st_gid) == (was.st_uid, was.st_gid)
         || rustix::fs::fchown(new, Some(owner), Some(group)).is_ok();
     // Only root gives files away; a group of one's own can be given.
-    let has_group = has_all
-        || is.st_gid == was.st_gid
-        || rustix::fs::fchown(new, None, Some(group)).is_ok();
+    let has_group =
+        has_all || is.st_gid == was.st_gid || rustix::fs::fchown(new, None, Some(group)).is_ok();
     let has_owner = has_all || is.st_uid == was.st_uid;
     // git decides who may execute it, as far as it may be read.
     let read = was.st_mode & 0o666;
-    let execute = if is.st_mode & 0o111 == 0 { 0 } else { read >> 2 };
+    let execute = if is.st_mode & 0o111 == 0 {
+        0
+    } else {
+        read >> 2
+    };
     rustix::fs::fchmod(new, Mode::from_raw_mode(read | execute))?;
     // Where everybody has the same rights, it does not matter whose it is.
     let everybody = read & 0o7;

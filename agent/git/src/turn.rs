@@ -1,11 +1,10 @@
 //! One sync at a time in a repository, and what one that was killed has left for the next.
 //!
 //! The turn is an flock on a file of our own in the git directory, so it ends with the process. `index.lock` is made as
-//! a hard link to that file: one with the same inode is ours, and the sync that has the turn may remove it. A move is
-//! noted in the file before it begins ([`Move`]); the file is removed when nothing is left to finish.
+//! a hard link to that file: one with the same inode is ours, and the sync that has the turn may remove it.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Seek, Write};
+use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -14,7 +13,7 @@ use std::time::{Duration, Instant};
 use beadlock_checker::internal::sys::{Flock, flock};
 use nix::libc::{O_CLOEXEC, O_NOFOLLOW};
 
-use crate::{GitReason, Move, Repository, Stop};
+use crate::{GitReason, Repository, Stop, open_files, stage};
 
 /// How long another database's sync of this repository may have its turn.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -23,7 +22,6 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub(crate) struct SyncTurn<'a> {
     pub(crate) repository: &'a Repository,
     file: File,
-    is_unfinished: bool,
 }
 
 impl<'a> SyncTurn<'a> {
@@ -48,11 +46,7 @@ impl<'a> SyncTurn<'a> {
                 // The last holder may just have removed it.
                 let ours = file.metadata().map_err(failed)?;
                 if fs::symlink_metadata(&path).is_ok_and(|named| inode(&named) == inode(&ours)) {
-                    let turn = Self {
-                        repository,
-                        file,
-                        is_unfinished: true,
-                    };
+                    let turn = Self { repository, file };
                     turn.clear_up();
                     return Ok(turn);
                 }
@@ -75,56 +69,24 @@ impl<'a> SyncTurn<'a> {
         if fs::symlink_metadata(&lock).is_ok_and(is_ours) {
             remove(&lock);
         }
-        for name in ["index", "index.lock", "index.before", "message"] {
+        for name in [
+            "index",
+            "index.lock",
+            "index.before",
+            "message",
+            "merge.index",
+            "merge.index.lock",
+        ] {
             remove(&own(self.repository, name));
         }
-    }
-
-    /// The move of a sync that was killed, unless it is known to be done.
-    pub(crate) fn unfinished(&mut self) -> Result<Option<Move>, Stop> {
-        let mut note = String::new();
-        let read = self
-            .file
-            .rewind()
-            .and_then(|()| self.file.read_to_string(&mut note));
-        read.map_err(|error| Stop::io("cannot read", &path(self.repository), &error))?;
-        // No branch has a space in its name; and a note that was cut off was never acted on.
-        let mut words = note
-            .strip_suffix('\n')
-            .unwrap_or_default()
-            .split(' ')
-            .map(str::to_owned);
-        if let (Some(from), Some(to), Some(branch)) = (words.next(), words.next(), words.next()) {
-            return Ok(Some(Move { branch, from, to }));
-        }
-        self.is_unfinished = false;
-        Ok(None)
-    }
-
-    pub(crate) fn note(&mut self, way: &Move) -> Result<(), Stop> {
-        self.is_unfinished = true;
-        let note = format!("{} {} {}\n", way.from, way.to, way.branch);
-        let write = |file: &mut File| {
-            file.set_len(0)?;
-            file.rewind()?;
-            file.write_all(note.as_bytes())?;
-            file.sync_data()
-        };
-        write(&mut self.file)
-            .map_err(|error| Stop::io("cannot write", &path(self.repository), &error))
-    }
-
-    pub(crate) fn forget(&mut self) {
-        self.is_unfinished = false;
+        let _ = fs::remove_dir_all(own(self.repository, "merge"));
     }
 }
 
 impl Drop for SyncTurn<'_> {
     fn drop(&mut self) {
         self.clear_up();
-        if !self.is_unfinished {
-            remove(&path(self.repository));
-        }
+        remove(&path(self.repository));
         let _ = flock(&self.file, Flock::Unlock);
     }
 }
@@ -133,9 +95,11 @@ fn inode(meta: &fs::Metadata) -> (u64, u64) {
     (meta.dev(), meta.ino())
 }
 
-/// Somebody has the turn, or was killed in it.
+/// Somebody has the turn, or was killed in it, or has left something to be looked at.
 pub(crate) fn is_left(repository: &Repository) -> bool {
     fs::symlink_metadata(path(repository)).is_ok()
+        || stage::is_left(repository)
+        || open_files::are_there(repository)
 }
 
 pub(crate) fn path(repository: &Repository) -> PathBuf {
@@ -153,4 +117,29 @@ pub(crate) fn own(repository: &Repository, name: &str) -> PathBuf {
 )]
 pub(crate) fn remove(path: &Path) {
     let _ = fs::remove_file(path);
+}
+
+/// Where notes of ours stay from one sync to the next, in the git directory.
+pub(crate) fn notes(repository: &Repository) -> PathBuf {
+    repository.git_dir.join("beadlock")
+}
+
+/// Writes a file of ours in one step.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a note of this sync, in the git directory"
+)]
+pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), Stop> {
+    let mut draft = path.as_os_str().to_owned();
+    draft.push(".new");
+    let write = || {
+        if let Some(dir) = path.parent() {
+            fs::create_dir_all(dir)?;
+        }
+        let mut file = File::create(&draft)?;
+        io::Write::write_all(&mut file, bytes)?;
+        file.sync_all()?;
+        fs::rename(&draft, path)
+    };
+    write().map_err(|error| Stop::io("cannot write", path, &error))
 }

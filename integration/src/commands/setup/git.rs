@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use crate::error::{Code, End, Error, Exit};
 use crate::output::{Common, answers::conclude, answers::ended, answers::print_answer};
 use crate::settings::environment::Environment;
-use crate::words::quoted;
+use crate::words::{Part, quoted, to_type};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -143,9 +143,9 @@ fn set_up(scope: Scope, environment: &Environment) -> Result<SetUp, Error> {
 
 impl SetUp {
     fn undo(&self) -> String {
-        format!(
+        to_type(
             "git config {} --remove-section merge.beadlock",
-            self.scope.option()
+            &[Part::Words(vec![self.scope.option().into()])],
         )
     }
 
@@ -184,7 +184,7 @@ impl SetUp {
     fn overridden(&self) -> Option<String> {
         let other = self.other.as_ref()?;
         Some(format!(
-            "git uses another driver here, which is set nearer: {}; type: git config --show-origin --get-all {DRIVER}",
+            "git uses another driver here, which is set nearer: {}; type: git config --show-origin --get-all merge.beadlock.driver",
             shown(other)
         ))
     }
