@@ -7,6 +7,7 @@
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// Levels of nesting that are taken apart. A value further down is equal only to the same bytes.
 pub const LEVELS: usize = 256;
@@ -352,6 +353,8 @@ pub struct Value<'a> {
     /// Where they begin in what holds it: the object, the list or the line.
     pub at: usize,
     pub content: Content<'a>,
+    /// Equal for equal content. Without it, values that differ deep inside would be compared anew at each level around.
+    hash: u64,
 }
 
 /// What a value is made of.
@@ -395,8 +398,7 @@ impl<'a> Value<'a> {
         let at = scanner.at;
         if line.len() > LONGEST {
             let raw = scanner.value()?;
-            let content = Content::Whole;
-            return Some(Self { raw, at, content });
+            return Some(Self::new(raw, at, Content::Whole));
         }
         Self::next_in(&mut scanner, LEVELS, 0)
     }
@@ -417,11 +419,35 @@ impl<'a> Value<'a> {
                 Content::Scalar
             }
         };
-        Some(Self {
-            raw: scanner.text.get(begin..scanner.at)?,
-            at: begin - container,
+        let raw = scanner.text.get(begin..scanner.at)?;
+        Some(Self::new(raw, begin - container, content))
+    }
+
+    fn new(raw: &'a [u8], at: usize, content: Content<'a>) -> Self {
+        let mut hasher = DefaultHasher::new();
+        hasher.write_u8(content.rank());
+        match &content {
+            Content::Scalar | Content::Whole => hasher.write(raw),
+            Content::Text(text) => hasher.write(text),
+            Content::List(elements) => {
+                elements
+                    .iter()
+                    .for_each(|element| hasher.write_u64(element.hash));
+            }
+            Content::Object(object) => {
+                for member in object.sorted() {
+                    member.name.hash(&mut hasher);
+                    hasher.write_u64(member.value.hash);
+                }
+            }
+        }
+        let hash = hasher.finish();
+        Self {
+            raw,
+            at,
             content,
-        })
+            hash,
+        }
     }
 
     fn object_in(scanner: &mut Scanner<'a>, levels: usize) -> Option<Content<'a>> {
@@ -488,6 +514,9 @@ impl<'a> Value<'a> {
 
     /// An order in which equal content is equal; it means nothing else.
     pub fn compare(&self, other: &Self) -> Ordering {
+        if self.hash != other.hash {
+            return self.hash.cmp(&other.hash);
+        }
         if self.raw == other.raw {
             return Ordering::Equal;
         }
