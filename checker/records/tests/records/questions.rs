@@ -359,7 +359,7 @@ fn a_file_of_too_many_lines_is_refused_in_words() {
     let refused = merge(b"", &large, b"", &Undecided::Ours).unwrap_err();
     assert_eq!(
         refused.to_string(),
-        "16777217 lines are too many to merge (at most 16777216)"
+        "8388609 lines are too many to merge (at most 8388608)"
     );
 }
 
