@@ -7,8 +7,11 @@
     reason = "a test ends where something is not as it must be"
 )]
 
+mod histories;
 mod hostile;
+mod questions;
 mod random;
+mod rules;
 mod vectors;
 
 use beadlock_records::{Labels, Merged, Undecided, merge};

@@ -4,6 +4,10 @@ use proptest::strategy::Strategy;
 use proptest::test_runner::{Config, TestError, TestRunner};
 
 /// Tries so many values, or as many as `PROPTEST_CASES` says; `shown` prints the smallest that fails.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the variable is for people who run these tests longer"
+)]
 pub fn holds<S: Strategy>(
     cases: u32,
     strategy: &S,
