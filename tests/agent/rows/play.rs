@@ -4,7 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use beadlock_tests::{Ended, Scene, gits, memory, part, run, skip};
+pub use beadlock_tests::gits;
+use beadlock_tests::{Ended, Scene, memory, part, run, skip};
 
 /// One situation. Its scripts run with `sh -eu` in the agent's clone `a`; the remote is `../r.git`, another clone is
 /// `../b`, and [`WORDS`] has what they may call.
