@@ -1,9 +1,10 @@
 //! How a row is played.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
+pub use beadlock_tests::gits;
 use beadlock_tests::{Ended, Scene, memory, part, run, skip};
 
 /// One situation. Its scripts run with `sh -eu` in the agent's clone `a`; the remote is `../r.git`, another clone is
@@ -113,24 +114,6 @@ pub fn play(rows: &[Row]) {
         failed.len(),
         failed.join("\n")
     );
-}
-
-/// The directories of the different versions of git that are here.
-pub fn gits() -> Vec<PathBuf> {
-    let mut versions = Vec::new();
-    let mut dirs = Vec::new();
-    for dir in std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()) {
-        let asked = Command::new(dir.join("git")).arg("--version").output();
-        if let Ok(answer) = asked
-            && answer.status.success()
-            && !versions.contains(&answer.stdout)
-        {
-            versions.push(answer.stdout);
-            dirs.push(dir);
-        }
-    }
-    assert!(!dirs.is_empty(), "there is no git");
-    dirs
 }
 
 /// Whether a command is this one, in which `*` stands for a word that differs each time, such as a commit.
