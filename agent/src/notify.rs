@@ -46,6 +46,7 @@ pub(crate) fn reloading() {
 pub(crate) fn stopping(running: usize) {
     let status = match running {
         0 => "ending".to_owned(),
+        1 => "ending after 1 running cycle".to_owned(),
         running => format!("ending after {running} running cycles"),
     };
     tell(&[Stopping, Status(&status)]);

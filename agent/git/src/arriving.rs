@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use beadlock_checker::internal::database::REDIRECT;
 
 use crate::{
-    Git, GitReason, HindranceKind, Move, Repository, Stop, TreeEntry, Upstream, as_path, blobs,
-    embedded, entries, sqlite, to_type, typed_all,
+    Event, Git, GitReason, HindranceKind, Move, Repository, Stop, TreeEntry, Upstream, as_path,
+    blobs, embedded, entries, sqlite, to_type, typed_all,
 };
 
 /// Refuses what the new commit has and the old one has not, or has otherwise.
@@ -24,7 +24,12 @@ pub(crate) fn refuse(repository: &Repository, upstream: &Upstream, way: &Move) -
             upstream.name(),
             repository.shown_all(paths)
         );
-        let stop = Stop::refused(HindranceKind::NotPulling, GitReason::RefusedContent, why);
+        let stop = Stop::notice(
+            Event::NotPulling,
+            HindranceKind::NotPulling,
+            GitReason::RefusedContent,
+            why,
+        );
         Err(stop.next_at(
             "; where that was committed, type: ",
             to_type(command, &[typed_all(paths)]),

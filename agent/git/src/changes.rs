@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 
 use crate::unchanged::{FileStamp, is_of_this_machine};
-use crate::{ExcludedNames, Git, Repository, Stop, as_path, refuse_databases, sqlite};
+use crate::{ExcludedNames, Git, Repository, Stop, as_path, index, refuse_databases, sqlite};
 
 /// Paths from the top, without those that are never committed (but their removal from the index is here).
 #[derive(Debug, Default, PartialEq)]
@@ -17,14 +17,36 @@ pub(crate) struct DatabaseChanges {
     pub(crate) gone: Vec<Vec<u8>>,
     /// Repositories inside the database, which are not committed.
     pub(crate) repositories: Vec<Vec<u8>>,
+    /// Untracked ones that are never committed.
+    pub(crate) left_out: Vec<Vec<u8>>,
     /// How the present files were before they were looked into.
     pub(crate) stamps: Vec<Option<FileStamp>>,
 }
 
+/// What the commit step has seen, for the proof at the end.
+#[derive(Debug, Default)]
+pub(crate) struct CommitSeen {
+    /// No longer here, or no longer tracked.
+    pub(crate) gone: BTreeSet<Vec<u8>>,
+    /// Untracked, and never committed.
+    pub(crate) left_out: BTreeSet<Vec<u8>>,
+}
+
 impl DatabaseChanges {
+    pub(crate) fn seen(&self) -> CommitSeen {
+        CommitSeen {
+            gone: self.gone.iter().cloned().collect(),
+            left_out: self.left_out.iter().cloned().collect(),
+        }
+    }
+
     pub(crate) fn of(repository: &Repository) -> Result<Self, Stop> {
         let options = ["--untracked-files=all", "--ignore-submodules=dirty"];
-        let status = repository.status(&options, &[repository.inside()])?;
+        let status = if repository.request.contents {
+            index::contents_status(repository, &options)?
+        } else {
+            repository.status(&options, &[repository.inside()])?
+        };
         let parsed = Self::parse(&status, &repository.names);
         let mut changes = parsed.map_err(|paths| repository.unmerged(&paths))?;
         let file = |path: &[u8]| repository.git.dir.join(as_path(path));
@@ -38,9 +60,11 @@ impl DatabaseChanges {
                 .filter(|path| sqlite::is_at(&file(path)))
                 .collect::<Vec<_>>(),
         )?;
-        changes
-            .new
-            .retain(|path| !sqlite::is_or_becomes(&file(path)));
+        let (databases, new) = std::mem::take(&mut changes.new)
+            .into_iter()
+            .partition(|path| sqlite::is_or_becomes(&file(path)));
+        changes.new = new;
+        changes.left_out.extend::<Vec<_>>(databases);
         changes.present.append(&mut changes.new);
         changes.stamps = changes
             .present
@@ -84,7 +108,7 @@ impl DatabaseChanges {
             match kind {
                 b"? " => match rest.strip_suffix(b"/") {
                     Some(path) => changes.repositories.push(path.to_vec()),
-                    None if names.is_left_out(rest) => {}
+                    None if names.is_left_out(rest) => changes.left_out.push(rest.to_vec()),
                     None => changes.new.push(rest.to_vec()),
                 },
                 b"1 " => {
@@ -165,6 +189,7 @@ mod tests {
                 b".beads/.exclusive-lock",
             ]),
             repositories: paths(&[b".beads/nested"]),
+            left_out: paths(&[b".beads/daemon.log"]),
             stamps: Vec::new(),
         };
         assert_eq!(changes, expected);

@@ -11,10 +11,12 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
 
+use crate::changes::CommitSeen;
 use crate::names::{LookedIndex, index_now};
 use crate::{
     BranchHead, DatabaseChanges, Event, GitReason, IndexLock, Move, Repository, Stop, SyncMessage,
-    arriving, begin, counted, entries, hooks, index, move_branch, replay, say, short, turn,
+    arriving, begin, counted, entries, hooks, index, move_branch, name_case, replay, say, short,
+    turn,
 };
 
 /// The branch after a commit.
@@ -22,6 +24,8 @@ pub(crate) struct Committed {
     pub(crate) head: BranchHead,
     /// Where the branch was before, when one commit of ours was made.
     pub(crate) parent: Option<String>,
+    /// For the proof at the end.
+    pub(crate) seen: CommitSeen,
 }
 
 /// Commits what changed; `looked` is what is known of the index.
@@ -31,13 +35,14 @@ pub(crate) fn commit(
     looked: Option<&LookedIndex>,
 ) -> Result<Committed, Stop> {
     let mut changes = DatabaseChanges::of(repository)?;
-    if !changes.repositories.is_empty() {
-        let paths = repository.shown_all(&changes.repositories);
-        let line = Event::NotCommitting.line(format_args!("{paths}, a git repository of its own"));
-        say(&SyncMessage::Notice(line));
-    }
+    name_case::refuse(repository, &changes.gone)?;
+    let seen = changes.seen();
     if changes.is_empty() {
-        return Ok(Committed { head, parent: None });
+        return Ok(Committed {
+            head,
+            parent: None,
+            seen,
+        });
     }
     let turn = begin(repository)?;
     let now = repository.head_of(&head.branch)?;
@@ -62,7 +67,11 @@ pub(crate) fn commit(
     }
     lock.replace()?;
     let Some(NewCommit { commit, tree }) = new else {
-        return Ok(Committed { head, parent: None });
+        return Ok(Committed {
+            head,
+            parent: None,
+            seen,
+        });
     };
     let way = Move {
         branch: head.branch.clone(),
@@ -94,6 +103,7 @@ pub(crate) fn commit(
             branch: head.branch,
         },
         parent: Some(head.commit),
+        seen,
     })
 }
 
@@ -150,6 +160,9 @@ impl<'a> Draft<'a> {
             known.map_or_else(|| replay::tree_of(git, &head.commit), |(_, tree)| Ok(tree))?;
         if is_copy {
             index::copy(repository, &draft)?;
+            if repository.request.contents {
+                index::forget_age(&draft);
+            }
             // Somebody may have staged something meanwhile.
             if stamp.is_some() && stamp == index_now(repository) {
                 return Ok(Self {

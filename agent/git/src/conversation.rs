@@ -65,7 +65,12 @@ impl GitOutput {
         } else {
             GitReason::GitFailed
         };
-        Stop::failed(reason, format!("{what}: {}", self.last_line()))
+        Stop::failed(reason, format!("{what}: {}", self.last_line())).with_words(self.said())
+    }
+
+    /// All that it has said on stderr.
+    pub(crate) fn said(&self) -> String {
+        String::from_utf8_lossy(&self.stderr).into_owned()
     }
 
     pub(crate) fn last_line(&self) -> String {

@@ -1,11 +1,13 @@
 //! Where git finds the repository around a database.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::refs::{self, HeadLook};
 use crate::{
-    Event, Git, GitReason, HindranceKind, Part, Stop, SyncRequest, as_path, embedded, escaped_path,
-    to_type,
+    Event, Git, GitReason, HindranceKind, Part, Stop, SyncRequest, as_path, damage, embedded,
+    escaped, escaped_path, progress, to_type,
 };
 
 /// Where git has found a repository.
@@ -32,22 +34,29 @@ pub(crate) fn look(request: &SyncRequest) -> Result<FoundDirs, Stop> {
     let answer = Git::in_dir(Path::new(".")).call(args).in_english().run()?;
     if !answer.status.success() {
         let why = answer.last_line();
-        if why.starts_with("not a git repository") {
-            return Err(no_repository(request, "is in no git repository"));
-        }
-        if why.starts_with("cannot use bare repository") {
-            return Err(embedded::around(
-                request.dir.parent().unwrap_or(&request.dir),
-            ));
-        }
-        return Err(answer.refused(&format!("git does not work in {dir}")));
+        return Err(if why.starts_with("not a git repository") {
+            no_repository(request, &why)
+        } else if why.starts_with("cannot use bare repository") {
+            inside(request)
+                .unwrap_or_else(|| embedded::around(request.dir.parent().unwrap_or(&request.dir)))
+        } else if why.contains("dubious ownership") {
+            let above = above(request).unwrap_or(&request.dir);
+            let command = "git config --global --add safe.directory {}";
+            Stop::failed(
+                GitReason::WrongOwner,
+                format!("git does not work in {dir}: {why}"),
+            )
+            .next(to_type(command, &[Part::Path(above)]))
+        } else {
+            answer.refused(&format!("git does not work in {dir}"))
+        });
     }
     let Some(found) = answer.stdout.strip_prefix(b"false\nfalse\ntrue\n") else {
-        return Err(no_repository(
-            request,
-            "is in no working tree of a git repository",
-        ));
+        let dirs = answer.stdout.split(|byte| *byte == b'\n');
+        let git_dir = dirs.rev().nth(2).map(as_path).unwrap_or(Path::new(""));
+        return Err(inside(request).unwrap_or_else(|| without_working_tree(request, git_dir)));
     };
+    refuse_damaged(request)?;
     let mut lines = found.splitn(2, |byte| *byte == b'\n');
     let top = Path::new(".").join(as_path(lines.next().unwrap_or_default()));
     let (git_dir, common_dir) = two_dirs(lines.next().unwrap_or_default()).unwrap_or_default();
@@ -87,14 +96,132 @@ pub(crate) fn plain_git_dir(top: &Path, git_dir: &Path, common_dir: &Path) -> Op
     (is_plain && fs::symlink_metadata(&plain).is_ok_and(|meta| meta.is_dir())).then_some(plain)
 }
 
-fn no_repository(request: &SyncRequest, what: &str) -> Stop {
-    let why = format!("{} {what}", escaped_path(&request.dir));
-    let around = request.dir.parent().unwrap_or(&request.dir);
-    let stop = Stop::notice(
-        Event::NothingToSync,
-        HindranceKind::Failed,
-        GitReason::NoRepository,
-        why,
+/// The nearest directory above the database that has a `.git`.
+fn above(request: &SyncRequest) -> Option<&Path> {
+    let mut above = request.dir.ancestors().skip(1);
+    above.find(|dir| fs::symlink_metadata(dir.join(".git")).is_ok())
+}
+
+/// Refuses where git has passed over a repository whose HEAD is damaged, and has found one further above.
+fn refuse_damaged(request: &SyncRequest) -> Result<(), Stop> {
+    let nearest = above(request).map(|dir| dir.join(".git"));
+    let damaged = nearest.filter(|dir| damage::is_git_dir(dir));
+    damaged
+        .and_then(|dir| damage::of_head(&dir, &dir))
+        .map_or(Ok(()), Err)
+}
+
+/// The database lies inside the git directory.
+fn inside(request: &SyncRequest) -> Option<Stop> {
+    let mut above = request.dir.ancestors().skip(1);
+    let git_dir =
+        above.find(|dir| dir.file_name() == Some(OsStr::new(".git")) && damage::is_git_dir(dir))?;
+    let (dir, shown) = (escaped_path(&request.dir), escaped_path(git_dir));
+    let why = format!("{dir} is inside {shown}, of which git commits nothing");
+    let stop = Stop::failed(GitReason::Worktree, why);
+    let place = git_dir.parent()?.join(request.dir.file_name()?);
+    // Where there is one already, a person knows which of the two counts.
+    if fs::symlink_metadata(&place).is_ok() {
+        return Some(stop);
+    }
+    let parts = [Part::Path(&request.dir), Part::Path(&place)];
+    Some(stop.next(to_type("mv {} {}", &parts)))
+}
+
+/// git has found a repository that has no working tree here: a bare one.
+fn without_working_tree(request: &SyncRequest, git_dir: &Path) -> Stop {
+    let top = above(request).unwrap_or(&request.dir);
+    let git_dir = fs::canonicalize(git_dir).unwrap_or_else(|_| top.join(".git"));
+    let stop = |why| Stop::failed(GitReason::Worktree, why);
+    let dir = escaped_path(&request.dir);
+    // Where files were checked out once, the setting is wrong.
+    if git_dir == top.join(".git") && git_dir.join("index").is_file() {
+        let config = escaped_path(&git_dir.join("config"));
+        let why = format!("{config} says core.bare, and {dir} is beside checked-out files");
+        let command = to_type("git -C {} config core.bare false", &[Part::Path(top)]);
+        return stop(why).next(command);
+    }
+    let shown = escaped_path(&git_dir);
+    let Some(tree) = worktree_of(&git_dir) else {
+        return stop(format!(
+            "{dir} lies beside {shown}, a bare repository, and is in no working tree of it"
+        ));
+    };
+    let why = format!(
+        "{dir} lies beside the worktrees of {shown}; put its files into one ({}), and run the agent there with \
+         --allow-worktree",
+        escaped_path(&tree)
     );
-    stop.next(to_type("git -C {} init", &[Part::Path(around)]))
+    let place = tree.join(request.dir.file_name().unwrap_or_default());
+    let parts = |records| [Part::Path(&request.dir), records];
+    if fs::symlink_metadata(&place).is_err() {
+        return stop(why).next(to_type("mv {} {}", &parts(Part::Path(&place))));
+    }
+    let aside = progress::free(&top.join(".beads.moved"));
+    let (from, to) = (request.dir.join("issues.jsonl"), place.join("issues.jsonl"));
+    let moved = to_type("mv {} {}", &parts(Part::Path(&aside)));
+    if !from.is_file() {
+        return stop(why).next(moved);
+    }
+    let joined = to_type("cat {} >>{}", &[Part::Path(&from), Part::Path(&to)]);
+    stop(why).next(format!("{joined} && {moved}"))
+}
+
+/// The worktree of a bare repository with its main branch; else its first.
+fn worktree_of(git_dir: &Path) -> Option<PathBuf> {
+    let entries = fs::read_dir(git_dir.join("worktrees")).ok()?;
+    let mut found: Vec<_> = entries
+        .flatten()
+        .filter_map(|entry| {
+            let leads = fs::read_to_string(entry.path().join("gitdir")).ok()?;
+            let tree = Path::new(leads.trim_end()).parent()?;
+            let tree = fs::canonicalize(entry.path().join(tree)).ok()?;
+            Some((refs::head(&entry.path()), tree))
+        })
+        .collect();
+    found.sort_by(|a, b| a.1.cmp(&b.1));
+    let main = refs::head(git_dir);
+    let is_main = |found: &&(HeadLook, PathBuf)| found.0 == main && main != HeadLook::Unsure;
+    let tree = found.iter().find(is_main).or_else(|| found.first())?;
+    Some(tree.1.clone())
+}
+
+/// git finds no repository: `said` tells whether it has followed a `.git` that leads nowhere.
+fn no_repository(request: &SyncRequest, said: &str) -> Stop {
+    let dir = escaped_path(&request.dir);
+    let stop = |why| {
+        Stop::notice(
+            Event::NothingToSync,
+            HindranceKind::Failed,
+            GitReason::NoRepository,
+            why,
+        )
+    };
+    if let Some(top) = above(request) {
+        let git_dir = top.join(".git");
+        let shown = escaped_path(&git_dir);
+        if git_dir.is_file() {
+            let to = said.split_once(": ").map_or("nowhere", |(_, to)| to);
+            return stop(format!(
+                "{shown} leads to {}, which is no repository",
+                escaped(to)
+            ));
+        }
+        if damage::is_git_dir(&git_dir)
+            && let Some(damaged) = damage::of_head(&git_dir, &git_dir)
+        {
+            return damaged;
+        }
+        let lost: Vec<_> = ["objects", "refs"]
+            .into_iter()
+            .filter(|name| !git_dir.join(name).is_dir())
+            .collect();
+        if git_dir.join("HEAD").exists() && !lost.is_empty() {
+            let lost = lost.join(" and ");
+            return Stop::failed(GitReason::Damaged, format!("{shown} has lost its {lost}"));
+        }
+    }
+    let around = request.dir.parent().unwrap_or(&request.dir);
+    stop(format!("{dir} is in no git repository"))
+        .next(to_type("git -C {} init", &[Part::Path(around)]))
 }

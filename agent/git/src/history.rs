@@ -1,5 +1,5 @@
 //! The syncs of a database: which notices the log has, when the remote is asked again, and when git need not be asked
-//! at all. Pure.
+//! at all. Pure, but for the [look](crate::contents) at what was written a short time ago.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -8,8 +8,8 @@ use beadlock_checker::internal::duration::shown;
 use tokio::time::Instant;
 
 use crate::clock::FetchClock;
+use crate::contents::ContentLook;
 use crate::unchanged::Snapshot;
-use crate::upstream::UNREACHABLE;
 use crate::{
     Event, FetchPace, Hindrance, HindranceKind, KnownRepository, LookedIndex, Network, SyncMessage,
     SyncReport,
@@ -38,6 +38,10 @@ pub struct SyncHistory {
     /// How things were when git was last asked where the repository is, and when that was. `None` once the place or the
     /// settings may be others.
     setup: Option<(Snapshot, Instant)>,
+    /// What was written a short time ago.
+    look: Option<ContentLook>,
+    /// The next sync compares contents.
+    contents: bool,
 }
 
 /// The last sync that ran to its end.
@@ -98,6 +102,11 @@ impl SyncHistory {
         }
     }
 
+    /// Whether the next sync compares contents, because the times of files have hidden a change, or may have.
+    pub fn looks_at_contents(&self) -> bool {
+        self.contents
+    }
+
     /// Whether the remote was never asked.
     pub fn is_new(&self) -> bool {
         self.clock.is_new()
@@ -122,8 +131,33 @@ impl SyncHistory {
                 && now.duration_since(*at) < TRUSTED
         };
         self.setup = self.setup.take().filter(is_same);
+        let plan = self.plan_by_contents(plan, seen.as_ref(), now);
         self.seen = seen;
         plan
+    }
+
+    /// The plan, after a look at contents where one is due.
+    fn plan_by_contents(
+        &mut self,
+        plan: SyncPlan,
+        seen: Option<&Snapshot>,
+        now: Instant,
+    ) -> SyncPlan {
+        let is_sync = plan == SyncPlan::Sync;
+        let is_hidden = self
+            .look
+            .as_mut()
+            .is_some_and(|look| (is_sync || look.is_due(now)) && look.has_hidden_change());
+        if !is_sync && !is_hidden {
+            return plan;
+        }
+        if let Some(last) = &mut self.last {
+            let is_old = |(_, at): &(Snapshot, Instant)| now.duration_since(*at) >= TRUSTED;
+            self.contents |= is_hidden || last.before.as_ref().is_some_and(is_old);
+            last.before = None;
+        }
+        self.look = seen.map(|seen| ContentLook::begin(seen.recent(), now));
+        SyncPlan::Sync
     }
 
     /// As [`Self::plan`] has found it a moment ago, in the check.
@@ -162,7 +196,9 @@ impl SyncHistory {
             Some(reason) if !reason.needs_remote() => SyncPlan::Rest(last.again()),
             Some(reason) if !reason.is_lasting() => SyncPlan::Sync,
             Some(_) if is_due => SyncPlan::Sync,
-            None if is_due && known.upstream.is_some() => SyncPlan::Fetch(known.clone()),
+            None if is_due && known.upstream.as_ref().is_some_and(|it| it.is_all) => {
+                SyncPlan::Fetch(known.clone())
+            }
             None if is_due => SyncPlan::Sync,
             _ => SyncPlan::Rest(last.again()),
         }
@@ -249,7 +285,7 @@ impl SyncHistory {
                 known
                     .upstream
                     .as_ref()
-                    .map(|upstream| upstream.commit.clone())
+                    .map(|upstream| (upstream.commit.clone(), upstream.places.clone()))
             };
             let has_moved =
                 self.known.as_deref().and_then(was_here) != known.as_deref().and_then(was_here);
@@ -259,7 +295,7 @@ impl SyncHistory {
         if self.setup.is_none() {
             self.setup = self.seen.clone().map(|seen| (seen, now));
         }
-        self.known = known;
+        (self.known, self.contents) = (known, false);
         let before = self.seen.take().map(|seen| (seen, now));
         self.last = Some(Box::new(LastSync {
             result: result.clone(),
@@ -284,12 +320,6 @@ impl SyncHistory {
             } else {
                 report.hindrance = hindrance;
             }
-        }
-        if let Some(hindrance) = &mut report.hindrance
-            && report.unpushed.commits == 0
-            && let Some((remote, words)) = hindrance.why.split_once(UNREACHABLE)
-        {
-            hindrance.why = format!("cannot fetch: {remote}: {words}");
         }
         report
     }
@@ -413,7 +443,7 @@ mod tests {
         };
         assert_eq!(
             why(history.complete(Network::Leave, clean())),
-            "cannot fetch: origin: no route"
+            "origin cannot be reached: no route"
         );
         let waiting = || SyncReport {
             unpushed: Unpushed {

@@ -4,7 +4,8 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
 
-use crate::{GitOutput, GitReason, Repository, Stop};
+use crate::secrets::masked;
+use crate::{GitOutput, GitReason, Part, Repository, Stop, escaped, to_type};
 
 /// Whether there may be such a hook: in the directory of hooks, or in the settings.
 pub(crate) fn may_be_there(repository: &Repository, hook: &str) -> Result<bool, Stop> {
@@ -50,12 +51,36 @@ pub(crate) fn ask(
     if !may_be_there(repository, hook)? {
         return Ok(());
     }
-    let status = run(repository, hook, args, index)?.status;
-    if status.success() {
+    let answer = run(repository, hook, args, index)?;
+    if answer.status.success() {
         return Ok(());
     }
-    let why = format!("the hook {hook} has failed ({status}); what it says is above");
-    Err(Stop::failed(GitReason::Hook, why))
+    let said = answer.said();
+    let mut lines = said.lines().map(str::trim).rev();
+    let words = match lines.find(|line| !line.is_empty()) {
+        Some(line) => format!(": {}", shortened(&masked(line))),
+        None => ", and it says nothing".to_owned(),
+    };
+    let why = format!("the hook {hook} has failed ({}){words}", answer.status);
+    let top = Part::Path(&repository.git.dir);
+    let command = match hook {
+        "pre-rebase" => to_type("git -C {} pull --rebase", &[top]),
+        _ => {
+            let database = Part::Words(vec![repository.typed()]);
+            to_type("git -C {} commit -m 'sync .beads' -- {}", &[top, database])
+        }
+    };
+    Err(Stop::failed(GitReason::Hook, why).next(command))
+}
+
+/// The beginning of a line, as long as a sentence may be.
+fn shortened(line: &str) -> String {
+    const LONG: usize = 200;
+    let line = escaped(line).to_string();
+    match line.char_indices().nth(LONG) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line,
+    }
 }
 
 /// Runs a hook whose exit code no longer matters.

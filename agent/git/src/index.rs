@@ -8,9 +8,9 @@ use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant, SystemTime};
 
-use crate::{Git, Repository, Stop, SyncTurn, remove, turn};
+use crate::{Git, Repository, Stop, SyncTurn, remove, truth, turn};
 
 #[must_use = "dropped, the index is as it was"]
 pub(crate) struct IndexLock<'a> {
@@ -38,6 +38,9 @@ impl<'a> IndexLock<'a> {
     pub(crate) fn copy(&self) -> Result<PathBuf, Stop> {
         let scratch = scratch(self.repository);
         copy(self.repository, &scratch)?;
+        if self.repository.request.contents {
+            forget_age(&scratch);
+        }
         Ok(scratch)
     }
 
@@ -109,6 +112,29 @@ pub(crate) fn copy(repository: &Repository, path: &Path) -> Result<(), Stop> {
         copy.set_modified(fs::metadata(&index)?.modified()?)
     };
     copy().map_err(|error| Stop::io("cannot copy", &index, &error))
+}
+
+/// The status of the database by contents, whatever the times of its files say: on a copy of the index that is older
+/// than all of them.
+pub(crate) fn contents_status(
+    repository: &Repository,
+    options: &[&str],
+) -> Result<Vec<Vec<u8>>, Stop> {
+    let path = turn::own(repository, &format!("contents.{}", std::process::id()));
+    copy(repository, &path)?;
+    forget_age(&path);
+    let args = ["status", "--porcelain=v2", "-z", "--no-renames"];
+    let call = repository
+        .git
+        .call(args.iter().chain(options).chain(&["--"]));
+    let status = call.paths([repository.inside()]).index(&path).words();
+    remove(&path);
+    status
+}
+
+/// Makes git compare all contents.
+pub(crate) fn forget_age(index: &Path) {
+    truth::forget_since(index, SystemTime::UNIX_EPOCH + Duration::from_secs(1));
 }
 
 /// An index of our own.

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use beadlock_records::{Conflict, ConflictKind, Id, RecordFile};
 use serde::{Deserialize, Serialize};
 
+use crate::merge::MergedFile;
 use crate::records::SIDES;
 use crate::{Event, GitReason, HindranceKind, Repository, Stop, as_path, records, short, turn};
 
@@ -44,8 +45,20 @@ pub(crate) fn keep(
     keep_in(repository, path, conflicts, ours, object)
 }
 
+/// Keeps what nobody could decide of a file that was merged.
+pub(crate) fn keep_file(repository: &Repository, file: &MergedFile) -> Result<(), Stop> {
+    let (conflicts, commit) = (&file.merged.conflicts, file.commit.clone());
+    keep_in(
+        repository,
+        as_path(&file.path),
+        conflicts,
+        &file.ours,
+        commit,
+    )
+}
+
 /// As [`keep`]; `object` is the commit or blob in which all of `ours` is.
-pub(crate) fn keep_in(
+fn keep_in(
     repository: &Repository,
     path: &Path,
     conflicts: &[Conflict],

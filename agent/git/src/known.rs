@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::crowd::host_of;
 use crate::repository::{IN_PROGRESS, Repository};
-use crate::{BranchHead, GitSettings, Upstream};
+use crate::{BranchHead, GitSettings, Upstream, refs};
 
 /// The repository of a database, as the last sync has found it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,14 +38,19 @@ pub struct KnownUpstream {
     /// The command for ssh, where git is given one.
     pub(crate) ssh: Option<String>,
     pub(crate) url: Option<String>,
+    /// A fetch of this branch alone tells all: it is the place, and its URL is that of its remote.
+    pub(crate) is_all: bool,
+    /// The copies of the place, where that is another branch, and their commits.
+    pub(crate) places: Vec<(String, Option<String>)>,
 }
 
 /// In the git directory of a working tree. (Refs in tables are never watched.)
-const OF_WORKING_TREE: [&str; 5] = [
+const OF_WORKING_TREE: [&str; 6] = [
     "HEAD",
     "index",
     "index.lock",
     "beadlock.turn",
+    "beadlock.stage",
     "info/sparse-checkout",
 ];
 /// In the git directory that all working trees share.
@@ -62,7 +67,18 @@ impl KnownRepository {
         head: Option<&BranchHead>,
         upstream: Option<KnownUpstream>,
     ) -> Option<Self> {
+        let named = match repository.settings() {
+            Ok(settings) => named_files(settings, &repository.git.dir)?,
+            Err(_) => Vec::new(),
+        };
         let branch = head.map(|head| format!("refs/heads/{}", head.branch));
+        let copies = |upstream: &KnownUpstream| {
+            let places = upstream.places.iter().map(|(copy, _)| copy.clone());
+            [upstream.tracking.clone()]
+                .into_iter()
+                .chain(places)
+                .collect::<Vec<_>>()
+        };
         let known = Self {
             top: repository.git.dir.clone(),
             git_dir: repository.git_dir.clone(),
@@ -70,9 +86,10 @@ impl KnownRepository {
             database: repository.request.dir.clone(),
             refs: branch
                 .into_iter()
-                .chain(upstream.as_ref().map(|upstream| upstream.tracking.clone()))
+                .chain(upstream.as_ref().map(copies).unwrap_or_default())
+                .flat_map(|name| refs::chain(&repository.common_dir, name))
                 .collect(),
-            settings_files: settings_files(),
+            settings_files: settings_files().into_iter().chain(named).collect(),
             settings: repository.known_settings(),
             upstream,
         };
@@ -199,7 +216,9 @@ impl KnownUpstream {
             remote,
             branch,
             tracking,
+            ..
         } = upstream;
+        let is_all = upstream.url.is_none() && !upstream.is_own();
         let [remote, branch, tracking] = [remote, branch, tracking].map(String::clone);
         Self {
             remote,
@@ -208,7 +227,51 @@ impl KnownUpstream {
             commit,
             ssh,
             url,
+            is_all,
+            places: Vec::new(),
         }
+    }
+
+    /// The place is another branch, and this is where its copy is.
+    pub(crate) fn add(&mut self, place: &Upstream, commit: Option<String>) {
+        self.is_all = false;
+        self.places.push((place.tracking.clone(), commit));
+    }
+}
+
+/// The files that settings name for what is ignored and for attributes. `None` where only git knows which they are.
+fn named_files(settings: &GitSettings, top: &Path) -> Option<Vec<PathBuf>> {
+    let named = ["core.excludesfile", "core.attributesfile"];
+    let values = named.into_iter().flat_map(|key| settings.all(key));
+    values.map(|value| expanded(value, top)).collect()
+}
+
+/// The files of attributes outside of the working tree and the git directory.
+pub(crate) fn attributes_files(settings: &GitSettings, top: &Path) -> Vec<PathBuf> {
+    let is_one = |path: &PathBuf| {
+        path.file_name()
+            .is_some_and(|name| name.as_encoded_bytes().ends_with(b"attributes"))
+    };
+    let named = settings
+        .get("core.attributesfile")
+        .and_then(|file| expanded(file, top));
+    settings_files()
+        .into_iter()
+        .filter(is_one)
+        .chain(named)
+        .collect()
+}
+
+/// A path in a setting, as git reads it where it can be told.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "git finds its settings by this variable"
+)]
+pub(crate) fn expanded(value: &str, top: &Path) -> Option<PathBuf> {
+    match value.strip_prefix("~/") {
+        Some(rest) => Some(Path::new(&env::var_os("HOME")?).join(rest)),
+        None if value.starts_with(['~', '%']) => None,
+        None => Some(top.join(value)),
     }
 }
 
@@ -234,6 +297,9 @@ fn settings_files() -> Vec<PathBuf> {
     let in_etc = [
         Some("/etc/gitconfig".into()),
         Some("/etc/gitattributes".into()),
+        // A git that was built from source has them there.
+        Some("/usr/local/etc/gitconfig".into()),
+        Some("/usr/local/etc/gitattributes".into()),
     ];
     let others = [home.map(|home| home.join(".gitconfig"))]
         .into_iter()

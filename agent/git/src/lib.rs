@@ -11,7 +11,7 @@
 //! Order ([`sync`]): where it is and whether anything is in progress ([`repository`]); what must not be tracked
 //! ([`names`]); the commit ([`commit`]); [`push`], when the remote is where it was. Else fetch ([`upstream`]), then
 //! [`pull`], which rebases in the object store ([`replay`]), refuses what must not come in ([`arriving`]) and moves the
-//! working tree ([`travel`]), and [`push`]. The [`index`] is changed as git changes it, by one sync at a time
+//! working tree ([`travel`]), and [`push`]. At last the [proof](truth) that the bytes are there. The [`index`] is changed as git changes it, by one sync at a time
 //! ([`turn`]). Obstacles are found before anything changes, and the next sync finishes an interrupted move
 //! ([`resume`]).
 //!
@@ -33,35 +33,47 @@
 
 mod arriving;
 mod blobs;
+mod cause;
 mod changes;
 mod clock;
 mod commit;
 mod content;
+mod contents;
 mod conversation;
 mod crowd;
+mod damage;
 mod embedded;
 mod entries;
+mod filters;
 mod find;
 mod history;
 mod hooks;
 mod index;
+mod index_flags;
+mod join;
 mod kept;
 mod known;
+mod locks;
 mod merge;
 mod message;
+mod name_case;
 mod names;
 mod neighbours;
 mod open_files;
+mod place;
 mod program;
+mod progress;
 mod pull;
 mod push;
 mod reason;
 mod records;
+mod reflog;
 mod refs;
 mod replay;
 mod report;
 mod repository;
 mod request;
+mod route;
 mod secrets;
 mod settings;
 mod sqlite;
@@ -70,10 +82,12 @@ mod stop;
 mod sync;
 mod travel;
 mod tree;
+mod truth;
 mod turn;
 mod unchanged;
 mod upstream;
 mod versions;
+mod walk;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -107,7 +121,7 @@ use self::stop::{Stop, counted, typed_all};
 use self::travel::{Move, move_branch, short};
 use self::turn::{SyncTurn, remove};
 pub use self::unchanged::{Snapshot, Subjects};
-use self::upstream::{Distance, Upstream, foreign};
+use self::upstream::{Distance, Upstream};
 
 /// The sync's `main`, with the arguments after [`ARGUMENT`].
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {

@@ -11,7 +11,10 @@ use beadlock_checker::internal::database::{REDIRECT, is_own_name};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{GitReason, Part, Repository, Stop, SyncRequest, as_path, sqlite, to_type, typed_all};
+use crate::{
+    GitReason, Part, Repository, Stop, SyncRequest, as_path, index_flags, sqlite, to_type,
+    typed_all,
+};
 
 /// The files that SQLite writes while a database is open. Under another open database they would damage it.
 const OF_SQLITE: [&[u8]; 3] = [b"-wal", b"-shm", b"-journal"];
@@ -80,9 +83,22 @@ pub(crate) fn refuse_tracked(
     if let Some(looked) = looked.filter(|looked| Some(&looked.stamp) == stamp.as_ref()) {
         return Ok(Some(looked.clone()));
     }
-    repository.check_merged()?;
-    let ls_files = repository.git.call(["ls-files", "-z", "--cached", "--"]);
-    let tracked = ls_files.paths([repository.inside()]).words()?;
+    let entries = IndexEntry::all(repository)?;
+    let mut unmerged: Vec<_> = entries
+        .iter()
+        .filter(|entry| entry.stage != b'0')
+        .map(|entry| &entry.path)
+        .collect();
+    unmerged.dedup();
+    if !unmerged.is_empty() {
+        return Err(repository.unmerged(unmerged));
+    }
+    let of_database: Vec<_> = entries
+        .into_iter()
+        .filter(|entry| repository.has(&entry.path))
+        .collect();
+    index_flags::refuse(repository, &of_database)?;
+    let tracked: Vec<_> = of_database.into_iter().map(|entry| entry.path).collect();
     refuse_names(repository, &tracked)?;
     let is_database = |path: &&[u8]| sqlite::is_at(&repository.git.dir.join(as_path(path)));
     let databases: Vec<_> = tracked
@@ -95,6 +111,65 @@ pub(crate) fn refuse_tracked(
         stamp,
         copy_of: None,
     }))
+}
+
+/// One entry of the index.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct IndexEntry {
+    /// The file is taken for unchanged (`--assume-unchanged`).
+    pub(crate) is_assumed: bool,
+    /// The file is not to be looked at (`--skip-worktree`).
+    pub(crate) is_skipped: bool,
+    /// `0`, or which side of a conflict it is.
+    pub(crate) stage: u8,
+    /// From the top.
+    pub(crate) path: Vec<u8>,
+}
+
+/// An index of this size (some ten thousand entries) is listed for the database alone.
+const LARGE: u64 = 2 * 1024 * 1024;
+
+impl IndexEntry {
+    /// The entries of the database, and those of the repository that are unmerged, among others. One call of git,
+    /// where the index is not large.
+    fn all(repository: &Repository) -> Result<Vec<Self>, Stop> {
+        // Without this git forgets that a file is not to be looked at as soon as there is one.
+        let args = [
+            "-c",
+            "sparse.expectFilesOutsideOfPatterns=true",
+            "ls-files",
+            "-s",
+            "-v",
+            "-z",
+        ];
+        let listed = |more: &[&str], paths: Vec<Vec<u8>>| {
+            let call = repository.git.call(args.iter().chain(more).chain(&["--"]));
+            call.paths(paths).words()
+        };
+        let is_large =
+            fs::symlink_metadata(repository.index()).is_ok_and(|meta| meta.len() > LARGE);
+        let lines = if is_large {
+            let mut lines = listed(&["--unmerged"], Vec::new())?;
+            lines.extend(listed(&[], vec![repository.inside()])?);
+            lines
+        } else {
+            listed(&[], Vec::new())?
+        };
+        Ok(lines.iter().filter_map(|line| Self::parse(line)).collect())
+    }
+
+    /// `H 100644 HASH 0<tab>PATH`. The letter is a small one where the file is taken for unchanged.
+    fn parse(line: &[u8]) -> Option<Self> {
+        let tab = line.iter().position(|byte| *byte == b'\t')?;
+        let (fields, path) = line.split_at_checked(tab)?;
+        let (tag, stage) = (*fields.first()?, *fields.last()?);
+        Some(Self {
+            is_assumed: tag.is_ascii_lowercase(),
+            is_skipped: tag.eq_ignore_ascii_case(&b'S'),
+            stage,
+            path: path.get(1..)?.to_vec(),
+        })
+    }
 }
 
 fn refuse_names(repository: &Repository, tracked: &[Vec<u8>]) -> Result<(), Stop> {
@@ -203,6 +278,33 @@ fn is_of_sqlite(path: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_entry_of_the_index_tells_its_flags() {
+        let parse = |line: &str| IndexEntry::parse(line.as_bytes()).unwrap();
+        let entry = |is_assumed, is_skipped, stage, path: &str| IndexEntry {
+            is_assumed,
+            is_skipped,
+            stage,
+            path: path.as_bytes().to_vec(),
+        };
+        let hash = "0123456789012345678901234567890123456789";
+        for (tag, is_assumed, is_skipped) in [
+            ("H", false, false),
+            ("h", true, false),
+            ("S", false, true),
+            ("s", true, true),
+        ] {
+            let line = format!("{tag} 100644 {hash} 0\t.beads/a\tb\nc");
+            assert_eq!(
+                parse(&line),
+                entry(is_assumed, is_skipped, b'0', ".beads/a\tb\nc")
+            );
+        }
+        let unmerged = format!("M 100644 {hash} 2\tx");
+        assert_eq!(parse(&unmerged), entry(false, false, b'2', "x"));
+        assert_eq!(IndexEntry::parse(b"H 100644"), None);
+    }
 
     #[test]
     fn what_is_left_out() {

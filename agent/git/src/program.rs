@@ -180,7 +180,9 @@ impl Git {
         command
             .env("GIT_EDITOR", ":")
             .env("GIT_SEQUENCE_EDITOR", ":")
-            .env("GIT_PAGER", "cat");
+            .env("GIT_PAGER", "cat")
+            // What git says is read; names and texts keep their encoding.
+            .env("LANGUAGE", "C");
         if let Some(ssh) = &self.ssh {
             command.env("GIT_SSH_COMMAND", ssh);
         }
@@ -227,6 +229,12 @@ impl GitCall {
         self
     }
 
+    /// git may write the index that it is given (our own) when it has looked at files.
+    pub(crate) fn with_locks(mut self) -> Self {
+        self.command.env("GIT_OPTIONAL_LOCKS", "1");
+        self
+    }
+
     pub(crate) fn stdin(mut self, bytes: impl Into<Vec<u8>>) -> Self {
         self.stdin = bytes.into();
         self
@@ -244,6 +252,20 @@ impl GitCall {
             kept: KeptOutput::Beginnings(Beginnings::default()),
             ..self
         }
+    }
+
+    /// Adds settings to this call alone. They are not on its command line, which everybody may read.
+    pub(crate) fn with_settings(mut self, settings: &[(String, String)]) -> Self {
+        if !settings.is_empty() {
+            let count = settings.len().to_string();
+            self.command.env("GIT_CONFIG_COUNT", count);
+        }
+        for (number, (key, value)) in settings.iter().enumerate() {
+            self.command.env(format!("GIT_CONFIG_KEY_{number}"), key);
+            self.command
+                .env(format!("GIT_CONFIG_VALUE_{number}"), value);
+        }
+        self
     }
 
     /// Makes git speak English, for messages that are read.

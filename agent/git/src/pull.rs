@@ -1,12 +1,17 @@
 //! Brings here what the upstream has: a rebase in the object store ([`replay`]), then one step of the working tree, the
 //! branch and the index ([`travel`]).
 
-use std::ffi::OsStr;
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
+use std::fmt::Display;
+use std::fs;
+use std::path::{Path, PathBuf};
 
+use crate::reflog::{self, LogEntry};
 use crate::{
-    BranchHead, Distance, Event, Git, GitReason, HindranceKind, Move, Repository, Stop,
-    SyncMessage, SyncTurn, Upstream, arriving, as_path, counted, hooks, kept, records, replay, say,
-    short, travel, versions,
+    BranchHead, Distance, Event, Git, GitReason, HindranceKind, Move, Part, Repository, Stop,
+    SyncMessage, SyncTurn, Upstream, arriving, as_path, counted, escaped, hooks, kept, progress,
+    records, replay, say, short, to_type, travel, versions,
 };
 
 /// What a pull has come to.
@@ -23,6 +28,7 @@ pub(crate) fn pull(
     distance: &Distance,
 ) -> Result<Pulled, Stop> {
     let (repository, head) = (turn.repository, &distance.head);
+    refuse_undone(repository, distance)?;
     refuse_uncommitted(repository)?;
     let replayed = replay::replay(repository, &head.commit, distance.commit(), upstream.name())?;
     let way = Move {
@@ -43,14 +49,7 @@ pub(crate) fn pull(
         .flat_map(|tree| &tree.files)
         .collect();
     for file in &files {
-        let (conflicts, commit) = (&file.merged.conflicts, file.commit.clone());
-        kept::keep_in(
-            repository,
-            as_path(&file.path),
-            conflicts,
-            &file.ours,
-            commit,
-        )?;
+        kept::keep_file(repository, file)?;
     }
     let is_to_be_committed = travel::travel(turn, &way)?;
     versions::note(repository, &way.from);
@@ -105,21 +104,140 @@ fn refuse_uncommitted(repository: &Repository) -> Result<(), Stop> {
         return Ok(());
     }
     let paths = repository.shown_all(changed);
-    let why = format!("uncommitted changes outside .beads ({paths})");
-    Err(Stop::notice(
-        Event::NotPulling,
-        HindranceKind::NotPulling,
-        GitReason::DirtyTree,
-        why,
-    ))
+    let top = Part::Path(&repository.git.dir);
+    let pop = to_type("git -C {} stash pop", std::slice::from_ref(&top));
+    let why = format!(
+        "uncommitted changes outside .beads ({paths}); stashed, they are back after the pull by {pop}"
+    );
+    let mut all_but = OsString::from(":!");
+    all_but.push(&repository.prefix);
+    let parts = [top, Part::Words(vec![all_but])];
+    Err(not_pulling(GitReason::DirtyTree, why).next(to_type("git -C {} stash push -- {}", &parts)))
+}
+
+fn not_pulling(reason: GitReason, why: impl Display) -> Stop {
+    Stop::notice(Event::NotPulling, HindranceKind::NotPulling, reason, why)
+}
+
+fn failed(reason: GitReason, why: impl Display) -> Stop {
+    Stop::notice(Event::NotPulling, HindranceKind::Failed, reason, why)
+}
+
+/// A commit ahead that a rebase would spoil: a merge, or one with a signature. A person merges instead.
+pub(crate) fn left_to_a_merge(repository: &Repository, reason: GitReason, why: &str) -> Stop {
+    let top = Part::Path(&repository.git.dir);
+    // Whatever pull.rebase and pull.ff are.
+    let command = "git -C {} pull --no-rebase --ff --no-edit && git -C {} push";
+    not_pulling(reason, why).next(to_type(command, &[top.clone(), top]))
+}
+
+/// Files that git does not track lie where a pull would put others; `blocking` are the files or directories in the
+/// way.
+pub(crate) fn in_the_way(
+    repository: &Repository,
+    hindered: &[impl AsRef<[u8]>],
+    blocking: &[PathBuf],
+) -> Stop {
+    let paths = repository.shown_all(hindered);
+    let why = format!("{paths} would be overwritten, and git does not track it here");
+    let stop = not_pulling(GitReason::InTheWay, why);
+    // Nothing that has the database in it is moved away.
+    let movable = |path: &&PathBuf| !repository.prefix.starts_with(path);
+    if !blocking.iter().all(|path| movable(&path)) {
+        return stop;
+    }
+    let moved: Option<Vec<_>> = blocking
+        .iter()
+        .take(8)
+        .map(|path| moved_aside(repository, path))
+        .collect();
+    match moved {
+        Some(moved) => stop.next(moved.join(" && ")),
+        None => stop,
+    }
+}
+
+/// The command that moves aside what git does not track at this path. `None` where two names would become one.
+fn moved_aside(repository: &Repository, path: &Path) -> Option<String> {
+    let top = &repository.git.dir;
+    let from = top.join(path);
+    let mut aside = from.clone().into_os_string();
+    aside.push(".mine");
+    let to = progress::free(Path::new(&aside));
+    let whole = || to_type("mv {} {}", &[Part::Path(&from), Part::Path(&to)]);
+    if !fs::symlink_metadata(&from).is_ok_and(|meta| meta.is_dir()) {
+        return Some(whole());
+    }
+    let spec = [b":(top,literal)", path.as_os_str().as_encoded_bytes()].concat();
+    let others = ["ls-files", "-z", "--others", "--directory", "--"];
+    let others = repository.git.call(others).paths([spec]).words().ok()?;
+    let others: Vec<_> = others.iter().map(|name| top.join(as_path(name))).collect();
+    if others.as_slice() == [from.clone()] {
+        return Some(whole());
+    }
+    let names: BTreeSet<_> = others.iter().filter_map(|path| path.file_name()).collect();
+    if names.len() != others.len() {
+        return None;
+    }
+    let files = others.iter().map(PathBuf::as_path).collect();
+    let parts = [Part::Path(&to), Part::Paths(files), Part::Path(&to)];
+    Some(to_type("mkdir {} && mv {} {}", &parts))
+}
+
+/// Refuses to undo what a person has undone: the branch was set back to an ancestor of where it was, and the upstream
+/// has what was given up. Whoever commits or pulls after that has decided; what this branch's log does not tell is not
+/// known.
+fn refuse_undone(repository: &Repository, distance: &Distance) -> Result<(), Stop> {
+    let git = &repository.git;
+    let log = format!("logs/refs/heads/{}", distance.head.branch);
+    let log = reflog::entries(&repository.common_dir.join(log));
+    // Commits go on from there.
+    let goes_on = |entry: &&LogEntry| matches!(entry.verb(), "commit" | "cherry-pick" | "revert");
+    let Some(entry) = log.iter().find(|entry| !goes_on(entry)) else {
+        return Ok(());
+    };
+    let is_forward = matches!(entry.verb(), "clone" | "pull" | "merge" | "rebase");
+    let is_real = |id: &str| id.bytes().any(|byte| byte != b'0');
+    if entry.is_ours() || is_forward || !is_real(&entry.old) || entry.old == entry.new {
+        return Ok(());
+    }
+    if !is_ancestor(git, &entry.new, &entry.old).unwrap_or(false) {
+        return Ok(());
+    }
+    let common = git
+        .call(["merge-base", &entry.old, distance.commit()])
+        .run()?;
+    let Some(common) = common.ok_text() else {
+        return Ok(());
+    };
+    if is_ancestor(git, &common, &entry.new).unwrap_or(true) {
+        // What was given up is not at the upstream either.
+        return Ok(());
+    }
+    let how = match entry.verb() {
+        "" => String::new(),
+        verb => format!(" ({})", escaped(verb)),
+    };
+    let why = format!(
+        "you went back from {} at {}{how}; to go forward, pull",
+        short(&entry.old),
+        reflog::when(entry.at)
+    );
+    let top = [Part::Path(&repository.git.dir)];
+    let command = match distance.ahead {
+        0 => to_type("git -C {} pull", &top),
+        _ => to_type("git -C {} pull --rebase", &top),
+    };
+    Err(not_pulling(GitReason::WentBack, why).next(command))
 }
 
 /// Refuses when the upstream has lost commits that this branch was built on: to put them back may be as wrong as to
-/// drop them.
+/// drop them. What is in one of the commits `known` was never the upstream's.
 pub(crate) fn refuse_rewritten(
     repository: &Repository,
     upstream: &Upstream,
     distance: &Distance,
+    known: &[&str],
 ) -> Result<(), Stop> {
     let head = &distance.head;
     let (git, name) = (&repository.git, upstream.name());
@@ -128,11 +246,7 @@ pub(crate) fn refuse_rewritten(
         .run()?
         .ok_text()
     else {
-        return Err(repository.by_hand(
-            HindranceKind::Failed,
-            GitReason::Unrelated,
-            &format!("{} and {name} have no commit in common", head.branch),
-        ));
+        return Err(unrelated(repository, upstream, head));
     };
     let fork = git
         .call([
@@ -143,16 +257,60 @@ pub(crate) fn refuse_rewritten(
         ])
         .run()?
         .ok_text();
+    let is_known = |fork: &str| {
+        known
+            .iter()
+            .any(|tip| is_ancestor(git, fork, tip) == Ok(true))
+    };
     match fork {
-        Some(fork) if fork != base && !is_ancestor(git, &fork, &upstream.tracking)? => {
-            Err(repository.by_hand(
-                HindranceKind::Failed,
-                GitReason::Rewritten,
-                &format!("{name} was rewritten"),
-            ))
+        Some(fork)
+            if fork != base
+                && !is_ancestor(git, &fork, &upstream.tracking)?
+                && !is_known(&fork) =>
+        {
+            let own = git.text(["rev-list", "--count", &format!("{fork}..{}", head.commit)])?;
+            let own = own.parse().unwrap_or(0_u64);
+            let on_it = match own {
+                0 => "nothing of yours is".to_owned(),
+                1 => "1 commit of yours is".to_owned(),
+                own => format!("{own} commits of yours are"),
+            };
+            let why = format!("{name} was rewritten; {on_it} on what it gave up");
+            let command = to_type("git -C {} pull --rebase", &[Part::Path(&git.dir)]);
+            Err(failed(GitReason::Rewritten, why).next(command))
         }
         _ => Ok(()),
     }
+}
+
+/// There is no commit that both have, as far as is known here.
+fn unrelated(repository: &Repository, upstream: &Upstream, head: &BranchHead) -> Stop {
+    let (top, name) = (Part::Path(&repository.git.dir), upstream.name());
+    let branch = escaped(&head.branch);
+    if repository.common_dir.join("shallow").exists() {
+        let why = format!(
+            "this clone is shallow, and {branch} and {name} have no commit in common that is here"
+        );
+        let parts = [top, Part::Word(OsStr::new(&upstream.remote))];
+        let command = to_type("git -C {} fetch --unshallow {}", &parts);
+        return failed(GitReason::Shallow, why).next(command);
+    }
+    let taken = repository.commit_of("refs/heads/mine").ok().flatten();
+    let mine = match taken {
+        None => "mine".to_owned(),
+        Some(_) => format!("mine-{}", short(&head.commit)),
+    };
+    let why = format!(
+        "{branch} and {name} have no commit in common; to go on from {name}, with what is here kept on a branch {mine}"
+    );
+    let parts = [
+        top.clone(),
+        Part::Word(OsStr::new(&mine)),
+        top,
+        Part::Word(OsStr::new(name)),
+    ];
+    let command = to_type("git -C {} branch {} && git -C {} reset --keep {}", &parts);
+    failed(GitReason::Unrelated, why).next(command)
 }
 
 /// Whether the ref, as it is now, has this commit. Somebody who has pushed from this clone meanwhile has moved the

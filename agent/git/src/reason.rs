@@ -60,10 +60,30 @@ pub enum GitReason {
     NoRemote,
     /// The branch has no upstream.
     NoUpstream,
+    /// Pushing is switched off by a setting of git's.
+    PushOff,
+    /// `git push` would refuse, or would do more than push this branch.
+    NoPlace,
     /// Another program, or another sync, has locked the index for too long.
     IndexLocked,
     /// A call of git has failed, or git is not installed.
     GitFailed,
+    /// Git does not know who commits.
+    NoIdentity,
+    /// HEAD, a branch, the index or an object is damaged, as after a power loss.
+    Damaged,
+    /// Another git has locked HEAD or a branch for too long, or has left its lock.
+    RefLocked,
+    /// A file of the repository belongs to another user, and cannot be written.
+    NotWritable,
+    /// Git refuses to take in a file, as for a filter that fails.
+    GitRefuses,
+    /// Somebody has set the branch back, and a pull would undo that.
+    WentBack,
+    /// The remote had the upstream's branch, and no longer has it.
+    UpstreamGone,
+    /// The clone is shallow, and what it has does not reach back to the upstream.
+    Shallow,
     /// The sync was told to end.
     Killed,
     /// The database was claimed while the sync was at work.
@@ -72,6 +92,26 @@ pub enum GitReason {
     Neighbour,
     /// Others were faster: at the remote, on the branch, or by a switch to another one.
     Raced,
+    /// The index tells git not to look at files of the database.
+    IndexFlags,
+    /// The sparse checkout leaves the database out.
+    Sparse,
+    /// No file of the database is in git.
+    NothingInGit,
+    /// Git ignores a record file of the database.
+    Ignored,
+    /// A record file is a link: what it leads to is not in git.
+    Link,
+    /// What a filter gives back is not what it was given.
+    Filter,
+    /// A file is for git-lfs, which is not set up here.
+    Lfs,
+    /// A name in git and the name of the file differ in case alone.
+    NameCase,
+    /// A directory of the database is a repository of its own.
+    NestedRepository,
+    /// A file here is not what the remote has, for a reason that is not known.
+    NotAtPlace,
     /// A system call on a file has failed.
     Io,
     /// A call of git, or the whole sync, has taken too long.
@@ -107,12 +147,32 @@ impl GitReason {
             Self::CannotPush => "cannot_push",
             Self::NoRemote => "no_remote",
             Self::NoUpstream => "no_upstream",
+            Self::PushOff => "push_off",
+            Self::NoPlace => "no_place",
             Self::IndexLocked => "index_locked",
             Self::GitFailed => "git_failed",
+            Self::NoIdentity => "no_identity",
+            Self::Damaged => "damaged",
+            Self::RefLocked => "ref_locked",
+            Self::NotWritable => "not_writable",
+            Self::GitRefuses => "git_refuses",
+            Self::WentBack => "went_back",
+            Self::UpstreamGone => "upstream_gone",
+            Self::Shallow => "shallow",
             Self::Killed => "killed",
             Self::Claimed => "claimed",
             Self::Neighbour => "neighbour",
             Self::Raced => "raced",
+            Self::IndexFlags => "index_flags",
+            Self::Sparse => "sparse",
+            Self::NothingInGit => "nothing_in_git",
+            Self::Ignored => "ignored",
+            Self::Link => "link",
+            Self::Filter => "filter",
+            Self::Lfs => "lfs",
+            Self::NameCase => "name_case",
+            Self::NestedRepository => "nested_repository",
+            Self::NotAtPlace => "not_at_place",
             Self::Io => "io",
             Self::TimedOut => "timed_out",
         }
@@ -145,14 +205,34 @@ impl GitReason {
             | Self::RemoteUnreachable
             | Self::CannotPush
             | Self::NoRemote
-            | Self::NoUpstream => true,
+            | Self::NoUpstream
+            | Self::NoIdentity
+            | Self::WentBack
+            | Self::UpstreamGone
+            | Self::Shallow
+            | Self::PushOff
+            | Self::NoPlace
+            | Self::IndexFlags
+            | Self::Sparse
+            | Self::NothingInGit
+            | Self::Ignored
+            | Self::Link
+            | Self::Filter
+            | Self::Lfs
+            | Self::NameCase
+            | Self::NestedRepository => true,
             Self::IndexLocked
             | Self::InUse
             | Self::GitFailed
+            | Self::Damaged
+            | Self::RefLocked
+            | Self::NotWritable
+            | Self::GitRefuses
             | Self::Killed
             | Self::Claimed
             | Self::Neighbour
             | Self::Raced
+            | Self::NotAtPlace
             | Self::Io
             | Self::TimedOut => false,
         }
@@ -185,12 +265,32 @@ impl GitReason {
             | Self::SignedAhead
             | Self::RemoteUnreachable
             | Self::CannotPush
+            | Self::PushOff
+            | Self::NoPlace
             | Self::IndexLocked
             | Self::GitFailed
+            | Self::NoIdentity
+            | Self::Damaged
+            | Self::RefLocked
+            | Self::NotWritable
+            | Self::GitRefuses
+            | Self::WentBack
+            | Self::UpstreamGone
+            | Self::Shallow
             | Self::Killed
             | Self::Claimed
             | Self::Neighbour
             | Self::Raced
+            | Self::IndexFlags
+            | Self::Sparse
+            | Self::NothingInGit
+            | Self::Ignored
+            | Self::Link
+            | Self::Filter
+            | Self::Lfs
+            | Self::NameCase
+            | Self::NestedRepository
+            | Self::NotAtPlace
             | Self::Io
             | Self::TimedOut => true,
         }
@@ -208,7 +308,7 @@ mod tests {
     use super::*;
 
     /// Every word, whether it is lasting, and whether it needs the remote.
-    const WORDS: [(&str, bool, bool); 32] = [
+    const WORDS: [(&str, bool, bool); 42] = [
         ("no_repository", true, true),
         ("detached_head", true, true),
         ("no_commit", true, true),
@@ -233,12 +333,32 @@ mod tests {
         ("cannot_push", true, true),
         ("no_remote", true, false),
         ("no_upstream", true, false),
+        ("push_off", true, true),
+        ("no_place", true, true),
         ("index_locked", false, true),
         ("git_failed", false, true),
+        ("no_identity", true, true),
+        ("damaged", false, true),
+        ("ref_locked", false, true),
+        ("not_writable", false, true),
+        ("git_refuses", false, true),
+        ("went_back", true, true),
+        ("upstream_gone", true, true),
+        ("shallow", true, true),
         ("killed", false, true),
         ("claimed", false, true),
         ("neighbour", false, true),
         ("raced", false, true),
+        ("index_flags", true, true),
+        ("sparse", true, true),
+        ("nothing_in_git", true, true),
+        ("ignored", true, true),
+        ("link", true, true),
+        ("filter", true, true),
+        ("lfs", true, true),
+        ("name_case", true, true),
+        ("nested_repository", true, true),
+        ("not_at_place", false, true),
         ("io", false, true),
         ("timed_out", false, true),
     ];

@@ -130,7 +130,7 @@ fn end_line(bytes: &mut Vec<u8>) {
 }
 
 /// A text, and the line at its end that somebody has only begun to write.
-fn split_torn(text: &[u8]) -> (&[u8], &[u8]) {
+pub(crate) fn split_torn(text: &[u8]) -> (&[u8], &[u8]) {
     let end = text.iter().rposition(|byte| *byte == b'\n');
     let (whole, rest) = text.split_at(end.map_or(0, |end| end + 1));
     if blemishes(rest).is_empty() {
@@ -163,6 +163,13 @@ pub(crate) fn nearer<'a>(texts: &[&'a [u8]], of: &[u8]) -> &'a [u8] {
     let of = RecordFile::read(of);
     let distance = |text: &&&[u8]| differing(&RecordFile::read(text), &of);
     texts.iter().min_by_key(distance).copied().unwrap_or(b"")
+}
+
+/// Puts a version that cannot be merged beside the file, as `FILE.mine`, where that name is free.
+pub(crate) fn put_beside(repository: &Repository, path: &Path, bytes: &[u8]) {
+    let mut mine = path.as_os_str().to_owned();
+    mine.push(".mine");
+    let _ = repository.files.write_new(Path::new(&mine), bytes);
 }
 
 /// Tells what a merge of a file has come to.

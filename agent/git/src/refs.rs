@@ -1,6 +1,7 @@
 //! Refs, read as git reads them: HEAD, a loose ref, `packed-refs`. What is not as simple as that is left to git.
 
-use std::fs::{File, OpenOptions};
+use std::collections::BTreeSet;
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Component, Path};
@@ -66,26 +67,66 @@ pub(crate) fn read(common_dir: &Path, name: &str) -> RefLook {
     RefLook::Absent
 }
 
+/// All branches, without `refs/heads/`; none where refs are in tables.
+pub(crate) fn branches(common_dir: &Path) -> Vec<String> {
+    let heads = common_dir.join("refs/heads");
+    let (mut dirs, mut found) = (vec![heads.clone()], BTreeSet::new());
+    while let Some(dir) = dirs.pop() {
+        for entry in fs::read_dir(&dir).into_iter().flatten().flatten() {
+            let path = entry.path();
+            match path.strip_prefix(&heads).ok().and_then(Path::to_str) {
+                _ if path.is_dir() => dirs.push(path),
+                Some(name) if !name.ends_with(".lock") => drop(found.insert(name.to_owned())),
+                _ => {}
+            }
+        }
+    }
+    let packed = packed_text(common_dir).unwrap_or_default();
+    let names = packed.lines().filter_map(|line| line.split_once(' '));
+    let names = names.filter_map(|(_, name)| name.strip_prefix("refs/heads/"));
+    found.extend(names.map(str::to_owned));
+    found.into_iter().collect()
+}
+
+/// A ref, and those that it stands for, as far as they are files.
+pub(crate) fn chain(common_dir: &Path, name: String) -> Vec<String> {
+    /// git follows no more.
+    const LONGEST: usize = 5;
+    let mut chain = vec![name];
+    while chain.len() <= LONGEST
+        && let Some(name) = chain.last().filter(|name| is_shared(name))
+        && let Ok(text) = read_small(&common_dir.join(name))
+        && let Some(next) = text.strip_prefix("ref: ")
+    {
+        chain.push(next.trim_end().to_owned());
+    }
+    chain
+}
+
 fn is_absent(error: &io::Error) -> bool {
     use io::ErrorKind::{IsADirectory, NotADirectory, NotFound};
     matches!(error.kind(), NotFound | NotADirectory | IsADirectory)
 }
 
 fn packed(common_dir: &Path, name: &str) -> io::Result<Option<String>> {
+    let entry = |line: &str| {
+        let (object, found) = line.split_once(' ')?;
+        (found == name && is_object(object)).then(|| object.to_owned())
+    };
+    Ok(packed_text(common_dir)?.lines().find_map(entry))
+}
+
+fn packed_text(common_dir: &Path) -> io::Result<String> {
     let mut text = String::new();
     match open(&common_dir.join("packed-refs")) {
         Ok(file) if file.metadata()?.len() > LONGEST => {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
         Ok(file) => file.take(LONGEST).read_to_string(&mut text)?,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => 0,
         Err(error) => return Err(error),
     };
-    let entry = |line: &str| {
-        let (object, found) = line.split_once(' ')?;
-        (found == name && is_object(object)).then(|| object.to_owned())
-    };
-    Ok(text.lines().find_map(entry))
+    Ok(text)
 }
 
 fn read_small(path: &Path) -> io::Result<String> {
@@ -119,7 +160,7 @@ fn is_shared(name: &str) -> bool {
     let is_plain = Path::new(name)
         .components()
         .all(|part| matches!(part, Component::Normal(_)));
-    let is_known = ["refs/heads/", "refs/remotes/"]
+    let is_known = ["refs/heads/", "refs/remotes/", "refs/beadlock/"]
         .iter()
         .any(|kind| name.len() > kind.len() && name.starts_with(kind));
     is_plain && is_known && !name.ends_with("/.invalid") && !name.ends_with(".lock")
@@ -195,6 +236,19 @@ mod tests {
             RefLook::Unsure,
             "refs in tables"
         );
+    }
+
+    #[test]
+    fn branches_are_loose_or_packed() {
+        let top = tempfile::tempdir().unwrap();
+        let dir = top.path();
+        assert!(branches(dir).is_empty());
+        fs::create_dir_all(dir.join("refs/heads/a")).unwrap();
+        fs::write(dir.join("refs/heads/a/b"), "").unwrap();
+        fs::write(dir.join("refs/heads/main.lock"), "").unwrap();
+        let packed = format!("# pack-refs\n{ONE} refs/heads/main\n^{TWO}\n{ONE} refs/tags/v1\n");
+        fs::write(dir.join("packed-refs"), packed).unwrap();
+        assert_eq!(branches(dir), ["a/b", "main"]);
     }
 
     #[test]

@@ -4,9 +4,8 @@
 //! Commits of ours that follow each other are taken together, as one: half of a rewrite that was committed on the way
 //! is no conflict then. A commit of a person stays one.
 
-use crate::HindranceKind::NotPulling;
 use crate::merge::{self, MergedTree, Trees};
-use crate::{Git, GitReason, Part, Repository, Stop, counted, entries, short, to_type};
+use crate::{Git, GitReason, Part, Repository, Stop, counted, entries, join, pull, short, to_type};
 
 /// How the message of a commit of ours begins.
 pub(crate) const SUBJECT: &str = "chore: sync .beads (";
@@ -78,10 +77,10 @@ pub(crate) fn replay(
             continue;
         }
         if unit.commit.is_signed {
-            return Err(repository.by_hand(
-                NotPulling,
+            return Err(pull::left_to_a_merge(
+                repository,
                 GitReason::SignedAhead,
-                &format!("{short}, ahead of {name}, is signed"),
+                &format!("{short}, ahead of {name}, is signed: a rebase takes its signature away"),
             ));
         }
         // With the time as before it is the same object in every cycle, until it can be pulled.
@@ -104,10 +103,15 @@ fn units(repository: &Repository, ahead: &str, name: &str) -> Result<Vec<Unit>, 
     for id in ahead.lines() {
         let commit = Commit::parse(&git.call(["cat-file", "commit", id]).done()?.stdout);
         let [parent] = commit.parents.as_slice() else {
-            return Err(repository.by_hand(
-                NotPulling,
+            // What it brought is in the commit that the others come upon.
+            if join::is_join(repository, id)? {
+                continue;
+            }
+            let short = short(id);
+            return Err(pull::left_to_a_merge(
+                repository,
                 GitReason::MergeAhead,
-                &format!("{} is a merge, ahead of {name}", short(id)),
+                &format!("{short} is a merge, ahead of {name}: a rebase would flatten it"),
             ));
         };
         let parent = parent.clone();
@@ -139,6 +143,29 @@ pub(crate) fn sibling(git: &Git, parent: &str, of: &str) -> Result<String, Stop>
         git,
         &sibling.anew(&tree_of(git, of)?, parent, b"beadlock <> 0 +0000"),
     )
+}
+
+/// Makes a merge of two commits with this tree. Without a time of its own it is the same object each time.
+pub(crate) fn merge_commit(
+    git: &Git,
+    tree: &str,
+    [ours, theirs]: [&str; 2],
+    message: &str,
+) -> Result<String, Stop> {
+    let ident = git.text(["var", "GIT_COMMITTER_IDENT"])?;
+    let ident = ident.split_inclusive('>').next().unwrap_or_default();
+    let mut time = (0, Vec::new());
+    for parent in [ours, theirs] {
+        let commit = Commit::parse(&git.call(["cat-file", "commit", parent]).done()?.stdout);
+        let text = String::from_utf8_lossy(&commit.committed).into_owned();
+        let seconds = text.split_ascii_whitespace().next();
+        let seconds = seconds.and_then(|it| it.parse::<i64>().ok());
+        time = time.max((seconds.unwrap_or_default(), commit.committed));
+    }
+    let time = String::from_utf8_lossy(&time.1).into_owned();
+    let head = format!("tree {tree}\nparent {ours}\nparent {theirs}\n");
+    let object = format!("{head}author {ident}{time}\ncommitter {ident}{time}\n\n{message}");
+    write(git, object.as_bytes())
 }
 
 fn write(git: &Git, object: &[u8]) -> Result<String, Stop> {

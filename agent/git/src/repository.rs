@@ -1,17 +1,14 @@
 //! Where a database lies: its repository, the branch, and what is in progress there.
 
 use std::cell::OnceCell;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::thread;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::Instant;
 
 use beadlock_checker::Place;
-use beadlock_checker::internal::duration::shown;
-use beadlock_checker::internal::facts;
 use beadlock_trust::Owners;
 use nix::libc::{O_CLOEXEC, O_DIRECTORY};
 
@@ -19,8 +16,8 @@ use crate::find::{FoundDirs, git_dirs, look, plain_git_dir};
 use crate::refs::{self, HeadLook, RefLook};
 use crate::tree::FileTree;
 use crate::{
-    Event, ExcludedNames, Git, GitReason, GitSettings, HindranceKind, KnownRepository, Part, Stop,
-    SyncRequest, as_path, embedded, escaped, escaped_path, to_type,
+    ExcludedNames, Git, GitReason, GitSettings, KnownRepository, Part, Stop, SyncRequest, as_path,
+    damage, embedded, escaped, escaped_path, locks, progress, short, to_type,
 };
 
 /// A repository with a branch that can be committed to.
@@ -48,20 +45,7 @@ pub(crate) struct BranchHead {
     pub(crate) commit: String,
 }
 
-/// How long an `index.lock` may be there before this sync gives up: a prompt's `git status` takes one.
-const PATIENCE: Duration = Duration::from_secs(1);
-/// From this age on, an `index.lock` may have been left behind.
-const OLD: Duration = Duration::from_secs(60);
-/// What git leaves in its directory while something is in progress, and what that is.
-pub(crate) const IN_PROGRESS: [(&str, &str); 7] = [
-    ("rebase-merge", "a rebase"),
-    ("rebase-apply", "a rebase"),
-    ("MERGE_HEAD", "a merge"),
-    ("CHERRY_PICK_HEAD", "a cherry-pick"),
-    ("REVERT_HEAD", "a revert"),
-    ("BISECT_LOG", "a bisect"),
-    ("sequencer", "a cherry-pick or revert of several commits"),
-];
+pub(crate) use crate::progress::IN_PROGRESS;
 
 impl Repository {
     /// The repository that the database lies in, as an earlier sync has found it where the request says so.
@@ -185,61 +169,27 @@ impl Repository {
 
     /// Refuses while somebody else is in the middle of something.
     pub(crate) fn check_quiet(&self) -> Result<(), Stop> {
-        let is_there = |name: &str| fs::symlink_metadata(self.git_dir.join(name)).is_ok();
-        let mut found = IN_PROGRESS.iter().find(|(name, _)| is_there(name));
-        if found.is_none() && self.common_dir.join("reftable").is_dir() {
-            // There these are not files.
-            for entry in IN_PROGRESS
-                .iter()
-                .filter(|(name, _)| name.ends_with("_HEAD"))
-            {
-                let verified = self
-                    .git
-                    .call(["rev-parse", "-q", "--verify", entry.0])
-                    .run()?;
-                found = found.or_else(|| verified.status.success().then_some(entry));
-            }
-        }
-        if let Some((_, what)) = found {
-            let top = self.top();
-            return Err(Stop::failed(
-                GitReason::InProgress,
-                format!("{what} is in progress in {top}; finish or abort it"),
-            ));
-        }
-        let begun = Instant::now();
-        while fs::symlink_metadata(self.index_lock()).is_ok() {
-            self.wait_for_index(begun)?;
+        progress::refuse(self)?;
+        // A branch cannot move while HEAD is locked: it has a log, too.
+        for lock in [self.index_lock(), self.git_dir.join("HEAD.lock")] {
+            locks::wait_for(&lock)?;
         }
         Ok(())
     }
 
+    /// Refuses while another git has the branch.
+    pub(crate) fn check_unlocked(&self, head: &BranchHead) -> Result<(), Stop> {
+        locks::wait_for(&self.lock_of(&format!("refs/heads/{}", head.branch)))
+    }
+
+    /// The lock of a ref, by its full name.
+    pub(crate) fn lock_of(&self, name: &str) -> PathBuf {
+        self.common_dir.join(format!("{name}.lock"))
+    }
+
     /// Waits a little for another git that has the index; gives up when that has taken too long since `begun`.
     pub(crate) fn wait_for_index(&self, begun: Instant) -> Result<(), Stop> {
-        let lock = self.index_lock();
-        let Ok(meta) = fs::symlink_metadata(&lock) else {
-            return Ok(());
-        };
-        if begun.elapsed() < PATIENCE {
-            thread::sleep(Duration::from_millis(20));
-            return Ok(());
-        }
-        let since = meta
-            .modified()
-            .ok()
-            .and_then(|at| at.duration_since(SystemTime::UNIX_EPOCH).ok());
-        let now = Duration::try_from(facts::now().0).unwrap_or_default();
-        let age = now.saturating_sub(since.unwrap_or(now));
-        let advice = if age >= OLD {
-            "; if none is, remove that file"
-        } else {
-            ""
-        };
-        let (lock, age) = (escaped_path(&lock), shown(age));
-        Err(Stop::failed(
-            GitReason::IndexLocked,
-            format!("{lock} has been there for {age}: another git is at work{advice}"),
-        ))
+        locks::wait(&self.index_lock(), begun)
     }
 
     /// The settings, read once.
@@ -265,20 +215,6 @@ impl Repository {
         fs::symlink_metadata(&index).map_err(failed).map(|_| ())
     }
 
-    /// Refuses while any paths are unmerged.
-    pub(crate) fn check_merged(&self) -> Result<(), Stop> {
-        let mut paths = self
-            .git
-            .call(["ls-files", "--unmerged", "-z", "--format=%(path)"])
-            .words()?;
-        paths.dedup();
-        if paths.is_empty() {
-            Ok(())
-        } else {
-            Err(self.unmerged(&paths))
-        }
-    }
-
     pub(crate) fn head(&self) -> Result<BranchHead, Stop> {
         let (top, dir) = (self.top(), Part::Path(&self.git.dir));
         let name = match refs::head(&self.git_dir) {
@@ -291,19 +227,54 @@ impl Repository {
                 .ok_text(),
         };
         let Some(name) = name else {
-            let why = format!("HEAD is detached in {top}, so a commit would be on no branch");
-            return Err(Stop::failed(GitReason::DetachedHead, why)
-                .next(to_type("git -C {} switch BRANCH", &[dir])));
+            return Err(
+                damage::of_head(&self.git_dir, &self.common_dir).unwrap_or_else(|| self.detached())
+            );
         };
         let branch = name.strip_prefix("refs/heads/").unwrap_or(&name).to_owned();
         match self.commit_of(&name)? {
             Some(commit) => Ok(BranchHead { branch, commit }),
-            None => {
+            None => Err(damage::of_branch(self, &name).unwrap_or_else(|| {
                 let why = format!("the branch {} in {top} has no commit yet", escaped(&branch));
-                let command = to_type("git -C {} commit", &[dir]);
-                Err(Stop::failed(GitReason::NoCommit, why)
-                    .next_at("; make the first one: ", command))
+                let command = "git -C {} commit --allow-empty -m 'first commit'";
+                Stop::failed(GitReason::NoCommit, why).next(to_type(command, &[dir]))
+            })),
+        }
+    }
+
+    /// No branch is checked out. What is at HEAD alone, and in the files of the database, must not be lost by a switch.
+    fn detached(&self) -> Stop {
+        let (top, dir) = (self.top(), Part::Path(&self.git.dir));
+        let why = format!("HEAD is detached in {top}, so a commit would be on no branch");
+        let stop = |why: String| Stop::failed(GitReason::DetachedHead, why);
+        let Some(branch) = damage::left_branch(self) else {
+            return stop(why).next(to_type("git -C {} switch BRANCH", &[dir]));
+        };
+        let name = format!("refs/heads/{branch}");
+        let asked = |args: &[&str]| self.git.call(args).run().ok();
+        // What some ref has is not lost.
+        let alone = asked(&["for-each-ref", "--count=1", "--contains", "HEAD"])
+            .filter(|answer| answer.status.success() && answer.stdout.is_empty())
+            .and_then(|_| asked(&["rev-parse", "--verify", "HEAD"])?.ok_text());
+        let differs = |args: &[&str]| {
+            let call = self.git.call(args).paths([self.inside()]).run();
+            call.is_ok_and(|answer| answer.status.code() == Some(1))
+        };
+        let must_merge = differs(&["diff", "--quiet", "HEAD", "--"])
+            && differs(&["diff", "--quiet", "HEAD", &name, "--"]);
+        let word = Part::Word(OsStr::new(&branch));
+        let switch = match must_merge {
+            true => to_type("git -C {} switch --merge {}", &[dir.clone(), word]),
+            false => to_type("git -C {} switch {}", &[dir.clone(), word]),
+        };
+        match alone {
+            Some(commit) => {
+                let mine = format!("mine-{}", short(&commit));
+                let why = format!("{why}; its commits are on no branch, and {mine} keeps them");
+                let keep = to_type("git -C {} branch {}", &[dir, Part::Word(OsStr::new(&mine))]);
+                stop(why).next(format!("{keep} && {switch}"))
             }
+            None => stop(why).next(switch),
         }
     }
 
@@ -388,12 +359,6 @@ impl Repository {
         ))
     }
 
-    /// What only a person can do.
-    pub(crate) fn by_hand(&self, kind: HindranceKind, reason: GitReason, why: &str) -> Stop {
-        let command = to_type("git -C {} pull", &[Part::Path(&self.git.dir)]);
-        Stop::notice(Event::NotPulling, kind, reason, why).next(command)
-    }
-
     pub(crate) fn has(&self, path: &[u8]) -> bool {
         as_path(path).starts_with(&self.prefix)
     }
@@ -413,6 +378,14 @@ impl Repository {
         match self.prefix.as_os_str().as_encoded_bytes() {
             b"" => b":(top)".to_vec(),
             prefix => [b":(top,literal)", prefix].concat(),
+        }
+    }
+
+    /// The database as it is typed behind `git -C TOP … --`.
+    pub(crate) fn typed(&self) -> OsString {
+        match self.prefix.as_os_str() {
+            prefix if prefix.is_empty() => ".".into(),
+            prefix => prefix.to_owned(),
         }
     }
 

@@ -50,6 +50,8 @@ pub struct SyncRequest {
     pub known: Option<KnownRepository>,
     /// Nothing has changed here since: a fetch is all, unless it brings something.
     pub only_fetch: bool,
+    /// The times of files are not trusted: contents are compared.
+    pub contents: bool,
     /// The sync says how long each call of git has taken.
     pub is_timed: bool,
     /// When the sync began; `None` in the agent.
@@ -136,6 +138,7 @@ mod tests {
                 }),
                 known: KnownRepository::nowhere(Path::new("/x y/.beads")).filter(|_| is_first),
                 only_fetch: is_first,
+                contents: is_first,
                 is_timed: is_first,
                 begun: None,
             };

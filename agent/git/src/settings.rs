@@ -9,7 +9,7 @@ use crate::{Git, Stop, nul_separated};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct GitSettings(Vec<(String, String)>);
 
-const ASKED: &str = r"^(core\.(sshcommand|hookspath|attributesfile)|merge\..*\.driver|(remote|branch|hook|include|includeif)\..*)$";
+pub(crate) const ASKED: &str = r"^(core\.(sshcommand|hookspath|excludesfile|attributesfile|ignorecase|ignorestat)|merge\..*\.driver|push\.(default|autosetupremote)|(remote|branch|url|hook|filter|include|includeif)\..*)$";
 /// They are handed to the next sync on its command line, which has room for 128 KiB.
 const LONG: usize = 16 * 1024;
 
@@ -24,7 +24,7 @@ impl GitSettings {
         }
     }
 
-    fn parse(printed: &[u8]) -> Self {
+    pub(crate) fn parse(printed: &[u8]) -> Self {
         let pair = |word: &Vec<u8>| {
             let text = String::from_utf8_lossy(word).into_owned();
             // A key without a value is true.
@@ -47,6 +47,17 @@ impl GitSettings {
         self.all(key).pop()
     }
 
+    /// Whether a key is set to true, in any of git's words for it.
+    pub(crate) fn is_true(&self, key: &str) -> bool {
+        let is_word = |value: &str| {
+            let words = ["true", "yes", "on"];
+            words.iter().any(|word| value.eq_ignore_ascii_case(word))
+        };
+        self.get(key).is_some_and(|value| {
+            is_word(value) || value.parse().is_ok_and(|number: i64| number != 0)
+        })
+    }
+
     /// Whether the next sync may go on with them, while the stamps of git's own files are the same. Not where other
     /// files are included. Everybody on the machine may read a command line, so not where a URL may have a token.
     pub(crate) fn can_be_kept(&self) -> bool {
@@ -58,7 +69,9 @@ impl GitSettings {
             .iter()
             .map(|(key, value)| key.len() + value.len())
             .sum();
-        let is_public = |(_, value): &(String, String)| masked(value) == *value;
+        // `url.BASE.insteadOf` has a URL in its key.
+        let is_public =
+            |(key, value): &(String, String)| masked(value) == *value && masked(key) == *key;
         length <= LONG && !self.0.iter().any(is_include) && self.0.iter().all(is_public)
     }
 
@@ -67,6 +80,33 @@ impl GitSettings {
         let is_driver =
             |(key, _): &(String, String)| key.starts_with("merge.") && key.ends_with(".driver");
         self.0.iter().any(is_driver)
+    }
+
+    /// Whether a key has any value.
+    pub(crate) fn has(&self, key: &str) -> bool {
+        self.0.iter().any(|(name, _)| name == key)
+    }
+
+    /// All keys with their values, in git's order.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(key, value)| (&**key, &**value))
+    }
+
+    /// The names of the remotes, each once.
+    pub(crate) fn remotes(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = Vec::new();
+        for (key, _) in self.entries() {
+            let name = key
+                .strip_prefix("remote.")
+                .and_then(|key| key.rsplit_once('.'));
+            if let Some((name, _)) = name
+                && !name.starts_with('/')
+                && !names.contains(&name)
+            {
+                names.push(name);
+            }
+        }
+        names
     }
 
     /// Hooks may come from the settings too, from git 2.54 on.
@@ -96,6 +136,25 @@ mod tests {
     }
 
     #[test]
+    fn remotes_and_truths_are_as_git_reads_them() {
+        let printed =
+            b"remote.pushdefault\na\0remote.a.url\n1\0remote.a.b.fetch\n+x:y\0remote.a.url\n2\0\
+            remote.a.mirror\nYes\0push.autosetupremote\0remote.b.mirror\n0\0remote.c.mirror\n2\0";
+        let settings = GitSettings::parse(printed);
+        assert_eq!(settings.remotes(), ["a", "a.b", "b", "c"]);
+        assert!(settings.has("remote.a.url") && !settings.has("remote.b.url"));
+        for (key, is_true) in [
+            ("remote.a.mirror", true),
+            ("push.autosetupremote", true),
+            ("remote.b.mirror", false),
+            ("remote.c.mirror", true),
+            ("remote.d.mirror", false),
+        ] {
+            assert_eq!(settings.is_true(key), is_true, "{key}");
+        }
+    }
+
+    #[test]
     fn settings_that_may_change_unseen_and_those_with_a_secret_are_asked_each_time() {
         let can_be_kept = |printed: &[u8]| GitSettings::parse(printed).can_be_kept();
         assert!(can_be_kept(b"") && can_be_kept(b"branch.include.remote\norigin\0"));
@@ -108,6 +167,11 @@ mod tests {
             !can_be_kept(b"remote.origin.url\nhttps://TOKEN@host/x.git\0"),
             "a secret"
         );
+        assert!(
+            !can_be_kept(b"url.https://TOKEN@host/.insteadof\nhttps://host/\0"),
+            "a secret in a key"
+        );
+        assert!(can_be_kept(b"url.git@host:.pushinsteadof\nhttps://host/\0"));
         assert!(
             !can_be_kept(&[b"remote.origin.url\n", &[b'x'; LONG][..], b"\0"].concat()),
             "too long"

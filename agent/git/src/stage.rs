@@ -88,24 +88,31 @@ struct Aside {
     mount: u64,
     new: FileTree,
     gone: FileTree,
+    /// The new files of which the end is added in place.
+    appended: FileTree,
 }
 
 impl Aside {
     fn make(dir: PathBuf) -> Result<Self, Stop> {
         let make = |dir: &Path| {
-            let (new, gone) = (
-                FileTree::make(&dir.join("new"))?,
-                FileTree::make(&dir.join("gone"))?,
-            );
-            Ok((new.mount_of(Path::new("x"))?, new, gone))
+            let [new, gone, appended] = ["new", "gone", "appended"].map(|name| dir.join(name));
+            let new = FileTree::make(&new)?;
+            let mount = new.mount_of(Path::new("x"))?;
+            Ok((
+                mount,
+                new,
+                FileTree::make(&gone)?,
+                FileTree::make(&appended)?,
+            ))
         };
         let made = make(&dir).map_err(|error| Stop::io("cannot make", &dir, &error));
-        let (mount, new, gone) = made?;
+        let (mount, new, gone, appended) = made?;
         Ok(Self {
             dir,
             mount,
             new,
             gone,
+            appended,
         })
     }
 
@@ -451,22 +458,16 @@ impl<'a> Stage<'a> {
         Stop::not_pulling(GitReason::InUse, why)
     }
 
-    /// Saves a file that has no place any more beside the one that has.
+    /// Puts a file that has no place any more beside the one that has.
     fn save(&self, moving: &Moving, tree: &FileTree) -> Result<(), Stop> {
-        let failed = |error: io::Error| self.failed(moving.path(), &error);
-        if let Some(bytes) = tree.read(moving.path()).map_err(failed)? {
-            let mine = [&moving.path, &b".mine"[..]].concat();
-            match self.files.write_new(as_path(&mine), &bytes) {
-                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-                    return Err(failed(error));
-                }
-                _ => {}
-            }
+        let bytes = tree.read(moving.path());
+        if let Some(bytes) = bytes.map_err(|error| self.failed(moving.path(), &error))? {
+            records::put_beside(self.repository, moving.path(), &bytes);
         }
         Ok(())
     }
 
-    fn text(&self, source: &Source, path: &Path) -> Result<Vec<u8>, Stop> {
+    pub(crate) fn text(&self, source: &Source, path: &Path) -> Result<Vec<u8>, Stop> {
         let git = &self.repository.git;
         Ok(match source {
             Source::Commit(commit) => records::text_of(git, commit, path)?.unwrap_or_default(),
@@ -502,18 +503,18 @@ impl<'a> Stage<'a> {
             moving.new.is_some() && self.files.look(path).map_err(failed)? == moving.new;
         let out = aside.new.look(path).map_err(failed)?;
         let has_merged = aside.has_merged(path);
-        if out.is_none() {
+        let is_appended = matches!(aside.appended.look(path), Ok(Some(_)));
+        if out.is_none() && !is_appended {
             if is_new_here {
                 self.take_out(moving, aside)?;
             }
             return Ok(());
         }
         if out == moving.new && !has_merged {
-            // It was not exchanged. It may be appended to.
-            if !is_new_here || moving.old.is_none() {
-                return Ok(());
-            }
-        } else if is_new_here && !has_merged {
+            // Its turn had not come.
+            return Ok(());
+        }
+        if is_new_here && !has_merged && !is_appended {
             self.files.exchange(&aside.new, path).map_err(failed)?;
             if aside.new.look(path).map_err(failed)? == moving.new {
                 return Ok(());
@@ -531,11 +532,8 @@ impl<'a> Stage<'a> {
             self.text(&moving.new_text, path)?,
         );
         let here = self.files.read(path).map_err(failed)?.unwrap_or_default();
-        let out = match aside.new.read(path).map_err(failed)? {
-            // Its end was appended in place.
-            Some(out) if out == new => old,
-            _ => self.late_text(moving, &aside.new, &old)?,
-        };
+        // Where nothing was swapped out, that is the old text.
+        let out = self.late_text(moving, &aside.new, &old)?;
         self.merge_all(moving, aside, &new, (here, out))
     }
 
@@ -727,20 +725,21 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// Where somebody has the file open for writing, and the new one is the old one and more: adds that in one write.
-    /// So what that program writes later is in the file, too.
+    /// Whether somebody has a record file of this database open for writing. Asked before [`Stage::hold`] opens it.
+    pub(crate) fn is_open(&self, moving: &Moving) -> bool {
+        moving.is_record_file
+            && self.repository.has(&moving.path)
+            && matches!(self.files.open_file(moving.path()), Ok(Some(file)) if open_files::writers(&file) == Writers::Some)
+    }
+
+    /// Where the new file is the old one and more: adds that in one write. So what a program that has the file open
+    /// writes later is in the file, too.
     pub(crate) fn append(&self, moving: &Moving) -> Result<bool, Stop> {
         let path = moving.path();
         if !moving.is_record_file || moving.old.is_none() || moving.new.is_none() {
             return Ok(false);
         }
         let failed = |error: io::Error| self.failed(path, &error);
-        let Some(file) = self.files.open_file(path).map_err(failed)? else {
-            return Ok(false);
-        };
-        if open_files::writers(&file) != Writers::Some {
-            return Ok(false);
-        }
         let (Some(new), Some(here)) = (
             self.new_of(path)?.read(path).map_err(failed)?,
             self.files.read(path).map_err(failed)?,
@@ -761,6 +760,9 @@ impl<'a> Stage<'a> {
         {
             return Ok(false);
         }
+        // After a kill that tells what may have been done.
+        let aside = self.aside(path).ok_or_else(|| self.elsewhere(path))?;
+        aside.new.move_to(&aside.appended, path).map_err(failed)?;
         file.write_all(tail).map_err(failed)?;
         Ok(true)
     }

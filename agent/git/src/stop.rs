@@ -16,6 +16,8 @@ pub(crate) struct Stop {
     ending: Ending,
     line: String,
     hindrance: Hindrance,
+    /// What git has said on stderr, where a call of it has failed.
+    said: String,
 }
 
 /// How the agent takes the end of a sync.
@@ -29,6 +31,8 @@ enum Ending {
     Refused,
     /// Somebody else has moved the branch meanwhile: once more from the start.
     Moved,
+    /// The times of files have hidden a change: once more, with a look at the contents.
+    Unseen,
 }
 
 impl Stop {
@@ -43,6 +47,7 @@ impl Stop {
             ending,
             line: why,
             hindrance,
+            said: String::new(),
         }
     }
 
@@ -113,10 +118,29 @@ impl Stop {
         self
     }
 
-    /// Another reason, in a sentence that can stand alone.
-    pub(crate) fn because(mut self, why: String) -> Self {
-        self.hindrance.why = why;
-        self
+    /// With what git has said on stderr.
+    pub(crate) fn with_words(self, said: String) -> Self {
+        Self { said, ..self }
+    }
+
+    pub(crate) fn said(&self) -> &str {
+        &self.said
+    }
+
+    pub(crate) fn reason(&self) -> GitReason {
+        self.hindrance.reason
+    }
+
+    /// The times of files may have hidden that from the commit: once more, with a look at the contents.
+    pub(crate) fn unseen(self) -> Self {
+        Self {
+            ending: Ending::Unseen,
+            ..self
+        }
+    }
+
+    pub(crate) fn is_unseen(&self) -> bool {
+        self.ending == Ending::Unseen
     }
 
     pub(crate) fn is_moved(&self) -> bool {
@@ -130,7 +154,7 @@ impl Stop {
     /// Tells the agent. Returns what the report says.
     pub(crate) fn say(self) -> Hindrance {
         say(&match self.ending {
-            Ending::Notice => SyncMessage::Notice(self.line),
+            Ending::Notice | Ending::Unseen => SyncMessage::Notice(self.line),
             Ending::Unreachable => SyncMessage::Unreachable(self.line),
             Ending::Refused | Ending::Moved => SyncMessage::Refused(self.line),
         });

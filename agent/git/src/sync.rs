@@ -1,11 +1,14 @@
 //! One sync: its steps, and what it finds out on the way.
 
+use crate::changes::CommitSeen;
 use crate::commit::Committed;
+use crate::route::{Fetched, Route, Tips};
 use crate::secrets::masked;
+use crate::truth::{self, Claim};
 use crate::{
     BranchHead, Distance, Event, GitReason, HindranceKind, KnownRepository, KnownUpstream, Network,
     Pushed, Repository, Stop, SyncMessage, SyncReport, SyncRequest, Unpushed, Upstream, begin,
-    commit, kept, names, open_files, pull, push, say, turn, upstream,
+    cause, commit, kept, names, open_files, pull, push, say, turn, upstream,
 };
 
 /// What a sync has found out so far.
@@ -37,6 +40,10 @@ pub(crate) fn report(mut request: SyncRequest) {
         },
         None => sync(&request, &mut findings),
     };
+    if ended.as_ref().is_err_and(Stop::is_unseen) {
+        request.contents = true;
+        ended = sync(&request, &mut findings);
+    }
     if ended.as_ref().is_err_and(Stop::is_moved) || findings.is_to_be_committed {
         ended = sync(&request, &mut findings);
     }
@@ -70,7 +77,9 @@ fn sync(request: &SyncRequest, findings: &mut Findings) -> Result<(), Stop> {
             return Err(stop);
         }
     };
-    let ended = findings.sync(&repository);
+    let ended = findings
+        .sync(&repository)
+        .map_err(|stop| cause::explain(&repository, stop));
     if ended.is_err() && !findings.is_measured {
         let report = &mut findings.report;
         (report.unpushed, report.behind) = upstream::waiting(&repository);
@@ -97,42 +106,52 @@ impl Findings {
         repository.check_quiet()?;
         let head = repository.head()?;
         self.head = Some(head.clone());
+        repository.check_unlocked(&head)?;
         repository.check_index()?;
         let looked = names::refuse_tracked(repository, request.looked.as_ref())?;
         if let Some(looked) = &looked {
             say(&SyncMessage::Looked(looked.clone()));
         }
-        let Committed { head, parent } = commit::commit(repository, head, looked.as_ref())?;
+        let Committed { head, parent, seen } = commit::commit(repository, head, looked.as_ref())?;
         self.sole = parent.map(|parent| (parent, head.commit.clone()));
         let settings = repository.settings()?;
-        let upstream = Upstream::of(repository, settings, &head)?;
+        let route = Route::of(repository, settings, &head.branch)?;
         let network = repository
             .git
             .clone()
             .with_batch_ssh(settings.get("core.sshcommand"));
-        let known = repository.commit_of(&upstream.tracking)?;
+        let known = route.known(repository)?;
         let ssh = network.ssh().map(|ssh| ssh.to_str().map(str::to_owned));
         let url = settings
-            .get(&format!("remote.{}.url", upstream.remote))
+            .get(&format!("remote.{}.url", route.first().remote))
             .map(masked);
+        let branch = head.branch.clone();
         let mut ended = Ok(());
         if request.network == Network::Leave {
-            self.measure(repository, &upstream, head, known)?;
+            self.measure(repository, &route, head, &known)?;
+            ended = refuse_nowhere(repository, &route, &branch);
         } else {
             let conversation = Conversation {
                 repository,
                 network: &network,
-                upstream: &upstream,
+                route: &route,
             };
-            ended = conversation.exchange(self, head, known);
+            ended = conversation.exchange(self, head, known).and(ended);
+        }
+        if ended.is_ok() && self.report.unpushed.commits == 0 {
+            ended = prove(repository, &route, &seen);
         }
         // What waits for a person is told where there is nothing else.
         ended = ended.and_then(|()| kept::refuse(repository));
-        // Where the tracking branch is now, the next fetch shows nothing new.
-        if let Some(commit) = repository.commit_of(&upstream.tracking)?
+        // Where the copies are now, the next fetch shows nothing new.
+        if let Some(commit) = repository.commit_of(&route.first().tracking)?
             && ssh != Some(None)
         {
-            self.upstream = Some(KnownUpstream::of(&upstream, commit, ssh.flatten(), url));
+            let mut known = KnownUpstream::of(route.first(), commit, ssh.flatten(), url);
+            for place in route.others() {
+                known.add(place, repository.commit_of(&place.tracking)?);
+            }
+            self.upstream = Some(known);
         }
         ended
     }
@@ -140,16 +159,15 @@ impl Findings {
     fn measure(
         &mut self,
         repository: &Repository,
-        upstream: &Upstream,
+        route: &Route,
         head: BranchHead,
-        commit: Option<String>,
+        tips: &Tips,
     ) -> Result<Distance, Stop> {
-        let is_sole = |(parent, new): &(String, String)| {
-            commit.as_ref() == Some(parent) && head.commit == *new
-        };
-        let distance = match self.sole.as_ref().is_some_and(is_sole) {
-            true => Distance::of_one(head, commit),
-            false => upstream.distance(&repository.git, head, commit)?,
+        let sole = self.sole.as_ref();
+        let sole = sole.filter(|(_, new)| head.commit == *new && route.is_one());
+        let distance = match sole.filter(|(parent, _)| tips.first() == Some(parent)) {
+            Some((parent, _)) => Distance::of_one(head, Some(parent.clone()), route.has_place()),
+            None => route.distance(&repository.git, head, tips)?,
         };
         self.is_measured = true;
         (self.report.unpushed, self.report.behind) = (distance.unpushed(), distance.behind);
@@ -157,101 +175,142 @@ impl Findings {
     }
 }
 
-/// A sync's talk with the remote.
+/// Refuses where the branch has no place.
+fn refuse_nowhere(repository: &Repository, route: &Route, branch: &str) -> Result<(), Stop> {
+    match &route.place {
+        Ok(_) => Ok(()),
+        Err(no) => Err(no.stop(repository, branch)),
+    }
+}
+
+/// What is here is at each place, byte for byte.
+fn prove(repository: &Repository, route: &Route, seen: &CommitSeen) -> Result<(), Stop> {
+    let mut proved = Vec::new();
+    for place in route.places() {
+        let Some(commit) = repository.commit_of(&place.tracking)? else {
+            continue;
+        };
+        if proved.contains(&commit) {
+            continue;
+        }
+        let claim = Claim {
+            commit: &commit,
+            name: place.name(),
+            remote: &place.remote,
+            seen,
+        };
+        truth::prove(repository, &claim)?;
+        proved.push(commit);
+    }
+    Ok(())
+}
+
+/// A sync's talk with the remotes.
 struct Conversation<'a> {
     repository: &'a Repository,
     /// git for the network.
     network: &'a crate::Git,
-    upstream: &'a Upstream,
+    route: &'a Route,
 }
 
-/// Why a push was rejected, and where the upstream was then, as far as was known here.
+/// Why a push was rejected, and where the remotes were then, as far as was known here.
 struct Rejection {
-    upstream: Option<String>,
+    tips: Tips,
     why: String,
 }
 
+/// A push that a remote or a hook has refused.
+struct Refusal {
+    commit: String,
+    stop: Stop,
+}
+
 impl Conversation<'_> {
-    /// Pushes what is ahead. Fetches and pulls first when that is due, or when the remote has something else; and
-    /// pushes once more. `known` is where the tracking branch is.
+    /// Pushes what is ahead. Fetches and pulls first when that is due, or when a remote has something else; and
+    /// pushes once more. `known` is where the copies are.
     fn exchange(
         &self,
         findings: &mut Findings,
         mut head: BranchHead,
-        known: Option<String>,
+        known: Tips,
     ) -> Result<(), Stop> {
-        let Self {
-            repository,
-            upstream,
-            ..
-        } = self;
-        let mut is_fetch_due = repository.request.is_fetch_due() || known.is_none();
-        let mut rejected: Option<Rejection> = None;
-        if known.is_some() {
-            let distance = findings.measure(repository, upstream, head.clone(), known.clone())?;
+        let repository = self.repository;
+        let mut is_fetch_due = repository.request.is_fetch_due() || !known.are_complete();
+        let (mut rejected, mut refused) = (None::<Rejection>, None::<Refusal>);
+        if known.are_complete() {
+            let distance = findings.measure(repository, self.route, head.clone(), &known)?;
             // A remote that did not answer the last time is asked once, not twice.
-            let is_ahead = distance.ahead > 0
+            let is_ahead = distance.is_ahead()
                 && distance.behind == 0
                 && repository.request.network != Network::UseQuietly;
-            match if is_ahead {
-                push::refuse_foreign(repository, &distance)
-            } else {
-                Ok(())
-            } {
+            let may_push = self.refuse(&distance, &known, is_ahead);
+            match may_push {
                 Ok(()) if is_ahead => match self.push(findings, &distance)? {
+                    // Of an upstream that is not the place it tells nothing.
+                    Pushed::Done if is_fetch_due && self.route.follows_another() => {}
                     Pushed::Done => return Ok(()),
                     // Somebody was faster, and this clone does not know it yet.
                     Pushed::Rejected(why) => {
-                        (rejected, is_fetch_due) = (
-                            Some(Rejection {
-                                upstream: known.clone(),
-                                why,
-                            }),
-                            true,
-                        );
+                        let tips = known.clone();
+                        (rejected, is_fetch_due) = (Some(Rejection { tips, why }), true);
+                    }
+                    Pushed::Refused(stop, output) => {
+                        output.show();
+                        if !is_fetch_due {
+                            return Err(stop);
+                        }
+                        let commit = head.commit.clone();
+                        refused = Some(Refusal { commit, stop });
                     }
                     Pushed::Failed(stop, output) if output.timed_out => return Err(stop),
                     // The fetch tells whether the remote can be reached, and brings what is there.
                     Pushed::Failed(..) => is_fetch_due = true,
                 },
-                Err(stop) if !is_fetch_due => return Err(stop),
+                Err(stop) if !is_fetch_due && distance.behind == 0 => return Err(stop),
                 _ if !is_fetch_due && distance.behind == 0 => return Ok(()),
                 _ => {}
             }
         }
         for _ in 0..2 {
-            let commit = if is_fetch_due {
-                upstream.fetch(repository, self.network)?
+            let Fetched { tips, missing } = if is_fetch_due {
+                self.route.fetch(repository, self.network, &known)?
             } else {
-                known.clone()
+                Fetched {
+                    tips: known.clone(),
+                    missing: None,
+                }
             };
             is_fetch_due = true;
             if let Some(rejected) = &rejected
-                && rejected.upstream == commit
+                && rejected.tips == tips
             {
-                return Err(upstream.stop(Event::PushRefused, &rejected.why));
+                let at = self.route.places().next().unwrap_or(self.route.first());
+                return Err(at.stop(Event::PushRefused, &rejected.why));
             }
-            let distance = self.pull(findings, head, commit)?;
-            if distance.ahead == 0 {
+            let distance = self.pull(findings, head, &tips)?;
+            let is_quiet = repository.request.network == Network::UseQuietly;
+            match missing {
+                // Another URL of the push may take it, and one that tells nothing may, too.
+                Some(missing) if is_quiet || !distance.is_ahead() => return Err(missing),
+                _ => self.refuse(&distance, &tips, distance.is_ahead())?,
+            }
+            if !distance.is_ahead() {
                 return Ok(());
             }
-            push::refuse_foreign(repository, &distance)?;
+            if let Some(refused) = refused.take_if(|it| it.commit == distance.head.commit) {
+                return Err(refused.stop);
+            }
             match self.push(findings, &distance)? {
                 Pushed::Done => return Ok(()),
-                Pushed::Rejected(why) => {
-                    rejected = Some(Rejection {
-                        upstream: distance.upstream,
-                        why,
-                    })
-                }
-                Pushed::Failed(stop, output) => {
+                Pushed::Rejected(why) => rejected = Some(Rejection { tips, why }),
+                Pushed::Refused(stop, output) | Pushed::Failed(stop, output) => {
                     output.show();
                     return Err(stop);
                 }
             }
             head = distance.head;
         }
-        let why = format_args!("others were faster at {}, twice", upstream.name());
+        let why = format_args!("others were faster at {}, twice", self.route.place_name());
         Err(Stop::notice(
             Event::NotPushing,
             HindranceKind::NotPushing,
@@ -260,30 +319,46 @@ impl Conversation<'_> {
         ))
     }
 
-    /// Brings here what the upstream has. Returns how far the branch is from it then.
+    /// Refuses to push: the branch has no place, or commits that are not ours.
+    fn refuse(&self, distance: &Distance, tips: &Tips, is_ahead: bool) -> Result<(), Stop> {
+        refuse_nowhere(self.repository, self.route, &distance.head.branch)?;
+        match is_ahead {
+            true => {
+                push::refuse_absent(self.repository, self.route, distance, tips)?;
+                push::refuse_foreign(self.repository, distance, tips)
+            }
+            false => Ok(()),
+        }
+    }
+
+    /// Brings here what the upstream and the place have. Returns how far the branch is from them then.
     fn pull(
         &self,
         findings: &mut Findings,
         head: BranchHead,
-        commit: Option<String>,
+        tips: &Tips,
     ) -> Result<Distance, Stop> {
         let Self {
-            repository,
-            upstream,
-            ..
+            repository, route, ..
         } = self;
-        let mut measure =
-            |head: BranchHead| findings.measure(repository, upstream, head, commit.clone());
+        let mut measure = |head: BranchHead| findings.measure(repository, route, head, tips);
         let mut distance = measure(head)?;
-        if distance.ahead > 0 && commit.is_some() {
-            pull::refuse_rewritten(repository, upstream, &distance)?;
+        if distance.ahead > 0 {
+            for (at, tip) in route.found(tips) {
+                let mut there = distance.clone();
+                there.upstream = Some(tip.to_owned());
+                let known = route.misleading(&distance);
+                pull::refuse_rewritten(repository, at, &there, &known)?;
+            }
         }
         if distance.behind > 0 {
             let turn = begin(repository)?;
             // Another database's sync may have had its turn meanwhile.
             distance = measure(repository.head_of(&distance.head.branch)?)?;
             if distance.behind > 0 {
-                let pulled = pull::pull(&turn, upstream, &distance)?;
+                let (from, onto) = route.onto(repository, &distance.head, tips)?;
+                distance.upstream = Some(onto);
+                let pulled = pull::pull(&turn, &from, &distance)?;
                 distance = measure(pulled.head)?;
                 findings.is_to_be_committed |= pulled.is_to_be_committed;
             }
@@ -292,7 +367,7 @@ impl Conversation<'_> {
     }
 
     fn push(&self, findings: &mut Findings, distance: &Distance) -> Result<Pushed, Stop> {
-        let pushed = push::push(self.repository, self.network, self.upstream, distance)?;
+        let pushed = push::push(self.repository, self.network, self.route, distance)?;
         if matches!(pushed, Pushed::Done) {
             (findings.report.unpushed, findings.report.has_pushed) = (Unpushed::default(), true);
         }

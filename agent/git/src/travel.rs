@@ -5,15 +5,15 @@
 //! sees the old one or the new one; the index; the branch, by compare-and-swap.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::content::Content;
 use crate::entries::{self, Difference};
 use crate::stage::{Moving, Source, Stage, Stepped};
 use crate::tree::FileTree;
 use crate::{
-    GitOutput, GitReason, IndexLock, Part, Repository, Stop, SyncTurn, as_path, merge, neighbours,
-    to_type,
+    GitOutput, GitReason, IndexLock, Repository, Stop, SyncTurn, as_path, kept, merge, neighbours,
+    pull, records,
 };
 
 /// The commits that a branch, and for a pull its index and its working tree, move between.
@@ -128,6 +128,11 @@ fn prepare(
         .call(["read-tree", "-i", "-m", &way.from, &way.to])
         .index(&scratch)
         .run()?;
+    // A tree that git does not take: the same words at each try.
+    if !read.status.success() && read.last_line().contains("invalid path") {
+        let why = format!("git refuses what a pull would bring: {}", read.last_line());
+        return Err(Stop::not_pulling(GitReason::RefusedContent, why));
+    }
     if !read.status.success() {
         return Err(staged(repository, lock, &differences, &way)?);
     }
@@ -147,25 +152,40 @@ fn prepare(
     differences.retain(|difference| difference.old.is_some() || difference.new.is_some());
     check_out(repository, &scratch, stage, &differences)?;
     let mut files = Vec::new();
-    let mut hindered = Vec::new();
+    let (mut hindered, mut all_blocking, mut is_untracked) = (Vec::new(), Vec::new(), true);
     for difference in differences {
         let there = seen.remove(&difference.path).flatten();
         let is_changed = changed.contains(&difference.path) || difference.old.is_none();
         let moving = moving(stage, &way, difference, there.clone(), is_changed)?;
-        if is_in_the_way(
-            (repository, stage),
-            &moving,
-            there.as_ref(),
-            is_changed,
-            &going,
-        ) {
-            hindered.push(moving.path);
-        } else {
-            files.push(moving);
+        let asked = (repository, &*stage);
+        match is_in_the_way(asked, &moving, there.as_ref(), is_changed, &going) {
+            Some(blocking) => {
+                is_untracked &= moving.old_text == Source::Nowhere;
+                hindered.push(moving.path);
+                if !all_blocking.contains(&blocking) {
+                    all_blocking.push(blocking);
+                }
+            }
+            None => {
+                if is_changed
+                    && there.is_some()
+                    && there != moving.new
+                    && moving.new.is_some()
+                    && moving.is_record_file
+                {
+                    refuse_unmergeable(repository, stage, &moving)?;
+                }
+                files.push(moving);
+            }
         }
     }
+    if !hindered.is_empty() && is_untracked {
+        return Err(pull::in_the_way(repository, &hindered, &all_blocking));
+    }
     if !hindered.is_empty() {
-        return Err(in_the_way(repository, &hindered));
+        let paths = repository.shown_all(&hindered);
+        let why = format!("{paths} changed while the pull looked; the next cycle looks again");
+        return Err(Stop::not_pulling(GitReason::InTheWay, why));
     }
     dress(repository, stage, &files)?;
     stage.note(in_order(files))?;
@@ -242,44 +262,86 @@ fn moving(
     })
 }
 
+/// Refuses where what is in the place of a record file and in no commit cannot be merged.
+fn refuse_unmergeable(
+    repository: &Repository,
+    stage: &Stage<'_>,
+    moving: &Moving,
+) -> Result<(), Stop> {
+    let path = moving.path();
+    let failed = |error| Stop::io("cannot read", &stage.files().path.join(path), &error);
+    let here = stage
+        .files()
+        .read(path)
+        .map_err(failed)?
+        .unwrap_or_default();
+    let new = stage
+        .new_of(path)?
+        .read(path)
+        .map_err(failed)?
+        .unwrap_or_default();
+    let base = stage.text(&moving.old_text, path)?;
+    // A line that is only begun may still be ended.
+    let [base, here, new] = [&base, &here, &new].map(|text| records::split_torn(text).0);
+    let merged = records::merge(base, here, new)?;
+    let Some(conflict) = merged
+        .conflicts
+        .iter()
+        .find(|conflict| kept::is_of_file(conflict))
+    else {
+        return Ok(());
+    };
+    let (path, conflict) = (
+        repository.shown(&moving.path),
+        conflict.told(records::SIDES).to_string(),
+    );
+    let why = format!("a pull changes {path}, which is in no commit as it is here ({conflict})");
+    Err(Stop::not_pulling(GitReason::InTheWay, why))
+}
+
 /// The paths that go.
 type Going = BTreeSet<Vec<u8>>;
 
-/// What is in the place of a file is in no commit, and cannot be merged.
+/// What is in the place of a file, or of a directory above it, is in no commit and cannot be merged: its path.
 fn is_in_the_way(
     (repository, stage): (&Repository, &Stage<'_>),
     moving: &Moving,
     there: Option<&Content>,
     is_changed: bool,
     going: &Going,
-) -> bool {
-    if moving.new.is_some() && is_blocked_above(stage.files(), moving.path(), going) {
-        return true;
+) -> Option<PathBuf> {
+    let path = moving.path();
+    if moving.new.is_some()
+        && let Some(above) = blocked_above(stage.files(), path, going)
+    {
+        return Some(above.to_owned());
     }
-    match there {
+    let is_hindered = match there {
         None => false,
         Some(there) if Some(there) == moving.new.as_ref() => false,
         Some(Content::Other) if moving.new.is_some() => {
-            repository.prefix.starts_with(moving.path())
-                || !goes_whole(&stage.files().path, moving.path(), going)
+            repository.prefix.starts_with(path) || !goes_whole(&stage.files().path, path, going)
         }
         Some(Content::File { .. }) if moving.is_record_file && repository.has(&moving.path) => {
             false
         }
         Some(_) => is_changed,
-    }
+    };
+    is_hindered.then(|| path.to_owned())
 }
 
-/// A file that stays has the place of a directory above.
-fn is_blocked_above(files: &FileTree, path: &Path, going: &Going) -> bool {
-    let above = path.ancestors().skip(1);
-    above
-        .filter(|above| !above.as_os_str().is_empty())
-        .any(|above| {
-            let content = files.look(above).ok().flatten();
-            content.is_some_and(|content| content != Content::Other)
-                && !going.contains(above.as_os_str().as_encoded_bytes())
-        })
+/// The file that stays in the place of a directory above.
+fn blocked_above<'a>(files: &FileTree, path: &'a Path, going: &Going) -> Option<&'a Path> {
+    let mut above = path.ancestors().skip(1);
+    above.find(|above| {
+        let content = if above.as_os_str().is_empty() {
+            None
+        } else {
+            files.look(above).ok().flatten()
+        };
+        content.is_some_and(|content| content != Content::Other)
+            && !going.contains(above.as_os_str().as_encoded_bytes())
+    })
 }
 
 /// Every file of a directory goes.
@@ -346,8 +408,9 @@ fn dress(repository: &Repository, stage: &Stage<'_>, files: &[Moving]) -> Result
 fn step_all(stage: &Stage<'_>) -> Result<bool, Stop> {
     let mut is_merged = false;
     for moving in stage.moving() {
+        let is_open = stage.is_open(moving);
         let _held = stage.hold(moving)?;
-        if stage.append(moving)? {
+        if is_open && stage.append(moving)? {
             continue;
         }
         match stage.step(moving)? {
@@ -469,31 +532,4 @@ fn staged(
     let paths = repository.shown_all(paths);
     let why = format!("a pull would overwrite what is staged and in no commit ({paths})");
     Ok(Stop::not_pulling(GitReason::InTheWay, why))
-}
-
-/// What is in the way of a pull, and how to save it.
-fn in_the_way(repository: &Repository, hindered: &[Vec<u8>]) -> Stop {
-    const FEW: usize = 8;
-    let (paths, are) = (
-        repository.shown_all(hindered),
-        if hindered.len() == 1 { "is" } else { "are" },
-    );
-    let stop = Stop::not_pulling(
-        GitReason::InTheWay,
-        format!("{paths} {are} here and in no commit, and a pull would overwrite that"),
-    );
-    let commands: Vec<_> = hindered
-        .iter()
-        .take(FEW)
-        .map(|path| {
-            let path = repository.git.dir.join(as_path(path));
-            let mut mine = path.clone().into_os_string();
-            mine.push(".mine");
-            to_type(
-                "mv {} {}",
-                &[Part::Path(&path), Part::Path(Path::new(&mine))],
-            )
-        })
-        .collect();
-    stop.next(commands.join(" && "))
 }

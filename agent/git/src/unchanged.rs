@@ -12,6 +12,7 @@
 //! # Limits
 //! - A configuration that is included, and what a filter makes of a file, have no stamp. So a proof is good for one
 //!   hour.
+//! - A page that stays mapped is written without another stamp: the [contents](crate::contents) are looked at.
 //! - Other machines may write on a network file system without this one seeing it: there git is asked each time.
 
 use std::fs::{self, File, Metadata};
@@ -23,7 +24,9 @@ use std::thread;
 use std::time::Duration;
 
 use beadlock_checker::internal::{FileSystem, Reach, facts};
+use serde::{Deserialize, Serialize};
 
+use crate::contents::RECENT;
 use crate::known::KnownRepository;
 use crate::names::ExcludedNames;
 
@@ -39,6 +42,8 @@ const COARSE: Duration = Duration::from_secs(2);
 pub struct Snapshot {
     all: Stamps,
     setup: Stamps,
+    /// The files of the database that were written within the last hour.
+    recent: Vec<(PathBuf, FileStamp)>,
 }
 
 /// What a snapshot is taken of.
@@ -73,6 +78,10 @@ impl Snapshot {
         self.setup.prove(&later.setup)
     }
 
+    pub(crate) fn recent(&self) -> &[(PathBuf, FileStamp)] {
+        &self.recent
+    }
+
     fn stamps(subjects: &Subjects<'_>, now: Duration) -> io::Result<Self> {
         let mut setup = Stamps {
             now,
@@ -88,11 +97,11 @@ impl Snapshot {
             setup.path(&path)?;
         }
         let mut all = setup.clone();
-        all.files_of(subjects)?;
+        let recent = all.files_of(subjects)?;
         for path in repository.content() {
             all.path(&path)?;
         }
-        Ok(Self { all, setup })
+        Ok(Self { all, setup, recent })
     }
 }
 
@@ -110,8 +119,9 @@ impl Stamps {
         self.is_settled && self.digest == later.digest
     }
 
-    /// Every file of the database but those that are never committed.
-    fn files_of(&mut self, subjects: &Subjects<'_>) -> io::Result<()> {
+    /// Every file of the database but those that are never committed. Returns those that were written a short time ago.
+    fn files_of(&mut self, subjects: &Subjects<'_>) -> io::Result<Vec<(PathBuf, FileStamp)>> {
+        let mut recent = Vec::new();
         let names = ExcludedNames {
             prefix: subjects.database.to_owned(),
             own: subjects.own_files.to_vec(),
@@ -135,18 +145,21 @@ impl Stamps {
                     self.add(&(&path, owner(&meta)));
                     dirs.push(path);
                 } else {
-                    self.file(&path, &meta);
+                    let stamp = self.file(&path, &meta);
+                    if meta.is_file() && !stamp.is_older(RECENT, self.now) {
+                        recent.push((path, stamp));
+                    }
                 }
             }
         }
-        Ok(())
+        Ok(recent)
     }
 
     fn path(&mut self, path: &Path) -> io::Result<()> {
         match fs::symlink_metadata(path) {
             // A directory is watched for being there.
             Ok(meta) if meta.is_dir() => self.add(&(path, owner(&meta))),
-            Ok(meta) => self.file(path, &meta),
+            Ok(meta) => drop(self.file(path, &meta)),
             Err(error) if is_absent(&error) => self.add(&(path, "absent")),
             Err(error) => return Err(error),
         }
@@ -165,15 +178,16 @@ impl Stamps {
         Ok(())
     }
 
-    fn file(&mut self, path: &Path, meta: &Metadata) {
+    fn file(&mut self, path: &Path, meta: &Metadata) -> FileStamp {
         let stamp = FileStamp::from(meta);
         self.is_settled &= stamp.is_settled(self.now);
-        self.add(&(path, stamp));
+        self.add(&(path, &stamp));
+        stamp
     }
 }
 
 /// A file, as long as nobody changes it.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct FileStamp {
     owner: (u64, u64, u32, u32, u32),
     size: u64,
@@ -216,6 +230,14 @@ impl FileStamp {
         }
         thread::sleep(MARGIN + Duration::from_millis(1));
         all()
+    }
+
+    /// Neither of its times is younger than that.
+    fn is_older(&self, age: Duration, now: Duration) -> bool {
+        let since = now.saturating_sub(age).as_secs();
+        self.times
+            .iter()
+            .all(|(seconds, _)| u64::try_from(*seconds).unwrap_or_default() < since)
     }
 
     fn is_settled(&self, now: Duration) -> bool {

@@ -1,34 +1,60 @@
-//! The branch of a remote that this one follows.
+//! A branch of a remote: the one that a branch follows, or the one that it is pushed to.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 use beadlock_checker::internal::facts;
 
 use crate::HindranceKind::{NotPushing, Unreachable};
+use crate::place::{Place, UpstreamSetting};
+use crate::secrets::masked;
 use crate::{
-    BranchHead, Event, Git, GitReason, GitSettings, KnownUpstream, Network, Part, Repository, Stop,
-    SyncMessage, Unpushed, escaped, say, to_type,
+    BranchHead, Event, Git, GitOutput, GitReason, GitSettings, KnownUpstream, Network, Part,
+    Repository, Stop, SyncMessage, Unpushed, escaped, say, to_type,
 };
 
-/// Stands between the remote and what git says, in the reason of a remote that does not answer.
-pub(crate) const UNREACHABLE: &str = " cannot be reached: ";
-
-/// The upstream, as `git branch --set-upstream-to` has set it.
+/// A branch of a remote that this branch follows or is pushed to, and its copy here.
+#[derive(Debug, Clone)]
 pub(crate) struct Upstream {
     pub(crate) remote: String,
     /// Its branch there: `refs/heads/main`.
     pub(crate) branch: String,
-    /// Its copy here: `refs/remotes/origin/main`.
+    /// Its copy here: `refs/remotes/origin/main`, or a ref of our own ([`OWN`]).
     pub(crate) tracking: String,
+    /// Its name in a line: `origin/main`, or a URL.
+    name: String,
+    /// Where git's settings for `remote` lead elsewhere: the URL to ask.
+    pub(crate) url: Option<String>,
+    /// Settings of the calls that ask it.
+    settings: Vec<(String, String)>,
 }
 
+/// Where the copies are of what no fetch refspec names: the place, where it is pushed to by another URL.
+const OWN: &str = "refs/beadlock/place/";
+/// What a URL is called for git. A remote of this name has the settings of one call alone.
+const ASKED: &str = "beadlock-place";
+/// The settings of a remote by which it is reached.
+const TRANSPORT: [&str; 5] = [
+    "proxy",
+    "proxyauthmethod",
+    "uploadpack",
+    "vcs",
+    "serveroption",
+];
+
+/// How far a branch is from where it is pulled from and pushed to.
+#[derive(Debug, Clone)]
 pub(crate) struct Distance {
     pub(crate) head: BranchHead,
     /// The upstream's commit; `None` when the remote has no such branch.
     pub(crate) upstream: Option<String>,
-    /// Commits that only the branch has; all, without an upstream commit.
+    /// The commit of the place at each URL of a push; `None` where it has no such branch.
+    pub(crate) places: Vec<Option<String>>,
+    /// Commits that the place has not; all, without one and without an upstream commit.
     pub(crate) ahead: u64,
+    /// Commits of the upstream and of the place that the branch has not.
     pub(crate) behind: u64,
     /// When the oldest of those ahead was committed.
-    oldest: Option<i64>,
+    pub(crate) oldest: Option<i64>,
     /// What is ahead is one commit that this very sync has made.
     pub(crate) is_ours: bool,
 }
@@ -39,16 +65,22 @@ impl Distance {
     }
 
     /// To a commit that was just made, on what the remote has.
-    pub(crate) fn of_one(head: BranchHead, upstream: Option<String>) -> Self {
+    pub(crate) fn of_one(head: BranchHead, upstream: Option<String>, has_place: bool) -> Self {
         let oldest = Some(facts::now().0.as_secs());
         Self {
             head,
+            places: Vec::from_iter(has_place.then(|| upstream.clone())),
             upstream,
             ahead: 1,
             behind: 0,
             oldest,
             is_ours: true,
         }
+    }
+
+    /// There is something to push: commits, or the branch itself.
+    pub(crate) fn is_ahead(&self) -> bool {
+        self.ahead > 0 || self.places.contains(&None)
     }
 
     pub(crate) fn unpushed(&self) -> Unpushed {
@@ -60,53 +92,78 @@ impl Distance {
 }
 
 impl Upstream {
-    pub(crate) fn of(
-        repository: &Repository,
+    /// The upstream that the settings name.
+    pub(crate) fn followed(settings: &GitSettings, setting: &UpstreamSetting) -> Self {
+        let (remote, branch) = (&setting.remote, &setting.branch);
+        let url = (!setting.is_named).then_some(setting.url.as_str());
+        let tracking = setting.tracking.clone();
+        Self::new(settings, remote, branch, tracking.ok_or(&*setting.url), url)
+    }
+
+    /// The place at one of the URLs of a push.
+    pub(crate) fn pushed_to(settings: &GitSettings, place: &Place, url: &str) -> Self {
+        let (remote, branch) = (&place.remote, &place.branch);
+        let elsewhere = match place.tracking {
+            Some(_) => None,
+            None => Some(url),
+        };
+        Self::new(
+            settings,
+            remote,
+            branch,
+            place.tracking.clone().ok_or(url),
+            elsewhere,
+        )
+    }
+
+    /// `tracking` is the copy here, or else the URL by which a ref of our own is named.
+    fn new(
         settings: &GitSettings,
-        head: &BranchHead,
-    ) -> Result<Self, Stop> {
-        if let Some(plain) = Self::plain(settings, &head.branch) {
-            return Ok(plain);
+        remote: &str,
+        branch: &str,
+        tracking: Result<String, &str>,
+        url: Option<&str>,
+    ) -> Self {
+        let short = branch.strip_prefix("refs/heads/").unwrap_or(branch);
+        let name = match (&tracking, url) {
+            (Ok(tracking), _) => tracking
+                .strip_prefix("refs/remotes/")
+                .unwrap_or(tracking)
+                .to_owned(),
+            (Err(_), None) => format!("{remote}/{short}"),
+            (Err(_), Some(url)) => masked(url),
+        };
+        let own = |url: &str| {
+            let mut hasher = DefaultHasher::new();
+            (url, branch).hash(&mut hasher);
+            format!("{OWN}{:016x}", hasher.finish())
+        };
+        let mut with = Vec::new();
+        if tracking.is_err() {
+            // Without a log nobody could tell that a branch there was set back.
+            with.push(("core.logAllRefUpdates".to_owned(), "always".to_owned()));
         }
-        let format = "--format=%(upstream)%00%(upstream:remotename)%00%(upstream:remoteref)";
-        let name = format!("refs/heads/{}", head.branch);
-        let fields = repository.git.text(["for-each-ref", format, &name])?;
-        match fields.split('\0').collect::<Vec<_>>().as_slice() {
-            [tracking, remote, branch]
-                if tracking.starts_with("refs/remotes/") && !remote.is_empty() =>
-            {
-                let [remote, branch, tracking] =
-                    [remote, branch, tracking].map(|&field| field.to_owned());
-                Ok(Self {
-                    remote,
-                    branch,
-                    tracking,
-                })
-            }
-            _ if repository.git.text(["remote"])?.is_empty() => {
-                let stop = Stop::notice(
-                    Event::OnlyCommitting,
-                    NotPushing,
-                    GitReason::NoRemote,
-                    "there is no remote",
+        if let Some(url) = url {
+            with.push((format!("remote.{ASKED}.url"), url.to_owned()));
+            // It is rewritten already, and not a second time.
+            with.push((format!("url.{url}.insteadOf"), url.to_owned()));
+            for name in TRANSPORT {
+                let values = settings.all(&format!("remote.{remote}.{name}"));
+                let key = format!("remote.{ASKED}.{name}");
+                with.extend(
+                    values
+                        .iter()
+                        .map(|value| (key.clone(), (*value).to_owned())),
                 );
-                Err(stop.next("git remote add origin URL".to_owned()))
             }
-            _ => {
-                let branch = escaped(&head.branch);
-                // A branch that would be an option or a forced push has its full name.
-                let is_odd = head.branch.starts_with(['-', '+']);
-                let word = if is_odd { &name } else { &head.branch };
-                let command = to_type("git push -u REMOTE {}", &[Part::Word(word.as_ref())]);
-                let why = format_args!("the branch {branch} has no upstream");
-                Err(Stop::notice(
-                    Event::OnlyCommitting,
-                    NotPushing,
-                    GitReason::NoUpstream,
-                    why,
-                )
-                .next(command))
-            }
+        }
+        Self {
+            remote: remote.to_owned(),
+            branch: branch.to_owned(),
+            tracking: tracking.unwrap_or_else(own),
+            name,
+            url: url.map(str::to_owned),
+            settings: with,
         }
     }
 
@@ -116,45 +173,43 @@ impl Upstream {
             branch,
             tracking,
             ..
-        } = known.clone();
-        Self {
+        } = known;
+        Self::new(
+            &GitSettings::default(),
             remote,
             branch,
-            tracking,
-        }
-    }
-
-    /// As `git clone` sets it; `None` for any other.
-    fn plain(settings: &GitSettings, branch: &str) -> Option<Self> {
-        let merged = settings.all(&format!("branch.{branch}.merge"));
-        let (Some(remote), [merged]) = (
-            settings.get(&format!("branch.{branch}.remote")),
-            merged.as_slice(),
-        ) else {
-            return None;
-        };
-        let specs = settings.all(&format!("remote.{remote}.fetch"));
-        let name = merged.strip_prefix("refs/heads/")?;
-        let is_plain = specs.as_slice() == [format!("+refs/heads/*:refs/remotes/{remote}/*")];
-        let [remote, branch] = [remote, merged].map(str::to_owned);
-        is_plain.then(|| Self {
-            tracking: format!("refs/remotes/{remote}/{name}"),
-            remote,
-            branch,
-        })
+            Ok(tracking.clone()),
+            None,
+        )
     }
 
     /// `origin/main`.
     pub(crate) fn name(&self) -> &str {
-        self.tracking
-            .strip_prefix("refs/remotes/")
-            .unwrap_or(&self.tracking)
+        &self.name
     }
 
-    /// Brings the tracking branch up to date. Returns its commit; `None` when the remote has no such branch.
+    /// The same by another name in lines.
+    pub(crate) fn called(self, name: String) -> Self {
+        Self { name, ..self }
+    }
+
+    /// The copy is a ref of our own, which no git but ours brings up to date.
+    pub(crate) fn is_own(&self) -> bool {
+        self.tracking.starts_with(OWN)
+    }
+
+    /// What the remote is called in a line.
+    pub(crate) fn at(&self) -> String {
+        match &self.url {
+            Some(url) => masked(url),
+            None => masked(&self.remote),
+        }
+    }
+
+    /// Brings the copy up to date. Returns its commit; `None` when the remote has no such branch.
     pub(crate) fn fetch(&self, repository: &Repository, git: &Git) -> Result<Option<String>, Stop> {
         let request = &repository.request;
-        let bound = request.for_the_network();
+        let remote = self.asked();
         let mut args = vec![
             "fetch",
             "--quiet",
@@ -163,31 +218,81 @@ impl Upstream {
             "--no-auto-maintenance",
         ];
         let both = format!("+{}:{}", self.branch, self.tracking);
-        args.extend(["--no-write-fetch-head", "--no-prune", &self.remote, &both]);
+        args.extend(["--no-write-fetch-head", "--no-prune", remote, &both]);
         let before = repository.commit_of(&self.tracking)?;
-        let mut answer = git.call(&args).within(bound).run()?;
+        let mut answer = self.ask(repository, git, &args)?;
         if !answer.status.success() && repository.commit_of(&self.tracking)? != before {
             // Somebody has pushed from this clone meanwhile, and this fetch must not take the branch back.
-            answer = git.call(&args).within(bound).run()?;
+            answer = self.ask(repository, git, &args)?;
         }
         if answer.status.success() {
             say(&SyncMessage::Reached);
             return repository.commit_of(&self.tracking);
         }
-        let ls_remote = ["ls-remote", "--exit-code", &self.remote, &self.branch];
-        if !answer.timed_out && git.call(ls_remote).within(bound).run()?.status.code() == Some(2) {
+        let is_there = !answer.timed_out && self.look(repository, git)? == Some(None);
+        if is_there {
             say(&SyncMessage::Reached);
-            return Ok(None);
+            return match before {
+                None => Ok(None),
+                Some(_) => Err(self.gone(repository)),
+            };
         }
         if request.network != Network::UseQuietly {
             answer.show();
         }
-        Err(self.stop(Event::CannotReach, &answer.last_line()))
+        Err(self
+            .stop(Event::CannotReach, &answer.last_line())
+            .with_words(answer.said()))
+    }
+
+    /// The remote had the branch, and no longer has it: to make it anew may be as wrong as to follow another one.
+    fn gone(&self, repository: &Repository) -> Stop {
+        let (remote, branch) = (&self.remote, self.branch.trim_start_matches("refs/heads/"));
+        let why = format!(
+            "{} has no branch {} any more: it was deleted or renamed there",
+            escaped(remote),
+            escaped(branch)
+        );
+        let here = format!("HEAD:{}", self.branch);
+        let [remote, here] = [remote, &here].map(|word| Part::Word(word.as_ref()));
+        let parts = [Part::Path(&repository.git.dir), remote, here];
+        Stop::notice(Event::NotPushing, NotPushing, GitReason::UpstreamGone, why)
+            .next(to_type("git -C {} push {} {}", &parts))
+    }
+
+    /// Which commit the remote has there: `Some(None)` when it has no such branch, `None` when it does not answer.
+    pub(crate) fn look(
+        &self,
+        repository: &Repository,
+        git: &Git,
+    ) -> Result<Option<Option<String>>, Stop> {
+        let args = ["ls-remote", "--exit-code", self.asked(), &self.branch];
+        let answer = self.ask(repository, git, &args)?;
+        let text = answer.ok_text();
+        let commit = text.and_then(|line| Some(line.split_once('\t')?.0.to_owned()));
+        Ok(match answer.status.code() {
+            Some(0) => Some(commit),
+            Some(2) => Some(None),
+            _ => None,
+        })
+    }
+
+    fn asked(&self) -> &str {
+        match self.url {
+            Some(_) => ASKED,
+            None => &self.remote,
+        }
+    }
+
+    fn ask(&self, repository: &Repository, git: &Git, args: &[&str]) -> Result<GitOutput, Stop> {
+        let bound = repository.request.for_the_network();
+        let call = git.call(args).with_settings(&self.settings);
+        call.within(bound).run()
     }
 
     /// The remote cannot be used now: the line of `event`, in the words of git or of the remote.
     pub(crate) fn stop(&self, event: Event, words: &str) -> Stop {
-        let remote = &self.remote;
+        let remote = self.at();
         let (kind, reason, why) = match event {
             Event::PushRefused => (
                 NotPushing,
@@ -202,43 +307,10 @@ impl Upstream {
             _ => (
                 Unreachable,
                 GitReason::RemoteUnreachable,
-                format!("{remote}{UNREACHABLE}{words}"),
+                format!("{remote} cannot be reached: {words}"),
             ),
         };
         Stop::unreachable(event, kind, reason, format_args!("{remote}: {words}"), why)
-    }
-
-    /// How far the branch is from the upstream's commit.
-    pub(crate) fn distance(
-        &self,
-        git: &Git,
-        head: BranchHead,
-        upstream: Option<String>,
-    ) -> Result<Distance, Stop> {
-        if upstream.as_ref() == Some(&head.commit) {
-            return Ok(Distance {
-                head,
-                upstream,
-                ahead: 0,
-                behind: 0,
-                oldest: None,
-                is_ours: false,
-            });
-        }
-        let range = upstream.as_ref().map_or_else(
-            || head.commit.clone(),
-            |there| format!("{there}...{}", head.commit),
-        );
-        let args = ["rev-list", "--timestamp", "--left-right", &range];
-        let (unpushed, behind) = both_sides(&git.call(args).done()?.stdout);
-        Ok(Distance {
-            head,
-            upstream,
-            ahead: unpushed.commits,
-            behind,
-            oldest: unpushed.oldest,
-            is_ours: false,
-        })
     }
 }
 
@@ -259,7 +331,7 @@ pub(crate) fn waiting(repository: &Repository) -> (Unpushed, u64) {
 }
 
 /// Reads `rev-list --timestamp --left-right`: what only the right side has, and how many commits only the left has.
-fn both_sides(printed: &[u8]) -> (Unpushed, u64) {
+pub(crate) fn both_sides(printed: &[u8]) -> (Unpushed, u64) {
     let (mut right, mut left) = (Unpushed::default(), 0);
     for line in String::from_utf8_lossy(printed).lines() {
         let Some((time, commit)) = line.split_once(' ') else {
@@ -273,27 +345,6 @@ fn both_sides(printed: &[u8]) -> (Unpushed, u64) {
         right.oldest = right.oldest.into_iter().chain(time.parse().ok()).min();
     }
     (right, left)
-}
-
-/// How many commits of a range change something outside databases, or are merges.
-pub(crate) fn foreign(repository: &Repository, range: &str) -> Result<u64, Stop> {
-    let git = &repository.git;
-    let merges = git
-        .text(["rev-list", "--count", "--merges", range])?
-        .parse()
-        .unwrap_or(u64::MAX);
-    let Some(outside) = repository.outside() else {
-        return Ok(merges);
-    };
-    let others = git.call([
-        "rev-list",
-        "--count",
-        "--no-merges",
-        "--full-history",
-        range,
-        "--",
-    ]);
-    Ok(merges.saturating_add(others.paths(outside).text()?.parse().unwrap_or(u64::MAX)))
 }
 
 #[cfg(test)]

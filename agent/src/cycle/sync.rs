@@ -99,6 +99,7 @@ pub(super) async fn sync(
         own_files: common.own_files.clone(),
         looked: told.looked.clone(),
         only_fetch: matches!(plan, SyncPlan::Fetch(_)),
+        contents: told.looks_at_contents(),
         known: match plan {
             SyncPlan::Fetch(known) => Some(*known),
             _ => told.same_setup().cloned(),

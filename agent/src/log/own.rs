@@ -115,11 +115,17 @@ pub(crate) fn lost_fleet(why: &str) -> Line {
     said(Event::FleetLost, why)
 }
 
+/// `1 skip`, `2 skips`.
+pub(crate) fn counted(count: u64, what: &str) -> String {
+    match count {
+        1 => format!("1 {what}"),
+        count => format!("{count} {what}s"),
+    }
+}
+
 pub(crate) fn resumed(skips: u64, took: Duration) -> Line {
-    said(
-        Event::Resumed,
-        format_args!("{skips} skips in {}", shown(took)),
-    )
+    let skips = counted(skips, "skip");
+    said(Event::Resumed, format_args!("{skips} in {}", shown(took)))
 }
 
 pub(crate) fn removed_stale(decision: &Decision) -> Line {
@@ -154,7 +160,8 @@ pub(crate) fn reloaded([all, new, gone, changed]: [usize; 4], kept: &[&str]) -> 
         .iter()
         .map(|what| format!("; another {what} is opened at the next start"))
         .collect();
-    let counts = format_args!("{all} databases, {new} new, {gone} gone, {changed} changed{kept}");
+    let all = counted(all as u64, "database");
+    let counts = format_args!("{all}, {new} new, {gone} gone, {changed} changed{kept}");
     said(Event::ConfigurationReloaded, counts)
 }
 
@@ -187,7 +194,7 @@ pub(crate) fn redirected(old: &Database, to: &Path) -> Line {
 }
 
 pub(crate) fn others_gone(count: usize) -> Line {
-    said(Event::DatabaseGone, format_args!("{count} others"))
+    said(Event::DatabaseGone, counted(count as u64, "other"))
 }
 
 pub(crate) fn not_serving(dir: &Path, why: impl Display) -> Line {
@@ -227,7 +234,7 @@ pub(crate) fn started() -> Line {
 pub(crate) fn ending(signal: &str, running: usize) -> Line {
     let after = match running {
         0 => String::new(),
-        running => format!(" after {running} running cycles"),
+        running => format!(" after {}", counted(running as u64, "running cycle")),
     };
     said(Event::Ending, format_args!("{signal}{after}"))
 }

@@ -70,8 +70,9 @@ impl StateHistory {
     /// That a database without a sync had its first cycle is not news.
     pub(crate) fn turn(&mut self, state: DatabaseState, now: Instant, wall: StartedAt) -> bool {
         let is_other_word = self.state.word != state.word;
-        let is_first_cycle =
-            (self.state.word, state.word) == (StateWord::Starting, StateWord::Idle);
+        let is_first_cycle = (self.state.word, state.word)
+            == (StateWord::Starting, StateWord::Idle)
+            && state.details.is_none();
         let is_news = !is_first_cycle && (is_other_word || self.state.reason() != state.reason());
         if is_other_word {
             (self.since, self.since_wall) = (now, wall);

@@ -43,7 +43,7 @@ fn skips_while_held_and_resumes_at_once() {
         .unwrap();
     let skips = scene.count("Skipping database (locked by vc-executor)");
     assert!(
-        log[resumed].starts_with(&format!("Resumed after {skips} skips in ")),
+        log[resumed].starts_with(&format!("Resumed after {skips} skip")),
         "{}",
         log[resumed]
     );
@@ -205,7 +205,7 @@ fn a_busy_gate_is_tried_again_soon_and_said_once() {
         scene
             .lines()
             .iter()
-            .any(|line| line.starts_with("Resumed after 1 skips in "))
+            .any(|line| line.starts_with("Resumed after 1 skip in "))
     );
     assert_eq!(agent.stop(), Some(0));
 }
@@ -220,7 +220,7 @@ fn a_signal_waits_for_the_running_cycle() {
         until("the command", || scene.file("begun").exists());
         agent.signal(signal);
         until("the word", || {
-            scene.count(&format!("Ending on {signal} after 1 running cycles")) == 1
+            scene.count(&format!("Ending on {signal} after 1 running cycle")) == 1
         });
         assert!(agent.is_running());
         fs::write(scene.file("go"), "").unwrap();

@@ -482,7 +482,7 @@ fn a_reload_changes_the_level() {
     );
     level("off");
     agent.signal(Signal::SIGHUP);
-    let reloads = "Configuration reloaded: 1 databases, 0 new, 0 gone, 0 changed";
+    let reloads = "Configuration reloaded: 1 database, 0 new, 0 gone, 0 changed";
     until("a second reload", || scene.count(reloads) == 2);
     // What was on its way then is there after some cycles; what comes later is the fault.
     let (before, begun) = (cycles(), said(&scene).len());

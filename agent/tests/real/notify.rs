@@ -114,7 +114,7 @@ fn the_watchdog_is_content_while_the_last_cycle_runs() {
     let agent = manager.start(&scene, &["--interval", "10m", "--exec", exec], "100000");
     until("the cycle", || scene.file("begun").exists());
     agent.signal(Signal::SIGTERM);
-    let stopping = "STOPPING=1\nSTATUS=ending after 1 running cycles\n";
+    let stopping = "STOPPING=1\nSTATUS=ending after 1 running cycle\n";
     assert!(
         std::iter::repeat_with(|| manager.hear())
             .take(1000)

@@ -203,7 +203,7 @@ fn a_root_must_be_there_at_the_start_and_may_go_and_come_back() {
     });
     agent.signal(Signal::SIGHUP);
     until("a reload", || {
-        scene.count("Configuration reloaded: 1 databases, 0 new, 0 gone, 0 changed") == 1
+        scene.count("Configuration reloaded: 1 database, 0 new, 0 gone, 0 changed") == 1
     });
     let before = cycles(&scene.beads());
     until("some cycles", || cycles(&scene.beads()) > before + 5);
@@ -222,7 +222,7 @@ fn a_signal_looks_at_once() {
     agent.signal(Signal::SIGHUP);
     until("the new one", || cycles(&new) == 1);
     assert_eq!(
-        scene.count("Configuration reloaded: 1 databases, 0 new, 0 gone, 0 changed"),
+        scene.count("Configuration reloaded: 1 database, 0 new, 0 gone, 0 changed"),
         1
     );
     assert_eq!(agent.stop(), Some(0));
@@ -323,7 +323,7 @@ fn a_root_of_the_file_that_is_taken_out_takes_its_databases_along() {
         "interval = '100ms'\nexec = 'echo new'\n[[database]]\ndir = '.beads'\n",
     );
     agent.signal(Signal::SIGHUP);
-    let words = "Configuration reloaded: 1 databases, 0 new, 1 gone, 1 changed";
+    let words = "Configuration reloaded: 1 database, 0 new, 1 gone, 1 changed";
     until("the word", || {
         count_in(&below, words) == 1 && scene.count("new") > 2
     });

@@ -212,7 +212,7 @@ fn a_filter_that_fails_in_the_middle_of_a_commit() {
         "git config filter.up.clean '{clean}'; git config filter.up.required true"
     ));
     let mut failed = 0;
-    for fails in 1..=5 {
+    for fails in 1..=9 {
         bench.shell(&format!("rm -f ../clean.called; echo {fails} >../fails"));
         bench.write(".beads/mine.jsonl", format!("{fails}\n"));
         let told = bench.once();
@@ -228,10 +228,10 @@ fn a_filter_that_fails_in_the_middle_of_a_commit() {
             told.log
         );
     }
-    // On a slow machine the file is older when git looks, and git filters it once less.
+    // The last numbers are beyond the calls of a cycle, with those of the proof at its end.
     assert!(
-        is_naive() || (1..5).contains(&failed),
-        "{failed} of 5 have failed"
+        is_naive() || (1..9).contains(&failed),
+        "{failed} of 9 have failed"
     );
     bench.syncs("the filter works");
 }

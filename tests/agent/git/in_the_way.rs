@@ -92,7 +92,7 @@ fn what_git_does_not_track_is_never_in_the_way_of_a_pull() {
             let told = bench.once();
             bench.untouched_since(&before, Allowed::Fetch, row.name);
             told.says(
-                "would be overwritten, and git does not track it here; type: git -C ",
+                "would be overwritten, and git does not track it here",
                 row.name,
             );
         },

@@ -3,8 +3,12 @@
 //!
 //! The rows are played with the `git` of this machine, and where it has another version besides, with that one too.
 
+mod behind;
+mod bytes;
+mod place;
 mod play;
 mod records;
+mod refused;
 mod repository;
 
 use crate::play::{Row, play};

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use beadlock_tests::{Ended, Scene, memory, part, run};
+use beadlock_tests::{Ended, Scene, memory, part, run, skip};
 
 /// One situation. Its scripts run with `sh -eu` in the agent's clone `a`; the remote is `../r.git`, another clone is
 /// `../b`, and [`WORDS`] has what they may call.
@@ -17,7 +17,8 @@ pub struct Row {
     pub state: &'static str,
     /// Each is part of what the state's line says.
     pub why: &'static [&'static str],
-    /// What the state says to type; "" where there is nothing to type. `TOP` stands for the clone's path.
+    /// What the state says to type; "" where there is nothing to type. `TOP` stands for the clone's path, and `*` for
+    /// the rest of a word that differs each time.
     pub next: &'static str,
     /// What is typed: `next` is run by `advised`, in a shell of its own. Not run where it is "".
     pub typed: &'static str,
@@ -25,6 +26,14 @@ pub struct Row {
     pub afterwards: &'static str,
     /// What is true then: it ends with 0.
     pub truth: &'static str,
+    /// The database, below the clone.
+    pub db: &'static str,
+    /// Where it is after what was typed; "" where it stays.
+    pub moved: &'static str,
+    /// More options of the agent.
+    pub options: &'static [&'static str],
+    /// The agent runs as nobody, to whom all of the scene belongs before `set_up`. Played by root alone.
+    pub is_mortal: bool,
 }
 
 impl Row {
@@ -38,6 +47,10 @@ impl Row {
         typed: "",
         afterwards: "synced",
         truth: "at_place",
+        db: ".beads",
+        moved: "",
+        options: &[],
+        is_mortal: false,
     };
 
     /// A row whose advice is typed as it stands, after which everything is at the place.
@@ -65,6 +78,14 @@ at_place() {
 there() { (cd ../b && git pull -q --rebase && eval "$1" && git add -A && git commit -qm there && git push -q); }
 # both ID…: each record is once in the file and at the place.
 both() { for id; do [ "$(grep -c "\"id\":\"$id\"" "$db")" = 1 ] && [ "$(place "$db" | grep -c "\"id\":\"$id\"")" = 1 ] || return 1; done; }
+# has REPOSITORY REF [PATH]: the place has HEAD there, and this file, or the records, byte for byte.
+has() { git -C "$1" show "$2:${3:-$db}" >../placed && cmp ../placed "${3:-$db}" && [ "$(git -C "$1" rev-parse "$2")" = "$(git rev-parse HEAD)" ]; }
+# fork: another remote, which is empty.
+fork() { git init -q --bare ../fork.git; git remote add fork ../fork.git; }
+# two: pushes go to r.git and to p.git, which are the same.
+two() { git clone -q --bare ../r.git ../p.git; for url in r p; do git remote set-url --add --push origin "$(cd .. && pwd)/$url.git"; done; }
+# hook DIR NAME SCRIPT: this hook, in the hooks of a repository.
+hook() { mkdir -p "$1/hooks"; printf '#!/bin/sh\n%s\n' "$3" >"$1/hooks/$2"; chmod +x "$1/hooks/$2"; }
 # advised: what the last state said to type.
 advised() { sh -c "$NEXT"; }
 "#;
@@ -75,7 +96,10 @@ pub fn play(rows: &[Row]) {
     let mut failed = Vec::new();
     for git in gits() {
         for row in part(rows) {
-            let tried = std::panic::catch_unwind(|| Played::begin(&git).play(&row));
+            if row.is_mortal && !skip::root() {
+                continue;
+            }
+            let tried = std::panic::catch_unwind(|| Played::begin(&git).play(row));
             if let Err(why) = tried {
                 let why = why.downcast_ref::<String>().cloned();
                 let why = why.unwrap_or_else(|| "it panicked".to_owned());
@@ -92,7 +116,7 @@ pub fn play(rows: &[Row]) {
 }
 
 /// The directories of the different versions of git that are here.
-fn gits() -> Vec<PathBuf> {
+pub fn gits() -> Vec<PathBuf> {
     let mut versions = Vec::new();
     let mut dirs = Vec::new();
     for dir in std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()) {
@@ -107,6 +131,16 @@ fn gits() -> Vec<PathBuf> {
     }
     assert!(!dirs.is_empty(), "there is no git");
     dirs
+}
+
+/// Whether a command is this one, in which `*` stands for a word that differs each time, such as a commit.
+fn is_like(command: &str, pattern: &str) -> bool {
+    let (given, wanted) = (command.split(' '), pattern.split(' '));
+    let is_equal = |(word, wanted): (&str, &str)| match wanted.split_once('*') {
+        Some((front, rest)) => word.starts_with(front) && word.ends_with(rest),
+        None => word == wanted,
+    };
+    given.clone().count() == wanted.clone().count() && given.zip(wanted).all(is_equal)
 }
 
 /// The clones of one row.
@@ -168,12 +202,19 @@ impl Played {
     }
 
     /// One cycle. Returns what the log says of the state.
-    pub fn cycle(&self) -> Said {
-        let mut command = self.scene.agent(&["--once", "--db"]);
-        command.arg(self.top().join(".beads"));
+    fn cycle_of(&self, database: &Path, row: &Row) -> Said {
+        let mut command = self.scene.agent(&["--once"]);
+        command.args(row.options).arg("--db").arg(database);
+        if row.is_mortal {
+            let program = self.scene.open_to_others().join("beadlock-agent");
+            let mut mortal = self.scene.command("setpriv");
+            let nobody = ["--reuid=65534", "--regid=65534", "--clear-groups"];
+            mortal.args(nobody).arg(program).args(command.get_args());
+            command = mortal;
+        }
         command.env("PATH", &self.path);
         let ended = Ended::from(run(command));
-        let log = self.log();
+        let log = Self::log_of(database);
         let line = log.lines().rev().find_map(|line| {
             let (_, said) = line.split_once("] State: ")?;
             Some(said.to_owned())
@@ -189,28 +230,56 @@ impl Played {
         Said { state, why, next }
     }
 
+    /// One cycle of another database, by its path from the scene. Returns its log.
+    pub fn cycle_of(&self, dir: &str) -> String {
+        let dir = self.scene.path().join(dir);
+        let mut command = self.scene.agent(&["--once", "--allow-worktree", "--db"]);
+        command.arg(&dir).env("PATH", &self.path);
+        let ended = Ended::from(run(command));
+        let log = fs::read(dir.join("daemon.log")).unwrap_or_default();
+        format!("{}\n{ended:?}", String::from_utf8_lossy(&log))
+    }
+
     /// The agent's log.
     pub fn log(&self) -> String {
-        let log = fs::read(self.top().join(".beads/daemon.log")).unwrap_or_default();
+        Self::log_of(&self.top().join(".beads"))
+    }
+
+    fn log_of(database: &Path) -> String {
+        let log = fs::read(database.join("daemon.log")).unwrap_or_default();
         String::from_utf8_lossy(&log).into_owned()
     }
 
     fn play(&self, row: &Row) {
+        if row.is_mortal {
+            self.done("chown -R 65534:65534 ..", "", "given away");
+        }
         self.done(row.set_up, "", "set up");
-        let said = self.cycle();
-        let what = || format!("{said:#?}\n{}", self.log());
+        let mut database = self.top().join(row.db);
+        let said = self.cycle_of(&database, row);
+        let what = || format!("{said:#?}\n{}", Self::log_of(&self.top().join(row.db)));
         assert_eq!(said.state, row.state, "{}", what());
         let top = self.top().to_string_lossy().into_owned();
         for why in row.why {
             let why = why.replace("TOP", &top);
             assert!(said.why.contains(&why), "not said: {why:?}\n{}", what());
         }
-        assert_eq!(said.next, row.next.replace("TOP", &top), "{}", what());
+        let next = said.next.replace(&top, "TOP");
+        assert!(
+            is_like(&next, row.next),
+            "{next:?} is not {:?}\n{}",
+            row.next,
+            what()
+        );
         if !row.typed.is_empty() {
             self.done(row.typed, &said.next, "typed");
         }
-        let said = self.cycle();
-        assert_eq!(said.state, row.afterwards, "{said:#?}\n{}", self.log());
+        if !row.moved.is_empty() {
+            database = self.top().join(row.moved);
+        }
+        let said = self.cycle_of(&database, row);
+        let log = Self::log_of(&database);
+        assert_eq!(said.state, row.afterwards, "{said:#?}\n{log}");
         self.done(row.truth, "", "the truth");
     }
 

@@ -1,0 +1,323 @@
+//! Where the commits of a branch come from, and where they go to: its upstream and its place ([`place`](crate::place)).
+//! Mostly they are the same branch of the same remote. In a fork, or on a feature branch, they are not: then both are
+//! fetched, and both are taken in.
+
+use crate::place::{NoPlace, Place, UpstreamSetting, find};
+use crate::upstream::both_sides;
+use crate::{BranchHead, Distance, Git, GitSettings, Repository, Stop, Unpushed, Upstream, join};
+
+/// What a branch follows and where it is pushed to.
+pub(crate) struct Route {
+    /// The upstream comes first, where there is one. Then the place at each URL of a push, unless it is the upstream.
+    sources: Vec<Source>,
+    /// Where `git push` would push, or why it would not.
+    pub(crate) place: Result<Place, NoPlace>,
+    /// A push to the place moves the copy of the upstream, which is at another URL.
+    misleads: bool,
+}
+
+struct Source {
+    at: Upstream,
+    is_place: bool,
+}
+
+/// The commit of each source of a [`Route`], as it is known here; `None` where there is none, or none is known.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Tips {
+    commits: Vec<Option<String>>,
+    /// The place has no such branch, and never had one, as far as is known here. The remote that it will be made at.
+    new_at: Option<String>,
+}
+
+/// What a fetch has found.
+pub(crate) struct Fetched {
+    pub(crate) tips: Tips,
+    /// The place could not be asked.
+    pub(crate) missing: Option<Stop>,
+}
+
+impl Tips {
+    pub(crate) fn are_complete(&self) -> bool {
+        self.commits.iter().all(Option::is_some)
+    }
+
+    pub(crate) fn first(&self) -> Option<&String> {
+        self.commits.first().and_then(Option::as_ref)
+    }
+
+    /// The place has lost the branch.
+    pub(crate) fn is_deleted(&self, distance: &Distance) -> bool {
+        distance.places.contains(&None) && self.new_at.is_none()
+    }
+
+    /// What the remotes have, as the end of a range. Where the branch is new at its remote, all that is there.
+    pub(crate) fn without(&self) -> Vec<String> {
+        let tips = self.commits.iter().flatten();
+        let mut all: Vec<_> = tips.map(|tip| format!("^{tip}")).collect();
+        all.dedup();
+        let at = self
+            .new_at
+            .as_ref()
+            .filter(|at| !at.contains(['*', '?', '[', '\\']));
+        if let Some(at) = at {
+            all.extend(["--not".to_owned(), format!("--remotes={at}")]);
+        }
+        all
+    }
+}
+
+impl Route {
+    /// The way of a branch, given without `refs/heads/`. Refuses where it neither follows one nor is pushed.
+    pub(crate) fn of(
+        repository: &Repository,
+        settings: &GitSettings,
+        branch: &str,
+    ) -> Result<Self, Stop> {
+        let top = &repository.git.dir;
+        let place = find(settings, branch, &|word| top.join(word).is_dir());
+        let upstream = UpstreamSetting::of(settings, branch);
+        let mut sources = Vec::new();
+        let mut misleads = false;
+        if let Some(upstream) = &upstream
+            && !matches!(place, Err(NoPlace::NoFetch { .. }))
+        {
+            let is_place = place.as_ref().is_ok_and(|place| {
+                let is_same =
+                    (&place.remote, &place.branch) == (&upstream.remote, &upstream.branch);
+                misleads = is_same && place.urls != [upstream.url.clone()];
+                is_same && !misleads
+            });
+            let at = Upstream::followed(settings, upstream);
+            sources.push(Source { at, is_place });
+        }
+        if let Ok(place) = &place
+            && !sources.iter().any(|source| source.is_place)
+        {
+            let at = |url: &String| Source {
+                at: Upstream::pushed_to(settings, place, url),
+                is_place: true,
+            };
+            sources.extend(place.urls.iter().map(at));
+        }
+        match &place {
+            Err(no) if sources.is_empty() => Err(no.stop(repository, branch)),
+            _ => Ok(Self {
+                sources,
+                place,
+                misleads,
+            }),
+        }
+    }
+
+    /// The upstream, or the place of a branch without one.
+    pub(crate) fn first(&self) -> &Upstream {
+        &self.sources[0].at
+    }
+
+    /// Where the upstream is the place, or the branch has no place.
+    pub(crate) fn is_one(&self) -> bool {
+        self.sources.len() == 1
+    }
+
+    /// The place is one of the sources.
+    pub(crate) fn has_place(&self) -> bool {
+        self.sources.iter().any(|source| source.is_place)
+    }
+
+    /// The branch follows another branch than the place.
+    pub(crate) fn follows_another(&self) -> bool {
+        self.sources.first().is_some_and(|first| !first.is_place)
+    }
+
+    /// Besides [`Self::first`].
+    pub(crate) fn others(&self) -> impl Iterator<Item = &Upstream> {
+        self.sources.iter().skip(1).map(|source| &source.at)
+    }
+
+    /// The place at each of its URLs.
+    pub(crate) fn places(&self) -> impl Iterator<Item = &Upstream> {
+        let places = self.sources.iter().filter(|source| source.is_place);
+        places.map(|source| &source.at)
+    }
+
+    /// The place in a line: `fork/main`.
+    pub(crate) fn place_name(&self) -> String {
+        let names: Vec<_> = self.places().map(Upstream::name).collect();
+        names.join(" and ")
+    }
+
+    /// What the copies here say.
+    pub(crate) fn known(&self, repository: &Repository) -> Result<Tips, Stop> {
+        let tips = self.sources.iter();
+        let tips = tips.map(|source| repository.commit_of(&source.at.tracking));
+        self.tips(repository, tips.collect::<Result<_, _>>()?)
+    }
+
+    fn tips(&self, repository: &Repository, commits: Vec<Option<String>>) -> Result<Tips, Stop> {
+        let mut new_at = None;
+        for (source, tip) in self.sources.iter().zip(&commits) {
+            let is_missing = source.is_place && tip.is_none();
+            if is_missing && repository.commit_of(&source.at.tracking)?.is_none() {
+                new_at = Some(source.at.remote.clone());
+            }
+        }
+        Ok(Tips { commits, new_at })
+    }
+
+    /// Asks the remotes. Where only the place does not answer, it is as `known`, and the upstream can be pulled.
+    pub(crate) fn fetch(
+        &self,
+        repository: &Repository,
+        git: &Git,
+        known: &Tips,
+    ) -> Result<Fetched, Stop> {
+        let (mut tips, mut missing) = (Vec::new(), None);
+        for (number, source) in self.sources.iter().enumerate() {
+            match source.at.fetch(repository, git) {
+                Ok(tip) => tips.push(tip),
+                Err(stop) if number == 0 => return Err(stop),
+                Err(stop) => {
+                    tips.push(known.commits.get(number).cloned().flatten());
+                    missing.get_or_insert(stop);
+                }
+            }
+        }
+        let tips = self.tips(repository, tips)?;
+        Ok(Fetched { tips, missing })
+    }
+
+    /// How far the branch is from them.
+    pub(crate) fn distance(
+        &self,
+        git: &Git,
+        head: BranchHead,
+        tips: &Tips,
+    ) -> Result<Distance, Stop> {
+        let commit = head.commit.clone();
+        let of = |source: &Source, tip: &Option<String>| source.is_place.then(|| tip.clone());
+        let sources = self.sources.iter().zip(&tips.commits);
+        let mut distance = Distance {
+            head,
+            upstream: tips.commits.first().cloned().flatten(),
+            places: sources
+                .filter_map(|(source, tip)| of(source, tip))
+                .collect(),
+            ahead: 0,
+            behind: 0,
+            oldest: None,
+            is_ours: false,
+        };
+        let ask = |args: &[&str]| both(git, args);
+        let (unpushed, behind) = match tips.commits.as_slice() {
+            [Some(tip)] if *tip == commit => return Ok(distance),
+            [Some(tip)] => ask(&[&format!("{tip}...{commit}")])?,
+            [None] => (unpushed(git, &distance, tips)?, 0),
+            all => {
+                let theirs: Vec<_> = all.iter().flatten().filter(|tip| **tip != commit).collect();
+                let args: Vec<_> = ["rev-list", "--count"]
+                    .into_iter()
+                    .chain(theirs.iter().map(|tip| tip.as_str()))
+                    .collect();
+                let behind = match theirs.is_empty() {
+                    true => 0,
+                    false => {
+                        let without = format!("^{commit}");
+                        let count = git.text(args.into_iter().chain([without.as_str()]))?;
+                        count.parse().unwrap_or(u64::MAX)
+                    }
+                };
+                (unpushed(git, &distance, tips)?, behind)
+            }
+        };
+        (distance.ahead, distance.oldest) = (unpushed.commits, unpushed.oldest);
+        distance.behind = behind;
+        Ok(distance)
+    }
+
+    /// Each source with its commit, where it has one.
+    pub(crate) fn found<'a>(
+        &'a self,
+        tips: &'a Tips,
+    ) -> impl Iterator<Item = (&'a Upstream, &'a str)> {
+        let all = self.sources.iter().zip(&tips.commits);
+        all.filter_map(|(source, tip)| Some((&source.at, tip.as_deref()?)))
+    }
+
+    /// Commits that may be in the log of the upstream's copy though the upstream never had them.
+    pub(crate) fn misleading<'a>(&'a self, distance: &'a Distance) -> Vec<&'a str> {
+        let places = distance.places.iter().flatten().map(String::as_str);
+        places.filter(|_| self.misleads).collect()
+    }
+
+    /// The commit that has all of the upstream and of the place, and how that is called in a line. Nothing of what they
+    /// have is made anew: where both have something, they are merged.
+    pub(crate) fn onto(
+        &self,
+        repository: &Repository,
+        head: &BranchHead,
+        tips: &Tips,
+    ) -> Result<(Upstream, String), Stop> {
+        let git = &repository.git;
+        let mut found: Vec<_> = self.found(tips).collect();
+        // The place's side goes on: it comes first.
+        if found.len() > 1 && self.follows_another() {
+            found.rotate_left(1);
+        }
+        if let [(at, tip)] = found.as_slice() {
+            return Ok(((*at).clone(), (*tip).to_owned()));
+        }
+        let tips = found.iter().map(|(_, tip)| *tip);
+        let left = git.text(["merge-base", "--independent"].into_iter().chain(tips))?;
+        let mut names: Vec<&str> = Vec::new();
+        let (mut onto, mut joined) = (None::<String>, Vec::new());
+        for (at, tip) in &found {
+            let has_more = git.text(["rev-list", "--count", tip, &format!("^{}", head.commit)])?;
+            if has_more != "0" && !names.contains(&at.name()) {
+                names.push(at.name());
+            }
+            if left.lines().any(|line| line == *tip) && !joined.contains(tip) {
+                joined.push(*tip);
+                onto = Some(match onto {
+                    None => (*tip).to_owned(),
+                    Some(onto) => join::join(repository, &onto, at, tip)?,
+                });
+            }
+        }
+        let name = names.join(" and ");
+        let onto = onto.unwrap_or_else(|| head.commit.clone());
+        Ok((self.first().clone().called(name), onto))
+    }
+}
+
+/// What waits to be pushed, to the place that has least. Where it has no such branch, the upstream's commits do not
+/// count.
+fn unpushed(git: &Git, distance: &Distance, tips: &Tips) -> Result<Unpushed, Stop> {
+    let (commit, mut most) = (&distance.head.commit, Unpushed::default());
+    let mut places = distance.places.clone();
+    if places.is_empty() {
+        places.push(distance.upstream.clone());
+    }
+    places.dedup();
+    for place in &places {
+        if place.as_ref() == Some(commit) {
+            continue;
+        }
+        let without = match place {
+            Some(place) => vec![format!("^{place}")],
+            None => tips.without(),
+        };
+        let args: Vec<_> = [commit].into_iter().chain(&without).collect();
+        let args: Vec<_> = args.into_iter().map(String::as_str).collect();
+        let (unpushed, _) = both(git, &args)?;
+        if unpushed.commits >= most.commits {
+            most = unpushed;
+        }
+    }
+    Ok(most)
+}
+
+/// What only the right side of a range has, and how many commits only the left side has.
+fn both(git: &Git, range: &[&str]) -> Result<(Unpushed, u64), Stop> {
+    let call = git.call([&["rev-list", "--timestamp", "--left-right"], range].concat());
+    Ok(both_sides(&call.done()?.stdout))
+}
