@@ -25,7 +25,7 @@ use tokio::time::Instant;
 
 use crate::audit::AuditTrail;
 use crate::command::{self, End};
-use crate::config::{AgentSettings, CycleAction, Policy};
+use crate::config::{AgentSettings, CycleAction, Policy, RunMode};
 use crate::database::LoggedState;
 use crate::diagnostics::events;
 use crate::fleet::{Fleet, NotEntered, Right};
@@ -63,6 +63,8 @@ pub(crate) struct CycleSettings {
     pub(crate) own_files: Vec<PathBuf>,
     /// How many fetches there may be at once.
     pub(crate) fetch_jobs: usize,
+    /// Each database has one cycle.
+    pub(crate) is_once: bool,
 }
 
 impl CycleSettings {
@@ -82,6 +84,7 @@ impl CycleSettings {
                 .filter_map(|file| fs::canonicalize(file).ok())
                 .collect(),
             fetch_jobs: settings.agent.fetch_jobs.get(),
+            is_once: settings.mode == RunMode::Once,
         }
     }
 }

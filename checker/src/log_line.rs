@@ -63,6 +63,10 @@ events! {
     Merged: "merged", Info, "Merged ";
     Pushed: "pushed", Info, "Pushed ";
     NotCommitting: "notice", Warn, "Not committing: ";
+    /// A file that the agent keeps in git's directory is not written.
+    NotWriting: "notice", Warn, "Not writing ";
+    /// Once a day, for as long as it is so.
+    TrackedSecret: "notice", Warn, "Tracked secret: ";
     NotPulling: "notice", Warn, "Not pulling: ";
     NotPushing: "notice", Warn, "Not pushing: ";
     NothingToSync: "notice", Warn, "Nothing to sync: ";

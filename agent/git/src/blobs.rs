@@ -1,6 +1,9 @@
 //! How blobs begin. `git cat-file --batch` prints them whole and only the first bytes are kept, so that a large blob
 //! needs no memory.
 
+use std::collections::HashMap;
+use std::rc::Rc;
+
 use crate::{Git, GitReason, Stop};
 
 pub(crate) const BEGINNING: usize = 16;
@@ -27,6 +30,37 @@ pub(crate) fn beginnings<'a>(
         ));
     }
     Ok(beginnings)
+}
+
+/// The content of each blob, by its id. What git does not have is left out.
+pub(crate) fn contents<'a>(
+    git: &Git,
+    ids: impl Iterator<Item = &'a str>,
+) -> Result<HashMap<String, Rc<Vec<u8>>>, Stop> {
+    let asked: String = ids.flat_map(|id| [id, "\n"]).collect();
+    if asked.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let call = git.call(["cat-file", "--batch", "--buffer"]);
+    let printed = call.stdin(asked.as_bytes()).done()?.stdout;
+    let mut contents = HashMap::new();
+    let mut rest = printed.as_slice();
+    while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
+        let head = String::from_utf8_lossy(&rest[..end]).into_owned();
+        rest = &rest[end + 1..];
+        // `ID blob SIZE`, or `ID missing`.
+        let mut fields = head.split(' ');
+        let (id, size) = (fields.next(), fields.nth(1));
+        let (Some(id), Some(size)) = (id, size.and_then(|size| size.parse().ok())) else {
+            continue;
+        };
+        let Some((content, after)) = rest.split_at_checked(size) else {
+            break;
+        };
+        contents.insert(id.to_owned(), Rc::new(content.to_vec()));
+        rest = after.get(1..).unwrap_or_default();
+    }
+    Ok(contents)
 }
 
 /// Reads what [`Beginnings`] has kept: for each blob a length, in one byte, and so many bytes.

@@ -3,8 +3,11 @@
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 
+use crate::held::is_record_name;
 use crate::unchanged::{FileStamp, is_of_this_machine};
-use crate::{ExcludedNames, Git, Repository, Stop, as_path, index, refuse_databases, sqlite};
+use crate::{
+    ExcludedNames, Git, Held, LeftOut, Repository, Stop, as_path, index, refuse_databases, sqlite,
+};
 
 /// Paths from the top, without those that are never committed (but their removal from the index is here).
 #[derive(Debug, Default, PartialEq)]
@@ -17,8 +20,10 @@ pub(crate) struct DatabaseChanges {
     pub(crate) gone: Vec<Vec<u8>>,
     /// Repositories inside the database, which are not committed.
     pub(crate) repositories: Vec<Vec<u8>>,
-    /// Untracked ones that are never committed.
-    pub(crate) left_out: Vec<Vec<u8>>,
+    /// The ids in the last commit of the changed record files, by their paths.
+    pub(crate) in_head: HashMap<Vec<u8>, String>,
+    /// New files that are never committed, and are told.
+    pub(crate) left_out: LeftOut,
     /// How the present files were before they were looked into.
     pub(crate) stamps: Vec<Option<FileStamp>>,
 }
@@ -28,15 +33,25 @@ pub(crate) struct DatabaseChanges {
 pub(crate) struct CommitSeen {
     /// No longer here, or no longer tracked.
     pub(crate) gone: BTreeSet<Vec<u8>>,
-    /// Untracked, and never committed.
+    /// Not committed, and told: files, and directories with all that is below them.
     pub(crate) left_out: BTreeSet<Vec<u8>>,
 }
 
+impl CommitSeen {
+    /// Whether a path, or a directory above it, is not committed.
+    pub(crate) fn leaves_out(&self, path: &[u8]) -> bool {
+        as_path(path)
+            .ancestors()
+            .any(|above| self.left_out.contains(above.as_os_str().as_encoded_bytes()))
+    }
+}
+
 impl DatabaseChanges {
-    pub(crate) fn seen(&self) -> CommitSeen {
+    /// What was seen; what is `held` back is told elsewhere.
+    pub(crate) fn seen(&self, held: &Held) -> CommitSeen {
         CommitSeen {
             gone: self.gone.iter().cloned().collect(),
-            left_out: self.left_out.iter().cloned().collect(),
+            left_out: self.left_out.paths().chain(held.paths()).cloned().collect(),
         }
     }
 
@@ -60,11 +75,7 @@ impl DatabaseChanges {
                 .filter(|path| sqlite::is_at(&file(path)))
                 .collect::<Vec<_>>(),
         )?;
-        let (databases, new) = std::mem::take(&mut changes.new)
-            .into_iter()
-            .partition(|path| sqlite::is_or_becomes(&file(path)));
-        changes.new = new;
-        changes.left_out.extend::<Vec<_>>(databases);
+        changes.left_out = LeftOut::take_from(repository, &mut changes.new);
         changes.present.append(&mut changes.new);
         changes.stamps = changes
             .present
@@ -72,6 +83,27 @@ impl DatabaseChanges {
             .map(|path| stamps.get(path).cloned().flatten())
             .collect();
         Ok(changes)
+    }
+
+    /// Takes these paths out, and what cannot be there beside them: a file in the place of a directory, or below it.
+    pub(crate) fn leave(&mut self, paths: &BTreeSet<Vec<u8>>) {
+        let is_left = |path: &[u8]| {
+            paths.iter().any(|left| {
+                let (path, left) = (as_path(path), as_path(left));
+                path.starts_with(left) || left.starts_with(path)
+            })
+        };
+        if paths.is_empty() {
+            return;
+        }
+        let stamps = std::mem::take(&mut self.stamps);
+        let present = std::mem::take(&mut self.present);
+        (self.present, self.stamps) = present
+            .into_iter()
+            .zip(stamps)
+            .filter(|(path, _)| !is_left(path))
+            .unzip();
+        self.gone.retain(|path| !is_left(path));
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -108,7 +140,7 @@ impl DatabaseChanges {
             match kind {
                 b"? " => match rest.strip_suffix(b"/") {
                     Some(path) => changes.repositories.push(path.to_vec()),
-                    None if names.is_left_out(rest) => changes.left_out.push(rest.to_vec()),
+                    None if names.is_left_out(rest) => {}
                     None => changes.new.push(rest.to_vec()),
                 },
                 b"1 " => {
@@ -116,6 +148,14 @@ impl DatabaseChanges {
                     let (Some([index, tree]), Some(path)) = (fields.first(), fields.get(7)) else {
                         continue;
                     };
+                    let (mode, id) = (fields.get(2), fields.get(5));
+                    if let (Some(mode), Some(id)) = (mode, id)
+                        && is_record_name(path)
+                        && mode.starts_with(b"100")
+                    {
+                        let id = String::from_utf8_lossy(id).into_owned();
+                        changes.in_head.insert(path.to_vec(), id);
+                    }
                     match (index, tree) {
                         (b'D', _) => changes.gone.push(path.to_vec()),
                         _ if names.is_left_out(path) => {}
@@ -159,6 +199,7 @@ mod tests {
     #[test]
     fn entries_are_sorted_by_what_becomes_of_them() {
         let names = ExcludedNames {
+            top: std::path::PathBuf::new(),
             prefix: ".beads".into(),
             own: Vec::new(),
         };
@@ -173,7 +214,8 @@ mod tests {
             one("D.", ".beads/untracked again"),
             b"? .beads/untracked again".to_vec(),
             one("D.", ".beads/.exclusive-lock"),
-            one(".M", ".beads/beads.db-wal"),
+            one(".M", ".beads/daemon.log.1"),
+            one("M.", ".beads/x.jsonl"),
             b"? .beads/daemon.log".to_vec(),
             b"? .beads/nested/".to_vec(),
             b"? .beads/\xff".to_vec(),
@@ -181,7 +223,7 @@ mod tests {
         let changes = DatabaseChanges::parse(&status, &names).unwrap();
         let paths = |paths: &[&[u8]]| paths.iter().map(|path| path.to_vec()).collect::<Vec<_>>();
         let expected = DatabaseChanges {
-            present: paths(&[b".beads/a b", b".beads/staged"]),
+            present: paths(&[b".beads/a b", b".beads/staged", b".beads/x.jsonl"]),
             new: paths(&[b".beads/untracked again", b".beads/\xff"]),
             gone: paths(&[
                 b".beads/deleted",
@@ -189,11 +231,11 @@ mod tests {
                 b".beads/.exclusive-lock",
             ]),
             repositories: paths(&[b".beads/nested"]),
-            left_out: paths(&[b".beads/daemon.log"]),
-            stamps: Vec::new(),
+            in_head: HashMap::from([(b".beads/x.jsonl".to_vec(), hash.to_owned())]),
+            ..DatabaseChanges::default()
         };
         assert_eq!(changes, expected);
-        assert_eq!(changes.count(), 5);
+        assert_eq!(changes.count(), 6);
         let unmerged =
             format!("u UU N... 100644 100644 100644 100644 {hash} {hash} {hash} .beads/x y")
                 .into_bytes();

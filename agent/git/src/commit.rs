@@ -14,9 +14,9 @@ use std::path::Path;
 use crate::changes::CommitSeen;
 use crate::names::{LookedIndex, index_now};
 use crate::{
-    BranchHead, DatabaseChanges, Event, GitReason, IndexLock, Move, Repository, Stop, SyncMessage,
-    arriving, begin, counted, entries, hooks, index, move_branch, name_case, replay, say, short,
-    turn,
+    BranchHead, DatabaseChanges, Event, GitReason, Held, IndexLock, Move, Repository, Stop,
+    SyncMessage, arriving, begin, counted, entries, held, hooks, index, move_branch, name_case,
+    replay, say, short, turn, versions,
 };
 
 /// The branch after a commit.
@@ -34,10 +34,12 @@ pub(crate) fn commit(
     head: BranchHead,
     looked: Option<&LookedIndex>,
 ) -> Result<Committed, Stop> {
+    versions::note(repository, &head.commit);
     let mut changes = DatabaseChanges::of(repository)?;
     name_case::refuse(repository, &changes.gone)?;
-    let seen = changes.seen();
+    tell_left_out(repository, &changes);
     if changes.is_empty() {
+        let seen = changes.seen(&Held::default());
         return Ok(Committed {
             head,
             parent: None,
@@ -51,6 +53,16 @@ pub(crate) fn commit(
         changes = DatabaseChanges::of(repository)?;
     }
     let head = now;
+    let held = Held::take_out(&turn, &head, &mut changes)?;
+    held.say(repository);
+    let seen = changes.seen(&held);
+    if changes.is_empty() {
+        return Ok(Committed {
+            head,
+            parent: None,
+            seen,
+        });
+    }
     let draft = Draft::begin(repository, &head, looked)?;
     let new = draft.make(&changes, &head)?;
     let lock = IndexLock::take(&turn)?;
@@ -63,6 +75,7 @@ pub(crate) fn commit(
             repository,
             new.as_ref().map_or(&head.commit, |new| &new.commit),
             &scratch,
+            &held,
         )?;
     }
     lock.replace()?;
@@ -89,6 +102,7 @@ pub(crate) fn commit(
         say(&SyncMessage::Looked(LookedIndex {
             stamp,
             copy_of: Some((commit.clone(), tree)),
+            warning: looked.and_then(|looked| looked.warning.clone()),
         }));
     }
     drop(lock);
@@ -107,8 +121,21 @@ pub(crate) fn commit(
     })
 }
 
+/// Tells the agent which new files are never committed.
+fn tell_left_out(repository: &Repository, changes: &DatabaseChanges) {
+    say(&changes.left_out.message(repository));
+    for line in changes.left_out.lines(repository) {
+        say(&SyncMessage::NoticeOnce(line));
+    }
+}
+
 /// Unstages what was written to a file since it was read for the commit: the next commit by hand would take it.
-fn as_committed(repository: &Repository, commit: &str, index: &Path) -> Result<(), Stop> {
+fn as_committed(
+    repository: &Repository,
+    commit: &str,
+    index: &Path,
+    held: &Held,
+) -> Result<(), Stop> {
     let diff_index =
         repository
             .git
@@ -117,6 +144,13 @@ fn as_committed(repository: &Repository, commit: &str, index: &Path) -> Result<(
         .paths([repository.inside()])
         .index(index)
         .words()?;
+    // What somebody has staged of a file that is held back stays staged.
+    let differing: Vec<_> = differing
+        .chunks_exact(2)
+        .filter(|entry| !held.has(&entry[1]))
+        .flatten()
+        .cloned()
+        .collect();
     index::set_back(&repository.git, index, &differing)
 }
 
@@ -206,6 +240,7 @@ impl<'a> Draft<'a> {
         }
         if has_hook || !are_as_seen {
             refuse_strange(repository, before, &tree)?;
+            held::refuse_changed(repository, before, &tree)?;
         }
         let text = format!(
             "chore: sync .beads ({})\n",

@@ -18,6 +18,12 @@ use crate::{
 /// The first and the longest wait before a remote that did not answer is asked again.
 const RETRY: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(600));
 
+/// How often the log is told of tracked secrets.
+const WARNED: Duration = Duration::from_secs(24 * 3600);
+
+/// How many notices that are logged once are remembered.
+const TOLD: usize = 256;
+
 /// How long the proof is trusted that nothing has changed.
 const TRUSTED: Duration = Duration::from_secs(3600);
 
@@ -26,6 +32,12 @@ const TRUSTED: Duration = Duration::from_secs(3600);
 pub struct SyncHistory {
     /// The notices that hold since the last cycle.
     notices: BTreeSet<String>,
+    /// The notices that are logged once, those that do not hold any more too.
+    told: BTreeSet<String>,
+    /// When the log was last told of tracked secrets, and its line.
+    warned: Option<(Instant, String)>,
+    /// The files that are left out, as the last look at the changes has found them, and how many they are.
+    left_out: (Vec<String>, u64),
     outage: Option<RemoteOutage>,
     /// The index whose files were all checked: the next sync need not check it again.
     pub looked: Option<LookedIndex>,
@@ -220,12 +232,14 @@ impl SyncHistory {
         for message in messages {
             match message {
                 SyncMessage::Notice(text) => {
-                    if !self.notices.contains(text) {
-                        lines.push(text.clone());
-                    }
-                    notices.insert(text.clone());
+                    let is_news = notices.insert(text.clone()) && !self.notices.contains(text);
+                    lines.extend(is_news.then(|| text.clone()));
                 }
-                SyncMessage::Looked(index) => self.looked = Some(index.clone()),
+                SyncMessage::NoticeOnce(text) => lines.extend(self.told_once(text)),
+                SyncMessage::Looked(index) => {
+                    lines.extend(self.warning(index.warning.as_ref(), now));
+                    self.looked = Some(index.clone());
+                }
                 SyncMessage::Unreachable(why) => lines.extend(self.unreachable(why, now)),
                 SyncMessage::Report(report) if is_out => self.note_hindrance(report),
                 _ => {}
@@ -244,6 +258,27 @@ impl SyncHistory {
             self.notices = notices;
         }
         lines
+    }
+
+    /// A line that is logged once: none the second time.
+    fn told_once(&mut self, text: &str) -> Option<String> {
+        if self.told.len() >= TOLD {
+            self.told.clear();
+        }
+        self.told.insert(text.to_owned()).then(|| text.to_owned())
+    }
+
+    /// A warning that is logged once a day, for as long as it holds.
+    fn warning(&mut self, warning: Option<&String>, now: Instant) -> Option<String> {
+        let warning = warning?;
+        let is_told = |(at, told): &(Instant, String)| {
+            told == warning && now.saturating_duration_since(*at) < WARNED
+        };
+        if self.warned.as_ref().is_some_and(is_told) {
+            return None;
+        }
+        self.warned = Some((now, warning.clone()));
+        Some(warning.clone())
     }
 
     /// The sync has looked at nothing but the remote.
@@ -272,14 +307,28 @@ impl SyncHistory {
     ) -> SyncResult {
         let has_asked = messages.contains(&SyncMessage::Reached);
         let (mut result, mut known) = (SyncResult::default(), None);
+        let (mut held, mut writing) = (None, String::new());
         for message in messages {
             match message {
+                SyncMessage::LeftOut { shown, count } => {
+                    self.left_out = (shown, count);
+                    (held, writing) = (None, String::new());
+                }
+                SyncMessage::Held(found) => held = Some(*found),
+                SyncMessage::Writing(found) => writing = found,
                 SyncMessage::Found(found) => known = Some(found),
                 SyncMessage::Report(report) => result.report = self.complete(network, report),
                 SyncMessage::Refused(line) => result.refused = Some(line),
                 _ => {}
             }
         }
+        // A failure comes first. Else what is held back keeps the database from being synced, whatever else does.
+        let has_failed = |hindrance: &Hindrance| hindrance.kind == HindranceKind::Failed;
+        let report = &mut result.report;
+        if held.is_some() && !report.hindrance.as_ref().is_some_and(has_failed) {
+            report.hindrance = held;
+        }
+        (report.left_out, report.left_out_count) = self.left_out.clone();
         if has_asked || matches!(network, Network::Use | Network::UseQuietly) {
             let was_here = |known: &KnownRepository| {
                 known
@@ -296,7 +345,13 @@ impl SyncHistory {
             self.setup = self.seen.clone().map(|seen| (seen, now));
         }
         (self.known, self.contents) = (known, false);
-        let before = self.seen.take().map(|seen| (seen, now));
+        // A file that was being written is looked at again, whether it changes or not.
+        let before = self
+            .seen
+            .take()
+            .filter(|_| writing.is_empty())
+            .map(|seen| (seen, now));
+        result.report.writing = writing;
         self.last = Some(Box::new(LastSync {
             result: result.clone(),
             before,

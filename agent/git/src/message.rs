@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use serde::{Deserialize, Serialize};
 
 use crate::secrets::masked;
-use crate::{KnownRepository, LookedIndex, SyncReport};
+use crate::{Hindrance, KnownRepository, LookedIndex, SyncReport};
 
 /// An event of a sync, with its text for the log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,6 +22,20 @@ pub enum SyncMessage {
     Pushed(String),
     /// Why something is not done; logged once for as long as it stays so.
     Notice(String),
+    /// Such a line; logged once by an agent, also when it is so only now and then.
+    NoticeOnce(String),
+    /// The files that are left out, as they are shown. A look at the changes begins: what the one before has found is
+    /// no longer so.
+    LeftOut {
+        /// Their paths from the top, or the first of many and how many more there are.
+        shown: Vec<String>,
+        /// How many there are.
+        count: u64,
+    },
+    /// What is held back.
+    Held(Box<Hindrance>),
+    /// Files that are being written just now, as they are shown.
+    Writing(String),
     /// In this index no tracked file of the database is one that must not be: the next sync need not look again.
     Looked(LookedIndex),
     /// The remote has answered.
@@ -54,7 +68,9 @@ const LONGEST_LINE: usize = 8000;
 /// Sends a message: long output in pieces, other long texts cut, the secrets in URLs masked. It does not fail: a sync
 /// goes on when its agent is gone.
 pub(crate) fn say(message: &SyncMessage) {
-    use SyncMessage::{Committed, Notice, Pulled, Pushed, Refused, Unreachable};
+    use SyncMessage::{
+        Committed, Notice, NoticeOnce, Pulled, Pushed, Refused, Unreachable, Writing,
+    };
     if let SyncMessage::Output(text) = message {
         let characters: Vec<char> = masked(text).chars().collect();
         let pieces = characters
@@ -63,16 +79,17 @@ pub(crate) fn say(message: &SyncMessage) {
         return pieces.for_each(|piece| put(&piece));
     }
     let mut message = message.clone();
-    if let Committed(text) | Pulled(text) | Pushed(text) | Notice(text) | Unreachable(text)
-    | Refused(text) = &mut message
+    if let Committed(text) | Pulled(text) | Pushed(text) | Notice(text) | NoticeOnce(text)
+    | Unreachable(text) | Refused(text) | Writing(text) = &mut message
     {
         cut(text);
     }
-    if let SyncMessage::Report(SyncReport {
-        hindrance: Some(hindrance),
-        ..
-    }) = &mut message
-    {
+    let hindrance = match &mut message {
+        SyncMessage::Report(report) => report.hindrance.as_mut(),
+        SyncMessage::Held(hindrance) => Some(hindrance.as_mut()),
+        _ => None,
+    };
+    if let Some(hindrance) = hindrance {
         cut(&mut hindrance.why);
         // A part of a command must not be typed.
         hindrance.next = hindrance
@@ -112,7 +129,7 @@ impl SyncMessage {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{GitReason, Hindrance, HindranceKind, Unpushed};
+    use crate::{GitReason, HindranceKind, Unpushed};
 
     #[test]
     fn a_word_survives_the_way_and_output_is_never_another() {
@@ -131,11 +148,17 @@ mod tests {
             unpushed,
             behind: 1,
             has_pushed: true,
-            hindrance: Some(hindrance),
+            hindrance: Some(hindrance.clone()),
+            ..SyncReport::default()
         };
         for word in [
             SyncMessage::Output(hostile.clone()),
             SyncMessage::Reached,
+            SyncMessage::LeftOut {
+                shown: vec![hostile.clone()],
+                count: 1,
+            },
+            SyncMessage::Held(Box::new(hindrance)),
             SyncMessage::Refused(hostile),
             SyncMessage::Report(report),
             SyncMessage::Report(SyncReport::default()),

@@ -4,6 +4,7 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -12,8 +13,8 @@ use beadlock_checker::internal::database::{REDIRECT, is_own_name};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    GitReason, Part, Repository, Stop, SyncRequest, as_path, index_flags, sqlite, to_type,
-    typed_all,
+    GitReason, Part, Repository, Stop, SyncRequest, as_path, index_flags, left_out, sqlite,
+    to_type, typed_all,
 };
 
 /// The files that SQLite writes while a database is open. Under another open database they would damage it.
@@ -22,6 +23,8 @@ const OF_SQLITE: [&[u8]; 3] = [b"-wal", b"-shm", b"-journal"];
 /// Which paths from the top of a repository are left out.
 #[derive(Debug)]
 pub(crate) struct ExcludedNames {
+    /// Where the paths begin; empty for absolute ones.
+    pub(crate) top: PathBuf,
     pub(crate) prefix: PathBuf,
     /// The agent's own files, from the top.
     pub(crate) own: Vec<PathBuf>,
@@ -32,6 +35,7 @@ impl ExcludedNames {
         let from_top = |path: &PathBuf| path.strip_prefix(top).ok().map(Path::to_owned);
         let own = request.own_files.iter().filter_map(from_top).collect();
         Self {
+            top: top.to_owned(),
             prefix: prefix.to_owned(),
             own,
         }
@@ -48,7 +52,23 @@ impl ExcludedNames {
             .next()
             .is_some_and(|first| is_own_name(first.as_os_str()));
         let is_agents = || self.own.iter().any(|own| is_own_file(path, own));
-        first || is_agents() || is_of_sqlite(inside)
+        first || is_agents() || self.is_of_sqlite(path)
+    }
+
+    /// A file that SQLite has beside an open database: `team-journal` is none without a file `team`.
+    fn is_of_sqlite(&self, path: &Path) -> bool {
+        let name = path
+            .file_name()
+            .map(OsStr::as_encoded_bytes)
+            .unwrap_or_default();
+        let is_beside = |ending: &&[u8]| {
+            let database = name.strip_suffix(*ending).filter(|name| !name.is_empty());
+            database.is_some_and(|name| {
+                let beside = path.with_file_name(OsStr::from_bytes(name));
+                fs::symlink_metadata(self.top.join(beside)).is_ok()
+            })
+        };
+        OF_SQLITE.iter().any(is_beside)
     }
 
     /// As [`Self::is_left_out`], for every `.beads` in the repository.
@@ -71,6 +91,9 @@ pub struct LookedIndex {
     pub(crate) stamp: String,
     /// A commit, and its tree, of which the index is a copy.
     pub(crate) copy_of: Option<(String, String)>,
+    /// The line about the secrets that are tracked.
+    #[serde(default)]
+    pub(crate) warning: Option<String>,
 }
 
 /// Refuses while one of them, or an SQLite database, is in the index: git overwrites, moves and deletes what it tracks.
@@ -110,6 +133,7 @@ pub(crate) fn refuse_tracked(
     Ok(stamp.map(|stamp| LookedIndex {
         stamp,
         copy_of: None,
+        warning: left_out::tracked_secrets(repository, &tracked),
     }))
 }
 
@@ -265,16 +289,6 @@ fn is_or_are(repository: &Repository, paths: &[impl AsRef<[u8]>]) -> String {
     )
 }
 
-fn is_of_sqlite(path: &Path) -> bool {
-    let name = path
-        .file_name()
-        .map(OsStr::as_encoded_bytes)
-        .unwrap_or_default();
-    OF_SQLITE
-        .iter()
-        .any(|ending| name.len() > ending.len() && name.ends_with(ending))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -308,7 +322,13 @@ mod tests {
 
     #[test]
     fn what_is_left_out() {
+        let top = tempfile::tempdir().unwrap();
+        fs::create_dir_all(top.path().join("a/.beads/sub")).unwrap();
+        for database in ["beads.db", "sub/x.db"] {
+            fs::write(top.path().join("a/.beads").join(database), "").unwrap();
+        }
         let names = ExcludedNames {
+            top: top.path().to_owned(),
             prefix: "a/.beads".into(),
             own: vec!["a/.beads/logs/sync.log".into()],
         };
@@ -341,6 +361,8 @@ mod tests {
             "issues.jsonl",
             "sub/.exclusive-lock",
             "-wal",
+            "team-journal",
+            "sub/beads.db-wal",
             "logs/sync.log.old",
             "daemon.locked",
             "beads.db",
@@ -351,6 +373,7 @@ mod tests {
             );
         }
         let at_top = ExcludedNames {
+            top: PathBuf::new(),
             prefix: PathBuf::new(),
             own: Vec::new(),
         };

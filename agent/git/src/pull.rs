@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use crate::reflog::{self, LogEntry};
 use crate::{
     BranchHead, Distance, Event, Git, GitReason, HindranceKind, Move, Part, Repository, Stop,
-    SyncMessage, SyncTurn, Upstream, arriving, as_path, counted, escaped, hooks, kept, progress,
-    records, replay, say, short, to_type, travel, versions,
+    SyncMessage, SyncTurn, Upstream, arriving, as_path, counted, escaped, held, hooks, kept,
+    progress, records, replay, say, short, to_type, travel, versions,
 };
 
 /// What a pull has come to.
@@ -38,6 +38,7 @@ pub(crate) fn pull(
     };
     // The result is looked at: a file that a commit here untracks may still lie there.
     arriving::refuse(repository, upstream, &way)?;
+    held::refuse_arriving(repository, upstream, (&way.from, &way.to))?;
     if distance.ahead > 0 {
         let args = [OsStr::new(&upstream.tracking), OsStr::new(&head.branch)];
         hooks::ask(repository, "pre-rebase", &args, None)?;

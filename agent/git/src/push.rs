@@ -6,7 +6,7 @@ use crate::route::{Route, Tips};
 use crate::secrets::masked;
 use crate::{
     Distance, Event, Git, GitOutput, GitReason, HindranceKind, Part, Repository, Stop, SyncMessage,
-    Upstream, counted, escaped, hooks, join, say, short, to_type,
+    Upstream, counted, escaped, held, hooks, join, say, short, to_type,
 };
 
 pub(crate) enum Pushed {
@@ -296,7 +296,7 @@ pub(crate) fn refuse_foreign(
     let mut range = vec![distance.head.commit.clone()];
     range.extend(tips.without());
     let Some((first, commits)) = foreign(repository, &range)? else {
-        return Ok(());
+        return held::refuse_ahead(repository, distance);
     };
     let git = &repository.git;
     let show = [

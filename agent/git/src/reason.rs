@@ -46,6 +46,8 @@ pub enum GitReason {
     InTheWay,
     /// A program has a file locked, or writes to it all the time.
     InUse,
+    /// A record file has lines that are no records, or has lost most of its records.
+    Held,
     /// The upstream has a file that must not come in.
     RefusedContent,
     /// There is a merge among the commits ahead.
@@ -140,6 +142,7 @@ impl GitReason {
             Self::DirtyTree => "dirty_tree",
             Self::InTheWay => "in_the_way",
             Self::InUse => "in_use",
+            Self::Held => "held",
             Self::RefusedContent => "refused_content",
             Self::MergeAhead => "merge_ahead",
             Self::SignedAhead => "signed_ahead",
@@ -199,6 +202,7 @@ impl GitReason {
             | Self::PushRefused
             | Self::DirtyTree
             | Self::InTheWay
+            | Self::Held
             | Self::RefusedContent
             | Self::MergeAhead
             | Self::SignedAhead
@@ -260,6 +264,7 @@ impl GitReason {
             | Self::DirtyTree
             | Self::InTheWay
             | Self::InUse
+            | Self::Held
             | Self::RefusedContent
             | Self::MergeAhead
             | Self::SignedAhead
@@ -308,7 +313,7 @@ mod tests {
     use super::*;
 
     /// Every word, whether it is lasting, and whether it needs the remote.
-    const WORDS: [(&str, bool, bool); 42] = [
+    const WORDS: [(&str, bool, bool); 43] = [
         ("no_repository", true, true),
         ("detached_head", true, true),
         ("no_commit", true, true),
@@ -326,6 +331,7 @@ mod tests {
         ("push_refused", true, true),
         ("dirty_tree", true, true),
         ("in_the_way", true, true),
+        ("held", true, true),
         ("refused_content", true, true),
         ("merge_ahead", true, true),
         ("signed_ahead", true, true),

@@ -15,6 +15,16 @@ pub struct SyncReport {
     pub has_pushed: bool,
     /// Why not everything is at the remote, and everything of the remote here; `None`: nothing is missing.
     pub hindrance: Option<Hindrance>,
+    /// Files that are not committed because of what they are, from the top, sorted, escaped for people; of many the
+    /// last entry says how many more there are. A directory of which all is left out ends in a slash.
+    #[serde(default)]
+    pub left_out: Vec<String>,
+    /// How many these are.
+    #[serde(default)]
+    pub left_out_count: u64,
+    /// Files that were being written during this sync, for people; "" without any. The next one looks at them again.
+    #[serde(default)]
+    pub writing: String,
 }
 
 /// Commits that wait to be pushed.

@@ -52,6 +52,9 @@ pub struct SyncRequest {
     pub only_fetch: bool,
     /// The times of files are not trusted: contents are compared.
     pub contents: bool,
+    /// No other cycle of this agent comes: `--once`.
+    #[serde(default)]
+    pub is_once: bool,
     /// The sync says how long each call of git has taken.
     pub is_timed: bool,
     /// When the sync began; `None` in the agent.
@@ -135,10 +138,12 @@ mod tests {
                 looked: is_first.then(|| LookedIndex {
                     stamp: "1.2.3".to_owned(),
                     copy_of: None,
+                    warning: None,
                 }),
                 known: KnownRepository::nowhere(Path::new("/x y/.beads")).filter(|_| is_first),
                 only_fetch: is_first,
                 contents: is_first,
+                is_once: is_first,
                 is_timed: is_first,
                 begun: None,
             };

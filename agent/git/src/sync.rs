@@ -8,7 +8,7 @@ use crate::truth::{self, Claim};
 use crate::{
     BranchHead, Distance, Event, GitReason, HindranceKind, KnownRepository, KnownUpstream, Network,
     Pushed, Repository, Stop, SyncMessage, SyncReport, SyncRequest, Unpushed, Upstream, begin,
-    cause, commit, kept, names, open_files, pull, push, say, turn, upstream,
+    cause, commit, exclude, kept, names, open_files, pull, push, say, turn, upstream,
 };
 
 /// What a sync has found out so far.
@@ -77,6 +77,7 @@ fn sync(request: &SyncRequest, findings: &mut Findings) -> Result<(), Stop> {
             return Err(stop);
         }
     };
+    exclude::write(&repository);
     let ended = findings
         .sync(&repository)
         .map_err(|stop| cause::explain(&repository, stop));

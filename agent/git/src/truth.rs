@@ -337,7 +337,7 @@ impl Proof<'_> {
     }
 
     fn is_left_out(&self, path: &[u8]) -> bool {
-        self.claim.seen.left_out.contains(path) || self.repository.names.is_left_out(path)
+        self.claim.seen.leaves_out(path) || self.repository.names.is_left_out(path)
     }
 
     /// Written while the cycle ran, or gone meanwhile.

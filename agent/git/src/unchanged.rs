@@ -123,6 +123,7 @@ impl Stamps {
     fn files_of(&mut self, subjects: &Subjects<'_>) -> io::Result<Vec<(PathBuf, FileStamp)>> {
         let mut recent = Vec::new();
         let names = ExcludedNames {
+            top: PathBuf::new(),
             prefix: subjects.database.to_owned(),
             own: subjects.own_files.to_vec(),
         };

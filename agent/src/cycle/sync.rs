@@ -100,6 +100,7 @@ pub(super) async fn sync(
         looked: told.looked.clone(),
         only_fetch: matches!(plan, SyncPlan::Fetch(_)),
         contents: told.looks_at_contents(),
+        is_once: common.is_once,
         known: match plan {
             SyncPlan::Fetch(known) => Some(*known),
             _ => told.same_setup().cloned(),

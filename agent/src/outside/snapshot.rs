@@ -162,6 +162,8 @@ struct StatusRow {
     /// The command to type.
     next: Option<String>,
     unpushed: Option<UnpushedRow>,
+    /// Files that are not synced because of what they are: secrets, live state, databases.
+    left_out: Vec<String>,
     last_push: Option<String>,
     last: Option<LastRow>,
     streak: Option<StreakRow>,
@@ -258,7 +260,9 @@ impl StatusRow {
             phase: seen.phase,
             since: shown(seen.since.1),
             age_ms: millis(now.saturating_duration_since(seen.since.0)),
-            reason: details.map(|details| details.reason.to_string()),
+            reason: details
+                .map(|details| details.reason.to_string())
+                .filter(|reason| !reason.is_empty()),
             why: details.map(|details| details.why.clone()),
             next: details.and_then(|details| details.next.clone()),
             unpushed: unpushed.map(|Unpushed { commits, oldest }| UnpushedRow {
@@ -266,6 +270,9 @@ impl StatusRow {
                 oldest: oldest.map(unix),
                 oldest_age_ms: oldest.map(age),
             }),
+            left_out: details
+                .map(|details| details.left_out.clone())
+                .unwrap_or_default(),
             last_push: seen.last_push.map(unix),
             last: seen.last.as_ref().map(|last| LastRow {
                 outcome: last.outcome.as_str(),

@@ -100,6 +100,8 @@ pub(crate) struct StateDetails {
     /// The command to type, where there is one.
     pub(crate) next: Option<String>,
     pub(crate) unpushed: Unpushed,
+    /// Files that are not synced because of what they are.
+    pub(crate) left_out: Vec<String>,
 }
 
 impl DatabaseState {
@@ -159,7 +161,7 @@ impl DatabaseState {
             reason: Cow::Borrowed(decision.reason().as_str()),
             why: why.unwrap_or(&words).to_owned(),
             next: Some(to_type("beadlock status {}", &[Part::Path(dir)])),
-            unpushed: Unpushed::default(),
+            ..StateDetails::default()
         };
         Self::new(StateWord::Skipped, details)
     }
@@ -172,9 +174,16 @@ impl DatabaseState {
             next,
         }) = &report.hindrance
         else {
+            let why = not_synced(report);
             return Self {
                 word: StateWord::Synced,
-                details: None,
+                details: (!why.is_empty()).then(|| {
+                    Box::new(StateDetails {
+                        why,
+                        left_out: report.left_out.clone(),
+                        ..StateDetails::default()
+                    })
+                }),
             };
         };
         let waits = report.unpushed.commits > 0;
@@ -197,6 +206,7 @@ impl DatabaseState {
                 why,
                 next,
                 unpushed: report.unpushed,
+                left_out: report.left_out.clone(),
             },
         )
     }
@@ -217,6 +227,25 @@ impl DatabaseState {
     pub(crate) fn reason(&self) -> &str {
         self.details.as_ref().map_or("", |details| &details.reason)
     }
+}
+
+/// `2 files are not synced: .beads/x.key, .beads/y.pid`, and what is being written; "" where there is neither.
+fn not_synced(report: &SyncReport) -> String {
+    let (count, shown) = (report.left_out_count, &report.left_out);
+    let named = shown.iter().take(3).cloned().collect::<Vec<_>>().join(", ");
+    let more = if count > 3 { ", …" } else { "" };
+    let left_out = match count {
+        0 => None,
+        1 => Some(format!("1 file is not synced: {named}")),
+        _ => Some(format!("{count} files are not synced: {named}{more}")),
+    };
+    let writing =
+        (!report.writing.is_empty()).then(|| format!("{} is being written", report.writing));
+    left_out
+        .into_iter()
+        .chain(writing)
+        .collect::<Vec<_>>()
+        .join("; ")
 }
 
 /// `3 commits wait, the oldest since 2026-11-25 15:10:00`; `None` when none waits.

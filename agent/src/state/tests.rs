@@ -17,8 +17,8 @@ fn report(kind: HindranceKind, reason: GitReason, commits: u64) -> Outcome {
     Outcome::Synced(SyncReport {
         unpushed: Unpushed { commits, oldest },
         behind: 0,
-        has_pushed: false,
         hindrance: Some(hindrance),
+        ..SyncReport::default()
     })
 }
 
@@ -105,6 +105,31 @@ fn each_end_of_a_cycle_leads_to_one_state() {
             "{outcome:?}"
         );
     }
+}
+
+#[test]
+fn a_synced_database_names_what_is_not_synced() {
+    let words = |shown: &[&str], count: u64, writing: &str| {
+        let report = SyncReport {
+            left_out: shown.iter().map(|path| (*path).to_owned()).collect(),
+            left_out_count: count,
+            writing: writing.to_owned(),
+            ..SyncReport::default()
+        };
+        let state = DatabaseState::of(&Outcome::Synced(report), Path::new("/r/.beads"));
+        assert_eq!((state.word.as_str(), state.reason()), ("synced", ""));
+        state.details.map(|details| details.why).unwrap_or_default()
+    };
+    assert_eq!(words(&[], 0, ""), "");
+    assert_eq!(
+        words(&[".beads/x.key"], 1, ""),
+        "1 file is not synced: .beads/x.key"
+    );
+    assert_eq!(
+        words(&["a", "b", "c", "and 2 more"], 5, "d"),
+        "5 files are not synced: a, b, c, …; d is being written"
+    );
+    assert_eq!(words(&[], 0, "d"), "d is being written");
 }
 
 #[test]

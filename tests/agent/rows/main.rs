@@ -5,6 +5,7 @@
 
 mod behind;
 mod bytes;
+mod held;
 mod place;
 mod play;
 mod records;
