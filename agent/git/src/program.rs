@@ -100,24 +100,6 @@ impl Git {
             .unwrap_or_else(|| self.dir.clone())
     }
 
-    /// The same git, started in a directory below the open one, where that is there and not a link.
-    pub(crate) fn started_in(&self, below: &Path) -> Self {
-        let flags = O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
-        let opened = File::options()
-            .read(true)
-            .custom_flags(flags)
-            .open(self.place().join(below));
-        match opened {
-            Ok(open) => Self {
-                dir: self.dir.join(below),
-                open: Some(Arc::new(open)),
-                ssh: self.ssh.clone(),
-                told: self.told.clone(),
-            },
-            Err(_) => self.clone(),
-        }
-    }
-
     /// The same repository with another working tree, in which git is started.
     pub(crate) fn in_tree(&self, git_dir: &Path, tree: &FileTree) -> Self {
         Self {
