@@ -6,7 +6,6 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,7 +14,6 @@ use std::time::{Duration, Instant};
 
 use beadlock_checker::internal::git::MISLEADING;
 use beadlock_checker::internal::{sys, system_words};
-use nix::libc::{O_CLOEXEC, O_DIRECTORY, O_NOFOLLOW};
 use nix::sys::signal::Signal;
 
 use crate::tree::FileTree;
