@@ -9,8 +9,8 @@
 //! nothing has changed and its [`clock`] says that no fetch is due; a fetch has its turn in a [`crowd`].
 //!
 //! Order ([`sync`]): where it is and whether anything is in progress ([`repository`]); what must not be tracked
-//! ([`names`]); the commit ([`commit`]); [`push`], when the remote is where it was. Else fetch ([`upstream`]), then
-//! [`pull`], which rebases in the object store ([`replay`]), refuses what must not come in ([`arriving`]) and moves the
+//! ([`names`]); the commit ([`commit`]); where it is pushed to ([`place`], [`route`]); [`push`], when the remote is where
+//! it was. Else fetch ([`upstream`]); the upstream is merged where the place is another branch ([`join`]); then [`pull`], which rebases in the object store ([`replay`]), refuses what must not come in ([`arriving`]) and moves the
 //! working tree ([`travel`]), and [`push`]. The [`index`] is changed as git changes it, by one sync at a time
 //! ([`turn`]). Obstacles are found before anything changes, and the next sync finishes an interrupted move
 //! ([`resume`]).
