@@ -106,6 +106,7 @@ impl Cause {
             "unknown index entry format",
             "unordered stage entries",
             "malformed name field in the index",
+            "cache entry has null sha1",
         ]) {
             Self::Index
         } else if has(&["insufficient permission", "Permission denied"]) && !has(&["publickey"]) {
