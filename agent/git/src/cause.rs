@@ -21,14 +21,44 @@ pub(crate) fn explain(repository: &Repository, stop: Stop) -> Stop {
         GitReason::GitFailed | GitReason::RemoteUnreachable | GitReason::CannotPush
     );
     let explained = if is_git {
-        of_words(repository, stop.said())
+        by_hook(&stop)
+            .or_else(|| damage::of_ref(repository, stop.said()))
+            .or_else(|| of_words(repository, stop.said()))
     } else if stop.reason() == GitReason::Io {
         // Our own files lie in the git directory, too.
         not_writable(repository, "")
     } else {
         None
     };
-    explained.unwrap_or(stop)
+    match explained {
+        Some(explained) => explained,
+        None => trusting(stop),
+    }
+}
+
+/// `reference-transaction` has refused.
+fn by_hook(stop: &Stop) -> Option<Stop> {
+    let is_hook = stop.said().contains("aborted by hook");
+    let words = last_of_program(stop.said()).filter(|_| is_hook)?;
+    let branch = stop.why().split(": ").next().unwrap_or_default();
+    let why = format!(
+        "{branch}: the hook reference-transaction has failed: {}",
+        escaped(&words)
+    );
+    Some(Stop::failed(GitReason::Hook, why))
+}
+
+/// A repository of another user, as the remote is one where it is a directory: git names it, and uses it when it is
+/// told to.
+fn trusting(stop: Stop) -> Stop {
+    let words = "detected dubious ownership in repository at '";
+    let named = stop.said().split_once(words);
+    let path = named.and_then(|(_, rest)| rest.split('\'').next());
+    let Some(path) = path.map(PathBuf::from) else {
+        return stop;
+    };
+    let command = "git config --global --add safe.directory {}";
+    stop.next(to_type(command, &[Part::Path(&path)]))
 }
 
 /// Which of the causes git's words are about.

@@ -70,8 +70,10 @@ fn last_head(git_dir: &Path, common_dir: &Path) -> Option<LastHead> {
     if let Some(last) = reflog::last_head(&log, |name| is_branch(common_dir, name)) {
         return Some(last);
     }
-    // It was never switched. The branch that is where HEAD was, or the only one.
-    let branches = refs::branches(common_dir);
+    // It was never switched. The branch that is where HEAD was, or the only one that no other worktree has.
+    let elsewhere = heads_elsewhere(git_dir, common_dir);
+    let mut branches = refs::branches(common_dir);
+    branches.retain(|branch| !elsewhere.contains(branch));
     let at = log.first().map(|entry| entry.new.as_str());
     let is_there = |branch: &&String| {
         let found = refs::read(common_dir, &format!("refs/heads/{branch}"));
@@ -83,6 +85,23 @@ fn last_head(git_dir: &Path, common_dir: &Path) -> Option<LastHead> {
         (_, [one]) => Some(LastHead::Branch(one.clone())),
         _ => None,
     }
+}
+
+/// The branches that other worktrees of the repository have.
+fn heads_elsewhere(git_dir: &Path, common_dir: &Path) -> Vec<String> {
+    let trees = fs::read_dir(common_dir.join("worktrees"))
+        .into_iter()
+        .flatten()
+        .flatten();
+    let dirs = trees.map(|tree| tree.path()).chain([common_dir.to_owned()]);
+    let same = |dir: &Path| fs::canonicalize(dir).ok() == fs::canonicalize(git_dir).ok();
+    let others = dirs.filter(|dir| !same(dir));
+    others
+        .filter_map(|dir| match refs::head(&dir) {
+            HeadLook::Branch(name) => name.strip_prefix("refs/heads/").map(str::to_owned),
+            HeadLook::Detached | HeadLook::Unsure => None,
+        })
+        .collect()
 }
 
 /// The branch that HEAD has left last, where it is still there; or the only one.
@@ -135,6 +154,32 @@ pub(crate) fn of_branch(repository: &Repository, name: &str) -> Option<Stop> {
     } else {
         to_type("git -C {} update-ref {} {}", &[top, name, commit])
     }))
+}
+
+/// A ref that git has named as broken: a branch, or a copy of a remote's, which is fetched anew.
+pub(crate) fn of_ref(repository: &Repository, said: &str) -> Option<Stop> {
+    let named = ["unable to resolve reference '", "bad object "]
+        .iter()
+        .filter_map(|words| said.split_once(words))
+        .filter_map(|(_, rest)| rest.split(['\'', '\n']).next());
+    let name = named.into_iter().find(|name| name.starts_with("refs/"))?;
+    let file = repository.common_dir.join(name);
+    if !file.is_file() || refs::read(&repository.common_dir, name) != RefLook::Unsure {
+        return None;
+    }
+    let Some(of_remote) = name.strip_prefix("refs/remotes/") else {
+        return of_branch(repository, name);
+    };
+    let remote = of_remote.split('/').next()?;
+    let (shown, dir) = (escaped(name), escaped_path(&repository.common_dir));
+    let why = format!("{shown} in {dir} {}", how(&file));
+    let parts = [
+        Part::Path(&file),
+        Part::Path(&repository.git.dir),
+        Part::Word(OsStr::new(remote)),
+    ];
+    let stop = Stop::failed(GitReason::Damaged, why);
+    Some(stop.next(to_type("rm {} && git -C {} fetch {}", &parts)))
 }
 
 /// The commits that a branch may have been at, the likeliest first.

@@ -130,7 +130,8 @@ fn inside(request: &SyncRequest) -> Option<Stop> {
 
 /// git has found a repository that has no working tree here: a bare one.
 fn without_working_tree(request: &SyncRequest, git_dir: &Path) -> Stop {
-    let top = above(request).unwrap_or(&request.dir);
+    let around = request.dir.parent().unwrap_or(&request.dir);
+    let top = above(request).unwrap_or(around);
     let git_dir = fs::canonicalize(git_dir).unwrap_or_else(|_| top.join(".git"));
     let stop = |why| Stop::failed(GitReason::Worktree, why);
     let dir = escaped_path(&request.dir);
@@ -167,6 +168,15 @@ fn without_working_tree(request: &SyncRequest, git_dir: &Path) -> Stop {
     stop(why).next(format!("{joined} && {moved}"))
 }
 
+/// The directory that a git directory shares with others, as git notes it.
+fn common_dir(git_dir: &Path) -> PathBuf {
+    let noted = fs::read_to_string(git_dir.join("commondir")).unwrap_or_default();
+    match noted.trim_end() {
+        "" => git_dir.to_owned(),
+        noted => git_dir.join(noted),
+    }
+}
+
 /// The worktree of a bare repository with its main branch; else its first.
 fn worktree_of(git_dir: &Path) -> Option<PathBuf> {
     let entries = fs::read_dir(git_dir.join("worktrees")).ok()?;
@@ -201,6 +211,17 @@ fn no_repository(request: &SyncRequest, said: &str) -> Stop {
         let git_dir = top.join(".git");
         let shown = escaped_path(&git_dir);
         if git_dir.is_file() {
+            // Of a linked worktree or of a submodule.
+            let led = fs::read_to_string(&git_dir).unwrap_or_default();
+            let led = led
+                .trim_end()
+                .strip_prefix("gitdir: ")
+                .map(|to| top.join(to));
+            if let Some(led) = led.filter(|led| led.is_dir())
+                && let Some(damaged) = damage::of_head(&led, &common_dir(&led))
+            {
+                return damaged;
+            }
             let to = said.split_once(": ").map_or("nowhere", |(_, to)| to);
             return stop(format!(
                 "{shown} leads to {}, which is no repository",
@@ -222,6 +243,13 @@ fn no_repository(request: &SyncRequest, said: &str) -> Stop {
         }
     }
     let around = request.dir.parent().unwrap_or(&request.dir);
+    // A bare repository with its worktrees around it, as some keep them.
+    let entries = fs::read_dir(around).into_iter().flatten().flatten();
+    let mut beside = entries.map(|entry| entry.path());
+    let is_bare = |path: &PathBuf| damage::is_git_dir(path) && path.join("worktrees").is_dir();
+    if let Some(git_dir) = beside.find(is_bare) {
+        return without_working_tree(request, &git_dir);
+    }
     stop(format!("{dir} is in no git repository"))
         .next(to_type("git -C {} init", &[Part::Path(around)]))
 }

@@ -8,12 +8,15 @@
 //! The agent keeps the [`history`] of a database's syncs. It starts none while a [snapshot](unchanged) proves that
 //! nothing has changed and its [`clock`] says that no fetch is due; a fetch has its turn in a [`crowd`].
 //!
-//! Order ([`sync`]): where it is and whether anything is in progress ([`repository`]); what must not be tracked
+//! Order ([`sync`]): where it is ([`repository`], [`find`]), whether anything is in [`progress`] or has its [`locks`]; what must not be tracked
 //! ([`names`]); the commit ([`commit`]); [`push`], when the remote is where it was. Else fetch ([`upstream`]), then
 //! [`pull`], which rebases in the object store ([`replay`]), refuses what must not come in ([`arriving`]) and moves the
 //! working tree ([`travel`]), and [`push`]. At last the [proof](truth) that the bytes are there. The [`index`] is changed as git changes it, by one sync at a time
 //! ([`turn`]). Obstacles are found before anything changes, and the next sync finishes an interrupted move
 //! ([`resume`]).
+//!
+//! Where a call of git fails, its [`cause`] is told: what is [damaged](damage), as the [logs](reflog) of refs show, what
+//! belongs to another user, what git refuses. Each such sentence has the command that a person types.
 //!
 //! # Limits
 //! - When the agent commits while somebody edits the message of `git commit`, git says that the branch has moved, and
@@ -122,7 +125,7 @@ use self::repository::{BranchHead, Repository};
 pub use self::request::{ARGUMENT, Network, SyncRequest};
 use self::settings::GitSettings;
 use self::stage::begin;
-use self::stop::{Stop, counted, typed_all};
+use self::stop::{Stop, counted, steady, typed_all};
 use self::travel::{Move, move_branch, short};
 use self::turn::{SyncTurn, remove};
 pub use self::unchanged::{Snapshot, Subjects};

@@ -4,9 +4,9 @@ use std::fmt;
 
 use crate::blemish::{Blemish, BlemishKind};
 use crate::escape::escaped;
-use crate::file::Ahead;
 use crate::merge::{MAX_BYTES, MAX_LINES, TooLarge};
 use crate::outcome::{Conflict, ConflictKind, Note, Side};
+use crate::record_file::Ahead;
 use crate::time;
 
 /// What the two sides are called in a sentence, each after a verb: "changed here", "deleted at origin".

@@ -84,7 +84,7 @@ fn killed(count: usize, rows: &[At]) {
         |row| format!("{row:?}"),
         |row| {
             bench.shell(&format!(
-                "git reset -q --hard {before}; git clean -fdqx -e daemon.log"
+                "git reset -q --hard {before}; git clean -fdqx -e daemon.log; rm .git/logs/refs/heads/main"
             ));
             bench.before_file("none", 1, "");
             let told = match row {

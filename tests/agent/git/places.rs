@@ -96,21 +96,37 @@ fn an_upstream_that_is_gone() {
     );
 }
 
-/// The branch comes from one of another name, or from a branch of this repository.
+/// The branch comes from one of another name: `git push` refuses that, unless it is told to push there. Or it comes from
+/// a branch of this repository.
 #[test]
 fn an_upstream_of_another_name() {
-    let bench = Bench::new();
-    bench.shell("git checkout -qb mine; git branch -q --set-upstream-to origin/main");
-    bench.tempt();
-    let told = bench.once();
-    if !is_naive() {
-        told.ends_with(0, "another name");
+    for (script, is_pushed) in [(":", false), ("git config push.default upstream", true)] {
+        let bench = Bench::new();
+        bench.shell("git checkout -qb mine; git branch -q --set-upstream-to origin/main");
+        bench.shell(script);
+        bench.tempt();
+        let told = bench.once();
+        if is_naive() {
+            continue;
+        }
+        told.ends_with(i32::from(!is_pushed), "another name");
         assert_eq!(
             bench.git(bench.remote(), &["for-each-ref", "--format=%(refname)"]),
             "refs/heads/main",
             "harm"
         );
-        assert!(bench.remote_has(".beads/mine.jsonl"), "{}", told.log);
+        assert_eq!(
+            bench.remote_has(".beads/mine.jsonl"),
+            is_pushed,
+            "{}",
+            told.log
+        );
+        if !is_pushed {
+            told.says(
+                "Not pushing: git push refuses: its upstream is main at origin",
+                "why",
+            );
+        }
     }
     let bench = Bench::new();
     bench.shell("git checkout -qb mine; git branch -q --set-upstream-to main");

@@ -29,7 +29,7 @@ const HINDRANCES: &[(&str, &str, &str)] = &[
     (
         "commits of a person",
         "echo 1 >>src/x.rs; git commit -qam mine; echo 1 >>.beads/issues.jsonl",
-        "Sync cycle incomplete: the branch has 1 commit that is not ours; 2 commits wait",
+        "Sync cycle incomplete: 1 commit that is not ours: ",
     ),
     (
         "a dirty tree",

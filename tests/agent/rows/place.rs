@@ -102,7 +102,7 @@ fn what_git_push_would_refuse_is_not_pushed() {
         Row {
             name: "simple, and the upstream has another name",
             set_up: "git switch -q -c feature; git branch -q -u origin/main; append bd-13",
-            why: &["git push refuses: the upstream of feature is main at origin"],
+            why: &["git push refuses: its upstream is main at origin"],
             next: "git -C TOP push -u origin feature",
             truth: "has ../r.git feature; ! place \"$db\" | grep -q bd-13",
             ..TYPED

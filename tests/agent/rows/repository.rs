@@ -91,6 +91,9 @@ fn what_is_in_progress_is_named_with_its_begin_and_the_command_that_aborts_it() 
             )
         },
         Row {
+            // git leaves the commit that was made meanwhile.
+            afterwards: "local_only",
+            truth: "git diff --quiet HEAD",
             why: &["a cherry-pick is in progress in TOP since 20"],
             ..row(
                 "a cherry-pick of several commits, of which the first is resolved",
@@ -261,6 +264,41 @@ fn what_a_power_loss_has_emptied_is_put_back_from_the_logs() {
             ..Row::TYPED
         },
         Row {
+            name: "an empty HEAD of a linked worktree",
+            set_up: "git worktree add -q ../w -b side; git -C ../w push -qu origin side; append bd-13 ../w/$db; : >.git/worktrees/w/HEAD",
+            db: "../w/.beads",
+            options: &["--allow-worktree"],
+            why: &["TOP/.git/worktrees/w/HEAD is empty"],
+            next: "echo 'ref: refs/heads/side' >TOP/.git/worktrees/w/HEAD",
+            truth: "[ $(git rev-parse side) = $(git -C ../r.git rev-parse side) ]; git show side:$db | grep bd-13",
+            ..Row::TYPED
+        },
+        Row {
+            name: "an empty branch that is packed, too",
+            set_up: "git pack-refs --all; append bd-13; git commit -qam 13; git push -q; : >.git/refs/heads/main; append bd-14",
+            why: &["refs/heads/main in TOP/.git is empty; its log ends at "],
+            next: "rm TOP/.git/refs/heads/main && git -C TOP update-ref refs/heads/main *",
+            truth: "at_place; both bd-13 bd-14",
+            ..Row::TYPED
+        },
+        Row {
+            name: "an empty tracking branch",
+            set_up: "append bd-13; : >.git/refs/remotes/origin/main",
+            why: &["refs/remotes/origin/main in TOP/.git is empty"],
+            next: "rm TOP/.git/refs/remotes/origin/main && git -C TOP fetch origin",
+            ..Row::TYPED
+        },
+        Row {
+            name: "settings that git cannot read",
+            set_up: "cp .git/config ../config; echo '[remote' >>.git/config; append bd-13",
+            why: &[
+                "git does not work in TOP/.beads: bad config line",
+                ".git/config",
+            ],
+            typed: "cp ../config .git/config",
+            ..Row::TYPED
+        },
+        Row {
             name: "an empty index",
             set_up: "append bd-13; : >.git/index",
             why: &[
@@ -411,6 +449,16 @@ fn a_database_that_is_in_no_working_tree_says_where_it_belongs() {
             moved: "main/.beads",
             options: &["--allow-worktree"],
             truth: "place $db | cmp - main/$db; [ $(git config core.bare) = true ]",
+            ..Row::TYPED
+        },
+        Row {
+            name: "beside a bare repository and its worktrees, and nothing leads to it",
+            set_up: format!("{BARE} git worktree add -q main main; rm .git; append bd-13 ../new; mv ../new $db").leak(),
+            why: &[".beads lies beside the worktrees of TOP/.bare", "--allow-worktree"],
+            next: "cat TOP/.beads/issues.jsonl >>TOP/main/.beads/issues.jsonl && mv TOP/.beads TOP/.beads.moved",
+            moved: "main/.beads",
+            options: &["--allow-worktree"],
+            truth: "place $db | cmp - main/$db; grep bd-13 main/$db",
             ..Row::TYPED
         },
         Row {
