@@ -73,6 +73,7 @@ pub fn wrong(tools: &Tools, settled: bool) -> Vec<String> {
             suspects.push(id);
         }
     }
+    suspects.sort();
     suspects.dedup();
     suspects.truncate(FEW);
     wrong.extend(suspects.iter().map(|id| history(tools, id)));

@@ -58,6 +58,12 @@ fn three_clones_with_programs_that_write_keep_every_record() {
     let wrong = histories::wrong(&tools, settled);
     let counts = histories::counts(&tools);
     println!("{counts}");
+    if let Some(dir) = std::env::var_os("SOAK_KEEP").filter(|_| !wrong.is_empty()) {
+        let ground = tools.world.bench.path();
+        let mut copy = std::process::Command::new("cp");
+        copy.arg("-a").arg(ground).arg(dir);
+        println!("{copy:?}: {:?}", copy.status());
+    }
     assert!(
         wrong.is_empty(),
         "{} wrong:\n{}\n{counts}",
