@@ -1,4 +1,4 @@
-//! The sources of the four crates.
+//! The sources of the crates.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,13 @@ use beadlock_tests::skip::checkout;
 use super::lexer::Source;
 
 /// The directories of the crates.
-const CRATES: [&str; 4] = ["checker", "integration", "integration/fleet", "agent"];
+const CRATES: [&str; 5] = [
+    "checker",
+    "checker/records",
+    "integration",
+    "integration/fleet",
+    "agent",
+];
 
 /// A source file.
 pub struct File {
