@@ -725,11 +725,13 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// Whether somebody has a record file of this database open for writing. Asked before [`Stage::hold`] opens it.
-    pub(crate) fn is_open(&self, moving: &Moving) -> bool {
+    /// Whether somebody has a record file of this database open, and writes at its end. Asked before [`Stage::hold`]
+    /// opens it.
+    pub(crate) fn is_appended_to(&self, moving: &Moving) -> bool {
         moving.is_record_file
             && self.repository.has(&moving.path)
-            && matches!(self.files.open_file(moving.path()), Ok(Some(file)) if open_files::writers(&file) == Writers::Some)
+            && matches!(self.files.open_file(moving.path()), Ok(Some(file))
+                if open_files::writers(&file) == Writers::Some && open_files::only_append(&file))
     }
 
     /// Where the new file is the old one and more: adds that in one write. So what a program that has the file open

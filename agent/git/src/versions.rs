@@ -2,7 +2,8 @@
 //! over a pull writes the old contents, and would delete what has come in. Of the last versions, the one with the
 //! fewest differing records is what it had read; where that is not HEAD's, the file is merged with that one as base.
 //!
-//! The commits that HEAD was at are noted in a file in the git directory. To lose it costs only this.
+//! The commits that HEAD was at are noted in a file in the git directory, and what such a program has written: it goes on
+//! from there. To lose it costs only this.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -20,6 +21,8 @@ const NOTES: &str = "versions";
 /// How many commits are noted, and how many different contents of a file are compared.
 const COMMITS: usize = 64;
 const CONTENTS: usize = 8;
+/// How many contents of all files are noted that were only found.
+const FOUND: usize = 32;
 /// Who takes the same records out again within this time does not know of them.
 const AGAIN: Duration = Duration::from_secs(600);
 
@@ -28,6 +31,16 @@ struct Notes {
     /// The oldest first.
     commits: Vec<String>,
     restored: Vec<Restored>,
+    #[serde(default)]
+    found: Vec<Found>,
+}
+
+/// What a program has written that did not know of everything. It may go on from there, and never know.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Found {
+    path: Vec<u8>,
+    /// The blob.
+    id: String,
 }
 
 /// Records that were kept although a program has written a file without them.
@@ -100,11 +113,15 @@ pub(crate) fn look(turn: &SyncTurn<'_>, changed: Changed<'_>) -> Result<Looked, 
     notes
         .restored
         .retain(|old| (0..AGAIN.as_secs().cast_signed()).contains(&(at - old.at)));
+    notes.find(path, records::write_blob(&repository.git, here.clone())?);
+    write(repository, &notes);
     let again = notes
         .restored
         .iter()
         .find(|old| old.path == path && old.ids.iter().any(|id| names.contains(id)));
-    if let Some(old) = again {
+    // Who also writes something new does not take these out on purpose.
+    let is_old = differing(&RecordFile::read(&base), &now) == 0;
+    if let Some(old) = again.filter(|_| is_old) {
         let time = clock_time(old.at);
         let why = format!(
             "{} came in by {time} and {} taken out twice: a program holds old contents (restart it)",
@@ -123,6 +140,9 @@ pub(crate) fn look(turn: &SyncTurn<'_>, changed: Changed<'_>) -> Result<Looked, 
         few(&names)
     );
     say(&SyncMessage::Notice(Event::Notice.line(line)));
+    notes
+        .restored
+        .retain(|old| old.path != path || old.ids != names);
     notes.restored.push(Restored {
         path: path.to_vec(),
         ids: names,
@@ -130,6 +150,17 @@ pub(crate) fn look(turn: &SyncTurn<'_>, changed: Changed<'_>) -> Result<Looked, 
     });
     write(repository, &notes);
     Ok(Looked::Merged)
+}
+
+impl Notes {
+    fn find(&mut self, path: &[u8], id: String) {
+        let path = path.to_vec();
+        let found = Found { path, id };
+        self.found.retain(|old| *old != found);
+        self.found.push(found);
+        let surplus = self.found.len().saturating_sub(FOUND);
+        self.found.drain(..surplus);
+    }
 }
 
 /// Nothing of the one is missing or other in the other: it was only added to.
@@ -151,11 +182,13 @@ fn nearest(
         return Ok(None);
     };
     let notes = read(repository);
-    let asked: String = notes
-        .commits
-        .iter()
-        .rev()
-        .map(|commit| format!("{commit}:{name}\n"))
+    let found = notes.found.iter().rev().filter(|found| found.path == path);
+    let found = found
+        .take(CONTENTS / 2)
+        .map(|found| format!("{}\n", found.id));
+    let commits = notes.commits.iter().rev();
+    let asked: String = found
+        .chain(commits.map(|commit| format!("{commit}:{name}\n")))
         .collect();
     if asked.is_empty() {
         return Ok(None);
