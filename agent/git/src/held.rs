@@ -498,18 +498,28 @@ impl Judge<'_> {
                 continue;
             }
             kept::edited(self.repository, &change.path, head, here)?;
-            let changed = versions::Changed {
-                path: &change.path,
-                head,
-                here: here.to_vec(),
-            };
-            match versions::look(turn, changed)? {
-                Looked::Fine => {}
-                Looked::Merged => {
-                    let file = self.repository.git.dir.join(as_path(&change.path));
-                    change.here = read(&file).map(Text::new);
+            let (head, file) = (
+                Rc::clone(head),
+                self.repository.git.dir.join(as_path(&change.path)),
+            );
+            // A program that never rests may have written again meanwhile.
+            for _ in 0..LOOKS {
+                let Some(here) = &change.here else {
+                    break;
+                };
+                let changed = versions::Changed {
+                    path: &change.path,
+                    head: &head,
+                    here: here.to_vec(),
+                };
+                match versions::look(turn, changed)? {
+                    Looked::Fine => break,
+                    Looked::Merged => change.here = read(&file).map(Text::new),
+                    Looked::Held(why) => {
+                        self.outdated.insert(change.path.clone(), why);
+                        break;
+                    }
                 }
-                Looked::Held(why) => drop(self.outdated.insert(change.path.clone(), why)),
             }
         }
         Ok(())
@@ -1055,7 +1065,15 @@ pub(crate) fn refuse_changed(
         };
         new.is_some() && (has_blemish() || Loss::between(old, new).is_of_all())
     };
-    match versions.iter().find(is_held) {
+    let mut refused = versions.iter().find(is_held);
+    for versions in &versions {
+        if let (Some(old), Some(new), None) = (text(&versions.old), text(&versions.new), refused)
+            && versions::is_outdated(repository, &versions.path, (old, new))?
+        {
+            refused = Some(versions);
+        }
+    }
+    match refused {
         None => Ok(()),
         Some(versions) => Err(Stop::moved(format!(
             "{} was written while it was committed; the next cycle looks at it again",

@@ -10,7 +10,7 @@ use std::fs;
 use std::time::Duration;
 
 use beadlock_checker::internal::facts;
-use beadlock_records::{Id, RecordFile, differing, gone};
+use beadlock_records::{Id, Merged, RecordFile, differing, gone};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -95,13 +95,9 @@ pub(crate) fn look(turn: &SyncTurn<'_>, changed: Changed<'_>) -> Result<Looked, 
     if !before.is_record_file() || has_all(&before, &now) {
         return Ok(Looked::Fine);
     }
-    let Some(base) = nearest(repository, path, (&before, &now))? else {
+    let Some((base, merged)) = with_the_unknown(repository, path, (head, &here))? else {
         return Ok(Looked::Fine);
     };
-    let merged = records::merge(&base, &here, head)?;
-    if merged.bytes == here {
-        return Ok(Looked::Fine);
-    }
     let after = RecordFile::read(&merged.bytes);
     let mut ids = gone(&after, &now);
     if ids.is_empty() {
@@ -152,6 +148,59 @@ pub(crate) fn look(turn: &SyncTurn<'_>, changed: Changed<'_>) -> Result<Looked, 
     Ok(Looked::Merged)
 }
 
+/// The file with what its writer did not know of, and the version that it had read. `None` where it knew of all that
+/// `head` has.
+fn with_the_unknown(
+    repository: &Repository,
+    path: &[u8],
+    (head, here): (&[u8], &[u8]),
+) -> Result<Option<(Vec<u8>, Merged)>, Stop> {
+    let now = RecordFile::read(here);
+    let best = differing(&RecordFile::read(head), &now);
+    let Some(base) = nearest(repository, path, (best, &now))? else {
+        return Ok(None);
+    };
+    let merged = records::merge(&base, here, head)?;
+    Ok((merged.bytes != here).then_some((base, merged)))
+}
+
+/// Whether the writer of this file did not know of all that `head` has.
+pub(crate) fn is_outdated(
+    repository: &Repository,
+    path: &[u8],
+    (head, here): (&[u8], &[u8]),
+) -> Result<bool, Stop> {
+    let (before, now) = (RecordFile::read(head), RecordFile::read(here));
+    if !before.is_record_file() || has_all(&before, &now) {
+        return Ok(false);
+    }
+    Ok(with_the_unknown(repository, path, (head, here))?.is_some())
+}
+
+/// What the writer of a text had read: one of these versions, or of those that are noted; the nearest, the first of
+/// equals. One that only has more than the first of them was made of that.
+pub(crate) fn base_of(
+    repository: &Repository,
+    path: &[u8],
+    versions: &[&[u8]],
+    text: &[u8],
+) -> Result<Vec<u8>, Stop> {
+    let now = RecordFile::read(text);
+    let first = versions.first().copied().unwrap_or_default();
+    let known = records::nearer(versions, text);
+    if known == first && has_all(&RecordFile::read(first), &now) {
+        return Ok(known.to_vec());
+    }
+    let best = differing(&RecordFile::read(known), &now);
+    let Some(noted) = nearest(repository, path, (best, &now))? else {
+        return Ok(known.to_vec());
+    };
+    let mut notes = read(repository);
+    notes.find(path, records::write_blob(&repository.git, text.to_vec())?);
+    write(repository, &notes);
+    Ok(noted)
+}
+
 impl Notes {
     fn find(&mut self, path: &[u8], id: String) {
         let path = path.to_vec();
@@ -169,11 +218,11 @@ fn has_all(before: &RecordFile<'_>, now: &RecordFile<'_>) -> bool {
         && gone(before, now).is_empty()
 }
 
-/// The noted version that is nearest to the file, unless that is HEAD's.
+/// The noted version that is nearest to the file and has fewer differences from it than the `best` so far.
 fn nearest(
     repository: &Repository,
     path: &[u8],
-    (head, now): (&RecordFile<'_>, &RecordFile<'_>),
+    (mut best, now): (usize, &RecordFile<'_>),
 ) -> Result<Option<Vec<u8>>, Stop> {
     let Some(name) = std::str::from_utf8(path)
         .ok()
@@ -211,7 +260,6 @@ fn nearest(
     }
     // HEAD's own is among them.
     ids.truncate(CONTENTS + 1);
-    let mut best = differing(head, now);
     let mut found = None;
     for text in records::blobs(&repository.git, &ids)? {
         let distance = differing(&RecordFile::read(&text), now);
