@@ -25,7 +25,7 @@ use beadlock_records::BlemishKind;
 
 pub(crate) use self::commits::{refuse_ahead, refuse_arriving, refuse_changed};
 use self::fault::{Fault, Loss};
-pub(crate) use self::records::{RecordChange, is_record_name};
+pub(crate) use self::records::{RecordChange, Text, is_record_name};
 use self::records::{ids_in, read};
 use self::words::{held, hindrance, restore};
 use crate::route::Route;
@@ -59,6 +59,8 @@ pub(crate) struct Held {
     paths: BTreeSet<Vec<u8>>,
     /// The commit of the place that the versions were compared with; `None` for the last commit itself.
     place: Option<String>,
+    /// The changed record files as they were looked at.
+    looked: Vec<(Vec<u8>, Text)>,
     /// Files that somebody is writing just now: they are committed by a later cycle.
     pub(crate) writing: Vec<Vec<u8>>,
     /// What the state of the database says; `None` where nothing is held.
@@ -130,6 +132,10 @@ impl Held {
         };
         let held = Self {
             hindrance: hindrance(repository, &held).or_else(of_outdated),
+            looked: records
+                .iter()
+                .filter_map(|change| Some((change.path.clone(), change.here.clone()?)))
+                .collect(),
             place: (place != head.commit).then_some(place),
             writing: writing.iter().cloned().collect(),
             paths,
@@ -151,6 +157,14 @@ impl Held {
             true => Ok(()),
             false => index::set(&repository.git, index, commit, &paths),
         }
+    }
+
+    /// Whether what was committed is what was looked at: a program may write at any moment.
+    pub(crate) fn is_as_looked_at(&self, repository: &Repository) -> bool {
+        let is_same = |(path, text): &(Vec<u8>, Text)| {
+            self.has(path) || read(&repository.git.dir.join(as_path(path))).as_ref() == Some(text)
+        };
+        self.looked.iter().all(is_same)
     }
 
     /// What is held back, or being written, from the top.
@@ -206,18 +220,28 @@ impl Judge<'_> {
                 continue;
             }
             kept::edited(self.repository, &change.path, head, here)?;
-            let changed = versions::Changed {
-                path: &change.path,
-                head,
-                here: here.to_vec(),
-            };
-            match versions::look(turn, changed)? {
-                Looked::Fine => {}
-                Looked::Merged => {
-                    let file = self.repository.git.dir.join(as_path(&change.path));
-                    change.here = read(&file).map(Rc::new);
+            let (head, file) = (
+                Rc::clone(head),
+                self.repository.git.dir.join(as_path(&change.path)),
+            );
+            // A program that never rests may have written again meanwhile.
+            for _ in 0..LOOKS {
+                let Some(here) = &change.here else {
+                    break;
+                };
+                let changed = versions::Changed {
+                    path: &change.path,
+                    head: &head,
+                    here: here.to_vec(),
+                };
+                match versions::look(turn, changed)? {
+                    Looked::Fine => break,
+                    Looked::Merged => change.here = read(&file).map(Rc::new),
+                    Looked::Held(why) => {
+                        self.outdated.insert(change.path.clone(), why);
+                        break;
+                    }
                 }
-                Looked::Held(why) => drop(self.outdated.insert(change.path.clone(), why)),
             }
         }
         Ok(())
@@ -436,6 +460,7 @@ impl Judge<'_> {
             _ => None,
         };
         Ok(Some(Held {
+            looked: Vec::new(),
             paths: ids.into_keys().collect(),
             place: None,
             writing: Vec::new(),

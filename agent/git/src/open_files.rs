@@ -7,11 +7,14 @@
 //!   minutes after its last change.
 
 use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use beadlock_checker::internal::{facts, sys};
 use nix::errno::Errno;
+use nix::libc::{O_ACCMODE, O_APPEND, O_RDONLY};
 use serde::{Deserialize, Serialize};
 
 use crate::stage::Moving;
@@ -54,6 +57,48 @@ pub(crate) fn writers(file: &fs::File) -> Writers {
         Err(Errno::EAGAIN | Errno::EBUSY) => Writers::Some,
         Err(_) => Writers::Unsure,
     }
+}
+
+/// Everybody who has this file open for writing writes at its end, whatever that is then: so its end can be added to in
+/// place. False where that cannot be told.
+pub(crate) fn only_append(file: &fs::File) -> bool {
+    let Ok(ours) = file.metadata() else {
+        return false;
+    };
+    let mut appending = 0;
+    for process in fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let name = process.file_name();
+        if !name.as_encoded_bytes().iter().all(u8::is_ascii_digit) {
+            continue;
+        }
+        let descriptors = match fs::read_dir(process.path().join("fd")) {
+            Ok(descriptors) => descriptors,
+            // It has ended.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            Err(_) => return false,
+        };
+        for descriptor in descriptors.flatten() {
+            let is_this = fs::metadata(descriptor.path())
+                .is_ok_and(|meta| (meta.dev(), meta.ino()) == (ours.dev(), ours.ino()));
+            if !is_this {
+                continue;
+            }
+            let info = process.path().join("fdinfo").join(descriptor.file_name());
+            match flags(&info) {
+                Some(flags) if flags & O_ACCMODE == O_RDONLY => {}
+                Some(flags) if flags & O_APPEND != 0 => appending += 1,
+                _ => return false,
+            }
+        }
+    }
+    appending > 0
+}
+
+/// How a descriptor was opened.
+fn flags(info: &Path) -> Option<i32> {
+    let text = fs::read_to_string(info).ok()?;
+    let flags = text.lines().find_map(|line| line.strip_prefix("flags:"))?;
+    i32::from_str_radix(flags.trim(), 8).ok()
 }
 
 /// Somebody has this file open for writing and may not have written all of it yet: what it lacks of `base` may still

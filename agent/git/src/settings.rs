@@ -1,5 +1,7 @@
 //! What a repository's settings say of remotes, branches, ssh and hooks: one question to git.
 
+use std::path::Path;
+
 use serde::{Deserialize, Serialize};
 
 use crate::secrets::masked;
@@ -80,6 +82,19 @@ impl GitSettings {
         let is_driver =
             |(key, _): &(String, String)| key.starts_with("merge.") && key.ends_with(".driver");
         self.0.iter().any(is_driver)
+    }
+
+    /// Whether a filter that writes files of the working tree names a file there by its path from the top.
+    pub(crate) fn has_filters_in(&self, top: &Path) -> bool {
+        let is_filter = |(key, _): &&(String, String)| {
+            key.starts_with("filter.") && (key.ends_with(".smudge") || key.ends_with(".process"))
+        };
+        let is_there = |word: &str| {
+            let word = word.trim_matches(['"', '\'']);
+            !word.is_empty() && !word.starts_with('/') && top.join(word).is_file()
+        };
+        let mut filters = self.0.iter().filter(is_filter);
+        filters.any(|(_, command)| command.split_ascii_whitespace().any(is_there))
     }
 
     /// Whether a key has any value.

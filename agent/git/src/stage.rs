@@ -23,7 +23,7 @@ use crate::open_files::{self, Writers};
 use crate::tree::{FileTree, Put};
 use crate::{
     GitReason, IndexLock, Move, Repository, Stop, SyncTurn, as_path, entries, index, neighbours,
-    records,
+    records, versions,
 };
 
 /// Where the plan and the files are, in the git directory; and in the database, where that is on another mount.
@@ -129,6 +129,12 @@ impl Aside {
     fn has_merged(&self, path: &Path) -> bool {
         let has = |tree: &FileTree| matches!(tree.look(path), Ok(Some(_)));
         self.merged().iter().any(has)
+    }
+
+    /// What is in the results of merges, and was swapped out for them.
+    fn texts(&self, path: &Path) -> Vec<Vec<u8>> {
+        let read = |tree: &FileTree| tree.read(path).ok().flatten();
+        self.merged().iter().filter_map(read).collect()
     }
 }
 
@@ -374,6 +380,7 @@ impl<'a> Stage<'a> {
         let base = self.text(&moving.old_text, path)?;
         let here = self.text(&moving.new_text, path)?;
         let late = self.late_text(moving, &aside.new, &base)?;
+        let base = self.base_of(moving, &[&base], &late)?;
         self.merge_in(moving, base, here, late)?;
         Ok(Stepped::Merged)
     }
@@ -432,9 +439,15 @@ impl<'a> Stage<'a> {
             if out == here {
                 return Ok(());
             }
-            (base, here, late) = (here, merged, out);
+            base = self.base_of(moving, &[&here, &base], &out)?;
+            (here, late) = (merged, out);
         }
         Err(self.never_rests(moving))
+    }
+
+    /// What the writer of a text had read: one of these versions, or an older one.
+    fn base_of(&self, moving: &Moving, of: &[&[u8]], text: &[u8]) -> Result<Vec<u8>, Stop> {
+        versions::base_of(self.repository, &moving.path, of, text)
     }
 
     /// Writes the result of a merge aside: whole, or not at all.
@@ -534,7 +547,11 @@ impl<'a> Stage<'a> {
         let here = self.files.read(path).map_err(failed)?.unwrap_or_default();
         // Where nothing was swapped out, that is the old text.
         let out = self.late_text(moving, &aside.new, &old)?;
-        self.merge_all(moving, aside, &new, (here, out))
+        let mut others = aside.texts(path);
+        others.extend([out, here.clone()]);
+        let all = self.merge_all(moving, [&new, &old], old.clone(), &others)?;
+        // What is merged is made of what is there: so that is the base.
+        self.merge_in(moving, here.clone(), here, all)
     }
 
     /// Takes out a file that was put where nothing was.
@@ -593,28 +610,19 @@ impl<'a> Stage<'a> {
         });
     }
 
-    /// Merges all that lies aside of a file into it, all of it made of `base`; `out` is what was there before.
+    /// Merges other texts into one of a file; each was made of one of these versions, or of an older one.
     fn merge_all(
         &self,
         moving: &Moving,
-        aside: &Aside,
-        base: &[u8],
-        (here, out): (Vec<u8>, Vec<u8>),
-    ) -> Result<(), Stop> {
-        let path = moving.path();
-        let mut all = here.clone();
-        let others = aside.merged();
-        let others = others
-            .iter()
-            .filter_map(|tree| tree.read(path).ok().flatten());
-        for other in others.chain([out]) {
-            all = records::late(self.repository, path, base, &all, &other)?;
+        versions: [&[u8]; 2],
+        mut all: Vec<u8>,
+        others: &[Vec<u8>],
+    ) -> Result<Vec<u8>, Stop> {
+        for other in others {
+            let base = self.base_of(moving, &versions, other)?;
+            all = records::late(self.repository, moving.path(), &base, &all, other)?;
         }
-        if all == here {
-            return Ok(());
-        }
-        // What is merged is there, and made of what is there: so that is the base.
-        self.merge_in(moving, here.clone(), here, all)
+        Ok(all)
     }
 
     /// The move stands. What was written to files that it has replaced is merged in.
@@ -645,10 +653,15 @@ impl<'a> Stage<'a> {
         }
         let here = self.files.look(path).map_err(failed)?;
         if moving.is_record_file && here.is_some() {
-            let old = self.text(&moving.old_text, path)?;
+            let (old, new) = (
+                self.text(&moving.old_text, path)?,
+                self.text(&moving.new_text, path)?,
+            );
             let here = self.files.read(path).map_err(failed)?.unwrap_or_default();
-            let out = self.late_text(moving, &aside.new, &old)?;
-            self.merge_all(moving, aside, &old, (here, out))
+            let mut others = aside.texts(path);
+            others.push(self.late_text(moving, &aside.new, &old)?);
+            let all = self.merge_all(moving, [&old, &new], here.clone(), &others)?;
+            self.merge_in(moving, here.clone(), here, all)
         } else if here == moving.new {
             self.files.exchange(&aside.new, path).map_err(failed)
         } else {
@@ -725,11 +738,13 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// Whether somebody has a record file of this database open for writing. Asked before [`Stage::hold`] opens it.
-    pub(crate) fn is_open(&self, moving: &Moving) -> bool {
+    /// Whether somebody has a record file of this database open, and writes at its end. Asked before [`Stage::hold`]
+    /// opens it.
+    pub(crate) fn is_appended_to(&self, moving: &Moving) -> bool {
         moving.is_record_file
             && self.repository.has(&moving.path)
-            && matches!(self.files.open_file(moving.path()), Ok(Some(file)) if open_files::writers(&file) == Writers::Some)
+            && matches!(self.files.open_file(moving.path()), Ok(Some(file))
+                if open_files::writers(&file) == Writers::Some && open_files::only_append(&file))
     }
 
     /// Where the new file is the old one and more: adds that in one write. So what a program that has the file open

@@ -215,7 +215,14 @@ fn check_out(
         .iter()
         .flat_map(|path| [path, &b"\0"[..]].concat())
         .collect();
+    let are_needed = repository.settings()?.has_filters_in(&repository.git.dir);
     for (tree, paths) in by_tree.into_values() {
+        if are_needed {
+            let coming = paths.split(|byte| *byte == 0);
+            let coming = coming.chain(attributes.split(|byte| *byte == 0));
+            let coming = coming.map(as_path).collect();
+            link_around(&repository.git.dir, &tree.path, Path::new(""), &coming)?;
+        }
         let git = repository.git.in_tree(&repository.git_dir, tree);
         let write = |paths: Vec<u8>| {
             git.call(["checkout-index", "-f", "-q", "-z", "--stdin"])
@@ -227,6 +234,31 @@ fn check_out(
             write(attributes.clone())?;
         }
         write(paths)?;
+    }
+    Ok(())
+}
+
+/// A filter may be a program of the working tree, and may look for other files there: links lead to those that do not
+/// come.
+fn link_around(top: &Path, aside: &Path, dir: &Path, coming: &BTreeSet<&Path>) -> Result<(), Stop> {
+    let failed = |error| Stop::io("cannot prepare", &aside.join(dir), &error);
+    for entry in std::fs::read_dir(top.join(dir))
+        .into_iter()
+        .flatten()
+        .flatten()
+    {
+        let path = dir.join(entry.file_name());
+        if path.as_os_str() == ".git" || coming.contains(path.as_path()) {
+            continue;
+        }
+        let mut below = coming.range(path.as_path()..);
+        let has_coming = below.next().is_some_and(|coming| coming.starts_with(&path));
+        if has_coming && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            std::fs::create_dir_all(aside.join(&path)).map_err(failed)?;
+            link_around(top, aside, &path, coming)?;
+        } else if !has_coming {
+            std::os::unix::fs::symlink(entry.path(), aside.join(&path)).map_err(failed)?;
+        }
     }
     Ok(())
 }
@@ -408,9 +440,9 @@ fn dress(repository: &Repository, stage: &Stage<'_>, files: &[Moving]) -> Result
 fn step_all(stage: &Stage<'_>) -> Result<bool, Stop> {
     let mut is_merged = false;
     for moving in stage.moving() {
-        let is_open = stage.is_open(moving);
+        let is_appended_to = stage.is_appended_to(moving);
         let _held = stage.hold(moving)?;
-        if is_open && stage.append(moving)? {
+        if is_appended_to && stage.append(moving)? {
             continue;
         }
         match stage.step(moving)? {

@@ -2,14 +2,15 @@
 //! over a pull writes the old contents, and would delete what has come in. Of the last versions, the one with the
 //! fewest differing records is what it had read; where that is not HEAD's, the file is merged with that one as base.
 //!
-//! The commits that HEAD was at are noted in a file in the git directory. To lose it costs only this.
+//! The commits that HEAD was at are noted in a file in the git directory, and what such a program has written: it goes on
+//! from there. To lose it costs only this.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::time::Duration;
 
 use beadlock_checker::internal::facts;
-use beadlock_records::{Id, RecordFile, differing, gone};
+use beadlock_records::{Id, Merged, RecordFile, differing, gone};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -20,6 +21,8 @@ const NOTES: &str = "versions";
 /// How many commits are noted, and how many different contents of a file are compared.
 const COMMITS: usize = 64;
 const CONTENTS: usize = 8;
+/// How many contents of all files are noted that were only found.
+const FOUND: usize = 32;
 /// Who takes the same records out again within this time does not know of them.
 const AGAIN: Duration = Duration::from_secs(600);
 
@@ -28,6 +31,16 @@ struct Notes {
     /// The oldest first.
     commits: Vec<String>,
     restored: Vec<Restored>,
+    #[serde(default)]
+    found: Vec<Found>,
+}
+
+/// What a program has written that did not know of everything. It may go on from there, and never know.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Found {
+    path: Vec<u8>,
+    /// The blob.
+    id: String,
 }
 
 /// Records that were kept although a program has written a file without them.
@@ -82,13 +95,9 @@ pub(crate) fn look(turn: &SyncTurn<'_>, changed: Changed<'_>) -> Result<Looked, 
     if !before.is_record_file() || has_all(&before, &now) {
         return Ok(Looked::Fine);
     }
-    let Some(base) = nearest(repository, path, (&before, &now))? else {
+    let Some((base, merged)) = with_the_unknown(repository, path, (head, &here))? else {
         return Ok(Looked::Fine);
     };
-    let merged = records::merge(&base, &here, head)?;
-    if merged.bytes == here {
-        return Ok(Looked::Fine);
-    }
     let after = RecordFile::read(&merged.bytes);
     let mut ids = gone(&after, &now);
     if ids.is_empty() {
@@ -100,11 +109,15 @@ pub(crate) fn look(turn: &SyncTurn<'_>, changed: Changed<'_>) -> Result<Looked, 
     notes
         .restored
         .retain(|old| (0..AGAIN.as_secs().cast_signed()).contains(&(at - old.at)));
+    notes.find(path, records::write_blob(&repository.git, here.clone())?);
+    write(repository, &notes);
     let again = notes
         .restored
         .iter()
         .find(|old| old.path == path && old.ids.iter().any(|id| names.contains(id)));
-    if let Some(old) = again {
+    // Who also writes something new does not take these out on purpose.
+    let is_old = differing(&RecordFile::read(&base), &now) == 0;
+    if let Some(old) = again.filter(|_| is_old) {
         let time = clock_time(old.at);
         let why = format!(
             "{} came in by {time} and {} taken out twice: a program holds old contents (restart it)",
@@ -123,6 +136,9 @@ pub(crate) fn look(turn: &SyncTurn<'_>, changed: Changed<'_>) -> Result<Looked, 
         few(&names)
     );
     say(&SyncMessage::Notice(Event::Notice.line(line)));
+    notes
+        .restored
+        .retain(|old| old.path != path || old.ids != names);
     notes.restored.push(Restored {
         path: path.to_vec(),
         ids: names,
@@ -132,17 +148,81 @@ pub(crate) fn look(turn: &SyncTurn<'_>, changed: Changed<'_>) -> Result<Looked, 
     Ok(Looked::Merged)
 }
 
+/// The file with what its writer did not know of, and the version that it had read. `None` where it knew of all that
+/// `head` has.
+fn with_the_unknown(
+    repository: &Repository,
+    path: &[u8],
+    (head, here): (&[u8], &[u8]),
+) -> Result<Option<(Vec<u8>, Merged)>, Stop> {
+    let now = RecordFile::read(here);
+    let best = differing(&RecordFile::read(head), &now);
+    let Some(base) = nearest(repository, path, (best, &now))? else {
+        return Ok(None);
+    };
+    let merged = records::merge(&base, here, head)?;
+    Ok((merged.bytes != here).then_some((base, merged)))
+}
+
+/// Whether the writer of this file did not know of all that `head` has.
+pub(crate) fn is_outdated(
+    repository: &Repository,
+    path: &[u8],
+    (head, here): (&[u8], &[u8]),
+) -> Result<bool, Stop> {
+    let (before, now) = (RecordFile::read(head), RecordFile::read(here));
+    if !before.is_record_file() || has_all(&before, &now) {
+        return Ok(false);
+    }
+    Ok(with_the_unknown(repository, path, (head, here))?.is_some())
+}
+
+/// What the writer of a text had read: one of these versions, or of those that are noted; the nearest, the first of
+/// equals. One that only has more than the first of them was made of that.
+pub(crate) fn base_of(
+    repository: &Repository,
+    path: &[u8],
+    versions: &[&[u8]],
+    text: &[u8],
+) -> Result<Vec<u8>, Stop> {
+    let now = RecordFile::read(text);
+    let first = versions.first().copied().unwrap_or_default();
+    let known = records::nearer(versions, text);
+    if known == first && has_all(&RecordFile::read(first), &now) {
+        return Ok(known.to_vec());
+    }
+    let best = differing(&RecordFile::read(known), &now);
+    let Some(noted) = nearest(repository, path, (best, &now))? else {
+        return Ok(known.to_vec());
+    };
+    let mut notes = read(repository);
+    notes.find(path, records::write_blob(&repository.git, text.to_vec())?);
+    write(repository, &notes);
+    Ok(noted)
+}
+
+impl Notes {
+    fn find(&mut self, path: &[u8], id: String) {
+        let path = path.to_vec();
+        let found = Found { path, id };
+        self.found.retain(|old| *old != found);
+        self.found.push(found);
+        let surplus = self.found.len().saturating_sub(FOUND);
+        self.found.drain(..surplus);
+    }
+}
+
 /// Nothing of the one is missing or other in the other: it was only added to.
 fn has_all(before: &RecordFile<'_>, now: &RecordFile<'_>) -> bool {
     differing(before, now) == now.records().saturating_sub(before.records())
         && gone(before, now).is_empty()
 }
 
-/// The noted version that is nearest to the file, unless that is HEAD's.
+/// The noted version that is nearest to the file and has fewer differences from it than the `best` so far.
 fn nearest(
     repository: &Repository,
     path: &[u8],
-    (head, now): (&RecordFile<'_>, &RecordFile<'_>),
+    (mut best, now): (usize, &RecordFile<'_>),
 ) -> Result<Option<Vec<u8>>, Stop> {
     let Some(name) = std::str::from_utf8(path)
         .ok()
@@ -151,11 +231,13 @@ fn nearest(
         return Ok(None);
     };
     let notes = read(repository);
-    let asked: String = notes
-        .commits
-        .iter()
-        .rev()
-        .map(|commit| format!("{commit}:{name}\n"))
+    let found = notes.found.iter().rev().filter(|found| found.path == path);
+    let found = found
+        .take(CONTENTS / 2)
+        .map(|found| format!("{}\n", found.id));
+    let commits = notes.commits.iter().rev();
+    let asked: String = found
+        .chain(commits.map(|commit| format!("{commit}:{name}\n")))
         .collect();
     if asked.is_empty() {
         return Ok(None);
@@ -178,7 +260,6 @@ fn nearest(
     }
     // HEAD's own is among them.
     ids.truncate(CONTENTS + 1);
-    let mut best = differing(head, now);
     let mut found = None;
     for text in records::blobs(&repository.git, &ids)? {
         let distance = differing(&RecordFile::read(&text), now);

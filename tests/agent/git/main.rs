@@ -33,3 +33,4 @@ mod tracked;
 mod truth;
 mod unreachable;
 mod wrapper;
+mod writers;
