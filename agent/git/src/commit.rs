@@ -228,6 +228,9 @@ impl<'a> Draft<'a> {
         let (index, message) = (index::scratch(repository), turn::own(repository, "message"));
         changes.stage(git, &index)?;
         let are_as_seen = changes.are_as_seen(repository);
+        if !are_as_seen {
+            held.stage_as_judged(repository, &index)?;
+        }
         let write_tree = || git.call(["write-tree"]).index(&index).text();
         let mut tree = write_tree()?;
         if tree == *before {

@@ -3,9 +3,9 @@
 
 use std::path::Path;
 
-use beadlock_records::{Merged, SideNames, Undecided};
+use beadlock_records::{Merged, RecordFile, SideNames, Undecided};
 
-use crate::{Event, Git, GitReason, Repository, Stop, SyncMessage, as_path, kept, say};
+use crate::{Event, Git, GitReason, Repository, Stop, SyncMessage, as_path, kept, say, versions};
 
 /// What the two sides of a merge are called in a line.
 pub(crate) const SIDES: SideNames<'_> = SideNames {
@@ -73,7 +73,8 @@ pub(crate) fn merge(base: &[u8], ours: &[u8], theirs: &[u8]) -> Result<Merged, S
         .map_err(|error| Stop::failed(GitReason::Conflict, error.to_string()))
 }
 
-/// What somebody has written to a record file while it was replaced: `here` and `late` are both made of `base`. A record
+/// What somebody has written to a record file while it was replaced: `here` and `late` are both made of `base`, unless
+/// `late` is nearer to an older version: then its writer had read that one, before an earlier pull. A record
 /// that cannot be decided stays as it is `here`, and the other one is kept beside the file. `None` where the file as a
 /// whole cannot be merged: it was emptied, or has lines that are no records.
 pub(crate) fn late(
@@ -83,7 +84,9 @@ pub(crate) fn late(
     here: &[u8],
     late: &[u8],
 ) -> Result<Option<Vec<u8>>, Stop> {
-    let merged = merge(base, late, here)?;
+    let versions = (&RecordFile::read(base), &RecordFile::read(late));
+    let read = versions::read_by_writer(repository, path.as_os_str().as_encoded_bytes(), versions)?;
+    let merged = merge(read.as_deref().unwrap_or(base), late, here)?;
     if merged.conflicts.iter().any(kept::is_of_file) {
         return Ok(None);
     }

@@ -55,8 +55,8 @@ pub(crate) struct Changed<'a> {
 pub(crate) enum Looked {
     /// Its writer knew of everything.
     Fine,
-    /// What its writer did not know of was merged in.
-    Merged,
+    /// What its writer did not know of was merged in. The file has these bytes, and what was written since.
+    Merged(Vec<u8>),
     /// The same records were taken out again: it is not committed. The sentence says why.
     Held(String),
 }
@@ -79,10 +79,7 @@ pub(crate) fn look(turn: &SyncTurn<'_>, changed: Changed<'_>) -> Result<Looked, 
     let repository = turn.repository;
     let Changed { path, head, here } = changed;
     let (before, now) = (RecordFile::read(head), RecordFile::read(&here));
-    if !before.is_record_file() || has_all(&before, &now) {
-        return Ok(Looked::Fine);
-    }
-    let Some(base) = nearest(repository, path, (&before, &now))? else {
+    let Some(base) = read_by_writer(repository, path, (&before, &now))? else {
         return Ok(Looked::Fine);
     };
     let merged = records::merge(&base, &here, head)?;
@@ -129,7 +126,19 @@ pub(crate) fn look(turn: &SyncTurn<'_>, changed: Changed<'_>) -> Result<Looked, 
         at,
     });
     write(repository, &notes);
-    Ok(Looked::Merged)
+    Ok(Looked::Merged(merged.bytes))
+}
+
+/// The version that the writer of `now` had read, where that is another one than `presumed`.
+pub(crate) fn read_by_writer(
+    repository: &Repository,
+    path: &[u8],
+    (presumed, now): (&RecordFile<'_>, &RecordFile<'_>),
+) -> Result<Option<Vec<u8>>, Stop> {
+    if !presumed.is_record_file() || has_all(presumed, now) {
+        return Ok(None);
+    }
+    nearest(repository, path, (presumed, now))
 }
 
 /// Nothing of the one is missing or other in the other: it was only added to.
@@ -178,15 +187,25 @@ fn nearest(
     }
     // HEAD's own is among them.
     ids.truncate(CONTENTS + 1);
-    let mut best = differing(head, now);
+    let texts = records::blobs(&repository.git, &ids)?;
+    Ok(nearest_of(texts, head, now))
+}
+
+/// Of these versions, the newest first, the one from which `now` was made, unless that is `presumed`.
+pub(crate) fn nearest_of(
+    texts: impl IntoIterator<Item = Vec<u8>>,
+    presumed: &RecordFile<'_>,
+    now: &RecordFile<'_>,
+) -> Option<Vec<u8>> {
+    let mut best = differing(presumed, now);
     let mut found = None;
-    for text in records::blobs(&repository.git, &ids)? {
+    for text in texts {
         let distance = differing(&RecordFile::read(&text), now);
         if distance < best {
             (best, found) = (distance, Some(text));
         }
     }
-    Ok(found)
+    found
 }
 
 /// The records that `merged` has with another line than `here`, which has them too.
