@@ -115,7 +115,7 @@ impl Sum for Row {
     }
 }
 
-fn asked(name: &str) -> Option<usize> {
+pub fn asked(name: &str) -> Option<usize> {
     std::env::var(name).ok()?.parse().ok()
 }
 

@@ -9,6 +9,7 @@ mod every_call;
 mod faults;
 mod orphaned_keeper;
 mod power_cut;
+mod sync;
 
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};

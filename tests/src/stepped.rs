@@ -1,5 +1,7 @@
 //! A program that is killed before a certain one of its system calls: a crash that comes at the same place every time.
 
+pub mod walk;
+
 use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::process::Command;
@@ -126,29 +128,16 @@ pub fn kill_at(command: Command, at: usize, calls: Calls, look: impl FnOnce(&[Pi
 }
 
 /// [`kill_at`], and what is left behind goes on until it `stands`.
-#[expect(clippy::zombie_processes, reason = "waitpid has the end of it")]
 pub fn kill_and_stop(
-    mut command: Command,
+    command: Command,
     at: usize,
     calls: Calls,
     stands: Stands,
     look: impl FnOnce(&[Pid]),
 ) -> Stepped {
-    let child = command.spawn().expect("sh starts");
-    let pid = Pid::from_raw(child.id().cast_signed());
-    waitpid(pid, Some(WaitPidFlag::WUNTRACED)).expect("it stops");
-    let options = Options::PTRACE_O_TRACESYSGOOD
-        | Options::PTRACE_O_TRACEEXEC
-        | Options::PTRACE_O_TRACECLONE
-        | Options::PTRACE_O_TRACEFORK
-        | Options::PTRACE_O_TRACEVFORK
-        | Options::PTRACE_O_EXITKILL;
-    if ptrace::seize(pid, options).is_err() {
-        kill(pid, Signal::SIGKILL).expect("it is ours");
-        waitpid(pid, None).expect("it ends");
+    let Some(pid) = seize(command) else {
         return Stepped::Impossible;
-    }
-    kill(pid, Signal::SIGCONT).expect("it is ours");
+    };
     let mut traced = Traced {
         calls,
         at,
@@ -173,6 +162,27 @@ pub fn kill_and_stop(
     } else {
         Stepped::Ended(code, traced.counted)
     }
+}
+
+/// Starts a shell that stops itself, and goes on under our eyes; `None` where nobody may be traced.
+#[expect(clippy::zombie_processes, reason = "waitpid has the end of it")]
+fn seize(mut command: Command) -> Option<Pid> {
+    let child = command.spawn().expect("sh starts");
+    let pid = Pid::from_raw(child.id().cast_signed());
+    waitpid(pid, Some(WaitPidFlag::WUNTRACED)).expect("it stops");
+    let options = Options::PTRACE_O_TRACESYSGOOD
+        | Options::PTRACE_O_TRACEEXEC
+        | Options::PTRACE_O_TRACECLONE
+        | Options::PTRACE_O_TRACEFORK
+        | Options::PTRACE_O_TRACEVFORK
+        | Options::PTRACE_O_EXITKILL;
+    if ptrace::seize(pid, options).is_err() {
+        kill(pid, Signal::SIGKILL).expect("it is ours");
+        waitpid(pid, None).expect("it ends");
+        return None;
+    }
+    kill(pid, Signal::SIGCONT).expect("it is ours");
+    Some(pid)
 }
 
 struct Traced {

@@ -54,7 +54,11 @@ pub(crate) fn look(request: &SyncRequest) -> Result<FoundDirs, Stop> {
     let Some(found) = answer.stdout.strip_prefix(b"false\nfalse\ntrue\n") else {
         let dirs = answer.stdout.split(|byte| *byte == b'\n');
         let git_dir = dirs.rev().nth(2).map(as_path).unwrap_or(Path::new(""));
-        return Err(inside(request).unwrap_or_else(|| without_working_tree(request, git_dir)));
+        let is_bare = answer.stdout.starts_with(b"true\n");
+        return Err(inside(request).unwrap_or_else(|| match is_bare {
+            true => without_working_tree(request, git_dir),
+            false => working_tree_elsewhere(request),
+        }));
     };
     refuse_damaged(request)?;
     let mut lines = found.splitn(2, |byte| *byte == b'\n');
@@ -126,6 +130,21 @@ fn inside(request: &SyncRequest) -> Option<Stop> {
     }
     let parts = [Part::Path(&request.dir), Part::Path(&place)];
     Some(stop.next(to_type("mv {} {}", &parts)))
+}
+
+/// The repository is here, and `core.worktree` says that its working tree is elsewhere.
+fn working_tree_elsewhere(request: &SyncRequest) -> Stop {
+    let top = above(request).unwrap_or(&request.dir);
+    let set = Git::in_dir(Path::new("."))
+        .call(["config", "core.worktree"])
+        .run();
+    let set = set.ok().and_then(|answer| answer.ok_text());
+    let (dir, shown) = (escaped_path(&request.dir), escaped_path(&top.join(".git")));
+    let to = set.map_or_else(String::new, |to| format!(" ({})", escaped(&to)));
+    let why =
+        format!("{dir} is not in the working tree of {shown}: core.worktree leads elsewhere{to}");
+    let command = to_type("git -C {} config --unset core.worktree", &[Part::Path(top)]);
+    Stop::failed(GitReason::Worktree, why).next(command)
 }
 
 /// git has found a repository that has no working tree here: a bare one.

@@ -82,7 +82,7 @@ fn keep_in(
                 .iter()
                 .any(|old| old.path == kept.path && old.line == kept.line)
             {
-                lines.extend_from_slice(&[line, b"\n"].concat());
+                lines.push(line.to_vec());
                 all.push(kept);
             }
         }
@@ -94,6 +94,21 @@ fn keep_in(
     repository.git.call(["update-ref", &name, &object]).done()?;
     let mine = mine(path);
     let failed = |error| Stop::io("cannot write", &repository.git.dir.join(&mine), &error);
+    // A sync that was killed after it had written them has not noted them.
+    let there = repository
+        .files
+        .read(&mine)
+        .map_err(failed)?
+        .unwrap_or_default();
+    lines.retain(|line| {
+        !there
+            .split(|byte| *byte == b'\n')
+            .any(|other| other == line)
+    });
+    let lines: Vec<u8> = lines
+        .iter()
+        .flat_map(|line| [line, &b"\n"[..]].concat())
+        .collect();
     match repository.files.open_to_append(&mine) {
         Some(mut file) => std::io::Write::write_all(&mut file, &lines).map_err(failed)?,
         None => repository.files.write_new(&mine, &lines).map_err(failed)?,

@@ -16,11 +16,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::stage::Moving;
 use crate::tree::FileTree;
-use crate::{Event, Repository, Stop, SyncMessage, as_path, records, say, stage, turn};
+use crate::{Event, Repository, Stop, SyncMessage, as_path, neighbours, records, say, stage, turn};
 
 const OPEN: &str = "open";
+const IN_DATABASE: &str = ".exclusive-lock.open";
 /// How long a file stays where no lease tells whether it is open.
 const UNSURE: Duration = Duration::from_secs(600);
+/// How long after its last change a file may still be in the middle of being written anew.
+const REWRITE: Duration = Duration::from_secs(2);
 /// How long a program may go on before the log says so.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -53,35 +56,64 @@ pub(crate) fn writers(file: &fs::File) -> Writers {
     }
 }
 
-/// There are such files: each cycle looks at them.
-pub(crate) fn are_there(repository: &Repository) -> bool {
-    fs::symlink_metadata(turn::notes(repository).join(OPEN)).is_ok()
+/// Somebody has this file open for writing and may not have written all of it yet: what it lacks of `base` may still
+/// come.
+pub(crate) fn is_being_written(file: &fs::File, base: &[u8], text: &[u8]) -> bool {
+    records::is_cut(base, text) && age(file) < REWRITE && writers(file) == Writers::Some
 }
 
-/// Keeps a file that was replaced, where somebody may still write to it. `aside` is the tree in which it is now.
-pub(crate) fn keep(repository: &Repository, aside: &FileTree, moving: &Moving) -> Result<(), Stop> {
+/// There are such files: each cycle looks at them.
+pub(crate) fn are_there(repository: &Repository) -> bool {
+    let is_there = |top: &PathBuf| fs::symlink_metadata(top).is_ok();
+    tops(repository).iter().any(is_there)
+}
+
+/// Where they are: in the git directory; or in the database, where that is on another mount.
+fn tops(repository: &Repository) -> [PathBuf; 2] {
+    [
+        turn::notes(repository).join(OPEN),
+        repository.request.dir.join(IN_DATABASE),
+    ]
+}
+
+/// Keeps a file that was replaced, where somebody may still write to it. `aside` is the tree in which it is now; `base`
+/// is what it was made of. What it has in it counts as merged in, unless it `is_unwritten`.
+pub(crate) fn keep(
+    repository: &Repository,
+    aside: &FileTree,
+    moving: &Moving,
+    base: impl FnOnce() -> Result<Vec<u8>, Stop>,
+    is_unwritten: bool,
+) -> Result<(), Stop> {
     let path = moving.path();
-    if !moving.is_record_file {
-        return Ok(());
-    }
     let failed = |error| Stop::io("cannot keep", &aside.path.join(path), &error);
     let Some(file) = aside.open_file(path).map_err(failed)? else {
         return Ok(());
     };
-    if writers(&file) == Writers::None {
+    if writers(&file) == Writers::None && !is_unwritten {
         return Ok(());
     }
-    let Some(seen) = aside.read(path).map_err(failed)? else {
+    let Some(mut seen) = aside.read(path).map_err(failed)? else {
         return Ok(());
     };
-    let dir = free(&turn::notes(repository).join(OPEN));
-    let tree = FileTree::make(&dir).map_err(failed)?;
-    // A second name for the same file: across mounts there can be none.
-    let (from, to) = (aside.path.join(path), dir.join("file"));
-    if fs::hard_link(&from, &to).is_err() {
-        let _ = fs::remove_dir_all(&dir);
-        return Ok(());
+    if is_unwritten {
+        seen = base()?;
     }
+    // A second name for the same file: across mounts there can be none.
+    let from = aside.path.join(path);
+    let linked = tops(repository).into_iter().find_map(|top| {
+        let dir = free(&top);
+        let tree = FileTree::make(&dir).ok()?;
+        if fs::hard_link(&from, dir.join("file")).is_ok() {
+            return Some(tree);
+        }
+        let _ = fs::remove_dir_all(&dir);
+        let _ = fs::remove_dir(&top);
+        None
+    });
+    let Some(tree) = linked else {
+        return Ok(());
+    };
     let note = OpenFile {
         path: moving.path.clone(),
         since: now(),
@@ -94,15 +126,16 @@ pub(crate) fn keep(repository: &Repository, aside: &FileTree, moving: &Moving) -
 /// Merges in what programs have written to such files since the last look, and lets go of those that nobody has open.
 pub(crate) fn look(turn: &crate::SyncTurn<'_>) -> Result<(), Stop> {
     let repository = turn.repository;
-    let top = turn::notes(repository).join(OPEN);
-    let Ok(entries) = fs::read_dir(&top) else {
-        return Ok(());
-    };
-    for entry in entries.flatten() {
-        look_at(turn, &entry.path())?;
+    for top in tops(repository) {
+        let Ok(entries) = fs::read_dir(&top) else {
+            continue;
+        };
+        for entry in entries.flatten() {
+            look_at(turn, &entry.path())?;
+        }
+        // It stays while anything is in it.
+        let _ = fs::remove_dir(&top);
     }
-    // It stays while anything is in it.
-    let _ = fs::remove_dir(&top);
     Ok(())
 }
 
@@ -115,26 +148,33 @@ fn look_at(turn: &crate::SyncTurn<'_>, dir: &Path) -> Result<(), Stop> {
         return Ok(());
     };
     let path = as_path(&note.path);
-    if !repository.has(&note.path) {
-        // That is for the sync of the other database.
-        return Ok(());
-    }
-    if now_is != seen {
-        let files = repository.files.clone();
-        let failed = |error| Stop::io("cannot read", &repository.git.dir.join(path), &error);
-        let here = files.read(path).map_err(failed)?.unwrap_or_default();
-        match records::late(repository, path, &seen, &here, &now_is)? {
-            Some(merged) => stage::bring_in(turn, path, here, merged)?,
-            None => records::put_beside(repository, path, &now_is),
-        }
-        fs::write(dir.join("seen"), &now_is)
-            .map_err(|error| Stop::io("cannot write", &dir.join("seen"), &error))?;
-    }
     let file = fs::File::open(dir.join("file"))
         .map_err(|error| Stop::io("cannot open", &dir.join("file"), &error))?;
+    if now_is != seen && !is_being_written(&file, &seen, &now_is) {
+        // It may be a file of another database.
+        let paths = [note.path.clone()];
+        let Ok(_other) = neighbours::enter(repository, &paths) else {
+            return Ok(());
+        };
+        let files = repository.files.clone();
+        let failed = |error| Stop::io("cannot read", &repository.git.dir.join(path), &error);
+        let (here, merged) = match files.read(path).map_err(failed)? {
+            Some(here) => {
+                let merged = records::late(repository, path, &seen, &here, &now_is)?;
+                (here, merged)
+            }
+            // The file was removed: only what is new is brought.
+            None => (Vec::new(), records::added(&seen, &now_is)),
+        };
+        stage::bring_in(turn, path, here, merged)?;
+        turn::write_whole(&dir.join("seen"), &now_is)?;
+    }
     let is_let_go = match writers(&file) {
         // Whoever had it open may have written between the look and its end.
-        Writers::None => read("file").as_ref() == Some(&now_is),
+        Writers::None => {
+            let (now, seen) = (read("file"), read("seen"));
+            now.is_some() && now == seen
+        }
         Writers::Some => false,
         Writers::Unsure => age(&file) >= UNSURE,
     };

@@ -1,9 +1,13 @@
 //! Record files: which they are, their texts, and how versions of them are merged by `id` (the crate
 //! `beadlock-records`).
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
-use beadlock_records::{Merged, RecordFile, SideNames, Undecided};
+use beadlock_records::{
+    Conflict, ConflictKind, Merged, RecordFile, Side, SideNames, Undecided, blemishes, differing,
+    gone,
+};
 
 use crate::{Event, Git, GitReason, Repository, Stop, SyncMessage, as_path, kept, say, versions};
 
@@ -74,26 +78,93 @@ pub(crate) fn merge(base: &[u8], ours: &[u8], theirs: &[u8]) -> Result<Merged, S
 }
 
 /// What somebody has written to a record file while it was replaced: `here` and `late` are both made of `base`, unless
-/// `late` is nearer to an older version: then its writer had read that one, before an earlier pull. A record
-/// that cannot be decided stays as it is `here`, and the other one is kept beside the file. `None` where the file as a
-/// whole cannot be merged: it was emptied, or has lines that are no records.
+/// `late` is nearer to an older version, which its writer had read before an earlier pull. What cannot be decided stays as it is `here`, and the other value is kept beside the file. Lines that are no JSON are
+/// added as they are: whether they are committed is decided later.
 pub(crate) fn late(
     repository: &Repository,
     path: &Path,
     base: &[u8],
     here: &[u8],
     late: &[u8],
-) -> Result<Option<Vec<u8>>, Stop> {
+) -> Result<Vec<u8>, Stop> {
     let versions = (&RecordFile::read(base), &RecordFile::read(late));
     let read = versions::read_by_writer(repository, path.as_os_str().as_encoded_bytes(), versions)?;
-    let merged = merge(read.as_deref().unwrap_or(base), late, here)?;
-    if merged.conflicts.iter().any(kept::is_of_file) {
-        return Ok(None);
+    let (merged, conflicts) = merge_late(read.as_deref().unwrap_or(base), here, late)?;
+    if !conflicts.is_empty() {
+        kept::keep(repository, path, &conflicts, late)?;
     }
-    if !merged.conflicts.is_empty() {
-        kept::keep(repository, path, &merged.conflicts, late)?;
+    Ok(merged)
+}
+
+fn merge_late(base: &[u8], here: &[u8], late: &[u8]) -> Result<(Vec<u8>, Vec<Conflict>), Stop> {
+    let [base, here, late] = [base, here, late].map(split_torn);
+    let merged = merge(base.0, late.0, here.0)?;
+    let mut bytes = merged.bytes;
+    let lines: Vec<_> = late.0.split_inclusive(|byte| *byte == b'\n').collect();
+    for conflict in &merged.conflicts {
+        if let ConflictKind::BadLine {
+            side: Side::Ours,
+            line,
+        } = conflict.kind
+            && let Some(text) = line.checked_sub(1).and_then(|index| lines.get(index))
+        {
+            end_line(&mut bytes);
+            bytes.extend_from_slice(text);
+        }
     }
-    Ok(Some(merged.bytes))
+    // The line that is not written whole: where both are at one, its end comes to the old file, and is merged in then.
+    let torn = if late.1 == base.1 || !here.1.is_empty() && here.1 != base.1 {
+        here.1
+    } else {
+        late.1
+    };
+    if !torn.is_empty() {
+        end_line(&mut bytes);
+        bytes.extend_from_slice(torn);
+    }
+    Ok((bytes, merged.conflicts))
+}
+
+fn end_line(bytes: &mut Vec<u8>) {
+    if bytes.last().is_some_and(|last| *last != b'\n') {
+        bytes.push(b'\n');
+    }
+}
+
+/// A text, and the line at its end that somebody has only begun to write.
+pub(crate) fn split_torn(text: &[u8]) -> (&[u8], &[u8]) {
+    let end = text.iter().rposition(|byte| *byte == b'\n');
+    let (whole, rest) = text.split_at(end.map_or(0, |end| end + 1));
+    if blemishes(rest).is_empty() {
+        (text, b"")
+    } else {
+        (whole, rest)
+    }
+}
+
+/// `text` lacks records that `base` has, or ends in the middle of a line that `base` does not have so.
+pub(crate) fn is_cut(base: &[u8], text: &[u8]) -> bool {
+    let torn = split_torn(text).1;
+    !torn.is_empty() && torn != split_torn(base).1
+        || !gone(&RecordFile::read(base), &RecordFile::read(text)).is_empty()
+}
+
+/// The lines that `now` has and `base` has not.
+pub(crate) fn added(base: &[u8], now: &[u8]) -> Vec<u8> {
+    let lines = |text| <[u8]>::split_inclusive(text, |byte: &u8| *byte == b'\n');
+    let old: BTreeSet<_> = lines(base).collect();
+    lines(now)
+        .filter(|line| !old.contains(line))
+        .flatten()
+        .copied()
+        .collect()
+}
+
+/// Which of these texts has the fewest differences from another: that is made of it. The first of equals.
+pub(crate) fn nearer<'a>(texts: &[&'a [u8]], of: &[u8]) -> &'a [u8] {
+    let of = RecordFile::read(of);
+    let distance = |text: &&&[u8]| differing(&RecordFile::read(text), &of);
+    texts.iter().min_by_key(distance).copied().unwrap_or(b"")
 }
 
 /// Puts a version that cannot be merged beside the file, as `FILE.mine`, where that name is free.
@@ -140,6 +211,54 @@ mod tests {
         );
         assert_eq!(parse_batch(b"a1 missing\n", 1), None);
         assert_eq!(parse_batch(b"a1 blob 9\nx\n", 1), None);
+    }
+
+    fn late(base: &str, here: &str, late: &str) -> String {
+        let merged = merge_late(base.as_bytes(), here.as_bytes(), late.as_bytes());
+        String::from_utf8(merged.unwrap_or_else(|_| panic!()).0).unwrap()
+    }
+
+    #[test]
+    fn a_line_that_is_only_begun_stays_at_the_end() {
+        let (a, b, c) = ("{\"id\":\"a\"}\n", "{\"id\":\"b\"}\n", "{\"id\":\"c\"}\n");
+        let half = "{\"id\":\"c";
+        let begun = late(a, &[a, b].concat(), &[a, half].concat());
+        assert_eq!(begun, [a, b, half].concat());
+        // Its writer ends it, in the file that was swapped out.
+        let ended = late(&[a, half].concat(), &begun, &[a, c].concat());
+        assert_eq!(ended, [a, b, c].concat());
+    }
+
+    #[test]
+    fn lines_that_are_no_json_are_added_as_they_are() {
+        let (a, b) = ("{\"id\":\"a\"}\n", "{\"id\":\"b\"}\n");
+        let merged = late(a, &[a, b].concat(), &[a, "no json\n"].concat());
+        assert_eq!(merged, [a, b, "no json\n"].concat());
+    }
+
+    #[test]
+    fn a_file_that_is_not_there_whole_is_seen() {
+        let (a, b) = ("{\"id\":\"a\"}\n", "{\"id\":\"b\"}\n");
+        let both = [a, b].concat();
+        let is_cut = |base: &str, text: &str| is_cut(base.as_bytes(), text.as_bytes());
+        assert!(is_cut(&both, "") && is_cut(&both, a) && is_cut(a, "{\"id\":\"a\"}\n{\"id"));
+        assert!(
+            !is_cut(a, &both)
+                && !is_cut(&both, &both)
+                && !is_cut("", "")
+                && !is_cut(a, a.trim_end())
+        );
+    }
+
+    #[test]
+    fn a_text_is_made_of_the_one_that_is_nearest() {
+        let (a, b) = (
+            &b"{\"id\":\"a\"}\n{\"id\":\"c\"}\n"[..],
+            &b"{\"id\":\"b\"}\n"[..],
+        );
+        assert_eq!(nearer(&[a, b""], b"{\"id\":\"a\"}\n"), a);
+        assert_eq!(nearer(&[a, b""], b), b"");
+        assert_eq!(nearer(&[], b), b"");
     }
 
     #[test]

@@ -325,19 +325,6 @@ impl Repository {
         self.git.call(args).paths(specs).words()
     }
 
-    /// The paths that differ between two commits; with a filter, only those.
-    pub(crate) fn differing(
-        &self,
-        from: &str,
-        to: &str,
-        filter: Option<&str>,
-    ) -> Result<Vec<Vec<u8>>, Stop> {
-        let args = ["diff-tree", "-r", "-z", "--name-only", "--no-renames"];
-        self.git
-            .call(args.into_iter().chain(filter).chain([from, to]))
-            .words()
-    }
-
     pub(crate) fn unmerged(&self, paths: impl IntoIterator<Item = impl AsRef<[u8]>>) -> Stop {
         let paths: Vec<_> = paths.into_iter().collect();
         let why = format!(

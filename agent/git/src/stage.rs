@@ -7,9 +7,10 @@
 //! Where the branch has not moved, the files go back ([`Stage::take_back`]); where it has, the move stands
 //! ([`Stage::gather`]).
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -21,17 +22,22 @@ use crate::content::Content;
 use crate::open_files::{self, Writers};
 use crate::tree::{FileTree, Put};
 use crate::{
-    GitReason, IndexLock, Move, Repository, Stop, SyncTurn, as_path, index, neighbours, records,
+    GitReason, IndexLock, Move, Repository, Stop, SyncTurn, as_path, entries, index, neighbours,
+    records,
 };
 
 /// Where the plan and the files are, in the git directory; and in the database, where that is on another mount.
 const IN_GIT: &str = "beadlock.stage";
 const IN_DATABASE: &str = ".exclusive-lock.stage";
 const PLAN: &str = "plan";
+/// The result of a merge that is not written whole yet.
+const DRAFT: &str = "draft";
 /// How often a file is merged again because somebody has written to it meanwhile.
 const ROUNDS: usize = 20;
 /// How long a program may have a file locked before the pull is left to the next cycle.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// The least page of a file in memory.
+const PAGE: usize = 4096;
 
 /// Where a text can be had.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -82,7 +88,7 @@ struct Aside {
     mount: u64,
     new: FileTree,
     gone: FileTree,
-    /// The new files of which the end was added in place.
+    /// The new files of which the end is added in place.
     appended: FileTree,
 }
 
@@ -119,6 +125,11 @@ impl Aside {
         };
         (0..).map_while(existing).collect()
     }
+
+    fn has_merged(&self, path: &Path) -> bool {
+        let has = |tree: &FileTree| matches!(tree.look(path), Ok(Some(_)));
+        self.merged().iter().any(has)
+    }
 }
 
 /// A move of the working tree, prepared or under way.
@@ -130,6 +141,8 @@ pub(crate) struct Stage<'a> {
     files: FileTree,
     asides: Vec<Aside>,
     plan: Plan,
+    /// Files that a program was about to write anew when it was looked at last.
+    unwritten: RefCell<BTreeSet<Vec<u8>>>,
 }
 
 /// A stage is there: a sync was killed, or is at work.
@@ -168,6 +181,7 @@ impl<'a> Stage<'a> {
             files,
             asides,
             plan,
+            unwritten: RefCell::default(),
         })
     }
 
@@ -194,6 +208,7 @@ impl<'a> Stage<'a> {
             files: repository.files.clone(),
             asides,
             plan,
+            unwritten: RefCell::default(),
         }))
     }
 
@@ -206,6 +221,11 @@ impl<'a> Stage<'a> {
 
     pub(crate) fn files(&self) -> &FileTree {
         &self.files
+    }
+
+    /// A record file of a database, this one or another.
+    pub(crate) fn is_of_records(&self, path: &[u8]) -> bool {
+        records::is_record_file(path) && self.repository.has_anywhere(path)
     }
 
     pub(crate) fn moving(&self) -> &[Moving] {
@@ -254,7 +274,7 @@ impl<'a> Stage<'a> {
     }
 
     /// An exchange does not write out the new file as a plain rename does.
-    fn sync_files(&self) -> std::io::Result<()> {
+    fn sync_files(&self) -> io::Result<()> {
         const FEW: usize = 32;
         for aside in &self.asides {
             if self.plan.files.len() > FEW {
@@ -289,57 +309,95 @@ impl<'a> Stage<'a> {
     /// Exchanges one file, puts it where nothing was, or takes it away.
     pub(crate) fn step(&self, moving: &Moving) -> Result<Stepped, Stop> {
         let path = moving.path();
-        let failed = |error: std::io::Error| self.failed(path, &error);
+        let failed = |error: io::Error| self.failed(path, &error);
         let aside = self.aside(path).ok_or_else(|| self.elsewhere(path))?;
-        let there = self.files.look(path).map_err(failed)?;
-        let swapped_out = match (&moving.new, there) {
-            // It is there already, or has gone already.
-            (new, there) if *new == there && !matches!(there, Some(Content::Other)) => {
-                return Ok(Stepped::Done);
-            }
-            (Some(_), Some(Content::Other)) => return Ok(Stepped::InTheWay),
-            (Some(_), Some(_)) => {
-                self.files.exchange(&aside.new, path).map_err(failed)?;
-                aside.new.look(path).map_err(failed)?
-            }
-            (Some(_), None) => match aside.new.move_to(&self.files, path) {
-                Ok(Put::Done) => return Ok(Stepped::Done),
-                // Something has come there meanwhile.
-                Ok(Put::Otherwise) if aside.new.look(path).map_err(failed)?.is_some() => {
-                    return self.step(moving);
+        if moving.new.is_none() {
+            return self.take_away(moving, aside);
+        }
+        for _ in 0..ROUNDS {
+            match self.files.look(path).map_err(failed)? {
+                // It is there already.
+                there if there == moving.new => return Ok(Stepped::Done),
+                // All files of a directory that goes are gone by now.
+                Some(Content::Other) if self.files.remove_dir(path) => {}
+                Some(Content::Other) => return Ok(Stepped::InTheWay),
+                Some(_) => match self.files.exchange(&aside.new, path) {
+                    Ok(()) => return self.swapped(moving, aside),
+                    // A tool that replaces a file may remove the old one first.
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                    Err(error) => return Err(failed(error)),
+                },
+                None => {
+                    if aside.new.move_to(&self.files, path).map_err(failed)? == Put::Done {
+                        return Ok(Stepped::Done);
+                    }
                 }
-                Ok(Put::Otherwise) => return Err(failed(std::io::ErrorKind::NotFound.into())),
-                Err(error) => return Err(failed(error)),
-            },
-            (None, _) => {
-                if self.files.move_to(&aside.gone, path).map_err(failed)? == Put::Otherwise {
-                    return Ok(Stepped::Done);
-                }
-                let gone = aside.gone.look(path).map_err(failed)?;
-                if gone == moving.old {
-                    return Ok(Stepped::Done);
-                }
-                // What somebody has written is no longer what was to go.
-                aside.gone.move_to(&self.files, path).map_err(failed)?;
-                return Ok(if moving.is_record_file {
-                    Stepped::Done
-                } else {
-                    Stepped::InTheWay
-                });
             }
-        };
-        if swapped_out == moving.old || swapped_out == moving.new {
+            if aside.new.look(path).map_err(failed)?.is_none() {
+                return Err(failed(io::ErrorKind::NotFound.into()));
+            }
+        }
+        Err(self.never_rests(moving))
+    }
+
+    fn take_away(&self, moving: &Moving, aside: &Aside) -> Result<Stepped, Stop> {
+        let path = moving.path();
+        let failed = |error: io::Error| self.failed(path, &error);
+        let moved = self.files.move_to(&aside.gone, path).map_err(failed)?;
+        if moved == Put::Otherwise || aside.gone.look(path).map_err(failed)? == moving.old {
+            return Ok(Stepped::Done);
+        }
+        // What somebody has written is no longer what was to go.
+        self.put_back(moving, aside)?;
+        Ok(if moving.is_record_file {
+            Stepped::Done
+        } else {
+            Stepped::InTheWay
+        })
+    }
+
+    /// Looks at what was swapped out.
+    fn swapped(&self, moving: &Moving, aside: &Aside) -> Result<Stepped, Stop> {
+        let path = moving.path();
+        let failed = |error: io::Error| self.failed(path, &error);
+        let out = aside.new.look(path).map_err(failed)?;
+        if out == moving.old || out == moving.new {
             return Ok(Stepped::Done);
         }
         if !moving.is_record_file {
             self.files.exchange(&aside.new, path).map_err(failed)?;
+            if aside.new.look(path).map_err(failed)? != moving.new {
+                self.save(moving, &aside.new)?;
+            }
             return Ok(Stepped::InTheWay);
         }
-        let late = aside.new.read(path).map_err(failed)?;
         let base = self.text(&moving.old_text, path)?;
         let here = self.text(&moving.new_text, path)?;
-        self.merge_in(moving, base, here, late.unwrap_or_default())?;
+        let late = self.late_text(moving, &aside.new, &base)?;
+        self.merge_in(moving, base, here, late)?;
         Ok(Stepped::Merged)
+    }
+
+    /// What somebody has written to a file that was swapped out, made of `base`. For a program that is about to write
+    /// all of it anew this waits a little; then it counts as unwritten, and the file is kept.
+    fn late_text(&self, moving: &Moving, tree: &FileTree, base: &[u8]) -> Result<Vec<u8>, Stop> {
+        let path = moving.path();
+        let failed = |error: io::Error| self.failed(path, &error);
+        let begun = Instant::now();
+        loop {
+            let Some(file) = tree.open_file(path).map_err(failed)? else {
+                return Ok(base.to_vec());
+            };
+            let text = tree.read(path).map_err(failed)?.unwrap_or_default();
+            if !open_files::is_being_written(&file, base, &text) {
+                return Ok(text);
+            }
+            if begun.elapsed() >= PATIENCE {
+                self.unwritten.borrow_mut().insert(moving.path.clone());
+                return Ok(base.to_vec());
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
     }
 
     /// Merges what somebody has written into a file that was just put there. `here` is what is there, made of `base`;
@@ -352,38 +410,61 @@ impl<'a> Stage<'a> {
         mut late: Vec<u8>,
     ) -> Result<(), Stop> {
         let path = moving.path();
-        let failed = |error: std::io::Error| self.failed(path, &error);
+        let failed = |error: io::Error| self.failed(path, &error);
         let aside = self.aside(path).ok_or_else(|| self.elsewhere(path))?;
         for _ in 0..ROUNDS {
-            let Some(merged) = records::late(self.repository, path, &base, &here, &late)? else {
-                records::put_beside(self.repository, path, &late);
-                return Ok(());
-            };
+            let merged = records::late(self.repository, path, &base, &here, &late)?;
             if merged == here {
                 return Ok(());
             }
-            let number = aside.merged().len();
-            let tree =
-                FileTree::make(&aside.dir.join(format!("merged{number}"))).map_err(failed)?;
-            tree.write_new(path, &merged).map_err(failed)?;
-            tree.dress_as(&self.files, path).map_err(failed)?;
-            tree.sync_file(path).map_err(failed)?;
-            if self.files.look(path).map_err(failed)?.is_none() {
-                tree.move_to(&self.files, path).map_err(failed)?;
-                return Ok(());
+            let tree = self.write_merged(aside, path, &merged)?;
+            match self.files.exchange(&tree, path) {
+                Ok(()) => {}
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    match tree.move_to(&self.files, path).map_err(failed)? {
+                        Put::Done => return Ok(()),
+                        Put::Otherwise => continue,
+                    }
+                }
+                Err(error) => return Err(failed(error)),
             }
-            self.files.exchange(&tree, path).map_err(failed)?;
-            let out = tree.read(path).map_err(failed)?.unwrap_or_default();
+            let out = self.late_text(moving, &tree, &here)?;
             if out == here {
                 return Ok(());
             }
             (base, here, late) = (here, merged, out);
         }
+        Err(self.never_rests(moving))
+    }
+
+    /// Writes the result of a merge aside: whole, or not at all.
+    fn write_merged(&self, aside: &Aside, path: &Path, bytes: &[u8]) -> Result<FileTree, Stop> {
+        let draft = aside.dir.join(DRAFT);
+        remove_all(&draft)?;
+        let name = aside.dir.join(format!("merged{}", aside.merged().len()));
+        let write = || {
+            let tree = FileTree::make(&draft)?;
+            tree.write_new(path, bytes)?;
+            tree.dress_as(&self.files, path)?;
+            tree.sync_file(path)?;
+            tree.renamed(&name)
+        };
+        write().map_err(|error| self.failed(path, &error))
+    }
+
+    fn never_rests(&self, moving: &Moving) -> Stop {
         let path = self.repository.shown(&moving.path);
-        Err(Stop::not_pulling(
-            GitReason::InUse,
-            format!("a program writes to {path} all the time"),
-        ))
+        let why = format!("a program writes to {path} all the time");
+        Stop::not_pulling(GitReason::InUse, why)
+    }
+
+    /// Puts a file that has no place any more beside the one that has.
+    fn save(&self, moving: &Moving, tree: &FileTree) -> Result<(), Stop> {
+        let bytes = tree.read(moving.path());
+        if let Some(bytes) = bytes.map_err(|error| self.failed(moving.path(), &error))? {
+            records::put_beside(self.repository, moving.path(), &bytes);
+        }
+        Ok(())
     }
 
     pub(crate) fn text(&self, source: &Source, path: &Path) -> Result<Vec<u8>, Stop> {
@@ -397,67 +478,119 @@ impl<'a> Stage<'a> {
 
     /// Every file is again what it was before the move, with what was written since.
     pub(crate) fn take_back(&self) -> Result<(), Stop> {
-        for moving in &self.plan.files {
-            self.take_back_one(moving)?;
-        }
-        Ok(())
+        self.take_back_of(|_| true)
+    }
+
+    /// The same for some of the files.
+    fn take_back_of(&self, is_wanted: impl Fn(&Moving) -> bool) -> Result<(), Stop> {
+        // The last comes first: it may have the place of a directory in which an earlier one was.
+        let files = self.plan.files.iter().rev();
+        files
+            .filter(|moving| is_wanted(moving))
+            .try_for_each(|moving| self.take_back_one(moving))
     }
 
     fn take_back_one(&self, moving: &Moving) -> Result<(), Stop> {
         let path = moving.path();
-        let failed = |error: std::io::Error| self.failed(path, &error);
+        let failed = |error: io::Error| self.failed(path, &error);
         let Some(aside) = self.aside(path) else {
             return Ok(());
         };
-        let gone = aside.gone.look(path).map_err(failed)?;
-        if gone.is_some() {
-            aside.gone.move_to(&self.files, path).map_err(failed)?;
+        if aside.gone.look(path).map_err(failed)?.is_some() {
+            return self.put_back(moving, aside);
+        }
+        let is_new_here =
+            moving.new.is_some() && self.files.look(path).map_err(failed)? == moving.new;
+        let out = aside.new.look(path).map_err(failed)?;
+        let has_merged = aside.has_merged(path);
+        let is_appended = matches!(aside.appended.look(path), Ok(Some(_)));
+        if out.is_none() && !is_appended {
+            if is_new_here {
+                self.take_out(moving, aside)?;
+            }
             return Ok(());
         }
-        let here = self.files.look(path).map_err(failed)?;
-        let out = aside.new.look(path).map_err(failed)?;
-        let has_merged = aside
-            .merged()
-            .iter()
-            .any(|tree| matches!(tree.look(path), Ok(Some(_))));
-        let is_appended = matches!(aside.appended.look(path), Ok(Some(_)));
-        if !has_merged && !is_appended {
-            if out == moving.new {
-                // Its turn had not come.
+        if out == moving.new && !has_merged {
+            // Its turn had not come.
+            return Ok(());
+        }
+        if is_new_here && !has_merged && !is_appended {
+            self.files.exchange(&aside.new, path).map_err(failed)?;
+            if aside.new.look(path).map_err(failed)? == moving.new {
                 return Ok(());
             }
-            if here == moving.new && out.is_none() && moving.old.is_none() {
-                // It was put where nothing was.
-                if self.files.move_to(&aside.gone, path).map_err(failed)? == Put::Done
-                    && aside.gone.look(path).map_err(failed)? != moving.new
-                {
-                    aside.gone.move_to(&self.files, path).map_err(failed)?;
-                }
-                return Ok(());
-            }
-            if out.is_none() {
-                return Ok(());
-            }
-            if here == moving.new {
-                self.files.exchange(&aside.new, path).map_err(failed)?;
-                if aside.new.look(path).map_err(failed)? == moving.new {
-                    return Ok(());
-                }
+            if !moving.is_record_file {
+                // What somebody has just written stays.
+                return self.files.exchange(&aside.new, path).map_err(failed);
             }
         }
-        if moving.is_record_file {
-            let (old, new) = (
-                self.text(&moving.old_text, path)?,
-                self.text(&moving.new_text, path)?,
-            );
-            let here = self.files.read(path).map_err(failed)?.unwrap_or_default();
-            let out = match aside.new.read(path).map_err(failed)? {
-                Some(out) if !is_appended => out,
-                _ => old,
-            };
-            self.merge_all(moving, aside, &new, (here, out))?;
+        if !moving.is_record_file {
+            return Ok(());
         }
+        let (old, new) = (
+            self.text(&moving.old_text, path)?,
+            self.text(&moving.new_text, path)?,
+        );
+        let here = self.files.read(path).map_err(failed)?.unwrap_or_default();
+        // Where nothing was swapped out, that is the old text.
+        let out = self.late_text(moving, &aside.new, &old)?;
+        self.merge_all(moving, aside, &new, (here, out))
+    }
+
+    /// Takes out a file that was put where nothing was.
+    fn take_out(&self, moving: &Moving, aside: &Aside) -> Result<(), Stop> {
+        let path = moving.path();
+        let failed = |error: io::Error| self.failed(path, &error);
+        if self.files.move_to(&aside.new, path).map_err(failed)? == Put::Done
+            && aside.new.look(path).map_err(failed)? != moving.new
+        {
+            // Somebody has written to it.
+            if aside.new.move_to(&self.files, path).map_err(failed)? == Put::Otherwise {
+                self.save(moving, &aside.new)?;
+            }
+            return Ok(());
+        }
+        // A file may have had the place of the directory.
+        self.remove_empty_above(path);
         Ok(())
+    }
+
+    /// A file that was taken away has its place again, together with what has come there meanwhile.
+    fn put_back(&self, moving: &Moving, aside: &Aside) -> Result<(), Stop> {
+        let path = moving.path();
+        let failed = |error: io::Error| self.failed(path, &error);
+        if aside.gone.move_to(&self.files, path).map_err(failed)? == Put::Done {
+            return Ok(());
+        }
+        let (gone, here) = (
+            aside.gone.look(path).map_err(failed)?,
+            self.files.look(path).map_err(failed)?,
+        );
+        if gone.is_none() || gone == here {
+            return Ok(());
+        }
+        if !moving.is_record_file || !matches!(here, Some(Content::File { .. })) {
+            // What is in a commit is lost to nobody.
+            return if gone == moving.old {
+                Ok(())
+            } else {
+                self.save(moving, &aside.gone)
+            };
+        }
+        let gone = aside.gone.read(path).map_err(failed)?.unwrap_or_default();
+        let here = self.files.read(path).map_err(failed)?.unwrap_or_default();
+        // Who made the file anew may have known the old one, or not.
+        let base = records::nearer(&[&gone, b""], &here).to_vec();
+        let all = records::late(self.repository, path, &base, &here, &gone)?;
+        self.merge_in(moving, here.clone(), here, all)
+    }
+
+    /// Removes directories that are empty now, as git does; never the database, whose gate is an open directory.
+    pub(crate) fn remove_empty_above(&self, path: &Path) {
+        self.files.remove_empty_above(path, |dir| {
+            self.repository.prefix.starts_with(dir)
+                || dir.file_name().is_some_and(|name| name == ".beads")
+        });
     }
 
     /// Merges all that lies aside of a file into it, all of it made of `base`; `out` is what was there before.
@@ -475,10 +608,7 @@ impl<'a> Stage<'a> {
             .iter()
             .filter_map(|tree| tree.read(path).ok().flatten());
         for other in others.chain([out]) {
-            match records::late(self.repository, path, base, &all, &other)? {
-                Some(merged) => all = merged,
-                None => records::put_beside(self.repository, path, &other),
-            }
+            all = records::late(self.repository, path, base, &all, &other)?;
         }
         if all == here {
             return Ok(());
@@ -489,29 +619,41 @@ impl<'a> Stage<'a> {
 
     /// The move stands. What was written to files that it has replaced is merged in.
     pub(crate) fn gather(&self) -> Result<(), Stop> {
-        for moving in &self.plan.files {
-            let path = moving.path();
-            let failed = |error: std::io::Error| self.failed(path, &error);
-            let Some(aside) = self.aside(path) else {
-                continue;
-            };
-            let out = aside.new.look(path).map_err(failed)?;
-            if out.is_none() || out == moving.old || out == moving.new {
-                continue;
-            }
-            let here = self.files.look(path).map_err(failed)?;
-            if moving.is_record_file && here.is_some() {
-                let old = self.text(&moving.old_text, path)?;
-                let here = self.files.read(path).map_err(failed)?.unwrap_or_default();
-                let out = aside.new.read(path).map_err(failed)?.unwrap_or_default();
-                self.merge_all(moving, aside, &old, (here, out))?;
-            } else if here == moving.new {
-                self.files.exchange(&aside.new, path).map_err(failed)?;
-            } else if let Some(bytes) = aside.new.read(path).map_err(failed)? {
-                records::put_beside(self.repository, path, &bytes);
-            }
+        self.gather_of(|_| true)
+    }
+
+    fn gather_of(&self, is_wanted: impl Fn(&Moving) -> bool) -> Result<(), Stop> {
+        let files = self.plan.files.iter();
+        files
+            .filter(|moving| is_wanted(moving))
+            .try_for_each(|moving| self.gather_one(moving))
+    }
+
+    fn gather_one(&self, moving: &Moving) -> Result<(), Stop> {
+        let path = moving.path();
+        let failed = |error: io::Error| self.failed(path, &error);
+        let Some(aside) = self.aside(path) else {
+            return Ok(());
+        };
+        let gone = aside.gone.look(path).map_err(failed)?;
+        if gone.is_some() && gone != moving.old {
+            return self.put_back(moving, aside);
         }
-        Ok(())
+        let out = aside.new.look(path).map_err(failed)?;
+        if out.is_none() || out == moving.old || out == moving.new {
+            return Ok(());
+        }
+        let here = self.files.look(path).map_err(failed)?;
+        if moving.is_record_file && here.is_some() {
+            let old = self.text(&moving.old_text, path)?;
+            let here = self.files.read(path).map_err(failed)?.unwrap_or_default();
+            let out = self.late_text(moving, &aside.new, &old)?;
+            self.merge_all(moving, aside, &old, (here, out))
+        } else if here == moving.new {
+            self.files.exchange(&aside.new, path).map_err(failed)
+        } else {
+            self.save(moving, &aside.new)
+        }
     }
 
     /// The files aside go, but for those to which somebody may still write.
@@ -520,10 +662,16 @@ impl<'a> Stage<'a> {
             .plan
             .files
             .iter()
-            .filter(|moving| self.repository.has(&moving.path))
+            .filter(|moving| moving.is_record_file)
         {
-            if let Some(aside) = self.aside(moving.path()) {
-                open_files::keep(self.repository, &aside.new, moving)?;
+            let Some(aside) = self.aside(moving.path()) else {
+                continue;
+            };
+            let base = || self.text(&moving.old_text, moving.path());
+            let is_unwritten = self.unwritten.borrow().contains(&moving.path);
+            let merged = aside.merged();
+            for tree in [&aside.new, &aside.gone].into_iter().chain(&merged) {
+                open_files::keep(self.repository, tree, moving, base, is_unwritten)?;
             }
         }
         self.remove()
@@ -547,14 +695,17 @@ impl<'a> Stage<'a> {
         }
         let begun = Instant::now();
         loop {
-            let opened = self.files.open_to_append(path);
-            let opened = opened.or_else(|| self.files.open_file(path).ok().flatten());
-            let Some(file) = opened else {
+            let Some(file) = self.files.open_file(path).ok().flatten() else {
                 return Ok(None);
             };
+            // Open for writing here for no longer than that, or this would be a program that writes to it.
+            let is_free_of_ranges = |file: &fs::File| {
+                let writable = self.files.open_to_append(path);
+                writable.is_none_or(|file| sys::range_lock(&file, Flock::Try).unwrap_or(true))
+                    && sys::range_lock(file, Flock::TryShared).unwrap_or(true)
+            };
             // A file system without locks has none that are held.
-            let is_free = sys::flock(&file, Flock::Try).unwrap_or(true)
-                && sys::range_lock(&file, Flock::Try).unwrap_or(true);
+            let is_free = sys::flock(&file, Flock::Try).unwrap_or(true) && is_free_of_ranges(&file);
             let is_still_there = || {
                 let named = self.files.stat(path).ok().flatten();
                 let open = rustix::fs::fstat(&file).ok();
@@ -588,7 +739,7 @@ impl<'a> Stage<'a> {
         if !moving.is_record_file || moving.old.is_none() || moving.new.is_none() {
             return Ok(false);
         }
-        let failed = |error: std::io::Error| self.failed(path, &error);
+        let failed = |error: io::Error| self.failed(path, &error);
         let (Some(new), Some(here)) = (
             self.new_of(path)?.read(path).map_err(failed)?,
             self.files.read(path).map_err(failed)?,
@@ -600,16 +751,23 @@ impl<'a> Stage<'a> {
         let Some(mut file) = self.files.open_to_append(path) else {
             return Ok(false);
         };
-        if tail.is_empty() || !is_whole || self.files.look(path).map_err(failed)? != moving.old {
+        // A kill cannot cut a write that stays within a page.
+        let is_in_one = here.len() % PAGE + tail.len() <= PAGE;
+        if tail.is_empty()
+            || !is_whole
+            || !is_in_one
+            || self.files.look(path).map_err(failed)? != moving.old
+        {
             return Ok(false);
         }
-        file.write_all(tail).map_err(failed)?;
+        // After a kill that tells what may have been done.
         let aside = self.aside(path).ok_or_else(|| self.elsewhere(path))?;
         aside.new.move_to(&aside.appended, path).map_err(failed)?;
+        file.write_all(tail).map_err(failed)?;
         Ok(true)
     }
 
-    fn failed(&self, path: &Path, error: &std::io::Error) -> Stop {
+    fn failed(&self, path: &Path, error: &io::Error) -> Stop {
         const BUSY: i32 = nix::errno::Errno::EBUSY as i32;
         const OTHER_MOUNT: i32 = nix::errno::Errno::EXDEV as i32;
         match error.raw_os_error() {
@@ -684,7 +842,7 @@ pub(crate) enum Stepped {
 /// Removes a directory, where it is there.
 fn remove_all(dir: &Path) -> Result<(), Stop> {
     match fs::remove_dir_all(dir) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
             Err(Stop::io("cannot remove", dir, &error))
         }
         _ => Ok(()),
@@ -702,38 +860,46 @@ pub(crate) fn begin(repository: &Repository) -> Result<SyncTurn<'_>, Stop> {
     Ok(turn)
 }
 
-/// What a sync that was killed has left: its files go back, or the move stands.
+/// What a sync that was killed has left: where the last commit has a file as it was before the move, it goes back; else
+/// the move stands.
 fn recover(turn: &SyncTurn<'_>, stage: Stage<'_>) -> Result<(), Stop> {
     let repository = turn.repository;
-    let (way, head) = (stage.way(), repository.head()?);
+    let (git, way, head) = (&repository.git, stage.way(), repository.head()?);
     let _others = neighbours::enter(repository, &stage.paths())?;
-    if way.from != way.to && head.branch == way.branch && head.commit == way.from {
-        stage.take_back()?;
-        let lock = IndexLock::take(turn)?;
-        let index = lock.copy()?;
-        let args = [
-            "diff-index",
-            "--cached",
-            "-z",
-            "--name-only",
-            "--no-renames",
-            &way.to,
-            "--",
-        ];
-        let others: BTreeSet<_> = repository
-            .git
-            .call(args)
-            .index(&index)
-            .words()?
-            .into_iter()
-            .collect();
-        let mut paths = stage.paths();
-        paths.retain(|path| !others.contains(path));
-        // The index may have moved already.
-        index::set(&repository.git, &index, &way.from, &paths)?;
-        lock.replace()?;
-    } else {
+    if way.from == way.to {
         stage.gather()?;
+        return stage.end();
     }
+    // Somebody may have committed since, or have switched to another branch.
+    let elsewhere: BTreeSet<_> = entries::both(git, &way.from, &head.commit)?
+        .into_iter()
+        .map(|difference| difference.path)
+        .collect();
+    let is_as_before = |path: &Vec<u8>| !elsewhere.contains(path);
+    stage.take_back_of(|moving| is_as_before(&moving.path))?;
+    stage.gather_of(|moving| !is_as_before(&moving.path))?;
+    let lock = IndexLock::take(turn)?;
+    let index = lock.copy()?;
+    // The index may have moved already.
+    let args = [
+        "diff-index",
+        "--cached",
+        "-z",
+        "--name-only",
+        "--no-renames",
+        &way.to,
+        "--",
+    ];
+    let others: BTreeSet<_> = git.call(args).index(&index).words()?.into_iter().collect();
+    let mut paths: Vec<_> = entries::both(git, &way.from, &way.to)?
+        .into_iter()
+        .map(|difference| difference.path)
+        .collect();
+    paths.retain(|path| is_as_before(path) && !others.contains(path));
+    if !paths.is_empty() {
+        index::set(git, &index, &head.commit, &paths)?;
+        lock.replace()?;
+    }
+    drop(lock);
     stage.end()
 }

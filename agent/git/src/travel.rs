@@ -9,7 +9,6 @@ use std::path::{Path, PathBuf};
 
 use crate::content::Content;
 use crate::entries::{self, Difference};
-use crate::records::is_record_file;
 use crate::stage::{Moving, Source, Stage, Stepped};
 use crate::tree::FileTree;
 use crate::{
@@ -90,7 +89,7 @@ pub(crate) fn travel(turn: &SyncTurn<'_>, way: &Move) -> Result<bool, Stop> {
         }
     }
     drop(lock);
-    remove_empty(repository, &stage);
+    remove_empty(&stage);
     stage.end()?;
     moved
 }
@@ -258,7 +257,7 @@ fn moving(
         new,
         old_text: source(&way.from, &difference.old),
         new_text: source(&way.to, &difference.new),
-        is_record_file: is_record_file(&difference.path),
+        is_record_file: stage.is_of_records(&difference.path),
         path: difference.path,
     })
 }
@@ -282,7 +281,9 @@ fn refuse_unmergeable(
         .map_err(failed)?
         .unwrap_or_default();
     let base = stage.text(&moving.old_text, path)?;
-    let merged = records::merge(&base, &here, &new)?;
+    // A line that is only begun may still be ended.
+    let [base, here, new] = [&base, &here, &new].map(|text| records::split_torn(text).0);
+    let merged = records::merge(base, here, new)?;
     let Some(conflict) = merged
         .conflicts
         .iter()
@@ -433,13 +434,10 @@ fn refresh(repository: &Repository) -> Result<(), Stop> {
         .map(drop)
 }
 
-/// Directories that are empty now, as git removes them; never the database, whose gate is an open directory.
-fn remove_empty(repository: &Repository, stage: &Stage<'_>) {
+/// Directories that are empty now.
+fn remove_empty(stage: &Stage<'_>) {
     for moving in stage.moving() {
-        stage.files().remove_empty_above(moving.path(), |dir| {
-            repository.prefix.starts_with(dir)
-                || dir.file_name().is_some_and(|name| name == ".beads")
-        });
+        stage.remove_empty_above(moving.path());
     }
 }
 

@@ -183,6 +183,20 @@ impl FileTree {
         }
     }
 
+    /// The tree under another name, which no other has.
+    pub(crate) fn renamed(self, to: &Path) -> io::Result<Self> {
+        rustix::fs::rename(&self.path, to)?;
+        Ok(Self::new(self.open, to.to_owned()))
+    }
+
+    /// Removes a directory with no files in it, nor below. Returns whether it is gone.
+    pub(crate) fn remove_dir(&self, path: &Path) -> bool {
+        let Ok(Some((above, name))) = self.dir_of(path) else {
+            return false;
+        };
+        remove_dir_at(above.as_fd(), name).is_ok()
+    }
+
     /// Removes a file.
     pub(crate) fn remove(&self, path: &Path) {
         if let Ok(Some((dir, name))) = self.dir_of(path) {
@@ -299,6 +313,22 @@ fn copy_attributes(new: &File, old: &File) -> io::Result<bool> {
         all_given &= given.is_ok() || !name.as_bytes().starts_with(b"system.posix_acl_access");
     }
     Ok(all_given)
+}
+
+fn remove_dir_at(above: BorrowedFd<'_>, name: &OsStr) -> io::Result<()> {
+    match rustix::fs::unlinkat(above, name, AtFlags::REMOVEDIR) {
+        Err(Errno::NOTEMPTY | Errno::EXIST) => {}
+        ended => return Ok(ended?),
+    }
+    let dir = rustix::fs::openat(above, name, DIR, Mode::empty())?;
+    for entry in rustix::fs::Dir::read_from(&dir)? {
+        let entry = entry?;
+        let below = entry.file_name().to_bytes();
+        if below != b"." && below != b".." {
+            remove_dir_at(dir.as_fd(), OsStr::from_bytes(below))?;
+        }
+    }
+    Ok(rustix::fs::unlinkat(above, name, AtFlags::REMOVEDIR)?)
 }
 
 fn mount(dir: BorrowedFd<'_>) -> io::Result<u64> {

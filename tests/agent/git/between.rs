@@ -2,7 +2,7 @@
 
 use crate::bench::{Bench, each, is_naive, script, stops_when_naive};
 use crate::snapshot::Allowed;
-use crate::wrapper::KILL_ALL;
+use crate::wrapper::{AFTER_THE_FILES, KILL_ALL};
 
 /// A file is changed within the second in which it was staged, so that only what is in it tells git so. What writes the
 /// index after that must not make it look clean.
@@ -58,10 +58,11 @@ fn a_person_pulls_first() {
     let moments = [
         ("diff-tree", 1),
         ("diff-tree", 2),
-        ("diff-tree", 3),
-        ("read-tree -m -n", 1),
+        ("diff-files", 1),
+        ("read-tree -i -m", 1),
+        ("checkout-index", 1),
         ("update-ref --stdin", 1),
-        ("read-tree -m -u", 1),
+        AFTER_THE_FILES,
         ("update-ref -m pull (beadlock-agent)", 1),
     ];
     let mut count = 0;
@@ -114,9 +115,12 @@ const MOMENTS: &[(&str, usize)] = &[
     ("diff-tree", 2),
     ("diff-tree", 3),
     ("diff-tree", 4),
-    ("read-tree -m -n", 1),
+    ("diff-tree", 5),
+    ("diff-files", 1),
+    ("read-tree -i -m", 1),
+    ("checkout-index", 1),
     ("update-ref --stdin", 1),
-    ("read-tree -m -u", 1),
+    AFTER_THE_FILES,
     ("update-ref -m pull (beadlock-agent)", 1),
     ("push", 1),
 ];
@@ -179,7 +183,9 @@ fn a_person_switches_away() {
             assert!(!pushed.contains("feature"), "harm: pushed {pushed}");
             // What was begun on one branch is not finished on another.
             bench.pushed_there(&[("src/x.rs", "last\n")]);
-            bench.once_before("read-tree -m -u", KILL_ALL);
+            let (words, nth) = AFTER_THE_FILES;
+            bench.once_before_nth(words, nth, KILL_ALL);
+            assert_eq!(bench.read("src/x.rs"), "last\n", "{}", bench.log());
             // What the kill has left of the index's lock is in their way.
             bench.shell("rm .git/index.lock; git switch -q feature");
             bench.once();
@@ -209,7 +215,7 @@ fn a_filter_that_fails_in_the_middle_of_a_commit() {
     let clean = bench.trap("clean", clean);
     bench.write(".git/info/attributes", ".beads/mine.jsonl filter=up\n");
     bench.shell(&format!(
-        "git config filter.up.clean '{clean}'; git config filter.up.required true; git config filter.up.smudge cat"
+        "git config filter.up.clean '{clean}'; git config filter.up.smudge cat; git config filter.up.required true"
     ));
     let mut failed = 0;
     for fails in 1..=9 {
@@ -274,7 +280,7 @@ fn an_index_lock_that_goes_away_is_waited_for() {
         "ls-files",
         "commit-tree",
         "merge-tree",
-        "read-tree -m -n",
+        "checkout-index",
     ] {
         // git would refuse to make it while the sync has it.
         let moment = format!("[ -e .git/index.lock ] || {{ {moment} }}");
@@ -318,14 +324,15 @@ fn a_branch_that_cannot_move() {
             let told = bench.once();
             bench.untouched_since(&before, Allowed::Fetch, "a pull");
             told.ends_with(1, "a pull");
-            let refused = match hook.is_empty() {
-                true => "has been there since ",
-                false => "the branch main cannot move: ",
+            let line = if hook.is_empty() {
+                "has been there since"
+            } else {
+                "the branch main cannot move: "
             };
-            told.says(refused, "a pull");
-            told.says(if hook.is_empty() { words } else { hook }, "git's words");
+            told.says(line, "a pull");
+            told.says(if hook.is_empty() { words } else { hook }, "which");
             bench.write(".beads/mine.jsonl", "mine\n");
-            bench.refuses(refused, "a commit");
+            bench.refuses(line, "a commit");
             let staged = bench.git(bench.here(), &["diff", "--cached", "--name-only"]);
             assert!(
                 is_naive() || staged.is_empty(),
@@ -366,8 +373,9 @@ fn the_index_is_never_behind_the_branch() {
                 "a pull" => bench.pushed_there(&theirs),
                 _ => {
                     bench.pushed_there(&theirs.map(|(path, _)| (path, "theirs again\n")));
+                    let (words, nth) = AFTER_THE_FILES;
                     bench
-                        .once_before("read-tree -m -u", KILL_ALL)
+                        .once_before_nth(words, nth, KILL_ALL)
                         .ends_with(1, case);
                 }
             }
@@ -419,24 +427,34 @@ fn a_person_pushes_from_the_same_clone() {
     }
 }
 
-/// A file that the pull brings is changed between the look at it and the move. The line is ours, and names the file.
+/// A file that the pull brings is changed between the look at it and the move. The line is ours, and names the file
+/// where it was seen in time.
 #[test]
 fn a_change_in_the_moment_of_a_pull_is_named() {
     let bench = Bench::new();
-    bench.pushed_there(&[("src/x.rs", "theirs\n")]);
-    let told = bench.once_before("read-tree -m -n", "echo mine >>src/x.rs");
-    told.says(
-        "Not pulling: a pull would overwrite what is in no commit (src/x.rs)",
-        "changed",
-    );
-    told.never_says("uptodate", "changed");
-    assert!(
-        bench.read("src/x.rs").ends_with("mine\n"),
-        "harm: overwritten\n{}",
-        told.log
-    );
-    bench.shell("git checkout -q src/x.rs");
-    bench.syncs("put back");
+    for (words, line) in [
+        (
+            "diff-files",
+            "Not pulling: src/x.rs changed while the pull looked",
+        ),
+        (
+            "update-ref --stdin",
+            "Not pulling: files were changed while the pull looked at them",
+        ),
+    ] {
+        bench.pushed_there(&[("src/x.rs", words), (".beads/theirs.jsonl", words)]);
+        let told = bench.once_before(words, "echo mine >>src/x.rs");
+        told.says(line, words);
+        told.never_says("uptodate", words);
+        assert!(
+            bench.read("src/x.rs").ends_with("mine\n"),
+            "harm: overwritten\n{}",
+            told.log
+        );
+        bench.shell("git checkout -q src/x.rs");
+        bench.syncs("put back");
+        bench.is_whole("put back");
+    }
 }
 
 /// A person fetches the same while the sync's fetch is under way, so the tracking branch is not where that has seen it.

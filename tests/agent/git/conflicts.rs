@@ -40,20 +40,6 @@ const ROWS: &[Row] = &[
         solve: "git pull -q --rebase -X theirs && git push -q",
     },
     Row {
-        name: "changed here, removed there",
-        here: "echo here >>.beads/issues.jsonl",
-        there: &[(".beads/issues.jsonl", "")],
-        file: ".beads/issues.jsonl",
-        solve: "git pull -q --rebase; git add .beads/issues.jsonl; git rebase --continue",
-    },
-    Row {
-        name: "removed here, changed there",
-        here: "echo x >.beads/other; git add .beads; git commit -qm other; git push -q; rm .beads/issues.jsonl",
-        there: &[(".beads/issues.jsonl", "bd-1\nthere\n")],
-        file: ".beads/issues.jsonl",
-        solve: "git pull -q --rebase; git rm -q .beads/issues.jsonl; git rebase --continue",
-    },
-    Row {
         name: "added on both sides",
         here: "echo here >.beads/new.jsonl",
         there: &[(".beads/new.jsonl", "there\n")],
@@ -71,17 +57,6 @@ const ROWS: &[Row] = &[
         name: "untracked outside",
         here: "mkdir notes; echo mine >notes/a",
         there: &[("notes/a", "theirs\n")],
-        file: "notes/a",
-        solve: "mv notes/a ../saved",
-    },
-    Row {
-        name: "untracked outside, with the same content",
-        here: "mkdir notes; echo same >notes/a; touch -d 2001-01-01 notes/a",
-        there: &[
-            ("notes/a", "same\n"),
-            ("notes/b", "theirs\n"),
-            ("src/x.rs", "theirs\n"),
-        ],
         file: "notes/a",
         solve: "mv notes/a ../saved",
     },
@@ -152,6 +127,50 @@ fn a_conflict_is_given_up_whole() {
                         .git(bench.here(), &["status", "--porcelain", "-uno"])
                         .is_empty()
             );
+        },
+    );
+}
+
+/// What is there already, as a pull would make it, is no obstacle, and is not written again.
+#[test]
+fn a_file_that_is_there_already_is_not_in_the_way() {
+    let bench = Bench::new();
+    bench.shell("mkdir notes; echo same >notes/a; touch -d 2001-01-01 notes/a");
+    bench.pushed_there(&[
+        ("notes/a", "same\n"),
+        ("notes/b", "theirs\n"),
+        ("src/x.rs", "theirs\n"),
+    ]);
+    bench.syncs("the same content");
+    bench.is_whole("the same content");
+    let written = bench.shell("stat -c %Y notes/a; cat notes/b src/x.rs").out;
+    assert_eq!(written, "978307200\ntheirs\ntheirs\n", "{}", bench.log());
+}
+
+/// One side removed a record file, the other changed it: it stays.
+#[test]
+fn a_change_of_a_record_file_is_not_lost_to_its_removal() {
+    let both = "{\"id\":\"bd-1\"}\n{\"id\":\"bd-2\"}\n";
+    each(
+        &[
+            (
+                "removed there",
+                "echo '{\"id\":\"bd-2\"}' >>.beads/issues.jsonl",
+                "",
+            ),
+            ("removed here", "rm .beads/issues.jsonl", both),
+        ],
+        |row| row.0.to_owned(),
+        |(name, here, there)| {
+            if is_naive() {
+                return;
+            }
+            let bench = Bench::new();
+            bench.shell(here);
+            bench.pushed_there(&[(".beads/issues.jsonl", there)]);
+            bench.syncs(name);
+            assert_eq!(bench.read(".beads/issues.jsonl"), both, "{}", bench.log());
+            bench.is_whole(name);
         },
     );
 }

@@ -66,9 +66,14 @@ fn each_git_of_a_pull_has_the_gates() {
         ("sub/.beads/issues.jsonl", "theirs\n"),
         ("src/x.rs", "theirs\n"),
     ]);
-    bench.before_file("src/x.rs", 1, "readlink /proc/self/fd/* >../fds");
+    let fds = bench.path().join("fds");
+    bench.before_file(
+        "src/x.rs",
+        1,
+        &format!("readlink /proc/self/fd/* >'{}'", fds.display()),
+    );
     let told = bench.once();
-    let fds = fs::read_to_string(bench.path().join("fds")).unwrap_or_default();
+    let fds = fs::read_to_string(fds).unwrap_or_default();
     for database in [".beads", "sub/.beads"] {
         let dir = fs::canonicalize(bench.here().join(database)).expect("a database");
         assert!(

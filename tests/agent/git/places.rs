@@ -428,10 +428,10 @@ fn two_databases_in_one_repository() {
         return;
     }
     let bench = Bench::new();
-    bench.write("b/.beads/issues.jsonl", "{}\n");
+    bench.write("b/.beads/issues.jsonl", "ours\n");
     bench.shell("git add b; git commit -qm second; git push -q");
     bench.write(".beads/one.jsonl", "{}\n");
-    bench.write("b/.beads/two.jsonl", "{}\n");
+    bench.write("b/.beads/two.jsonl", "two\n");
     bench.pushed_there(&[("src/x.rs", "theirs\n")]);
     let agent = |args: &[&str]| {
         let mut agent = bench.scene().agent(args);
@@ -475,7 +475,7 @@ fn two_databases_in_one_repository() {
     }
     assert_eq!(
         bench.read("b/.beads/issues.jsonl"),
-        "{}\n",
+        "ours\n",
         "harm: pulled over a claim\n{}",
         logs()
     );

@@ -25,6 +25,9 @@ exec git \"$@\"";
 /// Ends a whole sync at once, as a machine without power does; and no git of a person.
 pub const KILL_ALL: &str = "[ -z \"$BEADLOCK_CYCLE\" ] || kill -9 0";
 
+/// The git of a pull after which its files are in the working tree, and neither the index nor the branch have moved.
+pub const AFTER_THE_FILES: (&str, usize) = ("update-index -q --refresh", 2);
+
 impl Bench {
     /// One cycle; just before its first git with these words starts, a person runs a script here.
     #[track_caller]
@@ -75,7 +78,7 @@ impl Bench {
         self.told_since(before, ended)
     }
 
-    /// Runs a script just before git writes a file into the working tree here, `times` times; how often it was is the
+    /// Runs a script just before git writes a file for the working tree here, in a directory of ours, `times` times; how often it was is the
     /// `called` of "smudge".
     pub fn before_file(&self, path: &str, times: usize, then: &str) {
         let count = self.path().join("smudge.called");
@@ -93,13 +96,13 @@ impl Bench {
 
     /// Every file outside is as in the last commit, by what it has in it and not by its times; nothing of a sync is
     /// left in the git directory. What a `hold` leaves there stays: when it last said that git does not ignore the
-    /// lock. So does the index of the place.
+    /// lock. So do the index of the place and the notes.
     #[track_caller]
     pub fn is_whole(&self, case: &str) {
         let look = "rm -f ../looked; GIT_INDEX_FILE=../looked git read-tree HEAD; \
                     GIT_INDEX_FILE=../looked git status --porcelain -uall -- . ':!*daemon.log*'; \
                     git --no-optional-locks status --porcelain -uall -- . ':!*daemon.log*'; git diff --cached --raw; \
-                    ls .git | grep -e beadlock -e '\\.lock$' | grep -vx -e beadlock.reminded -e 'beadlock.truth.*'";
+                    ls .git | grep -e beadlock -e '\\.lock$' | grep -vx -e beadlock -e beadlock.reminded -e 'beadlock.truth.*'";
         assert_eq!(self.shell(look).out, "", "{case}:\n{}", self.log());
     }
 }

@@ -354,10 +354,34 @@ fn objects_that_are_empty_or_missing_are_fetched_anew_or_made_anew() {
             ..Row::TYPED
         },
         Row {
+            name: "a file's object, which no remote has, is missing",
+            set_up: "append bd-13; git commit -qam 13; rm -f .git/objects/$(git rev-parse HEAD:$db | sed 's,^..,&/,')",
+            why: &["the object of .beads/issues.jsonl is missing or damaged ("],
+            next: "git -C TOP hash-object -w -- .beads/issues.jsonl",
+            truth: "at_place; both bd-13",
+            ..Row::TYPED
+        },
+        Row {
+            name: "a pack is damaged, in which there is a commit of this clone",
+            set_up: "git config pack.writeReverseIndex true; for n in 1 2 3; do echo $n >>src/s; git commit -qam $n; done; git push -q; append bd-13; git commit -qam 13; git gc -q; \
+                     p=$(ls .git/objects/pack/*.pack); o=$(git verify-pack -v $p | grep $(git rev-parse HEAD~1) | awk '{print $5}'); chmod u+w $p; \
+                     printf 'xxxxxxxxxxxxxxxx' | dd of=$p bs=1 seek=$((o + 20)) conv=notrunc 2>/dev/null; rm -f .git/objects/info/commit-graph; append bd-14",
+            why: &[
+                "TOP/.git/objects/pack/pack-",
+                "what can be read of it is unpacked, and origin has the rest",
+            ],
+            next: "mkdir -p TOP/.git/damaged && mv TOP/.git/objects/pack/*.pack TOP/.git/objects/pack/*.idx TOP/.git/objects/pack/*.rev TOP/.git/damaged && \
+                   { git -C TOP unpack-objects -q -r <TOP/.git/damaged/*.pack; git -C TOP fetch --refetch origin; }",
+            // What was in this clone alone is made anew from the files.
+            typed: "advised || true; c=$(git merge-base origin/main origin/main); git rev-list --objects --quiet HEAD || git update-ref refs/heads/main $c",
+            truth: "at_place; both bd-13 bd-14",
+            ..Row::TYPED
+        },
+        Row {
             name: "the last commit, which no remote has, is missing",
             set_up: "append bd-13; git commit -qam 13; rm -f .git/objects/$(git rev-parse HEAD | sed 's,^..,&/,')",
             why: &[
-                "the last commit of refs/heads/main is damaged",
+                "what refs/heads/main has is damaged",
                 "your files stay as they are",
             ],
             next: "git -C TOP update-ref refs/heads/main *",
@@ -420,6 +444,13 @@ fn a_database_that_is_in_no_working_tree_says_where_it_belongs() {
             set_up: "append bd-13; git config core.bare true",
             why: &["TOP/.git/config says core.bare"],
             next: "git -C TOP config core.bare false",
+            ..Row::TYPED
+        },
+        Row {
+            name: "core.worktree leads elsewhere",
+            set_up: "append bd-13; mkdir ../elsewhere; git config core.worktree $(cd ../elsewhere; pwd)",
+            why: &["TOP/.beads is not in the working tree of TOP/.git: core.worktree leads elsewhere"],
+            next: "git -C TOP config --unset core.worktree",
             ..Row::TYPED
         },
         Row {

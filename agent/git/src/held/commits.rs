@@ -20,21 +20,35 @@ struct TwoVersions {
     new: Option<String>,
 }
 
-/// The record files of the database that two commits, or trees, have otherwise, and their contents.
+/// The record files that two commits, or trees, have otherwise, and their contents.
 struct Changed {
     files: Vec<TwoVersions>,
     texts: HashMap<String, Text>,
 }
 
 impl Changed {
+    /// Those of the database.
     fn between(repository: &Repository, from: &str, to: &str) -> Result<Self, Stop> {
-        let args = ["diff-tree", "-r", "-z", "--no-renames", from, to, "--"];
-        let diff_tree = repository.git.call(args).paths([repository.inside()]);
-        let words = diff_tree.words()?;
-        let files: Vec<_> = words
+        let mut changed = Self::in_databases(repository, from, to)?;
+        changed.files.retain(|file| repository.has(&file.path));
+        changed.read(repository)
+    }
+
+    /// As [`Self::between`], of every database of the repository; without the contents.
+    fn in_databases(repository: &Repository, from: &str, to: &str) -> Result<Self, Stop> {
+        let args = ["diff-tree", "-r", "-z", "--no-renames", from, to];
+        let words = repository.git.call(args).words()?;
+        let files = words
             .chunks_exact(2)
             .filter_map(TwoVersions::parse)
+            .filter(|file| repository.has_anywhere(&file.path))
             .collect();
+        let texts = HashMap::new();
+        Ok(Self { files, texts })
+    }
+
+    fn read(self, repository: &Repository) -> Result<Self, Stop> {
+        let files = self.files;
         let ids: BTreeSet<_> = files
             .iter()
             .flat_map(|file| [&file.old, &file.new])
@@ -161,7 +175,7 @@ pub(crate) fn refuse_arriving(
     upstream: &Upstream,
     (from, to): (&str, &str),
 ) -> Result<(), Stop> {
-    let changed = Changed::between(repository, from, to)?;
+    let changed = Changed::in_databases(repository, from, to)?.read(repository)?;
     let found = changed
         .files
         .iter()

@@ -312,8 +312,10 @@ fn file_of(scope: Scope) -> Result<OsString, Error> {
         .into_iter()
         .next()
         .unwrap_or_default();
-    let file = origin.as_bytes().strip_prefix(b"file:");
-    Ok(file.map_or(origin.clone(), |file| OsStr::from_bytes(file).to_owned()))
+    // Behind what kind of place it is.
+    let at = origin.as_bytes().iter().position(|byte| *byte == b':');
+    let path = &origin.as_bytes()[at.map_or(0, |at| at + 1)..];
+    Ok(OsStr::from_bytes(path).to_owned())
 }
 
 fn fields(bytes: &[u8]) -> Vec<OsString> {
