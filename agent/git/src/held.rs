@@ -25,8 +25,8 @@ use beadlock_records::BlemishKind;
 
 pub(crate) use self::commits::{refuse_ahead, refuse_arriving, refuse_changed};
 use self::fault::{Fault, Loss};
-pub(crate) use self::records::{RecordChange, Text, is_record_name};
-use self::records::{ids_in, read};
+pub(crate) use self::records::{RecordChange, is_record_name};
+use self::records::{Text, ids_in, read};
 use self::words::{held, hindrance, restore};
 use crate::route::Route;
 use crate::versions::{self, Looked};
@@ -59,10 +59,10 @@ pub(crate) struct Held {
     paths: BTreeSet<Vec<u8>>,
     /// The commit of the place that the versions were compared with; `None` for the last commit itself.
     place: Option<String>,
-    /// The changed record files as they were looked at.
-    looked: Vec<(Vec<u8>, Text)>,
     /// Files that somebody is writing just now: they are committed by a later cycle.
     pub(crate) writing: Vec<Vec<u8>>,
+    /// The record files that are committed, as they were judged.
+    judged: BTreeMap<Vec<u8>, Text>,
     /// What the state of the database says; `None` where nothing is held.
     pub(crate) hindrance: Option<Hindrance>,
 }
@@ -110,11 +110,15 @@ impl Held {
             held: BTreeMap::new(),
             outdated: BTreeMap::new(),
             writing: BTreeSet::new(),
+            judged: BTreeMap::new(),
+            filtered: BTreeSet::new(),
         };
         judge.blemishes(&mut records)?;
         // It may give back what seems to be lost.
         judge.merge_in_the_unknown(turn, &mut records)?;
         judge.losses(&mut records)?;
+        // That takes its time, in which somebody may have written.
+        judge.merge_in_the_unknown(turn, &mut records)?;
         if let Some(held) = judge.all_gone(&place, &records)? {
             *changes = DatabaseChanges::default();
             return Ok(held);
@@ -123,8 +127,11 @@ impl Held {
             held,
             outdated,
             writing,
+            mut judged,
+            filtered,
             ..
         } = judge;
+        judged.retain(|path, _| !filtered.contains(path));
         let paths: BTreeSet<_> = held.keys().chain(outdated.keys()).cloned().collect();
         let of_outdated = || {
             let (path, why) = outdated.first_key_value()?;
@@ -132,12 +139,9 @@ impl Held {
         };
         let held = Self {
             hindrance: hindrance(repository, &held).or_else(of_outdated),
-            looked: records
-                .iter()
-                .filter_map(|change| Some((change.path.clone(), change.here.clone()?)))
-                .collect(),
             place: (place != head.commit).then_some(place),
             writing: writing.iter().cloned().collect(),
+            judged,
             paths,
         };
         changes.leave(&held.paths);
@@ -159,12 +163,37 @@ impl Held {
         }
     }
 
-    /// Whether what was committed is what was looked at: a program may write at any moment.
-    pub(crate) fn is_as_looked_at(&self, repository: &Repository) -> bool {
-        let is_same = |(path, text): &(Vec<u8>, Text)| {
-            self.has(path) || read(&repository.git.dir.join(as_path(path))).as_ref() == Some(text)
+    /// Puts record files into an index as they were judged, where somebody has written to them since: what nobody has
+    /// judged is for the next cycle.
+    pub(crate) fn stage_as_judged(
+        &self,
+        repository: &Repository,
+        index: &Path,
+    ) -> Result<(), Stop> {
+        let git = &repository.git;
+        let is_changed = |path: &[u8], text: &Text| {
+            !self.has(path) && read(&git.dir.join(as_path(path))).as_ref() != Some(text)
         };
-        self.looked.iter().all(is_same)
+        let mut entries = Vec::new();
+        for (path, text) in &self.judged {
+            if !is_changed(path, text) {
+                continue;
+            }
+            let listed = git.call(["ls-files", "--stage", "-z", "--"]).index(index);
+            let listed = listed.paths([path]).words()?;
+            let mode = listed.first().and_then(|entry| entry.get(..6));
+            let mode = mode.unwrap_or(b"100644");
+            let mut how = b"--path=".to_vec();
+            how.extend_from_slice(path);
+            let id = git.call(["hash-object", "-w", "--stdin"]).paths([how]);
+            let id = id.stdin(text.to_vec()).text()?;
+            entries.extend([mode, b" ", id.as_bytes(), b"\t", path, b"\0"].concat());
+        }
+        if entries.is_empty() {
+            return Ok(());
+        }
+        let args = ["update-index", "--replace", "-z", "--index-info"];
+        git.call(args).index(index).stdin(entries).done().map(drop)
     }
 
     /// What is held back, or being written, from the top.
@@ -203,6 +232,10 @@ struct Judge<'a> {
     /// Files whose writer does not know what has come in, twice, and the sentence about each.
     outdated: BTreeMap<Vec<u8>, String>,
     writing: BTreeSet<Vec<u8>>,
+    /// The contents of which it is known that their writers knew of everything.
+    judged: BTreeMap<Vec<u8>, Text>,
+    /// Files that git commits otherwise than they lie here.
+    filtered: BTreeSet<Vec<u8>>,
 }
 
 impl Judge<'_> {
@@ -216,32 +249,24 @@ impl Judge<'_> {
             let (Some(head), Some(here)) = (&change.head, &change.here) else {
                 continue;
             };
-            if self.held.contains_key(&change.path) || self.writing.contains(&change.path) {
+            if self.is_taken(&change.path) || self.judged.get(&change.path) == Some(here) {
                 continue;
             }
+            self.judged.insert(change.path.clone(), here.clone());
             kept::edited(self.repository, &change.path, head, here)?;
-            let (head, file) = (
-                Rc::clone(head),
-                self.repository.git.dir.join(as_path(&change.path)),
-            );
-            // A program that never rests may have written again meanwhile.
-            for _ in 0..LOOKS {
-                let Some(here) = &change.here else {
-                    break;
-                };
-                let changed = versions::Changed {
-                    path: &change.path,
-                    head: &head,
-                    here: here.to_vec(),
-                };
-                match versions::look(turn, changed)? {
-                    Looked::Fine => break,
-                    Looked::Merged => change.here = read(&file).map(Rc::new),
-                    Looked::Held(why) => {
-                        self.outdated.insert(change.path.clone(), why);
-                        break;
-                    }
+            let changed = versions::Changed {
+                path: &change.path,
+                head,
+                here: here.to_vec(),
+            };
+            match versions::look(turn, changed)? {
+                Looked::Fine => {}
+                Looked::Merged(merged) => {
+                    let merged = Text::new(merged);
+                    self.judged.insert(change.path.clone(), merged.clone());
+                    change.here = Some(merged);
                 }
+                Looked::Held(why) => drop(self.outdated.insert(change.path.clone(), why)),
             }
         }
         Ok(())
@@ -325,9 +350,15 @@ impl Judge<'_> {
                 if again.as_deref() == change.here() {
                     continue;
                 }
-                is_same = false;
                 change.here = again.map(Rc::new);
-                losses.insert(at, change.loss());
+                let loss = change.loss();
+                // Whoever adds to the file at its end is not in the middle of it.
+                let is_only_longer = losses[&at].lost_the_same_as(&loss);
+                losses.insert(at, loss);
+                if is_only_longer {
+                    continue;
+                }
+                is_same = false;
                 if look == LOOKS {
                     self.writing.insert(change.path.clone());
                 }
@@ -351,7 +382,7 @@ impl Judge<'_> {
 
     /// The file as git would commit it, where it is not as it lies here: a filter or another encoding. Returns whether
     /// it is another content.
-    fn clean(&self, change: &mut RecordChange) -> Result<bool, Stop> {
+    fn clean(&mut self, change: &mut RecordChange) -> Result<bool, Stop> {
         if change.here.is_none() {
             return Ok(false);
         }
@@ -363,6 +394,7 @@ impl Judge<'_> {
         let mut texts = blobs::contents(git, [id.as_str()].into_iter())?;
         match texts.remove(&id) {
             Some(text) if Some(text.as_slice()) != change.here() => {
+                self.filtered.insert(change.path.clone());
                 change.here = Some(text);
                 Ok(true)
             }
@@ -460,7 +492,7 @@ impl Judge<'_> {
             _ => None,
         };
         Ok(Some(Held {
-            looked: Vec::new(),
+            judged: BTreeMap::new(),
             paths: ids.into_keys().collect(),
             place: None,
             writing: Vec::new(),

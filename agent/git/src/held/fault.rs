@@ -139,6 +139,11 @@ impl Loss {
         !self.gone.is_empty() || self.is_file_gone
     }
 
+    /// The same is missing.
+    pub(super) fn lost_the_same_as(&self, other: &Self) -> bool {
+        (&self.gone, self.is_file_gone) == (&other.gone, other.is_file_gone)
+    }
+
     /// All records are gone, of at least two.
     fn is_of_all(&self) -> bool {
         self.of >= 2 && self.gone.len() == self.of
