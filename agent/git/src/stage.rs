@@ -380,8 +380,8 @@ impl<'a> Stage<'a> {
         let base = self.text(&moving.old_text, path)?;
         let here = self.text(&moving.new_text, path)?;
         let late = self.late_text(moving, &aside.new, &base)?;
-        let base = self.base_of(moving, &[&base], &late)?;
-        self.merge_in(moving, base, here, late)?;
+        let merged = self.late(moving, &[&base], &here, &late)?;
+        self.merge_in(moving, here, merged)?;
         Ok(Stepped::Merged)
     }
 
@@ -407,20 +407,17 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// Merges what somebody has written into a file that was just put there. `here` is what is there, made of `base`;
-    /// `late` is made of `base`, too.
+    /// Brings the result of a merge to a file in which `here` was, and merges in what is written meanwhile.
     fn merge_in(
         &self,
         moving: &Moving,
-        mut base: Vec<u8>,
         mut here: Vec<u8>,
-        mut late: Vec<u8>,
+        mut merged: Vec<u8>,
     ) -> Result<(), Stop> {
         let path = moving.path();
         let failed = |error: io::Error| self.failed(path, &error);
         let aside = self.aside(path).ok_or_else(|| self.elsewhere(path))?;
         for _ in 0..ROUNDS {
-            let merged = records::late(self.repository, path, &base, &here, &late)?;
             if merged == here {
                 return Ok(());
             }
@@ -439,15 +436,30 @@ impl<'a> Stage<'a> {
             if out == here {
                 return Ok(());
             }
-            base = self.base_of(moving, &[&here, &base], &out)?;
-            (here, late) = (merged, out);
+            let more = self.late(moving, &[&here], &merged, &out)?;
+            (here, merged) = (merged, more);
         }
         Err(self.never_rests(moving))
     }
 
-    /// What the writer of a text had read: one of these versions, or an older one.
-    fn base_of(&self, moving: &Moving, of: &[&[u8]], text: &[u8]) -> Result<Vec<u8>, Stop> {
-        versions::base_of(self.repository, &moving.path, of, text)
+    /// Merges a text into another one. It was made of one of these versions, or of an older one.
+    fn late(
+        &self,
+        moving: &Moving,
+        of: &[&[u8]],
+        here: &[u8],
+        late: &[u8],
+    ) -> Result<Vec<u8>, Stop> {
+        if of.contains(&late) {
+            return Ok(here.to_vec());
+        }
+        let repository = self.repository;
+        let known = versions::known(repository, &moving.path, of, late)?;
+        let path = moving.path();
+        let merged = records::late(repository, path, &known.base, here, &known.text)?;
+        let old = self.text(&moving.old_text, path)?;
+        versions::found(repository, &moving.path, late, (&merged, &old))?;
+        Ok(merged)
     }
 
     /// Writes the result of a merge aside: whole, or not at all.
@@ -551,7 +563,7 @@ impl<'a> Stage<'a> {
         others.extend([out, here.clone()]);
         let all = self.merge_all(moving, [&new, &old], old.clone(), &others)?;
         // What is merged is made of what is there: so that is the base.
-        self.merge_in(moving, here.clone(), here, all)
+        self.merge_in(moving, here, all)
     }
 
     /// Takes out a file that was put where nothing was.
@@ -599,7 +611,7 @@ impl<'a> Stage<'a> {
         // Who made the file anew may have known the old one, or not.
         let base = records::nearer(&[&gone, b""], &here).to_vec();
         let all = records::late(self.repository, path, &base, &here, &gone)?;
-        self.merge_in(moving, here.clone(), here, all)
+        self.merge_in(moving, here, all)
     }
 
     /// Removes directories that are empty now, as git does; never the database, whose gate is an open directory.
@@ -619,8 +631,7 @@ impl<'a> Stage<'a> {
         others: &[Vec<u8>],
     ) -> Result<Vec<u8>, Stop> {
         for other in others {
-            let base = self.base_of(moving, &versions, other)?;
-            all = records::late(self.repository, moving.path(), &base, &all, other)?;
+            all = self.late(moving, &versions, &all, other)?;
         }
         Ok(all)
     }
@@ -661,7 +672,7 @@ impl<'a> Stage<'a> {
             let mut others = aside.texts(path);
             others.push(self.late_text(moving, &aside.new, &old)?);
             let all = self.merge_all(moving, [&old, &new], here.clone(), &others)?;
-            self.merge_in(moving, here.clone(), here, all)
+            self.merge_in(moving, here, all)
         } else if here == moving.new {
             self.files.exchange(&aside.new, path).map_err(failed)
         } else {

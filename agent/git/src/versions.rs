@@ -10,7 +10,7 @@ use std::fs;
 use std::time::Duration;
 
 use beadlock_checker::internal::facts;
-use beadlock_records::{Id, Merged, RecordFile, differing, gone};
+use beadlock_records::{Id, RecordFile, differing, gone};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -39,8 +39,12 @@ struct Notes {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Found {
     path: Vec<u8>,
-    /// The blob.
+    /// The blob that it has written.
     id: String,
+    /// What came of it, with all that it did not know of.
+    merged: String,
+    /// A version that the branch had then, of which that was made.
+    head: String,
 }
 
 /// Records that were kept although a program has written a file without them.
@@ -95,9 +99,14 @@ pub(crate) fn look(turn: &SyncTurn<'_>, changed: Changed<'_>) -> Result<Looked, 
     if !before.is_record_file() || has_all(&before, &now) {
         return Ok(Looked::Fine);
     }
-    let Some((base, merged)) = with_the_unknown(repository, path, (head, &here))? else {
+    let known = known(repository, path, &[head], &here)?;
+    if !known.is_noted {
         return Ok(Looked::Fine);
-    };
+    }
+    let merged = records::merge(&known.base, &known.text, head)?;
+    if merged.bytes == here {
+        return Ok(Looked::Fine);
+    }
     let after = RecordFile::read(&merged.bytes);
     let mut ids = gone(&after, &now);
     if ids.is_empty() {
@@ -109,15 +118,12 @@ pub(crate) fn look(turn: &SyncTurn<'_>, changed: Changed<'_>) -> Result<Looked, 
     notes
         .restored
         .retain(|old| (0..AGAIN.as_secs().cast_signed()).contains(&(at - old.at)));
-    notes.find(path, records::write_blob(&repository.git, here.clone())?);
-    write(repository, &notes);
     let again = notes
         .restored
         .iter()
         .find(|old| old.path == path && old.ids.iter().any(|id| names.contains(id)));
     // Who also writes something new does not take these out on purpose.
-    let is_old = differing(&RecordFile::read(&base), &now) == 0;
-    if let Some(old) = again.filter(|_| is_old) {
+    if let Some(old) = again.filter(|_| known.is_old) {
         let time = clock_time(old.at);
         let why = format!(
             "{} came in by {time} and {} taken out twice: a program holds old contents (restart it)",
@@ -127,8 +133,10 @@ pub(crate) fn look(turn: &SyncTurn<'_>, changed: Changed<'_>) -> Result<Looked, 
         return Ok(Looked::Held(why));
     }
     if !merged.conflicts.is_empty() {
-        kept::keep(repository, as_path(path), &merged.conflicts, &here)?;
+        kept::keep(repository, as_path(path), &merged.conflicts, &known.text)?;
     }
+    found(repository, path, &here, (&merged.bytes, head))?;
+    notes.found = read(repository).found;
     stage::bring_in(turn, as_path(path), here.clone(), merged.bytes.clone())?;
     let shown = repository.shown(path);
     let line = format_args!(
@@ -148,68 +156,103 @@ pub(crate) fn look(turn: &SyncTurn<'_>, changed: Changed<'_>) -> Result<Looked, 
     Ok(Looked::Merged)
 }
 
-/// The file with what its writer did not know of, and the version that it had read. `None` where it knew of all that
-/// `head` has.
-fn with_the_unknown(
-    repository: &Repository,
-    path: &[u8],
-    (head, here): (&[u8], &[u8]),
-) -> Result<Option<(Vec<u8>, Merged)>, Stop> {
-    let now = RecordFile::read(here);
-    let best = differing(&RecordFile::read(head), &now);
-    let Some(base) = nearest(repository, path, (best, &now))? else {
-        return Ok(None);
-    };
-    let merged = records::merge(&base, here, head)?;
-    Ok((merged.bytes != here).then_some((base, merged)))
-}
-
 /// Whether the writer of this file did not know of all that `head` has.
 pub(crate) fn is_outdated(
     repository: &Repository,
     path: &[u8],
     (head, here): (&[u8], &[u8]),
 ) -> Result<bool, Stop> {
-    let (before, now) = (RecordFile::read(head), RecordFile::read(here));
-    if !before.is_record_file() || has_all(&before, &now) {
+    if !RecordFile::read(head).is_record_file() {
         return Ok(false);
     }
-    Ok(with_the_unknown(repository, path, (head, here))?.is_some())
+    let known = known(repository, path, &[head], here)?;
+    Ok(known.is_noted && records::merge(&known.base, &known.text, head)?.bytes != here)
+}
+
+/// What the writer of a text knew.
+pub(crate) struct Known {
+    /// The version that it had read.
+    pub(crate) base: Vec<u8>,
+    /// What it has made of that; also of what it has written before, and did not know to be merged.
+    pub(crate) text: Vec<u8>,
+    /// It is not one of the versions that were named.
+    is_noted: bool,
+    /// It has written nothing but an old version.
+    is_old: bool,
 }
 
 /// What the writer of a text had read: one of these versions, or of those that are noted; the nearest, the first of
-/// equals. One that only has more than the first of them was made of that.
-pub(crate) fn base_of(
+/// equals.
+pub(crate) fn known(
     repository: &Repository,
     path: &[u8],
     versions: &[&[u8]],
     text: &[u8],
-) -> Result<Vec<u8>, Stop> {
+) -> Result<Known, Stop> {
     let now = RecordFile::read(text);
     let first = versions.first().copied().unwrap_or_default();
-    let known = records::nearer(versions, text);
-    if known == first && has_all(&RecordFile::read(first), &now) {
-        return Ok(known.to_vec());
-    }
-    let best = differing(&RecordFile::read(known), &now);
-    let Some(noted) = nearest(repository, path, (best, &now))? else {
-        return Ok(known.to_vec());
+    let named = records::nearer(versions, text);
+    let known = |base: &[u8]| Known {
+        base: base.to_vec(),
+        text: text.to_vec(),
+        is_noted: false,
+        is_old: false,
     };
-    let mut notes = read(repository);
-    notes.find(path, records::write_blob(&repository.git, text.to_vec())?);
-    write(repository, &notes);
-    Ok(noted)
+    if named == first && has_all(&RecordFile::read(first), &now) {
+        return Ok(known(named));
+    }
+    let best = differing(&RecordFile::read(named), &now);
+    let Some(noted) = nearest(repository, path, (best, &now))? else {
+        return Ok(known(named));
+    };
+    let is_old = noted.distance == 0;
+    let Some(found) = noted.found else {
+        return Ok(Known {
+            is_noted: true,
+            is_old,
+            ..known(&noted.text)
+        });
+    };
+    let base = if noted.is_merged_committed {
+        &found.merged
+    } else {
+        &found.head
+    };
+    let texts = records::blobs(&repository.git, &[base, &found.merged])?;
+    let [base, merged] = texts.as_slice() else {
+        return Ok(known(named));
+    };
+    Ok(Known {
+        base: base.clone(),
+        text: records::merge(&noted.text, text, merged)?.bytes,
+        is_noted: true,
+        is_old,
+    })
 }
 
-impl Notes {
-    fn find(&mut self, path: &[u8], id: String) {
-        let path = path.to_vec();
-        let found = Found { path, id };
-        self.found.retain(|old| *old != found);
-        self.found.push(found);
-        let surplus = self.found.len().saturating_sub(FOUND);
-        self.found.drain(..surplus);
-    }
+/// Notes what a program has written, what was made of it, and a version that the branch had then.
+pub(crate) fn found(
+    repository: &Repository,
+    path: &[u8],
+    text: &[u8],
+    (merged, head): (&[u8], &[u8]),
+) -> Result<(), Stop> {
+    let blob = |bytes: &[u8]| records::write_blob(&repository.git, bytes.to_vec());
+    let found = Found {
+        path: path.to_vec(),
+        id: blob(text)?,
+        merged: blob(merged)?,
+        head: blob(head)?,
+    };
+    let mut notes = read(repository);
+    notes
+        .found
+        .retain(|old| (&old.path, &old.id) != (&found.path, &found.id));
+    notes.found.push(found);
+    let surplus = notes.found.len().saturating_sub(FOUND);
+    notes.found.drain(..surplus);
+    write(repository, &notes);
+    Ok(())
 }
 
 /// Nothing of the one is missing or other in the other: it was only added to.
@@ -218,12 +261,22 @@ fn has_all(before: &RecordFile<'_>, now: &RecordFile<'_>) -> bool {
         && gone(before, now).is_empty()
 }
 
+/// A version that is noted.
+struct Noted {
+    text: Vec<u8>,
+    distance: usize,
+    /// It was found in the file, and is in no commit.
+    found: Option<Found>,
+    /// What came of it is in a commit.
+    is_merged_committed: bool,
+}
+
 /// The noted version that is nearest to the file and has fewer differences from it than the `best` so far.
 fn nearest(
     repository: &Repository,
     path: &[u8],
     (mut best, now): (usize, &RecordFile<'_>),
-) -> Result<Option<Vec<u8>>, Stop> {
+) -> Result<Option<Noted>, Stop> {
     let Some(name) = std::str::from_utf8(path)
         .ok()
         .filter(|path| !path.contains('\n'))
@@ -231,12 +284,12 @@ fn nearest(
         return Ok(None);
     };
     let notes = read(repository);
-    let found = notes.found.iter().rev().filter(|found| found.path == path);
-    let found = found
-        .take(CONTENTS / 2)
-        .map(|found| format!("{}\n", found.id));
+    let of_this = notes.found.iter().rev().filter(|found| found.path == path);
+    let of_this: Vec<_> = of_this.take(CONTENTS).collect();
     let commits = notes.commits.iter().rev();
-    let asked: String = found
+    let asked: String = of_this
+        .iter()
+        .map(|found| format!("{}\n", found.id))
         .chain(commits.map(|commit| format!("{commit}:{name}\n")))
         .collect();
     if asked.is_empty() {
@@ -247,27 +300,47 @@ fn nearest(
         .call(["cat-file", "--batch-check"])
         .stdin(asked)
         .run()?;
+    // `ID blob SIZE`, or that it is missing.
     let printed = String::from_utf8_lossy(&answer.stdout);
+    let blobs: Vec<_> = printed
+        .lines()
+        .map(|line| {
+            let (id, rest) = line.split_once(' ')?;
+            rest.starts_with("blob ").then_some(id)
+        })
+        .collect();
+    let (found, committed) = blobs.split_at(of_this.len().min(blobs.len()));
     let mut ids: Vec<&str> = Vec::new();
-    for line in printed.lines() {
-        // `ID blob SIZE`, or that it is missing.
-        if let Some((id, rest)) = line.split_once(' ')
-            && rest.starts_with("blob ")
-            && !ids.contains(&id)
-        {
+    for id in committed.iter().flatten() {
+        if !ids.contains(id) {
             ids.push(id);
         }
     }
+    let are_committed = ids.clone();
     // HEAD's own is among them.
     ids.truncate(CONTENTS + 1);
-    let mut found = None;
-    for text in records::blobs(&repository.git, &ids)? {
-        let distance = differing(&RecordFile::read(&text), now);
-        if distance < best {
-            (best, found) = (distance, Some(text));
+    let mut sources: Vec<Option<&Found>> = ids.iter().map(|_| None).collect();
+    for (id, found) in std::iter::zip(found, &of_this) {
+        if let Some(id) = id {
+            ids.push(id);
+            sources.push(Some(found));
         }
     }
-    Ok(found)
+    let mut nearest = None;
+    for (text, source) in std::iter::zip(records::blobs(&repository.git, &ids)?, sources) {
+        let distance = differing(&RecordFile::read(&text), now);
+        if distance < best {
+            best = distance;
+            nearest = Some(Noted {
+                text,
+                distance,
+                found: source.cloned(),
+                is_merged_committed: source
+                    .is_some_and(|found| are_committed.contains(&found.merged.as_str())),
+            });
+        }
+    }
+    Ok(nearest)
 }
 
 /// The records that `merged` has with another line than `here`, which has them too.
