@@ -214,22 +214,21 @@ fn json_is_printed_where_it_was_typed_and_not_for_a_variable() {
 #[test]
 fn ours_keeps_its_mode_and_a_link_stays_a_link() {
     let scene = in_conflict();
-    fs::rename(scene.file("ours"), scene.file("file")).unwrap();
-    symlink("file", scene.file("ours")).unwrap();
-    fs::set_permissions(scene.file("file"), fs::Permissions::from_mode(0o640)).unwrap();
-    merge(&scene, &[]).expect(1, &[]);
-    assert!(scene.read("file").starts_with("<<<<<<< ours\n"));
-    assert!(scene.file("ours").is_symlink());
-    assert_eq!(
-        fs::metadata(scene.file("file")).unwrap().mode() & 0o7777,
-        0o640
-    );
+    symlink("ours", scene.file("link")).unwrap();
+    fs::set_permissions(scene.file("ours"), fs::Permissions::from_mode(0o640)).unwrap();
+    scene
+        .run(&["merge", "base", "link", "theirs"])
+        .expect(1, &[]);
+    assert!(scene.read("ours").starts_with("<<<<<<< ours\n"));
+    assert!(scene.file("link").is_symlink());
+    let mode = fs::metadata(scene.file("ours")).unwrap().mode();
+    assert_eq!(mode & 0o7777, 0o640);
     let mut names: Vec<String> = fs::read_dir(scene.path())
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();
     names.sort();
-    assert_eq!(names, [".beads", "base", "file", "ours", "theirs"]);
+    assert_eq!(names, [".beads", "base", "link", "ours", "theirs"]);
 }
 
 #[test]

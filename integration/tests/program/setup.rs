@@ -149,7 +149,7 @@ fn what_is_wrong_is_said_with_what_to_do() {
             "could not lock config file",
         ],
     );
-    fs::remove_file(scene.file(".gitconfig.lock")).unwrap();
+    shell(&scene, "rm .gitconfig.lock").expect(0, &[]);
     scene.write(GLOBAL, "[merge\n");
     beadlock(&scene, &["setup", "git"]).expect(1, &["git failed to read its configuration: "]);
     beadlock(&scene, &["setup"]).expect(2, &["git"]);

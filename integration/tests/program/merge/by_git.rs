@@ -1,6 +1,5 @@
 //! `beadlock merge` as git's driver, set up by `beadlock setup git`, with each version of git that is here.
 
-use std::fs;
 use std::path::Path;
 use std::process::Command;
 
@@ -20,9 +19,8 @@ impl Repository {
     fn with(git: &Path) -> Self {
         let repository = Self::without_driver(git);
         repository
-            .run("\"$BEADLOCK\" setup git >setup")
+            .run("\"$BEADLOCK\" setup git >/dev/null")
             .expect(0, &[]);
-        fs::remove_file(repository.scene.file("setup")).unwrap();
         repository
     }
 
