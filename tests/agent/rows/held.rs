@@ -254,10 +254,12 @@ y.jsonl'",
 fn a_line_that_its_writer_ends_is_never_held_back() {
     let played = Played::begin(&gits()[0]);
     let sh = |script: &str| played.shell(script, "").code == 0;
+    // The first one to ask for the agent builds it: that may take longer than a writer is waited for.
+    let agent = played.agent(&["--interval", "50ms"]);
     assert!(sh(
         "printf '{\"id\":\"bd-13\"' >>$db; append n-1 .beads/notes.jsonl"
     ));
-    let daemon = Running::start(played.agent(&["--interval", "50ms"]));
+    let daemon = Running::start(agent);
     wait_until(PATIENCE, "the other file at the place", || {
         sh("place .beads/notes.jsonl >../placed")
     });
