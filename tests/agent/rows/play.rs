@@ -75,7 +75,7 @@ pub fn play(rows: &[Row]) {
     let mut failed = Vec::new();
     for git in gits() {
         for row in part(rows) {
-            let tried = std::panic::catch_unwind(|| Played::begin(&git).play(&row));
+            let tried = std::panic::catch_unwind(|| Played::begin(&git).play(row));
             if let Err(why) = tried {
                 let why = why.downcast_ref::<String>().cloned();
                 let why = why.unwrap_or_else(|| "it panicked".to_owned());
