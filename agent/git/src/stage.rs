@@ -588,7 +588,9 @@ impl<'a> Stage<'a> {
     fn put_back(&self, moving: &Moving, aside: &Aside) -> Result<(), Stop> {
         let path = moving.path();
         let failed = |error: io::Error| self.failed(path, &error);
-        if aside.gone.move_to(&self.files, path).map_err(failed)? == Put::Done {
+        let put = || aside.gone.move_to(&self.files, path).map_err(failed);
+        // A directory may have been made there, and nothing in it yet.
+        if put()? == Put::Done || self.files.remove_dir(path) && put()? == Put::Done {
             return Ok(());
         }
         let (gone, here) = (

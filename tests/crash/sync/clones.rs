@@ -164,7 +164,13 @@ impl Clones {
             }
             self.remove_locks_of_git();
         }
-        panic!("{at}: not settled after three cycles:\n{}", self.log());
+        let status = self
+            .shell("git --no-optional-locks status --porcelain; ls -R .git/beadlock*")
+            .out;
+        panic!(
+            "{at}: not settled after three cycles:\n{status}\n{}",
+            self.log()
+        );
     }
 
     /// Nothing of the database is uncommitted, and the remote has the commit.

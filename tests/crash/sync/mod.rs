@@ -249,6 +249,31 @@ fn a_sync_is_killed_and_the_next_one_too() {
     });
 }
 
+/// Repeats one that has failed: `SYNC_STEPS='5w 5k, 390k'` is two cycles. `w` is a tool that writes the file anew, `a` one
+/// that appends, `k` and `K` kills of the sync and of all. The steps are those that change a name.
+#[test]
+fn one_that_is_asked_for() {
+    let Ok(asked) = std::env::var("SYNC_STEPS") else {
+        return;
+    };
+    let act = |word: &str| {
+        let (number, what) = word.split_at(word.len() - 1);
+        let act = match what {
+            "w" => Act::Write(Tool::Rewrite),
+            "a" => Act::Write(Tool::Append),
+            "k" => Act::Kill,
+            _ => Act::KillAll,
+        };
+        (number.parse().expect("a number"), act)
+    };
+    let cycles: Vec<Vec<_>> = asked
+        .split(',')
+        .map(|cycle| cycle.split_whitespace().map(act).collect())
+        .collect();
+    let second = cycles.get(1).map_or(&[][..], Vec::as_slice);
+    play((Found::Both, Watched::Moves), &cycles[0], second);
+}
+
 /// The control: a pull that writes its files in place is found out.
 #[test]
 fn a_reader_finds_a_file_that_is_written_in_place() {
