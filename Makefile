@@ -19,7 +19,7 @@ help:
 	@echo 'make check  rustfmt, clippy and the unit tests, for every commit; make hooks has git run it before each'
 	@echo 'make test   every promise, of the long proofs a part that SEED=… repeats; installs what the tests need where it may'
 	@echo 'make test-more   what takes a browser, Prometheus, tmux, zsh, fish, mandoc, shellcheck or shfmt; make test-all is both'
-	@echo 'make proofs   the long proofs whole, one after the other: model tutorial rows stress syscalls soak'
+	@echo 'make proofs   the long proofs whole, one after the other: model tutorial rows stress syscalls soak fleet records'
 	@echo 'make python   the Python half of make test'
 	@echo 'make protocol-check   each row of docs/protocols and docs/fleet.md, and whether its test passes; PROTOCOL=… names pages'
 	@echo 'make tutorial   the code of docs/adding-a-protocol.md, compiled and tested in a copy'
@@ -74,7 +74,13 @@ test-all:
 		[ -z "$$failed" ] || { echo "make test-all: failed:$$failed"; exit 1; }
 
 # What make test tries in part. More than an hour on two cores.
-proofs: model site tutorial rows stress syscalls soak fleet
+proofs: model site tutorial rows stress syscalls soak fleet records
+
+# Merges of record files: clones with histories and hostile files, so many of each. A minute or two on two cores.
+.PHONY: records
+records: export PROPTEST_CASES ?= 30000
+records:
+	$(CARGO) test --locked --release --package beadlock-records --test records -- --nocapture
 
 # Claims of several machines beside their agents, while processes, nodes and networks fail at random: by the library, and by
 # the programs. Of these 100 claims take two minutes on two cores.

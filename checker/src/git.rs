@@ -1,12 +1,13 @@
-//! The one question that is put to the `git` program here: whether it tracks a file.
+//! Questions to the `git` program: whether it tracks a file, and what its configuration and attributes say.
 //!
-//! The answer comes from the index alone, and git starts no program for it: no file system monitor, no transport, no
-//! hook. A directory that merely looks like a repository is not taken for one. A git that does not answer in
+//! The answers come from the index and from files, and git starts no program for them: no file system monitor, no
+//! transport, no hook. A directory that merely looks like a repository is not taken for one. A git that does not answer in
 //! 5 s is ended, and a git that fails has not said no.
 
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::{
-    ffi::OsString, fs::File, io, io::Read, os::fd::AsFd, os::fd::OwnedFd, os::unix::ffi::OsStrExt,
+    ffi::OsStr, ffi::OsString, fs::File, io, io::Read, os::fd::AsFd, os::fd::OwnedFd,
+    os::unix::ffi::OsStrExt,
 };
 use std::{os::unix::process::CommandExt, path::Path, thread, time::Duration, time::Instant};
 
@@ -61,27 +62,59 @@ pub(crate) fn tracks(dir: &Path, path: &Path) -> Tracked {
 }
 
 fn tracks_within(patience: Duration, dir: &Path, path: &Path) -> Tracked {
-    let mut child = match question(dir, path).spawn() {
+    let mut spec = OsString::from(":(icase,literal)");
+    spec.push(path);
+    let words = ["ls-files".into(), "-z".into(), "--".into(), spec];
+    match ask_within(patience, dir, words) {
+        Asked::NoGit => Tracked::No,
+        Asked::Answered(answer) => answer.judged(path),
+        Asked::Unanswered(why) => Tracked::Unknown(why),
+    }
+}
+
+/// What came of a question.
+#[derive(Debug)]
+pub enum Asked {
+    /// There is no git here.
+    NoGit,
+    /// It has ended.
+    Answered(Answer),
+    /// It did not answer in time, or could not be started, and why.
+    Unanswered(String),
+}
+
+/// Has git do what `words` say in `dir`. They must be a command for which it starts no other program. Of each stream
+/// 64 KiB are kept.
+pub fn ask<S: AsRef<OsStr>>(dir: &Path, words: impl IntoIterator<Item = S>) -> Asked {
+    ask_within(PATIENCE, dir, words)
+}
+
+fn ask_within<S: AsRef<OsStr>>(
+    patience: Duration,
+    dir: &Path,
+    words: impl IntoIterator<Item = S>,
+) -> Asked {
+    let mut child = match question(dir, words).spawn() {
         Ok(child) => child,
         // The directory is there, so what is missing is the program.
         Err(error) if error.kind() == io::ErrorKind::NotFound && dir.is_dir() => {
-            return Tracked::No;
+            return Asked::NoGit;
         }
-        Err(error) => return Tracked::Unknown(words(&error)),
+        Err(error) => return Asked::Unanswered(self::words(&error)),
     };
     match hear(&mut child, patience) {
-        Ok(answer) => answer.judged(path),
+        Ok(answer) => Asked::Answered(answer),
         Err(why) => {
             // With what it has started: its group is its own.
             let _ = kill(Pid::from_raw(-child.id().cast_signed()), Signal::SIGKILL);
             // One that hangs in a file system ends when that answers; it is not waited for.
             let _ = thread::Builder::new().spawn(move || child.wait());
-            Tracked::Unknown(why)
+            Asked::Unanswered(why)
         }
     }
 }
 
-fn question(dir: &Path, path: &Path) -> Command {
+fn question<S: AsRef<OsStr>>(dir: &Path, words: impl IntoIterator<Item = S>) -> Command {
     let mut command = Command::new("git");
     for name in MISLEADING.iter().chain(&["GIT_CEILING_DIRECTORIES"]) {
         command.env_remove(name);
@@ -95,18 +128,13 @@ fn question(dir: &Path, path: &Path) -> Command {
         .env("GIT_NO_LAZY_FETCH", "1")
         .env("GIT_ALLOW_PROTOCOL", "none");
     command.env("GIT_DISCOVERY_ACROSS_FILESYSTEM", "1");
-    let mut spec = OsString::from(":(icase,literal)");
-    spec.push(path);
     command.args([
         "-c",
         "core.fsmonitor=false",
         "-c",
         "safe.bareRepository=explicit",
-        "ls-files",
-        "-z",
-        "--",
     ]);
-    command.arg(spec).current_dir(dir);
+    command.args(words).current_dir(dir);
     command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -116,13 +144,27 @@ fn question(dir: &Path, path: &Path) -> Command {
     command
 }
 
-struct Answer {
-    status: ExitStatus,
-    stdout: Vec<u8>,
+/// What git has said.
+#[derive(Debug)]
+pub struct Answer {
+    /// How it ended.
+    pub status: ExitStatus,
+    /// The begin of its standard output.
+    pub stdout: Vec<u8>,
     stderr: Vec<u8>,
 }
 
 impl Answer {
+    /// Its error in one line, which is untrusted and escaped; how it ended where it said nothing.
+    pub fn error(&self) -> String {
+        let said = String::from_utf8_lossy(&self.stderr);
+        let line = said
+            .lines()
+            .find_map(|line| line.strip_prefix("fatal: "))
+            .or(said.lines().next());
+        line.map_or_else(|| self.status.to_string(), |line| escaped(line).to_string())
+    }
+
     fn judged(&self, path: &Path) -> Tracked {
         let path = path.as_os_str().as_bytes();
         // What lies below a directory of that name is listed, too.
@@ -136,16 +178,11 @@ impl Answer {
         if self.status.success() {
             return Tracked::No;
         }
-        let said = String::from_utf8_lossy(&self.stderr);
-        let line = said
-            .lines()
-            .find_map(|line| line.strip_prefix("fatal: "))
-            .or(said.lines().next());
-        match line {
-            // With a path instead of the parenthesis, there is one that does not work.
-            Some(line) if line.starts_with("not a git repository (or any") => Tracked::No,
-            Some(line) => Tracked::Unknown(escaped(line).to_string()),
-            None => Tracked::Unknown(self.status.to_string()),
+        let error = self.error();
+        // With a path instead of the parenthesis, there is one that does not work.
+        match error.starts_with("not a git repository (or any") {
+            true => Tracked::No,
+            false => Tracked::Unknown(error),
         }
     }
 }

@@ -39,6 +39,8 @@ fn help() {
         "write",
         "update",
         "append",
+        "merge",
+        "setup",
         "fleet",
         "break",
         "help",
@@ -53,6 +55,7 @@ fn help() {
             &format!("beadlock fleet {command} --help"),
         );
     }
+    pin("setup-git", "beadlock setup git --help");
     for protocol in ["beads", "lock", "tower", "memory", "file"] {
         pin(
             &format!("protocol-{protocol}"),

@@ -292,6 +292,60 @@ fn what_goes_into_the_log() {
 }
 
 #[test]
+fn three_versions_of_a_record_file() {
+    const WHOLE: [&str; 4] = [
+        "{\"id\":\"a\",\"t\":1}\n\u{1f}{\"id\":\"a\",\"t\":2}\n{\"id\":\"b\"}\n\u{1f}{\"id\":\"a\",\"t\":3}\n{\"id\":\"c\"}\n",
+        "{\"id\":\"a\",\"l\":[\"x\"],\"updated_at\":\"2026-03-01T00:00:00Z\"}\n\u{1f}{\"id\":\"a\",\"l\":[\"x\",\"y\"],\
+         \"updated_at\":\"2026-03-02T00:00:00Z\"}\n\u{1f}{\"id\":\"a\",\"l\":[\"z\"],\"updated_at\":\"2026-03-03T00:00:00Z\"}\n",
+        "{\"e\":1}\n{\"e\":2}\n\u{1f}{\"e\":1}\n{\"e\":2}\n{\"e\":3}\n\u{1f}{\"e\":2}\noops\n{\"e\":4}",
+        "{\"id\":7,\"m\":{\"k\":1}}\r\n\u{1f}{\"id\":7,\"m\":{\"k\":2}}\n\u{1f}{\"id\":7,\"m\":{\"k\":1,\"l\":2}}\r\n",
+    ];
+    const PIECES: [&str; 40] = [
+        "\u{1f}",
+        "\n",
+        "\r\n",
+        "\r",
+        " ",
+        "\"",
+        "\\",
+        "\\u",
+        "\\ud800",
+        "{",
+        "}",
+        "[",
+        "]",
+        ":",
+        ",",
+        "{\"id\":\"a\"}\n",
+        "{\"id\":\"b\"}\n",
+        "{\"id\":\"a\",\"t\":4}\n",
+        "\"id\":\"a\",",
+        "\"id\":1,",
+        "\"t\":5,",
+        "\"t\":5,\"t\":6,",
+        "\"updated_at\":8,",
+        "\"updated_at\":9,",
+        "\"created_at\":1,",
+        "\"created_at\":2,",
+        "\"status\":\"open\",",
+        "\"status\":\"tombstone\",",
+        "\"closed_at\":3,",
+        "\"l\":[\"x\",\"y\"],",
+        "\"l\":[],",
+        "\"m\":{\"k\":3},",
+        "1.0",
+        "1e999",
+        "NaN",
+        "null",
+        "\u{feff}",
+        "<<<<<<< ours\n",
+        "=======\n",
+        "\u{1b}[2J",
+    ];
+    holds(3_000, documents(&WHOLE, &PIECES), hostile::records);
+}
+
+#[test]
 fn a_configuration() {
     const WHOLE: [&str; 4] = [
         "interval = 3\ndebounce = \"1.5\"\nexec = \"make sync\"\ncycle-timeout = \"1h30m\"\n",

@@ -16,19 +16,61 @@ use crate::{
 
 /// The stop with its cause, where that can be told.
 pub(crate) fn explain(repository: &Repository, stop: Stop) -> Stop {
-    let is_git = matches!(
-        stop.reason(),
-        GitReason::GitFailed | GitReason::RemoteUnreachable | GitReason::CannotPush
-    );
-    let explained = if is_git {
-        of_words(repository, stop.said())
-    } else if stop.reason() == GitReason::Io {
+    let explained = match stop.reason() {
+        GitReason::GitFailed => by_hook(&stop)
+            .or_else(|| damage::of_ref(repository, stop.said()))
+            .or_else(|| of_words(repository, stop.said(), Cause::of(stop.said())?)),
+        GitReason::RemoteUnreachable | GitReason::CannotPush | GitReason::PushRefused => {
+            let said = here(stop.said());
+            damage::of_ref(repository, &said).or_else(|| {
+                let is_here = |cause: &Cause| {
+                    matches!(cause, Cause::Lock | Cause::Objects | Cause::Permission)
+                };
+                of_words(repository, &said, Cause::of(&said).filter(is_here)?)
+            })
+        }
         // Our own files lie in the git directory, too.
-        not_writable(repository, "")
-    } else {
-        None
+        GitReason::Io => not_writable(repository, ""),
+        _ => None,
     };
-    explained.unwrap_or(stop)
+    match explained {
+        Some(explained) => explained,
+        None => trusting(stop),
+    }
+}
+
+/// What git itself has said here. The other end and hooks have troubles of their own.
+fn here(said: &str) -> String {
+    let is_of_git = |line: &&str| line.starts_with("fatal: ") || line.starts_with("error: ");
+    said.lines()
+        .filter(is_of_git)
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+/// `reference-transaction` has refused.
+fn by_hook(stop: &Stop) -> Option<Stop> {
+    let is_hook = stop.said().contains("aborted by hook");
+    let words = last_of_program(stop.said()).filter(|_| is_hook)?;
+    let branch = stop.why().split(": ").next().unwrap_or_default();
+    let why = format!(
+        "{branch}: the hook reference-transaction has failed: {}",
+        escaped(&words)
+    );
+    Some(Stop::failed(GitReason::Hook, why))
+}
+
+/// A repository of another user, as the remote is one where it is a directory: git names it, and uses it when it is
+/// told to.
+fn trusting(stop: Stop) -> Stop {
+    let words = "detected dubious ownership in repository at '";
+    let named = stop.said().split_once(words);
+    let path = named.and_then(|(_, rest)| rest.split('\'').next());
+    let Some(path) = path.map(PathBuf::from) else {
+        return stop;
+    };
+    let command = "git config --global --add safe.directory {}";
+    stop.next(to_type(command, &[Part::Path(&path)]))
 }
 
 /// Which of the causes git's words are about.
@@ -48,6 +90,10 @@ impl Cause {
     /// By what git has said, in English.
     fn of(said: &str) -> Option<Self> {
         let has = |words: &[&str]| words.iter().any(|words| said.contains(words));
+        // A full disk is no damage: git's own words say it.
+        if has(&["No space left on device", "Disk quota exceeded"]) {
+            return None;
+        }
         let is_lock = has(&[".lock': File exists", ".lock' exists"]);
         Some(if is_lock {
             Self::Lock
@@ -60,6 +106,7 @@ impl Cause {
             "unknown index entry format",
             "unordered stage entries",
             "malformed name field in the index",
+            "cache entry has null sha1",
         ]) {
             Self::Index
         } else if has(&["insufficient permission", "Permission denied"]) && !has(&["publickey"]) {
@@ -110,8 +157,8 @@ impl Cause {
     }
 }
 
-fn of_words(repository: &Repository, said: &str) -> Option<Stop> {
-    match Cause::of(said)? {
+fn of_words(repository: &Repository, said: &str, cause: Cause) -> Option<Stop> {
+    match cause {
         Cause::Lock => lock_in(said).and_then(|lock| locks::held(&lock)),
         Cause::Index => Some(index(repository, said)),
         Cause::Permission => not_writable(repository, said),
@@ -411,6 +458,10 @@ mod tests {
                 Some(Cause::Encoding),
             ),
             ("fatal: not something we can merge", None),
+            (
+                "error: unable to write loose object file: No space left on device",
+                None,
+            ),
         ];
         for (said, cause) in table {
             assert_eq!(Cause::of(said), cause, "{said}");

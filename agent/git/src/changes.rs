@@ -51,7 +51,12 @@ impl DatabaseChanges {
     pub(crate) fn seen(&self, held: &Held) -> CommitSeen {
         CommitSeen {
             gone: self.gone.iter().cloned().collect(),
-            left_out: self.left_out.paths().chain(held.paths()).cloned().collect(),
+            left_out: self
+                .left_out
+                .paths()
+                .chain(held.paths())
+                .map(|path| path.strip_suffix(b"/").unwrap_or(path).to_vec())
+                .collect(),
         }
     }
 

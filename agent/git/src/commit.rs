@@ -64,7 +64,7 @@ pub(crate) fn commit(
         });
     }
     let draft = Draft::begin(repository, &head, looked)?;
-    let new = draft.make(&changes, &head)?;
+    let new = draft.make(&changes, &head, &held)?;
     let lock = IndexLock::take(&turn)?;
     repository.check_at(&head.branch, &head.commit)?;
     let is_ready = draft.of_index.is_some() && draft.of_index == index_now(repository);
@@ -219,6 +219,7 @@ impl<'a> Draft<'a> {
         &self,
         changes: &DatabaseChanges,
         head: &BranchHead,
+        held: &Held,
     ) -> Result<Option<NewCommit>, Stop> {
         let Self {
             repository, before, ..
@@ -227,6 +228,9 @@ impl<'a> Draft<'a> {
         let (index, message) = (index::scratch(repository), turn::own(repository, "message"));
         changes.stage(git, &index)?;
         let are_as_seen = changes.are_as_seen(repository);
+        if !are_as_seen {
+            held.stage_as_judged(repository, &index)?;
+        }
         let write_tree = || git.call(["write-tree"]).index(&index).text();
         let mut tree = write_tree()?;
         if tree == *before {
@@ -236,11 +240,12 @@ impl<'a> Draft<'a> {
         if has_hook {
             // The hook may refuse, and may add to the index that it is given.
             hooks::ask(repository, "pre-commit", &[], Some(&index))?;
+            held.set_back(repository, &index, &head.commit)?;
             tree = write_tree()?;
         }
         if has_hook || !are_as_seen {
             refuse_strange(repository, before, &tree)?;
-            held::refuse_changed(repository, before, &tree)?;
+            held::refuse_changed(repository, held, (before, &tree))?;
         }
         let text = format!(
             "chore: sync .beads ({})\n",

@@ -10,6 +10,7 @@
 //! Files above 64 MiB are not read. What was mapped and written more than an hour after its last times is found by the
 //! next sync that compares all contents, once an hour.
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::hash::{DefaultHasher, Hasher};
 use std::io::{self, Read};
@@ -45,11 +46,24 @@ struct ReadFile {
 }
 
 impl ContentLook {
-    /// Reads the files, which had these stamps before.
-    pub(crate) fn begin(recent: &[(PathBuf, FileStamp)], now: Instant) -> Self {
-        let read = |(path, stamp): &(PathBuf, FileStamp)| {
-            let digest = digest(path).ok()?;
-            let (path, stamp) = (path.clone(), stamp.clone());
+    /// What was written a short time ago, and its contents now. A file that was read before, and has the same stamp, is
+    /// not read again.
+    pub(crate) fn begin(
+        before: Option<Self>,
+        recent: &[(PathBuf, FileStamp)],
+        now: Instant,
+    ) -> Self {
+        let (before, looked) = match before {
+            Some(look) => (look.files, look.looked),
+            None => (Vec::new(), now),
+        };
+        let mut before: HashMap<_, _> = before
+            .into_iter()
+            .map(|file| ((file.path, file.stamp), file.digest))
+            .collect();
+        let read = |file: &(PathBuf, FileStamp)| {
+            let digest = before.remove(file).or_else(|| digest(&file.0).ok())?;
+            let (path, stamp) = file.clone();
             Some(ReadFile {
                 path,
                 stamp,
@@ -59,16 +73,16 @@ impl ContentLook {
         Self {
             files: recent.iter().filter_map(read).collect(),
             changed: now,
-            looked: now,
+            looked,
         }
     }
 
     /// Whether it is time for the next look, which is then counted as made.
     pub(crate) fn is_due(&mut self, now: Instant) -> bool {
         let (first, longest) = WAIT;
-        let wait = (self.looked - self.changed).clamp(first, longest);
-        let is_due = now.duration_since(self.looked) >= wait
-            && now.duration_since(self.changed) < RECENT
+        let quiet = self.looked.saturating_duration_since(self.changed);
+        let is_due = now.saturating_duration_since(self.looked) >= quiet.clamp(first, longest)
+            && now.saturating_duration_since(self.changed) < RECENT
             && !self.files.is_empty();
         if is_due {
             self.looked = now;
@@ -76,13 +90,16 @@ impl ContentLook {
         is_due
     }
 
-    /// A file has other contents under the same stamp.
-    pub(crate) fn has_hidden_change(&self) -> bool {
-        let is_hidden = |file: &ReadFile| {
-            digest(&file.path).is_ok_and(|digest| digest != file.digest)
-                && FileStamp::of(&file.path).as_ref() == Some(&file.stamp)
-        };
-        self.files.iter().any(is_hidden)
+    /// A file has other contents under the same stamp. From then on these are known.
+    pub(crate) fn has_hidden_change(&mut self) -> bool {
+        let mut has_one = false;
+        for file in &mut self.files {
+            let now = digest(&file.path).unwrap_or(file.digest);
+            if now != file.digest && FileStamp::of(&file.path).as_ref() == Some(&file.stamp) {
+                (file.digest, has_one) = (now, true);
+            }
+        }
+        has_one
     }
 }
 
@@ -121,7 +138,7 @@ mod tests {
         fs::write(&path, "x").unwrap();
         let recent = [(path.clone(), FileStamp::of(&path).unwrap())];
         let begun = Instant::now();
-        let mut look = ContentLook::begin(&recent, begun);
+        let mut look = ContentLook::begin(None, &recent, begun);
         let times =
             (0..4 * 3600).filter(|second| look.is_due(begun + Duration::from_secs(*second)));
         let times: Vec<_> = times.collect();
@@ -131,7 +148,7 @@ mod tests {
             times.last().is_some_and(|last| (3200..3600).contains(last)),
             "{times:?}"
         );
-        let mut empty = ContentLook::begin(&[], begun);
+        let mut empty = ContentLook::begin(None, &[], begun);
         assert!(!empty.is_due(begun + Duration::from_secs(60)));
     }
 
@@ -140,19 +157,18 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let path = root.path().join("x");
         fs::write(&path, "one").unwrap();
-        let begin = || {
-            ContentLook::begin(
-                &[(path.clone(), FileStamp::of(&path).unwrap())],
-                Instant::now(),
-            )
-        };
-        let look = begin();
+        let recent = || [(path.clone(), FileStamp::of(&path).unwrap())];
+        let begin = |before| ContentLook::begin(before, &recent(), Instant::now());
+        let mut look = begin(None);
         assert!(!look.has_hidden_change());
         fs::write(&path, "longer").unwrap();
         assert!(!look.has_hidden_change(), "the stamp tells it");
-        let mut look = begin();
+        look = begin(Some(look));
         look.files[0].digest ^= 1;
-        assert!(look.has_hidden_change());
+        look = begin(Some(look));
+        assert!(look.has_hidden_change(), "what was read is not read again");
+        assert!(!look.has_hidden_change(), "it is known now");
+        look.files[0].digest ^= 1;
         fs::remove_file(&path).unwrap();
         assert!(!look.has_hidden_change(), "gone");
     }

@@ -4,11 +4,14 @@
 
 use std::ffi::OsStr;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::reflog::{self, LastHead, LogEntry};
 use crate::refs::{self, HeadLook, RefLook};
-use crate::{Git, GitReason, Part, Repository, Stop, escaped, escaped_path, short, to_type};
+use crate::{
+    Git, GitReason, Part, Repository, Stop, as_path, escaped, escaped_path, short, to_type,
+};
 
 /// How a small file of git's is damaged.
 fn how(path: &Path) -> &'static str {
@@ -70,8 +73,10 @@ fn last_head(git_dir: &Path, common_dir: &Path) -> Option<LastHead> {
     if let Some(last) = reflog::last_head(&log, |name| is_branch(common_dir, name)) {
         return Some(last);
     }
-    // It was never switched. The branch that is where HEAD was, or the only one.
-    let branches = refs::branches(common_dir);
+    // It was never switched. The branch that is where HEAD was, or the only one that no other worktree has.
+    let elsewhere = heads_elsewhere(git_dir, common_dir);
+    let mut branches = refs::branches(common_dir);
+    branches.retain(|branch| !elsewhere.contains(branch));
     let at = log.first().map(|entry| entry.new.as_str());
     let is_there = |branch: &&String| {
         let found = refs::read(common_dir, &format!("refs/heads/{branch}"));
@@ -83,6 +88,23 @@ fn last_head(git_dir: &Path, common_dir: &Path) -> Option<LastHead> {
         (_, [one]) => Some(LastHead::Branch(one.clone())),
         _ => None,
     }
+}
+
+/// The branches that other worktrees of the repository have.
+fn heads_elsewhere(git_dir: &Path, common_dir: &Path) -> Vec<String> {
+    let trees = fs::read_dir(common_dir.join("worktrees"))
+        .into_iter()
+        .flatten()
+        .flatten();
+    let dirs = trees.map(|tree| tree.path()).chain([common_dir.to_owned()]);
+    let same = |dir: &Path| fs::canonicalize(dir).ok() == fs::canonicalize(git_dir).ok();
+    let others = dirs.filter(|dir| !same(dir));
+    others
+        .filter_map(|dir| match refs::head(&dir) {
+            HeadLook::Branch(name) => name.strip_prefix("refs/heads/").map(str::to_owned),
+            HeadLook::Detached | HeadLook::Unsure => None,
+        })
+        .collect()
 }
 
 /// The branch that HEAD has left last, where it is still there; or the only one.
@@ -137,6 +159,32 @@ pub(crate) fn of_branch(repository: &Repository, name: &str) -> Option<Stop> {
     }))
 }
 
+/// A ref that git has named as broken: a branch, or a copy of a remote's, which is fetched anew.
+pub(crate) fn of_ref(repository: &Repository, said: &str) -> Option<Stop> {
+    let named = ["unable to resolve reference '", "bad object "]
+        .iter()
+        .filter_map(|words| said.split_once(words))
+        .filter_map(|(_, rest)| rest.split(['\'', '\n']).next());
+    let name = named.into_iter().find(|name| name.starts_with("refs/"))?;
+    let file = repository.common_dir.join(name);
+    if !file.is_file() || refs::read(&repository.common_dir, name) != RefLook::Unsure {
+        return None;
+    }
+    let Some(of_remote) = name.strip_prefix("refs/remotes/") else {
+        return of_branch(repository, name);
+    };
+    let remote = of_remote.split('/').next()?;
+    let (shown, dir) = (escaped(name), escaped_path(&repository.common_dir));
+    let why = format!("{shown} in {dir} {}", how(&file));
+    let parts = [
+        Part::Path(&file),
+        Part::Path(&repository.git.dir),
+        Part::Word(OsStr::new(remote)),
+    ];
+    let stop = Stop::failed(GitReason::Damaged, why);
+    Some(stop.next(to_type("rm {} && git -C {} fetch {}", &parts)))
+}
+
 /// The commits that a branch may have been at, the likeliest first.
 fn candidates(repository: &Repository, name: &str, log: &[LogEntry]) -> Vec<String> {
     let head = reflog::entries(&repository.git_dir.join("logs/HEAD"));
@@ -152,12 +200,13 @@ fn candidates(repository: &Repository, name: &str, log: &[LogEntry]) -> Vec<Stri
     logged.chain(there).collect()
 }
 
-/// The first of these commits that is whole, as far as its tree, and whether it is the first of all.
+/// The first of these commits that is whole, as far as its trees and what it has beyond the remotes, and whether it is
+/// the first of all.
 fn last_whole(git: &Git, commits: &[String]) -> Option<(String, bool)> {
     // One call for each: git ends at the first object that is damaged.
     let is_whole = |id: &&String| {
-        let tree = format!("{id}^{{tree}}");
-        let asked = git.call(["cat-file", "-e", &tree]).run();
+        let args = ["rev-list", "--objects", "--quiet", id, "--not", "--remotes"];
+        let asked = git.call(args).within(Duration::from_secs(30)).run();
         asked.is_ok_and(|answer| answer.status.success())
     };
     let found = commits.iter().take(20).find(is_whole)?;
@@ -197,6 +246,17 @@ pub(crate) fn of_objects(repository: &Repository, said: &str) -> Stop {
         let command = "mkdir -p {} && mv {} {} && git -C {} fetch --refetch {}";
         return stop(why).next(to_type(command, &parts));
     }
+    if let Some(stop) = of_pack(repository, said, &remote) {
+        return stop;
+    }
+    if let Some(file) = still_here(repository, said) {
+        let why = format!(
+            "the object of {} is missing or damaged ({words}); the file has what was in it",
+            repository.shown(&file)
+        );
+        let parts = [top, Part::Paths(vec![as_path(&file)])];
+        return stop(why).next(to_type("git -C {} hash-object -w -- {}", &parts));
+    }
     // What no remote has cannot be fetched: the branch goes back to the last commit that is whole, and the files stay.
     if let Some(name) = branch
         && let RefLook::Object(now) = refs::read(git_dir, &name)
@@ -205,7 +265,7 @@ pub(crate) fn of_objects(repository: &Repository, said: &str) -> Stop {
         && commit != now
     {
         let why = format!(
-            "the last commit of {} is damaged ({words}); the one before that is whole is {}, and your files stay as they are",
+            "what {} has is damaged ({words}); the last commit that is whole is {}, and your files stay as they are",
             escaped(&name),
             short(&commit)
         );
@@ -223,6 +283,63 @@ pub(crate) fn of_objects(repository: &Repository, said: &str) -> Stop {
     ))
 }
 
+/// A pack that is damaged: what can be read of it is unpacked, the rest is fetched.
+fn of_pack(repository: &Repository, said: &str, remote: &str) -> Option<Stop> {
+    let hints = ["inflate:", "packed object", "index CRC", ".pack"];
+    if !hints.iter().any(|hint| said.contains(hint)) {
+        return None;
+    }
+    let dir = repository.common_dir.join("objects/pack");
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    let mut packs = entries.map(|entry| entry.path());
+    let is_damaged = |path: &PathBuf| {
+        let verify = repository.git.call(["verify-pack", "--"]);
+        let verify = verify.paths([path.as_os_str().as_encoded_bytes()]);
+        path.extension().is_some_and(|end| end == "pack")
+            && verify
+                .within(Duration::from_secs(60))
+                .run()
+                .is_ok_and(|answer| !answer.status.success() && !answer.timed_out)
+    };
+    let pack = packs.find(is_damaged)?;
+    let aside = repository.common_dir.join("damaged");
+    let ends = ["pack", "idx", "rev"].map(|end| pack.with_extension(end));
+    let files = ends.iter().filter(|path| path.is_file());
+    let moved = aside.join(pack.file_name()?);
+    let top = Part::Path(&repository.git.dir);
+    let parts = [
+        Part::Path(&aside),
+        Part::Paths(files.map(PathBuf::as_path).collect()),
+        Part::Path(&aside),
+        top.clone(),
+        Part::Path(&moved),
+        top,
+        Part::Word(OsStr::new(remote)),
+    ];
+    let why = format!(
+        "{} is damaged ({}); what can be read of it is unpacked, and {remote} has the rest",
+        escaped_path(&pack),
+        crate::cause::last_line(said)
+    );
+    // unpack-objects ends with an error, for what it could not read.
+    let command = "mkdir -p {} && mv {} {} && { git -C {} unpack-objects -q -r <{}; git -C {} fetch --refetch {}; }";
+    let stop = Stop::failed(GitReason::Damaged, why);
+    Some(stop.next(to_type(command, &parts)))
+}
+
+/// A file of the index whose object git has named as missing, and which still has the same content.
+fn still_here(repository: &Repository, said: &str) -> Option<Vec<u8>> {
+    let mut ids = said.split(|c: char| !c.is_ascii_hexdigit());
+    let id = ids.rfind(|word| matches!(word.len(), 40 | 64))?;
+    let listed = repository.git.call(["ls-files", "-s", "-z"]).words().ok()?;
+    let of_id = |entry: &&Vec<u8>| entry.windows(id.len()).any(|part| part == id.as_bytes());
+    let entry = listed.iter().find(of_id)?;
+    let tab = entry.iter().position(|byte| *byte == b'\t')?;
+    let path = entry[tab + 1..].to_vec();
+    let hash = repository.git.call(["hash-object", "--"]).paths([&path]);
+    (hash.text().ok()? == id).then_some(path)
+}
+
 /// The remote of a branch, by its full name.
 fn remote_of(repository: &Repository, branch: &str) -> String {
     let branch = branch.strip_prefix("refs/heads/").unwrap_or(branch);
@@ -233,7 +350,7 @@ fn remote_of(repository: &Repository, branch: &str) -> String {
 }
 
 /// The loose objects that are empty, and the one that git has named.
-fn damaged_files(git_dir: &Path, said: &str) -> Vec<std::path::PathBuf> {
+fn damaged_files(git_dir: &Path, said: &str) -> Vec<PathBuf> {
     let objects = git_dir.join("objects");
     let dirs = fs::read_dir(&objects).into_iter().flatten().flatten();
     let dirs = dirs.filter(|dir| dir.file_name().len() == 2);

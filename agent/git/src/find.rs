@@ -54,7 +54,11 @@ pub(crate) fn look(request: &SyncRequest) -> Result<FoundDirs, Stop> {
     let Some(found) = answer.stdout.strip_prefix(b"false\nfalse\ntrue\n") else {
         let dirs = answer.stdout.split(|byte| *byte == b'\n');
         let git_dir = dirs.rev().nth(2).map(as_path).unwrap_or(Path::new(""));
-        return Err(inside(request).unwrap_or_else(|| without_working_tree(request, git_dir)));
+        let is_bare = answer.stdout.starts_with(b"true\n");
+        return Err(inside(request).unwrap_or_else(|| match is_bare {
+            true => without_working_tree(request, git_dir),
+            false => working_tree_elsewhere(request),
+        }));
     };
     refuse_damaged(request)?;
     let mut lines = found.splitn(2, |byte| *byte == b'\n');
@@ -128,9 +132,25 @@ fn inside(request: &SyncRequest) -> Option<Stop> {
     Some(stop.next(to_type("mv {} {}", &parts)))
 }
 
+/// The repository is here, and `core.worktree` says that its working tree is elsewhere.
+fn working_tree_elsewhere(request: &SyncRequest) -> Stop {
+    let top = above(request).unwrap_or(&request.dir);
+    let set = Git::in_dir(Path::new("."))
+        .call(["config", "core.worktree"])
+        .run();
+    let set = set.ok().and_then(|answer| answer.ok_text());
+    let (dir, shown) = (escaped_path(&request.dir), escaped_path(&top.join(".git")));
+    let to = set.map_or_else(String::new, |to| format!(" ({})", escaped(&to)));
+    let why =
+        format!("{dir} is not in the working tree of {shown}: core.worktree leads elsewhere{to}");
+    let command = to_type("git -C {} config --unset core.worktree", &[Part::Path(top)]);
+    Stop::failed(GitReason::Worktree, why).next(command)
+}
+
 /// git has found a repository that has no working tree here: a bare one.
 fn without_working_tree(request: &SyncRequest, git_dir: &Path) -> Stop {
-    let top = above(request).unwrap_or(&request.dir);
+    let around = request.dir.parent().unwrap_or(&request.dir);
+    let top = above(request).unwrap_or(around);
     let git_dir = fs::canonicalize(git_dir).unwrap_or_else(|_| top.join(".git"));
     let stop = |why| Stop::failed(GitReason::Worktree, why);
     let dir = escaped_path(&request.dir);
@@ -167,6 +187,15 @@ fn without_working_tree(request: &SyncRequest, git_dir: &Path) -> Stop {
     stop(why).next(format!("{joined} && {moved}"))
 }
 
+/// The directory that a git directory shares with others, as git notes it.
+fn common_dir(git_dir: &Path) -> PathBuf {
+    let noted = fs::read_to_string(git_dir.join("commondir")).unwrap_or_default();
+    match noted.trim_end() {
+        "" => git_dir.to_owned(),
+        noted => git_dir.join(noted),
+    }
+}
+
 /// The worktree of a bare repository with its main branch; else its first.
 fn worktree_of(git_dir: &Path) -> Option<PathBuf> {
     let entries = fs::read_dir(git_dir.join("worktrees")).ok()?;
@@ -201,6 +230,17 @@ fn no_repository(request: &SyncRequest, said: &str) -> Stop {
         let git_dir = top.join(".git");
         let shown = escaped_path(&git_dir);
         if git_dir.is_file() {
+            // Of a linked worktree or of a submodule.
+            let led = fs::read_to_string(&git_dir).unwrap_or_default();
+            let led = led
+                .trim_end()
+                .strip_prefix("gitdir: ")
+                .map(|to| top.join(to));
+            if let Some(led) = led.filter(|led| led.is_dir())
+                && let Some(damaged) = damage::of_head(&led, &common_dir(&led))
+            {
+                return damaged;
+            }
             let to = said.split_once(": ").map_or("nowhere", |(_, to)| to);
             return stop(format!(
                 "{shown} leads to {}, which is no repository",
@@ -222,6 +262,13 @@ fn no_repository(request: &SyncRequest, said: &str) -> Stop {
         }
     }
     let around = request.dir.parent().unwrap_or(&request.dir);
+    // A bare repository with its worktrees around it, as some keep them.
+    let entries = fs::read_dir(around).into_iter().flatten().flatten();
+    let mut beside = entries.map(|entry| entry.path());
+    let is_bare = |path: &PathBuf| damage::is_git_dir(path) && path.join("worktrees").is_dir();
+    if let Some(git_dir) = beside.find(is_bare) {
+        return without_working_tree(request, &git_dir);
+    }
     stop(format!("{dir} is in no git repository"))
         .next(to_type("git -C {} init", &[Part::Path(around)]))
 }

@@ -2,62 +2,47 @@
 //! its records, is neither committed nor pushed by the agent. A person who means it commits and pushes it by hand.
 //!
 //! A version is compared with the one at the place, so a fault that is there already holds nothing. The judgement
-//! ([`blemish`], [`Loss`]) is pure; what it needs is read once ([`RecordChange`]).
+//! ([`fault`]) is pure; what it needs is read once ([`RecordChange`]).
 //!
 //! Limits: a symbolic link in the place of a record file is not looked into, and a file that git keeps as something
 //! other than lines of JSON (encrypted, or as a pointer) is not judged.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::fmt;
-use std::fs::{self, File};
-use std::io::Read;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+mod commits;
+mod fault;
+mod records;
+mod words;
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::rc::Rc;
 use std::thread;
 use std::time::Duration;
 
 use beadlock_checker::internal::facts;
-use beadlock_records::{BlemishKind, Id, RecordFile, gone, new_blemishes, older};
-use nix::libc::{O_CLOEXEC, O_NOFOLLOW, O_NONBLOCK};
-use serde_json::Value;
+use beadlock_records::BlemishKind;
 
-use crate::Upstream;
+pub(crate) use self::commits::{refuse_ahead, refuse_arriving, refuse_changed};
+use self::fault::{Fault, Loss};
+pub(crate) use self::records::{RecordChange, is_record_name};
+use self::records::{Text, ids_in, read};
+use self::words::{held, hindrance, restore};
 use crate::route::Route;
 use crate::versions::{self, Looked};
 use crate::{
-    BranchHead, DatabaseChanges, Distance, Event, Git, GitReason, Hindrance, HindranceKind, Part,
-    Repository, Stop, SyncMessage, SyncTurn, as_path, blobs, counted, kept, say, to_type,
+    BranchHead, DatabaseChanges, Event, Hindrance, Repository, Stop, SyncMessage, SyncTurn,
+    as_path, blobs, index, kept, say,
 };
 
-/// How a record file ends. Every other file is as it is.
-const ENDING: &[u8] = b".jsonl";
 /// Files that say something to git, and are no records.
 const OF_GIT: [&str; 2] = [".gitignore", ".gitattributes"];
-/// With so many records, the loss of more than half of them is held.
-const MANY: usize = 10;
 /// How long a file with a torn last line must be left alone until that is told: its writer may be at work.
 const QUIET: Duration = Duration::from_secs(10);
 /// Two looks at a file that has lost records are so far apart.
 const APART: Duration = Duration::from_secs(1);
 /// How often a file is looked at that changes between two looks.
 const LOOKS: usize = 3;
-
-/// The content of a version, kept once where two versions have the same.
-pub(crate) type Text = Rc<Vec<u8>>;
-
-/// A record file that has changed: its versions, each `None` where there is no file.
-#[derive(Debug, Clone)]
-pub(crate) struct RecordChange {
-    /// From the top.
-    pub(crate) path: Vec<u8>,
-    /// In the last commit.
-    pub(crate) head: Option<Text>,
-    /// In the newest commit of the place that the branch has.
-    pub(crate) place: Option<Text>,
-    /// In the working tree.
-    pub(crate) here: Option<Text>,
-}
 
 /// A version that is held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,311 +52,19 @@ struct HeldFile {
     is_in_head: bool,
 }
 
-/// Why a version is held.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fault {
-    /// A line that must not be there, by its number.
-    Line(BlemishKind, usize),
-    /// So many of so many records are gone; and the file is.
-    Gone(usize, usize, bool),
-    /// So many records have older contents.
-    Older(usize),
-}
-
 /// What is held back of the changes of a database.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Held {
     /// From the top.
     paths: BTreeSet<Vec<u8>>,
+    /// The commit of the place that the versions were compared with; `None` for the last commit itself.
+    place: Option<String>,
     /// Files that somebody is writing just now: they are committed by a later cycle.
     pub(crate) writing: Vec<Vec<u8>>,
+    /// The record files that are committed, as they were judged.
+    judged: BTreeMap<Vec<u8>, Text>,
     /// What the state of the database says; `None` where nothing is held.
     pub(crate) hindrance: Option<Hindrance>,
-}
-
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Line(BlemishKind::Marker, line) => {
-                write!(f, ", line {line}, is a conflict marker")
-            }
-            Self::Line(BlemishKind::Nul, line) => write!(f, ": line {line} has NUL bytes"),
-            Self::Line(BlemishKind::Torn, line) => {
-                write!(f, ": line {line} is not JSON (cut off?)")
-            }
-            Self::Line(BlemishKind::NotJson, line) => write!(f, ": line {line} is not JSON"),
-            Self::Gone(gone, of, is_file) => {
-                let are = if *of == 1 { "record is" } else { "records are" };
-                let file = if *is_file { ", with the file" } else { "" };
-                write!(f, ": {gone} of {of} {are} gone{file}")
-            }
-            Self::Older(count) => write!(
-                f,
-                ": {count} records went back to older contents (a stale export, a backup?)"
-            ),
-        }
-    }
-}
-
-impl Fault {
-    /// A person has to edit the file: no older version of it is better as a whole.
-    fn is_to_be_edited(self) -> bool {
-        matches!(
-            self,
-            Self::Line(
-                BlemishKind::Marker | BlemishKind::Torn | BlemishKind::NotJson,
-                _
-            )
-        )
-    }
-}
-
-/// Whether a path is one of a record file.
-pub(crate) fn is_record_name(path: &[u8]) -> bool {
-    path.ends_with(ENDING)
-}
-
-/// The first line that a version has, that the one at the place has not, and that no record file should have. Without
-/// a version at the place the file must begin to be a record file to be judged as one.
-pub(crate) fn blemish(place: &[u8], here: &[u8]) -> Option<(BlemishKind, usize)> {
-    // Most often lines were appended: only these are read.
-    let appended = here
-        .strip_prefix(place)
-        .filter(|_| place.is_empty() || place.ends_with(b"\n"));
-    let (known, text, skipped) = match appended {
-        Some(tail) => (&b""[..], tail, count_lines(place)),
-        None => (place, here, 0),
-    };
-    let new = new_blemishes(known, text);
-    new.first()?;
-    let is_new_file = place.trim_ascii().is_empty();
-    let now = RecordFile::read(here);
-    let judged = if is_new_file {
-        now.is_record_file()
-    } else {
-        RecordFile::read(place).is_record_file()
-    };
-    let has_conflict = new
-        .iter()
-        .any(|blemish| blemish.text.starts_with(b"<<<<<<< "));
-    let counts = |kind: BlemishKind, text: &[u8]| {
-        judged
-            || (is_new_file
-                && match kind {
-                    BlemishKind::Marker => has_conflict,
-                    BlemishKind::Nul => true,
-                    // One line, and it has only begun.
-                    BlemishKind::Torn => {
-                        new.len() == 1 && text.trim_ascii_start().starts_with(b"{")
-                    }
-                    BlemishKind::NotJson => false,
-                })
-    };
-    new.iter()
-        .find(|blemish| counts(blemish.kind, blemish.text))
-        .map(|blemish| (blemish.kind, blemish.line + skipped))
-}
-
-fn count_lines(text: &[u8]) -> usize {
-    text.iter().filter(|byte| **byte == b'\n').count()
-}
-
-/// What a version has lost of the one at the place.
-#[derive(Debug, Default)]
-pub(crate) struct Loss {
-    /// The records that are gone.
-    gone: Vec<Id>,
-    /// How many the place has.
-    of: usize,
-    is_file_gone: bool,
-    /// How many went back to an older time.
-    older: usize,
-}
-
-impl Loss {
-    pub(crate) fn between(place: Option<&[u8]>, here: Option<&[u8]>) -> Self {
-        let Some(place) = place else {
-            return Self::default();
-        };
-        if here.is_some_and(|here| here.starts_with(place)) {
-            return Self::default();
-        }
-        let (before, now) = (
-            RecordFile::read(place),
-            RecordFile::read(here.unwrap_or_default()),
-        );
-        Self {
-            gone: gone(&before, &now),
-            of: before.records(),
-            is_file_gone: here.is_none(),
-            older: older(&before, &now).len(),
-        }
-    }
-
-    /// Something is missing, few or many.
-    fn is_any(&self) -> bool {
-        !self.gone.is_empty() || self.is_file_gone
-    }
-
-    /// All records are gone, of at least two.
-    fn is_of_all(&self) -> bool {
-        self.of >= 2 && self.gone.len() == self.of
-    }
-
-    pub(crate) fn fault(&self) -> Option<Fault> {
-        let (gone, of) = (self.gone.len(), self.of);
-        let is_most = of >= MANY && gone * 2 > of;
-        let is_held = match self.is_file_gone {
-            true => is_most || gone >= MANY,
-            false => is_most || self.is_of_all(),
-        };
-        if is_held {
-            return Some(Fault::Gone(gone, of, self.is_file_gone));
-        }
-        (self.older >= MANY).then_some(Fault::Older(self.older))
-    }
-
-    /// Forgets the records that are in another file of the database: they were moved, not lost.
-    pub(crate) fn forget_moved(
-        &mut self,
-        place: &[u8],
-        others: impl Iterator<Item = impl AsRef<[u8]>>,
-    ) {
-        let wanted: HashSet<Id> = self.gone.iter().cloned().collect();
-        let were = members(place, &wanted);
-        for other in others {
-            let are = members(other.as_ref(), &wanted);
-            self.gone.retain(|id| {
-                let (Some(were), Some(are)) = (were.get(id), are.get(id)) else {
-                    return true;
-                };
-                // A line about the record, such as an event, has its id and little else of it.
-                let is_copy = |of: &BTreeSet<String>| {
-                    were.iter()
-                        .any(|was| was.intersection(of).count() * 3 >= was.len() * 2)
-                };
-                !are.iter().any(is_copy)
-            });
-        }
-    }
-}
-
-/// The names of the members of each line of these records.
-fn members(file: &[u8], wanted: &HashSet<Id>) -> HashMap<Id, Vec<BTreeSet<String>>> {
-    let mut found: HashMap<Id, Vec<BTreeSet<String>>> = HashMap::new();
-    for line in file.split(|byte| *byte == b'\n') {
-        let Ok(Value::Object(record)) = serde_json::from_slice(line) else {
-            continue;
-        };
-        let id = match record.get("id") {
-            Some(Value::String(id)) => Some(Id::text(id)),
-            Some(Value::Number(id)) => id.as_i64().map(Id::integer),
-            _ => None,
-        };
-        if let Some(id) = id.filter(|id| wanted.contains(id)) {
-            let names = record.into_iter().map(|(name, _)| name).collect();
-            found.entry(id).or_default().push(names);
-        }
-    }
-    found
-}
-
-impl RecordChange {
-    /// The changed record files, with the versions in the last commit and in `place`.
-    pub(crate) fn read_all(
-        repository: &Repository,
-        changes: &DatabaseChanges,
-        head: &BranchHead,
-        place: &str,
-    ) -> Result<Vec<Self>, Stop> {
-        let paths: BTreeSet<_> = changes
-            .present
-            .iter()
-            .chain(&changes.gone)
-            .filter(|path| is_record_name(path))
-            .collect();
-        if paths.is_empty() {
-            return Ok(Vec::new());
-        }
-        let of_place = match place == head.commit {
-            true => None,
-            false => Some(ids_in(repository, place)?),
-        };
-        let in_head = |path: &Vec<u8>| changes.in_head.get(path);
-        let in_place = |path: &Vec<u8>| match &of_place {
-            Some(ids) => ids.get(path),
-            None => in_head(path),
-        };
-        let ids: BTreeSet<_> = paths
-            .iter()
-            .flat_map(|path| [in_head(path), in_place(path)])
-            .flatten()
-            .map(String::as_str)
-            .collect();
-        let texts = blobs::contents(&repository.git, ids.into_iter())?;
-        let text = |id: Option<&String>| id.and_then(|id| texts.get(id)).cloned();
-        let change = |path: &&Vec<u8>| {
-            let file = repository.git.dir.join(as_path(path));
-            let is_link = fs::symlink_metadata(&file).is_ok_and(|meta| meta.is_symlink());
-            (!is_link).then(|| Self {
-                path: (*path).clone(),
-                head: text(in_head(path)),
-                place: text(in_place(path)),
-                here: read(&file).map(Rc::new),
-            })
-        };
-        Ok(paths.iter().filter_map(change).collect())
-    }
-
-    fn place(&self) -> Option<&[u8]> {
-        self.place.as_ref().map(|text| text.as_slice())
-    }
-
-    fn here(&self) -> Option<&[u8]> {
-        self.here.as_ref().map(|text| text.as_slice())
-    }
-
-    fn blemish(&self) -> Option<(BlemishKind, usize)> {
-        let here = self.here()?;
-        blemish(self.place().unwrap_or_default(), here)
-    }
-
-    fn loss(&self) -> Loss {
-        Loss::between(self.place(), self.here())
-    }
-}
-
-/// The content of a regular file; `None` where there is none, or it cannot be read.
-fn read(path: &Path) -> Option<Vec<u8>> {
-    let opened = File::options()
-        .read(true)
-        .custom_flags(O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
-        .open(path)
-        .ok()?;
-    let mut content = Vec::new();
-    let mut file = opened.metadata().ok()?.is_file().then_some(opened)?;
-    file.read_to_end(&mut content).ok()?;
-    Some(content)
-}
-
-/// The ids of the files that a commit has in the database.
-fn ids_in(repository: &Repository, commit: &str) -> Result<BTreeMap<Vec<u8>, String>, Stop> {
-    let ls_tree = repository.git.call(["ls-tree", "-r", "-z", commit]);
-    let prefix = repository.prefix.as_os_str().as_encoded_bytes();
-    let ls_tree = match prefix.is_empty() {
-        true => ls_tree,
-        false => ls_tree.paths([&b"--"[..], prefix]),
-    };
-    let entry = |entry: Vec<u8>| {
-        // `MODE TYPE ID`, a tab, the path.
-        let tab = entry.iter().position(|byte| *byte == b'\t')?;
-        let (fields, path) = entry.split_at(tab);
-        let mut fields = fields.split(|byte| *byte == b' ');
-        let is_file = fields.next()?.starts_with(b"100");
-        let id = String::from_utf8_lossy(fields.nth(1)?).into_owned();
-        is_file.then(|| (path[1..].to_vec(), id))
-    };
-    Ok(ls_tree.words()?.into_iter().filter_map(entry).collect())
 }
 
 /// The newest commit of the place that the branch has: what is changed here was changed from there on. Without a place
@@ -379,12 +72,11 @@ fn ids_in(repository: &Repository, commit: &str) -> Result<BTreeMap<Vec<u8>, Str
 fn place_of(repository: &Repository, head: &BranchHead) -> Result<String, Stop> {
     let settings = repository.settings()?;
     let route = Route::of(repository, settings, &head.branch).ok();
-    let tracking = route.as_ref().and_then(|route| {
-        let place = route.places().next().unwrap_or_else(|| route.first());
-        Some(place.tracking.as_str())
-    });
-    let place = match tracking {
-        Some(tracking) => repository.commit_of(tracking)?,
+    let place = match &route {
+        Some(route) => {
+            let place = route.places().next().unwrap_or_else(|| route.first());
+            repository.commit_of(&place.tracking)?
+        }
         None => None,
     };
     let Some(place) = place.filter(|place| *place != head.commit) else {
@@ -418,11 +110,15 @@ impl Held {
             held: BTreeMap::new(),
             outdated: BTreeMap::new(),
             writing: BTreeSet::new(),
+            judged: BTreeMap::new(),
+            filtered: BTreeSet::new(),
         };
         judge.blemishes(&mut records)?;
         // It may give back what seems to be lost.
         judge.merge_in_the_unknown(turn, &mut records)?;
         judge.losses(&mut records)?;
+        // That takes its time, in which somebody may have written.
+        judge.merge_in_the_unknown(turn, &mut records)?;
         if let Some(held) = judge.all_gone(&place, &records)? {
             *changes = DatabaseChanges::default();
             return Ok(held);
@@ -431,18 +127,73 @@ impl Held {
             held,
             outdated,
             writing,
+            mut judged,
+            filtered,
             ..
         } = judge;
+        judged.retain(|path, _| !filtered.contains(path));
         let paths: BTreeSet<_> = held.keys().chain(outdated.keys()).cloned().collect();
+        let of_outdated = || {
+            let (path, why) = outdated.first_key_value()?;
+            Some(words::of_outdated(repository, path, why))
+        };
         let held = Self {
-            hindrance: hindrance(repository, &held)
-                .or_else(|| outdated.first_key_value().map(of_outdated(repository))),
+            hindrance: hindrance(repository, &held).or_else(of_outdated),
+            place: (place != head.commit).then_some(place),
             writing: writing.iter().cloned().collect(),
+            judged,
             paths,
         };
         changes.leave(&held.paths);
         changes.leave(&writing);
         Ok(held)
+    }
+
+    /// Sets the held files in an index back to those of a commit: a hook may have added them.
+    pub(crate) fn set_back(
+        &self,
+        repository: &Repository,
+        index: &Path,
+        commit: &str,
+    ) -> Result<(), Stop> {
+        let paths: Vec<_> = self.paths.iter().chain(&self.writing).cloned().collect();
+        match paths.is_empty() {
+            true => Ok(()),
+            false => index::set(&repository.git, index, commit, &paths),
+        }
+    }
+
+    /// Puts record files into an index as they were judged, where somebody has written to them since: what nobody has
+    /// judged is for the next cycle.
+    pub(crate) fn stage_as_judged(
+        &self,
+        repository: &Repository,
+        index: &Path,
+    ) -> Result<(), Stop> {
+        let git = &repository.git;
+        let is_changed = |path: &[u8], text: &Text| {
+            !self.has(path) && read(&git.dir.join(as_path(path))).as_ref() != Some(text)
+        };
+        let mut entries = Vec::new();
+        for (path, text) in &self.judged {
+            if !is_changed(path, text) {
+                continue;
+            }
+            let listed = git.call(["ls-files", "--stage", "-z", "--"]).index(index);
+            let listed = listed.paths([path]).words()?;
+            let mode = listed.first().and_then(|entry| entry.get(..6));
+            let mode = mode.unwrap_or(b"100644");
+            let mut how = b"--path=".to_vec();
+            how.extend_from_slice(path);
+            let id = git.call(["hash-object", "-w", "--stdin"]).paths([how]);
+            let id = id.stdin(text.to_vec()).text()?;
+            entries.extend([mode, b" ", id.as_bytes(), b"\t", path, b"\0"].concat());
+        }
+        if entries.is_empty() {
+            return Ok(());
+        }
+        let args = ["update-index", "--replace", "-z", "--index-info"];
+        git.call(args).index(index).stdin(entries).done().map(drop)
     }
 
     /// What is held back, or being written, from the top.
@@ -481,6 +232,10 @@ struct Judge<'a> {
     /// Files whose writer does not know what has come in, twice, and the sentence about each.
     outdated: BTreeMap<Vec<u8>, String>,
     writing: BTreeSet<Vec<u8>>,
+    /// The contents of which it is known that their writers knew of everything.
+    judged: BTreeMap<Vec<u8>, Text>,
+    /// Files that git commits otherwise than they lie here.
+    filtered: BTreeSet<Vec<u8>>,
 }
 
 impl Judge<'_> {
@@ -494,32 +249,24 @@ impl Judge<'_> {
             let (Some(head), Some(here)) = (&change.head, &change.here) else {
                 continue;
             };
-            if self.held.contains_key(&change.path) || self.writing.contains(&change.path) {
+            if self.is_taken(&change.path) || self.judged.get(&change.path) == Some(here) {
                 continue;
             }
+            self.judged.insert(change.path.clone(), here.clone());
             kept::edited(self.repository, &change.path, head, here)?;
-            let (head, file) = (
-                Rc::clone(head),
-                self.repository.git.dir.join(as_path(&change.path)),
-            );
-            // A program that never rests may have written again meanwhile.
-            for _ in 0..LOOKS {
-                let Some(here) = &change.here else {
-                    break;
-                };
-                let changed = versions::Changed {
-                    path: &change.path,
-                    head: &head,
-                    here: here.to_vec(),
-                };
-                match versions::look(turn, changed)? {
-                    Looked::Fine => break,
-                    Looked::Merged => change.here = read(&file).map(Text::new),
-                    Looked::Held(why) => {
-                        self.outdated.insert(change.path.clone(), why);
-                        break;
-                    }
+            let changed = versions::Changed {
+                path: &change.path,
+                head,
+                here: here.to_vec(),
+            };
+            match versions::look(turn, changed)? {
+                Looked::Fine => {}
+                Looked::Merged(merged) => {
+                    let merged = Text::new(merged);
+                    self.judged.insert(change.path.clone(), merged.clone());
+                    change.here = Some(merged);
                 }
+                Looked::Held(why) => drop(self.outdated.insert(change.path.clone(), why)),
             }
         }
         Ok(())
@@ -603,9 +350,15 @@ impl Judge<'_> {
                 if again.as_deref() == change.here() {
                     continue;
                 }
-                is_same = false;
                 change.here = again.map(Rc::new);
-                losses.insert(at, change.loss());
+                let loss = change.loss();
+                // Whoever adds to the file at its end is not in the middle of it.
+                let is_only_longer = losses[&at].lost_the_same_as(&loss);
+                losses.insert(at, loss);
+                if is_only_longer {
+                    continue;
+                }
+                is_same = false;
                 if look == LOOKS {
                     self.writing.insert(change.path.clone());
                 }
@@ -629,7 +382,7 @@ impl Judge<'_> {
 
     /// The file as git would commit it, where it is not as it lies here: a filter or another encoding. Returns whether
     /// it is another content.
-    fn clean(&self, change: &mut RecordChange) -> Result<bool, Stop> {
+    fn clean(&mut self, change: &mut RecordChange) -> Result<bool, Stop> {
         if change.here.is_none() {
             return Ok(false);
         }
@@ -641,6 +394,7 @@ impl Judge<'_> {
         let mut texts = blobs::contents(git, [id.as_str()].into_iter())?;
         match texts.remove(&id) {
             Some(text) if Some(text.as_slice()) != change.here() => {
+                self.filtered.insert(change.path.clone());
                 change.here = Some(text);
                 Ok(true)
             }
@@ -738,7 +492,9 @@ impl Judge<'_> {
             _ => None,
         };
         Ok(Some(Held {
+            judged: BTreeMap::new(),
             paths: ids.into_keys().collect(),
+            place: None,
             writing: Vec::new(),
             hindrance: Some(held(why, next)),
         }))
@@ -782,305 +538,3 @@ fn left_until(path: &Path, quiet: Duration) -> Duration {
     let left = |age: Option<Duration>| age.map(|age| quiet.saturating_sub(age));
     ages.into_iter().filter_map(left).max().unwrap_or_default()
 }
-
-fn held(why: String, next: Option<String>) -> Hindrance {
-    Hindrance {
-        kind: HindranceKind::NotPushing,
-        reason: GitReason::Held,
-        why,
-        next,
-    }
-}
-
-/// What the state says of the held files: the first of them, and how many more there are.
-fn hindrance(repository: &Repository, all: &BTreeMap<Vec<u8>, HeldFile>) -> Option<Hindrance> {
-    let (path, HeldFile { fault, is_in_head }) = all.iter().next()?;
-    let more = match all.len() - 1 {
-        0 => String::new(),
-        1 => "; 1 more file is held back".to_owned(),
-        more => format!("; {more} more files are held back"),
-    };
-    let what = if fault.is_to_be_edited() {
-        "edit the file, or commit and push it yourself if it is meant"
-    } else {
-        "restore the file, or commit and push it yourself if it is meant"
-    };
-    let why = format!("{}{fault}{more}; {what}", repository.shown(path));
-    let next = match fault.is_to_be_edited() || !is_in_head {
-        true => None,
-        false => restore(repository, path),
-    };
-    Some(held(why, next))
-}
-
-/// What is said of a file whose writer does not know what has come in.
-fn of_outdated(repository: &Repository) -> impl FnOnce((&Vec<u8>, &String)) -> Hindrance {
-    move |(path, why)| {
-        let path = repository.shown(path);
-        held(
-            format!("{path}: {why}, or commit and push it yourself if it is meant"),
-            None,
-        )
-    }
-}
-
-/// The command that brings back the file of the last commit, and keeps what lies there now. Without a path it is that
-/// of the whole database.
-fn restore(repository: &Repository, path: &[u8]) -> Option<String> {
-    let (git, prefix) = (
-        &repository.git,
-        repository.prefix.as_os_str().as_encoded_bytes(),
-    );
-    let what = match (path, prefix) {
-        (b"", b"") => b".",
-        (b"", prefix) => prefix,
-        (path, _) => path,
-    };
-    let is_plain = |byte: &u8| !b"*?[\\:".contains(byte);
-    let literal: &[&str] = if what.iter().all(is_plain) {
-        &[]
-    } else {
-        &["--literal-pathspecs"]
-    };
-    let literal = || Part::Words(literal.iter().map(Into::into).collect());
-    let (top, what) = (Part::Path(&git.dir), as_path(what));
-    let file = git.dir.join(what);
-    let meta = (!path.is_empty())
-        .then(|| fs::symlink_metadata(&file).ok())
-        .flatten();
-    let Some(meta) = meta else {
-        return Some(to_type(
-            "git -C {} {} checkout HEAD -- {}",
-            &[top, literal(), Part::Path(what)],
-        ));
-    };
-    let mine = mine(&file)?;
-    let (file, mine) = (Part::Path(&file), Part::Path(&mine));
-    let parts = [file, mine, top, literal(), Part::Path(what)];
-    Some(if meta.is_file() {
-        to_type("cp -p {} {} && git -C {} {} checkout HEAD -- {}", &parts)
-    } else {
-        to_type("mv {} {} && git -C {} {} checkout HEAD -- {}", &parts)
-    })
-}
-
-/// A free name beside the file, of a kind that is not committed.
-fn mine(file: &Path) -> Option<std::path::PathBuf> {
-    (1..100_u32)
-        .map(|number| {
-            let mut name = file.file_name().unwrap_or_default().to_owned();
-            if number > 1 {
-                name.push(format!(".{number}"));
-            }
-            name.push(".mine");
-            file.with_file_name(name)
-        })
-        .find(|mine| fs::symlink_metadata(mine).is_err())
-}
-
-/// A record file in two commits, by its ids.
-struct TwoVersions {
-    path: Vec<u8>,
-    old: Option<String>,
-    new: Option<String>,
-}
-
-/// The record files of the database that two commits have otherwise.
-fn changed_between(
-    repository: &Repository,
-    from: &str,
-    to: &str,
-) -> Result<Vec<TwoVersions>, Stop> {
-    let args = ["diff-tree", "-r", "-z", "--no-renames", from, to, "--"];
-    let words = repository
-        .git
-        .call(args)
-        .paths([repository.inside()])
-        .words()?;
-    let id = |mode: &[u8], id: &[u8]| {
-        let is_file = mode.trim_ascii_start().starts_with(b"100");
-        is_file.then(|| String::from_utf8_lossy(id).into_owned())
-    };
-    let versions = |pair: &[Vec<u8>]| {
-        // `:MODE MODE ID ID STATUS`, then the path.
-        let fields: Vec<_> = pair[0].split(|byte| *byte == b' ').collect();
-        let [old_mode, new_mode, old, new, ..] = fields.as_slice() else {
-            return None;
-        };
-        let old_mode = old_mode.strip_prefix(b":").unwrap_or(old_mode);
-        is_record_name(&pair[1]).then(|| TwoVersions {
-            path: pair[1].clone(),
-            old: id(old_mode, old),
-            new: id(new_mode, new),
-        })
-    };
-    Ok(words.chunks_exact(2).filter_map(versions).collect())
-}
-
-fn texts_of(git: &Git, versions: &[TwoVersions]) -> Result<HashMap<String, Text>, Stop> {
-    let ids: BTreeSet<_> = versions
-        .iter()
-        .flat_map(|versions| [&versions.old, &versions.new])
-        .flatten()
-        .map(String::as_str)
-        .collect();
-    blobs::contents(git, ids.into_iter())
-}
-
-/// Refuses to push commits with a version that is held: somebody has committed it by hand, and pushes it by hand.
-pub(crate) fn refuse_ahead(repository: &Repository, distance: &Distance) -> Result<(), Stop> {
-    // One commit of this very sync was looked at before it was made.
-    let Some(place) = distance.upstream.as_ref().filter(|_| !distance.is_ours) else {
-        return Ok(());
-    };
-    let head = &distance.head.commit;
-    let versions = changed_between(repository, place, head)?;
-    let texts = texts_of(&repository.git, &versions)?;
-    let text = |id: &Option<String>| {
-        id.as_ref()
-            .and_then(|id| texts.get(id))
-            .map(|text| text.as_slice())
-    };
-    let mut faults = BTreeMap::new();
-    for version in &versions {
-        let (old, new) = (text(&version.old), text(&version.new));
-        let blemish = new.and_then(|new| blemish(old.unwrap_or_default(), new));
-        let mut fault = blemish.map(|(kind, line)| Fault::Line(kind, line));
-        let mut loss = Loss::between(old, new);
-        if fault.is_none() && loss.fault().is_some() {
-            let ids = ids_in(repository, head)?;
-            let others: BTreeSet<_> = ids
-                .iter()
-                .filter(|(path, _)| is_record_name(path) && **path != version.path)
-                .map(|(_, id)| id.as_str())
-                .collect();
-            let others = blobs::contents(&repository.git, others.into_iter())?;
-            loss.forget_moved(
-                old.unwrap_or_default(),
-                others.values().map(|text| text.as_slice()),
-            );
-            fault = loss.fault();
-        }
-        if let Some(fault) = fault {
-            faults.insert(version.path.as_slice(), fault);
-        }
-    }
-    let Some((path, fault)) = faults.first_key_value() else {
-        return Ok(());
-    };
-    let what = if fault.is_to_be_edited() {
-        "edit the file, or push that yourself if it is meant"
-    } else {
-        "push that yourself if it is meant"
-    };
-    let why = format!(
-        "{}{fault}, in {} that {} not pushed; {what}",
-        repository.shown(path),
-        counted(distance.ahead, "commit"),
-        if distance.ahead == 1 { "is" } else { "are" },
-    );
-    let stop = Stop::notice(
-        Event::NotPushing,
-        HindranceKind::NotPushing,
-        GitReason::Held,
-        why,
-    );
-    Err(match fault.is_to_be_edited() {
-        true => stop,
-        false => stop.next(to_type(
-            "git -C {} push",
-            &[Part::Path(&repository.git.dir)],
-        )),
-    })
-}
-
-/// Refuses a pull of a record file with a line that no record file should have, and that the one here has not.
-pub(crate) fn refuse_arriving(
-    repository: &Repository,
-    upstream: &Upstream,
-    (from, to): (&str, &str),
-) -> Result<(), Stop> {
-    let mut versions = changed_between(repository, from, to)?;
-    versions.retain(|versions| versions.new.is_some());
-    let texts = texts_of(&repository.git, &versions)?;
-    let text = |id: &Option<String>| {
-        id.as_ref()
-            .and_then(|id| texts.get(id))
-            .map(|text| text.as_slice())
-            .unwrap_or_default()
-    };
-    let found = versions.iter().find_map(|versions| {
-        let (kind, line) = blemish(text(&versions.old), text(&versions.new))?;
-        Some((&versions.path, kind, line))
-    });
-    let Some((path, kind, line)) = found else {
-        return Ok(());
-    };
-    let what = match kind {
-        BlemishKind::Marker => "conflict markers",
-        BlemishKind::Nul => "NUL bytes",
-        BlemishKind::Torn => "a line that is not JSON (cut off?)",
-        BlemishKind::NotJson => "a line that is not JSON",
-    };
-    let why = format!(
-        "{} has {what} in {}, line {line}; pull it yourself if it is meant",
-        upstream.name(),
-        repository.shown(path),
-    );
-    let stop = Stop::notice(
-        Event::NotPulling,
-        HindranceKind::NotPulling,
-        GitReason::Held,
-        why,
-    );
-    let top = Part::Path(&repository.git.dir);
-    // Where commits are ahead, git would ask how to go on.
-    let is_ahead = repository.commit_of(&upstream.tracking)?.as_deref() != Some(to);
-    Err(stop.next(if is_ahead {
-        to_type("git -C {} pull --rebase", &[top])
-    } else {
-        to_type("git -C {} pull", &[top])
-    }))
-}
-
-/// Refuses a tree that has become another one since its files were looked at, where it has a version that is held: the
-/// next look sees it.
-pub(crate) fn refuse_changed(
-    repository: &Repository,
-    before: &str,
-    tree: &str,
-) -> Result<(), Stop> {
-    let versions = changed_between(repository, before, tree)?;
-    let texts = texts_of(&repository.git, &versions)?;
-    let text = |id: &Option<String>| {
-        id.as_ref()
-            .and_then(|id| texts.get(id))
-            .map(|text| text.as_slice())
-    };
-    let is_held = |versions: &&TwoVersions| {
-        let (old, new) = (text(&versions.old), text(&versions.new));
-        let has_blemish = || {
-            new.and_then(|new| blemish(old.unwrap_or_default(), new))
-                .is_some()
-        };
-        new.is_some() && (has_blemish() || Loss::between(old, new).is_of_all())
-    };
-    let mut refused = versions.iter().find(is_held);
-    for versions in &versions {
-        if let (Some(old), Some(new), None) = (text(&versions.old), text(&versions.new), refused)
-            && versions::is_outdated(repository, &versions.path, (old, new))?
-        {
-            refused = Some(versions);
-        }
-    }
-    match refused {
-        None => Ok(()),
-        Some(versions) => Err(Stop::moved(format!(
-            "{} was written while it was committed; the next cycle looks at it again",
-            repository.shown(&versions.path)
-        ))),
-    }
-}
-
-#[cfg(test)]
-mod tests;

@@ -159,7 +159,7 @@ impl SyncHistory {
         let is_hidden = self
             .look
             .as_mut()
-            .is_some_and(|look| (is_sync || look.is_due(now)) && look.has_hidden_change());
+            .is_some_and(|look| look.is_due(now) && look.has_hidden_change());
         if !is_sync && !is_hidden {
             return plan;
         }
@@ -168,7 +168,8 @@ impl SyncHistory {
             self.contents |= is_hidden || last.before.as_ref().is_some_and(is_old);
             last.before = None;
         }
-        self.look = seen.map(|seen| ContentLook::begin(seen.recent(), now));
+        let before = self.look.take();
+        self.look = seen.map(|seen| ContentLook::begin(before, seen.recent(), now));
         SyncPlan::Sync
     }
 
@@ -435,6 +436,105 @@ mod tests {
             ["b"],
             "it had gone"
         );
+    }
+
+    #[test]
+    fn what_comes_and_goes_is_said_once_and_a_tracked_secret_once_a_day() {
+        let (mut history, begun) = (SyncHistory::default(), Instant::now());
+        let once = |text: &str| SyncMessage::NoticeOnce(text.to_owned());
+        assert_eq!(history.hear(Network::Use, &[once("a")], begun), ["a"]);
+        assert!(history.hear(Network::Use, &[], begun).is_empty());
+        assert!(history.hear(Network::Use, &[once("a")], begun).is_empty());
+        let looked = |warning: Option<&str>| {
+            SyncMessage::Looked(LookedIndex {
+                stamp: "1".to_owned(),
+                copy_of: None,
+                warning: warning.map(str::to_owned),
+            })
+        };
+        for (hours, warning, said) in [
+            (0, Some("x"), vec!["x"]),
+            (1, Some("x"), vec![]),
+            (2, None, vec![]),
+            (23, Some("x"), vec![]),
+            (23, Some("x, y"), vec!["x, y"]),
+            (46, Some("x, y"), vec![]),
+            (47, Some("x, y"), vec!["x, y"]),
+        ] {
+            let now = begun + seconds(hours * 3600);
+            let lines = history.hear(Network::Use, &[looked(warning)], now);
+            assert_eq!(lines, said, "after {hours} hours");
+        }
+    }
+
+    #[test]
+    fn the_last_look_says_what_is_held_and_a_failure_comes_first() {
+        let now = Instant::now();
+        let hindered = |kind: HindranceKind, reason: GitReason| Hindrance {
+            kind,
+            reason,
+            why: "why".to_owned(),
+            next: None,
+        };
+        let held = || {
+            SyncMessage::Held(Box::new(hindered(
+                HindranceKind::NotPushing,
+                GitReason::Held,
+            )))
+        };
+        let look = |shown: &[&str]| SyncMessage::LeftOut {
+            shown: shown.iter().map(|path| (*path).to_owned()).collect(),
+            count: shown.len() as u64,
+        };
+        let report = |hindrance: Option<Hindrance>| {
+            SyncMessage::Report(SyncReport {
+                hindrance,
+                ..SyncReport::default()
+            })
+        };
+        let behind = hindered(HindranceKind::NotPulling, GitReason::DirtyTree);
+        let failed = hindered(HindranceKind::Failed, GitReason::Hook);
+        let mut history = SyncHistory::default();
+        for (messages, reason, left_out) in [
+            (vec![look(&["x"]), report(None)], None, "x"),
+            (
+                vec![look(&["x", "y"]), held(), report(None)],
+                Some(GitReason::Held),
+                "x y",
+            ),
+            (
+                vec![look(&["x"]), held(), report(Some(behind))],
+                Some(GitReason::Held),
+                "x",
+            ),
+            (
+                vec![look(&["x"]), held(), report(Some(failed))],
+                Some(GitReason::Hook),
+                "x",
+            ),
+            (
+                vec![look(&["x"]), held(), look(&["y"]), report(None)],
+                None,
+                "y",
+            ),
+            // It has only fetched.
+            (vec![report(None)], None, "y"),
+            (vec![look(&[]), report(None)], None, ""),
+        ] {
+            let SyncResult { report, .. } = history.ended(
+                Network::Push,
+                messages,
+                now,
+                FetchPace {
+                    interval: seconds(1),
+                    fetch_interval: seconds(60),
+                    number: 0,
+                },
+            );
+            assert_eq!(report.hindrance.map(|hindrance| hindrance.reason), reason);
+            assert_eq!(report.left_out.join(" "), left_out);
+            assert_eq!(report.left_out_count, report.left_out.len() as u64);
+        }
     }
 
     #[test]

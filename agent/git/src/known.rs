@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::crowd::host_of;
 use crate::repository::{IN_PROGRESS, Repository};
+use crate::secrets::masked;
 use crate::{BranchHead, GitSettings, Upstream, refs};
 
 /// The repository of a database, as the last sync has found it.
@@ -219,7 +220,9 @@ impl KnownUpstream {
             ..
         } = upstream;
         let is_all = upstream.url.is_none() && !upstream.is_own();
-        let [remote, branch, tracking] = [remote, branch, tracking].map(String::clone);
+        // It goes on a command line. A URL in a remote's place may have a secret, and is asked anew each time.
+        let remote = masked(remote);
+        let [branch, tracking] = [branch, tracking].map(String::clone);
         Self {
             remote,
             branch,

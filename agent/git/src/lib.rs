@@ -8,17 +8,25 @@
 //! The agent keeps the [`history`] of a database's syncs. It starts none while a [snapshot](unchanged) proves that
 //! nothing has changed and its [`clock`] says that no fetch is due; a fetch has its turn in a [`crowd`].
 //!
-//! Order ([`sync`]): where it is and whether anything is in progress ([`repository`]); what must not be tracked
-//! ([`names`]); the commit ([`commit`]); [`push`], when the remote is where it was. Else fetch ([`upstream`]), then
-//! [`pull`], which rebases in the object store ([`replay`]), refuses what must not come in ([`arriving`]) and moves the
-//! working tree ([`travel`]), and [`push`]. At last the [proof](truth) that the bytes are there. The [`index`] is changed as git changes it, by one sync at a time
-//! ([`turn`]). Obstacles are found before anything changes, and the next sync finishes an interrupted move
-//! ([`resume`]).
+//! Order ([`sync`]):
+//! 1. Where it is ([`repository`], [`find`]), whether anything is in [`progress`] or has its [`locks`], and what a sync
+//!    that was killed has left ([`stage`], [`open_files`]).
+//! 2. What must not be tracked ([`names`]) or is hidden from git ([`index_flags`]).
+//! 3. The [`commit`], without what is [left out](left_out) or [held] back. What a program wrote who did not know what
+//!    had come in is merged first ([`versions`]).
+//! 4. Where it comes from and goes to ([`route`], [`place`]); [`push`], when the remote is where it was.
+//! 5. Else fetch ([`upstream`]), and [`pull`]: commits are made anew in the object store ([`replay`]), or the upstream
+//!    is merged ([`join`]); record files come together by `id` ([`merge`], [`records`], [`kept`]). What must not come in
+//!    is refused ([`arriving`]), and the working tree moves ([`travel`], [`stage`]). Then [`push`].
+//! 6. The proof that the bytes are at the place ([`truth`]).
+//!
+//! The [`index`] is changed as git changes it, by one sync at a time ([`turn`]). Obstacles are found before anything
+//! changes. Why a sync could not go on is said in words of git's own ([`cause`], [`damage`], [`stop`]).
 //!
 //! # Limits
 //! - When the agent commits while somebody edits the message of `git commit`, git says that the branch has moved, and
 //!   that person commits again. A claim keeps the agent away: `beadlock hold -- git commit`.
-//! - Conflicts, merges and signed commits ahead are left to a person.
+//! - Merges and signed commits ahead, and conflicts in files that are no records, are left to a person.
 //! - In a linked worktree or a submodule, nothing is pulled into the repository around it.
 
 #![forbid(unsafe_code)]
@@ -122,7 +130,7 @@ use self::repository::{BranchHead, Repository};
 pub use self::request::{ARGUMENT, Network, SyncRequest};
 use self::settings::GitSettings;
 use self::stage::begin;
-use self::stop::{Stop, counted, typed_all};
+use self::stop::{Stop, counted, steady, typed_all};
 use self::travel::{Move, move_branch, short};
 use self::turn::{SyncTurn, remove};
 pub use self::unchanged::{Snapshot, Subjects};

@@ -6,7 +6,6 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,7 +14,6 @@ use std::time::{Duration, Instant};
 
 use beadlock_checker::internal::git::MISLEADING;
 use beadlock_checker::internal::{sys, system_words};
-use nix::libc::{O_CLOEXEC, O_DIRECTORY, O_NOFOLLOW};
 use nix::sys::signal::Signal;
 
 use crate::tree::FileTree;
@@ -98,24 +96,6 @@ impl Git {
             .map(of_open)
             .filter(|place| place.is_dir())
             .unwrap_or_else(|| self.dir.clone())
-    }
-
-    /// The same git, started in a directory below the open one, where that is there and not a link.
-    pub(crate) fn started_in(&self, below: &Path) -> Self {
-        let flags = O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
-        let opened = File::options()
-            .read(true)
-            .custom_flags(flags)
-            .open(self.place().join(below));
-        match opened {
-            Ok(open) => Self {
-                dir: self.dir.join(below),
-                open: Some(Arc::new(open)),
-                ssh: self.ssh.clone(),
-                told: self.told.clone(),
-            },
-            Err(_) => self.clone(),
-        }
     }
 
     /// The same repository with another working tree, in which git is started.

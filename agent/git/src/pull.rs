@@ -108,11 +108,18 @@ fn refuse_uncommitted(repository: &Repository) -> Result<(), Stop> {
     let top = Part::Path(&repository.git.dir);
     let pop = to_type("git -C {} stash pop", std::slice::from_ref(&top));
     let why = format!(
-        "uncommitted changes outside .beads ({paths}); stashed, they are back after the pull by {pop}"
+        "uncommitted changes outside .beads ({paths}); after the pull, {pop} brings them back"
     );
     let mut all_but = OsString::from(":!");
     all_but.push(&repository.prefix);
-    let parts = [top, Part::Words(vec![all_but])];
+    let mut all_but = vec![all_but];
+    // Another database's files are not stashed from under its tools either.
+    let others = [&b":(glob)**/.beads/**"[..], &outside[1]];
+    let others = repository.git.call(["ls-files", "-z", "--"]).paths(others);
+    if !others.words()?.is_empty() {
+        all_but.push(":(exclude,glob)**/.beads/**".into());
+    }
+    let parts = [top, Part::Words(all_but)];
     Err(not_pulling(GitReason::DirtyTree, why).next(to_type("git -C {} stash push -- {}", &parts)))
 }
 

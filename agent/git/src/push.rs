@@ -182,7 +182,10 @@ fn failed(
         true => Event::CannotReach,
         false => Event::CannotPush,
     };
-    Ok(Pushed::Failed(at.stop(event, &answer.last_line()), answer))
+    let stop = at
+        .stop(event, &answer.last_line())
+        .with_words(answer.said());
+    Ok(Pushed::Failed(stop, answer))
 }
 
 /// A remote's refusal in its own words: `pre-receive: no direct pushes to main`. `status` is git's.

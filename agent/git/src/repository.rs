@@ -17,7 +17,7 @@ use crate::refs::{self, HeadLook, RefLook};
 use crate::tree::FileTree;
 use crate::{
     ExcludedNames, Git, GitReason, GitSettings, KnownRepository, Part, Stop, SyncRequest, as_path,
-    damage, embedded, escaped, escaped_path, locks, progress, short, to_type,
+    damage, embedded, escaped, escaped_path, locks, progress, short, to_type, typed_all,
 };
 
 /// A repository with a branch that can be committed to.
@@ -325,25 +325,17 @@ impl Repository {
         self.git.call(args).paths(specs).words()
     }
 
-    /// The paths that differ between two commits; with a filter, only those.
-    pub(crate) fn differing(
-        &self,
-        from: &str,
-        to: &str,
-        filter: Option<&str>,
-    ) -> Result<Vec<Vec<u8>>, Stop> {
-        let args = ["diff-tree", "-r", "-z", "--name-only", "--no-renames"];
-        self.git
-            .call(args.into_iter().chain(filter).chain([from, to]))
-            .words()
-    }
-
     pub(crate) fn unmerged(&self, paths: impl IntoIterator<Item = impl AsRef<[u8]>>) -> Stop {
-        let paths = self.shown_all(paths);
-        Stop::failed(
-            GitReason::Unmerged,
-            format!("a merge has left conflicts in {paths}; resolve them, then git add"),
-        )
+        let paths: Vec<_> = paths.into_iter().collect();
+        let why = format!(
+            "a merge has left conflicts in {}; resolve them, then git add",
+            self.shown_all(&paths)
+        );
+        let command = to_type(
+            "git -C {} add -- {}",
+            &[Part::Path(&self.git.dir), typed_all(&paths)],
+        );
+        Stop::failed(GitReason::Unmerged, why).next(command)
     }
 
     /// Refuses when a lock has come meanwhile, from a tool that does not ask for the gate.

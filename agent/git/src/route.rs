@@ -2,6 +2,8 @@
 //! Mostly they are the same branch of the same remote. In a fork, or on a feature branch, they are not: then both are
 //! fetched, and both are taken in.
 
+use beadlock_checker::internal::facts;
+
 use crate::place::{NoPlace, Place, UpstreamSetting, find};
 use crate::upstream::both_sides;
 use crate::{BranchHead, Distance, Git, GitSettings, Repository, Stop, Unpushed, Upstream, join};
@@ -34,15 +36,24 @@ pub(crate) struct Fetched {
     pub(crate) tips: Tips,
     /// The place could not be asked.
     pub(crate) missing: Option<Stop>,
+    /// The place has answered, at one of its URLs at least.
+    pub(crate) has_place: bool,
+}
+
+impl Fetched {
+    /// Nothing was fetched.
+    pub(crate) fn known(tips: &Tips) -> Self {
+        Self {
+            tips: tips.clone(),
+            missing: None,
+            has_place: true,
+        }
+    }
 }
 
 impl Tips {
     pub(crate) fn are_complete(&self) -> bool {
         self.commits.iter().all(Option::is_some)
-    }
-
-    pub(crate) fn first(&self) -> Option<&String> {
-        self.commits.first().and_then(Option::as_ref)
     }
 
     /// The place has lost the branch.
@@ -114,16 +125,6 @@ impl Route {
         &self.sources[0].at
     }
 
-    /// Where the upstream is the place, or the branch has no place.
-    pub(crate) fn is_one(&self) -> bool {
-        self.sources.len() == 1
-    }
-
-    /// The place is one of the sources.
-    pub(crate) fn has_place(&self) -> bool {
-        self.sources.iter().any(|source| source.is_place)
-    }
-
     /// The branch follows another branch than the place.
     pub(crate) fn follows_another(&self) -> bool {
         self.sources.first().is_some_and(|first| !first.is_place)
@@ -171,10 +172,13 @@ impl Route {
         git: &Git,
         known: &Tips,
     ) -> Result<Fetched, Stop> {
-        let (mut tips, mut missing) = (Vec::new(), None);
+        let (mut tips, mut missing, mut has_place) = (Vec::new(), None, false);
         for (number, source) in self.sources.iter().enumerate() {
             match source.at.fetch(repository, git) {
-                Ok(tip) => tips.push(tip),
+                Ok(tip) => {
+                    has_place |= source.is_place;
+                    tips.push(tip);
+                }
                 Err(stop) if number == 0 => return Err(stop),
                 Err(stop) => {
                     tips.push(known.commits.get(number).cloned().flatten());
@@ -183,54 +187,57 @@ impl Route {
             }
         }
         let tips = self.tips(repository, tips)?;
-        Ok(Fetched { tips, missing })
+        Ok(Fetched {
+            tips,
+            missing,
+            has_place,
+        })
     }
 
-    /// How far the branch is from them.
+    /// How far the branch is from them. `parent`: its last commit is one that this very sync has made, on that one.
     pub(crate) fn distance(
         &self,
         git: &Git,
         head: BranchHead,
         tips: &Tips,
+        parent: Option<&str>,
     ) -> Result<Distance, Stop> {
         let commit = head.commit.clone();
-        let of = |source: &Source, tip: &Option<String>| source.is_place.then(|| tip.clone());
         let sources = self.sources.iter().zip(&tips.commits);
+        let places = sources.filter(|(source, _)| source.is_place);
         let mut distance = Distance {
             head,
             upstream: tips.commits.first().cloned().flatten(),
-            places: sources
-                .filter_map(|(source, tip)| of(source, tip))
-                .collect(),
+            places: places.map(|(_, tip)| tip.clone()).collect(),
             ahead: 0,
             behind: 0,
             oldest: None,
             is_ours: false,
         };
-        let ask = |args: &[&str]| both(git, args);
-        let (unpushed, behind) = match tips.commits.as_slice() {
-            [Some(tip)] if *tip == commit => return Ok(distance),
-            [Some(tip)] => ask(&[&format!("{tip}...{commit}")])?,
-            [None] => (unpushed(git, &distance, tips)?, 0),
-            all => {
-                let theirs: Vec<_> = all.iter().flatten().filter(|tip| **tip != commit).collect();
-                let args: Vec<_> = ["rev-list", "--count"]
-                    .into_iter()
-                    .chain(theirs.iter().map(|tip| tip.as_str()))
-                    .collect();
-                let behind = match theirs.is_empty() {
-                    true => 0,
-                    false => {
-                        let without = format!("^{commit}");
-                        let count = git.text(args.into_iter().chain([without.as_str()]))?;
-                        count.parse().unwrap_or(u64::MAX)
-                    }
-                };
-                (unpushed(git, &distance, tips)?, behind)
+        // What waits to be pushed is counted from these.
+        let mut from = distance.places.clone();
+        if from.is_empty() {
+            from.push(distance.upstream.clone());
+        }
+        let is_on = |tip: &Option<String>| tip.is_some() && tip.as_deref() == parent;
+        distance.is_ours = from.iter().all(is_on);
+        let unpushed = match (distance.is_ours, tips.commits.as_slice()) {
+            (true, _) => Unpushed {
+                commits: 1,
+                oldest: Some(facts::now().0.as_secs()),
+            },
+            (false, [Some(tip)]) if *tip == commit => Unpushed::default(),
+            (false, [Some(tip)]) => {
+                let (unpushed, behind) = both(git, &[&format!("{tip}...{commit}")])?;
+                distance.behind = behind;
+                unpushed
             }
+            _ => unpushed(git, &commit, from, tips)?,
         };
         (distance.ahead, distance.oldest) = (unpushed.commits, unpushed.oldest);
-        distance.behind = behind;
+        if tips.commits.len() > 1 {
+            distance.behind = behind(git, &commit, tips, parent)?;
+        }
         Ok(distance)
     }
 
@@ -289,31 +296,45 @@ impl Route {
     }
 }
 
-/// What waits to be pushed, to the place that has least. Where it has no such branch, the upstream's commits do not
+/// What waits to be pushed, to the place that has least. Where the branch is new there, what its remote has does not
 /// count.
-fn unpushed(git: &Git, distance: &Distance, tips: &Tips) -> Result<Unpushed, Stop> {
-    let (commit, mut most) = (&distance.head.commit, Unpushed::default());
-    let mut places = distance.places.clone();
-    if places.is_empty() {
-        places.push(distance.upstream.clone());
-    }
+fn unpushed(
+    git: &Git,
+    commit: &str,
+    mut places: Vec<Option<String>>,
+    tips: &Tips,
+) -> Result<Unpushed, Stop> {
+    let mut most = Unpushed::default();
     places.dedup();
-    for place in &places {
-        if place.as_ref() == Some(commit) {
+    for place in places {
+        if place.as_deref() == Some(commit) {
             continue;
         }
         let without = match place {
             Some(place) => vec![format!("^{place}")],
             None => tips.without(),
         };
-        let args: Vec<_> = [commit].into_iter().chain(&without).collect();
-        let args: Vec<_> = args.into_iter().map(String::as_str).collect();
-        let (unpushed, _) = both(git, &args)?;
+        let without = without.iter().map(String::as_str);
+        let range: Vec<_> = [commit].into_iter().chain(without).collect();
+        let (unpushed, _) = both(git, &range)?;
         if unpushed.commits >= most.commits {
             most = unpushed;
         }
     }
     Ok(most)
+}
+
+/// How many commits the remotes have that the branch has not. It has its `parent`.
+fn behind(git: &Git, commit: &str, tips: &Tips, parent: Option<&str>) -> Result<u64, Stop> {
+    let mut theirs: Vec<_> = tips.commits.iter().flatten().map(String::as_str).collect();
+    theirs.retain(|tip| *tip != commit && Some(*tip) != parent);
+    if theirs.is_empty() {
+        return Ok(0);
+    }
+    let without = format!("^{commit}");
+    let args = ["rev-list", "--count"].into_iter().chain(theirs);
+    let count = git.text(args.chain([without.as_str()]))?;
+    Ok(count.parse().unwrap_or(u64::MAX))
 }
 
 /// What only the right side of a range has, and how many commits only the left side has.

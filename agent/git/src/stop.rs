@@ -127,6 +127,11 @@ impl Stop {
         &self.said
     }
 
+    /// The sentence.
+    pub(crate) fn why(&self) -> &str {
+        &self.hindrance.why
+    }
+
     pub(crate) fn reason(&self) -> GitReason {
         self.hindrance.reason
     }
@@ -170,6 +175,30 @@ pub(crate) fn counted(count: impl TryInto<u64>, what: &str) -> String {
     }
 }
 
+/// What a program has said, without how many milliseconds it has tried: the same words each time.
+pub(crate) fn steady(words: &str) -> String {
+    let mut kept: Vec<String> = words.split(' ').map(str::to_owned).collect();
+    let end = |unit: &str| {
+        let units = ["milliseconds", "seconds", "ms"];
+        let end = units.iter().find_map(|name| unit.strip_prefix(name))?;
+        end.bytes()
+            .all(|byte| byte.is_ascii_punctuation())
+            .then(|| end.to_owned())
+    };
+    let is_time = |part: &[String]| {
+        let is_number = part[1].parse::<u64>().is_ok();
+        part[0] == "after" && is_number && end(&part[2]).is_some()
+    };
+    while let Some(at) = kept.windows(3).position(is_time) {
+        let end = end(&kept[at + 2]).unwrap_or_default();
+        kept.drain(at..at + 3);
+        if let Some(before) = at.checked_sub(1).and_then(|before| kept.get_mut(before)) {
+            before.push_str(&end);
+        }
+    }
+    kept.join(" ")
+}
+
 /// The first eight paths, as they are typed; the next refusal names the rest.
 pub(crate) fn typed_all(paths: &[impl AsRef<[u8]>]) -> Part<'_> {
     Part::Paths(
@@ -179,4 +208,27 @@ pub(crate) fn typed_all(paths: &[impl AsRef<[u8]>]) -> Part<'_> {
             .map(|path| as_path(path.as_ref()))
             .collect(),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn how_long_a_program_has_tried_is_not_news() {
+        for (said, steadied) in [
+            (
+                "Failed to connect to h port 1 after 13 ms: Couldn't connect to server",
+                "Failed to connect to h port 1: Couldn't connect to server",
+            ),
+            (
+                "timed out after 15001 milliseconds with 0 bytes",
+                "timed out with 0 bytes",
+            ),
+            ("Could not resolve host: h", "Could not resolve host: h"),
+            ("after x ms", "after x ms"),
+        ] {
+            assert_eq!(steady(said), steadied);
+        }
+    }
 }

@@ -164,12 +164,9 @@ impl Findings {
         head: BranchHead,
         tips: &Tips,
     ) -> Result<Distance, Stop> {
-        let sole = self.sole.as_ref();
-        let sole = sole.filter(|(_, new)| head.commit == *new && route.is_one());
-        let distance = match sole.filter(|(parent, _)| tips.first() == Some(parent)) {
-            Some((parent, _)) => Distance::of_one(head, Some(parent.clone()), route.has_place()),
-            None => route.distance(&repository.git, head, tips)?,
-        };
+        let sole = self.sole.as_ref().filter(|(_, new)| head.commit == *new);
+        let parent = sole.map(|(parent, _)| parent.as_str());
+        let distance = route.distance(&repository.git, head, tips, parent)?;
         self.is_measured = true;
         (self.report.unpushed, self.report.behind) = (distance.unpushed(), distance.behind);
         Ok(distance)
@@ -240,12 +237,11 @@ impl Conversation<'_> {
         let (mut rejected, mut refused) = (None::<Rejection>, None::<Refusal>);
         if known.are_complete() {
             let distance = findings.measure(repository, self.route, head.clone(), &known)?;
-            // A remote that did not answer the last time is asked once, not twice.
-            let is_ahead = distance.is_ahead()
-                && distance.behind == 0
-                && repository.request.network != Network::UseQuietly;
-            let may_push = self.refuse(&distance, &known, is_ahead);
-            match may_push {
+            // A remote that did not answer the last time is asked once, not twice. It may be one of two.
+            let is_out =
+                repository.request.network == Network::UseQuietly && !self.route.follows_another();
+            let is_ahead = distance.is_ahead() && distance.behind == 0 && !is_out;
+            match self.refuse(&distance, &known, is_ahead) {
                 Ok(()) if is_ahead => match self.push(findings, &distance)? {
                     // Of an upstream that is not the place it tells nothing.
                     Pushed::Done if is_fetch_due && self.route.follows_another() => {}
@@ -273,14 +269,11 @@ impl Conversation<'_> {
             }
         }
         for _ in 0..2 {
-            let Fetched { tips, missing } = if is_fetch_due {
-                self.route.fetch(repository, self.network, &known)?
-            } else {
-                Fetched {
-                    tips: known.clone(),
-                    missing: None,
-                }
+            let fetched = match is_fetch_due {
+                true => self.route.fetch(repository, self.network, &known)?,
+                false => Fetched::known(&known),
             };
+            let tips = fetched.tips;
             is_fetch_due = true;
             if let Some(rejected) = &rejected
                 && rejected.tips == tips
@@ -289,10 +282,10 @@ impl Conversation<'_> {
                 return Err(at.stop(Event::PushRefused, &rejected.why));
             }
             let distance = self.pull(findings, head, &tips)?;
-            let is_quiet = repository.request.network == Network::UseQuietly;
-            match missing {
-                // Another URL of the push may take it, and one that tells nothing may, too.
-                Some(missing) if is_quiet || !distance.is_ahead() => return Err(missing),
+            // What did not answer the last time is not asked for a push, too. Another URL may take it.
+            let is_out = repository.request.network == Network::UseQuietly && !fetched.has_place;
+            match fetched.missing {
+                Some(missing) if is_out || !distance.is_ahead() => return Err(missing),
                 _ => self.refuse(&distance, &tips, distance.is_ahead())?,
             }
             if !distance.is_ahead() {

@@ -22,14 +22,14 @@ use beadlock_checker::internal::facts;
 use serde::{Deserialize, Serialize};
 
 use crate::changes::CommitSeen;
+use crate::filters::{self, FilterDriver};
 use crate::program::GitCall;
 use crate::unchanged::FileStamp;
 use crate::walk::{DatabaseFiles, is_record};
 use crate::{
-    Event, GitReason, HindranceKind, Part, Repository, Stop, as_path, nul_separated, remove,
-    to_type, turn, typed_all,
+    Event, GitReason, HindranceKind, Part, Repository, Stop, as_path, name_case, nul_separated,
+    remove, to_type, turn, typed_all,
 };
-use crate::{filters, name_case};
 
 /// What a cycle says of the place.
 pub(crate) struct Claim<'a> {
@@ -182,8 +182,11 @@ impl Proof<'_> {
             repository, files, ..
         } = self;
         let is_ignored = |path: &[u8]| self.compared.is_ignored(path);
-        let is_out =
-            |path: &&Vec<u8>| !is_ignored(path) && files.leads_out(repository, path, is_ignored);
+        let is_out = |path: &&Vec<u8>| {
+            !is_ignored(path)
+                && !self.is_left_out(path)
+                && files.leads_out(repository, path, is_ignored)
+        };
         let Some(first) = files.links.iter().find(is_out) else {
             return Ok(());
         };
@@ -253,21 +256,16 @@ impl Proof<'_> {
             let was_right = known
                 .as_ref()
                 .is_some_and(|known| note.trips.contains(known));
-            if !was_right && !self.is_young(path) && !self.trip(path)? {
-                let why = format!(
-                    "{} drops part of {} ({})",
-                    driver.setting,
-                    repository.shown(path),
-                    driver.source
-                );
-                return Err(not_committing(GitReason::Filter, why));
+            if !was_right && !self.is_young(path) {
+                self.filtered(path, driver)?;
             }
             judged.insert(path.clone());
             trips.extend(known);
         }
         note.trips = trips;
         for path in &self.compared.differing {
-            if !judged.contains(path) && !self.is_young(path) && self.trip(path)? {
+            let is_open = !judged.contains(path) && !self.is_young(path);
+            if is_open && self.trip(path)? == RoundTrip::Same {
                 judged.insert(path.clone());
             }
         }
@@ -320,15 +318,35 @@ impl Proof<'_> {
         })
     }
 
-    /// Whether a clone of the place would have the file as it is here.
-    fn trip(&self, path: &[u8]) -> Result<bool, Stop> {
-        let Ok(here) = fs::read(self.repository.git.dir.join(as_path(path))) else {
-            return Ok(false);
+    /// Refuses a file that its filter does not give back.
+    fn filtered(&self, path: &[u8], driver: &FilterDriver) -> Result<(), Stop> {
+        let FilterDriver { setting, source } = driver;
+        let shown = self.repository.shown(path);
+        let why = match self.trip(path)? {
+            RoundTrip::Same => return Ok(()),
+            RoundTrip::Different => format!("{setting} drops part of {shown} ({source})"),
+            RoundTrip::Failed(why) => {
+                format!("{setting} ({source}): a clone would not get {shown} back: {why}")
+            }
         };
+        Err(not_committing(GitReason::Filter, why))
+    }
+
+    /// What a clone of the place would have, beside the file here.
+    fn trip(&self, path: &[u8]) -> Result<RoundTrip, Stop> {
         let object = [self.claim.commit.as_bytes(), b":", path].concat();
         let call = self.repository.git.call(["cat-file", "--filters"]);
         let answer = call.paths([object]).run()?;
-        Ok(answer.status.success() && answer.stdout == here)
+        if !answer.status.success() {
+            return Ok(RoundTrip::Failed(answer.last_line()));
+        }
+        let here = fs::read(self.repository.git.dir.join(as_path(path)));
+        let is_same = here.is_ok_and(|here| here == answer.stdout);
+        Ok(if is_same {
+            RoundTrip::Same
+        } else {
+            RoundTrip::Different
+        })
     }
 
     /// The place has no such file.
@@ -373,6 +391,15 @@ fn inside(repository: &Repository) -> &[u8] {
         b"" => b".",
         prefix => prefix,
     }
+}
+
+/// How a file comes back from git.
+#[derive(Debug, PartialEq, Eq)]
+enum RoundTrip {
+    Same,
+    Different,
+    /// git's words.
+    Failed(String),
 }
 
 /// The names under which tools keep their records.

@@ -2,14 +2,12 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use beadlock_checker::internal::facts;
-
 use crate::HindranceKind::{NotPushing, Unreachable};
 use crate::place::{Place, UpstreamSetting};
 use crate::secrets::masked;
 use crate::{
     BranchHead, Event, Git, GitOutput, GitReason, GitSettings, KnownUpstream, Network, Part,
-    Repository, Stop, SyncMessage, Unpushed, escaped, say, to_type,
+    Repository, Stop, SyncMessage, Unpushed, escaped, say, steady, to_type,
 };
 
 /// A branch of a remote that this branch follows or is pushed to, and its copy here.
@@ -62,20 +60,6 @@ pub(crate) struct Distance {
 impl Distance {
     pub(crate) fn commit(&self) -> &str {
         self.upstream.as_deref().unwrap_or_default()
-    }
-
-    /// To a commit that was just made, on what the remote has.
-    pub(crate) fn of_one(head: BranchHead, upstream: Option<String>, has_place: bool) -> Self {
-        let oldest = Some(facts::now().0.as_secs());
-        Self {
-            head,
-            places: Vec::from_iter(has_place.then(|| upstream.clone())),
-            upstream,
-            ahead: 1,
-            behind: 0,
-            oldest,
-            is_ours: true,
-        }
     }
 
     /// There is something to push: commits, or the branch itself.
@@ -292,7 +276,7 @@ impl Upstream {
 
     /// The remote cannot be used now: the line of `event`, in the words of git or of the remote.
     pub(crate) fn stop(&self, event: Event, words: &str) -> Stop {
-        let remote = self.at();
+        let (remote, words) = (self.at(), steady(words));
         let (kind, reason, why) = match event {
             Event::PushRefused => (
                 NotPushing,

@@ -72,8 +72,8 @@ pub(crate) struct Changed<'a> {
 pub(crate) enum Looked {
     /// Its writer knew of everything.
     Fine,
-    /// What its writer did not know of was merged in.
-    Merged,
+    /// What its writer did not know of was merged in: this is in the file now.
+    Merged(Vec<u8>),
     /// The same records were taken out again: it is not committed. The sentence says why.
     Held(String),
 }
@@ -153,20 +153,7 @@ pub(crate) fn look(turn: &SyncTurn<'_>, changed: Changed<'_>) -> Result<Looked, 
         at,
     });
     write(repository, &notes);
-    Ok(Looked::Merged)
-}
-
-/// Whether the writer of this file did not know of all that `head` has.
-pub(crate) fn is_outdated(
-    repository: &Repository,
-    path: &[u8],
-    (head, here): (&[u8], &[u8]),
-) -> Result<bool, Stop> {
-    if !RecordFile::read(head).is_record_file() {
-        return Ok(false);
-    }
-    let known = known(repository, path, &[head], here)?;
-    Ok(known.is_noted && records::merge(&known.base, &known.text, head)?.bytes != here)
+    Ok(Looked::Merged(merged.bytes))
 }
 
 /// What the writer of a text knew.

@@ -23,6 +23,8 @@ pub enum Kind<'a> {
 pub struct Line<'a> {
     /// Its bytes, without its end.
     pub text: &'a [u8],
+    /// Where they begin in the file.
+    pub begin: usize,
     /// Its number in the file, from 1.
     pub number: u32,
     /// Whether an LF ends it: only the last line may have none.
@@ -52,6 +54,7 @@ pub fn read<'a>(bytes: &'a [u8], mut line: impl FnMut(Line<'a>, Kind<'a>)) -> Fr
     let mut rest = Some(rest).filter(|rest| !rest.is_empty());
     while let Some(here) = rest {
         let end = here.iter().position(|&byte| byte == b'\n');
+        let begin = bytes.len() - here.len();
         let (text, after) = here.split_at(end.unwrap_or(here.len()));
         rest = after.get(1..).filter(|after| !after.is_empty());
         number += 1;
@@ -66,6 +69,7 @@ pub fn read<'a>(bytes: &'a [u8], mut line: impl FnMut(Line<'a>, Kind<'a>)) -> Fr
         let has_end = end.is_some();
         let this = Line {
             text,
+            begin,
             number,
             has_end,
         };

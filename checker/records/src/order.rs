@@ -111,6 +111,12 @@ struct Additions<'k, 'a> {
     is_written: Vec<bool>,
 }
 
+/// An addition, and when it was made.
+struct Addition {
+    key: u32,
+    rank: Rank,
+}
+
 impl<'k, 'a> Additions<'k, 'a> {
     fn new(keys: &'k Keys<'a>) -> Self {
         let is_written = vec![false; keys.count()];
@@ -119,12 +125,21 @@ impl<'k, 'a> Additions<'k, 'a> {
 
     /// Like two sorted lists, by time and key; the order of each side stays. What both have comes once, when each side
     /// has come to it; if they have come to two such keys in different orders, by time and key as well.
-    fn merge(&mut self, mut ours: &[u32], mut theirs: &[u32], all: &mut Vec<u32>) {
+    fn merge(&mut self, ours: &[u32], theirs: &[u32], all: &mut Vec<u32>) {
+        if ours.is_empty() || theirs.is_empty() {
+            all.extend(ours.iter().chain(theirs));
+            return;
+        }
+        let ranked = |side: &[u32]| -> Vec<Addition> {
+            let ranked = side.iter().map(|&key| self.addition(key));
+            ranked.collect()
+        };
+        let (ours, theirs) = (ranked(ours), ranked(theirs));
+        let (mut ours, mut theirs) = (ours.as_slice(), theirs.as_slice());
         loop {
-            let (one, two) = (self.next(&mut ours), self.next(&mut theirs));
-            let next = match (one, two) {
+            let next = match (self.next(&mut ours), self.next(&mut theirs)) {
                 (None, None) => return,
-                (Some(key), None) | (None, Some(key)) => key,
+                (Some(next), None) | (None, Some(next)) => next,
                 (Some(one), Some(two)) => match (self.is_common(one), self.is_common(two)) {
                     (true, false) => two,
                     (false, true) => one,
@@ -132,15 +147,15 @@ impl<'k, 'a> Additions<'k, 'a> {
                     _ => two,
                 },
             };
-            self.is_written[next as usize] = true;
-            all.push(next);
+            self.is_written[next.key as usize] = true;
+            all.push(next.key);
         }
     }
 
     /// The first that is not written yet.
-    fn next(&self, side: &mut &[u32]) -> Option<u32> {
-        while let Some((&first, rest)) = side.split_first() {
-            if !self.is_written[first as usize] {
+    fn next<'s>(&self, side: &mut &'s [Addition]) -> Option<&'s Addition> {
+        while let Some((first, rest)) = side.split_first() {
+            if !self.is_written[first.key as usize] {
                 return Some(first);
             }
             *side = rest;
@@ -148,24 +163,26 @@ impl<'k, 'a> Additions<'k, 'a> {
         None
     }
 
-    fn is_common(&self, key: u32) -> bool {
+    fn is_common(&self, addition: &Addition) -> bool {
+        let key = addition.key;
         self.keys.has(key, Version::Ours) && self.keys.has(key, Version::Theirs)
     }
 
-    fn comes_first(&self, one: u32, two: u32) -> bool {
-        (self.rank(one), self.keys.key(one)) <= (self.rank(two), self.keys.key(two))
+    fn comes_first(&self, one: &Addition, two: &Addition) -> bool {
+        (&one.rank, self.keys.key(one.key)) <= (&two.rank, self.keys.key(two.key))
     }
 
-    /// By its time; by the earlier one if the sides have two.
-    fn rank(&self, key: u32) -> Rank {
+    /// With its time; with the earlier one if the sides have two.
+    fn addition(&self, key: u32) -> Addition {
         let lines = self
             .keys
             .lines(key, Version::Ours)
             .chain(self.keys.lines(key, Version::Theirs));
         let values = lines.filter_map(|line| Value::read(line.text));
-        values
-            .map(|value| Rank::of(&value))
-            .min()
-            .unwrap_or(Rank::Nothing)
+        let rank = values.map(|value| Rank::of(&value)).min();
+        Addition {
+            key,
+            rank: rank.unwrap_or(Rank::Nothing),
+        }
     }
 }

@@ -4,9 +4,9 @@ use std::fmt;
 
 use crate::blemish::{Blemish, BlemishKind};
 use crate::escape::escaped;
-use crate::file::Ahead;
 use crate::merge::{MAX_BYTES, MAX_LINES, TooLarge};
 use crate::outcome::{Conflict, ConflictKind, Note, Side};
+use crate::record_file::Ahead;
 use crate::time;
 
 /// What the two sides are called in a sentence, each after a verb: "changed here", "deleted at origin".
@@ -38,22 +38,22 @@ impl<'a> SideNames<'a> {
 
 /// A sentence; made by [`Conflict::told`] and [`Note::told`].
 #[derive(Debug, Clone, Copy)]
-pub struct Told<'a, T> {
+pub struct Sentence<'a, T> {
     what: &'a T,
     names: SideNames<'a>,
 }
 
 impl Conflict {
     /// Its sentence, with these names of the sides.
-    pub fn told<'a>(&'a self, names: SideNames<'a>) -> Told<'a, Self> {
-        Told { what: self, names }
+    pub fn told<'a>(&'a self, names: SideNames<'a>) -> Sentence<'a, Self> {
+        Sentence { what: self, names }
     }
 }
 
 impl Note {
     /// Its sentence, with these names of the sides.
-    pub fn told<'a>(&'a self, names: SideNames<'a>) -> Told<'a, Self> {
-        Told { what: self, names }
+    pub fn told<'a>(&'a self, names: SideNames<'a>) -> Sentence<'a, Self> {
+        Sentence { what: self, names }
     }
 }
 
@@ -69,7 +69,7 @@ impl fmt::Display for Note {
     }
 }
 
-impl fmt::Display for Told<'_, Conflict> {
+impl fmt::Display for Sentence<'_, Conflict> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.what.id, &self.what.kind) {
             (Some(id), ConflictKind::AddedTwice | ConflictKind::SharedId) => {
@@ -105,7 +105,7 @@ impl fmt::Display for Told<'_, Conflict> {
     }
 }
 
-impl fmt::Display for Told<'_, Note> {
+impl fmt::Display for Sentence<'_, Note> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.what {
             Note::KeptChanged { id, changed } => {

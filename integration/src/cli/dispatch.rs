@@ -6,9 +6,9 @@ use std::io::{self, Write};
 use beadlock_checker::internal::sys;
 use clap::{CommandFactory, Parser, error::ErrorKind};
 
-use super::{Cli, Command, completion, help, hint, man, patience};
+use super::{Cli, Command, completion, help, hint, man, merge, patience};
 use crate::commands::{
-    acquire, append, break_lock, check, cycle, hold, release, status, update, wait, write,
+    acquire, append, break_lock, check, cycle, hold, release, setup, status, update, wait, write,
 };
 use crate::error::{End, Error, Exit, Replaced};
 use crate::output::{
@@ -22,19 +22,26 @@ use crate::{agent, doctor, list, log, protocol::LookArgs, top};
 
 /// Reads the command line and the environment, does what they say, and answers how the program is to end.
 pub fn run() -> End {
+    let words: Vec<OsString> = std::env::args_os().collect();
+    if merge::is_typed(&words) {
+        return merge::guarded(|| merge::run(&words));
+    }
+    do_what_is_typed(&words)
+}
+
+fn do_what_is_typed(words: &[OsString]) -> End {
     let request = Request::begin();
     sys::ignore_size_limit();
     let environment = Environment::read();
-    let words: Vec<OsString> = std::env::args_os().collect();
-    if let Some(request) = HelperRequest::of(&words) {
+    if let Some(request) = HelperRequest::of(words) {
         return helper(request);
     }
-    if let Some(end) = completion::answer(&words, &environment) {
+    if let Some(end) = completion::answer(words, &environment) {
         return end;
     }
-    let cli = match Cli::try_parse_from(&words) {
+    let cli = match Cli::try_parse_from(words) {
         Ok(cli) => cli,
-        Err(error) => return not_understood(&error, &words, &environment, request),
+        Err(error) => return not_understood(&error, words, &environment, request),
     };
     let environment = environment.with_lock_dir(cli.common.lock_dir.lock_dir.as_deref());
     let own = cli.command.as_ref().and_then(Command::own_exit_code);
@@ -95,6 +102,8 @@ fn dispatch(command: Option<Command>, environment: &Environment, common: Common)
         Some(Command::Write(typed)) => write::run(&typed, environment, &common),
         Some(Command::Update(typed)) => update::run(typed, environment, &common),
         Some(Command::Append(typed)) => append::run(&typed, environment, &common),
+        Some(Command::Merge(typed)) => merge::merge(&typed, &common),
+        Some(Command::Setup(typed)) => setup::run(&typed, environment, &common),
         Some(Command::Break(typed)) => break_lock::run(&typed, environment, &common),
         Some(Command::Top(typed)) => top::run(&typed, environment, &common),
         Some(Command::Doctor(typed)) => doctor::run(&typed, environment, &common),

@@ -45,8 +45,8 @@ pub fn missing_dashes(words: &[OsString]) -> Option<String> {
     ))
 }
 
-/// The options of `command` at the front of `words`, with their values, and the rest.
-fn split_options<'a>(
+/// The options of `command`, which is built, at the front of `words`, with their values, and the rest.
+pub fn split_options<'a>(
     words: &'a [OsString],
     command: &clap::Command,
 ) -> (&'a [OsString], &'a [OsString]) {

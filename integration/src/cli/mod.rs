@@ -13,6 +13,7 @@ pub mod dispatch;
 mod help;
 mod hint;
 mod man;
+mod merge;
 mod patience;
 
 /// Claim a beads database, a named lock or a file while a command runs
@@ -69,6 +70,10 @@ pub enum Command {
     Update(commands::update::UpdateArgs),
     /// Add whole lines to the end of a file, under the file's lock
     Append(commands::append::AppendArgs),
+    /// Merge three versions of a record file by the ids of its records
+    Merge(commands::merge::MergeArgs),
+    /// Set up git to merge record files with beadlock
+    Setup(commands::setup::SetupArgs),
     /// Remove a lock by force, and keep its record beside it
     Break(commands::break_lock::BreakArgs),
     /// List every lock below a directory

@@ -8,7 +8,9 @@ pub mod cycle;
 #[cfg(feature = "fleet")]
 pub mod fleet;
 pub mod hold;
+pub mod merge;
 pub mod release;
+pub mod setup;
 pub mod status;
 pub mod update;
 pub mod wait;

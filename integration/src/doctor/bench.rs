@@ -100,6 +100,8 @@ pub struct TrialSite<'a> {
     pub directory: &'a ExaminedDirectory,
     /// The working directory, for what is to be typed.
     pub cwd: &'a Path,
+    /// `PATH`.
+    pub search_path: &'a OsStr,
     /// What is free on the file system, asked before the bench takes its part.
     pub free: nix::Result<Statvfs>,
     pub made: nix::Result<Bench<'a>>,
@@ -107,11 +109,16 @@ pub struct TrialSite<'a> {
 
 impl<'a> TrialSite<'a> {
     /// Makes the bench.
-    pub fn prepare(directory: &'a ExaminedDirectory, cwd: &'a Path) -> Self {
+    pub fn prepare(
+        directory: &'a ExaminedDirectory,
+        cwd: &'a Path,
+        search_path: &'a OsStr,
+    ) -> Self {
         let free = fstatvfs(&directory.dir);
         Self {
             directory,
             cwd,
+            search_path,
             free,
             made: Bench::make(directory),
         }

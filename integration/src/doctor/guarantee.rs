@@ -365,6 +365,8 @@ mod tests {
                 Key::Timestamps,
                 Key::IgnoredByGit,
                 Key::RecordsIgnored,
+                Key::MergeAttribute,
+                Key::MergeDriver,
             ];
             let all = holds(&guarantees)
                 .into_iter()

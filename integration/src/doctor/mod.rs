@@ -10,6 +10,7 @@
 //! bench.rs       the directory that is examined, and the private directory inside it
 //! directory.rs   trials of the directory, its file system, git there, and the machine
 //! lock_file.rs   … of how a lock comes into being and moves, and of its times
+//! git_merge.rs   … of how git merges record files there
 //! processes.rs   … between two processes; second.rs: the second process
 //! results.rs     how the trials ended
 //! fleet.rs       the etcd of a fleet, and the fleet there
@@ -20,6 +21,7 @@ mod bench;
 mod directory;
 #[cfg(feature = "fleet")]
 mod fleet;
+mod git_merge;
 mod guarantee;
 mod lock_file;
 mod processes;
@@ -74,7 +76,8 @@ pub fn run(typed: &Doctor, environment: &Environment, common: &Common) -> End {
         Err(error) => return conclude(common, Err((End::Code(error.exit.code()), error))),
     };
     let cwd = environment.of_database().cwd;
-    let site = TrialSite::prepare(&directory, &cwd);
+    let search_path = environment.get("PATH").unwrap_or_default();
+    let site = TrialSite::prepare(&directory, &cwd, search_path);
     let results = match make_all(site, &mut signals, &common.talk) {
         Ok(results) => results,
         Err(Signal::SIGINT) => return End::Interrupted,

@@ -5,7 +5,7 @@
 use clap::ValueEnum;
 
 use super::{bench::TrialSite, results::TrialOutcome};
-use super::{directory, lock_file, processes};
+use super::{directory, git_merge, lock_file, processes};
 
 /// What an unknown outcome means, where nothing more can be said.
 pub const NOT_KNOWN: &str = "it is not known whether this works here";
@@ -79,8 +79,10 @@ trials! {
         there: "a lock moves aside and back, over nothing",
         missing: "locks are moved by link and unlink instead";
     RenameExchange: |site| lock_file::rename_exchange(site.bench()?),
-        there: "what a crash has left aside changes places with a dead lock at once",
-        missing: "what a crash has left aside waits until the lock in its place is gone";
+        there: "what a crash has left aside changes places with a dead lock at once, and a file that is pulled with the \
+                old one",
+        missing: "what a crash has left aside waits until the lock in its place is gone, and a pull replaces a file in \
+                  two steps: a write between them is lost";
     Fdatasync: |site| lock_file::synced(site.bench()?),
         there: "after a power cut a lock is whole or not there",
         missing: "no lock can be claimed: an empty one could be left by a power cut";
@@ -134,4 +136,12 @@ trials! {
         there: "no commit takes the record of a broken lock along",
         missing: "git add -A commits the record that break keeps, and what a crash leaves beside a lock",
         unknown: "whether git add -A commits the record that break keeps is not known";
+    MergeAttribute: git_merge::attribute,
+        there: "git is not told to keep both versions of a record",
+        missing: "git mixes lines that do not belong together, and a record may be there twice",
+        unknown: "whether git keeps both versions of a record in a merge is not known";
+    MergeDriver: git_merge::driver,
+        there: "a merge by hand does what git is told to; the agent needs no driver",
+        missing: "a merge by hand takes record files as text, or fails, or leaves one side out",
+        unknown: "how git merges record files by hand is not known";
 }

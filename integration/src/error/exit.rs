@@ -20,6 +20,10 @@ pub enum Exit {
     /// A file could not be locked.
     LockFailed,
     Lost,
+    /// A merge left a conflict in the file.
+    Undecided,
+    /// A merge did not take place. Git takes every code up to 128 for a conflict whose markers are in the file.
+    NotMerged,
     /// The filter did not end in time.
     TimedOut,
     /// Failed between the claim and the command's start.
@@ -38,7 +42,7 @@ impl Exit {
     pub fn code(self) -> u8 {
         match self {
             Self::Done => 0,
-            Self::Failed => 1,
+            Self::Failed | Self::Undecided => 1,
             Self::Usage => 2,
             Self::Conflict => 4,
             Self::Unreadable => 5,
@@ -48,6 +52,7 @@ impl Exit {
             Self::NotStarted => 125,
             Self::CannotExecute => 126,
             Self::NotFound => 127,
+            Self::NotMerged => 129,
             Self::Command(code) => code,
             Self::Signal(signal) => u8::try_from(128 + signal).unwrap_or(u8::MAX),
         }
@@ -112,6 +117,8 @@ mod tests {
             (Exit::Unreadable, 5),
             (Exit::FileHeld, 8),
             (Exit::LockFailed, 8),
+            (Exit::Undecided, 1),
+            (Exit::NotMerged, 129),
             (Exit::TimedOut, 124),
             (Exit::NotStarted, 125),
             (Exit::CannotExecute, 126),

@@ -8,6 +8,7 @@ pub mod entry;
 pub mod json;
 #[cfg(not(feature = "validate-schema"))]
 mod no_schema;
+pub mod replace;
 #[cfg(feature = "validate-schema")]
 mod schema;
 pub mod stage;

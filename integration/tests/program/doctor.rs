@@ -1,5 +1,6 @@
 //! `beadlock doctor`: what can be done in a directory, tried on real file systems, and what follows.
 
+mod git_merge;
 mod mounts;
 
 use std::fs;

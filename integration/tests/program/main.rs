@@ -46,6 +46,8 @@ mod loss;
 #[cfg(test)]
 mod manual;
 #[cfg(test)]
+mod merge;
+#[cfg(test)]
 mod not_a_database;
 #[cfg(test)]
 mod outputs;
@@ -55,6 +57,8 @@ mod record;
 mod release;
 #[cfg(test)]
 mod run;
+#[cfg(test)]
+mod setup;
 #[cfg(test)]
 mod several;
 #[cfg(test)]

@@ -53,7 +53,8 @@ impl Bench {
             ("src/x.rs", "x one\nx two\nx three\n"),
             ("src/y.rs", "y one\n"),
             ("src/z.rs", "z one\n"),
-            (".beads/issues.jsonl", "{\"id\":\"bd-1\"}\n"),
+            // No records: cases write whatever they like to it.
+            (".beads/issues.jsonl", "bd-1\n"),
         ] {
             bench.write(path, text);
         }
@@ -187,8 +188,9 @@ impl Bench {
     /// Something to commit, something to pull: a refusal now is a resistance.
     #[track_caller]
     pub fn tempt(&self) {
-        self.write(".beads/mine.jsonl", "{\"id\":\"mine\"}\n");
-        self.pushed_there(&[(".beads/theirs.jsonl", "{\"id\":\"theirs\"}\n")]);
+        // No records: cases write whatever they like to these files later, and nothing of it is held back.
+        self.write(".beads/mine.jsonl", "mine\n");
+        self.pushed_there(&[(".beads/theirs.jsonl", "theirs\n")]);
     }
 
     /// The agent, with whatever a case has added.

@@ -31,7 +31,7 @@ fn a_held_database_has_no_operation_at_all() {
     fs::remove_file(&lock).expect("remove the lock");
     bench.syncs("released");
     assert!(bench.remote_has(".beads/mine.jsonl"));
-    assert_eq!(bench.read(".beads/theirs.jsonl"), "{\"id\":\"theirs\"}\n");
+    assert_eq!(bench.read(".beads/theirs.jsonl"), "theirs\n");
 }
 
 /// The use that the document has for tools with a git workflow of their own.

@@ -215,10 +215,10 @@ fn attributes_are_obeyed() {
     bench.pushed_there(&[(".gitattributes", ".beads/*.jsonl merge=union\n")]);
     bench.once();
     bench.shell("echo here >>.beads/issues.jsonl");
-    bench.pushed_there(&[(".beads/issues.jsonl", "{\"id\":\"bd-1\"}\nthere\n")]);
+    bench.pushed_there(&[(".beads/issues.jsonl", "bd-1\nthere\n")]);
     bench.syncs("union");
     let text = bench.read(".beads/issues.jsonl");
-    for line in ["here", "there", "{\"id\":\"bd-1\"}"] {
+    for line in ["here", "there", "bd-1"] {
         assert_eq!(
             text.lines().filter(|one| *one == line).count(),
             1,

@@ -186,13 +186,13 @@ fn what_changes_is_seen() {
     });
     see(
         "ignored",
-        "echo '*.tmp' >>.gitignore; git add .gitignore; git commit -qm ignore; git push -q",
+        "echo '*.cache' >>.gitignore; git add .gitignore; git commit -qm ignore; git push -q",
         &|| true,
     );
     // Under a claim: between the reset and the push the agent would pull what the reset has dropped.
-    let reset = "\"$BEADLOCK\" hold -q -- sh -c 'echo 1 >.beads/x.tmp; git reset -q --hard HEAD~1; git push -qf'";
+    let reset = "\"$BEADLOCK\" hold -q -- sh -c 'echo 1 >.beads/x.cache; git reset -q --hard HEAD~1; git push -qf'";
     see("no longer ignored", reset, &|| {
-        bench.remote_has(".beads/x.tmp")
+        bench.remote_has(".beads/x.cache")
     });
     let log = bench.log().len();
     see("another branch", "git switch -qc other", &|| {
@@ -452,8 +452,9 @@ fn a_change_needs_few_gits() {
     counts.extend((1..=3).map(gits_of_a_change));
     bench.wait_for_rest(2);
     counts.extend((4..=6).map(gits_of_a_change));
+    // With one for the versions of the record file.
     assert!(
-        counts.iter().all(|count| *count <= 8),
+        counts.iter().all(|count| *count <= 9),
         "{counts:?}: {:#?}",
         bench.calls()
     );

@@ -96,21 +96,37 @@ fn an_upstream_that_is_gone() {
     );
 }
 
-/// The branch comes from one of another name, or from a branch of this repository.
+/// The branch comes from one of another name: `git push` refuses that, unless it is told to push there. Or it comes from
+/// a branch of this repository.
 #[test]
 fn an_upstream_of_another_name() {
-    let bench = Bench::new();
-    bench.shell("git checkout -qb mine; git branch -q --set-upstream-to origin/main");
-    bench.tempt();
-    let told = bench.once();
-    if !is_naive() {
-        told.ends_with(0, "another name");
+    for (script, is_pushed) in [(":", false), ("git config push.default upstream", true)] {
+        let bench = Bench::new();
+        bench.shell("git checkout -qb mine; git branch -q --set-upstream-to origin/main");
+        bench.shell(script);
+        bench.tempt();
+        let told = bench.once();
+        if is_naive() {
+            continue;
+        }
+        told.ends_with(i32::from(!is_pushed), "another name");
         assert_eq!(
             bench.git(bench.remote(), &["for-each-ref", "--format=%(refname)"]),
             "refs/heads/main",
             "harm"
         );
-        assert!(bench.remote_has(".beads/mine.jsonl"), "{}", told.log);
+        assert_eq!(
+            bench.remote_has(".beads/mine.jsonl"),
+            is_pushed,
+            "{}",
+            told.log
+        );
+        if !is_pushed {
+            told.says(
+                "Not pushing: git push refuses: its upstream is main at origin",
+                "why",
+            );
+        }
     }
     let bench = Bench::new();
     bench.shell("git checkout -qb mine; git branch -q --set-upstream-to main");
@@ -412,10 +428,10 @@ fn two_databases_in_one_repository() {
         return;
     }
     let bench = Bench::new();
-    bench.write("b/.beads/issues.jsonl", "{}\n");
+    bench.write("b/.beads/issues.jsonl", "ours\n");
     bench.shell("git add b; git commit -qm second; git push -q");
     bench.write(".beads/one.jsonl", "{}\n");
-    bench.write("b/.beads/two.jsonl", "{}\n");
+    bench.write("b/.beads/two.jsonl", "two\n");
     bench.pushed_there(&[("src/x.rs", "theirs\n")]);
     let agent = |args: &[&str]| {
         let mut agent = bench.scene().agent(args);
@@ -459,7 +475,7 @@ fn two_databases_in_one_repository() {
     }
     assert_eq!(
         bench.read("b/.beads/issues.jsonl"),
-        "{}\n",
+        "ours\n",
         "harm: pulled over a claim\n{}",
         logs()
     );

@@ -70,7 +70,11 @@ fn commits_of_a_person_are_not_pushed() {
                 "harm: pushed\n{}",
                 told.log
             );
-            let line = format!("Not pushing: {count} commits that are not ours");
+            let are = match count {
+                1 => "1 commit that is".to_owned(),
+                count => format!("{count} commits that are"),
+            };
+            let line = format!("Not pushing: {are} not ours");
             told.says(&line, name);
             told.ends_with(1, name);
             bench.cycles(2).says_once(&line, name);

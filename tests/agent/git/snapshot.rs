@@ -57,6 +57,7 @@ impl Snapshot {
             }
             match after.files.get(path) {
                 None => words.push(format!("gone: {path}")),
+                Some(after) if path == EXCLUDE && before.is_continued_by(after) => {}
                 Some(after) => words.extend(
                     before
                         .differences(after)
@@ -87,7 +88,14 @@ impl Snapshot {
     }
 }
 
+/// Where the agent writes its own names, once, behind what is there.
+const EXCLUDE: &str = ".git/info/exclude";
+
 impl Found {
+    fn is_continued_by(&self, after: &Self) -> bool {
+        (self.kind, self.mode) == (after.kind, after.mode) && after.bytes.starts_with(&self.bytes)
+    }
+
     fn read(path: &Path, metadata: &Metadata, is_git: bool) -> Self {
         let kind = metadata.file_type();
         let (kind, bytes) = if kind.is_symlink() {

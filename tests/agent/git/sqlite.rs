@@ -283,8 +283,8 @@ fn an_unchanged_file_is_not_read_in_every_cycle() {
         .current_dir(bench.here());
     let before = bench.log().matches("Sync cycle complete").count();
     let traced = beadlock_tests::Running::start(traced);
-    beadlock_tests::wait_until(beadlock_tests::wait::PATIENCE, "four cycles", || {
-        bench.log().matches("Sync cycle complete").count() >= before + 4
+    beadlock_tests::wait_until(beadlock_tests::wait::PATIENCE, "twelve cycles", || {
+        bench.log().matches("Sync cycle complete").count() >= before + 12
     });
     let log = bench.log();
     let pid = log
@@ -306,13 +306,13 @@ fn an_unchanged_file_is_not_read_in_every_cycle() {
         ours.iter().filter(|line| line.contains(&name)).count()
     };
     assert!(
-        (0..50).all(|number| of(number) <= 1),
+        // The agent itself looks at the contents of new files too: once, and ever more rarely.
+        (0..50).all(|number| of(number) <= 5),
         "read again: {} times",
         of(0)
     );
-    assert_eq!(
-        of(7),
-        1,
+    assert!(
+        of(7) >= 1,
         "the control: the first cycle of an agent reads them"
     );
 }

@@ -58,6 +58,12 @@ fn track(bench: &Bench, path: &str, place: In) {
     }
 }
 
+/// The database that SQLite's files are beside: without it they are a person's. git ignores it.
+fn of_sqlite_beside(bench: &Bench) {
+    bench.write(".beads/beads.db", "");
+    bench.shell("echo /.beads/beads.db >>.git/info/exclude");
+}
+
 #[test]
 fn a_tracked_file_of_ours_stops_everything() {
     each(
@@ -66,6 +72,7 @@ fn a_tracked_file_of_ours_stops_everything() {
         |(name, place)| {
             let bench = Bench::new();
             let path = format!(".beads/{name}");
+            of_sqlite_beside(&bench);
             track(&bench, &path, *place);
             bench.tempt();
             let before = bench.snapshot();
@@ -151,6 +158,7 @@ fn files_of_ours_are_never_committed() {
     for name in OWN.iter().filter(|name| !name.contains("exclusive-lock")) {
         bench.write(&format!(".beads/{name}"), "ours\n");
     }
+    of_sqlite_beside(&bench);
     bench.write(".beads/deeper/notes.jsonl", "theirs\n");
     bench.write(".beads/daemonlog", "theirs\n");
     bench.tempt();

@@ -9,7 +9,7 @@ const HINDRANCES: &[(&str, &str, &str)] = &[
     (
         "the remote is gone, and nothing is to be pushed",
         "mv ../remote.git ../away.git",
-        "Sync cycle incomplete: cannot fetch: origin: ",
+        "Sync cycle incomplete: origin cannot be reached: ",
     ),
     (
         "the remote is gone, and commits wait",
@@ -29,7 +29,7 @@ const HINDRANCES: &[(&str, &str, &str)] = &[
     (
         "commits of a person",
         "echo 1 >>src/x.rs; git commit -qam mine; echo 1 >>.beads/issues.jsonl",
-        "Sync cycle incomplete: the branch has 1 commit that is not ours; 2 commits wait",
+        "Sync cycle incomplete: 1 commit that is not ours: ",
     ),
     (
         "a dirty tree",
@@ -50,7 +50,7 @@ const HINDRANCES: &[(&str, &str, &str)] = &[
         "a rewritten upstream",
         "git commit -q --allow-empty -m more; git push -q; git -C ../there pull -q; \
          git -C ../there commit -q --amend --allow-empty -m other; git -C ../there push -qf; echo 1 >>.beads/issues.jsonl",
-        "Sync cycle failed: origin/main was rewritten; type: git -C HERE pull",
+        "Sync cycle failed: origin/main was rewritten; 1 commit of yours is on what it gave up; type: git -C HERE pull --rebase",
     ),
 ];
 

@@ -10,28 +10,49 @@ fn what_is_here_and_in_no_commit_is_kept_by_what_is_typed() {
         Row {
             name: "a dirty file outside",
             set_up: "there 'echo theirs >theirs'; echo mine >>src/s; append bd-13",
-            state: "behind",
+            state: "local_only",
             why: &[
                 "uncommitted changes outside .beads (src/s)",
                 "git -C TOP stash pop",
             ],
-            next: "git -C TOP stash push -- :!.beads",
+            next: "git -C TOP stash push -- ':!.beads'",
             truth: "at_place; at_place theirs; git stash pop -q; grep mine src/s; git diff --quiet HEAD -- .beads",
             ..Row::TYPED
         },
         Row {
             name: "a staged and a dirty file outside, and staged records",
             set_up: "there 'echo theirs >theirs'; echo new >new; git add new; echo mine >>src/s; append bd-13; git add .beads; append bd-14",
-            state: "behind",
+            state: "local_only",
             why: &["uncommitted changes outside .beads (new, src/s)"],
-            next: "git -C TOP stash push -- :!.beads",
+            next: "git -C TOP stash push -- ':!.beads'",
             truth: "at_place; both bd-13 bd-14; at_place theirs; git stash pop -q; grep mine src/s; cat new",
+            ..Row::TYPED
+        },
+        Row {
+            name: "a dirty file outside, and another database",
+            set_up: "mkdir -p sub/.beads; append bd-50 sub/.beads/issues.jsonl; git add -A; git commit -qm sub; git push -q; \
+                     there 'echo theirs >theirs'; echo mine >>src/s; append bd-51 sub/.beads/issues.jsonl",
+            state: "behind",
+            why: &["uncommitted changes outside .beads (src/s)"],
+            next: "git -C TOP stash push -- ':!.beads' ':(exclude,glob)**/.beads/**'",
+            truth: "at_place; at_place theirs; grep bd-51 sub/.beads/issues.jsonl; git stash pop -q; grep mine src/s",
+            ..Row::TYPED
+        },
+        Row {
+            name: "conflicts that nobody has resolved",
+            set_up: "there 'echo theirs >theirs'; echo mine >src/s; git stash -q; echo two >src/s; git commit -qam two; git push -q -f 2>/dev/null || \
+                     { git pull -q --rebase; git push -q; }; there 'echo x >x'; git stash pop -q || true",
+            state: "failed",
+            why: &["a merge has left conflicts in src/s; resolve them, then git add"],
+            next: "git -C TOP add -- src/s",
+            typed: "echo both >src/s; advised; git commit -qm both; git pull -q --rebase; git push -q",
+            truth: "at_place; at_place src/s x",
             ..Row::TYPED
         },
         Row {
             name: "an untracked file in the way",
             set_up: "there 'echo theirs >new'; echo mine >new; append bd-13",
-            state: "behind",
+            state: "local_only",
             why: &["new would be overwritten, and git does not track it here"],
             next: "mv TOP/new TOP/new.mine",
             truth: "at_place; at_place new; [ $(cat new.mine) = mine ]",
@@ -134,8 +155,8 @@ fn a_history_that_a_rebase_would_spoil_is_left_to_a_line_that_is_typed() {
                      git reflog expire --expire=all --all; append bd-13",
             why: &["this clone is shallow"],
             next: "git -C TOP fetch --unshallow origin",
-            afterwards: "local_only",
-            truth: "git rev-list HEAD | grep -c . | grep 5",
+            typed: "advised; git pull -q --rebase",
+            truth: "at_place; both bd-13; [ ! -e .git/shallow ]",
             ..Row::TYPED
         },
         Row {
@@ -256,9 +277,8 @@ fn what_a_pull_would_bring_and_git_or_beadlock_refuses_is_named() {
     play(&[
         Row {
             name: "a tree that git does not check out",
-            set_up: "(cd ../b; t=$(printf '100644 blob %s\\t.git/x\\n' $(git hash-object -w src/s) | tr / _ >/dev/null; \
-                     (git ls-tree HEAD; printf '100644 blob %s\\tgit~1\\n' $(git hash-object -w src/s)) | git mktree); \
-                     git push -q origin $(git commit-tree $t -p HEAD -m odd):refs/heads/main)",
+            set_up: "(cd ../b; b=$(git hash-object -w src/s); (git ls-tree HEAD; printf '100644 blob %s\\tgit~1\\n' $b) >../tree; \
+                     git push -q origin $(git commit-tree $(git mktree <../tree) -p HEAD -m odd):refs/heads/main)",
             state: "behind",
             why: &["git refuses what a pull would bring: invalid path 'git~1'"],
             typed: "",
@@ -273,7 +293,8 @@ fn what_a_pull_would_bring_and_git_or_beadlock_refuses_is_named() {
             why: &[
                 "origin/main has .beads/beads.db-wal, and a pull would put it over what is live here",
             ],
-            typed: "(cd ../b; git rm -q --cached -- .beads/beads.db-wal; git commit -qm away; git push -q)",
+            next: "git rm --cached -- .beads/beads.db-wal",
+            typed: "(cd ../b; advised; git rm -q --cached --ignore-unmatch -- .beads/beads.db-wal; git commit -qm away; git push -q)",
             truth: "at_place; grep 'Not pulling: origin/main has .beads/beads.db-wal' .beads/daemon.log",
             ..Row::TYPED
         },

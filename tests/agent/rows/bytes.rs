@@ -314,6 +314,14 @@ fn what_a_filter_drops_is_never_called_synced() {
             ..lossy
         },
     ]);
+    play(&[Row {
+        name: "a filter that never gives anything back",
+        set_up: "git config filter.no.clean cat; git config filter.no.smudge false; git config filter.no.required true
+                 echo '*.jsonl filter=no' >.gitattributes; git add .gitattributes; git commit -qm filter; git push -q; append bd-13",
+        why: &["filter.no.clean (.gitattributes): a clone would not get .beads/issues.jsonl back: "],
+        typed: "git config filter.no.smudge cat; append bd-14",
+        ..lossy
+    }]);
     play(&[
         Row {
             name: "a filter that stores something else each time, and gives it back",

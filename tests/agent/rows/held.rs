@@ -1,6 +1,9 @@
 //! What is left out, what is held back, and the agent's own names in `info/exclude`.
 
-use crate::play::{Row, play};
+use beadlock_tests::wait::PATIENCE;
+use beadlock_tests::{Running, wait_until};
+
+use crate::play::{Played, Row, gits, play};
 
 /// A row of a record file that is held back.
 const HELD: Row = Row {
@@ -162,6 +165,23 @@ fn a_line_that_is_no_record_is_held_back_until_a_person_mends_or_means_it() {
             ..HELD
         },
         Row {
+            name: "a hook that adds the file to each commit",
+            set_up: "printf '#!/bin/sh\ngit add .beads/issues.jsonl\n' >.git/hooks/pre-commit; \
+                     chmod +x .git/hooks/pre-commit; printf '<<<<<<< ours\n' >>.beads/issues.jsonl; \
+                     append n-1 .beads/notes.jsonl",
+            why: &["line 13, is a conflict marker; edit the file"],
+            typed: "at_place .beads/notes.jsonl; ! place $db | grep -q '<<<<'; sed -i 13d $db; append bd-13",
+            truth: "at_place; both bd-13",
+            ..HELD
+        },
+        Row {
+            name: "an archive, beside a hook",
+            set_up: "printf '#!/bin/sh\ngit add .beads/issues.jsonl\n' >.git/hooks/pre-commit; \
+                     chmod +x .git/hooks/pre-commit; mv .beads/issues.jsonl .beads/old.jsonl; : >.beads/issues.jsonl",
+            truth: "at_place .beads/issues.jsonl .beads/old.jsonl",
+            ..Row::SYNCED
+        },
+        Row {
             name: "a conflict in a new file, in a directory of an odd name",
             set_up: "mkdir -p '.beads/a b'; printf '<<<<<<< ours\n{\"id\":\"x\"}\n=======\n>>>>>>> theirs\n' >'.beads/a b/x
 y.jsonl'; append bd-13",
@@ -226,6 +246,40 @@ y.jsonl'",
             ..Row::SYNCED
         },
     ]);
+}
+
+/// A writer that takes some time for its line keeps nothing else from being synced. Only a line that stays cut off is
+/// told.
+#[test]
+fn a_line_that_its_writer_ends_is_never_held_back() {
+    let played = Played::begin(&gits()[0]);
+    let sh = |script: &str| played.shell(script, "").code == 0;
+    // The first one to ask for the agent builds it: that may take longer than a writer is waited for.
+    let agent = played.agent(&["--interval", "50ms"]);
+    assert!(sh(
+        "printf '{\"id\":\"bd-13\"' >>$db; append n-1 .beads/notes.jsonl"
+    ));
+    let daemon = Running::start(agent);
+    wait_until(PATIENCE, "the other file at the place", || {
+        sh("place .beads/notes.jsonl >../placed")
+    });
+    assert!(sh("! place $db | grep -q bd-13"));
+    assert!(sh("printf '}\n' >>$db"));
+    wait_until(PATIENCE, "the whole line at the place", || sh("both bd-13"));
+    let is_held = || played.log().contains("State: local_only");
+    assert!(!is_held(), "{}", played.log());
+    assert!(sh("printf '{\"id\":\"bd-14\"' >>$db"));
+    wait_until(PATIENCE, "a line that stays cut off is told", is_held);
+    let said = "State: local_only since ";
+    let log = played.log();
+    let line = log.lines().find(|line| line.contains(said));
+    assert!(
+        line.is_some_and(|line| line.contains("issues.jsonl: line 14 is not JSON (cut off?)")),
+        "{log}"
+    );
+    assert!(sh("printf '}\n' >>$db"));
+    wait_until(PATIENCE, "the line at the place", || sh("both bd-14"));
+    drop(daemon);
 }
 
 #[test]
@@ -537,6 +591,7 @@ fn a_pull_brings_no_line_that_is_no_record_but_it_brings_what_somebody_has_delet
                      echo dirt >>src/s; append n-1 .beads/notes.jsonl; append bd-13",
             state: "local_only",
             why: &["uncommitted changes outside .beads"],
+            next: "git -C TOP stash push -- ':!.beads'",
             typed: "git checkout -q src/s; git pull -q --rebase 2>/dev/null || { git checkout -q --theirs $db; \
                     (git show origin/main:$db; append bd-13 /dev/stdout) >$db; git add $db; git rebase --continue; }",
             truth: "at_place .beads/notes.jsonl; both x-1 bd-13",

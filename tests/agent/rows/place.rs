@@ -102,7 +102,7 @@ fn what_git_push_would_refuse_is_not_pushed() {
         Row {
             name: "simple, and the upstream has another name",
             set_up: "git switch -q -c feature; git branch -q -u origin/main; append bd-13",
-            why: &["git push refuses: the upstream of feature is main at origin"],
+            why: &["git push refuses: its upstream is main at origin"],
             next: "git -C TOP push -u origin feature",
             truth: "has ../r.git feature; ! place \"$db\" | grep -q bd-13",
             ..TYPED
@@ -706,8 +706,8 @@ fn a_merge_that_could_not_be_pushed_is_made_anew() {
 }
 
 #[test]
-fn a_conflict_of_upstream_and_fork_changes_nothing() {
-    tell(&[
+fn a_conflict_of_upstream_and_fork_is_left_to_a_person() {
+    let told = tell(&[
         (
             "fork; git push -q fork main; git config remote.pushDefault fork; echo ours >.beads/note.md",
             "synced",
@@ -718,6 +718,25 @@ fn a_conflict_of_upstream_and_fork_changes_nothing() {
             "failed",
         ),
     ]);
+    for played in told {
+        let said = played.cycle();
+        let top = played.top();
+        let next = format!(
+            "git -C {} pull --no-rebase --no-edit origin refs/heads/main",
+            top.display()
+        );
+        assert_eq!(said.next, next, "{said:?}");
+        let mend = "(cd / && advised) && exit 1; echo both >.beads/note.md; git add -A; git commit -qm both";
+        let ended = played.shell(mend, &said.next);
+        assert_eq!(ended.code, 0, "{ended:?}");
+        let said = played.cycle();
+        assert!(said.why.contains("1 commit that is not ours: "), "{said:?}");
+        let ended = played.shell("(cd / && advised)", &said.next);
+        assert_eq!(ended.code, 0, "{ended:?}");
+        assert_eq!(played.cycle().state, "synced", "{}", played.log());
+        let ended = played.shell("has ../fork.git main .beads/note.md", "");
+        assert_eq!(ended.code, 0, "{ended:?}");
+    }
 }
 
 #[test]

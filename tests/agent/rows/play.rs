@@ -1,9 +1,10 @@
 //! How a row is played.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
+pub use beadlock_tests::gits;
 use beadlock_tests::{Ended, Scene, memory, part, run, skip};
 
 /// One situation. Its scripts run with `sh -eu` in the agent's clone `a`; the remote is `../r.git`, another clone is
@@ -115,24 +116,6 @@ pub fn play(rows: &[Row]) {
     );
 }
 
-/// The directories of the different versions of git that are here.
-pub fn gits() -> Vec<PathBuf> {
-    let mut versions = Vec::new();
-    let mut dirs = Vec::new();
-    for dir in std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()) {
-        let asked = Command::new(dir.join("git")).arg("--version").output();
-        if let Ok(answer) = asked
-            && answer.status.success()
-            && !versions.contains(&answer.stdout)
-        {
-            versions.push(answer.stdout);
-            dirs.push(dir);
-        }
-    }
-    assert!(!dirs.is_empty(), "there is no git");
-    dirs
-}
-
 /// Whether a command is this one, in which `*` stands for a word that differs each time, such as a commit.
 fn is_like(command: &str, pattern: &str) -> bool {
     let (given, wanted) = (command.split(' '), pattern.split(' '));
@@ -201,8 +184,20 @@ impl Played {
         run(command).into()
     }
 
-    /// One cycle. Returns what the log says of the state.
-    fn cycle_of(&self, database: &Path, row: &Row) -> Said {
+    /// The agent, on its clone.
+    pub fn agent(&self, args: &[&str]) -> Command {
+        let mut command = self.scene.agent(&["--db"]);
+        command.arg(self.top().join(".beads")).args(args);
+        command.env("PATH", &self.path);
+        command
+    }
+
+    /// One cycle of the clone's database. Returns what the log says of the state.
+    pub fn cycle(&self) -> Said {
+        self.cycle_in(&self.top().join(".beads"), &Row::SYNCED)
+    }
+
+    fn cycle_in(&self, database: &Path, row: &Row) -> Said {
         let mut command = self.scene.agent(&["--once"]);
         command.args(row.options).arg("--db").arg(database);
         if row.is_mortal {
@@ -252,11 +247,12 @@ impl Played {
 
     fn play(&self, row: &Row) {
         if row.is_mortal {
+            fs::create_dir_all(self.scene.beads()).expect("create .beads");
             self.done("chown -R 65534:65534 ..", "", "given away");
         }
         self.done(row.set_up, "", "set up");
         let mut database = self.top().join(row.db);
-        let said = self.cycle_of(&database, row);
+        let said = self.cycle_in(&database, row);
         let what = || format!("{said:#?}\n{}", Self::log_of(&self.top().join(row.db)));
         assert_eq!(said.state, row.state, "{}", what());
         let top = self.top().to_string_lossy().into_owned();
@@ -277,7 +273,7 @@ impl Played {
         if !row.moved.is_empty() {
             database = self.top().join(row.moved);
         }
-        let said = self.cycle_of(&database, row);
+        let said = self.cycle_in(&database, row);
         let log = Self::log_of(&database);
         assert_eq!(said.state, row.afterwards, "{said:#?}\n{log}");
         self.done(row.truth, "", "the truth");

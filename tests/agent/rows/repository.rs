@@ -91,6 +91,9 @@ fn what_is_in_progress_is_named_with_its_begin_and_the_command_that_aborts_it() 
             )
         },
         Row {
+            // git leaves the commit that was made meanwhile.
+            afterwards: "local_only",
+            truth: "git diff --quiet HEAD",
             why: &["a cherry-pick is in progress in TOP since 20"],
             ..row(
                 "a cherry-pick of several commits, of which the first is resolved",
@@ -261,6 +264,41 @@ fn what_a_power_loss_has_emptied_is_put_back_from_the_logs() {
             ..Row::TYPED
         },
         Row {
+            name: "an empty HEAD of a linked worktree",
+            set_up: "git worktree add -q ../w -b side; git -C ../w push -qu origin side; append bd-13 ../w/$db; : >.git/worktrees/w/HEAD",
+            db: "../w/.beads",
+            options: &["--allow-worktree"],
+            why: &["TOP/.git/worktrees/w/HEAD is empty"],
+            next: "echo 'ref: refs/heads/side' >TOP/.git/worktrees/w/HEAD",
+            truth: "[ $(git rev-parse side) = $(git -C ../r.git rev-parse side) ]; git show side:$db | grep bd-13",
+            ..Row::TYPED
+        },
+        Row {
+            name: "an empty branch that is packed, too",
+            set_up: "git pack-refs --all; append bd-13; git commit -qam 13; git push -q; : >.git/refs/heads/main; append bd-14",
+            why: &["refs/heads/main in TOP/.git is empty; its log ends at "],
+            next: "rm TOP/.git/refs/heads/main && git -C TOP update-ref refs/heads/main *",
+            truth: "at_place; both bd-13 bd-14",
+            ..Row::TYPED
+        },
+        Row {
+            name: "an empty tracking branch",
+            set_up: "append bd-13; : >.git/refs/remotes/origin/main",
+            why: &["refs/remotes/origin/main in TOP/.git is empty"],
+            next: "rm TOP/.git/refs/remotes/origin/main && git -C TOP fetch origin",
+            ..Row::TYPED
+        },
+        Row {
+            name: "settings that git cannot read",
+            set_up: "cp .git/config ../config; echo '[remote' >>.git/config; append bd-13",
+            why: &[
+                "git does not work in TOP/.beads: bad config line",
+                ".git/config",
+            ],
+            typed: "cp ../config .git/config",
+            ..Row::TYPED
+        },
+        Row {
             name: "an empty index",
             set_up: "append bd-13; : >.git/index",
             why: &[
@@ -316,10 +354,34 @@ fn objects_that_are_empty_or_missing_are_fetched_anew_or_made_anew() {
             ..Row::TYPED
         },
         Row {
+            name: "a file's object, which no remote has, is missing",
+            set_up: "append bd-13; git commit -qam 13; rm -f .git/objects/$(git rev-parse HEAD:$db | sed 's,^..,&/,')",
+            why: &["the object of .beads/issues.jsonl is missing or damaged ("],
+            next: "git -C TOP hash-object -w -- .beads/issues.jsonl",
+            truth: "at_place; both bd-13",
+            ..Row::TYPED
+        },
+        Row {
+            name: "a pack is damaged, in which there is a commit of this clone",
+            set_up: "git config pack.writeReverseIndex true; for n in 1 2 3; do echo $n >>src/s; git commit -qam $n; done; git push -q; append bd-13; git commit -qam 13; git gc -q; \
+                     p=$(ls .git/objects/pack/*.pack); o=$(git verify-pack -v $p | grep $(git rev-parse HEAD~1) | awk '{print $5}'); chmod u+w $p; \
+                     printf 'xxxxxxxxxxxxxxxx' | dd of=$p bs=1 seek=$((o + 20)) conv=notrunc 2>/dev/null; rm -f .git/objects/info/commit-graph; append bd-14",
+            why: &[
+                "TOP/.git/objects/pack/pack-",
+                "what can be read of it is unpacked, and origin has the rest",
+            ],
+            next: "mkdir -p TOP/.git/damaged && mv TOP/.git/objects/pack/*.pack TOP/.git/objects/pack/*.idx TOP/.git/objects/pack/*.rev TOP/.git/damaged && \
+                   { git -C TOP unpack-objects -q -r <TOP/.git/damaged/*.pack; git -C TOP fetch --refetch origin; }",
+            // What was in this clone alone is made anew from the files.
+            typed: "advised || true; c=$(git merge-base origin/main origin/main); git rev-list --objects --quiet HEAD || git update-ref refs/heads/main $c",
+            truth: "at_place; both bd-13 bd-14",
+            ..Row::TYPED
+        },
+        Row {
             name: "the last commit, which no remote has, is missing",
             set_up: "append bd-13; git commit -qam 13; rm -f .git/objects/$(git rev-parse HEAD | sed 's,^..,&/,')",
             why: &[
-                "the last commit of refs/heads/main is damaged",
+                "what refs/heads/main has is damaged",
                 "your files stay as they are",
             ],
             next: "git -C TOP update-ref refs/heads/main *",
@@ -385,6 +447,13 @@ fn a_database_that_is_in_no_working_tree_says_where_it_belongs() {
             ..Row::TYPED
         },
         Row {
+            name: "core.worktree leads elsewhere",
+            set_up: "append bd-13; mkdir ../elsewhere; git config core.worktree $(cd ../elsewhere; pwd)",
+            why: &["TOP/.beads is not in the working tree of TOP/.git: core.worktree leads elsewhere"],
+            next: "git -C TOP config --unset core.worktree",
+            ..Row::TYPED
+        },
+        Row {
             name: "inside .git",
             set_up: "append bd-13; mv .beads .git/.beads",
             db: ".git/.beads",
@@ -411,6 +480,16 @@ fn a_database_that_is_in_no_working_tree_says_where_it_belongs() {
             moved: "main/.beads",
             options: &["--allow-worktree"],
             truth: "place $db | cmp - main/$db; [ $(git config core.bare) = true ]",
+            ..Row::TYPED
+        },
+        Row {
+            name: "beside a bare repository and its worktrees, and nothing leads to it",
+            set_up: format!("{BARE} git worktree add -q main main; rm .git; append bd-13 ../new; mv ../new $db").leak(),
+            why: &[".beads lies beside the worktrees of TOP/.bare", "--allow-worktree"],
+            next: "cat TOP/.beads/issues.jsonl >>TOP/main/.beads/issues.jsonl && mv TOP/.beads TOP/.beads.moved",
+            moved: "main/.beads",
+            options: &["--allow-worktree"],
+            truth: "place $db | cmp - main/$db; grep bd-13 main/$db",
             ..Row::TYPED
         },
         Row {

@@ -14,7 +14,7 @@ pub struct House {
     pub exceptions: &'static [(&'static str, &'static str)],
 }
 
-pub const HOUSES: &[House] = &[CHECKER, INTEGRATION, FLEET, AGENT, TRUST];
+pub const HOUSES: &[House] = &[CHECKER, RECORDS, INTEGRATION, FLEET, AGENT, TRUST];
 
 const CHECKER: House = House {
     name: "checker",
@@ -53,6 +53,22 @@ const CHECKER: House = House {
             "verdict",
             "words",
         ],
+    ],
+    exceptions: &[],
+};
+
+const RECORDS: House = House {
+    name: "checker/records",
+    order: &[
+        &["lib"],
+        &["words"],
+        &["blemish", "merge", "record_file"],
+        &["order"],
+        &["keys"],
+        &["held", "lines", "members"],
+        &["outcome", "time"],
+        &["id", "json"],
+        &["escape"],
     ],
     exceptions: &[],
 };

@@ -1,4 +1,4 @@
-//! The sources of the published crates.
+//! The sources of the crates.
 
 use std::fs;
 use std::path::Path;
@@ -8,8 +8,9 @@ use beadlock_tests::skip::checkout;
 use super::lexer::Source;
 
 /// The directories of the crates.
-const CRATES: [&str; 6] = [
+const CRATES: [&str; 7] = [
     "checker",
+    "checker/records",
     "integration",
     "integration/fleet",
     "agent",

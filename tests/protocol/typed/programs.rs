@@ -270,7 +270,13 @@ fn what_the_agent_says_about_a_repository_leads_to_it() {
         git(&["add", ".beads/issues.jsonl"]);
         git(&["commit", "-qm", "1"]);
         git(&["remote", "add", "origin", "nowhere"]);
-        let push = [words("git push -u REMOTE"), vec![OsStr::new(branch)]].concat();
+        let push = [
+            words("git -C"),
+            vec![top.as_os_str()],
+            words("push -u origin"),
+            vec![OsStr::new(branch)],
+        ];
+        let push = push.concat();
         pastes(&recorder, &once("has no upstream; type: "), &[&push]);
         let tracked = ".beads/x;touch PWN-wal";
         fs::write(top.join(tracked), "").expect("write it");

@@ -7,6 +7,7 @@ mod log;
 mod memory;
 mod named;
 mod record;
+mod records;
 mod target;
 
 use std::cell::OnceCell;
@@ -21,6 +22,7 @@ pub use log::log;
 pub use memory::memory;
 pub use named::named;
 pub use record::record;
+pub use records::records;
 pub use target::target;
 
 /// Shows on one line, moves no cursor, and is of a length that somebody reads.

@@ -5,6 +5,9 @@ use crate::{Event, GitReason, Part, Repository, Stop, escaped, to_type};
 
 use super::NoPlace;
 
+/// What refuses, in a sentence. It is not a command to type.
+const PUSH: &str = "git push";
+
 impl NoPlace {
     /// Nothing is pushed: why, and what to type. `branch` is without `refs/heads/`.
     pub(crate) fn stop(&self, repository: &Repository, branch: &str) -> Stop {
@@ -45,15 +48,15 @@ impl NoPlace {
                 "the branch {branch} has no upstream at a remote: it follows a branch of this repository"
             ),
             Self::SeveralUpstreams { .. } => {
-                format!("git push refuses: the branch {branch} has several upstreams")
+                format!("{PUSH} refuses: the branch {branch} has several upstreams")
             }
             Self::OtherName { upstream, remote } => format!(
-                "git push refuses: the upstream of {branch} is {} at {} (push.default is simple)",
+                "{PUSH} refuses: its upstream is {} at {}, and {branch} goes only to a branch of its name (push.default is simple)",
                 shown(upstream),
                 shown(remote)
             ),
             Self::OtherRemote { remote, upstream } => format!(
-                "git push refuses: {branch} is pushed to {}, and its upstream is at {} (push.default is upstream)",
+                "{PUSH} refuses: {branch} is pushed to {}, and its upstream is at {} (push.default is upstream)",
                 shown(remote),
                 shown(upstream)
             ),
@@ -81,7 +84,7 @@ impl NoPlace {
                 format!("remote.{}.push does not name {branch}", shown(remote))
             }
             Self::NotABranch { remote, to } => format!(
-                "git push brings {branch} to {} at {}, which is not a branch: that is for a person to do",
+                "{PUSH} brings {branch} to {} at {}, which is not a branch: that is for a person to do",
                 shown(to),
                 shown(remote)
             ),

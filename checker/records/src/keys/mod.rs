@@ -1,7 +1,7 @@
 //! What the lines of three versions are compared by.
 //!
-//! Lines are kept by where they lie in their file, not as copies: some 40 bytes for each line of each version, and some
-//! 150 for each key.
+//! Lines are kept by where they lie in their file, not as copies: 24 bytes for each line of each version, and some 150 for
+//! each key.
 
 mod logs;
 
@@ -40,20 +40,37 @@ impl Key<'_> {
     }
 }
 
-/// A line and what it belongs to.
-struct Entry<'a> {
-    line: Line<'a>,
-    is_bad: bool,
+/// Where a line lies, and what it belongs to. There may be millions.
+struct Entry {
+    begin: u32,
+    length: u32,
+    number: u32,
     /// For a line that is not a record this is known last: see [`Keys::give_keys_to_other_lines`].
     key: u32,
     /// The next line of its key in its file.
     next: u32,
+    is_bad: bool,
+    has_end: bool,
 }
 
 /// A version with its lines.
 struct File<'a> {
-    entries: Vec<Entry<'a>>,
+    bytes: &'a [u8],
+    entries: Vec<Entry>,
     frame: Frame,
+}
+
+impl<'a> File<'a> {
+    fn line(&self, entry: &Entry) -> Line<'a> {
+        let begin = entry.begin as usize;
+        let text = self.bytes.get(begin..begin + entry.length as usize);
+        Line {
+            text: text.unwrap_or_default(),
+            begin,
+            number: entry.number,
+            has_end: entry.has_end,
+        }
+    }
 }
 
 /// The lines of three versions, by key. A key is a number below [`Keys::count`].
@@ -69,7 +86,8 @@ impl<'a> Keys<'a> {
         let mut keys = Vec::new();
         let mut known: HashMap<LineId<'a>, u32> = HashMap::new();
         let files = [base, ours, theirs].map(|bytes| {
-            let mut entries = Vec::new();
+            let newlines = bytes.iter().filter(|byte| **byte == b'\n').count();
+            let mut entries = Vec::with_capacity(newlines + 1);
             let frame = lines::read(bytes, |line, kind| {
                 let is_bad = kind == Kind::Bad;
                 let key = match kind {
@@ -79,15 +97,21 @@ impl<'a> Keys<'a> {
                     }),
                     Kind::Other | Kind::Bad => NONE,
                 };
-                let next = NONE;
                 entries.push(Entry {
-                    line,
-                    is_bad,
+                    begin: number(line.begin),
+                    length: number(line.text.len()),
+                    number: line.number,
                     key,
-                    next,
+                    next: NONE,
+                    is_bad,
+                    has_end: line.has_end,
                 });
             });
-            File { entries, frame }
+            File {
+                bytes,
+                entries,
+                frame,
+            }
         });
         drop(known);
         let first = vec![[NONE; 3]; keys.len()];
@@ -124,11 +148,14 @@ impl<'a> Keys<'a> {
         }
         let mut known: HashMap<(bool, &'a [u8]), Same> = HashMap::new();
         for (version, file) in self.files.iter_mut().enumerate() {
+            let bytes = file.bytes;
             for entry in &mut file.entries {
                 if logs.get(entry.key as usize) == Some(&false) {
                     continue;
                 }
-                let text = entry.line.text;
+                let begin = entry.begin as usize;
+                let text = bytes.get(begin..begin + entry.length as usize);
+                let text = text.unwrap_or_default();
                 let same = known.entry((entry.is_bad, text)).or_default();
                 if same.version != version {
                     (same.version, same.seen) = (version, 0);
@@ -162,10 +189,10 @@ impl<'a> Keys<'a> {
 
     /// The lines of a key in a version, in their order.
     pub fn lines(&self, key: u32, version: Version) -> impl Iterator<Item = Line<'a>> + Clone {
-        let entries = &self.files[version as usize].entries;
-        let at = |index: u32| entries.get(index as usize);
+        let file = &self.files[version as usize];
+        let at = |index: u32| file.entries.get(index as usize);
         let first = self.first[key as usize][version as usize];
-        std::iter::successors(at(first), move |entry| at(entry.next)).map(|entry| entry.line)
+        std::iter::successors(at(first), move |entry| at(entry.next)).map(|entry| file.line(entry))
     }
 
     /// How many lines a version has.

@@ -11,8 +11,9 @@ use fate::Fates;
 /// Bytes of the largest version that is read: 512 MiB.
 pub const MAX_BYTES: usize = 512 << 20;
 
-/// Lines of the longest version that is read: 16 million. This bounds the memory for files of tiny lines.
-pub const MAX_LINES: usize = 1 << 24;
+/// Lines of the longest version that is read: 8 million, which is 64 bytes a line in the largest one. This bounds the memory
+/// that files of tiny lines take.
+pub const MAX_LINES: usize = 1 << 23;
 
 /// What is written for a key that the merge cannot decide.
 #[derive(Debug, Clone, Copy)]

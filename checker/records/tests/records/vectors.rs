@@ -76,7 +76,7 @@ fn merged(base: &[u8], ours: &[u8], theirs: &[u8], label: &str, other: &str) -> 
 /// Merges with the sides exchanged, and exchanges the halves of each hunk.
 fn merged_with_halves_swapped(base: &[u8], ours: &[u8], theirs: &[u8]) -> Merged {
     let mut merged = merged(base, theirs, ours, "theirs", "ours");
-    merged.bytes = super::halves_swapped(&merged.bytes);
+    merged.bytes = super::halves_swapped(&merged.bytes, 7);
     merged
 }
 

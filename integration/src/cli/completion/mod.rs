@@ -174,7 +174,8 @@ fn completed(command: Command, candidates: &Arc<Candidates>) -> Command {
 fn hint(name: &str, arg: &Arg) -> ValueHint {
     match name {
         "dir" | "roots" | "lock_dir" => ValueHint::DirPath,
-        "files" | "command" | "report" | "audit" | "intent" | "schema" => ValueHint::AnyPath,
+        "files" | "base" | "ours" | "theirs" | "path" | "command" | "report" | "audit"
+        | "intent" | "schema" => ValueHint::AnyPath,
         _ if arg.is_positional() => ValueHint::Other,
         _ => arg.get_value_hint(),
     }

@@ -10,6 +10,7 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("Run sync cycles", &["cycle", "check"]),
     ("Look", &["status", "list", "top", "log", "doctor"]),
     ("Files", &["write", "update", "append"]),
+    ("Git", &["merge", "setup"]),
     ("Across machines", &["fleet"]),
     ("By force", &["break"]),
     ("Help", &["help", "man", "completions"]),

@@ -26,7 +26,7 @@ pub enum Kind {
 }
 
 pub struct Daemon {
-    clone: char,
+    pub clone: char,
     kind: Kind,
     running: Mutex<Option<Running>>,
     /// Where its git notes what it changes.

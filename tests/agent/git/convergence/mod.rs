@@ -5,8 +5,10 @@
 
 mod claims;
 mod daemons;
+mod histories;
 mod ledger;
 mod people;
+mod tools;
 mod verdict;
 mod world;
 
@@ -19,6 +21,7 @@ use beadlock_tests::{Dice, lock_text, this_host, wait_until};
 
 use claims::KINDS;
 use daemons::Kind;
+use tools::Tools;
 use world::{ALL, World};
 
 /// None in `make test`.
@@ -45,7 +48,31 @@ fn two_agents_and_three_people_converge() {
     verdict::shows_something(&world);
 }
 
-/// What the test above is worth: with a daemon that does not ask, and syncs as one usually writes it, it fails.
+/// Three clones with an agent each and programs that know nothing of each other; the agents are killed at any time. No
+/// record is lost or there twice, no reader sees less than the whole file, and all comes together.
+#[test]
+fn three_clones_with_programs_that_write_keep_every_record() {
+    let tools = Tools::new(Dice::seed("SOAK_SEED"));
+    tools.run(soak().unwrap_or(Duration::from_secs(45)));
+    let settled = histories::settle(&tools);
+    let wrong = histories::wrong(&tools, settled);
+    let counts = histories::counts(&tools);
+    println!("{counts}");
+    if let Some(dir) = std::env::var_os("SOAK_KEEP").filter(|_| !wrong.is_empty()) {
+        let ground = tools.world.bench.path();
+        let mut copy = std::process::Command::new("cp");
+        copy.arg("-a").arg(ground).arg(dir);
+        println!("{copy:?}: {:?}", copy.status());
+    }
+    assert!(
+        wrong.is_empty(),
+        "{} wrong:\n{}\n{counts}",
+        wrong.len(),
+        wrong.join("\n")
+    );
+}
+
+/// What the test of the people is worth: with a daemon that does not ask, and syncs as one usually writes it, it fails.
 #[test]
 fn a_naive_daemon_is_found_out() {
     let world = World::new(Kind::Naive, Dice::seed("SOAK_SEED"));

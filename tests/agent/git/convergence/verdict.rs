@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::fs;
 
 use super::claims::KINDS;
-use super::world::{ALL, SYNCED, World};
+use super::world::{ALL, World};
 
 /// The subject of an agent's commits begins so.
 const OURS: &str = "chore: sync .beads";
@@ -57,7 +57,7 @@ pub fn wrong(world: &World, settled: bool) -> Vec<String> {
     wrong
 }
 
-fn unsettled(world: &World) -> String {
+pub fn unsettled(world: &World) -> String {
     let mut words = "the clones do not come together:\n".to_owned();
     for clone in ALL {
         let head = world.git(clone, &["log", "--oneline", "-3"]).out;
@@ -105,7 +105,8 @@ fn lines_wrong(world: &World, clone: char, path: &str, lines: &[String]) -> Vec<
 fn in_claims(world: &World) -> Vec<String> {
     let mut wrong = Vec::new();
     let ledger = world.ledger();
-    for (clone, daemon) in SYNCED.into_iter().zip(&world.daemons) {
+    for daemon in &world.daemons {
+        let clone = daemon.clone;
         let changes = daemon.changes();
         for (_, kind, claim) in ledger.claims.iter().filter(|claim| claim.0 == clone) {
             for (change, what) in &changes {
@@ -133,8 +134,8 @@ fn mixed(world: &World) -> Vec<String> {
         let mut lines = commit.lines().filter(|line| !line.is_empty());
         let subject = lines.next().unwrap_or_default();
         let is_ours = subject.starts_with(OURS) || subject == "sync";
-        let is_beside = SYNCED
-            .iter()
+        let is_beside = world
+            .synced()
             .any(|clone| subject.starts_with(&format!("by hand in {clone}")));
         for path in lines {
             if is_ours && !path.starts_with(".beads/") || is_beside && path.starts_with(".beads/") {
@@ -148,7 +149,8 @@ fn mixed(world: &World) -> Vec<String> {
 /// How often each daemon said what.
 fn said(world: &World) -> BTreeMap<String, usize> {
     let mut said = BTreeMap::new();
-    for (clone, daemon) in SYNCED.into_iter().zip(&world.daemons) {
+    for daemon in &world.daemons {
+        let clone = daemon.clone;
         let log = fs::read_to_string(daemon.log(&world.bench)).unwrap_or_default();
         for line in log.lines() {
             let line = line.split_once("] ").map_or(line, |(_, rest)| rest);
@@ -205,7 +207,8 @@ pub fn counts(world: &World) -> String {
 /// When too little has happened for the test to show anything.
 pub fn shows_something(world: &World) {
     let said = said(world);
-    for clone in SYNCED {
+    for daemon in &world.daemons {
+        let clone = daemon.clone;
         for what in ["Committed", "Pulled", "Pushed", "Skipping"] {
             let count = said
                 .get(&format!("{clone}: {what}"))
@@ -217,9 +220,8 @@ pub fn shows_something(world: &World) {
                 counts(world)
             );
         }
-        let changes = world.daemons[usize::from(clone == 'b')].changes().len();
         assert!(
-            changes > 0,
+            !daemon.changes().is_empty(),
             "no change of {clone} was traced: the test shows nothing"
         );
     }

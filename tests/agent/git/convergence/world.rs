@@ -1,4 +1,4 @@
-//! The participants: clones `a` and `b` with an agent each, clone `c` with none, their remote, and the people.
+//! The participants: clones with an agent each, their remote, and for the people a clone `c` without one.
 
 use std::fs::File;
 use std::io::Write;
@@ -17,39 +17,39 @@ use super::people;
 use crate::bench::Bench;
 use beadlock_tests::Dice;
 
-/// The clones with a daemon.
-pub const SYNCED: [char; 2] = ['a', 'b'];
-/// All clones.
+/// All clones. In the world of people the last of them has no daemon.
 pub const ALL: [char; 3] = ['a', 'b', 'c'];
 
 pub struct World {
     pub bench: Bench,
     pub seed: u64,
-    pub daemons: [Daemon; 2],
+    pub daemons: Vec<Daemon>,
     ledger: Mutex<Ledger>,
     over: AtomicBool,
 }
 
 impl World {
+    /// Of people: `a` and `b` have a daemon.
     pub fn new(kind: Kind, seed: u64) -> Self {
+        let mut files: Vec<_> = ALL
+            .iter()
+            .flat_map(|clone| [format!(".beads/{clone}.jsonl"), format!("src/{clone}.txt")])
+            .chain([".beads/shared.jsonl".to_owned()])
+            .map(|path| (path, String::new()))
+            .collect();
+        let attributes = ".beads/shared.jsonl merge=union\n".to_owned();
+        files.push((".gitattributes".to_owned(), attributes));
+        Self::with(kind, seed, &ALL[..2], &files)
+    }
+
+    /// These files at the remote and in all clones, and a daemon in these.
+    pub fn with(kind: Kind, seed: u64, synced: &[char], files: &[(String, String)]) -> Self {
         // Built before the clock runs.
         let _ = beadlock_tests::binaries::directory();
         let bench = Bench::named("a");
         let a = bench.here().to_path_buf();
-        crate::bench::write(
-            &a.join(".gitattributes"),
-            ".beads/shared.jsonl merge=union\n",
-        );
-        for file in [
-            ".beads/shared.jsonl",
-            ".beads/a.jsonl",
-            ".beads/b.jsonl",
-            ".beads/c.jsonl",
-        ] {
-            crate::bench::write(&a.join(file), "");
-        }
-        for clone in ALL {
-            crate::bench::write(&a.join(format!("src/{clone}.txt")), "");
+        for (path, text) in files {
+            crate::bench::write(&a.join(path), text);
         }
         bench.git(&a, &["add", "."]);
         bench.git(&a, &["commit", "--quiet", "--message", "the world"]);
@@ -57,7 +57,10 @@ impl World {
         for clone in ["b", "c"] {
             bench.git(bench.path(), &["clone", "--quiet", "remote.git", clone]);
         }
-        let daemons = SYNCED.map(|clone| Daemon::new(&bench, clone, kind));
+        let daemons = synced.iter();
+        let daemons = daemons
+            .map(|clone| Daemon::new(&bench, *clone, kind))
+            .collect();
         Self {
             bench,
             seed,
@@ -71,7 +74,8 @@ impl World {
     pub fn run(&self, length: Duration, kills: bool) {
         let end = Instant::now() + length;
         std::thread::scope(|threads| {
-            for (clone, daemon) in SYNCED.into_iter().zip(&self.daemons) {
+            for daemon in &self.daemons {
+                let clone = daemon.clone;
                 daemon.start(&self.bench);
                 threads.spawn(move || people::writes_lines(self, clone));
                 threads.spawn(move || people::works_beside(self, clone));
@@ -89,8 +93,13 @@ impl World {
             {
                 std::thread::sleep(Duration::from_millis(50));
             }
-            self.over.store(true, Ordering::Relaxed);
+            self.end();
         });
+    }
+
+    /// Everybody stops.
+    pub fn end(&self) {
+        self.over.store(true, Ordering::Relaxed);
     }
 
     fn has_each_claim(&self) -> bool {
@@ -104,7 +113,7 @@ impl World {
     pub fn settle(&self, bound: Duration) -> bool {
         let mut settled = self.comes_together(bound, |clone| people::pushes(self, clone));
         if settled {
-            for clone in SYNCED {
+            for clone in self.synced() {
                 people::writes_line(self, clone, &format!("{{\"id\":\"{clone}-last\"}}"));
             }
             settled = self.comes_together(bound, |_| {});
@@ -118,7 +127,7 @@ impl World {
     fn comes_together(&self, bound: Duration, act: impl Fn(char)) -> bool {
         let begun = Instant::now();
         while begun.elapsed() < bound {
-            SYNCED.into_iter().for_each(&act);
+            self.synced().for_each(&act);
             people::catches_up(self, 'c');
             if self.is_one() {
                 return true;
@@ -128,7 +137,7 @@ impl World {
         false
     }
 
-    fn is_one(&self) -> bool {
+    pub fn is_one(&self) -> bool {
         let main = self
             .bench
             .try_git(self.bench.remote(), &["rev-parse", "main"])
@@ -149,6 +158,11 @@ impl World {
             );
             head == main && status.out.is_empty()
         })
+    }
+
+    /// The clones with a daemon.
+    pub fn synced(&self) -> impl Iterator<Item = char> {
+        self.daemons.iter().map(|daemon| daemon.clone)
     }
 
     pub fn is_over(&self) -> bool {

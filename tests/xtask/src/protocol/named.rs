@@ -4,8 +4,9 @@ use std::fmt;
 use std::str::FromStr;
 
 /// The packages, and the folder of each.
-const PACKAGES: [(&str, &str); 7] = [
+const PACKAGES: [(&str, &str); 8] = [
     ("beadlock-checker", "checker"),
+    ("beadlock-records", "checker/records"),
     ("beadlock", "integration"),
     ("beadlock-agent", "agent"),
     ("beadlock-fleet", "integration/fleet"),

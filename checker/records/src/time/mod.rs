@@ -1,5 +1,8 @@
 //! Times of records and lines: which of two is the newer, and which line stands first.
 
+#[cfg(test)]
+mod tests;
+
 use std::cmp::Ordering;
 
 use crate::json::{Object, Value, is_integer};
