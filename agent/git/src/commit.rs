@@ -28,6 +28,17 @@ pub(crate) struct Committed {
     pub(crate) seen: CommitSeen,
 }
 
+impl Committed {
+    /// There was nothing to commit.
+    fn nothing(head: BranchHead, seen: CommitSeen) -> Self {
+        Self {
+            head,
+            parent: None,
+            seen,
+        }
+    }
+}
+
 /// Commits what changed; `looked` is what is known of the index.
 pub(crate) fn commit(
     repository: &Repository,
@@ -39,12 +50,7 @@ pub(crate) fn commit(
     name_case::refuse(repository, &changes.gone)?;
     tell_left_out(repository, &changes);
     if changes.is_empty() {
-        let seen = changes.seen(&Held::default());
-        return Ok(Committed {
-            head,
-            parent: None,
-            seen,
-        });
+        return Ok(Committed::nothing(head, changes.seen(&Held::default())));
     }
     let turn = begin(repository)?;
     let now = repository.head_of(&head.branch)?;
@@ -57,11 +63,7 @@ pub(crate) fn commit(
     held.say(repository);
     let seen = changes.seen(&held);
     if changes.is_empty() {
-        return Ok(Committed {
-            head,
-            parent: None,
-            seen,
-        });
+        return Ok(Committed::nothing(head, seen));
     }
     let draft = Draft::begin(repository, &head, looked)?;
     let new = draft.make(&changes, &head, &held)?;
@@ -80,11 +82,7 @@ pub(crate) fn commit(
     }
     lock.replace()?;
     let Some(NewCommit { commit, tree }) = new else {
-        return Ok(Committed {
-            head,
-            parent: None,
-            seen,
-        });
+        return Ok(Committed::nothing(head, seen));
     };
     let way = Move {
         branch: head.branch.clone(),

@@ -313,7 +313,7 @@ mod tests {
     use super::*;
 
     /// Every word, whether it is lasting, and whether it needs the remote.
-    const WORDS: [(&str, bool, bool); 43] = [
+    const WORDS: [(&str, bool, bool); 53] = [
         ("no_repository", true, true),
         ("detached_head", true, true),
         ("no_commit", true, true),

@@ -111,31 +111,7 @@ fn prepare(
             .map_err(|error| Stop::io("cannot look at", &stage.files().path.join(path), &error))?;
         seen.insert(difference.path.clone(), content);
     }
-    let scratch = lock.copy()?;
-    // read-tree would take a file that was written again with the same content for a change.
-    let git = &repository.git;
-    git.call(["update-index", "-q", "--refresh"])
-        .index(&scratch)
-        .run()?;
-    let changed: BTreeSet<_> = git
-        .call(["diff-files", "-z", "--name-only"])
-        .index(&scratch)
-        .words()?
-        .into_iter()
-        .collect();
-    // The index alone: the files are looked at here.
-    let read = git
-        .call(["read-tree", "-i", "-m", &way.from, &way.to])
-        .index(&scratch)
-        .run()?;
-    // A tree that git does not take: the same words at each try.
-    if !read.status.success() && read.last_line().contains("invalid path") {
-        let why = format!("git refuses what a pull would bring: {}", read.last_line());
-        return Err(Stop::not_pulling(GitReason::RefusedContent, why));
-    }
-    if !read.status.success() {
-        return Err(staged(repository, lock, &differences, &way)?);
-    }
+    let (scratch, changed) = next_index(repository, lock, &differences, &way)?;
     let going: Going = differences
         .iter()
         .filter(|difference| difference.new.is_none())
@@ -190,6 +166,41 @@ fn prepare(
     dress(repository, stage, &files)?;
     stage.note(in_order(files))?;
     Ok(submodules)
+}
+
+/// Makes the index of afterwards, in a copy. Returns it, with the files that are in no commit as they are now.
+fn next_index(
+    repository: &Repository,
+    lock: &IndexLock<'_>,
+    differences: &[Difference],
+    way: &Move,
+) -> Result<(PathBuf, BTreeSet<Vec<u8>>), Stop> {
+    let scratch = lock.copy()?;
+    // read-tree would take a file that was written again with the same content for a change.
+    let git = &repository.git;
+    git.call(["update-index", "-q", "--refresh"])
+        .index(&scratch)
+        .run()?;
+    let changed: BTreeSet<_> = git
+        .call(["diff-files", "-z", "--name-only"])
+        .index(&scratch)
+        .words()?
+        .into_iter()
+        .collect();
+    // The index alone: the files are looked at here.
+    let read = git
+        .call(["read-tree", "-i", "-m", &way.from, &way.to])
+        .index(&scratch)
+        .run()?;
+    // A tree that git does not take: the same words at each try.
+    if !read.status.success() && read.last_line().contains("invalid path") {
+        let why = format!("git refuses what a pull would bring: {}", read.last_line());
+        return Err(Stop::not_pulling(GitReason::RefusedContent, why));
+    }
+    if !read.status.success() {
+        return Err(staged(repository, lock, differences, way)?);
+    }
+    Ok((scratch, changed))
 }
 
 /// Writes the new files aside, as `git checkout` would write them with the attributes of the new commit.
