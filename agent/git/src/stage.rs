@@ -521,11 +521,13 @@ impl<'a> Stage<'a> {
         let Some(aside) = self.aside(path) else {
             return Ok(());
         };
-        if aside.gone.look(path).map_err(failed)?.is_some() {
-            return self.put_back(moving, aside);
+        if moving.new.is_none() {
+            return match aside.gone.look(path).map_err(failed)? {
+                Some(_) => self.put_back(moving, aside),
+                None => Ok(()),
+            };
         }
-        let is_new_here =
-            moving.new.is_some() && self.files.look(path).map_err(failed)? == moving.new;
+        let is_new_here = self.files.look(path).map_err(failed)? == moving.new;
         let out = aside.new.look(path).map_err(failed)?;
         let has_merged = aside.has_merged(path);
         let is_appended = matches!(aside.appended.look(path), Ok(Some(_)));
@@ -656,9 +658,12 @@ impl<'a> Stage<'a> {
         let Some(aside) = self.aside(path) else {
             return Ok(());
         };
-        let gone = aside.gone.look(path).map_err(failed)?;
-        if gone.is_some() && gone != moving.old {
-            return self.put_back(moving, aside);
+        if moving.new.is_none() {
+            let gone = aside.gone.look(path).map_err(failed)?;
+            return match gone.is_some() && gone != moving.old {
+                true => self.put_back(moving, aside),
+                false => Ok(()),
+            };
         }
         let out = aside.new.look(path).map_err(failed)?;
         if out.is_none() || out == moving.old || out == moving.new {

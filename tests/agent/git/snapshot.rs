@@ -150,8 +150,11 @@ fn may_appear(path: &str, allowed: Allowed) -> bool {
 
 fn may_differ(path: &str, allowed: Allowed) -> bool {
     let is_log = path.contains(".beads/daemon.log");
-    // The index of the place: kept from cycle to cycle.
-    let is_truth = path.starts_with(".git/") && path.contains("/beadlock.truth");
+    // The index of the place, and the notes: kept from cycle to cycle.
+    let is_truth = path.starts_with(".git/")
+        && (path.contains("/beadlock.truth")
+            || path.ends_with("/beadlock")
+            || path.contains("/beadlock/"));
     let is_fetch = [
         ".git/refs/remotes",
         ".git/logs/refs/remotes",

@@ -591,7 +591,10 @@ fn a_database_on_another_mount_is_pulled() {
 #[test]
 fn a_record_file_with_other_line_ends_is_merged() {
     let bench = Bench::new();
-    bench.pushed_there(&[(".gitattributes", "* text=auto eol=crlf\n")]);
+    bench.pushed_there(&[
+        (".gitattributes", "* text=auto eol=crlf\n"),
+        (FILE, "{\"id\":\"bd-1\"}\n"),
+    ]);
     bench.once();
     bench.shell("git rm -q --cached -r .; git reset -q --hard");
     assert!(

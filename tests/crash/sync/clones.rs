@@ -35,12 +35,12 @@ const FIRST: usize = 12;
 
 const SET_UP: &str = r#"
 git init -q --bare r.git; git init -q a; cd a; git remote add origin ../r.git; mkdir .beads src
-printf 'daemon.log*\n.exclusive-lock*\n' >.beads/.gitignore; echo code >src/s; echo code >src/staged; echo one >src/moved
+printf 'daemon.log*\n.exclusive-lock*\n' >.beads/.gitignore; echo code >src/s; echo code >src/staged; echo one >src/moved; mkdir src/joined; echo 1 >src/joined/1
 record() { printf '{"id":"%s","title":"%s","created_at":"2026-01-02T00:00:00Z","updated_at":"2026-01-0%sT00:00:00Z"}\n' "$1" "$2" "$3"; }
 for n in 01 02 03 04 05 06 07 08 09 10 11 12; do record "bd-$n" old 2; done >.beads/issues.jsonl
 git add -A; git commit -qm first; git push -qu origin main; git clone -q ../r.git ../b; git -C ../b remote set-url origin ../r.git
 cd ../b; record bd-20 there 3 >>.beads/issues.jsonl; sed -i '/bd-03/s/"old"\(.*\)-02T00:00:00Z"}/"there"\1-03T00:00:00Z"}/' .beads/issues.jsonl
-echo there >src/there; echo there >src/s; rm src/moved; mkdir src/moved; echo 1 >src/moved/one
+echo there >src/there; echo there >src/s; rm src/moved; mkdir src/moved; echo 1 >src/moved/one; rm -r src/joined; echo joined >src/joined
 git add -A; git commit -qm there; git push -q
 cd ../a; record bd-30 here 3 >>.beads/issues.jsonl; sed -i '/bd-04/s/"old"\(.*\)-02T00:00:00Z"}/"here"\1-03T00:00:00Z"}/' .beads/issues.jsonl
 echo notes >.beads/notes.md; git add .beads/notes.md
@@ -283,12 +283,12 @@ impl Clones {
             }
         }
         let look = "git diff --cached --name-status; git status --porcelain; git show :src/staged; git show HEAD:.beads/notes.md
-            cat src/s; cat src/there src/moved/one src/moved; ls .git | grep -e beadlock -e '\\.lock$' | grep -vx -e beadlock -e 'beadlock.truth.*'
+            cat src/s; cat src/there src/moved/one src/moved src/joined src/joined/1; ls .git | grep -e beadlock -e '\\.lock$' | grep -vx -e beadlock -e 'beadlock.truth.*'
             ls -A .beads; find . -name '*.mine'";
         let seen = self.shell(look).out;
         let outside = match self.found {
-            Found::Both => "code\nnotes\nthere\nthere\n1\n",
-            Found::Staged => "M\tsrc/staged\nMM src/staged\nstaged\nnotes\ncode\none\n",
+            Found::Both => "code\nnotes\nthere\nthere\n1\njoined\n",
+            Found::Staged => "M\tsrc/staged\nMM src/staged\nstaged\nnotes\ncode\none\n1\n",
         };
         let right = format!("{outside}.gitignore\ndaemon.log\nissues.jsonl\nnotes.md\n");
         assert_eq!(seen, right, "{at}:\n{}", self.log());
