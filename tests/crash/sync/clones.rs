@@ -1,5 +1,6 @@
 //! A remote, a clone with an agent and something to sync in it, and a clone of somebody else.
 
+use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -16,7 +17,7 @@ use nix::libc;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Watched {
     Sync,
-    /// The sync's steps that change a name, and the starts of its gits.
+    /// The sync's steps that change a name.
     Moves,
     Gits,
 }
@@ -125,7 +126,7 @@ impl Clones {
     ) -> Option<Walked> {
         let is_sync = |words: &[Vec<u8>]| words.get(1).is_some_and(|word| word == b"__sync-git");
         let is_git = |words: &[Vec<u8>]| words.first().is_some_and(|word| word.ends_with(b"git"));
-        let mut number = 0;
+        let (mut number, mut started) = (0, HashSet::new());
         let walked = walk(
             self.agent(),
             |words| match watched {
@@ -133,7 +134,9 @@ impl Clones {
                 Watched::Gits => is_git(words),
             },
             |step| {
-                if watched == Watched::Moves && !moves(step) {
+                // A program is looked for in each directory of PATH.
+                let is_again = step.call == libc::SYS_execve && !started.insert(step.pid);
+                if is_again || watched == Watched::Moves && !moves(step) {
                     return Next::GoOn;
                 }
                 let step = Step { number, ..*step };
@@ -305,14 +308,9 @@ impl Clones {
     }
 }
 
-/// A step that changes a name, or starts a git.
+/// A step that changes a name.
 fn moves(step: &Step) -> bool {
-    const CALLS: [libc::c_long; 4] = [
-        libc::SYS_execve,
-        libc::SYS_linkat,
-        libc::SYS_renameat2,
-        libc::SYS_unlinkat,
-    ];
+    const CALLS: [libc::c_long; 3] = [libc::SYS_linkat, libc::SYS_renameat2, libc::SYS_unlinkat];
     CALLS.contains(&step.call) || is_old_move(step.call)
 }
 
@@ -323,7 +321,6 @@ fn is_old_move(call: libc::c_long) -> bool {
         libc::SYS_rename,
         libc::SYS_renameat,
         libc::SYS_rmdir,
-        libc::SYS_unlink,
     ]
     .contains(&call)
 }
