@@ -209,6 +209,15 @@ impl<'a> Stage<'a> {
         if let Some(dir) = plan.in_database.clone().filter(|dir| dir.is_dir()) {
             asides.push(Aside::make(dir)?);
         }
+        for (aside, moving) in asides
+            .iter()
+            .flat_map(|aside| plan.files.iter().map(move |moving| (aside, moving)))
+        {
+            for tree in [&aside.new].into_iter().chain(&aside.merged()) {
+                let ended = tree.end_exchange(moving.path());
+                ended.map_err(|error| Stop::io("cannot replace", &tree.path, &error))?;
+            }
+        }
         Ok(Some(Self {
             repository,
             files: repository.files.clone(),
