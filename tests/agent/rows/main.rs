@@ -1,7 +1,8 @@
 //! Repositories as people have them. Each row: set up, one cycle, the state and its sentence; what the state says to
 //! type is typed in a shell; another cycle, and the bytes at the place are compared.
 //!
-//! The rows are played with the `git` of this machine, and where it has another version besides, with that one too.
+//! The rows are played with the `git` of this machine; all of them (`ROWS_STRIDE=1`) also with other versions, where it
+//! has any.
 
 mod behind;
 mod bytes;

@@ -114,6 +114,8 @@ fn all() -> Vec<Line> {
         "Pulled 2 commits from origin/main (1a2b3c4..5d6e7f8)",
         "Pushed 1 commit to origin/main (1a2b3c4..5d6e7f8)",
         "Not committing: x, a git repository of its own",
+        "Not writing its own names to /r/.git/info/exclude: it belongs to another user",
+        "Tracked secret: .beads/x.key; change the secret",
         "Not pulling: uncommitted changes outside .beads (x)",
         "Not pushing: 2 commits that are not ours",
         "Nothing to sync: /r/.beads is in no git repository",

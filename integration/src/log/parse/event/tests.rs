@@ -162,6 +162,14 @@ fn the_lines_of_the_agent() {
             DaemonEvent::Notice,
         ),
         (
+            "Not writing its own names to /r/.git/info/exclude: it belongs to another user",
+            DaemonEvent::Notice,
+        ),
+        (
+            "Tracked secret: .beads/x.key; change the secret",
+            DaemonEvent::Notice,
+        ),
+        (
             "Not pushing: 2 commits that are not ours",
             DaemonEvent::Notice,
         ),
