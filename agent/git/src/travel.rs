@@ -365,9 +365,7 @@ fn is_in_the_way(
         Some(Content::Other) if moving.new.is_some() => {
             repository.prefix.starts_with(path) || !goes_whole(&stage.files().path, path, going)
         }
-        Some(Content::File { .. }) if moving.is_record_file && repository.has(&moving.path) => {
-            false
-        }
+        Some(Content::File { .. }) if moving.is_record_file => false,
         Some(_) => is_changed,
     };
     is_hindered.then(|| path.to_owned())
