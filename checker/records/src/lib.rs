@@ -2,7 +2,7 @@
 //! carries no stability promise.
 //!
 //! A record file has a JSON object with an `id` on each line. A text merge doubles or tears such records where both sides
-//! append, or change one record. [`merge`] takes three versions and merges them by id, and a record that both sides
+//! append, or change one record. [`merge()`] takes three versions and merges them by id, and a record that both sides
 //! changed member by member:
 //!
 //! ```
